@@ -76,6 +76,11 @@ enum inc_port_condition {
 	INC_PORT_LOST, /* the switch cannot work on it: none is made */
 };
 
+/* A port that is not up for so long is reported to the communicators that need it. That is before
+ * another switch judges a peer by its silence (INC_UNRESPONSIVE_S). While the port is not up, the
+ * silence of the peers behind it says nothing about them. */
+#define INC_PORT_LOST_S 8ull
+
 /* The longest text of why a port is not up, with the final 0. */
 #define INC_PORT_REASON sizeof(((struct inc_err *)0)->msg)
 

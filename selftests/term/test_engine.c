@@ -59,6 +59,7 @@ static void open_stage(struct stage *s, uint32_t threads)
 	assert_true(inc_settings_add_port(&s->settings, PORT));
 	inc_settings_complete(&s->settings);
 	assert_int_equal(inc_engine_term.open(&now, &s->e, NULL), 0);
+	assert_int_equal(s->e->ops->attach_port(s->e, PORT, NULL), 0);
 }
 
 static void close_stage(struct stage *s)
@@ -307,6 +308,30 @@ static void test_room(void **state)
 	close_stage(&s);
 }
 
+/* A port whose interface has another name now has this name for new communicators. */
+static void test_renamed_port(void **state)
+{
+	struct inc_engine_port port = {.name = "eth7", .given = PORT, .condition = INC_PORT_UP};
+	struct inc_comm_conf old = conf_of(1, 2), conf = conf_of(9, 2);
+	struct stage s;
+	uint32_t i;
+
+	open_stage(&s, 1);
+	add(&s, &old);
+	assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
+	for (i = 0; i < 2; i++)
+		strcpy(conf.conn[i].port, "eth7");
+	add(&s, &conf);
+	conf = conf_of(10, 2);
+	check_refused(&s, &conf, -ENODEV, PORT " is not a port");
+	/* the older one learns of the port by the name that it has for it */
+	port.condition = INC_PORT_LOST;
+	assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
+	port.condition = INC_PORT_UP;
+	assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
+	close_stage(&s);
+}
+
 /* Who asks for a UDP port that one thread has gets that thread; others are spread. */
 static void test_threads_and_ports(void **state)
 {
@@ -465,11 +490,11 @@ static void test_counters_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_thread),        cmocka_unit_test(test_three_threads),
-		cmocka_unit_test(test_notices),           cmocka_unit_test(test_room),
-		cmocka_unit_test(test_threads_and_ports), cmocka_unit_test(test_counters),
-		cmocka_unit_test(test_counters_names),    cmocka_unit_test(test_offer),
-		cmocka_unit_test(test_byte_order),
+		cmocka_unit_test(test_one_thread),   cmocka_unit_test(test_three_threads),
+		cmocka_unit_test(test_notices),      cmocka_unit_test(test_room),
+		cmocka_unit_test(test_renamed_port), cmocka_unit_test(test_threads_and_ports),
+		cmocka_unit_test(test_counters),     cmocka_unit_test(test_counters_names),
+		cmocka_unit_test(test_offer),        cmocka_unit_test(test_byte_order),
 	};
 
 	return cmocka_run_group_tests_name("term engine", tests, NULL, NULL);

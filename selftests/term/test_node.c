@@ -242,6 +242,72 @@ static void test_standstills(void **state)
 	world_close(&w);
 }
 
+/* Port 0 is the switch's port to child 0, which is silent. */
+static void open_without_port(struct world *w, const struct world_shape *shape,
+			      enum inc_port_condition condition)
+{
+	open_unacknowledged(w, shape);
+	inc_term_port(w->t, 0, condition);
+}
+
+static void close_cut(struct world *w)
+{
+	world_lose(w, 1, INC_TERM_CUT);
+	world_check_ended(w);
+	world_close(w);
+}
+
+/* While the switch's own port is away the child is not blamed, and the port is reported once. When
+ * the port is back, the child has the whole limit again. */
+static void test_port_away(void **state)
+{
+	static const enum inc_port_condition away[] = {INC_PORT_DOWN, INC_PORT_LOST};
+	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const uint64_t second = INC_NSEC_PER_SEC, limit_ns = INC_UNRESPONSIVE_S * second;
+	struct world w;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(away) / sizeof(*away); i++) {
+		open_without_port(&w, &shape, away[i]);
+		tick_until(&w, second, second + INC_PORT_LOST_S * second - INC_NSEC_PER_MSEC);
+		assert_int_equal(w.n_port_lost, 0);
+		tick_until(&w, second + INC_PORT_LOST_S * second, 60 * second);
+		assert_int_equal(w.n_port_lost, 1);
+		assert_int_equal(w.n_told, 0);
+		inc_term_port(w.t, 0, INC_PORT_UP);
+		tick_until(&w, 60 * second, 60 * second + limit_ns - second);
+		assert_int_equal(w.n_told, 0);
+		tick_until(&w, 60 * second + limit_ns, 61 * second + limit_ns);
+		assert_int_equal(w.n_told, 1);
+		assert_int_equal(w.n_port_lost, 1);
+		close_cut(&w);
+	}
+}
+
+/* A port that is down is reported only if something waits for it; one that is lost, in any case. A
+ * standstill of the process counts as time away no more than as silence. */
+static void test_port_not_needed(void **state)
+{
+	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const uint64_t second = INC_NSEC_PER_SEC;
+	struct world w;
+
+	world_open(&w, &shape, calls, 3);
+	inc_term_port(w.t, 0, INC_PORT_DOWN);
+	tick_until(&w, second, 60 * second);
+	assert_int_equal(w.n_port_lost, 0);
+	inc_term_port(w.t, 0, INC_PORT_LOST);
+	tick_until(&w, 60 * second, 61 * second);
+	assert_int_equal(w.n_port_lost, 1);
+	close_cut(&w);
+
+	open_without_port(&w, &shape, INC_PORT_LOST);
+	tick_until(&w, second, 3 * second);
+	tick_until(&w, 1000 * second, 1001 * second);
+	assert_int_equal(w.n_port_lost, 0);
+	close_cut(&w);
+}
+
 static void test_figures(void **state)
 {
 	struct world_shape shape = world_shape(2, 1, 2, true);
@@ -280,6 +346,7 @@ int main(void)
 		cmocka_unit_test(test_conf),       cmocka_unit_test(test_caller),
 		cmocka_unit_test(test_busy),       cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_standstill), cmocka_unit_test(test_standstills),
+		cmocka_unit_test(test_port_away),  cmocka_unit_test(test_port_not_needed),
 		cmocka_unit_test(test_figures),
 	};
 

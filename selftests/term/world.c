@@ -336,6 +336,9 @@ static void act(struct world *w)
 			w->n_told++;
 			inc_term_story(w->t, &a, &w->story);
 			break;
+		case INC_TERM_DO_PORT_LOST:
+			w->n_port_lost++;
+			break;
 		case INC_TERM_DO_END:
 			w->ended = true;
 			inc_term_story(w->t, &a, &w->story);

@@ -63,7 +63,7 @@ struct world {
 	bool *taken;       /* the node has it */
 	uint32_t *reading; /* sends under way from it */
 	bool ended;
-	uint32_t n_told, n_reduced;
+	uint32_t n_told, n_reduced, n_port_lost;
 	struct inc_term_story story; /* the last one */
 };
 

@@ -2,7 +2,9 @@
 /* What a communicator does: what its channels report goes to the node, what the node asks for is
  * done. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "lib/conf/messages.h"
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
 #include "userspace/term/comm_priv.h"
@@ -40,6 +42,18 @@ static void tell(struct inc_term_comm *cm, const struct inc_term_action *a)
 	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &story);
 }
 
+static void tell_port(struct inc_term_comm *cm, const struct inc_term_action *a)
+{
+	const struct comm_end *end = &cm->end[a->peer];
+	struct inc_term_story story = {.event = INC_EVENT_PORT_LOST};
+
+	if (end->port_why)
+		snprintf(story.text, sizeof(story.text), "%s", end->port_why);
+	else
+		snprintf(story.text, sizeof(story.text), "port %s is lost", end->conf.port);
+	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &story);
+}
+
 /* All that the node asks for after an event. */
 static void act(struct inc_term_comm *cm)
 {
@@ -63,6 +77,9 @@ static void act(struct inc_term_comm *cm)
 			break;
 		case INC_TERM_DO_TELL:
 			tell(cm, &a);
+			break;
+		case INC_TERM_DO_PORT_LOST:
+			tell_port(cm, &a);
 			break;
 		case INC_TERM_DO_END:
 			cm->ended = true;
@@ -161,6 +178,22 @@ void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns)
 {
 	inc_term_tick(cm->node, now_ns);
 	act(cm);
+}
+
+void inc_term_comm_port(struct inc_term_comm *cm, const char *port,
+			enum inc_port_condition condition, const char *why)
+{
+	uint32_t i;
+
+	for (i = 0; i < cm->n_ends; i++) {
+		struct comm_end *end = &cm->end[i];
+
+		if (strcmp(end->conf.port, port) != 0)
+			continue;
+		free(end->port_why);
+		end->port_why = condition == INC_PORT_UP ? NULL : strdup(why);
+		inc_term_port(cm->node, i, condition);
+	}
 }
 
 void inc_term_comm_settle(struct inc_term_comm *cm)

@@ -176,7 +176,8 @@ static void watch_peer(struct inc_term *t, uint32_t peer)
 {
 	struct term_peer *p = &t->peer[peer];
 
-	if (p->acknowledged == p->sent || p->acknowledged != p->seen_acknowledged) {
+	if (p->acknowledged == p->sent || p->acknowledged != p->seen_acknowledged ||
+	    p->port != INC_PORT_UP) {
 		p->seen_acknowledged = p->acknowledged;
 		p->progress_at_ns = t->awake.now_ns;
 		p->unresponsive = false;
@@ -189,6 +190,39 @@ static void watch_peer(struct inc_term *t, uint32_t peer)
 					     .reason = INC_TERM_SILENT,
 					     .children = term_peer_bit(t, peer),
 					     .number = p->acknowledged});
+}
+
+/* An operator who sets a port down may set it up again before it is needed. */
+static bool is_needed(const struct inc_term *t, const struct term_peer *p)
+{
+	return p->port == INC_PORT_LOST || t->waiting_seen_at_ns || p->acknowledged != p->sent;
+}
+
+static void watch_port(struct inc_term *t, uint32_t peer)
+{
+	struct term_peer *p = &t->peer[peer];
+
+	if (p->port == INC_PORT_UP)
+		return;
+	if (!p->away_at_ns)
+		p->away_at_ns = t->awake.now_ns;
+	if (t->port_told || !is_needed(t, p) ||
+	    !inc_awake_past(&t->awake, p->away_at_ns, INC_PORT_LOST_S * INC_NSEC_PER_SEC))
+		return;
+	t->port_told = true;
+	term_do(t, &(struct inc_term_action){
+			   .what = INC_TERM_DO_PORT_LOST, .peer = peer, .number = t->results});
+}
+
+void inc_term_port(struct inc_term *t, uint32_t peer, enum inc_port_condition condition)
+{
+	struct term_peer *p = &t->peer[peer];
+
+	p->port = condition;
+	if (condition != INC_PORT_UP)
+		return;
+	p->away_at_ns = 0;
+	t->port_told = false;
 }
 
 int inc_term_tick(struct inc_term *t, uint64_t now_ns)
@@ -206,8 +240,10 @@ int inc_term_tick(struct inc_term *t, uint64_t now_ns)
 		t->waiting_seen_at_ns = now_ns;
 	}
 	inc_awake_at(&t->awake, now_ns);
-	for (i = 0; i < t->n_children + t->has_parent; i++)
+	for (i = 0; i < t->n_children + t->has_parent; i++) {
 		watch_peer(t, i);
+		watch_port(t, i);
+	}
 	return 0;
 }
 

@@ -24,6 +24,7 @@
  *	INC_TERM_DO_RELEASE	the buffer goes back to the pool
  *	INC_TERM_DO_REDUCE	inc_term_combine()
  *	INC_TERM_DO_TELL, _END	a notice, by inc_term_story()
+ *	INC_TERM_DO_PORT_LOST	a notice that names the port
  *
  * Buffers are the endpoints', where messages are received. One that comes with a message is the
  * node's until it is released, once, and the device's meanwhile where it is sent from: results are
@@ -42,6 +43,7 @@
 #include "lib/conf/ranks.h"
 #include "lib/proto/maps.h"
 #include "userspace/call.h"
+#include "userspace/engine.h"
 
 /* Posted with each peer: two windows. */
 #define INC_TERM_MAX_RECEIVES (2 * INC_MAX_SLOTS)
@@ -104,6 +106,9 @@ enum inc_term_do {
 	INC_TERM_DO_RELEASE, /* the node is done with buffer */
 	INC_TERM_DO_RECEIVE,
 	INC_TERM_DO_TELL, /* a peer is unresponsive; the communicator goes on */
+	/* The switch's own port to peer is lost, or is down and needed, and has been so for
+	 * INC_PORT_LOST_S. The communicator goes on. */
+	INC_TERM_DO_PORT_LOST,
 	/* The communicator is over: connections are to end, what is being sent comes back by
 	 * inc_term_sent(), whether or not it went out. Only RELEASE follows. */
 	INC_TERM_DO_END,
@@ -111,7 +116,7 @@ enum inc_term_do {
 
 struct inc_term_action {
 	enum inc_term_do what;
-	uint32_t peer;   /* SEND */
+	uint32_t peer;   /* SEND, PORT_LOST */
 	uint64_t number; /* of the message that it is about */
 	void *buffer;
 	uint32_t length;
@@ -155,6 +160,10 @@ int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason
  * silent are as exact as these calls are frequent. Time between two calls that are further apart
  * than INC_AWAKE_STEP_NS is not held against a peer, for this process stood still meanwhile. */
 int inc_term_tick(struct inc_term *t, uint64_t now_ns);
+
+/* Reports the condition of the switch's own port to a peer. While the port is not up, the peer's
+ * silence is not held against it. This asks for no action, so it may come between any two calls. */
+void inc_term_port(struct inc_term *t, uint32_t peer, enum inc_port_condition condition);
 
 /* The next thing to do; false: there is none. What it points to stands until the next event. */
 bool inc_term_next(struct inc_term *t, struct inc_term_action *out);

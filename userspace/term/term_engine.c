@@ -22,9 +22,17 @@
 struct place {
 	struct inc_term_comm *cm;
 	struct inc_term_worker *worker;
-	struct inc_comm_conf conf; /* own numbers filled in */
-	size_t bytes;              /* of its buffers */
-	struct inc_term_view view; /* as it was when comm() was asked */
+	struct inc_comm_conf conf;              /* own numbers filled in */
+	uint8_t port[INC_COMM_MAX_CONNECTIONS]; /* of each connection: the engine's number of it */
+	size_t bytes;                           /* of its buffers */
+	struct inc_term_view view;              /* as it was when comm() was asked */
+};
+
+/* A port of the switch, as at the last look. */
+struct port {
+	char name[IF_NAMESIZE];
+	enum inc_port_condition condition;
+	char reason[INC_PORT_REASON];
 };
 
 struct term_engine {
@@ -35,6 +43,8 @@ struct term_engine {
 	struct place **place; /* [n_places]; NULL: empty */
 	uint32_t n_places, max_connections;
 	const struct inc_settings *settings;
+	struct port port[INC_MAX_PORTS];
+	uint32_t n_ports;
 	struct inc_term_counters gone; /* of communicators that have been removed */
 };
 
@@ -152,6 +162,70 @@ static int term_open(const struct inc_engine_opts *opts, struct inc_engine **out
 	return 0;
 }
 
+static int term_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
+{
+	struct term_engine *t = engine_of(e);
+
+	snprintf(t->port[t->n_ports++].name, sizeof(t->port[0].name), "%s", ifname);
+	return 0;
+}
+
+/* Reports the condition of port i to the communicator at a place, if it uses the port. */
+static void tell_port(const struct term_engine *t, struct place *p, uint32_t i)
+{
+	uint32_t c;
+
+	for (c = 0; c < p->conf.n_conns; c++) {
+		if (p->port[c] != i)
+			continue;
+		/* all connections of a port have the same name for it */
+		inc_term_worker_port(p->worker, p->cm, p->conf.conn[c].port, t->port[i].condition,
+				     t->port[i].reason);
+		return;
+	}
+}
+
+static bool term_check_port(struct inc_engine *e, size_t i, const struct inc_link *link,
+			    struct inc_engine_port *port)
+{
+	struct term_engine *t = engine_of(e);
+	struct port *own = &t->port[i];
+	const bool changed =
+		own->condition != port->condition || strcmp(own->reason, port->reason) != 0;
+	uint32_t k;
+
+	memcpy(own->name, port->name, sizeof(own->name));
+	own->condition = port->condition;
+	memcpy(own->reason, port->reason, sizeof(own->reason));
+	for (k = 0; changed && k < t->n_places; k++)
+		if (t->place[k])
+			tell_port(t, t->place[k], i);
+	return false;
+}
+
+/* The number of the port that has this name now, or n_ports. */
+static uint32_t port_called(const struct term_engine *t, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < t->n_ports && strcmp(t->port[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+/* Notes the port of each connection of a communicator that has just been made. Ports may change
+ * their names afterwards. */
+static void find_ports(const struct term_engine *t, struct place *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->conf.n_conns; i++)
+		p->port[i] = port_called(t, p->conf.conn[i].port);
+	for (i = 0; i < t->n_ports; i++)
+		if (t->port[i].condition != INC_PORT_UP)
+			tell_port(t, p, i);
+}
+
 static uint32_t connections_of(const struct term_engine *t)
 {
 	uint32_t i, n = 0;
@@ -199,7 +273,7 @@ static int check(const struct term_engine *t, const struct inc_comm_conf *conf, 
 	uint32_t i;
 
 	for (i = 0; i < conf->n_conns; i++)
-		if (!inc_settings_has_port(t->settings, conf->conn[i].port))
+		if (port_called(t, conf->conn[i].port) == t->n_ports)
 			return inc_err_set(err, ENODEV,
 					   "communicator %u, rank %u: %s is not a port of this "
 					   "switch",
@@ -290,6 +364,7 @@ static int term_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struc
 		return ret;
 	}
 	p->conf = *conf;
+	find_ports(t, p);
 	p->bytes = inc_term_comm_bytes(conf);
 	t->place[at] = p;
 	return 0;
@@ -466,6 +541,8 @@ const struct inc_engine_ops inc_engine_term = {
 	.offer = term_offer,
 	.open = term_open,
 	.close = term_close,
+	.attach_port = term_attach_port,
+	.check_port = term_check_port,
 	.add_comm = term_add_comm,
 	.start_comm = term_start_comm,
 	.connect_comm = term_connect_comm,

@@ -25,10 +25,6 @@
  * many seconds. */
 #define UNRESPONSIVE 8
 
-/* A port that is lost for so long is told of. That is before any peer of another switch is judged
- * by its silence (INC_UNRESPONSIVE_S). */
-#define INC_PORT_LOST_S 8ull
-
 /*
  * A child asks by NAK for a result that it has acknowledged: perhaps the NAK is old, perhaps the
  * child contradicts itself. It is asked by results sent again (probes) until it says which.
