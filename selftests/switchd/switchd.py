@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import mmap
 import os
 import secrets
 import select
@@ -31,6 +32,23 @@ PIN_DIR = "/sys/fs/bpf/inc"
 
 SIOCETHTOOL, SIOCGIFHWADDR = 0x8946, 0x8927
 ETHTOOL_SGRO = 0x2c
+AF_XDP, SOL_XDP = 44, 283
+XDP_RX_RING, XDP_UMEM_REG, XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING = 2, 4, 5, 6
+
+
+@contextlib.contextmanager
+def held_queue(net, port):
+    """An AF_XDP socket that is not the daemon's has queue 0 of the port."""
+    area = mmap.mmap(-1, 16 * 4096)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    with inside(net.switch), socket.socket(AF_XDP, socket.SOCK_RAW) as s:
+        s.setsockopt(SOL_XDP, XDP_UMEM_REG, struct.pack("QQIIII", at, 16 * 4096, 4096, 0, 0, 0))
+        for ring in (XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING, XDP_RX_RING):
+            s.setsockopt(SOL_XDP, ring, 64)
+        where = struct.pack("HHIII", AF_XDP, 0, socket.if_nametoindex(port), 0, 0)
+        # the kernel frees a queue some time after the last daemon's end
+        wait_for("a free queue", lambda: libc.bind(s.fileno(), where, len(where)) == 0)
+        yield
 
 
 def ask_device(name, request, data):

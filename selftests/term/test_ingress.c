@@ -77,6 +77,21 @@ static void test_renamed(void **state)
 	ip("set q0 name p0");
 }
 
+/* The port has another name, and another interface its name, before the first packet comes. */
+static void test_renamed_first(void **state)
+{
+	const unsigned int index = if_nametoindex("p0");
+	struct inc_term_ingress in;
+
+	inc_term_ingress_init(&in, "p0");
+	ip("set p0 name q0");
+	ip("set p1 name p0");
+	assert_true(inc_term_ingress_ok(&in, index, now_ns));
+	assert_false(ok(&in, "p0"));
+	ip("set p0 name p1");
+	ip("set q0 name p0");
+}
+
 static void test_made_again(void **state)
 {
 	const unsigned int index = if_nametoindex("p0");
@@ -162,6 +177,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_renamed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_renamed_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_made_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_names_exchanged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_asks_seldom, setup, teardown),

@@ -13,12 +13,6 @@
  * bridge, or another interface have its index. */
 #define KEEP_NS INC_NSEC_PER_SEC
 
-void inc_term_ingress_init(struct inc_term_ingress *in, const char *ifname)
-{
-	memset(in, 0, sizeof(*in));
-	strncpy(in->ifname, ifname, sizeof(in->ifname) - 1);
-}
-
 static bool is_known(const struct inc_term_ingress *in, unsigned int ifindex)
 {
 	return ifindex == in->ifindex || ifindex == in->master;
@@ -37,6 +31,13 @@ static void ask(struct inc_term_ingress *in)
 		return;
 	in->ifindex = place.ifindex;
 	in->master = place.master;
+}
+
+void inc_term_ingress_init(struct inc_term_ingress *in, const char *ifname)
+{
+	memset(in, 0, sizeof(*in));
+	strncpy(in->ifname, ifname, sizeof(in->ifname) - 1);
+	ask(in); /* now, because the name may be another interface's later */
 }
 
 bool inc_term_ingress_ok(struct inc_term_ingress *in, unsigned int ifindex, uint64_t now_ns)
