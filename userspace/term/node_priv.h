@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/awake.h"
+#include "userspace/engine.h"
 #include "userspace/term/node.h"
 
 enum term_slot_state {
