@@ -15,7 +15,7 @@
 #define QUEUED_MOST 512 /* datagrams, as a receive buffer bounds them */
 #define FIRST_PORT  40000
 #define TTL         64
-#define LOOPBACK    1 /* which every port admits: a frame comes to its port's own host here */
+#define LOOPBACK    1
 
 struct datagram {
 	struct datagram *next;
@@ -265,11 +265,12 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 		s->queued--;
 		d->next = s->given;
 		s->given = d;
-		inbox->datagram[n++] = (struct inc_datagram){.from = d->from,
-							     .data = d->bytes,
-							     .size = d->size,
-							     .step = d->size,
-							     .ifindex = LOOPBACK};
+		inbox->datagram[n++] =
+			(struct inc_datagram){.from = d->from,
+					      .data = d->bytes,
+					      .size = d->size,
+					      .step = d->size,
+					      .ifindex = s->host->ifindex ?: LOOPBACK};
 	}
 	return n;
 }

@@ -18,7 +18,7 @@ SIM_TERM := $(call plain,$(patsubst %,userspace/term/%.c,combine comm comm_run c
 SIM_WRAP := $(call wrapped,ppoll eventfd timerfd_create timerfd_settime close clock_gettime getrandom \
 	pthread_join sendmmsg if_indextoname)
 SIM_TREE_WRAP := $(SIM_WRAP) $(call wrapped,socket setsockopt sendto ioctl epoll_create1 epoll_ctl epoll_wait \
-	if_nametoindex inc_log)
+	if_nametoindex inc_interface_find inc_interface_at inc_log)
 
 # With the controller, the switch's daemon and libevent, which is linked with all its calls replaced.
 SIM_CLUSTER := $(SIM_SHARED) $(call sim,cluster_main cluster cluster_rank cluster_switch cluster_kernel cluster_controller locks \

@@ -160,6 +160,7 @@ static void plug(struct daemon_port *port, const uint8_t peer_mac[6], const char
 	if (!ends)
 		return;
 	host->addr = tree_port_addr(port);
+	host->ifindex = xdp_ifindex(port->port);
 	tree_port_mac(port, host->mac);
 	memcpy(host->gateway, peer_mac, sizeof(host->gateway));
 	host->up = out;

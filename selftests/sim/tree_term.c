@@ -4,6 +4,7 @@
  * endpoints, whose turns a task of the switch's process makes. Communicators are made and removed
  * between two of them, as a worker without a thread of its own has it.
  */
+#include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "sim.h"
 #include "tree_priv.h"
 #include "userspace/config.h"
+#include "userspace/interface.h"
 #include "userspace/term/endpoint.h"
 #include "userspace/term/worker.h"
 
@@ -22,6 +24,21 @@ unsigned int __wrap_if_nametoindex(const char *name);
 unsigned int __wrap_if_nametoindex(const char *name)
 {
 	return xdp_ifindex(name[1] - '0');
+}
+
+/* An endpoint looks for its port, so that it admits no frame of another one. */
+int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *out);
+int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *out)
+{
+	*out = (struct inc_interface_place){.ifindex = __wrap_if_nametoindex(ifname)};
+	return 0;
+}
+
+int __wrap_inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
+int __wrap_inc_interface_at(unsigned int ifindex, struct inc_interface_place *out)
+{
+	*out = (struct inc_interface_place){.ifindex = ifindex};
+	return ifindex ? 0 : -ENODEV;
 }
 
 static void on_notice(void *arg, uint32_t communicator, uint64_t number,
