@@ -191,10 +191,25 @@ static void tell(const struct both *b, const struct inc_engine_port *port,
 	b->opts.notice(b->opts.arg, &notice);
 }
 
+/* An engine that cannot work on a port says so in its own copy of what was seen. So the other
+ * engine goes on, and the port is lost for new communicators. */
+static bool check_port(struct inc_engine *e, size_t i, const struct inc_link *link,
+		       const struct inc_engine_port *seen, struct inc_engine_port *all)
+{
+	struct inc_engine_port own = *seen;
+	const bool lost = e->ops->check_port(e, i, link, &own);
+
+	if (own.condition > all->condition) {
+		all->condition = own.condition;
+		memcpy(all->reason, own.reason, sizeof(all->reason));
+	}
+	return lost;
+}
+
 static void both_check_ports(struct inc_engine *e)
 {
 	struct both *b = (struct both *)e;
-	struct inc_engine_port was, *port;
+	struct inc_engine_port was, seen, *port;
 	const struct inc_link *link;
 	struct inc_link *list;
 	int n = inc_links_read(&list);
@@ -211,10 +226,11 @@ static void both_check_ports(struct inc_engine *e)
 		was = *port;
 		link = link_of(b, port, list, n);
 		look_at(port, link);
+		seen = *port;
 		lost = false;
 		for (m = 0; m < INC_N_MODES; m++)
 			if (b->engine[m] && kinds[m]->check_port)
-				lost |= kinds[m]->check_port(b->engine[m], i, link, port);
+				lost |= check_port(b->engine[m], i, link, &seen, port);
 		port->lost = port->condition != INC_PORT_UP;
 		port->losses += was.condition == INC_PORT_UP && (lost || port->lost);
 		tell(b, port, &was);

@@ -95,8 +95,8 @@ static bool stands_port(const struct inc_daemon *d, uint32_t place,
 	return away;
 }
 
-/* Who was unresponsive may have been heard since, and a port that was lost may be back. An event
- * that names no rank is about the parent, or a port. */
+/* An unresponsive peer may have answered since, and a port that was lost may be back, unless the
+ * communicator ended with it. An event that names no rank is about the parent, or a port. */
 static bool stands(const struct inc_daemon *d, const json_t *event)
 {
 	const json_t *rank = json_object_get(event, "rank");
@@ -109,7 +109,7 @@ static bool stands(const struct inc_daemon *d, const json_t *event)
 		return true;
 	place = inc_engine_find(d->engine, communicator_of(event), &comm);
 	if (!strcmp(kind_of(event), INC_EVENT_PORT_LOST))
-		return place >= 0 && stands_port(d, place, &comm);
+		return place >= 0 && (comm.ended || stands_port(d, place, &comm));
 	for (c = 0; place >= 0 && c < comm.connections; c++) {
 		d->engine->ops->conn(d->engine, place, c, &conn);
 		if (rank ? !conn.up && conn.rank == json_integer_value(rank) : conn.up)

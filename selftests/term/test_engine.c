@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include <event2/event.h>
 #include "lib/base/clock.h"
+#include "lib/conf/messages.h"
 #include "lib/proto/desc.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
@@ -313,23 +314,51 @@ static void test_renamed_port(void **state)
 {
 	struct inc_engine_port port = {.name = "eth7", .given = PORT, .condition = INC_PORT_UP};
 	struct inc_comm_conf old = conf_of(1, 2), conf = conf_of(9, 2);
+	struct inc_engine_comm comm;
+	struct inc_engine_conn conn;
 	struct stage s;
 	uint32_t i;
 
 	open_stage(&s, 1);
 	add(&s, &old);
 	assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
+	assert_true(s.e->ops->comm(s.e, 0, &comm));
+	for (i = 0; i < 2; i++) {
+		s.e->ops->conn(s.e, 0, i, &conn);
+		assert_string_equal(conn.port, "eth7");
+	}
 	for (i = 0; i < 2; i++)
 		strcpy(conf.conn[i].port, "eth7");
 	add(&s, &conf);
 	conf = conf_of(10, 2);
 	check_refused(&s, &conf, -ENODEV, PORT " is not a port");
-	/* the older one learns of the port by the name that it has for it */
-	port.condition = INC_PORT_LOST;
-	assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
-	port.condition = INC_PORT_UP;
-	assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
 	close_stage(&s);
+}
+
+/* A device reports that a connection is broken, while its port is not up. The port is named, and no
+ * rank is. */
+static void test_cut_by_port(void **state)
+{
+	static const enum inc_term_reason reasons[] = {INC_TERM_CUT, INC_TERM_SILENT};
+	struct inc_engine_port port = {
+		.name = PORT, .given = PORT, .condition = INC_PORT_DOWN, .reason = "it is down"};
+	struct inc_comm_conf conf;
+	struct stage s;
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		open_stage(&s, 1);
+		conf = conf_of(10, 3);
+		add(&s, &conf);
+		assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
+		loop_lose(conf.conn[1].own_qp, reasons[i]);
+		assert_true(until(has_told, &s));
+		assert_string_equal(s.notice.event, INC_EVENT_PORT_LOST);
+		assert_int_equal(s.notice.communicator, 10);
+		assert_int_equal(s.notice.n_ranks, 0);
+		assert_string_equal(s.text, "it is down: the test has broken it");
+		close_stage(&s);
+	}
 }
 
 /* Who asks for a UDP port that one thread has gets that thread; others are spread. */
@@ -490,11 +519,12 @@ static void test_counters_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_thread),   cmocka_unit_test(test_three_threads),
-		cmocka_unit_test(test_notices),      cmocka_unit_test(test_room),
-		cmocka_unit_test(test_renamed_port), cmocka_unit_test(test_threads_and_ports),
-		cmocka_unit_test(test_counters),     cmocka_unit_test(test_counters_names),
-		cmocka_unit_test(test_offer),        cmocka_unit_test(test_byte_order),
+		cmocka_unit_test(test_one_thread),        cmocka_unit_test(test_three_threads),
+		cmocka_unit_test(test_notices),           cmocka_unit_test(test_room),
+		cmocka_unit_test(test_renamed_port),      cmocka_unit_test(test_cut_by_port),
+		cmocka_unit_test(test_threads_and_ports), cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_counters_names),    cmocka_unit_test(test_offer),
+		cmocka_unit_test(test_byte_order),
 	};
 
 	return cmocka_run_group_tests_name("term engine", tests, NULL, NULL);

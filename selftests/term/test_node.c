@@ -284,6 +284,30 @@ static void test_port_away(void **state)
 	}
 }
 
+/* One port is away all the time, and another one comes and goes. The report of the first is not
+ * repeated, until both have been up. */
+static void test_ports_away(void **state)
+{
+	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const uint64_t second = INC_NSEC_PER_SEC;
+	struct world w;
+	uint64_t s;
+
+	open_without_port(&w, &shape, INC_PORT_LOST);
+	for (s = 1; s < 40; s++) {
+		inc_term_port(w.t, 1, s % 2 ? INC_PORT_DOWN : INC_PORT_UP);
+		tick_until(&w, s * second, (s + 1) * second - INC_NSEC_PER_MSEC);
+	}
+	assert_int_equal(w.n_port_lost, 1);
+	inc_term_port(w.t, 0, INC_PORT_UP);
+	inc_term_port(w.t, 1, INC_PORT_UP);
+	tick_until(&w, 40 * second, 41 * second);
+	inc_term_port(w.t, 1, INC_PORT_LOST);
+	tick_until(&w, 41 * second, 50 * second);
+	assert_int_equal(w.n_port_lost, 2);
+	close_cut(&w);
+}
+
 /* A port that is down is reported only if something waits for it; one that is lost, in any case. A
  * standstill of the process counts as time away no more than as silence. */
 static void test_port_not_needed(void **state)
@@ -343,10 +367,15 @@ static void test_figures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conf),       cmocka_unit_test(test_caller),
-		cmocka_unit_test(test_busy),       cmocka_unit_test(test_waiting),
-		cmocka_unit_test(test_standstill), cmocka_unit_test(test_standstills),
-		cmocka_unit_test(test_port_away),  cmocka_unit_test(test_port_not_needed),
+		cmocka_unit_test(test_conf),
+		cmocka_unit_test(test_caller),
+		cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_standstill),
+		cmocka_unit_test(test_standstills),
+		cmocka_unit_test(test_port_away),
+		cmocka_unit_test(test_ports_away),
+		cmocka_unit_test(test_port_not_needed),
 		cmocka_unit_test(test_figures),
 	};
 

@@ -53,10 +53,10 @@ void inc_term_comm_free(struct inc_term_comm *cm);
 
 /* Four times a second or so. */
 void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns);
-/* Reports the condition of one of the switch's ports, by its name in the configuration. why: for
- * the log and the controller, if it is not up. */
-void inc_term_comm_port(struct inc_term_comm *cm, const char *port,
-			enum inc_port_condition condition, const char *why);
+/* Reports the condition of the switch's own port to a peer, which is numbered as in struct
+ * inc_term_view. why: for the log and the controller, if the port is not up. */
+void inc_term_comm_port(struct inc_term_comm *cm, uint32_t peer, enum inc_port_condition condition,
+			const char *why);
 /* Shuts the channels of a communicator that has ended. Called when no device is at work, because a
  * handler, which learns of the end, may still be working on one of these channels. */
 void inc_term_comm_settle(struct inc_term_comm *cm);

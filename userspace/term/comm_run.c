@@ -29,28 +29,44 @@ static void do_receive(struct inc_term_comm *cm)
 		cm->end[i].dev->ops->post(cm->end[i].ch, inc_term_pool_take(cm->pool));
 }
 
+/* The end whose own port of the switch the action is about. If a device reports that the connection
+ * is broken while its port is not up, the port is to blame, and no rank. NULL: no port. */
+static const struct comm_end *end_without_port(const struct inc_term_comm *cm,
+					       const struct inc_term_action *a)
+{
+	const uint32_t peer = a->children ? (uint32_t)__builtin_ctzll(a->children) : cm->n_children;
+
+	if (a->what == INC_TERM_DO_PORT_LOST)
+		return &cm->end[a->peer];
+	if (a->what != INC_TERM_DO_END || peer >= cm->n_ends || !cm->end[peer].port_why)
+		return NULL;
+	return a->reason == INC_TERM_SILENT || a->reason == INC_TERM_CUT ? &cm->end[peer] : NULL;
+}
+
+static void port_story(const struct comm_end *end, struct inc_term_story *out)
+{
+	out->event = INC_EVENT_PORT_LOST;
+	out->n_ranks = 0;
+	if (end->port_why)
+		snprintf(out->text, sizeof(out->text), "%s", end->port_why);
+	else
+		snprintf(out->text, sizeof(out->text), "port %s is lost", end->conf.port);
+}
+
 static void tell(struct inc_term_comm *cm, const struct inc_term_action *a)
 {
+	const struct comm_end *end = end_without_port(cm, a);
 	struct inc_term_story story;
 
-	inc_term_story(cm->node, a, &story);
+	if (end)
+		port_story(end, &story);
+	else
+		inc_term_story(cm->node, a, &story);
 	if (cm->why && a->what == INC_TERM_DO_END) {
 		const size_t n = strlen(story.text);
 
 		snprintf(story.text + n, sizeof(story.text) - n, ": %s", cm->why);
 	}
-	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &story);
-}
-
-static void tell_port(struct inc_term_comm *cm, const struct inc_term_action *a)
-{
-	const struct comm_end *end = &cm->end[a->peer];
-	struct inc_term_story story = {.event = INC_EVENT_PORT_LOST};
-
-	if (end->port_why)
-		snprintf(story.text, sizeof(story.text), "%s", end->port_why);
-	else
-		snprintf(story.text, sizeof(story.text), "port %s is lost", end->conf.port);
 	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &story);
 }
 
@@ -76,10 +92,8 @@ static void act(struct inc_term_comm *cm)
 			do_receive(cm);
 			break;
 		case INC_TERM_DO_TELL:
-			tell(cm, &a);
-			break;
 		case INC_TERM_DO_PORT_LOST:
-			tell_port(cm, &a);
+			tell(cm, &a);
 			break;
 		case INC_TERM_DO_END:
 			cm->ended = true;
@@ -180,20 +194,14 @@ void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns)
 	act(cm);
 }
 
-void inc_term_comm_port(struct inc_term_comm *cm, const char *port,
-			enum inc_port_condition condition, const char *why)
+void inc_term_comm_port(struct inc_term_comm *cm, uint32_t peer, enum inc_port_condition condition,
+			const char *why)
 {
-	uint32_t i;
+	struct comm_end *end = &cm->end[peer];
 
-	for (i = 0; i < cm->n_ends; i++) {
-		struct comm_end *end = &cm->end[i];
-
-		if (strcmp(end->conf.port, port) != 0)
-			continue;
-		free(end->port_why);
-		end->port_why = condition == INC_PORT_UP ? NULL : strdup(why);
-		inc_term_port(cm->node, i, condition);
-	}
+	free(end->port_why);
+	end->port_why = condition == INC_PORT_UP ? NULL : strdup(why);
+	inc_term_port(cm->node, peer, condition);
 }
 
 void inc_term_comm_settle(struct inc_term_comm *cm)

@@ -192,7 +192,7 @@ static void watch_peer(struct inc_term *t, uint32_t peer)
 					     .number = p->acknowledged});
 }
 
-/* An operator who sets a port down may set it up again before it is needed. */
+/* An operator who sets a port down may set it up again before anything waits for it. */
 static bool is_needed(const struct inc_term *t, const struct term_peer *p)
 {
 	return p->port == INC_PORT_LOST || t->waiting_seen_at_ns || p->acknowledged != p->sent;
@@ -219,10 +219,18 @@ void inc_term_port(struct inc_term *t, uint32_t peer, enum inc_port_condition co
 	struct term_peer *p = &t->peer[peer];
 
 	p->port = condition;
-	if (condition != INC_PORT_UP)
-		return;
-	p->away_at_ns = 0;
-	t->port_told = false;
+	if (condition == INC_PORT_UP)
+		p->away_at_ns = 0;
+}
+
+static bool has_all_ports(const struct inc_term *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->n_children + t->has_parent; i++)
+		if (t->peer[i].port != INC_PORT_UP)
+			return false;
+	return true;
 }
 
 int inc_term_tick(struct inc_term *t, uint64_t now_ns)
@@ -240,6 +248,7 @@ int inc_term_tick(struct inc_term *t, uint64_t now_ns)
 		t->waiting_seen_at_ns = now_ns;
 	}
 	inc_awake_at(&t->awake, now_ns);
+	t->port_told = t->port_told && !has_all_ports(t);
 	for (i = 0; i < t->n_children + t->has_parent; i++) {
 		watch_peer(t, i);
 		watch_port(t, i);

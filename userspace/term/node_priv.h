@@ -74,7 +74,7 @@ struct inc_term {
 	uint64_t waiting_number;             /* at the last tick, and since when */
 	uint64_t waiting_seen_at_ns;         /*   0: nothing was waited for */
 	struct inc_awake awake;              /* of ticks: by it peers are silent */
-	bool port_told;                      /* that a port is lost, until one is up again */
+	bool port_told;                      /* that a port is lost, until all are up again */
 	bool ended;
 	uint32_t release_slot; /* after the end: all of the slots before it is given back */
 	const void *source[INC_COMM_MAX_CHILDREN]; /* of the REDUCE among the actions */

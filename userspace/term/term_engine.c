@@ -23,7 +23,7 @@ struct place {
 	struct inc_term_comm *cm;
 	struct inc_term_worker *worker;
 	struct inc_comm_conf conf;              /* own numbers filled in */
-	uint8_t port[INC_COMM_MAX_CONNECTIONS]; /* of each connection: the engine's number of it */
+	uint8_t port[INC_COMM_MAX_CONNECTIONS]; /* the engine's number of it, by peer */
 	size_t bytes;                           /* of its buffers */
 	struct inc_term_view view;              /* as it was when comm() was asked */
 };
@@ -175,14 +175,10 @@ static void tell_port(const struct term_engine *t, struct place *p, uint32_t i)
 {
 	uint32_t c;
 
-	for (c = 0; c < p->conf.n_conns; c++) {
-		if (p->port[c] != i)
-			continue;
-		/* all connections of a port have the same name for it */
-		inc_term_worker_port(p->worker, p->cm, p->conf.conn[c].port, t->port[i].condition,
-				     t->port[i].reason);
-		return;
-	}
+	for (c = 0; c < p->conf.n_conns; c++)
+		if (p->port[c] == i)
+			inc_term_worker_port(p->worker, p->cm, c, t->port[i].condition,
+					     t->port[i].reason);
 }
 
 static bool term_check_port(struct inc_engine *e, size_t i, const struct inc_link *link,
@@ -213,14 +209,15 @@ static uint32_t port_called(const struct term_engine *t, const char *name)
 	return i;
 }
 
-/* Notes the port of each connection of a communicator that has just been made. Ports may change
- * their names afterwards. */
+/* Notes the port to each peer of a communicator that has just been made. Ports may change their
+ * names afterwards. */
 static void find_ports(const struct term_engine *t, struct place *p)
 {
 	uint32_t i;
 
+	inc_term_worker_view(p->worker, p->cm, &p->view);
 	for (i = 0; i < p->conf.n_conns; i++)
-		p->port[i] = port_called(t, p->conf.conn[i].port);
+		p->port[i] = port_called(t, p->view.conn[i].port);
 	for (i = 0; i < t->n_ports; i++)
 		if (t->port[i].condition != INC_PORT_UP)
 			tell_port(t, p, i);
@@ -448,7 +445,11 @@ static bool term_comm(const struct inc_engine *e, uint32_t place, struct inc_eng
 static void term_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 		      struct inc_engine_conn *out)
 {
-	*out = const_engine_of(e)->place[place]->view.conn[i];
+	const struct term_engine *t = const_engine_of(e);
+	const struct place *p = t->place[place];
+
+	*out = p->view.conn[i];
+	memcpy(out->port, t->port[p->port[i]].name, sizeof(out->port));
 }
 
 static bool term_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)

@@ -292,10 +292,6 @@ static void timers(struct verbs_device *dev)
 		look(dev);
 	if (now_ns < port_deadline_ns(dev))
 		return;
-	/* If this process stood still, an event that the port is up again may wait to be read. */
-	take_events(dev);
-	if (now_ns < port_deadline_ns(dev))
-		return;
 	snprintf(text, sizeof(text), "port down for %llu ms",
 		 (unsigned long long)(VERBS_PORT_DOWN_NS / INC_NSEC_PER_MSEC));
 	inc_verbs_lose_all(dev, text);
@@ -333,7 +329,8 @@ bool inc_verbs_progress(struct inc_term_device *d)
 	struct verbs_device *dev = VERBS_DEV(d);
 	bool empty = take_completions(dev);
 
-	if (empty) {
+	/* If this process stood still, an event that the port is up again may wait to be read. */
+	if (empty || (dev->port_down_at_ns && inc_now_ns() >= port_deadline_ns(dev))) {
 		take_events(dev);
 		arm(dev);
 		/* completions that came before arm() make no event */

@@ -102,7 +102,6 @@ static void forgive(struct inc_slowpath *sp, const struct sp_port *port, uint64_
 
 			if (sp_port_of(sp, conn) != port)
 				continue;
-			cm->port_told = false;
 			conn->progress_at_ns = now;
 			inc_rto_heard(&conn->rto);
 			sp_go_back(sp, cm, c);
@@ -149,12 +148,23 @@ static bool is_needed(const struct sp_comm *cm, const struct sp_conn *c)
 	return cm->wait_at_ns || c->outstanding;
 }
 
+static bool has_all_ports(struct inc_slowpath *sp, const struct sp_comm *cm)
+{
+	uint32_t c;
+
+	for (c = 0; c < cm->n_conns; c++)
+		if (sp_port_is_away(sp, &cm->conn[c]))
+			return false;
+	return true;
+}
+
 void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
 	uint32_t c;
 
 	if (cm->phase != SP_COMM_RUNNING)
 		return;
+	cm->port_told = cm->port_told && !has_all_ports(sp, cm);
 	for (c = 0; !cm->port_told && c < cm->n_conns; c++) {
 		const struct sp_port *port = sp_port_of(sp, &cm->conn[c]);
 
