@@ -4,8 +4,8 @@
 # What make builds is printed a target at a time. What a program prints that runs under make, such as the
 # tests, is printed as it comes.
 RUNS := demo check test test-all soak fault-matrix test-vm fuzz sim bench deb rpm
-# A recipe says $(MAKE) itself: a make that is called by another name gets none of the jobs.
-BUILD := --no-print-directory -Otarget
+# A recipe contains $(MAKE) literally, because make gives its jobs only to such recipes.
+BUILD_OPTIONS := --no-print-directory -Otarget
 JOBS ?= $(shell nproc)
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(JOBS) $(if $(filter $(RUNS),$(MAKECMDGOALS)),,-Otarget)
@@ -32,23 +32,23 @@ deps: ## install the packages that are missing (apt or dnf, needs root)
 DEMO := $(addprefix $(B)/,inc-switchd inc-controller incctl inc-lab inc-wire inccl-perf inccl-digits digits.csv)
 demo: ## four hosts train a model through an XDP switch, every sum checked
 	$(Q)scripts/install-deps product
-	$(Q)$(MAKE) $(BUILD) $(DEMO)
+	$(Q)$(MAKE) $(BUILD_OPTIONS) $(DEMO)
 	$(Q)topo/demo
 
 check: ## in two minutes, before each commit: format, rules of the house, units, a job in each mode
 	$(Q)scripts/install-deps test
-	$(Q)$(MAKE) $(BUILD) tests
+	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)selftests/run --jobs $(JOBS) --size check
 
 test: ## every promise of the README, on this machine and in a virtual one
 	$(Q)scripts/install-deps vm
-	$(Q)$(MAKE) $(BUILD) tests
+	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)selftests/run --jobs $(JOBS)
 
 # With FULL=1 tests do whole what they do in part otherwise. The table is that of test_matrix.
 test-all: ## the same with long searches, each collective, type and topology with each other, soak, fuzzers, simulation
 	$(Q)scripts/install-deps vm packages
-	$(Q)$(MAKE) $(BUILD) tests
+	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)rc=0; \
 		FULL=1 ROUNDS=$(or $(ROUNDS),20) MINUTES=$(or $(MINUTES),10) selftests/run --jobs $(JOBS) --size all || rc=1; \
 		selftests/fuzz/fuzz || rc=1; \
@@ -59,14 +59,14 @@ test-all: ## the same with long searches, each collective, type and topology wit
 # The whole fault matrix; its table goes into docs/faults.md.
 fault-matrix: ## every fault at every place, with every window: soft hosts, then rxe in the virtual machine
 	$(Q)scripts/install-deps vm
-	$(Q)$(MAKE) $(BUILD) tests
+	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)rm -f $(B)/fault-rows.json; INC_FAULT_ROWS=$(abspath $(B))/fault-rows.json FULL=1 selftests/run e2e/test_fault_matrix; rc=$$?; \
 		topo/inc-vm run --name fault-matrix --time-limit 7200 -- env INC_FAULTS_FULL=1 selftests/vm/guest/faults.py || rc=1; \
 		selftests/fault_table --markdown $(B)/fault-rows.json $(B)/vm/log/fault-matrix/fault-rows.json; exit $$rc
 
 soak: ## every process killed and stopped at random moments, ROUNDS=100 of each of KINDS="a b" (SEED=n: the same again); then what grows in MINUTES=30
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) $(BUILD) tests
+	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)rc=0; \
 		ROUNDS=$(or $(ROUNDS),100) selftests/run e2e/test_soak || rc=1; \
 		MINUTES=$(or $(MINUTES),30) selftests/run e2e/test_endurance || rc=1; \
@@ -75,23 +75,23 @@ soak: ## every process killed and stopped at random moments, ROUNDS=100 of each 
 
 test-vm: ## the suites that need a stock kernel with rxe, under QEMU
 	$(Q)scripts/install-deps vm
-	$(Q)$(MAKE) $(BUILD) tests
+	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)selftests/run vm
 
 fuzz: ## the fuzzers for longer (RUNS=n or SECONDS=n of each, TARGETS="a b"; 60 seconds of each where nothing is said)
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) $(BUILD) tests
+	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)selftests/fuzz/fuzz $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS)) $(TARGETS)
 
 sim: ## the simulated system, SEEDS=n runs of it from SEED on (docs/simulation.md)
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) $(BUILD) tests
+	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)$(B)/sim --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
 	$(Q)test ! -e $(B)/sim-cluster || $(B)/sim-cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
 
 bench: ## speeds, with peers side by side (BENCH="modes --quick": parts and options of selftests/bench)
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) $(BUILD) tests
+	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)selftests/bench $(BENCH)
 
 INSTALLED := userspace controller hostlib topo docs docs/man docs/completion

@@ -41,7 +41,7 @@ static const struct both *both_of(const struct inc_engine *e)
 
 static int attach(struct inc_engine *e, const char *ifname, struct inc_err *err)
 {
-	return e->ops->attach_port ? e->ops->attach_port(e, ifname, err) : 0;
+	return e->ops->attach_port(e, ifname, err);
 }
 
 /* Opens the engine of a mode, and gives it the ports that there are. */
@@ -191,8 +191,8 @@ static void tell(const struct both *b, const struct inc_engine_port *port,
 	b->opts.notice(b->opts.arg, &notice);
 }
 
-/* An engine that cannot work on a port says so in its own copy of what was seen. So the other
- * engine goes on, and the port is lost for new communicators. */
+/* Each engine receives what the kernel reports, because a port that one mode has lost may serve the
+ * other. For new communicators of any mode the port is lost. */
 static bool check_port(struct inc_engine *e, size_t i, const struct inc_link *link,
 		       const struct inc_engine_port *seen, struct inc_engine_port *all)
 {
@@ -229,7 +229,7 @@ static void both_check_ports(struct inc_engine *e)
 		seen = *port;
 		lost = false;
 		for (m = 0; m < INC_N_MODES; m++)
-			if (b->engine[m] && kinds[m]->check_port)
+			if (b->engine[m])
 				lost |= check_port(b->engine[m], i, link, &seen, port);
 		port->lost = port->condition != INC_PORT_UP;
 		port->losses += was.condition == INC_PORT_UP && (lost || port->lost);

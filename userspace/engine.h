@@ -76,9 +76,10 @@ enum inc_port_condition {
 	INC_PORT_LOST, /* the switch cannot work on it: none is made */
 };
 
-/* A port that is not up for so long is reported to the communicators that need it. That is before
- * another switch judges a peer by its silence (INC_UNRESPONSIVE_S). While the port is not up, the
- * silence of the peers behind it says nothing about them. */
+/* A communicator's port that is lost for so long is reported to the controller. A port that is down
+ * for so long is reported if the communicator waits. The limit is shorter than INC_UNRESPONSIVE_S,
+ * so another switch does not report a peer first. While the port is not up, the silence of the
+ * peers behind it says nothing about them. */
 #define INC_PORT_LOST_S 8ull
 
 /* The longest text of why a port is not up, with the final 0. */
@@ -139,7 +140,7 @@ enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, IN
 struct inc_engine_conn {
 	bool up;       /* to the parent */
 	uint32_t rank; /* the child's, the lowest behind a switch; up, the lowest below this one */
-	char port[IF_NAMESIZE]; /* as the switch was told, whatever has become of it */
+	char port[IF_NAMESIZE]; /* its present name, or the last that it had */
 	struct in_addr own_ip;
 	struct in_addr peer_ip;
 	uint16_t peer_port;
@@ -206,7 +207,7 @@ struct inc_engine_ops {
 	/* Is the communicator in this place what conf asks for? */
 	bool (*is)(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf);
 
-	/* A port that there is, one of the settings'; NULL: the engine needs nothing of them. */
+	/* A port that there is, one of the settings'. */
 	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
 	/* Ports, 0..n-1; false behind the last. engine.c keeps the list; a mode's own engine leaves
 	 * this NULL. */
@@ -215,8 +216,8 @@ struct inc_engine_ops {
 	 * reports what changes. engine.c's; a mode's own engine has check_port instead. */
 	void (*check_ports)(struct inc_engine *e);
 	/* The same for port i, which is the interface link now; link NULL: its interface is gone.
-	 * True where something was lost since the last call. Fills in condition and reason, from
-	 * which engine.c makes the report. NULL: the engine needs nothing of ports. */
+	 * True where something was lost since the last call. port has the condition and the
+	 * reason that follow from link. An engine that cannot work on the port replaces them. */
 	bool (*check_port)(struct inc_engine *e, size_t i, const struct inc_link *link,
 			   struct inc_engine_port *port);
 

@@ -286,16 +286,17 @@ static void take_events(struct verbs_endpoint *ep)
 	}
 }
 
-static uint64_t port_deadline(const struct verbs_endpoint *ep)
+static uint64_t port_deadline_ns(const struct verbs_endpoint *ep)
 {
 	return ep->port_down_at_ns
 		       ? ep->port_down_at_ns + ep->config.port_down_ms * INC_NSEC_PER_MSEC
 		       : UINT64_MAX;
 }
 
+/* The clock is read only while the port is down, because this runs at each poll. */
 static bool down_too_long(const struct verbs_endpoint *ep)
 {
-	return ep->port_down_at_ns && inc_now_ns() >= port_deadline(ep);
+	return ep->port_down_at_ns && inc_now_ns() >= port_deadline_ns(ep);
 }
 
 int verbs_progress(struct inccl_endpoint *base)
@@ -340,7 +341,7 @@ int verbs_arm(struct inccl_endpoint *base, int *fd, short *events, uint64_t *dea
 		return ret > 0 ? 1 : ret;
 	*fd = ep->epoll_fd;
 	*events = POLLIN;
-	*deadline_ns = port_deadline(ep);
+	*deadline_ns = port_deadline_ns(ep);
 	return 0;
 }
 

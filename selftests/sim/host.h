@@ -16,7 +16,8 @@ struct host {
 	uint8_t mac[6], gateway[6]; /* the switch's port */
 	uint32_t addr;              /* network order */
 	uint16_t ports;             /* the next one that is free */
-	unsigned int ifindex; /* the interface of its frames; 0: loopback's, which all admit */
+	/* The interface that its sockets report; 0: loopback, which every port admits. */
+	unsigned int ifindex;
 	struct wire *up;
 	const bool *silent; /* what its sockets send goes nowhere any more; NULL: it does */
 	bool has_timer;     /* after a full send buffer, so that it does not ask for room */

@@ -26,7 +26,8 @@ unsigned int __wrap_if_nametoindex(const char *name)
 	return xdp_ifindex(name[1] - '0');
 }
 
-/* An endpoint looks for its port, so that it admits no frame of another one. */
+/* A soft endpoint asks for its port's interface, so that it rejects frames that arrive at another
+ * port. */
 int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *out);
 int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *out)
 {

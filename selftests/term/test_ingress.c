@@ -77,7 +77,7 @@ static void test_renamed(void **state)
 	ip("set q0 name p0");
 }
 
-/* The port has another name, and another interface its name, before the first packet comes. */
+/* The port is renamed, and another interface gets its name, before the first packet arrives. */
 static void test_renamed_first(void **state)
 {
 	const unsigned int index = if_nametoindex("p0");

@@ -308,8 +308,8 @@ static void test_ports_away(void **state)
 	close_cut(&w);
 }
 
-/* A port that is down is reported only if something waits for it; one that is lost, in any case. A
- * standstill of the process counts as time away no more than as silence. */
+/* A port that is down is reported only if the communicator waits. A lost port is always reported.
+ */
 static void test_port_not_needed(void **state)
 {
 	const struct world_shape shape = world_shape(2, 1, 2, false);
@@ -324,6 +324,14 @@ static void test_port_not_needed(void **state)
 	tick_until(&w, 60 * second, 61 * second);
 	assert_int_equal(w.n_port_lost, 1);
 	close_cut(&w);
+}
+
+/* A standstill of the process does not count as time without the port. */
+static void test_port_standstill(void **state)
+{
+	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const uint64_t second = INC_NSEC_PER_SEC;
+	struct world w;
 
 	open_without_port(&w, &shape, INC_PORT_LOST);
 	tick_until(&w, second, 3 * second);
@@ -376,6 +384,7 @@ int main(void)
 		cmocka_unit_test(test_port_away),
 		cmocka_unit_test(test_ports_away),
 		cmocka_unit_test(test_port_not_needed),
+		cmocka_unit_test(test_port_standstill),
 		cmocka_unit_test(test_figures),
 	};
 

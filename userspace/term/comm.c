@@ -377,8 +377,6 @@ void inc_term_comm_free(struct inc_term_comm *cm)
 			dev->ops->unmap(dev, memory);
 		inc_term_devices_put(cm->opts.devices, dev);
 	}
-	for (i = 0; i < cm->n_ends; i++)
-		free(cm->end[i].port_why);
 	inc_term_free(cm->node);
 	inc_term_pool_free(cm->pool);
 	free(cm);

@@ -54,9 +54,9 @@ void inc_term_comm_free(struct inc_term_comm *cm);
 /* Four times a second or so. */
 void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns);
 /* Reports the condition of the switch's own port to a peer, which is numbered as in struct
- * inc_term_view. why: for the log and the controller, if the port is not up. */
+ * inc_term_view. reason: that of struct inc_engine_port. */
 void inc_term_comm_port(struct inc_term_comm *cm, uint32_t peer, enum inc_port_condition condition,
-			const char *why);
+			const char *reason);
 /* Shuts the channels of a communicator that has ended. Called when no device is at work, because a
  * handler, which learns of the end, may still be working on one of these channels. */
 void inc_term_comm_settle(struct inc_term_comm *cm);

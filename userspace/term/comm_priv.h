@@ -20,7 +20,7 @@ struct comm_end {
 	struct inc_term_device *dev;
 	struct inc_term_channel *ch;          /* NULL: it has been shut */
 	struct inc_term_channel_figures last; /* when it was */
-	char *port_why; /* why the switch's own port is not up; NULL: it is, or no memory */
+	char port_reason[INC_CALL_TEXT];      /* why the switch's own port is not up; "": it is */
 	bool connected;
 	bool lost; /* its own connection has broken, which ended all */
 	enum inc_term_reason lost_for;

@@ -2,7 +2,6 @@
 /* What a communicator does: what its channels report goes to the node, what the node asks for is
  * done. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "lib/conf/messages.h"
 #include "lib/proto/desc.h"
@@ -38,7 +37,7 @@ static const struct comm_end *end_without_port(const struct inc_term_comm *cm,
 
 	if (a->what == INC_TERM_DO_PORT_LOST)
 		return &cm->end[a->peer];
-	if (a->what != INC_TERM_DO_END || peer >= cm->n_ends || !cm->end[peer].port_why)
+	if (a->what != INC_TERM_DO_END || peer >= cm->n_ends || !*cm->end[peer].port_reason)
 		return NULL;
 	return a->reason == INC_TERM_SILENT || a->reason == INC_TERM_CUT ? &cm->end[peer] : NULL;
 }
@@ -47,10 +46,7 @@ static void port_story(const struct comm_end *end, struct inc_term_story *out)
 {
 	out->event = INC_EVENT_PORT_LOST;
 	out->n_ranks = 0;
-	if (end->port_why)
-		snprintf(out->text, sizeof(out->text), "%s", end->port_why);
-	else
-		snprintf(out->text, sizeof(out->text), "port %s is lost", end->conf.port);
+	snprintf(out->text, sizeof(out->text), "%s", end->port_reason);
 }
 
 static void tell(struct inc_term_comm *cm, const struct inc_term_action *a)
@@ -195,12 +191,11 @@ void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns)
 }
 
 void inc_term_comm_port(struct inc_term_comm *cm, uint32_t peer, enum inc_port_condition condition,
-			const char *why)
+			const char *reason)
 {
 	struct comm_end *end = &cm->end[peer];
 
-	free(end->port_why);
-	end->port_why = condition == INC_PORT_UP ? NULL : strdup(why);
+	snprintf(end->port_reason, sizeof(end->port_reason), "%s", reason);
 	inc_term_port(cm->node, peer, condition);
 }
 

@@ -37,7 +37,7 @@ void inc_term_ingress_init(struct inc_term_ingress *in, const char *ifname)
 {
 	memset(in, 0, sizeof(*in));
 	strncpy(in->ifname, ifname, sizeof(in->ifname) - 1);
-	ask(in); /* now, because the name may be another interface's later */
+	ask(in);
 }
 
 bool inc_term_ingress_ok(struct inc_term_ingress *in, unsigned int ifindex, uint64_t now_ns)

@@ -20,9 +20,10 @@ struct inc_term_ingress {
 	/* As the kernel said last, which is asked again after a second, and sooner when a packet
 	 * names another index; 0: has not said, or there is none. */
 	unsigned int ifindex, master;
-	uint64_t asked_at_ns; /* 0: never */
+	uint64_t asked_at_ns; /* by inc_term_ingress_ok(); 0: no packet has come */
 };
 
+/* Asks the kernel for the interface at once, because another interface may have the name later. */
 void inc_term_ingress_init(struct inc_term_ingress *in, const char *ifname);
 
 /*

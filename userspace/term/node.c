@@ -177,7 +177,7 @@ static void watch_peer(struct inc_term *t, uint32_t peer)
 	struct term_peer *p = &t->peer[peer];
 
 	if (p->acknowledged == p->sent || p->acknowledged != p->seen_acknowledged ||
-	    p->port != INC_PORT_UP) {
+	    p->port_condition != INC_PORT_UP) {
 		p->seen_acknowledged = p->acknowledged;
 		p->progress_at_ns = t->awake.now_ns;
 		p->unresponsive = false;
@@ -192,24 +192,26 @@ static void watch_peer(struct inc_term *t, uint32_t peer)
 					     .number = p->acknowledged});
 }
 
-/* An operator who sets a port down may set it up again before anything waits for it. */
+/* Does anything wait that may not go on without this peer? */
 static bool is_needed(const struct inc_term *t, const struct term_peer *p)
 {
-	return p->port == INC_PORT_LOST || t->waiting_seen_at_ns || p->acknowledged != p->sent;
+	return t->waiting_seen_at_ns || p->acknowledged != p->sent;
 }
 
 static void watch_port(struct inc_term *t, uint32_t peer)
 {
 	struct term_peer *p = &t->peer[peer];
 
-	if (p->port == INC_PORT_UP)
+	if (p->port_condition == INC_PORT_UP)
 		return;
 	if (!p->away_at_ns)
 		p->away_at_ns = t->awake.now_ns;
-	if (t->port_told || !is_needed(t, p) ||
+	if (t->port_lost_reported ||
+	    /* a port that is only down may be set up again before anything waits for it */
+	    (p->port_condition == INC_PORT_DOWN && !is_needed(t, p)) ||
 	    !inc_awake_past(&t->awake, p->away_at_ns, INC_PORT_LOST_S * INC_NSEC_PER_SEC))
 		return;
-	t->port_told = true;
+	t->port_lost_reported = true;
 	term_do(t, &(struct inc_term_action){
 			   .what = INC_TERM_DO_PORT_LOST, .peer = peer, .number = t->results});
 }
@@ -218,7 +220,7 @@ void inc_term_port(struct inc_term *t, uint32_t peer, enum inc_port_condition co
 {
 	struct term_peer *p = &t->peer[peer];
 
-	p->port = condition;
+	p->port_condition = condition;
 	if (condition == INC_PORT_UP)
 		p->away_at_ns = 0;
 }
@@ -228,7 +230,7 @@ static bool has_all_ports(const struct inc_term *t)
 	uint32_t i;
 
 	for (i = 0; i < t->n_children + t->has_parent; i++)
-		if (t->peer[i].port != INC_PORT_UP)
+		if (t->peer[i].port_condition != INC_PORT_UP)
 			return false;
 	return true;
 }
@@ -248,7 +250,7 @@ int inc_term_tick(struct inc_term *t, uint64_t now_ns)
 		t->waiting_seen_at_ns = now_ns;
 	}
 	inc_awake_at(&t->awake, now_ns);
-	t->port_told = t->port_told && !has_all_ports(t);
+	t->port_lost_reported = t->port_lost_reported && !has_all_ports(t);
 	for (i = 0; i < t->n_children + t->has_parent; i++) {
 		watch_peer(t, i);
 		watch_port(t, i);

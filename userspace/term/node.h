@@ -18,6 +18,7 @@
  *	handler's message()	inc_term_message()
  *	handler's sent()	inc_term_sent()
  *	handler's lost()	inc_term_lost()
+ *	engine's check_port()	inc_term_port()
  *
  *	INC_TERM_DO_SEND	send() on the peer's channel
  *	INC_TERM_DO_RECEIVE	post() on every channel
@@ -161,8 +162,9 @@ int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason
  * than INC_AWAKE_STEP_NS is not held against a peer, for this process stood still meanwhile. */
 int inc_term_tick(struct inc_term *t, uint64_t now_ns);
 
-/* Reports the condition of the switch's own port to a peer. While the port is not up, the peer's
- * silence is not held against it. This asks for no action, so it may come between any two calls. */
+/* Reports the condition of the switch's own port to a peer. While the port is not up, the node
+ * does not report the peer as unresponsive. This asks for no action, so it may come between any two
+ * calls. */
 void inc_term_port(struct inc_term *t, uint32_t peer, enum inc_port_condition condition);
 
 /* The next thing to do; false: there is none. What it points to stands until the next event. */

@@ -50,12 +50,12 @@ struct term_peer {
 	/* the tick that saw it move, or nothing to acknowledge; by inc_term's awake */
 	uint64_t progress_at_ns;
 	bool unresponsive;
-	enum inc_port_condition port; /* the switch's own, to this peer */
+	enum inc_port_condition port_condition; /* of the switch's own port to it */
 	uint64_t away_at_ns; /* the tick that saw that it is not up, by awake; 0: none has */
 };
 
 /* The most that one event asks for: a message of no data released, a reduction, its sources
- * released and its result sent; or all peers told of. END besides. */
+ * released and its result sent; or all peers and one port reported. END besides. */
 #define TERM_MAX_ACTIONS (2 * INC_COMM_MAX_CHILDREN + 4)
 
 struct inc_term {
@@ -74,7 +74,7 @@ struct inc_term {
 	uint64_t waiting_number;             /* at the last tick, and since when */
 	uint64_t waiting_seen_at_ns;         /*   0: nothing was waited for */
 	struct inc_awake awake;              /* of ticks: by it peers are silent */
-	bool port_told;                      /* that a port is lost, until all are up again */
+	bool port_lost_reported;             /* since all ports were up */
 	bool ended;
 	uint32_t release_slot; /* after the end: all of the slots before it is given back */
 	const void *source[INC_COMM_MAX_CHILDREN]; /* of the REDUCE among the actions */

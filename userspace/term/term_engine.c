@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ struct place {
 	struct inc_term_comm *cm;
 	struct inc_term_worker *worker;
 	struct inc_comm_conf conf;              /* own numbers filled in */
-	uint8_t port[INC_COMM_MAX_CONNECTIONS]; /* the engine's number of it, by peer */
+	uint8_t port[INC_COMM_MAX_CONNECTIONS]; /* by peer: the index in term_engine.port */
 	size_t bytes;                           /* of its buffers */
 	struct inc_term_view view;              /* as it was when comm() was asked */
 };
@@ -42,7 +43,6 @@ struct term_engine {
 	uint32_t n_workers;
 	struct place **place; /* [n_places]; NULL: empty */
 	uint32_t n_places, max_connections;
-	const struct inc_settings *settings;
 	struct port port[INC_MAX_PORTS];
 	uint32_t n_ports;
 	struct inc_term_counters gone; /* of communicators that have been removed */
@@ -145,7 +145,6 @@ static int term_open(const struct inc_engine_opts *opts, struct inc_engine **out
 	if (!t)
 		return inc_err_set(err, ENOMEM, "no memory for an engine");
 	t->base.ops = &inc_engine_term;
-	t->settings = s;
 	t->n_places = s->max_comms;
 	t->max_connections = s->max_connections;
 	t->place = calloc(t->n_places, sizeof(t->place[0]));
@@ -171,7 +170,7 @@ static int term_attach_port(struct inc_engine *e, const char *ifname, struct inc
 }
 
 /* Reports the condition of port i to the communicator at a place, if it uses the port. */
-static void tell_port(const struct term_engine *t, struct place *p, uint32_t i)
+static void report_condition(const struct term_engine *t, struct place *p, uint32_t i)
 {
 	uint32_t c;
 
@@ -195,11 +194,11 @@ static bool term_check_port(struct inc_engine *e, size_t i, const struct inc_lin
 	memcpy(own->reason, port->reason, sizeof(own->reason));
 	for (k = 0; changed && k < t->n_places; k++)
 		if (t->place[k])
-			tell_port(t, t->place[k], i);
+			report_condition(t, t->place[k], i);
 	return false;
 }
 
-/* The number of the port that has this name now, or n_ports. */
+/* The index of the port that has this name now, or n_ports if no port has it. */
 static uint32_t port_called(const struct term_engine *t, const char *name)
 {
 	uint32_t i = 0;
@@ -209,8 +208,8 @@ static uint32_t port_called(const struct term_engine *t, const char *name)
 	return i;
 }
 
-/* Notes the port to each peer of a communicator that has just been made. Ports may change their
- * names afterwards. */
+/* Notes the port to each peer of a communicator that has just been made, because ports may change
+ * their names afterwards. Reports ports that are not up. */
 static void find_ports(const struct term_engine *t, struct place *p)
 {
 	uint32_t i;
@@ -220,7 +219,7 @@ static void find_ports(const struct term_engine *t, struct place *p)
 		p->port[i] = port_called(t, p->view.conn[i].port);
 	for (i = 0; i < t->n_ports; i++)
 		if (t->port[i].condition != INC_PORT_UP)
-			tell_port(t, p, i);
+			report_condition(t, p, i);
 }
 
 static uint32_t connections_of(const struct term_engine *t)

@@ -20,7 +20,7 @@ struct call {
 	uint32_t n_peers;
 	struct inc_term_view *view;
 	uint32_t of_peer; /* whose port it is */
-	const char *why;
+	const char *reason;
 	enum inc_port_condition condition;
 	struct inc_term_device_figures figures;
 	struct inc_err *err;
@@ -261,15 +261,18 @@ void inc_term_worker_view(struct inc_term_worker *w, const struct inc_term_comm 
 
 static int port(struct inc_term_worker *w, struct call *call)
 {
-	inc_term_comm_port(call->cm, call->of_peer, call->condition, call->why);
+	inc_term_comm_port(call->cm, call->of_peer, call->condition, call->reason);
 	return 0;
 }
 
 void inc_term_worker_port(struct inc_term_worker *w, struct inc_term_comm *cm, uint32_t peer,
-			  enum inc_port_condition condition, const char *why)
+			  enum inc_port_condition condition, const char *reason)
 {
-	ask(w, &(struct call){
-		       .fn = port, .cm = cm, .of_peer = peer, .condition = condition, .why = why});
+	ask(w, &(struct call){.fn = port,
+			      .cm = cm,
+			      .of_peer = peer,
+			      .condition = condition,
+			      .reason = reason});
 }
 
 static int figures(struct inc_term_worker *w, struct call *call)

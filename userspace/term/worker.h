@@ -51,9 +51,8 @@ int inc_term_worker_connect(struct inc_term_worker *w, struct inc_term_comm *cm,
 void inc_term_worker_remove(struct inc_term_worker *w, struct inc_term_comm *cm);
 void inc_term_worker_view(struct inc_term_worker *w, const struct inc_term_comm *cm,
 			  struct inc_term_view *out);
-
 void inc_term_worker_port(struct inc_term_worker *w, struct inc_term_comm *cm, uint32_t peer,
-			  enum inc_port_condition condition, const char *why);
+			  enum inc_port_condition condition, const char *reason);
 
 struct inc_term_device_figures inc_term_worker_figures(struct inc_term_worker *w);
 
