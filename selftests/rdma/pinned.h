@@ -8,9 +8,13 @@
 #ifndef SELFTESTS_PINNED_H
 #define SELFTESTS_PINNED_H
 
+#include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
 #include "lib/rdma/cache.h"
 
 #define PAGE 4096ul
@@ -24,6 +28,35 @@ struct domain {
 
 extern struct domain unlimited;
 extern const struct inc_rdma_cache_ops pinned_memory;
+
+/*
+ * Moves the watcher to the caller's CPU and gives it this policy and priority, as far as the
+ * process may. The library itself lets the watcher inherit neither. How many threads there are
+ * beside the caller's, which are all taken for the watcher.
+ */
+static inline unsigned int move_watcher(int policy, int priority)
+{
+	const struct sched_param param = {.sched_priority = priority};
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+	unsigned int n = 0;
+	cpu_set_t set;
+	pid_t tid;
+
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	while (tasks && (task = readdir(tasks))) {
+		tid = atoi(task->d_name);
+		if (!tid || tid == gettid())
+			continue;
+		sched_setaffinity(tid, sizeof(set), &set);
+		sched_setscheduler(tid, policy, &param);
+		n++;
+	}
+	if (tasks)
+		closedir(tasks);
+	return n;
+}
 
 /* Skips the test where memory cannot be watched. */
 void open_cache(struct inc_rdma_cache *cache, struct domain *domain);

@@ -46,8 +46,9 @@ static void set_priority(int priority)
 }
 
 /*
- * The watcher, which a cache's opening starts, is on our CPU and yields to us: whoever
- * waits for a report goes on the very moment it is read, before the watcher marks anything.
+ * The first cache's opening starts the watcher. It runs on our CPU and yields to us, so a thread
+ * that waits for a report goes on as soon as the watcher has read it, and before the watcher marks
+ * anything.
  */
 static void open_with_slow_watcher(struct inc_rdma_cache *cache)
 {
@@ -56,9 +57,8 @@ static void open_with_slow_watcher(struct inc_rdma_cache *cache)
 	CPU_ZERO(&set);
 	CPU_SET(sched_getcpu(), &set);
 	assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
-	set_priority(WATCHER_PRIORITY);
 	open_cache(cache, &unlimited);
-	set_priority(0);
+	assert_int_equal(move_watcher(SCHED_FIFO, WATCHER_PRIORITY), 1);
 }
 
 static void *loser(void *arg)

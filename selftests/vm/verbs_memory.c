@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "selftests/rdma/pinned.h"
 #include "selftests/vm/verbs_loop.h"
 
 void test_cache(void **state)
@@ -123,7 +124,6 @@ void test_cache_churn(void **state)
 /* The watcher yields to us, so that we go on the moment it has read a report. */
 void test_cache_slow_watcher(void **state)
 {
-	struct sched_param param = {.sched_priority = 0};
 	uint8_t *send = pages(NULL, 16384), *recv = pages(NULL, 16384);
 	cpu_set_t before, one;
 	struct loop l;
@@ -133,9 +133,8 @@ void test_cache_slow_watcher(void **state)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-	assert_int_equal(sched_setscheduler(0, SCHED_IDLE, &param), 0);
 	loop_open(&l, 1, 0, 0, NULL);
-	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &param), 0);
+	assert_int_equal(move_watcher(SCHED_IDLE, 0), 1);
 	loop_connect(&l);
 	for (i = 0; i < 300; i++) {
 		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, 16384, i);
@@ -214,7 +213,7 @@ void test_huge_pages(void **state)
 }
 
 /* Runs fn in a child, which an alarm ends if it hangs. */
-static void in_child(int (*fn)(void *), void *arg)
+static void in_forked_child(int (*fn)(void *), void *arg)
 {
 	pid_t pid;
 	int status;
@@ -265,7 +264,7 @@ static int share_locked_memory(void *arg)
 
 void test_locked_memory_is_shared(void **state)
 {
-	in_child(share_locked_memory, NULL);
+	in_forked_child(share_locked_memory, NULL);
 }
 
 /* In a child: an endpoint of its own, with buffers at the addresses of the parent's. */
@@ -298,7 +297,7 @@ static int close_while_child_lives(void *arg)
 	loop_open(&l, 1, 0, 0, NULL);
 	loop_connect(&l);
 	echo_checked(&l, INCCL_MODE_WRITE, p, p + 65536, 65536, 1);
-	in_child(echo_in_child, p);
+	in_forked_child(echo_in_child, p);
 	echo_checked(&l, INCCL_MODE_WRITE, p, p + 65536, 65536, 2);
 	assert_int_equal(pipe(fds), 0);
 	pid = fork();
@@ -316,5 +315,5 @@ static int close_while_child_lives(void *arg)
 
 void test_fork(void **state)
 {
-	in_child(close_while_child_lives, NULL);
+	in_forked_child(close_while_child_lives, NULL);
 }
