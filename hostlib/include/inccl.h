@@ -57,7 +57,8 @@
  * of the library has a stack of 1 MiB, whatever RLIMIT_STACK says; a log callback may run on it.
  *
  * Descriptors that the library keeps are 3 or above, so what is printed in a program that has
- * closed its standard streams does not go into a connection.
+ * closed its standard streams does not go into a connection. The descriptor by which libibverbs
+ * has opened a device is the exception: it may be below, and accepts no text.
  *
  * A thread that calls the library needs a stack of INCCL_MIN_STACK_BYTES, and what its own log
  * callback needs.

@@ -5,7 +5,8 @@
  *
  * The calls, their order and what their arguments hold before are those of NCCL's proxy
  * (docs/nccl.md has the table), so that a member which fails there fails here. Every member that is
- * not NULL is called, except what NCCL calls for GPU memory alone: getDeviceMr and regMrDmaBuf.
+ * not NULL is called, except what NCCL calls for GPU memory alone: getDeviceMr and regMrDmaBuf are
+ * never called, and iflush is called with --flush.
  */
 #ifndef HA_PERF_NET_H
 #define HA_PERF_NET_H
