@@ -41,11 +41,14 @@ def run(*args, ranks=None, transport="verbs", timeout=120, check=True, env=None)
 
 
 class Background:
-    """A command on every host that runs on; constructed once host 0 has sent so many packets."""
+    """A command on every host that runs on; constructed once host 0 has sent so many packets. LIMIT_S ends
+    it where the test does not, and is longer than any test waits for it."""
+    LIMIT_S = 600
 
     def __init__(self, *args, ranks, transport="verbs", packets=1000):
         before = rxe_counters(0)["sent_pkts"]
-        self.args = [GUEST_LAB, "run", "--ranks", str(ranks), "--transport", transport, "--", *args]
+        self.args = [GUEST_LAB, "run", "--ranks", str(ranks), "--transport", transport,
+                     "--limit", str(self.LIMIT_S), "--", *args]
         self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
@@ -56,13 +59,14 @@ class Background:
             raise
 
     def end(self, seconds):
+        watch = libtest.stopwatch()
         try:
             out, err = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             self.process.terminate()
             out, err = self.process.communicate()
             raise Failure(f"not done after {seconds} s\n{out[-3000:]}\n{err[-3000:]}") from None
-        return libtest.Result(self.args, self.process.returncode, out, err, seconds)
+        return libtest.Result(self.args, self.process.returncode, out, err, watch())
 
 
 def perf(*args, collective="allreduce", **more):
