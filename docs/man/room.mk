@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Man pages, into build/man: `man -M build/man inc-lab`. NAME, SYNOPSIS, COMMANDS, OPTIONS and
 # EXIT STATUS of a program come from its table of options (lib/base/opt.h), the rest from
-# PROGRAM.SECTION.in. Pages of the library's calls, *.3, are written by hand and all installed.
+# PROGRAM.SECTION.in. Pages of the libraries' calls, *.3, are written by hand and all installed.
 MAN := $(B)/man
+MAN_CALLS := $(wildcard docs/man/*.3)
+# PAGE/CALL.3 of each further call that the NAME section of a page lists: CALL.3 leads to that page.
+MAN_ALIASES := $(shell awk 'FNR == 1 { split(FILENAME, path, /[\/.]/) } /^\.SH/ { name = $$2 == "NAME"; next } \
+	name { if (/\\-/) name = 0; sub(/\\-.*/, ""); n = split($$0, call, /[ ,]+/); \
+		for (i = 1; i <= n; i++) if (call[i] != "" && call[i] != path[3]) print path[3] "/" call[i] ".3" }' $(MAN_CALLS))
 MAN_INSTALLED := ha-nccl-perf.1 incctl.1 inc-lab.1 inc-wire.1 inccl-perf.1 inccl-reduce.1 inc-connect.1 inc-switchd.8 inc-controller.8 \
-	$(notdir $(wildcard docs/man/*.3))
+	$(notdir $(MAN_CALLS)) $(notdir $(MAN_ALIASES))
 # Pages of programs that are used where they were built.
 MAN_OTHERS := inccl-digits.1 inc-vm.1
 # incctl.1 -> man1/incctl.1
@@ -29,6 +34,13 @@ $(MAN)/man$(1)/%.$(1): docs/man/%.$(1)
 	$$(Q)cp $$< $$@
 endef
 $(foreach section,1 3 8,$(eval $(call man_rules,$(section))))
+
+define man_alias
+$(MAN)/man3/$(notdir $(1)): docs/man/$(patsubst %/,%,$(dir $(1))).3 docs/man/room.mk
+	@mkdir -p $$(@D)
+	$$(Q)echo '.so man3/$$(<F)' >$$@
+endef
+$(foreach alias,$(MAN_ALIASES),$(eval $(call man_alias,$(alias))))
 
 # inc-vm is a script, which has a table of its options only.
 $(MAN)/man1/inc-vm.1: docs/man/inc-vm.1.in docs/man/join.awk topo/inc-vm
