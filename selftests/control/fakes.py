@@ -208,9 +208,10 @@ class ByTls:
     def __init__(self, port, *how):
         self.sock, its = socket.socketpair()
         self.buf = b""
+        version = [] if "-tls1_2" in how else ["-tls1_3"]  # with two of them it does not connect
         with its:
             self.client = subprocess.Popen(
-                ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-quiet", "-tls1_3", *how],
+                ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-quiet", *version, *how],
                 stdin=its, stdout=its, stderr=subprocess.DEVNULL)
 
     def close(self):
