@@ -14,6 +14,7 @@
 #endif
 #include <zlib.h>
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "lib/net/hostport.h"
 #include "lib/base/printable.h"
 #include "lib/roce/wire.h"
@@ -497,6 +498,27 @@ static void error_text(void **state)
 	assert_string_equal(err.msg, "peer says '?[31m'");
 }
 
+static char logged[256];
+
+/* A sink that fails. */
+static void take_line(const char *line, size_t len)
+{
+	snprintf(logged, sizeof(logged), "%.*s", (int)len, line);
+	errno = EIO;
+}
+
+/* A terminal may show the log, and a caller may log before it looks at errno. */
+static void log_line(void **state)
+{
+	inc_log_init("test");
+	inc_log_sink(take_line);
+	errno = ENOENT;
+	inc_error("peer says '%s'", "\x1b[31m");
+	assert_int_equal(errno, ENOENT);
+	assert_non_null(strstr(logged, "peer says '?[31m'"));
+	inc_log_sink(NULL);
+}
+
 /* poll() returns when an instant has come, neither a millisecond early nor at once. */
 static void ms_until(void **state)
 {
@@ -518,7 +540,7 @@ int main(void)
 		cmocka_unit_test(topology_links), cmocka_unit_test(topology_bridge),
 		cmocka_unit_test(hostport),       cmocka_unit_test(listen_address),
 		cmocka_unit_test(ms_until),       cmocka_unit_test(printable),
-		cmocka_unit_test(error_text),
+		cmocka_unit_test(error_text),     cmocka_unit_test(log_line),
 	};
 
 	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;
