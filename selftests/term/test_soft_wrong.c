@@ -304,6 +304,14 @@ static void test_strangers(void **state)
 	lone_silent(w);
 	assert_int_equal(lone_device(w).strangers, 3);
 	close(other.fd);
+	/* the peer's port of another address; the ICRC is that of the peer's packets */
+	other = w->peer;
+	other.fd = peer_socket(PEER_ADDR + 1, w->peer.to_host.sport);
+	peer_say(&other, &what);
+	lone_silent(w);
+	assert_int_equal(lone_device(w).strangers, 4);
+	assert_int_equal(w->n_got, 0);
+	close(other.fd);
 	/* a channel that knows no peer */
 	lone_end(w);
 	lone_make(w, false, false);
