@@ -45,12 +45,15 @@ class Daemons:
         return self.restarted[name]
 
     def end_restarted(self):
-        """What start_process() has started, when the lab is at its end."""
-        for process in self.restarted.values():
+        """Ends what start_process() has started, when the lab is at its end. Returns {node: exit code} of those that
+        did not end well."""
+        codes = {}
+        for name, process in self.restarted.items():
             process.terminate()
-            process.wait(20)
+            codes[name] = process.wait(20)
         for space in self.spaces.values():
             os.close(space)
+        return {name: code for name, code in codes.items() if code not in (0, -signal.SIGKILL)}
 
     def switch_pid(self, name):
         return self.pid(name)

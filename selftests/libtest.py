@@ -339,8 +339,10 @@ class Lab(Daemons):
                     self.check_books()
         finally:
             open_labs.remove(self)
-            self.end_restarted()
+            failed = self.end_restarted()
             self.down()
+            if kind is None:
+                expect(not failed, f"exit codes of daemons that were started again: {failed}")
 
     def down(self):
         command("inc-lab", "down", "--name", self.name, timeout=60, check=False)

@@ -204,7 +204,10 @@ class Daemon:
                 self.stop()
             except subprocess.TimeoutExpired:
                 self.kill()
+                expect(kind, "inc-switchd does not stop")
         if kind is None:
+            code = self.process.returncode  # a test may have killed it
+            expect(code in (0, -signal.SIGKILL), f"exit code {code} of inc-switchd: {self.log()}")
             expect("is no step" not in self.log(), "a state machine left its table")
 
     def traces(self):
