@@ -110,6 +110,8 @@ static void open_host(struct world *w, const struct inc_term_numbers *to)
 		.psn = to->psn,
 		.payload = PAYLOAD,
 		.slots = PACKETS * MESSAGES,
+		.by_message = true,
+		.messages = MESSAGES,
 		.name = "the switch",
 	};
 	struct inc_term_peer_addr peer = {.ip = {htonl(INADDR_LOOPBACK)}};
