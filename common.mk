@@ -18,9 +18,8 @@ comma := ,
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wno-unused-parameter -Werror
 # clang reads macros of <linux/netlink.h> differently, and finds a comparison of signs in them.
-ifneq ($(findstring clang,$(shell $(CC) --version)),)
-WARN += -Wno-sign-compare
-endif
+CC_IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
+WARN += $(if $(CC_IS_CLANG),-Wno-sign-compare)
 OPT ?= -O2 -g
 # -ffp-contract=off: every product and every sum of floats is rounded separately, so that all
 # instruction sets give the same bits.

@@ -31,7 +31,8 @@
 		{                                                                               \
 			name##_t x = from[0][i];                                                \
                                                                                                 \
-			for (unsigned int j = 1; j < n; j++) {                                  \
+			INC_FOR_SOURCES(1, n)                                                   \
+			{                                                                       \
 				name##_t y = from[j][i];                                        \
                                                                                                 \
 				x = (name##_t)(value);                                          \
@@ -76,14 +77,21 @@
 	}
 INC_DTYPES(INC_INT_KERNELS)
 
-/* A struct inc_int_kernels. */
-#define INC_INT_TABLE(name)                                                                    \
-	{                                                                                      \
-		.reduce = {[INC_OPERATOR_SUM] = sum_##name, [INC_OPERATOR_MIN] = min_##name,   \
-			   [INC_OPERATOR_MAX] = max_##name, [INC_OPERATOR_PROD] = prod_##name, \
-			   [INC_OPERATOR_AND] = and_##name, [INC_OPERATOR_OR] = or_##name,     \
-			   [INC_OPERATOR_XOR] = xor_##name},                                   \
-		.divide = divide_##name,                                                       \
+/*
+ * A struct inc_int_kernels. Only MIN, MAX and the division depend on the sign. The other loops give
+ * the same bits with and without it, so a signed type uses those of the unsigned one, which are
+ * compiled once.
+ */
+#define INC_INT_TABLE(name, same_bits)                             \
+	{                                                          \
+		.reduce = {[INC_OPERATOR_SUM] = sum_##same_bits,   \
+			   [INC_OPERATOR_MIN] = min_##name,        \
+			   [INC_OPERATOR_MAX] = max_##name,        \
+			   [INC_OPERATOR_PROD] = prod_##same_bits, \
+			   [INC_OPERATOR_AND] = and_##same_bits,   \
+			   [INC_OPERATOR_OR] = or_##same_bits,     \
+			   [INC_OPERATOR_XOR] = xor_##same_bits},  \
+		.divide = divide_##name,                           \
 	}
 
 #endif

@@ -20,11 +20,13 @@ INC_DTYPES(_)
 #define INC_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 #define INC_LOOP static inline __attribute__((always_inline))
-/* A loop's sources, whose number is a constant there. */
-#define INC_SOURCES(type, from, src, n)        \
-	const type *from[INC_FOLD_MOST];       \
-	for (unsigned int j = 0; j < (n); j++) \
-	from[j] = (src)[j]
+/* Their number is a constant where this is used. A loop inside another one must be unrolled, or the
+ * outer one does not become vectors. */
+#define INC_FOR_SOURCES(first, n) \
+	_Pragma("GCC unroll 8") for (unsigned int j = (first); j < (n); j++)
+#define INC_SOURCES(type, from, src, n)  \
+	const type *from[INC_FOLD_MOST]; \
+	INC_FOR_SOURCES(0, n) from[j] = (src)[j]
 #define INC_FOR_EACH(count) INC_INDEPENDENT for (size_t i = 0; i < (count); i++)
 
 #endif
