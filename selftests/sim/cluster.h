@@ -14,6 +14,12 @@
 #include "host.h"
 #include "hostlib/include/inccl.h"
 
+#define CLUSTER_CONTROLLER "10.77.255.1"
+/* As its command line says: a member that is silent for so long is lost. */
+#define CLUSTER_MEMBER_TIMEOUT_MS 3000
+/* Likewise: a switch must answer a request within this time. */
+#define CLUSTER_SWITCH_TIMEOUT_MS 5000
+
 #define CLUSTER_HOSTS_MOST  4
 #define CLUSTER_GROUPS_MOST 2
 #define CLUSTER_ROUNDS_MOST 3
@@ -75,9 +81,41 @@ extern struct cluster cluster;
 
 /* One run of the seed's, with its database in the working directory. */
 void cluster_run(void);
+/* Draws from the seed what goes wrong in the run that begins (cluster_faults.c). */
+void cluster_choose_faults(void);
 /* The process of a rank. */
 void cluster_rank_run(void *rank);
 /* Fails where its call takes longer than any may. */
 void cluster_rank_overdue(const struct cluster_rank *rank);
+
+/*
+ * --- cluster_controller.c: the controller as a process ---
+ * Its main(), with a command line, on a real libevent and a real database in a directory. It can be
+ * killed at any moment, also in the middle of a transaction, and started again from its database.
+ */
+
+struct controller {
+	struct process process;
+	bool running;
+	bool ready;      /* it has said so */
+	uint64_t killed; /* times */
+	/* killed in the middle of a step of the database, with this chance of 1,000 */
+	uint32_t dies_in_store;
+	void (*died)(void);
+};
+extern struct controller controller;
+
+/* A new run: an empty database in the working directory, and a topology of so many hosts. */
+void controller_open(unsigned int hosts);
+void controller_start(void);
+void controller_kill(void);
+/* The daemon of the switch, which shares its libraries' memory here, is dead. */
+void controller_switch_died(void);
+/* SIGTERM. */
+void controller_stop(void);
+/* Groups that it knows, and whether it knows anything else that began. */
+unsigned int controller_knows(void);
+/* Rows of the database of a controller that has ended, but for the numbers given away. */
+unsigned int controller_rows(void);
 
 #endif

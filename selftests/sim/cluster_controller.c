@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cluster_controller.h"
-#include "cluster_switch.h"
+#include "cluster.h"
 #include "controller/ctl.h"
 #include "controller/store/rows.h"
 #include "lib/base/log.h"

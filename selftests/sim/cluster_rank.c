@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "cluster.h"
-#include "cluster_controller.h"
 #include "hostlib/src/internal.h"
 #include "lib/proto/desc.h"
 #include "memory.h"

@@ -21,7 +21,7 @@ SIM_TREE_WRAP := $(SIM_WRAP) $(call wrapped,socket setsockopt sendto ioctl epoll
 	if_nametoindex inc_interface_find inc_interface_at inc_log)
 
 # With the controller, the switch's daemon and libevent, which is linked with all its calls replaced.
-SIM_CLUSTER := $(SIM_SHARED) $(call sim,cluster_main cluster cluster_rank cluster_switch cluster_kernel cluster_controller locks \
+SIM_CLUSTER := $(SIM_SHARED) $(call sim,cluster_main cluster cluster_faults cluster_rank cluster_switch cluster_kernel cluster_controller locks \
 	memory tcp tcp_calls)
 SIM_CONTROL := $(SIM_HOST) $(call plain,$(patsubst %,hostlib/src/%.c,control derive resume)) $(SIM_SWITCH) \
 	$(call plain,$(patsubst %,userspace/%.c,daemon config config_default settings configured addresses switch_client query \

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim.h"
-#include "tcp_priv.h"
+#include "tcp.h"
 
 #define DELAY_MIN_NS 5000
 #define DELAY_MAX_NS 100000

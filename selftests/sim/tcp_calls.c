@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include "sim.h"
-#include "tcp_priv.h"
+#include "tcp.h"
 
 int __wrap_poll(struct pollfd *pfd, nfds_t n, int timeout_ms);
 int __wrap_socket(int domain, int type, int protocol);

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What goes wrong in a run of the scenario with a controller. cluster_choose_faults() draws it from
+ * the seed, and it happens as events of the run. */
+#include <stdio.h>
+#include <string.h>
+#include "cluster.h"
+#include "memory.h"
+#include "sim.h"
+#include "tcp.h"
+
+#define INCIDENTS_MOST 3
+/* A controller that starts again is there after this, most. */
+#define DOWN_MOST_NS  (2 * INC_NSEC_PER_SEC)
+#define PAUSE_MOST_NS (1500 * INC_NSEC_PER_MSEC)
+/* The controller counts ticks: a rank that stands still for so long is silent for certain. */
+#define SILENT_LEAST_MS   (CLUSTER_MEMBER_TIMEOUT_MS + 500)
+#define SILENT_MOST_MS    (2 * SILENT_LEAST_MS)
+#define SILENCE           0x51 /* what is drawn from the seed by this is nothing else's */
+#define SILENCE_ONE_OF    8    /* seeds */
+#define FIRST_STEPS       0x52 /* drawn from the seed in the same way */
+#define FIRST_ONE_OF      8    /* seeds */
+#define FIRST_MOST        128  /* allocations that a daemon's start needs, at most */
+#define STANDSTILL        0x53 /* drawn from the seed in the same way */
+#define STANDSTILL_ONE_OF 8    /* seeds */
+/* A standstill exceeds the member's timeout always, and the switch's timeout (5 s) mostly. */
+#define STANDSTILL_LEAST_MS SILENT_LEAST_MS
+#define STANDSTILL_MOST_MS  30000
+#define TERMINATION         0x54 /* drawn from the seed in the same way */
+#define TERMINATION_ONE_OF  8    /* seeds */
+/* How long the daemon is down at most after SIGTERM. It exceeds a rank's time limit for progress,
+ * so that some jobs fail before the switch returns. */
+#define DOWN_AFTER_TERMINATION_MOST_MS 40000
+#define PORT                           0x55 /* drawn from the seed in the same way */
+#define PORT_ONE_OF                    4    /* seeds, where the daemon does not end */
+#define PORT_AWAY_MOST_MS              7000
+
+/* Its group loses it, at once or after the member's timeout. */
+static void lose_rank(struct cluster_rank *rank)
+{
+	if (!rank->group->died_at_ns || rank->formed)
+		rank->group->died_at_ns = sim_now_ns();
+}
+
+/* It stands still for longer than the controller waits, and then goes on. */
+static void silence_rank(void *arg, uint64_t for_ns)
+{
+	struct cluster_rank *rank = arg;
+
+	if (rank->through || rank->process.dead)
+		return;
+	cluster_figures.ranks_silent++;
+	lose_rank(rank);
+	rank->silent_until_ns = sim_now_ns() + for_ns;
+	task_stop(&rank->process, rank->silent_until_ns);
+}
+
+/* SIGKILL, or with the whole machine, of which nobody hears any more. */
+static void kill_rank(void *arg, uint64_t unused)
+{
+	struct cluster_rank *rank = arg;
+
+	if (rank->through || rank->process.dead)
+		return;
+	sim_note(rank->process.name, "is killed", 0, 0, 0);
+	cluster_figures.ranks_killed++;
+	rank->group->killed = true;
+	lose_rank(rank);
+	task_kill(&rank->process);
+	memory_free(&rank->process);
+}
+
+static void kill_host(void *arg, uint64_t number)
+{
+	unsigned int g;
+
+	sim_note(cluster.host[number].host.process.name, "is off", 0, 0, 0);
+	cluster_figures.hosts_off++;
+	tcp_vanish(cluster.host[number].host.addr);
+	for (g = 0; g < cluster.n_groups; g++)
+		if (number < cluster.group[g].n_ranks)
+			kill_rank(&cluster.group[g].rank[number], 0);
+}
+
+static void start_controller(void *arg, uint64_t unused)
+{
+	if (!controller.running)
+		controller_start();
+}
+
+/* It comes back some time later. */
+static void after_controller_died(void)
+{
+	cluster_figures.controllers_killed++;
+	sim_after(sim_between(0, DOWN_MOST_NS), start_controller, NULL, 0);
+}
+
+static void kill_controller(void *arg, uint64_t unused)
+{
+	if (!controller.running)
+		return;
+	after_controller_died();
+	controller_kill();
+}
+
+static void start_switch(void *arg, uint64_t unused)
+{
+	if (!cluster.sw.running)
+		cluster_switch_start(&cluster.sw);
+}
+
+static void after_daemon_died(void)
+{
+	cluster_figures.daemons_killed++;
+	controller_switch_died();
+	cluster.sw.ended = NULL;
+	sim_after(sim_between(0, DOWN_MOST_NS), start_switch, NULL, 0);
+}
+
+static void kill_switch(void *arg, uint64_t unused)
+{
+	if (!cluster.sw.running)
+		return;
+	cluster_switch_kill(&cluster.sw);
+	after_daemon_died();
+}
+
+static void cut(void *arg, uint64_t until_ns)
+{
+	const struct process *process = arg;
+
+	sim_note(process->name, "is cut off for us:", (until_ns - sim_now_ns()) / 1000, 0, 0);
+	tcp_cut(process->addr, until_ns);
+}
+
+/* Some time before faults end, as often early as late. */
+static uint64_t some_time(void)
+{
+	uint64_t at_ns = sim_now_ns() + sim_between(0, 1ull << (16 + sim_below(16)));
+
+	return at_ns < cluster.faults_end_at_ns ? at_ns : cluster.faults_end_at_ns;
+}
+
+static void fail_allocation(void *arg, uint64_t n)
+{
+	if (!memory_failed())
+		memory_fail(arg, n);
+}
+
+static void choose_incident(void)
+{
+	struct cluster_group *g = &cluster.group[sim_below(cluster.n_groups)];
+	struct cluster_rank *rank = &g->rank[sim_below(g->n_ranks)];
+	struct process *const whom[] = {&rank->process, &controller.process, &cluster.sw.process};
+	struct process *process = whom[sim_below(3)];
+	const uint64_t at_ns = some_time();
+
+	switch (sim_below(7)) {
+	case 0:
+		sim_at(at_ns, task_stop, process, at_ns + sim_between(0, PAUSE_MOST_NS));
+		break;
+	case 1:
+		sim_at(at_ns, cut, process, at_ns + sim_between(0, PAUSE_MOST_NS));
+		break;
+	case 2:
+		sim_at(at_ns, kill_rank, rank, 0);
+		break;
+	case 3:
+		sim_at(at_ns, kill_host, NULL, rank->number);
+		break;
+	case 4:
+		cluster.controller_dies = true;
+		if (sim_chance(300))
+			controller.dies_in_store = 1 + sim_below(100);
+		else
+			sim_at(at_ns, kill_controller, NULL, 0);
+		break;
+	case 5:
+		cluster.daemon_dies = cluster.daemon_may_end = true;
+		sim_at(at_ns, kill_switch, NULL, 0);
+		break;
+	case 6:
+		cluster.daemon_may_end |= process == &cluster.sw.process;
+		sim_at(sim_chance(500) ? sim_now_ns() : at_ns, fail_allocation, process,
+		       1 + sim_below(1u << sim_below(13)));
+		break;
+	}
+}
+
+/* Draws how long after the start something happens: up to 2.1 s, and as often early as late. */
+static uint64_t draw_delay_ns(struct rng *rng)
+{
+	return rng_below(rng, 1u << (16 + rng_below(rng, 16)));
+}
+
+static void choose_incidents(void)
+{
+	uint32_t n = sim_chance(700) ? sim_below(INCIDENTS_MOST + 1) : 0;
+
+	while (n--)
+		choose_incident();
+}
+
+/* In some seeds, beside what else there is. Drawn apart, so that the other seeds are as they were
+ * before ranks could be silent. */
+static void choose_silence(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), SILENCE)};
+	struct cluster_group *g = &cluster.group[rng_below(&rng, cluster.n_groups)];
+	struct cluster_rank *rank = &g->rank[rng_below(&rng, g->n_ranks)];
+	const uint64_t delay_ns = draw_delay_ns(&rng);
+	const uint64_t ms = SILENT_LEAST_MS + rng_below(&rng, SILENT_MOST_MS - SILENT_LEAST_MS + 1);
+
+	if (rng_below(&rng, SILENCE_ONE_OF))
+		return;
+	sim_after(delay_ns, silence_rank, rank, ms * INC_NSEC_PER_MSEC);
+}
+
+/* In some seeds one of the first allocations of the daemon fails, so that its start does. Of the
+ * incidents above too few meet a start. */
+static void choose_failing_start(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), FIRST_STEPS)};
+	const uint64_t n = 1 + rng_below(&rng, FIRST_MOST);
+
+	if (rng_below(&rng, FIRST_ONE_OF))
+		return;
+	cluster.daemon_may_end = true;
+	sim_at(sim_now_ns(), fail_allocation, &cluster.sw.process, n);
+}
+
+static void stand_still(void *arg, uint64_t until_ns)
+{
+	cluster_figures.standstills++;
+	task_stop(arg, until_ns);
+}
+
+/* In some seeds the controller or the daemon stands still for longer than others wait for it. */
+static void choose_standstill(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), STANDSTILL)};
+	const bool of_controller = rng_below(&rng, 2);
+	const uint64_t start_at_ns = sim_now_ns() + draw_delay_ns(&rng);
+	const uint64_t ms =
+		STANDSTILL_LEAST_MS + rng_below(&rng, STANDSTILL_MOST_MS - STANDSTILL_LEAST_MS + 1);
+
+	if (rng_below(&rng, STANDSTILL_ONE_OF))
+		return;
+	cluster.controller_stalls = of_controller;
+	cluster.daemon_stalls = !of_controller;
+	cluster.resumes_at_ns = start_at_ns + ms * INC_NSEC_PER_MSEC;
+	sim_at(start_at_ns, stand_still, of_controller ? &controller.process : &cluster.sw.process,
+	       cluster.resumes_at_ns);
+}
+
+static void after_daemon_ended(void)
+{
+	cluster.sw.ended = NULL;
+	sim_after(cluster.down_ns, start_switch, NULL, 0);
+}
+
+/* An operator sends SIGTERM to the daemon. Its communicators end with it, and it reports this to
+ * the controller. */
+static void terminate_switch(void *arg, uint64_t down_ns)
+{
+	if (!cluster.sw.ready)
+		return;
+	sim_note(cluster.sw.process.name, "is asked to end", 0, 0, 0);
+	cluster_figures.daemons_terminated++;
+	cluster.terminated_at_ns = sim_now_ns();
+	cluster.down_ns = down_ns;
+	cluster.sw.ended = after_daemon_ended;
+	cluster_switch_stop(&cluster.sw);
+}
+
+/* In some seeds an operator ends the daemon, and starts it again. */
+static void choose_termination(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), TERMINATION)};
+	const uint64_t delay_ns = draw_delay_ns(&rng);
+	const uint64_t down_ns =
+		rng_below(&rng, DOWN_AFTER_TERMINATION_MOST_MS) * INC_NSEC_PER_MSEC;
+
+	if (rng_below(&rng, TERMINATION_ONE_OF))
+		return;
+	cluster.daemon_may_end = true;
+	sim_after(delay_ns, terminate_switch, NULL, down_ns);
+}
+
+static void make_port(void *arg, uint64_t port)
+{
+	if (xdp_ifindex_now(cluster.sw.xdp, port))
+		return;
+	cluster_port_make(&cluster.sw, port);
+}
+
+static void delete_port(void *arg, uint64_t port)
+{
+	if (!cluster.sw.ready)
+		return; /* a daemon does not start without its ports */
+	cluster_figures.ports_lost++;
+	cluster_port_delete(&cluster.sw, port);
+}
+
+/* In some seeds the interface of a port is deleted, and made again before the switch gives up what
+ * needs it. */
+static void choose_port(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), PORT)};
+	const unsigned int port = rng_below(&rng, cluster.hosts);
+	const uint64_t delay_ns = draw_delay_ns(&rng);
+	const uint64_t away_ns = rng_below(&rng, PORT_AWAY_MOST_MS) * INC_NSEC_PER_MSEC;
+
+	if (rng_below(&rng, PORT_ONE_OF) || cluster.daemon_may_end)
+		return;
+	cluster.port_goes = true;
+	sim_after(delay_ns, delete_port, NULL, port);
+	sim_after(delay_ns + away_ns, make_port, NULL, port);
+}
+
+void cluster_choose_faults(void)
+{
+	controller.died = after_controller_died;
+	cluster.sw.failed = after_daemon_died;
+	choose_incidents();
+	choose_silence();
+	choose_failing_start();
+	choose_standstill();
+	choose_termination();
+	choose_port();
+}
