@@ -24,16 +24,17 @@
 #define CLUSTER_GROUPS_MOST 2
 #define CLUSTER_ROUNDS_MOST 3
 #define CLUSTER_CALLS_MOST  4
-#define CLUSTER_MADE_MOST   8
+#define CLUSTER_MADE_MOST   32
+#define CLUSTER_PAUSES_MOST 16
 
 struct cluster_rank {
 	struct process process;
 	struct cluster_group *group;
 	unsigned int number;
-	bool formed;              /* it has come into its group */
-	bool through;             /* it has ended by itself */
-	uint64_t called_at_ns;    /* the call that it is in; 0: it is in none */
-	uint64_t silent_until_ns; /* it stands still for longer than the controller waits */
+	bool formed;           /* it has come into its group */
+	bool through;          /* it has ended by itself */
+	uint64_t called_at_ns; /* the call that it is in; 0: it is in none */
+	bool silenced;         /* stood still so long that it may be called silent, or was killed */
 };
 
 /* A job: its ranks are on the first hosts. */
@@ -54,18 +55,33 @@ struct cluster_group {
 /* How often what happened, in all runs. */
 struct cluster_figures {
 	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
-		daemons_killed, standstills, daemons_terminated, ports_lost;
+		daemons_killed, standstills, daemons_terminated, ports_lost, ports_lost_blind;
 };
 extern struct cluster_figures cluster_figures;
 
 struct cluster {
 	unsigned int hosts, n_groups;
 	bool controller_dies, daemon_dies; /* in this run */
-	/* In this run the process stands still for longer than the member's timeout. */
+	/* In this run the process stands still for so long that others may give it up. */
 	bool controller_stalls, daemon_stalls;
-	uint64_t resumes_at_ns;    /* and goes on then; 0: neither stalls */
-	bool daemon_may_end;       /* by any incident of this run */
-	bool port_goes;            /* and comes again */
+	uint64_t daemon_stalls_ms; /* for so long */
+	bool slowed;               /* something is paused or cut off for a short time */
+	/* what stands still, or stood */
+	struct cluster_pause {
+		const struct process *process;
+		uint64_t from_ns, until_ns;
+	} pause[CLUSTER_PAUSES_MOST];
+	unsigned int n_pauses;
+	bool daemon_may_end; /* by any incident of this run */
+	/* the interface of a port goes, and comes again */
+	struct {
+		bool goes, moves; /* in this run; it is not deleted, but moved */
+		bool waits;       /* for the daemon's end or standstill */
+		bool lost;        /* it went */
+		bool unseen;      /* it was deleted, and no daemon saw how it came again */
+		unsigned int number;
+		uint64_t delay_ns, away_ns, back_at_ns;
+	} port;
 	uint64_t terminated_at_ns; /* when the daemon received SIGTERM; 0: it has not */
 	uint64_t down_ns;          /* from its end then until the next one starts */
 	uint64_t faults_end_at_ns, calm_at_ns;
@@ -83,6 +99,10 @@ extern struct cluster cluster;
 void cluster_run(void);
 /* Draws from the seed what goes wrong in the run that begins (cluster_faults.c). */
 void cluster_choose_faults(void);
+/* When the last of the pauses that are over ended; 0: none is over. */
+uint64_t cluster_resumed_at_ns(void);
+/* How long the process has stood still since then. */
+uint64_t cluster_still_ns(const struct process *process, uint64_t since_ns);
 /* The process of a rank. */
 void cluster_rank_run(void *rank);
 /* Fails where its call takes longer than any may. */

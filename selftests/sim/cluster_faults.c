@@ -13,8 +13,11 @@
 #define DOWN_MOST_NS  (2 * INC_NSEC_PER_SEC)
 #define PAUSE_MOST_NS (1500 * INC_NSEC_PER_MSEC)
 /* The controller counts ticks: a rank that stands still for so long is silent for certain. */
-#define SILENT_LEAST_MS   (CLUSTER_MEMBER_TIMEOUT_MS + 500)
-#define SILENT_MOST_MS    (2 * SILENT_LEAST_MS)
+#define SILENT_LEAST_MS (CLUSTER_MEMBER_TIMEOUT_MS + 500)
+#define SILENT_MOST_MS  (2 * SILENT_LEAST_MS)
+/* A rank that stands still for less than this is only slow: it is one tick less, and the time that
+ * messages need. */
+#define SLOW_MOST_MS      (CLUSTER_MEMBER_TIMEOUT_MS - 400)
 #define SILENCE           0x51 /* what is drawn from the seed by this is nothing else's */
 #define SILENCE_ONE_OF    8    /* seeds */
 #define FIRST_STEPS       0x52 /* drawn from the seed in the same way */
@@ -31,8 +34,18 @@
  * so that some jobs fail before the switch returns. */
 #define DOWN_AFTER_TERMINATION_MOST_MS 40000
 #define PORT                           0x55 /* drawn from the seed in the same way */
-#define PORT_ONE_OF                    4    /* seeds, where the daemon does not end */
+#define PORT_ONE_OF                    4    /* seeds */
+#define PORT_BESIDE_ONE_OF             2    /* seeds in which the daemon ends or stands still */
 #define PORT_AWAY_MOST_MS              7000
+#define NOTICED_NS                     INC_NSEC_PER_SEC /* by which a daemon sees a port */
+#define PAUSES                         0x56             /* drawn from the seed in the same way */
+#define PAUSES_ONE_OF                  4                /* seeds */
+#define PAUSE_LONGEST_MS               60000
+/* The product's limits that a pause comes near to: for a member, for a switch's answer, for a
+ * client to say something, for the progress of a collective. */
+#define PAUSE_LIMITS_MS CLUSTER_MEMBER_TIMEOUT_MS, CLUSTER_SWITCH_TIMEOUT_MS, 10000, 30000
+
+static void on_daemon_away(bool ends);
 
 /* Its group loses it, at once or after the member's timeout. */
 static void lose_rank(struct cluster_rank *rank)
@@ -41,17 +54,60 @@ static void lose_rank(struct cluster_rank *rank)
 		rank->group->died_at_ns = sim_now_ns();
 }
 
-/* It stands still for longer than the controller waits, and then goes on. */
-static void silence_rank(void *arg, uint64_t for_ns)
+static void stand_still(void *arg, uint64_t until_ns)
 {
+	struct cluster_pause *pause = &cluster.pause[cluster.n_pauses];
+
+	sim_require(cluster.n_pauses++ < CLUSTER_PAUSES_MOST, "too many pauses");
+	*pause = (struct cluster_pause){arg, sim_now_ns(), until_ns};
+	task_stop(arg, until_ns);
+	if (arg == &cluster.sw.process)
+		on_daemon_away(false);
+}
+
+uint64_t cluster_resumed_at_ns(void)
+{
+	uint64_t at_ns = 0;
+	unsigned int i;
+
+	for (i = 0; i < cluster.n_pauses; i++)
+		if (cluster.pause[i].until_ns <= sim_now_ns() && cluster.pause[i].until_ns > at_ns)
+			at_ns = cluster.pause[i].until_ns;
+	return at_ns;
+}
+
+uint64_t cluster_still_ns(const struct process *process, uint64_t since_ns)
+{
+	const uint64_t now_ns = sim_now_ns();
+	uint64_t sum_ns = 0;
+	unsigned int i;
+
+	for (i = 0; i < cluster.n_pauses; i++) {
+		const struct cluster_pause *p = &cluster.pause[i];
+		const uint64_t from_ns = p->from_ns > since_ns ? p->from_ns : since_ns;
+		const uint64_t to_ns = p->until_ns < now_ns ? p->until_ns : now_ns;
+
+		if (p->process == process && from_ns < to_ns)
+			sum_ns += to_ns - from_ns;
+	}
+	return sum_ns;
+}
+
+/* It stands still, perhaps for longer than the controller waits, and then goes on. */
+static void pause_rank(void *arg, uint64_t for_ns)
+{
+	/* other incidents of the run can make the silence longer by this */
+	const uint64_t slower_ns = cluster.slowed ? 2 * PAUSE_MOST_NS : 0;
 	struct cluster_rank *rank = arg;
 
 	if (rank->through || rank->process.dead)
 		return;
-	cluster_figures.ranks_silent++;
-	lose_rank(rank);
-	rank->silent_until_ns = sim_now_ns() + for_ns;
-	task_stop(&rank->process, rank->silent_until_ns);
+	if (for_ns + slower_ns >= SLOW_MOST_MS * INC_NSEC_PER_MSEC) {
+		cluster_figures.ranks_silent++;
+		lose_rank(rank);
+		rank->silenced = true;
+	}
+	stand_still(&rank->process, sim_now_ns() + for_ns);
 }
 
 /* SIGKILL, or with the whole machine, of which nobody hears any more. */
@@ -63,7 +119,7 @@ static void kill_rank(void *arg, uint64_t unused)
 		return;
 	sim_note(rank->process.name, "is killed", 0, 0, 0);
 	cluster_figures.ranks_killed++;
-	rank->group->killed = true;
+	rank->group->killed = rank->silenced = true;
 	lose_rank(rank);
 	task_kill(&rank->process);
 	memory_free(&rank->process);
@@ -111,6 +167,7 @@ static void start_switch(void *arg, uint64_t unused)
 static void after_daemon_died(void)
 {
 	cluster_figures.daemons_killed++;
+	on_daemon_away(true);
 	controller_switch_died();
 	cluster.sw.ended = NULL;
 	sim_after(sim_between(0, DOWN_MOST_NS), start_switch, NULL, 0);
@@ -156,9 +213,11 @@ static void choose_incident(void)
 
 	switch (sim_below(7)) {
 	case 0:
+		cluster.slowed = true;
 		sim_at(at_ns, task_stop, process, at_ns + sim_between(0, PAUSE_MOST_NS));
 		break;
 	case 1:
+		cluster.slowed = true;
 		sim_at(at_ns, cut, process, at_ns + sim_between(0, PAUSE_MOST_NS));
 		break;
 	case 2:
@@ -212,7 +271,7 @@ static void choose_silence(void)
 
 	if (rng_below(&rng, SILENCE_ONE_OF))
 		return;
-	sim_after(delay_ns, silence_rank, rank, ms * INC_NSEC_PER_MSEC);
+	sim_after(delay_ns, pause_rank, rank, ms * INC_NSEC_PER_MSEC);
 }
 
 /* In some seeds one of the first allocations of the daemon fails, so that its start does. Of the
@@ -228,10 +287,21 @@ static void choose_failing_start(void)
 	sim_at(sim_now_ns(), fail_allocation, &cluster.sw.process, n);
 }
 
-static void stand_still(void *arg, uint64_t until_ns)
+/* The controller or the daemon stands still. */
+static void pause_daemon(struct process *process, uint64_t start_at_ns, uint64_t ms)
 {
+	/* other incidents of the run can make an answer later by this */
+	const uint64_t slower_ms = cluster.slowed ? 2 * PAUSE_MOST_NS / INC_NSEC_PER_MSEC : 0;
+
+	/* below that, everything is only slow */
+	if (ms + slower_ms >= CLUSTER_SWITCH_TIMEOUT_MS - 200) {
+		cluster.controller_stalls |= process == &controller.process;
+		cluster.daemon_stalls |= process == &cluster.sw.process;
+		if (process == &cluster.sw.process)
+			cluster.daemon_stalls_ms = ms;
+	}
 	cluster_figures.standstills++;
-	task_stop(arg, until_ns);
+	sim_at(start_at_ns, stand_still, process, start_at_ns + ms * INC_NSEC_PER_MSEC);
 }
 
 /* In some seeds the controller or the daemon stands still for longer than others wait for it. */
@@ -245,11 +315,52 @@ static void choose_standstill(void)
 
 	if (rng_below(&rng, STANDSTILL_ONE_OF))
 		return;
-	cluster.controller_stalls = of_controller;
-	cluster.daemon_stalls = !of_controller;
-	cluster.resumes_at_ns = start_at_ns + ms * INC_NSEC_PER_MSEC;
-	sim_at(start_at_ns, stand_still, of_controller ? &controller.process : &cluster.sw.process,
-	       cluster.resumes_at_ns);
+	pause_daemon(of_controller ? &controller.process : &cluster.sw.process, start_at_ns, ms);
+}
+
+/* A third of them is below the member's timeout, a third near to one of the limits, and a third
+ * anything up to a minute. */
+static uint64_t draw_pause_ms(struct rng *rng)
+{
+	static const uint64_t limits_ms[] = {PAUSE_LIMITS_MS};
+	const uint64_t limit_ms =
+		limits_ms[rng_below(rng, sizeof(limits_ms) / sizeof(limits_ms[0]))];
+	const uint32_t kind = rng_below(rng, 3);
+
+	if (kind == 0)
+		return rng_below(rng, CLUSTER_MEMBER_TIMEOUT_MS);
+	if (kind == 1)
+		return limit_ms - limit_ms / 8 + rng_below(rng, limit_ms / 4);
+	return rng_below(rng, PAUSE_LONGEST_MS + 1);
+}
+
+/* In some seeds several processes stand still, each once: one after the other, or at the same
+ * moment. False: in this seed none does. */
+static bool choose_pauses(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), PAUSES)};
+	const uint32_t one_of = 1 + rng_below(&rng, 4);
+	const bool together = rng_below(&rng, 2);
+	const uint64_t together_ns = draw_delay_ns(&rng);
+	struct process *const daemons[] = {&controller.process, &cluster.sw.process};
+	unsigned int g, r, d;
+	uint64_t delay_ns;
+
+	if (rng_below(&rng, PAUSES_ONE_OF))
+		return false;
+	for (d = 0; d < 2; d++) {
+		delay_ns = together ? together_ns : draw_delay_ns(&rng);
+		if (!rng_below(&rng, one_of))
+			pause_daemon(daemons[d], sim_now_ns() + delay_ns, draw_pause_ms(&rng));
+	}
+	for (g = 0; g < cluster.n_groups; g++)
+		for (r = 0; r < cluster.group[g].n_ranks; r++) {
+			delay_ns = together ? together_ns : draw_delay_ns(&rng);
+			if (!rng_below(&rng, one_of))
+				sim_after(delay_ns, pause_rank, &cluster.group[g].rank[r],
+					  draw_pause_ms(&rng) * INC_NSEC_PER_MSEC);
+		}
+	return true;
 }
 
 static void after_daemon_ended(void)
@@ -268,6 +379,7 @@ static void terminate_switch(void *arg, uint64_t down_ns)
 	cluster_figures.daemons_terminated++;
 	cluster.terminated_at_ns = sim_now_ns();
 	cluster.down_ns = down_ns;
+	on_daemon_away(true);
 	cluster.sw.ended = after_daemon_ended;
 	cluster_switch_stop(&cluster.sw);
 }
@@ -290,31 +402,60 @@ static void make_port(void *arg, uint64_t port)
 {
 	if (xdp_ifindex_now(cluster.sw.xdp, port))
 		return;
+	cluster.port.back_at_ns = sim_now_ns();
 	cluster_port_make(&cluster.sw, port);
 }
 
-static void delete_port(void *arg, uint64_t port)
+static void lose_port(void *arg, uint64_t port)
 {
-	if (!cluster.sw.ready)
-		return; /* a daemon does not start without its ports */
+	if (!xdp_ifindex_now(cluster.sw.xdp, port))
+		return;
 	cluster_figures.ports_lost++;
-	cluster_port_delete(&cluster.sw, port);
+	cluster_figures.ports_lost_blind += !cluster.sw.ready;
+	cluster.port.lost = true;
+	cluster.port.unseen |= !cluster.sw.ready && !cluster.port.moves;
+	if (cluster.port.moves)
+		cluster_port_move(&cluster.sw, port);
+	else
+		cluster_port_delete(&cluster.sw, port);
+	sim_after(cluster.port.away_ns, make_port, NULL, port);
 }
 
-/* In some seeds the interface of a port is deleted, and made again before the switch gives up what
- * needs it. */
+/* The daemon ends or stands still. A port that has not been back for long may be one whose return
+ * it has not seen. */
+static void on_daemon_away(bool ends)
+{
+	const bool is_back =
+		cluster.port.back_at_ns && sim_now_ns() >= cluster.port.back_at_ns + NOTICED_NS;
+
+	cluster.port.unseen |= ends && cluster.port.lost && !is_back && !cluster.port.moves;
+	if (!cluster.port.waits)
+		return;
+	cluster.port.waits = false;
+	sim_after(cluster.port.delay_ns, lose_port, NULL, cluster.port.number);
+}
+
+/* In some seeds the interface of a port is deleted, or moved to another namespace. It is made again
+ * or moved back before the switch gives up what needs it. If the daemon ends or stands still in
+ * this seed, the interface mostly goes at about that time. */
 static void choose_port(void)
 {
+	const bool beside = cluster.daemon_may_end || cluster.daemon_stalls;
 	struct rng rng = {.state = rng_mix(sim_seed(), PORT)};
 	const unsigned int port = rng_below(&rng, cluster.hosts);
 	const uint64_t delay_ns = draw_delay_ns(&rng);
 	const uint64_t away_ns = rng_below(&rng, PORT_AWAY_MOST_MS) * INC_NSEC_PER_MSEC;
 
-	if (rng_below(&rng, PORT_ONE_OF) || cluster.daemon_may_end)
+	if (rng_below(&rng, beside ? PORT_BESIDE_ONE_OF : PORT_ONE_OF))
 		return;
-	cluster.port_goes = true;
-	sim_after(delay_ns, delete_port, NULL, port);
-	sim_after(delay_ns + away_ns, make_port, NULL, port);
+	cluster.port.goes = true;
+	cluster.port.number = port;
+	cluster.port.delay_ns = delay_ns;
+	cluster.port.away_ns = away_ns;
+	cluster.port.moves = rng_below(&rng, 2);
+	cluster.port.waits = beside && rng_below(&rng, 4);
+	if (!cluster.port.waits)
+		sim_after(delay_ns, lose_port, NULL, port);
 }
 
 void cluster_choose_faults(void)
@@ -322,9 +463,11 @@ void cluster_choose_faults(void)
 	controller.died = after_controller_died;
 	cluster.sw.failed = after_daemon_died;
 	choose_incidents();
-	choose_silence();
 	choose_failing_start();
-	choose_standstill();
+	if (!choose_pauses()) {
+		choose_silence();
+		choose_standstill();
+	}
 	choose_termination();
 	choose_port();
 }

@@ -228,8 +228,8 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	memset(sw->root, 0, inc_switch_root_rows(sw->opts.max_comms) * sizeof(*sw->root));
 	for (i = 0; i < INC_MAX_PORTS; i++)
 		sw->slot[i].used = NULL;
-	sw->adopted = the_switch->adopts;
-	sw->leaving = false;
+	/* what is left stays until this daemon is ready to go on with it */
+	sw->adopted = sw->leaving = the_switch->adopts;
 	*out = sw;
 	return 0;
 }
@@ -254,9 +254,16 @@ void inc_forget_ports(struct inc_switch *sw)
 int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err)
 {
 	struct inc_port_slot *slot = &sw->slot[ifname[1] - '0'];
+	const uint32_t ifindex = if_nametoindex(ifname);
+	int ret;
 
-	slot->used = &slot->port;
-	return 0;
+	if (!ifindex)
+		return inc_err_set(err, ENODEV, "interface %s does not exist here", ifname);
+	slot->port.ifindex = ifindex;
+	slot->left_ifindex = 0;
+	ret = inc_attach_slot(sw, slot, err);
+	slot->used = ret ? NULL : &slot->port;
+	return ret;
 }
 
 bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex)
@@ -382,6 +389,15 @@ void cluster_port_delete(struct cluster_switch *sw, unsigned int port)
 {
 	sim_note(sw->process.name, "loses the interface of a port", port, 0, 0);
 	xdp_delete(sw->xdp, port);
+	if (sockets[port])
+		sockets[port]->dead = true;
+	links_change();
+}
+
+void cluster_port_move(struct cluster_switch *sw, unsigned int port)
+{
+	sim_note(sw->process.name, "has the interface of a port moved away", port, 0, 0);
+	xdp_move(sw->xdp, port);
 	if (sockets[port])
 		sockets[port]->dead = true;
 	links_change();

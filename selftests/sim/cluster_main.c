@@ -49,7 +49,8 @@ static void run_seeds(const struct seeds *seeds)
 	printf("what happened: processes stopped %llu, connections cut %llu, frames lost %llu, "
 	       "ranks killed %llu, hosts off %llu, ranks silent %llu, calls failed %llu, "
 	       "groups shrunk %llu, controllers killed %llu, daemons killed %llu, "
-	       "daemons terminated %llu, ports lost %llu, standstills %llu, allocations failed "
+	       "daemons terminated %llu, ports lost %llu, ports lost without a daemon %llu, "
+	       "standstills %llu, allocations failed "
 	       "%llu\n",
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
 	       (unsigned long long)f->lost, (unsigned long long)c->ranks_killed,
@@ -57,7 +58,8 @@ static void run_seeds(const struct seeds *seeds)
 	       (unsigned long long)c->failed, (unsigned long long)c->shrunk,
 	       (unsigned long long)c->controllers_killed, (unsigned long long)c->daemons_killed,
 	       (unsigned long long)c->daemons_terminated, (unsigned long long)c->ports_lost,
-	       (unsigned long long)c->standstills, (unsigned long long)memory_failures);
+	       (unsigned long long)c->ports_lost_blind, (unsigned long long)c->standstills,
+	       (unsigned long long)memory_failures);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)

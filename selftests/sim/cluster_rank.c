@@ -15,7 +15,10 @@
  * this time. It is the timeout of members, or of switches, and 2 s for the messages. */
 #define DEATH_NS       ((CLUSTER_MEMBER_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
 #define TERMINATION_NS ((CLUSTER_SWITCH_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
-/* However long anything may take, creation with its 70 s included. */
+/* A collective that makes no progress for so long fails (inccl.h, timeout_ms). */
+#define PROGRESS_NS (30 * INC_NSEC_PER_SEC)
+/* However long anything may take, creation with its 70 s included. The time in which the rank
+ * itself stands still does not count. */
 #define CALL_NS (80 * INC_NSEC_PER_SEC)
 
 const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
@@ -65,6 +68,16 @@ static bool memory_has_failed(const struct cluster_group *group)
 	return failed == &controller.process || failed == &cluster.sw.process;
 }
 
+/* Whether the daemon stands still for about as long as a collective waits for progress. If a result
+ * is lost, the daemon must send it again. If a port is lost, nothing moves before the daemon sees
+ * its return. */
+static bool needs_daemon_for_long(void)
+{
+	const uint64_t more_ms = cluster.port.goes ? 10000 : 2000;
+
+	return (cluster.daemon_stalls_ms + more_ms) * INC_NSEC_PER_MSEC >= PROGRESS_NS;
+}
+
 /* Whether something has happened for which a call may fail. The death of the controller or the
  * daemon, a standstill of the daemon and a lost port may fail only calls that create or destroy
  * something. A collective needs none of them, but SIGTERM ends the daemon's communicators and so
@@ -72,9 +85,9 @@ static bool memory_has_failed(const struct cluster_group *group)
 static bool has_reason(const struct work *w)
 {
 	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
-	       cluster.terminated_at_ns ||
+	       cluster.terminated_at_ns || cluster.port.unseen || needs_daemon_for_long() ||
 	       ((cluster.controller_dies || cluster.daemon_dies || cluster.daemon_stalls ||
-		 cluster.port_goes) &&
+		 cluster.port.goes) &&
 		!w->all_have_it);
 }
 
@@ -95,20 +108,44 @@ static uint64_t reason_at_ns(const struct cluster_rank *rank)
 		at_ns = rank->group->died_at_ns;
 	if (at_ns < cluster.terminated_at_ns)
 		at_ns = cluster.terminated_at_ns;
-	if (at_ns < cluster.resumes_at_ns)
-		at_ns = cluster.resumes_at_ns;
-	/* a silent rank receives nothing before it goes on */
-	if (at_ns < rank->silent_until_ns && sim_now_ns() >= rank->silent_until_ns)
-		at_ns = rank->silent_until_ns;
+	/* who stands still receives and reports nothing before it goes on */
+	if (at_ns < cluster_resumed_at_ns())
+		at_ns = cluster_resumed_at_ns();
 	return at_ns;
+}
+
+static bool stands_still(const struct process *process)
+{
+	return sim_now_ns() < process->paused_until_ns;
 }
 
 /* Within which time after its cause a call must have failed. */
 static uint64_t within_ns(void)
 {
-	return cluster.terminated_at_ns || cluster.resumes_at_ns || cluster.port_goes
-		       ? TERMINATION_NS
-		       : DEATH_NS;
+	const uint64_t ns = cluster.terminated_at_ns || cluster.n_pauses || cluster.port.goes
+				    ? TERMINATION_NS
+				    : DEATH_NS;
+
+	/* while nobody can report the cause, a rank's own limit ends its collective */
+	return stands_still(&controller.process) || stands_still(&cluster.sw.process)
+		       ? ns + PROGRESS_NS
+		       : ns;
+}
+
+/* Whoever stood still, and for however long, does not blame a peer for what it missed meanwhile:
+ * only a rank that was silent or died is called silent. */
+static void check_blame(const struct work *w, const char *what)
+{
+	const struct cluster_group *group = w->rank->group;
+	const char *said = strstr(w->error, " has not answered for");
+	const char *addr = said ? strstr(w->error, "10.77.") : NULL;
+	unsigned int host;
+
+	if (!addr || addr > said || sscanf(addr, "10.77.%u.1", &host) != 1)
+		return;
+	sim_require(host < group->n_ranks && group->rank[host].silenced,
+		    "%s: %s: blames a rank that was only slow: %s", w->rank->process.name, what,
+		    w->error);
 }
 
 /* Checks the text of an error. If a rank was silent, every rank's error reports that, including its
@@ -124,16 +161,23 @@ static void check_story(const struct work *w, const char *what)
 	sim_require((group->died_at_ns && strstr(w->error, "has not answered")) ||
 			    (cluster.terminated_at_ns && (strstr(w->error, "switch s0") ||
 							  strstr(w->error, "left the group"))) ||
-			    (cluster.port_goes && strstr(w->error, "its interface is gone")),
+			    (cluster.port.goes && strstr(w->error, "its interface is gone")),
 		    "%s: %s: nothing has happened that would explain: %s", w->rank->process.name,
 		    what, w->error);
+}
+
+/* How long the rank's call has lasted, without what the rank stood still in it. */
+static uint64_t awake_ns(const struct cluster_rank *rank)
+{
+	return sim_now_ns() - rank->called_at_ns -
+	       cluster_still_ns(&rank->process, rank->called_at_ns);
 }
 
 static int ended(struct work *w, const char *what, int ret)
 {
 	struct cluster_rank *rank = w->rank;
 	const struct cluster_group *group = rank->group;
-	const uint64_t took_ns = sim_now_ns() - rank->called_at_ns;
+	const uint64_t took_ns = awake_ns(rank);
 
 	sim_note(rank->process.name, "is through with it:", -ret, 0, 0);
 	sim_require(took_ns < CALL_NS, "%s: %s took %llu s", rank->process.name, what,
@@ -145,8 +189,10 @@ static int ended(struct work *w, const char *what, int ret)
 			    sim_now_ns() < reason_at_ns(rank) + within_ns(),
 		    "%s: %s has failed long after the cause: %s", rank->process.name, what,
 		    strerror(-ret));
-	if (ret)
+	if (ret) {
+		check_blame(w, what);
 		check_story(w, what);
+	}
 	rank->called_at_ns = 0;
 	cluster_figures.failed += !!ret;
 	return ret;
@@ -154,8 +200,8 @@ static int ended(struct work *w, const char *what, int ret)
 
 void cluster_rank_overdue(const struct cluster_rank *rank)
 {
-	sim_require(!rank->called_at_ns || sim_now_ns() - rank->called_at_ns < CALL_NS,
-		    "%s: a call does not end", rank->process.name);
+	sim_require(!rank->called_at_ns || awake_ns(rank) < CALL_NS, "%s: a call does not end",
+		    rank->process.name);
 }
 
 /* --- an AllReduce --- */
@@ -293,7 +339,7 @@ static int shrink(struct work *w)
 	struct inccl_group *old = w->group;
 	int ret;
 
-	if (cluster.port_goes)
+	if (cluster.port.goes)
 		think(2 * INC_NSEC_PER_SEC); /* the port may come back meanwhile */
 	begins(w->rank, "shrinks its group");
 	ret = ended(w, "the shrink", inccl_group_shrink(old, &opts, &w->group));

@@ -94,6 +94,17 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
+/* A daemon does not start without its ports. */
+static bool lacks_port(const struct cluster_switch *sw)
+{
+	unsigned int i;
+
+	for (i = 0; i < sw->ports; i++)
+		if (!xdp_ifindex_now(sw->xdp, i))
+			return true;
+	return false;
+}
+
 /* userspace/main.c does so, with signals. */
 static void run(void *arg)
 {
@@ -121,8 +132,8 @@ static void run(void *arg)
 	sw->ready = !ret;
 	if (!ret)
 		event_base_dispatch(d.base);
-	sim_require(!ret || memory_failed() == &sw->process, "the daemon cannot start: %s",
-		    err.msg);
+	sim_require(!ret || memory_failed() == &sw->process || lacks_port(sw),
+		    "the daemon cannot start: %s", err.msg);
 	if (stop)
 		event_free(stop);
 	inc_daemon_stop(&d);
@@ -147,8 +158,11 @@ void cluster_switch_start(struct cluster_switch *sw)
 {
 	sim_note(sw->process.name, "starts", 0, 0, 0);
 	if (sw->closed) {
-		xdp_free(sw->xdp);
+		struct xdp *old = sw->xdp;
+
 		cluster_xdp_open(sw);
+		xdp_inherit(sw->xdp, old);
+		xdp_free(old);
 	}
 	sw->adopts = sw->started && !sw->closed;
 	sw->started = true;

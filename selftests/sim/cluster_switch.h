@@ -45,6 +45,8 @@ void cluster_switch_close(struct cluster_switch *sw);
 /* cluster_kernel.c: the interface of a port is deleted, and made again with another number. The
  * kernel notifies the running daemon. */
 void cluster_port_delete(struct cluster_switch *sw, unsigned int port);
+/* Likewise, but it is moved to another namespace and back, with its program. */
+void cluster_port_move(struct cluster_switch *sw, unsigned int port);
 void cluster_port_make(struct cluster_switch *sw, unsigned int port);
 /* The data path, and what it hands over. */
 void cluster_xdp_open(struct cluster_switch *sw);

@@ -38,8 +38,13 @@ struct inc_switch *xdp_switch(struct xdp *xdp);
 uint32_t xdp_ifindex(unsigned int port);
 /* The interface is deleted: the kernel takes it out of the maps, and its program is gone. */
 void xdp_delete(struct xdp *xdp, unsigned int port);
-/* The interface is made again, with another number, and without a program. */
+/* The interface is moved to another namespace: the kernel takes it out of the maps. */
+void xdp_move(struct xdp *xdp, unsigned int port);
+/* The interface is there again, with another number: one that was deleted without a program, one
+ * that was moved with its program. */
 void xdp_make(struct xdp *xdp, unsigned int port);
+/* A switch with the interfaces of another one, on which no program runs. */
+void xdp_inherit(struct xdp *xdp, const struct xdp *other);
 /* The number that it has now; 0: there is none. */
 uint32_t xdp_ifindex_now(const struct xdp *xdp, unsigned int port);
 /* The id of its program; 0: none. */

@@ -88,8 +88,10 @@ struct xdp *xdp_new(uint32_t max_comms, uint32_t max_connections, uint32_t max_r
 		struct inc_switch_port *port = &sw->slot[i].port;
 
 		x->port[i].index = i;
-		x->iface[i] = (struct xdp_iface){
-			.ifindex = xdp_ifindex(i), .program = true, .answers = true};
+		x->iface[i] = (struct xdp_iface){.ifindex = xdp_ifindex(i),
+						 .left_ifindex = xdp_ifindex(i),
+						 .program = true,
+						 .answers = true};
 		*port = (struct inc_switch_port){.ifindex = xdp_ifindex(i), .index = i};
 		port->name[0] = 'p';
 		port->name[1] = '0' + i;
@@ -172,9 +174,8 @@ struct xdp_iface *xdp_iface_of(struct xdp *x, uint32_t ifindex)
 		       : NULL;
 }
 
-void xdp_delete(struct xdp *x, unsigned int port)
+static void leave_maps(struct xdp *x, uint32_t ifindex)
 {
-	struct xdp_iface *iface = &x->iface[port];
 	struct xdp_devmap *d;
 	uint32_t i;
 	int s;
@@ -182,18 +183,43 @@ void xdp_delete(struct xdp *x, unsigned int port)
 	for (s = 0; s < SWITCHES; s++)
 		for (d = switches[s] ? switches[s]->devmaps : NULL; d; d = d->next)
 			for (i = 0; i < d->n; i++)
-				if (d->ifindex[i] == iface->ifindex)
+				if (d->ifindex[i] == ifindex)
 					d->ifindex[i] = 0;
 	for (i = 0; i < x->sw.opts.max_comms; i++)
-		if (x->parent[i].ifindex == iface->ifindex)
+		if (x->parent[i].ifindex == ifindex)
 			x->parent[i].ifindex = 0;
+}
+
+void xdp_delete(struct xdp *x, unsigned int port)
+{
+	struct xdp_iface *iface = &x->iface[port];
+
+	leave_maps(x, iface->ifindex);
 	*iface = (struct xdp_iface){.ifindex = iface->ifindex, .gone = true};
+}
+
+void xdp_move(struct xdp *x, unsigned int port)
+{
+	struct xdp_iface *iface = &x->iface[port];
+
+	leave_maps(x, iface->ifindex);
+	iface->gone = true;
+	iface->answers = false;
 }
 
 void xdp_make(struct xdp *x, unsigned int port)
 {
 	x->iface[port].gone = false;
 	x->iface[port].ifindex += XDP_NUMBERS;
+}
+
+void xdp_inherit(struct xdp *x, const struct xdp *other)
+{
+	unsigned int i;
+
+	for (i = 0; i < x->ports; i++)
+		x->iface[i] = (struct xdp_iface){.ifindex = other->iface[i].ifindex,
+						 .gone = other->iface[i].gone};
 }
 
 uint32_t xdp_ifindex_now(const struct xdp *x, unsigned int port)
@@ -235,13 +261,18 @@ bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32
 	return xdp_id && xdp_id == slot->prog_id;
 }
 
+/* A program that has moved with its interface tells which number the connections still have. */
 int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
 {
 	struct xdp_iface *iface = iface_of(sw, slot->port.ifindex);
 	int ret = inc_enter_port(sw, &slot->port, err);
 
-	if (!ret)
+	if (!ret && iface->program && iface->left_ifindex != iface->ifindex)
+		slot->left_ifindex = iface->left_ifindex;
+	if (!ret) {
 		iface->program = true;
+		iface->left_ifindex = iface->ifindex;
+	}
 	slot->prog_id = ret ? 0 : XDP_PROGRAM;
 	return ret;
 }
@@ -333,8 +364,11 @@ int bpf_map_create(enum bpf_map_type type, const char *name, __u32 key_size, __u
 		   __u32 entries, const struct bpf_map_create_opts *opts)
 {
 	struct xdp_devmap *d = array(1, sizeof(*d));
-	struct xdp *x = switches[0]; /* it frees the map; who uses it does not matter */
+	struct xdp *x = NULL; /* it frees the map; who uses it does not matter */
+	unsigned int s;
 
+	for (s = 0; s < SWITCHES && !x; s++)
+		x = switches[s];
 	sim_require(type == BPF_MAP_TYPE_DEVMAP && x, "a map of type %d is made", type);
 	d->fd = next_devmap++;
 	d->next = x->devmaps;
