@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cluster.h"
 #include "memory.h"
@@ -11,7 +12,12 @@
 #define CONVERGE_NS    (400 * INC_NSEC_PER_SEC)
 #define SETTLE_NS      (150 * INC_NSEC_PER_SEC)
 /* What is under way when the last rank ends is there after this. */
-#define CALM_NS (3 * INC_NSEC_PER_SEC)
+#define CALM_NS            (3 * INC_NSEC_PER_SEC)
+#define KEYS               0x59 /* drawn from the seed apart from all else */
+#define KEYS_ONE_OF        8    /* seeds */
+#define KEYS_BESIDE_ONE_OF 2    /* seeds with hostile peers */
+/* Beside the switch and what it has said, the controller remembers addresses for some seconds. */
+#define PIECES_MOST 250
 
 struct cluster_figures cluster_figures;
 struct cluster cluster;
@@ -79,6 +85,8 @@ static bool all_through(void)
 	return all;
 }
 
+/* Of peers that are gone, hostile ones included, the controller has no connection: it has the
+ * switch's. */
 static bool nothing_left(void)
 {
 	struct inc_usage u;
@@ -86,8 +94,9 @@ static bool nothing_left(void)
 	if (!controller.ready || !cluster.sw.ready)
 		return false;
 	inc_switch_usage(xdp_switch(cluster.sw.xdp), &u);
-	return !controller_knows() && !u.communicators.used && !u.connections.used &&
-	       !u.rows.used && !u.slots.used && !u.root_rows.used && !xdp_entries(cluster.sw.xdp);
+	return !controller_knows() && controller_descriptors() == 1 && !u.communicators.used &&
+	       !u.connections.used && !u.rows.used && !u.slots.used && !u.root_rows.used &&
+	       !xdp_entries(cluster.sw.xdp);
 }
 
 static bool is_ready(void)
@@ -125,8 +134,12 @@ static bool is_calm(void)
 
 static void finish(void)
 {
-	uint64_t resumes_at_ns = sim_now_ns(); /* when no daemon stands still any more */
+	long pieces;
+	uint64_t resumes_at_ns; /* when no daemon stands still any more */
 
+	cluster.ranks_through = true;
+	step_until(cluster_hostile_ended, sim_now_ns() + SETTLE_NS, "a hostile peer does not end");
+	resumes_at_ns = sim_now_ns();
 	if (resumes_at_ns < controller.process.paused_until_ns)
 		resumes_at_ns = controller.process.paused_until_ns;
 	if (resumes_at_ns < cluster.sw.process.paused_until_ns)
@@ -134,6 +147,9 @@ static void finish(void)
 	cluster.calm_at_ns = resumes_at_ns + CALM_NS;
 	step_until(is_calm, sim_now_ns() + SETTLE_NS,
 		   "something is left of what has ended, in the controller or in the switch");
+	pieces = controller_pieces();
+	sim_require(pieces < PIECES_MOST,
+		    "the controller has %ld pieces of memory more than it began with", pieces);
 	controller_stop();
 	cluster_switch_stop(&cluster.sw);
 	step_until(all_ended, sim_now_ns() + SETTLE_NS, "a daemon does not end");
@@ -141,6 +157,19 @@ static void finish(void)
 	sim_require(!controller_rows(), "%u rows are left in the database", controller_rows());
 	check_process(&controller.process);
 	check_process(&cluster.sw.process);
+}
+
+/* In some seeds all speak TLS. */
+static void choose_keys(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), KEYS)};
+
+	cluster.tls = !rng_below(&rng, cluster.hostile ? KEYS_BESIDE_ONE_OF : KEYS_ONE_OF);
+	cluster_figures.with_keys += cluster.tls;
+	if (cluster.tls)
+		setenv("INCCL_KEY", CLUSTER_KEY_MEMBER, 1);
+	else
+		unsetenv("INCCL_KEY");
 }
 
 void cluster_run(void)
@@ -158,7 +187,11 @@ void cluster_run(void)
 	if (cluster.faults_end_at_ns > sim_now_ns() + FAULTS_MOST_NS)
 		cluster.faults_end_at_ns = sim_now_ns() + FAULTS_MOST_NS;
 	sim_faults_end(cluster.faults_end_at_ns);
-	controller_open(cluster.hosts);
+	cluster_hostile_open();
+	choose_keys();
+	controller_open(cluster.hosts, cluster.tls, cluster.metrics);
+	cluster.sw.tls = cluster.tls;
+	cluster.sw.metrics = cluster.metrics;
 	cluster_switch_open(&cluster.sw, cluster.hosts);
 	for (i = 0; i < cluster.hosts; i++)
 		add_host(i);
@@ -169,6 +202,7 @@ void cluster_run(void)
 	for (i = 0; i < cluster.n_groups; i++)
 		add_group(i);
 	cluster_choose_faults();
+	cluster_hostile_start();
 	step_until(all_through, cluster.faults_end_at_ns + CONVERGE_NS,
 		   "ranks are not through, so long after the last fault");
 	finish();

@@ -55,18 +55,23 @@ struct cluster_group {
 /* How often what happened, in all runs. */
 struct cluster_figures {
 	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
-		daemons_killed, standstills, daemons_terminated, ports_lost, ports_lost_blind;
+		daemons_killed, standstills, daemons_terminated, ports_lost, ports_lost_blind,
+		hostile_peers, hostile_connections, with_keys;
 };
 extern struct cluster_figures cluster_figures;
 
 struct cluster {
 	unsigned int hosts, n_groups;
+	bool tls;           /* all speak TLS, with keys */
+	bool hostile;       /* there are hostile peers */
+	bool metrics;       /* controller and daemon answer with their figures over HTTP */
+	bool ranks_through; /* hostile peers end */
 	bool controller_dies, daemon_dies; /* in this run */
 	/* In this run the process stands still for so long that others may give it up. */
 	bool controller_stalls, daemon_stalls;
 	uint64_t daemon_stalls_ms; /* for so long */
 	bool slowed;               /* something is paused or cut off for a short time */
-	/* what stands still, or stood */
+	/* pauses that have begun */
 	struct cluster_pause {
 		const struct process *process;
 		uint64_t from_ns, until_ns;
@@ -99,6 +104,10 @@ extern struct cluster cluster;
 void cluster_run(void);
 /* Draws from the seed what goes wrong in the run that begins (cluster_faults.c). */
 void cluster_choose_faults(void);
+/* Hostile peers (cluster_hostile.c). Draws from the seed whether there are any in this run. */
+void cluster_hostile_open(void);
+void cluster_hostile_start(void);
+bool cluster_hostile_ended(void);
 /* When the last of the pauses that are over ended; 0: none is over. */
 uint64_t cluster_resumed_at_ns(void);
 /* How long the process has stood still since then. */
@@ -125,14 +134,22 @@ struct controller {
 };
 extern struct controller controller;
 
+/* The file of the members' key in the working directory. */
+#define CLUSTER_KEY_MEMBER "key.member"
 /* A new run: an empty database in the working directory, and a topology of so many hosts. */
-void controller_open(unsigned int hosts);
+void controller_open(unsigned int hosts, bool tls, bool metrics);
 void controller_start(void);
 void controller_kill(void);
 /* The daemon of the switch, which shares its libraries' memory here, is dead. */
 void controller_switch_died(void);
 /* SIGTERM. */
 void controller_stop(void);
+/* Numbers of a group of honest ranks and of a communicator of it, as far as there are any; else 1.
+ */
+void controller_numbers(uint32_t *group, uint32_t *communicator);
+/* Descriptors and pieces of memory that it has more than when it was ready. */
+int controller_descriptors(void);
+long controller_pieces(void);
 /* Groups that it knows, and whether it knows anything else that began. */
 unsigned int controller_knows(void);
 /* Rows of the database of a controller that has ended, but for the numbers given away. */

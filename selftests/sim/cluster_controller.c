@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "cluster.h"
 #include "controller/ctl.h"
@@ -18,6 +19,7 @@
 
 #define TOPOLOGY "topology.yaml"
 #define DATABASE "database"
+#define KEYS     "keys"
 
 struct controller controller;
 
@@ -26,6 +28,9 @@ static struct {
 	sqlite3 *db;                            /* likewise */
 	struct inc_ndjson_draining draining[2]; /* the switch's, and its own */
 	void (*on_signal)(int);                 /* what it has for SIGTERM */
+	bool tls, metrics;                      /* its command line has a key, and an address */
+	unsigned int descriptors_ready;         /* that it had when it was ready */
+	size_t pieces_ready;                    /* likewise, pieces of memory */
 } own;
 
 int inc_controller_main(int argc, char **argv);
@@ -69,8 +74,12 @@ void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
 /* The line on the standard output by which it says that it is ready. */
 int cluster_say(const char *fmt, ...)
 {
+	size_t size;
+
 	sim_note(controller.process.name, "is ready", 0, 0, 0);
 	controller.ready = true;
+	own.descriptors_ready = task_fds_of(&controller.process);
+	own.pieces_ready = memory_pieces(&controller.process, &size);
 	return 0;
 }
 
@@ -182,22 +191,35 @@ unsigned int controller_rows(void)
 
 static void run(void *arg)
 {
-	char *argv[] = {"inc-controller",
-			"--topology",
-			TOPOLOGY,
-			"--database",
-			DATABASE,
-			"--max-clients",
-			"64",
-			"--listen",
-			"0.0.0.0",
-			"--insecure",
-			"--member-timeout-ms",
-			INC_STR(CLUSTER_MEMBER_TIMEOUT_MS),
-			"--switch-timeout-ms",
-			INC_STR(CLUSTER_SWITCH_TIMEOUT_MS),
-			NULL};
-	int ret = inc_controller_main(sizeof(argv) / sizeof(argv[0]) - 1, argv);
+	/* an address may have fewer connections than there is room for, so a hostile peer cannot
+	 * make honest ones go */
+	char *argv[24] = {"inc-controller",
+			  "--topology",
+			  TOPOLOGY,
+			  "--database",
+			  DATABASE,
+			  "--max-clients",
+			  "64",
+			  "--peer-connections",
+			  "16",
+			  "--peer-messages",
+			  "400",
+			  "--listen",
+			  "0.0.0.0",
+			  "--member-timeout-ms",
+			  INC_STR(CLUSTER_MEMBER_TIMEOUT_MS),
+			  "--switch-timeout-ms",
+			  INC_STR(CLUSTER_SWITCH_TIMEOUT_MS)};
+	int argc = 17, ret;
+
+	argv[argc++] = own.tls ? "--key" : "--insecure";
+	if (own.tls)
+		argv[argc++] = KEYS;
+	if (own.metrics) {
+		argv[argc++] = "--metrics";
+		argv[argc++] = "0.0.0.0:" INC_STR(CLUSTER_METRICS_PORT);
+	}
+	ret = inc_controller_main(argc, argv);
 
 	sim_require(!ret || memory_failed() == &controller.process, "the controller ends with %d",
 		    ret);
@@ -223,7 +245,38 @@ static void write_topology(unsigned int hosts)
 	sim_require(!fclose(f), "%s cannot be written", TOPOLOGY);
 }
 
-void controller_open(unsigned int hosts)
+/* The controller's file has all keys, each other process' file has its own. */
+static void write_keys(void)
+{
+	static const struct {
+		const char *file, *identity, *digit;
+	} keys[] = {
+		{CLUSTER_KEY_MEMBER, "member", "1"},
+		{CLUSTER_KEY_SWITCH, "switch:s0", "2"},
+		{CLUSTER_KEY_HOSTILE, "job:" CLUSTER_JOB_HOSTILE, "3"},
+	};
+	FILE *all = fopen(KEYS, "w"), *one;
+	unsigned int i, k;
+
+	sim_require(all && !chmod(KEYS, 0600), "%s: %s", KEYS, strerror(errno));
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		one = fopen(keys[i].file, "w");
+		sim_require(one && !chmod(keys[i].file, 0600), "%s: %s", keys[i].file,
+			    strerror(errno));
+		fprintf(all, "%s ", keys[i].identity);
+		fprintf(one, "%s ", keys[i].identity);
+		for (k = 0; k < 32; k++) {
+			fputs(keys[i].digit, all);
+			fputs(keys[i].digit, one);
+		}
+		fputs("\n", all);
+		fputs("\n", one);
+		sim_require(!fclose(one), "%s cannot be written", keys[i].file);
+	}
+	sim_require(!fclose(all), "%s cannot be written", KEYS);
+}
+
+void controller_open(unsigned int hosts, bool tls, bool metrics)
 {
 	static const char *const files[] = {DATABASE, DATABASE "-wal", DATABASE "-shm"};
 	unsigned int i;
@@ -234,6 +287,10 @@ void controller_open(unsigned int hosts)
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		unlink(files[i]);
 	write_topology(hosts);
+	own.tls = tls;
+	own.metrics = metrics;
+	if (tls)
+		write_keys();
 }
 
 void controller_start(void)
@@ -268,6 +325,35 @@ void controller_stop(void)
 {
 	sim_require(own.on_signal, "the controller does not hear signals");
 	own.on_signal(SIGTERM);
+}
+
+void controller_numbers(uint32_t *group, uint32_t *communicator)
+{
+	const struct inc_group *g;
+	const struct inc_comm *comm;
+
+	*group = *communicator = 1;
+	if (!controller.ready)
+		return;
+	LIST_FOREACH (g, &own.ctl->groups, entry) {
+		if (!strcmp(g->job, CLUSTER_JOB_HOSTILE))
+			continue;
+		*group = g->number;
+		LIST_FOREACH (comm, &g->comms, entry)
+			*communicator = comm->number ?: *communicator;
+	}
+}
+
+int controller_descriptors(void)
+{
+	return (int)(task_fds_of(&controller.process) - own.descriptors_ready);
+}
+
+long controller_pieces(void)
+{
+	size_t size;
+
+	return (long)(memory_pieces(&controller.process, &size) - own.pieces_ready);
 }
 
 unsigned int controller_knows(void)

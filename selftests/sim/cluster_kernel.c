@@ -228,7 +228,7 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	memset(sw->root, 0, inc_switch_root_rows(sw->opts.max_comms) * sizeof(*sw->root));
 	for (i = 0; i < INC_MAX_PORTS; i++)
 		sw->slot[i].used = NULL;
-	/* what is left stays until this daemon is ready to go on with it */
+	/* the predecessor's maps stay until this daemon is ready to go on with them */
 	sw->adopted = sw->leaving = the_switch->adopts;
 	*out = sw;
 	return 0;
@@ -284,11 +284,19 @@ int inc_attach_can_share(struct inc_err *why)
 int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *out,
 			     struct inc_err *err)
 {
+	unsigned int i;
+
 	*out = (struct inc_counters){};
+	for (i = 0; i < INC_CTR_MAX; i++)
+		out->value[i] = xdp_counter(the_switch->xdp, i);
 	return 0;
 }
 
-const struct inc_counter_info inc_counter_info[INC_CTR_MAX];
+const struct inc_counter_info inc_counter_info[INC_CTR_MAX] = {
+#define _(ID, name, class, text) [INC_CTR_##ID] = {#name, class, text},
+	INC_COUNTERS(_)
+#undef _
+};
 
 int inc_links_read(struct inc_link **out)
 {

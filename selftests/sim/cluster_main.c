@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <ftw.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,8 @@ static void run_seeds(const struct seeds *seeds)
 	setenv("EVENT_NOSELECT", "1", 1);
 	event_set_log_callback(no_log);
 	sim_catch_crashes();
+	/* a switch's maps are mostly never touched, so they shall come from the kernel cleared */
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	memory_open();
 	xdp_open();
 	seeds_run(seeds, cluster_run);
@@ -50,8 +53,9 @@ static void run_seeds(const struct seeds *seeds)
 	       "ranks killed %llu, hosts off %llu, ranks silent %llu, calls failed %llu, "
 	       "groups shrunk %llu, controllers killed %llu, daemons killed %llu, "
 	       "daemons terminated %llu, ports lost %llu, ports lost without a daemon %llu, "
-	       "standstills %llu, allocations failed "
-	       "%llu\n",
+	       "standstills %llu, hostile peers %llu, their connections %llu, seeds with keys "
+	       "%llu, "
+	       "allocations failed %llu\n",
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
 	       (unsigned long long)f->lost, (unsigned long long)c->ranks_killed,
 	       (unsigned long long)c->hosts_off, (unsigned long long)c->ranks_silent,
@@ -59,7 +63,8 @@ static void run_seeds(const struct seeds *seeds)
 	       (unsigned long long)c->controllers_killed, (unsigned long long)c->daemons_killed,
 	       (unsigned long long)c->daemons_terminated, (unsigned long long)c->ports_lost,
 	       (unsigned long long)c->ports_lost_blind, (unsigned long long)c->standstills,
-	       (unsigned long long)memory_failures);
+	       (unsigned long long)c->hostile_peers, (unsigned long long)c->hostile_connections,
+	       (unsigned long long)c->with_keys, (unsigned long long)memory_failures);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)

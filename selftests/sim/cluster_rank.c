@@ -29,6 +29,7 @@ struct work {
 	struct inccl_group *group;
 	struct cluster_made *made; /* the group */
 	bool all_have_it;          /* every rank has its communicator */
+	bool connects;             /* its call makes a connection to the controller */
 	char error[256];
 	_Alignas(8) uint8_t send[BYTES_MOST];
 	uint8_t recv[BYTES_MOST], expected[BYTES_MOST], other[BYTES_MOST];
@@ -84,6 +85,9 @@ static bool needs_daemon_for_long(void)
  * its collectives. A standstill of the controller is no reason for any call. */
 static bool has_reason(const struct work *w)
 {
+	/* with keys the controller takes part in connecting, for which there is a limit of 5 s */
+	if (cluster.tls && cluster.controller_stalls && w->connects)
+		return true;
 	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
 	       cluster.terminated_at_ns || cluster.port.unseen || needs_daemon_for_long() ||
 	       ((cluster.controller_dies || cluster.daemon_dies || cluster.daemon_stalls ||
@@ -108,7 +112,11 @@ static uint64_t reason_at_ns(const struct cluster_rank *rank)
 		at_ns = rank->group->died_at_ns;
 	if (at_ns < cluster.terminated_at_ns)
 		at_ns = cluster.terminated_at_ns;
-	/* who stands still receives and reports nothing before it goes on */
+	if (cluster.port.unseen && at_ns < cluster.port.back_at_ns)
+		at_ns = cluster.port.back_at_ns;
+	if (cluster.port.unseen && at_ns < cluster.sw.ready_at_ns)
+		at_ns = cluster.sw.ready_at_ns;
+	/* a process that stands still receives and reports nothing before it goes on */
 	if (at_ns < cluster_resumed_at_ns())
 		at_ns = cluster_resumed_at_ns();
 	return at_ns;
@@ -126,13 +134,13 @@ static uint64_t within_ns(void)
 				    ? TERMINATION_NS
 				    : DEATH_NS;
 
-	/* while nobody can report the cause, a rank's own limit ends its collective */
+	/* while the cause cannot be reported, a rank's own limit ends its collective */
 	return stands_still(&controller.process) || stands_still(&cluster.sw.process)
 		       ? ns + PROGRESS_NS
 		       : ns;
 }
 
-/* Whoever stood still, and for however long, does not blame a peer for what it missed meanwhile:
+/* A process that stood still, for however long, does not blame a peer for what it missed meanwhile:
  * only a rank that was silent or died is called silent. */
 static void check_blame(const struct work *w, const char *what)
 {
@@ -150,7 +158,8 @@ static void check_blame(const struct work *w, const char *what)
 
 /* Checks the text of an error. If a rank was silent, every rank's error reports that, including its
  * own. If the daemon received SIGTERM, the error names the switch, or a rank that left because of
- * it. If a port was lost, the error of a new communicator names the port. */
+ * it. If a port was lost, the error of a new communicator names the port, or the switch if its
+ * daemon could not start without that port. */
 static void check_story(const struct work *w, const char *what)
 {
 	const struct cluster_group *group = w->rank->group;
@@ -161,7 +170,8 @@ static void check_story(const struct work *w, const char *what)
 	sim_require((group->died_at_ns && strstr(w->error, "has not answered")) ||
 			    (cluster.terminated_at_ns && (strstr(w->error, "switch s0") ||
 							  strstr(w->error, "left the group"))) ||
-			    (cluster.port.goes && strstr(w->error, "its interface is gone")),
+			    (cluster.port.goes && strstr(w->error, "its interface is gone")) ||
+			    (cluster.sw.lacked_port && strstr(w->error, "switch s0")),
 		    "%s: %s: nothing has happened that would explain: %s", w->rank->process.name,
 		    what, w->error);
 }
@@ -184,7 +194,8 @@ static int ended(struct work *w, const char *what, int ret)
 		    (unsigned long long)(took_ns / INC_NSEC_PER_SEC));
 	sim_require(!ret || has_reason(w), "%s: %s: %s (%s), and nothing has happened to the group",
 		    rank->process.name, what, strerror(-ret), w->error);
-	sim_require(!ret || cluster.controller_dies || cluster.daemon_dies ||
+	sim_require(!ret || cluster.controller_dies ||
+			    (cluster.daemon_dies && !cluster.port.unseen) ||
 			    memory_has_failed(group) || !rank->formed ||
 			    sim_now_ns() < reason_at_ns(rank) + within_ns(),
 		    "%s: %s has failed long after the cause: %s", rank->process.name, what,
@@ -302,6 +313,7 @@ static int join(struct work *w)
 	const struct cluster_rank *rank = w->rank;
 	const struct in_addr addr = {rank->process.addr};
 	char address[INET_ADDRSTRLEN];
+	int ret;
 	INCCL_OPTS(inccl_group_opts, opts, .job = rank->group->job,
 		   .controller = CLUSTER_CONTROLLER, .rank = rank->number,
 		   .world_size = rank->group->n_ranks, .address = address, .error = w->error,
@@ -309,7 +321,10 @@ static int join(struct work *w)
 
 	inet_ntop(AF_INET, &addr, address, sizeof(address));
 	begins(w->rank, "joins its group");
-	return ended(w, "the group", inccl_group_create(&opts, &w->group));
+	w->connects = true;
+	ret = ended(w, "the group", inccl_group_create(&opts, &w->group));
+	w->connects = false;
+	return ret;
 }
 
 static void leave(struct work *w, struct inccl_group *group)
@@ -342,7 +357,9 @@ static int shrink(struct work *w)
 	if (cluster.port.goes)
 		think(2 * INC_NSEC_PER_SEC); /* the port may come back meanwhile */
 	begins(w->rank, "shrinks its group");
+	w->connects = true;
 	ret = ended(w, "the shrink", inccl_group_shrink(old, &opts, &w->group));
+	w->connects = false;
 	if (!ret) {
 		cluster_figures.shrunk++;
 		come_into(w);

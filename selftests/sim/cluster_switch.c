@@ -5,6 +5,7 @@
 #include <string.h>
 #include <event2/event.h>
 #include "cluster_switch.h"
+#include "lib/base/opt.h"
 #include "lib/base/thread.h"
 #include "memory.h"
 #include "sim.h"
@@ -121,6 +122,12 @@ static void run(void *arg)
 		snprintf(port, sizeof(port), "p%u", i % 10);
 		inc_settings_add_port(&d.opt.settings, port);
 	}
+	if (sw->tls)
+		d.opt.tls.key = CLUSTER_KEY_SWITCH;
+	if (sw->metrics) {
+		d.opt.settings.metrics_given = true;
+		strcpy(d.opt.settings.metrics, "0.0.0.0:" INC_STR(CLUSTER_METRICS_PORT));
+	}
 	d.opt.settings.max_comms = CLUSTER_COMMS;
 	d.opt.settings.max_connections = CLUSTER_COMMS * XDP_PORTS;
 	d.opt.settings.max_rows = CLUSTER_ROWS;
@@ -130,8 +137,10 @@ static void run(void *arg)
 		ret = stop ? event_add(stop, NULL) : -ENOMEM;
 	}
 	sw->ready = !ret;
+	sw->ready_at_ns = sim_now_ns();
 	if (!ret)
 		event_base_dispatch(d.base);
+	sw->lacked_port |= ret && lacks_port(sw);
 	sim_require(!ret || memory_failed() == &sw->process || lacks_port(sw),
 		    "the daemon cannot start: %s", err.msg);
 	if (stop)

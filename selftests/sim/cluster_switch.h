@@ -18,16 +18,25 @@
 #define CLUSTER_PORT_ADDR(n) (0x0a4d00fe + ((uint32_t)(n) << 8))
 #define CLUSTER_ROWS         4096
 #define CLUSTER_COMMS        16
+/* Where the controller and the daemon answer with their figures over HTTP. */
+#define CLUSTER_METRICS_PORT 9100
+/* Files of keys in the working directory: of the switch, and of hostile peers. */
+#define CLUSTER_KEY_SWITCH  "key.switch"
+#define CLUSTER_KEY_HOSTILE "key.hostile"
+#define CLUSTER_JOB_HOSTILE "other" /* the job of hostile peers */
 
 struct cluster_switch {
 	struct process process;
 	struct xdp *xdp;
 	struct wire *down[XDP_PORTS];
 	unsigned int ports;
+	bool tls, metrics;    /* it has a key; it answers with its figures */
 	bool running;         /* its daemon has a thread, */
-	bool ready;           /*   and has started */
+	bool ready;           /*   and has started, */
+	uint64_t ready_at_ns; /*   or tried to, then */
 	void (*failed)(void); /* its daemon has ended by itself */
 	void (*ended)(void);  /* its daemon has ended after cluster_switch_stop(); or NULL */
+	bool lacked_port;     /* a daemon could not start, because a port was gone */
 	bool started, adopts; /* a daemon has been there before: what it has left is found */
 	bool closed; /* the last daemon ended and removed its programs and maps; frames are dropped
 		      */

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <event2/bufferevent.h>
+#include <openssl/ssl.h>
 #include "memory.h"
 #include "sim.h"
 
-#define MAGIC 0x5349d4a11c0ffee5
+#define MAGIC   0x5349d4a11c0ffee5
+#define OBJECTS 1024
 
 /* Before each piece. What has none of them is another allocator's. */
 struct head {
@@ -35,6 +37,14 @@ void __wrap_free(void *at);
 char *__wrap_strdup(const char *text);
 void __wrap_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high);
 void __real_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high);
+SSL_CTX *__wrap_SSL_CTX_new(const SSL_METHOD *method);
+SSL_CTX *__real_SSL_CTX_new(const SSL_METHOD *method);
+void __wrap_SSL_CTX_free(SSL_CTX *ctx);
+void __real_SSL_CTX_free(SSL_CTX *ctx);
+SSL *__wrap_SSL_new(SSL_CTX *ctx);
+SSL *__real_SSL_new(SSL_CTX *ctx);
+void __wrap_SSL_free(SSL *ssl);
+void __real_SSL_free(SSL *ssl);
 void *__real_malloc(size_t size);
 void *__real_realloc(void *old, size_t size);
 void __real_free(void *at);
@@ -157,6 +167,86 @@ char *__wrap_strdup(const char *text)
 	return copy ? memcpy(copy, text, size) : NULL;
 }
 
+/* --- OpenSSL's objects --- */
+
+/* OpenSSL allocates by itself. Each of its objects counts as a piece of its process' memory. */
+static struct object {
+	const struct process *process; /* NULL: it is none */
+	SSL_CTX *ctx;
+	SSL *ssl; /* one of these */
+} objects[OBJECTS];
+
+static void add_object(SSL_CTX *ctx, SSL *ssl)
+{
+	struct object *o = objects;
+
+	if (!task_process() || (!ctx && !ssl))
+		return;
+	while (o < objects + OBJECTS && o->process)
+		o++;
+	sim_require(o < objects + OBJECTS, "more than %u objects of TLS", OBJECTS);
+	*o = (struct object){task_process(), ctx, ssl};
+}
+
+static void drop_object(const SSL_CTX *ctx, const SSL *ssl)
+{
+	struct object *o;
+
+	for (o = objects; o < objects + OBJECTS; o++)
+		if (o->process && o->ctx == ctx && o->ssl == ssl)
+			o->process = NULL;
+}
+
+SSL_CTX *__wrap_SSL_CTX_new(const SSL_METHOD *method)
+{
+	SSL_CTX *ctx = __real_SSL_CTX_new(method);
+
+	add_object(ctx, NULL);
+	return ctx;
+}
+
+void __wrap_SSL_CTX_free(SSL_CTX *ctx)
+{
+	drop_object(ctx, NULL);
+	__real_SSL_CTX_free(ctx);
+}
+
+SSL *__wrap_SSL_new(SSL_CTX *ctx)
+{
+	SSL *ssl = __real_SSL_new(ctx);
+
+	add_object(NULL, ssl);
+	return ssl;
+}
+
+void __wrap_SSL_free(SSL *ssl)
+{
+	drop_object(NULL, ssl);
+	__real_SSL_free(ssl);
+}
+
+static size_t objects_of(const struct process *process)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < OBJECTS; i++)
+		n += objects[i].process == process;
+	return n;
+}
+
+static void free_objects(const struct process *process)
+{
+	struct object *o;
+
+	for (o = objects; o < objects + OBJECTS; o++) {
+		if (o->process != process)
+			continue;
+		o->process = NULL;
+		__real_SSL_free(o->ssl);
+		__real_SSL_CTX_free(o->ctx);
+	}
+}
+
 size_t memory_pieces(const struct process *process, size_t *size)
 {
 	const struct head *h;
@@ -168,13 +258,14 @@ size_t memory_pieces(const struct process *process, size_t *size)
 			continue;
 		*size = n++ ? *size : h->size;
 	}
-	return n;
+	return n + objects_of(process);
 }
 
 void memory_free(const struct process *process)
 {
 	struct head *h, *next;
 
+	free_objects(process);
 	for (h = all.next; h != &all; h = next) {
 		next = h->next;
 		if (h->process == process)

@@ -21,8 +21,8 @@ SIM_TREE_WRAP := $(SIM_WRAP) $(call wrapped,socket setsockopt sendto ioctl epoll
 	if_nametoindex inc_interface_find inc_interface_at inc_log)
 
 # With the controller, the switch's daemon and libevent, which is linked with all its calls replaced.
-SIM_CLUSTER := $(SIM_SHARED) $(call sim,cluster_main cluster cluster_faults cluster_rank cluster_switch cluster_kernel cluster_controller locks \
-	memory tcp tcp_calls)
+SIM_CLUSTER := $(SIM_SHARED) $(call sim,cluster_main cluster cluster_faults cluster_hostile cluster_rank cluster_switch cluster_kernel cluster_controller locks \
+	memory tcp tcp_calls) $(call plain,selftests/control/tls_hostile.c)
 SIM_CONTROL := $(SIM_HOST) $(call plain,$(patsubst %,hostlib/src/%.c,control derive resume)) $(SIM_SWITCH) \
 	$(call plain,$(patsubst %,userspace/%.c,daemon config config_default settings configured addresses switch_client query \
 	figures event engine xdp/xdp_engine) loader/inc_adopt.c $(filter-out controller/main.c,$(CONTROLLER_SRC)))
@@ -31,7 +31,7 @@ SIM_CLUSTER_WRAP := $(SIM_WRAP) $(call wrapped,poll socket bind listen accept4 c
 	pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_unlock pthread_cond_init \
 	pthread_cond_destroy pthread_cond_wait pthread_cond_timedwait pthread_cond_broadcast pthread_self getpid \
 	gethostname gettimeofday time sigaction if_nametoindex inc_keep_start inc_log inc_ndjson_new inc_ndjson_drain_stop bufferevent_setwatermark sqlite3_open_v2 sqlite3_step \
-	sqlite3_close)
+	sqlite3_close SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
 # The simulation's own memory does not belong to a simulated process.
 SIM_OWN_MEMORY := $(foreach f,malloc calloc realloc free strdup,--redefine-sym $(f)=__real_$(f))
 

@@ -13,9 +13,9 @@
 #include "task.h"
 
 #define TASKS       64
-#define FDS         512
+#define FDS         1024
 #define STACK_BYTES (512 * 1024)
-#define POLLED      48
+#define POLLED      320
 #define OFFERS_MOST 100
 /* From the reason to wake to the first instruction: what a scheduler takes. */
 #define TURN_MIN_NS 500

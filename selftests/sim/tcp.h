@@ -24,10 +24,10 @@ void tcp_vanish(uint32_t addr);
 /* Streams of this machine's processes that are open. */
 unsigned int tcp_open(uint32_t addr);
 
-/* --- what tcp.c and tcp_calls.c share: an end of a stream, or who listens --- */
+/* --- shared by tcp.c and tcp_calls.c: an end of a stream, or a listener --- */
 
 #define TCP_BUFFER  (64 * 1024) /* bytes under way, about */
-#define TCP_BACKLOG 64
+#define TCP_BACKLOG 256
 
 enum tcp_state { TCP_NEW, TCP_LISTENING, TCP_TRYING, TCP_UP, TCP_BROKEN };
 enum tcp_sign { TCP_BYTES, TCP_END, TCP_RESET };
