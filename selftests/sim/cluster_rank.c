@@ -134,8 +134,12 @@ static uint64_t within_ns(void)
 				    ? TERMINATION_NS
 				    : DEATH_NS;
 
-	/* while the cause cannot be reported, a rank's own limit ends its collective */
-	return stands_still(&controller.process) || stands_still(&cluster.sw.process)
+	/* If the cause cannot be reported, a rank's own limit ends its collective. That is so while
+	 * the controller or the daemon stands still. It is also so if the daemon ends right after a
+	 * standstill, because the controller has closed the connection by which the daemon would
+	 * report its end. */
+	return stands_still(&controller.process) || stands_still(&cluster.sw.process) ||
+			       (cluster.terminated_at_ns && cluster.daemon_stalls)
 		       ? ns + PROGRESS_NS
 		       : ns;
 }
@@ -211,8 +215,8 @@ static int ended(struct work *w, const char *what, int ret)
 
 void cluster_rank_overdue(const struct cluster_rank *rank)
 {
-	sim_require(!rank->called_at_ns || awake_ns(rank) < CALL_NS, "%s: a call does not end",
-		    rank->process.name);
+	sim_require(!rank->called_at_ns || rank->process.dead || awake_ns(rank) < CALL_NS,
+		    "%s: a call does not end", rank->process.name);
 }
 
 /* --- an AllReduce --- */
