@@ -20,17 +20,18 @@ def run(program, *args):
 
 
 def find_all(name, faults, seeds):
-    """A case for each fault: what is wrong then, the file, what stands there, what in its place."""
+    """A case for each fault: what is wrong then, the file, what stands there, what in its place, and
+    perhaps the first seed to try, where the fault shows in few seeds."""
     if not os.path.exists(os.path.join(BUILD, name)):
         with case("all"):
             raise Skip(name + " is not there")
         return
     lines = build_lines(name)
-    for what, path, old, new in faults:
+    for what, path, old, new, *first in faults:
         with case(what), scratch() as directory:
             of = "selftests/sim/xdp.c" if path.startswith("bpf/") else None
             program = planted(lines, name, directory, path, [(old, new)], of)
-            done = run(program, "--seeds", seeds)
+            done = run(program, "--seed", *(first or [1]), "--seeds", seeds)
             found = re.search(r"^seed (\d+)( at .* us)?: .*$", done.stdout, re.M)
             expect(done.returncode == 1 and found, "nothing was found:\n" + done.stdout[-2000:])
             sound = run(os.path.join(BUILD, name), "--seed", found[1])
