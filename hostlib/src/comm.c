@@ -143,7 +143,7 @@ static int take_made(struct inccl_communicator *comm, const struct inc_msg_made 
 }
 
 static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
-	       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err)
+	       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err)
 {
 	struct inc_msg_ask said = {
 		.comm = comm->index,
@@ -160,7 +160,7 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 	};
 
 	snprintf(said.transport, sizeof(said.transport), "%s", comm->ep->ops->name);
-	return inccl_control_call(comm->group, INC_MSG_ASK, &said, wait, deadline_ns, err);
+	return inccl_control_call(comm->group, INC_MSG_ASK, &said, wait, limit, err);
 }
 
 const char *inccl_comm_floats(const struct inccl_communicator *comm)
@@ -170,7 +170,7 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm)
 
 /* The two round trips of creation. The group's lock is held. */
 static int negotiate(struct inccl_communicator *comm, const struct inccl_own *own,
-		     uint64_t deadline_ns, struct inc_err *err)
+		     struct inccl_limit *limit, struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
 	struct control_wait wait = {.id = INC_MSG_MADE, .index = comm->index, .number = -1};
@@ -178,7 +178,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 	struct inccl_peer peer = {0};
 	int ret;
 
-	ret = ask(comm, own, &wait, deadline_ns, err);
+	ret = ask(comm, own, &wait, limit, err);
 	comm->refused = wait.refused;
 	if (ret)
 		return ret;
@@ -190,7 +190,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 		return ret;
 	start.number = comm->number;
 	ret = inccl_control_call(group, INC_MSG_READY, &(struct inc_msg_number){comm->number},
-				 &start, deadline_ns, err);
+				 &start, limit, err);
 	comm->refused = start.refused;
 	if (ret)
 		return ret;
@@ -316,7 +316,7 @@ static void enter(struct inccl_communicator *comm, enum inccl_comm_phase phase)
 
 /* The endpoint, the controller's consent and the thread: all that other ranks wait for. */
 static int comm_begin(struct inccl_communicator *comm, const struct inccl_communicator_opts *opts,
-		      uint64_t deadline_ns, struct inc_err *err)
+		      struct inccl_limit *limit, struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
 	struct inccl_own own = {0};
@@ -334,7 +334,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 	}
 	comm->next = group->comms;
 	group->comms = comm;
-	ret = negotiate(comm, &own, deadline_ns, err);
+	ret = negotiate(comm, &own, limit, err);
 	if (!ret) {
 		ret = inc_thread_create_apart(&comm->thread, inccl_comm_thread, comm);
 		if (ret)
@@ -364,7 +364,7 @@ static void creation_failed(struct inccl_group *group, struct inccl_communicator
 }
 
 int inccl_comm_create(struct inccl_group *group, long long index,
-		      const struct inccl_communicator_opts *opts, uint64_t deadline_ns,
+		      const struct inccl_communicator_opts *opts, struct inccl_limit *limit,
 		      struct inccl_communicator **out, struct inc_err *err)
 {
 	struct inccl_communicator *comm = NULL;
@@ -375,7 +375,7 @@ int inccl_comm_create(struct inccl_group *group, long long index,
 		goto fail;
 	}
 	comm->index = index;
-	ret = comm_begin(comm, opts, deadline_ns, err);
+	ret = comm_begin(comm, opts, limit, err);
 	if (ret)
 		goto fail;
 	*out = comm;
@@ -395,6 +395,7 @@ int inccl_communicator_create(struct inccl_group *group,
 	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_communicator_opts opts;
 	struct inc_err err = {""};
+	struct inccl_limit limit;
 	long long index;
 	int ret;
 
@@ -417,12 +418,11 @@ int inccl_communicator_create(struct inccl_group *group,
 		inc_err_set(&err, -ret, INC_CALLER_OPTS_REFUSED);
 	else
 		ret = inccl_comm_check_opts(&opts, &err);
+	limit = inccl_limit_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
 	if (ret)
 		creation_failed(group, NULL, index, -ret, err.msg);
 	else
-		ret = inccl_comm_create(
-			group, index, &opts,
-			deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS), out, &err);
+		ret = inccl_comm_create(group, index, &opts, &limit, out, &err);
 	if (ret)
 		inc_caller_explain(opts.error, opts.error_size, &err);
 	return ret;
@@ -432,6 +432,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 {
 	INCCL_UNCANCELLED(cancel_state);
 	struct control_wait wait = {.id = INC_MSG_DESTROY, .farewell = true};
+	struct inccl_limit limit;
 	struct inccl_group *group;
 	struct inccl_request *req;
 	bool owns_group;
@@ -458,10 +459,11 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	wait.index = comm->index;
 	inccl_control_report(group, comm);
 	enter(comm, COMM_LEAVING);
+	limit = inccl_limit_ms(CONNECT_TIMEOUT_MS);
 	/* the answer is waited for, so that it does not meet a closed connection */
 	if (group->link != LINK_LOST)
 		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},
-				   &wait, deadline_after_ms(CONNECT_TIMEOUT_MS), NULL);
+				   &wait, &limit, NULL);
 	unlink_comm(group, comm);
 	pthread_mutex_unlock(&group->lock);
 

@@ -112,8 +112,23 @@ int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const 
 	return ret;
 }
 
+/* Waits until the group may have changed. False: the limit has passed. */
+static bool wait_for_change(struct inccl_group *group, struct inccl_limit *limit)
+{
+	struct inc_awake *awake = &limit->awake;
+
+	inc_awake_now_ns(awake);
+	if (inc_awake_past(awake, limit->since_ns, limit->limit_ns))
+		return false;
+	inccl_cond_wait_until(
+		&group->changed, &group->lock,
+		inc_awake_look_at_ns(
+			awake, inc_awake_limit_at_ns(awake, limit->since_ns, limit->limit_ns)));
+	return true;
+}
+
 int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
-		       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err)
+		       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err)
 {
 	const unsigned int losses = group->losses;
 	struct control_wait **p;
@@ -135,9 +150,7 @@ int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const 
 		goto out;
 	}
 	while (!wait->done && (!group->error || (wait->farewell && group->losses == losses))) {
-		if (inccl_cond_wait_until(&group->changed, &group->lock, deadline_ns) ==
-			    ETIMEDOUT &&
-		    !wait->done) {
+		if (!wait_for_change(group, limit)) {
 			ret = inc_err_set(err, ETIMEDOUT,
 					  "controller %s: no answer to '%s' in time",
 					  group->controller, inc_messages[wait->id].type);

@@ -10,7 +10,7 @@ struct wish {
 	struct inc_msg_derive derive;
 	int world_size;
 	unsigned int connect_timeout_ms;
-	uint64_t deadline_ns;
+	struct inccl_limit limit;
 	struct inccl_log *log; /* of what is made; the old group's, or the caller's own */
 };
 
@@ -46,7 +46,7 @@ static int check_parent(struct inccl_group *group, enum inc_derive_how how, stru
 }
 
 /* *out: NULL where this rank of a split wants to be in none. */
-static int derive(struct inccl_group *parent, const struct wish *wish, struct inccl_group **out,
+static int derive(struct inccl_group *parent, struct wish *wish, struct inccl_group **out,
 		  struct inc_err *err)
 {
 	struct inc_msg_join said = {
@@ -72,7 +72,7 @@ static int derive(struct inccl_group *parent, const struct wish *wish, struct in
 		inc_err_set(err, -ret, "control thread: %s", strerror(-ret));
 		goto free_group;
 	}
-	ret = inccl_group_join(group, &said, wish->deadline_ns, err);
+	ret = inccl_group_join(group, &said, &wish->limit, err);
 	if (ret)
 		goto free_group;
 	inccl_log_line(parent->log, "%s %u of group %u: %s", inc_derive_hows[wish->derive.how],
@@ -124,7 +124,7 @@ static int derive_comm(struct inccl_communicator *comm, struct wish *wish,
 	struct inccl_group *group = NULL;
 	int ret;
 
-	wish->deadline_ns = deadline_after_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
+	wish->limit = inccl_limit_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
 	ret = check_comm(comm, err);
 	if (!ret)
 		ret = derive(comm->group, wish, &group, err);
@@ -132,7 +132,7 @@ static int derive_comm(struct inccl_communicator *comm, struct wish *wish,
 		give_up(comm->group, wish, -ret, err->msg);
 	if (ret || !group)
 		return ret;
-	ret = inccl_comm_create(group, 0, opts, wish->deadline_ns, out, err);
+	ret = inccl_comm_create(group, 0, opts, &wish->limit, out, err);
 	if (ret)
 		inccl_group_leave(group);
 	else
@@ -242,7 +242,7 @@ static int from_group(struct inccl_group *parent, struct wish *wish,
 	int ret = inc_caller_opts(&opts, sizeof(opts), given);
 
 	wish->connect_timeout_ms = opts.connect_timeout_ms;
-	wish->deadline_ns = deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
+	wish->limit = inccl_limit_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
 	if (inccl_is_inherited(parent))
 		ret = inc_err_set(&err, ECHILD, INCCL_INHERITED_TEXT);
 	if (!ret)

@@ -94,8 +94,8 @@ void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join 
 	name_host(group->log, said->host, sizeof(said->host));
 }
 
-int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said, uint64_t deadline_ns,
-		     struct inc_err *err)
+int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said,
+		     struct inccl_limit *limit, struct inc_err *err)
 {
 	struct control_wait wait = {.id = INC_MSG_JOINED, .index = -1, .number = -1};
 	const struct inc_msg_joined *joined = &wait.answer.joined;
@@ -104,7 +104,7 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said, uint6
 
 	inccl_group_introduce(group, said);
 	pthread_mutex_lock(&group->lock);
-	ret = inccl_control_call(group, INC_MSG_JOIN, said, &wait, deadline_ns, err);
+	ret = inccl_control_call(group, INC_MSG_JOIN, said, &wait, limit, err);
 	if (!ret) {
 		group->addr = joined->addr.s_addr;
 		group->number = joined->group;
@@ -127,11 +127,9 @@ static int join(struct inccl_group *group, const struct inccl_place *place,
 {
 	struct inc_msg_join said = {.has_derive = opts->join, .derive.how = INC_DERIVE_GROW};
 	int ret = own_addresses(place, &said, err);
+	struct inccl_limit limit = inccl_limit_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
 
-	if (ret)
-		return ret;
-	return inccl_group_join(
-		group, &said, deadline_after_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS), err);
+	return ret ?: inccl_group_join(group, &said, &limit, err);
 }
 
 void inccl_group_free(struct inccl_group *group)

@@ -259,6 +259,21 @@ static inline uint64_t deadline_after_ms(unsigned int ms)
 	return inc_now_ns() + ms * INC_NSEC_PER_MSEC;
 }
 
+/* A time limit for answers of others. It counts the time that this process was awake, so that the
+ * process does not blame them for what it missed while it stood still. */
+struct inccl_limit {
+	struct inc_awake awake;
+	uint64_t since_ns, limit_ns; /* by that time */
+};
+
+static inline struct inccl_limit inccl_limit_ms(unsigned int ms)
+{
+	struct inccl_limit limit = {.limit_ns = ms * INC_NSEC_PER_MSEC};
+
+	limit.since_ns = inc_awake_now_ns(&limit.awake);
+	return limit;
+}
+
 /* Do the ranks' messages keep in step with their results, and no more: those of one side may have
  * other packets than those of the other (docs/protocol.md, Termination mode). */
 static inline bool inccl_steps_are_messages(const struct inccl_communicator *comm)
@@ -348,7 +363,7 @@ int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const 
 /* Sends and waits for the answer that wait describes; 0 (it is in wait->answer) or -errno with err.
  */
 int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
-		       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err);
+		       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err);
 
 /* Tells the controller that the communicator has failed, if it has and by itself. Under the
  * group's lock. */
@@ -375,7 +390,7 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 /* The group's communicator number index, with options that were checked. An error has been told to
  * the other ranks. */
 int inccl_comm_create(struct inccl_group *group, long long index,
-		      const struct inccl_communicator_opts *opts, uint64_t deadline_ns,
+		      const struct inccl_communicator_opts *opts, struct inccl_limit *limit,
 		      struct inccl_communicator **comm, struct inc_err *err);
 /* Takes the communicator's lock: what the controller says. The first error wins. */
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text);
@@ -416,8 +431,8 @@ void inccl_group_leave(struct inccl_group *group);
 void inccl_group_abandon(struct inccl_group *group);
 /* Says G, to which the caller has put the addresses and what the group is made of, and waits until
  * all ranks have; the answer says which rank of how many this is. */
-int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said, uint64_t deadline_ns,
-		     struct inc_err *err);
+int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said,
+		     struct inccl_limit *limit, struct inc_err *err);
 /* What joining (G) and resume both say of this rank; not its addresses. */
 void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *said);
 

@@ -233,15 +233,9 @@ static void check_stall(struct inccl_communicator *comm)
 	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
 }
 
-/* The same by the clock, or sooner: a standstill shows by looks at the clock that are far apart, so
- * whoever waits looks twice as often as a standstill is long. */
 static uint64_t check_at_ns(const struct inccl_communicator *comm)
 {
-	const uint64_t stall_ns = stall_at_ns(comm), now_ns = comm->awake.now_ns;
-	const uint64_t left_ns = stall_ns > now_ns ? stall_ns - now_ns : 0;
-
-	return comm->awake.looked_at_ns +
-	       (left_ns < INC_AWAKE_STEP_NS / 2 ? left_ns : INC_AWAKE_STEP_NS / 2);
+	return inc_awake_look_at_ns(&comm->awake, stall_at_ns(comm));
 }
 
 /* Sends what can be sent; after a failure what follows from it. */

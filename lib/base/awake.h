@@ -67,6 +67,16 @@ static inline uint64_t inc_awake_limit_at_ns(const struct inc_awake *awake, uint
 	return respite_ns < last_ns ? respite_ns : last_ns;
 }
 
+/* When to look again, by the clock, so as to see that the limit has passed. A standstill shows by
+ * looks that are far apart, so a thread that waits looks twice as often as a standstill is long. */
+static inline uint64_t inc_awake_look_at_ns(const struct inc_awake *awake, uint64_t limit_at_ns)
+{
+	const uint64_t left_ns = limit_at_ns > awake->now_ns ? limit_at_ns - awake->now_ns : 0;
+
+	return awake->looked_at_ns +
+	       (left_ns < INC_AWAKE_STEP_NS / 2 ? left_ns : INC_AWAKE_STEP_NS / 2);
+}
+
 /* Whether it has, at the last look. */
 static inline bool inc_awake_past(const struct inc_awake *awake, uint64_t since_ns,
 				  uint64_t limit_ns)

@@ -5,8 +5,8 @@ LOCKSTEP := lockstep lockstep_messages peer fake
 
 $(call hostlib_test,test_parsers,,hostlib/tools/npy.c)
 $(call hostlib_test,test_rto test_lines)
-$(call hostlib_test,test_turned_away test_soft_open,,$(INCCL_SRC))
-$(call hostlib_test,test_api test_derive test_resume test_descriptors test_job_names,fake,$(INCCL_SRC))
+$(call hostlib_test,test_soft_open,,$(INCCL_SRC))
+$(call hostlib_test,test_api test_derive test_resume test_descriptors test_job_names test_turned_away,fake,$(INCCL_SRC))
 $(call hostlib_test,test_soft test_soft_full test_soft_acks test_segments test_lengths,peer,$(INCCL_SRC))
 $(call hostlib_test,test_coll test_coll_types test_coll_args test_float_order,$(LOCKSTEP),$(INCCL_SRC))
 $(call hostlib_test,test_floats,float_data $(LOCKSTEP),$(INCCL_SRC))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * A member that its controller turns away before it has asked for anything hears why, in whichever
- * order its threads find that out.
+ * A member that its controller turns away before it has asked for anything reports why, in
+ * whichever order its threads find that out. A member that stood still reads the answer that came
+ * meanwhile.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +16,15 @@
 #include <ifaddrs.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include "hostlib/include/inccl.h"
+#include "selftests/hostlib/fake.h"
 
 static unsigned int look_ms; /* how long a member looks for its addresses, before it joins */
 
@@ -69,22 +73,30 @@ static void *turns_away(void *arg)
 	return NULL;
 }
 
-static int turned_away(struct closed_door *door, char error[256])
+/* Returns the listener, and writes HOST:PORT. */
+static int open_door(char controller[32])
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(at);
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	snprintf(controller, 32, "127.0.0.1:%u", ntohs(at.sin_port));
+	return listener;
+}
+
+static int turned_away(struct closed_door *door, char error[256])
+{
 	char controller[32];
 	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .controller = controller,
 		   .job = "turned", .interface = "lo", .error = error, .error_size = 256);
-	socklen_t len = sizeof(at);
 	struct inccl_group *group;
 	pthread_t thread;
 	int ret;
 
-	door->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(door->listener, (struct sockaddr *)&at, len), 0);
-	assert_int_equal(listen(door->listener, 1), 0);
-	assert_int_equal(getsockname(door->listener, (struct sockaddr *)&at, &len), 0);
-	snprintf(controller, sizeof(controller), "127.0.0.1:%u", ntohs(at.sin_port));
+	door->listener = open_door(controller);
 	assert_int_equal(pthread_create(&thread, NULL, turns_away, door), 0);
 	look_ms = 300;
 	ret = inccl_group_create(&opts, &group);
@@ -131,12 +143,57 @@ static void turned_away_unread(void **state)
 	assert_int_equal(ret, -EMFILE);
 }
 
+#define LIMIT_MS 500
+
+/* Its control thread is slower than the thread that waits. */
+static int join_slowly(const char *controller, char error[256])
+{
+	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .controller = controller,
+		   .job = "still", .interface = "lo", .create_timeout_ms = LIMIT_MS, .error = error,
+		   .error_size = 256);
+	struct inccl_group *group;
+	int ret;
+
+	wake_ms = 500;
+	ret = inccl_group_create(&opts, &group);
+	inccl_group_destroy(group);
+	return ret;
+}
+
+/* A member stands still for longer than it wants to wait for an answer, and the answer comes in
+ * that time: the member does not blame the controller. */
+static void stood_still(void **state)
+{
+	char controller[32], error[256] = "", line[4096];
+	const int listener = open_door(controller);
+	int fd, status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (join_slowly(controller, error))
+			fprintf(stderr, "%s\n", error);
+		_exit(*error != 0);
+	}
+	fd = accept(listener, NULL, NULL);
+	assert_true(recv(fd, line, sizeof(line), 0) > 0);
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	poll(NULL, 0, LIMIT_MS + 1500);
+	assert_int_equal(send(fd, JOINED, strlen(JOINED), 0), strlen(JOINED));
+	kill(pid, SIGCONT);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(fd);
+	close(listener);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(turned_away_at_once),
 		cmocka_unit_test(turned_away_with_words),
 		cmocka_unit_test(turned_away_unread),
+		cmocka_unit_test(stood_still),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

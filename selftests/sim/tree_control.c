@@ -245,7 +245,7 @@ static void destroyed(unsigned int life)
 }
 
 int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
-		       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err)
+		       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err)
 {
 	struct tree_rank *rank = &tree.rank[group->rank];
 	struct tree_life *life;

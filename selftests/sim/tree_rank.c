@@ -6,7 +6,7 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-#define CREATE_NS (60 * INC_NSEC_PER_SEC)
+#define CREATE_MS 60000
 
 const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
 
@@ -106,10 +106,11 @@ static bool create(struct tree_rank *rank)
 	int ret;
 
 	for (i = 0; i < tree.n_comms; i++) {
+		struct inccl_limit limit = inccl_limit_ms(CREATE_MS);
 		struct inc_err err = {""};
 
-		ret = inccl_comm_create(rank->group, first + i, &tree.opts,
-					sim_now_ns() + CREATE_NS, &rank->comm[i], &err);
+		ret = inccl_comm_create(rank->group, first + i, &tree.opts, &limit, &rank->comm[i],
+					&err);
 		if (ret)
 			tree_check_error(rank, first + i, err.msg, sim_now_ns());
 		good &= !ret;
