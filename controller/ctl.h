@@ -350,6 +350,8 @@ void inc_client_idle(struct inc_client *client); /* has no group (any more) */
 void inc_clients_free(struct inc_ctl *ctl);
 /* It has not answered for so long: as if its connection had ended, and so it does. */
 void inc_client_lost(struct inc_client *client, unsigned int ms);
+/* Its member has come again on another connection: this one ends, and the member stays. */
+void inc_client_replaced(struct inc_client *client);
 
 /* group.c */
 void inc_group_join(struct inc_client *client, const struct inc_msg_join *said); /* G */

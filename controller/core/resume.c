@@ -4,6 +4,7 @@
  * say what they have (resume). What the database has is as it was as soon as all ranks are back.
  * Else the group is built from what they say, rank by rank; nothing new can begin in it. Who has
  * not come a while after the first one that did, counts as gone: as a member that does not answer.
+ * A member may come again before the controller has noticed that its connection broke.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ struct resume {
 	uint32_t group;
 	unsigned int n;
 	struct claim claims[CTL_MAX_COMMS];
+	bool again;          /* the rank is present: this replaces its connection */
 	unsigned int n_gone; /* not among claims: what the member has, and its switch has not */
 	struct {
 		uint32_t number;
@@ -89,9 +91,26 @@ static int take_said(struct inc_ctl *ctl, const struct inc_msg_resume *said, str
 	return take_claims(ctl, said, r, err);
 }
 
+/* Whether a client that claims a rank that is present can be the same member: it connects from the
+ * same address, and names only what the member has. check_kept() compares the endpoints. */
+static bool comes_again(const struct inc_group *group, const struct inc_client *client,
+			const struct resume *r)
+{
+	const struct inc_client *before = group->members[r->join.rank].client;
+	bool same = before && inc_client_beside(client, before);
+
+	for (unsigned int i = 0; i < r->n && same; i++) {
+		const struct inc_comm *comm = inc_comm_find(group->ctl, r->claims[i].number);
+
+		same = comm && comm->group == group && comm->members[r->join.rank].has_endpoint &&
+		       !comm->members[r->join.rank].destroyed;
+	}
+	return same;
+}
+
 /* Whether the member belongs to what is there; group: NULL where it is the first to come. */
 static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
-		       const struct resume *r, struct inc_err *err)
+		       const struct inc_client *client, struct resume *r, struct inc_err *err)
 {
 	if (!group && inc_number_given(&ctl->group_numbers, r->group))
 		return inc_err_set(err, ECONNRESET, "group %u has ended", r->group);
@@ -109,7 +128,8 @@ static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
 	if (strcmp(group->job, r->join.job) != 0 || group->world_size != r->join.world_size)
 		return inc_err_set(err, EINVAL, "group %u is that of job %s with world size %u",
 				   r->group, group->job, group->world_size);
-	if (group->members[r->join.rank].present)
+	r->again = group->members[r->join.rank].present;
+	if (r->again && !comes_again(group, client, r))
 		return inc_err_set(err, EEXIST, "job %s: rank %u is taken", r->join.job,
 				   r->join.rank);
 	return 0;
@@ -232,6 +252,29 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	return take_switch(comm, c->sw);
 }
 
+static bool is_claimed(const struct resume *r, const struct inc_comm *comm)
+{
+	for (unsigned int i = 0; i < r->n; i++) {
+		if (r->claims[i].number == comm->number)
+			return true;
+	}
+	return false;
+}
+
+/* The member stays, so the controller does not report a loss. */
+static void drop_connection(struct inc_group *group, unsigned int rank)
+{
+	struct inc_client *before = group->members[rank].client;
+	struct inc_comm *comm;
+
+	inc_info("group %u (%s): rank %u has connected again", group->number, group->job, rank);
+	/* the last messages may have been lost with the connection */
+	LIST_FOREACH (comm, &group->comms, entry)
+		comm->members[rank].knows = false;
+	group->connected--;
+	inc_client_replaced(before);
+}
+
 static void end_unused(struct inc_group *group)
 {
 	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
@@ -262,11 +305,13 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 			return -ENOMEM;
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
-		if (!comm->members[r->join.rank].asked)
+		if (!is_claimed(r, comm))
 			comm->members[r->join.rank].destroyed = true;
 	}
+	if (r->again)
+		drop_connection(group, r->join.rank);
 	inc_group_enter(group, client, &r->join);
-	if (group->connected == 1 && group->phase != GROUP_RUNNING)
+	if (!r->again && group->connected == 1 && group->phase != GROUP_RUNNING)
 		inc_timeout_arm(group->timer, return_ms(group->ctl));
 	inc_info("group %u (%s): rank %u of an earlier controller is back with %u communicators",
 		 group->number, group->job, r->join.rank, r->n);
@@ -278,7 +323,7 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 	tell_gone(group, client, r);
 	LIST_FOREACH (comm, &group->comms, entry)
 		inc_comm_judge(comm);
-	if (group->phase == GROUP_RUNNING)
+	if (group->phase == GROUP_RUNNING || group->phase == GROUP_SETTLED)
 		end_unused(group);
 	return 0;
 }
@@ -299,7 +344,7 @@ void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *sa
 	if (ret)
 		goto out;
 	group = inc_group_find(ctl, r->group);
-	ret = check_group(ctl, group, r, &err);
+	ret = check_group(ctl, group, client, r, &err);
 	if (!ret)
 		ret = check_claims(ctl, group, r, &err);
 	if (ret)

@@ -44,6 +44,12 @@ void inc_client_lost(struct inc_client *client, unsigned int ms)
 	client_close(client, false, reason);
 }
 
+void inc_client_replaced(struct inc_client *client)
+{
+	client->member = NULL;
+	client_free(client);
+}
+
 static void on_idle(void *arg)
 {
 	struct inc_client *client = arg;
