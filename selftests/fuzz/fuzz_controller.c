@@ -4,12 +4,15 @@
  * The controller with members, tools and switches that say anything: the real one, on socket pairs,
  * with a fresh state for each input. An input is lines: the first letter says whose connection,
  * "a" to "h" of members and tools, "A" to "D" of switches, and the rest is sent there, as a line; a
- * rest of "." closes it. "$" is the number of the last communicator that a switch was told of, and
+ * rest of "." closes it. Each input runs twice, plainly and over TLS; there a rest that begins with
+ * "!" goes out as it is, below TLS. "$" is the number of the last communicator that a switch was
+ * told of, and
  * "#" that of the last request to the switch. Each line that the controller answers must be one
  * that its reader takes: a host, a switch or a tool.
  *
  * Beside them two honest members have a group. After each line each of them asks and is answered,
- * and receives nothing else; and what a tool is shown of their group stays the same.
+ * and receives nothing else; and what a tool is shown of their group stays the same. OpenSSL's
+ * queue of errors, which all connections of the thread share, stays empty.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,18 +20,25 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <openssl/err.h>
 #include "controller/ctl.h"
 #include "controller/net/remote.h"
 #include "lib/base/clock.h"
 #include "lib/net/lines.h"
+#include "lib/net/tls_link.h"
+#include "selftests/control/tls_hostile.h"
 #include "selftests/fuzz/fuzz.h"
 #include "userspace/config.h"
 
 #define MEMBERS  8
 #define SWITCHES 4
 #define HONEST   2
-#define TURNS    8 /* of the loop after a line, at most */
+#define TURNS    8  /* of the loop after a line, at most */
+#define KEY_MOST 80 /* bytes of a line of a key file */
+
+enum { KEY_ADMIN, KEY_S0, KEY_S1, KEY_MEMBER, N_KEYS };
 
 static const char topology[] =
 	"name: fuzz\n"
@@ -40,8 +50,13 @@ static const char topology[] =
 	" {name: t, ip: 10.78.0.2, peer: s0}]}\n"
 	"links: []\n";
 
+static const char *const identities[N_KEYS] = {"admin", "switch:s0", "switch:s1", "member"};
+/* NULL while the controller has no keys */
+static struct inc_tls *key[N_KEYS], *all_keys;
+
 struct peer {
-	int fd; /* -1: not connected */
+	int fd;                    /* -1: not connected */
+	struct inc_tls_link *link; /* NULL: speaks plainly */
 	struct inc_lines lines;
 };
 
@@ -62,8 +77,81 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
 	return len;
 }
 
-/* address: of the peer, by which the controller tells hosts apart. */
-static void dial(struct peer *peer, uint32_t address, bool is_switch)
+static struct inc_tls *make_keys(struct inc_tls *(*side)(const struct inc_tls_files *files,
+							 struct inc_err *err),
+				 int from, int to)
+{
+	char text[N_KEYS * KEY_MOST];
+	struct inc_tls_files files;
+	struct inc_err err = {""};
+	struct inc_tls *made;
+	size_t n = 0;
+
+	for (int i = from; i < to; i++)
+		n += snprintf(text + n, KEY_MOST, "%s %032d\n", identities[i], i);
+	files = (struct inc_tls_files){.key = fuzz_file(text, n)};
+	fuzz_require(!chmod(files.key, 0600), "no mode");
+	made = side(&files, &err);
+	fuzz_require(made, "%s", err.msg);
+	return made;
+}
+
+static void set_up(void)
+{
+	if (all_keys)
+		return;
+	all_keys = make_keys(inc_tls_server, 0, N_KEYS);
+	for (int i = 0; i < N_KEYS; i++)
+		key[i] = make_keys(inc_tls_client, i, i + 1);
+}
+
+/* What the peer's end of TLS has to send. */
+static void flush(struct peer *peer)
+{
+	size_t n;
+	const void *bytes = inc_tls_link_output(peer->link, &n);
+
+	send(peer->fd, bytes, n, MSG_NOSIGNAL);
+	inc_tls_link_sent(peer->link);
+}
+
+static void peer_send(struct peer *peer, const char *text, size_t n)
+{
+	struct inc_err err;
+
+	if (!peer->link || *text == '!') {
+		send(peer->fd, text, n, MSG_NOSIGNAL);
+		return;
+	}
+	/* one that was rejected has nothing to send any more */
+	if (!inc_tls_link_write(peer->link, text, n, &err))
+		flush(peer);
+}
+
+/* As recv() of what the controller sends; arrived: something did, be it a part of TLS. */
+static ssize_t peer_recv(struct peer *peer, void *space, size_t room, bool *arrived)
+{
+	struct inc_err err;
+	char bytes[1 << 14];
+	ssize_t n;
+
+	for (;;) {
+		n = peer->link ? inc_tls_link_read(peer->link, space, room, &err) : 0;
+		if (n)
+			return n > 0 ? n : 0;
+		n = recv(peer->fd, peer->link ? bytes : space, peer->link ? sizeof(bytes) : room,
+			 0);
+		*arrived |= n > 0;
+		if (n <= 0 || !peer->link)
+			return n;
+		if (inc_tls_link_take(peer->link, bytes, n, &err))
+			return 0;
+		flush(peer);
+	}
+}
+
+/* address: of the peer, by which the controller tells hosts apart. with: NULL: without TLS. */
+static void dial(struct peer *peer, uint32_t address, bool is_switch, struct inc_tls *with)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
 	int ends[2];
@@ -74,14 +162,22 @@ static void dial(struct peer *peer, uint32_t address, bool is_switch)
 	peer->lines = (struct inc_lines){.max_line = INC_ANSWER_MAX};
 	(is_switch ? inc_switch_accept : inc_client_accept)(NULL, ends[1], (struct sockaddr *)&from,
 							    sizeof(from), &ctl);
+	if (ctl.tls && with) {
+		struct inc_err err = {""};
+
+		peer->link = inc_tls_link_new(with, NULL, &err);
+		fuzz_require(peer->link, "%s", err.msg);
+		flush(peer);
+	}
 }
 
 static void hang_up(struct peer *peer)
 {
 	if (peer->fd >= 0)
 		close(peer->fd);
+	inc_tls_link_free(peer->link);
 	inc_lines_free(&peer->lines);
-	peer->fd = -1;
+	*peer = (struct peer){.fd = -1};
 }
 
 /* --- the honest members --- */
@@ -90,6 +186,7 @@ static void hang_up(struct peer *peer)
 static json_t *next_said(struct peer *peer)
 {
 	struct inc_err err = {""};
+	bool arrived = false;
 	json_t *object = NULL;
 	size_t room;
 	char *space;
@@ -98,7 +195,7 @@ static json_t *next_said(struct peer *peer)
 
 	while (!(ret = inc_lines_next(&peer->lines, &object, &err))) {
 		space = inc_lines_space(&peer->lines, &room);
-		n = recv(peer->fd, space, room, 0);
+		n = peer_recv(peer, space, room, &arrived);
 		fuzz_require(n, "an honest member's connection is closed");
 		if (n < 0)
 			return NULL;
@@ -108,17 +205,26 @@ static json_t *next_said(struct peer *peer)
 	return object;
 }
 
+/* Waits for the object that answers what the peer has sent. */
+static json_t *await(struct peer *peer)
+{
+	json_t *object = NULL;
+
+	for (int k = 0; k < TURNS && !object; k++) {
+		event_base_loop(ctl.base, EVLOOP_NONBLOCK);
+		object = next_said(peer);
+	}
+	return object;
+}
+
 /* The answer to a question, before which nothing may have been said. For json_decref(). */
 static json_t *ask(struct peer *peer, const char *question, const char *type)
 {
 	json_t *object = next_said(peer);
 
 	fuzz_require(!object, "an honest member is told %s", json_dumps(object, 0));
-	send(peer->fd, question, strlen(question), MSG_NOSIGNAL);
-	for (int k = 0; k < TURNS && !object; k++) {
-		event_base_loop(ctl.base, EVLOOP_NONBLOCK);
-		object = next_said(peer);
-	}
+	peer_send(peer, question, strlen(question));
+	object = await(peer);
 	fuzz_require(object && !strcmp(inc_message_type(object), type), "%s is answered by %s",
 		     question, object ? json_dumps(object, 0) : "nothing");
 	return object;
@@ -153,20 +259,17 @@ static void begin_honest(void)
 	ctl.group_numbers.first--;
 	ctl.group_numbers.next--;
 	for (int i = 0; i < HONEST; i++) {
-		dial(&honest[i], MEMBERS + SWITCHES + i, false);
+		dial(&honest[i], MEMBERS + SWITCHES + i, false, key[KEY_MEMBER]);
 		snprintf(text, sizeof(text),
 			 "{\"type\":\"G\",\"version\":1,\"job\":\"honest\",\"rank\":%d,"
 			 "\"world_size\":%d,\"addrs\":[\"10.77.%d.1\"],\"host\":\"n%d\"}\n",
 			 i, HONEST, i, i);
-		send(honest[i].fd, text, strlen(text), MSG_NOSIGNAL);
+		json_decref(ask(&honest[i], "{\"type\":\"ping\"}\n", "pong"));
+		peer_send(&honest[i], text, strlen(text));
 	}
 	for (int i = 0; i < HONEST; i++) {
-		json_t *object = NULL;
+		json_t *object = await(&honest[i]);
 
-		for (int k = 0; k < TURNS && !object; k++) {
-			event_base_loop(ctl.base, EVLOOP_NONBLOCK);
-			object = next_said(&honest[i]);
-		}
 		fuzz_require(object && !strcmp(inc_message_type(object), "G"),
 			     "the honest members have no group");
 		json_decref(object);
@@ -178,6 +281,7 @@ static void check_honest(void)
 {
 	for (int i = 0; i < HONEST; i++)
 		json_decref(ask(&honest[i], "{\"type\":\"ping\"}\n", "pong"));
+	fuzz_require(!ERR_peek_error(), "OpenSSL's queue has %lx", ERR_peek_error());
 }
 
 static void end_honest(void)
@@ -191,7 +295,7 @@ static void end_honest(void)
 		hang_up(&honest[i]);
 }
 
-static void begin(void)
+static void begin(bool tls)
 {
 	struct inc_err err = {""};
 	unsigned int i;
@@ -210,6 +314,7 @@ static void begin(void)
 	drawn = 0x1000;
 	last_comm = last_seq = 0;
 	ctl.max_links = SWITCHES;
+	ctl.tls = tls ? all_keys : NULL;
 	ctl.started_at_ms = inc_now_ms();
 	ctl.base = event_base_new();
 	fuzz_require(ctl.base && !inc_timeouts_start(&ctl.timeouts, ctl.base) &&
@@ -300,10 +405,9 @@ static bool hear(struct peer *peer, bool is_switch)
 		}
 		fuzz_require(!ret, "the controller says no line of JSON: %s", err.msg);
 		space = inc_lines_space(&peer->lines, &room);
-		n = recv(peer->fd, space, room, 0);
+		n = peer_recv(peer, space, room, &heard);
 		if (n <= 0)
 			break;
-		heard = true;
 		inc_lines_filled(&peer->lines, n);
 	}
 	if (!n)
@@ -354,19 +458,53 @@ static void say(unsigned int i, const char *line)
 		return;
 	}
 	if (peers[i].fd < 0)
-		dial(&peers[i], i, i >= MEMBERS);
+		dial(&peers[i], i, i >= MEMBERS,
+		     key[i < MEMBERS ? KEY_ADMIN : KEY_S0 + (i - MEMBERS) * 2 / SWITCHES]);
 	text = fill_in(line, &len);
 	/* who has been refused is no longer there */
-	send(peers[i].fd, text, len, MSG_NOSIGNAL);
+	peer_send(&peers[i], text, len);
 	free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* A peer with a valid key, which floods the controller with new keys, or leaves in the middle of a
+ * message of TLS: its connection ends with errors of OpenSSL. */
+static void break_off(bool flood)
 {
-	struct fuzz_bytes bytes = {data, size};
+	struct tls_hostile *h = tls_hostile_new(key[KEY_ADMIN]);
+	struct peer *peer = &peers[0]; /* so the controller has room for one more */
+	const void *bytes;
+	char answer[4096];
+	size_t size;
+	ssize_t n;
+
+	hang_up(peer);
+	turn();
+	dial(peer, 0, false, NULL);
+	for (int k = 0; k < TURNS; k++) {
+		if (k == TURNS / 2) {
+			fuzz_require(tls_hostile_done(h), "no handshake");
+			(flood ? tls_hostile_flood : tls_hostile_half)(h);
+		}
+		bytes = tls_hostile_output(h, &size);
+		send(peer->fd, bytes, size, MSG_NOSIGNAL);
+		tls_hostile_sent(h);
+		event_base_loop(ctl.base, EVLOOP_NONBLOCK);
+		n = recv(peer->fd, answer, sizeof(answer), 0);
+		if (n > 0)
+			tls_hostile_take(h, answer, n);
+		check_honest();
+	}
+	hang_up(peer);
+	turn();
+	check_honest();
+	tls_hostile_free(h);
+}
+
+static void run(struct fuzz_bytes bytes, bool tls)
+{
 	char *line;
 
-	begin();
+	begin(tls);
 	while ((line = fuzz_take_line(&bytes))) {
 		if (*line >= 'a' && *line < 'a' + MEMBERS)
 			say(*line - 'a', line + 1);
@@ -376,6 +514,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		turn();
 		check_honest();
 	}
+	if (tls)
+		break_off(last_seq & 1);
 	end();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct fuzz_bytes bytes = {data, size};
+
+	set_up();
+	run(bytes, false);
+	run(bytes, true);
 	return 0;
 }

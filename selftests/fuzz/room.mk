@@ -11,7 +11,8 @@ LOADER_switch_file := $(LOADER)
 FUZZ_connect_file := $(FUZZ_SEEN)
 FUZZ_connect_lines := $(FUZZ_SEEN)
 FUZZ_answers := $(filter-out %/incctl.c,$(INCCTL_SRC))
-FUZZ_controller := $(FUZZ_switch_file) $(filter-out controller/main.c,$(CONTROLLER_SRC))
+FUZZ_controller := $(FUZZ_switch_file) $(filter-out controller/main.c,$(CONTROLLER_SRC)) \
+	selftests/control/tls_hostile.c
 LOADER_controller := $(LOADER)
 WRAP_controller := $(call wrapped,getrandom)
 FUZZ_words := $(patsubst %,hostlib/nccl/%.c,word handle iflist)
