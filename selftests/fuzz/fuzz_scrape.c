@@ -2,11 +2,14 @@
 /*
  * RUNS: 2500
  * HTTP requests to who shows figures (lib/net/scrape.h), over a real connection, in pieces.
- * Whatever comes, what is answered is text that begins as an answer of HTTP does.
+ * Whatever comes, what is answered is text that begins as an answer of HTTP does. While each piece
+ * is read an honest reader is in the middle of its request, and then receives the whole page. The
+ * errno of the thread is strange meanwhile.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +22,7 @@
 #define PIECES    4
 #define PORT_FROM 20000
 #define PORTS     20000
+#define PAGE_MS   5000 /* the most that an honest reader waits */
 
 static struct event_base *base;
 static struct sockaddr_in at = {.sin_family = AF_INET};
@@ -65,19 +69,58 @@ static int dial(void)
 	return fd;
 }
 
+/* The caller of the loop may have any errno. */
+static void loop(void)
+{
+	errno = ENOTEMPTY;
+	event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
 static void turn(int fd, char *answer, size_t size, size_t *len)
 {
 	ssize_t n;
 	int i;
 
 	for (i = 0; i < TURNS; i++) {
-		event_base_loop(base, EVLOOP_NONBLOCK);
+		loop();
 		n = recv(fd, answer + *len, size - 1 - *len, MSG_DONTWAIT);
 		if (n > 0)
 			*len += (size_t)n;
 		else if (i > 2)
 			break;
 	}
+}
+
+static void ask(int fd, const char *part)
+{
+	fuzz_require(send(fd, part, strlen(part), MSG_NOSIGNAL) == (ssize_t)strlen(part),
+		     "an honest reader cannot ask: %s", strerror(errno));
+	loop();
+}
+
+/* The rest of the honest reader's request, and the page. */
+static void read_page(int fd)
+{
+	static const char parts[] =
+		"9\r\nfigure 0\n\r\n9\r\nfigure 1\n\r\n9\r\nfigure 2\n\r\n0\r\n\r\n";
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	char page[1024];
+	const char *body;
+	size_t len = 0;
+	ssize_t n = 1;
+
+	ask(fd, "ics HTTP/1.1\r\nHost: here\r\n\r\n");
+	for (int ms = 0; n && ms < PAGE_MS && len < sizeof(page) - 1; ms++) {
+		loop();
+		n = poll(&pfd, 1, 1) > 0 ? recv(fd, page + len, sizeof(page) - 1 - len, 0) : -1;
+		len += n > 0 ? n : 0;
+	}
+	page[len] = 0;
+	body = strstr(page, "\r\n\r\n");
+	fuzz_require(!n && !strncmp(page, "HTTP/1.1 200 OK\r\n", 17) && body &&
+			     !strcmp(body + 4, parts),
+		     "an honest reader receives '%s'", page);
+	close(fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -87,7 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct inc_scrape *scrape;
 	size_t len = 0, n;
 	unsigned int i;
-	int fd;
+	int fd, honest;
 
 	base = event_base_new();
 	fuzz_require(base, "no loop");
@@ -96,16 +139,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (i = 0; i < PIECES && bytes.size; i++) {
 		n = i + 1 < PIECES ? fuzz_take8(&bytes) * 4u : bytes.size;
 		n = n < bytes.size ? n : bytes.size;
+		honest = dial();
+		ask(honest, "GET /metr");
 		send(fd, bytes.data, n, MSG_NOSIGNAL);
 		bytes.data += n;
 		bytes.size -= n;
 		turn(fd, answer, sizeof(answer), &len);
+		read_page(honest);
 	}
 	answer[len] = 0;
 	fuzz_require(strlen(answer) == len, "a NUL in the answer");
 	fuzz_require(!len || !strncmp(answer, "HTTP/", 5), "no answer of HTTP: %.40s", answer);
 	close(fd);
-	event_base_loop(base, EVLOOP_NONBLOCK);
+	loop();
 	inc_scrape_stop(scrape);
 	event_base_free(base);
 	return 0;
