@@ -4,7 +4,8 @@
  * The lines of client and service, as a message of each kind: what is not refused with one line is
  * printed as something that is read again as the same, what follows from its settings can be
  * computed, one of its devices chosen, and its figures are text of Prometheus. Every struct stands
- * in a block of its own size.
+ * in a block of its own size. After each message an honest one of the same kind is what it was
+ * before any other, whatever errno the thread has.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -191,13 +192,80 @@ static void try_one(enum connect_message_id id, const json_t *object, unsigned i
 	free(in);
 }
 
+#define END                                                                                      \
+	"\"hostname\":\"n1\",\"dev\":0,\"dev_name\":\"mlx5_0\",\"port\":1,\"mtu\":5,\"qp_num\":" \
+	"17,\"start_psn\":9"
+#define GID "\"gid\":\"::ffff:10.77.0.1\""
+
+static const char *const honest_texts[CONNECT_MSG_MAX] = {
+	[CONNECT_MSG_QUERY] = "{\"type\":\"query\",\"version\":1}",
+	[CONNECT_MSG_DEVICES] =
+		"{\"type\":\"devices\",\"hostname\":\"n1\",\"devices\":[{\"dev\":0,\"dev_name\":"
+		"\"mlx5_0\",\"ports\":[{\"port\":1,\"link_layer\":2,\"zones\":[\"a\"]}]}]}",
+	[CONNECT_MSG_CONNECT] =
+		"{\"type\":\"connect\",\"version\":1," END "," GID ",\"target_dev\":0,"
+		"\"target_devname\":\"rxe0\",\"target_port\":1,\"config\":{}}",
+	[CONNECT_MSG_CONNECTED] = "{\"type\":\"connected\"," END ",\"lid\":7}",
+	[CONNECT_MSG_ASK_FIGURES] = "{\"type\":\"stats\",\"version\":1}",
+	[CONNECT_MSG_FIGURES] =
+		"{\"type\":\"figures\",\"families\":[{\"name\":\"inc_a\",\"kind\":\"gauge\","
+		"\"text\":"
+		"\"of a\",\"samples\":[{\"labels\":{\"peer\":\"a\"},\"value\":19}]}]}",
+	[CONNECT_MSG_ERROR] = "{\"type\":\"error\",\"errno\":\"ENODEV\",\"message\":\"no port\"}",
+};
+
+/* Returns what an honest message becomes, as text that the caller frees. */
+static char *read_honest(enum connect_message_id id)
+{
+	json_t *object = json_loads(honest_texts[id], 0, NULL), *again;
+	void *in = malloc(size_of(id) ?: 1);
+	struct inc_err err = {""};
+	const char *why = NULL;
+	char *text;
+
+	fuzz_require(object && in, "no honest message %u", id);
+	errno = ENOTEMPTY;
+	if (connect_read(id, object, in, &err))
+		why = err.msg;
+	why = why ?: check(id, object, in, 1);
+	fuzz_require(!why, "honest message %u: %s", id, why);
+	if (id == CONNECT_MSG_FIGURES) {
+		text = connect_figures_text(json_object_get(object, "families"));
+	} else {
+		again = print(id, in);
+		text = json_dumps(again, JSON_SORT_KEYS);
+		json_decref(again);
+	}
+	fuzz_require(text, "no memory");
+	json_decref(object);
+	free(in);
+	return text;
+}
+
+static void check_honest(enum connect_message_id id)
+{
+	static char *first[CONNECT_MSG_MAX];
+	char *now;
+
+	if (!first[id])
+		for (int i = 0; i < CONNECT_MSG_MAX; i++)
+			first[i] = read_honest(i);
+	now = read_honest(id);
+	fuzz_require(!strcmp(now, first[id]), "honest message %u was %s, and is %s", id, first[id],
+		     now);
+	free(now);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	json_t *object = json_loadb((const char *)data, size, JSON_DECODE_ANY, NULL);
 	int id;
 
-	for (id = 0; object && id < CONNECT_MSG_MAX; id++)
+	check_honest(0);
+	for (id = 0; object && id < CONNECT_MSG_MAX; id++) {
 		try_one(id, object, size);
+		check_honest(id);
+	}
 	json_decref(object);
 	return 0;
 }

@@ -4,11 +4,12 @@
  * The controller with members, tools and switches that say anything: the real one, on socket pairs,
  * with a fresh state for each input. An input is lines: the first letter says whose connection,
  * "a" to "h" of members and tools, "A" to "D" of switches, and the rest is sent there, as a line; a
- * rest of "." closes it. Each input runs twice, plainly and over TLS; there a rest that begins with
- * "!" goes out as it is, below TLS. "$" is the number of the last communicator that a switch was
- * told of, and
+ * rest of "." closes it. "$" is the number of the last communicator that a switch was told of, and
  * "#" that of the last request to the switch. Each line that the controller answers must be one
  * that its reader takes: a host, a switch or a tool.
+ *
+ * Each input runs twice, plainly and over TLS. In the second run a rest that begins with "!" goes
+ * out as it is, below TLS.
  *
  * Beside them two honest members have a group. After each line each of them asks and is answered,
  * and receives nothing else; and what a tool is shown of their group stays the same. OpenSSL's
@@ -105,7 +106,7 @@ static void set_up(void)
 		key[i] = make_keys(inc_tls_client, i, i + 1);
 }
 
-/* What the peer's end of TLS has to send. */
+/* Sends what the peer's end of TLS has for the controller. */
 static void flush(struct peer *peer)
 {
 	size_t n;
