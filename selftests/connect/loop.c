@@ -17,7 +17,7 @@
 #include "lib/base/clock.h"
 #include "selftests/connect/fake_devices.h"
 #include "selftests/connect/loop.h"
-#include "selftests/descriptors.h"
+#include "selftests/belongings.h"
 
 struct loop loop;
 static unsigned int descriptors_before;

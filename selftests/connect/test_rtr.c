@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "hostlib/connect/context.h"
+#include "selftests/belongings.h"
 #include "selftests/connect/fake_devices.h"
 #include "selftests/connect/loop.h"
 
@@ -211,6 +212,21 @@ static void context_ends_on_the_way(void **state)
 	}
 }
 
+/* The caller's loop runs under SCHED_FIFO on one CPU. */
+static void thread_inherits_nothing(void **state)
+{
+	cpu_set_t before;
+	bool inherit = false;
+
+	begin(LONG_MS);
+	before = become_busy();
+	inc_connect_cancel(open_to_rtr(true, LONG_MS));
+	assert_true(become_idle(&before, &inherit));
+	assert_false(inherit);
+	gone_on_the_way();
+	loop_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -220,6 +236,7 @@ int main(void)
 		cmocka_unit_test(device_breaks_on_the_way),
 		cmocka_unit_test(service_ends_on_the_way),
 		cmocka_unit_test(context_ends_on_the_way),
+		cmocka_unit_test(thread_inherits_nothing),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

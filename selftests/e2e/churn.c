@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "hostlib/include/inccl.h"
-#include "selftests/descriptors.h"
+#include "selftests/belongings.h"
 
 #define MAX_LIVE 16
 #define SETTLED  20   /* cycles after which nothing grows any more */

@@ -24,6 +24,7 @@
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
+#include "selftests/belongings.h"
 #include "selftests/fake_rc/fake_rc.h"
 #include "selftests/nccl/flow.h"
 
@@ -78,6 +79,23 @@ static bool is_hung_up(int fd)
 
 	assert_true(n <= 0);
 	return !n || errno == ECONNRESET;
+}
+
+/* NCCL's thread computes under SCHED_FIFO on one CPU while it opens the plugin and connects. */
+static void threads_inherit_nothing(void **state)
+{
+	const cpu_set_t before = become_busy();
+	struct flow flow = {0};
+	bool inherit = false;
+	unsigned int n;
+
+	flow_open(state);
+	flow_connect(&flow);
+	n = become_idle(&before, &inherit);
+	flow_disconnect(&flow);
+	flow_close(state);
+	assert_true(n >= 2); /* the progress thread and a worker */
+	assert_false(inherit);
 }
 
 /* connect says "not yet" for as long as nobody accepts; a stranger on the listener's port holds
@@ -541,7 +559,7 @@ int main(int argc, char **argv)
 		TEST(gid_moves),          TEST(many_failovers),
 		TEST(both_dead),          TEST(close_in_flight),
 		TEST(receiver_lingers),   TEST(aiming_waits),
-		TEST(copy_of_gpu_memory),
+		TEST(copy_of_gpu_memory), cmocka_unit_test(threads_inherit_nothing),
 	};
 
 	if (argc > 1)

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <infiniband/verbs.h>
+#include "selftests/belongings.h"
 #include "selftests/rdma/pinned.h"
 
 #define THREADS    4
@@ -401,6 +402,25 @@ static void child_gives_memory_back(void **state)
 	munmap(p, LEN);
 }
 
+static int open_while_busy(void *arg)
+{
+	const cpu_set_t before = become_busy();
+	struct inc_rdma_cache cache;
+	bool inherit = false;
+	unsigned int n;
+
+	open_cache(&cache, &unlimited);
+	n = become_idle(&before, &inherit);
+	inc_rdma_cache_close(&cache);
+	return !n || inherit;
+}
+
+/* A thread that computes under SCHED_FIFO on one CPU opens the first cache. */
+static void watcher_inherits_nothing(void **state)
+{
+	assert_int_equal(in_child(open_while_busy, NULL), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +432,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(parent_goes_on_after_fork),
 		cmocka_unit_test(child_watches_its_own_memory),
 		cmocka_unit_test(child_gives_memory_back),
+		cmocka_unit_test(watcher_inherits_nothing),
 	};
 
 	if (argc > 1)

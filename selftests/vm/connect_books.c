@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lib/base/clock.h"
-#include "selftests/descriptors.h"
+#include "selftests/belongings.h"
 #include "selftests/vm/connect_live.h"
 
 /* ---- the kernel's ---------------------------------------------------------------------------- */

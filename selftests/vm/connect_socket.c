@@ -18,7 +18,7 @@
 #include "hostlib/connect/select.h"
 #include "hostlib/connect/socket.h"
 #include "lib/base/clock.h"
-#include "selftests/descriptors.h"
+#include "selftests/belongings.h"
 #include "selftests/vm/rdma_ends.h"
 
 #define DEADLINE_S 60

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 #include "lib/base/clock.h"
 #include "lib/rdma/gid.h"
-#include "selftests/descriptors.h"
+#include "selftests/belongings.h"
 #include "selftests/vm/rdma_live.h"
 
 /* ---- helpers ------------------------------------------------------------------------------ */

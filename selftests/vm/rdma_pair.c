@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "selftests/descriptors.h"
+#include "selftests/belongings.h"
 #include "selftests/vm/rdma_live.h"
 #include "selftests/vm/rdma_side.h"
 

@@ -20,7 +20,7 @@
 #include <cmocka.h>
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
-#include "selftests/descriptors.h"
+#include "selftests/belongings.h"
 #include "selftests/term/pair.h"
 #include "selftests/vm/rdma_ends.h"
 
