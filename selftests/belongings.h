@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What this process has: its descriptors, for tests that look for leaks, and its threads, for tests
- * that look for what these have inherited. */
+/* Tests count the descriptors of this process, to find leaks, and look at what its threads have
+ * inherited. */
 #ifndef SELFTESTS_BELONGINGS_H
 #define SELFTESTS_BELONGINGS_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ha-nccl-perf: what its files share. One thread. */
+/* ha-nccl-perf: what its files share. One thread, and with --service-thread another one. */
 #ifndef HA_PERF_H
 #define HA_PERF_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +26,7 @@ struct ha_perf_opts {
 	unsigned int api /* 0: the newest */, rank, ranks, iters, warmup, channels, dev, seconds;
 	unsigned int gap_ms /* 0: none is listed */, max_call_ms /* 0: no limit */;
 	uint64_t bytes /* 0: min to max */, min_bytes, max_bytes;
-	bool json, one_listen;
+	bool json, one_listen, service_thread;
 	struct ha_stream_opts stream;
 };
 
@@ -51,6 +52,12 @@ struct ha_perf {
 	uint64_t began_at_ns, wall_ms; /* of what gaps count from; the wall's in ms since 1970 */
 	uint64_t moved_at_ns;          /* the last completion */
 	struct ha_ring *ring;
+	struct {
+		pthread_t thread;
+		bool runs, stop;   /* stop: read by the thread, too */
+		struct ha_net net; /* as that of the other thread, with its own figures */
+		int err;
+	} service;
 };
 
 /* ha_perf_opts.c: -1: go on; else the exit code. */

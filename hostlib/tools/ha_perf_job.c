@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include "lib/base/clock.h"
+#include "lib/base/thread.h"
 #include "hostlib/tools/ha_perf.h"
 
 static enum ha_nccl_log_level log_level;
@@ -209,6 +210,59 @@ static size_t largest_message(const struct ha_perf_opts *opts)
 	return opts->mode == HA_PERF_RING ? ha_ring_message_bytes(opts, bytes) : bytes;
 }
 
+#define SERVICE_BYTES 4096
+
+/* Does what NCCL's service thread does while the progress thread sends on other comms. */
+static void *serve(void *arg)
+{
+	struct ha_perf *perf = arg;
+	const struct ha_stream empty = {.net = &perf->service.net, .opts = &perf->opts.stream};
+	const int dev = (int)perf->opts.dev;
+	int err;
+
+	do {
+		struct ha_stream send = empty, receive = empty;
+
+		send.sends = true;
+		err = ha_stream_join(&send, dev, &receive, dev, SERVICE_BYTES);
+		err = ha_stream_close(&send) ?: err;
+		err = ha_stream_close(&receive) ?: err;
+	} while (!err && !__atomic_load_n(&perf->service.stop, __ATOMIC_ACQUIRE));
+	perf->service.err = err;
+	return NULL;
+}
+
+static int start_service(struct ha_perf *perf)
+{
+	int err;
+
+	perf->service.net = perf->net;
+	memset(perf->service.net.calls, 0, sizeof(perf->service.net.calls));
+	err = inc_thread_create(&perf->service.thread, serve, perf);
+	if (err)
+		return inc_err_set(&perf->net.err, -err, "service thread: %s", strerror(-err));
+	perf->service.runs = true;
+	return 0;
+}
+
+static int stop_service(struct ha_perf *perf)
+{
+	struct ha_net *net = &perf->service.net;
+
+	if (!perf->service.runs)
+		return 0;
+	__atomic_store_n(&perf->service.stop, true, __ATOMIC_RELEASE);
+	pthread_join(perf->service.thread, NULL);
+	for (int i = 0; i < HA_NET_NCALLS; i++) {
+		perf->net.calls[i].count += net->calls[i].count;
+		if (perf->net.calls[i].max_ns < net->calls[i].max_ns)
+			perf->net.calls[i].max_ns = net->calls[i].max_ns;
+	}
+	if (perf->service.err)
+		inc_err_set(&perf->net.err, -perf->service.err, "service thread: %s", net->err.msg);
+	return perf->service.err;
+}
+
 int ha_perf_open(struct ha_perf *perf)
 {
 	const struct ha_perf_opts *opts = &perf->opts;
@@ -241,12 +295,14 @@ int ha_perf_open(struct ha_perf *perf)
 		err = ha_stream_start(&perf->streams[i], largest_message(opts));
 	if (!err && opts->mode == HA_PERF_RING)
 		err = ha_ring_open(perf, opts->bytes ? opts->bytes : opts->max_bytes);
+	if (!err && opts->service_thread)
+		err = start_service(perf);
 	return err;
 }
 
 int ha_perf_close(struct ha_perf *perf)
 {
-	int err = 0;
+	int err = stop_service(perf);
 
 	for (unsigned int i = 0; i < perf->nstreams; i++) {
 		const int more = ha_stream_close(&perf->streams[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A comm as a stream of messages: buffers and requests. ha_perf_verify.c looks at what comes. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,37 @@ int ha_stream_start(struct ha_stream *stream, size_t max_bytes)
 				   bytes);
 	memset(stream->memory, 0, bytes);
 	return register_pieces(stream, bytes);
+}
+
+static int connect_ends(struct ha_stream *send, int from, struct ha_stream *receive, int to)
+{
+	const uint64_t end_at_ns = inc_now_ns() + send->opts->limit_ms * INC_NSEC_PER_MSEC;
+	int err = 0;
+
+	while (!err && (!send->comm || !receive->comm)) {
+		if (!send->comm)
+			err = ha_stream_connect(send, from, NULL);
+		if (!err && !receive->comm)
+			err = ha_stream_connect(receive, to, receive->listen);
+		if (!err && inc_now_ns() > end_at_ns)
+			err = inc_err_set(&send->net->err, ETIMEDOUT, "no comm after %llu ms",
+					  (ull)send->opts->limit_ms);
+		sched_yield();
+	}
+	return err;
+}
+
+int ha_stream_join(struct ha_stream *send, int from, struct ha_stream *receive, int to,
+		   size_t max_bytes)
+{
+	int err = ha_stream_setup(send, from, false);
+
+	err = err ?: ha_stream_setup(receive, to, true);
+	memcpy(send->handle, receive->handle, sizeof(send->handle));
+	err = err ?: connect_ends(send, from, receive, to);
+	err = err ?: ha_stream_close_listen(receive);
+	err = err ?: ha_stream_start(send, max_bytes);
+	return err ?: ha_stream_start(receive, max_bytes);
 }
 
 int ha_stream_close(struct ha_stream *stream)

@@ -71,6 +71,9 @@ int ha_stream_connect(struct ha_stream *stream, int dev, void *listen);
 int ha_stream_close_listen(struct ha_stream *stream);
 /* Buffers for messages of up to max_bytes, registered. */
 int ha_stream_start(struct ha_stream *stream, size_t max_bytes);
+/* Does all of that for both ends of a comm in this process, with limit_ms for the connection. */
+int ha_stream_join(struct ha_stream *send, int from, struct ha_stream *receive, int to,
+		   size_t max_bytes);
 /* Deregisters and closes what there is; the first failure. */
 int ha_stream_close(struct ha_stream *stream);
 

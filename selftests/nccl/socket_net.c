@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,6 @@
 #define FAULT_AT  20u
 #define MAX_GROUP 8
 #define REQUESTS  512
-#define LISTENERS 256
 #define EXPORT    __attribute__((visibility("default")))
 
 struct message {
@@ -47,7 +47,7 @@ struct request {
 
 struct comm {
 	int fd;
-	const bool *listens; /* of who has accepted it: until closeListen */
+	const struct listens *listens; /* of who has accepted it: open until closeListen */
 	struct request request[REQUESTS];
 	struct request *queue[REQUESTS]; /* in the order posted, not complete */
 	unsigned int queued;
@@ -67,14 +67,18 @@ struct handle {
 };
 static_assert(sizeof(struct handle) <= HA_NCCL_HANDLE_BYTES, "a handle has 128 bytes");
 
+/* Of each listener there has been, because its comms outlive it. One thread listens at a time. */
+static struct listens {
+	bool open;
+	struct listens *before;
+} * last_listens;
+
 struct listener {
 	int fd;
-	bool *listens;
+	struct listens *listens;
 };
 
-static bool listens[LISTENERS];
-static unsigned int listeners;
-static bool hinted; /* setNetAttr has been called */
+static atomic_bool hinted; /* setNetAttr has been called */
 
 static bool past_fault(const struct comm *comm, const char *fault)
 {
@@ -113,9 +117,10 @@ static enum ha_nccl_result listen_at(void *place, void **out)
 {
 	struct handle *handle = place;
 	struct listener *listener = calloc(1, sizeof(*listener));
+	struct listens *listens = calloc(1, sizeof(*listens));
 	socklen_t len = sizeof(handle->address);
 
-	if (!listener || listeners == LISTENERS)
+	if (!listener || !listens)
 		return HA_NCCL_SYSTEM_ERROR;
 	*handle = (struct handle){
 		.address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -126,11 +131,12 @@ static enum ha_nccl_result listen_at(void *place, void **out)
 	    getsockname(listener->fd, (struct sockaddr *)&handle->address, &len)) {
 		if (listener->fd >= 0)
 			close(listener->fd);
+		free(listens);
 		free(listener);
 		return HA_NCCL_SYSTEM_ERROR;
 	}
-	listener->listens = &listens[listeners++];
-	*listener->listens = true;
+	*listens = (struct listens){true, last_listens};
+	last_listens = listener->listens = listens;
 	*out = listener;
 	return HA_NCCL_SUCCESS;
 }
@@ -184,7 +190,7 @@ static enum ha_nccl_result reg(void *to, void *data, size_t size, int type, void
 	const struct comm *comm = to;
 
 	*mhandle = data;
-	if (comm->listens && *comm->listens)
+	if (comm->listens && comm->listens->open)
 		return HA_NCCL_INVALID_USAGE;
 	return type == HA_NCCL_PTR_HOST ? HA_NCCL_SUCCESS : HA_NCCL_INVALID_ARGUMENT;
 }
@@ -441,7 +447,7 @@ static enum ha_nccl_result close_listen(void *which)
 	struct listener *listener = which;
 
 	close(listener->fd);
-	*listener->listens = false;
+	listener->listens->open = false;
 	free(listener);
 	return HA_NCCL_SUCCESS;
 }

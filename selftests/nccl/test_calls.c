@@ -24,6 +24,7 @@
 #define GROUPS     200u
 #define BYTES      3000u
 #define PATIENCE_S 20
+#define COMMS      20u /* of the service thread */
 
 extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
 extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
@@ -93,39 +94,17 @@ static void must_be_in_time(uint64_t began_at_ns)
 static void job_begin(struct job *job, unsigned int version, unsigned int group)
 {
 	memset(job, 0, sizeof(*job));
-	job->opts = (struct ha_stream_opts){
-		.group = group, .in_flight = 4, .check = true, .flush = true};
+	job->opts = (struct ha_stream_opts){.group = group,
+					    .in_flight = 4,
+					    .check = true,
+					    .flush = true,
+					    .limit_ms = PATIENCE_S * 1000};
 	memcpy(&job->table, versions[version].table, versions[version].bytes);
 	job->net.api = versions[version].api;
 	job->net.table = &job->table;
 	for (int i = 0; i < 2; i++)
 		job->end[i] = (struct ha_stream){
 			.net = &job->net, .opts = &job->opts, .sends = i == SENDER};
-}
-
-static int connect_ends(struct job *job)
-{
-	struct ha_stream *send = &job->end[SENDER], *receive = &job->end[RECEIVER];
-	const uint64_t began_at_ns = inc_now_ns();
-	int err = ha_stream_setup(send, device[SENDER], false);
-
-	if (!err)
-		err = ha_stream_setup(receive, device[RECEIVER], true);
-	memcpy(send->handle, receive->handle, sizeof(send->handle));
-	while (!err && (!send->comm || !receive->comm)) {
-		if (!send->comm)
-			err = ha_stream_connect(send, device[SENDER], NULL);
-		if (!err && !receive->comm) {
-			err = ha_stream_connect(receive, device[RECEIVER], receive->listen);
-			if (!err && receive->comm)
-				err = ha_stream_close_listen(receive);
-		}
-		must_be_in_time(began_at_ns);
-		sched_yield();
-	}
-	for (int i = 0; i < 2 && !err; i++)
-		err = ha_stream_start(&job->end[i], BYTES);
-	return err;
 }
 
 static int post(struct ha_stream *stream, uint64_t to)
@@ -181,7 +160,8 @@ static int job_run(struct job *job, uint64_t groups)
 	if (!err)
 		err = ha_survey(&job->net, &ndev);
 	if (!err)
-		err = connect_ends(job);
+		err = ha_stream_join(&job->end[SENDER], device[SENDER], &job->end[RECEIVER],
+				     device[RECEIVER], BYTES);
 	return err ? err : move(job, groups);
 }
 
@@ -284,6 +264,54 @@ static void failover_without_a_listener(void **state)
 	fake_faults((unsigned int)device[SENDER], 0);
 }
 
+struct service {
+	struct job job;
+	bool stop;
+	unsigned int comms;
+	int err;
+};
+
+/* Connects, registers, deregisters and closes, again and again. */
+static void *serve(void *arg)
+{
+	struct service *service = arg;
+	struct ha_stream *end = service->job.end;
+
+	while (!service->err && !__atomic_load_n(&service->stop, __ATOMIC_ACQUIRE)) {
+		service->err = ha_stream_join(&end[SENDER], device[SENDER], &end[RECEIVER],
+					      device[RECEIVER], BYTES);
+		for (int i = 0; i < 2; i++)
+			service->err = ha_stream_close(&end[i]) ?: service->err;
+		__atomic_add_fetch(&service->comms, 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* NCCL's service thread serves other comms while its progress thread sends. */
+static void two_threads(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct service service = {};
+	pthread_t thread;
+	struct job job;
+	uint64_t to = 10;
+
+	job_begin(&job, VERSIONS - 1, 4);
+	must_run(&job, to);
+	job_begin(&service.job, VERSIONS - 1, 1);
+	service.job.net.context = job.net.context;
+	assert_int_equal(pthread_create(&thread, NULL, serve, &service), 0);
+	while (__atomic_load_n(&service.comms, __ATOMIC_ACQUIRE) < COMMS) {
+		must_be_in_time(began_at_ns);
+		assert_int_equal(move(&job, to += 10), 0);
+	}
+	__atomic_store_n(&service.stop, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	if (service.err)
+		fail_msg("service thread: %s", service.job.net.err.msg);
+	job_end(&job);
+}
+
 static int set_up(void **state)
 {
 	fake_machine(4);
@@ -298,10 +326,9 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_version),
-		cmocka_unit_test(irecv_consumed_that_fails),
-		cmocka_unit_test(merge_that_fails),
-		cmocka_unit_test(failover_without_a_listener),
+		cmocka_unit_test(every_version),    cmocka_unit_test(irecv_consumed_that_fails),
+		cmocka_unit_test(merge_that_fails), cmocka_unit_test(failover_without_a_listener),
+		cmocka_unit_test(two_threads),
 	};
 
 	return cmocka_run_group_tests_name("calls as NCCL makes them", tests, set_up, NULL);
