@@ -9,10 +9,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "hostlib/src/internal.h"
 #include "selftests/hostlib/fake.h"
 
 #define LIMIT_S 120
@@ -244,6 +248,71 @@ static void log_ends_with_the_group(void **state)
 	fake_stop(&r.beside);
 }
 
+static struct {
+	struct inccl_log *log;
+	pid_t ender;
+	bool inside, go_on, left, ended, left_before_the_end;
+} slow;
+
+static void slow_callback(void *ctx, const char *line)
+{
+	__atomic_store_n(&slow.inside, true, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&slow.go_on, __ATOMIC_ACQUIRE))
+		poll(NULL, 0, 1);
+	__atomic_store_n(&slow.left, true, __ATOMIC_RELEASE);
+}
+
+static void *deliver_line(void *arg)
+{
+	inccl_log_line(slow.log, "a line");
+	inccl_log_deliver(slow.log);
+	return NULL;
+}
+
+static void *end_log(void *arg)
+{
+	__atomic_store_n(&slow.ender, gettid(), __ATOMIC_RELEASE);
+	inccl_log_end(slow.log);
+	slow.left_before_the_end = __atomic_load_n(&slow.left, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&slow.ended, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* The thread that ends the log sleeps: in inccl_log_end(), because it does so nowhere else. */
+static bool ender_sleeps(void)
+{
+	const pid_t ender = __atomic_load_n(&slow.ender, __ATOMIC_ACQUIRE);
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", ender);
+	f = ender ? fopen(path, "r") : NULL;
+	if (!f)
+		return false;
+	assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+	fclose(f);
+	return state == 'S';
+}
+
+/* The end of a log waits for a callback that runs on another thread. */
+static void end_waits_for_the_callback(void **state)
+{
+	pthread_t deliverer, ender;
+
+	assert_int_equal(inccl_log_new(slow_callback, NULL, &slow.log), 0);
+	assert_int_equal(pthread_create(&deliverer, NULL, deliver_line, NULL), 0);
+	while (!__atomic_load_n(&slow.inside, __ATOMIC_ACQUIRE))
+		poll(NULL, 0, 1);
+	assert_int_equal(pthread_create(&ender, NULL, end_log, NULL), 0);
+	while (!__atomic_load_n(&slow.ended, __ATOMIC_ACQUIRE) && !ender_sleeps())
+		poll(NULL, 0, 1);
+	__atomic_store_n(&slow.go_on, true, __ATOMIC_RELEASE);
+	pthread_join(deliverer, NULL);
+	pthread_join(ender, NULL);
+	inccl_log_put(slow.log);
+	assert_true(slow.left_before_the_end);
+}
+
 /* Whatever the controller answers is the error of the call, in bounded time. */
 static void refused(void **state)
 {
@@ -372,12 +441,19 @@ static void grows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_calls),  cmocka_unit_test(fails_here),
-		cmocka_unit_test(parts),        cmocka_unit_test(in_none),
-		cmocka_unit_test(duplicate),    cmocka_unit_test(log_ends_with_the_group),
-		cmocka_unit_test(refused),      cmocka_unit_test(silent),
-		cmocka_unit_test(after_a_loss), cmocka_unit_test(controller_gone),
-		cmocka_unit_test(newcomer),     cmocka_unit_test(grows),
+		cmocka_unit_test(wrong_calls),
+		cmocka_unit_test(fails_here),
+		cmocka_unit_test(parts),
+		cmocka_unit_test(in_none),
+		cmocka_unit_test(duplicate),
+		cmocka_unit_test(log_ends_with_the_group),
+		cmocka_unit_test(end_waits_for_the_callback),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(silent),
+		cmocka_unit_test(after_a_loss),
+		cmocka_unit_test(controller_gone),
+		cmocka_unit_test(newcomer),
+		cmocka_unit_test(grows),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
