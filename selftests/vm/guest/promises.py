@@ -1,15 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What docs/promises.md promises under faults, with hosts on verbs: deaths of ranks and of the switch's daemon."""
+"""What docs/promises.md promises under faults, with hosts on verbs: deaths of ranks and of the switch's daemon. Ranks
+that fork, as in e2e/test_forked."""
 import glob
 import os
 import re
 import signal
 
-from vmlab import BUILD, Background, case, counters, expect, guest_lab, lab, libtest, perf, wait_for
+from vmlab import BUILD, Background, case, counters, expect, guest_lab, lab, libtest, perf, run, wait_for
 
 RANKS = 3
 PERF = os.path.join(BUILD, "inccl-perf")
+FORKED = os.path.join(BUILD, "selftests/e2e/forked")
 
 
 def started(count, *args):
@@ -77,8 +79,17 @@ def switch_killed():
         nothing_left()
 
 
+def forked():
+    with case("children_that_destroy_what_they_inherited"):
+        result = run(FORKED, ranks=RANKS, env={"INCCL_DEBUG": "1"})
+        expect(result.out.count("went on") == RANKS, result.story())
+        expect(result.err.count("transport verbs on rxe") >= RANKS, result.story())
+        nothing_left()
+
+
 def test():
     with lab(RANKS):
+        forked()
         killed()
         stopped()
         switch_killed()
