@@ -60,15 +60,17 @@ static bool is_lost(const struct sp_comm *cm, uint32_t peer, const struct sp_con
 }
 
 /* The kernel's answer is of no more use where the data path has come to the same address, or where
- * the peer has answered from another one. */
+ * the peer has answered from another one. While the data path has it for a hint, the peer's next
+ * packet decides. */
 static void settle(struct sp_conn *c, const struct inc_conn_state *st)
 {
-	const bool answered = c->rto.backoff < c->found_backoff;
-
-	if (c->found.word == st->mac.word || (answered && c->found.word != st->mac_hint.word))
-		c->found.word = 0;
-	if (answered)
+	if (c->rto.backoff < c->found_backoff) {
+		c->found_answered = true;
 		c->found_backoff = c->rto.backoff;
+	}
+	if (c->found.word == st->mac.word ||
+	    (c->found_answered && c->found.word != st->mac_hint.word))
+		c->found.word = 0;
 }
 
 /* True where the kernel's table has an address for the peer that was not known. */
@@ -80,10 +82,14 @@ static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_co
 	if (inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer_addr}, mac.addr) ||
 	    mac.word == st->mac.word || mac.word == c->found.word)
 		return false;
-	if (is_unknown(st))
+	if (is_unknown(st)) {
+		/* for the data path, too, which may know another one by now */
 		inc_switch_found_peer(sp->sw, c->id, mac.addr);
+		return true;
+	}
 	c->found = mac;
 	c->found_backoff = c->rto.backoff;
+	c->found_answered = false;
 	return true;
 }
 
