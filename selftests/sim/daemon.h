@@ -26,11 +26,14 @@ struct daemon {
 	struct inc_slowpath *slow_path; /* NULL: dead */
 	struct event_base *base;
 	uint32_t n_comms, comm[4]; /* their indices */
-	/* Sees each frame that leaves, before it does. */
+	/* Sees each frame that leaves, before it does; watch_arg is the argument of all. */
 	void (*watch)(void *arg, unsigned int port, const uint8_t *frame, size_t len);
 	void *watch_arg;
-	/* Looks at the ports' MAC addresses, when it starts; its argument is watch_arg. */
+	/* Receives each report of the daemon. */
+	void (*notice)(void *arg, const char *event, const char *text);
+	/* Looks at the ports, and at their MAC addresses, when the daemon starts. */
 	void (*follow)(void *arg);
+	bool away[XDP_PORTS]; /* the interface is down or gone, so nothing passes */
 };
 
 /* down: filled by the caller. */
@@ -42,6 +45,8 @@ void daemon_remove(struct daemon *daemon, uint32_t comm);
 /* SIGKILL; and a new one, which takes over what is there. */
 void daemon_kill(struct daemon *daemon);
 void daemon_revive(struct daemon *daemon);
+/* The interface of a port is gone, and with it what its AF_XDP sockets are good for. */
+void daemon_lose_sockets(struct daemon *daemon, unsigned int port);
 /* A frame from the cable at a port. */
 struct daemon_port {
 	struct daemon *daemon;

@@ -19,6 +19,8 @@
 
 struct datagram {
 	struct datagram *next;
+	unsigned int ifindex;
+	enum host_from sender;
 	struct sockaddr_in from;
 	size_t size;
 	uint8_t bytes[WIRE_FRAME_MOST];
@@ -57,11 +59,12 @@ void host_add(struct host *host)
 static void send_packet(const struct sock *s, const struct sockaddr_in *to, const uint8_t *packet,
 			size_t size, uint16_t id)
 {
-	uint8_t frame[WIRE_FRAME_MOST] = {}, *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
+	uint8_t frame[WIRE_FRAME_MOST], *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
 
 	task_fd_sent(s->fd);
-	if (s->host->silent && *s->host->silent)
+	if (s->host->away || (s->host->silent && *s->host->silent))
 		return;
+	memset(frame, 0, FRAME_BTH);
 	memcpy(frame, s->host->gateway, 6);
 	memcpy(frame + 6, s->host->mac, 6);
 	put16(frame + 12, 0x0800);
@@ -128,6 +131,10 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 			if (!s->host->has_timer)
 				task_fd_refused(fd, true);
 			errno = EAGAIN;
+			return i ? (int)i : -1;
+		}
+		if (s->host->away && sim_chance(500)) { /* and with it the route */
+			errno = ENETUNREACH;
 			return i ? (int)i : -1;
 		}
 		if (sim_fault(5)) { /* of a device's queue */
@@ -265,12 +272,13 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 		s->queued--;
 		d->next = s->given;
 		s->given = d;
-		inbox->datagram[n++] =
-			(struct inc_datagram){.from = d->from,
-					      .data = d->bytes,
-					      .size = d->size,
-					      .step = d->size,
-					      .ifindex = s->host->ifindex ?: LOOPBACK};
+		s->host->given_elsewhere += d->sender == HOST_FROM_ELSEWHERE;
+		s->host->given_strange += d->sender == HOST_FROM_STRANGER;
+		inbox->datagram[n++] = (struct inc_datagram){.from = d->from,
+							     .data = d->bytes,
+							     .size = d->size,
+							     .step = d->size,
+							     .ifindex = d->ifindex ?: LOOPBACK};
 	}
 	return n;
 }
@@ -279,13 +287,16 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 static bool is_good(const struct host *host, const uint8_t *frame, size_t len)
 {
 	const uint8_t *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
-	struct frame copy = {.len = len};
+	struct frame copy;
 
-	if (len < FRAME_BTH || memcmp(frame, host->mac, 6) || get16(frame + 12) != 0x0800 ||
-	    ip[0] != 0x45 || ip[9] != IPPROTO_UDP || memcmp(ip + 16, &host->addr, 4) ||
+	if (len < FRAME_BTH || get16(frame + 12) != 0x0800 || ip[0] != 0x45 ||
+	    ip[9] != IPPROTO_UDP || memcmp(ip + 16, &host->addr, 4) ||
 	    frame_sum16(ip, INC_IP_LEN, 0) != 0xffff || (get16(ip + 6) & 0x3fff) ||
 	    get16(ip + 2) > len - FRAME_IP || get16(udp + 4) + INC_IP_LEN != get16(ip + 2))
 		return false;
+	if (!get16(udp + 6))
+		return true;
+	copy.len = len;
 	memcpy(copy.data, frame, len);
 	return frame_udp_csum_ok(&copy);
 }
@@ -311,7 +322,15 @@ unsigned int host_sockets(const struct host *host)
 
 void host_receive(void *arg, const uint8_t *frame, size_t len)
 {
-	const struct host *host = arg;
+	struct host *host = arg;
+
+	if (len >= FRAME_IP && !memcmp(frame, host->mac, sizeof(host->mac)))
+		host_take(host, frame, len, host->ifindex, HOST_FROM_PEER);
+}
+
+void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int ifindex,
+	       enum host_from sender)
+{
 	struct datagram *d;
 	struct sock *s;
 
@@ -327,6 +346,8 @@ void host_receive(void *arg, const uint8_t *frame, size_t len)
 		d = malloc(sizeof(*d));
 	sim_require(d, "no memory");
 	d->next = NULL;
+	d->ifindex = ifindex;
+	d->sender = sender;
 	d->from = (struct sockaddr_in){.sin_family = AF_INET,
 				       .sin_port = htons(get16(frame + FRAME_UDP))};
 	memcpy(&d->from.sin_addr, frame + FRAME_IP + 12, 4);

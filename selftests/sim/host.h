@@ -20,7 +20,11 @@ struct host {
 	unsigned int ifindex;
 	struct wire *up;
 	const bool *silent; /* what its sockets send goes nowhere any more; NULL: it does */
-	bool has_timer;     /* after a full send buffer, so that it does not ask for room */
+	bool away;          /* its interface is down or gone */
+	/* Forged datagrams that its sockets have handed over: right ones that came by another port,
+	 * and those for no connection. */
+	uint64_t given_elsewhere, given_strange;
+	bool has_timer; /* after a full send buffer, so that it does not ask for room */
 };
 
 /* Sockets opened from now on are this host's: the caller's. */
@@ -30,5 +34,9 @@ void host_add(struct host *host);
 unsigned int host_sockets(const struct host *host);
 /* A frame has come. */
 void host_receive(void *host, const uint8_t *frame, size_t len);
+/* A frame has come by an interface of the machine, whose card has accepted it. */
+enum host_from { HOST_FROM_PEER, HOST_FROM_ELSEWHERE, HOST_FROM_STRANGER };
+void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int ifindex,
+	       enum host_from from);
 
 #endif

@@ -36,11 +36,15 @@ int main(int argc, char **argv)
 	printf("lost %llu, repeated %llu, damaged %llu, delayed %llu; daemons killed %llu, "
 	       "communicators ended by that %llu, "
 	       "processes stopped %llu, cables cut %llu, queues full %llu, MAC addresses changed "
-	       "%llu\n",
+	       "%llu\n"
+	       "stops of more than 8 s %llu, packets forged %llu, ports lost for less than 8 s "
+	       "%llu, for longer %llu\n",
 	       (unsigned long long)f->lost, (unsigned long long)f->repeated,
 	       (unsigned long long)f->damaged, (unsigned long long)f->delayed,
 	       (unsigned long long)f->crashes, (unsigned long long)f->ends,
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
-	       (unsigned long long)f->full, (unsigned long long)f->moves);
+	       (unsigned long long)f->full, (unsigned long long)f->moves,
+	       (unsigned long long)f->long_stops, (unsigned long long)f->forged,
+	       (unsigned long long)f->short_losses, (unsigned long long)f->long_losses);
 	return 0;
 }

@@ -5,8 +5,8 @@ SIM := $(B)/obj/plain/selftests/sim
 sim = $(call plain,$(patsubst %,selftests/sim/%.c,$(1)))
 SIM_XDP := $(B)/obj/native/selftests/sim/xdp.o
 SIM_SHARED := $(call sim,seeds sim task wire host xdp_maps neighbour) $(SIM_XDP)
-SIM_TREE := $(SIM_SHARED) $(call sim,main daemon tree tree_plan tree_rank tree_control tree_check tree_kernel tree_term tree_death tree_move \
-	tree_call tree_result) $(SIM)/native_floats.o $(call plain,selftests/hostlib/float_data.c)
+SIM_TREE := $(SIM_SHARED) $(call sim,main daemon tree tree_plan tree_rank tree_control tree_check tree_kernel tree_term tree_death tree_move tree_forge \
+	tree_call) $(SIM)/native_floats.o $(call plain,selftests/hostlib/float_data.c)
 SIM_UNIT := $(call plain,$(patsubst %,selftests/unit/%.c,report frame ref_element))
 SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log collective comm env group names progress \
 	soft soft_rx soft_tx util) $(wildcard hostlib/src/coll/*.c))

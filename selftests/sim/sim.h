@@ -19,7 +19,7 @@ typedef void (*sim_fn)(void *arg, uint64_t arg2);
 /* What a run has come to. */
 struct sim_figures {
 	uint64_t events, packets, lost, repeated, damaged, delayed, crashes, ends, pauses, cuts,
-		full, moves;
+		full, moves, long_stops, forged, short_losses, long_losses;
 };
 extern struct sim_figures sim_figures;
 

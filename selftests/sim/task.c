@@ -257,8 +257,13 @@ void task_stop(void *arg, uint64_t until_ns)
 {
 	struct process *process = arg;
 
-	if (process->paused_until_ns < until_ns)
+	const uint64_t from_ns =
+		process->paused_until_ns > sim_now_ns() ? process->paused_until_ns : sim_now_ns();
+
+	if (from_ns < until_ns) {
+		process->stood_ns += until_ns - from_ns;
 		process->paused_until_ns = until_ns;
+	}
 	sim_figures.pauses++;
 	sim_note(process->name, "is stopped for us:", (until_ns - sim_now_ns()) / 1000, 0, 0);
 }

@@ -20,9 +20,10 @@ struct task;
 struct process {
 	char name[8];
 	uint64_t paused_until_ns;
-	bool stood_still; /* for long: whom it calls silent afterwards is innocent */
-	uint32_t addr;    /* network order; 0: it has no streams (tcp.h) */
-	bool dead;        /* killed; nothing of it runs any more */
+	bool stood_still;  /* for long: whom it calls silent afterwards is innocent */
+	uint64_t stood_ns; /* all its stops together, with all of the present one */
+	uint32_t addr;     /* network order; 0: it has no streams (tcp.h) */
+	bool dead;         /* killed; nothing of it runs any more */
 };
 
 /* No task and no descriptor is there. */

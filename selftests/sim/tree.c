@@ -12,10 +12,11 @@
 #define AWAY_MOST_NS (20 * INC_NSEC_PER_SEC)
 /* Most runs are over before a death at any time of that of faults. */
 #define EARLY_NS (2 * INC_NSEC_PER_MSEC)
-/* A switch's daemon may stand still for longer than any limit of its own; ranks wait for it then.
- */
-#define LONG_STOP_MOST_NS (40 * INC_NSEC_PER_SEC)
-#define PATIENT_MS        60000
+/* A process may stand still for longer than any limit, and patient ranks wait for it. */
+#define LONG_STOP_MOST_NS (60 * INC_NSEC_PER_SEC)
+#define PATIENT_MS        600000
+#define STOPS_MOST        3
+#define AFTER_MOST_NS     (20 * INC_NSEC_PER_MSEC)
 
 struct tree tree;
 
@@ -39,24 +40,60 @@ static void kill_daemon(void *arg, uint64_t revive_at_ns)
 	sim_at(revive_at_ns, revive, daemon, 0);
 }
 
-static void stop_for_long(void *arg, uint64_t until_ns)
+static void go_on(void *arg, uint64_t unused)
 {
-	struct tree_switch *sw = arg;
-
-	sw->daemon.process.stood_still = true;
-	task_stop(&sw->daemon.process, until_ns);
+	tree_make_if_asked();
 }
 
-/* The only incident of its run: whom the switch blames afterwards is innocent. */
-static void choose_long_stop(void)
+static void stop(void *process, uint64_t until_ns)
 {
-	const uint64_t from = sim_between(sim_now_ns(), tree.faults_end_at_ns);
-	const uint64_t to = from + sim_between(0, LONG_STOP_MOST_NS);
+	task_stop(process, until_ns);
+	sim_at(until_ns, go_on, NULL, 0);
+}
 
-	tree.opts.timeout_ms = PATIENT_MS;
-	if (tree.quiet_at_ns < to)
-		tree.quiet_at_ns = to;
-	sim_at(from, stop_for_long, &tree.sw[sim_below(tree.n_switches)], to);
+/* Short, near a limit, or long. The limits are the step and the respite of lib/base/awake.h, the
+ * loss of a port, and silence. */
+static uint64_t stop_ns(void)
+{
+	static const uint64_t limits_s[] = {1, 2, INC_PORT_LOST_S, INC_UNRESPONSIVE_S};
+
+	switch (sim_below(3)) {
+	case 0:
+		return sim_between(0, 2 * INC_NSEC_PER_SEC);
+	case 1:
+		return limits_s[sim_below(4)] * INC_NSEC_PER_SEC +
+		       sim_between(0, INC_NSEC_PER_SEC) - INC_NSEC_PER_SEC / 2;
+	}
+	return sim_between(0, LONG_STOP_MOST_NS);
+}
+
+static struct process *any_process(void)
+{
+	const uint32_t whom = sim_below(tree.n_ranks + tree.n_switches);
+
+	return whom < tree.n_ranks ? &tree.rank[whom].host.process
+				   : &tree.sw[whom - tree.n_ranks].daemon.process;
+}
+
+/* Each stop begins with the one before it, or shortly after its end. */
+static void choose_long_stops(void)
+{
+	const uint32_t n = 1 + sim_below(STOPS_MOST);
+	uint64_t from = sim_now_ns() + sim_between(0, EARLY_NS), to = from, ns;
+	uint32_t i;
+
+	if (sim_chance(300))
+		from = sim_between(sim_now_ns(), tree.faults_end_at_ns);
+	for (i = 0; i < n; i++) {
+		if (i && sim_chance(500))
+			from = to + sim_between(0, AFTER_MOST_NS);
+		ns = stop_ns();
+		to = from + ns;
+		sim_figures.long_stops += ns >= INC_PORT_LOST_S * INC_NSEC_PER_SEC;
+		if (tree.quiet_at_ns < to)
+			tree.quiet_at_ns = to;
+		sim_at(from, stop, any_process(), to);
+	}
 }
 
 static void choose_incidents(void)
@@ -70,9 +107,9 @@ static void choose_incidents(void)
 		struct tree_switch *sw = &tree.sw[(whom - tree.n_ranks) / 2 % SWITCHES_MOST];
 
 		if (whom < tree.n_ranks)
-			sim_at(from, task_stop, &tree.rank[whom].host.process, to);
+			sim_at(from, stop, &tree.rank[whom].host.process, to);
 		else if ((whom - tree.n_ranks) % 2)
-			sim_at(from, task_stop, &sw->daemon.process, to);
+			sim_at(from, stop, &sw->daemon.process, to);
 		else if (sw->mode == INC_PASSTHROUGH)
 			sim_at(from, kill_daemon, &sw->daemon, to);
 		else if (tree.mode == INC_TREE_TERMINATION)
@@ -97,7 +134,8 @@ static void choose(void)
 	tree.opts.payload = 256u << sim_below(4);
 	tree.opts.message_packets = 1 + (sim_chance(300) ? sim_below(8) : 0);
 	tree.opts.window = 1 + sim_below(32);
-	tree.opts.timeout_ms = TIMEOUT_MS;
+	tree.patient = sim_chance(120);
+	tree.opts.timeout_ms = tree.patient ? PATIENT_MS : TIMEOUT_MS;
 	tree.faults_end_at_ns = sim_now_ns() + sim_between(0, 1u << (16 + sim_below(15)));
 	if (tree.faults_end_at_ns > sim_now_ns() + FAULTS_MOST_NS)
 		tree.faults_end_at_ns = sim_now_ns() + FAULTS_MOST_NS;
@@ -116,17 +154,21 @@ static void begin(void)
 	choose();
 	sim_faults_end(tree.faults_end_at_ns);
 	tree_watch_begin();
+	tree_forge_begin();
 	tree_build();
 	for (i = 0; i < tree.n_ranks; i++) {
 		tree_choose_buffers(&tree.rank[i]);
 		task_new(&tree.rank[i].host.process, tree_rank_run, &tree.rank[i]);
 	}
-	if (sim_chance(50)) {
-		choose_long_stop();
+	tree_choose_moves();
+	if (sim_chance(tree.patient ? 600 : 60)) {
+		choose_long_stops();
+		if (!tree.patient)
+			return;
 	} else {
 		choose_incidents();
-		tree_choose_moves();
 	}
+	tree_choose_losses();
 }
 
 static void remove_all(struct tree_switch *sw)

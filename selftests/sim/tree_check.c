@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <stdio.h>
 #include <string.h>
 #include "loader/inc_raw.h"
 #include "selftests/unit/frame.h"
@@ -6,6 +7,9 @@
 #include "tree_priv.h"
 
 #define CHUNKS_MOST 4096 /* of a run */
+/* A process that is called unresponsive has stood still for so long. Faults and timers add to it.
+ */
+#define GUILTY_NS ((INC_UNRESPONSIVE_S - 3) * INC_NSEC_PER_SEC)
 
 /* What a switch has sent of a chunk, so that what is sent again is the same. */
 struct tree_sent {
@@ -25,6 +29,104 @@ void tree_watch_begin(void)
 	for (i = 0; i < tree.n_switches; i++)
 		if (tree.sw[i].mode == INC_PASSTHROUGH)
 			memset(all_sent[i], 0, tree.n_comms * sizeof(all_sent[i][0]));
+}
+
+/* For how long a switch's interface has been away. 0 if its daemon must have reported the loss in
+ * time. A daemon that stood still may not have done so. An interface that is only down is reported
+ * when something at that switch waits for the peer. */
+static uint64_t excused_ns(const struct daemon_port *port)
+{
+	const struct tree_switch *sw = tree_switch_of(port);
+	const enum inc_port_condition now_is = sw->port_is[port->port];
+
+	if (now_is == INC_PORT_UP || (now_is == INC_PORT_LOST && !sw->daemon.process.stood_ns))
+		return 0;
+	return sim_now_ns() - sw->left_at_ns[port->port];
+}
+
+/* The peer that a switch's report names, and the ends of the cable to it. */
+struct named {
+	const struct process *process; /* NULL: the report names no peer */
+	const struct daemon_port *own; /* the switch's */
+	const struct daemon_port
+		*its; /* NULL: the peer is a rank, whose host keeps its interface */
+};
+
+/* A child switch goes by the first rank behind it. */
+static struct named named_by(const struct tree_switch *sw, const char *text)
+{
+	const struct tree_switch *child;
+	unsigned int rank;
+
+	if (!strncmp(text, "the parent ", 11) && sw->parent)
+		return (struct named){&sw->parent->daemon.process, &sw->port, &sw->there};
+	if (sscanf(text, "rank %u ", &rank) == 1 && rank < tree.n_ranks)
+		return (struct named){&tree.rank[rank].host.process, &tree.rank[rank].port, NULL};
+	if (sscanf(text, "the switch of rank %u ", &rank) != 1 || rank >= tree.n_ranks)
+		return (struct named){};
+	for (child = tree.rank[rank].at; child && child->parent != sw; child = child->parent)
+		;
+	if (!child)
+		return (struct named){};
+	return (struct named){&child->daemon.process, &child->there, &child->port};
+}
+
+/* The port has been away for long, and is named alone. */
+static void check_port_notice(const struct tree_switch *sw, const char *text)
+{
+	unsigned int port;
+
+	sim_require(sscanf(text, "port p%u is ", &port) == 1 && port < sw->daemon.ports &&
+			    !strstr(text, "rank") && sw->port_is[port] != INC_PORT_UP &&
+			    sim_now_ns() - sw->left_at_ns[port] >=
+				    INC_PORT_LOST_S * INC_NSEC_PER_SEC,
+		    "%s: a port is lost, and has not been away for long: %s",
+		    sw->daemon.process.name, text);
+	tree.port_is_told = true;
+}
+
+static bool job_has_failed(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ROUNDS_MOST * tree.n_comms; i++)
+		if (tree.life[i].told[0] && tree.life[i].destroyed < tree.n_ranks)
+			return true;
+	return false;
+}
+
+/* A process that has stood still may be called silent, and so may every process after the loss of a
+ * port was reported. But a switch blames no peer behind a port of its own that is away. */
+static void check_silence(const struct tree_switch *sw, const char *text)
+{
+	const struct named n = named_by(sw, text);
+	const uint64_t now = sim_now_ns();
+	uint64_t ns;
+
+	sim_require(n.process, "%s: unresponsive, and names no peer: %s", sw->daemon.process.name,
+		    text);
+	ns = n.process->stood_ns + (n.its ? excused_ns(n.its) : 0);
+	sim_require(tree.port_is_told || ns >= GUILTY_NS,
+		    "%s: %s, which could not answer for %llu ms in all", sw->daemon.process.name,
+		    text, (unsigned long long)(ns / INC_NSEC_PER_MSEC));
+	sim_require(sw->port_is[n.own->port] == INC_PORT_UP ||
+			    now - sw->left_at_ns[n.own->port] < INC_NSEC_PER_SEC,
+		    "%s: %s, and the port to it is away", sw->daemon.process.name, text);
+}
+
+/* Without a death no communicator ends. */
+void tree_check_notice(void *arg, const char *event, const char *text)
+{
+	const struct tree_switch *sw = arg;
+
+	if (!strcmp(event, INC_EVENT_PORT_LOST)) {
+		check_port_notice(sw, text);
+		return;
+	}
+	sim_require(!strcmp(event, "unresponsive"), "%s: %s: %s", sw->daemon.process.name, event,
+		    text);
+	if (!job_has_failed()) /* else the controller knows why */
+		check_silence(sw, text);
 }
 
 static int64_t number_of(uint32_t psn, uint32_t start, uint64_t near)
@@ -56,7 +158,7 @@ static const struct inc_conn_cfg *find_conn(const struct leaving *l, unsigned in
 
 	for (i = 0; i < inc_comm_conns(l->cfg); i++) {
 		conn = inc_switch_conn(l->sw, l->cfg->conn_base + i);
-		if (conn->ifindex == xdp_ifindex(port) && conn->peer_qpn == qpn &&
+		if (xdp_place(conn->ifindex) == port && conn->peer_qpn == qpn &&
 		    conn->peer_port == udp_port)
 			return conn;
 	}
@@ -176,8 +278,9 @@ void tree_watch(void *arg, unsigned int port, const uint8_t *frame, size_t len)
 	const size_t head = FRAME_EXT + frame_ext_len(opcode);
 	const size_t pad = frame[FRAME_BTH + 1] >> 4 & 3;
 	const struct leaving l = find(arg, port, frame);
-	struct frame copy = {.len = len};
+	struct frame copy;
 
+	copy.len = len;
 	memcpy(copy.data, frame, len);
 	tree_check_source(l.at, port, frame);
 	sim_require(frame_icrc(frame + FRAME_IP, len - FRAME_IP - INC_ICRC_LEN) ==

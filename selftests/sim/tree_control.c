@@ -28,6 +28,11 @@ uint32_t tree_number_of(unsigned int life)
 	return COMMUNICATOR + life;
 }
 
+unsigned int tree_life_of_qpn(uint32_t qpn)
+{
+	return (qpn - INC_MIN_QPN) / QPNS;
+}
+
 static uint32_t draw_psn(void)
 {
 	return sim_chance(500) ? INC_PSN_MASK - sim_below(64) : sim_below(1 << 24);
@@ -169,6 +174,8 @@ static void make(unsigned int life)
 {
 	unsigned int i;
 
+	for (i = 0; i < tree.n_switches; i++)
+		tree_look_at_ports(&tree.sw[i]);
 	agree();
 	for (i = 1; i < tree.n_switches; i++) {
 		tree.sw[i].up_psn = draw_psn();
@@ -296,8 +303,13 @@ void inccl_control_bye(struct inccl_group *group)
 
 void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm)
 {
-	if (comm->report == REPORT_DUE)
-		tree_tell(tree_life_of(comm->number), comm->error_text);
+	const unsigned int life = tree_life_of(comm->number);
+
+	if (comm->report != REPORT_DUE)
+		return;
+	if (!tree.life[life].told[0])
+		tree_check_reason(&tree.rank[group->rank], life, comm->error_text);
+	tree_tell(life, comm->error_text);
 }
 
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,

@@ -15,13 +15,27 @@
 #define LATE_MOST_NS  (100 * INC_NSEC_PER_MSEC)
 /* So long packets to those who live still get through after all, and are movement. */
 #define MOVES_MOST_NS (2 * INC_NSEC_PER_SEC)
+/* Ranks miss a process that stood still for so much longer, because of faults and timers. */
+#define LAGS_MOST_NS (3 * INC_NSEC_PER_SEC)
+
+/* Can the switch make a communicator now? A daemon that stands still makes it later, and so does a
+ * switch that has lost an interface. */
+static bool is_there(const struct tree_switch *sw)
+{
+	unsigned int i;
+
+	for (i = 0; i < sw->daemon.ports; i++)
+		if (sw->port_is[i] == INC_PORT_LOST)
+			return false;
+	return !sw->dead && sim_now_ns() >= sw->daemon.process.paused_until_ns;
+}
 
 bool tree_switches_are_there(void)
 {
 	unsigned int i;
 
 	for (i = 0; i < tree.n_switches; i++)
-		if (tree.sw[i].dead)
+		if (!is_there(&tree.sw[i]))
 			return false;
 	return !tree.removing;
 }
@@ -32,6 +46,8 @@ static void hear(void *arg, uint64_t life)
 	const struct tree_rank *rank = arg;
 	struct inccl_communicator *comm;
 
+	if (!rank->group)
+		return;
 	for (comm = rank->group->comms; comm; comm = comm->next)
 		if (comm->number == tree_number_of(life))
 			inccl_comm_fail(comm, ENETRESET, -1, tree.life[life].told);
@@ -152,11 +168,28 @@ static bool names(const struct tree_rank *rank, const struct tree_life *life, co
 	return false;
 }
 
+void tree_check_reason(const struct tree_rank *rank, unsigned int number, const char *text)
+{
+	uint64_t stood_ns = 0;
+	unsigned int i;
+
+	for (i = 0; i < tree.n_ranks; i++)
+		stood_ns += &tree.rank[i] == rank ? 0 : tree.rank[i].host.process.stood_ns;
+	for (i = 0; i < tree.n_switches; i++)
+		stood_ns += tree.sw[i].daemon.process.stood_ns;
+	sim_require(tree.life[number].struck ||
+			    stood_ns + LAGS_MOST_NS > tree.opts.timeout_ms * INC_NSEC_PER_MSEC,
+		    "rank %u: an error, and no switch has died and nobody else stood still: %s",
+		    rank->number, text);
+}
+
 void tree_check_error(const struct tree_rank *rank, unsigned int number, const char *text,
 		      uint64_t since_ns)
 {
 	const struct tree_life *life = &tree.life[number];
-	uint64_t until_ns = (since_ns > life->struck_at_ns ? since_ns : life->struck_at_ns) +
+	/* something may move as long as faults last and processes stand still */
+	const uint64_t last_ns = life->struck ? life->struck_at_ns : tree.quiet_at_ns;
+	uint64_t until_ns = (since_ns > last_ns ? since_ns : last_ns) +
 			    tree.opts.timeout_ms * INC_NSEC_PER_MSEC + MOVES_MOST_NS;
 
 	if (life->told[0] && life->told_at_ns < until_ns)
@@ -165,11 +198,11 @@ void tree_check_error(const struct tree_rank *rank, unsigned int number, const c
 		until_ns = rank->host.process.paused_until_ns;
 	sim_note(rank->host.process.name, "has an error of communicator", tree_number_of(number), 0,
 		 0);
-	sim_require(life->struck, "rank %u: an error, and no switch has died: %s", rank->number,
-		    text ?: "no reason");
-	sim_require(text && names(rank, life, text),
-		    "rank %u: an error that names no connection: %s", rank->number,
-		    text ?: "no reason");
+	sim_require(text, "rank %u: an error without a reason", rank->number);
+	if (strcmp(text, life->told) != 0)
+		tree_check_reason(rank, number, text);
+	sim_require(names(rank, life, text), "rank %u: an error that names no connection: %s",
+		    rank->number, text);
 	sim_require(sim_now_ns() < until_ns + LATE_MOST_NS,
 		    "rank %u: an error that comes %llu ms late: %s", rank->number,
 		    (unsigned long long)((sim_now_ns() - until_ns) / INC_NSEC_PER_MSEC), text);

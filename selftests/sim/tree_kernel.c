@@ -47,7 +47,7 @@ void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (level >= INC_LOG_INFO && !sim_tracing())
+	if (level >= INC_LOG_WARN && !sim_tracing())
 		return;
 	va_start(ap, fmt);
 	vprintf(fmt, ap);

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* MAC addresses change in the middle of a run: those of ranks' hosts and of switches' ports. What a
- * frame names by an old address is dropped by who has a new one, as a network card does it. */
+/* Interfaces change in the middle of a run. MAC addresses of ranks' hosts and of switches' ports
+ * change, and a card with a new address drops frames for the old one. Switches' interfaces are
+ * taken down and up again, or deleted and made again with other numbers. Called from events, and
+ * before a communicator is made. */
+#include <stdio.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include "loader/inc_loader.h"
 #include "neighbour.h"
+#include "selftests/unit/frame.h"
 #include "sim.h"
 #include "tree_priv.h"
+#include "userspace/xdp/slowpath.h"
 
 #define MOVES_MOST 3
 /* Until a kernel has heard of a new address, and a daemon of its own port's. */
 #define LEARN_MOST_NS  (50 * INC_NSEC_PER_MSEC)
 #define FOLLOW_MOST_NS INC_NSEC_PER_MSEC
+/* Absences of interfaces. All short ones together are shorter than the ranks' timeout. */
+#define LOSSES_MOST        3
+#define BRIEF_LOSS_MOST_NS (100 * INC_NSEC_PER_MSEC)
+#define SHORT_LOSS_MOST_NS (5 * INC_NSEC_PER_SEC / LOSSES_MOST)
+#define LONG_LOSS_MOST_NS  (30 * INC_NSEC_PER_SEC)
+#define EARLY_LOSS_NS      (2 * INC_NSEC_PER_MSEC)
 
 /* Whose interfaces inc_switch_follow_macs() asks for. */
 static const struct tree_switch *following;
@@ -39,6 +50,7 @@ void tree_follow_macs(void *arg)
 {
 	struct tree_switch *sw = arg;
 
+	tree_look_at_ports(sw);
 	following = sw;
 	inc_switch_follow_macs(xdp_switch(sw->daemon.xdp));
 	following = NULL;
@@ -155,14 +167,181 @@ void tree_choose_moves(void)
 	}
 }
 
+/* --- ports that disappear and return --- */
+
+static void look_in_passthrough(struct tree_switch *sw, unsigned int port, const char *why)
+{
+	struct inc_switch *own = xdp_switch(sw->daemon.xdp);
+	const struct inc_switch_port *at = inc_switch_port_at(own, port);
+	struct inc_slowpath *slow_path = sw->daemon.slow_path;
+	struct inc_port_seen seen = {.ifindex = xdp_ifindex_now(sw->daemon.xdp, port),
+				     .xdp_id = xdp_program_id(sw->daemon.xdp, port)};
+	struct inc_err err = {""};
+	int ret = 0;
+
+	snprintf(seen.name, sizeof(seen.name), "p%u", port);
+	if (seen.ifindex)
+		ret = inc_switch_check_port(own, port, &seen, &err);
+	if (ret >= 0 && seen.ifindex && slow_path)
+		ret = inc_slowpath_check_port(slow_path, at, &err);
+	sim_require(ret >= 0, "%s: %s", sw->daemon.process.name, err.msg);
+	if (slow_path)
+		inc_slowpath_port_is(slow_path, at, sw->port_is[port], why);
+}
+
+/* As userspace/engine.c and the engine of each mode do it. */
+void tree_look_at_ports(struct tree_switch *sw)
+{
+	char why[64];
+	unsigned int i;
+
+	for (i = 0; tree.loses_ports && i < sw->daemon.ports; i++) {
+		snprintf(why, sizeof(why), "port p%u %s", i,
+			 sw->port_is[i] == INC_PORT_LOST ? "is gone" : "is down");
+		if (sw->port_is[i] == INC_PORT_UP)
+			why[0] = '\0';
+		if (sw->mode == INC_PASSTHROUGH)
+			look_in_passthrough(sw, i, why);
+		else
+			tree_term_look(sw, i, why);
+	}
+}
+
+/* The daemon reads the kernel's notice. */
+static void look(void *arg, uint64_t unused)
+{
+	struct tree_switch *sw = arg;
+
+	if (sw->mode == INC_PASSTHROUGH ? !sw->daemon.slow_path : sw->dead)
+		return; /* the next one looks when it starts */
+	if (sim_now_ns() < sw->daemon.process.paused_until_ns)
+		sim_at(sw->daemon.process.paused_until_ns, look, sw, 0);
+	else
+		tree_look_at_ports(sw);
+}
+
+static void lose_port(void *arg, uint64_t what)
+{
+	const struct daemon_port *port = arg;
+	struct tree_switch *sw = tree_switch_of(port);
+	const unsigned int i = port->port;
+
+	if (sw->port_is[i] != INC_PORT_UP)
+		return;
+	sim_note(sw->daemon.process.name, "loses a port", i, what, 0);
+	sw->port_is[i] = what;
+	sw->left_at_ns[i] = sim_now_ns();
+	sw->daemon.away[i] = sw->host[i].away = true;
+	if (what == INC_PORT_LOST && sw->mode == INC_PASSTHROUGH) {
+		xdp_delete(sw->daemon.xdp, i);
+		daemon_lose_sockets(&sw->daemon, i);
+	}
+	sim_after(sim_between(0, FOLLOW_MOST_NS), look, sw, 0);
+}
+
+/* An interface that is made again has another number, and mostly another MAC address. */
+static void make_again(const struct daemon_port *port)
+{
+	struct tree_switch *sw = tree_switch_of(port);
+	unsigned int i;
+
+	if (sw->mode == INC_PASSTHROUGH)
+		xdp_make(sw->daemon.xdp, port->port);
+	else
+		sw->host[port->port].ifindex += XDP_NUMBERS;
+	if (sim_chance(300))
+		return;
+	for (i = 0; i < tree.n_ranks; i++)
+		if (tree.rank[i].at == sw && tree.rank[i].port.port == port->port)
+			move_ranks_port(&tree.rank[i], 0);
+	for (i = 1; i < tree.n_switches; i++) {
+		struct tree_switch *other = &tree.sw[i];
+
+		if (!other->macs_known && other == sw && other->port.port == port->port)
+			move_cable(other, false);
+		if (!other->macs_known && other->parent == sw && other->there.port == port->port)
+			move_cable(other, true);
+	}
+}
+
+static void return_port(void *arg, uint64_t unused)
+{
+	const struct daemon_port *port = arg;
+	struct tree_switch *sw = tree_switch_of(port);
+	const unsigned int i = port->port;
+	const bool was_gone = sw->port_is[i] == INC_PORT_LOST;
+
+	if (sw->port_is[i] == INC_PORT_UP)
+		return;
+	sim_note(sw->daemon.process.name, "has a port again", i, 0, 0);
+	if (sim_now_ns() - sw->left_at_ns[i] < INC_PORT_LOST_S * INC_NSEC_PER_SEC)
+		sim_figures.short_losses++;
+	else
+		sim_figures.long_losses++;
+	sw->port_is[i] = INC_PORT_UP;
+	sw->daemon.away[i] = sw->host[i].away = false;
+	if (was_gone)
+		make_again(port);
+	sim_after(sim_between(0, FOLLOW_MOST_NS), look, sw, 0);
+	tree_make_if_asked();
+}
+
+static uint64_t absence_ns(void)
+{
+	if (tree.patient && sim_chance(600))
+		return sim_between(0, LONG_LOSS_MOST_NS);
+	return sim_between(0, sim_chance(500) ? SHORT_LOSS_MOST_NS : BRIEF_LOSS_MOST_NS);
+}
+
+void tree_choose_losses(void)
+{
+	const uint32_t n = sim_chance(200) ? 1 + sim_below(LOSSES_MOST) : 0;
+	static struct daemon_port ports[LOSSES_MOST];
+	uint32_t i;
+
+	tree.loses_ports = n;
+	for (i = 0; i < n; i++) {
+		struct daemon *daemon = &tree.sw[sim_below(tree.n_switches)].daemon;
+		const uint64_t early = sim_now_ns() + sim_between(0, EARLY_LOSS_NS);
+		const uint64_t from =
+			sim_chance(700) ? early : sim_between(sim_now_ns(), tree.faults_end_at_ns);
+		const uint64_t to = from + absence_ns();
+
+		ports[i] = (struct daemon_port){daemon, sim_below(daemon->ports)};
+		if (tree.quiet_at_ns < to)
+			tree.quiet_at_ns = to;
+		sim_at(from, lose_port, &ports[i], sim_chance(500) ? INC_PORT_DOWN : INC_PORT_LOST);
+		sim_at(to, return_port, &ports[i], 0);
+	}
+}
+
+/* --- receiving --- */
+
+void tree_take(const struct daemon_port *port, const uint8_t *frame, size_t len,
+	       enum host_from from)
+{
+	struct tree_switch *sw = tree_switch_of(port);
+	unsigned int i;
+
+	if (sw->mode == INC_PASSTHROUGH) {
+		daemon_receive((void *)port, frame, len);
+		return;
+	}
+	/* the kernel delivers to the socket at that address, whatever interface the frame comes by
+	 */
+	for (i = 0; i < sw->daemon.ports; i++)
+		if (len >= FRAME_UDP && !memcmp(frame + FRAME_IP + 16, &sw->host[i].addr, 4))
+			host_take(&sw->host[i], frame, len, sw->host[port->port].ifindex, from);
+}
+
 void tree_receive(void *arg, const uint8_t *frame, size_t len)
 {
 	const struct daemon_port *port = arg;
 	uint8_t mac[6];
 
 	tree_port_mac(port, mac);
-	if (!memcmp(frame, mac, sizeof(mac)))
-		daemon_receive(arg, frame, len);
+	if (!port->daemon->away[port->port] && !memcmp(frame, mac, sizeof(mac)))
+		tree_take(port, frame, len, HOST_FROM_PEER);
 }
 
 /* A communicator that was made after the last move has the new address already, and one that is

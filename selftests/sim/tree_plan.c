@@ -79,6 +79,13 @@ static void choose_modes(void)
 						: INC_TREE_MIXED;
 }
 
+/* A switch with one port needs a second one, by which forged packets arrive. */
+static void add_stranger(struct tree_switch *sw)
+{
+	sw->has_stranger = sw->daemon.ports == 1 || sim_chance(500);
+	sw->daemon.ports += sw->has_stranger;
+}
+
 void tree_plan(void)
 {
 	unsigned int i;
@@ -92,6 +99,9 @@ void tree_plan(void)
 	choose_modes();
 	hang_ranks();
 	shuffle_ranks();
+	tree.forged = sim_chance(250);
+	for (i = 0; tree.forged && i < tree.n_switches; i++)
+		add_stranger(&tree.sw[i]);
 }
 
 struct tree_switch *tree_switch_of(const struct daemon_port *port)
@@ -126,8 +136,9 @@ uint32_t tree_slots(uint32_t window)
 
 static void start_switch(struct tree_switch *sw)
 {
-	const uint32_t children = sw->daemon.ports - !!sw->parent;
-	const uint32_t sets = sw->daemon.ports > 2 ? sw->daemon.ports : 2;
+	const uint32_t peers = sw->daemon.ports - sw->has_stranger;
+	const uint32_t children = peers - !!sw->parent;
+	const uint32_t sets = peers > 2 ? peers : 2;
 	char name[8];
 
 	sim_require(children, "a switch without children");
@@ -139,9 +150,24 @@ static void start_switch(struct tree_switch *sw)
 	}
 	sw->daemon.watch = tree_watch;
 	sw->daemon.watch_arg = sw;
+	sw->daemon.notice = tree_check_notice;
 	sw->daemon.follow = tree_follow_macs;
 	daemon_start(&sw->daemon, name, sw->daemon.ports,
 		     tree_slots(tree.opts.window) * sets * tree.n_comms);
+}
+
+/* The kernel's part of a port of a switch in termination mode. */
+static void make_host(const struct daemon_port *port)
+{
+	struct tree_switch *sw = tree_switch_of(port);
+	struct host *host = &sw->host[port->port];
+
+	host->addr = tree_port_addr(port);
+	host->ifindex = xdp_ifindex(port->port) + XDP_NUMBERS; /* 1 is that of loopback */
+	tree_port_mac(port, host->mac);
+	host->silent = &sw->silent;
+	host->has_timer = true;
+	host_add(host);
 }
 
 /* What comes out of a cable at a switch's port, and what goes in there. */
@@ -150,23 +176,16 @@ static void plug(struct daemon_port *port, const uint8_t peer_mac[6], const char
 {
 	struct tree_switch *sw = tree_switch_of(port);
 	struct host *host = &sw->host[port->port];
-	const bool ends = sw->mode == INC_TERMINATION;
 	char name[8];
 
 	snprintf(name, sizeof(name), "%.2s>%.2s", peer, sw->daemon.process.name);
-	wire_init(in, name, ends ? host_receive : tree_receive, ends ? (void *)host : port,
-		  tree.faults_end_at_ns);
+	wire_init(in, name, tree_receive, port, tree.faults_end_at_ns);
 	sw->daemon.down[port->port] = out;
-	if (!ends)
+	if (sw->mode != INC_TERMINATION)
 		return;
-	host->addr = tree_port_addr(port);
-	host->ifindex = xdp_ifindex(port->port);
-	tree_port_mac(port, host->mac);
+	make_host(port);
 	memcpy(host->gateway, peer_mac, sizeof(host->gateway));
 	host->up = out;
-	host->silent = &sw->silent;
-	host->has_timer = true;
-	host_add(host);
 }
 
 static void know_neighbour(const struct daemon_port *port)
@@ -189,6 +208,8 @@ static void add_switch(struct tree_switch *sw)
 	sw->macs_known = sim_chance(500);
 	know_neighbour(&sw->port);
 	know_neighbour(&sw->there);
+	tree_forge_at(&sw->there, &sw->up, &sw->down);
+	tree_forge_at(&sw->port, &sw->down, &sw->up);
 }
 
 static void add_rank(unsigned int number)
@@ -209,6 +230,7 @@ static void add_rank(unsigned int number)
 	wire_init(&rank->down, name, host_receive, host, tree.faults_end_at_ns);
 	host_add(host);
 	neighbour_add(host->addr, host->mac, sim_chance(500));
+	tree_forge_at(&rank->port, &rank->up, &rank->down);
 }
 
 void tree_build(void)
@@ -221,4 +243,11 @@ void tree_build(void)
 		add_switch(&tree.sw[i]);
 	for (i = 0; i < tree.n_ranks; i++)
 		add_rank(i);
+	for (i = 0; i < tree.n_switches; i++) {
+		const struct tree_switch *sw = &tree.sw[i];
+
+		if (sw->has_stranger && sw->mode == INC_TERMINATION)
+			make_host(&(struct daemon_port){(struct daemon *)&sw->daemon,
+							sw->daemon.ports - 1});
+	}
 }

@@ -5,10 +5,11 @@
  * chooses the collectives and the faults. The simulation checks its rules at every frame that a
  * switch sends, and at the end.
  *
- * tree.c is a run, tree_plan.c the topology, tree_call.c the collectives, tree_rank.c a rank,
- * tree_term.c a switch in termination mode, tree_death.c its death, tree_move.c MAC addresses that
- * change, tree_control.c the controller's answers, tree_check.c the rules for frames, and
- * tree_result.c those for results. One thread, as all of the simulation.
+ * tree.c is a run. tree_plan.c has the topology, tree_call.c the collectives and their results, and
+ * tree_rank.c a rank. tree_term.c is a switch in termination mode, and tree_death.c its death.
+ * tree_move.c changes interfaces and MAC addresses, and tree_forge.c sends packets to wrong ports.
+ * tree_control.c has the controller's answers, and tree_check.c the rules for frames and reports.
+ * One thread, as all of the simulation.
  */
 #ifndef SIM_TREE_PRIV_H
 #define SIM_TREE_PRIV_H
@@ -18,6 +19,8 @@
 #include "daemon.h"
 #include "host.h"
 #include "hostlib/src/internal.h"
+#include "userspace/call.h"
+#include "userspace/engine.h"
 
 /* One run, whose seed sim_begin() has been told. */
 void tree_run(void);
@@ -28,7 +31,7 @@ void tree_run(void);
 #define CALLS_MOST     12
 #define PACKETS_MOST   64 /* of a call */
 #define COMMS_MOST     2  /* at once */
-#define ROUNDS_MOST    (INCIDENTS_MOST + 1)
+#define ROUNDS_MOST    (3 * INCIDENTS_MOST)
 
 /* A collective that all ranks call. */
 struct tree_call {
@@ -91,6 +94,10 @@ struct tree_switch {
 	/* How often each port's MAC address has changed, and how often its daemon knows that it
 	 * has. */
 	uint8_t moves[XDP_PORTS], followed[XDP_PORTS];
+	/* Each port's interface, and the time of its last loss. */
+	enum inc_port_condition port_is[XDP_PORTS];
+	uint64_t left_at_ns[XDP_PORTS];
+	bool has_stranger; /* the peer behind its last port is no member */
 	unsigned int n_comms;
 	uint32_t comm[COMMS_MOST]; /* their indices in the switch */
 };
@@ -122,6 +129,11 @@ struct tree {
 	struct inccl_communicator_opts opts;
 	uint64_t faults_end_at_ns;
 	uint64_t quiet_at_ns; /* from then on no fault happens and all switches are there */
+	/* The ranks' timeout is longer than all standstills and absences, so no call fails. */
+	bool patient;
+	bool forged;       /* a forger sends packets */
+	bool loses_ports;  /* interfaces disappear */
+	bool port_is_told; /* the loss of one has been reported */
 	struct tree_call call[CALLS_MOST];
 	struct tree_rank rank[RANKS_MOST];
 	struct tree_switch sw[SWITCHES_MOST];
@@ -146,6 +158,8 @@ void tree_term_start(struct tree_switch *sw);
 void tree_term_add(struct tree_switch *sw, unsigned int life, struct inc_comm_conf *conf);
 void tree_term_remove(struct tree_switch *sw, unsigned int life);
 void tree_term_stop(struct tree_switch *sw);
+/* Reports the condition of the port to all its communicators. */
+void tree_term_look(struct tree_switch *sw, unsigned int port, const char *why);
 
 /* Its daemon is killed with all its connections, and started anew at this time. */
 void tree_death(void *sw, uint64_t revive_at_ns);
@@ -153,9 +167,25 @@ void tree_death(void *sw, uint64_t revive_at_ns);
 void tree_choose_moves(void);
 /* The daemon of a switch looks at its ports' MAC addresses. */
 void tree_follow_macs(void *sw);
-/* A frame from the cable at a port (struct daemon_port), whose card takes what is for its address.
- */
+/* A frame from the cable at a port (struct daemon_port), whose card accepts its own MAC address. */
 void tree_receive(void *port, const uint8_t *frame, size_t len);
+/* A frame that the card has accepted. */
+void tree_take(const struct daemon_port *port, const uint8_t *frame, size_t len,
+	       enum host_from from);
+/* Chooses interfaces of switches that disappear in the run, and return. */
+void tree_choose_losses(void);
+/* The daemon looks at all its ports. */
+void tree_look_at_ports(struct tree_switch *sw);
+/* Chooses how many packets are forged, before the switches are made. */
+void tree_forge_begin(void);
+/* The forger sees the frames on the cable at a port. */
+void tree_forge_at(const struct daemon_port *port, struct wire *in, struct wire *out);
+/* Checks that a switch in termination mode has counted forged packets, before it loses a
+ * communicator.
+ */
+void tree_forge_check(const struct tree_switch *sw);
+/* Checks a report of a switch. */
+void tree_check_notice(void *sw, const char *event, const char *text);
 /* A frame leaves a switch in passthrough mode from the address that its port has, as far as the
  * daemon can know. */
 void tree_check_source(const struct tree_switch *sw, unsigned int port, const uint8_t *frame);
@@ -164,12 +194,15 @@ void tree_tell(unsigned int life, const char *why);
 /* An error that the rank has of its communicator: there must be a reason, in time. */
 void tree_check_error(const struct tree_rank *rank, unsigned int life, const char *text,
 		      uint64_t since_ns);
+/* A rank's communicator has failed there first, so there must be a reason. */
+void tree_check_reason(const struct tree_rank *rank, unsigned int life, const char *text);
 /* All of them are there, without an earlier communicator: what ranks ask for can be made. */
 bool tree_switches_are_there(void);
 void tree_make_if_asked(void);
 /* Which of a run's communicators has this number. */
 unsigned int tree_life_of(uint32_t communicator);
 uint32_t tree_number_of(unsigned int life);
+unsigned int tree_life_of_qpn(uint32_t qpn); /* of a switch's end */
 
 /* The calls of a run, what the ranks give, and the memory for it. */
 void tree_choose_calls(void);

@@ -6,7 +6,7 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-#define CREATE_MS 60000
+#define CREATE_MS (1000 * 1000)
 
 const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
 
@@ -126,7 +126,7 @@ static void destroy(struct tree_rank *rank)
 	for (i = 0; i < tree.n_comms; i++) {
 		ret = inccl_communicator_destroy(rank->comm[i]);
 		rank->comm[i] = NULL;
-		sim_require(!ret || tree.life[tree_first_life(rank) + i].struck,
+		sim_require(!ret || tree.life[tree_first_life(rank) + i].told[0],
 			    "rank %u: the communicator's end: %s", rank->number, strerror(-ret));
 	}
 }
@@ -158,11 +158,13 @@ void tree_rank_run(void *arg)
 	inccl_log_put(log);
 	sim_require(!ret, "no group: %s", strerror(-ret));
 	rank->group->addr = rank->host.addr;
-	while (!live(rank)) {
+	/* where packets are added on their way, a job that has failed is not begun anew */
+	while (!live(rank) && tree.mode == INC_TREE_TERMINATION) {
 		rank->round++;
 		sim_require(rank->round < ROUNDS_MOST, "more communicators than deaths");
 		tree_renew_buffers(rank);
 	}
 	inccl_group_destroy(rank->group);
+	rank->group = NULL;
 	tree.ended++;
 }

@@ -20,26 +20,44 @@ static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &inc_term_soft,
 };
 
+/* The switch in which a communicator is made, outside its thread. */
+static const struct tree_switch *making;
+
 unsigned int __wrap_if_nametoindex(const char *name);
 unsigned int __wrap_if_nametoindex(const char *name)
 {
-	return xdp_ifindex(name[1] - '0');
+	sim_fail("the number of %s is asked for by its name", name);
+}
+
+static const struct tree_switch *asking(void)
+{
+	unsigned int i;
+
+	for (i = 0; !making && i < tree.n_switches; i++)
+		if (task_process() == &tree.sw[i].daemon.process)
+			return &tree.sw[i];
+	sim_require(making, "somebody asks for an interface who is no switch");
+	return making;
 }
 
 /* A soft endpoint asks for its port's interface, so that it rejects frames that arrive at another
  * port. */
-int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *out);
-int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *out)
-{
-	*out = (struct inc_interface_place){.ifindex = __wrap_if_nametoindex(ifname)};
-	return 0;
-}
-
 int __wrap_inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
 int __wrap_inc_interface_at(unsigned int ifindex, struct inc_interface_place *out)
 {
+	const struct tree_switch *sw = asking();
+	const unsigned int port = ifindex ? xdp_place(ifindex) : 0;
+
 	*out = (struct inc_interface_place){.ifindex = ifindex};
-	return ifindex ? 0 : -ENODEV;
+	return ifindex && sw->host[port].ifindex == ifindex && sw->port_is[port] != INC_PORT_LOST
+		       ? 0
+		       : -ENODEV;
+}
+
+int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *out);
+int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *out)
+{
+	return __wrap_inc_interface_at(asking()->host[ifname[1] - '0'].ifindex, out);
 }
 
 static void on_notice(void *arg, uint32_t communicator, uint64_t number,
@@ -52,10 +70,8 @@ static void on_notice(void *arg, uint32_t communicator, uint64_t number,
 		       story->text);
 	sim_note(sw->daemon.process.name, story->event, communicator, number, 0);
 	/* who loses a neighbour may be told of the end by another one */
-	sim_require((!strcmp(story->event, "unresponsive") && !sw->daemon.process.stood_still) ||
-			    (!strcmp(story->event, "ended") &&
-			     tree.life[tree_life_of(communicator)].struck),
-		    "%s: %s: %s", sw->daemon.process.name, story->event, story->text);
+	if (strcmp(story->event, "ended") != 0 || !tree.life[tree_life_of(communicator)].struck)
+		tree_check_notice(arg, story->event, story->text);
 }
 
 static void make_turns(void *arg)
@@ -76,7 +92,10 @@ void tree_term_start(struct tree_switch *sw)
 		.arg = sw,
 	};
 	struct inc_err err = {""};
+	unsigned int i;
 
+	for (i = 0; i < XDP_PORTS; i++)
+		sw->host[i].given_elsewhere = sw->host[i].given_strange = 0;
 	sim_require(!inc_term_worker_new(&opts, &sw->worker, &err), "%s cannot start: %s",
 		    sw->daemon.process.name, err.msg);
 	task_new(&sw->daemon.process, make_turns, sw);
@@ -86,11 +105,32 @@ void tree_term_add(struct tree_switch *sw, unsigned int life, struct inc_comm_co
 {
 	struct inc_term_comm **comm = &sw->term_comm[life % tree.n_comms];
 	struct inc_err err = {""};
-	int ret = inc_term_worker_add(sw->worker, conf, comm, &err);
+	int ret;
 
+	making = sw;
+	ret = inc_term_worker_add(sw->worker, conf, comm, &err);
+	making = NULL;
 	ret = ret ?: inc_term_worker_start_comm(sw->worker, *comm, &err);
 	sw->life[life % tree.n_comms] = life;
 	sim_require(!ret, "%s: no communicator: %s", sw->daemon.process.name, err.msg);
+	tree_look_at_ports(sw);
+}
+
+void tree_term_look(struct tree_switch *sw, unsigned int port, const char *why)
+{
+	static struct inc_term_view view;
+	unsigned int i;
+	uint32_t c;
+
+	for (i = 0; i < tree.n_comms; i++) {
+		if (!sw->term_comm[i])
+			continue;
+		inc_term_worker_view(sw->worker, sw->term_comm[i], &view);
+		for (c = 0; c < view.comm.connections; c++)
+			if (view.conn[c].port[1] - '0' == (int)port)
+				inc_term_worker_port(sw->worker, sw->term_comm[i], c,
+						     sw->port_is[port], why);
+	}
 }
 
 void tree_term_remove(struct tree_switch *sw, unsigned int life)
@@ -98,6 +138,7 @@ void tree_term_remove(struct tree_switch *sw, unsigned int life)
 	const unsigned int c = life % tree.n_comms;
 
 	if (sw->term_comm[c] && sw->life[c] == life) {
+		tree_forge_check(sw);
 		inc_term_worker_remove(sw->worker, sw->term_comm[c]);
 		sw->term_comm[c] = NULL;
 	}

@@ -162,6 +162,8 @@ void wire_send(struct wire *wire, const uint8_t *frame, size_t len)
 	const bool faulty = sim_faults();
 
 	sim_figures.packets++;
+	if (wire->tap)
+		wire->tap(wire->tap_arg, frame, len);
 	if (faulty && is_lost(wire)) {
 		sim_figures.lost++;
 		note(wire, "lost", frame, len);

@@ -17,6 +17,8 @@ struct wire {
 	char name[8];
 	wire_fn out; /* the other end */
 	void *arg;
+	wire_fn tap; /* receives each frame as it was sent, or NULL */
+	void *tap_arg;
 	uint32_t lost, repeated, damaged, delayed; /* of 1,000 frames */
 	uint32_t burst; /* frames of a row that are lost together, most */
 	uint32_t burst_left;

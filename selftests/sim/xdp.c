@@ -142,8 +142,8 @@ static void leave(const struct xdp_md *from, uint32_t ifindex, bool is_original)
 	ctx.data_end = ctx.data + len;
 	original = is_original;
 	if (inc_egress(&ctx) == XDP_PASS)
-		current->out.frame(current->out.arg, (ifindex - 1) % XDP_NUMBERS,
-				   (void *)(long)ctx.data, ctx.data_end - ctx.data);
+		current->out.frame(current->out.arg, xdp_place(ifindex), (void *)(long)ctx.data,
+				   ctx.data_end - ctx.data);
 }
 
 /* As the kernel does it when the program has ended: one copy after the other; the last one is the

@@ -15,6 +15,8 @@
 #include "loader/inc_loader.h"
 
 #define XDP_PORTS 10 /* a digit tells them apart */
+/* Numbers that a port's interfaces have had, modulo XDP_NUMBERS, are its place and 1. */
+#define XDP_NUMBERS 16
 
 /* What leaves by a port, and what goes to the slow path from there. */
 struct xdp_out {
@@ -36,6 +38,10 @@ void xdp_free(struct xdp *xdp);
 struct inc_switch *xdp_switch(struct xdp *xdp);
 /* The number that a port's interface begins with. */
 uint32_t xdp_ifindex(unsigned int port);
+static inline unsigned int xdp_place(uint32_t ifindex)
+{
+	return (ifindex - 1) % XDP_NUMBERS;
+}
 /* The interface is deleted: the kernel takes it out of the maps, and its program is gone. */
 void xdp_delete(struct xdp *xdp, unsigned int port);
 /* The interface is moved to another namespace: the kernel takes it out of the maps. */

@@ -166,10 +166,9 @@ struct inc_port *xdp_port_of(struct xdp *x, uint32_t ifindex)
 
 struct xdp_iface *xdp_iface_of(struct xdp *x, uint32_t ifindex)
 {
-	struct xdp_iface *iface = &x->iface[(ifindex - 1) % XDP_NUMBERS];
+	struct xdp_iface *iface = &x->iface[xdp_place(ifindex)];
 
-	return ifindex && (ifindex - 1) % XDP_NUMBERS < x->ports && iface->ifindex == ifindex &&
-			       !iface->gone
+	return ifindex && xdp_place(ifindex) < x->ports && iface->ifindex == ifindex && !iface->gone
 		       ? iface
 		       : NULL;
 }
@@ -177,14 +176,14 @@ struct xdp_iface *xdp_iface_of(struct xdp *x, uint32_t ifindex)
 static void leave_maps(struct xdp *x, uint32_t ifindex)
 {
 	struct xdp_devmap *d;
-	uint32_t i;
-	int s;
+	uint32_t i, k;
 
-	for (s = 0; s < SWITCHES; s++)
-		for (d = switches[s] ? switches[s]->devmaps : NULL; d; d = d->next)
-			for (i = 0; i < d->n; i++)
-				if (d->ifindex[i] == ifindex)
-					d->ifindex[i] = 0;
+	for (k = 0; k < x->sw.opts.max_comms * INC_PORTS_ROWS; k++) {
+		d = x->comm_ports[k];
+		for (i = 0; d && i < d->n; i++)
+			if (d->ifindex[i] == ifindex)
+				d->ifindex[i] = 0;
+	}
 	for (i = 0; i < x->sw.opts.max_comms; i++)
 		if (x->parent[i].ifindex == ifindex)
 			x->parent[i].ifindex = 0;
@@ -561,7 +560,7 @@ char *__wrap_if_indextoname(unsigned int ifindex, char *name);
 char *__wrap_if_indextoname(unsigned int ifindex, char *name)
 {
 	name[0] = 'p';
-	name[1] = '0' + (ifindex - 1) % XDP_NUMBERS;
+	name[1] = '0' + xdp_place(ifindex);
 	name[2] = 0;
 	return name;
 }

@@ -18,9 +18,7 @@ struct xdp_devmap {
 	uint32_t n, ifindex[INC_MAX_CHILDREN + 1];
 };
 
-/* The interface of a port, as the kernel has it. Numbers that a port has had, modulo XDP_NUMBERS,
- * are its place and 1. */
-#define XDP_NUMBERS 16
+/* The interface of a port, as the kernel has it. */
 #define XDP_PROGRAM 1 /* its id */
 
 struct xdp_iface {
