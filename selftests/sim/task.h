@@ -20,7 +20,6 @@ struct task;
 struct process {
 	char name[8];
 	uint64_t paused_until_ns;
-	bool stood_still;  /* for long: whom it calls silent afterwards is innocent */
 	uint64_t stood_ns; /* all its stops together, with all of the present one */
 	uint32_t addr;     /* network order; 0: it has no streams (tcp.h) */
 	bool dead;         /* killed; nothing of it runs any more */

@@ -44,8 +44,27 @@ static uint64_t excused_ns(const struct daemon_port *port)
 	return sim_now_ns() - sw->left_at_ns[port->port];
 }
 
+/* Have all ranks at a switch and below it destroyed a communicator? The controller knows that, and
+ * a report about them ends nothing (controller/core/comm_event.c). top: NULL for one rank alone. */
+static bool have_left(const struct tree_switch *top, const struct tree_rank *one)
+{
+	const struct tree_switch *sw;
+	unsigned int r;
+
+	for (r = 0; r < tree.n_ranks; r++) {
+		const struct tree_rank *rank = &tree.rank[r];
+
+		for (sw = rank->at; sw && sw != top; sw = sw->parent)
+			;
+		if ((top ? !!sw : rank == one) && rank->comm[0] && rank->comm[tree.n_comms - 1])
+			return false;
+	}
+	return true;
+}
+
 /* The peer that a switch's report names, and the ends of the cable to it. */
 struct named {
+	bool has_left;
 	const struct process *process; /* NULL: the report names no peer */
 	const struct daemon_port *own; /* the switch's */
 	const struct daemon_port
@@ -59,16 +78,18 @@ static struct named named_by(const struct tree_switch *sw, const char *text)
 	unsigned int rank;
 
 	if (!strncmp(text, "the parent ", 11) && sw->parent)
-		return (struct named){&sw->parent->daemon.process, &sw->port, &sw->there};
+		return (struct named){false, &sw->parent->daemon.process, &sw->port, &sw->there};
 	if (sscanf(text, "rank %u ", &rank) == 1 && rank < tree.n_ranks)
-		return (struct named){&tree.rank[rank].host.process, &tree.rank[rank].port, NULL};
+		return (struct named){have_left(NULL, &tree.rank[rank]),
+				      &tree.rank[rank].host.process, &tree.rank[rank].port, NULL};
 	if (sscanf(text, "the switch of rank %u ", &rank) != 1 || rank >= tree.n_ranks)
 		return (struct named){};
 	for (child = tree.rank[rank].at; child && child->parent != sw; child = child->parent)
 		;
 	if (!child)
 		return (struct named){};
-	return (struct named){&child->daemon.process, &child->there, &child->port};
+	return (struct named){have_left(child, NULL), &child->daemon.process, &child->there,
+			      &child->port};
 }
 
 /* The port has been away for long, and is named alone. */
@@ -90,7 +111,8 @@ static bool job_has_failed(void)
 	unsigned int i;
 
 	for (i = 0; i < ROUNDS_MOST * tree.n_comms; i++)
-		if (tree.life[i].told[0] && tree.life[i].destroyed < tree.n_ranks)
+		if ((tree.life[i].struck || tree.life[i].told[0]) &&
+		    tree.life[i].destroyed < tree.n_ranks)
 			return true;
 	return false;
 }
@@ -106,7 +128,7 @@ static void check_silence(const struct tree_switch *sw, const char *text)
 	sim_require(n.process, "%s: unresponsive, and names no peer: %s", sw->daemon.process.name,
 		    text);
 	ns = n.process->stood_ns + (n.its ? excused_ns(n.its) : 0);
-	sim_require(tree.port_is_told || ns >= GUILTY_NS,
+	sim_require(tree.port_is_told || n.has_left || ns >= GUILTY_NS,
 		    "%s: %s, which could not answer for %llu ms in all", sw->daemon.process.name,
 		    text, (unsigned long long)(ns / INC_NSEC_PER_MSEC));
 	sim_require(sw->port_is[n.own->port] == INC_PORT_UP ||
