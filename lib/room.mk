@@ -2,16 +2,17 @@
 # What every program shares: an archive a flavour.
 
 # The loops of lib/reduce are compiled once for each set of instructions and each type, because that
-# makes different code of the same source (lib/reduce/kernels.h). An integer's object has both signs.
+# makes different code of the same source (lib/reduce/kernels.h). The object of an integer type has
+# the type without a sign, too.
 REDUCE_SETS := generic $(if $(filter x86_64-% i386-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2 avx512)
 REDUCE_INTS := int8 int16 int32 int64
 REDUCE_FLOATS := float32 float16 bfloat16
 REDUCE_PARTS := lib/reduce/set.c lib/reduce/part_int.c lib/reduce/part_float.c
 reduce_objects = $(foreach set,$(REDUCE_SETS),$(patsubst %,$(B)/obj/$(1)/lib/reduce/$(set)/%.o,set $(REDUCE_INTS) $(REDUCE_FLOATS)))
 
-# The compiler makes vectors of loops of any length. gcc must be told that, and -O3 would also do it, but takes
-# twice the time. -g1: where a line is, without the variables, which are a third of the rest. Each source names
-# the loops that it wants and leaves the others, so that unused functions are no mistake.
+# The compiler must make vectors of loops of any length. gcc does so with these options. With -O3 it would, too,
+# but take twice the time. -g1 describes lines and not variables, which saves a third of the time that remains.
+# Each source names the loops that it wants and leaves the others, so that unused functions are no mistake.
 REDUCE_OPT := -O2 -g1 -ftree-vectorize $(if $(CC_IS_CLANG),,-fvect-cost-model=dynamic)
 define reduce_rule
 $(2): $(B)/obj/$(1)/%.o: $(3) common.mk lib/room.mk

@@ -43,8 +43,8 @@ INC_TARGET INC_LOOP void close_float16(void *halves, size_t i, __m256 x)
 			__m256 x = ends & INC_FOLD_FROM_PART ? _mm256_loadu_ps(part + i) \
 							     : open_float16(src[0], i);  \
                                                                                          \
-			INC_FOR_SOURCES(1, n)                                            \
-			x = operator(x, open_float16(src[j], i));                        \
+			INC_FOR_SOURCES (j, 1, n)                                        \
+				x = operator(x, open_float16(src[j], i));                \
 			if (ends & INC_FOLD_TO_PART)                                     \
 				_mm256_storeu_ps(to_part + i, x);                        \
 			else                                                             \

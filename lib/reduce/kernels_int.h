@@ -31,8 +31,7 @@
 		{                                                                               \
 			name##_t x = from[0][i];                                                \
                                                                                                 \
-			INC_FOR_SOURCES(1, n)                                                   \
-			{                                                                       \
+			INC_FOR_SOURCES (j, 1, n) {                                             \
 				name##_t y = from[j][i];                                        \
                                                                                                 \
 				x = (name##_t)(value);                                          \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the loops of kernels_int.h and kernels_float.h are written with. */
+/* Macros for the loops of the kernels_*.h files. */
 #ifndef INC_REDUCE_KERNELS_LOOP_H
 #define INC_REDUCE_KERNELS_LOOP_H
 
@@ -20,13 +20,14 @@ INC_DTYPES(_)
 #define INC_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 #define INC_LOOP static inline __attribute__((always_inline))
-/* Their number is a constant where this is used. A loop inside another one must be unrolled, or the
- * outer one does not become vectors. */
-#define INC_FOR_SOURCES(first, n) \
+/* A loop over sources, whose number n is a constant where this is used. It must be unrolled, or the
+ * loop around it does not become vectors. 8 is INC_FOLD_MOST. */
+#define INC_FOR_SOURCES(j, first, n) \
 	_Pragma("GCC unroll 8") for (unsigned int j = (first); j < (n); j++)
 #define INC_SOURCES(type, from, src, n)  \
 	const type *from[INC_FOLD_MOST]; \
-	INC_FOR_SOURCES(0, n) from[j] = (src)[j]
+	INC_FOR_SOURCES (j, 0, n)        \
+	from[j] = (src)[j]
 #define INC_FOR_EACH(count) INC_INDEPENDENT for (size_t i = 0; i < (count); i++)
 
 #endif

@@ -30,8 +30,8 @@ typedef float float32_any __attribute__((aligned(1)));
 		{                                                                              \
 			float x = from[0][i];                                                  \
                                                                                                \
-			INC_FOR_SOURCES(1, n)                                                  \
-			x = x operator from[j][i];                                             \
+			INC_FOR_SOURCES (j, 1, n)                                              \
+				x = x operator from[j][i];                                     \
 			to[i] = inc_native_bits(x);                                            \
 		}                                                                              \
 	}                                                                                      \
@@ -70,8 +70,7 @@ INC_FLOAT32_KERNEL(prod, *)
 				lower = inc_open_##name(from[0][i] << 16);                      \
 				upper = inc_open_##name(from[0][i]);                            \
 			}                                                                       \
-			INC_FOR_SOURCES(1, n)                                                   \
-			{                                                                       \
+			INC_FOR_SOURCES (j, 1, n) {                                             \
 				lower = lower operator inc_open_##name(from[j][i] << 16);       \
 				upper = upper operator inc_open_##name(from[j][i]);             \
 			}                                                                       \
