@@ -13,11 +13,11 @@
 #define SETTLE_NS      (150 * INC_NSEC_PER_SEC)
 /* What is under way when the last rank ends is there after this. */
 #define CALM_NS            (3 * INC_NSEC_PER_SEC)
-#define KEYS               0x59 /* drawn from the seed apart from all else */
-#define KEYS_ONE_OF        8    /* seeds */
-#define KEYS_BESIDE_ONE_OF 2    /* seeds with hostile peers */
-/* Beside the switch and what it has said, the controller remembers addresses for some seconds. */
-#define PIECES_MOST 250
+#define KEYS_ONE_OF        8 /* seeds */
+#define KEYS_BESIDE_ONE_OF 2 /* seeds with hostile peers */
+/* Of the controller's memory at the end, more than at its start. It has the switch and the switch's
+ * messages, and remembers addresses for some seconds. */
+#define MEMORY_PIECES_MOST 250
 
 struct cluster_figures cluster_figures;
 struct cluster cluster;
@@ -85,7 +85,7 @@ static bool all_through(void)
 	return all;
 }
 
-/* Of peers that are gone, hostile ones included, the controller has no connection: it has the
+/* The controller has no connection of a peer that is gone, hostile ones included. It has only the
  * switch's. */
 static bool nothing_left(void)
 {
@@ -148,7 +148,7 @@ static void finish(void)
 	step_until(is_calm, sim_now_ns() + SETTLE_NS,
 		   "something is left of what has ended, in the controller or in the switch");
 	pieces = controller_pieces();
-	sim_require(pieces < PIECES_MOST,
+	sim_require(pieces < MEMORY_PIECES_MOST,
 		    "the controller has %ld pieces of memory more than it began with", pieces);
 	controller_stop();
 	cluster_switch_stop(&cluster.sw);
@@ -162,7 +162,7 @@ static void finish(void)
 /* In some seeds all speak TLS. */
 static void choose_keys(void)
 {
-	struct rng rng = {.state = rng_mix(sim_seed(), KEYS)};
+	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_KEYS)};
 
 	cluster.tls = !rng_below(&rng, cluster.hostile ? KEYS_BESIDE_ONE_OF : KEYS_ONE_OF);
 	cluster_figures.with_keys += cluster.tls;

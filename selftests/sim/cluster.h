@@ -2,8 +2,9 @@
 /*
  * The scenario with a controller: hosts, one switch with its daemon, the controller. Groups are
  * made through the control plane, compute, lose ranks, shrink and compute again, while processes
- * are killed and stopped. cluster.c is a run, cluster_rank.c what a rank does and what must hold of
- * it.
+ * are killed and stopped. A run is in cluster.c, its faults are in cluster_faults.c, and hostile
+ * peers in cluster_hostile.c. A rank, and what must hold of it, is in cluster_rank.c. The
+ * controller is in cluster_controller.c, and the switch in cluster_switch.c and cluster_kernel.c.
  */
 #ifndef SIM_CLUSTER_H
 #define SIM_CLUSTER_H
@@ -26,6 +27,24 @@
 #define CLUSTER_CALLS_MOST  4
 #define CLUSTER_MADE_MOST   32
 #define CLUSTER_PAUSES_MOST 16
+
+/* Files of keys in the working directory; cluster_switch.h has the switch's. */
+#define CLUSTER_KEY_MEMBER  "key.member"
+#define CLUSTER_KEY_HOSTILE "key.hostile"
+#define CLUSTER_JOB_HOSTILE "other" /* the job of hostile peers */
+
+/* Each kind of fault is drawn from the seed by a number of its own (rng_mix()). So the faults of a
+ * seed remain the same when another kind is added. */
+enum cluster_draw {
+	DRAW_SILENCE = 0x51,
+	DRAW_FAILING_START = 0x52,
+	DRAW_STANDSTILL = 0x53,
+	DRAW_TERMINATION = 0x54,
+	DRAW_PORT = 0x55,
+	DRAW_PAUSES = 0x56,
+	DRAW_HOSTILE = 0x58,
+	DRAW_KEYS = 0x59,
+};
 
 struct cluster_rank {
 	struct process process;
@@ -71,7 +90,7 @@ struct cluster {
 	bool controller_stalls, daemon_stalls;
 	uint64_t daemon_stalls_ms; /* for so long */
 	bool slowed;               /* something is paused or cut off for a short time */
-	/* pauses that have begun */
+	/* Pauses that have begun. The short ones of slowed are not among them. */
 	struct cluster_pause {
 		const struct process *process;
 		uint64_t from_ns, until_ns;
@@ -134,8 +153,6 @@ struct controller {
 };
 extern struct controller controller;
 
-/* The file of the members' key in the working directory. */
-#define CLUSTER_KEY_MEMBER "key.member"
 /* A new run: an empty database in the working directory, and a topology of so many hosts. */
 void controller_open(unsigned int hosts, bool tls, bool metrics);
 void controller_start(void);

@@ -19,7 +19,7 @@
 
 #define TOPOLOGY "topology.yaml"
 #define DATABASE "database"
-#define KEYS     "keys"
+#define ALL_KEYS "keys"
 
 struct controller controller;
 
@@ -191,8 +191,8 @@ unsigned int controller_rows(void)
 
 static void run(void *arg)
 {
-	/* an address may have fewer connections than there is room for, so a hostile peer cannot
-	 * make honest ones go */
+	/* An address may have fewer connections than there is room for, so a hostile peer cannot
+	 * displace honest ones. */
 	char *argv[24] = {"inc-controller",
 			  "--topology",
 			  TOPOLOGY,
@@ -210,11 +210,13 @@ static void run(void *arg)
 			  INC_STR(CLUSTER_MEMBER_TIMEOUT_MS),
 			  "--switch-timeout-ms",
 			  INC_STR(CLUSTER_SWITCH_TIMEOUT_MS)};
-	int argc = 17, ret;
+	int argc = 0, ret;
 
+	while (argv[argc])
+		argc++;
 	argv[argc++] = own.tls ? "--key" : "--insecure";
 	if (own.tls)
-		argv[argc++] = KEYS;
+		argv[argc++] = ALL_KEYS;
 	if (own.metrics) {
 		argv[argc++] = "--metrics";
 		argv[argc++] = "0.0.0.0:" INC_STR(CLUSTER_METRICS_PORT);
@@ -245,7 +247,7 @@ static void write_topology(unsigned int hosts)
 	sim_require(!fclose(f), "%s cannot be written", TOPOLOGY);
 }
 
-/* The controller's file has all keys, each other process' file has its own. */
+/* The controller's file has all keys, and each other file has the key of one process. */
 static void write_keys(void)
 {
 	static const struct {
@@ -255,10 +257,10 @@ static void write_keys(void)
 		{CLUSTER_KEY_SWITCH, "switch:s0", "2"},
 		{CLUSTER_KEY_HOSTILE, "job:" CLUSTER_JOB_HOSTILE, "3"},
 	};
-	FILE *all = fopen(KEYS, "w"), *one;
+	FILE *all = fopen(ALL_KEYS, "w"), *one;
 	unsigned int i, k;
 
-	sim_require(all && !chmod(KEYS, 0600), "%s: %s", KEYS, strerror(errno));
+	sim_require(all && !chmod(ALL_KEYS, 0600), "%s: %s", ALL_KEYS, strerror(errno));
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		one = fopen(keys[i].file, "w");
 		sim_require(one && !chmod(keys[i].file, 0600), "%s: %s", keys[i].file,
@@ -273,7 +275,7 @@ static void write_keys(void)
 		fputs("\n", one);
 		sim_require(!fclose(one), "%s cannot be written", keys[i].file);
 	}
-	sim_require(!fclose(all), "%s cannot be written", KEYS);
+	sim_require(!fclose(all), "%s cannot be written", ALL_KEYS);
 }
 
 void controller_open(unsigned int hosts, bool tls, bool metrics)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The faults of a run of the scenario with a controller. cluster_choose_faults() draws it from
- * the seed, and it happens as events of the run. */
+/* The faults of a run of the scenario with a controller. cluster_choose_faults() draws them from
+ * the seed, and they happen as events of the run. */
 #include <stdio.h>
 #include <string.h>
 #include "cluster.h"
@@ -9,36 +9,30 @@
 #include "tcp.h"
 
 #define INCIDENTS_MOST 3
-/* A controller that starts again is there after this, most. */
+/* A process that was killed starts again within this time. */
 #define DOWN_MOST_NS  (2 * INC_NSEC_PER_SEC)
 #define PAUSE_MOST_NS (1500 * INC_NSEC_PER_MSEC)
 /* The controller counts ticks: a rank that stands still for so long is silent for certain. */
 #define SILENT_LEAST_MS (CLUSTER_MEMBER_TIMEOUT_MS + 500)
 #define SILENT_MOST_MS  (2 * SILENT_LEAST_MS)
-/* A rank that stands still for less than this is only slow: it is one tick less, and the time that
- * messages need. */
-#define SLOW_MOST_MS      (CLUSTER_MEMBER_TIMEOUT_MS - 400)
-#define SILENCE           0x51 /* what is drawn from the seed by this is nothing else's */
-#define SILENCE_ONE_OF    8    /* seeds */
-#define FIRST_STEPS       0x52 /* drawn from the seed in the same way */
-#define FIRST_ONE_OF      8    /* seeds */
-#define FIRST_MOST        128  /* allocations that a daemon's start needs, at most */
-#define STANDSTILL        0x53 /* drawn from the seed in the same way */
-#define STANDSTILL_ONE_OF 8    /* seeds */
+/* A rank that stands still for less than this is only slow. The difference to the timeout covers a
+ * tick and the delay of messages. */
+#define SLOW_MOST_MS         (CLUSTER_MEMBER_TIMEOUT_MS - 400)
+#define SILENCE_ONE_OF       8   /* seeds */
+#define FAILING_START_ONE_OF 8   /* seeds */
+#define FAILING_START_MOST   128 /* allocations that a daemon's start needs, at most */
+#define STANDSTILL_ONE_OF    8   /* seeds */
 /* A standstill exceeds the member's timeout always, and the switch's timeout (5 s) mostly. */
 #define STANDSTILL_LEAST_MS SILENT_LEAST_MS
 #define STANDSTILL_MOST_MS  30000
-#define TERMINATION         0x54 /* drawn from the seed in the same way */
-#define TERMINATION_ONE_OF  8    /* seeds */
+#define TERMINATION_ONE_OF  8 /* seeds */
 /* How long the daemon is down at most after SIGTERM. It exceeds a rank's time limit for progress,
  * so that some jobs fail before the switch returns. */
 #define DOWN_AFTER_TERMINATION_MOST_MS 40000
-#define PORT                           0x55 /* drawn from the seed in the same way */
-#define PORT_ONE_OF                    4    /* seeds */
-#define PORT_BESIDE_ONE_OF             2    /* seeds in which the daemon ends or stands still */
+#define PORT_ONE_OF                    4 /* seeds */
+#define PORT_BESIDE_ONE_OF             2 /* seeds in which the daemon ends or stands still */
 #define PORT_AWAY_MOST_MS              7000
-#define NOTICED_NS                     INC_NSEC_PER_SEC /* by which a daemon sees a port */
-#define PAUSES                         0x56             /* drawn from the seed in the same way */
+#define NOTICED_NS                     INC_NSEC_PER_SEC /* a daemon sees a port's return by then */
 #define PAUSES_ONE_OF                  4                /* seeds */
 #define PAUSE_LONGEST_MS               60000
 /* The product's limits that a pause comes near to: for a member, for a switch's answer, for a
@@ -110,7 +104,7 @@ static void pause_rank(void *arg, uint64_t for_ns)
 	stand_still(&rank->process, sim_now_ns() + for_ns);
 }
 
-/* SIGKILL, or with the whole machine, of which nobody hears any more. */
+/* The rank receives SIGKILL, or its whole machine is switched off (kill_host()). */
 static void kill_rank(void *arg, uint64_t unused)
 {
 	struct cluster_rank *rank = arg;
@@ -263,11 +257,10 @@ static void choose_incidents(void)
 		choose_incident();
 }
 
-/* In some seeds, beside what else there is. Drawn apart, so that the other seeds are as they were
- * before ranks could be silent. */
+/* In some seeds a rank stands still for longer than the controller waits for it. */
 static void choose_silence(void)
 {
-	struct rng rng = {.state = rng_mix(sim_seed(), SILENCE)};
+	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_SILENCE)};
 	struct cluster_group *g = &cluster.group[rng_below(&rng, cluster.n_groups)];
 	struct cluster_rank *rank = &g->rank[rng_below(&rng, g->n_ranks)];
 	const uint64_t delay_ns = draw_delay_ns(&rng);
@@ -282,10 +275,10 @@ static void choose_silence(void)
  * incidents above too few meet a start. */
 static void choose_failing_start(void)
 {
-	struct rng rng = {.state = rng_mix(sim_seed(), FIRST_STEPS)};
-	const uint64_t n = 1 + rng_below(&rng, FIRST_MOST);
+	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_FAILING_START)};
+	const uint64_t n = 1 + rng_below(&rng, FAILING_START_MOST);
 
-	if (rng_below(&rng, FIRST_ONE_OF))
+	if (rng_below(&rng, FAILING_START_ONE_OF))
 		return;
 	cluster.daemon_may_end = true;
 	sim_at(sim_now_ns(), fail_allocation, &cluster.sw.process, n);
@@ -297,7 +290,7 @@ static void pause_daemon(struct process *process, uint64_t start_at_ns, uint64_t
 	/* other incidents of the run can make an answer later by this */
 	const uint64_t slower_ms = cluster.slowed ? 2 * PAUSE_MOST_NS / INC_NSEC_PER_MSEC : 0;
 
-	/* below that, everything is only slow */
+	/* If the process stands still for less than that, its answers are only slow. */
 	if (ms + slower_ms >= CLUSTER_SWITCH_TIMEOUT_MS - 200) {
 		cluster.controller_stalls |= process == &controller.process;
 		cluster.daemon_stalls |= process == &cluster.sw.process;
@@ -311,7 +304,7 @@ static void pause_daemon(struct process *process, uint64_t start_at_ns, uint64_t
 /* In some seeds the controller or the daemon stands still for longer than others wait for it. */
 static void choose_standstill(void)
 {
-	struct rng rng = {.state = rng_mix(sim_seed(), STANDSTILL)};
+	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_STANDSTILL)};
 	const bool of_controller = rng_below(&rng, 2);
 	const uint64_t start_at_ns = sim_now_ns() + draw_delay_ns(&rng);
 	const uint64_t ms =
@@ -342,7 +335,7 @@ static uint64_t draw_pause_ms(struct rng *rng)
  * moment. False: in this seed none does. */
 static bool choose_pauses(void)
 {
-	struct rng rng = {.state = rng_mix(sim_seed(), PAUSES)};
+	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_PAUSES)};
 	const uint32_t one_of = 1 + rng_below(&rng, 4);
 	const bool together = rng_below(&rng, 2);
 	const uint64_t together_ns = draw_delay_ns(&rng);
@@ -391,7 +384,7 @@ static void terminate_switch(void *arg, uint64_t down_ns)
 /* In some seeds an operator ends the daemon, and starts it again. */
 static void choose_termination(void)
 {
-	struct rng rng = {.state = rng_mix(sim_seed(), TERMINATION)};
+	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_TERMINATION)};
 	const uint64_t delay_ns = draw_delay_ns(&rng);
 	const uint64_t down_ns =
 		rng_below(&rng, DOWN_AFTER_TERMINATION_MOST_MS) * INC_NSEC_PER_MSEC;
@@ -402,12 +395,12 @@ static void choose_termination(void)
 	sim_after(delay_ns, terminate_switch, NULL, down_ns);
 }
 
-static void make_port(void *arg, uint64_t port)
+static void return_port(void *arg, uint64_t port)
 {
 	if (xdp_ifindex_now(cluster.sw.xdp, port))
 		return;
 	cluster.port.back_at_ns = sim_now_ns();
-	cluster_port_make(&cluster.sw, port);
+	cluster_port_return(&cluster.sw, port);
 }
 
 static void lose_port(void *arg, uint64_t port)
@@ -422,7 +415,7 @@ static void lose_port(void *arg, uint64_t port)
 		cluster_port_move(&cluster.sw, port);
 	else
 		cluster_port_delete(&cluster.sw, port);
-	sim_after(cluster.port.away_ns, make_port, NULL, port);
+	sim_after(cluster.port.away_ns, return_port, NULL, port);
 }
 
 /* The daemon ends or stands still. A port that has not been back for long may be one whose return
@@ -445,7 +438,7 @@ static void on_daemon_away(bool ends)
 static void choose_port(void)
 {
 	const bool beside = cluster.daemon_may_end || cluster.daemon_stalls;
-	struct rng rng = {.state = rng_mix(sim_seed(), PORT)};
+	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_PORT)};
 	const unsigned int port = rng_below(&rng, cluster.hosts);
 	const uint64_t delay_ns = draw_delay_ns(&rng);
 	const uint64_t away_ns = rng_below(&rng, PORT_AWAY_MOST_MS) * INC_NSEC_PER_MSEC;

@@ -19,8 +19,7 @@
 #include "selftests/control/tls_hostile.h"
 #include "sim.h"
 
-#define HOSTILE        0x58 /* drawn from the seed apart from all else */
-#define HOSTILE_ONE_OF 4    /* seeds */
+#define HOSTILE_ONE_OF 4 /* seeds */
 #define HOSTILE_MOST   3
 #define ATTACKS_MOST   24
 #define PIECES_MOST    4
@@ -30,6 +29,7 @@
 #define PIECE_MOST     (INC_MEMBER_LINE_MAX + 4096)
 #define QUESTIONS      150 /* whose answers are more than a socket has room for */
 
+/* END_STAY leaves the connection open. It is the last one, so those below it end the connection. */
 enum end { END_CLOSE, END_RESET, END_SHUT, END_STAY, N_ENDS };
 
 struct connection {
@@ -54,7 +54,7 @@ static unsigned int n_hostiles;
 /* %J, %W, %R, %A: a job of honest ranks, its size, a rank and that rank's address; %G, %C: the
  * numbers of an honest group and communicator; %H: the address of an honest host. */
 
-/* No message that there is. */
+/* Lines that are no message. */
 static const char *const shapes[] = {
 	"[]\n",
 	"7\n",
@@ -81,7 +81,7 @@ static const char *const shapes[] = {
 	"{\"type\":\"hello\",\"switch\":\"s0\",\"communicators\":[%C]}\n",
 };
 
-/* Right in all but that it is not for the sender to say it. */
+/* Messages that are right, but have a sender who must not send them. */
 static const char *const foreign[] = {
 	"{\"type\":\"ready\",\"communicator\":%C}\n",
 	"{\"type\":\"D\",\"communicator\":%C}\n",
@@ -103,8 +103,8 @@ static const char *const foreign[] = {
 	"{\"type\":\"bye\"}\n",
 };
 
-/* Right in all but the key. */
-static const char *const without_right[] = {
+/* Messages that are right in all but the key. */
+static const char *const wrong_key[] = {
 	"{\"type\":\"G\",\"version\":1,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":[\"%"
 	"A\"]}\n",
 	"{\"type\":\"resume\",\"version\":1,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":"
@@ -115,7 +115,7 @@ static const char *const without_right[] = {
 	"{\"type\":\"hello\",\"version\":1,\"switch\":\"s0\",\"communicators\":[]}\n",
 };
 
-/* A job of its own, from where it names what others have. */
+/* A hostile peer makes a job of its own with them, and then names what other jobs have. */
 static const char *const own_job[] = {
 	"{\"type\":\"G\",\"version\":1,\"job\":\"" CLUSTER_JOB_HOSTILE
 	"\",\"rank\":0,\"world_size\":1,\"addrs\":[\"%H\"]}\n",
@@ -202,7 +202,7 @@ static size_t garbage_behind(struct hostile *h, char *out)
 	return n + fill_random(h, out + n, 1 + rng_below(&h->rng, 200));
 }
 
-/* Longer than a line may be, or as deep as none is. */
+/* A line that is about as long as the longest one, or has brackets too deep. */
 static size_t long_line(struct hostile *h, char *out)
 {
 	const size_t n = INC_MEMBER_LINE_MAX - 10 + rng_below(&h->rng, 20);
@@ -392,7 +392,7 @@ static bool ask(struct hostile *h, const struct connection *c, char *out)
 	return good;
 }
 
-/* A line about a communicator of others is best said while there is one. */
+/* A line about a communicator of others has an effect only while there is one. */
 static void await_communicator(void)
 {
 	uint32_t group, communicator = 1;
@@ -420,7 +420,8 @@ static bool join_and_say(struct hostile *h, const struct connection *c, char *ou
 	return good;
 }
 
-/* Most of them leave the connection open, so that others can follow. */
+/* Sends one piece of an attack. False: the connection is gone. Most pieces leave it open, so that
+ * other pieces can follow. */
 static bool say_piece(struct hostile *h, const struct connection *c)
 {
 	static const enum piece {
@@ -433,17 +434,18 @@ static bool say_piece(struct hostile *h, const struct connection *c)
 		ASK,
 		OWN_JOB,
 		/* with keys */
-		RIGHT,
+		WRONG_KEY,
 		RECORDS,
-	} pieces[] = {RANDOM,  HALF,    GARBAGE, LONG,    SHAPE,   SHAPE,   SHAPE,
-		      FOREIGN, FOREIGN, FOREIGN, FOREIGN, ASK,     OWN_JOB, OWN_JOB,
-		      RIGHT,   RIGHT,   RIGHT,   RIGHT,   RECORDS, RECORDS};
+	} pieces[] = {RANDOM,    HALF,      GARBAGE,   LONG,      SHAPE,   SHAPE,   SHAPE,
+		      FOREIGN,   FOREIGN,   FOREIGN,   FOREIGN,   ASK,     OWN_JOB, OWN_JOB,
+		      WRONG_KEY, WRONG_KEY, WRONG_KEY, WRONG_KEY, RECORDS, RECORDS};
 	const unsigned int n = sizeof(pieces) / sizeof(pieces[0]);
+	const unsigned int n_plain = n - 6; /* without those that need keys */
 	char *const out = h->out;
 
 	if (c->port == CLUSTER_METRICS_PORT && rng_below(&h->rng, 3))
 		return say(c, out, http(h, out));
-	switch (pieces[rng_below(&h->rng, c->tls ? n : n - 6)]) {
+	switch (pieces[rng_below(&h->rng, c->tls ? n : n_plain)]) {
 	case RANDOM:
 		return say(c, out, fill_random(h, out, 1 + rng_below(&h->rng, 2000)));
 	case HALF:
@@ -461,16 +463,16 @@ static bool say_piece(struct hostile *h, const struct connection *c)
 		return ask(h, c, out);
 	case OWN_JOB:
 		return join_and_say(h, c, out);
-	case RIGHT:
+	case WRONG_KEY:
 		await_communicator();
-		return say(c, out, fill_in(h, ANY(h, without_right), out));
+		return say(c, out, fill_in(h, ANY(h, wrong_key), out));
 	case RECORDS:
 		return wrong_records(h, c);
 	}
 	return false;
 }
 
-/* Connections one after the other, of which most say nothing. */
+/* Makes connections one after the other, and sends nothing by most of them. */
 static void flood(struct hostile *h, uint16_t port, uint32_t addr)
 {
 	unsigned int n = rng_below(&h->rng, FLOOD_MOST);
@@ -493,7 +495,7 @@ static void attack(struct hostile *h)
 	const uint16_t port = ports[rng_below(&h->rng, cluster.metrics ? 4 : 3)];
 	const bool of_daemon = port == CLUSTER_METRICS_PORT && rng_below(&h->rng, 2);
 	const uint32_t addr = of_daemon ? cluster.sw.process.addr : controller.process.addr;
-	/* with keys it mostly has one, too; the figures are for anybody */
+	/* If there are keys, it mostly uses its own. The figures need none. */
 	const bool tls = cluster.tls && port != CLUSTER_METRICS_PORT && rng_below(&h->rng, 8);
 	unsigned int pieces = 1 + rng_below(&h->rng, PIECES_MOST);
 	const bool reads = rng_below(&h->rng, 2);
@@ -543,7 +545,7 @@ static void run(void *arg)
 
 void cluster_hostile_open(void)
 {
-	struct rng rng = {.state = rng_mix(sim_seed(), HOSTILE)};
+	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_HOSTILE)};
 	const unsigned int n = 1 + rng_below(&rng, HOSTILE_MOST);
 
 	n_hostiles = rng_below(&rng, HOSTILE_ONE_OF) ? 0 : n;
@@ -558,7 +560,7 @@ void cluster_hostile_start(void)
 	for (i = 0; i < n_hostiles; i++) {
 		struct hostile *h = &hostiles[i];
 
-		*h = (struct hostile){.rng.state = rng_mix(sim_seed(), HOSTILE << 8 | i)};
+		*h = (struct hostile){.rng.state = rng_mix(sim_seed(), DRAW_HOSTILE << 8 | i)};
 		snprintf(h->process.name, sizeof(h->process.name), "x%u", i % 10);
 		h->process.addr = htonl(0x0a4dfe01 + i);
 		h->host = rng_below(&h->rng, cluster.hosts);

@@ -393,25 +393,28 @@ static void links_change(void)
 	task_fd_changed(watch.fd);
 }
 
+static void port_is_gone(unsigned int port)
+{
+	if (sockets[port])
+		sockets[port]->dead = true;
+	links_change();
+}
+
 void cluster_port_delete(struct cluster_switch *sw, unsigned int port)
 {
 	sim_note(sw->process.name, "loses the interface of a port", port, 0, 0);
 	xdp_delete(sw->xdp, port);
-	if (sockets[port])
-		sockets[port]->dead = true;
-	links_change();
+	port_is_gone(port);
 }
 
 void cluster_port_move(struct cluster_switch *sw, unsigned int port)
 {
 	sim_note(sw->process.name, "has the interface of a port moved away", port, 0, 0);
 	xdp_move(sw->xdp, port);
-	if (sockets[port])
-		sockets[port]->dead = true;
-	links_change();
+	port_is_gone(port);
 }
 
-void cluster_port_make(struct cluster_switch *sw, unsigned int port)
+void cluster_port_return(struct cluster_switch *sw, unsigned int port)
 {
 	sim_note(sw->process.name, "gets an interface again", port, 0, 0);
 	xdp_make(sw->xdp, port);

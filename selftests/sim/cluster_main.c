@@ -44,7 +44,7 @@ static void run_seeds(const struct seeds *seeds)
 	setenv("EVENT_NOSELECT", "1", 1);
 	event_set_log_callback(no_log);
 	sim_catch_crashes();
-	/* a switch's maps are mostly never touched, so they shall come from the kernel cleared */
+	/* Most of a switch's maps is never touched. Memory of mmap() is cleared already. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	memory_open();
 	xdp_open();
@@ -53,9 +53,8 @@ static void run_seeds(const struct seeds *seeds)
 	       "ranks killed %llu, hosts off %llu, ranks silent %llu, calls failed %llu, "
 	       "groups shrunk %llu, controllers killed %llu, daemons killed %llu, "
 	       "daemons terminated %llu, ports lost %llu, ports lost without a daemon %llu, "
-	       "standstills %llu, hostile peers %llu, their connections %llu, seeds with keys "
-	       "%llu, "
-	       "allocations failed %llu\n",
+	       "standstills %llu, hostile peers %llu, their connections %llu, "
+	       "seeds with keys %llu, allocations failed %llu\n",
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
 	       (unsigned long long)f->lost, (unsigned long long)c->ranks_killed,
 	       (unsigned long long)c->hosts_off, (unsigned long long)c->ranks_silent,

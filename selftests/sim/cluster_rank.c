@@ -81,11 +81,12 @@ static bool needs_daemon_for_long(void)
 
 /* Whether something has happened for which a call may fail. The death of the controller or the
  * daemon, a standstill of the daemon and a lost port may fail only calls that create or destroy
- * something. A collective needs none of them, but SIGTERM ends the daemon's communicators and so
- * its collectives. A standstill of the controller is no reason for any call. */
+ * something. A collective fails in three cases. SIGTERM ends the daemon's communicators, a port
+ * whose return no daemon saw ends its own, and the daemon may stand still for too long. A
+ * standstill of the controller may fail a call that connects, if there are keys, and no other. */
 static bool has_reason(const struct work *w)
 {
-	/* with keys the controller takes part in connecting, for which there is a limit of 5 s */
+	/* With keys the controller takes part in connecting, for which there is a limit of 5 s. */
 	if (cluster.tls && cluster.controller_stalls && w->connects)
 		return true;
 	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
@@ -103,7 +104,7 @@ static bool control_plane_disturbed(void)
 	       cluster.daemon_stalls;
 }
 
-/* The last moment that a call may have begun at, or its rank's group have lost a rank. */
+/* When the rank's call began, or when something happened later that may fail it. */
 static uint64_t reason_at_ns(const struct cluster_rank *rank)
 {
 	uint64_t at_ns = rank->called_at_ns;

@@ -20,10 +20,8 @@
 #define CLUSTER_COMMS        16
 /* Where the controller and the daemon answer with their figures over HTTP. */
 #define CLUSTER_METRICS_PORT 9100
-/* Files of keys in the working directory: of the switch, and of hostile peers. */
-#define CLUSTER_KEY_SWITCH  "key.switch"
-#define CLUSTER_KEY_HOSTILE "key.hostile"
-#define CLUSTER_JOB_HOSTILE "other" /* the job of hostile peers */
+/* The file of the switch's key in the working directory. */
+#define CLUSTER_KEY_SWITCH "key.switch"
 
 struct cluster_switch {
 	struct process process;
@@ -32,8 +30,8 @@ struct cluster_switch {
 	unsigned int ports;
 	bool tls, metrics;    /* it has a key; it answers with its figures */
 	bool running;         /* its daemon has a thread, */
-	bool ready;           /*   and has started, */
-	uint64_t ready_at_ns; /*   or tried to, then */
+	bool ready;           /*   and has started */
+	uint64_t ready_at_ns; /* when the last start was over, with success or without */
 	void (*failed)(void); /* its daemon has ended by itself */
 	void (*ended)(void);  /* its daemon has ended after cluster_switch_stop(); or NULL */
 	bool lacked_port;     /* a daemon could not start, because a port was gone */
@@ -51,12 +49,12 @@ void cluster_switch_kill(struct cluster_switch *sw);
 void cluster_switch_stop(struct cluster_switch *sw);
 /* The daemon has ended: what remains of the switch. */
 void cluster_switch_close(struct cluster_switch *sw);
-/* cluster_kernel.c: the interface of a port is deleted, and made again with another number. The
- * kernel notifies the running daemon. */
+/* cluster_kernel.c: the interface of a port is deleted, or moved to another namespace. The kernel
+ * notifies the running daemon of each of these changes. */
 void cluster_port_delete(struct cluster_switch *sw, unsigned int port);
-/* Likewise, but it is moved to another namespace and back, with its program. */
 void cluster_port_move(struct cluster_switch *sw, unsigned int port);
-void cluster_port_make(struct cluster_switch *sw, unsigned int port);
+/* The interface is made again, or moved back with its program. It has another number. */
+void cluster_port_return(struct cluster_switch *sw, unsigned int port);
 /* The data path, and what it hands over. */
 void cluster_xdp_open(struct cluster_switch *sw);
 /* A frame from the cable at a port. */
