@@ -26,7 +26,7 @@ struct daemon {
 	struct inc_slowpath *slow_path; /* NULL: dead */
 	struct event_base *base;
 	uint32_t n_comms, comm[4]; /* their indices */
-	/* Sees each frame that leaves, before it does; watch_arg is the argument of all. */
+	/* Sees each frame before it leaves. watch_arg is the argument of this and the next two. */
 	void (*watch)(void *arg, unsigned int port, const uint8_t *frame, size_t len);
 	void *watch_arg;
 	/* Receives each report of the daemon. */
@@ -45,7 +45,7 @@ void daemon_remove(struct daemon *daemon, uint32_t comm);
 /* SIGKILL; and a new one, which takes over what is there. */
 void daemon_kill(struct daemon *daemon);
 void daemon_revive(struct daemon *daemon);
-/* The interface of a port is gone, and with it what its AF_XDP sockets are good for. */
+/* The interface of a port is gone, so its AF_XDP sockets are dead. */
 void daemon_lose_sockets(struct daemon *daemon, unsigned int port);
 /* A frame from the cable at a port. */
 struct daemon_port {

@@ -133,7 +133,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 			errno = EAGAIN;
 			return i ? (int)i : -1;
 		}
-		if (s->host->away && sim_chance(500)) { /* and with it the route */
+		if (s->host->away && sim_chance(500)) { /* the route may be away, too */
 			errno = ENETUNREACH;
 			return i ? (int)i : -1;
 		}

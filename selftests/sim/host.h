@@ -21,8 +21,7 @@ struct host {
 	struct wire *up;
 	const bool *silent; /* what its sockets send goes nowhere any more; NULL: it does */
 	bool away;          /* its interface is down or gone */
-	/* Forged datagrams that its sockets have handed over: right ones that came by another port,
-	 * and those for no connection. */
+	/* Forged datagrams that its sockets have delivered (enum host_from). */
 	uint64_t given_elsewhere, given_strange;
 	bool has_timer; /* after a full send buffer, so that it does not ask for room */
 };
@@ -32,10 +31,12 @@ void host_begin(void);
 void host_add(struct host *host);
 /* Sockets that it has open. */
 unsigned int host_sockets(const struct host *host);
-/* A frame has come. */
+/* A frame has come by the cable. */
 void host_receive(void *host, const uint8_t *frame, size_t len);
-/* A frame has come by an interface of the machine, whose card has accepted it. */
+/* The sender of a frame: a peer, a forger whose packet is right in all but the port, or a forger
+ * whose packet is for no connection. */
 enum host_from { HOST_FROM_PEER, HOST_FROM_ELSEWHERE, HOST_FROM_STRANGER };
+/* A frame has come by any interface of the machine, whose card has accepted it. */
 void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int ifindex,
 	       enum host_from from);
 

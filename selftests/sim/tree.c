@@ -51,18 +51,19 @@ static void stop(void *process, uint64_t until_ns)
 	sim_at(until_ns, go_on, NULL, 0);
 }
 
-/* Short, near a limit, or long. The limits are the step and the respite of lib/base/awake.h, the
- * loss of a port, and silence. */
+/* Draws a stop that is short, near a limit, or long. */
 static uint64_t stop_ns(void)
 {
-	static const uint64_t limits_s[] = {1, 2, INC_PORT_LOST_S, INC_UNRESPONSIVE_S};
+	static const uint64_t limits_ns[] = {INC_AWAKE_STEP_NS, INC_AWAKE_RESPITE_NS,
+					     INC_PORT_LOST_S * INC_NSEC_PER_SEC,
+					     INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC};
 
 	switch (sim_below(3)) {
 	case 0:
 		return sim_between(0, 2 * INC_NSEC_PER_SEC);
 	case 1:
-		return limits_s[sim_below(4)] * INC_NSEC_PER_SEC +
-		       sim_between(0, INC_NSEC_PER_SEC) - INC_NSEC_PER_SEC / 2;
+		return limits_ns[sim_below(4)] + sim_between(0, INC_NSEC_PER_SEC) -
+		       INC_NSEC_PER_SEC / 2;
 	}
 	return sim_between(0, LONG_STOP_MOST_NS);
 }
@@ -163,6 +164,7 @@ static void begin(void)
 	tree_choose_moves();
 	if (sim_chance(tree.patient ? 600 : 60)) {
 		choose_long_stops();
+		/* The lost ports of such a run could make a call fail that no stop explains. */
 		if (!tree.patient)
 			return;
 	} else {

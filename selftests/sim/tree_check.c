@@ -136,7 +136,7 @@ static void check_silence(const struct tree_switch *sw, const char *text)
 		    "%s: %s, and the port to it is away", sw->daemon.process.name, text);
 }
 
-/* Without a death no communicator ends. */
+/* A switch reports the loss of a port, or that a peer is unresponsive, and nothing else. */
 void tree_check_notice(void *arg, const char *event, const char *text)
 {
 	const struct tree_switch *sw = arg;
@@ -147,7 +147,7 @@ void tree_check_notice(void *arg, const char *event, const char *text)
 	}
 	sim_require(!strcmp(event, "unresponsive"), "%s: %s: %s", sw->daemon.process.name, event,
 		    text);
-	if (!job_has_failed()) /* else the controller knows why */
+	if (!job_has_failed()) /* a job that has failed leaves peers silent */
 		check_silence(sw, text);
 }
 

@@ -113,7 +113,8 @@ static void make_rubbish(struct frame *f)
 		f->data[i] = sim_below(256);
 }
 
-/* False if the needed frames have not been seen, or if the kernel of such a switch drops it. */
+/* False if the needed frames have not been seen. It is false as well for a packet from the own
+ * address of a switch in termination mode, because the kernel drops that. */
 static bool make(enum kind kind, const struct daemon_port *victim, const struct daemon_port *at,
 		 unsigned int comm, struct frame *f)
 {
@@ -197,7 +198,7 @@ void tree_forge_check(const struct tree_switch *sw)
 		elsewhere += sw->host[i].given_elsewhere;
 		strange += sw->host[i].given_strange;
 	}
-	/* packets for a communicator that has gone count as strangers' */
+	/* Packets for a communicator that has gone count as strangers'. */
 	for (i = 0; i < tree.n_comms; i++)
 		ended |= !sw->term_comm[i] || tree.life[sw->life[i]].told[0] ||
 			 tree.life[sw->life[i]].struck;
@@ -239,7 +240,8 @@ static void see_in(void *port, const uint8_t *frame, size_t len)
 	perhaps_strike(port);
 }
 
-/* A rank chooses its queue pairs. Those between switches tell the communicator. */
+/* A rank chooses its queue pairs. The number of a queue pair of a switch contains the communicator.
+ */
 static unsigned int comm_towards(const struct daemon_port *port, const uint8_t *frame)
 {
 	const uint32_t pair = pair_of(frame);

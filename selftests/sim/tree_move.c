@@ -296,7 +296,7 @@ static uint64_t absence_ns(void)
 void tree_choose_losses(void)
 {
 	const uint32_t n = sim_chance(200) ? 1 + sim_below(LOSSES_MOST) : 0;
-	static struct daemon_port ports[LOSSES_MOST];
+	static struct daemon_port ports[LOSSES_MOST]; /* arguments of the events */
 	uint32_t i;
 
 	tree.loses_ports = n;

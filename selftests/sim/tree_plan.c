@@ -244,10 +244,9 @@ void tree_build(void)
 	for (i = 0; i < tree.n_ranks; i++)
 		add_rank(i);
 	for (i = 0; i < tree.n_switches; i++) {
-		const struct tree_switch *sw = &tree.sw[i];
+		struct tree_switch *sw = &tree.sw[i];
 
 		if (sw->has_stranger && sw->mode == INC_TERMINATION)
-			make_host(&(struct daemon_port){(struct daemon *)&sw->daemon,
-							sw->daemon.ports - 1});
+			make_host(&(struct daemon_port){&sw->daemon, sw->daemon.ports - 1});
 	}
 }

@@ -31,7 +31,8 @@ void tree_run(void);
 #define CALLS_MOST     12
 #define PACKETS_MOST   64 /* of a call */
 #define COMMS_MOST     2  /* at once */
-#define ROUNDS_MOST    (3 * INCIDENTS_MOST)
+/* Communicators of a job one after the other. Each death, and each long stop, may end one. */
+#define ROUNDS_MOST (3 * INCIDENTS_MOST)
 
 /* A collective that all ranks call. */
 struct tree_call {

@@ -6,6 +6,7 @@
 #include "sim.h"
 #include "tree_priv.h"
 
+/* Longer than all standstills of a run, so that no creation ends by this limit. */
 #define CREATE_MS (1000 * 1000)
 
 const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
@@ -158,10 +159,11 @@ void tree_rank_run(void *arg)
 	inccl_log_put(log);
 	sim_require(!ret, "no group: %s", strerror(-ret));
 	rank->group->addr = rank->host.addr;
-	/* where packets are added on their way, a job that has failed is not begun anew */
+	/* A job that has failed is begun anew only where all switches are in termination mode. */
 	while (!live(rank) && tree.mode == INC_TREE_TERMINATION) {
 		rank->round++;
-		sim_require(rank->round < ROUNDS_MOST, "more communicators than deaths");
+		sim_require(rank->round < ROUNDS_MOST,
+			    "too many communicators, one after the other");
 		tree_renew_buffers(rank);
 	}
 	inccl_group_destroy(rank->group);

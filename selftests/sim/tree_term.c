@@ -36,7 +36,7 @@ static const struct tree_switch *asking(void)
 	for (i = 0; !making && i < tree.n_switches; i++)
 		if (task_process() == &tree.sw[i].daemon.process)
 			return &tree.sw[i];
-	sim_require(making, "somebody asks for an interface who is no switch");
+	sim_require(making, "a process that is no switch asks for an interface");
 	return making;
 }
 

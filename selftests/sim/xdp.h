@@ -15,7 +15,8 @@
 #include "loader/inc_loader.h"
 
 #define XDP_PORTS 10 /* a digit tells them apart */
-/* Numbers that a port's interfaces have had, modulo XDP_NUMBERS, are its place and 1. */
+/* A port's interface has the port's place plus 1 as its number. Each time that it is made again,
+ * its number grows by this. */
 #define XDP_NUMBERS 16
 
 /* What leaves by a port, and what goes to the slow path from there. */
@@ -38,6 +39,7 @@ void xdp_free(struct xdp *xdp);
 struct inc_switch *xdp_switch(struct xdp *xdp);
 /* The number that a port's interface begins with. */
 uint32_t xdp_ifindex(unsigned int port);
+/* The port whose interface has this number, or had it. */
 static inline unsigned int xdp_place(uint32_t ifindex)
 {
 	return (ifindex - 1) % XDP_NUMBERS;
@@ -46,8 +48,8 @@ static inline unsigned int xdp_place(uint32_t ifindex)
 void xdp_delete(struct xdp *xdp, unsigned int port);
 /* The interface is moved to another namespace: the kernel takes it out of the maps. */
 void xdp_move(struct xdp *xdp, unsigned int port);
-/* The interface is there again, with another number: one that was deleted without a program, one
- * that was moved with its program. */
+/* The interface is there again, with another number. If it was deleted, it has no program. If it
+ * was moved, it has its program. */
 void xdp_make(struct xdp *xdp, unsigned int port);
 /* A switch with the interfaces of another one, on which no program runs. */
 void xdp_inherit(struct xdp *xdp, const struct xdp *other);

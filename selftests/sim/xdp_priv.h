@@ -23,7 +23,7 @@ struct xdp_devmap {
 
 struct xdp_iface {
 	uint32_t ifindex;
-	uint32_t left_ifindex;       /* with which its program was attached; 0: it has none */
+	uint32_t left_ifindex;       /* its number when its program was attached; 0: it has none */
 	bool gone, program, answers; /* there is none; the programs run on it; it is in a devmap */
 };
 
