@@ -118,12 +118,12 @@ static bool wait_for_change(struct inccl_group *group, struct inccl_limit *limit
 	struct inc_awake *awake = &limit->awake;
 
 	inc_awake_now_ns(awake);
-	if (inc_awake_past(awake, limit->since_ns, limit->limit_ns))
+	if (inc_awake_past(awake, limit->began_at_ns, limit->limit_ns))
 		return false;
 	inccl_cond_wait_until(
 		&group->changed, &group->lock,
 		inc_awake_look_at_ns(
-			awake, inc_awake_limit_at_ns(awake, limit->since_ns, limit->limit_ns)));
+			awake, inc_awake_limit_at_ns(awake, limit->began_at_ns, limit->limit_ns)));
 	return true;
 }
 

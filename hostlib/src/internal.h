@@ -263,14 +263,14 @@ static inline uint64_t deadline_after_ms(unsigned int ms)
  * process does not blame them for what it missed while it stood still. */
 struct inccl_limit {
 	struct inc_awake awake;
-	uint64_t since_ns, limit_ns; /* by that time */
+	uint64_t began_at_ns, limit_ns; /* by awake's time; the limit's length */
 };
 
 static inline struct inccl_limit inccl_limit_ms(unsigned int ms)
 {
 	struct inccl_limit limit = {.limit_ns = ms * INC_NSEC_PER_MSEC};
 
-	limit.since_ns = inc_awake_now_ns(&limit.awake);
+	limit.began_at_ns = inc_awake_now_ns(&limit.awake);
 	return limit;
 }
 

@@ -4,9 +4,9 @@
  * its peers, so the time it did not live through must not count as their silence. The owner looks
  * at the clock several times per INC_AWAKE_STEP_NS. A longer gap between two looks is a standstill,
  * of which only that step counts. Code that decides after some time that a peer is silent
- * measures the time here, not by the clock. The controller does so for its time limits
- * (controller/timer.h). For silent members it counts ticks instead (controller/net/alive.c),
- * because it pings them at fixed intervals.
+ * measures the time here, not by the clock. The controller (controller/timer.h) and libinccl
+ * (struct inccl_limit) do so for their limits. For silent members the controller counts ticks
+ * instead (controller/net/alive.c), because it pings them at fixed intervals.
  */
 #ifndef INC_AWAKE_H
 #define INC_AWAKE_H
