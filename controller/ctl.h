@@ -350,7 +350,7 @@ void inc_client_idle(struct inc_client *client); /* has no group (any more) */
 void inc_clients_free(struct inc_ctl *ctl);
 /* It has not answered for so long: as if its connection had ended, and so it does. */
 void inc_client_lost(struct inc_client *client, unsigned int ms);
-/* Its member has come again on another connection: this one ends, and the member stays. */
+/* The client's connection ends, and its member stays, because it has come again by another one. */
 void inc_client_replaced(struct inc_client *client);
 
 /* group.c */

@@ -30,7 +30,7 @@ struct resume {
 	uint32_t group;
 	unsigned int n;
 	struct claim claims[CTL_MAX_COMMS];
-	bool again;          /* the rank is present: this replaces its connection */
+	bool again;          /* the rank is present, and this client replaces its connection */
 	unsigned int n_gone; /* not among claims: what the member has, and its switch has not */
 	struct {
 		uint32_t number;
@@ -108,7 +108,8 @@ static bool comes_again(const struct inc_group *group, const struct inc_client *
 	return same;
 }
 
-/* Whether the member belongs to what is there; group: NULL where it is the first to come. */
+/* Whether the member belongs to what is there; group: NULL where it is the first to come. Sets
+ * r->again. */
 static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
 		       const struct inc_client *client, struct resume *r, struct inc_err *err)
 {
@@ -261,14 +262,15 @@ static bool is_claimed(const struct resume *r, const struct inc_comm *comm)
 	return false;
 }
 
-/* The member stays, so the controller does not report a loss. */
+/* The rank's earlier connection ends. The member stays, so the controller does not report a loss.
+ */
 static void drop_connection(struct inc_group *group, unsigned int rank)
 {
 	struct inc_client *before = group->members[rank].client;
 	struct inc_comm *comm;
 
 	inc_info("group %u (%s): rank %u has connected again", group->number, group->job, rank);
-	/* the last messages may have been lost with the connection */
+	/* Reports of failed communicators may have been lost with the connection. */
 	LIST_FOREACH (comm, &group->comms, entry)
 		comm->members[rank].knows = false;
 	group->connected--;

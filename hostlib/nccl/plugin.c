@@ -467,8 +467,8 @@ static enum ha_nccl_result init_v11(void **out, uint64_t comm_id,
 	struct context *context = out ? calloc(1, sizeof(*context)) : NULL;
 	enum ha_nccl_result ret;
 
-	/* NCCL 2.28 and 2.29 call finalize after a failure, too, with what stands there: without
-	 * this it may be the context of another plugin that NCCL has tried before */
+	/* NCCL 2.28 and 2.29 call finalize after a failure, too, with what stands there. Without
+	 * this it may be the context of another plugin that NCCL has tried before. */
 	if (out)
 		*out = NULL;
 	if (!context)

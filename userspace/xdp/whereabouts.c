@@ -60,8 +60,8 @@ static bool is_lost(const struct sp_comm *cm, uint32_t peer, const struct sp_con
 }
 
 /* The kernel's answer is of no more use where the data path has come to the same address, or where
- * the peer has answered from another one. While the data path has it for a hint, the peer's next
- * packet decides. */
+ * the peer has answered from another one. If the data path has that address as its hint, the peer's
+ * next packet shows which of the two it is. */
 static void settle(struct sp_conn *c, const struct inc_conn_state *st)
 {
 	if (c->rto.backoff < c->found_backoff) {
@@ -83,7 +83,8 @@ static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_co
 	    mac.word == st->mac.word || mac.word == c->found.word)
 		return false;
 	if (is_unknown(st)) {
-		/* for the data path, too, which may know another one by now */
+		/* The data path alone has it, because the peer's packets may have shown another
+		 * address by now. */
 		inc_switch_found_peer(sp->sw, c->id, mac.addr);
 		return true;
 	}
