@@ -9,7 +9,7 @@ import shutil
 import signal
 import sqlite3
 
-from libtest import BUILD, TERMINATION, Failure, command, expect, scratch, stopwatch, \
+from libtest import BUILD, TERMINATION, Failure, command, expect, scratch, stands_still, stopwatch, \
     wait_for
 
 JOB = "struck"  # what other jobs there are goes on beside it
@@ -87,14 +87,6 @@ def told_or_right(lab, job):
         told(job.wait(20, check=False))
 
 
-def stopped(pid, seconds):
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        wait(seconds)
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
 def rank_killed(lab, rng):
     """The others are told of it by name, and compute on without it."""
     victim, number = rng.choice(RANKS), rng.choice(FATAL)
@@ -113,7 +105,7 @@ def rank_stopped(lab, rng):
     victim, seconds = rng.choice(RANKS), rng.uniform(0.05, 1.8)
     job = compute(lab)
     formed(lab, job)
-    stopped(lab.members(JOB)[victim], seconds)
+    stands_still(lab.members(JOB)[victim], seconds)
     goes_on(lab, job)
     return f"rank {victim} for {seconds:.2f} s"
 
@@ -143,7 +135,7 @@ def switch_stopped(lab, rng):
     name, seconds = rng.choice(switches(lab)), rng.uniform(0.05, 1)
     job = compute(lab)
     formed(lab, job)
-    stopped(lab.switch_pid(name), seconds)
+    stands_still(lab.switch_pid(name), seconds)
     goes_on(lab, job)
     return f"{name} for {seconds:.2f} s"
 
@@ -180,7 +172,7 @@ def controller_stopped(lab, rng):
     seconds = rng.uniform(0.05, 1.8)
     job = compute(lab)
     formed(lab, job)
-    stopped(lab.pid("controller"), seconds)
+    stands_still(lab.pid("controller"), seconds)
     goes_on(lab, job)
     return f"for {seconds:.2f} s"
 
@@ -203,7 +195,7 @@ def cable_stopped(lab, rng):
     job = compute(lab)
     formed(lab, job)
     wait(rng.uniform(0, 0.3))
-    stopped(lab.pid(name), seconds)
+    stands_still(lab.pid(name), seconds)
     goes_on(lab, job)
     return f"{name} for {seconds:.2f} s"
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes of this machine, for tests: one run to its end, conditions waited for, expectations. What
 libtest.py and libdaemons.py stand on; tests import all of it from libtest."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -47,14 +48,21 @@ def gone(pid):
 STANDSTILL_S = 11
 
 
-def stands_still(pid, seconds=STANDSTILL_S):
-    """A process is stopped for so long, and goes on."""
+@contextlib.contextmanager
+def stopped(pid):
+    """A process is stopped meanwhile, and then goes on."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        since = stopwatch()
-        wait_for("the end of the stop", lambda: since() > seconds, seconds + 5)
+        yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def stands_still(pid, seconds=STANDSTILL_S):
+    """A process is stopped for so long, and goes on."""
+    with stopped(pid):
+        since = stopwatch()
+        wait_for("the end of the stop", lambda: since() > seconds, seconds + 5)
 
 
 class Result:

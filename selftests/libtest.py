@@ -16,7 +16,7 @@ import tempfile
 import traceback
 
 from libdaemons import Daemons
-from libproc import Failure, Result, command, expect, gone, stands_still, stopwatch, wait_for  # noqa: F401
+from libproc import Failure, Result, command, expect, gone, stands_still, stopped, stopwatch, wait_for  # noqa: F401
 
 TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("INC_BUILD") or os.path.join(TOP, "build")

@@ -19,7 +19,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from libtest import (BUILD, TOP, Failure, Skip, ask_switch, case, command, expect,  # noqa: E402,F401
-                     inside, libc, main, scratch, stands_still, stopwatch, wait_for)
+                     inside, libc, main, scratch, stands_still, stopped, stopwatch, wait_for)
 from roce import (ACK, AETH_ACK, ALLREDUCE, BARRIER, BROADCAST, FLOAT32,  # noqa: E402,F401
                   NAK_OPERATION, NAK_SEQ, NATIVE_FLOAT32, PORT, PSN_MASK, REDUCE, SEND_ONLY,
                   SEND_ONLY_IMM, WITH_IMM, WITH_RETH, WRITE_ONLY_IMM, desc, icrc, ip_packet, ones_sum)
