@@ -2,7 +2,8 @@
 /*
  * A peer that has a valid key and misbehaves behind the handshake. OpenSSL makes the handshake, and
  * everything that follows is made here, record by record, because OpenSSL would never send it. Used
- * by test_tls_link, by the program hostile_tls and by the fuzzer fuzz_tls_beside.
+ * by test_tls_link, the program hostile_tls, the fuzzers fuzz_tls_beside and fuzz_controller, and
+ * the hostile peers of the simulation (selftests/sim/cluster_hostile.c).
  *
  * No function leaves an error in OpenSSL's queue, so that a test sees those of the product alone.
  */

@@ -4,8 +4,8 @@
  * The lines of client and service, as a message of each kind: what is not refused with one line is
  * printed as something that is read again as the same, what follows from its settings can be
  * computed, one of its devices chosen, and its figures are text of Prometheus. Every struct stands
- * in a block of its own size. After each message an honest one of the same kind is what it was
- * before any other, whatever errno the thread has.
+ * in a block of its own size. After each message an honest one of the same kind is read again. It
+ * must give the same as before all messages, whatever errno the thread has.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -192,20 +192,20 @@ static void try_one(enum connect_message_id id, const json_t *object, unsigned i
 	free(in);
 }
 
-#define END                                                                                      \
+/* One end of a connection. */
+#define END_FIELDS                                                                               \
 	"\"hostname\":\"n1\",\"dev\":0,\"dev_name\":\"mlx5_0\",\"port\":1,\"mtu\":5,\"qp_num\":" \
 	"17,\"start_psn\":9"
-#define GID "\"gid\":\"::ffff:10.77.0.1\""
 
 static const char *const honest_texts[CONNECT_MSG_MAX] = {
 	[CONNECT_MSG_QUERY] = "{\"type\":\"query\",\"version\":1}",
 	[CONNECT_MSG_DEVICES] =
 		"{\"type\":\"devices\",\"hostname\":\"n1\",\"devices\":[{\"dev\":0,\"dev_name\":"
 		"\"mlx5_0\",\"ports\":[{\"port\":1,\"link_layer\":2,\"zones\":[\"a\"]}]}]}",
-	[CONNECT_MSG_CONNECT] =
-		"{\"type\":\"connect\",\"version\":1," END "," GID ",\"target_dev\":0,"
-		"\"target_devname\":\"rxe0\",\"target_port\":1,\"config\":{}}",
-	[CONNECT_MSG_CONNECTED] = "{\"type\":\"connected\"," END ",\"lid\":7}",
+	[CONNECT_MSG_CONNECT] = "{\"type\":\"connect\",\"version\":1," END_FIELDS
+				",\"gid\":\"::ffff:10.77.0.1\",\"target_dev\":0,\"target_devname\":"
+				"\"rxe0\",\"target_port\":1,\"config\":{}}",
+	[CONNECT_MSG_CONNECTED] = "{\"type\":\"connected\"," END_FIELDS ",\"lid\":7}",
 	[CONNECT_MSG_ASK_FIGURES] = "{\"type\":\"stats\",\"version\":1}",
 	[CONNECT_MSG_FIGURES] =
 		"{\"type\":\"figures\",\"families\":[{\"name\":\"inc_a\",\"kind\":\"gauge\","

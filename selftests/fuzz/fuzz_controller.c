@@ -124,12 +124,12 @@ static void peer_send(struct peer *peer, const char *text, size_t n)
 		send(peer->fd, text, n, MSG_NOSIGNAL);
 		return;
 	}
-	/* one that was rejected has nothing to send any more */
+	/* A link that has failed cannot send. */
 	if (!inc_tls_link_write(peer->link, text, n, &err))
 		flush(peer);
 }
 
-/* As recv() of what the controller sends; arrived: something did, be it a part of TLS. */
+/* As recv() of what the controller sends. arrived: set if any bytes came, also those of TLS. */
 static ssize_t peer_recv(struct peer *peer, void *space, size_t room, bool *arrived)
 {
 	struct inc_err err;
@@ -151,7 +151,8 @@ static ssize_t peer_recv(struct peer *peer, void *space, size_t room, bool *arri
 	}
 }
 
-/* address: of the peer, by which the controller tells hosts apart. with: NULL: without TLS. */
+/* address: of the peer, by which the controller distinguishes hosts. with: its key, for a run over
+ * TLS; NULL: the caller speaks TLS itself. */
 static void dial(struct peer *peer, uint32_t address, bool is_switch, struct inc_tls *with)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
@@ -467,8 +468,8 @@ static void say(unsigned int i, const char *line)
 	free(text);
 }
 
-/* A peer with a valid key, which floods the controller with new keys, or leaves in the middle of a
- * message of TLS: its connection ends with errors of OpenSSL. */
+/* A peer with a valid key floods the controller with new keys, or leaves in the middle of a message
+ * of TLS. So its connection ends with errors of OpenSSL. */
 static void break_off(bool flood)
 {
 	struct tls_hostile *h = tls_hostile_new(key[KEY_ADMIN]);

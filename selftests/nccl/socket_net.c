@@ -47,7 +47,7 @@ struct request {
 
 struct comm {
 	int fd;
-	const struct listens *listens; /* of who has accepted it: open until closeListen */
+	const struct listening *listening; /* its listener's, where this end has accepted it */
 	struct request request[REQUESTS];
 	struct request *queue[REQUESTS]; /* in the order posted, not complete */
 	unsigned int queued;
@@ -67,15 +67,17 @@ struct handle {
 };
 static_assert(sizeof(struct handle) <= HA_NCCL_HANDLE_BYTES, "a handle has 128 bytes");
 
-/* Of each listener there has been, because its comms outlive it. One thread listens at a time. */
-static struct listens {
-	bool open;
-	struct listens *before;
-} * last_listens;
+/* Whether a listener is open. This outlives the listener, because its comms do, and is never freed.
+ * The list of all of them shows a leak checker that they are in use. One thread listens at a time.
+ */
+static struct listening {
+	bool open; /* until closeListen */
+	struct listening *before;
+} * last_listening;
 
 struct listener {
 	int fd;
-	struct listens *listens;
+	struct listening *listening;
 };
 
 static atomic_bool hinted; /* setNetAttr has been called */
@@ -117,10 +119,10 @@ static enum ha_nccl_result listen_at(void *place, void **out)
 {
 	struct handle *handle = place;
 	struct listener *listener = calloc(1, sizeof(*listener));
-	struct listens *listens = calloc(1, sizeof(*listens));
+	struct listening *listening = calloc(1, sizeof(*listening));
 	socklen_t len = sizeof(handle->address);
 
-	if (!listener || !listens)
+	if (!listener || !listening)
 		return HA_NCCL_SYSTEM_ERROR;
 	*handle = (struct handle){
 		.address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -131,12 +133,12 @@ static enum ha_nccl_result listen_at(void *place, void **out)
 	    getsockname(listener->fd, (struct sockaddr *)&handle->address, &len)) {
 		if (listener->fd >= 0)
 			close(listener->fd);
-		free(listens);
+		free(listening);
 		free(listener);
 		return HA_NCCL_SYSTEM_ERROR;
 	}
-	*listens = (struct listens){true, last_listens};
-	last_listens = listener->listens = listens;
+	*listening = (struct listening){true, last_listening};
+	last_listening = listener->listening = listening;
 	*out = listener;
 	return HA_NCCL_SUCCESS;
 }
@@ -179,7 +181,7 @@ static enum ha_nccl_result accept_one(void *from, void **out, struct ha_nccl_dev
 		return HA_NCCL_SYSTEM_ERROR;
 	}
 	comm->fd = fd;
-	comm->listens = listener->listens;
+	comm->listening = listener->listening;
 	make_handle(device);
 	*out = comm;
 	return HA_NCCL_SUCCESS;
@@ -190,7 +192,7 @@ static enum ha_nccl_result reg(void *to, void *data, size_t size, int type, void
 	const struct comm *comm = to;
 
 	*mhandle = data;
-	if (comm->listens && comm->listens->open)
+	if (comm->listening && comm->listening->open)
 		return HA_NCCL_INVALID_USAGE;
 	return type == HA_NCCL_PTR_HOST ? HA_NCCL_SUCCESS : HA_NCCL_INVALID_ARGUMENT;
 }
@@ -447,7 +449,7 @@ static enum ha_nccl_result close_listen(void *which)
 	struct listener *listener = which;
 
 	close(listener->fd);
-	listener->listens->open = false;
+	listener->listening->open = false;
 	free(listener);
 	return HA_NCCL_SUCCESS;
 }

@@ -116,8 +116,8 @@ static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, con
 	warnings += level == HA_NCCL_LOG_WARN;
 }
 
-/* A setting that is wrong is said, with its name, and init fails; the next one does not. NCCL 2.28
- * and 2.29 call finalize then, with what stands in the context, which may be another plugin's. */
+/* A wrong setting makes init fail, and a line of the log names it. NCCL 2.28 and 2.29 then call
+ * finalize with what stands in the context, which may be another plugin's. */
 static void init_fails(void **state)
 {
 	const struct ha_nccl_net_v11 *v11 = dlsym(plugin, "ncclNetPlugin_v11");
