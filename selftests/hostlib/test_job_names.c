@@ -64,7 +64,7 @@ static void job_names(void **state)
 	}
 }
 
-/* On its own, because a compiler takes the table for constant. */
+/* The compiler takes the table for constant, so it must not see both states in one function. */
 __attribute__((noipa)) static bool is_shown(int c)
 {
 	return isgraph(c);
