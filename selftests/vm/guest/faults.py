@@ -7,7 +7,7 @@ import contextlib
 import os
 import random
 
-from vmlab import BUILD, GUEST_LAB, OUT, case, guest_lab, libtest
+from vmlab import BUILD, GUEST_LAB, NAPI, OUT, case, guest_lab, libtest
 from faultcells import BETWEEN, HOST_PLACES, LIMIT_S, WINDOWS, Bench, cells
 
 FULL = os.environ.get("INC_FAULTS_FULL") == "1"
@@ -24,7 +24,7 @@ def adopted(path, mode):
     """Results keep their order only where one CPU serves all ports of a switch."""
     with contextlib.ExitStack() as stack:
         stack.callback(guest_lab, "down", timeout=60)
-        lab = stack.enter_context(libtest.Lab(path, "--napi", "threaded:1", *libtest.PATIENT, mode=mode))
+        lab = stack.enter_context(libtest.Lab(path, "--napi", NAPI, *libtest.PATIENT, mode=mode))
         guest_lab("adopt", lab.name, timeout=60)
         yield lab
 

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 
-from vmlab import BUILD, OUT, Failure, case, command, expect, guest_lab, libtest, perf, rxe_counters, wait_for
+from vmlab import BUILD, NAPI, OUT, Failure, case, command, expect, guest_lab, libtest, perf, rxe_counters, wait_for
 
 MODES = ("sendrecv", "write")
 WINDOWS = (1, 64)
@@ -25,7 +25,7 @@ def tree(directory):
     path, _ = libtest.with_wires(directory, "tree-2x2.yaml", only=["s0-r"])
     with contextlib.ExitStack() as stack:
         stack.callback(guest_lab, "down", timeout=60)
-        lab = stack.enter_context(libtest.Lab(path, "--napi", "threaded:1", *libtest.PATIENT))
+        lab = stack.enter_context(libtest.Lab(path, "--napi", NAPI, *libtest.PATIENT))
         guest_lab("adopt", lab.name, timeout=60)
         yield lab
 

@@ -16,6 +16,8 @@ from libtest import BUILD, TOP, Failure, case, command, expect, perf_rows, wait_
 SWITCH_NETNS = "sw"
 GUEST_LAB = os.path.join(TOP, "topo", "vm", "guest-lab")
 OUT = os.environ["INC_VM_OUT"]
+# Results keep their order only when one CPU serves all ports (docs/protocol.md, P-84).
+NAPI = f"threaded:{max(os.sched_getaffinity(0))}"
 
 
 def guest_lab(*args, **more):
