@@ -29,14 +29,17 @@ tests: all selftests ## the same, and what the tests need
 deps: ## install the packages that are missing (apt or dnf, needs root)
 	$(Q)scripts/install-deps
 
+deps-%:
+	$(Q)scripts/install-deps $*
+
 DEMO := $(addprefix $(B)/,inc-switchd inc-controller incctl inc-lab inc-wire inccl-perf inccl-digits digits.csv)
-# What gcc compiles is compiled while the other packages are installed, of which clang takes longest.
+# What gcc compiles is compiled while the other packages are installed, of which clang takes longest. The installation
+# is a job of make, so that make -n only prints it and ctrl-C ends it.
 WITHOUT_CLANG := $(LIB) $(filter-out %/inc-switchd,$(DEMO))
 demo: ## four hosts train a model through an XDP switch, every sum checked
 	$(Q)[ "$$(id -u)" = 0 ] || { echo "make demo needs root: it makes network namespaces and loads XDP programs" >&2; exit 1; }
 	$(Q)scripts/install-deps gcc
-	$(Q)scripts/install-deps product & packages=$$!; \
-		$(MAKE) $(BUILD_OPTIONS) $(WITHOUT_CLANG); rc=$$?; wait $$packages && exit $$rc
+	$(Q)$(MAKE) --no-print-directory deps-product $(WITHOUT_CLANG)
 	$(Q)$(MAKE) $(BUILD_OPTIONS) $(DEMO)
 	$(Q)topo/demo
 
@@ -47,8 +50,7 @@ check: ## in two minutes, before each commit: format, rules of the house, units,
 
 test: ## every promise of the README, on this machine and in a virtual one
 	$(Q)scripts/install-deps gcc
-	$(Q)scripts/install-deps vm & packages=$$!; \
-		$(MAKE) $(BUILD_OPTIONS) $(WITHOUT_CLANG); rc=$$?; wait $$packages && exit $$rc
+	$(Q)$(MAKE) --no-print-directory deps-vm $(WITHOUT_CLANG)
 	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)selftests/run --jobs $(JOBS)
 
