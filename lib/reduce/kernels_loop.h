@@ -16,14 +16,16 @@ INC_DTYPES(_)
  * compiler could not know, and would look before every loop. */
 #ifdef __clang__
 #define INC_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define INC_UNROLLED    _Pragma("clang loop unroll(full)")
 #else
 #define INC_INDEPENDENT _Pragma("GCC ivdep")
+#define INC_UNROLLED    _Pragma("GCC unroll 8")
 #endif
 #define INC_LOOP static inline __attribute__((always_inline))
 /* A loop over sources, whose number n is a constant where this is used. It must be unrolled, or the
  * loop around it does not become vectors. 8 is INC_FOLD_MOST. */
 #define INC_FOR_SOURCES(j, first, n) \
-	_Pragma("GCC unroll 8") for (unsigned int j = (first); j < (n); j++)
+	INC_UNROLLED for (unsigned int j = (first); j < (n); j++)
 #define INC_SOURCES(type, from, src, n)  \
 	const type *from[INC_FOLD_MOST]; \
 	INC_FOR_SOURCES (j, 0, n)        \
