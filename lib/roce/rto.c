@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <limits.h>
 #include <string.h>
 #include "lib/roce/rto.h"
 
@@ -54,7 +55,7 @@ void inc_rto_acked(struct inc_rto *t, uint64_t acked, uint64_t now_ns)
 
 void inc_rto_timed_out(struct inc_rto *t)
 {
-	if (t->backoff < INC_RTO_BACKOFF_MAX)
+	if (t->backoff < UINT_MAX)
 		t->backoff++;
 }
 
@@ -65,7 +66,7 @@ void inc_rto_heard(struct inc_rto *t)
 
 uint64_t inc_rto_wait_ns(const struct inc_rto *t)
 {
-	uint64_t wait_ns = t->rto_ns << t->backoff;
+	uint64_t wait_ns = t->rto_ns << inc_rto_doublings(t);
 
 	return wait_ns < t->max_ns ? wait_ns : t->max_ns;
 }

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Doublings; max_ns bounds the time long before. */
-#define INC_RTO_BACKOFF_MAX   10
+/* Doublings, of the time and of the packets; max_ns bounds the time long before. */
+#define INC_RTO_DOUBLINGS     10
 #define INC_RTO_SINGLE_PROBES 3
 
 struct inc_rto {
@@ -43,13 +43,20 @@ void inc_rto_timed_out(struct inc_rto *t);
 /* The peer is there: no back-off. */
 void inc_rto_heard(struct inc_rto *t);
 
+static inline unsigned int inc_rto_doublings(const struct inc_rto *t)
+{
+	return t->backoff < INC_RTO_DOUBLINGS ? t->backoff : INC_RTO_DOUBLINGS;
+}
+
 /* How many packets go after a timeout that has been counted. One asks how far the peer is, because
  * mostly an ACK was late and nothing else. Where nobody answers three in a row the path loses what
  * is sent, and each further timeout sends twice as many: of 50 frames lost in a row eight timeouts
  * see the end, as a NIC that sends its whole window again does. */
 static inline unsigned int inc_rto_probes(const struct inc_rto *t)
 {
-	return t->backoff <= INC_RTO_SINGLE_PROBES ? 1 : 1u << (t->backoff - INC_RTO_SINGLE_PROBES);
+	const unsigned int doublings = inc_rto_doublings(t);
+
+	return doublings <= INC_RTO_SINGLE_PROBES ? 1 : 1u << (doublings - INC_RTO_SINGLE_PROBES);
 }
 
 /* How long to wait for an acknowledgement now. */

@@ -121,7 +121,9 @@ static void back_off(void **state)
 	}
 	for (; i < 1000; i++) {
 		inc_rto_timed_out(&t);
+		assert_int_equal(t.backoff, i);
 		assert_int_equal(inc_rto_wait_ns(&t), MAX);
+		assert_true(inc_rto_probes(&t) <= 128);
 	}
 	inc_rto_heard(&t);
 	assert_int_equal(inc_rto_wait_ns(&t), FIRST);
