@@ -73,11 +73,15 @@ static void settle(struct sp_conn *c, const struct inc_conn_state *st)
 		c->found.word = 0;
 }
 
-/* True where the kernel's table has an address for the peer that was not known. */
+/* True where the kernel's table has an address for a peer that had no such one. Where the table's
+ * answers go on to change, the last one counts, but it neither begins a new count of attempts nor
+ * is tried at once. Otherwise forged ARP packets could take all attempts from the addresses that
+ * the peer has shown. */
 static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_conn_state *st)
 {
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
 	union inc_mac mac = {.known = 1};
+	bool first;
 
 	if (inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer_addr}, mac.addr) ||
 	    mac.word == st->mac.word || mac.word == c->found.word)
@@ -88,10 +92,12 @@ static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_co
 		inc_switch_found_peer(sp->sw, c->id, mac.addr);
 		return true;
 	}
+	first = !c->found.word;
+	if (first)
+		c->found_backoff = c->rto.backoff;
 	c->found = mac;
-	c->found_backoff = c->rto.backoff;
 	c->found_answered = false;
-	return true;
+	return first;
 }
 
 static void ask(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer)
