@@ -458,7 +458,7 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_cl
 				struct inc_ctl_switch *sw);
 /* Its switch, which is one of its tree's, has said in which mode it is. */
 void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_ctl_switch *sw);
-/* It runs on this one, too. 0 or -ENOMEM. */
+/* It runs on this one, too, and its tree is none that is counted. 0 or -ENOMEM. */
 int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */
 void inc_comm_forget_refused(struct inc_group *group);

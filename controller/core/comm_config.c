@@ -458,8 +458,9 @@ bool inc_comm_takes(struct inc_comm *comm, struct inc_ctl_switch *sw)
 		inc_comm_adopt_mode(comm, sw);
 		return inc_comm_keeps(comm, sw);
 	}
+	/* of a tree whose shape is known no switch is missing */
 	return inc_group_resumed(comm->group) && comm->phase == COMM_STARTED &&
-	       !inc_comm_adopt_switch(comm, sw);
+	       !comm->tree->counted && !inc_comm_adopt_switch(comm, sw);
 }
 
 static bool lists(const uint32_t *listed, size_t n, uint32_t number)

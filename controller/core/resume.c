@@ -142,6 +142,9 @@ static int check_kept(const struct inc_comm *comm, unsigned int rank, const stru
 {
 	const struct inc_comm_member *m = &comm->members[rank];
 
+	if (comm->tree->counted && inc_tree_find(comm->tree, c->sw->index) < 0)
+		return inc_err_set(err, EPERM, "communicator %u is not on switch %s", c->number,
+				   inc_switch_name(c->sw));
 	if (m->has_endpoint &&
 	    (m->route.host != c->member.route.host || m->route.own.qpn != c->member.route.own.qpn ||
 	     m->route.own.udp_port != c->member.route.own.udp_port))

@@ -10,6 +10,8 @@ from fakes import Controller, expect, until
 from libtest import BUILD, Failure, scratch
 
 FAULT = os.path.join(BUILD, "selftests/control/inc-controller-fault")
+# What reads a database that somebody may have changed.
+SAN = os.path.join(BUILD, "selftests/control/inc-controller-san")
 TABLES = ("groups", "ranks", "communicators", "nodes", "members")
 
 
@@ -211,3 +213,21 @@ class Story:
             self.there.remove(got["communicator"])
             self.switch.done(got)
         return not c.ask("groups") and not c.ask("communicators") and not self.there
+
+
+def started(c, n=2, comms=1, job="before", switch=None):
+    """The switch, and ranks with communicators that run."""
+    story = Story(n)
+    story.switch = switch or c.switch()
+    for r in story.ranks:
+        r.join(c, job, n)
+    for r in story.ranks:
+        r.group = r.line.want("G")["group"]
+    for comm in range(comms):
+        story.begin(comm)
+    return story
+
+
+def welcomed(c, story, keep=None):
+    story.switch = c.raw_switch().hello(communicators=story.there).welcome(
+        keep=story.there if keep is None else keep)
