@@ -91,8 +91,9 @@ static int take_said(struct inc_ctl *ctl, const struct inc_msg_resume *said, str
 	return take_claims(ctl, said, r, err);
 }
 
-/* Whether a client that claims a rank that is present can be the same member: it connects from the
- * same address, and names only what the member has. check_kept() compares the endpoints. */
+/* Whether a client that claims a rank that is present can be the same member. It connects from the
+ * same address, and of what is there it names only what the member has. check_claim() sets aside
+ * what is not there, and check_kept() compares the endpoints. */
 static bool comes_again(const struct inc_group *group, const struct inc_client *client,
 			const struct resume *r)
 {
@@ -102,8 +103,8 @@ static bool comes_again(const struct inc_group *group, const struct inc_client *
 	for (unsigned int i = 0; i < r->n && same; i++) {
 		const struct inc_comm *comm = inc_comm_find(group->ctl, r->claims[i].number);
 
-		same = comm && comm->group == group && comm->members[r->join.rank].has_endpoint &&
-		       !comm->members[r->join.rank].destroyed;
+		same = !comm || (comm->group == group && comm->members[r->join.rank].has_endpoint &&
+				 !comm->members[r->join.rank].destroyed);
 	}
 	return same;
 }
@@ -156,7 +157,7 @@ static int check_kept(const struct inc_comm *comm, unsigned int rank, const stru
 
 /* A switch that is connected has said what it has; of an absent one it is taken on trust until
  * its hello. */
-static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, unsigned int rank,
+static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, const struct resume *r,
 		       const struct claim *c, struct inc_err *err)
 {
 	const struct inc_comm *comm = inc_comm_find(ctl, c->number), *other;
@@ -164,13 +165,17 @@ static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, unsig
 	if (comm && (!group || comm->group != group || comm->index != c->index))
 		return inc_err_set(err, EEXIST, "communicator %u is another one's", c->number);
 	if (comm)
-		return check_kept(comm, rank, c, err);
+		return check_kept(comm, r->join.rank, c, err);
 	if (inc_number_given(&ctl->comm_numbers, c->number) || inc_keep_knows_all(ctl) ||
 	    (c->sw->link && !inc_orphan_is(c->sw, c->number)))
 		return inc_err_set(err, ENETRESET, "switch %s has no communicator %u any more",
 				   inc_switch_name(c->sw), c->number);
 	if (!group)
 		return 0;
+	if (r->again)
+		return inc_err_set(err, EEXIST,
+				   "job %s: rank %u is taken, and has no communicator %u",
+				   r->join.job, r->join.rank, c->number);
 	LIST_FOREACH (other, &group->comms, entry) {
 		if (other->index == c->index)
 			return inc_err_set(err, EEXIST, "comm %u is communicator %u", c->index,
@@ -187,7 +192,7 @@ static int check_claims(struct inc_ctl *ctl, const struct inc_group *group, stru
 	int ret;
 
 	for (unsigned int i = 0; i < r->n; i++) {
-		ret = check_claim(ctl, group, r->join.rank, &r->claims[i], err);
+		ret = check_claim(ctl, group, r, &r->claims[i], err);
 		if (ret && ret != -ENETRESET)
 			return ret;
 		if (!ret) {
