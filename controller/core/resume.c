@@ -253,6 +253,7 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	}
 	if (comm->members[rank].has_endpoint) {
 		comm->members[rank].asked = comm->members[rank].ready = true;
+		comm->members[rank].destroyed = false; /* while it was away it was taken for gone */
 	} else {
 		comm->members[rank] = c->member;
 		inc_endpoint_take(group->ctl, &comm->members[rank]);
