@@ -248,8 +248,11 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 
 static bool all_told(const struct inc_comm *comm)
 {
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		if (!comm->members[rank].asked && comm->group->members[rank].client)
+	const struct inc_group *group = comm->group;
+
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!comm->members[rank].asked &&
+		    (group->members[rank].client || inc_group_awaits(group, rank)))
 			return false;
 	}
 	return true;

@@ -262,13 +262,31 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	return take_switch(comm, c->sw);
 }
 
-static bool is_claimed(const struct resume *r, const struct inc_comm *comm)
+/* Whether the member does not name what it could. A communicator without a number is still being
+ * made, or has been refused. */
+static bool has_destroyed(const struct resume *r, const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < r->n; i++) {
 		if (r->claims[i].number == comm->number)
-			return true;
+			return false;
 	}
-	return false;
+	return comm->number;
+}
+
+/* A request that waits for an answer ends with its connection, so the others wait in vain. */
+static void end_requests(struct inc_group *group, unsigned int rank)
+{
+	struct inc_comm *comm;
+again:
+	LIST_FOREACH (comm, &group->comms, entry) {
+		if (comm->phase >= COMM_CONFIGURED || !comm->members[rank].asked)
+			continue;
+		comm->members[rank].asked = false; /* it is told when it asks again */
+		inc_comm_fail(comm, rank, ECONNRESET,
+			      "%s had asked for communicator %u, and its connection broke",
+			      inc_member_name(&group->members[rank]), comm->index);
+		goto again;
+	}
 }
 
 /* The rank's earlier connection ends. The member stays, so the controller does not report a loss.
@@ -278,6 +296,7 @@ static void drop_connection(struct inc_group *group, unsigned int rank)
 	struct inc_client *before = group->members[rank].client;
 	struct inc_comm *comm;
 
+	end_requests(group, rank);
 	inc_info("group %u (%s): rank %u has connected again", group->number, group->job, rank);
 	/* Reports of failed communicators may have been lost with the connection. */
 	LIST_FOREACH (comm, &group->comms, entry)
@@ -316,7 +335,7 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 			return -ENOMEM;
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
-		if (!is_claimed(r, comm))
+		if (has_destroyed(r, comm))
 			comm->members[r->join.rank].destroyed = true;
 	}
 	if (r->again)
