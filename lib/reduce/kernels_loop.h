@@ -24,8 +24,7 @@ INC_DTYPES(_)
 #define INC_LOOP static inline __attribute__((always_inline))
 /* A loop over sources, whose number n is a constant where this is used. It must be unrolled, or the
  * loop around it does not become vectors. 8 is INC_FOLD_MOST. */
-#define INC_FOR_SOURCES(j, first, n) \
-	INC_UNROLLED for (unsigned int j = (first); j < (n); j++)
+#define INC_FOR_SOURCES(j, first, n) INC_UNROLLED for (unsigned int j = (first); j < (n); j++)
 #define INC_SOURCES(type, from, src, n)  \
 	const type *from[INC_FOLD_MOST]; \
 	INC_FOR_SOURCES (j, 0, n)        \
