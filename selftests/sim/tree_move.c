@@ -57,15 +57,24 @@ void tree_follow_macs(void *arg)
 	memcpy(sw->followed, sw->moves, sizeof(sw->followed));
 }
 
+/* A daemon that stands still reads a notice when it goes on. False: it reads the notice now. */
+static bool reads_later(struct tree_switch *sw, void (*read)(void *arg, uint64_t unused))
+{
+	const uint64_t until_ns = sw->daemon.process.paused_until_ns;
+
+	if (sim_now_ns() >= until_ns)
+		return false;
+	sim_at(until_ns, read, sw, 0);
+	return true;
+}
+
 static void follow(void *arg, uint64_t unused)
 {
 	struct tree_switch *sw = arg;
 
 	if (!sw->daemon.slow_path)
-		return; /* the next one looks when it starts */
-	if (sim_now_ns() < sw->daemon.process.paused_until_ns)
-		sim_at(sw->daemon.process.paused_until_ns, follow, sw, 0);
-	else
+		return; /* the next daemon looks when it starts */
+	if (!reads_later(sw, follow))
 		tree_follow_macs(sw);
 }
 
@@ -156,11 +165,11 @@ void tree_choose_moves(void)
 
 	for (i = 0; i < n; i++) {
 		uint64_t at = sim_between(sim_now_ns(), tree.faults_end_at_ns);
-		uint32_t whom = sim_below(tree.n_ranks + tree.n_switches);
+		uint32_t which = sim_below(tree.n_ranks + tree.n_switches);
 		struct tree_rank *rank = &tree.rank[sim_below(tree.n_ranks)];
-		struct tree_switch *sw = &tree.sw[whom % tree.n_switches];
+		struct tree_switch *sw = &tree.sw[which % tree.n_switches];
 
-		if (whom < tree.n_ranks)
+		if (which < tree.n_ranks)
 			sim_at(at, sim_chance(500) ? move_rank : move_ranks_port, rank, 0);
 		else if (sw->parent && !sw->macs_known)
 			sim_at(at, move_cable, sw, sim_chance(500));
@@ -213,10 +222,8 @@ static void look(void *arg, uint64_t unused)
 	struct tree_switch *sw = arg;
 
 	if (sw->mode == INC_PASSTHROUGH ? !sw->daemon.slow_path : sw->dead)
-		return; /* the next one looks when it starts */
-	if (sim_now_ns() < sw->daemon.process.paused_until_ns)
-		sim_at(sw->daemon.process.paused_until_ns, look, sw, 0);
-	else
+		return; /* the next daemon looks when it starts */
+	if (!reads_later(sw, look))
 		tree_look_at_ports(sw);
 }
 
