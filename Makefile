@@ -33,8 +33,8 @@ deps-%:
 	$(Q)scripts/install-deps $*
 
 DEMO := $(addprefix $(B)/,inc-switchd inc-controller incctl inc-lab inc-wire inccl-perf inccl-digits digits.csv)
-# What gcc compiles is compiled while the other packages are installed, of which clang takes longest. The installation
-# is a job of make, so that make -n only prints it and ctrl-C ends it.
+# Programs that need no clang are compiled while the other packages are installed, because clang takes longest. The
+# installation is a job of make, so that make -n only prints it and ctrl-C ends it.
 WITHOUT_CLANG := $(LIB) $(filter-out %/inc-switchd,$(DEMO))
 demo: ## four hosts train a model through an XDP switch, every sum checked
 	$(Q)[ "$$(id -u)" = 0 ] || { echo "make demo needs root: it makes network namespaces and loads XDP programs" >&2; exit 1; }

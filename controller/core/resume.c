@@ -253,7 +253,8 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	}
 	if (comm->members[rank].has_endpoint) {
 		comm->members[rank].asked = comm->members[rank].ready = true;
-		comm->members[rank].destroyed = false; /* while it was away it was taken for gone */
+		/* The group may have counted the member as gone before it came. */
+		comm->members[rank].destroyed = false;
 	} else {
 		comm->members[rank] = c->member;
 		inc_endpoint_take(group->ctl, &comm->members[rank]);
@@ -262,8 +263,8 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	return take_switch(comm, c->sw);
 }
 
-/* Whether the member does not name what it could. A communicator without a number is still being
- * made, or has been refused. */
+/* Whether the member has destroyed the communicator, because its resume does not list it. A
+ * communicator without a number is still being made, or has been refused, so no resume lists it. */
 static bool has_destroyed(const struct resume *r, const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < r->n; i++) {
@@ -281,7 +282,8 @@ again:
 	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->phase >= COMM_CONFIGURED || !comm->members[rank].asked)
 			continue;
-		comm->members[rank].asked = false; /* it is told when it asks again */
+		/* The member receives the error when it asks again. */
+		comm->members[rank].asked = false;
 		inc_comm_fail(comm, rank, ECONNRESET,
 			      "%s had asked for communicator %u, and its connection broke",
 			      inc_member_name(&group->members[rank]), comm->index);

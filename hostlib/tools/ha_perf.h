@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ha-nccl-perf: what its files share. One thread, and with --service-thread another one. */
+/* ha-nccl-perf: declarations that its files share. All data belongs to the main thread, but for
+ * struct ha_perf.service. */
 #ifndef HA_PERF_H
 #define HA_PERF_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A network plugin as ha-nccl-perf calls it: one set of calls for all versions of the interface.
- * Each call is timed. What fails leaves its story in net->err. One thread; another one needs a
- * copy of net.
+ * Each call is timed. What fails leaves its story in net->err. A net belongs to
+ * one thread, so a second thread needs a copy of it.
  *
  * The calls, their order and what their arguments hold before are those of NCCL's proxy
  * (docs/nccl.md has the table), so that a member which fails there fails here. Every member that is

@@ -40,7 +40,8 @@ const unsigned short **__ctype_b_loc(void)
 	return &of_latin1;
 }
 
-/* What no message can carry is refused by the name of the option or variable that has it. */
+/* A name that no message can carry is rejected, and the error names the option or variable that has
+ * it. */
 static void job_names(void **state)
 {
 	static const char *const wrong[] = {"", "two words", "caf\xe9", "caf\xc3\xa9", "a\tb"};

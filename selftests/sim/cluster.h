@@ -16,7 +16,7 @@
 #include "hostlib/include/inccl.h"
 
 #define CLUSTER_CONTROLLER "10.77.255.1"
-/* As its command line says: a member that is silent for so long is lost. */
+/* A member that is silent for so long is lost, by the controller's command line. */
 #define CLUSTER_MEMBER_TIMEOUT_MS 3000
 /* Likewise: a switch must answer a request within this time. */
 #define CLUSTER_SWITCH_TIMEOUT_MS 5000
@@ -145,7 +145,7 @@ void cluster_rank_overdue(const struct cluster_rank *rank);
 struct controller {
 	struct process process;
 	bool running;
-	bool ready;      /* it has said so */
+	bool ready;      /* the process has reported that it is ready */
 	uint64_t killed; /* times */
 	/* killed in the middle of a step of the database, with this chance of 1,000 */
 	uint32_t dies_in_store;

@@ -205,8 +205,9 @@ static void choose_incident(void)
 {
 	struct cluster_group *g = &cluster.group[sim_below(cluster.n_groups)];
 	struct cluster_rank *rank = &g->rank[sim_below(g->n_ranks)];
-	struct process *const whom[] = {&rank->process, &controller.process, &cluster.sw.process};
-	struct process *process = whom[sim_below(3)];
+	struct process *const choices[] = {&rank->process, &controller.process,
+					   &cluster.sw.process};
+	struct process *process = choices[sim_below(3)];
 	const uint64_t at_ns = some_time();
 
 	switch (sim_below(7)) {

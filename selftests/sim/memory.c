@@ -171,9 +171,9 @@ char *__wrap_strdup(const char *text)
 
 /* OpenSSL allocates by itself. Each of its objects counts as a piece of its process' memory. */
 static struct object {
-	const struct process *process; /* NULL: it is none */
+	const struct process *process; /* NULL: this entry is free */
 	SSL_CTX *ctx;
-	SSL *ssl; /* one of these */
+	SSL *ssl; /* Either ctx or ssl is NULL. */
 } objects[OBJECTS];
 
 static void add_object(SSL_CTX *ctx, SSL *ssl)

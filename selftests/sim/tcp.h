@@ -38,7 +38,7 @@ struct tcp_end {
 	int fd, error; /* fd -1: closed, or not accepted yet */
 	bool closed;
 	bool pipe;                /* of one process: no cable in between */
-	bool ended;               /* the other end says no more */
+	bool ended;               /* the other end sends no more */
 	bool shut;                /* this one does not */
 	bool at_once;             /* closed without a good-bye (SO_LINGER) */
 	uint32_t addr, peer_addr; /* network order */

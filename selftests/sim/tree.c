@@ -70,10 +70,10 @@ static uint64_t stop_ns(void)
 
 static struct process *any_process(void)
 {
-	const uint32_t whom = sim_below(tree.n_ranks + tree.n_switches);
+	const uint32_t which = sim_below(tree.n_ranks + tree.n_switches);
 
-	return whom < tree.n_ranks ? &tree.rank[whom].host.process
-				   : &tree.sw[whom - tree.n_ranks].daemon.process;
+	return which < tree.n_ranks ? &tree.rank[which].host.process
+				    : &tree.sw[which - tree.n_ranks].daemon.process;
 }
 
 /* Each stop begins with the one before it, or shortly after its end. */
@@ -104,12 +104,12 @@ static void choose_incidents(void)
 	for (i = 0; i < n; i++) {
 		uint64_t from = sim_between(sim_now_ns(), tree.faults_end_at_ns);
 		uint64_t to = sim_between(from, tree.faults_end_at_ns);
-		uint32_t whom = sim_below(tree.n_ranks + 2 * tree.n_switches);
-		struct tree_switch *sw = &tree.sw[(whom - tree.n_ranks) / 2 % SWITCHES_MOST];
+		uint32_t which = sim_below(tree.n_ranks + 2 * tree.n_switches);
+		struct tree_switch *sw = &tree.sw[(which - tree.n_ranks) / 2 % SWITCHES_MOST];
 
-		if (whom < tree.n_ranks)
-			sim_at(from, stop, &tree.rank[whom].host.process, to);
-		else if ((whom - tree.n_ranks) % 2)
+		if (which < tree.n_ranks)
+			sim_at(from, stop, &tree.rank[which].host.process, to);
+		else if ((which - tree.n_ranks) % 2)
 			sim_at(from, stop, &sw->daemon.process, to);
 		else if (sw->mode == INC_PASSTHROUGH)
 			sim_at(from, kill_daemon, &sw->daemon, to);

@@ -363,7 +363,7 @@ int bpf_map_create(enum bpf_map_type type, const char *name, __u32 key_size, __u
 		   __u32 entries, const struct bpf_map_create_opts *opts)
 {
 	struct xdp_devmap *d = array(1, sizeof(*d));
-	struct xdp *x = NULL; /* it frees the map; who uses it does not matter */
+	struct xdp *x = NULL; /* This call frees the map, whichever switch uses it. */
 	unsigned int s;
 
 	for (s = 0; s < SWITCHES && !x; s++)

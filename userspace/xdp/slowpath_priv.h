@@ -81,7 +81,7 @@ struct sp_conn {
 	 * there. */
 	union inc_mac found;
 	unsigned int found_backoff;
-	bool found_answered; /* the peer has answered since the kernel said it */
+	bool found_answered; /* the peer has answered since the kernel gave this address */
 	uint64_t look_at_ns; /* while the peer is lost: when the kernel is asked again where it is,
 			      */
 	uint64_t look_wait_ns; /*   and how long after the last time that is; 0: it is not lost */
