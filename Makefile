@@ -7,6 +7,8 @@ RUNS := demo check test test-all soak fault-matrix test-vm fuzz sim bench deb rp
 # A recipe contains $(MAKE) literally, because make gives its jobs only to such recipes.
 BUILD_OPTIONS := --no-print-directory -Otarget
 JOBS ?= $(shell nproc)
+# Tests side by side: a test waits for about half of its time.
+TEST_JOBS ?= $(shell expr 2 '*' $(JOBS))
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(JOBS) $(if $(filter $(RUNS),$(MAKECMDGOALS)),,-Otarget)
 endif
@@ -46,20 +48,20 @@ demo: ## four hosts train a model through an XDP switch, every sum checked
 check: ## in two minutes, before each commit: format, rules of the house, units, a job in each mode
 	$(Q)scripts/install-deps test
 	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
-	$(Q)selftests/run --jobs $(JOBS) --size check
+	$(Q)selftests/run --jobs $(TEST_JOBS) --size check
 
 test: ## every promise of the README, on this machine and in a virtual one
 	$(Q)scripts/install-deps gcc
 	$(Q)$(MAKE) --no-print-directory deps-vm $(WITHOUT_CLANG)
 	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
-	$(Q)selftests/run --jobs $(JOBS)
+	$(Q)selftests/run --jobs $(TEST_JOBS)
 
 # With FULL=1 tests do whole what they do in part otherwise. The table is that of test_matrix.
 test-all: ## the same with long searches, each collective, type and topology with each other, soak, fuzzers, simulation
 	$(Q)scripts/install-deps vm packages
 	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)rc=0; \
-		FULL=1 ROUNDS=$(or $(ROUNDS),20) MINUTES=$(or $(MINUTES),10) selftests/run --jobs $(JOBS) --size all || rc=1; \
+		FULL=1 ROUNDS=$(or $(ROUNDS),20) MINUTES=$(or $(MINUTES),10) selftests/run --jobs $(TEST_JOBS) --size all || rc=1; \
 		selftests/fuzz/fuzz || rc=1; \
 		$(B)/sim --seeds $(or $(SEEDS),100000) || rc=1; \
 		$(B)/sim-cluster --seeds $(or $(SEEDS),100000) || rc=1; \
