@@ -28,16 +28,9 @@ struct inc_ctl_options {
 	const char *metrics;      /* where figures are read over HTTP; NULL: nowhere */
 };
 
-#define INC_CTL_FIGURES(_, T)                                                                 \
-	_(T, member_messages, "", COUNTER, "messages of members and tools")                   \
-	_(T, switch_messages, "", COUNTER, "messages of switches")                            \
-	_(T, configured, "", COUNTER, "communicators that all their switches have made")      \
-	_(T, refused, "", COUNTER, "communicators that were not made")                        \
-	_(T, failed, "", COUNTER, "communicators that have failed after they were made")      \
-	_(T, configure_us, "microseconds", COUNTER,                                           \
-	  "from the first configure to the last answer, of all communicators that were made") \
-	_(T, stored, "", COUNTER, "transactions of the database")                             \
-	_(T, unstored, "", COUNTER, "transactions of the database that could not be written")
+#define INC_CTL_FIGURES(_, T)                                               \
+	_(T, member_messages, "", COUNTER, "messages of members and tools") \
+	_(T, switch_messages, "", COUNTER, "messages of switches")
 
 struct inc_ctl_figures { /* what has happened so far */
 	INC_CTL_FIGURES(INC_METRIC_FIELD, inc_ctl_figures)

@@ -13,7 +13,7 @@
 #include "lib/net/listen.h"
 #include "lib/net/tls_opt.h"
 #include "lib/base/clock.h"
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 #include "controller/net/alive.h"
 #include "controller/net/remote.h"
 #include "lib/base/log.h"
@@ -261,12 +261,6 @@ static int show_figures(struct inc_ctl *ctl, struct inc_err *err)
 				&ctl->scrape, err);
 }
 
-static int init_numbers(struct inc_ctl *ctl, struct inc_err *err)
-{
-	return inc_numbers_init(&ctl->group_numbers, err)
-		       ?: inc_numbers_init(&ctl->comm_numbers, err);
-}
-
 static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 {
 	int ret;
@@ -276,21 +270,21 @@ static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 		if (!ctl->tls)
 			return -EINVAL;
 	}
-	ret = inc_switches_init(ctl);
-	ret = ret ?: init_numbers(ctl, err);
-	ret = ret ?: inc_keep_start(ctl, err);
+	ret = inc_links_init(ctl);
+	ret = ret ?: inc_carry_start(ctl, err);
+	ret = ret
+		      ?: inc_keep_start(&ctl->core, ctl->base, ctl->opt.database, &ctl->kept,
+					&ctl->keep, err);
 	return ret ?: inc_alive_start(ctl);
 }
 
 static void free_parts(struct inc_ctl *ctl)
 {
 	inc_clients_free(ctl);
-	inc_groups_free(ctl);
 	inc_queries_free(ctl);
-	inc_switches_free(ctl);
+	inc_links_free(ctl);
+	inc_carry_stop(ctl);
 	inc_remotes_free(ctl);
-	inc_numbers_free(&ctl->group_numbers);
-	inc_numbers_free(&ctl->comm_numbers);
 	inc_ndjson_drain_stop(NULL);
 	inc_tls_free(ctl->tls);
 }
@@ -332,7 +326,8 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ret = event_base_dispatch(ctl->base) < 0 ? inc_err_set(err, EIO, "the event loop failed")
 						 : 0;
 out:
-	inc_keep_stop(ctl);
+	inc_keep_stop(ctl->keep);
+	ctl->keep = NULL;
 	inc_scrape_stop(ctl->scrape);
 	inc_alive_stop(ctl);
 	if (switches)

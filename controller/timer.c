@@ -66,6 +66,13 @@ static void end(struct inc_timeout *t)
 		event_del(t->all->tick);
 }
 
+uint64_t inc_timeouts_now_ns(struct inc_timeouts *all)
+{
+	if (!all->running)
+		all->awake = (struct inc_awake){0};
+	return inc_awake_now_ns(&all->awake);
+}
+
 static void wait_for_end(struct inc_timeout *t)
 {
 	const struct inc_awake *awake = &t->all->awake;
@@ -114,6 +121,16 @@ void inc_timeout_arm(struct inc_timeout *t, unsigned int ms)
 		wait_for_end(t);
 	else
 		inc_ctl_arm(t->event, 0);
+}
+
+bool inc_timeout_ends_at(const struct inc_timeout *t, uint64_t end_at_ns)
+{
+	const uint64_t ends_at_ns = t->since_at_ns + t->limit_ns;
+	const uint64_t apart_ns =
+		ends_at_ns > end_at_ns ? ends_at_ns - end_at_ns : end_at_ns - ends_at_ns;
+
+	/* limits are armed in milliseconds */
+	return t->runs && apart_ns <= INC_NSEC_PER_MSEC;
 }
 
 void inc_timeout_stop(struct inc_timeout *t)

@@ -3,6 +3,8 @@
 #ifndef INC_CTL_TIMER_H
 #define INC_CTL_TIMER_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <event2/event.h>
 #include "lib/base/awake.h"
 
@@ -23,6 +25,9 @@ int inc_timeouts_start(struct inc_timeouts *all, struct event_base *base);
 /* After all timeouts are freed, and before the event loop is. */
 void inc_timeouts_stop(struct inc_timeouts *all);
 
+/* The time that the controller was awake, now. */
+uint64_t inc_timeouts_now_ns(struct inc_timeouts *all);
+
 /*
  * A time limit for a peer. At most one second of each standstill of the controller counts
  * (lib/base/awake.h). For two seconds after a standstill no such limit ends, because the controller
@@ -36,6 +41,8 @@ typedef void inc_timeout_fn(void *arg);
 struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg);
 /* Starts the timeout, or starts it again from now. 0 ms: fn is called in the loop's next pass. */
 void inc_timeout_arm(struct inc_timeout *t, unsigned int ms);
+/* Whether the timeout runs and ends at this time that the controller was awake. */
+bool inc_timeout_ends_at(const struct inc_timeout *t, uint64_t end_at_ns);
 /* Stops the timeout without a call of fn. A stopped timeout may be armed again. */
 void inc_timeout_stop(struct inc_timeout *t);
 /* Stops and frees the timeout. NULL is allowed. */

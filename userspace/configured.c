@@ -3,6 +3,7 @@
  * What the switch has, in the form that its file has: the daemon keeps what each communicator was
  * made from, and a query prints it with the tables that read it (config.h, lib/conf/comm_conf.h).
  */
+#include <jansson.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

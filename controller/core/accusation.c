@@ -5,7 +5,7 @@
  * claimed, and by comm_event.c, which judges.
  */
 #include <stdlib.h>
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 
 bool inc_accusation_add(struct inc_accusations *set, const struct inc_accusation *accused)
 {

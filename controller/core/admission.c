@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 
 /* What a group has on a switch: what is counted there for its trees (route.h) and not refused. */
 static void add_group(struct inc_load *load, const struct inc_group *group,
-		      const struct inc_ctl_switch *sw)
+		      const struct inc_core_switch *sw)
 {
 	const struct inc_comm *comm;
 	int i;
@@ -25,19 +25,19 @@ static void add_group(struct inc_load *load, const struct inc_group *group,
 	}
 }
 
-void inc_switch_load(const struct inc_ctl_switch *sw, struct inc_load *load)
+void inc_switch_load(const struct inc_core_switch *sw, struct inc_load *load)
 {
 	const struct inc_group *group;
 
 	*load = (struct inc_load){};
-	LIST_FOREACH (group, &sw->ctl->groups, entry)
+	LIST_FOREACH (group, &sw->core->groups, entry)
 		add_group(load, group, sw);
 }
 
 /* A job is all groups of one name: a name is free again while those of an earlier run still finish
  * what they have, and what they hold is the job's until then. */
-#define FOREACH_OF_JOB(group, of)                       \
-	LIST_FOREACH (group, &(of)->ctl->groups, entry) \
+#define FOREACH_OF_JOB(group, of)                        \
+	LIST_FOREACH (group, &(of)->core->groups, entry) \
 		if (strcmp((group)->job, (of)->job) == 0)
 
 static uint64_t part_of(const struct inc_load *load, size_t offset)
@@ -46,13 +46,13 @@ static uint64_t part_of(const struct inc_load *load, size_t offset)
 }
 
 /* A group of the job that has most of what stands at offset; NULL: none has any. */
-static const struct inc_group *find_holder(const struct inc_ctl_switch *sw, size_t offset,
+static const struct inc_group *find_holder(const struct inc_core_switch *sw, size_t offset,
 					   struct inc_load *held)
 {
 	const struct inc_group *group, *other, *holder = NULL;
 
 	*held = (struct inc_load){};
-	LIST_FOREACH (group, &sw->ctl->groups, entry) {
+	LIST_FOREACH (group, &sw->core->groups, entry) {
 		struct inc_load load = {};
 
 		FOREACH_OF_JOB (other, group)
@@ -65,7 +65,7 @@ static const struct inc_group *find_holder(const struct inc_ctl_switch *sw, size
 	return holder;
 }
 
-void inc_switch_holder(const struct inc_ctl_switch *sw, char *buf, size_t size)
+void inc_switch_holder(const struct inc_core_switch *sw, char *buf, size_t size)
 {
 	struct inc_load held;
 	const struct inc_group *holder = find_holder(sw, offsetof(struct inc_load, rows), &held);
@@ -82,13 +82,13 @@ void inc_switch_holder(const struct inc_ctl_switch *sw, char *buf, size_t size)
 
 void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err)
 {
-	const struct inc_ctl *ctl = comm->group->ctl;
-	const struct inc_route_lack *lack = inc_routes_lack(ctl->routes);
+	const struct inc_core *core = comm->group->core;
+	const struct inc_route_lack *lack = inc_routes_lack(core->routes);
 	const struct inc_err why = *err;
 	const struct inc_group *holder;
 	struct inc_load held;
 
-	holder = lack ? find_holder(&ctl->switches[lack->sw], lack->figure, &held) : NULL;
+	holder = lack ? find_holder(&core->switches[lack->sw], lack->figure, &held) : NULL;
 	if (holder)
 		inc_err_set(err, ENOSPC, "%s; job %s holds most, %llu", why.msg, holder->job,
 			    (unsigned long long)part_of(&held, lack->figure));
@@ -120,7 +120,7 @@ struct inc_job_load inc_job_load(const struct inc_group *group)
 
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 {
-	const unsigned int quota = comm->group->ctl->opt.job_slots;
+	const unsigned int quota = comm->group->core->opt.job_slots;
 	const uint64_t has = inc_job_load(comm->group).slots; /* it has no tree itself */
 
 	if (!quota || has + comm->slots <= quota)
@@ -132,7 +132,7 @@ int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 
 int inc_group_admit(const struct inc_group *group, struct inc_err *err)
 {
-	const unsigned int quota = group->ctl->opt.job_communicators;
+	const unsigned int quota = group->core->opt.job_communicators;
 	const uint64_t has = inc_job_load(group).communicators;
 
 	/* whatever its job may have, it can name no more when it resumes */

@@ -10,14 +10,14 @@
 #include "controller/core/comm_config.h"
 #include "lib/base/log.h"
 
-struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number)
+struct inc_comm *inc_comm_find(struct inc_core *core, uint32_t number)
 {
 	struct inc_group *group;
 	struct inc_comm *comm;
 
 	if (!number)
 		return NULL;
-	LIST_FOREACH (group, &ctl->groups, entry) {
+	LIST_FOREACH (group, &core->groups, entry) {
 		LIST_FOREACH (comm, &group->comms, entry) {
 			if (comm->number == number)
 				return comm;
@@ -43,8 +43,8 @@ static const char *name_not_ready(const void *arg, unsigned int rank)
 static void on_timeout(void *arg)
 {
 	struct inc_comm *comm = arg;
-	const struct inc_ctl *ctl = comm->group->ctl;
-	const struct inc_ctl_switch *absent;
+	const struct inc_core *core = comm->group->core;
+	const struct inc_core_switch *absent;
 	char ranks[400];
 
 	switch (comm->phase) {
@@ -52,12 +52,12 @@ static void on_timeout(void *arg)
 		inc_list_ranks(comm->group->world_size, name_not_asked, comm, ranks, sizeof(ranks));
 		inc_comm_fail(comm, -1, ETIMEDOUT,
 			      "%s did not ask for communicator %u of job %s within %u ms", ranks,
-			      comm->index, comm->group->job, ctl->opt.group_timeout_ms);
+			      comm->index, comm->group->job, core->opt.group_timeout_ms);
 		break;
 	case COMM_WAIT_SWITCH:
 		absent = inc_comm_absent(comm);
 		if (!absent) { /* its turn comes: what it waits for has deadlines itself */
-			inc_timeout_arm(comm->timer, ctl->opt.switch_timeout_ms);
+			inc_core_timer_arm(&comm->timer, core->opt.switch_timeout_ms);
 			break;
 		}
 		inc_comm_fail(comm, -1, EHOSTUNREACH,
@@ -69,7 +69,7 @@ static void on_timeout(void *arg)
 		inc_list_ranks(comm->group->world_size, name_not_ready, comm, ranks, sizeof(ranks));
 		inc_comm_fail(comm, -1, ETIMEDOUT,
 			      "%s was not ready for communicator %u within %u ms", ranks,
-			      comm->number, ctl->opt.group_timeout_ms);
+			      comm->number, core->opt.group_timeout_ms);
 		break;
 	case COMM_STARTED:
 		inc_comm_fail(comm, -1, ECONNABORTED,
@@ -89,17 +89,13 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 
 	if (!comm)
 		return NULL;
-	comm->timer = inc_timeout_new(&group->ctl->timeouts, on_timeout, comm);
-	if (!comm->timer) {
-		free(comm);
-		return NULL;
-	}
+	inc_core_timer_init(&comm->timer, group->core, on_timeout, comm);
 	comm->group = group;
 	comm->index = index;
-	comm->place = ++group->ctl->last_place;
+	comm->place = ++group->core->last_place;
 	LIST_INSERT_HEAD(&group->comms, comm, entry);
 	group->n_comms++;
-	inc_timeout_arm(comm->timer, group->ctl->opt.group_timeout_ms);
+	inc_core_timer_arm(&comm->timer, group->core->opt.group_timeout_ms);
 	return comm;
 }
 
@@ -111,7 +107,7 @@ struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index)
 /* Nobody says again in which mode each switch of a mixed tree runs it: that in which the switch
  * makes new ones is the best guess. */
 static enum inc_mode_of_switch known_mode(const struct inc_comm *comm,
-					  const struct inc_ctl_switch *sw)
+					  const struct inc_core_switch *sw)
 {
 	switch (comm->mode) {
 	case INC_TREE_PASSTHROUGH:
@@ -123,7 +119,7 @@ static enum inc_mode_of_switch known_mode(const struct inc_comm *comm,
 	}
 }
 
-void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_ctl_switch *sw)
+void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	const int node = inc_tree_find(comm->tree, sw->index);
 
@@ -146,7 +142,7 @@ static void adopt_fields(struct inc_comm *comm, const struct inc_msg_claim *said
 }
 
 struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_claim *said,
-				struct inc_ctl_switch *sw)
+				struct inc_core_switch *sw)
 {
 	struct inc_comm *comm = comm_new(group, said->comm);
 
@@ -165,7 +161,7 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_cl
 	return comm;
 }
 
-int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 {
 	const size_t n = comm->tree->n + 1;
 	enum inc_config_state *more = realloc(comm->configs, n * sizeof(*more));
@@ -178,7 +174,7 @@ int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
 		return -ENOMEM;
 	inc_comm_adopt_mode(comm, sw);
 	inc_comm_config_go(comm, n - 1, CONFIG_THERE);
-	inc_keep_comm(comm, INC_UNKEPT_ALL);
+	inc_act_keep_comm(comm);
 	return 0;
 }
 
@@ -203,7 +199,7 @@ void inc_comm_end(struct inc_comm *comm)
 		comm->group->n_refused--;
 	else
 		comm->group->n_comms--;
-	inc_timeout_free(comm->timer);
+	inc_core_timer_stop(&comm->timer);
 	free(comm);
 }
 
@@ -221,7 +217,7 @@ void inc_comm_end_unused(struct inc_comm *comm)
 
 void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank)
 {
-	const struct inc_client *client = comm->group->members[to].client;
+	struct inc_core_client *client = comm->group->members[to].client;
 	const struct inc_comm_member *member = &comm->members[to];
 	struct inc_msg_failed failed = {
 		.group = comm->group->number,
@@ -235,15 +231,15 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 	/* who waits for the answer to a request gets an error, the others a notice */
 	if (comm->phase < COMM_CONFIGURED || comm->phase == COMM_REFUSED ||
 	    (comm->phase == COMM_CONFIGURED && member->ready)) {
-		inc_client_refuse(client, comm->code,
-				  &(struct inc_msg_error){.has_comm = true, .comm = comm->index},
-				  "%s", comm->reason);
+		inc_act_refuse(client, comm->code,
+			       &(struct inc_msg_error){.has_comm = true, .comm = comm->index}, "%s",
+			       comm->reason);
 		return;
 	}
 	failed.rank = rank;
 	failed.has_rank = rank >= 0;
 	snprintf(failed.message, sizeof(failed.message), "%s", comm->reason);
-	inc_client_send(client, INC_MSG_FAILED, &failed);
+	inc_act_send(client, INC_MSG_FAILED, &failed);
 }
 
 static bool all_told(const struct inc_comm *comm)
@@ -304,14 +300,14 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	comm->code = inc_errno_name(code) ? code : EIO;
 	inc_warn("group %u (%s), communicator %u: %s", comm->group->number, comm->group->job,
 		 comm->number ? comm->number : comm->index, comm->reason);
-	inc_keep_comm(comm, INC_UNKEPT_STATE);
+	inc_act_keep_state(comm);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)
 		inc_comm_tell_failed(comm, to, rank);
 	if (comm->phase < COMM_CONFIGURED) {
-		comm->group->ctl->figures.refused++;
+		comm->group->core->figures.refused++;
 		refuse(comm);
 	} else {
-		comm->group->ctl->figures.failed++;
+		comm->group->core->figures.failed++;
 		inc_comm_go(comm, COMM_FAILED);
 	}
 }
@@ -407,7 +403,7 @@ static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_
 {
 	comm->members[rank] = *asked;
 	comm->members[rank].asked = true;
-	inc_endpoint_take(comm->group->ctl, &comm->members[rank]);
+	inc_endpoint_take(comm->group->core, &comm->members[rank]);
 	if (!agrees(comm, rank))
 		return;
 	for (unsigned int other = 0; other < comm->group->world_size; other++) {
@@ -436,7 +432,7 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 		goto refuse;
 	if (!wrong)
 		take_fields(said, &asked);
-	wrong = wrong ?: inc_endpoint_check(member->group->ctl, &asked.route, why);
+	wrong = wrong ?: inc_endpoint_check(member->group->core, &asked.route, why);
 	if (!wrong && !comm)
 		wrong = inc_group_admit(member->group, why);
 	comm = inc_comm_get_index(member->group, said->comm);
@@ -453,18 +449,19 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 	return;
 
 refuse:
-	inc_info("%s: C refused: %s", inc_client_peer(member->client), err.msg);
-	inc_client_refuse(member->client, -ret, &about, "%s", err.msg);
+	inc_info("%s: C refused: %s", member->client->peer, err.msg);
+	inc_act_refuse(member->client, -ret, &about, "%s", err.msg);
 }
 
 void inc_comm_configured(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
-	const struct inc_topology *topo = group->ctl->topo;
-	struct inc_ctl_figures *figures = &group->ctl->figures;
+	const struct inc_topology *topo = group->core->topo;
+	struct inc_core_figures *figures = &group->core->figures;
 
 	figures->configured++;
-	figures->configure_us += (inc_now_ns() - comm->asked_at_ns) / INC_NSEC_PER_USEC;
+	figures->configure_us +=
+		(group->core->now.awake_ns - comm->asked_at_ns) / INC_NSEC_PER_USEC;
 	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches, %s, messages "
 		 "of %u packets, floats %s",
 		 comm->number, group->number, group->job, comm->payload, comm->slots, comm->tree->n,
@@ -495,14 +492,14 @@ void inc_comm_configured(struct inc_comm *comm)
 		strcpy(made.connection.node, sw->name);
 		inc_tree_describe(comm->tree, topo, inc_tree_find(comm->tree, host->sw), made.tree,
 				  sizeof(made.tree));
-		inc_client_send(member->client, INC_MSG_MADE, &made);
+		inc_act_send(member->client, INC_MSG_MADE, &made);
 	}
 }
 
 /* The communicator of this number, if the member is part of it. */
 static struct inc_comm *find_own(const struct inc_member *member, uint32_t number)
 {
-	struct inc_comm *comm = inc_comm_find(member->group->ctl, number);
+	struct inc_comm *comm = inc_comm_find(member->group->core, number);
 
 	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed)
 		return NULL;
@@ -510,13 +507,12 @@ static struct inc_comm *find_own(const struct inc_member *member, uint32_t numbe
 }
 
 /* What find_own() did not find. */
-static void refuse_number(const struct inc_member *member, enum inc_message_id id, uint32_t number)
+static void refuse_number(const struct inc_member *member, const char *message, uint32_t number)
 {
 	const struct inc_msg_error about = {.has_communicator = true, .communicator = number};
 
-	inc_client_refuse(member->client, ENOENT, &about,
-			  "%s: communicator %u is none of this member's", inc_messages[id].type,
-			  number);
+	inc_act_refuse(member->client, ENOENT, &about,
+		       "%s: communicator %u is none of this member's", message, number);
 }
 
 void inc_comm_ready(struct inc_member *member, uint32_t number)
@@ -525,7 +521,7 @@ void inc_comm_ready(struct inc_member *member, uint32_t number)
 	struct inc_comm *comm = find_own(member, number);
 
 	if (!comm) {
-		refuse_number(member, INC_MSG_READY, number);
+		refuse_number(member, "ready", number);
 		return;
 	}
 	if (comm->phase != COMM_CONFIGURED || comm->members[member->rank].ready) {
@@ -535,10 +531,10 @@ void inc_comm_ready(struct inc_member *member, uint32_t number)
 						    .communicator = number};
 		bool failed = comm->phase == COMM_FAILED;
 
-		inc_client_refuse(member->client, failed ? comm->code : EALREADY, &about,
-				  "communicator %u %s%s", number,
-				  failed ? "has failed: " : "is ready already",
-				  failed ? comm->reason : "");
+		inc_act_refuse(member->client, failed ? comm->code : EALREADY, &about,
+			       "communicator %u %s%s", number,
+			       failed ? "has failed: " : "is ready already",
+			       failed ? comm->reason : "");
 		return;
 	}
 	comm->members[member->rank].ready = true;
@@ -548,8 +544,8 @@ void inc_comm_ready(struct inc_member *member, uint32_t number)
 	}
 	inc_comm_go(comm, COMM_STARTED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++)
-		inc_client_send(group->members[rank].client, INC_MSG_START,
-				&(struct inc_msg_number){number});
+		inc_act_send(group->members[rank].client, INC_MSG_START,
+			     &(struct inc_msg_number){number});
 }
 
 void inc_comm_destroy(struct inc_member *member, uint32_t number)
@@ -559,12 +555,12 @@ void inc_comm_destroy(struct inc_member *member, uint32_t number)
 
 	/* what has ended meanwhile, with its group say, is as gone as was asked for */
 	if (!comm &&
-	    ((!inc_group_resumed(group) && !inc_number_given(&group->ctl->comm_numbers, number)) ||
-	     inc_comm_find(group->ctl, number))) {
-		refuse_number(member, INC_MSG_DESTROY, number);
+	    ((!inc_group_resumed(group) && !inc_number_given(&group->core->comm_numbers, number)) ||
+	     inc_comm_find(group->core, number))) {
+		refuse_number(member, "D", number);
 		return;
 	}
-	inc_client_send(member->client, INC_MSG_DESTROY, &(struct inc_msg_number){number});
+	inc_act_send(member->client, INC_MSG_DESTROY, &(struct inc_msg_number){number});
 	if (!comm)
 		return;
 	comm->members[member->rank].destroyed = true;

@@ -9,21 +9,39 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 
-static struct inc_ctl_switch *switch_of(const struct inc_comm *comm,
-					const struct inc_tree_node *node)
+static struct inc_core_switch *switch_of(const struct inc_comm *comm,
+					 const struct inc_tree_node *node)
 {
-	return &comm->group->ctl->switches[node->sw];
+	return &comm->group->core->switches[node->sw];
 }
 
 /* The switch's node in the communicator's tree, or -1. */
-static int node_of(const struct inc_comm *comm, const struct inc_ctl_switch *sw)
+static int node_of(const struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	return comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 }
 
+/* The communicator's switches are to be asked as soon as the database has it. */
+static void reserve(struct inc_comm *comm)
+{
+	comm->storing = true;
+	for (unsigned int i = 0; i < comm->tree->n; i++)
+		switch_of(comm, &comm->tree->nodes[i])->asked++;
+}
+
+static void unreserve(struct inc_comm *comm)
+{
+	if (!comm->storing)
+		return;
+	comm->storing = false;
+	for (unsigned int i = 0; i < comm->tree->n; i++)
+		switch_of(comm, &comm->tree->nodes[i])->asked--;
+}
+
 static void free_route(struct inc_comm *comm)
 {
-	inc_route_release(comm->group->ctl->routes, comm->tree);
+	unreserve(comm);
+	inc_route_release(comm->group->core->routes, comm->tree);
 	free(comm->configs);
 	comm->tree = NULL;
 	comm->configs = NULL;
@@ -33,12 +51,12 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 {
 	if (!comm->tree)
 		return;
-	inc_keep_comm_gone(comm);
+	inc_act_comm_gone(comm);
 	for (unsigned int i = 0; comm->configs && i < comm->tree->n; i++) {
 		if (comm->configs[i] == CONFIG_NONE || comm->configs[i] == CONFIG_REFUSED)
 			continue;
 		inc_comm_config_go(comm, i, CONFIG_NONE);
-		inc_switch_remove(switch_of(comm, &comm->tree->nodes[i]), comm->number);
+		inc_act_remove(switch_of(comm, &comm->tree->nodes[i]), comm->number);
 	}
 	inc_comm_drop_ends(comm);
 	free_route(comm);
@@ -59,16 +77,16 @@ static unsigned int min(unsigned int a, unsigned int b)
 static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int port)
 {
 	const struct inc_comm *comm = arg;
-	const struct inc_ctl_port *has = &comm->group->ctl->switches[sw].has[port];
+	const struct inc_core_port *has = &comm->group->core->switches[sw].has[port];
 
 	return has->has_mac ? has->mac : NULL;
 }
 
 /* The MTU of a port and its cable. */
-static unsigned int port_mtu(const struct inc_ctl *ctl, unsigned int sw, unsigned int port)
+static unsigned int port_mtu(const struct inc_core *core, unsigned int sw, unsigned int port)
 {
-	return min(ctl->topo->links[ctl->topo->switches[sw].ports[port].link].mtu,
-		   ctl->switches[sw].has[port].mtu);
+	return min(core->topo->links[core->topo->switches[sw].ports[port].link].mtu,
+		   core->switches[sw].has[port].mtu);
 }
 
 /* What a connection can end at takes packets of this size; in passthrough mode any. */
@@ -88,17 +106,17 @@ static unsigned int port_payload(const struct inc_comm *comm, const struct inc_t
 /* The largest packet must pass every port on the way. */
 static void choose_payload(struct inc_comm *comm)
 {
-	const struct inc_ctl *ctl = comm->group->ctl;
+	const struct inc_core *core = comm->group->core;
 	unsigned int mtu = UINT32_MAX;
 
 	comm->payload = INC_MAX_PAYLOAD;
 	comm->byte_order = comm->members[0].byte_order;
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
 		const struct inc_topo_host *host =
-			&ctl->topo->hosts[comm->members[rank].route.host];
+			&core->topo->hosts[comm->members[rank].route.host];
 
 		comm->payload = min(comm->payload, comm->members[rank].payload);
-		mtu = min(mtu, ctl->topo->links[host->link].mtu);
+		mtu = min(mtu, core->topo->links[host->link].mtu);
 	}
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		const struct inc_tree_node *node = &comm->tree->nodes[i];
@@ -106,12 +124,12 @@ static void choose_payload(struct inc_comm *comm)
 		for (unsigned int k = 0; k < node->n_children; k++) {
 			const unsigned int port = comm->tree->children[node->first_child + k].port;
 
-			mtu = min(mtu, port_mtu(ctl, node->sw, port));
+			mtu = min(mtu, port_mtu(core, node->sw, port));
 			comm->payload = min(comm->payload, port_payload(comm, node, port));
 		}
 		if (node->parent < 0)
 			continue;
-		mtu = min(mtu, port_mtu(ctl, node->sw, node->up_port));
+		mtu = min(mtu, port_mtu(core, node->sw, node->up_port));
 		comm->payload = min(comm->payload, port_payload(comm, node, node->up_port));
 	}
 	while (comm->payload > INC_MIN_PAYLOAD && comm->payload + INC_MAX_OVERHEAD > mtu)
@@ -129,7 +147,7 @@ static int configure_node(struct inc_comm *comm, unsigned int node)
 		.message_packets = comm->message_packets,
 		.messages = comm->messages,
 		.floats = comm->floats,
-		.topo = comm->group->ctl->topo,
+		.topo = comm->group->core->topo,
 		.tree = comm->tree,
 		.member = route_member,
 		.mac = port_mac,
@@ -138,7 +156,7 @@ static int configure_node(struct inc_comm *comm, unsigned int node)
 	struct inc_comm_conf conf;
 	int ret = inc_route_config(&route, node, &conf);
 
-	ret = ret ?: inc_switch_configure(switch_of(comm, &comm->tree->nodes[node]), &conf);
+	ret = ret ?: inc_act_configure(switch_of(comm, &comm->tree->nodes[node]), &conf);
 	if (ret)
 		return ret;
 	inc_comm_config_go(comm, node, CONFIG_ASKED);
@@ -154,7 +172,7 @@ static int connect_node(struct inc_comm *comm, unsigned int node)
 
 	if (!inc_comm_list_peers(comm, node, &peers))
 		return 0;
-	ret = inc_switch_connect(switch_of(comm, &comm->tree->nodes[node]), &peers);
+	ret = inc_act_connect(switch_of(comm, &comm->tree->nodes[node]), &peers);
 	if (ret)
 		return ret;
 	inc_comm_config_go(comm, node, CONFIG_TOLD);
@@ -210,12 +228,12 @@ static void answered(struct inc_comm *comm)
 	ask_switches(comm);
 }
 
-const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm)
+const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		const struct inc_ctl_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+		const struct inc_core_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
 
-		if (!sw->link)
+		if (!sw->connected)
 			return sw;
 	}
 	return NULL;
@@ -225,9 +243,9 @@ const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm)
 static bool waits_for_answers(const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		struct inc_ctl_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+		struct inc_core_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
 
-		if (inc_switch_requests(sw) < CTL_MAX_REQUESTS)
+		if (sw->asked < CTL_MAX_REQUESTS)
 			continue;
 		sw->awaited = true;
 		return true;
@@ -235,9 +253,9 @@ static bool waits_for_answers(const struct inc_comm *comm)
 	return false;
 }
 
-static bool is_taken(struct inc_ctl *ctl, uint32_t number)
+static bool is_taken(struct inc_core *core, uint32_t number)
 {
-	return inc_comm_find(ctl, number) || inc_orphan_known(ctl, number);
+	return inc_comm_find(core, number) || inc_orphan_known(core, number);
 }
 
 /* A tree for it, in place of the one it has waited with: what is connected may have changed. */
@@ -254,7 +272,7 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 	ret = inc_comm_admit(comm, err);
 	if (ret)
 		return ret;
-	ret = inc_route_compute(group->ctl->routes, hosts, group->world_size, comm->slots,
+	ret = inc_route_compute(group->core->routes, hosts, group->world_size, comm->slots,
 				&comm->tree, err);
 	if (ret == -ENOSPC)
 		inc_comm_name_holder(comm, err);
@@ -268,7 +286,7 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 static void begin(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
-	const struct inc_ctl_switch *absent = inc_comm_absent(comm);
+	const struct inc_core_switch *absent = inc_comm_absent(comm);
 	struct inc_err err;
 	int ret;
 
@@ -286,7 +304,7 @@ static void begin(struct inc_comm *comm)
 		inc_comm_fail(comm, -1, -ret, "%s", err.msg);
 		return;
 	}
-	comm->number = inc_number_give(&group->ctl->comm_numbers, is_taken, group->ctl);
+	comm->number = inc_number_give(&group->core->comm_numbers, is_taken, group->core);
 	if (!comm->number) {
 		inc_comm_fail(comm, -1, ENOMEM, "out of memory");
 		return;
@@ -297,12 +315,24 @@ static void begin(struct inc_comm *comm)
 		return;
 	}
 	inc_comm_go(comm, COMM_CONFIGURING);
-	ret = inc_keep_now(group->ctl, &err);
-	if (ret) {
-		inc_comm_fail(comm, -1, -ret, "%s", err.msg);
+	reserve(comm);
+	if (inc_act_commit(group->core, group->number, comm->number))
+		inc_comm_fail(comm, -1, ENOMEM, "out of memory");
+}
+
+void inc_comm_stored(struct inc_core *core, uint32_t number, int stored,
+		     const struct inc_err *because)
+{
+	struct inc_comm *comm = inc_comm_find(core, number);
+
+	if (!comm || !comm->storing)
+		return;
+	unreserve(comm);
+	if (stored) {
+		inc_comm_fail(comm, -1, -stored, "%s", because->msg);
 		return;
 	}
-	comm->asked_at_ns = inc_now_ns();
+	comm->asked_at_ns = core->now.awake_ns;
 	comm->chosen = false;
 	ask_switches(comm);
 }
@@ -320,7 +350,7 @@ void inc_comm_configure(struct inc_comm *comm)
 
 /* A switch has no room for what only it counts: once, the communicator gets a tree without it, if
  * there is one now. False: there is none. */
-static bool go_around(struct inc_comm *comm, struct inc_ctl_switch *sw, const char *text)
+static bool go_around(struct inc_comm *comm, struct inc_core_switch *sw, const char *text)
 {
 	const struct inc_group *group = comm->group;
 	struct inc_err err;
@@ -341,7 +371,7 @@ static bool go_around(struct inc_comm *comm, struct inc_ctl_switch *sw, const ch
 }
 
 /* It confirms something else than it was asked. */
-static bool confirms(struct inc_comm *comm, const struct inc_ctl_switch *sw, uint32_t confirmed)
+static bool confirms(struct inc_comm *comm, const struct inc_core_switch *sw, uint32_t confirmed)
 {
 	if (confirmed == comm->number)
 		return true;
@@ -350,10 +380,10 @@ static bool confirms(struct inc_comm *comm, const struct inc_ctl_switch *sw, uin
 	return false;
 }
 
-void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
+void inc_comm_answered(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 		       const struct inc_msg_configured *made)
 {
-	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	struct inc_comm *comm = inc_comm_find(sw->core, number);
 	int node = comm ? node_of(comm, sw) : -1;
 	char holder[200] = "";
 	struct inc_err err;
@@ -389,10 +419,10 @@ void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, con
 	answered(comm);
 }
 
-void inc_comm_connected(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
+void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 			uint32_t confirmed)
 {
-	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	struct inc_comm *comm = inc_comm_find(sw->core, number);
 	int node = comm ? node_of(comm, sw) : -1;
 
 	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_TOLD)
@@ -408,20 +438,20 @@ void inc_comm_connected(struct inc_ctl_switch *sw, uint32_t number, int code, co
 }
 
 /* Nothing but the switch's answers has kept it from being configured, and they do so no more. */
-static bool was_held_by(const struct inc_comm *comm, const struct inc_ctl_switch *sw)
+static bool was_held_by(const struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	return node_of(comm, sw) >= 0 && !inc_comm_absent(comm) && !waits_for_answers(comm);
 }
 
 /* Comm by comm, from the start again after each: configuring one may end it, and others. back: the
  * switch has connected, so that there are other trees now. */
-static void go_on(struct inc_ctl_switch *sw, bool back)
+static void go_on(struct inc_core_switch *sw, bool back)
 {
-	const unsigned int look = ++sw->ctl->looks;
+	const unsigned int look = ++sw->core->looks;
 	struct inc_group *group;
 	struct inc_comm *comm;
 again:
-	LIST_FOREACH (group, &sw->ctl->groups, entry) {
+	LIST_FOREACH (group, &sw->core->groups, entry) {
 		LIST_FOREACH (comm, &group->comms, entry) {
 			if (comm->phase != COMM_WAIT_SWITCH || comm->look == look)
 				continue;
@@ -434,17 +464,17 @@ again:
 	}
 }
 
-void inc_comm_switch_connected(struct inc_ctl_switch *sw)
+void inc_comm_switch_connected(struct inc_core_switch *sw)
 {
 	go_on(sw, true);
 }
 
-void inc_comm_switch_answered(struct inc_ctl_switch *sw)
+void inc_comm_switch_answered(struct inc_core_switch *sw)
 {
 	go_on(sw, false);
 }
 
-bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw)
+bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	int node = node_of(comm, sw);
 
@@ -452,7 +482,7 @@ bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw
 	       (comm->configs[node] == CONFIG_THERE || comm->configs[node] == CONFIG_TOLD);
 }
 
-bool inc_comm_takes(struct inc_comm *comm, struct inc_ctl_switch *sw)
+bool inc_comm_takes(struct inc_comm *comm, struct inc_core_switch *sw)
 {
 	if (node_of(comm, sw) >= 0) {
 		inc_comm_adopt_mode(comm, sw);
@@ -472,12 +502,12 @@ static bool lists(const uint32_t *listed, size_t n, uint32_t number)
 	return false;
 }
 
-void inc_comm_check_kept(struct inc_ctl_switch *sw, const uint32_t *listed, size_t n)
+void inc_comm_check_kept(struct inc_core_switch *sw, const uint32_t *listed, size_t n)
 {
 	struct inc_group *group;
 	struct inc_comm *comm;
 again:
-	LIST_FOREACH (group, &sw->ctl->groups, entry) {
+	LIST_FOREACH (group, &sw->core->groups, entry) {
 		LIST_FOREACH (comm, &group->comms, entry) {
 			if (!inc_comm_keeps(comm, sw) || lists(listed, n, comm->number))
 				continue;

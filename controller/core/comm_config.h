@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
 
@@ -14,24 +14,27 @@
 void inc_comm_configure(struct inc_comm *comm); /* all have asked */
 void inc_comm_unconfigure(struct inc_comm *comm);
 /* The first of its switches that is not connected, or NULL. */
-const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm);
+const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm);
 /* The switch has answered configure: code 0 and what it has made (NULL: text says why that cannot
  * be read), or why not. */
-void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
+void inc_comm_answered(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 		       const struct inc_msg_configured *made);
 /* The same of connect. */
-void inc_comm_connected(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
+void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 			uint32_t confirmed);
+/* The database has a communicator that begins: 0, or -errno and why it has not. */
+void inc_comm_stored(struct inc_core *core, uint32_t number, int stored,
+		     const struct inc_err *because);
 /* A switch is back, or has answered most of what it was asked: communicators go on. */
-void inc_comm_switch_connected(struct inc_ctl_switch *sw);
-void inc_comm_switch_answered(struct inc_ctl_switch *sw);
+void inc_comm_switch_connected(struct inc_core_switch *sw);
+void inc_comm_switch_answered(struct inc_core_switch *sw);
 /* Whether the switch has the communicator, as far as is known. */
-bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw);
+bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_core_switch *sw);
 /* Whether a switch that says it has the communicator shall keep it: of an earlier controller's it
  * becomes one of its switches. */
-bool inc_comm_takes(struct inc_comm *comm, struct inc_ctl_switch *sw);
+bool inc_comm_takes(struct inc_comm *comm, struct inc_core_switch *sw);
 /* Fails the communicators that should be on the switch but are not among the n that it has. */
-void inc_comm_check_kept(struct inc_ctl_switch *sw, const uint32_t *listed, size_t n);
+void inc_comm_check_kept(struct inc_core_switch *sw, const uint32_t *listed, size_t n);
 
 /* comm_mode.c */
 /* Slots that the members' windows take, before there is a tree. */

@@ -18,13 +18,13 @@ struct link {
 	bool up;
 	unsigned int port; /* the node's switch's */
 	int to;            /* the peer's node; -1: a host */
-	const struct inc_ctl_port *to_port;
+	const struct inc_core_port *to_port;
 };
 
-static const struct inc_ctl_port *port_of(const struct inc_comm *comm, unsigned int node,
-					  unsigned int port)
+static const struct inc_core_port *port_of(const struct inc_comm *comm, unsigned int node,
+					   unsigned int port)
 {
-	return &comm->group->ctl->switches[comm->tree->nodes[node].sw].has[port];
+	return &comm->group->core->switches[comm->tree->nodes[node].sw].has[port];
 }
 
 /* Connection i of a node, in the order in which its switch is told them: children, then the parent.
@@ -71,7 +71,7 @@ static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, stru
  */
 static void choose_endpoint(struct inc_comm *comm, unsigned int node, const struct link *l)
 {
-	const struct inc_ctl_port *port = port_of(comm, node, l->port);
+	const struct inc_core_port *port = port_of(comm, node, l->port);
 	const bool device = port->payload[INC_ENDPOINT_VERBS];
 	const bool fits = l->to_port ? comm->tree->nodes[l->to].mode == INC_PASSTHROUGH ||
 					       l->to_port->payload[INC_ENDPOINT_VERBS]
@@ -85,7 +85,7 @@ static void choose_endpoint(struct inc_comm *comm, unsigned int node, const stru
 /* Devices number their queue pairs themselves. */
 static int number_end(struct inc_comm *comm, unsigned int node, const struct link *l)
 {
-	struct inc_ctl_switch *sw = &comm->group->ctl->switches[comm->tree->nodes[node].sw];
+	struct inc_core_switch *sw = &comm->group->core->switches[comm->tree->nodes[node].sw];
 	int ret;
 
 	*l->own = (struct inc_route_end){};
@@ -118,7 +118,7 @@ void inc_comm_drop_ends(struct inc_comm *comm)
 
 	for (unsigned int n = 0; comm->tree->counted && n < comm->tree->n; n++) {
 		for (unsigned int i = 0; get_link(comm, n, i, &l); i++) {
-			inc_switch_qpn_put(&comm->group->ctl->switches[comm->tree->nodes[n].sw],
+			inc_switch_qpn_put(&comm->group->core->switches[comm->tree->nodes[n].sw],
 					   l.own->given);
 			/* another tree may follow, and fail before it has numbers */
 			*l.own = (struct inc_route_end){};

@@ -12,19 +12,19 @@
 #include "lib/base/log.h"
 
 /* Whether a rank's host is attached to the switch; true, too, where its host is not known yet. */
-static bool is_own(const struct inc_comm *comm, const struct inc_ctl_switch *sw, unsigned int rank)
+static bool is_own(const struct inc_comm *comm, const struct inc_core_switch *sw, unsigned int rank)
 {
 	const struct inc_comm_member *m = &comm->members[rank];
 
-	return !m->asked || sw->ctl->topo->hosts[m->route.host].sw == sw->index;
+	return !m->asked || sw->core->topo->hosts[m->route.host].sw == sw->index;
 }
 
-struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_switch *sw,
+struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core_switch *sw,
 			      int rank)
 {
 	const int node = comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 	const int parent = node < 0 ? -1 : comm->tree->nodes[node].parent;
-	const struct inc_topo_switch *switches = sw->ctl->topo->switches;
+	const struct inc_topo_switch *switches = sw->core->topo->switches;
 	struct inc_peer peer = {.rank = -1, .node = -1};
 	const struct inc_tree_child *child;
 
@@ -79,7 +79,7 @@ static bool is_through(const struct inc_comm *comm, const struct inc_peer *peer)
 			       : peer->node >= 0 && all_destroyed(comm, &peer->below);
 }
 
-static void fail(struct inc_comm *comm, const struct inc_ctl_switch *sw,
+static void fail(struct inc_comm *comm, const struct inc_core_switch *sw,
 		 const struct inc_peer *peer, int code, const char *text)
 {
 	char who[300];
@@ -89,9 +89,9 @@ static void fail(struct inc_comm *comm, const struct inc_ctl_switch *sw,
 		      *who ? ": " : "", who);
 }
 
-static void check_waiting(struct inc_ctl_switch *sw, struct inc_comm *comm)
+static void check_waiting(struct inc_core_switch *sw, struct inc_comm *comm)
 {
-	int ret = inc_switch_ask_waiting(sw, comm->number);
+	int ret = inc_act_ask_waiting(sw, comm->number);
 
 	comm->in_doubt = true;
 	if (ret)
@@ -99,12 +99,12 @@ static void check_waiting(struct inc_ctl_switch *sw, struct inc_comm *comm)
 			 inc_switch_name(sw), comm->number, strerror(-ret));
 }
 
-void inc_comms_ask_waiting(struct inc_ctl_switch *sw)
+void inc_comms_ask_waiting(struct inc_core_switch *sw)
 {
 	struct inc_group *group;
 	struct inc_comm *comm;
 
-	LIST_FOREACH (group, &sw->ctl->groups, entry) {
+	LIST_FOREACH (group, &sw->core->groups, entry) {
 		LIST_FOREACH (comm, &group->comms, entry) {
 			if (comm->in_doubt && comm->phase == COMM_STARTED &&
 			    inc_comm_keeps(comm, sw))
@@ -127,25 +127,25 @@ bool inc_comm_misses(struct inc_comm *comm)
 		misses = true;
 	}
 	for (unsigned int n = 0; misses && n < comm->tree->n; n++) {
-		struct inc_ctl_switch *sw = &group->ctl->switches[comm->tree->nodes[n].sw];
+		struct inc_core_switch *sw = &group->core->switches[comm->tree->nodes[n].sw];
 
-		if (sw->link && inc_comm_keeps(comm, sw))
+		if (sw->connected && inc_comm_keeps(comm, sw))
 			check_waiting(sw, comm);
 	}
 	return misses;
 }
 
-void inc_comm_ask_again(struct inc_ctl_switch *sw, uint32_t number)
+void inc_comm_ask_again(struct inc_core_switch *sw, uint32_t number)
 {
-	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	struct inc_comm *comm = inc_comm_find(sw->core, number);
 
 	if (comm && comm->phase == COMM_STARTED)
 		check_waiting(sw, comm);
 }
 
-bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said)
+bool inc_comm_waits(struct inc_core_switch *sw, const struct inc_msg_waiting *said)
 {
-	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
+	struct inc_comm *comm = inc_comm_find(sw->core, said->communicator);
 	char chunk[32] = "", who[300];
 
 	if (!comm || comm->phase != COMM_STARTED)
@@ -162,7 +162,7 @@ bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *sai
 		if (!is_through(comm, &peer)) {
 			/* the switch below knows which of its ranks it is */
 			if (peer.node >= 0)
-				check_waiting(&sw->ctl->switches[comm->tree->nodes[peer.node].sw],
+				check_waiting(&sw->core->switches[comm->tree->nodes[peer.node].sw],
 					      comm);
 			continue;
 		}
@@ -177,7 +177,7 @@ bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *sai
 }
 
 /* What follows from a failure that concerns a peer, once it is known who that is. */
-static void judge(struct inc_comm *comm, struct inc_ctl_switch *sw, const struct inc_accusation *a)
+static void judge(struct inc_comm *comm, struct inc_core_switch *sw, const struct inc_accusation *a)
 {
 	const struct inc_peer none = {.rank = -1, .node = -1};
 	const struct inc_peer peer = a->is_own ? none : inc_comm_peer(comm, sw, a->rank);
@@ -203,13 +203,13 @@ void inc_comm_judge(struct inc_comm *comm)
 		if (is_rank && !group->members[a->rank].present)
 			comm->members[a->rank].destroyed = true;
 		if (is_rank)
-			judge(comm, &group->ctl->switches[a->by->index], a);
+			judge(comm, &group->core->switches[a->by->index], a);
 		inc_accusation_drop(a);
 	}
 }
 
 /* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
-static bool accuse(struct inc_ctl_switch *sw, struct inc_comm *comm, uint32_t number,
+static bool accuse(struct inc_core_switch *sw, struct inc_comm *comm, uint32_t number,
 		   const struct inc_accusation *accused)
 {
 	if (inc_orphan_fail(sw, number, accused))
@@ -241,25 +241,25 @@ static enum inc_event_kind kind_of(const char *event)
 	return kind;
 }
 
-void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch *sw)
+void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	if (comm->ended)
 		return;
 	comm->ended = sw;
 	/* before the start others look after its end, and the start begins to wait */
 	if (comm->phase == COMM_STARTED)
-		inc_timeout_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
+		inc_core_timer_arm(&comm->timer, sw->core->opt.switch_timeout_ms);
 }
 
 /* The communicator that the switch is said to have, as far as its failures are of use. */
-static struct inc_comm *find_running(struct inc_ctl_switch *sw, uint32_t number)
+static struct inc_comm *find_running(struct inc_core_switch *sw, uint32_t number)
 {
-	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	struct inc_comm *comm = inc_comm_find(sw->core, number);
 
 	return comm && comm->phase != COMM_FAILED && inc_comm_keeps(comm, sw) ? comm : NULL;
 }
 
-static void take_end(struct inc_ctl_switch *sw, uint32_t number)
+static void take_end(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = find_running(sw, number);
 
@@ -270,7 +270,7 @@ static void take_end(struct inc_ctl_switch *sw, uint32_t number)
 }
 
 /* Logs an event about a port. A communicator that the loss of the port ends has its own event. */
-static void report_port(const struct inc_ctl_switch *sw, enum inc_event_kind kind,
+static void report_port(const struct inc_core_switch *sw, enum inc_event_kind kind,
 			const struct inc_msg_event *said)
 {
 	if (kind == EVENT_PORT_LOST || kind == EVENT_PORT_BACK)
@@ -280,11 +280,11 @@ static void report_port(const struct inc_ctl_switch *sw, enum inc_event_kind kin
 			 inc_switch_name(sw), said->event);
 }
 
-void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
+void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said)
 {
 	const char *text = *said->message ? said->message : said->event;
 	const enum inc_event_kind kind = kind_of(said->event);
-	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
+	struct inc_comm *comm = inc_comm_find(sw->core, said->communicator);
 	struct inc_accusation accused = {
 		.code = inc_event_info[kind].code,
 		.rank = said->has_rank ? (int)said->rank : -1,
@@ -294,7 +294,7 @@ void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
 	};
 	const bool orphan = inc_orphan_is(sw, said->communicator);
 
-	sw->ctl->events[kind]++;
+	sw->core->events[kind]++;
 	if (!said->communicator) {
 		report_port(sw, kind, said);
 		return;

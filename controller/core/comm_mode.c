@@ -19,9 +19,9 @@ static unsigned int min(unsigned int a, unsigned int b)
 	return a < b ? a : b;
 }
 
-static const struct inc_ctl_switch *switch_of(const struct inc_comm *comm, unsigned int node)
+static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsigned int node)
 {
-	return &comm->group->ctl->switches[comm->tree->nodes[node].sw];
+	return &comm->group->core->switches[comm->tree->nodes[node].sw];
 }
 
 /* What a window takes of a passthrough switch. */
@@ -43,7 +43,7 @@ void inc_comm_choose_slots(struct inc_comm *comm)
 }
 
 /* A port whose connections are to end at the switch has something that they can end at. */
-static int check_port(const struct inc_ctl_switch *sw, unsigned int port, struct inc_err *err)
+static int check_port(const struct inc_core_switch *sw, unsigned int port, struct inc_err *err)
 {
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
 		if (sw->has[port].payload[kind])
@@ -53,13 +53,13 @@ static int check_port(const struct inc_ctl_switch *sw, unsigned int port, struct
 			   "switch %s: port %s has nothing that connections can end at, as "
 			   "termination mode wants it",
 			   inc_switch_name(sw),
-			   sw->ctl->topo->switches[sw->index].ports[port].name);
+			   sw->core->topo->switches[sw->index].ports[port].name);
 }
 
 static int check_node(const struct inc_comm *comm, unsigned int n, struct inc_err *err)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_ctl_switch *sw = switch_of(comm, n);
+	const struct inc_core_switch *sw = switch_of(comm, n);
 	int ret = inc_switch_can(sw, node->mode, err);
 
 	if (ret || node->mode == INC_PASSTHROUGH)
@@ -97,7 +97,7 @@ static void choose_floats(struct inc_comm *comm)
 }
 
 /* The most bytes of a message that a switch takes at a port. */
-static unsigned int port_bytes(const struct inc_ctl_switch *sw, unsigned int port)
+static unsigned int port_bytes(const struct inc_core_switch *sw, unsigned int port)
 {
 	unsigned int bytes = UINT32_MAX;
 
@@ -123,7 +123,7 @@ static bool takes_last_packets_only(const struct inc_comm *comm, const struct in
 static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_ctl_switch *sw = switch_of(comm, n);
+	const struct inc_core_switch *sw = switch_of(comm, n);
 	unsigned int bytes = INC_MAX_MESSAGE_BYTES;
 
 	if (node->mode == INC_PASSTHROUGH)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "lib/base/errno_name.h"
 #include "controller/core/comm_config.h"
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 #include "lib/base/log.h"
 
 static int check_report(const struct inc_member *member, const struct inc_msg_report *r,
@@ -34,7 +34,7 @@ static void report_failed(struct inc_comm *comm, const struct inc_member *member
 			  const struct inc_msg_report *r)
 {
 	int blame = r->has_rank ? (int)r->rank : who_destroyed(comm);
-	const struct inc_ctl_switch *absent = comm->tree ? inc_comm_absent(comm) : NULL;
+	const struct inc_core_switch *absent = comm->tree ? inc_comm_absent(comm) : NULL;
 	char name[96], more[160] = "", lost[96] = "";
 
 	snprintf(name, sizeof(name), "%s", inc_member_name(member));
@@ -79,7 +79,7 @@ void inc_comm_report(struct inc_member *member, const struct inc_msg_report *r, 
 	wrong = wrong ?: check_report(member, r, why);
 	if (wrong)
 		goto refuse;
-	comm = r->has_communicator ? inc_comm_find(member->group->ctl, r->communicator)
+	comm = r->has_communicator ? inc_comm_find(member->group->core, r->communicator)
 				   : inc_comm_get_index(member->group, r->comm);
 	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
 		wrong = inc_err_set(why, ENOENT, "communicator %u is none of this member's",
@@ -90,6 +90,6 @@ void inc_comm_report(struct inc_member *member, const struct inc_msg_report *r, 
 	return;
 
 refuse:
-	inc_info("%s: failed ignored: %s", inc_client_peer(member->client), why->msg);
-	inc_client_refuse(member->client, -wrong, &about, "failed: %s", why->msg);
+	inc_info("%s: failed ignored: %s", member->client->peer, why->msg);
+	inc_act_refuse(member->client, -wrong, &about, "failed: %s", why->msg);
 }

@@ -53,7 +53,7 @@ static const char *name_missing(const void *arg, unsigned int rank)
 static void derivation_free(struct inc_derivation *d)
 {
 	LIST_REMOVE(d, entry);
-	inc_timeout_free(d->timer);
+	inc_core_timer_stop(&d->timer);
 	free(d);
 }
 
@@ -62,7 +62,7 @@ static void end(struct inc_derivation *d)
 {
 	if (d->parent && d->parent->derived[inc_derive_count(d->how)] <= d->round) {
 		d->parent->derived[inc_derive_count(d->how)] = d->round + 1;
-		inc_keep_group(d->parent);
+		inc_act_keep_group(d->parent);
 	}
 	derivation_free(d);
 }
@@ -77,9 +77,9 @@ static bool all_heard(const struct inc_derivation *d)
 }
 
 /* The client is in no derivation any more. */
-static struct inc_client *let_go(struct inc_derivation *d, unsigned int rank)
+static struct inc_core_client *let_go(struct inc_derivation *d, unsigned int rank)
 {
-	struct inc_client *client = d->members[rank].client;
+	struct inc_core_client *client = d->members[rank].client;
 
 	d->members[rank].client = NULL;
 	client->derivation = NULL;
@@ -87,14 +87,16 @@ static struct inc_client *let_go(struct inc_derivation *d, unsigned int rank)
 }
 
 /* It may ask for something else on this connection. */
-static void tell_refused(struct inc_derivation *d, unsigned int rank, struct inc_client *client)
+static void tell_refused(struct inc_derivation *d, unsigned int rank,
+			 struct inc_core_client *client)
 {
 	d->members[rank].heard = true;
-	inc_client_refuse(client, d->code, NULL, "%s", d->reason);
-	inc_client_idle(client);
+	inc_act_refuse(client, d->code, NULL, "%s", d->reason);
+	inc_act_idle(client);
 }
 
-void inc_derivation_hear(struct inc_derivation *d, unsigned int rank, struct inc_client *client)
+void inc_derivation_hear(struct inc_derivation *d, unsigned int rank,
+			 struct inc_core_client *client)
 {
 	tell_refused(d, rank, client);
 	if (all_heard(d))
@@ -104,10 +106,10 @@ void inc_derivation_hear(struct inc_derivation *d, unsigned int rank, struct inc
 void inc_derivation_drop(struct inc_derivation *d, unsigned int rank, int code,
 			 const struct inc_err *why)
 {
-	struct inc_client *client = let_go(d, rank);
+	struct inc_core_client *client = let_go(d, rank);
 
-	inc_client_refuse(client, code, NULL, "%s", why->msg);
-	inc_client_idle(client);
+	inc_act_refuse(client, code, NULL, "%s", why->msg);
+	inc_act_idle(client);
 }
 
 void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ...)
@@ -143,13 +145,13 @@ static bool awaits_return(const struct inc_derivation *d)
 static void on_timeout(void *arg)
 {
 	struct inc_derivation *d = arg;
-	const unsigned int ms = d->ctl->opt.group_timeout_ms;
+	const unsigned int ms = d->core->opt.group_timeout_ms;
 	char ranks[400];
 
 	/* A shrink goes on without ranks that have not returned, and the group's own timer decides
 	 * that. It was armed before this one, and ends in the same millisecond. */
 	if (awaits_return(d)) {
-		inc_timeout_arm(d->timer, 1);
+		inc_core_timer_arm(&d->timer, 1);
 		return;
 	}
 	inc_list_ranks(d->world_size, name_missing, d, ranks, sizeof(ranks));
@@ -168,7 +170,7 @@ static void forget_oldest(const struct inc_group *parent)
 	struct inc_derivation *d, *oldest = NULL;
 	unsigned int n = 0;
 
-	LIST_FOREACH (d, &parent->ctl->derivations, entry) {
+	LIST_FOREACH (d, &parent->core->derivations, entry) {
 		if (d->parent != parent || d->phase != DERIVE_REFUSED)
 			continue;
 		n++;
@@ -178,7 +180,7 @@ static void forget_oldest(const struct inc_group *parent)
 		end(oldest);
 }
 
-struct inc_derivation *inc_derivation_new(struct inc_ctl *ctl, struct inc_group *parent,
+struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_group *parent,
 					  const char *job, const struct inc_msg_derive *said,
 					  unsigned int world_size)
 {
@@ -186,21 +188,17 @@ struct inc_derivation *inc_derivation_new(struct inc_ctl *ctl, struct inc_group 
 
 	if (!d)
 		return NULL;
-	d->timer = inc_timeout_new(&ctl->timeouts, on_timeout, d);
-	if (!d->timer) {
-		free(d);
-		return NULL;
-	}
+	inc_core_timer_init(&d->timer, core, on_timeout, d);
 	if (parent)
 		forget_oldest(parent);
-	d->ctl = ctl;
+	d->core = core;
 	snprintf(d->job, sizeof(d->job), "%s", job);
 	d->parent = parent;
 	d->how = said->how;
 	d->round = said->round;
 	d->world_size = world_size;
-	LIST_INSERT_HEAD(&ctl->derivations, d, entry);
-	inc_timeout_arm(d->timer, ctl->opt.group_timeout_ms);
+	LIST_INSERT_HEAD(&core->derivations, d, entry);
+	inc_core_timer_arm(&d->timer, core->opt.group_timeout_ms);
 	return d;
 }
 
@@ -276,28 +274,28 @@ undo:
 /* A member that wants to be in none has its answer, and no group. */
 static void answer_none(struct inc_derivation *d, unsigned int rank)
 {
-	struct inc_client *client = let_go(d, rank);
+	struct inc_core_client *client = let_go(d, rank);
 	const struct inc_msg_joined none = {
 		.group = d->parent->number,
-		.addr = d->ctl->topo->hosts[d->members[rank].join.host].ip,
+		.addr = d->core->topo->hosts[d->members[rank].join.host].ip,
 		.rank = rank,
 	};
 
-	inc_client_send(client, INC_MSG_JOINED, &none);
-	inc_client_idle(client);
+	inc_act_send(client, INC_MSG_JOINED, &none);
+	inc_act_idle(client);
 }
 
 static void take_places(struct inc_derivation *d, const struct place *places, unsigned int n)
 {
 	for (unsigned int i = 0, rank = 0; i < n; i++, rank++) {
-		struct inc_client *client = let_go(d, places[i].rank);
+		struct inc_core_client *client = let_go(d, places[i].rank);
 		struct inc_join *join = &d->members[places[i].rank].join;
 
 		if (i && places[i].group != places[i - 1].group)
 			rank = 0;
 		join->rank = rank;
 		inc_group_enter(places[i].group, client, join);
-		inc_client_idle(client);
+		inc_act_idle(client);
 	}
 	for (unsigned int rank = 0; rank < d->world_size; rank++) {
 		if (d->members[rank].client)
@@ -341,7 +339,7 @@ void inc_derivation_make_if_complete(struct inc_derivation *d)
 	make(d);
 }
 
-void inc_derive_leave(struct inc_client *client)
+void inc_derive_leave(struct inc_core_client *client)
 {
 	struct inc_derivation *d = client->derivation;
 
@@ -382,7 +380,7 @@ static void look(struct inc_derivation *d)
 
 void inc_derive_look(struct inc_group *group)
 {
-	struct inc_derivation *d = LIST_FIRST(&group->ctl->derivations), *next;
+	struct inc_derivation *d = LIST_FIRST(&group->core->derivations), *next;
 
 	for (; d; d = next) {
 		next = LIST_NEXT(d, entry);
@@ -393,7 +391,7 @@ void inc_derive_look(struct inc_group *group)
 
 void inc_derive_gone(struct inc_group *group)
 {
-	struct inc_derivation *d = LIST_FIRST(&group->ctl->derivations), *next;
+	struct inc_derivation *d = LIST_FIRST(&group->core->derivations), *next;
 
 	for (; d; d = next) {
 		next = LIST_NEXT(d, entry);
@@ -406,4 +404,10 @@ void inc_derive_gone(struct inc_group *group)
 			inc_derivation_fail(d, ECONNRESET, "group %u (%s) has ended", group->number,
 					    group->job);
 	}
+}
+
+void inc_derivations_free(struct inc_core *core)
+{
+	while (!LIST_EMPTY(&core->derivations))
+		derivation_free(LIST_FIRST(&core->derivations));
 }

@@ -9,12 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/err.h"
-#include "controller/ctl.h"
+#include "controller/core/core.h"
+#include "controller/core/core_timer.h"
 #include "lib/conf/messages.h"
 
 struct inc_derive_member {
-	struct inc_client *client; /* NULL: is not waiting */
-	bool heard;                /* what this came to, or has said itself that it cannot come */
+	struct inc_core_client *client; /* NULL: is not waiting */
+	bool heard; /* what this came to, or has said itself that it cannot come */
 	struct inc_join join;
 	bool has_color;
 	uint32_t color;
@@ -22,7 +23,7 @@ struct inc_derive_member {
 };
 
 struct inc_derivation {
-	struct inc_ctl *ctl;
+	struct inc_core *core;
 	char job[CTL_NAME_MAX];
 	struct inc_group *parent; /* NULL: so far newcomers alone wait for the job to grow */
 	enum inc_derive_how how;
@@ -30,7 +31,7 @@ struct inc_derivation {
 	enum inc_derive_phase phase; /* inc_derivation_go() */
 	int code;                    /* REFUSED: why */
 	char reason[512];
-	struct inc_timeout *timer; /* while COLLECTING */
+	struct inc_core_timer timer; /* while COLLECTING */
 	LIST_ENTRY(inc_derivation) entry;
 	unsigned int world_size;            /* of a grow: the new one */
 	struct inc_derive_member members[]; /* by rank; newcomers behind the parent's */
@@ -43,7 +44,7 @@ static inline unsigned int inc_derive_count(enum inc_derive_how how)
 }
 
 /* parent: NULL where a newcomer is the first. NULL: no memory. */
-struct inc_derivation *inc_derivation_new(struct inc_ctl *ctl, struct inc_group *parent,
+struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_group *parent,
 					  const char *job, const struct inc_msg_derive *said,
 					  unsigned int world_size);
 /* "rank 1 (h1, 10.77.1.1)"; the same buffer on every call */
@@ -54,7 +55,8 @@ void inc_derivation_make_if_complete(struct inc_derivation *d);
 void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* One that has been refused, to a client that asks for it now. May free it. */
-void inc_derivation_hear(struct inc_derivation *d, unsigned int rank, struct inc_client *client);
+void inc_derivation_hear(struct inc_derivation *d, unsigned int rank,
+			 struct inc_core_client *client);
 /* The rank's client waits no longer, for this reason. */
 void inc_derivation_drop(struct inc_derivation *d, unsigned int rank, int code,
 			 const struct inc_err *why);

@@ -15,7 +15,7 @@ static struct inc_derivation *find(const struct inc_group *parent,
 {
 	struct inc_derivation *d;
 
-	LIST_FOREACH (d, &parent->ctl->derivations, entry) {
+	LIST_FOREACH (d, &parent->core->derivations, entry) {
 		if (d->parent == parent && d->round == said->round &&
 		    inc_derive_count(d->how) == inc_derive_count(said->how))
 			return d;
@@ -28,7 +28,7 @@ static struct inc_derivation *find_open(const struct inc_group *parent)
 {
 	struct inc_derivation *d;
 
-	LIST_FOREACH (d, &parent->ctl->derivations, entry) {
+	LIST_FOREACH (d, &parent->core->derivations, entry) {
 		if (d->parent == parent && d->phase == DERIVE_COLLECTING)
 			return d;
 	}
@@ -36,11 +36,11 @@ static struct inc_derivation *find_open(const struct inc_group *parent)
 }
 
 /* The grow of a job that is under way: newcomers do not know of which of its groups. */
-static struct inc_derivation *find_grow(const struct inc_ctl *ctl, const char *job)
+static struct inc_derivation *find_grow(const struct inc_core *core, const char *job)
 {
 	struct inc_derivation *d;
 
-	LIST_FOREACH (d, &ctl->derivations, entry) {
+	LIST_FOREACH (d, &core->derivations, entry) {
 		if (d->how == INC_DERIVE_GROW && d->phase == DERIVE_COLLECTING &&
 		    strcmp(d->job, job) == 0)
 			return d;
@@ -48,8 +48,8 @@ static struct inc_derivation *find_grow(const struct inc_ctl *ctl, const char *j
 	return NULL;
 }
 
-static void attach(struct inc_derivation *d, struct inc_client *client, const struct inc_join *join,
-		   const struct inc_msg_derive *said)
+static void attach(struct inc_derivation *d, struct inc_core_client *client,
+		   const struct inc_join *join, const struct inc_msg_derive *said)
 {
 	struct inc_derive_member *m = &d->members[join->rank];
 
@@ -95,12 +95,12 @@ static bool agrees(const struct inc_derivation *d, const struct inc_join *join,
 }
 
 /* The asker's own, which comes to nothing: the others of its group hear why as they ask. */
-static int open_refused(struct inc_client *client, struct inc_group *parent,
+static int open_refused(struct inc_core_client *client, struct inc_group *parent,
 			const struct inc_join *join, const struct inc_msg_derive *said, int code,
 			const struct inc_err *why)
 {
 	struct inc_derivation *d =
-		inc_derivation_new(client->ctl, parent, parent->job, said, parent->world_size);
+		inc_derivation_new(client->core, parent, parent->job, said, parent->world_size);
 
 	if (!d)
 		return -ENOMEM;
@@ -111,7 +111,7 @@ static int open_refused(struct inc_client *client, struct inc_group *parent,
 
 /* The ranks of a group do not ask for the same. A shrink goes before all else: who asks for it has
  * seen a loss that the others have yet to see. */
-static int disagree(struct inc_derivation *other, struct inc_client *client,
+static int disagree(struct inc_derivation *other, struct inc_core_client *client,
 		    struct inc_group *parent, const struct inc_join *join,
 		    const struct inc_msg_derive *said)
 {
@@ -133,7 +133,7 @@ static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t r
 {
 	d->parent = parent;
 	d->round = round;
-	inc_timeout_arm(d->timer, d->ctl->opt.group_timeout_ms);
+	inc_core_timer_arm(&d->timer, d->core->opt.group_timeout_ms);
 	for (unsigned int rank = 0; rank < parent->world_size; rank++) {
 		struct inc_err why;
 
@@ -146,14 +146,14 @@ static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t r
 }
 
 /* What nobody of the group has asked for yet. */
-static int begin(struct inc_client *client, struct inc_group *parent, const struct inc_join *join,
-		 const struct inc_msg_derive *said)
+static int begin(struct inc_core_client *client, struct inc_group *parent,
+		 const struct inc_join *join, const struct inc_msg_derive *said)
 {
 	struct inc_derivation *d = NULL;
 	struct inc_err text;
 
 	if (said->how == INC_DERIVE_GROW)
-		d = find_grow(client->ctl, parent->job);
+		d = find_grow(client->core, parent->job);
 	if (d && d->parent) {
 		inc_err_set(&text, EBUSY, "job %s: its group %u grows already", d->job,
 			    d->parent->number);
@@ -164,7 +164,7 @@ static int begin(struct inc_client *client, struct inc_group *parent, const stru
 	if (d)
 		adopt(d, parent, said->round);
 	else
-		d = inc_derivation_new(client->ctl, parent, parent->job, said, join->world_size);
+		d = inc_derivation_new(client->core, parent, parent->job, said, join->world_size);
 	if (!d)
 		return -ENOMEM;
 	attach(d, client, join, said);
@@ -173,7 +173,7 @@ static int begin(struct inc_client *client, struct inc_group *parent, const stru
 }
 
 /* Whether the client is who it says it is, and its group one that this can be made of. */
-static int check_member(const struct inc_group *parent, const struct inc_client *client,
+static int check_member(const struct inc_group *parent, const struct inc_core_client *client,
 			const struct inc_msg_join *said, const struct inc_join *join,
 			struct inc_err *err)
 {
@@ -184,7 +184,7 @@ static int check_member(const struct inc_group *parent, const struct inc_client 
 		return inc_err_set(err, ENOENT, "there is no group %u", said->derive.of);
 	member = &parent->members[join->rank < parent->world_size ? join->rank : 0];
 	if (member->rank != join->rank || !member->client || member->host != join->host ||
-	    strcmp(parent->job, join->job) != 0 || !inc_client_beside(client, member->client))
+	    strcmp(parent->job, join->job) != 0 || !inc_core_beside(client, member->client))
 		return inc_err_set(err, EPERM, "this is not rank %u of group %u of job %s",
 				   join->rank, parent->number, join->job);
 	if (how == INC_DERIVE_GROW ? join->world_size <= parent->world_size
@@ -197,10 +197,10 @@ static int check_member(const struct inc_group *parent, const struct inc_client 
 	return 0;
 }
 
-static int take_member(struct inc_client *client, const struct inc_msg_join *said,
+static int take_member(struct inc_core_client *client, const struct inc_msg_join *said,
 		       const struct inc_join *join, struct inc_err *err)
 {
-	struct inc_group *parent = inc_group_find(client->ctl, said->derive.of);
+	struct inc_group *parent = inc_group_find(client->core, said->derive.of);
 	struct inc_derivation *d, *open;
 	int ret = check_member(parent, client, said, join, err);
 
@@ -232,12 +232,12 @@ static int take_member(struct inc_client *client, const struct inc_msg_join *sai
 }
 
 /* Whether the job has a group that a newcomer of this rank may come to. */
-static int check_job(const struct inc_ctl *ctl, const struct inc_join *join, struct inc_err *err)
+static int check_job(const struct inc_core *core, const struct inc_join *join, struct inc_err *err)
 {
 	const struct inc_group *group;
 	unsigned int least = 0;
 
-	LIST_FOREACH (group, &ctl->groups, entry) {
+	LIST_FOREACH (group, &core->groups, entry) {
 		if (group->phase == GROUP_RUNNING && strcmp(group->job, join->job) == 0 &&
 		    (!least || group->world_size < least))
 			least = group->world_size;
@@ -263,23 +263,23 @@ static int check_newcomer(const struct inc_derivation *d, const struct inc_join 
 	if (d->members[join->rank].client)
 		return inc_err_set(err, EEXIST, "job %s: rank %u is taken, by %s", d->job,
 				   join->rank,
-				   d->ctl->topo->hosts[d->members[join->rank].join.host].name);
+				   d->core->topo->hosts[d->members[join->rank].join.host].name);
 	return 0;
 }
 
-static int take_newcomer(struct inc_client *client, const struct inc_msg_join *said,
+static int take_newcomer(struct inc_core_client *client, const struct inc_msg_join *said,
 			 const struct inc_join *join, struct inc_err *err)
 {
-	struct inc_derivation *d = find_grow(client->ctl, join->job);
+	struct inc_derivation *d = find_grow(client->core, join->job);
 	int ret;
 
 	if (said->derive.how != INC_DERIVE_GROW)
 		return inc_err_set(err, EINVAL, "derive.of: is missing");
-	ret = d ? check_newcomer(d, join, err) : check_job(client->ctl, join, err);
+	ret = d ? check_newcomer(d, join, err) : check_job(client->core, join, err);
 	if (ret)
 		return ret;
 	if (!d)
-		d = inc_derivation_new(client->ctl, NULL, join->job, &said->derive,
+		d = inc_derivation_new(client->core, NULL, join->job, &said->derive,
 				       join->world_size);
 	if (!d)
 		return -ENOMEM;
@@ -289,11 +289,11 @@ static int take_newcomer(struct inc_client *client, const struct inc_msg_join *s
 	return 0;
 }
 
-void inc_derive_join(struct inc_client *client, const struct inc_msg_join *said)
+void inc_derive_join(struct inc_core_client *client, const struct inc_msg_join *said)
 {
 	struct inc_join join;
 	struct inc_err err;
-	int ret = inc_group_check_join(client->ctl, said, &join, &err);
+	int ret = inc_group_check_join(client->core, said, &join, &err);
 
 	if (!ret && said->derive.has_of)
 		ret = take_member(client, said, &join, &err);
@@ -303,8 +303,8 @@ void inc_derive_join(struct inc_client *client, const struct inc_msg_join *said)
 		return;
 	if (ret == -ENOMEM)
 		inc_err_set(&err, ENOMEM, "the controller is out of memory");
-	inc_info("%s: G refused: %s", inc_client_peer(client), err.msg);
-	inc_client_refuse(client, -ret, NULL, "%s", err.msg);
+	inc_info("%s: G refused: %s", client->peer, err.msg);
+	inc_act_refuse(client, -ret, NULL, "%s", err.msg);
 }
 
 void inc_derive_report(struct inc_member *member, const struct inc_msg_report *said)
@@ -319,10 +319,10 @@ void inc_derive_report(struct inc_member *member, const struct inc_msg_report *s
 	if (derive->how != INC_DERIVE_SHRINK && inc_group_ended(parent))
 		return;
 	if (!d)
-		d = inc_derivation_new(parent->ctl, parent, parent->job, derive,
+		d = inc_derivation_new(parent->core, parent, parent->job, derive,
 				       parent->world_size);
 	if (!d) {
-		inc_warn("%s: failed ignored: out of memory", inc_client_peer(member->client));
+		inc_warn("%s: failed ignored: out of memory", member->client->peer);
 		return;
 	}
 	d->members[member->rank].heard = true;

@@ -7,7 +7,7 @@
  * communicators of many ranks asks.
  */
 #include <errno.h>
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 
 static unsigned int hash(const struct inc_route_member *at)
 {
@@ -22,25 +22,25 @@ static bool same(const struct inc_route_member *a, const struct inc_route_member
 	return a->host == b->host && a->own.udp_port == b->own.udp_port && a->own.qpn == b->own.qpn;
 }
 
-int inc_endpoint_check(const struct inc_ctl *ctl, const struct inc_route_member *at,
+int inc_endpoint_check(const struct inc_core *core, const struct inc_route_member *at,
 		       struct inc_err *err)
 {
 	const struct inc_comm_member *m;
 
-	LIST_FOREACH (m, &ctl->endpoints[hash(at)], endpoint) {
+	LIST_FOREACH (m, &core->endpoints[hash(at)], endpoint) {
 		if (!m->destroyed && same(&m->route, at))
 			return inc_err_set(err, EADDRINUSE,
 					   "queue pair %u at port %u of %s is another "
 					   "communicator's (see incctl communicators)",
 					   at->own.qpn, at->own.udp_port,
-					   ctl->topo->hosts[at->host].name);
+					   core->topo->hosts[at->host].name);
 	}
 	return 0;
 }
 
-void inc_endpoint_take(struct inc_ctl *ctl, struct inc_comm_member *m)
+void inc_endpoint_take(struct inc_core *core, struct inc_comm_member *m)
 {
-	LIST_INSERT_HEAD(&ctl->endpoints[hash(&m->route)], m, endpoint);
+	LIST_INSERT_HEAD(&core->endpoints[hash(&m->route)], m, endpoint);
 	m->has_endpoint = true;
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include "lib/base/clock.h"
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 #include "lib/base/log.h"
 
 const char *inc_group_state_name(const struct inc_group *group)
@@ -29,7 +29,7 @@ const char *inc_group_state_name(const struct inc_group *group)
 
 const char *inc_member_name(const struct inc_member *member)
 {
-	const struct inc_topo_host *host = &member->group->ctl->topo->hosts[member->host];
+	const struct inc_topo_host *host = &member->group->core->topo->hosts[member->host];
 	char ip[INET_ADDRSTRLEN];
 	static char text[96];
 
@@ -73,13 +73,13 @@ static void dissolve(struct inc_group *group, int code, const struct inc_err *wh
 {
 	inc_warn("group %u (%s): %s", group->number, group->job, why->msg);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		struct inc_client *client = group->members[rank].client;
+		struct inc_core_client *client = group->members[rank].client;
 
 		if (!client)
 			continue;
-		inc_client_refuse(client, code, NULL, "job %s: %s", group->job, why->msg);
+		inc_act_refuse(client, code, NULL, "job %s: %s", group->job, why->msg);
 		client->member = NULL;
-		inc_client_idle(client);
+		inc_act_idle(client);
 	}
 	inc_group_free(group);
 }
@@ -100,12 +100,12 @@ static void on_timeout(void *arg)
 	}
 	inc_list_ranks(group->world_size, name_absent, group, ranks, sizeof(ranks));
 	inc_err_set(&why, ETIMEDOUT, "%s did not come within %u ms", ranks,
-		    group->ctl->opt.group_timeout_ms);
+		    group->core->opt.group_timeout_ms);
 	dissolve(group, ETIMEDOUT, &why);
 }
 
 /* number 0: there was no memory for one */
-static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+static struct inc_group *group_new(struct inc_core *core, const char *job, unsigned int world_size,
 				   uint32_t number)
 {
 	struct inc_group *group =
@@ -113,29 +113,25 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 
 	if (!group)
 		return NULL;
-	group->timer = inc_timeout_new(&ctl->timeouts, on_timeout, group);
-	if (!group->timer) {
-		free(group);
-		return NULL;
-	}
-	group->ctl = ctl;
+	inc_core_timer_init(&group->timer, core, on_timeout, group);
+	group->core = core;
 	group->number = number;
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->world_size = world_size;
-	group->since_at_ms = inc_now_ms();
+	group->since_at_ms = core->now.clock_ms;
 	for (unsigned int rank = 0; rank < world_size; rank++) {
 		group->members[rank].group = group;
 		group->members[rank].rank = rank;
 	}
-	LIST_INSERT_HEAD(&ctl->groups, group, entry);
-	inc_timeout_arm(group->timer, ctl->opt.group_timeout_ms);
+	LIST_INSERT_HEAD(&core->groups, group, entry);
+	inc_core_timer_arm(&group->timer, core->opt.group_timeout_ms);
 	return group;
 }
 
-struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+struct inc_group *inc_group_adopt(struct inc_core *core, const char *job, unsigned int world_size,
 				  uint32_t number)
 {
-	struct inc_group *group = group_new(ctl, job, world_size, number);
+	struct inc_group *group = group_new(core, job, world_size, number);
 
 	if (!group)
 		return NULL;
@@ -146,42 +142,42 @@ struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned
 	return group;
 }
 
-struct inc_group *inc_group_restore(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+struct inc_group *inc_group_restore(struct inc_core *core, const char *job, unsigned int world_size,
 				    uint32_t number)
 {
-	struct inc_group *group = group_new(ctl, job, world_size, number);
+	struct inc_group *group = group_new(core, job, world_size, number);
 
 	if (group)
 		inc_group_go(group, GROUP_RESTORED);
 	return group;
 }
 
-struct inc_group *inc_group_find(const struct inc_ctl *ctl, uint32_t number)
+struct inc_group *inc_group_find(const struct inc_core *core, uint32_t number)
 {
 	struct inc_group *group;
 
-	LIST_FOREACH (group, &ctl->groups, entry) {
+	LIST_FOREACH (group, &core->groups, entry) {
 		if (group->number == number)
 			return group;
 	}
 	return NULL;
 }
 
-static bool is_taken(struct inc_ctl *ctl, uint32_t number)
+static bool is_taken(struct inc_core *core, uint32_t number)
 {
-	return inc_group_find(ctl, number);
+	return inc_group_find(core, number);
 }
 
-static uint32_t next_number(struct inc_ctl *ctl)
+static uint32_t next_number(struct inc_core *core)
 {
-	return inc_number_give(&ctl->group_numbers, is_taken, ctl);
+	return inc_number_give(&core->group_numbers, is_taken, core);
 }
 
 struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
 				   unsigned int world_size)
 {
-	struct inc_ctl *ctl = parent->ctl;
-	struct inc_group *group = group_new(ctl, parent->job, world_size, next_number(ctl));
+	struct inc_core *core = parent->core;
+	struct inc_group *group = group_new(core, parent->job, world_size, next_number(core));
 
 	if (!group)
 		return NULL;
@@ -196,25 +192,25 @@ void inc_group_free(struct inc_group *group)
 	while (!LIST_EMPTY(&group->comms))
 		inc_comm_end(LIST_FIRST(&group->comms));
 	if (inc_group_formed(group))
-		inc_keep_group_gone(group);
+		inc_act_group_gone(group);
 	LIST_REMOVE(group, entry);
-	inc_timeout_free(group->timer);
+	inc_core_timer_stop(&group->timer);
 	free(group);
 }
 
-void inc_groups_free(struct inc_ctl *ctl)
+void inc_groups_free(struct inc_core *core)
 {
-	while (!LIST_EMPTY(&ctl->groups))
-		inc_group_free(LIST_FIRST(&ctl->groups));
+	while (!LIST_EMPTY(&core->groups))
+		inc_group_free(LIST_FIRST(&core->groups));
 }
 
 /* A group that is over does not keep its job's name, nor do those that were made of it, nor one
  * whose ranks are not all back: the next run may begin at once. */
-static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
+static struct inc_group *find_job(const struct inc_core *core, const char *job)
 {
 	struct inc_group *group;
 
-	LIST_FOREACH (group, &ctl->groups, entry) {
+	LIST_FOREACH (group, &core->groups, entry) {
 		if (!inc_group_ended(group) && group->phase != GROUP_RESTORED && !group->of &&
 		    strcmp(group->job, job) == 0)
 			return group;
@@ -222,40 +218,59 @@ static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
 	return NULL;
 }
 
+/* All ranks are here, and their group begins as soon as the database has it. */
 static void group_formed(struct inc_group *group)
 {
 	struct inc_err err;
-	int ret;
 
 	inc_group_go(group, GROUP_RUNNING);
-	ret = inc_keep_now(group->ctl, &err);
-	if (ret) {
-		dissolve(group, -ret, &err);
+	inc_act_keep_ranks(group);
+	group->storing = true;
+	if (!inc_act_commit(group->core, group->number, 0))
 		return;
-	}
+	inc_err_set(&err, ENOMEM, "the controller is out of memory");
+	dissolve(group, ENOMEM, &err);
+}
+
+static void tell_joined(struct inc_group *group)
+{
 	inc_info("group %u (%s): all %u ranks are here", group->number, group->job,
 		 group->world_size);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
 		const struct inc_msg_joined joined = {
 			.group = group->number,
-			.addr = group->ctl->topo->hosts[member->host].ip,
+			.addr = group->core->topo->hosts[member->host].ip,
 			.rank = rank,
 			.world_size = group->world_size,
 		};
 
-		inc_client_send(member->client, INC_MSG_JOINED, &joined);
+		inc_act_send(member->client, INC_MSG_JOINED, &joined);
 	}
 }
 
+void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
+		      const struct inc_err *because)
+{
+	struct inc_group *group = inc_group_find(core, number);
+
+	if (!group || !group->storing)
+		return;
+	group->storing = false;
+	if (stored)
+		dissolve(group, -stored, because);
+	else if (group->phase == GROUP_RUNNING)
+		tell_joined(group);
+}
+
 /* The host that the first address known to the topology belongs to. */
-static int find_host(const struct inc_ctl *ctl, const struct inc_msg_join *said, unsigned int *host,
-		     struct inc_err *err)
+static int find_host(const struct inc_core *core, const struct inc_msg_join *said,
+		     unsigned int *host, struct inc_err *err)
 {
 	char text[INET_ADDRSTRLEN];
 
 	for (uint32_t i = 0; i < said->n_addrs; i++) {
-		int found = inc_topology_host_by_ip(ctl->topo, said->addrs[i]);
+		int found = inc_topology_host_by_ip(core->topo, said->addrs[i]);
 
 		if (found < 0)
 			continue;
@@ -265,28 +280,28 @@ static int find_host(const struct inc_ctl *ctl, const struct inc_msg_join *said,
 	inet_ntop(AF_INET, &said->addrs[said->n_addrs - 1], text, sizeof(text));
 	return inc_err_set(err, EADDRNOTAVAIL, "%s%s is no host of the topology %s", text,
 			   said->n_addrs > 1 ? " (and no other address of this member)" : "",
-			   ctl->topo->name);
+			   core->topo->name);
 }
 
 /* Several ranks may share a host, but each is a connection of its switch. */
-static int check_world(const struct inc_ctl *ctl, unsigned int world_size, struct inc_err *err)
+static int check_world(const struct inc_core *core, unsigned int world_size, struct inc_err *err)
 {
 	unsigned int children = 0, most;
 
-	for (unsigned int s = 0; s < ctl->topo->n_switches; s++) {
-		most = inc_most_children(inc_switch_mode(&ctl->switches[s]));
+	for (unsigned int s = 0; s < core->topo->n_switches; s++) {
+		most = inc_most_children(inc_switch_mode(&core->switches[s]));
 		if (children < most)
 			children = most;
 	}
-	most = ctl->topo->n_leaves * children;
+	most = core->topo->n_leaves * children;
 	if (world_size <= most)
 		return 0;
 	return inc_err_set(err, EINVAL,
 			   "'world_size' %u is too large: the topology %s takes %u ranks at most",
-			   world_size, ctl->topo->name, most);
+			   world_size, core->topo->name, most);
 }
 
-int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *said,
+int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join *said,
 			 struct inc_join *join, struct inc_err *err)
 {
 	int ret;
@@ -294,17 +309,17 @@ int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *s
 	if (said->rank >= said->world_size)
 		return inc_err_set(err, EINVAL, "rank: %u is not below world_size %u", said->rank,
 				   said->world_size);
-	ret = check_world(ctl, said->world_size, err);
+	ret = check_world(core, said->world_size, err);
 	if (ret)
 		return ret;
 	join->rank = said->rank;
 	join->world_size = said->world_size;
 	strcpy(join->job, said->job);
 	strcpy(join->node, *said->host ? said->host : "-"); /* a machine without a name says "" */
-	return find_host(ctl, said, &join->host, err);
+	return find_host(core, said, &join->host, err);
 }
 
-void inc_group_enter(struct inc_group *group, struct inc_client *client,
+void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 		     const struct inc_join *join)
 {
 	struct inc_member *member = &group->members[join->rank];
@@ -316,7 +331,7 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 	memcpy(member->node, join->node, sizeof(member->node));
 	client->member = member;
 	group->connected++;
-	inc_keep_rank(member);
+	inc_act_keep_rank(member);
 	if (group->connected < group->world_size)
 		return;
 	if (group->phase == GROUP_FORMING)
@@ -325,18 +340,18 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 		inc_group_go(group, GROUP_RUNNING);
 }
 
-void inc_group_join(struct inc_client *client, const struct inc_msg_join *said)
+void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said)
 {
-	struct inc_ctl *ctl = client->ctl;
+	struct inc_core *core = client->core;
 	struct inc_group *group;
 	struct inc_join join;
 	struct inc_err err;
 	int ret;
 
-	ret = inc_group_check_join(ctl, said, &join, &err);
+	ret = inc_group_check_join(core, said, &join, &err);
 	if (ret)
 		goto refuse;
-	group = find_job(ctl, join.job);
+	group = find_job(core, join.job);
 	if (group && group->world_size != join.world_size) {
 		ret = inc_err_set(&err, EINVAL, "job %s has world size %u, not %u", join.job,
 				  group->world_size, join.world_size);
@@ -351,7 +366,7 @@ void inc_group_join(struct inc_client *client, const struct inc_msg_join *said)
 		goto refuse;
 	}
 	if (!group)
-		group = group_new(ctl, join.job, join.world_size, next_number(ctl));
+		group = group_new(core, join.job, join.world_size, next_number(core));
 	if (!group) {
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
 		goto refuse;
@@ -360,8 +375,8 @@ void inc_group_join(struct inc_client *client, const struct inc_msg_join *said)
 	return;
 
 refuse:
-	inc_info("%s: G refused: %s", inc_client_peer(client), err.msg);
-	inc_client_refuse(client, -ret, NULL, "%s", err.msg);
+	inc_info("%s: G refused: %s", client->peer, err.msg);
+	inc_act_refuse(client, -ret, NULL, "%s", err.msg);
 }
 
 static bool has_comms(const struct inc_group *group, unsigned int rank)
@@ -398,10 +413,10 @@ static struct inc_msg_failed describe_loss(const struct inc_member *lost)
 static void tell_failed(const struct inc_group *group, const struct inc_msg_failed *failed)
 {
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		struct inc_client *client = group->members[rank].client;
+		struct inc_core_client *client = group->members[rank].client;
 
 		if (client)
-			inc_client_send(client, INC_MSG_FAILED, failed);
+			inc_act_send(client, INC_MSG_FAILED, failed);
 	}
 }
 
@@ -414,9 +429,9 @@ void inc_group_silent(struct inc_member *member, unsigned int ms)
 	/* A library takes an error for the answer to a question. In a formed group it may have
 	 * asked none, and would not know that the group is over. */
 	if (inc_group_formed(member->group))
-		inc_client_send(member->client, INC_MSG_FAILED, &failed);
+		inc_act_send(member->client, INC_MSG_FAILED, &failed);
 	else
-		inc_client_refuse(member->client, ETIMEDOUT, NULL, "%s", failed.message);
+		inc_act_refuse(member->client, ETIMEDOUT, NULL, "%s", failed.message);
 }
 
 /*
@@ -453,7 +468,7 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 
 	member->client = NULL;
 	group->connected--;
-	inc_keep_rank(member);
+	inc_act_keep_rank(member);
 	if (!inc_group_formed(group)) {
 		inc_info("group %u (%s): %s left before the group was formed", group->number,
 			 group->job, inc_member_name(member));
@@ -482,7 +497,7 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 			inc_group_go(group, GROUP_RETURNING);
 		group->over_code = clean ? ESHUTDOWN : failed.code;
 		snprintf(group->over, sizeof(group->over), "%.255s", failed.message);
-		inc_keep_group(group);
+		inc_act_keep_group(group);
 		end_comms(group, member->rank, clean);
 		if (!clean)
 			tell_failed(group, &failed);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 
 int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err)
 {
@@ -54,9 +54,10 @@ static bool skip(struct inc_numbers *numbers)
 	return true;
 }
 
-uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken, struct inc_ctl *ctl)
+uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken,
+			 struct inc_core *core)
 {
-	while (!numbers->next || taken(ctl, numbers->next)) {
+	while (!numbers->next || taken(core, numbers->next)) {
 		if (!skip(numbers))
 			return 0;
 	}

@@ -6,27 +6,27 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 #include "controller/core/orphan.h"
 #include "lib/base/log.h"
 
 struct inc_orphan {
-	struct inc_ctl_switch *sw;
+	struct inc_core_switch *sw;
 	uint32_t number;
 	bool seen;                      /* results is what the switch has said */
 	uint64_t results;               /* of the communicator */
 	struct inc_accusations accused; /* it has failed */
 	bool ended;                     /* a neighbour of the switch has said so */
 	bool stopped;                   /* it ended with the switch's daemon */
-	struct inc_timeout *timer;
+	struct inc_core_timer timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
 
-static struct inc_orphan *find(const struct inc_ctl_switch *sw, uint32_t number)
+static struct inc_orphan *find(const struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_orphan *o;
 
-	LIST_FOREACH (o, &sw->ctl->orphans, entry) {
+	LIST_FOREACH (o, &sw->core->orphans, entry) {
 		if (o->sw == sw && o->number == number)
 			return o;
 	}
@@ -37,16 +37,16 @@ static void orphan_free(struct inc_orphan *o)
 {
 	LIST_REMOVE(o, entry);
 	inc_accusations_free(&o->accused);
-	inc_timeout_free(o->timer);
+	inc_core_timer_stop(&o->timer);
 	free(o);
 }
 
 static void look_later(struct inc_orphan *o)
 {
-	inc_timeout_arm(o->timer, o->sw->ctl->opt.group_timeout_ms);
+	inc_core_timer_arm(&o->timer, o->sw->core->opt.group_timeout_ms);
 }
 
-void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
+void inc_orphan_looked(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 		       bool found, uint64_t results)
 {
 	struct inc_orphan *o = find(sw, number);
@@ -72,9 +72,9 @@ void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, con
 	inc_info(
 		"communicator %u on switch %s is removed: no member has claimed it and nothing has "
 		"moved for %u ms",
-		o->number, inc_switch_name(sw), sw->ctl->opt.group_timeout_ms);
+		o->number, inc_switch_name(sw), sw->core->opt.group_timeout_ms);
 	orphan_free(o);
-	inc_switch_remove(sw, number);
+	inc_act_remove(sw, number);
 }
 
 static void on_timer(void *arg)
@@ -83,11 +83,11 @@ static void on_timer(void *arg)
 
 	if (o->stopped)
 		orphan_free(o);
-	else if (inc_switch_ask_results(o->sw, o->number))
+	else if (inc_act_ask_results(o->sw, o->number))
 		look_later(o);
 }
 
-bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number)
+bool inc_orphan_add(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_orphan *o;
 
@@ -98,12 +98,8 @@ bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number)
 		return false;
 	o->sw = sw;
 	o->number = number;
-	o->timer = inc_timeout_new(&sw->ctl->timeouts, on_timer, o);
-	if (!o->timer) {
-		free(o);
-		return false;
-	}
-	LIST_INSERT_HEAD(&sw->ctl->orphans, o, entry);
+	inc_core_timer_init(&o->timer, sw->core, on_timer, o);
+	LIST_INSERT_HEAD(&sw->core->orphans, o, entry);
 	look_later(o);
 	return true;
 }
@@ -115,24 +111,24 @@ static void keep(struct inc_orphan *o, const struct inc_accusation *accused)
 			 inc_switch_name(o->sw), o->number, accused->text);
 }
 
-void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const char *text)
+void inc_orphans_accuse(struct inc_core *core, uint32_t number, int code, const char *text)
 {
 	struct inc_accusation accused = {.code = code, .rank = -1};
 	struct inc_orphan *o;
 
 	snprintf(accused.text, sizeof(accused.text), "%s", text);
-	LIST_FOREACH (o, &ctl->orphans, entry) {
+	LIST_FOREACH (o, &core->orphans, entry) {
 		if (o->number == number)
 			keep(o, &accused);
 	}
 }
 
-bool inc_orphan_is(const struct inc_ctl_switch *sw, uint32_t number)
+bool inc_orphan_is(const struct inc_core_switch *sw, uint32_t number)
 {
 	return find(sw, number);
 }
 
-bool inc_orphan_fail(struct inc_ctl_switch *sw, uint32_t number,
+bool inc_orphan_fail(struct inc_core_switch *sw, uint32_t number,
 		     const struct inc_accusation *accused)
 {
 	struct inc_orphan *o = find(sw, number);
@@ -144,7 +140,7 @@ bool inc_orphan_fail(struct inc_ctl_switch *sw, uint32_t number,
 	return true;
 }
 
-void inc_orphan_ended(struct inc_ctl_switch *sw, uint32_t number)
+void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_orphan *o = find(sw, number);
 
@@ -167,7 +163,7 @@ static void take_accusation(struct inc_comm *comm, const struct inc_accusation *
 
 int inc_orphans_take(struct inc_comm *comm)
 {
-	struct inc_orphan *o = LIST_FIRST(&comm->group->ctl->orphans), *next;
+	struct inc_orphan *o = LIST_FIRST(&comm->group->core->orphans), *next;
 	const struct inc_accusation *a;
 
 	for (; o; o = next) {
@@ -186,9 +182,9 @@ int inc_orphans_take(struct inc_comm *comm)
 	return 0;
 }
 
-void inc_orphans_forget(struct inc_ctl_switch *sw)
+void inc_orphans_forget(struct inc_core_switch *sw)
 {
-	struct inc_orphan *o = LIST_FIRST(&sw->ctl->orphans), *next;
+	struct inc_orphan *o = LIST_FIRST(&sw->core->orphans), *next;
 
 	for (; o; o = next) {
 		next = LIST_NEXT(o, entry);
@@ -197,23 +193,29 @@ void inc_orphans_forget(struct inc_ctl_switch *sw)
 	}
 }
 
-bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number)
+void inc_orphans_free(struct inc_core *core)
+{
+	while (!LIST_EMPTY(&core->orphans))
+		orphan_free(LIST_FIRST(&core->orphans));
+}
+
+bool inc_orphan_known(const struct inc_core *core, uint32_t number)
 {
 	const struct inc_orphan *o;
 
-	LIST_FOREACH (o, &ctl->orphans, entry) {
+	LIST_FOREACH (o, &core->orphans, entry) {
 		if (o->number == number)
 			return true;
 	}
 	return false;
 }
 
-void inc_orphans_each(const struct inc_ctl *ctl,
-		      void (*fn)(const struct inc_ctl_switch *sw, uint32_t number, void *arg),
+void inc_orphans_each(const struct inc_core *core,
+		      void (*fn)(const struct inc_core_switch *sw, uint32_t number, void *arg),
 		      void *arg)
 {
 	const struct inc_orphan *o;
 
-	LIST_FOREACH (o, &ctl->orphans, entry)
+	LIST_FOREACH (o, &core->orphans, entry)
 		fn(o->sw, o->number, arg);
 }

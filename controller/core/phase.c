@@ -31,10 +31,10 @@ void inc_group_go(struct inc_group *group, enum inc_group_phase to)
 
 	snprintf(who, sizeof(who), "%u (%s)", group->number, group->job);
 	group->phase = inc_machine_step(&group_machine, who, group->phase, to);
-	inc_keep_group(group);
+	inc_act_keep_group(group);
 	/* it has waited for its ranks; where they return, it still does */
 	if (to == GROUP_RUNNING)
-		inc_timeout_stop(group->timer);
+		inc_core_timer_stop(&group->timer);
 }
 
 const char *inc_group_phase_name(enum inc_group_phase phase)
@@ -61,7 +61,7 @@ void inc_derivation_go(struct inc_derivation *d, enum inc_derive_phase to)
 
 	snprintf(who, sizeof(who), "%s %u of %s", inc_derive_hows[d->how], d->round, d->job);
 	d->phase = inc_machine_step(&derive_machine, who, d->phase, to);
-	inc_timeout_stop(d->timer);
+	inc_core_timer_stop(&d->timer);
 }
 
 static const char *const comm_names[] = {
@@ -100,7 +100,7 @@ const char *inc_comm_state_name(const struct inc_comm *comm)
 /* How long a state may last; 0: as long as it likes, or others look after that. */
 static unsigned int patience_ms(const struct inc_comm *comm)
 {
-	const struct inc_ctl_options *opt = &comm->group->ctl->opt;
+	const struct inc_core_options *opt = &comm->group->core->opt;
 
 	switch (comm->phase) {
 	case COMM_COLLECTING:
@@ -123,14 +123,15 @@ void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to)
 	snprintf(who, sizeof(who), "%u.%u (%u)", comm->group->number, comm->index, comm->number);
 	comm->phase = inc_machine_step(&comm_machine, who, comm->phase, to);
 	/* once it has started nothing else of it changes */
-	inc_keep_comm(comm, to <= COMM_CONFIGURED || !comm->tree || !comm->tree->counted
-				    ? INC_UNKEPT_ALL
-				    : INC_UNKEPT_STATE);
+	if (to <= COMM_CONFIGURED || !comm->tree || !comm->tree->counted)
+		inc_act_keep_comm(comm);
+	else
+		inc_act_keep_state(comm);
 	ms = patience_ms(comm);
 	if (ms)
-		inc_timeout_arm(comm->timer, ms);
+		inc_core_timer_arm(&comm->timer, ms);
 	else
-		inc_timeout_stop(comm->timer);
+		inc_core_timer_stop(&comm->timer);
 }
 
 static const char *const config_names[] = {
@@ -156,6 +157,6 @@ void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_confi
 	char who[80];
 
 	snprintf(who, sizeof(who), "%u of switch %s", comm->number,
-		 inc_switch_name(&comm->group->ctl->switches[comm->tree->nodes[node].sw]));
+		 inc_switch_name(&comm->group->core->switches[comm->tree->nodes[node].sw]));
 	comm->configs[node] = inc_machine_step(&config_machine, who, comm->configs[node], to);
 }

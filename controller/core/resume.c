@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 #include "controller/core/orphan.h"
 #include "lib/base/log.h"
 
@@ -21,7 +21,7 @@ struct claim {
 	uint32_t number;
 	uint32_t index;
 	const struct inc_msg_claim *said;
-	struct inc_ctl_switch *sw;
+	struct inc_core_switch *sw;
 	struct inc_comm_member member;
 };
 
@@ -38,15 +38,15 @@ struct resume {
 	} gone[CTL_MAX_COMMS];
 };
 
-static int read_claim(struct inc_ctl *ctl, const struct inc_msg_claim *said, struct claim *c,
+static int read_claim(struct inc_core *core, const struct inc_msg_claim *said, struct claim *c,
 		      struct inc_err *err)
 {
-	int sw = inc_topology_switch_by_name(ctl->topo, said->node);
+	int sw = inc_topology_switch_by_name(core->topo, said->node);
 
 	if (sw < 0)
 		return inc_err_set(err, ENOENT, "'switch': the topology %s has no '%s'",
-				   ctl->topo->name, said->node);
-	c->sw = &ctl->switches[sw];
+				   core->topo->name, said->node);
+	c->sw = &core->switches[sw];
 	c->number = said->communicator;
 	c->index = said->comm;
 	c->said = said;
@@ -58,14 +58,14 @@ static int read_claim(struct inc_ctl *ctl, const struct inc_msg_claim *said, str
 	return 0;
 }
 
-static int take_claims(struct inc_ctl *ctl, const struct inc_msg_resume *said, struct resume *r,
+static int take_claims(struct inc_core *core, const struct inc_msg_resume *said, struct resume *r,
 		       struct inc_err *err)
 {
 	struct inc_err why;
 	int ret;
 
 	for (uint32_t i = 0; i < said->n_claims; i++) {
-		ret = read_claim(ctl, &said->claims[i], &r->claims[i], &why);
+		ret = read_claim(core, &said->claims[i], &r->claims[i], &why);
 		if (ret)
 			return inc_err_set(err, -ret, "communicators[%u]: %s", i, why.msg);
 		r->claims[i].member.route.host = r->join.host;
@@ -80,28 +80,28 @@ static int take_claims(struct inc_ctl *ctl, const struct inc_msg_resume *said, s
 	return 0;
 }
 
-static int take_said(struct inc_ctl *ctl, const struct inc_msg_resume *said, struct resume *r,
+static int take_said(struct inc_core *core, const struct inc_msg_resume *said, struct resume *r,
 		     struct inc_err *err)
 {
-	int ret = inc_group_check_join(ctl, &said->join, &r->join, err);
+	int ret = inc_group_check_join(core, &said->join, &r->join, err);
 
 	if (ret)
 		return ret;
 	r->group = said->group;
-	return take_claims(ctl, said, r, err);
+	return take_claims(core, said, r, err);
 }
 
 /* Whether a client that claims a rank that is present can be the same member. It connects from the
  * same address, and of what is there it names only what the member has. check_claim() sets aside
  * what is not there, and check_kept() compares the endpoints. */
-static bool comes_again(const struct inc_group *group, const struct inc_client *client,
+static bool comes_again(const struct inc_group *group, const struct inc_core_client *client,
 			const struct resume *r)
 {
-	const struct inc_client *before = group->members[r->join.rank].client;
-	bool same = before && inc_client_beside(client, before);
+	const struct inc_core_client *before = group->members[r->join.rank].client;
+	bool same = before && inc_core_beside(client, before);
 
 	for (unsigned int i = 0; i < r->n && same; i++) {
-		const struct inc_comm *comm = inc_comm_find(group->ctl, r->claims[i].number);
+		const struct inc_comm *comm = inc_comm_find(group->core, r->claims[i].number);
 
 		same = !comm || (comm->group == group && comm->members[r->join.rank].has_endpoint &&
 				 !comm->members[r->join.rank].destroyed);
@@ -111,12 +111,12 @@ static bool comes_again(const struct inc_group *group, const struct inc_client *
 
 /* Whether the member belongs to what is there; group: NULL where it is the first to come. Sets
  * r->again. */
-static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
-		       const struct inc_client *client, struct resume *r, struct inc_err *err)
+static int check_group(const struct inc_core *core, const struct inc_group *group,
+		       const struct inc_core_client *client, struct resume *r, struct inc_err *err)
 {
-	if (!group && inc_number_given(&ctl->group_numbers, r->group))
+	if (!group && inc_number_given(&core->group_numbers, r->group))
 		return inc_err_set(err, ECONNRESET, "group %u has ended", r->group);
-	if (!group && inc_keep_knows_all(ctl))
+	if (!group && core->knows_all)
 		return inc_err_set(err, ECONNRESET,
 				   "group %u is none that this controller's database has",
 				   r->group);
@@ -157,17 +157,17 @@ static int check_kept(const struct inc_comm *comm, unsigned int rank, const stru
 
 /* A switch that is connected has said what it has; of an absent one it is taken on trust until
  * its hello. */
-static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, const struct resume *r,
+static int check_claim(struct inc_core *core, const struct inc_group *group, const struct resume *r,
 		       const struct claim *c, struct inc_err *err)
 {
-	const struct inc_comm *comm = inc_comm_find(ctl, c->number), *other;
+	const struct inc_comm *comm = inc_comm_find(core, c->number), *other;
 
 	if (comm && (!group || comm->group != group || comm->index != c->index))
 		return inc_err_set(err, EEXIST, "communicator %u is another one's", c->number);
 	if (comm)
 		return check_kept(comm, r->join.rank, c, err);
-	if (inc_number_given(&ctl->comm_numbers, c->number) || inc_keep_knows_all(ctl) ||
-	    (c->sw->link && !inc_orphan_is(c->sw, c->number)))
+	if (inc_number_given(&core->comm_numbers, c->number) || core->knows_all ||
+	    (c->sw->connected && !inc_orphan_is(c->sw, c->number)))
 		return inc_err_set(err, ENETRESET, "switch %s has no communicator %u any more",
 				   inc_switch_name(c->sw), c->number);
 	if (!group)
@@ -185,14 +185,14 @@ static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, const
 }
 
 /* Those that are gone are set aside: the others run. An error where none is left. */
-static int check_claims(struct inc_ctl *ctl, const struct inc_group *group, struct resume *r,
+static int check_claims(struct inc_core *core, const struct inc_group *group, struct resume *r,
 			struct inc_err *err)
 {
 	unsigned int n = 0;
 	int ret;
 
 	for (unsigned int i = 0; i < r->n; i++) {
-		ret = check_claim(ctl, group, r, &r->claims[i], err);
+		ret = check_claim(core, group, r, &r->claims[i], err);
 		if (ret && ret != -ENETRESET)
 			return ret;
 		if (!ret) {
@@ -200,7 +200,7 @@ static int check_claims(struct inc_ctl *ctl, const struct inc_group *group, stru
 			continue;
 		}
 		/* what other switches have of it is of no use without that part */
-		inc_orphans_accuse(ctl, r->claims[i].number, ENETRESET, err->msg);
+		inc_orphans_accuse(core, r->claims[i].number, ENETRESET, err->msg);
 		r->gone[r->n_gone].number = r->claims[i].number;
 		r->gone[r->n_gone++].why = *err;
 	}
@@ -208,7 +208,7 @@ static int check_claims(struct inc_ctl *ctl, const struct inc_group *group, stru
 	return n ? 0 : -ENETRESET;
 }
 
-static void tell_gone(const struct inc_group *group, const struct inc_client *client,
+static void tell_gone(const struct inc_group *group, struct inc_core_client *client,
 		      const struct resume *r)
 {
 	for (unsigned int i = 0; i < r->n_gone; i++) {
@@ -220,17 +220,17 @@ static void tell_gone(const struct inc_group *group, const struct inc_client *cl
 		};
 
 		strcpy(failed.message, r->gone[i].why.msg);
-		inc_client_send(client, INC_MSG_FAILED, &failed);
+		inc_act_send(client, INC_MSG_FAILED, &failed);
 	}
 }
 
 /* Another rank has claimed it before, by another switch: this one is one of its tree's. */
-static int take_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
+static int take_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 {
 	if (comm->phase == COMM_FAILED || inc_tree_find(comm->tree, sw->index) >= 0)
 		return 0;
 	/* one that is connected has said what it has */
-	if (!sw->link)
+	if (!sw->connected)
 		return inc_comm_adopt_switch(comm, sw);
 	inc_comm_fail(comm, -1, ENETRESET, "switch %s has no communicator %u any more",
 		      inc_switch_name(sw), comm->number);
@@ -239,7 +239,7 @@ static int take_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
 
 static int take_claim(struct inc_group *group, unsigned int rank, const struct claim *c)
 {
-	struct inc_comm *comm = inc_comm_find(group->ctl, c->number);
+	struct inc_comm *comm = inc_comm_find(group->core, c->number);
 
 	if (!comm) {
 		comm = inc_comm_adopt(group, c->said, c->sw);
@@ -257,8 +257,8 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		comm->members[rank].destroyed = false;
 	} else {
 		comm->members[rank] = c->member;
-		inc_endpoint_take(group->ctl, &comm->members[rank]);
-		inc_keep_comm(comm, INC_UNKEPT_ALL);
+		inc_endpoint_take(group->core, &comm->members[rank]);
+		inc_act_keep_comm(comm);
 	}
 	return take_switch(comm, c->sw);
 }
@@ -295,7 +295,7 @@ again:
  */
 static void drop_connection(struct inc_group *group, unsigned int rank)
 {
-	struct inc_client *before = group->members[rank].client;
+	struct inc_core_client *before = group->members[rank].client;
 	struct inc_comm *comm;
 
 	end_requests(group, rank);
@@ -304,7 +304,7 @@ static void drop_connection(struct inc_group *group, unsigned int rank)
 	LIST_FOREACH (comm, &group->comms, entry)
 		comm->members[rank].knows = false;
 	group->connected--;
-	inc_client_replaced(before);
+	inc_act_replaced(before);
 }
 
 static void end_unused(struct inc_group *group)
@@ -319,16 +319,17 @@ static void end_unused(struct inc_group *group)
 
 /* How long the others may take. Each tries once a second; and nobody at all has come before the
  * first, because the way here was closed for all, so this does not run from our start. */
-static unsigned int return_ms(const struct inc_ctl *ctl)
+static unsigned int return_ms(const struct inc_core *core)
 {
-	const unsigned int ms = ctl->opt.member_timeout_ms + TRIES_MS;
+	const unsigned int ms = core->opt.member_timeout_ms + TRIES_MS;
 
-	return ctl->opt.member_timeout_ms && ms < ctl->opt.group_timeout_ms
+	return core->opt.member_timeout_ms && ms < core->opt.group_timeout_ms
 		       ? ms
-		       : ctl->opt.group_timeout_ms;
+		       : core->opt.group_timeout_ms;
 }
 
-static int take_resume(struct inc_group *group, struct inc_client *client, const struct resume *r)
+static int take_resume(struct inc_group *group, struct inc_core_client *client,
+		       const struct resume *r)
 {
 	struct inc_comm *comm;
 
@@ -344,10 +345,10 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 		drop_connection(group, r->join.rank);
 	inc_group_enter(group, client, &r->join);
 	if (!r->again && group->connected == 1 && group->phase != GROUP_RUNNING)
-		inc_timeout_arm(group->timer, return_ms(group->ctl));
+		inc_core_timer_arm(&group->timer, return_ms(group->core));
 	inc_info("group %u (%s): rank %u of an earlier controller is back with %u communicators",
 		 group->number, group->job, r->join.rank, r->n);
-	inc_client_send(client, INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number});
+	inc_act_send(client, INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number});
 	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->phase == COMM_FAILED)
 			inc_comm_tell_failed(comm, r->join.rank, -1);
@@ -360,9 +361,9 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 	return 0;
 }
 
-void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *said)
+void inc_group_resume(struct inc_core_client *client, const struct inc_msg_resume *said)
 {
-	struct inc_ctl *ctl = client->ctl;
+	struct inc_core *core = client->core;
 	struct resume *r = calloc(1, sizeof(*r));
 	struct inc_group *group = NULL;
 	struct inc_err err;
@@ -372,25 +373,25 @@ void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *sa
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
 		goto out;
 	}
-	ret = take_said(ctl, said, r, &err);
+	ret = take_said(core, said, r, &err);
 	if (ret)
 		goto out;
-	group = inc_group_find(ctl, r->group);
-	ret = check_group(ctl, group, client, r, &err);
+	group = inc_group_find(core, r->group);
+	ret = check_group(core, group, client, r, &err);
 	if (!ret)
-		ret = check_claims(ctl, group, r, &err);
+		ret = check_claims(core, group, r, &err);
 	if (ret)
 		goto out;
 	if (!group)
-		group = inc_group_adopt(ctl, r->join.job, r->join.world_size, r->group);
+		group = inc_group_adopt(core, r->join.job, r->join.world_size, r->group);
 	if (!group || take_resume(group, client, r))
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
 out:
 	free(r);
 	if (!ret)
 		return;
-	inc_info("%s: resume refused: %s", inc_client_peer(client), err.msg);
-	inc_client_refuse(client, -ret, NULL, "%s", err.msg);
+	inc_info("%s: resume refused: %s", client->peer, err.msg);
+	inc_act_refuse(client, -ret, NULL, "%s", err.msg);
 }
 
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank)
@@ -441,5 +442,5 @@ void inc_group_look(struct inc_group *group)
 		misses |= inc_comm_misses(comm);
 	}
 	if (misses)
-		inc_timeout_arm(group->timer, LOOK_MS);
+		inc_core_timer_arm(&group->timer, LOOK_MS);
 }

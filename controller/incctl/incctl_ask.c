@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One question, one answer, over TCP to the controller or a switch's local socket. */
+#include <jansson.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

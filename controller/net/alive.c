@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 #include <event2/event.h>
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 #include "controller/net/alive.h"
 #include "lib/base/clock.h"
 
@@ -18,13 +18,16 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_ctl *ctl = arg;
 	struct inc_client *client, *next;
+	char reason[64];
+
+	snprintf(reason, sizeof(reason), "no answer for %u ms", ctl->opt.member_timeout_ms);
 
 	for (client = TAILQ_FIRST(&ctl->clients); client; client = next) {
 		next = TAILQ_NEXT(client, entry);
-		if (!client->member)
+		if (!client->core.member)
 			continue;
 		if (++client->silent_ticks >= TICKS)
-			inc_client_lost(client, ctl->opt.member_timeout_ms);
+			inc_client_close(client, ctl->opt.member_timeout_ms, reason);
 		else
 			inc_client_send(client, INC_MSG_PING, NULL);
 	}

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 #include "controller/net/remote.h"
 #include "controller/net/rights.h"
 #include "lib/base/log.h"
 #include "lib/net/lines.h"
 #include "lib/net/listen.h"
 
-static void client_free(struct inc_client *client)
+void inc_client_free(struct inc_client *client)
 {
 	inc_query_client_gone(client);
 	TAILQ_REMOVE(&client->ctl->clients, client, entry);
@@ -24,36 +24,32 @@ static void client_free(struct inc_client *client)
 	free(client);
 }
 
-static void client_close(struct inc_client *client, bool clean, const char *reason)
+/* clean: after a bye */
+static void close_client(struct inc_client *client, bool clean, unsigned int silent_ms,
+			 const char *reason)
 {
-	if (client->member) {
-		inc_group_leave(client->member, clean, reason);
-		client->member = NULL;
-	}
-	if (client->derivation)
-		inc_derive_leave(client);
-	client_free(client);
+	/* The actions of the step may name the client, so it is freed after them. */
+	inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_LEFT,
+							   .client = &client->core,
+							   .clean = clean,
+							   .silent_ms = silent_ms,
+							   .reason = reason});
+	inc_client_free(client);
 }
 
-void inc_client_lost(struct inc_client *client, unsigned int ms)
+void inc_client_close(struct inc_client *client, unsigned int silent_ms, const char *reason)
 {
-	char reason[64];
-
-	snprintf(reason, sizeof(reason), "no answer for %u ms", ms);
-	inc_group_silent(client->member, ms);
-	client_close(client, false, reason);
-}
-
-void inc_client_replaced(struct inc_client *client)
-{
-	client->member = NULL;
-	client_free(client);
+	close_client(client, false, silent_ms, reason);
 }
 
 static void on_idle(void *arg)
 {
 	struct inc_client *client = arg;
 
+	if (client->core.deaf) {
+		inc_client_close(client, 0, "no memory for a message");
+		return;
+	}
 	if (client->queries) {
 		inc_client_idle(client);
 		return;
@@ -61,7 +57,7 @@ static void on_idle(void *arg)
 	inc_debug("%s: silent, closed", inc_ndjson_peer(client->conn));
 	inc_ndjson_send_error(client->conn, ETIMEDOUT, NULL, "no message within %u ms",
 			      client->ctl->opt.client_timeout_ms);
-	client_free(client);
+	inc_client_free(client);
 }
 
 /* Also after every message, so that the list stays in the order of silence. */
@@ -71,7 +67,9 @@ void inc_client_idle(struct inc_client *client)
 
 	TAILQ_REMOVE(&ctl->clients, client, entry);
 	TAILQ_INSERT_TAIL(&ctl->clients, client, entry);
-	if (client->member || client->derivation)
+	if (client->core.deaf)
+		inc_timeout_arm(client->idle, 0);
+	else if (client->core.member || client->core.derivation)
 		inc_timeout_stop(client->idle);
 	else
 		inc_timeout_arm(client->idle, ctl->opt.client_timeout_ms);
@@ -79,54 +77,38 @@ void inc_client_idle(struct inc_client *client)
 
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message)
 {
-	inc_keep_before_telling(client->ctl);
+	inc_keep_before_telling(client->ctl->keep);
 	inc_ndjson_send_new(client->conn, inc_message_new(id, message));
 }
 
-void inc_client_refuse(const struct inc_client *client, int code, const struct inc_msg_error *about,
-		       const char *fmt, ...)
+void inc_client_refuse(const struct inc_client *client, int code, const char *fmt, ...)
 {
-	struct inc_msg_error error = about ? *about : (struct inc_msg_error){0};
+	struct inc_msg_error error = {.code = code};
 	va_list ap;
 
-	error.code = code;
 	va_start(ap, fmt);
 	vsnprintf(error.message, sizeof(error.message), fmt, ap);
 	va_end(ap);
 	inc_client_send(client, INC_MSG_ERROR, &error);
 }
 
-const char *inc_client_peer(const struct inc_client *client)
-{
-	return inc_ndjson_peer(client->conn);
-}
-
-bool inc_client_beside(const struct inc_client *one, const struct inc_client *other)
-{
-	const char *a = inc_client_peer(one), *b = inc_client_peer(other);
-	const size_t len = strrchr(a, ':') - a; /* the port is each one's own */
-
-	return strncmp(a, b, len + 1) == 0;
-}
-
 static void refuse(const struct inc_client *client, const char *type, int ret,
 		   const struct inc_err *err)
 {
-	inc_info("%s: %s refused: %s", inc_client_peer(client), type, err->msg);
-	inc_client_refuse(client, -ret, NULL, "%s", err->msg);
+	inc_info("%s: %s refused: %s", client->core.peer, type, err->msg);
+	inc_client_refuse(client, -ret, "%s", err->msg);
 }
 
 /* Tells who is one already, or will be. */
 static bool is_member(const struct inc_client *client)
 {
-	if (client->member)
-		inc_client_refuse(client, EISCONN, NULL,
+	if (client->core.member)
+		inc_client_refuse(client, EISCONN,
 				  "this connection is a member of group %u already",
-				  client->member->group->number);
-	if (client->derivation)
-		inc_client_refuse(client, EISCONN, NULL,
-				  "this connection waits for a group already");
-	return client->member || client->derivation;
+				  client->core.member->group->number);
+	if (client->core.derivation)
+		inc_client_refuse(client, EISCONN, "this connection waits for a group already");
+	return client->core.member || client->core.derivation;
 }
 
 static void take_ping(struct inc_client *client, json_t *object)
@@ -156,10 +138,10 @@ static void take_join(struct inc_client *client, json_t *object)
 	ret = ret ?: inc_right_join(inc_ndjson_identity(client->conn), said.job, &err);
 	if (ret)
 		refuse(client, inc_messages[INC_MSG_JOIN].type, ret, &err);
-	else if (said.has_derive)
-		inc_derive_join(client, &said);
 	else
-		inc_group_join(client, &said);
+		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_JOIN,
+								   .client = &client->core,
+								   .join = &said});
 }
 
 static void take_resume(struct inc_client *client, json_t *object)
@@ -176,7 +158,9 @@ static void take_resume(struct inc_client *client, json_t *object)
 	if (ret)
 		refuse(client, inc_messages[INC_MSG_RESUME].type, ret, &err);
 	else
-		inc_group_resume(client, &said);
+		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_RESUME,
+								   .client = &client->core,
+								   .resume = &said});
 }
 
 static void take_comm(struct inc_client *client, json_t *object)
@@ -187,11 +171,15 @@ static void take_comm(struct inc_client *client, json_t *object)
 
 	/* who has named the communicator ends it for all who ask for it */
 	if (said.comm != UINT32_MAX) {
-		inc_comm_ask(client->member, &said, wrong, &why);
+		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_ASK,
+								   .client = &client->core,
+								   .ask = &said,
+								   .wrong = wrong,
+								   .why = &why});
 		return;
 	}
-	inc_info("%s: C refused: %s", inc_client_peer(client), why.msg);
-	inc_client_refuse(client, -wrong, NULL, "C: %s", why.msg);
+	inc_info("%s: C refused: %s", client->core.peer, why.msg);
+	inc_client_refuse(client, -wrong, "C: %s", why.msg);
 }
 
 /* The number that ready or D names; 0: none, and the client has been told. */
@@ -202,24 +190,29 @@ static uint32_t number_of(struct inc_client *client, enum inc_message_id id, jso
 
 	if (!inc_message_read(id, object, &said, &err))
 		return said.communicator;
-	inc_client_refuse(client, EINVAL, NULL, "%s: %s", inc_messages[id].type, err.msg);
+	inc_client_refuse(client, EINVAL, "%s: %s", inc_messages[id].type, err.msg);
 	return 0;
+}
+
+static void take_number(struct inc_client *client, enum inc_message_id id, json_t *object,
+			enum inc_core_event_kind kind)
+{
+	const uint32_t number = number_of(client, id, object);
+
+	if (number)
+		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = kind,
+								   .client = &client->core,
+								   .number = number});
 }
 
 static void take_ready(struct inc_client *client, json_t *object)
 {
-	uint32_t number = number_of(client, INC_MSG_READY, object);
-
-	if (number)
-		inc_comm_ready(client->member, number);
+	take_number(client, INC_MSG_READY, object, EVENT_READY);
 }
 
 static void take_destroy(struct inc_client *client, json_t *object)
 {
-	uint32_t number = number_of(client, INC_MSG_DESTROY, object);
-
-	if (number)
-		inc_comm_destroy(client->member, number);
+	take_number(client, INC_MSG_DESTROY, object, EVENT_DESTROY);
 }
 
 static void take_failed(struct inc_client *client, json_t *object)
@@ -228,10 +221,11 @@ static void take_failed(struct inc_client *client, json_t *object)
 	struct inc_err why;
 	int wrong = inc_message_read(INC_MSG_REPORT, object, &said, &why);
 
-	if (!wrong && said.has_derive)
-		inc_derive_report(client->member, &said);
-	else
-		inc_comm_report(client->member, &said, wrong, &why);
+	inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_REPORT,
+							   .client = &client->core,
+							   .report = &said,
+							   .wrong = wrong,
+							   .why = &why});
 }
 
 /* A tool changes what a switch does with communicators from now on. */
@@ -247,9 +241,14 @@ static void take_mode(struct inc_client *client, json_t *object)
 	if (!ret && sw < 0)
 		ret = inc_err_set(&err, ENOENT, "no switch '%.32s'", said.node);
 	if (!ret)
-		ret = inc_switch_set_mode(&client->ctl->switches[sw], said.mode, &err);
+		inc_ctl_step(client->ctl,
+			     &(struct inc_core_event){.kind = EVENT_SET_MODE,
+						      .sw = &client->ctl->core.switches[sw],
+						      .mode = said.mode,
+						      .error = &ret,
+						      .said = &err});
 	if (ret)
-		inc_client_refuse(client, -ret, NULL, "%s", err.msg);
+		inc_client_refuse(client, -ret, "%s", err.msg);
 	else
 		inc_client_send(client, INC_MSG_MODE_SET, &said);
 }
@@ -275,7 +274,7 @@ static void take(struct inc_client *client, json_t *object)
 
 	if (inc_right_ask(inc_ndjson_identity(conn), &err)) {
 		refuse(client, type, -EACCES, &err);
-		client_close(client, false, err.msg);
+		close_client(client, false, 0, err.msg);
 		return;
 	}
 	client->silent_ticks = 0;
@@ -284,7 +283,7 @@ static void take(struct inc_client *client, json_t *object)
 		if (!inc_message_is(type, messages[i].id))
 			continue;
 		if (messages[i].needs_group &&
-		    (!client->member || !inc_group_formed(client->member->group)))
+		    (!client->core.member || !inc_group_formed(client->core.member->group)))
 			inc_ndjson_send_error(conn, ENOTCONN, NULL,
 					      "'%s' before the group is formed", type);
 		else
@@ -324,7 +323,7 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 
 	if (code)
 		inc_info("%s: %s", inc_ndjson_peer(conn), reason);
-	client_close(client, client->bye, reason);
+	close_client(client, client->bye, 0, reason);
 	inc_log_on(before);
 }
 
@@ -334,11 +333,11 @@ static bool make_room(struct inc_ctl *ctl)
 	struct inc_client *client;
 
 	TAILQ_FOREACH (client, &ctl->clients, entry) {
-		if (client->member || client->derivation)
+		if (client->core.member || client->core.derivation)
 			continue;
 		inc_listener_refused("too many clients, those without a group make room");
 		inc_ndjson_send_error(client->conn, EMFILE, NULL, "too many clients");
-		client_free(client);
+		inc_client_free(client);
 		return true;
 	}
 	return false;
@@ -379,6 +378,9 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		inc_warn("%s", err.msg);
 		goto err_fd_closed;
 	}
+	client->core = (struct inc_core_client){.core = &ctl->core,
+						.address = client->remote->name,
+						.peer = inc_ndjson_peer(client->conn)};
 	TAILQ_INSERT_TAIL(&ctl->clients, client, entry);
 	ctl->n_clients++;
 	inc_client_idle(client);
@@ -396,5 +398,5 @@ err_fd_closed:
 void inc_clients_free(struct inc_ctl *ctl)
 {
 	while (!TAILQ_EMPTY(&ctl->clients))
-		client_close(TAILQ_FIRST(&ctl->clients), false, "the controller ends");
+		close_client(TAILQ_FIRST(&ctl->clients), false, 0, "the controller ends");
 }

@@ -2,7 +2,7 @@
 /* All figures of the controller, as text for who scrapes them. */
 #include <stdlib.h>
 #include <string.h>
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 #include "controller/core/orphan.h"
 #include "lib/base/clock.h"
 
@@ -33,6 +33,9 @@ struct seen {
 static const struct inc_metric now_metrics[] = {NOW_FIGURES(INC_METRIC_ROW, now)};
 static const struct inc_metric so_far_metrics[] = {
 	INC_CTL_FIGURES(INC_METRIC_ROW, inc_ctl_figures)};
+static const struct inc_metric core_metrics[] = {
+	INC_CORE_FIGURES(INC_METRIC_ROW, inc_core_figures)};
+static const struct inc_metric kept_metrics[] = {INC_KEEP_COUNTS(INC_METRIC_ROW, inc_keep_counts)};
 static const struct inc_metric seen_metrics[] = {SEEN_FIGURES(INC_METRIC_ROW, seen)};
 static const struct inc_metric load_metrics[] = {INC_LOAD_FIGURES(INC_METRIC_ROW, inc_load)};
 static const struct inc_metric job_metrics[] = {INC_JOB_FIGURES(INC_METRIC_ROW, inc_job_load)};
@@ -46,7 +49,7 @@ static void print_plain(FILE *out, const struct inc_metric *table, size_t n, con
 	}
 }
 
-static void count_one(const struct inc_ctl_switch *sw, uint32_t number, void *sum)
+static void count_one(const struct inc_core_switch *sw, uint32_t number, void *sum)
 {
 	++*(uint64_t *)sum;
 }
@@ -60,10 +63,12 @@ static void print_own(const struct inc_ctl *ctl, FILE *out)
 	};
 
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++)
-		now.switches_connected += ctl->switches[i].link != NULL;
-	inc_orphans_each(ctl, count_one, &now.unclaimed);
+		now.switches_connected += ctl->core.switches[i].connected;
+	inc_orphans_each(&ctl->core, count_one, &now.unclaimed);
 	print_plain(out, INC_METRICS(now_metrics), &now);
 	print_plain(out, INC_METRICS(so_far_metrics), &ctl->figures);
+	print_plain(out, INC_METRICS(core_metrics), &ctl->core.figures);
+	print_plain(out, INC_METRICS(kept_metrics), &ctl->kept);
 }
 
 /* A family with a sample for each of n values, told apart by a label. */
@@ -105,14 +110,14 @@ static void print_states(const struct inc_ctl *ctl, FILE *out)
 	const struct inc_group *group;
 	const struct inc_comm *comm;
 
-	LIST_FOREACH (group, &ctl->groups, entry) {
+	LIST_FOREACH (group, &ctl->core.groups, entry) {
 		by_group[group->phase]++;
 		LIST_FOREACH (comm, &group->comms, entry)
 			by_comm[comm->phase]++;
 	}
 	print_by(out, &groups, "state", group_phase, by_group, GROUP_OVER + 1);
 	print_by(out, &comms, "state", comm_phase, by_comm, COMM_REFUSED + 1);
-	print_by(out, &events, "event", event_name, ctl->events, EVENT_MAX);
+	print_by(out, &events, "event", event_name, ctl->core.events, EVENT_MAX);
 }
 
 static void print_switches(const struct inc_ctl *ctl, FILE *out)
@@ -121,15 +126,16 @@ static void print_switches(const struct inc_ctl *ctl, FILE *out)
 	struct inc_load *loads = calloc(n, sizeof(*loads));
 
 	for (unsigned int s = 0; loads && s < n; s++)
-		inc_switch_load(&ctl->switches[s], &loads[s]);
+		inc_switch_load(&ctl->core.switches[s], &loads[s]);
 	for (size_t i = 0; i < sizeof(seen_metrics) / sizeof(seen_metrics[0]); i++) {
 		inc_metric_print_head(out, ROOM "_switch", &seen_metrics[i]);
 		for (unsigned int s = 0; s < n; s++) {
-			const struct inc_ctl_switch *sw = &ctl->switches[s];
+			const struct inc_core_switch *sw = &ctl->core.switches[s];
 			const struct inc_label labels[] = {{"switch", inc_switch_name(sw)}, {}};
-			const struct inc_msg_limits *limits = inc_routes_limits(ctl->routes, s);
+			const struct inc_msg_limits *limits =
+				inc_routes_limits(ctl->core.routes, s);
 			const struct seen seen = {
-				.connected = sw->link != NULL,
+				.connected = sw->connected,
 				.communicators_limit = limits->communicators,
 				.connections_limit = limits->connections,
 				.rows_limit = limits->rows,
@@ -143,7 +149,7 @@ static void print_switches(const struct inc_ctl *ctl, FILE *out)
 		inc_metric_print_head(out, ROOM "_switch", &load_metrics[i]);
 		for (unsigned int s = 0; s < n; s++) {
 			const struct inc_label labels[] = {
-				{"switch", inc_switch_name(&ctl->switches[s])}, {}};
+				{"switch", inc_switch_name(&ctl->core.switches[s])}, {}};
 
 			inc_metric_print_sample(out, ROOM "_switch", &load_metrics[i], &loads[s],
 						labels);
@@ -159,7 +165,7 @@ static void print_jobs(const struct inc_ctl *ctl, FILE *out)
 
 	for (size_t i = 0; i < sizeof(job_metrics) / sizeof(job_metrics[0]); i++) {
 		inc_metric_print_head(out, ROOM "_job", &job_metrics[i]);
-		LIST_FOREACH (group, &ctl->groups, entry) {
+		LIST_FOREACH (group, &ctl->core.groups, entry) {
 			const struct inc_label labels[] = {
 				{"job", group->job}, {"group", number}, {}};
 			const struct inc_job_load load = inc_group_load(group);
@@ -181,7 +187,7 @@ static void print_comms(const struct inc_ctl *ctl, FILE *out)
 	char number[16], group_number[16];
 
 	inc_metric_print_head(out, ROOM, &info);
-	LIST_FOREACH (group, &ctl->groups, entry) {
+	LIST_FOREACH (group, &ctl->core.groups, entry) {
 		snprintf(group_number, sizeof(group_number), "%u", group->number);
 		LIST_FOREACH (comm, &group->comms, entry) {
 			const struct inc_label labels[] = {{"communicator", number},

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 #include "controller/core/orphan.h"
 
 /* Ranks of the communicators of one page, at least: 250 KB of JSON, which the loop makes in some
@@ -29,7 +29,7 @@ struct inc_query {
 /* What a job has, and may have, where that is limited. */
 static json_t *usage_json(const struct inc_group *group)
 {
-	const struct inc_ctl_options *opt = &group->ctl->opt;
+	const struct inc_core_options *opt = &group->core->opt;
 	const struct inc_job_load load = inc_job_load(group);
 
 	return json_pack("{s:I, s:i, s:I, s:o}", "communicators", (json_int_t)load.communicators,
@@ -46,7 +46,7 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *m = &group->members[rank];
-		const struct inc_topo_host *host = &group->ctl->topo->hosts[m->host];
+		const struct inc_topo_host *host = &group->core->topo->hosts[m->host];
 		char ip[INET_ADDRSTRLEN];
 
 		if (!m->present)
@@ -80,14 +80,14 @@ static json_t *groups_json(const struct inc_ctl *ctl, const struct inc_msg_query
 	const struct inc_group *group;
 	json_t *list = json_array();
 
-	LIST_FOREACH (group, &ctl->groups, entry)
+	LIST_FOREACH (group, &ctl->core.groups, entry)
 		json_array_insert_new(list, 0, group_json(group, now_ms));
 	return list;
 }
 
 static json_t *connection_json(const struct inc_comm *comm, unsigned int rank)
 {
-	const struct inc_topology *topo = comm->group->ctl->topo;
+	const struct inc_topology *topo = comm->group->core->topo;
 	const struct inc_comm_member *m = &comm->members[rank];
 	const struct inc_topo_host *host = &topo->hosts[m->route.host];
 	const struct inc_topo_switch *sw = &topo->switches[host->sw];
@@ -112,7 +112,7 @@ static json_t *comm_json(const struct inc_comm *comm)
 	for (unsigned int i = 0; comm->tree && i < comm->tree->n; i++)
 		json_array_append_new(switches,
 				      json_string(inc_switch_name(
-					      &group->ctl->switches[comm->tree->nodes[i].sw])));
+					      &group->core->switches[comm->tree->nodes[i].sw])));
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		if (comm->phase != COMM_REFUSED && comm->members[rank].asked)
 			json_array_append_new(connections, connection_json(comm, rank));
@@ -127,7 +127,7 @@ static json_t *comm_json(const struct inc_comm *comm)
 			 (int)comm->messages, "switches", switches, "connections", connections);
 }
 
-static void add_orphan(const struct inc_ctl_switch *sw, uint32_t number, void *list)
+static void add_orphan(const struct inc_core_switch *sw, uint32_t number, void *list)
 {
 	json_array_append_new(
 		list, json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:i, s:i, "
@@ -154,12 +154,12 @@ static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 	size_t most = 0;
 
 	*n = 0;
-	LIST_FOREACH (group, &ctl->groups, entry)
+	LIST_FOREACH (group, &ctl->core.groups, entry)
 		most += group->n_comms + group->n_refused;
 	list = calloc(most + 1, sizeof(*list));
 	if (!list)
 		return NULL;
-	LIST_FOREACH (group, &ctl->groups, entry) {
+	LIST_FOREACH (group, &ctl->core.groups, entry) {
 		LIST_FOREACH (comm, &group->comms, entry) {
 			if (comm->place >= question->from &&
 			    (!question->has_communicator || comm->number == question->communicator))
@@ -201,7 +201,7 @@ static json_t *communicators_json(const struct inc_ctl *ctl, const struct inc_ms
 	json_t *list = page_json(ctl, question, comm_json, next);
 
 	if (!*next && !question->has_communicator)
-		inc_orphans_each(ctl, add_orphan, list);
+		inc_orphans_each(&ctl->core, add_orphan, list);
 	return list;
 }
 
@@ -218,17 +218,19 @@ static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_que
 	json_t *list = json_array();
 
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
-		const struct inc_ctl_switch *sw = &ctl->switches[i];
-		json_t *ports = sw->ports ? json_incref(sw->ports) : json_array();
-		json_t *engines = sw->engines ? json_incref(sw->engines) : json_array();
+		const struct inc_core_switch *sw = &ctl->core.switches[i];
+		const struct inc_ctl_switch *side = &ctl->switches[i];
+		json_t *ports = side->ports ? json_incref(side->ports) : json_array();
+		json_t *engines = side->engines ? json_incref(side->engines) : json_array();
 
-		json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:b, s:s, s:o, s:o}",
-						      "switch", inc_switch_name(sw), "state",
-						      sw->link ? "connected" : "absent", "since_s",
-						      (now_ms - sw->since_at_ms) / 1e3, "root",
-						      (int)ctl->topo->switches[i].root, "mode",
-						      inc_modes_of_switch[inc_switch_mode(sw)],
-						      "ports", ports, "engines", engines));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:f, s:b, s:s, s:o, s:o}", "switch",
+						inc_switch_name(sw), "state",
+						sw->connected ? "connected" : "absent", "since_s",
+						(now_ms - sw->since_at_ms) / 1e3, "root",
+						(int)ctl->topo->switches[i].root, "mode",
+						inc_modes_of_switch[inc_switch_mode(sw)], "ports",
+						ports, "engines", engines));
 	}
 	return list;
 }
@@ -276,7 +278,7 @@ void inc_queries_free(struct inc_ctl *ctl)
 }
 
 /* Switches know ranks; which host, job or other switch that is, is known here. */
-static void name_peer(const struct inc_ctl_switch *sw, const struct inc_comm *comm, json_t *object)
+static void name_peer(const struct inc_core_switch *sw, const struct inc_comm *comm, json_t *object)
 {
 	const bool up = json_is_true(json_object_get(object, "up"));
 	const json_t *named = json_object_get(object, "rank");
@@ -296,10 +298,10 @@ static void name_peer(const struct inc_ctl_switch *sw, const struct inc_comm *co
 	if (peer.rank >= 0 && comm->members[rank].asked && !*inc_ctl_text(object, "host"))
 		json_object_set_new(
 			object, "host",
-			json_string(sw->ctl->topo->hosts[comm->members[rank].route.host].name));
+			json_string(sw->core->topo->hosts[comm->members[rank].route.host].name));
 }
 
-static void add_names(const struct inc_ctl_switch *sw, json_t *data)
+static void add_names(const struct inc_core_switch *sw, json_t *data)
 {
 	json_t *entry, *missing;
 	size_t i, k;
@@ -310,7 +312,7 @@ static void add_names(const struct inc_ctl_switch *sw, json_t *data)
 
 		if (!json_is_integer(number))
 			continue;
-		comm = inc_comm_find(sw->ctl, json_integer_value(number));
+		comm = inc_comm_find(sw->core, json_integer_value(number));
 		if (!comm)
 			continue;
 		name_peer(sw, comm, entry);
@@ -337,14 +339,14 @@ static void fill_slot(struct inc_query *query, json_t *slot, json_t *data, json_
 		json_object_set(slot, "next", next);
 }
 
-static void on_answer(struct inc_ctl_switch *sw, int code, const char *text, json_t *reply,
-		      uint64_t number)
+static void on_answer(struct inc_ctl *ctl, struct inc_core_switch *sw, int code, const char *text,
+		      json_t *reply, uint64_t number)
 {
 	json_t *slot, *data = json_object_get(reply, "data");
 	struct inc_query *query;
 	size_t i;
 
-	LIST_FOREACH (query, &sw->ctl->queries, entry) {
+	LIST_FOREACH (query, &ctl->queries, entry) {
 		if (query->number == number)
 			break;
 	}
@@ -366,13 +368,13 @@ static void on_answer(struct inc_ctl_switch *sw, int code, const char *text, jso
 }
 
 /* A switch that the question is not about, as far as is known here, is not asked. */
-static bool concerns(const struct inc_msg_query *question, const struct inc_ctl_switch *sw)
+static bool concerns(const struct inc_msg_query *question, const struct inc_core_switch *sw)
 {
 	const struct inc_comm *comm;
 
 	if (question->has_node && strcmp(question->node, inc_switch_name(sw)) != 0)
 		return false;
-	comm = question->has_communicator ? inc_comm_find(sw->ctl, question->communicator) : NULL;
+	comm = question->has_communicator ? inc_comm_find(sw->core, question->communicator) : NULL;
 	return !comm || !comm->tree || inc_tree_find(comm->tree, sw->index) >= 0;
 }
 
@@ -397,7 +399,7 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 	query->data = json_array();
 	LIST_INSERT_HEAD(&ctl->queries, query, entry);
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
-		struct inc_ctl_switch *sw = &ctl->switches[i];
+		struct inc_core_switch *sw = &ctl->core.switches[i];
 		json_t *slot;
 		int ret;
 
@@ -405,7 +407,8 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 			continue;
 		slot = json_pack("{s:s}", "switch", inc_switch_name(sw));
 		json_array_append_new(query->data, slot);
-		ret = inc_switch_request(sw, INC_MSG_QUERY, question, on_answer, query->number);
+		ret = inc_switch_request(ctl, sw, INC_MSG_QUERY, question, on_answer,
+					 query->number);
 		if (ret)
 			json_object_set_new(
 				slot, "error",

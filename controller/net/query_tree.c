@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a tool is told of the trees of communicators: their switches, and who is behind which. */
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 
 static json_t *ranks_json(const struct inc_ranks *ranks)
 {
@@ -13,11 +13,11 @@ static json_t *ranks_json(const struct inc_ranks *ranks)
 static json_t *node_json(const struct inc_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_ctl_switch *sw = &comm->group->ctl->switches[node->sw];
+	const struct inc_core_switch *sw = &comm->group->core->switches[node->sw];
 
 	/* the shape of an earlier controller's tree is not known, and so is what its switches do */
 	return json_pack("{s:s, s:s, s:s}", "switch", inc_switch_name(sw), "state",
-			 sw->link ? "connected" : "absent", "mode",
+			 sw->connected ? "connected" : "absent", "mode",
 			 comm->tree->counted ? inc_modes_of_switch[node->mode] : "");
 }
 
@@ -33,7 +33,7 @@ static json_t *edge_json(const struct inc_topo_switch *sw, unsigned int port, co
 static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_node *node,
 			  const struct inc_tree_child *child)
 {
-	const struct inc_topology *topo = comm->group->ctl->topo;
+	const struct inc_topology *topo = comm->group->core->topo;
 	struct inc_ranks ranks = {};
 
 	if (child->to_switch) {
@@ -51,7 +51,7 @@ static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_nod
 /* Of an earlier controller's: its ranks at their switches; what is between these is not known. */
 static void add_known(const struct inc_comm *comm, json_t *edges)
 {
-	const struct inc_topology *topo = comm->group->ctl->topo;
+	const struct inc_topology *topo = comm->group->core->topo;
 
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
 		const struct inc_comm_member *m = &comm->members[rank];

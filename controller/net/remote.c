@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 #include "controller/net/remote.h"
 #include "lib/base/clock.h"
 #include "lib/net/listen.h"

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "controller/core/comm_config.h"
-#include "controller/net/switch_priv.h"
+#include "controller/net/link.h"
 
 struct inc_request {
 	struct inc_switch_link *link;
@@ -24,28 +23,17 @@ static void request_free(struct inc_request *request)
 	free(request);
 }
 
-/* Whoever has waited for answers goes on when there is half the room, so that this is not done for
- * every answer. */
-static void go_on(struct inc_ctl_switch *sw)
-{
-	if (!sw->awaited || !sw->link || sw->link->n_requests > CTL_MAX_REQUESTS / 2)
-		return;
-	sw->awaited = false;
-	inc_comm_switch_answered(sw);
-}
-
 /* reply may do anything, even drop the switch: request and link are not touched after it */
-static void finish(struct inc_request *request, struct inc_ctl_switch *sw, int code,
+static void finish(struct inc_request *request, struct inc_core_switch *sw, int code,
 		   const char *text, json_t *answer)
 {
+	struct inc_ctl *ctl = request->link->ctl;
 	inc_switch_reply reply = request->reply;
 	uint64_t arg = request->arg;
 
 	LIST_REMOVE(request, entry);
-	request->link->n_requests--;
 	request_free(request);
-	reply(sw, code, text, answer, arg);
-	go_on(sw);
+	reply(ctl, sw, code, text, answer, arg);
 }
 
 static void on_timeout(void *arg)
@@ -56,11 +44,6 @@ static void on_timeout(void *arg)
 	snprintf(text, sizeof(text), "no answer within %u ms",
 		 request->link->ctl->opt.switch_timeout_ms);
 	finish(request, request->link->sw, ETIMEDOUT, text, NULL);
-}
-
-unsigned int inc_switch_requests(const struct inc_ctl_switch *sw)
-{
-	return sw->link ? sw->link->n_requests : 0;
 }
 
 /* What is asked of a switch, and what it says that has done it. */
@@ -80,10 +63,10 @@ bool inc_request_answers(const char *type)
 	return inc_message_is(type, INC_MSG_ERROR);
 }
 
-int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const void *fields,
-		       inc_switch_reply reply, uint64_t arg)
+int inc_switch_request(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_message_id id,
+		       const void *fields, inc_switch_reply reply, uint64_t arg)
 {
-	struct inc_switch_link *link = sw->link;
+	struct inc_switch_link *link = ctl->switches[sw->index].link;
 	struct inc_request *request = NULL;
 	int ret = -ENOMEM;
 	json_t *object;
@@ -96,7 +79,7 @@ int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const 
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		goto err;
-	request->timer = inc_timeout_new(&sw->ctl->timeouts, on_timeout, request);
+	request->timer = inc_timeout_new(&ctl->timeouts, on_timeout, request);
 	if (!request->timer)
 		goto err;
 	request->link = link;
@@ -106,14 +89,13 @@ int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const 
 	request->answer = answers[id];
 	if (json_object_set_new(object, "seq", json_integer(request->seq)))
 		goto err;
-	inc_keep_before_telling(sw->ctl);
+	inc_keep_before_telling(ctl->keep);
 	ret = inc_ndjson_send(link->conn, object);
 	if (ret)
 		goto err;
 	json_decref(object);
 	LIST_INSERT_HEAD(&link->requests, request, entry);
-	link->n_requests++;
-	inc_timeout_arm(request->timer, sw->ctl->opt.switch_timeout_ms);
+	inc_timeout_arm(request->timer, ctl->opt.switch_timeout_ms);
 	return 0;
 err:
 	if (request)
@@ -122,13 +104,14 @@ err:
 	return ret;
 }
 
-int inc_switch_query(struct inc_ctl_switch *sw, const char *what, uint32_t number, uint32_t from,
-		     inc_switch_reply reply)
+int inc_switch_query(struct inc_ctl *ctl, struct inc_core_switch *sw, const char *what,
+		     uint32_t number, uint32_t from, inc_switch_reply reply)
 {
 	struct inc_msg_query query = {.has_from = from, .from = from};
 
 	snprintf(query.what, sizeof(query.what), "%s", what);
-	return inc_switch_request(sw, INC_MSG_QUERY, &query, reply, inc_page_arg(number, from));
+	return inc_switch_request(ctl, sw, INC_MSG_QUERY, &query, reply,
+				  inc_page_arg(number, from));
 }
 
 uint32_t inc_page_next(const json_t *answer, uint64_t arg)
@@ -170,7 +153,7 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	       NULL);
 }
 
-void inc_requests_fail(struct inc_switch_link *link, struct inc_ctl_switch *sw)
+void inc_requests_fail(struct inc_switch_link *link, struct inc_core_switch *sw)
 {
 	while (!LIST_EMPTY(&link->requests))
 		finish(LIST_FIRST(&link->requests), sw, ECONNRESET, "connection lost", NULL);

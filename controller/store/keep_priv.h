@@ -7,38 +7,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "controller/ctl.h"
+#include "controller/core/core.h"
 #include "controller/store/rows.h"
 #include "controller/store/store.h"
 #include "lib/base/err.h"
 
-struct inc_kept_gone {
-	enum inc_kept_table table;
-	uint32_t number;
-};
-
-struct inc_keep {
-	struct inc_ctl *ctl;
-	struct inc_store *store;
-	bool fresh; /* the file held nothing: there may be an earlier controller's communicators */
-	bool changed; /* since the last transaction */
-	bool behind;  /* the file is not what it should be: all of it has to be written */
-	bool failing; /* the last transaction has failed, which has been said */
-	struct inc_kept_gone *gone;
-	size_t n_gone, gone_room;
-	uint32_t next[INC_N_KEPT_KINDS]; /* as the file has them */
-	struct event *timer;             /* when there is something to write, or to try again */
-};
-
-/* kept.c: 0 or -errno. Nothing is written of what is still to begin. all: its ranks too, or its
- * switches and members; else those ranks that have changed. */
-int inc_kept_put_group(struct inc_store *store, struct inc_group *group, bool all,
-		       struct inc_err *err);
-int inc_kept_put_comm(struct inc_store *store, const struct inc_comm *comm, bool all,
-		      struct inc_err *err);
+/* kept.c: write rows of objects as they are now. 0 or -errno. Nothing is written of what is still
+ * to begin. */
+/* Writes the row that an ACTION_STORE names, or removes it. */
+int inc_kept_put_change(struct inc_store *store, struct inc_core *core,
+			const struct inc_action *change, struct inc_err *err);
+/* Everything, in the place of what the store holds; the numbers apart. */
+int inc_kept_put_all(struct inc_store *store, const struct inc_core *core, struct inc_err *err);
+int inc_kept_put_numbers(struct inc_store *store, const struct inc_core *core, struct inc_err *err);
 
 /* restore.c: makes the groups and communicators that the file holds. What the topology has no more
  * is logged and left out. 0, or -errno where the file cannot be right. */
-int inc_restore(struct inc_ctl *ctl, struct inc_store *store, struct inc_err *err);
+int inc_restore(struct inc_core *core, const char *path, struct inc_store *store,
+		struct inc_err *err);
 
 #endif

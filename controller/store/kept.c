@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rows of groups and communicators, as they are now. Called by keep.c inside a transaction. */
+/* Rows of groups and communicators, as they are now. Called by keep.c inside a transaction. An
+ * object that has ended since it changed is not written, because its removal follows. */
 #include <stdio.h>
 #include <string.h>
 #include "controller/store/keep_priv.h"
 
-static int put_rank(struct inc_store *store, struct inc_member *member, struct inc_err *err)
+static int put_rank(struct inc_store *store, const struct inc_member *member, struct inc_err *err)
 {
-	const struct inc_topology *topo = member->group->ctl->topo;
+	const struct inc_topology *topo = member->group->core->topo;
 	struct inc_kept_rank row = {
 		.number = member->group->number,
 		.rank = member->rank,
 		.gone = member->present && !member->client,
 	};
 
+	if (!inc_group_formed(member->group))
+		return 0;
 	strcpy(row.host, topo->hosts[member->host].name);
 	strcpy(row.node, member->node);
 	return inc_store_put(store, INC_KEPT_RANKS, &row, err);
 }
 
-int inc_kept_put_group(struct inc_store *store, struct inc_group *group, bool all,
-		       struct inc_err *err)
+static int put_ranks(struct inc_store *store, const struct inc_group *group, struct inc_err *err)
+{
+	int ret = 0;
+
+	for (unsigned int rank = 0; !ret && rank < group->world_size; rank++)
+		ret = put_rank(store, &group->members[rank], err);
+	return ret;
+}
+
+static int put_group(struct inc_store *store, const struct inc_group *group, struct inc_err *err)
 {
 	struct inc_kept_group row = {
 		.number = group->number,
@@ -30,7 +41,6 @@ int inc_kept_put_group(struct inc_store *store, struct inc_group *group, bool al
 		.derived = group->derived[0],
 		.shrunk = group->derived[1],
 	};
-	int ret;
 
 	/* nobody has heard of its number yet */
 	if (!inc_group_formed(group))
@@ -38,15 +48,7 @@ int inc_kept_put_group(struct inc_store *store, struct inc_group *group, bool al
 	strcpy(row.job, group->job);
 	strcpy(row.over, group->over);
 	snprintf(row.state, sizeof(row.state), "%s", inc_group_phase_name(group->phase));
-	ret = inc_store_put(store, INC_KEPT_GROUPS, &row, err);
-	for (unsigned int rank = 0; !ret && rank < group->world_size; rank++) {
-		struct inc_member *member = &group->members[rank];
-
-		if (all || member->unkept)
-			ret = put_rank(store, member, err);
-		member->unkept = false;
-	}
-	return ret;
+	return inc_store_put(store, INC_KEPT_GROUPS, &row, err);
 }
 
 static struct inc_kept_end kept_end(const struct inc_route_end *end)
@@ -56,7 +58,7 @@ static struct inc_kept_end kept_end(const struct inc_route_end *end)
 
 static int put_nodes(struct inc_store *store, const struct inc_comm *comm, struct inc_err *err)
 {
-	const struct inc_topo_switch *switches = comm->group->ctl->topo->switches;
+	const struct inc_topo_switch *switches = comm->group->core->topo->switches;
 	int ret = 0;
 
 	for (unsigned int i = 0; !ret && i < comm->tree->n; i++) {
@@ -107,8 +109,8 @@ static int put_members(struct inc_store *store, const struct inc_comm *comm, str
 	return ret;
 }
 
-int inc_kept_put_comm(struct inc_store *store, const struct inc_comm *comm, bool all,
-		      struct inc_err *err)
+static int put_comm(struct inc_store *store, const struct inc_comm *comm, bool whole,
+		    struct inc_err *err)
 {
 	const bool failed = comm->code && comm->phase >= COMM_CONFIGURED;
 	struct inc_kept_comm row = {
@@ -137,7 +139,77 @@ int inc_kept_put_comm(struct inc_store *store, const struct inc_comm *comm, bool
 	snprintf(row.state, sizeof(row.state), "%s",
 		 failed ? inc_comm_phase_name(COMM_FAILED) : inc_comm_state_name(comm));
 	ret = inc_store_put(store, INC_KEPT_COMMS, &row, err);
-	if (!ret && all)
+	if (!ret && whole)
 		ret = put_nodes(store, comm, err) ?: put_members(store, comm, err);
 	return ret;
+}
+
+int inc_kept_put_numbers(struct inc_store *store, const struct inc_core *core, struct inc_err *err)
+{
+	const struct inc_kept_numbers rows[] = {
+		{INC_KEPT_GROUP_NUMBERS, core->group_numbers.first, core->group_numbers.next},
+		{INC_KEPT_COMM_NUMBERS, core->comm_numbers.first, core->comm_numbers.next},
+	};
+
+	return inc_store_put(store, INC_KEPT_NUMBERS, &rows[0], err)
+		       ?: inc_store_put(store, INC_KEPT_NUMBERS, &rows[1], err);
+}
+
+int inc_kept_put_all(struct inc_store *store, const struct inc_core *core, struct inc_err *err)
+{
+	const struct inc_group *group;
+	const struct inc_comm *comm;
+	int ret = inc_store_clear(store, err);
+
+	LIST_FOREACH (group, &core->groups, entry) {
+		ret = ret ?: put_group(store, group, err);
+		ret = ret ?: put_ranks(store, group, err);
+		LIST_FOREACH (comm, &group->comms, entry)
+			ret = ret ?: put_comm(store, comm, true, err);
+	}
+	return ret;
+}
+
+static int drop(struct inc_store *store, const enum inc_kept_table *tables, size_t n,
+		uint32_t number, struct inc_err *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = inc_store_drop(store, tables[i], number, err);
+	return ret;
+}
+
+static int put_comm_change(struct inc_store *store, struct inc_core *core,
+			   const struct inc_action *change, struct inc_err *err)
+{
+	const struct inc_comm *comm = inc_comm_find(core, change->of);
+
+	return comm ? put_comm(store, comm, change->stored == STORED_COMM, err) : 0;
+}
+
+int inc_kept_put_change(struct inc_store *store, struct inc_core *core,
+			const struct inc_action *change, struct inc_err *err)
+{
+	static const enum inc_kept_table of_group[] = {INC_KEPT_GROUPS, INC_KEPT_RANKS};
+	static const enum inc_kept_table of_comm[] = {INC_KEPT_COMMS, INC_KEPT_NODES,
+						      INC_KEPT_MEMBERS};
+	const struct inc_group *group = inc_group_find(core, change->of);
+
+	switch (change->stored) {
+	case STORED_NO_GROUP:
+		return drop(store, of_group, 2, change->of, err);
+	case STORED_NO_COMM:
+		return drop(store, of_comm, 3, change->of, err);
+	case STORED_COMM:
+	case STORED_STATE:
+		return put_comm_change(store, core, change, err);
+	case STORED_GROUP:
+		return group ? put_group(store, group, err) : 0;
+	case STORED_RANKS:
+		return group ? put_ranks(store, group, err) : 0;
+	case STORED_RANK:
+		return group ? put_rank(store, &group->members[change->rank], err) : 0;
+	}
+	return 0;
 }

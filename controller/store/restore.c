@@ -23,7 +23,8 @@ struct kept {
 };
 
 struct restoring {
-	struct inc_ctl *ctl;
+	struct inc_core *core;
+	const char *path;
 	struct kept *comms; /* in the order of their numbers, as their rows stand */
 	size_t n, room;
 	unsigned int n_groups, n_comms;
@@ -32,8 +33,8 @@ struct restoring {
 static int wrong(const struct restoring *r, struct inc_err *err, const char *what, uint32_t number,
 		 const char *why)
 {
-	return inc_err_set(err, EIO, "database %s is damaged: %s %u: %s", r->ctl->opt.database,
-			   what, number, why);
+	return inc_err_set(err, EIO, "database %s is damaged: %s %u: %s", r->path, what, number,
+			   why);
 }
 
 static int take_numbers(const void *at, void *arg, struct inc_err *err)
@@ -41,8 +42,8 @@ static int take_numbers(const void *at, void *arg, struct inc_err *err)
 	const struct inc_kept_numbers *row = at;
 	struct restoring *r = arg;
 
-	inc_numbers_restore(row->kind == INC_KEPT_GROUP_NUMBERS ? &r->ctl->group_numbers
-								: &r->ctl->comm_numbers,
+	inc_numbers_restore(row->kind == INC_KEPT_GROUP_NUMBERS ? &r->core->group_numbers
+								: &r->core->comm_numbers,
 			    row->first, row->next);
 	return 0;
 }
@@ -57,7 +58,7 @@ static int take_group(const void *at, void *arg, struct inc_err *err)
 
 	if (!row->number || !row->world_size)
 		return wrong(r, err, "group", row->number, "neither number nor size can be 0");
-	group = inc_group_restore(r->ctl, row->job, row->world_size, row->number);
+	group = inc_group_restore(r->core, row->job, row->world_size, row->number);
 	if (!group)
 		return inc_err_set(err, ENOMEM, "out of memory");
 	group->of = row->of;
@@ -65,7 +66,7 @@ static int take_group(const void *at, void *arg, struct inc_err *err)
 	group->derived[0] = row->derived;
 	group->derived[1] = row->shrunk;
 	for (unsigned int rank = 0; rank < row->world_size; rank++)
-		group->members[rank].host = r->ctl->topo->n_hosts;
+		group->members[rank].host = r->core->topo->n_hosts;
 	if (strcmp(row->state, running) == 0 || strcmp(row->state, restored) == 0)
 		return 0;
 	inc_group_go(group, GROUP_RETURNING);
@@ -78,8 +79,8 @@ static int take_rank(const void *at, void *arg, struct inc_err *err)
 {
 	const struct inc_kept_rank *row = at;
 	struct restoring *r = arg;
-	struct inc_group *group = inc_group_find(r->ctl, row->number);
-	const int host = inc_topology_host_by_name(r->ctl->topo, row->host);
+	struct inc_group *group = inc_group_find(r->core, row->number);
+	const int host = inc_topology_host_by_name(r->core->topo, row->host);
 	struct inc_member *member;
 
 	if (!group || row->rank >= group->world_size)
@@ -105,7 +106,7 @@ static int take_comm(const void *at, void *arg, struct inc_err *err)
 {
 	const struct inc_kept_comm *row = at;
 	struct restoring *r = arg;
-	struct inc_group *group = inc_group_find(r->ctl, row->of);
+	struct inc_group *group = inc_group_find(r->core, row->of);
 	const size_t room = r->room ? r->room * 2 : 64;
 
 	if (!row->number || !group)
@@ -181,7 +182,7 @@ static int take_node(const void *at, void *arg, struct inc_err *err)
 	const struct inc_kept_node *row = at;
 	struct restoring *r = arg;
 	struct kept *k = find(r, row->number);
-	const int sw = inc_topology_switch_by_name(r->ctl->topo, row->sw);
+	const int sw = inc_topology_switch_by_name(r->core->topo, row->sw);
 	struct inc_tree_node *more, *node;
 
 	if (!k || row->node != k->n || row->parent > row->node)
@@ -200,7 +201,7 @@ static int take_node(const void *at, void *arg, struct inc_err *err)
 		.up = end_of(&row->up),
 		.down = end_of(&row->down),
 	};
-	if (sw < 0 || !take_ports(r->ctl->topo, k, row, node))
+	if (sw < 0 || !take_ports(r->core->topo, k, row, node))
 		snprintf(k->lacks, sizeof(k->lacks), "switch %s, as it was connected", row->sw);
 	return 0;
 }
@@ -229,10 +230,10 @@ static int take_member(const void *at, void *arg, struct inc_err *err)
 	/* who has left had destroyed it before */
 	m->destroyed = group->members[row->rank].present;
 	k->n_members++;
-	if (m->route.host == r->ctl->topo->n_hosts)
+	if (m->route.host == r->core->topo->n_hosts)
 		snprintf(k->lacks, sizeof(k->lacks), "the host of rank %u", row->rank);
 	else
-		inc_endpoint_take(r->ctl, m);
+		inc_endpoint_take(r->core, m);
 	return 0;
 }
 
@@ -248,7 +249,7 @@ static int known_tree(const struct kept *k, struct inc_tree **tree, struct inc_e
 	return *tree ? 0 : inc_err_set(err, ENOMEM, "out of memory");
 }
 
-static int make_tree(struct inc_ctl *ctl, const struct kept *k, struct inc_err *err)
+static int make_tree(struct inc_core *core, const struct kept *k, struct inc_err *err)
 {
 	struct inc_comm *comm = k->comm;
 	unsigned int hosts[CTL_MAX_WORLD];
@@ -263,40 +264,40 @@ static int make_tree(struct inc_ctl *ctl, const struct kept *k, struct inc_err *
 		return inc_err_set(err, EINVAL, "%u of its members are known", k->n_members);
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
 		hosts[rank] = comm->members[rank].route.host;
-	return inc_route_restore(ctl->routes, hosts, comm->group->world_size, k->row.slots,
+	return inc_route_restore(core->routes, hosts, comm->group->world_size, k->row.slots,
 				 k->nodes, k->n, &comm->tree, err);
 }
 
 /* What the controller has given of its switches is in use. */
-static int take_given(struct inc_ctl *ctl, const struct inc_comm *comm, struct inc_err *err)
+static int take_given(struct inc_core *core, const struct inc_comm *comm, struct inc_err *err)
 {
-	const struct inc_topo_host *hosts = ctl->topo->hosts;
+	const struct inc_topo_host *hosts = core->topo->hosts;
 	int ret = 0;
 
 	for (unsigned int rank = 0; !ret && rank < comm->group->world_size; rank++) {
 		const struct inc_route_member *route = &comm->members[rank].route;
 
 		if (route->sw.given)
-			ret = inc_switch_qpn_take(&ctl->switches[hosts[route->host].sw],
+			ret = inc_switch_qpn_take(&core->switches[hosts[route->host].sw],
 						  route->sw.given);
 	}
 	for (unsigned int i = 0; !ret && i < comm->tree->n; i++) {
 		const struct inc_tree_node *node = &comm->tree->nodes[i];
 
 		if (node->up.given)
-			ret = inc_switch_qpn_take(&ctl->switches[node->sw], node->up.given);
+			ret = inc_switch_qpn_take(&core->switches[node->sw], node->up.given);
 		if (!ret && node->down.given)
 			ret = inc_switch_qpn_take(
-				&ctl->switches[comm->tree->nodes[node->parent].sw],
+				&core->switches[comm->tree->nodes[node->parent].sw],
 				node->down.given);
 	}
 	return ret ? inc_err_set(err, -ret, "its queue pairs: %s", strerror(-ret)) : 0;
 }
 
-static int finish(struct inc_ctl *ctl, const struct kept *k, struct inc_err *err)
+static int finish(struct inc_core *core, const struct kept *k, struct inc_err *err)
 {
 	struct inc_comm *comm = k->comm;
-	int ret = make_tree(ctl, k, err);
+	int ret = make_tree(core, k, err);
 
 	if (ret)
 		return ret;
@@ -304,7 +305,7 @@ static int finish(struct inc_ctl *ctl, const struct kept *k, struct inc_err *err
 	if (!comm->configs)
 		return inc_err_set(err, ENOMEM, "out of memory");
 	if (comm->tree->counted)
-		ret = take_given(ctl, comm, err);
+		ret = take_given(core, comm, err);
 	if (ret)
 		return ret;
 	comm->number = k->row.number;
@@ -344,8 +345,8 @@ static int finish_all(struct restoring *r, struct inc_err *err)
 
 		if (!k->comm)
 			continue;
-		k->comm->place = ++r->ctl->last_place;
-		ret = finish(r->ctl, k, &why);
+		k->comm->place = ++r->core->last_place;
+		ret = finish(r->core, k, &why);
 		if (ret == -ENOMEM)
 			return inc_err_set(err, ENOMEM, "%s", why.msg);
 		if (!ret) {
@@ -355,7 +356,7 @@ static int finish_all(struct restoring *r, struct inc_err *err)
 		inc_warn("communicator %u is not restored: %s", k->row.number, why.msg);
 		inc_comm_end(k->comm);
 	}
-	for (group = LIST_FIRST(&r->ctl->groups); group; group = next) {
+	for (group = LIST_FIRST(&r->core->groups); group; group = next) {
 		next = LIST_NEXT(group, entry);
 		/* its members have nothing that they would come back for */
 		if (LIST_EMPTY(&group->comms))
@@ -366,14 +367,15 @@ static int finish_all(struct restoring *r, struct inc_err *err)
 	return 0;
 }
 
-int inc_restore(struct inc_ctl *ctl, struct inc_store *store, struct inc_err *err)
+int inc_restore(struct inc_core *core, const char *path, struct inc_store *store,
+		struct inc_err *err)
 {
 	static const inc_store_row take[INC_N_KEPT_TABLES] = {
 		[INC_KEPT_NUMBERS] = take_numbers, [INC_KEPT_GROUPS] = take_group,
 		[INC_KEPT_RANKS] = take_rank,      [INC_KEPT_COMMS] = take_comm,
 		[INC_KEPT_NODES] = take_node,      [INC_KEPT_MEMBERS] = take_member,
 	};
-	struct restoring r = {.ctl = ctl};
+	struct restoring r = {.core = core, .path = path};
 	int ret = 0;
 
 	for (unsigned int t = 0; !ret && t < INC_N_KEPT_TABLES; t++)
@@ -383,7 +385,7 @@ int inc_restore(struct inc_ctl *ctl, struct inc_store *store, struct inc_err *er
 		free(r.comms[i].nodes);
 	free(r.comms);
 	if (!ret && r.n)
-		inc_info("database %s: %u groups with %u communicators may come back",
-			 ctl->opt.database, r.n_groups, r.n_comms);
+		inc_info("database %s: %u groups with %u communicators may come back", path,
+			 r.n_groups, r.n_comms);
 	return ret;
 }

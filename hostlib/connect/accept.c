@@ -5,6 +5,7 @@
  * client's struct for a while, and a queue pair with its memory: in number, in bytes and in time
  * that has its bounds.
  */
+#include <jansson.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

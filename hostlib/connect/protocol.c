@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <jansson.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <jansson.h>
 #include <string.h>
 #include "lib/conf/messages_priv.h"
 

@@ -13,12 +13,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <jansson.h>
 #include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/schema.h"
 #include "lib/proto/maps.h"
+
+struct json_t; /* of jansson */
 
 #define INC_CONTROL_VERSION       1
 #define INC_MAX_WORLD             1024
@@ -382,14 +383,15 @@ enum inc_message_id {
 extern const struct inc_message inc_messages[INC_MSG_MAX];
 
 /* What it says it is; "" where it does not. */
-const char *inc_message_type(const json_t *object);
+const char *inc_message_type(const struct json_t *object);
 /* Is this the type of that message? Some have another one's: what asks and what answers, say. */
 bool inc_message_is(const char *type, enum inc_message_id id);
 /* The fields of a message into its struct: 0 or -EINVAL with a message. */
-int inc_message_read(enum inc_message_id id, const json_t *object, void *out, struct inc_err *err);
+int inc_message_read(enum inc_message_id id, const struct json_t *object, void *out,
+		     struct inc_err *err);
 /* A message from its struct; in may be NULL where it has no fields but "type". NULL: no memory. */
-json_t *inc_message_new(enum inc_message_id id, const void *in);
+struct json_t *inc_message_new(enum inc_message_id id, const void *in);
 /* The same of another protocol's table. */
-json_t *inc_message_print(const struct inc_message *message, const void *in);
+struct json_t *inc_message_print(const struct inc_message *message, const void *in);
 
 #endif

@@ -15,8 +15,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <jansson.h>
 #include "lib/base/err.h"
+
+struct json_t; /* of jansson */
 
 enum inc_field_kind {
 	INC_UINT,   /* an unsigned integer of 1, 2, 4 or 8 bytes, from min to max */
@@ -104,12 +105,13 @@ struct inc_schema {
 
 /* Reads a message, or part of one: members that the schema does not have are ignored. out keeps
  * what the message does not say and the schema has no default for. 0 or -EINVAL with a message. */
-int inc_schema_read_json(const struct inc_schema *schema, const json_t *object, void *out,
+int inc_schema_read_json(const struct inc_schema *schema, const struct json_t *object, void *out,
 			 struct inc_err *err);
 
 /* The same for the other direction; form: INC_FILE_ONLY or INC_MESSAGE_ONLY. Fields with given are
  * printed where that says so. NULL: no memory. */
-json_t *inc_schema_print(const struct inc_schema *schema, enum inc_field_form form, const void *in);
+struct json_t *inc_schema_print(const struct inc_schema *schema, enum inc_field_form form,
+				const void *in);
 
 /* What a field's value must be, for documents: "a number from 1 to 32". The same buffer is filled
  * and returned. */

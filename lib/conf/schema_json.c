@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tables of fields as JSON: messages read, and any struct printed. No YAML is needed for that. */
+#include <jansson.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

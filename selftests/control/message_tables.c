@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Prints the tables of messages as docs/messages.md has them; with --json for test_docs. */
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include "lib/conf/messages.h"

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <openssl/err.h>
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 #include "controller/net/remote.h"
 #include "lib/base/clock.h"
 #include "lib/net/lines.h"
@@ -258,8 +258,8 @@ static void begin_honest(void)
 	char text[200];
 
 	/* its number is the one before those that inputs of the corpus know */
-	ctl.group_numbers.first--;
-	ctl.group_numbers.next--;
+	ctl.core.group_numbers.first--;
+	ctl.core.group_numbers.next--;
 	for (int i = 0; i < HONEST; i++) {
 		dial(&honest[i], MEMBERS + SWITCHES + i, false, key[KEY_MEMBER]);
 		snprintf(text, sizeof(text),
@@ -323,9 +323,7 @@ static void begin(bool tls)
 			     !inc_topology_parse("fuzz", topology, sizeof(topology) - 1, &ctl.topo,
 						 &err),
 		     "%s", err.msg);
-	fuzz_require(!inc_switches_init(&ctl) && !inc_numbers_init(&ctl.group_numbers, &err) &&
-			     !inc_numbers_init(&ctl.comm_numbers, &err),
-		     "no controller");
+	fuzz_require(!inc_links_init(&ctl) && !inc_carry_start(&ctl, &err), "no controller");
 	for (i = 0; i < MEMBERS + SWITCHES; i++)
 		peers[i].fd = -1;
 	begin_honest();
@@ -339,12 +337,10 @@ static void end(void)
 	for (i = 0; i < MEMBERS + SWITCHES; i++)
 		hang_up(&peers[i]);
 	inc_clients_free(&ctl);
-	inc_groups_free(&ctl);
 	inc_queries_free(&ctl);
-	inc_switches_free(&ctl);
+	inc_links_free(&ctl);
+	inc_carry_stop(&ctl);
 	inc_remotes_free(&ctl);
-	inc_numbers_free(&ctl.group_numbers);
-	inc_numbers_free(&ctl.comm_numbers);
 	inc_ndjson_drain_stop(NULL);
 	inc_timeouts_stop(&ctl.timeouts);
 	event_base_free(ctl.base);

@@ -6,6 +6,7 @@
  * with one line prints as something that is read again and prints the same. Every struct stands in
  * a block of its own size.
  */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

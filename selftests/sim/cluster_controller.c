@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cluster.h"
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 #include "controller/store/rows.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
@@ -24,7 +24,7 @@
 struct controller controller;
 
 static struct {
-	struct inc_ctl *ctl;                    /* of the one that runs */
+	const struct inc_core *core;            /* of the one that runs */
 	sqlite3 *db;                            /* likewise */
 	struct inc_ndjson_draining draining[2]; /* the switch's, and its own */
 	void (*on_signal)(int);                 /* what it has for SIGTERM */
@@ -37,8 +37,12 @@ int inc_controller_main(int argc, char **argv);
 int cluster_say(const char *fmt, ...);
 int __wrap_sigaction(int number, const struct sigaction *act, struct sigaction *old);
 int __real_sigaction(int number, const struct sigaction *act, struct sigaction *old);
-int __wrap_inc_keep_start(struct inc_ctl *ctl, struct inc_err *err);
-int __real_inc_keep_start(struct inc_ctl *ctl, struct inc_err *err);
+int __wrap_inc_keep_start(struct inc_core *core, struct event_base *base, const char *path,
+			  struct inc_keep_counts *counts, struct inc_keep **keep,
+			  struct inc_err *err);
+int __real_inc_keep_start(struct inc_core *core, struct event_base *base, const char *path,
+			  struct inc_keep_counts *counts, struct inc_keep **keep,
+			  struct inc_err *err);
 struct inc_ndjson *__wrap_inc_ndjson_new(struct event_base *base, int fd,
 					 const struct inc_ndjson_limits *limits,
 					 const struct inc_ndjson_ops *ops, void *arg,
@@ -92,10 +96,12 @@ int __wrap_sigaction(int number, const struct sigaction *act, struct sigaction *
 	return 0;
 }
 
-int __wrap_inc_keep_start(struct inc_ctl *ctl, struct inc_err *err)
+int __wrap_inc_keep_start(struct inc_core *core, struct event_base *base, const char *path,
+			  struct inc_keep_counts *counts, struct inc_keep **keep,
+			  struct inc_err *err)
 {
-	own.ctl = ctl;
-	return __real_inc_keep_start(ctl, err);
+	own.core = core;
+	return __real_inc_keep_start(core, base, path, counts, keep, err);
 }
 
 /* Connections that are being closed are a process', and two processes are one here. */
@@ -312,7 +318,7 @@ void controller_kill(void)
 	controller.running = controller.ready = false;
 	drop_database();
 	memory_free(&controller.process);
-	own.ctl = NULL;
+	own.core = NULL;
 	own.on_signal = NULL;
 	own.draining[1] = (struct inc_ndjson_draining){};
 	task_kill(&controller.process);
@@ -337,7 +343,7 @@ void controller_numbers(uint32_t *group, uint32_t *communicator)
 	*group = *communicator = 1;
 	if (!controller.ready)
 		return;
-	LIST_FOREACH (g, &own.ctl->groups, entry) {
+	LIST_FOREACH (g, &own.core->groups, entry) {
 		if (!strcmp(g->job, CLUSTER_JOB_HOSTILE))
 			continue;
 		*group = g->number;
@@ -361,9 +367,9 @@ long controller_pieces(void)
 unsigned int controller_knows(void)
 {
 	const struct inc_group *g;
-	unsigned int n = !LIST_EMPTY(&own.ctl->derivations) + !LIST_EMPTY(&own.ctl->orphans);
+	unsigned int n = !LIST_EMPTY(&own.core->derivations) + !LIST_EMPTY(&own.core->orphans);
 
-	LIST_FOREACH (g, &own.ctl->groups, entry)
+	LIST_FOREACH (g, &own.core->groups, entry)
 		n++;
 	return n;
 }

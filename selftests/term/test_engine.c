@@ -4,6 +4,7 @@
  * The termination engine as the daemon has it: its threads work on endpoints without a wire while
  * this thread makes and removes communicators, asks and is told.
  */
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What switches say of the modes that they know, and which one each is in. Called by switch.c, and
- * by tools that change it. */
+/* What switches say of the modes that they know, and which one each is in. Called by core.c and
+ * switch.c, and by tools that change it. */
 #include <errno.h>
 #include <string.h>
-#include "controller/net/switch_priv.h"
+#include "controller/core/core.h"
 #include "lib/base/log.h"
 #include "lib/base/pow2.h"
 #include "lib/proto/desc.h"
@@ -16,9 +16,9 @@ static unsigned int round_payload(unsigned int bytes)
 
 /* What connections can end at, by the ports that the topology has: those of passthrough mode have
  * none. */
-static void take_endpoints(struct inc_ctl_switch *sw, const struct inc_msg_engine *engine)
+static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engine *engine)
 {
-	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
+	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
 
 	for (uint32_t i = 0; i < engine->n_endpoints; i++) {
 		const struct inc_msg_offer *said = &engine->endpoints[i];
@@ -54,7 +54,7 @@ static bool adds_floats(const struct inc_msg_engine *engine)
 }
 
 /* One that names no engines knows passthrough alone, and its limits stand beside them. */
-void inc_switch_take_engines(struct inc_ctl_switch *sw, const struct inc_msg_hello *said)
+void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said)
 {
 	memset(sw->can, 0, sizeof(sw->can));
 	sw->own_mode = said->mode;
@@ -62,7 +62,7 @@ void inc_switch_take_engines(struct inc_ctl_switch *sw, const struct inc_msg_hel
 	sw->can[INC_PASSTHROUGH].limits = said->limits;
 	for (uint32_t i = 0; i < said->n_engines; i++) {
 		const struct inc_msg_engine *engine = &said->engines[i];
-		struct inc_ctl_engine *can = &sw->can[engine->mode];
+		struct inc_core_engine *can = &sw->can[engine->mode];
 
 		can->there = true;
 		if (engine->has_limits)
@@ -72,7 +72,7 @@ void inc_switch_take_engines(struct inc_ctl_switch *sw, const struct inc_msg_hel
 	}
 }
 
-int inc_switch_can(const struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
+int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mode,
 		   struct inc_err *err)
 {
 	if (sw->can[mode].there)
@@ -81,25 +81,25 @@ int inc_switch_can(const struct inc_ctl_switch *sw, enum inc_mode_of_switch mode
 			   inc_switch_name(sw), inc_modes_of_switch[mode]);
 }
 
-enum inc_mode_of_switch inc_switch_mode(const struct inc_ctl_switch *sw)
+enum inc_mode_of_switch inc_switch_mode(const struct inc_core_switch *sw)
 {
-	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
+	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
 
 	return sw->mode_set ? sw->mode : topo->has_mode ? topo->mode : sw->own_mode;
 }
 
-void inc_switch_offer(struct inc_ctl_switch *sw)
+void inc_switch_offer(struct inc_core_switch *sw)
 {
 	const enum inc_mode_of_switch mode = inc_switch_mode(sw);
 
-	inc_routes_set_mode(sw->ctl->routes, sw->index, mode);
-	inc_routes_offer(sw->ctl->routes, sw->index, sw->link ? &sw->can[mode].limits : NULL);
+	inc_routes_set_mode(sw->core->routes, sw->index, mode);
+	inc_routes_offer(sw->core->routes, sw->index, sw->connected ? &sw->can[mode].limits : NULL);
 }
 
-int inc_switch_set_mode(struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
+int inc_switch_set_mode(struct inc_core_switch *sw, enum inc_mode_of_switch mode,
 			struct inc_err *err)
 {
-	int ret = sw->link ? inc_switch_can(sw, mode, err) : 0;
+	int ret = sw->connected ? inc_switch_can(sw, mode, err) : 0;
 
 	if (ret)
 		return ret;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What switch.c and switch_request.c share: a switch's connection and the requests under way on it.
+/* link.c and switch_request.c share this: a connection and the requests under way on it.
  */
-#ifndef INC_SWITCH_PRIV_H
-#define INC_SWITCH_PRIV_H
+#ifndef INC_LINK_H
+#define INC_LINK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
 #include <event2/event.h>
-#include "controller/ctl.h"
+#include "controller/net/ctl.h"
 #include "lib/conf/messages.h"
 
 struct inc_request;
@@ -22,16 +22,15 @@ enum inc_link_state {
 
 /* A connection on the switch port; says hello to become a switch's. */
 struct inc_switch_link {
-	enum inc_link_state state; /* link_go() in switch.c */
+	enum inc_link_state state; /* link_go() in link.c */
 	struct inc_ctl *ctl;
 	struct inc_remote *remote; /* its address */
 	struct inc_ndjson *conn;
-	struct inc_ctl_switch *sw;   /* NULL before hello */
-	struct inc_timeout *silence; /* while GREETING or ASKED, or it is to be closed */
-	bool to_close;               /* it could not be told something that it must know */
+	struct inc_core_switch *sw;  /* NULL before hello */
+	struct inc_timeout *silence; /* while GREETING or ASKED */
+	unsigned int n_listed;       /* communicators of its hello */
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;
-	unsigned int n_requests;
 	LIST_ENTRY(inc_switch_link) entry;
 };
 
@@ -40,11 +39,6 @@ bool inc_request_answers(const char *type);
 /* Such a message. */
 void inc_request_answered(struct inc_switch_link *link, json_t *object);
 /* Ends all requests; the link is not its switch's any more. */
-void inc_requests_fail(struct inc_switch_link *link, struct inc_ctl_switch *sw);
-
-/* switch_mode.c: the modes that the switch knows, as its hello has them; behind its ports. */
-void inc_switch_take_engines(struct inc_ctl_switch *sw, const struct inc_msg_hello *said);
-/* Tells the routes what it can in its mode, if it is there. */
-void inc_switch_offer(struct inc_ctl_switch *sw);
+void inc_requests_fail(struct inc_switch_link *link, struct inc_core_switch *sw);
 
 #endif

@@ -1,69 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The controller's objects. Everything runs in one event loop; nothing blocks.
+ * The controller's core: groups, communicators and what switches have of them. The core is values
+ * only. An event goes in (inc_core_step()), and actions come out (action.h), which net/ and store/
+ * carry out. So the core has no socket, no JSON, no database, no clock and no event loop, and a
+ * test can drive it through any order of events.
  *
- *   client   a connection on the member port: a member of a group, or a tool
- *   member   a rank of a group; outlives its client by the group's reaction to the loss
- *   group    all ranks of a job
- *   derivation  ranks of a group that come together for groups made of it
- *   comm     a communicator of a group: collected, configured, ready, started, ended; or
- *            refused, and kept until all ranks know why
- *   switch   a switch of the topology, connected or absent
- *   orphan   a communicator that a switch has and no member has claimed
- *   query    a tool's question that waits for the switches' answers
+ *	client   a connection on the member port: a member of a group, or a tool
+ *	member   a rank of a group; outlives its client by the group's reaction to the loss
+ *	group    all ranks of a job
+ *	derivation  ranks of a group that come together for groups made of it
+ *	comm     a communicator of a group: collected, configured, ready, started, ended; or
+ *	         refused, and kept until all ranks know why
+ *	switch   a switch of the topology, connected or absent
+ *	orphan   a communicator that a switch has and no member has claimed
  *
- * Objects that wait for an answer from elsewhere are found again by number, not by
- * pointer, so that they may go away in the meantime.
+ * An answer names its object by number, not by pointer, because the object may be gone by then.
  */
-#ifndef INC_CTL_H
-#define INC_CTL_H
+#ifndef INC_CORE_H
+#define INC_CORE_H
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <netinet/in.h>
 #include <sys/queue.h>
-#include <event2/event.h>
-#include <event2/listener.h>
-#include <jansson.h>
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "controller/core/route.h"
 #include "controller/core/tree.h"
-#include "controller/ctl_options.h"
-#include "controller/timer.h"
-#include "controller/keep.h"
+#include "controller/core/action.h"
+#include "controller/core/core_timer.h"
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
 #include "lib/conf/ranks.h"
 #include "lib/metric/metric.h"
-#include "lib/net/ndjson.h"
-#include "lib/net/scrape.h"
 #include "lib/topology/topology.h"
 
-#define CTL_WRITE_MAX       (4u << 20)
-#define CTL_MAX_WORLD       INC_MAX_WORLD
-#define CTL_MAX_COMMS       INC_MAX_GROUP_COMMS /* as many are remembered as refused */
-#define CTL_MAX_QUERIES     4                   /* of one client, at a time */
-#define CTL_NAME_MAX        INC_CONTROL_NAME_LEN
-#define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
-#define CTL_SPARE_LINKS     64    /* connections that have not said hello, besides the switches */
-#define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
-#define CTL_OWN_DESCRIPTORS 20    /* listeners, event loop, database, standard streams */
-#define CTL_SIGNALS         3     /* that it hears */
-#define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
-#define CTL_MAX_REQUESTS    64    /* under way at a switch, when another communicator begins */
-#define CTL_ENDPOINT_BITS   14    /* of a hash: a thousand communicators of 64 ranks */
+#define CTL_MAX_WORLD     INC_MAX_WORLD
+#define CTL_MAX_COMMS     INC_MAX_GROUP_COMMS /* as many are remembered as refused */
+#define CTL_NAME_MAX      INC_CONTROL_NAME_LEN
+#define CTL_MIN_QPN       0x100 /* of a switch: leaves what real devices keep for themselves */
+#define CTL_MAX_LISTED    4096  /* communicators that a switch can say it has */
+#define CTL_MAX_REQUESTS  64    /* under way at a switch, when another communicator begins */
+#define CTL_ENDPOINT_BITS 14    /* of a hash: a thousand communicators of 64 ranks */
 
-struct inc_client;
 struct inc_comm;
+struct inc_core_switch;
 struct inc_derivation;
 struct inc_group;
-struct inc_keep;
-struct inc_remote;
-struct inc_ctl_switch;
+struct inc_member;
 
 /* Kinds of events that switches tell, and what each means for its communicator. The last one stands
  * for all that are not known. */
@@ -92,58 +79,72 @@ struct inc_numbers {
 	size_t n_skipped, skipped_room;
 };
 
-struct inc_ctl {
-	struct inc_ctl_options opt;
-	struct event_base *base;
-	struct inc_timeouts timeouts;
-	struct inc_topology *topo;
-	struct inc_tls *tls; /* who may connect; NULL: anybody */
-	struct event *signals[CTL_SIGNALS];
+/* The options of the command line that the core reads. */
+struct inc_core_options {
+	unsigned int group_timeout_ms;
+	unsigned int switch_timeout_ms;
+	unsigned int member_timeout_ms; /* without an answer; 0: any time */
+	unsigned int job_communicators;
+	unsigned int job_slots; /* 0: any number */
+};
+
+#define INC_CORE_FIGURES(_, T)                                                           \
+	_(T, configured, "", COUNTER, "communicators that all their switches have made") \
+	_(T, refused, "", COUNTER, "communicators that were not made")                   \
+	_(T, failed, "", COUNTER, "communicators that have failed after they were made") \
+	_(T, configure_us, "microseconds", COUNTER,                                      \
+	  "from the first configure to the last answer, of all communicators that were made")
+
+struct inc_core_figures { /* since the start */
+	INC_CORE_FIGURES(INC_METRIC_FIELD, inc_core_figures)
+};
+
+/* The time of an event. awake_ns is the time that the controller was awake (lib/base/awake.h), by
+ * which all time limits run. clock_ms is the clock, for ages that tools are shown. */
+struct inc_core_now {
+	uint64_t awake_ns;
+	uint64_t clock_ms;
+};
+
+struct inc_core {
+	struct inc_core_options opt;
+	const struct inc_topology *topo;
+	struct inc_core_now now; /* of the last event */
+	struct inc_core_timers timers;
+	struct inc_actions actions; /* of the last event, not carried out yet */
 	struct inc_routes *routes;
-	struct inc_ctl_switch *switches; /* one per switch of the topology, same index */
-	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
-	unsigned int n_clients;
-	LIST_HEAD(, inc_remote) remotes; /* remote.h */
-	LIST_HEAD(, inc_switch_link) links;
-	unsigned int n_links;
-	unsigned int max_links;
+	struct inc_core_switch *switches; /* one per switch of the topology, same index */
 	LIST_HEAD(group_list, inc_group) groups;
 	LIST_HEAD(, inc_derivation) derivations;
-	LIST_HEAD(, inc_query) queries;
 	LIST_HEAD(, inc_orphan) orphans;
 	uint32_t last_place;
 	struct inc_numbers group_numbers, comm_numbers;
 	/* where members receive: endpoint.c */
 	LIST_HEAD(, inc_comm_member) endpoints[1 << CTL_ENDPOINT_BITS];
-	struct inc_keep *keep; /* keep.h; NULL: nothing is kept */
-	uint64_t next_query;
-	uint64_t started_at_ms;
-	struct inc_ctl_figures figures;
+	/* Every communicator that this controller's switches have is in the database, or has ended.
+	 */
+	bool knows_all;
+	struct inc_core_figures figures;
 	uint64_t events[EVENT_MAX];
-	struct inc_scrape *scrape; /* NULL: nobody can */
-	struct event *alive;       /* the tick of alive.c; NULL: nobody is asked */
 	/* passes of go_on() (comm_config.c); inc_comm.look is the last that saw it */
 	unsigned int looks;
 };
 
-struct inc_client {
-	struct inc_ctl *ctl;
-	struct inc_remote *remote; /* its address */
-	struct inc_ndjson *conn;
-	struct inc_timeout *idle; /* runs while the client is in no group, nor waits for one */
+/* The core's part of a connection on the member port. Its owner (net/member.c) fills in core,
+ * address and peer, and frees it after the event that says that the connection is over. */
+struct inc_core_client {
+	struct inc_core *core;
+	const char *address; /* of the peer, without its port */
+	const char *peer;    /* the same with it, for the log */
 	struct inc_member *member;
 	struct inc_derivation *derivation; /* waits there, for a group that is made of another */
 	unsigned int place;                /* its rank there */
-	bool bye;
-	unsigned int queries;      /* under way */
-	unsigned int silent_ticks; /* as a member, since it was heard last: alive.c */
-	TAILQ_ENTRY(inc_client) entry;
+	bool deaf; /* A message for it was lost for want of memory, so its connection is to end. */
 };
 
 struct inc_member {
 	struct inc_group *group;
-	struct inc_client *client; /* NULL: has left */
-	bool unkept;               /* has changed since the database was written */
+	struct inc_core_client *client; /* NULL: has left */
 	bool present; /* a client has taken this rank; for good, once the group has formed */
 	unsigned int rank;
 	unsigned int host;       /* of the topology */
@@ -161,13 +162,13 @@ enum inc_group_phase {
 };
 
 struct inc_group {
-	struct inc_ctl *ctl;
+	struct inc_core *core;
 	uint32_t number;
 	char job[CTL_NAME_MAX];
 	unsigned int world_size;
 	unsigned int connected;     /* members with a client */
 	enum inc_group_phase phase; /* inc_group_go() */
-	bool unkept; /* has changed since the database was written, its ranks apart */
+	bool storing;               /* it forms as soon as the database has it */
 	/* from RETURNING on, why nothing new can begin: the first loss, or else who left first */
 	char over[256];
 	int over_code;
@@ -176,7 +177,7 @@ struct inc_group {
 	enum inc_derive_how how;
 	/* rounds of what was made of it: splits, duplicates and grows, and shrinks */
 	uint32_t derived[2];
-	struct inc_timeout *timer; /* while FORMING, RESTORED or RETURNING */
+	struct inc_core_timer timer; /* while FORMING, RESTORED or RETURNING */
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms; /* those REFUSED apart */
 	unsigned int n_refused;
@@ -229,7 +230,7 @@ struct inc_accusation {
 	int code;
 	int rank;             /* that does not answer; -1: it fails for all in any case */
 	bool is_own, stopped; /* no peer is to blame; it ended with the switch's daemon */
-	const struct inc_ctl_switch *by; /* NULL: the text says it all */
+	const struct inc_core_switch *by; /* NULL: the text says it all */
 	char text[320];
 	LIST_ENTRY(inc_accusation) entry;
 };
@@ -241,7 +242,6 @@ struct inc_comm {
 	uint32_t number;           /* 0 until configuring */
 	uint32_t place;            /* where answers list it: in the order of beginning */
 	enum inc_comm_phase phase; /* inc_comm_go() */
-	enum inc_unkept unkept;
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
@@ -251,16 +251,19 @@ struct inc_comm {
 	unsigned int messages;        /* 0: as many as each member likes */
 	int code;                     /* FAILED, REFUSED: why */
 	char reason[512];
-	struct inc_timeout *timer;
+	struct inc_core_timer timer;
 	bool went_around;      /* a switch without room has made it look for another tree, once */
 	struct inc_tree *tree; /* from WAIT_SWITCH on */
 	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
-	unsigned int pending;           /* configure and connect requests not answered */
+	/* The database does not have it yet; its switches are counted as asked, because they are
+	 * asked next. */
+	bool storing;
+	unsigned int pending; /* configure and connect requests not answered */
 	bool chosen; /* CONFIGURING: switches in termination mode have chosen their numbers */
-	uint64_t asked_at_ns;               /* CONFIGURING: since when */
-	unsigned int look;                  /* inc_ctl.looks */
-	struct inc_accusations accused;     /* ranks that have not come back yet */
-	const struct inc_ctl_switch *ended; /* the first whose neighbour told it of its end */
+	uint64_t asked_at_ns;                /* CONFIGURING: since when */
+	unsigned int look;                   /* inc_ctl.looks */
+	struct inc_accusations accused;      /* ranks that have not come back yet */
+	const struct inc_core_switch *ended; /* the first whose neighbour told it of its end */
 	/* a rank that has destroyed it was said to be silent, or has not come back: its switches
 	 * are asked whom they wait for, and asked anew whenever they connect */
 	bool in_doubt;
@@ -269,7 +272,7 @@ struct inc_comm {
 };
 
 /* What a switch has said of a port of the topology. */
-struct inc_ctl_port {
+struct inc_core_port {
 	unsigned int mtu; /* the topology's, where it has said nothing */
 	bool has_mac;
 	uint8_t mac[6];
@@ -279,53 +282,49 @@ struct inc_ctl_port {
 };
 
 /* What a switch can in a mode. */
-struct inc_ctl_engine {
+struct inc_core_engine {
 	bool there;
 	struct inc_msg_limits limits;
 	bool floats; /* it adds them as they are, whatever the operator and the type */
 };
 
-struct inc_ctl_switch {
-	struct inc_ctl *ctl;
+struct inc_core_switch {
+	struct inc_core *core;
 	unsigned int index;
-	struct inc_switch_link *link; /* NULL: absent */
-	uint64_t since_at_ms;         /* connected or absent */
-	json_t *ports, *engines;      /* of the last hello, may be NULL */
-	bool mode_set;                /* by a tool: */
+	bool connected;
+	/* Why its connection is to end, because it has not been told something that it must know;
+	 * NULL: it stays. It connects again by itself, and is told what to keep. */
+	const char *to_drop;
+	uint64_t since_at_ms; /* connected or absent, by the clock */
+	unsigned int asked;   /* requests of the core under way */
+	bool mode_set;        /* by a tool: */
 	enum inc_mode_of_switch mode;
-	enum inc_mode_of_switch own_mode;       /* of the last hello */
-	struct inc_ctl_engine can[INC_N_MODES]; /* by mode, likewise */
-	struct inc_ctl_port *has;               /* the same by the topology's ports */
-	uint32_t *qpns;                         /* in use */
+	enum inc_mode_of_switch own_mode;        /* of the last hello */
+	struct inc_core_engine can[INC_N_MODES]; /* by mode, likewise */
+	struct inc_core_port *has;               /* the same by the topology's ports */
+	uint32_t *qpns;                          /* in use */
 	size_t n_qpns, qpns_room;
-	struct event *avoided; /* runs while it is avoided for want of room */
-	bool awaited;          /* a communicator waits until it has answered for others */
+	struct inc_core_timer avoided; /* runs while it is avoided for want of room */
+	bool awaited;                  /* a communicator waits until it has answered for others */
 };
-
-/* A text in an object, "" where there is none. */
-static inline const char *inc_ctl_text(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
 
 /* number.c */
 int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err);
 void inc_numbers_free(struct inc_numbers *numbers);
 /* Whether somebody has this number, who cannot have it from this controller. */
-typedef bool inc_number_taken(struct inc_ctl *ctl, uint32_t number);
+typedef bool inc_number_taken(struct inc_core *core, uint32_t number);
 /* One that nobody has; 0: no memory. */
-uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken, struct inc_ctl *ctl);
+uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken,
+			 struct inc_core *core);
 /* Whether this controller has given it to anybody, ever. */
 bool inc_number_given(const struct inc_numbers *numbers, uint32_t number);
 
 /* endpoint.c */
 /* Whether another member receives there: 0 or -EADDRINUSE. */
-int inc_endpoint_check(const struct inc_ctl *ctl, const struct inc_route_member *at,
+int inc_endpoint_check(const struct inc_core *core, const struct inc_route_member *at,
 		       struct inc_err *err);
 /* The member receives where its route says, until it has destroyed its communicator or leaves. */
-void inc_endpoint_take(struct inc_ctl *ctl, struct inc_comm_member *m);
+void inc_endpoint_take(struct inc_core *core, struct inc_comm_member *m);
 void inc_endpoint_leave(struct inc_comm_member *m); /* nothing where it has none */
 
 /* accusation.c */
@@ -334,27 +333,11 @@ bool inc_accusation_add(struct inc_accusations *set, const struct inc_accusation
 void inc_accusation_drop(struct inc_accusation *a);
 void inc_accusations_free(struct inc_accusations *set);
 
-/* member.c */
-/* What the core says to a client: a message, or that what the client has said is refused; about:
- * what was refused, as the error names it, or NULL. */
-void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message);
-void inc_client_refuse(const struct inc_client *client, int code, const struct inc_msg_error *about,
-		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* Address and port, for the log. */
-const char *inc_client_peer(const struct inc_client *client);
 /* Both connect from the same address. */
-bool inc_client_beside(const struct inc_client *one, const struct inc_client *other);
-void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
-		       void *arg);
-void inc_client_idle(struct inc_client *client); /* has no group (any more) */
-void inc_clients_free(struct inc_ctl *ctl);
-/* It has not answered for so long: as if its connection had ended, and so it does. */
-void inc_client_lost(struct inc_client *client, unsigned int ms);
-/* The client's connection ends, and its member stays, because it has come again by another one. */
-void inc_client_replaced(struct inc_client *client);
+bool inc_core_beside(const struct inc_core_client *one, const struct inc_core_client *other);
 
 /* group.c */
-void inc_group_join(struct inc_client *client, const struct inc_msg_join *said); /* G */
+void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said); /* G */
 struct inc_join {
 	char job[CTL_NAME_MAX];
 	char node[CTL_NAME_MAX];
@@ -363,25 +346,28 @@ struct inc_join {
 	unsigned int host;
 };
 /* What G and resume have in common: whether it fits the topology. */
-int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *said,
+int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join *said,
 			 struct inc_join *join, struct inc_err *err);
 /* A group of an earlier controller, without members yet. NULL: no memory. */
-struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+struct inc_group *inc_group_adopt(struct inc_core *core, const char *job, unsigned int world_size,
 				  uint32_t number);
 /* The one of this number, or NULL. */
-struct inc_group *inc_group_find(const struct inc_ctl *ctl, uint32_t number);
+struct inc_group *inc_group_find(const struct inc_core *core, uint32_t number);
 /* A group that is made of another one, without members yet. NULL: no memory. */
 struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
 				   unsigned int world_size);
 /* The client becomes the group's member; the last one of a new group forms it. */
-void inc_group_enter(struct inc_group *group, struct inc_client *client,
+void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 		     const struct inc_join *join);
 /* The member has not answered for so long, and is told so. Its connection ends next. */
 void inc_group_silent(struct inc_member *member, unsigned int ms);
 /* The member's connection is over; reason for the log, clean: after a bye. */
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
 void inc_group_free(struct inc_group *group);
-void inc_groups_free(struct inc_ctl *ctl); /* those that wait for members to come back */
+/* The database has a group that forms: 0, or -errno and why it has not. */
+void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
+		      const struct inc_err *because);
+void inc_groups_free(struct inc_core *core);
 /* What tools are shown: IDLE, CREATING_GROUP, GROUP_READY, CREATING_COMM, COMM_READY. */
 const char *inc_group_state_name(const struct inc_group *group);
 /* "rank 2 (h2, 10.77.2.1)"; the same buffer on every call */
@@ -392,15 +378,16 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 
 /* derive.c */
 /* G with derive, of a group's member or of a newcomer to a job that grows */
-void inc_derive_join(struct inc_client *client, const struct inc_msg_join *said);
+void inc_derive_join(struct inc_core_client *client, const struct inc_msg_join *said);
 /* The connection that waits in a derivation is over. */
-void inc_derive_leave(struct inc_client *client);
+void inc_derive_leave(struct inc_core_client *client);
 /* failed with derive: a member cannot come. */
 void inc_derive_report(struct inc_member *member, const struct inc_msg_report *said);
 /* A member of the group has left, or the ranks that have not come back are gone. */
 void inc_derive_look(struct inc_group *group);
 /* There will be nothing any more that something can be made of. */
 void inc_derive_gone(struct inc_group *group);
+void inc_derivations_free(struct inc_core *core);
 
 /* phase.c: the only places where these states change */
 void inc_group_go(struct inc_group *group, enum inc_group_phase to);
@@ -425,7 +412,7 @@ static inline bool inc_group_ended(const struct inc_group *group)
 }
 
 /* resume.c */
-void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *said);
+void inc_group_resume(struct inc_core_client *client, const struct inc_msg_resume *said);
 /* A rank of an earlier controller's group may still come. */
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
 void inc_group_settle(struct inc_group *group); /* may free it */
@@ -438,7 +425,7 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 		  struct inc_err *why);
 void inc_comm_ready(struct inc_member *member, uint32_t number);
 void inc_comm_destroy(struct inc_member *member, uint32_t number); /* D */
-struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number);
+struct inc_comm *inc_comm_find(struct inc_core *core, uint32_t number);
 /* By the group's own count; begins it where it is not there. NULL: no memory. */
 struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index);
 /* Tells its members (rank: who is to blame, or -1). Before the answer to C this may free it:
@@ -455,18 +442,18 @@ void inc_comm_end_unused(struct inc_comm *comm);
 /* A communicator that runs since an earlier controller, on this switch, as a member says. NULL: no
  * memory. */
 struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_claim *said,
-				struct inc_ctl_switch *sw);
+				struct inc_core_switch *sw);
 /* Its switch, which is one of its tree's, has said in which mode it is. */
-void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_ctl_switch *sw);
+void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_core_switch *sw);
 /* It runs on this one, too, and its tree is none that is counted. 0 or -ENOMEM. */
-int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw);
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_core_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */
 void inc_comm_forget_refused(struct inc_group *group);
 
 /* admission.c */
-void inc_switch_load(const struct inc_ctl_switch *sw, struct inc_load *load);
+void inc_switch_load(const struct inc_core_switch *sw, struct inc_load *load);
 /* "; job A has most there: …" of a switch that has refused for want of room, or "". */
-void inc_switch_holder(const struct inc_ctl_switch *sw, char *buf, size_t size);
+void inc_switch_holder(const struct inc_core_switch *sw, char *buf, size_t size);
 #define INC_JOB_FIGURES(_, T)                                      \
 	_(T, communicators, "", GAUGE, "communicators of the job") \
 	_(T, slots, "", GAUGE, "slots of these, each counted once")
@@ -491,7 +478,7 @@ void inc_comm_report(struct inc_member *member, const struct inc_msg_report *sai
 		     struct inc_err *why);
 
 /* comm_event.c */
-void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said);
+void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said);
 /* Whom a switch means by a rank of a communicator, -1: its parent. */
 struct inc_peer {
 	int rank;               /* a rank of its own; -1: another switch, or nobody */
@@ -499,93 +486,65 @@ struct inc_peer {
 	int node;               /* a switch below: its node, -1 where it is not known; else -1 */
 	struct inc_ranks below; /* the ranks there */
 };
-struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_switch *sw,
+struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core_switch *sw,
 			      int rank);
 /* What a communicator waits for on a switch: fails it where that is a rank that has destroyed it,
  * and asks a switch below that is waited for. False: it tells nothing about it, ask on. */
-bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said);
+bool inc_comm_waits(struct inc_core_switch *sw, const struct inc_msg_waiting *said);
 /* Does what follows from comm's accusations, where it is known by now whether the rank had left. */
 void inc_comm_judge(struct inc_comm *comm);
 /* A neighbour has told the switch that the communicator has ended there. The event of the switch
  * where that began says why, and fails it; where none comes within switch_timeout_ms it fails
  * without a reason. */
-void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch *sw);
+void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switch *sw);
 /* Asks the switch whom its communicators wait for, where that is still to be known. */
-void inc_comms_ask_waiting(struct inc_ctl_switch *sw);
+void inc_comms_ask_waiting(struct inc_core_switch *sw);
 /* Of a group without some of its ranks, which may have been through with it: asks whether anybody
  * waits for them, and fails it then. False: it runs without none, or not any more. */
 bool inc_comm_misses(struct inc_comm *comm);
 /* The switch has not answered in time: asks it again, if that is of any use. */
-void inc_comm_ask_again(struct inc_ctl_switch *sw, uint32_t number);
+void inc_comm_ask_again(struct inc_core_switch *sw, uint32_t number);
 
 /* switch.c */
-int inc_switches_init(struct inc_ctl *ctl);
-void inc_switches_free(struct inc_ctl *ctl);
-void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
-		       void *arg);
-const char *inc_switch_name(const struct inc_ctl_switch *sw);
-/* Closes its connection; it comes back by itself and is told what to keep. */
-void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason);
-/* The same from the loop, for who is in the middle of something. */
-void inc_switch_drop_soon(struct inc_ctl_switch *sw);
+struct inc_core_event;
+int inc_switches_init(struct inc_core *core); /* 0 or -ENOMEM */
+void inc_switches_free(struct inc_core *core);
+/* EVENT_HELLO, EVENT_SWITCH_LOST and EVENT_ANSWER. */
+void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);
+void inc_switch_lost(struct inc_core_switch *sw);
+void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer);
+const char *inc_switch_name(const struct inc_core_switch *sw);
 /* It has refused for want of room: for a while trees go around it where they can. */
-void inc_switch_avoid(struct inc_ctl_switch *sw);
+void inc_switch_avoid(struct inc_core_switch *sw);
+/* A queue pair number that no live connection of the switch has. */
+int inc_switch_qpn_get(struct inc_core_switch *sw, uint32_t *qpn);
+void inc_switch_qpn_put(struct inc_core_switch *sw, uint32_t qpn);
+/* The number is in use. 0 or -errno. */
+int inc_switch_qpn_take(struct inc_core_switch *sw, uint32_t qpn);
+
+/* switch_mode.c */
 /* What it does with communicators that begin now: as a tool has said, else the topology, else the
  * switch itself. */
-enum inc_mode_of_switch inc_switch_mode(const struct inc_ctl_switch *sw);
+enum inc_mode_of_switch inc_switch_mode(const struct inc_core_switch *sw);
 /* 0, or -EOPNOTSUPP with the reason: its last hello does not name the mode. */
-int inc_switch_can(const struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
+int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mode,
 		   struct inc_err *err);
 /* 0, or -EOPNOTSUPP where the switch has said that it cannot. */
-int inc_switch_set_mode(struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
+int inc_switch_set_mode(struct inc_core_switch *sw, enum inc_mode_of_switch mode,
 			struct inc_err *err);
-/* A queue pair number that no live connection of the switch has. */
-int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *qpn);
-void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn);
+/* Takes the switch's abilities from its hello. */
+void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said);
+/* Tells the routes what it can hold in its mode, or that it is absent. */
+void inc_switch_offer(struct inc_core_switch *sw);
 
-/* switch_request.c */
-/* code 0 and the answer, or a positive errno and its text. */
-typedef void (*inc_switch_reply)(struct inc_ctl_switch *sw, int code, const char *text,
-				 json_t *answer, uint64_t arg);
-struct inc_switch_link;
-/* How many requests it has not answered. */
-unsigned int inc_switch_requests(const struct inc_ctl_switch *sw);
-/* Sends a request (configure, connect, remove or query; fields: its struct) with a fresh seq; reply
- * is called once, later, from the loop: with the answer, the switch's error, ETIMEDOUT or
- * ECONNRESET. -errno where it could not be sent; reply is not called then. */
-int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const void *fields,
-		       inc_switch_reply reply, uint64_t arg);
-
-/* The page of a query from there on (0: the first). reply's arg is inc_page_arg(number, from). */
-int inc_switch_query(struct inc_ctl_switch *sw, const char *what, uint32_t number, uint32_t from,
-		     inc_switch_reply reply);
-static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)
-{
-	return (uint64_t)from << 32 | number;
-}
-/* Where the page after this answer begins; 0: this was the last one. */
-uint32_t inc_page_next(const json_t *answer, uint64_t arg);
-
-/* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
-/* Makes the communicator; inc_comm_answered() hears what came of it. */
-int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *conf);
-/* Tells it the other ends of connections; inc_comm_connected() hears what came of it. */
-int inc_switch_connect(struct inc_ctl_switch *sw, const struct inc_msg_connect *peers);
-/* Makes the switch forget a communicator; where it cannot be asked, by its next hello. */
-void inc_switch_remove(struct inc_ctl_switch *sw, uint32_t number);
-/* What the communicator waits for, for inc_comm_waits(). */
-int inc_switch_ask_waiting(struct inc_ctl_switch *sw, uint32_t number);
-/* How far it is, for inc_orphan_looked(). */
-int inc_switch_ask_results(struct inc_ctl_switch *sw, uint32_t number);
-
-/* metrics.c: an inc_scrape_part; arg: the controller */
-bool inc_ctl_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
-
-/* query.c */
-void inc_query_ask(struct inc_client *client, json_t *object); /* A */
-/* query_tree.c: a communicator's part of the answer to "tree"; NULL: it has none yet. */
-json_t *inc_query_tree(const struct inc_comm *comm);
-void inc_query_client_gone(struct inc_client *client);
-void inc_queries_free(struct inc_ctl *ctl);
+/* store/restore.c builds the core's objects with these. */
+/* number.c: numbers before next have been given; some more are passed over, because the last ones
+ * that were given may not be known. */
+void inc_numbers_restore(struct inc_numbers *numbers, uint32_t first, uint32_t next);
+/* group.c: RESTORED, none of its ranks is back. NULL: no memory. */
+struct inc_group *inc_group_restore(struct inc_core *core, const char *job, unsigned int world_size,
+				    uint32_t number);
+/* comm.c: COLLECTING, of no member yet. NULL: no memory. */
+struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index);
 
 #endif

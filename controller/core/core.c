@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include "controller/core/comm_config.h"
+#include "controller/core/event.h"
+#include "controller/core/orphan.h"
+
+int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
+		  const struct inc_topology *topo, struct inc_core_now now, struct inc_err *err)
+{
+	int ret;
+
+	*core = (struct inc_core){.opt = *opt, .topo = topo, .now = now};
+	TAILQ_INIT(&core->timers);
+	TAILQ_INIT(&core->actions.list);
+	ret = inc_switches_init(core);
+	if (ret)
+		return inc_err_set(err, -ret, "out of memory");
+	ret = inc_numbers_init(&core->group_numbers, err);
+	return ret ?: inc_numbers_init(&core->comm_numbers, err);
+}
+
+void inc_core_free(struct inc_core *core)
+{
+	struct inc_action *action;
+
+	inc_derivations_free(core);
+	inc_groups_free(core);
+	inc_orphans_free(core);
+	inc_switches_free(core);
+	inc_numbers_free(&core->group_numbers);
+	inc_numbers_free(&core->comm_numbers);
+	while ((action = inc_action_next(core)))
+		free(action);
+}
+
+static void on_join(struct inc_core *core, const struct inc_core_event *e)
+{
+	if (e->join->has_derive)
+		inc_derive_join(e->client, e->join);
+	else
+		inc_group_join(e->client, e->join);
+}
+
+static void on_resume(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_group_resume(e->client, e->resume);
+}
+
+static void on_ask(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_comm_ask(e->client->member, e->ask, e->wrong, e->why);
+}
+
+static void on_ready(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_comm_ready(e->client->member, e->number);
+}
+
+static void on_destroy(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_comm_destroy(e->client->member, e->number);
+}
+
+static void on_report(struct inc_core *core, const struct inc_core_event *e)
+{
+	if (!e->wrong && e->report->has_derive)
+		inc_derive_report(e->client->member, e->report);
+	else
+		inc_comm_report(e->client->member, e->report, e->wrong, e->why);
+}
+
+static void on_left(struct inc_core *core, const struct inc_core_event *e)
+{
+	struct inc_member *member = e->client->member;
+
+	if (member && e->silent_ms)
+		inc_group_silent(member, e->silent_ms);
+	e->client->member = NULL;
+	if (member)
+		inc_group_leave(member, e->clean, e->reason);
+	if (e->client->derivation)
+		inc_derive_leave(e->client);
+}
+
+static void on_hello(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_switch_connects(e->sw, e);
+}
+
+static void on_switch_lost(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_switch_lost(e->sw);
+}
+
+static void on_notice(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_comm_event(e->sw, e->notice);
+}
+
+static void on_waiting(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_comm_waits(e->sw, e->waiting);
+}
+
+static void on_answer(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_switch_answers(e->sw, e);
+}
+
+static void on_set_mode(struct inc_core *core, const struct inc_core_event *e)
+{
+	*e->error = inc_switch_set_mode(e->sw, e->mode, e->said);
+}
+
+static void on_stored(struct inc_core *core, const struct inc_core_event *e)
+{
+	if (e->communicator)
+		inc_comm_stored(core, e->communicator, e->stored, e->because);
+	else
+		inc_group_stored(core, e->group, e->stored, e->because);
+}
+
+static void on_time(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_core_timers_run(core);
+}
+
+void inc_core_step(struct inc_core *core, const struct inc_core_event *event,
+		   struct inc_core_now now)
+{
+	static void (*const on[N_CORE_EVENTS])(struct inc_core * core,
+					       const struct inc_core_event *e) = {
+		[EVENT_JOIN] = on_join,
+		[EVENT_RESUME] = on_resume,
+		[EVENT_ASK] = on_ask,
+		[EVENT_READY] = on_ready,
+		[EVENT_DESTROY] = on_destroy,
+		[EVENT_REPORT] = on_report,
+		[EVENT_LEFT] = on_left,
+		[EVENT_HELLO] = on_hello,
+		[EVENT_SWITCH_LOST] = on_switch_lost,
+		[EVENT_NOTICE] = on_notice,
+		[EVENT_WAITING] = on_waiting,
+		[EVENT_ANSWER] = on_answer,
+		[EVENT_SET_MODE] = on_set_mode,
+		[EVENT_STORED] = on_stored,
+		[EVENT_TIME] = on_time,
+	};
+
+	core->now = now;
+	on[event->kind](core, event);
+}

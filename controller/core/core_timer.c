@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "controller/core/core.h"
+#include "controller/core/event.h"
+#include "lib/base/clock.h"
+
+void inc_core_timer_init(struct inc_core_timer *timer, struct inc_core *core, void (*fn)(void *arg),
+			 void *arg)
+{
+	*timer = (struct inc_core_timer){.core = core, .fn = fn, .arg = arg};
+}
+
+void inc_core_timer_arm(struct inc_core_timer *timer, unsigned int ms)
+{
+	struct inc_core_timers *timers = &timer->core->timers;
+	struct inc_core_timer *before;
+
+	inc_core_timer_stop(timer);
+	timer->due_at_ns = timer->core->now.awake_ns + ms * INC_NSEC_PER_MSEC;
+	timer->runs = true;
+	/* Most timers run for the same time, so the place is near the end. Of two that end at the
+	 * same time the one that was armed first is called first. */
+	for (before = TAILQ_LAST(timers, inc_core_timers); before;
+	     before = TAILQ_PREV(before, inc_core_timers, entry)) {
+		if (before->due_at_ns <= timer->due_at_ns)
+			break;
+	}
+	if (before)
+		TAILQ_INSERT_AFTER(timers, before, timer, entry);
+	else
+		TAILQ_INSERT_HEAD(timers, timer, entry);
+}
+
+void inc_core_timer_stop(struct inc_core_timer *timer)
+{
+	if (!timer->runs)
+		return;
+	timer->runs = false;
+	TAILQ_REMOVE(&timer->core->timers, timer, entry);
+}
+
+void inc_core_timers_run(struct inc_core *core)
+{
+	const uint64_t now_ns = core->now.awake_ns;
+	struct inc_core_timer *timer;
+
+	/* A function may free objects whose timers are due, so the list is read anew after each
+	 * call. No function arms a timer with 0 ms, so the loop ends. */
+	while ((timer = TAILQ_FIRST(&core->timers)) && timer->due_at_ns <= now_ns) {
+		inc_core_timer_stop(timer);
+		timer->fn(timer->arg);
+	}
+}
+
+uint64_t inc_core_due_at_ns(const struct inc_core *core)
+{
+	const struct inc_core_timer *first = TAILQ_FIRST(&core->timers);
+
+	return first ? first->due_at_ns : 0;
+}

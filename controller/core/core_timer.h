@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Time limits of the core's objects, as values: a list in the order in which they end. The core's
+ * owner reads when the first one ends (inc_core_due_at_ns()), and steps the core with EVENT_TIME
+ * then. All times are those that the controller was awake (lib/base/awake.h).
+ */
+#ifndef INC_CORE_TIMER_H
+#define INC_CORE_TIMER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct inc_core;
+
+struct inc_core_timer {
+	struct inc_core *core;
+	void (*fn)(void *arg); /* Called once for each time that the timer was armed. It may free
+				  the object. */
+	void *arg;
+	bool runs;
+	uint64_t due_at_ns;
+	TAILQ_ENTRY(inc_core_timer) entry;
+};
+TAILQ_HEAD(inc_core_timers, inc_core_timer);
+
+/* A timer that does not run yet. */
+void inc_core_timer_init(struct inc_core_timer *timer, struct inc_core *core, void (*fn)(void *arg),
+			 void *arg);
+/* Starts the timer, or starts it again from now. ms is at least 1. */
+void inc_core_timer_arm(struct inc_core_timer *timer, unsigned int ms);
+void inc_core_timer_stop(struct inc_core_timer *timer);
+/* Calls the functions of all timers that are due. */
+void inc_core_timers_run(struct inc_core *core);
+
+#endif

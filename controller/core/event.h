@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events: what happens to the core. inc_core_step() takes one, changes the core's state, and leaves
+ * the actions that follow from it in core->actions. Its caller carries these out before the next
+ * step, because the core relies on that order. Everything runs on one thread.
+ *
+ * The caller owns all that an event points to, and may free it after the step.
+ */
+#ifndef INC_EVENT_H
+#define INC_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "controller/core/action.h"
+#include "controller/core/core.h"
+#include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
+
+enum inc_core_event_kind {
+	/* of a client */
+	EVENT_JOIN,
+	EVENT_RESUME,
+	EVENT_ASK, /* C */
+	EVENT_READY,
+	EVENT_DESTROY, /* D */
+	EVENT_REPORT,  /* failed */
+	EVENT_LEFT,    /* Its connection is over. The client is not used after this event. */
+	/* of a switch */
+	EVENT_HELLO,
+	EVENT_SWITCH_LOST,
+	EVENT_NOTICE,   /* a switch's message "event" */
+	EVENT_WAITING,  /* a part of the answer to ASKED_WAITING, which follows it */
+	EVENT_ANSWER,   /* to ACTION_ASK */
+	EVENT_SET_MODE, /* of a tool */
+	/* of the database */
+	EVENT_STORED, /* to ACTION_COMMIT */
+	/* A timer is due (inc_core_due_at_ns()). */
+	EVENT_TIME,
+	N_CORE_EVENTS
+};
+
+struct inc_core_event {
+	enum inc_core_event_kind kind;
+	union {
+		struct inc_core_client *client;
+		struct inc_core_switch *sw;
+	};
+	union {
+		const struct inc_msg_join *join;
+		const struct inc_msg_resume *resume;
+		struct { /* ASK, REPORT. wrong: -errno, if only a part of the message could be read
+			  */
+			union {
+				const struct inc_msg_ask *ask;
+				const struct inc_msg_report *report;
+			};
+			int wrong;
+			struct inc_err *why;
+		};
+		uint32_t number;                /* READY, DESTROY: the communicator's */
+		struct {                        /* LEFT */
+			bool clean;             /* after a bye */
+			unsigned int silent_ms; /* It has not answered for so long; 0: its
+						   connection has ended. */
+			const char *reason;     /* for the log */
+		};
+		struct { /* HELLO */
+			const struct inc_msg_hello *hello;
+			const struct inc_msg_port *ports;
+			uint32_t n_ports;
+			const uint32_t *listed; /* communicators that the switch has */
+			uint32_t n_listed;
+			const struct inc_msg_event *failures; /* while it had no controller */
+			uint32_t n_failures;
+		};
+		const struct inc_msg_event *notice;
+		const struct inc_msg_waiting *waiting;
+		struct { /* ANSWER */
+			enum inc_asked asked;
+			uint32_t of; /* the communicator's number */
+			int code; /* 0, or a positive errno: the switch refuses, or has not answered
+				   */
+			const char *text; /* of the error */
+			union {           /* NULL: it could not be read, and text says why */
+				const struct inc_msg_configured *configured;
+				const struct inc_msg_number *connected;
+				const struct inc_msg_tally
+					*results; /* NULL: it has no such communicator */
+			};
+		};
+		struct { /* SET_MODE. *error: 0, or -EOPNOTSUPP and in *said why */
+			enum inc_mode_of_switch mode;
+			int *error;
+			struct inc_err *said;
+		};
+		struct { /* STORED. stored: 0, or -errno and why */
+			uint32_t group;
+			uint32_t communicator;
+			int stored;
+			const struct inc_err *because;
+		};
+	};
+};
+
+/* opt is copied; topo stays the caller's and must live as long. 0, or -errno with the reason. */
+int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
+		  const struct inc_topology *topo, struct inc_core_now now, struct inc_err *err);
+/* Frees all objects, without events or actions for anybody. */
+void inc_core_free(struct inc_core *core);
+
+void inc_core_step(struct inc_core *core, const struct inc_core_event *event,
+		   struct inc_core_now now);
+
+/* When the next timer is due; 0: no timer runs. */
+uint64_t inc_core_due_at_ns(const struct inc_core *core);
+
+#endif

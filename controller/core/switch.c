@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Switches, connected or absent: what each can do, what it has, and what it answers. Called by
+ * core.c. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include "controller/core/comm_config.h"
+#include "controller/core/event.h"
+#include "controller/core/orphan.h"
+#include "lib/base/log.h"
+#include "lib/base/random.h"
+
+#define AVOID_MS 10000 /* a switch that has refused for want of room */
+
+const char *inc_switch_name(const struct inc_core_switch *sw)
+{
+	return sw->core->topo->switches[sw->index].name;
+}
+
+/* What a port has where its switch has said nothing: what an earlier hello said is forgotten. */
+static void clear_ports(struct inc_core_switch *sw)
+{
+	const struct inc_topology *topo = sw->core->topo;
+	const struct inc_topo_switch *own = &topo->switches[sw->index];
+
+	for (unsigned int p = 0; p < own->n_ports; p++)
+		sw->has[p] = (struct inc_core_port){.mtu = topo->links[own->ports[p].link].mtu};
+}
+
+static void on_avoided(void *arg)
+{
+	const struct inc_core_switch *sw = arg;
+
+	inc_routes_avoid(sw->core->routes, sw->index, false);
+}
+
+void inc_switch_avoid(struct inc_core_switch *sw)
+{
+	inc_routes_avoid(sw->core->routes, sw->index, true);
+	inc_core_timer_arm(&sw->avoided, AVOID_MS);
+}
+
+int inc_switches_init(struct inc_core *core)
+{
+	core->routes = inc_routes_new(core->topo);
+	core->switches = calloc(core->topo->n_switches, sizeof(*core->switches));
+	if (!core->routes || !core->switches)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < core->topo->n_switches; i++) {
+		struct inc_core_switch *sw = &core->switches[i];
+
+		sw->core = core;
+		sw->index = i;
+		sw->since_at_ms = core->now.clock_ms;
+		inc_core_timer_init(&sw->avoided, core, on_avoided, sw);
+		sw->has = calloc(core->topo->switches[i].n_ports, sizeof(*sw->has));
+		if (!sw->has)
+			return -ENOMEM;
+		clear_ports(sw);
+		inc_switch_offer(sw);
+	}
+	return 0;
+}
+
+void inc_switches_free(struct inc_core *core)
+{
+	for (unsigned int i = 0; core->switches && i < core->topo->n_switches; i++) {
+		inc_core_timer_stop(&core->switches[i].avoided);
+		free(core->switches[i].qpns);
+		free(core->switches[i].has);
+	}
+	free(core->switches);
+	inc_routes_free(core->routes);
+}
+
+/* For one more number. */
+static int make_qpn_room(struct inc_core_switch *sw)
+{
+	size_t room = sw->qpns_room ? sw->qpns_room * 2 : 64;
+	uint32_t *more;
+
+	if (sw->n_qpns < sw->qpns_room)
+		return 0;
+	/* leaves the search for a free one nearly always right at the first try */
+	if (room > INC_QPN_MASK / 16)
+		return -ENOSPC;
+	more = realloc(sw->qpns, room * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	sw->qpns = more;
+	sw->qpns_room = room;
+	return 0;
+}
+
+int inc_switch_qpn_take(struct inc_core_switch *sw, uint32_t qpn)
+{
+	int ret = make_qpn_room(sw);
+
+	if (!ret)
+		sw->qpns[sw->n_qpns++] = qpn;
+	return ret;
+}
+
+int inc_switch_qpn_get(struct inc_core_switch *sw, uint32_t *out)
+{
+	int ret = make_qpn_room(sw);
+	uint32_t qpn;
+	size_t i;
+
+	if (ret)
+		return ret;
+	do {
+		ret = inc_random_qpn(CTL_MIN_QPN, &qpn, NULL);
+		if (ret)
+			return ret;
+		for (i = 0; i < sw->n_qpns && sw->qpns[i] != qpn; i++)
+			;
+	} while (i < sw->n_qpns);
+	sw->qpns[sw->n_qpns++] = qpn;
+	*out = qpn;
+	return 0;
+}
+
+void inc_switch_qpn_put(struct inc_core_switch *sw, uint32_t qpn)
+{
+	for (size_t i = 0; i < sw->n_qpns; i++) {
+		if (sw->qpns[i] != qpn)
+			continue;
+		sw->qpns[i] = sw->qpns[--sw->n_qpns];
+		return;
+	}
+}
+
+/* Takes a port of the topology from the switch's hello. False: the hello has no port of that name
+ * and address. */
+static bool take_port(struct inc_core_switch *sw, unsigned int p,
+		      const struct inc_core_event *hello)
+{
+	const struct inc_topo_port *port = &sw->core->topo->switches[sw->index].ports[p];
+	struct inc_core_port *has = &sw->has[p];
+	char ip[INET_ADDRSTRLEN];
+	bool found = false;
+
+	inet_ntop(AF_INET, &port->ip, ip, sizeof(ip));
+	for (uint32_t i = 0; i < hello->n_ports; i++) {
+		const struct inc_msg_port *said = &hello->ports[i];
+
+		if (strcmp(said->name, port->name) != 0)
+			continue;
+		has->mtu = said->mtu ?: has->mtu; /* 0: it says none */
+		has->has_mac = said->has_mac;
+		memcpy(has->mac, said->mac, sizeof(has->mac));
+		found = strcmp(said->ip, ip) == 0;
+	}
+	return found;
+}
+
+/* Jobs that need a port which the topology has and the switch does not will fail. */
+static void take_ports(struct inc_core_switch *sw, const struct inc_core_event *hello)
+{
+	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
+	char ip[INET_ADDRSTRLEN];
+
+	clear_ports(sw);
+	for (unsigned int p = 0; p < topo->n_ports; p++) {
+		if (take_port(sw, p, hello))
+			continue;
+		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
+		inc_warn("switch %s: has no port %s with address %s", inc_switch_name(sw),
+			 topo->ports[p].name, ip);
+	}
+}
+
+/* What was not handed out by this controller, nor by one whose database it has, is an earlier
+ * one's, and may run. */
+static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
+{
+	struct inc_comm *comm = inc_comm_find(sw->core, number);
+
+	if (comm)
+		return inc_comm_takes(comm, sw);
+	if (inc_number_given(&sw->core->comm_numbers, number) || sw->core->knows_all)
+		return false;
+	return inc_orphan_add(sw, number);
+}
+
+/* Which of its communicators the switch shall keep. 0 or -ENOMEM. */
+static int welcome(struct inc_core_switch *sw, const struct inc_core_event *hello)
+{
+	uint32_t *keep = calloc(hello->n_listed + 1, sizeof(*keep)), n = 0;
+	int ret;
+
+	if (!keep)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < hello->n_listed; i++) {
+		if (shall_keep(sw, hello->listed[i]))
+			keep[n++] = hello->listed[i];
+	}
+	ret = inc_act_welcome(sw, keep, n);
+	free(keep);
+	return ret;
+}
+
+void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello)
+{
+	sw->connected = true;
+	sw->to_drop = NULL;
+	sw->since_at_ms = sw->core->now.clock_ms;
+	take_ports(sw, hello);
+	inc_switch_take_engines(sw, hello->hello);
+	inc_switch_offer(sw);
+	if (welcome(sw, hello)) {
+		sw->to_drop = "no memory for its welcome";
+		return;
+	}
+	inc_comm_check_kept(sw, hello->listed, hello->n_listed);
+	for (uint32_t i = 0; i < hello->n_failures; i++)
+		inc_comm_event(sw, &hello->failures[i]);
+	inc_comms_ask_waiting(sw);
+	inc_comm_switch_connected(sw);
+}
+
+void inc_switch_lost(struct inc_core_switch *sw)
+{
+	sw->connected = false;
+	sw->to_drop = NULL;
+	sw->since_at_ms = sw->core->now.clock_ms;
+	inc_switch_offer(sw);
+	inc_orphans_forget(sw);
+}
+
+static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *answer)
+{
+	/* A lost switch is told what to keep when it returns. */
+	if (!answer->code || answer->code == ECONNRESET || answer->code == ENOTCONN)
+		return;
+	inc_warn("switch %s does not remove communicator %u: %s", inc_switch_name(sw), answer->of,
+		 answer->text);
+	/* The controller does not know any more which communicators the switch has, and the next
+	 * hello lists them. */
+	if (answer->code == ETIMEDOUT)
+		sw->to_drop = "did not answer remove";
+	else if (answer->code == ENOMEM)
+		sw->to_drop = "it could not be told all";
+}
+
+static void on_waiting(struct inc_core_switch *sw, const struct inc_core_event *answer)
+{
+	if (!answer->code)
+		return;
+	inc_warn("switch %s does not say what communicator %u waits for: %s", inc_switch_name(sw),
+		 answer->of, answer->text);
+	if (answer->code == ETIMEDOUT) /* A lost switch is asked when it returns. */
+		inc_comm_ask_again(sw, answer->of);
+}
+
+/* Communicators that wait for answers go on when half of the requests are answered, so that this is
+ * not done for every answer. */
+static void go_on(struct inc_core_switch *sw)
+{
+	if (!sw->awaited || !sw->connected || sw->asked > CTL_MAX_REQUESTS / 2)
+		return;
+	sw->awaited = false;
+	inc_comm_switch_answered(sw);
+}
+
+void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer)
+{
+	if (sw->asked)
+		sw->asked--;
+	switch (answer->asked) {
+	case ASKED_CONFIGURE:
+		inc_comm_answered(sw, answer->of, answer->code, answer->text, answer->configured);
+		break;
+	case ASKED_CONNECT:
+		inc_comm_connected(sw, answer->of, answer->code, answer->text,
+				   answer->connected ? answer->connected->communicator : 0);
+		break;
+	case ASKED_REMOVE:
+		on_removed(sw, answer);
+		break;
+	case ASKED_WAITING:
+		on_waiting(sw, answer);
+		break;
+	case ASKED_RESULTS:
+		inc_orphan_looked(sw, answer->of, answer->code, answer->text, answer->results,
+				  answer->results ? answer->results->results : 0);
+		break;
+	default:
+		break;
+	}
+	go_on(sw);
+}

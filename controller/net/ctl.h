@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The controller around its core: connections, timers and questions of tools. Everything runs in
+ * one event loop, and nothing blocks. Each message becomes an event for the core
+ * (inc_ctl_step()), and carry.c carries out the actions that follow.
+ *
+ *   client   a connection on the member port: a member of a group, or a tool
+ *   link     a connection on the switch port
+ *   query    a tool's question that waits for the switches' answers
+ */
+#ifndef INC_CTL_H
+#define INC_CTL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/queue.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <jansson.h>
+#include "controller/core/core.h"
+#include "controller/core/event.h"
+#include "controller/ctl_options.h"
+#include "controller/store/keep.h"
+#include "controller/timer.h"
+#include "lib/base/err.h"
+#include "lib/net/ndjson.h"
+#include "lib/net/scrape.h"
+
+#define CTL_WRITE_MAX       (4u << 20)
+#define CTL_MAX_QUERIES     4  /* of one client, at a time */
+#define CTL_SPARE_LINKS     64 /* connections that have not said hello, besides the switches */
+#define CTL_SPARE_CLOSING   64 /* closed, but not yet by the peer */
+#define CTL_OWN_DESCRIPTORS 20 /* listeners, event loop, database, standard streams */
+#define CTL_SIGNALS         3  /* that it hears */
+
+struct inc_client;
+struct inc_query;
+struct inc_remote;
+struct inc_switch_link;
+
+/* The connection of a switch of the topology. */
+struct inc_ctl_switch {
+	struct inc_switch_link *link; /* NULL: absent */
+	json_t *ports, *engines;      /* of the last hello, may be NULL */
+};
+
+struct inc_ctl {
+	struct inc_ctl_options opt;
+	struct event_base *base;
+	struct inc_timeouts timeouts;
+	struct inc_topology *topo;
+	struct inc_tls *tls; /* who may connect; NULL: anybody */
+	struct event *signals[CTL_SIGNALS];
+	struct inc_core core;
+	struct inc_timeout *due;                     /* runs until the core's next timer is due */
+	bool carrying;                               /* actions are being carried out */
+	struct inc_ctl_switch *switches;             /* by the topology's index */
+	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
+	unsigned int n_clients;
+	LIST_HEAD(, inc_remote) remotes; /* remote.h */
+	LIST_HEAD(, inc_switch_link) links;
+	unsigned int n_links;
+	unsigned int max_links;
+	LIST_HEAD(, inc_query) queries;
+	uint64_t next_query;
+	struct inc_keep *keep; /* keep.h; NULL: nothing is kept */
+	struct inc_keep_counts kept;
+	uint64_t started_at_ms;
+	struct inc_ctl_figures figures;
+	struct inc_scrape *scrape; /* NULL: nobody can */
+	struct event *alive;       /* the tick of alive.c; NULL: nobody is asked */
+};
+
+struct inc_client {
+	struct inc_core_client core; /* first: an action names it */
+	struct inc_ctl *ctl;
+	struct inc_remote *remote; /* its address */
+	struct inc_ndjson *conn;
+	struct inc_timeout *idle; /* runs while the client is in no group, nor waits for one */
+	bool bye;
+	unsigned int queries;      /* under way */
+	unsigned int silent_ticks; /* as a member, since it was heard last: alive.c */
+	TAILQ_ENTRY(inc_client) entry;
+};
+
+/* A text in an object, "" where there is none. */
+static inline const char *inc_ctl_text(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+/* carry.c */
+/* Makes the core, and the timer that wakes it. 0, or -errno with the reason. */
+int inc_carry_start(struct inc_ctl *ctl, struct inc_err *err);
+/* Frees the core, after all connections. */
+void inc_carry_stop(struct inc_ctl *ctl);
+/* Steps the core, and carries out the actions that follow from the event. */
+void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event);
+
+/* member.c */
+/* A message to a client, after what it depends on is stored. */
+void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message);
+void inc_client_refuse(const struct inc_client *client, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
+		       void *arg);
+/* A client without a group may be silent for a while only. */
+void inc_client_idle(struct inc_client *client);
+/* The client's connection ends as if its peer had closed it. silent_ms: because it has not answered
+ * for so long; 0: for another reason. */
+/* Not while actions are carried out. */
+void inc_client_close(struct inc_client *client, unsigned int silent_ms, const char *reason);
+/* The client's connection ends, and the core does not need to know. */
+void inc_client_free(struct inc_client *client);
+void inc_clients_free(struct inc_ctl *ctl);
+
+/* link.c */
+int inc_links_init(struct inc_ctl *ctl);
+void inc_links_free(struct inc_ctl *ctl);
+void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
+		       void *arg);
+/* Closes the switch's connection; it comes back by itself and is told what to keep. */
+void inc_switch_drop(struct inc_ctl *ctl, const struct inc_core_switch *sw, const char *reason);
+/* 0, or -errno: the switch cannot be told what to keep. */
+int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, const uint32_t *keep,
+		       uint32_t n);
+
+/* switch_request.c */
+/* code 0 and the answer, or a positive errno and its text. */
+typedef void (*inc_switch_reply)(struct inc_ctl *ctl, struct inc_core_switch *sw, int code,
+				 const char *text, json_t *answer, uint64_t arg);
+/* Sends a request (configure, connect, remove or query; fields: its struct) with a fresh seq; reply
+ * is called once, later, from the loop: with the answer, the switch's error, ETIMEDOUT or
+ * ECONNRESET. -errno where it could not be sent; reply is not called then. */
+int inc_switch_request(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_message_id id,
+		       const void *fields, inc_switch_reply reply, uint64_t arg);
+
+/* The page of a query from there on (0: the first). reply's arg is inc_page_arg(number, from). */
+int inc_switch_query(struct inc_ctl *ctl, struct inc_core_switch *sw, const char *what,
+		     uint32_t number, uint32_t from, inc_switch_reply reply);
+static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)
+{
+	return (uint64_t)from << 32 | number;
+}
+/* Where the page after this answer begins; 0: this was the last one. */
+uint32_t inc_page_next(const json_t *answer, uint64_t arg);
+
+/* switch_ask.c: an ACTION_ASK. The answer is an event, also where the switch cannot be asked. */
+void inc_switch_ask(struct inc_ctl *ctl, const struct inc_action *action);
+
+/* metrics.c: an inc_scrape_part; arg: the controller */
+bool inc_ctl_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
+
+/* query.c */
+void inc_query_ask(struct inc_client *client, json_t *object); /* A */
+/* query_tree.c: a communicator's part of the answer to "tree"; NULL: it has none yet. */
+json_t *inc_query_tree(const struct inc_comm *comm);
+void inc_query_client_gone(struct inc_client *client);
+void inc_queries_free(struct inc_ctl *ctl);
+
+#endif

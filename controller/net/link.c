@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections on the switch port, and the switches behind them. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "controller/net/remote.h"
+#include "controller/net/rights.h"
+#include "controller/net/link.h"
+#include "lib/base/log.h"
+#include "lib/base/machine.h"
+#include "lib/base/random.h"
+#include "lib/net/lines.h"
+
+int inc_links_init(struct inc_ctl *ctl)
+{
+	ctl->switches = calloc(ctl->topo->n_switches, sizeof(*ctl->switches));
+	return ctl->switches ? 0 : -ENOMEM;
+}
+
+/* LINK_GREETING is entered twice: a connection begins there. */
+static void link_go(struct inc_switch_link *link, enum inc_link_state to)
+{
+	static const char *const names[] = {"greeting", "a switch", "asked", "closed"};
+	static const uint32_t steps[] = {
+		[LINK_GREETING] =
+			INC_STEP(LINK_GREETING) | INC_STEP(LINK_SWITCH) | INC_STEP(LINK_CLOSED),
+		[LINK_SWITCH] = INC_STEP(LINK_ASKED) | INC_STEP(LINK_CLOSED),
+		[LINK_ASKED] = INC_STEP(LINK_SWITCH) | INC_STEP(LINK_CLOSED),
+		[LINK_CLOSED] = 0,
+	};
+	static const struct inc_machine machine = {"link", LINK_CLOSED + 1, names, steps};
+
+	link->state = inc_machine_step(&machine, inc_ndjson_peer(link->conn), link->state, to);
+	if (to == LINK_GREETING || to == LINK_ASKED)
+		inc_timeout_arm(link->silence, link->ctl->opt.client_timeout_ms);
+	else
+		inc_timeout_stop(link->silence);
+}
+
+static void link_free(struct inc_switch_link *link)
+{
+	struct inc_core_switch *sw = link->sw;
+
+	link_go(link, LINK_CLOSED);
+	LIST_REMOVE(link, entry);
+	link->ctl->n_links--;
+	if (sw) {
+		link->ctl->switches[sw->index].link = NULL;
+		inc_ctl_step(link->ctl,
+			     &(struct inc_core_event){.kind = EVENT_SWITCH_LOST, .sw = sw});
+		inc_requests_fail(link, sw);
+	}
+	inc_timeout_free(link->silence);
+	inc_ndjson_free(link->conn);
+	inc_remote_gone(link->remote);
+	free(link);
+}
+
+void inc_links_free(struct inc_ctl *ctl)
+{
+	while (!LIST_EMPTY(&ctl->links))
+		link_free(LIST_FIRST(&ctl->links));
+	for (unsigned int i = 0; ctl->switches && i < ctl->topo->n_switches; i++) {
+		json_decref(ctl->switches[i].ports);
+		json_decref(ctl->switches[i].engines);
+	}
+	free(ctl->switches);
+}
+
+void inc_switch_drop(struct inc_ctl *ctl, const struct inc_core_switch *sw, const char *reason)
+{
+	struct inc_switch_link *link = ctl->switches[sw->index].link;
+
+	if (!link)
+		return;
+	inc_warn("switch %s: connection closed: %s", inc_switch_name(sw), reason);
+	link_free(link);
+}
+
+static void on_silence(void *arg)
+{
+	struct inc_switch_link *link = arg;
+
+	if (link->state == LINK_ASKED) {
+		inc_switch_drop(link->ctl, link->sw, "does not answer");
+		return;
+	}
+	inc_info("%s: no hello, closed", inc_ndjson_peer(link->conn));
+	inc_ndjson_send_error(link->conn, ETIMEDOUT, NULL, "no hello within %u ms",
+			      link->ctl->opt.client_timeout_ms);
+	link_free(link);
+}
+
+/* A hello that is about to be refused because the name is connected: perhaps that
+ * connection is dead, and its peer forgot it. Ask. */
+static void probe(struct inc_switch_link *link)
+{
+	if (link->state == LINK_ASKED)
+		return;
+	link_go(link, LINK_ASKED);
+	inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PING, NULL));
+}
+
+static int check_lists(const json_t *object, struct inc_err *err)
+{
+	const json_t *ports = json_object_get(object, "ports");
+	const json_t *listed = json_object_get(object, "communicators");
+
+	if (ports && (!json_is_array(ports) || json_array_size(ports) > INC_MAX_PORTS))
+		return inc_err_set(err, EINVAL, "'ports' is not a list of at most %d ports",
+				   INC_MAX_PORTS);
+	if (listed && (!json_is_array(listed) || json_array_size(listed) > CTL_MAX_LISTED))
+		return inc_err_set(err, EINVAL,
+				   "'communicators' is not a list of at most %d numbers",
+				   CTL_MAX_LISTED);
+	return 0;
+}
+
+static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_msg_hello *said,
+		       struct inc_core_switch **out, struct inc_err *err)
+{
+	const struct inc_switch_link *other;
+	int index, ret;
+
+	ret = inc_right_begin(link->conn, INC_MSG_HELLO, object, said, &said->version, err);
+	ret = ret ?: inc_right_serve(inc_ndjson_identity(link->conn), said->node, err);
+	if (ret)
+		return ret;
+	index = inc_topology_switch_by_name(link->ctl->topo, said->node);
+	if (index < 0)
+		return inc_err_set(err, ENOENT, "the topology %s has no switch '%.32s'",
+				   link->ctl->topo->name, said->node);
+	other = link->ctl->switches[index].link;
+	if (other) {
+		probe(link->ctl->switches[index].link);
+		return inc_err_set(err, EADDRINUSE, "switch %s is connected already, from %s",
+				   said->node, inc_ndjson_peer(other->conn));
+	}
+	*out = &link->ctl->core.switches[index];
+	return check_lists(object, err);
+}
+
+/* The parts of a hello that the core takes. free_hello() frees them. */
+struct hello {
+	struct inc_msg_hello said;
+	struct inc_msg_port *ports;
+	uint32_t *listed;
+	struct inc_msg_event *failures;
+	struct inc_core_event event;
+};
+
+static void free_hello(struct hello *h)
+{
+	free(h->ports);
+	free(h->listed);
+	free(h->failures);
+}
+
+/* A port without an MTU that can be read has that of its cable. */
+static void read_ports(const struct inc_core_switch *sw, const json_t *ports, struct hello *h)
+{
+	const json_t *object;
+	struct inc_err err;
+	size_t i;
+
+	json_array_foreach (ports, i, object) {
+		struct inc_msg_port *port = &h->ports[h->event.n_ports];
+
+		*port = (struct inc_msg_port){0};
+		if (inc_schema_read_json(&inc_port_schema, object, port, &err) && *port->name)
+			inc_warn("switch %s: port %s: %s", inc_switch_name(sw), port->name,
+				 err.msg);
+		h->event.n_ports++;
+	}
+}
+
+static void read_listed(const struct inc_core_switch *sw, const json_t *listed, struct hello *h)
+{
+	size_t i, wrong = 0;
+	const json_t *v;
+
+	json_array_foreach (listed, i, v) {
+		json_int_t number = json_integer_value(v);
+
+		if (number < 1 || number > UINT32_MAX)
+			wrong++;
+		else
+			h->listed[h->event.n_listed++] = number;
+	}
+	if (wrong)
+		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
+			 inc_switch_name(sw), wrong);
+}
+
+/* 0, or an event that is logged and ignored. */
+static int read_notice(const struct inc_core_switch *sw, const json_t *object,
+		       struct inc_msg_event *out)
+{
+	struct inc_err err;
+
+	*out = (struct inc_msg_event){0};
+	if (!inc_message_read(INC_MSG_EVENT, object, out, &err))
+		return 0;
+	inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
+		 out->communicator, err.msg);
+	return -EINVAL;
+}
+
+static int read_hello(struct inc_core_switch *sw, const json_t *object, struct hello *h)
+{
+	const json_t *ports = json_object_get(object, "ports"),
+		     *listed = json_object_get(object, "communicators");
+	const json_t *failures = json_object_get(object, "failures"), *v;
+	size_t i;
+
+	h->ports = calloc(json_array_size(ports) + 1, sizeof(*h->ports));
+	h->listed = calloc(json_array_size(listed) + 1, sizeof(*h->listed));
+	h->failures = calloc(json_array_size(failures) + 1, sizeof(*h->failures));
+	if (!h->ports || !h->listed || !h->failures)
+		return -ENOMEM;
+	h->event = (struct inc_core_event){.kind = EVENT_HELLO,
+					   .sw = sw,
+					   .hello = &h->said,
+					   .ports = h->ports,
+					   .listed = h->listed,
+					   .failures = h->failures};
+	read_ports(sw, ports, h);
+	read_listed(sw, listed, h);
+	json_array_foreach (failures, i, v)
+		h->event.n_failures += !read_notice(sw, v, &h->failures[h->event.n_failures]);
+	return 0;
+}
+
+static void take_event(struct inc_switch_link *link, const json_t *object)
+{
+	struct inc_msg_event said;
+
+	if (!read_notice(link->sw, object, &said))
+		inc_ctl_step(link->ctl, &(struct inc_core_event){.kind = EVENT_NOTICE,
+								 .sw = link->sw,
+								 .notice = &said});
+}
+
+int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, const uint32_t *keep,
+		       uint32_t n)
+{
+	struct inc_switch_link *link = ctl->switches[sw->index].link;
+	json_t *list;
+
+	if (!link)
+		return 0;
+	list = json_array();
+	for (uint32_t i = 0; i < n; i++) {
+		if (json_array_append_new(list, json_integer(keep[i]))) {
+			json_decref(list); /* it would remove what runs */
+			return -ENOMEM;
+		}
+	}
+	inc_info("switch %s is connected from %s: keeps %u of %u communicators",
+		 inc_switch_name(sw), inc_ndjson_peer(link->conn), n, link->n_listed);
+	inc_keep_before_telling(ctl->keep);
+	return inc_ndjson_send_new(
+		link->conn, json_pack("{s:s, s:s, s:o}", "type", inc_messages[INC_MSG_WELCOME].type,
+				      "switch", inc_switch_name(sw), "keep", list));
+}
+
+/* Keeps the lists of a hello for tools. */
+static void keep_lists(struct inc_ctl_switch *side, const json_t *object)
+{
+	json_decref(side->ports);
+	side->ports = json_incref(json_object_get(object, "ports"));
+	json_decref(side->engines);
+	side->engines = json_incref(json_object_get(object, "engines"));
+}
+
+static void take_hello(struct inc_switch_link *link, json_t *object)
+{
+	struct hello h = {
+		.said = {.limits = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS}}};
+	struct inc_core_switch *sw = NULL;
+	struct inc_ctl *ctl = link->ctl;
+	struct inc_err err;
+	int ret;
+
+	if (link->sw) {
+		inc_ndjson_send_error(link->conn, EISCONN, NULL, "hello twice");
+		return;
+	}
+	ret = parse_hello(link, object, &h.said, &sw, &err);
+	if (!ret && read_hello(sw, object, &h))
+		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
+	if (ret) {
+		inc_warn("%s: hello refused: %s", inc_ndjson_peer(link->conn), err.msg);
+		inc_ndjson_send_error(link->conn, -ret, NULL, "%s", err.msg);
+		free_hello(&h);
+		link_free(link);
+		return;
+	}
+	link_go(link, LINK_SWITCH);
+	link->sw = sw;
+	link->n_listed = json_array_size(json_object_get(object, "communicators"));
+	ctl->switches[sw->index].link = link;
+	keep_lists(&ctl->switches[sw->index], object);
+	inc_ctl_step(ctl, &h.event);
+	free_hello(&h);
+}
+
+/* Ends with the call that may free the link. */
+static void take(struct inc_switch_link *link, json_t *object)
+{
+	const char *type = inc_message_type(object);
+	struct inc_ndjson *conn = link->conn;
+
+	link->ctl->figures.switch_messages++;
+	if (link->state == LINK_ASKED)
+		link_go(link, LINK_SWITCH);
+	if (inc_message_is(type, INC_MSG_PING)) {
+		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
+	} else if (inc_message_is(type, INC_MSG_PONG)) {
+		return;
+	} else if (inc_message_is(type, INC_MSG_HELLO)) {
+		take_hello(link, object);
+	} else if (!link->sw) {
+		inc_ndjson_send_error(
+			conn, ENOTCONN, NULL,
+			"'%.32s' before hello: this port is for switches, and members "
+			"use port %u",
+			type, link->ctl->opt.member_port);
+		link_free(link);
+	} else if (inc_request_answers(type)) {
+		inc_request_answered(link, object);
+	} else if (inc_message_is(type, INC_MSG_EVENT)) {
+		take_event(link, object);
+	} else {
+		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);
+	}
+}
+
+static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+{
+	struct inc_switch_link *link = arg;
+	struct inc_log_account *before = inc_log_on(&link->remote->log);
+
+	take(link, object);
+	inc_log_on(before);
+}
+
+static unsigned int waits(struct inc_ndjson *conn, void *arg)
+{
+	const struct inc_switch_link *link = arg;
+
+	return inc_remote_waits(link->remote);
+}
+
+static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
+{
+	struct inc_switch_link *link = arg;
+	struct inc_log_account *before = inc_log_on(&link->remote->log);
+
+	if (link->sw)
+		inc_warn("switch %s: connection lost: %s", inc_switch_name(link->sw), reason);
+	else if (code)
+		inc_info("%s: %s", inc_ndjson_peer(conn), reason);
+	link_free(link);
+	inc_log_on(before);
+}
+
+/* Too many connections: the oldest that has not said hello makes room. */
+static bool make_room(struct inc_ctl *ctl)
+{
+	struct inc_switch_link *link, *oldest = NULL;
+
+	LIST_FOREACH (link, &ctl->links, entry) {
+		if (!link->sw)
+			oldest = link; /* new ones stand at the head */
+	}
+	if (oldest)
+		link_free(oldest);
+	return oldest;
+}
+
+void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
+		       void *arg)
+{
+	static const struct inc_ndjson_ops ops = {
+		.message = on_message, .closed = on_closed, .waits = waits};
+	struct inc_ctl *ctl = arg;
+	const struct inc_ndjson_limits limits = {
+		.max_line = INC_SWITCH_LINE_MAX,
+		.max_write = CTL_WRITE_MAX,
+		.message_timeout_ms = ctl->opt.client_timeout_ms,
+	};
+	struct inc_switch_link *link = calloc(1, sizeof(*link));
+	struct inc_err err;
+
+	if (!link) {
+		close(fd);
+		return;
+	}
+	link->ctl = ctl;
+	/* who has had its share makes nobody else go */
+	link->remote = inc_remote_connects(ctl, addr);
+	if (link->remote && (ctl->n_links < ctl->max_links || make_room(ctl)))
+		link->silence = inc_timeout_new(&ctl->timeouts, on_silence, link);
+	if (!link->silence) {
+		close(fd);
+		goto err;
+	}
+	link->conn = inc_ndjson_new(ctl->base, fd, &limits, &ops, link, &err);
+	if (!link->conn || (ctl->tls && inc_ndjson_secure(link->conn, ctl->tls, NULL, &err))) {
+		inc_warn("%s", err.msg);
+		goto err;
+	}
+	LIST_INSERT_HEAD(&ctl->links, link, entry);
+	ctl->n_links++;
+	link_go(link, LINK_GREETING);
+	return;
+
+err:
+	inc_ndjson_free(link->conn);
+	inc_timeout_free(link->silence);
+	inc_remote_gone(link->remote);
+	free(link);
+}
