@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The state of a world as one number (core_world.h). Numbers of groups, communicators and queue
+ * pairs are drawn at random and change nothing, so they are left out. */
+#include "controller/core/orphan.h"
+#include "core_world.h"
+
+uint64_t world_mix(uint64_t hash, const void *bytes, size_t n)
+{
+	const unsigned char *b = bytes;
+
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ b[i]) * 0x100000001b3;
+	return hash;
+}
+
+#define MIX(hash, value) (hash) = world_mix(hash, &(value), sizeof(value))
+
+static uint64_t mix_comm(uint64_t hash, const struct inc_comm *comm)
+{
+	const bool ended = comm->ended;
+	const struct inc_accusation *a;
+
+	MIX(hash, comm->index);
+	MIX(hash, comm->phase);
+	MIX(hash, comm->code);
+	MIX(hash, comm->went_around);
+	MIX(hash, comm->pending);
+	MIX(hash, comm->chosen);
+	MIX(hash, comm->in_doubt);
+	MIX(hash, ended);
+	for (unsigned int n = 0; comm->tree && n < comm->tree->n; n++) {
+		MIX(hash, comm->tree->nodes[n].sw);
+		MIX(hash, comm->configs[n]);
+	}
+	LIST_FOREACH (a, &comm->accused, entry)
+		MIX(hash, a->rank);
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		const struct inc_comm_member *m = &comm->members[rank];
+		const bool flags[] = {m->asked, m->ready, m->destroyed, m->knows, m->has_endpoint};
+
+		MIX(hash, flags);
+	}
+	return hash;
+}
+
+static uint64_t mix_group(uint64_t hash, const struct inc_group *group)
+{
+	const struct inc_comm *comm;
+
+	MIX(hash, group->phase);
+	MIX(hash, group->storing);
+	MIX(hash, group->connected);
+	MIX(hash, group->over_code);
+	MIX(hash, group->n_comms);
+	MIX(hash, group->n_refused);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		const struct inc_member *m = &group->members[rank];
+		const bool flags[] = {m->present, m->client != NULL};
+
+		MIX(hash, flags);
+	}
+	LIST_FOREACH (comm, &group->comms, entry)
+		hash = mix_comm(hash, comm);
+	return hash;
+}
+
+static void mix_orphan(const struct inc_core_switch *sw, uint32_t number, void *hash)
+{
+	MIX(*(uint64_t *)hash, sw->index);
+}
+
+static uint64_t mix_core(uint64_t hash, const struct inc_core *core)
+{
+	const struct inc_core_timer *timer;
+	const struct inc_group *group;
+
+	LIST_FOREACH (group, &core->groups, entry)
+		hash = mix_group(hash, group);
+	inc_orphans_each(core, mix_orphan, &hash);
+	for (unsigned int s = 0; s < core->topo->n_switches; s++) {
+		const struct inc_core_switch *sw = &core->switches[s];
+
+		MIX(hash, sw->connected);
+		MIX(hash, sw->asked);
+		MIX(hash, sw->awaited);
+		MIX(hash, sw->n_qpns);
+	}
+	TAILQ_FOREACH (timer, &core->timers, entry) {
+		const uint64_t left_ns = timer->due_at_ns - core->now.awake_ns;
+
+		MIX(hash, left_ns);
+		MIX(hash, timer->fn);
+	}
+	return hash;
+}
+
+static uint64_t mix_queue(uint64_t hash, const struct world_queue *queue)
+{
+	MIX(hash, queue->n);
+	for (unsigned int i = 0; i < queue->n; i++) {
+		MIX(hash, queue->said[i].kind);
+		MIX(hash, queue->said[i].asked);
+	}
+	return hash;
+}
+
+uint64_t world_hash(const struct world *w)
+{
+	uint64_t hash = mix_core(0xcbf29ce484222325, &w->core);
+
+	for (unsigned int i = 0; i < WORLD_MEMBERS; i++) {
+		MIX(hash, w->members[i].state);
+		MIX(hash, w->members[i].dead);
+		MIX(hash, w->members[i].done);
+		MIX(hash, w->members[i].must);
+		hash = mix_queue(hash, &w->members[i].queue);
+	}
+	for (unsigned int s = 0; s < WORLD_SWITCHES; s++) {
+		MIX(hash, w->switches[s].connected);
+		MIX(hash, w->switches[s].n);
+		hash = mix_queue(hash, &w->switches[s].queue);
+	}
+	MIX(hash, w->had_death);
+	MIX(hash, w->had_restart);
+	MIX(hash, w->job_ends);
+	return store_hash(hash);
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The messages of members and switches as events of the core (core_world.h). */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include "core_world.h"
+
+#define PAYLOAD 1024
+
+static void fill_join(const struct world *w, unsigned int rank, struct inc_msg_join *join)
+{
+	*join = (struct inc_msg_join){.version = INC_CONTROL_VERSION,
+				      .job = "job",
+				      .rank = rank,
+				      .world_size = WORLD_MEMBERS,
+				      .n_addrs = 1,
+				      .host = "node"};
+	join->addrs[0] = w->topo->hosts[rank].ip;
+}
+
+static void say_join(struct world *w, struct world_member *m, unsigned int rank)
+{
+	struct inc_msg_join join;
+
+	fill_join(w, rank, &join);
+	world_step(w, &(struct inc_core_event){
+			      .kind = EVENT_JOIN, .client = &m->client, .join = &join});
+}
+
+static void say_ask(struct world *w, struct world_member *m, unsigned int rank)
+{
+	const struct inc_msg_ask ask_for = {.transport = "soft",
+					    .qpn = 0x100 + rank,
+					    .psn = 1,
+					    .udp_port = 5000,
+					    .payload = PAYLOAD,
+					    .message_packets = 1,
+					    .window = 16,
+					    .pkey = 0xffff};
+	struct inc_err why;
+
+	world_step(w,
+		   &(struct inc_core_event){
+			   .kind = EVENT_ASK, .client = &m->client, .ask = &ask_for, .why = &why});
+}
+
+static void say_resume(struct world *w, struct world_member *m, unsigned int rank)
+{
+	struct inc_msg_resume resume = {.group = m->group, .n_claims = 1};
+	struct inc_msg_claim *claim = &resume.claims[0];
+
+	fill_join(w, rank, &resume.join);
+	*claim = (struct inc_msg_claim){.communicator = m->made.communicator,
+					.transport = "soft",
+					.qpn = 0x100 + rank,
+					.udp_port = 5000,
+					.payload = m->made.payload,
+					.slots = m->made.slots,
+					.mode = m->made.mode,
+					.floats = m->made.floats,
+					.message_packets = m->made.message_packets,
+					.messages = m->made.messages};
+	strcpy(claim->node, w->topo->switches[w->topo->hosts[rank].sw].name);
+	world_step(w, &(struct inc_core_event){
+			      .kind = EVENT_RESUME, .client = &m->client, .resume = &resume});
+}
+
+void world_lose(struct world *w, struct world_member *m, bool clean)
+{
+	m->queue.n = 0;
+	m->state = MEMBER_GONE;
+	world_step(w, &(struct inc_core_event){.kind = EVENT_LEFT,
+					       .client = &m->client,
+					       .clean = clean,
+					       .reason = "closed"});
+}
+
+/* As net/member.c: what needs a group is refused where there is none. */
+static bool in_group(struct world_member *m)
+{
+	if (m->client.member && inc_group_formed(m->client.member->group))
+		return true;
+	world_refused(m);
+	return false;
+}
+
+void world_member_says(struct world *w, unsigned int rank)
+{
+	struct world_member *m = &w->members[rank];
+	const struct world_said said = world_pop(&m->queue);
+
+	switch (said.kind) {
+	case SAYS_JOIN:
+		say_join(w, m, rank);
+		break;
+	case SAYS_RESUME:
+		say_resume(w, m, rank);
+		break;
+	case SAYS_ASK:
+		if (in_group(m))
+			say_ask(w, m, rank);
+		break;
+	case SAYS_BYE:
+		world_lose(w, m, true);
+		break;
+	default:
+		if (said.kind == SAYS_DESTROY)
+			m->state = MEMBER_DESTROYS;
+		if (in_group(m))
+			world_step(w, &(struct inc_core_event){.kind = said.kind == SAYS_READY
+									       ? EVENT_READY
+									       : EVENT_DESTROY,
+							       .client = &m->client,
+							       .number = said.number});
+		break;
+	}
+}
+
+static void say_hello(struct world *w, unsigned int s)
+{
+	struct inc_msg_hello hello = {
+		.version = INC_CONTROL_VERSION,
+		.mode = w->mode,
+		.limits = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS}};
+	const struct inc_topo_switch *own = &w->topo->switches[s];
+	struct inc_msg_port ports[4] = {};
+
+	for (unsigned int p = 0; p < own->n_ports; p++) {
+		strcpy(ports[p].name, own->ports[p].name);
+		inet_ntop(AF_INET, &own->ports[p].ip, ports[p].ip, sizeof(ports[p].ip));
+		hello.engines[0].endpoints[p] =
+			(struct inc_msg_offer){.payload = 4096, .message_bytes = 65536};
+		strcpy(hello.engines[0].endpoints[p].port, own->ports[p].name);
+	}
+	if (w->mode == INC_TERMINATION) {
+		hello.n_engines = 1;
+		hello.engines[0].mode = INC_TERMINATION;
+		hello.engines[0].n_endpoints = own->n_ports;
+		hello.engines[0].has_limits = true;
+		hello.engines[0].limits =
+			(struct inc_msg_limits){.children = 64, .slots = INC_MAX_SLOTS};
+	}
+	w->switches[s].connected = true;
+	world_step(w, &(struct inc_core_event){.kind = EVENT_HELLO,
+					       .sw = &w->core.switches[s],
+					       .hello = &hello,
+					       .ports = ports,
+					       .n_ports = own->n_ports,
+					       .listed = w->switches[s].has,
+					       .n_listed = w->switches[s].n});
+}
+
+/* The connections that a switch has made, as it was asked: the controller's order is that of the
+ * tree. */
+static void fill_configured(const struct world *w, unsigned int s, uint32_t number,
+			    struct inc_msg_configured *out)
+{
+	const struct inc_comm *comm = inc_comm_find((struct inc_core *)&w->core, number);
+	const struct inc_tree *tree = comm ? comm->tree : NULL;
+	const int n = tree ? inc_tree_find(tree, s) : -1;
+	const struct inc_tree_node *node = n < 0 ? NULL : &tree->nodes[n];
+
+	*out = (struct inc_msg_configured){.communicator = number};
+	for (unsigned int i = 0; node && i < node->n_children; i++) {
+		const struct inc_tree_child *child = &tree->children[node->first_child + i];
+
+		out->conn[out->n_conns++] = (struct inc_msg_own){
+			.rank = child->to_switch ? tree->nodes[child->node].first_rank
+						 : child->rank,
+			.own_qp = 0x1000 + i,
+			.own_psn = 7,
+			.own_port = 6000 + i};
+	}
+	if (node && node->parent >= 0)
+		out->conn[out->n_conns++] = (struct inc_msg_own){.rank = node->first_rank,
+								 .up = true,
+								 .own_qp = 0x2000,
+								 .own_psn = 7,
+								 .own_port = 7000};
+}
+
+static void answer(struct world *w, unsigned int s, struct world_said said, int code)
+{
+	static struct inc_msg_configured configured;
+	const struct inc_msg_number number = {said.number};
+	const struct inc_msg_tally results = {.communicator = said.number};
+	struct inc_core_event event = {.kind = EVENT_ANSWER,
+				       .sw = &w->core.switches[s],
+				       .asked = said.asked,
+				       .of = said.number,
+				       .code = code,
+				       .text = code ? "connection lost" : ""};
+
+	if (said.asked == ASKED_CONFIGURE) {
+		fill_configured(w, s, said.number, &configured);
+		event.configured = &configured;
+	} else if (said.asked == ASKED_CONNECT) {
+		event.connected = &number;
+	} else if (said.asked == ASKED_RESULTS && world_has(&w->switches[s], said.number)) {
+		event.results = &results;
+	}
+	world_step(w, &event);
+}
+
+void world_switch_says(struct world *w, unsigned int s)
+{
+	const struct world_said said = world_pop(&w->switches[s].queue);
+
+	if (said.kind == SAYS_HELLO)
+		say_hello(w, s);
+	else
+		answer(w, s, said, 0);
+}
+
+/* The connection of a switch breaks: what it was asked is not answered, and it comes again. */
+void world_cut(struct world *w, unsigned int s, bool forgets)
+{
+	struct world_switch *sw = &w->switches[s];
+	struct world_queue lost = sw->queue;
+
+	sw->connected = false;
+	sw->queue = (struct world_queue){.n = 1, .said = {{.kind = SAYS_HELLO}}};
+	if (forgets)
+		sw->n = 0;
+	world_step(w,
+		   &(struct inc_core_event){.kind = EVENT_SWITCH_LOST, .sw = &w->core.switches[s]});
+	while (lost.n)
+		answer(w, s, world_pop(&lost), ECONNRESET);
+}
