@@ -26,7 +26,7 @@ include $(PRODUCT:%=%/room.mk) selftests/room.mk scripts/packages.mk
 
 all: $(PRODUCT) ## build the product into build/ (JOBS=n: so many jobs, otherwise one a CPU)
 
-tests: all selftests ## the same, and what the tests need
+tests: all man selftests ## the same, and what the tests need
 
 deps: ## install the packages that are missing (apt or dnf, needs root)
 	$(Q)scripts/install-deps

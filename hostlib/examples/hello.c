@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hello: waits for somebody; hello HOST: connects there. Each greets the other, by RDMA. */
+/* hello waits for a peer, and hello HOST connects to the peer on HOST. Each greets the other by
+ * RDMA. */
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>

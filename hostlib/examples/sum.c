@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* N ranks, each with 1,024 integers of value rank + 1: every sum is N (N + 1) / 2. */
+/* N ranks each give 1,024 integers of value rank + 1, so every sum is N (N + 1) / 2. */
 #include <stdio.h>
 #include <inccl.h>
 

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libinccl: collectives that a switch computes on the way.
+ * libinccl - collectives that a switch computes on the way
  *
- * A *group* is the set of processes of a job, known to a controller by the job's name;
- * every process has a rank in it. A *communicator* is one RoCEv2 connection from each
- * member to its switch; collectives run on it, in the same order on every rank. Of a group
- * others can be made: parts, and what is left of it after a loss, or more of it.
+ * Synopsis:
+ *	cc sum.c $(pkg-config --cflags --libs libinccl)
+ *
+ * Objects:
+ * Each rank of a job gives its part of a vector. A switch between the ranks adds the parts up and
+ * sends the sum to the ranks that want it. A *group* is the ranks of a job, and a controller knows
+ * it by the job's name. A *communicator* is one RoCEv2 connection from each rank to its switch.
+ * Collectives run on it, in the same order on every rank. A group can be made of another group: of
+ * a part of its ranks, of the ranks that are left after a loss, or of more ranks.
  *
  *	struct inccl_group *group;
  *	struct inccl_communicator *comm;
@@ -16,80 +21,111 @@
  *	inccl_communicator_destroy(comm);
  *	inccl_group_destroy(group);
  *
- * Conventions
+ * Results:
+ * Every function that can fail returns 0 or a negative errno(3). inccl_strerror() explains it in
+ * one line. An error of a communicator is final: every pending and later call on the communicator
+ * returns it. Then inccl_communicator_error() explains the failure in one line. If the rank that
+ * caused it is known, inccl_communicator_failed_rank() returns that rank. A rank can fail by
+ * itself, because of its device, its options or a packet that has become too long. The other ranks
+ * learn that at once. They return its errno, and their explanation names the rank.
  *
- * Every function that can fail returns 0 or a negative errno. Option structs begin with
- * their own size, which the caller sets (INCCL_OPTS does it): fields that an older caller
- * does not know are taken as zero, and zero always means "the default". Bytes beyond what
- * this library knows must be zero, else -E2BIG. Where they have error, it gets a text of error_size
- * bytes at most, the final 0 included. Times are milliseconds, INT32_MAX at most.
+ * Option structs:
+ * An option struct begins with its own size, sz, which the caller sets. INCCL_OPTS() declares a
+ * struct with its size set and the other members zero or as given. Zero always means the default.
+ * A member that an older caller's struct lacks counts as zero. A member that the library does not
+ * know must be zero, or the call fails with -E2BIG. NULL stands for a struct of zeros. If the
+ * struct has @error and error_size, a call that fails writes a line of explanation to @error, of
+ * error_size bytes at most, the final 0 included.
  *
- * Nothing waits for ever: creation is bounded by its timeouts, an operation by the
- * communicator's timeout_ms without any progress. An error of a communicator is final:
- * every pending and later operation on it returns it, inccl_communicator_error() tells
- * the story and inccl_communicator_failed_rank() who, where it is known. A rank that fails by
- * itself (its device, a packet that has become too long, its options) is known to the others at
- * once: they get its errno, and the story names it.
+ * Time:
+ * Times are in milliseconds, and INT32_MAX at most. No call waits for ever: its timeouts limit the
+ * creation of an object, and timeout_ms limits the time in which a collective makes no progress.
+ * A group that has lost its controller is over: nothing new can ever begin in it. Collectives that
+ * run go on, and the library keeps looking for the controller. While it is lost, ranks are not
+ * notified of dead ranks. Therefore a collective fails after 5 seconds without progress then.
  *
- * Without its controller a group is over: nothing new can begin in it, ever. What runs goes on;
- * until the controller is found again, for which the library keeps looking, nobody tells of dead
- * ranks, so operations fail after 5 s without any progress.
+ * If the caller gives up while the controller's name is looked up, a thread goes on with the
+ * look-up until the resolver ends it. The shared library therefore stays loaded after dlclose(3). A
+ * plugin that contains libinccl.a must be linked with "-z nodelete", or stay loaded itself.
  *
- * Threads: any thread may call anything on any object, except that an object must not be
- * destroyed while another thread is still inside a call on it. Collectives started by
- * several threads on one communicator must be ordered by the caller, because all
- * ranks have to start them in the same order. A communicator
- * has one thread of its own, which serves the connection while the caller is not
- * waiting; a group has one that listens to the controller. Communicators whose transport is verbs
- * share one more in the process, while there are any of them that keep registrations for reuse: it
- * watches for memory that goes away. That is all the global state there is. All these threads
- * block all signals.
+ * Threads:
+ * Any thread may call any function on any object, but an object must not be destroyed while another
+ * thread is inside a call on it. If several threads start collectives on one communicator, the
+ * caller must order the starts, because all ranks have to start the collectives in the same order.
  *
- * The library's threads must run while the program computes: a rank whose thread does not answer
- * the controller for 3 s is declared dead, and its group ends. So they do not inherit what a
- * caller's thread has chosen for itself. They are not realtime, even where the caller is
- * SCHED_FIFO or SCHED_RR. They may run on the CPUs that the process had when the library was
- * loaded, so taskset, a launcher's binding or a cpuset holds for them, and a pinned thread's own
- * mask does not. Where realtime threads never sleep on all of these CPUs, the kernel's throttling
- * of realtime must be on (kernel.sched_rt_runtime_us is not -1), as it is by default. The kernel
- * lets a SCHED_DEADLINE thread create no thread, so such a thread cannot create a group or a
- * communicator (-EAGAIN). It may start collectives and wait for them. Each thread
- * of the library has a stack of 1 MiB, whatever RLIMIT_STACK says; a log callback may run on it.
+ * A communicator has one thread, which serves the connection while no caller waits. A group has
+ * one, which receives from the controller. Communicators whose transport is verbs share one more
+ * thread while any of them keeps registrations for reuse: it notices when registered memory goes
+ * away. The library has no other global state. All these threads block all signals. Each has a
+ * stack of 1 MiB, whatever RLIMIT_STACK is, and a log callback may run on that stack.
  *
- * Descriptors that the library keeps are 3 or above, so what is printed in a program that has
- * closed its standard streams does not go into a connection. The descriptor by which libibverbs
- * has opened a device is the exception: it may be below, and accepts no text.
+ * The library's threads must run while the program computes. The controller declares a rank dead
+ * whose thread does not answer for 3 seconds (inc-controller --member-timeout-ms), and the group of
+ * that rank ends. Therefore the threads inherit neither policy nor CPUs of the thread that creates
+ * them. They are not realtime, even if the caller is SCHED_FIFO or SCHED_RR. They may run on the
+ * CPUs that the process had when the library was loaded. So a binding by taskset(1), by a launcher
+ * or by a cpuset holds for them, and a pinned thread's own mask does not. Realtime threads may
+ * occupy all of these CPUs and never sleep. Then the kernel's throttling of realtime must be on
+ * (kernel.sched_rt_runtime_us is not -1), as it is by default. The kernel lets a SCHED_DEADLINE
+ * thread create no thread. Such a thread cannot create a group or a communicator (-EAGAIN), but it
+ * may start collectives and wait for them.
  *
- * A thread that calls the library needs a stack of INCCL_MIN_STACK_BYTES, and what its own log
- * callback needs.
+ * A thread that calls the library needs a stack of INCCL_MIN_STACK_BYTES (64 KiB), and what its own
+ * log callback needs. inccl_wait() is the only cancellation point of the library, and only while it
+ * sleeps.
  *
- * Fork: a group and its communicators belong to the process that made them. In a child of that
- * process inccl_communicator_destroy() and inccl_group_destroy() free memory, close descriptors
- * and return 0, and nothing is sent: the parent's job goes on. What a TLS session, a stage of data
- * or libibverbs keeps is left until the child ends. Every other call on these objects returns
- * -ECHILD (inccl_communicator_failed_rank(): -1), and the texts of errors say why. A child may
- * make groups of its own. While it holds the parent's descriptors, the parent's death is noticed
- * by the controller's timeout alone; a child that executes another program holds none.
+ * The caller may use OpenSSL itself, on the same threads. A call leaves the thread's queue of
+ * OpenSSL errors as it was, and reads no error of the caller's. Marks in that queue, which
+ * ERR_set_mark() sets, may get lost.
  *
- * The caller may use OpenSSL itself, on the same threads. A call leaves that thread's queue of
- * errors as it was, and reads no error of the caller's. Marks in the queue (ERR_set_mark()) may get
- * lost.
+ * Descriptors:
+ * The library's descriptors are 3 or above. So a program that has closed its standard streams
+ * cannot print into a connection. The descriptor by which libibverbs has opened a device is the
+ * exception: it may be below 3, and it accepts no text.
  *
- * Environment, read where an option is left at its default:
- *	INCCL_CONTROLLER	host or host:port (52200) of the controller
- *	INCCL_KEY		file with the key that proves to the controller who this is
- *	INCCL_TLS_CERT, INCCL_TLS_CERT_KEY, INCCL_TLS_CA
- *				or a certificate, its private key and the CA, PEM files
- *	INCCL_JOB		name of the job, the same on every rank
- *	INCCL_RANK, INCCL_WORLD_SIZE
- *	INCCL_ADDR, INCCL_IFNAME	own address, or the interface that has it
- *	INCCL_TRANSPORT		auto, soft or verbs
- *	INCCL_VERBS		settings of the verbs transport: "timeout=16,device=mlx5_0"
- *	INCCL_START_PSN		first PSN of every communicator (for tests; else random)
- *	INCCL_DEBUG		1: what the library decides goes to stderr
- * and after these the launchers' variables: OMPI_COMM_WORLD_RANK/SIZE, PMI_RANK/SIZE,
- * SLURM_PROCID/SLURM_NTASKS, RANK/WORLD_SIZE for the rank; PMIX_NAMESPACE, SLURM_JOB_ID
- * for the job; MASTER_ADDR for the controller.
+ * Fork:
+ * A group and its communicators belong to the process that made them. In a child of that process
+ * inccl_communicator_destroy() and inccl_group_destroy() free memory, close descriptors and return
+ * 0. They send nothing, so the parent's job goes on. Memory of a TLS session, of a bounce buffer or
+ * of libibverbs stays allocated until the child ends. Every other call on these objects returns
+ * -ECHILD, except that inccl_communicator_failed_rank() returns -1, and the texts of errors say
+ * why. A child may make groups of its own. While a child holds the parent's descriptors, only the
+ * controller's timeout detects the parent's death. A child that executes another program holds
+ * none.
+ *
+ * Memory:
+ * Objects belong to the caller until it destroys them. Texts that a function returns belong to the
+ * library, and the description of the function says how long they live. Buffers of a collective
+ * stay the caller's. The library reads @send and writes @recv until the collective has ended. A
+ * call that makes an object stores its address through its last argument. On success the object
+ * belongs to the caller. On an error the address is NULL.
+ *
+ * Environment:
+ * The library reads these variables for options that are left at their defaults:
+ *
+ * INCCL_CONTROLLER	HOST or HOST:PORT of the controller (port 52200).
+ * INCCL_KEY	File with the key that proves to the controller, by TLS 1.3, who this rank is
+ *		(docs/control.md, "Keys").
+ * INCCL_TLS_CERT, INCCL_TLS_CERT_KEY, INCCL_TLS_CA
+ *		Instead of a key: a certificate, its private key, and the CA of the controller's
+ *		certificate, as PEM files.
+ * INCCL_JOB	Name of the job, the same on every rank.
+ * INCCL_RANK, INCCL_WORLD_SIZE	This rank, and the number of ranks.
+ * INCCL_ADDR, INCCL_IFNAME	Own address on the fabric, or the interface that has it.
+ * INCCL_TRANSPORT	auto, soft or verbs.
+ * INCCL_VERBS	Settings of the verbs transport, such as "timeout=16,device=mlx5_0".
+ * INCCL_START_PSN	First packet sequence number of every communicator, for tests. By default it
+ *		is random.
+ * INCCL_DEBUG	1: the library prints its decisions to stderr.
+ *
+ * After these the library reads variables of launchers. The rank comes from OMPI_COMM_WORLD_RANK
+ * and OMPI_COMM_WORLD_SIZE, PMI_RANK and PMI_SIZE, SLURM_PROCID and SLURM_NTASKS, or RANK and
+ * WORLD_SIZE. The job comes from PMIX_NAMESPACE or SLURM_JOB_ID, and the controller from
+ * MASTER_ADDR.
+ *
+ * See also:
+ * inccl_group_create(), inccl_communicator_create(), inccl_allreduce(), inccl-perf(1),
+ * inc-controller(8), inc-switchd(8)
  */
 #ifndef INCCL_H
 #define INCCL_H
@@ -113,116 +149,214 @@ struct inccl_group;
 struct inccl_communicator;
 struct inccl_request;
 
-/* Declares an option struct with its size set and the rest zero or as given:
+/* Declares an option struct with its size set and the other members zero or as given:
  *	INCCL_OPTS(inccl_group_opts, opts, .job = "train-7");	*/
 #define INCCL_OPTS(type, name, ...) struct type name = {.sz = sizeof(struct type), ##__VA_ARGS__}
 
 /*
- * Group
+ * inccl_group_create, inccl_group_destroy - join the group of a job, leave it
+ *
+ * inccl_group_create() finds the controller, joins the group that the job's name stands for, and
+ * waits until all ranks have joined. A member of @opts that is zero comes from the environment (see
+ * libinccl(3)), and so do all of them if @opts is NULL.
+ *
+ * inccl_group_destroy() leaves the group and frees it. NULL is allowed. The job's name can be
+ * joined again at once.
+ *
+ * Errors:
+ * -EINVAL	An option or variable is wrong or missing. Or the controller has another world size
+ *		for this job, or its topology's switches cannot serve so many ranks.
+ * -E2BIG	An option that this library does not know.
+ * -ECONNREFUSED, -EHOSTUNREACH, ...	No controller answers there. -EHOSTUNREACH also: the
+ *		controller's name does not exist.
+ * -EAGAIN	No name server answers for the controller's name.
+ * -ETIMEDOUT	The controller or the look-up of its name does not answer, or ranks are missing.
+ * -EPROTO, -EPROTONOSUPPORT	The peer does not speak our protocol, or speaks another version.
+ * -EEXIST	Another process has this rank.
+ * -ENOENT	@join is set, and no such job runs.
+ * -EADDRNOTAVAIL	No address of this machine is in the topology.
+ * -ENOMEM	No memory.
+ * -EBUSY	inccl_group_destroy(): the group has communicators.
+ *
+ * Example:
+ *	char error[256] = "";
+ *	INCCL_OPTS(inccl_group_opts, opts, .job = "train-7", .controller = "10.0.0.1",
+ *		   .error = error, .error_size = sizeof(error));
+ *
+ *	if (inccl_group_create(&opts, &group))
+ *		fprintf(stderr, "%s\n", error);
+ *
+ * See also:
+ * inccl_group_rank(), inccl_group_grow(), inccl_communicator_create()
  */
-
 struct inccl_group_opts {
-	size_t sz;       /* sizeof(struct inccl_group_opts) */
-	const char *job; /* 1 to 64 printable ASCII characters without blanks; "default" if nothing
-			  * says */
-	const char *controller; /* "host" or "host:port" */
-	int rank;               /* 0..world_size-1; read only where world_size is set */
+	size_t sz; /* sizeof(struct inccl_group_opts) */
+	/* 1 to 64 printable ASCII characters without blanks, the same on every rank. "default" if
+	 * the environment has no name either. */
+	const char *job;
+	const char *controller; /* "HOST" or "HOST:PORT" */
+	int rank;               /* 0 to world_size - 1; read only if world_size is not 0 */
 	int world_size;         /* 0: rank and world size come from the environment */
-	const char *address;   /* own IPv4 address on the fabric; NULL: all that the machine has are
-				* offered, and the controller takes the one it knows */
-	const char *interface; /* or the interface that has it */
-	unsigned int connect_timeout_ms; /* looking up the controller's name and reaching it, by
-					  * whichever of the name's addresses answers first: 5000 */
-	unsigned int create_timeout_ms;  /* until all ranks are there: 70000 (the controller's own
-					  * limit, 60 s, then names the missing ranks) */
-	char *error; /* where to put one line that explains a failure of the creation */
-	size_t error_size;
-	/* What the library decides and why, one line at a time without newline, from any thread
-	 * of the library or inside a call of yours. It may ask about errors, ranks and
-	 * statistics, but neither destroy anything nor wait. It may run while another thread
-	 * of yours destroys a communicator: a callback that asks about one has to see to it itself
-	 * (by a lock of its own, say) that the communicator is still there. None runs any more once
-	 * inccl_group_destroy() has returned 0, even where a split or a duplicate of the group's
-	 * communicators lives on: its lines go nowhere then. NULL: nowhere (INCCL_DEBUG=1: stderr).
-	 */
+	/* Own IPv4 address on the fabric. NULL: the library offers all addresses of the machine,
+	 * and the controller chooses the one that its topology has. */
+	const char *address;
+	const char *interface; /* the interface that has the address, instead of it */
+	/* To look up the controller's name and to reach the controller, by whichever of the name's
+	 * addresses answers first. Default: 5000. */
+	unsigned int connect_timeout_ms;
+	/* Until all ranks have joined. Default: 70000, so that the controller's own limit of 60
+	 * seconds ends the wait and names the missing ranks. If the process stands still, at most
+	 * one second of that time counts. */
+	unsigned int create_timeout_ms;
+	char *error;       /* room for one line that explains a failed creation, or NULL */
+	size_t error_size; /* bytes */
+	/* The library calls it with each decision and its reason, one line at a time without a
+	 * newline. The call comes from any thread of the library, or from inside a call of the
+	 * caller's. The callback may ask about errors, ranks and statistics, but must neither
+	 * destroy an object nor wait. It may run while another thread destroys a communicator. So a
+	 * callback that asks about a communicator must ensure, by a lock for instance, that it
+	 * still exists. No callback runs once inccl_group_destroy() has returned 0. If a split or a
+	 * duplicate of the group's communicators lives on, its lines are discarded then. NULL:
+	 * lines are discarded, or printed to stderr if INCCL_DEBUG=1. */
 	void (*log)(void *ctx, const char *line);
-	void *log_ctx;
-	/* 1: a job that runs grows by this rank (inccl_group_grow()); world_size is the new one,
-	 * rank the old one or more. */
+	void *log_ctx; /* the callback's first argument */
+	/* 1: a job that runs grows by this rank, and its ranks call inccl_group_grow(). world_size
+	 * is then the new size, and rank the old size or more. */
 	int join;
 };
 
-/*
- * Joins the group and waits until all its ranks have. opts may be NULL.
- * -EINVAL: an option or variable is wrong or missing; -ETIMEDOUT, -ECONNREFUSED, ...: no
- * controller; -EHOSTUNREACH: no such name; -EAGAIN: no name server answers; -EPROTO: it does not
- * speak our protocol; else what the controller says: -EEXIST: a rank taken; -EINVAL: a different
- * world size, or one larger than the topology's switches can take; -EADDRNOTAVAIL: no address of
- * this machine is in the topology; -ETIMEDOUT: ranks missing; -EPROTONOSUPPORT: it speaks another
- * version; with join -ENOENT: no such job runs. A group that was left can be joined again at once.
- * On success *group belongs to the caller.
- */
 int inccl_group_create(const struct inccl_group_opts *opts, struct inccl_group **group);
-
-/* Leaves the group. -EBUSY while it has communicators. NULL is fine. */
 int inccl_group_destroy(struct inccl_group *group);
 
 /*
- * Groups of their own that are made of another one: its ranks call the same, one such call after
- * the other (splits and duplicates of its communicators are such calls, too), and get a new group
- * of the same job with communicators of its own. The old one stays the caller's to destroy, and if
- * it was running it runs on. Of opts, which may be NULL, connect_timeout_ms, create_timeout_ms,
- * error and log are read; the rest must be 0. A group without a log of its own calls the old
- * group's callback, until the new group is destroyed.
+ * inccl_group_shrink, inccl_group_grow - a new group of the ranks that are left, or of more
  *
- * -EINVAL: an option or world size is wrong, or the ranks have not asked for the same; -ETIMEDOUT:
- * ranks missing; else what a rank could not come for, as inccl_group_create(), or why the old group
- * has failed. One that fails does so for all of its ranks.
- */
-
-/*
- * Those that are left: every rank of the group that has neither left nor been lost must call it.
- * The ranks of *out are in the old order. The group may have failed, but not by its controller's
- * loss; a rank that is lost meanwhile is left out, too. It goes before all else: who waits for
- * something else to be made of the group gets -ECANCELED.
+ * inccl_group_shrink() makes a group of the ranks that have neither left nor been lost, in the old
+ * order. Each of them must call it. A rank that is lost meanwhile is omitted, too. The old group
+ * may have failed, but not because it lost its controller. A shrink has precedence: a rank that
+ * waits for another group to be made of this one gets -ECANCELED.
+ *
+ * inccl_group_grow() makes a group of world_size ranks. Every rank of the old group must call it
+ * with the same size, and keeps its rank. The ranks from the old size on are processes that call
+ * inccl_group_create() with @join set, with the new size and their rank, before or after.
+ *
+ * The new group has the same job's name, and communicators of its own. The old group stays the
+ * caller's to destroy, and its communicators run on. All its ranks must make the same calls of this
+ * kind, one after the other. Splits and duplicates of its communicators are such calls, too.
+ *
+ * Of @opts, which may be NULL, connect_timeout_ms, create_timeout_ms, @error and @log are read as
+ * by inccl_group_create(). The other members must be 0. If @log is NULL, the new group calls the
+ * old group's callback, until the new group is destroyed. A call that fails does so on all ranks.
+ *
+ * Errors:
+ * -EINVAL	A NULL, a wrong option or size, or ranks that do not make the same call.
+ * -E2BIG	An option that this library does not know.
+ * -ETIMEDOUT	Ranks are missing, and the explanation names them.
+ * -ECONNRESET, -ESHUTDOWN	inccl_group_grow(): a rank was lost or has left, or the controller
+ *		is lost or has restarted.
+ * -ECANCELED	inccl_group_grow(): a rank wants the group to shrink.
+ * -EBUSY	Another group of the job grows.
+ * -ENOMEM	No memory.
+ *
+ * Or the error with which the old group has failed. If a rank cannot join the new group, all ranks
+ * get the error of its inccl_group_create().
+ *
+ * Example:
+ * The ranks that survive go on:
+ *
+ *	err = inccl_allreduce(comm, mine, sum, count, INCCL_INT32, INCCL_SUM, NULL);
+ *	if (err == -ECONNRESET && !inccl_group_shrink(group, NULL, &rest)) {
+ *		inccl_communicator_destroy(comm);
+ *		inccl_group_destroy(group);
+ *		group = rest;
+ *		err = inccl_communicator_create(group, NULL, &comm);
+ *	}
+ *
+ * See also:
+ * inccl_group_create(), inccl_communicator_split()
  */
 int inccl_group_shrink(struct inccl_group *group, const struct inccl_group_opts *opts,
 		       struct inccl_group **out);
-
-/*
- * More: every rank of the group must call it with the new world_size, and keeps its rank. The ranks
- * from the old size on are processes that call inccl_group_create() with join, before or after.
- * -EBUSY: another group of the job grows.
- */
 int inccl_group_grow(struct inccl_group *group, int world_size, const struct inccl_group_opts *opts,
 		     struct inccl_group **out);
 
+/*
+ * inccl_group_rank, inccl_group_size, inccl_group_error - ranks of a group, and why it has failed
+ *
+ * inccl_group_rank() is the caller's own rank, from 0, and inccl_group_size() the number of ranks.
+ * Neither changes while the group lives.
+ *
+ * inccl_group_error() says why nothing new can begin in the group any more: it has lost a rank, or
+ * its controller. After the loss of the controller, collectives that run may still succeed.
+ *
+ * None of these functions waits. Any thread may call them, and a log callback, too.
+ *
+ * Return value:
+ * inccl_group_rank() and inccl_group_size() return the number, or -EINVAL for NULL.
+ * inccl_group_error() returns a line that lives as long as the group, or NULL while the group has
+ * not failed.
+ *
+ * Errors:
+ * -EINVAL	@group is NULL.
+ *
+ * Example:
+ *	if (inccl_group_rank(group) == 0)
+ *		printf("%d ranks\n", inccl_group_size(group));
+ *
+ * See also:
+ * inccl_group_create(), inccl_communicator_error()
+ */
 int inccl_group_rank(const struct inccl_group *group);
 int inccl_group_size(const struct inccl_group *group);
-
-/* Why the group has failed, or NULL while it has not. Lives as long as the group. */
 const char *inccl_group_error(struct inccl_group *group);
 
 /*
- * Communicator
+ * inccl_communicator_create, inccl_communicator_destroy - connect the ranks through their switch
+ *
+ * inccl_communicator_create() creates the next communicator of the group. Every rank must do so, in
+ * the same order. The call returns when all ranks have called it and all connections are up. A
+ * creation that fails counts: it fails for all ranks, each of which gets the error of the first
+ * rank to fail. The next call is for the next communicator. @opts may be NULL.
+ *
+ * inccl_communicator_destroy() ends and frees the communicator without waiting for the other ranks.
+ * Ranks that are still in their last collective finish it. Requests that have not been collected
+ * are gone with the communicator. This rank may not have sent all that it gives to such a request,
+ * or the data may not reach the switch within 200 milliseconds. Then the others cannot finish it,
+ * and get -ECANCELED. The call always frees, and returns the error that the communicator had ended
+ * with, or 0. NULL is allowed.
+ *
+ * Errors:
+ * -EINVAL	Options are out of range, or ranks disagree.
+ * -E2BIG	An option that this library does not know. Or the communicator has more ranks or
+ *		slots than its switches have room for when they are empty.
+ * -EOPNOTSUPP	The transport is not usable on this machine.
+ * -ETIMEDOUT	Ranks are missing.
+ * -EHOSTUNREACH	A switch is not connected to the controller.
+ * -ENOSPC	A switch is full. The explanation says what it lacks, and which job holds most.
+ * -EDQUOT	The job has used up its share, which the controller limits.
+ * -ECONNRESET	A rank was lost.
+ * -ESHUTDOWN	A rank has left the group, or the controller has restarted.
+ * -ENOMEM	No memory.
+ *
+ * Other errors are those of inccl_group_create().
+ *
+ * Example:
+ *	INCCL_OPTS(inccl_communicator_opts, opts, .payload = 1024, .timeout_ms = 10000);
+ *
+ *	err = inccl_communicator_create(group, &opts, &comm);
+ *
+ * See also:
+ * inccl_group_create(), inccl_communicator_info(), inccl_allreduce()
  */
-
 enum inccl_transport_kind {
-	INCCL_TRANSPORT_AUTO = 0,  /* a usable RDMA port, else soft */
-	INCCL_TRANSPORT_SOFT = 1,  /* RC endpoint of the library's own on a UDP socket */
+	INCCL_TRANSPORT_AUTO = 0, /* a usable RDMA port, else soft */
+	/* The library's own RC endpoint on a UDP socket, which needs neither device nor privileges.
+	 */
+	INCCL_TRANSPORT_SOFT = 1,
 	INCCL_TRANSPORT_VERBS = 2, /* libibverbs */
 };
 
-/* How data moves, per collective. The switch serves ranks with different modes in one. WRITE is
- * refused (-EOPNOTSUPP) where a switch of the tree is in termination mode: it has no memory to
- * name. */
-enum inccl_mode {
-	INCCL_MODE_DEFAULT = 0,  /* sendrecv */
-	INCCL_MODE_SENDRECV = 1, /* RDMA SEND into receives posted ahead */
-	INCCL_MODE_WRITE = 2,    /* RDMA WRITE with immediate; results are written into recv */
-};
-
-/* Of elements on the wire. Buffers are in the machine's order whatever it is. */
+/* How elements are stored on the wire. Buffers are always in the machine's order. */
 enum inccl_byte_order {
 	INCCL_ORDER_LITTLE = 0,
 	INCCL_ORDER_NETWORK = 1, /* big endian */
@@ -230,94 +364,124 @@ enum inccl_byte_order {
 
 struct inccl_communicator_opts {
 	size_t sz;
-	enum inccl_transport_kind transport;
-	/* Largest packet payload in bytes: 256, 512, 1024 or 2048. Default: what the
-	 * interface's MTU carries, and its routes where they have an MTU of their own. The
-	 * smallest of all ranks counts. */
+	enum inccl_transport_kind transport; /* ranks may differ */
+	/* Largest packet payload in bytes: 256, 512, 1024 or 2048. The smallest of all ranks
+	 * counts. Default: as much as the MTU of the interface and of its routes allows. */
 	unsigned int payload;
-	/* Packets per message, the same on every rank: 1 to 1024, and 1 MiB together, where all
-	 * switches are in termination mode, else 1 to 64; fewer where a switch takes fewer.
-	 * Default: what suits them, which is 64 KiB in termination mode, else 1 packet. */
+	/* Packets per message, the same on every rank. If all switches of the tree are in
+	 * termination mode: 1 to 1024, and at most 1 MiB together. Otherwise: 1 to 64, or fewer if
+	 * a switch accepts fewer. Default: 64 KiB in termination mode, otherwise 1 packet. */
 	unsigned int message_packets;
-	/* Messages under way at most; packets where message_packets is the default. window *
-	 * message_packets is at most 4096. Fewer where a switch in termination mode holds fewer, or
-	 * another rank can. Default: 256 packets, where all switches are in termination mode 512 of
-	 * the soft transport; fewer where the socket's receive buffer holds fewer. */
+	/* Messages in flight at most; packets if message_packets is the default. window *
+	 * message_packets is at most 4096. It becomes smaller if a switch in termination mode, or
+	 * another rank, can hold fewer. Default: 256 packets, or 512 for the soft transport if all
+	 * switches are in termination mode; fewer if the socket's receive buffer holds fewer. */
 	unsigned int window;
-	/* Operations fail when nothing has moved for so long. Default 30000. */
+	/* A collective fails if it makes no progress for so long. Default: 30000. */
 	unsigned int timeout_ms;
-	/* Until all ranks have their connection. Default 70000. */
+	/* Until all ranks have their connection. Default: 70000. If the process stands still, at
+	 * most one second of that time counts. */
 	unsigned int create_timeout_ms;
-	char *error; /* as in struct inccl_group_opts */
-	size_t error_size;
-	/* Settings of the verbs transport, "key=value,...": wins over INCCL_VERBS, whose form it
-	 * has. docs/verbs.md lists them. */
+	char *error;       /* room for one line that explains a failed creation, or NULL */
+	size_t error_size; /* bytes */
+	/* Settings of the verbs transport, "key=value,...". They override those of the variable
+	 * INCCL_VERBS, which has the same form. docs/verbs.md lists them. */
 	const char *verbs;
-	/* The same on every rank. Where it is not the machine's, each collective converts, packet
-	 * by packet, in memory of the library's own: a window of it, for all collectives. */
+	/* The same on every rank. If it is not the machine's order, each collective converts its
+	 * packets in the library's own memory, one window of packets for all collectives. */
 	enum inccl_byte_order byte_order;
 };
 
-/*
- * Creates the next communicator of the group: every rank must do so, in the same
- * order. opts may be NULL. One that fails counts: it fails for all ranks, each of which gets the
- * error of the first to fail, and the next call is for the next one. -EINVAL for options out of
- * range, -EOPNOTSUPP for a transport that is not usable here, -ETIMEDOUT: ranks missing,
- * -EHOSTUNREACH: a switch is not connected, -E2BIG: it would not fit an empty one, -ENOSPC: it is
- * full, -EDQUOT: the job has its share, -ECONNRESET: a rank was lost, -ESHUTDOWN: one has left the
- * group or the controller has restarted; else as inccl_group_create(). On success *comm belongs to
- * the caller.
- */
 int inccl_communicator_create(struct inccl_group *group, const struct inccl_communicator_opts *opts,
 			      struct inccl_communicator **comm);
+int inccl_communicator_destroy(struct inccl_communicator *comm);
 
 /*
- * Communicators of some or all of a communicator's ranks, as MPI has them. Every rank of comm must
- * call the same, one such call after the other (see "Groups of their own"); comm goes on, and may
- * be destroyed before them. opts NULL: as comm was asked for, by its transport. Errors are those of
- * inccl_group_shrink() and of inccl_communicator_create(), and comm's own.
+ * inccl_communicator_split, inccl_communicator_duplicate - communicators of a communicator's ranks
  *
- * Who this rank is there, inccl_communicator_info() tells; failures name ranks of the new one.
+ * inccl_communicator_split() makes one communicator for each @color, as MPI does. Its ranks are
+ * those that have called with this color, in the order of @key. Ranks with equal keys keep their
+ * order in @comm. A color is 0 to INT32_MAX. Any negative color, such as INCCL_UNDEFINED, stands
+ * for no communicator: the call takes part, returns 0, and *out is NULL.
+ *
+ * inccl_communicator_duplicate() makes one communicator of the same ranks.
+ *
+ * Every rank of @comm must make the same call, and one such call after the other. Calls of
+ * inccl_group_shrink() and inccl_group_grow() on its group count as such calls. If @opts is NULL,
+ * the new communicator gets the options that @comm was created with, and the transport that @comm
+ * has. Otherwise @opts are those of inccl_communicator_create(). @comm goes on, and may be
+ * destroyed before the new communicator.
+ *
+ * inccl_communicator_info() returns the caller's rank in the new communicator and the number of its
+ * ranks. Failures name ranks of the new communicator. If one cannot be made, all ranks of @comm get
+ * an error and its reason.
+ *
+ * Errors:
+ * Those of inccl_communicator_create() and inccl_group_shrink(), the error that @comm has ended
+ * with, and:
+ *
+ * -EINVAL	A NULL, options out of range, or ranks that do not make the same call.
+ * -ECANCELED	A rank wants the group to shrink.
+ * -ETIMEDOUT	Ranks are missing.
+ * -ECONNRESET, -ESHUTDOWN	A rank was lost, or has left.
+ *
+ * Example:
+ * Communicators of four neighbours, each with the highest rank first:
+ *
+ *	err = inccl_communicator_split(comm, rank / 4, -rank, NULL, &part);
+ *
+ * See also:
+ * inccl_communicator_create(), inccl_communicator_info(), inccl_group_shrink()
  */
 
-/* No group: *out is NULL. Any negative color says so. */
 #define INCCL_UNDEFINED (-1)
 
-/*
- * One for each color: its ranks are those that have called with it, in the order of their keys, of
- * equal ones in that of comm. 0 to INT32_MAX, or INCCL_UNDEFINED.
- */
 int inccl_communicator_split(struct inccl_communicator *comm, int color, int key,
 			     const struct inccl_communicator_opts *opts,
 			     struct inccl_communicator **out);
-
-/* The same ranks. */
 int inccl_communicator_duplicate(struct inccl_communicator *comm,
 				 const struct inccl_communicator_opts *opts,
 				 struct inccl_communicator **out);
 
 /*
- * Destroys the communicator, without waiting for the other ranks: those that are still in
- * their last collective finish it. Requests that have not been collected are gone with it; where
- * what this rank gives to one of them has not all been sent, or does not reach the switch within
- * 200 ms, the others cannot finish it: they get -ECANCELED.
- * NULL is fine. Always frees; returns 0, or the error that the communicator had ended with.
+ * inccl_communicator_info, inccl_communicator_error, inccl_communicator_failed_rank - properties
+ * and counters of a communicator, and why it has failed
+ *
+ * inccl_communicator_info() fills as many members of @info as the caller's sz covers. Members that
+ * the library does not know become 0.
+ *
+ * inccl_communicator_error() says in one line why the communicator has failed, and
+ * inccl_communicator_failed_rank() which rank caused the failure.
+ *
+ * None of these functions waits. Any thread may call them, and a log callback, too.
+ *
+ * The statistics count from the communicator's creation on. Those that are marked "soft" stay 0
+ * with the verbs transport, because its device does not report them.
+ *
+ * Return value:
+ * Of inccl_communicator_info(): 0 or -EINVAL. Of inccl_communicator_error(): a line, or NULL while
+ * the communicator has not failed. Of inccl_communicator_failed_rank(): a rank, or -1 if no rank
+ * caused the failure or the rank is not known. All texts live as long as the communicator.
+ *
+ * Errors:
+ * -EINVAL	@comm or @info is NULL, or sz is not a size of the struct.
+ *
+ * Example:
+ *	struct inccl_communicator_info info = {.sz = sizeof(info)};
+ *
+ *	inccl_communicator_info(comm, &info);
+ *	printf("%s by %s, %llu resends\n", info.peer, info.transport,
+ *	       (unsigned long long)info.packets_resent);
+ *
+ * See also:
+ * inccl_communicator_create(), inccl-perf(1)
  */
-int inccl_communicator_destroy(struct inccl_communicator *comm);
 
-/* Why the communicator has failed, or NULL while it has not. Lives as long as it. */
-const char *inccl_communicator_error(struct inccl_communicator *comm);
-/* The rank that caused the failure, -1: none or not known. */
-int inccl_communicator_failed_rank(struct inccl_communicator *comm);
-
-/*
- * What a communicator counts from its creation on: _(name, unit, what). "soft": the soft transport
- * alone; a device that answers by itself does not tell.
- */
+/* _(name, unit, text) */
 #define INCCL_STATISTICS(_)                                                                     \
 	_(packets_sent, "packets", "contributions, each counted once")                          \
 	_(packets_resent, "packets", "contributions sent again (soft)")                         \
-	_(results, "packets", "results taken")                                                  \
+	_(results, "packets", "results received")                                               \
 	_(duplicates, "packets", "results that were there already (soft)")                      \
 	_(reordered, "packets", "results that came after a later one (soft)")                   \
 	_(bad_packets, "packets", "dropped: ICRC, length, unknown sender, out of range (soft)") \
@@ -331,86 +495,132 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
 	_(send_calls, "calls", "to the kernel to send, or posts to the device")                 \
 	_(recv_calls, "calls", "to the kernel to receive, or looks at the completion queue")
 
-/* What came out of creation, and the statistics. */
 struct inccl_communicator_info {
 	size_t sz; /* set by the caller */
 	int rank;
 	int world_size;
-	unsigned int payload;
-	unsigned int message_packets;
-	unsigned int window;   /* messages */
-	unsigned int slots;    /* of the switch, chunks */
-	unsigned int number;   /* the controller's number of this communicator */
-	const char *transport; /* "soft", "verbs" */
-	const char *device;    /* what it runs on: "10.77.0.1:40001", "rxe0/1" */
-	const char *peer;      /* "s0 (10.77.0.254)" */
+	unsigned int payload;         /* bytes */
+	unsigned int message_packets; /* packets */
+	unsigned int window;          /* messages */
+	unsigned int slots;           /* of the switch, in packets */
+	unsigned int number;          /* the controller's number of this communicator */
+	const char *transport;        /* "soft", "verbs" */
+	const char *device;           /* own endpoint: "10.77.0.1:40001", "rxe0/1" */
+	const char *peer;             /* the switch: "s0 (10.77.0.254)" */
 #define INCCL_STATISTIC_(name, unit, what) uint64_t name;
 	INCCL_STATISTICS(INCCL_STATISTIC_)
 #undef INCCL_STATISTIC_
-	/* Of a sum of floats that go as integers (else 0): each rank's element is rounded to a unit
-	 * of 2^-float_bits of what all elements of its block, on all ranks, are below. */
+	/* Accuracy of a sum of floats that are sent as integers, otherwise 0. Each rank's element
+	 * is rounded to a multiple of 2^-float_bits of a bound, which all elements of its block are
+	 * below on all ranks. */
 	unsigned int float_bits;
-	const char *tree; /* "s0 > r of 3 switches": those from this rank's to the root, and how
-			   * many there are in all; incctl tree draws them */
-	/* What they do: "passthrough", "termination", or "mixed" (docs/protocol.md). */
+	/* "s0 > r of 3 switches": the switches from this rank's to the root, and the number of
+	 * switches in the tree. incctl tree draws them. */
+	const char *tree;
+	/* The mode of the tree's switches: "passthrough", "termination", or "mixed"
+	 * (docs/protocol.md). */
 	const char *mode;
-	const char *floats; /* how they are reduced: "native", as they are, or "fixed", by integers;
-			     * see enum inccl_dtype */
+	/* How floats are reduced: "native", as they are, or "fixed", as integers
+	 * (inccl_allreduce()). */
+	const char *floats;
 };
-/* Fills as much of info as its sz says; what this library does not know becomes 0. The texts live
- * as long as the communicator. -EINVAL: a NULL, or no sz. */
+
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);
+const char *inccl_communicator_error(struct inccl_communicator *comm);
+int inccl_communicator_failed_rank(struct inccl_communicator *comm);
 
 /*
- * Collectives
- */
-
-enum inccl_collective {
-	INCCL_ALLREDUCE = 0,
-	INCCL_REDUCE = 1,
-	INCCL_BROADCAST = 2,
-	INCCL_BARRIER = 3,
-	INCCL_REDUCE_SCATTER = 4,
-	INCCL_ALL_GATHER = 5,
-};
-
-/* Each of them goes with each integer type; with floats SUM, AVG, MIN and MAX do, and PROD where
- * switches add floats as they are. */
-enum inccl_op {
-	INCCL_SUM = 0, /* modulo 2^bits: what does not fit wraps, without an error */
-	INCCL_MIN = 1,
-	INCCL_MAX = 2,
-	INCCL_PROD = 3, /* modulo 2^bits, as the sum */
-	INCCL_AND = 4,  /* bit by bit, as the two below */
-	INCCL_OR = 5,
-	INCCL_XOR = 6,
-	/* The sum, divided by the world size on each rank that gets it, towards zero; of floats to
-	 * nearest. */
-	INCCL_AVG = 7,
-};
-
-/* Two's complement where there is a sign, in the machine's byte order.
+ * inccl_allreduce, inccl_allreduce_start, inccl_allreduce_sendrecv, inccl_allreduce_write - the
+ * operator over all ranks' vectors, on every rank
  *
- * Where all switches of the tree are in termination mode, they add floats as they are (floats of
- * struct inccl_communicator_info is "native"): float32 as IEEE 754 has it, in the order of the
- * ranks at each switch; the halves in float32, rounded to their type once at each switch; the same
- * bits on every rank and in every run. MIN and MAX are exact, and a NaN wins.
+ * Element @i of @recv, on every rank, becomes the elements @i of all ranks' @send, combined by the
+ * operator. Every rank must call it with the same @count, @dtype and @op, as the same collective in
+ * the order of the communicator's.
  *
- * Else ("fixed") switches know integers only. Floats that are reduced travel as such, made on the
- * ranks: MIN and MAX are exact, and a NaN wins. SUM and AVG are fixed point with an exponent for
- * each block of elements, the same bits on every rank whatever the order of arrival. With largest
- * for the largest finite |element| of the block on any rank (2^-126 at least), and float_bits of
- * struct inccl_communicator_info (30 with one rank, 28 with four):
+ * @send	@count elements, aligned to their size. The library does not change them, and the
+ *		caller must not change them until the end.
+ * @recv	Room for @count elements, aligned likewise. It may be @send itself (in place), and
+ *		must not overlap it otherwise. After an error its content is undefined.
+ * @count	Elements. 0 is allowed, and nothing is sent then.
+ * @dtype	Type of the elements, which are in the machine's byte order.
+ * @op	Operator. All operators exist for integers. Floats have the sum, the average, the minimum
+ *		and the maximum. They have the product if the switches add them natively (below).
+ * @opts	May be NULL. It may differ between collectives and between ranks, unless a member
+ *		must be the same on every rank.
+ *
+ * inccl_allreduce() returns when the result is in @recv. inccl_allreduce_start() does not wait: it
+ * returns a request, which inccl_test() or inccl_wait() must collect. Several requests may be in
+ * flight. They are carried out in the order of their start, which must be the same on every rank.
+ *
+ * inccl_allreduce_sendrecv() and inccl_allreduce_write() are inccl_allreduce() of INCCL_INT32 by
+ * INCCL_SUM. They have the names and the order of arguments of the original documents, and the mode
+ * is in the name.
+ *
+ * Floats:
+ * If all switches of the tree are in termination mode, they add floats as they are: @floats of
+ * inccl_communicator_info() is "native". A result has the same bits on every rank and in every run.
+ * The switches add and multiply float32 as IEEE 754 defines it, in the order of the ranks at each
+ * switch. They add float16 and bfloat16 in float32, and round to the type once at each switch.
+ * Minimum and maximum are exact. A NaN in any part makes the result NaN. float_block and
+ * float_exponent have no effect, and the log says so.
+ *
+ * Otherwise @floats is "fixed": the switches add integers. The ranks convert floats to integers and
+ * back. Minimum and maximum are exact, and a NaN wins. SUM and AVG are computed in fixed point,
+ * with one exponent for each float_block elements, counted from the first of @send. The result has
+ * the same bits on every rank, whatever the order of arrival. For a sum,
  *
  *	|result - exact sum| <= ranks * 2^-float_bits * largest + ulp(result) / 2
  *
- * Infinities and NaN come out as IEEE 754 adds them. An element of a SUM travels as 4 bytes,
- * whatever its type. However many they are, the library needs no more memory than a window of
- * packets (window * message_packets * payload of struct inccl_communicator_info, once for each
- * communicator) and for each SUM under way 1.3 MiB at most, 273 KiB with the default float_block.
- * docs/floats.md has it all. Collectives that do not compute carry floats as they are. */
+ * Here "largest" is the largest finite |element| of the block on any rank, and at least 2^-126.
+ * inccl_communicator_info() has float_bits: 30 with one rank, 29 with two, 28 with four, 27 with
+ * eight. Infinities and NaN give the results of IEEE 754 addition. docs/floats.md has the details.
+ *
+ * In such a sum an element of any type is sent as 4 bytes. The caller has one request. On the wire
+ * it is two collectives for each 262144 elements (or for one block, if that is more), because the
+ * ranks first agree on the exponents. There are three if an element is infinite or NaN. The
+ * library's own memory does not grow with @count. It is one window of packets for each communicator
+ * (window * message_packets * payload of inccl_communicator_info()). Each sum in flight needs up to
+ * 1.3 MiB more, or 273 KiB with the default float_block. Later requests wait until the last sum is
+ * on its way. Collectives that do not compute send floats as they are.
+ *
+ * Errors:
+ * After these errors nothing was sent, and the communicator lives. The log and @error of @opts say
+ * why the call was refused:
+ *
+ * -EINVAL	NULL for a buffer that is needed, buffers that overlap or are not aligned, more
+ *		elements than memory has bytes, or a size of @opts that is not a size of the struct.
+ * -E2BIG	An option that this library does not know.
+ * -EOPNOTSUPP	A type, operator or mode that the library does not offer, or not for floats, or not
+ *		in this mode of the switches.
+ * -ENOMEM, -EFAULT	Memory that cannot be allocated, or registered with the device.
+ *
+ * Any other error is the communicator's, and final:
+ *
+ * -ETIMEDOUT	The collective made no progress for too long.
+ * -ECONNRESET	A rank was lost.
+ * -EREMOTEIO	The switch has refused a packet, mostly because ranks have called different
+ *		collectives. Or ranks differ in a sum of floats by type, operator, float_block or
+ *		float_exponent.
+ * -ERANGE	An element is not below 2^float_exponent, or has changed during the collective.
+ * -EPROTO	A result that is not one of this collective.
+ *
+ * Example:
+ * Two requests in flight, while the program computes:
+ *
+ *	for (k = 0; k < 2; k++)
+ *		inccl_allreduce_start(comm, part[k], part[k], n, INCCL_INT32, INCCL_SUM, NULL,
+ *				      &request[k]);
+ *	compute();
+ *	for (k = 0; k < 2; k++)
+ *		if (inccl_wait(request[k], -1))
+ *			return fail(inccl_communicator_error(comm));
+ *
+ * See also:
+ * inccl_communicator_create(), inccl_reduce(), inccl_broadcast(), inccl_reduce_scatter(),
+ * inccl_all_gather(), inccl_barrier(), inccl_wait()
+ */
 enum inccl_dtype {
-	INCCL_INT32 = 0,
+	INCCL_INT32 = 0, /* integers with a sign are in two's complement */
 	INCCL_UINT32 = 1,
 	INCCL_INT64 = 2,
 	INCCL_UINT64 = 3,
@@ -423,72 +633,88 @@ enum inccl_dtype {
 	INCCL_BFLOAT16 = 10,
 };
 
-/*
- * How one collective is carried out; NULL means all defaults. It may differ between collectives
- * and, but for what is said to be the same on every rank, between ranks.
- */
+enum inccl_op {
+	INCCL_SUM = 0, /* modulo 2^bits: a sum that does not fit wraps, without an error */
+	INCCL_MIN = 1,
+	INCCL_MAX = 2,
+	INCCL_PROD = 3, /* modulo 2^bits, as the sum */
+	INCCL_AND = 4,  /* bit by bit, as INCCL_OR and INCCL_XOR */
+	INCCL_OR = 5,
+	INCCL_XOR = 6,
+	/* The sum, divided by the world size on each rank that gets it. Integers are rounded
+	 * towards zero, floats to nearest. */
+	INCCL_AVG = 7,
+};
+
+enum inccl_mode {
+	INCCL_MODE_DEFAULT = 0,  /* as INCCL_MODE_SENDRECV */
+	INCCL_MODE_SENDRECV = 1, /* RDMA SEND into receives posted ahead */
+	/* RDMA WRITE with immediate: results are written into recv. It is refused (-EOPNOTSUPP) if
+	 * a switch of the tree is in termination mode, which has no memory that a WRITE could name.
+	 */
+	INCCL_MODE_WRITE = 2,
+};
+
 struct inccl_collective_opts {
 	size_t sz;
-	enum inccl_mode mode;
-	/* This one fails when nothing has moved for so long, and the communicator with it.
-	 * Default: the communicator's timeout_ms. */
+	enum inccl_mode mode; /* how this rank's data move; ranks may differ */
+	/* This collective fails if it makes no progress for so long, and the communicator fails
+	 * with it. Default: the communicator's timeout_ms. */
 	unsigned int timeout_ms;
-	char *error; /* where to put one line that says why it is refused at its start */
-	size_t error_size;
-	/* For SUM and AVG of floats that go as integers, and read for nothing else (where they go
-	 * as they are, the log says so); both the same on every rank, which
-	 * is checked: where they differ, or the floats' type or the operator does, the
-	 * communicator ends with -EREMOTEIO on every rank. */
-	/* Elements that share an exponent, counted from the first one of send. Default 64. */
+	char *error;       /* room for one line that says why the start is refused, or NULL */
+	size_t error_size; /* bytes */
+	/* Elements that share an exponent, counted from the first one of send. Default: 64. It is
+	 * read for SUM and AVG of floats that are sent as integers, and must be the same on every
+	 * rank. If ranks differ in it, in float_exponent, in the type of floats or in the operator,
+	 * the communicator ends with -EREMOTEIO on every rank. */
 	unsigned int float_block;
-	/* Where not NULL: each element of each rank is below 2^*float_exponent in size (-126 to
-	 * 128). So the ranks need not ask each other for the largest ones first; in the bound,
-	 * 2^(*float_exponent - 1) takes the place of the largest element. A rank with an element
-	 * that is not below it, or infinite or NaN, sends nothing: there the call and the
-	 * communicator fail with -ERANGE, and with that the others. */
+	/* NULL, or -126 to 128, the same on every rank: each element of each rank is below
+	 * 2^*float_exponent in size. Then the ranks need not exchange their largest elements first,
+	 * and 2^(*float_exponent - 1) takes the place of the largest element in the bound. A rank
+	 * with an element that is not below the limit, is infinite or is NaN sends nothing. Its
+	 * call and the communicator fail with -ERANGE, and so do those of the other ranks. */
 	const int *float_exponent;
 };
 
-/*
- * Each collective has two calls. NAME(...) returns when the result is there. NAME_start(...,
- * &request) does not wait; what it has begun must be collected by inccl_test() or inccl_wait().
- * Collectives of one communicator are carried out in the order of their start, which must be the
- * same on every rank; several may be under way.
- *
- * send		what this rank gives, aligned to the elements' size; not changed by the library,
- *		and to be left alone by the caller until the end
- * recv		what it gets, aligned likewise; must not overlap send but in place, as each call
- *		says. After an error it holds anything.
- * count	elements, the same on every rank; 0 is fine: nothing is sent
- * root		a rank, the same on every rank
- * opts		may be NULL
- *
- * A buffer that is not this rank's affair may be NULL, and nobody looks at it.
- *
- * They return 0; -EINVAL: a NULL where there is something to give or get, buffers that overlap
- * or are not aligned, a root that is no rank, more elements than memory has bytes, options that
- * are no struct; -E2BIG: options that this library does not know; -EOPNOTSUPP: a type, operator
- * or mode that it does not offer, or not with these switches, or an operator that floats do not
- * have; -ENOMEM, -EFAULT:
- * memory that cannot be had or registered; or the communicator's error, which -ERANGE is, too
- * (float_exponent). Only the last is final: of what is refused at the start nothing was sent.
- * Why a call was refused, the log says and opts->error.
- */
-
-/*
- * The operator over all ranks' elements, on every rank.
- * send, recv: count elements. In place: recv is send.
- */
 int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
 		    enum inccl_dtype dtype, enum inccl_op op,
 		    const struct inccl_collective_opts *opts);
 int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, void *recv,
 			  size_t count, enum inccl_dtype dtype, enum inccl_op op,
 			  const struct inccl_collective_opts *opts, struct inccl_request **request);
+int inccl_allreduce_sendrecv(struct inccl_communicator *comm, const int32_t *send, size_t count,
+			     int32_t *recv);
+int inccl_allreduce_write(struct inccl_communicator *comm, const int32_t *send, size_t count,
+			  int32_t *recv);
 
 /*
- * The operator over all ranks' elements, on the root.
- * send: count elements; recv, on the root alone: as many. In place: recv is send.
+ * inccl_reduce, inccl_reduce_start - the operator over all ranks' vectors, on one rank
+ *
+ * Element @i of the root's @recv becomes the elements @i of all ranks' @send, combined by the
+ * operator. The switch sends the result to the root alone, and notifies the other ranks of the end.
+ *
+ * Every rank must call it with the same @count, @dtype, @op and @root, as the same collective in
+ * the order of the communicator's.
+ *
+ * @send	@count elements, on every rank.
+ * @recv	On the root: room for @count elements. It may be @send itself (in place), and must
+ *		not overlap it otherwise. On other ranks it is ignored and may be NULL.
+ * @root	The rank that gets the result.
+ *
+ * The other arguments, errors and requests are those of inccl_allreduce().
+ *
+ * Errors:
+ * Those of inccl_allreduce(), and:
+ *
+ * -EINVAL	@root is not a rank.
+ *
+ * Example:
+ *	err = inccl_reduce(comm, mine, total, 1024, INCCL_INT64, INCCL_MAX, 0, NULL);
+ *	if (!err && inccl_group_rank(group) == 0)
+ *		print(total);
+ *
+ * See also:
+ * inccl_allreduce(), inccl_reduce_scatter(), inccl_wait()
  */
 int inccl_reduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
 		 enum inccl_dtype dtype, enum inccl_op op, int root,
@@ -498,8 +724,33 @@ int inccl_reduce_start(struct inccl_communicator *comm, const void *send, void *
 		       const struct inccl_collective_opts *opts, struct inccl_request **request);
 
 /*
- * The root's elements, on every rank, the root's own recv too.
- * send, on the root alone: count elements; recv: as many. In place: recv is send.
+ * inccl_broadcast, inccl_broadcast_start - one rank's vector, on every rank
+ *
+ * Every rank's @recv becomes the root's @send, the root's own @recv too: the library copies it
+ * there. Only the root sends data, once, and the switch sends it to the other ranks.
+ *
+ * Every rank must call it with the same @count, @dtype and @root, as the same collective in the
+ * order of the communicator's.
+ *
+ * @send	On the root: @count elements. On other ranks it is ignored and may be NULL.
+ * @recv	Room for @count elements, on every rank. On the root it may be @send itself (in
+ *		place), and must not overlap it otherwise.
+ * @root	The rank that gives the elements.
+ *
+ * The other arguments, errors and requests are those of inccl_allreduce().
+ *
+ * Errors:
+ * Those of inccl_allreduce(), and:
+ *
+ * -EINVAL	@root is not a rank.
+ *
+ * Example:
+ * Rank 0's weights, in place on every rank:
+ *
+ *	err = inccl_broadcast(comm, weights, weights, n, INCCL_INT32, 0, NULL);
+ *
+ * See also:
+ * inccl_allreduce(), inccl_all_gather(), inccl_wait()
  */
 int inccl_broadcast(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
 		    enum inccl_dtype dtype, int root, const struct inccl_collective_opts *opts);
@@ -508,9 +759,35 @@ int inccl_broadcast_start(struct inccl_communicator *comm, const void *send, voi
 			  const struct inccl_collective_opts *opts, struct inccl_request **request);
 
 /*
- * The operator over all ranks' elements, of which rank r has block r.
- * send: world_size blocks of count elements; recv: one. In place: recv is send + rank * count, and
- * the other blocks of send stay as they are.
+ * inccl_reduce_scatter, inccl_reduce_scatter_start - the operator over all ranks' vectors, a block
+ * of it on each rank
+ *
+ * The vectors are world_size blocks of @count elements. Rank @r's @recv becomes block @r of all
+ * ranks' @send, combined by the operator. The switch sends each block to its rank alone.
+ *
+ * Every rank must call it with the same @count, @dtype and @op, as the same collective in the order
+ * of the communicator's.
+ *
+ * @send	world_size blocks of @count elements.
+ * @recv	Room for one block. It may be this rank's block of @send, which is @send + @rank *
+ *		@count elements (in place), and must not overlap @send otherwise. The other blocks
+ *		stay as they are.
+ * @count	Elements of a block.
+ *
+ * The other arguments, errors and requests are those of inccl_allreduce().
+ *
+ * Errors:
+ * Those of inccl_allreduce().
+ *
+ * Example:
+ * In place, as each rank's part of a sum of gradients:
+ *
+ *	int32_t *part = gradients + inccl_group_rank(group) * n;
+ *
+ *	err = inccl_reduce_scatter(comm, gradients, part, n, INCCL_INT32, INCCL_SUM, NULL);
+ *
+ * See also:
+ * inccl_allreduce(), inccl_reduce(), inccl_all_gather(), inccl_wait()
  */
 int inccl_reduce_scatter(struct inccl_communicator *comm, const void *send, void *recv,
 			 size_t count, enum inccl_dtype dtype, enum inccl_op op,
@@ -521,8 +798,33 @@ int inccl_reduce_scatter_start(struct inccl_communicator *comm, const void *send
 			       struct inccl_request **request);
 
 /*
- * All ranks' elements, on every rank: block r is rank r's.
- * send: count elements; recv: world_size blocks of as many. In place: send is recv + rank * count.
+ * inccl_all_gather, inccl_all_gather_start - all ranks' vectors, one behind the other, on every
+ * rank
+ *
+ * Block @r of every rank's @recv becomes rank @r's @send. Each rank sends its own block, once, and
+ * the switch sends it to the other ranks.
+ *
+ * Every rank must call it with the same @count and @dtype, as the same collective in the order of
+ * the communicator's.
+ *
+ * @send	@count elements.
+ * @recv	Room for world_size blocks of @count elements. @send may be this rank's block of it,
+ *		which is @recv + @rank * @count elements (in place), and must not overlap it
+ *		otherwise.
+ * @count	Elements of a block.
+ *
+ * The other arguments, errors and requests are those of inccl_allreduce().
+ *
+ * Errors:
+ * Those of inccl_allreduce().
+ *
+ * Example:
+ * Every rank learns the counts of all ranks:
+ *
+ *	err = inccl_all_gather(comm, &mine, all, 1, INCCL_UINT64, NULL);
+ *
+ * See also:
+ * inccl_allreduce(), inccl_broadcast(), inccl_reduce_scatter(), inccl_wait()
  */
 int inccl_all_gather(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
 		     enum inccl_dtype dtype, const struct inccl_collective_opts *opts);
@@ -531,46 +833,135 @@ int inccl_all_gather_start(struct inccl_communicator *comm, const void *send, vo
 			   const struct inccl_collective_opts *opts,
 			   struct inccl_request **request);
 
-/* Until every rank is there. */
+/*
+ * inccl_barrier, inccl_barrier_start - wait until every rank has called it
+ *
+ * inccl_barrier() returns when every rank of the communicator has called it, as the same collective
+ * in the order of the communicator's. It moves no data. inccl_barrier_start() does not wait: its
+ * request, which inccl_test() or inccl_wait() must collect, ends when every rank has begun its own.
+ *
+ * @opts may be NULL; see inccl_allreduce(). The time until the slowest rank calls counts as time
+ * without progress. If that may exceed the communicator's timeout_ms, give the barrier a timeout_ms
+ * of its own.
+ *
+ * Errors:
+ * Those of inccl_allreduce().
+ *
+ * Example:
+ *	INCCL_OPTS(inccl_collective_opts, patient, .timeout_ms = 600000);
+ *
+ *	err = inccl_barrier(comm, &patient);
+ *
+ * See also:
+ * inccl_allreduce(), inccl_wait()
+ */
 int inccl_barrier(struct inccl_communicator *comm, const struct inccl_collective_opts *opts);
 int inccl_barrier_start(struct inccl_communicator *comm, const struct inccl_collective_opts *opts,
 			struct inccl_request **request);
 
-/* inccl_allreduce() of INCCL_INT32 by INCCL_SUM, by the names and in the order of the original
- * documents: the mode is in the name. */
-int inccl_allreduce_sendrecv(struct inccl_communicator *comm, const int32_t *send, size_t count,
-			     int32_t *recv);
-int inccl_allreduce_write(struct inccl_communicator *comm, const int32_t *send, size_t count,
-			  int32_t *recv);
-
 /*
- * -EAGAIN: not finished. Anything else is the request's result, 0 or an error, and the
- * request is gone. inccl_test() does not block; inccl_wait() blocks for up to timeout_ms, or
- * with -1 until the end, which the timeout of the collective bounds. -EINVAL also for a NULL.
+ * inccl_wait, inccl_test - collect a collective that was started
  *
- * inccl_wait() is the only cancellation point of the library (pthread_cancel()), while it sleeps:
- * the request is then still there, and another thread must collect it.
+ * inccl_test() checks, without waiting, whether the collective has ended. inccl_wait() waits for
+ * the end, up to timeout_ms milliseconds. With -1 it waits until the end, which comes at the latest
+ * when the collective has made no progress for its own time limit.
+ *
+ * Both return -EAGAIN while the collective has not ended. Any other value is its result, and the
+ * request is gone. Each request must be collected once, by any thread, in any order. Destroying the
+ * communicator collects the remaining requests.
+ *
+ * Progress does not depend on these calls: while no thread is in one, the library's own thread
+ * serves the connection.
+ *
+ * inccl_wait() is a cancellation point while it sleeps (see pthread_cancel(3)). The request of a
+ * thread that was cancelled still exists, and another thread must collect it.
+ *
+ * Return value:
+ * 0: the result is in @recv. -EAGAIN or another negative error number.
+ *
+ * Errors:
+ * -EAGAIN	The collective has not ended yet, and the request still exists.
+ * -EINVAL	@request is NULL.
+ *
+ * Otherwise the final errors of inccl_allreduce().
+ *
+ * Example:
+ *	while ((err = inccl_test(request)) == -EAGAIN)
+ *		compute();
+ *
+ * See also:
+ * inccl_allreduce(), inccl_barrier()
  */
 int inccl_test(struct inccl_request *request);
 int inccl_wait(struct inccl_request *request, int timeout_ms);
 
 /*
- * Words
+ * inccl_dtype_size, inccl_collective_name, inccl_op_name, inccl_dtype_name, inccl_collective_parse,
+ * inccl_op_parse, inccl_dtype_parse - sizes of types, names of values and values of names
+ *
+ * inccl_dtype_size() is the size of one element in bytes.
+ *
+ * Collectives are called "allreduce", "reduce", "broadcast", "barrier", "reducescatter" and
+ * "allgather". Operators are called "sum", "min", "max", "prod", "and", "or", "xor" and "avg".
+ * Types are called "int32", "uint32", "int64", "uint64", "int16", "uint16", "int8", "uint8",
+ * "float32", "float16" and "bfloat16".
+ *
+ * Any thread may call these functions at any time.
+ *
+ * Return value:
+ * inccl_dtype_size() returns bytes, or 0 for a type that the library does not know. The functions
+ * whose names end in "name" return a static text, or NULL for an unknown value. The functions whose
+ * names end in "parse" return 0, or -EINVAL, and the value is then unchanged.
+ *
+ * Errors:
+ * -EINVAL	The name is not known, or NULL.
+ *
+ * Example:
+ *	if (inccl_dtype_parse(argv[1], &dtype))
+ *		return usage();
+ *	buf = malloc(count * inccl_dtype_size(dtype));
+ *
+ * See also:
+ * inccl_allreduce()
  */
+enum inccl_collective {
+	INCCL_ALLREDUCE = 0,
+	INCCL_REDUCE = 1,
+	INCCL_BROADCAST = 2,
+	INCCL_BARRIER = 3,
+	INCCL_REDUCE_SCATTER = 4,
+	INCCL_ALL_GATHER = 5,
+};
 
-/* Size of one element in bytes, 0 for a type that the library does not know. */
 size_t inccl_dtype_size(enum inccl_dtype dtype);
-/* "allreduce", "sum", "int32", ...; NULL for an unknown value. The strings are static. */
 const char *inccl_collective_name(enum inccl_collective collective);
 const char *inccl_op_name(enum inccl_op op);
 const char *inccl_dtype_name(enum inccl_dtype dtype);
-/* And back: 0, or -EINVAL for an unknown name. */
 int inccl_collective_parse(const char *name, enum inccl_collective *collective);
 int inccl_op_parse(const char *name, enum inccl_op *op);
 int inccl_dtype_parse(const char *name, enum inccl_dtype *dtype);
-/* What a return value of this library means, in one static English line. */
+
+/*
+ * inccl_strerror, inccl_version - the meaning of a return value, and the version of the library
+ *
+ * inccl_strerror() says in one English line what a return value of this library means. The sign
+ * does not matter. For the error of a communicator inccl_communicator_error() says more.
+ *
+ * inccl_version() is the version of the library that runs, "MAJOR.MINOR.PATCH". That of the header
+ * is in INCCL_VERSION_MAJOR, INCCL_VERSION_MINOR and INCCL_VERSION_PATCH.
+ *
+ * Any thread may call them at any time.
+ *
+ * Return value:
+ * A static text, never NULL.
+ *
+ * Example:
+ *	fprintf(stderr, "allreduce: %s\n", inccl_strerror(err));
+ *
+ * See also:
+ * inccl_communicator_error()
+ */
 const char *inccl_strerror(int err);
-/* "0.2.0", of the library that runs. */
 const char *inccl_version(void);
 
 #pragma GCC visibility pop
