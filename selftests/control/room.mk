@@ -3,7 +3,7 @@
 # because it reads bytes of others, and one whose database fails when a test asks it to.
 ROUTE_SRC := $(patsubst %,controller/core/%.c,graph route route_search route_tree route_ways tree)
 
-$(call tests_plain,control,test_lib test_log_unread test_histogram test_schema test_listen test_race test_tls test_tls_key message_tables)
+$(call tests_plain,control,test_lib test_log_unread test_histogram test_schema test_listen test_race test_tls test_tls_key)
 $(call tests_plain,control,test_tls_link hostile_tls,selftests/control/tls_hostile.c)
 $(call tests_plain,control,test_route test_route_room,selftests/control/tree_check.c $(ROUTE_SRC))
 $(call tests_plain,control,test_route_random,selftests/control/tree_check.c selftests/control/fabric.c $(ROUTE_SRC))

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Prints the tables of messages as docs/messages.md has them; with --json for test_docs. */
+/*
+ * Prints the tables of lib/conf/messages.c and comm_conf.c as a document: every message of the
+ * control protocol with its fields, their bounds and their defaults. The build writes the output to
+ * build/docs/messages.md. With --json it prints the names of messages and fields, which
+ * selftests/control/test_docs compares with the examples in docs/control.md.
+ */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,12 +57,12 @@ static void print_rows(const struct inc_schema *schema, const char *prefix)
 static void print_markdown(void)
 {
 	puts("# The messages of the control plane, field by field\n\n"
-	     "Printed by `build/selftests/control/message_tables` from lib/conf/messages.c, which "
-	     "the programs read and\nbuild them with; docs/control.md tells who says what when. A "
-	     "field that is absent has the value of the\nthird column, where there is one. A hint "
-	     "that is absent or cannot be read is\npassed over: the message takes effect without "
-	     "it. "
-	     "Every message has its `type` besides.");
+	     "The build prints this file from the tables by which the programs read and write "
+	     "messages (lib/conf/messages.c).\ncontrol.md describes which program sends a message "
+	     "and when. The third column has the value of a field that\nis absent, if it has one. "
+	     "If a hint is absent or unreadable, the message takes effect without it. Every "
+	     "message "
+	     "also has\nits `type`.");
 	for (size_t i = 0; i < INC_MSG_MAX; i++) {
 		const struct inc_message *m = &inc_messages[i];
 
