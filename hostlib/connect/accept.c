@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client of a service: its questions, each of which it may ask once, and the service's side of
- * state.h, whose actions are carried out here one by one. Whoever connects can make us keep a
- * client's struct for a while, and a queue pair with its memory: in number, in bytes and in time
- * that has its bounds.
+ * A client of a service. It may ask each question once, and then ask for a connection. The
+ * service's side of the connection follows the table of state.h, and this file carries out its
+ * actions. Any client can make the service allocate a struct, and a queue pair with its memory. So
+ * the number, the bytes and the lifetime of clients are limited.
  */
 #include <jansson.h>
 #include <errno.h>
@@ -20,29 +20,31 @@
 #include "lib/conf/messages.h"
 #include "lib/net/hostport.h"
 
-#define MAX_WRITE (CONNECT_ANSWER_MAX + CONNECT_REQUEST_MAX) /* an answer, an error */
+/* an answer and an error may wait to be sent */
+#define MAX_WRITE (CONNECT_ANSWER_MAX + CONNECT_REQUEST_MAX)
 
 struct connect_accept {
 	struct inc_connect_service *service;
 	LIST_ENTRY(connect_accept) entry;
-	char peer[INC_CONNECT_HOST_SIZE]; /* address */
+	char peer[INC_CONNECT_HOST_SIZE]; /* its IP address */
 	struct inc_ndjson *conn;
-	struct event *clock; /* silence, later the time for the first message */
+	/* limits the time until the next line of the client, later until its first message */
+	struct event *clock;
 	enum connect_state state;
-	unsigned int asked; /* bits by enum connect_message_id */
+	unsigned int asked; /* requests received: bits by enum connect_message_id */
 	uint64_t asked_at_ns;
-	uint64_t bytes; /* of making_bytes */
+	uint64_t bytes; /* its part of the service's making_bytes */
 	struct connect_connect request;
 	struct inc_connect_socket *socket;
 	struct event *socket_event;
-	struct connect_rtr *rtr; /* the socket's, while it is under way */
-	int error;               /* -errno: what has failed, and why */
+	struct connect_rtr *rtr; /* not NULL while the socket is moved to RTR */
+	int error;               /* -errno, and why has the reason */
 	struct inc_err why;
 };
 
 static int act(void *arg, enum connect_action_bit action);
 
-/* True: the client is gone. */
+/* Returns true if the client was freed. */
 static bool step(struct connect_accept *client, enum connect_event event)
 {
 	return connect_follow(&client->state, event, act, client);
@@ -53,8 +55,8 @@ static struct connect_figures *figures_of(const struct connect_accept *client)
 	return connect_counters_figures(client->service->ctx->counters);
 }
 
-/* Gives back all but the socket, which is returned. */
-static struct inc_connect_socket *leave(struct connect_accept *client)
+/* Frees the client without its socket, which is returned. */
+static struct inc_connect_socket *detach_socket(struct connect_accept *client)
 {
 	struct inc_connect_service *service = client->service;
 	struct inc_connect_socket *socket = client->socket;
@@ -69,7 +71,7 @@ static struct inc_connect_socket *leave(struct connect_accept *client)
 	if (client->clock)
 		event_free(client->clock);
 	inc_ndjson_free(client->conn);
-	connect_service_left(service);
+	connect_service_client_ended(service);
 	free(client);
 	return socket;
 }
@@ -77,11 +79,11 @@ static struct inc_connect_socket *leave(struct connect_accept *client)
 void connect_accept_end(struct connect_accept *client)
 {
 	step(client, CONNECT_EVENT_CLOSE);
-	inc_connect_socket_destroy(leave(client));
+	inc_connect_socket_destroy(detach_socket(client));
 }
 
-/* Ends the client: the error is the last that it is told, and a connection that is being made for
- * it fails by that. */
+/* Ends the client. The client receives the error as the last message. If a connection is being
+ * made, it fails with this error. */
 static void refuse(struct connect_accept *client, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -125,11 +127,11 @@ static int make_for_peer(struct connect_accept *client)
 	struct inc_connect_service *service = client->service;
 	const struct connect_rtrs *rtrs = &service->ctx->rtrs;
 	const uint64_t bytes = connect_socket_bytes(&asked->config);
-	const uint64_t others = service->making_bytes + rtrs->left_bytes;
+	const uint64_t others = service->making_bytes + rtrs->abandoned_bytes;
 
-	/* one alone may be as large as its settings */
+	/* A single connection may use any amount that its settings allow. */
 	if ((others && others + bytes > CONNECT_MAX_MAKING_BYTES) ||
-	    rtrs->n_left >= CONNECT_MAX_CLIENTS)
+	    rtrs->n_abandoned >= CONNECT_MAX_CLIENTS)
 		return inc_err_set(&client->why, ENOBUFS,
 				   "too many connections are being made: try again");
 	service->making_bytes += bytes;
@@ -152,7 +154,7 @@ static void on_rtr(void *arg, int error, const char *why)
 	step(client, CONNECT_EVENT_FAILED);
 }
 
-static int receive(struct connect_accept *client)
+static int enter_rtr(struct connect_accept *client)
 {
 	return connect_rtr_start(client->service->ctx, client->socket, &client->request.info,
 				 client->bytes, on_rtr, client, &client->rtr, &client->why);
@@ -168,13 +170,13 @@ static int send_answer(struct connect_accept *client)
 	if (!client->socket_event)
 		return out_of_memory(client);
 	connect_socket_describe(client->socket, &info);
-	/* on_written() is called when the kernel has the answer */
+	/* on_written() is called when the kernel has taken the whole answer. */
 	connect_arm(client->clock, client->service->accept_timeout_ms);
 	ret = inc_ndjson_send_new(client->conn, connect_new(CONNECT_MSG_CONNECTED, &info));
 	return ret ? inc_err_set(&client->why, -ret, "%s", strerror(-ret)) : 0;
 }
 
-static void tell_ready(struct connect_accept *client)
+static void report_ready(struct connect_accept *client)
 {
 	struct inc_connect_service *service = client->service;
 	const struct connect_connect *asked = &client->request;
@@ -191,16 +193,17 @@ static void tell_ready(struct connect_accept *client)
 		    asked->info.port, asked->target_devname, asked->target_port);
 	connect_counters_latency(ctx->counters, CONNECT_LATENCY_ACCEPT, per_peer ? peer : NULL,
 				 latency_ns);
-	socket = leave(client);
+	socket = detach_socket(client);
 	connect_socket_hand_over(socket, state, latency_ns);
-	service->accepted(service->arg, socket, peer); /* the service may be gone */
+	/* the callback may have closed the service */
+	service->accepted(service->arg, socket, peer);
 }
 
-static void tell_failed(struct connect_accept *client)
+static void report_failed(struct connect_accept *client)
 {
 	connect_count(&figures_of(client)->accept_failed, 1);
 	connect_log(client->service->ctx, "%s: not accepted: %s", client->peer, client->why.msg);
-	inc_connect_socket_destroy(leave(client));
+	inc_connect_socket_destroy(detach_socket(client));
 }
 
 static int try_to(struct connect_accept *client, enum connect_action_bit action)
@@ -208,19 +211,19 @@ static int try_to(struct connect_accept *client, enum connect_action_bit action)
 	switch (action) {
 	case CONNECT_ACTION_MAKE_FOR_PEER:
 		return make_for_peer(client);
-	case CONNECT_ACTION_RECEIVE:
-		return receive(client);
+	case CONNECT_ACTION_ENTER_RTR:
+		return enter_rtr(client);
 	case CONNECT_ACTION_POST_RECEIVES:
 		return connect_socket_post_receives(client->socket, &client->why);
 	case CONNECT_ACTION_SEND_ANSWER:
 		return send_answer(client);
-	default: /* SEND */
+	default: /* CONNECT_ACTION_ENTER_RTS */
 		return connect_socket_to_rts(client->socket, &client->why);
 	}
 }
 
-/* The last words: why there is no connection. Where the answer has gone before they say nothing,
- * for the client reads no more. */
+/* Sends the reason why there is no connection, and closes the TCP connection. If the answer was
+ * sent before, the client ignores the error, because it reads no more lines. */
 static void hang_up(struct connect_accept *client)
 {
 	if (client->conn && client->error)
@@ -244,11 +247,11 @@ static int act(void *arg, enum connect_action_bit action)
 	case CONNECT_ACTION_STOP:
 		connect_rtr_stop(&client->rtr, &client->socket);
 		break;
-	case CONNECT_ACTION_TELL_READY:
-		tell_ready(client);
+	case CONNECT_ACTION_REPORT_READY:
+		report_ready(client);
 		break;
-	case CONNECT_ACTION_TELL_FAILED:
-		tell_failed(client);
+	case CONNECT_ACTION_REPORT_FAILED:
+		report_failed(client);
 		break;
 	default:
 		client->error = try_to(client, action);
@@ -257,7 +260,8 @@ static int act(void *arg, enum connect_action_bit action)
 	return 0;
 }
 
-/* Steals the answer. 0 or -errno and why. */
+/* Sends an answer and releases the reference to object. Returns 0, or -errno with the reason in
+ * client->why. */
 static int answer(struct connect_accept *client, json_t *object)
 {
 	int ret = object ? inc_ndjson_send_new(client->conn, object) : -ENOMEM;
@@ -266,11 +270,11 @@ static int answer(struct connect_accept *client, json_t *object)
 	return ret ? inc_err_set(&client->why, -ret, "%s", strerror(-ret)) : 0;
 }
 
-static int take_query(struct connect_accept *client, const json_t *object)
+static int answer_query(struct connect_accept *client, const json_t *object)
 {
 	struct inc_connect_devices *devices;
 	struct connect_query query;
-	json_t *said;
+	json_t *message;
 	int ret = connect_read(CONNECT_MSG_QUERY, object, &query, &client->why);
 
 	if (ret)
@@ -279,30 +283,31 @@ static int take_query(struct connect_accept *client, const json_t *object)
 	if (!devices)
 		return out_of_memory(client);
 	inc_connect_devices(client->service->ctx, devices);
-	said = connect_new(CONNECT_MSG_DEVICES, devices);
+	message = connect_new(CONNECT_MSG_DEVICES, devices);
 	free(devices);
-	return answer(client, said);
+	return answer(client, message);
 }
 
-static int take_ask_figures(struct connect_accept *client, const json_t *object)
+static int answer_figures(struct connect_accept *client, const json_t *object)
 {
 	struct connect_query query;
-	json_t *said, *families;
+	json_t *message, *families;
 	int ret = connect_read(CONNECT_MSG_ASK_FIGURES, object, &query, &client->why);
 
 	if (ret)
 		return ret;
 	families = connect_figures_families(client->service->ctx->counters);
-	said = connect_new(CONNECT_MSG_FIGURES, NULL);
-	if (json_object_set_new(said, "families", families)) {
-		json_decref(said);
+	message = connect_new(CONNECT_MSG_FIGURES, NULL);
+	if (json_object_set_new(message, "families", families)) {
+		json_decref(message);
 		return out_of_memory(client);
 	}
-	return answer(client, said);
+	return answer(client, message);
 }
 
-/* What comes of it the client hears, or its owner, by the actions. */
-static int take_connect(struct connect_accept *client, const json_t *object)
+/* Returns an error only for a message that cannot be read. Later errors are reported by the
+ * actions. */
+static int begin_connection(struct connect_accept *client, const json_t *object)
 {
 	int ret = connect_read(CONNECT_MSG_CONNECT, object, &client->request, &client->why);
 
@@ -319,11 +324,11 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
 	static const struct {
 		enum connect_message_id id;
-		int (*take)(struct connect_accept *client, const json_t *object);
+		int (*handle)(struct connect_accept *client, const json_t *object);
 	} requests[] = {
-		{CONNECT_MSG_QUERY, take_query},
-		{CONNECT_MSG_ASK_FIGURES, take_ask_figures},
-		{CONNECT_MSG_CONNECT, take_connect},
+		{CONNECT_MSG_QUERY, answer_query},
+		{CONNECT_MSG_ASK_FIGURES, answer_figures},
+		{CONNECT_MSG_CONNECT, begin_connection},
 	};
 	const char *type = inc_message_type(object);
 	struct connect_accept *client = arg;
@@ -342,10 +347,11 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		       client->asked & 1u << CONNECT_MSG_CONNECT ? "connect" : type);
 		return;
 	}
-	/* a connect counts once it can be read: from then on it has an end of its own (state.h) */
+	/* A connect counts only after it was read without error, because its failures are reported
+	 * by the state machine from then on. */
 	if (requests[i].id != CONNECT_MSG_CONNECT)
 		client->asked |= 1u << requests[i].id;
-	ret = requests[i].take(client, object);
+	ret = requests[i].handle(client, object);
 	if (ret) {
 		client->error = ret;
 		connect_accept_end(client);
@@ -398,8 +404,9 @@ static bool is_one_too_many(const struct connect_accept *client)
 	return n > CONNECT_MAX_CLIENTS_PER_PEER;
 }
 
-/* 0, or -ENOMEM: what there is then is of connect_accept_end() to free. */
-static int take_up(struct connect_accept *client, int fd)
+/* Creates the client's line reader and its timer. Returns 0, or -ENOMEM; then connect_accept_end()
+ * frees what exists. */
+static int open_tcp(struct connect_accept *client, int fd)
 {
 	static const struct inc_ndjson_ops ops = {
 		.message = on_message, .closed = on_closed, .written = on_written};
@@ -435,7 +442,7 @@ void connect_accept_start(struct inc_connect_service *service, int fd, const str
 		 at.host);
 	LIST_INSERT_HEAD(&service->clients, client, entry);
 	service->n_clients++;
-	if (take_up(client, fd))
+	if (open_tcp(client, fd))
 		connect_accept_end(client);
 	else if (is_one_too_many(client))
 		refuse(client, EBUSY, "more than %u clients at once", CONNECT_MAX_CLIENTS_PER_PEER);

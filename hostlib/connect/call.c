@@ -10,14 +10,14 @@
 
 struct connect_call {
 	struct inc_connect *ctx;
-	const char *address; /* as the caller has it */
+	const char *address; /* as the caller wrote it */
 	const struct connect_call_ops *ops;
 	void *arg;
 	uint64_t deadline_ns;
-	struct inc_lookup *lookup; /* NULL: over, or none was needed */
-	struct event *answer;      /* its */
+	struct inc_lookup *lookup; /* NULL if no look-up runs */
+	struct event *answer;      /* of the look-up's descriptor */
 	struct addrinfo *list;
-	struct inc_racing *racing; /* NULL: not yet, or over */
+	struct inc_racing *racing; /* NULL unless addresses are being tried */
 	struct inc_ndjson *conn;
 };
 
@@ -33,7 +33,7 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	struct connect_call *call = arg;
 	struct inc_err why;
 
-	/* what cannot be read is not of our protocol */
+	/* A line that is no JSON or is too long means that the peer speaks another protocol. */
 	code = code == EBADMSG || code == EMSGSIZE ? EPROTO : code ?: ECONNRESET;
 	inc_err_set(&why, code, "%s: %s", call->address, reason);
 	call->ops->down(call->arg, -code, why.msg);
@@ -47,7 +47,7 @@ static void fail(struct connect_call *call, int error, const char *reason)
 	call->ops->down(call->arg, error, why.msg);
 }
 
-static void take_up(struct connect_call *call, int fd)
+static void open_tcp(struct connect_call *call, int fd)
 {
 	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
 	const struct inc_ndjson_limits limits = {
@@ -70,7 +70,7 @@ static void on_reached(void *arg, int fd)
 
 	call->racing = NULL;
 	if (fd >= 0)
-		take_up(call, fd);
+		open_tcp(call, fd);
 	else
 		fail(call, fd, strerror(-fd));
 }
@@ -81,7 +81,6 @@ static int race(struct connect_call *call)
 				&call->racing);
 }
 
-/* Of the look-up that is over. */
 static void stop_waiting(struct connect_call *call)
 {
 	if (call->answer)
@@ -119,7 +118,6 @@ static void on_answer(evutil_socket_t fd, short what, void *arg)
 		fail(call, ret, *why.msg ? why.msg : strerror(-ret));
 }
 
-/* 0 or -errno, with the reason. */
 static int look_up(struct connect_call *call, const struct inc_hostport *at, struct inc_err *err)
 {
 	int ret = inc_lookup_start(at, &call->lookup, err);
@@ -130,7 +128,7 @@ static int look_up(struct connect_call *call, const struct inc_hostport *at, str
 	return ret ? inc_err_set(err, -ret, "%s", strerror(-ret)) : 0;
 }
 
-/* Numbers need no look-up. */
+/* A numeric address needs no look-up. */
 static int begin(struct connect_call *call, const struct inc_hostport *at, struct inc_err *err)
 {
 	int ret = inc_lookup_number(at, &call->list, err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A call to a service: its name is looked up, its addresses are tried (racing.h), and then
- * lines go to and fro. The event base's thread; every callback comes from the loop.
+ * One client's TCP connection to a service (a "call"). The name of the service is looked up, its
+ * addresses are tried (lib/net/racing.h), and then both sides exchange lines of JSON. All functions
+ * run on the event base's thread, and the event loop makes every callback.
  */
 #ifndef INC_CONNECT_CALL_H
 #define INC_CONNECT_CALL_H
@@ -14,22 +15,26 @@
 
 struct connect_call;
 
-/* Each may end the call. */
+/* Each callback may call connect_call_end(). */
 struct connect_call_ops {
-	void (*up)(void *arg); /* somebody is there */
+	void (*up)(void *arg); /* the TCP connection is established */
 	void (*message)(void *arg, json_t *object);
-	/* It came to nothing or is over, and why: -errno. Once; nothing comes afterwards. */
+	/* The connection could not be made, or has ended. error is -errno. It is the last
+	 * callback. */
 	void (*down)(void *arg, int error, const char *why);
 };
 
-/* address is what stands in errors, at is what it means; ops and address must outlive the call.
- * Until the deadline somebody must be reached. 0 or -errno. */
+/* Starts to connect. address is the text that error messages show, and at is the same address after
+ * parsing. ops and address must outlive the call. The call fails if there is no TCP connection at
+ * deadline_ns. Returns 0 or -errno. */
 int connect_call_start(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
 		       uint64_t deadline_ns, const struct connect_call_ops *ops, void *arg,
 		       struct connect_call **out, struct inc_err *err);
-/* Steals the object (NULL is -ENOMEM). Once somebody is there. 0 or -errno. */
+/* Sends a message and releases the reference to object; if object is NULL, it returns -ENOMEM. Only
+ * after ops->up() was called. Returns 0 or -errno. */
 int connect_call_send(struct connect_call *call, json_t *object);
-/* Hangs up: no callback comes any more. NULL is fine. */
+/* Closes the TCP connection and frees the call, which makes no further callback. call may be
+ * NULL. */
 void connect_call_end(struct connect_call *call);
 
 #endif

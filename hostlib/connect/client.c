@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inc_connect_open(): the client's side of state.h, its actions carried out one by one. */
+/* inc_connect_open(): the client's side of a connection. It follows the table of state.h and
+ * carries out its actions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +11,17 @@
 #include "lib/base/clock.h"
 
 struct connect_client {
-	struct inc_connect_request request; /* first */
+	struct inc_connect_request request; /* must be the first member */
 	enum connect_state state;
 	inc_connect_opened opened;
 	uint64_t began_at_ns, latency_ns;
 	struct connect_counters *counters;
-	struct inc_connect_devices *devices; /* theirs, until a pair is chosen */
-	struct connect_selected selected;    /* pairs NULL: it has not come to that */
+	struct inc_connect_devices *devices; /* the service's, until a pair is chosen */
+	struct connect_selected selected;    /* pairs is NULL before the choice */
 	struct connect_info peer;
 	struct inc_connect_socket *socket;
 	struct event *socket_event;
-	struct connect_rtr *rtr; /* the socket's, while it is under way */
+	struct connect_rtr *rtr; /* not NULL while the socket is moved to RTR */
 };
 
 static int act(void *arg, enum connect_action_bit action);
@@ -44,8 +45,8 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 	struct inc_err err;
 	int ret;
 
-	/* The end of it, by a failure or with a socket, takes the event away; what means nothing in
-	 * the state it is in (state.h) is passed over. */
+	/* When the connection fails or is ready, an action frees socket_event. Events that mean
+	 * nothing in the current state (state.h) are ignored. */
 	while (client->socket_event) {
 		ret = connect_socket_event(client->socket, &event, &err);
 		if (!ret)
@@ -101,7 +102,7 @@ static int make(struct connect_client *client, struct inc_err *err)
 	asked.target_dev = pair->remote_dev;
 	memcpy(asked.target_devname, pair->remote_name, sizeof(asked.target_devname));
 	asked.target_port = pair->remote_port;
-	/* from now on, for a port can go down at any time */
+	/* Events are watched from now on, because the port can go down at any time. */
 	client->socket_event = connect_watch(ctx, client->socket, on_socket, client);
 	ret = client->socket_event ? connect_call_send(client->request.call,
 						       connect_new(CONNECT_MSG_CONNECT, &asked))
@@ -123,7 +124,7 @@ static void on_rtr(void *arg, int error, const char *why)
 	fail(client, error);
 }
 
-static int receive(struct connect_client *client, struct inc_err *err)
+static int enter_rtr(struct connect_client *client, struct inc_err *err)
 {
 	struct inc_connect *ctx = client->request.ctx;
 
@@ -138,13 +139,13 @@ static int try_to(struct connect_client *client, enum connect_action_bit action,
 	switch (action) {
 	case CONNECT_ACTION_MAKE:
 		return make(client, err);
-	case CONNECT_ACTION_RECEIVE:
-		return receive(client, err);
+	case CONNECT_ACTION_ENTER_RTR:
+		return enter_rtr(client, err);
 	case CONNECT_ACTION_POST_RECEIVES:
 		return connect_socket_post_receives(client->socket, err);
-	case CONNECT_ACTION_SEND:
+	case CONNECT_ACTION_ENTER_RTS:
 		return connect_socket_to_rts(client->socket, err);
-	default: /* POST_PROBE */
+	default: /* CONNECT_ACTION_POST_PROBE */
 		return connect_socket_probe(client->socket, err);
 	}
 }
@@ -169,12 +170,12 @@ static int act(void *arg, enum connect_action_bit action)
 		unwatch(client);
 		connect_rtr_stop(&client->rtr, &client->socket);
 		return 0;
-	case CONNECT_ACTION_TELL_READY:
+	case CONNECT_ACTION_REPORT_READY:
 		unwatch(client);
 		client->latency_ns = inc_now_ns() - client->began_at_ns;
 		connect_request_finish(request, 0);
 		return 0;
-	case CONNECT_ACTION_TELL_FAILED:
+	case CONNECT_ACTION_REPORT_FAILED:
 		connect_request_finish(request, request->error);
 		return 0;
 	default:
@@ -208,7 +209,7 @@ static void on_message(void *arg, json_t *object)
 		ret = connect_request_answer(&client->request, object, CONNECT_MSG_CONNECTED,
 					     &client->peer);
 	} else {
-		return; /* all has been said */
+		return; /* the service's answers are complete, so this line is ignored */
 	}
 	if (ret)
 		fail(client, ret);
@@ -227,7 +228,7 @@ static void on_down(void *arg, int error, const char *why)
 	step(client, CONNECT_EVENT_LOST);
 }
 
-static void late(struct inc_connect_request *request)
+static void time_out(struct inc_connect_request *request)
 {
 	struct connect_client *client = (struct connect_client *)request;
 
@@ -236,17 +237,17 @@ static void late(struct inc_connect_request *request)
 	step(client, CONNECT_EVENT_TIMEOUT);
 }
 
-static void leave(struct inc_connect_request *request)
+static void detach(struct inc_connect_request *request)
 {
 	struct connect_client *client = (struct connect_client *)request;
 
 	unwatch(client);
-	if (client->rtr) /* cancelled */
+	if (client->rtr) /* the request was cancelled */
 		connect_rtr_stop(&client->rtr, &client->socket);
 	connect_uncount(&connect_counters_figures(client->counters)->connecting, 1);
 }
 
-static void tell_ready(struct connect_client *client)
+static void report_ready(struct connect_client *client)
 {
 	struct inc_connect_request *request = &client->request;
 	const struct connect_config *config = &request->ctx->config;
@@ -264,12 +265,12 @@ static void tell_ready(struct connect_client *client)
 	client->opened(request->arg, 0, NULL, socket, &client->selected.choice);
 }
 
-static void tell(struct inc_connect_request *request)
+static void report(struct inc_connect_request *request)
 {
 	struct connect_client *client = (struct connect_client *)request;
 
 	if (!request->error) {
-		tell_ready(client);
+		report_ready(client);
 		return;
 	}
 	connect_count(&connect_counters_figures(client->counters)->connect_failed, 1);
@@ -295,9 +296,9 @@ int inc_connect_open(struct inc_connect *ctx, const char *address,
 	static const struct connect_request_kind kind = {
 		.size = sizeof(struct connect_client),
 		.call = {.up = on_up, .message = on_message, .down = on_down},
-		.late = late,
-		.leave = leave,
-		.tell = tell,
+		.time_out = time_out,
+		.detach = detach,
+		.report = report,
 		.release = release,
 	};
 	struct connect_client *client;

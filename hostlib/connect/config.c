@@ -155,8 +155,8 @@ int connect_settings_take(const struct inc_connect_settings *given,
 	settings->sz = sizeof(*settings);
 	if (ret == -E2BIG)
 		return inc_err_set(err, E2BIG,
-				   "settings: %zu bytes, of which this library knows %zu, with "
-				   "something behind",
+				   "settings: %zu bytes, but this library knows only %zu, and the "
+				   "rest is not 0",
 				   given->sz, sizeof(*settings));
 	if (ret)
 		return inc_err_set(err, -ret, "settings: sz: %zu is no size", given->sz);
@@ -166,7 +166,8 @@ int connect_settings_take(const struct inc_connect_settings *given,
 int connect_settings_fit(const struct inc_connect_settings *s, const char *device,
 			 const struct inc_rdma_limits *limits, struct inc_err *err)
 {
-	/* what the settings are to the queue pair; the last row is that of both queues */
+	/* Which settings determine each capability of the queue pair. The last row is for both
+	 * queues. */
 	static const struct {
 		const char *cap, *setting, *of;
 	} names[] = {
@@ -195,7 +196,8 @@ int connect_settings_fit(const struct inc_connect_settings *s, const char *devic
 	return 0;
 }
 
-/* "10.1.0.0/16": no bits beyond the prefix, so that what is meant is what is written. */
+/* Parses "10.1.0.0/16". Address bits beyond the prefix are an error, because the user may have
+ * meant another prefix. */
 static int parse_subnet(struct connect_subnet *subnet)
 {
 	char *slash = strchr(subnet->text, '/'), *end, host[sizeof(subnet->text)];
@@ -214,7 +216,8 @@ static int parse_subnet(struct connect_subnet *subnet)
 	return subnet->net & ~subnet->mask ? -EINVAL : 0;
 }
 
-/* Its own line where the file has the field; it may be the default that is too much. */
+/* Checks settings that depend on each other. The error names the line of the field, or the line of
+ * the map if the field has its default. */
 static int check_queue_pair(const struct inc_yaml_node *map,
 			    const struct inc_connect_settings *settings, struct inc_err *err)
 {

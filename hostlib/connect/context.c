@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The context: devices of this machine, looked through again when they say so and every now and
- * then, and what of them others may use. */
+/* The context: the RDMA devices of this machine. They are examined again when a device reports an
+ * event, and every refresh_ms. The rest are functions that use the context's devices. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ void connect_arm(struct event *timer, unsigned int ms)
 	event_add(timer, &tv);
 }
 
-/* Can a peer be told of it? */
+/* Whether the port may be in the list of ports that peers receive. */
 static bool is_usable(const struct inc_rdma_port_info *port)
 {
 	return connect_port_active(port) &&
@@ -97,7 +97,7 @@ static void offer(const struct connect_config *config, const struct inc_rdma_lis
 		if (device->n_ports)
 			devices->n_devices++;
 	}
-	/* what was begun behind the last one */
+	/* clears an entry that was filled for a device without a usable port */
 	if (devices->n_devices < INC_CONNECT_MAX_DEVICES)
 		memset(&devices->devices[devices->n_devices], 0, sizeof(devices->devices[0]));
 }
@@ -130,7 +130,7 @@ char *inc_connect_figures_part(struct inc_connect *ctx, unsigned int part)
 	return text_of(connect_figures_part(ctx->counters, part));
 }
 
-/* The port where the other list has it, too. */
+/* Finds the same port in another list of devices. */
 static const struct inc_rdma_port_info *same_port(const struct inc_rdma_list *list,
 						  const struct inc_rdma_device_info *device,
 						  const struct inc_rdma_port_info *port)
@@ -139,8 +139,8 @@ static const struct inc_rdma_port_info *same_port(const struct inc_rdma_list *li
 	return device ? inc_rdma_port_find(device, port->number) : NULL;
 }
 
-static void tell_changes(struct inc_connect *ctx, const struct inc_rdma_list *was,
-			 const struct inc_rdma_list *now)
+static void log_changes(struct inc_connect *ctx, const struct inc_rdma_list *was,
+			const struct inc_rdma_list *now)
 {
 	const struct inc_rdma_device_info *device;
 	const struct inc_rdma_port_info *port, *before;
@@ -158,7 +158,7 @@ static void tell_changes(struct inc_connect *ctx, const struct inc_rdma_list *wa
 		}
 }
 
-static void look_again(struct inc_connect *ctx)
+static void refresh_devices(struct inc_connect *ctx)
 {
 	const struct inc_rdma_list *was = inc_rdma_inventory_get(ctx->inventory), *now;
 	struct inc_err err;
@@ -168,7 +168,7 @@ static void look_again(struct inc_connect *ctx)
 		connect_log(ctx, "%s", err.msg);
 	if (ret > 0) {
 		now = inc_rdma_inventory_get(ctx->inventory);
-		tell_changes(ctx, was, now);
+		log_changes(ctx, was, now);
 		inc_rdma_list_put(now);
 	}
 	inc_rdma_list_put(was);
@@ -176,7 +176,7 @@ static void look_again(struct inc_connect *ctx)
 
 static void on_refresh(evutil_socket_t fd, short what, void *arg)
 {
-	look_again(arg);
+	refresh_devices(arg);
 }
 
 static void on_device_event(evutil_socket_t fd, short what, void *arg)
@@ -184,7 +184,7 @@ static void on_device_event(evutil_socket_t fd, short what, void *arg)
 	struct inc_connect *ctx = arg;
 
 	if (inc_rdma_inventory_take(ctx->inventory))
-		look_again(ctx);
+		refresh_devices(ctx);
 }
 
 static int make_socket(struct inc_connect *ctx, const struct inc_rdma_device_info *info,
@@ -260,7 +260,8 @@ static void name_host(struct inc_connect *ctx)
 	inc_printable(ctx->hostname);
 }
 
-/* 0; -ENODEV with the state of each port, unless that is allowed. */
+/* Returns 0 if a port is usable or none needs to be; else -ENODEV, and err has the state of each
+ * port. */
 static int check_usable(struct inc_connect *ctx, struct inc_err *err)
 {
 	const struct inc_rdma_list *list = inc_rdma_inventory_get(ctx->inventory);
@@ -270,7 +271,7 @@ static int check_usable(struct inc_connect *ctx, struct inc_err *err)
 
 	inc_err_set(err, ENODEV, "no RDMA %s",
 		    list->devices       ? "port that can be used"
-		    : list->passed_over ? "device that the file lets pass"
+		    : list->passed_over ? "device that the file allows"
 					: "device here");
 	for (device = list->device; device < list->device + list->devices; device++) {
 		if (device->fault.error)

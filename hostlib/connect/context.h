@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A context, for the files of this room that make something of it. Its event base's thread. */
+/* The context (struct inc_connect) as the files of this folder see it. Only the event base's thread
+ * uses it. */
 #ifndef INC_CONNECT_CONTEXT_H
 #define INC_CONNECT_CONTEXT_H
 
@@ -18,16 +19,16 @@
 LIST_HEAD(connect_services, inc_connect_service);
 LIST_HEAD(connect_requests, inc_connect_request);
 
-/* Steps to RTR that are under way (rtr.h). Those that were left keep a thread each, and what their
- * sockets have, though whoever asked for them may be gone. */
+/* Sockets that are being moved to RTR (rtr.h). An abandoned one still uses a thread and the memory
+ * of its socket, although its owner may no longer exist. */
 struct connect_rtrs {
 	LIST_HEAD(, connect_rtr) list;
-	unsigned int n_left;
-	uint64_t left_bytes;
+	unsigned int n_abandoned;
+	uint64_t abandoned_bytes;
 };
 
 struct inc_connect {
-	struct event_base *base; /* the caller's */
+	struct event_base *base; /* the caller owns it */
 	struct connect_config config;
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
@@ -37,30 +38,31 @@ struct inc_connect {
 	struct event *refresh;
 	struct connect_counters *counters;
 	struct connect_peers peers;
-	struct inc_ndjson_draining draining; /* of all TCP connections made here */
+	/* TCP connections that close after their last message was sent */
+	struct inc_ndjson_draining draining;
 	struct connect_services services;
 	struct connect_requests requests;
 	struct connect_rtrs rtrs;
 };
 
-/* A line for the caller's log. From callbacks of the loop alone. */
+/* Writes a line to the caller's log. Only callbacks of the event loop may call it. */
 void connect_log(struct inc_connect *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A socket, in INIT, with these settings, on a port of the device that has this number and this
- * name: 0; -ENODEV: there is no such port; -ENETDOWN: it is not active; or as
+/* Makes a socket (its queue pair in INIT) on the port of the device with this number and name.
+ * Returns 0; -ENODEV: there is no such port; -ENETDOWN: the port is not active; or an error of
  * connect_socket_make(). */
 int connect_make_on(struct inc_connect *ctx, uint8_t dev, const char *name, uint8_t port,
 		    const struct inc_connect_settings *settings, struct inc_connect_socket **socket,
 		    struct inc_err *err);
 
-/* Calls back where the socket has something to say (connect_socket_event()); what there is already
- * it says from the loop, as this may be deep in a callback. event_free() ends it. NULL: no memory.
- */
+/* Makes an event that calls on_socket when connect_socket_event() has something to report. If it
+ * has something already, the loop calls on_socket later, because this function may run deep inside
+ * another callback. The caller frees the event. NULL: no memory. */
 struct event *connect_watch(struct inc_connect *ctx, const struct inc_connect_socket *socket,
 			    event_callback_fn on_socket, void *arg);
 
-/* One-shot, in so many milliseconds from now; what it had is forgotten. */
+/* Makes a timer fire once, in so many milliseconds from now. An earlier time limit is replaced. */
 void connect_arm(struct event *timer, unsigned int ms);
 
 #endif

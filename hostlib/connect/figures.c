@@ -62,14 +62,15 @@ struct connect_figures *connect_counters_figures(struct connect_counters *counte
 	return &counters->figures;
 }
 
-/* The peer's own, from its first connection on, or those of the others, once all are taken. */
+/* Returns the histograms of the peer. A new peer receives its own until CONNECT_MAX_PEERS have one;
+ * further peers share `others`. */
 static struct connect_latencies *latencies_of(struct connect_counters *c, const char *peer)
 {
 	char name[INC_CONNECT_HOST_SIZE];
 	unsigned int i;
 
 	snprintf(name, sizeof(name), "%s", peer);
-	inc_printable(name); /* JSON takes no other text */
+	inc_printable(name); /* jansson rejects text that is not UTF-8 */
 	for (i = 0; i < c->n_peers; i++)
 		if (!strcmp(c->peers[i].name, name))
 			return &c->peers[i].latencies;
@@ -113,7 +114,7 @@ static void sample_own(json_t *families, const struct connect_counters *counters
 			     NULL);
 }
 
-/* Families of their own, so that who adds up a family counts nothing twice. */
+/* Peers are in separate families, so that the sum over a family counts no connection twice. */
 static void sample_peers(json_t *families, const struct connect_counters *counters,
 			 const struct inc_histogram_metric *table, size_t n)
 {
@@ -151,7 +152,7 @@ json_t *connect_figures_part(const struct connect_counters *counters, unsigned i
 	return families;
 }
 
-/* What a peer has sent may not play with the terminal of who reads it. */
+/* Replaces control characters, because text from a peer must not control the reader's terminal. */
 static void make_printable(char *text)
 {
 	char *end;

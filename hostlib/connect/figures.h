@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a context counts (docs/connect.md, "Figures"), as families and as Prometheus text. Sockets
- * count, too, from any thread and after the end of their context: so the numbers are atomic, and
- * who counts holds a reference. The histograms are the context's thread's alone.
+ * The counters of a context (docs/connect.md, "Figures"), as metric families and as Prometheus
+ * text. Sockets count on any thread and may outlive their context. So the counters are atomic, and
+ * each socket holds a reference to them. Only the context's thread uses the histograms.
  */
 #ifndef INC_CONNECT_FIGURES_H
 #define INC_CONNECT_FIGURES_H
@@ -31,50 +31,53 @@ struct connect_figures {
 
 struct connect_counters;
 
-/* All 0, with one reference. NULL: no memory. */
+/* Makes counters that are 0, with one reference. NULL: no memory. */
 struct connect_counters *connect_counters_new(void);
 struct connect_counters *connect_counters_hold(struct connect_counters *counters);
-/* The last one frees them. NULL is fine. */
+/* Drops a reference. The last one frees the counters. counters may be NULL. */
 void connect_counters_release(struct connect_counters *counters);
 
-/* Where the numbers are; only connect_count() and connect_uncount() change them. */
+/* Returns the numbers, which only connect_count() and connect_uncount() may change. */
 struct connect_figures *connect_counters_figures(struct connect_counters *counters);
 
-/* connect_count(&connect_counters_figures(c)->sent_bytes, size). Any thread. */
+/* Adds n to a counter, as connect_count(&connect_counters_figures(c)->sent_bytes, size). Any
+ * thread. */
 static inline void connect_count(uint64_t *figure, uint64_t n)
 {
 	__atomic_fetch_add(figure, n, __ATOMIC_RELAXED);
 }
 
-/* Of a gauge. Any thread. */
+/* Subtracts n from a gauge. Any thread. */
 static inline void connect_uncount(uint64_t *gauge, uint64_t n)
 {
 	__atomic_fetch_sub(gauge, n, __ATOMIC_RELAXED);
 }
 
 enum connect_latency {
-	CONNECT_LATENCY_CONNECT, /* from the request to ready */
-	CONNECT_LATENCY_ACCEPT,  /* from a client's connect to its first message */
+	CONNECT_LATENCY_CONNECT, /* from inc_connect_open() to the socket */
+	CONNECT_LATENCY_ACCEPT,  /* from a client's connect message to its first message */
 };
 
-/* Peers that have histograms of their own; what comes from further ones is counted together, so
- * that a page stays a page whoever connects. */
+/* How many peers have their own histograms. All further peers share one, so that the number of
+ * peers does not make the metrics grow without limit. */
 #define CONNECT_MAX_PEERS   32
-#define CONNECT_OTHER_PEERS "(others)" /* no host has this name */
+#define CONNECT_OTHER_PEERS "(others)" /* no hostname looks like this */
 
-/* How long a connection took to become ready. peer: the address of whom it is counted for as well,
- * NULL unless record_latency_per_peer. The context's thread. */
+/* Records how long a connection took to become ready. peer: the address whose histogram counts it,
+ * too, or NULL without record_latency_per_peer. On the context's thread. */
 void connect_counters_latency(struct connect_counters *counters, enum connect_latency which,
 			      const char *peer, uint64_t latency_ns);
 
-/* For the answer to stats. The context's thread. NULL: no memory. */
+/* Returns the families for the answer to stats. On the context's thread. NULL: no memory. */
 json_t *connect_figures_families(const struct connect_counters *counters);
 
-/* The same families in parts, for a page: what is not of a peer, and then one that is after the
- * other. NULL: there are no more, or there is no memory. */
+/* Returns a part of the context's metric families, so that a page can be written piece by piece.
+ * Part 0 has what is not per peer, and each later part has one family per peer. NULL: no such part,
+ * or no memory. */
 json_t *connect_figures_part(const struct connect_counters *counters, unsigned int part);
 
-/* Families, ours or a peer's, as Prometheus text, which the caller frees. NULL: no memory. */
+/* Converts families, from this context or from a peer, to Prometheus text. The caller frees it.
+ * NULL: no memory. */
 char *connect_figures_text(const json_t *families);
 
 #endif

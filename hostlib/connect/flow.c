@@ -19,7 +19,8 @@ int connect_flow_init(struct connect_flow *flow, const struct inc_connect_settin
 			 [CONNECT_WR_WRITE] = settings->max_rdma_wr,
 			 [CONNECT_WR_PROBE] = 1,
 			 [CONNECT_WR_CLOSE] = 1},
-		/* half of the room, so that the other half can be posted until it has completed */
+		/* The batch of ACKs is half of their room in the send queue, so that the other half
+		 * can be posted before a completion arrives. */
 		.batch = {[CONNECT_WR_MESSAGE] = settings->buf_signal_batch,
 			  [CONNECT_WR_ACK] = acks / 2},
 	};
@@ -33,7 +34,7 @@ void connect_flow_free(struct connect_flow *flow)
 	flow->ring = NULL;
 }
 
-uint32_t connect_flow_may(const struct connect_flow *flow, enum connect_wr_kind kind)
+uint32_t connect_flow_postable(const struct connect_flow *flow, enum connect_wr_kind kind)
 {
 	uint32_t credits, room, used = flow->under_way[kind];
 
@@ -52,10 +53,10 @@ uint32_t connect_flow_ack_due(const struct connect_flow *flow)
 {
 	const uint32_t n = flow->released - flow->acked;
 
-	return n >= flow->ack_batch && connect_flow_may(flow, CONNECT_WR_ACK) ? n : 0;
+	return n >= flow->ack_batch && connect_flow_postable(flow, CONNECT_WR_ACK) ? n : 0;
 }
 
-/* Whether it is time for a completion of one of this kind. */
+/* Whether the next request of this kind needs a completion, because its batch is complete. */
 static bool is_time(struct connect_flow *flow, enum connect_wr_kind kind)
 {
 	return flow->batch[kind] && ++flow->unsignalled[kind] >= flow->batch[kind];
@@ -106,7 +107,7 @@ int connect_flow_complete(struct connect_flow *flow, uint64_t number)
 	return n;
 }
 
-static const char *hear_message(struct connect_flow *flow, uint32_t bytes)
+static const char *receive_message(struct connect_flow *flow, uint32_t bytes)
 {
 	if (!bytes)
 		return "a message without data";
@@ -116,7 +117,7 @@ static const char *hear_message(struct connect_flow *flow, uint32_t bytes)
 	return NULL;
 }
 
-static const char *hear_control(struct connect_flow *flow, uint32_t immediate, uint32_t bytes)
+static const char *receive_control(struct connect_flow *flow, uint32_t immediate, uint32_t bytes)
 {
 	const uint32_t value = immediate & CONNECT_IMM_VALUE;
 
@@ -125,12 +126,12 @@ static const char *hear_control(struct connect_flow *flow, uint32_t immediate, u
 	switch (immediate >> CONNECT_IMM_SHIFT) {
 	case CONNECT_IMM_ACK:
 		if (!value || value > flow->sent - flow->given_back)
-			return "buffers back that nobody has";
+			return "an ACK of buffers that it does not have";
 		flow->given_back += value;
 		return NULL;
 	case CONNECT_IMM_PROBE:
-		if (flow->heard || flow->probe || value)
-			return "a first message that is none";
+		if (flow->has_received || flow->probe || value)
+			return "a first message that is not allowed";
 		return NULL;
 	case CONNECT_IMM_CLOSE:
 		if (value)
@@ -138,22 +139,22 @@ static const char *hear_control(struct connect_flow *flow, uint32_t immediate, u
 		flow->peer_closed = true;
 		return NULL;
 	}
-	return "an immediate that means nothing";
+	return "an unknown immediate";
 }
 
-int connect_flow_hear(struct connect_flow *flow, bool has_immediate, uint32_t immediate,
-		      uint32_t bytes, enum connect_heard *heard, const char **why)
+int connect_flow_receive(struct connect_flow *flow, bool has_immediate, uint32_t immediate,
+			 uint32_t bytes, enum connect_received *received, const char **why)
 {
 	if (flow->peer_closed)
-		*why = "something behind its last message";
+		*why = "something after its close";
 	else if (has_immediate)
-		*why = hear_control(flow, immediate, bytes);
+		*why = receive_control(flow, immediate, bytes);
 	else
-		*why = hear_message(flow, bytes);
+		*why = receive_message(flow, bytes);
 	if (*why)
 		return -EPROTO;
-	*heard = has_immediate ? CONNECT_HEARD_CONTROL : CONNECT_HEARD_MESSAGE;
-	flow->heard = flow->heard || !flow->peer_closed;
+	*received = has_immediate ? CONNECT_RECEIVED_CONTROL : CONNECT_RECEIVED_MESSAGE;
+	flow->has_received = flow->has_received || !flow->peer_closed;
 	return 0;
 }
 

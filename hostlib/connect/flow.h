@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is under way on a connection, as numbers: requests of the send queue, buffers that each side
- * has for the other's messages, what an immediate says. socket_data.c posts what may be posted here
- * and tells what has completed. Pure: no device. Any thread, one at a time.
+ * Flow control of a connection: which send requests are posted, how many buffers each side has for
+ * the other's messages, and the meaning of immediates. This file decides what socket_data.c may
+ * post. Completions are reported by socket_progress.c. Nothing here uses a device. Any thread may
+ * call these functions, one at a time.
  *
- * Requests have numbers, from 1; a queue pair ends them in that order, so a completion of one says
- * that all before it are done, and only some are asked for (signalled).
+ * Send requests are numbered from 1. A queue pair completes them in that order, so the completion
+ * of one request also completes all before it. Only some requests have a completion (signalled).
  *
- * Credits: each side has send_buf_cnt buffers for messages. One that its owner has released is
- * posted again first, and counted then; as soon as buf_ack_batch are counted, an ACK gives them all
- * back.
+ * Credits: each side has send_buf_cnt buffers for messages. When the owner releases a message, its
+ * buffer is posted again and then counted. As soon as buf_ack_batch buffers are counted, one ACK
+ * gives all of them back to the peer.
  *
- * Why nothing waits for ever, and no message finds a queue without a buffer:
- * - Of a side's receives, connect_recv_wr(), messages hold send_buf_cnt at most. ACKs that it has
- *   not read hold send_buf_cnt / buf_ack_batch at most: each gives back buf_ack_batch or more of
- *   what it has sent, and until it reads one it can send no more than send_buf_cnt. With the probe
- *   and the close that is less than connect_recv_wr().
- * - Each kind of request has room of its own in the send queue, so that messages cannot keep an ACK
- *   out of it. Within each kind fewer are unsignalled in a row than it has room for: a kind without
- *   room has a completion to come.
- * - What a side has released and not given back is less than a batch, which is send_buf_cnt at
- *   most: the other one has a credit left, or gets one.
+ * Why no side waits for ever, and why every message finds a receive buffer:
+ * - A side posts connect_recv_wr() receives. Messages use send_buf_cnt of them at most. Unread ACKs
+ *   use send_buf_cnt / buf_ack_batch at most: each ACK gives back buf_ack_batch or more messages
+ *   that this side has sent, and without an ACK it can send only send_buf_cnt. With the probe and
+ *   the close the sum is below connect_recv_wr().
+ * - Each kind of request has its own room in the send queue, so messages cannot keep an ACK out of
+ *   it. Within a kind, fewer requests in a row are unsignalled than fit into its room. So a kind
+ *   without room always has a completion to come.
+ * - A side holds back less than one batch of released buffers, and a batch is send_buf_cnt at most.
+ *   So the other side has a credit left, or receives one.
  */
 #ifndef INC_CONNECT_FLOW_H
 #define INC_CONNECT_FLOW_H
@@ -29,8 +30,8 @@
 #include <stdint.h>
 #include "hostlib/include/inc_connect.h"
 
-/* What the immediate of a message without data says, in its upper 8 bits. Below: of an ACK the
- * number of buffers, else 0. */
+/* The upper 8 bits of the immediate of a SEND without data. The lower 24 bits of an ACK are a
+ * number of buffers; otherwise they are 0. */
 #define CONNECT_IMMEDIATES(_)                                           \
 	_(ACK, 1, "so many buffers are free again")                     \
 	_(PROBE, 2, "the client's first message: the service may send") \
@@ -44,18 +45,19 @@ enum connect_immediate {
 #define CONNECT_IMM_SHIFT 24
 #define CONNECT_IMM_VALUE ((1u << CONNECT_IMM_SHIFT) - 1)
 
-/* What a work request of the send queue carries. */
+/* The kinds of work requests in the send queue. */
 enum connect_wr_kind {
 	CONNECT_WR_MESSAGE,
 	CONNECT_WR_ACK,
-	CONNECT_WR_READ,  /* shares its room with */
-	CONNECT_WR_WRITE, /* this one */
+	/* READ and WRITE requests share one room in the send queue. */
+	CONNECT_WR_READ,
+	CONNECT_WR_WRITE,
 	CONNECT_WR_PROBE,
 	CONNECT_WR_CLOSE,
 	CONNECT_N_WRS
 };
 
-/* One that has been posted. */
+/* A posted work request. */
 struct connect_wr {
 	uint8_t kind;
 	bool signalled;
@@ -63,46 +65,50 @@ struct connect_wr {
 };
 
 struct connect_flow {
-	uint32_t buffers;   /* of each side, for messages */
-	uint32_t ack_batch; /* that are given back at once */
-	/* requests: number n is ring[n % depth] */
+	uint32_t buffers;   /* receive buffers for messages, of each side */
+	uint32_t ack_batch; /* buffers that one ACK gives back, at least */
+	/* requests: the one with number n is ring[n % depth] */
 	struct connect_wr *ring;
 	uint32_t depth;
-	uint64_t posted, ended, signalled; /* numbers of the last request that is so */
+	/* numbers of the last posted, the last completed and the last signalled request */
+	uint64_t posted, ended, signalled;
 	uint32_t under_way[CONNECT_N_WRS];
 	uint32_t room[CONNECT_N_WRS];
-	uint32_t batch[CONNECT_N_WRS];       /* one of so many is signalled */
-	uint32_t unsignalled[CONNECT_N_WRS]; /* posted since the last signalled one */
-	/* messages of ours */
-	uint64_t sent, given_back; /* by the peer */
-	uint64_t last_message;     /* its request */
-	/* the peer's */
+	uint32_t batch[CONNECT_N_WRS];       /* one request of so many is signalled */
+	uint32_t unsignalled[CONNECT_N_WRS]; /* requests posted since the last signalled one */
+	/* messages that this side sends */
+	uint64_t sent, given_back; /* given_back: credits from the peer's ACKs */
+	uint64_t last_message;     /* request number of the last message */
+	/* messages that the peer sends */
 	uint64_t received, released, acked;
-	bool heard;                         /* anything of the peer but its last message */
-	bool peer_closed;                   /* its last message has come */
-	uint64_t probe;                     /* our own's request; 0: none */
-	uint64_t close;                     /* likewise */
-	uint64_t bytes_read, bytes_written; /* by transfers that have ended */
+	bool has_received;                  /* the peer has sent anything but its close */
+	bool peer_closed;                   /* the peer's close has arrived */
+	uint64_t probe;                     /* number of this side's probe; 0: none */
+	uint64_t close;                     /* number of this side's close; 0: none */
+	uint64_t bytes_read, bytes_written; /* of completed transfers */
 };
 
-/* 0 or -ENOMEM. The settings are such as connect_settings_wrong() finds nothing in. */
+/* Returns 0 or -ENOMEM. connect_settings_wrong() must accept the settings. */
 int connect_flow_init(struct connect_flow *flow, const struct inc_connect_settings *settings);
-/* One of zeros is allowed. */
+/* A flow of zeros is allowed. */
 void connect_flow_free(struct connect_flow *flow);
 
-/* How many requests of the kind may be posted now: there is room, and for a message a credit. None
- * after the close. */
-uint32_t connect_flow_may(const struct connect_flow *flow, enum connect_wr_kind kind);
+/* How many requests of this kind may be posted now. A message also needs a credit. After the close
+ * nothing may be posted. */
+uint32_t connect_flow_postable(const struct connect_flow *flow, enum connect_wr_kind kind);
 
-/* Counts one as posted, which it may be. Its number; *signalled: it must be, as ask says, or
- * because it is time. An ACK gives back all that connect_flow_ack_due() has said. */
+/* Counts a request as posted; connect_flow_postable() must allow it. Returns its number.
+ * *signalled: it needs a completion, because ask is true or because the batch of its kind is
+ * complete. An ACK gives back the number of buffers that connect_flow_ack_due() has returned. */
 uint64_t connect_flow_post(struct connect_flow *flow, enum connect_wr_kind kind, uint32_t bytes,
 			   bool ask, bool *signalled);
 
-/* The buffers that an ACK is to give back now; 0: none is due, or there is no room for it yet. */
+/* How many buffers an ACK must give back now. 0: no ACK is due, or the send queue has no room for
+ * it. */
 uint32_t connect_flow_ack_due(const struct connect_flow *flow);
 
-/* A request has completed, and with it all before it: how many. -EIO: none such is under way. */
+/* A request has completed, and so have all before it. Returns their number, or -EIO if no signalled
+ * request with this number is posted. */
 int connect_flow_complete(struct connect_flow *flow, uint64_t number);
 
 static inline bool connect_flow_ended(const struct connect_flow *flow, uint64_t number)
@@ -110,23 +116,24 @@ static inline bool connect_flow_ended(const struct connect_flow *flow, uint64_t 
 	return number <= flow->ended;
 }
 
-/* What has come. */
-enum connect_heard {
-	CONNECT_HEARD_MESSAGE, /* it keeps its buffer until it is released */
-	CONNECT_HEARD_CONTROL, /* its buffer is free at once */
+/* The kinds of received messages. */
+enum connect_received {
+	CONNECT_RECEIVED_MESSAGE, /* uses its buffer until the owner releases it */
+	CONNECT_RECEIVED_CONTROL, /* its buffer may be posted again at once */
 };
 
 /*
- * Takes in what a receive has completed with: so many bytes, an immediate (host order) or none.
- * 0; -EPROTO, and why: no peer that keeps to this file sends it.
+ * Handles a completed receive of so many bytes, with an immediate (in host order) or without one.
+ * Returns 0; or -EPROTO, with a description in *why, if the peer has broken the protocol.
  */
-int connect_flow_hear(struct connect_flow *flow, bool has_immediate, uint32_t immediate,
-		      uint32_t bytes, enum connect_heard *heard, const char **why);
+int connect_flow_receive(struct connect_flow *flow, bool has_immediate, uint32_t immediate,
+			 uint32_t bytes, enum connect_received *received, const char **why);
 
-/* The owner has released the oldest message, of which there is one, and its buffer is posted. */
+/* The owner has released its oldest message, and the buffer is posted again. There must be a
+ * message. */
 void connect_flow_release(struct connect_flow *flow);
 
-/* The messages that have come and are not released. */
+/* How many messages have arrived and are not released. */
 static inline uint32_t connect_flow_held(const struct connect_flow *flow)
 {
 	return flow->received - flow->released;

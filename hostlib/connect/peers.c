@@ -15,7 +15,7 @@ static uint64_t random_start(void)
 {
 	uint64_t value;
 
-	/* early in a machine's life there may be none: any number will do */
+	/* Shortly after boot the kernel may have no random numbers yet. The time is good enough. */
 	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
 		value = inc_now_ns();
 	return value;
@@ -71,7 +71,7 @@ uint64_t connect_peers_next(struct connect_peers *peers, const char *name)
 	struct connect_peer *peer = find(peers, name) ?: add(peers, name);
 
 	if (!peer)
-		return random_start(); /* no memory: turns are by chance then */
+		return random_start(); /* without memory the choice is random */
 	TAILQ_REMOVE(&peers->list, peer, entry);
 	TAILQ_INSERT_HEAD(&peers->list, peer, entry);
 	return peer->next++;

@@ -86,7 +86,8 @@ static const struct inc_field devices_fields[] = {
 			.given = offsetof(type, in has_gid), .text = "RoCE v2: of the port"    \
 	}
 
-/* In a struct of its own the fields stand as they are; C has no empty argument's dot. */
+/* INFO_FIELDS() needs the name of a member before each field, because C has no way to leave out the
+ * dot. So the message has a struct around struct connect_info. */
 struct connected {
 	struct connect_info info;
 };
@@ -179,7 +180,8 @@ int connect_read(enum connect_message_id id, const json_t *message, void *out, s
 	if (schema->size)
 		memset(out, 0, schema->size);
 	ret = inc_schema_read_json(schema, message, out, err);
-	/* another version may have other fields: that it is one is what the peer must hear */
+	/* Another version may have other fields. The peer must receive the error about the version,
+	 * not one about its fields. */
 	if (!strcmp(schema->fields[0].name, "version"))
 		other = check_version(*(const uint32_t *)out, err);
 	if (ret || other)

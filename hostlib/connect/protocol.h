@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What client and service say to each other: lines of JSON over TCP, as tables (docs/connect.md,
- * "The wire"). Fields that are not known are ignored; every text and list is bounded; a line is,
- * too. Any thread.
+ * The messages between a client and a service, as tables: lines of JSON over TCP (docs/connect.md,
+ * "The wire"). Unknown fields are ignored, and every text, list and line has a maximum length. All
+ * functions may be called on any thread.
  *
  *	client		service
- *	query		devices		which ports there are
- *	connect		connected	a queue pair for one of them
- *	stats		figures		what it counts
- *			error		in the place of each answer
+ *	query		devices		the ports of the service
+ *	connect		connected	makes a queue pair for one of these ports
+ *	stats		figures		the service's counters
+ *			error		instead of any answer
  */
 #ifndef INC_CONNECT_PROTOCOL_H
 #define INC_CONNECT_PROTOCOL_H
@@ -22,23 +22,23 @@
 #include "lib/rdma/gid.h"
 
 #define CONNECT_VERSION     1
-#define CONNECT_REQUEST_MAX (16u << 10) /* bytes of a client's line */
-#define CONNECT_ANSWER_MAX  (1u << 20)  /* of a service's */
+#define CONNECT_REQUEST_MAX (16u << 10) /* bytes of a line that a client sends */
+#define CONNECT_ANSWER_MAX  (1u << 20)  /* bytes of a line that a service sends */
 
-/* query, stats */
+/* the messages query and stats */
 struct connect_query {
 	uint32_t version;
 };
 
-/* One end of a connection. Its link says what it is: lid InfiniBand, gid RoCE v2. */
+/* One end of a connection. InfiniBand ends have a lid, RoCE v2 ends have a gid. */
 struct connect_info {
 	char hostname[INC_CONNECT_HOST_SIZE];
 	uint8_t dev;
 	char dev_name[INC_CONNECT_NAME_SIZE];
 	uint8_t port;
-	uint8_t mtu; /* code, of the port */
+	uint8_t mtu; /* of the port, as a code: 1 to 5 for 256 to 4096 bytes */
 	uint32_t qp_num;
-	uint32_t start_psn; /* of the first packet that it sends */
+	uint32_t start_psn; /* PSN of the first packet that this end sends */
 	bool has_lid, has_gid;
 	uint16_t lid;
 	char gid[INC_RDMA_GID_TEXT_SIZE];
@@ -60,22 +60,22 @@ enum connect_message_id {
 	CONNECT_MSG_CONNECTED,
 	CONNECT_MSG_ASK_FIGURES,
 	CONNECT_MSG_FIGURES,
-	CONNECT_MSG_ERROR, /* inc_messages' own */
+	CONNECT_MSG_ERROR, /* its fields are in inc_messages */
 	CONNECT_MSG_MAX
 };
 
-/* ERROR's entry is empty: see inc_messages. */
+/* The entry of CONNECT_MSG_ERROR is empty, because inc_messages has it. */
 extern const struct inc_message connect_messages[CONNECT_MSG_MAX];
 
-/* A message into its struct: query and stats struct connect_query, devices struct
+/* Reads a message into its struct. query and stats fill struct connect_query, devices struct
  * inc_connect_devices, connect struct connect_connect, connected struct connect_info, error struct
- * inc_msg_error; of figures, whose "families" their reader takes, NULL. 0, -EINVAL and the field
- * that is wrong, or -EPROTONOSUPPORT: of another version. */
+ * inc_msg_error. For figures out is NULL, because the caller reads their "families" itself. Returns
+ * 0; -EINVAL, and err names the wrong field; -EPROTONOSUPPORT: another version of the protocol. */
 int connect_read(enum connect_message_id id, const json_t *message, void *out, struct inc_err *err);
-/* The reverse. NULL: no memory. */
+/* Makes a message from its struct, the reverse of connect_read(). NULL: no memory. */
 json_t *connect_new(enum connect_message_id id, const void *in);
 
-/* What kind of link the end has; 0 where it says both or none. */
+/* The link layer of this end. 0 if the message has both a lid and a gid, or neither. */
 enum inc_connect_link_layer connect_link_of(const struct connect_info *info);
 
 #endif

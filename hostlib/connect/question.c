@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of one question and one answer: which ports there are, and what is counted. */
+/* Requests that ask a service one question: for its ports (inc_connect_query()), or for its figures
+ * (inc_connect_ask_figures()). */
 #include <stdlib.h>
 #include "hostlib/connect/request.h"
 
 struct connect_question {
-	struct inc_connect_request request; /* first */
+	struct inc_connect_request request; /* must be the first member */
 	const struct connect_question_kind *about;
-	struct inc_connect_devices *devices; /* the answer, of the one kind or the other */
+	struct inc_connect_devices *devices; /* the answer to CONNECT_MSG_QUERY */
 	char *figures;
-	inc_connect_queried queried;
-	inc_connect_told told;
+	inc_connect_queried devices_done;
+	inc_connect_told figures_done;
 };
 
 struct connect_question_kind {
 	enum connect_message_id ask, answer;
-	/* What the answer says, kept; 0 or -errno and why. */
-	int (*take)(struct connect_question *question, json_t *object);
+	/* Stores the answer in question. Returns 0, or -errno with the reason in request.why. */
+	int (*read)(struct connect_question *question, json_t *object);
 };
 
 static void on_up(void *arg)
@@ -31,7 +32,7 @@ static void on_message(void *arg, json_t *object)
 {
 	struct connect_question *question = arg;
 
-	connect_request_finish(arg, question->about->take(question, object));
+	connect_request_finish(arg, question->about->read(question, object));
 }
 
 static void on_down(void *arg, int error, const char *why)
@@ -42,27 +43,27 @@ static void on_down(void *arg, int error, const char *why)
 	connect_request_finish(request, error);
 }
 
-static void late(struct inc_connect_request *request)
+static void time_out(struct inc_connect_request *request)
 {
 	connect_request_finish(request, request->error);
 }
 
-/* It counts nothing. */
-static void leave(struct inc_connect_request *request)
+/* Questions use nothing of the context but the request itself. */
+static void detach(struct inc_connect_request *request)
 {
 }
 
-static void tell(struct inc_connect_request *request)
+static void report(struct inc_connect_request *request)
 {
 	const struct connect_question *question = (const struct connect_question *)request;
 	const char *why = request->error ? request->why.msg : NULL;
 
-	if (question->queried)
-		question->queried(request->arg, request->error, why,
-				  request->error ? NULL : question->devices);
+	if (question->devices_done)
+		question->devices_done(request->arg, request->error, why,
+				       request->error ? NULL : question->devices);
 	else
-		question->told(request->arg, request->error, why,
-			       request->error ? NULL : question->figures);
+		question->figures_done(request->arg, request->error, why,
+				       request->error ? NULL : question->figures);
 }
 
 static void release(struct inc_connect_request *request)
@@ -76,18 +77,18 @@ static void release(struct inc_connect_request *request)
 static const struct connect_request_kind kind = {
 	.size = sizeof(struct connect_question),
 	.call = {.up = on_up, .message = on_message, .down = on_down},
-	.late = late,
-	.leave = leave,
-	.tell = tell,
+	.time_out = time_out,
+	.detach = detach,
+	.report = report,
 	.release = release,
 };
 
-static int take_devices(struct connect_question *question, json_t *object)
+static int read_devices(struct connect_question *question, json_t *object)
 {
 	return connect_request_devices(&question->request, object, &question->devices);
 }
 
-static int take_figures(struct connect_question *question, json_t *object)
+static int read_figures(struct connect_question *question, json_t *object)
 {
 	int ret = connect_request_answer(&question->request, object, CONNECT_MSG_FIGURES, NULL);
 
@@ -110,13 +111,13 @@ int inc_connect_query(struct inc_connect *ctx, const char *address,
 		      struct inc_connect_request **out)
 {
 	static const struct connect_question_kind about = {CONNECT_MSG_QUERY, CONNECT_MSG_DEVICES,
-							   take_devices};
+							   read_devices};
 	int ret = connect_request_make(ctx, address, opts, done, &kind, out);
 
 	if (ret)
 		return ret;
 	((struct connect_question *)*out)->about = &about;
-	((struct connect_question *)*out)->queried = done;
+	((struct connect_question *)*out)->devices_done = done;
 	ask(*out);
 	return 0;
 }
@@ -126,13 +127,13 @@ int inc_connect_ask_figures(struct inc_connect *ctx, const char *address,
 			    struct inc_connect_request **out)
 {
 	static const struct connect_question_kind about = {CONNECT_MSG_ASK_FIGURES,
-							   CONNECT_MSG_FIGURES, take_figures};
+							   CONNECT_MSG_FIGURES, read_figures};
 	int ret = connect_request_make(ctx, address, opts, done, &kind, out);
 
 	if (ret)
 		return ret;
 	((struct connect_question *)*out)->about = &about;
-	((struct connect_question *)*out)->told = done;
+	((struct connect_question *)*out)->figures_done = done;
 	ask(*out);
 	return 0;
 }

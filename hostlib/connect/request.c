@@ -17,14 +17,14 @@ void connect_request_stop_clock(struct inc_connect_request *request)
 	event_del(request->clock);
 }
 
-/* It has nothing of the context any more. */
-static void leave(struct inc_connect_request *request)
+/* Releases everything that belongs to the context. */
+static void detach(struct inc_connect_request *request)
 {
 	LIST_REMOVE(request, entry);
 	connect_request_hang_up(request);
 	event_free(request->clock);
 	event_free(request->finish);
-	request->kind->leave(request);
+	request->kind->detach(request);
 }
 
 static void release(struct inc_connect_request *request)
@@ -38,8 +38,8 @@ static void on_finish(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_connect_request *request = arg;
 
-	leave(request);
-	request->kind->tell(request);
+	detach(request);
+	request->kind->report(request);
 	release(request);
 }
 
@@ -49,10 +49,10 @@ static void on_clock(evutil_socket_t fd, short what, void *arg)
 
 	request->error = inc_err_set(&request->why, ETIMEDOUT, "%s: %s", request->address,
 				     strerror(ETIMEDOUT));
-	request->kind->late(request);
+	request->kind->time_out(request);
 }
 
-/* On error nothing is left. */
+/* Allocates the request and starts its clock. After an error nothing needs to be freed. */
 static int make(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
 		const struct inc_connect_request_opts *opts,
 		const struct connect_request_kind *kind, struct inc_connect_request **out)
@@ -97,7 +97,7 @@ int connect_request_make(struct inc_connect *ctx, const char *address,
 	if (ret)
 		inc_err_set(&err, -ret, INC_CALLER_OPTS_REFUSED);
 	else if (!called)
-		ret = inc_err_set(&err, EINVAL, "nobody to be told");
+		ret = inc_err_set(&err, EINVAL, "the callback is missing");
 	else
 		ret = inc_hostport_parse("address", address ?: "", INC_CONNECT_PORT, &at, &err);
 	if (!ret && make(ctx, address, &at, &opts, kind, out))
@@ -139,13 +139,14 @@ int connect_request_answer(struct inc_connect_request *request, json_t *object,
 	if (!strcmp(type, inc_messages[INC_MSG_ERROR].type)) {
 		ret = connect_read(CONNECT_MSG_ERROR, object, &refusal, &err);
 		if (ret || !refusal.code)
-			return inc_err_set(&request->why, EPROTO, "%s: an error without a reason",
+			return inc_err_set(&request->why, EPROTO,
+					   "%s: the service has sent an error without a reason",
 					   request->address);
 		return inc_err_set(&request->why, refusal.code, "%s: %s", request->address,
 				   refusal.message[0] ? refusal.message : strerror(refusal.code));
 	}
 	if (strcmp(type, want))
-		return inc_err_set(&request->why, EPROTO, "%s: '%.32s' in the place of '%s'",
+		return inc_err_set(&request->why, EPROTO, "%s: '%.32s' instead of '%s'",
 				   request->address, type, want);
 	if (connect_read(id, object, out, &err))
 		return inc_err_set(&request->why, EPROTO, "%s: %s: %s", request->address, want,
@@ -174,6 +175,6 @@ void inc_connect_cancel(struct inc_connect_request *request)
 {
 	if (!request)
 		return;
-	leave(request);
+	detach(request);
 	release(request);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What all requests of a client have: an address, a time limit, a call, and one callback, which
- * comes from an event of its own, so that its owner may do there whatever he likes. question.c and
- * client.c are the kinds; their structs begin with this one.
+ * The common part of a client's requests: an address, a time limit, a TCP connection and one
+ * callback. The callback comes from an event, so that the owner of the request may destroy anything
+ * in it. question.c and client.c implement the kinds of requests. Their structs begin with struct
+ * inc_connect_request.
  *
- * The event base's thread. What it tells its kind comes from the loop.
+ * All functions run on the event base's thread. The event loop calls the functions of a kind.
  */
 #ifndef INC_CONNECT_REQUEST_H
 #define INC_CONNECT_REQUEST_H
@@ -20,14 +21,15 @@
 #include "lib/net/hostport.h"
 
 struct connect_request_kind {
-	size_t size; /* of its struct */
+	size_t size; /* of the kind's struct, in bytes */
 	struct connect_call_ops call;
-	void (*late)(struct inc_connect_request *request);
-	/* Takes back what it has of the context, which may be gone afterwards. */
-	void (*leave)(struct inc_connect_request *request);
-	/* Calls the owner: error and why are set. Between leave() and release(). */
-	void (*tell)(struct inc_connect_request *request);
-	/* Frees what is its own. */
+	void (*time_out)(struct inc_connect_request *request);
+	/* Releases what the request uses of the context, because the owner's callback may destroy
+	 * the context. */
+	void (*detach)(struct inc_connect_request *request);
+	/* Calls the owner's callback with error and why. Between detach() and release(). */
+	void (*report)(struct inc_connect_request *request);
+	/* Frees the kind's own members. */
 	void (*release)(struct inc_connect_request *request);
 };
 
@@ -35,42 +37,47 @@ struct inc_connect_request {
 	const struct connect_request_kind *kind;
 	struct inc_connect *ctx;
 	LIST_ENTRY(inc_connect_request) entry;
-	char *address; /* as the caller has it */
+	char *address; /* as the caller wrote it */
 	struct inc_hostport at;
-	void *arg; /* of the owner's callback */
+	void *arg; /* argument of the owner's callback */
 	struct connect_call *call;
-	uint64_t deadline_ns; /* its time limit */
-	struct event *clock;  /* which this keeps */
-	struct event *finish; /* its callback is due */
-	int error;            /* what that is told */
+	uint64_t deadline_ns; /* when the time limit ends */
+	struct event *clock;  /* timer of the time limit */
+	struct event *finish; /* runs the owner's callback */
+	int error;            /* for the owner's callback: 0 or -errno */
 	struct inc_err why;
 };
 
 /*
- * A request of this kind: its clock runs, no call has begun. inc_connect_cancel() frees it.
- * 0, or -errno, which opts->error explains; -EINVAL: options, no address, no callback (called is
- * false).
+ * Creates a request of this kind, whose time limit begins now. It does not connect yet. called is
+ * true if the caller has passed a callback. inc_connect_cancel() frees the request. Returns 0, or
+ * -errno with the reason in opts->error. It is -EINVAL for wrong options, a wrong address or a
+ * missing callback.
  */
 int connect_request_make(struct inc_connect *ctx, const char *address,
 			 const struct inc_connect_request_opts *opts, bool called,
 			 const struct connect_request_kind *kind, struct inc_connect_request **out);
-/* Calls the service. 0 or -errno and why. */
+/* Begins to connect to the service. Returns 0, or -errno with the reason in request->why, as the
+ * functions below do. */
 int connect_request_call(struct inc_connect_request *request);
-/* Asks it something, once it is there: a message of a version alone. 0 or -errno and why. */
+/* Sends a question that has no field but the version. Only once the TCP connection exists. */
 int connect_request_ask(struct inc_connect_request *request, enum connect_message_id id);
-/* The answer, which is to be this message, into out: 0, or -errno and why: of the service; -EPROTO:
- * it is none. */
+/* Reads the service's answer, which must be message `id`, into out. Returns -EPROTO for any other
+ * message, and the service's error if the service has sent one. */
 int connect_request_answer(struct inc_connect_request *request, json_t *object,
 			   enum connect_message_id id, void *out);
-/* The same for devices: *devices is the caller's to free in every case. */
+/* Reads the answer CONNECT_MSG_DEVICES as connect_request_answer() does. The caller frees *devices,
+ * even after an error. */
 int connect_request_devices(struct inc_connect_request *request, json_t *object,
 			    struct inc_connect_devices **devices);
-/* -ENOMEM and why. */
+/* Sets request->why to "out of memory" and returns -ENOMEM. */
 int connect_request_no_memory(struct inc_connect_request *request);
-/* It is over: 0, or -errno, whose why is set. Its owner hears it from the loop. */
+/* Ends the request. error: 0, or -errno with the reason in request->why. The event loop calls the
+ * owner's callback later. */
 void connect_request_finish(struct inc_connect_request *request, int error);
 
-/* These two are the end of it, in the kinds' actions. */
+/* connect_request_finish() consists of these two steps and the callback. Kinds with a state machine
+ * call the steps one by one. */
 void connect_request_hang_up(struct inc_connect_request *request);
 void connect_request_stop_clock(struct inc_connect_request *request);
 

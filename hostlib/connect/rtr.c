@@ -13,12 +13,13 @@ struct connect_rtr {
 	LIST_ENTRY(connect_rtr) entry;
 	struct inc_connect_socket *socket;
 	uint64_t bytes;
-	connect_rtr_done done; /* NULL: it was left */
+	connect_rtr_done done; /* NULL: the owner has abandoned the socket */
 	void *arg;
 	pthread_t thread;
-	int error;           /* the thread's, until it has ended */
-	int fd;              /* an eventfd: it is about to */
-	struct event *event; /* the loop's */
+	/* the call's result, which the loop reads after the thread's end */
+	int error;
+	int fd;              /* an eventfd that the thread signals at its end */
+	struct event *event; /* waits for fd */
 };
 
 static void *enter(void *arg)
@@ -39,7 +40,8 @@ static void release(struct connect_rtr *rtr)
 	free(rtr);
 }
 
-/* Takes it out of the context. Waits for the thread. */
+/* Waits for the thread, removes the call from the context, and destroys a socket that was
+ * abandoned. */
 static void finish(struct connect_rtr *rtr)
 {
 	struct connect_rtrs *rtrs = &rtr->ctx->rtrs;
@@ -48,8 +50,8 @@ static void finish(struct connect_rtr *rtr)
 	LIST_REMOVE(rtr, entry);
 	if (rtr->done)
 		return;
-	rtrs->n_left--;
-	rtrs->left_bytes -= rtr->bytes;
+	rtrs->n_abandoned--;
+	rtrs->abandoned_bytes -= rtr->bytes;
 	inc_connect_socket_destroy(rtr->socket);
 }
 
@@ -112,8 +114,8 @@ void connect_rtr_stop(struct connect_rtr **rtr, struct inc_connect_socket **sock
 		return;
 	}
 	(*rtr)->done = NULL;
-	(*rtr)->ctx->rtrs.n_left++;
-	(*rtr)->ctx->rtrs.left_bytes += (*rtr)->bytes;
+	(*rtr)->ctx->rtrs.n_abandoned++;
+	(*rtr)->ctx->rtrs.abandoned_bytes += (*rtr)->bytes;
 	*rtr = NULL;
 	*socket = NULL;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The step of a queue pair to RTR without waiting for it: over RoCE the kernel looks for the peer's
- * Ethernet address, and knows no other way than to let the caller wait. So a thread of its own
- * makes the call, one per socket: a peer that nobody finds holds up no other.
+ * Moves a queue pair to RTR without blocking the event loop. Over RoCE the kernel resolves the
+ * peer's Ethernet address in ibv_modify_qp(), which blocks until it has an answer. So each socket
+ * makes this call on a thread of its own, and a peer that does not answer delays no other
+ * connection.
  *
- * While it is under way the socket must not go. Who does not want it any more leaves it here
- * (connect_rtr_stop()): the loop destroys it once the call is over. The thread touches the socket's
- * queue pair alone.
+ * The socket must not be destroyed while the call runs. If its owner gives the connection up
+ * meanwhile, connect_rtr_stop() hands the socket over, and the loop destroys it when the call
+ * returns. The thread uses nothing but the socket's queue pair.
  *
- * Threads: all here, and the callback, is of the thread of the context's event base.
+ * All functions and the callback run on the thread of the context's event base.
  */
 #ifndef INC_CONNECT_RTR_H
 #define INC_CONNECT_RTR_H
@@ -19,21 +20,23 @@
 
 struct connect_rtr;
 
-/* From the loop, once; the rtr is gone then. 0, or -errno and why. */
+/* The event loop calls this once, after it has freed the struct connect_rtr. error: 0, or -errno
+ * with the reason in why. */
 typedef void (*connect_rtr_done)(void *arg, int error, const char *why);
 
-/* Brings a socket that was made (INIT) to RTR for this peer. bytes: what the socket has, for
- * connect_rtrs.left_bytes. 0, or -errno and why: nothing is under way then. */
+/* Starts to move a socket from INIT to RTR, with this peer. bytes: the memory that the socket uses,
+ * for connect_rtrs.abandoned_bytes. Returns 0, or -errno with the reason in err; then no thread
+ * runs. */
 int connect_rtr_start(struct inc_connect *ctx, struct inc_connect_socket *socket,
 		      const struct connect_info *peer, uint64_t bytes, connect_rtr_done done,
 		      void *arg, struct connect_rtr **rtr, struct inc_err *err);
 
-/* Carries out CONNECT_ACTION_STOP. While a step to RTR is under way (*rtr is not NULL) the socket
- * is left to that call, which destroys it at its end, and *rtr and *socket are NULL afterwards.
- * Else *socket, where there is one, is stopped. */
+/* Carries out CONNECT_ACTION_STOP. If the call is still running (*rtr is not NULL), the socket is
+ * abandoned to it, and is destroyed when it returns. *rtr and *socket become NULL then. Otherwise
+ * *socket is stopped, if it is not NULL. */
 void connect_rtr_stop(struct connect_rtr **rtr, struct inc_connect_socket **socket);
 
-/* Waits for the calls that are still under way, and destroys their sockets, which were left. */
+/* Waits for all calls that still run, and destroys the sockets that were abandoned to them. */
 void connect_rtr_stop_all(struct inc_connect *ctx);
 
 #endif

@@ -35,11 +35,11 @@ static bool share_zone(const struct inc_connect_port *remote, const struct conne
 	return false;
 }
 
-/* CHOSEN: nothing speaks against it. */
-static enum inc_connect_reason look(const struct connect_config *config,
-				    const struct inc_connect_port *remote,
-				    const struct inc_rdma_device_info *device,
-				    const struct inc_rdma_port_info *port)
+/* Returns why the pair does not fit, or INC_CONNECT_CHOSEN if it fits. */
+static enum inc_connect_reason check_pair(const struct connect_config *config,
+					  const struct inc_connect_port *remote,
+					  const struct inc_rdma_device_info *device,
+					  const struct inc_rdma_port_info *port)
 {
 	struct connect_zones zones;
 
@@ -71,7 +71,7 @@ static uint32_t count_local(const struct inc_rdma_list *local)
 	return n;
 }
 
-/* All of ours with one of theirs. */
+/* Adds the pairs of one remote port and every local port. */
 static void add_pairs(const struct inc_connect_device *device, const struct inc_connect_port *port,
 		      const struct inc_rdma_list *local, const struct connect_config *config,
 		      struct connect_selected *selected)
@@ -91,7 +91,7 @@ static void add_pairs(const struct inc_connect_device *device, const struct inc_
 				.local_dev = ours->index,
 				.local_port = ours->port[k].number,
 				.link_layer = ours->port[k].link_layer,
-				.reason = look(config, port, ours, &ours->port[k]),
+				.reason = check_pair(config, port, ours, &ours->port[k]),
 			};
 			memcpy(pair->remote_name, device->dev_name, sizeof(pair->remote_name));
 			memcpy(pair->local_name, ours->name, sizeof(pair->local_name));
@@ -99,7 +99,7 @@ static void add_pairs(const struct inc_connect_device *device, const struct inc_
 	}
 }
 
-/* The n-th pair of this reason and, unless it is 0, this link layer. */
+/* Returns the n-th pair with this reason. Only pairs of this link layer count, unless it is 0. */
 static struct inc_connect_pair *nth(struct connect_selected *selected,
 				    enum inc_connect_reason reason, uint8_t link_layer, uint64_t n)
 {
@@ -126,7 +126,7 @@ static uint32_t count(const struct connect_selected *selected, enum inc_connect_
 	return n;
 }
 
-/* Of the pairs of this reason, which fit. */
+/* Chooses one of the pairs whose reason is `fits`. At least one pair has it. */
 static struct inc_connect_pair *choose(struct connect_selected *selected,
 				       enum inc_connect_reason fits, bool prefer_infiniband)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which of the peer's ports and which of ours. Pure: descriptions in, a choice out. Any thread.
+ * Chooses a pair of ports, one of the peer and one of this machine. It only reads descriptions of
+ * devices, so it may be called on any thread.
  *
- * A pair fits where both have the same link layer, ours is active, has an address where it is
- * Ethernet, and a zone is common to both. Of those that fit, InfiniBand's come first, else in the
- * order of the peer's ports and then of ours; the counter modulo their number chooses (modulo that
- * of InfiniBand's alone where there are any and they are preferred). Where none fits, zones are
- * left out of it, if that is allowed.
+ * A pair fits if both ports have the same link layer and a zone in common, and the local port is
+ * active. A local Ethernet port also needs an address. The pairs that fit are sorted: InfiniBand
+ * first, then by the peer's port, then by the local port. The pair at place (counter modulo number
+ * of pairs) is chosen. If InfiniBand is preferred and any InfiniBand pair fits, only InfiniBand
+ * pairs are counted. If no pair fits, pairs without a common zone fit, too, if the configuration
+ * allows that.
  */
 #ifndef INC_CONNECT_SELECT_H
 #define INC_CONNECT_SELECT_H
@@ -19,23 +21,27 @@
 #include "lib/rdma/info.h"
 
 struct connect_selected {
-	struct inc_connect_choice choice; /* all pairs, each with its reason */
-	struct inc_connect_pair *pairs;   /* the same, to be freed */
+	/* all pairs, each with the reason why it was chosen or not */
+	struct inc_connect_choice choice;
+	struct inc_connect_pair *pairs; /* the array behind choice.pairs; the caller frees it */
 	uint32_t chosen;
 };
 
 /*
- * 0; -ENODEV: none fits, err says why of each, as far as there is room, and selected->choice of
- * all; -ENOMEM. selected->pairs is the caller's to free in every case.
+ * Returns 0, -ENODEV or -ENOMEM. -ENODEV means that no pair fits: selected->choice has the reason
+ * of each pair, and err has as many of them as fit into its text. The caller frees selected->pairs,
+ * even after an error.
  */
 int connect_select(const struct inc_connect_devices *remote, const struct inc_rdma_list *local,
 		   const struct connect_config *config, uint64_t counter,
 		   struct connect_selected *selected, struct inc_err *err);
 
-/* The RoCE v2 GID that a port is reached by: global, of an interface of ours; NULL: it has none. */
+/* Returns the RoCE v2 GID that connections of the port use: a global address of an interface in our
+ * network namespace. NULL if the port has none. */
 const struct inc_rdma_gid *connect_gid_of(const struct inc_rdma_port_info *port);
 
-/* May a connection use the port now? */
+/* Whether a connection can use the port now: it is up, and reading its attributes has not
+ * failed. */
 static inline bool connect_port_active(const struct inc_rdma_port_info *port)
 {
 	return !port->fault.error && inc_rdma_port_is_up(port->state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A service: where it listens, and for how many clients at once. */
+/* A service: the address on which it listens, and how many clients it accepts at once. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -13,8 +13,8 @@
 #include "lib/base/fd.h"
 #include "lib/net/hostport.h"
 
-#define BACKLOG 512
-#define REST_MS 100
+#define BACKLOG  512
+#define PAUSE_MS 100
 
 static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr,
 		      int len, void *arg)
@@ -24,20 +24,20 @@ static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struc
 	service->shortage_logged = false;
 	fd = inc_fd_high(fd);
 	if (fd < 0)
-		connect_log(service->ctx, "a client is turned away: %s", strerror(errno));
+		connect_log(service->ctx, "a client was rejected: %s", strerror(errno));
 	else
 		connect_accept_start(service, fd, addr, len);
 	if (service->n_clients >= CONNECT_MAX_CLIENTS)
 		evconnlistener_disable(listener);
 }
 
-void connect_service_left(struct inc_connect_service *service)
+void connect_service_client_ended(struct inc_connect_service *service)
 {
-	if (!event_pending(service->rest, EV_TIMEOUT, NULL))
+	if (!event_pending(service->pause, EV_TIMEOUT, NULL))
 		evconnlistener_enable(service->listener);
 }
 
-static void on_rested(evutil_socket_t fd, short what, void *arg)
+static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_connect_service *service = arg;
 
@@ -45,21 +45,21 @@ static void on_rested(evutil_socket_t fd, short what, void *arg)
 		evconnlistener_enable(service->listener);
 }
 
-/* Connections stay in the kernel's queue; without a rest libevent would try again at once, for
- * ever. */
+/* accept() has failed for want of descriptors. New connections wait in the kernel's queue. Without
+ * a pause libevent would retry accept() immediately, and use all CPU time. */
 static void on_shortage(struct evconnlistener *listener, void *arg)
 {
 	struct inc_connect_service *service = arg;
 	const char *why = strerror(EVUTIL_SOCKET_ERROR());
 
 	evconnlistener_disable(listener);
-	connect_arm(service->rest, REST_MS);
+	connect_arm(service->pause, PAUSE_MS);
 	if (!service->shortage_logged)
 		connect_log(service->ctx, "clients have to wait: %s", why);
 	service->shortage_logged = true;
 }
 
-/* A socket that is bound there, or -errno. */
+/* Returns a TCP socket that is bound to this address, or -errno. */
 static int bind_at(const struct addrinfo *at)
 {
 	const int fd = inc_fd_high(
@@ -69,7 +69,7 @@ static int bind_at(const struct addrinfo *at)
 
 	if (fd < 0)
 		return -errno;
-	/* clients that are gone without a word are noticed by those that are accepted */
+	/* Accepted connections inherit SO_KEEPALIVE, which detects clients that vanish silently. */
 	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
 	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
 	    bind(fd, at->ai_addr, at->ai_addrlen)) {
@@ -80,7 +80,6 @@ static int bind_at(const struct addrinfo *at)
 	return fd;
 }
 
-/* 0, or -errno. */
 static int make_listener(struct inc_connect_service *service, const struct addrinfo *at)
 {
 	const int fd = bind_at(at);
@@ -96,7 +95,8 @@ static int make_listener(struct inc_connect_service *service, const struct addri
 		close(fd);
 		return ret;
 	}
-	/* evconnlistener_new() does not report that enabling has failed; a second try does */
+	/* If enabling has failed, evconnlistener_new() does not report it, but a second call
+	 * does. */
 	return evconnlistener_enable(service->listener) ? -ENOMEM : 0;
 }
 
@@ -116,13 +116,13 @@ static int listen_at(struct inc_connect_service *service, const char *where, str
 		ret = -errno;
 	if (ret)
 		return inc_err_set(err, -ret, "listen '%.300s': %s", where, strerror(-ret));
-	/* both families have it at the same place */
+	/* sin_port and sin6_port have the same offset */
 	service->port = ntohs(((const struct sockaddr_in *)&bound)->sin_port);
 	evconnlistener_set_error_cb(service->listener, on_shortage);
 	return 0;
 }
 
-/* Every address: of both families, unless the machine has but one. */
+/* Listens on all addresses: with "::" of both families, or of IPv4 if the machine has no IPv6. */
 static int listen_everywhere(struct inc_connect_service *service, struct inc_err *err)
 {
 	int ret = listen_at(service, "::", err);
@@ -139,7 +139,7 @@ static int open_service(struct inc_connect *ctx, const struct inc_connect_serve_
 	int ret;
 
 	if (!opts->accepted)
-		return inc_err_set(err, EINVAL, "accepted: nobody to have the sockets");
+		return inc_err_set(err, EINVAL, "accepted: the callback is missing");
 	service = calloc(1, sizeof(*service));
 	if (!service)
 		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
@@ -148,8 +148,8 @@ static int open_service(struct inc_connect *ctx, const struct inc_connect_serve_
 	service->arg = opts->arg;
 	service->accept_timeout_ms = opts->accept_timeout_ms ?: ctx->config.accept_timeout_ms;
 	LIST_INSERT_HEAD(&ctx->services, service, entry);
-	service->rest = evtimer_new(ctx->base, on_rested, service);
-	if (!service->rest)
+	service->pause = evtimer_new(ctx->base, on_pause_over, service);
+	if (!service->pause)
 		ret = inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	else
 		ret = opts->listen ? listen_at(service, opts->listen, err)
@@ -191,7 +191,7 @@ void inc_connect_service_close(struct inc_connect_service *service)
 		connect_accept_end(LIST_FIRST(&service->clients));
 	if (service->listener)
 		evconnlistener_free(service->listener);
-	if (service->rest)
-		event_free(service->rest);
+	if (service->pause)
+		event_free(service->pause);
 	free(service);
 }

@@ -12,7 +12,7 @@
 #include "lib/rdma/mtu.h"
 #include "lib/rdma/region.h"
 
-/* ---- made ----------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------- */
 
 static int describe(struct inc_connect_socket *socket, const struct connect_socket_opts *opts,
 		    struct inc_err *err)
@@ -110,18 +110,18 @@ int connect_socket_make(const struct connect_socket_opts *opts, struct inc_conne
 	if (!socket)
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->device->name, strerror(ENOMEM));
 	socket->settings = *opts->settings;
-	socket->settings.sz = sizeof(socket->settings); /* a peer's have none */
+	socket->settings.sz = sizeof(socket->settings); /* settings from a peer have no size */
 	socket->device = inc_rdma_device_ref(opts->device);
 	socket->counters = connect_counters_hold(opts->counters);
-	socket->epoll_fd = socket->bell.timer_fd = -1;
-	pthread_mutex_init(&socket->bell.lock, NULL);
+	socket->epoll_fd = socket->device_events.timer_fd = -1;
+	pthread_mutex_init(&socket->device_events.lock, NULL);
 	ret = describe(socket, opts, err);
 	if (!ret)
 		ret = make_buffers(socket, err);
 	if (!ret)
 		ret = make_queues(socket, err);
 	if (!ret)
-		ret = connect_socket_listen(socket, err);
+		ret = connect_socket_open_events(socket, err);
 	if (ret) {
 		inc_connect_socket_destroy(socket);
 		return ret;
@@ -135,7 +135,7 @@ void connect_socket_describe(const struct inc_connect_socket *socket, struct con
 	*info = socket->own;
 }
 
-/* ---- connected ------------------------------------------------------------------------------ */
+/* ---- connection ----------------------------------------------------------------------------- */
 
 int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_info *peer,
 		       struct inc_err *err)
@@ -202,7 +202,7 @@ void connect_socket_hand_over(struct inc_connect_socket *socket, enum connect_st
 	socket->state = CONNECT_READY;
 	socket->handed_over = true;
 	socket->latency_ns = latency_ns;
-	socket->untold = connect_flow_held(&socket->flow);
+	socket->uncounted_messages = connect_flow_held(&socket->flow);
 	connect_count(&connect_socket_figures(socket)->connections, 1);
 	if (socket->error)
 		connect_socket_step(socket, CONNECT_EVENT_FAILED);
@@ -210,7 +210,7 @@ void connect_socket_hand_over(struct inc_connect_socket *socket, enum connect_st
 		connect_socket_step(socket, CONNECT_EVENT_PEER_CLOSED);
 }
 
-/* ---- its owner's ---------------------------------------------------------------------------- */
+/* ---- for its owner -------------------------------------------------------------------------- */
 
 int inc_connect_socket_fd(const struct inc_connect_socket *socket)
 {
@@ -261,7 +261,7 @@ void inc_connect_socket_destroy(struct inc_connect_socket *socket)
 {
 	if (!socket)
 		return;
-	connect_socket_deafen(socket);
+	connect_socket_close_events(socket);
 	inc_rdma_qp_destroy(&socket->qp);
 	inc_rdma_completions_close(&socket->completions);
 	if (socket->mr) {

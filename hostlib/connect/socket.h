@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connection's end on the device: queue pair, buffers, what is under way. This is what client.c
- * and accept.c (the service's side) need of it while the connection is made; what its owner calls
- * afterwards is inc_connect.h's inc_connect_socket_*(). Each function but those to event, hand
- * over and stop carries out one action of state.h, or a part of it; where it fails, that is
- * CONNECT_EVENT_FAILED.
+ * One end of a connection on an RDMA device: its queue pair, its buffers and its posted requests.
+ * This is the interface for client.c and accept.c (the service's side) while the connection is
+ * made. Afterwards the owner calls inc_connect_socket_*() of inc_connect.h. connect_socket_event(),
+ * _hand_over() and _stop() aside, each function carries out one action of state.h or a part of it.
+ * Its failure is CONNECT_EVENT_FAILED.
+ *
+ * The order of calls, and of the events from connect_socket_event():
  *
  *	client	make, describe; aim, enter_rtr, entered_rtr; post_receives, to_rts, probe;
  *		event: PROBED; hand_over
  *	service	make; aim, enter_rtr, entered_rtr; post_receives, describe; event: MESSAGE;
  *		to_rts; hand_over
  *
- * inc_connect_socket_destroy() ends it at any point, inc_connect_socket_fd() is readable when
- * event() has something to say.
+ * inc_connect_socket_destroy() is allowed at any time. inc_connect_socket_fd() is readable when
+ * connect_socket_event() has something to report.
  *
- * Threads: one at a time per socket, but for enter_rtr (rtr.h's). It hears of its port and device
- * by who takes the device's events (lib/rdma/async.h), on whatever thread; once nobody does, a port
- * that goes down is noticed by what is under way alone.
+ * Threads: one at a time per socket, except that enter_rtr runs on a thread of rtr.h. Events of the
+ * port and the device arrive on the thread that reads the device's events (lib/rdma/async.h). If no
+ * thread reads them any more, only failing requests reveal that the port is down.
  */
 #ifndef INC_CONNECT_SOCKET_H
 #define INC_CONNECT_SOCKET_H
@@ -32,58 +34,65 @@
 struct connect_counters; /* figures.h */
 
 struct connect_socket_opts {
-	struct inc_rdma_device *device; /* the socket takes a reference of its own */
-	uint8_t dev;                    /* its number, which the peer is told */
-	/* Copied; an Ethernet port must have a GID for connect_gid_of(). */
+	struct inc_rdma_device *device; /* the socket holds its own reference */
+	uint8_t dev;                    /* the device's number, which is sent to the peer */
+	/* Copied. An Ethernet port must have a GID that connect_gid_of() finds. */
 	const struct inc_rdma_port_info *port;
-	const struct inc_connect_settings *settings; /* copied; the client's, on both sides */
-	const char *hostname;                        /* ours, which the peer is told; copied */
-	struct connect_counters *counters;           /* likewise a reference */
+	/* copied; both sides use the client's settings */
+	const struct inc_connect_settings *settings;
+	/* of this machine, which is sent to the peer; copied */
+	const char *hostname;
+	struct connect_counters *counters; /* the socket holds its own reference */
 };
 
 /*
- * Makes the queue pair (INIT) and its registered buffers. 0 and *socket, which is the caller's; or
- * -EINVAL: settings that the device cannot do, err has the field; -EADDRNOTAVAIL: the port has no
- * address; -ENOMEM: also a limit on locked memory; or what the device says.
+ * Makes the queue pair (INIT) and its registered buffers. Returns 0, and the caller owns *socket,
+ * or an error of the device. It returns -EINVAL if the device cannot do the settings; err names the
+ * field. Without an address of the port it returns -EADDRNOTAVAIL. A limit on locked memory causes
+ * -ENOMEM, too.
  */
 int connect_socket_make(const struct connect_socket_opts *opts, struct inc_connect_socket **socket,
 			struct inc_err *err);
-/* What the peer must be told of this end. */
+/* Fills in what the peer must know about this end. */
 void connect_socket_describe(const struct inc_connect_socket *socket, struct connect_info *info);
-/* Before RTR: who the peer is. 0; -EINVAL: its link or address does not fit ours. */
+/* Sets the peer, before RTR. Returns 0, or -EINVAL if the peer's link layer or address does not fit
+ * this end. */
 int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_info *peer,
 		       struct inc_err *err);
-/* RTR: the queue pair can receive from this peer, whose Ethernet address the kernel looks for: a
- * second and more, where nobody has it. 0 or -errno. On any thread: it touches nothing that others
- * do, who neither stop nor destroy the socket meanwhile. */
+/* Moves the queue pair to RTR, so that it can receive from the peer. The kernel resolves the peer's
+ * Ethernet address, which takes a second or more if no machine has it. Returns 0 or -errno. Any
+ * thread may call this, but the socket must not be stopped or destroyed meanwhile. */
 int connect_socket_enter_rtr(struct inc_connect_socket *socket);
-/* What came of that: 0, or -errno and why. */
+/* Describes a failure of connect_socket_enter_rtr() in err. error: its result, which is returned.
+ */
 int connect_socket_entered_rtr(const struct inc_connect_socket *socket, int error,
 			       struct inc_err *err);
-/* 0 or -errno. In INIT or later. */
+/* Posts all receives. In INIT or a later state. Returns 0 or -errno. */
 int connect_socket_post_receives(struct inc_connect_socket *socket, struct inc_err *err);
-/* RTS: it can send. 0 or -errno. */
+/* Moves the queue pair to RTS, so that it can send. Returns 0 or -errno. */
 int connect_socket_to_rts(struct inc_connect_socket *socket, struct inc_err *err);
-/* Sends the first message. 0 or -errno. */
+/* Sends the client's first message (CONNECT_IMM_PROBE). Returns 0 or -errno. */
 int connect_socket_probe(struct inc_connect_socket *socket, struct inc_err *err);
 
 /*
- * Until the hand-over: what has happened. 1 and *event: CONNECT_EVENT_MESSAGE (the peer's first
- * message has come), CONNECT_EVENT_PROBED (ours has arrived) or CONNECT_EVENT_PEER_CLOSED, each
- * once, in that order; 0: nothing more now, the descriptor tells when there is; or -errno and why:
- * CONNECT_EVENT_FAILED. What comes behind MESSAGE or PROBED and is not asked for stays for the
- * owner. Does not block.
+ * Reports events of a socket before its hand-over. Returns 1 and an event, each at most once, in
+ * this order: CONNECT_EVENT_MESSAGE (the peer's first message was received), CONNECT_EVENT_PROBED
+ * (our first message has arrived), CONNECT_EVENT_PEER_CLOSED. Returns 0 if there is no event; the
+ * descriptor becomes readable at the next one. Returns -errno, with the reason in err, for
+ * CONNECT_EVENT_FAILED. Messages that arrive after the first one are kept for the owner. Does not
+ * block.
  */
 int connect_socket_event(struct inc_connect_socket *socket, enum connect_event *event,
 			 struct inc_err *err);
 
-/* From here on it is its owner's: state is CONNECT_READY, or CONNECT_CLOSED for one that has
- * messages to be read and no peer. latency_ns is what inc_connect_socket_info() says. Counts as a
- * connection until it ends. */
+/* Gives the socket to its owner. state: CONNECT_READY, or CONNECT_CLOSED if the peer has closed
+ * already and only its messages can be read. latency_ns: for inc_connect_socket_info(). The socket
+ * counts as a connection until it is destroyed. */
 void connect_socket_hand_over(struct inc_connect_socket *socket, enum connect_state state,
 			      uint64_t latency_ns);
 
-/* ERR: the device touches no memory for it any more. At any point, any number of times. */
+/* Moves the queue pair to ERR, so that the device does not access the socket's memory any more. May
+ * be called at any time, and more than once. */
 void connect_socket_stop(struct inc_connect_socket *socket);
 
 #endif

@@ -7,7 +7,7 @@
 #include "hostlib/connect/socket.h"
 #include "hostlib/connect/socket_priv.h"
 
-#define POST_BATCH 32 /* transfers for the device at once */
+#define POST_BATCH 32 /* transfers in one ibv_post_send() */
 
 /* ---- posting -------------------------------------------------------------------------------- */
 
@@ -41,9 +41,10 @@ int connect_socket_post_receives(struct inc_connect_socket *socket, struct inc_e
 	return 0;
 }
 
-/* Gives wr, which may be posted, its number. */
-static void count(struct inc_connect_socket *socket, struct ibv_send_wr *wr,
-		  enum connect_wr_kind kind, uint32_t bytes, bool ask)
+/* Gives a request its number and decides whether it is signalled. connect_flow_postable() must
+ * allow the request. */
+static void number_request(struct inc_connect_socket *socket, struct ibv_send_wr *wr,
+			   enum connect_wr_kind kind, uint32_t bytes, bool ask)
 {
 	bool signalled;
 
@@ -51,7 +52,7 @@ static void count(struct inc_connect_socket *socket, struct ibv_send_wr *wr,
 	wr->send_flags = signalled ? IBV_SEND_SIGNALED : 0;
 }
 
-/* A chain of requests that have their numbers. */
+/* Posts a chain of numbered requests. */
 static int post(struct inc_connect_socket *socket, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
@@ -68,7 +69,7 @@ int connect_socket_post_control(struct inc_connect_socket *socket, enum connect_
 		.imm_data = htonl(immediate),
 	};
 
-	count(socket, &wr, kind, 0, kind != CONNECT_WR_ACK);
+	number_request(socket, &wr, kind, 0, kind != CONNECT_WR_ACK);
 	return post(socket, &wr);
 }
 
@@ -82,13 +83,13 @@ int connect_socket_post_ack_if_due(struct inc_connect_socket *socket)
 					   connect_immediate(CONNECT_IMM_ACK, n));
 }
 
-/* An RDMA WRITE of no bytes, which there is room for: its completion says that the peer's device
- * has all that was posted before, and it takes none of the peer's receives. */
-static int post_nothing(struct inc_connect_socket *socket)
+/* Posts an RDMA WRITE of no bytes, for which the send queue must have room. Its completion proves
+ * that the peer's device has received all earlier requests. It uses none of the peer's receives. */
+static int post_empty_write(struct inc_connect_socket *socket)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
-	count(socket, &wr, CONNECT_WR_WRITE, 0, true);
+	number_request(socket, &wr, CONNECT_WR_WRITE, 0, true);
 	return post(socket, &wr);
 }
 
@@ -102,8 +103,8 @@ int connect_socket_probe(struct inc_connect_socket *socket, struct inc_err *err)
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* What hinders the owner from sending anything. */
-static int shut(const struct inc_connect_socket *socket)
+/* Why the owner may not send: the socket's error, or -ESHUTDOWN after its own close. 0: it may. */
+static int cannot_send(const struct inc_connect_socket *socket)
 {
 	return socket->error ? socket->error : socket->flow.close ? -ESHUTDOWN : 0;
 }
@@ -114,19 +115,19 @@ int inc_connect_socket_send(struct inc_connect_socket *socket, const void *data,
 	uint8_t *buffer;
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1};
-	int ret = shut(socket);
+	int ret = cannot_send(socket);
 
 	if (ret)
 		return ret;
 	if (!size || size > s->buf_size)
 		return -EMSGSIZE;
-	if (!connect_flow_may(&socket->flow, CONNECT_WR_MESSAGE))
+	if (!connect_flow_postable(&socket->flow, CONNECT_WR_MESSAGE))
 		return -EAGAIN;
-	/* there is room for it: the message that had this buffer has completed */
+	/* The send queue has room, so the last message in this buffer has completed. */
 	buffer = socket->memory + socket->flow.sent % s->send_buf_cnt * s->buf_size;
 	memcpy(buffer, data, size);
 	sge = (struct ibv_sge){(uintptr_t)buffer, size, socket->mr->lkey};
-	count(socket, &wr, CONNECT_WR_MESSAGE, size, false);
+	number_request(socket, &wr, CONNECT_WR_MESSAGE, size, false);
 	ret = post(socket, &wr);
 	if (ret)
 		return ret;
@@ -141,10 +142,11 @@ int inc_connect_socket_flush(struct inc_connect_socket *socket)
 
 	if (connect_flow_ended(flow, flow->last_message))
 		return socket->error;
-	/* behind the close, that one's completion will say it */
+	/* After the close nothing can be posted, but the completion of the close also proves that
+	 * all messages have arrived. */
 	if (!socket->error && flow->last_message > flow->signalled &&
-	    connect_flow_may(flow, CONNECT_WR_WRITE))
-		post_nothing(socket);
+	    connect_flow_postable(flow, CONNECT_WR_WRITE))
+		post_empty_write(socket);
 	return socket->error ? socket->error : -EAGAIN;
 }
 
@@ -166,7 +168,7 @@ int inc_connect_socket_release(struct inc_connect_socket *socket)
 {
 	if (!connect_flow_held(&socket->flow))
 		return -EINVAL;
-	/* the buffer is there before the peer hears of it */
+	/* The buffer is posted before an ACK gives it back to the peer. */
 	if (!socket->error)
 		connect_socket_post_receive(socket, oldest(socket)->buffer);
 	connect_flow_release(&socket->flow);
@@ -177,7 +179,6 @@ int inc_connect_socket_release(struct inc_connect_socket *socket)
 
 /* ---- transfers ------------------------------------------------------------------------------ */
 
-/* 0; -EINVAL; -EMSGSIZE. */
 static int check_transfers(const struct inc_connect_socket *socket,
 			   const struct inc_connect_transfer *transfers, uint32_t n)
 {
@@ -195,7 +196,8 @@ static int check_transfers(const struct inc_connect_socket *socket,
 	return 0;
 }
 
-/* n at once, POST_BATCH at most; last: the last one of these is the last of the call. */
+/* Posts n transfers, POST_BATCH at most. last: the last of these is also the last of the caller's
+ * list, so it is signalled. */
 static int post_transfers(struct inc_connect_socket *socket, enum connect_wr_kind kind,
 			  const struct inc_connect_transfer *t, uint32_t n, bool last)
 {
@@ -213,7 +215,7 @@ static int post_transfers(struct inc_connect_socket *socket, enum connect_wr_kin
 			.num_sge = 1,
 			.wr.rdma = {t[i].remote_address, t[i].remote_key},
 		};
-		count(socket, &wr[i], kind, t[i].size, last && i + 1 == n);
+		number_request(socket, &wr[i], kind, t[i].size, last && i + 1 == n);
 	}
 	return post(socket, wr);
 }
@@ -226,11 +228,11 @@ int inc_connect_socket_transfer(struct inc_connect_socket *socket,
 	const enum connect_wr_kind kind =
 		direction == INC_CONNECT_READ ? CONNECT_WR_READ : CONNECT_WR_WRITE;
 	uint32_t at, now;
-	int ret = shut(socket) ?: check_transfers(socket, transfers, n);
+	int ret = cannot_send(socket) ?: check_transfers(socket, transfers, n);
 
 	if (ret)
 		return ret;
-	if (connect_flow_may(&socket->flow, kind) < n)
+	if (connect_flow_postable(&socket->flow, kind) < n)
 		return -EAGAIN;
 	for (at = 0; at < n && !ret; at += now) {
 		now = n - at < POST_BATCH ? n - at : POST_BATCH;
@@ -249,15 +251,15 @@ int inc_connect_socket_transferred(struct inc_connect_socket *socket, uint64_t t
 
 int inc_connect_socket_check(struct inc_connect_socket *socket)
 {
-	const int ret = shut(socket);
+	const int ret = cannot_send(socket);
 
 	if (ret)
 		return ret;
 	if (!connect_flow_ended(&socket->flow, socket->check) ||
-	    !connect_flow_may(&socket->flow, CONNECT_WR_WRITE))
+	    !connect_flow_postable(&socket->flow, CONNECT_WR_WRITE))
 		return -EAGAIN;
 	socket->check = socket->flow.posted + 1;
-	return post_nothing(socket);
+	return post_empty_write(socket);
 }
 
 int inc_connect_socket_close(struct inc_connect_socket *socket)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A socket, for the files that make it up.
- *	socket.c		its life until the hand-over, and its end
- *	socket_data.c		what its owner sends, takes and begins
- *	socket_progress.c	what comes: completions, events of the device, time
- *	socket_region.c		memory of its owner's
+ * A socket, for the files that implement it.
+ *	socket.c		from its creation to the hand-over, and its destruction
+ *	socket_data.c		what the owner sends, receives and transfers
+ *	socket_progress.c	completions, events of the device, time limits
+ *	socket_region.c		the owner's registered memory
  */
 #ifndef INC_CONNECT_SOCKET_PRIV_H
 #define INC_CONNECT_SOCKET_PRIV_H
@@ -25,91 +25,99 @@
 #include "lib/rdma/completion.h"
 #include "lib/rdma/qp.h"
 
-#define CONNECT_DRAIN_MS     200  /* that a close waits for what is under way */
-#define CONNECT_PORT_DOWN_MS 2000 /* that a port may be down; it may come back */
+#define CONNECT_DRAIN_MS     200  /* how long a close waits for posted requests */
+#define CONNECT_PORT_DOWN_MS 2000 /* how long a port may be down */
 
-/* A message that has come. */
+/* A received message that the owner has not released. */
 struct connect_message {
-	uint32_t buffer; /* of the receive buffers */
+	uint32_t buffer; /* index of its receive buffer */
 	uint32_t bytes;
 };
 
 /*
- * What other threads say: those that take the device's events. Under the lock, which is held for
- * moments. The timer is the owner's clock and their bell in one: whoever sets it holds the lock and
- * leaves a bell that has rung alone, so that neither undoes the other's.
+ * Reports from the thread that reads the device's events to the owner's thread. The lock protects
+ * them and is held only briefly. timer_fd serves both threads: the owner sets it to its next time
+ * limit, and a pending event makes it fire at once. Both threads set it under the lock. The owner
+ * does not change it while an event is pending, so neither thread undoes what the other has set.
  */
-struct connect_bell {
+struct connect_device_events {
 	pthread_mutex_t lock;
 	int timer_fd;
-	atomic_bool rung; /* read without the lock to see whether it is worth taking */
+	/* An event has come. The owner reads this without the lock before it takes the lock. */
+	atomic_bool pending;
 	bool port_down;
-	bool port_was_up;  /* since the owner looked */
-	const char *fatal; /* static; NULL: nothing was */
+	bool port_was_up;  /* since the owner last handled events */
+	const char *fatal; /* a static text; NULL: no fatal event */
 };
 
 struct inc_connect_socket {
 	struct inc_connect_settings settings;
 	struct connect_info own, peer;
-	uint8_t gid_index; /* of an Ethernet port: own.gid's place */
+	uint8_t gid_index; /* index of own.gid, on an Ethernet port */
 	unsigned int mtu_bytes;
-	uint32_t max_transfer_bytes; /* that our port can do */
+	uint32_t max_transfer_bytes; /* limit of the own port */
 	struct inc_rdma_device *device;
 	struct connect_counters *counters;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
-	struct inc_rdma_rtr rtr; /* connect_socket_enter_rtr()'s */
+	struct inc_rdma_rtr rtr; /* prepared for connect_socket_enter_rtr() */
 	struct connect_flow flow;
 
-	/* send_buf_cnt buffers to send from, then connect_recv_wr() to receive into */
+	/* send_buf_cnt send buffers, then connect_recv_wr() receive buffers */
 	uint8_t *memory;
 	size_t memory_bytes;
 	struct ibv_mr *mr;
-	struct connect_message *messages; /* number n of those received: n % send_buf_cnt */
+	/* the n-th received message is messages[n % send_buf_cnt] */
+	struct connect_message *messages;
 
-	enum connect_state state; /* from the hand-over on */
+	enum connect_state state; /* only used from the hand-over on */
 	bool handed_over, stopped;
-	bool told_message, told_probed, told_closed; /* by connect_socket_event() */
-	int error;                                   /* the final one, and its story */
+	bool reported_message, reported_probed, reported_closed; /* by connect_socket_event() */
+	/* the error that ended the socket; why has the reason */
+	int error;
 	struct inc_err why;
 
-	int epoll_fd; /* completions and the bell */
-	bool woken;   /* a completion was taken since the notification was asked for */
-	unsigned int idle_looks;
-	bool idle;    /* progress() has said 0 */
-	int untold;   /* messages from before the hand-over: the first progress() counts them */
-	bool flushed; /* the device has given up requests, and not said why */
-	uint64_t drain_ends_at_ns, port_down_at_ns; /* 0: not closing, not down */
-	uint64_t wake_at_ns;                        /* what the timer is set to; 0: nothing */
+	int epoll_fd; /* waits for completions and device_events */
+	/* a completion was found since the notification was requested */
+	bool completed_since_armed;
+	unsigned int empty_polls;
+	bool idle; /* inc_connect_socket_progress() has returned 0 */
+	/* messages received before the hand-over, which the first progress() adds to its result */
+	int uncounted_messages;
+	bool flushed; /* requests were flushed, and the reason is not known yet */
+	uint64_t drain_ends_at_ns, port_down_at_ns; /* 0: not closing; not down */
+	uint64_t wake_at_ns;                        /* when the timer fires; 0: never */
 	struct inc_rdma_subscriber subscriber;
-	struct connect_bell bell;
+	struct connect_device_events device_events;
 
-	uint64_t check; /* request number of the last inc_connect_socket_check(); 0: none */
+	uint64_t check; /* number of the last request of inc_connect_socket_check(); 0: none */
 	uint64_t bytes_sent, bytes_received, latency_ns;
 };
 
 /* socket_progress.c */
 
-/* The error that ends the socket; the first one stays. Returns the socket's error. */
+/* Ends the socket with this error, unless it has one already. Returns the socket's error. */
 int connect_socket_fail(struct inc_connect_socket *socket, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* From the hand-over on: what follows of an event, and does it. */
+/* Handles an event and carries out its actions. Only from the hand-over on. */
 void connect_socket_step(struct inc_connect_socket *socket, enum connect_event event);
-/* The bell and the timer. 0 or -errno; what is there then is the socket's to close. */
-int connect_socket_listen(struct inc_connect_socket *socket, struct inc_err *err);
-void connect_socket_deafen(struct inc_connect_socket *socket);
-/* Sets the timer as drain_ends_at_ns, port_down_at_ns and error say. */
+/* Opens the descriptors and subscribes to the device's events. Returns 0 or -errno;
+ * connect_socket_close_events() is due even after an error. */
+int connect_socket_open_events(struct inc_connect_socket *socket, struct inc_err *err);
+void connect_socket_close_events(struct inc_connect_socket *socket);
+/* Sets the timer by drain_ends_at_ns, port_down_at_ns and error. */
 void connect_socket_set_timer(struct inc_connect_socket *socket);
 
-/* socket_data.c: 0, or the error that has ended the socket. */
+/* socket_data.c. Each function returns 0, or the error that has ended the socket. */
 
 int connect_socket_post_receive(struct inc_connect_socket *socket, uint32_t buffer);
-/* A message without data. */
+/* Posts a SEND with this immediate and without data. */
 int connect_socket_post_control(struct inc_connect_socket *socket, enum connect_wr_kind kind,
 				uint32_t immediate);
 int connect_socket_post_ack_if_due(struct inc_connect_socket *socket);
 
-#define CONNECT_RECEIVE (1ull << 63) /* in a wr_id: of a receive, with its buffer */
+/* This bit is set in the wr_id of receives. The low bits are the number of the buffer. */
+#define CONNECT_RECEIVE (1ull << 63)
 
 static inline struct connect_figures *connect_socket_figures(struct inc_connect_socket *socket)
 {

@@ -13,12 +13,13 @@
 #include "lib/base/fd.h"
 
 #define POLL_BATCH 16
-#define POLL_MOST  128 /* completions in one call, so that its caller gets to do something else */
-/* A device may notify of nothing: so often a notification may be looked for in vain. */
-#define IDLE_LOOKS_MAX 64
-#define LONG_AGO_NS    1
+#define POLL_MOST  128 /* completions per call, so that the caller can do other work, too */
+/* A device may notify without a completion. After so many polls in a row that found nothing, the
+ * notification is read anyway, because the descriptor would stay readable. */
+#define EMPTY_POLLS_MAX 64
+#define LONG_AGO_NS     1
 
-/* ---- what follows of an event --------------------------------------------------------------- */
+/* ---- events and their actions --------------------------------------------------------------- */
 
 int connect_socket_fail(struct inc_connect_socket *socket, int error, const char *fmt, ...)
 {
@@ -38,7 +39,7 @@ void connect_socket_stop(struct inc_connect_socket *socket)
 {
 	struct inc_err ignored;
 
-	/* a queue pair that does not even become ERR has no device any more */
+	/* If the queue pair cannot be moved to ERR, its device was removed. */
 	if (!socket->stopped)
 		inc_rdma_qp_to_err(&socket->qp, &ignored);
 	socket->stopped = true;
@@ -71,18 +72,18 @@ void connect_socket_step(struct inc_connect_socket *socket, enum connect_event e
 	connect_socket_set_timer(socket);
 }
 
-/* ---- the device's events and the clock ------------------------------------------------------ */
+/* ---- events of the device, and time limits -------------------------------------------------- */
 
-/* Under the bell's lock. */
+/* The caller holds the lock of device_events. */
 static void set_timer(struct inc_connect_socket *socket)
 {
-	const uint64_t at_ns = socket->bell.rung ? LONG_AGO_NS : socket->wake_at_ns;
+	const uint64_t at_ns = socket->device_events.pending ? LONG_AGO_NS : socket->wake_at_ns;
 	const struct itimerspec at = {
 		.it_value = {.tv_sec = at_ns / INC_NSEC_PER_SEC,
 			     .tv_nsec = at_ns % INC_NSEC_PER_SEC},
 	};
 
-	timerfd_settime(socket->bell.timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+	timerfd_settime(socket->device_events.timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
 static uint64_t port_deadline_ns(const struct inc_connect_socket *socket)
@@ -96,47 +97,50 @@ void connect_socket_set_timer(struct inc_connect_socket *socket)
 
 	if (socket->port_down_at_ns && (!at_ns || at_ns > port_deadline_ns(socket)))
 		at_ns = port_deadline_ns(socket);
-	if (socket->error) /* the descriptor stays readable: there is an error to be told */
+	/* The descriptor stays readable, so that the owner calls progress() and receives the
+	 * error. */
+	if (socket->error)
 		at_ns = LONG_AGO_NS;
-	pthread_mutex_lock(&socket->bell.lock);
+	pthread_mutex_lock(&socket->device_events.lock);
 	socket->wake_at_ns = at_ns;
 	set_timer(socket);
-	pthread_mutex_unlock(&socket->bell.lock);
+	pthread_mutex_unlock(&socket->device_events.lock);
 }
 
-/* On the thread that takes the device's events. */
+/* Runs on the thread that reads the device's events. */
 static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_event *event)
 {
 	struct inc_connect_socket *socket =
 		(struct inc_connect_socket *)((char *)self -
 					      offsetof(struct inc_connect_socket, subscriber));
-	struct connect_bell *bell = &socket->bell;
+	struct connect_device_events *events = &socket->device_events;
 
-	pthread_mutex_lock(&bell->lock);
+	pthread_mutex_lock(&events->lock);
 	switch (event->kind) {
 	case INC_RDMA_PORT_UP:
 	case INC_RDMA_PORT_WENT_DOWN:
-		bell->port_down = event->kind == INC_RDMA_PORT_WENT_DOWN;
-		bell->port_was_up |= !bell->port_down;
-		bell->rung = true;
+		events->port_down = event->kind == INC_RDMA_PORT_WENT_DOWN;
+		events->port_was_up |= !events->port_down;
+		events->pending = true;
 		break;
 	case INC_RDMA_QP_FATAL:
 	case INC_RDMA_CQ_FATAL:
 	case INC_RDMA_DEVICE_FATAL:
 	case INC_RDMA_DEVICE_GONE:
-		if (!bell->fatal)
-			bell->fatal = event->text;
-		bell->rung = true;
+		if (!events->fatal)
+			events->fatal = event->text;
+		events->pending = true;
 		break;
 	default:
 		break;
 	}
-	if (bell->rung)
+	if (events->pending)
 		set_timer(socket);
-	pthread_mutex_unlock(&bell->lock);
+	pthread_mutex_unlock(&events->lock);
 }
 
-/* What has been told before is not told again: the port may have gone down since it was chosen. */
+/* Events from before the subscription are lost, and the port may have gone down since it was
+ * chosen. */
 static int check_port(struct inc_connect_socket *socket, struct inc_err *err)
 {
 	struct ibv_port_attr port;
@@ -150,17 +154,17 @@ static int check_port(struct inc_connect_socket *socket, struct inc_err *err)
 	return 0;
 }
 
-int connect_socket_listen(struct inc_connect_socket *socket, struct inc_err *err)
+int connect_socket_open_events(struct inc_connect_socket *socket, struct inc_err *err)
 {
 	const int completions_fd = inc_rdma_completions_fd(&socket->completions);
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	socket->bell.timer_fd =
+	socket->device_events.timer_fd =
 		inc_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	socket->epoll_fd = inc_fd_high(epoll_create1(EPOLL_CLOEXEC));
-	if (socket->bell.timer_fd < 0 || socket->epoll_fd < 0 ||
+	if (socket->device_events.timer_fd < 0 || socket->epoll_fd < 0 ||
 	    epoll_ctl(socket->epoll_fd, EPOLL_CTL_ADD, completions_fd, &ev) ||
-	    epoll_ctl(socket->epoll_fd, EPOLL_CTL_ADD, socket->bell.timer_fd, &ev))
+	    epoll_ctl(socket->epoll_fd, EPOLL_CTL_ADD, socket->device_events.timer_fd, &ev))
 		return inc_err_set(err, errno, "%s: descriptors: %s", socket->qp.what,
 				   strerror(errno));
 	socket->subscriber = (struct inc_rdma_subscriber){
@@ -173,36 +177,37 @@ int connect_socket_listen(struct inc_connect_socket *socket, struct inc_err *err
 	return check_port(socket, err);
 }
 
-void connect_socket_deafen(struct inc_connect_socket *socket)
+void connect_socket_close_events(struct inc_connect_socket *socket)
 {
 	if (socket->subscriber.on_event)
 		inc_rdma_unsubscribe(socket->device, &socket->subscriber);
 	if (socket->epoll_fd >= 0)
 		close(socket->epoll_fd);
-	if (socket->bell.timer_fd >= 0)
-		close(socket->bell.timer_fd);
-	pthread_mutex_destroy(&socket->bell.lock);
+	if (socket->device_events.timer_fd >= 0)
+		close(socket->device_events.timer_fd);
+	pthread_mutex_destroy(&socket->device_events.lock);
 }
 
-/* When the queue is empty: a completion says more than an event that follows from the same. */
-static void take_events(struct inc_connect_socket *socket)
+/* Handles device events and time limits. Only after the completion queue was empty, because a
+ * failed completion gives a better reason for the same fault than an event does. */
+static void handle_events(struct inc_connect_socket *socket)
 {
-	struct connect_bell *bell = &socket->bell;
+	struct connect_device_events *events = &socket->device_events;
 	uint64_t now_ns = 0;
 	const char *fatal;
 	bool down, was_up;
 
 	if (socket->wake_at_ns)
 		now_ns = inc_now_ns();
-	if (!bell->rung && (!socket->wake_at_ns || now_ns < socket->wake_at_ns))
+	if (!events->pending && (!socket->wake_at_ns || now_ns < socket->wake_at_ns))
 		return;
-	pthread_mutex_lock(&bell->lock);
-	bell->rung = false;
-	down = bell->port_down;
-	was_up = bell->port_was_up;
-	bell->port_was_up = false;
-	fatal = bell->fatal;
-	pthread_mutex_unlock(&bell->lock);
+	pthread_mutex_lock(&events->lock);
+	events->pending = false;
+	down = events->port_down;
+	was_up = events->port_was_up;
+	events->port_was_up = false;
+	fatal = events->fatal;
+	pthread_mutex_unlock(&events->lock);
 	now_ns = inc_now_ns();
 	if (fatal)
 		connect_socket_fail(socket, EIO, "%s", fatal);
@@ -219,19 +224,19 @@ static void take_events(struct inc_connect_socket *socket)
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-static int take_receive(struct inc_connect_socket *socket, const struct ibv_wc *wc)
+static int handle_receive(struct inc_connect_socket *socket, const struct ibv_wc *wc)
 {
 	const uint32_t buffer = (uint32_t)wc->wr_id;
 	struct connect_flow *flow = &socket->flow;
 	struct connect_message *message =
 		&socket->messages[flow->received % socket->settings.send_buf_cnt];
-	enum connect_heard heard;
+	enum connect_received received;
 	const char *why;
 
-	if (connect_flow_hear(flow, wc->wc_flags & IBV_WC_WITH_IMM, ntohl(wc->imm_data),
-			      wc->byte_len, &heard, &why))
+	if (connect_flow_receive(flow, wc->wc_flags & IBV_WC_WITH_IMM, ntohl(wc->imm_data),
+				 wc->byte_len, &received, &why))
 		return connect_socket_fail(socket, EPROTO, "the peer has sent %s", why);
-	if (heard == CONNECT_HEARD_CONTROL)
+	if (received == CONNECT_RECEIVED_CONTROL)
 		return connect_socket_post_receive(socket, buffer);
 	*message = (struct connect_message){buffer, wc->byte_len};
 	socket->bytes_received += wc->byte_len;
@@ -239,7 +244,7 @@ static int take_receive(struct inc_connect_socket *socket, const struct ibv_wc *
 	return 0;
 }
 
-static int take_sent(struct inc_connect_socket *socket, uint64_t number)
+static int handle_sent(struct inc_connect_socket *socket, uint64_t number)
 {
 	struct connect_figures *figures = connect_socket_figures(socket);
 	struct connect_flow *flow = &socket->flow;
@@ -253,11 +258,11 @@ static int take_sent(struct inc_connect_socket *socket, uint64_t number)
 	return 0;
 }
 
-static int take(struct inc_connect_socket *socket, const struct ibv_wc *wc)
+static int handle_completion(struct inc_connect_socket *socket, const struct ibv_wc *wc)
 {
 	const bool receive = wc->wr_id & CONNECT_RECEIVE;
 
-	/* its close was its last word: what it does not answer any more is no failure */
+	/* After the peer's close, failed requests and further receives are no error. */
 	if (socket->flow.peer_closed && (receive || wc->status != IBV_WC_SUCCESS))
 		return 0;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
@@ -270,10 +275,10 @@ static int take(struct inc_connect_socket *socket, const struct ibv_wc *wc)
 					   receive ? "receiving" : "sending",
 					   ibv_wc_status_str(wc->status), wc->vendor_err,
 					   socket->port_down_at_ns ? "; the port is down" : "");
-	return receive ? take_receive(socket, wc) : take_sent(socket, wc->wr_id);
+	return receive ? handle_receive(socket, wc) : handle_sent(socket, wc->wr_id);
 }
 
-/* The number of completions taken, or the socket's error. */
+/* Returns the number of completions handled, or the socket's error. */
 static int poll_queue(struct inc_connect_socket *socket)
 {
 	struct ibv_wc wc[POLL_BATCH];
@@ -284,20 +289,22 @@ static int poll_queue(struct inc_connect_socket *socket)
 		if (n < 0)
 			return connect_socket_fail(socket, EIO, "completion queue: error %d", n);
 		for (i = 0; i < n && !ret; i++)
-			ret = take(socket, &wc[i]);
+			ret = handle_completion(socket, &wc[i]);
 		if (ret)
 			return ret;
 		total += n;
-		/* what was given up may stand before the reason */
+		/* Flushed requests may be in the queue before the completion that has the
+		 * reason. */
 	} while (n == POLL_BATCH && (total < POLL_MOST || socket->flushed));
 	if (socket->flushed)
-		return connect_socket_fail(socket, ECANCELED, "the queue pair was ended");
+		return connect_socket_fail(socket, ECANCELED, "the queue pair was moved to ERR");
 	ret = connect_socket_post_ack_if_due(socket);
 	return ret ? ret : total;
 }
 
-/* As poll_queue(); where it says 0, the descriptor tells of the next completion. */
-static int look(struct inc_connect_socket *socket)
+/* Like poll_queue(), but if it returns 0, the descriptor becomes readable at the next
+ * completion. */
+static int poll_or_arm(struct inc_connect_socket *socket)
 {
 	struct inc_rdma_completions *completions = &socket->completions;
 	int ret;
@@ -306,33 +313,33 @@ static int look(struct inc_connect_socket *socket)
 		return socket->error;
 	ret = poll_queue(socket);
 	if (!ret && completions->armed &&
-	    (socket->woken || ++socket->idle_looks >= IDLE_LOOKS_MAX)) {
+	    (socket->completed_since_armed || ++socket->empty_polls >= EMPTY_POLLS_MAX)) {
 		inc_rdma_completions_take(completions);
-		socket->idle_looks = 0;
+		socket->empty_polls = 0;
 	}
 	if (!ret && !completions->armed) {
 		ret = inc_rdma_completions_arm(completions);
 		if (ret)
 			return connect_socket_fail(socket, -ret, "notification: %s",
 						   strerror(-ret));
-		socket->woken = false;
-		/* of what came before it was asked for there is no notification */
+		socket->completed_since_armed = false;
+		/* Completions from before the request for a notification cause no notification. */
 		ret = poll_queue(socket);
 	}
 	if (ret > 0)
-		socket->woken = true;
+		socket->completed_since_armed = true;
 	if (!ret)
-		take_events(socket);
+		handle_events(socket);
 	return socket->error ? socket->error : ret;
 }
 
 /* ---- for client and service ----------------------------------------------------------------- */
 
-static bool say(bool *told, bool happened)
+static bool report_once(bool *reported, bool happened)
 {
-	if (*told || !happened)
+	if (*reported || !happened)
 		return false;
-	*told = true;
+	*reported = true;
 	return true;
 }
 
@@ -342,22 +349,22 @@ int connect_socket_event(struct inc_connect_socket *socket, enum connect_event *
 	const struct connect_flow *flow = &socket->flow;
 
 	for (;;) {
-		if (say(&socket->told_message, flow->heard)) {
+		if (report_once(&socket->reported_message, flow->has_received)) {
 			*event = CONNECT_EVENT_MESSAGE;
 			return 1;
 		}
-		if (say(&socket->told_probed,
-			flow->probe && connect_flow_ended(flow, flow->probe))) {
+		if (report_once(&socket->reported_probed,
+				flow->probe && connect_flow_ended(flow, flow->probe))) {
 			*event = CONNECT_EVENT_PROBED;
 			return 1;
 		}
-		if (say(&socket->told_closed, flow->peer_closed)) {
+		if (report_once(&socket->reported_closed, flow->peer_closed)) {
 			*event = CONNECT_EVENT_PEER_CLOSED;
 			return 1;
 		}
 		if (socket->error)
 			return inc_err_set(err, -socket->error, "%s", socket->why.msg);
-		if (!look(socket))
+		if (!poll_or_arm(socket))
 			return 0;
 	}
 }
@@ -367,7 +374,7 @@ int connect_socket_event(struct inc_connect_socket *socket, enum connect_event *
 int inc_connect_socket_progress(struct inc_connect_socket *socket)
 {
 	const struct connect_flow *flow = &socket->flow;
-	int n = flow->peer_closed ? 0 : look(socket);
+	int n = flow->peer_closed ? 0 : poll_or_arm(socket);
 
 	if (flow->peer_closed)
 		connect_socket_step(socket, CONNECT_EVENT_PEER_CLOSED);
@@ -375,8 +382,8 @@ int inc_connect_socket_progress(struct inc_connect_socket *socket)
 		connect_socket_step(socket, CONNECT_EVENT_DRAINED);
 	if (socket->error)
 		return socket->error;
-	n += socket->untold;
-	socket->untold = 0;
+	n += socket->uncounted_messages;
+	socket->uncounted_messages = 0;
 	socket->idle = !n;
 	return n;
 }

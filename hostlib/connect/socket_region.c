@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of a socket's owner that its transfers use (inc_connect.h). */
+/* Memory that the owner of a socket registers for transfers (inc_connect.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include "hostlib/connect/socket_region.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a transfer needs of a region. The socket's thread. */
+/* Access to a region for transfers. On the socket's thread. */
 #ifndef INC_CONNECT_SOCKET_REGION_H
 #define INC_CONNECT_SOCKET_REGION_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include "hostlib/include/inc_connect.h"
 
-/* Whether so many bytes at local are inside the region, which is this socket's. *key: the device's
- * name for it. */
+/* Whether the region belongs to this socket and contains so many bytes at local. *key is the local
+ * key of the region. */
 bool connect_region_has(const struct inc_connect_region *region,
 			const struct inc_connect_socket *socket, const void *local, uint32_t bytes,
 			uint32_t *key);

@@ -4,15 +4,15 @@
 
 #define DO(NAME) CONNECT_DO(NAME)
 
-/* Every end leaves nothing behind; what is not there is easily stopped. */
+/* The actions that end a connection. Each of them does nothing if there is nothing to stop. */
 #define END (DO(STOP_CLOCK) | DO(HANG_UP) | DO(STOP))
 
-/* Before the owner has a socket: it hears that there will be none. */
-#define GIVE_UP                                       \
-	{                                             \
-		CONNECT_FAILED, END | DO(TELL_FAILED) \
+/* A failure before the owner has a socket. The owner receives the error. */
+#define GIVE_UP                                         \
+	{                                               \
+		CONNECT_FAILED, END | DO(REPORT_FAILED) \
 	}
-/* It has one: its next call says so. */
+/* A failure after the owner has received the socket. Its next call returns the error. */
 #define BREAK                       \
 	{                           \
 		CONNECT_FAILED, END \
@@ -24,17 +24,17 @@
 
 struct entry {
 	struct connect_step step;
-	bool there;
+	bool defined;
 };
 
-#define ON(EVENT, ...) [CONNECT_EVENT_##EVENT] = {.step = __VA_ARGS__, .there = true}
+#define ON(EVENT, ...) [CONNECT_EVENT_##EVENT] = {.step = __VA_ARGS__, .defined = true}
 
 static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 	{
 		[CONNECT_NEW] =
 			{
 				ON(OPEN, {CONNECT_QUERYING, DO(SEND_QUERY)}),
-				ON(ASKED, {CONNECT_SEEKING, DO(MAKE_FOR_PEER) | DO(RECEIVE)}),
+				ON(ASKED, {CONNECT_SEEKING, DO(MAKE_FOR_PEER) | DO(ENTER_RTR)}),
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
@@ -48,35 +48,37 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 			},
 		[CONNECT_ASKING] =
 			{
-				ON(CONNECTED, {CONNECT_AIMING, DO(RECEIVE)}),
+				ON(CONNECTED, {CONNECT_AIMING, DO(ENTER_RTR)}),
 				ON(TIMEOUT, GIVE_UP),
 				ON(LOST, GIVE_UP),
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* The service has answered: from here on neither side needs the TCP connection, and
-		 * whether the service is still there the first message tells. */
+		/* The service has answered, so neither side needs the TCP connection any more. If
+		 * the service has died, the first message will fail. */
 		[CONNECT_AIMING] =
 			{
-				ON(CAN_RECEIVE, {CONNECT_PROBING,
-						 DO(POST_RECEIVES) | DO(SEND) | DO(POST_PROBE)}),
+				ON(CAN_RECEIVE,
+				   {CONNECT_PROBING,
+				    DO(POST_RECEIVES) | DO(ENTER_RTS) | DO(POST_PROBE)}),
 				ON(TIMEOUT, GIVE_UP),
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* The service may hang up. Its close says that the first message has come there,
-		 * whose completion it may overtake; what it has sent before is the owner's to read.
-		 */
+		/* The service may close the TCP connection. A close from the peer proves that the
+		 * first message has arrived, even if its completion comes later. Messages that the
+		 * peer sent before its close are for the owner to read. */
 		[CONNECT_PROBING] =
 			{
-				ON(PROBED,
-				   {CONNECT_READY, DO(STOP_CLOCK) | DO(HANG_UP) | DO(TELL_READY)}),
-				ON(PEER_CLOSED, {CONNECT_CLOSED, END | DO(TELL_READY)}),
+				ON(PROBED, {CONNECT_READY,
+					    DO(STOP_CLOCK) | DO(HANG_UP) | DO(REPORT_READY)}),
+				ON(PEER_CLOSED, {CONNECT_CLOSED, END | DO(REPORT_READY)}),
 				ON(TIMEOUT, GIVE_UP),
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* a client that hangs up now has no answer, and will not send */
+		/* A client that closes the TCP connection now has no answer, so it will not send a
+		 * first message. */
 		[CONNECT_SEEKING] =
 			{
 				ON(CAN_RECEIVE,
@@ -86,26 +88,26 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* the first message may overtake word that the answer is out */
+		/* The first message may arrive before the event that the answer was written. */
 		[CONNECT_ANSWERING] =
 			{
 				ON(ANSWERED, {CONNECT_ACCEPTED, 0}),
 				ON(MESSAGE,
-				   {CONNECT_READY,
-				    DO(SEND) | DO(STOP_CLOCK) | DO(HANG_UP) | DO(TELL_READY)}),
+				   {CONNECT_READY, DO(ENTER_RTS) | DO(STOP_CLOCK) |
+							   DO(HANG_UP) | DO(REPORT_READY)}),
 				ON(PEER_CLOSED, GIVE_UP),
 				ON(TIMEOUT, GIVE_UP),
 				ON(LOST, GIVE_UP),
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* a client that hangs up now may have done so because it is ready: the time decides
-		 */
+		/* A client that closes the TCP connection now may be ready, so only the time limit
+		 * decides. */
 		[CONNECT_ACCEPTED] =
 			{
 				ON(MESSAGE,
-				   {CONNECT_READY,
-				    DO(SEND) | DO(STOP_CLOCK) | DO(HANG_UP) | DO(TELL_READY)}),
+				   {CONNECT_READY, DO(ENTER_RTS) | DO(STOP_CLOCK) |
+							   DO(HANG_UP) | DO(REPORT_READY)}),
 				ON(PEER_CLOSED, GIVE_UP),
 				ON(TIMEOUT, GIVE_UP),
 				ON(FAILED, GIVE_UP),
@@ -117,10 +119,10 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(PEER_CLOSED, FINISH),
 				ON(FAILED, BREAK),
 			},
-		/* Two that close at once: who hears the other's close has all that the other has
-		 * sent, as the close came behind it, and ends. What it has sent itself may not have
-		 * arrived, and does not any more: to wait for that would be to wait for a side that
-		 * may have ended, too, and acknowledges nothing then. */
+		/* If both sides close at once, the side that receives the other's close ends. It
+		 * has received all that the other side sent, because the close comes last. Its own
+		 * last messages may be lost. It cannot wait for their acknowledgments, because the
+		 * other side may have ended, too. */
 		[CONNECT_CLOSING] =
 			{
 				ON(DRAINED, FINISH),
@@ -134,7 +136,7 @@ struct connect_step connect_next(enum connect_state from, enum connect_event eve
 {
 	const struct entry *e = &table[from][event];
 
-	return e->there ? e->step : (struct connect_step){from, 0};
+	return e->defined ? e->step : (struct connect_step){from, 0};
 }
 
 bool connect_follow(enum connect_state *state, enum connect_event event, connect_act act, void *arg)
@@ -142,7 +144,7 @@ bool connect_follow(enum connect_state *state, enum connect_event event, connect
 	const struct connect_step step = connect_next(*state, event);
 	enum connect_action_bit action;
 
-	for (action = 0; action < CONNECT_ACTION_TELL_READY; action++)
+	for (action = 0; action < CONNECT_ACTION_REPORT_READY; action++)
 		if (step.actions & (1u << action) && act(arg, action))
 			return connect_follow(state, CONNECT_EVENT_FAILED, act, arg);
 	*state = step.to;

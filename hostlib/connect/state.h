@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Life of a connection, of both sides, as a table: what happens in a state, what state follows, and
- * what has to be done. Nothing here touches a device or a socket: client.c, accept.c (the service's
- * side) and, from the hand-over on, socket_progress.c do what they are told, and say what came of
- * it as the next event. Pure. Any thread.
+ * The states of a connection, of both sides, as a table. An event in a state leads to another state
+ * and to actions. Nothing here uses a device or a TCP connection. The actions are carried out by
+ * client.c, by accept.c (the service's side), and by socket_progress.c once the owner has the
+ * socket. They report the outcome as the next event. All functions may be called on any thread.
  *
  *	client	NEW -> QUERYING -> ASKING -> AIMING -> PROBING -> READY
  *	service	NEW -> SEEKING -> ANSWERING -> ACCEPTED -> READY
- *	both	READY -> CLOSING -> CLOSED, and FAILED from anywhere before CLOSED
+ *	both	READY -> CLOSING -> CLOSED, and FAILED from any state before CLOSED
  *
- * What an action needs that can fail ends with CONNECT_EVENT_FAILED instead of what was hoped for.
- * In CLOSED and FAILED nothing happens any more but that the owner takes it down.
+ * AIMING and SEEKING last until the queue pair is in RTR. If an action fails, CONNECT_EVENT_FAILED
+ * follows instead of the event that was expected. In CLOSED and FAILED no event has an effect; the
+ * owner can only destroy the connection.
  */
 #ifndef INC_CONNECT_STATE_H
 #define INC_CONNECT_STATE_H
@@ -32,38 +33,38 @@
 	_(CLOSED, "closed")                                      \
 	_(FAILED, "failed")
 
-#define CONNECT_EVENTS(_)                                                   \
-	_(OPEN, "the owner wants a connection")               /* client */  \
-	_(DEVICES, "the service has said which ports it has") /* client */  \
-	_(CONNECTED, "the service has made a queue pair")     /* client */  \
-	_(PROBED, "the first message has arrived there")      /* client */  \
-	_(ASKED, "a client asks for a queue pair")            /* service */ \
-	_(ANSWERED, "the answer has gone out")                /* service */ \
-	_(CAN_RECEIVE, "the queue pair can receive (RTR)")                  \
-	_(MESSAGE, "a message of the peer's has come")                      \
-	_(PEER_CLOSED, "the peer's close has come")                         \
-	_(CLOSE, "the owner closes")                                        \
-	_(DRAINED, "all that was sent has arrived, the close too")          \
-	_(TIMEOUT, "it took too long")                                      \
-	_(LOST, "the TCP connection is over")                               \
-	_(FAILED, "something went wrong")
+#define CONNECT_EVENTS(_)                                                       \
+	_(OPEN, "the owner asks for a connection")                /* client */  \
+	_(DEVICES, "the service has sent its list of ports")      /* client */  \
+	_(CONNECTED, "the service has made a queue pair")         /* client */  \
+	_(PROBED, "the first message has arrived at the service") /* client */  \
+	_(ASKED, "a client asks for a queue pair")                /* service */ \
+	_(ANSWERED, "the answer was written")                     /* service */ \
+	_(CAN_RECEIVE, "the queue pair can receive (RTR)")                      \
+	_(MESSAGE, "a message from the peer has arrived")                       \
+	_(PEER_CLOSED, "the peer's close has arrived")                          \
+	_(CLOSE, "the owner closes")                                            \
+	_(DRAINED, "all messages and the close have arrived at the peer")       \
+	_(TIMEOUT, "a time limit has passed")                                   \
+	_(LOST, "the TCP connection has ended")                                 \
+	_(FAILED, "an action or the socket has failed")
 
-/* In the order in which they are to be done. */
-#define CONNECT_ACTIONS(_)                                                         \
-	_(SEND_QUERY, "ask which ports there are, and begin to count the time")    \
-	_(MAKE, "choose the ports, make the queue pair (INIT), ask for the other") \
-	_(MAKE_FOR_PEER, "make the queue pair (INIT) as asked, begin to count")    \
-	_(RECEIVE, "begin to let the queue pair receive (RTR)")                    \
-	_(POST_RECEIVES, "give it the buffers for messages")                       \
-	_(SEND_ANSWER, "answer, and count the time anew")                          \
-	_(SEND, "let it send (RTS)")                                               \
-	_(POST_PROBE, "send the first message")                                    \
-	_(STOP_CLOCK, "the time does not count any more")                          \
-	_(HANG_UP, "close the TCP connection")                                     \
-	_(POST_CLOSE, "send the close, and begin to count the time it has")        \
-	_(STOP, "let the device touch no memory any more (ERR)")                   \
-	_(TELL_READY, "the owner gets the socket")                                 \
-	_(TELL_FAILED, "the owner hears why there is none, or no more")
+/* An event's actions are carried out in this order. */
+#define CONNECT_ACTIONS(_)                                                           \
+	_(SEND_QUERY, "ask the service for its ports; the time limit begins")        \
+	_(MAKE, "choose ports, make the queue pair (INIT), ask the service for one") \
+	_(MAKE_FOR_PEER, "make the queue pair (INIT) as asked; a time limit begins") \
+	_(ENTER_RTR, "begin to move the queue pair to RTR, so that it can receive")  \
+	_(POST_RECEIVES, "post the buffers for messages")                            \
+	_(SEND_ANSWER, "answer; a new time limit begins")                            \
+	_(ENTER_RTS, "move the queue pair to RTS, so that it can send")              \
+	_(POST_PROBE, "send the first message")                                      \
+	_(STOP_CLOCK, "stop the time limit")                                         \
+	_(HANG_UP, "close the TCP connection")                                       \
+	_(POST_CLOSE, "send the close; its time limit begins")                       \
+	_(STOP, "move the queue pair to ERR, so that the device uses no memory")     \
+	_(REPORT_READY, "give the socket to the owner")                              \
+	_(REPORT_FAILED, "give the error to the owner")
 
 enum connect_state {
 #define CONNECT_STATE_(NAME, text) CONNECT_##NAME,
@@ -90,19 +91,22 @@ enum connect_action_bit {
 
 struct connect_step {
 	enum connect_state to;
-	uint32_t actions; /* CONNECT_DO() */
+	uint32_t actions; /* a set of CONNECT_DO() */
 };
 
-/* What follows. What means nothing in a state leaves it, without actions. */
+/* The new state and the actions after an event. An event that means nothing in a state changes
+ * nothing and has no actions. */
 struct connect_step connect_next(enum connect_state from, enum connect_event event);
 
-/* Carries out one action: 0 or -errno. What the owner is told cannot fail, and may free all. */
+/* Carries out one action. Returns 0 or -errno. REPORT_READY and REPORT_FAILED cannot fail, and may
+ * free the connection. */
 typedef int (*connect_act)(void *arg, enum connect_action_bit action);
 
 /*
- * The event with all that follows of it. An action that fails ends it as CONNECT_EVENT_FAILED does
- * in the state that was; a state is entered once its actions are done, and before the owner is told
- * of it. True where the owner was told: what state is in may be gone.
+ * Handles an event: carries out its actions and sets the new state. If an action fails,
+ * CONNECT_EVENT_FAILED is handled in the old state instead. The new state is set after the other
+ * actions and before REPORT_READY or REPORT_FAILED. Returns true if one of these two was carried
+ * out, because the memory that state points to may be freed then.
  */
 bool connect_follow(enum connect_state *state, enum connect_event event, connect_act act,
 		    void *arg);

@@ -27,11 +27,11 @@ static const char *act_on_tcp(struct side *s, enum connect_action_bit action)
 	case CONNECT_ACTION_HANG_UP:
 		s->tcp = false;
 		break;
-	case CONNECT_ACTION_TELL_READY:
+	case CONNECT_ACTION_REPORT_READY:
 		NEED(!s->told, "told twice");
 		s->told = TOLD_READY;
 		break;
-	case CONNECT_ACTION_TELL_FAILED:
+	case CONNECT_ACTION_REPORT_FAILED:
 		NEED(!s->told, "told twice");
 		s->told = TOLD_FAILED;
 		break;
@@ -53,7 +53,7 @@ static const char *act(struct side *s, enum connect_action_bit action)
 		s->qp = QP_INIT;
 		s->clock = true;
 		break;
-	case CONNECT_ACTION_RECEIVE:
+	case CONNECT_ACTION_ENTER_RTR:
 		NEED(s->qp == QP_INIT && !s->aiming, "receives out of order");
 		s->aiming = true;
 		break;
@@ -61,7 +61,7 @@ static const char *act(struct side *s, enum connect_action_bit action)
 		NEED(s->qp == QP_RTR && !s->receives, "buffers out of order");
 		s->receives = true;
 		break;
-	case CONNECT_ACTION_SEND:
+	case CONNECT_ACTION_ENTER_RTS:
 		NEED(s->qp == QP_RTR, "sends out of order");
 		s->qp = QP_RTS;
 		break;

@@ -89,7 +89,7 @@ static void post(struct end *e, enum connect_wr_kind kind, uint32_t bytes, bool 
 	bool signalled;
 	uint64_t number;
 
-	assert_true(connect_flow_may(&e->flow, kind) > 0);
+	assert_true(connect_flow_postable(&e->flow, kind) > 0);
 	number = connect_flow_post(&e->flow, kind, bytes, ask, &signalled);
 	assert_int_equal(number, e->flow.posted);
 	assert_true(e->flow.posted - e->flow.ended <= e->flow.depth);
@@ -144,7 +144,7 @@ static bool try_complete(struct end *e)
 
 static bool try_hear(struct end *e)
 {
-	enum connect_heard heard;
+	enum connect_received heard;
 	const char *why;
 	uint32_t first = e->inbox[0];
 
@@ -152,11 +152,11 @@ static bool try_hear(struct end *e)
 		return false;
 	memmove(e->inbox, e->inbox + 1, --e->n_inbox * sizeof(e->inbox[0]));
 	e->inbox[e->n_inbox] = 0;
-	if (connect_flow_hear(&e->flow, first != MESSAGE, first, first == MESSAGE, &heard, &why))
+	if (connect_flow_receive(&e->flow, first != MESSAGE, first, first == MESSAGE, &heard, &why))
 		fail_msg("%s", why);
-	if (heard == CONNECT_HEARD_CONTROL)
+	if (heard == CONNECT_RECEIVED_CONTROL)
 		e->receives++;
-	assert_int_equal(heard == CONNECT_HEARD_MESSAGE, first == MESSAGE);
+	assert_int_equal(heard == CONNECT_RECEIVED_MESSAGE, first == MESSAGE);
 	return true;
 }
 
@@ -166,7 +166,7 @@ static bool try_act(struct pair *p, int side, enum act act)
 
 	switch (act) {
 	case SEND:
-		if (!e->to_send || !connect_flow_may(&e->flow, CONNECT_WR_MESSAGE))
+		if (!e->to_send || !connect_flow_postable(&e->flow, CONNECT_WR_MESSAGE))
 			return false;
 		e->to_send--;
 		post(e, CONNECT_WR_MESSAGE, 1, false);
@@ -186,13 +186,13 @@ static bool try_act(struct pair *p, int side, enum act act)
 		return true;
 	case FLUSH:
 		if (!e->flushes || e->flow.last_message <= e->flow.signalled ||
-		    !connect_flow_may(&e->flow, CONNECT_WR_WRITE))
+		    !connect_flow_postable(&e->flow, CONNECT_WR_WRITE))
 			return false;
 		e->flushes--;
 		post(e, CONNECT_WR_WRITE, 0, true);
 		return true;
 	case TRANSFER:
-		if (!e->transfers || !connect_flow_may(&e->flow, CONNECT_WR_READ))
+		if (!e->transfers || !connect_flow_postable(&e->flow, CONNECT_WR_READ))
 			return false;
 		e->transfers--;
 		post(e, CONNECT_WR_READ, 1, true);
@@ -464,7 +464,7 @@ static void only_what_was_asked_for_completes(void **state)
 
 	flow_of(&flow, 8, 4, 4);
 	for (i = 1; i <= 8; i++) {
-		assert_int_equal(connect_flow_may(&flow, CONNECT_WR_MESSAGE), 9 - i);
+		assert_int_equal(connect_flow_postable(&flow, CONNECT_WR_MESSAGE), 9 - i);
 		assert_int_equal(
 			connect_flow_post(&flow, CONNECT_WR_MESSAGE, 10, false, &signalled), i);
 		assert_int_equal(signalled, i % 4 == 0);
@@ -473,7 +473,7 @@ static void only_what_was_asked_for_completes(void **state)
 	assert_false(signalled);
 	assert_int_equal(connect_flow_post(&flow, CONNECT_WR_WRITE, 1000, true, &signalled), 10);
 	assert_true(signalled);
-	assert_int_equal(connect_flow_may(&flow, CONNECT_WR_READ), 126);
+	assert_int_equal(connect_flow_postable(&flow, CONNECT_WR_READ), 126);
 	assert_int_equal(connect_flow_complete(&flow, 0), -EIO);
 	assert_int_equal(connect_flow_complete(&flow, 3), -EIO);
 	assert_int_equal(connect_flow_complete(&flow, 11), -EIO);
@@ -485,9 +485,9 @@ static void only_what_was_asked_for_completes(void **state)
 	assert_int_equal(connect_flow_complete(&flow, 10), 6);
 	assert_int_equal(flow.bytes_read, 100);
 	assert_int_equal(flow.bytes_written, 1000);
-	assert_int_equal(connect_flow_may(&flow, CONNECT_WR_WRITE), 128);
+	assert_int_equal(connect_flow_postable(&flow, CONNECT_WR_WRITE), 128);
 	/* there is room, and no credit */
-	assert_int_equal(connect_flow_may(&flow, CONNECT_WR_MESSAGE), 0);
+	assert_int_equal(connect_flow_postable(&flow, CONNECT_WR_MESSAGE), 0);
 	connect_flow_free(&flow);
 }
 
@@ -499,12 +499,12 @@ static void behind_the_close_comes_nothing(void **state)
 
 	flow_of(&flow, 8, 1, 4);
 	for (kind = 0; kind < CONNECT_N_WRS; kind++)
-		assert_true(connect_flow_may(&flow, kind) > 0);
+		assert_true(connect_flow_postable(&flow, kind) > 0);
 	connect_flow_post(&flow, CONNECT_WR_CLOSE, 0, false, &signalled);
 	flow.received = flow.released = 1;
 	assert_int_equal(connect_flow_ack_due(&flow), 0);
 	for (kind = 0; kind < CONNECT_N_WRS; kind++)
-		assert_int_equal(connect_flow_may(&flow, kind), 0);
+		assert_int_equal(connect_flow_postable(&flow, kind), 0);
 	connect_flow_free(&flow);
 }
 
@@ -514,8 +514,8 @@ static const struct word {
 	uint32_t immediate, bytes;
 	const char *lie; /* NULL: it is none */
 } words[] = {
-	{true, 0, 0, "means nothing"},
-	{true, 0xffffffff, 0, "means nothing"},
+	{true, 0, 0, "unknown immediate"},
+	{true, 0xffffffff, 0, "unknown immediate"},
 	{true, CONNECT_IMM_PROBE << CONNECT_IMM_SHIFT, 1, "data beside"},
 	{true, CONNECT_IMM_PROBE << CONNECT_IMM_SHIFT | 1, 0, "first message"},
 	{true, CONNECT_IMM_PROBE << CONNECT_IMM_SHIFT, 0, NULL},
@@ -524,22 +524,22 @@ static const struct word {
 	{false, 0, 1, NULL},
 	{false, 0, 1, NULL},
 	{false, 0, 1, "more messages"}, /* than its two credits */
-	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT, 0, "nobody has"},
-	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 2, 0, "nobody has"}, /* we have sent one */
-	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | CONNECT_IMM_VALUE, 0, "nobody has"},
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT, 0, "does not have"},
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 2, 0, "does not have"}, /* we have sent one */
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | CONNECT_IMM_VALUE, 0, "does not have"},
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 1, "data beside"},
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 0, NULL},
-	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 0, "nobody has"},
-	{true, CONNECT_IMM_CLOSE << CONNECT_IMM_SHIFT | 1, 0, "means nothing"},
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 0, "does not have"},
+	{true, CONNECT_IMM_CLOSE << CONNECT_IMM_SHIFT | 1, 0, "unknown immediate"},
 	{true, CONNECT_IMM_CLOSE << CONNECT_IMM_SHIFT, 0, NULL},
-	{true, CONNECT_IMM_CLOSE << CONNECT_IMM_SHIFT, 0, "behind its last"},
-	{false, 0, 1, "behind its last"},
+	{true, CONNECT_IMM_CLOSE << CONNECT_IMM_SHIFT, 0, "after its close"},
+	{false, 0, 1, "after its close"},
 };
 
 static void a_peer_that_lies(void **state)
 {
 	struct connect_flow flow, before;
-	enum connect_heard heard;
+	enum connect_received heard;
 	const char *why;
 	bool signalled;
 	size_t i;
@@ -551,8 +551,8 @@ static void a_peer_that_lies(void **state)
 		const struct word *w = &words[i];
 
 		before = flow;
-		ret = connect_flow_hear(&flow, w->has_immediate, w->immediate, w->bytes, &heard,
-					&why);
+		ret = connect_flow_receive(&flow, w->has_immediate, w->immediate, w->bytes, &heard,
+					   &why);
 		if (!w->lie) {
 			assert_int_equal(ret, 0);
 			continue;
@@ -569,14 +569,14 @@ static void a_peer_that_lies(void **state)
 static void a_first_message_has_one_direction(void **state)
 {
 	struct connect_flow flow;
-	enum connect_heard heard;
+	enum connect_received heard;
 	const char *why;
 	bool signalled;
 
 	flow_of(&flow, 2, 1, 1);
 	connect_flow_post(&flow, CONNECT_WR_PROBE, 0, false, &signalled);
-	assert_int_equal(connect_flow_hear(&flow, true, connect_immediate(CONNECT_IMM_PROBE, 0), 0,
-					   &heard, &why),
+	assert_int_equal(connect_flow_receive(&flow, true, connect_immediate(CONNECT_IMM_PROBE, 0),
+					      0, &heard, &why),
 			 -EPROTO);
 	connect_flow_free(&flow);
 }

@@ -464,7 +464,7 @@ static void strange_services(void **state)
 	} rows[] = {
 		{"", -ECONNRESET, "closed by peer"},
 		{"SSH-2.0-x\r\n", -EPROTO, ""},
-		{"{}\n", -EPROTO, "'' in the place of 'devices'"},
+		{"{}\n", -EPROTO, "'' instead of 'devices'"},
 		{"{\"type\":\"devices\"", -EPROTO, "in the middle of a line"},
 		{"{\"type\":\"devices\"}\n", -EPROTO, "devices: "},
 		{"{\"type\":\"error\",\"errno\":\"ENOTTY\",\"message\":\"no\"}\n", -ENOTTY, ": no"},
@@ -475,7 +475,7 @@ static void strange_services(void **state)
 		{"{\"type\":\"error\",\"errno\":\"EWHAT\"}\n", -EPROTO, "without a reason"},
 		{"{\"type\":\"error\"}\n", -EPROTO, "without a reason"},
 		{DEVICES, -ECONNRESET, "closed by peer"},
-		{DEVICES DEVICES, -EPROTO, "'devices' in the place of 'connected'"},
+		{DEVICES DEVICES, -EPROTO, "'devices' instead of 'connected'"},
 		{DEVICES "{\"type\":\"connected\"}\n", -EPROTO, "connected: "},
 		{DEVICES "{\"type\":\"error\",\"errno\":\"EBUSY\",\"message\":\"later\"}\n", -EBUSY,
 		 ": later"},

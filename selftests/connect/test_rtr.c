@@ -127,8 +127,8 @@ static void gone_on_the_way(void)
 	until_quiet();
 	assert_int_equal(heard.times, times);
 	assert_int_equal(loop.accepted, 0);
-	assert_int_equal(loop.ctx->rtrs.n_left, 0);
-	assert_int_equal(loop.ctx->rtrs.left_bytes, 0);
+	assert_int_equal(loop.ctx->rtrs.n_abandoned, 0);
+	assert_int_equal(loop.ctx->rtrs.abandoned_bytes, 0);
 }
 
 static void cancelled_on_the_way(void **state)

@@ -363,7 +363,7 @@ static void settings_of_any_size(void **state)
 	given.more[15] = 1;
 	assert_int_equal(inc_connect_create(base, &opts, &ctx), -E2BIG);
 	assert_string_equal(
-		error, "settings: 80 bytes, of which this library knows 64, with something behind");
+		error, "settings: 80 bytes, but this library knows only 64, and the rest is not 0");
 	/* none */
 	memset(&given, 0, sizeof(given));
 	inc_connect_settings_init(&given.known, sizeof(size_t) - 1);

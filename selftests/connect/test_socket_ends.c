@@ -184,10 +184,10 @@ static void a_peer_that_lies(void **state)
 		uint32_t immediate, bytes;
 		const char *text;
 	} lies[] = {
-		{0x01000001, 0, "buffers back that nobody has"},
-		{0x02000000, 0, "a first message that is none"},
-		{0x03000001, 0, "an immediate that means nothing"},
-		{0xff000000, 0, "an immediate that means nothing"},
+		{0x01000001, 0, "an ACK of buffers that it does not have"},
+		{0x02000000, 0, "a first message that is not allowed"},
+		{0x03000001, 0, "an unknown immediate"},
+		{0xff000000, 0, "an unknown immediate"},
 		{0x03000000, 5, "data beside an immediate"},
 	};
 	size_t k;

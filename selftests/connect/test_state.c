@@ -182,7 +182,7 @@ static void a_close_may_overtake_the_first_completion(void **state)
 	struct connect_step step = connect_next(CONNECT_PROBING, CONNECT_EVENT_PEER_CLOSED);
 
 	assert_int_equal(step.to, CONNECT_CLOSED);
-	assert_true(step.actions & CONNECT_DO(TELL_READY));
+	assert_true(step.actions & CONNECT_DO(REPORT_READY));
 }
 
 struct doer {
@@ -198,7 +198,7 @@ static int do_it(void *arg, enum connect_action_bit action)
 
 	assert_false(d->done >> action & 1 && d->fails); /* none twice before the failure */
 	d->done |= 1u << action;
-	if (action >= CONNECT_ACTION_TELL_READY)
+	if (action >= CONNECT_ACTION_REPORT_READY)
 		d->told_in = d->state;
 	if (!(d->fails >> action & 1))
 		return 0;
@@ -224,9 +224,9 @@ static void an_action_that_fails(void **state)
 			told = connect_follow(&d.state, event, do_it, &d);
 			assert_int_equal(d.done, step.actions);
 			assert_int_equal(d.state, step.to);
-			assert_int_equal(told, step.actions >= CONNECT_DO(TELL_READY));
+			assert_int_equal(told, step.actions >= CONNECT_DO(REPORT_READY));
 			assert_true(!told || d.told_in == step.to);
-			for (action = 0; action < CONNECT_ACTION_TELL_READY; action++) {
+			for (action = 0; action < CONNECT_ACTION_REPORT_READY; action++) {
 				if (!(step.actions & ~ends & 1u << action))
 					continue;
 				d = (struct doer){.state = from, .fails = 1u << action};
@@ -235,9 +235,9 @@ static void an_action_that_fails(void **state)
 				assert_int_equal(told, from != CONNECT_READY);
 				assert_true(!told || d.told_in == CONNECT_FAILED);
 				assert_int_equal(d.done & ends, ends);
-				assert_false(d.done & CONNECT_DO(TELL_READY));
+				assert_false(d.done & CONNECT_DO(REPORT_READY));
 				/* what stands behind it was not begun */
-				assert_false(d.done & ~ends & ~CONNECT_DO(TELL_FAILED) &
+				assert_false(d.done & ~ends & ~CONNECT_DO(REPORT_FAILED) &
 					     ~((2u << action) - 1));
 			}
 		}
