@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Latency and bandwidth over a socket whose other end is inc-connect serve. It sleeps where it
- * waits, as the service does: what is measured holds a wake-up of each side that waits.
+ * Measures latency and bandwidth over a socket whose peer is inc-connect serve. Both sides sleep
+ * while they wait, so each latency includes the wake-ups of the sides that wait.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/tools/connect_talk.h"
+#include "hostlib/tools/connect_commands.h"
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/clock.h"
 
-#define WARMUP  10  /* operations before those that are timed */
-#define WAIT_MS 100 /* after which the loop hears of ports and devices */
-/* Of a call, whose end alone is seen: on a slow link, too, something is to move now and then. */
+#define WARMUP 10 /* operations that are not timed, before the others */
+/* interval at which the event loop runs, which handles events of ports and devices */
+#define WAIT_MS 100
+/* Most bytes of one call. Only the end of a call counts as progress, and even on a slow link there
+ * must be some progress within the timeout. */
 #define CALL_BYTES (4u << 20)
 
 struct run {
 	struct connect_tool *tool;
 	struct inc_connect_socket *socket;
-	const struct inc_connect_settings *settings; /* the socket's */
+	const struct inc_connect_settings *settings; /* of the socket */
 	uint32_t max_transfer_bytes;
-	uint8_t *own; /* tool->bytes */
+	uint8_t *buffer; /* a buffer of tool->bytes */
 	struct inc_connect_region *region;
 	uint32_t remote_key;
 	uint64_t remote_address;
-	uint64_t *took_ns; /* tool->iters */
-	/* when something of what is measured has moved, when the peer's device has been heard of */
-	uint64_t moved_at_ns, heard_at_ns;
-	bool asked;     /* a liveness check is under way, */
-	uint64_t count; /* and this is what had moved before it */
+	uint64_t *took_ns; /* latencies, tool->iters of them */
+	/* times of the last progress, and of the last answer of the peer's device */
+	uint64_t moved_at_ns, answered_at_ns;
+	/* whether a liveness check is posted, and the result of count_moved() before it */
+	bool check_posted;
+	uint64_t moved_before;
 };
 
-/* What moves, liveness checks aside. */
+/* A number that grows with each progress. Liveness checks do not count. */
 static uint64_t count_moved(const struct run *r)
 {
 	struct inc_connect_socket_info info = {.sz = sizeof(info)};
@@ -41,47 +44,49 @@ static uint64_t count_moved(const struct run *r)
 	       info.bytes_written;
 }
 
-static void take_note(struct run *r)
+static void note_progress(struct run *r)
 {
-	r->heard_at_ns = inc_now_ns();
-	if (!r->asked || count_moved(r) != r->count)
-		r->moved_at_ns = r->heard_at_ns;
-	r->asked = false;
+	r->answered_at_ns = inc_now_ns();
+	if (!r->check_posted || count_moved(r) != r->moved_before)
+		r->moved_at_ns = r->answered_at_ns;
+	r->check_posted = false;
 }
 
-/* Where nothing has moved for a while: is the peer still there? A device that tries for ever does
- * not say, and a peer that has nothing of ours to acknowledge is not missed. */
-static int ask_peer(struct run *r)
+/* Checks whether the peer is still there, after a while without progress. A device that retries for
+ * ever reports no error. Without unacknowledged requests, the loss of the peer is not noticed at
+ * all. */
+static int check_peer(struct run *r)
 {
 	const uint64_t most_ns = r->tool->timeout_ms * INC_NSEC_PER_MSEC, now_ns = inc_now_ns();
 	int err = 0;
 
-	if (!r->asked) {
-		r->count = count_moved(r);
+	if (!r->check_posted) {
+		r->moved_before = count_moved(r);
 		err = inc_connect_socket_check(r->socket);
-		r->asked = !err;
+		r->check_posted = !err;
 	}
 	if (err && err != -EAGAIN)
 		return err;
-	if (now_ns - r->heard_at_ns >= most_ns)
+	if (now_ns - r->answered_at_ns >= most_ns)
 		return -EHOSTDOWN;
 	return now_ns - r->moved_at_ns < most_ns ? 0 : -ETIMEDOUT;
 }
 
-/* Takes in what has happened, or waits for it. What failed with -EAGAIN is then tried again. */
-static int go_on(struct run *r)
+/* Processes completions or waits for some. Then the caller retries the call that returned
+ * -EAGAIN. */
+static int progress_or_wait(struct run *r)
 {
 	int ret = inc_connect_socket_progress(r->socket);
 
 	if (ret > 0)
-		take_note(r);
+		note_progress(r);
 	if (ret)
 		return ret < 0 ? ret : 0;
 	ret = inc_connect_socket_wait(r->socket, WAIT_MS);
 	if (ret != -ETIMEDOUT)
 		return ret;
 	event_base_loop(r->tool->base, EVLOOP_NONBLOCK);
-	return ask_peer(r);
+	return check_peer(r);
 }
 
 static int send_one(struct run *r, const void *data, size_t size)
@@ -89,17 +94,18 @@ static int send_one(struct run *r, const void *data, size_t size)
 	int err;
 
 	while ((err = inc_connect_socket_send(r->socket, data, size)) == -EAGAIN &&
-	       !(err = go_on(r)))
+	       !(err = progress_or_wait(r)))
 		;
 	return err;
 }
 
-/* Until all that was sent has arrived. */
+/* Waits until all messages have arrived at the peer. */
 static int flush(struct run *r)
 {
 	int err;
 
-	while ((err = inc_connect_socket_flush(r->socket)) == -EAGAIN && !(err = go_on(r)))
+	while ((err = inc_connect_socket_flush(r->socket)) == -EAGAIN &&
+	       !(err = progress_or_wait(r)))
 		;
 	return err;
 }
@@ -109,12 +115,12 @@ static int receive_one(struct run *r, const void **data, size_t *size)
 	int err;
 
 	while ((err = inc_connect_socket_receive(r->socket, data, size)) == -EAGAIN &&
-	       !(err = go_on(r)))
+	       !(err = progress_or_wait(r)))
 		;
 	return err;
 }
 
-/* Once there and back; what comes back must be what was sent. */
+/* Sends a message and receives its echo, which must be equal. */
 static int echo(struct run *r, uint64_t *took_ns)
 {
 	const uint64_t begin_at_ns = inc_now_ns();
@@ -122,11 +128,11 @@ static int echo(struct run *r, uint64_t *took_ns)
 	size_t size;
 	int err;
 
-	err = send_one(r, r->own, r->tool->bytes) ?: receive_one(r, &data, &size);
+	err = send_one(r, r->buffer, r->tool->bytes) ?: receive_one(r, &data, &size);
 	if (err)
 		return err;
 	*took_ns = (inc_now_ns() - begin_at_ns) / 2;
-	if (size != r->tool->bytes || memcmp(data, r->own, size) != 0)
+	if (size != r->tool->bytes || memcmp(data, r->buffer, size) != 0)
 		return -EBADMSG;
 	return inc_connect_socket_release(r->socket);
 }
@@ -140,12 +146,12 @@ static uint32_t transfers_per_call(const struct run *r)
 	return n ? n : 1;
 }
 
-/* All of n, as many at a time as may be, up to the end of the last. */
+/* Makes n transfers, as many at once as possible, and waits for the end of the last one. */
 static int transfer(struct run *r, enum inc_connect_direction direction, uint32_t n)
 {
 	const struct inc_connect_transfer one = {
 		.region = r->region,
-		.local = r->own,
+		.local = r->buffer,
 		.size = r->tool->bytes,
 		.remote_key = r->remote_key,
 		.remote_address = r->remote_address,
@@ -162,11 +168,11 @@ static int transfer(struct run *r, enum inc_connect_direction direction, uint32_
 		i = n < most ? n : most;
 		while ((err = inc_connect_socket_transfer(r->socket, direction, list, i,
 							  &ticket)) == -EAGAIN &&
-		       !(err = go_on(r)))
+		       !(err = progress_or_wait(r)))
 			;
 	}
 	while (!err && (err = inc_connect_socket_transferred(r->socket, ticket)) == -EAGAIN)
-		err = go_on(r);
+		err = progress_or_wait(r);
 	free(list);
 	return err;
 }
@@ -178,7 +184,7 @@ static enum inc_connect_direction direction_of(const struct run *r)
 
 static int ask_memory(struct run *r)
 {
-	struct connect_memory memory = {.kind = CONNECT_TALK_MEMORY,
+	struct connect_memory memory = {.kind = CONNECT_COMMAND_MEMORY,
 					.size = htobe32(r->tool->bytes)};
 	const void *data;
 	size_t size;
@@ -187,7 +193,7 @@ static int ask_memory(struct run *r)
 	err = send_one(r, &memory, sizeof(memory)) ?: receive_one(r, &data, &size);
 	if (err)
 		return err;
-	if (size != sizeof(memory) || *(const uint8_t *)data != CONNECT_TALK_MEMORY)
+	if (size != sizeof(memory) || *(const uint8_t *)data != CONNECT_COMMAND_MEMORY)
 		return -EPROTO;
 	memcpy(&memory, data, sizeof(memory));
 	if (be32toh(memory.size) != r->tool->bytes)
@@ -202,21 +208,21 @@ static uint8_t pattern(size_t i)
 	return (uint32_t)i * 2654435761u >> 24;
 }
 
-/* What is written there must be what is then read there. */
+/* Writes a pattern to the peer's memory and reads it back. Both must be equal. */
 static int check_memory(struct run *r)
 {
 	size_t i;
 	int err;
 
 	for (i = 0; i < r->tool->bytes; i++)
-		r->own[i] = pattern(i);
+		r->buffer[i] = pattern(i);
 	err = transfer(r, INC_CONNECT_WRITE, 1);
 	if (err)
 		return err;
-	memset(r->own, 0, r->tool->bytes);
+	memset(r->buffer, 0, r->tool->bytes);
 	err = transfer(r, INC_CONNECT_READ, 1);
 	for (i = 0; i < r->tool->bytes && !err; i++)
-		if (r->own[i] != pattern(i))
+		if (r->buffer[i] != pattern(i))
 			err = -EBADMSG;
 	return err;
 }
@@ -226,19 +232,19 @@ static int prepare(struct run *r)
 	size_t i;
 	int err;
 
-	r->own = malloc(r->tool->bytes);
+	r->buffer = malloc(r->tool->bytes);
 	r->took_ns = calloc(r->tool->iters, sizeof(*r->took_ns));
-	if (!r->own || !r->took_ns)
+	if (!r->buffer || !r->took_ns)
 		return -ENOMEM;
 	if (r->tool->mode == CONNECT_SEND) {
 		for (i = 0; i < r->tool->bytes; i++)
-			r->own[i] = pattern(i);
-		r->own[0] = CONNECT_TALK_ECHO;
+			r->buffer[i] = pattern(i);
+		r->buffer[0] = CONNECT_COMMAND_ECHO;
 		return r->tool->bytes > r->settings->buf_size ? -EMSGSIZE : 0;
 	}
 	if (r->tool->bytes > r->max_transfer_bytes)
 		return -EMSGSIZE;
-	err = inc_connect_socket_register(r->socket, r->own, r->tool->bytes, false, &r->region);
+	err = inc_connect_socket_register(r->socket, r->buffer, r->tool->bytes, false, &r->region);
 	return err ?: ask_memory(r) ?: check_memory(r);
 }
 
@@ -282,10 +288,10 @@ static int measure_bandwidth(struct run *r, struct connect_measured *measured)
 	double took_s;
 	int err = 0;
 
-	r->own[0] = CONNECT_TALK_DROP;
+	r->buffer[0] = CONNECT_COMMAND_DROP;
 	if (r->tool->mode == CONNECT_SEND) {
 		for (uint32_t i = 0; i < n && !err; i++)
-			err = send_one(r, r->own, r->tool->bytes);
+			err = send_one(r, r->buffer, r->tool->bytes);
 		err = err ?: flush(r);
 	} else {
 		err = transfer(r, direction_of(r), n);
@@ -305,7 +311,7 @@ int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket
 	struct run r = {.tool = tool, .socket = socket, .moved_at_ns = inc_now_ns()};
 	int err;
 
-	r.heard_at_ns = r.moved_at_ns;
+	r.answered_at_ns = r.moved_at_ns;
 	err = inc_connect_socket_info(socket, &info);
 	r.settings = info.settings;
 	r.max_transfer_bytes = info.max_transfer_bytes;
@@ -314,6 +320,6 @@ int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket
 	err = err ?: measure_bandwidth(&r, measured);
 	inc_connect_region_release(r.region);
 	free(r.took_ns);
-	free(r.own);
+	free(r.buffer);
 	return err;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What inc-connect shows. Names that a peer has given itself may hold anything. */
+/* The output of inc-connect. Names from a peer may contain any bytes, so they are made
+ * printable. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,20 +189,21 @@ static json_t *measured_json(const struct connect_tool *tool,
 			 measured->gbps, "operations_per_s", measured->operations_per_s);
 }
 
-void connect_print_json(const struct connect_tool *tool, const struct connect_story *story)
+void connect_print_json(const struct connect_tool *tool, const struct connect_outcome *outcome)
 {
-	const char *name = inc_errno_name(-story->error);
+	const char *name = inc_errno_name(-outcome->error);
 	char *address = strdup(tool->host);
 	json_t *error = json_null();
 
 	if (address)
-		inc_printable(address); /* JSON takes no other text */
-	if (story->error)
-		error = json_pack("{s:s?, s:s}", "errno", name, "message", story->why);
-	print_object(json_pack("{s:s?, s:o, s:o, s:o, s:o}", "address", address, "choice",
-			       story->found ? found_json(story->found) : json_null(), "connection",
-			       story->info ? info_json(story->info) : json_null(), "measured",
-			       story->measured ? measured_json(tool, story->measured) : json_null(),
-			       "error", error));
+		inc_printable(address); /* jansson rejects text that is not UTF-8 */
+	if (outcome->error)
+		error = json_pack("{s:s?, s:s}", "errno", name, "message", outcome->why);
+	print_object(
+		json_pack("{s:s?, s:o, s:o, s:o, s:o}", "address", address, "choice",
+			  outcome->found ? found_json(outcome->found) : json_null(), "connection",
+			  outcome->info ? info_json(outcome->info) : json_null(), "measured",
+			  outcome->measured ? measured_json(tool, outcome->measured) : json_null(),
+			  "error", error));
 	free(address);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inc-connect serve: a service whose sockets do what connect_talk.h says, in one loop. A client's
- * messages are taken in their order; one whose answer finds no room waits, and the others behind
- * it.
+ * inc-connect serve: a service that carries out the commands of connect_commands.h on each socket,
+ * in one event loop. It handles the messages of a client in order. If an answer finds no room in
+ * the send queue, this message and all behind it wait.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -11,28 +11,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include "hostlib/tools/connect_talk.h"
+#include "hostlib/tools/connect_commands.h"
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/log.h"
 #include "lib/net/scrape.h"
 
-#define CHECK_S      10 /* a client whose device has not answered in this time is gone */
-#define MAX_PER_TURN 64 /* messages of a client before others have their turn */
+#define CHECK_S      10 /* a client is dropped if its device does not answer for so long */
+#define MAX_PER_TURN 64 /* messages of one client before other clients have their turn */
 
 struct server {
 	const struct connect_tool *tool;
-	struct inc_connect_service *service; /* NULL: it is leaving */
+	/* NULL after the first signal, while clients are being closed */
+	struct inc_connect_service *service;
 	struct inc_scrape *scrape;
 	struct event *interrupt, *term, *check;
 	LIST_HEAD(, client) clients;
-	uint64_t memory_bytes; /* of all clients */
+	uint64_t memory_bytes; /* memory of all clients together */
 };
 
 struct client {
 	struct server *server;
 	struct inc_connect_socket *socket;
 	struct event *event;
-	char peer[INC_CONNECT_HOST_SIZE]; /* address */
+	char peer[INC_CONNECT_HOST_SIZE]; /* its IP address */
 	bool closing;
 	void *memory;
 	uint32_t memory_bytes;
@@ -65,13 +66,13 @@ static void end_client(struct client *c, const char *why)
 		event_base_loopbreak(s->tool->base);
 }
 
-/* Instead of what the client had before. Without it the client is told 0. */
+/* Replaces the client's memory. If no memory is available, the answer has the size 0. */
 static void make_memory(struct client *c, struct connect_memory *memory)
 {
 	const uint32_t size = be32toh(memory->size);
 
 	drop_memory(c);
-	*memory = (struct connect_memory){.kind = CONNECT_TALK_MEMORY};
+	*memory = (struct connect_memory){.kind = CONNECT_COMMAND_MEMORY};
 	if (!size || size > CONNECT_MEMORY_MAX - c->server->memory_bytes)
 		return;
 	c->memory = calloc(1, size);
@@ -99,23 +100,25 @@ static int answer_memory(struct client *c, const void *data, size_t size)
 	return inc_connect_socket_send(c->socket, &memory, sizeof(memory));
 }
 
-/* 0; -EAGAIN: its answer must wait; else the socket's end, or -EPROTO. */
-static int take_message(struct client *c, const void *data, size_t size)
+/* Carries out a message. Returns 0; -EAGAIN: the send queue has no room for the answer; -EPROTO: an
+ * unknown message; or the socket's error. */
+static int handle_message(struct client *c, const void *data, size_t size)
 {
 	switch (size ? *(const uint8_t *)data : 0) {
-	case CONNECT_TALK_ECHO:
+	case CONNECT_COMMAND_ECHO:
 		return inc_connect_socket_send(c->socket, data, size);
-	case CONNECT_TALK_DROP:
+	case CONNECT_COMMAND_DROP:
 		return 0;
-	case CONNECT_TALK_MEMORY:
+	case CONNECT_COMMAND_MEMORY:
 		return answer_memory(c, data, size);
 	default:
 		return -EPROTO;
 	}
 }
 
-/* -EAGAIN: no more now, or no answer finds room now. */
-static int take_messages(struct client *c)
+/* Handles messages until there are none, or until an answer has no room: then it returns
+ * -EAGAIN. */
+static int handle_messages(struct client *c)
 {
 	const void *data;
 	size_t size;
@@ -123,36 +126,36 @@ static int take_messages(struct client *c)
 
 	for (unsigned int i = 0; i < MAX_PER_TURN && !err; i++) {
 		err = inc_connect_socket_receive(c->socket, &data, &size)
-			      ?: take_message(c, data, size);
+			      ?: handle_message(c, data, size);
 		if (!err)
 			err = inc_connect_socket_release(c->socket);
 	}
 	return err;
 }
 
-static void end_of(struct client *c, int err)
+static void end_with_error(struct client *c, int err)
 {
 	const char *story = inc_connect_socket_error(c->socket);
 
 	if (err == -ESHUTDOWN)
 		end_client(c, "has closed");
 	else if (err == -EPROTO && !story)
-		end_client(c, "says what no inc-connect says");
+		end_client(c, "has sent an unknown message");
 	else
 		end_client(c, story ? story : strerror(-err));
 }
 
-/* May end the client. */
+/* Handles the client's messages, or continues its close. May free the client. */
 static void serve_client(struct client *c)
 {
-	int err = c->closing ? inc_connect_socket_close(c->socket) : take_messages(c);
+	int err = c->closing ? inc_connect_socket_close(c->socket) : handle_messages(c);
 
 	if (err && err != -EAGAIN) {
-		end_of(c, err);
+		end_with_error(c, err);
 	} else if (c->closing && !err) {
 		end_client(c, "closed");
 	} else if (inc_connect_socket_progress(c->socket) || !err) {
-		/* of an error, too, what came before it is taken first */
+		/* Messages that arrived before an error are handled before it. */
 		event_active(c->event, EV_READ, 0);
 	}
 }
@@ -182,10 +185,13 @@ static void accepted(void *arg, struct inc_connect_socket *socket, const char *p
 	if (!c->event || event_add(c->event, NULL))
 		end_client(c, strerror(ENOMEM));
 	else
-		event_active(c->event, EV_READ, 0); /* what has come already wakes nobody */
+		/* Messages that have arrived already do not make the descriptor readable, so handle
+		 * them now. */
+		event_active(c->event, EV_READ, 0);
 }
 
-/* Nobody else would notice a client whose machine is gone. */
+/* Drops clients that do not answer, because nothing else detects that a client's machine has
+ * failed. */
 static void on_check(evutil_socket_t fd, short what, void *arg)
 {
 	struct server *s = arg;
@@ -198,7 +204,8 @@ static void on_check(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* The first one closes all connections, for which each has its time; a second one does not wait. */
+/* The first signal closes all connections, each within its time limit. A second signal ends the
+ * program at once. */
 static void on_signal(evutil_socket_t number, short what, void *arg)
 {
 	struct server *s = arg;
@@ -263,7 +270,7 @@ int connect_serve(struct connect_tool *tool)
 	inc_log_sink(inc_log_unblocked);
 	if (!start(&s)) {
 		printf("ready port %u\n", inc_connect_service_port(s.service));
-		/* where nobody learns the port, main() says why */
+		/* If printing the port fails, main() reports the error. */
 		ret = fflush(stdout) || event_base_dispatch(tool->base) < 0;
 	}
 	inc_scrape_stop(s.scrape);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inc-connect: what its command line says, and what its files do for each other. One thread. */
+/* inc-connect: its settings, and the functions that its files call of each other. One thread. */
 #ifndef INC_CONNECT_TOOL_H
 #define INC_CONNECT_TOOL_H
 
@@ -10,18 +10,19 @@
 
 enum connect_mode { CONNECT_SEND, CONNECT_WRITE, CONNECT_READ };
 
-/* mode, its word: rows of a list, as these are initializers alone. */
+/* The modes of --mode and their names, as rows from which initializers are made. */
 #define CONNECT_MODES(_)          \
 	_(CONNECT_SEND, "send")   \
 	_(CONNECT_WRITE, "write") \
 	_(CONNECT_READ, "read")
 
 struct connect_tool {
-	const char *config; /* file, NULL: none */
+	const char *config; /* path of the configuration file; NULL: none */
 	const char *host;
-	const char *listen, *figures_at; /* HOST:PORT; of the figures over HTTP */
+	/* HOST:PORT. figures_at: where figures are served over HTTP */
+	const char *listen, *figures_at;
 	unsigned int timeout_ms;
-	uint64_t bytes; /* of a message or transfer */
+	uint64_t bytes; /* size of a message or a transfer */
 	unsigned int iters;
 	enum connect_mode mode;
 	bool json, figures, allow_no_usable_devices;
@@ -30,40 +31,44 @@ struct connect_tool {
 	struct inc_connect *ctx;
 };
 
-/* What was measured. */
+/* The results of a measurement. */
 struct connect_measured {
-	double min_us, median_us, p99_us; /* of send: half a round trip */
-	double gbps;                      /* 10^9 bits */
+	double min_us, median_us, p99_us; /* latency; for mode send half a round trip */
+	double gbps;                      /* Gbit/s, in 10^9 bits */
 	double operations_per_s;
 };
 
-/* A pair of ports and its fate, or several. */
+/* All pairs of ports, each with the reason why it was chosen or not. */
 struct connect_found {
 	struct inc_connect_pair *pairs; /* owned */
 	uint32_t n_pairs;
 	bool zones_ignored;
 };
 
-/* Until a signal. An exit code. */
+/* Serves until a signal arrives. Returns an exit code. */
 int connect_serve(struct connect_tool *tool);
-/* Connects, measures, prints. An exit code. */
+/* Connects, measures and prints. Returns an exit code. */
 int connect_try(struct connect_tool *tool);
 
 /*
- * Over a socket to inc-connect serve. 0; or -errno: the socket's, whose story the socket tells, or
- * -ENOMEM; -EMSGSIZE: a message holds less, or the port can do less; -ETIMEDOUT: nothing has moved
- * for tool->timeout_ms; -EHOSTDOWN: so long the peer's device has not answered, either; -EBADMSG:
- * what has come is not what was sent; -EPROTO: the peer is no inc-connect.
+ * Measures over a socket whose peer is inc-connect serve. Returns 0, or the error of the socket,
+ * whose reason inc_connect_socket_error() has, or an error from this list:
+ *	-ENOMEM		this program or the peer has no memory
+ *	-EMSGSIZE	the size exceeds a message or the port's limit
+ *	-ETIMEDOUT	no progress for tool->timeout_ms
+ *	-EHOSTDOWN	the peer's device has not answered for that time, either
+ *	-EBADMSG	the data received differ from the data sent
+ *	-EPROTO		the peer is not inc-connect
  */
 int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket,
 		    struct connect_measured *measured);
 
-/* Devices of whom was asked, as text or JSON. */
+/* Prints the devices of the service that was queried, as text or as JSON. */
 void connect_print_devices(const struct connect_tool *tool,
 			   const struct inc_connect_devices *devices);
 
-/* How it went; in the order of time, NULL for what it did not come to. */
-struct connect_story {
+/* The outcome of `connect`, step by step. A step that was not reached is NULL. */
+struct connect_outcome {
 	const struct connect_found *found;
 	const struct inc_connect_socket_info *info;
 	const struct connect_measured *measured;
@@ -71,9 +76,9 @@ struct connect_story {
 	const char *why;
 };
 
-/* All of it. */
-void connect_print_json(const struct connect_tool *tool, const struct connect_story *story);
-/* A part each. */
+/* Prints the outcome of `connect` as JSON. */
+void connect_print_json(const struct connect_tool *tool, const struct connect_outcome *outcome);
+/* Each of these prints one part of the outcome of `connect` as text. */
 void connect_print_found(const struct connect_found *found);
 void connect_print_info(const struct inc_connect_socket_info *info);
 void connect_print_measured(const struct connect_tool *tool,

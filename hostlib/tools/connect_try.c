@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inc-connect connect: which ports there are, a socket, what it can do. */
+/* inc-connect connect: opens a socket, shows how its ports were chosen, and measures it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/base/printable.h"
 
-#define CLOSE_MS 1000 /* more than a close takes */
+#define CLOSE_MS 1000 /* longer than a close may last */
 
 struct attempt {
 	struct connect_tool *tool;
@@ -16,19 +16,19 @@ struct attempt {
 	struct connect_found found;
 	struct inc_connect_socket_info info;
 	struct connect_measured measured;
-	struct connect_story story;
+	struct connect_outcome outcome;
 	char why[512];
 };
 
 static void fail(struct attempt *a, int error, const char *why)
 {
-	a->story.error = error;
+	a->outcome.error = error;
 	snprintf(a->why, sizeof(a->why), "%s", why);
-	inc_printable(a->why); /* JSON takes no other text */
-	a->story.why = a->why;
+	inc_printable(a->why); /* jansson rejects text that is not UTF-8 */
+	a->outcome.why = a->why;
 }
 
-/* Choice and reason live as long as this call. */
+/* Stores the result. choice and why are valid only during this callback, so they are copied. */
 static void opened(void *arg, int error, const char *why, struct inc_connect_socket *socket,
 		   const struct inc_connect_choice *choice)
 {
@@ -44,7 +44,7 @@ static void opened(void *arg, int error, const char *why, struct inc_connect_soc
 	if (a->found.pairs) {
 		a->found.n_pairs = choice->n_pairs;
 		memcpy(a->found.pairs, choice->pairs, choice->n_pairs * sizeof(*a->found.pairs));
-		a->story.found = &a->found;
+		a->outcome.found = &a->found;
 	}
 	event_base_loopbreak(a->tool->base);
 }
@@ -61,8 +61,8 @@ static void open_socket(struct attempt *a)
 		event_base_dispatch(a->tool->base);
 		return;
 	}
-	a->story.error = err;
-	a->story.why = a->why;
+	a->outcome.error = err;
+	a->outcome.why = a->why;
 }
 
 static void explain(struct attempt *a, int error)
@@ -85,15 +85,15 @@ static void explain(struct attempt *a, int error)
 	else if (error == -EBADMSG)
 		snprintf(why, sizeof(why), "%s: what came back is not what was sent", tool->host);
 	else if (error == -EPROTO)
-		snprintf(why, sizeof(why), "%s is no inc-connect serve", tool->host);
+		snprintf(why, sizeof(why), "%s does not run inc-connect serve", tool->host);
 	else if (error == -ETIMEDOUT)
 		snprintf(why, sizeof(why),
 			 "%s: nothing has moved for %u ms, though %s on %s answers", tool->host,
 			 tool->timeout_ms, a->info.remote_name, a->info.peer);
 	else if (error == -EHOSTDOWN)
 		snprintf(why, sizeof(why),
-			 "%s: %s on %s has not answered for %u ms: the service is gone, or the way "
-			 "to it",
+			 "%s: %s on %s has not answered for %u ms: the service or the network "
+			 "is down",
 			 tool->host, a->info.remote_name, a->info.peer, tool->timeout_ms);
 	else
 		snprintf(why, sizeof(why), "%s: %s", tool->host, strerror(-error));
@@ -107,7 +107,7 @@ static void use_socket(struct attempt *a)
 	a->info.sz = sizeof(a->info);
 	err = inc_connect_socket_info(a->socket, &a->info);
 	if (!err) {
-		a->story.info = &a->info;
+		a->outcome.info = &a->info;
 		if (!a->tool->json)
 			connect_print_info(&a->info);
 		err = connect_measure(a->tool, a->socket, &a->measured);
@@ -116,12 +116,12 @@ static void use_socket(struct attempt *a)
 		explain(a, err);
 		return;
 	}
-	a->story.measured = &a->measured;
+	a->outcome.measured = &a->measured;
 	if (!a->tool->json)
 		connect_print_measured(a->tool, &a->measured);
 }
 
-/* So that the service hears of the end now. */
+/* Closes the socket in order, so that the service notices the end at once. */
 static void close_socket(struct inc_connect_socket *socket)
 {
 	while (inc_connect_socket_close(socket) == -EAGAIN)
@@ -143,9 +143,9 @@ int connect_try(struct connect_tool *tool)
 		close_socket(a.socket);
 	}
 	if (tool->json)
-		connect_print_json(tool, &a.story);
-	if (a.story.error)
-		inc_error("%s", a.story.why);
+		connect_print_json(tool, &a.outcome);
+	if (a.outcome.error)
+		inc_error("%s", a.outcome.why);
 	free(a.found.pairs);
-	return a.story.error ? 1 : 0;
+	return a.outcome.error ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ha-nccl-perf: plays NCCL's part towards a network plugin, without a GPU. */
+/* ha-nccl-perf: calls a network plugin as NCCL does, without a GPU. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "lib/base/printing.h"
 #include "hostlib/tools/ha_perf.h"
 
-/* Prints, and can be ended by a signal while it does. */
+/* Prints a part of the report. A signal can end the program if printing blocks. */
 static int report(struct ha_perf *perf, int (*print)(struct ha_perf *perf))
 {
 	int err;
@@ -35,7 +35,8 @@ static int run(struct ha_perf *perf)
 	return err;
 }
 
-/* The calls that NCCL's proxy thread makes while others wait for it. */
+/* Checks how long the plugin's non-blocking calls took. NCCL's proxy thread makes them, and all
+ * transfers wait for it. */
 static int check_calls(struct ha_perf *perf)
 {
 	static const enum ha_net_call prompt[] = {HA_NET_connect, HA_NET_accept, HA_NET_isend,
@@ -57,11 +58,11 @@ int main(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
-	ha_perf_take_signals();
+	ha_perf_catch_signals();
 	err = ha_perf_open(&perf);
 	if (!err)
 		err = run(&perf);
-	if (err) /* before the end has failures of its own */
+	if (err) /* Print this error before ha_perf_close() replaces it. */
 		fprintf(stderr, "ha-nccl-perf: rank %u: %s\n", perf.opts.rank, perf.net.err.msg);
 	code = ha_perf_close(&perf);
 	if (!err && !code)

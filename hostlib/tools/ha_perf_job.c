@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ranks' way to their comms, and back, as NCCL goes it. */
+/* Connects the ranks and closes their comms, with the calls and the order that NCCL uses. */
 #include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 static enum ha_nccl_log_level log_level;
 
-/* The plugin's log, as NCCL prints it: where NCCL_DEBUG asks for it. */
+/* The plugin's log is printed at the level that NCCL_DEBUG sets, as NCCL does. */
 static void read_log_level(void)
 {
 	static const char *const names[] = {"none", "version", "warn", "info", "abort", "trace"};
@@ -24,10 +24,10 @@ static void read_log_level(void)
 			log_level = i;
 }
 
-__attribute__((format(printf, 5, 6))) static void take_log(enum ha_nccl_log_level level,
-							   unsigned long subsystems,
-							   const char *file, int line,
-							   const char *format, ...)
+__attribute__((format(printf, 5, 6))) static void plugin_log(enum ha_nccl_log_level level,
+							     unsigned long subsystems,
+							     const char *file, int line,
+							     const char *format, ...)
 {
 	char text[512];
 	va_list ap;
@@ -76,7 +76,8 @@ static int listen_all(struct ha_perf *perf)
 	return err;
 }
 
-/* Channel 0 comes first. */
+/* Returns the stream whose listen accepts this stream. With --one-listen it is the first receiving
+ * stream, which is that of channel 0. */
 static struct ha_stream *listener_of(struct ha_perf *perf, struct ha_stream *stream)
 {
 	struct ha_stream *first = perf->streams;
@@ -89,7 +90,7 @@ static struct ha_stream *listener_of(struct ha_perf *perf, struct ha_stream *str
 static int exchange_handles(struct ha_perf *perf)
 {
 	static uint8_t own[HA_PERF_MAX_CHANNELS][HA_NCCL_HANDLE_BYTES];
-	static uint8_t all[HA_MEET_MAX_RANKS * sizeof(own)];
+	static uint8_t all[HA_PERF_MAX_RANKS * sizeof(own)];
 	const size_t bytes = perf->opts.channels * sizeof(own[0]);
 	int err;
 
@@ -97,7 +98,7 @@ static int exchange_handles(struct ha_perf *perf)
 		if (!perf->streams[i].sends)
 			memcpy(own[perf->streams[i].channel],
 			       listener_of(perf, &perf->streams[i])->handle, sizeof(own[0]));
-	err = ha_meet_gather(&perf->meet, own, bytes, all, &perf->net.err);
+	err = ha_bootstrap_gather(&perf->bootstrap, own, bytes, all, &perf->net.err);
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
 		if (perf->streams[i].sends)
 			memcpy(perf->streams[i].handle,
@@ -107,20 +108,20 @@ static int exchange_handles(struct ha_perf *perf)
 	return err;
 }
 
-int ha_perf_look_at(struct ha_perf *perf, const char *what)
+int ha_perf_check_progress(struct ha_perf *perf, const char *what)
 {
 	int gone;
 
 	if (inc_now_ns() - perf->moved_at_ns > perf->opts.stream.limit_ms * INC_NSEC_PER_MSEC)
 		return inc_err_set(&perf->net.err, ETIMEDOUT, "no progress for %llu ms: %s",
 				   (unsigned long long)perf->opts.stream.limit_ms, what);
-	gone = ha_meet_gone(&perf->meet);
+	gone = ha_bootstrap_lost_rank(&perf->bootstrap);
 	if (gone >= 0)
 		return inc_err_set(&perf->net.err, ECONNRESET, "rank %d has ended: %s", gone, what);
 	return 0;
 }
 
-int ha_perf_look(struct ha_perf *perf)
+int ha_perf_wait(struct ha_perf *perf)
 {
 	char what[160] = "nothing is posted";
 	int err;
@@ -131,15 +132,15 @@ int ha_perf_look(struct ha_perf *perf)
 		if (!ha_stream_idle(&perf->streams[i]))
 			break;
 	}
-	err = ha_perf_look_at(perf, what);
-	/* a message that is missing is the better story */
+	err = ha_perf_check_progress(perf, what);
+	/* If a message is missing, report that instead of the timeout. */
 	for (unsigned int i = 0; i < perf->nstreams && err; i++)
-		if (ha_stream_check_rest(&perf->streams[i]))
+		if (ha_stream_check_unused(&perf->streams[i]))
 			break;
 	return err;
 }
 
-/* NCCL has a listen for each comm, and closes it as soon as that is accepted. */
+/* NCCL makes a listen for each comm, and closes it as soon as the comm is accepted. */
 static int connect_one(struct ha_perf *perf, struct ha_stream *stream)
 {
 	const int err =
@@ -148,7 +149,8 @@ static int connect_one(struct ha_perf *perf, struct ha_stream *stream)
 	return err || !stream->comm || perf->opts.one_listen ? err : ha_stream_close_listen(stream);
 }
 
-/* connect and accept in turns, none of which may wait. */
+/* Calls connect and accept in turns until every stream has its comm, because none of these calls
+ * blocks. */
 static int connect_all(struct ha_perf *perf)
 {
 	unsigned int have = 0;
@@ -172,7 +174,7 @@ static int connect_all(struct ha_perf *perf)
 					 stream->channel);
 		}
 		if (have < perf->nstreams && !err)
-			err = ha_perf_look_at(perf, what);
+			err = ha_perf_check_progress(perf, what);
 		sched_yield();
 	}
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
@@ -194,8 +196,8 @@ static int check_device(struct ha_perf *perf)
 	if (err)
 		return err;
 	if (!(props.ptr_support & HA_NCCL_PTR_HOST))
-		return inc_err_set(&perf->net.err, ENOTSUP, "device %u takes no host memory",
-				   perf->opts.dev);
+		return inc_err_set(&perf->net.err, ENOTSUP,
+				   "device %u does not support host memory", perf->opts.dev);
 	if ((unsigned int)props.max_recvs < perf->opts.stream.group)
 		return inc_err_set(&perf->net.err, ENOTSUP,
 				   "device %u groups %d receives at most, not %u", perf->opts.dev,
@@ -212,7 +214,8 @@ static size_t largest_message(const struct ha_perf_opts *opts)
 
 #define SERVICE_BYTES 4096
 
-/* Does what NCCL's service thread does while the progress thread sends on other comms. */
+/* Makes and closes comms while the main thread sends on other comms, as NCCL's service thread
+ * does. */
 static void *serve(void *arg)
 {
 	struct ha_perf *perf = arg;
@@ -268,21 +271,21 @@ int ha_perf_open(struct ha_perf *perf)
 	const struct ha_perf_opts *opts = &perf->opts;
 	int err;
 
-	perf->meet = (struct ha_meet){.rank = opts->rank,
-				      .ranks = opts->ranks,
-				      .limit_ms = (unsigned int)opts->stream.limit_ms,
-				      .fd = {[0 ... HA_MEET_MAX_RANKS - 1] = -1}};
+	perf->bootstrap = (struct ha_bootstrap){.rank = opts->rank,
+						.ranks = opts->ranks,
+						.limit_ms = (unsigned int)opts->stream.limit_ms,
+						.fd = {[0 ... HA_PERF_MAX_RANKS - 1] = -1}};
 	read_log_level();
 	err = ha_net_open(&perf->net, opts->plugin, opts->api);
 	if (!err && opts->stream.optional && perf->net.api < 9)
 		err = inc_err_set(&perf->net.err, ENOTSUP,
-				  "optional completions are of version 9 and later");
+				  "optional completions need version 9 or later");
 	if (!err)
-		err = ha_net_init(&perf->net, take_log);
+		err = ha_net_init(&perf->net, plugin_log);
 	if (!err)
 		err = check_device(perf);
 	if (!err)
-		err = ha_meet_open(&perf->meet, &opts->root, &perf->net.err);
+		err = ha_bootstrap_open(&perf->bootstrap, &opts->root, &perf->net.err);
 	if (!err)
 		err = listen_all(perf);
 	if (!err)
@@ -290,7 +293,7 @@ int ha_perf_open(struct ha_perf *perf)
 	if (!err)
 		err = connect_all(perf);
 	if (!err && opts->one_listen)
-		err = ha_perf_greet(perf);
+		err = ha_perf_match(perf);
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
 		err = ha_stream_start(&perf->streams[i], largest_message(opts));
 	if (!err && opts->mode == HA_PERF_RING)
@@ -316,6 +319,6 @@ int ha_perf_close(struct ha_perf *perf)
 void ha_perf_free(struct ha_perf *perf)
 {
 	ha_net_close(&perf->net);
-	ha_meet_close(&perf->meet);
+	ha_bootstrap_close(&perf->bootstrap);
 	free(perf->times.took_ns);
 }

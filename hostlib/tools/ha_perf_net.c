@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls of a network plugin, whatever its version. */
+/* Calls the functions of a network plugin, for each version of the interface. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "lib/base/clock.h"
 #include "hostlib/tools/ha_perf_net.h"
 
-#define V8_P2P_BYTES (1ull << 30) /* what NCCL takes as the limit of a version 8 device */
+#define V8_P2P_BYTES (1ull << 30) /* the limit that NCCL assumes for devices of version 8 */
 
 #define _(name) #name,
 static const char *const call_names[] = {HA_NET_CALLS(_)};
@@ -45,7 +45,8 @@ static int finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_n
 	return inc_err_set(&net->err, EIO, "%s: result %d", call_names[call], (int)result);
 }
 
-/* The clock is read before the call: an argument would have no order. */
+/* The clock is read in a statement of its own, because the order of evaluation of arguments is
+ * undefined. */
 #define TIMED(net, name, expression)                               \
 	({                                                         \
 		const uint64_t began_at_ns_ = inc_now_ns();        \
@@ -153,8 +154,8 @@ int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out
 	return err ? err : refuse_properties(net, dev, out);
 }
 
-/* NCCL 2.24 and 2.25, whose own version is 9, give up where the plugin says invalid usage. All
- * others, and these where it says anything else, go on with the devices as they are. */
+/* NCCL 2.24 and 2.25, which use version 9, give up if the plugin returns ncclInvalidUsage. After
+ * any other error, and in all other releases, NCCL uses the devices unmerged. */
 int ha_net_merge(struct ha_net *net, struct ha_nccl_vdevice *parts, bool *merged)
 {
 	enum ha_nccl_result result;
@@ -180,7 +181,7 @@ void ha_net_hint_connect(struct ha_net *net)
 {
 	struct ha_nccl_attr attr;
 
-	memset(&attr, 0xff, sizeof(attr)); /* HA_NCCL_ATTR_UNDEF everywhere */
+	memset(&attr, 0xff, sizeof(attr)); /* HA_NCCL_ATTR_UNDEF in all fields */
 	hint(net, &attr);
 }
 
@@ -201,7 +202,8 @@ int ha_net_listen(struct ha_net *net, int dev, void *handle, void **comm)
 	return TIMED(net, listen, net->v8->listen(dev, handle, comm));
 }
 
-/* A device that is driven by the host alone has no handle: NCCL would use one. */
+/* Rejects a device handle. A device without GPU support must not return one, because NCCL would use
+ * it. */
 static int refuse_handle(struct ha_net *net, const char *call,
 			 const struct ha_nccl_device_handle *device)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A network plugin as ha-nccl-perf calls it: one set of calls for all versions of the interface.
- * Each call is timed. What fails leaves its story in net->err. A net belongs to
- * one thread, so a second thread needs a copy of it.
+ * A network plugin: one set of functions that calls it, for all versions of NCCL's interface. Each
+ * call is timed. After a failure net->err has the reason. A net belongs to one thread, so a second
+ * thread needs a copy of it.
  *
- * The calls, their order and what their arguments hold before are those of NCCL's proxy
- * (docs/nccl.md has the table), so that a member which fails there fails here. Every member that is
- * not NULL is called, except what NCCL calls for GPU memory alone: getDeviceMr and regMrDmaBuf are
- * never called, and iflush is called with --flush.
+ * The calls, their order, and the initial values of their output arguments are those of NCCL's
+ * proxy (docs/nccl.md has the table). So a plugin that would fail in NCCL fails here, too. Every
+ * member that is not NULL is called, except for GPU memory: getDeviceMr and regMrDmaBuf are never
+ * called, and iflush is called only with --flush.
  */
 #ifndef HA_PERF_NET_H
 #define HA_PERF_NET_H
@@ -53,22 +53,23 @@ struct ha_net {
 	void *library;
 	union {
 		const void *table;
-		const struct ha_nccl_net_v8 *v8; /* what is the same everywhere is called by it */
+		/* used for calls that all versions have in common */
+		const struct ha_nccl_net_v8 *v8;
 		const struct ha_nccl_net_v9 *v9;
 		const struct ha_nccl_net_v10 *v10;
 		const struct ha_nccl_net_v11 *v11;
 	};
 	void *context;            /* v11 */
 	bool ready;               /* init has succeeded */
-	struct ha_nccl_attr attr; /* v11: what setNetAttr was called with last */
+	struct ha_nccl_attr attr; /* v11: the last argument of setNetAttr */
 	struct {
 		uint64_t count, max_ns;
 	} calls[HA_NET_NCALLS];
 	struct inc_err err;
 };
 
-/* What all versions tell of a device, as far as it matters here. max_p2p_bytes: what NCCL assumes
- * where version 8 does not tell it. */
+/* The properties of a device that ha-nccl-perf needs. max_p2p_bytes: version 8 does not have it, so
+ * it is the value that NCCL assumes. */
 struct ha_net_properties {
 	const char *name, *pci_path;
 	int ptr_support, max_recvs;
@@ -78,24 +79,25 @@ struct ha_net_properties {
 
 const char *ha_net_call_name(enum ha_net_call call);
 
-/* Loads a plugin; api 0: the newest version that it has. 0, or -errno and net->err. The others
- * return 0, or -EIO and net->err. ha_net_close takes a zeroed net, too. */
+/* Loads a plugin. api 0: the newest version that the plugin has. Returns 0, or -errno with the
+ * reason in net->err. The functions below return 0, or -EIO with the reason in net->err.
+ * ha_net_close() accepts a net of zeros. */
 int ha_net_open(struct ha_net *net, const char *path, unsigned int api);
 void ha_net_close(struct ha_net *net);
 
 int ha_net_init(struct ha_net *net, ha_nccl_logger logger);
 int ha_net_finalize(struct ha_net *net);
 int ha_net_devices(struct ha_net *net, int *ndev);
-/* Also -EPROTO where NCCL would refuse what the plugin says. */
+/* Also returns -EPROTO if NCCL would reject the properties. */
 int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out);
-/* ha_perf_survey.c: looks at all devices, and tries to merge them, as NCCL's search for its
- * topology does. How many there are, or an error. */
+/* ha_perf_survey.c: reads the properties of all devices and tries to merge them, as NCCL does when
+ * it detects the topology. *ndev: the number of devices. */
 int ha_survey(struct ha_net *net, int *ndev);
-/* One device of several: *merged says whether the plugin has made it. A refusal is no error, but
- * where a release that takes this version of the interface would end its communicator. */
+/* Asks the plugin to merge several devices into one. *merged: the plugin has done so. A refusal is
+ * an error only if NCCL with this version of the interface would give up. */
 int ha_net_merge(struct ha_net *net, struct ha_nccl_vdevice *parts, bool *merged);
-/* Hints before connect and accept, and before the first isend and irecv: NCCL ignores the result.
- */
+/* Call setNetAttr as NCCL does before connect and accept, and before the first isend and irecv.
+ * NCCL ignores the result. */
 void ha_net_hint_connect(struct ha_net *net);
 void ha_net_hint_transfer(struct ha_net *net, bool sends);
 int ha_net_listen(struct ha_net *net, int dev, void *handle, void **comm);
@@ -103,17 +105,18 @@ int ha_net_connect(struct ha_net *net, int dev, void *handle, void **comm);
 int ha_net_accept(struct ha_net *net, void *listen, void **comm);
 int ha_net_reg(struct ha_net *net, void *comm, void *data, size_t size, void **mhandle);
 int ha_net_dereg(struct ha_net *net, void *comm, void *mhandle);
-/* *request keeps what was there before, as in NCCL: the plugin has to write a request or NULL. */
+/* *request is not initialised, as in NCCL. The plugin must set it to a request or to NULL. */
 int ha_net_isend(struct ha_net *net, void *comm, void *data, size_t size, int tag, void *mhandle,
 		 void **request);
-/* The same, with n buffers of one registration and one size. */
+/* Posts a receive into n buffers that have the same size and registration. *request is not
+ * initialised, as in NCCL. */
 int ha_net_irecv(struct ha_net *net, void *comm, int n, void **data, size_t size, int *tags,
 		 void *mhandle, void **request);
 int ha_net_iflush(struct ha_net *net, void *comm, int n, void **data, int *sizes, void *mhandle,
 		  void **request);
-/* *done begins as true: NCCL has not initialised it, so the plugin has to write it. */
+/* *done is true before the call, because NCCL does not initialise it. The plugin must set it. */
 int ha_net_test(struct ha_net *net, void *request, int *done, int *sizes);
-/* The data of a receive of n buffers, whose request is complete, has been taken. */
+/* The data of a completed receive of n buffers have been read. */
 int ha_net_consumed(struct ha_net *net, void *comm, int n, void *request);
 int ha_net_close_send(struct ha_net *net, void *comm);
 int ha_net_close_recv(struct ha_net *net, void *comm);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What ha-nccl-perf prints: a table, or one object of JSON. */
+/* The output of ha-nccl-perf: a table, or one JSON object. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "lib/base/stdout.h"
 #include "hostlib/tools/ha_perf.h"
 
-static json_t *rows; /* of sizes; NULL: a table is printed */
+static json_t *rows; /* rows of all sizes; NULL: a table is printed */
 
 static int compare(const void *a, const void *b)
 {
@@ -29,7 +29,8 @@ int ha_report_begin(struct ha_perf *perf)
 	return 0;
 }
 
-/* What a second carries: in a ring the vector, else all channels' messages. */
+/* Returns the bandwidth: in a ring the bytes of the vector per time, else those of the messages of
+ * all channels. */
 static double gbit_s(const struct ha_perf *perf)
 {
 	const struct ha_perf_times *times = &perf->times;

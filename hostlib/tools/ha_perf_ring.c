@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An all-reduce as NCCL's ring makes it: a reduce-scatter, then an all-gather, each of N - 1 steps.
- * A channel has a part of the vector, cut into N segments of CHUNKS chunks, which go round as
- * messages; item i is chunk i % CHUNKS of step i / CHUNKS. An item can leave when the one that came
- * CHUNKS before has been added.
+ * An all-reduce like that of NCCL's ring: a reduce-scatter and an all-gather, each of N - 1 steps.
+ * A channel has a part of the vector, cut into N segments of CHUNKS chunks. Each chunk travels
+ * round the ring as messages. Item i of a rank is chunk i % CHUNKS of step i / CHUNKS. An item can
+ * be sent when the item CHUNKS places before it has been received and added.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,13 +14,15 @@
 
 struct ha_ring {
 	uint64_t *vector;
-	uint64_t count;                                                 /* elements */
-	uint64_t sent[HA_PERF_MAX_CHANNELS], got[HA_PERF_MAX_CHANNELS]; /* items */
-	uint64_t posted[HA_PERF_MAX_CHANNELS];                          /* receives */
-	bool filled[HA_PERF_MAX_CHANNELS]; /* the next message lies ready */
+	uint64_t count;                                                 /* elements of the vector */
+	uint64_t sent[HA_PERF_MAX_CHANNELS], got[HA_PERF_MAX_CHANNELS]; /* numbers of items */
+	/* number of posted receives */
+	uint64_t posted[HA_PERF_MAX_CHANNELS];
+	bool filled[HA_PERF_MAX_CHANNELS]; /* the buffer of the next message is filled */
 };
 
-/* All bits count, and sums wrap: every rank's share of every element shows in the result. */
+/* Returns a rank's element. All 64 bits are used and sums wrap, so each rank's contribution to each
+ * element changes the result. */
 static uint64_t element(unsigned int rank, uint64_t iteration, uint64_t index)
 {
 	const uint64_t x = (index + 1) * 0x9e3779b97f4a7c15ull + iteration * 0xbf58476d1ce4e5b9ull;
@@ -32,7 +34,7 @@ size_t ha_ring_message_bytes(const struct ha_perf_opts *opts, uint64_t bytes)
 {
 	const uint64_t parts = (uint64_t)opts->channels * opts->ranks * CHUNKS;
 
-	/* each of three divisions may round one part up */
+	/* three divisions may each round a part up by one element */
 	return sizeof(struct ha_message) +
 	       (bytes / sizeof(uint64_t) / parts + 4) * sizeof(uint64_t);
 }
@@ -73,9 +75,10 @@ void ha_ring_begin(struct ha_perf *perf, uint64_t bytes, uint64_t iteration)
 	}
 }
 
-/* The elements of an item: how many, and from where. back: 0 what is sent, 1 what comes. */
-static uint64_t place(const struct ha_perf *perf, unsigned int channel, uint64_t item,
-		      unsigned int back, uint64_t **at)
+/* Finds the elements of an item. Returns their number, and *at is the first. back: 0 for the item
+ * that is sent, 1 for the one that is received. */
+static uint64_t elements_of(const struct ha_perf *perf, unsigned int channel, uint64_t item,
+			    unsigned int back, uint64_t **at)
 {
 	const uint64_t ranks = perf->opts.ranks, channels = perf->opts.channels;
 	const uint64_t part = (perf->opts.rank + 2 * ranks - item / CHUNKS - back) % ranks;
@@ -99,7 +102,7 @@ static int send_next(struct ha_perf *perf, unsigned int c, struct ha_stream *out
 	    (ring->sent[c] >= CHUNKS && ring->got[c] + CHUNKS <= ring->sent[c]) ||
 	    out->posted - out->done == perf->opts.stream.in_flight)
 		return 0;
-	bytes = place(perf, c, ring->sent[c], 0, &from) * sizeof(*from);
+	bytes = elements_of(perf, c, ring->sent[c], 0, &from) * sizeof(*from);
 	if (!ring->filled[c]) {
 		memcpy(ha_stream_buffer(out, out->posted, 0) + sizeof(struct ha_message), from,
 		       bytes);
@@ -114,17 +117,17 @@ static int send_next(struct ha_perf *perf, unsigned int c, struct ha_stream *out
 	return got;
 }
 
-static int take(struct ha_perf *perf, unsigned int c, struct ha_stream *in)
+static int consume_item(struct ha_perf *perf, unsigned int c, struct ha_stream *in)
 {
 	const uint64_t item = perf->ring->got[c]++;
-	const uint8_t *from = ha_stream_buffer(in, in->taken, 0) + sizeof(struct ha_message);
-	uint64_t *to, n = place(perf, c, item, 1, &to), value;
+	const uint8_t *from = ha_stream_buffer(in, in->consumed, 0) + sizeof(struct ha_message);
+	uint64_t *to, n = elements_of(perf, c, item, 1, &to), value;
 
 	for (uint64_t i = 0; i < n; i++) {
 		memcpy(&value, from + i * sizeof(value), sizeof(value));
 		to[i] = item < items(perf) / 2 ? to[i] + value : value;
 	}
-	return ha_stream_take(in);
+	return ha_stream_consume(in);
 }
 
 static int advance_channel(struct ha_perf *perf, unsigned int c)
@@ -134,7 +137,7 @@ static int advance_channel(struct ha_perf *perf, unsigned int c)
 	int n = 0, got = 1;
 
 	while (got > 0 && ring->posted[c] < items(perf)) {
-		/* room for the longest, as NCCL has it: the size is what test tells */
+		/* Like NCCL, post room for the longest message. test reports the real size. */
 		got = ha_stream_receive(in, in->max_bytes);
 		ring->posted[c] += got > 0;
 	}
@@ -142,15 +145,15 @@ static int advance_channel(struct ha_perf *perf, unsigned int c)
 		got = ha_stream_poll(in);
 	if (got >= 0)
 		n += got;
-	while (got >= 0 && in->taken < in->done)
-		got = take(perf, c, in);
+	while (got >= 0 && in->consumed < in->done)
+		got = consume_item(perf, c, in);
 	while (got >= 0 && (got = send_next(perf, c, out)) > 0)
 		;
 	if (got >= 0)
 		got = ha_stream_poll(out);
 	if (got < 0)
 		return got;
-	out->taken = out->done;
+	out->consumed = out->done;
 	return n + got;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rounds of iterations, and their times. */
+/* Runs rounds of iterations and measures their times. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 static volatile sig_atomic_t interrupted, terminated;
 
-static void take_signal(int number)
+static void on_signal(int number)
 {
 	if (number == SIGTERM)
 		terminated = 1;
@@ -18,15 +18,15 @@ static void take_signal(int number)
 	inc_printing_stop();
 }
 
-void ha_perf_take_signals(void)
+void ha_perf_catch_signals(void)
 {
-	const struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
+	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 }
 
-static int look_for_sigterm(struct ha_perf *perf)
+static int check_sigterm(struct ha_perf *perf)
 {
 	return terminated ? inc_err_set(&perf->net.err, ECANCELED, "ended by SIGTERM") : 0;
 }
@@ -61,7 +61,7 @@ static void note_gap(struct ha_perf *perf, uint64_t gap_ns)
 		.ms = (double)gap_ns / 1e6};
 }
 
-/* A message is complete: the gap before it. */
+/* Notes the time between this completion and the one before. */
 static void note_completion(struct ha_perf *perf, bool timed)
 {
 	const uint64_t now_ns = inc_now_ns(), gap_ns = now_ns - perf->moved_at_ns;
@@ -74,7 +74,8 @@ static void note_completion(struct ha_perf *perf, bool timed)
 	perf->moved_at_ns = now_ns;
 }
 
-/* Posts what there is room for, takes what is complete. Messages, or -errno. */
+/* Posts as many messages as possible, up to number `to`, and handles completions. Returns the
+ * number of completed messages, or -errno. */
 static int advance(struct ha_perf *perf, uint64_t bytes, uint64_t to)
 {
 	const bool check = perf->opts.stream.check;
@@ -88,7 +89,7 @@ static int advance(struct ha_perf *perf, uint64_t bytes, uint64_t to)
 				got = ha_stream_receive(stream, bytes);
 				continue;
 			}
-			/* what is in the buffer of a group that is half posted stays */
+			/* The buffers of a group that is posted in part must not change. */
 			if (check && !stream->part &&
 			    stream->posted - stream->done < perf->opts.stream.in_flight)
 				for (unsigned int tag = 0; tag < perf->opts.stream.group; tag++)
@@ -103,8 +104,8 @@ static int advance(struct ha_perf *perf, uint64_t bytes, uint64_t to)
 		if (got < 0)
 			return got;
 		n += got;
-		for (got = 0; !got && stream->taken < stream->done;)
-			got = ha_stream_take(stream);
+		for (got = 0; !got && stream->consumed < stream->done;)
+			got = ha_stream_consume(stream);
 		if (got < 0)
 			return got;
 	}
@@ -121,7 +122,8 @@ static uint64_t slowest(const struct ha_perf *perf)
 	return done;
 }
 
-/* The messages of channel 0 that are complete since: each from its post to now. */
+/* Notes the times of channel 0's messages that have completed since *had, from their post until
+ * now. */
 static int note_messages(struct ha_perf *perf, uint64_t *had)
 {
 	const struct ha_stream *stream = &perf->streams[0];
@@ -147,10 +149,10 @@ static int run_messages(struct ha_perf *perf, uint64_t bytes, unsigned int iters
 		if (n)
 			note_completion(perf, timed);
 		else
-			err = ha_perf_look(perf);
+			err = ha_perf_wait(perf);
 		if (n && timed)
 			err = note_messages(perf, &had);
-		err = err ? err : look_for_sigterm(perf);
+		err = err ? err : check_sigterm(perf);
 		if (err)
 			return err;
 	}
@@ -173,8 +175,8 @@ static int run_ring(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bo
 			if (n)
 				note_completion(perf, timed);
 			else
-				err = ha_perf_look(perf);
-			err = err ? err : look_for_sigterm(perf);
+				err = ha_perf_wait(perf);
+			err = err ? err : check_sigterm(perf);
 		}
 		if (!err && timed)
 			err = note_iteration(perf, inc_now_ns() - begin_ns);
@@ -186,11 +188,11 @@ static int run_ring(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bo
 	return 0;
 }
 
-/* All ranks together, so that a rank that is late is not in the times. more: rank 0's word. */
-static int meet(struct ha_perf *perf, uint32_t *more)
+/* A barrier, so that waiting for a late rank is not timed. *more becomes the value of rank 0. */
+static int synchronize(struct ha_perf *perf, uint32_t *more)
 {
-	uint32_t all[HA_MEET_MAX_RANKS];
-	int err = ha_meet_gather(&perf->meet, more, sizeof(*more), all, &perf->net.err);
+	uint32_t all[HA_PERF_MAX_RANKS];
+	int err = ha_bootstrap_gather(&perf->bootstrap, more, sizeof(*more), all, &perf->net.err);
 
 	*more = err ? 0 : all[0];
 	return err;
@@ -200,7 +202,7 @@ static int run_round(struct ha_perf *perf, uint64_t bytes, unsigned int iters, b
 {
 	uint32_t more = 0;
 	uint64_t begin_ns;
-	int err = meet(perf, &more);
+	int err = synchronize(perf, &more);
 
 	if (err)
 		return err;
@@ -210,7 +212,7 @@ static int run_round(struct ha_perf *perf, uint64_t bytes, unsigned int iters, b
 	if (timed)
 		perf->times.total_ns += perf->moved_at_ns - begin_ns;
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
-		err = ha_stream_check_rest(&perf->streams[i]);
+		err = ha_stream_check_unused(&perf->streams[i]);
 	return err;
 }
 
@@ -229,7 +231,7 @@ int ha_perf_size(struct ha_perf *perf, uint64_t bytes)
 			err = run_round(perf, bytes, opts->iters, true);
 		more = !interrupted && inc_now_ns() < end_at_ns;
 		if (!err)
-			err = meet(perf, &more);
+			err = synchronize(perf, &more);
 	} while (!err && more);
 	return err;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A comm as a stream of messages: buffers and requests. ha_perf_verify.c looks at what comes. */
+/* A comm as a stream of messages: its buffers and requests. ha_perf_verify.c checks the
+ * messages. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -54,7 +55,7 @@ int ha_stream_close_listen(struct ha_stream *stream)
 	return listen ? ha_net_close_listen(stream->net, listen) : 0;
 }
 
-/* The slots are shared out among the pieces; where there are fewer, each has one. */
+/* Returns the number of registered pieces. Each has at least one slot. */
 static unsigned int count_pieces(const struct ha_stream *stream)
 {
 	return stream->slots < HA_STREAM_PIECES ? stream->slots : HA_STREAM_PIECES;
@@ -88,7 +89,7 @@ int ha_stream_start(struct ha_stream *stream, size_t max_bytes)
 	stream->slots = 2 * stream->opts->in_flight;
 	stream->max_bytes = max_bytes;
 	stream->stride = (max_bytes + GUARD_BYTES + 63) / 64 * 64;
-	stream->posted = stream->done = stream->taken = 0;
+	stream->posted = stream->done = stream->consumed = 0;
 	for (int i = 0; i < HA_NET_MAX_GROUP; i++)
 		stream->missing[i] = UINT64_MAX;
 	bytes = stream->slots * stream->opts->group * stream->stride;
@@ -162,10 +163,10 @@ int ha_stream_close(struct ha_stream *stream)
 static bool is_full(const struct ha_stream *stream)
 {
 	return stream->posted - stream->done == stream->opts->in_flight ||
-	       stream->posted - stream->taken == stream->slots;
+	       stream->posted - stream->consumed == stream->slots;
 }
 
-/* The messages of a group go in another order of their tags each time. */
+/* Sends a group. The order of its tags changes from group to group. */
 int ha_stream_send(struct ha_stream *stream, size_t bytes)
 {
 	const unsigned int n = stream->opts->group;
@@ -204,18 +205,18 @@ int ha_stream_receive(struct ha_stream *stream, size_t bytes)
 
 	if (is_full(stream))
 		return 0;
-	err = ha_verify_kept(stream, stream->posted);
+	err = ha_verify_compare(stream, stream->posted);
 	if (err)
 		return err;
 	if (stream->opts->check && !stream->part)
 		ha_verify_poison(stream, stream->posted);
-	stream->part = 1; /* poisoned: a second try need not do it again */
+	stream->part = 1; /* the buffers are poisoned, so a retry does not do it again */
 	for (unsigned int tag = 0; tag < n; tag++) {
 		data[tag] = ha_stream_buffer(stream, stream->posted, tag);
 		tags[tag] = (int)tag;
 		slot->bytes[tag] = bytes;
 	}
-	/* else what is there from the flush before stays, as in NCCL */
+	/* Otherwise request[0] keeps the request of the last flush, as in NCCL. */
 	if (stream->opts->optional)
 		slot->request[0] = HA_NCCL_OPTIONAL_RECV_COMPLETION;
 	ha_net_hint_transfer(stream->net, false);
@@ -225,7 +226,7 @@ int ha_stream_receive(struct ha_stream *stream, size_t bytes)
 		return err;
 	if (slot->request[0] == HA_NCCL_OPTIONAL_RECV_COMPLETION)
 		return inc_err_set(&stream->net->err, EPROTO,
-				   "irecv has left the mark of an optional completion in place");
+				   "irecv has not replaced the request of an optional completion");
 	slot->received = slot->request[0];
 	slot->flushing = slot->waits_for_data = false;
 	stream->part = 0;
@@ -267,7 +268,7 @@ static int begin_flush(struct ha_stream *stream, struct ha_stream_slot *slot)
 			     mhandle_of(stream, stream->done), &slot->request[0]);
 }
 
-/* 1: complete and right; 0: not yet. */
+/* Tests a receive. Returns 1 if it is complete and correct, 0 if it is not complete, or -errno. */
 static int poll_receive(struct ha_stream *stream, struct ha_stream_slot *slot)
 {
 	int done, err = 0;
@@ -279,12 +280,12 @@ static int poll_receive(struct ha_stream *stream, struct ha_stream_slot *slot)
 				  slot->flushing ? NULL : slot->sizes);
 		if (err || !done)
 			return err;
-		/* that of a flush stays until the next receive, as in NCCL */
+		/* The request of a flush stays in request[0] until the next receive, as in NCCL. */
 		if (!slot->flushing) {
 			slot->request[0] = NULL;
 			if (stream->opts->flush)
 				err = begin_flush(stream, slot);
-			/* no request: nothing to flush */
+			/* without a request there is nothing to flush */
 			if (err || slot->request[0])
 				return err;
 		}
@@ -299,7 +300,7 @@ static int poll_receive(struct ha_stream *stream, struct ha_stream_slot *slot)
 		if (err)
 			return err;
 	}
-	ha_verify_keep(stream, stream->done);
+	ha_verify_record(stream, stream->done);
 	return 1;
 }
 
@@ -322,9 +323,9 @@ int ha_stream_poll(struct ha_stream *stream)
 	return n;
 }
 
-int ha_stream_take(struct ha_stream *stream)
+int ha_stream_consume(struct ha_stream *stream)
 {
-	const struct ha_stream_slot *slot = &stream->slot[stream->taken++ % stream->slots];
+	const struct ha_stream_slot *slot = &stream->slot[stream->consumed++ % stream->slots];
 
 	if (stream->sends)
 		return 0;
@@ -336,7 +337,7 @@ bool ha_stream_idle(const struct ha_stream *stream)
 	return stream->done == stream->posted;
 }
 
-int ha_stream_check_rest(struct ha_stream *stream)
+int ha_stream_check_unused(struct ha_stream *stream)
 {
 	for (unsigned int tag = 0; tag < stream->opts->group; tag++)
 		if (stream->missing[tag] != UINT64_MAX)
@@ -345,7 +346,7 @@ int ha_stream_check_rest(struct ha_stream *stream)
 					   "not come in its place",
 					   stream->channel, tag, (ull)stream->missing[tag]);
 	for (unsigned int i = 0; i < stream->slots; i++) {
-		const int err = ha_verify_kept(stream, i);
+		const int err = ha_verify_compare(stream, i);
 
 		if (err)
 			return err;

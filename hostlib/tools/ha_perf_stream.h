@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A comm of ha-nccl-perf, seen as a stream of numbered groups of messages: its buffers, what is in
- * flight, and whether what comes is what was sent. A group has a message for each of the
- * tags 0 to group - 1; all but mode group have one.
+ * A comm as a stream of numbered groups of messages. The stream has buffers and posted requests,
+ * and checks that the messages received are those that were sent. A group has a message for each
+ * tag from 0 to group - 1. Only mode group has more than one message per group.
  *
- * A message begins, as far as it has room, with struct ha_message, and goes on with a pattern made
- * of its sequence, channel and tag, or, in a ring, with elements whose hash is in the header.
+ * A message begins with as much of struct ha_message as fits. A pattern follows, which depends on
+ * the message's sequence, channel and tag. In a ring, elements follow whose hash is in the header.
  */
 #ifndef HA_PERF_STREAM_H
 #define HA_PERF_STREAM_H
@@ -18,27 +18,28 @@
 struct ha_message {
 	uint64_t sequence;
 	uint32_t channel, tag;
-	uint64_t bytes; /* with this */
-	uint64_t hash;  /* of what is behind it; of a pattern 0 */
+	uint64_t bytes; /* size of the message, header included */
+	uint64_t hash;  /* hash of the elements behind the header; 0 for a pattern */
 };
 
 struct ha_stream_opts {
 	unsigned int group, in_flight;
 	uint64_t limit_ms;
-	bool check, flush, optional, elements /* behind the header: a ring */;
+	bool check, flush, optional, elements /* elements follow the header, as in a ring */;
 };
 
-/* Registrations of a stream's buffers: NCCL has one per protocol, of neighbouring memory. */
+/* The number of registrations of a stream's buffers. NCCL also registers neighbouring memory
+ * separately for each of its protocols. */
 #define HA_STREAM_PIECES 3u
 
 struct ha_stream_slot {
-	void *request[HA_NET_MAX_GROUP]; /* a receive: the first alone */
-	void *received; /* the request of a receive, when it is no request any more */
-	size_t bytes[HA_NET_MAX_GROUP]; /* as posted, or sent */
+	void *request[HA_NET_MAX_GROUP]; /* receives use only request[0] */
+	void *received;                  /* the completed request of a receive */
+	size_t bytes[HA_NET_MAX_GROUP];  /* size that was posted or sent */
 	int sizes[HA_NET_MAX_GROUP];
 	uint64_t posted_at_ns;
-	unsigned int tested; /* messages of a group of sends that are complete */
-	bool flushing, waits_for_data, kept /* hash is that of what was received */;
+	unsigned int tested; /* how many sends of the group have completed */
+	bool flushing, waits_for_data, hash_valid /* hash is set */;
 	uint64_t hash;
 };
 
@@ -49,64 +50,70 @@ struct ha_stream {
 	unsigned int peer, channel;
 	uint8_t handle[HA_NCCL_HANDLE_BYTES];
 	void *listen, *comm;
-	void *mhandle[HA_STREAM_PIECES]; /* of a piece of the slots each; NULL: none */
+	void *mhandle[HA_STREAM_PIECES]; /* one for each piece of the slots; NULL: none */
 	uint8_t *memory;
-	size_t stride; /* of a message's buffer, with the guard behind it */
+	size_t stride; /* bytes of a message's buffer, with its guard */
 	size_t max_bytes;
-	unsigned int slots; /* twice those in flight: a buffer rests before it is used again */
+	unsigned int slots; /* twice in_flight, so that each buffer stays unused for a while */
 	struct ha_stream_slot *slot;
-	uint64_t posted, done, taken;       /* groups; taken: by who checks or adds them */
-	unsigned int part;                  /* messages of the next group that are posted */
-	uint64_t missing[HA_NET_MAX_GROUP]; /* skipped: the next message says why. UINT64_MAX: none
-					     */
+	uint64_t posted, done, consumed; /* numbers of groups; consumed: read by the caller */
+	unsigned int part;               /* how many messages of the next group are posted */
+	/* a skipped message, by tag; the next one shows whether it was lost or overtaken.
+	 * UINT64_MAX: none */
+	uint64_t missing[HA_NET_MAX_GROUP];
 };
 
-/* Asks for the device's properties; a receiver listens, unless another stream's listen is to serve
- * it. 0 or -errno, and net->err, as all of these. */
+/* Reads the device's properties. listens: make a listen, as receivers do unless another stream's
+ * listen accepts them. All functions with an int result return -errno after an error, with the
+ * reason in net->err. */
 int ha_stream_setup(struct ha_stream *stream, int dev, bool listens);
-/* One try to connect or to accept, by the listen of this stream or of another; stream->comm is NULL
- * until one has succeeded. */
+/* Tries once to connect or to accept. listen: of this stream or of another. stream->comm stays NULL
+ * until a try has succeeded. */
 int ha_stream_connect(struct ha_stream *stream, int dev, void *listen);
-/* As soon as what it was for is accepted. */
+/* Closes the listen. Called as soon as its comms are accepted. */
 int ha_stream_close_listen(struct ha_stream *stream);
-/* Buffers for messages of up to max_bytes, registered. */
+/* Allocates and registers buffers for messages of up to max_bytes. */
 int ha_stream_start(struct ha_stream *stream, size_t max_bytes);
-/* Does all of that for both ends of a comm in this process, with limit_ms for the connection. */
+/* Connects both ends of a comm in this process, and allocates and registers their buffers.
+ * Connecting may take limit_ms. */
 int ha_stream_join(struct ha_stream *send, int from, struct ha_stream *receive, int to,
 		   size_t max_bytes);
-/* Deregisters and closes what there is; the first failure. */
+/* Deregisters and closes everything. Returns the first error. */
 int ha_stream_close(struct ha_stream *stream);
 
-/* The buffer of a message. */
+/* Returns the buffer of a message. */
 uint8_t *ha_stream_buffer(const struct ha_stream *stream, uint64_t sequence, unsigned int tag);
-/* What a message of the pattern carries where the receiver has posted this many bytes: now and then
- * less, so that the sizes that a receive reports say something. */
+/* Returns the size of a message if the receiver has posted this many bytes. Some messages are
+ * smaller, so that the sizes that a receive reports are tested. */
 size_t ha_stream_bytes(const struct ha_stream *stream, uint64_t sequence, size_t posted);
-/* Writes a message's header and pattern; of a ring the header, the elements are there. */
+/* Writes a message's header and pattern. In a ring it writes only the header, because the elements
+ * are in the buffer already. */
 void ha_stream_fill(const struct ha_stream *stream, uint64_t sequence, unsigned int tag,
 		    size_t bytes);
 
-/* Posts the next group. 1, 0: not now, or -errno and net->err. */
+/* Posts the next group. Returns 1, or 0 if that is not possible now. */
 int ha_stream_send(struct ha_stream *stream, size_t bytes);
 int ha_stream_receive(struct ha_stream *stream, size_t bytes);
-/* Takes what is complete, in order, and checks it. How many groups, or -errno and net->err. */
+/* Handles completed groups in order and checks them. Returns their number. */
 int ha_stream_poll(struct ha_stream *stream);
-/* The oldest group that is complete has been taken: its buffers are free. 0 or -errno. */
-int ha_stream_take(struct ha_stream *stream);
-/* Nothing posted waits. */
+/* The caller has read the oldest completed group, so its buffers may be used again. */
+int ha_stream_consume(struct ha_stream *stream);
+/* Whether all posted groups are complete. */
 bool ha_stream_idle(const struct ha_stream *stream);
-/* Looks at all buffers that rest, once more. 0 or -errno. */
-int ha_stream_check_rest(struct ha_stream *stream);
-/* What it waits for, as text. */
+/* Checks once more that unused buffers have not changed since their messages were received. */
+int ha_stream_check_unused(struct ha_stream *stream);
+/* Describes, as text, what the stream waits for. */
 void ha_stream_describe(const struct ha_stream *stream, char *text, size_t size);
 
-/* ha_perf_verify.c: is this what was to come? 0, or -EBADMSG and the story in net->err. */
+/* ha_perf_verify.c: checks that a received message is the expected one. Returns 0, or -EBADMSG with
+ * the reason in net->err. */
 int ha_verify_message(struct ha_stream *stream, uint64_t sequence, unsigned int tag);
-/* The same as a question: of a receive whose completion does not mean that the data is there. */
+/* Whether the message has arrived, for receives whose completion does not guarantee that the data
+ * is there. */
 bool ha_verify_arrived(const struct ha_stream *stream, uint64_t sequence, unsigned int tag);
 void ha_verify_poison(const struct ha_stream *stream, uint64_t sequence);
 uint64_t ha_verify_hash(const uint8_t *data, size_t bytes);
-void ha_verify_keep(struct ha_stream *stream, uint64_t sequence);
-int ha_verify_kept(struct ha_stream *stream, uint64_t slot);
+void ha_verify_record(struct ha_stream *stream, uint64_t sequence);
+int ha_verify_compare(struct ha_stream *stream, uint64_t slot);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The devices of a plugin as NCCL's search for its topology goes through them. */
+/* Reads and merges the devices of a plugin, as NCCL does when it detects the topology. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/tools/ha_perf_net.h"
 
-/* The function's name in /sys, without the digit of the function itself. */
+/* Finds the PCI address in a device's /sys path, without the digit of its PCI function. Returns its
+ * length. */
 static size_t card_of(const char *path, const char **card)
 {
 	const char *slash = strrchr(path, '/');
@@ -15,8 +16,8 @@ static size_t card_of(const char *path, const char **card)
 	return **card ? strlen(*card) - 1 : 0;
 }
 
-/* Ports of one card, which NCCL merges unless NCCL_NET_MERGE_LEVEL says otherwise. It puts all
- * devices without a PCI function on one card. */
+/* Whether two devices are ports of one card, which NCCL merges unless NCCL_NET_MERGE_LEVEL disables
+ * that. NCCL treats all devices without a PCI path as one card. */
 static bool on_one_card(const struct ha_net_properties *a, const struct ha_net_properties *b)
 {
 	const char *card[2];
@@ -28,8 +29,9 @@ static bool on_one_card(const struct ha_net_properties *a, const struct ha_net_p
 	return bytes == card_of(b->pci_path, &card[1]) && !memcmp(card[0], card[1], bytes);
 }
 
-/* NCCL 2.24 and 2.25 ask for each device, later ones where there is something to merge. Devices
- * that the plugin does not merge are tried with those behind them. */
+/* Merges the devices of each card. NCCL 2.24 and 2.25 call makeVDevice even for a single device,
+ * later releases only for several. If the plugin does not merge some devices, the later ones of
+ * them are tried again without the first. */
 static int merge_cards(struct ha_net *net, const struct ha_net_properties *props, int ndev)
 {
 	bool *placed = calloc(ndev, sizeof(*placed)), merged;

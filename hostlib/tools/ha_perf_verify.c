@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether a message is the one that was to come, and if not, what has happened to it. */
+/* Checks that a received message is the expected one, and finds out what is wrong with it if
+ * not. */
 #include <errno.h>
 #include <string.h>
 #include "hostlib/tools/ha_perf_stream.h"
@@ -54,7 +55,8 @@ void ha_stream_fill(const struct ha_stream *stream, uint64_t sequence, unsigned 
 	memcpy(buffer, &head, bytes < sizeof(head) ? bytes : sizeof(head));
 }
 
-/* The first byte at which this is not message `sequence` of so many bytes; bytes: it is. */
+/* Returns the offset of the first byte that differs from message `sequence` of so many bytes, or
+ * `bytes` if none does. */
 static size_t first_difference(const struct ha_stream *stream, const uint8_t *buffer,
 			       uint64_t sequence, unsigned int tag, size_t bytes)
 {
@@ -88,22 +90,22 @@ void ha_verify_poison(const struct ha_stream *stream, uint64_t sequence)
 	memset(ha_stream_buffer(stream, sequence, 0), POISON, stream->opts->group * stream->stride);
 }
 
-void ha_verify_keep(struct ha_stream *stream, uint64_t sequence)
+void ha_verify_record(struct ha_stream *stream, uint64_t sequence)
 {
 	struct ha_stream_slot *slot = &stream->slot[sequence % stream->slots];
 
 	slot->hash = ha_verify_hash(ha_stream_buffer(stream, sequence, 0),
 				    stream->opts->group * stream->stride);
-	slot->kept = true;
+	slot->hash_valid = true;
 }
 
-int ha_verify_kept(struct ha_stream *stream, uint64_t index)
+int ha_verify_compare(struct ha_stream *stream, uint64_t index)
 {
 	struct ha_stream_slot *slot = &stream->slot[index % stream->slots];
 
-	if (!slot->kept)
+	if (!slot->hash_valid)
 		return 0;
-	slot->kept = false;
+	slot->hash_valid = false;
 	if (slot->hash == ha_verify_hash(ha_stream_buffer(stream, index, 0),
 					 stream->opts->group * stream->stride))
 		return 0;
@@ -112,7 +114,8 @@ int ha_verify_kept(struct ha_stream *stream, uint64_t index)
 			   stream->channel, (unsigned int)(index % stream->slots));
 }
 
-/* How long a message is: a pattern's length follows from its number, elements say theirs. */
+/* Returns the size of a message. With a pattern it follows from the sequence, and with elements the
+ * header has it. */
 static size_t length(const struct ha_stream *stream, const uint8_t *buffer, uint64_t sequence,
 		     size_t posted)
 {
@@ -124,7 +127,7 @@ static size_t length(const struct ha_stream *stream, const uint8_t *buffer, uint
 	return head.bytes >= sizeof(head) && head.bytes <= posted ? head.bytes : posted;
 }
 
-/* The whole message of another sequence? Then that sequence. */
+/* Whether the buffer has a whole message with another sequence, which is then in *other. */
 static bool is_other(const struct ha_stream *stream, const uint8_t *buffer, unsigned int tag,
 		     uint64_t sequence, size_t posted, uint64_t *other)
 {
@@ -140,8 +143,8 @@ static bool is_other(const struct ha_stream *stream, const uint8_t *buffer, unsi
 	       first_difference(stream, buffer, head.sequence, tag, bytes) == bytes;
 }
 
-/* A message came in the place of another. One that is ahead may have overtaken it, or it is lost:
- * the next one tells. */
+/* Judges a message that was received in place of another. A later message may have overtaken the
+ * expected one, or the expected one is lost. The next message shows which. */
 static int judge_order(struct ha_stream *stream, uint64_t sequence, unsigned int tag,
 		       uint64_t other)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inc-connect: the connection service, tried by hand. */
+/* inc-connect: the connection service from the command line. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/tools/connect_talk.h"
+#include "hostlib/tools/connect_commands.h"
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
@@ -13,9 +13,9 @@
 #include "lib/net/hostport.h"
 #include "lib/net/scrape.h"
 
-#define MAX_MESSAGE                                                                   \
-	(8u << 20) /* bytes: the default number of buffers of this size may be locked \
-		    */
+/* Largest message, in bytes. The default number of buffers of this size is as much as a socket may
+ * lock. */
+#define MAX_MESSAGE (8u << 20)
 
 static const struct inc_opt_word modes[] = {
 #define MODE(number, word) {word, number},
@@ -54,11 +54,11 @@ static const struct inc_opt client_options[] = {
 	{.name = "timeout-ms",
 	 .value = "MS",
 	 .preset = INC_STR(INC_CONNECT_TIMEOUT_MS),
-	 .help = "until the answer, or the connection, is there; after it, how long nothing may "
-		 "move",
+	 .help = "time limit of the query or the connection; afterwards of any time without "
+		 "progress",
 	 INC_OPT_NUMBER(struct connect_tool, timeout_ms, 1, 86400000)},
 	{.name = "json",
-	 .help = "print it as one line of JSON",
+	 .help = "print the result as one line of JSON",
 	 INC_OPT_FLAG(struct connect_tool, json)},
 	{.value = "HOST",
 	 .required = true,
@@ -81,14 +81,14 @@ static const struct inc_opt connect_options[] = {
 	{.name = "bytes",
 	 .value = "SIZE",
 	 .preset = "64",
-	 .help = "of each, with a suffix K, M or G; messages: up to 8M, and with --config up to "
-		 "its buf_size",
+	 .help = "size of each, with a suffix K, M or G; messages: up to 8M, and with --config up "
+		 "to its buf_size",
 	 INC_OPT_SIZE(struct connect_tool, bytes)},
 	{.name = "iters",
 	 .letter = 'n',
 	 .value = "N",
 	 .preset = "1000",
-	 .help = "that are timed one by one, and then all together",
+	 .help = "operations, which are timed one by one, and then all together",
 	 INC_OPT_NUMBER(struct connect_tool, iters, 1, 1000000)},
 	{},
 };
@@ -111,30 +111,30 @@ static int check_connect(void *settings)
 			 (unsigned long long)most);
 }
 
-/* What a command is to this program. */
-struct act {
-	int (*run)(struct connect_tool *tool); /* an exit code */
-	bool logs;                             /* what its context has to say */
-	bool asks_only;                        /* needs no device */
-	bool tells;                            /* with --json also how it has failed */
+/* Properties of a command. */
+struct command_traits {
+	int (*run)(struct connect_tool *tool); /* returns an exit code */
+	bool logs;                             /* the log lines of the context are printed */
+	bool asks_only;                        /* works without an RDMA device */
+	bool json_errors;                      /* with --json, failures are printed as JSON, too */
 };
 
-#define ACT(function, ...) (&(const struct act){.run = (function), ##__VA_ARGS__})
+#define TRAITS(function, ...) (&(const struct command_traits){.run = (function), ##__VA_ARGS__})
 
 static int query(struct connect_tool *tool);
 
 static const struct inc_command commands[] = {
-	{"serve", "answer, and let others connect, until Ctrl-C",
+	{"serve", "answer queries and accept connections, until Ctrl-C",
 	 .groups = {{config_option, 0}, {serve_options, 0}},
-	 .own = ACT(connect_serve, .logs = true)},
+	 .own = TRAITS(connect_serve, .logs = true)},
 	{"query", "print which ports a service has",
 	 .groups = {{client_options, 0}, {query_options, 0}}, .check = check_query,
-	 .own = ACT(query, .asks_only = true)},
+	 .own = TRAITS(query, .asks_only = true)},
 	{"connect",
 	 "connect to a service; print which ports there are, which were chosen and why the others "
 	 "were not, latency and bandwidth",
 	 .groups = {{config_option, 0}, {connect_options, 0}, {client_options, 0}},
-	 .check = check_connect, .own = ACT(connect_try, .tells = true)},
+	 .check = check_connect, .own = TRAITS(connect_try, .json_errors = true)},
 	{},
 };
 
@@ -153,7 +153,7 @@ static const struct inc_program program = {
 		 "that of all of them under way together. Both sides sleep while they wait.",
 };
 
-/* What a query's callback leaves. */
+/* The result of a query, for the function that waits for it. */
 struct answer {
 	const struct connect_tool *tool;
 	int error;
@@ -167,8 +167,8 @@ static void end_query(struct answer *a, int error, const char *why)
 	event_base_loopbreak(a->tool->base);
 }
 
-static void queried(void *arg, int error, const char *why,
-		    const struct inc_connect_devices *devices)
+static void devices_received(void *arg, int error, const char *why,
+			     const struct inc_connect_devices *devices)
 {
 	struct answer *a = arg;
 
@@ -177,14 +177,14 @@ static void queried(void *arg, int error, const char *why,
 	end_query(a, error, why);
 }
 
-static void told(void *arg, int error, const char *why, const char *figures)
+static void figures_received(void *arg, int error, const char *why, const char *figures)
 {
 	if (!error)
 		fputs(figures, stdout);
 	end_query(arg, error, why);
 }
 
-/* An exit code. */
+/* Returns an exit code. */
 static int query(struct connect_tool *tool)
 {
 	struct answer a = {.tool = tool};
@@ -194,8 +194,10 @@ static int query(struct connect_tool *tool)
 	struct inc_connect_request *request;
 	int err;
 
-	err = tool->figures ? inc_connect_ask_figures(tool->ctx, tool->host, &opts, told, &request)
-			    : inc_connect_query(tool->ctx, tool->host, &opts, queried, &request);
+	err = tool->figures
+		      ? inc_connect_ask_figures(tool->ctx, tool->host, &opts, figures_received,
+						&request)
+		      : inc_connect_query(tool->ctx, tool->host, &opts, devices_received, &request);
 	if (err)
 		inc_error("%s", why.msg);
 	else
@@ -208,15 +210,17 @@ static void log_line(void *ctx, const char *line)
 	inc_info("%s", line);
 }
 
-/* A message longer than a buffer has room for makes longer buffers, where no file has the say. */
-static int create(struct connect_tool *tool, const struct act *act)
+/* Creates the context. If messages are longer than the default buffers, and no file sets the size,
+ * buffers of that size are used. */
+static int create(struct connect_tool *tool, const struct command_traits *traits)
 {
 	struct inc_connect_settings settings;
 	struct inc_err why = {};
 	INC_CONNECT_OPTS(inc_connect_opts, opts, .config = tool->config,
-			 .allow_no_usable_devices = tool->allow_no_usable_devices || act->asks_only,
+			 .allow_no_usable_devices =
+				 tool->allow_no_usable_devices || traits->asks_only,
 			 .error = why.msg, .error_size = sizeof(why.msg),
-			 .log = act->logs ? log_line : NULL);
+			 .log = traits->logs ? log_line : NULL);
 	int err;
 
 	inc_connect_settings_init(&settings, sizeof(settings));
@@ -231,8 +235,8 @@ static int create(struct connect_tool *tool, const struct act *act)
 		err = inc_connect_create(tool->base, &opts, &tool->ctx);
 	if (err)
 		inc_error("%s", why.msg);
-	if (err && act->tells && tool->json)
-		connect_print_json(tool, &(struct connect_story){.error = err, .why = why.msg});
+	if (err && traits->json_errors && tool->json)
+		connect_print_json(tool, &(struct connect_outcome){.error = err, .why = why.msg});
 	return err;
 }
 
@@ -240,7 +244,7 @@ int main(int argc, char **argv)
 {
 	const struct inc_command *command;
 	struct connect_tool tool = {};
-	const struct act *act;
+	const struct command_traits *traits;
 	struct inc_err err;
 	int ret;
 
@@ -248,10 +252,10 @@ int main(int argc, char **argv)
 	ret = inc_opt_parse(&program, argc, argv, &tool, &command);
 	if (ret >= 0)
 		return ret;
-	/* (who hangs up is an error to report, not the end) */
+	/* Writing to a closed connection or pipe must fail with EPIPE, not end the program. */
 	signal(SIGPIPE, SIG_IGN);
-	act = command->own;
-	ret = create(&tool, act) ? 1 : act->run(&tool);
+	traits = command->own;
+	ret = create(&tool, traits) ? 1 : traits->run(&tool);
 	inc_connect_destroy(tool.ctx);
 	if (tool.base)
 		event_base_free(tool.base);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Times collectives, in the manner of nccl-tests; perf_coll.c has them, perf_data.c their data. */
+/* Measures the time of collectives, like nccl-tests. perf_coll.c has the collectives, and
+ * perf_data.c their data. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -11,19 +12,20 @@
 #include "hostlib/tools/perf_data.h"
 #include "lib/base/log.h"
 
-/* What every rank adds to a sum over the ranks beside its numbers, so that a sum that is wrong
- * shows itself. */
+/* Each rank adds this constant to a sum over the ranks, beside its numbers. A wrong total reveals
+ * that the sum is wrong. */
 #define MARK 0x2bad5
 
 struct result {
-	double time_us; /* per iteration, mean over ranks */
-	uint64_t wrong; /* over all ranks and iterations, at least own_wrong */
+	double time_us; /* per iteration, averaged over the ranks */
+	uint64_t wrong; /* wrong elements of all ranks and iterations, at least own_wrong */
 	uint64_t own_wrong;
-	bool unsummed; /* the sums over the ranks are wrong: time_us and wrong are this rank's */
+	/* the sums over the ranks failed: time_us and wrong are those of this rank */
+	bool unsummed;
 };
 
-/* 64-bit numbers summed over the ranks by the collective under test itself, in pieces of 16 bits
- * that cannot overflow. -EBADMSG where that is broken: the numbers are then as they were. */
+/* Sums 64-bit numbers over the ranks, by an AllReduce of their 16-bit pieces, which cannot
+ * overflow. Returns -EBADMSG if the sum is wrong; values are unchanged then. */
 static int sum_over_ranks(const struct job *job, uint32_t ranks, uint64_t values[2])
 {
 	uint32_t i, k;
@@ -43,8 +45,9 @@ static int sum_over_ranks(const struct job *job, uint32_t ranks, uint64_t values
 	return 0;
 }
 
-/* Have all ranks this hash? The MAX of a number and of its inverse are each other's inverse then
- * alone. 0, -EBADMSG, or why the ranks could not be asked. */
+/* Checks that all ranks have the same hash. The ranks compute the MAX of the hash and the MAX of
+ * its inverse. Only if all hashes are equal, these two are each other's inverse. Returns 0,
+ * -EBADMSG, or the error of the call. */
 static int compare_ranks(const struct job *job, uint64_t hash)
 {
 	int32_t pieces[4] = {hash, hash >> 32, ~hash, ~hash >> 32};
@@ -55,7 +58,7 @@ static int compare_ranks(const struct job *job, uint64_t hash)
 	return pieces[0] == ~pieces[2] && pieces[1] == ~pieces[3] ? 0 : -EBADMSG;
 }
 
-/* One call; how->error says why where it is refused. */
+/* Calls the collective once. how->error has the reason if the call is rejected. */
 static int run_one(const struct perf_call *call, struct inccl_collective_opts *how)
 {
 	how->error[0] = 0;
@@ -77,7 +80,8 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 		if (opts->check)
 			perf_fill(call, i);
 		if (opts->check || i <= 0) {
-			/* a late rank's preparations are not the network's time */
+			/* Ranks wait for each other, so that the preparations of a late rank are
+			 * not timed. */
 			err = inccl_barrier(comm, NULL);
 			if (err)
 				return err;
@@ -95,7 +99,7 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 	}
 	if (!opts->check)
 		sums[0] = inc_now_ns() - begin;
-	/* floats within the bound may still differ in their bits, and must not */
+	/* Floats within the bound may still differ between ranks, which is an error. */
 	if (opts->check && opts->collective == INCCL_ALLREDUCE && call->dtype >= INCCL_FLOAT32) {
 		err = compare_ranks(&opts->job, hash);
 		if (err && err != -EBADMSG)
@@ -108,7 +112,7 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 		return err;
 	result->unsummed = err;
 	result->time_us = sums[0] / 1e3 / opts->iters / (err ? 1 : call->ranks);
-	/* a sum that hides what this rank has seen itself is not believed */
+	/* A sum below this rank's own count is wrong, so the larger number counts. */
 	result->wrong = sums[1] > result->own_wrong ? sums[1] : result->own_wrong;
 	return 0;
 }
@@ -135,10 +139,10 @@ static void print_header(const struct perf_opts *opts)
 }
 
 struct perf_row {
-	uint64_t bytes; /* of the whole vector */
+	uint64_t bytes; /* size of the whole vector */
 	double algbw, busbw;
-	const char *op; /* NULL: none is applied */
-	int root;       /* -1: there is none */
+	const char *op; /* name; NULL: the collective has none */
+	int root;       /* -1: the collective has none */
 };
 
 static void make_row(const struct perf_call *call, const struct result *result,
@@ -222,7 +226,7 @@ static void print_stats(const struct perf_opts *opts)
 	json_decref(o);
 }
 
-/* True where anything was. */
+/* Reports wrong elements. Returns true if there are any. */
 static bool report_wrong(int rank, const struct result *total)
 {
 	if (total->unsummed)
@@ -249,7 +253,7 @@ static void report_failure(const struct perf_call *call, uint64_t bytes, int err
 		job_report(&call->opts->job, what, err);
 }
 
-/* All sizes of a type and an operator. */
+/* Measures all sizes, for one type and one operator. */
 static int run_sizes(struct perf_call *call, void *send, void *recv, struct result *total)
 {
 	const struct perf_opts *opts = call->opts;
@@ -262,11 +266,12 @@ static int run_sizes(struct perf_call *call, void *send, void *recv, struct resu
 		int err;
 
 		perf_place(call, opts->sizes[i] / inccl_dtype_size(call->dtype), send, recv);
-		/* so that all parts are at it together */
+		/* all parts begin at the same time */
 		err = opts->whole ? inccl_barrier(opts->whole, NULL) : 0;
 		if (!err)
 			err = run_size(call, &how, &result);
-		/* refused on all ranks before anything was sent: the type has no such operator */
+		/* All ranks reject the call before they send anything, because the type has no such
+		 * operator. */
 		if (err == -EOPNOTSUPP && perf_several(opts))
 			return 0;
 		if (err) {
@@ -284,7 +289,7 @@ static int run_sizes(struct perf_call *call, void *send, void *recv, struct resu
 
 static int run_kinds(const struct perf_opts *opts, void *send, void *recv)
 {
-	/* the first stands for all where none is applied */
+	/* a collective without an operator runs once */
 	const uint32_t ops =
 		perf_collective(opts->collective)->has_op ? opts->ops : opts->ops & -opts->ops;
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
@@ -321,7 +326,7 @@ static int run(const struct perf_opts *opts)
 		if (opts->sizes[i] > largest)
 			largest = opts->sizes[i];
 	largest += PERF_GUARD_BYTES;
-	/* not only zero pages, which the kernel would share */
+	/* Pages that were never written would all be the kernel's zero page. */
 	send = malloc(largest);
 	recv = opts->in_place ? send : malloc(largest);
 	if (send && recv) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* AllReduce of files: each rank reads its own .npy, all write the same result. */
+/* AllReduce of files: each rank reads its own .npy file, and every rank writes the same result. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -55,29 +55,30 @@ static const struct inc_program program = {
 	.check = check_job,
 };
 
-/* What a rank tells the others of its file: as 32-bit numbers, each once in a vector. */
-struct card {
-	int32_t op; /* plus 1: a rank that told nothing has 0 */
+/* The description of a rank's file that it sends to the other ranks, as 32-bit numbers. In the
+ * vector of all ranks each number is written by one rank. */
+struct file_description {
+	int32_t op; /* the operator plus 1, because a rank that has sent nothing has 0 */
 	int32_t dtype;
 	int32_t ndim;
-	int32_t shape[NPY_MAX_DIMS][2]; /* low half, high half */
+	int32_t shape[NPY_MAX_DIMS][2]; /* low and high 32 bits */
 };
 
-static void print_shape(char *text, size_t size, const struct card *card)
+static void print_shape(char *text, size_t size, const struct file_description *file)
 {
 	size_t len = snprintf(text, size, "(");
 	int i;
 
-	for (i = 0; i < card->ndim && i < NPY_MAX_DIMS && len < size; i++)
+	for (i = 0; i < file->ndim && i < NPY_MAX_DIMS && len < size; i++)
 		len += snprintf(text + len, size - len, "%s%llu", i ? ", " : "",
-				(unsigned long long)(uint32_t)card->shape[i][1] << 32 |
-					(uint32_t)card->shape[i][0]);
+				(unsigned long long)(uint32_t)file->shape[i][1] << 32 |
+					(uint32_t)file->shape[i][0]);
 	if (len < size)
-		snprintf(text + len, size - len, card->ndim == 1 ? ",)" : ")");
+		snprintf(text + len, size - len, file->ndim == 1 ? ",)" : ")");
 }
 
-static void report_difference(const struct reduce_opts *opts, const struct card *own,
-			      const struct card *other, int rank)
+static void report_difference(const struct reduce_opts *opts, const struct file_description *own,
+			      const struct file_description *other, int rank)
 {
 	char mine[256], theirs[256];
 
@@ -94,12 +95,13 @@ static void report_difference(const struct reduce_opts *opts, const struct card 
 			  mine, rank, theirs);
 }
 
-/* Every rank puts its card in its own place of a vector of zeros; the sum shows all to all. */
+/* Compares the files of all ranks. Each rank writes its description at its own place in a vector of
+ * zeros, so the sum of the vectors gives every rank all descriptions. */
 static int compare_files(struct reduce_opts *opts, const struct npy *npy)
 {
 	int rank = inccl_group_rank(opts->job.group), ranks = inccl_group_size(opts->job.group), r;
-	const size_t words = sizeof(struct card) / sizeof(int32_t);
-	struct card *all = calloc(ranks, sizeof(*all)), *own;
+	const size_t words = sizeof(struct file_description) / sizeof(int32_t);
+	struct file_description *all = calloc(ranks, sizeof(*all)), *own;
 	unsigned int i;
 	int err;
 
@@ -167,8 +169,8 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	return job_flush();
 }
 
-/* Not every operator is one of floats: a wrong command line for this file. Whether they have a
- * product hangs on the switches, and the library knows. */
+/* Checks that floats have the operator; if not, the command line is wrong for this file. Products
+ * of floats depend on the switches, so the library checks these. */
 static int check_op(const struct reduce_opts *opts, const struct npy *npy)
 {
 	switch (opts->op) {
@@ -180,7 +182,7 @@ static int check_op(const struct reduce_opts *opts, const struct npy *npy)
 		return 0;
 	case INCCL_AND:
 	case INCCL_OR:
-	case INCCL_XOR: /* each by name: the compiler tells of a new one */
+	case INCCL_XOR: /* no default, so that the compiler reports a new operator */
 		break;
 	}
 	if (npy->dtype < INCCL_FLOAT32)
@@ -202,9 +204,10 @@ int main(int argc, char **argv)
 	err = inc_opt_parse(&program, argc, argv, &opts, NULL);
 	if (err >= 0)
 		return err;
-	/* (a FIFO's reader that is gone is an error to report, not the end) */
+	/* Writing to a FIFO without a reader must fail with EPIPE, not end the program. */
 	signal(SIGPIPE, SIG_IGN);
-	/* before the others are made to wait and to work for nothing */
+	/* Check and load the files before joining, so that a rank with a wrong file does not make
+	 * the other ranks wait. */
 	err = inc_outfile_check(opts.out, &why);
 	if (!err)
 		err = npy_load(opts.in, &npy, &why);

@@ -33,7 +33,7 @@ static const struct inc_opt_word byte_orders[] = {
 #define PAYLOAD(bytes) {#bytes, bytes},
 static const struct inc_opt_word payloads[] = {INC_PAYLOADS(PAYLOAD){}};
 
-/* As the library wants it (inccl.h): 1 to 64 printable ASCII characters without blanks. */
+/* The library's rule for names (inccl.h): 1 to 64 printable ASCII characters without blanks. */
 static int check_job_name(const char *text, struct inc_err *err)
 {
 	if (strlen(text) <= 64 && inc_is_word(text))
@@ -51,11 +51,11 @@ const struct inc_opt job_options[] = {
 	 INC_OPT_TEXT(struct job, group_opts.controller, inc_hostport_check)},
 	{.name = "job",
 	 .value = "NAME",
-	 .help = "the ranks of a job have the same",
+	 .help = "name of the job, the same on all its ranks",
 	 INC_OPT_TEXT(struct job, group_opts.job, check_job_name)},
 	{.name = "rank",
 	 .value = "R",
-	 .help = "own place, from 0",
+	 .help = "number of this rank, from 0",
 	 INC_OPT_NUMBER(struct job, group_opts.rank, 0, 65535)},
 	{.name = "size",
 	 .value = "N",
@@ -77,7 +77,7 @@ const struct inc_opt job_options[] = {
 	 .help = "RDMA SEND (default) or RDMA WRITE",
 	 INC_OPT_WORD(struct job, mode, modes)},
 	{.name = "byte-order",
-	 .help = "of the elements on the wire, the same on every rank (default little)",
+	 .help = "byte order of the elements on the wire, the same on every rank (default little)",
 	 INC_OPT_WORD(struct job, comm_opts.byte_order, byte_orders)},
 	{.name = "payload",
 	 .help = "largest packet payload, bytes (default: by the MTU)",
@@ -92,7 +92,7 @@ const struct inc_opt job_options[] = {
 	 INC_OPT_NUMBER(struct job, comm_opts.window, 1, INC_MAX_SLOTS)},
 	{.name = "timeout-ms",
 	 .value = "T",
-	 .help = "give up when nothing moves for so long (default 30000)",
+	 .help = "give up after so long without progress (default 30000)",
 	 INC_OPT_NUMBER(struct job, comm_opts.timeout_ms, 1, 86400000)},
 	INC_OPT_HEADING("Other options:"),
 	{},

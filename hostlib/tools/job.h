@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every program of a job has in common: its options, and how it joins. */
+/* The common part of all programs that run as the ranks of a job: options, joining and leaving. */
 #ifndef INCCL_TOOLS_JOB_H
 #define INCCL_TOOLS_JOB_H
 
@@ -18,30 +18,31 @@ struct job {
 	char error[512];
 };
 
-/* The options of every job's program, about a struct job. */
+/* The options that all these programs have. They set a struct job. */
 extern const struct inc_opt job_options[];
 
-/* For INC_OPT_TAKE: the name of an operator into an enum inccl_op. */
+/* For INC_OPT_TAKE: reads the name of an operator into an enum inccl_op. */
 int job_take_op(void *op, const char *text, struct inc_err *err);
 
-/* Before the command line is read. */
+/* Sets the defaults, before the command line is read. */
 void job_init(struct job *job);
-/* What options say together. 0, or -EINVAL after a message. */
+/* Checks options that depend on each other. Returns 0, or -EINVAL after printing a message. */
 int job_check(const struct job *job);
-/* Joins. 0, or -errno after a message on stderr. */
+/* Joins the group and creates the communicator. Returns 0, or -errno after printing a message. */
 int job_start(struct job *job);
-/* Leaves; 0 or the communicator's error, after a message. */
+/* Destroys the communicator and the group. Returns 0 or the communicator's error, after printing a
+ * message. */
 int job_end(struct job *job);
-/* A message for a failed operation, with the communicator's story. */
+/* Prints a message about a failed operation, with the communicator's reason. */
 void job_report(const struct job *job, const char *what, int err);
 
-/* Do this rank's results come from one switch alone, not from a tree of them? */
+/* Whether a single switch computes this rank's results, not a tree of switches. */
 static inline bool job_one_switch(const struct inccl_communicator_info *info)
 {
 	return strstr(info->tree, " of 1 switch") != NULL;
 }
 
-/* What was printed has arrived: 0, or -errno after a message. */
+/* Flushes stdout. Returns 0, or -errno after printing a message. */
 int job_flush(void);
 
 #endif

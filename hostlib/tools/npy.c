@@ -12,9 +12,9 @@
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_LEN  6
-#define HEADER_MAX 65536 /* longer ones are not arrays of plain numbers */
+#define HEADER_MAX 65536 /* bytes; arrays of plain numbers have shorter headers */
 
-/* The types as NumPy writes them: byte order, kind, bytes of an element. */
+/* The types in NumPy's notation: byte order, kind, bytes per element. */
 static const char *const types[] = {
 	[INCCL_INT32] = "<i4",   [INCCL_UINT32] = "<u4", [INCCL_INT64] = "<i8",
 	[INCCL_UINT64] = "<u8",  [INCCL_INT16] = "<i2",  [INCCL_UINT16] = "<u2",
@@ -54,7 +54,7 @@ static bool take(struct text *t, const char *word)
 	return true;
 }
 
-/* 'text' or "text", without escapes */
+/* Reads 'text' or "text". Escapes are not supported. */
 static bool take_string(struct text *t, char *out, size_t size)
 {
 	const char *close;
@@ -88,7 +88,7 @@ static bool take_number(struct text *t, uint64_t *out)
 	return t->at > begin;
 }
 
-/* A Python tuple: (), (3,), (3, 4) */
+/* Reads a Python tuple, such as (), (3,) or (3, 4). */
 static bool take_shape(struct text *t, struct npy *npy)
 {
 	bool comma = true;
@@ -102,7 +102,7 @@ static bool take_shape(struct text *t, struct npy *npy)
 		npy->ndim++;
 		comma = take(t, ",");
 		if (!comma && npy->ndim == 1)
-			return false; /* (3) is a number */
+			return false; /* (3) is a number in Python, not a tuple */
 	}
 	return true;
 }
@@ -282,7 +282,8 @@ void npy_free(struct npy *npy)
 	npy->data = NULL;
 }
 
-/* Version 1.0, as numpy.save() writes it: padded so that the data is aligned to 64. */
+/* Writes version 1.0, as numpy.save() does. The header is padded so that the data begin at a
+ * multiple of 64 bytes. */
 static void write_file(FILE *f, const struct npy *npy, const void *data)
 {
 	char text[64 + NPY_MAX_DIMS * 22];

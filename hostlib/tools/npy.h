@@ -11,28 +11,28 @@
 #define NPY_MAX_DIMS 32
 
 struct npy {
-	enum inccl_dtype dtype; /* any but bfloat16, which NumPy does not have */
+	enum inccl_dtype dtype; /* any but bfloat16, because NumPy has no such type */
 	unsigned int ndim;
 	uint64_t shape[NPY_MAX_DIMS];
-	size_t count;        /* elements: product of the shape, 1 for a scalar */
-	size_t header_bytes; /* where the data begins */
-	void *data;          /* owned, npy_load() only */
+	size_t count;        /* number of elements: the product of the shape; 1 for a scalar */
+	size_t header_bytes; /* offset of the data in the file */
+	void *data;          /* only npy_load() sets it, and npy_free() frees it */
 };
 
-/* Of all elements. */
+/* Size of all elements. */
 size_t npy_bytes(const struct npy *npy);
 
-/* Reads the header of a file whose whole length is size, of which buf holds the first
- * len bytes. 0, -EINVAL for what is not a file of this kind (the message says why) or
- * whose length does not fit the shape. */
+/* Reads the header of a file of `size` bytes. buf has the first len bytes of it. Returns 0, or
+ * -EINVAL with the reason in err: the file is no .npy file of this kind, or its size does not match
+ * the shape. */
 int npy_parse(const void *buf, size_t len, uint64_t size, struct npy *npy, struct inc_err *err);
 
-/* Loads a file; npy_free() frees. */
+/* Loads a file. npy_free() frees the data. */
 int npy_load(const char *path, struct npy *npy, struct inc_err *err);
 void npy_free(struct npy *npy);
 
-/* Writes a file of npy's type and shape with the elements at data, whole or not at all
- * (lib/base/outfile.h). */
+/* Writes a file with npy's type and shape and the elements at data. The file appears only when it
+ * is complete (lib/base/outfile.h). */
 int npy_save(const char *path, const struct npy *npy, const void *data, struct inc_err *err);
 
 #endif

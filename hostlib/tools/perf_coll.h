@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The collectives that inccl-perf times: how each is called, and what each rank's buffers hold. */
+/* The collectives that inccl-perf times: how each is called, and which vectors each rank has. */
 #ifndef INCCL_TOOLS_PERF_COLL_H
 #define INCCL_TOOLS_PERF_COLL_H
 
@@ -9,32 +9,33 @@
 #include "hostlib/include/inccl.h"
 #include "hostlib/tools/perf_opts.h"
 
-/* One call, and the vectors that it is about. */
+/* A call of a collective, with its vectors. */
 struct perf_call {
 	const struct perf_opts *opts;
 	uint32_t rank, ranks;
 	enum inccl_dtype dtype;
 	enum inccl_op op;
-	size_t count; /* elements of a block: of the call's own count */
+	size_t count; /* the count argument of the call; with blocks, the elements of one block */
 	void *send, *recv;
-	size_t send_count, recv_count; /* elements there */
+	size_t send_count, recv_count; /* elements of the vectors at send and recv */
 };
 
 struct perf_collective {
 	enum inccl_collective collective;
-	bool blocks; /* the vector is cut into one for each rank */
-	bool has_op; /* an operator is applied */
+	bool blocks; /* each rank sends or receives one block of the vector */
+	bool has_op; /* the collective has an operator */
 	bool has_root;
 	int (*run)(const struct perf_call *call, const struct inccl_collective_opts *how);
-	/* What each of N ranks would have to send and receive without help from the network, in
-	 * vectors; of those who do most. */
+	/* The data that each of N ranks would have to send and receive without the network's help,
+	 * in multiples of the vector. If ranks differ, it is that of the busiest rank. */
 	double (*bus_factor)(double ranks);
 };
 
-/* Every collective has one. */
+/* Returns the entry of a collective. Every collective has one. */
 const struct perf_collective *perf_collective(enum inccl_collective collective);
 
-/* The vectors of `elements` in all, in memory for as many and PERF_GUARD_BYTES more. */
+/* Sets call's vectors for `elements` elements in total. Each memory has room for that many, and for
+ * PERF_GUARD_BYTES more. */
 void perf_place(struct perf_call *call, uint64_t elements, void *send_memory, void *recv_memory);
 
 #endif

@@ -74,7 +74,7 @@ static size_t recv_bytes(const struct perf_call *call)
 	return call->recv_count * inccl_dtype_size(call->dtype);
 }
 
-/* Behind a result in place there may be more of what this rank gives. */
+/* Whether a guard follows the result. In place, more of this rank's input may follow instead. */
 static bool is_guarded(const struct perf_call *call)
 {
 	return !call->opts->in_place || call->recv_count >= call->send_count;
@@ -97,7 +97,8 @@ void perf_fill_unchecked(const struct perf_call *call)
 {
 	const enum inccl_dtype dtype = call->dtype;
 
-	/* anything else would grow until it is infinite, which takes one exchange more */
+	/* When results replace the input, floats other than 0 would grow to infinity, and infinite
+	 * sums need another exchange. */
 	if (call->opts->in_place && dtype >= INCCL_FLOAT32)
 		memset(call->send, 0, call->send_count * inccl_dtype_size(dtype));
 }
@@ -125,13 +126,14 @@ static uint64_t count_wrong(const struct perf_call *call, const struct perf_piec
 		.native = !strcmp(info.floats, inc_float_forms[INC_FLOATS_NATIVE]),
 		.float_bits = info.float_bits,
 		.block = call->opts->float_block,
-		/* one switch alone, or a tree in which each adds at least one rank's part */
+		/* A tree has fewer switches on a path than ranks, because each switch adds at least
+		 * one rank's vector. */
 		.roundings = job_one_switch(&info) ? 1 : call->ranks,
 	};
 	return perf_float_count_wrong(dtype, piece, &bound);
 }
 
-/* FNV-1a */
+/* The hash is FNV-1a. */
 uint64_t perf_hash(const struct perf_call *call, uint64_t hash)
 {
 	const unsigned char *p = call->recv;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The data of inccl-perf --check: they depend on rank, position and iteration, so that a stale,
- * misplaced or doubled chunk cannot pass for a right one, and what becomes of them is worked out
- * on the spot, element by element. A guard behind the vectors catches overruns.
+ * The data of inccl-perf --check. They depend on rank, position and iteration, so that a stale,
+ * misplaced or duplicated chunk is noticed. The expected results are computed element by element. A
+ * guard behind the vectors detects writes beyond their end.
  */
 #ifndef INCCL_TOOLS_PERF_DATA_H
 #define INCCL_TOOLS_PERF_DATA_H
@@ -14,7 +14,7 @@
 
 #define PERF_GUARD_BYTES 64
 
-/* What element i of a rank's vector is, for a type of 64 bits: others have its last ones. */
+/* Returns element i of a rank's vector, for types of 64 bits. Smaller types use its low bits. */
 static inline uint64_t perf_value(uint32_t rank, uint64_t i, uint32_t iter)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u + rank * 0xc2b2ae3d27d4eb4fu +
@@ -23,8 +23,8 @@ static inline uint64_t perf_value(uint32_t rank, uint64_t i, uint32_t iter)
 	return x ^ x >> 29;
 }
 
-/* A piece of a result: its elements are put together from those of `ranks` ranks, from the first
- * on, which stand at `offset` in each one's vector. */
+/* A part of a result. Its elements combine the vectors of `ranks` ranks, beginning with rank
+ * `first`, from element `offset` of each vector on. */
 struct perf_piece {
 	const void *data;
 	size_t count;
@@ -34,14 +34,15 @@ struct perf_piece {
 	enum inccl_op op;
 };
 
-/* What this rank gives in an iteration, and what must not stay where the result belongs. */
+/* Fills the send vector with this rank's data for an iteration, and the receive vector with bytes
+ * that must not remain in the result. */
 void perf_fill(const struct perf_call *call, uint32_t iter);
-/* The same where nobody looks at the results, which in place are what is given next: what a sum of
- * floats can be made of for ever. */
+/* Fills the vectors for runs without --check. In place, each result is the input of the next
+ * iteration. So floats are set to 0, because their sums never overflow. */
 void perf_fill_unchecked(const struct perf_call *call);
-/* Adds the bits of the result to a hash. */
+/* Adds the bytes of the result to a hash. */
 uint64_t perf_hash(const struct perf_call *call, uint64_t hash);
-/* How many elements of the result, or behind it, are wrong. */
+/* Returns how many elements of the result, and bytes of the guard behind it, are wrong. */
 uint64_t perf_verify(const struct perf_call *call, uint32_t iter);
 
 #endif

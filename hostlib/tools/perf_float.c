@@ -19,8 +19,9 @@ static struct format format_of(enum inccl_dtype dtype)
 	return formats[dtype - INCCL_FLOAT32];
 }
 
-/* Of 8 significant bits: every type has it, and sums are exact in double. Between 2^-4 and 2^10; a
- * factor is so near to 1 that no product leaves its type. */
+/* Returns element i of a rank's vector. It has 8 significant bits, which every type can represent,
+ * and sums of such numbers are exact in double. It is 0, or between 2^-4 and 2^10 in size; factors
+ * are so close to 1 that no product overflows its type. */
 static double number(enum inccl_op op, uint32_t rank, uint64_t i, uint32_t iter)
 {
 	uint64_t v = perf_value(rank, i, iter);
@@ -30,7 +31,7 @@ static double number(enum inccl_op op, uint32_t rank, uint64_t i, uint32_t iter)
 	return ldexp((int)(v >> 32 & 0xff) - 128, (int)(v >> 40 & 7) - 4);
 }
 
-/* Of one that number() has made. */
+/* Encodes a value that number() has returned. */
 static uint32_t encode(const struct format *f, enum inccl_dtype dtype, double v)
 {
 	const uint32_t sign = 1u << (8 * inccl_dtype_size(dtype) - 1);
@@ -39,12 +40,12 @@ static uint32_t encode(const struct format *f, enum inccl_dtype dtype, double v)
 
 	if (v == 0)
 		return 0;
-	/* its first bit adds one to the exponent */
+	/* the leading bit of the mantissa adds 1 to the exponent */
 	return (v < 0 ? sign : 0) + ((uint32_t)(exponent - 1 + f->bias - 1) << f->mantissa_bits) +
 	       (uint32_t)mantissa;
 }
 
-/* Infinities and NaN come out as some large number: no such one is expected. */
+/* Decodes a float. Infinities and NaN become large numbers, which are wrong in any result. */
 static double decode(const struct format *f, enum inccl_dtype dtype, uint32_t bits)
 {
 	const uint32_t sign = 1u << (8 * inccl_dtype_size(dtype) - 1);
@@ -74,8 +75,8 @@ void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum incc
 			((uint16_t *)data)[i] = encode(&f, dtype, number(op, rank, i, iter));
 }
 
-/* Of the block that element i of the vector is in, over all ranks; behind the end of the vector
- * there may be a larger one, which widens the bound of the last block. */
+/* Returns the largest element, over all ranks, of the block that contains element i. The last block
+ * may be longer than the vector, which can only widen its bound. */
 static double largest(const struct perf_piece *p, uint64_t i, unsigned int block)
 {
 	const uint64_t first = i / block * block;
@@ -96,25 +97,25 @@ static double ulp_at(enum inccl_dtype dtype, uint32_t bits)
 	return fabs(decode(&f, dtype, bits + 1) - decode(&f, dtype, bits));
 }
 
-/* By how much the result may differ from the exact one, which goes through the switches as
- * integers. most: the largest element of its block. */
+/* The bound for results that go through the switches as integers: how much a result may differ from
+ * the exact one. most: the largest element of its block. */
 static double fixed_bound(const struct perf_piece *p, enum inccl_dtype dtype, double most,
 			  uint32_t got, unsigned int float_bits)
 {
 	double rounding = ldexp(most, -(int)float_bits);
 
-	/* an average of exact numbers is itself rounded in double */
+	/* the exact average is itself rounded to double */
 	return ((p->op == INCCL_AVG ? 1 : p->ranks) * rounding + ulp_at(dtype, got) / 2) *
 	       (1 + 0x1p-30);
 }
 
-/* The same of one that is added as it is. want: the exact one; all: the sum of what is added,
- * without signs, or the product. */
+/* The bound for results of switches that add floats natively. want: the exact result; all: the sum
+ * of the absolute values, or the product. */
 static double native_bound(const struct perf_piece *p, enum inccl_dtype dtype, double want,
 			   double all, uint32_t got, unsigned int roundings)
 {
 	const bool half = inccl_dtype_size(dtype) < 4;
-	/* of a half, by rounding it to its type */
+	/* relative error from rounding to a type of 16 bits; 0 for float32 */
 	const double own = half ? ldexp(1, -1 - (int)format_of(dtype).mantissa_bits) : 0;
 	double bound = (p->ranks - 1) * 0x1p-24 * all + (roundings - 1) * own * all;
 
@@ -125,7 +126,8 @@ static double native_bound(const struct perf_piece *p, enum inccl_dtype dtype, d
 	return bound * (1 + 0x1p-10);
 }
 
-/* Element i of the piece as it should be, and what it is made of: the sum without signs. */
+/* Returns the exact element i of the piece. *all: the sum of the absolute values, or the
+ * product. */
 static double exact(const struct perf_piece *p, size_t i, double *all)
 {
 	double want = number(p->op, p->first, p->offset + i, p->iter), v;

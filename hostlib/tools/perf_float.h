@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Floats that inccl-perf gives, and what a collective may make of them (docs/floats.md). */
+/* The floats that inccl-perf sends, and the error that a result may have (docs/floats.md). */
 #ifndef INCCL_TOOLS_PERF_FLOAT_H
 #define INCCL_TOOLS_PERF_FLOAT_H
 
@@ -8,20 +8,21 @@
 #include <stdint.h>
 #include "hostlib/tools/perf_data.h"
 
-/* op: what is to be made of them. */
+/* Fills data with a rank's floats for an iteration. op: the operator that will be applied. */
 void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum inccl_op op,
 		     uint32_t rank, uint32_t iter);
-/* What the bound of a result depends on, beside its elements. */
+/* The parameters of the bound of a result's error, beside the elements. */
 struct perf_bound {
-	bool native;             /* the switches add floats as they are; else: */
-	unsigned int float_bits; /* the communicator's */
-	unsigned int block;      /* elements that share an exponent */
-	/* native: how often a sum is rounded to its type at most, if that is a half: at each
-	 * switch on its way */
+	bool native;             /* switches add floats without converting them to integers */
+	unsigned int float_bits; /* not native: the communicator's float_bits */
+	unsigned int block;      /* not native: how many elements share an exponent */
+	/* native, types of 16 bits: how many times a sum is rounded at most, which is once at each
+	 * switch on its path */
 	unsigned int roundings;
 };
 
-/* Elements of the piece that are wrong: sums, products and averages by more than the bound. */
+/* Returns how many elements of the piece are wrong. Sums, products and averages are wrong if their
+ * error exceeds the bound. */
 uint64_t perf_float_count_wrong(enum inccl_dtype dtype, const struct perf_piece *piece,
 				const struct perf_bound *bound);
 

@@ -41,7 +41,7 @@ static const char *op_name(unsigned int number)
 	return inccl_op_name(number);
 }
 
-/* Words with commas between, or "all" that there are. */
+/* Reads a list of words with commas between them, or "all", into a set. */
 static int take_set(uint32_t *set, const char *text, const char *(*name_of)(unsigned int number),
 		    struct inc_err *err)
 {
@@ -59,7 +59,7 @@ static int take_set(uint32_t *set, const char *text, const char *(*name_of)(unsi
 				*set |= 1u << i;
 		}
 		if (*set == had)
-			return inc_err_set(err, EINVAL, "'%.*s' is unknown, or there twice",
+			return inc_err_set(err, EINVAL, "'%.*s' is unknown or given twice",
 					   (int)(len < 300 ? len : 300), at);
 		at += len;
 		if (!*at)
@@ -104,7 +104,7 @@ static const struct inc_opt options[] = {
 	 .letter = 'f',
 	 .value = "FACTOR",
 	 .preset = "4",
-	 .help = "from one size to the next",
+	 .help = "factor from one size to the next",
 	 INC_OPT_NUMBER(struct perf_opts, factor, 2, 1 << 20)},
 	{.name = "sizes",
 	 .value = "A,B,...",
@@ -137,7 +137,7 @@ static const struct inc_opt options[] = {
 	{.name = "root",
 	 .value = "RANK",
 	 .preset = "0",
-	 .help = "of reduce and broadcast",
+	 .help = "root of reduce and broadcast",
 	 INC_OPT_NUMBER(struct perf_opts, root, 0, INC_MAX_RANKS - 1)},
 	{.name = "float-block",
 	 .value = "N",

@@ -10,39 +10,40 @@
 
 #define PERF_MAX_SIZES       256
 #define PERF_MAX_FLOAT_BLOCK (1 << 20)
-#define PERF_MAX_WORDS       32 /* types and operators have numbers below this */
+#define PERF_MAX_WORDS       32 /* more than the number of any type or operator */
 
 struct perf_opts {
 	struct job job;
 	enum inccl_collective collective;
-	uint32_t ops, dtypes; /* sets, by number */
+	uint32_t ops, dtypes; /* sets of numbers: bit n is for number n */
 	unsigned int root;
-	unsigned int float_block; /* elements of a sum of floats with one exponent */
-	uint64_t min, max;        /* bytes */
+	unsigned int float_block; /* elements that share an exponent in sums of floats */
+	uint64_t min, max;        /* smallest and largest size in bytes */
 	unsigned int factor;
-	uint64_t sizes[PERF_MAX_SIZES]; /* bytes */
+	uint64_t sizes[PERF_MAX_SIZES]; /* in bytes */
 	unsigned int nsizes;
 	long iters, warmup;
 	bool check, json, stats, in_place;
-	unsigned int split; /* parts that the ranks are split into; 0: they are not */
-	/* With split, once it is done: job.comm is that of this rank's part. */
+	unsigned int split; /* number of parts that the ranks are split into; 0: no split */
+	/* After the split, job.comm is the communicator of this rank's part, and `whole` that of
+	 * all ranks. */
 	unsigned int color;
 	struct inccl_communicator *whole;
 };
 
-/* Is the number in the set? */
+/* Whether the number is in the set. */
 static inline bool perf_has(uint32_t set, unsigned int number)
 {
 	return set >> number & 1;
 }
 
-/* Of types or operators. */
+/* Whether several types or several operators are measured. */
 static inline bool perf_several(const struct perf_opts *opts)
 {
 	return __builtin_popcount(opts->dtypes) > 1 || __builtin_popcount(opts->ops) > 1;
 }
 
-/* Reads the command line; -1: go on, else the exit code. */
+/* Reads the command line. Returns -1 if the program shall continue, else its exit code. */
 int perf_parse(struct perf_opts *opts, int argc, char **argv);
 
 #endif

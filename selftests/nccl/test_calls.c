@@ -133,8 +133,8 @@ static int step(struct job *job, uint64_t to)
 		err = post(stream, to);
 		if (err >= 0)
 			err = ha_stream_poll(stream);
-		while (err >= 0 && stream->taken < stream->done)
-			err = ha_stream_take(stream);
+		while (err >= 0 && stream->consumed < stream->done)
+			err = ha_stream_consume(stream);
 	}
 	sched_yield(); /* the plugin's threads share the processors */
 	return err < 0 ? err : 0;
@@ -145,7 +145,7 @@ static int move(struct job *job, uint64_t to)
 	const uint64_t began_at_ns = inc_now_ns();
 	int err = 0;
 
-	while (!err && (job->end[SENDER].done < to || job->end[RECEIVER].taken < to)) {
+	while (!err && (job->end[SENDER].done < to || job->end[RECEIVER].consumed < to)) {
 		err = step(job, to);
 		must_be_in_time(began_at_ns);
 	}
@@ -190,7 +190,7 @@ static void every_version(void **state)
 			job_begin(&job, i, group[k]);
 			must_run(&job, GROUPS);
 			for (int end = 0; end < 2; end++)
-				assert_int_equal(ha_stream_check_rest(&job.end[end]), 0);
+				assert_int_equal(ha_stream_check_unused(&job.end[end]), 0);
 			job_end(&job);
 		}
 }
@@ -215,7 +215,7 @@ static void irecv_consumed_that_fails(void **state)
 		job.table.v8.irecvConsumed = refuse_consumed;
 		assert_int_equal(job_run(&job, GROUPS), -EIO);
 		assert_string_equal(job.net.err.msg, "irecvConsumed: ncclInvalidUsage");
-		assert_int_equal(job.end[RECEIVER].taken, 1);
+		assert_int_equal(job.end[RECEIVER].consumed, 1);
 		job_end(&job);
 	}
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The messages from inc-connect connect to inc-connect serve, once they have a socket. The first
+ * byte of a message is its command.
+ */
+#ifndef INC_CONNECT_COMMANDS_H
+#define INC_CONNECT_COMMANDS_H
+
+#include <endian.h>
+#include <stdint.h>
+
+enum connect_command {
+	CONNECT_COMMAND_ECHO = 'e', /* the service sends the message back unchanged */
+	CONNECT_COMMAND_DROP = 'd', /* the service ignores the message */
+	/* a struct connect_memory, which the service fills in and sends back */
+	CONNECT_COMMAND_MEMORY = 'm',
+};
+
+/* bytes: the limit for one client, and for all clients together */
+#define CONNECT_MEMORY_MAX (1u << 30)
+
+/* Memory of the service that the client may READ and WRITE. Numbers are in network byte order. */
+struct connect_memory {
+	uint8_t kind; /* CONNECT_COMMAND_MEMORY */
+	uint8_t zero[3];
+	/* In a request, 1 to CONNECT_MEMORY_MAX bytes. The answer has the same size, or 0 without
+	 * memory. */
+	uint32_t size;
+	uint32_t key;
+	uint32_t zero2;
+	uint64_t address;
+};
+
+#endif
