@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Handwritten digits with their labels, from a file. */
+/* Reads images of handwritten digits and their labels from a file. */
 #ifndef DIGITS_DATA_H
 #define DIGITS_DATA_H
 
@@ -11,7 +11,7 @@
 #define CLASSES 10
 
 struct row {
-	float pixel[PIXELS]; /* 0..1 */
+	float pixel[PIXELS]; /* 0 to 1 */
 	uint8_t label;
 };
 
@@ -20,8 +20,8 @@ struct dataset {
 	size_t count;
 };
 
-/* Reads lines of 64 pixels (0..16) and a label (0..9), separated by commas. 0 or -errno with a
- * message that names the line. */
+/* Reads a file whose lines have 64 pixels (0 to 16) and a label (0 to 9), separated by commas.
+ * Returns 0, or -errno; err names the line. */
 int data_load(const char *path, struct dataset *set, struct inc_err *err);
 void data_free(struct dataset *set);
 

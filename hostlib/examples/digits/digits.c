@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Data-parallel training: every rank has the same model and its own share of the rows. A
- * step is: each rank computes the gradient of its share, the network adds the gradients
- * up, each rank applies the sum. See model.h for why the end is the same to the bit.
+ * Data-parallel training: every rank has the same model and its own share of the rows. In each step
+ * every rank computes the gradient of its share, the network sums the gradients, and every rank
+ * applies the sum. model.h explains why all runs end with the same weights.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -23,16 +23,16 @@
 
 struct digits {
 	struct job job;
-	enum inccl_dtype dtype; /* that gradients are summed as */
+	enum inccl_dtype dtype; /* the type in which gradients are summed */
 	long epochs, batch, reference;
 	float rate;
 	const char *data, *weights;
 	bool verify, json;
-	bool native; /* what is verified was added up as floats */
+	bool native; /* the run to be verified has added floats natively */
 	struct dataset set;
-	uint32_t *order; /* of the training rows, shuffled each epoch */
+	uint32_t *order; /* the training rows, in an order that changes with each epoch */
 	int rank, ranks;
-	unsigned long steps; /* done */
+	unsigned long steps; /* number of completed steps */
 };
 
 static int take_rate(void *rate, const char *text, struct inc_err *err)
@@ -59,7 +59,7 @@ static const struct inc_opt options[] = {
 	{.name = "epochs",
 	 .value = "E",
 	 .preset = "30",
-	 .help = "times through the data",
+	 .help = "number of passes through the data",
 	 INC_OPT_NUMBER(struct digits, epochs, 1, 1000000)},
 	{.name = "batch",
 	 .value = "B",
@@ -84,7 +84,7 @@ static const struct inc_opt options[] = {
 	 INC_OPT_FLAG(struct digits, verify)},
 	{.name = "weights",
 	 .value = "FILE",
-	 .help = "write the final weights (.npy of float32; every rank that is told to)",
+	 .help = "write the final weights (.npy of float32), on each rank with this option",
 	 INC_OPT_TEXT(struct digits, weights, inc_path_check)},
 	{.name = "json",
 	 .help = "rank 0 prints one object at the end",
@@ -141,7 +141,7 @@ static int load_data(struct digits *d)
 	return d->order ? 0 : -ENOMEM;
 }
 
-/* The same order on every rank: Fisher and Yates with a seed that is the epoch. */
+/* Shuffles the rows in the same way on every rank: Fisher-Yates, with the epoch as the seed. */
 static void shuffle(uint32_t *order, uint32_t count, uint32_t epoch)
 {
 	uint32_t x = 88172645u + epoch * 2654435761u, i, k, t;
@@ -176,8 +176,9 @@ static void merge_heads(struct inc_fixed_head *heads, const struct inc_fixed_hea
 	}
 }
 
-/* What the library and the switch do with floats, in one process: every rank's gradient is made
- * twice, once for what all agree on and once for its part. */
+/* Computes in one process what the library and the switches do with floats that are summed as
+ * integers. Each rank's gradient is computed twice: first for the exponents and special values on
+ * which all ranks agree, then for its integers. */
 static int sum_floats(struct digits *d, const struct model *model, size_t begin, size_t end,
 		      float *values)
 {
@@ -209,7 +210,8 @@ static int sum_floats(struct digits *d, const struct model *model, size_t begin,
 	return err;
 }
 
-/* The same where one switch adds floats as they are, one rank's after the other's. */
+/* Computes in one process what a switch does that adds floats natively: it adds one rank after the
+ * other. */
 static void add_floats(struct digits *d, const struct model *model, size_t begin, size_t end,
 		       float *values)
 {
@@ -223,7 +225,8 @@ static void add_floats(struct digits *d, const struct model *model, size_t begin
 	}
 }
 
-/* Sums over all ranks of values[STEP_VALUES] of the rows from begin on. */
+/* Computes the gradients of rows begin to end and sums them over all ranks, into
+ * values[STEP_VALUES]. */
 typedef int (*sum_fn)(struct digits *d, const struct model *model, size_t begin, size_t end,
 		      float *values);
 
@@ -267,7 +270,7 @@ static int sum_reference(struct digits *d, const struct model *model, size_t beg
 	return 0;
 }
 
-static int train(struct digits *d, struct model *model, sum_fn sum, bool talk)
+static int train(struct digits *d, struct model *model, sum_fn sum, bool verbose)
 {
 	size_t train_rows = TRAIN_ROWS(d->set.count), begin, end, correct;
 	float values[STEP_VALUES];
@@ -290,7 +293,7 @@ static int train(struct digits *d, struct model *model, sum_fn sum, bool talk)
 			correct += lrintf(values[STEP_CORRECT]);
 			d->steps++;
 		}
-		if (!talk || (epoch + 1 != d->epochs && (epoch + 1) % 5 && epoch))
+		if (!verbose || (epoch + 1 != d->epochs && (epoch + 1) % 5 && epoch))
 			continue;
 		printf("epoch %3ld  steps %5lu  loss %.4f  accuracy %5.1f %%  on unseen digits "
 		       "%5.1f %%\n",
@@ -302,7 +305,7 @@ static int train(struct digits *d, struct model *model, sum_fn sum, bool talk)
 	return 0;
 }
 
-/* All ranks show each other the hash of their weights. 0, or -EBADMSG where they differ. */
+/* Compares the hashes of all ranks' weights. Returns 0, or -EBADMSG if they differ. */
 static int compare_ranks(struct digits *d, uint64_t hash)
 {
 	int32_t *all = calloc(d->ranks, 2 * sizeof(*all));
@@ -342,8 +345,9 @@ static int save_weights(const struct digits *d, const struct model *model)
 	return err;
 }
 
-/* How the network has added the gradients up, and whether one process can do the same. */
-static int how_added(struct digits *d)
+/* Finds out how the network has summed the gradients. Returns an error if one process cannot repeat
+ * it. */
+static int check_repeatable(struct digits *d)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
 
@@ -365,7 +369,7 @@ static int verify(struct digits *d, uint64_t hash)
 	uint64_t want;
 	int err;
 
-	err = how_added(d);
+	err = check_repeatable(d);
 	if (!err)
 		err = train(d, &model, sum_reference, false);
 	if (err)
@@ -444,7 +448,7 @@ int main(int argc, char **argv)
 	err = inc_opt_parse(&program, argc, argv, &d, NULL);
 	if (err >= 0)
 		return err;
-	/* before a long training: what would be lost at its end */
+	/* Check the output file before the long training, whose result would be lost otherwise. */
 	err = d.weights ? inc_outfile_check(d.weights, &why) : 0;
 	if (err) {
 		inc_error("--weights %s", why.msg);

@@ -5,15 +5,15 @@
 
 #define OUT_LAYER (HIDDEN * (PIXELS + 1))
 #define MOMENTUM  0.9f
-/* keeps a component within what FIXED_ONE promises */
+/* limits a component to the range that FIXED_ONE assumes */
 #define CLIP 15.0f
 
 struct activations {
 	float hidden[HIDDEN];
-	float out[CLASSES]; /* probabilities */
+	float out[CLASSES]; /* a probability for each class */
 };
 
-/* Small numbers of both signs, the same on every rank (xorshift, fixed seed). */
+/* Sets the weights to small random numbers, the same on every rank (xorshift with a fixed seed). */
 void model_init(struct model *model)
 {
 	uint32_t x = 2463534242u;
@@ -94,7 +94,7 @@ static void backward(const struct model *model, const struct row *row, const str
 
 static int32_t fixed(float v, float limit)
 {
-	if (!(v < limit)) /* NaN too: every rank must agree even on nonsense */
+	if (!(v < limit)) /* also true for NaN, so that all ranks compute the same even then */
 		v = limit;
 	if (v < -limit)
 		v = -limit;
@@ -160,7 +160,7 @@ size_t model_correct(const struct model *model, const struct dataset *set, size_
 	return correct;
 }
 
-/* FNV-1a */
+/* The hash is FNV-1a. */
 uint64_t model_hash(const struct model *model)
 {
 	const uint8_t *p = (const uint8_t *)model->weight;
