@@ -23,7 +23,7 @@ static const struct inc_engine_ops *const kinds[INC_N_MODES] = {
 	[INC_TERMINATION] = &inc_engine_term,
 };
 
-struct both {
+struct multi {
 	struct inc_engine base; /* first: the daemon holds a pointer to it */
 	struct inc_engine_opts opts;
 	struct inc_engine *engine[INC_N_MODES]; /* NULL: not opened yet */
@@ -34,9 +34,9 @@ struct both {
 	int unread; /* errno of the last attempt to read the interfaces; 0: it worked */
 };
 
-static const struct both *both_of(const struct inc_engine *e)
+static const struct multi *multi_of(const struct inc_engine *e)
 {
-	return (const struct both *)e;
+	return (const struct multi *)e;
 }
 
 static int attach(struct inc_engine *e, const char *ifname, struct inc_err *err)
@@ -45,54 +45,55 @@ static int attach(struct inc_engine *e, const char *ifname, struct inc_err *err)
 }
 
 /* Opens the engine of a mode, and gives it the ports that there are. */
-static int want(struct both *b, enum inc_mode_of_switch mode, struct inc_err *err)
+static int open_mode(struct multi *multi, enum inc_mode_of_switch mode, struct inc_err *err)
 {
 	struct inc_engine *e;
 	uint32_t i;
 	int ret;
 
-	if (b->engine[mode])
+	if (multi->engine[mode])
 		return 0;
-	ret = kinds[mode]->open(&b->opts, &e, err);
-	for (i = 0; !ret && i < b->n_ports; i++) {
-		ret = attach(e, b->port[i].name, err);
+	ret = kinds[mode]->open(&multi->opts, &e, err);
+	for (i = 0; !ret && i < multi->n_ports; i++) {
+		ret = attach(e, multi->port[i].name, err);
 		if (ret)
 			e->ops->close(e);
 	}
 	if (!ret)
-		b->engine[mode] = e;
+		multi->engine[mode] = e;
 	return ret;
 }
 
-static void both_close(struct inc_engine *e)
+static void multi_close(struct inc_engine *e)
 {
-	struct both *b = (struct both *)e;
+	struct multi *multi = (struct multi *)e;
 	uint32_t m;
 
 	for (m = 0; m < INC_N_MODES; m++)
-		if (b->engine[m])
-			b->engine[m]->ops->close(b->engine[m]);
-	free(b);
+		if (multi->engine[m])
+			multi->engine[m]->ops->close(multi->engine[m]);
+	free(multi);
 }
 
-static void both_leave(struct inc_engine *e)
+static void multi_leave(struct inc_engine *e)
 {
-	struct both *b = (struct both *)e;
+	struct multi *multi = (struct multi *)e;
 	uint32_t m;
 
 	for (m = 0; m < INC_N_MODES; m++)
-		if (b->engine[m] && kinds[m]->leave)
-			kinds[m]->leave(b->engine[m]);
+		if (multi->engine[m] && kinds[m]->leave)
+			kinds[m]->leave(multi->engine[m]);
 }
 
-static int both_adopt(struct inc_engine *e, struct inc_err *err)
+static int multi_adopt(struct inc_engine *e, struct inc_err *err)
 {
-	struct both *b = (struct both *)e;
+	struct multi *multi = (struct multi *)e;
 	int ret = 0, n = 0;
 	uint32_t m;
 
 	for (m = 0; ret >= 0 && m < INC_N_MODES; m++) {
-		ret = b->engine[m] && kinds[m]->adopt ? kinds[m]->adopt(b->engine[m], err) : 0;
+		ret = multi->engine[m] && kinds[m]->adopt ? kinds[m]->adopt(multi->engine[m], err)
+							  : 0;
 		n += ret;
 	}
 	return ret < 0 ? ret : n;
@@ -101,7 +102,7 @@ static int both_adopt(struct inc_engine *e, struct inc_err *err)
 /* The interface that the port is now: the one that it was, whatever its name, else one that was
  * made again under its last name, or under the first. A port that was gone is found by a name only,
  * because another interface may have got its number meanwhile. */
-static const struct inc_link *link_of(const struct both *b, const struct inc_engine_port *port,
+static const struct inc_link *link_of(const struct multi *multi, const struct inc_engine_port *port,
 				      const struct inc_link *list, int n)
 {
 	const struct inc_link *link = port->gone ? NULL : inc_link_at(list, n, port->ifindex);
@@ -109,8 +110,8 @@ static const struct inc_link *link_of(const struct both *b, const struct inc_eng
 
 	link = link ?: inc_link_called(list, n, port->name);
 	link = link ?: inc_link_called(list, n, port->given);
-	for (i = 0; link && i < b->n_ports; i++)
-		if (&b->port[i] != port && b->port[i].ifindex == link->ifindex)
+	for (i = 0; link && i < multi->n_ports; i++)
+		if (&multi->port[i] != port && multi->port[i].ifindex == link->ifindex)
 			return NULL; /* it is another port */
 	return link;
 }
@@ -151,30 +152,30 @@ static void look_first(struct inc_engine_port *port)
 	free(list);
 }
 
-static int both_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
+static int multi_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
 {
-	struct both *b = (struct both *)e;
+	struct multi *multi = (struct multi *)e;
 	struct inc_engine_port port = {.ifindex = if_nametoindex(ifname)};
 	uint32_t m;
 	int ret = 0;
 
 	if (!port.ifindex)
 		return inc_err_set(err, ENODEV, "port %s does not exist here", ifname);
-	if (b->n_ports == INC_MAX_PORTS)
+	if (multi->n_ports == INC_MAX_PORTS)
 		return inc_err_set(err, ENOSPC, "port %s: at most %d ports", ifname, INC_MAX_PORTS);
 	for (m = 0; !ret && m < INC_N_MODES; m++)
-		if (b->engine[m])
-			ret = attach(b->engine[m], ifname, err);
+		if (multi->engine[m])
+			ret = attach(multi->engine[m], ifname, err);
 	if (ret)
 		return ret;
 	strncpy(port.name, ifname, sizeof(port.name) - 1);
 	strncpy(port.given, ifname, sizeof(port.given) - 1);
 	look_first(&port);
-	b->port[b->n_ports++] = port;
+	multi->port[multi->n_ports++] = port;
 	return 0;
 }
 
-static void tell(const struct both *b, const struct inc_engine_port *port,
+static void tell(const struct multi *multi, const struct inc_engine_port *port,
 		 const struct inc_engine_port *was)
 {
 	struct inc_notice notice = {
@@ -188,7 +189,7 @@ static void tell(const struct both *b, const struct inc_engine_port *port,
 	} else if (!strcmp(port->reason, was->reason)) {
 		return;
 	}
-	b->opts.notice(b->opts.arg, &notice);
+	multi->opts.notice(multi->opts.arg, &notice);
 }
 
 /* Each engine receives what the kernel reports, because a port that one mode has lost may serve the
@@ -206,9 +207,9 @@ static bool check_port(struct inc_engine *e, size_t i, const struct inc_link *li
 	return lost;
 }
 
-static void both_check_ports(struct inc_engine *e)
+static void multi_check_ports(struct inc_engine *e)
 {
-	struct both *b = (struct both *)e;
+	struct multi *multi = (struct multi *)e;
 	struct inc_engine_port was, seen, *port;
 	const struct inc_link *link;
 	struct inc_link *list;
@@ -216,107 +217,108 @@ static void both_check_ports(struct inc_engine *e)
 	bool lost;
 	uint32_t i, m;
 
-	if (n < 0 && b->unread != -n)
+	if (n < 0 && multi->unread != -n)
 		inc_warn("the interfaces cannot be read: %s", strerror(-n));
-	b->unread = n < 0 ? -n : 0;
+	multi->unread = n < 0 ? -n : 0;
 	if (n < 0)
 		return;
-	for (i = 0; i < b->n_ports; i++) {
-		port = &b->port[i];
+	for (i = 0; i < multi->n_ports; i++) {
+		port = &multi->port[i];
 		was = *port;
-		link = link_of(b, port, list, n);
+		link = link_of(multi, port, list, n);
 		look_at(port, link);
 		seen = *port;
 		lost = false;
 		for (m = 0; m < INC_N_MODES; m++)
-			if (b->engine[m])
-				lost |= check_port(b->engine[m], i, link, &seen, port);
+			if (multi->engine[m])
+				lost |= check_port(multi->engine[m], i, link, &seen, port);
 		port->lost = port->condition != INC_PORT_UP;
 		port->losses += was.condition == INC_PORT_UP && (lost || port->lost);
-		tell(b, port, &was);
+		tell(multi, port, &was);
 	}
 	free(list);
 }
 
-static bool both_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
+static bool multi_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 
-	if (i >= b->n_ports)
+	if (i >= multi->n_ports)
 		return false;
-	*out = b->port[i];
+	*out = multi->port[i];
 	return true;
 }
 
 /* The engine that a place belongs to; *place becomes its own count. */
-static const struct inc_engine *at(const struct inc_engine *e, uint32_t *place)
+static const struct inc_engine *engine_of_place(const struct inc_engine *e, uint32_t *place)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 	uint32_t m = 0;
 
-	while (*place >= b->places[m])
-		*place -= b->places[m++];
-	return b->engine[m];
+	while (*place >= multi->places[m])
+		*place -= multi->places[m++];
+	return multi->engine[m];
 }
 
-static uint32_t both_places(const struct inc_engine *e)
+static uint32_t multi_places(const struct inc_engine *e)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 	uint32_t m, n = 0;
 
 	for (m = 0; m < INC_N_MODES; m++)
-		n += b->places[m];
+		n += multi->places[m];
 	return n;
 }
 
-static int both_find(const struct inc_engine *e, uint32_t communicator)
+static int multi_find(const struct inc_engine *e, uint32_t communicator)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 	uint32_t m, before = 0;
 	int place;
 
-	for (m = 0; m < INC_N_MODES; before += b->places[m++]) {
-		if (!b->engine[m])
+	for (m = 0; m < INC_N_MODES; before += multi->places[m++]) {
+		if (!multi->engine[m])
 			continue;
-		place = b->engine[m]->ops->find(b->engine[m], communicator);
+		place = multi->engine[m]->ops->find(multi->engine[m], communicator);
 		if (place >= 0)
 			return before + place;
 	}
 	return -ENOENT;
 }
 
-static void both_usage(const struct inc_engine *e, struct inc_engine_usage *out)
+static void multi_usage(const struct inc_engine *e, struct inc_engine_usage *out)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 	struct inc_engine_usage u;
 	uint32_t m;
 
 	*out = (struct inc_engine_usage){};
 	for (m = 0; m < INC_N_MODES; m++) {
-		if (!b->engine[m])
+		if (!multi->engine[m])
 			continue;
-		kinds[m]->usage(b->engine[m], &u);
+		kinds[m]->usage(multi->engine[m], &u);
 #define _(T, name, unit, kind, text) out->name += u.name;
 		INC_USAGE_FIGURES(_, )
 #undef _
 	}
 	/* what all modes share; the rest is of one of them alone */
-	out->communicators_limit = b->max_comms;
-	out->connections_limit = b->max_connections;
+	out->communicators_limit = multi->max_comms;
+	out->connections_limit = multi->max_connections;
 }
 
 /* No communicator is made at a port that is lost, in any mode. */
-static int check_lost(const struct both *b, const struct inc_comm_conf *conf, struct inc_err *err)
+static int check_lost(const struct multi *multi, const struct inc_comm_conf *conf,
+		      struct inc_err *err)
 {
 	uint32_t i, c;
 
 	for (c = 0; c < conf->n_conns; c++)
-		for (i = 0; i < b->n_ports; i++)
-			if (b->port[i].condition == INC_PORT_LOST &&
-			    !strcmp(b->port[i].name, conf->conn[c].port))
+		for (i = 0; i < multi->n_ports; i++)
+			if (multi->port[i].condition == INC_PORT_LOST &&
+			    !strcmp(multi->port[i].name, conf->conn[c].port))
 				return inc_err_set(err, ENODEV, "communicator %u, rank %u: %s",
 						   conf->communicator, conf->conn[c].rank,
-						   b->port[i].reason);
+						   multi->port[i].reason);
 	return 0;
 }
 
@@ -325,10 +327,10 @@ static int check_lost(const struct both *b, const struct inc_comm_conf *conf, st
 static int check_room(const struct inc_engine *e, const struct inc_comm_conf *conf,
 		      struct inc_err *err)
 {
-	const struct inc_engine *its = both_of(e)->engine[conf->mode];
+	const struct inc_engine *its = multi_of(e)->engine[conf->mode];
 	struct inc_engine_usage all, own;
 
-	both_usage(e, &all);
+	multi_usage(e, &all);
 	its->ops->usage(its, &own);
 	if (all.communicators >= all.communicators_limit &&
 	    own.communicators < all.communicators_limit)
@@ -349,86 +351,88 @@ static int check_room(const struct inc_engine *e, const struct inc_comm_conf *co
 	return 0;
 }
 
-static int both_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err)
+static int multi_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err)
 {
-	struct both *b = (struct both *)e;
+	struct multi *multi = (struct multi *)e;
 	int ret;
 
-	if (both_find(e, conf->communicator) >= 0)
+	if (multi_find(e, conf->communicator) >= 0)
 		return inc_err_set(err, EEXIST, "communicator %u is there already",
 				   conf->communicator);
-	ret = want(b, conf->mode, err);
+	ret = open_mode(multi, conf->mode, err);
 	ret = ret ?: check_room(e, conf, err);
-	ret = ret ?: check_lost(b, conf, err);
-	return ret ?: kinds[conf->mode]->add_comm(b->engine[conf->mode], conf, err);
+	ret = ret ?: check_lost(multi, conf, err);
+	return ret ?: kinds[conf->mode]->add_comm(multi->engine[conf->mode], conf, err);
 }
 
 /* The engine that has a communicator; NULL: none has, and err says so. */
-static struct inc_engine *of(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+static struct inc_engine *engine_of_comm(struct inc_engine *e, uint32_t communicator,
+					 struct inc_err *err)
 {
-	int found = both_find(e, communicator);
+	int found = multi_find(e, communicator);
 	uint32_t place = found;
 
 	if (found >= 0)
-		return (struct inc_engine *)at(e, &place);
+		return (struct inc_engine *)engine_of_place(e, &place);
 	inc_err_set(err, ENOENT, "no communicator %u", communicator);
 	return NULL;
 }
 
-static int both_start_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+static int multi_start_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
 {
-	struct inc_engine *its = of(e, communicator, err);
+	struct inc_engine *its = engine_of_comm(e, communicator, err);
 
 	return its ? its->ops->start_comm(its, communicator, err) : -ENOENT;
 }
 
-static int both_connect_comm(struct inc_engine *e, uint32_t communicator,
-			     const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err)
+static int multi_connect_comm(struct inc_engine *e, uint32_t communicator,
+			      const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err)
 {
-	struct inc_engine *its = of(e, communicator, err);
+	struct inc_engine *its = engine_of_comm(e, communicator, err);
 
 	return its ? its->ops->connect_comm(its, communicator, peer, n, err) : -ENOENT;
 }
 
-static int both_remove_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+static int multi_remove_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
 {
-	struct inc_engine *its = of(e, communicator, err);
+	struct inc_engine *its = engine_of_comm(e, communicator, err);
 
 	return its ? its->ops->remove_comm(its, communicator, err) : -ENOENT;
 }
 
-static bool both_comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
+static bool multi_comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
 {
-	const struct inc_engine *its = at(e, &place);
+	const struct inc_engine *its = engine_of_place(e, &place);
 
 	return its && its->ops->comm(its, place, out);
 }
 
-static void both_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
-		      struct inc_engine_conn *out)
+static void multi_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
+		       struct inc_engine_conn *out)
 {
-	const struct inc_engine *its = at(e, &place);
+	const struct inc_engine *its = engine_of_place(e, &place);
 
 	its->ops->conn(its, place, i, out);
 }
 
-static void both_describe(const struct inc_engine *e, uint32_t place, struct inc_comm_conf *out)
+static void multi_describe(const struct inc_engine *e, uint32_t place, struct inc_comm_conf *out)
 {
-	const struct inc_engine *its = at(e, &place);
+	const struct inc_engine *its = engine_of_place(e, &place);
 
 	its->ops->describe(its, place, out);
 }
 
-static bool both_is(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf)
+static bool multi_is(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf)
 {
-	const struct inc_engine *its = at(e, &place);
+	const struct inc_engine *its = engine_of_place(e, &place);
 
 	return its->ops->is && its->ops->is(its, place, conf);
 }
 
-static bool both_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)
+static bool multi_waiting(const struct inc_engine *e, uint32_t place,
+			  struct inc_engine_waiting *out)
 {
-	const struct inc_engine *its = at(e, &place);
+	const struct inc_engine *its = engine_of_place(e, &place);
 
 	return its->ops->waiting(its, place, out);
 }
@@ -447,10 +451,10 @@ static void add_counter(struct inc_engine_counters *sum, const struct inc_engine
 		sum->counter[sum->n++] = *more;
 }
 
-static int both_counters(const struct inc_engine *e, struct inc_engine_counters *out,
-			 struct inc_err *err)
+static int multi_counters(const struct inc_engine *e, struct inc_engine_counters *out,
+			  struct inc_err *err)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 	struct inc_engine_counters c;
 	uint32_t m;
 	size_t i;
@@ -458,9 +462,9 @@ static int both_counters(const struct inc_engine *e, struct inc_engine_counters 
 
 	*out = (struct inc_engine_counters){.balanced = true};
 	for (m = 0; m < INC_N_MODES; m++) {
-		if (!b->engine[m])
+		if (!multi->engine[m])
 			continue;
-		ret = kinds[m]->counters(b->engine[m], &c, err);
+		ret = kinds[m]->counters(multi->engine[m], &c, err);
 		if (ret)
 			return ret;
 		out->received += c.received;
@@ -476,94 +480,94 @@ static int both_counters(const struct inc_engine *e, struct inc_engine_counters 
 	return 0;
 }
 
-static void both_tell_status(const struct inc_engine *e, json_t *status)
+static void multi_tell_status(const struct inc_engine *e, json_t *status)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 	uint32_t m;
 
 	json_object_set_new(status, "mode",
-			    json_string(inc_modes_of_switch[b->opts.settings->mode]));
+			    json_string(inc_modes_of_switch[multi->opts.settings->mode]));
 	for (m = 0; m < INC_N_MODES; m++)
-		if (b->engine[m])
-			kinds[m]->tell_status(b->engine[m], status);
+		if (multi->engine[m])
+			kinds[m]->tell_status(multi->engine[m], status);
 }
 
-static void both_tell_port(const struct inc_engine *e, size_t i, json_t *port)
+static void multi_tell_port(const struct inc_engine *e, size_t i, json_t *port)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 	uint32_t m;
 
 	for (m = 0; m < INC_N_MODES; m++)
-		if (b->engine[m] && kinds[m]->tell_port)
-			kinds[m]->tell_port(b->engine[m], i, port);
+		if (multi->engine[m] && kinds[m]->tell_port)
+			kinds[m]->tell_port(multi->engine[m], i, port);
 }
 
-static void both_tell_metrics(const struct inc_engine *e, json_t *families)
+static void multi_tell_metrics(const struct inc_engine *e, json_t *families)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 	uint32_t m;
 
 	for (m = 0; m < INC_N_MODES; m++)
-		if (b->engine[m])
-			kinds[m]->tell_metrics(b->engine[m], families);
+		if (multi->engine[m])
+			kinds[m]->tell_metrics(multi->engine[m], families);
 }
 
-static void both_log_totals(const struct inc_engine *e)
+static void multi_log_totals(const struct inc_engine *e)
 {
-	const struct both *b = both_of(e);
+	const struct multi *multi = multi_of(e);
 	uint32_t m;
 
 	for (m = 0; m < INC_N_MODES; m++)
-		if (b->engine[m])
-			kinds[m]->log_totals(b->engine[m]);
+		if (multi->engine[m])
+			kinds[m]->log_totals(multi->engine[m]);
 }
 
-static const struct inc_engine_ops both_ops = {
-	.close = both_close,
-	.leave = both_leave,
-	.adopt = both_adopt,
-	.describe = both_describe,
-	.is = both_is,
-	.attach_port = both_attach_port,
-	.port = both_port,
-	.check_ports = both_check_ports,
-	.add_comm = both_add_comm,
-	.start_comm = both_start_comm,
-	.connect_comm = both_connect_comm,
-	.remove_comm = both_remove_comm,
-	.usage = both_usage,
-	.places = both_places,
-	.find = both_find,
-	.comm = both_comm,
-	.conn = both_conn,
-	.waiting = both_waiting,
-	.counters = both_counters,
-	.tell_status = both_tell_status,
-	.tell_port = both_tell_port,
-	.tell_metrics = both_tell_metrics,
-	.log_totals = both_log_totals,
+static const struct inc_engine_ops multi_ops = {
+	.close = multi_close,
+	.leave = multi_leave,
+	.adopt = multi_adopt,
+	.describe = multi_describe,
+	.is = multi_is,
+	.attach_port = multi_attach_port,
+	.port = multi_port,
+	.check_ports = multi_check_ports,
+	.add_comm = multi_add_comm,
+	.start_comm = multi_start_comm,
+	.connect_comm = multi_connect_comm,
+	.remove_comm = multi_remove_comm,
+	.usage = multi_usage,
+	.places = multi_places,
+	.find = multi_find,
+	.comm = multi_comm,
+	.conn = multi_conn,
+	.waiting = multi_waiting,
+	.counters = multi_counters,
+	.tell_status = multi_tell_status,
+	.tell_port = multi_tell_port,
+	.tell_metrics = multi_tell_metrics,
+	.log_totals = multi_log_totals,
 };
 
 int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err)
 {
-	struct both *b = calloc(1, sizeof(*b));
+	struct multi *multi = calloc(1, sizeof(*multi));
 	int ret = 0;
 
-	if (!b)
+	if (!multi)
 		return inc_err_set(err, ENOMEM, "no memory for an engine");
-	b->base.ops = &both_ops;
-	b->opts = *opts;
-	b->max_comms = opts->settings->max_comms;
-	b->max_connections = opts->settings->max_connections;
-	b->places[INC_PASSTHROUGH] = b->places[INC_TERMINATION] = b->max_comms;
+	multi->base.ops = &multi_ops;
+	multi->opts = *opts;
+	multi->max_comms = opts->settings->max_comms;
+	multi->max_connections = opts->settings->max_connections;
+	multi->places[INC_PASSTHROUGH] = multi->places[INC_TERMINATION] = multi->max_comms;
 	if (opts->settings->mode == INC_PASSTHROUGH || inc_switch_left(opts->instance))
-		ret = want(b, INC_PASSTHROUGH, err);
+		ret = open_mode(multi, INC_PASSTHROUGH, err);
 	if (ret) {
-		free(b);
+		free(multi);
 		return ret;
 	}
-	*out = &b->base;
+	*out = &multi->base;
 	return 0;
 }
 
@@ -571,7 +575,7 @@ int inc_engine_offer(const struct inc_engine *e, enum inc_mode_of_switch mode,
 		     struct inc_msg_engine *out, struct inc_err *err)
 {
 	*out = (struct inc_msg_engine){.mode = mode, .has_limits = true};
-	return kinds[mode]->offer(&both_of(e)->opts, out, err);
+	return kinds[mode]->offer(&multi_of(e)->opts, out, err);
 }
 
 int inc_engine_find(const struct inc_engine *e, uint32_t communicator, struct inc_engine_comm *comm)
