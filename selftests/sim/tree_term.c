@@ -61,17 +61,17 @@ int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *ou
 }
 
 static void on_notice(void *arg, uint32_t communicator, uint64_t number,
-		      const struct inc_term_story *story)
+		      const struct inc_term_report *report)
 {
 	const struct tree_switch *sw = arg;
 
 	if (sim_tracing())
-		printf("%12s     %-6s notice %s: %s\n", "", sw->daemon.process.name, story->event,
-		       story->text);
-	sim_note(sw->daemon.process.name, story->event, communicator, number, 0);
+		printf("%12s     %-6s notice %s: %s\n", "", sw->daemon.process.name, report->event,
+		       report->text);
+	sim_note(sw->daemon.process.name, report->event, communicator, number, 0);
 	/* who loses a neighbour may be told of the end by another one */
-	if (strcmp(story->event, "ended") != 0 || !tree.life[tree_life_of(communicator)].struck)
-		tree_check_notice(arg, story->event, story->text);
+	if (strcmp(report->event, "ended") != 0 || !tree.life[tree_life_of(communicator)].struck)
+		tree_check_notice(arg, report->event, report->text);
 }
 
 static void make_turns(void *arg)

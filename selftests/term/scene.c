@@ -14,13 +14,13 @@ static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &loop_endpoints};
 
 static void on_notice(void *arg, uint32_t communicator, uint64_t number,
-		      const struct inc_term_story *story)
+		      const struct inc_term_report *report)
 {
 	struct scene *s = arg;
 
 	assert_int_equal(communicator, 12);
 	s->n_told++;
-	s->story = *story;
+	s->report = *report;
 }
 
 struct inc_comm_conf scene_conf(uint32_t children, uint32_t messages, bool has_parent)

@@ -26,7 +26,7 @@ struct scene {
 	bool has_parent;
 	uint64_t given[MAX_PEERS], taken[MAX_PEERS], acknowledged[MAX_PEERS];
 	uint32_t n_told;
-	struct inc_term_story story;
+	struct inc_term_report report;
 };
 
 /* Communicator 12; two connections a port, and ranks in another order than connections. */

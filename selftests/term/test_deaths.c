@@ -35,15 +35,15 @@ static void check_story(const struct world *w, uint32_t peer, uint32_t why)
 {
 	char who[32] = "the parent ";
 
-	assert_string_equal(w->story.event, reasons[why].event);
+	assert_string_equal(w->report.event, reasons[why].event);
 	if (peer < w->shape->n_children) {
-		assert_int_equal(w->story.n_ranks, 1);
-		assert_int_equal(w->story.ranks[0], peer);
+		assert_int_equal(w->report.n_ranks, 1);
+		assert_int_equal(w->report.ranks[0], peer);
 		snprintf(who, sizeof(who), "rank %u ", peer);
 	} else {
-		assert_int_equal(w->story.n_ranks, 0);
+		assert_int_equal(w->report.n_ranks, 0);
 	}
-	assert_memory_equal(w->story.text, who, strlen(who));
+	assert_memory_equal(w->report.text, who, strlen(who));
 }
 
 /* Whoever dies second is nobody's affair any more. */

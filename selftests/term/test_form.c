@@ -56,8 +56,8 @@ static void test_form(void **state)
 	add_up(INC_ORDER_LITTLE, INC_FLOATS_FIXED, INC_DTYPE_FLOAT32, &bits, &bits_sum);
 }
 
-/* The child of rank 0 has another form of floats than this switch: nothing is added, and the story
- * says it. text: NULL: it is right, and there is no story. */
+/* The child of rank 0 has another form of floats than this switch: nothing is added, and the report
+ * says it. text: NULL: it is right, and there is no report. */
 static void meet(uint32_t floats, uint32_t imm, uint32_t length, const char *text)
 {
 	struct loop_message m = {.length = length, .has_imm = true, .imm = imm};
@@ -74,9 +74,9 @@ static void meet(uint32_t floats, uint32_t imm, uint32_t length, const char *tex
 	assert_int_equal(s.n_told, text != NULL);
 	assert_false(loop_take(scene_qpn(&s, 0), &m));
 	if (text) {
-		assert_string_equal(s.story.event, "connection_error");
-		assert_int_equal(s.story.n_ranks, 1);
-		assert_string_equal(s.story.text, text);
+		assert_string_equal(s.report.event, "connection_error");
+		assert_int_equal(s.report.n_ranks, 1);
+		assert_string_equal(s.report.text, text);
 	}
 	scene_close(&s);
 }
@@ -111,7 +111,7 @@ static void test_other_form(void **state)
 }
 
 /* The parent answers a sum of floats in the other form, and a child's next message, which comes at
- * the same time, has it too: one story, and nothing is left behind. */
+ * the same time, has it too: one report, and nothing is left behind. */
 static void answer(uint32_t floats, uint32_t mine, uint32_t other)
 {
 	struct loop_message m = {.length = 4, .has_imm = true, .imm = OF(ALLREDUCE, mine)};
@@ -134,7 +134,7 @@ static void answer(uint32_t floats, uint32_t mine, uint32_t other)
 		assert_true(loop_give(scene_qpn(&s, i), &m));
 	scene_turn(&s);
 	assert_int_equal(s.n_told, 1);
-	assert_non_null(strstr(s.story.text, "floats are to be added"));
+	assert_non_null(strstr(s.report.text, "floats are to be added"));
 	scene_close(&s);
 }
 

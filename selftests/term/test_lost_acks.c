@@ -39,9 +39,9 @@ static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &inc_term_soft};
 
 static void on_notice(void *arg, uint32_t communicator, uint64_t number,
-		      const struct inc_term_story *story)
+		      const struct inc_term_report *report)
 {
-	fail_msg("%s: %s", story->event, story->text);
+	fail_msg("%s: %s", report->event, report->text);
 }
 
 static void add(struct world *w, bool has_parent)

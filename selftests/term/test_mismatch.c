@@ -27,12 +27,12 @@ static void check_story(const struct world *w, const char *event, const char *ra
 	uint32_t i, n = 0;
 
 	assert_true(w->ended);
-	assert_string_equal(w->story.event, event);
-	for (i = 0; i < w->story.n_ranks; i++)
+	assert_string_equal(w->report.event, event);
+	for (i = 0; i < w->report.n_ranks; i++)
 		n += snprintf(named + n, sizeof(named) - n, "%s%u", i ? "," : "",
-			      w->story.ranks[i]);
+			      w->report.ranks[i]);
 	assert_string_equal(named, ranks);
-	assert_string_equal(w->story.text, text);
+	assert_string_equal(w->report.text, text);
 }
 
 /* What three children give: child 0 a sum of 8 bytes, the others this. */

@@ -332,16 +332,16 @@ static void act(struct world *w)
 			for (i = 0; i < w->n_peers; i++)
 				w->peer[i].posted++;
 			break;
-		case INC_TERM_DO_TELL:
+		case INC_TERM_DO_REPORT:
 			w->n_told++;
-			inc_term_story(w->t, &a, &w->story);
+			inc_term_describe(w->t, &a, &w->report);
 			break;
 		case INC_TERM_DO_PORT_LOST:
 			w->n_port_lost++;
 			break;
 		case INC_TERM_DO_END:
 			w->ended = true;
-			inc_term_story(w->t, &a, &w->story);
+			inc_term_describe(w->t, &a, &w->report);
 			break;
 		}
 	}

@@ -64,7 +64,7 @@ struct world {
 	uint32_t *reading; /* sends under way from it */
 	bool ended;
 	uint32_t n_told, n_reduced, n_port_lost;
-	struct inc_term_story story; /* the last one */
+	struct inc_term_report report; /* the last one */
 };
 
 void world_open(struct world *w, const struct world_shape *shape, const struct world_call *calls,

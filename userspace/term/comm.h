@@ -28,7 +28,7 @@ struct inc_term_comm_opts {
 	/* By enum inc_endpoint_kind; NULL: there is none of this kind. */
 	const struct inc_term_endpoint_ops *const *kinds;
 	void (*notice)(void *arg, uint32_t communicator, uint64_t number,
-		       const struct inc_term_story *story);
+		       const struct inc_term_report *report);
 	void *arg;
 };
 

@@ -42,28 +42,28 @@ static const struct comm_end *end_without_port(const struct inc_term_comm *cm,
 	return a->reason == INC_TERM_SILENT || a->reason == INC_TERM_CUT ? &cm->end[peer] : NULL;
 }
 
-static void port_story(const struct comm_end *end, struct inc_term_story *out)
+static void describe_port(const struct comm_end *end, struct inc_term_report *out)
 {
 	out->event = INC_EVENT_PORT_LOST;
 	out->n_ranks = 0;
 	snprintf(out->text, sizeof(out->text), "%s", end->port_reason);
 }
 
-static void tell(struct inc_term_comm *cm, const struct inc_term_action *a)
+static void notify(struct inc_term_comm *cm, const struct inc_term_action *a)
 {
 	const struct comm_end *end = end_without_port(cm, a);
-	struct inc_term_story story;
+	struct inc_term_report report;
 
 	if (end)
-		port_story(end, &story);
+		describe_port(end, &report);
 	else
-		inc_term_story(cm->node, a, &story);
+		inc_term_describe(cm->node, a, &report);
 	if (cm->why && a->what == INC_TERM_DO_END) {
-		const size_t n = strlen(story.text);
+		const size_t n = strlen(report.text);
 
-		snprintf(story.text + n, sizeof(story.text) - n, ": %s", cm->why);
+		snprintf(report.text + n, sizeof(report.text) - n, ": %s", cm->why);
 	}
-	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &story);
+	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &report);
 }
 
 /* All that the node asks for after an event. */
@@ -87,15 +87,15 @@ static void act(struct inc_term_comm *cm)
 		case INC_TERM_DO_RECEIVE:
 			do_receive(cm);
 			break;
-		case INC_TERM_DO_TELL:
+		case INC_TERM_DO_REPORT:
 		case INC_TERM_DO_PORT_LOST:
-			tell(cm, &a);
+			notify(cm, &a);
 			break;
 		case INC_TERM_DO_END:
 			cm->ended = true;
 			cm->ended_for = a.reason;
 			cm->mismatches += a.reason == INC_TERM_MISMATCH;
-			tell(cm, &a);
+			notify(cm, &a);
 			break;
 		}
 	}

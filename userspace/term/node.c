@@ -186,7 +186,7 @@ static void watch_peer(struct inc_term *t, uint32_t peer)
 	    !inc_awake_past(&t->awake, p->progress_at_ns, INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC))
 		return;
 	p->unresponsive = true;
-	term_do(t, &(struct inc_term_action){.what = INC_TERM_DO_TELL,
+	term_do(t, &(struct inc_term_action){.what = INC_TERM_DO_REPORT,
 					     .reason = INC_TERM_SILENT,
 					     .children = term_peer_bit(t, peer),
 					     .number = p->acknowledged});

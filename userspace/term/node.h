@@ -24,7 +24,7 @@
  *	INC_TERM_DO_RECEIVE	post() on every channel
  *	INC_TERM_DO_RELEASE	the buffer goes back to the pool
  *	INC_TERM_DO_REDUCE	inc_term_combine()
- *	INC_TERM_DO_TELL, _END	a notice, by inc_term_story()
+ *	INC_TERM_DO_REPORT, _END	a notice, by inc_term_describe()
  *	INC_TERM_DO_PORT_LOST	a notice that names the port
  *
  * Buffers are the endpoints', where messages are received. One that comes with a message is the
@@ -106,7 +106,7 @@ enum inc_term_do {
 	INC_TERM_DO_SEND,    /* buffer is NULL where length is 0 */
 	INC_TERM_DO_RELEASE, /* the node is done with buffer */
 	INC_TERM_DO_RECEIVE,
-	INC_TERM_DO_TELL, /* a peer is unresponsive; the communicator goes on */
+	INC_TERM_DO_REPORT, /* a peer is unresponsive; the communicator goes on */
 	/* The switch's own port to peer is lost, or is down and needed, and has been so for
 	 * INC_PORT_LOST_S. The communicator goes on. */
 	INC_TERM_DO_PORT_LOST,
@@ -171,14 +171,14 @@ void inc_term_port(struct inc_term *t, uint32_t peer, enum inc_port_condition co
 bool inc_term_next(struct inc_term *t, struct inc_term_action *out);
 
 /* What a TELL or an END is about, for struct inc_notice (userspace/engine.h). */
-struct inc_term_story {
+struct inc_term_report {
 	const char *event;
 	uint32_t n_ranks;                      /* 0: the parent alone */
 	uint32_t ranks[INC_COMM_MAX_CHILDREN]; /* of a switch, the lowest behind it */
 	char text[INC_CALL_TEXT];              /* one line */
 };
-void inc_term_story(const struct inc_term *t, const struct inc_term_action *told,
-		    struct inc_term_story *out);
+void inc_term_describe(const struct inc_term *t, const struct inc_term_action *action,
+		       struct inc_term_report *out);
 
 /*
  * Figures, from which the engine fills those of userspace/engine.h: all count messages, where an

@@ -13,7 +13,7 @@
 struct told {
 	uint32_t communicator;
 	uint64_t number;
-	struct inc_term_story story;
+	struct inc_term_report report;
 	STAILQ_ENTRY(told) entry;
 };
 
@@ -48,14 +48,14 @@ static void on_told(evutil_socket_t fd, short what, void *arg)
 	inc_drain_fd(fd);
 	while ((t = take(n))) {
 		struct inc_notice notice = {
-			.event = t->story.event,
+			.event = t->report.event,
 			.communicator = t->communicator,
-			.n_ranks = t->story.n_ranks,
+			.n_ranks = t->report.n_ranks,
 			.chunk = t->number,
-			.text = t->story.text,
+			.text = t->report.text,
 		};
 
-		memcpy(notice.ranks, t->story.ranks, sizeof(notice.ranks));
+		memcpy(notice.ranks, t->report.ranks, sizeof(notice.ranks));
 		n->fn(n->arg, &notice);
 		free(t);
 	}
@@ -102,16 +102,16 @@ void inc_term_notices_free(struct inc_term_notices *n)
 }
 
 void inc_term_notices_tell(void *arg, uint32_t communicator, uint64_t number,
-			   const struct inc_term_story *story)
+			   const struct inc_term_report *report)
 {
 	struct inc_term_notices *n = arg;
 	struct told *t = malloc(sizeof(*t));
 
 	if (!t) {
-		inc_error("communicator %u: no memory to tell that %s", communicator, story->text);
+		inc_error("communicator %u: no memory to tell that %s", communicator, report->text);
 		return;
 	}
-	*t = (struct told){.communicator = communicator, .number = number, .story = *story};
+	*t = (struct told){.communicator = communicator, .number = number, .report = *report};
 	pthread_mutex_lock(&n->lock);
 	STAILQ_INSERT_TAIL(&n->list, t, entry);
 	pthread_mutex_unlock(&n->lock);

@@ -18,7 +18,7 @@ int inc_term_notices_new(struct event_base *base, inc_notice_fn fn, void *arg,
 void inc_term_notices_free(struct inc_term_notices *n);
 /* Any thread. arg: the notices. */
 void inc_term_notices_tell(void *arg, uint32_t communicator, uint64_t number,
-			   const struct inc_term_story *story);
+			   const struct inc_term_report *report);
 /* What was told of a communicator, which is gone, is not passed on. */
 void inc_term_notices_forget(struct inc_term_notices *n, uint32_t communicator);
 

@@ -45,12 +45,12 @@ struct inc_term_worker {
 };
 
 static void on_notice(void *arg, uint32_t communicator, uint64_t number,
-		      const struct inc_term_story *story)
+		      const struct inc_term_report *report)
 {
 	struct inc_term_worker *w = arg;
 
 	w->settle = true;
-	w->opts.notice(w->opts.arg, communicator, number, story);
+	w->opts.notice(w->opts.arg, communicator, number, report);
 }
 
 int inc_term_worker_new(const struct inc_term_worker_opts *opts, struct inc_term_worker **out,

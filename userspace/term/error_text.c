@@ -21,38 +21,39 @@ static struct inc_call call_of(const struct inc_term *t, uint32_t child, uint64_
 }
 
 /* Child 0, with which all are compared, and the first one that differs from it. */
-static void tell_mismatch(const struct inc_term *t, const struct inc_term_action *told,
-			  struct inc_term_story *out)
+static void describe_mismatch(const struct inc_term *t, const struct inc_term_action *action,
+			      struct inc_term_report *out)
 {
-	const uint32_t c = __builtin_ctzll(told->children);
-	struct inc_call first = call_of(t, 0, told->number), other = call_of(t, c, told->number);
+	const uint32_t c = __builtin_ctzll(action->children);
+	struct inc_call first = call_of(t, 0, action->number),
+			other = call_of(t, c, action->number);
 
 	inc_call_text(out->text, sizeof(out->text), &first, c ? &other : NULL);
 }
 
-void inc_term_story(const struct inc_term *t, const struct inc_term_action *told,
-		    struct inc_term_story *out)
+void inc_term_describe(const struct inc_term *t, const struct inc_term_action *action,
+		       struct inc_term_report *out)
 {
 	char who[INC_PEER_TEXT] = "the parent";
 	uint32_t c;
 	int n;
 
-	out->event = inc_term_reasons[told->reason].event;
+	out->event = inc_term_reasons[action->reason].event;
 	out->n_ranks = 0;
 	for (c = 0; c < t->n_children; c++)
-		if (told->children >> c & 1)
+		if (action->children >> c & 1)
 			out->ranks[out->n_ranks++] = t->peer[c].rank;
-	if (told->reason == INC_TERM_MISMATCH) {
-		tell_mismatch(t, told, out);
+	if (action->reason == INC_TERM_MISMATCH) {
+		describe_mismatch(t, action, out);
 		return;
 	}
-	if (told->children) {
-		c = __builtin_ctzll(told->children);
+	if (action->children) {
+		c = __builtin_ctzll(action->children);
 		inc_child_name(who, t->peer[c].is_switch, t->peer[c].rank);
 	}
 	n = snprintf(out->text, sizeof(out->text), "%s ", who);
-	snprintf(out->text + n, sizeof(out->text) - n, inc_term_reasons[told->reason].text,
-		 (unsigned long long)told->number);
+	snprintf(out->text + n, sizeof(out->text) - n, inc_term_reasons[action->reason].text,
+		 (unsigned long long)action->number);
 }
 
 void inc_term_figures(const struct inc_term *t, struct inc_term_figures *out)
