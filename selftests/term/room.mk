@@ -5,7 +5,7 @@ TERM_HELPERS := $(addprefix selftests/,term/world.c term/path.c term/states.c te
 TERM_NODE := $(addprefix userspace/,term/node.c term/slot.c term/error_text.c term/combine.c call.c)
 # A communicator, and the engine, on endpoints in memory.
 TERM_COMM := $(addprefix userspace/term/,comm.c comm_run.c comm_view.c devices.c worker.c pool.c)
-TERM_ENGINE := $(addprefix userspace/term/,term_engine.c offer.c notices.c) userspace/settings.c
+TERM_ENGINE := $(addprefix userspace/term/,term_engine.c capabilities.c notices.c) userspace/settings.c
 # Soft endpoints on real sockets; soft_net.c stands between them and the kernel.
 TERM_SOFT := $(addprefix userspace/,term/soft.c term/soft_tx.c term/soft_rx.c term/ingress.c interface.c)
 WRAP_RECVMMSG := -Wl$(comma)--wrap=recvmmsg

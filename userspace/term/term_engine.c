@@ -13,9 +13,9 @@
 #include "lib/base/log.h"
 #include "lib/reduce/operate.h"
 #include "userspace/config.h"
+#include "userspace/term/capabilities.h"
 #include "userspace/term/endpoints.h"
 #include "userspace/term/notices.h"
-#include "userspace/term/offer.h"
 #include "userspace/term/term_engine.h"
 #include "userspace/term/worker.h"
 
@@ -99,7 +99,7 @@ static int term_offer(const struct inc_engine_opts *opts, struct inc_msg_engine 
 		.message_bytes = INC_MAX_MESSAGE_BYTES,
 		.window_bytes = INC_MAX_WINDOW_BYTES,
 	};
-	return inc_term_offer_fill(s, out, err);
+	return inc_term_capabilities(s, out, err);
 }
 
 static void term_close(struct inc_engine *e)

@@ -6,8 +6,8 @@
 #include "lib/base/log.h"
 #include "lib/reduce/many.h"
 #include "lib/reduce/operate.h"
+#include "userspace/term/capabilities.h"
 #include "userspace/term/endpoints.h"
-#include "userspace/term/offer.h"
 
 /* The address that hosts know the port by: its first. */
 static bool address_of(const char *ifname, struct in_addr *out)
@@ -27,7 +27,7 @@ static bool address_of(const char *ifname, struct in_addr *out)
 	return found;
 }
 
-static void offer_port(const char *ifname, struct inc_msg_engine *out, struct inc_err *why)
+static void add_port(const char *ifname, struct inc_msg_engine *out, struct inc_err *why)
 {
 	struct inc_term_offer offer;
 	struct inc_msg_offer *o;
@@ -57,7 +57,7 @@ static void offer_port(const char *ifname, struct inc_msg_engine *out, struct in
 	}
 }
 
-static void offer_kernels(struct inc_msg_engine *out)
+static void add_kernels(struct inc_msg_engine *out)
 {
 	struct inc_msg_kernel *k;
 	uint32_t op, type;
@@ -72,19 +72,19 @@ static void offer_kernels(struct inc_msg_engine *out)
 	snprintf(out->set, sizeof(out->set), "%s", inc_reduce_set());
 }
 
-int inc_term_offer_fill(const struct inc_settings *settings, struct inc_msg_engine *out,
-			struct inc_err *err)
+int inc_term_capabilities(const struct inc_settings *settings, struct inc_msg_engine *out,
+			  struct inc_err *err)
 {
 	struct inc_err why = {};
 	uint32_t i;
 
 	for (i = 0; i < settings->n_ports; i++)
-		offer_port(settings->port[i], out, &why);
+		add_port(settings->port[i], out, &why);
 	if (!out->n_endpoints)
 		return inc_err_set(err, EOPNOTSUPP, "no port can end connections: %.400s",
 				   why.msg[0] ? why.msg : "there is no port");
 	if (why.msg[0])
 		inc_debug("endpoints of termination mode: %s", why.msg);
-	offer_kernels(out);
+	add_kernels(out);
 	return 0;
 }
