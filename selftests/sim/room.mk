@@ -13,7 +13,7 @@ SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log collective comm
 SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,slowpath port resend doubt failure response whereabouts packet) \
 	userspace/call.c $(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_map inc_port inc_range inc_state \
 	inc_crc_tables))
-SIM_TERM := $(call plain,$(patsubst %,userspace/term/%.c,combine comm comm_run comm_view devices error_text ingress node pool \
+SIM_TERM := $(call plain,$(patsubst %,userspace/term/%.c,arithmetic comm comm_run comm_view devices error_text ingress node pool \
 	slot soft soft_rx soft_tx worker) userspace/interface.c)
 SIM_WRAP := $(call wrapped,ppoll eventfd timerfd_create timerfd_settime close clock_gettime getrandom \
 	pthread_join sendmmsg if_indextoname)

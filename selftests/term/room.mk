@@ -2,7 +2,7 @@
 # The termination engine, which needs no device here, with the sanitizers. What tries every order of
 # events is built without them as well, because it tries millions of orders.
 TERM_HELPERS := $(addprefix selftests/,term/world.c term/path.c term/states.c term/ref_floats.c unit/ref_element.c reduce/numbers.c)
-TERM_NODE := $(addprefix userspace/,term/node.c term/slot.c term/error_text.c term/combine.c call.c)
+TERM_NODE := $(addprefix userspace/,term/node.c term/slot.c term/error_text.c term/arithmetic.c call.c)
 # A communicator, and the engine, on endpoints in memory.
 TERM_COMM := $(addprefix userspace/term/,comm.c comm_run.c comm_view.c devices.c worker.c pool.c)
 TERM_ENGINE := $(addprefix userspace/term/,term_engine.c capabilities.c notices.c) userspace/settings.c

@@ -282,7 +282,7 @@ static void on_reduce(struct world *w, const struct inc_term_action *a)
 	assert_true(a->n_sources > 1 && a->source[0] == a->buffer && !w->ended);
 	for (i = 0; i < a->n_sources; i++)
 		assert_int_equal(w->reading[place_of(w, a->source[i])], 0);
-	inc_term_combine(&w->shape->form, a->desc, a->buffer, a->source, a->n_sources, a->length);
+	inc_term_reduce(&w->shape->form, a->desc, a->buffer, a->source, a->n_sources, a->length);
 	w->n_reduced++;
 }
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "selftests/term/ref_floats.h"
-#include "userspace/term/combine.h"
+#include "userspace/term/arithmetic.h"
 #include "userspace/term/node.h"
 
 #define WORLD_MOVES (2 * (INC_COMM_MAX_CHILDREN + 1))

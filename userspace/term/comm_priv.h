@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/conf/comm_conf.h"
-#include "userspace/term/combine.h"
+#include "userspace/term/arithmetic.h"
 #include "userspace/term/comm.h"
 #include "userspace/term/endpoint.h"
 #include "userspace/term/node.h"

@@ -74,8 +74,8 @@ static void act(struct inc_term_comm *cm)
 	while (inc_term_next(cm->node, &a)) {
 		switch (a.what) {
 		case INC_TERM_DO_REDUCE:
-			inc_term_combine(&cm->form, a.desc, a.buffer, a.source, a.n_sources,
-					 a.length);
+			inc_term_reduce(&cm->form, a.desc, a.buffer, a.source, a.n_sources,
+					a.length);
 			cm->reduced_bytes += (uint64_t)a.n_sources * a.length;
 			break;
 		case INC_TERM_DO_SEND:

@@ -23,7 +23,7 @@
  *	INC_TERM_DO_SEND	send() on the peer's channel
  *	INC_TERM_DO_RECEIVE	post() on every channel
  *	INC_TERM_DO_RELEASE	the buffer goes back to the pool
- *	INC_TERM_DO_REDUCE	inc_term_combine()
+ *	INC_TERM_DO_REDUCE	inc_term_reduce()
  *	INC_TERM_DO_REPORT, _END	a notice, by inc_term_describe()
  *	INC_TERM_DO_PORT_LOST	a notice that names the port
  *

@@ -76,7 +76,7 @@ static uint64_t compare(const struct inc_term *t, struct term_slot *slot)
 
 /* Puts the givers' data together, in the order of the children whatever the order of arrival, so
  * that sums of floats are the same in every run. The buffer that it is in; NULL: there is none. */
-static void *combine(struct inc_term *t, struct term_slot *slot)
+static void *reduce(struct inc_term *t, struct term_slot *slot)
 {
 	struct term_part *part = term_parts(t, slot->number);
 	void *into = NULL;
@@ -147,7 +147,7 @@ static void complete(struct inc_term *t, struct term_slot *slot)
 		term_end(t, INC_TERM_MISMATCH, differ, slot->number);
 		return;
 	}
-	sum = combine(t, slot);
+	sum = reduce(t, slot);
 	if (!t->has_parent) {
 		broadcast(t, slot, sum, slot->length);
 		return;

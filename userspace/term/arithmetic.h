@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a node's INC_TERM_DO_REDUCE asks for. Any thread; nothing kept. */
-#ifndef INC_TERM_COMBINE_H
-#define INC_TERM_COMBINE_H
+#ifndef INC_TERM_ARITHMETIC_H
+#define INC_TERM_ARITHMETIC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct inc_term_form {
  * those of desc (INC_DESC), one that inc_desc_known() knows. AVG is SUM, which the ranks divide. n:
  * 1 to INC_COMM_MAX_CHILDREN. into may be exactly one of the sources.
  */
-void inc_term_combine(const struct inc_term_form *form, uint32_t desc, void *into,
-		      const void *const *source, uint32_t n, size_t bytes);
+void inc_term_reduce(const struct inc_term_form *form, uint32_t desc, void *into,
+		     const void *const *source, uint32_t n, size_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "lib/proto/desc.h"
 #include "lib/reduce/many.h"
-#include "userspace/term/combine.h"
+#include "userspace/term/arithmetic.h"
 #include "userspace/term/node.h"
 
 _Static_assert(INC_COMM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all that children give");
@@ -19,8 +19,8 @@ static const enum inc_dtype integers[INC_N_WIRE_DTYPES] = {
 #undef _
 };
 
-void inc_term_combine(const struct inc_term_form *form, uint32_t desc, void *into,
-		      const void *const *source, uint32_t n, size_t bytes)
+void inc_term_reduce(const struct inc_term_form *form, uint32_t desc, void *into,
+		     const void *const *source, uint32_t n, size_t bytes)
 {
 	struct inc_reduction r = {
 		.op = INC_DESC_OP(desc),
