@@ -10,7 +10,7 @@ SIM_TREE := $(SIM_SHARED) $(call sim,main daemon tree tree_plan tree_rank tree_c
 SIM_UNIT := $(call plain,$(patsubst %,selftests/unit/%.c,report frame ref_element))
 SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log collective comm env group names progress \
 	soft soft_rx soft_tx util) $(wildcard hostlib/src/coll/*.c))
-SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,slowpath port resend doubt failure response whereabouts packet) \
+SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,slowpath port resend stale_nak failure response whereabouts packet) \
 	userspace/call.c $(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_map inc_port inc_range inc_state \
 	inc_crc_tables))
 SIM_TERM := $(call plain,$(patsubst %,userspace/term/%.c,arithmetic comm comm_run comm_view devices error_text ingress node pool \

@@ -249,7 +249,8 @@ static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 /* Who neither answers timeouts nor gets on with what it asks for is told of, as unresponsive. That
  * ends nothing here: the controller ends the communicator; under a static file nobody does, and it
  * goes on where the peer comes back. */
-static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
+static void report_unresponsive(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
+				uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[peer];
 
@@ -353,7 +354,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	if (st.error || comm_state(sp, cm).error)
 		return false;
 	owed = pay_owed(sp, cm, peer, &st, now);
-	owed |= sp_doubt_tick(sp, cm, peer, now);
+	owed |= sp_stale_nak_tick(sp, cm, peer, now);
 	sp_find_peer(sp, cm, peer, &st, now);
 	if (st.tx_acked > acked)
 		acked = st.tx_acked;
@@ -370,7 +371,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 		c->outstanding = true;
 		c->progress_at_ns = now;
 	}
-	judge(sp, cm, peer, now);
+	report_unresponsive(sp, cm, peer, now);
 	resend_due(sp, cm, peer, sent, now);
 	return true;
 }

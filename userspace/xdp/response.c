@@ -55,7 +55,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	if (r < (int64_t)acked) {
 		/* an RNR NAK was overtaken by an ACK: nobody waits for what it asks */
 		if (pkt.syndrome == INC_AETH_NAK_SEQ && r >= 0)
-			sp_doubt(sp, cm, peer, r, acked);
+			sp_note_stale_nak(sp, cm, peer, r, acked);
 	} else if ((pkt.syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR) {
 		sp->stats.rnrs_served++;
 		sp_asked(sp, cm, peer, r, inc_rnr_timeout_ns(pkt.syndrome));

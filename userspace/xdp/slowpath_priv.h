@@ -21,22 +21,22 @@
 
 /* A peer that is silent, or asks for the same again and again, is reported as unresponsive after so
  * many attempts in a row and INC_UNRESPONSIVE_S without progress (both); the report ends nothing
- * here. A peer in doubt (doubt.c) that is silent ends its communicator after as many probes and as
- * many seconds. */
+ * here. A peer in doubt (stale_nak.c) that is silent ends its communicator after as many probes and
+ * as many seconds. */
 #define UNRESPONSIVE 8
 
 /*
  * A child asks by NAK for a result that it has acknowledged: perhaps the NAK is old, perhaps the
  * child contradicts itself. It is asked by results sent again (probes) until it says which.
  */
-struct sp_doubt {
-	unsigned int naks;    /* that asked so; 0: there is no doubt */
-	unsigned int probes;  /* sent since the child was heard last */
-	uint64_t r;           /* the result that it asks for */
-	uint64_t end;         /* one past the last result that it had acknowledged by then */
-	uint64_t first_at_ns; /* the first NAK */
-	uint64_t heard_at_ns; /* the first NAK, or an ACK after it */
-	uint64_t probe_at_ns; /* the next probe */
+struct sp_stale_nak {
+	unsigned int naks;       /* that asked so; 0: there is no doubt */
+	unsigned int probes;     /* sent since the child was heard last */
+	uint64_t r;              /* the result that it asks for */
+	uint64_t end;            /* one past the last result that it had acknowledged by then */
+	uint64_t first_at_ns;    /* the first NAK */
+	uint64_t answered_at_ns; /* the first NAK, or an ACK after it */
+	uint64_t probe_at_ns;    /* the next probe */
 	/* The connection's state when the child was heard last. Where one of them has moved since,
 	 * the child is alive and goes on: the NAK was old. */
 	uint64_t rx_next;
@@ -70,7 +70,7 @@ struct sp_conn {
 	uint64_t hold_ends_at_ns; /* the child asked for patience (RNR NAK) */
 	struct inc_rto rto; /* its back-off: since the last progress, or the first NAKs after it */
 	unsigned int asked; /* NAKs and RNR NAKs since the last progress */
-	struct sp_doubt doubt;
+	struct sp_stale_nak stale_nak;
 	enum sp_conn_phase phase; /* sp_conn_go() */
 	bool refusal_told;        /* the notice that the child has refused a result */
 	uint64_t paid;            /* acknowledged by the slow path up to this r */
@@ -237,13 +237,13 @@ void sp_find_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
  * known. */
 int sp_peer_mac(const struct sp_conn *c, const struct inc_conn_state *st, union inc_mac *mac);
 
-/* doubt.c */
+/* stale_nak.c */
 
 /* The peer asks for packet r, and has acknowledged all before acked. */
-void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
-	      uint64_t acked);
+void sp_note_stale_nak(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
+		       uint64_t acked);
 /* Asks a peer in doubt, and settles it. True while it is asked. */
-bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now);
+bool sp_stale_nak_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now);
 
 /* failure.c */
 
