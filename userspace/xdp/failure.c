@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What has failed. The states in the maps say it as long as the communicator lives, so it is read
- * there, by the tick, and told once; the events of the ring only make it prompt. The peers
- * of a communicator that has ended are told several times, for none of them answers a NAK.
+ * Failures of connections and communicators. The maps have their states as long as the communicator
+ * exists, so the tick reads them there, and reports each failure once. Events of the ring only make
+ * this faster. Peers of an ended communicator receive several closing NAKs, because a NAK is not
+ * acknowledged.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "lib/base/machine.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define FATAL_TIMES 8 /* the waits between double, up to rto_max */
+#define FATAL_TIMES 8 /* closing NAKs for all peers; the waits between double, up to rto_max */
 
 const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
 {
@@ -90,8 +91,8 @@ static struct inc_call call_of(const struct inc_slowpath *sp, const struct sp_co
 	return call;
 }
 
-/* The chunk's rows, and the mask of those who differ in the result's row, stand from the end of
- * the communicator on. */
+/* Reports which children called something else for chunk r. The chunk's rows, and the mask in its
+ * result's row, do not change after the end of the communicator. */
 static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 {
 	const uint32_t mask = inc_switch_read_differ(sp->sw, cm->index, r);
@@ -105,9 +106,9 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 	sp->notice(sp->arg, "mismatch", cm->index, mask, r, text);
 }
 
-/* NAK 63. It names the packet that was kept last: a host waits for nothing beyond what
- * it has sent, and drops what names that. A switch takes it in any case, also from one that has
- * kept nothing yet. */
+/* Sends a closing NAK (63). It names the last packet received from the peer, because a host ignores
+ * a NAK for a packet that it has not sent. A switch accepts it with any number, also from a switch
+ * that has received nothing yet. */
 static void tell_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 {
 	const struct sp_conn *c = &cm->conn[peer];
@@ -119,9 +120,10 @@ static void tell_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer
 		sp->stats.naks_sent++;
 }
 
-/* To all, FATAL_TIMES; then to the switches alone, as long as the communicator is there. A host
- * sends again what nobody acknowledges, and hears it then; a switch may wait for this one without
- * anything to send, and an outage may last longer than the tellings. */
+/* Sends closing NAKs to all peers FATAL_TIMES, and later to switches only, as long as the
+ * communicator exists. A host retransmits what is not acknowledged, and then receives the NAK as
+ * the answer. A switch may have nothing to send while it waits, and an outage may last longer than
+ * FATAL_TIMES. */
 static void tell_peers(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
 	uint64_t max = sp->opts.rto_max_ms * INC_NSEC_PER_MSEC;
@@ -154,7 +156,8 @@ void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 			    uint8_t syndrome)
 {
-	uint64_t r = conn_state(sp, &cm->conn[peer]).rx_next; /* stays as the packet found it */
+	uint64_t r = conn_state(sp, &cm->conn[peer])
+			     .rx_next; /* the invalid packet, because rx_next no longer moves */
 
 	sp_notice_peer(sp, cm, peer, "connection_error", r,
 		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection%s",
@@ -162,13 +165,13 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 		       is_switch(sp, &cm->conn[peer])
 			       ? " (have both switches the same payload and byte_order?)"
 			       : "");
-	/* a switch that is refused ends the communicator: nothing more comes from there */
+	/* nothing more comes from a switch whose request was invalid, so the communicator ends */
 	if (is_switch(sp, &cm->conn[peer]) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);
 }
 
-/* A switch says with NAK 63 that the communicator has ended there: it ends here as well, and so on
- * through the tree. Who knows why tells it. */
+/* A switch has sent NAK 63, because the communicator has ended there. So it ends here as well, and
+ * then in the whole tree. The switch at which it ended first reports the reason. */
 static void end_with_switch(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r)
 {
 	if (cm->phase != SP_COMM_RUNNING)
@@ -191,7 +194,7 @@ void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	c->refusal_told = true;
 	sp_notice_peer(sp, cm, peer, "peer_nak", r, "refused %s %llu with NAK 0x%02x",
 		       sp_thing(cm, peer), (unsigned long long)r, syndrome);
-	/* it ends there */
+	/* the refusing switch cannot go on, so the communicator ends */
 	if (is_switch(sp, c) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);
 }
@@ -201,7 +204,8 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 	const struct inc_comm_state ended = comm_state(sp, cm);
 	uint32_t c;
 
-	/* found by the XDP path: what ends a communicator here sets its phase with the error */
+	/* the XDP path found this error, because the slow path sets the phase together with its own
+	 * errors */
 	if (ended.error && cm->phase == SP_COMM_RUNNING) {
 		start_telling(sp, cm, now);
 		tell_mismatch(sp, cm, ended.error_r);

@@ -8,10 +8,10 @@
 #include "lib/proto/roce.h"
 #include "userspace/xdp/neighbour.h"
 
-/* States in which the entry's address is one that the neighbour had, at least lately. */
+/* States of an entry whose address is the neighbour's, or was until lately. */
 #define USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
-/* States in which the kernel has not heard from the neighbour for some time. */
+/* States of an entry that the neighbour has not confirmed for some time. */
 #define DOUBTFUL (NUD_STALE | NUD_DELAY | NUD_PROBE)
 
 struct answer {
@@ -40,7 +40,7 @@ static int on_neighbour(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_STOP;
 }
 
-/* Sends the request in buf, and hands its answer to fn. */
+/* Sends the request in buf, and passes the answer to fn. */
 static int talk(struct mnl_socket *nl, char buf[MNL_SOCKET_BUFFER_SIZE], mnl_cb_t fn, void *data)
 {
 	const struct nlmsghdr *nlh = (const struct nlmsghdr *)buf;
@@ -70,8 +70,8 @@ static int on_route(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_STOP;
 }
 
-/* The neighbour through which the kernel reaches addr by the interface: a router, or addr itself,
- * also where the kernel has no route. */
+/* Returns the next hop to addr by the interface: a router, or addr itself. It is addr as well if
+ * the kernel has no route. */
 static struct in_addr next_hop(struct mnl_socket *nl, uint32_t ifindex, struct in_addr addr)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -90,7 +90,7 @@ static struct in_addr next_hop(struct mnl_socket *nl, uint32_t ifindex, struct i
 	return talk(nl, buf, on_route, &hop) ? addr : hop;
 }
 
-/* A request about one entry, type RTM_*, and its answer. */
+/* Sends a request (RTM_*) about one entry, and reads the answer. */
 static int ask(struct mnl_socket *nl, uint16_t type, uint32_t ifindex, struct in_addr addr,
 	       struct answer *a)
 {
@@ -108,7 +108,8 @@ static int ask(struct mnl_socket *nl, uint16_t type, uint32_t ifindex, struct in
 	return talk(nl, buf, on_neighbour, a);
 }
 
-/* What the kernel holds, and forgets where that is doubtful and asked for. -ENOENT: nothing. */
+/* Reads the kernel's entry for addr. If forget is set and the entry is in a doubtful state, deletes
+ * it. Returns -ENOENT if there is no entry. */
 static int look_up(uint32_t ifindex, struct in_addr addr, bool forget, struct answer *a)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);

@@ -49,7 +49,7 @@ static void put_udp_csum(uint8_t *frame, const struct inc_conn_cfg *cfg, size_t 
 	sum = add_words(sum, &cfg->own_addr, 4);
 	sum = add_words(sum, &cfg->peer_addr, 4);
 	check = fold(add_words(sum, udp, udp_len));
-	check = check ?: 0xffff; /* 0 says "no checksum" */
+	check = check ?: 0xffff; /* 0 means "no checksum" */
 	memcpy(udp + offsetof(struct udphdr, check), &check, sizeof(check));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The slow path's ports: their AF_XDP sockets, and what is told of a port that is lost. While a
- * port is lost, the silence of peers behind it says nothing about them: the port is named instead.
- * All is called on the daemon's one thread.
+ * The slow path's ports: their AF_XDP sockets, and the reports of lost ports. While a port is lost,
+ * peers behind it are not reported for their silence; the port is reported instead. All functions
+ * are called on the daemon's only thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -89,7 +89,8 @@ int inc_slowpath_check_port(struct inc_slowpath *sp, const struct inc_switch_por
 	return 1;
 }
 
-/* What was outstanding while the port was away is not late: it goes out again at once. */
+/* The port is up again. Packets that were outstanding while it was away are not late, so this
+ * resets their timers and retransmits them at once. */
 static void forgive(struct inc_slowpath *sp, const struct sp_port *port, uint64_t now)
 {
 	uint32_t i, c;
@@ -142,7 +143,7 @@ bool sp_port_is_away(struct inc_slowpath *sp, const struct sp_conn *c)
 	return port && port->condition != INC_PORT_UP;
 }
 
-/* Does anything wait that cannot go on without this connection? */
+/* Whether an incomplete chunk or an outstanding packet may need this connection. */
 static bool is_needed(const struct sp_comm *cm, const struct sp_conn *c)
 {
 	return cm->wait_at_ns || c->outstanding;
@@ -170,7 +171,7 @@ void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 
 		if (!port || port->condition == INC_PORT_UP ||
 		    now - port->lost_at_ns < INC_PORT_LOST_S * INC_NSEC_PER_SEC ||
-		    /* who takes a port down may take it up again before it is needed */
+		    /* a port that is only down may be set up again before it is needed */
 		    (port->condition == INC_PORT_DOWN && !is_needed(cm, &cm->conn[c])))
 			continue;
 		cm->port_told = true;

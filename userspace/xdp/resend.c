@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One connection's requester: what is outstanding, when it is sent again, and the ACKs
- * the switch owes.
+ * The requester of one connection: which packets are outstanding, when they are retransmitted, and
+ * which ACKs the switch owes.
  *
- * A timeout first sends one packet that asks how far the child is, because mostly an ACK
- * was lost and nothing else (more where nobody answers: inc_rto_probes()). The answer tells whether
- * the rest is missing; then it goes out in bursts that the child's ACKs clock.
+ * A timeout retransmits one packet and requests an ACK, because mostly only an ACK was lost. If the
+ * peer does not answer, later timeouts retransmit more (inc_rto_probes()). The ACK shows whether
+ * the other packets are missing. Then they are sent in bursts, the next one after the peer's ACK.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 #include "lib/roce/wire.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define BURST     64 /* packets sent beyond what is acknowledged */
-#define FREE_NAKS 3  /* without progress, each answered by a burst */
+#define BURST     64 /* packets retransmitted beyond the last acknowledged one */
+#define FREE_NAKS 3  /* NAKs without progress that are each answered by a burst */
 
 static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
 {
@@ -42,7 +42,7 @@ static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, unio
 	return sp_peer_mac(c, &st, mac);
 }
 
-/* The result for a child: with the message of its own contribution. */
+/* Reads result r for a child, with headers that mirror the child's own contribution. */
 static int read_result(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		       uint64_t r, uint8_t *payload, uint32_t *len, struct inc_mirror *m)
 {
@@ -140,7 +140,7 @@ static bool owes(const struct sp_conn *c, const struct inc_conn_state *st)
 	return st->ack_asked > st->ack_sent && st->ack_asked > c->paid;
 }
 
-/* ACK of all that is kept. */
+/* Sends an ACK of all packets that the switch has stored. */
 static int pay(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	       const struct inc_conn_state *st)
 {
@@ -166,7 +166,8 @@ void sp_pay_at_once(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 		pay(sp, cm, peer, &st);
 }
 
-/* Pays what XDP owes for longer than the delay. True while something is owed. */
+/* Sends an ACK that the XDP path has owed for longer than the delay. Returns true while one is
+ * owed. */
 static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		     const struct inc_conn_state *st, uint64_t now)
 {
@@ -176,8 +177,8 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		c->owed_r = 0;
 		return false;
 	}
-	/* a newer debt does not make the old one younger, but it is not as old as one that has
-	 * been paid meanwhile */
+	/* the delay runs from the oldest ACK owed, and starts again if that one has been sent
+	 * meanwhile */
 	if (c->owed_r <= st->ack_sent) {
 		c->owed_r = st->ack_asked;
 		c->owed_at_ns = now;
@@ -187,7 +188,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	return pay(sp, cm, peer, st);
 }
 
-/* The peer has all before acked, which is more than was known. */
+/* The peer has made progress: it has all packets before acked. */
 static void advance(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked, uint64_t now)
 {
 	c->acked = acked;
@@ -228,7 +229,7 @@ void sp_probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 		sent_again(c, now);
 }
 
-/* Sends [resend_next, resend_end) as far as the burst allows. */
+/* Retransmits [resend_next, resend_end), as far as the burst allows. */
 static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[peer];
@@ -246,9 +247,9 @@ static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 	}
 }
 
-/* Who neither answers timeouts nor gets on with what it asks for is told of, as unresponsive. That
- * ends nothing here: the controller ends the communicator; under a static file nobody does, and it
- * goes on where the peer comes back. */
+/* Reports a peer as unresponsive if it does not answer timeouts, or makes no progress after its
+ * NAKs. The communicator goes on here. A controller ends it; with a static file, it goes on when
+ * the peer answers again. */
 static void report_unresponsive(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 				uint64_t now)
 {
@@ -280,7 +281,7 @@ static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	c->stats.timeouts++;
 	sp->stats.timeouts++;
 	inc_rto_timed_out(&c->rto);
-	/* who has answered, if only to ask for the same again, gets one at a time */
+	/* a peer that has sent NAKs for this packet answers, so it is sent one packet at a time */
 	end = c->acked + (c->asked ? 1 : inc_rto_probes(&c->rto));
 	if (end > sent)
 		end = sent;
@@ -307,11 +308,11 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	if (r > c->acked) {
 		advance(cm, c, r, now);
 	}
-	/* it is there after all: should this burst be lost, the timer need not wait as long as it
-	 * did for silence */
+	/* the peer answers; if this burst is lost, the timer need not wait as long as for a silent
+	 * peer */
 	if (++c->asked <= FREE_NAKS)
 		inc_rto_heard(&c->rto);
-	/* who asks on and on for one result gets it from the timer, which backs off */
+	/* if the peer repeats its NAK, the timer retransmits, because the timer backs off */
 	if (c->asked > FREE_NAKS && !hold_ns)
 		return false;
 	sp_go_back(sp, cm, peer);
@@ -323,7 +324,7 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	return true;
 }
 
-/* Sends what was asked for, or asks where nothing was heard for long. */
+/* Retransmits the scheduled packets, and handles a timeout. */
 static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t sent,
 		       uint64_t now)
 {
@@ -349,8 +350,8 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	uint64_t acked = inc_implied(&cm->cfg, conn_cfg(sp, c), st.rx_next), sent;
 	bool owed;
 
-	/* what has ended is answered by the XDP path, whatever comes; the communicator perhaps
-	 * since the peer before this one */
+	/* the XDP path answers all packets of an ended connection or communicator; the communicator
+	 * may have ended since the tick of the peer before this one */
 	if (st.error || comm_state(sp, cm).error)
 		return false;
 	owed = pay_owed(sp, cm, peer, &st, now);
@@ -358,7 +359,8 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	sp_find_peer(sp, cm, peer, &st, now);
 	if (st.tx_acked > acked)
 		acked = st.tx_acked;
-	sent = sent_end(sp, cm, peer); /* after the peer's state: it covers acked */
+	sent = sent_end(sp, cm,
+			peer); /* read after the peer's state, so that it is not below acked */
 	take_progress(cm, c, acked, sent, now);
 	if (sent <= c->acked) {
 		c->outstanding = false;
@@ -366,7 +368,8 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 		c->asked = 0;
 		return owed;
 	}
-	/* the last tick may be long ago: the time runs from where the packet was seen */
+	/* the timeout runs from this tick, the first one that sees the packet, because the last
+	 * tick may be long ago */
 	if (!c->outstanding) {
 		c->outstanding = true;
 		c->progress_at_ns = now;

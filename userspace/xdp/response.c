@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes to the slow path: NAKs of the peers, events of the XDP programs. */
+/* Input of the slow path: NAKs of the peers, and events of the XDP programs. */
 #include <errno.h>
 #include <string.h>
 #include <bpf/bpf.h>
@@ -23,7 +23,8 @@ static struct sp_comm *find_conn(struct inc_slowpath *sp, const struct inc_conn_
 	return sp->comm[cfg->comm];
 }
 
-/* The XDP path has checked the packet, counted it and taken what it acknowledges. */
+/* Handles a NAK or RNR NAK. The XDP path has checked and counted the packet, and has stored what it
+ * acknowledges. */
 void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 {
 	struct inc_slowpath *sp = arg;
@@ -45,7 +46,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 		return;
 	}
 	c = &cm->conn[peer];
-	/* the packet number nearest to what is acknowledged */
+	/* r: of the numbers with this PSN, the one nearest to acked */
 	acked = conn_state(sp, c).tx_acked;
 	r = acked;
 	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->tx_start_psn + (uint32_t)r);
@@ -53,7 +54,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 		return; /* it names a packet that was never sent */
 	acked = c->acked > acked ? c->acked : acked;
 	if (r < (int64_t)acked) {
-		/* an RNR NAK was overtaken by an ACK: nobody waits for what it asks */
+		/* an RNR NAK is ignored, because an ACK for its packet has overtaken it */
 		if (pkt.syndrome == INC_AETH_NAK_SEQ && r >= 0)
 			sp_note_stale_nak(sp, cm, peer, r, acked);
 	} else if ((pkt.syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR) {
@@ -89,9 +90,9 @@ static void on_partial_pending(struct inc_slowpath *sp, struct sp_comm *cm, uint
 }
 
 /*
- * The events say at once what the maps say as well: what failed stands in the states, and a
- * result that is pending is sent by the timer. So one that the full ring had no room for is
- * late, not lost.
+ * Handles an event of the XDP programs. An event only saves time, because the maps have the same
+ * information: failures are in the states, and the timer sends pending results. So an event for
+ * which the ring had no room causes a delay, not a loss.
  */
 int sp_on_event(void *arg, void *data, size_t size)
 {
@@ -101,7 +102,8 @@ int sp_on_event(void *arg, void *data, size_t size)
 	uint32_t peer;
 	int ret;
 
-	ret = --sp->ring_budget ? 0 : -EAGAIN; /* ends this call; the rest stays in the ring */
+	/* -EAGAIN ends ring_buffer__consume(); the other events stay in the ring */
+	ret = --sp->ring_budget ? 0 : -EAGAIN;
 	if (size < sizeof(e))
 		return ret;
 	memcpy(&e, data, sizeof(e));
@@ -115,7 +117,7 @@ int sp_on_event(void *arg, void *data, size_t size)
 	}
 	cm = e.comm < sp->max_comms ? sp->comm[e.comm] : NULL;
 	if (!cm)
-		return ret; /* of a communicator just removed */
+		return ret; /* the event is of a communicator that has just been removed */
 	peer = e.conn - cm->cfg.conn_base;
 	if (peer >= cm->n_conns)
 		return ret;

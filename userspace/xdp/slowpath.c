@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ports, communicators and the tick of the slow path. */
+/* The slow path's start, its communicators, and its tick. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +9,13 @@
 #include "lib/base/log.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-/* While something is outstanding, and while nothing is: the maps tell of new traffic only
- * when they are read. */
+/* Time between ticks while a packet is outstanding, and while none is. The slow path must read the
+ * maps even then, because nothing else shows it new traffic. */
 #define TICK_BUSY_MS 1
 #define TICK_IDLE_MS 10
-/* Events taken at a time: a flood of them must not hold up the timers. */
+/* Events handled at a time, so that a flood of them does not delay the timers. */
 #define RING_BATCH 256
-/* As many fit the ring. */
+/* The number of events that fit the ring. */
 #define RING_EVENTS (64 * 1024 / sizeof(struct inc_event))
 
 static void arm(struct inc_slowpath *sp, unsigned int ms)
@@ -26,7 +26,7 @@ static void arm(struct inc_slowpath *sp, unsigned int ms)
 	evtimer_add(sp->tick, &tv);
 }
 
-/* Were the tick put off by each frame, frames faster than one a tick would stop all timers. */
+/* If each frame delayed the tick, frames faster than ticks would stop all timers. */
 void sp_hurry(struct inc_slowpath *sp)
 {
 	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * INC_NSEC_PER_MSEC < sp->tick_at_ns)
@@ -39,7 +39,8 @@ static void take_events(struct inc_slowpath *sp)
 	ring_buffer__consume(sp->ring);
 }
 
-/* Remembers since when the oldest incomplete chunk has had arrivals. */
+/* Stores since when the oldest incomplete chunk has had contributions. Returns false if there is
+ * none. */
 static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm)
 {
 	uint32_t arrived;
@@ -64,7 +65,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	uint32_t i, c;
 
 	sp->tick_at_ns = UINT64_MAX;
-	take_events(sp); /* they know better which chunk a failure was in */
+	take_events(
+		sp); /* before the states are read, because an event names the chunk of a failure */
 	now = sp_now(sp);
 	for (i = 0; i < sp->max_comms; i++) {
 		struct sp_comm *cm = sp->comm[i];
@@ -170,7 +172,8 @@ int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_e
 
 		conn->id = cfg->conn_base + c;
 		conn->progress_at_ns = now;
-		/* What is owed already has been owed since before this daemon: it is overdue. */
+		/* An ACK that is owed already has been owed since before this daemon started, so it
+		 * is overdue. */
 		conn->owed_r = conn_state(sp, conn).ack_asked;
 		inc_rto_init(&conn->rto, sp_first_rto_ns(sp),
 			     sp->opts.rto_min_ms * INC_NSEC_PER_MSEC,
@@ -186,7 +189,7 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 {
 	uint32_t i;
 
-	/* what still waits in the ring is of an earlier communicator with this index */
+	/* events that are still in the ring belong to an earlier communicator with this index */
 	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
 		take_events(sp);
 	return inc_slowpath_adopt_comm(sp, comm, err);

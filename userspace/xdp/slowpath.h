@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The slow path: the requester's memory of a switch. It watches the mmapped states of
- * the connections, resends go-back-N from the result rows what a child asks for (NAK) or
- * does not acknowledge in time, pays owed ACKs, and reads the event ring. The XDP path
- * never waits for it.
+ * The slow path, which makes the switch a reliable requester. It reads the states of the
+ * connections in mapped maps. From the result rows it retransmits (go-back-N) what a child NAKs or
+ * does not acknowledge in time. It sends ACKs that the switch owes, and reads the event ring. The
+ * XDP path never waits for it.
  */
 #ifndef INC_SLOWPATH_H
 #define INC_SLOWPATH_H
@@ -23,8 +23,8 @@ struct inc_slowpath_opts {
 	uint32_t ack_delay_ms;
 };
 
-/* What happened, for the controller and the log. mask: ordinals of the children it
- * concerns. text: one line. */
+/* Reports an event for the controller and the log. mask: a bit, by ordinal, for each child
+ * concerned. text: one line. */
 typedef void (*inc_slowpath_notice_fn)(void *arg, const char *event, uint32_t comm, uint32_t mask,
 				       uint64_t r, const char *text);
 
@@ -33,31 +33,33 @@ int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
 		     struct inc_slowpath **out, struct inc_err *err);
 void inc_slowpath_free(struct inc_slowpath *sp);
 
-/* AF_XDP sockets for an attached port. */
+/* Opens the AF_XDP sockets of an attached port. */
 int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			  struct inc_err *err);
 uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_switch_port *port);
-/* Opens the port's sockets again where the kernel has unbound them, or the port is another
- * interface now. 0: they live; 1: opened again; -errno. */
+/* Opens the port's sockets again if the kernel has unbound them, or if the port has another
+ * interface now. Returns 0 if they work, 1 if they were opened again, or -errno. */
 int inc_slowpath_check_port(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			    struct inc_err *err);
-/* Sets the port's state. why: one line, which is reported to the communicators that wait for a peer
- * behind the port. */
+/* Sets the port's condition. why: one line, which is reported for communicators that wait for a
+ * peer behind the port. */
 void inc_slowpath_port_is(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			  enum inc_port_condition now_is, const char *why);
 
-/* After inc_switch_add_comm() and before inc_switch_start_comm(): the communicator's first event
- * finds it here. Removed with it, after inc_switch_remove_comm(), which may fail. */
+/* Adds a communicator. Called after inc_switch_add_comm() and before inc_switch_start_comm(), so
+ * that the slow path is ready for the communicator's first event. It is removed only after
+ * inc_switch_remove_comm() has succeeded. */
 int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
-/* The same after inc_switch_adopt(): what the ring holds is of this communicator. */
+/* Adds a communicator after inc_switch_adopt(). Unlike inc_slowpath_add_comm(), this keeps the
+ * events in the ring, because they belong to this communicator. */
 int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
-/* The daemon is about to end, and the data path goes on without a slow path: all ACKs that are owed
- * now are paid, because the next daemon may come later than the timers of those who wait. */
+/* Sends all ACKs that the switch owes now. Called before the daemon ends and the data path runs on
+ * without a slow path, because peers' timers may expire before the next daemon starts. */
 void inc_slowpath_leave(struct inc_slowpath *sp);
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
-/* Adds what the slow path alone knows of a connection: unresponsive, and the figures retransmits,
- * acks_paid, timeouts and rtt_us. */
+/* Fills in the members of out that only the slow path has: unresponsive, retransmits, acks_paid,
+ * timeouts and rtt_us. */
 void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
 		       struct inc_engine_conn *out);
 /* Milliseconds since chunk r of the communicator was first seen incomplete. */

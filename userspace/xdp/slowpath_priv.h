@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the slow path share. */
+/* Declarations that the files of the slow path share. */
 #ifndef INC_SLOWPATH_PRIV_H
 #define INC_SLOWPATH_PRIV_H
 
@@ -19,26 +19,27 @@
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
 
-/* A peer that is silent, or asks for the same again and again, is reported as unresponsive after so
- * many attempts in a row and INC_UNRESPONSIVE_S without progress (both); the report ends nothing
- * here. A peer in doubt (stale_nak.c) that is silent ends its communicator after as many probes and
- * as many seconds. */
+/* A peer that does not answer, or sends NAKs for the same packet again and again, is reported as
+ * unresponsive. This takes so many attempts in a row, and INC_UNRESPONSIVE_S without progress. The
+ * report does not end the communicator. A peer that has sent a stale NAK (stale_nak.c) does end it,
+ * if it answers none of so many probes for the same time. */
 #define UNRESPONSIVE 8
 
 /*
- * A child asks by NAK for a result that it has acknowledged: perhaps the NAK is old, perhaps the
- * child contradicts itself. It is asked by results sent again (probes) until it says which.
+ * A stale NAK: the peer NAKs a packet that it has acknowledged before. Either the NAK is old, or
+ * the peer contradicts itself. The switch retransmits packets as probes until the peer's answers
+ * show which it is.
  */
 struct sp_stale_nak {
-	unsigned int naks;       /* that asked so; 0: there is no doubt */
-	unsigned int probes;     /* sent since the child was heard last */
-	uint64_t r;              /* the result that it asks for */
-	uint64_t end;            /* one past the last result that it had acknowledged by then */
-	uint64_t first_at_ns;    /* the first NAK */
-	uint64_t answered_at_ns; /* the first NAK, or an ACK after it */
-	uint64_t probe_at_ns;    /* the next probe */
-	/* The connection's state when the child was heard last. Where one of them has moved since,
-	 * the child is alive and goes on: the NAK was old. */
+	unsigned int naks;    /* stale NAKs received; 0: none is being checked */
+	unsigned int probes;  /* sent since the peer's last answer */
+	uint64_t r;           /* the packet that the NAK names */
+	uint64_t end;         /* one past the last packet that the peer had acknowledged by then */
+	uint64_t first_at_ns; /* when the first stale NAK came */
+	uint64_t answered_at_ns; /* when the first stale NAK came, or an ACK after it */
+	uint64_t probe_at_ns;    /* when the next probe is due */
+	/* The connection's state at the peer's last answer. If one of these numbers has changed,
+	 * the peer goes on, so the NAK was old. */
 	uint64_t rx_next;
 	uint64_t tx_acked;
 	uint64_t acks;
@@ -46,45 +47,49 @@ struct sp_stale_nak {
 
 enum sp_conn_phase {
 	SP_CONN_WELL,
-	SP_CONN_UNRESPONSIVE, /* silent for long; may be heard again */
-	SP_CONN_ENDED,        /* by a fatal NAK of the XDP path */
+	SP_CONN_UNRESPONSIVE, /* has not answered for long, but may answer again */
+	SP_CONN_ENDED,        /* the XDP path has ended it with a fatal NAK */
 };
 
 enum sp_comm_phase {
 	SP_COMM_RUNNING,
-	SP_COMM_TELLING, /* has ended; its children are told, several times */
+	SP_COMM_TELLING, /* has ended; all peers are sent closing NAKs, several times */
 	SP_COMM_ENDED,
 };
 
-/* One connection as its requester sees it: what it sends are results to a child, partial sums to
- * the parent. r counts as in lib/proto/maps.h. */
+/* The requester's side of a connection. It sends results to a child, or partial sums to the parent.
+ * Packets are numbered as r in lib/proto/maps.h. */
 struct sp_conn {
 	uint32_t id;
-	bool outstanding;        /* at the last tick */
-	uint64_t acked;          /* the peer is known to have all packets before this one */
-	uint64_t progress_at_ns; /* when acked moved, or something became outstanding */
-	uint64_t resent_at_ns;   /* of the last resend */
-	uint64_t resend_next;    /* [resend_next, resend_end) is to be sent again */
+	bool outstanding;        /* at the last tick, the peer had not acknowledged everything */
+	uint64_t acked;          /* the peer has all packets before this one */
+	uint64_t progress_at_ns; /* when acked moved, or when a packet became outstanding */
+	uint64_t resent_at_ns;   /* when a packet was last retransmitted */
+	uint64_t resend_next;    /* [resend_next, resend_end) is to be retransmitted */
 	uint64_t resend_end;
-	uint64_t probe_end; /* packets sent before the probe: lost unless its ACK covers them */
-	uint64_t hold_ends_at_ns; /* the child asked for patience (RNR NAK) */
-	struct inc_rto rto; /* its back-off: since the last progress, or the first NAKs after it */
+	/* end of the packets sent before the timeout's probe; those that the ACK of the probe does
+	 * not cover are lost */
+	uint64_t probe_end;
+	uint64_t hold_ends_at_ns; /* end of the wait that an RNR NAK asked for */
+	/* its backoff starts again at each progress, and at the first NAKs after it */
+	struct inc_rto rto;
 	unsigned int asked; /* NAKs and RNR NAKs since the last progress */
 	struct sp_stale_nak stale_nak;
-	enum sp_conn_phase phase; /* sp_conn_go() */
-	bool refusal_told;        /* the notice that the child has refused a result */
-	uint64_t paid;            /* acknowledged by the slow path up to this r */
-	uint64_t owed_r;          /* the oldest ACK owed, seen first at owed_at_ns; 0: none */
+	enum sp_conn_phase phase; /* changed by sp_conn_go() only */
+	bool refusal_told;        /* the notice that the peer has refused a packet was sent */
+	uint64_t paid;            /* the slow path has acknowledged all packets before this one */
+	/* the oldest packet whose ACK is owed, seen first at owed_at_ns; 0: none */
+	uint64_t owed_r;
 	uint64_t owed_at_ns;
-	/* Where the kernel says that the peer is, as long as the peer's packets have not said it;
-	 * the word 0: nothing. Attempts count from found_backoff, so the first one after it goes
-	 * there. */
+	/* The peer's MAC address from the kernel's neighbour table, until the peer's packets show
+	 * an address; word is 0 if there is none. found_backoff is the backoff when it was read.
+	 * Attempts are counted from there, so that the first one afterwards uses this address. */
 	union inc_mac found;
 	unsigned int found_backoff;
 	bool found_answered; /* the peer has answered since the kernel gave this address */
-	uint64_t look_at_ns; /* while the peer is lost: when the kernel is asked again where it is,
-			      */
-	uint64_t look_wait_ns; /*   and how long after the last time that is; 0: it is not lost */
+	/* while the peer does not answer: when the kernel is asked again for its address */
+	uint64_t look_at_ns;
+	uint64_t look_wait_ns; /* the wait that ends at look_at_ns; 0: the peer answers */
 	struct {
 		uint64_t retransmits, acks_paid, timeouts;
 	} stats;
@@ -93,14 +98,16 @@ struct sp_conn {
 struct sp_comm {
 	uint32_t index;
 	struct inc_comm_cfg cfg;
-	uint64_t wait_r; /* the incomplete chunk that is being watched, and since when */
+	uint64_t wait_r; /* the oldest incomplete chunk, first seen at wait_at_ns */
 	uint64_t wait_at_ns;
-	enum sp_comm_phase phase; /* sp_comm_go() */
-	unsigned int fatal_left;  /* TELLING: times that the children are still told */
+	enum sp_comm_phase phase; /* changed by sp_comm_go() only */
+	/* in SP_COMM_TELLING: closing NAKs that all peers are still sent */
+	unsigned int fatal_left;
 	uint64_t fatal_at_ns, fatal_wait_ns;
-	bool port_told; /* the notice that a port is lost */
+	bool port_told; /* the notice that a port is lost was sent */
 	uint32_t n_conns;
-	struct sp_conn conn[INC_MAX_CONNECTIONS]; /* the parent's behind the children's */
+	/* the children's by their ordinals, then the parent's */
+	struct sp_conn conn[INC_MAX_CONNECTIONS];
 };
 
 struct sp_port {
@@ -108,8 +115,8 @@ struct sp_port {
 	uint32_t ifindex;
 	struct inc_xsk *xsk[INC_PORT_QUEUES];
 	enum inc_port_condition condition;
-	uint64_t lost_at_ns;       /* since when it is not up */
-	char why[INC_PORT_REASON]; /* what the operator is told of it, as long as it is not up */
+	uint64_t lost_at_ns;       /* when the port stopped being up */
+	char why[INC_PORT_REASON]; /* why the port is not up, for the notice */
 };
 
 struct inc_slowpath {
@@ -121,7 +128,7 @@ struct inc_slowpath {
 	struct sp_port port[INC_MAX_PORTS];
 	struct sp_comm **comm; /* [max_comms] */
 	uint32_t max_comms, n_comms;
-	struct inc_awake awake; /* sp_now() */
+	struct inc_awake awake; /* the clock that sp_now() reads */
 	struct event *tick;
 	uint64_t tick_at_ns; /* UINT64_MAX: not armed */
 	unsigned int ring_budget;
@@ -130,16 +137,16 @@ struct inc_slowpath {
 	struct inc_slowpath_stats stats;
 };
 
-/* The time of all that happens to connections and communicators: retransmissions, patience, round
- * trips. While the daemon stands still it does not pass, so no peer is blamed for that; the data
- * path goes on meanwhile. Figures of the clock (since when a chunk waits) are inc_now_ns()'s. */
+/* The clock of connections and communicators: retransmissions, waits and round trips. It stops
+ * while the daemon stands still, so that no peer is blamed for that time, although the data path
+ * runs on. How long a chunk has been incomplete is measured by inc_now_ns() instead. */
 static inline uint64_t sp_now(struct inc_slowpath *sp)
 {
 	return inc_awake_now_ns(&sp->awake);
 }
 
-/* How long to wait where nothing has been measured yet, within the bounds; of soft endpoints:
- * INC_RTO_FIRST_NS. */
+/* The first retransmission timeout, before a round trip has been measured. It is within the
+ * configured bounds. Soft endpoints have INC_RTO_FIRST_NS instead. */
 static inline uint64_t sp_first_rto_ns(const struct inc_slowpath *sp)
 {
 	const uint64_t first_ns = 4 * INC_NSEC_PER_MSEC * sp->opts.rto_min_ms;
@@ -171,7 +178,7 @@ static inline bool is_parent(const struct sp_comm *cm, uint32_t peer)
 	return peer == cm->cfg.children;
 }
 
-/* One past the last packet that the switch has sent, or could have. */
+/* One past the last packet that the switch has sent to the peer, or has tried to send. */
 static inline uint64_t sent_end(const struct inc_slowpath *sp, const struct sp_comm *cm,
 				uint32_t peer)
 {
@@ -191,81 +198,86 @@ static inline bool is_switch(const struct inc_slowpath *sp, const struct sp_conn
 	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
 }
 
-/* A peer is a child, by its ordinal, or the parent: cfg.children. */
+/* Below, peer is the ordinal of a child, or cfg.children for the parent. */
 
 /* resend.c */
 
-/* Looks after one connection; true while it has something outstanding. */
+/* Runs the timers of one connection. Returns true while a packet is outstanding, an ACK is owed, or
+ * a stale NAK is being checked. */
 bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now);
-/* Queues packet r for one peer: the result to a child, the partial sum to the parent. 0, -ESTALE
- * where the row moved on, -EAGAIN without room, -ENOENT where the peer's MAC address is not known.
- */
+/* Queues packet r for a peer: the result for a child, or the partial sum for the parent. Returns
+ * -ESTALE if the row has been reused, -EAGAIN if no frame is free, and -ENOENT if the peer's MAC
+ * address is not known. */
 int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq);
-/* Queues an ACK or NAK; -ENOENT where the peer's MAC address is not known. */
+/* Queues an ACK or NAK. Returns -ENOENT if the peer's MAC address is not known. */
 int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint8_t syndrome,
 		 uint32_t psn);
-/* Pays the ACK that the peer is owed, if there is one, without the delay. */
+/* Sends the ACK that the peer is owed, if there is one, without the delay. */
 void sp_pay_at_once(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
-/* From now on all that the peer has not acknowledged is to be sent again. */
+/* Schedules all packets that the peer has not acknowledged for retransmission. */
 void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
-/* The peer asks for packet r, after hold_ns if it is an RNR NAK. True where it is served. */
+/* The peer has sent a NAK for packet r, or an RNR NAK that asks to wait for hold_ns. Returns true
+ * if the retransmission is scheduled. */
 bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 	      uint64_t hold_ns);
-/* Sends packet r, which was sent before. As sp_send. */
+/* Retransmits packet r. Returns as sp_send(). */
 int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq);
-/* Sends the oldest packet that the peer lacks, if there is one, and asks for an ACK. */
+/* Retransmits the oldest packet that the peer has not acknowledged, if there is one, and requests
+ * an ACK. */
 void sp_probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now);
 void sp_flush(struct inc_slowpath *sp);
 
 /* port.c */
 
-/* The port of a connection; NULL where its interface is none. */
+/* The port of a connection, or NULL if its interface is not a port. */
 struct sp_port *sp_port_of(struct inc_slowpath *sp, const struct sp_conn *c);
-/* Is the port of the connection lost, or down? Then no peer behind it is to blame for silence. */
+/* Whether the connection's port is lost or down. Then no peer is blamed for its silence. */
 bool sp_port_is_away(struct inc_slowpath *sp, const struct sp_conn *c);
-/* Tells, once, that a port of the communicator is lost, and has been for INC_PORT_LOST_S. */
+/* Reports once that a port of the communicator has been lost for INC_PORT_LOST_S. */
 void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
 void sp_close_port(struct sp_port *port);
 
 /* whereabouts.c */
 
-/* Asks the kernel where the peer is, as long as that is not known, or the peer is silent there. */
+/* Asks the kernel for the peer's MAC address, as long as it is unknown or the peer does not answer
+ * there. */
 void sp_find_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		  const struct inc_conn_state *st, uint64_t now);
-/* Where the next frame to the peer goes: each timeout in a row tries the next address that is
- * known, because the peer may have moved, or what a frame said of it was damaged. -ENOENT: none is
- * known. */
+/* Chooses the MAC address for the next frame to the peer. Each timeout in a row tries the next
+ * known address, because the peer may have moved, or a damaged frame may have shown a wrong one.
+ * Returns -ENOENT if no address is known. */
 int sp_peer_mac(const struct sp_conn *c, const struct inc_conn_state *st, union inc_mac *mac);
 
 /* stale_nak.c */
 
-/* The peer asks for packet r, and has acknowledged all before acked. */
+/* The peer has sent a NAK for packet r, although it has acknowledged all packets before acked. */
 void sp_note_stale_nak(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 		       uint64_t acked);
-/* Asks a peer in doubt, and settles it. True while it is asked. */
+/* Probes a peer that has sent a stale NAK, and decides whether the communicator ends. Returns true
+ * while it probes. */
 bool sp_stale_nak_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now);
 
 /* failure.c */
 
-/* Tells what has failed in a communicator, each thing once, and its peers while they may not
- * have heard. */
+/* Reports each failure in a communicator once. After the end of the communicator, repeats the
+ * closing NAKs to its peers. */
 void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
-/* The only places where these states change. */
+/* The only functions that change these states. */
 void sp_conn_go(const struct sp_comm *cm, struct sp_conn *c, enum sp_conn_phase to);
 void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to);
-/* The peer has refused packet r with a fatal NAK. */
+/* Reports that the peer has refused packet r with a fatal NAK. */
 void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 		     uint8_t syndrome);
-/* Ends the communicator at chunk r. The caller has told why. */
+/* Ends the communicator at chunk r. The caller has reported the reason. */
 void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r);
-/* Tells what has happened with a peer. fmt: what it did, behind its name ("rank 3", "the switch of
- * rank 4", "the parent 10.0.0.1"). */
+/* Reports an event of a peer. fmt: what the peer did. The text begins with its name: "rank 3", "the
+ * switch of rank 4", or "the parent 10.0.0.1". */
 void sp_notice_peer(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
 		    const char *event, uint64_t r, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
-/* What is sent to the peer: "result" or "partial sum". */
+/* Names what the switch sends to the peer: "result" or "partial sum". */
 const char *sp_thing(const struct sp_comm *cm, uint32_t peer);
-/* Its name, as above, in buf. */
+/* Writes the peer's name, as above, to buf, and returns buf. */
 const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
 			 char buf[INC_PEER_TEXT]);
 
@@ -273,8 +285,8 @@ const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm
 void sp_on_frame(const uint8_t *frame, size_t len, void *arg);
 int sp_on_event(void *arg, void *data, size_t size);
 
-/* slowpath.c: has the next tick come soon, because the caller has learned something that cannot
- * wait for the idle tick. Never puts a tick off. */
+/* slowpath.c: makes the next tick come soon, because the caller has work that cannot wait for the
+ * idle tick. Never delays a tick. */
 void sp_hurry(struct inc_slowpath *sp);
 
 #endif

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A NAK for a packet that its sender has acknowledged. Either an ACK has overtaken it on the
- * wire, and then the peer answers the packet with an ACK of all it has; or the peer
- * contradicts itself: then it gets what the rows still hold, and if it goes on asking, or says
- * nothing, it is named and the communicator ends, because the others would wait for it for ever.
+ * A stale NAK names a packet that its sender has acknowledged before. Either an ACK has overtaken
+ * the NAK on the wire. Then the peer answers a retransmitted packet with an ACK of all that it has.
+ * Or the peer contradicts itself. Then the switch retransmits what the rows still hold. If the peer
+ * goes on sending NAKs, or answers nothing, the switch reports it and ends the communicator,
+ * because the other peers would wait for it for ever.
  */
 #include <stdio.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define PROBE_RESULTS 16 /* sent at first, then one at a time */
-#define STALE_NAKS    8  /* NAKs ... */
-#define STALE_NAKS_S  2  /* ... and seconds, both: no wire holds a NAK back so long */
+/* A peer that sends so many stale NAKs in at least so many seconds contradicts itself, because no
+ * network delays a NAK for so long. */
+#define STALE_NAKS    8
+#define STALE_NAKS_S  2
+#define PROBE_RESULTS 16 /* in the first probe; later probes have one */
 #define MAX_SHIFT     10
 
 static void save_state(struct sp_stale_nak *nak, const struct inc_conn_state *st)
@@ -44,8 +47,9 @@ void sp_note_stale_nak(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 		  (unsigned long long)r);
 }
 
-/* From the first result asked for on; where its row has gone, the last one that the child has
- * acknowledged, which asks for an ACK as well. False where nothing could be sent. */
+/* Retransmits packets from the one that the NAK names. If its row has been reused, retransmits the
+ * last packet that the peer has acknowledged. The last packet sent requests an ACK. Returns false
+ * if nothing could be sent. */
 static bool probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 {
 	const struct sp_stale_nak *nak = &cm->conn[peer].stale_nak;
@@ -58,8 +62,9 @@ static bool probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 	return r > nak->r || !sp_resend(sp, cm, peer, nak->end - 1, true);
 }
 
-/* All rows have been filled anew since, which says as well that the peer has what they held: there
- * is nothing to ask it with, and silence is no answer. A child may wait for the others for long. */
+/* Whether all rows have been reused since the NAK. That also shows that the peer has what they
+ * held. The switch then has no packet for a probe, and the peer's silence proves nothing, because a
+ * child may wait long for the others. */
 static bool is_gone(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer)
 {
 	const struct sp_stale_nak *nak = &cm->conn[peer].stale_nak;
@@ -94,13 +99,13 @@ bool sp_stale_nak_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 
 	if (!nak->naks)
 		return false;
-	if (sp_port_is_away(sp, c)) { /* its silence says nothing */
+	if (sp_port_is_away(sp, c)) { /* the peer cannot answer */
 		nak->answered_at_ns = nak->probe_at_ns = now;
 		nak->probes = 0;
 		return true;
 	}
 	if (st.acks_received != nak->acks && st.ack_named < nak->end) {
-		/* it has taken some of it, and lacks the rest */
+		/* the peer has received some of the packets, and lacks the others */
 		nak->r = st.ack_named > nak->r ? st.ack_named : nak->r;
 		nak->answered_at_ns = nak->probe_at_ns = now;
 		nak->probes = 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where a peer is on the link, when the packets that it sent do not say it. A parent speaks only
- * when it is spoken to, so at first nothing may be known of it. A host that waits for a result may
- * change its MAC address, and so may the router in front of it, without a packet that shows it.
+ * Finds the MAC address of a peer whose packets do not show it. A parent sends nothing before it
+ * has received something, so at first its address may be unknown. A host that waits for a result
+ * may change its MAC address, and so may the router in front of it, without sending a packet that
+ * shows it.
  *
- * The kernel's neighbour table is asked where nothing is known, or where the peer does not answer
- * at the known addresses. Its answer is a third address for what is sent again, until the peer has
- * answered; the data path uses it only where no other address is known. So a forged ARP packet
- * takes nothing from a peer that answers.
+ * The kernel's neighbour table is read if no address is known, or if the peer does not answer at
+ * the known ones. Its answer is a third address for retransmissions, until the peer has answered.
+ * The data path uses it only if no other address is known. So a forged ARP packet cannot cut off a
+ * peer that answers.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,15 +21,15 @@
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-/* How long the kernel has for its answer before it is asked again: the first wait, which doubles
- * each time, and the longest one. */
+/* How long the kernel has for its answer before it is asked again. The first wait doubles each
+ * time, up to the longest one. */
 #define LOOK_FIRST_MS   5
 #define LOOK_MOST_MS    1000
-#define SILENT_TIMEOUTS 2 /* in a row: the peer may be somewhere else */
+#define SILENT_TIMEOUTS 2 /* timeouts in a row, after which the peer may have another address */
 #define DISCARD_PORT    9
 
-/* An empty datagram from the port's address makes the kernel ask the link for the peer. Whether the
- * datagram arrives does not matter. */
+/* Sends an empty datagram from the port, which makes the kernel send an ARP request for the peer.
+ * Whether the datagram arrives does not matter. */
 static int provoke(const struct inc_conn_cfg *cfg)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET,
@@ -52,16 +53,17 @@ static bool is_unknown(const struct inc_conn_state *st)
 	return !(st->mac.word || st->mac_hint.word);
 }
 
-/* A child speaks first, so of a child alone an unknown address is no reason to ask. */
+/* Whether the kernel is to be asked for the peer's address. An unknown address of a child alone is
+ * no reason, because a child sends first. */
 static bool is_lost(const struct sp_comm *cm, uint32_t peer, const struct sp_conn *c,
 		    const struct inc_conn_state *st)
 {
 	return (is_parent(cm, peer) && is_unknown(st)) || c->rto.backoff >= SILENT_TIMEOUTS;
 }
 
-/* The kernel's answer is of no more use where the data path has come to the same address, or where
- * the peer has answered from another one. If the data path has that address as its hint, the peer's
- * next packet shows which of the two it is. */
+/* Drops the kernel's address if the data path has the same one now, or if the peer has answered
+ * from another one. It is kept if the data path has it as a hint, because the peer's next packet
+ * shows which of the two is right. */
 static void settle(struct sp_conn *c, const struct inc_conn_state *st)
 {
 	if (c->rto.backoff < c->found_backoff) {
@@ -73,10 +75,10 @@ static void settle(struct sp_conn *c, const struct inc_conn_state *st)
 		c->found.word = 0;
 }
 
-/* True where the kernel's table has an address for a peer that had no such one. Where the table's
- * answers go on to change, the last one counts, but it neither begins a new count of attempts nor
- * is tried at once. Otherwise forged ARP packets could take all attempts from the addresses that
- * the peer has shown. */
+/* Reads the kernel's address of the peer. Returns true if it is the first one from the kernel. If
+ * the kernel's address changes later, the new one is used, but it neither restarts the count of
+ * attempts nor is tried at once. Otherwise forged ARP packets could take all attempts from the
+ * addresses that the peer has shown. */
 static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_conn_state *st)
 {
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
@@ -87,8 +89,8 @@ static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_co
 	    mac.word == st->mac.word || mac.word == c->found.word)
 		return false;
 	if (is_unknown(st)) {
-		/* The data path alone has it, because the peer's packets may have shown another
-		 * address by now. */
+		/* c->found does not get it, because the peer's packets may have shown another
+		 * address by now, which the data path keeps. */
 		inc_switch_found_peer(sp->sw, c->id, mac.addr);
 		return true;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * engine.h on the loader and the slow path: a place is the loader's index of a communicator. The
- * daemon calls all of it from its one thread.
+ * The engine of passthrough mode (engine.h), made of the loader and the slow path. A place is the
+ * loader's index of a communicator. The daemon calls all functions on its only thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,12 +20,12 @@
 #include "userspace/xdp/xdp_engine.h"
 
 /* The kernel frees a queue some time after the process that had its socket has ended. So a daemon
- * that takes over looks again for this long. */
+ * that takes over tries again for this long. */
 #define BUSY_MOST_MS  2000
 #define BUSY_PAUSE_MS 5
 
 struct xdp_engine {
-	struct inc_engine base; /* first: the daemon holds a pointer to it */
+	struct inc_engine base; /* first, because the daemon holds a pointer to it */
 	struct inc_switch *sw;
 	struct inc_slowpath *sp;
 	inc_notice_fn notice;
@@ -47,7 +47,8 @@ static const struct xdp_engine *const_engine_of(const struct inc_engine *e)
 	return (const struct xdp_engine *)e;
 }
 
-/* The slow path counts communicators and children as the loader does. */
+/* Passes on a notice of the slow path. comm is the loader's index of a communicator, and mask has
+ * the ordinals of its children. */
 static void on_notice(void *arg, const char *event, uint32_t comm, uint32_t mask, uint64_t r,
 		      const char *text)
 {
@@ -207,8 +208,9 @@ static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link
 	return ret;
 }
 
-/* Every connection is at a port of the switch. Where its peer is: as configured, or as the
- * controller says; else as the kernel knows its neighbour; else its first frames will tell. */
+/* Checks that each connection is at a port of the switch, and fills in the peer's MAC address. It
+ * is the configured one, or the one that the controller sends, else the one in the kernel's
+ * neighbour table. If there is none, the peer's first frames show it. */
 static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, struct inc_err *err)
 {
 	uint32_t i;
@@ -245,7 +247,7 @@ static int xdp_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct
 	comm = inc_switch_add_comm(x->sw, &known, err);
 	if (comm < 0)
 		return comm;
-	/* before it starts: its first event finds the slow path ready */
+	/* before the communicator starts, so that the slow path is ready for its first event */
 	ret = inc_slowpath_add_comm(x->sp, comm, err);
 	if (ret)
 		inc_switch_remove_comm(x->sw, comm, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine whose data path are XDP programs, with a slow path on AF_XDP sockets beside them. */
+/* The engine of passthrough mode. XDP programs are its data path, beside which a slow path works on
+ * AF_XDP sockets. */
 #ifndef INC_XDP_ENGINE_H
 #define INC_XDP_ENGINE_H
 

@@ -17,7 +17,7 @@
 #include "userspace/xdp/xsk.h"
 
 #define FRAME_SIZE 4096u
-#define RX_FRAMES  64u /* in the fill ring; also the size of the receive ring */
+#define RX_FRAMES  64u /* frames in the fill ring; also the size of the receive ring */
 #define TX_FRAMES  256u
 #define RX_BATCH   32u
 /* The kernel sends a bounded number of frames per call, 16 at the least. */
@@ -34,8 +34,8 @@ struct inc_xsk {
 	struct event *readable;
 	uint64_t free_tx[TX_FRAMES]; /* addresses in the area */
 	uint32_t n_free;
-	bool unsent; /* queued since the last flush, or left by it */
-	int refused; /* errno of the last flush; 0: the kernel has taken all */
+	bool unsent; /* frames were queued since the last flush, or the last flush left some */
+	int refused; /* errno of the last flush, if the kernel refused to send; else 0 */
 	inc_xsk_rx_fn fn;
 	void *arg;
 	char ifname[IF_NAMESIZE];
@@ -45,7 +45,7 @@ static void refill(struct inc_xsk *x, const uint64_t *addrs, uint32_t n)
 {
 	uint32_t i, at;
 
-	/* never full: there are only as many frames as the ring has places */
+	/* the ring cannot be full, because it has a place for each frame */
 	if (xsk_ring_prod__reserve(&x->fill, n, &at) != n)
 		return;
 	for (i = 0; i < n; i++)
@@ -106,7 +106,8 @@ void inc_xsk_tx_put(struct inc_xsk *x, uint8_t *frame, size_t len)
 	struct xdp_desc *desc;
 	uint32_t at;
 
-	/* the ring has a place for every frame, so the second case is only for safety */
+	/* the ring has a place for every frame, so the reservation cannot fail; this only keeps the
+	 * frame if it does */
 	if (!len || xsk_ring_prod__reserve(&x->tx, 1, &at) != 1) {
 		x->free_tx[x->n_free++] = addr;
 		return;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One AF_XDP socket with its frames: bound to one receive queue of a port, it takes what
- * the XDP program hands over there, and sends. Copy mode where the driver has no
- * zero-copy.
+ * One AF_XDP socket with its frames, bound to one receive queue of a port. It receives what the XDP
+ * program redirects to it, and sends. It uses copy mode if the driver has no zero-copy.
  */
 #ifndef INC_XSK_H
 #define INC_XSK_H
@@ -15,26 +14,27 @@
 
 struct inc_xsk;
 
-/* frame is valid during the call only. */
+/* Receives a frame. frame is valid during the call only. */
 typedef void (*inc_xsk_rx_fn)(const uint8_t *frame, size_t len, void *arg);
 
-/* -EBUSY: another process has the queue's socket, or had it until a moment ago. */
+/* Returns -EBUSY if another process has a socket on the queue, or had one until a moment ago. */
 int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, inc_xsk_rx_fn rx,
 		 void *arg, struct inc_xsk **out, struct inc_err *err);
 void inc_xsk_close(struct inc_xsk *x);
 int inc_xsk_fd(const struct inc_xsk *x);
-/* False where the kernel has unbound the socket, because its interface left the namespace. Nothing
- * brings such a socket back. */
+/* Returns false if the kernel has unbound the socket, because its interface left the namespace.
+ * Such a socket cannot be bound again. */
 bool inc_xsk_lives(const struct inc_xsk *x);
 
-/* Room for one frame to send, or NULL: all are under way. */
+/* Returns the memory of a free frame, or NULL if all frames are being sent. */
 uint8_t *inc_xsk_tx_frame(struct inc_xsk *x);
-/* Queues the frame just got, len bytes of it; or gives it back with len 0. */
+/* Queues len bytes of the frame that inc_xsk_tx_frame() returned last. If len is 0, the frame is
+ * free again. */
 void inc_xsk_tx_put(struct inc_xsk *x, uint8_t *frame, size_t len);
-/* Tells the kernel about what was queued. */
+/* Makes the kernel send the queued frames. */
 void inc_xsk_tx_flush(struct inc_xsk *x);
 
-/* Receive queues of an interface, at least 1. */
+/* The number of an interface's receive queues, at least 1. */
 uint32_t inc_rx_queues(const char *ifname);
 
 #endif
