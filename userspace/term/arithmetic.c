@@ -6,7 +6,8 @@
 
 _Static_assert(INC_COMM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all that children give");
 
-/* What a type is to a switch that adds integers: the one of its size and sign. */
+/* For each type the integer of the same size and sign, as which a switch reduces it if it does not
+ * reduce floats. */
 #define INTEGER_1_0 INC_DTYPE_UINT8
 #define INTEGER_2_1 INC_DTYPE_INT16
 #define INTEGER_4_1 INC_DTYPE_INT32
@@ -28,7 +29,8 @@ void inc_term_reduce(const struct inc_term_form *form, uint32_t desc, void *into
 		.swapped = form->swapped,
 	};
 
-	/* floats have no AND, OR and XOR of their own, and their bits are those of an integer */
+	/* bitwise operators are not defined for floats, so they work on the integer of the same
+	 * size */
 	if (!form->native_floats || !inc_can_reduce(r.op, r.type))
 		r.type = integers[r.type];
 	inc_reduce_many(&r, into, source, n, bytes / inc_element_bytes(desc));

@@ -9,7 +9,7 @@
 #include "userspace/term/capabilities.h"
 #include "userspace/term/endpoints.h"
 
-/* The address that hosts know the port by: its first. */
+/* The port's first IPv4 address, to which hosts send. */
 static bool address_of(const char *ifname, struct in_addr *out)
 {
 	struct ifaddrs *list, *a;

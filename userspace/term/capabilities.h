@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a switch can do in termination mode, for "hello". The daemon's thread. */
+/* The capabilities of a switch in termination mode, for "hello". Called on the daemon's thread. */
 #ifndef INC_TERM_CAPABILITIES_H
 #define INC_TERM_CAPABILITIES_H
 
@@ -7,7 +7,8 @@
 #include "lib/conf/messages.h"
 #include "userspace/config.h"
 
-/* Fills endpoints, kernels and set. -EOPNOTSUPP: no port has an endpoint of any kind, and why. */
+/* Fills in endpoints, kernels and set. Returns -EOPNOTSUPP, with the reasons in err, if no port has
+ * an endpoint of any kind. */
 int inc_term_capabilities(const struct inc_settings *settings, struct inc_msg_engine *out,
 			  struct inc_err *err);
 

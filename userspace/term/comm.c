@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A communicator made and unmade; comm_run.c has what it does, comm_view.c what it tells. */
+/* Creates, connects and frees communicators. comm_run.c has their work, and comm_view.c their
+ * figures. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +17,10 @@ static uint32_t buffer_bytes(const struct inc_comm_conf *conf)
 }
 
 /*
- * A peer may send message m + window as soon as it has result m, while others have yet to
- * acknowledge that: its receive must be there, or it would hear RNR. So there are twice as many
- * receives as a window has messages, and no fewer packets than two ACKs of soft hosts are apart.
+ * The number of receives with each peer. A peer may send message m + window as soon as it has
+ * result m, although other peers have not acknowledged that result. If the receive for it were not
+ * posted, it would get an RNR NAK. So there are two windows of receives. They have room for at
+ * least 2 * INC_ACK_EVERY packets, because soft hosts acknowledge once in INC_ACK_EVERY packets.
  */
 static uint32_t receives_of(const struct inc_comm_conf *conf)
 {
@@ -45,7 +47,7 @@ const char *comm_what(const struct comm_end *end, char buf[COMM_WHAT])
 	return buf;
 }
 
-/* Whether a stands before b: children by their ranks, and behind them the parent. */
+/* Whether a is ordered before b: children by their ranks, then the parent. */
 static bool before(const struct inc_conn_conf *a, const struct inc_conn_conf *b)
 {
 	return a->up != b->up ? b->up : a->rank < b->rank;
@@ -107,7 +109,7 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	return ret;
 }
 
-/* Whether an end before this one, by peer, uses the same device. */
+/* Whether an end with a lower peer number uses the same device. */
 static bool shares_device(const struct comm_end *end)
 {
 	uint32_t i;
@@ -167,8 +169,9 @@ static int choose_psn(struct inc_conn_conf *conn, struct inc_err *err)
 	return conn->has_own_psn ? 0 : inc_random24(&conn->own_psn, err);
 }
 
-/* A partial sum says in which order its numbers are: added in the other one they would make a wrong
- * sum, and nothing else tells (docs/protocol.md). */
+/* The solicited event bit that messages of this peer must have. In a child switch's partial sums it
+ * shows the byte order. Numbers that were added in the wrong order would make a wrong sum, and
+ * nothing else shows that (docs/protocol.md). */
 static enum inc_term_se se_of(const struct inc_conn_conf *conn, bool network)
 {
 	if (conn->up || !conn->has_ranks)
@@ -207,8 +210,8 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	return 0;
 }
 
-/* Posts one receive with each peer, then the next, so that the buffers posted last lie side by
- * side: soft endpoints fill these first, and they have memory (pool.h). */
+/* Posts the first receive with each peer, then the second, and so on, so that the buffers posted
+ * last are adjacent. Soft endpoints fill these first, and they have memory already (pool.h). */
 static int post_receives(struct inc_term_comm *cm, struct inc_err *err)
 {
 	char what[COMM_WHAT];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Termination mode: a communicator with all that belongs to it: its node, which says what is to be
- * done, a channel to each peer, which does it, and the buffers of its messages. A peer is known by
- * the node's number: the children in the order of their ranks, for floats are added in it whatever
- * port they are at, and the parent behind them.
+ * Termination mode: a communicator. It has a node, which decides what is done, a channel to each
+ * peer, which sends and receives, and the buffers of its messages. Peers have the node's numbers.
+ * The children come first, in the order of their ranks, because floats are added in this order,
+ * whatever the children's ports are. The parent comes last.
  *
- * All calls come from the thread of the worker that the communicator belongs to.
+ * All functions are called on the thread of the worker that the communicator belongs to.
  */
 #ifndef INC_TERM_COMM_H
 #define INC_TERM_COMM_H
@@ -22,10 +22,10 @@
 
 struct inc_term_comm;
 
-/* What a communicator needs of its owner, a worker. */
+/* Options of a communicator, from its owner, a worker. */
 struct inc_term_comm_opts {
 	struct inc_term_devices *devices;
-	/* By enum inc_endpoint_kind; NULL: there is none of this kind. */
+	/* Indexed by enum inc_endpoint_kind; NULL: the switch has none of this kind. */
 	const struct inc_term_endpoint_ops *const *kinds;
 	void (*notice)(void *arg, uint32_t communicator, uint64_t number,
 		       const struct inc_term_report *report);
@@ -36,35 +36,36 @@ struct inc_term_comm_opts {
 extern const struct inc_term_handler inc_term_comm_handler;
 
 /*
- * Makes all of it, or nothing. What conf leaves open of the switch's own ends (queue pairs, PSNs,
- * UDP ports) is chosen and filled in.
+ * Creates a communicator, or nothing if that fails. Queue pairs, PSNs and UDP ports of the switch's
+ * own ends that conf leaves open are chosen and written to conf.
  */
 int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_conf *conf,
 		      struct inc_term_comm **out, struct inc_err *err);
-/* Connects it to the peers whose numbers conf had. */
+/* Connects the communicator to the peers whose numbers conf had. */
 int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err);
-/* Connects it to peers whose numbers are known only now: of peer, the fields rank, up, peer_qp,
- * peer_psn and peer_port are read. -ENOENT: it has no such connection; -EALREADY: that connection
+/* Connects the communicator to peers whose numbers are known only now. Of peer, the fields rank,
+ * up, peer_qp, peer_psn and peer_port are read. -ENOENT: there is no such connection; -EALREADY: it
  * has its peer. */
 int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *peer, uint32_t n,
 			  struct inc_err *err);
-/* Peers that are still connected are not told. */
+/* Frees the communicator. Peers that are still connected receive no notice of it. */
 void inc_term_comm_free(struct inc_term_comm *cm);
 
-/* Four times a second or so. */
+/* Checks time limits; called about four times a second. */
 void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns);
-/* Reports the condition of the switch's own port to a peer, which is numbered as in struct
- * inc_term_view. reason: that of struct inc_engine_port. */
+/* Stores the condition of the switch's own port on the way to a peer. Peers are numbered as in
+ * struct inc_term_view. reason: that of struct inc_engine_port. */
 void inc_term_comm_port(struct inc_term_comm *cm, uint32_t peer, enum inc_port_condition condition,
 			const char *reason);
-/* Shuts the channels of a communicator that has ended. Called when no device is at work, because a
- * handler, which learns of the end, may still be working on one of these channels. */
+/* Closes the channels of a communicator that has ended. Called when no device is at work, because
+ * the handler that reports the end may still be using one of these channels. */
 void inc_term_comm_settle(struct inc_term_comm *cm);
 
 /*
- * Counted since it was made, by the names that the XDP engine has for it where it has one: a
- * message is what a packet is there, and each that is received is kept, dropped, or makes something
- * to be passed on. _(class of struct inc_engine_counter, field, name, text)
+ * Counters since the communicator was created. They have the names of the XDP engine's counters, if
+ * there are such, because a message here is what a packet is there. Each received message is
+ * stored, dropped, or completes something that is sent. _(class of struct inc_engine_counter,
+ * field, name, text)
  */
 #define INC_TERM_COUNTERS(_)                                                                  \
 	_(R, received, rx, "messages received")                                               \
@@ -92,7 +93,7 @@ struct inc_term_counters {
 };
 void inc_term_counters_add(struct inc_term_counters *sum, const struct inc_term_counters *more);
 
-/* All that is asked of a communicator, at one moment. */
+/* All figures of a communicator at one moment. */
 struct inc_term_view {
 	struct inc_engine_comm comm;
 	struct inc_engine_conn conn[INC_COMM_MAX_CONNECTIONS];
@@ -103,7 +104,7 @@ struct inc_term_view {
 };
 void inc_term_comm_view(const struct inc_term_comm *cm, struct inc_term_view *out);
 
-/* What its buffers take. */
+/* Bytes of memory that the communicator's buffers take. */
 size_t inc_term_comm_bytes(const struct inc_comm_conf *conf);
 
 #endif

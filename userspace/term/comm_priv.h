@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of a communicator in termination mode share. */
+/* Declarations that the files of a communicator in termination mode share. */
 #ifndef INC_TERM_COMM_PRIV_H
 #define INC_TERM_COMM_PRIV_H
 
@@ -12,39 +12,40 @@
 #include "userspace/term/node.h"
 #include "userspace/term/pool.h"
 
-/* This end of the connection to a peer. */
+/* The switch's end of the connection to a peer. */
 struct comm_end {
 	struct inc_term_comm *cm;
-	uint32_t peer;             /* the node's number of it */
-	struct inc_conn_conf conf; /* own numbers filled in, the peer's as they come */
+	uint32_t peer; /* the peer's number in the node */
+	/* own numbers are filled in; the peer's are added when they are known */
+	struct inc_conn_conf conf;
 	struct inc_term_device *dev;
-	struct inc_term_channel *ch;          /* NULL: it has been shut */
-	struct inc_term_channel_figures last; /* when it was */
-	char port_reason[INC_CALL_TEXT];      /* why the switch's own port is not up; "": it is */
+	struct inc_term_channel *ch;          /* NULL: it has been closed */
+	struct inc_term_channel_figures last; /* figures of ch when it was closed */
+	char port_reason[INC_CALL_TEXT]; /* why the switch's own port is not up; "": it is up */
 	bool connected;
-	bool lost; /* its own connection has broken, which ended all */
+	bool lost; /* this connection has failed, which ended the communicator */
 	enum inc_term_reason lost_for;
-	uint64_t received, sent, acknowledged; /* messages */
+	uint64_t received, sent, acknowledged; /* numbers of messages */
 };
 
 struct inc_term_comm {
 	struct inc_term_comm_opts opts;
-	struct inc_comm_conf conf; /* connections are in ends */
+	struct inc_comm_conf conf; /* its connections are copied to end[], and used there */
 	struct inc_term *node;
-	struct inc_term_form form; /* of the elements that it adds */
+	struct inc_term_form form; /* of the elements that it reduces */
 	struct inc_term_pool *pool;
 	uint32_t n_children, n_ends;
-	uint32_t receives; /* that are posted with each peer */
+	uint32_t receives; /* receives posted with each peer */
 	bool ended;
 	enum inc_term_reason ended_for;
-	const char *why;        /* while a channel reports that it is lost: its words */
-	bool settled;           /* channels are shut */
-	uint64_t kept, dropped; /* messages that made nothing */
+	const char *why;        /* why a channel is lost, while its report is handled */
+	bool settled;           /* channels are closed */
+	uint64_t kept, dropped; /* messages that were only stored, or dropped */
 	uint64_t reduced_bytes, mismatches;
-	struct comm_end end[INC_COMM_MAX_CONNECTIONS]; /* by peer */
+	struct comm_end end[INC_COMM_MAX_CONNECTIONS]; /* by the peer's number */
 };
 
-/* "communicator 12, rank 3". Returns buf. */
+/* Writes a name for messages, such as "communicator 12, rank 3". Returns buf. */
 #define COMM_WHAT 64
 const char *comm_what(const struct comm_end *end, char buf[COMM_WHAT]);
 

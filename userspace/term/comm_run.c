@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a communicator does: what its channels report goes to the node, what the node asks for is
- * done. */
+/* The work of a communicator. It passes its channels' reports to the node, and performs the node's
+ * actions. */
 #include <stdio.h>
 #include <string.h>
 #include "lib/conf/messages.h"
@@ -15,11 +15,11 @@ static void do_send(struct inc_term_comm *cm, const struct inc_term_action *a)
 	const uint32_t imm = inc_desc_to_wire(a->desc, cm->form.native_floats);
 
 	end->sent++;
-	/* where it fails the channel is lost, which it reports by itself */
+	/* if this fails, the channel reports that it is lost */
 	end->dev->ops->send(end->ch, a->buffer, a->length, a->has_desc, imm);
 }
 
-/* One more receive with every peer. What fails here is reported as above. */
+/* Posts one more receive with every peer. If that fails, the channel reports that it is lost. */
 static void do_receive(struct inc_term_comm *cm)
 {
 	uint32_t i;
@@ -28,8 +28,8 @@ static void do_receive(struct inc_term_comm *cm)
 		cm->end[i].dev->ops->post(cm->end[i].ch, inc_term_pool_take(cm->pool));
 }
 
-/* The end whose own port of the switch the action is about. If a device reports that the connection
- * is broken while its port is not up, the port is to blame, and no rank. NULL: no port. */
+/* Returns the end whose port is to be reported instead of the peer, or NULL. If a connection fails
+ * while the switch's own port is not up, the port is to blame, and no rank. */
 static const struct comm_end *end_without_port(const struct inc_term_comm *cm,
 					       const struct inc_term_action *a)
 {
@@ -66,7 +66,7 @@ static void notify(struct inc_term_comm *cm, const struct inc_term_action *a)
 	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &report);
 }
 
-/* All that the node asks for after an event. */
+/* Performs all actions that the node requests after an event. */
 static void act(struct inc_term_comm *cm)
 {
 	struct inc_term_action a;
@@ -101,8 +101,8 @@ static void act(struct inc_term_comm *cm)
 	}
 }
 
-/* Ends the communicator: the peer wants its floats added in the one form, and this switch adds them
- * in the other, so that the sum would be wrong. */
+/* Ends the communicator, because the peer's floats are to be added in another form than this switch
+ * adds them, so the sum would be wrong. */
 static void refuse_floats(struct comm_end *end, const struct inc_term_message *m)
 {
 	static const char *const forms[] = {"as integers that are made of them", "as they are"};
@@ -122,10 +122,10 @@ static void refuse_floats(struct comm_end *end, const struct inc_term_message *m
 }
 
 /*
- * A child gives message m when it has result m - messages, and result m of the parent is made of
- * the partial sum that it has. Where their ACKs are lost, nobody need wait until they come again:
- * others may give messages two windows ahead of the oldest result that is not acknowledged, and
- * would find no receive.
+ * Uses a message as an implied ACK of earlier results or partial sums. A child sends message m only
+ * when it has result m - window. The parent makes result m of the switch's partial sum m. If an ACK
+ * is lost, other peers need not wait for its repetition. Otherwise they could be two windows ahead
+ * of the oldest unacknowledged result, and find no receive.
  */
 static void heed_shown(struct comm_end *end)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a communicator tells of itself. */
+/* The figures of a communicator, for queries. */
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"

@@ -10,15 +10,17 @@
 #include "lib/proto/roce.h"
 #include "userspace/term/devices.h"
 
-#define EVENTS 64 /* that are taken at a time */
+#define EVENTS 64 /* events that one epoll_wait() returns */
 
 struct shared {
 	struct inc_term_device *dev;
 	char ifname[IF_NAMESIZE];
 	struct in_addr own_ip;
-	uint16_t udp_port; /* as it was asked for; 0: any */
+	uint16_t udp_port; /* as the first user wanted it; 0: any */
 	uint32_t users;
-	bool more; /* progress() has something to take in, as poll or the last call said: no wait */
+	/* progress() has more to do, as epoll or its last call reported, so the worker must not
+	 * wait */
+	bool more;
 	LIST_ENTRY(shared) entry;
 };
 
@@ -26,7 +28,7 @@ struct inc_term_devices {
 	struct inc_term_devices_opts opts;
 	int epoll_fd;
 	LIST_HEAD(, shared) list;
-	struct inc_term_device_figures closed; /* of devices that have been */
+	struct inc_term_device_figures closed; /* of devices that are closed now */
 };
 
 static int watch(struct inc_term_devices *d, int fd, struct shared *s)
@@ -111,7 +113,7 @@ static int open_shared(struct inc_term_devices *d, const struct inc_term_device_
 {
 	int ret = open_at(d, want, want->udp_port ?: INC_ROCE_UDP_PORT, s, err);
 
-	/* another worker, or a NIC's driver, may have RoCEv2's port: any other one will do */
+	/* another worker, or a NIC's driver, may use RoCEv2's port; any other port will do */
 	if (ret == -EADDRINUSE && !want->udp_port)
 		ret = open_at(d, want, 0, s, err);
 	if (ret)
@@ -184,7 +186,8 @@ void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *de
 	free(s);
 }
 
-/* Milliseconds to wait, rounded up: a timer that is looked at too early is looked at twice. */
+/* Milliseconds to wait, rounded up, because a timer that is checked too early must be checked
+ * twice. */
 static int wait_ms(struct inc_term_devices *d, uint64_t until_ns, uint64_t now_ns)
 {
 	struct shared *s;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The devices of one worker, shared by its communicators, and the one place where it waits: until a
- * packet is there, a device's timer is due, or somebody calls. Used by the worker's thread alone.
+ * The devices of one worker, which its communicators share. The worker waits here only: until a
+ * packet arrives, a device's timer expires, or another thread calls. Used on the worker's thread
+ * alone.
  */
 #ifndef INC_TERM_DEVICES_H
 #define INC_TERM_DEVICES_H
@@ -19,15 +20,15 @@ struct inc_term_devices_opts {
 	uint64_t rto_min_ns, rto_max_ns;
 };
 
-/* wake_fd: readable where the worker is called (it stays the caller's). */
+/* wake_fd: readable when another thread calls the worker; the caller closes it. */
 int inc_term_devices_new(const struct inc_term_devices_opts *opts, int wake_fd,
 			 struct inc_term_devices **out, struct inc_err *err);
-/* After the last device was put back. */
+/* To be called after the last inc_term_devices_put(). */
 void inc_term_devices_free(struct inc_term_devices *d);
 
 /*
- * The device of this kind at a port's address; it is opened where there is none yet. udp_port:
- * where it must receive; 0: at RoCEv2's port if that is free, else anywhere.
+ * Describes a device: its kind, port and address. udp_port: where it must receive; 0: at RoCEv2's
+ * port if that is free, else at any.
  */
 struct inc_term_device_want {
 	const struct inc_term_endpoint_ops *ops;
@@ -37,15 +38,15 @@ struct inc_term_device_want {
 };
 int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_device_want *want,
 			 struct inc_term_device **out, struct inc_err *err);
-/* To be called once for each get; the last call closes the device. */
+/* Gives a device back, once for each get; the last call closes it. */
 void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *dev);
 
 /*
- * Waits until something can be done, until_ns (CLOCK_MONOTONIC) at the latest, and does it. Returns
- * whether wake_fd is readable.
+ * Waits for work of the devices, until until_ns (CLOCK_MONOTONIC) at the latest, and does it.
+ * Returns whether wake_fd is readable.
  */
 bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns);
-/* What was sent since the last time goes out. */
+/* Sends what all devices have queued since the last flush. */
 void inc_term_devices_flush(struct inc_term_devices *d);
 
 /* Packets that belonged to no channel, summed over all devices, also those that are closed now. */

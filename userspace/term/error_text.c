@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a node tells: stories for the log and the controller, and figures for who asks. */
+/* Reports of a node for the log and the controller, and its figures for queries. */
 #include <stdio.h>
 #include <string.h>
 #include "lib/proto/roce.h"
@@ -20,7 +20,7 @@ static struct inc_call call_of(const struct inc_term *t, uint32_t child, uint64_
 	return call;
 }
 
-/* Child 0, with which all are compared, and the first one that differs from it. */
+/* Describes the call of child 0, with which all are compared, and the first one that differs. */
 static void describe_mismatch(const struct inc_term *t, const struct inc_term_action *action,
 			      struct inc_term_report *out)
 {
@@ -78,7 +78,7 @@ bool inc_term_waiting(const struct inc_term *t, struct inc_term_waiting *out)
 {
 	const struct term_slot *slot = term_slot(t, t->results);
 
-	/* where the slot is still sending, nobody can have given anything for this message yet */
+	/* a slot that still sends an older result has no contributions to this message */
 	if (slot->state == TERM_SLOT_IDLE || slot->state == TERM_SLOT_BROADCASTING)
 		return false;
 	*out = (struct inc_term_waiting){

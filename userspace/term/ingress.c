@@ -6,11 +6,11 @@
 #include "userspace/term/ingress.h"
 
 #define LOOPBACK 1 /* the index that the kernel gives it in every network namespace */
-/* A stranger can make us ask, so we ask the kernel no more often than this. The peers of a port
- * that was made again repeat their packets meanwhile. */
+/* An unknown sender can cause a question to the kernel, so there is no more than one in this time.
+ * Peers of a port that was created again retransmit meanwhile. */
 #define ASK_EVERY_NS (100 * INC_NSEC_PER_MSEC)
-/* What the kernel has said is asked for again after this, because the port may have left its
- * bridge, or another interface have its index. */
+/* The kernel's answer is used for so long. After that the port may have left its bridge, or another
+ * interface may have its index. */
 #define KEEP_NS INC_NSEC_PER_SEC
 
 static bool is_known(const struct inc_term_ingress *in, unsigned int ifindex)

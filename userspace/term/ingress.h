@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which interfaces a port's packets come in by. A UDP socket is bound to an address, and the kernel
- * delivers what is sent to that address whatever interface it arrives at. So a soft endpoint asks
- * here, on its thread, before it believes a packet; RDMA devices see their own port's packets only.
+ * Checks by which interface a packet has arrived. A UDP socket is bound to an address, and the
+ * kernel delivers packets to that address from any interface. So a soft endpoint calls this on its
+ * thread before it accepts a packet. RDMA devices receive packets of their own port only.
  *
- * SO_BINDTODEVICE would not do: the kernel would drop without a counter of ours, a port that is
- * deleted and made again would stay deaf, and results would leave by the port even where the routes
- * say otherwise.
+ * SO_BINDTODEVICE is no alternative. The kernel would drop packets without a counter of ours. A
+ * port that is deleted and created again would receive nothing. Results would leave by the port
+ * even if the routes say otherwise.
  */
 #ifndef INC_TERM_INGRESS_H
 #define INC_TERM_INGRESS_H
@@ -17,19 +17,19 @@
 
 struct inc_term_ingress {
 	char ifname[IF_NAMESIZE]; /* as configured */
-	/* As the kernel said last, which is asked again after a second, and sooner when a packet
-	 * names another index; 0: has not said, or there is none. */
+	/* The kernel's last answer. The kernel is asked again after a second, and sooner if a
+	 * packet has another index. 0: no answer yet, or there is none. */
 	unsigned int ifindex, master;
-	uint64_t asked_at_ns; /* by inc_term_ingress_ok(); 0: no packet has come */
+	uint64_t asked_at_ns; /* when inc_term_ingress_ok() last asked; 0: it never has */
 };
 
 /* Asks the kernel for the interface at once, because another interface may have the name later. */
 void inc_term_ingress_init(struct inc_term_ingress *in, const char *ifname);
 
 /*
- * Whether a packet that arrived at an interface came in by the port. True for the port itself; for
- * the bridge, bond or team that the port belongs to, because the kernel does not show the member;
- * and for the loopback interface, because only this machine's own processes send there.
+ * Whether a packet that arrived at an interface belongs to the port. True for the port itself. True
+ * for the bridge, bond or team of the port as well, because the kernel does not show its member.
+ * True also for the loopback interface, because only processes of this machine send there.
  */
 bool inc_term_ingress_ok(struct inc_term_ingress *in, unsigned int ifindex, uint64_t now_ns);
 

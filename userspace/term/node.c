@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A node: what it is made of, events in, actions out, and its figures. */
+/* A node: its creation, its events and actions, and its ticks. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "lib/proto/maps.h"
 #include "userspace/term/node_priv.h"
 
-/* The ranks behind a child, which are behind no other one. */
+/* Adds a child and the ranks behind it. A rank is behind one child only. */
 static int add_child(struct inc_term *t, uint32_t child, const struct inc_term_child *conf,
 		     struct inc_err *err)
 {
@@ -18,7 +18,7 @@ static int add_child(struct inc_term *t, uint32_t child, const struct inc_term_c
 		return inc_err_set(err, EINVAL, "communicator %u: no rank is behind child %u",
 				   t->communicator, child);
 	p->is_switch = conf->is_switch;
-	p->seen_acknowledged = UINT64_MAX; /* no tick has seen it yet */
+	p->seen_acknowledged = UINT64_MAX; /* there was no tick yet */
 	p->rank = rank;
 	p->n_ranks = inc_ranks_count(&conf->ranks);
 	for (; rank < INC_MAX_RANKS; rank = inc_ranks_next(&conf->ranks, rank + 1)) {
@@ -124,7 +124,7 @@ void term_end(struct inc_term *t, enum inc_term_reason reason, uint64_t children
 					     .number = number});
 }
 
-/* May an event of this peer be taken now? */
+/* Returns 0 if an event of this peer is allowed now, else -EBUSY or -EINVAL. */
 static int ready(struct inc_term *t, uint32_t peer)
 {
 	if (t->taken < t->n_actions || (t->ended && t->release_slot < t->slots))
@@ -192,7 +192,7 @@ static void watch_peer(struct inc_term *t, uint32_t peer)
 					     .number = p->acknowledged});
 }
 
-/* Does anything wait that may not go on without this peer? */
+/* Whether a message that is waited for, or one that is not acknowledged, may need this peer. */
 static bool is_needed(const struct inc_term *t, const struct term_peer *p)
 {
 	return t->waiting_seen_at_ns || p->acknowledged != p->sent;
@@ -258,7 +258,7 @@ int inc_term_tick(struct inc_term *t, uint64_t now_ns)
 	return 0;
 }
 
-/* Of an ended communicator: the next buffer that nothing is being sent from. */
+/* Returns the next buffer of an ended communicator that no message is sent from, or NULL. */
 static void *give_back(struct inc_term *t)
 {
 	for (; t->release_slot < t->slots; t->release_slot++) {

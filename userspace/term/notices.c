@@ -25,7 +25,7 @@ struct inc_term_notices {
 	struct event *event;
 	int fd;
 	pthread_mutex_t lock;
-	struct told_list list; /* under the lock */
+	struct told_list list; /* protected by lock */
 };
 
 static struct told *take(struct inc_term_notices *n)

@@ -5,9 +5,9 @@
 #include "userspace/term/pool.h"
 
 #define LINE_BYTES 64
-/* How much of a pool is backed by memory when it is made: what a usual window has under way. If the
- * kernel made a huge page when a worker first writes to it, that would take milliseconds, in which
- * the worker serves nobody. */
+/* How much of a pool has memory from the start: as much as a usual window needs. Without it, the
+ * kernel would make a huge page when a worker first writes to it. That takes milliseconds, in which
+ * the worker does nothing else. */
 #define READY_BYTES (8 << 20)
 
 struct inc_term_pool {
@@ -17,8 +17,9 @@ struct inc_term_pool {
 	void *free[];
 };
 
-/* An odd number of cache lines: where buffers begin a power of two apart, the same elements of all
- * of them share few sets of a cache, and sources of a reduction push each other out. */
+/* The distance between two buffers: an odd number of cache lines. If it were a power of two, the
+ * same elements of all buffers would share few sets of a cache, and sources of a reduction would
+ * evict each other. */
 static size_t stride_of(uint32_t bytes)
 {
 	return ((bytes + LINE_BYTES - 1) / LINE_BYTES | 1) * LINE_BYTES;
@@ -43,7 +44,8 @@ int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, st
 		free(p);
 		goto none;
 	}
-	madvise(p->memory, p->bytes, MADV_HUGEPAGE); /* fewer misses of the TLB, where it works */
+	madvise(p->memory, p->bytes,
+		MADV_HUGEPAGE); /* fewer TLB misses, if the kernel has huge pages */
 	p->n = p->n_free = n;
 	/* may fail: the kernel then allocates on first write */
 	madvise(p->memory, p->bytes < READY_BYTES ? p->bytes : READY_BYTES, MADV_POPULATE_WRITE);

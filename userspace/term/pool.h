@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Buffers of one size in one piece of memory: those of a communicator. Used by the one thread that
- * the communicator belongs to.
+ * A pool of buffers of one size in one block of memory, for one communicator. Used on the thread
+ * that the communicator belongs to.
  */
 #ifndef INC_TERM_POOL_H
 #define INC_TERM_POOL_H
@@ -12,23 +12,23 @@
 
 struct inc_term_pool;
 
-/* n buffers of so many bytes each, aligned to a cache line. Only the buffers that are taken last
- * are backed by memory now, because soft endpoints keep posted buffers on a stack and fill the last
- * one first; the kernel allocates the rest on first write. -ENOMEM, with what was wanted. */
+/* Creates n buffers of so many bytes, aligned to cache lines. Only those that are taken last have
+ * memory from the start, because soft endpoints stack posted buffers and fill the last one first.
+ * The kernel allocates the others on first write. The message of -ENOMEM names n and bytes. */
 int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, struct inc_err *err);
 void inc_term_pool_free(struct inc_term_pool *p);
 
-/* The one that was put back last, which may still be in a cache. Taking more than there are is an
- * error of the caller: NULL. */
+/* Returns the buffer that was put back last, because it may still be in a cache. Returns NULL if
+ * all are taken, which is an error of the caller. */
 void *inc_term_pool_take(struct inc_term_pool *p);
 void inc_term_pool_put(struct inc_term_pool *p, void *buffer);
 
-/* How many are out. */
+/* The number of buffers that are taken. */
 uint32_t inc_term_pool_taken(const struct inc_term_pool *p);
-/* All of its memory, for devices that must know of it. */
+/* The whole memory of the pool, for devices that must register it. */
 void *inc_term_pool_memory(const struct inc_term_pool *p, size_t *bytes);
 
-/* What a pool of such buffers takes. */
+/* Bytes of memory that a pool of such buffers takes. */
 size_t inc_term_pool_bytes(uint32_t n, uint32_t bytes);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of a slot: the children's parts come, are compared and added, go to the parent and come
- * back, or go down at once. Messages fill slots in order, for each peer's come in order, and a slot
- * is free again in order, for each peer acknowledges in order.
+ * The life of a slot. The children's contributions arrive, are compared and reduced. Below the root
+ * the sum is sent to the parent, and the parent's result is received. The result is sent to the
+ * children. Slots are filled in order, because each peer's messages arrive in order. They become
+ * free in order, because each peer acknowledges in order.
  */
 #include "lib/base/machine.h"
 #include "lib/proto/desc.h"
@@ -27,12 +28,13 @@ static void term_slot_go(struct inc_term *t, struct term_slot *slot, enum term_s
 	slot->state = inc_machine_step(&machine, slot->who, slot->state, to);
 	if (to == TERM_SLOT_IDLE) {
 		t->freed++;
-		/* what it was filled with has been given back: all peers may fill it again */
+		/* its buffers have been released, so each peer may fill the slot again */
 		term_do(t, &(struct inc_term_action){.what = INC_TERM_DO_RECEIVE});
 	}
 }
 
-/* The child that has the collective's root behind it, plus 1; 0: none has, or it has no root. */
+/* The child that has the collective's root behind it, plus 1. Returns 0 if no child has, or if the
+ * collective has no root. */
 static uint32_t root_child_plus_1(const struct inc_term *t, uint32_t desc)
 {
 	return inc_has_root(desc) ? t->child_plus_1[INC_DESC_ROOT(desc)] : 0;
@@ -46,8 +48,9 @@ static uint64_t root_bit(const struct inc_term *t, uint32_t desc)
 }
 
 /*
- * Compares what the children have called; fills desc, length and givers. Returns a bit for each
- * that differs from child 0, or is out of step with the others.
+ * Compares what the children have called, and fills in desc, length and givers. Returns a bit for
+ * each child that differs from child 0, or that has contributed data against the rules of the
+ * collective (inc_out_of_step()).
  */
 static uint64_t compare(const struct inc_term *t, struct term_slot *slot)
 {
@@ -74,8 +77,9 @@ static uint64_t compare(const struct inc_term *t, struct term_slot *slot)
 	return differ | inc_out_of_step(slot->desc, t->all, slot->givers, root_bit(t, slot->desc));
 }
 
-/* Puts the givers' data together, in the order of the children whatever the order of arrival, so
- * that sums of floats are the same in every run. The buffer that it is in; NULL: there is none. */
+/* Reduces the givers' data in the order of the children, whatever the order of arrival, so that
+ * sums of floats are the same in every run. Returns the buffer of the sum, or NULL if there is no
+ * data. */
 static void *reduce(struct inc_term *t, struct term_slot *slot)
 {
 	struct term_part *part = term_parts(t, slot->number);
@@ -116,7 +120,7 @@ static void send_part(struct inc_term *t, uint32_t peer, const struct term_slot 
 					     .desc = slot->desc});
 }
 
-/* The result goes to those who get data, a message of length 0 to the others. */
+/* Sends the result to the children that get data, and a message of length 0 to the others. */
 static void broadcast(struct inc_term *t, struct term_slot *slot, void *buffer, uint32_t length)
 {
 	const uint32_t root_plus_1 = root_child_plus_1(t, slot->desc);
@@ -135,7 +139,7 @@ static void broadcast(struct inc_term *t, struct term_slot *slot, void *buffer, 
 	}
 }
 
-/* All have given. */
+/* All children have contributed. */
 static void complete(struct inc_term *t, struct term_slot *slot)
 {
 	uint64_t differ;
@@ -159,7 +163,7 @@ static void complete(struct inc_term *t, struct term_slot *slot)
 	send_part(t, t->n_children, slot, sum, slot->length, true);
 }
 
-/* What a message is refused for, before it is in any slot. */
+/* Refuses a message that is in no slot yet, and ends the communicator. */
 static void refuse(struct inc_term *t, uint32_t peer, enum inc_term_reason reason, uint64_t number,
 		   const struct inc_term_message *m)
 {
@@ -202,8 +206,8 @@ void term_take_part(struct inc_term *t, uint32_t child, uint64_t number,
 		complete(t, slot);
 }
 
-/* Is it what the parent must answer the partial sum with? It has the descriptor, and as much data
- * as the ranks below get. */
+/* Whether this message of the parent answers the partial sum. It must have the descriptor, and as
+ * much data as the ranks below get. */
 static bool answers(const struct inc_term *t, const struct term_slot *slot,
 		    const struct inc_term_message *m)
 {
@@ -217,7 +221,7 @@ void term_take_result(struct inc_term *t, uint64_t number, const struct inc_term
 	struct term_slot *slot = term_slot(t, number);
 	struct term_peer *p = &t->peer[t->n_children];
 
-	/* one that has not been asked for finds no partial sum */
+	/* there is no partial sum for a result that was not requested */
 	if (number != p->received || number == t->partials || !answers(t, slot, m)) {
 		refuse(t, t->n_children, INC_TERM_INVALID, number, m);
 		return;
@@ -244,7 +248,7 @@ void term_take_sent(struct inc_term *t, uint32_t peer, uint64_t number)
 			slot->result = NULL;
 		}
 	}
-	/* the result may be here before the device is done with the partial sum */
+	/* the parent's result may arrive before its acknowledgement of the partial sum */
 	if (!t->ended && slot->state == TERM_SLOT_BROADCASTING && !slot->sending &&
 	    !slot->sending_up)
 		term_slot_go(t, slot, TERM_SLOT_IDLE);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * engine.h on workers and their communicators. The daemon calls all of it from its one thread; what
- * a communicator knows is asked of its worker's, and kept in its place until it is asked again.
+ * The engine of termination mode (engine.h), made of workers and their communicators. The daemon
+ * calls all functions on its only thread. The figures of a communicator are read on its worker's
+ * thread, and stored in its place until they are read again.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -19,17 +20,17 @@
 #include "userspace/term/term_engine.h"
 #include "userspace/term/worker.h"
 
-/* A communicator. */
+/* The place of a communicator. */
 struct place {
 	struct inc_term_comm *cm;
 	struct inc_term_worker *worker;
-	struct inc_comm_conf conf;              /* own numbers filled in */
+	struct inc_comm_conf conf;              /* with the switch's own numbers filled in */
 	uint8_t port[INC_COMM_MAX_CONNECTIONS]; /* by peer: the index in term_engine.port */
 	size_t bytes;                           /* of its buffers */
-	struct inc_term_view view;              /* as it was when comm() was asked */
+	struct inc_term_view view;              /* figures at the last call of comm() */
 };
 
-/* A port of the switch, as at the last look. */
+/* A port of the switch, as of the last check. */
 struct port {
 	char name[IF_NAMESIZE];
 	enum inc_port_condition condition;
@@ -37,7 +38,7 @@ struct port {
 };
 
 struct term_engine {
-	struct inc_engine base; /* first: the daemon holds a pointer to it */
+	struct inc_engine base; /* first, because the daemon holds a pointer to it */
 	struct inc_term_notices *notices;
 	struct inc_term_worker *worker[INC_MAX_THREADS];
 	uint32_t n_workers;
@@ -45,7 +46,7 @@ struct term_engine {
 	uint32_t n_places, max_connections;
 	struct port port[INC_MAX_PORTS];
 	uint32_t n_ports;
-	struct inc_term_counters gone; /* of communicators that have been removed */
+	struct inc_term_counters gone; /* counters of communicators that have been removed */
 };
 
 #define INC_TERM_FIGURES(_, T)                                                                 \
@@ -69,7 +70,7 @@ static const struct term_engine *const_engine_of(const struct inc_engine *e)
 	return (const struct term_engine *)e;
 }
 
-/* Half of the machine's memory. */
+/* The limit of all buffers: half of the machine's memory. */
 static uint64_t bytes_limit(void)
 {
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
@@ -169,7 +170,7 @@ static int term_attach_port(struct inc_engine *e, const char *ifname, struct inc
 	return 0;
 }
 
-/* Reports the condition of port i to the communicator at a place, if it uses the port. */
+/* Passes the condition of port i to the communicator in a place, if that uses the port. */
 static void report_condition(const struct term_engine *t, struct place *p, uint32_t i)
 {
 	uint32_t c;
@@ -208,8 +209,8 @@ static uint32_t port_called(const struct term_engine *t, const char *name)
 	return i;
 }
 
-/* Notes the port to each peer of a communicator that has just been made, because ports may change
- * their names afterwards. Reports ports that are not up. */
+/* Stores the port of each peer of a new communicator, because ports may change their names later.
+ * Passes the conditions of ports that are not up to it. */
 static void find_ports(const struct term_engine *t, struct place *p)
 {
 	uint32_t i;
@@ -278,8 +279,8 @@ static int check(const struct term_engine *t, const struct inc_comm_conf *conf, 
 	return check_room(t, conf, err);
 }
 
-/* Does the communicator at a place receive where this connection is to? Then one thread has both.
- */
+/* Whether the communicator in a place receives at the address and UDP port that connection c names.
+ * One thread must then have both communicators. */
 static bool receives_at(const struct place *p, const struct inc_conn_conf *c)
 {
 	uint32_t i;
@@ -291,7 +292,8 @@ static bool receives_at(const struct place *p, const struct inc_conn_conf *c)
 	return false;
 }
 
-/* The worker with the fewest connections, or the one that has the UDP ports which are wanted. */
+/* Picks the worker that has the UDP ports which conf names, else the one with the fewest
+ * connections. */
 static int pick_worker(const struct term_engine *t, const struct inc_comm_conf *conf,
 		       struct inc_term_worker **out, struct inc_err *err)
 {
@@ -366,7 +368,7 @@ static int term_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struc
 	return 0;
 }
 
-/* The place of a communicator; NULL: it has none, and err says so. */
+/* Returns the place of a communicator, or NULL, with an error in err. */
 static struct place *place_of(const struct term_engine *t, uint32_t communicator,
 			      struct inc_err *err)
 {

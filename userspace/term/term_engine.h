@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine that is itself the other end of its peers' connections, and adds up messages. */
+/* The engine of termination mode. The switch ends the connections of its peers itself, and reduces
+ * whole messages. */
 #ifndef INC_TERM_ENGINE_H
 #define INC_TERM_ENGINE_H
 

@@ -11,7 +11,7 @@
 
 #define TICK_NS (INC_TERM_TICK_MS * INC_NSEC_PER_MSEC)
 
-/* What the daemon's thread wants done; it waits meanwhile. */
+/* A call of the daemon's thread, which waits until the worker's thread has done it. */
 struct call {
 	int (*fn)(struct inc_term_worker *w, struct call *call);
 	struct inc_term_comm *cm;
@@ -19,7 +19,7 @@ struct call {
 	const struct inc_msg_peer *peer;
 	uint32_t n_peers;
 	struct inc_term_view *view;
-	uint32_t of_peer; /* whose port it is */
+	uint32_t of_peer; /* the peer on the way to which the port is */
 	const char *reason;
 	enum inc_port_condition condition;
 	struct inc_term_device_figures figures;
@@ -33,14 +33,14 @@ struct inc_term_worker {
 	struct inc_term_comm **comms; /* [room] */
 	uint32_t n_comms, room;
 	uint64_t tick_at_ns;
-	bool settle; /* a communicator has told something, perhaps its end */
+	bool settle; /* a communicator has sent a notice, perhaps of its end */
 	struct inc_term_worker_opts opts;
 	int wake_fd;
 	pthread_t thread;
 	bool has_thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t served;
-	struct call *call; /* NULL: nobody calls */
+	struct call *call; /* NULL: there is none */
 	bool stop;
 };
 
@@ -164,7 +164,7 @@ void inc_term_worker_free(struct inc_term_worker *w)
 	free(w);
 }
 
-/* Has it done on the worker's thread; where there is none, here. */
+/* Runs a call on the worker's thread, or on this one if the worker has no thread. */
 static int ask(struct inc_term_worker *w, struct call *call)
 {
 	if (!w->has_thread)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread of the termination engine, with communicators that belong to it: it alone works on them,
- * so that none of them has a lock. The daemon's thread has what it wants to know or to change done
- * there, and waits for it.
+ * A thread of the termination engine, with communicators that belong to it. Only this thread uses
+ * them, so none of them has a lock. The daemon's thread has its calls done on this thread, and
+ * waits for the results.
  */
 #ifndef INC_TERM_WORKER_H
 #define INC_TERM_WORKER_H
@@ -13,7 +13,7 @@
 #include "lib/conf/comm_conf.h"
 #include "userspace/term/comm.h"
 
-/* How often time goes by for communicators. */
+/* Time between two calls of inc_term_comm_tick(). */
 #define INC_TERM_TICK_MS 250
 
 struct inc_term_worker;
@@ -27,21 +27,21 @@ struct inc_term_worker_opts {
 	void *arg;
 };
 
-/* Without a thread yet: tests make the turns themselves. */
+/* Creates a worker without a thread, because tests call inc_term_worker_turn() themselves. */
 int inc_term_worker_new(const struct inc_term_worker_opts *opts, struct inc_term_worker **out,
 			struct inc_err *err);
-/* From now on its thread makes the turns. */
+/* Starts the worker's thread, which then calls inc_term_worker_turn() until the end. */
 int inc_term_worker_start(struct inc_term_worker *w, struct inc_err *err);
-/* Ends the thread, and what communicators are left. */
+/* Ends the thread, and frees the worker and its communicators. */
 void inc_term_worker_free(struct inc_term_worker *w);
 
-/* Waits until there is something to do, until_ns (CLOCK_MONOTONIC) at the latest, and does it. On
- * the worker's thread. */
+/* Waits for work, until until_ns (CLOCK_MONOTONIC) at the latest, and does it. Called on the
+ * worker's thread. */
 void inc_term_worker_turn(struct inc_term_worker *w, uint64_t until_ns);
 
-/* For the daemon's thread alone. Each has a function called on the worker's thread, and waits for
- * its result: of comm.h add inc_term_comm_new(), start_comm _start(), remove _free(), the others
- * that of their name. */
+/* Called on the daemon's thread alone. Each function runs one of comm.h on the worker's thread, and
+ * waits for its result: add runs inc_term_comm_new(), start_comm inc_term_comm_start(), and remove
+ * inc_term_comm_free(). The others run the one of the same name. */
 int inc_term_worker_add(struct inc_term_worker *w, struct inc_comm_conf *conf,
 			struct inc_term_comm **out, struct inc_err *err);
 int inc_term_worker_start_comm(struct inc_term_worker *w, struct inc_term_comm *cm,
