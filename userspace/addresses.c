@@ -12,19 +12,20 @@
 #include "lib/net/wait.h"
 #include "userspace/addresses.h"
 
-/* Nothing of the daemon runs meanwhile, not even resends of what the last one has left. */
+/* How long the start waits for the first look-up. Meanwhile the daemon does nothing else, not even
+ * retransmissions for communicators that it has taken over. */
 #define START_MS 1000
 
 struct inc_addresses {
 	struct event_base *base;
-	const char *text; /* as the user named the controller */
+	const char *text; /* HOST[:PORT] of the controller, as the user gave it */
 	struct inc_hostport at;
-	struct addrinfo *list;     /* those in use; NULL: none yet */
-	struct addrinfo *fresh;    /* of a look-up since then; NULL: none */
-	struct inc_lookup *lookup; /* under way; NULL: none is */
-	struct event *answer;      /* its */
-	bool number;               /* the host is no name */
-	struct inc_err why;        /* of the last look-up that failed; "": it has not */
+	struct addrinfo *list;     /* the addresses in use; NULL: none yet */
+	struct addrinfo *fresh;    /* result of a later look-up, not in use yet; NULL: none */
+	struct inc_lookup *lookup; /* the look-up under way; NULL: none */
+	struct event *answer;      /* of the look-up's descriptor */
+	bool number;               /* the host is a numeric address */
+	struct inc_err why;        /* why the last look-up failed; "": it did not */
 };
 
 static void free_list(struct addrinfo *list)
@@ -33,7 +34,8 @@ static void free_list(struct addrinfo *list)
 		freeaddrinfo(list);
 }
 
-/* The look-up has an answer. 0, -errno with why, or -EINPROGRESS where it has none yet. */
+/* Ends the look-up and stores its addresses. Returns 0, -errno with the reason in why, or
+ * -EINPROGRESS if there is no answer yet. */
 static int take_answer(struct inc_addresses *a, struct inc_err *why)
 {
 	struct addrinfo *list;
@@ -57,8 +59,8 @@ static void stop_waiting(struct inc_addresses *a)
 	a->answer = NULL;
 }
 
-/* Where there are no addresses the connection says why, else this does. Each reason is said once.
- */
+/* Stores why a look-up failed, and logs it once. If there are no addresses at all, nothing is
+ * logged here, because the client reports that it cannot connect. */
 static void failed(struct inc_addresses *a, const struct inc_err *why)
 {
 	const bool again = !strcmp(a->why.msg, why->msg);
@@ -82,7 +84,8 @@ static void give_up(struct inc_addresses *a)
 	a->lookup = NULL;
 }
 
-/* 0, or -errno with why, and the look-up is given up. */
+/* Waits for the answer on the event loop. If that fails, cancels the look-up and returns -errno
+ * with the reason in why. */
 static int watch(struct inc_addresses *a, struct inc_err *why)
 {
 	a->answer = event_new(a->base, inc_lookup_fd(a->lookup), EV_READ, on_answer, a);
@@ -92,7 +95,8 @@ static int watch(struct inc_addresses *a, struct inc_err *why)
 	return inc_err_set(why, ENOMEM, "%s", strerror(ENOMEM));
 }
 
-/* The event goes first, because the end of the look-up closes its descriptor. */
+/* Frees the event first, because the end of the look-up closes the descriptor that the event
+ * watches. */
 static void on_answer(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_addresses *a = arg;
@@ -120,7 +124,8 @@ void inc_addresses_refresh(struct inc_addresses *a)
 		failed(a, &why);
 }
 
-/* 0, or -errno: there is no such name. */
+/* The look-up at the start. Returns -errno if the name does not exist, and 0 if no name server has
+ * answered. */
 static int look_up_first(struct inc_addresses *a, struct inc_err *why)
 {
 	int ret = inc_lookup_start(&a->at, &a->lookup, why);

@@ -14,11 +14,13 @@ static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
 static const char *const operators[] = {INC_OPERATORS(WORD)[INC_OPERATOR_AVG] = "avg"};
 static const char *const dtypes[] = {INC_WIRE_DTYPES(WORD)};
 
-/* Engines refuse descriptors with others, but a row may be read while it is written. */
+/* Engines refuse descriptors with unknown values, but the slow path may read a row while the data
+ * path writes it. */
 #define NAME_OF(names, value) \
 	((value) < sizeof(names) / sizeof(*(names)) ? (names)[value] : "unknown")
 
-/* An operator that computes nothing is left out, and the type of a barrier's no elements. */
+/* Describes one call. Leaves out the operator if the collective does not reduce, and the type if
+ * the call is a barrier, because these have no meaning there. */
 static int describe(char *text, size_t size, const struct inc_call *call)
 {
 	const uint32_t desc = call->desc;
@@ -35,14 +37,16 @@ static int describe(char *text, size_t size, const struct inc_call *call)
 			INC_DESC_ROOT(desc), INC_DESC_SEQ(desc), call->bytes);
 }
 
-/* The one of two sequence numbers that comes first; they are never half of all apart. */
+/* Returns the earlier of two sequence numbers, which wrap around. They are always less than half of
+ * the range apart. */
 static uint32_t earlier(uint32_t a, uint32_t b)
 {
 	return ((b - a) & INC_DESC_SEQ_MASK) <= INC_DESC_SEQ_MASK / 2 ? a : b;
 }
 
-/* In what two calls are not the same. Where one rank is at its next collective, the other had more
- * to send in the one before. Of other collectives the rest says nothing. */
+/* Appends the properties in which two calls differ. If the sequence numbers differ, one rank has
+ * gone on to its next collective, so the sizes of the earlier collective were different. If the
+ * collectives differ, the other properties cannot be compared. */
 static void compare(char *text, size_t size, const struct inc_call *a, const struct inc_call *b)
 {
 	const uint32_t one = INC_DESC_SEQ(a->desc), other = INC_DESC_SEQ(b->desc);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who has called what, in the words that all engines tell it in. Kept nowhere, any thread. */
+/* Texts that both engines use in error reports: the names of peers, and which collective each of
+ * them has called. The functions keep no state and may be called on any thread. */
 #ifndef INC_CALL_H
 #define INC_CALL_H
 
@@ -7,22 +8,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A peer that is silent for so long, though it owes an acknowledgement, is told of. */
+/* A peer that owes an acknowledgement is reported as unresponsive after so long without one. */
 #define INC_UNRESPONSIVE_S 10ull
 
-/* "rank 3", or "the switch of rank 4", the lowest behind it. Returns buf. */
+/* Writes "rank 3" for a host, or "the switch of rank 4" for a switch, of which 4 is the lowest rank
+ * behind it. Returns buf. */
 #define INC_PEER_TEXT 48
 const char *inc_child_name(char buf[INC_PEER_TEXT], bool is_switch, uint32_t rank);
 
 struct inc_call {
 	char who[INC_PEER_TEXT];
 	uint32_t desc;  /* INC_DESC */
-	uint32_t bytes; /* that it has given */
+	uint32_t bytes; /* length of its contribution */
 };
 
 /*
- * "rank 0 called reduce (sum of int32, root 0, sequence 7) with 1024 bytes, but rank 1 called ...;
- * different: root, size", cut at size. other may be NULL: then it is the first half.
+ * Writes "rank 0 called reduce (sum of int32, root 0, sequence 7) with 1024 bytes, but rank 1
+ * called ...; different: root, size" into text, truncated to size. If other is NULL, only the first
+ * call is described.
  */
 #define INC_CALL_TEXT 320
 void inc_call_text(char *text, size_t size, const struct inc_call *call,

@@ -94,9 +94,9 @@ static struct inc_comm_conf *find_comm(struct inc_switch_conf *conf, uint32_t co
 }
 
 /*
- * The only communicator of a file that lists none. A switch without a name is in the original
- * documents' form, whose hosts turn each number around for a switch that adds packets; a switch
- * that adds messages takes numbers as they lie in memory.
+ * The only communicator of a file that has no list of them. A switch without a name is in the
+ * original documents' form. There hosts send numbers in network byte order to a switch in
+ * passthrough mode, and in little-endian order to one in termination mode.
  */
 static struct inc_comm_conf unlisted_comm(const struct inc_yaml_node *sw, uint32_t mode)
 {
@@ -110,7 +110,7 @@ static struct inc_comm_conf unlisted_comm(const struct inc_yaml_node *sw, uint32
 				      .byte_order = turned ? INC_ORDER_NETWORK : INC_ORDER_LITTLE};
 }
 
-/* mode: of communicators that do not say theirs. */
+/* mode: for a communicator that does not set one. */
 static int read_comm(const struct inc_yaml_node *node, uint32_t mode, struct inc_switch_conf *conf,
 		     struct inc_err *err)
 {
@@ -126,7 +126,7 @@ static int read_comm(const struct inc_yaml_node *node, uint32_t mode, struct inc
 	if (!cm->has_mode)
 		cm->mode = mode;
 	cm->has_mode = true;
-	cm->root = true; /* until a connection is up */
+	cm->root = true; /* until a connection to a parent is read */
 	conf->n_comms++;
 	return 0;
 }
@@ -188,7 +188,8 @@ static int check_unique(const struct inc_yaml_node *node, const struct inc_switc
 	return 0;
 }
 
-/* Connections must run over ports; without a list of ports theirs are the ports. */
+/* Checks that the connection's port is one of the switch's. If the file lists no ports, adds it to
+ * them. */
 static int take_port(const struct inc_yaml_node *node, struct inc_switch_conf *conf,
 		     const struct inc_conn_conf *c, struct inc_err *err)
 {
@@ -268,7 +269,7 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 	return 0;
 }
 
-/* The engine takes a port once. */
+/* Removes repeated ports, because the engine can attach a port only once. */
 static void forget_repeated_ports(struct inc_settings *s)
 {
 	const struct inc_settings listed = *s;
@@ -279,8 +280,9 @@ static void forget_repeated_ports(struct inc_settings *s)
 		inc_settings_add_port(s, listed.port[i]);
 }
 
-/* merged: with the command line's, which has decided about the timers, but not about what the file
- * says of metrics, s. */
+/* s: the file's settings. merged: the same, merged with the command line's. The timers are checked
+ * as merged, because the command line may set one of them. The file's address for metrics is
+ * checked even if the command line's is used. */
 static int check_settings(const struct inc_yaml_node *sw, const struct inc_settings *s,
 			  const struct inc_settings *merged, struct inc_err *err)
 {
@@ -295,7 +297,7 @@ static int check_settings(const struct inc_yaml_node *sw, const struct inc_setti
 	return 0;
 }
 
-/* What the log says of a file that leaves communicators or a name out. */
+/* Logs what the switch uses if the file has no name, no connections or no communicators. */
 static void log_left_out(const char *path, const struct inc_yaml_node *sw,
 			 const struct inc_switch_conf *conf)
 {
@@ -313,7 +315,7 @@ static void log_left_out(const char *path, const struct inc_yaml_node *sw,
 			 named ? "" : ", as the original documents' files have it");
 }
 
-/* alone: it is the file's "switch", which may leave its connections out. */
+/* alone: the file has this switch alone, as the mapping "switch", which may lack connections. */
 static int read_switch(const char *path, const struct inc_yaml_node *sw, bool alone,
 		       const struct inc_settings *line, struct inc_switch_conf *conf,
 		       struct inc_err *err)
@@ -344,7 +346,8 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw, bool al
 	return 0;
 }
 
-/* A switch without a name is called as its id, which is all the original documents give it. */
+/* Reads the switch's name. A switch without a name has its id as name, because files in the
+ * original documents' form have only an id. */
 static int get_name(const struct inc_yaml_node *sw, char name[INC_SWITCH_NAME_LEN],
 		    struct inc_err *err)
 {
@@ -363,7 +366,8 @@ static int get_name(const struct inc_yaml_node *sw, char name[INC_SWITCH_NAME_LE
 	return 0;
 }
 
-/* 0 where the switch is the one that is wanted, 1 where it is another one, or -EINVAL. */
+/* Returns 0 if this is the switch called want, or if want is NULL. Returns 1 if it is another one,
+ * or -EINVAL. */
 static int match_switch(const struct inc_yaml_node *sw, const char *want,
 			const struct inc_yaml_node **out, char name[INC_SWITCH_NAME_LEN],
 			struct inc_err *err)
@@ -378,7 +382,7 @@ static int match_switch(const struct inc_yaml_node *sw, const char *want,
 	return 0;
 }
 
-/* The mapping of the file that describes one switch; NULL: there is a list instead. */
+/* Returns the file's "switch" if that is the mapping of one switch, or NULL if it is a list. */
 static const struct inc_yaml_node *only_switch(const struct inc_yaml_node *root)
 {
 	const struct inc_yaml_node *sw = inc_yaml_get(root, "switch");
@@ -386,7 +390,7 @@ static const struct inc_yaml_node *only_switch(const struct inc_yaml_node *root)
 	return sw && !inc_yaml_want_map(sw, NULL) ? sw : NULL;
 }
 
-/* The switch called want; NULL: the only one. */
+/* Finds the switch called want, or the only one if want is NULL. */
 static int pick_switch(const struct inc_yaml_node *root, const char *want,
 		       const struct inc_yaml_node **out, char name[INC_SWITCH_NAME_LEN],
 		       struct inc_err *err)
@@ -448,7 +452,8 @@ int inc_config_load(const char *path, const char *name, const struct inc_setting
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err)
 {
 	const struct inc_settings *s = &conf->settings;
-	uint64_t connections = 0, rows = 0, slots = 0; /* the last two of passthrough mode */
+	/* rows and slots: of passthrough mode only */
+	uint64_t connections = 0, rows = 0, slots = 0;
 	uint32_t i, k;
 
 	for (i = 0; i < conf->n_comms; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a switch is told by its file: settings, and communicators as the controller's "configure"
- * has them, too (lib/conf/comm_conf.h; docs/control.md).
+ * A switch's configuration from its static file: settings and communicators. A communicator has the
+ * same fields as in the controller's "configure" message (lib/conf/comm_conf.h, docs/control.md).
  */
 #ifndef INC_CONFIG_H
 #define INC_CONFIG_H
@@ -26,18 +26,18 @@
 
 #define INC_METRICS_ADDR_LEN 64 /* ADDRESS:PORT, with the final 0 */
 
-/* The modes of XDP, as files, the command line and answers say them. */
+/* Names of the modes of XDP in files, on the command line and in answers to queries. */
 #define INC_XDP_NATIVE  "native"
 #define INC_XDP_GENERIC "generic"
 
-/* What the command line and the settings of the file say. 0: not said; once complete, each is what
- * holds. */
+/* Settings of the command line or of the file. 0 and false mean "not set". After
+ * inc_settings_complete() every setting has its value. */
 struct inc_settings {
 	bool mode_given;
-	uint32_t mode; /* enum inc_mode_of_switch: of communicators that do not say it */
+	uint32_t mode; /* enum inc_mode_of_switch, for communicators that do not set one */
 	bool xdp_given;
 	bool generic;
-	bool old_xdp_given; /* settings.mode, from when there was one mode and XDP had two */
+	bool old_xdp_given; /* the file has settings.mode, the old name of settings.xdp */
 	bool old_generic;
 	char port[INC_MAX_PORTS][IF_NAMESIZE];
 	uint32_t n_ports;
@@ -47,56 +47,60 @@ struct inc_settings {
 	uint32_t rto_min_ms;
 	uint32_t rto_max_ms;
 	uint32_t ack_delay_ms;
-	uint32_t threads; /* of termination mode */
+	uint32_t threads; /* worker threads of termination mode */
 	bool metrics_given;
-	char metrics[INC_METRICS_ADDR_LEN]; /* where figures are read over HTTP */
+	char metrics[INC_METRICS_ADDR_LEN]; /* where metrics are served over HTTP */
 };
 
 struct inc_switch_conf {
 	char name[INC_SWITCH_NAME_LEN];
-	bool has_id; /* the documents' number of the switch */
+	bool has_id; /* the switch's number in files of the original documents' form */
 	uint32_t id;
 	bool root;
 	struct inc_settings settings;
-	bool ports_given; /* in settings; else they are those of the connections */
+	bool ports_given; /* settings lists the ports; else they are those of connections */
 	struct inc_comm_conf *comm;
 	uint32_t n_comms;
 };
 
-/* The table of a switch in a file. communicators and connections are their own tables'. */
+/* The schema of a switch in a file. Its lists communicators and connections have schemas of their
+ * own (inc_comm_schema, inc_conn_schema). */
 extern const struct inc_schema inc_switch_schema;
 
 /*
- * Reads the switch called name from the file (NULL: the only one in it). line: what the command
- * line says; if that is a mode, it wins over the file's. 0 or -errno, with a message that names
- * file, line and field. All of it is checked before the call returns. What the file leaves out is
- * logged.
+ * Reads the switch called name from the file; if name is NULL, the only one in it. line: the
+ * settings of the command line, whose mode overrides the file's. Returns 0, or -errno with a
+ * message that names file, line and field. The whole switch is checked before this returns. The log
+ * names fields that the file leaves out, and their values.
  */
 int inc_config_load(const char *path, const char *name, const struct inc_settings *line,
 		    struct inc_switch_conf *out, struct inc_err *err);
 /*
- * Whether a switch can be all of this, once the settings are merged with the command line's and
- * complete: what would otherwise fail when the maps are filled. path is for the message.
+ * Checks that the ports are given and that all communicators fit the limits in the settings, which
+ * must be merged with the command line's and complete. Otherwise the error would appear only when
+ * the maps are filled. path is for the message.
  */
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err);
 void inc_config_free(struct inc_switch_conf *conf);
 
-/* The communicator of a "configure" message. */
+/* Reads the communicator of a "configure" message. */
 int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_err *err);
 
-/* 0, or -EINVAL: the longest time to a resend is below the shortest, with defaults where they are
- * not said. */
+/* Returns -EINVAL if the longest retransmission timeout is below the shortest one. Timeouts that
+ * are not set count with their defaults. */
 int inc_settings_check_timers(const struct inc_settings *s, struct inc_err *err);
-/* native and generic were words of mode before they were of xdp: warns, and takes them as that. */
+/* Handles the old settings "mode: native" and "mode: generic", which are called xdp now. Logs a
+ * warning and sets xdp, unless that is set. where: the file or option, for the log. */
 void inc_settings_old_xdp(struct inc_settings *s, bool generic, const char *where);
 bool inc_settings_has_port(const struct inc_settings *s, const char *ifname);
-/* False where the port list is full. */
+/* Adds a port, unless the list has it already. Returns false if the list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);
-/* Whether a text is where figures can be read: 0 or -EINVAL. */
+/* Returns 0 if text is an address at which metrics can be served, else -EINVAL. */
 int inc_settings_check_metrics(const char *text, struct inc_err *err);
-/* Fills what is not said in s from more: the only place that says which of two wins. */
+/* Copies the settings that s lacks from more. No other function decides which of two settings is
+ * used. */
 void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more);
-/* Gives what is still not said its default. Behind this, nobody asks whether something was said. */
+/* Sets all settings that are still missing to their defaults. */
 void inc_settings_complete(struct inc_settings *s);
 
 #endif

@@ -20,7 +20,7 @@ void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map
 	}
 }
 
-/* The ports that were found, each once. */
+/* Lists the names of the switch's ports. */
 static void list_ports(const struct inc_switch_conf *conf, char *buf, size_t size)
 {
 	const struct inc_settings *s = &conf->settings;

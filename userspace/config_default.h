@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a file leaves out and the switch fills in: the original documents' files have no names, no
- * PSNs and no communicators. For config.c, while it reads a file.
+ * Defaults for what a switch's file leaves out. Files in the form of the original documents have no
+ * names, no PSNs and no communicators. config.c calls these functions while it reads a file.
  */
 #ifndef INC_CONFIG_DEFAULT_H
 #define INC_CONFIG_DEFAULT_H
@@ -13,21 +13,22 @@
 #include "lib/conf/yaml.h"
 #include "userspace/config.h"
 
-/* How often each field of a table was left out. */
+/* For each field of a table, in how many of the file's mappings it was missing. */
 struct inc_absent {
 	const struct inc_schema *schema;
-	const char *what; /* what the table describes, "connections" */
+	const char *what; /* plural of what the table describes, such as "connections" */
 	uint32_t times[INC_MAX_FIELDS];
-	uint32_t of; /* so many mappings */
+	uint32_t of; /* number of mappings that were checked */
 };
 
-/* Counts the fields that the mapping leaves out and the log shall name (INC_TOLD). */
+/* Counts the fields that the mapping lacks, if the log is to name them (INC_TOLD, INC_LATER). */
 void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map);
-/* One line for each of them: its name and the value it got. */
+/* Logs one line for each field that was missing, with the value that it got. */
 void inc_absent_log(const struct inc_absent *absent, const char *path,
 		    const struct inc_switch_conf *conf);
 
-/* The port of a connection that does not name it: the interface with its address. */
+/* Fills in the port of a connection that does not name one: the interface that has the connection's
+ * own address. */
 int inc_default_port(const struct inc_yaml_node *node, struct inc_conn_conf *c,
 		     struct inc_err *err);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the switch has, in the form that its file has: the daemon keeps what each communicator was
- * made from, and a query prints it with the tables that read it (config.h, lib/conf/comm_conf.h).
+ * The switch's configuration in the form of its file. The daemon stores the configuration of each
+ * communicator, and a query prints it with the schemas that read files (config.h,
+ * lib/conf/comm_conf.h).
  */
 #include <jansson.h>
 #include <errno.h>
@@ -107,7 +108,7 @@ const char *inc_configured_role(const struct inc_daemon *d, uint32_t place)
 	return "leaf";
 }
 
-/* As a file must say it: no connection is up. */
+/* The field `root` of the file's form: true if no communicator has a parent. */
 static bool is_root(const struct inc_daemon *d)
 {
 	uint32_t place;

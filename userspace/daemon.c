@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The daemon's parts put together; communicators made and removed. */
+/* Starts and stops all parts of the daemon, and creates and removes communicators. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static int open_engine(struct inc_daemon *d, struct inc_err *err)
 	return ret;
 }
 
-/* Once per port. */
+/* Warns if the MTU of connection i's port is too small. Does so at the first connection of each
+ * port only. */
 static void warn_mtu(const struct inc_comm_conf *conf, uint32_t i)
 {
 	const unsigned int need = INC_MAX_OVERHEAD + conf->payload;
@@ -56,7 +57,8 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	int ret;
 
 	for (i = 0; i < s->n_ports; i++) {
-		/* before the engine has it: some drivers take the link down for a moment then */
+		/* before the engine attaches the port, because some drivers take the link down for
+		 * a moment then */
 		inc_interface_warn_down(s->port[i]);
 		ret = d->engine->ops->attach_port(d->engine, s->port[i], err);
 		if (ret)
@@ -65,7 +67,8 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	return 0;
 }
 
-/* Hosts ask by ARP for the address they send to; the kernel answers, if it has it. */
+/* Warns if no interface has the connection's own address. Hosts send ARP requests for it, and the
+ * kernel answers only if it has the address. */
 static void warn_foreign_address(const struct inc_conn_conf *c)
 {
 	char text[INET_ADDRSTRLEN];
@@ -86,9 +89,9 @@ static void on_links(void *arg)
 	inc_daemon_check_ports(arg);
 }
 
-/* A configuration names a port by the name that the switch was started with, which hello and files
- * have, or else by its present name. Replaces the former by the latter. Two ports may have
- * exchanged their names, so the name of the start is looked for first. */
+/* Replaces the port names in conf by the ports' present names. conf may have the names that the
+ * switch was started with, as "hello" and files do. These are looked for first, because two ports
+ * may have exchanged their names. */
 static void call_ports(const struct inc_daemon *d, struct inc_comm_conf *conf)
 {
 	struct inc_engine_port port;
@@ -206,7 +209,7 @@ static void tell_ready(const struct inc_daemon *d)
 	close(d->opt.ready_fd);
 }
 
-/* Whether the engine has this communicator of the file, just as the file wants it. */
+/* Whether the engine already has this communicator of the file, configured as the file says. */
 static bool is_there(const struct inc_daemon *d, const struct inc_comm_conf *conf)
 {
 	const struct inc_engine *e = d->engine;
@@ -215,8 +218,9 @@ static bool is_there(const struct inc_daemon *d, const struct inc_comm_conf *con
 	return place >= 0 && e->ops->is(e, place, conf);
 }
 
-/* Whether a communicator that the last daemon left stays: with a file, where the file wants just
- * this one; with a controller always, because the controller removes what it does not keep. */
+/* Whether a communicator that the last daemon left is kept. With a file, it is kept if the file
+ * describes it without any difference. With a controller it is always kept, because the controller
+ * removes what it does not need. */
 static bool keeps(const struct inc_daemon *d, uint32_t communicator)
 {
 	uint32_t i;
@@ -227,7 +231,7 @@ static bool keeps(const struct inc_daemon *d, uint32_t communicator)
 	return d->opt.controller;
 }
 
-/* The communicators that the instance's last daemon has left. */
+/* Takes over the communicators that the instance's last daemon has left. */
 static int adopt(struct inc_daemon *d, struct inc_err *err)
 {
 	struct inc_engine *e = d->engine;
@@ -236,7 +240,8 @@ static int adopt(struct inc_daemon *d, struct inc_err *err)
 	uint32_t place;
 	int ret = e->ops->adopt(e, err);
 
-	d->leaving = ret > 0; /* until this one is ready to go on with it */
+	d->leaving = ret >
+		     0; /* so that a start that fails from here on leaves them to the next daemon */
 	for (place = 0; ret > 0 && place < e->ops->places(e); place++) {
 		if (!e->ops->comm(e, place, &comm))
 			continue;
@@ -281,7 +286,8 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	ret = d->lock_fd < 0 ? d->lock_fd : open_engine(d, err);
 	ret = ret ?: open_ports(d, err);
 	ret = ret ?: adopt(d, err);
-	/* from here on the daemon reads what others send, so it gives up what it does not need */
+	/* from here on the daemon reads what others send, so it drops privileges that it does not
+	 * need */
 	ret = ret ?: inc_privileges_drop(inc_engine_shares_ports(d->opt.attach), err);
 	ret = ret ?: inc_links_watch_start(d->base, on_links, d, &d->watch, err);
 	ret = ret ?: configure_file(d, err);
@@ -290,7 +296,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	if (!ret && d->conf.settings.metrics_given)
 		ret = inc_scrape_start(d->base, d->conf.settings.metrics, inc_figures_part, d,
 				       &d->scrape, err);
-	/* last, so that who finds the socket finds a switch */
+	/* last, so that a client that finds the socket finds a switch that works */
 	ret = ret ?: inc_query_server_start(d, &d->server, err);
 	if (!ret) {
 		d->leaving = false;
@@ -299,15 +305,16 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	return ret;
 }
 
-/* Whether a communicator goes on without this daemon. */
+/* Whether a communicator runs on without this daemon. */
 static bool outlives(const struct inc_daemon *d, uint32_t place)
 {
 	return d->leaving && d->comms[place] && d->comms[place]->mode == INC_PASSTHROUGH;
 }
 
 /* Reports the communicators that end with this daemon, so that the controller ends their jobs now.
- * Hosts and other switches may owe this one nothing, and would wait for it until a time limit. The
- * controller ignores the report of a communicator that had failed before. */
+ * Hosts and other switches may have nothing to send to this switch, so they would wait for its
+ * results until a time limit. The controller ignores the report of a communicator that had failed
+ * before. */
 static void report_ends(struct inc_daemon *d)
 {
 	const struct inc_engine *e = d->engine;
@@ -325,7 +332,7 @@ static void report_ends(struct inc_daemon *d)
 
 void inc_daemon_stop(struct inc_daemon *d)
 {
-	if (d->client && d->server) /* else the daemon did not get to its start */
+	if (d->client && d->server) /* else the start has failed */
 		report_ends(d);
 	inc_query_server_stop(d->server);
 	inc_scrape_stop(d->scrape);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The one place that chooses an engine. The daemon's engine has one engine for each mode, and its
- * places are those of passthrough mode, then those of termination mode. A mode's engine is opened
- * when a communicator first wants it, because it costs privileges and XDP programs on the ports.
+ * The daemon's engine. It contains one engine for each mode, and forwards each call to the right
+ * one. Its places are those of passthrough mode, followed by those of termination mode. A mode's
+ * engine is opened when a communicator first needs it, because it costs privileges and XDP programs
+ * on the ports.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -24,7 +25,7 @@ static const struct inc_engine_ops *const kinds[INC_N_MODES] = {
 };
 
 struct multi {
-	struct inc_engine base; /* first: the daemon holds a pointer to it */
+	struct inc_engine base; /* first, because the daemon holds a pointer to it */
 	struct inc_engine_opts opts;
 	struct inc_engine *engine[INC_N_MODES]; /* NULL: not opened yet */
 	uint32_t places[INC_N_MODES];
@@ -44,7 +45,7 @@ static int attach(struct inc_engine *e, const char *ifname, struct inc_err *err)
 	return e->ops->attach_port(e, ifname, err);
 }
 
-/* Opens the engine of a mode, and gives it the ports that there are. */
+/* Opens the engine of a mode, and attaches all ports of the switch to it. */
 static int open_mode(struct multi *multi, enum inc_mode_of_switch mode, struct inc_err *err)
 {
 	struct inc_engine *e;
@@ -99,9 +100,9 @@ static int multi_adopt(struct inc_engine *e, struct inc_err *err)
 	return ret < 0 ? ret : n;
 }
 
-/* The interface that the port is now: the one that it was, whatever its name, else one that was
- * made again under its last name, or under the first. A port that was gone is found by a name only,
- * because another interface may have got its number meanwhile. */
+/* Finds the interface of a port: the same one as before, whatever its name is now, else one that
+ * was created again under the port's last name or its first name. A port that was gone is found by
+ * name only, because another interface may have received its index meanwhile. */
 static const struct inc_link *link_of(const struct multi *multi, const struct inc_engine_port *port,
 				      const struct inc_link *list, int n)
 {
@@ -112,7 +113,7 @@ static const struct inc_link *link_of(const struct multi *multi, const struct in
 	link = link ?: inc_link_called(list, n, port->given);
 	for (i = 0; link && i < multi->n_ports; i++)
 		if (&multi->port[i] != port && multi->port[i].ifindex == link->ifindex)
-			return NULL; /* it is another port */
+			return NULL; /* the interface is another port's */
 	return link;
 }
 
@@ -140,7 +141,8 @@ static void look_at(struct inc_engine_port *port, const struct inc_link *link)
 	port->ifindex = link->ifindex;
 }
 
-/* A port that is down when the switch starts is not one that goes down. */
+/* Sets the port's condition at the start, so that a port which is down already is not reported as
+ * going down. */
 static void look_first(struct inc_engine_port *port)
 {
 	struct inc_link *list;
@@ -192,8 +194,9 @@ static void tell(const struct multi *multi, const struct inc_engine_port *port,
 	multi->opts.notice(multi->opts.arg, &notice);
 }
 
-/* Each engine receives what the kernel reports, because a port that one mode has lost may serve the
- * other. For new communicators of any mode the port is lost. */
+/* Checks a port in the engine of one mode. seen has the condition that follows from the kernel's
+ * report. Each engine receives a copy of it, because a port that one mode has lost may work in the
+ * other. all receives the worst condition, so that no mode creates a communicator on the port. */
 static bool check_port(struct inc_engine *e, size_t i, const struct inc_link *link,
 		       const struct inc_engine_port *seen, struct inc_engine_port *all)
 {
@@ -249,7 +252,8 @@ static bool multi_port(const struct inc_engine *e, size_t i, struct inc_engine_p
 	return true;
 }
 
-/* The engine that a place belongs to; *place becomes its own count. */
+/* Returns the engine of the mode to which a place belongs, and changes *place to that engine's own
+ * numbering. */
 static const struct inc_engine *engine_of_place(const struct inc_engine *e, uint32_t *place)
 {
 	const struct multi *multi = multi_of(e);
@@ -301,12 +305,12 @@ static void multi_usage(const struct inc_engine *e, struct inc_engine_usage *out
 		INC_USAGE_FIGURES(_, )
 #undef _
 	}
-	/* what all modes share; the rest is of one of them alone */
+	/* all modes share these two limits; each of the other figures belongs to one mode */
 	out->communicators_limit = multi->max_comms;
 	out->connections_limit = multi->max_connections;
 }
 
-/* No communicator is made at a port that is lost, in any mode. */
+/* Refuses a communicator of any mode that has a connection at a lost port. */
 static int check_lost(const struct multi *multi, const struct inc_comm_conf *conf,
 		      struct inc_err *err)
 {
@@ -322,8 +326,9 @@ static int check_lost(const struct multi *multi, const struct inc_comm_conf *con
 	return 0;
 }
 
-/* The settings' communicators and connections are the switch's, in whichever modes they are. Where
- * the engine that is to have this one has too many of its own, it says so itself, and more. */
+/* Checks the limits on communicators and connections, which hold for all modes together. If the
+ * communicators of its own mode alone fill the limit, the engine of that mode reports that with
+ * more detail, so it is not reported here. */
 static int check_room(const struct inc_engine *e, const struct inc_comm_conf *conf,
 		      struct inc_err *err)
 {
@@ -365,7 +370,7 @@ static int multi_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, stru
 	return ret ?: kinds[conf->mode]->add_comm(multi->engine[conf->mode], conf, err);
 }
 
-/* The engine that has a communicator; NULL: none has, and err says so. */
+/* Returns the engine that has the communicator, or NULL, with an error in err. */
 static struct inc_engine *engine_of_comm(struct inc_engine *e, uint32_t communicator,
 					 struct inc_err *err)
 {

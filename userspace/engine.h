@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an engine offers the daemon: it owns the ports, makes results out of contributions, and
- * knows the figures of what it does. The daemon, its queries, its events and its connection to the
- * controller know an engine by these functions alone. There is one for each mode of a communicator,
- * and one that has both of them (engine.c), which is the daemon's.
+ * The interface between the daemon and an engine. An engine owns the ports, makes results out of
+ * contributions, and counts what it does. The daemon, its queries, its events and its connection to
+ * the controller use an engine through these functions only. There is one engine for each mode of a
+ * communicator, and one that contains both of them (engine.c). The daemon uses the latter.
  *
- * An engine keeps its communicators in places, numbered from 0; a communicator stays in its place
- * as long as it lives. All calls come from the daemon's one thread. What can fail returns 0 or
- * -errno and tells the story in err.
+ * An engine stores its communicators in places, numbered from 0. A communicator has the same place
+ * as long as it exists. All calls come from the daemon's only thread. Functions that can fail
+ * return 0 or -errno and write the reason to err.
  */
 #ifndef INC_ENGINE_H
 #define INC_ENGINE_H
@@ -29,31 +29,33 @@
 struct inc_options;
 struct inc_settings;
 
-/* What happened to a communicator, or to a port of the switch, for the log and the controller. */
+/* A report about a communicator or a port of the switch, for the log and the controller. */
 struct inc_notice {
-	const char *event;     /* as in docs/control.md */
-	bool of_port;          /* it belongs to no communicator; all but event and text are 0 */
-	uint32_t communicator; /* any number, also 0 */
-	uint32_t ranks[INC_COMM_MAX_CHILDREN]; /* whom it concerns */
+	const char *event; /* as in docs/control.md */
+	bool of_port;      /* the report is about a port; all members but event and text are 0 */
+	uint32_t communicator;                 /* its number, which may be 0 */
+	uint32_t ranks[INC_COMM_MAX_CHILDREN]; /* the ranks that the report is about */
 	uint32_t n_ranks;
 	uint64_t chunk;
 	const char *text; /* one line */
 };
 
-/* Called from the event loop. May not add or remove communicators. */
+/* Receives a notice. The engine calls this from the event loop. It may not add or remove
+ * communicators. */
 typedef void (*inc_notice_fn)(void *arg, const struct inc_notice *notice);
 
-/* All that it points to outlives the engine. */
+/* Everything that the options point to must outlive the engine. */
 struct inc_engine_opts {
 	struct event_base *base;
 	const char *instance;
-	const struct inc_options *options;   /* of the command line: an engine takes its own */
-	const struct inc_settings *settings; /* merged with the file's, complete */
+	/* of the command line; each engine reads those that concern it */
+	const struct inc_options *options;
+	const struct inc_settings *settings; /* command line and file merged, with defaults */
 	inc_notice_fn notice;
 	void *arg;
 };
 
-/* What is in use, and of how much. */
+/* Resources that are in use, and the limits of each. */
 #define INC_USAGE_FIGURES(_, T)                                                            \
 	_(T, communicators, "", GAUGE, "communicators in use")                             \
 	_(T, communicators_limit, "", GAUGE, "communicators that the switch has room for") \
@@ -72,17 +74,18 @@ struct inc_engine_usage {
 
 enum inc_port_condition {
 	INC_PORT_UP,
-	INC_PORT_DOWN, /* the interface is down: communicators can be made, and wait */
-	INC_PORT_LOST, /* the switch cannot work on it: none is made */
+	/* the interface is down; communicators can be created, and wait until it is up */
+	INC_PORT_DOWN,
+	INC_PORT_LOST, /* the switch cannot use the port, so no communicator is created on it */
 };
 
 /* A communicator's port that is lost for so long is reported to the controller. A port that is down
  * for so long is reported if the communicator waits. The limit is shorter than INC_UNRESPONSIVE_S,
- * so another switch does not report a peer first. While the port is not up, the silence of the
- * peers behind it says nothing about them. */
+ * so that another switch does not report a peer first. While the port is not up, peers behind it
+ * are not reported for their silence. */
 #define INC_PORT_LOST_S 8ull
 
-/* The longest text of why a port is not up, with the final 0. */
+/* Size of the text that says why a port is not up, with the final 0. */
 #define INC_PORT_REASON sizeof(((struct inc_err *)0)->msg)
 
 #define INC_PORT_FIGURES(_, T)                                                              \
@@ -91,12 +94,12 @@ enum inc_port_condition {
 	  "times that the port, its XDP program or its AF_XDP sockets were lost")
 
 struct inc_engine_port {
-	char name[IF_NAMESIZE];  /* the kernel's present one, or the last that it had */
-	char given[IF_NAMESIZE]; /* the one that the switch was told when it started */
-	uint32_t ifindex;        /* of the interface that is the port, or was the last one */
-	bool gone;               /* no interface was the port at the last look */
+	char name[IF_NAMESIZE];  /* the interface's present name, or the last that it had */
+	char given[IF_NAMESIZE]; /* the name that the switch was started with */
+	uint32_t ifindex;        /* of the port's interface, or of the last one */
+	bool gone;               /* the last check found no interface for the port */
 	enum inc_port_condition condition;
-	char reason[INC_PORT_REASON]; /* why it is not up, and what helps; "" where it is */
+	char reason[INC_PORT_REASON]; /* why it is not up, and how to repair that; "": it is up */
 	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
 };
 
@@ -113,16 +116,16 @@ struct inc_link;
 	_(T, ended, "", GAUGE, "1: an error has ended it")
 
 struct inc_engine_comm {
-	uint32_t communicator;          /* the controller's number */
-	enum inc_byte_order byte_order; /* of the numbers that are added */
+	uint32_t communicator;          /* its number at the controller */
+	enum inc_byte_order byte_order; /* of the elements in packets */
 	uint8_t error;                  /* AETH syndrome that ended it; 0: alive */
-	const char *reason;             /* the same as a word, where the engine has one; or NULL */
-	/* connections: those of the children, and behind them the parent's, where it has one */
+	const char *reason;             /* a word for error, if the engine has one; or NULL */
+	/* connections are numbered: first the children's, then the parent's, if there is one */
 	INC_COMM_FIGURES(INC_METRIC_FIELD, inc_engine_comm)
 };
 
+/* In termination mode, received and acknowledged count messages, not packets. */
 #define INC_CONN_FIGURES(_, T)                                                                \
-	/* in termination mode, messages */                                                   \
 	_(T, received, "", COUNTER, "packets or messages of the peer that were kept")         \
 	_(T, acknowledged, "", COUNTER, "packets or messages that the peer has acknowledged") \
 	_(T, results, "", COUNTER, "results made for the communicator; up, partial sums")     \
@@ -138,44 +141,48 @@ struct inc_engine_comm {
 enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, INC_CONN_ENDED };
 
 struct inc_engine_conn {
-	bool up;       /* to the parent */
-	uint32_t rank; /* the child's, the lowest behind a switch; up, the lowest below this one */
-	char port[IF_NAMESIZE]; /* its present name, or the last that it had */
+	bool up; /* this is the connection to the parent */
+	/* of the child; of a child switch, the lowest rank behind it; if up, the lowest rank below
+	 * this switch */
+	uint32_t rank;
+	char port[IF_NAMESIZE]; /* the port's present name, or the last that it had */
 	struct in_addr own_ip;
 	struct in_addr peer_ip;
 	uint16_t peer_port;
 	uint32_t own_qp;
 	uint32_t peer_qp;
 	enum inc_conn_health health;
-	bool unresponsive; /* also where its communicator has ended since */
+	bool unresponsive; /* stays set after its communicator has ended */
 	uint8_t error;     /* AETH syndrome that ended it or its communicator; 0: alive */
-	const char
-		*reason; /* what it has broken for itself, as a word where there is one; or NULL */
+	/* a word for why this connection failed, if it did and the engine has one; or NULL */
+	const char *reason;
 	INC_CONN_FIGURES(INC_METRIC_FIELD, inc_engine_conn)
 };
 
-/* The oldest incomplete chunk of a communicator that has arrivals. */
+/* The oldest incomplete chunk of a communicator to which some children have contributed. */
 struct inc_engine_waiting {
 	uint64_t chunk;
-	uint64_t arrived;   /* a bit per child */
-	bool up;            /* their partial sum is on its way: it waits for the parent */
-	uint64_t waited_ms; /* since it was first seen so */
+	uint64_t arrived; /* a bit per child */
+	bool up; /* all children have contributed, and the switch waits for the parent's result */
+	uint64_t waited_ms; /* since the chunk was first seen incomplete */
 };
 
-/* A counter of packets, in the books of the engine by its class. */
+/* A counter of packets. Its class says which sum of struct inc_engine_counters includes it. */
 struct inc_engine_counter {
 	const char *name;
-	char class; /* R received = P passed + D dropped + A absorbed + W answered + M multicast;
-		     * X: none of them */
+	/* received (R) = passed (P) + dropped (D) + absorbed (A) + answered (W) + multicast (M); X
+	 * is in none of these sums */
+	char class;
 	const char *text;
 	uint64_t value;
 };
 
-#define INC_ENGINE_COUNTERS 64 /* of all engines together, by their names */
+/* Of all engines together; two engines may share a counter by its name. */
+#define INC_ENGINE_COUNTERS 64
 
 struct inc_engine_counters {
 	uint64_t received, passed, dropped, absorbed, answered, multicast;
-	bool balanced; /* up to what is under way */
+	bool balanced; /* the sums agree, apart from packets that are being processed */
 	size_t n;
 	struct inc_engine_counter counter[INC_ENGINE_COUNTERS];
 };
@@ -185,95 +192,101 @@ struct inc_engine {
 };
 
 struct inc_engine_ops {
-	/* What an engine that is opened with opts can do, as "hello" has it. -EOPNOTSUPP, -EPERM:
-	 * there cannot be one here. */
+	/* Fills out with the capabilities of an engine that is opened with opts, as "hello" has
+	 * them. Returns -EOPNOTSUPP or -EPERM if there cannot be one on this machine. */
 	int (*offer)(const struct inc_engine_opts *opts, struct inc_msg_engine *out,
 		     struct inc_err *err);
 
-	/* Ready for ports and communicators; nothing is received yet. */
+	/* Opens an engine, to which ports and communicators can be added. It receives nothing. */
 	int (*open)(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err);
-	/* Takes ports and communicators away. */
+	/* Removes ports and communicators, and frees the engine. */
 	void (*close)(struct inc_engine *e);
-	/* From now on close() leaves what can go on without a daemon, for the next one of the
-	 * instance. NULL: nothing can. */
+	/* After this, close() leaves running what works without a daemon, for the instance's next
+	 * daemon. NULL: nothing of this engine does. */
 	void (*leave)(struct inc_engine *e);
-	/* Once all ports are attached: takes over the communicators that the instance's last daemon
-	 * has left. How many these are. NULL: none are ever left. */
+	/* Takes over the communicators that the instance's last daemon has left. Called once all
+	 * ports are attached. Returns the number of communicators. NULL: no daemon leaves any. */
 	int (*adopt)(struct inc_engine *e, struct inc_err *err);
-	/* What the communicator in this place was made from, as far as the engine knows it. Asked
-	 * of adopted communicators only; NULL where adopt is. */
+	/* Fills out with the configuration of an adopted communicator, as far as the engine can
+	 * read it back. NULL if adopt is. */
 	void (*describe)(const struct inc_engine *e, uint32_t place, struct inc_comm_conf *out);
-	/* Is the communicator in this place what conf asks for? */
+	/* Whether the communicator in this place is configured as conf says. */
 	bool (*is)(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf);
 
-	/* A port that there is, one of the settings'. */
+	/* Attaches a port, which exists and is in the settings. */
 	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
-	/* Ports, 0..n-1; false behind the last. engine.c keeps the list; a mode's own engine leaves
-	 * this NULL. */
+	/* Fills out with port i, or returns false if there is none. engine.c has the list of ports,
+	 * so this is NULL in the engine of a mode. */
 	bool (*port)(const struct inc_engine *e, size_t i, struct inc_engine_port *out);
-	/* Compares all ports with what the kernel says of them now, repairs what has been lost, and
-	 * reports what changes. engine.c's; a mode's own engine has check_port instead. */
+	/* Compares all ports with what the kernel reports of them now, repairs what has been lost,
+	 * and reports changes. Only engine.c has this function; the engine of a mode has
+	 * check_port. */
 	void (*check_ports)(struct inc_engine *e);
-	/* The same for port i, which is the interface link now; link NULL: its interface is gone.
-	 * True where something was lost since the last call. port has the condition and the
-	 * reason that follow from link. An engine that cannot work on the port replaces them. */
+	/* Does the same for port i, whose interface is link now; link is NULL if the interface is
+	 * gone. Returns true if something was lost since the last call. The caller has set the
+	 * condition and the reason in port as they follow from link. An engine that cannot use the
+	 * port replaces them. */
 	bool (*check_port)(struct inc_engine *e, size_t i, const struct inc_link *link,
 			   struct inc_engine_port *port);
 
 	/*
-	 * Makes all of a communicator, or nothing; traffic finds it from start_comm on. -EEXIST,
-	 * -ENODEV and so on where conf does not fit what is there. What conf leaves open of the
-	 * switch's own ends is chosen and filled in.
+	 * Creates a communicator, or nothing if that fails. Packets reach it from start_comm() on.
+	 * Returns -EEXIST, -ENODEV and so on if conf does not fit the switch. The numbers of the
+	 * switch's own ends that conf leaves open are chosen and written to conf.
 	 */
 	int (*add_comm)(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err);
 	int (*start_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
-	/* The numbers of peers that conf left open: of peer, rank, up, peer_qp, peer_psn and
-	 * peer_port are read. -ENOENT: there is no such connection; -EALREADY: it has its peer. */
+	/* Sets the numbers of peers that conf left open. Of peer, the fields rank, up, peer_qp,
+	 * peer_psn and peer_port are read. -ENOENT: there is no such connection; -EALREADY: it has
+	 * its peer. */
 	int (*connect_comm)(struct inc_engine *e, uint32_t communicator,
 			    const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err);
-	/* When this returns 0, the engine does not touch the communicator any more; when it fails,
-	 * the communicator runs on as before. */
+	/* Removes a communicator. When this returns 0, the engine does not use the communicator any
+	 * more. When it fails, the communicator runs on as before. */
 	int (*remove_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
 
 	void (*usage)(const struct inc_engine *e, struct inc_engine_usage *out);
-	/* How many places there are, always the same number. */
+	/* The number of places, which never changes. */
 	uint32_t (*places)(const struct inc_engine *e);
-	/* The place of a communicator; -ENOENT. */
+	/* Returns the place of a communicator, or -ENOENT. */
 	int (*find)(const struct inc_engine *e, uint32_t communicator);
-	/* False where the place is empty. */
+	/* Fills out with the communicator in a place, or returns false if the place is empty. */
 	bool (*comm)(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out);
-	/* What follows tells of a place that is not empty, as it was when comm() was last asked of
-	 * it, or later. conn: 0..connections-1. */
+	/* The next two functions need a place that is not empty. They report its state at the last
+	 * call of comm(), or a later state. i: 0..connections-1. */
 	void (*conn)(const struct inc_engine *e, uint32_t place, uint32_t i,
 		     struct inc_engine_conn *out);
-	/* False where nobody waits for anybody. */
+	/* Returns false if no chunk is incomplete. */
 	bool (*waiting)(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out);
 	int (*counters)(const struct inc_engine *e, struct inc_engine_counters *out,
 			struct inc_err *err);
-	/* What only this engine has, added to the answers to "status", "ports" and "metrics". */
+	/* The next three functions add what only this engine has to the answers to "status",
+	 * "ports" and "metrics". */
 	void (*tell_status)(const struct inc_engine *e, json_t *status);
-	/* tell_port may be NULL: nothing. */
+	/* tell_port may be NULL if there is nothing to add. */
 	void (*tell_port)(const struct inc_engine *e, size_t i, json_t *port);
 	void (*tell_metrics)(const struct inc_engine *e, json_t *families);
-	/* One line on what it has done, when it ends. */
+	/* Logs one line of totals before the engine is closed. */
 	void (*log_totals)(const struct inc_engine *e);
 };
 
 /*
- * engine.c: the engine that has one for each mode, and opens it when it is first needed, or now
- * where the settings' mode is passthrough or the instance's last daemon has left something of it.
+ * engine.c: opens the daemon's engine, which contains one for each mode. It opens the engine of a
+ * mode when a communicator first needs it. That of passthrough mode is opened at once if the
+ * settings' mode is passthrough, or if the instance's last daemon has left something of it.
  */
 int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err);
-/* What its engine for a mode can do; -EOPNOTSUPP, -EPERM with the reason: this switch has none. */
+/* Fills out with the capabilities of the engine for a mode. Returns -EOPNOTSUPP or -EPERM with the
+ * reason if this switch cannot have that engine. */
 int inc_engine_offer(const struct inc_engine *e, enum inc_mode_of_switch mode,
 		     struct inc_msg_engine *out, struct inc_err *err);
-/* The place of a communicator of any engine, and what comm() says of it; -ENOENT. */
+/* Returns the place of a communicator of any mode and fills comm, or returns -ENOENT. */
 int inc_engine_find(const struct inc_engine *e, uint32_t communicator,
 		    struct inc_engine_comm *comm);
-/* xdp/xdp_engine.c: whether it attaches ports, now or later, in a way that other XDP programs can
- * share; that takes CAP_SYS_ADMIN for as long as it may attach and detach. */
+/* xdp/xdp_engine.c: whether it attaches ports by libxdp, now or later, so that other XDP programs
+ * can share them. That needs CAP_SYS_ADMIN as long as ports may be attached or detached. */
 bool inc_engine_shares_ports(enum inc_attach attach);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What has happened: for the log, for who asks, and for the controller, now or when it is back. */
+/* Events: they are logged, stored for queries, and sent to the controller, now or when it is
+ * connected again. */
 #include <string.h>
 #include <time.h>
 #include "lib/base/clock.h"
@@ -26,7 +27,8 @@ static size_t count_kind(const json_t *events, const char *kind)
 	return n;
 }
 
-/* The oldest of the kind that has most makes room, so that no kind pushes out another. */
+/* Stores an event for queries. If the list is full, it removes the oldest event of the most
+ * frequent kind, so that no kind displaces another. */
 static void keep(json_t *events, json_t *event)
 {
 	size_t i, n, most = 0, oldest = 0;
@@ -45,7 +47,8 @@ static void keep(json_t *events, json_t *event)
 	json_array_append(events, event);
 }
 
-/* Once per communicator, kind and rank: a host may be unresponsive again and again. */
+/* Stores a failure for the controller. It replaces one of the same communicator, kind and ranks,
+ * because a host may become unresponsive again and again. */
 static void remember(struct inc_daemon *d, json_t *event)
 {
 	const json_t *e;
@@ -95,8 +98,9 @@ static bool stands_port(const struct inc_daemon *d, uint32_t place,
 	return away;
 }
 
-/* An unresponsive peer may have answered since, and a port that was lost may be back, unless the
- * communicator ended with it. An event that names no rank is about the parent, or a port. */
+/* Whether a failure still holds. An unresponsive peer may have answered since. A lost port may be
+ * back, unless the communicator has ended because of it. An event that names no rank is about the
+ * parent, or about a port. */
 static bool stands(const struct inc_daemon *d, const json_t *event)
 {
 	const json_t *rank = json_object_get(event, "rank");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All figures of a switch: as families for who asks by a query (query.c), and as text, part by
- * part, for who scrapes them. Both say the same. */
+/* All figures of a switch: as JSON families for queries (query.c), and as Prometheus text, in
+ * parts, for scrapes. Both have the same figures. */
 #include <stdio.h>
 #include "lib/base/clock.h"
 #include "lib/metric/metric.h"
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
-/* Lines of one part, at least: they take the loop a fraction of a millisecond. */
+/* A part ends after so many lines, which take the event loop a fraction of a millisecond. */
 #define PART_LINES 512
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -92,7 +92,7 @@ void inc_figures_switch(const struct inc_daemon *d, json_t *families)
 	}
 }
 
-/* What tells a connection of a communicator from the others. */
+/* The labels that identify a connection of a communicator. */
 struct conn_name {
 	char communicator[16];
 	char rank[16];
@@ -143,8 +143,8 @@ static void print_switch(const struct inc_daemon *d, FILE *out)
 	json_decref(own);
 }
 
-/* One figure of a communicator (m is one of comm_metrics), or of all its connections. Returns how
- * many lines that were. */
+/* Prints one figure of a communicator (m is one of comm_metrics), or of all its connections.
+ * Returns the number of lines. */
 static uint32_t print_comm(const struct inc_daemon *d, uint32_t place,
 			   const struct inc_engine_comm *comm, const struct inc_metric *m,
 			   bool of_connections, FILE *out)
@@ -173,9 +173,10 @@ static uint32_t print_comm(const struct inc_daemon *d, uint32_t place,
 	return c;
 }
 
-/* Section 0 is the switch's own; then a section for each figure of communicators, and of
- * connections, for a family's samples must stand together. Places are those of communicators, which
- * may come and go between two parts. */
+/* Prints one part of a scrape. Section 0 has the figures of the switch itself. Each figure of
+ * communicators, and then of connections, has a section, because the samples of a family must be
+ * consecutive. The position within a section is a place, because communicators may come and go
+ * between two parts. */
 bool inc_figures_part(void *arg, struct inc_scrape_at *at, FILE *out)
 {
 	const struct inc_daemon *d = arg;

@@ -13,7 +13,7 @@
 #include "loader/inc_limits.h"
 #include "userspace/instance.h"
 
-/* A directory that nobody else can put anything into. */
+/* Whether dir is a directory of this user's into which no other user can write. */
 static bool is_own(const char *dir)
 {
 	struct stat st;
@@ -24,8 +24,10 @@ static bool is_own(const char *dir)
 
 const char *inc_run_dir(struct inc_err *err)
 {
-	static char own[PATH_MAX - 64]; /* with room for names in it */
-	static const char *dir;         /* found once, so that what was made can be deleted */
+	static char own[PATH_MAX - 64]; /* leaves room for the names of files in the directory */
+	/* the result of the first call, so that later calls delete the files that were created
+	 * there */
+	static const char *dir;
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 
 	if (dir)
@@ -100,7 +102,7 @@ int inc_instance_lock(const char *instance, struct inc_err *err)
 			close(fd);
 			return ret;
 		}
-		/* the holder may have deleted the file between our open and our lock */
+		/* the last holder may have deleted the file between our open() and our flock() */
 		if (a.st_ino == b.st_ino && a.st_dev == b.st_dev)
 			break;
 		close(fd);

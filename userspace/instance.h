@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where an instance of the daemon has its files, and its lock: held while the daemon lives and let
- * go by the kernel however it dies.
+ * The directory for files of the daemon's instances, and the lock of an instance. The daemon holds
+ * the lock while it runs, and the kernel releases it however the daemon ends.
  */
 #ifndef INC_INSTANCE_H
 #define INC_INSTANCE_H
 
 #include "lib/base/err.h"
 
-/* INC_RUN_DIR, or for who may not write there a directory of his own; made where it is not there.
- * NULL: there is none, and why. */
+/* Returns INC_RUN_DIR, or a directory of its own for a user who may not write there. Creates the
+ * directory if it does not exist. Returns NULL, with the reason in err, if there is no such
+ * directory. */
 const char *inc_run_dir(struct inc_err *err);
 
-/* The descriptor of the lock; -EBUSY where another daemon has it. */
+/* Returns the descriptor of the lock, or -EBUSY if another daemon holds it. */
 int inc_instance_lock(const char *instance, struct inc_err *err);
 void inc_instance_unlock(const char *instance, int fd);
 

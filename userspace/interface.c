@@ -14,8 +14,8 @@
 #include "lib/base/log.h"
 #include "userspace/interface.h"
 
-/* As netlink has it. Asked by name for an interface that is not there, the kernel runs modprobe
- * for a driver of that name, for seconds on a busy machine. */
+/* Looks for the name in the list of all interfaces. If an ioctl() named a missing interface, the
+ * kernel would run modprobe for a driver of that name, which takes seconds on a busy machine. */
 static bool is_there(const char *ifname)
 {
 	struct if_nameindex *list = if_nameindex();
@@ -28,7 +28,7 @@ static bool is_there(const char *ifname)
 	return found;
 }
 
-/* An attribute of an interface that is there; 0, or -1. */
+/* Reads an attribute of an existing interface. Returns 0 or -1. */
 static int ask(unsigned long what, const char *ifname, struct ifreq *ifr)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = -1;
@@ -84,7 +84,7 @@ static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *ou
 	return 0;
 }
 
-/* By its number, or where that is 0 by its name. */
+/* Finds an interface by its index, or by its name if ifindex is 0. */
 static int find(unsigned int ifindex, const char *ifname, struct inc_interface_place *out)
 {
 	struct {
@@ -99,7 +99,7 @@ static int find(unsigned int ifindex, const char *ifname, struct inc_interface_p
 		.info = {.ifi_index = ifindex},
 		.attr = {.rta_len = RTA_LENGTH(IFNAMSIZ), .rta_type = IFLA_IFNAME},
 	};
-	/* an interface's answer takes some 2 KiB, 100 bytes more for each virtual function */
+	/* the answer has about 2 KiB, and 100 bytes more for each virtual function */
 	char answer[32768] __attribute__((aligned(NLMSG_ALIGNTO)));
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), ret;
 	ssize_t n;
@@ -175,7 +175,7 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 			 there ? (int)mtu_of(ifname) : 0);
 }
 
-/* /sys may show another network namespace than the one this thread is in; /proc does not. */
+/* Reads /proc/thread-self, because /sys may show another network namespace than this thread's. */
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out)
 {
 	FILE *f = fopen("/proc/thread-self/net/dev", "r");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the kernel says of a network interface. */
+/* Properties of a network interface, read from the kernel. */
 #ifndef INC_INTERFACE_H
 #define INC_INTERFACE_H
 
@@ -21,27 +21,28 @@ struct inc_interface_stats {
 	INC_INTERFACE_FIGURES(INC_METRIC_FIELD, inc_interface_stats)
 };
 
-/* All 0 where there is no such interface in the network namespace of this thread. */
+/* Sets all to 0 if this thread's network namespace has no such interface. */
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out);
 
-/* Name, IPv4 address ("" for none), MAC address and MTU, as in "hello"; the last two "" and 0 where
- * no entry of addrs, which are all there are, is the interface's. */
+/* Returns an object as in "hello": name, IPv4 address ("" for none), MAC address and MTU. addrs:
+ * the list of getifaddrs(). If it lacks the interface, the MAC address is "" and the MTU 0. */
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
 
-/* Logs what keeps hosts from reaching a port: it is down, or has no carrier. */
+/* Logs a warning if hosts cannot reach the port, because it is down or has no carrier. */
 void inc_interface_warn_down(const char *ifname);
-/* 0 where the interface's MTU cannot be read. */
+/* Returns 0 if the interface's MTU cannot be read. */
 unsigned int inc_interface_mtu(const char *ifname);
 struct inc_interface_place {
 	unsigned int ifindex;
-	unsigned int master; /* of the bridge, bond or team that it is a member of; 0: of none */
+	unsigned int master; /* index of the bridge, bond or team that it belongs to; 0: none */
 };
-/* Asks the kernel by netlink, which loads no module for a name that is missing. 0; -ENODEV: no
- * interface of this network namespace has the name; another -errno: the kernel did not answer. */
+/* Finds an interface by name. Asks the kernel by netlink, because an ioctl() makes it load a module
+ * for a missing name. Returns -ENODEV if no interface of this network namespace has the name, or
+ * another -errno if the kernel did not answer. */
 int inc_interface_find(const char *ifname, struct inc_interface_place *out);
-/* The same for the interface that has a number. */
+/* The same for the interface with this index. */
 int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
-/* Whether any interface has the address; true where that cannot be read. */
+/* Whether any interface has the address. Returns true if the addresses cannot be read. */
 bool inc_interface_has(struct in_addr ip);
 
 #endif

@@ -72,7 +72,7 @@ static int ask_for_all(struct mnl_socket *nl)
 
 static int read_all(struct mnl_socket *nl, struct list *list)
 {
-	char buf[32768]; /* the kernel fills as much in one message of a dump */
+	char buf[32768]; /* the kernel puts up to this much into one message of a dump */
 	int ret = MNL_CB_OK;
 	ssize_t n;
 
@@ -98,7 +98,8 @@ static int read_once(struct list *list)
 	return ret;
 }
 
-/* -EINTR: interfaces changed while the kernel listed them, so the list may lack some of them. */
+/* Repeats the read after -EINTR, because the list may lack interfaces that changed while the kernel
+ * listed them. */
 int inc_links_read(struct inc_link **out)
 {
 	struct list list = {};
@@ -144,7 +145,8 @@ struct inc_links_watch {
 	void *arg;
 };
 
-/* What changed is read from the kernel itself, so that messages which were lost do not matter. */
+/* Discards the kernel's messages. The handler lists all interfaces instead, so lost messages do not
+ * matter. */
 static void on_changed(evutil_socket_t fd, short what, void *arg)
 {
 	const struct timeval soon = inc_timeval_of_ms(INC_LINKS_GATHER_MS);

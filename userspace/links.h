@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The network interfaces of this namespace as the kernel has them now, read at once by netlink; and
- * when to read them again. All is called on the daemon's one thread.
+ * Reads all network interfaces of this namespace from the kernel by netlink, and watches for
+ * changes. All functions are called on the daemon's only thread.
  */
 #ifndef INC_LINKS_H
 #define INC_LINKS_H
@@ -15,27 +15,27 @@
 
 /* How often a list that changes while it is read is read again, before the reader gives up. */
 #define INC_LINKS_TRIES 8
-/* Changes within this time are looked at together, because each look reads all interfaces. */
+/* Changes within this time are handled by one read, because each read lists all interfaces. */
 #define INC_LINKS_GATHER_MS 20
 
 struct inc_link {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex;
-	bool up;         /* as the operator wants it */
-	uint32_t xdp_id; /* of its XDP program; 0: none */
+	bool up; /* IFF_UP, which the operator sets; the carrier may be missing all the same */
+	uint32_t xdp_id; /* id of its XDP program; 0: none */
 };
 
-/* All of them, in *out, which the caller frees. Returns how many, or -errno; -EINTR means that
- * interfaces changed during each of INC_LINKS_TRIES tries. */
+/* Reads all interfaces into *out, which the caller frees. Returns their number, or -errno. -EINTR
+ * means that interfaces changed during each of INC_LINKS_TRIES tries. */
 int inc_links_read(struct inc_link **out);
-/* NULL: there is none. */
+/* Return the interface with this index or name, or NULL. */
 const struct inc_link *inc_link_at(const struct inc_link *list, int n, uint32_t ifindex);
 const struct inc_link *inc_link_called(const struct inc_link *list, int n, const char *name);
 
 struct inc_links_watch;
 
-/* Calls fn soon after any interface has changed, and every second, because a bpf_link that is
- * detached makes no message. */
+/* Calls fn soon after any interface has changed, and every second as well, because the kernel sends
+ * no message when a bpf_link is detached. */
 int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *arg,
 			  struct inc_links_watch **out, struct inc_err *err);
 void inc_links_watch_stop(struct inc_links_watch *w);

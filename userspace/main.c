@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inc-switchd: signals, and the daemon between its start and its stop. */
+/* inc-switchd: main(), the signals that stop it, and the event loop. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,13 +17,14 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 	event_base_loopbreak(d->base);
 }
 
-/* Whatever asks a process to end: the programs, pins and files must go with it. A terminal
- * that closes sends SIGHUP. Before an upgrade comes SIGUSR1, and they stay. */
+/* Signals that stop the daemon and remove its programs, pins and files. A terminal that closes
+ * sends SIGHUP. SIGUSR1 stops it before an upgrade, and leaves programs and pins to the next
+ * daemon. */
 static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
 
 #define STOP_SIGNALS (sizeof(stop_signals) / sizeof(stop_signals[0]))
 
-/* nohup has it so. */
+/* Whether SIGHUP is ignored, as nohup does it. Then the daemon must not handle it either. */
 static bool is_ignored(int number)
 {
 	struct sigaction action;
@@ -32,7 +33,8 @@ static bool is_ignored(int number)
 	       action.sa_handler == SIG_IGN;
 }
 
-/* A signal while the daemon starts waits until its handler stands, and stops it then. */
+/* Blocks or unblocks the stop signals. They are blocked while the daemon starts, so a signal waits
+ * until its handler is installed, and then stops the daemon. */
 static void hold_signals(int how)
 {
 	sigset_t set;

@@ -164,7 +164,8 @@ static int check(void *settings)
 		return inc_usage("--controller needs --port");
 	if (opt->check_only && !opt->config)
 		return inc_usage("--check needs --config");
-	/* (where one of the two is given, the file may have the other: config.c judges them) */
+	/* if only one of the two timers is given, the file may have the other, so config.c checks
+	 * them */
 	if ((opt->controller || (s->rto_min_ms && s->rto_max_ms)) &&
 	    inc_settings_check_timers(s, &err))
 		return inc_usage("%s", err.msg);

@@ -7,7 +7,8 @@
 #include <sys/resource.h>
 #include "userspace/privileges.h"
 
-/* The last only where ports are shared. */
+/* The capabilities that are kept. CAP_SYS_ADMIN must be the last one, because it is kept only if
+ * ports are shared. */
 static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN};
 
 #define N_KEPT (sizeof(kept) / sizeof(kept[0]))
@@ -22,7 +23,8 @@ static bool is_kept(cap_value_t cap, size_t n_kept)
 	return false;
 }
 
-/* Needs CAP_SETPCAP: who has not got that has no more to lose than its own set. */
+/* Removes all other capabilities from the bounding set. A process without CAP_SETPCAP cannot reduce
+ * the set, which is no error. */
 static int empty_bounding_set(size_t n_kept, struct inc_err *err)
 {
 	cap_value_t cap;
@@ -35,7 +37,8 @@ static int empty_bounding_set(size_t n_kept, struct inc_err *err)
 	return 0;
 }
 
-/* Of the kept ones those that it has now, in set; nothing inheritable. */
+/* Leaves the process those of the kept capabilities that it has now, as permitted and effective but
+ * not inheritable. */
 static int keep(cap_t now, cap_t set, size_t n_kept)
 {
 	cap_flag_value_t has;
@@ -67,7 +70,8 @@ int inc_privileges_drop(bool shares_ports, struct inc_err *err)
 	size_t n_kept = shares_ports ? N_KEPT : N_KEPT - 1;
 	int ret;
 
-	/* without CAP_SYS_RESOURCE the limit is what it was: whoever needs more is told then */
+	/* without CAP_SYS_RESOURCE this fails, and the call that later exceeds the old limit
+	 * reports it */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return inc_err_set(err, errno, "no new privileges: %s", strerror(errno));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What inc-switchd may do once it has started: less than root. Called by the daemon at its start,
- * on its one thread, before it listens to anybody.
+ * Drops the privileges that inc-switchd does not need after its start. The daemon calls this on its
+ * only thread, before it reads anything that others have sent.
  */
 #ifndef INC_PRIVILEGES_H
 #define INC_PRIVILEGES_H
@@ -10,16 +10,18 @@
 #include "lib/base/err.h"
 
 /*
- * Keeps of the process' capabilities those of a switch, in whatever mode it comes to be:
- * CAP_NET_ADMIN (attach programs), CAP_BPF and CAP_PERFMON (load them, also later, when a
- * communicator of the first such mode comes), CAP_NET_RAW (AF_XDP). The others go for good, from
- * the bounding set, too, and no program that it might start gets any. Memory may be locked without
- * limit from before on (RLIMIT_MEMLOCK), as rings of AF_XDP and RDMA want it.
+ * Keeps only the capabilities that a switch needs in either mode: CAP_NET_ADMIN to attach programs,
+ * CAP_BPF and CAP_PERFMON to load them, and CAP_NET_RAW for AF_XDP. Programs may be loaded later,
+ * when the first communicator of passthrough mode is created. All other capabilities are dropped
+ * for good, from the bounding set as well, so a program that this process starts has none. Before
+ * that, the limit on locked memory (RLIMIT_MEMLOCK) is removed, because AF_XDP rings and RDMA lock
+ * memory.
  *
- * shares_ports: CAP_SYS_ADMIN stays as well, without which libxdp finds no program in its
- * dispatchers, its own neither, and could not take it out (inc_attach_can_share()).
+ * shares_ports: CAP_SYS_ADMIN is kept as well. Without it libxdp finds no program in its
+ * dispatchers, not even its own, and could not detach that (inc_attach_can_share()).
  *
- * 0, or -errno and why. One that has had none of them stays as it is, which is no error.
+ * Returns 0, or -errno with the reason in err. A process that had none of these capabilities stays
+ * as it is, which is no error.
  */
 int inc_privileges_drop(bool shares_ports, struct inc_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a switch tells about itself (docs/control.md, "What a query answers"). */
+/* Answers to queries about the switch (docs/control.md, "What a query answers"). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -9,16 +9,16 @@
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
-/* Connections of one page, at least: 250 KB of JSON, of the 1 MiB that a line may have. */
+/* A page ends after so many connections: about 250 KB of JSON, of at most 1 MiB in a line. */
 #define PAGE_CONNECTIONS 512
 
-/* A part of an answer that one line cannot hold. from and next are places of communicators, because
- * a communicator keeps its place while others come and go. */
+/* One part of an answer that is too long for one line. from and next are places of communicators,
+ * because a communicator keeps its place while others come and go. */
 struct inc_page {
 	bool has_only;
-	uint32_t only; /* communicator that it is about; else about all */
+	uint32_t only; /* the communicator that is asked for; else all are */
 	uint32_t from;
-	uint32_t next; /* 0: there is no more */
+	uint32_t next; /* 0: this is the last part */
 };
 
 static json_t *count(uint64_t v)
@@ -93,7 +93,7 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 	struct inc_engine_port port;
 	size_t i;
 
-	inc_daemon_check_ports(d); /* so that who asks reads what is, not what was */
+	inc_daemon_check_ports(d); /* so that the answer is up to date */
 	list = inc_query_port_list(d, false);
 	json_array_foreach (list, i, v) {
 		d->engine->ops->port(d->engine, i, &port);
@@ -134,7 +134,8 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 typedef void (*comm_fn)(const struct inc_daemon *d, uint32_t place,
 			const struct inc_engine_comm *comm, json_t *list);
 
-/* From the place page->from on, each communicator whole, until the page is full. */
+/* Calls fn for each communicator from the place page->from on, until the page is full. All
+ * connections of a communicator are in the same page. */
 static json_t *each_comm(const struct inc_daemon *d, struct inc_page *page, comm_fn fn,
 			 json_t *list)
 {
@@ -178,12 +179,13 @@ static json_t *query_connections(struct inc_daemon *d, struct inc_page *page, st
 static void add_communicator(const struct inc_daemon *d, uint32_t place,
 			     const struct inc_engine_comm *comm, json_t *list)
 {
-	json_t *object = json_pack("{s:I, s:i, s:s, s:s, s:i, s:s}", "communicator",
-				   (json_int_t)comm->communicator, "payload",
-				   (int)comm->payload_bytes, /* as scripts have known it */
-				   "role", inc_configured_role(d, place), "byte_order",
-				   inc_byte_orders[comm->byte_order], "error", (int)comm->error,
-				   "reason", comm->reason ?: "");
+	json_t *object =
+		json_pack("{s:I, s:i, s:s, s:s, s:i, s:s}", "communicator",
+			  (json_int_t)comm->communicator, "payload",
+			  (int)comm->payload_bytes, /* the old name of payload_bytes, for scripts */
+			  "role", inc_configured_role(d, place), "byte_order",
+			  inc_byte_orders[comm->byte_order], "error", (int)comm->error, "reason",
+			  comm->reason ?: "");
 
 	inc_figures_add_comm(comm, object);
 	json_array_append_new(list, object);
@@ -194,7 +196,8 @@ static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, 
 	return each_comm(d, page, add_communicator, json_array());
 }
 
-/* The oldest incomplete chunk, where somebody has given and somebody has not. */
+/* Adds a communicator's oldest incomplete chunk: which children have contributed to it, and which
+ * have not. */
 static void add_waiting(const struct inc_daemon *d, uint32_t place,
 			const struct inc_engine_comm *comm, json_t *list)
 {
@@ -233,7 +236,7 @@ static void add_config(const struct inc_daemon *d, uint32_t place,
 	inc_configured_append(d, place, json_array_get(list, 0));
 }
 
-/* One switch, as its file would have it; each page has it with other communicators. */
+/* The switch in the form of its file. Each page has the switch with other communicators. */
 static json_t *query_config(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	json_t *list = json_array();
@@ -247,7 +250,7 @@ static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct
 	return each_comm(d, page, add_waiting, json_array());
 }
 
-/* The first page has what is the switch's own beside its connections. */
+/* The first page also has the figures of the switch itself. */
 static json_t *query_metrics(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	json_t *families = json_array();

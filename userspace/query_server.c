@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The local socket: who may open it asks the switch without a controller. */
+/* The local socket, by which a user who may open it queries the switch without a controller. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -73,7 +73,8 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	struct query_client *c, *oldest = NULL;
 	struct inc_err err;
 
-	/* who only holds connections open makes room for who asks */
+	/* the oldest connection is closed for the new one, so that idle clients cannot keep others
+	 * out */
 	if (s->n_clients >= MAX_CLIENTS) {
 		LIST_FOREACH (c, &s->clients, entry)
 			oldest = c;
@@ -119,7 +120,8 @@ int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, 
 		ret = inc_err_set(err, errno, "local socket: %s", strerror(errno));
 		goto fail;
 	}
-	/* the instance's lock is ours, so a socket that is there is a dead one's */
+	/* this daemon holds the instance's lock, so an existing socket was left by a daemon that
+	 * died */
 	unlink(addr.sun_path);
 	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) || chmod(addr.sun_path, 0660)) {
 		ret = inc_err_set(err, errno, "local socket %s: %s", addr.sun_path,

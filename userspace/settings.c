@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A switch's settings: what several places ask of them, which of two wins, and what holds where
- * nobody says anything (config.h). */
+/* A switch's settings (config.h): checks, the merge of the command line's with the file's, and the
+ * defaults. */
 #include <errno.h>
 #include <string.h>
 #include "userspace/config.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection to the controller. It may come and go: traffic goes on, and what the
- * switch has is told to the controller when it is back.
+ * The connection to the controller. When it is lost, traffic goes on. When it is back, the switch
+ * reports its communicators and failures to the controller.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 #define RETRY_MIN_MS 100
 #define RETRY_MAX_MS 1000
-#define CONNECT_MS   5000 /* also for the answer to hello */
+#define CONNECT_MS   5000 /* for a connection, and for the answer to hello */
 #define MAX_WRITE    (16 << 20)
 #define MESSAGE_MS   10000
 
@@ -26,13 +26,14 @@ struct inc_client {
 	struct inc_daemon *d;
 	enum state state;
 	struct inc_addresses *addresses;
-	struct event *timer;       /* the next attempt, or the end of patience with an answer */
+	struct event *timer;       /* expires at the next attempt, or when an answer is overdue */
 	struct inc_racing *racing; /* while CONNECTING */
 	struct inc_ndjson *conn;
-	struct inc_tls *tls; /* NULL: plainly */
+	struct inc_tls *tls; /* NULL: without TLS */
 	unsigned int retry_ms;
-	json_t *told;                                  /* failures that the last hello carried */
-	char said[sizeof(((struct inc_err *)0)->msg)]; /* of the present outage; "": nothing yet */
+	json_t *told; /* failures that the last hello carried */
+	/* the last reason that was logged in the present outage; "": none yet */
+	char said[sizeof(((struct inc_err *)0)->msg)];
 };
 
 static int arm(struct inc_client *c, unsigned int ms)
@@ -42,14 +43,14 @@ static int arm(struct inc_client *c, unsigned int ms)
 	return evtimer_add(c->timer, &tv);
 }
 
-/* The only place where the state changes. How long it may last: WAITING as the attempts before have
- * been many, CONNECTING as long as its race, GREETING as long as an answer may take, CONNECTED for
- * ever. */
+/* The only place where the state changes. It also starts the state's timer. WAITING lasts for
+ * retry_ms, which grows with each attempt, and GREETING for CONNECT_MS. CONNECTING has the limit of
+ * its race, and CONNECTED has none. */
 static void go(struct inc_client *c, enum state to)
 {
 	static const char *const names[] = {"waiting", "connecting", "greeting", "connected"};
 	static const uint32_t steps[] = {
-		/* an attempt may fail before it has begun */
+		/* from WAITING to WAITING: an attempt may fail at once */
 		[WAITING] = INC_STEP(WAITING) | INC_STEP(CONNECTING),
 		[CONNECTING] = INC_STEP(WAITING) | INC_STEP(GREETING),
 		[GREETING] = INC_STEP(WAITING) | INC_STEP(CONNECTED),
@@ -71,8 +72,9 @@ const char *inc_client_state(const struct inc_client *c)
 	return c->state == CONNECTED ? "connected" : c->state == WAITING ? "lost" : "connecting";
 }
 
-/* Drops what there is and tries again later, each time later. Why is said once, and again where it
- * is something else: a controller that was not there may be there now, and not take our key. */
+/* Closes the connection and schedules the next attempt, each time after a longer wait. The reason
+ * is logged as a warning if the connection was up, or if it is not the last reason. For example, a
+ * controller that could not be reached may now reject our key. */
 static void retry(struct inc_client *c, const char *why)
 {
 	if (c->state == CONNECTED || strncmp(c->said, why, sizeof(c->said) - 1) != 0)
@@ -85,12 +87,13 @@ static void retry(struct inc_client *c, const char *why)
 		inc_ndjson_free(c->conn);
 	c->conn = NULL;
 	go(c, WAITING);
-	/* its name may mean another machine by now */
+	/* the controller's name may have another address by now */
 	inc_addresses_refresh(c->addresses);
 	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
 }
 
-/* The topology has the names that the switch was given for its ports. */
+/* Replaces the ports' present names by the names that the switch was started with, because the
+ * controller's topology has these. */
 static void call_given(const struct inc_client *c, struct inc_msg_engine *engine)
 {
 	const struct inc_engine *e = c->d->engine;
@@ -106,7 +109,7 @@ static void call_given(const struct inc_client *c, struct inc_msg_engine *engine
 	}
 }
 
-/* What the switch can do in a mode; NULL: nothing. */
+/* Adds the capabilities in one mode to hello. Returns NULL if the switch lacks that mode. */
 static const struct inc_msg_engine *say_engine(const struct inc_client *c, uint32_t mode,
 					       struct inc_msg_hello *said)
 {
@@ -126,8 +129,8 @@ static const struct inc_msg_engine *say_engine(const struct inc_client *c, uint3
 	return NULL;
 }
 
-/* What it can do in each; the limits of passthrough mode stand beside them, too, for controllers
- * that know no other. */
+/* Adds the capabilities in both modes. The limits of passthrough mode are repeated outside the
+ * list, for controllers that read only those. */
 static void say_engines(const struct inc_client *c, struct inc_msg_hello *said)
 {
 	const struct inc_msg_engine *passes;
@@ -192,14 +195,14 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 		if (e->ops->comm(e, place, &comm) && !listed(keep, comm.communicator) &&
 		    inc_daemon_remove(c->d, comm.communicator, &err))
 			inc_error("%s", err.msg);
-	/* hello had room for one failure of each communicator, and others may have come since */
+	/* hello has only one failure of each communicator, and others may have come since */
 	more = inc_event_failures(c->d, c->told);
 	json_array_foreach (more, i, event)
 		inc_ndjson_send(c->conn, event);
 	json_decref(more);
 }
 
-/* The answer that names a communicator. */
+/* Sends an answer that names a communicator. */
 static void confirm(struct inc_client *c, const json_t *object, enum inc_message_id id,
 		    uint32_t communicator)
 {
@@ -214,7 +217,7 @@ static void refuse(struct inc_client *c, const json_t *object, int code, const c
 	inc_ndjson_send_error(c->conn, code, json_object_get(object, "seq"), "%s", text);
 }
 
-/* With the numbers that the switch's ends have now. */
+/* Answers "configure" with the numbers that the switch's own ends have now. */
 static void confirm_ends(struct inc_client *c, const json_t *object,
 			 const struct inc_comm_conf *conf)
 {
@@ -245,8 +248,8 @@ static void on_configure(struct inc_client *c, const json_t *object)
 	int ret;
 
 	ret = inc_config_json(object, &conf, &err);
-	/* the controller knows where another switch's port was when that one said hello, not where
-	 * it will be: so the address is one to begin with, and not configured for good */
+	/* the MAC address of another switch's port comes from that switch's hello and may have
+	 * changed since, so it is only the address to begin with */
 	for (i = 0; !ret && i < conf.n_conns; i++)
 		conf.conn[i].has_peer_mac = false;
 	ret = ret ?: inc_daemon_configure(c->d, &conf, &err);
@@ -402,7 +405,7 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 	if (ret)
 		goto fail;
 	c->timer = evtimer_new(d->base, on_timer, c);
-	/* nothing else would begin it */
+	/* without this timer there would be no first attempt */
 	if (!c->timer || arm(c, 0)) {
 		ret = inc_err_set(err, ENOMEM, "no memory for the controller's connection");
 		goto fail;
@@ -425,7 +428,7 @@ void inc_client_stop(struct inc_client *c)
 		return;
 	inc_racing_cancel(c->racing);
 	if (c->conn) {
-		/* the last events: the loop does not run again */
+		/* sends the last events now, because the event loop does not run again */
 		inc_ndjson_flush(c->conn);
 		inc_ndjson_free(c->conn);
 	}

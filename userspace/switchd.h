@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inc-switchd: what its files share. */
+/* Declarations that the files of inc-switchd share. */
 #ifndef INC_SWITCHD_H
 #define INC_SWITCHD_H
 
@@ -26,17 +26,17 @@ struct inc_options {
 	const char *controller; /* HOST[:PORT] */
 	const char *name;
 	const char *instance;
-	enum inc_xdp xdp; /* the command line's word, which options.c puts into settings */
+	enum inc_xdp xdp; /* --xdp, which options.c copies into settings */
 	enum inc_attach attach;
 	struct inc_settings settings;
-	struct inc_tls_files tls; /* how the controller is spoken to; nothing given: plainly */
+	struct inc_tls_files tls; /* for the controller's connection; none: no TLS */
 	int ready_fd;             /* -1: none */
 	bool check_only;
 	bool skip_icrc;
-	bool fresh; /* nothing of a predecessor is taken over */
+	bool fresh; /* --fresh: what an earlier daemon has left is removed */
 };
 
-/* -1: go on; else the exit code (help, usage error). */
+/* Returns -1 if the daemon is to run, else the exit code (help, usage error). */
 int inc_options_parse(int argc, char **argv, struct inc_options *opt);
 
 struct inc_client;
@@ -48,77 +48,83 @@ struct inc_query_server;
 struct inc_daemon {
 	struct event_base *base;
 	struct inc_options opt;
-	struct inc_switch_conf conf; /* of the file; only the name with a controller */
+	/* from the file; with a controller, from the command line: name and settings */
+	struct inc_switch_conf conf;
 	char instance[INC_INSTANCE_LEN];
-	int lock_fd; /* of the instance; -1: not taken */
+	int lock_fd; /* of the instance's lock; -1: not held */
 	struct inc_engine *engine;
-	struct inc_comm_conf **comms; /* what each communicator was made from, by its place */
-	json_t *events;               /* the last INC_EVENTS_KEPT */
-	json_t *failures; /* events of the communicators there are: what a controller must know */
+	/* the configuration of each communicator, by its place; NULL: the place is empty */
+	struct inc_comm_conf **comms;
+	json_t *events; /* the last INC_EVENTS_KEPT */
+	/* failures of existing communicators, which are reported again to a controller that
+	 * reconnects */
+	json_t *failures;
 	struct inc_client *client;
 	struct inc_query_server *server;
 	struct inc_scrape *scrape;
 	struct inc_links_watch *watch;
 	uint64_t started_at_ns;
-	bool leaving; /* inc_daemon_stop() leaves to the next daemon what runs without one */
+	/* inc_daemon_stop() leaves running what works without a daemon, for the next one */
+	bool leaving;
 };
 
-/* daemon.c: everything up, in the order in which it can fail; and down again. */
+/* daemon.c: starts all parts, and stops them. inc_daemon_stop() also cleans up after a start that
+ * has failed. */
 int inc_daemon_start(struct inc_daemon *d, struct inc_err *err);
 void inc_daemon_stop(struct inc_daemon *d);
-/* One communicator, all of it or nothing. What conf leaves open of the switch's own ends is filled
- * in. */
+/* Creates a communicator, or nothing if that fails. The numbers of the switch's own ends that conf
+ * leaves open are written to conf. */
 int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err);
-/* The other ends of connections that were configured without. */
+/* Sets the peers of connections that were configured without them. */
 int inc_daemon_connect(struct inc_daemon *d, uint32_t communicator, const struct inc_msg_peer *peer,
 		       uint32_t n, struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
 
-/* Brings what the switch knows of its ports up to date. */
+/* Compares the ports with the kernel's interfaces, and updates their condition and names. */
 void inc_daemon_check_ports(struct inc_daemon *d);
 
-/* configured.c: what the communicators were made from, for those who ask. */
+/* configured.c: stores the configurations of the communicators, for queries. */
 int inc_configured_init(struct inc_daemon *d);
 void inc_configured_free(struct inc_daemon *d);
 int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_comm_conf *conf);
 void inc_configured_connect(struct inc_daemon *d, uint32_t place, const struct inc_msg_peer *peer,
 			    uint32_t n);
 void inc_configured_remove(struct inc_daemon *d, uint32_t place);
-/* Calls the ports by the names that they have now, in settings and communicators. */
+/* Replaces the ports' names in settings and communicators by their present names. */
 void inc_configured_rename(struct inc_daemon *d);
-/* What the switch is in the communicator's tree: "leaf" where its children are hosts, "spine" where
- * switches are among them, "root". */
+/* The switch's role in the communicator's tree: "leaf" if its children are hosts, "spine" if some
+ * of them are switches, or "root". */
 const char *inc_configured_role(const struct inc_daemon *d, uint32_t place);
-/* The switch as its file would have it, without its communicators; and one of these added to it. A
- * new object. */
+/* Returns a new object: the switch in the form of its file, without communicators. The other
+ * function adds the communicator at a place to that object. */
 json_t *inc_configured_switch(const struct inc_daemon *d);
 void inc_configured_append(const struct inc_daemon *d, uint32_t place, json_t *sw);
 
-/* event.c: logs, keeps and reports. What stands is reported again to a controller that comes back.
- * An inc_notice_fn; arg: the daemon. */
+/* event.c: logs, stores and reports an event. It is an inc_notice_fn, and arg is the daemon.
+ * Failures that still hold are reported again to a controller that reconnects. */
 void inc_event_notice(void *arg, const struct inc_notice *notice);
-/* Failures that stand: the first of each communicator for told NULL, else all that are not in
- * that list. A new list. */
+/* Returns a new list of failures that still hold. If told is NULL, it has the first one of each
+ * communicator, else all that are not in told. */
 json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 
 /* query.c: answers a "query" message on the connection it came from. */
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
-/* Name, address, MAC and MTU of the ports. In "hello" a port has the name that the switch was given
- * for it, because the controller's topology has that one. */
+/* Returns the name, address, MAC address and MTU of each port. If given, the names are those that
+ * the switch was started with, as in "hello", because the controller's topology has these. */
 json_t *inc_query_port_list(struct inc_daemon *d, bool given);
 
-/* figures.c: all figures, as families and as text; and some as members of an object, as answers to
- * queries have them. */
+/* figures.c: all figures, as families and as text. These four functions add the figures of one
+ * thing to an object, for answers to queries. */
 void inc_figures_add_usage(const struct inc_engine_usage *usage, json_t *object);
 void inc_figures_add_port(const struct inc_engine_port *port,
 			  const struct inc_interface_stats *stats, json_t *object);
 void inc_figures_add_comm(const struct inc_engine_comm *comm, json_t *object);
 void inc_figures_add_conn(const struct inc_engine_conn *conn, json_t *object);
 uint64_t inc_figures_uptime_s(const struct inc_daemon *d);
-/* What is the switch's own: usage, counters, ports. */
+/* Adds the figures of the switch itself: usage, counters and ports. */
 void inc_figures_switch(const struct inc_daemon *d, json_t *families);
-/* Of the communicator at this place, and of its connections. */
+/* Adds the figures of the communicator at this place, and of its connections. */
 void inc_figures_comm(const struct inc_daemon *d, uint32_t place,
 		      const struct inc_engine_comm *comm, json_t *families);
 /* An inc_scrape_part; arg: the daemon. */
@@ -132,7 +138,7 @@ void inc_query_server_stop(struct inc_query_server *s);
 /* switch_client.c */
 int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err);
 void inc_client_stop(struct inc_client *c);
-/* Steals the object; dropped where there is no connection. */
+/* Sends the event and releases the object. Without a connection, it only releases the object. */
 void inc_client_event(struct inc_client *c, json_t *event);
 const char *inc_client_state(const struct inc_client *c);
 

@@ -38,7 +38,7 @@ struct inc_term_comm {
 	uint32_t receives; /* receives posted with each peer */
 	bool ended;
 	enum inc_term_reason ended_for;
-	const char *why;        /* why a channel is lost, while its report is handled */
+	const char *why;        /* added to the report of the end; NULL: nothing is */
 	bool settled;           /* channels are closed */
 	uint64_t kept, dropped; /* messages that were only stored, or dropped */
 	uint64_t reduced_bytes, mismatches;
