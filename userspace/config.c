@@ -122,7 +122,7 @@ static int read_comm(const struct inc_yaml_node *node, uint32_t mode, struct inc
 		return ret;
 	if (find_comm(conf, cm->communicator))
 		return inc_yaml_error(inc_yaml_get(node, "communicator"), err,
-				      "communicator %u stands twice", cm->communicator);
+				      "communicator %u is listed twice", cm->communicator);
 	if (!cm->has_mode)
 		cm->mode = mode;
 	cm->has_mode = true;
@@ -217,7 +217,7 @@ static int read_connection(const struct inc_yaml_node *node, struct inc_switch_c
 		return ret;
 	if (c.up && conf->root)
 		return inc_yaml_error(inc_yaml_get(node, "up"), err,
-				      "the switch does not say root: false");
+				      "the switch needs root: false for this");
 	cm = find_comm(conf, c.communicator);
 	if (!cm)
 		return inc_yaml_error(inc_yaml_get(node, "communicator") ?: node, err,
@@ -265,7 +265,7 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 	}
 	if (list && !conf->root && roots == conf->n_comms)
 		return inc_yaml_error(inc_yaml_get(sw, "root") ?: inc_yaml_get(sw, "is_root"), err,
-				      "no connection is up");
+				      "root is false, but no connection is up");
 	return 0;
 }
 
@@ -304,11 +304,11 @@ static void log_left_out(const char *path, const struct inc_yaml_node *sw,
 	const bool named = inc_yaml_get(sw, "name");
 
 	if (!named)
-		inc_info("%s: the switch does not say name: %s, as its id", path, conf->name);
+		inc_info("%s: the switch has no name: using its id, %s", path, conf->name);
 	if (!inc_yaml_get(sw, "connections"))
-		inc_warn("%s: the switch does not say connections: it adds up nothing", path);
+		inc_warn("%s: the switch has no connections, so it adds up nothing", path);
 	else if (!inc_yaml_get(sw, "communicators"))
-		inc_info("%s: the switch does not say communicators: one, number 0, payload %d, "
+		inc_info("%s: the switch lists no communicators: using number 0, payload %d, "
 			 "slots %d, byte_order %s%s",
 			 path, INC_DEF_PAYLOAD, INC_DEF_SLOTS,
 			 inc_byte_orders[conf->comm[0].byte_order],
@@ -406,7 +406,7 @@ static int pick_switch(const struct inc_yaml_node *root, const char *want,
 		return ret;
 	list = inc_yaml_get(root, "switches");
 	if (list && inc_yaml_get(root, "switch"))
-		return inc_yaml_error(root, err, "'switches' and 'switch' are the same");
+		return inc_yaml_error(root, err, "'switches' and 'switch' exclude each other");
 	list = list ?: inc_yaml_get(root, "switch");
 	if (!list)
 		return inc_yaml_error(root, err, "'switches' is missing");
@@ -420,7 +420,7 @@ static int pick_switch(const struct inc_yaml_node *root, const char *want,
 	if (!inc_yaml_len(list))
 		return inc_yaml_error(list, err, "no switch");
 	if (!want && inc_yaml_len(list) > 1)
-		return inc_yaml_error(list, err, "%zu switches: --name tells which one to be",
+		return inc_yaml_error(list, err, "%zu switches: --name must name one of them",
 				      inc_yaml_len(list));
 	for (i = 0; i < inc_yaml_len(list); i++) {
 		ret = match_switch(inc_yaml_at(list, i), want, out, name, err);

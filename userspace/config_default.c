@@ -47,7 +47,7 @@ void inc_absent_log(const struct inc_absent *absent, const char *path,
 			list_ports(conf, value, sizeof(value));
 		else
 			snprintf(value, sizeof(value), "%llu", (unsigned long long)f->def);
-		inc_info("%s: %u of %u %s do not say %s: %s", path, absent->times[i], absent->of,
+		inc_info("%s: %u of %u %s lack %s: using %s", path, absent->times[i], absent->of,
 			 absent->what, f->name, value);
 	}
 }

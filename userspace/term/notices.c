@@ -108,7 +108,7 @@ void inc_term_notices_tell(void *arg, uint32_t communicator, uint64_t number,
 	struct told *t = malloc(sizeof(*t));
 
 	if (!t) {
-		inc_error("communicator %u: no memory to tell that %s", communicator, report->text);
+		inc_error("communicator %u: no memory to report: %s", communicator, report->text);
 		return;
 	}
 	*t = (struct told){.communicator = communicator, .number = number, .report = *report};
