@@ -10,7 +10,7 @@
 #include "lib/net/hostport.h"
 #include "userspace/switchd.h"
 
-_Static_assert(sizeof(struct inc_buf) == 2304, "what the help says of a row");
+_Static_assert(sizeof(struct inc_buf) == 2304, "the help names the size of a row");
 
 static const struct inc_opt_word xdp_modes[] = {
 	{INC_XDP_NATIVE, INC_XDP_IN_DRIVER}, {INC_XDP_GENERIC, INC_XDP_IN_STACK}, {}};
@@ -84,16 +84,17 @@ static const struct inc_opt options[] = {
 	 INC_OPT_TAKE(struct inc_options, settings, take_port)},
 	{.name = "mode",
 	 .value = "passthrough|termination",
-	 .help = "of communicators that do not say it: adds up packets on their way, by XDP "
-		 "(default), or is the other end of its hosts' connections, and adds up messages",
+	 .help = "mode of communicators that do not set one. passthrough (default) adds packets "
+		 "in XDP on their way; termination ends the hosts' connections and adds whole "
+		 "messages",
 	 INC_OPT_TAKE(struct inc_options, settings, take_mode)},
 	{.name = "xdp",
 	 .help = "in passthrough mode: XDP in the driver (default) or in the generic path, slower",
 	 INC_OPT_WORD(struct inc_options, xdp, xdp_modes)},
 	{.name = "threads",
 	 .value = "N",
-	 .help = "that add up messages in termination mode (default " INC_STR(
-		 INC_DEF_THREADS) "); a communicator belongs to one",
+	 .help = "threads that add messages in termination mode (default " INC_STR(
+		 INC_DEF_THREADS) "); each communicator belongs to one",
 	 INC_OPT_NUMBER(struct inc_options, settings.threads, 1, INC_MAX_THREADS)},
 	{.name = "attach",
 	 .help = "how to attach; auto (default): libxdp, so that other XDP programs can live on "
@@ -124,7 +125,8 @@ static const struct inc_opt options[] = {
 	 INC_OPT_NUMBER(struct inc_options, settings.rto_max_ms, 1, INC_MAX_RTO_MS)},
 	{.name = "ack-delay-ms",
 	 .value = "N",
-	 .help = "how long an ACK may be owed (default " INC_STR(INC_DEF_ACK_DELAY_MS) ")",
+	 .help = "longest delay of an ACK that no result carries (default " INC_STR(
+		 INC_DEF_ACK_DELAY_MS) ")",
 	 INC_OPT_NUMBER(struct inc_options, settings.ack_delay_ms, 1, INC_MAX_ACK_DELAY_MS)},
 	{.name = "metrics",
 	 .value = "ADDRESS[:PORT]",
@@ -135,15 +137,15 @@ static const struct inc_opt options[] = {
 	 .help = "do not check the ICRC of received packets (for measuring)",
 	 INC_OPT_FLAG(struct inc_options, skip_icrc)},
 	{.name = "fresh",
-	 .help = "remove what a daemon of this instance has left that was killed, or stopped by "
-		 "SIGUSR1 (default: take it over, jobs go on)",
+	 .help = "remove what a daemon of this instance left when it was killed, or stopped by "
+		 "SIGUSR1 (default: take it over, so that jobs go on)",
 	 INC_OPT_FLAG(struct inc_options, fresh)},
 	{.name = "ready-fd",
 	 .value = "N",
 	 .help = "write \"ready\" and a newline there when up, then close it",
 	 INC_OPT_NUMBER(struct inc_options, ready_fd, 0, INT_MAX)},
 	{.name = "check",
-	 .help = "only check the file, touch nothing",
+	 .help = "only check the file, and change nothing",
 	 INC_OPT_FLAG(struct inc_options, check_only)},
 	{},
 };
