@@ -13,7 +13,7 @@
 #include "lib/base/machine.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define FATAL_TIMES 8 /* closing NAKs for all peers; the waits between double, up to rto_max */
+#define CLOSING_NAKS 8 /* to each peer; the waits between them double, up to rto_max */
 
 const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
 {
@@ -109,7 +109,7 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 /* Sends a closing NAK (63). It names the last packet received from the peer, because a host ignores
  * a NAK for a packet that it has not sent. A switch accepts it with any number, also from a switch
  * that has received nothing yet. */
-static void tell_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
+static void send_closing_nak(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 {
 	const struct sp_conn *c = &cm->conn[peer];
 	uint64_t kept = conn_state(sp, c).rx_next;
@@ -120,31 +120,31 @@ static void tell_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer
 		sp->stats.naks_sent++;
 }
 
-/* Sends closing NAKs to all peers FATAL_TIMES, and later to switches only, as long as the
+/* Sends closing NAKs to all peers CLOSING_NAKS times, and later to switches only, as long as the
  * communicator exists. A host retransmits what is not acknowledged, and then receives the NAK as
  * the answer. A switch may have nothing to send while it waits, and an outage may last longer than
- * FATAL_TIMES. */
-static void tell_peers(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
+ * these times. */
+static void send_closing_naks(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
 	uint64_t max = sp->opts.rto_max_ms * INC_NSEC_PER_MSEC;
 	uint32_t c;
 
 	for (c = 0; c < cm->n_conns; c++)
 		if (cm->phase == SP_COMM_TELLING || is_switch(sp, &cm->conn[c]))
-			tell_peer(sp, cm, c);
+			send_closing_nak(sp, cm, c);
 	sp_flush(sp);
-	if (cm->phase == SP_COMM_TELLING && --cm->fatal_left == 0)
+	if (cm->phase == SP_COMM_TELLING && --cm->closing_naks == 0)
 		sp_comm_go(cm, SP_COMM_ENDED);
-	cm->fatal_at_ns = now + cm->fatal_wait_ns;
-	cm->fatal_wait_ns = cm->fatal_wait_ns * 2 > max ? max : cm->fatal_wait_ns * 2;
+	cm->closing_nak_at_ns = now + cm->closing_wait_ns;
+	cm->closing_wait_ns = cm->closing_wait_ns * 2 > max ? max : cm->closing_wait_ns * 2;
 }
 
 static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
 	sp_comm_go(cm, SP_COMM_TELLING);
-	cm->fatal_left = FATAL_TIMES;
-	cm->fatal_wait_ns = sp_first_rto_ns(sp);
-	tell_peers(sp, cm, now);
+	cm->closing_naks = CLOSING_NAKS;
+	cm->closing_wait_ns = sp_first_rto_ns(sp);
+	send_closing_naks(sp, cm, now);
 }
 
 void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
@@ -210,8 +210,8 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 		start_telling(sp, cm, now);
 		tell_mismatch(sp, cm, ended.error_r);
 	}
-	if (cm->phase != SP_COMM_RUNNING && now >= cm->fatal_at_ns)
-		tell_peers(sp, cm, now);
+	if (cm->phase != SP_COMM_RUNNING && now >= cm->closing_nak_at_ns)
+		send_closing_naks(sp, cm, now);
 	for (c = 0; c < cm->n_conns; c++) {
 		struct sp_conn *conn = &cm->conn[c];
 		const struct inc_conn_state st = conn_state(sp, conn);

@@ -102,8 +102,8 @@ struct sp_comm {
 	uint64_t wait_at_ns;
 	enum sp_comm_phase phase; /* changed by sp_comm_go() only */
 	/* in SP_COMM_TELLING: closing NAKs that all peers are still sent */
-	unsigned int fatal_left;
-	uint64_t fatal_at_ns, fatal_wait_ns;
+	unsigned int closing_naks;
+	uint64_t closing_nak_at_ns, closing_wait_ns;
 	bool port_told; /* the notice that a port is lost was sent */
 	uint32_t n_conns;
 	/* the children's by their ordinals, then the parent's */
