@@ -21,7 +21,7 @@ void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails)
 	*bringup = (struct ha_bringup){.leads = leads, .rails = rails};
 }
 
-/* Words have been said; whoever waits for an answer says them again later. */
+/* Messages have been said; whoever waits for an answer says them again later. */
 static unsigned int say(struct ha_bringup *b, unsigned int bits, uint64_t now_ns)
 {
 	b->said_at_ns = now_ns;
@@ -182,25 +182,25 @@ static unsigned int hear_ready(struct ha_bringup *b, uint64_t now_ns)
 	}
 }
 
-unsigned int ha_bringup_word(struct ha_bringup *bringup, const struct ha_word *word,
-			     uint64_t now_ns)
+unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_msg *msg,
+			    uint64_t now_ns)
 {
-	const struct ha_path_info *path = &word->path;
+	const struct ha_path_info *path = &msg->path;
 	bool newer;
 
-	if (!bringup->wanted || word->epoch != bringup->epoch ||
+	if (!bringup->wanted || msg->epoch != bringup->epoch ||
 	    (bringup->tried && ha_before(path->attempt, bringup->attempt)))
 		return 0;
 	newer = !bringup->tried || path->attempt != bringup->attempt;
-	if (newer && (bringup->leads || word->type == HA_WORD_PATH_READY))
+	if (newer && (bringup->leads || msg->type == HA_MSG_PATH_READY))
 		return 0; /* nobody has begun that one */
-	switch (word->type) {
-	case HA_WORD_PATH:
+	switch (msg->type) {
+	case HA_MSG_PATH:
 		return bringup->leads ? hear_path_of_follower(bringup, path)
 				      : hear_path_of_leader(bringup, path, now_ns);
-	case HA_WORD_PATH_READY:
+	case HA_MSG_PATH_READY:
 		return hear_ready(bringup, now_ns);
-	case HA_WORD_PATH_FAILED:
+	case HA_MSG_PATH_FAILED:
 		/* also of a newer attempt: the leader has left what the follower has */
 		return bringup->state == HA_BRINGUP_IDLE ? 0 : fail(bringup, now_ns);
 	default:

@@ -9,14 +9,14 @@
  *	follower IDLE -> MAKING -> ENTERING -> ENTERED -> READY
  *
  * From each of them back to IDLE where something fails, or where PATH_FAILED is heard; the leader
- * tries again HA_BRINGUP_RETRY_MS later with attempt + 1, at once where a port has come up. A word
- * of another epoch is not for this one, a word of an older attempt is ignored, a PATH of a newer
- * one makes the follower begin anew.
+ * tries again HA_BRINGUP_RETRY_MS later with attempt + 1, at once where a port has come up. A
+ *message of another epoch is not for this one, a message of an older attempt is ignored, a PATH of
+ *a newer one makes the follower begin anew.
  *
- * Words may be lost, so an end that waits asks again each HA_BRINGUP_RETRY_MS: the leader by PATH,
- * which a follower answers by all that it has said; a follower by PATH_READY, which a leader that
- * is READY answers by its own; a follower that has failed by PATH_FAILED. None of these answers is
- * a question, so words end when both are READY.
+ * Messages may be lost, so an end that waits asks again each HA_BRINGUP_RETRY_MS: the leader by
+ *PATH, which a follower answers by all that it has said; a follower by PATH_READY, which a leader
+ *that is READY answers by its own; a follower that has failed by PATH_FAILED. None of these answers
+ *is a question, so messages end when both are READY.
  *
  * Rails: those of the same number are tried first, as they are wired alike in most clusters; then
  * the leader changes its rail with each failure in a row, the follower with every second one.
@@ -26,10 +26,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 
 #define HA_BRINGUP_RETRY_MS   100
-#define HA_BRINGUP_TIMEOUT_MS 5000 /* of one attempt's words; what a worker does has no limit */
+#define HA_BRINGUP_TIMEOUT_MS 5000 /* of one attempt's messages; what a worker does has no limit \
+				    */
 
 #define HA_BRINGUP_STATES(_)                             \
 	_(IDLE, "no path is wanted, or the last failed") \
@@ -45,7 +46,7 @@ enum ha_bringup_state {
 #undef HA_BRINGUP_STATE_
 };
 
-/* To be done, in this order. Words carry the machine's epoch and attempt. */
+/* To be done, in this order. Messages carry the machine's epoch and attempt. */
 #define HA_BRINGUP_DROP       0x1u  /* the queue pair of this bring-up is of no use: destroy it */
 #define HA_BRINGUP_MAKE       0x2u  /* make one for epoch, attempt, rail: made() or failed() */
 #define HA_BRINGUP_OFFER      0x4u  /* say PATH with its place */
@@ -65,7 +66,7 @@ struct ha_bringup {
 	uint8_t wanted_rail;
 	bool heard_ready; /* PATH_READY has come before we were ENTERED */
 	struct ha_path_info peer;
-	uint64_t attempt_at_ns; /* this attempt waits for words */
+	uint64_t attempt_at_ns; /* this attempt waits for messages */
 	uint64_t said_at_ns, retry_at_ns;
 	unsigned int failures; /* in a row */
 };
@@ -88,8 +89,8 @@ unsigned int ha_bringup_entered(struct ha_bringup *bringup, uint64_t now_ns);
 /* An action has failed, or a ready standby has died. */
 unsigned int ha_bringup_failed(struct ha_bringup *bringup, uint64_t now_ns);
 /* PATH, PATH_READY, PATH_FAILED. */
-unsigned int ha_bringup_word(struct ha_bringup *bringup, const struct ha_word *word,
-			     uint64_t now_ns);
+unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_msg *msg,
+			    uint64_t now_ns);
 /* A port of ours has come up: do not wait for the next try. */
 unsigned int ha_bringup_hurry(struct ha_bringup *bringup, uint64_t now_ns);
 /* At least each HA_BRINGUP_RETRY_MS. */

@@ -6,8 +6,8 @@
  * Nothing here blocks but ha_register() and ha_deregister(), whose call NCCL lets wait: what else
  * takes a kernel call that waits is done by workers (worker.h), and a comm whose lock somebody
  * holds says "not yet". Progress is made by NCCL's own calls (test, isend, irecv) and, where those
- * do not come, by the progress thread (progress_thread.h), which also looks after standbys, words
- * and timers.
+ * do not come, by the progress thread (progress_thread.h), which also looks after standbys,
+ * messages and timers.
  *
  * Functions return 0 or -errno; a comm that has failed says so in its log line once, and each of
  * its requests ends with the comm's error. Threads: any; two threads in one comm is what the lock

@@ -70,29 +70,29 @@ void ha_comm_abandon(struct ha_comm *comm)
 
 static void say_hello(struct ha_comm *comm)
 {
-	struct ha_word word = {.type = HA_WORD_HELLO, .nonce = comm->nonce};
+	struct ha_control_msg msg = {.type = HA_MSG_HELLO, .nonce = comm->nonce};
 	char host[48] = "?";
 
 	gethostname(host, sizeof(host) - 1);
-	word.hello.dual = comm->dual;
-	snprintf(word.hello.name, sizeof(word.hello.name), "%s pid %d", host, (int)getpid());
-	ha_comm_say(comm, &word);
+	msg.hello.dual = comm->dual;
+	snprintf(msg.hello.name, sizeof(msg.hello.name), "%s pid %d", host, (int)getpid());
+	ha_comm_say(comm, &msg);
 }
 
-/* What is not the handshake's word on a new socket is a stranger's: the comm is not the one that is
- * waited for. */
-void ha_comm_hello(struct ha_comm *comm, const struct ha_word *word, uint64_t now_ns)
+/* What is not the handshake's message on a new socket is a stranger's: the comm is not the one that
+ * is waited for. */
+void ha_comm_hello(struct ha_comm *comm, const struct ha_control_msg *msg, uint64_t now_ns)
 {
 	if (comm->stage != HA_STAGE_HELLO)
 		return;
-	if (word->type != HA_WORD_HELLO || word->nonce != comm->nonce) {
+	if (msg->type != HA_MSG_HELLO || msg->nonce != comm->nonce) {
 		ha_comm_lost(comm, EPROTO, "a stranger");
 		return;
 	}
-	snprintf(comm->peer_name, sizeof(comm->peer_name), "%.63s", word->hello.name);
+	snprintf(comm->peer_name, sizeof(comm->peer_name), "%.63s", msg->hello.name);
 	snprintf(comm->what, sizeof(comm->what), "%s %s %.60s", comm->device->name,
 		 comm->sends ? "to" : "from", comm->peer_name);
-	comm->dual = comm->dual && word->hello.dual;
+	comm->dual = comm->dual && msg->hello.dual;
 	if (!comm->sends)
 		say_hello(comm);
 	ha_comm_go(comm, HA_STAGE_BRINGUP);

@@ -16,7 +16,8 @@
 #define QUICK_NS         (100 * INC_NSEC_PER_MSEC)
 #define RTO_MAX_NS       (5000 * INC_NSEC_PER_MSEC)
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------------------------------
+ */
 
 static void lose_socket(struct ha_comm *comm, int error)
 {
@@ -26,21 +27,21 @@ static void lose_socket(struct ha_comm *comm, int error)
 	comm->socket.fd = -1;
 }
 
-void ha_comm_say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_WORD_BYTES])
+void ha_comm_say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_MSG_BYTES])
 {
 	struct ha_socket *socket = &comm->socket;
 
 	/* a link that is down keeps what was said; more than that need not wait there. What is
 	 * wrong with a socket is found by who reads it, after what the peer has said. */
-	if (socket->fd >= 0 && socket->out_bytes + HA_WORD_BYTES <= sizeof(socket->out))
+	if (socket->fd >= 0 && socket->out_bytes + HA_MSG_BYTES <= sizeof(socket->out))
 		ha_socket_say(socket, bytes);
 }
 
-void ha_comm_say(struct ha_comm *comm, const struct ha_word *word)
+void ha_comm_say(struct ha_comm *comm, const struct ha_control_msg *msg)
 {
-	uint8_t bytes[HA_WORD_BYTES];
+	uint8_t bytes[HA_MSG_BYTES];
 
-	ha_word_encode(word, bytes);
+	ha_control_msg_encode(msg, bytes);
 	ha_comm_say_on_socket(comm, bytes);
 	/* one that does not go out is a lost one; the path's own completions say that it is dead */
 	if (ha_comm_standby_ready(comm))
@@ -52,43 +53,43 @@ void ha_comm_say(struct ha_comm *comm, const struct ha_word *word)
 /* Where it came from: path NULL is the socket. */
 static void answer_ping(struct ha_comm *comm, struct ha_path *path)
 {
-	struct ha_word word = {
-		.type = HA_WORD_PONG, .nonce = comm->nonce, .epoch = comm->end->epoch};
-	uint8_t bytes[HA_WORD_BYTES];
+	struct ha_control_msg msg = {
+		.type = HA_MSG_PONG, .nonce = comm->nonce, .epoch = comm->end->epoch};
+	uint8_t bytes[HA_MSG_BYTES];
 
-	ha_word_encode(&word, bytes);
+	ha_control_msg_encode(&msg, bytes);
 	if (path)
 		ha_path_say(path, bytes);
 	else
 		ha_comm_say_on_socket(comm, bytes);
 }
 
-static void take_word(struct ha_comm *comm, const struct ha_word *word, struct ha_path *path,
-		      uint64_t now_ns)
+static void take_msg(struct ha_comm *comm, const struct ha_control_msg *msg, struct ha_path *path,
+		     uint64_t now_ns)
 {
 	const bool up = comm->stage == HA_STAGE_UP;
 
-	switch (word->type) {
-	case HA_WORD_HELLO:
+	switch (msg->type) {
+	case HA_MSG_HELLO:
 		return;
-	case HA_WORD_PATH_FAILED:
-	case HA_WORD_PATH:
-	case HA_WORD_PATH_READY:
-		ha_comm_bringup(comm, ha_bringup_word(&comm->bringup, word, now_ns), now_ns);
+	case HA_MSG_PATH_FAILED:
+	case HA_MSG_PATH:
+	case HA_MSG_PATH_READY:
+		ha_comm_bringup(comm, ha_bringup_msg(&comm->bringup, msg, now_ns), now_ns);
 		break;
-	case HA_WORD_PING:
+	case HA_MSG_PING:
 		/* a peer that has not heard of the end finds out by the silence */
 		if (up && comm->end->state != HA_FAILED)
 			answer_ping(comm, path);
 		return;
-	case HA_WORD_PONG:
+	case HA_MSG_PONG:
 		return;
 	default:
 		if (!up)
 			return;
-		if (word->type == HA_WORD_CLOSE || word->type == HA_WORD_ABORT)
+		if (msg->type == HA_MSG_CLOSE || msg->type == HA_MSG_ABORT)
 			comm->peer_gone = true;
-		HA_TELL(comm, word, word, now_ns);
+		HA_TELL(comm, msg, msg, now_ns);
 	}
 	if (comm->stage == HA_STAGE_UP)
 		ha_comm_do(comm, now_ns);
@@ -96,31 +97,31 @@ static void take_word(struct ha_comm *comm, const struct ha_word *word, struct h
 
 static int hear(struct ha_comm *comm, const uint8_t *bytes, struct ha_path *path, uint64_t now_ns)
 {
-	struct ha_word word;
+	struct ha_control_msg msg;
 	struct inc_err err;
-	const int ret = ha_word_decode(bytes, &word, &err);
+	const int ret = ha_control_msg_decode(bytes, &msg, &err);
 
 	if (ret) {
 		ha_say(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
 		return ret;
 	}
 	if (comm->stage == HA_STAGE_HELLO) {
-		ha_comm_hello(comm, &word, now_ns);
+		ha_comm_hello(comm, &msg, now_ns);
 		return 0;
 	}
-	if (word.nonce != comm->nonce)
+	if (msg.nonce != comm->nonce)
 		return 0;
 	if (!path)
 		comm->socket_beat.heard = true;
 	else if (path == comm->standby)
 		comm->standby_beat.heard = true;
-	take_word(comm, &word, path, now_ns);
+	take_msg(comm, &msg, path, now_ns);
 	return 0;
 }
 
 unsigned int ha_comm_hear_socket(struct ha_comm *comm, uint64_t now_ns)
 {
-	uint8_t bytes[HA_WORD_BYTES];
+	uint8_t bytes[HA_MSG_BYTES];
 	unsigned int n = 0;
 	int ret = 0;
 
@@ -148,8 +149,8 @@ static void take_event(struct ha_comm *comm, struct ha_path *path,
 			ha_receiver_landed(&comm->receiver, path->epoch, event->sequence,
 					   event->bytes, now_ns, &comm->todo);
 		break;
-	case HA_PATH_WORD:
-		hear(comm, event->word, path, now_ns);
+	case HA_PATH_MSG:
+		hear(comm, event->msg, path, now_ns);
 		break;
 	case HA_PATH_COMPLETED:
 		if (!event->ok && path == comm->path && !event->flushed)
@@ -407,7 +408,7 @@ static void tell_broken(struct ha_comm *comm)
 
 static bool is_empty(const struct ha_todo *todo)
 {
-	return !(todo->fence || todo->words || todo->posts || todo->probe || todo->told ||
+	return !(todo->fence || todo->msgs || todo->posts || todo->probe || todo->told ||
 		 todo->ended);
 }
 
@@ -415,7 +416,7 @@ static bool is_empty(const struct ha_todo *todo)
 static void clear(struct ha_todo *todo)
 {
 	todo->fence = todo->probe = todo->told = todo->ended = false;
-	todo->words = todo->posts = 0;
+	todo->msgs = todo->posts = 0;
 }
 
 void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
@@ -431,8 +432,8 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
 		follow_epoch(comm, now_ns);
 		if (todo.fence)
 			tell_broken(comm);
-		for (i = 0; i < todo.words; i++)
-			ha_comm_say(comm, &todo.word[i]);
+		for (i = 0; i < todo.msgs; i++)
+			ha_comm_say(comm, &todo.msg[i]);
 		/* before what can begin another one */
 		if (todo.told)
 			tell_story(comm);

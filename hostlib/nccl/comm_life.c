@@ -78,10 +78,10 @@ void ha_comm_end(struct ha_comm *comm)
 }
 
 /* Whether all that this end has said has left it. */
-static bool words_are_out(const struct ha_comm *comm)
+static bool msgs_are_out(const struct ha_comm *comm)
 {
 	return (comm->socket.fd < 0 || !comm->socket.out_bytes) &&
-	       (!comm->standby || !comm->standby->words) && (!comm->path || !comm->path->words);
+	       (!comm->standby || !comm->standby->msgs) && (!comm->path || !comm->path->msgs);
 }
 
 /*
@@ -104,7 +104,7 @@ static bool is_over(const struct ha_comm *comm, uint64_t now_ns)
 	if (now_ns >= over_at_ns + HA_LINGER_RTOS * rto_ns)
 		return true;
 	if (comm->sends)
-		return words_are_out(comm);
+		return msgs_are_out(comm);
 	return comm->peer_gone || comm->socket.fd < 0;
 }
 

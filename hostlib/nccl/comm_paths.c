@@ -169,15 +169,16 @@ static int enter(struct ha_comm *comm)
 	return 0;
 }
 
-static void say(struct ha_comm *comm, enum ha_word_type type)
+static void say(struct ha_comm *comm, enum ha_control_msg_type type)
 {
-	struct ha_word word = {.type = type, .nonce = comm->nonce, .epoch = comm->bringup.epoch};
+	struct ha_control_msg msg = {
+		.type = type, .nonce = comm->nonce, .epoch = comm->bringup.epoch};
 
-	if (type == HA_WORD_PATH)
-		word.path = comm->own;
-	word.path.attempt = comm->bringup.attempt;
-	word.path.rail = comm->bringup.rail;
-	ha_comm_say(comm, &word);
+	if (type == HA_MSG_PATH)
+		msg.path = comm->own;
+	msg.path.attempt = comm->bringup.attempt;
+	msg.path.rail = comm->bringup.rail;
+	ha_comm_say(comm, &msg);
 }
 
 /* The first path: the comm is what NCCL has waited for. */
@@ -225,13 +226,13 @@ void ha_comm_bringup(struct ha_comm *comm, unsigned int bits, uint64_t now_ns)
 	if (bits & HA_BRINGUP_MAKE)
 		ret = make(comm);
 	if (bits & HA_BRINGUP_OFFER)
-		say(comm, HA_WORD_PATH);
+		say(comm, HA_MSG_PATH);
 	if (bits & HA_BRINGUP_ENTER)
 		ret = enter(comm);
 	if (bits & HA_BRINGUP_SAY_READY)
-		say(comm, HA_WORD_PATH_READY);
+		say(comm, HA_MSG_PATH_READY);
 	if (bits & HA_BRINGUP_SAY_FAILED)
-		say(comm, HA_WORD_PATH_FAILED);
+		say(comm, HA_MSG_PATH_FAILED);
 	if (bits & HA_BRINGUP_DOWN && comm->stage == HA_STAGE_UP)
 		HA_TELL(comm, path, comm->bringup.epoch, false, now_ns);
 	if (bits & HA_BRINGUP_UP)
@@ -247,9 +248,9 @@ bool ha_comm_standby_ready(const struct ha_comm *comm)
 }
 
 /*
- * The end has entered an epoch. Its path may be ENTERED only: the peer has gone ahead by the word
- * that was READY to it. Where there is none (it has died meanwhile, which the peer did not know)
- * the end is without a path until the next one.
+ * The end has entered an epoch. Its path may be ENTERED only: the peer has gone ahead by the
+ * message that was READY to it. Where there is none (it has died meanwhile, which the peer did not
+ * know) the end is without a path until the next one.
  */
 void ha_comm_take_standby(struct ha_comm *comm)
 {

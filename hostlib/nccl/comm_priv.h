@@ -2,7 +2,7 @@
 /*
  * What the files of a comm share: comm_life.c (its life and its rounds), comm_plugin.c (the
  * process), comm_connect.c (listen, connect, accept), comm_paths.c (bring-up), comm_failover.c
- * (what the machine wants done, completions, words), comm_standby.c (heartbeats, ports, rails),
+ * (what the machine wants done, completions, messages), comm_standby.c (heartbeats, ports, rails),
  * comm_data.c (requests), comm_region.c (memory).
  *
  * Who holds a comm: NCCL until it closes it (`open`), jobs of a worker (`jobs`), and the progress
@@ -26,7 +26,7 @@
 #include "hostlib/nccl/receiver.h"
 #include "hostlib/nccl/sender.h"
 #include "hostlib/nccl/tcp.h"
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 #include "hostlib/nccl/worker.h"
 #include "lib/base/err.h"
 
@@ -171,7 +171,7 @@ void ha_comm_end(struct ha_comm *comm);
 
 /* comm_connect.c */
 void ha_comm_handshake(struct ha_comm *comm, uint64_t now_ns);
-void ha_comm_hello(struct ha_comm *comm, const struct ha_word *word, uint64_t now_ns);
+void ha_comm_hello(struct ha_comm *comm, const struct ha_control_msg *msg, uint64_t now_ns);
 /* The only place where comm->stage changes; its callers have looked at what it was. */
 void ha_comm_go(struct ha_comm *comm, enum ha_stage stage);
 /* It never comes up. */
@@ -206,10 +206,10 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns);
 unsigned int ha_comm_poll(struct ha_comm *comm, unsigned int budget, uint64_t now_ns);
 unsigned int ha_comm_poll_standby(struct ha_comm *comm, uint64_t now_ns);
 unsigned int ha_comm_hear_socket(struct ha_comm *comm, uint64_t now_ns);
-/* Where it does not go out it is a lost word. */
-void ha_comm_say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_WORD_BYTES]);
+/* Where it does not go out it is a lost message. */
+void ha_comm_say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_MSG_BYTES]);
 /* On both channels. */
-void ha_comm_say(struct ha_comm *comm, const struct ha_word *word);
+void ha_comm_say(struct ha_comm *comm, const struct ha_control_msg *msg);
 void ha_comm_post_later(struct ha_comm *comm, uint64_t now_ns);
 
 /* comm_standby.c */

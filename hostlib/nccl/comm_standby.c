@@ -23,17 +23,17 @@ static bool beat(struct ha_comm *comm, struct ha_beat *beat, uint64_t now_ns)
 	return true;
 }
 
-static void encode_ping(const struct ha_comm *comm, uint8_t bytes[HA_WORD_BYTES])
+static void encode_ping(const struct ha_comm *comm, uint8_t bytes[HA_MSG_BYTES])
 {
-	const struct ha_word word = {
-		.type = HA_WORD_PING, .nonce = comm->nonce, .epoch = comm->end->epoch};
+	const struct ha_control_msg msg = {
+		.type = HA_MSG_PING, .nonce = comm->nonce, .epoch = comm->end->epoch};
 
-	ha_word_encode(&word, bytes);
+	ha_control_msg_encode(&msg, bytes);
 }
 
 static void beat_on_standby(struct ha_comm *comm, uint64_t now_ns)
 {
-	uint8_t bytes[HA_WORD_BYTES];
+	uint8_t bytes[HA_MSG_BYTES];
 
 	if (!beat(comm, &comm->standby_beat, now_ns))
 		return;
@@ -49,7 +49,7 @@ static void beat_on_standby(struct ha_comm *comm, uint64_t now_ns)
 
 static void beat_on_socket(struct ha_comm *comm, uint64_t now_ns)
 {
-	uint8_t bytes[HA_WORD_BYTES];
+	uint8_t bytes[HA_MSG_BYTES];
 
 	if (comm->socket.fd < 0 || !beat(comm, &comm->socket_beat, now_ns))
 		return;

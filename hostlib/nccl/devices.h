@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/nccl/keys.h"
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
 #include "lib/rdma/device.h"
 #include "lib/rdma/info.h"

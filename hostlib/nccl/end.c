@@ -3,12 +3,12 @@
 #include <stddef.h>
 #include "hostlib/nccl/end.h"
 
-#define MAX_WORDS (sizeof(((struct ha_todo *)0)->word) / sizeof(struct ha_word))
+#define MAX_MSGS (sizeof(((struct ha_todo *)0)->msg) / sizeof(struct ha_control_msg))
 
 const char *ha_state_text(enum ha_state state)
 {
 	static const char *const text[] = {
-#define STATE(NAME, words) [HA_##NAME] = (words),
+#define STATE(NAME, text) [HA_##NAME] = (text),
 		HA_STATES(STATE)
 #undef STATE
 	};
@@ -43,22 +43,22 @@ void ha_end_fence(uint32_t epoch, struct ha_todo *todo)
 	todo->fence_epoch = epoch;
 }
 
-/* Words beyond MAX_WORDS are lost, which happens where the caller does not clear what it has done.
- * The protocol bears that, as channels lose words, too. */
-void ha_end_say(struct ha_end *end, enum ha_word_type type, const struct ha_report *report,
+/* Messages beyond MAX_MSGS are lost, which happens where the caller does not clear what it has
+ * done. The protocol bears that, as channels lose messages, too. */
+void ha_end_say(struct ha_end *end, enum ha_control_msg_type type, const struct ha_report *report,
 		bool again, uint64_t now_ns, struct ha_todo *todo)
 {
-	struct ha_word word = {
+	struct ha_control_msg msg = {
 		.type = type, .cause = end->cause, .nonce = end->nonce, .epoch = end->epoch};
 
 	if (report)
-		word.report = *report;
+		msg.report = *report;
 	if (again) {
-		end->last = word;
+		end->last = msg;
 		end->told_at_ns = now_ns;
 	}
-	if (todo->words < MAX_WORDS)
-		todo->word[todo->words++] = word;
+	if (todo->msgs < MAX_MSGS)
+		todo->msg[todo->msgs++] = msg;
 }
 
 void ha_end_leave(struct ha_end *end, enum ha_cause cause, uint64_t now_ns, struct ha_todo *todo)
@@ -158,8 +158,8 @@ void ha_end_tick(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo)
 	probe(end, now_ns, todo);
 	if (end->last.type && ha_end_past(end->told_at_ns, end->times.heartbeat_ns, now_ns)) {
 		end->told_at_ns = now_ns;
-		if (todo->words < MAX_WORDS)
-			todo->word[todo->words++] = end->last;
+		if (todo->msgs < MAX_MSGS)
+			todo->msg[todo->msgs++] = end->last;
 	}
 }
 

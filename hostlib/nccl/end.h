@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 
 #define HA_STATES(_)                                                                  \
 	_(FLOWING, "flowing")                                                         \
@@ -56,8 +56,8 @@ struct ha_todo {
 	bool fence; /* set the queue pair of fence_epoch to ERR; of a receiver: poll until each
 		     * receive that was posted there has a completion, then ha_receiver_drained() */
 	uint32_t fence_epoch;
-	unsigned int words; /* to say on both channels */
-	struct ha_word word[4];
+	unsigned int msgs; /* to say on both channels */
+	struct ha_control_msg msg[4];
 	unsigned int
 		posts; /* on the queue pair of the end's epoch, in order: sender: requests whose
 			* payload is to be written; receiver: places of the ring to describe */
@@ -79,11 +79,11 @@ struct ha_end {
 	bool channel;   /* the control channel lives */
 	enum ha_cause cause;    /* of the last trigger */
 	uint64_t entered_at_ns; /* of this state */
-	uint64_t told_at_ns;    /* the last word without an answer */
+	uint64_t told_at_ns;    /* the last message without an answer */
 	uint64_t probed_at_ns;  /* 0: no probe is under way */
 	uint64_t probe_due_at_ns;
 	unsigned int barren; /* epochs in succession that had to complete something and did not */
-	struct ha_word last; /* the word that is said again until it is answered */
+	struct ha_control_msg last; /* the message that is said again until it is answered */
 	struct ha_story story;
 	int error;       /* FAILED: -errno; what requests end with */
 	const char *why; /* likewise, static */
@@ -95,8 +95,8 @@ void ha_end_init(struct ha_end *end, const struct ha_times *times, uint64_t nonc
 		 uint64_t now_ns);
 void ha_end_become(struct ha_end *end, enum ha_state state, uint64_t now_ns, struct ha_todo *todo);
 void ha_end_fence(uint32_t epoch, struct ha_todo *todo);
-/* Adds a word (report: NULL where it has none); `again`: said each heartbeat until answered. */
-void ha_end_say(struct ha_end *end, enum ha_word_type type, const struct ha_report *report,
+/* Adds a message (report: NULL where it has none); `again`: said each heartbeat until answered. */
+void ha_end_say(struct ha_end *end, enum ha_control_msg_type type, const struct ha_report *report,
 		bool again, uint64_t now_ns, struct ha_todo *todo);
 /* The epoch's queue pair is in use no more: fenced, the story begins. In FLOWING only. */
 void ha_end_leave(struct ha_end *end, enum ha_cause cause, uint64_t now_ns, struct ha_todo *todo);
@@ -117,7 +117,7 @@ void ha_end_path(struct ha_end *end, uint32_t epoch, bool up);
 void ha_end_channel(struct ha_end *end, bool alive, uint64_t now_ns, struct ha_todo *todo);
 /* A probe of this epoch has succeeded. */
 void ha_end_probe_ok(struct ha_end *end);
-/* Probes, and words that are due again. */
+/* Probes, and messages that are due again. */
 void ha_end_tick(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo);
 bool ha_end_past(uint64_t from_at_ns, uint64_t limit_ns, uint64_t now_ns);
 /* A report has this sequence. */

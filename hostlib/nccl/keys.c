@@ -65,7 +65,7 @@ int ha_config_read(struct ha_config *config, struct inc_err *err)
 	if (config->heartbeat_ms >= config->rto_ms)
 		return inc_err_set(err, EINVAL,
 				   "HA_NCCL_HEARTBEAT_MS: %u is not less than HA_NCCL_RTO_MS, %u: "
-				   "within that time words are said again",
+				   "within that time messages are said again",
 				   config->heartbeat_ms, config->rto_ms);
 	return 0;
 }

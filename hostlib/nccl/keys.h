@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
 
 /* Numbers: type, member, variable, unit, default, least, most, what it is. A bool is 0 or 1. */
@@ -19,7 +19,7 @@
 	  "a send without progress for this long leaves its path; also the time that a switch " \
 	  "may take")                                                                           \
 	_(uint32_t, heartbeat_ms, "HA_NCCL_HEARTBEAT_MS", "ms", 100, 1, 60000,                  \
-	  "between PINGs, and between repetitions of a word that is not answered")              \
+	  "between PINGs, and between repetitions of a control message that is not answered")   \
 	_(uint8_t, qp_timeout, "HA_NCCL_QP_TIMEOUT", "", 14, 1, 31,                             \
 	  "ACK timeout of a queue pair: 4.096 us * 2^n")                                        \
 	_(uint8_t, qp_retry_cnt, "HA_NCCL_QP_RETRY_CNT", "", 7, 0, 7,                           \

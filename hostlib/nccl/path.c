@@ -13,11 +13,11 @@
  * long time. */
 #define MIN_RNR_TIMER 20
 
-#define SEND_WR    (HA_WRITES + HA_WORDS_AHEAD)
+#define SEND_WR    (HA_WRITES + HA_MSGS_AHEAD)
 #define POLL_BATCH 32
 
-#define WORDS_AT        (HA_RECEIVES * HA_WORD_BYTES)
-#define DESCRIPTIONS_AT (WORDS_AT + HA_WORDS_AHEAD * HA_WORD_BYTES)
+#define MSGS_AT         (HA_RECEIVES * HA_MSG_BYTES)
+#define DESCRIPTIONS_AT (MSGS_AT + HA_MSGS_AHEAD * HA_MSG_BYTES)
 #define MEMORY_BYTES    (DESCRIPTIONS_AT + HA_SLOTS * sizeof(struct ha_slot_wire))
 
 /* ---- its life ------------------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ static int register_memory(struct ha_path *path, void *ring, struct inc_err *err
 	return 0;
 }
 
-/* Words go inline where the device can: it need not fetch them then. */
+/* Messages go inline where the device can: it need not fetch them then. */
 static int make_qp(struct ha_path *path, struct inc_err *err)
 {
 	struct inc_rdma_qp_opts opts = {
@@ -57,7 +57,7 @@ static int make_qp(struct ha_path *path, struct inc_err *err)
 			 .recv_wr = HA_RECEIVES,
 			 .send_sge = 1,
 			 .recv_sge = 1,
-			 .inline_bytes = HA_WORD_BYTES,
+			 .inline_bytes = HA_MSG_BYTES,
 			 .rd_atomic = 1,
 			 .dest_rd_atomic = 1},
 		.port = path->port,
@@ -73,8 +73,8 @@ static int make_qp(struct ha_path *path, struct inc_err *err)
 
 static int post_receive(struct ha_path *path, unsigned int i)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)path->memory + i * HA_WORD_BYTES,
-			      .length = HA_WORD_BYTES,
+	struct ibv_sge sge = {.addr = (uintptr_t)path->memory + i * HA_MSG_BYTES,
+			      .length = HA_MSG_BYTES,
 			      .lkey = path->mr->lkey};
 	struct ibv_recv_wr wr = {
 		.wr_id = ha_wr_id(path->epoch, HA_WR_RECEIVE | i), .sg_list = &sge, .num_sge = 1};
@@ -134,7 +134,7 @@ int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct i
 	path->rail = opts->rail_number;
 	path->port = opts->rail->port;
 	path->device = inc_rdma_device_ref(opts->rail->device);
-	path->free_words = (1u << HA_WORDS_AHEAD) - 1;
+	path->free_msgs = (1u << HA_MSGS_AHEAD) - 1;
 	ret = inc_rdma_completions_open(&path->completions, path->device, SEND_WR + HA_RECEIVES, 1,
 					err);
 	if (!ret)
@@ -220,7 +220,7 @@ int ha_path_fence(struct ha_path *path, struct inc_err *err)
 
 bool ha_path_drained(const struct ha_path *path)
 {
-	return path->fenced && !path->receives && !path->words && !path->writes;
+	return path->fenced && !path->receives && !path->msgs && !path->writes;
 }
 
 /* ---- the send queue ------------------------------------------------------------------------- */
@@ -305,7 +305,7 @@ int ha_path_probe(struct ha_path *path, uint64_t wr_id)
 	return post_write(path, &wr);
 }
 
-int ha_path_say(struct ha_path *path, const uint8_t word[HA_WORD_BYTES])
+int ha_path_say(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES])
 {
 	struct ibv_send_wr wr = {
 		.num_sge = 1,
@@ -317,18 +317,18 @@ int ha_path_say(struct ha_path *path, const uint8_t word[HA_WORD_BYTES])
 	unsigned int i;
 	int ret;
 
-	if (!path->free_words)
+	if (!path->free_msgs)
 		return -EAGAIN;
-	i = __builtin_ctz(path->free_words);
-	sge = own_piece(path, WORDS_AT + i * HA_WORD_BYTES, HA_WORD_BYTES);
-	memcpy((void *)(uintptr_t)sge.addr, word, HA_WORD_BYTES);
-	wr.wr_id = ha_wr_id(path->epoch, HA_WR_WORD | i);
+	i = __builtin_ctz(path->free_msgs);
+	sge = own_piece(path, MSGS_AT + i * HA_MSG_BYTES, HA_MSG_BYTES);
+	memcpy((void *)(uintptr_t)sge.addr, msg, HA_MSG_BYTES);
+	wr.wr_id = ha_wr_id(path->epoch, HA_WR_MSG | i);
 	wr.sg_list = &sge;
 	ret = ibv_post_send(path->qp.ibv, &wr, &bad);
 	if (ret)
 		return -ret;
-	path->free_words &= ~(1u << i);
-	path->words++;
+	path->free_msgs &= ~(1u << i);
+	path->msgs++;
 	return 0;
 }
 
@@ -359,17 +359,17 @@ static unsigned int received(struct ha_path *path, const struct ibv_wc *wc,
 	path->receives--;
 	if (wc->status != IBV_WC_SUCCESS)
 		return die(path, event, ibv_wc_status_str(wc->status));
-	/* the rest of the buffer has an earlier word */
-	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && wc->byte_len != HA_WORD_BYTES)
-		return die(path, event, "a word of another length");
+	/* the rest of the buffer has an earlier message */
+	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && wc->byte_len != HA_MSG_BYTES)
+		return die(path, event, "a message of another length");
 	*event = (struct ha_path_event){.wr_id = wc->wr_id, .ok = true, .bytes = wc->byte_len};
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
 		event->kind = HA_PATH_LANDED;
 		event->sequence = ntohl(wc->imm_data);
 		give_back(path, i);
 	} else {
-		event->kind = HA_PATH_WORD;
-		event->word = path->memory + i * HA_WORD_BYTES;
+		event->kind = HA_PATH_MSG;
+		event->msg = path->memory + i * HA_MSG_BYTES;
 		path->lent_receive[path->lent++] = i;
 	}
 	return 1;
@@ -383,9 +383,9 @@ static unsigned int completed(struct ha_path *path, const struct ibv_wc *wc,
 
 	if (index & HA_WR_RECEIVE)
 		return received(path, wc, event);
-	if (index & HA_WR_WORD) {
-		path->free_words |= 1u << (index - HA_WR_WORD);
-		path->words--;
+	if (index & HA_WR_MSG) {
+		path->free_msgs |= 1u << (index - HA_WR_MSG);
+		path->msgs--;
 		return ok ? 0 : die(path, event, ibv_wc_status_str(wc->status));
 	}
 	path->writes--;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The queue pair of one epoch of a comm, on one rail, with its completion queue, its receives, and
- * the small registered memory that words, descriptions and probes are sent from. Thin: libibverbs
- * and lib/rdma, no protocol.
+ * the small registered memory that messages, descriptions and probes are sent from. Thin:
+ * libibverbs and lib/rdma, no protocol.
  *
- * Receives are posted for HA_SLOTS payloads and HA_WORDS_AHEAD words, all with room for a word;
- * each that completes is posted again, so that neither finds none.
+ * Receives are posted for HA_SLOTS payloads and HA_MSGS_AHEAD messages, all with room for a
+ * message; each that completes is posted again, so that neither finds none.
  *
  * Threads: one at a time (the comm's lock), but for what makes, enters and destroys, which waits in
  * the kernel and is done by a worker (worker.h) while nobody else touches the path.
@@ -16,15 +16,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/nccl/devices.h"
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
 #include "lib/rdma/completion.h"
 #include "lib/rdma/qp.h"
 
-#define HA_WORDS_AHEAD 16u                         /* words under way on a standby at most */
-#define HA_RECEIVES    (HA_SLOTS + HA_WORDS_AHEAD) /* posted */
-#define HA_PROBES      8u                          /* under way at most */
-#define HA_WRITES      (HA_SLOTS + HA_PROBES)      /* payloads, descriptions and probes likewise */
+#define HA_MSGS_AHEAD 16u                        /* messages under way on a standby at most */
+#define HA_RECEIVES   (HA_SLOTS + HA_MSGS_AHEAD) /* posted */
+#define HA_PROBES     8u                         /* under way at most */
+#define HA_WRITES     (HA_SLOTS + HA_PROBES)     /* payloads, descriptions and probes likewise */
 
 struct ha_path {
 	uint32_t epoch, attempt;
@@ -39,10 +39,10 @@ struct ha_path {
 	uint32_t max_message_bytes;
 	char what[64];         /* the comm, for errors */
 	unsigned int receives; /* posted and not complete */
-	unsigned int words;    /* sent and not complete */
+	unsigned int msgs;     /* sent and not complete */
 	unsigned int writes;   /* payloads, descriptions, probes: likewise */
-	uint32_t free_words;   /* bit i: word i of the memory is not under way */
-	/* Receives whose words the caller may still read: posted again by the next poll. */
+	uint32_t free_msgs;    /* bit i: message i of the memory is not under way */
+	/* Receives whose messages the caller may still read: posted again by the next poll. */
 	unsigned int lent;
 	uint16_t lent_receive[HA_RECEIVES];
 	/* Descriptions for which the send queue had no room; the poll posts them. */
@@ -51,7 +51,7 @@ struct ha_path {
 		uint64_t wr_id;
 		struct ha_slot slot;
 	} wait[HA_SLOTS];
-	uint8_t *memory; /* receive words, then words to send, then descriptions */
+	uint8_t *memory; /* receive messages, then messages to send, then descriptions */
 	struct ibv_mr *mr;
 	struct ibv_mr *ring_mr; /* a sender's ring, as this device knows it */
 };
@@ -59,11 +59,11 @@ struct ha_path {
 /* What a path tells: a completion. */
 enum ha_path_event_kind {
 	HA_PATH_LANDED,    /* a payload: sequence, bytes */
-	HA_PATH_WORD,      /* a word: bytes of it, valid until the next poll */
-	HA_PATH_COMPLETED, /* of the send queue: wr_id, ok; words' own are not told */
-	HA_PATH_DEAD,      /* a receive or a word has failed, or the completion queue, or a word of
-			    * another length has come: once, and not
-			    * of a fenced path */
+	HA_PATH_MSG,       /* a message: bytes of it, valid until the next poll */
+	HA_PATH_COMPLETED, /* of the send queue: wr_id, ok; messages' own are not told */
+	HA_PATH_DEAD, /* a receive or a message has failed, or the completion queue, or a message of
+		       * another length has come: once, and not
+		       * of a fenced path */
 };
 
 struct ha_path_event {
@@ -71,7 +71,7 @@ struct ha_path_event {
 	uint64_t wr_id;
 	bool ok, flushed; /* flushed: IBV_WC_WR_FLUSH_ERR */
 	uint32_t sequence, bytes;
-	const uint8_t *word;
+	const uint8_t *msg;
 	const char *why; /* for the log: ibv_wc_status_str(), static; NULL where ok */
 };
 
@@ -111,7 +111,7 @@ int ha_path_write(struct ha_path *path, uint64_t wr_id, const void *buffer, uint
 int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot *slot);
 /* Writes 0 bytes, for which a device asks for neither an address nor a key. */
 int ha_path_probe(struct ha_path *path, uint64_t wr_id);
-/* -EAGAIN where HA_WORDS_AHEAD are under way. */
-int ha_path_say(struct ha_path *path, const uint8_t word[HA_WORD_BYTES]);
+/* -EAGAIN where HA_MSGS_AHEAD are under way. */
+int ha_path_say(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES]);
 
 #endif

@@ -13,7 +13,7 @@
 #include "lib/base/thread.h"
 
 /* How long it sleeps: while a comm has something under way, and else, as a part of a heartbeat, so
- * that the peer's words on the standby are answered in time. */
+ * that the peer's messages on the standby are answered in time. */
 #define BUSY_SLEEP_MS        1
 #define SLEEPS_PER_HEARTBEAT 4
 #define EVENTS               16

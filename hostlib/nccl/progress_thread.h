@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The progress thread, one per process: makes the comms go on whose owner does not call, looks
- * after their standbys, words and timers, and takes the devices' asynchronous events. It has a
+ * after their standbys, messages and timers, and takes the devices' asynchronous events. It has a
  * reference to each comm from its beginning to its end, and is the one that ends it.
  */
 #ifndef HA_PROGRESS_THREAD_H

@@ -47,7 +47,7 @@ static void fails(struct ha_receiver *receiver, int error, const char *why, bool
 	ha_end_fail(&receiver->end, error, why, now_ns, todo);
 	receiver->ending = 0;
 	if (tell)
-		ha_end_say(&receiver->end, HA_WORD_ABORT, NULL, false, now_ns, todo);
+		ha_end_say(&receiver->end, HA_MSG_ABORT, NULL, false, now_ns, todo);
 }
 
 static void is_done(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
@@ -59,7 +59,7 @@ static void is_done(struct ha_receiver *receiver, uint64_t now_ns, struct ha_tod
 	ha_end_become(&receiver->end, HA_DONE, now_ns, todo);
 	receiver->ending = 0;
 	ha_receiver_report(receiver, &report);
-	ha_end_say(&receiver->end, HA_WORD_CLOSE, &report, !receiver->peer_ended, now_ns, todo);
+	ha_end_say(&receiver->end, HA_MSG_CLOSE, &report, !receiver->peer_ended, now_ns, todo);
 }
 
 /* ---- requests ---- */
@@ -212,7 +212,7 @@ static void reports(struct ha_receiver *receiver, bool again, uint64_t now_ns, s
 	struct ha_report report;
 
 	ha_receiver_report(receiver, &report);
-	ha_end_say(&receiver->end, HA_WORD_REPORT, &report, again, now_ns, todo);
+	ha_end_say(&receiver->end, HA_MSG_REPORT, &report, again, now_ns, todo);
 }
 
 /* The queue pair of this epoch is left. */
@@ -324,7 +324,7 @@ void ha_receiver_completed(struct ha_receiver *receiver, uint64_t wr_id, bool ok
 				    now_ns, todo);
 }
 
-/* ---- words ---- */
+/* ---- messages ---- */
 
 static void hears_next_open(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
 {
@@ -344,34 +344,34 @@ static void hears_next_open(struct ha_receiver *receiver, uint64_t now_ns, struc
 	enters_next(receiver, now_ns, todo);
 }
 
-static void hears_open(struct ha_receiver *receiver, const struct ha_word *word, uint64_t now_ns,
-		       struct ha_todo *todo)
+static void hears_open(struct ha_receiver *receiver, const struct ha_control_msg *msg,
+		       uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_end *end = &receiver->end;
 
-	if (word->epoch < end->epoch)
+	if (msg->epoch < end->epoch)
 		return;
-	if (word->epoch - end->epoch > 1)
+	if (msg->epoch - end->epoch > 1)
 		fails(receiver, -EPROTO, "the peer is two epochs ahead", true, now_ns, todo);
-	else if (word->epoch > end->epoch)
+	else if (msg->epoch > end->epoch)
 		hears_next_open(receiver, now_ns, todo);
 	else if (end->state != HA_SWITCHING || !receiver->draining)
 		reports(receiver, end->state == HA_SWITCHING, now_ns, todo);
 }
 
-static void hears_resume(struct ha_receiver *receiver, const struct ha_word *word, uint64_t now_ns,
-			 struct ha_todo *todo)
+static void hears_resume(struct ha_receiver *receiver, const struct ha_control_msg *msg,
+			 uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_end *end = &receiver->end;
 	unsigned int described = 0;
 	uint32_t s;
 
-	if (word->epoch > end->epoch ||
-	    (word->epoch == end->epoch && end->state == HA_SWITCHING && receiver->draining)) {
+	if (msg->epoch > end->epoch ||
+	    (msg->epoch == end->epoch && end->state == HA_SWITCHING && receiver->draining)) {
 		fails(receiver, -EPROTO, "the peer goes on without a report", true, now_ns, todo);
 		return;
 	}
-	if (word->epoch != end->epoch || end->state != HA_SWITCHING)
+	if (msg->epoch != end->epoch || end->state != HA_SWITCHING)
 		return;
 	for (s = receiver->first_open; s != receiver->next_sequence; s++) {
 		struct ha_open_slot *slot = slot_at(receiver, s);
@@ -385,10 +385,10 @@ static void hears_resume(struct ha_receiver *receiver, const struct ha_word *wor
 }
 
 /* CLOSE and ABORT count when all that has landed before is delivered. */
-static void hears_end(struct ha_receiver *receiver, const struct ha_word *word, uint64_t now_ns,
-		      struct ha_todo *todo)
+static void hears_end(struct ha_receiver *receiver, const struct ha_control_msg *msg,
+		      uint64_t now_ns, struct ha_todo *todo)
 {
-	const bool closed = word->type == HA_WORD_CLOSE;
+	const bool closed = msg->type == HA_MSG_CLOSE;
 
 	receiver->peer_ended = true;
 	receiver->peer_closed |= closed;
@@ -399,47 +399,47 @@ static void hears_end(struct ha_receiver *receiver, const struct ha_word *word, 
 		      todo);
 }
 
-static void answers(struct ha_receiver *receiver, const struct ha_word *word, uint64_t now_ns,
+static void answers(struct ha_receiver *receiver, const struct ha_control_msg *msg, uint64_t now_ns,
 		    struct ha_todo *todo)
 {
 	struct ha_end *end = &receiver->end;
 
-	if (word->type == HA_WORD_CLOSE || word->type == HA_WORD_ABORT) {
+	if (msg->type == HA_MSG_CLOSE || msg->type == HA_MSG_ABORT) {
 		receiver->peer_ended = true;
 		end->last.type = 0;
-	} else if (word->type != HA_WORD_OPEN) {
+	} else if (msg->type != HA_MSG_OPEN) {
 		return;
 	} else if (end->state == HA_FAILED) {
-		ha_end_say(end, HA_WORD_ABORT, NULL, false, now_ns, todo);
-	} else if (word->epoch >= end->epoch && word->epoch - end->epoch <= 1) {
-		end->epoch = word->epoch;
+		ha_end_say(end, HA_MSG_ABORT, NULL, false, now_ns, todo);
+	} else if (msg->epoch >= end->epoch && msg->epoch - end->epoch <= 1) {
+		end->epoch = msg->epoch;
 		reports(receiver, false, now_ns, todo);
 	}
 }
 
-void ha_receiver_word(struct ha_receiver *receiver, const struct ha_word *word, uint64_t now_ns,
-		      struct ha_todo *todo)
+void ha_receiver_msg(struct ha_receiver *receiver, const struct ha_control_msg *msg,
+		     uint64_t now_ns, struct ha_todo *todo)
 {
-	if (word->nonce != receiver->end.nonce)
+	if (msg->nonce != receiver->end.nonce)
 		return;
 	if (has_ended(receiver)) {
-		answers(receiver, word, now_ns, todo);
+		answers(receiver, msg, now_ns, todo);
 		return;
 	}
-	switch (word->type) {
-	case HA_WORD_OPEN:
+	switch (msg->type) {
+	case HA_MSG_OPEN:
 		if (!receiver->ending)
-			hears_open(receiver, word, now_ns, todo);
+			hears_open(receiver, msg, now_ns, todo);
 		break;
-	case HA_WORD_RESUME:
+	case HA_MSG_RESUME:
 		if (!receiver->ending)
-			hears_resume(receiver, word, now_ns, todo);
+			hears_resume(receiver, msg, now_ns, todo);
 		break;
-	case HA_WORD_CLOSE:
-	case HA_WORD_ABORT:
-		hears_end(receiver, word, now_ns, todo);
+	case HA_MSG_CLOSE:
+	case HA_MSG_ABORT:
+		hears_end(receiver, msg, now_ns, todo);
 		break;
-	case HA_WORD_REPORT:
+	case HA_MSG_REPORT:
 		fails(receiver, -EPROTO, "the peer speaks as a receiver", true, now_ns, todo);
 		break;
 	default: /* the caller's */

@@ -91,15 +91,15 @@ void ha_receiver_trigger(struct ha_receiver *receiver, enum ha_cause cause, uint
 			 struct ha_todo *todo);
 void ha_receiver_path(struct ha_receiver *receiver, uint32_t epoch, bool up, uint64_t now_ns,
 		      struct ha_todo *todo);
-void ha_receiver_word(struct ha_receiver *receiver, const struct ha_word *word, uint64_t now_ns,
-		      struct ha_todo *todo);
+void ha_receiver_msg(struct ha_receiver *receiver, const struct ha_control_msg *msg,
+		     uint64_t now_ns, struct ha_todo *todo);
 void ha_receiver_channel(struct ha_receiver *receiver, bool alive, uint64_t now_ns,
 			 struct ha_todo *todo);
 void ha_receiver_tick(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
 void ha_receiver_close(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
 
 /* DONE, and the sender may still ask for the last report: the caller keeps the socket, and goes on
- * with words and ticks. Over with the sender's CLOSE or ABORT, or after HA_LINGER_RTOS. */
+ * with messages and ticks. Over with the sender's CLOSE or ABORT, or after HA_LINGER_RTOS. */
 bool ha_receiver_lingers(const struct ha_receiver *receiver, uint64_t now_ns);
 
 #endif

@@ -72,7 +72,7 @@ static void fails(struct ha_sender *sender, int error, const char *why, bool tel
 			go(&sender->send[i], HA_SEND_FAILED);
 	ha_end_fail(&sender->end, error, why, now_ns, todo);
 	if (tell)
-		ha_end_say(&sender->end, HA_WORD_ABORT, NULL, false, now_ns, todo);
+		ha_end_say(&sender->end, HA_MSG_ABORT, NULL, false, now_ns, todo);
 }
 
 static void is_done(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo)
@@ -80,7 +80,7 @@ static void is_done(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *t
 	if (sender->end.state != HA_BROKEN)
 		ha_end_fence(sender->end.epoch, todo);
 	ha_end_become(&sender->end, HA_DONE, now_ns, todo);
-	ha_end_say(&sender->end, HA_WORD_CLOSE, NULL, false, now_ns, todo);
+	ha_end_say(&sender->end, HA_MSG_CLOSE, NULL, false, now_ns, todo);
 }
 
 static void completes(struct ha_sender *sender, struct ha_send *send, uint64_t now_ns)
@@ -247,7 +247,7 @@ static void enters(struct ha_sender *sender, uint32_t epoch, uint64_t now_ns, st
 static void opens_next(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo)
 {
 	enters(sender, sender->end.epoch + 1, now_ns, todo);
-	ha_end_say(&sender->end, HA_WORD_OPEN, NULL, true, now_ns, todo);
+	ha_end_say(&sender->end, HA_MSG_OPEN, NULL, true, now_ns, todo);
 }
 
 void ha_sender_trigger(struct ha_sender *sender, enum ha_cause cause, uint64_t now_ns,
@@ -302,7 +302,7 @@ void ha_sender_completed(struct ha_sender *sender, uint64_t wr_id, bool ok, uint
 	}
 }
 
-/* ---- words ---- */
+/* ---- messages ---- */
 
 /* Why the report cannot be true, or NULL: it must have what was acknowledged, and can have only
  * what was written. */
@@ -346,11 +346,11 @@ static void takes_report(struct ha_sender *sender, const struct ha_report *repor
 	completes_reported(sender, report, now_ns);
 	sender->progress_at_ns = now_ns;
 	ha_end_flow(&sender->end, count_open(sender), now_ns, todo);
-	ha_end_say(&sender->end, HA_WORD_RESUME, NULL, false, now_ns, todo);
+	ha_end_say(&sender->end, HA_MSG_RESUME, NULL, false, now_ns, todo);
 }
 
 /* REPORT of the epoch after this one: the receiver has left first. */
-static void follows(struct ha_sender *sender, const struct ha_word *word, uint64_t now_ns,
+static void follows(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 		    struct ha_todo *todo)
 {
 	struct ha_end *end = &sender->end;
@@ -362,44 +362,44 @@ static void follows(struct ha_sender *sender, const struct ha_word *word, uint64
 	}
 	if (end->state != HA_BROKEN)
 		ha_end_leave(end, HA_CAUSE_PEER, now_ns, todo);
-	enters(sender, word->epoch, now_ns, todo);
-	takes_report(sender, &word->report, now_ns, todo);
+	enters(sender, msg->epoch, now_ns, todo);
+	takes_report(sender, &msg->report, now_ns, todo);
 }
 
-static void hears_report(struct ha_sender *sender, const struct ha_word *word, uint64_t now_ns,
-			 struct ha_todo *todo)
+static void hears_report(struct ha_sender *sender, const struct ha_control_msg *msg,
+			 uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_end *end = &sender->end;
-	const bool newer = word->epoch > end->epoch;
+	const bool newer = msg->epoch > end->epoch;
 	const char *why;
 
-	if (word->epoch < end->epoch)
+	if (msg->epoch < end->epoch)
 		return;
 	if (!newer && end->state != HA_SWITCHING) {
-		ha_end_say(end, HA_WORD_RESUME, NULL, false, now_ns, todo);
+		ha_end_say(end, HA_MSG_RESUME, NULL, false, now_ns, todo);
 		return;
 	}
-	why = word->epoch - end->epoch > 1 ? "the peer is two epochs ahead"
-					   : contradicts(sender, &word->report);
+	why = msg->epoch - end->epoch > 1 ? "the peer is two epochs ahead"
+					  : contradicts(sender, &msg->report);
 	if (why)
 		fails(sender, -EPROTO, why, true, now_ns, todo);
 	else if (newer)
-		follows(sender, word, now_ns, todo);
+		follows(sender, msg, now_ns, todo);
 	else
-		takes_report(sender, &word->report, now_ns, todo);
+		takes_report(sender, &msg->report, now_ns, todo);
 }
 
 /* The receiver is complete and receives no more: its report is the last one, of whatever epoch. */
-static void hears_close(struct ha_sender *sender, const struct ha_word *word, uint64_t now_ns,
+static void hears_close(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 			struct ha_todo *todo)
 {
-	const char *why = contradicts(sender, &word->report);
+	const char *why = contradicts(sender, &msg->report);
 
 	if (why) {
 		fails(sender, -EPROTO, why, true, now_ns, todo);
 		return;
 	}
-	completes_reported(sender, &word->report, now_ns);
+	completes_reported(sender, &msg->report, now_ns);
 	if (count_open(sender))
 		fails(sender, -ECONNRESET, "the peer has closed", true, now_ns, todo);
 	else
@@ -407,36 +407,35 @@ static void hears_close(struct ha_sender *sender, const struct ha_word *word, ui
 }
 
 /* An end that is over answers who does not know it yet. */
-static void answers(struct ha_sender *sender, const struct ha_word *word, uint64_t now_ns,
+static void answers(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 		    struct ha_todo *todo)
 {
-	if (word->type == HA_WORD_REPORT || word->type == HA_WORD_CLOSE)
-		ha_end_say(&sender->end,
-			   sender->end.state == HA_DONE ? HA_WORD_CLOSE : HA_WORD_ABORT, NULL,
-			   false, now_ns, todo);
+	if (msg->type == HA_MSG_REPORT || msg->type == HA_MSG_CLOSE)
+		ha_end_say(&sender->end, sender->end.state == HA_DONE ? HA_MSG_CLOSE : HA_MSG_ABORT,
+			   NULL, false, now_ns, todo);
 }
 
-void ha_sender_word(struct ha_sender *sender, const struct ha_word *word, uint64_t now_ns,
-		    struct ha_todo *todo)
+void ha_sender_msg(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
+		   struct ha_todo *todo)
 {
-	if (word->nonce != sender->end.nonce)
+	if (msg->nonce != sender->end.nonce)
 		return;
 	if (has_ended(sender)) {
-		answers(sender, word, now_ns, todo);
+		answers(sender, msg, now_ns, todo);
 		return;
 	}
-	switch (word->type) {
-	case HA_WORD_REPORT:
-		hears_report(sender, word, now_ns, todo);
+	switch (msg->type) {
+	case HA_MSG_REPORT:
+		hears_report(sender, msg, now_ns, todo);
 		break;
-	case HA_WORD_CLOSE:
-		hears_close(sender, word, now_ns, todo);
+	case HA_MSG_CLOSE:
+		hears_close(sender, msg, now_ns, todo);
 		break;
-	case HA_WORD_ABORT:
+	case HA_MSG_ABORT:
 		fails(sender, -ECONNRESET, "the peer has given up", false, now_ns, todo);
 		break;
-	case HA_WORD_OPEN:
-	case HA_WORD_RESUME:
+	case HA_MSG_OPEN:
+	case HA_MSG_RESUME:
 		fails(sender, -EPROTO, "the peer speaks as a sender", true, now_ns, todo);
 		break;
 	default: /* the caller's */

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/nccl/end.h"
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 
 #define HA_SEND_STATES(_)                                                          \
 	_(FREE)                                                                    \
@@ -78,9 +78,9 @@ void ha_sender_trigger(struct ha_sender *sender, enum ha_cause cause, uint64_t n
 /* The path of this epoch, end.epoch + 1, is up at both ends; or no longer (up false). */
 void ha_sender_path(struct ha_sender *sender, uint32_t epoch, bool up, uint64_t now_ns,
 		    struct ha_todo *todo);
-/* A word of the peer's, OPEN to ABORT; others are the caller's. */
-void ha_sender_word(struct ha_sender *sender, const struct ha_word *word, uint64_t now_ns,
-		    struct ha_todo *todo);
+/* A message of the peer's, OPEN to ABORT; others are the caller's. */
+void ha_sender_msg(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
+		   struct ha_todo *todo);
 /* Whether any control channel to the peer lives. */
 void ha_sender_channel(struct ha_sender *sender, bool alive, uint64_t now_ns, struct ha_todo *todo);
 /* Time has passed: at least every heartbeat, better every ms while anything is under way. */

@@ -103,7 +103,7 @@ static void begin(struct ha_socket *socket, int fd, bool connected)
 	socket->connected = connected;
 	socket->error = 0;
 	socket->in_bytes = socket->out_at = socket->out_bytes = 0;
-	/* words are short, and each is waited for; without it they are late, not wrong */
+	/* messages are short, and each is waited for; without it they are late, not wrong */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
@@ -181,7 +181,7 @@ static void flush(struct ha_socket *socket)
 	}
 }
 
-int ha_socket_say(struct ha_socket *socket, const uint8_t word[HA_WORD_BYTES])
+int ha_socket_say(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES])
 {
 	if (socket->fd < 0)
 		return -ENOTCONN;
@@ -190,16 +190,16 @@ int ha_socket_say(struct ha_socket *socket, const uint8_t word[HA_WORD_BYTES])
 		return socket->error;
 	memmove(socket->out, socket->out + socket->out_at, socket->out_bytes);
 	socket->out_at = 0;
-	/* a peer that has not read so many words will not answer either */
-	if (socket->out_bytes + HA_WORD_BYTES > sizeof(socket->out))
+	/* a peer that has not read so many messages will not answer either */
+	if (socket->out_bytes + HA_MSG_BYTES > sizeof(socket->out))
 		return socket->error = -ENOBUFS;
-	memcpy(socket->out + socket->out_bytes, word, HA_WORD_BYTES);
-	socket->out_bytes += HA_WORD_BYTES;
+	memcpy(socket->out + socket->out_bytes, msg, HA_MSG_BYTES);
+	socket->out_bytes += HA_MSG_BYTES;
 	flush(socket);
 	return socket->error;
 }
 
-int ha_socket_hear(struct ha_socket *socket, uint8_t word[HA_WORD_BYTES])
+int ha_socket_hear(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
 {
 	ssize_t n;
 
@@ -207,9 +207,9 @@ int ha_socket_hear(struct ha_socket *socket, uint8_t word[HA_WORD_BYTES])
 		return -ENOTCONN;
 	flush(socket);
 	/* what the peer said before it went still counts, so an error waits until all is read */
-	while (socket->connected && socket->in_bytes < HA_WORD_BYTES) {
-		n = recv(socket->fd, socket->in + socket->in_bytes,
-			 HA_WORD_BYTES - socket->in_bytes, MSG_DONTWAIT);
+	while (socket->connected && socket->in_bytes < HA_MSG_BYTES) {
+		n = recv(socket->fd, socket->in + socket->in_bytes, HA_MSG_BYTES - socket->in_bytes,
+			 MSG_DONTWAIT);
 		if (n > 0) {
 			socket->in_bytes += n;
 			continue;
@@ -222,7 +222,7 @@ int ha_socket_hear(struct ha_socket *socket, uint8_t word[HA_WORD_BYTES])
 	}
 	if (!socket->connected)
 		return socket->error;
-	memcpy(word, socket->in, HA_WORD_BYTES);
+	memcpy(msg, socket->in, HA_MSG_BYTES);
 	socket->in_bytes = 0;
 	return 1;
 }

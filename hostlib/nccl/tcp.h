@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The TCP socket of a comm: opened by connect with the address of the handle, kept for its life.
- * Words of fixed size, both ways. Never blocks; words that the kernel does not take wait in a queue
- * here, whose end is an error (a peer that does not read).
+ * Messages of fixed size, both ways. Never blocks; messages that the kernel does not take wait in a
+ * queue here, whose end is an error (a peer that does not read).
  *
  * Threads: one at a time (the comm's lock).
  */
@@ -12,18 +12,18 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
 
-#define HA_SOCKET_QUEUE 64u /* words that wait to be sent, at most */
+#define HA_SOCKET_QUEUE 64u /* messages that wait to be sent, at most */
 
 struct ha_socket {
 	int fd; /* -1: none */
 	bool connected;
 	int error; /* -errno; -ECONNRESET where the peer has closed */
-	uint8_t in[HA_WORD_BYTES];
+	uint8_t in[HA_MSG_BYTES];
 	unsigned int in_bytes;
-	uint8_t out[HA_SOCKET_QUEUE * HA_WORD_BYTES];
+	uint8_t out[HA_SOCKET_QUEUE * HA_MSG_BYTES];
 	unsigned int out_at, out_bytes;
 };
 
@@ -45,10 +45,10 @@ int ha_socket_connect(struct ha_socket *socket, const union ha_address *address,
 /* 1: connected; 0: not yet; -errno. */
 int ha_socket_connected(struct ha_socket *socket, struct inc_err *err);
 /* Queues and sends what it can. 0, or -errno (-ENOBUFS: the queue is full), which stays. */
-int ha_socket_say(struct ha_socket *socket, const uint8_t word[HA_WORD_BYTES]);
-/* 1: a word has come; 0: none yet; -errno, when all that the peer said has been heard. Sends what
- * waits, too. */
-int ha_socket_hear(struct ha_socket *socket, uint8_t word[HA_WORD_BYTES]);
+int ha_socket_say(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES]);
+/* 1: a message has come; 0: none yet; -errno, when all that the peer said has been heard. Sends
+ * what waits, too. */
+int ha_socket_hear(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES]);
 void ha_socket_close(struct ha_socket *socket);
 
 #endif

@@ -1,43 +1,42 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 200000
- * What the NCCL plugin's two ends tell each other, by the first byte: a word, a slot of the ring, a
- * handle, a list of devices. A word that is taken has one form; a slot and an address are such as
- * can be used.
+ * What the NCCL plugin's two ends tell each other, by the first byte: a message, a slot of the
+ * ring, a handle, a list of devices. A message that is taken has one form; a slot and an address
+ * are such as can be used.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/nccl/handle.h"
 #include "hostlib/nccl/iflist.h"
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 #include "selftests/fuzz/fuzz.h"
 
-static void check_word(struct fuzz_bytes *bytes)
+static void check_msg(struct fuzz_bytes *bytes)
 {
-	uint8_t given[HA_WORD_BYTES] = {0}, again[HA_WORD_BYTES];
+	uint8_t given[HA_MSG_BYTES] = {0}, again[HA_MSG_BYTES];
 	struct inc_err err = {""};
-	struct ha_word word;
+	struct ha_control_msg msg;
 	int ret;
 
 	memcpy(given, bytes->data, bytes->size < sizeof(given) ? bytes->size : sizeof(given));
-	ret = ha_word_decode(given, &word, &err);
+	ret = ha_control_msg_decode(given, &msg, &err);
 	if (ret) {
 		fuzz_require(ret == -EPROTO, "error %d", ret);
 		fuzz_check_refusal(&err, NULL);
 		return;
 	}
-	ha_word_encode(&word, again);
-	fuzz_require(!memcmp(given, again, sizeof(given)), "another word the second time");
-	fuzz_require(*ha_word_name(word.type) != '?' && *ha_cause_text(word.cause) != '?',
-		     "type %u, cause %u", word.type, word.cause);
-	fuzz_require(word.type != HA_WORD_HELLO ||
-			     strnlen(word.hello.name, sizeof(word.hello.name)) <
-				     sizeof(word.hello.name),
+	ha_control_msg_encode(&msg, again);
+	fuzz_require(!memcmp(given, again, sizeof(given)), "another message the second time");
+	fuzz_require(*ha_control_msg_name(msg.type) != '?' && *ha_cause_text(msg.cause) != '?',
+		     "type %u, cause %u", msg.type, msg.cause);
+	fuzz_require(msg.type != HA_MSG_HELLO || strnlen(msg.hello.name, sizeof(msg.hello.name)) <
+							 sizeof(msg.hello.name),
 		     "a name without an end");
-	fuzz_require(word.type < HA_WORD_PATH || word.type > HA_WORD_PATH_FAILED ||
-			     word.path.rail < HA_RAILS,
-		     "rail %u", word.path.rail);
+	fuzz_require(msg.type < HA_MSG_PATH || msg.type > HA_MSG_PATH_FAILED ||
+			     msg.path.rail < HA_RAILS,
+		     "rail %u", msg.path.rail);
 }
 
 static void check_slot(struct fuzz_bytes *bytes)
@@ -100,7 +99,7 @@ static void check_list(struct fuzz_bytes *bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const checks[])(struct fuzz_bytes * bytes) = {check_word, check_slot,
+	static void (*const checks[])(struct fuzz_bytes * bytes) = {check_msg, check_slot,
 								    check_handle, check_list};
 	struct fuzz_bytes bytes = {data, size};
 

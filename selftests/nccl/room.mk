@@ -8,7 +8,7 @@ FAKE_RC := $(wildcard selftests/fake_rc/*.c)
 
 # ---- machines ----
 
-NCCL_MACHINES := $(call nccl,word end sender receiver)
+NCCL_MACHINES := $(call nccl,control_msg end sender receiver)
 $(call nccl_test,test_protocol test_sender test_receiver,,$(NCCL_MACHINES))
 $(call nccl_test,test_walk,world possible,$(NCCL_MACHINES))
 # The random walk has a larger model than the exhaustive search, which is built without sanitizers.
@@ -22,7 +22,7 @@ $(call nccl_test,test_config,,$(call nccl,keys))
 $(call nccl_test,test_handle,,$(call nccl,handle))
 $(call nccl_test,test_tcp,,$(call nccl,tcp iflist))
 $(call nccl_test,test_bringup test_bringup_ends,,$(call nccl,bringup))
-$(call nccl_test,test_path,two_paths,$(call nccl,path choose devices iflist word) $(FAKE_RC))
+$(call nccl_test,test_path,two_paths,$(call nccl,path choose devices iflist control_msg) $(FAKE_RC))
 $(call nccl_test,test_region,,$(call nccl,memory) $(FAKE_RC))
 # The whole plugin but NCCL's tables.
 $(call nccl_test,test_comm test_comm_breaks test_comm_ways,flow,$(filter-out %/plugin.c,$(PLUGIN_SRC)) $(FAKE_RC))

@@ -7,18 +7,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "selftests/nccl/bringup_words.h"
+#include "selftests/nccl/bringup_msgs.h"
 
-static struct ha_word word_of(enum ha_word_type type, uint32_t epoch, uint32_t attempt)
+static struct ha_control_msg msg_of(enum ha_control_msg_type type, uint32_t epoch, uint32_t attempt)
 {
-	return (struct ha_word){.type = type, .epoch = epoch, .path = {.attempt = attempt}};
+	return (struct ha_control_msg){.type = type, .epoch = epoch, .path = {.attempt = attempt}};
 }
 
-static unsigned int hear(struct ha_bringup *b, enum ha_word_type type, uint32_t attempt)
+static unsigned int hear(struct ha_bringup *b, enum ha_control_msg_type type, uint32_t attempt)
 {
-	const struct ha_word word = word_of(type, b->epoch, attempt);
+	const struct ha_control_msg msg = msg_of(type, b->epoch, attempt);
 
-	return ha_bringup_word(b, &word, AT_NS);
+	return ha_bringup_msg(b, &msg, AT_NS);
 }
 
 /* ---- each event in each state --------------------------------------------------------------- */
@@ -39,17 +39,17 @@ static struct ha_bringup machine(bool leads, enum ha_bringup_state state)
 	if (leads)
 		ha_bringup_hurry(&b, AT_NS);
 	else
-		hear(&b, HA_WORD_PATH, ATTEMPT);
+		hear(&b, HA_MSG_PATH, ATTEMPT);
 	if (state == HA_BRINGUP_IDLE)
 		ha_bringup_failed(&b, AT_NS);
 	if (state >= HA_BRINGUP_OFFERED)
 		ha_bringup_made(&b, AT_NS);
 	if (state >= HA_BRINGUP_ENTERING && leads)
-		hear(&b, HA_WORD_PATH, ATTEMPT);
+		hear(&b, HA_MSG_PATH, ATTEMPT);
 	if (state >= HA_BRINGUP_ENTERED)
 		ha_bringup_entered(&b, AT_NS);
 	if (state == HA_BRINGUP_READY)
-		hear(&b, HA_WORD_PATH_READY, ATTEMPT);
+		hear(&b, HA_MSG_PATH_READY, ATTEMPT);
 	assert_int_equal(b.state, state);
 	assert_int_equal(b.attempt, ATTEMPT);
 	return b;
@@ -59,7 +59,7 @@ enum event {
 	MADE,
 	ENTERED,
 	FAILED,
-	PATH, /* words: of this attempt */
+	PATH, /* messages: of this attempt */
 	PATH_READY,
 	PATH_FAILED,
 	PATH_NEXT, /* of the next one */
@@ -78,23 +78,23 @@ enum event {
 };
 
 static const struct {
-	enum ha_word_type type;
+	enum ha_control_msg_type type;
 	int attempt; /* more than ours */
-} words[] = {
-	[PATH] = {HA_WORD_PATH, 0},
-	[PATH_READY] = {HA_WORD_PATH_READY, 0},
-	[PATH_FAILED] = {HA_WORD_PATH_FAILED, 0},
-	[PATH_NEXT] = {HA_WORD_PATH, 1},
-	[READY_NEXT] = {HA_WORD_PATH_READY, 1},
-	[FAILED_NEXT] = {HA_WORD_PATH_FAILED, 1},
-	[PATH_OLD] = {HA_WORD_PATH, -1},
-	[READY_OLD] = {HA_WORD_PATH_READY, -1},
-	[FAILED_OLD] = {HA_WORD_PATH_FAILED, -1},
+} msgs[] = {
+	[PATH] = {HA_MSG_PATH, 0},
+	[PATH_READY] = {HA_MSG_PATH_READY, 0},
+	[PATH_FAILED] = {HA_MSG_PATH_FAILED, 0},
+	[PATH_NEXT] = {HA_MSG_PATH, 1},
+	[READY_NEXT] = {HA_MSG_PATH_READY, 1},
+	[FAILED_NEXT] = {HA_MSG_PATH_FAILED, 1},
+	[PATH_OLD] = {HA_MSG_PATH, -1},
+	[READY_OLD] = {HA_MSG_PATH_READY, -1},
+	[FAILED_OLD] = {HA_MSG_PATH_FAILED, -1},
 };
 
 static unsigned int play(struct ha_bringup *b, enum event event)
 {
-	const struct ha_word other = word_of(HA_WORD_PATH_READY, EPOCH + 1, b->attempt);
+	const struct ha_control_msg other = msg_of(HA_MSG_PATH_READY, EPOCH + 1, b->attempt);
 
 	switch (event) {
 	case MADE:
@@ -104,7 +104,7 @@ static unsigned int play(struct ha_bringup *b, enum event event)
 	case FAILED:
 		return ha_bringup_failed(b, AT_NS);
 	case READY_OTHER:
-		return ha_bringup_word(b, &other, AT_NS);
+		return ha_bringup_msg(b, &other, AT_NS);
 	case HURRY:
 		return ha_bringup_hurry(b, AT_NS);
 	case TICK:
@@ -117,7 +117,7 @@ static unsigned int play(struct ha_bringup *b, enum event event)
 		ha_bringup_taken(b);
 		return 0;
 	default:
-		return hear(b, words[event].type, b->attempt + words[event].attempt);
+		return hear(b, msgs[event].type, b->attempt + msgs[event].attempt);
 	}
 }
 
@@ -213,17 +213,17 @@ static void each_event_in_each_state(void **state)
 }
 
 /* PATH_READY may come before the own device is through, or even before PATH. */
-static void early_words(void **state)
+static void early_msgs(void **state)
 {
 	struct ha_bringup b = machine(true, HA_BRINGUP_OFFERED);
 
-	assert_int_equal(hear(&b, HA_WORD_PATH_READY, ATTEMPT), 0);
-	assert_int_equal(hear(&b, HA_WORD_PATH, ATTEMPT), ENTER);
+	assert_int_equal(hear(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
+	assert_int_equal(hear(&b, HA_MSG_PATH, ATTEMPT), ENTER);
 	assert_int_equal(ha_bringup_entered(&b, AT_NS), SAY_READY | UP);
 	b = machine(false, HA_BRINGUP_ENTERING);
-	assert_int_equal(hear(&b, HA_WORD_PATH_READY, ATTEMPT), 0);
+	assert_int_equal(hear(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
 	/* of an attempt that is given up it does not count */
-	assert_int_equal(hear(&b, HA_WORD_PATH, ATTEMPT + 1), DROP | MAKE);
+	assert_int_equal(hear(&b, HA_MSG_PATH, ATTEMPT + 1), DROP | MAKE);
 	assert_int_equal(ha_bringup_made(&b, AT_NS), OFFER | ENTER);
 	assert_int_equal(ha_bringup_entered(&b, AT_NS), SAY_READY);
 	assert_int_equal(b.state, HA_BRINGUP_ENTERED);
@@ -234,17 +234,17 @@ static void what_nobody_wants(void **state)
 	struct ha_bringup b;
 
 	ha_bringup_init(&b, false, 2);
-	assert_int_equal(hear(&b, HA_WORD_PATH, 0), 0);
+	assert_int_equal(hear(&b, HA_MSG_PATH, 0), 0);
 	assert_int_equal(ha_bringup_tick(&b, AT_NS + TIMEOUT_NS), 0);
 	ha_bringup_want(&b, EPOCH, 0, AT_NS);
 	assert_int_equal(ha_bringup_tick(&b, AT_NS + TIMEOUT_NS), 0);
-	assert_int_equal(hear(&b, HA_WORD_PATH, 3), MAKE);
+	assert_int_equal(hear(&b, HA_MSG_PATH, 3), MAKE);
 	assert_int_equal(b.attempt, 3);
 	/* taken: what the peer still says of it is not answered */
 	b = machine(true, HA_BRINGUP_READY);
 	ha_bringup_taken(&b);
-	assert_int_equal(hear(&b, HA_WORD_PATH_READY, ATTEMPT), 0);
-	assert_int_equal(hear(&b, HA_WORD_PATH_FAILED, ATTEMPT), 0);
+	assert_int_equal(hear(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
+	assert_int_equal(hear(&b, HA_MSG_PATH_FAILED, ATTEMPT), 0);
 	assert_int_equal(ha_bringup_hurry(&b, AT_NS), 0);
 	/* the next epoch begins with attempt 0 */
 	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 0, AT_NS), MAKE);
@@ -265,7 +265,7 @@ static void what_nobody_wants(void **state)
 static void rails(void **state)
 {
 	struct ha_bringup leader, follower;
-	struct ha_word path = word_of(HA_WORD_PATH, EPOCH, 0);
+	struct ha_control_msg path = msg_of(HA_MSG_PATH, EPOCH, 0);
 	unsigned int i, pairs = 0;
 
 	ha_bringup_init(&leader, true, 2);
@@ -275,7 +275,7 @@ static void rails(void **state)
 	for (i = 0; i < 4; i++) {
 		path.path.attempt = leader.attempt;
 		path.path.rail = leader.rail;
-		assert_int_equal(ha_bringup_word(&follower, &path, AT_NS), MAKE);
+		assert_int_equal(ha_bringup_msg(&follower, &path, AT_NS), MAKE);
 		assert_int_equal(leader.rail, 1 ^ (i & 1));
 		assert_int_equal(follower.rail == leader.rail, i < 2);
 		pairs |= 1u << (leader.rail * 2 + follower.rail);
@@ -290,7 +290,7 @@ static void rails(void **state)
 	ha_bringup_init(&follower, false, 1);
 	ha_bringup_want(&follower, EPOCH, 0, AT_NS);
 	path.path.rail = 1;
-	ha_bringup_word(&follower, &path, AT_NS);
+	ha_bringup_msg(&follower, &path, AT_NS);
 	assert_int_equal(follower.rail, 0);
 }
 
@@ -316,7 +316,7 @@ static void a_leader_without_a_port(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_event_in_each_state), cmocka_unit_test(early_words),
+		cmocka_unit_test(each_event_in_each_state), cmocka_unit_test(early_msgs),
 		cmocka_unit_test(what_nobody_wants),        cmocka_unit_test(rails),
 		cmocka_unit_test(a_leader_without_a_port),
 	};

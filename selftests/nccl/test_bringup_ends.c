@@ -13,24 +13,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "selftests/nccl/bringup_words.h"
+#include "selftests/nccl/bringup_msgs.h"
 
 /* ---- two, joined ---------------------------------------------------------------------------- */
 
-#define MAX_WORDS  10 /* on their way in one direction */
+#define MAX_MSGS   10 /* on their way in one direction */
 #define FAULTS     2  /* one more with FULL=1 in the environment */
 #define MAX_JOINED 4000000u
 
 enum { NO_JOB, MAKING, ENTERING };
 enum { NO_QP, MADE_QP, ENTERED_QP };
 
-/* All of both; words are sorted, as each may be the next. */
+/* All of both; messages are sorted, as each may be the next. */
 struct joined {
 	struct {
 		uint8_t state, wanted, tried, heard_ready, attempt;
 		uint8_t job, qp, up;
-		uint8_t has_entered;            /* bit i: attempt i */
-		uint8_t words, word[MAX_WORDS]; /* to it: type << 4 | attempt */
+		uint8_t has_entered;         /* bit i: attempt i */
+		uint8_t msgs, msg[MAX_MSGS]; /* to it: type << 4 | attempt */
 	} side[SIDES];
 	uint8_t faults; /* that are left */
 };
@@ -93,24 +93,24 @@ static void pack(struct joined *j, int s, const struct ha_bringup *b)
 	j->side[s].attempt = b->attempt;
 }
 
-static void put_word(struct joined *j, int s, enum ha_word_type type, uint8_t attempt)
+static void put_msg(struct joined *j, int s, enum ha_control_msg_type type, uint8_t attempt)
 {
-	uint8_t word = type << 4 | attempt, *list = j->side[s].word;
-	unsigned int i = j->side[s].words++;
+	uint8_t msg = type << 4 | attempt, *list = j->side[s].msg;
+	unsigned int i = j->side[s].msgs++;
 
-	must(i < MAX_WORDS, "words without end");
-	for (; i && list[i - 1] > word; i--)
+	must(i < MAX_MSGS, "messages without end");
+	for (; i && list[i - 1] > msg; i--)
 		list[i] = list[i - 1];
-	list[i] = word;
+	list[i] = msg;
 }
 
-static void take_word(struct joined *j, int s, unsigned int i)
+static void take_msg(struct joined *j, int s, unsigned int i)
 {
-	uint8_t *list = j->side[s].word;
+	uint8_t *list = j->side[s].msg;
 
-	j->side[s].words--;
-	memmove(&list[i], &list[i + 1], MAX_WORDS - 1 - i);
-	list[MAX_WORDS - 1] = 0;
+	j->side[s].msgs--;
+	memmove(&list[i], &list[i + 1], MAX_MSGS - 1 - i);
+	list[MAX_MSGS - 1] = 0;
 }
 
 /* What comm.c does of what a machine says, with the rules that it relies on. */
@@ -130,7 +130,7 @@ static void carry_out(struct joined *j, int s, const struct ha_bringup *b, unsig
 	}
 	if (bits & OFFER) {
 		must(me->qp, "offers what it has not");
-		put_word(j, !s, HA_WORD_PATH, attempt);
+		put_msg(j, !s, HA_MSG_PATH, attempt);
 	}
 	if (bits & ENTER) {
 		must(me->qp == MADE_QP && !me->job, "enters twice");
@@ -138,10 +138,10 @@ static void carry_out(struct joined *j, int s, const struct ha_bringup *b, unsig
 	}
 	if (bits & SAY_READY) {
 		must(me->qp == ENTERED_QP, "says that it is ready, and is not");
-		put_word(j, !s, HA_WORD_PATH_READY, attempt);
+		put_msg(j, !s, HA_MSG_PATH_READY, attempt);
 	}
 	if (bits & SAY_FAILED)
-		put_word(j, !s, HA_WORD_PATH_FAILED, attempt);
+		put_msg(j, !s, HA_MSG_PATH_FAILED, attempt);
 	if (bits & UP) {
 		must(me->qp == ENTERED_QP && !me->up, "up, and was, or cannot be");
 		must(j->side[!s].has_entered >> attempt & 1, "up, and the peer never was");
@@ -154,7 +154,7 @@ static void carry_out(struct joined *j, int s, const struct ha_bringup *b, unsig
 /* Events of the two; those from FIRST_FAULT on are faults. */
 enum joint_event {
 	J_WANT,
-	J_WORD,
+	J_MSG,
 	J_JOB,
 	J_HURRY,
 	J_TICK, /* when nothing else moves */
@@ -177,7 +177,7 @@ static bool is_quiet(const struct joined *j)
 	int s;
 
 	for (s = 0; s < SIDES; s++)
-		if (j->side[s].words || j->side[s].job || !j->side[s].wanted)
+		if (j->side[s].msgs || j->side[s].job || !j->side[s].wanted)
 			return false;
 	return true;
 }
@@ -200,17 +200,17 @@ static unsigned int do_job(struct joined *j, int s, struct ha_bringup *b)
 	return ha_bringup_entered(b, AT_NS);
 }
 
-static unsigned int hear_word(struct joined *j, int s, unsigned int i, struct ha_bringup *b,
-			      bool stays)
+static unsigned int hear_msg(struct joined *j, int s, unsigned int i, struct ha_bringup *b,
+			     bool stays)
 {
-	const uint8_t word = j->side[s].word[i];
-	struct ha_word heard = {.epoch = EPOCH};
+	const uint8_t msg = j->side[s].msg[i];
+	struct ha_control_msg heard = {.epoch = EPOCH};
 
 	if (!stays)
-		take_word(j, s, i);
-	heard.type = word >> 4;
-	heard.path.attempt = word & 15;
-	return ha_bringup_word(b, &heard, AT_NS);
+		take_msg(j, s, i);
+	heard.type = msg >> 4;
+	heard.path.attempt = msg & 15;
+	return ha_bringup_msg(b, &heard, AT_NS);
 }
 
 /* False where it cannot happen. */
@@ -221,9 +221,9 @@ static bool play_joined(struct joined *j, int s, enum joint_event event, unsigne
 
 	if (event >= J_FIRST_FAULT && !j->faults--)
 		return false;
-	if (i && event != J_WORD && event != J_LOSE && event != J_REPEAT)
+	if (i && event != J_MSG && event != J_LOSE && event != J_REPEAT)
 		return false;
-	if (i && j->side[s].word[i] == j->side[s].word[i - 1])
+	if (i && j->side[s].msg[i] == j->side[s].msg[i - 1])
 		return false; /* the same */
 	switch (event) {
 	case J_WANT:
@@ -231,16 +231,16 @@ static bool play_joined(struct joined *j, int s, enum joint_event event, unsigne
 			return false;
 		bits = ha_bringup_want(&b, EPOCH, 0, AT_NS);
 		break;
-	case J_WORD:
+	case J_MSG:
 	case J_REPEAT:
-		if (i >= j->side[s].words)
+		if (i >= j->side[s].msgs)
 			return false;
-		bits = hear_word(j, s, i, &b, event == J_REPEAT);
+		bits = hear_msg(j, s, i, &b, event == J_REPEAT);
 		break;
 	case J_LOSE:
-		if (i >= j->side[s].words)
+		if (i >= j->side[s].msgs)
 			return false;
-		take_word(j, s, i);
+		take_msg(j, s, i);
 		return true;
 	case J_JOB:
 		if (!j->side[s].job)
@@ -302,7 +302,7 @@ static void check_end(struct joined j)
 	for (round = 0; round < 12 && !(is_quiet(&j) && is_good(&j)); round++)
 		for (s = 0; s < SIDES; s++) {
 			play_joined(&j, s, J_WANT, 0);
-			while (play_joined(&j, s, J_WORD, 0) || play_joined(&j, s, J_JOB, 0))
+			while (play_joined(&j, s, J_MSG, 0) || play_joined(&j, s, J_JOB, 0))
 				;
 			play_joined(&j, s, J_TICK, 0);
 		}
@@ -329,7 +329,7 @@ static void every_order_of_two(void **state)
 		good += is_quiet(now) && is_good(now);
 		for (s = 0; s < SIDES; s++)
 			for (event = 0; event < J_N; event++)
-				for (i = 0; i < MAX_WORDS; i++) {
+				for (i = 0; i < MAX_MSGS; i++) {
 					next = *now;
 					if (play_joined(&next, s, event, i))
 						add(&next, joint_names[event], s);
@@ -345,22 +345,22 @@ static void every_order_of_two(void **state)
 
 #define FLAPS 20000
 
-/* One end of those that flap; words come in their order. */
+/* One end of those that flap; messages come in their order. */
 struct end {
 	struct ha_bringup b;
 	int job;
-	struct ha_word in[64];
-	unsigned int words;
+	struct ha_control_msg in[64];
+	unsigned int msgs;
 };
 
 static void act(struct end *ends, int s, unsigned int bits)
 {
 	static const struct {
 		unsigned int bit;
-		enum ha_word_type type;
-	} said[] = {{OFFER, HA_WORD_PATH},
-		    {SAY_READY, HA_WORD_PATH_READY},
-		    {SAY_FAILED, HA_WORD_PATH_FAILED}};
+		enum ha_control_msg_type type;
+	} said[] = {{OFFER, HA_MSG_PATH},
+		    {SAY_READY, HA_MSG_PATH_READY},
+		    {SAY_FAILED, HA_MSG_PATH_FAILED}};
 	struct end *peer = &ends[!s];
 	size_t i;
 
@@ -369,8 +369,8 @@ static void act(struct end *ends, int s, unsigned int bits)
 	if (bits & (MAKE | ENTER))
 		ends[s].job = bits & MAKE ? MAKING : ENTERING;
 	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++)
-		if (bits & said[i].bit && peer->words < 64)
-			peer->in[peer->words++] = (struct ha_word){
+		if (bits & said[i].bit && peer->msgs < 64)
+			peer->in[peer->msgs++] = (struct ha_control_msg){
 				.type = said[i].type,
 				.epoch = EPOCH,
 				.path = {.attempt = ends[s].b.attempt, .rail = ends[s].b.rail}};
@@ -379,13 +379,13 @@ static void act(struct end *ends, int s, unsigned int bits)
 static void move(struct end *ends, int s, uint64_t now_ns)
 {
 	struct end *me = &ends[s];
-	struct ha_word word;
+	struct ha_control_msg msg;
 	int job;
 
-	while (me->words) {
-		word = me->in[0];
-		memmove(me->in, me->in + 1, --me->words * sizeof(word));
-		act(ends, s, ha_bringup_word(&me->b, &word, now_ns));
+	while (me->msgs) {
+		msg = me->in[0];
+		memmove(me->in, me->in + 1, --me->msgs * sizeof(msg));
+		act(ends, s, ha_bringup_msg(&me->b, &msg, now_ns));
 	}
 	job = me->job;
 	me->job = NO_JOB;
@@ -413,7 +413,7 @@ static void many_flaps(void **state)
 			if (rand_r(&seed) >> 5 & 1)
 				act(ends, s, ha_bringup_failed(&ends[s].b, now_ns));
 			else if (rand_r(&seed) >> 5 & 1)
-				ends[s].words = 0;
+				ends[s].msgs = 0;
 			move(ends, !s, now_ns);
 		}
 		for (k = 0; k < 40; k++, now_ns += RETRY_NS / 3)

@@ -63,15 +63,15 @@ static void several_on_one_listener(void **state)
 
 static void say_hello(int fd, uint64_t nonce)
 {
-	const struct ha_word word = {
-		.type = HA_WORD_HELLO, .nonce = nonce, .hello.name = "a stranger"};
-	uint8_t bytes[HA_WORD_BYTES];
+	const struct ha_control_msg msg = {
+		.type = HA_MSG_HELLO, .nonce = nonce, .hello.name = "a stranger"};
+	uint8_t bytes[HA_MSG_BYTES];
 
-	ha_word_encode(&word, bytes);
+	ha_control_msg_encode(&msg, bytes);
 	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
 }
 
-/* Without a word, which would tell the stranger the comm's nonce. */
+/* Without a message, which would tell the stranger the comm's nonce. */
 static bool is_hung_up(int fd)
 {
 	uint8_t byte;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a comm is not made for, as test_comm.c has comms: callers and devices that do what they
- * should not, and words that are lost for good.
+ * should not, and messages that are lost for good.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -153,10 +153,11 @@ static void too_large(void **state)
 	flow_disconnect(&flow);
 }
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------------------------------
+ */
 
-/* The receiver has failed, and its last word is lost: its silence tells the sender, who has nothing
- * under way that could. */
+/* The receiver has failed, and its last message is lost: its silence tells the sender, who has
+ * nothing under way that could. */
 static void silent_when_failed(void **state)
 {
 	const uint64_t far = 1000;

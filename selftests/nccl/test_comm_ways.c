@@ -120,7 +120,7 @@ static void waits_longer(void **state)
 	flow_disconnect(&flow);
 }
 
-/* The socket is no more: words go by the standby, and paths come up by the one in use. */
+/* The socket is no more: messages go by the standby, and paths come up by the one in use. */
 static void no_socket(void **state)
 {
 	struct flow flow = {0};
@@ -219,8 +219,8 @@ static void refused_post(void **state)
 	flow_disconnect(&flow);
 }
 
-/* A word that is refused is a lost one: a path that is good for payloads is not left for it. */
-static void refused_words(void **state)
+/* A message that is refused is a lost one: a path that is good for payloads is not left for it. */
+static void refused_msgs(void **state)
 {
 	struct flow flow = {0};
 	unsigned int i;
@@ -248,7 +248,7 @@ int main(int argc, char **argv)
 		TEST(single_path, single),      TEST(waits_longer, adaptive),
 		TEST(no_socket, default),       TEST(refused_at_first, default),
 		TEST(refused_standby, default), TEST(refused_post, default),
-		TEST(refused_words, default),
+		TEST(refused_msgs, default),
 	};
 
 	if (argc > 1)

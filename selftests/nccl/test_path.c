@@ -23,26 +23,26 @@ static void give_up_soon(void)
 
 static void say(int end, uint8_t text)
 {
-	uint8_t word[HA_WORD_BYTES];
+	uint8_t msg[HA_MSG_BYTES];
 
-	memset(word, text, sizeof(word));
-	assert_int_equal(ha_path_say(two.path[end], word), 0);
+	memset(msg, text, sizeof(msg));
+	assert_int_equal(ha_path_say(two.path[end], msg), 0);
 }
 
-static void expect_word(int end, uint8_t text)
+static void expect_msg(int end, uint8_t text)
 {
 	const struct ha_path_event event = next_event(two.path[end]);
-	uint8_t word[HA_WORD_BYTES];
+	uint8_t msg[HA_MSG_BYTES];
 
-	memset(word, text, sizeof(word));
-	assert_int_equal(event.kind, HA_PATH_WORD);
-	assert_int_equal(event.bytes, HA_WORD_BYTES);
-	assert_memory_equal(event.word, word, sizeof(word));
+	memset(msg, text, sizeof(msg));
+	assert_int_equal(event.kind, HA_PATH_MSG);
+	assert_int_equal(event.bytes, HA_MSG_BYTES);
+	assert_memory_equal(event.msg, msg, sizeof(msg));
 }
 
 /* ---- what goes over a path ------------------------------------------------------------------ */
 
-static void words(void **state)
+static void msgs(void **state)
 {
 	struct ha_path_event events[3];
 	unsigned int i;
@@ -53,37 +53,37 @@ static void words(void **state)
 	say(RECEIVER, 3);
 	/* both stay as they are until the next poll */
 	assert_int_equal(ha_path_poll(two.path[RECEIVER], events, 3), 2);
-	assert_int_equal(events[0].word[127], 1);
-	assert_int_equal(events[1].word[127], 2);
+	assert_int_equal(events[0].msg[127], 1);
+	assert_int_equal(events[1].msg[127], 2);
 	assert_int_equal(two.path[RECEIVER]->receives, HA_RECEIVES - 2);
 	expect_nothing(two.path[RECEIVER]);
 	assert_int_equal(two.path[RECEIVER]->receives, HA_RECEIVES);
-	expect_word(SENDER, 3);
+	expect_msg(SENDER, 3);
 	expect_nothing(two.path[SENDER]);
 	for (i = 0; i < 3 * HA_RECEIVES; i++) {
 		say(SENDER, i);
-		expect_word(RECEIVER, i);
+		expect_msg(RECEIVER, i);
 		expect_nothing(two.path[SENDER]);
 	}
-	assert_int_equal(two.path[SENDER]->words, 0);
+	assert_int_equal(two.path[SENDER]->msgs, 0);
 	destroy_two(&two);
 }
 
-static void as_many_words_as_may_be(void **state)
+static void as_many_msgs_as_may_be(void **state)
 {
-	uint8_t word[HA_WORD_BYTES] = {0};
+	uint8_t msg[HA_MSG_BYTES] = {0};
 	unsigned int i;
 
 	make_two(&two, 0, 2, 0);
 	fake_faults(0, FAKE_LOSE_ACKS_IN);
-	for (i = 0; i < HA_WORDS_AHEAD; i++)
+	for (i = 0; i < HA_MSGS_AHEAD; i++)
 		say(SENDER, i);
-	assert_int_equal(ha_path_say(two.path[SENDER], word), -EAGAIN);
+	assert_int_equal(ha_path_say(two.path[SENDER], msg), -EAGAIN);
 	fake_faults(0, 0);
 	expect_nothing(two.path[SENDER]);
 	say(SENDER, i);
-	for (i = 0; i <= HA_WORDS_AHEAD; i++)
-		expect_word(RECEIVER, i);
+	for (i = 0; i <= HA_MSGS_AHEAD; i++)
+		expect_msg(RECEIVER, i);
 	destroy_two(&two);
 }
 
@@ -116,14 +116,14 @@ static void all_slots_at_once(void **state)
 	make_two(&two, 0, 2, 0);
 	for (i = 0; i < HA_SLOTS; i++)
 		assert_int_equal(write_payload(&two, i, 8, i), 0);
-	for (i = 0; i < HA_WORDS_AHEAD; i++)
+	for (i = 0; i < HA_MSGS_AHEAD; i++)
 		say(SENDER, i);
 	for (i = 0; i < HA_SLOTS; i++) {
 		expect_landed(&two, i, 8);
 		expect_written(&two, i);
 	}
-	for (i = 0; i < HA_WORDS_AHEAD; i++)
-		expect_word(RECEIVER, i);
+	for (i = 0; i < HA_MSGS_AHEAD; i++)
+		expect_msg(RECEIVER, i);
 	destroy_two(&two);
 }
 
@@ -224,7 +224,7 @@ static void descriptions_wait_in_order(void **state)
 static void without_inline_data(void **state)
 {
 	fake_no_inline(true);
-	words(NULL);
+	msgs(NULL);
 	descriptions(NULL);
 	descriptions_wait_for_room(NULL);
 	fake_no_inline(false);
@@ -310,17 +310,17 @@ static void a_short_loss(void **state)
 		fake_faults(0, 0);
 		expect_written(&two, 1);
 		expect_landed(&two, 71, 10);
-		expect_word(RECEIVER, 9);
+		expect_msg(RECEIVER, 9);
 		expect_nothing(two.path[RECEIVER]);
 		expect_nothing(two.path[SENDER]);
 		destroy_two(&two);
 	}
 }
 
-/* Behind it lies the word that was received there before, which is no new one. */
-static void a_word_of_another_length(void **state)
+/* Behind it lies the message that was received there before, which is no new one. */
+static void a_msg_of_another_length(void **state)
 {
-	for (uint32_t bytes = 0; bytes < HA_WORD_BYTES; bytes += HA_WORD_BYTES - 1) {
+	for (uint32_t bytes = 0; bytes < HA_MSG_BYTES; bytes += HA_MSG_BYTES - 1) {
 		make_two(&two, 0, 2, 2);
 		say_short(two.path[SENDER], bytes);
 		assert_int_equal(next_event(two.path[RECEIVER]).kind, HA_PATH_DEAD);
@@ -328,7 +328,7 @@ static void a_word_of_another_length(void **state)
 	}
 }
 
-static void a_word_that_gets_nowhere(void **state)
+static void a_msg_that_gets_nowhere(void **state)
 {
 	struct ha_path_event event;
 
@@ -342,7 +342,7 @@ static void a_word_that_gets_nowhere(void **state)
 	assert_non_null(event.why);
 	while (two.path[SENDER]->receives) /* it is said once */
 		expect_nothing(two.path[SENDER]);
-	assert_int_equal(two.path[SENDER]->words, 0);
+	assert_int_equal(two.path[SENDER]->msgs, 0);
 	expect_nothing(two.path[RECEIVER]);
 	fake_faults(2, 0);
 	destroy_two(&two);
@@ -380,7 +380,7 @@ static void a_gid_that_has_moved(void **state)
 	make_two(&two, 0, 2, 0);
 	assert_int_equal(two.path[RECEIVER]->own_gid_index, after);
 	say(SENDER, 1);
-	expect_word(RECEIVER, 1);
+	expect_msg(RECEIVER, 1);
 	destroy_two(&two);
 }
 
@@ -446,7 +446,7 @@ static void a_fence_at_the_receiver(void **state)
 	assert_int_equal(write_payload(&two, 2, 9, 72), 0);
 	expect_landed(&two, 70, 9);
 	expect_landed(&two, 71, 9);
-	expect_word(RECEIVER, 1);
+	expect_msg(RECEIVER, 1);
 	expect_description_sent(3);
 	assert_int_equal(two.path[RECEIVER]->receives, HA_RECEIVES - 3); /* none is posted again */
 	assert_false(ha_path_drained(two.path[RECEIVER]));
@@ -570,8 +570,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
 	const struct CMUnitTest tests[] = {
-		TEST(words),
-		TEST(as_many_words_as_may_be),
+		TEST(msgs),
+		TEST(as_many_msgs_as_may_be),
 		TEST(payloads),
 		TEST(all_slots_at_once),
 		TEST(descriptions),
@@ -582,8 +582,8 @@ int main(void)
 		TEST(a_payload_that_is_too_long),
 		TEST(only_acks_are_lost),
 		TEST(a_short_loss),
-		TEST(a_word_of_another_length),
-		TEST(a_word_that_gets_nowhere),
+		TEST(a_msg_of_another_length),
+		TEST(a_msg_that_gets_nowhere),
 		TEST(a_port_that_is_down),
 		TEST(a_gid_that_has_moved),
 		TEST(a_peer_that_will_not_do),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Words and slots: what is written is read, what is none is refused; of any bytes: fuzz_words. */
+/* Messages and slots: what is written is read, what is none is refused; of any bytes: fuzz_words.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 
 #define ROUNDS 200000u
 
@@ -25,137 +26,137 @@ static uint64_t draw(void)
 	return seed;
 }
 
-static struct ha_word draw_path(enum ha_word_type type)
+static struct ha_control_msg draw_path(enum ha_control_msg_type type)
 {
-	struct ha_word word = {.type = type, .epoch = (uint32_t)draw()};
+	struct ha_control_msg msg = {.type = type, .epoch = (uint32_t)draw()};
 	unsigned int i;
 
-	word.path.attempt = (uint32_t)draw();
-	word.path.rail = draw() % HA_RAILS;
-	if (type != HA_WORD_PATH)
-		return word;
-	word.path.qpn = draw() & 0xffffff;
-	word.path.psn = draw() & 0xffffff;
-	word.path.mtu_bytes = (uint16_t)(256u << draw() % 5);
-	word.path.link_layer = draw() % 3;
-	word.path.lid = (uint16_t)draw();
-	for (i = 0; i < sizeof(word.path.gid); i++)
-		word.path.gid[i] = (uint8_t)draw();
-	word.path.ring = draw();
-	word.path.ring_rkey = (uint32_t)draw();
-	return word;
+	msg.path.attempt = (uint32_t)draw();
+	msg.path.rail = draw() % HA_RAILS;
+	if (type != HA_MSG_PATH)
+		return msg;
+	msg.path.qpn = draw() & 0xffffff;
+	msg.path.psn = draw() & 0xffffff;
+	msg.path.mtu_bytes = (uint16_t)(256u << draw() % 5);
+	msg.path.link_layer = draw() % 3;
+	msg.path.lid = (uint16_t)draw();
+	for (i = 0; i < sizeof(msg.path.gid); i++)
+		msg.path.gid[i] = (uint8_t)draw();
+	msg.path.ring = draw();
+	msg.path.ring_rkey = (uint32_t)draw();
+	return msg;
 }
 
-static struct ha_word draw_word(void)
+static struct ha_control_msg draw_msg(void)
 {
-	const enum ha_word_type type = 1 + draw() % HA_WORD_PONG;
-	struct ha_word word = {.type = type, .epoch = 1 + (uint32_t)draw() % UINT32_MAX};
+	const enum ha_control_msg_type type = 1 + draw() % HA_MSG_PONG;
+	struct ha_control_msg msg = {.type = type, .epoch = 1 + (uint32_t)draw() % UINT32_MAX};
 	unsigned int i;
 
-	if (type >= HA_WORD_PATH && type <= HA_WORD_PATH_FAILED)
-		word = draw_path(type);
-	if (type == HA_WORD_HELLO) {
-		word.hello.dual = draw() & 1;
-		for (i = 0; i < draw() % sizeof(word.hello.name); i++)
-			word.hello.name[i] = (char)('a' + draw() % 26);
-		word.hello.name[sizeof(word.hello.name) - 1] = 0;
+	if (type >= HA_MSG_PATH && type <= HA_MSG_PATH_FAILED)
+		msg = draw_path(type);
+	if (type == HA_MSG_HELLO) {
+		msg.hello.dual = draw() & 1;
+		for (i = 0; i < draw() % sizeof(msg.hello.name); i++)
+			msg.hello.name[i] = (char)('a' + draw() % 26);
+		msg.hello.name[sizeof(msg.hello.name) - 1] = 0;
 	}
-	if (type == HA_WORD_REPORT || type == HA_WORD_CLOSE) {
-		word.report.next = (uint32_t)draw();
+	if (type == HA_MSG_REPORT || type == HA_MSG_CLOSE) {
+		msg.report.next = (uint32_t)draw();
 		for (i = 0; i < HA_SLOTS / 64; i++)
-			word.report.received[i] = draw();
-		word.report.received[0] &= ~UINT64_C(1);
+			msg.report.received[i] = draw();
+		msg.report.received[0] &= ~UINT64_C(1);
 	}
-	word.cause = draw() % (HA_CAUSE_PROBE + 1);
-	word.nonce = draw();
-	return word;
+	msg.cause = draw() % (HA_CAUSE_PROBE + 1);
+	msg.nonce = draw();
+	return msg;
 }
 
 static void reads_what_is_written(void **state)
 {
-	uint8_t bytes[HA_WORD_BYTES], again[HA_WORD_BYTES];
-	struct ha_word word, read;
+	uint8_t bytes[HA_MSG_BYTES], again[HA_MSG_BYTES];
+	struct ha_control_msg msg, read;
 	unsigned int i;
 
 	seed = 1;
 	for (i = 0; i < ROUNDS; i++) {
-		word = draw_word();
-		ha_word_encode(&word, bytes);
-		assert_int_equal(ha_word_decode(bytes, &read, NULL), 0);
-		ha_word_encode(&read, again);
+		msg = draw_msg();
+		ha_control_msg_encode(&msg, bytes);
+		assert_int_equal(ha_control_msg_decode(bytes, &read, NULL), 0);
+		ha_control_msg_encode(&read, again);
 		assert_memory_equal(bytes, again, sizeof(bytes));
-		assert_int_equal(read.type, word.type);
-		assert_int_equal(read.cause, word.cause);
-		assert_int_equal(read.nonce, word.nonce);
-		assert_int_equal(read.epoch, word.epoch);
-		if (word.type == HA_WORD_REPORT)
-			assert_memory_equal(&read.report, &word.report, sizeof(word.report));
-		if (word.type == HA_WORD_PATH)
-			assert_memory_equal(&read.path, &word.path, sizeof(word.path));
+		assert_int_equal(read.type, msg.type);
+		assert_int_equal(read.cause, msg.cause);
+		assert_int_equal(read.nonce, msg.nonce);
+		assert_int_equal(read.epoch, msg.epoch);
+		if (msg.type == HA_MSG_REPORT)
+			assert_memory_equal(&read.report, &msg.report, sizeof(msg.report));
+		if (msg.type == HA_MSG_PATH)
+			assert_memory_equal(&read.path, &msg.path, sizeof(msg.path));
 	}
 }
 
 /* The offsets of docs/nccl-failover.md. */
 static const struct {
 	const char *what;
-	enum ha_word_type type;
+	enum ha_control_msg_type type;
 	unsigned int at;
 	uint8_t value;
 } wrong[] = {
-	{"magic", HA_WORD_PING, 0, 0xff},
-	{"version", HA_WORD_PING, 4, 2},
-	{"type 0", HA_WORD_PING, 5, 0},
-	{"type", HA_WORD_PING, 5, HA_WORD_PONG + 1},
-	{"cause", HA_WORD_PING, 6, HA_CAUSE_PROBE + 1},
-	{"zero", HA_WORD_PING, 7, 1},
-	{"what PING does not have", HA_WORD_PING, 20, 1},
-	{"what PING does not have, the last", HA_WORD_PING, 127, 1},
-	{"what REPORT does not have", HA_WORD_REPORT, 56, 1},
-	{"bit 0 of a report", HA_WORD_REPORT, 24, 1},
-	{"dual", HA_WORD_HELLO, 20, 2},
-	{"rail", HA_WORD_PATH, 24, HA_RAILS},
-	{"link layer", HA_WORD_PATH, 25, 3},
-	{"MTU", HA_WORD_PATH, 26, 0xff},
-	{"queue pair", HA_WORD_PATH, 28, 1},
-	{"PSN", HA_WORD_PATH, 32, 1},
-	{"what PATH_READY does not have", HA_WORD_PATH_READY, 28, 1},
+	{"magic", HA_MSG_PING, 0, 0xff},
+	{"version", HA_MSG_PING, 4, 2},
+	{"type 0", HA_MSG_PING, 5, 0},
+	{"type", HA_MSG_PING, 5, HA_MSG_PONG + 1},
+	{"cause", HA_MSG_PING, 6, HA_CAUSE_PROBE + 1},
+	{"zero", HA_MSG_PING, 7, 1},
+	{"what PING does not have", HA_MSG_PING, 20, 1},
+	{"what PING does not have, the last", HA_MSG_PING, 127, 1},
+	{"what REPORT does not have", HA_MSG_REPORT, 56, 1},
+	{"bit 0 of a report", HA_MSG_REPORT, 24, 1},
+	{"dual", HA_MSG_HELLO, 20, 2},
+	{"rail", HA_MSG_PATH, 24, HA_RAILS},
+	{"link layer", HA_MSG_PATH, 25, 3},
+	{"MTU", HA_MSG_PATH, 26, 0xff},
+	{"queue pair", HA_MSG_PATH, 28, 1},
+	{"PSN", HA_MSG_PATH, 32, 1},
+	{"what PATH_READY does not have", HA_MSG_PATH_READY, 28, 1},
 };
 
 static void refuses_what_is_none(void **state)
 {
-	const enum ha_word_type entering[] = {HA_WORD_OPEN, HA_WORD_REPORT, HA_WORD_RESUME};
-	uint8_t bytes[HA_WORD_BYTES];
-	struct ha_word word;
+	const enum ha_control_msg_type entering[] = {HA_MSG_OPEN, HA_MSG_REPORT, HA_MSG_RESUME};
+	uint8_t bytes[HA_MSG_BYTES];
+	struct ha_control_msg msg;
 	size_t i;
 
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		word = (struct ha_word){.type = wrong[i].type, .epoch = 1};
-		if (word.type == HA_WORD_PATH)
-			word.path.mtu_bytes = 1024;
-		ha_word_encode(&word, bytes);
-		assert_int_equal(ha_word_decode(bytes, &word, NULL), 0);
+		msg = (struct ha_control_msg){.type = wrong[i].type, .epoch = 1};
+		if (msg.type == HA_MSG_PATH)
+			msg.path.mtu_bytes = 1024;
+		ha_control_msg_encode(&msg, bytes);
+		assert_int_equal(ha_control_msg_decode(bytes, &msg, NULL), 0);
 		bytes[wrong[i].at] = wrong[i].value;
-		if (!ha_word_decode(bytes, &word, NULL))
+		if (!ha_control_msg_decode(bytes, &msg, NULL))
 			fail_msg("taken: %s", wrong[i].what);
 	}
 	for (i = 0; i < sizeof(entering) / sizeof(entering[0]); i++) {
-		word = (struct ha_word){.type = entering[i]};
-		ha_word_encode(&word, bytes);
-		assert_int_equal(ha_word_decode(bytes, &word, NULL), -EPROTO);
+		msg = (struct ha_control_msg){.type = entering[i]};
+		ha_control_msg_encode(&msg, bytes);
+		assert_int_equal(ha_control_msg_decode(bytes, &msg, NULL), -EPROTO);
 	}
 }
 
 static void a_name_ends(void **state)
 {
-	struct ha_word word = {.type = HA_WORD_HELLO};
-	uint8_t bytes[HA_WORD_BYTES];
+	struct ha_control_msg msg = {.type = HA_MSG_HELLO};
+	uint8_t bytes[HA_MSG_BYTES];
 
-	memset(word.hello.name, 'x', sizeof(word.hello.name) - 1);
-	ha_word_encode(&word, bytes);
-	assert_int_equal(ha_word_decode(bytes, &word, NULL), 0);
-	assert_int_equal(strlen(word.hello.name), sizeof(word.hello.name) - 1);
-	bytes[24 + sizeof(word.hello.name) - 1] = 'x';
-	assert_int_equal(ha_word_decode(bytes, &word, NULL), -EPROTO);
+	memset(msg.hello.name, 'x', sizeof(msg.hello.name) - 1);
+	ha_control_msg_encode(&msg, bytes);
+	assert_int_equal(ha_control_msg_decode(bytes, &msg, NULL), 0);
+	assert_int_equal(strlen(msg.hello.name), sizeof(msg.hello.name) - 1);
+	bytes[24 + sizeof(msg.hello.name) - 1] = 'x';
+	assert_int_equal(ha_control_msg_decode(bytes, &msg, NULL), -EPROTO);
 }
 
 /* ---- slots ---- */
@@ -199,8 +200,8 @@ static void slots(void **state)
 
 static void names(void **state)
 {
-	assert_string_equal(ha_word_name(HA_WORD_OPEN), "OPEN");
-	assert_string_equal(ha_word_name(99), "?");
+	assert_string_equal(ha_control_msg_name(HA_MSG_OPEN), "OPEN");
+	assert_string_equal(ha_control_msg_name(99), "?");
 	assert_string_equal(ha_cause_text(HA_CAUSE_PORT), "port down");
 	assert_true(ha_before(UINT32_MAX, 0) && !ha_before(0, UINT32_MAX) && !ha_before(5, 5));
 }
@@ -211,7 +212,7 @@ static void document(void **state)
 	static const char *const rows[] = {
 #define TYPE(NAME, number, text)  ", " #number " " #NAME
 #define CAUSE(NAME, number, text) ", " #number " " text
-		"| type | 5 | 8 | " HA_WORDS(TYPE), "| cause | 6 | 8 | " HA_CAUSES(CAUSE)
+		"| type | 5 | 8 | " HA_MSGS(TYPE), "| cause | 6 | 8 | " HA_CAUSES(CAUSE)
 #undef TYPE
 #undef CAUSE
 	};

@@ -47,19 +47,19 @@ static void land(uint32_t epoch, uint32_t sequence)
 	ha_receiver_landed(&r, epoch, sequence, 20 + sequence % 16, now, &todo);
 }
 
-static void hear(enum ha_word_type type, uint32_t epoch)
+static void hear(enum ha_control_msg_type type, uint32_t epoch)
 {
-	const struct ha_word word = {.type = type, .nonce = NONCE, .epoch = epoch};
+	const struct ha_control_msg msg = {.type = type, .nonce = NONCE, .epoch = epoch};
 
 	done_all();
-	ha_receiver_word(&r, &word, now, &todo);
+	ha_receiver_msg(&r, &msg, now, &todo);
 }
 
-static void says(enum ha_word_type type, uint32_t epoch)
+static void says(enum ha_control_msg_type type, uint32_t epoch)
 {
-	assert_int_equal(todo.words, 1);
-	assert_int_equal(todo.word[0].type, type);
-	assert_int_equal(todo.word[0].epoch, epoch);
+	assert_int_equal(todo.msgs, 1);
+	assert_int_equal(todo.msg[0].type, type);
+	assert_int_equal(todo.msg[0].epoch, epoch);
 }
 
 static void is(enum ha_state state, uint32_t epoch)
@@ -85,12 +85,12 @@ static void switching(void)
 	begin();
 	ha_receiver_trigger(&r, HA_CAUSE_PORT, now, &todo);
 	is(HA_SWITCHING, 1);
-	assert_true(todo.fence && todo.fence_epoch == 0 && !todo.words);
+	assert_true(todo.fence && todo.fence_epoch == 0 && !todo.msgs);
 	land(0, 3);
 	ha_receiver_drained(&r, 0, now, &todo);
-	says(HA_WORD_REPORT, 1);
-	assert_int_equal(todo.word[0].report.next, 0);
-	assert_int_equal(todo.word[0].report.received[0], 0xa);
+	says(HA_MSG_REPORT, 1);
+	assert_int_equal(todo.msg[0].report.next, 0);
+	assert_int_equal(todo.msg[0].report.received[0], 0xa);
 	done_all();
 }
 
@@ -153,51 +153,51 @@ static void resumes(void **state)
 	switching();
 	assert_int_equal(irecv(1), 2); /* kept */
 	assert_int_equal(todo.posts, 0);
-	hear(HA_WORD_RESUME, 1);
+	hear(HA_MSG_RESUME, 1);
 	is(HA_FLOWING, 1);
 	assert_int_equal(todo.posts, 3); /* 0, 2 and the new one */
 	assert_true(todo.post[0] == 0 && todo.post[1] == 2 && todo.post[2] == 4);
 	assert_true(todo.told && r.end.story.replayed == 3 && r.end.story.delivered == 1);
 	land(1, 0);
 	is(HA_FLOWING, 1);
-	hear(HA_WORD_RESUME, 1);
+	hear(HA_MSG_RESUME, 1);
 	assert_int_equal(todo.posts, 0);
 }
 
 static void opened(void **state)
 {
 	begin();
-	hear(HA_WORD_OPEN, 1);
+	hear(HA_MSG_OPEN, 1);
 	is(HA_SWITCHING, 1);
 	assert_true(todo.fence && r.end.cause == HA_CAUSE_PEER);
-	hear(HA_WORD_OPEN, 1); /* not before the drain */
-	assert_int_equal(todo.words, 0);
+	hear(HA_MSG_OPEN, 1); /* not before the drain */
+	assert_int_equal(todo.msgs, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
-	says(HA_WORD_REPORT, 1);
-	hear(HA_WORD_OPEN, 1);
-	says(HA_WORD_REPORT, 1);
-	hear(HA_WORD_RESUME, 1);
-	hear(HA_WORD_OPEN, 1);
-	says(HA_WORD_REPORT, 1);
+	says(HA_MSG_REPORT, 1);
+	hear(HA_MSG_OPEN, 1);
+	says(HA_MSG_REPORT, 1);
+	hear(HA_MSG_RESUME, 1);
+	hear(HA_MSG_OPEN, 1);
+	says(HA_MSG_REPORT, 1);
 	is(HA_FLOWING, 1);
-	hear(HA_WORD_OPEN, 2);
+	hear(HA_MSG_OPEN, 2);
 	is(HA_SWITCHING, 2);
-	hear(HA_WORD_OPEN, 1);
-	assert_int_equal(todo.words, 0);
+	hear(HA_MSG_OPEN, 1);
+	assert_int_equal(todo.msgs, 0);
 }
 
 /* RESUME was lost, and the sender has gone on. */
 static void opened_while_switching(void **state)
 {
 	switching();
-	hear(HA_WORD_OPEN, 2);
+	hear(HA_MSG_OPEN, 2);
 	is(HA_SWITCHING, 2);
 	assert_true(todo.fence && todo.fence_epoch == 1);
 	ha_receiver_drained(&r, 1, now, &todo);
-	says(HA_WORD_REPORT, 2);
-	hear(HA_WORD_RESUME, 1);
+	says(HA_MSG_REPORT, 2);
+	hear(HA_MSG_RESUME, 1);
 	is(HA_SWITCHING, 2);
-	hear(HA_WORD_RESUME, 2);
+	hear(HA_MSG_RESUME, 2);
 	is(HA_FLOWING, 2);
 }
 
@@ -207,11 +207,11 @@ static void a_broken_path(void **state)
 	ha_receiver_path(&r, 1, false, now, &todo);
 	ha_receiver_completed(&r, ha_wr_id(0, 0), false, now, &todo);
 	is(HA_BROKEN, 0);
-	assert_true(todo.fence && !todo.words);
+	assert_true(todo.fence && !todo.msgs);
 	ha_receiver_drained(&r, 0, now, &todo);
 	ha_receiver_path(&r, 1, true, now, &todo);
 	is(HA_SWITCHING, 1);
-	says(HA_WORD_REPORT, 1);
+	says(HA_MSG_REPORT, 1);
 	begin();
 	ha_receiver_path(&r, 1, false, now, &todo);
 	ha_receiver_trigger(&r, HA_CAUSE_PORT, now, &todo);
@@ -220,12 +220,12 @@ static void a_broken_path(void **state)
 	ha_receiver_tick(&r, now, &todo);
 	is(HA_FAILED, 0);
 	assert_int_equal(r.end.error, -ETIMEDOUT);
-	says(HA_WORD_ABORT, 0);
-	hear(HA_WORD_OPEN, 1);
-	says(HA_WORD_ABORT, 0);
+	says(HA_MSG_ABORT, 0);
+	hear(HA_MSG_OPEN, 1);
+	says(HA_MSG_ABORT, 0);
 }
 
-static void words_again(void **state)
+static void msgs_again(void **state)
 {
 	unsigned int said = 0;
 
@@ -234,7 +234,7 @@ static void words_again(void **state)
 		now += BEAT / 2;
 		done_all();
 		ha_receiver_tick(&r, now, &todo);
-		said += todo.words && todo.word[0].type == HA_WORD_REPORT;
+		said += todo.msgs && todo.msg[0].type == HA_MSG_REPORT;
 	}
 	is(HA_FAILED, 1);
 	assert_int_equal(said, RTO / BEAT - 1);
@@ -251,7 +251,7 @@ static void no_drain(void **state)
 	done_all();
 	ha_receiver_tick(&r, now, &todo);
 	is(HA_FAILED, 1);
-	says(HA_WORD_ABORT, 1);
+	says(HA_MSG_ABORT, 1);
 }
 
 static void what_cannot_land(void **state)
@@ -272,20 +272,20 @@ static void what_cannot_land(void **state)
 	is(HA_FAILED, 1);
 }
 
-static void words_that_cannot_be(void **state)
+static void msgs_that_cannot_be(void **state)
 {
 	begin();
-	hear(HA_WORD_OPEN, 2);
+	hear(HA_MSG_OPEN, 2);
 	assert_int_equal(r.end.error, -EPROTO);
 	begin();
-	hear(HA_WORD_RESUME, 1);
+	hear(HA_MSG_RESUME, 1);
 	assert_int_equal(r.end.error, -EPROTO);
 	begin();
-	hear(HA_WORD_REPORT, 1);
+	hear(HA_MSG_REPORT, 1);
 	assert_int_equal(r.end.error, -EPROTO);
 	begin();
-	hear(HA_WORD_OPEN, 1);
-	hear(HA_WORD_RESUME, 1); /* before the report */
+	hear(HA_MSG_OPEN, 1);
+	hear(HA_MSG_RESUME, 1); /* before the report */
 	assert_int_equal(r.end.error, -EPROTO);
 }
 
@@ -301,7 +301,7 @@ static void one_path(void **state)
 	land(0, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
 	is(HA_FAILED, 0);
-	says(HA_WORD_ABORT, 0);
+	says(HA_MSG_ABORT, 0);
 	assert_int_equal(ha_receiver_test(&r, 0, NULL), 1);
 	assert_int_equal(ha_receiver_test(&r, 1, NULL), -EIO);
 }
@@ -309,7 +309,7 @@ static void one_path(void **state)
 static void the_peer_ends(void **state)
 {
 	begin();
-	hear(HA_WORD_CLOSE, 0);
+	hear(HA_MSG_CLOSE, 0);
 	assert_true(todo.fence && !todo.ended);
 	land(0, 0);
 	land(0, 2);
@@ -318,12 +318,12 @@ static void the_peer_ends(void **state)
 	assert_int_equal(ha_receiver_test(&r, 0, NULL), 1);
 	assert_int_equal(ha_receiver_test(&r, 1, NULL), -ECONNRESET);
 	begin_as(true);
-	hear(HA_WORD_CLOSE, 0);
+	hear(HA_MSG_CLOSE, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
 	is(HA_DONE, 0);
 	assert_false(ha_receiver_lingers(&r, now));
 	begin_as(true);
-	hear(HA_WORD_ABORT, 0);
+	hear(HA_MSG_ABORT, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
 	is(HA_FAILED, 0);
 }
@@ -335,20 +335,20 @@ static void closes(void **state)
 	land(0, 0);
 	ha_receiver_close(&r, now, &todo);
 	is(HA_DONE, 0);
-	says(HA_WORD_CLOSE, 0);
-	assert_int_equal(todo.word[0].report.next, 1);
+	says(HA_MSG_CLOSE, 0);
+	assert_int_equal(todo.msg[0].report.next, 1);
 	assert_true(ha_receiver_lingers(&r, now));
-	hear(HA_WORD_OPEN, 1);
-	says(HA_WORD_REPORT, 1);
+	hear(HA_MSG_OPEN, 1);
+	says(HA_MSG_REPORT, 1);
 	done_all();
 	now += BEAT;
 	ha_receiver_tick(&r, now, &todo);
-	says(HA_WORD_CLOSE, 0);
+	says(HA_MSG_CLOSE, 0);
 	now += 2 * RTO;
 	assert_false(ha_receiver_lingers(&r, now));
 	done_all();
 	ha_receiver_tick(&r, now, &todo);
-	assert_int_equal(todo.words, 0);
+	assert_int_equal(todo.msgs, 0);
 	begin();
 	ha_receiver_close(&r, now, &todo);
 	is(HA_FAILED, 0);
@@ -368,20 +368,20 @@ static void probes(void **state)
 	assert_int_equal(r.end.cause, HA_CAUSE_PROBE);
 	/* one of the epoch before says nothing */
 	switching();
-	hear(HA_WORD_RESUME, 1);
+	hear(HA_MSG_RESUME, 1);
 	ha_receiver_completed(&r, ha_wr_id(0, 0), false, now, &todo);
 	is(HA_FLOWING, 1);
 }
 
-static void another_comms_word(void **state)
+static void another_comms_msg(void **state)
 {
-	const struct ha_word word = {.type = HA_WORD_ABORT, .nonce = NONCE + 1};
+	const struct ha_control_msg msg = {.type = HA_MSG_ABORT, .nonce = NONCE + 1};
 
 	begin();
-	ha_receiver_word(&r, &word, now, &todo);
+	ha_receiver_msg(&r, &msg, now, &todo);
 	is(HA_FLOWING, 0);
 	assert_false(r.peer_ended);
-	hear(HA_WORD_ABORT, 0); /* the comm's own word ends it */
+	hear(HA_MSG_ABORT, 0); /* the comm's own message ends it */
 	assert_true(r.peer_ended);
 }
 
@@ -395,15 +395,15 @@ int main(void)
 		cmocka_unit_test(opened),
 		cmocka_unit_test(opened_while_switching),
 		cmocka_unit_test(a_broken_path),
-		cmocka_unit_test(words_again),
+		cmocka_unit_test(msgs_again),
 		cmocka_unit_test(no_drain),
 		cmocka_unit_test(what_cannot_land),
-		cmocka_unit_test(words_that_cannot_be),
+		cmocka_unit_test(msgs_that_cannot_be),
 		cmocka_unit_test(one_path),
 		cmocka_unit_test(the_peer_ends),
 		cmocka_unit_test(closes),
 		cmocka_unit_test(probes),
-		cmocka_unit_test(another_comms_word),
+		cmocka_unit_test(another_comms_msg),
 	};
 
 	return cmocka_run_group_tests_name("nccl receiver", tests, NULL, NULL);

@@ -53,22 +53,22 @@ static int isend(uint32_t tag)
 	return ha_sender_isend(&s, "", NULL, 10, tag, now, &todo);
 }
 
-static void hear(enum ha_word_type type, uint32_t epoch, uint32_t next, uint64_t bits)
+static void hear(enum ha_control_msg_type type, uint32_t epoch, uint32_t next, uint64_t bits)
 {
-	struct ha_word word = {.type = type, .nonce = NONCE, .epoch = epoch};
+	struct ha_control_msg msg = {.type = type, .nonce = NONCE, .epoch = epoch};
 
-	word.report.next = next;
-	word.report.received[0] = bits;
+	msg.report.next = next;
+	msg.report.received[0] = bits;
 	done_all();
-	ha_sender_word(&s, &word, now, &todo);
+	ha_sender_msg(&s, &msg, now, &todo);
 }
 
-static void says(enum ha_word_type type, uint32_t epoch)
+static void says(enum ha_control_msg_type type, uint32_t epoch)
 {
-	assert_int_equal(todo.words, 1);
-	assert_int_equal(todo.word[0].type, type);
-	assert_int_equal(todo.word[0].epoch, epoch);
-	assert_int_equal(todo.word[0].nonce, NONCE);
+	assert_int_equal(todo.msgs, 1);
+	assert_int_equal(todo.msg[0].type, type);
+	assert_int_equal(todo.msg[0].epoch, epoch);
+	assert_int_equal(todo.msg[0].nonce, NONCE);
 }
 
 static void is(enum ha_state state, uint32_t epoch)
@@ -96,7 +96,7 @@ static void switching(void)
 	begin();
 	ha_sender_completed(&s, ha_wr_id(0, 0), false, now, &todo);
 	assert_true(todo.fence && todo.fence_epoch == 0);
-	says(HA_WORD_OPEN, 1);
+	says(HA_MSG_OPEN, 1);
 	is(HA_SWITCHING, 1);
 	done_all();
 }
@@ -106,7 +106,7 @@ static void broken(void)
 	begin();
 	ha_sender_path(&s, 1, false, now, &todo);
 	ha_sender_trigger(&s, HA_CAUSE_PORT, now, &todo);
-	assert_true(todo.fence && !todo.words);
+	assert_true(todo.fence && !todo.msgs);
 	is(HA_BROKEN, 0);
 	done_all();
 }
@@ -156,9 +156,9 @@ static void takes_a_report(void **state)
 {
 	switching();
 	assert_int_equal(isend(9), -EAGAIN);
-	hear(HA_WORD_REPORT, 1, 0, 2);
+	hear(HA_MSG_REPORT, 1, 0, 2);
 	is(HA_FLOWING, 1);
-	says(HA_WORD_RESUME, 1);
+	says(HA_MSG_RESUME, 1);
 	assert_true(todo.told);
 	assert_int_equal(s.end.story.delivered, 1);
 	assert_int_equal(s.end.story.replayed, 1);
@@ -173,8 +173,8 @@ static void takes_a_report(void **state)
 	describe(2, 9, 1);
 	assert_int_equal(isend(9), 2);
 	/* said again: answered, not taken */
-	hear(HA_WORD_REPORT, 1, 0, 2);
-	says(HA_WORD_RESUME, 1);
+	hear(HA_MSG_REPORT, 1, 0, 2);
+	says(HA_MSG_RESUME, 1);
 	assert_int_equal(s.send[0].state, HA_SEND_IN_FLIGHT);
 }
 
@@ -186,68 +186,68 @@ static void late_completions(void **state)
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
 	assert_int_equal(s.send[1].state, HA_SEND_BOUND);
 	is(HA_SWITCHING, 1);
-	hear(HA_WORD_REPORT, 1, 1, 0);
+	hear(HA_MSG_REPORT, 1, 1, 0);
 	is(HA_FLOWING, 1);
 	done_all();
 	ha_sender_completed(&s, ha_wr_id(0, 1), true, now, &todo);
 	ha_sender_completed(&s, ha_wr_id(0, 1), false, now, &todo);
 	assert_int_equal(s.send[1].state, HA_SEND_BOUND);
 	is(HA_FLOWING, 1);
-	assert_true(!todo.words && !todo.posts);
+	assert_true(!todo.msgs && !todo.posts);
 }
 
 static void the_receiver_first(void **state)
 {
 	begin();
-	hear(HA_WORD_REPORT, 1, 2, 0);
+	hear(HA_MSG_REPORT, 1, 2, 0);
 	is(HA_FLOWING, 1);
 	assert_true(todo.fence && todo.fence_epoch == 0);
-	says(HA_WORD_RESUME, 1);
+	says(HA_MSG_RESUME, 1);
 	assert_int_equal(s.end.cause, HA_CAUSE_PEER);
 	assert_int_equal(s.send[1].state, HA_SEND_COMPLETE);
-	hear(HA_WORD_REPORT, 1, 0, 0);
+	hear(HA_MSG_REPORT, 1, 0, 0);
 	is(HA_FLOWING, 1);
 }
 
 static void reports_that_cannot_be(void **state)
 {
 	switching();
-	hear(HA_WORD_REPORT, 1, 0, 4); /* slot 2 was not written */
+	hear(HA_MSG_REPORT, 1, 0, 4); /* slot 2 was not written */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.end.error, -EPROTO);
-	says(HA_WORD_ABORT, 1);
+	says(HA_MSG_ABORT, 1);
 	switching();
-	hear(HA_WORD_REPORT, 1, 4, 0);
+	hear(HA_MSG_REPORT, 1, 4, 0);
 	assert_int_equal(s.end.error, -EPROTO);
 	begin();
 	ha_sender_completed(&s, ha_wr_id(0, 0), true, now, &todo);
-	hear(HA_WORD_REPORT, 1, 0, 0); /* lacks what was acknowledged */
+	hear(HA_MSG_REPORT, 1, 0, 0); /* lacks what was acknowledged */
 	assert_int_equal(s.end.error, -EPROTO);
 	assert_int_equal(s.send[1].state, HA_SEND_FAILED);
 	begin();
-	hear(HA_WORD_REPORT, 2, 0, 0);
+	hear(HA_MSG_REPORT, 2, 0, 0);
 	assert_int_equal(s.end.error, -EPROTO);
 	begin();
-	hear(HA_WORD_OPEN, 1, 0, 0);
+	hear(HA_MSG_OPEN, 1, 0, 0);
 	assert_int_equal(s.end.error, -EPROTO);
 }
 
 static void slots_that_cannot_be(void **state)
 {
 	switching();
-	hear(HA_WORD_REPORT, 1, 0, 0);
+	hear(HA_MSG_REPORT, 1, 0, 0);
 	done_all();
 	describe(0, 3, 1); /* had another tag */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.end.error, -EPROTO);
 }
 
-static void another_comms_word(void **state)
+static void another_comms_msg(void **state)
 {
-	struct ha_word word = {.type = HA_WORD_ABORT, .nonce = NONCE + 1};
+	struct ha_control_msg msg = {.type = HA_MSG_ABORT, .nonce = NONCE + 1};
 
 	begin();
-	ha_sender_word(&s, &word, now, &todo);
+	ha_sender_msg(&s, &msg, now, &todo);
 	is(HA_FLOWING, 0);
 }
 
@@ -259,19 +259,19 @@ static void a_broken_path(void **state)
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
 	ha_sender_path(&s, 1, true, now, &todo);
 	is(HA_SWITCHING, 1);
-	says(HA_WORD_OPEN, 1);
+	says(HA_MSG_OPEN, 1);
 	broken();
-	hear(HA_WORD_REPORT, 1, 0, 0);
+	hear(HA_MSG_REPORT, 1, 0, 0);
 	is(HA_FLOWING, 1);
 	broken();
 	now += RTO;
 	ha_sender_tick(&s, now, &todo);
 	is(HA_FAILED, 0);
 	assert_int_equal(s.end.error, -ETIMEDOUT);
-	says(HA_WORD_ABORT, 0);
+	says(HA_MSG_ABORT, 0);
 }
 
-static void words_again(void **state)
+static void msgs_again(void **state)
 {
 	unsigned int i, said = 0;
 
@@ -280,13 +280,13 @@ static void words_again(void **state)
 		now += BEAT / 2;
 		done_all();
 		ha_sender_tick(&s, now, &todo);
-		said += todo.words && todo.word[0].type == HA_WORD_OPEN;
+		said += todo.msgs && todo.msg[0].type == HA_MSG_OPEN;
 	}
 	is(HA_FAILED, 1);
 	assert_int_equal(said, RTO / BEAT - 1);
-	says(HA_WORD_ABORT, 1);
-	hear(HA_WORD_REPORT, 1, 0, 0);
-	says(HA_WORD_ABORT, 1);
+	says(HA_MSG_ABORT, 1);
+	hear(HA_MSG_REPORT, 1, 0, 0);
+	says(HA_MSG_ABORT, 1);
 	assert_int_equal(isend(1), -ETIMEDOUT);
 }
 
@@ -305,7 +305,7 @@ static void no_progress(void **state)
 	assert_int_equal(s.end.cause, HA_CAUSE_TIMEOUT);
 	/* what waits for its slot is not in flight */
 	switching();
-	hear(HA_WORD_REPORT, 1, 0, 0);
+	hear(HA_MSG_REPORT, 1, 0, 0);
 	now += 5 * RTO;
 	ha_sender_tick(&s, now, &todo);
 	is(HA_FLOWING, 1);
@@ -318,7 +318,7 @@ static void a_slot_of_the_path_that_is_left(void **state)
 	const struct ha_slot slot = {.bytes = 64, .tag = 1, .epoch = 1, .sequence = 1, .slots = 1};
 
 	switching();
-	hear(HA_WORD_REPORT, 1, 0, 0);
+	hear(HA_MSG_REPORT, 1, 0, 0);
 	describe(0, 1, 1);
 	ha_sender_path(&s, 2, true, now, &todo);
 	done_all();
@@ -352,7 +352,7 @@ static void one_path(void **state)
 	is(HA_FAILED, 0);
 	assert_int_equal(s.end.error, -EIO);
 	assert_true(s.end.why && todo.fence && todo.ended);
-	says(HA_WORD_ABORT, 0);
+	says(HA_MSG_ABORT, 0);
 }
 
 static void barren(void **state)
@@ -363,7 +363,7 @@ static void barren(void **state)
 	for (e = 1; e <= HA_BARREN_EPOCHS; e++) {
 		ha_sender_trigger(&s, HA_CAUSE_PORT, now, &todo);
 		is(HA_SWITCHING, e);
-		hear(HA_WORD_REPORT, e, 0, 0);
+		hear(HA_MSG_REPORT, e, 0, 0);
 		is(HA_FLOWING, e);
 		ha_sender_path(&s, e + 1, true, now, &todo);
 	}
@@ -396,35 +396,35 @@ static void closes(void **state)
 	ha_sender_completed(&s, ha_wr_id(0, 1), true, now, &todo);
 	ha_sender_close(&s, now, &todo);
 	is(HA_DONE, 0);
-	says(HA_WORD_CLOSE, 0);
+	says(HA_MSG_CLOSE, 0);
 	assert_true(todo.ended && todo.fence);
-	hear(HA_WORD_REPORT, 1, 2, 0);
-	says(HA_WORD_CLOSE, 0);
+	hear(HA_MSG_REPORT, 1, 2, 0);
+	says(HA_MSG_CLOSE, 0);
 	assert_int_equal(isend(9), -ESHUTDOWN);
 	begin();
 	ha_sender_close(&s, now, &todo);
 	is(HA_FAILED, 0);
 	assert_int_equal(s.end.error, -ECANCELED);
-	says(HA_WORD_ABORT, 0);
+	says(HA_MSG_ABORT, 0);
 }
 
 static void the_peer_ends(void **state)
 {
 	begin();
-	hear(HA_WORD_CLOSE, 0, 2, 0);
+	hear(HA_MSG_CLOSE, 0, 2, 0);
 	is(HA_DONE, 0);
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
-	says(HA_WORD_CLOSE, 0);
+	says(HA_MSG_CLOSE, 0);
 	switching();
-	hear(HA_WORD_CLOSE, 0, 1, 0); /* of the epoch before: it is final */
+	hear(HA_MSG_CLOSE, 0, 1, 0); /* of the epoch before: it is final */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
 	assert_int_equal(s.send[1].state, HA_SEND_FAILED);
 	begin();
-	hear(HA_WORD_ABORT, 0, 0, 0);
+	hear(HA_MSG_ABORT, 0, 0, 0);
 	is(HA_FAILED, 0);
 	assert_int_equal(s.end.error, -ECONNRESET);
-	assert_int_equal(todo.words, 0);
+	assert_int_equal(todo.msgs, 0);
 }
 
 int main(void)
@@ -438,9 +438,9 @@ int main(void)
 		cmocka_unit_test(the_receiver_first),
 		cmocka_unit_test(reports_that_cannot_be),
 		cmocka_unit_test(slots_that_cannot_be),
-		cmocka_unit_test(another_comms_word),
+		cmocka_unit_test(another_comms_msg),
 		cmocka_unit_test(a_broken_path),
-		cmocka_unit_test(words_again),
+		cmocka_unit_test(msgs_again),
 		cmocka_unit_test(no_progress),
 		cmocka_unit_test(a_slot_of_the_path_that_is_left),
 		cmocka_unit_test(requested),

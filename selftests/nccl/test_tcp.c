@@ -33,12 +33,12 @@ static void wait_for(int fd, short events)
 	assert_int_equal(poll(&poller, 1, LIMIT_MS), 1);
 }
 
-static void fill(uint8_t word[HA_WORD_BYTES], unsigned int n)
+static void fill(uint8_t msg[HA_MSG_BYTES], unsigned int n)
 {
 	unsigned int i;
 
-	for (i = 0; i < HA_WORD_BYTES; i++)
-		word[i] = n * 7 + i;
+	for (i = 0; i < HA_MSG_BYTES; i++)
+		msg[i] = n * 7 + i;
 }
 
 static void connect_a(struct pair *pair)
@@ -95,13 +95,13 @@ static void connect_raw(struct pair *pair)
 	assert_int_equal(ha_socket_accept(pair->listen_fd, &pair->b, &err), 1);
 }
 
-static int hear(struct ha_socket *socket, uint8_t word[HA_WORD_BYTES])
+static int hear(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
 {
-	int ret = ha_socket_hear(socket, word);
+	int ret = ha_socket_hear(socket, msg);
 
 	while (!ret) {
 		wait_for(socket->fd, POLLIN);
-		ret = ha_socket_hear(socket, word);
+		ret = ha_socket_hear(socket, msg);
 	}
 	return ret;
 }
@@ -109,60 +109,60 @@ static int hear(struct ha_socket *socket, uint8_t word[HA_WORD_BYTES])
 static void there_and_back(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t word[HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	uint8_t msg[HA_MSG_BYTES], heard[HA_MSG_BYTES];
 	struct inc_err err = {""};
 	unsigned int i;
 
 	assert_int_equal(ha_socket_accept(pair->listen_fd, &pair->b, &err), 0);
 	connect_a(pair);
 	/* said before it is connected: it goes out later */
-	fill(word, 99);
-	assert_int_equal(ha_socket_say(&pair->a, word), 0);
+	fill(msg, 99);
+	assert_int_equal(ha_socket_say(&pair->a, msg), 0);
 	accept_b(pair);
 	assert_int_equal(ha_socket_hear(&pair->a, heard), 0);
 	assert_int_equal(hear(&pair->b, heard), 1);
-	assert_memory_equal(heard, word, HA_WORD_BYTES);
+	assert_memory_equal(heard, msg, HA_MSG_BYTES);
 	for (i = 0; i < HA_SOCKET_QUEUE; i++) {
-		fill(word, i);
-		assert_int_equal(ha_socket_say(i % 2 ? &pair->a : &pair->b, word), 0);
+		fill(msg, i);
+		assert_int_equal(ha_socket_say(i % 2 ? &pair->a : &pair->b, msg), 0);
 	}
 	for (i = 0; i < HA_SOCKET_QUEUE; i++) {
-		fill(word, i);
+		fill(msg, i);
 		assert_int_equal(hear(i % 2 ? &pair->b : &pair->a, heard), 1);
-		assert_memory_equal(heard, word, HA_WORD_BYTES);
+		assert_memory_equal(heard, msg, HA_MSG_BYTES);
 	}
 	assert_int_equal(ha_socket_hear(&pair->a, heard), 0);
 }
 
-/* However a word is cut, it comes whole. */
+/* However a message is cut, it comes whole. */
 static void byte_by_byte(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t word[3 * HA_WORD_BYTES], heard[HA_WORD_BYTES];
-	unsigned int i, words = 0;
+	uint8_t msg[3 * HA_MSG_BYTES], heard[HA_MSG_BYTES];
+	unsigned int i, msgs = 0;
 	int ret;
 
 	connect_raw(pair);
 	for (i = 0; i < 3; i++)
-		fill(word + i * HA_WORD_BYTES, i);
-	for (i = 0; i < sizeof(word); i++) {
-		assert_int_equal(send(pair->raw, word + i, 1, 0), 1);
+		fill(msg + i * HA_MSG_BYTES, i);
+	for (i = 0; i < sizeof(msg); i++) {
+		assert_int_equal(send(pair->raw, msg + i, 1, 0), 1);
 		wait_for(pair->b.fd, POLLIN);
 		ret = ha_socket_hear(&pair->b, heard);
-		assert_int_equal(ret, (i + 1) % HA_WORD_BYTES ? 0 : 1);
+		assert_int_equal(ret, (i + 1) % HA_MSG_BYTES ? 0 : 1);
 		if (ret)
-			assert_memory_equal(heard, word + words++ * HA_WORD_BYTES, HA_WORD_BYTES);
+			assert_memory_equal(heard, msg + msgs++ * HA_MSG_BYTES, HA_MSG_BYTES);
 	}
-	assert_int_equal(words, 3);
+	assert_int_equal(msgs, 3);
 	/* one and a half at once, then the other half with one behind it */
-	assert_int_equal(send(pair->raw, word, 192, 0), 192);
+	assert_int_equal(send(pair->raw, msg, 192, 0), 192);
 	assert_int_equal(hear(&pair->b, heard), 1);
-	assert_memory_equal(heard, word, HA_WORD_BYTES);
+	assert_memory_equal(heard, msg, HA_MSG_BYTES);
 	assert_int_equal(ha_socket_hear(&pair->b, heard), 0);
-	assert_int_equal(send(pair->raw, word + 192, 192, 0), 192);
+	assert_int_equal(send(pair->raw, msg + 192, 192, 0), 192);
 	for (i = 1; i < 3; i++) {
 		assert_int_equal(hear(&pair->b, heard), 1);
-		assert_memory_equal(heard, word + i * HA_WORD_BYTES, HA_WORD_BYTES);
+		assert_memory_equal(heard, msg + i * HA_MSG_BYTES, HA_MSG_BYTES);
 	}
 }
 
@@ -170,7 +170,7 @@ static void byte_by_byte(void **state)
 static void partial_writes(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t word[HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	uint8_t msg[HA_MSG_BYTES], heard[HA_MSG_BYTES];
 	unsigned int said = 0, got = 0;
 	bool parted = false;
 	int ends[2], small = 1;
@@ -183,15 +183,15 @@ static void partial_writes(void **state)
 	pair->raw = ends[1];
 	/* the kernel makes it as small as it can */
 	setsockopt(pair->b.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-	while (pair->b.out_bytes < (HA_SOCKET_QUEUE - 1) * HA_WORD_BYTES) {
-		fill(word, said++);
-		assert_int_equal(ha_socket_say(&pair->b, word), 0);
+	while (pair->b.out_bytes < (HA_SOCKET_QUEUE - 1) * HA_MSG_BYTES) {
+		fill(msg, said++);
+		assert_int_equal(ha_socket_say(&pair->b, msg), 0);
 	}
 	while (got < said) {
 		wait_for(pair->raw, POLLIN);
-		assert_int_equal(recv(pair->raw, heard, sizeof(heard), MSG_WAITALL), HA_WORD_BYTES);
-		fill(word, got++);
-		assert_memory_equal(heard, word, HA_WORD_BYTES);
+		assert_int_equal(recv(pair->raw, heard, sizeof(heard), MSG_WAITALL), HA_MSG_BYTES);
+		fill(msg, got++);
+		assert_memory_equal(heard, msg, HA_MSG_BYTES);
 		assert_int_equal(ha_socket_hear(&pair->b, heard), 0);
 		parted = parted || (pair->b.out_at && pair->b.out_bytes);
 	}
@@ -202,20 +202,20 @@ static void partial_writes(void **state)
 static void reads_nothing(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t word[HA_WORD_BYTES] = {0}, heard[HA_WORD_BYTES];
+	uint8_t msg[HA_MSG_BYTES] = {0}, heard[HA_MSG_BYTES];
 	unsigned int said = 0;
 	int ret = 0;
 
 	connect_raw(pair);
-	assert_int_equal(send(pair->raw, word, sizeof(word), 0), sizeof(word));
+	assert_int_equal(send(pair->raw, msg, sizeof(msg), 0), sizeof(msg));
 	/* more than any buffer of the kernel holds would be an end, too */
 	while (!ret && said < 10000000) {
-		ret = ha_socket_say(&pair->b, word);
+		ret = ha_socket_say(&pair->b, msg);
 		said += !ret;
 	}
 	assert_int_equal(ret, -ENOBUFS);
 	assert_true(said >= HA_SOCKET_QUEUE);
-	assert_int_equal(ha_socket_say(&pair->b, word), -ENOBUFS);
+	assert_int_equal(ha_socket_say(&pair->b, msg), -ENOBUFS);
 	/* what it has said is heard all the same */
 	assert_int_equal(hear(&pair->b, heard), 1);
 	assert_int_equal(ha_socket_hear(&pair->b, heard), -ENOBUFS);
@@ -224,40 +224,40 @@ static void reads_nothing(void **state)
 static void closes(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t word[HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	uint8_t msg[HA_MSG_BYTES], heard[HA_MSG_BYTES];
 	int ret;
 
 	connect_raw(pair);
-	fill(word, 1);
-	assert_int_equal(send(pair->raw, word, sizeof(word), 0), sizeof(word));
-	assert_int_equal(send(pair->raw, word, 60, 0), 60); /* a half one is none */
+	fill(msg, 1);
+	assert_int_equal(send(pair->raw, msg, sizeof(msg), 0), sizeof(msg));
+	assert_int_equal(send(pair->raw, msg, 60, 0), 60); /* a half one is none */
 	close(pair->raw);
 	pair->raw = -1;
 	assert_int_equal(hear(&pair->b, heard), 1);
-	assert_memory_equal(heard, word, HA_WORD_BYTES);
+	assert_memory_equal(heard, msg, HA_MSG_BYTES);
 	assert_int_equal(hear(&pair->b, heard), -ECONNRESET);
 	assert_int_equal(ha_socket_hear(&pair->b, heard), -ECONNRESET);
-	ret = ha_socket_say(&pair->b, word);
+	ret = ha_socket_say(&pair->b, msg);
 	assert_int_equal(ret, -ECONNRESET);
 	ha_socket_close(&pair->b);
 	assert_int_equal(ha_socket_hear(&pair->b, heard), -ENOTCONN);
-	assert_int_equal(ha_socket_say(&pair->b, word), -ENOTCONN);
+	assert_int_equal(ha_socket_say(&pair->b, msg), -ENOTCONN);
 }
 
 /* Who goes on speaking gets an error, not SIGPIPE. */
 static void speaks_to_nobody(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t word[HA_WORD_BYTES] = {0};
+	uint8_t msg[HA_MSG_BYTES] = {0};
 
 	connect_raw(pair);
 	close(pair->raw);
 	pair->raw = -1;
 	wait_for(pair->b.fd, POLLIN);
 	/* the first one is answered by a reset */
-	assert_int_equal(ha_socket_say(&pair->b, word), 0);
+	assert_int_equal(ha_socket_say(&pair->b, msg), 0);
 	wait_for(pair->b.fd, 0);
-	assert_int_equal(ha_socket_say(&pair->b, word), -ECONNRESET);
+	assert_int_equal(ha_socket_say(&pair->b, msg), -ECONNRESET);
 }
 
 /* A reset instead of an orderly end; what was said before it is lost with it or heard, no signal
@@ -266,23 +266,23 @@ static void resets(void **state)
 {
 	const struct linger abort = {.l_onoff = 1};
 	struct pair *pair = *state;
-	uint8_t word[HA_WORD_BYTES] = {0}, heard[HA_WORD_BYTES];
+	uint8_t msg[HA_MSG_BYTES] = {0}, heard[HA_MSG_BYTES];
 
 	connect_raw(pair);
 	setsockopt(pair->raw, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
 	close(pair->raw);
 	pair->raw = -1;
 	wait_for(pair->b.fd, POLLIN);
-	ha_socket_say(&pair->b, word);
-	ha_socket_say(&pair->b, word);
+	ha_socket_say(&pair->b, msg);
+	ha_socket_say(&pair->b, msg);
 	assert_int_equal(ha_socket_hear(&pair->b, heard), -ECONNRESET);
 }
 
-/* Any bytes are words: what they mean is not the socket's. */
+/* Any bytes are messages: what they mean is not the socket's. */
 static void garbage(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t bytes[5 * HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	uint8_t bytes[5 * HA_MSG_BYTES], heard[HA_MSG_BYTES];
 	unsigned int i;
 
 	connect_raw(pair);
@@ -292,7 +292,7 @@ static void garbage(void **state)
 	assert_int_equal(send(pair->raw, bytes, sizeof(bytes), 0), sizeof(bytes));
 	for (i = 0; i < 5; i++) {
 		assert_int_equal(hear(&pair->b, heard), 1);
-		assert_memory_equal(heard, bytes + i * HA_WORD_BYTES, HA_WORD_BYTES);
+		assert_memory_equal(heard, bytes + i * HA_MSG_BYTES, HA_MSG_BYTES);
 	}
 }
 
@@ -335,7 +335,7 @@ static void ipv6(void **state)
 	struct pair *pair = *state;
 	union ha_address address = {
 		.in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT}};
-	uint8_t word[HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	uint8_t msg[HA_MSG_BYTES], heard[HA_MSG_BYTES];
 	socklen_t size = sizeof(address.in6);
 	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -351,10 +351,10 @@ static void ipv6(void **state)
 	pair->address = address;
 	connect_a(pair);
 	accept_b(pair);
-	fill(word, 6);
-	assert_int_equal(ha_socket_say(&pair->b, word), 0);
+	fill(msg, 6);
+	assert_int_equal(ha_socket_say(&pair->b, msg), 0);
 	assert_int_equal(hear(&pair->a, heard), 1);
-	assert_memory_equal(heard, word, HA_WORD_BYTES);
+	assert_memory_equal(heard, msg, HA_MSG_BYTES);
 }
 
 #define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, begin, end)

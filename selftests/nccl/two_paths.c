@@ -171,14 +171,14 @@ unsigned int drain(struct ha_path *path)
 void say_short(struct ha_path *path, uint32_t bytes)
 {
 	struct ibv_sge sge = {(uintptr_t)path->memory, bytes, path->mr->lkey};
-	struct ibv_send_wr *bad, wr = {.wr_id = ha_wr_id(path->epoch, HA_WR_WORD),
+	struct ibv_send_wr *bad, wr = {.wr_id = ha_wr_id(path->epoch, HA_WR_MSG),
 				       .sg_list = &sge,
 				       .num_sge = bytes > 0,
 				       .opcode = IBV_WR_SEND,
 				       .send_flags = IBV_SEND_SIGNALED};
 
 	assert_int_equal(ibv_post_send(path->qp.ibv, &wr, &bad), 0);
-	path->words++;
+	path->msgs++;
 }
 
 int write_payload(const struct two_paths *two, uint32_t index, uint32_t bytes, uint32_t sequence)

@@ -46,10 +46,10 @@ void expect_nothing(struct ha_path *path);
 
 void fence(struct ha_path *path);
 /* Polls until nothing is posted any more: how many payloads that has told. What else it tells are
- * words, and completions that have failed. */
+ * messages, and completions that have failed. */
 unsigned int drain(struct ha_path *path);
 
-/* Sends a message that is shorter than a word, as rxe of Linux 6.1 may send one again. */
+/* Sends a SEND that is shorter than a control message, as rxe of Linux 6.1 may send one again. */
 void say_short(struct ha_path *path, uint32_t bytes);
 
 /* Writes so many bytes of source into target, with this sequence. */

@@ -138,17 +138,17 @@ static void acknowledge(struct world_way *way, const struct world_way *other, bo
 		push(&way->done, c);
 }
 
-static void tell(struct world *w, struct world_words *words, const struct ha_word *word)
+static void tell(struct world *w, struct world_msgs *msgs, const struct ha_control_msg *msg)
 {
 	unsigned int i;
 
 	if (w->control_cut)
 		return;
-	for (i = 0; i < words->n; i++)
-		if (!memcmp(&words->word[i], word, sizeof(*word)))
+	for (i = 0; i < msgs->n; i++)
+		if (!memcmp(&msgs->msg[i], msg, sizeof(*msg)))
 			return;
-	if (words->n < WORLD_WORDS)
-		words->word[words->n++] = *word;
+	if (msgs->n < WORLD_MSGS)
+		msgs->msg[msgs->n++] = *msg;
 }
 
 /* ---- what the machines want done ---- */
@@ -191,8 +191,8 @@ static void do_sender(struct world *w, const struct ha_todo *todo)
 
 	if (todo->fence)
 		fence(&w->pair[todo->fence_epoch].there, &w->pair[todo->fence_epoch].back);
-	for (i = 0; i < todo->words; i++)
-		tell(w, &w->to_receiver, &todo->word[i]);
+	for (i = 0; i < todo->msgs; i++)
+		tell(w, &w->to_receiver, &todo->msg[i]);
 	for (i = 0; i < todo->posts + todo->probe; i++) {
 		struct world_pair *pair = &w->pair[w->sender.end.epoch];
 		const bool probe = i == todo->posts;
@@ -239,8 +239,8 @@ static void do_receiver(struct world *w, const struct ha_todo *todo)
 
 	if (todo->fence)
 		fence(&w->pair[todo->fence_epoch].back, &w->pair[todo->fence_epoch].there);
-	for (i = 0; i < todo->words; i++)
-		tell(w, &w->to_sender, &todo->word[i]);
+	for (i = 0; i < todo->msgs; i++)
+		tell(w, &w->to_sender, &todo->msg[i]);
 	pair = &w->pair[w->receiver.end.epoch];
 	for (i = 0; i < todo->posts + todo->probe; i++) {
 		const bool probe = i == todo->posts;
@@ -327,33 +327,33 @@ static void hears(struct world *w, struct world_event event)
 {
 	const bool sender = event.kind == SENDER_HEARS || event.kind == AGAIN_TO_SENDER;
 	const bool keep = event.kind == AGAIN_TO_SENDER || event.kind == AGAIN_TO_RECEIVER;
-	struct world_words *words = sender ? &w->to_sender : &w->to_receiver;
-	const struct ha_word word = words->word[event.arg];
+	struct world_msgs *msgs = sender ? &w->to_sender : &w->to_receiver;
+	const struct ha_control_msg msg = msgs->msg[event.arg];
 	struct ha_todo todo = {0};
 
 	if (keep) {
 		w->faults--;
 	} else {
-		words->n--;
-		memmove(&words->word[event.arg], &words->word[event.arg + 1],
-			(words->n - event.arg) * sizeof(word));
-		memset(&words->word[words->n], 0, sizeof(word));
+		msgs->n--;
+		memmove(&msgs->msg[event.arg], &msgs->msg[event.arg + 1],
+			(msgs->n - event.arg) * sizeof(msg));
+		memset(&msgs->msg[msgs->n], 0, sizeof(msg));
 	}
 	if (sender) {
-		ha_sender_word(&w->sender, &word, w->now_ns, &todo);
+		ha_sender_msg(&w->sender, &msg, w->now_ns, &todo);
 		do_sender(w, &todo);
 	} else {
-		ha_receiver_word(&w->receiver, &word, w->now_ns, &todo);
+		ha_receiver_msg(&w->receiver, &msg, w->now_ns, &todo);
 		do_receiver(w, &todo);
 	}
 }
 
-static void loses_word(struct world *w, struct world_words *words, unsigned int i)
+static void loses_msg(struct world *w, struct world_msgs *msgs, unsigned int i)
 {
 	w->faults--;
-	words->n--;
-	memmove(&words->word[i], &words->word[i + 1], (words->n - i) * sizeof(words->word[0]));
-	memset(&words->word[words->n], 0, sizeof(words->word[0]));
+	msgs->n--;
+	memmove(&msgs->msg[i], &msgs->msg[i + 1], (msgs->n - i) * sizeof(msgs->msg[0]));
+	memset(&msgs->msg[msgs->n], 0, sizeof(msgs->msg[0]));
 }
 
 /* Who has failed says nothing any more, not even PONG. */
@@ -533,10 +533,10 @@ void world_step(struct world *w, struct world_event event)
 		hears(w, event);
 		break;
 	case LOSE_TO_SENDER:
-		loses_word(w, &w->to_sender, event.arg);
+		loses_msg(w, &w->to_sender, event.arg);
 		break;
 	case LOSE_TO_RECEIVER:
-		loses_word(w, &w->to_receiver, event.arg);
+		loses_msg(w, &w->to_receiver, event.arg);
 		break;
 	case TICK:
 		tick(w);

@@ -23,7 +23,7 @@
 #define WORLD_EPOCHS   64u
 #define WORLD_QUEUE    512u
 #endif
-#define WORLD_WORDS 4u /* under way in one direction at most: one more is lost */
+#define WORLD_MSGS 4u /* under way in one direction at most: one more is lost */
 
 /* What NCCL does at both ends, and what may go wrong. */
 struct world_shape {
@@ -81,9 +81,9 @@ struct world_pair {
 	struct world_completions landed; /* the receiver's, not polled */
 };
 
-struct world_words {
+struct world_msgs {
 	unsigned int n;
-	struct ha_word word[WORLD_WORDS];
+	struct ha_control_msg msg[WORLD_MSGS];
 };
 
 struct world {
@@ -93,7 +93,7 @@ struct world {
 	struct ha_receiver receiver;
 	_Alignas(64) struct ha_slot_wire ring[HA_SLOTS];
 	struct world_pair pair[WORLD_EPOCHS];
-	struct world_words to_receiver, to_sender;
+	struct world_msgs to_receiver, to_sender;
 	bool control_cut;
 	uint32_t up;                       /* the newest epoch whose path is up */
 	bool sender_heard, receiver_heard; /* of it */

@@ -86,21 +86,21 @@ static void test_descriptions_and_probe(void **state)
 	}
 }
 
-static void test_words(void **state)
+static void test_msgs(void **state)
 {
-	uint8_t word[HA_WORD_BYTES];
+	uint8_t msg[HA_MSG_BYTES];
 	struct ha_path_event event;
 	unsigned int i;
 
 	begin(0);
 	for (i = 0; i < 2 * HA_RECEIVES; i++) {
-		memset(word, i, sizeof(word));
-		assert_int_equal(ha_path_say(two.path[i % 2], word), 0);
+		memset(msg, i, sizeof(msg));
+		assert_int_equal(ha_path_say(two.path[i % 2], msg), 0);
 		event = next_event(two.path[!(i % 2)]);
-		assert_int_equal(event.kind, HA_PATH_WORD);
-		assert_int_equal(event.bytes, HA_WORD_BYTES);
-		assert_memory_equal(event.word, word, sizeof(word));
-		while (two.path[i % 2]->words)
+		assert_int_equal(event.kind, HA_PATH_MSG);
+		assert_int_equal(event.bytes, HA_MSG_BYTES);
+		assert_memory_equal(event.msg, msg, sizeof(msg));
+		while (two.path[i % 2]->msgs)
 			assert_int_equal(ha_path_poll(two.path[i % 2], &event, 1), 0);
 	}
 }
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_payloads, end),
 		cmocka_unit_test_teardown(test_descriptions_and_probe, end),
-		cmocka_unit_test_teardown(test_words, end),
+		cmocka_unit_test_teardown(test_msgs, end),
 		cmocka_unit_test_teardown(test_fence_and_drain, end),
 		cmocka_unit_test_teardown(test_only_acks_are_lost, end),
 		cmocka_unit_test_teardown(test_link_goes_down, end),

@@ -11,7 +11,7 @@ $(call vm_program,term_verbs,rdma_ends,selftests/term/pair.c userspace/interface
 	$(patsubst %,userspace/term/%.c,verbs verbs_channel verbs_data soft soft_tx soft_rx ingress))
 $(call vm_program,connect_socket,rdma_ends,$(patsubst %,hostlib/connect/%.c,socket socket_data socket_progress socket_region \
 	flow state select config protocol figures))
-$(call vm_program,nccl_path,rdma_ends,selftests/nccl/two_paths.c $(patsubst %,hostlib/nccl/%.c,path devices choose iflist word))
+$(call vm_program,nccl_path,rdma_ends,selftests/nccl/two_paths.c $(patsubst %,hostlib/nccl/%.c,path devices choose iflist control_msg))
 $(call vm_program,rc_judge,rc_judge_opts)
 
 # With the public interface only.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the two ends of a comm tell each other: words on the control channel (a TCP socket, and the
- * standby path) and slots in the sender's ring. docs/nccl-failover.md has their meaning. Pure:
+ * What the two ends of a comm tell each other: messages on the control channel (a TCP socket, and
+ * the standby path) and slots in the sender's ring. docs/nccl-failover.md has their meaning. Pure:
  * codecs between structs in host order and bytes. Any thread.
  */
-#ifndef HA_WORD_H
-#define HA_WORD_H
+#ifndef HA_CONTROL_MSG_H
+#define HA_CONTROL_MSG_H
 
 #include <assert.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 #define HA_SLOTS    256u /* open at most: HA_REQUESTS * HA_GROUP; places of the ring */
 #define HA_RAILS    2u   /* ports that a comm has at each end: 0 is the one NCCL chose */
 
-/* Why an end has left a path; stands in words and in the log. */
+/* Why an end has left a path; stands in messages and in the log. */
 #define HA_CAUSES(_)                                    \
 	_(NONE, 0, "none")                              \
 	_(ERROR, 1, "error completion")                 \
@@ -28,8 +28,8 @@
 	_(PEER, 5, "the peer has left the path")        \
 	_(PROBE, 6, "the peer is silent and the path is dead")
 
-#define HA_WORDS(_)                                                              \
-	_(HELLO, 1, "first word on the socket, of both ends")                    \
+#define HA_MSGS(_)                                                               \
+	_(HELLO, 1, "first message on the socket, of both ends")                 \
 	_(PATH, 2, "a queue pair for this epoch and attempt is made: its place") \
 	_(PATH_READY, 3, "that queue pair can receive and send")                 \
 	_(PATH_FAILED, 4, "there is none, or no longer")                         \
@@ -47,10 +47,10 @@ enum ha_cause {
 #undef HA_CAUSE_
 };
 
-enum ha_word_type {
-#define HA_WORD_(NAME, number, text) HA_WORD_##NAME = (number),
-	HA_WORDS(HA_WORD_)
-#undef HA_WORD_
+enum ha_control_msg_type {
+#define HA_MSG_(NAME, number, text) HA_MSG_##NAME = (number),
+	HA_MSGS(HA_MSG_)
+#undef HA_MSG_
 };
 
 /* What a receiver has: all before next, and next + i where bit i is set; bit 0 is not. */
@@ -78,9 +78,9 @@ struct ha_path_info {
 	uint32_t ring_rkey; /* likewise, of the device of this rail */
 };
 
-/* One word. */
-struct ha_word {
-	enum ha_word_type type;
+/* One message. */
+struct ha_control_msg {
+	enum ha_control_msg_type type;
 	enum ha_cause cause; /* what the one who says it has seen; NONE where that means nothing */
 	uint64_t nonce;      /* the comm's */
 	uint32_t epoch;
@@ -91,12 +91,13 @@ struct ha_word {
 	};
 };
 
-/* Every word has this size on the wire, on both channels; what a type does not have is zero. */
-#define HA_WORD_BYTES 128u
+/* Every message has this size on the wire, on both channels; what a type does not have is zero. */
+#define HA_MSG_BYTES 128u
 
-void ha_word_encode(const struct ha_word *word, uint8_t bytes[HA_WORD_BYTES]);
+void ha_control_msg_encode(const struct ha_control_msg *msg, uint8_t bytes[HA_MSG_BYTES]);
 /* 0, or -EPROTO and why: no end that keeps to this version says it. */
-int ha_word_decode(const uint8_t bytes[HA_WORD_BYTES], struct ha_word *word, struct inc_err *err);
+int ha_control_msg_decode(const uint8_t bytes[HA_MSG_BYTES], struct ha_control_msg *msg,
+			  struct inc_err *err);
 
 /* A receive as its receiver describes it: one RDMA WRITE of 32 bytes into place sequence % HA_SLOTS
  * of the ring. All in network order. What a new description of the same sequence changes lies
@@ -150,7 +151,7 @@ static inline uint32_t ha_wr_index(uint64_t wr_id)
 }
 
 /* Indices in a wr_id that are no request and no slot, each a bit of its own. */
-#define HA_WR_WORD    0x10000u /* a word that was sent; below it: its buffer */
+#define HA_WR_MSG     0x10000u /* a message that was sent; below it: its buffer */
 #define HA_WR_PROBE   0x20000u
 #define HA_WR_RECEIVE 0x40000u /* of the receive queue; below it: its buffer */
 
@@ -161,6 +162,6 @@ static inline bool ha_before(uint32_t a, uint32_t b)
 }
 
 const char *ha_cause_text(enum ha_cause cause);
-const char *ha_word_name(enum ha_word_type type); /* "OPEN"; "?" for none */
+const char *ha_control_msg_name(enum ha_control_msg_type type); /* "OPEN"; "?" for none */
 
 #endif

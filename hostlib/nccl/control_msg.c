@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include "hostlib/nccl/word.h"
+#include "hostlib/nccl/control_msg.h"
 #include "lib/rdma/info.h"
 
-#define WORD_MAGIC   0x494e4357u /* "INCW" */
-#define WORD_VERSION 1u
+#define MSG_MAGIC   0x494e4357u /* "INCW" */
+#define MSG_VERSION 1u
 
 #define MAX_24BIT     0xffffffu
 #define MIN_MTU_BYTES 256u
@@ -38,7 +38,7 @@ struct wire_report {
 	uint8_t received[HA_SLOTS / 8]; /* bit i: byte i / 8, its bit i % 8 from the lowest */
 } __attribute__((packed));
 
-struct wire_word {
+struct wire_msg {
 	uint32_t magic;
 	uint8_t version, type, cause, zero;
 	uint64_t nonce;
@@ -47,11 +47,11 @@ struct wire_word {
 		struct wire_hello hello;
 		struct wire_path path;
 		struct wire_report report;
-		uint8_t body[HA_WORD_BYTES - 20];
+		uint8_t body[HA_MSG_BYTES - 20];
 	};
 } __attribute__((packed));
-static_assert(sizeof(struct wire_word) == HA_WORD_BYTES, "one size for all");
-static_assert(offsetof(struct wire_word, body) == 20, "the head");
+static_assert(sizeof(struct wire_msg) == HA_MSG_BYTES, "one size for all");
+static_assert(offsetof(struct wire_msg, body) == 20, "the head");
 static_assert(sizeof(((struct ha_hello *)0)->name) == sizeof(((struct wire_hello *)0)->name),
 	      "a name is its bytes");
 
@@ -67,32 +67,32 @@ const char *ha_cause_text(enum ha_cause cause)
 	return "?";
 }
 
-const char *ha_word_name(enum ha_word_type type)
+const char *ha_control_msg_name(enum ha_control_msg_type type)
 {
 	switch (type) {
-#define WORD(NAME, number, text) \
-	case HA_WORD_##NAME:     \
+#define MSG(NAME, number, text) \
+	case HA_MSG_##NAME:     \
 		return #NAME;
-		HA_WORDS(WORD)
-#undef WORD
+		HA_MSGS(MSG)
+#undef MSG
 	}
 	return "?";
 }
 
-/* ---- words ---- */
+/* ---- messages ---- */
 
-static bool has_report(enum ha_word_type type)
+static bool has_report(enum ha_control_msg_type type)
 {
-	return type == HA_WORD_REPORT || type == HA_WORD_CLOSE;
+	return type == HA_MSG_REPORT || type == HA_MSG_CLOSE;
 }
 
-static void encode_path(const struct ha_word *word, struct wire_path *wire)
+static void encode_path(const struct ha_control_msg *msg, struct wire_path *wire)
 {
-	const struct ha_path_info *path = &word->path;
+	const struct ha_path_info *path = &msg->path;
 
 	wire->attempt = htonl(path->attempt);
 	wire->rail = path->rail;
-	if (word->type != HA_WORD_PATH)
+	if (msg->type != HA_MSG_PATH)
 		return;
 	wire->link_layer = path->link_layer;
 	wire->mtu_bytes = htons(path->mtu_bytes);
@@ -113,22 +113,22 @@ static void encode_report(const struct ha_report *report, struct wire_report *wi
 		wire->received[i] = (uint8_t)(report->received[i / 8] >> i % 8 * 8);
 }
 
-void ha_word_encode(const struct ha_word *word, uint8_t bytes[HA_WORD_BYTES])
+void ha_control_msg_encode(const struct ha_control_msg *msg, uint8_t bytes[HA_MSG_BYTES])
 {
-	struct wire_word wire = {.magic = htonl(WORD_MAGIC),
-				 .version = WORD_VERSION,
-				 .type = (uint8_t)word->type,
-				 .cause = (uint8_t)word->cause,
-				 .nonce = htobe64(word->nonce),
-				 .epoch = htonl(word->epoch)};
+	struct wire_msg wire = {.magic = htonl(MSG_MAGIC),
+				.version = MSG_VERSION,
+				.type = (uint8_t)msg->type,
+				.cause = (uint8_t)msg->cause,
+				.nonce = htobe64(msg->nonce),
+				.epoch = htonl(msg->epoch)};
 
-	if (word->type == HA_WORD_HELLO) {
-		wire.hello.dual = word->hello.dual;
-		memccpy(wire.hello.name, word->hello.name, 0, sizeof(wire.hello.name) - 1);
-	} else if (word->type >= HA_WORD_PATH && word->type <= HA_WORD_PATH_FAILED) {
-		encode_path(word, &wire.path);
-	} else if (has_report(word->type)) {
-		encode_report(&word->report, &wire.report);
+	if (msg->type == HA_MSG_HELLO) {
+		wire.hello.dual = msg->hello.dual;
+		memccpy(wire.hello.name, msg->hello.name, 0, sizeof(wire.hello.name) - 1);
+	} else if (msg->type >= HA_MSG_PATH && msg->type <= HA_MSG_PATH_FAILED) {
+		encode_path(msg, &wire.path);
+	} else if (has_report(msg->type)) {
+		encode_report(&msg->report, &wire.report);
 	}
 	memcpy(bytes, &wire, sizeof(wire));
 }
@@ -144,16 +144,17 @@ static int decode_hello(const struct wire_hello *wire, struct ha_hello *hello, s
 	return 0;
 }
 
-static int decode_path(const struct wire_path *wire, struct ha_word *word, struct inc_err *err)
+static int decode_path(const struct wire_path *wire, struct ha_control_msg *msg,
+		       struct inc_err *err)
 {
-	struct ha_path_info *path = &word->path;
-	const char *name = ha_word_name(word->type);
+	struct ha_path_info *path = &msg->path;
+	const char *name = ha_control_msg_name(msg->type);
 
 	path->attempt = ntohl(wire->attempt);
 	path->rail = wire->rail;
 	if (path->rail >= HA_RAILS)
 		return inc_err_set(err, EPROTO, "%s: there is no rail %u", name, path->rail);
-	if (word->type != HA_WORD_PATH)
+	if (msg->type != HA_MSG_PATH)
 		return 0;
 	path->link_layer = wire->link_layer;
 	path->mtu_bytes = ntohs(wire->mtu_bytes);
@@ -174,73 +175,75 @@ static int decode_path(const struct wire_path *wire, struct ha_word *word, struc
 	return 0;
 }
 
-static int decode_report(const struct wire_report *wire, struct ha_word *word, struct inc_err *err)
+static int decode_report(const struct wire_report *wire, struct ha_control_msg *msg,
+			 struct inc_err *err)
 {
 	unsigned int i;
 
-	word->report.next = ntohl(wire->next);
+	msg->report.next = ntohl(wire->next);
 	for (i = 0; i < sizeof(wire->received); i++)
-		word->report.received[i / 8] |= (uint64_t)wire->received[i] << i % 8 * 8;
-	if (word->report.received[0] & 1)
+		msg->report.received[i / 8] |= (uint64_t)wire->received[i] << i % 8 * 8;
+	if (msg->report.received[0] & 1)
 		return inc_err_set(err, EPROTO, "%s: the lowest slot not received is received",
-				   ha_word_name(word->type));
+				   ha_control_msg_name(msg->type));
 	return 0;
 }
 
-static int decode_body(const struct wire_word *wire, struct ha_word *word, struct inc_err *err)
+static int decode_body(const struct wire_msg *wire, struct ha_control_msg *msg, struct inc_err *err)
 {
-	switch (word->type) {
-	case HA_WORD_HELLO:
-		return decode_hello(&wire->hello, &word->hello, err);
-	case HA_WORD_PATH:
-	case HA_WORD_PATH_READY:
-	case HA_WORD_PATH_FAILED:
-		return decode_path(&wire->path, word, err);
-	case HA_WORD_REPORT:
-	case HA_WORD_CLOSE:
-		return decode_report(&wire->report, word, err);
-	case HA_WORD_OPEN:
-	case HA_WORD_RESUME:
-	case HA_WORD_ABORT:
-	case HA_WORD_PING:
-	case HA_WORD_PONG:
+	switch (msg->type) {
+	case HA_MSG_HELLO:
+		return decode_hello(&wire->hello, &msg->hello, err);
+	case HA_MSG_PATH:
+	case HA_MSG_PATH_READY:
+	case HA_MSG_PATH_FAILED:
+		return decode_path(&wire->path, msg, err);
+	case HA_MSG_REPORT:
+	case HA_MSG_CLOSE:
+		return decode_report(&wire->report, msg, err);
+	case HA_MSG_OPEN:
+	case HA_MSG_RESUME:
+	case HA_MSG_ABORT:
+	case HA_MSG_PING:
+	case HA_MSG_PONG:
 		return 0;
 	}
-	return inc_err_set(err, EPROTO, "a word of type %u", wire->type);
+	return inc_err_set(err, EPROTO, "a message of type %u", wire->type);
 }
 
-int ha_word_decode(const uint8_t bytes[HA_WORD_BYTES], struct ha_word *word, struct inc_err *err)
+int ha_control_msg_decode(const uint8_t bytes[HA_MSG_BYTES], struct ha_control_msg *msg,
+			  struct inc_err *err)
 {
-	uint8_t again[HA_WORD_BYTES];
-	struct wire_word wire;
+	uint8_t again[HA_MSG_BYTES];
+	struct wire_msg wire;
 	int r;
 
-	memset(word, 0, sizeof(*word));
+	memset(msg, 0, sizeof(*msg));
 	memcpy(&wire, bytes, sizeof(wire));
-	if (wire.magic != htonl(WORD_MAGIC))
-		return inc_err_set(err, EPROTO, "no word: it begins with 0x%08x",
+	if (wire.magic != htonl(MSG_MAGIC))
+		return inc_err_set(err, EPROTO, "no message: it begins with 0x%08x",
 				   ntohl(wire.magic));
-	if (wire.version != WORD_VERSION)
-		return inc_err_set(err, EPROTO, "a word of version %u, not %u", wire.version,
-				   WORD_VERSION);
-	word->type = wire.type;
-	word->cause = wire.cause;
-	word->nonce = be64toh(wire.nonce);
-	word->epoch = ntohl(wire.epoch);
-	r = decode_body(&wire, word, err);
+	if (wire.version != MSG_VERSION)
+		return inc_err_set(err, EPROTO, "a message of version %u, not %u", wire.version,
+				   MSG_VERSION);
+	msg->type = wire.type;
+	msg->cause = wire.cause;
+	msg->nonce = be64toh(wire.nonce);
+	msg->epoch = ntohl(wire.epoch);
+	r = decode_body(&wire, msg, err);
 	if (r)
 		return r;
-	if (*ha_cause_text(word->cause) == '?')
-		return inc_err_set(err, EPROTO, "%s: cause %u", ha_word_name(word->type),
+	if (*ha_cause_text(msg->cause) == '?')
+		return inc_err_set(err, EPROTO, "%s: cause %u", ha_control_msg_name(msg->type),
 				   wire.cause);
-	if (!word->epoch && (word->type == HA_WORD_OPEN || word->type == HA_WORD_REPORT ||
-			     word->type == HA_WORD_RESUME))
+	if (!msg->epoch &&
+	    (msg->type == HA_MSG_OPEN || msg->type == HA_MSG_REPORT || msg->type == HA_MSG_RESUME))
 		return inc_err_set(err, EPROTO, "%s: nobody enters epoch 0",
-				   ha_word_name(word->type));
-	ha_word_encode(word, again);
+				   ha_control_msg_name(msg->type));
+	ha_control_msg_encode(msg, again);
 	if (memcmp(again, bytes, sizeof(again)))
 		return inc_err_set(err, EPROTO, "%s: bytes that it does not have are not zero",
-				   ha_word_name(word->type));
+				   ha_control_msg_name(msg->type));
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Short names for what bring-ups are told and say, and one epoch's times. */
-#ifndef NCCL_BRINGUP_WORDS_H
-#define NCCL_BRINGUP_WORDS_H
+#ifndef NCCL_BRINGUP_MSGS_H
+#define NCCL_BRINGUP_MSGS_H
 
 #include "hostlib/nccl/bringup.h"
 #include "lib/base/clock.h"
