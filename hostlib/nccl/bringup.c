@@ -22,13 +22,13 @@ void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails)
 }
 
 /* Messages have been said; whoever waits for an answer says them again later. */
-static unsigned int say(struct ha_bringup *b, unsigned int bits, uint64_t now_ns)
+static unsigned int note_sent(struct ha_bringup *b, unsigned int bits, uint64_t now_ns)
 {
-	b->said_at_ns = now_ns;
+	b->sent_at_ns = now_ns;
 	return bits;
 }
 
-static void go(struct ha_bringup *b, enum ha_bringup_state to)
+static void set_state(struct ha_bringup *b, enum ha_bringup_state to)
 {
 	b->state = to;
 }
@@ -45,8 +45,8 @@ static unsigned int drop(struct ha_bringup *b)
 				  : b->state == HA_BRINGUP_READY ? HA_BRINGUP_DROP | HA_BRINGUP_DOWN
 								 : HA_BRINGUP_DROP;
 
-	go(b, HA_BRINGUP_IDLE);
-	b->heard_ready = false;
+	set_state(b, HA_BRINGUP_IDLE);
+	b->ready_received = false;
 	return bits;
 }
 
@@ -54,7 +54,7 @@ static unsigned int begin(struct ha_bringup *b, uint8_t rail)
 {
 	const unsigned int bits = drop(b);
 
-	go(b, HA_BRINGUP_MAKING);
+	set_state(b, HA_BRINGUP_MAKING);
 	b->tried = true;
 	b->rail = rail;
 	return bits | HA_BRINGUP_MAKE;
@@ -101,16 +101,16 @@ unsigned int ha_bringup_made(struct ha_bringup *bringup, uint64_t now_ns)
 		return 0;
 	bringup->attempt_at_ns = now_ns;
 	if (bringup->leads) {
-		go(bringup, HA_BRINGUP_OFFERED);
-		return say(bringup, HA_BRINGUP_OFFER, now_ns);
+		set_state(bringup, HA_BRINGUP_OFFERED);
+		return note_sent(bringup, HA_BRINGUP_OFFER, now_ns);
 	}
-	go(bringup, HA_BRINGUP_ENTERING);
-	return say(bringup, HA_BRINGUP_OFFER | HA_BRINGUP_ENTER, now_ns);
+	set_state(bringup, HA_BRINGUP_ENTERING);
+	return note_sent(bringup, HA_BRINGUP_OFFER | HA_BRINGUP_ENTER, now_ns);
 }
 
 static unsigned int ready(struct ha_bringup *b)
 {
-	go(b, HA_BRINGUP_READY);
+	set_state(b, HA_BRINGUP_READY);
 	b->failures = 0;
 	return HA_BRINGUP_UP;
 }
@@ -119,21 +119,21 @@ unsigned int ha_bringup_entered(struct ha_bringup *bringup, uint64_t now_ns)
 {
 	if (bringup->state != HA_BRINGUP_ENTERING)
 		return 0;
-	go(bringup, HA_BRINGUP_ENTERED);
+	set_state(bringup, HA_BRINGUP_ENTERED);
 	bringup->attempt_at_ns = now_ns;
-	return say(bringup, HA_BRINGUP_SAY_READY, now_ns) |
-	       (bringup->heard_ready ? ready(bringup) : 0);
+	return note_sent(bringup, HA_BRINGUP_SEND_READY, now_ns) |
+	       (bringup->ready_received ? ready(bringup) : 0);
 }
 
 unsigned int ha_bringup_failed(struct ha_bringup *bringup, uint64_t now_ns)
 {
 	if (bringup->state == HA_BRINGUP_IDLE)
 		return 0;
-	return say(bringup, fail(bringup, now_ns) | HA_BRINGUP_SAY_FAILED, now_ns);
+	return note_sent(bringup, fail(bringup, now_ns) | HA_BRINGUP_SEND_FAILED, now_ns);
 }
 
-static unsigned int hear_path_of_leader(struct ha_bringup *b, const struct ha_path_info *path,
-					uint64_t now_ns)
+static unsigned int receive_path_of_leader(struct ha_bringup *b, const struct ha_path_info *path,
+					   uint64_t now_ns)
 {
 	if (!b->tried || ha_before(b->attempt, path->attempt)) {
 		if (b->tried && b->state != HA_BRINGUP_IDLE)
@@ -144,39 +144,39 @@ static unsigned int hear_path_of_leader(struct ha_bringup *b, const struct ha_pa
 	}
 	switch (b->state) {
 	case HA_BRINGUP_IDLE:
-		return say(b, HA_BRINGUP_SAY_FAILED, now_ns);
+		return note_sent(b, HA_BRINGUP_SEND_FAILED, now_ns);
 	case HA_BRINGUP_ENTERING:
-		return say(b, HA_BRINGUP_OFFER, now_ns);
+		return note_sent(b, HA_BRINGUP_OFFER, now_ns);
 	case HA_BRINGUP_ENTERED:
 	case HA_BRINGUP_READY:
-		return say(b, HA_BRINGUP_OFFER | HA_BRINGUP_SAY_READY, now_ns);
+		return note_sent(b, HA_BRINGUP_OFFER | HA_BRINGUP_SEND_READY, now_ns);
 	default: /* MAKING: it is said when it is made */
 		return 0;
 	}
 }
 
-static unsigned int hear_path_of_follower(struct ha_bringup *b, const struct ha_path_info *path)
+static unsigned int receive_path_of_follower(struct ha_bringup *b, const struct ha_path_info *path)
 {
 	if (b->state != HA_BRINGUP_OFFERED)
 		return 0;
 	b->peer = *path;
-	go(b, HA_BRINGUP_ENTERING);
+	set_state(b, HA_BRINGUP_ENTERING);
 	return HA_BRINGUP_ENTER;
 }
 
-static unsigned int hear_ready(struct ha_bringup *b, uint64_t now_ns)
+static unsigned int receive_ready(struct ha_bringup *b, uint64_t now_ns)
 {
 	switch (b->state) {
 	case HA_BRINGUP_IDLE:
-		return say(b, HA_BRINGUP_SAY_FAILED, now_ns);
+		return note_sent(b, HA_BRINGUP_SEND_FAILED, now_ns);
 	case HA_BRINGUP_OFFERED: /* it has overtaken the follower's PATH */
 	case HA_BRINGUP_ENTERING:
-		b->heard_ready = true;
+		b->ready_received = true;
 		return 0;
 	case HA_BRINGUP_ENTERED:
 		return ready(b);
 	case HA_BRINGUP_READY:
-		return b->leads ? say(b, HA_BRINGUP_SAY_READY, now_ns) : 0;
+		return b->leads ? note_sent(b, HA_BRINGUP_SEND_READY, now_ns) : 0;
 	default: /* MAKING: the peer has nothing to be ready for */
 		return 0;
 	}
@@ -196,10 +196,10 @@ unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_
 		return 0; /* nobody has begun that one */
 	switch (msg->type) {
 	case HA_MSG_PATH:
-		return bringup->leads ? hear_path_of_follower(bringup, path)
-				      : hear_path_of_leader(bringup, path, now_ns);
+		return bringup->leads ? receive_path_of_follower(bringup, path)
+				      : receive_path_of_leader(bringup, path, now_ns);
 	case HA_MSG_PATH_READY:
-		return hear_ready(bringup, now_ns);
+		return receive_ready(bringup, now_ns);
 	case HA_MSG_PATH_FAILED:
 		/* also of a newer attempt: the leader has left what the follower has */
 		return bringup->state == HA_BRINGUP_IDLE ? 0 : fail(bringup, now_ns);
@@ -218,7 +218,7 @@ unsigned int ha_bringup_hurry(struct ha_bringup *bringup, uint64_t now_ns)
 
 unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns)
 {
-	const bool again = now_ns - bringup->said_at_ns >= RETRY_NS;
+	const bool again = now_ns - bringup->sent_at_ns >= RETRY_NS;
 
 	if (!bringup->wanted)
 		return 0;
@@ -226,15 +226,16 @@ unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns)
 	case HA_BRINGUP_IDLE:
 		if (bringup->leads)
 			return now_ns >= bringup->retry_at_ns ? try(bringup) : 0;
-		return bringup->tried && again ? say(bringup, HA_BRINGUP_SAY_FAILED, now_ns) : 0;
+		return bringup->tried && again ? note_sent(bringup, HA_BRINGUP_SEND_FAILED, now_ns)
+					       : 0;
 	case HA_BRINGUP_OFFERED:
 	case HA_BRINGUP_ENTERED:
 		if (now_ns - bringup->attempt_at_ns >= TIMEOUT_NS)
 			return ha_bringup_failed(bringup, now_ns);
 		return !again ? 0
-			      : say(bringup,
-				    bringup->leads ? HA_BRINGUP_OFFER : HA_BRINGUP_SAY_READY,
-				    now_ns);
+			      : note_sent(bringup,
+					  bringup->leads ? HA_BRINGUP_OFFER : HA_BRINGUP_SEND_READY,
+					  now_ns);
 	default:
 		return 0;
 	}
@@ -242,6 +243,6 @@ unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns)
 
 void ha_bringup_taken(struct ha_bringup *bringup)
 {
-	go(bringup, HA_BRINGUP_IDLE);
-	bringup->wanted = bringup->heard_ready = false;
+	set_state(bringup, HA_BRINGUP_IDLE);
+	bringup->wanted = bringup->ready_received = false;
 }

@@ -28,9 +28,10 @@
 #include <stdint.h>
 #include "hostlib/nccl/control_msg.h"
 
-#define HA_BRINGUP_RETRY_MS   100
-#define HA_BRINGUP_TIMEOUT_MS 5000 /* of one attempt's messages; what a worker does has no limit \
-				    */
+#define HA_BRINGUP_RETRY_MS 100
+#define HA_BRINGUP_TIMEOUT_MS                                              \
+	5000 /* of one attempt's messages; what a worker does has no limit \
+	      */
 
 #define HA_BRINGUP_STATES(_)                             \
 	_(IDLE, "no path is wanted, or the last failed") \
@@ -47,14 +48,14 @@ enum ha_bringup_state {
 };
 
 /* To be done, in this order. Messages carry the machine's epoch and attempt. */
-#define HA_BRINGUP_DROP       0x1u  /* the queue pair of this bring-up is of no use: destroy it */
-#define HA_BRINGUP_MAKE       0x2u  /* make one for epoch, attempt, rail: made() or failed() */
-#define HA_BRINGUP_OFFER      0x4u  /* say PATH with its place */
-#define HA_BRINGUP_ENTER      0x8u  /* let a worker aim it at peer: entered() or failed() */
-#define HA_BRINGUP_SAY_READY  0x10u /* say PATH_READY */
-#define HA_BRINGUP_SAY_FAILED 0x20u /* say PATH_FAILED */
-#define HA_BRINGUP_UP         0x40u /* the path is ready: ha_*_path(up) */
-#define HA_BRINGUP_DOWN       0x80u /* it is no longer */
+#define HA_BRINGUP_DROP        0x1u  /* the queue pair of this bring-up is of no use: destroy it */
+#define HA_BRINGUP_MAKE        0x2u  /* make one for epoch, attempt, rail: made() or failed() */
+#define HA_BRINGUP_OFFER       0x4u  /* say PATH with its place */
+#define HA_BRINGUP_ENTER       0x8u  /* let a worker aim it at peer: entered() or failed() */
+#define HA_BRINGUP_SEND_READY  0x10u /* say PATH_READY */
+#define HA_BRINGUP_SEND_FAILED 0x20u /* say PATH_FAILED */
+#define HA_BRINGUP_UP          0x40u /* the path is ready: ha_*_path(up) */
+#define HA_BRINGUP_DOWN        0x80u /* it is no longer */
 
 struct ha_bringup {
 	bool leads;
@@ -64,10 +65,10 @@ struct ha_bringup {
 	uint32_t epoch, attempt;
 	uint8_t rails, rail; /* own; rail: this attempt's */
 	uint8_t wanted_rail;
-	bool heard_ready; /* PATH_READY has come before we were ENTERED */
+	bool ready_received; /* PATH_READY has come before we were ENTERED */
 	struct ha_path_info peer;
 	uint64_t attempt_at_ns; /* this attempt waits for messages */
-	uint64_t said_at_ns, retry_at_ns;
+	uint64_t sent_at_ns, retry_at_ns;
 	unsigned int failures; /* in a row */
 };
 

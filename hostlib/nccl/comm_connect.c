@@ -28,7 +28,7 @@ struct ha_listener {
 
 /* ---- the handshake -------------------------------------------------------------------------- */
 
-void ha_comm_go(struct ha_comm *comm, enum ha_stage stage)
+void ha_comm_set_stage(struct ha_comm *comm, enum ha_stage stage)
 {
 	comm->stage = stage;
 }
@@ -42,7 +42,7 @@ void ha_comm_lost(struct ha_comm *comm, int error, const char *format, ...)
 	va_start(ap, format);
 	comm->error = inc_err_vset(&comm->err, error, comm->what, format, ap);
 	va_end(ap);
-	ha_comm_go(comm, HA_STAGE_LOST);
+	ha_comm_set_stage(comm, HA_STAGE_LOST);
 	if (comm->bringing)
 		comm->bringing->dropped = true;
 	comm->bringing = NULL;
@@ -59,7 +59,7 @@ void ha_comm_abandon(struct ha_comm *comm)
 	comm->open = false;
 	comm->closed_at_ns = inc_now_ns();
 	if (comm->stage == HA_STAGE_UP) {
-		HA_TELL(comm, close, comm->closed_at_ns);
+		HA_MACHINE_EVENT(comm, close, comm->closed_at_ns);
 		ha_comm_do(comm, comm->closed_at_ns);
 	} else {
 		ha_comm_lost(comm, ECANCELED, "closed before it was up");
@@ -68,7 +68,7 @@ void ha_comm_abandon(struct ha_comm *comm)
 	ha_progress_wake(progress);
 }
 
-static void say_hello(struct ha_comm *comm)
+static void send_hello(struct ha_comm *comm)
 {
 	struct ha_control_msg msg = {.type = HA_MSG_HELLO, .nonce = comm->nonce};
 	char host[48] = "?";
@@ -76,7 +76,7 @@ static void say_hello(struct ha_comm *comm)
 	gethostname(host, sizeof(host) - 1);
 	msg.hello.dual = comm->dual;
 	snprintf(msg.hello.name, sizeof(msg.hello.name), "%s pid %d", host, (int)getpid());
-	ha_comm_say(comm, &msg);
+	ha_comm_send(comm, &msg);
 }
 
 /* What is not the handshake's message on a new socket is a stranger's: the comm is not the one that
@@ -94,8 +94,8 @@ void ha_comm_hello(struct ha_comm *comm, const struct ha_control_msg *msg, uint6
 		 comm->sends ? "to" : "from", comm->peer_name);
 	comm->dual = comm->dual && msg->hello.dual;
 	if (!comm->sends)
-		say_hello(comm);
-	ha_comm_go(comm, HA_STAGE_BRINGUP);
+		send_hello(comm);
+	ha_comm_set_stage(comm, HA_STAGE_BRINGUP);
 	ha_bringup_init(&comm->bringup, comm->sends, comm->dual ? HA_RAILS : 1);
 	ha_comm_bringup(comm, ha_bringup_want(&comm->bringup, 0, 0, now_ns), now_ns);
 }
@@ -111,9 +111,9 @@ static void connect_socket(struct ha_comm *comm)
 	}
 	if (!ret)
 		return;
-	ha_comm_go(comm, HA_STAGE_HELLO);
+	ha_comm_set_stage(comm, HA_STAGE_HELLO);
 	ha_progress_watch(comm->plugin->progress, comm->socket.fd);
-	say_hello(comm);
+	send_hello(comm);
 }
 
 void ha_comm_handshake(struct ha_comm *comm, uint64_t now_ns)
@@ -121,7 +121,7 @@ void ha_comm_handshake(struct ha_comm *comm, uint64_t now_ns)
 	if (comm->stage == HA_STAGE_CONNECTING)
 		connect_socket(comm);
 	if (comm->stage == HA_STAGE_HELLO || comm->stage == HA_STAGE_BRINGUP)
-		ha_comm_hear_socket(comm, now_ns);
+		ha_comm_receive_on_socket(comm, now_ns);
 	/* without one there is nobody to agree with on a path */
 	if ((comm->stage == HA_STAGE_HELLO || comm->stage == HA_STAGE_BRINGUP) &&
 	    comm->socket.fd < 0)
@@ -264,7 +264,7 @@ static int take_socket(struct ha_listener *listener, struct ha_comm **place, str
 		return ret;
 	}
 	comm->nonce = listener->nonce;
-	ha_comm_go(comm, HA_STAGE_HELLO);
+	ha_comm_set_stage(comm, HA_STAGE_HELLO);
 	snprintf(comm->what, sizeof(comm->what), "%s: accept", comm->device->name);
 	ha_progress_watch(listener->plugin->progress, comm->socket.fd);
 	ha_progress_add(listener->plugin->progress, comm);

@@ -11,7 +11,7 @@ static bool is_ready(struct ha_comm *comm, const struct ha_region *region, uint6
 		return true;
 	if (comm->path && ha_comm_refused(region, comm->path->rail)) {
 		/* the other rail's device may know it */
-		HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 		ha_comm_do(comm, now_ns);
 		return false;
 	}

@@ -22,32 +22,32 @@
 static void lose_socket(struct ha_comm *comm, int error)
 {
 	if (comm->stage == HA_STAGE_UP && !comm->ended && !comm->peer_gone)
-		ha_say(comm->plugin, HA_LOG_INFO, "%s: socket: %s", comm->what, strerror(-error));
+		ha_log(comm->plugin, HA_LOG_INFO, "%s: socket: %s", comm->what, strerror(-error));
 	ha_socket_close(&comm->socket);
 	comm->socket.fd = -1;
 }
 
-void ha_comm_say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_MSG_BYTES])
+void ha_comm_send_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_MSG_BYTES])
 {
 	struct ha_socket *socket = &comm->socket;
 
 	/* a link that is down keeps what was said; more than that need not wait there. What is
 	 * wrong with a socket is found by who reads it, after what the peer has said. */
 	if (socket->fd >= 0 && socket->out_bytes + HA_MSG_BYTES <= sizeof(socket->out))
-		ha_socket_say(socket, bytes);
+		ha_socket_send(socket, bytes);
 }
 
-void ha_comm_say(struct ha_comm *comm, const struct ha_control_msg *msg)
+void ha_comm_send(struct ha_comm *comm, const struct ha_control_msg *msg)
 {
 	uint8_t bytes[HA_MSG_BYTES];
 
 	ha_control_msg_encode(msg, bytes);
-	ha_comm_say_on_socket(comm, bytes);
+	ha_comm_send_on_socket(comm, bytes);
 	/* one that does not go out is a lost one; the path's own completions say that it is dead */
 	if (ha_comm_standby_ready(comm))
-		ha_path_say(comm->standby, bytes);
+		ha_path_send(comm->standby, bytes);
 	else if (comm->path && !comm->path->fenced && comm->stage == HA_STAGE_UP)
-		ha_path_say(comm->path, bytes);
+		ha_path_send(comm->path, bytes);
 }
 
 /* Where it came from: path NULL is the socket. */
@@ -59,13 +59,13 @@ static void answer_ping(struct ha_comm *comm, struct ha_path *path)
 
 	ha_control_msg_encode(&msg, bytes);
 	if (path)
-		ha_path_say(path, bytes);
+		ha_path_send(path, bytes);
 	else
-		ha_comm_say_on_socket(comm, bytes);
+		ha_comm_send_on_socket(comm, bytes);
 }
 
-static void take_msg(struct ha_comm *comm, const struct ha_control_msg *msg, struct ha_path *path,
-		     uint64_t now_ns)
+static void handle_msg(struct ha_comm *comm, const struct ha_control_msg *msg, struct ha_path *path,
+		       uint64_t now_ns)
 {
 	const bool up = comm->stage == HA_STAGE_UP;
 
@@ -89,20 +89,21 @@ static void take_msg(struct ha_comm *comm, const struct ha_control_msg *msg, str
 			return;
 		if (msg->type == HA_MSG_CLOSE || msg->type == HA_MSG_ABORT)
 			comm->peer_gone = true;
-		HA_TELL(comm, msg, msg, now_ns);
+		HA_MACHINE_EVENT(comm, msg, msg, now_ns);
 	}
 	if (comm->stage == HA_STAGE_UP)
 		ha_comm_do(comm, now_ns);
 }
 
-static int hear(struct ha_comm *comm, const uint8_t *bytes, struct ha_path *path, uint64_t now_ns)
+static int receive_msg(struct ha_comm *comm, const uint8_t *bytes, struct ha_path *path,
+		       uint64_t now_ns)
 {
 	struct ha_control_msg msg;
 	struct inc_err err;
 	const int ret = ha_control_msg_decode(bytes, &msg, &err);
 
 	if (ret) {
-		ha_say(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
+		ha_log(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
 		return ret;
 	}
 	if (comm->stage == HA_STAGE_HELLO) {
@@ -112,23 +113,23 @@ static int hear(struct ha_comm *comm, const uint8_t *bytes, struct ha_path *path
 	if (msg.nonce != comm->nonce)
 		return 0;
 	if (!path)
-		comm->socket_beat.heard = true;
+		comm->socket_beat.received = true;
 	else if (path == comm->standby)
-		comm->standby_beat.heard = true;
-	take_msg(comm, &msg, path, now_ns);
+		comm->standby_beat.received = true;
+	handle_msg(comm, &msg, path, now_ns);
 	return 0;
 }
 
-unsigned int ha_comm_hear_socket(struct ha_comm *comm, uint64_t now_ns)
+unsigned int ha_comm_receive_on_socket(struct ha_comm *comm, uint64_t now_ns)
 {
 	uint8_t bytes[HA_MSG_BYTES];
 	unsigned int n = 0;
 	int ret = 0;
 
 	while (n < BATCH && comm->socket.fd >= 0) {
-		ret = ha_socket_hear(&comm->socket, bytes);
+		ret = ha_socket_receive(&comm->socket, bytes);
 		if (ret > 0)
-			ret = hear(comm, bytes, NULL, now_ns) ?: 1;
+			ret = receive_msg(comm, bytes, NULL, now_ns) ?: 1;
 		if (ret <= 0)
 			break;
 		n++;
@@ -150,20 +151,20 @@ static void take_event(struct ha_comm *comm, struct ha_path *path,
 					   event->bytes, now_ns, &comm->todo);
 		break;
 	case HA_PATH_MSG:
-		hear(comm, event->msg, path, now_ns);
+		receive_msg(comm, event->msg, path, now_ns);
 		break;
 	case HA_PATH_COMPLETED:
 		if (!event->ok && path == comm->path && !event->flushed)
-			ha_say(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what,
+			ha_log(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what,
 			       path->device->name, event->why);
-		HA_TELL(comm, completed, event->wr_id, event->ok, now_ns);
+		HA_MACHINE_EVENT(comm, completed, event->wr_id, event->ok, now_ns);
 		break;
 	case HA_PATH_DEAD:
 		if (path == comm->path || path == comm->standby)
-			ha_say(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what,
+			ha_log(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what,
 			       path->device->name, event->why);
 		if (path == comm->path)
-			HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+			HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 		else if (path == comm->standby)
 			ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
 		break;
@@ -259,7 +260,7 @@ static void fence(struct ha_comm *comm, uint32_t epoch, uint64_t now_ns)
 	if (comm->path && comm->path->epoch == epoch) {
 		/* one that cannot be fenced is never drained: the machine's RTO ends the comm */
 		if (ha_path_fence(comm->path, &err))
-			ha_say(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
+			ha_log(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
 		keep_old(comm, comm->path);
 		comm->path = NULL;
 		comm->n_later = 0;
@@ -331,7 +332,7 @@ static void post_all(struct ha_comm *comm, const uint16_t *index, unsigned int n
 		ha_comm_register_all(comm);
 	}
 	if (ret < 0)
-		HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 }
 
 void ha_comm_post_later(struct ha_comm *comm, uint64_t now_ns)
@@ -347,7 +348,7 @@ void ha_comm_post_later(struct ha_comm *comm, uint64_t now_ns)
 static void probe(struct ha_comm *comm, uint64_t now_ns)
 {
 	if (!comm->path || ha_path_probe(comm->path, ha_wr_id(comm->path->epoch, HA_WR_PROBE)))
-		HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 }
 
 static void adapt_rto(struct ha_comm *comm, uint64_t took_ns)
@@ -361,21 +362,21 @@ static void adapt_rto(struct ha_comm *comm, uint64_t took_ns)
 	if (*rto_ns >= RTO_MAX_NS)
 		return;
 	*rto_ns = *rto_ns * 3 / 2 < RTO_MAX_NS ? *rto_ns * 3 / 2 : RTO_MAX_NS;
-	ha_say(comm->plugin, HA_LOG_INFO,
+	ha_log(comm->plugin, HA_LOG_INFO,
 	       "%s: %u quick recoveries: HA_NCCL_RTO_MS is now %llu for it", comm->what,
 	       QUICK_RECOVERIES, (unsigned long long)(*rto_ns / INC_NSEC_PER_MSEC));
 }
 
-static void tell_story(struct ha_comm *comm)
+static void log_failover(struct ha_comm *comm)
 {
-	const struct ha_story *story = &comm->end->story;
-	const uint64_t took_ns = story->flowing_at_ns - story->began_at_ns;
+	const struct ha_failover *failover = &comm->end->failover;
+	const uint64_t took_ns = failover->flowing_at_ns - failover->began_at_ns;
 
-	ha_say(comm->plugin, HA_LOG_WARN,
+	ha_log(comm->plugin, HA_LOG_WARN,
 	       "%s: failover: cause %s, epoch %u, %llu ms, %u replayed, %u already delivered",
-	       comm->what, ha_cause_text(story->cause), story->epoch,
-	       (unsigned long long)(took_ns / INC_NSEC_PER_MSEC), story->replayed,
-	       story->delivered);
+	       comm->what, ha_cause_text(failover->cause), failover->epoch,
+	       (unsigned long long)(took_ns / INC_NSEC_PER_MSEC), failover->replayed,
+	       failover->delivered);
 	adapt_rto(comm, took_ns);
 }
 
@@ -389,33 +390,33 @@ static void take_end(struct ha_comm *comm, uint64_t now_ns)
 	comm->ended_at_ns = now_ns;
 	if (comm->end->state != HA_FAILED)
 		return;
-	ha_say(comm->plugin, HA_LOG_WARN, "%s: failed in epoch %u: %s", comm->what,
+	ha_log(comm->plugin, HA_LOG_WARN, "%s: failed in epoch %u: %s", comm->what,
 	       comm->end->epoch, comm->end->why ? comm->end->why : strerror(-comm->end->error));
 	if (comm->path && !comm->path->fenced && ha_path_fence(comm->path, &err))
-		ha_say(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
+		ha_log(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
 	comm->n_later = 0;
 }
 
 /* A receiver whose peer has ended is BROKEN until it has drained: that says take_end(). */
-static void tell_broken(struct ha_comm *comm)
+static void log_broken(struct ha_comm *comm)
 {
 	if (comm->end->state != HA_BROKEN || (!comm->sends && comm->receiver.ending))
 		return;
-	ha_say(comm->plugin, HA_LOG_WARN,
+	ha_log(comm->plugin, HA_LOG_WARN,
 	       "%s: the path of epoch %u has failed: cause %s, and no other path is ready",
 	       comm->what, comm->end->epoch, ha_cause_text(comm->end->cause));
 }
 
 static bool is_empty(const struct ha_todo *todo)
 {
-	return !(todo->fence || todo->msgs || todo->posts || todo->probe || todo->told ||
+	return !(todo->fence || todo->msgs || todo->posts || todo->probe || todo->failover_over ||
 		 todo->ended);
 }
 
 /* The parts of a todo that have a meaning without a count. */
 static void clear(struct ha_todo *todo)
 {
-	todo->fence = todo->probe = todo->told = todo->ended = false;
+	todo->fence = todo->probe = todo->failover_over = todo->ended = false;
 	todo->msgs = todo->posts = 0;
 }
 
@@ -431,12 +432,12 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
 			fence(comm, todo.fence_epoch, now_ns);
 		follow_epoch(comm, now_ns);
 		if (todo.fence)
-			tell_broken(comm);
+			log_broken(comm);
 		for (i = 0; i < todo.msgs; i++)
-			ha_comm_say(comm, &todo.msg[i]);
+			ha_comm_send(comm, &todo.msg[i]);
 		/* before what can begin another one */
-		if (todo.told)
-			tell_story(comm);
+		if (todo.failover_over)
+			log_failover(comm);
 		if (todo.posts)
 			post_all(comm, todo.post, todo.posts, now_ns);
 		if (todo.probe)

@@ -117,7 +117,7 @@ void ha_comm_close(struct ha_comm *comm)
 	now_ns = inc_now_ns();
 	comm->open = false;
 	comm->closed_at_ns = now_ns;
-	HA_TELL(comm, close, now_ns);
+	HA_MACHINE_EVENT(comm, close, now_ns);
 	ha_comm_do(comm, now_ns);
 	pthread_mutex_unlock(&comm->lock);
 	ha_progress_wake(progress);
@@ -145,9 +145,9 @@ static unsigned int look_wide(struct ha_comm *comm, uint64_t now_ns)
 {
 	unsigned int worked = ha_comm_poll_standby(comm, now_ns);
 
-	worked += ha_comm_hear_socket(comm, now_ns);
+	worked += ha_comm_receive_on_socket(comm, now_ns);
 	ha_comm_look_after(comm, now_ns);
-	HA_TELL(comm, tick, now_ns);
+	HA_MACHINE_EVENT(comm, tick, now_ns);
 	ha_comm_do(comm, now_ns);
 	comm->looked_at_ns = now_ns;
 	return worked;

@@ -71,7 +71,7 @@ static bool take_result(struct ha_comm_job *job, int ret, const struct inc_err *
 		comm->bringing = NULL;
 		if (ret) {
 			comm->path_err = *err;
-			ha_say(comm->plugin, HA_LOG_TRACE, "%s: no path for epoch %u yet: %s",
+			ha_log(comm->plugin, HA_LOG_TRACE, "%s: no path for epoch %u yet: %s",
 			       comm->what, job->path ? job->path->epoch : job->opts.epoch,
 			       err->msg);
 		}
@@ -169,7 +169,7 @@ static int enter(struct ha_comm *comm)
 	return 0;
 }
 
-static void say(struct ha_comm *comm, enum ha_control_msg_type type)
+static void send_path_msg(struct ha_comm *comm, enum ha_control_msg_type type)
 {
 	struct ha_control_msg msg = {
 		.type = type, .nonce = comm->nonce, .epoch = comm->bringup.epoch};
@@ -178,7 +178,7 @@ static void say(struct ha_comm *comm, enum ha_control_msg_type type)
 		msg.path = comm->own;
 	msg.path.attempt = comm->bringup.attempt;
 	msg.path.rail = comm->bringup.rail;
-	ha_comm_say(comm, &msg);
+	ha_comm_send(comm, &msg);
 }
 
 /* The first path: the comm is what NCCL has waited for. */
@@ -193,12 +193,12 @@ static void come_up(struct ha_comm *comm, uint64_t now_ns)
 		ha_sender_init(&comm->sender, &times, comm->nonce, comm->dual, comm->ring, now_ns);
 	else
 		ha_receiver_init(&comm->receiver, &times, comm->nonce, comm->dual, now_ns);
-	ha_comm_go(comm, HA_STAGE_UP);
+	ha_comm_set_stage(comm, HA_STAGE_UP);
 	comm->channel = true;
 	comm->looked_at_ns = now_ns;
 	comm->socket_beat.pinged_at_ns = comm->ports_at_ns = now_ns;
 	ha_comm_take_standby(comm);
-	ha_say(comm->plugin, HA_LOG_INFO, "%s: up on %s, %s", comm->what, comm->path->device->name,
+	ha_log(comm->plugin, HA_LOG_INFO, "%s: up on %s, %s", comm->what, comm->path->device->name,
 	       comm->dual ? "a standby comes up" : "single path");
 }
 
@@ -209,10 +209,10 @@ static void up(struct ha_comm *comm, uint64_t now_ns)
 		return;
 	}
 	comm->standby_at_ns = now_ns;
-	comm->standby_beat = (struct ha_beat){.pinged_at_ns = now_ns, .heard = true};
-	ha_say(comm->plugin, HA_LOG_TRACE, "%s: %s stands by for epoch %u", comm->what,
+	comm->standby_beat = (struct ha_beat){.pinged_at_ns = now_ns, .received = true};
+	ha_log(comm->plugin, HA_LOG_TRACE, "%s: %s stands by for epoch %u", comm->what,
 	       comm->standby->device->name, comm->bringup.epoch);
-	HA_TELL(comm, path, comm->bringup.epoch, true, now_ns);
+	HA_MACHINE_EVENT(comm, path, comm->bringup.epoch, true, now_ns);
 	ha_comm_forget_refusals(comm, comm->standby->rail);
 	ha_comm_register_all(comm);
 }
@@ -226,15 +226,15 @@ void ha_comm_bringup(struct ha_comm *comm, unsigned int bits, uint64_t now_ns)
 	if (bits & HA_BRINGUP_MAKE)
 		ret = make(comm);
 	if (bits & HA_BRINGUP_OFFER)
-		say(comm, HA_MSG_PATH);
+		send_path_msg(comm, HA_MSG_PATH);
 	if (bits & HA_BRINGUP_ENTER)
 		ret = enter(comm);
-	if (bits & HA_BRINGUP_SAY_READY)
-		say(comm, HA_MSG_PATH_READY);
-	if (bits & HA_BRINGUP_SAY_FAILED)
-		say(comm, HA_MSG_PATH_FAILED);
+	if (bits & HA_BRINGUP_SEND_READY)
+		send_path_msg(comm, HA_MSG_PATH_READY);
+	if (bits & HA_BRINGUP_SEND_FAILED)
+		send_path_msg(comm, HA_MSG_PATH_FAILED);
 	if (bits & HA_BRINGUP_DOWN && comm->stage == HA_STAGE_UP)
-		HA_TELL(comm, path, comm->bringup.epoch, false, now_ns);
+		HA_MACHINE_EVENT(comm, path, comm->bringup.epoch, false, now_ns);
 	if (bits & HA_BRINGUP_UP)
 		up(comm, now_ns);
 	/* once more at most: what has failed is IDLE, and tries later */

@@ -11,8 +11,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ha_plugin *only; /* under the lock */
 
-void ha_log(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
-	    const char *format, ...)
+void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
+	       const char *format, ...)
 {
 	char text[768];
 	va_list ap;
@@ -97,7 +97,7 @@ void ha_plugin_close(struct ha_plugin *plugin)
 		open = close_parts(plugin);
 		/* what they use stays with them */
 		if (open)
-			ha_say(plugin, HA_LOG_WARN, "the last user has gone with %u comms open",
+			ha_log(plugin, HA_LOG_WARN, "the last user has gone with %u comms open",
 			       open);
 	}
 	pthread_mutex_unlock(&lock);

@@ -60,7 +60,7 @@ enum ha_stage {
 /* Whether the peer is heard on a channel. */
 struct ha_beat {
 	uint64_t pinged_at_ns;
-	bool heard; /* since the last PING */
+	bool received; /* since the last PING */
 	unsigned int missed;
 };
 
@@ -139,18 +139,18 @@ struct ha_comm {
 };
 
 /* An event for the machine, whichever it is. */
-#define HA_TELL(comm, event, ...)                                                       \
+#define HA_MACHINE_EVENT(comm, event, ...)                                              \
 	((comm)->sends ? ha_sender_##event(&(comm)->sender, __VA_ARGS__, &(comm)->todo) \
 		       : ha_receiver_##event(&(comm)->receiver, __VA_ARGS__, &(comm)->todo))
 
 /* Until ha_progress_add() one thread has the comm; from then on each function below is called with
- * its lock, but for ha_log(), ha_comm_new(), ha_comm_free(), ha_comm_end() and ha_comm_abandon().
- * now_ns is read under the lock, so that a comm's time never goes back. */
+ * its lock, but for ha_log_at(), ha_comm_new(), ha_comm_free(), ha_comm_end() and
+ * ha_comm_abandon(). now_ns is read under the lock, so that a comm's time never goes back. */
 
 /* comm_plugin.c */
-void ha_log(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
-	    const char *format, ...) __attribute__((format(printf, 5, 6)));
-#define ha_say(plugin, level, ...) ha_log(plugin, level, __FILE__, __LINE__, __VA_ARGS__)
+void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
+	       const char *format, ...) __attribute__((format(printf, 5, 6)));
+#define ha_log(plugin, level, ...) ha_log_at(plugin, level, __FILE__, __LINE__, __VA_ARGS__)
 
 /* comm_life.c */
 int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev, bool sends,
@@ -173,7 +173,7 @@ void ha_comm_end(struct ha_comm *comm);
 void ha_comm_handshake(struct ha_comm *comm, uint64_t now_ns);
 void ha_comm_hello(struct ha_comm *comm, const struct ha_control_msg *msg, uint64_t now_ns);
 /* The only place where comm->stage changes; its callers have looked at what it was. */
-void ha_comm_go(struct ha_comm *comm, enum ha_stage stage);
+void ha_comm_set_stage(struct ha_comm *comm, enum ha_stage stage);
 /* It never comes up. */
 void ha_comm_lost(struct ha_comm *comm, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -205,11 +205,11 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns);
 /* Completions: how many. */
 unsigned int ha_comm_poll(struct ha_comm *comm, unsigned int budget, uint64_t now_ns);
 unsigned int ha_comm_poll_standby(struct ha_comm *comm, uint64_t now_ns);
-unsigned int ha_comm_hear_socket(struct ha_comm *comm, uint64_t now_ns);
+unsigned int ha_comm_receive_on_socket(struct ha_comm *comm, uint64_t now_ns);
 /* Where it does not go out it is a lost message. */
-void ha_comm_say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_MSG_BYTES]);
+void ha_comm_send_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_MSG_BYTES]);
 /* On both channels. */
-void ha_comm_say(struct ha_comm *comm, const struct ha_control_msg *msg);
+void ha_comm_send(struct ha_comm *comm, const struct ha_control_msg *msg);
 void ha_comm_post_later(struct ha_comm *comm, uint64_t now_ns);
 
 /* comm_standby.c */

@@ -69,7 +69,7 @@ static void register_one(struct ha_comm *comm, struct ha_known_region *region, u
 	region->refused[rail] = ret;
 	pthread_cond_broadcast(&comm->idle_region);
 	if (ret)
-		ha_say(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
+		ha_log(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
 }
 
 static void run_register(struct ha_job *base)

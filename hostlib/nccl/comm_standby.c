@@ -18,8 +18,8 @@ static bool beat(struct ha_comm *comm, struct ha_beat *beat, uint64_t now_ns)
 	if (now_ns - beat->pinged_at_ns < comm->end->times.heartbeat_ns)
 		return false;
 	beat->pinged_at_ns = now_ns;
-	beat->missed = beat->heard ? 0 : beat->missed + 1;
-	beat->heard = false;
+	beat->missed = beat->received ? 0 : beat->missed + 1;
+	beat->received = false;
 	return true;
 }
 
@@ -38,13 +38,13 @@ static void beat_on_standby(struct ha_comm *comm, uint64_t now_ns)
 	if (!beat(comm, &comm->standby_beat, now_ns))
 		return;
 	if (comm->standby_beat.missed >= MISSED_MAX) {
-		ha_say(comm->plugin, HA_LOG_INFO, "%s: %s stands by no longer: it is silent",
+		ha_log(comm->plugin, HA_LOG_INFO, "%s: %s stands by no longer: it is silent",
 		       comm->what, comm->standby->device->name);
 		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
 		return;
 	}
 	encode_ping(comm, bytes);
-	ha_path_say(comm->standby, bytes);
+	ha_path_send(comm->standby, bytes);
 }
 
 static void beat_on_socket(struct ha_comm *comm, uint64_t now_ns)
@@ -54,10 +54,10 @@ static void beat_on_socket(struct ha_comm *comm, uint64_t now_ns)
 	if (comm->socket.fd < 0 || !beat(comm, &comm->socket_beat, now_ns))
 		return;
 	encode_ping(comm, bytes);
-	ha_comm_say_on_socket(comm, bytes);
+	ha_comm_send_on_socket(comm, bytes);
 }
 
-static void tell_channel(struct ha_comm *comm, uint64_t now_ns)
+static void report_channel(struct ha_comm *comm, uint64_t now_ns)
 {
 	const bool alive = ha_comm_standby_ready(comm) ||
 			   (comm->socket.fd >= 0 && comm->socket_beat.missed < MISSED_MAX);
@@ -65,7 +65,7 @@ static void tell_channel(struct ha_comm *comm, uint64_t now_ns)
 	if (alive == comm->channel)
 		return;
 	comm->channel = alive;
-	HA_TELL(comm, channel, alive, now_ns);
+	HA_MACHINE_EVENT(comm, channel, alive, now_ns);
 }
 
 /* ---- ports ---------------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static void look_at_ports(struct ha_comm *comm, uint64_t now_ns)
 		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
 	if (ha_comm_standby_ready(comm) && comm->path && comm->end->state == HA_FLOWING &&
 	    !port_is_good(comm, comm->path))
-		HA_TELL(comm, trigger, HA_CAUSE_PORT, now_ns);
+		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_PORT, now_ns);
 }
 
 /* ---- which rail stands by ------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ static void fail_back(struct ha_comm *comm, uint64_t now_ns)
 	if (comm->config.failback && comm->bringup.leads && comm->rail != 0 &&
 	    ha_comm_standby_ready(comm) && comm->standby->rail == 0 &&
 	    comm->end->state == HA_FLOWING)
-		HA_TELL(comm, trigger, HA_CAUSE_REQUEST, now_ns);
+		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_REQUEST, now_ns);
 }
 
 void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns)
@@ -195,9 +195,9 @@ void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns)
 		prefer_other_rail(comm, now_ns);
 		fail_back(comm, now_ns);
 	}
-	tell_channel(comm, now_ns);
+	report_channel(comm, now_ns);
 	/* an epoch that was entered without a path is left again */
 	if (!comm->path && comm->end->state == HA_FLOWING)
-		HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 	ha_comm_do(comm, now_ns);
 }

@@ -45,8 +45,8 @@ void ha_end_fence(uint32_t epoch, struct ha_todo *todo)
 
 /* Messages beyond MAX_MSGS are lost, which happens where the caller does not clear what it has
  * done. The protocol bears that, as channels lose messages, too. */
-void ha_end_say(struct ha_end *end, enum ha_control_msg_type type, const struct ha_report *report,
-		bool again, uint64_t now_ns, struct ha_todo *todo)
+void ha_end_send(struct ha_end *end, enum ha_control_msg_type type, const struct ha_report *report,
+		 bool again, uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_control_msg msg = {
 		.type = type, .cause = end->cause, .nonce = end->nonce, .epoch = end->epoch};
@@ -55,7 +55,7 @@ void ha_end_say(struct ha_end *end, enum ha_control_msg_type type, const struct 
 		msg.report = *report;
 	if (again) {
 		end->last = msg;
-		end->told_at_ns = now_ns;
+		end->sent_at_ns = now_ns;
 	}
 	if (todo->msgs < MAX_MSGS)
 		todo->msg[todo->msgs++] = msg;
@@ -64,7 +64,7 @@ void ha_end_say(struct ha_end *end, enum ha_control_msg_type type, const struct 
 void ha_end_leave(struct ha_end *end, enum ha_cause cause, uint64_t now_ns, struct ha_todo *todo)
 {
 	end->cause = cause;
-	end->story = (struct ha_story){.cause = cause, .began_at_ns = now_ns};
+	end->failover = (struct ha_failover){.cause = cause, .began_at_ns = now_ns};
 	/* what was to be posted there is not for the next one: that has other keys, and no report
 	 * yet
 	 */
@@ -81,15 +81,15 @@ void ha_end_enter(struct ha_end *end, uint32_t epoch, bool waiting, uint64_t now
 		end->ready = epoch;
 	if (waiting)
 		end->barren++;
-	end->story.epoch = epoch;
+	end->failover.epoch = epoch;
 	ha_end_become(end, HA_SWITCHING, now_ns, todo);
 }
 
 void ha_end_flow(struct ha_end *end, unsigned int replayed, uint64_t now_ns, struct ha_todo *todo)
 {
-	end->story.replayed = replayed;
-	end->story.flowing_at_ns = now_ns;
-	todo->told = true;
+	end->failover.replayed = replayed;
+	end->failover.flowing_at_ns = now_ns;
+	todo->failover_over = true;
 	ha_end_become(end, HA_FLOWING, now_ns, todo);
 	end->probe_due_at_ns = now_ns + end->times.heartbeat_ns;
 }
@@ -156,8 +156,8 @@ bool ha_end_past(uint64_t from_at_ns, uint64_t limit_ns, uint64_t now_ns)
 void ha_end_tick(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo)
 {
 	probe(end, now_ns, todo);
-	if (end->last.type && ha_end_past(end->told_at_ns, end->times.heartbeat_ns, now_ns)) {
-		end->told_at_ns = now_ns;
+	if (end->last.type && ha_end_past(end->sent_at_ns, end->times.heartbeat_ns, now_ns)) {
+		end->sent_at_ns = now_ns;
 		if (todo->msgs < MAX_MSGS)
 			todo->msg[todo->msgs++] = end->last;
 	}

@@ -42,7 +42,7 @@ struct ha_times {
 #define HA_LINGER_RTOS   2u /* how long an end that is done answers one that may not know it */
 
 /* For the one log line of a failover. */
-struct ha_story {
+struct ha_failover {
 	uint32_t epoch; /* that was entered */
 	enum ha_cause cause;
 	uint64_t began_at_ns, flowing_at_ns;
@@ -63,8 +63,8 @@ struct ha_todo {
 			* payload is to be written; receiver: places of the ring to describe */
 	uint16_t post[HA_SLOTS];
 	bool probe; /* write 0 bytes on that queue pair; its error completion is a trigger */
-	bool told;  /* a failover is over: story is to be logged */
-	bool ended; /* the state has become DONE or FAILED */
+	bool failover_over; /* a failover is over: story is to be logged */
+	bool ended;         /* the state has become DONE or FAILED */
 };
 
 /* The part of both. sender.c, receiver.c and end.c write it, but for times.rto_ns; the caller
@@ -79,12 +79,12 @@ struct ha_end {
 	bool channel;   /* the control channel lives */
 	enum ha_cause cause;    /* of the last trigger */
 	uint64_t entered_at_ns; /* of this state */
-	uint64_t told_at_ns;    /* the last message without an answer */
+	uint64_t sent_at_ns;    /* the last message without an answer */
 	uint64_t probed_at_ns;  /* 0: no probe is under way */
 	uint64_t probe_due_at_ns;
 	unsigned int barren; /* epochs in succession that had to complete something and did not */
 	struct ha_control_msg last; /* the message that is said again until it is answered */
-	struct ha_story story;
+	struct ha_failover failover;
 	int error;       /* FAILED: -errno; what requests end with */
 	const char *why; /* likewise, static */
 };
@@ -96,8 +96,8 @@ void ha_end_init(struct ha_end *end, const struct ha_times *times, uint64_t nonc
 void ha_end_become(struct ha_end *end, enum ha_state state, uint64_t now_ns, struct ha_todo *todo);
 void ha_end_fence(uint32_t epoch, struct ha_todo *todo);
 /* Adds a message (report: NULL where it has none); `again`: said each heartbeat until answered. */
-void ha_end_say(struct ha_end *end, enum ha_control_msg_type type, const struct ha_report *report,
-		bool again, uint64_t now_ns, struct ha_todo *todo);
+void ha_end_send(struct ha_end *end, enum ha_control_msg_type type, const struct ha_report *report,
+		 bool again, uint64_t now_ns, struct ha_todo *todo);
 /* The epoch's queue pair is in use no more: fenced, the story begins. In FLOWING only. */
 void ha_end_leave(struct ha_end *end, enum ha_cause cause, uint64_t now_ns, struct ha_todo *todo);
 /* SWITCHING; waiting: this end has something to complete. */

@@ -305,7 +305,7 @@ int ha_path_probe(struct ha_path *path, uint64_t wr_id)
 	return post_write(path, &wr);
 }
 
-int ha_path_say(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES])
+int ha_path_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES])
 {
 	struct ibv_send_wr wr = {
 		.num_sge = 1,

@@ -112,6 +112,6 @@ int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot 
 /* Writes 0 bytes, for which a device asks for neither an address nor a key. */
 int ha_path_probe(struct ha_path *path, uint64_t wr_id);
 /* -EAGAIN where HA_MSGS_AHEAD are under way. */
-int ha_path_say(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES]);
+int ha_path_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES]);
 
 #endif

@@ -81,7 +81,7 @@ static enum ha_nccl_result result_of(int ret)
 }
 
 /* The same, with its story in the log. */
-static enum ha_nccl_result said(int ret, int line, const struct inc_err *err)
+static enum ha_nccl_result log_failure(int ret, int line, const struct inc_err *err)
 {
 	if (ret)
 		log_line(HA_LOG_WARN, __FILE__, line, err->msg[0] ? err->msg : strerror(-ret));
@@ -91,7 +91,7 @@ static enum ha_nccl_result said(int ret, int line, const struct inc_err *err)
 /* ---- init and devices ----------------------------------------------------------------------- */
 
 /* Each device with its standby, and what it can hold. */
-static void tell_devices(const struct ha_plugin *plugin)
+static void log_devices(const struct ha_plugin *plugin)
 {
 	static const char *const affinities[] = {
 #define TEXT(NAME_, text) [HA_AFFINITY_##NAME_] = (text),
@@ -132,13 +132,13 @@ static enum ha_nccl_result init(ha_nccl_logger log, struct ha_plugin **out)
 	ret = ha_plugin_open(out, log_line, &err);
 	if (!ret) {
 		if (!inits++)
-			tell_devices(*out);
+			log_devices(*out);
 		shared = *out;
 	}
 	pthread_mutex_unlock(&lock);
 	/* at init nothing but the environment is an argument */
-	return ret == -EINVAL ? (said(ret, __LINE__, &err), HA_NCCL_INVALID_USAGE)
-			      : said(ret, __LINE__, &err);
+	return ret == -EINVAL ? (log_failure(ret, __LINE__, &err), HA_NCCL_INVALID_USAGE)
+			      : log_failure(ret, __LINE__, &err);
 }
 
 static enum ha_nccl_result finalize(void *context)
@@ -268,7 +268,7 @@ static enum ha_nccl_result do_listen(struct ha_plugin *plugin, int dev, void *ha
 		return HA_NCCL_INVALID_ARGUMENT;
 	ret = ha_listen(plugin, dev, handle, &listener, &err);
 	*out = listener;
-	return said(ret, __LINE__, &err);
+	return log_failure(ret, __LINE__, &err);
 }
 
 /* traffic_class: NCCL's, below 0 where nobody has said one. */
@@ -286,7 +286,7 @@ static enum ha_nccl_result do_connect(struct ha_plugin *plugin, int dev, int tra
 		*offload = NULL;
 	ret = ha_connect(plugin, dev, handle, traffic_class < 0 ? -1 : traffic_class, &comm, &err);
 	*out = comm;
-	return said(ret, __LINE__, &err);
+	return log_failure(ret, __LINE__, &err);
 }
 
 static enum ha_nccl_result do_accept(void *listener, void **out,
@@ -302,7 +302,7 @@ static enum ha_nccl_result do_accept(void *listener, void **out,
 		*offload = NULL;
 	ret = ha_accept(listener, &comm, &err);
 	*out = comm;
-	return said(ret, __LINE__, &err);
+	return log_failure(ret, __LINE__, &err);
 }
 
 static enum ha_nccl_result close_comm(void *comm)
@@ -332,12 +332,12 @@ static enum ha_nccl_result reg_dmabuf(void *comm, void *data, size_t size, int t
 		return HA_NCCL_INVALID_ARGUMENT;
 	*out = NULL;
 	if (type != HA_NCCL_PTR_HOST)
-		return said(
+		return log_failure(
 			inc_err_set(&err, EOPNOTSUPP, "memory of type %d: host memory alone", type),
 			__LINE__, &err);
 	ret = ha_register(comm, data, size, type, fd, offset, &region, &err);
 	*out = region;
-	return said(ret, __LINE__, &err);
+	return log_failure(ret, __LINE__, &err);
 }
 
 static enum ha_nccl_result reg(void *comm, void *data, size_t size, int type, void **out)

@@ -81,7 +81,7 @@ static void refresh(struct ha_progress *p)
 	struct inc_err err;
 
 	if (inc_rdma_inventory_refresh(p->plugin->devices.inventory, &err) < 0)
-		ha_say(p->plugin, HA_LOG_WARN, "%s", err.msg);
+		ha_log(p->plugin, HA_LOG_WARN, "%s", err.msg);
 	p->refreshed_at_ns = inc_now_ns();
 	atomic_fetch_add(&p->plugin->port_changes, 1);
 }

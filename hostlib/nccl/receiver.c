@@ -34,7 +34,7 @@ void ha_receiver_init(struct ha_receiver *receiver, const struct ha_times *times
 
 /* ---- ends ---- */
 
-static void fails(struct ha_receiver *receiver, int error, const char *why, bool tell,
+static void fails(struct ha_receiver *receiver, int error, const char *why, bool send_abort,
 		  uint64_t now_ns, struct ha_todo *todo)
 {
 	unsigned int i;
@@ -46,8 +46,8 @@ static void fails(struct ha_receiver *receiver, int error, const char *why, bool
 			receiver->recv[i].error = error;
 	ha_end_fail(&receiver->end, error, why, now_ns, todo);
 	receiver->ending = 0;
-	if (tell)
-		ha_end_say(&receiver->end, HA_MSG_ABORT, NULL, false, now_ns, todo);
+	if (send_abort)
+		ha_end_send(&receiver->end, HA_MSG_ABORT, NULL, false, now_ns, todo);
 }
 
 static void is_done(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
@@ -59,7 +59,7 @@ static void is_done(struct ha_receiver *receiver, uint64_t now_ns, struct ha_tod
 	ha_end_become(&receiver->end, HA_DONE, now_ns, todo);
 	receiver->ending = 0;
 	ha_receiver_report(receiver, &report);
-	ha_end_say(&receiver->end, HA_MSG_CLOSE, &report, !receiver->peer_ended, now_ns, todo);
+	ha_end_send(&receiver->end, HA_MSG_CLOSE, &report, !receiver->peer_ended, now_ns, todo);
 }
 
 /* ---- requests ---- */
@@ -177,7 +177,7 @@ static void completes(struct ha_receiver *receiver, struct ha_open_slot *slot, u
 	recv->open--;
 	ha_end_completed(&receiver->end);
 	if (receiver->draining)
-		receiver->end.story.delivered++;
+		receiver->end.failover.delivered++;
 	while (receiver->first_open != receiver->next_sequence &&
 	       receiver->slot[receiver->first_open % HA_SLOTS].complete)
 		receiver->first_open++;
@@ -212,7 +212,7 @@ static void reports(struct ha_receiver *receiver, bool again, uint64_t now_ns, s
 	struct ha_report report;
 
 	ha_receiver_report(receiver, &report);
-	ha_end_say(&receiver->end, HA_MSG_REPORT, &report, again, now_ns, todo);
+	ha_end_send(&receiver->end, HA_MSG_REPORT, &report, again, now_ns, todo);
 }
 
 /* The queue pair of this epoch is left. */
@@ -231,17 +231,17 @@ static void ends(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *
 	if (receiver->peer_closed && !is_waiting(receiver))
 		is_done(receiver, now_ns, todo);
 	else
-		fails(receiver, receiver->ending, receiver->ending_why, receiver->ending_tell,
+		fails(receiver, receiver->ending, receiver->ending_why, receiver->ending_abort,
 		      now_ns, todo);
 }
 
 /* Fails when the queue pair is drained: the sender may count what has landed as delivered. */
-static void fails_drained(struct ha_receiver *receiver, int error, const char *why, bool tell,
+static void fails_drained(struct ha_receiver *receiver, int error, const char *why, bool send_abort,
 			  uint64_t now_ns, struct ha_todo *todo)
 {
 	receiver->ending = error;
 	receiver->ending_why = why;
-	receiver->ending_tell = tell;
+	receiver->ending_abort = send_abort;
 	if (receiver->end.state == HA_FLOWING) {
 		leaves(receiver, receiver->end.cause, now_ns, todo);
 		ha_end_become(&receiver->end, HA_BROKEN, now_ns, todo);
@@ -326,7 +326,7 @@ void ha_receiver_completed(struct ha_receiver *receiver, uint64_t wr_id, bool ok
 
 /* ---- messages ---- */
 
-static void hears_next_open(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
+static void receives_next_open(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_end *end = &receiver->end;
 	const char *why = ha_end_no_way(end, is_waiting(receiver));
@@ -344,8 +344,8 @@ static void hears_next_open(struct ha_receiver *receiver, uint64_t now_ns, struc
 	enters_next(receiver, now_ns, todo);
 }
 
-static void hears_open(struct ha_receiver *receiver, const struct ha_control_msg *msg,
-		       uint64_t now_ns, struct ha_todo *todo)
+static void receives_open(struct ha_receiver *receiver, const struct ha_control_msg *msg,
+			  uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_end *end = &receiver->end;
 
@@ -354,13 +354,13 @@ static void hears_open(struct ha_receiver *receiver, const struct ha_control_msg
 	if (msg->epoch - end->epoch > 1)
 		fails(receiver, -EPROTO, "the peer is two epochs ahead", true, now_ns, todo);
 	else if (msg->epoch > end->epoch)
-		hears_next_open(receiver, now_ns, todo);
+		receives_next_open(receiver, now_ns, todo);
 	else if (end->state != HA_SWITCHING || !receiver->draining)
 		reports(receiver, end->state == HA_SWITCHING, now_ns, todo);
 }
 
-static void hears_resume(struct ha_receiver *receiver, const struct ha_control_msg *msg,
-			 uint64_t now_ns, struct ha_todo *todo)
+static void receives_resume(struct ha_receiver *receiver, const struct ha_control_msg *msg,
+			    uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_end *end = &receiver->end;
 	unsigned int described = 0;
@@ -385,8 +385,8 @@ static void hears_resume(struct ha_receiver *receiver, const struct ha_control_m
 }
 
 /* CLOSE and ABORT count when all that has landed before is delivered. */
-static void hears_end(struct ha_receiver *receiver, const struct ha_control_msg *msg,
-		      uint64_t now_ns, struct ha_todo *todo)
+static void receives_end(struct ha_receiver *receiver, const struct ha_control_msg *msg,
+			 uint64_t now_ns, struct ha_todo *todo)
 {
 	const bool closed = msg->type == HA_MSG_CLOSE;
 
@@ -410,7 +410,7 @@ static void answers(struct ha_receiver *receiver, const struct ha_control_msg *m
 	} else if (msg->type != HA_MSG_OPEN) {
 		return;
 	} else if (end->state == HA_FAILED) {
-		ha_end_say(end, HA_MSG_ABORT, NULL, false, now_ns, todo);
+		ha_end_send(end, HA_MSG_ABORT, NULL, false, now_ns, todo);
 	} else if (msg->epoch >= end->epoch && msg->epoch - end->epoch <= 1) {
 		end->epoch = msg->epoch;
 		reports(receiver, false, now_ns, todo);
@@ -429,15 +429,15 @@ void ha_receiver_msg(struct ha_receiver *receiver, const struct ha_control_msg *
 	switch (msg->type) {
 	case HA_MSG_OPEN:
 		if (!receiver->ending)
-			hears_open(receiver, msg, now_ns, todo);
+			receives_open(receiver, msg, now_ns, todo);
 		break;
 	case HA_MSG_RESUME:
 		if (!receiver->ending)
-			hears_resume(receiver, msg, now_ns, todo);
+			receives_resume(receiver, msg, now_ns, todo);
 		break;
 	case HA_MSG_CLOSE:
 	case HA_MSG_ABORT:
-		hears_end(receiver, msg, now_ns, todo);
+		receives_end(receiver, msg, now_ns, todo);
 		break;
 	case HA_MSG_REPORT:
 		fails(receiver, -EPROTO, "the peer speaks as a receiver", true, now_ns, todo);

@@ -46,7 +46,7 @@ struct ha_receiver {
 	/* Ends when all is drained, with this error; 0: does not. */
 	int ending;
 	const char *ending_why;
-	bool ending_tell; /* by ABORT */
+	bool ending_abort; /* by ABORT */
 };
 
 /* What irecv gets of each receive. */

@@ -53,15 +53,15 @@ void ha_sender_init(struct ha_sender *sender, const struct ha_times *times, uint
 	sender->progress_at_ns = now_ns;
 }
 
-static void go(struct ha_send *send, enum ha_send_state to)
+static void set_state(struct ha_send *send, enum ha_send_state to)
 {
 	send->state = to;
 }
 
 /* ---- ends ---- */
 
-static void fails(struct ha_sender *sender, int error, const char *why, bool tell, uint64_t now_ns,
-		  struct ha_todo *todo)
+static void fails(struct ha_sender *sender, int error, const char *why, bool send_abort,
+		  uint64_t now_ns, struct ha_todo *todo)
 {
 	unsigned int i;
 
@@ -69,10 +69,10 @@ static void fails(struct ha_sender *sender, int error, const char *why, bool tel
 		return;
 	for (i = 0; i < HA_REQUESTS; i++)
 		if (is_open(&sender->send[i]))
-			go(&sender->send[i], HA_SEND_FAILED);
+			set_state(&sender->send[i], HA_SEND_FAILED);
 	ha_end_fail(&sender->end, error, why, now_ns, todo);
-	if (tell)
-		ha_end_say(&sender->end, HA_MSG_ABORT, NULL, false, now_ns, todo);
+	if (send_abort)
+		ha_end_send(&sender->end, HA_MSG_ABORT, NULL, false, now_ns, todo);
 }
 
 static void is_done(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo)
@@ -80,12 +80,12 @@ static void is_done(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *t
 	if (sender->end.state != HA_BROKEN)
 		ha_end_fence(sender->end.epoch, todo);
 	ha_end_become(&sender->end, HA_DONE, now_ns, todo);
-	ha_end_say(&sender->end, HA_MSG_CLOSE, NULL, false, now_ns, todo);
+	ha_end_send(&sender->end, HA_MSG_CLOSE, NULL, false, now_ns, todo);
 }
 
 static void completes(struct ha_sender *sender, struct ha_send *send, uint64_t now_ns)
 {
-	go(send, HA_SEND_COMPLETE);
+	set_state(send, HA_SEND_COMPLETE);
 	set(sender->complete, send->sequence);
 	sender->progress_at_ns = now_ns;
 	ha_end_completed(&sender->end);
@@ -109,7 +109,7 @@ static void writes(struct ha_sender *sender, struct ha_send *send, uint64_t now_
 	send->address = slot->address;
 	send->rkey = slot->rkey;
 	send->posted_at_ns = now_ns;
-	go(send, HA_SEND_IN_FLIGHT);
+	set_state(send, HA_SEND_IN_FLIGHT);
 	todo->post[todo->posts++] = (uint16_t)(send - sender->send);
 }
 
@@ -160,7 +160,7 @@ int ha_sender_isend(struct ha_sender *sender, const void *buffer, void *region, 
 
 void ha_sender_release(struct ha_sender *sender, unsigned int request)
 {
-	go(&sender->send[request], HA_SEND_FREE);
+	set_state(&sender->send[request], HA_SEND_FREE);
 }
 
 /* ---- the ring ---- */
@@ -238,7 +238,7 @@ static void enters(struct ha_sender *sender, uint32_t epoch, uint64_t now_ns, st
 
 	for (i = 0; i < HA_REQUESTS; i++)
 		if (sender->send[i].state == HA_SEND_IN_FLIGHT)
-			go(&sender->send[i], HA_SEND_BOUND);
+			set_state(&sender->send[i], HA_SEND_BOUND);
 	memset(sender->described, 0, sizeof(sender->described));
 	sender->look = sender->first;
 	ha_end_enter(&sender->end, epoch, count_open(sender) > 0, now_ns, todo);
@@ -247,7 +247,7 @@ static void enters(struct ha_sender *sender, uint32_t epoch, uint64_t now_ns, st
 static void opens_next(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo)
 {
 	enters(sender, sender->end.epoch + 1, now_ns, todo);
-	ha_end_say(&sender->end, HA_MSG_OPEN, NULL, true, now_ns, todo);
+	ha_end_send(&sender->end, HA_MSG_OPEN, NULL, true, now_ns, todo);
 }
 
 void ha_sender_trigger(struct ha_sender *sender, enum ha_cause cause, uint64_t now_ns,
@@ -335,7 +335,7 @@ static void completes_reported(struct ha_sender *sender, const struct ha_report 
 
 		if (is_open(send) && ha_report_has(report, send->sequence)) {
 			completes(sender, send, now_ns);
-			sender->end.story.delivered++;
+			sender->end.failover.delivered++;
 		}
 	}
 }
@@ -346,7 +346,7 @@ static void takes_report(struct ha_sender *sender, const struct ha_report *repor
 	completes_reported(sender, report, now_ns);
 	sender->progress_at_ns = now_ns;
 	ha_end_flow(&sender->end, count_open(sender), now_ns, todo);
-	ha_end_say(&sender->end, HA_MSG_RESUME, NULL, false, now_ns, todo);
+	ha_end_send(&sender->end, HA_MSG_RESUME, NULL, false, now_ns, todo);
 }
 
 /* REPORT of the epoch after this one: the receiver has left first. */
@@ -366,8 +366,8 @@ static void follows(struct ha_sender *sender, const struct ha_control_msg *msg, 
 	takes_report(sender, &msg->report, now_ns, todo);
 }
 
-static void hears_report(struct ha_sender *sender, const struct ha_control_msg *msg,
-			 uint64_t now_ns, struct ha_todo *todo)
+static void receives_report(struct ha_sender *sender, const struct ha_control_msg *msg,
+			    uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_end *end = &sender->end;
 	const bool newer = msg->epoch > end->epoch;
@@ -376,7 +376,7 @@ static void hears_report(struct ha_sender *sender, const struct ha_control_msg *
 	if (msg->epoch < end->epoch)
 		return;
 	if (!newer && end->state != HA_SWITCHING) {
-		ha_end_say(end, HA_MSG_RESUME, NULL, false, now_ns, todo);
+		ha_end_send(end, HA_MSG_RESUME, NULL, false, now_ns, todo);
 		return;
 	}
 	why = msg->epoch - end->epoch > 1 ? "the peer is two epochs ahead"
@@ -390,8 +390,8 @@ static void hears_report(struct ha_sender *sender, const struct ha_control_msg *
 }
 
 /* The receiver is complete and receives no more: its report is the last one, of whatever epoch. */
-static void hears_close(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
-			struct ha_todo *todo)
+static void receives_close(struct ha_sender *sender, const struct ha_control_msg *msg,
+			   uint64_t now_ns, struct ha_todo *todo)
 {
 	const char *why = contradicts(sender, &msg->report);
 
@@ -411,8 +411,9 @@ static void answers(struct ha_sender *sender, const struct ha_control_msg *msg, 
 		    struct ha_todo *todo)
 {
 	if (msg->type == HA_MSG_REPORT || msg->type == HA_MSG_CLOSE)
-		ha_end_say(&sender->end, sender->end.state == HA_DONE ? HA_MSG_CLOSE : HA_MSG_ABORT,
-			   NULL, false, now_ns, todo);
+		ha_end_send(&sender->end,
+			    sender->end.state == HA_DONE ? HA_MSG_CLOSE : HA_MSG_ABORT, NULL, false,
+			    now_ns, todo);
 }
 
 void ha_sender_msg(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
@@ -426,10 +427,10 @@ void ha_sender_msg(struct ha_sender *sender, const struct ha_control_msg *msg, u
 	}
 	switch (msg->type) {
 	case HA_MSG_REPORT:
-		hears_report(sender, msg, now_ns, todo);
+		receives_report(sender, msg, now_ns, todo);
 		break;
 	case HA_MSG_CLOSE:
-		hears_close(sender, msg, now_ns, todo);
+		receives_close(sender, msg, now_ns, todo);
 		break;
 	case HA_MSG_ABORT:
 		fails(sender, -ECONNRESET, "the peer has given up", false, now_ns, todo);

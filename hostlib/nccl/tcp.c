@@ -181,7 +181,7 @@ static void flush(struct ha_socket *socket)
 	}
 }
 
-int ha_socket_say(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES])
+int ha_socket_send(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES])
 {
 	if (socket->fd < 0)
 		return -ENOTCONN;
@@ -199,7 +199,7 @@ int ha_socket_say(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES])
 	return socket->error;
 }
 
-int ha_socket_hear(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
+int ha_socket_receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
 {
 	ssize_t n;
 

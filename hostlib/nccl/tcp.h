@@ -45,10 +45,10 @@ int ha_socket_connect(struct ha_socket *socket, const union ha_address *address,
 /* 1: connected; 0: not yet; -errno. */
 int ha_socket_connected(struct ha_socket *socket, struct inc_err *err);
 /* Queues and sends what it can. 0, or -errno (-ENOBUFS: the queue is full), which stays. */
-int ha_socket_say(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES]);
+int ha_socket_send(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES]);
 /* 1: a message has come; 0: none yet; -errno, when all that the peer said has been heard. Sends
  * what waits, too. */
-int ha_socket_hear(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES]);
+int ha_socket_receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES]);
 void ha_socket_close(struct ha_socket *socket);
 
 #endif

@@ -191,12 +191,12 @@ static void to_age(uint64_t *instant, uint64_t now_ns, bool counts)
 static void normalize_end(struct ha_end *end, uint64_t now_ns)
 {
 	to_age(&end->entered_at_ns, now_ns, end->state != HA_FLOWING && end->state != HA_FAILED);
-	to_age(&end->told_at_ns, now_ns, end->last.type != 0);
+	to_age(&end->sent_at_ns, now_ns, end->last.type != 0);
 	if (!end->last.type)
 		memset(&end->last, 0, sizeof(end->last));
 	end->probed_at_ns = end->probed_at_ns != 0;
 	end->probe_due_at_ns = end->probe_due_at_ns > now_ns ? end->probe_due_at_ns - now_ns : 0;
-	memset(&end->story, 0, sizeof(end->story));
+	memset(&end->failover, 0, sizeof(end->failover));
 	end->why = NULL;
 }
 

@@ -14,7 +14,7 @@ static struct ha_control_msg msg_of(enum ha_control_msg_type type, uint32_t epoc
 	return (struct ha_control_msg){.type = type, .epoch = epoch, .path = {.attempt = attempt}};
 }
 
-static unsigned int hear(struct ha_bringup *b, enum ha_control_msg_type type, uint32_t attempt)
+static unsigned int receive(struct ha_bringup *b, enum ha_control_msg_type type, uint32_t attempt)
 {
 	const struct ha_control_msg msg = msg_of(type, b->epoch, attempt);
 
@@ -35,21 +35,21 @@ static struct ha_bringup machine(bool leads, enum ha_bringup_state state)
 	b.attempt = ATTEMPT - 1;
 	b.tried = true;
 	b.state = HA_BRINGUP_IDLE;
-	b.said_at_ns = AT_NS;
+	b.sent_at_ns = AT_NS;
 	if (leads)
 		ha_bringup_hurry(&b, AT_NS);
 	else
-		hear(&b, HA_MSG_PATH, ATTEMPT);
+		receive(&b, HA_MSG_PATH, ATTEMPT);
 	if (state == HA_BRINGUP_IDLE)
 		ha_bringup_failed(&b, AT_NS);
 	if (state >= HA_BRINGUP_OFFERED)
 		ha_bringup_made(&b, AT_NS);
 	if (state >= HA_BRINGUP_ENTERING && leads)
-		hear(&b, HA_MSG_PATH, ATTEMPT);
+		receive(&b, HA_MSG_PATH, ATTEMPT);
 	if (state >= HA_BRINGUP_ENTERED)
 		ha_bringup_entered(&b, AT_NS);
 	if (state == HA_BRINGUP_READY)
-		hear(&b, HA_MSG_PATH_READY, ATTEMPT);
+		receive(&b, HA_MSG_PATH_READY, ATTEMPT);
 	assert_int_equal(b.state, state);
 	assert_int_equal(b.attempt, ATTEMPT);
 	return b;
@@ -117,7 +117,7 @@ static unsigned int play(struct ha_bringup *b, enum event event)
 		ha_bringup_taken(b);
 		return 0;
 	default:
-		return hear(b, msgs[event].type, b->attempt + msgs[event].attempt);
+		return receive(b, msgs[event].type, b->attempt + msgs[event].attempt);
 	}
 }
 
@@ -134,34 +134,34 @@ static const struct row {
 	{LEADER, HA_BRINGUP_IDLE, HURRY, HA_BRINGUP_MAKING, MAKE},
 	{LEADER, HA_BRINGUP_IDLE, TICK_RETRY, HA_BRINGUP_MAKING, MAKE},
 	{LEADER, HA_BRINGUP_IDLE, TICK_TIMEOUT, HA_BRINGUP_MAKING, MAKE},
-	{LEADER, HA_BRINGUP_IDLE, PATH_READY, HA_BRINGUP_IDLE, SAY_FAILED},
+	{LEADER, HA_BRINGUP_IDLE, PATH_READY, HA_BRINGUP_IDLE, SEND_FAILED},
 	{LEADER, HA_BRINGUP_MAKING, MADE, HA_BRINGUP_OFFERED, OFFER},
 	{LEADER, HA_BRINGUP_OFFERED, PATH, HA_BRINGUP_ENTERING, ENTER},
 	{LEADER, HA_BRINGUP_OFFERED, TICK_RETRY, HA_BRINGUP_OFFERED, OFFER},
-	{LEADER, HA_BRINGUP_OFFERED, TICK_TIMEOUT, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
+	{LEADER, HA_BRINGUP_OFFERED, TICK_TIMEOUT, HA_BRINGUP_IDLE, DROP | SEND_FAILED},
 	{LEADER, HA_BRINGUP_ENTERED, TICK_RETRY, HA_BRINGUP_ENTERED, OFFER},
-	{LEADER, HA_BRINGUP_READY, PATH_READY, HA_BRINGUP_READY, SAY_READY},
+	{LEADER, HA_BRINGUP_READY, PATH_READY, HA_BRINGUP_READY, SEND_READY},
 
-	{FOLLOWER, HA_BRINGUP_IDLE, PATH, HA_BRINGUP_IDLE, SAY_FAILED},
-	{FOLLOWER, HA_BRINGUP_IDLE, PATH_READY, HA_BRINGUP_IDLE, SAY_FAILED},
+	{FOLLOWER, HA_BRINGUP_IDLE, PATH, HA_BRINGUP_IDLE, SEND_FAILED},
+	{FOLLOWER, HA_BRINGUP_IDLE, PATH_READY, HA_BRINGUP_IDLE, SEND_FAILED},
 	{FOLLOWER, HA_BRINGUP_IDLE, PATH_NEXT, HA_BRINGUP_MAKING, MAKE},
-	{FOLLOWER, HA_BRINGUP_IDLE, TICK_RETRY, HA_BRINGUP_IDLE, SAY_FAILED},
-	{FOLLOWER, HA_BRINGUP_IDLE, TICK_TIMEOUT, HA_BRINGUP_IDLE, SAY_FAILED},
+	{FOLLOWER, HA_BRINGUP_IDLE, TICK_RETRY, HA_BRINGUP_IDLE, SEND_FAILED},
+	{FOLLOWER, HA_BRINGUP_IDLE, TICK_TIMEOUT, HA_BRINGUP_IDLE, SEND_FAILED},
 	{FOLLOWER, HA_BRINGUP_MAKING, MADE, HA_BRINGUP_ENTERING, OFFER | ENTER},
 	{FOLLOWER, HA_BRINGUP_MAKING, PATH_NEXT, HA_BRINGUP_MAKING, DROP | MAKE},
 	{FOLLOWER, HA_BRINGUP_ENTERING, PATH, HA_BRINGUP_ENTERING, OFFER},
 	{FOLLOWER, HA_BRINGUP_ENTERING, PATH_NEXT, HA_BRINGUP_MAKING, DROP | MAKE},
-	{FOLLOWER, HA_BRINGUP_ENTERED, PATH, HA_BRINGUP_ENTERED, OFFER | SAY_READY},
+	{FOLLOWER, HA_BRINGUP_ENTERED, PATH, HA_BRINGUP_ENTERED, OFFER | SEND_READY},
 	{FOLLOWER, HA_BRINGUP_ENTERED, PATH_NEXT, HA_BRINGUP_MAKING, DROP | MAKE},
-	{FOLLOWER, HA_BRINGUP_ENTERED, TICK_RETRY, HA_BRINGUP_ENTERED, SAY_READY},
-	{FOLLOWER, HA_BRINGUP_READY, PATH, HA_BRINGUP_READY, OFFER | SAY_READY},
+	{FOLLOWER, HA_BRINGUP_ENTERED, TICK_RETRY, HA_BRINGUP_ENTERED, SEND_READY},
+	{FOLLOWER, HA_BRINGUP_READY, PATH, HA_BRINGUP_READY, OFFER | SEND_READY},
 	{FOLLOWER, HA_BRINGUP_READY, PATH_NEXT, HA_BRINGUP_MAKING, DROP | DOWN | MAKE},
 
-	{ANY, HA_BRINGUP_MAKING, FAILED, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
-	{LEADER, HA_BRINGUP_OFFERED, FAILED, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
-	{ANY, HA_BRINGUP_ENTERING, FAILED, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
-	{ANY, HA_BRINGUP_ENTERED, FAILED, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
-	{ANY, HA_BRINGUP_READY, FAILED, HA_BRINGUP_IDLE, DROP | DOWN | SAY_FAILED},
+	{ANY, HA_BRINGUP_MAKING, FAILED, HA_BRINGUP_IDLE, DROP | SEND_FAILED},
+	{LEADER, HA_BRINGUP_OFFERED, FAILED, HA_BRINGUP_IDLE, DROP | SEND_FAILED},
+	{ANY, HA_BRINGUP_ENTERING, FAILED, HA_BRINGUP_IDLE, DROP | SEND_FAILED},
+	{ANY, HA_BRINGUP_ENTERED, FAILED, HA_BRINGUP_IDLE, DROP | SEND_FAILED},
+	{ANY, HA_BRINGUP_READY, FAILED, HA_BRINGUP_IDLE, DROP | DOWN | SEND_FAILED},
 	{ANY, HA_BRINGUP_MAKING, PATH_FAILED, HA_BRINGUP_IDLE, DROP},
 	{LEADER, HA_BRINGUP_OFFERED, PATH_FAILED, HA_BRINGUP_IDLE, DROP},
 	{ANY, HA_BRINGUP_ENTERING, PATH_FAILED, HA_BRINGUP_IDLE, DROP},
@@ -171,9 +171,9 @@ static const struct row {
 	{FOLLOWER, HA_BRINGUP_ENTERING, FAILED_NEXT, HA_BRINGUP_IDLE, DROP},
 	{FOLLOWER, HA_BRINGUP_ENTERED, FAILED_NEXT, HA_BRINGUP_IDLE, DROP},
 	{FOLLOWER, HA_BRINGUP_READY, FAILED_NEXT, HA_BRINGUP_IDLE, DROP | DOWN},
-	{ANY, HA_BRINGUP_ENTERING, ENTERED, HA_BRINGUP_ENTERED, SAY_READY},
+	{ANY, HA_BRINGUP_ENTERING, ENTERED, HA_BRINGUP_ENTERED, SEND_READY},
 	{ANY, HA_BRINGUP_ENTERED, PATH_READY, HA_BRINGUP_READY, UP},
-	{ANY, HA_BRINGUP_ENTERED, TICK_TIMEOUT, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
+	{ANY, HA_BRINGUP_ENTERED, TICK_TIMEOUT, HA_BRINGUP_IDLE, DROP | SEND_FAILED},
 };
 
 static struct row expected(int side, enum ha_bringup_state state, enum event event)
@@ -217,15 +217,15 @@ static void early_msgs(void **state)
 {
 	struct ha_bringup b = machine(true, HA_BRINGUP_OFFERED);
 
-	assert_int_equal(hear(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
-	assert_int_equal(hear(&b, HA_MSG_PATH, ATTEMPT), ENTER);
-	assert_int_equal(ha_bringup_entered(&b, AT_NS), SAY_READY | UP);
+	assert_int_equal(receive(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
+	assert_int_equal(receive(&b, HA_MSG_PATH, ATTEMPT), ENTER);
+	assert_int_equal(ha_bringup_entered(&b, AT_NS), SEND_READY | UP);
 	b = machine(false, HA_BRINGUP_ENTERING);
-	assert_int_equal(hear(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
+	assert_int_equal(receive(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
 	/* of an attempt that is given up it does not count */
-	assert_int_equal(hear(&b, HA_MSG_PATH, ATTEMPT + 1), DROP | MAKE);
+	assert_int_equal(receive(&b, HA_MSG_PATH, ATTEMPT + 1), DROP | MAKE);
 	assert_int_equal(ha_bringup_made(&b, AT_NS), OFFER | ENTER);
-	assert_int_equal(ha_bringup_entered(&b, AT_NS), SAY_READY);
+	assert_int_equal(ha_bringup_entered(&b, AT_NS), SEND_READY);
 	assert_int_equal(b.state, HA_BRINGUP_ENTERED);
 }
 
@@ -234,17 +234,17 @@ static void what_nobody_wants(void **state)
 	struct ha_bringup b;
 
 	ha_bringup_init(&b, false, 2);
-	assert_int_equal(hear(&b, HA_MSG_PATH, 0), 0);
+	assert_int_equal(receive(&b, HA_MSG_PATH, 0), 0);
 	assert_int_equal(ha_bringup_tick(&b, AT_NS + TIMEOUT_NS), 0);
 	ha_bringup_want(&b, EPOCH, 0, AT_NS);
 	assert_int_equal(ha_bringup_tick(&b, AT_NS + TIMEOUT_NS), 0);
-	assert_int_equal(hear(&b, HA_MSG_PATH, 3), MAKE);
+	assert_int_equal(receive(&b, HA_MSG_PATH, 3), MAKE);
 	assert_int_equal(b.attempt, 3);
 	/* taken: what the peer still says of it is not answered */
 	b = machine(true, HA_BRINGUP_READY);
 	ha_bringup_taken(&b);
-	assert_int_equal(hear(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
-	assert_int_equal(hear(&b, HA_MSG_PATH_FAILED, ATTEMPT), 0);
+	assert_int_equal(receive(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
+	assert_int_equal(receive(&b, HA_MSG_PATH_FAILED, ATTEMPT), 0);
 	assert_int_equal(ha_bringup_hurry(&b, AT_NS), 0);
 	/* the next epoch begins with attempt 0 */
 	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 0, AT_NS), MAKE);
@@ -306,7 +306,7 @@ static void a_leader_without_a_port(void **state)
 	for (i = 0; i < 100000; i++) {
 		assert_int_equal(b.attempt, i);
 		assert_int_equal(b.rail, i & 1);
-		assert_int_equal(ha_bringup_failed(&b, now_ns), DROP | SAY_FAILED);
+		assert_int_equal(ha_bringup_failed(&b, now_ns), DROP | SEND_FAILED);
 		assert_int_equal(ha_bringup_tick(&b, now_ns + RETRY_NS - 1), 0);
 		now_ns += RETRY_NS;
 		assert_int_equal(ha_bringup_tick(&b, now_ns), MAKE);

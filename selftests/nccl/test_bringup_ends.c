@@ -27,7 +27,7 @@ enum { NO_QP, MADE_QP, ENTERED_QP };
 /* All of both; messages are sorted, as each may be the next. */
 struct joined {
 	struct {
-		uint8_t state, wanted, tried, heard_ready, attempt;
+		uint8_t state, wanted, tried, ready_received, attempt;
 		uint8_t job, qp, up;
 		uint8_t has_entered;         /* bit i: attempt i */
 		uint8_t msgs, msg[MAX_MSGS]; /* to it: type << 4 | attempt */
@@ -75,10 +75,10 @@ static struct ha_bringup unpack(const struct joined *j, int s)
 	b.state = j->side[s].state;
 	b.wanted = j->side[s].wanted;
 	b.tried = j->side[s].tried;
-	b.heard_ready = j->side[s].heard_ready;
+	b.ready_received = j->side[s].ready_received;
 	b.epoch = EPOCH;
 	b.attempt = j->side[s].attempt;
-	b.attempt_at_ns = b.said_at_ns = AT_NS;
+	b.attempt_at_ns = b.sent_at_ns = AT_NS;
 	b.retry_at_ns = AT_NS + RETRY_NS;
 	return b;
 }
@@ -89,7 +89,7 @@ static void pack(struct joined *j, int s, const struct ha_bringup *b)
 	j->side[s].state = b->state;
 	j->side[s].wanted = b->wanted;
 	j->side[s].tried = b->tried;
-	j->side[s].heard_ready = b->heard_ready;
+	j->side[s].ready_received = b->ready_received;
 	j->side[s].attempt = b->attempt;
 }
 
@@ -136,11 +136,11 @@ static void carry_out(struct joined *j, int s, const struct ha_bringup *b, unsig
 		must(me->qp == MADE_QP && !me->job, "enters twice");
 		me->job = ENTERING;
 	}
-	if (bits & SAY_READY) {
+	if (bits & SEND_READY) {
 		must(me->qp == ENTERED_QP, "says that it is ready, and is not");
 		put_msg(j, !s, HA_MSG_PATH_READY, attempt);
 	}
-	if (bits & SAY_FAILED)
+	if (bits & SEND_FAILED)
 		put_msg(j, !s, HA_MSG_PATH_FAILED, attempt);
 	if (bits & UP) {
 		must(me->qp == ENTERED_QP && !me->up, "up, and was, or cannot be");
@@ -200,8 +200,8 @@ static unsigned int do_job(struct joined *j, int s, struct ha_bringup *b)
 	return ha_bringup_entered(b, AT_NS);
 }
 
-static unsigned int hear_msg(struct joined *j, int s, unsigned int i, struct ha_bringup *b,
-			     bool stays)
+static unsigned int receive_msg(struct joined *j, int s, unsigned int i, struct ha_bringup *b,
+				bool stays)
 {
 	const uint8_t msg = j->side[s].msg[i];
 	struct ha_control_msg heard = {.epoch = EPOCH};
@@ -235,7 +235,7 @@ static bool play_joined(struct joined *j, int s, enum joint_event event, unsigne
 	case J_REPEAT:
 		if (i >= j->side[s].msgs)
 			return false;
-		bits = hear_msg(j, s, i, &b, event == J_REPEAT);
+		bits = receive_msg(j, s, i, &b, event == J_REPEAT);
 		break;
 	case J_LOSE:
 		if (i >= j->side[s].msgs)
@@ -359,8 +359,8 @@ static void act(struct end *ends, int s, unsigned int bits)
 		unsigned int bit;
 		enum ha_control_msg_type type;
 	} said[] = {{OFFER, HA_MSG_PATH},
-		    {SAY_READY, HA_MSG_PATH_READY},
-		    {SAY_FAILED, HA_MSG_PATH_FAILED}};
+		    {SEND_READY, HA_MSG_PATH_READY},
+		    {SEND_FAILED, HA_MSG_PATH_FAILED}};
 	struct end *peer = &ends[!s];
 	size_t i;
 

@@ -243,7 +243,7 @@ static void merge_that_fails(void **state)
 static void failover_without_a_listener(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();
-	const unsigned int before = lines(&stands_by), told = lines(&failovers);
+	const unsigned int before = lines(&stands_by), logged_before = lines(&failovers);
 	struct job job;
 	uint64_t to = 10;
 
@@ -255,7 +255,7 @@ static void failover_without_a_listener(void **state)
 		assert_int_equal(move(&job, to += 10), 0);
 	}
 	fake_faults((unsigned int)device[SENDER], FAKE_CUT);
-	while (lines(&failovers) < told + 2) {
+	while (lines(&failovers) < logged_before + 2) {
 		must_be_in_time(began_at_ns);
 		assert_int_equal(move(&job, to += 10), 0);
 	}

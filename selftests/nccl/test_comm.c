@@ -61,7 +61,7 @@ static void several_on_one_listener(void **state)
 	}
 }
 
-static void say_hello(int fd, uint64_t nonce)
+static void send_hello(int fd, uint64_t nonce)
 {
 	const struct ha_control_msg msg = {
 		.type = HA_MSG_HELLO, .nonce = nonce, .hello.name = "a stranger"};
@@ -121,7 +121,7 @@ static void never_blocks(void **state)
 	}
 	assert_int_equal(write(strangers[1], "GET / HTTP/1.0\r\n\r\n", 18), 18);
 	close(strangers[2]);
-	say_hello(strangers[3], nonce ^ 1);
+	send_hello(strangers[3], nonce ^ 1);
 	for (i = 0; i < 1000; i++) {
 		began_at_ns = inc_now_ns();
 		assert_int_equal(ha_connect(flow_plugin, 0, &handle, -1, &comm, &err), 0);

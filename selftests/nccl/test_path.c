@@ -21,12 +21,12 @@ static void give_up_soon(void)
 	config.qp_timeout = 8;
 }
 
-static void say(int end, uint8_t text)
+static void send_msg(int end, uint8_t text)
 {
 	uint8_t msg[HA_MSG_BYTES];
 
 	memset(msg, text, sizeof(msg));
-	assert_int_equal(ha_path_say(two.path[end], msg), 0);
+	assert_int_equal(ha_path_send(two.path[end], msg), 0);
 }
 
 static void expect_msg(int end, uint8_t text)
@@ -48,9 +48,9 @@ static void msgs(void **state)
 	unsigned int i;
 
 	make_two(&two, 0, 2, 0);
-	say(SENDER, 1);
-	say(SENDER, 2);
-	say(RECEIVER, 3);
+	send_msg(SENDER, 1);
+	send_msg(SENDER, 2);
+	send_msg(RECEIVER, 3);
 	/* both stay as they are until the next poll */
 	assert_int_equal(ha_path_poll(two.path[RECEIVER], events, 3), 2);
 	assert_int_equal(events[0].msg[127], 1);
@@ -61,7 +61,7 @@ static void msgs(void **state)
 	expect_msg(SENDER, 3);
 	expect_nothing(two.path[SENDER]);
 	for (i = 0; i < 3 * HA_RECEIVES; i++) {
-		say(SENDER, i);
+		send_msg(SENDER, i);
 		expect_msg(RECEIVER, i);
 		expect_nothing(two.path[SENDER]);
 	}
@@ -77,11 +77,11 @@ static void as_many_msgs_as_may_be(void **state)
 	make_two(&two, 0, 2, 0);
 	fake_faults(0, FAKE_LOSE_ACKS_IN);
 	for (i = 0; i < HA_MSGS_AHEAD; i++)
-		say(SENDER, i);
-	assert_int_equal(ha_path_say(two.path[SENDER], msg), -EAGAIN);
+		send_msg(SENDER, i);
+	assert_int_equal(ha_path_send(two.path[SENDER], msg), -EAGAIN);
 	fake_faults(0, 0);
 	expect_nothing(two.path[SENDER]);
-	say(SENDER, i);
+	send_msg(SENDER, i);
 	for (i = 0; i <= HA_MSGS_AHEAD; i++)
 		expect_msg(RECEIVER, i);
 	destroy_two(&two);
@@ -117,7 +117,7 @@ static void all_slots_at_once(void **state)
 	for (i = 0; i < HA_SLOTS; i++)
 		assert_int_equal(write_payload(&two, i, 8, i), 0);
 	for (i = 0; i < HA_MSGS_AHEAD; i++)
-		say(SENDER, i);
+		send_msg(SENDER, i);
 	for (i = 0; i < HA_SLOTS; i++) {
 		expect_landed(&two, i, 8);
 		expect_written(&two, i);
@@ -305,7 +305,7 @@ static void a_short_loss(void **state)
 		make_two(&two, 0, 2, 2);
 		fake_faults(0, faults[i]);
 		assert_int_equal(write_payload(&two, 1, 10, 71), 0);
-		say(SENDER, 9);
+		send_msg(SENDER, 9);
 		expect_nothing(two.path[SENDER]);
 		fake_faults(0, 0);
 		expect_written(&two, 1);
@@ -335,8 +335,8 @@ static void a_msg_that_gets_nowhere(void **state)
 	give_up_soon();
 	make_two(&two, 0, 2, 0);
 	fake_faults(2, FAKE_LOSE_REQUESTS_IN);
-	say(SENDER, 1);
-	say(SENDER, 2);
+	send_msg(SENDER, 1);
+	send_msg(SENDER, 2);
 	event = next_event(two.path[SENDER]);
 	assert_int_equal(event.kind, HA_PATH_DEAD);
 	assert_non_null(event.why);
@@ -379,7 +379,7 @@ static void a_gid_that_has_moved(void **state)
 	refresh_rails();
 	make_two(&two, 0, 2, 0);
 	assert_int_equal(two.path[RECEIVER]->own_gid_index, after);
-	say(SENDER, 1);
+	send_msg(SENDER, 1);
 	expect_msg(RECEIVER, 1);
 	destroy_two(&two);
 }
@@ -437,7 +437,7 @@ static void a_fence_at_the_receiver(void **state)
 	assert_false(ha_path_drained(two.path[RECEIVER]));
 	assert_int_equal(write_payload(&two, 0, 9, 70), 0);
 	assert_int_equal(write_payload(&two, 1, 9, 71), 0);
-	say(SENDER, 1);
+	send_msg(SENDER, 1);
 	describe(3);
 	fence(two.path[RECEIVER]);
 	assert_false(ha_path_drained(two.path[RECEIVER]));

@@ -47,7 +47,7 @@ static void land(uint32_t epoch, uint32_t sequence)
 	ha_receiver_landed(&r, epoch, sequence, 20 + sequence % 16, now, &todo);
 }
 
-static void hear(enum ha_control_msg_type type, uint32_t epoch)
+static void receive(enum ha_control_msg_type type, uint32_t epoch)
 {
 	const struct ha_control_msg msg = {.type = type, .nonce = NONCE, .epoch = epoch};
 
@@ -55,7 +55,7 @@ static void hear(enum ha_control_msg_type type, uint32_t epoch)
 	ha_receiver_msg(&r, &msg, now, &todo);
 }
 
-static void says(enum ha_control_msg_type type, uint32_t epoch)
+static void expect_sent(enum ha_control_msg_type type, uint32_t epoch)
 {
 	assert_int_equal(todo.msgs, 1);
 	assert_int_equal(todo.msg[0].type, type);
@@ -88,7 +88,7 @@ static void switching(void)
 	assert_true(todo.fence && todo.fence_epoch == 0 && !todo.msgs);
 	land(0, 3);
 	ha_receiver_drained(&r, 0, now, &todo);
-	says(HA_MSG_REPORT, 1);
+	expect_sent(HA_MSG_REPORT, 1);
 	assert_int_equal(todo.msg[0].report.next, 0);
 	assert_int_equal(todo.msg[0].report.received[0], 0xa);
 	done_all();
@@ -153,36 +153,37 @@ static void resumes(void **state)
 	switching();
 	assert_int_equal(irecv(1), 2); /* kept */
 	assert_int_equal(todo.posts, 0);
-	hear(HA_MSG_RESUME, 1);
+	receive(HA_MSG_RESUME, 1);
 	is(HA_FLOWING, 1);
 	assert_int_equal(todo.posts, 3); /* 0, 2 and the new one */
 	assert_true(todo.post[0] == 0 && todo.post[1] == 2 && todo.post[2] == 4);
-	assert_true(todo.told && r.end.story.replayed == 3 && r.end.story.delivered == 1);
+	assert_true(todo.failover_over && r.end.failover.replayed == 3 &&
+		    r.end.failover.delivered == 1);
 	land(1, 0);
 	is(HA_FLOWING, 1);
-	hear(HA_MSG_RESUME, 1);
+	receive(HA_MSG_RESUME, 1);
 	assert_int_equal(todo.posts, 0);
 }
 
 static void opened(void **state)
 {
 	begin();
-	hear(HA_MSG_OPEN, 1);
+	receive(HA_MSG_OPEN, 1);
 	is(HA_SWITCHING, 1);
 	assert_true(todo.fence && r.end.cause == HA_CAUSE_PEER);
-	hear(HA_MSG_OPEN, 1); /* not before the drain */
+	receive(HA_MSG_OPEN, 1); /* not before the drain */
 	assert_int_equal(todo.msgs, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
-	says(HA_MSG_REPORT, 1);
-	hear(HA_MSG_OPEN, 1);
-	says(HA_MSG_REPORT, 1);
-	hear(HA_MSG_RESUME, 1);
-	hear(HA_MSG_OPEN, 1);
-	says(HA_MSG_REPORT, 1);
+	expect_sent(HA_MSG_REPORT, 1);
+	receive(HA_MSG_OPEN, 1);
+	expect_sent(HA_MSG_REPORT, 1);
+	receive(HA_MSG_RESUME, 1);
+	receive(HA_MSG_OPEN, 1);
+	expect_sent(HA_MSG_REPORT, 1);
 	is(HA_FLOWING, 1);
-	hear(HA_MSG_OPEN, 2);
+	receive(HA_MSG_OPEN, 2);
 	is(HA_SWITCHING, 2);
-	hear(HA_MSG_OPEN, 1);
+	receive(HA_MSG_OPEN, 1);
 	assert_int_equal(todo.msgs, 0);
 }
 
@@ -190,14 +191,14 @@ static void opened(void **state)
 static void opened_while_switching(void **state)
 {
 	switching();
-	hear(HA_MSG_OPEN, 2);
+	receive(HA_MSG_OPEN, 2);
 	is(HA_SWITCHING, 2);
 	assert_true(todo.fence && todo.fence_epoch == 1);
 	ha_receiver_drained(&r, 1, now, &todo);
-	says(HA_MSG_REPORT, 2);
-	hear(HA_MSG_RESUME, 1);
+	expect_sent(HA_MSG_REPORT, 2);
+	receive(HA_MSG_RESUME, 1);
 	is(HA_SWITCHING, 2);
-	hear(HA_MSG_RESUME, 2);
+	receive(HA_MSG_RESUME, 2);
 	is(HA_FLOWING, 2);
 }
 
@@ -211,7 +212,7 @@ static void a_broken_path(void **state)
 	ha_receiver_drained(&r, 0, now, &todo);
 	ha_receiver_path(&r, 1, true, now, &todo);
 	is(HA_SWITCHING, 1);
-	says(HA_MSG_REPORT, 1);
+	expect_sent(HA_MSG_REPORT, 1);
 	begin();
 	ha_receiver_path(&r, 1, false, now, &todo);
 	ha_receiver_trigger(&r, HA_CAUSE_PORT, now, &todo);
@@ -220,24 +221,24 @@ static void a_broken_path(void **state)
 	ha_receiver_tick(&r, now, &todo);
 	is(HA_FAILED, 0);
 	assert_int_equal(r.end.error, -ETIMEDOUT);
-	says(HA_MSG_ABORT, 0);
-	hear(HA_MSG_OPEN, 1);
-	says(HA_MSG_ABORT, 0);
+	expect_sent(HA_MSG_ABORT, 0);
+	receive(HA_MSG_OPEN, 1);
+	expect_sent(HA_MSG_ABORT, 0);
 }
 
 static void msgs_again(void **state)
 {
-	unsigned int said = 0;
+	unsigned int sent = 0;
 
 	switching();
 	while (r.end.state == HA_SWITCHING) {
 		now += BEAT / 2;
 		done_all();
 		ha_receiver_tick(&r, now, &todo);
-		said += todo.msgs && todo.msg[0].type == HA_MSG_REPORT;
+		sent += todo.msgs && todo.msg[0].type == HA_MSG_REPORT;
 	}
 	is(HA_FAILED, 1);
-	assert_int_equal(said, RTO / BEAT - 1);
+	assert_int_equal(sent, RTO / BEAT - 1);
 	assert_int_equal(ha_receiver_test(&r, 0, NULL), -ETIMEDOUT);
 	assert_int_equal(ha_receiver_test(&r, 1, NULL), 1);
 	assert_int_equal(irecv(1), -ETIMEDOUT);
@@ -251,7 +252,7 @@ static void no_drain(void **state)
 	done_all();
 	ha_receiver_tick(&r, now, &todo);
 	is(HA_FAILED, 1);
-	says(HA_MSG_ABORT, 1);
+	expect_sent(HA_MSG_ABORT, 1);
 }
 
 static void what_cannot_land(void **state)
@@ -275,17 +276,17 @@ static void what_cannot_land(void **state)
 static void msgs_that_cannot_be(void **state)
 {
 	begin();
-	hear(HA_MSG_OPEN, 2);
+	receive(HA_MSG_OPEN, 2);
 	assert_int_equal(r.end.error, -EPROTO);
 	begin();
-	hear(HA_MSG_RESUME, 1);
+	receive(HA_MSG_RESUME, 1);
 	assert_int_equal(r.end.error, -EPROTO);
 	begin();
-	hear(HA_MSG_REPORT, 1);
+	receive(HA_MSG_REPORT, 1);
 	assert_int_equal(r.end.error, -EPROTO);
 	begin();
-	hear(HA_MSG_OPEN, 1);
-	hear(HA_MSG_RESUME, 1); /* before the report */
+	receive(HA_MSG_OPEN, 1);
+	receive(HA_MSG_RESUME, 1); /* before the report */
 	assert_int_equal(r.end.error, -EPROTO);
 }
 
@@ -301,7 +302,7 @@ static void one_path(void **state)
 	land(0, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
 	is(HA_FAILED, 0);
-	says(HA_MSG_ABORT, 0);
+	expect_sent(HA_MSG_ABORT, 0);
 	assert_int_equal(ha_receiver_test(&r, 0, NULL), 1);
 	assert_int_equal(ha_receiver_test(&r, 1, NULL), -EIO);
 }
@@ -309,7 +310,7 @@ static void one_path(void **state)
 static void the_peer_ends(void **state)
 {
 	begin();
-	hear(HA_MSG_CLOSE, 0);
+	receive(HA_MSG_CLOSE, 0);
 	assert_true(todo.fence && !todo.ended);
 	land(0, 0);
 	land(0, 2);
@@ -318,12 +319,12 @@ static void the_peer_ends(void **state)
 	assert_int_equal(ha_receiver_test(&r, 0, NULL), 1);
 	assert_int_equal(ha_receiver_test(&r, 1, NULL), -ECONNRESET);
 	begin_as(true);
-	hear(HA_MSG_CLOSE, 0);
+	receive(HA_MSG_CLOSE, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
 	is(HA_DONE, 0);
 	assert_false(ha_receiver_lingers(&r, now));
 	begin_as(true);
-	hear(HA_MSG_ABORT, 0);
+	receive(HA_MSG_ABORT, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
 	is(HA_FAILED, 0);
 }
@@ -335,15 +336,15 @@ static void closes(void **state)
 	land(0, 0);
 	ha_receiver_close(&r, now, &todo);
 	is(HA_DONE, 0);
-	says(HA_MSG_CLOSE, 0);
+	expect_sent(HA_MSG_CLOSE, 0);
 	assert_int_equal(todo.msg[0].report.next, 1);
 	assert_true(ha_receiver_lingers(&r, now));
-	hear(HA_MSG_OPEN, 1);
-	says(HA_MSG_REPORT, 1);
+	receive(HA_MSG_OPEN, 1);
+	expect_sent(HA_MSG_REPORT, 1);
 	done_all();
 	now += BEAT;
 	ha_receiver_tick(&r, now, &todo);
-	says(HA_MSG_CLOSE, 0);
+	expect_sent(HA_MSG_CLOSE, 0);
 	now += 2 * RTO;
 	assert_false(ha_receiver_lingers(&r, now));
 	done_all();
@@ -368,7 +369,7 @@ static void probes(void **state)
 	assert_int_equal(r.end.cause, HA_CAUSE_PROBE);
 	/* one of the epoch before says nothing */
 	switching();
-	hear(HA_MSG_RESUME, 1);
+	receive(HA_MSG_RESUME, 1);
 	ha_receiver_completed(&r, ha_wr_id(0, 0), false, now, &todo);
 	is(HA_FLOWING, 1);
 }
@@ -381,7 +382,7 @@ static void another_comms_msg(void **state)
 	ha_receiver_msg(&r, &msg, now, &todo);
 	is(HA_FLOWING, 0);
 	assert_false(r.peer_ended);
-	hear(HA_MSG_ABORT, 0); /* the comm's own message ends it */
+	receive(HA_MSG_ABORT, 0); /* the comm's own message ends it */
 	assert_true(r.peer_ended);
 }
 

@@ -53,7 +53,7 @@ static int isend(uint32_t tag)
 	return ha_sender_isend(&s, "", NULL, 10, tag, now, &todo);
 }
 
-static void hear(enum ha_control_msg_type type, uint32_t epoch, uint32_t next, uint64_t bits)
+static void receive(enum ha_control_msg_type type, uint32_t epoch, uint32_t next, uint64_t bits)
 {
 	struct ha_control_msg msg = {.type = type, .nonce = NONCE, .epoch = epoch};
 
@@ -63,7 +63,7 @@ static void hear(enum ha_control_msg_type type, uint32_t epoch, uint32_t next, u
 	ha_sender_msg(&s, &msg, now, &todo);
 }
 
-static void says(enum ha_control_msg_type type, uint32_t epoch)
+static void expect_sent(enum ha_control_msg_type type, uint32_t epoch)
 {
 	assert_int_equal(todo.msgs, 1);
 	assert_int_equal(todo.msg[0].type, type);
@@ -96,7 +96,7 @@ static void switching(void)
 	begin();
 	ha_sender_completed(&s, ha_wr_id(0, 0), false, now, &todo);
 	assert_true(todo.fence && todo.fence_epoch == 0);
-	says(HA_MSG_OPEN, 1);
+	expect_sent(HA_MSG_OPEN, 1);
 	is(HA_SWITCHING, 1);
 	done_all();
 }
@@ -156,12 +156,12 @@ static void takes_a_report(void **state)
 {
 	switching();
 	assert_int_equal(isend(9), -EAGAIN);
-	hear(HA_MSG_REPORT, 1, 0, 2);
+	receive(HA_MSG_REPORT, 1, 0, 2);
 	is(HA_FLOWING, 1);
-	says(HA_MSG_RESUME, 1);
-	assert_true(todo.told);
-	assert_int_equal(s.end.story.delivered, 1);
-	assert_int_equal(s.end.story.replayed, 1);
+	expect_sent(HA_MSG_RESUME, 1);
+	assert_true(todo.failover_over);
+	assert_int_equal(s.end.failover.delivered, 1);
+	assert_int_equal(s.end.failover.replayed, 1);
 	assert_int_equal(s.send[1].state, HA_SEND_COMPLETE);
 	assert_int_equal(s.send[0].state, HA_SEND_BOUND);
 	assert_int_equal(todo.posts, 0);
@@ -173,8 +173,8 @@ static void takes_a_report(void **state)
 	describe(2, 9, 1);
 	assert_int_equal(isend(9), 2);
 	/* said again: answered, not taken */
-	hear(HA_MSG_REPORT, 1, 0, 2);
-	says(HA_MSG_RESUME, 1);
+	receive(HA_MSG_REPORT, 1, 0, 2);
+	expect_sent(HA_MSG_RESUME, 1);
 	assert_int_equal(s.send[0].state, HA_SEND_IN_FLIGHT);
 }
 
@@ -186,7 +186,7 @@ static void late_completions(void **state)
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
 	assert_int_equal(s.send[1].state, HA_SEND_BOUND);
 	is(HA_SWITCHING, 1);
-	hear(HA_MSG_REPORT, 1, 1, 0);
+	receive(HA_MSG_REPORT, 1, 1, 0);
 	is(HA_FLOWING, 1);
 	done_all();
 	ha_sender_completed(&s, ha_wr_id(0, 1), true, now, &todo);
@@ -199,43 +199,43 @@ static void late_completions(void **state)
 static void the_receiver_first(void **state)
 {
 	begin();
-	hear(HA_MSG_REPORT, 1, 2, 0);
+	receive(HA_MSG_REPORT, 1, 2, 0);
 	is(HA_FLOWING, 1);
 	assert_true(todo.fence && todo.fence_epoch == 0);
-	says(HA_MSG_RESUME, 1);
+	expect_sent(HA_MSG_RESUME, 1);
 	assert_int_equal(s.end.cause, HA_CAUSE_PEER);
 	assert_int_equal(s.send[1].state, HA_SEND_COMPLETE);
-	hear(HA_MSG_REPORT, 1, 0, 0);
+	receive(HA_MSG_REPORT, 1, 0, 0);
 	is(HA_FLOWING, 1);
 }
 
 static void reports_that_cannot_be(void **state)
 {
 	switching();
-	hear(HA_MSG_REPORT, 1, 0, 4); /* slot 2 was not written */
+	receive(HA_MSG_REPORT, 1, 0, 4); /* slot 2 was not written */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.end.error, -EPROTO);
-	says(HA_MSG_ABORT, 1);
+	expect_sent(HA_MSG_ABORT, 1);
 	switching();
-	hear(HA_MSG_REPORT, 1, 4, 0);
+	receive(HA_MSG_REPORT, 1, 4, 0);
 	assert_int_equal(s.end.error, -EPROTO);
 	begin();
 	ha_sender_completed(&s, ha_wr_id(0, 0), true, now, &todo);
-	hear(HA_MSG_REPORT, 1, 0, 0); /* lacks what was acknowledged */
+	receive(HA_MSG_REPORT, 1, 0, 0); /* lacks what was acknowledged */
 	assert_int_equal(s.end.error, -EPROTO);
 	assert_int_equal(s.send[1].state, HA_SEND_FAILED);
 	begin();
-	hear(HA_MSG_REPORT, 2, 0, 0);
+	receive(HA_MSG_REPORT, 2, 0, 0);
 	assert_int_equal(s.end.error, -EPROTO);
 	begin();
-	hear(HA_MSG_OPEN, 1, 0, 0);
+	receive(HA_MSG_OPEN, 1, 0, 0);
 	assert_int_equal(s.end.error, -EPROTO);
 }
 
 static void slots_that_cannot_be(void **state)
 {
 	switching();
-	hear(HA_MSG_REPORT, 1, 0, 0);
+	receive(HA_MSG_REPORT, 1, 0, 0);
 	done_all();
 	describe(0, 3, 1); /* had another tag */
 	is(HA_FAILED, 1);
@@ -259,34 +259,34 @@ static void a_broken_path(void **state)
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
 	ha_sender_path(&s, 1, true, now, &todo);
 	is(HA_SWITCHING, 1);
-	says(HA_MSG_OPEN, 1);
+	expect_sent(HA_MSG_OPEN, 1);
 	broken();
-	hear(HA_MSG_REPORT, 1, 0, 0);
+	receive(HA_MSG_REPORT, 1, 0, 0);
 	is(HA_FLOWING, 1);
 	broken();
 	now += RTO;
 	ha_sender_tick(&s, now, &todo);
 	is(HA_FAILED, 0);
 	assert_int_equal(s.end.error, -ETIMEDOUT);
-	says(HA_MSG_ABORT, 0);
+	expect_sent(HA_MSG_ABORT, 0);
 }
 
 static void msgs_again(void **state)
 {
-	unsigned int i, said = 0;
+	unsigned int i, sent = 0;
 
 	switching();
 	for (i = 0; s.end.state == HA_SWITCHING; i++) {
 		now += BEAT / 2;
 		done_all();
 		ha_sender_tick(&s, now, &todo);
-		said += todo.msgs && todo.msg[0].type == HA_MSG_OPEN;
+		sent += todo.msgs && todo.msg[0].type == HA_MSG_OPEN;
 	}
 	is(HA_FAILED, 1);
-	assert_int_equal(said, RTO / BEAT - 1);
-	says(HA_MSG_ABORT, 1);
-	hear(HA_MSG_REPORT, 1, 0, 0);
-	says(HA_MSG_ABORT, 1);
+	assert_int_equal(sent, RTO / BEAT - 1);
+	expect_sent(HA_MSG_ABORT, 1);
+	receive(HA_MSG_REPORT, 1, 0, 0);
+	expect_sent(HA_MSG_ABORT, 1);
 	assert_int_equal(isend(1), -ETIMEDOUT);
 }
 
@@ -305,7 +305,7 @@ static void no_progress(void **state)
 	assert_int_equal(s.end.cause, HA_CAUSE_TIMEOUT);
 	/* what waits for its slot is not in flight */
 	switching();
-	hear(HA_MSG_REPORT, 1, 0, 0);
+	receive(HA_MSG_REPORT, 1, 0, 0);
 	now += 5 * RTO;
 	ha_sender_tick(&s, now, &todo);
 	is(HA_FLOWING, 1);
@@ -318,7 +318,7 @@ static void a_slot_of_the_path_that_is_left(void **state)
 	const struct ha_slot slot = {.bytes = 64, .tag = 1, .epoch = 1, .sequence = 1, .slots = 1};
 
 	switching();
-	hear(HA_MSG_REPORT, 1, 0, 0);
+	receive(HA_MSG_REPORT, 1, 0, 0);
 	describe(0, 1, 1);
 	ha_sender_path(&s, 2, true, now, &todo);
 	done_all();
@@ -352,7 +352,7 @@ static void one_path(void **state)
 	is(HA_FAILED, 0);
 	assert_int_equal(s.end.error, -EIO);
 	assert_true(s.end.why && todo.fence && todo.ended);
-	says(HA_MSG_ABORT, 0);
+	expect_sent(HA_MSG_ABORT, 0);
 }
 
 static void barren(void **state)
@@ -363,7 +363,7 @@ static void barren(void **state)
 	for (e = 1; e <= HA_BARREN_EPOCHS; e++) {
 		ha_sender_trigger(&s, HA_CAUSE_PORT, now, &todo);
 		is(HA_SWITCHING, e);
-		hear(HA_MSG_REPORT, e, 0, 0);
+		receive(HA_MSG_REPORT, e, 0, 0);
 		is(HA_FLOWING, e);
 		ha_sender_path(&s, e + 1, true, now, &todo);
 	}
@@ -396,32 +396,32 @@ static void closes(void **state)
 	ha_sender_completed(&s, ha_wr_id(0, 1), true, now, &todo);
 	ha_sender_close(&s, now, &todo);
 	is(HA_DONE, 0);
-	says(HA_MSG_CLOSE, 0);
+	expect_sent(HA_MSG_CLOSE, 0);
 	assert_true(todo.ended && todo.fence);
-	hear(HA_MSG_REPORT, 1, 2, 0);
-	says(HA_MSG_CLOSE, 0);
+	receive(HA_MSG_REPORT, 1, 2, 0);
+	expect_sent(HA_MSG_CLOSE, 0);
 	assert_int_equal(isend(9), -ESHUTDOWN);
 	begin();
 	ha_sender_close(&s, now, &todo);
 	is(HA_FAILED, 0);
 	assert_int_equal(s.end.error, -ECANCELED);
-	says(HA_MSG_ABORT, 0);
+	expect_sent(HA_MSG_ABORT, 0);
 }
 
 static void the_peer_ends(void **state)
 {
 	begin();
-	hear(HA_MSG_CLOSE, 0, 2, 0);
+	receive(HA_MSG_CLOSE, 0, 2, 0);
 	is(HA_DONE, 0);
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
-	says(HA_MSG_CLOSE, 0);
+	expect_sent(HA_MSG_CLOSE, 0);
 	switching();
-	hear(HA_MSG_CLOSE, 0, 1, 0); /* of the epoch before: it is final */
+	receive(HA_MSG_CLOSE, 0, 1, 0); /* of the epoch before: it is final */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
 	assert_int_equal(s.send[1].state, HA_SEND_FAILED);
 	begin();
-	hear(HA_MSG_ABORT, 0, 0, 0);
+	receive(HA_MSG_ABORT, 0, 0, 0);
 	is(HA_FAILED, 0);
 	assert_int_equal(s.end.error, -ECONNRESET);
 	assert_int_equal(todo.msgs, 0);

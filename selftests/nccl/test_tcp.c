@@ -95,13 +95,13 @@ static void connect_raw(struct pair *pair)
 	assert_int_equal(ha_socket_accept(pair->listen_fd, &pair->b, &err), 1);
 }
 
-static int hear(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
+static int receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
 {
-	int ret = ha_socket_hear(socket, msg);
+	int ret = ha_socket_receive(socket, msg);
 
 	while (!ret) {
 		wait_for(socket->fd, POLLIN);
-		ret = ha_socket_hear(socket, msg);
+		ret = ha_socket_receive(socket, msg);
 	}
 	return ret;
 }
@@ -109,7 +109,7 @@ static int hear(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
 static void there_and_back(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t msg[HA_MSG_BYTES], heard[HA_MSG_BYTES];
+	uint8_t msg[HA_MSG_BYTES], received[HA_MSG_BYTES];
 	struct inc_err err = {""};
 	unsigned int i;
 
@@ -117,28 +117,28 @@ static void there_and_back(void **state)
 	connect_a(pair);
 	/* said before it is connected: it goes out later */
 	fill(msg, 99);
-	assert_int_equal(ha_socket_say(&pair->a, msg), 0);
+	assert_int_equal(ha_socket_send(&pair->a, msg), 0);
 	accept_b(pair);
-	assert_int_equal(ha_socket_hear(&pair->a, heard), 0);
-	assert_int_equal(hear(&pair->b, heard), 1);
-	assert_memory_equal(heard, msg, HA_MSG_BYTES);
+	assert_int_equal(ha_socket_receive(&pair->a, received), 0);
+	assert_int_equal(receive(&pair->b, received), 1);
+	assert_memory_equal(received, msg, HA_MSG_BYTES);
 	for (i = 0; i < HA_SOCKET_QUEUE; i++) {
 		fill(msg, i);
-		assert_int_equal(ha_socket_say(i % 2 ? &pair->a : &pair->b, msg), 0);
+		assert_int_equal(ha_socket_send(i % 2 ? &pair->a : &pair->b, msg), 0);
 	}
 	for (i = 0; i < HA_SOCKET_QUEUE; i++) {
 		fill(msg, i);
-		assert_int_equal(hear(i % 2 ? &pair->b : &pair->a, heard), 1);
-		assert_memory_equal(heard, msg, HA_MSG_BYTES);
+		assert_int_equal(receive(i % 2 ? &pair->b : &pair->a, received), 1);
+		assert_memory_equal(received, msg, HA_MSG_BYTES);
 	}
-	assert_int_equal(ha_socket_hear(&pair->a, heard), 0);
+	assert_int_equal(ha_socket_receive(&pair->a, received), 0);
 }
 
 /* However a message is cut, it comes whole. */
 static void byte_by_byte(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t msg[3 * HA_MSG_BYTES], heard[HA_MSG_BYTES];
+	uint8_t msg[3 * HA_MSG_BYTES], received[HA_MSG_BYTES];
 	unsigned int i, msgs = 0;
 	int ret;
 
@@ -148,21 +148,21 @@ static void byte_by_byte(void **state)
 	for (i = 0; i < sizeof(msg); i++) {
 		assert_int_equal(send(pair->raw, msg + i, 1, 0), 1);
 		wait_for(pair->b.fd, POLLIN);
-		ret = ha_socket_hear(&pair->b, heard);
+		ret = ha_socket_receive(&pair->b, received);
 		assert_int_equal(ret, (i + 1) % HA_MSG_BYTES ? 0 : 1);
 		if (ret)
-			assert_memory_equal(heard, msg + msgs++ * HA_MSG_BYTES, HA_MSG_BYTES);
+			assert_memory_equal(received, msg + msgs++ * HA_MSG_BYTES, HA_MSG_BYTES);
 	}
 	assert_int_equal(msgs, 3);
 	/* one and a half at once, then the other half with one behind it */
 	assert_int_equal(send(pair->raw, msg, 192, 0), 192);
-	assert_int_equal(hear(&pair->b, heard), 1);
-	assert_memory_equal(heard, msg, HA_MSG_BYTES);
-	assert_int_equal(ha_socket_hear(&pair->b, heard), 0);
+	assert_int_equal(receive(&pair->b, received), 1);
+	assert_memory_equal(received, msg, HA_MSG_BYTES);
+	assert_int_equal(ha_socket_receive(&pair->b, received), 0);
 	assert_int_equal(send(pair->raw, msg + 192, 192, 0), 192);
 	for (i = 1; i < 3; i++) {
-		assert_int_equal(hear(&pair->b, heard), 1);
-		assert_memory_equal(heard, msg + i * HA_MSG_BYTES, HA_MSG_BYTES);
+		assert_int_equal(receive(&pair->b, received), 1);
+		assert_memory_equal(received, msg + i * HA_MSG_BYTES, HA_MSG_BYTES);
 	}
 }
 
@@ -170,8 +170,8 @@ static void byte_by_byte(void **state)
 static void partial_writes(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t msg[HA_MSG_BYTES], heard[HA_MSG_BYTES];
-	unsigned int said = 0, got = 0;
+	uint8_t msg[HA_MSG_BYTES], received[HA_MSG_BYTES];
+	unsigned int sent = 0, got = 0;
 	bool parted = false;
 	int ends[2], small = 1;
 
@@ -184,15 +184,16 @@ static void partial_writes(void **state)
 	/* the kernel makes it as small as it can */
 	setsockopt(pair->b.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	while (pair->b.out_bytes < (HA_SOCKET_QUEUE - 1) * HA_MSG_BYTES) {
-		fill(msg, said++);
-		assert_int_equal(ha_socket_say(&pair->b, msg), 0);
+		fill(msg, sent++);
+		assert_int_equal(ha_socket_send(&pair->b, msg), 0);
 	}
-	while (got < said) {
+	while (got < sent) {
 		wait_for(pair->raw, POLLIN);
-		assert_int_equal(recv(pair->raw, heard, sizeof(heard), MSG_WAITALL), HA_MSG_BYTES);
+		assert_int_equal(recv(pair->raw, received, sizeof(received), MSG_WAITALL),
+				 HA_MSG_BYTES);
 		fill(msg, got++);
-		assert_memory_equal(heard, msg, HA_MSG_BYTES);
-		assert_int_equal(ha_socket_hear(&pair->b, heard), 0);
+		assert_memory_equal(received, msg, HA_MSG_BYTES);
+		assert_int_equal(ha_socket_receive(&pair->b, received), 0);
 		parted = parted || (pair->b.out_at && pair->b.out_bytes);
 	}
 	assert_int_equal(pair->b.out_bytes, 0);
@@ -202,29 +203,29 @@ static void partial_writes(void **state)
 static void reads_nothing(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t msg[HA_MSG_BYTES] = {0}, heard[HA_MSG_BYTES];
-	unsigned int said = 0;
+	uint8_t msg[HA_MSG_BYTES] = {0}, received[HA_MSG_BYTES];
+	unsigned int sent = 0;
 	int ret = 0;
 
 	connect_raw(pair);
 	assert_int_equal(send(pair->raw, msg, sizeof(msg), 0), sizeof(msg));
 	/* more than any buffer of the kernel holds would be an end, too */
-	while (!ret && said < 10000000) {
-		ret = ha_socket_say(&pair->b, msg);
-		said += !ret;
+	while (!ret && sent < 10000000) {
+		ret = ha_socket_send(&pair->b, msg);
+		sent += !ret;
 	}
 	assert_int_equal(ret, -ENOBUFS);
-	assert_true(said >= HA_SOCKET_QUEUE);
-	assert_int_equal(ha_socket_say(&pair->b, msg), -ENOBUFS);
+	assert_true(sent >= HA_SOCKET_QUEUE);
+	assert_int_equal(ha_socket_send(&pair->b, msg), -ENOBUFS);
 	/* what it has said is heard all the same */
-	assert_int_equal(hear(&pair->b, heard), 1);
-	assert_int_equal(ha_socket_hear(&pair->b, heard), -ENOBUFS);
+	assert_int_equal(receive(&pair->b, received), 1);
+	assert_int_equal(ha_socket_receive(&pair->b, received), -ENOBUFS);
 }
 
 static void closes(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t msg[HA_MSG_BYTES], heard[HA_MSG_BYTES];
+	uint8_t msg[HA_MSG_BYTES], received[HA_MSG_BYTES];
 	int ret;
 
 	connect_raw(pair);
@@ -233,15 +234,15 @@ static void closes(void **state)
 	assert_int_equal(send(pair->raw, msg, 60, 0), 60); /* a half one is none */
 	close(pair->raw);
 	pair->raw = -1;
-	assert_int_equal(hear(&pair->b, heard), 1);
-	assert_memory_equal(heard, msg, HA_MSG_BYTES);
-	assert_int_equal(hear(&pair->b, heard), -ECONNRESET);
-	assert_int_equal(ha_socket_hear(&pair->b, heard), -ECONNRESET);
-	ret = ha_socket_say(&pair->b, msg);
+	assert_int_equal(receive(&pair->b, received), 1);
+	assert_memory_equal(received, msg, HA_MSG_BYTES);
+	assert_int_equal(receive(&pair->b, received), -ECONNRESET);
+	assert_int_equal(ha_socket_receive(&pair->b, received), -ECONNRESET);
+	ret = ha_socket_send(&pair->b, msg);
 	assert_int_equal(ret, -ECONNRESET);
 	ha_socket_close(&pair->b);
-	assert_int_equal(ha_socket_hear(&pair->b, heard), -ENOTCONN);
-	assert_int_equal(ha_socket_say(&pair->b, msg), -ENOTCONN);
+	assert_int_equal(ha_socket_receive(&pair->b, received), -ENOTCONN);
+	assert_int_equal(ha_socket_send(&pair->b, msg), -ENOTCONN);
 }
 
 /* Who goes on speaking gets an error, not SIGPIPE. */
@@ -255,9 +256,9 @@ static void speaks_to_nobody(void **state)
 	pair->raw = -1;
 	wait_for(pair->b.fd, POLLIN);
 	/* the first one is answered by a reset */
-	assert_int_equal(ha_socket_say(&pair->b, msg), 0);
+	assert_int_equal(ha_socket_send(&pair->b, msg), 0);
 	wait_for(pair->b.fd, 0);
-	assert_int_equal(ha_socket_say(&pair->b, msg), -ECONNRESET);
+	assert_int_equal(ha_socket_send(&pair->b, msg), -ECONNRESET);
 }
 
 /* A reset instead of an orderly end; what was said before it is lost with it or heard, no signal
@@ -266,23 +267,23 @@ static void resets(void **state)
 {
 	const struct linger abort = {.l_onoff = 1};
 	struct pair *pair = *state;
-	uint8_t msg[HA_MSG_BYTES] = {0}, heard[HA_MSG_BYTES];
+	uint8_t msg[HA_MSG_BYTES] = {0}, received[HA_MSG_BYTES];
 
 	connect_raw(pair);
 	setsockopt(pair->raw, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
 	close(pair->raw);
 	pair->raw = -1;
 	wait_for(pair->b.fd, POLLIN);
-	ha_socket_say(&pair->b, msg);
-	ha_socket_say(&pair->b, msg);
-	assert_int_equal(ha_socket_hear(&pair->b, heard), -ECONNRESET);
+	ha_socket_send(&pair->b, msg);
+	ha_socket_send(&pair->b, msg);
+	assert_int_equal(ha_socket_receive(&pair->b, received), -ECONNRESET);
 }
 
 /* Any bytes are messages: what they mean is not the socket's. */
 static void garbage(void **state)
 {
 	struct pair *pair = *state;
-	uint8_t bytes[5 * HA_MSG_BYTES], heard[HA_MSG_BYTES];
+	uint8_t bytes[5 * HA_MSG_BYTES], received[HA_MSG_BYTES];
 	unsigned int i;
 
 	connect_raw(pair);
@@ -291,8 +292,8 @@ static void garbage(void **state)
 		bytes[i] = random();
 	assert_int_equal(send(pair->raw, bytes, sizeof(bytes), 0), sizeof(bytes));
 	for (i = 0; i < 5; i++) {
-		assert_int_equal(hear(&pair->b, heard), 1);
-		assert_memory_equal(heard, bytes + i * HA_MSG_BYTES, HA_MSG_BYTES);
+		assert_int_equal(receive(&pair->b, received), 1);
+		assert_memory_equal(received, bytes + i * HA_MSG_BYTES, HA_MSG_BYTES);
 	}
 }
 
@@ -335,7 +336,7 @@ static void ipv6(void **state)
 	struct pair *pair = *state;
 	union ha_address address = {
 		.in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT}};
-	uint8_t msg[HA_MSG_BYTES], heard[HA_MSG_BYTES];
+	uint8_t msg[HA_MSG_BYTES], received[HA_MSG_BYTES];
 	socklen_t size = sizeof(address.in6);
 	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -352,9 +353,9 @@ static void ipv6(void **state)
 	connect_a(pair);
 	accept_b(pair);
 	fill(msg, 6);
-	assert_int_equal(ha_socket_say(&pair->b, msg), 0);
-	assert_int_equal(hear(&pair->a, heard), 1);
-	assert_memory_equal(heard, msg, HA_MSG_BYTES);
+	assert_int_equal(ha_socket_send(&pair->b, msg), 0);
+	assert_int_equal(receive(&pair->a, received), 1);
+	assert_memory_equal(received, msg, HA_MSG_BYTES);
 }
 
 #define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, begin, end)

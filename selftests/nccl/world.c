@@ -126,7 +126,7 @@ static void send_on(struct world_way *way, const struct world_way *other, uint64
 	}
 }
 
-static void acknowledge(struct world_way *way, const struct world_way *other, bool tell)
+static void acknowledge(struct world_way *way, const struct world_way *other, bool report)
 {
 	struct world_completion c;
 
@@ -134,11 +134,11 @@ static void acknowledge(struct world_way *way, const struct world_way *other, bo
 		return;
 	c = pop(&way->unacked);
 	c.ok = true;
-	if (tell)
+	if (report)
 		push(&way->done, c);
 }
 
-static void tell(struct world *w, struct world_msgs *msgs, const struct ha_control_msg *msg)
+static void send_msg(struct world *w, struct world_msgs *msgs, const struct ha_control_msg *msg)
 {
 	unsigned int i;
 
@@ -192,7 +192,7 @@ static void do_sender(struct world *w, const struct ha_todo *todo)
 	if (todo->fence)
 		fence(&w->pair[todo->fence_epoch].there, &w->pair[todo->fence_epoch].back);
 	for (i = 0; i < todo->msgs; i++)
-		tell(w, &w->to_receiver, &todo->msg[i]);
+		send_msg(w, &w->to_receiver, &todo->msg[i]);
 	for (i = 0; i < todo->posts + todo->probe; i++) {
 		struct world_pair *pair = &w->pair[w->sender.end.epoch];
 		const bool probe = i == todo->posts;
@@ -240,7 +240,7 @@ static void do_receiver(struct world *w, const struct ha_todo *todo)
 	if (todo->fence)
 		fence(&w->pair[todo->fence_epoch].back, &w->pair[todo->fence_epoch].there);
 	for (i = 0; i < todo->msgs; i++)
-		tell(w, &w->to_sender, &todo->msg[i]);
+		send_msg(w, &w->to_sender, &todo->msg[i]);
 	pair = &w->pair[w->receiver.end.epoch];
 	for (i = 0; i < todo->posts + todo->probe; i++) {
 		const bool probe = i == todo->posts;

@@ -95,7 +95,7 @@ static void test_msgs(void **state)
 	begin(0);
 	for (i = 0; i < 2 * HA_RECEIVES; i++) {
 		memset(msg, i, sizeof(msg));
-		assert_int_equal(ha_path_say(two.path[i % 2], msg), 0);
+		assert_int_equal(ha_path_send(two.path[i % 2], msg), 0);
 		event = next_event(two.path[!(i % 2)]);
 		assert_int_equal(event.kind, HA_PATH_MSG);
 		assert_int_equal(event.bytes, HA_MSG_BYTES);
