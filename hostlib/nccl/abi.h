@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The binary interface between NCCL and a network plugin, in own declarations: the plugin exports
- * it, ha-nccl-perf calls it, as NCCL does. NCCL looks for the newest version that it knows and
- * falls back, so that a plugin with all four serves each of these releases:
+ * The binary interface between NCCL and a network plugin, declared here so that no header of NCCL
+ * is needed. The plugin exports it, and ha-nccl-perf calls it as NCCL does. NCCL looks for the
+ * newest version that it supports and falls back to older ones, so a plugin with all four versions
+ * serves each of these releases:
  *
- *   version  symbol             native to NCCL   accepted by
- *   8        ncclNetPlugin_v8   2.20 to 2.23     2.20 and later
- *   9        ncclNetPlugin_v9   2.24, 2.25       2.24 and later
- *   10       ncclNetPlugin_v10  2.26, 2.27       2.26 and later
- *   11       ncclNetPlugin_v11  2.28, 2.29       2.28 and later
+ *	version  symbol             native to NCCL   accepted by
+ *	8        ncclNetPlugin_v8   2.20 to 2.23     2.20 and later
+ *	9        ncclNetPlugin_v9   2.24, 2.25       2.24 and later
+ *	10       ncclNetPlugin_v10  2.26, 2.27       2.26 and later
+ *	11       ncclNetPlugin_v11  2.28, 2.29       2.28 and later
  *
- * An exported symbol is the struct itself: extern const struct ha_nccl_net_v8 ncclNetPlugin_v8 and
- * so on. What changed: v9 has size_t sizes and virtual devices; v10 traffic classes and the
- * profiler, whose handle is an argument of isend and irecv; v11 a context per NCCL communicator.
+ * An exported symbol is the struct itself, as in extern const struct ha_nccl_net_v8
+ * ncclNetPlugin_v8. Version 9 introduced size_t sizes and virtual devices. Version 10 introduced
+ * traffic classes and the profiler, whose handle is an argument of isend and irecv. Version 11
+ * introduced a context for each NCCL communicator.
  *
- * makeVDevice and setNetAttr may be NULL, too. NCCL takes what the plugin returns from setNetAttr
- * for nothing, and a failure of any other member for the end of its communicator; makeVDevice may
- * fail from 2.26 on.
+ * makeVDevice and setNetAttr may be NULL, too. NCCL ignores the result of setNetAttr. If any other
+ * member fails, NCCL ends its communicator; from 2.26 on makeVDevice may fail as well.
  *
- * Requests and comms are the plugin's pointers. connect, accept, isend and irecv return success and
- * a NULL where they would have to wait, and are called again.
+ * Requests and comms are pointers of the plugin. If connect, accept, isend or irecv would have to
+ * wait, it returns success and a NULL pointer, and NCCL calls it again.
  */
 #ifndef HA_NCCL_ABI_H
 #define HA_NCCL_ABI_H
@@ -40,7 +41,8 @@ enum ha_nccl_result {
 	HA_NCCL_IN_PROGRESS, /* none of the calls here returns it */
 };
 
-/* ncclDebugLogLevel, and of ncclDebugLogSubSys what a network plugin logs under. */
+/* ncclDebugLogLevel. The masks below are the ncclDebugLogSubSys values under which a network plugin
+ * logs. */
 enum ha_nccl_log_level {
 	HA_NCCL_LOG_NONE,
 	HA_NCCL_LOG_VERSION,
@@ -70,18 +72,19 @@ typedef enum ha_nccl_result (*ha_nccl_profiler)(void **event, int type, void *pa
 #define HA_NCCL_PTR_DMABUF 0x4
 
 /*
- * What NCCL 2.24 and later puts into *request before irecv where it does not need the
- * completion. The receive is to be posted all the same; *request must then become
- * a request, which NCCL tests, or NULL: not posted. A size it reports may be 0.
+ * NCCL 2.24 and later stores this in *request before it calls irecv, if it does not need the
+ * completion of that receive. The plugin must post the receive all the same. It then sets *request
+ * to a request that NCCL tests, or to NULL if it has not posted the receive. The size that such a
+ * request reports may be 0.
  */
 #define HA_NCCL_OPTIONAL_RECV_COMPLETION ((void *)0x1)
 
 #define HA_NCCL_TRAFFIC_CLASS_UNDEF (-1)
 #define HA_NCCL_ATTR_UNDEF          (-1)
-/* What max_p2p_bytes and max_coll_bytes may be at most. */
+/* Upper bound of max_p2p_bytes and max_coll_bytes. */
 #define HA_NCCL_MAX_NET_BYTES (1ull << 40)
 
-/* ncclNetDeviceType: who drives the network. */
+/* ncclNetDeviceType: whether the host's CPU or the GPU (UNPACK) drives the network. */
 enum ha_nccl_device_type {
 	HA_NCCL_DEVICE_HOST,
 	HA_NCCL_DEVICE_UNPACK,
@@ -89,7 +92,8 @@ enum ha_nccl_device_type {
 /* netDeviceVersion of a plugin without device offload. */
 #define HA_NCCL_DEVICE_INVALID_VERSION 0
 
-/* ncclNetDeviceHandle_v8_t to _v11_t: device offload. NCCL hands NULL or a NULL pointer to it. */
+/* ncclNetDeviceHandle_v8_t to _v11_t, for device offload. NCCL passes NULL, or a pointer to a NULL
+ * pointer that the plugin may set. */
 struct ha_nccl_device_handle {
 	enum ha_nccl_device_type type;
 	int version;
@@ -98,13 +102,13 @@ struct ha_nccl_device_handle {
 	int needs_proxy_progress;
 };
 
-/* ncclNetProperties_v8_t. Strings are the plugin's and stay. */
+/* ncclNetProperties_v8_t. The plugin owns the strings, and they stay valid. */
 struct ha_nccl_properties_v8 {
 	char *name;
 	char *pci_path; /* in /sys; NULL: none */
 	uint64_t guid;
 	int ptr_support;
-	int reg_is_global; /* regMr is not tied to its comm */
+	int reg_is_global; /* a registration is not tied to the comm that made it */
 	int speed;         /* Mbit/s */
 	int port;
 	float latency; /* us; 0: unknown */
@@ -114,7 +118,8 @@ struct ha_nccl_properties_v8 {
 	int device_version;
 };
 
-/* ncclNetVDeviceProps_v9_t to _v11_t: what a device consists of; a plain one of itself. */
+/* ncclNetVDeviceProps_v9_t to _v11_t: the devices that a virtual device consists of. A physical
+ * device lists itself alone. */
 struct ha_nccl_vdevice {
 	int ndevs;
 	int devs[HA_NCCL_MAX_DEVICES_PER_NIC];
@@ -127,7 +132,7 @@ struct ha_nccl_properties_v9 {
 	uint64_t guid;
 	int ptr_support;
 	int reg_is_global;
-	int force_flush; /* receives into device memory are always flushed */
+	int force_flush; /* NCCL flushes every receive into GPU memory */
 	int speed;
 	int port;
 	float latency;
@@ -156,7 +161,7 @@ struct ha_nccl_properties_v11 {
 	int device_version;
 	struct ha_nccl_vdevice virtual_device;
 	size_t max_p2p_bytes, max_coll_bytes;
-	int max_multi_request_size; /* 1: none */
+	int max_multi_request_size; /* 1: requests are not combined */
 };
 
 /* ncclNetCommConfig_v10_t and _v11_t. */
@@ -164,7 +169,8 @@ struct ha_nccl_comm_config {
 	int traffic_class;
 };
 
-/* ncclNetCommAttr_v11_t and ncclNetAttr_v11_t: hints, HA_NCCL_ATTR_UNDEF where unknown. */
+/* ncclNetCommAttr_v11_t and ncclNetAttr_v11_t: hints of NCCL for setNetAttr. A value that NCCL does
+ * not know is HA_NCCL_ATTR_UNDEF. */
 struct ha_nccl_comm_attr {
 	int32_t max_concurrent_peers, min_concurrent_peers;
 	int32_t max_flows_per_peer, min_flows_per_peer;
@@ -175,9 +181,9 @@ struct ha_nccl_attr {
 };
 
 /*
- * The functions, by groups that versions have in common. A member is named as NCCL names it, so
- * that its documentation is found. An initialiser without names would depend on the order: name
- * them.
+ * Functions that several versions of the interface share. Each member has NCCL's own name, so that
+ * NCCL's documentation applies. Use designated initialisers, because the order of the members
+ * differs between versions.
  */
 #define HA_NCCL_MEMORY_CALLS                                                              \
 	enum ha_nccl_result (*regMr)(void *comm, void *data, size_t size, int type,       \
@@ -185,8 +191,8 @@ struct ha_nccl_attr {
 	enum ha_nccl_result (*regMrDmaBuf)(void *comm, void *data, size_t size, int type, \
 					   uint64_t offset, int fd, void **mhandle);      \
 	enum ha_nccl_result (*deregMr)(void *comm, void *mhandle)
-/* test: sizes has an entry per buffer of a receive, one for a send; may be NULL. iflush: as
- * irecv's. */
+/* test: sizes has one entry for a send and one for each buffer of a receive, and may be NULL.
+ * iflush takes its arguments as irecv does. */
 #define HA_NCCL_END_CALLS                                                                      \
 	enum ha_nccl_result (*iflush)(void *recv_comm, int n, void **data, int *sizes,         \
 				      void **mhandles, void **request);                        \
@@ -259,7 +265,8 @@ struct ha_nccl_net_v10 {
 	enum ha_nccl_result (*makeVDevice)(int *dev, struct ha_nccl_vdevice *parts);
 };
 
-/* ncclNet_v11_t. init comes once per NCCL communicator, each with a context for finalize. */
+/* ncclNet_v11_t. NCCL calls init once for each of its communicators. Each call returns a context,
+ * which NCCL passes to finalize. */
 struct ha_nccl_net_v11 {
 	const char *name;
 	enum ha_nccl_result (*init)(void **context, uint64_t comm_id,
@@ -283,7 +290,7 @@ struct ha_nccl_net_v11 {
 	enum ha_nccl_result (*setNetAttr)(void *context, struct ha_nccl_attr *attr);
 };
 
-/* Sizes and places as NCCL's compilers have them on 64-bit systems. */
+/* Sizes and offsets that NCCL's own compilers produce on 64-bit systems. */
 #define HA_NCCL_PLACE(type, member, place) \
 	static_assert(offsetof(struct type, member) == (place), #type "." #member)
 static_assert(sizeof(enum ha_nccl_result) == 4, "ncclResult_t");

@@ -21,7 +21,7 @@ void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails)
 	*bringup = (struct ha_bringup){.leads = leads, .rails = rails};
 }
 
-/* Messages have been said; whoever waits for an answer says them again later. */
+/* Notes the time at which messages were sent, because ha_bringup_tick() repeats unanswered ones. */
 static unsigned int note_sent(struct ha_bringup *b, unsigned int bits, uint64_t now_ns)
 {
 	b->sent_at_ns = now_ns;
@@ -38,7 +38,7 @@ static uint8_t rail_for(const struct ha_bringup *b, uint8_t rail, unsigned int c
 	return b->rails < HA_RAILS ? 0 : (rail ^ changes) & 1;
 }
 
-/* What has to go first where there is something. */
+/* Returns to IDLE. The bits drop the queue pair of this bring-up, if it has one. */
 static unsigned int drop(struct ha_bringup *b)
 {
 	const unsigned int bits = b->state == HA_BRINGUP_IDLE    ? 0
@@ -60,7 +60,7 @@ static unsigned int begin(struct ha_bringup *b, uint8_t rail)
 	return bits | HA_BRINGUP_MAKE;
 }
 
-/* The leader's next try. */
+/* Starts the leader's next attempt. */
 static unsigned int try(struct ha_bringup *b)
 {
 	if (b->tried)
@@ -137,7 +137,7 @@ static unsigned int receive_path_of_leader(struct ha_bringup *b, const struct ha
 {
 	if (!b->tried || ha_before(b->attempt, path->attempt)) {
 		if (b->tried && b->state != HA_BRINGUP_IDLE)
-			b->failures++; /* of what it had there is no use */
+			b->failures++; /* the leader has given up this end's attempt */
 		b->attempt = path->attempt;
 		b->peer = *path;
 		return begin(b, rail_for(b, path->rail, b->failures >> 1));
@@ -150,7 +150,7 @@ static unsigned int receive_path_of_leader(struct ha_bringup *b, const struct ha
 	case HA_BRINGUP_ENTERED:
 	case HA_BRINGUP_READY:
 		return note_sent(b, HA_BRINGUP_OFFER | HA_BRINGUP_SEND_READY, now_ns);
-	default: /* MAKING: it is said when it is made */
+	default: /* MAKING: this end sends its PATH when the queue pair is made */
 		return 0;
 	}
 }
@@ -169,7 +169,7 @@ static unsigned int receive_ready(struct ha_bringup *b, uint64_t now_ns)
 	switch (b->state) {
 	case HA_BRINGUP_IDLE:
 		return note_sent(b, HA_BRINGUP_SEND_FAILED, now_ns);
-	case HA_BRINGUP_OFFERED: /* it has overtaken the follower's PATH */
+	case HA_BRINGUP_OFFERED: /* PATH_READY has overtaken the follower's PATH */
 	case HA_BRINGUP_ENTERING:
 		b->ready_received = true;
 		return 0;
@@ -177,7 +177,7 @@ static unsigned int receive_ready(struct ha_bringup *b, uint64_t now_ns)
 		return ready(b);
 	case HA_BRINGUP_READY:
 		return b->leads ? note_sent(b, HA_BRINGUP_SEND_READY, now_ns) : 0;
-	default: /* MAKING: the peer has nothing to be ready for */
+	default: /* MAKING: the peer does not have this end's PATH yet, so it cannot be ready */
 		return 0;
 	}
 }
@@ -192,8 +192,10 @@ unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_
 	    (bringup->tried && ha_before(path->attempt, bringup->attempt)))
 		return 0;
 	newer = !bringup->tried || path->attempt != bringup->attempt;
+	/* Only the leader begins attempts, and the follower learns of a new one by PATH or
+	 * PATH_FAILED. */
 	if (newer && (bringup->leads || msg->type == HA_MSG_PATH_READY))
-		return 0; /* nobody has begun that one */
+		return 0;
 	switch (msg->type) {
 	case HA_MSG_PATH:
 		return bringup->leads ? receive_path_of_follower(bringup, path)
@@ -201,7 +203,7 @@ unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_
 	case HA_MSG_PATH_READY:
 		return receive_ready(bringup, now_ns);
 	case HA_MSG_PATH_FAILED:
-		/* also of a newer attempt: the leader has left what the follower has */
+		/* may name a newer attempt, because the leader has dropped the follower's */
 		return bringup->state == HA_BRINGUP_IDLE ? 0 : fail(bringup, now_ns);
 	default:
 		return 0;
@@ -212,7 +214,7 @@ unsigned int ha_bringup_hurry(struct ha_bringup *bringup, uint64_t now_ns)
 {
 	if (!bringup->leads || !bringup->wanted || bringup->state != HA_BRINGUP_IDLE)
 		return 0;
-	bringup->failures = 0; /* the rail that is wanted first */
+	bringup->failures = 0; /* zero failures select the preferred rail */
 	return try(bringup);
 }
 

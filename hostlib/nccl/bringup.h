@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a path comes up: one machine for the first one (the handshake) and for each standby after it,
- * of both ends. The connecting end leads: it chooses the epoch, the attempt and its rail, and says
- * PATH; the other one answers with its own. Both enter (RTR, RTS) on a worker's thread and say
- * PATH_READY. Pure. The caller does what is said and tells what came of it.
+ * How a path (a queue pair at each end of a comm) comes up: one state machine at each end, for the
+ * first path (the handshake) and for each standby path after it. The connecting end is the leader.
+ * It chooses the epoch, the attempt and its own rail, and sends PATH; the follower answers with its
+ * own PATH. Then both ends move their queue pair to RTR and RTS on a worker's thread and send
+ * PATH_READY. The machine is pure: the caller carries out the actions that it returns and reports
+ * their results.
  *
  *	leader	 IDLE -> MAKING -> OFFERED -> ENTERING -> ENTERED -> READY
  *	follower IDLE -> MAKING -> ENTERING -> ENTERED -> READY
  *
- * From each of them back to IDLE where something fails, or where PATH_FAILED is heard; the leader
- * tries again HA_BRINGUP_RETRY_MS later with attempt + 1, at once where a port has come up. A
- *message of another epoch is not for this one, a message of an older attempt is ignored, a PATH of
- *a newer one makes the follower begin anew.
+ * If an action fails or PATH_FAILED arrives, an end returns to IDLE from any state. The leader then
+ * tries again with attempt + 1 after HA_BRINGUP_RETRY_MS, or at once if a port has come up. A
+ * message of another epoch or of an older attempt is ignored. A PATH of a newer attempt makes the
+ * follower start again.
  *
- * Messages may be lost, so an end that waits asks again each HA_BRINGUP_RETRY_MS: the leader by
- *PATH, which a follower answers by all that it has said; a follower by PATH_READY, which a leader
- *that is READY answers by its own; a follower that has failed by PATH_FAILED. None of these answers
- *is a question, so messages end when both are READY.
+ * Messages may be lost, so an end that waits for an answer repeats its message each
+ * HA_BRINGUP_RETRY_MS. The leader repeats PATH, and the follower answers with everything that it
+ * has sent so far. The follower repeats PATH_READY, and a leader that is READY answers with its
+ * own. A follower that has failed repeats PATH_FAILED. No answer is answered in turn, so the
+ * messages end when both ends are READY.
  *
- * Rails: those of the same number are tried first, as they are wired alike in most clusters; then
- * the leader changes its rail with each failure in a row, the follower with every second one.
+ * Rails of the same number are tried first, because most clusters wire them alike. After that the
+ * leader changes its rail with each failure in a row, and the follower with every second failure.
  */
 #ifndef HA_BRINGUP_H
 #define HA_BRINGUP_H
@@ -28,10 +31,8 @@
 #include <stdint.h>
 #include "hostlib/nccl/control_msg.h"
 
-#define HA_BRINGUP_RETRY_MS 100
-#define HA_BRINGUP_TIMEOUT_MS                                              \
-	5000 /* of one attempt's messages; what a worker does has no limit \
-	      */
+#define HA_BRINGUP_RETRY_MS   100
+#define HA_BRINGUP_TIMEOUT_MS 5000 /* for one attempt's messages; a worker's call has no limit */
 
 #define HA_BRINGUP_STATES(_)                             \
 	_(IDLE, "no path is wanted, or the last failed") \
@@ -47,27 +48,27 @@ enum ha_bringup_state {
 #undef HA_BRINGUP_STATE_
 };
 
-/* To be done, in this order. Messages carry the machine's epoch and attempt. */
-#define HA_BRINGUP_DROP        0x1u  /* the queue pair of this bring-up is of no use: destroy it */
-#define HA_BRINGUP_MAKE        0x2u  /* make one for epoch, attempt, rail: made() or failed() */
-#define HA_BRINGUP_OFFER       0x4u  /* say PATH with its place */
-#define HA_BRINGUP_ENTER       0x8u  /* let a worker aim it at peer: entered() or failed() */
-#define HA_BRINGUP_SEND_READY  0x10u /* say PATH_READY */
-#define HA_BRINGUP_SEND_FAILED 0x20u /* say PATH_FAILED */
-#define HA_BRINGUP_UP          0x40u /* the path is ready: ha_*_path(up) */
-#define HA_BRINGUP_DOWN        0x80u /* it is no longer */
+/* Actions of the caller, in this order. The messages carry the machine's epoch and attempt. */
+#define HA_BRINGUP_DROP        0x1u  /* destroy the queue pair, which is of no use */
+#define HA_BRINGUP_MAKE        0x2u  /* make a queue pair, report by made() or failed() */
+#define HA_BRINGUP_OFFER       0x4u  /* send PATH with the queue pair's address */
+#define HA_BRINGUP_ENTER       0x8u  /* let a worker connect it, report by entered() or failed() */
+#define HA_BRINGUP_SEND_READY  0x10u /* send PATH_READY */
+#define HA_BRINGUP_SEND_FAILED 0x20u /* send PATH_FAILED */
+#define HA_BRINGUP_UP          0x40u /* the path is ready: call ha_*_path(), up true */
+#define HA_BRINGUP_DOWN        0x80u /* the path is no longer ready: the same, up false */
 
 struct ha_bringup {
 	bool leads;
 	enum ha_bringup_state state;
-	bool wanted; /* a path for epoch */
-	bool tried;  /* this attempt has begun: in IDLE it has failed */
+	bool wanted; /* a path for epoch is wanted */
+	bool tried;  /* this attempt has begun; in state IDLE it has failed */
 	uint32_t epoch, attempt;
-	uint8_t rails, rail; /* own; rail: this attempt's */
+	uint8_t rails, rail; /* number of own rails; the rail of this attempt */
 	uint8_t wanted_rail;
-	bool ready_received; /* PATH_READY has come before we were ENTERED */
+	bool ready_received; /* PATH_READY has arrived before this end is ENTERED */
 	struct ha_path_info peer;
-	uint64_t attempt_at_ns; /* this attempt waits for messages */
+	uint64_t attempt_at_ns; /* since when this attempt has waited for messages */
 	uint64_t sent_at_ns, retry_at_ns;
 	unsigned int failures; /* in a row */
 };
@@ -75,29 +76,32 @@ struct ha_bringup {
 const char *ha_bringup_state_text(enum ha_bringup_state state);
 
 void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails);
-/* Each returns HA_BRINGUP_* bits. */
+/* Each of the functions below returns HA_BRINGUP_* bits. */
 
 /*
- * A path for this epoch is wanted (all before it are left by both ends), preferably on this rail.
- * The leader begins; the follower takes PATHs from now on, and goes by the leader's rail. Said
- * again of the same epoch by the leader: the path is dropped and another one is made.
+ * A path for this epoch is wanted, preferably on this rail. Both ends have fenced the paths of all
+ * earlier epochs. The leader starts; the follower accepts PATH messages from now on and takes the
+ * rail that the leader's PATH names. If the leader calls this again for the same epoch, the path is
+ * dropped and another one is made.
  */
 unsigned int ha_bringup_want(struct ha_bringup *bringup, uint32_t epoch, uint8_t rail,
 			     uint64_t now_ns);
-/* What has come of MAKE, of ENTER; not to be told of a queue pair that DROP was said of. */
+/* The queue pair has been made (MAKE), or has reached RTS (ENTER). Not to be called for a queue
+ * pair after DROP. */
 unsigned int ha_bringup_made(struct ha_bringup *bringup, uint64_t now_ns);
 unsigned int ha_bringup_entered(struct ha_bringup *bringup, uint64_t now_ns);
-/* An action has failed, or a ready standby has died. */
+/* An action of this machine has failed, or a standby path that was ready has failed. */
 unsigned int ha_bringup_failed(struct ha_bringup *bringup, uint64_t now_ns);
-/* PATH, PATH_READY, PATH_FAILED. */
+/* A PATH, PATH_READY or PATH_FAILED message of the peer. */
 unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_msg *msg,
 			    uint64_t now_ns);
-/* A port of ours has come up: do not wait for the next try. */
+/* A port of this end has come up, so the leader does not wait for the time of its next attempt. */
 unsigned int ha_bringup_hurry(struct ha_bringup *bringup, uint64_t now_ns);
-/* At least each HA_BRINGUP_RETRY_MS. */
+/* Called at least each HA_BRINGUP_RETRY_MS, because it repeats messages and starts attempts. */
 unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns);
-/* The epoch's path is in use now (of ENTERED, too: the peer that uses it has said so by that), or
- * none is wanted any more: the queue pair, if any, is the caller's. */
+/* The caller has taken the queue pair, if there is one, because its epoch has begun or no path is
+ * wanted any more. The state may be ENTERED only: if the peer uses the path, it has shown by that
+ * that it is ready. */
 void ha_bringup_taken(struct ha_bringup *bringup);
 
 #endif

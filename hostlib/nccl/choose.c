@@ -3,10 +3,11 @@
 #include <string.h>
 #include "hostlib/nccl/choose.h"
 
-/* "0000:3b:00.1": domain (4 digits or more), bus, device, function. */
+/* Whether the text is a PCI address such as "0000:3b:00.1": domain (4 digits or more), bus, device,
+ * function. */
 static bool is_pci_function(const char *text, size_t len)
 {
-	static const char form[] = ":xx:xx.x"; /* behind the domain */
+	static const char form[] = ":xx:xx.x"; /* after the domain */
 	const size_t domain = len > sizeof(form) - 1 ? len - (sizeof(form) - 1) : 0;
 	size_t i;
 
@@ -19,7 +20,8 @@ static bool is_pci_function(const char *text, size_t len)
 	return true;
 }
 
-/* How long the path is without its last part, that part's length in *last; 0: it has but one. */
+/* The length of the path without its last component, whose length goes to *last; 0 if the path has
+ * only one component. */
 static size_t without_last(const char *path, size_t len, size_t *last)
 {
 	const char *slash = len ? memrchr(path, '/', len) : NULL;
@@ -43,7 +45,8 @@ void ha_pci_path_trim(char *path)
 	path[len] = '\0';
 }
 
-/* Of one card: the functions of a card differ in their last digit alone. */
+/* Whether two PCI paths are functions of one card, because those differ in their last digit
+ * only. */
 static bool same_card(const char *a, const char *b)
 {
 	const size_t len = strlen(a);
@@ -51,8 +54,9 @@ static bool same_card(const char *a, const char *b)
 	return len && len == strlen(b) && !memcmp(a, b, len - 1);
 }
 
-/* The part of the path that two cards behind one switch share, its length: without the function and
- * the switch's port before it. 0: it is behind none, but at the root. */
+/* The length of the part of a PCI path that two cards behind the same PCI switch share: the path
+ * without the card's function and without the switch port before it. 0 if the card is not behind a
+ * switch. */
 static size_t switch_of(const char *path)
 {
 	size_t last, rest, len = without_last(path, strlen(path), &last);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which port stands by for which, and how many comms a device can have. Pure: ports in, choice out.
+ * Chooses the standby port of each port, and how many comms a device can have. Pure functions.
  */
 #ifndef HA_CHOOSE_H
 #define HA_CHOOSE_H
@@ -10,31 +10,32 @@
 #include "hostlib/nccl/devices.h"
 #include "lib/rdma/info.h"
 
-/* A port, as far as the choice asks. */
+/* The properties of a port that the choice of a standby port depends on. */
 struct ha_candidate {
 	const char *device; /* its name */
 	uint8_t port;
 	bool up;
 	enum inc_rdma_link_layer link_layer;
-	const char *pci_path; /* of its PCI function in /sys; "": none */
+	const char *pci_path; /* of its PCI function in /sys; "": the device has none */
 };
 
-/* The standby of candidate own: the nearest one of the same link layer; of those equally near one
- * that is up, then the next behind own, so that not all ports have the same. Its place in the
- * table; n: there is none. */
+/* Chooses the standby port for the port candidate[own]: the nearest port of the same link layer. Of
+ * equally near ports it prefers one that is up, and then the next one after own in the table, so
+ * that not all ports have the same standby. Returns its index, or n if there is none. */
 unsigned int ha_choose_standby(const struct ha_candidate *candidate, unsigned int n,
 			       unsigned int own, enum ha_affinity *affinity);
 
-/* How near two ports are; NONE: one cannot stand by for the other. */
+/* How near two ports are to each other; HA_AFFINITY_NONE if one cannot stand by for the other. */
 enum ha_affinity ha_affinity_of(const struct ha_candidate *a, const struct ha_candidate *b);
 
-/* Cuts what follows the last PCI function in a path of /sys, as of a virtio device; a path without
- * any becomes "". */
+/* Cuts a path of /sys after its last PCI function, because virtual devices (virtio) have more
+ * behind it. A path without a PCI function becomes "". */
 void ha_pci_path_trim(char *path);
 
-#define HA_MAX_COMMS 256u /* shown to NCCL at most */
+#define HA_MAX_COMMS 256u /* the most that NCCL is told */
 
-/* How many comms fit into a device, at least 1: each channel has one in each direction. */
+/* How many comms a device has room for, at least 1. Each channel of NCCL needs one comm in each
+ * direction. */
 unsigned int ha_comms_budget(const struct inc_rdma_limits *limits, const struct ha_config *config);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* listen, connect, accept: a socket, HELLO both ways, and the path of epoch 0. */
+/* listen, connect and accept: a TCP socket, HELLO in both directions, and the path of epoch 0. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,12 +10,13 @@
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 
-/* Sockets that have not said who they are are not kept for ever, nor any number of them. */
+/* Accepted sockets without a HELLO yet. Their number and their time are bounded, because strangers
+ * can open them. */
 #define PENDING 64u
-/* So long a socket may be silent, and so long where others wait for its place. */
+/* Time in which a socket must send HELLO, and the shorter time if all places are in use. */
 #define HELLO_NS   (5 * INC_NSEC_PER_SEC)
 #define CROWDED_NS (500 * INC_NSEC_PER_MSEC)
-/* Tries to bring up the first path, HA_BRINGUP_RETRY_MS apart at least. */
+/* Attempts to bring up the first path, at least HA_BRINGUP_RETRY_MS apart. */
 #define FIRST_PATH_TRIES 50u
 
 struct ha_listener {
@@ -79,14 +80,14 @@ static void send_hello(struct ha_comm *comm)
 	ha_comm_send(comm, &msg);
 }
 
-/* What is not the handshake's message on a new socket is a stranger's: the comm is not the one that
- * is waited for. */
+/* The first message on a new socket must be a HELLO with this comm's nonce. Otherwise the socket is
+ * not from the peer of this comm. */
 void ha_comm_hello(struct ha_comm *comm, const struct ha_control_msg *msg, uint64_t now_ns)
 {
 	if (comm->stage != HA_STAGE_HELLO)
 		return;
 	if (msg->type != HA_MSG_HELLO || msg->nonce != comm->nonce) {
-		ha_comm_lost(comm, EPROTO, "a stranger");
+		ha_comm_lost(comm, EPROTO, "the first message is no HELLO of this comm");
 		return;
 	}
 	snprintf(comm->peer_name, sizeof(comm->peer_name), "%.63s", msg->hello.name);
@@ -122,7 +123,7 @@ void ha_comm_handshake(struct ha_comm *comm, uint64_t now_ns)
 		connect_socket(comm);
 	if (comm->stage == HA_STAGE_HELLO || comm->stage == HA_STAGE_BRINGUP)
 		ha_comm_receive_on_socket(comm, now_ns);
-	/* without one there is nobody to agree with on a path */
+	/* without a socket the two ends cannot agree on a path */
 	if ((comm->stage == HA_STAGE_HELLO || comm->stage == HA_STAGE_BRINGUP) &&
 	    comm->socket.fd < 0)
 		ha_comm_lost(comm, ECONNRESET, "the peer has closed the socket");
@@ -130,7 +131,7 @@ void ha_comm_handshake(struct ha_comm *comm, uint64_t now_ns)
 		return;
 	if (comm->bringup.failures >= FIRST_PATH_TRIES) {
 		ha_comm_lost(comm, ENETUNREACH, "no path comes up: %s",
-			     comm->path_err.msg[0] ? comm->path_err.msg : "the peer has none");
+			     comm->path_err.msg[0] ? comm->path_err.msg : "the peer has no path");
 		return;
 	}
 	ha_comm_bringup(comm, ha_bringup_tick(&comm->bringup, now_ns), now_ns);
@@ -166,7 +167,8 @@ static int begin_connect(struct ha_plugin *plugin, unsigned int dev, const struc
 	return 0;
 }
 
-/* 1: it is up; 0: not yet, or somebody has its lock; -errno, and it is the progress thread's. */
+/* Returns 1 if the comm is up, and 0 if it is not up yet or another thread has its lock. After
+ * -errno the comm belongs to the progress thread. */
 static int look_at_handshake(struct ha_comm *comm, struct inc_err *err)
 {
 	int ret;
@@ -249,7 +251,7 @@ void ha_listener_close(struct ha_listener *listener)
 	free(listener);
 }
 
-/* 1: one more is pending; 0: nobody wants in; or -errno. */
+/* Returns 1 if a connection was accepted and waits for its HELLO, 0 if there is none, or -errno. */
 static int take_socket(struct ha_listener *listener, struct ha_comm **place, struct inc_err *err)
 {
 	struct ha_comm *comm;
@@ -297,13 +299,14 @@ int ha_accept(struct ha_listener *listener, struct ha_comm **out, struct inc_err
 			ret = take_socket(listener, &listener->pending[i], err);
 	if (ret < 0)
 		return ret;
-	/* every place is taken */
+	/* ret is 1 if every place is in use */
 	most_ns = ret ? CROWDED_NS : HELLO_NS;
 	for (i = 0; i < PENDING && !*out; i++) {
 		comm = listener->pending[i];
 		if (!comm)
 			continue;
-		/* a peer that has failed, or was none, is not what accept waits for */
+		/* a connection that failed, or was no peer of this listener, is no result of
+		 * accept */
 		ret = look_at_handshake(comm, NULL);
 		if (!ret && has_expired(comm, most_ns)) {
 			ha_comm_abandon(comm);

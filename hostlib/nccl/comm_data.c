@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests. A request has its place in the comm: none is allocated. */
+/* Requests of NCCL. Each is an element of comm->request, so none is allocated. */
 #include <errno.h>
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm_priv.h"
@@ -7,10 +7,10 @@
 
 static bool is_ready(struct ha_comm *comm, const struct ha_region *region, uint64_t now_ns)
 {
-	if (comm->path && ha_comm_knows(region, comm->path->rail))
+	if (comm->path && ha_comm_is_registered(region, comm->path->rail))
 		return true;
 	if (comm->path && ha_comm_refused(region, comm->path->rail)) {
-		/* the other rail's device may know it */
+		/* the standby's device may accept the memory, so leave this path */
 		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 		ha_comm_do(comm, now_ns);
 		return false;
@@ -29,7 +29,7 @@ static void give(struct ha_comm *comm, unsigned int place, unsigned int buffers,
 	*out = request;
 }
 
-/* "Later" is no error of NCCL's. */
+/* -EAGAIN is no error to NCCL, which calls again. */
 static int later(int ret)
 {
 	return ret == -EAGAIN ? 0 : ret;
@@ -111,8 +111,8 @@ int ha_irecv(struct ha_comm *comm, unsigned int n, void **data, const size_t *by
 	return ret;
 }
 
-/* The CPU sees host memory as the completion finds it. What a GPU's needs besides, a READ of its
- * own through the same device, is not here. */
+/* Host memory needs no flush, because the CPU sees the data when it sees the completion. GPU memory
+ * would need an RDMA READ through the same device, which is not implemented. */
 int ha_iflush(struct ha_comm *comm, unsigned int n, void **data, const int *bytes,
 	      struct ha_region **regions, struct ha_request **out)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What happens to a comm, as events for its machine, and what the machine wants done. */
+/* Turns what happens to a comm into events for its state machine, and carries out the actions that
+ * the machine returns. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,17 +8,17 @@
 #include "lib/base/clock.h"
 
 #define BATCH 32u
-/* What one event leads to ends by itself; a machine that wants ever more would keep the lock. */
+/* Bounds the rounds of one event, so that a machine that returns actions without end cannot hold
+ * the lock for ever. */
 #define ROUNDS_MAX 64u
 
-/* HA_NCCL_RTO_ADAPTIVE: so many recoveries in a row that took less than so long say that the RTO is
- * too short for these paths. */
+/* HA_NCCL_RTO_ADAPTIVE: so many recoveries in succession, each shorter than QUICK_NS, mean that the
+ * RTO is too short for these paths, so it is raised. */
 #define QUICK_RECOVERIES 3u
 #define QUICK_NS         (100 * INC_NSEC_PER_MSEC)
 #define RTO_MAX_NS       (5000 * INC_NSEC_PER_MSEC)
 
-/* ---- messages ----------------------------------------------------------------------------------
- */
+/* ---- control messages ------------------------------------------------------------------------ */
 
 static void lose_socket(struct ha_comm *comm, int error)
 {
@@ -31,8 +32,9 @@ void ha_comm_send_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_MSG_BYT
 {
 	struct ha_socket *socket = &comm->socket;
 
-	/* a link that is down keeps what was said; more than that need not wait there. What is
-	 * wrong with a socket is found by who reads it, after what the peer has said. */
+	/* While the link is down, the queue holds what was sent; a message for which it has no room
+	 * is dropped. A socket error is reported by the reading function, after it has read what
+	 * the peer sent before. */
 	if (socket->fd >= 0 && socket->out_bytes + HA_MSG_BYTES <= sizeof(socket->out))
 		ha_socket_send(socket, bytes);
 }
@@ -43,14 +45,14 @@ void ha_comm_send(struct ha_comm *comm, const struct ha_control_msg *msg)
 
 	ha_control_msg_encode(msg, bytes);
 	ha_comm_send_on_socket(comm, bytes);
-	/* one that does not go out is a lost one; the path's own completions say that it is dead */
+	/* A message that cannot be sent counts as lost. A dead path is found by its completions. */
 	if (ha_comm_standby_ready(comm))
 		ha_path_send(comm->standby, bytes);
 	else if (comm->path && !comm->path->fenced && comm->stage == HA_STAGE_UP)
 		ha_path_send(comm->path, bytes);
 }
 
-/* Where it came from: path NULL is the socket. */
+/* Answers a PING on the channel on which it came; path is NULL for the socket. */
 static void answer_ping(struct ha_comm *comm, struct ha_path *path)
 {
 	struct ha_control_msg msg = {
@@ -78,7 +80,8 @@ static void handle_msg(struct ha_comm *comm, const struct ha_control_msg *msg, s
 		ha_comm_bringup(comm, ha_bringup_msg(&comm->bringup, msg, now_ns), now_ns);
 		break;
 	case HA_MSG_PING:
-		/* a peer that has not heard of the end finds out by the silence */
+		/* after a failure there is no answer, so that a peer that missed the ABORT notices
+		 * the silence */
 		if (up && comm->end->state != HA_FAILED)
 			answer_ping(comm, path);
 		return;
@@ -194,7 +197,8 @@ static unsigned int poll_path(struct ha_comm *comm, struct ha_path *path, unsign
 	return all;
 }
 
-/* Fenced ones: what had become of the last requests, and when each has a completion. */
+/* Polls fenced paths until they are drained: their completions tell what became of the last
+ * requests. A drained path is destroyed. */
 static unsigned int poll_old(struct ha_comm *comm, uint64_t now_ns)
 {
 	unsigned int i, n = 0;
@@ -228,7 +232,7 @@ unsigned int ha_comm_poll_standby(struct ha_comm *comm, uint64_t now_ns)
 	return comm->standby ? poll_path(comm, comm->standby, BATCH, now_ns) : 0;
 }
 
-/* ---- what the machine wants done ------------------------------------------------------------ */
+/* ---- actions of the machine ------------------------------------------------------------------ */
 
 static void keep_old(struct ha_comm *comm, struct ha_path *path)
 {
@@ -236,7 +240,8 @@ static void keep_old(struct ha_comm *comm, struct ha_path *path)
 
 	for (i = 0; i < HA_OLD_PATHS && comm->old[i]; i++)
 		;
-	if (i == HA_OLD_PATHS) { /* the oldest is of no use to anybody: its epoch is long past */
+	/* the oldest path is not needed any more, because its epoch is long past */
+	if (i == HA_OLD_PATHS) {
 		ha_comm_destroy_path(comm, comm->old[0]);
 		memmove(&comm->old[0], &comm->old[1], --i * sizeof(comm->old[0]));
 	}
@@ -258,7 +263,7 @@ static void fence(struct ha_comm *comm, uint32_t epoch, uint64_t now_ns)
 	struct inc_err err;
 
 	if (comm->path && comm->path->epoch == epoch) {
-		/* one that cannot be fenced is never drained: the machine's RTO ends the comm */
+		/* a path that cannot be fenced never drains, so the machine's RTO ends the comm */
 		if (ha_path_fence(comm->path, &err))
 			ha_log(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
 		keep_old(comm, comm->path);
@@ -269,7 +274,7 @@ static void fence(struct ha_comm *comm, uint32_t epoch, uint64_t now_ns)
 	}
 }
 
-/* The machine is in another epoch than the path: it has fenced that one. */
+/* If the machine has entered another epoch, fences the old epoch's path and takes the standby. */
 static void follow_epoch(struct ha_comm *comm, uint64_t now_ns)
 {
 	if (comm->path_epoch == comm->end->epoch)
@@ -301,7 +306,8 @@ static int post_description(struct ha_comm *comm, unsigned int place)
 	return ha_path_describe(comm->path, ha_wr_id(comm->path->epoch, place), &slot);
 }
 
-/* 1: its memory is not known to this device yet. Otherwise 0 or -errno. */
+/* Posts a payload (sender) or a description (receiver). Returns 1 if the path's device has not
+ * registered the memory yet, otherwise 0 or -errno. */
 static int post(struct ha_comm *comm, unsigned int index)
 {
 	const struct ha_region *region =
@@ -309,15 +315,16 @@ static int post(struct ha_comm *comm, unsigned int index)
 
 	if (!comm->path || comm->path->epoch != comm->end->epoch)
 		return -ENOTCONN;
-	/* the other rail's device may know it */
+	/* the error makes the comm leave this path, because the standby's device may accept the
+	 * memory */
 	if (ha_comm_refused(region, comm->path->rail))
 		return -EACCES;
-	if (!ha_comm_knows(region, comm->path->rail))
+	if (!ha_comm_is_registered(region, comm->path->rail))
 		return 1;
 	return comm->sends ? post_payload(comm, index) : post_description(comm, index);
 }
 
-/* In order: behind one whose memory is not known yet all wait. */
+/* Posts in order: if the memory of one is not registered yet, all after it wait as well. */
 static void post_all(struct ha_comm *comm, const uint16_t *index, unsigned int n, uint64_t now_ns)
 {
 	unsigned int i;
@@ -380,9 +387,9 @@ static void log_failover(struct ha_comm *comm)
 	adapt_rto(comm, took_ns);
 }
 
-/* A comm that has failed touches no memory any more: NCCL takes it back. One that is done may still
- * be asked. */
-static void take_end(struct ha_comm *comm, uint64_t now_ns)
+/* The machine is DONE or FAILED. A failed comm is fenced at once, because NCCL may reuse the
+ * memory. A comm that is DONE keeps its path, because it may still answer the peer. */
+static void handle_end(struct ha_comm *comm, uint64_t now_ns)
 {
 	struct inc_err err;
 
@@ -397,7 +404,8 @@ static void take_end(struct ha_comm *comm, uint64_t now_ns)
 	comm->n_later = 0;
 }
 
-/* A receiver whose peer has ended is BROKEN until it has drained: that says take_end(). */
+/* Logs that the path in use has failed. A receiver whose peer has ended is BROKEN, too, until it
+ * has drained; handle_end() logs that case. */
 static void log_broken(struct ha_comm *comm)
 {
 	if (comm->end->state != HA_BROKEN || (!comm->sends && comm->receiver.ending))
@@ -413,7 +421,8 @@ static bool is_empty(const struct ha_todo *todo)
 		 todo->ended);
 }
 
-/* The parts of a todo that have a meaning without a count. */
+/* Clears the members that have a meaning of their own; the others are valid only together with
+ * them. */
 static void clear(struct ha_todo *todo)
 {
 	todo->fence = todo->probe = todo->failover_over = todo->ended = false;
@@ -435,7 +444,7 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
 			log_broken(comm);
 		for (i = 0; i < todo.msgs; i++)
 			ha_comm_send(comm, &todo.msg[i]);
-		/* before what can begin another one */
+		/* first, because the actions below may start the next failover */
 		if (todo.failover_over)
 			log_failover(comm);
 		if (todo.posts)
@@ -443,6 +452,6 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
 		if (todo.probe)
 			probe(comm, now_ns);
 		if (todo.ended)
-			take_end(comm, now_ns);
+			handle_end(comm, now_ns);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A comm's life and its rounds. */
+/* Creation, rounds and end of a comm. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #define RING_BYTES (HA_SLOTS * sizeof(struct ha_slot_wire))
 #define CACHE_LINE 64
 #define WIDE_NS    INC_NSEC_PER_MSEC
-/* A closed comm whose machine has not come to an end: no rule of it takes longer. */
+/* A closed comm is freed after this many RTOs even if its machine has not ended, because each of
+ * the machine's own limits is shorter. */
 #define GIVE_UP_RTOS 6
 
 int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev, bool sends,
@@ -37,7 +38,8 @@ int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev
 	comm->began_at_ns = inc_now_ns();
 	comm->dual = comm->config.enable_backup && comm->device->rail[1].device;
 	memset(comm->rail_up, true, sizeof(comm->rail_up));
-	/* zeros are places that were never written: a slot is one of a group of at least one */
+	/* a slot of zeros counts as never written, because a written slot is one of a group of at
+	 * least one */
 	comm->ring = ring ? memset(ring, 0, RING_BYTES) : NULL;
 	*out = comm;
 	return 0;
@@ -45,7 +47,7 @@ int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev
 
 void ha_comm_free(struct ha_comm *comm)
 {
-	struct ha_known_region *region;
+	struct ha_comm_region *region;
 	unsigned int i;
 
 	ha_path_destroy(comm->path);
@@ -64,7 +66,7 @@ void ha_comm_free(struct ha_comm *comm)
 	free(comm);
 }
 
-/* ---- its end -------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 static void run_end(struct ha_job *job)
 {
@@ -77,7 +79,7 @@ void ha_comm_end(struct ha_comm *comm)
 	ha_worker_do(comm->plugin->worker, &comm->end_job);
 }
 
-/* Whether all that this end has said has left it. */
+/* Whether all control messages of this end have left the socket's queue and the queue pairs. */
 static bool msgs_are_out(const struct ha_comm *comm)
 {
 	return (comm->socket.fd < 0 || !comm->socket.out_bytes) &&
@@ -85,8 +87,9 @@ static bool msgs_are_out(const struct ha_comm *comm)
 }
 
 /*
- * A receiver answers OPEN until the sender needs no answer any more: its last acknowledgement may
- * be lost. A sender has nothing to answer.
+ * Whether a closed comm can be freed. A receiver has to answer OPEN until its sender has ended,
+ * because the last acknowledgement that it sent may be lost. A sender has nothing to answer, and
+ * only waits until its last messages are sent.
  */
 static bool is_over(const struct ha_comm *comm, uint64_t now_ns)
 {
@@ -134,7 +137,8 @@ static bool is_draining(const struct ha_comm *comm)
 	return i < HA_OLD_PATHS;
 }
 
-/* A receive that merely waits is not under way. */
+/* Whether something is under way that needs timers of a ms. A receive that only waits for the peer
+ * does not. */
 static bool is_busy(const struct ha_comm *comm)
 {
 	return is_draining(comm) || comm->stage != HA_STAGE_UP || !comm->open ||

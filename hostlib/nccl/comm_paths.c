@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How the next path of a comm comes up: what bringup.h wants done, by the workers. */
+/* Brings up the next path of a comm: carries out the actions of bringup.h, most of them on a
+ * worker's thread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ struct ha_comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job 
 	return job;
 }
 
-/* The comm may end as soon as its lock is free. */
+/* The comm may be freed as soon as its lock is free, so the progress thread is read before that. */
 void ha_comm_job_over(struct ha_comm *comm, struct ha_comm_job *job)
 {
 	struct ha_progress *progress = comm->plugin->progress;
@@ -61,7 +62,8 @@ void ha_comm_destroy_path(struct ha_comm *comm, struct ha_path *path)
 	ha_worker_do(comm->plugin->worker, &job->job);
 }
 
-/* What a worker has made of a path, without the comm's lock; takes it. True: it is of use. */
+/* Locks the comm and takes over the result of a worker's job. Returns false if the result is not
+ * wanted any more, and destroys its path. */
 static bool take_result(struct ha_comm_job *job, int ret, const struct inc_err *err)
 {
 	struct ha_comm *comm = job->comm;
@@ -123,7 +125,7 @@ static void run_enter(struct ha_job *base)
 	ha_comm_job_over(comm, job);
 }
 
-/* ---- what the bring-up wants ---------------------------------------------------------------- */
+/* ---- actions of the bring-up ----------------------------------------------------------------- */
 
 static void drop(struct ha_comm *comm)
 {
@@ -134,7 +136,7 @@ static void drop(struct ha_comm *comm)
 	comm->standby = NULL;
 }
 
-/* 0 or -ENOMEM. */
+/* Both functions below return 0 or -ENOMEM. */
 static int make(struct ha_comm *comm)
 {
 	struct ha_comm_job *job = ha_comm_job(comm, run_make);
@@ -181,7 +183,7 @@ static void send_path_msg(struct ha_comm *comm, enum ha_control_msg_type type)
 	ha_comm_send(comm, &msg);
 }
 
-/* The first path: the comm is what NCCL has waited for. */
+/* The first path is up, so the comm is ready: connect or accept now returns it to NCCL. */
 static void come_up(struct ha_comm *comm, uint64_t now_ns)
 {
 	const struct ha_times times = {
@@ -237,7 +239,8 @@ void ha_comm_bringup(struct ha_comm *comm, unsigned int bits, uint64_t now_ns)
 		HA_MACHINE_EVENT(comm, path, comm->bringup.epoch, false, now_ns);
 	if (bits & HA_BRINGUP_UP)
 		up(comm, now_ns);
-	/* once more at most: what has failed is IDLE, and tries later */
+	/* This recursion has one level, because the failed bring-up is IDLE and tries again
+	 * later. */
 	if (ret)
 		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
 }
@@ -248,9 +251,9 @@ bool ha_comm_standby_ready(const struct ha_comm *comm)
 }
 
 /*
- * The end has entered an epoch. Its path may be ENTERED only: the peer has gone ahead by the
- * message that was READY to it. Where there is none (it has died meanwhile, which the peer did not
- * know) the end is without a path until the next one.
+ * The end has entered an epoch. Its path may be ENTERED only, because the peer, for which the path
+ * is READY, may have changed to the new epoch first. If there is no path (it died and the peer did
+ * not know that yet), the end has no path until the next epoch.
  */
 void ha_comm_take_standby(struct ha_comm *comm)
 {
@@ -265,7 +268,8 @@ void ha_comm_take_standby(struct ha_comm *comm)
 	comm->path_epoch = comm->end->epoch;
 	drop(comm);
 	ha_bringup_taken(&comm->bringup);
-	/* a follower takes what the leader offers next; the leader waits for both ends */
+	/* A follower accepts the leader's next PATH from now on. The leader waits until both ends
+	 * have left the old epoch. */
 	if (comm->dual && !comm->bringup.leads)
 		ha_bringup_want(&comm->bringup, comm->end->epoch + 1, 0, inc_now_ns());
 }

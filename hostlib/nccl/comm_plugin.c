@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What all comms of a process share. */
+/* The objects that all comms of a process share. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include "hostlib/nccl/comm_priv.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ha_plugin *only; /* under the lock */
+static struct ha_plugin *only; /* protected by the lock */
 
 void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
 	       const char *format, ...)
@@ -43,8 +43,8 @@ static int open_parts(struct ha_plugin *plugin, struct inc_err *err)
 	return ret;
 }
 
-/* How many comms are not closed. Aiming leads to destroying, so that worker ends last; the end of a
- * job wakes the progress thread. */
+/* Closes the plugin unless comms are open, and returns how many are. The order matters: a job of
+ * the aimer queues destruction on the worker, and each job's end wakes the progress thread. */
 static unsigned int close_parts(struct ha_plugin *plugin)
 {
 	const unsigned int open = ha_progress_stop(plugin->progress);
@@ -95,7 +95,7 @@ void ha_plugin_close(struct ha_plugin *plugin)
 	if (!--plugin->refs) {
 		only = NULL;
 		open = close_parts(plugin);
-		/* what they use stays with them */
+		/* the open comms still use the plugin, so it is not freed */
 		if (open)
 			ha_log(plugin, HA_LOG_WARN, "the last user has gone with %u comms open",
 			       open);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* NCCL's memory in a comm: on the rail in use at once, on the other by the worker. */
+/* Memory that NCCL registers with a comm: on the rail in use at once, on the other rail by the
+ * worker. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,53 +9,55 @@
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
 
-static const struct ha_known_region *known_region(const struct ha_region *region)
+static const struct ha_comm_region *comm_region(const struct ha_region *region)
 {
-	return (const struct ha_known_region *)region;
+	return (const struct ha_comm_region *)region;
 }
 
-bool ha_comm_knows(const struct ha_region *region, unsigned int rail)
+bool ha_comm_is_registered(const struct ha_region *region, unsigned int rail)
 {
-	return !region || known_region(region)->known[rail];
+	return !region || comm_region(region)->registered[rail];
 }
 
 bool ha_comm_refused(const struct ha_region *region, unsigned int rail)
 {
-	return region && known_region(region)->refused[rail];
+	return region && comm_region(region)->refused[rail];
 }
 
 void ha_comm_forget_refusals(struct ha_comm *comm, unsigned int rail)
 {
-	struct ha_known_region *region;
+	struct ha_comm_region *region;
 
 	for (region = comm->regions; region; region = region->next)
 		region->refused[rail] = false;
 }
 
-/* ---- the worker's --------------------------------------------------------------------------- */
+/* ---- the worker's part ----------------------------------------------------------------------- */
 
 static unsigned int rails(const struct ha_comm *comm)
 {
 	return comm->dual ? HA_RAILS : 1;
 }
 
-/* The next one that is not known on a rail, the rail in use first. */
-static struct ha_known_region *next_unknown(struct ha_comm *comm, unsigned int *rail)
+/* The next region that some rail's device has neither registered nor refused; the rail in use comes
+ * first. */
+static struct ha_comm_region *next_unregistered(struct ha_comm *comm, unsigned int *rail)
 {
-	struct ha_known_region *region;
+	struct ha_comm_region *region;
 	unsigned int i;
 
 	for (i = 0; i < rails(comm); i++) {
 		*rail = comm->rail ^ i;
 		for (region = comm->regions; region; region = region->next)
-			if (!region->known[*rail] && !region->refused[*rail])
+			if (!region->registered[*rail] && !region->refused[*rail])
 				return region;
 	}
 	return NULL;
 }
 
-/* Without the comm's lock, which the region is safe without: it is busy. */
-static void register_one(struct ha_comm *comm, struct ha_known_region *region, unsigned int rail)
+/* Registers one region with the comm's lock released. The busy flag keeps the region alive
+ * meanwhile. */
+static void register_one(struct ha_comm *comm, struct ha_comm_region *region, unsigned int rail)
 {
 	struct inc_err err;
 	int ret;
@@ -65,7 +68,7 @@ static void register_one(struct ha_comm *comm, struct ha_known_region *region, u
 				 &err);
 	pthread_mutex_lock(&comm->lock);
 	region->busy = false;
-	region->known[rail] = !ret;
+	region->registered[rail] = !ret;
 	region->refused[rail] = ret;
 	pthread_cond_broadcast(&comm->idle_region);
 	if (ret)
@@ -76,12 +79,12 @@ static void run_register(struct ha_job *base)
 {
 	struct ha_comm_job *job = (struct ha_comm_job *)base;
 	struct ha_comm *comm = job->comm;
-	struct ha_known_region *region;
+	struct ha_comm_region *region;
 	uint64_t now_ns;
 	unsigned int rail;
 
 	pthread_mutex_lock(&comm->lock);
-	while (comm->open && (region = next_unknown(comm, &rail)))
+	while (comm->open && (region = next_unregistered(comm, &rail)))
 		register_one(comm, region, rail);
 	comm->registering = false;
 	now_ns = inc_now_ns();
@@ -95,16 +98,16 @@ void ha_comm_register_all(struct ha_comm *comm)
 	struct ha_comm_job *job;
 	unsigned int rail;
 
-	if (comm->registering || !comm->open || !next_unknown(comm, &rail))
+	if (comm->registering || !comm->open || !next_unregistered(comm, &rail))
 		return;
 	job = ha_comm_job(comm, run_register);
 	if (!job)
-		return; /* the next request tries again */
+		return; /* the next request of NCCL tries again */
 	comm->registering = true;
 	ha_worker_do(comm->plugin->worker, &job->job);
 }
 
-void ha_comm_free_region(struct ha_comm *comm, struct ha_known_region *region)
+void ha_comm_free_region(struct ha_comm *comm, struct ha_comm_region *region)
 {
 	ha_region_release(&region->region);
 	if (region->region.dmabuf_fd >= 0)
@@ -112,18 +115,19 @@ void ha_comm_free_region(struct ha_comm *comm, struct ha_known_region *region)
 	free(region);
 }
 
-/* ---- NCCL's --------------------------------------------------------------------------------- */
+/* ---- NCCL's part ----------------------------------------------------------------------------- */
 
 int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int dmabuf_fd,
 		uint64_t dmabuf_offset, struct ha_region **out, struct inc_err *err)
 {
-	struct ha_known_region *region = calloc(1, sizeof(*region));
+	struct ha_comm_region *region = calloc(1, sizeof(*region));
 	unsigned int rail;
 	int ret;
 
 	if (!region)
 		return inc_err_set(err, ENOMEM, "%s: %s", comm->what, strerror(ENOMEM));
-	/* the caller closes its descriptor when this returns; the other rail comes later */
+	/* The descriptor is copied, because the caller closes its own when this returns, and the
+	 * other rail registers later. */
 	region->region =
 		(struct ha_region){.address = address,
 				   .bytes = bytes,
@@ -146,7 +150,7 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 		ha_comm_free_region(comm, region);
 		return ret;
 	}
-	region->known[rail] = true;
+	region->registered[rail] = true;
 	pthread_mutex_lock(&comm->lock);
 	region->next = comm->regions;
 	comm->regions = region;
@@ -156,7 +160,7 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 	return 0;
 }
 
-/* Whether a request has it that may still be posted. */
+/* Whether a request uses the region and may still be posted, now or after a failover. */
 static bool is_used(const struct ha_comm *comm, const struct ha_region *region)
 {
 	const struct ha_receiver *receiver = &comm->receiver;
@@ -181,12 +185,12 @@ static bool is_used(const struct ha_comm *comm, const struct ha_region *region)
 
 void ha_deregister(struct ha_comm *comm, struct ha_region *region)
 {
-	struct ha_known_region *known = (struct ha_known_region *)region, **at;
+	struct ha_comm_region *known = (struct ha_comm_region *)region, **at;
 
 	pthread_mutex_lock(&comm->lock);
 	while (known->busy)
 		pthread_cond_wait(&comm->idle_region, &comm->lock);
-	/* a failover would write it again: it ends with the comm then */
+	/* A failover could post the request again, so the region is kept until the comm ends. */
 	if (is_used(comm, region)) {
 		pthread_mutex_unlock(&comm->lock);
 		return;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The standby's health, the ports of both rails, and which rail stands by. */
+/* Watches the standby path and the ports of both rails, and chooses the rail that stands by. */
 #include <string.h>
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 
 #define MISSED_MAX 3u
-/* A standby on the rail that is in use is better than none; so often the other one is tried again,
- * for nobody tells when a link between two switches is mended. */
+/* A standby path on the rail in use is better than none. The other rail is tried again each 500 ms,
+ * because no event reports that a link between two switches works again. */
 #define OTHER_RAIL_NS (500 * INC_NSEC_PER_MSEC)
 
 /* ---- heartbeats ----------------------------------------------------------------------------- */
 
-/* Whether it is time for a PING. What was missed counts at that time only, so that an end that was
- * stopped for a while does not hold its own silence against the peer. */
+/* Whether it is time for a PING. A missed answer counts only at that time, so that an end that was
+ * stopped for a while does not blame the peer for its own silence. */
 static bool beat(struct ha_comm *comm, struct ha_beat *beat, uint64_t now_ns)
 {
 	if (now_ns - beat->pinged_at_ns < comm->end->times.heartbeat_ns)
@@ -70,7 +70,8 @@ static void report_channel(struct ha_comm *comm, uint64_t now_ns)
 
 /* ---- ports ---------------------------------------------------------------------------------- */
 
-/* Whether a path's port is as it was when the path was made: up, with the same GID in its place. */
+/* Whether a path's port is as it was when the path was made: up, with the same GID at the same
+ * index. */
 static bool port_is_good(const struct ha_comm *comm, const struct ha_path *path)
 {
 	const struct ha_rail *rail = &comm->device->rail[path->rail];
@@ -97,7 +98,7 @@ static void bring_up_other_rail(struct ha_comm *comm, uint64_t now_ns)
 						comm->rail ^ 1, now_ns),
 				now_ns);
 	else
-		/* the leader hears that, and tries what this end has now */
+		/* the leader receives PATH_FAILED and tries the rails that are up now */
 		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
 }
 
@@ -106,7 +107,7 @@ static bool stands_by_on_rail_in_use(const struct ha_comm *comm)
 	return ha_comm_standby_ready(comm) && comm->standby->rail == comm->rail;
 }
 
-/* A port of ours is back. */
+/* A port of this end is up again. */
 static void rail_came_up(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
 	if (stands_by_on_rail_in_use(comm) && rail != comm->rail)
@@ -128,8 +129,8 @@ static void look_at_rails(struct ha_comm *comm, uint64_t now_ns)
 	}
 }
 
-/* Without a standby there is nothing to gain by leaving a path before the device gives it up: its
- * port may be back by then. */
+/* Without a standby a path is not left because of its port. Its device reports an error itself, and
+ * the port may be up again by then. */
 static void look_at_ports(struct ha_comm *comm, uint64_t now_ns)
 {
 	const unsigned int changes = atomic_load(&comm->plugin->port_changes);
@@ -149,7 +150,7 @@ static void look_at_ports(struct ha_comm *comm, uint64_t now_ns)
 
 /* ---- which rail stands by ------------------------------------------------------------------- */
 
-/* The next epoch's path is the leader's to begin, once both ends have left the one before. */
+/* The leader starts the path of the next epoch as soon as both ends have left the previous one. */
 static void want_next(struct ha_comm *comm, uint64_t now_ns)
 {
 	const enum ha_state state = comm->end->state;
@@ -196,7 +197,7 @@ void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns)
 		fail_back(comm, now_ns);
 	}
 	report_channel(comm, now_ns);
-	/* an epoch that was entered without a path is left again */
+	/* an epoch that was entered without a path is left again, as if its path had failed */
 	if (!comm->path && comm->end->state == HA_FLOWING)
 		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 	ha_comm_do(comm, now_ns);

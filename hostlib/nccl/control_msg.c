@@ -35,7 +35,8 @@ struct wire_path {
 
 struct wire_report {
 	uint32_t next;
-	uint8_t received[HA_SLOTS / 8]; /* bit i: byte i / 8, its bit i % 8 from the lowest */
+	uint8_t received[HA_SLOTS /
+			 8]; /* bit i is bit i % 8, counted from the lowest, of byte i / 8 */
 } __attribute__((packed));
 
 struct wire_msg {
@@ -50,10 +51,10 @@ struct wire_msg {
 		uint8_t body[HA_MSG_BYTES - 20];
 	};
 } __attribute__((packed));
-static_assert(sizeof(struct wire_msg) == HA_MSG_BYTES, "one size for all");
-static_assert(offsetof(struct wire_msg, body) == 20, "the head");
+static_assert(sizeof(struct wire_msg) == HA_MSG_BYTES, "all types have one size");
+static_assert(offsetof(struct wire_msg, body) == 20, "size of the fields before the body");
 static_assert(sizeof(((struct ha_hello *)0)->name) == sizeof(((struct wire_hello *)0)->name),
-	      "a name is its bytes");
+	      "the name is copied as it is");
 
 const char *ha_cause_text(enum ha_cause cause)
 {
@@ -79,7 +80,7 @@ const char *ha_control_msg_name(enum ha_control_msg_type type)
 	return "?";
 }
 
-/* ---- messages ---- */
+/* ---- control messages ------------------------------------------------------------------------ */
 
 static bool has_report(enum ha_control_msg_type type)
 {
@@ -221,7 +222,7 @@ int ha_control_msg_decode(const uint8_t bytes[HA_MSG_BYTES], struct ha_control_m
 	memset(msg, 0, sizeof(*msg));
 	memcpy(&wire, bytes, sizeof(wire));
 	if (wire.magic != htonl(MSG_MAGIC))
-		return inc_err_set(err, EPROTO, "no message: it begins with 0x%08x",
+		return inc_err_set(err, EPROTO, "no control message: it begins with 0x%08x",
 				   ntohl(wire.magic));
 	if (wire.version != MSG_VERSION)
 		return inc_err_set(err, EPROTO, "a message of version %u, not %u", wire.version,
@@ -238,7 +239,7 @@ int ha_control_msg_decode(const uint8_t bytes[HA_MSG_BYTES], struct ha_control_m
 				   wire.cause);
 	if (!msg->epoch &&
 	    (msg->type == HA_MSG_OPEN || msg->type == HA_MSG_REPORT || msg->type == HA_MSG_RESUME))
-		return inc_err_set(err, EPROTO, "%s: nobody enters epoch 0",
+		return inc_err_set(err, EPROTO, "%s: epoch 0 is never entered",
 				   ha_control_msg_name(msg->type));
 	ha_control_msg_encode(msg, again);
 	if (memcmp(again, bytes, sizeof(again)))
@@ -263,7 +264,7 @@ void ha_slot_encode(const struct ha_slot *slot, struct ha_slot_wire *wire)
 	};
 }
 
-/* A device may write the place meanwhile: what is written last is read first. */
+/* A device may be writing the slot, so the fields that it writes last are read first. */
 int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t epoch,
 		 struct ha_slot *slot, struct inc_err *err)
 {
@@ -272,7 +273,7 @@ int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t ep
 	if (ntohl(__atomic_load_n(&wire->sequence, __ATOMIC_ACQUIRE)) != sequence)
 		return 0;
 	slot->slots = __atomic_load_n(&wire->slots, __ATOMIC_ACQUIRE);
-	/* A place that was never written looks like sequence 0. */
+	/* a slot that was never written looks like sequence 0 */
 	if (!sequence && !slot->slots)
 		return 0;
 	if (ntohl(__atomic_load_n(&wire->epoch, __ATOMIC_ACQUIRE)) != epoch)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the two ends of a comm tell each other: messages on the control channel (a TCP socket, and
- * the standby path) and slots in the sender's ring. docs/nccl-failover.md has their meaning. Pure:
- * codecs between structs in host order and bytes. Any thread.
+ * Control messages and slots: the formats in which the two ends of a comm talk to each other.
+ * Control messages go over the control channel (a TCP socket and the standby path). Slots are
+ * written into the sender's ring by the receiver. Their meaning is defined in
+ * docs/nccl-failover.md. The functions are pure: they convert between structs in host order and
+ * bytes. Any thread may call them.
  */
 #ifndef HA_CONTROL_MSG_H
 #define HA_CONTROL_MSG_H
@@ -13,12 +15,12 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 
-#define HA_REQUESTS 32u  /* isends or irecvs of a comm that are under way at most */
-#define HA_GROUP    8u   /* receives in one irecv at most */
-#define HA_SLOTS    256u /* open at most: HA_REQUESTS * HA_GROUP; places of the ring */
-#define HA_RAILS    2u   /* ports that a comm has at each end: 0 is the one NCCL chose */
+#define HA_REQUESTS 32u  /* isends or irecvs of a comm that may be under way */
+#define HA_GROUP    8u   /* receives that one irecv may group */
+#define HA_SLOTS    256u /* open slots of a comm, HA_REQUESTS * HA_GROUP; size of the ring */
+#define HA_RAILS    2u   /* ports of a comm at each end; NCCL chose port 0 */
 
-/* Why an end has left a path; stands in messages and in the log. */
+/* Why an end has left a path; sent in control messages and written to the log. */
 #define HA_CAUSES(_)                                    \
 	_(NONE, 0, "none")                              \
 	_(ERROR, 1, "error completion")                 \
@@ -28,18 +30,18 @@
 	_(PEER, 5, "the peer has left the path")        \
 	_(PROBE, 6, "the peer is silent and the path is dead")
 
-#define HA_MSGS(_)                                                               \
-	_(HELLO, 1, "first message on the socket, of both ends")                 \
-	_(PATH, 2, "a queue pair for this epoch and attempt is made: its place") \
-	_(PATH_READY, 3, "that queue pair can receive and send")                 \
-	_(PATH_FAILED, 4, "there is none, or no longer")                         \
-	_(OPEN, 5, "sender: all queue pairs before this epoch are left; report") \
-	_(REPORT, 6, "receiver: left, too; this was received")                   \
-	_(RESUME, 7, "sender: the report is taken; describe what is open")       \
-	_(CLOSE, 8, "all is complete and NCCL has closed")                       \
-	_(ABORT, 9, "this end has given up")                                     \
-	_(PING, 10, "is the channel alive?")                                     \
-	_(PONG, 11, "it is")
+#define HA_MSGS(_)                                                             \
+	_(HELLO, 1, "first message on the socket, from both ends")             \
+	_(PATH, 2, "a queue pair for this epoch and attempt, and its address") \
+	_(PATH_READY, 3, "that queue pair has reached RTS")                    \
+	_(PATH_FAILED, 4, "this end has no such queue pair, or no longer")     \
+	_(OPEN, 5, "sender: has fenced all earlier epochs; asks for REPORT")   \
+	_(REPORT, 6, "receiver: has fenced them, too; the sequences received") \
+	_(RESUME, 7, "sender: has the report; asks to describe open slots")    \
+	_(CLOSE, 8, "all requests are complete and NCCL has closed")           \
+	_(ABORT, 9, "this end has failed")                                     \
+	_(PING, 10, "asks whether the channel is alive")                       \
+	_(PONG, 11, "answers PING")
 
 enum ha_cause {
 #define HA_CAUSE_(NAME, number, text) HA_CAUSE_##NAME = (number),
@@ -53,7 +55,8 @@ enum ha_control_msg_type {
 #undef HA_MSG_
 };
 
-/* What a receiver has: all before next, and next + i where bit i is set; bit 0 is not. */
+/* Which sequences a receiver has: all before next, and next + i for each bit i that is set. Bit 0
+ * is never set. */
 struct ha_report {
 	uint32_t next;
 	uint64_t received[HA_SLOTS / 64]; /* bit i: received[i / 64] >> i % 64 & 1 */
@@ -61,64 +64,70 @@ struct ha_report {
 
 /* HELLO */
 struct ha_hello {
-	bool dual;     /* this end has a second rail and HA_NCCL_ENABLE_BACKUP */
+	bool dual;     /* this end has a second rail, and HA_NCCL_ENABLE_BACKUP is set */
 	char name[64]; /* for logs: "HOST pid PID" */
 };
 
-/* PATH, PATH_READY, PATH_FAILED: which, and for PATH where it is. */
+/* Body of PATH, PATH_READY and PATH_FAILED: which attempt on which rail. PATH alone has the members
+ * from qpn on, which are the address of a queue pair. */
 struct ha_path_info {
-	uint32_t attempt; /* of this epoch, from 0; one that is not the newest is of no use */
-	uint8_t rail;     /* of whoever says it */
+	uint32_t
+		attempt; /* counts from 0 in each epoch; messages of an older attempt are ignored */
+	uint8_t rail;    /* rail of the message's sender */
 	uint32_t qpn, psn;
-	uint16_t mtu_bytes; /* active, of the port */
+	uint16_t mtu_bytes; /* active MTU of the port */
 	uint8_t link_layer; /* enum inc_rdma_link_layer */
 	uint16_t lid;       /* InfiniBand */
 	uint8_t gid[16];    /* Ethernet */
-	uint64_t ring;      /* a sender's: address of its ring, HA_SLOTS slots */
-	uint32_t ring_rkey; /* likewise, of the device of this rail */
+	uint64_t ring; /* if the sender of data sends this: address of its ring of HA_SLOTS slots */
+	uint32_t ring_rkey; /* and its rkey for the device of this rail */
 };
 
-/* One message. */
+/* A control message in host order. */
 struct ha_control_msg {
 	enum ha_control_msg_type type;
-	enum ha_cause cause; /* what the one who says it has seen; NONE where that means nothing */
-	uint64_t nonce;      /* the comm's */
+	enum ha_cause
+		cause;  /* reason that the message's sender observed; NONE if the type has none */
+	uint64_t nonce; /* nonce of the comm */
 	uint32_t epoch;
 	union {
 		struct ha_hello hello;
 		struct ha_path_info path;
-		struct ha_report report; /* REPORT; CLOSE of a receiver */
+		struct ha_report report; /* REPORT, and CLOSE of a receiver */
 	};
 };
 
-/* Every message has this size on the wire, on both channels; what a type does not have is zero. */
+/* Size of every control message on the wire, on both channels. Fields that a type does not have are
+ * zero. */
 #define HA_MSG_BYTES 128u
 
 void ha_control_msg_encode(const struct ha_control_msg *msg, uint8_t bytes[HA_MSG_BYTES]);
-/* 0, or -EPROTO and why: no end that keeps to this version says it. */
+/* Returns 0, or -EPROTO and the reason if no peer of this version sends such bytes. */
 int ha_control_msg_decode(const uint8_t bytes[HA_MSG_BYTES], struct ha_control_msg *msg,
 			  struct inc_err *err);
 
-/* A receive as its receiver describes it: one RDMA WRITE of 32 bytes into place sequence % HA_SLOTS
- * of the ring. All in network order. What a new description of the same sequence changes lies
- * before the epoch, what a new sequence changes before the sequence: devices place bytes in rising
- * order, so whoever sees both as expected sees all. */
+/* A receive as its receiver describes it to the sender: one RDMA WRITE of 32 bytes to index
+ * sequence % HA_SLOTS of the ring, in network order. Devices write bytes in rising order. So a new
+ * description of the same sequence changes only fields before the epoch, and a new sequence only
+ * fields before the sequence. A reader that finds the expected epoch and sequence has all
+ * fields. */
 struct ha_slot_wire {
 	uint64_t address;
 	uint32_t rkey;
 	uint32_t bytes;
 	uint32_t tag;
 	uint32_t epoch;
-	uint8_t index; /* in its group */
-	uint8_t slots; /* of its group */
+	uint8_t index; /* index in its group */
+	uint8_t slots; /* number of slots in its group */
 	uint16_t zero;
 	uint32_t sequence;
 };
-static_assert(sizeof(struct ha_slot_wire) == 32, "two in a cache line, none across two");
-static_assert(offsetof(struct ha_slot_wire, epoch) == 20, "behind what a new description changes");
+static_assert(sizeof(struct ha_slot_wire) == 32, "no slot lies across two cache lines");
+static_assert(offsetof(struct ha_slot_wire, epoch) == 20,
+	      "after all that a new description changes");
 static_assert(offsetof(struct ha_slot_wire, sequence) == 28, "last");
 
-/* One in host order. */
+/* A slot in host order. */
 struct ha_slot {
 	uint64_t address;
 	uint32_t rkey, bytes, tag, epoch, sequence;
@@ -127,14 +136,14 @@ struct ha_slot {
 
 void ha_slot_encode(const struct ha_slot *slot, struct ha_slot_wire *wire);
 /*
- * The slot with this sequence and epoch, if it has come: 1; 0 if not yet, as in a ring of zeros;
- * -EPROTO and why where it has and no receiver that keeps to this file describes it so. Reads what
- * a device may be writing.
+ * Reads a slot from the ring, which a device may be writing. Returns 1 if the slot with this
+ * sequence and epoch has arrived, and 0 if not, as in a ring of zeros. Returns -EPROTO and the
+ * reason if it has arrived with values that no receiver of this version writes.
  */
 int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t epoch,
 		 struct ha_slot *slot, struct inc_err *err);
 
-/* wr_id of a work request: which epoch it is of, and which request or slot. */
+/* The wr_id of a work request: its epoch, and the index of its request or slot. */
 static inline uint64_t ha_wr_id(uint32_t epoch, uint32_t index)
 {
 	return (uint64_t)epoch << 32 | index;
@@ -150,18 +159,19 @@ static inline uint32_t ha_wr_index(uint64_t wr_id)
 	return (uint32_t)wr_id;
 }
 
-/* Indices in a wr_id that are no request and no slot, each a bit of its own. */
-#define HA_WR_MSG     0x10000u /* a message that was sent; below it: its buffer */
+/* Indices in a wr_id that are neither a request nor a slot. Each is a bit of its own. */
+#define HA_WR_MSG     0x10000u /* control message that was sent; the low bits are its buffer */
 #define HA_WR_PROBE   0x20000u
-#define HA_WR_RECEIVE 0x40000u /* of the receive queue; below it: its buffer */
+#define HA_WR_RECEIVE 0x40000u /* receive; the low bits are its buffer */
 
-/* Whether sequence a comes before b. */
+/* Whether sequence a comes before b, modulo 2^32. */
 static inline bool ha_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;
 }
 
 const char *ha_cause_text(enum ha_cause cause);
-const char *ha_control_msg_name(enum ha_control_msg_type type); /* "OPEN"; "?" for none */
+const char *
+ha_control_msg_name(enum ha_control_msg_type type); /* such as "OPEN"; "?" for an unknown type */
 
 #endif

@@ -10,9 +10,9 @@
 
 #define SYS_RDMA  "/sys/class/infiniband"
 #define SYS_NET   "/sys/class/net"
-#define NO_DEVICE "/" /* a name that none has */
+#define NO_DEVICE "/" /* a name that no device can have */
 
-/* A port that passes, and what stands in /sys of its device. */
+/* A port that NCCL_IB_HCA allows, with properties of its device from /sys. */
 struct found {
 	const struct inc_rdma_device_info *device;
 	const struct inc_rdma_port_info *port;
@@ -23,7 +23,7 @@ struct found {
 
 /* ---- /sys ----------------------------------------------------------------------------------- */
 
-/* The first line of an attribute; false where there is none. */
+/* Reads the first line of an attribute; false if there is none. */
 static bool read_sys(const char *device, const char *attribute, char *line, size_t size)
 {
 	char path[PATH_MAX];
@@ -41,7 +41,7 @@ static bool read_sys(const char *device, const char *attribute, char *line, size
 	return ok;
 }
 
-/* Where a link of /sys leads, as a path to a PCI function; "" where to none. */
+/* Resolves a link of /sys to the path of a PCI function; "" if it leads to none. */
 static void resolve(const char *link, char *out, size_t size)
 {
 	char path[PATH_MAX];
@@ -50,7 +50,7 @@ static void resolve(const char *link, char *out, size_t size)
 	if (!realpath(link, path))
 		return;
 	ha_pci_path_trim(path);
-	/* a path that is cut would be another one's */
+	/* a truncated path could be the path of another device */
 	if (strlen(path) < size)
 		strcpy(out, path);
 }
@@ -71,7 +71,7 @@ static void ask_sys(struct found *found)
 	const char *name = found->device->name;
 	char line[64], link[PATH_MAX];
 
-	/* rxe alone has this file: the interface that it runs on */
+	/* only rxe has this file, which names its network interface */
 	found->rxe = read_sys(name, "parent", line, sizeof(line));
 	if (found->rxe)
 		snprintf(link, sizeof(link), SYS_NET "/%s/device", line);
@@ -83,9 +83,9 @@ static void ask_sys(struct found *found)
 		found->guid = found->device->guid;
 }
 
-/* ---- which ---------------------------------------------------------------------------------- */
+/* ---- which devices and ports ----------------------------------------------------------------- */
 
-/* Whether any port of the device may pass, so that others' devices are not opened. */
+/* Whether NCCL_IB_HCA allows any port of the device. Other devices are not opened. */
 static bool any_port_passes(const struct ha_config *config, const char *name)
 {
 	int port;
@@ -115,7 +115,7 @@ static int open_inventory(struct ha_devices *devices, struct inc_err *err)
 		if (any_port_passes(devices->config, ibv_get_device_name(list[i])))
 			snprintf(entry[filter.entries++].device, sizeof(entry->device), "%s",
 				 ibv_get_device_name(list[i]));
-	/* without an entry all would pass */
+	/* an empty filter would allow all devices */
 	if (!filter.entries)
 		strcpy(entry[filter.entries++].device, NO_DEVICE);
 	filter.entry = entry;
@@ -134,7 +134,7 @@ static bool may_be_used(const struct ha_config *config, const struct inc_rdma_de
 	       ha_iflist_passes(config->ib_hca, HA_IFLIST_DEVICES, device->name, port->number);
 }
 
-/* All ports that pass, up or not; NULL: no memory. */
+/* All ports that NCCL_IB_HCA allows, up or not; NULL if there is no memory. */
 static struct found *find_ports(const struct ha_devices *devices, const struct inc_rdma_list *list,
 				unsigned int *n)
 {
@@ -173,7 +173,7 @@ static bool take_rail(const struct ha_devices *devices, struct ha_device *device
 		return false;
 	rail->index = found->device->index;
 	rail->port = found->port->number;
-	/* what one rail cannot do the comm cannot do after a failover */
+	/* a failover may lead to either rail, so the lower limit counts */
 	if (!i || max_comms < device->max_comms)
 		device->max_comms = max_comms;
 	if (!i || max_message_bytes < device->max_message_bytes)
@@ -202,8 +202,8 @@ static bool take_device(const struct ha_devices *devices, struct ha_device *devi
 	return true;
 }
 
-/* A port that is down is no device of NCCL's, which could not use it; it may stand by, since it may
- * come up. */
+/* A port that is down is no device for NCCL, which could not use it. It may stand by, because it
+ * may come up later. */
 static int take_devices(struct ha_devices *devices, const struct found *found, unsigned int n)
 {
 	struct ha_candidate *candidate = calloc(n ?: 1, sizeof(*candidate));
@@ -275,8 +275,8 @@ void ha_devices_close(struct ha_devices *devices)
 
 /* ---- where a rail is ------------------------------------------------------------------------ */
 
-/* RoCE v2 before v1, an address that is routed before a link-local one; where the environment names
- * a place of the table, what is there. */
+/* Chooses the GID of a port: RoCE v2 before v1, and a routable address before a link-local one. If
+ * NCCL_IB_GID_INDEX is set, only that index counts. */
 static const struct inc_rdma_gid *find_gid(const struct inc_rdma_port_info *port, int index)
 {
 	static const enum inc_rdma_gid_type types[] = {INC_RDMA_GID_ROCE_V2, INC_RDMA_GID_ROCE_V1};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The network devices that NCCL sees: ports of RDMA devices, each with the port that stands by for
- * it (choose.h). ha_devices_open() asks the machine.
- * Devices are found once, by init; whether a port is up is asked anew each time (ha_rail_place()).
+ * it (choose.h). ha_devices_open() finds them once, when the plugin is opened. Whether a port is up
+ * is checked each time (ha_rail_place()).
  */
 #ifndef HA_DEVICES_H
 #define HA_DEVICES_H
@@ -18,12 +18,12 @@
 
 /* A port of a device: one rail of a comm. */
 struct ha_rail {
-	struct inc_rdma_device *device; /* ha_devices' reference */
-	uint8_t index;                  /* of the device in the inventory */
+	struct inc_rdma_device *device; /* struct ha_devices holds the reference */
+	uint8_t index;                  /* index of the device in the inventory */
 	uint8_t port;
 };
 
-/* How near the standby is, best first. */
+/* How near the standby port is, best first. */
 #define HA_AFFINITIES(_)                             \
 	_(SWITCH, "another device, same PCI switch") \
 	_(DEVICE, "another device")                  \
@@ -36,17 +36,18 @@ enum ha_affinity {
 #undef HA_AFFINITY_
 };
 
-/* What NCCL calls a device. */
+/* A network device as NCCL sees it. */
 struct ha_device {
-	char name[INC_RDMA_NAME_SIZE + 8]; /* "mlx5_0", of a device with several ports "mlx5_0:2" */
-	char pci_path[256];                /* real path in /sys; "" where there is none */
-	uint64_t guid;                     /* of the card: its functions have the same */
+	char name[INC_RDMA_NAME_SIZE +
+		  8];       /* "mlx5_0", or "mlx5_0:2" if the RDMA device has several ports */
+	char pci_path[256]; /* path of the PCI device in /sys; "": none */
+	uint64_t guid;      /* of the card, so all its functions have the same */
 	uint64_t speed_mbps;
 	struct ha_rail rail[HA_RAILS]; /* rail[1].device NULL: single path */
 	enum ha_affinity affinity;
 	unsigned int max_comms, max_recvs;
 	uint32_t max_message_bytes;
-	bool rxe; /* a device of Linux' software RoCE */
+	bool rxe; /* a device of rxe, Linux's software RoCE */
 };
 
 struct ha_devices {
@@ -56,13 +57,13 @@ struct ha_devices {
 	unsigned int n;
 };
 
-/* 0, also where there is none; or -errno. */
+/* Returns 0, also if there is no device, or -errno. */
 int ha_devices_open(struct ha_devices *devices, const struct ha_config *config,
 		    struct inc_err *err);
 void ha_devices_close(struct ha_devices *devices);
 
-/* Where a queue pair on this rail is now: what ha_path_make() needs of the port as the last refresh
- * of the inventory saw it. */
+/* The address that a queue pair on this rail has now. ha_path_make() needs these properties of the
+ * port, as of the last refresh of the inventory. */
 struct ha_place {
 	enum inc_rdma_link_layer link_layer;
 	uint16_t lid;
@@ -71,8 +72,8 @@ struct ha_place {
 	uint32_t max_message_bytes;
 };
 
-/* Any thread. 0, -ENETDOWN where the port is not up, -EADDRNOTAVAIL without a usable GID, -ENODEV.
- */
+/* Any thread. Returns 0, -ENETDOWN if the port is not up, -EADDRNOTAVAIL without a usable GID, or
+ * -ENODEV. */
 int ha_rail_place(const struct ha_devices *devices, const struct ha_rail *rail,
 		  struct ha_place *place, struct inc_err *err);
 

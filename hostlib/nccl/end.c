@@ -43,8 +43,8 @@ void ha_end_fence(uint32_t epoch, struct ha_todo *todo)
 	todo->fence_epoch = epoch;
 }
 
-/* Messages beyond MAX_MSGS are lost, which happens where the caller does not clear what it has
- * done. The protocol bears that, as channels lose messages, too. */
+/* If the caller does not clear the actions that it has carried out, messages beyond MAX_MSGS are
+ * dropped. The protocol allows that, because channels lose messages, too. */
 void ha_end_send(struct ha_end *end, enum ha_control_msg_type type, const struct ha_report *report,
 		 bool again, uint64_t now_ns, struct ha_todo *todo)
 {
@@ -65,9 +65,8 @@ void ha_end_leave(struct ha_end *end, enum ha_cause cause, uint64_t now_ns, stru
 {
 	end->cause = cause;
 	end->failover = (struct ha_failover){.cause = cause, .began_at_ns = now_ns};
-	/* what was to be posted there is not for the next one: that has other keys, and no report
-	 * yet
-	 */
+	/* Posts for this queue pair are dropped: the next epoch has other keys, and there is no
+	 * report yet. */
 	todo->posts = 0;
 	todo->probe = false;
 	ha_end_fence(end->epoch, todo);
@@ -133,7 +132,7 @@ static void probe(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo)
 	    now_ns < end->probe_due_at_ns)
 		return;
 	todo->probe = true;
-	end->probed_at_ns = now_ns ? now_ns : 1; /* 0 is none */
+	end->probed_at_ns = now_ns ? now_ns : 1; /* 0 means no probe */
 	end->probe_due_at_ns = now_ns + end->times.heartbeat_ns;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What listen gives, NCCL carries to the other rank, and connect takes. Its first part is the same
- * everywhere; NCCL hands connect the same memory on each call, so that the last part, own to that
- * process, can hold what is under way. Pure.
+ * The handle that listen fills, NCCL carries to the other rank, and connect reads. NCCL passes the
+ * same memory to each call of connect, so the last member, which only that process uses, holds the
+ * connection that is being made. Pure functions.
  */
 #ifndef HA_HANDLE_H
 #define HA_HANDLE_H
@@ -13,25 +13,26 @@
 #include "hostlib/nccl/tcp.h"
 #include "lib/base/err.h"
 
-#define HA_HANDLE_DUAL 0x1u /* the listener has two rails */
+#define HA_HANDLE_DUAL 0x1u /* the listener's device has two rails */
 
-/* NCCL keeps it in an array of char, at any address. */
+/* NCCL stores a handle in an array of char, at any address, so it is packed. */
 struct ha_handle {
-	uint32_t magic; /* network order, as all of it but `comm` */
+	uint32_t magic; /* network order, as all members but `comm` */
 	uint8_t version, flags, family /* 4 or 6 */, zero;
 	uint16_t tcp_port;
 	uint8_t address[16]; /* IPv4: the first 4 */
 	uint8_t scope[4];    /* IPv6 */
 	uint8_t nonce[8];
 	uint8_t rest[82]; /* 0 */
-	uint64_t comm;    /* connect's, in its own process; 0 from listen */
+	uint64_t comm;    /* struct ha_comm of connect, in its own process; listen sets 0 */
 } __attribute__((packed, aligned(1)));
 static_assert(sizeof(struct ha_handle) == HA_NCCL_HANDLE_BYTES, "NCCL's handles");
 
-/* The nonce is of getrandom(). */
+/* The caller draws the nonce with getrandom(). */
 void ha_handle_make(struct ha_handle *handle, const union ha_address *address, unsigned int flags,
 		    uint64_t nonce);
-/* 0, or -EPROTO and why: another magic (of another plugin), another version. */
+/* Returns 0, or -EPROTO and the reason: a magic of another plugin, another version, or no valid
+ * address. */
 int ha_handle_read(const struct ha_handle *handle, union ha_address *address, unsigned int *flags,
 		   uint64_t *nonce, struct inc_err *err);
 

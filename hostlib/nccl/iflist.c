@@ -3,10 +3,10 @@
 #include <string.h>
 #include "hostlib/nccl/iflist.h"
 
-#define PREFIX_BYTES 63u /* that NCCL keeps of an entry's name */
+#define PREFIX_BYTES 63u /* bytes of an entry's name that NCCL compares */
 
-/* An entry of len bytes: its name up to a colon, which is cut, then a port; none, empty or -1: any.
- * A port that is no number is 0, which no device has. */
+/* Whether an entry of len bytes matches: its name, then a colon and a port. A port that is missing,
+ * empty or -1 matches every port. A port that is no number counts as 0, which no device has. */
 static bool entry_matches(const char *entry, size_t len, bool whole, const char *name, int port)
 {
 	const char *colon = memchr(entry, ':', len);
@@ -38,12 +38,12 @@ bool ha_iflist_passes(const char *list, unsigned int max_entries, const char *na
 	for (; list && *list && n < max_entries; list += len) {
 		list += strspn(list, ",");
 		len = strcspn(list, ",");
-		/* one without a name is none */
+		/* an entry without a name is ignored */
 		if (!len || *list == ':')
 			continue;
 		n++;
 		found = found || entry_matches(list, len, whole, name, port);
 	}
-	/* a list without entries has everything in it, and behind "^" lets nothing pass */
+	/* A list without entries allows everything; with "^" it allows nothing. */
 	return (found || !n) != negated;
 }

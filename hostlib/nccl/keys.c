@@ -5,7 +5,7 @@
 #include "hostlib/nccl/keys.h"
 #include "lib/base/clock.h"
 
-#define ACK_TIMEOUT_UNIT_NS 4096u /* of the IBTA: 4.096 us * 2^n */
+#define ACK_TIMEOUT_UNIT_NS 4096u /* unit of the IBTA's ACK timeout, 4.096 us * 2^n */
 #define FOR_EVER_ON_RXE     7
 
 const struct ha_setting ha_settings[] = {
@@ -17,7 +17,8 @@ const struct ha_setting ha_settings[] = {
 #undef TEXT
 		{0}};
 
-/* A decimal number with nothing around it; NULL and "": the default. */
+/* Reads a decimal number without blanks around it. A variable that is not set or empty means the
+ * default. */
 static int read_number(const struct ha_setting *setting, int64_t *value, struct inc_err *err)
 {
 	const char *text = getenv(setting->name);
@@ -30,7 +31,7 @@ static int read_number(const struct ha_setting *setting, int64_t *value, struct 
 	digits = text + (*text == '-');
 	errno = 0;
 	*value = strtoll(text, &end, 10);
-	/* strtoll() would take blanks and a plus */
+	/* checked here, because strtoll() accepts blanks and a plus */
 	if (*digits < '0' || *digits > '9' || *end || errno || *value < setting->least ||
 	    *value > setting->most)
 		return inc_err_set(err, EINVAL, "%s: '%.64s' is not a number from %lld to %lld",
@@ -64,8 +65,8 @@ int ha_config_read(struct ha_config *config, struct inc_err *err)
 #undef TEXT
 	if (config->heartbeat_ms >= config->rto_ms)
 		return inc_err_set(err, EINVAL,
-				   "HA_NCCL_HEARTBEAT_MS: %u is not less than HA_NCCL_RTO_MS, %u: "
-				   "within that time messages are said again",
+				   "HA_NCCL_HEARTBEAT_MS: %u is not less than HA_NCCL_RTO_MS, %u, "
+				   "so no message would be repeated",
 				   config->heartbeat_ms, config->rto_ms);
 	return 0;
 }
@@ -74,7 +75,7 @@ uint64_t ha_config_window_ns(const struct ha_config *config)
 {
 	const uint64_t timeout_ns = (uint64_t)ACK_TIMEOUT_UNIT_NS << config->qp_timeout;
 
-	/* without retries the first timeout is the last */
+	/* without retries the device gives up at the first timeout */
 	return timeout_ns * (config->qp_retry_cnt ?: 1);
 }
 

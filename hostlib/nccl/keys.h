@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Settings of the plugin: environment variables, read once by init. The table below is the only
- * place where one is defined; docs/nccl.md's table is checked against it. A value that is none is
- * refused with the variable's name: init fails.
+ * Settings of the plugin: environment variables, read once by init. Each is defined only in the
+ * table below, and a test compares docs/nccl.md with the table. If a value is invalid, init fails
+ * with an error that names the variable.
  */
 #ifndef HA_KEYS_H
 #define HA_KEYS_H
@@ -13,7 +13,8 @@
 #include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
 
-/* Numbers: type, member, variable, unit, default, least, most, what it is. A bool is 0 or 1. */
+/* Numeric settings: type, member, variable, unit, default, minimum, maximum, description. A bool is
+ * 0 or 1. */
 #define HA_NUMBERS(_)                                                                           \
 	_(uint32_t, rto_ms, "HA_NCCL_RTO_MS", "ms", 1000, 10, 600000,                           \
 	  "a send without progress for this long leaves its path; also the time that a switch " \
@@ -48,7 +49,8 @@
 	_(uint8_t, traffic_class, "NCCL_IB_TC", "", 0, 0, 255, "traffic class of the packets")  \
 	_(uint8_t, sl, "NCCL_IB_SL", "", 0, 0, 15, "service level of the packets")
 
-/* Texts, of the environment, as NCCL has them: member, variable, what it is. Without one: NULL. */
+/* Text settings, in NCCL's syntax: member, variable, description. The member is NULL if the
+ * variable is not set. */
 #define HA_TEXTS(_)                                                                             \
 	_(ib_hca, "NCCL_IB_HCA",                                                                \
 	  "devices that may be used: prefixes, or names behind `=`, all but these behind `^`, " \
@@ -65,25 +67,25 @@ struct ha_config {
 #undef HA_TEXT_
 };
 
-/* A row of the tables, for who shows them. */
+/* A row of the tables above, for programs that print the settings. */
 struct ha_setting {
 	const char *name;
-	const char *unit; /* "": none; NULL: a text */
+	const char *unit; /* "": no unit; NULL: a text setting */
 	int64_t def, least, most;
 	const char *text;
 };
-extern const struct ha_setting ha_settings[]; /* to one without a name */
+extern const struct ha_setting ha_settings[]; /* ends with an element without a name */
 
-/* 0, or -EINVAL: err names the variable, its value and what is allowed. A variable that is empty is
- * one that is not set. */
+/* Returns 0, or -EINVAL and an error with the variable, its value and the allowed range. An empty
+ * variable counts as not set. */
 int ha_config_read(struct ha_config *config, struct inc_err *err);
 
-/* The time in which the device itself gives up: its timeout times its retries. Devices stretch it
- * up to fourfold. */
+/* The time after which the device itself reports an error: its timeout times its retries. Devices
+ * take up to four times as long. */
 uint64_t ha_config_window_ns(const struct ha_config *config);
 
-/* Whether settings do not go well together, or not with a device of rxe, and why: none of it keeps
- * the plugin from working. */
+/* Whether some settings do not fit together, or do not fit a device of rxe; why has the warnings.
+ * The plugin works all the same. */
 bool ha_config_doubts(const struct ha_config *config, bool rxe, struct inc_err *why);
 
 #endif

@@ -6,19 +6,19 @@
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/memory.h"
 
-/* What the caches keep of each device, unused ones with those in use. */
+/* Bytes that the cache of a device may hold registered, in use or not. */
 #define CACHE_BYTES (1ul << 30)
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 struct device_cache {
-	struct inc_rdma_device *device; /* a reference */
+	struct inc_rdma_device *device; /* counted reference */
 	struct inc_rdma_cache cache;
 	struct device_cache *next;
 };
 
 struct ha_caches {
-	pthread_mutex_t lock; /* the list; a cache has one of its own */
+	pthread_mutex_t lock; /* protects the list; each cache has a lock of its own */
 	struct device_cache *first;
 };
 
@@ -49,7 +49,7 @@ void ha_caches_close(struct ha_caches *caches)
 	free(caches);
 }
 
-/* The device's, made where there is none; NULL: no memory. */
+/* The cache of the device, which is made if there is none; NULL if there is no memory. */
 static struct inc_rdma_cache *cache_of(struct ha_caches *caches, struct inc_rdma_device *device)
 {
 	struct device_cache *c;
@@ -61,8 +61,8 @@ static struct inc_rdma_cache *cache_of(struct ha_caches *caches, struct inc_rdma
 		c = calloc(1, sizeof(*c));
 	if (c && !c->device) {
 		c->device = inc_rdma_device_ref(device);
-		/* where memory cannot be watched it keeps nothing, and each region registers anew
-		 */
+		/* if the kernel cannot report unmapped memory, the cache holds nothing and each
+		 * region registers anew */
 		inc_rdma_regions_open(&c->cache, device->pd, CACHE_BYTES);
 		c->next = caches->first;
 		caches->first = c;
@@ -79,7 +79,7 @@ static int register_host(struct ha_region *region, struct ha_caches *caches,
 
 	if (!cache)
 		return -ENOMEM;
-	/* nothing is registered as one byte, so that it has keys */
+	/* an empty region registers one byte, so that it has keys */
 	ret = inc_rdma_cache_get(cache, region->address, region->bytes ?: 1, ACCESS,
 				 &region->mr[rail]);
 	if (!ret)
@@ -87,8 +87,8 @@ static int register_host(struct ha_region *region, struct ha_caches *caches,
 	return ret;
 }
 
-/* By dma-buf where NCCL has one, else by a kernel module that knows the GPU's pages (nv_peer_mem):
- * without it the address is none. */
+/* Registers GPU memory: by dma-buf if NCCL has a descriptor, else through a kernel module that maps
+ * GPU pages (nv_peer_mem). Without such a module the address is invalid (EFAULT). */
 static int register_gpu(struct ha_region *region, struct inc_rdma_device *device, unsigned int rail)
 {
 	if (region->dmabuf_fd >= 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that NCCL has registered (its mhandle): known to the device of the rail in use at once, to
- * the standby's by a worker, at a failover at the latest. Registrations are shared: a
- * cache per device (lib/rdma/cache.h) counts references by page range and evicts unused ones only,
- * the longest unused first. Memory of a GPU is registered for each region by itself, as no kernel
- * tells what becomes of it.
+ * Memory that NCCL has registered (its mhandle). The device of the rail in use registers it at
+ * once; a worker registers it with the standby's device, at the latest during a failover. Regions
+ * share registrations: a cache for each device (lib/rdma/cache.h) counts references by page range.
+ * It evicts only unused registrations, the longest unused first. GPU memory is registered for each
+ * region anew, because the kernel does not report when it is unmapped.
  *
- * Threads: any; a region by one at a time (the comm's lock).
+ * Any thread may call, but only one at a time for one region (the comm's lock).
  */
 #ifndef HA_MEMORY_H
 #define HA_MEMORY_H
@@ -23,27 +23,29 @@ struct ha_region {
 	int type;      /* HA_NCCL_PTR_HOST, ... */
 	int dmabuf_fd; /* -1: none */
 	uint64_t dmabuf_offset;
-	struct inc_rdma_mr *mr[HA_RAILS]; /* of the cache; NULL: not (yet) known there */
+	struct inc_rdma_mr
+		*mr[HA_RAILS]; /* registration from the cache; NULL: not registered there (yet) */
 	struct inc_rdma_cache *cache[HA_RAILS];
-	struct ibv_mr *own[HA_RAILS]; /* what the cache does not do: memory of a GPU */
+	struct ibv_mr
+		*own[HA_RAILS]; /* registration of GPU memory, which the cache does not hold */
 };
 
-/* The caches of the devices in use, shared by all comms on a device. */
+/* The registration caches of the devices in use. All comms of a device share its cache. */
 struct ha_caches;
 
-/* Registers with one rail; what is there already stays. 0, or -errno and why: -EOPNOTSUPP for
- * memory of a GPU that the device cannot reach. */
+/* Registers the region with the device of one rail, unless it is registered there already. Returns
+ * 0, or -errno and the reason; -EOPNOTSUPP for GPU memory that the device cannot reach. */
 int ha_region_register(struct ha_region *region, struct ha_caches *caches,
 		       const struct ha_rail *rails, unsigned int rail, struct inc_err *err);
-/* With all rails. The region is the caller's. */
+/* Ends the registrations on all rails. The caller frees the region itself. */
 void ha_region_release(struct ha_region *region);
 
-/* The keys on a rail; 0 where it is not registered there. */
+/* The keys of the region on a rail; 0 if it is not registered there. */
 uint32_t ha_region_lkey(const struct ha_region *region, unsigned int rail);
 uint32_t ha_region_rkey(const struct ha_region *region, unsigned int rail);
 
 int ha_caches_open(struct ha_caches **out, struct inc_err *err);
-/* No region is registered any more. NULL is allowed. */
+/* Allowed when no region is registered any more. caches may be NULL. */
 void ha_caches_close(struct ha_caches *caches);
 
 #endif

@@ -8,9 +8,9 @@
 #include "hostlib/nccl/path.h"
 #include "lib/base/random.h"
 
-#define RNR_RETRY 6 /* 7 is for ever */
-/* Code of 10 ms, which is 60 ms in all: a receive is missing only where an end has not polled for a
- * long time. */
+#define RNR_RETRY 6 /* 7 means for ever */
+/* The code of 10 ms, so 60 ms with all retries. A receive is missing only if the peer has not
+ * polled for a long time. */
 #define MIN_RNR_TIMER 20
 
 #define SEND_WR    (HA_WRITES + HA_MSGS_AHEAD)
@@ -20,7 +20,7 @@
 #define DESCRIPTIONS_AT (MSGS_AT + HA_MSGS_AHEAD * HA_MSG_BYTES)
 #define MEMORY_BYTES    (DESCRIPTIONS_AT + HA_SLOTS * sizeof(struct ha_slot_wire))
 
-/* ---- its life ------------------------------------------------------------------------------- */
+/* ---- creation and destruction ---------------------------------------------------------------- */
 
 static int register_memory(struct ha_path *path, void *ring, struct inc_err *err)
 {
@@ -47,7 +47,8 @@ static int register_memory(struct ha_path *path, void *ring, struct inc_err *err
 	return 0;
 }
 
-/* Messages go inline where the device can: it need not fetch them then. */
+/* Makes the queue pair with room for inline messages, which a device need not fetch from memory. If
+ * the device does not support that, makes one without. */
 static int make_qp(struct ha_path *path, struct inc_err *err)
 {
 	struct inc_rdma_qp_opts opts = {
@@ -214,7 +215,7 @@ int ha_path_fence(struct ha_path *path, struct inc_err *err)
 	if (ret)
 		return ret;
 	path->fenced = true;
-	path->waiting = 0; /* they were for this queue pair alone */
+	path->waiting = 0; /* waiting descriptions are of this queue pair only */
 	return 0;
 }
 
@@ -225,7 +226,7 @@ bool ha_path_drained(const struct ha_path *path)
 
 /* ---- the send queue ------------------------------------------------------------------------- */
 
-/* A piece of the path's own memory. */
+/* A part of the path's own registered buffer. */
 static struct ibv_sge own_piece(const struct ha_path *path, size_t at, uint32_t bytes)
 {
 	return (struct ibv_sge){(uintptr_t)path->memory + at, bytes, path->mr->lkey};
@@ -265,8 +266,9 @@ int ha_path_write(struct ha_path *path, uint64_t wr_id, const void *buffer, uint
 	return bytes > path->max_message_bytes ? -EMSGSIZE : post_write(path, &wr);
 }
 
-/* Its place in the memory is the slot's in the ring: when that is described again, what was there
- * has reached the peer, and a device that sends it anew changes nothing. */
+/* The index in the send buffer equals the slot's index in the ring. When the slot is described
+ * again, the peer has received the previous description, so a repeated transmission changes
+ * nothing. */
 static int post_description(struct ha_path *path, uint64_t wr_id, const struct ha_slot *slot)
 {
 	const size_t at = slot->sequence % HA_SLOTS * sizeof(struct ha_slot_wire);
@@ -291,7 +293,7 @@ int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot 
 	if (!path->waiting && path->writes < HA_WRITES)
 		return post_description(path, wr_id, slot);
 	if (path->waiting == HA_SLOTS)
-		return -EAGAIN; /* more than a comm can have open */
+		return -EAGAIN; /* a comm has no more open slots */
 	last = (path->first_waiting + path->waiting++) % HA_SLOTS;
 	path->wait[last].wr_id = wr_id;
 	path->wait[last].slot = *slot;
@@ -334,7 +336,8 @@ int ha_path_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES])
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-/* 1 with the event, or 0: it was told, or is what a fence is for. */
+/* Marks the path as dead. Returns 1 with the event, or 0 if it was reported before or the path is
+ * fenced, because a fence makes everything fail. */
 static unsigned int die(struct ha_path *path, struct ha_path_event *event, const char *why)
 {
 	if (path->fenced || path->dead)
@@ -344,7 +347,8 @@ static unsigned int die(struct ha_path *path, struct ha_path_event *event, const
 	return 1;
 }
 
-/* One that the queue pair does not take any more is not missed: it is dying. */
+/* Posts a receive again. An error is ignored, because the queue pair is then failing and reports
+ * that by a completion. */
 static void give_back(struct ha_path *path, unsigned int i)
 {
 	if (!path->fenced && !path->dead)
@@ -359,9 +363,9 @@ static unsigned int received(struct ha_path *path, const struct ibv_wc *wc,
 	path->receives--;
 	if (wc->status != IBV_WC_SUCCESS)
 		return die(path, event, ibv_wc_status_str(wc->status));
-	/* the rest of the buffer has an earlier message */
+	/* a shorter message would leave the end of an earlier one in the buffer */
 	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && wc->byte_len != HA_MSG_BYTES)
-		return die(path, event, "a message of another length");
+		return die(path, event, "a control message of a wrong length");
 	*event = (struct ha_path_event){.wr_id = wc->wr_id, .ok = true, .bytes = wc->byte_len};
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
 		event->kind = HA_PATH_LANDED;

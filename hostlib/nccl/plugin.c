@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The plugin as NCCL sees it: tables of functions, one per version of its interface (abi.h), thin
- * over comm.h. What fails is said to NCCL's log once, here; what fails in a comm later says the
- * comm itself. Threads: any, as NCCL calls.
+ * The plugin's interface to NCCL: one table of functions for each version of the interface (abi.h),
+ * as a thin layer over comm.h. A call that fails here writes one line to NCCL's log; a comm that
+ * fails later logs that itself. NCCL may call from any thread.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,12 +13,12 @@
 
 #define NAME              "HA"
 #define EXPORTED          __attribute__((visibility("default")))
-#define MAX_P2P           (1ull << 30) /* of one message; what NCCL's own transport has */
+#define MAX_P2P           (1ull << 30) /* bytes of one message, as in NCCL's own transport */
 #define MAX_TRAFFIC_CLASS 255
 
 static_assert(HA_REQUESTS == HA_NCCL_MAX_REQUESTS, "as many as NCCL may have of a comm");
 
-/* What init of version 11 makes for an NCCL communicator. */
+/* The context that init of version 11 returns for an NCCL communicator. */
 struct context {
 	struct ha_plugin *plugin;
 	int traffic_class;
@@ -44,7 +44,8 @@ static void log_line(enum ha_log_level level, const char *file, int line, const 
 		log(levels[level], HA_NCCL_LOG_NET, file, line, "NET/" NAME " : %s", text);
 }
 
-/* What an errno is to NCCL: a peer or the way to it, a caller, this machine, or ourselves. */
+/* The ncclResult_t of a negative errno: a fault of the peer or of the network, of the caller, of
+ * this machine, or of the plugin. */
 static enum ha_nccl_result result_of(int ret)
 {
 	switch (-ret) {
@@ -80,7 +81,7 @@ static enum ha_nccl_result result_of(int ret)
 	}
 }
 
-/* The same, with its story in the log. */
+/* Logs the failure, if ret is one, and returns the ncclResult_t of ret. */
 static enum ha_nccl_result log_failure(int ret, int line, const struct inc_err *err)
 {
 	if (ret)
@@ -90,7 +91,8 @@ static enum ha_nccl_result log_failure(int ret, int line, const struct inc_err *
 
 /* ---- init and devices ----------------------------------------------------------------------- */
 
-/* Each device with its standby, and what it can hold. */
+/* Logs each device with its standby device, how many comms it can have, and how many receives NCCL
+ * may group. */
 static void log_devices(const struct ha_plugin *plugin)
 {
 	static const char *const affinities[] = {
@@ -136,7 +138,8 @@ static enum ha_nccl_result init(ha_nccl_logger log, struct ha_plugin **out)
 		shared = *out;
 	}
 	pthread_mutex_unlock(&lock);
-	/* at init nothing but the environment is an argument */
+	/* init takes its settings from the environment alone, so an invalid one is the user's
+	 * fault */
 	return ret == -EINVAL ? (log_failure(ret, __LINE__, &err), HA_NCCL_INVALID_USAGE)
 			      : log_failure(ret, __LINE__, &err);
 }
@@ -198,7 +201,7 @@ static enum ha_nccl_result get_properties_v11(int dev, struct ha_nccl_properties
 		.name = (char *)device->name,
 		.pci_path = device->pci_path[0] ? (char *)device->pci_path : NULL,
 		.guid = device->guid,
-		/* no GPU memory: an iflush of it does not exist */
+		/* no GPU memory, because iflush cannot flush it */
 		.ptr_support = HA_NCCL_PTR_HOST,
 		.reg_is_global = 0,
 		.force_flush = 0,
@@ -223,7 +226,7 @@ static enum ha_nccl_result get_properties_v9(int dev, struct ha_nccl_properties_
 	const enum ha_nccl_result ret =
 		props ? get_properties_v11(dev, &all) : HA_NCCL_INVALID_ARGUMENT;
 
-	/* version 11 has a member more at the end */
+	/* version 11 equals version 9, with one more member at the end */
 	static_assert(offsetof(struct ha_nccl_properties_v11, max_multi_request_size) ==
 			      sizeof(*props),
 		      "version 9 is the beginning of version 11");
@@ -271,7 +274,7 @@ static enum ha_nccl_result do_listen(struct ha_plugin *plugin, int dev, void *ha
 	return log_failure(ret, __LINE__, &err);
 }
 
-/* traffic_class: NCCL's, below 0 where nobody has said one. */
+/* A negative traffic_class means that NCCL leaves it to the plugin's settings. */
 static enum ha_nccl_result do_connect(struct ha_plugin *plugin, int dev, int traffic_class,
 				      void *handle, void **out,
 				      struct ha_nccl_device_handle **offload)
@@ -369,8 +372,8 @@ static enum ha_nccl_result send_sized(void *comm, void *data, size_t size, int t
 	return result_of(ret);
 }
 
-/* *out has NCCL's wish to do without the completion, or nothing: a request that is complete all the
- * same is right for both. */
+/* When NCCL calls, *out may hold HA_NCCL_OPTIONAL_RECV_COMPLETION. It is ignored, because NCCL also
+ * accepts a request that reports its completion. */
 static enum ha_nccl_result recv_sized(void *comm, int n, void **data, size_t *sizes, int *tags,
 				      void **regions, void **out)
 {
@@ -447,7 +450,8 @@ static enum ha_nccl_result test(void *request, int *done, int *sizes)
 
 /* ---- versions ------------------------------------------------------------------------------- */
 
-/* Up to version 10 nothing ends what init has begun: it lasts as long as the process. */
+/* Up to version 10 NCCL has no call that undoes init, so the plugin stays open until the process
+ * ends. */
 static enum ha_nccl_result init_v8(ha_nccl_logger log)
 {
 	struct ha_plugin *plugin;
@@ -467,8 +471,9 @@ static enum ha_nccl_result init_v11(void **out, uint64_t comm_id,
 	struct context *context = out ? calloc(1, sizeof(*context)) : NULL;
 	enum ha_nccl_result ret;
 
-	/* NCCL 2.28 and 2.29 call finalize after a failure, too, with what stands there. Without
-	 * this it may be the context of another plugin that NCCL has tried before. */
+	/* If init fails, NCCL 2.28 and 2.29 call finalize all the same, with the value of *out. It
+	 * may still hold the context of another plugin that NCCL tried before, so it is set to NULL
+	 * first. */
 	if (out)
 		*out = NULL;
 	if (!context)
@@ -519,10 +524,10 @@ static enum ha_nccl_result connect_v11(void *context, int dev, void *handle, voi
 }
 
 /*
- * What no version changes. Members that NCCL calls only where they are not NULL, and that this
- * plugin does not need, are NULL. NCCL takes a failure of irecvConsumed as the end of its
- * communicator, and calls it after every receive. NCCL 2.24 and 2.25 take an invalid usage from
- * makeVDevice as the end, too, and call it for the ports of one card without being asked.
+ * Members that are the same in all versions. A member that NCCL allows to be NULL is NULL, unless
+ * this plugin needs it. NCCL calls irecvConsumed after every receive and ends its communicator if
+ * it fails, so it is NULL. NCCL 2.24 and 2.25 call makeVDevice unasked for the ports of one card
+ * and take "invalid usage" as a fatal error, so it is NULL, too.
  */
 #define COMMON                                                                           \
 	.name = NAME, .devices = devices, .accept = do_accept, .regMr = reg,             \
@@ -577,5 +582,5 @@ EXPORTED const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {
 	.irecv = recv_profiled,
 	.makeVDevice = NULL,
 	.finalize = finalize,
-	.setNetAttr = NULL, /* hints */
+	.setNetAttr = NULL, /* NCCL's hints have no use here */
 };

@@ -12,28 +12,28 @@
 #include "lib/base/fd.h"
 #include "lib/base/thread.h"
 
-/* How long it sleeps: while a comm has something under way, and else, as a part of a heartbeat, so
- * that the peer's messages on the standby are answered in time. */
+/* How long the thread sleeps while a comm has something under way, and otherwise. The latter is a
+ * part of a heartbeat, so that messages on standby paths are answered in time. */
 #define BUSY_SLEEP_MS        1
 #define SLEEPS_PER_HEARTBEAT 4
 #define EVENTS               16
-/* Not every device tells all that becomes of its ports. */
+/* Ports are also read this often, because not every device reports all changes of its ports. */
 #define REFRESH_NS (5 * INC_NSEC_PER_SEC)
 
 struct ha_progress {
 	struct ha_plugin *plugin;
 	pthread_t thread;
 	int wake_fd, epoll_fd;
-	pthread_mutex_t lock; /* the next two */
+	pthread_mutex_t lock; /* protects incoming and stopping */
 	struct ha_comm *incoming;
 	bool stopping;
-	/* the thread's own */
+	/* used by the thread only */
 	struct ha_comm *comms;
-	unsigned int open; /* of them, at the end: not closed */
+	unsigned int open; /* comms that are not closed, in the last round */
 	uint64_t refreshed_at_ns;
 };
 
-/* Whether the thread is to end. */
+/* Adds new comms to the thread's list. Returns whether the thread has to stop. */
 static bool take_incoming(struct ha_progress *p)
 {
 	struct ha_comm *comm;
@@ -50,7 +50,7 @@ static bool take_incoming(struct ha_progress *p)
 	return stopping;
 }
 
-/* One round over all comms: HA_ROUND_* bits of all. */
+/* Does one round over all comms and returns the HA_ROUND_* bits of all of them. */
 static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 {
 	struct ha_comm **at = &p->comms, *comm;
@@ -58,7 +58,7 @@ static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 
 	p->open = 0;
 	while ((comm = *at)) {
-		bits = HA_ROUND_CLOSING; /* somebody is at it: not known, look again */
+		bits = HA_ROUND_CLOSING; /* if another thread has the lock: look again */
 		if (!pthread_mutex_trylock(&comm->lock)) {
 			bits = ha_comm_round(comm, p->plugin->config.poll_batch, wide,
 					     inc_now_ns());
@@ -86,7 +86,7 @@ static void refresh(struct ha_progress *p)
 	atomic_fetch_add(&p->plugin->port_changes, 1);
 }
 
-/* Sleeps at most so long. Whether something has come. */
+/* Sleeps until an event or the timeout, and returns whether there was an event. */
 static bool sleep_until_event(struct ha_progress *p, int timeout_ms)
 {
 	struct epoll_event events[EVENTS];
@@ -211,6 +211,6 @@ void ha_progress_watch(struct ha_progress *p, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
-	/* without it the thread is late, not wrong: each sleep is bounded */
+	/* an error delays the thread only, because each sleep is bounded */
 	epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The progress thread, one per process: makes the comms go on whose owner does not call, looks
- * after their standbys, messages and timers, and takes the devices' asynchronous events. It has a
- * reference to each comm from its beginning to its end, and is the one that ends it.
+ * The progress thread, one for each process. It lets comms progress while NCCL does not call,
+ * serves their standby paths, control messages and timers, and reads the devices' asynchronous
+ * events. It holds each comm from ha_progress_add() on, and it ends the comm.
  */
 #ifndef HA_PROGRESS_THREAD_H
 #define HA_PROGRESS_THREAD_H
@@ -13,19 +13,21 @@ struct ha_comm;
 struct ha_plugin;
 struct ha_progress;
 
-/* 0 or -errno. The plugin's devices are open. */
+/* Returns 0 or -errno. The plugin's devices must be open. */
 int ha_progress_start(struct ha_progress **out, struct ha_plugin *plugin, struct inc_err *err);
-/* Waits until each comm that is closed has ended: bounded, by their timers. Returns how many were
- * not closed; they are left as they are. Who wakes it may still do so. NULL is allowed. */
+/* Waits until each closed comm has ended, which the comms' timers bound. Returns how many comms
+ * were not closed; these are left untouched. Other threads may still call ha_progress_wake().
+ * progress may be NULL. */
 unsigned int ha_progress_stop(struct ha_progress *progress);
-/* It is stopped, and so are the workers. NULL is allowed. */
+/* Called after the thread and the workers have been stopped. progress may be NULL. */
 void ha_progress_free(struct ha_progress *progress);
 
-/* Any thread. The comm is the thread's until it has ended. */
+/* Hands the comm to the progress thread until the comm has ended. Any thread. */
 void ha_progress_add(struct ha_progress *progress, struct ha_comm *comm);
-/* Any thread: something is to be looked at. */
+/* Wakes the progress thread, because there is something to do. Any thread. */
 void ha_progress_wake(struct ha_progress *progress);
-/* Any thread: wake whenever this descriptor is readable, until it is closed. */
+/* Wakes the progress thread whenever this descriptor is readable, until it is closed. Any
+ * thread. */
 void ha_progress_watch(struct ha_progress *progress, int fd);
 
 #endif

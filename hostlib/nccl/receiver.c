@@ -9,7 +9,8 @@ static bool has_ended(const struct ha_receiver *receiver)
 	return receiver->end.state == HA_DONE || receiver->end.state == HA_FAILED;
 }
 
-/* The slots from first_open to next_sequence: those of them that are not complete are open. */
+/* Returns the slot with this sequence if it is open: from first_open to next_sequence and not
+ * complete. */
 static struct ha_open_slot *slot_at(struct ha_receiver *receiver, uint32_t sequence)
 {
 	struct ha_open_slot *slot = &receiver->slot[sequence % HA_SLOTS];
@@ -160,9 +161,9 @@ void ha_receiver_report(const struct ha_receiver *receiver, struct ha_report *re
 	}
 }
 
-/* ---- what lands ---- */
+/* ---- payloads ---- */
 
-/* The epoch whose queue pair can still deliver. */
+/* The epoch whose queue pair can still deliver payloads. */
 static uint32_t live_epoch(const struct ha_receiver *receiver)
 {
 	return receiver->draining ? receiver->draining_epoch : receiver->end.epoch;
@@ -215,7 +216,7 @@ static void reports(struct ha_receiver *receiver, bool again, uint64_t now_ns, s
 	ha_end_send(&receiver->end, HA_MSG_REPORT, &report, again, now_ns, todo);
 }
 
-/* The queue pair of this epoch is left. */
+/* Leaves the queue pair of this epoch and starts to drain it. */
 static void leaves(struct ha_receiver *receiver, enum ha_cause cause, uint64_t now_ns,
 		   struct ha_todo *todo)
 {
@@ -225,7 +226,7 @@ static void leaves(struct ha_receiver *receiver, enum ha_cause cause, uint64_t n
 	ha_end_leave(&receiver->end, cause, now_ns, todo);
 }
 
-/* All that has landed is delivered. */
+/* The queue pair has drained, so this end becomes DONE or FAILED. */
 static void ends(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
 {
 	if (receiver->peer_closed && !is_waiting(receiver))
@@ -235,7 +236,8 @@ static void ends(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *
 		      now_ns, todo);
 }
 
-/* Fails when the queue pair is drained: the sender may count what has landed as delivered. */
+/* Fails as soon as the queue pair has drained, because the sender may count payloads that have
+ * arrived as delivered. */
 static void fails_drained(struct ha_receiver *receiver, int error, const char *why, bool send_abort,
 			  uint64_t now_ns, struct ha_todo *todo)
 {
@@ -324,7 +326,7 @@ void ha_receiver_completed(struct ha_receiver *receiver, uint64_t wr_id, bool ok
 				    now_ns, todo);
 }
 
-/* ---- messages ---- */
+/* ---- control messages ---- */
 
 static void receives_next_open(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
 {
@@ -384,7 +386,7 @@ static void receives_resume(struct ha_receiver *receiver, const struct ha_contro
 	ha_end_flow(end, described, now_ns, todo);
 }
 
-/* CLOSE and ABORT count when all that has landed before is delivered. */
+/* Handles CLOSE and ABORT, which take effect when the queue pair has drained. */
 static void receives_end(struct ha_receiver *receiver, const struct ha_control_msg *msg,
 			 uint64_t now_ns, struct ha_todo *todo)
 {
@@ -442,7 +444,7 @@ void ha_receiver_msg(struct ha_receiver *receiver, const struct ha_control_msg *
 	case HA_MSG_REPORT:
 		fails(receiver, -EPROTO, "the peer speaks as a receiver", true, now_ns, todo);
 		break;
-	default: /* the caller's */
+	default: /* the caller handles the other types */
 		break;
 	}
 }
@@ -455,7 +457,7 @@ void ha_receiver_channel(struct ha_receiver *receiver, bool alive, uint64_t now_
 	ha_end_channel(&receiver->end, alive, now_ns, todo);
 }
 
-/* Why this end gives up now, or NULL. */
+/* Why this end has to fail now, or NULL. */
 static const char *gives_up(const struct ha_receiver *receiver, uint64_t now_ns)
 {
 	const struct ha_end *end = &receiver->end;

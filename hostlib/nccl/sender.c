@@ -113,7 +113,7 @@ static void writes(struct ha_sender *sender, struct ha_send *send, uint64_t now_
 	todo->post[todo->posts++] = (uint16_t)(send - sender->send);
 }
 
-/* The lowest free slot of the tag, of this epoch: whether there is one. */
+/* Finds the lowest free slot of the tag that is described in this epoch; false if there is none. */
 static bool find_slot(const struct ha_sender *sender, uint32_t tag, uint32_t *sequence)
 {
 	uint32_t s;
@@ -175,14 +175,16 @@ static struct ha_send *bound_to(struct ha_sender *sender, uint32_t sequence)
 	return NULL;
 }
 
-/* A slot is described again for another device: what it is for stays. */
+/* Whether two descriptions are of the same receive. In a new epoch a slot is described again for
+ * another device, so its address and key differ. */
 static bool same_receive(const struct ha_slot *a, const struct ha_slot *b)
 {
 	return a->tag == b->tag && a->bytes == b->bytes && a->index == b->index &&
 	       a->slots == b->slots;
 }
 
-/* A slot has come: whether it is as it can be. */
+/* Stores a slot that the peer has described. Returns false if it contradicts an earlier
+ * description. */
 static bool takes_slot(struct ha_sender *sender, const struct ha_slot *slot, uint64_t now_ns,
 		       struct ha_todo *todo)
 {
@@ -203,10 +205,10 @@ static bool takes_slot(struct ha_sender *sender, const struct ha_slot *slot, uin
 	return true;
 }
 
-/* The receiver describes in order, and a queue pair delivers so: one that has not come hides no
- * other one. A slot that the receiver has completed and this end has not yet may have been
- * overwritten by the one HA_SLOTS later: ha_slot_read() then says so by 0, and it is looked at
- * again. */
+/* The receiver describes slots in order, and a queue pair delivers them in order, so the first
+ * missing slot ends the search. A slot that only the receiver has completed may have been
+ * overwritten by the slot HA_SLOTS later. ha_slot_read() then returns 0, and the slot is read again
+ * later. */
 void ha_sender_look(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_slot slot;
@@ -297,15 +299,16 @@ void ha_sender_completed(struct ha_sender *sender, uint64_t wr_id, bool ok, uint
 					  todo);
 	} else if (epoch + 1 == end->epoch && end->state == HA_SWITCHING && ok && send &&
 		   send->state == HA_SEND_BOUND) {
-		/* Before the report: nothing was bound since, so it is this request's. */
+		/* A completion of the previous epoch, before the report: no request was bound
+		 * since, so the index still names this request. */
 		completes(sender, send, now_ns);
 	}
 }
 
-/* ---- messages ---- */
+/* ---- control messages ---- */
 
-/* Why the report cannot be true, or NULL: it must have what was acknowledged, and can have only
- * what was written. */
+/* Why the peer's report cannot be true, or NULL. It must have all that was acknowledged, and it can
+ * have only what was written. */
 static const char *contradicts(const struct ha_sender *sender, const struct ha_report *report)
 {
 	uint32_t s;
@@ -349,7 +352,8 @@ static void takes_report(struct ha_sender *sender, const struct ha_report *repor
 	ha_end_send(&sender->end, HA_MSG_RESUME, NULL, false, now_ns, todo);
 }
 
-/* REPORT of the epoch after this one: the receiver has left first. */
+/* Handles a REPORT of the next epoch: the receiver has left the queue pair first, and this end
+ * follows. */
 static void follows(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 		    struct ha_todo *todo)
 {
@@ -389,7 +393,8 @@ static void receives_report(struct ha_sender *sender, const struct ha_control_ms
 		takes_report(sender, &msg->report, now_ns, todo);
 }
 
-/* The receiver is complete and receives no more: its report is the last one, of whatever epoch. */
+/* Handles CLOSE: the receiver is complete and receives no more, so its report is the last one,
+ * whatever its epoch. */
 static void receives_close(struct ha_sender *sender, const struct ha_control_msg *msg,
 			   uint64_t now_ns, struct ha_todo *todo)
 {
@@ -406,7 +411,7 @@ static void receives_close(struct ha_sender *sender, const struct ha_control_msg
 		is_done(sender, now_ns, todo);
 }
 
-/* An end that is over answers who does not know it yet. */
+/* An end that is DONE or FAILED answers a peer that does not know that yet. */
 static void answers(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 		    struct ha_todo *todo)
 {
@@ -439,7 +444,7 @@ void ha_sender_msg(struct ha_sender *sender, const struct ha_control_msg *msg, u
 	case HA_MSG_RESUME:
 		fails(sender, -EPROTO, "the peer speaks as a sender", true, now_ns, todo);
 		break;
-	default: /* the caller's */
+	default: /* the caller handles the other types */
 		break;
 	}
 }
@@ -451,7 +456,7 @@ void ha_sender_channel(struct ha_sender *sender, bool alive, uint64_t now_ns, st
 	ha_end_channel(&sender->end, alive, now_ns, todo);
 }
 
-/* A payload in flight, and nothing completes. */
+/* Whether a payload has been in flight for an RTO in which nothing was completed. */
 static bool stands_still(const struct ha_sender *sender, uint64_t now_ns)
 {
 	const uint64_t rto_ns = sender->end.times.rto_ns;

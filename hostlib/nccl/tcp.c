@@ -18,8 +18,8 @@ static socklen_t size_of(const union ha_address *address)
 	return address->sa.sa_family == AF_INET6 ? sizeof(address->in6) : sizeof(address->in4);
 }
 
-/* Whether another machine can reach this address by what a handle says of it: a link-local one
- * needs the index of an interface, which each machine numbers for itself. */
+/* Whether another machine can reach this address by what a handle contains. A link-local address
+ * also needs an interface index, which each machine assigns itself. */
 static bool is_usable(const struct ifaddrs *entry)
 {
 	const struct in6_addr *in6;
@@ -52,7 +52,8 @@ static bool find_address(const struct ifaddrs *own, const char *ifname, union ha
 
 static int choose_address(const char *ifname, union ha_address *address, struct inc_err *err)
 {
-	/* bridges of containers and virtual machines lead nowhere, but are better than nothing */
+	/* bridges of containers and virtual machines rarely reach other machines, so they come
+	 * last */
 	static const char *const usual[] = {"^docker,lo,virbr", "docker", "lo", "virbr"};
 	struct ifaddrs *own;
 	bool found = false;
@@ -81,7 +82,7 @@ int ha_socket_listen(const char *ifname, union ha_address *address, struct inc_e
 	if (ret)
 		return ret;
 	size = size_of(address);
-	address->in4.sin_port = 0; /* where in6 has its own, too */
+	address->in4.sin_port = 0; /* sin6_port is at the same offset */
 	fd = inc_fd_high(
 		socket(address->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (fd < 0)
@@ -103,7 +104,7 @@ static void begin(struct ha_socket *socket, int fd, bool connected)
 	socket->connected = connected;
 	socket->error = 0;
 	socket->in_bytes = socket->out_at = socket->out_bytes = 0;
-	/* messages are short, and each is waited for; without it they are late, not wrong */
+	/* Without TCP_NODELAY the short messages would be delayed, so an error does no harm. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
@@ -116,7 +117,7 @@ int ha_socket_accept(int listen_fd, struct ha_socket *socket, struct inc_err *er
 		return 1;
 	}
 	socket->fd = -1;
-	/* a peer that has gone again before it was accepted is nobody */
+	/* a connection that was closed before accept() is no error */
 	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 		return 0;
 	return inc_err_set(err, errno, "accept: %s", strerror(errno));
@@ -162,7 +163,7 @@ int ha_socket_connected(struct ha_socket *socket, struct inc_err *err)
 	return 1;
 }
 
-/* Sends what the kernel takes. */
+/* Sends queued bytes until the kernel accepts no more. */
 static void flush(struct ha_socket *socket)
 {
 	ssize_t n;
@@ -206,7 +207,8 @@ int ha_socket_receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
 	if (socket->fd < 0)
 		return -ENOTCONN;
 	flush(socket);
-	/* what the peer said before it went still counts, so an error waits until all is read */
+	/* messages that the peer sent before it closed still count, so an error is returned after
+	 * them */
 	while (socket->connected && socket->in_bytes < HA_MSG_BYTES) {
 		n = recv(socket->fd, socket->in + socket->in_bytes, HA_MSG_BYTES - socket->in_bytes,
 			 MSG_DONTWAIT);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The TCP socket of a comm: opened by connect with the address of the handle, kept for its life.
- * Messages of fixed size, both ways. Never blocks; messages that the kernel does not take wait in a
- * queue here, whose end is an error (a peer that does not read).
+ * The TCP socket of a comm, opened by connect with the address in the handle, and kept open as long
+ * as the comm. Both ends send control messages of fixed size. The functions never block. Messages
+ * that the kernel does not accept yet wait in a queue; if it is full, the peer does not read, which
+ * is an error.
  *
- * Threads: one at a time (the comm's lock).
+ * Only one thread at a time uses a socket (under the comm's lock).
  */
 #ifndef HA_TCP_H
 #define HA_TCP_H
@@ -15,7 +16,7 @@
 #include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
 
-#define HA_SOCKET_QUEUE 64u /* messages that wait to be sent, at most */
+#define HA_SOCKET_QUEUE 64u /* control messages that wait to be sent, at most */
 
 struct ha_socket {
 	int fd; /* -1: none */
@@ -33,21 +34,22 @@ union ha_address {
 	struct sockaddr_in6 in6;
 };
 
-/* Listens on the first address of an interface that ifname lets pass (NCCL_SOCKET_IFNAME, see
- * iflist.h; NULL: the first that is neither loopback nor a bridge of containers, then those), any
- * port. Link-local addresses are passed over. The descriptor, or -errno. */
+/* Listens on any port of the first usable address whose interface ifname allows
+ * (NCCL_SOCKET_IFNAME, see iflist.h). If ifname is NULL, loopback and bridges of containers come
+ * last. Link-local addresses are never used. Returns the descriptor, or -errno. */
 int ha_socket_listen(const char *ifname, union ha_address *address, struct inc_err *err);
-/* 1: accepted; 0: nobody yet; -errno. */
+/* Returns 1 if a connection was accepted, 0 if none is waiting, or -errno. */
 int ha_socket_accept(int listen_fd, struct ha_socket *socket, struct inc_err *err);
-/* Begins. 0 or -errno. */
+/* Begins to connect. Returns 0 or -errno. */
 int ha_socket_connect(struct ha_socket *socket, const union ha_address *address,
 		      struct inc_err *err);
-/* 1: connected; 0: not yet; -errno. */
+/* Returns 1 if connected, 0 if not yet, or -errno. */
 int ha_socket_connected(struct ha_socket *socket, struct inc_err *err);
-/* Queues and sends what it can. 0, or -errno (-ENOBUFS: the queue is full), which stays. */
+/* Queues a message and sends what the kernel accepts. Returns 0, or -errno for the rest of the
+ * socket's life; -ENOBUFS means that the queue is full. */
 int ha_socket_send(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES]);
-/* 1: a message has come; 0: none yet; -errno, when all that the peer said has been heard. Sends
- * what waits, too. */
+/* Returns 1 with a message, or 0 if none has arrived. Returns -errno only after all messages of the
+ * peer have been read. Sends queued messages, too. */
 int ha_socket_receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES]);
 void ha_socket_close(struct ha_socket *socket);
 

@@ -57,8 +57,8 @@ static void taken_back_in_use(void **state)
 	flow_disconnect(&flow);
 }
 
-static void until_known(struct flow *flow, struct ha_comm *comm,
-			const struct ha_known_region *region, unsigned int rail)
+static void until_registered(struct flow *flow, struct ha_comm *comm,
+			     const struct ha_comm_region *region, unsigned int rail)
 {
 	const uint64_t began_at_ns = inc_now_ns();
 	bool known;
@@ -66,7 +66,7 @@ static void until_known(struct flow *flow, struct ha_comm *comm,
 	do {
 		flow_step(flow);
 		pthread_mutex_lock(&comm->lock);
-		known = region->known[rail];
+		known = region->registered[rail];
 		pthread_mutex_unlock(&comm->lock);
 		assert_false(flow_is_late(began_at_ns));
 	} while (!known);
@@ -77,19 +77,19 @@ static void until_known(struct flow *flow, struct ha_comm *comm,
  * again its device is asked once more: it may have room by then. */
 static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct ha_region *region)
 {
-	struct ha_known_region *known = (struct ha_known_region *)region;
+	struct ha_comm_region *known = (struct ha_comm_region *)region;
 
 	pthread_mutex_lock(&comm->lock);
 	while (known->busy)
 		pthread_cond_wait(&comm->idle_region, &comm->lock);
-	known->known[FLOW_SENDER(1)] = false;
+	known->registered[FLOW_SENDER(1)] = false;
 	known->refused[FLOW_SENDER(1)] = true;
 	pthread_mutex_unlock(&comm->lock);
 	fake_port(FLOW_SENDER(0), false);
 	flow_until_logged(flow, "cause port down, epoch 1, ", 1);
 	fake_port(FLOW_SENDER(0), true);
 	flow_receive(flow, 100);
-	until_known(flow, comm, known, FLOW_SENDER(1));
+	until_registered(flow, comm, known, FLOW_SENDER(1));
 	flow_until_logged(flow, "fake1 stands by for epoch ", 2);
 	/* the port may have come back too late for epoch 2: that is on the standby again, then */
 	if (flow_logged("fake1 stands by for epoch 2")) {
