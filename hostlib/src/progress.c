@@ -108,7 +108,7 @@ static bool has_room(const struct inccl_communicator *comm, const struct inccl_m
 	if (msg->send_len && inc_root_gives(msg->imm) && !inccl_steps_are_messages(comm))
 		packets = (packets + 3) / 4;
 	return ep->posted - ep->completed < comm->messages &&
-	       ep->ops->under_way(ep) + inccl_cut_packets(comm, msg) <= packets;
+	       ep->ops->under_way(ep) + inccl_segment_packets(comm, msg) <= packets;
 }
 
 /* What this rank has, or has been told, does not fit together: the end of the communicator. */
@@ -125,7 +125,7 @@ static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 	struct inc_err err;
 	int ret;
 
-	inccl_cut_message(req, req->posted, &msg);
+	inccl_segment_message(req, req->posted, &msg);
 	if (!has_room(comm, &msg))
 		return 0;
 	ret = inccl_is_staged(req) ? inccl_stage_put(req, &msg, &err) : 0;

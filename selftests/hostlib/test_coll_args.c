@@ -217,29 +217,29 @@ static void large_counts(void **state)
 	assert_int_equal(inccl_check_call(&comm, &call, &plan, &err), 0);
 	assert_int_equal(plan.send_bytes, 4096 * bytes);
 	assert_int_equal(plan.recv_bytes, bytes);
-	inccl_cut_request(&req, &plan);
+	inccl_segment_request(&req, &plan);
 	assert_int_equal(req.block_messages, (bytes + 2047) / 2048);
 	assert_int_equal(req.messages, 4096 * req.block_messages);
-	inccl_cut_message(&req, req.messages - 1, &msg);
+	inccl_segment_message(&req, req.messages - 1, &msg);
 	assert_int_equal(msg.send_len, bytes % 2048);
 	assert_ptr_equal((const uint8_t *)msg.send + msg.send_len, base + 4096 * bytes);
 	assert_int_equal(msg.recv_len, msg.send_len);
 	assert_ptr_equal((uint8_t *)msg.recv + msg.recv_len, block + bytes);
 	assert_int_equal(INC_DESC_ROOT(msg.imm), 4095);
 	assert_true(msg.last && !msg.has_imm);
-	inccl_cut_message(&req, 4095 * req.block_messages, &msg);
+	inccl_segment_message(&req, 4095 * req.block_messages, &msg);
 	assert_true(msg.has_imm);
 	assert_ptr_equal(msg.send, block);
-	inccl_cut_message(&req, 4095 * req.block_messages - 1, &msg);
+	inccl_segment_message(&req, 4095 * req.block_messages - 1, &msg);
 	assert_int_equal(INC_DESC_ROOT(msg.imm), 4094);
 	assert_int_equal(msg.recv_len, 0);
 	/* the same count in long messages */
 	call.collective = INCCL_ALLREDUCE;
 	plan.shape = (struct inccl_shape){.blocks = 1, .send_blocks = 1, .recv_blocks = 1};
 	plan.send_bytes = bytes;
-	inccl_cut_request(&req, &plan);
+	inccl_segment_request(&req, &plan);
 	assert_int_equal(req.messages, 1 + (bytes - 2048 + 64 * 2048 - 1) / (64 * 2048));
-	inccl_cut_message(&req, req.messages - 1, &msg);
+	inccl_segment_message(&req, req.messages - 1, &msg);
 	assert_ptr_equal((const uint8_t *)msg.send + msg.send_len, base + bytes);
 }
 

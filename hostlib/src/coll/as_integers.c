@@ -126,7 +126,7 @@ static void cut(struct inccl_request *req, const struct inccl_call *wire, enum i
 		.block_bytes = wire->count * size,
 	};
 
-	inccl_cut_request(req, &plan);
+	inccl_segment_request(req, &plan);
 	req->posted = 0;
 }
 
@@ -408,7 +408,7 @@ int inccl_floats_put(struct inccl_request *req, struct inccl_staged *msg, size_t
 		     struct inc_err *err)
 {
 	const struct inccl_floats *f = req->floats;
-	const uint64_t offset = inccl_cut_offset(req, req->posted);
+	const uint64_t offset = inccl_segment_offset(req, req->posted);
 
 	msg->phase = f->phase;
 	switch (f->phase) {

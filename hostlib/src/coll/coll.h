@@ -87,15 +87,15 @@ int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_c
 int inccl_check_mode(const struct inccl_communicator *comm,
 		     const struct inccl_collective_opts *opts, struct inc_err *err);
 
-/* cut.c. How the request goes over the wire. */
-void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan);
+/* segment.c. How the request goes over the wire. */
+void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *plan);
 /* Message number k of it. */
-void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg);
+void inccl_segment_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg);
 /* Bytes of a block that come before its message number i. */
-uint64_t inccl_cut_offset(const struct inccl_request *req, uint64_t i);
+uint64_t inccl_segment_offset(const struct inccl_request *req, uint64_t i);
 /* Of the message, and of its result. */
-unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
-			       const struct inccl_message *msg);
+unsigned int inccl_segment_packets(const struct inccl_communicator *comm,
+				   const struct inccl_message *msg);
 
 /* passes.c. What this rank gives and keeps is copied to where it belongs in recv. */
 void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan);

@@ -110,7 +110,7 @@ static int make(struct inccl_request *req, const struct inccl_message *msg,
 		struct inccl_staged *staged, struct inc_err *err)
 {
 	struct inccl_stage *stage = req->comm->stage;
-	const unsigned int size = inccl_cut_packets(req->comm, msg);
+	const unsigned int size = inccl_segment_packets(req->comm, msg);
 	const int at = find_place(stage, size);
 
 	if (at < 0)

@@ -20,7 +20,7 @@ static bool is_lopsided(uint32_t desc)
 	return !inc_all_give(desc) || !inc_ranks_get(desc, false, 1);
 }
 
-void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan)
+void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *plan)
 {
 	const struct inccl_communicator *comm = req->comm;
 	const struct inccl_shape *shape = &plan->shape;
@@ -56,19 +56,19 @@ static uint32_t block_desc(const struct inccl_request *req, uint32_t block)
 	return inc_desc_to_wire(desc, req->comm->native_floats);
 }
 
-uint64_t inccl_cut_offset(const struct inccl_request *req, uint64_t i)
+uint64_t inccl_segment_offset(const struct inccl_request *req, uint64_t i)
 {
 	const uint64_t payload = req->comm->payload;
 
 	return i ? payload + (i - 1) * payload * req->message_packets : 0;
 }
 
-void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg)
+void inccl_segment_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg)
 {
 	const struct inccl_communicator *comm = req->comm;
 	uint64_t full = (uint64_t)comm->payload * req->message_packets;
 	uint64_t block = k / req->block_messages, i = k % req->block_messages;
-	uint64_t offset = inccl_cut_offset(req, i);
+	uint64_t offset = inccl_segment_offset(req, i);
 	uint64_t limit = i ? full : comm->payload, left = req->block_bytes - offset;
 	uint32_t len = left < limit ? left : limit;
 	bool is_root;
@@ -87,8 +87,8 @@ void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl
 	msg->last = k + 1 == req->messages && (!req->floats || inccl_floats_awaited(req));
 }
 
-unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
-			       const struct inccl_message *msg)
+unsigned int inccl_segment_packets(const struct inccl_communicator *comm,
+				   const struct inccl_message *msg)
 {
 	uint32_t len = msg->send_len > msg->recv_len ? msg->send_len : msg->recv_len;
 
