@@ -97,7 +97,7 @@ uint64_t inccl_segment_offset(const struct inccl_request *req, uint64_t i);
 unsigned int inccl_segment_packets(const struct inccl_communicator *comm,
 				   const struct inccl_message *msg);
 
-/* passes.c. What this rank gives and keeps is copied to where it belongs in recv. */
+/* caller_data.c. What this rank gives and keeps is copied to where it belongs in recv. */
 void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan);
 /* The request is over: what has come is made what the caller asked for. */
 void inccl_data_finish(struct inccl_request *req);
