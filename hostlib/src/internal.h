@@ -122,7 +122,7 @@ struct inccl_request {
 	/* What is given and where results go, block by block (coll/coll.h). */
 	const uint8_t *send;
 	uint8_t *recv;
-	struct inccl_floats *floats; /* where floats are reduced (coll/as_integers.c), else NULL */
+	struct inccl_floats *floats; /* where floats are reduced (coll/fixed_point.c), else NULL */
 	uint64_t send_bytes, recv_bytes; /* 0: nothing is given, or got */
 	uint32_t blocks;
 	uint64_t block_bytes;

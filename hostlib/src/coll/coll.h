@@ -111,7 +111,7 @@ struct inccl_staged {
 	uint8_t *data;     /* the place: first what is sent, then the result */
 	uint8_t *recv;     /* where the result would go that needs no stage */
 	uint32_t recv_len;
-	/* as_integers.c's: a phase, and the message's first element, or byte, of it */
+	/* fixed_point.c's: a phase, and the message's first element, or byte, of it */
 	uint8_t phase;
 	uint64_t first;
 };
@@ -134,7 +134,7 @@ int inccl_stage_take(struct inccl_communicator *comm, struct inc_err *err);
 void inccl_stage_free(struct inccl_communicator *comm);
 
 /*
- * as_integers.c. In place of the passes where floats are reduced and the switches cannot do that.
+ * fixed_point.c. In place of the passes where floats are reduced and the switches cannot do that.
  */
 /* Elements whose infinities and NaN are known at a time, and whose blocks' exponents (there are two
  * such lots of these): what a sum of floats needs beside the stage does not grow beyond that. All
