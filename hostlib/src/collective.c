@@ -40,8 +40,8 @@ static int map_buffers(struct inccl_request *req, struct inc_err *err)
 {
 	int ret;
 
-	if (inccl_is_staged(req)) {
-		ret = inccl_stage_map(req->comm, &req->send_region);
+	if (inccl_uses_bounce(req)) {
+		ret = inccl_bounce_map(req->comm, &req->send_region);
 		req->recv_region = req->send_region;
 		return ret ? inc_err_set(err, -ret, "memory for what is under way: %s",
 					 strerrordesc_np(-ret))
@@ -146,7 +146,7 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 		ret = inccl_floats_prepare(req, plan, opts, err);
 	else
 		inccl_data_prepare(req, plan);
-	if (!ret && inccl_is_staged(req) && inccl_stage_make(comm))
+	if (!ret && inccl_uses_bounce(req) && inccl_bounce_make(comm))
 		ret = inc_err_set(err, ENOMEM, "no memory for what is under way");
 	if (ret)
 		inccl_request_free(req);

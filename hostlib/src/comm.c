@@ -211,7 +211,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 
 static void comm_free(struct inccl_communicator *comm)
 {
-	inccl_stage_free(comm);
+	inccl_bounce_free(comm);
 	if (comm->ep)
 		comm->ep->ops->close(comm->ep);
 	if (comm->wake_fd >= 0)

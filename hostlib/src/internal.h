@@ -186,9 +186,9 @@ struct inccl_communicator {
 	pthread_cond_t changed; /* requests finished, or the driver left */
 
 	struct inccl_endpoint *ep;
-	struct inccl_stage *stage; /* NULL until something needs it */
-	long long index;           /* the group's count */
-	long long number;          /* the controller's, -1: not yet known */
+	struct inccl_bounce *bounce; /* NULL until something needs it */
+	long long index;             /* the group's count */
+	long long number;            /* the controller's, -1: not yet known */
 	unsigned int payload, slots;
 	unsigned int message_packets;     /* of a message at most */
 	unsigned int window_messages;     /* of that size; or as many packets, in shorter ones */

@@ -128,7 +128,7 @@ static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 	inccl_segment_message(req, req->posted, &msg);
 	if (!has_room(comm, &msg))
 		return 0;
-	ret = inccl_is_staged(req) ? inccl_stage_put(req, &msg, &err) : 0;
+	ret = inccl_uses_bounce(req) ? inccl_bounce_fill(req, &msg, &err) : 0;
 	if (ret && ret != -EAGAIN)
 		request_failed(comm, -ret, &err);
 	if (ret)
@@ -136,8 +136,8 @@ static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 	ret = ep->ops->post(ep, &msg);
 	if (ret)
 		return ret == -EAGAIN ? 0 : ret;
-	if (inccl_is_staged(req))
-		inccl_stage_posted(comm);
+	if (inccl_uses_bounce(req))
+		inccl_bounce_posted(comm);
 	req->posted++;
 	return 1;
 }
@@ -154,7 +154,7 @@ static int post_some(struct inccl_communicator *comm)
 				return ret;
 		}
 		req->end = comm->ep->posted;
-		ret = req->floats ? inccl_floats_go_on(req) : 0;
+		ret = req->floats ? inccl_floats_advance(req) : 0;
 		if (ret < 0)
 			return 0; /* nothing may overtake what follows from its results */
 		if (!ret)
@@ -170,7 +170,7 @@ static bool finish_some(struct inccl_communicator *comm)
 	struct inc_err err;
 	int ret;
 
-	ret = inccl_stage_take(comm, &err);
+	ret = inccl_bounce_collect(comm, &err);
 	if (ret) {
 		request_failed(comm, -ret, &err);
 		return true;

@@ -103,7 +103,7 @@ void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan
 void inccl_data_finish(struct inccl_request *req);
 
 /* A message on the stage. */
-struct inccl_staged {
+struct inccl_bounce_slot {
 	struct inccl_request *req;
 	uint64_t number;   /* among the endpoint's messages */
 	unsigned int at;   /* where its place begins, */
@@ -116,22 +116,22 @@ struct inccl_staged {
 	uint64_t first;
 };
 
-/* stage.c. Does the request's data differ on the wire from what the caller has? */
-bool inccl_is_staged(const struct inccl_request *req);
+/* bounce.c. Does the request's data differ on the wire from what the caller has? */
+bool inccl_uses_bounce(const struct inccl_request *req);
 /* Takes the communicator's lock; later calls find it made. 0 or -ENOMEM. */
-int inccl_stage_make(struct inccl_communicator *comm);
+int inccl_bounce_make(struct inccl_communicator *comm);
 /* The others: under the lock. The region that all staged messages are in: 0 or -errno. */
-int inccl_stage_map(struct inccl_communicator *comm, const struct inccl_region **region);
+int inccl_bounce_map(struct inccl_communicator *comm, const struct inccl_region **region);
 /* Gives the next message of the request, cut, a place and puts its data there, once, however often
  * it is called before the message is posted. -EAGAIN: there is no room now; or as
- * inccl_floats_put(). */
-int inccl_stage_put(struct inccl_request *req, struct inccl_message *msg, struct inc_err *err);
+ * inccl_floats_fill(). */
+int inccl_bounce_fill(struct inccl_request *req, struct inccl_message *msg, struct inc_err *err);
 /* The message is posted. */
-void inccl_stage_posted(struct inccl_communicator *comm);
-/* Takes from the stage what has come. 0, or as inccl_floats_take(). */
-int inccl_stage_take(struct inccl_communicator *comm, struct inc_err *err);
+void inccl_bounce_posted(struct inccl_communicator *comm);
+/* Takes from the stage what has come. 0, or as inccl_floats_collect(). */
+int inccl_bounce_collect(struct inccl_communicator *comm, struct inc_err *err);
 /* The endpoint is still open. */
-void inccl_stage_free(struct inccl_communicator *comm);
+void inccl_bounce_free(struct inccl_communicator *comm);
 
 /*
  * fixed_point.c. In place of the passes where floats are reduced and the switches cannot do that.
@@ -149,16 +149,16 @@ void inccl_floats_free(struct inccl_floats *floats); /* NULL is fine */
 void inccl_floats_begin(struct inccl_request *req);
 /* All messages are posted. 1: there are new ones; -EAGAIN: there will be, once results are there;
  * 0: that was all. */
-int inccl_floats_go_on(struct inccl_request *req);
+int inccl_floats_advance(struct inccl_request *req);
 /* Is there nothing to post behind what is being posted, before its results are there? */
-bool inccl_floats_awaited(const struct inccl_request *req);
+bool inccl_floats_must_wait(const struct inccl_request *req);
 /* Makes len bytes of the next message. -ERANGE with a sentence: the values have changed since the
  * start, or heads have come that are not theirs. */
-int inccl_floats_put(struct inccl_request *req, struct inccl_staged *msg, size_t len,
-		     struct inc_err *err);
-/* The message's result is there. -EREMOTEIO with a sentence: ranks have called different things. */
-int inccl_floats_take(struct inccl_request *req, const struct inccl_staged *msg,
+int inccl_floats_fill(struct inccl_request *req, struct inccl_bounce_slot *msg, size_t len,
 		      struct inc_err *err);
+/* The message's result is there. -EREMOTEIO with a sentence: ranks have called different things. */
+int inccl_floats_collect(struct inccl_request *req, const struct inccl_bounce_slot *msg,
+			 struct inc_err *err);
 /* How it runs, for the log; returns a number from 1 to 3 that tells these ways apart. */
 unsigned int inccl_floats_describe(const struct inccl_request *req, char *text, size_t size);
 

@@ -9,9 +9,9 @@
  *	kinds		OR of bytes, one an element; only where a head says that some are special
  *	elements	SUM of int32, one an element
  *
- * A message's integers are made on the stage (stage.c) as it is posted, and floats of what has come
- * there as soon as it has. What is known beside them must not grow with the vector either, so it
- * is agreed on in sections: whole blocks of INCCL_FLOATS_PIECE elements at most, or one larger
+ * A message's integers are made on the stage (bounce.c) as it is posted, and floats of what has
+ *come there as soon as it has. What is known beside them must not grow with the vector either, so
+ *it is agreed on in sections: whole blocks of INCCL_FLOATS_PIECE elements at most, or one larger
  * block, whose kinds then come in pieces of so many. A section is agreed on before the elements of
  * the one before are posted, so that nobody waits for it:
  *
@@ -25,7 +25,7 @@
  * the order of everything on the wire follows from the calls alone, whenever they are made. In one
  * pass, with an exponent of the caller's, there are no heads, and the elements do not wait.
  *
- * Called by collective.c in the caller's thread, and by progress.c and stage.c under the
+ * Called by collective.c in the caller's thread, and by progress.c and bounce.c under the
  * communicator's lock.
  */
 #include <errno.h>
@@ -50,13 +50,13 @@ enum phase {
  * ranks have said the same. Whether the caller gave an exponent is not said: heads follow where
  * not, so that what is agreed on has another length, and the switch finds that out. */
 struct parameters {
-	struct said {
+	struct parameter_values {
 		uint8_t type;
 		uint8_t op;
 		uint8_t exponent; /* above INC_FIXED_MIN_EXPONENT */
 		uint8_t block[4];
-	} said;
-	uint8_t inverse[sizeof(struct said)];
+	} values;
+	uint8_t inverse[sizeof(struct parameter_values)];
 };
 
 /* What is agreed on for a section. */
@@ -115,7 +115,8 @@ static size_t piece_place(const struct inccl_floats *f, size_t i)
 }
 
 /* The collective that comes next on the wire; what its messages hold is made on the stage. */
-static void cut(struct inccl_request *req, const struct inccl_call *wire, enum inc_dtype dtype)
+static void segment_collective(struct inccl_request *req, const struct inccl_call *wire,
+			       enum inc_dtype dtype)
 {
 	const size_t size = inc_element_bytes(INC_DESC(0, 0, dtype, 0, 0));
 	const struct inccl_plan plan = {
@@ -147,7 +148,7 @@ static void begin_agreeing(struct inccl_request *req)
 
 	enter(f, AGREEING);
 	f->asked++;
-	cut(req, &wire, INC_DTYPE_AGREED);
+	segment_collective(req, &wire, INC_DTYPE_AGREED);
 }
 
 /* From first on, as far as the piece and the block of the shape go. */
@@ -167,7 +168,7 @@ static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 		dtype = INC_DTYPE_AGREED;
 		wire.op = INCCL_OR;
 	}
-	cut(req, &wire, dtype);
+	segment_collective(req, &wire, dtype);
 }
 
 /* What comes first of the elements from at on: 1: it is begun; -EAGAIN: the results of what is
@@ -189,7 +190,7 @@ static int begin_piece(struct inccl_request *req, size_t at)
 	return 1;
 }
 
-int inccl_floats_go_on(struct inccl_request *req)
+int inccl_floats_advance(struct inccl_request *req)
 {
 	struct inccl_floats *f = req->floats;
 
@@ -204,7 +205,7 @@ int inccl_floats_go_on(struct inccl_request *req)
 	return 1;
 }
 
-bool inccl_floats_awaited(const struct inccl_request *req)
+bool inccl_floats_must_wait(const struct inccl_request *req)
 {
 	const struct inccl_floats *f = req->floats;
 
@@ -217,19 +218,19 @@ void inccl_floats_begin(struct inccl_request *req)
 		begin_piece(req, 0);
 }
 
-static void say_parameters(struct inccl_floats *f)
+static void set_parameters(struct inccl_floats *f)
 {
-	const struct said said = {
+	const struct parameter_values values = {
 		.type = f->type,
 		.op = f->call.op,
 		.exponent = f->exponent - INC_FIXED_MIN_EXPONENT,
 		.block = {f->fixed.block, f->fixed.block >> 8, f->fixed.block >> 16,
 			  f->fixed.block >> 24},
 	};
-	const uint8_t *p = (const uint8_t *)&said;
+	const uint8_t *p = (const uint8_t *)&values;
 
-	f->own.said = said;
-	for (size_t i = 0; i < sizeof(said); i++)
+	f->own.values = values;
+	for (size_t i = 0; i < sizeof(values); i++)
 		f->own.inverse[i] = ~p[i];
 }
 
@@ -237,9 +238,9 @@ static void say_parameters(struct inccl_floats *f)
 static int compare_parameters(const struct inccl_floats *f, const struct parameters *all,
 			      struct inc_err *err)
 {
-	const uint8_t *p = (const uint8_t *)&all->said;
+	const uint8_t *p = (const uint8_t *)&all->values;
 
-	for (size_t i = 0; i < sizeof(all->said); i++)
+	for (size_t i = 0; i < sizeof(all->values); i++)
 		if ((p[i] ^ all->inverse[i]) != UINT8_MAX)
 			return inc_err_set(err, EREMOTEIO,
 					   "%s of %s: not every rank has called it with the same "
@@ -309,7 +310,7 @@ static int make_own(struct inccl_floats *f)
 	for (size_t i = 0; i < agreements; i++)
 		f->agreement[i] = (struct agreement *)(own + i * bytes);
 	f->kinds = f->scaled ? NULL : own + agreements * bytes;
-	say_parameters(f);
+	set_parameters(f);
 	return 0;
 }
 
@@ -357,7 +358,7 @@ static const uint8_t *values_at(const struct inccl_floats *f, size_t i)
 }
 
 /* Bytes from offset on of what this rank says of the section. */
-static void put_agreement(const struct inccl_floats *f, uint8_t *to, size_t offset, size_t len)
+static void fill_agreement(const struct inccl_floats *f, uint8_t *to, size_t offset, size_t len)
 {
 	const size_t s = f->asked - 1, count = section_count(f, s);
 	size_t block, from, n;
@@ -377,8 +378,8 @@ static void put_agreement(const struct inccl_floats *f, uint8_t *to, size_t offs
 				n < count - from ? n : count - from);
 }
 
-static int put_elements(const struct inccl_request *req, void *to, size_t first, size_t count,
-			struct inc_err *err)
+static int fill_elements(const struct inccl_request *req, void *to, size_t first, size_t count,
+			 struct inc_err *err)
 {
 	const struct inccl_floats *f = req->floats;
 	const size_t s = first / f->section, begin = s * f->section;
@@ -404,8 +405,8 @@ static int put_elements(const struct inccl_request *req, void *to, size_t first,
 	return 0;
 }
 
-int inccl_floats_put(struct inccl_request *req, struct inccl_staged *msg, size_t len,
-		     struct inc_err *err)
+int inccl_floats_fill(struct inccl_request *req, struct inccl_bounce_slot *msg, size_t len,
+		      struct inc_err *err)
 {
 	const struct inccl_floats *f = req->floats;
 	const uint64_t offset = inccl_segment_offset(req, req->posted);
@@ -414,7 +415,7 @@ int inccl_floats_put(struct inccl_request *req, struct inccl_staged *msg, size_t
 	switch (f->phase) {
 	case AGREEING:
 		msg->first = offset;
-		put_agreement(f, msg->data, offset, len);
+		fill_agreement(f, msg->data, offset, len);
 		return 0;
 	case KINDS:
 		msg->first = f->first + offset;
@@ -422,12 +423,12 @@ int inccl_floats_put(struct inccl_request *req, struct inccl_staged *msg, size_t
 		return 0;
 	default:
 		msg->first = f->first + offset / f->wire_bytes;
-		return put_elements(req, msg->data, msg->first, len / f->wire_bytes, err);
+		return fill_elements(req, msg->data, msg->first, len / f->wire_bytes, err);
 	}
 }
 
-static int take_agreement(struct inccl_floats *f, const struct inccl_staged *msg,
-			  struct inc_err *err)
+static int collect_agreement(struct inccl_floats *f, const struct inccl_bounce_slot *msg,
+			     struct inc_err *err)
 {
 	const size_t s = f->agreed;
 	struct agreement *agreement = f->agreement[s % 2];
@@ -440,7 +441,7 @@ static int take_agreement(struct inccl_floats *f, const struct inccl_staged *msg
 	return compare_parameters(f, &agreement->parameters, err);
 }
 
-static void take_elements(const struct inccl_request *req, const struct inccl_staged *msg)
+static void collect_elements(const struct inccl_request *req, const struct inccl_bounce_slot *msg)
 {
 	const struct inccl_floats *f = req->floats;
 	const uint32_t divisor = f->call.op == INCCL_AVG ? f->fixed.world : 1;
@@ -461,19 +462,19 @@ static void take_elements(const struct inccl_request *req, const struct inccl_st
 			      msg->first % f->section, count, divisor);
 }
 
-int inccl_floats_take(struct inccl_request *req, const struct inccl_staged *msg,
-		      struct inc_err *err)
+int inccl_floats_collect(struct inccl_request *req, const struct inccl_bounce_slot *msg,
+			 struct inc_err *err)
 {
 	struct inccl_floats *f = req->floats;
 
 	switch (msg->phase) {
 	case AGREEING:
-		return take_agreement(f, msg, err);
+		return collect_agreement(f, msg, err);
 	case KINDS:
 		memcpy(f->kinds + piece_place(f, msg->first), msg->data, msg->recv_len);
 		return 0;
 	default:
-		take_elements(req, msg);
+		collect_elements(req, msg);
 		return 0;
 	}
 }

@@ -84,7 +84,7 @@ void inccl_segment_message(const struct inccl_request *req, uint64_t k, struct i
 	msg->mode = req->mode;
 	/* the notice that a WRITE is complete; SEND has receives for that */
 	msg->has_imm = !i || req->mode == INCCL_MODE_WRITE;
-	msg->last = k + 1 == req->messages && (!req->floats || inccl_floats_awaited(req));
+	msg->last = k + 1 == req->messages && (!req->floats || inccl_floats_must_wait(req));
 }
 
 unsigned int inccl_segment_packets(const struct inccl_communicator *comm,

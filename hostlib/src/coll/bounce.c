@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The stage of a communicator: the memory through which messages go whose data is on the wire not
+ * as the caller has it, but in the other byte order, or as integers instead of floats. A message
+ * has its place there from when it is posted until its result is there and has been taken to the
+ * caller's buffer; so the stage is as large as what may be under way, however long a collective is,
+ * and data is turned round while that of messages before and after it is on its way.
+ *
+ * Places are given and come free in the order of posting. A message's is in one piece: where it
+ * does not fit before the end, it is at the beginning.
+ *
+ * Called by collective.c in the caller's thread, and by progress.c, under the communicator's lock.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "hostlib/src/coll/coll.h"
+#include "hostlib/src/internal.h"
+#include "lib/reduce/operate.h"
+
+struct inccl_bounce {
+	uint8_t *memory;
+	size_t bytes;
+	struct inccl_region region;
+	bool mapped;
+	unsigned int packets; /* that it has room for */
+	unsigned int end;     /* where the last place ends */
+	/* What is on it: messages oldest to next - 1; number next has its data and is not posted
+	 * yet where it is made. */
+	uint64_t oldest, next;
+	bool made;
+	struct inccl_bounce_slot slot[]; /* of message k: k modulo packets */
+};
+
+bool inccl_uses_bounce(const struct inccl_request *req)
+{
+	return req->floats || req->foreign;
+}
+
+static struct inccl_bounce *new_bounce(const struct inccl_communicator *comm)
+{
+	/* one message more than the window, for what is left unused at the end */
+	const unsigned int packets = (comm->window_messages + 1) * comm->message_packets;
+	struct inccl_bounce *bounce = calloc(1, sizeof(*bounce) + packets * sizeof(*bounce->slot));
+
+	if (!bounce)
+		return NULL;
+	bounce->packets = packets;
+	bounce->bytes = (size_t)packets * comm->payload;
+	bounce->memory = malloc(bounce->bytes);
+	if (bounce->memory)
+		return bounce;
+	free(bounce);
+	return NULL;
+}
+
+int inccl_bounce_make(struct inccl_communicator *comm)
+{
+	bool there;
+
+	pthread_mutex_lock(&comm->lock);
+	if (!comm->bounce)
+		comm->bounce = new_bounce(comm);
+	there = comm->bounce;
+	pthread_mutex_unlock(&comm->lock);
+	return there ? 0 : -ENOMEM;
+}
+
+int inccl_bounce_map(struct inccl_communicator *comm, const struct inccl_region **region)
+{
+	struct inccl_bounce *bounce = comm->bounce;
+	int ret = 0;
+
+	if (!bounce->mapped)
+		ret = comm->ep->ops->map(comm->ep, bounce->memory, bounce->bytes, true,
+					 &bounce->region);
+	bounce->mapped = !ret;
+	*region = &bounce->region;
+	return ret;
+}
+
+void inccl_bounce_free(struct inccl_communicator *comm)
+{
+	struct inccl_bounce *bounce = comm->bounce;
+
+	if (!bounce)
+		return;
+	if (bounce->mapped)
+		comm->ep->ops->unmap(comm->ep, &bounce->region);
+	free(bounce->memory);
+	free(bounce);
+}
+
+/* Where so many packets go; -EAGAIN: nowhere, for now. */
+static int find_place(const struct inccl_bounce *bounce, unsigned int size)
+{
+	const unsigned int end = bounce->end;
+	unsigned int begin;
+
+	if (bounce->oldest == bounce->next)
+		return 0;
+	begin = bounce->slot[bounce->oldest % bounce->packets].at;
+	if (end > begin && bounce->packets - end >= size)
+		return end;
+	if (end > begin)
+		return begin >= size ? 0 : -EAGAIN;
+	return begin - end >= size ? (int)end : -EAGAIN;
+}
+
+static int make(struct inccl_request *req, const struct inccl_message *msg,
+		struct inccl_bounce_slot *slot, struct inc_err *err)
+{
+	struct inccl_bounce *bounce = req->comm->bounce;
+	const unsigned int size = inccl_segment_packets(req->comm, msg);
+	const int at = find_place(bounce, size);
+
+	if (at < 0)
+		return at;
+	*slot = (struct inccl_bounce_slot){
+		.req = req,
+		.at = at,
+		.size = size,
+		.data = bounce->memory + (size_t)at * req->comm->payload,
+		.recv = msg->recv,
+		.recv_len = msg->recv_len,
+	};
+	if (req->floats)
+		return inccl_floats_fill(req, slot, msg->send_len, err);
+	if (msg->send_len)
+		inc_reduce_swap(slot->data, msg->send, msg->send_len / req->element_bytes,
+				req->element_bytes);
+	return 0;
+}
+
+int inccl_bounce_fill(struct inccl_request *req, struct inccl_message *msg, struct inc_err *err)
+{
+	struct inccl_bounce *bounce = req->comm->bounce;
+	struct inccl_bounce_slot *slot = &bounce->slot[bounce->next % bounce->packets];
+	int ret = bounce->made ? 0 : make(req, msg, slot, err);
+
+	if (ret)
+		return ret;
+	bounce->made = true;
+	msg->send = msg->recv = slot->data;
+	return 0;
+}
+
+void inccl_bounce_posted(struct inccl_communicator *comm)
+{
+	struct inccl_bounce *bounce = comm->bounce;
+	struct inccl_bounce_slot *slot = &bounce->slot[bounce->next++ % bounce->packets];
+
+	slot->number = comm->ep->posted - 1;
+	bounce->end = slot->at + slot->size;
+	bounce->made = false;
+}
+
+int inccl_bounce_collect(struct inccl_communicator *comm, struct inc_err *err)
+{
+	struct inccl_bounce *bounce = comm->bounce;
+	const struct inccl_bounce_slot *slot;
+	int ret = 0;
+
+	while (bounce && !ret && bounce->oldest != bounce->next) {
+		slot = &bounce->slot[bounce->oldest % bounce->packets];
+		if (slot->number >= comm->ep->completed)
+			break;
+		if (slot->req->floats && slot->recv_len)
+			ret = inccl_floats_collect(slot->req, slot, err);
+		else if (slot->recv_len)
+			inc_reduce_swap(slot->recv, slot->data,
+					slot->recv_len / slot->req->element_bytes,
+					slot->req->element_bytes);
+		bounce->oldest++;
+	}
+	return ret;
+}
