@@ -105,8 +105,8 @@ static unsigned int agree_on_messages(struct inccl_communicator *comm,
 }
 
 /* What the controller says of the other end, against what this rank has asked for. */
-static int take_made(struct inccl_communicator *comm, const struct inc_msg_made *made,
-		     const struct inccl_own *own, struct inccl_peer *peer, struct inc_err *err)
+static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made *made,
+		      const struct inccl_own *own, struct inccl_peer *peer, struct inc_err *err)
 {
 	const struct inc_msg_endpoint *conn = &made->connection;
 	const unsigned int least = agree_on_messages(comm, made, own);
@@ -145,7 +145,7 @@ static int take_made(struct inccl_communicator *comm, const struct inc_msg_made 
 static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 	       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err)
 {
-	struct inc_msg_ask said = {
+	struct inc_msg_ask msg = {
 		.comm = comm->index,
 		.qpn = own->qpn,
 		.psn = own->psn,
@@ -159,8 +159,8 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 		.floats = INC_FLOATS_NATIVE,
 	};
 
-	snprintf(said.transport, sizeof(said.transport), "%s", comm->ep->ops->name);
-	return inccl_control_call(comm->group, INC_MSG_ASK, &said, wait, limit, err);
+	snprintf(msg.transport, sizeof(msg.transport), "%s", comm->ep->ops->name);
+	return inccl_control_call(comm->group, INC_MSG_ASK, &msg, wait, limit, err);
 }
 
 const char *inccl_comm_floats(const struct inccl_communicator *comm)
@@ -182,7 +182,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 	comm->refused = wait.refused;
 	if (ret)
 		return ret;
-	ret = take_made(comm, &wait.answer.made, own, &peer, err);
+	ret = apply_made(comm, &wait.answer.made, own, &peer, err);
 	if (ret)
 		return ret;
 	ret = comm->ep->ops->connect(comm->ep, &peer, err);
@@ -309,7 +309,7 @@ free_comm:
 }
 
 /* Under the group's lock. */
-static void enter(struct inccl_communicator *comm, enum inccl_comm_phase phase)
+static void set_phase(struct inccl_communicator *comm, enum inccl_comm_phase phase)
 {
 	comm->phase = phase;
 }
@@ -340,7 +340,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 		if (ret)
 			inc_err_set(err, -ret, "thread: %s", strerror(-ret));
 		else
-			enter(comm, COMM_RUNNING);
+			set_phase(comm, COMM_RUNNING);
 	}
 	if (ret)
 		unlink_comm(group, comm);
@@ -458,7 +458,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	wait.number = comm->number;
 	wait.index = comm->index;
 	inccl_control_report(group, comm);
-	enter(comm, COMM_LEAVING);
+	set_phase(comm, COMM_LEAVING);
 	limit = inccl_limit_ms(CONNECT_TIMEOUT_MS);
 	/* the answer is waited for, so that it does not meet a closed connection */
 	if (group->link != LINK_LOST)
@@ -480,7 +480,7 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 {
 	pthread_mutex_lock(&comm->lock);
 	inccl_comm_fail_locked(comm, error, rank, text);
-	inccl_comm_report(comm, REPORT_HEARD);
+	inccl_comm_report(comm, REPORT_KNOWN);
 	pthread_mutex_unlock(&comm->lock);
 	inc_signal_fd(comm->wake_fd);
 }

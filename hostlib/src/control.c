@@ -43,7 +43,7 @@ int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadlin
 }
 
 /* The connection is the group's from here on. fd: a socket, or -errno with its reason. */
-static int take_socket(struct inccl_group *group, int fd, const char *why, uint64_t deadline_ns,
+static int open_stream(struct inccl_group *group, int fd, const char *why, uint64_t deadline_ns,
 		       struct inc_err *err)
 {
 	int ret;
@@ -72,7 +72,7 @@ int inccl_control_connect(struct inccl_group *group, const struct inccl_place *p
 	memcpy(group->host, at->host, sizeof(group->host));
 	snprintf(group->controller, sizeof(group->controller), "%s:%s", at->host, at->port);
 	fd = inc_reach(at, deadline_ns, &why);
-	return take_socket(group, fd, why.msg, deadline_ns, err);
+	return open_stream(group, fd, why.msg, deadline_ns, err);
 }
 
 int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_group *other,
@@ -92,12 +92,12 @@ int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_g
 	memcpy(group->host, other->host, sizeof(group->host));
 	group->tls = other->tls ? inc_tls_hold(other->tls) : NULL;
 	fd = inc_race_run(&one, deadline_ns);
-	return take_socket(group, fd, fd < 0 ? strerror(-fd) : NULL, deadline_ns, err);
+	return open_stream(group, fd, fd < 0 ? strerror(-fd) : NULL, deadline_ns, err);
 }
 
-int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *said)
+int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *msg)
 {
-	json_t *object = inc_message_new(id, said);
+	json_t *object = inc_message_new(id, msg);
 	size_t len;
 	char *text = inc_line_of(object, &len);
 	int ret;
@@ -127,7 +127,7 @@ static bool wait_for_change(struct inccl_group *group, struct inccl_limit *limit
 	return true;
 }
 
-int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
+int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *msg,
 		       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err)
 {
 	const unsigned int losses = group->losses;
@@ -136,7 +136,7 @@ int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const 
 
 	wait->next = group->waits;
 	group->waits = wait;
-	ret = inccl_control_send(group, id, said);
+	ret = inccl_control_send(group, id, msg);
 	/* The other end has closed: what it has said before, or why it has, is about to be read. */
 	if (!group->error && (ret == -EPIPE || ret == -ECONNRESET))
 		ret = 0;
@@ -196,23 +196,23 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 	pthread_cond_broadcast(&group->changed);
 }
 
-static void take_failed(struct inccl_group *group, const json_t *object)
+static void receive_failed(struct inccl_group *group, const json_t *object)
 {
-	struct inc_msg_failed said = {.code = EREMOTEIO};
+	struct inc_msg_failed msg = {.code = EREMOTEIO};
 	struct inccl_communicator *comm;
 	const char *text;
 	int rank;
 
-	inc_message_read(INC_MSG_FAILED, object, &said, NULL);
-	text = *said.message ? said.message : strerror(said.code);
-	rank = said.has_rank ? (int)said.rank : -1;
-	if (!said.has_communicator) {
-		group_fail(group, said.code, rank, text);
+	inc_message_read(INC_MSG_FAILED, object, &msg, NULL);
+	text = *msg.message ? msg.message : strerror(msg.code);
+	rank = msg.has_rank ? (int)msg.rank : -1;
+	if (!msg.has_communicator) {
+		group_fail(group, msg.code, rank, text);
 		return;
 	}
 	for (comm = group->comms; comm; comm = comm->next)
-		if (comm->number == said.communicator)
-			inccl_comm_fail(comm, said.code, rank, text);
+		if (comm->number == msg.communicator)
+			inccl_comm_fail(comm, msg.code, rank, text);
 }
 
 /* The controller lacks room or time itself: it closes the connection without having looked at what
@@ -224,17 +224,17 @@ static bool passing(int error)
 
 /* Whether an error that names a comm, a communicator, both or neither is the answer that the
  * waiter waits for. */
-static bool concerns(const struct inc_msg_error *said, const struct control_wait *wait)
+static bool concerns(const struct inc_msg_error *msg, const struct control_wait *wait)
 {
-	if (said->has_comm)
-		return wait->index == said->comm;
-	if (said->has_communicator)
-		return wait->number == said->communicator;
+	if (msg->has_comm)
+		return wait->index == msg->comm;
+	if (msg->has_communicator)
+		return wait->number == msg->communicator;
 	return true;
 }
 
-static void answered(struct inccl_group *group, struct control_wait *wait, int ret,
-		     const char *text)
+static void complete_wait(struct inccl_group *group, struct control_wait *wait, int ret,
+			  const char *text)
 {
 	wait->err = ret;
 	snprintf(wait->text, sizeof(wait->text), "%s", text);
@@ -242,25 +242,25 @@ static void answered(struct inccl_group *group, struct control_wait *wait, int r
 	pthread_cond_broadcast(&group->changed);
 }
 
-static void take_error(struct inccl_group *group, const json_t *object)
+static void receive_error(struct inccl_group *group, const json_t *object)
 {
-	struct inc_msg_error said = {.code = EREMOTEIO};
+	struct inc_msg_error msg = {.code = EREMOTEIO};
 	struct control_wait *wait;
 	const char *text;
 
-	inc_message_read(INC_MSG_ERROR, object, &said, NULL);
-	text = *said.message ? said.message : strerror(said.code);
-	if (group->link == LINK_RESUMING && !passing(said.code) && !said.has_comm &&
-	    !said.has_communicator) {
-		inccl_control_not_resumed(group, said.code, text);
+	inc_message_read(INC_MSG_ERROR, object, &msg, NULL);
+	text = *msg.message ? msg.message : strerror(msg.code);
+	if (group->link == LINK_RESUMING && !passing(msg.code) && !msg.has_comm &&
+	    !msg.has_communicator) {
+		inccl_control_not_resumed(group, msg.code, text);
 		return;
 	}
 	for (wait = group->waits; wait; wait = wait->next)
-		if (!wait->done && concerns(&said, wait))
+		if (!wait->done && concerns(&msg, wait))
 			break;
-	if (!wait && !group->number && !said.has_comm && !said.has_communicator) {
+	if (!wait && !group->number && !msg.has_comm && !msg.has_communicator) {
 		/* it is turned away before it has asked to join: why is said but once */
-		group_fail(group, said.code, -1, text);
+		group_fail(group, msg.code, -1, text);
 		return;
 	}
 	if (!wait) {
@@ -268,23 +268,23 @@ static void take_error(struct inccl_group *group, const json_t *object)
 		return;
 	}
 	wait->refused = true;
-	answered(group, wait, -said.code, text);
+	complete_wait(group, wait, -msg.code, text);
 }
 
 /* Whether the answer, as far as it could be read, is the one that is waited for. */
-static bool answers(const union control_answer *said, const struct control_wait *wait)
+static bool answers(const union control_answer *msg, const struct control_wait *wait)
 {
 	switch (wait->id) {
 	case INC_MSG_JOINED:
 		return true;
 	case INC_MSG_MADE:
-		return said->made.comm == wait->index;
+		return msg->made.comm == wait->index;
 	default:
-		return said->number.communicator == wait->number;
+		return msg->number.communicator == wait->number;
 	}
 }
 
-static void take_answer(struct inccl_group *group, const char *type, const json_t *object)
+static void receive_answer(struct inccl_group *group, const char *type, const json_t *object)
 {
 	struct control_wait *wait;
 	struct inc_err err, text = {""};
@@ -292,24 +292,24 @@ static void take_answer(struct inccl_group *group, const char *type, const json_
 
 	for (wait = group->waits; wait; wait = wait->next) {
 		/* no answer's comm, where none can be read */
-		union control_answer said = {.made.comm = UINT32_MAX};
+		union control_answer msg = {.made.comm = UINT32_MAX};
 
 		if (wait->done || !inc_message_is(type, wait->id))
 			continue;
-		ret = inc_message_read(wait->id, object, &said, &err);
-		if (!answers(&said, wait))
+		ret = inc_message_read(wait->id, object, &msg, &err);
+		if (!answers(&msg, wait))
 			continue;
 		if (ret)
 			inc_err_set(&text, EPROTO, "controller %s: answer to '%s': %s",
 				    group->controller, type, err.msg);
-		wait->answer = said;
-		answered(group, wait, ret ? -EPROTO : 0, text.msg);
+		wait->answer = msg;
+		complete_wait(group, wait, ret ? -EPROTO : 0, text.msg);
 		return;
 	}
 }
 
 /* 0, or -EPROTO where the object, which is consumed, is not what the protocol allows. */
-static int take_object(struct inccl_group *group, json_t *object)
+static int receive_object(struct inccl_group *group, json_t *object)
 {
 	const char *type = inc_message_type(object);
 
@@ -319,22 +319,22 @@ static int take_object(struct inccl_group *group, json_t *object)
 	}
 	pthread_mutex_lock(&group->lock);
 	if (inc_message_is(type, INC_MSG_FAILED))
-		take_failed(group, object);
+		receive_failed(group, object);
 	else if (inc_message_is(type, INC_MSG_ERROR))
-		take_error(group, object);
+		receive_error(group, object);
 	else if (inc_message_is(type, INC_MSG_RESUMED) && group->link == LINK_RESUMING)
 		inccl_control_resumed(group);
 	else if (inc_message_is(type, INC_MSG_PING))
 		inccl_control_send(group, INC_MSG_PONG, NULL);
 	else
-		take_answer(group, type, object);
+		receive_answer(group, type, object);
 	pthread_mutex_unlock(&group->lock);
 	json_decref(object);
 	inccl_log_deliver(group->log);
 	return 0;
 }
 
-void inccl_control_go(struct inccl_group *group, enum inccl_link to)
+void inccl_control_set_link(struct inccl_group *group, enum inccl_link to)
 {
 	group->link = to;
 	if (to != LINK_LOST)
@@ -349,19 +349,19 @@ static void lose(struct inccl_group *group, int error, const char *why)
 
 	snprintf(text, sizeof(text), "controller %s: %s", group->controller, why);
 	pthread_mutex_lock(&group->lock);
-	inccl_control_go(group, LINK_LOST);
+	inccl_control_set_link(group, LINK_LOST);
 	group_fail(group, error, -1, text);
 	pthread_mutex_unlock(&group->lock);
 	inccl_log_deliver(group->log);
 }
 
-static int take_lines(struct inccl_group *group, struct inc_lines *lines, struct inc_err *err)
+static int receive_lines(struct inccl_group *group, struct inc_lines *lines, struct inc_err *err)
 {
 	json_t *object;
 	int ret;
 
 	while ((ret = inc_lines_next(lines, &object, err)) > 0) {
-		ret = take_object(group, object);
+		ret = receive_object(group, object);
 		if (ret)
 			return inc_err_set(err, -ret, "an object without a type");
 	}
@@ -385,19 +385,19 @@ static bool own_fault(int error)
 	return error != ETIMEDOUT && error != EREMOTEIO && error != EPROTO;
 }
 
-static void send_failed(struct inccl_group *group, struct inc_msg_report *said, int error,
+static void send_failed(struct inccl_group *group, struct inc_msg_report *msg, int error,
 			const char *text)
 {
-	said->code = error;
-	snprintf(said->message, sizeof(said->message), "%s", text);
-	said->has_rank = own_fault(error);
-	said->rank = group->rank;
-	inccl_control_send(group, INC_MSG_REPORT, said);
+	msg->code = error;
+	snprintf(msg->message, sizeof(msg->message), "%s", text);
+	msg->has_rank = own_fault(error);
+	msg->rank = group->rank;
+	inccl_control_send(group, INC_MSG_REPORT, msg);
 }
 
 void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm)
 {
-	struct inc_msg_report said = {.has_communicator = true, .communicator = comm->number};
+	struct inc_msg_report msg = {.has_communicator = true, .communicator = comm->number};
 	char text[sizeof(comm->error_text)];
 	int error;
 
@@ -410,29 +410,29 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	memcpy(text, comm->error_text, sizeof(text));
 	pthread_mutex_unlock(&comm->lock);
 	if (error)
-		send_failed(group, &said, error, text);
+		send_failed(group, &msg, error, text);
 }
 
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
 				   int error, const char *text)
 {
 	const bool known = number >= 0;
-	struct inc_msg_report said = {.has_communicator = known,
-				      .communicator = known ? number : 0,
-				      .has_comm = !known,
-				      .comm = index};
+	struct inc_msg_report msg = {.has_communicator = known,
+				     .communicator = known ? number : 0,
+				     .has_comm = !known,
+				     .comm = index};
 
 	if (group->error)
 		return;
-	send_failed(group, &said, error, text);
+	send_failed(group, &msg, error, text);
 	if (known)
 		inccl_control_send(group, INC_MSG_DESTROY, &(struct inc_msg_number){number});
 }
 
-void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg_derive *said,
+void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg_derive *msg,
 				 int error, const char *text)
 {
-	struct inc_msg_report report = {.has_derive = true, .derive = *said};
+	struct inc_msg_report report = {.has_derive = true, .derive = *msg};
 
 	if (group->link == LINK_UP)
 		send_failed(group, &report, error, text);
@@ -467,7 +467,7 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 	for (;;) {
 		/* first, too: TLS may have read ahead of the poll */
 		while ((n = receive(group, lines, &err)) > 0)
-			if (take_lines(group, lines, &err)) {
+			if (receive_lines(group, lines, &err)) {
 				snprintf(why, sizeof(why),
 					 "sent something that is not our protocol: %.200s",
 					 err.msg);

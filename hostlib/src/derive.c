@@ -6,7 +6,7 @@
 #include "hostlib/src/internal.h"
 
 /* What is asked of a group, and how long that may take. */
-struct wish {
+struct derivation {
 	struct inc_msg_derive derive;
 	int world_size;
 	unsigned int connect_timeout_ms;
@@ -15,20 +15,21 @@ struct wish {
 };
 
 /* Counted at the beginning: one that fails here counts on the other ranks, too. */
-static void wish_init(struct wish *wish, struct inccl_group *group, enum inc_derive_how how)
+static void derivation_init(struct derivation *derivation, struct inccl_group *group,
+			    enum inc_derive_how how)
 {
 	const unsigned int count = how == INC_DERIVE_SHRINK;
 
-	memset(wish, 0, sizeof(*wish));
-	wish->derive.how = how;
-	wish->derive.has_of = true;
-	wish->world_size = group->world_size;
-	wish->log = group->log;
+	memset(derivation, 0, sizeof(*derivation));
+	derivation->derive.how = how;
+	derivation->derive.has_of = true;
+	derivation->world_size = group->world_size;
+	derivation->log = group->log;
 	if (inccl_is_inherited(group))
 		return;
 	pthread_mutex_lock(&group->lock);
-	wish->derive.of = group->number;
-	wish->derive.round = group->derived[count]++;
+	derivation->derive.of = group->number;
+	derivation->derive.round = group->derived[count]++;
 	pthread_mutex_unlock(&group->lock);
 }
 
@@ -46,25 +47,26 @@ static int check_parent(struct inccl_group *group, enum inc_derive_how how, stru
 }
 
 /* *out: NULL where this rank of a split wants to be in none. */
-static int derive(struct inccl_group *parent, struct wish *wish, struct inccl_group **out,
-		  struct inc_err *err)
+static int derive(struct inccl_group *parent, struct derivation *derivation,
+		  struct inccl_group **out, struct inc_err *err)
 {
-	struct inc_msg_join said = {
+	struct inc_msg_join msg = {
 		.n_addrs = 1,
 		.addrs = {{.s_addr = parent->addr}},
 		.has_derive = true,
-		.derive = wish->derive,
+		.derive = derivation->derive,
 	};
 	struct inccl_group *group;
-	int ret = check_parent(parent, wish->derive.how, err);
+	int ret = check_parent(parent, derivation->derive.how, err);
 
 	if (ret)
 		return ret;
-	ret = inccl_group_new(parent->job, parent->rank, wish->world_size, wish->log, &group);
+	ret = inccl_group_new(parent->job, parent->rank, derivation->world_size, derivation->log,
+			      &group);
 	if (ret)
 		return inc_err_set(err, -ret, "%s", strerror(-ret));
-	ret = inccl_control_connect_beside(group, parent,
-					   wish->connect_timeout_ms ?: CONNECT_TIMEOUT_MS, err);
+	ret = inccl_control_connect_beside(
+		group, parent, derivation->connect_timeout_ms ?: CONNECT_TIMEOUT_MS, err);
 	if (ret)
 		goto free_group;
 	ret = inccl_control_start(group);
@@ -72,12 +74,12 @@ static int derive(struct inccl_group *parent, struct wish *wish, struct inccl_gr
 		inc_err_set(err, -ret, "control thread: %s", strerror(-ret));
 		goto free_group;
 	}
-	ret = inccl_group_join(group, &said, &wish->limit, err);
+	ret = inccl_group_join(group, &msg, &derivation->limit, err);
 	if (ret)
 		goto free_group;
-	inccl_log_line(parent->log, "%s %u of group %u: %s", inc_derive_hows[wish->derive.how],
-		       wish->derive.round, parent->number,
-		       group->world_size ? "made" : "this rank is in none");
+	inccl_log_line(parent->log, "%s %u of group %u: %s",
+		       inc_derive_hows[derivation->derive.how], derivation->derive.round,
+		       parent->number, group->world_size ? "made" : "this rank is in none");
 	inccl_log_deliver(parent->log);
 	if (!group->world_size)
 		goto leave_group;
@@ -94,14 +96,15 @@ free_group:
 }
 
 /* The others wait for this rank: they are told, on the connection of the group that they share. */
-static void give_up(struct inccl_group *parent, const struct wish *wish, int error,
-		    const char *text)
+static void report_failure(struct inccl_group *parent, const struct derivation *derivation,
+			   int error, const char *text)
 {
 	pthread_mutex_lock(&parent->lock);
-	inccl_control_report_derive(parent, &wish->derive, error, text);
+	inccl_control_report_derive(parent, &derivation->derive, error, text);
 	pthread_mutex_unlock(&parent->lock);
-	inccl_log_line(parent->log, "%s %u of group %u: %s", inc_derive_hows[wish->derive.how],
-		       wish->derive.round, parent->number, text);
+	inccl_log_line(parent->log, "%s %u of group %u: %s",
+		       inc_derive_hows[derivation->derive.how], derivation->derive.round,
+		       parent->number, text);
 	inccl_log_deliver(parent->log);
 }
 
@@ -117,22 +120,22 @@ static int check_comm(struct inccl_communicator *comm, struct inc_err *err)
 }
 
 /* A group that nobody sees but its communicator. */
-static int derive_comm(struct inccl_communicator *comm, struct wish *wish,
+static int derive_comm(struct inccl_communicator *comm, struct derivation *derivation,
 		       const struct inccl_communicator_opts *opts, struct inccl_communicator **out,
 		       struct inc_err *err)
 {
 	struct inccl_group *group = NULL;
 	int ret;
 
-	wish->limit = inccl_limit_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
+	derivation->limit = inccl_limit_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
 	ret = check_comm(comm, err);
 	if (!ret)
-		ret = derive(comm->group, wish, &group, err);
+		ret = derive(comm->group, derivation, &group, err);
 	if (ret)
-		give_up(comm->group, wish, -ret, err->msg);
+		report_failure(comm->group, derivation, -ret, err->msg);
 	if (ret || !group)
 		return ret;
-	ret = inccl_comm_create(group, 0, opts, &wish->limit, out, err);
+	ret = inccl_comm_create(group, 0, opts, &derivation->limit, out, err);
 	if (ret)
 		inccl_group_leave(group);
 	else
@@ -140,7 +143,7 @@ static int derive_comm(struct inccl_communicator *comm, struct wish *wish,
 	return ret;
 }
 
-static int from_comm(struct inccl_communicator *comm, struct wish *wish,
+static int from_comm(struct inccl_communicator *comm, struct derivation *derivation,
 		     const struct inccl_communicator_opts *given, struct inccl_communicator **out)
 {
 	struct inccl_communicator_opts opts = comm->settings;
@@ -152,9 +155,9 @@ static int from_comm(struct inccl_communicator *comm, struct wish *wish,
 	if (inccl_is_inherited(comm->group))
 		ret = inc_err_set(&err, ECHILD, INCCL_INHERITED_TEXT);
 	else if (ret)
-		give_up(comm->group, wish, -ret, err.msg);
+		report_failure(comm->group, derivation, -ret, err.msg);
 	else
-		ret = derive_comm(comm, wish, &opts, out, &err);
+		ret = derive_comm(comm, derivation, &opts, out, &err);
 	if (ret)
 		inc_caller_explain(opts.error, opts.error_size, &err);
 	return ret;
@@ -165,18 +168,18 @@ int inccl_communicator_split(struct inccl_communicator *comm, int color, int key
 			     struct inccl_communicator **out)
 {
 	INCCL_UNCANCELLED(cancel_state);
-	struct wish wish;
+	struct derivation derivation;
 
 	if (!out)
 		return -EINVAL;
 	*out = NULL;
 	if (!comm)
 		return -EINVAL;
-	wish_init(&wish, comm->group, INC_DERIVE_SPLIT);
-	wish.derive.has_color = color >= 0;
-	wish.derive.color = color;
-	wish.derive.key = key;
-	return from_comm(comm, &wish, opts, out);
+	derivation_init(&derivation, comm->group, INC_DERIVE_SPLIT);
+	derivation.derive.has_color = color >= 0;
+	derivation.derive.color = color;
+	derivation.derive.key = key;
+	return from_comm(comm, &derivation, opts, out);
 }
 
 int inccl_communicator_duplicate(struct inccl_communicator *comm,
@@ -184,15 +187,15 @@ int inccl_communicator_duplicate(struct inccl_communicator *comm,
 				 struct inccl_communicator **out)
 {
 	INCCL_UNCANCELLED(cancel_state);
-	struct wish wish;
+	struct derivation derivation;
 
 	if (!out)
 		return -EINVAL;
 	*out = NULL;
 	if (!comm)
 		return -EINVAL;
-	wish_init(&wish, comm->group, INC_DERIVE_DUPLICATE);
-	return from_comm(comm, &wish, opts, out);
+	derivation_init(&derivation, comm->group, INC_DERIVE_DUPLICATE);
+	return from_comm(comm, &derivation, opts, out);
 }
 
 /* Where a group made of another one is, and who this is there, that one says. */
@@ -206,54 +209,54 @@ static int check_group_opts(const struct inccl_group_opts *opts, struct inc_err 
 	return inccl_group_check_limits(opts, err);
 }
 
-static int check_world(const struct inccl_group *group, const struct wish *wish,
+static int check_world(const struct inccl_group *group, const struct derivation *derivation,
 		       struct inc_err *err)
 {
-	if (wish->derive.how == INC_DERIVE_SHRINK)
+	if (derivation->derive.how == INC_DERIVE_SHRINK)
 		return 0;
-	if (wish->world_size > group->world_size && wish->world_size <= INC_MAX_WORLD)
+	if (derivation->world_size > group->world_size && derivation->world_size <= INC_MAX_WORLD)
 		return 0;
-	return inc_err_set(err, EINVAL, "world_size %d: want %d to %d", wish->world_size,
+	return inc_err_set(err, EINVAL, "world_size %d: want %d to %d", derivation->world_size,
 			   group->world_size + 1, INC_MAX_WORLD);
 }
 
 /* The callers of the new group and of the old one destroy them by themselves, so each has a log of
  * its own, although both may call the same function. */
-static int derive_logging(struct inccl_group *parent, struct wish *wish,
+static int derive_logging(struct inccl_group *parent, struct derivation *derivation,
 			  const struct inccl_group_opts *opts, struct inccl_group **out,
 			  struct inc_err *err)
 {
 	const struct inccl_log *old = parent->log;
-	int ret = opts->log ? inccl_log_new(opts->log, opts->log_ctx, &wish->log)
-			    : inccl_log_new(old->fn, old->ctx, &wish->log);
+	int ret = opts->log ? inccl_log_new(opts->log, opts->log_ctx, &derivation->log)
+			    : inccl_log_new(old->fn, old->ctx, &derivation->log);
 
 	if (ret)
 		return inc_err_set(err, -ret, "%s", strerror(-ret));
-	ret = derive(parent, wish, out, err);
-	inccl_log_put(wish->log);
+	ret = derive(parent, derivation, out, err);
+	inccl_log_put(derivation->log);
 	return ret;
 }
 
-static int from_group(struct inccl_group *parent, struct wish *wish,
+static int from_group(struct inccl_group *parent, struct derivation *derivation,
 		      const struct inccl_group_opts *given, struct inccl_group **out)
 {
 	struct inccl_group_opts opts;
 	struct inc_err err = {INC_CALLER_OPTS_REFUSED};
 	int ret = inc_caller_opts(&opts, sizeof(opts), given);
 
-	wish->connect_timeout_ms = opts.connect_timeout_ms;
-	wish->limit = inccl_limit_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
+	derivation->connect_timeout_ms = opts.connect_timeout_ms;
+	derivation->limit = inccl_limit_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
 	if (inccl_is_inherited(parent))
 		ret = inc_err_set(&err, ECHILD, INCCL_INHERITED_TEXT);
 	if (!ret)
 		ret = check_group_opts(&opts, &err);
 	if (!ret)
-		ret = check_world(parent, wish, &err);
+		ret = check_world(parent, derivation, &err);
 	if (!ret)
-		ret = derive_logging(parent, wish, &opts, out, &err);
+		ret = derive_logging(parent, derivation, &opts, out, &err);
 	if (ret) {
 		if (!inccl_is_inherited(parent))
-			give_up(parent, wish, -ret, err.msg);
+			report_failure(parent, derivation, -ret, err.msg);
 		inc_caller_explain(opts.error, opts.error_size, &err);
 	}
 	return ret;
@@ -263,29 +266,29 @@ int inccl_group_shrink(struct inccl_group *group, const struct inccl_group_opts 
 		       struct inccl_group **out)
 {
 	INCCL_UNCANCELLED(cancel_state);
-	struct wish wish;
+	struct derivation derivation;
 
 	if (!out)
 		return -EINVAL;
 	*out = NULL;
 	if (!group)
 		return -EINVAL;
-	wish_init(&wish, group, INC_DERIVE_SHRINK);
-	return from_group(group, &wish, opts, out);
+	derivation_init(&derivation, group, INC_DERIVE_SHRINK);
+	return from_group(group, &derivation, opts, out);
 }
 
 int inccl_group_grow(struct inccl_group *group, int world_size, const struct inccl_group_opts *opts,
 		     struct inccl_group **out)
 {
 	INCCL_UNCANCELLED(cancel_state);
-	struct wish wish;
+	struct derivation derivation;
 
 	if (!out)
 		return -EINVAL;
 	*out = NULL;
 	if (!group)
 		return -EINVAL;
-	wish_init(&wish, group, INC_DERIVE_GROW);
-	wish.world_size = world_size;
-	return from_group(group, &wish, opts, out);
+	derivation_init(&derivation, group, INC_DERIVE_GROW);
+	derivation.world_size = world_size;
+	return from_group(group, &derivation, opts, out);
 }

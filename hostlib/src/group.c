@@ -20,20 +20,20 @@ int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err
 	return 0;
 }
 
-static int add_address(struct inc_msg_join *said, struct in_addr addr, struct inc_err *err)
+static int add_address(struct inc_msg_join *msg, struct in_addr addr, struct inc_err *err)
 {
-	if (said->n_addrs == INC_MAX_ADDRS)
+	if (msg->n_addrs == INC_MAX_ADDRS)
 		return inc_err_set(err, E2BIG,
 				   "more than %d IPv4 addresses: an address or an interface of "
 				   "them must be named",
 				   INC_MAX_ADDRS);
-	said->addrs[said->n_addrs++] = addr;
+	msg->addrs[msg->n_addrs++] = addr;
 	return 0;
 }
 
 /* The addresses to offer: the one given, those of the interface given, or all. What is no unicast
  * address is no place for a connection, and the controller would take none of the others either. */
-static int own_addresses(const struct inccl_place *place, struct inc_msg_join *said,
+static int own_addresses(const struct inccl_place *place, struct inc_msg_join *msg,
 			 struct inc_err *err)
 {
 	struct ifaddrs *list, *ifa;
@@ -47,7 +47,7 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *s
 		if (!inc_addr_unicast(ntohl(addr.s_addr)))
 			return inc_err_set(err, EINVAL, "address '%s' is not a unicast address",
 					   place->address);
-		return add_address(said, addr, err);
+		return add_address(msg, addr, err);
 	}
 	if (getifaddrs(&list))
 		return inc_err_set(err, errno, "own addresses: %s", strerror(errno));
@@ -60,10 +60,10 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *s
 			continue;
 		addr = ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr;
 		if (inc_addr_unicast(ntohl(addr.s_addr)))
-			ret = add_address(said, addr, err);
+			ret = add_address(msg, addr, err);
 	}
 	freeifaddrs(list);
-	if (said->n_addrs)
+	if (msg->n_addrs)
 		return ret;
 	return place->interface ? inc_err_set(err, ENODEV, "interface %s: no unicast IPv4 address",
 					      place->interface)
@@ -85,26 +85,26 @@ static void name_host(struct inccl_log *log, char *host, size_t size)
 			       host);
 }
 
-void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *said)
+void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *msg)
 {
-	said->version = INC_CONTROL_VERSION;
-	memcpy(said->job, group->job, sizeof(said->job));
-	said->rank = group->rank;
-	said->world_size = group->world_size;
-	name_host(group->log, said->host, sizeof(said->host));
+	msg->version = INC_CONTROL_VERSION;
+	memcpy(msg->job, group->job, sizeof(msg->job));
+	msg->rank = group->rank;
+	msg->world_size = group->world_size;
+	name_host(group->log, msg->host, sizeof(msg->host));
 }
 
-int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said,
-		     struct inccl_limit *limit, struct inc_err *err)
+int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct inccl_limit *limit,
+		     struct inc_err *err)
 {
 	struct control_wait wait = {.id = INC_MSG_JOINED, .index = -1, .number = -1};
 	const struct inc_msg_joined *joined = &wait.answer.joined;
 	char addr[INET_ADDRSTRLEN];
 	int ret;
 
-	inccl_group_introduce(group, said);
+	inccl_group_introduce(group, msg);
 	pthread_mutex_lock(&group->lock);
-	ret = inccl_control_call(group, INC_MSG_JOIN, said, &wait, limit, err);
+	ret = inccl_control_call(group, INC_MSG_JOIN, msg, &wait, limit, err);
 	if (!ret) {
 		group->addr = joined->addr.s_addr;
 		group->number = joined->group;
@@ -125,11 +125,11 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said,
 static int join(struct inccl_group *group, const struct inccl_place *place,
 		const struct inccl_group_opts *opts, struct inc_err *err)
 {
-	struct inc_msg_join said = {.has_derive = opts->join, .derive.how = INC_DERIVE_GROW};
-	int ret = own_addresses(place, &said, err);
+	struct inc_msg_join msg = {.has_derive = opts->join, .derive.how = INC_DERIVE_GROW};
+	int ret = own_addresses(place, &msg, err);
 	struct inccl_limit limit = inccl_limit_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
 
-	return ret ?: inccl_group_join(group, &said, &limit, err);
+	return ret ?: inccl_group_join(group, &msg, &limit, err);
 }
 
 void inccl_group_free(struct inccl_group *group)

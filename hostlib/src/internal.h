@@ -105,7 +105,7 @@ struct inccl_group {
 	bool has_thread;
 	struct control_wait *waits;
 
-	enum inccl_link link; /* inccl_control_go() */
+	enum inccl_link link; /* inccl_control_set_link() */
 	unsigned int losses;  /* how often: an answer does not come over another connection */
 	int error; /* a failed group stays failed, also where only the controller is lost */
 	int failed_rank;
@@ -161,13 +161,13 @@ enum inccl_driver {
 enum inccl_report {
 	REPORT_NONE, /* nothing: it lives, or has failed in a way that the controller knows */
 	REPORT_DUE,  /* that it has failed by itself */
-	REPORT_TOLD, /* that has been said to it, on this connection */
+	REPORT_DONE, /* that has been said to it, on this connection */
 };
 
 /* What changes that. */
 enum inccl_report_event {
 	REPORT_FAILED, /* the communicator has failed, and this rank alone knows */
-	REPORT_HEARD,  /* the controller has said that it has failed, or is about to */
+	REPORT_KNOWN,  /* the controller has said that it has failed, or is about to */
 	REPORT_SENT,   /* the report is on its way */
 	REPORT_LOST,   /* the connection is: perhaps the report was not read any more */
 };
@@ -241,9 +241,9 @@ struct inccl_communicator {
 	 * is to be told of (ep->tell_at_ns), or messages under way that nobody serves. A caller who
 	 * comes back in time sets it anew, and nobody is woken. */
 	int alarm_fd;
-	uint64_t alarm_at_ns; /* UINT64_MAX: it does not run */
-	bool alarm_tells;     /* it is set for ep->tell_at_ns, not for messages under way */
-	uint64_t look_at_ns;  /* the thread wakes then by itself, alarm or not */
+	uint64_t alarm_at_ns;   /* UINT64_MAX: it does not run */
+	bool alarm_is_for_acks; /* it is set for ep->tell_at_ns, not for messages under way */
+	uint64_t look_at_ns;    /* the thread wakes then by itself, alarm or not */
 	pthread_t thread;
 	bool stop;
 };
@@ -347,7 +347,7 @@ int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadlin
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err);
 /* The only place where the link changes; under the group's lock. */
-void inccl_control_go(struct inccl_group *group, enum inccl_link to);
+void inccl_control_set_link(struct inccl_group *group, enum inccl_link to);
 /* A connection to where another group has one. */
 int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_group *other,
 				 unsigned int timeout_ms, struct inc_err *err);
@@ -359,10 +359,10 @@ void inccl_control_stop(struct inccl_group *group);
  * be lost: the others' calls would end, as if this rank were dead. */
 void inccl_control_bye(struct inccl_group *group);
 /* Under the group's lock; said: the message's struct, NULL where it has no fields. */
-int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *said);
+int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *msg);
 /* Sends and waits for the answer that wait describes; 0 (it is in wait->answer) or -errno with err.
  */
-int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
+int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *msg,
 		       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err);
 
 /* Tells the controller that the communicator has failed, if it has and by itself. Under the
@@ -375,7 +375,7 @@ void inccl_control_report_creation(struct inccl_group *group, long long index, l
 
 /* The same for a group that was to be made of this one; said: what was, or would have been, asked.
  */
-void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg_derive *said,
+void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg_derive *msg,
 				 int error, const char *text);
 
 /* resume.c; on the control thread. The controller is lost: tries until it is back (0) or the group
@@ -431,10 +431,10 @@ void inccl_group_leave(struct inccl_group *group);
 void inccl_group_abandon(struct inccl_group *group);
 /* Says G, to which the caller has put the addresses and what the group is made of, and waits until
  * all ranks have; the answer says which rank of how many this is. */
-int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said,
-		     struct inccl_limit *limit, struct inc_err *err);
+int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct inccl_limit *limit,
+		     struct inc_err *err);
 /* What joining (G) and resume both say of this rank; not its addresses. */
-void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *said);
+void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *msg);
 
 /* collective.c */
 void inccl_request_release(struct inccl_request *req);

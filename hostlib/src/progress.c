@@ -47,10 +47,10 @@ void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event 
 	static const enum inccl_report next[][REPORT_LOST + 1] = {
 		[REPORT_NONE] = {[REPORT_FAILED] = REPORT_DUE},
 		[REPORT_DUE] = {[REPORT_FAILED] = REPORT_DUE,
-				[REPORT_SENT] = REPORT_TOLD,
+				[REPORT_SENT] = REPORT_DONE,
 				[REPORT_LOST] = REPORT_DUE},
-		[REPORT_TOLD] = {[REPORT_FAILED] = REPORT_TOLD,
-				 [REPORT_SENT] = REPORT_TOLD,
+		[REPORT_DONE] = {[REPORT_FAILED] = REPORT_DONE,
+				 [REPORT_SENT] = REPORT_DONE,
 				 [REPORT_LOST] = REPORT_DUE},
 	};
 
@@ -65,7 +65,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
 	/* of a mismatch the switch has told the controller */
-	inccl_comm_report(comm, comm->ep->mismatch ? REPORT_HEARD : REPORT_FAILED);
+	inccl_comm_report(comm, comm->ep->mismatch ? REPORT_KNOWN : REPORT_FAILED);
 	inc_signal_fd(comm->group->stop_fd);
 	while (comm->head)
 		finish(comm, comm->head, -comm->error);
@@ -365,17 +365,17 @@ void inccl_comm_leave(struct inccl_communicator *comm)
 {
 	struct inccl_endpoint *ep = comm->ep;
 	/* what has failed says nothing more: its alarm would go off at once, again and again */
-	bool tells = ep->tell_at_ns != UINT64_MAX && !comm->error && !comm->grace_error;
+	bool acks_due = ep->tell_at_ns != UINT64_MAX && !comm->error && !comm->grace_error;
 	uint64_t at_ns;
 
 	if (comm->driver != DRIVER_NONE)
 		return;
 	/* also takes the alarm back where it has been told meanwhile */
-	if (tells || comm->alarm_tells) {
-		set_alarm(comm, tells ? ep->tell_at_ns : UINT64_MAX);
-		comm->alarm_tells = tells;
+	if (acks_due || comm->alarm_is_for_acks) {
+		set_alarm(comm, acks_due ? ep->tell_at_ns : UINT64_MAX);
+		comm->alarm_is_for_acks = acks_due;
 	}
-	if (tells || ep->posted == ep->completed)
+	if (acks_due || ep->posted == ep->completed)
 		return;
 	/* it is under way: the thread is to take over, and might look too late for that */
 	at_ns = inc_now_ns() + TAKE_OVER_NS;
@@ -509,7 +509,7 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 }
 
 /* Between the calls of a user: what the endpoint has to say by now is said. */
-static void tell(struct inccl_communicator *comm)
+static void send_due_acks(struct inccl_communicator *comm)
 {
 	if (comm->driver != DRIVER_NONE || comm->ep->tell_at_ns > inc_now_ns())
 		return;
@@ -544,7 +544,7 @@ void *inccl_comm_thread(void *arg)
 			continue;
 		}
 		park(comm, look_ns);
-		tell(comm);
+		send_due_acks(comm);
 	}
 	if (comm->driver == DRIVER_THREAD)
 		set_driver(comm, DRIVER_NONE);

@@ -75,15 +75,15 @@ static bool worth_it(const struct inccl_group *group)
 	return worth;
 }
 
-static void say_what_runs(const struct inccl_group *group, struct inc_msg_resume *said)
+static void fill_claims(const struct inccl_group *group, struct inc_msg_resume *msg)
 {
 	const struct inccl_communicator *comm;
 	struct inc_msg_claim *claim;
 
-	for (comm = group->comms; comm && said->n_claims < INC_MAX_GROUP_COMMS; comm = comm->next) {
+	for (comm = group->comms; comm && msg->n_claims < INC_MAX_GROUP_COMMS; comm = comm->next) {
 		if (comm->phase != COMM_RUNNING)
 			continue;
-		claim = &said->claims[said->n_claims++];
+		claim = &msg->claims[msg->n_claims++];
 		claim->communicator = comm->number;
 		claim->comm = comm->index;
 		memcpy(claim->node, comm->node, sizeof(claim->node));
@@ -101,22 +101,22 @@ static void say_what_runs(const struct inccl_group *group, struct inc_msg_resume
 }
 
 /* From here on the connection carries messages again; the answer comes as any other. */
-static int say_resume(struct inccl_group *group)
+static int send_resume(struct inccl_group *group)
 {
-	struct inc_msg_resume said = {
+	struct inc_msg_resume msg = {
 		.join = {.n_addrs = 1, .addrs = {{.s_addr = group->addr}}},
 		.group = group->number,
 	};
 	int ret;
 
-	inccl_group_introduce(group, &said.join);
-	say_what_runs(group, &said);
-	ret = inccl_control_send(group, INC_MSG_RESUME, &said);
+	inccl_group_introduce(group, &msg.join);
+	fill_claims(group, &msg);
+	ret = inccl_control_send(group, INC_MSG_RESUME, &msg);
 	if (ret) {
 		inc_stream_close(&group->stream);
 		return ret;
 	}
-	inccl_control_go(group, LINK_RESUMING);
+	inccl_control_set_link(group, LINK_RESUMING);
 	return 0;
 }
 
@@ -160,7 +160,7 @@ int inccl_control_resume(struct inccl_group *group)
 			continue;
 		pthread_mutex_lock(&group->lock);
 		group->stream = stream;
-		ret = say_resume(group);
+		ret = send_resume(group);
 		pthread_mutex_unlock(&group->lock);
 		if (!ret)
 			return 0;
@@ -171,7 +171,7 @@ void inccl_control_resumed(struct inccl_group *group)
 {
 	struct inccl_communicator *comm;
 
-	inccl_control_go(group, LINK_UP);
+	inccl_control_set_link(group, LINK_UP);
 	for (comm = group->comms; comm; comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
 		comm->orphan_at_ns = 0;
@@ -186,7 +186,7 @@ void inccl_control_not_resumed(struct inccl_group *group, int error, const char 
 	struct inccl_communicator *comm;
 	char text[600];
 
-	inccl_control_go(group, LINK_UP);
+	inccl_control_set_link(group, LINK_UP);
 	/* it may never have been away: then it has lost this rank alone, and says why */
 	snprintf(text, sizeof(text), "controller %s has given this group up: %s", group->controller,
 		 why);

@@ -132,7 +132,7 @@ static void segment_collective(struct inccl_request *req, const struct inccl_cal
 }
 
 /* The request's next collective is of this kind. */
-static void enter(struct inccl_floats *f, enum phase phase)
+static void set_phase(struct inccl_floats *f, enum phase phase)
 {
 	f->phase = phase;
 }
@@ -146,7 +146,7 @@ static void begin_agreeing(struct inccl_request *req)
 		.op = INCCL_MAX,
 	};
 
-	enter(f, AGREEING);
+	set_phase(f, AGREEING);
 	f->asked++;
 	segment_collective(req, &wire, INC_DTYPE_AGREED);
 }
@@ -159,7 +159,7 @@ static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 	enum inc_dtype dtype = f->ordered ? (enum inc_dtype)f->call.dtype : INC_DTYPE_FIXED;
 	struct inccl_call wire = f->call;
 
-	enter(f, phase);
+	set_phase(f, phase);
 	f->first = first;
 	f->end = block_end < f->piece_end ? block_end : f->piece_end;
 	wire.count = f->end - first;
