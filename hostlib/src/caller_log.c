@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The caller's log callback. Lines are made under locks of the library, and a callback may ask
- * the library (inccl_communicator_error(), say): so a line waits here until the thread that
- * made it has released its locks and calls inccl_log_deliver(). One thread delivers at a
- * time, in order.
+ * The caller's log callback. The library logs lines while it holds its locks, but a callback may
+ * call the library (inccl_communicator_error(), for example). So a line is queued here until the
+ * thread that logged it has released its locks and calls inccl_log_deliver(). One thread at a time
+ * delivers lines, in order.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -134,7 +134,7 @@ void inccl_log_forward(void *log, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The oldest line that waits, or NULL. Under the log's lock. */
+/* Takes the oldest queued line off the queue; NULL if there is none. Under the log's lock. */
 static struct inccl_log_entry *take_first(struct inccl_log *log)
 {
 	struct inccl_log_entry *entry = log->first;
@@ -154,7 +154,7 @@ void inccl_log_deliver(struct inccl_log *log)
 	struct inccl_log_entry *entry;
 	bool ended;
 
-	/* a thread sees the lines it made itself */
+	/* an unlocked read is enough, because a thread always sees its own lines */
 	if (!__atomic_load_n(&log->waiting, __ATOMIC_RELAXED))
 		return;
 	pthread_mutex_lock(&log->lock);

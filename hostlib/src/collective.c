@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The call below all collectives, which makes a request of one; and its end: test and wait. */
+/* Starts any collective as a request, and ends requests: inccl_test() and inccl_wait(). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,8 @@ static void unmap_buffers(struct inccl_request *req)
 		ep->ops->unmap(ep, &req->recv_map);
 }
 
-/* Nobody but the caller knows of it any more. */
+/* Takes the request off the communicator's list and unmaps its buffers, so that only the caller has
+ * it. */
 static void withdraw(struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
@@ -115,7 +116,7 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 		return;
 	if (!comm->posting)
 		comm->posting = req;
-	/* an idle communicator does not look at the clock, and that is no standstill */
+	/* an idle communicator does not read the clock, and that does not count as a standstill */
 	if (!comm->head)
 		comm->awake = (struct inc_awake){0};
 	req->begun_at_ns = inc_awake_now_ns(&comm->awake);
@@ -125,7 +126,7 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 	}
 }
 
-/* Nothing is known of the request to anybody yet. */
+/* Makes a request, which is not on any list yet. */
 static int new_request(struct inccl_communicator *comm, const struct inccl_plan *plan,
 		       const struct inccl_collective_opts *opts, struct inccl_request **out,
 		       struct inc_err *err)
@@ -155,8 +156,8 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	return ret;
 }
 
-/* How floats go over the wire, if these are any; returns a number that tells the ways apart. A
- * communicator has those as integers, or the one as they are. */
+/* Describes how floats go over the wire, if the request reduces floats. Returns a number for each
+ * way, or 0. A communicator has the ways of integers, or only the way of native floats. */
 static unsigned int describe_floats(const struct inccl_request *req, char *text, size_t size)
 {
 	if (req->floats)
@@ -167,7 +168,7 @@ static unsigned int describe_floats(const struct inccl_request *req, char *text,
 	return 1;
 }
 
-/* How it runs, the first time that there is one of its kind. */
+/* Logs how a collective runs, once for each kind of collective. */
 static void describe(const struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
@@ -193,8 +194,8 @@ static void describe(const struct inccl_request *req)
 		       comm->window_messages * comm->message_packets, comm->peer, floats);
 }
 
-/* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. err
- * has a sentence where the request is refused, and none where the communicator has failed. */
+/* Starts a request. waits: the caller calls inccl_wait() next, which serves the endpoint. err gets
+ * an explanation if the request is refused, but not if the communicator has failed. */
 static int submit(struct inccl_request *req, bool waits, struct inc_err *err)
 {
 	struct inccl_communicator *comm = req->comm;
@@ -206,8 +207,8 @@ static int submit(struct inccl_request *req, bool waits, struct inc_err *err)
 		unmap_buffers(req);
 		goto unlock;
 	}
-	/* An empty collective sends nothing, but it counts: a rank that made another one
-	 * of it is found out by the next descriptor. */
+	/* An empty collective sends nothing, but it has a sequence number. If another rank has
+	 * started another collective with that number, the next descriptor shows it. */
 	req->desc |= comm->seq++ & INC_DESC_SEQ_MASK;
 	req->done = !req->messages;
 	describe(req);
@@ -225,7 +226,8 @@ unlock:
 	return ret;
 }
 
-/* What this rank has cannot be sent: the others need not wait for it. */
+/* This rank's values cannot be sent, so the communicator fails and the other ranks do not wait for
+ * it. */
 static void fail_by_itself(struct inccl_communicator *comm, int error, const char *text)
 {
 	pthread_mutex_lock(&comm->lock);
@@ -234,7 +236,7 @@ static void fail_by_itself(struct inccl_communicator *comm, int error, const cha
 	inc_signal_fd(comm->wake_fd);
 }
 
-/* What a caller has asked for that does nothing here, once. */
+/* Logs once that options of the caller have no effect on this communicator. */
 static void note_unused(struct inccl_communicator *comm, const struct inccl_call *call,
 			const struct inccl_collective_opts *opts)
 {
@@ -253,7 +255,7 @@ static void note_unused(struct inccl_communicator *comm, const struct inccl_call
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* Checks the call and makes its request; nothing is sent yet. */
+/* Checks the call and makes its request. Nothing is sent yet. */
 static int prepare(struct inccl_communicator *comm, const struct inccl_call *call,
 		   const struct inccl_collective_opts *given, struct inccl_collective_opts *opts,
 		   struct inccl_request **req, struct inc_err *err)
@@ -318,7 +320,8 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	return ret;
 }
 
-/* Ends a call under the lock with the request's result, where it has one, and the lock. */
+/* Ends a call: unlocks the communicator, and returns the result if the request is done, else
+ * -EAGAIN. */
 static int collect(struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
@@ -375,7 +378,7 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 				 timeout_ms < 0 ? UINT64_MAX : deadline_after_ms(timeout_ms),
 				 cancel_state);
 	} else {
-		inccl_comm_leave(comm); /* run() has not */
+		inccl_comm_leave(comm); /* inccl_collective_run() did not call this */
 	}
 	return collect(req);
 }
@@ -389,7 +392,7 @@ int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_c
 int inccl_collective_run(struct inccl_communicator *comm, const struct inccl_call *call,
 			 const struct inccl_collective_opts *opts)
 {
-	/* a thread that ends here would take the buffers with it */
+	/* if the thread were cancelled here, its buffers might be freed while they are in use */
 	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_request *req;
 	int ret;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where we are: options first, then INCCL_*, then what launchers set. */
+/* Resolves job, rank, controller and address: from the options first, then from INCCL_*, then from
+ * the variables that launchers set. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Words for values, and values for words. */
+/* Converts public values to names and names to values. */
 #include <errno.h>
 #include <string.h>
 #include "lib/proto/desc.h"
@@ -8,7 +8,7 @@
 #include "hostlib/include/inccl.h"
 #include "hostlib/src/internal.h"
 
-/* The public numbers go into the descriptor as they are. */
+/* Asserts that the public numbers equal those of the descriptor on the wire. */
 #define SAME_COLLECTIVE(NAME, ...) \
 	_Static_assert((int)INCCL_##NAME == (int)INC_COLL_##NAME, "number of " #NAME);
 #define SAME_OP(NAME, ...) \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The transports in the order in which "auto" tries them. */
+/* The transports, in the order in which "auto" tries them. */
 #include <stddef.h>
 #include "hostlib/src/transport.h"
 

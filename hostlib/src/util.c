@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small things that several files of the library need: conditions, cancellation. */
+/* Functions that several files of the library use: conditions on CLOCK_MONOTONIC, and
+ * cancellation. */
 #include "hostlib/src/internal.h"
 
 int inccl_cond_init(pthread_cond_t *cond)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* AllGather: every rank's elements, on every rank: a Broadcast of each rank's block, one after the
- * other. */
+/* AllGather: each rank receives the elements of all ranks. On the wire it is one Broadcast after
+ * the other, one of each rank's block. */
 #include "hostlib/src/coll/coll.h"
 
 static void shape(int rank, int size, int root, struct inccl_shape *shape)

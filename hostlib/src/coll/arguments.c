@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Are the arguments of a collective such that it can be begun? Nothing is sent of one that is not.
- */
+/* Checks the arguments of a collective. If one is invalid, the collective is refused before
+ * anything is sent. */
 #include <errno.h>
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* As MPI has it: a rank looks at the root even where it has nothing to do with the data. */
+/* Checks the root on every rank, as MPI does, even if the rank's data does not depend on it. */
 static int check_root(const struct inccl_call *call, int size, struct inc_err *err)
 {
 	if (call->root >= 0 && call->root < size)
@@ -13,7 +13,7 @@ static int check_root(const struct inccl_call *call, int size, struct inc_err *e
 	return inc_err_set(err, EINVAL, "root %d: ranks are 0 to %d", call->root, size - 1);
 }
 
-/* Why floats go through the switches as integers. */
+/* The reason why floats go through the switches as integers, for an error message. */
 static const char *why_as_integers(const struct inccl_communicator *comm)
 {
 	switch (comm->mode) {
@@ -52,14 +52,15 @@ static int check_kind(const struct inccl_communicator *comm, const struct inccl_
 				   why_as_integers(comm));
 	case INCCL_AND:
 	case INCCL_OR:
-	case INCCL_XOR: /* each by name: the compiler tells of a new one */
+	case INCCL_XOR: /* each value is listed, so that the compiler warns about a new one */
 		break;
 	}
 	return inc_err_set(err, EOPNOTSUPP, "%s of %s: floats have sum, avg, min, max and prod",
 			   inccl_op_name(call->op), inccl_dtype_name(call->dtype));
 }
 
-/* The bytes of both buffers; also their ends can be counted in them, and differences. */
+/* Computes the sizes of both buffers. All offsets in them, and differences of offsets, must fit
+ * into size_t and ptrdiff_t. */
 static int measure(struct inccl_plan *plan, struct inc_err *err)
 {
 	const uint32_t blocks = plan->shape.blocks;
@@ -91,7 +92,7 @@ static int check_buffer(const struct inccl_plan *plan, const char *name, const v
 	return 0;
 }
 
-/* How far into a buffer this rank's own block is. */
+/* The offset of this rank's own block in a buffer that holds blocks_held blocks. */
 static uint64_t own_offset(const struct inccl_plan *plan, uint32_t blocks_held)
 {
 	return blocks_held > 1 ? plan->shape.own_block * plan->block_bytes : 0;
@@ -134,7 +135,7 @@ int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_c
 
 	*plan = (struct inccl_plan){
 		.call = call,
-		.wire_dtype = (enum inc_dtype)call->dtype, /* names.c: the numbers are the same */
+		.wire_dtype = (enum inc_dtype)call->dtype, /* same numbers, asserted in names.c */
 		.element_bytes = inccl_dtype_size(call->dtype),
 	};
 	ret = check_root(call, size, err);

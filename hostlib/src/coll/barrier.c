@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Barrier: until every rank is there. */
+/* Barrier: returns when every rank has called it. */
 #include "hostlib/src/coll/coll.h"
 
 static void shape(int rank, int size, int root, struct inccl_shape *shape)

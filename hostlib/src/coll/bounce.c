@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The stage of a communicator: the memory through which messages go whose data is on the wire not
- * as the caller has it, but in the other byte order, or as integers instead of floats. A message
- * has its place there from when it is posted until its result is there and has been taken to the
- * caller's buffer; so the stage is as large as what may be under way, however long a collective is,
- * and data is turned round while that of messages before and after it is on its way.
+ * The bounce buffer of a communicator. Messages pass through it if their data has another form on
+ * the wire than in the caller's buffer: the other byte order, or integers instead of floats. A
+ * message has a slot from its posting until its result has been copied to the caller's buffer. So
+ * the bounce buffer is as large as the window, however long a collective is, and data of one
+ * message is converted while other messages are under way.
  *
- * Places are given and come free in the order of posting. A message's is in one piece: where it
- * does not fit before the end, it is at the beginning.
+ * Slots are assigned and freed in the order of posting. A slot is contiguous; if it does not fit
+ * before the end of the buffer, it is placed at the beginning.
  *
  * Called by collective.c in the caller's thread, and by progress.c, under the communicator's lock.
  */
@@ -22,13 +22,13 @@ struct inccl_bounce {
 	size_t bytes;
 	struct inccl_region region;
 	bool mapped;
-	unsigned int packets; /* that it has room for */
-	unsigned int end;     /* where the last place ends */
-	/* What is on it: messages oldest to next - 1; number next has its data and is not posted
-	 * yet where it is made. */
+	unsigned int packets; /* size of the buffer in packets */
+	unsigned int end;     /* where the newest slot ends, in packets */
+	/* Messages oldest to next - 1 have slots. `filled` means that the slot of message next is
+	 * filled, although the message is not posted yet. */
 	uint64_t oldest, next;
-	bool made;
-	struct inccl_bounce_slot slot[]; /* of message k: k modulo packets */
+	bool filled;
+	struct inccl_bounce_slot slot[]; /* message k has slot k modulo packets */
 };
 
 bool inccl_uses_bounce(const struct inccl_request *req)
@@ -38,7 +38,7 @@ bool inccl_uses_bounce(const struct inccl_request *req)
 
 static struct inccl_bounce *new_bounce(const struct inccl_communicator *comm)
 {
-	/* one message more than the window, for what is left unused at the end */
+	/* one message more than the window, because the end of the buffer may stay unused */
 	const unsigned int packets = (comm->window_messages + 1) * comm->message_packets;
 	struct inccl_bounce *bounce = calloc(1, sizeof(*bounce) + packets * sizeof(*bounce->slot));
 
@@ -90,8 +90,8 @@ void inccl_bounce_free(struct inccl_communicator *comm)
 	free(bounce);
 }
 
-/* Where so many packets go; -EAGAIN: nowhere, for now. */
-static int find_place(const struct inccl_bounce *bounce, unsigned int size)
+/* Finds free room for so many packets; -EAGAIN if there is none now. */
+static int find_room(const struct inccl_bounce *bounce, unsigned int size)
 {
 	const unsigned int end = bounce->end;
 	unsigned int begin;
@@ -106,12 +106,12 @@ static int find_place(const struct inccl_bounce *bounce, unsigned int size)
 	return begin - end >= size ? (int)end : -EAGAIN;
 }
 
-static int make(struct inccl_request *req, const struct inccl_message *msg,
-		struct inccl_bounce_slot *slot, struct inc_err *err)
+static int fill_slot(struct inccl_request *req, const struct inccl_message *msg,
+		     struct inccl_bounce_slot *slot, struct inc_err *err)
 {
 	struct inccl_bounce *bounce = req->comm->bounce;
 	const unsigned int size = inccl_segment_packets(req->comm, msg);
-	const int at = find_place(bounce, size);
+	const int at = find_room(bounce, size);
 
 	if (at < 0)
 		return at;
@@ -135,11 +135,11 @@ int inccl_bounce_fill(struct inccl_request *req, struct inccl_message *msg, stru
 {
 	struct inccl_bounce *bounce = req->comm->bounce;
 	struct inccl_bounce_slot *slot = &bounce->slot[bounce->next % bounce->packets];
-	int ret = bounce->made ? 0 : make(req, msg, slot, err);
+	int ret = bounce->filled ? 0 : fill_slot(req, msg, slot, err);
 
 	if (ret)
 		return ret;
-	bounce->made = true;
+	bounce->filled = true;
 	msg->send = msg->recv = slot->data;
 	return 0;
 }
@@ -151,7 +151,7 @@ void inccl_bounce_posted(struct inccl_communicator *comm)
 
 	slot->number = comm->ep->posted - 1;
 	bounce->end = slot->at + slot->size;
-	bounce->made = false;
+	bounce->filled = false;
 }
 
 int inccl_bounce_collect(struct inccl_communicator *comm, struct inc_err *err)

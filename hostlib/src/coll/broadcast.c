@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Broadcast: one rank's elements, on every rank. */
+/* Broadcast: each rank receives the elements of one rank, the root. */
 #include "hostlib/src/coll/coll.h"
 
 static void shape(int rank, int size, int root, struct inccl_shape *shape)

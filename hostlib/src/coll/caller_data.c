@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The passes over the caller's data, of all of it before a collective and after it, or of a
- * message's: copies, and what the switch does not do. */
+/* Work on the caller's buffers before and after a collective: copies this rank's own block to its
+ * place in recv, and divides the result of AVG, which the switches only add up. */
 #include <string.h>
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"

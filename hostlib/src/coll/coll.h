@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of this folder have in common: one for each collective, which says what it is on
- * a rank (struct inccl_shape) and has its public calls; and the call below them all
- * (collective.c), which checks, cuts and carries out whatever has such a shape.
+ * Declarations of this folder. Each collective has a file with its public calls and its shape on a
+ * rank (struct inccl_shape). All of them use the functions of collective.c, which check, segment
+ * and execute a collective of any shape.
  */
 #ifndef INCCL_COLL_H
 #define INCCL_COLL_H
@@ -22,42 +22,42 @@ struct inccl_region;
 struct inccl_request;
 
 /*
- * What a collective is on one rank. On the wire it is a row of blocks of as many elements each, and
- * each is an AllReduce, Reduce or Broadcast with a root of its own: block b has root + b. Who
- * gives and who gets of a block, desc.h says. A buffer holds all the blocks, or one, or is not
- * this rank's affair.
+ * The shape of a collective on one rank. On the wire a collective is a sequence of blocks with the
+ * same number of elements. Each block is an AllReduce, Reduce or Broadcast, and block b has the
+ * root root + b. The functions in desc.h tell which ranks give data to a block and which receive
+ * its result. A buffer of the caller holds all blocks, one block, or is not used.
  */
 struct inccl_shape {
 	uint32_t blocks;
-	uint32_t send_blocks; /* that the caller's send holds; 0: nobody looks at it */
+	uint32_t send_blocks; /* blocks in the caller's send; 0: send is not read */
 	uint32_t recv_blocks;
-	/* Where one buffer holds all the blocks and the other one: which of them is this rank's.
-	 * In place means that both buffers have it at the same address. */
+	/* If one buffer holds all blocks and the other one block: the index of this rank's block.
+	 * In place means that this block has the same address in both. */
 	uint32_t own_block;
-	bool copied; /* what this rank gives belongs into its own recv, too */
+	bool copied; /* this rank's own data also has to be copied to recv */
 };
 
-/* What a caller wants done. */
+/* A collective as its caller asks for it. */
 struct inccl_call {
 	enum inccl_collective collective;
-	/* rank and size: of the communicator; root: the call's */
+	/* rank and size are the communicator's; root is the call's */
 	void (*shape)(int rank, int size, int root, struct inccl_shape *shape);
 	const void *send;
 	void *recv;
-	size_t count; /* elements of a block */
+	size_t count; /* elements in a block */
 	enum inccl_dtype dtype;
 	enum inccl_op op;
 	int root;
 };
 
-/* A call and its shape, with their bytes. */
+/* A checked call with its shape and its sizes in bytes. */
 struct inccl_plan {
 	const struct inccl_call *call;
 	struct inccl_shape shape;
-	enum inc_dtype wire_dtype; /* a number of its own only within a sum of floats */
+	enum inc_dtype wire_dtype; /* differs from the call's dtype only within a sum of floats */
 	size_t element_bytes;
 	uint64_t block_bytes;
-	uint64_t send_bytes, recv_bytes; /* of the buffers; 0: nothing is read, or written */
+	uint64_t send_bytes, recv_bytes; /* of the buffers; 0: not read, not written */
 };
 
 static inline bool inccl_is_float(enum inccl_dtype dtype)
@@ -65,14 +65,14 @@ static inline bool inccl_is_float(enum inccl_dtype dtype)
 	return dtype >= INCCL_FLOAT32 && (unsigned int)dtype - INCCL_FLOAT32 < INC_N_FLOATS;
 }
 
-/* collective.c. Like the public calls NAME_start() and NAME(). */
+/* collective.c. These are the public calls NAME_start() and NAME() for any collective. */
 int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_call *call,
 			   const struct inccl_collective_opts *opts,
 			   struct inccl_request **request);
 int inccl_collective_run(struct inccl_communicator *comm, const struct inccl_call *call,
 			 const struct inccl_collective_opts *opts);
 
-/* Floats that are reduced, and not only carried. */
+/* Whether the call reduces floats. A Broadcast or AllGather only copies them. */
 static inline bool inccl_floats_are_reduced(const struct inccl_call *call)
 {
 	return inccl_is_float(call->dtype) &&
@@ -80,86 +80,94 @@ static inline bool inccl_floats_are_reduced(const struct inccl_call *call)
 		call->collective == INCCL_REDUCE_SCATTER);
 }
 
-/* arguments.c. Fills the plan; 0, or -errno with a sentence. */
+/* arguments.c. Checks a call and fills the plan. Returns 0, or -errno with an explanation. */
 int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_call *call,
 		     struct inccl_plan *plan, struct inc_err *err);
-/* Can the communicator's switches do what the options ask for? */
+/* Checks whether the communicator's switches support the mode in the options. */
 int inccl_check_mode(const struct inccl_communicator *comm,
 		     const struct inccl_collective_opts *opts, struct inc_err *err);
 
-/* segment.c. How the request goes over the wire. */
+/* segment.c. Segments the request into messages: their number, sizes and descriptor. */
 void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *plan);
-/* Message number k of it. */
+/* Fills in message number k of the request. */
 void inccl_segment_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg);
-/* Bytes of a block that come before its message number i. */
+/* The offset in its block at which message number i starts. */
 uint64_t inccl_segment_offset(const struct inccl_request *req, uint64_t i);
-/* Of the message, and of its result. */
+/* The packets of the message or of its result, whichever is longer. */
 unsigned int inccl_segment_packets(const struct inccl_communicator *comm,
 				   const struct inccl_message *msg);
 
-/* caller_data.c. What this rank gives and keeps is copied to where it belongs in recv. */
+/* caller_data.c. Copies this rank's own data to its place in recv, if the collective's result
+ * contains it. */
 void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan);
-/* The request is over: what has come is made what the caller asked for. */
+/* Completes the result of a request that is over: divides it if the operator is AVG. */
 void inccl_data_finish(struct inccl_request *req);
 
-/* A message on the stage. */
+/* A message's slot in the bounce buffer. */
 struct inccl_bounce_slot {
 	struct inccl_request *req;
-	uint64_t number;   /* among the endpoint's messages */
-	unsigned int at;   /* where its place begins, */
-	unsigned int size; /* and how long it is, in packets */
-	uint8_t *data;     /* the place: first what is sent, then the result */
-	uint8_t *recv;     /* where the result would go that needs no stage */
+	uint64_t number;   /* number of the message at the endpoint */
+	unsigned int at;   /* start of the slot, in packets */
+	unsigned int size; /* length of the slot, in packets */
+	uint8_t *data;     /* memory of the slot: the data to send, then the result */
+	uint8_t *recv;     /* destination of the result in the caller's buffer */
 	uint32_t recv_len;
-	/* fixed_point.c's: a phase, and the message's first element, or byte, of it */
+	/* for fixed_point.c: the phase, and the message's first element or byte in it */
 	uint8_t phase;
 	uint64_t first;
 };
 
-/* bounce.c. Does the request's data differ on the wire from what the caller has? */
+/* bounce.c. Whether the request's data has another form on the wire than in the caller's buffer. */
 bool inccl_uses_bounce(const struct inccl_request *req);
-/* Takes the communicator's lock; later calls find it made. 0 or -ENOMEM. */
+/* Allocates the bounce buffer at the first call, under the communicator's lock. Returns 0 or
+ * -ENOMEM. */
 int inccl_bounce_make(struct inccl_communicator *comm);
-/* The others: under the lock. The region that all staged messages are in: 0 or -errno. */
+/* The caller of the functions below holds the communicator's lock. This one registers the bounce
+ * buffer and returns its region; 0 or -errno. */
 int inccl_bounce_map(struct inccl_communicator *comm, const struct inccl_region **region);
-/* Gives the next message of the request, cut, a place and puts its data there, once, however often
- * it is called before the message is posted. -EAGAIN: there is no room now; or as
- * inccl_floats_fill(). */
+/* Assigns a slot to the request's next message and fills it with the data to send. Repeated calls
+ * before the message is posted do that once. Returns -EAGAIN if there is no room now, or an error
+ * of inccl_floats_fill(). */
 int inccl_bounce_fill(struct inccl_request *req, struct inccl_message *msg, struct inc_err *err);
-/* The message is posted. */
+/* The message in the newest slot has been posted. */
 void inccl_bounce_posted(struct inccl_communicator *comm);
-/* Takes from the stage what has come. 0, or as inccl_floats_collect(). */
+/* Copies results that have arrived to the caller's buffers and frees their slots. Returns 0, or an
+ * error of inccl_floats_collect(). */
 int inccl_bounce_collect(struct inccl_communicator *comm, struct inc_err *err);
-/* The endpoint is still open. */
+/* Called while the endpoint is still open, because the buffer is registered with it. */
 void inccl_bounce_free(struct inccl_communicator *comm);
 
 /*
- * fixed_point.c. In place of the passes where floats are reduced and the switches cannot do that.
+ * fixed_point.c. Replaces caller_data.c if floats are reduced and the switches cannot add floats.
  */
-/* Elements whose infinities and NaN are known at a time, and whose blocks' exponents (there are two
- * such lots of these): what a sum of floats needs beside the stage does not grow beyond that. All
- * ranks cut there, so it is part of what goes over the wire. */
+/* Elements whose kinds (infinities and NaN) are stored at a time, and whose blocks' exponents are
+ * stored at a time (for two sections). This bounds the memory that a sum of floats needs beside the
+ * bounce buffer. All ranks must use the same value, because it determines the messages on the
+ * wire. */
 #define INCCL_FLOATS_PIECE ((size_t)256 * 1024)
-/* 0, or with a sentence -EINVAL, -ENOMEM, or -ERANGE, which the other ranks must hear of: what
- * this one has cannot be sent. Neither buffer is changed; req->floats is freed by the caller. */
+/* Returns 0, or an explained error: -EINVAL, -ENOMEM, or -ERANGE if this rank's values cannot be
+ * sent, which the caller reports to the other ranks. Neither buffer is changed. The caller frees
+ * req->floats. */
 int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *plan,
 			 const struct inccl_collective_opts *opts, struct inc_err *err);
-void inccl_floats_free(struct inccl_floats *floats); /* NULL is fine */
-/* With its number: the first of its collectives. */
+void inccl_floats_free(struct inccl_floats *floats); /* floats may be NULL */
+/* Starts the first collective of the request, whose sequence number is set now. */
 void inccl_floats_begin(struct inccl_request *req);
-/* All messages are posted. 1: there are new ones; -EAGAIN: there will be, once results are there;
- * 0: that was all. */
+/* All messages of the current collective on the wire are posted. Returns 1 if the next collective
+ * has started, -EAGAIN if it needs results first, or 0 if that was the last one. */
 int inccl_floats_advance(struct inccl_request *req);
-/* Is there nothing to post behind what is being posted, before its results are there? */
+/* Whether nothing can be posted after the current collective before its results have arrived. */
 bool inccl_floats_must_wait(const struct inccl_request *req);
-/* Makes len bytes of the next message. -ERANGE with a sentence: the values have changed since the
- * start, or heads have come that are not theirs. */
+/* Fills len bytes of the next message. Returns -ERANGE and an explanation if the values have
+ * changed since the start, or do not fit the agreed exponents. */
 int inccl_floats_fill(struct inccl_request *req, struct inccl_bounce_slot *msg, size_t len,
 		      struct inc_err *err);
-/* The message's result is there. -EREMOTEIO with a sentence: ranks have called different things. */
+/* Processes the result of a message. Returns -EREMOTEIO and an explanation if the ranks have made
+ * different calls. */
 int inccl_floats_collect(struct inccl_request *req, const struct inccl_bounce_slot *msg,
 			 struct inc_err *err);
-/* How it runs, for the log; returns a number from 1 to 3 that tells these ways apart. */
+/* Describes how the floats are reduced, for the log. Returns a number from 1 to 3, one for each
+ * way. */
 unsigned int inccl_floats_describe(const struct inccl_request *req, char *text, size_t size);
 
 #endif

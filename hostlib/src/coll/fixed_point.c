@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floats that are reduced by switches that add integers: a request of theirs goes over the wire as
- * such (docs/floats.md, lib/reduce/floats.h). MIN and MAX are one collective, of integers of the
- * floats' order. SUM and AVG are up to three:
+ * Reduces floats with switches that add integers (docs/floats.md, lib/reduce/floats.h). MIN and MAX
+ * are one collective on the wire, of integers in the order of the floats. SUM and AVG are up to
+ * three collectives:
  *
- *	agreeing	MAX of bytes: the parameters, which must be the same everywhere, and the
- *			blocks' heads
- *	kinds		OR of bytes, one an element; only where a head says that some are special
- *	elements	SUM of int32, one an element
+ *	agreement	MAX of bytes: the parameters, which must be the same on every rank, and
+ *			the exponents of the blocks (heads)
+ *	kinds		OR of bytes, one for each element; only if a head reports infinities or NaN
+ *	elements	SUM of int32, one for each element
  *
- * A message's integers are made on the stage (bounce.c) as it is posted, and floats of what has
- *come there as soon as it has. What is known beside them must not grow with the vector either, so
- *it is agreed on in sections: whole blocks of INCCL_FLOATS_PIECE elements at most, or one larger
- * block, whose kinds then come in pieces of so many. A section is agreed on before the elements of
- * the one before are posted, so that nobody waits for it:
+ * The integers of a message are made in the bounce buffer (bounce.c) when it is posted. Its result
+ * is converted back to floats as soon as it arrives. So that the memory for heads and kinds does
+ * not grow with the vector either, ranks agree section by section. A section is whole blocks of at
+ * most INCCL_FLOATS_PIECE elements, or one larger block, whose kinds are then sent in pieces of
+ * that size. The agreement on a section is posted before the elements of the section before it, so
+ * that it costs no waiting:
  *
  *	agree 0, agree 1, elements 0, agree 2, elements 1, agree 3, elements 2, ...
  *
- * As results come in the order of posting, those of agree 2 find elements 0 done and can take the
- * place of agree 0; and kinds that of the kinds before.
+ * Results arrive in the order of posting. When those of agree 2 arrive, elements 0 are complete, so
+ * agree 2 can reuse the memory of agree 0. The same holds for kinds.
  *
- * All have the sequence number of the request. What comes next is known to each rank from the
- * same results, and nothing of a later request is posted before the last one's last message: so
- * the order of everything on the wire follows from the calls alone, whenever they are made. In one
- * pass, with an exponent of the caller's, there are no heads, and the elements do not wait.
+ * All these collectives have the sequence number of the request. Each rank derives the next
+ * collective from the same results, and no message of a later request is posted before the last
+ * message of this request. So the order of all messages on the wire depends only on the order of
+ * the calls. If the caller gives an exponent, there are no heads and the elements do not wait.
  *
  * Called by collective.c in the caller's thread, and by progress.c and bounce.c under the
  * communicator's lock.
@@ -37,8 +38,8 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* Elements whose range is looked at in one go. */
-#define LOOK 1024
+/* Elements that check_range() checks at a time. */
+#define CHECK_ELEMENTS 1024
 
 enum phase {
 	AGREEING,
@@ -46,49 +47,51 @@ enum phase {
 	ELEMENTS,
 };
 
-/* The MAX of both halves over all ranks is still each other's inverse where, and only where, all
- * ranks have said the same. Whether the caller gave an exponent is not said: heads follow where
- * not, so that what is agreed on has another length, and the switch finds that out. */
+/* Parameters of a call, followed by their bitwise inverse. After a MAX over all ranks the two
+ * halves are still each other's inverse only if all ranks have sent the same values. Whether the
+ * caller gave an exponent is not a parameter. Without one, heads follow, so the lengths differ and
+ * the switch detects that. */
 struct parameters {
 	struct parameter_values {
 		uint8_t type;
 		uint8_t op;
-		uint8_t exponent; /* above INC_FIXED_MIN_EXPONENT */
+		uint8_t exponent; /* difference to INC_FIXED_MIN_EXPONENT */
 		uint8_t block[4];
 	} values;
 	uint8_t inverse[sizeof(struct parameter_values)];
 };
 
-/* What is agreed on for a section. */
+/* The agreement of the ranks on a section. */
 struct agreement {
 	struct parameters parameters;
 	struct inc_fixed_head heads[];
 };
 
 struct inccl_floats {
-	struct inccl_call call; /* the caller's */
+	struct inccl_call call; /* the caller's call */
 	struct inccl_shape shape;
 	enum inc_float type;
-	bool ordered; /* MIN, MAX: else fixed point */
-	bool scaled;  /* in one pass, with this: */
+	bool ordered; /* MIN and MAX; false: fixed point */
+	bool scaled;  /* the caller gave this exponent, so there is no agreement on heads */
 	int exponent;
 	struct inc_fixed fixed;
 	size_t count;      /* elements that this rank gives */
-	size_t wire_bytes; /* of an element on the wire */
-	size_t section;    /* elements: whole blocks, or all where there are none */
-	size_t piece;      /* of a section: elements whose kinds are there at a time */
+	size_t wire_bytes; /* size of an element on the wire */
+	size_t section;    /* elements in a section: whole blocks, or all elements without blocks */
+	size_t piece;      /* elements of a section whose kinds are stored at a time */
 	size_t sections;
 	struct parameters own;
-	/* What is posted now: elements, or heads of section asked - 1. */
+	/* The collective that is being posted: kinds, elements, or the agreement on section
+	 * `asked` - 1. */
 	enum phase phase;
-	size_t first, end; /* elements of the run: a run is in one block of the shape */
+	size_t first, end; /* elements of the current run, which is in one block of the shape */
 	size_t piece_end;
-	size_t asked; /* sections whose agreement is posted */
-	/* What has come: */
-	size_t agreed;                  /* sections */
-	struct agreement *agreement[2]; /* of sections by turns; NULL where ordered */
-	bool special[2];                /* a head of theirs says so */
-	uint8_t *kinds;                 /* of a piece; NULL where scaled or ordered */
+	size_t asked; /* sections whose agreement has been posted */
+	/* Results that have arrived: */
+	size_t agreed;                  /* sections whose agreement has arrived */
+	struct agreement *agreement[2]; /* used by sections in turn; NULL if ordered */
+	bool special[2];                /* a head of the section reports infinities or NaN */
+	uint8_t *kinds;                 /* kinds of a piece; NULL if scaled or ordered */
 };
 
 static size_t section_count(const struct inccl_floats *f, size_t s)
@@ -108,13 +111,14 @@ static size_t agreement_bytes(const struct inccl_floats *f, size_t s)
 	return sizeof(struct agreement) + section_blocks(f, s) * INC_FIXED_HEAD_BYTES;
 }
 
-/* Where an element is in its piece. */
-static size_t piece_place(const struct inccl_floats *f, size_t i)
+/* The index of an element in its piece. */
+static size_t index_in_piece(const struct inccl_floats *f, size_t i)
 {
 	return i % f->section % f->piece;
 }
 
-/* The collective that comes next on the wire; what its messages hold is made on the stage. */
+/* Segments the next collective on the wire. The contents of its messages are made in the bounce
+ * buffer. */
 static void segment_collective(struct inccl_request *req, const struct inccl_call *wire,
 			       enum inc_dtype dtype)
 {
@@ -131,7 +135,7 @@ static void segment_collective(struct inccl_request *req, const struct inccl_cal
 	req->posted = 0;
 }
 
-/* The request's next collective is of this kind. */
+/* Sets the kind of the collective that is being posted. */
 static void set_phase(struct inccl_floats *f, enum phase phase)
 {
 	f->phase = phase;
@@ -151,7 +155,8 @@ static void begin_agreeing(struct inccl_request *req)
 	segment_collective(req, &wire, INC_DTYPE_AGREED);
 }
 
-/* From first on, as far as the piece and the block of the shape go. */
+/* Starts a run of kinds or elements at `first`. It ends with the piece or with the block of the
+ * shape. */
 static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 {
 	struct inccl_floats *f = req->floats;
@@ -171,8 +176,8 @@ static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 	segment_collective(req, &wire, dtype);
 }
 
-/* What comes first of the elements from at on: 1: it is begun; -EAGAIN: the results of what is
- * posted have to come first. */
+/* Starts the next collective for the elements from `at` on. Returns 1 if it has started, or -EAGAIN
+ * if results of earlier messages are needed first. */
 static int begin_piece(struct inccl_request *req, size_t at)
 {
 	struct inccl_floats *f = req->floats;
@@ -197,7 +202,7 @@ int inccl_floats_advance(struct inccl_request *req)
 	if (f->phase != AGREEING && f->end < f->piece_end)
 		begin_run(req, f->phase, f->end);
 	else if (f->phase == KINDS)
-		begin_run(req, ELEMENTS, f->piece_end - piece_place(f, f->piece_end - 1) - 1);
+		begin_run(req, ELEMENTS, f->piece_end - index_in_piece(f, f->piece_end - 1) - 1);
 	else if (f->end == f->count)
 		return 0;
 	else
@@ -234,7 +239,7 @@ static void set_parameters(struct inccl_floats *f)
 		f->own.inverse[i] = ~p[i];
 }
 
-/* All ranks find the same. */
+/* Checks that all ranks have sent the same parameters. All ranks get the same answer. */
 static int compare_parameters(const struct inccl_floats *f, const struct parameters *all,
 			      struct inc_err *err)
 {
@@ -263,16 +268,16 @@ static int read_opts(struct inccl_floats *f, const struct inccl_collective_opts 
 	return inc_fixed_init(&f->fixed, f->type, opts->float_block ?: INC_FIXED_BLOCK, world, err);
 }
 
-/* Before anything is sent, and with nothing changed. */
+/* Checks that all values fit the caller's exponent, before anything is sent or changed. */
 static int check_range(const struct inccl_floats *f, struct inc_err *err)
 {
 	const uint8_t *values = f->call.send;
-	int32_t unused[LOOK];
+	int32_t unused[CHECK_ELEMENTS];
 	size_t first, n;
 	int ret;
 
 	for (first = 0; first < f->count; first += n) {
-		n = f->count - first < LOOK ? f->count - first : LOOK;
+		n = f->count - first < CHECK_ELEMENTS ? f->count - first : CHECK_ELEMENTS;
 		ret = inc_fixed_put_scaled(&f->fixed, unused,
 					   values + first * inc_float_size(f->type), f->exponent,
 					   first, n, err);
@@ -296,7 +301,7 @@ static void cut_sections(struct inccl_floats *f)
 	f->sections = (f->count - 1) / f->section + 1;
 }
 
-/* The memory for what is agreed on: that of two sections and of a piece. */
+/* Allocates memory for the agreements of two sections and the kinds of a piece. */
 static int make_own(struct inccl_floats *f)
 {
 	const size_t bytes = agreement_bytes(f, 0), agreements = f->sections > 1 ? 2 : 1;
@@ -335,7 +340,7 @@ int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *pla
 	if (ret)
 		return ret;
 	if (!f->count) {
-		inccl_floats_free(f); /* nothing is sent: it is like any other */
+		inccl_floats_free(f); /* nothing is sent, so it is treated as any empty request */
 		req->floats = NULL;
 		return 0;
 	}
@@ -357,13 +362,13 @@ static const uint8_t *values_at(const struct inccl_floats *f, size_t i)
 	return (const uint8_t *)f->call.send + i * inc_float_size(f->type);
 }
 
-/* Bytes from offset on of what this rank says of the section. */
+/* Writes len bytes, from offset on, of this rank's part of the agreement on a section. */
 static void fill_agreement(const struct inccl_floats *f, uint8_t *to, size_t offset, size_t len)
 {
 	const size_t s = f->asked - 1, count = section_count(f, s);
 	size_t block, from, n;
 
-	if (!offset) { /* a packet holds more than that */
+	if (!offset) { /* the parameters always fit into the first packet */
 		memcpy(to, &f->own, sizeof(f->own));
 		to += sizeof(f->own);
 		offset += sizeof(f->own);
@@ -446,7 +451,7 @@ static void collect_elements(const struct inccl_request *req, const struct inccl
 	const struct inccl_floats *f = req->floats;
 	const uint32_t divisor = f->call.op == INCCL_AVG ? f->fixed.world : 1;
 	const size_t count = msg->recv_len / f->wire_bytes, s = msg->first / f->section;
-	/* where this rank's block is in a vector of all that it gives */
+	/* offset of this rank's block in the vector of all elements that it gives */
 	const size_t own = f->shape.send_blocks > 1 ? f->shape.own_block * f->call.count : 0;
 	uint8_t *to = (uint8_t *)f->call.recv + (msg->first - own) * inc_float_size(f->type);
 
@@ -458,7 +463,7 @@ static void collect_elements(const struct inccl_request *req, const struct inccl
 		inc_fixed_get_scaled(&f->fixed, to, msg->data, f->exponent, count, divisor);
 	else
 		inc_fixed_get(&f->fixed, to, msg->data, f->agreement[s % 2]->heads,
-			      f->special[s % 2] ? f->kinds + piece_place(f, msg->first) : NULL,
+			      f->special[s % 2] ? f->kinds + index_in_piece(f, msg->first) : NULL,
 			      msg->first % f->section, count, divisor);
 }
 
@@ -471,7 +476,7 @@ int inccl_floats_collect(struct inccl_request *req, const struct inccl_bounce_sl
 	case AGREEING:
 		return collect_agreement(f, msg, err);
 	case KINDS:
-		memcpy(f->kinds + piece_place(f, msg->first), msg->data, msg->recv_len);
+		memcpy(f->kinds + index_in_piece(f, msg->first), msg->data, msg->recv_len);
 		return 0;
 	default:
 		collect_elements(req, msg);

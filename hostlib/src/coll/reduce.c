@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reduce: the operator over all ranks' elements, on one of them. */
+/* Reduce: one rank, the root, receives the operator's result over the elements of all ranks. */
 #include "hostlib/src/coll/coll.h"
 
 static void shape(int rank, int size, int root, struct inccl_shape *shape)

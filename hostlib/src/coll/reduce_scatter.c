@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ReduceScatter: the operator over all ranks' elements, each rank having a block of it: a Reduce of
- * every block with its rank as root, one after the other. */
+/* ReduceScatter: each rank receives one block of the operator's result over the elements of all
+ * ranks. On the wire it is one Reduce after the other, with the rank of each block as the root. */
 #include "hostlib/src/coll/coll.h"
 
 static void shape(int rank, int size, int root, struct inccl_shape *shape)

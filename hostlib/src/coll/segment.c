@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests are cut into messages, which all ranks cut at the same places. */
+/* Segments a request into messages. All ranks segment at the same offsets. */
 #include "lib/proto/desc.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* The first message is one packet, which carries the descriptor; the others are full. */
+/* The number of messages of a block. The first one is a single packet, which carries the
+ * descriptor; the others have message_packets packets. */
 static uint64_t count_messages(unsigned int payload, unsigned int message_packets, uint64_t bytes)
 {
 	uint64_t full = (uint64_t)payload * message_packets;
@@ -14,7 +15,8 @@ static uint64_t count_messages(unsigned int payload, unsigned int message_packet
 	return 1 + (bytes - payload + full - 1) / full;
 }
 
-/* Some ranks of these give nothing, or get nothing, but packets of length 0. */
+/* Whether some ranks give nothing or receive nothing in this collective, so that their packets have
+ * length 0. */
 static bool is_lopsided(uint32_t desc)
 {
 	return !inc_all_give(desc) || !inc_ranks_get(desc, false, 1);
@@ -36,8 +38,8 @@ void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *p
 	req->recv_step = shape->recv_blocks > 1 ? plan->block_bytes : 0;
 	req->desc = INC_DESC(call->collective, call->op, plan->wire_dtype, call->root,
 			     INC_DESC_SEQ(req->desc));
-	/* Where packets are in step, one of length 0 is a message of its own (docs/protocol.md),
-	 * and so are then all. */
+	/* If results correspond to packets, a packet of length 0 is a message of its own
+	 * (docs/protocol.md), so all messages then have one packet. */
 	req->message_packets = is_lopsided(req->desc) && !inccl_steps_are_messages(comm)
 				       ? 1
 				       : comm->message_packets;
@@ -46,7 +48,7 @@ void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *p
 		req->messages = req->block_messages * req->blocks;
 }
 
-/* The descriptor of a block on the wire: each has a root of its own. */
+/* The descriptor of a block on the wire. Each block has its own root. */
 static uint32_t block_desc(const struct inccl_request *req, uint32_t block)
 {
 	const uint32_t desc = INC_DESC(INC_DESC_COLL(req->desc), INC_DESC_OP(req->desc),
@@ -82,7 +84,7 @@ void inccl_segment_message(const struct inccl_request *req, uint64_t k, struct i
 	msg->send_region = msg->send_len ? req->send_region : NULL;
 	msg->recv_region = msg->recv_len ? req->recv_region : NULL;
 	msg->mode = req->mode;
-	/* the notice that a WRITE is complete; SEND has receives for that */
+	/* the immediate reports that a WRITE is complete; a SEND completes a receive anyway */
 	msg->has_imm = !i || req->mode == INCCL_MODE_WRITE;
 	msg->last = k + 1 == req->messages && (!req->floats || inccl_floats_must_wait(req));
 }
