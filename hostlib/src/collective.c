@@ -43,7 +43,7 @@ static int map_buffers(struct inccl_request *req, struct inc_err *err)
 	if (inccl_uses_bounce(req)) {
 		ret = inccl_bounce_map(req->comm, &req->send_region);
 		req->recv_region = req->send_region;
-		return ret ? inc_err_set(err, -ret, "memory for what is under way: %s",
+		return ret ? inc_err_set(err, -ret, "memory for messages under way: %s",
 					 strerrordesc_np(-ret))
 			   : 0;
 	}
@@ -148,7 +148,7 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	else
 		inccl_data_prepare(req, plan);
 	if (!ret && inccl_uses_bounce(req) && inccl_bounce_make(comm))
-		ret = inc_err_set(err, ENOMEM, "no memory for what is under way");
+		ret = inc_err_set(err, ENOMEM, "no memory for messages under way");
 	if (ret)
 		inccl_request_free(req);
 	else
@@ -378,7 +378,7 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 				 timeout_ms < 0 ? UINT64_MAX : deadline_after_ms(timeout_ms),
 				 cancel_state);
 	} else {
-		inccl_comm_leave(comm); /* inccl_collective_run() did not call this */
+		inccl_comm_leave(comm); /* inccl_collective_run() has not called it */
 	}
 	return collect(req);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators: creation with the controller, and their end. */
+/* Communicators: their creation, which the controller coordinates, and their end. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 	return 0;
 }
 
-/* Opens the transport asked for, or with auto the best one that opens. */
+/* Opens the transport that was asked for, or with "auto" the best one that can be opened. */
 static int open_endpoint(struct inccl_group *group, const struct inccl_communicator_opts *opts,
 			 struct inccl_endpoint **ep, struct inccl_own *own, struct inc_err *err)
 {
@@ -70,7 +70,7 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 			       ret ? "not usable" : "usable", why.msg[0] ? ": " : "", why.msg);
 		if (ret) {
 			inc_err_set(err, -ret, "transport %s: %s", (*t)->name, why.msg);
-			/* a setting that is wrong is no reason to take another transport */
+			/* a wrong setting is an error, and no reason to choose another transport */
 			if (ret == -EINVAL)
 				return ret;
 			continue;
@@ -85,15 +85,15 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 	return ret;
 }
 
-/* How much may be under way: what this rank can, and no more than the controller says. Returns how
- * many slots that needs. */
+/* Sets the number of messages and packets that may be under way: what this rank can do, within the
+ * controller's limits. Returns the slots that this needs. */
 static unsigned int agree_on_messages(struct inccl_communicator *comm,
 				      const struct inc_msg_made *made, const struct inccl_own *own)
 {
 	const unsigned int asked = comm->settings.message_packets ?: 1;
 
 	comm->message_packets = made->message_packets ?: asked;
-	/* as many packets as were asked for, in messages of what has come of it */
+	/* as many packets as were asked for, in messages of the agreed size */
 	comm->window_messages = own->window_messages * asked / comm->message_packets ?: 1;
 	comm->messages = made->messages ?: made->slots;
 	if (made->mode == INC_TREE_TERMINATION && !comm->settings.window &&
@@ -104,7 +104,7 @@ static unsigned int agree_on_messages(struct inccl_communicator *comm,
 	return comm->window_messages * comm->message_packets;
 }
 
-/* What the controller says of the other end, against what this rank has asked for. */
+/* Checks the controller's answer (MADE) against what this rank has asked for, and stores it. */
 static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made *made,
 		      const struct inccl_own *own, struct inccl_peer *peer, struct inc_err *err)
 {
@@ -168,7 +168,7 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm)
 	return inc_float_forms[comm->native_floats ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED];
 }
 
-/* The two round trips of creation. The group's lock is held. */
+/* The two round trips of creation. Under the group's lock. */
 static int negotiate(struct inccl_communicator *comm, const struct inccl_own *own,
 		     struct inccl_limit *limit, struct inc_err *err)
 {
@@ -194,8 +194,8 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 	comm->refused = start.refused;
 	if (ret)
 		return ret;
-	/* a failure that was told while nobody waited for an answer has reached the communicator
-	 * alone, not start */
+	/* a failure that was reported while no caller waited has reached the communicator, but not
+	 * `start` */
 	if (comm->error) {
 		comm->refused = true;
 		return inc_err_set(err, comm->error, "%s", comm->error_text);
@@ -236,8 +236,8 @@ static void unlink_comm(struct inccl_group *group, struct inccl_communicator *co
 		*p = comm->next;
 }
 
-/* In a forked child. The stage may be registered memory, which libibverbs can have taken from a
- * child's address space, so it is left. */
+/* Frees a communicator in a forked child. The bounce buffer is not freed, because it may be
+ * registered memory that libibverbs has unmapped in children. */
 static void comm_abandon(struct inccl_communicator *comm)
 {
 	struct inccl_group *group = comm->group;
@@ -308,13 +308,14 @@ free_comm:
 	return ret;
 }
 
-/* Under the group's lock. */
+/* Sets comm->phase. Under the group's lock. */
 static void set_phase(struct inccl_communicator *comm, enum inccl_comm_phase phase)
 {
 	comm->phase = phase;
 }
 
-/* The endpoint, the controller's consent and the thread: all that other ranks wait for. */
+/* Opens the endpoint, negotiates with the controller, and starts the thread. Other ranks wait for
+ * this. */
 static int comm_begin(struct inccl_communicator *comm, const struct inccl_communicator_opts *opts,
 		      struct inccl_limit *limit, struct inc_err *err)
 {
@@ -350,7 +351,8 @@ unlock:
 	return ret;
 }
 
-/* The others wait for this rank: they are told. comm: NULL where it has not come that far. */
+/* Reports a failed creation, because the other ranks wait for this rank. comm is NULL if there is
+ * none yet. */
 static void creation_failed(struct inccl_group *group, struct inccl_communicator *comm,
 			    long long index, int error, const char *text)
 {
@@ -410,7 +412,7 @@ int inccl_communicator_create(struct inccl_group *group,
 		inc_caller_explain(opts.error, opts.error_size, &err);
 		return ret;
 	}
-	/* one that fails counts: the ranks go on with the same number */
+	/* a failed creation counts, too, so that all ranks use the same next number */
 	pthread_mutex_lock(&group->lock);
 	index = group->next_comm++;
 	pthread_mutex_unlock(&group->lock);
@@ -460,7 +462,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	inccl_control_report(group, comm);
 	set_phase(comm, COMM_LEAVING);
 	limit = inccl_limit_ms(CONNECT_TIMEOUT_MS);
-	/* the answer is waited for, so that it does not meet a closed connection */
+	/* waits for the answer, so that it does not arrive at a closed connection */
 	if (group->link != LINK_LOST)
 		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},
 				   &wait, &limit, NULL);
@@ -469,7 +471,8 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 
 	while ((req = comm->first))
 		inccl_request_release(req);
-	inccl_log_deliver(group->log); /* while the callback can ask it */
+	/* the callback may ask for the error of a communicator, so that still exists */
+	inccl_log_deliver(group->log);
 	comm_free(comm);
 	if (owns_group)
 		inccl_group_leave(group);

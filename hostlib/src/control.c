@@ -18,13 +18,13 @@
 #include "lib/net/race.h"
 #include "lib/net/stream_lines.h"
 
-#define BYE_MS 1000 /* so long a controller may take to hang up */
+#define BYE_MS 1000 /* how long the controller may take to close the connection after BYE */
 
 static void tune(int fd)
 {
 	int one = 1, idle_s = 10;
 
-	/* a controller whose machine died is noticed within about a minute */
+	/* keepalive detects within about a minute that the controller's machine has died */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
@@ -42,7 +42,7 @@ int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadlin
 	return ret ? inc_err_set(err, -ret, "controller %s: %s", group->controller, why.msg) : 0;
 }
 
-/* The connection is the group's from here on. fd: a socket, or -errno with its reason. */
+/* Makes a connected socket the group's stream. fd may be -errno instead, with the reason in why. */
 static int open_stream(struct inccl_group *group, int fd, const char *why, uint64_t deadline_ns,
 		       struct inc_err *err)
 {
@@ -105,14 +105,14 @@ int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const 
 	json_decref(object);
 	if (!text)
 		return -ENOMEM;
-	/* Messages of ours are far smaller than a socket's buffer: where it is full for long, the
-	 * controller has stopped reading. */
+	/* A message is far smaller than the socket's buffer. If that stays full for the timeout,
+	 * the controller has stopped reading. */
 	ret = inc_stream_send(&group->stream, text, len, deadline_after_ms(CONNECT_TIMEOUT_MS));
 	free(text);
 	return ret;
 }
 
-/* Waits until the group may have changed. False: the limit has passed. */
+/* Waits until the group may have changed; false if the limit has passed. */
 static bool wait_for_change(struct inccl_group *group, struct inccl_limit *limit)
 {
 	struct inc_awake *awake = &limit->awake;
@@ -137,11 +137,12 @@ int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const 
 	wait->next = group->waits;
 	group->waits = wait;
 	ret = inccl_control_send(group, id, msg);
-	/* The other end has closed: what it has said before, or why it has, is about to be read. */
+	/* The controller has closed the connection. The control thread is about to read its last
+	 * messages, or the reason. */
 	if (!group->error && (ret == -EPIPE || ret == -ECONNRESET))
 		ret = 0;
 	if (ret) {
-		/* what ended the connection before says more than its end */
+		/* the error that ended the connection says more than the failed send */
 		if (group->error)
 			ret = inc_err_set(err, group->error, "%s", group->error_text);
 		else
@@ -215,15 +216,15 @@ static void receive_failed(struct inccl_group *group, const json_t *object)
 			inccl_comm_fail(comm, msg.code, rank, text);
 }
 
-/* The controller lacks room or time itself: it closes the connection without having looked at what
- * it was told, and may take it at the next try. */
+/* Whether the controller's error is temporary: it lacked descriptors, memory or time, closed the
+ * connection without reading RESUME, and may accept it at the next attempt. */
 static bool passing(int error)
 {
 	return error == EMFILE || error == ENOMEM || error == ETIMEDOUT;
 }
 
-/* Whether an error that names a comm, a communicator, both or neither is the answer that the
- * waiter waits for. */
+/* Whether an error of the controller answers this waiter. The error may name a comm (index in the
+ * group), a communicator, or neither. */
 static bool concerns(const struct inc_msg_error *msg, const struct control_wait *wait)
 {
 	if (msg->has_comm)
@@ -259,7 +260,8 @@ static void receive_error(struct inccl_group *group, const json_t *object)
 		if (!wait->done && concerns(&msg, wait))
 			break;
 	if (!wait && !group->number && !msg.has_comm && !msg.has_communicator) {
-		/* it is turned away before it has asked to join: why is said but once */
+		/* the controller refuses the connection before this rank has sent G, so it gives
+		 * the reason only once */
 		group_fail(group, msg.code, -1, text);
 		return;
 	}
@@ -271,7 +273,8 @@ static void receive_error(struct inccl_group *group, const json_t *object)
 	complete_wait(group, wait, -msg.code, text);
 }
 
-/* Whether the answer, as far as it could be read, is the one that is waited for. */
+/* Whether an answer is the one that this waiter waits for. The answer may be only partly
+ * readable. */
 static bool answers(const union control_answer *msg, const struct control_wait *wait)
 {
 	switch (wait->id) {
@@ -291,7 +294,7 @@ static void receive_answer(struct inccl_group *group, const char *type, const js
 	int ret;
 
 	for (wait = group->waits; wait; wait = wait->next) {
-		/* no answer's comm, where none can be read */
+		/* an invalid comm, in case the answer's own cannot be read */
 		union control_answer msg = {.made.comm = UINT32_MAX};
 
 		if (wait->done || !inc_message_is(type, wait->id))
@@ -308,7 +311,7 @@ static void receive_answer(struct inccl_group *group, const char *type, const js
 	}
 }
 
-/* 0, or -EPROTO where the object, which is consumed, is not what the protocol allows. */
+/* Handles a JSON object, which is consumed. Returns 0, or -EPROTO if it has no type. */
 static int receive_object(struct inccl_group *group, json_t *object)
 {
 	const char *type = inc_message_type(object);
@@ -368,7 +371,8 @@ static int receive_lines(struct inccl_group *group, struct inc_lines *lines, str
 	return ret;
 }
 
-/* Bytes, 0 at the end, -errno with one line. */
+/* Reads from the controller. Returns the bytes, 0 if it has closed, or -errno with one line in
+ * err. */
 static ssize_t receive(struct inccl_group *group, struct inc_lines *lines, struct inc_err *err)
 {
 	ssize_t n;
@@ -379,7 +383,8 @@ static ssize_t receive(struct inccl_group *group, struct inc_lines *lines, struc
 	return n;
 }
 
-/* Faults of the other end, or of nobody: a rank that finds them does not blame itself. */
+/* Whether an error is this rank's own fault, so that the report names this rank. Timeouts and
+ * errors of the peer are not. */
 static bool own_fault(int error)
 {
 	return error != ETIMEDOUT && error != EREMOTEIO && error != EPROTO;
@@ -438,7 +443,7 @@ void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg
 		send_failed(group, &report, error, text);
 }
 
-/* False: the group is to end. */
+/* Reports all failed communicators. Returns false if the group ends. */
 static bool report_all(struct inccl_group *group)
 {
 	struct inccl_communicator *comm;
@@ -453,7 +458,8 @@ static bool report_all(struct inccl_group *group)
 	return !stopping;
 }
 
-/* Serves the connection until it is lost (true: it may come back) or the group is to end. */
+/* Serves the connection until it is lost (true, if it may be made again) or the group ends
+ * (false). */
 static bool serve(struct inccl_group *group, struct inc_lines *lines)
 {
 	struct pollfd pfd[2] = {
@@ -465,7 +471,7 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 	ssize_t n;
 
 	for (;;) {
-		/* first, too: TLS may have read ahead of the poll */
+		/* reads before it polls, because TLS may already have read ahead */
 		while ((n = receive(group, lines, &err)) > 0)
 			if (receive_lines(group, lines, &err)) {
 				snprintf(why, sizeof(why),
@@ -489,7 +495,7 @@ static void *control_thread(void *arg)
 	struct inc_lines lines = {.max_line = INC_MEMBER_LINE_MAX};
 
 	while (serve(group, &lines)) {
-		inc_lines_free(&lines); /* what the lost connection has begun is void */
+		inc_lines_free(&lines); /* drops an incomplete line of the lost connection */
 		if (inccl_control_resume(group))
 			break;
 	}
@@ -540,7 +546,7 @@ void inccl_control_bye(struct inccl_group *group)
 	pthread_mutex_unlock(&group->lock);
 	if (n)
 		inc_stream_end(&group->stream);
-	/* the socket's end, not TLS's: what comes is of no interest */
+	/* reads the socket without TLS, because only its end matters */
 	while (n > 0 && (now_ms = inc_now_ms()) < deadline_ms &&
 	       poll(&pfd, 1, deadline_ms - now_ms) > 0)
 		n = recv(pfd.fd, unread, sizeof(unread), 0);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Groups that are made of another one, and the communicators of those that belong to one. */
+/* Groups that are derived from another group (shrink, grow), and communicators that are derived
+ * from another communicator (split, duplicate) and own a group. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "hostlib/src/internal.h"
 
-/* What is asked of a group, and how long that may take. */
+/* A derivation as the caller asks for it, and its time limits. */
 struct derivation {
 	struct inc_msg_derive derive;
 	int world_size;
 	unsigned int connect_timeout_ms;
 	struct inccl_limit limit;
-	struct inccl_log *log; /* of what is made; the old group's, or the caller's own */
+	struct inccl_log *log; /* log of the new group: the old group's, or one of its own */
 };
 
-/* Counted at the beginning: one that fails here counts on the other ranks, too. */
+/* Prepares a derivation and counts it at once, because one that fails here still counts on the
+ * other ranks. */
 static void derivation_init(struct derivation *derivation, struct inccl_group *group,
 			    enum inc_derive_how how)
 {
@@ -33,8 +35,8 @@ static void derivation_init(struct derivation *derivation, struct inccl_group *g
 	pthread_mutex_unlock(&group->lock);
 }
 
-/* Whether something can be made of the group. A shrink is for one that has lost ranks; it needs the
- * controller. */
+/* Checks that a group can be derived from this one. A shrink is for a group that has lost ranks, so
+ * it only needs the controller. */
 static int check_parent(struct inccl_group *group, enum inc_derive_how how, struct inc_err *err)
 {
 	int ret = 0;
@@ -46,7 +48,7 @@ static int check_parent(struct inccl_group *group, enum inc_derive_how how, stru
 	return ret;
 }
 
-/* *out: NULL where this rank of a split wants to be in none. */
+/* Derives a group. *out is NULL if this rank of a split asked for no group. */
 static int derive(struct inccl_group *parent, struct derivation *derivation,
 		  struct inccl_group **out, struct inc_err *err)
 {
@@ -95,7 +97,8 @@ free_group:
 	return ret;
 }
 
-/* The others wait for this rank: they are told, on the connection of the group that they share. */
+/* Reports a failed derivation on the connection of the old group, because the other ranks wait for
+ * this rank. */
 static void report_failure(struct inccl_group *parent, const struct derivation *derivation,
 			   int error, const char *text)
 {
@@ -119,7 +122,7 @@ static int check_comm(struct inccl_communicator *comm, struct inc_err *err)
 	return ret;
 }
 
-/* A group that nobody sees but its communicator. */
+/* Derives a communicator with a group that only this communicator uses. */
 static int derive_comm(struct inccl_communicator *comm, struct derivation *derivation,
 		       const struct inccl_communicator_opts *opts, struct inccl_communicator **out,
 		       struct inc_err *err)
@@ -198,7 +201,8 @@ int inccl_communicator_duplicate(struct inccl_communicator *comm,
 	return from_comm(comm, &derivation, opts, out);
 }
 
-/* Where a group made of another one is, and who this is there, that one says. */
+/* Checks the options of a derived group. Its job, controller and ranks come from the old group, so
+ * they must not be given. */
 static int check_group_opts(const struct inccl_group_opts *opts, struct inc_err *err)
 {
 	if (opts->job || opts->controller || opts->rank || opts->world_size || opts->address ||
@@ -220,8 +224,8 @@ static int check_world(const struct inccl_group *group, const struct derivation 
 			   group->world_size + 1, INC_MAX_WORLD);
 }
 
-/* The callers of the new group and of the old one destroy them by themselves, so each has a log of
- * its own, although both may call the same function. */
+/* Derives a group with a log of its own. The caller destroys the new and the old group
+ * independently, so they cannot share a log, although both may call the same function. */
 static int derive_logging(struct inccl_group *parent, struct derivation *derivation,
 			  const struct inccl_group_opts *opts, struct inccl_group **out,
 			  struct inc_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Groups: joining with the controller, and leaving. */
+/* Groups: joining through the controller, and leaving. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -14,7 +14,7 @@
 
 int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err *err)
 {
-	/* jansson and poll count in int */
+	/* jansson and poll() use int */
 	if (opts->connect_timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX)
 		return inc_err_set(err, EINVAL, "timeouts: at most %d ms", INT32_MAX);
 	return 0;
@@ -31,8 +31,9 @@ static int add_address(struct inc_msg_join *msg, struct in_addr addr, struct inc
 	return 0;
 }
 
-/* The addresses to offer: the one given, those of the interface given, or all. What is no unicast
- * address is no place for a connection, and the controller would take none of the others either. */
+/* Collects the addresses to offer to the controller: the given one, those of the given interface,
+ * or all. Only unicast addresses count, because the controller would refuse all if one were not
+ * unicast. */
 static int own_addresses(const struct inccl_place *place, struct inc_msg_join *msg,
 			 struct inc_err *err)
 {
@@ -71,7 +72,8 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *m
 					      "no interface has a unicast IPv4 address");
 }
 
-/* What the controller shows people. A name that no message can carry is no reason to fail. */
+/* The host name that the controller shows. A name that a message cannot contain is changed, and is
+ * no error. */
 static void name_host(struct inccl_log *log, char *host, size_t size)
 {
 	char name[INC_CONTROL_NAME_LEN];
@@ -121,7 +123,7 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct
 	return ret;
 }
 
-/* From the options: a new group, or with join a place in one that grows. */
+/* Joins as the options ask: a new group, or with `join` a place in a group that grows. */
 static int join(struct inccl_group *group, const struct inccl_place *place,
 		const struct inccl_group_opts *opts, struct inc_err *err)
 {
@@ -232,8 +234,8 @@ void inccl_group_leave(struct inccl_group *group)
 	inccl_group_free(group);
 }
 
-/* A TLS session is left as it is. Another thread may have been inside OpenSSL at the fork, which
- * then holds a lock for ever. */
+/* The TLS session is not freed. Another thread may have been inside OpenSSL at the fork, so the
+ * child may find a lock that is never released. */
 void inccl_group_abandon(struct inccl_group *group)
 {
 	if (group->stream.fd >= 0)

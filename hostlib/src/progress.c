@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine of a communicator: cuts requests into messages, keeps the window, finishes
- * requests. It is driven by whoever waits; while nobody does, by the communicator's
- * thread, so that resends, ACKs and the controller's notices are served while the
- * application computes. Only one drives at a time, asleep in poll without the lock.
+ * The engine of a communicator: posts the messages of requests within the window, and finishes
+ * requests. One thread at a time drives it: a caller that waits, or else the communicator's thread,
+ * so that retransmissions, ACKs and notices of the controller are served while the application
+ * computes. The driver sleeps in poll() without the lock.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,16 +15,16 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* The thread takes over when the user has not called for this long: handing over after
- * every call would cost two context switches per collective. */
+/* The thread takes over after this time without a call of the user. A handover after every call
+ * would cost two context switches per collective. */
 #define TAKE_OVER_NS (4 * INC_NSEC_PER_MSEC)
-/* The thread sleeps so long between two looks whether the user has stayed away. While calls leave
- * nothing under way the looks grow from TAKE_OVER_NS to this: to wake it costs as much as half a
- * small collective. */
+/* How long the thread sleeps at most before it checks again whether the user calls. While calls
+ * leave nothing under way, its sleep grows from TAKE_OVER_NS to this, because waking it costs as
+ * much as half a small collective. */
 #define LOOK_MAX_NS (4 * TAKE_OVER_NS)
 
-/* Who serves the endpoint from now on. Under the thread, or the call that destroys, no other call
- * is about to follow: the endpoint then sends ACKs at once that it would hold back for one. */
+/* Sets the thread that serves the endpoint. If it is the communicator's thread, or the call that
+ * destroys, no other call is about to follow, so the endpoint sends held-back ACKs at once. */
 static void set_driver(struct inccl_communicator *comm, enum inccl_driver driver)
 {
 	comm->driver = driver;
@@ -42,8 +42,8 @@ static void finish(struct inccl_communicator *comm, struct inccl_request *req, i
 
 void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event event)
 {
-	/* what is not said here leads to REPORT_NONE: a communicator that lives has nothing to
-	 * tell, and of what the controller has said it needs no report */
+	/* Combinations without an entry lead to REPORT_NONE: a communicator that works has nothing
+	 * to report, and the controller needs no report of its own notice. */
 	static const enum inccl_report next[][REPORT_LOST + 1] = {
 		[REPORT_NONE] = {[REPORT_FAILED] = REPORT_DUE},
 		[REPORT_DUE] = {[REPORT_FAILED] = REPORT_DUE,
@@ -64,7 +64,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	comm->error = error ?: EIO;
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
-	/* of a mismatch the switch has told the controller */
+	/* the switch has reported a mismatch to the controller */
 	inccl_comm_report(comm, comm->ep->mismatch ? REPORT_KNOWN : REPORT_FAILED);
 	inc_signal_fd(comm->group->stop_fd);
 	while (comm->head)
@@ -73,7 +73,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	pthread_cond_broadcast(&comm->changed);
 }
 
-/* The endpoint has failed; who is to blame may still be told. */
+/* Whether the endpoint has failed and the controller may still explain why. */
 static bool in_grace(const struct inccl_communicator *comm)
 {
 	return comm->grace_error && !comm->orphan_at_ns && inc_now_ns() < comm->grace_over_at_ns;
@@ -84,7 +84,8 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 	char text[sizeof(comm->error_text)];
 
 	if (comm->ep->mismatch && !comm->grace_error) {
-		/* the switch has told the controller which ranks; its notice is on the way */
+		/* the switch has reported the ranks to the controller, whose notice is on its
+		 * way */
 		comm->grace_error = error;
 		comm->grace_over_at_ns = deadline_after_ms(NOTICE_GRACE_MS);
 	}
@@ -95,10 +96,10 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 }
 
 /*
- * Is there room for one more message? A passthrough switch makes a result in the frame of the
- * contribution that comes last, and in a Broadcast only the root's frames are long enough for one
- * (decisions.md). So the root keeps to a quarter of the window and the other ranks fill theirs:
- * mostly their packets of length 0 are there before the root's.
+ * Whether the window has room for one more message. A passthrough switch makes the result in the
+ * frame of the last contribution, and in a Broadcast only the root's frames are long enough
+ * (decisions.md). So the root uses a quarter of the window and the other ranks all of it. Then
+ * their packets of length 0 usually arrive before the root's.
  */
 static bool has_room(const struct inccl_communicator *comm, const struct inccl_message *msg)
 {
@@ -111,13 +112,14 @@ static bool has_room(const struct inccl_communicator *comm, const struct inccl_m
 	       ep->ops->under_way(ep) + inccl_segment_packets(comm, msg) <= packets;
 }
 
-/* What this rank has, or has been told, does not fit together: the end of the communicator. */
+/* The request's values, or its results, are inconsistent, so the communicator fails. */
 static void request_failed(struct inccl_communicator *comm, int error, const struct inc_err *err)
 {
 	inccl_comm_fail_locked(comm, error, error == ERANGE ? comm->group->rank : -1, err->msg);
 }
 
-/* The request's next message. 1: it is posted, 0: there is no room for it now. */
+/* Posts the request's next message. Returns 1 if it is posted, 0 if there is no room now, or
+ * -errno. */
 static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 {
 	struct inccl_endpoint *ep = comm->ep;
@@ -156,7 +158,7 @@ static int post_some(struct inccl_communicator *comm)
 		req->end = comm->ep->posted;
 		ret = req->floats ? inccl_floats_advance(req) : 0;
 		if (ret < 0)
-			return 0; /* nothing may overtake what follows from its results */
+			return 0; /* later requests wait for the results that it needs */
 		if (!ret)
 			comm->posting = req->next;
 	}
@@ -182,7 +184,8 @@ static bool finish_some(struct inccl_communicator *comm)
 	return any;
 }
 
-/* When the first unfinished request times out if nothing moves until then; by comm->awake. */
+/* When the first unfinished request times out if nothing moves until then, on the clock of
+ * comm->awake. */
 static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = UINT64_MAX, moved_at_ns;
@@ -198,8 +201,8 @@ static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 	return at;
 }
 
-/* When the communicator fails if nothing moves until then: at limit_at_ns(), or if that is sooner
- * ORPHAN_TIMEOUT_MS after the controller was lost, or after something moved since. */
+/* The earlier of limit_at_ns() and, if the controller is lost, ORPHAN_TIMEOUT_MS after the later of
+ * that loss and the last movement. Then the communicator fails if nothing moves until then. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = limit_at_ns(comm), orphaned = comm->orphan_at_ns;
@@ -238,7 +241,7 @@ static uint64_t check_at_ns(const struct inccl_communicator *comm)
 	return inc_awake_look_at_ns(&comm->awake, stall_at_ns(comm));
 }
 
-/* Sends what can be sent; after a failure what follows from it. */
+/* Posts and sends what is possible. After an error the communicator fails. */
 static int send_some(struct inccl_communicator *comm)
 {
 	int ret = post_some(comm);
@@ -254,7 +257,7 @@ void inccl_comm_begin(struct inccl_communicator *comm)
 {
 	if (comm->error || in_grace(comm))
 		return;
-	/* with nothing under way no new result can have come: there is nothing to receive first */
+	/* with nothing under way there can be no new result, so nothing is received first */
 	if (comm->ep->posted == comm->ep->completed && (send_some(comm) || !comm->posting))
 		return;
 	inccl_comm_advance(comm);
@@ -278,15 +281,15 @@ void inccl_comm_advance(struct inccl_communicator *comm)
 		finished |= finish_some(comm);
 		if (send_some(comm))
 			return;
-		/* a caller whose request is done should not serve the next one's */
+		/* returns when a request is done, so that its caller does not serve the next one */
 	} while (rounds && rounds < 8 && !finished);
 	check_stall(comm);
 	if (finished && comm->waiters > 1)
 		pthread_cond_broadcast(&comm->changed);
 }
 
-/* Sleeps until something may have changed. The lock is dropped meanwhile. cancel_state holds for
- * the sleep alone. */
+/* Sleeps until something may have changed. Releases the lock meanwhile. cancel_state applies only
+ * during the sleep. */
 static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t deadline_ns,
 			  int cancel_state)
 {
@@ -300,7 +303,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	int ret = 0;
 
 	if (!comm->error && comm->grace_error) {
-		timer_ns = comm->grace_over_at_ns; /* the endpoint has nothing more to say */
+		timer_ns = comm->grace_over_at_ns; /* only the controller's notice matters */
 	} else if (!comm->error) {
 		ret = comm->ep->ops->arm(comm->ep, &pfd[0].fd, &pfd[0].events, &timer_ns);
 		if (ret < 0)
@@ -329,7 +332,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	pthread_mutex_lock(&comm->lock);
 	if (!thread)
 		comm->sleeping = false;
-	/* a thread that has been relieved leaves the signal to the one who drives now */
+	/* a thread that no longer drives leaves the signal to the new driver */
 	if (ret > 0 && pfd[1].revents && !(thread && comm->driver != DRIVER_THREAD))
 		inc_drain_fd(comm->wake_fd);
 	if (ret > 0 && pfd[2].revents)
@@ -364,20 +367,20 @@ static void set_alarm(struct inccl_communicator *comm, uint64_t at_ns)
 void inccl_comm_leave(struct inccl_communicator *comm)
 {
 	struct inccl_endpoint *ep = comm->ep;
-	/* what has failed says nothing more: its alarm would go off at once, again and again */
+	/* a failed endpoint sends nothing more, and its alarm would expire again and again */
 	bool acks_due = ep->tell_at_ns != UINT64_MAX && !comm->error && !comm->grace_error;
 	uint64_t at_ns;
 
 	if (comm->driver != DRIVER_NONE)
 		return;
-	/* also takes the alarm back where it has been told meanwhile */
+	/* also cancels the alarm if the ACKs have been sent meanwhile */
 	if (acks_due || comm->alarm_is_for_acks) {
 		set_alarm(comm, acks_due ? ep->tell_at_ns : UINT64_MAX);
 		comm->alarm_is_for_acks = acks_due;
 	}
 	if (acks_due || ep->posted == ep->completed)
 		return;
-	/* it is under way: the thread is to take over, and might look too late for that */
+	/* messages are under way, so the thread has to take over, and it may look too late */
 	at_ns = inc_now_ns() + TAKE_OVER_NS;
 	if (comm->alarm_at_ns > at_ns && comm->look_at_ns > at_ns)
 		set_alarm(comm, at_ns);
@@ -402,8 +405,8 @@ static void stop_waiting(struct drive *d)
 	inccl_comm_leave(comm);
 }
 
-/* The waiting thread is cancelled: in poll without the lock where it drives, else in the wait for
- * the condition, which has taken it again. Its request stays for others to collect. */
+/* The waiting thread is cancelled: if it drives, in poll() without the lock; otherwise in the wait
+ * for the condition, which has locked again. Other threads can still collect its request. */
 static void cancelled(void *arg)
 {
 	struct drive *d = arg;
@@ -417,8 +420,7 @@ static void cancelled(void *arg)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* Waits until the caller that drives stops driving, or has finished a request. ETIMEDOUT: the
- * deadline has passed. */
+/* Waits until the driver stops or has finished a request. Returns ETIMEDOUT after the deadline. */
 static int wait_for_driver(struct inccl_communicator *comm, uint64_t deadline_ns, int cancel_state)
 {
 	int ret;
@@ -432,7 +434,7 @@ static int wait_for_driver(struct inccl_communicator *comm, uint64_t deadline_ns
 bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req,
 		      uint64_t deadline_ns, int cancel_state)
 {
-	volatile bool driving = false; /* pthread_cleanup_push() is a setjmp() */
+	volatile bool driving = false; /* volatile, because pthread_cleanup_push() is a setjmp() */
 	struct drive d = {.comm = comm, .driving = &driving};
 
 	comm->waiters++;
@@ -455,10 +457,10 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 	return req->done;
 }
 
-/* Has destroying the communicator nothing to wait for? Nobody collects the results of requests that
- * are unfinished now, but other ranks need what these gave: the peer must have kept it. A request
- * that is not posted as a whole would wait for results as long as other ranks like: it is given up.
- */
+/* Whether destroying the communicator need not wait any more. No caller collects the results of
+ * unfinished requests, but other ranks need this rank's data, so the peer must have acknowledged
+ * it. A request that is not wholly posted is given up, because it could wait for other ranks
+ * without end. */
 static bool is_settled(const struct inccl_communicator *comm)
 {
 	struct inccl_endpoint *ep = comm->ep;
@@ -483,8 +485,8 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 				       "destroyed in the middle of a collective");
 }
 
-/* The thread sleeps while it does not drive: for look_ns, below a second, or until it is signalled
- * or the alarm goes. The lock is dropped meanwhile. */
+/* The thread sleeps while it does not drive: for look_ns (less than a second), or until a signal or
+ * the alarm. Releases the lock meanwhile. */
 static void park(struct inccl_communicator *comm, uint64_t look_ns)
 {
 	const struct timespec ts = {.tv_nsec = look_ns};
@@ -502,13 +504,13 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 		inc_drain_fd(comm->thread_fd);
 	if (ret <= 0 || !pfd[1].revents)
 		return;
-	/* it may have been set anew meanwhile: then nothing is drained, and it runs on */
+	/* if the alarm was set anew meanwhile, nothing is drained and it stays set */
 	inc_drain_fd(comm->alarm_fd);
 	if (comm->alarm_at_ns <= inc_now_ns())
 		comm->alarm_at_ns = UINT64_MAX;
 }
 
-/* Between the calls of a user: what the endpoint has to say by now is said. */
+/* Between calls of the user: sends ACKs that are due by now. */
 static void send_due_acks(struct inccl_communicator *comm)
 {
 	if (comm->driver != DRIVER_NONE || comm->ep->tell_at_ns > inc_now_ns())
@@ -525,8 +527,8 @@ void *inccl_comm_thread(void *arg)
 	pthread_mutex_lock(&comm->lock);
 	while (!comm->stop) {
 		now = inc_now_ns();
-		/* soon where the user has stayed away since the last look or left something under
-		 * way */
+		/* looks again soon if the user has not called since the last look, or has left
+		 * messages under way */
 		if (comm->driver == DRIVER_NONE &&
 		    (comm->activity == seen || comm->ep->posted != comm->ep->completed))
 			look_ns = TAKE_OVER_NS;

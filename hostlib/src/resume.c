@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A controller that is lost and comes back: what runs goes on meanwhile, and this tells the new
- * one what that is (docs/control.md, resume). On the group's control thread.
+ * Reconnects to a controller that was lost. Communicators go on meanwhile, and this rank tells the
+ * new controller which ones it has (docs/control.md, resume). Runs on the group's control thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,9 +16,9 @@
 #include "hostlib/src/internal.h"
 
 #define RETRY_MIN_MS 200
-#define RETRY_MAX_MS 1000 /* the controller counts on it: TRIES_MS in its resume.c */
+#define RETRY_MAX_MS 1000 /* the controller relies on this limit: TRIES_MS in its resume.c */
 
-/* Sleeps until ms have passed or fd has what events say. False: the group is to end. */
+/* Sleeps for ms, or until fd has one of the events. Returns false if the group ends. */
 static bool pause_for(struct inccl_group *group, int fd, short events, unsigned int ms)
 {
 	struct pollfd pfd[2] = {{.fd = group->stop_fd, .events = POLLIN},
@@ -45,7 +45,7 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 	}
 }
 
-/* A socket or -1; *stopped where the group is to end. */
+/* Connects once and returns the socket, or -1. Sets *stopped if the group ends. */
 static int try_connect(struct inccl_group *group, bool *stopped)
 {
 	int fd = inc_fd_high(
@@ -61,7 +61,8 @@ static int try_connect(struct inccl_group *group, bool *stopped)
 	return -1;
 }
 
-/* Runs, or has failed and not been told. Under the group's lock. */
+/* Whether the group has a communicator that works, or that has failed without a report. Otherwise
+ * there is no reason to connect again. Under the group's lock. */
 static bool worth_it(const struct inccl_group *group)
 {
 	struct inccl_communicator *comm;
@@ -100,7 +101,8 @@ static void fill_claims(const struct inccl_group *group, struct inc_msg_resume *
 	}
 }
 
-/* From here on the connection carries messages again; the answer comes as any other. */
+/* Sends RESUME. From then on the connection carries messages again, and the answer comes as any
+ * other. */
 static int send_resume(struct inccl_group *group)
 {
 	struct inc_msg_resume msg = {
@@ -120,7 +122,7 @@ static int send_resume(struct inccl_group *group)
 	return 0;
 }
 
-/* A new connection; -1: not this time. *stopped where the group is to end. */
+/* Makes a new connection; -1 if that fails this time. Sets *stopped if the group ends. */
 static int connect_again(struct inccl_group *group, struct inc_stream *stream, bool *stopped)
 {
 	struct inc_err err;
@@ -178,7 +180,8 @@ void inccl_control_resumed(struct inccl_group *group)
 		pthread_mutex_unlock(&comm->lock);
 		inccl_control_report(group, comm);
 	}
-	inccl_log_line(group->log, "controller %s: back, and knows what runs", group->controller);
+	inccl_log_line(group->log, "controller %s is back and knows the running communicators",
+		       group->controller);
 }
 
 void inccl_control_not_resumed(struct inccl_group *group, int error, const char *why)
@@ -187,7 +190,7 @@ void inccl_control_not_resumed(struct inccl_group *group, int error, const char 
 	char text[600];
 
 	inccl_control_set_link(group, LINK_UP);
-	/* it may never have been away: then it has lost this rank alone, and says why */
+	/* the controller may have lost only this rank; its reason then says so */
 	snprintf(text, sizeof(text), "controller %s has given this group up: %s", group->controller,
 		 why);
 	for (comm = group->comms; comm; comm = comm->next)

@@ -203,7 +203,7 @@ static void what_is_refused(void **state)
 	} cases[] = {
 		{INC_TREE_PASSTHROUGH, false, true, "the switches are in passthrough mode"},
 		{INC_TREE_MIXED, false, false, "not all of the switches are in termination mode"},
-		{INC_TREE_TERMINATION, false, false, "not every rank or switch can do otherwise"},
+		{INC_TREE_TERMINATION, false, false, "not every rank and switch supports floats"},
 		{INC_TREE_TERMINATION, true, false, NULL},
 	};
 	struct lockstep_conf conf = terminated;

@@ -79,7 +79,7 @@ static void on_line(void *arg, const char *line)
 		while (!is_set(&w->stalled))
 			poll(NULL, 0, 1);
 	}
-	if (strstr(line, "knows what runs")) {
+	if (strstr(line, "knows the running communicators")) {
 		__atomic_store_n(&w->back, true, __ATOMIC_RELEASE);
 		if (w->stall && write(release_fd[1], "", 1) != 1)
 			abort();

@@ -24,7 +24,7 @@ static const char *why_as_integers(const struct inccl_communicator *comm)
 	case INC_TREE_TERMINATION:
 		break;
 	}
-	return "not every rank or switch can do otherwise";
+	return "not every rank and switch supports floats";
 }
 
 static int check_kind(const struct inccl_communicator *comm, const struct inccl_call *call,
@@ -47,7 +47,7 @@ static int check_kind(const struct inccl_communicator *comm, const struct inccl_
 			return 0;
 		return inc_err_set(err, EOPNOTSUPP,
 				   "prod of %s: floats go through %s as integers, which have sum, "
-				   "avg, min and max, for %s",
+				   "avg, min and max, because %s",
 				   inccl_dtype_name(call->dtype), comm->tree,
 				   why_as_integers(comm));
 	case INCCL_AND:
@@ -68,7 +68,8 @@ static int measure(struct inccl_plan *plan, struct inc_err *err)
 
 	if (__builtin_mul_overflow(plan->call->count, plan->element_bytes, &plan->block_bytes) ||
 	    __builtin_mul_overflow(plan->block_bytes, blocks, &all) || all > SIZE_MAX / 2)
-		return inc_err_set(err, EINVAL, "count %zu: %u times so many are too many",
+		return inc_err_set(err, EINVAL,
+				   "count %zu: %u blocks of so many elements are too many",
 				   plan->call->count, blocks);
 	plan->send_bytes = plan->shape.send_blocks * plan->block_bytes;
 	plan->recv_bytes = plan->shape.recv_blocks * plan->block_bytes;
@@ -123,7 +124,7 @@ int inccl_check_mode(const struct inccl_communicator *comm,
 		return 0;
 	return inc_err_set(err, EOPNOTSUPP,
 			   "mode write: a switch of %s ends connections itself (termination mode), "
-			   "and has no memory to name; sendrecv goes",
+			   "and has no memory that a WRITE could name; use sendrecv",
 			   comm->tree);
 }
 

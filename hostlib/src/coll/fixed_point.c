@@ -346,7 +346,7 @@ int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *pla
 	}
 	cut_sections(f);
 	if (!f->ordered && make_own(f))
-		return inc_err_set(err, ENOMEM, "no memory for what is agreed on first");
+		return inc_err_set(err, ENOMEM, "no memory for the agreement of the ranks");
 	return 0;
 }
 
