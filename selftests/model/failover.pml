@@ -34,7 +34,7 @@
 #define SLOT_OF(m) ((m) > 1 -> (m) : 1 - (m)) /* the i-th send of a tag: its i-th slot */
 
 #define FLOWING 0
-#define SWITCHING 1 /* has left its queue pair, waits for the other end's word */
+#define SWITCHING 1 /* has left its queue pair, waits for the other end's message */
 #define BROKEN 2    /* its path has failed and no other is ready */
 #define DONE 3
 #define FAILED 4
@@ -96,7 +96,7 @@ hidden byte t, e, b, q, m, x; /* of one step */
 #endif
 #define FREE(q) (DESCRIBED(q) && !(used & BIT(q)))
 
-inline tell(to, type, epoch, bits)
+inline send_msg(to, type, epoch, bits)
 {
 	if
 	:: cut_control -> skip
@@ -131,11 +131,11 @@ inline forget_closed()
 }
 
 /* ---- the sender ---- */
-inline sender_ends(how, word)
+inline sender_ends(how, msg)
 {
 	sst = how;
 	fly = 0;
-	tell(TO_RECEIVER, word, se, 0);
+	send_msg(TO_RECEIVER, msg, se, 0);
 	forget_closed()
 }
 
@@ -188,7 +188,7 @@ inline sender_fails()
 	:: ready > se ->
 		sender_enters(se + 1);
 #ifndef NAIVE_REPLAY
-		tell(TO_RECEIVER, OPEN, se, 0)
+		send_msg(TO_RECEIVER, OPEN, se, 0)
 #endif
 	:: else ->
 		sst = BROKEN;
@@ -219,11 +219,11 @@ inline sender_takes(bits)
 	fly = 0;
 	m = 0;
 	sst = FLOWING;
-	tell(TO_RECEIVER, RESUME, se, 0);
+	send_msg(TO_RECEIVER, RESUME, se, 0);
 	sender_is_done()
 }
 
-inline sender_hears_report(epoch, bits)
+inline sender_receives_report(epoch, bits)
 {
 	if
 	:: epoch > se -> sender_enters(epoch); sender_takes(bits)
@@ -232,7 +232,7 @@ inline sender_hears_report(epoch, bits)
 #ifdef NO_SINGLE_REPORT
 		sender_takes(bits)
 #else
-		tell(TO_RECEIVER, RESUME, epoch, 0)
+		send_msg(TO_RECEIVER, RESUME, epoch, 0)
 #endif
 	:: epoch < se ->
 #ifdef NO_REPORT_EPOCH
@@ -246,13 +246,13 @@ inline sender_hears_report(epoch, bits)
 	fi
 }
 
-inline sender_hears(way)
+inline sender_receives(way)
 {
 	control[way]?t, e, b;
-	printf("the sender hears word %d of epoch %d, received %d\n", t, e, b);
+	printf("the sender receives message %d of epoch %d, received %d\n", t, e, b);
 	if
-	:: t == REPORT && sst == FAILED -> tell(TO_RECEIVER, ABORT, se, 0)
-	:: t == REPORT && sst < DONE -> sender_hears_report(e, b)
+	:: t == REPORT && sst == FAILED -> send_msg(TO_RECEIVER, ABORT, se, 0)
+	:: t == REPORT && sst < DONE -> sender_receives_report(e, b)
 	:: t == ABORT && sst < DONE -> sst = FAILED; fly = 0; forget_closed()
 	:: else -> skip
 	fi;
@@ -305,7 +305,7 @@ inline receiver_drains()
 	od
 }
 
-inline receiver_fails_for_good(word)
+inline receiver_fails_for_good(msg)
 {
 	receiver_is_done();
 	if
@@ -313,7 +313,7 @@ inline receiver_fails_for_good(word)
 	:: else ->
 		rst = FAILED; unacked = 0; described = 0;
 		if
-		:: word != 0 -> tell(TO_SENDER, ABORT, re, 0)
+		:: msg != 0 -> send_msg(TO_SENDER, ABORT, re, 0)
 		:: else -> skip
 		fi;
 		forget_closed()
@@ -336,7 +336,7 @@ inline receiver_enters(epoch)
 #else
 	rst = SWITCHING;
 #endif
-	tell(TO_SENDER, REPORT, re, got);
+	send_msg(TO_SENDER, REPORT, re, got);
 	forget_closed();
 	receiver_is_done()
 }
@@ -352,29 +352,29 @@ inline receiver_fails()
 	fi
 }
 
-inline receiver_hears_open(epoch)
+inline receiver_receives_open(epoch)
 {
 	if
-	:: rst == FAILED -> tell(TO_SENDER, ABORT, re, 0)
+	:: rst == FAILED -> send_msg(TO_SENDER, ABORT, re, 0)
 	:: rst == DONE ->
 #ifdef NO_LINGER
 		skip
 #else
 		re = (epoch > re -> epoch : re);
-		tell(TO_SENDER, REPORT, re, got)
+		send_msg(TO_SENDER, REPORT, re, got)
 #endif
 	:: rst < DONE && epoch > re -> receiver_enters(epoch)
-	:: rst < DONE && epoch == re -> tell(TO_SENDER, REPORT, re, got)
+	:: rst < DONE && epoch == re -> send_msg(TO_SENDER, REPORT, re, got)
 	:: else -> skip
 	fi
 }
 
-inline receiver_hears(way)
+inline receiver_receives(way)
 {
 	control[way]?t, e, b;
-	printf("the receiver hears word %d of epoch %d\n", t, e);
+	printf("the receiver receives message %d of epoch %d\n", t, e);
 	if
-	:: t == OPEN -> receiver_hears_open(e)
+	:: t == OPEN -> receiver_receives_open(e)
 #ifdef NO_RESUME_EPOCH
 	:: t == RESUME && rst == SWITCHING -> rst = FLOWING
 #else
@@ -461,7 +461,7 @@ inline slot_lands(epoch)
 	:: d_step { len(data[epoch]) > 0 && LANDS(epoch) -> data_lands(epoch) } \
 	:: d_step { len(slots[epoch]) > 0 && SLOT_LANDS(epoch) -> slot_lands(epoch) }
 
-/* An end that hears nothing on the control channel, or whose peer has ended, asks the path. */
+/* An end that receives nothing on the control channel, or whose peer has ended, asks the path. */
 #define PEER_SILENT(state) (cut_control || state == FAILED)
 
 active proctype protocol()
@@ -483,10 +483,10 @@ active proctype protocol()
 	POST_NEW(3)
 	REPLAY(3)
 #endif
-	:: d_step { len(control[0]) > 0 -> receiver_hears(0) }
-	:: d_step { len(control[1]) > 0 -> receiver_hears(1) }
-	:: d_step { len(control[2]) > 0 -> sender_hears(2) }
-	:: d_step { len(control[3]) > 0 -> sender_hears(3) }
+	:: d_step { len(control[0]) > 0 -> receiver_receives(0) }
+	:: d_step { len(control[1]) > 0 -> receiver_receives(1) }
+	:: d_step { len(control[2]) > 0 -> sender_receives(2) }
+	:: d_step { len(control[3]) > 0 -> sender_receives(3) }
 	/* an error completion: what was in flight is not acknowledged */
 	:: d_step { sst == FLOWING && fly != 0 && (CUT(se) || RECEIVER_CLOSED(se)) -> sender_fails() }
 	:: d_step { sst == BROKEN && ready > se -> sender_fails() }
@@ -503,13 +503,13 @@ active proctype protocol()
 		if
 #ifndef NO_RESEND
 #ifdef NO_GIVE_UP
-		:: d_step { sst == SWITCHING -> tell(TO_RECEIVER, OPEN, se, 0) }
-		:: d_step { rst == SWITCHING -> tell(TO_SENDER, REPORT, re, got) }
+		:: d_step { sst == SWITCHING -> send_msg(TO_RECEIVER, OPEN, se, 0) }
+		:: d_step { rst == SWITCHING -> send_msg(TO_SENDER, REPORT, re, got) }
 #else
 		:: d_step { sst == SWITCHING && stries < TRIES ->
-			    stries++; tell(TO_RECEIVER, OPEN, se, 0) }
+			    stries++; send_msg(TO_RECEIVER, OPEN, se, 0) }
 		:: d_step { rst == SWITCHING && rtries < TRIES ->
-			    rtries++; tell(TO_SENDER, REPORT, re, got) }
+			    rtries++; send_msg(TO_SENDER, REPORT, re, got) }
 #endif
 #endif
 #ifndef NO_GIVE_UP
@@ -588,9 +588,9 @@ end:
 		    x = 0 }
 	:: d_step { left > 0 && ((sst == FLOWING && fly != 0) || MAY_SKIP(sst)) -> left--; causes++; sender_fails() }
 	:: d_step { left > 0 && (rst == FLOWING || MAY_SKIP(rst)) -> left--; causes++; receiver_fails() }
-	:: d_step { left > 0 && sst == SWITCHING -> left--; tell(TO_RECEIVER, OPEN, se, 0) }
-	:: d_step { left > 0 && rst == SWITCHING -> left--; tell(TO_SENDER, REPORT, re, got) }
-	/* a clock that runs out before the word that is on its way */
+	:: d_step { left > 0 && sst == SWITCHING -> left--; send_msg(TO_RECEIVER, OPEN, se, 0) }
+	:: d_step { left > 0 && rst == SWITCHING -> left--; send_msg(TO_SENDER, REPORT, re, got) }
+	/* a clock that runs out before the message that is on its way */
 	:: d_step { left > 0 && sst == SWITCHING -> left--; causes = 2; sender_ends(FAILED, ABORT) }
 	:: d_step { left > 0 && rst == SWITCHING -> left--; causes = 2; receiver_fails_for_good(1) }
 	/* a path comes up again when both ends have left the epoch that it had */
