@@ -15,7 +15,7 @@ FUZZ_controller := $(FUZZ_switch_file) $(filter-out controller/main.c,$(CONTROLL
 	selftests/control/tls_hostile.c
 LOADER_controller := $(LOADER)
 WRAP_controller := $(call wrapped,getrandom)
-FUZZ_words := $(patsubst %,hostlib/nccl/%.c,control_msg handle iflist)
+FUZZ_nccl := $(patsubst %,hostlib/nccl/%.c,control_msg handle iflist)
 FUZZ_data_path := selftests/native/native.c $(patsubst %,selftests/sim/%.c,sim xdp_maps) \
 	$(patsubst %,selftests/unit/%.c,ref_switch ref_comm ref_element frame packets report) \
 	$(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_map inc_port inc_range inc_state inc_crc_tables inc_counters)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Short names for what bring-ups are told and say, and one epoch's times. */
+/* Short names for the actions of a bring-up, and the times of one epoch. */
 #ifndef NCCL_BRINGUP_MSGS_H
 #define NCCL_BRINGUP_MSGS_H
 

@@ -322,7 +322,7 @@ static void a_msg_of_another_length(void **state)
 {
 	for (uint32_t bytes = 0; bytes < HA_MSG_BYTES; bytes += HA_MSG_BYTES - 1) {
 		make_two(&two, 0, 2, 2);
-		say_short(two.path[SENDER], bytes);
+		send_short(two.path[SENDER], bytes);
 		assert_int_equal(next_event(two.path[RECEIVER]).kind, HA_PATH_DEAD);
 		destroy_two(&two);
 	}

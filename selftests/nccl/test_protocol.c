@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Messages and slots: what is written is read, what is none is refused; of any bytes: fuzz_words.
- */
+/* Control messages and slots: what is encoded can be decoded, and invalid bytes are refused.
+ * fuzz_nccl tries arbitrary bytes. */
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>

@@ -168,7 +168,7 @@ unsigned int drain(struct ha_path *path)
 	return landed;
 }
 
-void say_short(struct ha_path *path, uint32_t bytes)
+void send_short(struct ha_path *path, uint32_t bytes)
 {
 	struct ibv_sge sge = {(uintptr_t)path->memory, bytes, path->mr->lkey};
 	struct ibv_send_wr *bad, wr = {.wr_id = ha_wr_id(path->epoch, HA_WR_MSG),

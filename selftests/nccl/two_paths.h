@@ -50,7 +50,7 @@ void fence(struct ha_path *path);
 unsigned int drain(struct ha_path *path);
 
 /* Sends a SEND that is shorter than a control message, as rxe of Linux 6.1 may send one again. */
-void say_short(struct ha_path *path, uint32_t bytes);
+void send_short(struct ha_path *path, uint32_t bytes);
 
 /* Writes so many bytes of source into target, with this sequence. */
 int write_payload(const struct two_paths *two, uint32_t index, uint32_t bytes, uint32_t sequence);

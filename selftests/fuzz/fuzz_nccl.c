@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 200000
- * What the NCCL plugin's two ends tell each other, by the first byte: a message, a slot of the
- * ring, a handle, a list of devices. A message that is taken has one form; a slot and an address
- * are such as can be used.
+ * Input of the NCCL plugin. The first byte selects a control message, a slot of the ring, a handle
+ * or a list of devices. A control message that is decoded must encode to the same bytes, and a slot
+ * or an address that is accepted must be usable.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ static void check_msg(struct fuzz_bytes *bytes)
 		return;
 	}
 	ha_control_msg_encode(&msg, again);
-	fuzz_require(!memcmp(given, again, sizeof(given)), "another message the second time");
+	fuzz_require(!memcmp(given, again, sizeof(given)),
+		     "a control message encodes to other bytes");
 	fuzz_require(*ha_control_msg_name(msg.type) != '?' && *ha_cause_text(msg.cause) != '?',
 		     "type %u, cause %u", msg.type, msg.cause);
 	fuzz_require(msg.type != HA_MSG_HELLO || strnlen(msg.hello.name, sizeof(msg.hello.name)) <
