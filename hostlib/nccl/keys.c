@@ -97,8 +97,8 @@ bool ha_config_doubts(const struct ha_config *config, bool rxe, struct inc_err *
 	}
 	if (rxe && config->qp_retry_cnt == FOR_EVER_ON_RXE) {
 		inc_err_add(why,
-			    "HA_NCCL_QP_RETRY_CNT: %u is for ever on rxe: a dead path is noticed "
-			    "by HA_NCCL_RTO_MS alone; 6 ends",
+			    "HA_NCCL_QP_RETRY_CNT: %u is for ever on rxe, so only HA_NCCL_RTO_MS "
+			    "detects a dead path; use 6",
 			    config->qp_retry_cnt);
 		any = true;
 	}

@@ -335,9 +335,10 @@ static enum ha_nccl_result reg_dmabuf(void *comm, void *data, size_t size, int t
 		return HA_NCCL_INVALID_ARGUMENT;
 	*out = NULL;
 	if (type != HA_NCCL_PTR_HOST)
-		return log_failure(
-			inc_err_set(&err, EOPNOTSUPP, "memory of type %d: host memory alone", type),
-			__LINE__, &err);
+		return log_failure(inc_err_set(&err, EOPNOTSUPP,
+					       "memory of type %d: only host memory is supported",
+					       type),
+				   __LINE__, &err);
 	ret = ha_register(comm, data, size, type, fd, offset, &region, &err);
 	*out = region;
 	return log_failure(ret, __LINE__, &err);

@@ -338,7 +338,8 @@ static void receives_next_open(struct ha_receiver *receiver, uint64_t now_ns, st
 		return;
 	}
 	if (end->state == HA_SWITCHING && receiver->draining) {
-		fails(receiver, -EPROTO, "the peer goes on without a report", true, now_ns, todo);
+		fails(receiver, -EPROTO, "the peer goes on before it has a report", true, now_ns,
+		      todo);
 		return;
 	}
 	if (end->state != HA_BROKEN)
@@ -370,7 +371,8 @@ static void receives_resume(struct ha_receiver *receiver, const struct ha_contro
 
 	if (msg->epoch > end->epoch ||
 	    (msg->epoch == end->epoch && end->state == HA_SWITCHING && receiver->draining)) {
-		fails(receiver, -EPROTO, "the peer goes on without a report", true, now_ns, todo);
+		fails(receiver, -EPROTO, "the peer goes on before it has a report", true, now_ns,
+		      todo);
 		return;
 	}
 	if (msg->epoch != end->epoch || end->state != HA_SWITCHING)
@@ -442,7 +444,8 @@ void ha_receiver_msg(struct ha_receiver *receiver, const struct ha_control_msg *
 		receives_end(receiver, msg, now_ns, todo);
 		break;
 	case HA_MSG_REPORT:
-		fails(receiver, -EPROTO, "the peer speaks as a receiver", true, now_ns, todo);
+		fails(receiver, -EPROTO, "the peer sends what only a receiver sends", true, now_ns,
+		      todo);
 		break;
 	default: /* the caller handles the other types */
 		break;

@@ -224,7 +224,7 @@ void ha_sender_look(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *t
 		if (!r)
 			return;
 		if (r < 0 || !takes_slot(sender, &slot, now_ns, todo)) {
-			fails(sender, -EPROTO, "the peer describes a receive that cannot be", true,
+			fails(sender, -EPROTO, "the peer describes an invalid receive", true,
 			      now_ns, todo);
 			return;
 		}
@@ -442,7 +442,8 @@ void ha_sender_msg(struct ha_sender *sender, const struct ha_control_msg *msg, u
 		break;
 	case HA_MSG_OPEN:
 	case HA_MSG_RESUME:
-		fails(sender, -EPROTO, "the peer speaks as a sender", true, now_ns, todo);
+		fails(sender, -EPROTO, "the peer sends what only a sender sends", true, now_ns,
+		      todo);
 		break;
 	default: /* the caller handles the other types */
 		break;
