@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Time as its owner has lived through it. A process that is stopped, or gets no CPU, cannot hear
- * its peers, so the time it did not live through must not count as their silence. The owner looks
- * at the clock several times per INC_AWAKE_STEP_NS. A longer gap between two looks is a standstill,
- * of which only that step counts. Code that decides after some time that a peer is silent
- * measures the time here, not by the clock. The controller (controller/timer.h) and libinccl
- * (struct inccl_limit) do so for their limits. For silent members the controller counts ticks
- * instead (controller/net/alive.c), because it pings them at fixed intervals.
+ * The clock of limits: it counts only the time in which its process runs. A process that is
+ * stopped, or gets no CPU, cannot receive its peers' packets, so that time must not count as the
+ * peers' silence. The owner reads the clock several times per INC_AWAKE_STEP_NS. A longer gap
+ * between two readings is a standstill, of which only INC_AWAKE_STEP_NS counts. Code that decides
+ * after some time that a peer is silent measures the time here, not by CLOCK_MONOTONIC. The
+ * controller (controller/timer.h) and libinccl (struct inccl_limit) do so for their limits. For
+ * silent members the controller counts ticks instead (controller/net/alive.c), because it pings
+ * them at fixed intervals.
  */
 #ifndef INC_AWAKE_H
 #define INC_AWAKE_H
@@ -16,18 +17,18 @@
 #include "lib/base/clock.h"
 
 #define INC_AWAKE_STEP_NS INC_NSEC_PER_SEC
-/* After a standstill no limit has passed for so long. What peers sent meanwhile is read in that
- * time, and what they lost is sent again, because requesters wait a second at most by default. */
+/* For this time after a standstill no limit passes. The process reads in it what peers sent
+ * during the standstill, and peers retransmit what was lost, because requesters wait a second at
+ * most by default. */
 #define INC_AWAKE_RESPITE_NS (2 * INC_NSEC_PER_SEC)
 
 struct inc_awake {
-	uint64_t looked_at_ns; /* by the clock; 0: never */
-	uint64_t now_ns;       /* by this time, which begins with the clock's */
-	uint64_t
-		resumed_at_ns; /* by this time: the end of the last standstill; 0: there was none */
+	uint64_t looked_at_ns;  /* by CLOCK_MONOTONIC; 0: never */
+	uint64_t now_ns;        /* by this clock, which begins with the value of CLOCK_MONOTONIC */
+	uint64_t resumed_at_ns; /* end of the last standstill, by this clock; 0: none */
 };
 
-/* The time now. clock_ns: that of the clock. */
+/* Returns the time by this clock. clock_ns: the time by CLOCK_MONOTONIC. */
 static inline uint64_t inc_awake_at(struct inc_awake *awake, uint64_t clock_ns)
 {
 	const uint64_t gap_ns = clock_ns - awake->looked_at_ns;
@@ -50,9 +51,9 @@ static inline uint64_t inc_awake_now_ns(struct inc_awake *awake)
 	return inc_awake_at(awake, inc_now_ns());
 }
 
-/* When a limit that runs from an instant of this time has passed, unless a standstill comes.
- * However many standstills come, the limit passes after twice the respite, so that a machine which
- * stutters still notices that a peer is dead. */
+/* Returns when a limit that runs from since_ns passes, unless another standstill comes. The
+ * limit passes at the latest after twice the respite, however many standstills come. So a
+ * machine that stands still again and again detects a dead peer all the same. */
 static inline uint64_t inc_awake_limit_at_ns(const struct inc_awake *awake, uint64_t since_ns,
 					     uint64_t limit_ns)
 {
@@ -67,8 +68,9 @@ static inline uint64_t inc_awake_limit_at_ns(const struct inc_awake *awake, uint
 	return respite_ns < last_ns ? respite_ns : last_ns;
 }
 
-/* When to look again, by the clock, so as to see that the limit has passed. A standstill shows by
- * looks that are far apart, so a thread that waits looks twice as often as a standstill is long. */
+/* Returns when the owner shall read the clock again to notice that the limit has passed, by
+ * CLOCK_MONOTONIC. A standstill shows as a gap of INC_AWAKE_STEP_NS between two readings, so a
+ * thread that waits reads the clock twice in that time. */
 static inline uint64_t inc_awake_look_at_ns(const struct inc_awake *awake, uint64_t limit_at_ns)
 {
 	const uint64_t left_ns = limit_at_ns > awake->now_ns ? limit_at_ns - awake->now_ns : 0;
@@ -77,7 +79,7 @@ static inline uint64_t inc_awake_look_at_ns(const struct inc_awake *awake, uint6
 	       (left_ns < INC_AWAKE_STEP_NS / 2 ? left_ns : INC_AWAKE_STEP_NS / 2);
 }
 
-/* Whether it has, at the last look. */
+/* Whether the limit had passed at the last reading of the clock. */
 static inline bool inc_awake_past(const struct inc_awake *awake, uint64_t since_ns,
 				  uint64_t limit_ns)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the callers of our libraries give: structs of options that begin with their own size, and
- * room for the story of a failure. */
+/*
+ * For the public calls of the libraries: structs of options that begin with their own size, and
+ * the buffer into which an error's text goes.
+ */
 #ifndef INC_CALLER_H
 #define INC_CALLER_H
 
@@ -10,16 +12,17 @@
 #define INC_CALLER_OPTS_REFUSED "its options are not this library's"
 
 /*
- * Copies the caller's struct, whose first member is its size_t sz, into ours of size known; what an
- * older caller does not have is zero. given NULL: all zero. 0; -EINVAL: sz can be none; -E2BIG:
- * bytes that this library does not know are not zero. With an error known has what there is to copy
- * all the same: where to explain it, above all.
+ * Copies the caller's struct of options, whose first member is its size_t sz, into the library's
+ * struct of known_size bytes. Members that an older caller's struct lacks become zero, and given
+ * NULL makes all members zero. Returns 0, -EINVAL if sz is too small to be a size, or -E2BIG if
+ * bytes behind known_size are not zero. After -E2BIG known has all members that the library knows,
+ * so the caller's buffer for the error's text can be used.
  */
 int inc_caller_opts(void *known, size_t known_size, const void *given);
-/* The same over what known has: there an older caller's struct leaves it as it is. given is not
- * NULL. */
+/* Like inc_caller_opts(), but members that an older caller's struct lacks keep the values that
+ * known has. given is not NULL. */
 int inc_caller_opts_over(void *known, size_t known_size, const void *given);
-/* The story into the caller's buf of so many bytes, if there is one. */
+/* Copies the error's text into the caller's buffer of size bytes. buf NULL: there is none. */
 void inc_caller_explain(char *buf, size_t size, const struct inc_err *err);
 
 #endif

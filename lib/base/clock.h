@@ -35,14 +35,14 @@ static inline time_t inc_now_s(void)
 	return inc_now_ns() / INC_NSEC_PER_SEC;
 }
 
-/* Since 1970. */
+/* Nanoseconds since 1970. */
 static inline uint64_t inc_wall_ns(void)
 {
 	return inc_clock_ns(CLOCK_REALTIME);
 }
 
-/* How long poll() has to wait for an instant: rounded up, so that the instant has come afterwards.
- */
+/* The timeout for a poll() that waits until at_ns, rounded up, so that poll() does not return
+ * before at_ns. */
 static inline int inc_ms_until(uint64_t at_ns, uint64_t now_ns)
 {
 	const uint64_t ms = at_ns > now_ns ? (at_ns - now_ns - 1) / INC_NSEC_PER_MSEC + 1 : 0;
@@ -50,7 +50,7 @@ static inline int inc_ms_until(uint64_t at_ns, uint64_t now_ns)
 	return ms < INT_MAX ? ms : INT_MAX;
 }
 
-/* A span, as libevent wants it. */
+/* A duration as libevent takes it. */
 static inline struct timeval inc_timeval_of_ms(unsigned int ms)
 {
 	return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};

@@ -14,7 +14,8 @@ int inc_errno_from_name(const char *name)
 	const char *known;
 	int code;
 
-	for (code = 1; name && code <= EHWPOISON; code++) { /* the last one Linux has */
+	/* EHWPOISON is the largest errno of Linux */
+	for (code = 1; name && code <= EHWPOISON; code++) {
 		known = inc_errno_name(code);
 		if (known && !strcmp(known, name))
 			return code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors of a library. Any thread. */
+/* File descriptors of the libraries. Any thread may call these. */
 #ifndef INC_FD_H
 #define INC_FD_H
 
@@ -7,17 +7,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* A copy of a descriptor, there as well, which closes on exec; -1 with errno. */
+/* Duplicates a descriptor to a number behind the standard streams, with close-on-exec; -1 with
+ * errno. */
 static inline int inc_fd_high_copy(int fd)
 {
 	return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
 /*
- * Takes over a descriptor that was just opened, or -1 with errno, and gives it a place behind the
- * standard streams. A program that has closed one of these goes on to print there, and what it
- * prints must not go into a connection. Everything that our libraries keep open passes through
- * here.
+ * Moves a descriptor that was just opened to a number behind the standard streams; -1 with errno,
+ * as the call that opened it left it. A program may have closed one of these streams and still
+ * print to its number, and that output must not go into a connection. All descriptors that the
+ * libraries keep open pass through here.
  */
 static inline int inc_fd_high(int fd)
 {

@@ -18,7 +18,8 @@
 #include "lib/base/printable.h"
 
 #define TEXT_BYTES 1024
-/* As JSON a text has up to twice its bytes; no more than a pipe takes at once (PIPE_BUF). */
+/* JSON escapes up to double a text. A line must not exceed PIPE_BUF, so that a pipe takes it in
+ * one write. */
 #define LINE_BYTES (2 * TEXT_BYTES + 256)
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
@@ -26,7 +27,7 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static char log_program[32] = "inc";
 static enum inc_log_level log_level = INC_LOG_INFO;
 static bool log_json;
-static void (*log_sink)(const char *line, size_t len); /* NULL: stderr, which may wait */
+static void (*log_sink)(const char *line, size_t len); /* NULL: stderr, where a write may block */
 static __thread struct inc_log_account *log_account;
 
 void inc_log_init(const char *program)
@@ -50,7 +51,7 @@ struct inc_log_account *inc_log_on(struct inc_log_account *account)
 	return before;
 }
 
-/* Whether the account has room for a line, after one that says what was left out. */
+/* Whether the account has room for a line. If so, first logs how many lines were dropped. */
 static bool may_write(void)
 {
 	struct inc_log_account *account = log_account;
@@ -72,7 +73,7 @@ static bool may_write(void)
 	return true;
 }
 
-/* One line with its newline; its length. */
+/* Formats one line with its newline; returns its length. */
 static size_t compose(enum inc_log_level level, const char *text, char out[LINE_BYTES])
 {
 	const uint64_t now_ns = inc_wall_ns();
@@ -91,7 +92,7 @@ static size_t compose(enum inc_log_level level, const char *text, char out[LINE_
 				 level_names[level], "program", log_program, "message", text);
 	n = line ? json_dumpb(line, out, LINE_BYTES - 1, JSON_COMPACT) : 0;
 	json_decref(line);
-	if (!n) /* without memory for the object it is a plain line */
+	if (!n) /* no memory for the object: write a plain line */
 		n = snprintf(out, LINE_BYTES - 1, "%s %-5s %s: %s", time_text, level_names[level],
 			     log_program, text);
 	out[n++] = '\n';
@@ -103,19 +104,20 @@ void inc_log_sink(void (*sink)(const char *line, size_t len))
 	log_sink = sink;
 }
 
-/* Where inc_log_unblocked() writes, and the end of a line of which only the beginning was taken.
- * All of it is under the lock. */
+/* The state of inc_log_unblocked(): the descriptor it writes to, and the end of a line of which
+ * only the beginning could be written. All of it is under the lock. */
 static struct {
 	pthread_mutex_t lock;
-	int fd; /* -1: not known yet */
+	int fd; /* -1: not opened yet */
 	unsigned int left_out;
 	char rest[LINE_BYTES];
 	size_t rest_bytes;
 } unblocked = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* A terminal may have room for a part of a line, and a write of more would wait. It is opened once
- * more, because O_NONBLOCK on stderr itself would also hold for the programs that share it. A
- * terminal that this user may not open keeps its risk. */
+/* Opens the descriptor of inc_log_unblocked(). A terminal may have room for a part of a line,
+ * and a write of more would block. So it is opened a second time with O_NONBLOCK, which on
+ * stderr itself would also hold for the programs that share it. If this user may not open the
+ * terminal, a write may still block. */
 static int unblocked_fd(void)
 {
 	int own = -1;
@@ -129,8 +131,9 @@ static int unblocked_fd(void)
 	return unblocked.fd;
 }
 
-/* A pipe or socket that has room at all has room for a line. Whether a line, or its beginning, was
- * written; the rest of it follows. */
+/* Writes a line, or its beginning; the rest goes to unblocked.rest. Returns false if nothing
+ * could be written. A pipe or socket that poll() reports as writable has room for a whole line,
+ * so only terminals leave a rest. */
 static bool write_unblocked(const char *line, size_t len)
 {
 	struct pollfd p = {.fd = unblocked_fd(), .events = POLLOUT};
@@ -143,7 +146,8 @@ static bool write_unblocked(const char *line, size_t len)
 	return true;
 }
 
-/* Before any other line. */
+/* Writes the rest of an unfinished line, which must come before any other line. Whether all of
+ * it is written. */
 static bool finish_line(void)
 {
 	return !unblocked.rest_bytes ||
@@ -180,7 +184,7 @@ void inc_log(enum inc_log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	inc_printable(text); /* what a peer said may be quoted in it */
+	inc_printable(text); /* the text may quote a peer */
 	n = compose(level, text, line);
 	if (log_sink)
 		log_sink(line, n);

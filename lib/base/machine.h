@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * State machines: the steps that each state allows stand in a table, and every step is checked
- * against it and logged. An object's state is assigned from inc_machine_step() alone, in the one
- * function of its machine that also does what belongs to every entry of a state.
+ * State machines: a table has the steps that each state allows, and every step is checked against
+ * it and logged. An object's state is assigned from inc_machine_step() alone, in the one function
+ * of its machine that also does what every entry into a state needs.
  */
 #ifndef INC_MACHINE_H
 #define INC_MACHINE_H
 
 #include <stdint.h>
 
-/* In steps: the state may follow. */
+/* A bit of inc_machine.steps: this state may follow. */
 #define INC_STEP(state) (1u << (state))
 
 struct inc_machine {
@@ -20,9 +20,9 @@ struct inc_machine {
 };
 
 /*
- * Returns to. A step that the table does not allow is an error of the program: it is logged as one
- * and done all the same, because the caller has acted on it already. who: which object, for the
- * log.
+ * Returns to. A step that the table does not allow is an error of the program. It is logged as an
+ * error and made all the same, because the caller has acted on it already. who: the object's name,
+ * for the log.
  */
 unsigned int inc_machine_step(const struct inc_machine *m, const char *who, unsigned int from,
 			      unsigned int to);

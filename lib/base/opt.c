@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reads a command line by a program's table. Long options have their whole name, "--name value" or
- * "--name=value"; letters "-n 4", "-n4" or, without values, "-jk"; options and arguments may be
- * mixed unless the table ends with INC_OPT_REST.
+ * Parses a command line by a program's table. A long option is "--name value" or "--name=value",
+ * with its whole name. Letters are "-n 4", "-n4" or, without values, "-jk". Options and arguments
+ * may be mixed unless the table ends with INC_OPT_REST.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,10 +16,10 @@ struct parser {
 	struct inc_opt_set set;
 	bool given[INC_OPT_MAX];
 	char *settings;
-	char **words; /* what is left, to a NULL */
-	bool ended;   /* what follows is arguments, whatever it begins with */
-	bool dashes;  /* a "--" has been taken, a second one is an argument */
-	bool done;    /* by --help or --version */
+	char **words; /* the words not yet parsed, ended by a NULL */
+	bool ended;   /* all further words are arguments, even if they begin with a dash */
+	bool dashes;  /* a "--" has been seen, so a second one is an argument */
+	bool done;    /* --help or --version has been printed */
 };
 
 static const struct inc_opt help_option[] = {
@@ -69,7 +69,8 @@ static const struct inc_command *find_command(const struct inc_program *program,
 	return NULL;
 }
 
-/* Takes entry i with a value, or NULL where it has none. said: as the user named it. */
+/* Stores the value of entry i; value NULL: the option has none. said: the option as the user
+ * wrote it. */
 static int take_entry(struct parser *p, unsigned int i, const char *said, const char *value)
 {
 	const struct inc_opt *opt = p->set.opt[i];
@@ -93,7 +94,7 @@ static bool is_called(const struct inc_opt *opt, const char *name)
 	return (opt->name && !strcmp(opt->name, name)) || (opt->alias && !strcmp(opt->alias, name));
 }
 
-/* --help=READER: the table for a reader that is a program. False: there is no such reader. */
+/* --help=READER prints the table in the format of another program. False: no such reader. */
 static bool print_for(const struct inc_program *program, const char *reader)
 {
 	static const struct {
@@ -117,7 +118,7 @@ static int take_long(struct parser *p)
 	const struct inc_opt *opt;
 	unsigned int i;
 
-	/* the word without its value is what messages call the option */
+	/* messages name the option without its value */
 	if (value)
 		*value++ = 0;
 	for (i = 0; i < p->set.count; i++)
@@ -215,7 +216,8 @@ static int take_words(struct parser *p)
 			ret = take_letters(p);
 		} else {
 			ret = take_argument(p);
-			/* NODE -- CMD: a "--" may also stand right before the rest */
+			/* NODE -- CMD: a "--" may also stand right before the command line of
+			 * INC_OPT_REST */
 			p->ended = p->ended || rest;
 			p->dashes = p->dashes && !rest;
 		}
@@ -254,7 +256,7 @@ static int check_required(const struct parser *p)
 	return 0;
 }
 
-/* --help and the like have been printed: the exit code. */
+/* The exit code after --help, --version and the like. */
 static int end_printing(void)
 {
 	struct inc_err err;

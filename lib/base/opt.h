@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The command line of a program as one table. By this table the command line is parsed, its values
- * are checked, and --help is printed. So are the middle of the man page (--help=man, for
+ * The command line of a program as one table. The table is used to parse the command line, to
+ * check its values and to print --help. It also yields the middle of the man page (--help=man, for
  * docs/man/room.mk) and the completion files of shells (--help=bash, --help=zsh, for
  * docs/completion/room.mk).
  *
- * A program describes itself in a struct inc_program, reads its command line with
- * inc_opt_parse(), and finds the values in a struct of its own, the settings. What is wrong with a
- * command line is said in one line on stderr, and the program ends with 2.
+ * A program describes itself in a struct inc_program, reads its command line with inc_opt_parse(),
+ * and finds the values in a struct of its own, the settings. An error in the command line is
+ * reported in one line on stderr, and the program ends with 2.
  */
 #ifndef INC_OPT_H
 #define INC_OPT_H
@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 
-/* The text of a constant, for help and presets. */
+/* The value of a constant as a string literal, for help and presets. */
 #define INC_STR_(x) #x
 #define INC_STR(x)  INC_STR_(x)
 
@@ -38,33 +38,35 @@ enum inc_opt_kind {
 	INC_KIND_VERSION,
 };
 
-/* A word that a value may be, and the number it stands for. Lists end with an empty one. */
+/* One of the words that an option accepts, and the number it stands for. Lists end with an empty
+ * one. */
 struct inc_opt_word {
 	const char *word;
 	int value;
 };
 
-/* What a repeatable option has collected; inc_opt_list_free() gives the array back. */
+/* The values of a repeatable option; inc_opt_list_free() frees the array. */
 struct inc_opt_list {
 	const char **text;
 	unsigned int count;
 };
 
-/* What is wrong with a value: 0, or -EINVAL and a sentence that quotes it. The option's name is put
- * before it. */
+/* Checks a value. Returns 0, or -EINVAL and a sentence that quotes the value. The option's name
+ * is put before the sentence. */
 typedef int (*inc_opt_check)(const char *text, struct inc_err *err);
 
 /*
  * An option; without name and letter, an argument. Arguments are taken in the order of the table.
- * The last line of an entry is one of the INC_OPT_* macros below: what the value is, and in which
- * member of the settings it ends up.
+ * The last line of an entry is one of the INC_OPT_* macros below, which gives the kind of value
+ * and the member of the settings that receives it.
  */
 struct inc_opt {
 	const char *name;   /* without its dashes */
 	char letter;        /* the short form; 0: none */
-	const char *value;  /* what --help calls the value: "FILE"; of a word: its words */
-	const char *help;   /* wrapped where it is printed; "\n" breaks a line */
-	const char *preset; /* taken before the command line, and said by --help; NULL: none */
+	const char *value;  /* the name of the value in --help: "FILE"; of a word NULL: the list
+			     * of its words */
+	const char *help;   /* --help and the man page wrap it; "\n" breaks a line */
+	const char *preset; /* the default, which --help prints; NULL: none */
 	const char *alias;  /* another name, such as an older one; NULL: none */
 	bool required;
 
@@ -73,11 +75,11 @@ struct inc_opt {
 	size_t size;   /* of a number's member */
 	uint64_t min, max;
 	const struct inc_opt_word *words;
-	inc_opt_check check; /* NULL: any text will do */
+	inc_opt_check check; /* NULL: any text is accepted */
 	int (*take)(void *member, const char *text, struct inc_err *err);
 };
 
-/* A member's place; does not compile for a member of another type. */
+/* The offset of a member; does not compile if the member has another type. */
 #define INC_OPT_AT(s, m, type) .offset = offsetof(s, m) + _Generic(&((s *)0)->m, type * : 0)
 
 /* No value: bool becomes true. */
@@ -90,17 +92,18 @@ struct inc_opt {
 	.size = sizeof(((s *)0)->m)
 /* Bytes, with a suffix K, M or G (of 1024), for a uint64_t. */
 #define INC_OPT_SIZE(s, m) .kind = INC_KIND_SIZE, INC_OPT_AT(s, m, uint64_t)
-/* The text as it is, if the check likes it. */
+/* The text itself, if the check accepts it. */
 #define INC_OPT_TEXT(s, m, look) \
 	.kind = INC_KIND_TEXT, .check = (look), INC_OPT_AT(s, m, const char *)
 /* One of the words: its number, for an int or an enum. */
 #define INC_OPT_WORD(s, m, list)                \
 	.kind = INC_KIND_WORD, .words = (list), \
 	.offset = offsetof(s, m) + 0 * sizeof(char[sizeof(((s *)0)->m) == sizeof(int) ? 1 : -1])
-/* A function takes the text into the member (of any type). */
+/* A function parses the text into the member (of any type). */
 #define INC_OPT_TAKE(s, m, function) \
 	.kind = INC_KIND_TAKE, .take = (function), .offset = offsetof(s, m)
-/* The same for several members, or none: the function gets the table's struct. */
+/* Like INC_OPT_TAKE, for a function that sets several members or none: it receives the table's
+ * whole struct. */
 #define INC_OPT_TAKE_WHOLE(function) .kind = INC_KIND_TAKE, .take = (function)
 /* Any number of texts. */
 #define INC_OPT_LIST(s, m, look) \
@@ -111,7 +114,7 @@ struct inc_opt {
  * in argv and end with a NULL. */
 #define INC_OPT_REST(s, m) .kind = INC_KIND_REST, INC_OPT_AT(s, m, char **)
 
-/* Whole entries, which only show: a line above the options that follow, and an item of a list. */
+/* Entries that are only printed: a heading above the options that follow, and an item of a list. */
 #define INC_OPT_HEADING(text)                            \
 	{                                                \
 		.kind = INC_KIND_HEADING, .help = (text) \
@@ -121,8 +124,8 @@ struct inc_opt {
 		.kind = INC_KIND_TERM, .value = (term), .help = (text) \
 	}
 
-/* A table and the place, in the program's settings, of the struct that it is about: so that
- * programs share a table. */
+/* A table, and the offset in the program's settings of the struct that the table fills. So
+ * several programs can share a table. */
 struct inc_opt_group {
 	const struct inc_opt *options; /* ends with an empty entry; NULL: no group */
 	size_t offset;
@@ -130,14 +133,14 @@ struct inc_opt_group {
 
 #define INC_OPT_GROUPS 4
 
-/* A command with a table of its own is named first: PROGRAM COMMAND [OPTIONS]. Where the program's
- * own table has an INC_OPT_COMMAND, all commands share that table. */
+/* A command. A command with a table of its own is the first word: PROGRAM COMMAND [OPTIONS]. If
+ * the program's own table has an INC_OPT_COMMAND, all commands share that table. */
 struct inc_command {
 	const char *name;
 	const char *help;
 	struct inc_opt_group groups[INC_OPT_GROUPS];
-	int (*check)(void *settings); /* as the program's */
-	const void *own;              /* what the program wants to know of it */
+	int (*check)(void *settings); /* like that of the program */
+	const void *own;              /* data of the program about this command */
 };
 
 struct inc_program {
@@ -145,37 +148,40 @@ struct inc_program {
 	unsigned int man_section;
 	const char *brief;        /* half a sentence, for the top of the man page */
 	const char *about;        /* paragraphs, "\n\n" between them */
-	const char *const *forms; /* of its command line, to a NULL; NULL: as the table has it */
+	const char *const *forms; /* forms of the usage line, ended by a NULL; NULL: made from
+				   * the table */
 	struct inc_opt_group groups[INC_OPT_GROUPS];
-	const struct inc_command *commands; /* to an empty one; NULL: none */
+	const struct inc_command *commands; /* ended by an empty one; NULL: none */
 	const char *notes;                  /* paragraphs behind the options */
 	const char *exits;   /* exit codes; NULL: 0 ok, 1 failure, 2 wrong command line */
-	const char *version; /* what --version prints; NULL: there is no such option */
-	/* what the options say together: 0, or -EINVAL after inc_usage(). NULL: nothing */
+	const char *version; /* the text of --version; NULL: there is no such option */
+	/* checks the options together: 0, or -EINVAL after inc_usage(). NULL: no check */
 	int (*check)(void *settings);
 };
 
 /*
- * Takes presets, then the command line. -1: go on; else the exit code, after --help, --version or a
- * message. *command: what was asked for; NULL where the program has no commands, or none was given
- * to one that can do without.
+ * Stores presets, then the values of the command line, in settings. Returns -1 if the program
+ * shall go on. Otherwise --help, --version or an error message has been printed, and the exit code
+ * is returned. *command becomes the command that was given. It is NULL if the program has no
+ * commands, or runs without one.
  */
 int inc_opt_parse(const struct inc_program *program, int argc, char **argv, void *settings,
 		  const struct inc_command **command);
 
 void inc_opt_list_free(struct inc_opt_list *list);
 
-/* Says "program: text (see --help)" and returns -EINVAL. */
+/* Prints "program: text (see --help)" on stderr and returns -EINVAL. */
 int inc_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Values, for checks of the programs' own. 0, or -EINVAL and what is wrong. */
+/* Parsers of values, for checks of the programs' own. They return 0, or -EINVAL and the reason. */
 int inc_opt_number(const char *text, uint64_t min, uint64_t max, uint64_t *out,
 		   struct inc_err *err);
 /* Seconds, "1" or "0.25". */
 int inc_opt_seconds(const char *text, double min, double max, double *out, struct inc_err *err);
-/* Bytes, to the end of the text or the first character behind the suffix. */
+/* Bytes, with an optional suffix K, M or G. *end: the first character that is no part of the
+ * size. */
 int inc_opt_size(const char *text, const char **end, uint64_t *out);
-/* A path: not the empty text. */
+/* Accepts any text as a path but the empty one. */
 int inc_path_check(const char *text, struct inc_err *err);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * --help=bash and --help=zsh: a program's table as a completion file of that shell. `make` writes
- * the files (docs/completion/room.mk), so a new option is completed without another line of text.
+ * --help=bash and --help=zsh print a program's table as a completion file of that shell. `make`
+ * writes the files (docs/completion/room.mk), so a new option is completed without another line of
+ * text.
  */
 #include <string.h>
 #include "lib/base/opt_priv.h"
 
-/* The words that a value may be, divided by blanks; the empty text where the value is free. */
+/* The words that an option accepts, divided by blanks; the empty text if it accepts any value. */
 static void value_words(char *text, size_t size, const struct inc_opt *opt)
 {
 	inc_opt_value_name(text, size, opt);
@@ -19,7 +20,7 @@ static void value_words(char *text, size_t size, const struct inc_opt *opt)
 			*text = ' ';
 }
 
-/* A program's name as a part of a function's name. */
+/* Prints a program's name so that it can be part of the name of a shell function. */
 static void print_function(const char *name)
 {
 	putchar('_');
@@ -45,7 +46,8 @@ static void bash_names(const struct inc_opt *opt, const char *between)
 		printf("%s--%s", gap, opt->alias);
 }
 
-/* The patterns of a case: options with a value, each with the words of the value. */
+/* Prints the patterns of a shell's case: options with a value, each with the words that it
+ * accepts. */
 static void bash_values(const struct inc_opt_set *set)
 {
 	char words[256];
@@ -129,7 +131,7 @@ void inc_opt_bash(const struct inc_program *program)
 
 /* ---- zsh ---- */
 
-/* Text inside '...' of a specification, where brackets and colons have a meaning. */
+/* Prints text inside '...' of a _arguments specification, where brackets and colons are escaped. */
 static void zsh_text(const char *s)
 {
 	for (; *s; s++) {
@@ -144,7 +146,7 @@ static void zsh_text(const char *s)
 	}
 }
 
-/* ":VALUE:(words)", or files where the value is free. */
+/* Prints ":VALUE:(words)", or completion of files if the option accepts any value. */
 static void zsh_value(const struct inc_opt *opt)
 {
 	char name[128], words[256];
@@ -165,7 +167,7 @@ static void zsh_name(const struct inc_opt *opt, const char *dashes, const char *
 	const bool many = opt->kind == INC_KIND_LIST || opt->kind == INC_KIND_TAKE;
 
 	inc_opt_help_text(help, sizeof(help), opt);
-	/* the '=' stands for both forms, "--name value" and "--name=value" */
+	/* '=' after a long name allows both "--name value" and "--name=value" */
 	printf("\t\t'%s%s%s%s[", many ? "*" : "", dashes, name,
 	       inc_opt_has_value(opt) ? dashes[1] ? "=" : "+" : "");
 	zsh_text(help);

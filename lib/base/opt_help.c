@@ -21,7 +21,8 @@ static void add(char *text, size_t size, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Prints words, from a column the line is at, and goes on at the indent. Ends the line. */
+/* Prints the words of text, wrapped to WIDTH, and ends the line. column: where the cursor
+ * stands; indent: where further lines begin. */
 static void wrap(const char *text, unsigned int column, unsigned int indent)
 {
 	while (*text) {
@@ -76,7 +77,7 @@ const char *inc_opt_exits(const struct inc_program *program)
 	return program->exits ? program->exits : "0 ok, 1 failure, 2 wrong command line.";
 }
 
-/* Required options, the others in one word, arguments. */
+/* Makes a usage line: required options, "[OPTIONS]" for the others, then the arguments. */
 static void make_form(char *text, size_t size, const struct inc_opt_set *set)
 {
 	char value[128];
@@ -93,7 +94,7 @@ static void make_form(char *text, size_t size, const struct inc_opt_set *set)
 		add(text, size, "%s--%s %s", *text ? " " : "", set->opt[i]->name, value);
 		shown++;
 	}
-	/* (--help alone is not worth a word) */
+	/* --help alone is not worth an "[OPTIONS]" */
 	if (options > shown + 1)
 		add(text, size, "%s[OPTIONS]", *text ? " " : "");
 	for (i = 0; i < set->count; i++) {
@@ -166,7 +167,7 @@ static void print_option(const struct inc_opt *opt)
 	wrap(help, column, HELP_AT);
 }
 
-/* Arguments whose name says it all are in the usage line only. */
+/* Prints the options. Arguments without a help text are in the usage line only. */
 static void print_options(const struct inc_opt_set *set)
 {
 	for (unsigned int i = 0; i < set->count; i++) {
@@ -197,7 +198,7 @@ static void print_commands(const struct inc_program *program)
 		if (shared)
 			continue;
 		inc_opt_collect(&set, program, c);
-		set.count--; /* --help is the program's, too */
+		set.count--; /* without --help, which the program's own list has */
 		print_options(&set);
 	}
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * --help=man: what a program's table has for its man page, in the macros of man(7). The
- * hand-written rest is joined to it in docs/man/Makefile.
+ * --help=man prints the parts of a program's man page that its table has, in the macros of man(7).
+ * docs/man/room.mk joins them to the hand-written rest.
  */
 #include <ctype.h>
 #include <string.h>
 #include "lib/base/opt_priv.h"
 
-/* Text whose characters mean nothing to roff. Empty lines divide paragraphs. */
+/* Prints text with the characters escaped that mean something to roff. Empty lines divide
+ * paragraphs. */
 static void text(const char *s)
 {
 	static const struct {
@@ -120,7 +121,7 @@ static void print_commands(const struct inc_program *program)
 		paragraph(c->name);
 		paragraph(c->help);
 		inc_opt_collect(&set, program, c);
-		set.count--; /* --help is the program's, too */
+		set.count--; /* without --help, which the program's own list has */
 		print_options(&set);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the option tables share. */
+/* Declarations that the files of the option tables share. */
 #ifndef INC_OPT_PRIV_H
 #define INC_OPT_PRIV_H
 
@@ -9,21 +9,21 @@
 
 #define INC_OPT_MAX 64 /* entries of one command line, headings included */
 
-/* The entries that hold for a command line, --help and --version behind the program's. */
+/* The entries that apply to a command line: those of the tables, then --help and --version. */
 struct inc_opt_set {
 	const struct inc_opt *opt[INC_OPT_MAX];
 	size_t offset[INC_OPT_MAX]; /* of the group's struct in the settings */
 	unsigned int count;
 };
 
-/* command NULL: the program's own. */
+/* Fills set. command NULL: with the program's own entries. */
 void inc_opt_collect(struct inc_opt_set *set, const struct inc_program *program,
 		     const struct inc_command *command);
 
 /* Whether the program's own table has an INC_OPT_COMMAND. */
 bool inc_opt_shares_table(const struct inc_program *program);
 
-/* Whether every form of the command line begins with a command that has a table of its own. */
+/* Whether the command line must begin with a command that has a table of its own. */
 static inline bool inc_opt_needs_command(const struct inc_program *program)
 {
 	return program->commands && !program->groups[0].options;
@@ -41,23 +41,26 @@ static inline bool inc_opt_has_value(const struct inc_opt *opt)
 	       opt->kind != INC_KIND_VERSION;
 }
 
-/* opt_value.c: takes a text into its member. said: what the user called it, for the message. */
+/* opt_value.c: parses a text into the option's member. said: the option as the user wrote it,
+ * for the message. */
 int inc_opt_take(const struct inc_opt *opt, const char *said, const char *text, void *member);
 
-/* opt_help.c, opt_man.c. command NULL: of the program as a whole. */
+/* opt_help.c, opt_man.c. command NULL: the help of the whole program. */
 void inc_opt_help(const struct inc_program *program, const struct inc_command *command);
 void inc_opt_man(const struct inc_program *program);
 /* opt_complete.c: completion files. */
 void inc_opt_bash(const struct inc_program *program);
 void inc_opt_zsh(const struct inc_program *program);
 
-/* opt_help.c: each form of the command line, for usage and SYNOPSIS. command: NULL or a name. */
+/* opt_help.c: calls print for each form of the command line, for usage and SYNOPSIS. command:
+ * NULL or a name. */
 typedef void (*inc_opt_print_form)(const char *name, const char *command, const char *form,
 				   bool first);
 void inc_opt_forms(const struct inc_program *program, inc_opt_print_form print);
-/* "auto|soft": of a word, its words, else what the table calls the value. */
+/* Writes the name of the option's value: of a word the list of its words ("auto|soft"), else the
+ * name in the table. */
 void inc_opt_value_name(char *text, size_t size, const struct inc_opt *opt);
-/* The help, and what follows from the entry: the preset, the other name, that it is repeatable. */
+/* Writes the help text, and behind it the preset, the alias, and "(repeatable)". */
 void inc_opt_help_text(char *text, size_t size, const struct inc_opt *opt);
 const char *inc_opt_exits(const struct inc_program *program);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The values of options: from text into the member that the table names. */
+/* The values of options: parses a text into the member that the table names. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ int inc_usage(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* a value may be quoted in the text: it must not make a second line */
+	/* the text may quote a value, which must not begin a second line */
 	for (char *p = text; *p; p++)
 		if (iscntrl((unsigned char)*p))
 			*p = ' ';
@@ -43,7 +43,7 @@ int inc_opt_seconds(const char *text, double min, double max, double *out, struc
 	char *end;
 	double v = strtod(text, &end);
 
-	/* strtod() knows "inf", "0x1" and "1e3", too */
+	/* strtod() accepts "inf", "0x1" and "1e3", too */
 	if (end == text || *end || text[strspn(text, "0123456789.")] || v < min || v > max)
 		return inc_err_set(err, EINVAL, "'%.300s' is not a number of seconds from %g to %g",
 				   text, min, max);

@@ -13,7 +13,7 @@ static int fail(const char *path, int code, struct inc_err *err)
 	return inc_err_set(err, code, "%s: %s", path, strerror(code));
 }
 
-/* Fills path, and temp where the place is one for a regular file. */
+/* Fills path, and temp if the path is for a regular file. */
 static int resolve(struct inc_outfile *out, const char *path, struct inc_err *err)
 {
 	struct stat st, link;
@@ -31,7 +31,7 @@ static int resolve(struct inc_outfile *out, const char *path, struct inc_err *er
 		out->mode = st.st_mode & 0777;
 		out->uid = st.st_uid;
 		out->gid = st.st_gid;
-		/* a rename would ask the directory alone */
+		/* rename() checks the permissions of the directory, not those of the old file */
 		if (out->path && faccessat(AT_FDCWD, out->path, W_OK, AT_EACCESS))
 			return fail(path, errno, err);
 	} else if (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)) {
@@ -65,7 +65,7 @@ int inc_outfile_check(const char *path, struct inc_err *err)
 	struct inc_outfile out;
 	int ret = resolve(&out, path, err);
 
-	/* the directory of the new file, which dirname() cuts out of its argument */
+	/* checks the directory of the new file; dirname() changes its argument */
 	if (!ret && faccessat(AT_FDCWD, out.temp ? dirname(out.temp) : out.path, W_OK, AT_EACCESS))
 		ret = fail(path, errno, err);
 	release(&out);
@@ -97,7 +97,7 @@ release:
 	return ret;
 }
 
-/* The owner and the permissions of the file that is replaced, or those of any new file. */
+/* Sets the owner and the permissions of the file that is replaced, or those of a new file. */
 static int set_mode(const struct inc_outfile *out)
 {
 	mode_t mask = umask(0), mode = out->mode;
@@ -106,7 +106,7 @@ static int set_mode(const struct inc_outfile *out)
 	if (!out->replaces)
 		mode = 0666 & ~mask;
 	else if (fchown(fileno(out->f), out->uid, out->gid))
-		mode &= 0700; /* of another owner or group now, who gets nothing by it */
+		mode &= 0700; /* the owner or group has changed and must not gain access */
 	return fchmod(fileno(out->f), mode) ? -errno : 0;
 }
 
@@ -114,7 +114,7 @@ int inc_outfile_close(struct inc_outfile *out, bool keep, struct inc_err *err)
 {
 	int ret = 0;
 
-	/* (errno is 0 since the opening, or a write that failed has set it) */
+	/* errno is 0 since the opening, unless a write has failed */
 	if (keep && (ferror(out->f) || fflush(out->f)))
 		ret = errno ? -errno : -EIO;
 	if (keep && !ret && out->temp) {

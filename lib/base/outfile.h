@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A file that appears whole or not at all: written beside its place, synced, renamed. Links
- * are followed, so what a link names is replaced and the link stays. What is no regular file
- * (/dev/null, a FIFO) is never replaced: it is written to.
+ * An output file that appears whole or not at all: it is written beside its place, synced, and
+ * renamed. If the path is a symbolic link, the file it points to is replaced and the link stays. A
+ * path that is no regular file (/dev/null, a FIFO) is never replaced but written to.
  */
 #ifndef INC_OUTFILE_H
 #define INC_OUTFILE_H
@@ -15,18 +15,19 @@
 struct inc_outfile {
 	FILE *f;
 	char *path; /* owned; links resolved */
-	char *temp; /* owned; NULL: no regular file, written in place */
+	char *temp; /* owned; NULL: no regular file, so it is written in place */
 	bool replaces;
-	mode_t mode; /* of the file that is replaced, and whose it is */
+	mode_t mode; /* mode and owner of the file that is replaced */
 	uid_t uid;
 	gid_t gid;
 };
 
-/* Whether a file can be put there, as far as can be told without touching anything. */
+/* Whether a file can be written to this path, as far as that can be checked without changing
+ * anything. */
 int inc_outfile_check(const char *path, struct inc_err *err);
 int inc_outfile_open(struct inc_outfile *out, const char *path, struct inc_err *err);
-/* Ends the writing to out->f and puts the file in its place; with keep false, or where
- * something written did not arrive, the old one stays. */
+/* Ends the writing to out->f and renames the file to its place. If keep is false, or a write
+ * failed, the old file stays. */
 int inc_outfile_close(struct inc_outfile *out, bool keep, struct inc_err *err);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "lib/base/printable.h"
 
-/* Bytes of the UTF-8 character at p, 0 for what is none. */
+/* The number of bytes of the UTF-8 character at p; 0 if it is not valid UTF-8. */
 static size_t take_char(const unsigned char *p, uint32_t *code)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -16,7 +16,7 @@ static size_t take_char(const unsigned char *p, uint32_t *code)
 	}
 	*code = *p & (0x7f >> n);
 	for (i = 1; i < n; i++) {
-		if (p[i] >> 6 != 2) /* the terminator, too */
+		if (p[i] >> 6 != 2) /* the terminating zero ends here, too */
 			return 0;
 		*code = *code << 6 | (p[i] & 0x3f);
 	}

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a peer has said and somebody's terminal will show: logs, errors, incctl. A terminal
- * obeys escape sequences, and a reader is fooled by forged lines and reversed text, so neither
- * passes here.
+ * Makes text of peers safe to print in logs, errors and incctl. A terminal obeys escape sequences,
+ * and forged lines or reversed text mislead a reader, so these are replaced.
  */
 #ifndef INC_PRINTABLE_H
 #define INC_PRINTABLE_H
@@ -10,16 +9,16 @@
 #include <stdbool.h>
 
 /*
- * Changes the text in place, never its length: white space becomes blanks; other control
- * characters (C0, C1, DEL), those that turn the direction of writing, line separators and
- * whatever is not UTF-8 become '?', one per byte.
+ * Changes the text in place, never its length. White space becomes blanks. Other control
+ * characters (C0, C1, DEL), characters that change the direction of writing, line separators and
+ * bytes that are not UTF-8 become '?', one per byte.
  */
 void inc_printable(char *text);
 
-/* Is text a word: at least one character, and each of them printable ASCII and no blank? The locale
- * has no say, because both ends of a connection must agree. */
+/* Whether text is a word: at least one character, all printable ASCII without blanks. The locale
+ * does not matter, because both ends of a connection must agree. */
 bool inc_is_word(const char *text);
-/* Makes one of text that is not empty: other bytes become '?'. */
+/* Makes a word of a text that is not empty: other bytes become '?'. */
 void inc_make_word(char *text);
 
 #endif

@@ -19,7 +19,7 @@ void inc_printing_begin(void)
 	sigaction(SIGALRM, &action, NULL);
 	printing = 1;
 	if (stopping)
-		alarm(1); /* the signal came before */
+		alarm(1); /* the signal came before the write began */
 }
 
 void inc_printing_end(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program's standard streams. For programs, on their main thread. */
+/* The standard streams of programs. Call these on the main thread. */
 #ifndef INC_STDOUT_H
 #define INC_STDOUT_H
 
@@ -10,9 +10,9 @@
 #include <unistd.h>
 #include "lib/base/err.h"
 
-/* Before anything is opened, by programs that go on for long: where they are started without
- * standard streams, /dev/null takes these places, so that no socket does, which would be sent what
- * is printed or logged. */
+/* Opens /dev/null in place of standard streams that are closed. Daemons call it before they open
+ * anything. Without it a socket could get one of these numbers, and what is printed or logged
+ * would be sent through it. */
 static inline void inc_stdio_hold(void)
 {
 	int fd;
@@ -24,7 +24,8 @@ static inline void inc_stdio_hold(void)
 		close(fd);
 }
 
-/* What was printed has arrived, also what went out long before. 0, or -errno and "stdout: why". */
+/* Flushes stdout. Returns 0 if all output of the program was written, else -errno and "stdout:
+ * why". */
 static inline int inc_stdout_flush(struct inc_err *err)
 {
 	int code;
@@ -32,7 +33,7 @@ static inline int inc_stdout_flush(struct inc_err *err)
 	errno = 0;
 	if (!fflush(stdout) && !ferror(stdout))
 		return 0;
-	code = errno ? errno : EIO; /* an earlier write has failed, and nobody kept its errno */
+	code = errno ? errno : EIO; /* an earlier write has failed, and its errno is lost */
 	return inc_err_set(err, code, "stdout: %s", strerror(code));
 }
 

@@ -9,12 +9,14 @@
 
 #define CPU_SETS 8 /* of CPU_SETSIZE CPUs each */
 
-/* Where the process may run, as it was when this code was loaded; no bytes: not known. */
+/* The CPUs on which the process might run when this code was loaded; start_mask_bytes 0: not
+ * known. */
 static cpu_set_t start_mask[CPU_SETS];
 static size_t start_mask_bytes;
 
-/* A library that is loaded late may be loaded by a thread that has pinned itself. The main thread
- * is then the better witness of where the process was meant to run, so both masks count. */
+/* Reads the CPUs of the process at load time. A thread that has pinned itself may load the
+ * library late. The main thread then shows better where the process was meant to run, so both
+ * masks are joined. */
 __attribute__((constructor)) static void remember_start_mask(void)
 {
 	cpu_set_t main_mask[CPU_SETS];
@@ -26,7 +28,7 @@ __attribute__((constructor)) static void remember_start_mask(void)
 	CPU_OR_S(sizeof(start_mask), start_mask, start_mask, main_mask);
 }
 
-/* pthread_create() with all signals blocked. A positive errno. */
+/* pthread_create() with all signals blocked. Returns 0 or a positive errno. */
 static int create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	sigset_t all, old;
@@ -41,8 +43,8 @@ static int create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(voi
 	return err;
 }
 
-/* Threads that are SCHED_BATCH or SCHED_IDLE stay so, because leaving SCHED_IDLE takes a privilege.
- */
+/* Makes a realtime thread's child an ordinary one. Threads under SCHED_BATCH or SCHED_IDLE keep
+ * that policy, because leaving SCHED_IDLE takes a privilege. */
 static int leave_realtime(pthread_attr_t *attr)
 {
 	const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
@@ -56,8 +58,9 @@ static int leave_realtime(pthread_attr_t *attr)
 	return err ?: pthread_attr_setschedparam(attr, &none);
 }
 
-/* The mask cannot be set where the process's cpuset has changed and shares no CPU with it, or where
- * a sandbox forbids it. The thread then runs where the caller does. */
+/* Creates the thread on the CPUs of start_mask. That fails if the process's cpuset has changed
+ * and shares no CPU with start_mask, or a sandbox forbids it. The thread then runs on the CPUs
+ * of the caller. */
 static int create_apart(pthread_t *thread, pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	int err = leave_realtime(attr);
@@ -99,7 +102,7 @@ void inc_signal_fd(int fd)
 {
 	uint64_t one = 1;
 
-	/* fails only where the counter is full, that is, signalled */
+	/* fails only if the counter is full, so the descriptor is readable already */
 	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
