@@ -9,7 +9,7 @@ static const struct inc_field addr_field[] = {
 static const struct inc_schema addr_schema = {
 	.fields = addr_field, .n = 1, .size = sizeof(struct in_addr)};
 
-/* What G and resume have in common: the struct of a resume begins with that of a G. */
+/* The fields that G and resume share. The struct of a resume begins with the struct of a G. */
 /* clang-format off */
 #define JOIN(member) INC_AT(struct inc_msg_join, member)
 #define JOIN_FIELDS \
@@ -109,7 +109,8 @@ const char *const inc_tree_modes[] = {
 	NULL,
 };
 
-/* What the tree's switches have made of what members asked; of a claim, what they were told. */
+/* The properties on which the tree's switches and the members have agreed. A claim repeats what
+ * the member received. */
 /* clang-format off */
 #define AGREED_FIELDS(type) \
 	{"mode", INC_CHOICE, INC_DEFAULT, INC_AT(type, mode), .names = inc_tree_modes, \
@@ -181,7 +182,7 @@ static const struct inc_field report_fields[] = {
 	 .text = "who is to blame; absent: not known"},
 };
 
-/* What cannot be read of it does not make the failure undone. */
+/* All fields are hints, because the failure counts even if a field cannot be read. */
 static const struct inc_field failed_fields[] = {
 	{"group", INC_UINT, INC_HINT, INC_AT(struct inc_msg_failed, group), .min = 1,
 	 .max = UINT32_MAX, .text = "which group"},
@@ -279,7 +280,7 @@ static const struct inc_field number_and_seq_fields[] = {
 	 .min = 1, .max = UINT32_MAX, .text = "its number"},
 };
 
-/* Of a connection, which the rest is of. */
+/* The fields that identify a connection, in lists of connections. */
 /* clang-format off */
 #define WHICH_FIELDS(type) \
 	{"host_id", INC_UINT, INC_REQUIRED, INC_AT(type, rank), .max = INC_MAX_RANKS - 1, \
@@ -407,7 +408,7 @@ static const struct inc_field error_fields[] = {
 	 .text = "its symbolic name"},
 };
 
-/* A table, and what its struct takes; 0 where there is none. */
+/* A table, and the size of its struct; 0: it has none. */
 #define TABLE(fields, bytes)                                        \
 	{                                                           \
 		fields, sizeof(fields) / sizeof((fields)[0]), bytes \

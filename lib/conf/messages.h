@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The messages of the control plane as tables (docs/control.md): every type, every field, its
- * bounds, and the struct that it is read into or printed from. The controller, inc-switchd and
- * libinccl read and build their messages from here; a test compares docs/control.md with it.
+ * bounds, and the struct that holds its values. The controller, inc-switchd and libinccl read and
+ * make their messages by these tables. A test compares docs/control.md with them.
  *
- * What is a list of any length, or an answer whose shape hangs on the question, is named here and
- * read by its owner (INC_OTHER). "type" is no field of a table, and a request's "seq" is none of
- * its struct: the one who numbers requests adds it.
+ * Some fields have only a name here (INC_OTHER), and their owner reads them: lists of any length,
+ * and answers whose shape depends on the question. "type" is not a field of the tables. A
+ * request's "seq" is not in its struct, because the code that numbers requests adds it.
  */
 #ifndef INC_MESSAGES_H
 #define INC_MESSAGES_H
@@ -21,21 +21,23 @@
 
 struct json_t; /* of jansson */
 
-#define INC_CONTROL_VERSION       1
-#define INC_MAX_WORLD             1024
-#define INC_MAX_GROUP_COMMS       64 /* of one group, at a time */
-#define INC_MIN_MTU               68 /* of IPv4 */
-#define INC_MAX_MTU               65535
-#define INC_MAX_ADDRS             64 /* of one member */
-#define INC_CONTROL_NAME_LEN      65 /* job and host names, with the terminator */
-#define INC_CONTROL_SWITCH_LEN    16 /* a switch's name as topologies allow it, the same way */
+#define INC_CONTROL_VERSION  1
+#define INC_MAX_WORLD        1024
+#define INC_MAX_GROUP_COMMS  64 /* of one group at the same time */
+#define INC_MIN_MTU          68 /* the least that IPv4 allows */
+#define INC_MAX_MTU          65535
+#define INC_MAX_ADDRS        64 /* of one member */
+#define INC_CONTROL_NAME_LEN 65 /* of names of jobs and hosts, with the terminator */
+#define INC_CONTROL_SWITCH_LEN                                                                   \
+	16                           /* of a switch's name, with the terminator; topologies have \
+				      * the same limit */
 #define INC_CONTROL_TRANSPORT_LEN 16 /* a transport's name */
 #define INC_CONTROL_PORT_LEN      16 /* a port's name */
 #define INC_CONTROL_TREE_LEN      160
-/* Of a switch: all kinds at each port. */
+/* Of a switch: one of each kind at each port. */
 #define INC_MAX_ENDPOINTS (INC_MAX_PORTS * INC_N_ENDPOINT_KINDS)
 
-/* What a group can be made of another one by. */
+/* How one group is derived from another. */
 enum inc_derive_how {
 	INC_DERIVE_SPLIT,
 	INC_DERIVE_DUPLICATE,
@@ -44,8 +46,8 @@ enum inc_derive_how {
 };
 extern const char *const inc_derive_hows[];
 
-/* In a G that makes a group of another one, and in a failed of a member that cannot come to that.
- */
+/* Describes the derived group: in a G that derives a group from another, and in a "failed" of a
+ * member that cannot take part in it. */
 struct inc_msg_derive {
 	uint32_t how; /* enum inc_derive_how */
 	bool has_of, has_color;
@@ -72,7 +74,7 @@ struct inc_msg_joined {
 	uint32_t group;
 	struct in_addr addr;
 	uint32_t rank;
-	uint32_t world_size; /* 0: of a split, a member that wants none */
+	uint32_t world_size; /* 0: after a split, for a member that joins no new group */
 };
 
 /* C of a member */
@@ -88,10 +90,10 @@ struct inc_msg_ask {
 	uint16_t pkey;
 	bool udp_csum;
 	uint32_t byte_order; /* enum inc_byte_order */
-	uint32_t floats;     /* enum inc_float_form: what the member can */
+	uint32_t floats;     /* enum inc_float_form: the best form that the member can send */
 };
 
-/* What the switches of a tree do. */
+/* The modes of a tree's switches taken together. */
 enum inc_tree_mode {
 	INC_TREE_PASSTHROUGH,
 	INC_TREE_TERMINATION,
@@ -116,10 +118,10 @@ struct inc_msg_made {
 	uint32_t slots;
 	uint32_t mode;                   /* enum inc_tree_mode */
 	uint32_t floats;                 /* enum inc_float_form */
-	uint32_t message_packets;        /* 0: what the member has asked for */
-	uint32_t messages;               /* under way at most; 0: as slots say */
-	char tree[INC_CONTROL_TREE_LEN]; /* of switches, as inc_tree_describe() has it; for people
-					  */
+	uint32_t message_packets;        /* 0: as the member has asked */
+	uint32_t messages;               /* in flight at most; 0: follows from slots */
+	char tree[INC_CONTROL_TREE_LEN]; /* the tree's switches, by inc_tree_describe(), for
+					  * people to read */
 	struct inc_msg_endpoint connection;
 };
 
@@ -179,11 +181,11 @@ struct inc_msg_limits {
 	uint32_t rows;
 	uint32_t connections;
 	uint32_t communicators; /* "groups" in messages */
-	uint32_t message_bytes; /* of termination mode, as window_bytes; 0: not said */
+	uint32_t message_bytes; /* in termination mode, like window_bytes; 0: no limit was sent */
 	uint32_t window_bytes;
 };
 
-/* Where connections can end in termination mode. */
+/* A port and device at which connections can end in termination mode. */
 struct inc_msg_offer {
 	char port[INC_CONTROL_PORT_LEN];
 	uint32_t kind; /* enum inc_endpoint_kind */
@@ -192,7 +194,7 @@ struct inc_msg_offer {
 	uint32_t message_bytes;
 };
 
-/* What numbers an engine can add up. */
+/* An operator, and the element types that an engine can combine with it. */
 struct inc_msg_kernel {
 	uint32_t op; /* enum inc_operator */
 	uint32_t n_types;
@@ -215,10 +217,10 @@ struct inc_msg_engine {
 struct inc_msg_hello {
 	uint32_t version;
 	char node[INC_CONTROL_NAME_LEN]; /* the switch */
-	bool has_limits;                 /* in passthrough mode: */
+	bool has_limits;                 /* the limits are of passthrough mode */
 	struct inc_msg_limits limits;
-	uint32_t mode;      /* enum inc_mode_of_switch: what it does by itself */
-	uint32_t n_engines; /* 0: it knows passthrough alone */
+	uint32_t mode;      /* enum inc_mode_of_switch: the mode in its own configuration */
+	uint32_t n_engines; /* 0: the switch has passthrough mode only */
 	struct inc_msg_engine engines[INC_N_MODES];
 };
 
@@ -238,10 +240,11 @@ struct inc_msg_own {
 struct inc_msg_configured {
 	uint32_t communicator;
 	uint32_t n_conns;
-	struct inc_msg_own conn[INC_COMM_MAX_CONNECTIONS]; /* in the order of configure's */
+	/* in the order of the connections in "configure" */
+	struct inc_msg_own conn[INC_COMM_MAX_CONNECTIONS];
 };
 
-/* The other end of one that was configured without. */
+/* The peer's end of a connection that was configured without the peer's numbers. */
 struct inc_msg_peer {
 	uint32_t rank;
 	bool up;
@@ -266,15 +269,15 @@ struct inc_msg_mode {
 struct inc_msg_query {
 	char what[32];
 	bool has_node, has_communicator, has_from;
-	char node[INC_CONTROL_NAME_LEN]; /* only this switch */
-	uint32_t communicator;           /* only this one */
+	char node[INC_CONTROL_NAME_LEN]; /* only of this switch */
+	uint32_t communicator;           /* only of this one */
 	uint32_t from;
 };
 
-/* Names of events that concern ports; the second one is never about a communicator. */
+/* Names of events about ports. INC_EVENT_PORT_BACK never concerns a communicator. */
 #define INC_EVENT_PORT_LOST "port_lost"
 #define INC_EVENT_PORT_BACK "port_back"
-/* The switch stops, and its communicator ends with it. */
+/* The switch stops, which ends the event's communicator. */
 #define INC_EVENT_STOPPED "stopped"
 
 struct inc_msg_event {
@@ -288,20 +291,21 @@ struct inc_msg_event {
 	char message[300];
 };
 
-/* Functions that send one take what it is to repeat of the request in such a struct (NULL:
- * nothing), and fill in code and message themselves. */
+/* An error message. Callers of functions that send one pass what shall be repeated of the
+ * request in such a struct (NULL: nothing). These functions fill in code and message. */
 struct inc_msg_error {
 	uint64_t seq;
 	bool has_seq, has_comm, has_communicator;
-	uint32_t comm;         /* the group's own count */
-	uint32_t communicator; /* its number */
+	uint32_t comm;         /* the index that the group counts */
+	uint32_t communicator; /* the number of the communicator in the controller */
 	int code;
 	char message[512];
 };
 
-/* What the controller reads of answers: of each communicator that waits, and of each there is. */
+/* Parts of the answers to queries of which the controller reads only these fields: a waiting
+ * communicator, and the results of each communicator. */
 struct inc_msg_missing {
-	uint32_t rank; /* of a switch below: the lowest behind it */
+	uint32_t rank; /* of a child switch: the lowest rank below it */
 	bool has_rank;
 	bool up; /* it is the parent */
 };
@@ -319,14 +323,14 @@ struct inc_msg_tally {
 	uint64_t results;
 };
 
-/* answer; seq: of whatever answers a request */
+/* The fields of "answer". seq: also of any other message that answers a request. */
 struct inc_msg_answer {
 	uint64_t seq;
-	uint32_t next; /* 0: this was the last page */
+	uint32_t next; /* from where the next page begins; 0: this was the last page */
 };
 
-/* A port in hello, as far as the controller reads it. Its address is a text, for it is compared and
- * nothing else: one that is none must not hide the MTU. */
+/* A port in "hello", with the fields that the controller reads. ip is a text, because the
+ * controller only compares it, and an invalid address must not hide the MTU. */
 struct inc_msg_port {
 	char name[INC_CONTROL_PORT_LEN];
 	char ip[INET_ADDRSTRLEN];
@@ -382,16 +386,17 @@ enum inc_message_id {
 
 extern const struct inc_message inc_messages[INC_MSG_MAX];
 
-/* What it says it is; "" where it does not. */
+/* The value of "type"; "" if the object has none. */
 const char *inc_message_type(const struct json_t *object);
-/* Is this the type of that message? Some have another one's: what asks and what answers, say. */
+/* Whether type is the name of message id. Several messages share a name: a request and its
+ * answer, for example. */
 bool inc_message_is(const char *type, enum inc_message_id id);
-/* The fields of a message into its struct: 0 or -EINVAL with a message. */
+/* Reads the fields of a message into its struct. Returns 0, or -EINVAL with a message. */
 int inc_message_read(enum inc_message_id id, const struct json_t *object, void *out,
 		     struct inc_err *err);
-/* A message from its struct; in may be NULL where it has no fields but "type". NULL: no memory. */
+/* Makes a message from its struct; in may be NULL if "type" is its only field. NULL: no memory. */
 struct json_t *inc_message_new(enum inc_message_id id, const void *in);
-/* The same of another protocol's table. */
+/* The same for a message of another protocol's table. */
 struct json_t *inc_message_print(const struct inc_message *message, const void *in);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parts of messages: what stands in a hello, and in lists whose owners read them one by one. */
+/* Parts of messages: those of a hello, and elements of lists that their owners read one by one. */
 #include "lib/conf/messages_priv.h"
 
 /* clang-format off */

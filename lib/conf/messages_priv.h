@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables of parts of messages (messages_part.c), of which messages.c has what is in them. */
+/* Tables of parts of messages (messages_part.c) that the tables in messages.c contain. */
 #ifndef INC_MESSAGES_PRIV_H
 #define INC_MESSAGES_PRIV_H
 

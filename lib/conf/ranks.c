@@ -31,7 +31,7 @@ void inc_ranks_join(struct inc_ranks *set, const struct inc_ranks *other)
 		set->word[i] |= other->word[i];
 }
 
-/* A rank at *text, which moves behind it; or INC_MAX_RANKS. */
+/* Reads a rank at *text and moves *text behind it; INC_MAX_RANKS: there is no valid rank. */
 static uint32_t read_rank(const char **text)
 {
 	uint32_t rank = 0;

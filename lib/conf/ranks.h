@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sets of ranks: those behind a connection, which a file and a message write as "0-3,8". The
- * controller makes them, the loader puts them into its map.
+ * Sets of ranks: those behind a connection. Files and messages write a set as "0-3,8". The
+ * controller makes the sets, and the loader puts them into its map.
  */
 #ifndef INC_RANKS_H
 #define INC_RANKS_H
@@ -26,13 +26,14 @@ static inline bool inc_ranks_have(const struct inc_ranks *set, uint32_t rank)
 }
 
 uint32_t inc_ranks_count(const struct inc_ranks *set);
-/* The lowest rank from this one on that is in the set; INC_MAX_RANKS: none is. */
+/* The lowest rank of the set that is at least from; INC_MAX_RANKS: there is none. */
 uint32_t inc_ranks_next(const struct inc_ranks *set, uint32_t from);
 void inc_ranks_join(struct inc_ranks *set, const struct inc_ranks *other);
 
 /* "0-3,8": ranks and ranges in rising order, none twice. 0, or -EINVAL. */
 int inc_ranks_parse(const char *text, struct inc_ranks *set);
-/* The same text, cut at size; returns its length. A set has at most INC_RANKS_TEXT bytes of it. */
+/* Writes the set as such a text, cut at size; returns its length. The text of a set has at most
+ * INC_RANKS_TEXT bytes. */
 #define INC_RANKS_TEXT (INC_MAX_RANKS / 2 * sizeof("4095,"))
 size_t inc_ranks_print(const struct inc_ranks *set, char *buf, size_t size);
 

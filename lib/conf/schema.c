@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables of fields: what a value's text must be, and a mapping read by its table, wherever it
- * stands (schema_json.c, schema_yaml.c). */
+/*
+ * Reads fields by their tables: checks the text of a value, and reads a mapping of a message
+ * (schema_json.c) or of a file (schema_yaml.c).
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -25,7 +27,7 @@ int inc_source_wrong(const struct inc_source *at, struct inc_err *err, const cha
 	return ret;
 }
 
-/* A list of the names: "red, green or blue". */
+/* Writes the names as "red, green or blue". */
 static void list_names(const char *const *names, char *buf, size_t size)
 {
 	size_t used = snprintf(buf, size, "%s", names[0]);
@@ -34,7 +36,8 @@ static void list_names(const char *const *names, char *buf, size_t size)
 		used += snprintf(buf + used, size - used, "%s%s", names[1] ? ", " : " or ", *names);
 }
 
-/* What stands behind "is not" in a message, but for bounds. */
+/* Describes a valid value, for messages of the form "'x' is not ..."; bounds are reported
+ * elsewhere. */
 static const char *expected(const struct inc_field *f, char *buf, size_t size)
 {
 	switch (f->kind) {
@@ -115,15 +118,15 @@ static void store(const struct inc_field *f, void *out, uint64_t value)
 	}
 }
 
-/* The readers of a kind: 0, -EINVAL where the text is not what expected() says, or -ERANGE after a
- * message of their own. */
+/* The functions below read one kind each. They return 0, -EINVAL if the text is not what
+ * expected() describes, or -ERANGE after they have reported the error themselves. */
 static int read_uint(const struct inc_field *f, const struct inc_source *at, const char *text,
 		     void *out, struct inc_err *err)
 {
 	unsigned long long value;
 	char *end;
 
-	/* strtoull takes blanks and signs, and reads 010 as octal: none of that here */
+	/* strtoull() accepts blanks and signs, and reads 010 as octal, so reject these first */
 	if (*text < '0' || *text > '9')
 		return -EINVAL;
 	errno = 0;
@@ -243,7 +246,8 @@ static int read_word(const struct inc_field *f, const char *text, char *out)
 	return 0;
 }
 
-/* It may be passed on to anybody: control characters become blanks. */
+/* Control characters become blanks and other bytes that are not ASCII '?', because the line may
+ * be sent on to any peer. */
 static int read_line(const struct inc_field *f, const char *text, char *out)
 {
 	size_t i;
@@ -364,7 +368,7 @@ static int read_absent(const struct inc_field *f, const struct inc_source *map, 
 		return inc_source_wrong(map, err, "'%s' is missing", f->name);
 	if (f->need == INC_LATER && map->form->is == INC_MESSAGE_ONLY)
 		return 0;
-	/* a text has no default but what the struct holds */
+	/* the default of a text is what the struct holds already */
 	if (f->need != INC_OPTIONAL && f->need != INC_HINT &&
 	    (f->kind == INC_UINT || f->kind == INC_INT || f->kind == INC_BOOL ||
 	     f->kind == INC_CHOICE))
@@ -389,7 +393,8 @@ static int read_present(const struct inc_field *f, struct inc_source *at, void *
 	}
 }
 
-/* A MAC address of zeros in a message: that a port has none. */
+/* Whether the value is a MAC address of zeros in a message. It means that a port has no MAC
+ * address. */
 static bool is_no_mac(const struct inc_field *f, struct inc_source *at)
 {
 	const char *text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables of fields as JSON: messages read, and any struct printed. No YAML is needed for that. */
+/* Tables of fields as JSON: reads messages, and prints any struct. It needs no libyaml. */
 #include <jansson.h>
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,8 @@ static const void *element(const struct inc_source *at, size_t i)
 	return json_array_get(at->value, i);
 }
 
-/* A number in quotes is none, and 1.0 is no whole number. */
+/* Returns the value as text. NULL: its JSON type does not fit the field, such as a number in
+ * quotes, or 1.0 for a whole number. */
 static const char *text(struct inc_source *at, const struct inc_field *f)
 {
 	const bool number = f->kind == INC_UINT || f->kind == INC_INT || f->kind == INC_REAL ||
@@ -51,7 +52,7 @@ static const char *text(struct inc_source *at, const struct inc_field *f)
 	}
 }
 
-/* "connections[1].my_qp" */
+/* Writes the path of a value: "connections[1].my_qp". */
 static size_t path(const struct inc_source *at, char *buf, size_t size)
 {
 	size_t used;
@@ -112,7 +113,8 @@ static uint64_t load(const struct inc_field *f, const void *in)
 	}
 }
 
-/* A line may have been cut in the middle of a character, which JSON does not take. */
+/* Prints a line. It may have been cut in the middle of a UTF-8 character, which JSON does not
+ * allow, so it is made printable. */
 static json_t *print_line(const char *in, size_t size)
 {
 	char line[size];

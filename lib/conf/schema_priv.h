@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the reader of tables (schema.c) knows of the forms that it reads: schema_json.c and
- * schema_yaml.c, of which a program links what it calls. */
+/*
+ * The interface between the reader of tables (schema.c) and its two formats, schema_json.c and
+ * schema_yaml.c. A program links only the formats that it calls.
+ */
 #ifndef INC_SCHEMA_PRIV_H
 #define INC_SCHEMA_PRIV_H
 
@@ -13,26 +15,28 @@
 /* A value of a file or of a message. */
 struct inc_source {
 	const struct inc_source_form *form;
-	const void *value;           /* the form's */
-	const struct inc_source *in; /* where it stands, for errors; NULL: nowhere */
-	const char *name;            /* there; NULL: element index of a list */
+	const void *value;           /* in the format's own type */
+	const struct inc_source *in; /* the mapping or list that contains it, for errors; NULL:
+				      * none */
+	const char *name;            /* the key in that mapping; NULL: element index of a list */
 	size_t index;
 	char buf[32]; /* for text() */
 };
 
 struct inc_source_form {
 	enum inc_field_form is;
-	/* 0, or -EINVAL with a message where the value is no mapping that the schema allows */
+	/* checks that the value is a mapping which the schema allows: 0, or -EINVAL with a
+	 * message */
 	int (*map)(const struct inc_source *at, const struct inc_schema *schema,
 		   struct inc_err *err);
-	/* NULL: there is none */
+	/* the value of a key; NULL: the key is absent */
 	const void *(*member)(const struct inc_source *map, const char *key);
-	/* Whether the value is a list; how long it is */
+	/* whether the value is a list; n: its length */
 	bool (*list)(const struct inc_source *at, size_t *n);
 	const void *(*element)(const struct inc_source *list, size_t i);
-	/* The text of a scalar. NULL: it is none, or cannot be one of the field's kind. */
+	/* the text of a scalar; NULL: it is no scalar, or cannot be of the field's kind */
 	const char *(*text)(struct inc_source *at, const struct inc_field *field);
-	/* Says where the value is and what is wrong with it; -EINVAL */
+	/* fills err with the place of the value and the text; returns -EINVAL */
 	int (*wrong)(const struct inc_source *at, struct inc_err *err, const char *fmt, va_list ap);
 };
 
@@ -41,7 +45,7 @@ static inline bool inc_field_in(const struct inc_field *field, enum inc_field_fo
 	return field->form == INC_EVERYWHERE || field->form == form;
 }
 
-/* Reads a mapping by its table; 0 or -EINVAL with a message. */
+/* Reads a mapping by its table. 0, or -EINVAL with a message. */
 int inc_schema_read(const struct inc_schema *schema, const struct inc_source *map, void *out,
 		    struct inc_err *err);
 int inc_source_wrong(const struct inc_source *at, struct inc_err *err, const char *fmt, ...)

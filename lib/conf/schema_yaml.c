@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables of fields as YAML: files read. What is printed as YAML is schema_json.c's JSON (yaml.h).
+/*
+ * Tables of fields as YAML: reads files. To print YAML, schema_json.c makes JSON and yaml.h prints
+ * it.
  */
 #include <errno.h>
 #include "lib/conf/schema_priv.h"
 #include "lib/conf/schema_yaml.h"
 
-/* A key that the table does not have would be one that somebody has misspelt. */
+/* Rejects keys that are not in the table, because such a key is probably misspelt. */
 static int map(const struct inc_source *at, const struct inc_schema *schema, struct inc_err *err)
 {
 	const char *known[2 * schema->n + 1];

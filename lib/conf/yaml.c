@@ -12,7 +12,7 @@
 
 #define YAML_FIRST_BYTES (64u << 10) /* room for most files */
 #define YAML_MAX_BYTES   (16u << 20)
-/* libyaml scans deeply nested flow collections in quadratic time */
+/* libyaml takes quadratic time for deeply nested flow collections */
 #define YAML_MAX_FLOW_DEPTH 64
 
 struct inc_yaml {
@@ -36,7 +36,8 @@ static int compare_keys(const void *a, const void *b)
 	return c ? c : ((*x)->node > (*y)->node) - ((*x)->node < (*y)->node);
 }
 
-/* Keys are scalars and differ. Sorted, so that a hostile file costs n log n. */
+/* Checks that all keys are scalars and none appears twice. It sorts them, so that a hostile file
+ * costs n log n. */
 static int check_mapping(struct inc_yaml *doc, struct inc_yaml_node *map, struct inc_err *err)
 {
 	const yaml_node_pair_t *pairs = map->node->data.mapping.pairs.start;
@@ -125,7 +126,8 @@ static int index_nodes(struct inc_yaml *doc, struct inc_err *err)
 	return 0;
 }
 
-/* A rough count (quotes and comments are not looked into): it only bounds work. */
+/* Whether flow collections are nested too deeply. The count ignores quotes and comments, because
+ * it only limits the work of libyaml. */
 static bool too_deep(const char *text, size_t len)
 {
 	int depth = 0;
@@ -196,7 +198,8 @@ err_doc:
 	return ret;
 }
 
-/* Up to more than is allowed, so that a file too large is seen as such. *text is to be freed. */
+/* Reads a file into *text, which the caller frees. It reads at most a little more than
+ * YAML_MAX_BYTES, so that the caller notices a file that is too large. */
 static int read_all(int fd, char **text, size_t *len)
 {
 	size_t size = 0;
@@ -353,7 +356,7 @@ int inc_yaml_check_keys(const struct inc_yaml_node *map, const char *const *know
 		while (*k && strcmp(*k, text) != 0)
 			k++;
 		if (!*k) {
-			/* the key's own line, the mapping's path */
+			/* report the line of the key and the path of the mapping */
 			struct inc_yaml_node at = *map;
 
 			at.node = key->node;

@@ -19,20 +19,21 @@ struct inc_yaml_node; /* a mapping, sequence or scalar in it */
 
 /* 0 or -errno. Anchors are allowed, duplicate keys and files over 16 MiB are errors. */
 int inc_yaml_load(const char *path, struct inc_yaml **doc, struct inc_err *err);
-/* The same from memory; name stands for the path in messages. */
+/* Likewise, but parses text from memory; name stands for the path in messages. */
 int inc_yaml_parse(const char *name, const char *text, size_t len, struct inc_yaml **doc,
 		   struct inc_err *err);
 void inc_yaml_free(struct inc_yaml *doc);
 const struct inc_yaml_node *inc_yaml_root(const struct inc_yaml *doc);
 
-/* Fills err with "file:line: field: text" for this node, returns -EINVAL. */
+/* Fills err with "file:line: field: text" for this node; returns -EINVAL. node NULL: the text
+ * alone. */
 int inc_yaml_error(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same for a caller that was given the arguments itself. */
+/* The same with a va_list. */
 int inc_yaml_verror(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt,
 		    va_list ap) __attribute__((format(printf, 3, 0)));
 
-/* Child of a mapping, or NULL where the key is absent. */
+/* The value of a key; NULL if the key is absent. */
 const struct inc_yaml_node *inc_yaml_get(const struct inc_yaml_node *map, const char *key);
 /* Elements of a sequence; 0 for NULL. */
 size_t inc_yaml_len(const struct inc_yaml_node *seq);
@@ -40,19 +41,19 @@ const struct inc_yaml_node *inc_yaml_at(const struct inc_yaml_node *seq, size_t 
 /* The text of a scalar, NULL for anything else. */
 const char *inc_yaml_text(const struct inc_yaml_node *node);
 
-/* -EINVAL with a message where node is not a mapping / not a sequence. */
+/* -EINVAL with a message if node is not a mapping / not a sequence. */
 int inc_yaml_want_map(const struct inc_yaml_node *node, struct inc_err *err);
 int inc_yaml_want_seq(const struct inc_yaml_node *node, struct inc_err *err);
-/* -EINVAL where the mapping has a key that is not in the NULL-terminated list. */
+/* -EINVAL with a message if the mapping has a key that is not in the NULL-terminated list. */
 int inc_yaml_check_keys(const struct inc_yaml_node *map, const char *const *known,
 			struct inc_err *err);
 
-/* The text of a key that must be there. 0 or -EINVAL with a message. Mappings whose fields have
- * types and bounds are read by a table (schema.h). */
+/* The text of a key that must be present. 0, or -EINVAL with a message. Mappings whose fields
+ * have types and bounds are read by a table (schema.h) instead. */
 int inc_yaml_get_str(const struct inc_yaml_node *map, const char *key, const char **out,
 		     struct inc_err *err);
 
-/* Prints a JSON value as YAML that the functions above read as the same. */
+/* Prints a JSON value as YAML that inc_yaml_load() reads as the same value. */
 void inc_yaml_write(FILE *out, const json_t *value);
 
 #endif

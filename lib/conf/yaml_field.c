@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is asked of single nodes; mappings are read by tables (schema.h). */
+/* Reads single nodes; mappings are read by tables (schema.h). */
 #include "lib/conf/yaml_priv.h"
 
 const char *inc_yaml_text(const struct inc_yaml_node *node)

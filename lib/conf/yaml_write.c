@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* JSON values as YAML, in the block style that people write. */
+/* Prints JSON values as YAML, in the block style that people write. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/conf/yaml.h"
 
-/* Whether a text reads as itself without quotes: no indicator, no number, none of YAML's words. */
+/* Whether YAML reads the text as the same text without quotes: it has no indicator, is no number
+ * and none of YAML's words. */
 static bool plain(const char *text)
 {
 	static const char *const words[] = {"true", "false", "yes", "no", "on",
@@ -23,7 +24,7 @@ static bool plain(const char *text)
 	return true;
 }
 
-/* To jansson DEL is a letter like others, to a terminal it is not. */
+/* Escapes DEL, which jansson prints like any letter, but which controls a terminal. */
 static int put_ascii(const char *text, size_t len, void *out)
 {
 	for (; len; len--, text++) {
@@ -41,10 +42,10 @@ static void write_scalar(FILE *out, const json_t *value)
 		fputs(json_string_value(value), out);
 	else
 		json_dump_callback(value, put_ascii, out,
-				   JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* YAML reads it alike */
+				   JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* it is YAML, too */
 }
 
-/* A key may have come from anybody, and go to a terminal. */
+/* Prints a key like a value, because a peer may have chosen it, and it may go to a terminal. */
 static void write_key(FILE *out, const char *key)
 {
 	json_t *text = json_string(key);
@@ -72,7 +73,7 @@ static void write_entry(FILE *out, const json_t *value, int depth)
 	}
 }
 
-/* continued: the first line has been begun, by the dash of a list */
+/* Prints a mapping or list. continued: the dash of an outer list has begun the first line. */
 static void write_nested(FILE *out, const json_t *value, int depth, bool continued)
 {
 	const char *key;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Histograms: how many values were at most each of a few bounds, and what they add up to. A list of
- * them, in one macro, gives fields and table, as for figures (metric.h):
+ * Histograms: how many values were at most each of a few bounds, and the sum of the values. A list
+ * of histograms in one macro makes the fields and the table, as for figures (metric.h):
  *
  *	#define INC_DOOR_HISTOGRAMS(_, T) \
  *		_(T, open_us, "microseconds", inc_histogram_times_us, "how long it stays open")
@@ -9,9 +9,9 @@
  *	static const struct inc_histogram_metric door_histograms[] = {
  *		INC_DOOR_HISTOGRAMS(INC_HISTOGRAM_ROW, inc_door_times)};
  *
- * They travel in families of figures, with the kind "histogram" and samples
+ * They are sent in families of figures, with the kind "histogram" and samples
  *	{"labels":{…},"bounds":[100,200],"counts":[4,0,1],"sum":1017}
- * where counts has one more than bounds, of the values above all of them.
+ * where the last of counts has the values above all bounds.
  */
 #ifndef INC_HISTOGRAM_H
 #define INC_HISTOGRAM_H
@@ -27,12 +27,13 @@ struct inc_histogram_bounds {
 	uint64_t bound[INC_HISTOGRAM_MAX]; /* ascending */
 };
 
-/* Of times in microseconds: 1, 2 and 5 times powers of ten, from 100 us to 20 s. */
+/* For times in microseconds: 1, 2 and 5 times powers of ten, from 100 us to 20 s. */
 extern const struct inc_histogram_bounds inc_histogram_times_us;
 
-/* All 0: nothing has been observed. */
+/* All zero: no value has been counted yet. */
 struct inc_histogram {
-	uint64_t counts[INC_HISTOGRAM_MAX + 1]; /* up to each bound, from the one before it */
+	uint64_t counts[INC_HISTOGRAM_MAX + 1]; /* for each bound: values above the bound before
+						 * it, up to this bound */
 	uint64_t sum;
 };
 
@@ -41,7 +42,7 @@ struct inc_histogram_metric {
 	const char *unit;
 	const struct inc_histogram_bounds *bounds;
 	const char *text;
-	size_t offset; /* of the struct inc_histogram that holds it */
+	size_t offset; /* of the struct inc_histogram with its values */
 };
 
 #define INC_HISTOGRAM_FIELD(T, name, unit, bounds, text) struct inc_histogram name;
@@ -52,7 +53,7 @@ struct inc_histogram_metric {
 void inc_histogram_observe(struct inc_histogram *histogram,
 			   const struct inc_histogram_bounds *bounds, uint64_t value);
 
-/* As inc_metric_sample(). */
+/* Like inc_metric_sample(). */
 void inc_histogram_sample(json_t *families, const char *room,
 			  const struct inc_histogram_metric *table, size_t n, const void *values,
 			  json_t *labels);

@@ -20,7 +20,8 @@ void inc_metric_json(const struct inc_metric *table, size_t n, const void *value
 		json_object_set_new(object, table[i].name, value_of(&table[i], values));
 }
 
-/* From the end: the samples of one family come one after the other. */
+/* Finds the family of this name. It searches from the end, because samples of one family are
+ * added one after another. */
 static json_t *find_family(json_t *families, const char *name)
 {
 	size_t i = json_array_size(families);
@@ -36,7 +37,7 @@ static json_t *find_family(json_t *families, const char *name)
 	return NULL;
 }
 
-/* What all samples of a family have in common. */
+/* The properties that all samples of a family share. */
 struct head {
 	const char *name;
 	const char *unit;

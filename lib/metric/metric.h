@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Figures. A list of them, in one macro, gives the fields of a struct, the table that says how to
- * read and explain them, and with it their JSON and Prometheus text:
+ * Figures. A list of them in one macro makes the fields of a struct and the table that explains
+ * them. Their JSON and Prometheus text are printed by that table:
  *
  *	#define INC_DOOR_FIGURES(_, T) \
  *		_(T, opened, "", COUNTER, "times that it was opened") \
@@ -10,9 +10,9 @@
  *	static const struct inc_metric door_metrics[] = {
  *		INC_DOOR_FIGURES(INC_METRIC_ROW, inc_door)};
  *
- * Figures travel between programs as families, a JSON list of
+ * Programs send figures to each other as families, a JSON list of
  *	{"name","unit","kind":"counter|gauge","text","samples":[{"labels":{…},"value"}]}
- * or histograms' (histogram.h).
+ * or of histograms (histogram.h).
  */
 #ifndef INC_METRIC_H
 #define INC_METRIC_H
@@ -29,51 +29,51 @@ enum inc_metric_kind {
 
 struct inc_metric {
 	const char *name;
-	const char *unit; /* "" where name says what is counted */
+	const char *unit; /* "" if name contains it */
 	enum inc_metric_kind kind;
 	const char *text;
-	size_t offset; /* of the uint64_t that holds it */
+	size_t offset; /* of the uint64_t with its value */
 };
 
 #define INC_METRIC_FIELD(T, name, unit, kind, text) uint64_t name;
 #define INC_METRIC_ROW(T, name, unit, kind, text) \
 	{#name, unit, INC_METRIC_##kind, text, offsetof(struct T, name)},
 
-#define INC_METRIC_NAME_LEN 128 /* of a family's whole name, with the final 0 */
+#define INC_METRIC_NAME_LEN 128 /* of a family's full name, with the final 0 */
 
 #define INC_METRICS(table) (table), sizeof(table) / sizeof((table)[0])
 
-/* Sets name: value in object for each figure of the struct at values. */
+/* Adds "name": value to object for each figure of the struct at values. */
 void inc_metric_json(const struct inc_metric *table, size_t n, const void *values, json_t *object);
 
 /*
- * Adds a sample of each figure to families, under the name "inc_<room>_<name>". labels is stolen,
- * NULL for none. Figures whose family is there already join it.
+ * Adds a sample of each figure to families, in the family "inc_<room>_<name>", which is made if it
+ * is missing. It takes over the caller's reference to labels; NULL: no labels.
  */
 void inc_metric_sample(json_t *families, const char *room, const struct inc_metric *table, size_t n,
 		       const void *values, json_t *labels);
 
 /*
- * Adds the families of more to families, those of one name together; where from is not NULL every
- * sample that comes gets the label from[0] with the value from[1].
+ * Adds the families of more to families, and joins families of the same name. If from is not NULL,
+ * each added sample gets the label from[0] with the value from[1].
  */
 void inc_metric_merge(json_t *families, const json_t *more, const char *const from[2]);
 
 /*
- * Families as Prometheus text, format 0.0.4. What is no family is left out. As it is the custom
- * there, names of counters end with "_total", and figures in microseconds ("…_us") are shown in
- * seconds ("…_seconds").
+ * Prints families as Prometheus text, format 0.0.4. An object without a valid name is skipped. By
+ * the conventions of Prometheus, names of counters end with "_total", and figures in microseconds
+ * ("…_us") are shown in seconds ("…_seconds").
  */
 void inc_metric_print(FILE *out, const json_t *families);
 
-/* A label of a sample; lists end with an empty one. */
+/* A label of a sample; lists of labels end with an empty one. */
 struct inc_label {
 	const char *name; /* letters, digits and _ */
 	const char *value;
 };
 
-/* The same text without JSON, for who writes it in parts: the head of a figure's family, and then
- * its samples, from the structs at values. labels may be NULL. */
+/* Print the same text in parts and without JSON: the head of a figure's family, and then its
+ * samples, from the structs at values. labels may be NULL. */
 void inc_metric_print_head(FILE *out, const char *room, const struct inc_metric *m);
 void inc_metric_print_sample(FILE *out, const char *room, const struct inc_metric *m,
 			     const void *values, const struct inc_label *labels);

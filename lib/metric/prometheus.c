@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Figures as the text that a Prometheus server scrapes: from families by tools, from tables by
- * daemons. */
+/*
+ * Prints figures as the text that a Prometheus server scrapes. Tools print them from JSON
+ * families, daemons from their tables.
+ */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -11,7 +13,8 @@
 #define ENDING_US    "_us"
 #define NUMBER_SIZE  32 /* of a number's text, with the final 0 */
 
-/* What is counted is a total; times are seconds there, whatever they are here. */
+/* A family as Prometheus names it: a counter's name ends with "_total", and times are in
+ * seconds. */
 struct family {
 	const char *name;
 	const char *unit;
@@ -53,7 +56,8 @@ static void put_value(FILE *out, const struct family *f, uint64_t value)
 	fprintf(out, " %s\n", number_of(f, value, text));
 }
 
-/* A backslash, a line's end and, in a label, a quotation mark would end the text. */
+/* Escapes the characters that would end the text: a backslash, a newline and, in a label, a
+ * quotation mark. */
 static void put_escaped(FILE *out, const char *text, bool quoted)
 {
 	for (; *text; text++) {
@@ -95,7 +99,7 @@ static const char *text_of(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key)) ?: "";
 }
 
-/* What stands in the place of a name comes from the other end of a connection. */
+/* Whether text is a valid name for Prometheus. Names may come from a peer, so they are checked. */
 static bool is_name(const char *text)
 {
 	size_t i;
@@ -106,7 +110,8 @@ static bool is_name(const char *text)
 	return text[0] && !isdigit((unsigned char)text[0]);
 }
 
-/* A histogram has the label le for itself: le is a bucket's bound, else NULL. */
+/* Prints the labels of a sample. A histogram's own label "le" is reserved for buckets: le is the
+ * bucket's bound, or NULL. */
 static void put_labels(FILE *out, const struct family *f, json_t *labels, const char *le)
 {
 	char between = '{';
@@ -133,7 +138,8 @@ static void print_json_sample(FILE *out, const struct family *f, const json_t *s
 	put_value(out, f, json_integer_value(value));
 }
 
-/* Whether a list has n numbers, which grow where they are to. */
+/* Whether the list has n numbers that are not negative; growing: each must be larger than the
+ * one before. */
 static bool are_numbers(const json_t *list, size_t n, bool growing)
 {
 	json_int_t last = -1, number;
@@ -159,7 +165,8 @@ static void put_series(FILE *out, const struct family *f, const char *ending, js
 	put_labels(out, f, labels, le);
 }
 
-/* A bucket has there what the buckets before it have, too. */
+/* Prints a histogram. A bucket of Prometheus counts all values up to its bound, so it includes
+ * the buckets before it. */
 static void print_histogram(FILE *out, const struct family *f, const json_t *sample)
 {
 	const json_t *bounds = json_object_get(sample, "bounds"),
@@ -211,7 +218,7 @@ void inc_metric_print(FILE *out, const json_t *families)
 	}
 }
 
-/* name: room for the family's whole name. */
+/* name: a buffer for the family's full name. */
 static struct family family_of(const char *room, const struct inc_metric *m,
 			       char name[INC_METRIC_NAME_LEN])
 {
