@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whether a text can name something of the network, by its form alone. 0, or -EINVAL and a sentence
- * that quotes it, as option tables want it (lib/base/opt.h).
+ * Check whether a text can name an interface, an address or a socket, by its form alone. They
+ * return 0, or -EINVAL and a sentence that quotes the text, as option tables need it
+ * (lib/base/opt.h).
  */
 #ifndef INC_NET_CHECK_H
 #define INC_NET_CHECK_H
@@ -9,7 +10,7 @@
 #include "lib/base/err.h"
 
 int inc_ifname_check(const char *text, struct inc_err *err);
-/* An address with four numbers, no prefix length. */
+/* Four numbers without a prefix length. */
 int inc_ipv4_check(const char *text, struct inc_err *err);
 /* A path that fits into the address of a socket. */
 int inc_socket_path_check(const char *text, struct inc_err *err);

@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 #include "lib/net/hostport.h"
 
-/* Where the host ends and the port begins (NULL: there is none). False for neither form. */
+/* Finds the host and the port (NULL: there is none) in the text. False: the text has neither
+ * form. */
 static bool split(const char *text, const char **host, size_t *len, const char **port)
 {
 	const char *colon = strrchr(text, ':'), *end;
@@ -31,7 +32,8 @@ static bool split(const char *text, const char **host, size_t *len, const char *
 	return *len > 0;
 }
 
-/* getaddrinfo() would take any number, and let it wrap. */
+/* Parses a port from least to 65535. getaddrinfo() would accept larger numbers and let them
+ * wrap. */
 static bool take_port(const char *text, unsigned int least, unsigned int *out)
 {
 	unsigned int v = 0;
@@ -43,7 +45,7 @@ static bool take_port(const char *text, unsigned int least, unsigned int *out)
 	return p != text && !*p && v >= least && v <= 65535;
 }
 
-/* Why a text is no HOST or HOST:PORT; NULL: it is one. */
+/* Parses HOST or HOST:PORT. Returns the reason why the text is invalid; NULL: it is valid. */
 static const char *take_text(const char *text, unsigned int least, unsigned int default_port,
 			     struct inc_hostport *out)
 {

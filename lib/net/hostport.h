@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* HOST, HOST:PORT, [IPv6]:PORT, [IPv6] or IPv6, as users name a controller. */
+/* Parses the address of a controller: HOST, HOST:PORT, [IPv6]:PORT, [IPv6] or IPv6. */
 #ifndef INC_HOSTPORT_H
 #define INC_HOSTPORT_H
 
@@ -8,29 +8,29 @@
 #include <stddef.h>
 #include "lib/base/err.h"
 
-#define INC_PORT_MEMBERS  52200 /* of a controller, for members and tools */
-#define INC_PORT_SWITCHES 52311 /* of a controller, for switches */
+#define INC_PORT_MEMBERS  52200 /* where a controller listens for members and tools */
+#define INC_PORT_SWITCHES 52311 /* where a controller listens for switches */
 
 struct inc_hostport {
 	char host[256]; /* without brackets */
-	char port[6];   /* "1" to "65535", as getaddrinfo() wants it */
+	char port[6];   /* "1" to "65535", as getaddrinfo() takes it */
 };
 
 /*
- * what names the text in the error ("controller"). default_port stands where the text has
- * none. 0, or -EINVAL with a message.
+ * Splits text into host and port; a text without a port gets default_port. what is the name of the
+ * text in the error ("controller"). 0, or -EINVAL with a message.
  */
 int inc_hostport_parse(const char *what, const char *text, unsigned int default_port,
 		       struct inc_hostport *out, struct inc_err *err);
 
-/* The same of a text alone: nothing is looked up, nothing is kept. */
+/* Checks only the form of the text; no name is looked up. */
 int inc_hostport_check(const char *text, struct inc_err *err);
 
 struct addrinfo;
 struct sockaddr;
 
-/* An address that the system tells, in numbers; who comes by IPv4 to a socket of both families is
- * named as elsewhere. 0, or -EINVAL: it is neither IPv4 nor IPv6. */
+/* Converts a socket address to numeric texts. An IPv4 address mapped into IPv6, as sockets for
+ * both families have it, is written as IPv4. 0, or -EINVAL if it is neither IPv4 nor IPv6. */
 int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostport *out);
 
 /* Room for the longest text of inc_hostport_peer_text(), "[IPv6%interface]:port" and its NUL. */
@@ -42,8 +42,9 @@ int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostpo
 int inc_hostport_peer_text(int fd, char *out, size_t size);
 
 /*
- * Where to listen for TCP: ADDRESS or ADDRESS:PORT, numbers alone, so that nobody is asked. Port 0
- * is any that is free. *out is for freeaddrinfo(). 0, or -EINVAL with a message.
+ * Parses an address to listen on for TCP: ADDRESS or ADDRESS:PORT, numeric, so that no name is
+ * looked up. Port 0: any free port. The caller frees *out by freeaddrinfo(). 0, or -EINVAL with a
+ * message.
  */
 int inc_hostport_listen(const char *what, const char *text, unsigned int default_port,
 			struct addrinfo **out, struct inc_err *err);

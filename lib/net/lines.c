@@ -50,7 +50,7 @@ static int read_object(const char *line, size_t len, json_t **object, struct inc
 	json_t *value;
 
 	value = json_loadb(line, len, JSON_REJECT_DUPLICATES, &error);
-	/* what jansson quotes is valid UTF-8, but may be cut in the middle */
+	/* err does not quote the line, because jansson may cut a UTF-8 character in the middle */
 	if (!value)
 		return inc_err_set(err, EBADMSG, "not JSON (column %d)", error.column);
 	if (!json_is_object(value)) {
@@ -61,7 +61,9 @@ static int read_object(const char *line, size_t len, json_t **object, struct inc
 	return 1;
 }
 
-#define TLS_ALERT 0x15 /* how who speaks TLS alone begins its answer to a line; no JSON does */
+#define TLS_ALERT                                                                     \
+	0x15 /* first byte of the alert by which a TLS peer answers a line; JSON does \
+	      * not begin with it */
 
 int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err)
 {
@@ -89,7 +91,7 @@ int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err)
 		if (len)
 			return read_object(line, len, object, err);
 	}
-	/* who has said a long thing once may say nothing for days */
+	/* free the buffer, because a peer that has sent a long line may send nothing for days */
 	inc_lines_free(l);
 	return 0;
 }
@@ -101,6 +103,6 @@ char *inc_line_of(const json_t *object, size_t *len)
 	if (!text)
 		return NULL;
 	*len = strlen(text);
-	text[(*len)++] = '\n'; /* over the terminator */
+	text[(*len)++] = '\n'; /* replaces the terminator */
 	return text;
 }

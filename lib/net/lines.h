@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Newline-delimited JSON without the socket: bytes in, objects out, and an object as a line. What
- * a line may be is decided here for all who speak it: ndjson.h in the daemons' loops, libinccl,
- * incctl, inc-lab. A carriage return before the newline and empty lines mean nothing.
+ * Newline-delimited JSON without the socket: turns received bytes into objects, and an object into
+ * a line. The rules for lines are here for all users: ndjson.h in the daemons' event loops,
+ * libinccl, incctl and inc-lab. A carriage return before the newline and empty lines are ignored.
  */
 #ifndef INC_LINES_H
 #define INC_LINES_H
@@ -12,43 +12,45 @@
 #include <jansson.h>
 #include "lib/base/err.h"
 
-/* Lines of the control plane, without the newline (docs/control.md): of members and tools to the
- * controller, and from it; between switches and the controller. */
+/* Limits of a line of the control plane, without the newline (docs/control.md): between the
+ * controller and members or tools, and between the controller and switches. */
 #define INC_MEMBER_LINE_MAX (64u << 10)
 #define INC_SWITCH_LINE_MAX (1u << 20)
-/* A tool's answer: several switches' connections fit. */
+/* Limit of the answer that a tool receives, which may have the connections of several switches. */
 #define INC_ANSWER_MAX (64u << 20)
 
-/* Zero but for max_line is a fresh one. */
+/* A struct that is zero but for max_line is ready for use. */
 struct inc_lines {
 	size_t max_line; /* bytes, without the newline */
 	char *buf;       /* owned */
 	size_t room;
-	size_t start, end; /* of what has come and was not taken */
-	size_t scanned;    /* before it there is no newline: every byte is looked at once */
+	size_t start, end; /* of the bytes that were received and not yet returned as objects */
+	size_t scanned;    /* there is no newline before it, so that each byte is searched once */
 };
 
 void inc_lines_free(struct inc_lines *l);
 
-/* Where the next bytes may be put: *room of them, at least one. NULL: no memory. After
- * inc_lines_next() has returned 0. */
+/* Returns where the next bytes may be written: *room of them, at least one. NULL: no memory.
+ * Call it only after inc_lines_next() has returned 0. */
 char *inc_lines_space(struct inc_lines *l, size_t *room);
-/* So many have been put there. */
+/* Reports that n bytes were written there. */
 void inc_lines_filled(struct inc_lines *l, size_t n);
 
 /*
- * The next object. 1: *object, which is the caller's; 0: more bytes are needed; -EMSGSIZE: the line
- * is too long; -EBADMSG: it is no JSON, or no object. err then has the words for the peer.
+ * Takes the next object from the received bytes. 1: *object, owned by the caller; 0: more bytes
+ * are needed; -EMSGSIZE: the line is too long; -EBADMSG: it is not JSON, or not an object. On
+ * errors err has the text for the peer.
  */
 int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err);
 
-/* Has a line begun, and not ended? */
+/* Whether a line has begun and not ended. */
 static inline bool inc_lines_open(const struct inc_lines *l)
 {
 	return l->end > l->start;
 }
 
-/* The object as a line with its newline: *len bytes, to be freed. NULL: no memory, or no object. */
+/* Returns the object as a line with its newline, *len bytes, which the caller frees. NULL: no
+ * memory, or no object. */
 char *inc_line_of(const json_t *object, size_t *len);
 
 #endif

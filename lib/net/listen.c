@@ -10,8 +10,8 @@
 
 void inc_listener_refused(const char *why)
 {
-	static uint64_t told_at_ns; /* of the process: the shortage is */
-	static unsigned int more;   /* since then */
+	static uint64_t told_at_ns; /* static, because the shortage concerns the whole process */
+	static unsigned int more;   /* left out since that line */
 	const uint64_t now_ns = inc_now_ns();
 
 	if (told_at_ns && now_ns - told_at_ns < QUIET_S * INC_NSEC_PER_SEC) {
@@ -45,6 +45,7 @@ static void on_error(struct evconnlistener *l, void *arg)
 int inc_listener_guard(struct evconnlistener *l)
 {
 	evconnlistener_set_error_cb(l, on_error);
-	/* evconnlistener_new*() does not tell that enabling it has failed; doing it again does */
+	/* evconnlistener_new*() does not report that enabling failed, so enable it again and
+	 * check */
 	return evconnlistener_enable(l) ? -ENOMEM : 0;
 }

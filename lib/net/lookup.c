@@ -16,13 +16,13 @@
 
 struct inc_lookup {
 	struct inc_hostport at;
-	int fd;           /* an eventfd: there is an answer */
-	atomic_uint refs; /* the owner's and, while it asks, the thread's */
-	/* The thread's until done, then the owner's. */
+	int fd;           /* an eventfd, readable once there is an answer */
+	atomic_uint refs; /* held by the owner and by the thread */
+	/* These belong to the thread until done is set, and then to the owner. */
 	atomic_bool done;
 	struct addrinfo *list;
 	int code;  /* of getaddrinfo() */
-	int error; /* its errno where code is EAI_SYSTEM */
+	int error; /* errno if code is EAI_SYSTEM */
 };
 
 static void put(struct inc_lookup *lookup)
@@ -57,7 +57,7 @@ static void *ask_by_name(void *arg)
 	return NULL;
 }
 
-/* What getaddrinfo() has returned, as -errno with the reason. */
+/* Converts the result of getaddrinfo() to -errno with the reason. */
 static int explain(int code, int error, struct inc_err *err)
 {
 	switch (code) {
@@ -82,7 +82,6 @@ int inc_lookup_number(const struct inc_hostport *at, struct addrinfo **list, str
 	return code == EAI_NONAME ? -ENOENT : explain(code, errno, err);
 }
 
-/* 0 or -errno. */
 static int begin(struct inc_lookup *lookup)
 {
 	pthread_t thread;

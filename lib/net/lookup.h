@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The addresses of a host's name. getaddrinfo() waits as long as the resolver likes, so a thread of
- * its own calls it. The owner waits for a descriptor, within the owner's own time limit, and may
- * give up at any moment. The thread then ends by itself when the resolver does. It blocks all
- * signals. A shared object with this code has to stay loaded until then (-z nodelete).
+ * Looks up the addresses of a host's name. getaddrinfo() may block for any time, so a separate
+ * thread calls it. The owner of the look-up waits for a descriptor, within the owner's own time
+ * limit, and may give up at any moment. The thread then ends when getaddrinfo() returns. It blocks
+ * all signals. A shared object with this code must stay loaded until then (-z nodelete).
  *
- * Used by race.h, inc-switchd, libinc_connect and ha-nccl-perf. A look-up belongs to one thread at
- * a time. A child of fork() has no part in the look-ups of its parent.
+ * race.h, inc-switchd, libinc_connect and ha-nccl-perf use it. A look-up belongs to one thread at
+ * a time. A child of fork() must not use its parent's look-ups.
  */
 #ifndef INC_LOOKUP_H
 #define INC_LOOKUP_H
@@ -18,29 +18,30 @@
 struct addrinfo;
 struct inc_lookup;
 
-/* Whether the host is an address in numbers. Nothing is asked and nothing waits. 0 and *list, which
- * is for freeaddrinfo(); -ENOENT: it is a name; or another -errno with the reason. */
+/* Converts a host that is a numeric address, without any look-up. 0 and *list, which the caller
+ * frees by freeaddrinfo(); -ENOENT: the host is a name; or another -errno with the reason. */
 int inc_lookup_number(const struct inc_hostport *at, struct addrinfo **list, struct inc_err *err);
 
 /* Begins a look-up. 0, or -errno with the reason. */
 int inc_lookup_start(const struct inc_hostport *at, struct inc_lookup **out, struct inc_err *err);
 
-/* It can be read as soon as there is an answer. It is the look-up's. */
+/* The descriptor of the look-up, which can be read as soon as there is an answer. The look-up
+ * owns it. */
 int inc_lookup_fd(const struct inc_lookup *lookup);
 
 /*
- * Takes the answer, which ends the look-up. 0 and *list, which is for freeaddrinfo(); -EINPROGRESS:
- * there is none yet, and the look-up goes on. Otherwise the reason is gai_strerror()'s, and the
- * error is -EAGAIN: no name server has answered; -ENOMEM; an -errno of the system; or
+ * Takes the answer and frees the look-up. 0 and *list, which the caller frees by freeaddrinfo().
+ * -EINPROGRESS: there is no answer yet, and the look-up goes on. On other errors the reason is the
+ * text of gai_strerror(). -EAGAIN: no name server has answered; -ENOMEM; an -errno of the system;
  * -EHOSTUNREACH: there is no such name, or it has no address.
  */
 int inc_lookup_end(struct inc_lookup *lookup, struct addrinfo **list, struct inc_err *err);
 
-/* Gives up, whether or not there is an answer. Returns at once. NULL is fine. */
+/* Gives up the look-up, with or without an answer. Returns at once. NULL is allowed. */
 void inc_lookup_cancel(struct inc_lookup *lookup);
 
-/* All of it for an owner without an event loop: a number or a name. As inc_lookup_end(), or
- * -ETIMEDOUT with the reason. */
+/* A complete look-up of a number or a name, for an owner without an event loop. Returns the
+ * values of inc_lookup_end(), or -ETIMEDOUT with the reason. */
 int inc_lookup_wait(const struct inc_hostport *at, uint64_t deadline_ns, struct addrinfo **list,
 		    struct inc_err *err);
 

@@ -21,28 +21,30 @@
 #include "lib/net/tls_link.h"
 #include "lib/net/wait.h"
 
-#define READ_MAX_BYTES  (64u << 10) /* read ahead of what has been looked at */
-#define UNREAD_MS       10 /* until the next look whether unread bytes have completed a line */
+#define READ_MAX_BYTES (64u << 10) /* read from the socket before lines are parsed */
+#define UNREAD_MS                                                                \
+	10 /* until the timer checks again whether unread bytes have completed a \
+	    * line */
 #define DRAIN_TIMEOUT_S 1
-#define DRAIN_MAX       256        /* that have this time; each is a descriptor */
-#define DRAIN_MAX_BYTES (4u << 20) /* read and thrown away while draining */
+#define DRAIN_MAX       256        /* connections that may drain; each holds a descriptor */
+#define DRAIN_MAX_BYTES (4u << 20) /* read and discarded while draining */
 
 struct inc_ndjson {
 	struct bufferevent *bev;  /* reads */
-	struct evbuffer *out;     /* waits to be written */
+	struct evbuffer *out;     /* bytes to be written */
 	struct inc_tls_link *tls; /* NULL: plain */
-	struct event *writable;   /* added while something does */
-	struct event *pause;      /* until the owner hears on; NULL: it always does */
-	struct event *timer;      /* message timeout, the deferred close, the end of draining */
+	struct event *writable;   /* added while out has bytes */
+	struct event *pause;      /* runs while the owner pauses; NULL: the owner never pauses */
+	struct event *timer;      /* message timeout, deferred call of closed, end of draining */
 	struct inc_ndjson_limits limits;
 	struct inc_lines lines;
 	struct inc_ndjson_ops ops;
 	void *arg;
-	bool line_open;    /* timer runs for a line under way */
+	bool line_open;    /* timer runs because a line has begun */
 	bool failed;       /* closed is due or was called */
 	bool reported;     /* closed was called */
-	bool dead;         /* freed by the owner: drains */
-	bool peer_done;    /* the peer says nothing more; it may still read */
+	bool dead;         /* freed by the owner, and draining */
+	bool peer_done;    /* the peer has closed its direction; it may still read */
 	unsigned int busy; /* callbacks on the stack */
 	size_t drained;
 	int code;
@@ -84,8 +86,8 @@ static void arm(struct inc_ndjson *conn, unsigned int ms)
 	event_add(conn->timer, &tv);
 }
 
-/* The end, to be reported by whoever called: at once by the callbacks of the loop, by the timer
- * where the owner itself is at work. */
+/* Marks the connection as failed. The failure is reported by report(): at once if a callback of
+ * the loop has found it, else by the timer, because the owner itself has called a function. */
 static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -105,9 +107,9 @@ static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
 }
 
 /*
- * Only from the loop, and last in its callback. At once where a callback finds the end: what
- * other connections say later must be heard later, or a peer that comes back is taken for a
- * second one.
+ * Calls closed if the connection has failed. Only from the loop, and last in its callback. It must
+ * not wait for a later turn of the loop, because messages on other connections must come after it.
+ * Otherwise a peer that has reconnected would be taken for a second one.
  */
 static void report(struct inc_ndjson *conn)
 {
@@ -125,7 +127,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		drain_end(conn);
 		return;
 	}
-	/* this process is late, after a standstill or under load, and not the peer */
+	/* bytes are unread: this process is late, after a standstill or under load, and not the
+	 * peer */
 	if (!conn->failed && inc_wait_has_unread(bufferevent_getfd(conn->bev))) {
 		arm(conn, UNREAD_MS);
 		return;
@@ -173,7 +176,7 @@ static void peer_ended(struct inc_ndjson *conn)
 		fail(conn, 0, "closed by peer");
 }
 
-/* What TLS has for the peer joins what waits. */
+/* Moves the bytes that TLS has for the peer to the queue. */
 static int queue_tls(struct inc_ndjson *conn)
 {
 	size_t n;
@@ -187,7 +190,7 @@ static int queue_tls(struct inc_ndjson *conn)
 	return 0;
 }
 
-/* One piece of what has come by TLS. 0, or -errno. */
+/* Passes one piece of the received bytes to TLS. 0, or -errno. */
 static int take_piece(struct inc_ndjson *conn, struct evbuffer *in, struct inc_err *err)
 {
 	struct evbuffer_iovec piece;
@@ -202,7 +205,7 @@ static int take_piece(struct inc_ndjson *conn, struct evbuffer *in, struct inc_e
 	return ret;
 }
 
-/* As evbuffer_remove(), of what the peer has said by TLS. */
+/* Like evbuffer_remove(), for bytes that TLS has decrypted. */
 static int remove_tls(struct inc_ndjson *conn, struct evbuffer *in, char *space, size_t room)
 {
 	struct inc_err err;
@@ -213,7 +216,7 @@ static int remove_tls(struct inc_ndjson *conn, struct evbuffer *in, char *space,
 		if (n)
 			break;
 	}
-	/* reading makes answers, too: to who wants new keys */
+	/* reading may produce an answer, such as new keys */
 	if (queue_tls(conn) && n >= 0)
 		n = inc_err_set(&err, ENOMEM, "out of memory");
 	if (n == -ECONNRESET) {
@@ -225,7 +228,7 @@ static int remove_tls(struct inc_ndjson *conn, struct evbuffer *in, char *space,
 	return n;
 }
 
-/* Moves what has come to where lines are made of it. False: nothing has, or it is the end. */
+/* Moves received bytes to the line buffer. False: there are none, or the connection has failed. */
 static bool take_bytes(struct inc_ndjson *conn, struct evbuffer *in)
 {
 	size_t room;
@@ -245,7 +248,7 @@ static bool take_bytes(struct inc_ndjson *conn, struct evbuffer *in)
 	return n > 0;
 }
 
-/* Whether the owner does not want to hear more for now. */
+/* Whether the owner wants to receive nothing for now; then starts the pause. */
 static bool pauses(struct inc_ndjson *conn)
 {
 	const unsigned int ms = conn->pause ? conn->ops.waits(conn, conn->arg) : 0;
@@ -258,7 +261,7 @@ static bool pauses(struct inc_ndjson *conn)
 	return true;
 }
 
-/* Whole lines to the owner. */
+/* Delivers complete lines to the owner. */
 static void take_lines(struct inc_ndjson *conn, struct evbuffer *in)
 {
 	struct inc_err err;
@@ -322,8 +325,9 @@ static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 
 static void on_written(struct inc_ndjson *conn)
 {
-	/* all that was queued is out: tell the peer, and wait for its close, so that what it
-	 * has sent meanwhile does not turn into a reset that eats our last words */
+	/* All queued bytes are sent. Shut down our direction and wait for the peer's close. If
+	 * we closed with the peer's bytes unread, TCP would send a reset, and the peer could
+	 * lose our last lines. */
 	if (conn->dead && conn->peer_done)
 		drain_end(conn);
 	else if (conn->dead)
@@ -342,8 +346,8 @@ static void on_broken(struct inc_ndjson *conn, int code, const char *reason)
 	report(conn);
 }
 
-/* libevent's own way of writing ends a process that has SIGPIPE as it was, and the process is not
- * ours to change. Returns 0 or -errno; a socket without room is no error. */
+/* Writes some of the queue by sendmsg(). libevent's own writing would raise SIGPIPE, whose
+ * handling a library must not change. Returns 0 or -errno; a socket without room is no error. */
 static int write_some(struct inc_ndjson *conn)
 {
 	struct iovec part[8];
@@ -365,7 +369,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	const size_t waits = evbuffer_get_length(conn->out);
 	int ret = write_some(conn);
 
-	/* After a standstill of this process the time can be over although there is room. */
+	/* after a standstill of this process the timeout may come although the socket has room */
 	if (!ret && !(what & EV_WRITE) && evbuffer_get_length(conn->out) == waits)
 		on_broken(conn, ETIMEDOUT, "peer does not read");
 	else if (ret)
@@ -383,7 +387,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 
 	conn->peer_done |= !!(what & BEV_EVENT_EOF);
 	if (conn->dead) {
-		/* who has closed his own direction alone still reads */
+		/* a peer that has closed only its own direction still reads */
 		if (!(what & BEV_EVENT_EOF) || !evbuffer_get_length(conn->out))
 			drain_end(conn);
 		return;
@@ -401,7 +405,8 @@ static void tune_socket(struct inc_ndjson *conn, int fd)
 	static const unsigned int user_timeout_ms = 25000;
 	if (inc_hostport_peer_text(fd, conn->peer, sizeof(conn->peer)))
 		return;
-	/* a refused option costs promptness only, so none of these is an error */
+	/* an option that is refused only delays the detection of a dead peer, so none is an
+	 * error */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
@@ -435,7 +440,7 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 		goto err_memory;
 	tune_socket(conn, fd);
 	bufferevent_setcb(conn->bev, on_read, NULL, on_event, conn);
-	/* what waits is one line at most, and this */
+	/* read ahead at most this, besides one line */
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, READ_MAX_BYTES);
 	bufferevent_disable(conn->bev, EV_WRITE);
 	if (bufferevent_enable(conn->bev, EV_READ))
@@ -465,7 +470,7 @@ const char *inc_ndjson_identity(const struct inc_ndjson *conn)
 	return conn->tls ? inc_tls_link_identity(conn->tls) : NULL;
 }
 
-/* A line to what waits to be written. */
+/* Adds a line to the queue. */
 static int queue(struct inc_ndjson *conn, const char *text, size_t len)
 {
 	struct inc_err err;
@@ -537,7 +542,7 @@ void inc_ndjson_flush(struct inc_ndjson *conn)
 {
 	size_t before = 0, waits = conn->failed ? 0 : evbuffer_get_length(conn->out);
 
-	/* one call writes a few pieces only */
+	/* write_some() writes a few pieces per call */
 	for (; waits && waits != before; waits = evbuffer_get_length(conn->out)) {
 		before = waits;
 		if (write_some(conn))
@@ -568,7 +573,7 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 			return;
 		}
 	}
-	/* without a wait, too, what is queued is written before the timer is looked at */
+	/* even with a timeout of 0 the loop writes what it can before the timer runs */
 	arm(conn, draining->n > DRAIN_MAX ? 0 : DRAIN_TIMEOUT_S * 1000);
 	if (!conn->peer_done)
 		bufferevent_enable(conn->bev, EV_READ);

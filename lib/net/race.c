@@ -12,8 +12,9 @@
 
 #define HEAD_START_MS 250
 
-/* Where nobody listens, and the kernel takes that very port for the source, TCP connects a socket
- * to itself; it would keep the port from the controller that comes back. */
+/* TCP connects a socket to itself if no program listens on the port and the kernel chooses that
+ * very port as the source. Such a socket would hold the port, so that the controller could not
+ * listen there when it restarts. */
 int inc_race_ended(int fd)
 {
 	static const struct linger at_once = {.l_onoff = 1};
@@ -36,7 +37,7 @@ int inc_race_ended(int fd)
 	return ECONNREFUSED;
 }
 
-/* The runner has arrived or failed. */
+/* Takes the result of a runner that is connected or has failed. */
 static void finish(struct inc_race *race, struct pollfd *runner)
 {
 	int err = inc_race_ended(runner->fd);
@@ -72,7 +73,7 @@ static void start(struct inc_race *race, const struct addrinfo *ai)
 	}
 }
 
-/* Those that have arrived or failed, until one has arrived. */
+/* Finishes the runners that are connected or have failed, until one is connected. */
 static void look(struct inc_race *race)
 {
 	unsigned int i;
@@ -114,7 +115,7 @@ int inc_race_begin(struct inc_race *race, const struct addrinfo *list, uint64_t 
 	race->runner = calloc(race->addresses + 1, sizeof(*race->runner));
 	if (!race->runner)
 		return -ENOMEM;
-	/* however short the time is, each has some of it */
+	/* however short the time is, every address gets a share of it */
 	share_ns = now_ns < deadline_ns ? (deadline_ns - now_ns) / (race->addresses + 1) : 0;
 	if (share_ns < race->head_start_ns)
 		race->head_start_ns = share_ns;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reaching one of several addresses by TCP. They are tried in their order, each with a head start
- * on the next; the first that answers is it. So an address that swallows what is sent to it costs
- * its head start, not the time limit.
+ * Connects to one of several addresses by TCP. They are tried in their order, each a head start
+ * after the one before, and the first that answers wins. So an address that does not answer delays
+ * the next by its head start only, not by the whole time limit.
  *
- * inc_race_run() and inc_reach() wait by themselves: libinccl, incctl and ha-nccl-perf. An event
- * loop has racing.h. Any thread, one at a time.
+ * libinccl, incctl and ha-nccl-perf use inc_race_run() and inc_reach(), which block. Event loops
+ * use racing.h. Any thread, one at a time.
  */
 #ifndef INC_RACE_H
 #define INC_RACE_H
@@ -18,33 +18,36 @@
 struct addrinfo;
 
 struct inc_race {
-	struct pollfd *runner;       /* connections on their way; fd -1: it has failed */
+	struct pollfd *runner;       /* connections being established; fd -1: failed */
 	const struct addrinfo *next; /* the first address that has not been tried */
 	unsigned int addresses, started, running;
-	uint64_t start_at_ns; /* of the next one */
+	uint64_t start_at_ns; /* when the next address is tried */
 	uint64_t head_start_ns, deadline_ns;
-	int error; /* the last one that ended a try */
-	int won;   /* descriptor, -1: none yet */
+	int error; /* of the attempt that failed last */
+	int won;   /* the connected descriptor, -1: none yet */
 };
 
-/* The list must outlive the race. 0 or -ENOMEM. inc_race_end() is due then. */
+/* Begins a race. The list must outlive it. 0, and inc_race_end() must be called later; or
+ * -ENOMEM. */
 int inc_race_begin(struct inc_race *race, const struct addrinfo *list, uint64_t deadline_ns);
 /*
- * Does what is due. Returns a connected socket, non-blocking, which is the caller's; -errno: no
- * address can be reached, -ETIMEDOUT at the deadline; or -EINPROGRESS: to be called again at
- * *next_at_ns, or as soon as one of the runners that have started can be written to.
+ * Starts attempts that are due and checks those under way. Returns a connected non-blocking
+ * socket, which the caller owns; -errno if no address can be reached, -ETIMEDOUT at the deadline;
+ * or -EINPROGRESS. Then the caller calls again at *next_at_ns, or as soon as one of the started
+ * runners is writable.
  */
 int inc_race_step(struct inc_race *race, uint64_t *next_at_ns);
-/* Closes all sockets but the one that inc_race_step() has given. */
+/* Closes all sockets but the one that inc_race_step() has returned. */
 void inc_race_end(struct inc_race *race);
 
-/* A whole race. A connected socket or -errno. */
+/* A complete race. Returns a connected socket or -errno. */
 int inc_race_run(const struct addrinfo *list, uint64_t deadline_ns);
-/* The same by a name, whose look-up is within the time, too. The reason does not name the host. */
+/* The same for a name; the time for its look-up counts, too. err does not name the host. */
 int inc_reach(const struct inc_hostport *at, uint64_t deadline_ns, struct inc_err *err);
 
-/* A try that has ended: 0 where it reached somebody, else an errno. A socket that reached itself is
- * closed by the caller like any other, and frees its port at once. */
+/* The result of an attempt that has ended: 0 if it is connected to a peer, else an errno.
+ * ECONNREFUSED also means that the socket is connected to itself; the caller closes it like any
+ * other, and that frees its port at once. */
 int inc_race_ended(int fd);
 
 #endif

@@ -15,7 +15,7 @@ struct inc_racing {
 	void *arg;
 };
 
-/* Before each step: it closes sockets. */
+/* Removes the events of all runners. Called before each step, because a step closes sockets. */
 static void unwatch(struct inc_racing *racing)
 {
 	unsigned int i;
@@ -42,7 +42,7 @@ void inc_racing_cancel(struct inc_racing *racing)
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
 
-/* Until a runner has arrived or failed, or the time. 0 or -ENOMEM. */
+/* Waits until a runner is connected or has failed, or until next_at_ns. 0 or -ENOMEM. */
 static int watch(struct inc_racing *racing, uint64_t next_at_ns)
 {
 	struct timeval tv = inc_timeval_of_ms(inc_ms_until(next_at_ns, inc_now_ns()));
@@ -92,7 +92,7 @@ int inc_racing_start(struct event_base *base, const struct addrinfo *list, uint6
 	racing->timer = evtimer_new(base, on_event, racing);
 	if (racing->timer && !inc_race_begin(&racing->race, list, deadline_ns))
 		racing->watch = calloc(racing->race.addresses + 1, sizeof(*racing->watch));
-	/* the first step is the loop's, too: what it finds out is told from there */
+	/* the first step runs from the loop, too, because done must be called from there */
 	if (!racing->watch || evtimer_add(racing->timer, &now)) {
 		inc_racing_cancel(racing);
 		return -ENOMEM;

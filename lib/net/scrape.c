@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Figures over HTTP with libevent's server; what it does not bound itself is bounded here. */
+/* Metrics over HTTP by libevent's server, with the limits that libevent does not have. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -19,22 +19,23 @@
 #define MAX_CONNECTIONS (INC_SCRAPE_DESCRIPTORS - 1) /* further ones wait in the kernel's queue */
 #define BACKLOG         32
 #define MAX_HEADERS     8192 /* bytes */
-#define MAX_BODY        4096 /* which nobody reads */
+#define MAX_BODY        4096 /* a request's body is not used */
 #define SILENCE_S       5    /* without a byte in either direction */
 #define REQUEST_S       5    /* from a connection's begin to the end of its request */
-#define LIFETIME_S      30   /* of a connection, whatever it does */
+#define LIFETIME_S      30   /* of a connection in any case */
 #define SWEEP_MS        100
 
-/* libevent tells nobody when a connection without a request ends: ours is the second reference to
- * its bufferevent, which has no callbacks any more once libevent is through with it. */
+/* A connection. libevent does not report when a connection without a request ends. So we hold a
+ * second reference to its bufferevent, whose callbacks are unset once libevent has finished with
+ * it. */
 struct scrape_conn {
 	struct bufferevent *bev;
 	uint64_t opened_at_ns;
-	bool asked; /* its request is whole */
+	bool asked; /* its request is complete */
 	LIST_ENTRY(scrape_conn) entry;
 };
 
-/* A page on its way. */
+/* A page that is being sent. */
 struct scrape_page {
 	struct inc_scrape *scrape;
 	struct evhttp_request *request;
@@ -45,7 +46,7 @@ struct scrape_page {
 struct inc_scrape {
 	struct event_base *base;
 	struct evhttp *http;
-	struct evconnlistener *listener; /* of http */
+	struct evconnlistener *listener; /* owned by http */
 	struct event *sweep;             /* runs while there are connections */
 	inc_scrape_part part;
 	void *arg;
@@ -70,7 +71,8 @@ static void page_free(struct scrape_page *page)
 	free(page);
 }
 
-/* The peer is gone. Of a page that is not finished libevent leaves the request to us. */
+/* The peer has closed the connection. libevent leaves the request of an unfinished page for us
+ * to free. */
 static void on_gone(struct evhttp_connection *connection, void *arg)
 {
 	struct scrape_page *page = arg;
@@ -80,7 +82,7 @@ static void on_gone(struct evhttp_connection *connection, void *arg)
 	page_free(page);
 }
 
-/* One part into buffer; false: it was the last. */
+/* Writes one part to buffer; false: it was the last. */
 static bool write_part(struct scrape_page *page, struct evbuffer *buffer)
 {
 	const struct inc_scrape *s = page->scrape;
@@ -98,7 +100,8 @@ static bool write_part(struct scrape_page *page, struct evbuffer *buffer)
 	return more;
 }
 
-/* Called when the part before has gone out. An empty part would never go out. */
+/* Called when the part before has been sent. Empty parts are skipped, because they would never
+ * count as sent. */
 static void on_written(struct evhttp_connection *connection, void *arg)
 {
 	struct scrape_page *page = arg;
@@ -195,7 +198,7 @@ static bool is_late(const struct scrape_conn *c, uint64_t now_ns)
 	return now_ns - c->opened_at_ns > (c->asked ? LIFETIME_S : REQUEST_S) * INC_NSEC_PER_SEC;
 }
 
-/* Gives back what is over, and ends what has lasted too long. */
+/* Frees connections that have ended, and ends those that last too long. */
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
 {
 	static const struct timeval soon = {.tv_usec = SWEEP_MS * 1000};
@@ -246,7 +249,7 @@ static int make_server(struct inc_scrape *s, const struct addrinfo *at)
 	evhttp_set_max_headers_size(s->http, MAX_HEADERS);
 	evhttp_set_max_body_size(s->http, MAX_BODY);
 	evhttp_set_timeout(s->http, SILENCE_S);
-	evhttp_set_allowed_methods(s->http, UINT16_MAX); /* on_request() has the better page */
+	evhttp_set_allowed_methods(s->http, UINT16_MAX); /* on_request() answers with 405 */
 	evhttp_set_gencb(s->http, on_request, s);
 	evhttp_set_bevcb(s->http, on_connection, s);
 	s->listener = evconnlistener_new_bind(s->base, NULL, NULL,
@@ -311,7 +314,8 @@ void inc_scrape_stop(struct inc_scrape *s)
 	if (!s)
 		return;
 	if (s->http)
-		evhttp_free(s->http); /* with the listener, connections and their requests */
+		evhttp_free(s->http); /* frees the listener, the connections and their requests,
+				       * too */
 	while (!LIST_EMPTY(&s->pages))
 		page_free(LIST_FIRST(&s->pages));
 	while (!LIST_EMPTY(&s->connections))

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Figures for who collects them: GET /metrics over HTTP, in the daemon's event loop. Part of
- * libinc_event.a.
+ * A server of metrics: GET /metrics over HTTP, in the daemon's event loop. Part of libinc_event.a.
  *
- * A page is written in parts, each when the one before has gone out, so that the loop never waits
- * for a page, a page is never held as a whole, and who reads slowly gets it slowly. Anybody who
- * reaches the address may read it and learns what is in it; nothing can be changed there. Other
- * paths are answered with 404, other methods with 405; requests are bounded in size and, from the
- * connection's begin on, in time, connections in number and in time.
+ * A page is written in parts, each when the one before has been sent. So the loop never waits for
+ * a page, no page is in memory as a whole, and a slow reader delays only itself. Any client that
+ * reaches the address can read the page, but it can change nothing. Other paths are answered with
+ * 404, other methods with 405. Requests are limited in size and in time from the connection's
+ * begin. Connections are limited in number and in time.
  */
 #ifndef INC_SCRAPE_H
 #define INC_SCRAPE_H
@@ -18,27 +17,29 @@
 #include <event2/event.h>
 #include "lib/base/err.h"
 
-#define INC_SCRAPE_DESCRIPTORS 9 /* at most: those who read, and where they come in */
+#define INC_SCRAPE_DESCRIPTORS 9 /* at most: of the clients and of the listener */
 
 struct inc_scrape;
 
-/* Where a page goes on; all 0: it begins. What the numbers count is the writer's. */
+/* The position in a page; all 0: its begin. The writer of the page chooses what the numbers
+ * count. */
 struct inc_scrape_at {
 	uint32_t section;
 	uint32_t place;
 };
 
-/* Writes the next part, at most some hundred lines, and moves *at behind it. False: that was the
- * last one. */
+/* Writes the next part of a page, at most some hundred lines, and moves *at behind it. False: it
+ * was the last part. */
 typedef bool (*inc_scrape_part)(void *arg, struct inc_scrape_at *at, FILE *out);
 
-/* Whether a text is ADDRESS or ADDRESS:PORT; a check of options and files. */
+/* Checks an option or a field of a file for the form ADDRESS or ADDRESS:PORT. */
 int inc_scrape_check(const char *where, struct inc_err *err);
 
-/* Listens there. Without a port it is any free one, which the log names. 0, or -errno and why. */
+/* Listens at that address. Without a port the kernel chooses a free one, which the log names. 0,
+ * or -errno with the reason. */
 int inc_scrape_start(struct event_base *base, const char *where, inc_scrape_part part, void *arg,
 		     struct inc_scrape **out, struct inc_err *err);
-/* NULL is fine. */
+/* NULL is allowed. */
 void inc_scrape_stop(struct inc_scrape *s);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A socket for those who have no event loop (stream.h). */
+/* A socket for programs without an event loop (stream.h). */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "lib/net/stream.h"
 #include "lib/net/wait.h"
 
-#define LAST_WORDS_MS 1000 /* for an alert, or the answer to new keys, to be taken */
+#define LAST_WORDS_MS 1000 /* to send an alert, or an answer to a change of keys */
 
 static int send_all(int fd, const char *bytes, size_t n, uint64_t deadline_ns)
 {
@@ -32,7 +32,7 @@ static int send_all(int fd, const char *bytes, size_t n, uint64_t deadline_ns)
 	return 0;
 }
 
-/* What TLS has for the peer. */
+/* Sends the bytes that TLS has for the peer. */
 static int flush(struct inc_stream *stream, uint64_t deadline_ns)
 {
 	size_t n;
@@ -48,10 +48,10 @@ static uint64_t soon(void)
 	return inc_now_ns() + LAST_WORDS_MS * INC_NSEC_PER_MSEC;
 }
 
-/* Some of what the socket has to TLS. 0, -EAGAIN, -ECONNRESET at the end, or -errno. */
+/* Receives some bytes and passes them to TLS. 0, -EAGAIN, -ECONNRESET at the end, or -errno. */
 static int take_some(struct inc_stream *stream, struct inc_err *err)
 {
-	char bytes[4096]; /* on a caller's stack, which may be small */
+	char bytes[4096]; /* on the caller's stack, which may be small */
 	const ssize_t n = recv(stream->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 	int ret;
 
@@ -111,7 +111,7 @@ int inc_stream_send(struct inc_stream *stream, const void *bytes, size_t n, uint
 		ret = inc_tls_link_write(stream->tls, bytes, n, NULL) ?: flush(stream, deadline_ns);
 	else
 		ret = send_all(stream->fd, bytes, n, deadline_ns);
-	/* half of something may be out: who reads is to find the end */
+	/* a part may have been sent, so the reader must find the end of the connection */
 	if (ret)
 		shutdown(stream->fd, SHUT_RDWR);
 	return ret;

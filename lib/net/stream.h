@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connected TCP socket, by TLS or plainly, for those who have no event loop: libinccl, incctl and
- * inc-lab. Whoever has one waits by itself until the socket can be read. One thread at a time.
+ * A connected TCP socket, with TLS or without, for programs without an event loop: libinccl,
+ * incctl and inc-lab. One thread at a time.
  */
 #ifndef INC_STREAM_H
 #define INC_STREAM_H
@@ -14,30 +14,30 @@
 
 struct inc_stream {
 	int fd;                   /* -1: none */
-	struct inc_tls_link *tls; /* NULL: plain */
+	struct inc_tls_link *tls; /* NULL: no TLS */
 };
 
 /*
- * Takes the socket over. With tls (NULL: plain) both sides prove themselves first, until the
- * deadline; host: see inc_tls_start(). stop_fd: ends the wait when it can be read; -1: nothing
- * does. 0; or -errno with one line (-ECANCELED: stopped), and the socket is the caller's still.
+ * Takes over the socket. With tls (NULL: none) the handshake authenticates both sides before the
+ * deadline; host: see inc_tls_start(). stop_fd: the wait ends when it becomes readable; -1: none.
+ * 0; or -errno with one line (-ECANCELED: stopped), and then the caller still owns the socket.
  */
 int inc_stream_open(struct inc_stream *stream, int fd, struct inc_tls *tls, const char *host,
 		    uint64_t deadline_ns, int stop_fd, struct inc_err *err);
-/* All of it, or -errno: what the peer does not take until the deadline is -ETIMEDOUT. After a
- * failure the connection is over. */
+/* Sends all bytes, or returns -errno: -ETIMEDOUT if the peer has not read them by the deadline.
+ * After a failure the connection is shut down. */
 int inc_stream_send(struct inc_stream *stream, const void *bytes, size_t n, uint64_t deadline_ns);
 /*
- * What there is: so many bytes; 0: the peer has ended; -EAGAIN: nothing, wait until the socket can
- * be read; another -errno with one line. To be called until it is -EAGAIN: what TLS has read ahead
- * does not show at the socket.
+ * Receives what is there and returns its length. 0: the peer has closed; -EAGAIN: nothing yet, so
+ * wait until the socket is readable; or another -errno with one line. Call it until it returns
+ * -EAGAIN, because bytes that TLS has decrypted already do not make the socket readable.
  */
 ssize_t inc_stream_receive(struct inc_stream *stream, void *buf, size_t room, struct inc_err *err);
-/* Until the socket can be read. 0, or -ETIMEDOUT. */
+/* Waits until the socket is readable. 0, or -ETIMEDOUT. */
 int inc_stream_wait(const struct inc_stream *stream, uint64_t deadline_ns);
-/* Says no more; the peer may. */
+/* Ends our direction; the peer may still send. */
 void inc_stream_end(struct inc_stream *stream);
-/* fd is -1 then. On one that is closed: nothing. */
+/* Closes the socket and sets fd to -1. A closed stream is allowed. */
 void inc_stream_close(struct inc_stream *stream);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lines of JSON from a stream: libinccl's, and those of tools that ask one question and wait for
- * its answer. */
+/*
+ * Lines of JSON from a stream, for libinccl and for tools that send one question and wait for the
+ * answer.
+ */
 #ifndef INC_STREAM_LINES_H
 #define INC_STREAM_LINES_H
 
@@ -11,11 +13,11 @@
 #include "lib/net/lines.h"
 #include "lib/net/stream.h"
 
-/* Into the lines what there is, as inc_stream_receive(); -ENOMEM besides. After inc_lines_next()
- * has returned 0. */
+/* Receives bytes into the line buffer; returns like inc_stream_receive(), or -ENOMEM. Call it
+ * after inc_lines_next() has returned 0. */
 ssize_t inc_stream_fill(struct inc_stream *stream, struct inc_lines *lines, struct inc_err *err);
-/* The next object, which is the caller's. NULL and one line: nothing until the deadline, the peer
- * has ended, or what inc_lines_next() refuses. */
+/* The next object, owned by the caller. NULL and one line in err: none came until the deadline,
+ * the peer has closed, or inc_lines_next() has rejected the line. */
 json_t *inc_stream_next(struct inc_stream *stream, struct inc_lines *lines, uint64_t deadline_ns,
 			struct inc_err *err);
 

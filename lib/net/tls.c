@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* TLS 1.3 by OpenSSL (tls.h). Contexts at the start of a program; the callbacks run within the
- * handshake, on the thread of the connection. */
+/*
+ * TLS 1.3 by OpenSSL (tls.h). Programs make contexts when they start; the callbacks run within the
+ * handshake, on the thread of the connection.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -13,7 +15,8 @@
 #include "lib/net/tls.h"
 #include "lib/net/tls_errors.h"
 
-/* A key goes with one hash (RFC 8446, 4.2.11): SHA-256, that of both suites. */
+/* A pre-shared key belongs to one hash (RFC 8446, 4.2.11): SHA-256, which both of these suites
+ * have. */
 #define KEY_SUITES  "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 #define CERT_SUITES "TLS_AES_256_GCM_SHA384:" KEY_SUITES
 
@@ -23,10 +26,10 @@ struct inc_tls {
 	SSL_CTX *ctx;
 	bool server;
 	unsigned int owners;
-	struct inc_tls_keys keys; /* n is 0: by certificates */
+	struct inc_tls_keys keys; /* n is 0: certificates instead */
 };
 
-/* Why, by the first error of the queue, which is the cause of the others. */
+/* The text of the first error in the queue, which has caused the others. */
 static const char *reason(void)
 {
 	const unsigned long code = ERR_peek_error();
@@ -45,7 +48,7 @@ static int failed(struct inc_err *err, int code, const char *what)
 	return ret;
 }
 
-/* NULL: no memory. */
+/* Makes the session by which OpenSSL represents a pre-shared key. NULL: no memory. */
 static SSL_SESSION *session_of(SSL *ssl, const struct inc_tls_key *key)
 {
 	const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, key_suite);
@@ -59,11 +62,11 @@ static SSL_SESSION *session_of(SSL *ssl, const struct inc_tls_key *key)
 	return NULL;
 }
 
-/* Instead of an identity: who connects has offered a key, and we have none of that name. */
+/* Set instead of an identity: the client has offered a key with an identity that we do not have. */
 static const char unknown[] = "";
 
-/* The key of who connects. A stranger's identity is no error here: without a key and without
- * certificates OpenSSL ends the handshake by itself. */
+/* Finds the key that the client has offered. An unknown identity is no error here, because
+ * OpenSSL ends the handshake itself if there is neither a key nor a certificate. */
 static int on_find(SSL *ssl, const unsigned char *identity, size_t size, SSL_SESSION **session)
 {
 	struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
@@ -80,13 +83,14 @@ static int on_find(SSL *ssl, const unsigned char *identity, size_t size, SSL_SES
 	if (!key)
 		return 1;
 	*session = session_of(ssl, key);
-	/* The key proves its identity only with a handshake that ends well: inc_tls_identity()
-	 * looks. */
+	/* The client has this identity only if the handshake succeeds, and inc_tls_identity()
+	 * checks that. */
 	SSL_set_app_data(ssl, (char *)key->identity);
 	return *session != NULL;
 }
 
-/* Who connects offers a key to who goes by certificates: inc_tls_why() says so. */
+/* Called when a client offers a key to a server that uses certificates. It records the offer, so
+ * that inc_tls_why() can explain the failure. */
 static int on_offer(SSL *ssl, const unsigned char *identity, size_t size, SSL_SESSION **session)
 {
 	*session = NULL;
@@ -94,7 +98,8 @@ static int on_offer(SSL *ssl, const unsigned char *identity, size_t size, SSL_SE
 	return 1;
 }
 
-/* Our own key, to who listens. md: another hash was chosen, and the key does not go with it. */
+/* Offers the client's own key to the server. md: a hash that the server has chosen; a key with
+ * another hash cannot be offered. */
 static int on_use(SSL *ssl, const EVP_MD *md, const unsigned char **identity, size_t *size,
 		  SSL_SESSION **session)
 {
@@ -110,7 +115,8 @@ static int on_use(SSL *ssl, const EVP_MD *md, const unsigned char **identity, si
 	return *session != NULL;
 }
 
-/* Nobody is asked for a passphrase: programs start by themselves. */
+/* Gives no passphrase for an encrypted private key, because programs start without a user who
+ * could type it. */
 static int on_passphrase(char *buf, int size, int writes, void *arg)
 {
 	return 0;
@@ -194,8 +200,8 @@ static int set_up(struct inc_tls *tls, const struct inc_tls_files *files, struct
 	if (SSL_CTX_set_min_proto_version(tls->ctx, TLS1_3_VERSION) != 1 ||
 	    SSL_CTX_set_max_proto_version(tls->ctx, TLS1_3_VERSION) != 1 ||
 	    SSL_CTX_set_num_tickets(tls->ctx, 0) != 1 ||
-	    /* A key is a session to OpenSSL. A server that verifies peers wants its sessions to be
-	     * of some context, a client's have none. */
+	    /* OpenSSL represents a key as a session. A server that verifies peers requires a
+	     * session ID context, and the sessions of clients have none, so set one. */
 	    (tls->server &&
 	     SSL_CTX_set_session_id_context(tls->ctx, (const unsigned char *)"inc", 3) != 1))
 		return failed(err, EPROTO, "TLS 1.3");
@@ -205,7 +211,8 @@ static int set_up(struct inc_tls *tls, const struct inc_tls_files *files, struct
 					      SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_mode(tls->ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 					   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/* With a key nobody shows a certificate; who shows one instead is not let in. */
+	/* With keys no side sends a certificate. A peer without a key must have one, and is
+	 * rejected. */
 	SSL_CTX_set_verify(tls->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	return files->key ? take_key_file(tls, files->key, err)
 			  : take_certificates(tls, files, err);
@@ -288,7 +295,8 @@ static bool expect_host(SSL *ssl, const char *host)
 
 	if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
 		return X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1;
-	/* A common name is an identity here, and a client may have any. */
+	/* Do not compare the host with the common name, which is an identity here and which any
+	 * client may have. */
 	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT |
 				       X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
 	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
@@ -330,7 +338,8 @@ int inc_tls_identity(SSL *ssl, char identity[INC_TLS_IDENTITY_MAX + 1], struct i
 		strcpy(identity, of_key);
 		return 0;
 	}
-	/* The buffer cuts, and a name that was cut is another one: so the length is asked first. */
+	/* Ask for the length first, because a name that was cut to the buffer would be another
+	 * identity. */
 	n = subject ? X509_NAME_get_text_by_NID(subject, NID_commonName, NULL, 0) : -1;
 	if (n < 1 || n > INC_TLS_IDENTITY_MAX ||
 	    X509_NAME_get_text_by_NID(subject, NID_commonName, identity,
@@ -342,8 +351,8 @@ int inc_tls_identity(SSL *ssl, char identity[INC_TLS_IDENTITY_MAX + 1], struct i
 	return inc_tls_identity_check(identity, err) ? -EACCES : 0;
 }
 
-/* One side goes by keys and the other one by certificates, or has one that is of no use. NULL: not
- * by this error. */
+/* Explains a failed handshake if one side uses keys and the other certificates, or if a
+ * certificate cannot sign. NULL: the error has another cause. */
 static const char *mixed_up(const SSL *ssl, unsigned long code)
 {
 	const struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
@@ -351,7 +360,7 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 	if (SSL_is_init_finished(ssl) || ERR_GET_LIB(code) != ERR_LIB_SSL)
 		return NULL;
 	switch (ERR_GET_REASON(code)) {
-	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* there is no certificate to sign with */
+	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* we have no certificate to sign with */
 		if (tls->server && !tls->keys.n)
 			return "our certificate's key makes no signature that the other side takes";
 		return tls->server && tls->keys.n && !SSL_get_app_data(ssl)
@@ -361,7 +370,7 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 		return !tls->server && tls->keys.n
 			       ? "the other side shows a certificate and takes no key"
 			       : NULL;
-	case SSL_R_TLSV1_ALERT_UNKNOWN_CA: /* it has none, for it goes by its key */
+	case SSL_R_TLSV1_ALERT_UNKNOWN_CA: /* the client uses keys, so it has no CA */
 		return tls->server && !tls->keys.n && SSL_get_app_data(ssl)
 			       ? "the other side offers a key: does it go by no certificates?"
 			       : NULL;
@@ -375,8 +384,8 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 	}
 }
 
-/* What is wrong with the key that is meant by an error of the handshake; NULL: nothing. OpenSSL
- * names what follows from that, which helps nobody who has to put it right. */
+/* Explains a failed handshake by a wrong key; NULL: the error has another cause. OpenSSL reports
+ * only the consequence, which does not help to correct the key file. */
 static const char *wrong_key(const SSL *ssl, unsigned long code)
 {
 	const struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
@@ -398,7 +407,8 @@ static const char *wrong_key(const SSL *ssl, unsigned long code)
 	}
 }
 
-/* Our own one, or the one of ours that who connects has named; "": none. */
+/* The identity of the key that the handshake was about: our own as a client, or the one of ours
+ * that the client has offered; "": none. */
 static const char *key_meant(const SSL *ssl)
 {
 	const struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));

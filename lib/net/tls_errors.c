@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a thread's queue of errors holds, kept and put back (tls_errors.h). OpenSSL has functions
- * for this since release 3.2 only, and the project runs with 3.0. */
+/*
+ * Stores and restores the errors in a thread's queue (tls_errors.h). OpenSSL has functions for
+ * this since release 3.2 only, and the project also supports 3.0.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <openssl/err.h>

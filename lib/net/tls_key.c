@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Key files (tls_key.h). Called at the start of a program, and where keys are made; any thread. */
+/*
+ * Key files (tls_key.h). Programs call this when they start, and when they make keys. Any thread.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -12,7 +14,7 @@
 #include "lib/base/fd.h"
 #include "lib/net/tls_key.h"
 
-/* Identity, blank, hex, newline; more is no key. */
+/* An identity, a blank, hex and a newline; a longer line is invalid. */
 #define LINE_SIZE (INC_TLS_IDENTITY_MAX + 2 * INC_TLS_SECRET_MAX + 64)
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@";
@@ -28,8 +30,9 @@ int inc_tls_identity_check(const char *text, struct inc_err *err)
 }
 
 /*
- * Whose rights are too many. systemd lets a service's user read a credential by an ACL, whose mask
- * stands where the group's rights do; nobody else gets into that directory.
+ * The permissions that a file with a secret must not have. systemd lets a service's user read a
+ * credential by an ACL, whose mask is shown in place of the group's permissions. Other users
+ * cannot enter that directory.
  */
 static mode_t forbidden(const char *path)
 {
@@ -44,7 +47,7 @@ static mode_t forbidden(const char *path)
 
 int inc_tls_secret_open(const char *path, FILE **out, struct inc_err *err)
 {
-	/* A FIFO would otherwise keep the program waiting for who writes it. */
+	/* O_NONBLOCK, because opening a FIFO would wait for a writer. */
 	const int fd = inc_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 	struct stat st;
 	int ret;
@@ -78,7 +81,8 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* NULL, or what is wrong: words of ours alone, a line may hold a secret in the wrong place. */
+/* Parses a line. NULL, or the error, which quotes nothing of the line, because the secret may
+ * stand in the wrong place. */
 static const char *parse(char *line, struct inc_tls_key *key)
 {
 	const size_t name = strcspn(line, " \t");
@@ -111,7 +115,8 @@ static int by_identity(const void *a, const void *b)
 	return strcmp(x->identity, y->identity);
 }
 
-/* NULL: no memory. Not realloc(), which leaves secrets behind. */
+/* Returns the place for the next key. NULL: no memory. It does not call realloc(), because that
+ * leaves a copy of the secrets in freed memory. */
 static struct inc_tls_key *next_key(struct inc_tls_keys *keys, size_t *room)
 {
 	if (keys->n == *room) {
@@ -130,8 +135,8 @@ static struct inc_tls_key *next_key(struct inc_tls_keys *keys, size_t *room)
 	return &keys->key[keys->n];
 }
 
-/* The next line without its end, of LINE_SIZE at most: 1, 0 where there is none, or -EINVAL and
- * what is wrong. Not fgets(), for which a NUL is the line's end and hides what stands behind it. */
+/* Reads the next line, of at most LINE_SIZE, without its newline. 1, 0 at the end of the file,
+ * or -EINVAL and the error. fgets() would not do, because a NUL would hide the rest of the line. */
 static int next_line(FILE *f, char *line, const char **wrong)
 {
 	size_t n = 0;
@@ -195,7 +200,7 @@ int inc_tls_keys_read(const char *path, struct inc_tls_keys *keys, struct inc_er
 	ret = inc_tls_secret_open(path, &f, err);
 	if (ret)
 		return ret;
-	/* A buffer of the C library's own would keep the secrets on the heap. */
+	/* a buffer that the C library allocates would leave the secrets on the heap */
 	setvbuf(f, buffer, _IOFBF, sizeof(buffer));
 	ret = read_lines(f, path, line, keys, err);
 	fclose(f);
@@ -238,7 +243,7 @@ int inc_tls_key_make(struct inc_tls_key *key, const char *identity, struct inc_e
 		return ret;
 	*key = (struct inc_tls_key){.secret_bytes = INC_TLS_SECRET_DEFAULT};
 	strcpy(key->identity, identity);
-	/* Up to 256 bytes come whole. */
+	/* getrandom() returns up to 256 bytes at once */
 	if (getrandom(key->secret, key->secret_bytes, 0) != (ssize_t)key->secret_bytes)
 		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
 	return 0;
@@ -267,7 +272,7 @@ int inc_tls_keys_write(const char *path, const struct inc_tls_keys *keys, struct
 			fprintf(f, "%02x", keys->key[i].secret[j]);
 		fputc('\n', f);
 	}
-	/* the last write may have gone well after one that had not */
+	/* an earlier write may have failed although the last one succeeded */
 	if (fflush(f) || ferror(f))
 		ret = inc_err_set(err, errno ?: EIO, "%s: %s", path, strerror(errno ?: EIO));
 	if (fclose(f) && !ret)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Key files: pre-shared keys, each with the identity that it proves. A line is an identity, a blank
- * and the secret in hex; empty lines and lines that begin with # mean nothing. One who connects has
- * a file with its own line, one who listens a file with everybody's. Only the owner may be able to
- * read it. Used by tls.h, and by who makes keys. Any thread.
+ * Key files: pre-shared keys, each with the identity that it proves. A line is an identity, a
+ * blank and the secret in hex. Empty lines and lines that begin with # are ignored. A client's
+ * file has one key, a server's file the keys of all clients. Only the file's owner may have the
+ * right to read it. Used by tls.h and by programs that make keys. Any thread.
  */
 #ifndef INC_TLS_KEY_H
 #define INC_TLS_KEY_H
@@ -16,7 +16,7 @@
 #define INC_TLS_SECRET_MIN     16  /* bytes */
 #define INC_TLS_SECRET_MAX     64
 #define INC_TLS_SECRET_DEFAULT 32
-#define INC_TLS_KEYS_MAX       65536 /* of one file */
+#define INC_TLS_KEYS_MAX       65536 /* in one file */
 
 struct inc_tls_key {
 	char identity[INC_TLS_IDENTITY_MAX + 1];
@@ -26,31 +26,31 @@ struct inc_tls_key {
 
 struct inc_tls_keys {
 	size_t n;
-	struct inc_tls_key *key; /* owned; by identity */
+	struct inc_tls_key *key; /* owned; sorted by identity */
 };
 
 /* Whether a text can be an identity. 0, or -EINVAL and a sentence that quotes it. */
 int inc_tls_identity_check(const char *text, struct inc_err *err);
 
 /*
- * Opens a file with a secret in it: a regular file, which nobody but its owner may read or write;
- * one in $CREDENTIALS_DIRECTORY its group, too, for so does an ACL of systemd's show.
- * 0 and *out, or -errno with a message that names the file.
+ * Opens a file with a secret. It must be a regular file, and only its owner may have the right to
+ * read or write it. In $CREDENTIALS_DIRECTORY its group may read it, too, because an ACL that
+ * systemd sets looks like that. 0 and *out, or -errno with a message that names the file.
  */
 int inc_tls_secret_open(const char *path, FILE **out, struct inc_err *err);
 
-/* At least one key, no identity twice. 0, or -errno with a message that names file and line, and
- * nothing of the line; *keys is empty then. */
+/* Reads a key file: at least one key, and no identity twice. 0, or -errno with a message that
+ * names file and line but quotes nothing of the line; *keys is empty then. */
 int inc_tls_keys_read(const char *path, struct inc_tls_keys *keys, struct inc_err *err);
-/* NULL: there is none. */
+/* Finds a key by its identity. NULL: there is none. */
 const struct inc_tls_key *inc_tls_keys_find(const struct inc_tls_keys *keys, const char *identity);
-/* The secrets are overwritten. */
+/* Overwrites the secrets and frees the keys. */
 void inc_tls_keys_free(struct inc_tls_keys *keys);
 
 /* A fresh secret from getrandom(). 0, or -errno. */
 int inc_tls_key_make(struct inc_tls_key *key, const char *identity, struct inc_err *err);
-/* Keys into a new file with mode 0600; -EEXIST where there is something. 0, or -errno with a
- * message, and there is no file. */
+/* Writes keys to a new file with mode 0600; -EEXIST if the path exists. 0, or -errno with a
+ * message, and then there is no file. */
 int inc_tls_keys_write(const char *path, const struct inc_tls_keys *keys, struct inc_err *err);
 
 #endif

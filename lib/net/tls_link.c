@@ -10,20 +10,21 @@
 #include "lib/net/tls_errors.h"
 #include "lib/net/tls_link.h"
 
-/* A peer may ask for new keys, and each costs work and an answer. Honest ones hardly ever do: a key
- * is good for 2^24 records. */
+/* How often a peer may request new traffic keys, because each costs work and an answer. Normal
+ * peers hardly ever do, because a key is good for 2^24 records. */
 #define KEY_UPDATES_MAX 16
 
 struct inc_tls_link {
 	struct inc_tls *tls;
 	SSL *ssl;
-	BIO *in, *out;                           /* the SSL's; of the peer, for the peer */
-	BIO *kept;                               /* said before the handshake was done */
-	char identity[INC_TLS_IDENTITY_MAX + 1]; /* "": not proved, or we are who connected */
+	BIO *in, *out;                           /* owned by ssl; bytes of the peer, and for the
+						  * peer */
+	BIO *kept;                               /* written before the handshake was done */
+	char identity[INC_TLS_IDENTITY_MAX + 1]; /* "": not authenticated, or we are the client */
 	unsigned int key_updates;
-	bool begun;  /* the peer has sent something */
-	bool done;   /* both sides are proved */
-	bool broken; /* nothing goes any more */
+	bool begun;  /* the peer has sent bytes */
+	bool done;   /* the handshake has authenticated both sides */
+	bool broken; /* the connection is unusable */
 };
 
 static void on_message(int write, int version, int type, const void *buf, size_t len, SSL *ssl,
@@ -58,7 +59,8 @@ struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, str
 	SSL_set_msg_callback(link->ssl, on_message);
 	SSL_set_msg_callback_arg(link->ssl, link);
 	if (!SSL_is_server(link->ssl))
-		SSL_do_handshake(link->ssl); /* cannot be done yet, but begins */
+		SSL_do_handshake(link->ssl); /* makes the first message; the handshake cannot be
+					      * done yet */
 	return link;
 
 fail:
@@ -89,8 +91,8 @@ static int broken(struct inc_tls_link *link, int ret, struct inc_err *err)
 	return inc_tls_why(link->ssl, ret, err);
 }
 
-/* An alert for who begins with something else than a handshake, and does not speak TLS perhaps: so
- * that its program can tell why it is not answered. OpenSSL says nothing to such peers. */
+/* Answers a peer whose first byte is no TLS record by an alert. OpenSSL sends nothing to such a
+ * peer, and its program could not report why it gets no answer. */
 static int not_tls(struct inc_tls_link *link, struct inc_err *err)
 {
 	static const unsigned char protocol_version[] = {
@@ -101,8 +103,8 @@ static int not_tls(struct inc_tls_link *link, struct inc_err *err)
 	return inc_err_set(err, EPROTO, "it does not speak TLS");
 }
 
-/* OpenSSL takes one record at a time. The queue of errors is emptied before each, because a
- * handshake that ended well may have left some in it. */
+/* Encrypts all bytes, one record at a time, as OpenSSL does. The queue of errors is emptied
+ * before each, because a handshake that succeeded may have left some in it. */
 static int write_all(struct inc_tls_link *link, const char *bytes, size_t n, struct inc_err *err)
 {
 	int ret;
@@ -118,7 +120,7 @@ static int write_all(struct inc_tls_link *link, const char *bytes, size_t n, str
 	return 0;
 }
 
-/* What was kept may go out now. */
+/* Encrypts the bytes that were written before the handshake was done. */
 static int flush_kept(struct inc_tls_link *link, struct inc_err *err)
 {
 	char *bytes;

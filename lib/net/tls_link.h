@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One TLS connection whose bytes somebody else moves: what the peer sent goes in, what it is to get
- * comes out, and in between is what both sides say. So the sockets of ndjson.h, libinccl, incctl
- * and inc-lab stay with those who have them, with their own ways of waiting. One thread at a time.
+ * One TLS connection without a socket. The owner passes in the bytes that the peer has sent, sends
+ * on the bytes that come out for the peer, and reads and writes plain text. So ndjson.h, libinccl,
+ * incctl and inc-lab keep their sockets and their own ways of waiting. One thread at a time.
  *
- * After each call of inc_tls_link_take(), _write() and _end() the owner sends on what
- * inc_tls_link_output() gives, also after one that failed: it may be the alert that says why.
+ * After each call of inc_tls_link_take(), _write() and _end() the owner sends the bytes of
+ * inc_tls_link_output(), even if the call has failed, because they may be the alert with the
+ * reason.
  */
 #ifndef INC_TLS_LINK_H
 #define INC_TLS_LINK_H
@@ -19,34 +20,39 @@
 struct inc_tls_link;
 
 /*
- * host: of who connects, see inc_tls_start(). What who connects has to say first is in the output
- * already; it owns the context, too. NULL and err where that fails.
+ * Makes a connection in the role of the context, which the connection owns, too. host: for a
+ * client, see inc_tls_start(). The output has the client's first message already. NULL and err on
+ * failure.
  */
 struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, struct inc_err *err);
-/* NULL is nothing. */
+/* NULL is allowed. */
 void inc_tls_link_free(struct inc_tls_link *link);
 
-/* Bytes of the peer, any number. 0; or -errno with one line: nothing further can be said. */
+/* Takes bytes that the peer has sent, any number. 0; or -errno with one line, after which the
+ * connection is unusable. */
 int inc_tls_link_take(struct inc_tls_link *link, const void *bytes, size_t n, struct inc_err *err);
-/* What the peer has said: so many bytes; 0: more must be taken first; -ECONNRESET: it says nothing
- * more, and said so; another -errno with one line: the connection is broken. */
+/* Reads decrypted bytes and returns their number. 0: the link needs more bytes of the peer
+ * first; -ECONNRESET: the peer has ended its direction by an alert; another -errno with one
+ * line: the connection is broken. */
 ssize_t inc_tls_link_read(struct inc_tls_link *link, void *buf, size_t room, struct inc_err *err);
 
-/* Says something; before the peer is proved it is kept. 0, or -errno with one line. */
+/* Encrypts bytes for the peer. Before the handshake is done they are only stored. 0, or -errno
+ * with one line. */
 int inc_tls_link_write(struct inc_tls_link *link, const void *bytes, size_t n, struct inc_err *err);
-/* How much is kept so. */
+/* The number of bytes stored until the handshake is done. */
 size_t inc_tls_link_kept(const struct inc_tls_link *link);
-/* Says that no more will be said. What is kept is dropped. */
+/* Ends our direction by an alert. Bytes that are still stored are discarded. */
 void inc_tls_link_end(struct inc_tls_link *link);
 
-/* Bytes for the peer, until the next call of a function above: *n of them, maybe 0. */
+/* The encrypted bytes for the peer, *n of them, maybe 0. They are valid until the next call of a
+ * function above. */
 const void *inc_tls_link_output(struct inc_tls_link *link, size_t *n);
-/* All of them have been taken over. */
+/* Reports that all these bytes have been sent or copied. */
 void inc_tls_link_sent(struct inc_tls_link *link);
 
-/* Both sides are proved. */
+/* Whether the handshake has authenticated both sides. */
 bool inc_tls_link_done(const struct inc_tls_link *link);
-/* Who has connected, from then on. NULL before, and where it is us. */
+/* The identity of the client, after the handshake. NULL before it, and on the client's side. */
 const char *inc_tls_link_identity(const struct inc_tls_link *link);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The options about keys (tls_opt.h). */
+/* Options about keys and certificates (tls_opt.h). */
 #include "lib/net/tls_opt.h"
 
 const struct inc_opt inc_tls_options[] = {
