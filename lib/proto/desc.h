@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a collective is on the wire: the descriptor in the immediate data, and who gets what of
- * it. For the XDP programs and for user space.
+ * A collective on the wire: the descriptor in the immediate data, and the rules which ranks send
+ * and receive data. For the XDP programs and for user space.
  */
 #ifndef INC_PROTO_DESC_H
 #define INC_PROTO_DESC_H
@@ -16,13 +16,13 @@
  *   21..10 root rank    9..0   sequence number of the collective, modulo 2^10
  */
 /* _(NAME, name) */
-#define INC_COLLECTIVES(_)                                                        \
-	_(ALLREDUCE, allreduce)                                                   \
-	_(REDUCE, reduce)                                                         \
-	_(BROADCAST, broadcast)                                                   \
-	_(BARRIER, barrier)                                                       \
-	/* a Reduce of each rank's block, and a Broadcast, one after the other */ \
-	_(REDUCE_SCATTER, reducescatter)                                          \
+#define INC_COLLECTIVES(_)                                                           \
+	_(ALLREDUCE, allreduce)                                                      \
+	_(REDUCE, reduce)                                                            \
+	_(BROADCAST, broadcast)                                                      \
+	_(BARRIER, barrier)                                                          \
+	/* a Reduce of each rank's block, or a Broadcast of it, one after another */ \
+	_(REDUCE_SCATTER, reducescatter)                                             \
 	_(ALL_GATHER, allgather)
 
 enum inc_collective {
@@ -47,8 +47,8 @@ enum inc_operator {
 	INC_OPERATORS(_)
 #undef _
 		INC_N_OPERATORS,
-	/* A sum to the switch, which the ranks divide: so that ranks are told from those that want
-	 * the sum. */
+	/* Switches add up for AVG, and the ranks divide the sum. It has its own number, so that
+	 * a switch detects ranks of which some want the sum and some the average. */
 	INC_OPERATOR_AVG = INC_N_OPERATORS,
 };
 
@@ -64,11 +64,11 @@ enum inc_operator {
 	_(UINT8, uint8, 1, 0)
 
 /*
- * Types that an XDP switch treats as the integer of their size and sign. They have numbers of their
- * own so that the descriptors of ranks that mean different things differ, by which the switch tells
- * them. FLOAT32 to BFLOAT16: floats that are passed on as they are, or that hosts have made
- * integers of which the order is the same (MIN, MAX). AGREED and FIXED: the two passes of a sum of
- * floats (docs/floats.md), its exponents and its elements. Columns as above.
+ * Types that an XDP switch treats as the integer of their size and sign. Each has its own number,
+ * so that the switch detects ranks whose descriptors differ. FLOAT32 to BFLOAT16 are floats that
+ * are only passed on, or that hosts have mapped to integers with the same order (MIN, MAX). AGREED
+ * and FIXED are the two passes of a sum of floats (docs/floats.md): its exponents and its
+ * elements. Columns as above.
  */
 #define INC_GUISES(_)               \
 	_(FLOAT32, float32, 4, 1)   \
@@ -84,22 +84,22 @@ enum inc_dtype {
 	INC_DTYPES(_)
 #undef _
 		INC_N_DTYPES,
-	INC_DTYPE_BEFORE_GUISES = INC_N_DTYPES - 1, /* so that the first of those is INC_N_DTYPES */
+	INC_DTYPE_BEFORE_GUISES = INC_N_DTYPES - 1, /* so that guises begin with INC_N_DTYPES */
 #define _(NAME, name, bytes, sign) INC_DTYPE_##NAME,
 	INC_GUISES(_)
 #undef _
 		INC_N_WIRE_DTYPES,
 	/*
-	 * Floats that a switch is to add as they are: float32, float16, bfloat16. Nobody knows
-	 * these but switches and hosts which have been told that floats are native; to all others
-	 * they are types that there are not, so that no end takes one form for the other. Inside a
-	 * program they are those above: what is on the wire is made of them by inc_desc_to_wire().
+	 * Floats that a switch shall add as floats: float32, float16, bfloat16. Only switches and
+	 * hosts that have agreed on native floats accept these numbers. To all others they are
+	 * unknown types, so that no end takes one form of floats for another. Inside a program the
+	 * three are INC_DTYPE_FLOAT32 to INC_DTYPE_BFLOAT16, and inc_desc_to_wire() converts them.
 	 */
 	INC_DTYPE_NATIVE = INC_N_WIRE_DTYPES,
 	INC_N_NATIVES = INC_DTYPE_BFLOAT16 - INC_DTYPE_FLOAT32 + 1,
 };
 
-#define INC_MAX_RANKS     4096 /* of a communicator, all of which can be a root */
+#define INC_MAX_RANKS     4096 /* of a communicator; a descriptor can name each as the root */
 #define INC_DESC_SEQ_MASK 0x3ffu
 #define INC_DESC(coll, op, dtype, root, seq)                                           \
 	(((__u32)(coll)&7) << 29 | ((__u32)(op)&7) << 26 | ((__u32)(dtype)&15) << 22 | \
@@ -114,7 +114,7 @@ _Static_assert(INC_N_COLLECTIVES <= 8 && INC_DTYPE_NATIVE + INC_N_NATIVES <= 16,
 	       "the descriptor has room for all");
 _Static_assert(INC_OPERATOR_AVG == INC_DESC_OP(~0u), "every operator of a descriptor is one");
 
-/* Bytes of an element, a power of two; 0 for a type that there is not. */
+/* Bytes of an element, a power of two; 0 for an unknown type. */
 static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
 {
 #define _(NAME, name, bytes, sign) | (__u64)(bytes) << 4 * INC_DTYPE_##NAME
@@ -122,8 +122,8 @@ static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
 #undef _
 }
 
-/* Does a switch know this collective and type (operators it knows all), and is the length one of
- * whole elements? That bounds the pad of a packet, too. */
+/* Whether a switch knows this collective and type (it knows all operators), and the length is a
+ * multiple of the element. That limits the pad of a packet, too. */
 static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __u32 bytes)
 {
 	__u32 element = inc_element_bytes(desc);
@@ -131,13 +131,15 @@ static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __
 	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && element && !(bytes & (element - 1));
 }
 
-/* Is it an operator of bits? Floats have none, and the order of bytes does not matter to it. */
+/* Whether the operator works on bits. Such operators do not exist for floats, and do not depend
+ * on the byte order. */
 static inline __attribute__((always_inline)) _Bool inc_bitwise(__u32 op)
 {
 	return op == INC_OPERATOR_AND || op == INC_OPERATOR_OR || op == INC_OPERATOR_XOR;
 }
 
-/* Must all ranks give data (all the same amount of it)? Else some give nothing. */
+/* Whether all ranks must send data, all the same amount. In other collectives only some ranks
+ * send data. */
 static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 {
 	switch (INC_DESC_COLL(desc)) {
@@ -150,21 +152,21 @@ static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 	}
 }
 
-/* Are its elements floats that somebody adds up, not only passes on? */
+/* Whether the elements are floats that are reduced and not only passed on. */
 static inline __attribute__((always_inline)) _Bool inc_reduces_floats(__u32 desc)
 {
 	return inc_all_give(desc) && INC_DESC_DTYPE(desc) >= INC_DTYPE_FLOAT32 &&
 	       INC_DESC_DTYPE(desc) < INC_DTYPE_FLOAT32 + INC_N_NATIVES;
 }
 
-/* Does it say on the wire that floats are to be added as they are? */
+/* Whether the descriptor on the wire requests that floats are added as floats. */
 static inline __attribute__((always_inline)) _Bool inc_desc_is_native(__u32 desc)
 {
 	return inc_all_give(desc) && INC_DESC_DTYPE(desc) >= INC_DTYPE_NATIVE &&
 	       INC_DESC_DTYPE(desc) < INC_DTYPE_NATIVE + INC_N_NATIVES;
 }
 
-/* A descriptor as it goes out where floats are native or not. */
+/* Converts a descriptor to its form on the wire. native: the ends have agreed on native floats. */
 static inline __attribute__((always_inline)) __u32 inc_desc_to_wire(__u32 desc, _Bool native)
 {
 	const __u32 more = INC_DTYPE_NATIVE - INC_DTYPE_FLOAT32;
@@ -172,7 +174,8 @@ static inline __attribute__((always_inline)) __u32 inc_desc_to_wire(__u32 desc, 
 	return native && inc_reduces_floats(desc) ? desc + INC_DESC(0, 0, more, 0, 0) : desc;
 }
 
-/* One that has come, as it is inside a program; 0: the two ends differ in the form of floats. */
+/* Converts a received descriptor to the form inside a program. Returns 0 if the two ends differ
+ * in the form of floats. */
 static inline __attribute__((always_inline)) _Bool inc_desc_from_wire(__u32 wire, _Bool native,
 								      __u32 *desc)
 {
@@ -182,24 +185,25 @@ static inline __attribute__((always_inline)) _Bool inc_desc_from_wire(__u32 wire
 	return inc_desc_to_wire(*desc, native) == wire;
 }
 
-/* Only ranks in a set with the root may give, where not all must? */
+/* Whether only ranks behind the root's connection may send data. */
 static inline __attribute__((always_inline)) _Bool inc_root_gives(__u32 desc)
 {
 	return INC_DESC_COLL(desc) == INC_COLL_BROADCAST ||
 	       INC_DESC_COLL(desc) == INC_COLL_ALL_GATHER;
 }
 
-/* Does its root matter? */
+/* Whether the collective depends on its root. */
 static inline __attribute__((always_inline)) _Bool inc_has_root(__u32 desc)
 {
 	return INC_DESC_COLL(desc) != INC_COLL_ALLREDUCE && INC_DESC_COLL(desc) != INC_COLL_BARRIER;
 }
 
 /*
- * Of children that all called the same: who is out of step nevertheless, a bit each. all: the
- * children; givers: those that gave data; root: the one that has the root behind it, if any has.
- * Who gives nothing where all must, or something where it may not, differs from the others: a sum
- * without its part would be wrong.
+ * Finds the children that are out of step although all have sent the same descriptor; returns a
+ * bit for each. The parameter all has the children, and givers those that sent data. The parameter
+ * root has the child that has the root behind it, if any has. A child is out of step if it sent no
+ * data in a collective where all must, because the sum would lack its part. It is also out of step
+ * if it sent data and must not.
  */
 static inline __attribute__((always_inline)) __u64 inc_out_of_step(__u32 desc, __u64 all,
 								   __u64 givers, __u64 root)
@@ -210,9 +214,9 @@ static inline __attribute__((always_inline)) __u64 inc_out_of_step(__u32 desc, _
 }
 
 /*
- * Do the ranks behind a connection receive data of this collective, or a packet of length 0?
- * has_root: the root is one of them; ranks: how many they are. A root does not get what it
- * broadcasts; those who share a switch below with it do.
+ * Whether the ranks behind a connection receive data of this collective, or a packet of length 0.
+ * has_root: the root is one of these ranks; ranks: their number. A root does not receive what it
+ * broadcasts, but ranks that share a child switch with it do.
  */
 static inline __attribute__((always_inline)) _Bool inc_ranks_get(__u32 desc, _Bool has_root,
 								 __u32 ranks)
@@ -232,15 +236,16 @@ static inline __attribute__((always_inline)) _Bool inc_ranks_get(__u32 desc, _Bo
 }
 
 /*
- * Is a result of bytes, which came from the parent, what a partial sum of partial_bytes must be
- * answered with? ranks: all below the switch; root_below: the root is one of them.
+ * Whether a result with this number of bytes from the parent is the right answer to a partial sum
+ * of partial_bytes. The parameter ranks is the number of ranks below the switch, and root_below
+ * says that the root is one of them.
  */
 static inline __attribute__((always_inline)) _Bool
 inc_answer_fits(__u32 desc, __u32 bytes, __u32 partial_bytes, _Bool root_below, __u32 ranks)
 {
 	if (!inc_ranks_get(desc, root_below, ranks))
 		return !bytes;
-	/* what comes from elsewhere may have any number of elements */
+	/* data of a root elsewhere may have any number of elements */
 	if (inc_root_gives(desc) && !root_below)
 		return inc_desc_known(desc, bytes);
 	return bytes == partial_bytes;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * RoCEv2 headers, written: Ethernet, IPv4, UDP, BTH, RETH, ImmDt, AETH and the ICRC's four
- * bytes, for whoever makes a packet: the XDP programs, the slow path, the soft transport. No
- * other file knows where a field is written.
+ * Writes RoCEv2 headers: Ethernet, IPv4, UDP, BTH, RETH, ImmDt, AETH and the four bytes of the
+ * ICRC. The XDP programs, the slow path and the soft transport make their packets by these
+ * functions. No other file knows the offsets of the fields.
  *
- * Every function writes at `at` and looks at nothing but its arguments. `at` may have any
- * alignment. What the arguments hold is in host order, but addresses and what a packet mirrors
- * of another one (RETH) are in network order, as their types say.
+ * Every function writes at `at`, which may have any alignment, and reads nothing but its
+ * arguments. Arguments are in host order. Only addresses and the fields of a RETH, which a packet
+ * copies from another, are in network order, as their types show.
  */
 #ifndef INC_PROTO_FRAME_H
 #define INC_PROTO_FRAME_H
@@ -16,11 +16,11 @@
 
 #define INC_ETHERTYPE_IPV4 0x0800
 #define INC_IP_PROTO_UDP   17
-#define INC_IP_DF          0x4000 /* in the word of the flags */
+#define INC_IP_DF          0x4000 /* in the word with the flags */
 #define INC_IP_VER_IHL_TOS 0x4500 /* version 4, header of 20 bytes, TOS 0 */
 #define INC_IP_TTL         64
 
-/* The ends of a connection, as IP and UDP headers name them. */
+/* The ends of a connection, in the terms of the IP and UDP headers. */
 struct inc_roce_path {
 	__be32 saddr;
 	__be32 daddr;
@@ -47,8 +47,8 @@ INC_INLINE __be32 inc_be32(__u32 v)
 #endif
 }
 
-/* A program's packet may be read and written in words at any address, but the compiler takes
- * such a copy apart into bytes; in user space it makes one instruction of it. */
+/* A BPF program may access a packet in words at any address, but clang would split a memcpy of a
+ * word into bytes. In user space the memcpy becomes one instruction. */
 #ifdef __bpf__
 #define INC_STORE(at, value)     (*(__typeof__(value) *)(at) = (value))
 #define INC_COPY(type, to, from) (*(type *)(to) = *(const type *)(from))
@@ -80,15 +80,15 @@ INC_INLINE void inc_put_eth(__u8 *at, const __u8 *to, const __u8 *from)
 	inc_put16(at + 12, inc_be16(INC_ETHERTYPE_IPV4));
 }
 
-/* IPv4 without options and UDP; ip_len: from the IP header to the ICRC. The UDP checksum is 0,
- * that is, none. */
+/* Writes IPv4 without options, and UDP. ip_len: from the IP header to the ICRC. The UDP checksum
+ * is 0, which means none. */
 INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16 id, __u16 ip_len)
 {
 	__be16 flags = path->df ? inc_be16(INC_IP_DF) : 0;
 	__be16 ttl_proto = inc_be16(INC_IP_TTL << 8 | INC_IP_PROTO_UDP);
 	__u32 sum = inc_be16(INC_IP_VER_IHL_TOS);
 
-	/* a ones' complement sum comes out right in either byte order */
+	/* the byte order does not matter to a ones' complement sum */
 	sum += inc_be16(ip_len);
 	sum += inc_be16(id);
 	sum += flags;
@@ -110,8 +110,8 @@ INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16
 	inc_put32(at + 4, inc_be32((__u32)(ip_len - INC_IP_LEN) << 16));
 }
 
-/* flags: INC_BTH_SE, INC_BTH_M, the pad's length << INC_BTH_PAD_SHIFT. ackreq_psn: INC_BTH_ACKREQ
- * or not, and the PSN, which is cut to its 24 bits here. */
+/* flags: INC_BTH_SE, INC_BTH_M, and the pad's length << INC_BTH_PAD_SHIFT. ackreq_psn:
+ * INC_BTH_ACKREQ or not, and the PSN, of which the lowest 24 bits count. */
 INC_INLINE void inc_put_bth(__u8 *at, __u8 opcode, __u8 flags, __u16 pkey, __u32 qpn,
 			    __u32 ackreq_psn)
 {
@@ -137,7 +137,7 @@ INC_INLINE void inc_put_aeth(__u8 *at, __u8 syndrome, __u32 msn)
 	inc_put32(at, inc_be32((__u32)syndrome << 24 | (msn & INC_PSN_MASK)));
 }
 
-/* The least significant byte first. */
+/* Writes the ICRC, least significant byte first. */
 INC_INLINE void inc_put_icrc(__u8 *at, __u32 icrc)
 {
 	inc_put32(at, __builtin_bswap32(inc_be32(icrc)));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the XDP programs and user space share: map values, counters, events.
- * Fixed-width types only; sizes and offsets are asserted in both compilers.
+ * Data that the XDP programs and user space share: map values, counters, events. It has
+ * fixed-width types only, and both compilers assert sizes and offsets.
  *
- * Terms: a *connection* is one RC queue pair between the switch and a child, or its parent: a
- * communicator whose switches form a tree has one at each of them but the root.
- * Packet r of a direction is the one whose PSN is start_psn + r; r counts in 64
- * bits here, so it never wraps. A *slot* is r mod slots, a *generation* r / slots.
- * A *communicator* is one of the controller's; the switch counts its own from 0 (its index).
+ * Terms: a *connection* is one RC queue pair between the switch and a child, or its parent. In a
+ * tree of switches a communicator has a connection to the parent at each switch but the root.
+ * Packet r of a direction is the packet whose PSN is start_psn + r. r counts in 64 bits here, so
+ * it never wraps. A *slot* is r mod slots, a *generation* is r / slots. A *communicator* has a
+ * number of the controller; the switch numbers its own communicators from 0 (the index).
  */
 #ifndef INC_PROTO_MAPS_H
 #define INC_PROTO_MAPS_H
@@ -17,10 +17,10 @@
 
 #define INC_ABI_VERSION     7
 #define INC_MAX_CHILDREN    32                     /* of a communicator in passthrough mode */
-#define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1) /* its parent's, too */
+#define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1) /* the parent's included */
 #define INC_MAX_SLOTS       4096
 #define INC_MAX_LOG2_SLOTS  12
-/* Slots of a communicator. */
+/* The numbers of slots that a communicator may have. */
 #define INC_SLOTS_TEXT "a power of two up to 4096"
 INC_INLINE _Bool inc_slots_ok(__u64 slots)
 {
@@ -31,8 +31,8 @@ _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's log
 
 #define INC_RNR_TIMER 12 /* RNR timer code of our RNR NAKs: 0.64 ms */
 
-/* Names of the maps that user space asks for, as pinned and as bpftool shows them (15 characters at
- * most); bpf/inc_maps.h has all. */
+/* Names of the maps that user space looks up, as they are pinned and as bpftool shows them (15
+ * characters at most). bpf/inc_maps.h has all maps. */
 #define INC_MAP_CONN_LOOKUP "inc_conn_lookup"
 #define INC_MAP_CONN_PLACE  "inc_conn_place"
 #define INC_MAP_CONN_CFG    "inc_conn_cfg"
@@ -49,8 +49,9 @@ _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's log
 #define INC_MAP_EVENT       "inc_event"
 #define INC_MAP_LAYOUT      "inc_layout"
 
-/* inc_layout[0], pinned beside the maps and pinned last: who finds it finds all of them. Writer:
- * loader. A daemon with another INC_ABI_VERSION does not touch what it finds. */
+/* inc_layout[0]. It is pinned beside the maps and after all of them, so a daemon that finds it
+ * finds all maps. Writer: loader. A daemon with another INC_ABI_VERSION leaves the pinned maps
+ * alone. */
 struct inc_layout {
 	__u32 abi;
 	__u32 generic; /* 1: the ports run the program in generic mode */
@@ -64,16 +65,17 @@ struct inc_conn_key {
 	__u32 dqpn;   /* host order: the switch's queue pair number */
 };
 
-/* inc_conn_place[inc_conn_place_of(queue pair number, places)]: where a packet's connection is
- * looked for first. Numbers that end in the same bits share a place, which one connection has; the
- * others are found in inc_conn_lookup, which has all. Places are a power of two. */
+/* inc_conn_place[inc_conn_place_of(queue pair number, places)] is where the program looks for a
+ * packet's connection first. Queue pair numbers that end in the same bits share a place, and
+ * only one of their connections is there. inc_conn_lookup has all connections. The number of
+ * places is a power of two. */
 INC_INLINE __u32 inc_conn_place_of(__u32 qpn, __u32 places)
 {
 	return qpn & (places - 1);
 }
 
-/* So many that few of the controller's random numbers share one: one in nine, all connections in
- * use. */
+/* The number of places. With all connections in use, one in nine of the controller's random
+ * queue pair numbers shares its place. */
 INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 {
 	__u32 places = 1;
@@ -83,11 +85,13 @@ INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 	return places;
 }
 
-#define INC_CONN_F_UDP_CSUM  0x1  /* results carry a UDP checksum (lets the peer use UDP_GRO) */
-#define INC_CONN_F_FIXED_MAC 0x2  /* the peer's MAC address is configured: nothing changes it */
-#define INC_CONN_F_UP        0x4  /* the peer is the parent switch */
-#define INC_CONN_F_SWITCH    0x8  /* the peer is a switch, parent or child */
-#define INC_CONN_F_OWN_MAC   0x10 /* own_mac is configured; else it follows the port's address */
+#define INC_CONN_F_UDP_CSUM  0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
+#define INC_CONN_F_FIXED_MAC 0x2 /* the peer's MAC address is configured and never changes */
+#define INC_CONN_F_UP        0x4 /* the peer is the parent switch */
+#define INC_CONN_F_SWITCH    0x8 /* the peer is a switch, parent or child */
+#define INC_CONN_F_OWN_MAC                                                \
+	0x10 /* own_mac is configured; else it follows the MAC address of \
+	      * the port */
 
 #define INC_NO_PSN 0xffffffffu
 
@@ -101,13 +105,14 @@ union inc_mac {
 	__u64 word;
 };
 
-/* inc_conn_cfg[connection id]. Writer: loader, before the look-up entry. After that own_mac alone
- * changes (inc_switch_follow_macs()). A program may read it half written: one frame then has a
- * source address that is part of each, which no receiver of this protocol looks at. */
+/* inc_conn_cfg[connection id]. Writer: loader, before it adds the look-up entry. After that only
+ * own_mac changes (inc_switch_follow_macs()). A program may read own_mac half written. One frame
+ * then has a mixed source MAC address, which no receiver of this protocol checks. */
 struct inc_conn_cfg {
 	__u32 comm;    /* index into inc_comm_cfg */
-	__u32 child;   /* 0..children-1, children of one port together; the parent's: children */
-	__u32 rank;    /* the child's; the lowest behind a switch, or, up, below this one */
+	__u32 child;   /* 0..children-1, children of one port together; of the parent: children */
+	__u32 rank;    /* of the child; of a child switch: the lowest rank below it; of the
+			* parent: the lowest rank below this switch */
 	__u32 ifindex; /* packets of this connection must arrive here */
 	__be32 peer_addr;
 	__be32 own_addr;
@@ -119,45 +124,49 @@ struct inc_conn_cfg {
 	__u16 flags;        /* INC_CONN_F_* */
 	__u32 rx_start_psn; /* PSN of the peer's packet 0 */
 	__u32 tx_start_psn; /* PSN of result 0 to the peer */
-	__u8 own_mac[6];    /* the switch's, source of every frame to the peer */
-	__u8 port_first;    /* ordinal of the first child on its port, */
-	__u8 port_children; /*   and how many children are there */
-	__u32 ranks;        /* behind the child, or, up, below this switch */
+	__u8 own_mac[6];    /* the switch's MAC address, source of every frame to the peer */
+	__u8 port_first;    /* ordinal of the first child on this child's port */
+	__u8 port_children; /* number of children on this child's port */
+	__u32 ranks;        /* number of ranks behind the child; of the parent: below this switch */
 	__u32 resv;
 };
 
-/* inc_conn_state[connection id]. Writer: the XDP program that holds busy, one at a time;
- * the egress program writes data_cache. User space fills it before the look-up entry exists; after
- * that it writes `mac` alone, by compare-and-exchange (inc_switch_found_peer()). One cache line
- * pair each. */
+/* inc_conn_state[connection id]. Writer: the XDP program that holds busy, one at a time; the
+ * egress program writes data_cache. User space fills it before the look-up entry exists. After
+ * that user space writes `mac` only, by compare-and-exchange (inc_switch_found_peer()). Each
+ * state has two cache lines of its own. */
 struct inc_conn_state {
-	__u64 rx_next;     /* r of the next packet expected; all before are kept */
-	__u64 tx_acked;    /* the peer has acknowledged all sent to it before this r */
+	__u64 rx_next;     /* r of the next packet expected; all packets before it are stored */
+	__u64 tx_acked;    /* the peer has acknowledged all packets sent to it before this r */
 	__u64 ack_asked;   /* one past the highest r that asked for an ACK */
-	__u64 ack_sent;    /* one past the highest r acknowledged by XDP; owed while
-			    * ack_asked > ack_sent (the slow path pays after a delay) */
+	__u64 ack_sent;    /* one past the highest r acknowledged by XDP; an ACK is owed while
+			    * ack_asked > ack_sent (the slow path sends it after a delay) */
 	__u64 ack_cache;   /* key << 32 | CRC state of the ACK header's first 36 bytes */
-	__u64 data_cache;  /* the same for results */
+	__u64 data_cache;  /* likewise, for the headers of results */
 	__u32 msn;         /* messages completed by the child, modulo 2^24 */
 	__u32 desc;        /* descriptor of the collective in progress */
 	__u8 open_message; /* enum inc_open_message: inside a multi-packet message? */
 	__u8 desc_valid;   /* a descriptor has been seen */
-	__u8 nak_sent;     /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
+	__u8 nak_sent;     /* a sequence or RNR NAK has requested rx_next, so packets ahead of it
+			    * are not answered by another */
 	__u8 error;        /* AETH syndrome that ended the connection; 0: alive */
 	__u8 refusal;      /* syndrome of the last fatal NAK from the peer; 0: none */
 	__u8 resv0[11];
-	__u64 duplicates; /* packets behind rx_next */
-	__u32 naks_sent;  /* these four modulo 2^32 */
+	__u64 duplicates; /* packets received with r below rx_next */
+	__u32 naks_sent;  /* this and the next three: modulo 2^32 */
 	__u32 rnrs_sent;
 	__u32 naks_received;
-	__u32 acks_received;    /* also those that say nothing new */
-	__u64 ack_named;        /* one past the result that the last ACK named, new or not */
-	union inc_mac mac;      /* of the peer, where frames to it go: configured, from the
-				 * kernel's neighbours, or what two frames running said */
-	union inc_mac mac_hint; /* what a frame said that disagreed, or what mac was before;
-				 * serves while mac is not known */
-	__u32 busy;             /* 1: a program works on a packet of this connection */
-	__u32 hint_psn;         /* of the frame that said mac_hint, or INC_NO_PSN */
+	__u32 acks_received; /* ACKs that acknowledge nothing new included */
+	__u64 ack_named;     /* one past the result that the last ACK acknowledged, even if
+			      * that was not new */
+	/* The MAC address for frames to the peer: configured, from the kernel's neighbour table,
+	 * or the source of two successive frames. */
+	union inc_mac mac;
+	/* Another source MAC address that one frame had, or the address before mac changed. It
+	 * is used while mac is not known. */
+	union inc_mac mac_hint;
+	__u32 busy;     /* 1: a program works on a packet of this connection */
+	__u32 hint_psn; /* PSN of the frame with mac_hint, or INC_NO_PSN */
 };
 
 enum inc_open_message {
@@ -169,46 +178,50 @@ enum inc_open_message {
 #define INC_COMM_F_VALID     0x1
 #define INC_COMM_F_NET_ORDER 0x2 /* elements are big endian on the wire */
 #define INC_COMM_F_UP        0x4 /* the switch is below the root: it has a parent */
-#define INC_COMM_F_UDP_CSUM  0x8 /* a child wants it */
+#define INC_COMM_F_UDP_CSUM  0x8 /* a child wants UDP checksums */
 
-/* Where a communicator's children on a port are looked for first. A power of two, as large as the
- * ports are many (INC_MAX_PORTS): interfaces made one after the other have places of their own. */
+/* inc_comm_cfg.port_child[inc_port_place_of(ifindex)] is where the program looks first for a
+ * communicator's children on a port. The number of places is a power of two and equals
+ * INC_MAX_PORTS, so interfaces that are made one after another do not share a place. */
 #define INC_PORT_PLACES 64
 INC_INLINE __u32 inc_port_place_of(__u32 ifindex)
 {
 	return ifindex & (INC_PORT_PLACES - 1);
 }
 
-/* inc_comm_cfg[communicator]. Writer: loader, before the look-up entries. */
+/* inc_comm_cfg[communicator]. Writer: loader, before it adds the look-up entries. */
 struct inc_comm_cfg {
 	__u32 flags;     /* INC_COMM_F_* */
 	__u32 children;  /* 1..INC_MAX_CHILDREN */
 	__u32 full_mask; /* one bit per child */
 	__u32 log2_slots;
 	__u32 payload;   /* path MTU of the communicator, see inc_payload_ok() */
-	__u32 conn_base; /* child c is connection conn_base + c, the parent the one behind them */
-	__u32 kept_base; /* (child c, slot s) is row kept_base + (c << log2_slots) + s; the
-			  * parent's rows come behind the children's */
-	__u32 sum_base;  /* slot s is row sum_base + s of inc_sum and inc_slot */
-	__u32 communicator; /* the controller's number, for user space, which finds it by that */
-	__u32 root_base;    /* inc_root_row() says in which row of inc_root_child */
-	__u32 root_rows;    /*   a rank is; ranks beyond these rows are not below */
+	__u32 conn_base; /* child c has connection conn_base + c, the parent the one behind these */
+	__u32 kept_base; /* (child c, slot s) has row kept_base + (c << log2_slots) + s; the
+			  * parent's rows follow those of the children */
+	__u32 sum_base;  /* slot s has row sum_base + s of inc_sum and inc_slot */
+	__u32 communicator; /* the controller's number, by which user space finds the
+			     * communicator */
+	__u32 root_base;    /* first row in inc_root_child; inc_root_row() gives the row of a
+			     * rank */
+	__u32 root_rows;    /* number of these rows; a rank beyond them is not below this switch */
 	__u32 resv[5];
-	/* [inc_port_place_of(ifindex)]: the first child on a port, plus 1; 0: no port of the
-	 * communicator has this place. Of two ports that share it one is here, the other's children
-	 * are found by going through all. */
+	/* The first child on a port, plus 1; 0: no port of the communicator has this place. If
+	 * two ports share a place, one of them is here, and the program finds the children of
+	 * the other by a search through all children. */
 	__u8 port_child[INC_PORT_PLACES];
 };
 
-/* Connections of a communicator: its children's, and the parent's behind them. */
+/* Number of connections of a communicator: one for each child, then that of the parent, if it
+ * has one. */
 INC_INLINE __u32 inc_comm_conns(const struct inc_comm_cfg *comm)
 {
 	return comm->children + (comm->flags & INC_COMM_F_UP ? 1 : 0);
 }
 
-/* What a peer's own packets, of which the next is rx_next, say that it has: all sent to it before
- * this r. Who gives chunk r + slots has result r, whether or not an ACK says so; a parent that
- * sends result r has partial sum r. */
+/* Returns the r up to which a peer has received everything, as its own packets prove. The
+ * parameter rx_next is the r of the peer's next packet. A child that contributes to chunk r +
+ * slots has result r, even if its ACK was lost. A parent that sends result r has partial sum r. */
 INC_INLINE __u64 inc_implied(const struct inc_comm_cfg *comm, const struct inc_conn_cfg *conn,
 			     __u64 rx_next)
 {
@@ -217,53 +230,55 @@ INC_INLINE __u64 inc_implied(const struct inc_comm_cfg *comm, const struct inc_c
 	return rx_next > late ? rx_next - late : 0;
 }
 
-/* inc_comm_state[communicator]. Writer: the last arriver of each chunk, and of tx_next below the
- * root the parent's packet; the slow path, which may end the communicator (error, error_r). */
+/* inc_comm_state[communicator]. Writers: the CPU with the last contribution to a chunk; for
+ * tx_next below the root, the CPU with the parent's result; the slow path, which may end the
+ * communicator (error, error_r). */
 struct inc_comm_state {
-	/* Results before this r are complete. They are completed in order: the last arriver of r
-	 * keeps its connection busy until it has written this, and no later chunk is complete
-	 * without that child's part. Below the root the parent's connection is the one. */
+	/* Results before this r are complete. Results complete in order. The CPU with the last
+	 * contribution to r keeps its connection busy until it has written tx_next, and no later
+	 * chunk is complete without that child's contribution. Below the root the same holds for
+	 * the parent's connection. */
 	__u64 tx_next;
 	__u32 error; /* AETH syndrome that ended the communicator; 0: alive */
 	__u32 resv0;
 	__u64 error_r; /* chunk where it ended */
-	/* Below the root: partial sums before this r are complete, in the same order. Never behind
-	 * tx_next, and at most the slots ahead of it. */
+	/* Below the root: partial sums before this r are complete, in the same order. up_next is
+	 * at least tx_next, and at most the number of slots ahead of it. */
 	__u64 up_next;
 	__u64 resv[4];
 };
 
-/* inc_root_child[row]: which child has a rank behind it. Writer: loader, before the look-up
- * entries. */
+/* inc_root_child[row]: the child behind which each rank is. Writer: loader, before it adds the
+ * look-up entries. */
 #define INC_ROOTS_PER_ROW 64
 struct inc_root_row {
 	__u8 child_plus_1[INC_ROOTS_PER_ROW]; /* 0: the rank is not below this switch */
 };
 
-/* The row of a rank, counted from the communicator's root_base, */
+/* The row of a rank, counted from the communicator's root_base. */
 INC_INLINE __u32 inc_root_row_of(__u32 rank)
 {
 	return rank / INC_ROOTS_PER_ROW;
 }
 
-/* and its place in there. */
+/* The place of a rank in its row. */
 INC_INLINE __u8 *inc_root_place(struct inc_root_row *row, __u32 rank)
 {
 	return &row->child_plus_1[rank % INC_ROOTS_PER_ROW];
 }
 
-/* The row of a rank, counted from the first one of all; false where the communicator has none for
- * it, for the rank is not below this switch. */
+/* The row of a rank, counted from the first row of the map. False: the communicator has no row
+ * for the rank, because the rank is not below this switch. */
 INC_INLINE _Bool inc_root_row(const struct inc_comm_cfg *comm, __u32 rank, __u32 *row)
 {
 	*row = comm->root_base + inc_root_row_of(rank);
 	return inc_root_row_of(rank) < comm->root_rows;
 }
 
-/* inc_slot[row]: generation << 32 | arrival bits. Writer: XDP, atomically. A
- * contribution counts once its bit is set; the slot moves on to the next
- * generation once its result is complete. Below the root all bits stay set meanwhile: the
- * partial sum is there, and on its way to the parent. */
+/* inc_slot[row]: generation << 32 | arrival bits. Writer: XDP, atomically. A contribution counts
+ * once its bit is set. The slot moves to the next generation once its result is complete. Below
+ * the root all bits are set from the moment when the partial sum is complete until the parent's
+ * result comes. */
 struct inc_slot {
 	__u64 word;
 };
@@ -271,38 +286,47 @@ struct inc_slot {
 #define INC_SLOT_GENERATION(word) ((__u32)((word) >> 32))
 #define INC_SLOT_ARRIVED(word)    ((__u32)(word))
 
-#define INC_BUF_F_ACKREQ 0x1 /* the contribution asked for an ACK; so does its mirror */
+#define INC_BUF_F_ACKREQ 0x1 /* the contribution requested an ACK, so its result does, too */
 #define INC_BUF_F_SE     0x2 /* solicited event */
 #define INC_BUF_HDR      64
 #define INC_BUF_TAIL     128
 
-/* One row of inc_kept or inc_sum.
- * inc_kept: what child c gave for the slot. Writer: who holds the child's connection
- *   (busy), before the arrival bit is set. Result r to child c mirrors it: opcode, flags,
- *   immediate and RETH come from here. The parent's rows hold the results that it has sent.
- * inc_sum: the sum of what the children gave: the result of the slot, or, below the root, the
- *   partial sum, as it goes to the parent (opcode and flags, too). Writer: the last arriver. */
+/*
+ * One row of inc_kept or inc_sum.
+ * inc_kept: the contribution of child c to the slot. Writer: the CPU that holds the child's
+ *   connection (busy), before it sets the arrival bit. Result r to child c mirrors this row:
+ *   its opcode, flags, immediate and RETH come from here. The parent's rows store the results
+ *   that the parent has sent.
+ * inc_sum: the sum of the children's contributions. It is the result of the slot, or, below the
+ *   root, the partial sum as it goes to the parent (opcode and flags, too). Writer: the CPU with
+ *   the last contribution.
+ */
 struct inc_buf {
-	__u64 r;     /* chunk in the row; the slow path checks it before and after */
+	__u64 r;     /* the chunk in this row; the slow path checks it before and after it reads
+		      * the row */
 	__u32 len;   /* payload bytes without pad */
 	__u32 desc;  /* collective descriptor, explicit or inherited */
-	__u8 opcode; /* contribution, partial sum: BTH opcode */
-	__u8 flags;  /* the same: INC_BUF_F_* */
+	__u8 opcode; /* of a contribution or partial sum: BTH opcode */
+	__u8 flags;  /* likewise: INC_BUF_F_* */
 	__u8 resv[14];
-	__be64 va;   /* contribution: RETH of a WRITE first or only packet, as received: */
-	__be32 rkey; /*   where the child wants the mirror of this message */
+	__be64 va;   /* of a contribution: RETH of a WRITE first or only packet, as received: */
+	__be32 rkey; /* the memory of the child for the result of this message */
 	__be32 dmalen;
-	__u32 crc;    /* result: CRC-32 of payload and pad from state 0, no final xor */
-	__u32 csum;   /* with INC_COMM_F_UDP_CSUM alone: their ones' complement sum, 32 bits */
-	__u32 givers; /* sum: one bit per child that gave data */
-	__u32 differ; /* sum: one bit per child that called something else */
-	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked, ends at payload */
+	__u32 crc;    /* of a result: CRC-32 of payload and pad from state 0, no final xor */
+	__u32 csum;   /* with INC_COMM_F_UDP_CSUM only: ones' complement sum of payload and pad,
+		       * 32 bits */
+	__u32 givers; /* of a sum: one bit per child that sent data */
+	__u32 differ; /* of a sum: one bit per child whose descriptor or length differs */
+	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked for the ICRC, ending at
+				* payload */
 	__u8 payload[INC_MAX_PAYLOAD];
-	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room for bounds the verifier can follow */
+	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room so that the verifier accepts the bounds of a
+				  * copy */
 };
 
-/* A partial sum has the solicited event bit where its numbers are in network order: an order that
- * is not the parent's would make wrong sums, and nothing else tells. Its flag: */
+/* The flag of a partial sum that reports its byte order to the parent: the solicited event bit
+ * is set if the elements are in network order. A parent with the other order would compute wrong
+ * sums, and no other field shows the order. */
 INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
 {
 	return comm->flags & INC_COMM_F_NET_ORDER ? INC_BUF_F_SE : 0;
@@ -317,21 +341,21 @@ struct inc_port {
 #define INC_PORT_QUEUES 16
 
 /*
- * inc_comm_ports[communicator * INC_PORTS_ROWS + one of these]: where a template goes. A frame too
- * short for the sum goes as a bare template, whose copies get the payload from its row. Copies that
- * the kernel makes have a page each and can grow; but the last one is the frame itself, which need
- * not have room. So a bare template is sent once more than it has receivers, and the last copy is
- * thrown away.
+ * inc_comm_ports[communicator * INC_PORTS_ROWS + row]: the ports to which a template is multicast.
+ * If the frame is too short for the sum, it goes as a bare template, and the egress program adds
+ * the payload to each copy from the row. Copies that the kernel makes have a page each and can
+ * grow. The last copy is the frame itself, which may lack the room. So a bare template is sent
+ * once more than it has receivers, and the last copy is dropped.
  */
 enum inc_ports_row {
-	INC_PORTS_DOWN,      /* to all children */
-	INC_PORTS_DOWN_BARE, /* the same, and once more to the last one's port */
+	INC_PORTS_DOWN,      /* to the port of each child */
+	INC_PORTS_DOWN_BARE, /* the same, and once more to the port of the last child */
 	INC_PORTS_UP_BARE,   /* below the root: twice to the parent's port */
 	INC_PORTS_ROWS
 };
 
-/* inc_copy[connection id of the first child on a port, or of the parent], per CPU: tells copies of
- * one multicast apart. Writer: the egress program. */
+/* inc_copy[connection id of the first child on a port, or of the parent], per CPU: numbers the
+ * copies of one multicast, which the kernel makes alike. Writer: the egress program. */
 struct inc_copy {
 	__u64 r_plus_1; /* chunk of the last copy, plus 1; 0: none yet */
 	__u32 ordinal;  /* of the last copy */
@@ -339,11 +363,11 @@ struct inc_copy {
 };
 
 /*
- * Counters, one row per name, per CPU. Class R counts every packet received; each
- * packet then falls in exactly one of P (passed to the kernel), D (dropped), A
- * (absorbed: kept or used up, no answer), W (answered) or M (became what is passed on), so
- *     R = P + D + A + W + M.
- * Class X counts what is not a received packet (copies, bytes, sums).
+ * Counters, one row per name, per CPU. Class R counts every packet received. Each packet then
+ * counts in exactly one other class. The classes are P (passed to the kernel), D (dropped), A
+ * (absorbed: stored or used without an answer), W (answered) and M (became the packet that is
+ * multicast). So R = P + D + A + W + M. Class X counts other things than received packets (copies,
+ * bytes, sums).
  */
 #define INC_COUNTERS(_)                                                                           \
 	_(RX, rx, 'R', "packets received on the switch's ports")                                  \
@@ -399,7 +423,7 @@ enum inc_counter_id {
 		INC_CTR_MAX
 };
 
-/* Is the counter of this class? A constant class makes a mask of it. */
+/* Whether the counter is of this class. With a constant class the compiler makes a mask of it. */
 INC_INLINE _Bool inc_counter_is(enum inc_counter_id id, char class)
 {
 #define _(ID, name, of, text) | (__u64)((of) == class) << INC_CTR_##ID
@@ -410,14 +434,16 @@ INC_INLINE _Bool inc_counter_is(enum inc_counter_id id, char class)
 _Static_assert(INC_CTR_MAX <= 64, "the counters of a class fit a mask");
 
 enum inc_event_type {
-	/* mask: children whose descriptor or length differs from child 0's */
+	/* children differ; mask: those whose descriptor or length differs from child 0's */
 	INC_EVENT_MISMATCH = 1,
-	INC_EVENT_CONN_ERROR,     /* connection ended by a fatal NAK we sent; arg, mask: as below */
-	INC_EVENT_PEER_NAK,       /* a peer sent a fatal NAK; arg: syndrome; mask 0: the parent */
-	INC_EVENT_RESULT_PENDING, /* result r is in its row, the slow path must send it to all */
-	INC_EVENT_PARTIAL_PENDING, /* the same for partial sum r, to the parent */
-	/* the kernel's copies share their bytes: results are pending from now on. Of no
-	 * communicator in particular. */
+	INC_EVENT_CONN_ERROR,      /* connection ended by a fatal NAK that the switch sent; arg,
+				    * mask: as below */
+	INC_EVENT_PEER_NAK,        /* a peer sent a fatal NAK; arg: syndrome; mask 0: the parent */
+	INC_EVENT_RESULT_PENDING,  /* result r is in its row, and the slow path must send it to
+				    * all children */
+	INC_EVENT_PARTIAL_PENDING, /* likewise for partial sum r, to the parent */
+	/* The kernel's copies of a frame share their bytes, so all results are pending from now
+	 * on. The event concerns no single communicator. */
 	INC_EVENT_COPIES_SHARED,
 };
 
@@ -429,7 +455,7 @@ struct inc_event {
 	__u32 conn;
 	__u32 arg;
 	__u64 r;
-	__u32 mask; /* a bit per child that it is about */
+	__u32 mask; /* one bit for each child that the event concerns */
 	__u32 resv;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The headers of every frame from the switch to a child or its parent (docs/protocol.md, "Headers
- * of results"), which its XDP programs and its slow path make alike.
+ * of results"). The XDP programs and the slow path both make them by this function, so they are
+ * alike.
  */
 #ifndef INC_PROTO_PEER_FRAME_H
 #define INC_PROTO_PEER_FRAME_H
@@ -10,19 +11,20 @@
 #include "lib/proto/frame.h"
 #include "lib/proto/maps.h"
 
-/* What a result to a child repeats of the child's own contribution to the same chunk; of a partial
- * sum, what its row says that it is. */
+/* The fields that a result to a child repeats from that child's contribution to the same chunk.
+ * For a partial sum they come from its own row. */
 struct inc_mirror {
-	__u32 desc; /* the immediate, where the opcode has one */
+	__u32 desc; /* the immediate, if the opcode has one */
 	__u8 opcode;
 	__u8 flags;  /* INC_BUF_F_* */
-	__be64 va;   /* of the RETH, where the opcode has one, as received: */
-	__be32 rkey; /*   the child's own place for this message */
+	__be64 va;   /* RETH, if the opcode has one, as received: */
+	__be32 rkey; /* the memory of the child for this message */
 	__be32 dmalen;
 };
 
-/* Ethernet, IP (ID 0, DF), UDP and BTH: INC_HEADERS_LEN bytes. peer: where it goes.
- * ip_len: from the IP header to the ICRC. bth_flags and ackreq_psn as for inc_put_bth(). */
+/* Writes Ethernet, IP (ID 0, DF), UDP and BTH: INC_HEADERS_LEN bytes. peer: the destination MAC
+ * address. ip_len: from the IP header to the ICRC. bth_flags and ackreq_psn: like for
+ * inc_put_bth(). */
 INC_INLINE void inc_put_peer_headers(__u8 *at, const struct inc_conn_cfg *cfg, union inc_mac peer,
 				     __u16 ip_len, __u8 opcode, __u8 bth_flags, __u32 ackreq_psn)
 {

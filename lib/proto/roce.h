@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * RoCEv2 on the wire (IBTA Architecture Specification Vol. 1, chapters 5 and 9,
- * and Annex A17): the headers behind UDP port 4791. Used by the XDP programs,
- * the slow path, the soft transport and the tests, so that no header is typed
- * twice. Multi-byte fields are in network byte order.
+ * RoCEv2 on the wire (IBTA Architecture Specification Vol. 1, chapters 5 and 9, and Annex A17):
+ * the headers behind UDP port 4791. The XDP programs, the slow path, the soft transport and the
+ * tests use it, so that each header is typed once. Multi-byte fields are in network byte order.
  */
 #ifndef INC_PROTO_ROCE_H
 #define INC_PROTO_ROCE_H
@@ -18,7 +17,7 @@
 #define INC_MIN_QPN       2 /* 0, 1 and the last number are for management and multicast */
 #define INC_MAX_QPN       (INC_QPN_MASK - 1)
 #define INC_PKEY_DEFAULT  0xffff
-#define INC_PKEY_BITS     0x7fff /* of the partition, never all 0; the top bit says full member */
+#define INC_PKEY_BITS     0x7fff /* of the partition, never all 0; the top bit means full member */
 #define INC_ICRC_LEN      4
 
 /* RC opcodes of a BTH (transport class 000). */
@@ -38,7 +37,7 @@ enum inc_opcode {
 	INC_OP_ACK = 0x11,
 };
 
-/* AETH syndromes. ACK is 000 and a credit count; 0x1f says "no credit limit". */
+/* AETH syndromes. The syndrome of an ACK has a credit count; 0x1f means no credit limit. */
 #define INC_AETH_ACK           0x1f
 #define INC_AETH_RNR           0x20 /* | 5-bit timer code */
 #define INC_AETH_NAK_SEQ       0x60
@@ -91,11 +90,11 @@ _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 #define INC_HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
 /* IP, UDP and BTH. */
 #define INC_IP_TO_BTH_LEN (INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
-/* The most that an IP packet has beside its payload: a WRITE with an immediate. */
+/* The most bytes that an IP packet has besides its payload: a WRITE with an immediate. */
 #define INC_MAX_OVERHEAD (INC_IP_TO_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + INC_ICRC_LEN)
 
-/* CRC-32 state after the eight 0xff bytes that stand for the masked LRH/GRH of
- * the ICRC; reflected polynomial 0xEDB88320. */
+/* CRC-32 state after eight 0xff bytes, which stand for the masked LRH or GRH in the ICRC;
+ * reflected polynomial 0xEDB88320. */
 #define INC_ICRC_SEED 0xdebb20e3u
 #define INC_CRC_POLY  0xedb88320u
 
@@ -118,7 +117,8 @@ INC_INLINE _Bool inc_op_in(__u8 op, __u32 set)
 #define INC_OPS_IMM                                                                        \
 	(INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_LAST_IMM) | \
 	 INC_OPBIT(WRITE_ONLY_IMM))
-/* begins a message (first, only); ends one (last, only) */
+/* INC_OPS_BEGIN: opcodes that begin a message (first, only). INC_OPS_END: those that end one
+ * (last, only). */
 #define INC_OPS_ONLY                                                               \
 	(INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_ONLY) | \
 	 INC_OPBIT(WRITE_ONLY_IMM))
@@ -135,23 +135,23 @@ INC_INLINE __u32 inc_ext_len(__u8 op)
 	       (op == INC_OP_ACK ? INC_AETH_LEN : 0);
 }
 
-/* What a RETH gives as the length of its message. A packet that is the whole message says its own
- * length, as a contribution and its result may differ in it (one of them may be empty); others say
- * the message's. Both lengths are in one byte order, whichever. */
+/* The DMA length in a RETH. A packet that is a whole message has its own length there, because a
+ * contribution and its result may differ in length (one of them may be empty). Other packets
+ * have the length of their message. Both lengths are in the same byte order. */
 INC_INLINE __u32 inc_dmalen(__u8 op, __u32 len, __u32 message)
 {
 	return inc_op_in(op, INC_OPS_ONLY) ? len : message;
 }
 
-/* Bytes that follow a payload up to a whole word (PadCnt of the BTH): zeros, which count in the
- * lengths of IP and UDP, in both checksums, and nowhere else. */
+/* Pad bytes behind a payload up to a whole word (PadCnt of the BTH). They are zeros. They count
+ * in the lengths of IP and UDP and in both checksums, but not in the length of the data. */
 INC_INLINE __u32 inc_pad(__u32 len)
 {
 	return -len & 3;
 }
 
-/* Fields that routers may change count as ones in the ICRC: TOS, TTL, both checksums, FECN to
- * resv6. ip: the IP header; UDP and the BTH follow it. */
+/* Sets the fields that routers may change to ones, as the ICRC counts them: TOS, TTL, both
+ * checksums, FECN to resv6. ip: the IP header, followed by UDP and the BTH. */
 #define INC_BTH_MASKED_AT 4
 INC_INLINE void inc_icrc_mask(__u8 *ip)
 {
@@ -162,7 +162,7 @@ INC_INLINE void inc_icrc_mask(__u8 *ip)
 	ip[INC_IP_LEN + INC_UDP_LEN + INC_BTH_MASKED_AT] = 0xff;
 }
 
-/* Payloads of a communicator, a path MTU of RoCE each. */
+/* The payload sizes of a communicator. Each is a path MTU of RoCE. */
 #define INC_MIN_PAYLOAD   256
 #define INC_MAX_PAYLOAD   2048
 #define INC_PAYLOADS_TEXT "256, 512, 1024 or 2048"
@@ -173,25 +173,27 @@ INC_INLINE _Bool inc_payload_ok(__u64 payload)
 	       !(payload & (payload - 1));
 }
 
-/* An IPv4 address (host order) of one host: not 0.x.x.x, and below those of multicast groups. */
+/* Whether addr (host order) is the address of one host: not 0.x.x.x, and below the multicast
+ * addresses. */
 INC_INLINE _Bool inc_addr_unicast(__u32 addr)
 {
 	return addr >> 24 && addr >> 28 < 0xe;
 }
 
-/* A MAC address of one interface, or no address at all (zeros): not one of a group. */
+/* Whether mac is the address of one interface, or no address (zeros), and not the address of a
+ * group. */
 INC_INLINE _Bool inc_mac_unicast(const __u8 *mac)
 {
 	return !(mac[0] & 1);
 }
 
-/* Is there an address at all? */
+/* Whether mac is an address and not zeros. */
 INC_INLINE _Bool inc_mac_given(const __u8 *mac)
 {
 	return mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5];
 }
 
-/* Serial distance in PSN space of a from b, -2^23 to 2^23 - 1. */
+/* a - b in the space of PSNs, -2^23 to 2^23 - 1. */
 INC_INLINE __s32 inc_psn_diff(__u32 a, __u32 b)
 {
 	return (__s32)((a - b) << 8) >> 8;

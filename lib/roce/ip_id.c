@@ -26,8 +26,7 @@ void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path,
 	inc_icrc_usual_init(&ids->usual, path, payload);
 }
 
-/* What is left of v when those of the basis have taken their highest bits out of it. *id: where
- * nothing is left, the ID that makes v. */
+/* Reduces v by the basis; returns the rest. If the rest is 0, *id is the ID that makes v. */
 static uint32_t rest_of(const struct inc_ip_id_span *span, uint32_t v, uint16_t *id)
 {
 	unsigned int i;
@@ -40,7 +39,8 @@ static uint32_t rest_of(const struct inc_ip_id_span *span, uint32_t v, uint16_t 
 	return v;
 }
 
-/* What each bit of the ID adds to the CRC state of a packet, made independent. */
+/* Fills the basis: the change that each bit of the ID makes to the CRC state of a packet,
+ * reduced to independent ones. */
 static void make_span(struct inc_ip_id_span *span, size_t size)
 {
 	static const uint8_t zeros[256];
@@ -78,8 +78,8 @@ static const struct inc_ip_id_span *span_of(struct inc_ip_ids *ids, size_t size)
 	return span;
 }
 
-/* The ID after that of a packet that is not believed, whose CRC is wrong by so much with ID 0. A
- * damaged one has used up its ID, whatever that was. */
+/* The ID that is expected after a rejected packet, whose CRC is wrong by wrong_by with ID 0. If
+ * the packet was damaged, it has used the next ID, whatever is in it. */
 static uint16_t resume(struct inc_ip_ids *ids, uint32_t wrong_by, size_t size)
 {
 	uint16_t id;

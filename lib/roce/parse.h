@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A received RoCEv2 packet, from BTH to ICRC, taken apart with every length checked. */
+/* Parses a received RoCEv2 packet, from BTH to ICRC, and checks every length. */
 #ifndef INC_ROCE_PARSE_H
 #define INC_ROCE_PARSE_H
 
@@ -15,21 +15,21 @@ struct inc_roce_packet {
 	uint16_t pkey;
 	uint32_t qpn;
 	uint32_t psn;
-	uint64_t va; /* RETH, where the opcode has one */
+	uint64_t va; /* RETH, if the opcode has one */
 	uint32_t rkey;
 	uint32_t dmalen;
-	uint32_t imm;     /* where the opcode has one */
+	uint32_t imm;     /* if the opcode has one */
 	uint8_t syndrome; /* of an ACK */
 	uint32_t msn;
 	const uint8_t *payload;
 	size_t len; /* of the payload, pad excluded */
 };
 
-/* data, size: the UDP payload. 0, or -EBADMSG for what is not an RC SEND, RDMA WRITE or ACK packet
- * of consistent lengths. The ICRC is not looked at. */
+/* data, size: the UDP payload. 0, or -EBADMSG if it is no RC SEND, RDMA WRITE or ACK packet with
+ * consistent lengths. The ICRC is not checked. */
 int inc_roce_parse(const uint8_t *data, size_t size, struct inc_roce_packet *pkt);
 
-/* psn relative to base, which is packet number r_base: the packet number nearest to it. */
+/* The packet number nearest to r_base whose PSN is psn. base: the PSN of packet r_base. */
 static inline int64_t inc_psn_to_r(uint32_t psn, uint32_t base, uint64_t r_base)
 {
 	return (int64_t)r_base + inc_psn_diff(psn, base);

@@ -29,7 +29,7 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 
 	if (now_ns >= q->together_at_ns)
 		q->together_at_ns = 0;
-	/* what asks where nobody has answered goes one by one, too: judge_path() */
+	/* after a timeout without an answer packets are sent one by one, too: see judge_path() */
 	together = udp->segment && !q->together_at_ns && !q->rto.backoff;
 	for (r = q->next; r < limit; r++) {
 		struct inc_tx_packet *p = inc_requester_packet(q, r);
@@ -86,12 +86,12 @@ static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
 		q->high = q->next;
 	if (q->rto_at_ns == UINT64_MAX)
 		inc_requester_restart_timer(q, now_ns);
-	/* the last one asks for an ACK */
+	/* the last one requests an ACK */
 	if (fresh == packets)
 		inc_rto_measure(&q->rto, q->next, now_ns);
 }
 
-/* A send has failed with errno. False: no other one is worth a try now. */
+/* Handles a send that failed with errno. False: further sends would fail now, too. */
 static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, uint64_t now_ns)
 {
 	switch (errno) {
@@ -100,7 +100,7 @@ static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, u
 		return false;
 	case EIO:
 	case EINVAL:
-		/* the device cannot make checksums, so not segments either */
+		/* the device cannot make checksums, so it does not support UDP_SEGMENT either */
 		if (udp->segment) {
 			udp->segment = false;
 			return false;
@@ -112,7 +112,7 @@ static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, u
 			b->from[i]->failed = errno;
 		return true;
 	default:
-		/* as if lost on the way; the timer decides */
+		/* counts as lost on the path; the timer resends it */
 		udp->send_error = errno;
 		sent(b->from[i], b->send[i].segments, now_ns);
 		return true;
@@ -125,7 +125,7 @@ void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 	int n;
 
 	while (i < b->n) {
-		/* one that has failed has sends behind the one that did */
+		/* skip further sends of a requester that has failed */
 		if (b->from[i] && b->from[i]->failed) {
 			i++;
 			continue;
@@ -145,12 +145,12 @@ void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 	b->n = 0;
 }
 
-/* ---- what comes back, and what does not ---- */
+/* ---- receiving, and timeouts ---- */
 
 void inc_requester_restart_timer(struct inc_requester *q, uint64_t now_ns)
 {
-	/* While the peer asks for patience nothing goes again: a timer that ran out would wake
-	 * whoever serves for nothing, again and again. */
+	/* During the delay that the peer has requested nothing is resent, and a timer that runs
+	 * out would only wake the thread. */
 	uint64_t from_ns = now_ns > q->rnr_over_at_ns ? now_ns : q->rnr_over_at_ns;
 
 	q->rto_at_ns = q->acked < q->high ? from_ns + inc_rto_wait_ns(&q->rto) : UINT64_MAX;
@@ -181,14 +181,14 @@ void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 	inc_requester_restart_timer(q, now_ns);
 }
 
-/* Sends again from r on. */
+/* Resends from r on. */
 static void go_back(struct inc_requester *q, uint64_t r)
 {
 	q->next = r > q->acked ? r : q->acked;
 	inc_rto_spoil(&q->rto);
 }
 
-/* The peer is there, and asks for all packets from r on. */
+/* The peer is alive and has requested all packets from r on. */
 static void asked_again(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 {
 	go_back(q, r);
@@ -220,7 +220,7 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 					    const struct inc_roce_packet *pkt, uint64_t now_ns,
 					    uint64_t *at)
 {
-	/* the packet number nearest to what is acknowledged so far */
+	/* the packet number nearest to acked */
 	int64_t r = inc_psn_to_r(pkt->psn, q->start_psn + (uint32_t)q->acked, q->acked);
 
 	if (r < 0)
@@ -247,9 +247,10 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 	return INC_HEARD_ODD;
 }
 
-/* A timeout: does the path lose what goes together? What asks for it goes alone (below and
- * inc_requester_fill()), so an outage counts once, however long it is. Whoever has fallen back and
- * tries again has been told enough by one. */
+/* Called at a timeout: decides whether the path loses packets that are sent by one UDP_SEGMENT
+ * call. After a timeout a probe is sent alone (below and inc_requester_fill()), so an outage
+ * counts once, however long it is. A requester that tries again after a period of single packets
+ * needs only one timeout to fall back. */
 static void judge_path(struct inc_requester *q, uint64_t now_ns)
 {
 	if (!(inc_requester_packet(q, q->acked)->flags & INC_TX_MANY) ||

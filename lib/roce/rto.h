@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How long a requester waits for an acknowledgement: the estimator of RFC 6298 with Karn's
- * rule, and the back-off. Used by the requester of every soft endpoint (requester.h) and by the
- * slow path, each with first and shortest and longest times of its own. Instants (CLOCK_MONOTONIC,
- * or a test's own) are the caller's; so is the timer.
+ * The retransmission timeout of a requester: the estimator of RFC 6298 with Karn's rule, and the
+ * back-off. The requester of every soft endpoint (requester.h) and the slow path use it, each with
+ * its own first, shortest and longest timeout. The caller passes instants (CLOCK_MONOTONIC, or a
+ * test's own clock), and owns the timer.
  */
 #ifndef INC_RTO_H
 #define INC_RTO_H
@@ -11,36 +11,37 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Doublings, of the time and of the packets; max_ns bounds the time long before. */
+/* Doublings of the timeout and of the packets; max_ns limits the timeout long before. */
 #define INC_RTO_DOUBLINGS     10
 #define INC_RTO_SINGLE_PROBES 3
 
 struct inc_rto {
 	uint64_t min_ns, max_ns;
-	uint64_t srtt_ns; /* smoothed round trip time; 0: nothing measured yet */
+	uint64_t srtt_ns; /* smoothed round trip time; 0: no measurement yet */
 	uint64_t rttvar_ns;
 	uint64_t rto_ns;      /* without the back-off */
-	unsigned int backoff; /* timeouts since the peer was heard */
-	bool spoiled;         /* the measurement under way is worthless */
-	uint64_t sample_end;  /* it ends when all packets before this are acknowledged; 0: none */
+	unsigned int backoff; /* timeouts since the last answer of the peer */
+	bool spoiled;         /* the current measurement is invalid */
+	uint64_t sample_end;  /* the measurement ends when all packets before this are
+			       * acknowledged; 0: none is under way */
 	uint64_t sample_at_ns;
 };
 
-/* first_ns: until something has been measured, within the bounds. */
+/* first_ns: the timeout before the first measurement, within the bounds. */
 void inc_rto_init(struct inc_rto *t, uint64_t first_ns, uint64_t min_ns, uint64_t max_ns);
 
-/* All packets before end have been sent, the last of them now. Begins a measurement unless one is
- * under way. */
+/* Reports that all packets before end have been sent, the last of them now. Begins a measurement
+ * unless one is under way. */
 void inc_rto_measure(struct inc_rto *t, uint64_t end, uint64_t now_ns);
-/* Something of what was measured has been sent again: which of the two is acknowledged, nobody
- * can tell. */
+/* Reports that a measured packet has been sent again. The measurement is invalid, because an ACK
+ * does not show which of the two was acknowledged. */
 void inc_rto_spoil(struct inc_rto *t);
-/* All packets before acked are acknowledged. */
+/* Reports that all packets before acked are acknowledged. */
 void inc_rto_acked(struct inc_rto *t, uint64_t acked, uint64_t now_ns);
 
-/* Nothing came for inc_rto_wait_ns(): the next wait is twice as long. */
+/* Reports a timeout: no answer for inc_rto_wait_ns(). The next timeout is twice as long. */
 void inc_rto_timed_out(struct inc_rto *t);
-/* The peer is there: no back-off. */
+/* Reports an answer of the peer, which ends the back-off. */
 void inc_rto_heard(struct inc_rto *t);
 
 static inline unsigned int inc_rto_doublings(const struct inc_rto *t)
@@ -48,10 +49,10 @@ static inline unsigned int inc_rto_doublings(const struct inc_rto *t)
 	return t->backoff < INC_RTO_DOUBLINGS ? t->backoff : INC_RTO_DOUBLINGS;
 }
 
-/* How many packets go after a timeout that has been counted. One asks how far the peer is, because
- * mostly an ACK was late and nothing else. Where nobody answers three in a row the path loses what
- * is sent, and each further timeout sends twice as many: of 50 frames lost in a row eight timeouts
- * see the end, as a NIC that sends its whole window again does. */
+/* The number of packets to send after a timeout that has been counted. One packet probes how far
+ * the peer is, because mostly only an ACK was late. If three probes in a row get no answer, the
+ * path loses packets, and each further timeout sends twice as many. So a loss of 50 frames in a
+ * row ends after eight timeouts, as with a NIC that resends its whole window. */
 static inline unsigned int inc_rto_probes(const struct inc_rto *t)
 {
 	const unsigned int doublings = inc_rto_doublings(t);
@@ -59,7 +60,7 @@ static inline unsigned int inc_rto_probes(const struct inc_rto *t)
 	return doublings <= INC_RTO_SINGLE_PROBES ? 1 : 1u << (doublings - INC_RTO_SINGLE_PROBES);
 }
 
-/* How long to wait for an acknowledgement now. */
+/* The current timeout. */
 uint64_t inc_rto_wait_ns(const struct inc_rto *t);
 
 #endif

@@ -7,8 +7,8 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
 
-/* isa-l leaves the upper halves of vector registers dirty. Until they are clean each step from its
- * code to code made for SSE, which all of ours is, and back costs the CPU some 80 ns. */
+/* isa-l leaves the upper halves of vector registers dirty. Until they are clean, each transition
+ * between AVX code and SSE code, which all our code is, costs the CPU some 80 ns. */
 __attribute__((target("avx"))) static void zero_uppers(void)
 {
 	_mm256_zeroupper();
@@ -52,13 +52,13 @@ unsigned int inc_roce_payload(unsigned int mtu)
 
 uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len)
 {
-	/* isa-l inverts on the way in and out, as zlib does */
+	/* isa-l inverts the state before and after, like zlib */
 	state = ~crc32_gzip_refl(~state, data, len);
 	clean_uppers();
 	return state;
 }
 
-/* head: the first INC_IP_TO_BTH_LEN bytes of the packet, of which len are there */
+/* head: the first len bytes of a packet, at most INC_IP_TO_BTH_LEN */
 static uint32_t masked_state(uint8_t *head, size_t len)
 {
 	inc_icrc_mask(head);
