@@ -2,8 +2,8 @@
 #include <errno.h>
 #include "lib/rdma/device_priv.h"
 
-/* What is told, and how; of the others (a connection is established, a queue is drained)
- * completions tell all. */
+/* The events that are delivered, with their kinds. Others are ignored, because completions
+ * report the same (a connection is established, a queue is drained). */
 static const struct {
 	enum ibv_event_type type;
 	enum inc_rdma_event_kind kind;
@@ -64,7 +64,8 @@ void inc_rdma_unsubscribe(struct inc_rdma_device *device, struct inc_rdma_subscr
 	if (async->calling == subscriber)
 		async->left = true;
 	if (async->calling == subscriber && pthread_equal(async->caller, pthread_self()))
-		async->calling = NULL; /* its own call: it may be freed before it returns */
+		async->calling = NULL; /* it unsubscribes in its own call, and may be freed
+					* before the call returns */
 	while (async->calling == subscriber)
 		pthread_cond_wait(&async->called, &async->lock);
 	pthread_mutex_unlock(&async->lock);
@@ -77,7 +78,7 @@ static bool concerns(const struct inc_rdma_event *event, const struct inc_rdma_s
 	       (!event->cq || !s->cq || s->cq == event->cq);
 }
 
-/* Of an event: who subscribes from now on does not hear of it. */
+/* Numbers an event. A subscriber that is added from now on does not receive it. */
 static uint64_t take_number(struct inc_rdma_device *device)
 {
 	struct inc_rdma_async *async = &device->async;
@@ -108,7 +109,7 @@ static void tell(struct inc_rdma_device *device, const struct inc_rdma_event *ev
 		pthread_mutex_unlock(&async->lock);
 		s->on_event(s, event);
 		pthread_mutex_lock(&async->lock);
-		/* from the start where s has left: who stood behind it may have, too */
+		/* s has unsubscribed, and maybe the next one, too, so begin again */
 		s = async->left ? async->first : s->next;
 		async->calling = NULL;
 		pthread_cond_broadcast(&async->called);
@@ -121,7 +122,7 @@ void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *
 	tell(device, event, take_number(device));
 }
 
-/* False where nobody is told of it. */
+/* Fills *to. False: events of this type are not delivered. */
 static bool translate(const struct ibv_async_event *from, struct inc_rdma_event *to)
 {
 	unsigned int i, n = sizeof(told) / sizeof(told[0]);
@@ -163,7 +164,8 @@ int inc_rdma_device_take(struct inc_rdma_device *device)
 
 	for (n = 0; !ibv_get_async_event(device->ctx, &ev); n++) {
 		wanted = translate(&ev, &event);
-		/* what is acknowledged may be destroyed, and another one made at its address */
+		/* number it first: after the acknowledgement the queue pair may be destroyed,
+		 * and another made at its address */
 		number = take_number(device);
 		ibv_ack_async_event(&ev);
 		if (wanted)

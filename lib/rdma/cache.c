@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Policy: a registration may outlive its request only while the kernel tells us what happens to
- * its memory (watch.c). Where it does not (an old kernel, shared memory, memory of a
- * file, a mapping that another userfaultfd has), every request registers anew. A look-up
- * is a hit only if the entry is not stale and no change is on its way; so a buffer that was
- * freed and allocated again at the same address is registered again.
+ * Policy: a registration may outlive its request only while the kernel reports changes of its
+ * memory (watch.c). If it does not (an old kernel, shared memory, memory of a file, a mapping of
+ * another userfaultfd), every request registers anew. A look-up is a hit only if the entry is not
+ * stale and no change is being reported. So a buffer that was freed and allocated again at the
+ * same address is registered again.
  *
- * What is evicted is no longer watched, so the mappings of the program are split in no more
- * places than the caches have entries.
+ * Evicted memory is no longer watched, so the kernel splits the program's mappings in at most as
+ * many places as the caches have entries.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void release(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 	free(mr);
 }
 
-/* Takes entry i out of the table. */
+/* Removes entry i from the table. */
 static struct inc_rdma_mr *take(struct inc_rdma_cache *cache, unsigned int i)
 {
 	struct inc_rdma_mr *mr = cache->entry[i];
@@ -51,8 +51,9 @@ static bool full(const struct inc_rdma_cache *cache, size_t room)
 }
 
 /*
- * Drops what nobody uses and is stale, or lies inside `inside`, or, until `room` bytes
- * and an entry are free, was used longest ago. Deregisters without the lock.
+ * Drops unused entries that are stale or lie inside `inside`. Then it drops the unused entries
+ * that were looked up longest ago, until `room` bytes and an entry are free. Deregisters without
+ * the lock.
  */
 static void drop(struct inc_rdma_cache *cache, const struct inc_rdma_mr *inside, size_t room)
 {
@@ -114,11 +115,12 @@ static struct inc_rdma_mr *find(struct inc_rdma_cache *cache, uintptr_t start, u
 	}
 	pthread_mutex_unlock(&cache->lock);
 	if (sweep)
-		drop(cache, NULL, 0); /* what the program gave back should not stay pinned */
+		drop(cache, NULL, 0); /* memory that the program has unmapped should not stay
+				       * pinned */
 	return mr;
 }
 
-/* Puts a new registration in the table, unless its memory has changed already. */
+/* Adds a new registration to the table, unless its memory has changed already. */
 static void keep(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 {
 	size_t bytes = bytes_of(mr);
@@ -140,8 +142,8 @@ static void keep(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 	}
 }
 
-/* What the limit on locked memory lacks may lie idle here, then in the caches of other
- * communicators of this process. */
+/* Registers. If the limit on locked memory is reached, it drops unused entries of this cache,
+ * and then those of all caches of this process. */
 static int reg(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 {
 	int ret = cache->ops->reg(cache->pd, mr);
@@ -227,7 +229,8 @@ int inc_rdma_cache_open(struct inc_rdma_cache *cache, const struct inc_rdma_cach
 
 void inc_rdma_cache_close(struct inc_rdma_cache *cache)
 {
-	/* while the watcher is there to let go whoever unmaps what is watched */
+	/* before it leaves the watch, because a thread that unmaps watched memory waits for the
+	 * watcher */
 	drop_idle(cache);
 	if (cache->watched)
 		inc_rdma_watch_leave(cache);

@@ -2,9 +2,9 @@
 /*
  * A completion queue with a descriptor to sleep on.
  *
- * In a loop: poll the queue (ibv_poll_cq) until it is empty; inc_rdma_completions_arm(); poll
- * again, for of what came before there is no notification; sleep until the descriptor is readable;
- * take(); again.
+ * In a loop: poll the queue (ibv_poll_cq) until it is empty, and call inc_rdma_completions_arm().
+ * Poll again, because completions from before it cause no notification. Sleep until the descriptor
+ * is readable, call inc_rdma_completions_take(), and begin again.
  *
  * Threads: one at a time.
  */
@@ -17,37 +17,39 @@
 #include "lib/rdma/device.h"
 
 struct inc_rdma_completions {
-	struct inc_rdma_device *device; /* a reference of its own */
+	struct inc_rdma_device *device; /* holds a reference */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	bool armed;           /* a notification was asked for and has not come */
-	unsigned int unacked; /* notifications that were read and are not acknowledged */
+	bool armed;           /* a notification was requested and has not come */
+	unsigned int unacked; /* notifications that were read but not acknowledged */
 	unsigned int ack_batch;
 };
 
 /*
- * A queue of so many entries, which must hold the completions of all queues that will use it.
- * Notifications are acknowledged ack_batch (not 0) at a time, as that takes a lock of libibverbs.
- * 0, or -errno: -EINVAL where the device cannot do so many. On error nothing is left to close.
+ * Opens a queue of so many entries, which must be enough for the completions of all queue pairs
+ * that will use it. Notifications are acknowledged ack_batch (not 0) at a time, because each
+ * acknowledgement takes a lock of libibverbs. 0, or -errno: -EINVAL if the device does not support
+ * so many entries. On error there is nothing to close.
  */
 int inc_rdma_completions_open(struct inc_rdma_completions *completions,
 			      struct inc_rdma_device *device, unsigned int entries,
 			      unsigned int ack_batch, struct inc_err *err);
-/* Makes room for so many entries at least; those that it has stay. 0, or -errno: -EINVAL where the
- * device cannot do so many; the queue is as it was then. */
+/* Enlarges the queue to at least so many entries; completions in it stay. 0, or -errno: -EINVAL
+ * if the device does not support so many. On error the queue is unchanged. */
 int inc_rdma_completions_grow(struct inc_rdma_completions *completions, unsigned int entries,
 			      struct inc_err *err);
-/* The queue pairs that use it are destroyed. One of zeros is allowed. */
+/* Closes the queue, after all queue pairs that use it have been destroyed. A struct of zeros is
+ * allowed. */
 void inc_rdma_completions_close(struct inc_rdma_completions *completions);
 
-/* Readable when a notification that was asked for has come. Does not block. */
+/* Its descriptor: readable when a requested notification has come. It does not block. */
 int inc_rdma_completions_fd(const struct inc_rdma_completions *completions);
-/* Asks for one notification of the next completion, unless one is asked for. 0 or -errno. */
+/* Requests one notification for the next completion, unless one is pending. 0 or -errno. */
 int inc_rdma_completions_arm(struct inc_rdma_completions *completions);
-/* Takes notifications in until there are none: what descriptor says is looked at afresh. */
+/* Reads all notifications, so that the descriptor becomes readable only for new ones. */
 void inc_rdma_completions_take(struct inc_rdma_completions *completions);
 
-/* The errno that says best what has become of a request which has not succeeded. */
+/* The errno that describes best why a request has failed. */
 int inc_rdma_completion_errno(enum ibv_wc_status status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Asks a device for all that its description has; called by a refresh, on its thread. */
+/* Queries all properties of a device for its description. A refresh calls it, on its thread. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -14,7 +14,7 @@ struct lane {
 	unsigned int code, value;
 };
 
-/* Codes of ibv_query_port(3): Mbit/s of one lane, and lanes. */
+/* Codes of ibv_query_port(3): Mbit/s of one lane, and number of lanes. */
 static const struct lane speeds[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
 				     {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
 static const struct lane widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
@@ -53,7 +53,7 @@ static int describe_pkeys(struct inc_rdma_device *device, unsigned int n,
 static int describe_port(struct inc_rdma_device *device, const struct ibv_port_attr *attr,
 			 struct inc_rdma_port_info *port)
 {
-	/* a link layer that is not told is InfiniBand: the field is younger than the call */
+	/* the field is newer than the call, and 0 means InfiniBand */
 	port->link_layer = attr->link_layer ? (enum inc_rdma_link_layer)attr->link_layer
 					    : INC_RDMA_LINK_INFINIBAND;
 	port->state = (enum inc_rdma_port_state)attr->state;
@@ -65,7 +65,7 @@ static int describe_port(struct inc_rdma_device *device, const struct ibv_port_a
 	return describe_pkeys(device, attr->pkey_tbl_len, port);
 }
 
-/* True where an interface's address is this GID. */
+/* Whether an interface's address is this GID. */
 static bool is_address(const struct sockaddr *addr, const uint8_t raw[16])
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -88,7 +88,7 @@ static void find_own_interface(struct inc_rdma_gid *gid, const struct ifaddrs *o
 	}
 }
 
-/* Gives the port its part of the device's table, n entries sorted by port and index. */
+/* Stores the port's GIDs. entry: the device's table, n entries sorted by port and index. */
 static int describe_gids(struct inc_rdma_port_info *port, const struct ibv_gid_entry *entry,
 			 unsigned int n, const struct ifaddrs *own)
 {
@@ -112,7 +112,8 @@ static int describe_gids(struct inc_rdma_port_info *port, const struct ibv_gid_e
 	return 0;
 }
 
-/* One port's, entry by entry: its number of them, or -errno. An entry may be empty. */
+/* Queries the GIDs of one port one by one. Returns their number, or -errno. An entry may be
+ * empty. */
 static ssize_t ask_each_gid(struct inc_rdma_device *device, unsigned int port, unsigned int size,
 			    struct ibv_gid_entry *table)
 {
@@ -129,8 +130,9 @@ static ssize_t ask_each_gid(struct inc_rdma_device *device, unsigned int port, u
 	return n;
 }
 
-/* size[i]: of port[i]'s table; most: of all ports' together. The device is asked for all at once,
- * unless that fails, which it does for all where it does for one. */
+/* Stores the GIDs of all ports. size[i]: entries of port[i]'s table; most: of all ports
+ * together. First queries the whole table of the device. That call fails for all ports if it
+ * fails for one, and then each entry is queried. */
 static int describe_all_gids(struct inc_rdma_device *device, struct inc_rdma_port_info *port,
 			     unsigned int ports, const unsigned int *size, unsigned int most,
 			     const struct ifaddrs *own)
@@ -170,7 +172,7 @@ int inc_rdma_describe(struct inc_rdma_device *device, const struct inc_rdma_filt
 	info->limits = device->limits;
 	for (number = 1; number <= device->ports && !ret; number++) {
 		err = ibv_query_port(device->ctx, number, &attr);
-		gids += err ? 0 : attr.gid_tbl_len; /* the table has those of all ports */
+		gids += err ? 0 : attr.gid_tbl_len; /* the table has the GIDs of all ports */
 		if (!inc_rdma_filter_passes(filter, device->name, number))
 			continue;
 		port = &ports[info->ports++];
@@ -231,7 +233,8 @@ bool inc_rdma_describe_same(const struct inc_rdma_device_info *a,
 {
 	unsigned int i;
 
-	/* a device whose limits changed has become another one */
+	/* limits need no comparison, because a device whose limits change is removed and added
+	 * again */
 	if (a->index != b->index || strcmp(a->name, b->name) || !same_fault(&a->fault, &b->fault) ||
 	    a->guid != b->guid || a->ports != b->ports)
 		return false;

@@ -42,8 +42,9 @@ static void end(struct inc_rdma_device *device)
 	free(device);
 }
 
-/* libibverbs uses and closes what stands in this member. Its other descriptor, cmd_fd, refuses text
- * that is printed there. */
+/* Moves the descriptor of events to a number behind the standard streams. libibverbs uses and
+ * closes the value of this member. Its other descriptor, cmd_fd, rejects text that is printed to
+ * it. */
 static int move_events(struct ibv_context *ctx)
 {
 	ctx->async_fd = inc_fd_high(ctx->async_fd);

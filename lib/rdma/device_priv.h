@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this room need of each other to open, describe and end devices. */
+/* Functions that the files of this room share to open, describe and end devices. */
 #ifndef INC_RDMA_DEVICE_PRIV_H
 #define INC_RDMA_DEVICE_PRIV_H
 
@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include "lib/rdma/device.h"
 
-/* device.c: with one reference; NULL, with fault, where it cannot be opened. */
+/* device.c: opens a device with one reference; NULL, with fault, if that fails. */
 struct inc_rdma_device *inc_rdma_device_open(struct ibv_device *ibv, struct inc_rdma_fault *fault);
 
-/* describe.c: fills info's limits and ports. own: the addresses of this network
- * namespace. -ENOMEM, else 0, with faults in info for what could not be asked. */
+/* describe.c: fills info's limits and ports. own: the addresses of this network namespace.
+ * -ENOMEM, else 0, with faults in info for each query that failed. */
 int inc_rdma_describe(struct inc_rdma_device *device, const struct inc_rdma_filter *filter,
 		      const struct ifaddrs *own, struct inc_rdma_device_info *info);
 /* Frees what info points to. */
@@ -22,7 +22,7 @@ bool inc_rdma_describe_same(const struct inc_rdma_device_info *a,
 /* async.c */
 void inc_rdma_async_init(struct inc_rdma_async *async);
 void inc_rdma_async_destroy(struct inc_rdma_async *async);
-/* Calls the device's subscribers, as inc_rdma_device_take() does. */
+/* Delivers an event to the device's subscribers, like inc_rdma_device_take(). */
 void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *event);
 
 #endif

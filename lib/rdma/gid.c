@@ -11,8 +11,9 @@ static bool is_global(const struct inc_rdma_gid *gid)
 	return memcmp(gid->raw, zero, sizeof(zero)) && !link_local;
 }
 
-/* Of another network namespace: there, an interface of ours would not be what sends. Where none of
- * ours has the address, or the device does not say which has, nothing is known against it. */
+/* Whether the GID belongs to an interface of another network namespace. Packets from it would
+ * not leave by an interface of ours. If no interface of ours has the address, or the device does
+ * not report an interface, the GID counts as ours. */
 static bool is_foreign(const struct inc_rdma_gid *gid)
 {
 	return gid->ifindex && gid->own_ifindex && gid->ifindex != gid->own_ifindex;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which GID of a port. Its index is looked up, never assumed: it depends on the order in which
- * addresses came, and moves when they go. Pure: descriptions in, one of their entries out.
+ * Finds a GID of a port. Its index must be looked up each time, because it depends on the order in
+ * which addresses were added, and changes when addresses are removed. No device is accessed: it
+ * searches a description.
  */
 #ifndef INC_RDMA_GID_H
 #define INC_RDMA_GID_H
@@ -13,28 +14,29 @@
 
 #define INC_RDMA_GID_TEXT_SIZE INET6_ADDRSTRLEN /* "::ffff:10.0.0.1" */
 
-/* What is asked of a GID; what is zero (index: below 0) is not asked. */
+/* The properties that a GID must have; a member that is zero (index: below 0) does not matter. */
 struct inc_rdma_gid_wish {
-	enum inc_rdma_gid_type type; /* always asked */
+	enum inc_rdma_gid_type type; /* always compared */
 	const uint8_t *raw;          /* this address, 16 bytes */
-	const char *own_ifname;      /* of this interface of our network namespace */
-	bool global;                 /* neither zero nor link-local, of an interface of ours */
-	int index;                   /* at this place of the table */
+	const char *own_ifname;      /* an address of this interface in our network namespace */
+	bool global;                 /* neither zero nor link-local, and of an interface of ours */
+	int index;                   /* at this index of the table */
 };
 
 /*
- * The first of the port's GIDs that is as wished; NULL where none is. One whose interface is not
- * that of our network namespace which has the address is passed over: what is sent from it
- * would leave by another namespace's interface. The answer is part of the port's description.
+ * The port's first GID with these properties; NULL: there is none. A GID is skipped if its
+ * interface is not the interface of our network namespace that has the address, because packets
+ * from it would leave by an interface of another namespace. The result is part of the port's
+ * description.
  */
 const struct inc_rdma_gid *inc_rdma_gid_find(const struct inc_rdma_port_info *port,
 					     const struct inc_rdma_gid_wish *wish);
 
 /* The GID of an IPv4 address in network order: ::ffff:a.b.c.d. */
 void inc_rdma_gid_of_ipv4(uint32_t addr, uint8_t raw[16]);
-/* As an IPv6 address; returns buf. */
+/* Prints a GID as an IPv6 address; returns buf. */
 const char *inc_rdma_gid_print(const uint8_t raw[16], char buf[INC_RDMA_GID_TEXT_SIZE]);
-/* The reverse: 0, or -EINVAL where the text is no IPv6 address. */
+/* The reverse: 0, or -EINVAL if the text is no IPv6 address. */
 int inc_rdma_gid_parse(const char *text, uint8_t raw[16]);
 
 #endif

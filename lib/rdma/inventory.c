@@ -9,27 +9,28 @@
 #include "lib/rdma/device_priv.h"
 #include "lib/rdma/inventory.h"
 
-/* A device of this machine; its place in the inventory's table is its index. */
+/* A device of this machine; its position in the inventory's table is its index. */
 struct slot {
 	char name[INC_RDMA_NAME_SIZE];  /* "": free */
-	struct ibv_device *ibv;         /* the same as long as device is open */
+	struct ibv_device *ibv;         /* unchanged while device is open */
 	struct inc_rdma_device *device; /* NULL: it could not be opened */
 	struct inc_rdma_fault fault;
 	struct inc_rdma_subscriber subscriber;
 	struct inc_rdma_inventory *inventory;
-	bool seen; /* by the refresh under way */
+	bool seen; /* by the current refresh */
 };
 
 struct counted_list {
-	struct inc_rdma_list list; /* first */
+	struct inc_rdma_list list; /* must be the first member */
 	atomic_uint refs;
 };
 
 struct inc_rdma_inventory {
 	struct inc_rdma_filter filter;
 	int epoll_fd;
-	bool stale;           /* an event said that something is not as described */
-	pthread_mutex_t lock; /* list, and the devices of slots for who does not refresh */
+	bool stale;           /* an event has reported a change, so the list is out of date */
+	pthread_mutex_t lock; /* protects list, and the slots' devices against threads that do
+			       * not refresh */
 	struct counted_list *list;
 	struct slot slot[INC_RDMA_MAX_DEVICES];
 };
@@ -55,7 +56,8 @@ static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_eve
 		slot->inventory->stale = true;
 }
 
-/* Who holds the device goes on holding it; nobody gets it here any more. */
+/* Drops a device that is gone. Its holders keep their references, but the inventory does not
+ * give out the device any more. */
 static void lose(struct inc_rdma_inventory *inventory, struct slot *slot)
 {
 	const struct inc_rdma_event gone = {.kind = INC_RDMA_DEVICE_GONE, .text = "device is gone"};
@@ -68,7 +70,7 @@ static void lose(struct inc_rdma_inventory *inventory, struct slot *slot)
 	if (!device)
 		return;
 	inc_rdma_unsubscribe(device, &slot->subscriber);
-	/* holders may keep the descriptor open, so that epoll would not forget it by itself */
+	/* holders may keep the descriptor open, and then epoll would not remove it by itself */
 	epoll_ctl(inventory->epoll_fd, EPOLL_CTL_DEL, device->ctx->async_fd, NULL);
 	inc_rdma_tell(device, &gone);
 	inc_rdma_device_put(device);
@@ -94,8 +96,8 @@ static void try_to_open(struct inc_rdma_inventory *inventory, struct slot *slot)
 	pthread_mutex_unlock(&inventory->lock);
 }
 
-/* The slot of a device that was there before, else a free one, else NULL. An open device keeps its
- * struct ibv_device alive, so another one of the same name is known by its address. */
+/* The slot of a device that was there before, else a free one, else NULL. An open device keeps
+ * its struct ibv_device allocated, so a new device with the same name has another address. */
 static struct slot *slot_of(struct inc_rdma_inventory *inventory, struct ibv_device *ibv)
 {
 	struct slot *slot = inventory->slot, *end = slot + INC_RDMA_MAX_DEVICES, *free_slot = NULL;
@@ -110,7 +112,7 @@ static struct slot *slot_of(struct inc_rdma_inventory *inventory, struct ibv_dev
 	return free_slot;
 }
 
-/* Brings the slots in line with the machine's devices; returns how many the filter passed over. */
+/* Updates the slots to the machine's devices; returns how many devices do not pass the filter. */
 static unsigned int match_slots(struct inc_rdma_inventory *inventory, struct ibv_device **list,
 				int n)
 {
@@ -120,7 +122,7 @@ static unsigned int match_slots(struct inc_rdma_inventory *inventory, struct ibv
 
 	for (i = 0; i < INC_RDMA_MAX_DEVICES; i++)
 		inventory->slot[i].seen = false;
-	/* first those that were there: what has gone leaves its index to what has come */
+	/* known devices first, so that indices of gone devices are free for new ones */
 	for (pass = 0; pass < 2; pass++) {
 		passed_over = 0;
 		for (i = 0; i < n; i++) {
@@ -134,7 +136,7 @@ static unsigned int match_slots(struct inc_rdma_inventory *inventory, struct ibv
 				continue;
 			slot->seen = true;
 			slot->ibv = list[i];
-			if (!slot->name[0]) /* others read the name of an open one */
+			if (!slot->name[0]) /* other threads read the name of an open device */
 				snprintf(slot->name, sizeof(slot->name), "%s",
 					 ibv_get_device_name(list[i]));
 		}
@@ -190,7 +192,7 @@ static bool same_list(const struct inc_rdma_list *a, const struct inc_rdma_list 
 	return true;
 }
 
-/* Takes the caller's reference over. 1 where the list is another one now. */
+/* Makes the list current, and takes over the caller's reference. 1: it differs from the old one. */
 static int publish(struct inc_rdma_inventory *inventory, struct counted_list *counted)
 {
 	struct counted_list *old = counted;
@@ -274,7 +276,8 @@ int inc_rdma_inventory_take(struct inc_rdma_inventory *inventory)
 			device = ((struct slot *)ready[i].data.ptr)->device;
 			if (inc_rdma_device_take(device) >= 0)
 				continue;
-			/* readable for ever, with nothing to read: a refresh finds out why */
+			/* it would stay readable for ever without an event; the refresh finds
+			 * the reason */
 			epoll_ctl(inventory->epoll_fd, EPOLL_CTL_DEL, device->ctx->async_fd, NULL);
 			inventory->stale = true;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reads /proc/self/maps: "START-END PERM OFFSET MAJOR:MINOR INODE PATH". Once for each new
- * registration, on the thread that makes it.
+ * Reads /proc/self/maps: "START-END PERM OFFSET MAJOR:MINOR INODE PATH". It is called once for
+ * each new registration, on the thread that registers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ struct mapping {
 	const char *path;
 };
 
-/* Anonymous huge pages are a file that nobody can open. */
+/* The kernel shows anonymous huge pages as this file, which cannot be opened. */
 static const char huge_path[] = "/anon_hugepage";
 
 static bool parse(char *line, struct mapping *m)
@@ -49,7 +49,7 @@ struct question {
 	enum inc_rdma_memory kind;
 };
 
-/* Takes one line in; true when the answer is known. */
+/* Reads one line; true when the kind is known. */
 static bool answered(struct question *q, char *line)
 {
 	struct mapping m;
@@ -73,8 +73,8 @@ static bool answered(struct question *q, char *line)
 enum inc_rdma_memory inc_rdma_memory_kind(uintptr_t start, uintptr_t end)
 {
 	struct question q = {.at = start, .end = end, .kind = INC_RDMA_MEMORY_PRIVATE};
-	/* A line has a path of 4096 bytes at most. It stands on a caller's stack, which may be
-	 * small. */
+	/* A line has a path of 4096 bytes at most. The buffer is on the caller's stack, which
+	 * may be small. */
 	char buf[6144], *line, *newline;
 	size_t len = 0;
 	bool done = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Path MTUs of InfiniBand and RoCE: bytes of payload per packet, 256 to 4096, and the codes 1 to 5
- * that verbs and wire formats have for them (enum ibv_mtu has the same numbers). Everything else
- * in this tree counts in bytes; a code stands in a call of libibverbs or in a message alone.
+ * Path MTUs of InfiniBand and RoCE: bytes of payload per packet, 256 to 4096, and their codes 1 to
+ * 5 in verbs and on the wire (enum ibv_mtu has the same numbers). All code here counts in bytes;
+ * codes are used only in calls of libibverbs and in messages.
  */
 #ifndef INC_RDMA_MTU_H
 #define INC_RDMA_MTU_H
@@ -10,13 +10,13 @@
 #define INC_RDMA_MTU_MIN_BYTES 256u
 #define INC_RDMA_MTU_MAX_BYTES 4096u
 
-/* The bytes of a code; 0 where there is no such code. */
+/* The bytes of a code; 0 for an invalid code. */
 static inline unsigned int inc_rdma_mtu_bytes(unsigned int code)
 {
 	return code >= 1 && code <= 5 ? INC_RDMA_MTU_MIN_BYTES / 2 << code : 0;
 }
 
-/* The code of the largest MTU that is not above so many bytes; 0 below 256. */
+/* The code of the largest MTU that is at most so many bytes; 0 below 256. */
 static inline unsigned int inc_rdma_mtu_code(unsigned int bytes)
 {
 	unsigned int code = 0;

@@ -60,7 +60,7 @@ destroy:
 	return ret;
 }
 
-/* What is none of a peer's numbers; NULL where all are fine. */
+/* The name of a number of the peer that is out of range; NULL: all are valid. */
 static const char *bad_field(const struct inc_rdma_peer *peer)
 {
 	return peer->qpn > INC_QPN_MASK              ? "qpn"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that goes away. A registration pins pages; when the program unmaps them and
- * later has other pages at the same address, the device would go on reading the old ones.
- * userfaultfd tells: a range registered with it (in write-protect mode, with nothing ever
- * protected, so that no page fault comes our way) reports munmap, mremap and
- * madvise(DONTNEED, FREE, REMOVE), and the call that does it waits until the report was read.
+ * Watches registered memory. A registration pins pages. If the program unmaps them and later maps
+ * other pages at the same address, the device would still read the old pages. userfaultfd reports
+ * such changes. A range is registered with it in write-protect mode, but nothing is protected, so
+ * no page faults are reported. It reports munmap, mremap and madvise(DONTNEED, FREE, REMOVE), and
+ * the thread that calls these waits until the report has been read.
  *
- * Private anonymous memory only: nothing reports the hole that somebody, even this process,
- * punches into a file or shared memory through its descriptor, or by truncating it.
+ * It can watch private anonymous memory only. Files and shared memory may change without a report:
+ * by a hole punched through a descriptor, or by truncation.
  *
- * One per process, because the kernel lets a mapping belong to one userfaultfd only. It
- * lives while a cache is joined. The child of a fork has none: its memory is not watched,
- * and it closes the parent's.
+ * There is one watch per process, because a mapping can belong to only one userfaultfd. It exists
+ * while a cache has joined. The child of a fork has none: its memory is not watched, and it closes
+ * the parent's descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,16 +33,17 @@
 #define HUGE_PAGE_MAX (16ull << 30)
 
 static struct {
-	pthread_mutex_t life; /* start, end and the caches; the thread never takes it */
+	pthread_mutex_t life; /* for start, end and the caches; the watcher's thread never takes
+			       * it */
 	unsigned int users;
 	struct inc_rdma_cache *caches;
 	int stop_fd;
 	pthread_t thread;
 
-	pthread_mutex_t list; /* the ranges; see cache.h for what it forbids */
+	pthread_mutex_t list; /* for the ranges; cache.h says what its holder must not do */
 	struct inc_rdma_range *ranges;
 	uint64_t marks;
-	int fd; /* there before the thread is; it closes it */
+	int fd; /* opened before the thread starts; the thread closes it */
 	size_t page;
 } watch = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
@@ -56,7 +57,8 @@ static bool overlaps(const struct inc_rdma_range *range, uintptr_t start, uintpt
 	return range->start < end && range->end > start;
 }
 
-/* Lets go what of [start, end) is in no range. Errors are of memory that is no longer there. */
+/* Unregisters the parts of [start, end) that belong to no range. Errors mean that the memory is
+ * no longer mapped. */
 static void unwatch(uintptr_t start, uintptr_t end)
 {
 	struct uffdio_range piece;
@@ -87,7 +89,7 @@ static void mark(struct inc_rdma_range *range)
 	range->stale = true;
 }
 
-/* The pages are others from now on, or about to be. */
+/* The pages in [start, end) have been replaced, or will be now. */
 static void dropped(uintptr_t start, uintptr_t end)
 {
 	struct inc_rdma_range *r;
@@ -97,8 +99,8 @@ static void dropped(uintptr_t start, uintptr_t end)
 			mark(r);
 }
 
-/* The kernel no longer watches [start, end). What is left of a range beside it is let go at
- * once, while it is surely ours: later, others may stand at its addresses. */
+/* The kernel no longer watches [start, end). The rest of a range is unregistered at once, while
+ * its addresses still belong to it. Later another mapping may be there. */
 static void unmapped(uintptr_t start, uintptr_t end)
 {
 	struct inc_rdma_range *r;
@@ -127,7 +129,8 @@ static void handle(const struct uffd_msg *msg)
 		unmapped(msg->arg.remove.start, msg->arg.remove.end);
 		break;
 	case UFFD_EVENT_REMAP:
-		/* the kernel watches on where it stands now; with MREMAP_DONTUNMAP here, too */
+		/* the kernel still watches the new address; with MREMAP_DONTUNMAP the old one,
+		 * too */
 		dropped(msg->arg.remap.from, msg->arg.remap.from + len);
 		unwatch(msg->arg.remap.to, msg->arg.remap.to + len);
 		break;
@@ -135,9 +138,10 @@ static void handle(const struct uffd_msg *msg)
 }
 
 /*
- * Whoever unmaps goes on as soon as the report is read: nobody may ask about a range
- * between that and its mark, so the list is held across both. One report at a time: what a
- * later one is about has not happened when an earlier one is handled.
+ * Reads reports. A thread that unmaps memory continues as soon as its report has been read. No
+ * look-up may see the range before it is marked, so the list's lock is held across reading and
+ * marking. Reports are read one at a time, because the change of a later report has not happened
+ * while an earlier one is handled.
  */
 static void read_reports(void)
 {
@@ -149,11 +153,11 @@ static void read_reports(void)
 	pthread_mutex_unlock(&watch.list);
 }
 
-/* 0, -EAGAIN from the moment an unmapping begins until its report was read, -ENOENT where
- * a mapping that we do not watch stands now. */
+/* Checks whether the kernel watches the range. 0: it does; -EAGAIN: an unmapping is under way,
+ * and its report was not read yet; -ENOENT: another mapping, which is not watched, is there now. */
 static int probe(const struct inc_rdma_range *range)
 {
-	/* Takes a protection away that is not there; what counts is the refusal. */
+	/* removes a protection that is not there; only the error code matters */
 	struct uffdio_writeprotect wp = {
 		.range = {.start = range->start, .len = range->page},
 	};
@@ -162,10 +166,10 @@ static int probe(const struct inc_rdma_range *range)
 }
 
 /*
- * The last act of the thread is to close the descriptor, which lets go whoever still waits in a
- * munmap: the thread that joins this one may be next, when the C library gives cached stacks
- * back. A copy of the descriptor in some child keeps the userfaultfd alive; then only those
- * go on whose reports are read, so all are.
+ * Ends the watch. Finally the thread closes the descriptor, which wakes threads that still wait in
+ * munmap. The thread that joins this one may be about to unmap, when the C library frees cached
+ * stacks. If a child process has a copy of the descriptor, the userfaultfd stays open, and only a
+ * report that is read wakes its thread. So all reports are read first.
  */
 static void stop(void)
 {
@@ -201,7 +205,7 @@ static void *watcher(void *arg)
 
 static void before_fork(void)
 {
-	pthread_mutex_lock(&watch.life); /* the descriptors stay what they are */
+	pthread_mutex_lock(&watch.life); /* the descriptors must not change during the fork */
 }
 
 static void after_fork(void)
@@ -209,8 +213,8 @@ static void after_fork(void)
 	pthread_mutex_unlock(&watch.life);
 }
 
-/* The child has neither the thread nor the watch: its mappings are copies that nobody
- * watches, and the descriptor is about the parent's. The list may have been held. */
+/* The child has neither the thread nor the watch. Its mappings are copies that are not watched,
+ * and the descriptor reports the parent's memory. Another thread may have held the list's lock. */
 static void in_child(void)
 {
 	if (watch.fd >= 0)
@@ -244,7 +248,7 @@ static int start(void)
 	watch.page = sysconf(_SC_PAGESIZE);
 	if (access("/proc/self/maps", R_OK))
 		return -errno;
-	/* user mode only: needs no privilege, and page faults are none of our business */
+	/* user mode only needs no privilege, and page faults are not needed */
 	watch.fd =
 		inc_fd_high(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
 	if (watch.fd < 0)
@@ -272,7 +276,8 @@ int inc_rdma_watch_join(struct inc_rdma_cache *cache)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret;
 
-	/* outside the lock: a fork that waits for it may hold the C library's */
+	/* outside the lock, because a fork that waits for the lock may hold a lock of the C
+	 * library */
 	pthread_once(&once, add_fork_handlers);
 	if (fork_handlers)
 		return fork_handlers;
@@ -294,7 +299,8 @@ void inc_rdma_watch_leave(struct inc_rdma_cache *cache)
 	pthread_mutex_lock(&watch.life);
 	for (p = &watch.caches; *p && *p != cache; p = &(*p)->next)
 		;
-	if (*p) { /* not so in the child of a fork, which has none of the parent's */
+	/* false in the child of a fork, which has none of the parent's caches */
+	if (*p) {
 		*p = cache->next;
 		if (!--watch.users) {
 			inc_signal_fd(watch.stop_fd);
@@ -316,7 +322,8 @@ void inc_rdma_watch_each(void (*fn)(struct inc_rdma_cache *cache))
 	pthread_mutex_unlock(&watch.life);
 }
 
-/* Has the kernel watch the range, widened, where `huge`, to the smallest pages that fit. */
+/* Registers the range with userfaultfd. If `huge`, it is widened to the smallest page size that
+ * the kernel accepts. */
 static int watch_range(struct inc_rdma_range *range, bool huge)
 {
 	struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_WP};
@@ -348,7 +355,7 @@ int inc_rdma_watch_add(struct inc_rdma_range *range)
 	pthread_mutex_lock(&watch.list);
 	ret = watch_range(range, kind == INC_RDMA_MEMORY_HUGE);
 	if (ret) {
-		unwatch(range->start, range->end); /* what of it came before the error */
+		unwatch(range->start, range->end); /* undoes a partial registration */
 	} else {
 		range->stale = range->gone = false;
 		range->next = watch.ranges;
@@ -381,7 +388,7 @@ bool inc_rdma_watch_fresh(struct inc_rdma_range *range)
 	pthread_mutex_lock(&watch.list);
 	ret = range->stale ? 0 : probe(range);
 	if (ret == -ENOENT)
-		mark(range); /* another mapping took its place, and nothing told */
+		mark(range); /* another mapping is there without a report */
 	fresh = !range->stale && !ret;
 	pthread_mutex_unlock(&watch.list);
 	return fresh;
