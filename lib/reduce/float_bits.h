@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One element of a floating-point type as the bits that it is, without a branch, so that the
- * compiler makes vectors of the loops around it. Where a conversion to float or double is asked of
- * the CPU it is exact, or it is a quotient of which more bits are right than are used.
+ * Computes with one floating-point element as the bits that represent it, without a branch, so
+ * that the compiler vectorizes the loops around it. A conversion to float or double by the CPU is
+ * either exact, or a quotient with more correct bits than are used.
  */
 #ifndef INC_FLOAT_BITS_H
 #define INC_FLOAT_BITS_H
@@ -34,7 +34,7 @@ static const struct inc_float_format inc_float_formats[INC_N_FLOATS] = {
 
 #define INC_ELEMENT static inline __attribute__((always_inline))
 
-/* |x| = mantissa * 2^exponent, exactly, of a finite element's magnitude. */
+/* The mantissa and exponent of a finite magnitude: |x| = mantissa * 2^exponent, exactly. */
 INC_ELEMENT uint32_t inc_float_mantissa(const struct inc_float_format *f, uint32_t magnitude)
 {
 	uint32_t hidden = 1u << f->mantissa_bits;
@@ -60,7 +60,7 @@ INC_ELEMENT uint32_t inc_shift_rounded(uint32_t x, int32_t right)
 	return right > 31 ? 0 : (x + up) >> by;
 }
 
-/* x * 2^left to the nearest integer, ties to even, where it is one that fits. */
+/* x * 2^left to the nearest integer, ties to even, if the result fits. */
 INC_ELEMENT uint32_t inc_scale_rounded(uint32_t x, int32_t left)
 {
 	uint32_t up = left > 0 ? (uint32_t)left & 31 : 0;
@@ -68,7 +68,7 @@ INC_ELEMENT uint32_t inc_scale_rounded(uint32_t x, int32_t left)
 	return inc_shift_rounded(x << up, left < 0 ? -left : 0);
 }
 
-/* An element as an integer: it times 2^shift, where that fits. */
+/* The element times 2^shift, as a rounded integer, if it fits. */
 INC_ELEMENT int32_t inc_float_to_fixed(const struct inc_float_format *f, uint32_t element,
 				       int32_t shift)
 {
@@ -79,7 +79,7 @@ INC_ELEMENT int32_t inc_float_to_fixed(const struct inc_float_format *f, uint32_
 	return (int32_t)(element & f->sign ? 0 - q : q);
 }
 
-/* The place of the highest bit of x, 0 to 31, where there is one. */
+/* The index of the highest set bit of x, 0 to 31. x is not 0. */
 INC_ELEMENT int32_t inc_top_bit(uint32_t x)
 {
 	int32_t eight = x >= 1u << 24 ? 8 : 0;
@@ -90,14 +90,15 @@ INC_ELEMENT int32_t inc_top_bit(uint32_t x)
 	return (bits >> 23) - 127 + eight;
 }
 
-/* The magnitude of the element next to x * 2^exponent, ties to even, beyond the largest +inf. */
+/* The magnitude of the element nearest to x * 2^exponent, ties to even; +inf if it exceeds the
+ * largest number. */
 INC_ELEMENT uint32_t inc_float_round(const struct inc_float_format *f, uint32_t x, int32_t exponent)
 {
 	int32_t top = inc_top_bit(x);
 	int32_t field = top + exponent + f->bias;
-	int32_t least = field > 1 ? field : 1; /* below it numbers have fewer bits */
+	int32_t least = field > 1 ? field : 1; /* smaller numbers have fewer bits */
 	uint32_t mantissa = inc_scale_rounded(x, f->mantissa_bits - top - (least - field));
-	/* one that was rounded up to the next power of two counts the exponent up */
+	/* a mantissa rounded up to the next power of two increments the exponent */
 	uint32_t magnitude = ((uint32_t)(least - 1) << f->mantissa_bits) + mantissa;
 
 	magnitude = magnitude < f->inf ? magnitude : f->inf;
@@ -105,9 +106,9 @@ INC_ELEMENT uint32_t inc_float_round(const struct inc_float_format *f, uint32_t 
 }
 
 /*
- * The same of |x| / divisor. The quotient's double is right to 2^-52 of it, whatever the rounding
- * mode, while a quotient that is not half-way between two elements is 2^-36 of it away from there:
- * so its first bits, and whether any follow, decide the rounding.
+ * The same for |x| / divisor. The quotient as a double has a relative error of at most 2^-52 in
+ * any rounding mode. A quotient that is not half-way between two elements is at least 2^-36 of it
+ * away from half-way. So its first bits, and whether any follow, decide the rounding.
  */
 INC_ELEMENT uint32_t inc_float_round_quotient(const struct inc_float_format *f, int32_t x,
 					      int32_t exponent, uint32_t divisor)
@@ -125,7 +126,7 @@ INC_ELEMENT uint32_t inc_float_round_quotient(const struct inc_float_format *f, 
 	return inc_float_round(f, first, exponent + top - 30);
 }
 
-/* The element next to sum * 2^exponent. */
+/* The element nearest to sum * 2^exponent. */
 INC_ELEMENT uint32_t inc_float_from_fixed(const struct inc_float_format *f, int32_t sum,
 					  int32_t exponent)
 {
@@ -144,7 +145,7 @@ INC_ELEMENT uint32_t inc_float_divided(const struct inc_float_format *f, uint32_
 				       uint32_t divisor)
 {
 	uint32_t magnitude = element & (f->sign - 1);
-	/* masks, because choices would leave the quotient out where it is not wanted: a branch */
+	/* masks, because the compiler would make a branch of a choice that skips the quotient */
 	uint32_t finite = 0 - (uint32_t)(magnitude < f->inf);
 	uint32_t nan = 0 - (uint32_t)(magnitude > f->inf);
 	uint32_t quotient = inc_float_round_quotient(f, (int32_t)inc_float_mantissa(f, magnitude),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The CPU's arithmetic as IEEE 754 has it by default, whatever the calling thread has asked for:
- * to nearest, denormals kept, no traps. On other architectures than these two the thread's way
- * stays.
+ * Sets the CPU's arithmetic to the defaults of IEEE 754, independent of the calling thread: round
+ * to nearest, keep denormals, no traps. On architectures other than these two it does nothing.
  */
 #ifndef INC_FP_MODE_H
 #define INC_FP_MODE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Halves as the float32s that they are, two at a time: a pair is 32 bits, so that no vector has to
- * be taken apart or put together, and what is done to the upper half is done to the lower one
- * shifted up. Without a branch, for loops that become vectors; unlike float_bits.h this is the
- * CPU's arithmetic, and wants it to round to nearest and to keep denormals.
+ * Converts halves to float32 and back, two at a time. A pair is 32 bits, so that no vector has to
+ * be split or joined. The functions work on the upper half of a pair; for the lower half the
+ * caller shifts it up. They have no branch, so that loops become vectors. Unlike float_bits.h they
+ * use the CPU's arithmetic, which must round to nearest and keep denormals.
  */
 #ifndef INC_HALF_BITS_H
 #define INC_HALF_BITS_H
@@ -28,14 +28,15 @@ INC_ELEMENT uint32_t inc_float_as_bits(float x)
 	return bits;
 }
 
-/* The bits of a result: of all that are NaN the same, whatever the CPU makes of two of them. */
+/* The bits of a result. Every NaN has the same bits, because CPUs differ in the NaN that they
+ * make of two. */
 INC_ELEMENT uint32_t inc_native_bits(float x)
 {
 	return x != x ? inc_float_formats[INC_FLOAT32].nan : inc_float_as_bits(x);
 }
 
-/* One or the other by a mask: of a choice the compiler makes a branch, and a loop with that
- * does not become vectors. */
+/* Selects one or other by a mask. The compiler would make a branch of ?:, and a loop with a
+ * branch does not become vectors. */
 INC_ELEMENT uint32_t inc_choose(int chosen, uint32_t one, uint32_t other)
 {
 	uint32_t mask = 0 - (uint32_t)chosen;
@@ -43,13 +44,14 @@ INC_ELEMENT uint32_t inc_choose(int chosen, uint32_t one, uint32_t other)
 	return (one & mask) | (other & ~mask);
 }
 
-/* The upper half of a pair. */
+/* The upper half of a pair as a float32. */
 INC_ELEMENT float inc_open_bfloat16(uint32_t pair)
 {
 	return inc_bits_as_float(pair & 0xffff0000);
 }
 
-/* x rounded to nearest, ties to even: the upper half has it, the lower one is worthless. */
+/* x rounded to nearest, ties to even. The result is in the upper half; the lower half is
+ * undefined. */
 INC_ELEMENT uint32_t inc_close_bfloat16(float x)
 {
 	uint32_t bits = inc_float_as_bits(x);
@@ -58,14 +60,15 @@ INC_ELEMENT uint32_t inc_close_bfloat16(float x)
 	return x != x ? inc_float_formats[INC_FLOAT32].nan : rounded;
 }
 
-/* What exponent fields of float16 lack to be float32's. */
+/* The difference between the exponent biases of float32 and float16, in float32's exponent
+ * field. */
 #define INC_FLOAT16_REBIAS (112 << 23)
 
 INC_ELEMENT float inc_open_float16(uint32_t pair)
 {
 	int32_t magnitude = (int32_t)(pair & 0x7fff0000);
 	uint32_t moved = (uint32_t)(magnitude >> 3) + INC_FLOAT16_REBIAS;
-	/* a denormal's bits, under those of 2^-14: what they add to it is what it is */
+	/* with a denormal's bits below those of 2^-14, the sum exceeds 2^-14 by its value */
 	float small = inc_bits_as_float(moved + (1 << 23)) - 0x1p-14f;
 
 	moved += inc_choose(magnitude >= 0x7c000000, INC_FLOAT16_REBIAS, 0);
@@ -79,7 +82,7 @@ INC_ELEMENT uint32_t inc_close_float16(float x)
 	int32_t magnitude = (int32_t)(bits & INT32_MAX);
 	uint32_t odd = (uint32_t)magnitude >> 13 & 1;
 	uint32_t half = ((uint32_t)magnitude + 0xfff + odd - INC_FLOAT16_REBIAS) >> 13;
-	/* beside 0.5 a float32's last bit is a denormal's */
+	/* added to 0.5, the last bit of the float32 has the value of the smallest denormal */
 	float small = inc_bits_as_float((uint32_t)magnitude) + 0.5f;
 
 	half = inc_choose(magnitude < 0x38800000,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SUM and PROD of float16 where an x86 CPU has instructions that make float32s of them and back
- * (F16C), which the compilers do not find: three to seven times as fast as the shifts of
- * half_bits.h. The same bits.
+ * SUM and PROD of float16 on x86 CPUs that have instructions to convert it to float32 and back
+ * (F16C). Compilers do not use these by themselves. This is three to seven times as fast as the
+ * shifts of half_bits.h, with the same results.
  */
 #ifndef INC_REDUCE_KERNELS_F16C_H
 #define INC_REDUCE_KERNELS_F16C_H
@@ -15,7 +15,7 @@
 #include "lib/reduce/kernels_loop.h"
 #include "lib/reduce/kernels_target.h"
 
-/* 8 elements, from element i on. */
+/* Reads 8 elements from element i on. */
 INC_TARGET INC_LOOP __m256 open_float16(const void *halves, size_t i)
 {
 	return _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)halves + i)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The loops of floats.h, used as those of kernels_int.h are. */
+/* The loops of floats.h, used like those of kernels_int.h. */
 #ifndef INC_REDUCE_KERNELS_FLOAT_H
 #define INC_REDUCE_KERNELS_FLOAT_H
 
@@ -10,8 +10,8 @@
 #include "lib/reduce/kernels_loop.h"
 #include "lib/reduce/kernels_target.h"
 
-/* Keys and values are turned into one another by the same step: what is negative is turned round.
- */
+/* The same step converts values to keys and back: the bits of negative numbers are inverted,
+ * except the sign. */
 #define INC_ORDER_KERNELS(NAME, name, bits)                                                    \
 	INC_TARGET static void to_order_##name(void *keys, const void *values, size_t count,   \
 					       int32_t nan_key)                                \
@@ -54,7 +54,7 @@
 		INC_FOR_EACH(count)                                                             \
 		{                                                                               \
 			uint##bits##_t x = from[i] & INT##bits##_MAX;                           \
-			/* a choice would become a branch, and the loop no vectors */           \
+			/* a mask, because a choice would become a branch */                    \
 			uint##bits##_t y = x & (uint##bits##_t) - (x < inf);                    \
                                                                                                 \
 			largest = x > largest ? x : largest;                                    \
@@ -118,7 +118,7 @@
 	INC_GET_KERNELS(NAME, name, bits)
 INC_FLOATS(INC_FLOAT_KERNELS)
 
-/* A struct inc_float_kernels; its sums and products are those of kernels_native.h. */
+/* Initializes a struct inc_float_kernels; sums and products are in kernels_native.h. */
 #define INC_FLOAT_TABLE(name)                                                            \
 	{                                                                                \
 		to_order_##name, from_order_##name, scan_##name, put_##name, get_##name, \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loops of operate.h: plain loops, of which the compiler makes vectors with the instructions
- * that INC_TARGET allows (kernels_target.h). A source that includes this names the loops that it
- * wants, and the compiler drops the others before it compiles them.
+ * The loops of operate.h: plain loops, which the compiler vectorizes with the instructions that
+ * INC_TARGET allows (kernels_target.h). A source that includes this names the loops that it needs,
+ * and the compiler drops the others before it compiles them.
  */
 #ifndef INC_REDUCE_KERNELS_INT_H
 #define INC_REDUCE_KERNELS_INT_H
@@ -14,7 +14,8 @@
 #include "lib/reduce/kernels_loop.h"
 #include "lib/reduce/kernels_target.h"
 
-/* In what a type's arithmetic is done, so that it wraps: its own size would be promoted to int. */
+/* The type in which elements of so many bytes are computed, so that they wrap modulo 2^bits. In
+ * its own size an element would be promoted to a signed int. */
 #define INC_WRAPS_1 uint32_t
 #define INC_WRAPS_2 uint32_t
 #define INC_WRAPS_4 uint32_t
@@ -50,8 +51,8 @@
 			op##_##name##_of(dst, src, INC_FOLD_MOST, count);                       \
 	}
 
-/* The truncated double of a quotient of 32 bits is the truncated quotient: one that is no integer
- * is at least 2^-32 of itself below the next. */
+/* A quotient of 32-bit numbers as a double, truncated, is exact: a quotient that is no integer
+ * is below the next integer by at least 2^-32 of its size. */
 #define INC_QUOTIENT_1(x, divisor, name) ((double)(x) / (divisor))
 #define INC_QUOTIENT_2(x, divisor, name) ((double)(x) / (divisor))
 #define INC_QUOTIENT_4(x, divisor, name) ((double)(x) / (divisor))
@@ -77,9 +78,9 @@
 INC_DTYPES(INC_INT_KERNELS)
 
 /*
- * A struct inc_int_kernels. Only MIN, MAX and the division depend on the sign. The other loops give
- * the same bits with and without it, so a signed type uses those of the unsigned one, which are
- * compiled once.
+ * Initializes a struct inc_int_kernels. Only MIN, MAX and the division depend on the sign. The
+ * other loops give the same bits with and without it, so a signed type uses those of the unsigned
+ * type, which are compiled once.
  */
 #define INC_INT_TABLE(name, same_bits)                             \
 	{                                                          \

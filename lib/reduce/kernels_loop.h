@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include "lib/proto/desc.h"
 
-/* An element anywhere in memory. */
+/* An element at any address. */
 #define _(NAME, name, bytes, has_sign) typedef name##_t name##_any __attribute__((aligned(1)));
 INC_DTYPES(_)
 #undef _
 
-/* No round of such a loop needs what another one has stored, even where it works in place: the
- * compiler could not know, and would look before every loop. */
+/* Tells the compiler that no iteration of a loop depends on what another one has stored, even in
+ * place. Without this the compiler checks for overlaps before every loop. */
 #ifdef __clang__
 #define INC_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define INC_UNROLLED    _Pragma("clang loop unroll(full)")
@@ -22,8 +22,8 @@ INC_DTYPES(_)
 #define INC_UNROLLED    _Pragma("GCC unroll 8")
 #endif
 #define INC_LOOP static inline __attribute__((always_inline))
-/* A loop over sources, whose number n is a constant where this is used. It must be unrolled, or the
- * loop around it does not become vectors. 8 is INC_FOLD_MOST. */
+/* A loop over sources, whose number n is a compile-time constant at each use. It must be
+ * unrolled, or the loop around it is not vectorized. 8 is INC_FOLD_MOST. */
 #define INC_FOR_SOURCES(j, first, n) INC_UNROLLED for (unsigned int j = (first); j < (n); j++)
 #define INC_SOURCES(type, from, src, n)  \
 	const type *from[INC_FOLD_MOST]; \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SUM and PROD of floats as they are (many.h), used as the loops of kernels_int.h are. A set with
- * INC_F16C has float16's loops from kernels_f16c.h.
+ * SUM and PROD of native floats (many.h), used like the loops of kernels_int.h. A set with
+ * INC_F16C takes float16's loops from kernels_f16c.h.
  */
 #ifndef INC_REDUCE_KERNELS_NATIVE_H
 #define INC_REDUCE_KERNELS_NATIVE_H
@@ -48,7 +48,7 @@ typedef float float32_any __attribute__((aligned(1)));
 INC_FLOAT32_KERNEL(sum, +)
 INC_FLOAT32_KERNEL(prod, *)
 
-/* A part has the upper halves' float32s behind the lower ones'. */
+/* In a part, the float32s of the upper halves follow those of the lower halves. */
 #define INC_HALVES_LOOP(op, operator, name)                                                     \
 	INC_LOOP void op##_##name##_of(void *dst, const void *const *src, const unsigned int n, \
 				       size_t count, const unsigned int ends)                   \
@@ -115,7 +115,7 @@ INC_HALVES_KERNELS(prod, bfloat16)
 INC_HALVES_KERNELS(sum, float16)
 INC_HALVES_KERNELS(prod, float16)
 
-/* By enum inc_fold_ends; a part of float32s is float32s as any. */
+/* Indexed by enum inc_fold_ends; for float32 a part is the same as any source. */
 #define INC_ENDS_float32(op)                                           \
 	{                                                              \
 		op##_float32, op##_float32, op##_float32, op##_float32 \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The instruction set that a source of the loops is compiled for. lib/room.mk defines INC_SET as
- * the set's name, and one more macro that ends in that name. INC_TARGET lets the compiler use the
+ * The instruction set for which a source of the loops is compiled. lib/room.mk defines INC_SET as
+ * the set's name, and another macro that ends with that name. INC_TARGET lets the compiler use the
  * set's instructions in one function.
  */
 #ifndef INC_REDUCE_KERNELS_TARGET_H
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* A name that ends in the set's. */
+/* A name that ends with that of the set. */
 #define INC_OF_SET(name)        INC_OF_SET_(name, INC_SET)
 #define INC_OF_SET_(name, set)  INC_OF_SET__(name, set)
 #define INC_OF_SET__(name, set) inc_##name##_##set
@@ -21,14 +21,14 @@
 #define INC_TARGET
 #define INC_USABLE true
 #else
-/* x86 CPUs with AVX2 and F16C, or with AVX-512 F, BW, CD, DQ, VL and F16C. */
+/* For x86 CPUs with AVX2 and F16C, or with AVX-512 F, BW, CD, DQ, VL and F16C. */
 #include <cpuid.h>
 #define INC_F16C
 #ifdef INC_SET_avx2
 #define INC_TARGET __attribute__((target("avx2,f16c")))
 #define INC_USABLE (__builtin_cpu_supports("avx2") && has_f16c())
 #else
-/* clang has no such preference in a target attribute. */
+/* clang has no such preference in target attributes */
 #ifdef __clang__
 #define INC_PREFERENCE ""
 #else
@@ -42,7 +42,7 @@
 	 __builtin_cpu_supports("avx512vl") && has_f16c())
 #endif
 
-/* Clang's __builtin_cpu_supports() does not know it. */
+/* clang's __builtin_cpu_supports() does not know F16C. */
 static inline bool has_f16c(void)
 {
 	unsigned int a, b, c, d;

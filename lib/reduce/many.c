@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many sources, in blocks that stay in the first-level cache while one fold after the other goes
- * over them: so memory gives each source once, and takes the result once.
+ * Reduces many sources, in blocks that stay in the first-level cache while one fold after another
+ * processes them. So each source is read from memory once, and the result is written once.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -10,15 +10,15 @@
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/many.h"
 
-/* A block of what is not finished. As many such of sources as are prepared for a fold, this one and
- * what the CPU fetches ahead are less than any first-level cache. */
+/* Size of a block of a part, and the number of blocks that are prepared for one fold. These
+ * blocks, the part, and what the CPU prefetches are smaller than any first-level cache. */
 #define BLOCK_BYTES   4096
 #define MOST_PREPARED 4
 
-/* What is done with a block. */
+/* The steps that process a block. */
 struct steps {
 	inc_fold fold[INC_FOLD_N_ENDS];
-	/* Or NULL: the byte order, and floats as integers in their order. */
+	/* Each NULL, or: swaps the byte order; maps floats to integers with their order. */
 	void (*swap)(void *dst, const void *src, size_t count);
 	const struct inc_float_kernels *order;
 	int32_t nan_key;
@@ -41,7 +41,7 @@ static bool as_float(enum inc_dtype type, enum inc_float *is)
 	}
 }
 
-/* What is not a float is an integer. */
+/* The integer type that represents a type; for floats the type itself. */
 static enum inc_dtype as_integer(enum inc_dtype type)
 {
 	if (type == INC_DTYPE_AGREED)
@@ -99,11 +99,11 @@ static void find_steps(struct steps *s, const struct inc_kernels *k, const struc
 		s->swap = k->swap[__builtin_ctzll(bytes)];
 	if (!as_float(type, &is))
 		integer_steps(s, k, op, type);
-	else /* of one source the MIN is what the rule for NaN makes of it */
+	else /* MIN of one source applies only the rule for NaN */
 		float_steps(s, k, n == 1 ? INC_OPERATOR_MIN : op, is);
 }
 
-/* A source's block as the folds want it, in room where it is not so. */
+/* A source's block in the form that the folds need; it is converted in room if necessary. */
 static const void *prepared(const struct steps *s, void *room, const void *src, size_t count)
 {
 	if (s->swap) {
@@ -125,7 +125,7 @@ static void finish(const struct steps *s, void *dst, size_t count)
 		s->swap(dst, dst, count);
 }
 
-/* Of these. */
+/* How many of n sources the next fold processes. */
 static unsigned int sources_of_fold(const struct steps *s, unsigned int n)
 {
 	if (n >= INC_FOLD_MOST && !s->swap && !s->order)
@@ -133,7 +133,7 @@ static unsigned int sources_of_fold(const struct steps *s, unsigned int n)
 	return n >= MOST_PREPARED ? MOST_PREPARED : 2;
 }
 
-/* src: where the sources' blocks are. dst is written when all of them have been read. */
+/* Reduces one block. src: the sources' blocks. dst is written after all of them have been read. */
 static void reduce_block(const struct steps *s, void *dst, const void *const *src, unsigned int n,
 			 size_t count)
 {
@@ -154,7 +154,7 @@ static void reduce_block(const struct steps *s, void *dst, const void *const *sr
 	finish(s, dst, count);
 }
 
-/* Fewer elements than a step, in a step of which the rest is zeros. */
+/* Reduces fewer elements than a step, padded with zeros to a whole step. */
 static void reduce_rest(const struct steps *s, void *dst, const void *const *src, unsigned int n,
 			size_t count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which loops this CPU runs, and the integer ones under their public names. */
+/* Chooses the loops for this CPU, and has the integer loops under their public names. */
 #include <stdatomic.h>
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/operate.h"
@@ -10,7 +10,7 @@ const struct inc_kernels *const inc_kernel_sets[] = {
 #endif
 	&inc_kernels_generic, NULL};
 
-/* Threads that come at once find the same. */
+/* Threads that call this at the same time choose the same set. */
 const struct inc_kernels *inc_kernels(void)
 {
 	static const struct inc_kernels *_Atomic chosen;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reductions on the host: every operator on every integer type of lib/proto/desc.h, and the
- * division that makes an average of a sum. For the host library's local steps and for engines
- * that add up in user space; floats are in floats.h.
+ * division of a sum for an average. For the host library's local steps and for engines that reduce
+ * in user space. Floats are in floats.h.
  *
- * The loops are compiled for several instruction sets; the best one that this CPU runs is chosen
- * at the first call. All give the same bits. Every function may be called from any thread, keeps
- * nothing, allocates nothing, and takes buffers of any alignment and any count, 0 included. dst
- * may be exactly one of the sources; otherwise buffers must not overlap.
+ * The loops are compiled for several instruction sets, and the first call chooses the best that
+ * this CPU runs. All give the same bits. Any thread may call the functions. They have no state,
+ * allocate nothing, and accept buffers of any alignment and any count, 0 included. dst may be
+ * exactly one of the sources; otherwise buffers must not overlap.
  */
 #ifndef INC_REDUCE_OPERATE_H
 #define INC_REDUCE_OPERATE_H
@@ -27,13 +27,13 @@ void inc_reduce(enum inc_operator op, enum inc_dtype type, void *dst, const void
 		size_t count);
 
 /*
- * dst[i] = src[i] / divisor, rounded towards zero as C and NCCL do it. Of a sum that has wrapped
- * it is the quotient of what is left. divisor: 1 or more.
+ * dst[i] = src[i] / divisor, rounded towards zero like in C and NCCL. If a sum has wrapped, the
+ * wrapped value is divided. divisor: 1 or more.
  */
 void inc_reduce_divide(enum inc_dtype type, void *dst, const void *src, size_t count,
 		       uint32_t divisor);
 
-/* dst[i] = src[i] in the other byte order; bytes of an element: 1, 2, 4 or 8. */
+/* dst[i] = src[i] with its bytes reversed; bytes of an element: 1, 2, 4 or 8. */
 void inc_reduce_swap(void *dst, const void *src, size_t count, size_t bytes);
 
 #endif

@@ -22,7 +22,7 @@ static const struct inc_field host_fields[] = {
 };
 static const struct inc_schema host_schema = INC_SCHEMA(struct inc_topo_host, host_fields);
 
-/* Peers may stand in the file behind the port: they are resolved when all names are known. */
+/* A peer may come after the port in the file, so peers are resolved when all names are known. */
 static const struct inc_field port_fields[] = {
 	{"name", NAME_FIELD, INC_AT(struct inc_topo_port, name)},
 	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_port, ip)},
@@ -79,7 +79,7 @@ static int check_name(const struct inc_yaml_node *map, const char *name, struct 
 			      "'%.64s' is not a name (letters, digits, - and _)", name);
 }
 
-/* Takes a name that nobody else has among what has been read. */
+/* Registers a name, which must be new. */
 static int take_name(struct inc_topology *topo, const struct inc_yaml_node *map, const char *name,
 		     enum inc_topo_kind kind, unsigned int index, struct inc_err *err)
 {
@@ -94,7 +94,7 @@ static int take_name(struct inc_topology *topo, const struct inc_yaml_node *map,
 							: 0;
 }
 
-/* The same for an address. */
+/* Registers an address, which must be new. */
 static int take_ip(struct inc_topology *topo, const struct inc_yaml_node *map, struct in_addr ip,
 		   enum inc_topo_kind kind, unsigned int index, struct inc_err *err)
 {
@@ -195,7 +195,7 @@ static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *
 			ret = take_name(topo, map, sw->name, INC_TOPO_SWITCH, i, err);
 		if (ret)
 			return ret;
-		topo->n_switches++; /* now, so that its ports are freed */
+		topo->n_switches++; /* count it first, so that its ports are freed */
 		ret = read_ports(topo, sw, inc_yaml_get(map, "ports"), err);
 		if (ret)
 			return ret;

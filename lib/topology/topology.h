@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A topology file (docs/control.md, "Topology"), read and checked: inc-controller
- * computes routes on it, inc-lab builds it. Everything is resolved to indexes; every
- * link is in links[], whether the file says something about it or not.
+ * A topology file (docs/control.md, "Topology"), read and checked. inc-controller computes routes
+ * on it, and inc-lab builds it. All names are resolved to indexes. links[] has every link, even if
+ * the file has no entry for it.
  */
 #ifndef INC_TOPOLOGY_H
 #define INC_TOPOLOGY_H
@@ -14,7 +14,9 @@
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 
-#define INC_TOPO_NAME_LEN 15 /* of hosts, switches and ports: they name interfaces */
+#define INC_TOPO_NAME_LEN                                                       \
+	15 /* of hosts, switches and ports, because interfaces have these names \
+	    */
 #define INC_TOPO_NAME_MAX (INC_TOPO_NAME_LEN + 1)
 
 #define INC_TOPO_MAX_HOSTS    16384
@@ -22,9 +24,9 @@
 #define INC_TOPO_MAX_BRIDGES  1024
 #define INC_TOPO_MAX_PORTS    64    /* of one switch */
 #define INC_TOPO_MAX_PEERS    1024  /* of one port */
-#define INC_TOPO_DEF_RATE     10000 /* Mbit/s, of a link whose rate the file does not say */
+#define INC_TOPO_DEF_RATE     10000 /* Mbit/s, of a link without a rate in the file */
 
-/* What a link does to its frames, in each direction. All zero: a plain cable. */
+/* The faults that a link adds to its frames, in each direction. All zero: a plain cable. */
 struct inc_topo_wire {
 	double rate_mbit; /* 0: unlimited */
 	double loss;      /* probabilities, 0 to 1 */
@@ -37,37 +39,39 @@ struct inc_topo_wire {
 struct inc_topo_host {
 	char name[INC_TOPO_NAME_MAX];
 	struct in_addr ip;
-	unsigned int sw;   /* the switch it is attached to, */
-	unsigned int port; /* that switch's port, */
-	unsigned int link; /* and its own cable: to that port, or to the bridge before it */
+	unsigned int sw;   /* the switch to which the host is attached */
+	unsigned int port; /* that switch's port */
+	unsigned int link; /* the host's own cable, to that port or to the bridge before it */
 };
 
-/* Who is reached through a port: a host or a switch. */
+/* A host or a switch that a port leads to. */
 struct inc_topo_peer {
 	bool to_switch;
 	unsigned int index; /* into switches (true) or hosts (false) */
-	unsigned int port;  /* of a switch: its port whose peer this switch is */
+	unsigned int port;  /* of a peer that is a switch: the port that leads back to this
+			     * switch */
 };
 
 struct inc_topo_port {
 	char name[INC_TOPO_NAME_MAX];
 	struct in_addr ip;
-	struct inc_topo_peer *peers; /* one, unless there is a bridge between */
+	struct inc_topo_peer *peers; /* one peer, or several behind a bridge */
 	unsigned int n_peers;
-	int bridge;        /* that the port's cable leads to; -1: it leads to the peer */
+	int bridge;        /* the bridge at the other end of the port's cable; -1: the peer is
+			    * there */
 	unsigned int link; /* the port's own cable */
 };
 
 struct inc_topo_switch {
 	char name[INC_TOPO_NAME_MAX];
 	bool root;
-	bool has_mode; /* else it is the switch's own */
+	bool has_mode; /* else the switch's own mode applies */
 	enum inc_mode_of_switch mode;
 	struct inc_topo_port *ports;
 	unsigned int n_ports;
 };
 
-/* An ordinary Ethernet switch: it adds nothing, all who are on it are each other's neighbours. */
+/* An ordinary Ethernet switch: it does not reduce, and all nodes on it are neighbours. */
 struct inc_topo_bridge {
 	char name[INC_TOPO_NAME_MAX];
 };
@@ -84,17 +88,17 @@ struct inc_topo_end {
 	unsigned int port;  /* of a switch */
 };
 
-/* A cable. end[0] is a host or a switch's port, end[1] a switch's port or a bridge; of two switches
- * end[1] is the one that stands first in the file. */
+/* A cable. end[0] is a host or a switch's port, end[1] a switch's port or a bridge. Between two
+ * switches, end[1] is the switch that comes first in the file. */
 struct inc_topo_link {
 	struct inc_topo_end end[2];
 	unsigned int mtu; /* of the IP packet, at both ends */
-	double rate_mbit; /* what it can carry */
-	bool has_wire;    /* the file has a wire here, be it one without faults (yet) */
+	double rate_mbit; /* the rate that it can carry */
+	bool has_wire;    /* the file has a wire here, even if the wire adds no fault (yet) */
 	struct inc_topo_wire wire;
 };
 
-/* Numbers found by a key (topology_index.c). */
+/* Hash table from keys to numbers (topology_index.c). */
 struct inc_topo_index {
 	struct inc_topo_slot {
 		uint32_t key;
@@ -106,8 +110,8 @@ struct inc_topo_index {
 struct inc_topology {
 	char name[64];
 	unsigned int prefix; /* length of every link's network */
-	unsigned int mtu;    /* where a link says nothing, and */
-	double rate_mbit;    /* the same of its rate; 0: the file says neither */
+	unsigned int mtu;    /* of links without an MTU in the file */
+	double rate_mbit;    /* of links without a rate; 0: the file has none */
 	struct inc_topo_host *hosts;
 	unsigned int n_hosts;
 	struct inc_topo_switch *switches;
@@ -117,12 +121,13 @@ struct inc_topology {
 	unsigned int n_bridges;
 	struct inc_topo_link *links;
 	unsigned int n_links;
-	struct inc_topo_index by_name, by_ip; /* ends without a port */
+	struct inc_topo_index by_name, by_ip; /* hosts, switches and bridges; the port of an end
+					       * is not set */
 };
 
-/* 0 or -errno with "file:line: field: text". */
+/* Reads a file. 0, or -errno with "file:line: field: text". */
 int inc_topology_load(const char *path, struct inc_topology **topo, struct inc_err *err);
-/* The same from memory; name stands for the path. */
+/* Likewise, but parses text from memory; name stands for the path. */
 int inc_topology_parse(const char *name, const char *text, size_t len, struct inc_topology **topo,
 		       struct inc_err *err);
 void inc_topology_free(struct inc_topology *topo);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The last step of reading a topology: every cable, and what the file says of it. */
+/* The last step of reading a topology: makes every cable, and reads the links in the file. */
 #include <errno.h>
 #include <stdlib.h>
 #include "lib/conf/schema_yaml.h"
@@ -42,7 +42,7 @@ static unsigned int add_link(struct inc_topology *topo, struct inc_topo_end a,
 	return topo->n_links++;
 }
 
-/* The cables that a port is the first to know of: its own, and those of its hosts. */
+/* Adds the cable of a port, and those of its hosts. A cable between two switches is added once. */
 static void add_links(struct inc_topology *topo, unsigned int s, unsigned int p,
 		      const struct inc_topo_wire *wire)
 {
@@ -64,7 +64,7 @@ static void add_links(struct inc_topology *topo, unsigned int s, unsigned int p,
 			if (port->bridge < 0)
 				port->link = link;
 		} else if (port->bridge < 0) {
-			/* made once, from the switch with the lower index */
+			/* the switch with the lower index has added it */
 			port->link =
 				peer->index < s
 					? topo->switches[peer->index].ports[peer->port].link
@@ -76,7 +76,7 @@ static void add_links(struct inc_topology *topo, unsigned int s, unsigned int p,
 	}
 }
 
-/* wire: what the file says about every link, NULL: nothing */
+/* wire: the wire of every link; NULL: the file has none */
 static int make_links(struct inc_topology *topo, const struct inc_topo_wire *wire,
 		      struct inc_err *err)
 {
@@ -147,7 +147,7 @@ static int read_link(struct inc_topology *topo, const struct inc_yaml_node *map,
 	struct inc_topo_end ends[2];
 	int ret;
 
-	/* the keys and values first: they do not hang on which link this is */
+	/* check keys and values first, because errors in them do not depend on the link */
 	ret = inc_schema_read_yaml(&link_schema, map, &unknown, err);
 	if (!ret)
 		ret = read_ends(topo, map, ends, err);
@@ -180,7 +180,7 @@ static int read_links(struct inc_topology *topo, const struct inc_yaml_node *seq
 	return ret;
 }
 
-/* A link whose rate nobody says carries what its wire lets through, or what most do. */
+/* Sets the rate of links without one: that of their wire, or the default. */
 static void choose_rates(struct inc_topology *topo)
 {
 	for (unsigned int i = 0; i < topo->n_links; i++) {

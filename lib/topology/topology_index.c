@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hosts, switches and ports by name and by address: a hash table with open addressing, so that a
- * file with thousands of names is read in one pass. */
+/*
+ * Hosts, switches and ports by name and by address: a hash table with open addressing, so that
+ * reading a file with thousands of names takes linear time.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/topology/topology_priv.h"
 
-/* The upper bits of the product hang on all bits of the key. */
+/* Fibonacci hashing: the upper bits of the product depend on all bits of the key. */
 static size_t place(const struct inc_topo_index *x, uint32_t key)
 {
 	return (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (x->room - 1);
@@ -21,7 +23,7 @@ static void put(struct inc_topo_index *x, uint32_t key, uint32_t stored)
 	x->slots[at] = (struct inc_topo_slot){key, stored};
 }
 
-/* At most half of it is ever in use. */
+/* Doubles the table, so that at most half of it is in use. */
 static int grow(struct inc_topo_index *x)
 {
 	struct inc_topo_index more = {.room = x->room ? x->room * 2 : 64};
@@ -48,7 +50,7 @@ static int add(struct inc_topo_index *x, uint32_t key, enum inc_topo_kind kind, 
 	return 0;
 }
 
-/* Goes through what has a key, from *at on, which is 0 at first. */
+/* Finds the next entry with this key. *at is 0 for the first, and is advanced. */
 static bool next(const struct inc_topo_index *x, uint32_t key, size_t *at, enum inc_topo_kind *kind,
 		 unsigned int *index)
 {

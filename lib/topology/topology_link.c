@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The second step of reading a topology: who is reached through which port. */
+/* The second step of reading a topology: resolves which peers each port leads to. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool same_network(const struct inc_topology *topo, struct in_addr a, stru
 	return (ntohl(a.s_addr) ^ ntohl(b.s_addr)) >> (32 - topo->prefix) == 0;
 }
 
-/* The place in the file of a port's peer. */
+/* The node in the file for a port's peer. */
 static const struct inc_yaml_node *peer_node(const struct inc_yaml_node *port, unsigned int i)
 {
 	const struct inc_yaml_node *peers = inc_yaml_get(port, "peers");
@@ -47,7 +47,7 @@ static int attach_host(struct inc_topology *topo, unsigned int s, unsigned int p
 	return 0;
 }
 
-/* Whether a switch has this other one behind a port already. */
+/* Whether a port of the switch leads to the other switch already. */
 static bool has_switch(const struct inc_topo_switch *sw, unsigned int other)
 {
 	for (unsigned int p = 0; p < sw->n_ports; p++) {
@@ -132,7 +132,7 @@ static int resolve_port(struct inc_topology *topo, unsigned int s, unsigned int 
 	return ret;
 }
 
-/* The port of a switch whose peer is the other one; its number, or n_ports. */
+/* The port of a switch that leads to the other switch; n_ports: there is none. */
 static unsigned int port_to(const struct inc_topo_switch *sw, unsigned int other)
 {
 	for (unsigned int p = 0; p < sw->n_ports; p++) {
@@ -144,7 +144,7 @@ static unsigned int port_to(const struct inc_topo_switch *sw, unsigned int other
 	return sw->n_ports;
 }
 
-/* Finds a peer's end of a connection between switches. */
+/* Finds the port at the other end of a connection between switches. */
 static int pair_peer(struct inc_topology *topo, unsigned int s, const struct inc_topo_port *port,
 		     struct inc_topo_peer *peer, const struct inc_yaml_node *node,
 		     struct inc_err *err)
@@ -183,7 +183,7 @@ static int pair_ports(struct inc_topology *topo, const struct inc_yaml_node *roo
 	return ret;
 }
 
-/* All ports of a bridge are in one network. */
+/* Checks that all ports of a bridge are in the same network. */
 static int check_bridges(const struct inc_topology *topo, const struct inc_yaml_node *root,
 			 struct inc_err *err)
 {
@@ -226,7 +226,7 @@ static int check_attached(const struct inc_topology *topo, const struct inc_yaml
 	return 0;
 }
 
-/* From a root, or from what a root has reached. */
+/* Marks all switches that can be reached from a root. */
 static void walk(const struct inc_topology *topo, bool *seen)
 {
 	unsigned int queue[INC_TOPO_MAX_SWITCHES], head = 0, tail = 0;
@@ -253,7 +253,8 @@ static void walk(const struct inc_topology *topo, bool *seen)
 	}
 }
 
-/* Every switch must be reachable from a root. Circles are fine: a fat-tree is full of them. */
+/* Checks that every switch can be reached from a root. Circles are allowed, because a fat-tree
+ * has many. */
 static int check_connected(const struct inc_topology *topo, const struct inc_yaml_node *root,
 			   struct inc_err *err)
 {

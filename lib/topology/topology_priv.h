@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the topology share. */
+/* Declarations that the files of the topology share. */
 #ifndef INC_TOPOLOGY_PRIV_H
 #define INC_TOPOLOGY_PRIV_H
 
@@ -10,10 +10,11 @@
 #include "lib/conf/yaml.h"
 
 #define INC_TOPO_MTU_FIELD .kind = INC_UINT, .need = INC_OPTIONAL, .min = 576, .max = 9216
-/* 0: not said */
+/* 0: the file has none */
 #define INC_TOPO_RATE_FIELD .kind = INC_REAL, .need = INC_OPTIONAL, .max = 1000000
 
-/* Their list in the file, by either name, or the mapping of the only one. */
+/* The list of switches in the file, by either name of the field, or the mapping of a single
+ * switch. */
 static inline const struct inc_yaml_node *inc_topology_switches(const struct inc_yaml_node *root)
 {
 	return inc_yaml_get(root, "switches") ?: inc_yaml_get(root, "switch");
@@ -31,12 +32,12 @@ static inline const struct inc_yaml_node *inc_topology_switch(const struct inc_y
 int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *root,
 		      struct inc_err *err);
 
-/* topology_cables.c: topo->links from what is connected, with what the file says of them. */
+/* topology_cables.c: makes topo->links from the connections, with the links in the file. */
 int inc_topology_cables(struct inc_topology *topo, const struct inc_yaml_node *root,
 			struct inc_err *err);
 
-/* topology_index.c: what has been read so far, by name and by address. The names stand in topo
- * when they are added, and stay there. 0 or -ENOMEM. */
+/* topology_index.c: looks up hosts, switches and bridges by name and by address. Names are
+ * stored in topo before they are added. 0 or -ENOMEM. */
 int inc_topology_add_name(struct inc_topology *topo, enum inc_topo_kind kind, unsigned int index);
 int inc_topology_add_ip(struct inc_topology *topo, struct in_addr ip, enum inc_topo_kind kind,
 			unsigned int index);
