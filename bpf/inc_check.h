@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Check: the packet is copied into a row, and its ICRC is right. */
+/* Check: copies the packet into a row and checks its ICRC. */
 #ifndef INC_CHECK_H
 #define INC_CHECK_H
 
@@ -7,9 +7,9 @@
 #include "bpf/inc_maps.h"
 
 /*
- * Copies IP header to ICRC into the row, so that the payload lands in row->payload, and
- * checks the ICRC there. A row that holds no counted contribution may be written before the
- * check: nothing reads it until its arrival bit is set.
+ * Copies IP header to ICRC into the row, so that the payload is in row->payload, and checks the
+ * ICRC there. A row without a counted contribution may be written before the check, because no
+ * program reads it until its arrival bit is set.
  */
 __noinline int inc_load_checked(struct xdp_md *ctx, struct inc_buf *row, __u32 hdr_len,
 				__u32 body_len)
@@ -19,8 +19,8 @@ __noinline int inc_load_checked(struct xdp_md *ctx, struct inc_buf *row, __u32 h
 
 	if (!row || hdr_len > INC_BUF_HDR || body_len > INC_MAX_PAYLOAD)
 		return 0;
-	/* verifier 6.1: the compiler would merge both checks of hdr_len into one of a difference,
-	 * from which no bounds are learned */
+	/* verifier 6.1: without this the compiler merges both checks of hdr_len into one check
+	 * of a difference, from which the verifier learns no bounds */
 	inc_opaque(hdr_len);
 	if (hdr_len < INC_IP_TO_BTH_LEN)
 		return 0;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Connection: one CPU at a time works on it, and where on the link its peer is.
+ * Connection: takes the connection for one CPU at a time, and learns the MAC address of its peer.
  *
- * Receive queues usually keep a connection's packets on one CPU, but a change of RSS, XPS on
- * the far side of a veth or generic XDP can put two of them on two. All state of a connection,
- * its row included, belongs to the program that holds its busy word; so a packet's fate, decided
- * from what is read under it, stays true until the program lets go.
+ * Receive queues usually keep a connection's packets on one CPU. But a change of RSS, XPS on the
+ * other side of a veth, or generic XDP can give two packets to two CPUs. All state of a
+ * connection, its row included, belongs to the program that holds its busy word. So a packet's
+ * fate, which is decided from state read under the busy word, stays valid until the program
+ * releases it.
  */
 #ifndef INC_CONN_H
 #define INC_CONN_H
 
 #include "bpf/inc_match.h"
 
-/* Looks at a word that another CPU holds; about 4 us, a few times what one packet takes. */
+/* How often the busy word is read before the program gives up: for about 4 us, a few times as
+ * long as one packet takes. */
 #define INC_BUSY_LOOKS 1024
 
-/* Takes the connection; 0 where another CPU holds it for too long. */
+/* Takes the connection. Returns 0 if another CPU holds it for too long. */
 __noinline int inc_enter(struct inc_conn_state *st)
 {
 	if (!st)
@@ -31,7 +33,7 @@ static __always_inline void inc_leave(struct inc_conn_state *st)
 	inc_publish32(&st->busy, 0);
 }
 
-/* Where frames to the peer go; the word 0: nothing is known yet. */
+/* The MAC address for frames to the peer; the word 0: not known yet. */
 static __always_inline union inc_mac inc_peer_mac(const struct inc_conn_state *st)
 {
 	union inc_mac mac = {.word = *(volatile __u64 *)&st->mac.word};
@@ -41,16 +43,16 @@ static __always_inline union inc_mac inc_peer_mac(const struct inc_conn_state *s
 	return mac;
 }
 
-/* May the address that a packet came from be the peer's? */
+/* Whether the source address of this packet may become the peer's address. */
 static __always_inline bool inc_may_believe(const struct inc_match *m, const struct inc_packet *pkt)
 {
 	return !(m->cfg->flags & INC_CONN_F_FIXED_MAC) && inc_mac_unicast(pkt->mac.addr);
 }
 
 /*
- * No checksum covers the Ethernet header, so what one intact packet says of its sender is a
- * hint; what the next one says too is taken for a fact. The next: the network may repeat a
- * damaged packet as it is.
+ * Learns the peer's MAC address. No checksum covers the Ethernet header, so the source address of
+ * one intact packet is only a hint. If the next packet has the same address, it is accepted. The
+ * two must have different PSNs, because the network may repeat a damaged packet unchanged.
  */
 static __always_inline void inc_hear_mac(const struct inc_match *m, const struct inc_packet *pkt)
 {
@@ -74,9 +76,9 @@ static __always_inline void inc_hear_mac(const struct inc_match *m, const struct
 }
 
 /*
- * Where the answer to this packet goes. That a packet comes again means that our answer was lost,
- * so this one goes to the address that the packet itself came from: that is right if the peer has
- * moved; if the address was damaged on the way, one answer is lost.
+ * The MAC address for the answer to this packet. A packet that comes again means that our answer
+ * was lost, so this answer goes to the source address of the packet itself. That is right if the
+ * peer has moved. If the address was damaged on the way, one answer is lost.
  */
 static __always_inline union inc_mac inc_answer_mac(const struct inc_match *m,
 						    const struct inc_packet *pkt, bool again)

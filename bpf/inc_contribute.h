@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Contribute: a data packet in order is kept in its row, and what a child gave is counted. */
+/*
+ * Contribute: decides the fate of a data packet, stores it in its row and counts a child's
+ * contribution.
+ */
 #ifndef INC_CONTRIBUTE_H
 #define INC_CONTRIBUTE_H
 
@@ -7,25 +10,29 @@
 #include "bpf/inc_answer.h"
 
 enum inc_fate {
-	INC_FATE_CONTRIBUTION, /* the packet expected, and its slot waits for it */
-	INC_FATE_EARLY,        /* the packet expected, but its slot is in an older generation */
-	INC_FATE_RESULT,       /* the parent's packet expected, of a partial sum that it can have */
-	INC_FATE_UNASKED,      /* the same of one that it cannot have */
-	INC_FATE_BEHIND,       /* kept already */
+	INC_FATE_CONTRIBUTION, /* the expected packet of a child, and its slot is in the right
+				* generation */
+	INC_FATE_EARLY,        /* the expected packet of a child, but its slot is in an older
+				* generation */
+	INC_FATE_RESULT,       /* the expected packet of the parent, for a partial sum that the
+				* parent can have */
+	INC_FATE_UNASKED,      /* the expected packet of the parent, for a partial sum that it
+				* cannot have */
+	INC_FATE_BEHIND,       /* received before */
 	INC_FATE_AHEAD,        /* packets before it are missing */
 	INC_FATE_CONN_ENDED,
 	INC_FATE_COMM_ENDED,
 };
 
 /*
- * What a data packet is, and the place of the packet expected next: its slot, and its row
- * there. Decided once, from one reading of each word that others change: whether the packet is
- * copied into the row and whether it is counted must not be two answers.
+ * The fate of a data packet, and the place of the expected packet: its slot, and its row there. It
+ * is decided once, from one read of each word that other CPUs change. So the decision to copy the
+ * packet into the row and the decision to count it cannot differ.
  */
 struct inc_place {
 	__u64 r;
 	enum inc_fate fate;
-	__u32 syndrome; /* of what has ended */
+	__u32 syndrome; /* of the connection or communicator that has ended */
 	__u32 slot;
 	__u32 generation;
 	struct inc_slot *state;
@@ -47,7 +54,8 @@ static __always_inline struct inc_buf *inc_sum_row(const struct inc_comm_cfg *co
 	return bpf_map_lookup_elem(&inc_sum, &row);
 }
 
-/* The child that has this collective's root behind it, plus 1; 0: none has, or it has no root. */
+/* The child behind which the collective's root is, plus 1; 0: there is none, or the collective
+ * has no root. */
 static __always_inline __u32 inc_root_child_plus_1(const struct inc_comm_cfg *comm, __u32 desc)
 {
 	__u32 root = INC_DESC_ROOT(desc), row;
@@ -60,10 +68,11 @@ static __always_inline __u32 inc_root_child_plus_1(const struct inc_comm_cfg *co
 }
 
 /*
- * While the connection is busy with this packet its slot cannot leave the generation found here.
- * A slot moves on when all children's bits are set, and this child's is not set yet; below the root
- * it moves on when the parent's result is taken: that is the packet at hand, or it cannot come
- * before the partial sum, in which this child's part is still missing.
+ * Decides the fate of a data packet. While the connection is busy with this packet, its slot
+ * cannot leave the generation that is read here. A slot moves to the next generation when all
+ * children's bits are set, and this child's bit is not set yet. Below the root a slot moves when
+ * the parent's result is accepted. Either that is this packet, or it cannot come yet, because the
+ * partial sum still lacks this child's contribution.
  */
 static __always_inline enum inc_counter_id
 inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_place *at)
@@ -106,7 +115,7 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 	return INC_CONTINUE;
 }
 
-/* Is the opcode one that may come next, and does the length fit it? */
+/* Whether the opcode may come next, and the length fits the opcode. */
 static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const struct inc_match *m)
 {
 	__u8 now = inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE : INC_OPEN_SEND;
@@ -122,13 +131,14 @@ static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const 
 	return pkt->len || inc_op_in(pkt->opcode, INC_OPS_ONLY);
 }
 
-/* Are a switch's numbers in the byte order that they have here? A host's are, it was told. */
+/* Whether a switch's elements have the byte order of this communicator. Hosts need no check,
+ * because the controller has set their order. */
 static __always_inline bool inc_order_ok(const struct inc_packet *pkt, const struct inc_match *m)
 {
 	return !(m->cfg->flags & INC_CONN_F_SWITCH) || !pkt->se == !inc_comm_order(m->comm);
 }
 
-/* Ends the connection: the packet, and every one after it, is answered with the syndrome. */
+/* Ends the connection: this packet and every later one is answered with the syndrome. */
 static __always_inline enum inc_counter_id inc_refuse(struct xdp_md *ctx,
 						      const struct inc_packet *pkt,
 						      const struct inc_match *m, __u8 syndrome)
@@ -139,8 +149,9 @@ static __always_inline enum inc_counter_id inc_refuse(struct xdp_md *ctx,
 	return inc_answer_nak(ctx, pkt, m, syndrome, INC_CTR_ANS_NAK_INVALID);
 }
 
-/* Stores what the row must tell about the packet besides the payload. desc: explicit or
- * inherited. The chunk number goes first: who still reads of an earlier chunk sees that. */
+/* Stores the packet's properties in its row; the payload is there already. desc: explicit or
+ * inherited. The chunk number is written first, so that a reader of the previous chunk notices
+ * that the row is being reused. */
 static __always_inline void inc_describe(struct inc_buf *row, const struct inc_packet *pkt, __u64 r,
 					 __u32 desc)
 {
@@ -154,8 +165,8 @@ static __always_inline void inc_describe(struct inc_buf *row, const struct inc_p
 	row->dmalen = pkt->dmalen;
 }
 
-/* The packet is kept, and the connection moves on: from here it is a duplicate where it comes
- * again. */
+/* Advances the connection over the stored packet. If the packet comes again, it is a duplicate
+ * from here on. */
 static __always_inline void inc_advance(const struct inc_packet *pkt, const struct inc_match *m,
 					const struct inc_place *at, __u32 desc)
 {
@@ -172,14 +183,15 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 			inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE : INC_OPEN_SEND;
 	}
 	st->rx_next = at->r + 1;
-	/* the slow path must not see it before rx_next */
+	/* the slow path must not see ack_asked before rx_next */
 	if (pkt->ackreq)
 		inc_publish64(&st->ack_asked, at->r + 1);
 }
 
-/* Counts the contribution in at->row. True for the last arriver, which alone goes on to reduce: no
- * bit is set twice in a generation, as what comes again is behind rx_next, and below the root all
- * bits stay set until the result has come, while what is next for the slot is early. */
+/* Counts the contribution in at->row. Returns true for the last contribution of the chunk, whose
+ * CPU then reduces. That is exactly one, because no bit is set twice in a generation. A repeated
+ * packet is behind rx_next. Below the root all bits stay set until the parent's result has come,
+ * and until then the next packet for the slot is early. */
 static __always_inline bool inc_arrive(const struct inc_match *m, const struct inc_place *at)
 {
 	__u64 bit = 1ull << (m->cfg->child & 31), before;

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CRC-32 of the ICRC. States here carry no initial and no final xor.
+ * CRC-32 of the ICRC. States here have no initial and no final xor.
  *
- * Modulo the CRC-32 polynomial x^0 = x^-145 + x^-183 + x^-211 + x^-300 (Chorba, arXiv 2412.16398):
- * a bit can be taken out of a message by xoring it into the places 145, 183, 211 and 300 bits
- * further on, which needs no table. The same holds for the 8th power of x, so a byte can be taken
- * out by xoring it into the places as many bytes further on. A long run goes in three steps:
- *   1. by bytes, while 300 bytes follow: a word goes into four places as it is;
- *   2. by bits, while five words follow: a word goes, shifted, into those 2 to 5 words on;
- *   3. the five words that are left go through tables.
- * The row is only read. Each word gathers what the words before it, taken out, leave for it;
- * step 1 keeps those in a buffer of its own.
+ * Modulo the CRC-32 polynomial x^0 = x^-145 + x^-183 + x^-211 + x^-300 (Chorba, arXiv 2412.16398).
+ * So a bit can be removed from a message if it is xored into the places 145, 183, 211 and 300 bits
+ * further on, which needs no table. The same holds for the 8th power of x, so a byte can be
+ * removed by xoring it into the places as many bytes further on. A long run takes three steps:
+ *
+ * 1. By bytes, while 300 bytes follow: a word is xored into four places unchanged.
+ *
+ * 2. By bits, while five words follow: a word is shifted and xored into the words 2 to 5 places
+ * on.
+ *
+ * 3. The last five words go through tables.
+ *
+ * The row is only read. Each word collects what the removed words before it add to it; step 1
+ * stores the removed words in a buffer of its own.
  */
 #ifndef INC_CRC_H
 #define INC_CRC_H
@@ -20,21 +25,22 @@
 #define INC_CRC_MAX_LEN (INC_BUF_HDR + INC_MAX_PAYLOAD)
 
 #define INC_FOLD_REACH 300
-#define INC_FOLD_BLOCK 32 /* bytes that step 1 takes out in one round */
+#define INC_FOLD_BLOCK 32 /* bytes that step 1 removes in one round */
 #define INC_FOLD_MIN   (INC_FOLD_REACH + INC_FOLD_BLOCK)
 #define INC_LAST_WORDS 5 /* for step 3 */
-/* Words for step 2: behind step 1 at least; without step 1, and for step 3, at most. */
+/* Words for step 2: INC_BEHIND_WORDS at least after step 1; INC_SHORT_WORDS at most, step 3
+ * included, without step 1. */
 #define INC_BEHIND_WORDS (INC_FOLD_REACH / 8 - INC_LAST_WORDS)
 #define INC_SHORT_WORDS  ((INC_FOLD_MIN - 4) / 8)
 
 struct inc_fold {
-	__u8 before[INC_FOLD_REACH + 4]; /* zeros: nothing is taken out before the first word */
+	__u8 before[INC_FOLD_REACH + 4]; /* zeros, because no word is removed before the first */
 	__u8 taken[INC_CRC_MAX_LEN - INC_FOLD_REACH];
-	__u8 behind[INC_FOLD_BLOCK]; /* room for zeros behind the last word taken out */
+	__u8 behind[INC_FOLD_BLOCK]; /* room for zeros behind the last removed word */
 };
 
-/* Key 0: the words that step 1 has taken out of the run at hand, 2 KB. Writer: inc_crc_row(), on
- * each CPU its own. */
+/* Key 0: the words that step 1 has removed from the current run, 2 KB. Writer: inc_crc_row(),
+ * each CPU in its own. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -74,18 +80,18 @@ static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
 
 #define INC_WORD(p, at) (*(const __u64 *)((p) + (at)))
 
-/* How far a run has come: the five words taken out last, o1 the last of all, and the start state
- * until the first word has taken it in, then 0. */
+/* Progress of a run: the five words removed last, o1 the very last, and the start state. The
+ * state is 0 once the first word includes it. */
 struct inc_run {
 	__u64 o1, o2, o3, o4, o5;
 	__u64 state;
 };
 
 /*
- * What the words 2 to 5 places before a word, taken out by bits, leave for it:
- *   o2 << 17 ^ o2 << 55 ^ o3 << 19 ^ o4 << 44 ^ o3 >> 47 ^ o3 >> 9 ^ o4 >> 45 ^ o5 >> 20
- * The shifts are nested, which saves a copy for each; the compiler would undo that. Callers ask
- * for it before they load the word itself: BPF has no register to spare.
+ * Returns what the removed words 2 to 5 places before a word add to it, by bits: o2 << 17 ^ o2 <<
+ * 55 ^ o3 << 19 ^ o4 << 44 ^ o3 >> 47 ^ o3 >> 9 ^ o4 >> 45 ^ o5 >> 20. The shifts are nested,
+ * which saves a copy for each, and inc_opaque() stops the compiler from undoing that. Callers
+ * compute this before they load the word itself, because BPF has no register to spare.
  */
 static __always_inline __u64 inc_left(__u64 o2, __u64 o3, __u64 o4, __u64 o5)
 {
@@ -109,7 +115,7 @@ static __always_inline __u64 inc_left(__u64 o2, __u64 o3, __u64 o4, __u64 o5)
 	return u;
 }
 
-/* Moves the words taken out up by one place, for the one taken out now. */
+/* Shifts the removed words by one place, and adds the one removed now. */
 static __always_inline void inc_taken(struct inc_run *run, __u64 out)
 {
 	run->o5 = run->o4;
@@ -125,11 +131,11 @@ static __always_inline __u64 inc_left_next(const struct inc_run *run)
 }
 
 /*
- * Step 1: len bytes of the row from offset off, a multiple of INC_FOLD_BLOCK; state belongs into
- * the first word.
+ * Step 1: removes len bytes of the row from offset off, a multiple of INC_FOLD_BLOCK; state is
+ * xored into the first word.
  *
- * verifier 6.1: a function of its own, which it walks once. Inside inc_crc_row() all that follows
- * would be walked again for every number of rounds, more than a million instructions.
+ * verifier 6.1: a function of its own, which the verifier walks once. Inside inc_crc_row() it
+ * would walk all that follows again for every number of rounds, more than a million instructions.
  */
 __noinline int inc_take_blocks(struct inc_buf *row, struct inc_fold *fold, __u32 off, __u32 len,
 			       __u32 state)
@@ -157,8 +163,8 @@ __noinline int inc_take_blocks(struct inc_buf *row, struct inc_fold *fold, __u32
 	return 0;
 }
 
-/* Step 2 behind step 1, which ended at p and, in the buffer, at q: the words that are there in any
- * case, with what step 1 leaves for them. */
+/* Step 2 after step 1, which ended at p and, in the buffer, at q. Removes the words that are
+ * always there, with what step 1 adds to them. */
 static __always_inline void inc_take_behind(const __u8 *p, __u8 *q, struct inc_run *run)
 {
 #pragma unroll
@@ -178,7 +184,7 @@ static __always_inline void inc_take_behind(const __u8 *p, __u8 *q, struct inc_r
 	}
 }
 
-/* Step 2 without step 1: in fives, so that no word has to move up. */
+/* Step 2 without step 1: in groups of five, so that no word has to be shifted. */
 static __always_inline void inc_take_fives(const __u8 *p, __u32 words, struct inc_run *run)
 {
 	for (__u32 i = 0; i < words && i <= INC_SHORT_WORDS - 5; i += 5) {
@@ -193,7 +199,8 @@ static __always_inline void inc_take_fives(const __u8 *p, __u32 words, struct in
 	}
 }
 
-/* Step 3: the words at p, with what step 2 leaves for them and what step 1 does, which is at z. */
+/* Step 3: processes the words at p, with what step 2 adds to them and the result of step 1,
+ * stored at z. */
 static __always_inline __u32 inc_last_words(const __u8 *p, const __u8 *z, struct inc_run *run)
 {
 	__u32 state = run->state;
@@ -207,7 +214,7 @@ static __always_inline __u32 inc_last_words(const __u8 *p, const __u8 *z, struct
 	return state;
 }
 
-/* A run too short for any of this. */
+/* A run that is too short for these steps. */
 static __always_inline __u32 inc_few_words(const __u8 *p, __u32 words, __u32 len, __u32 state)
 {
 	for (int k = 0; k < INC_LAST_WORDS - 1 && words; k++, words--, p += 8)
@@ -216,9 +223,9 @@ static __always_inline __u32 inc_few_words(const __u8 *p, __u32 words, __u32 len
 }
 
 /*
- * CRC state over len bytes of a row from offset off, from a start state. off is at least that of
- * hdr and at most that of payload; len is a multiple of 4, at most INC_CRC_MAX_LEN. A function
- * of its own, so that the verifier walks it once.
+ * CRC state over len bytes of a row from offset off, from a start state. The offset is at least
+ * that of hdr and at most that of payload. The length is a multiple of 4, at most INC_CRC_MAX_LEN.
+ * It is a function of its own, so that the verifier walks it once.
  */
 __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 state)
 {
@@ -248,13 +255,13 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 		p += INC_BEHIND_WORDS * 8;
 		z = fold->taken + at + (INC_BEHIND_WORDS * 8 - INC_FOLD_REACH);
 		more = words - INC_LAST_WORDS - INC_BEHIND_WORDS - at / 8;
-		/* may begin before `taken` does */
+		/* this address may be before `taken` */
 		last_z = (const __u8 *)fold + offsetof(struct inc_fold, taken) - INC_FOLD_REACH +
 			 (words - INC_LAST_WORDS) * 8;
 	} else {
 		at = (words - INC_LAST_WORDS) / 5 * 5;
 		inc_take_fives(start, at, &run);
-		/* verifier 6.1: always so, but it does not follow the division */
+		/* verifier 6.1: always true, but the verifier does not follow the division */
 		inc_opaque(at);
 		if (at > INC_SHORT_WORDS - 5)
 			return 0;
@@ -263,7 +270,7 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 		more = words - INC_LAST_WORDS - at;
 		last_z = fold->before;
 	}
-	/* step 2 for what exceeds that */
+	/* step 2 for the words beyond INC_BEHIND_WORDS or the last five */
 	for (__u32 k = 0; k < 4 && k < more; k++) {
 		inc_taken(&run, inc_left_next(&run) ^ INC_WORD(p, k * 8) ^ INC_WORD(z, k * 8) ^
 					run.state);

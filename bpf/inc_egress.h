@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Egress: makes the copy of a result for one child, or a partial sum for the parent, out of a
- * template on its way out of a port. The CRC of the payload is known, and the payload is there
- * unless the template is bare: what is added are the headers and the ICRC.
+ * Egress: makes the copy of a result for one child, or of a partial sum for the parent, from a
+ * template that leaves a port. The CRC of the payload is known, and the payload is in the frame
+ * unless the template is bare. The program adds the headers and the ICRC.
  */
 #ifndef INC_EGRESS_H
 #define INC_EGRESS_H
@@ -16,18 +16,18 @@
 
 /* One copy. */
 struct inc_outgoing {
-	const struct inc_conn_cfg *cfg; /* of who gets it */
+	const struct inc_conn_cfg *cfg; /* of the receiver */
 	struct inc_conn_state *st;
 	union inc_mac mac;
 	struct inc_mirror mirror;
 	__u32 ext_len;
-	__u32 len;      /* of the payload, 0 for a child that gets none, */
-	__u32 body_len; /*   with its pad; */
-	__u32 crc;      /*   the CRC of both from state 0, */
-	__u32 csum;     /*   and their ones' complement sum */
+	__u32 len;      /* of the payload; 0 for a child that receives none */
+	__u32 body_len; /* the payload with its pad */
+	__u32 crc;      /* CRC of payload and pad from state 0 */
+	__u32 csum;     /* ones' complement sum of payload and pad */
 	__u16 ip_len;
-	__be32 reth[4]; /* zeros where the opcode has none */
-	__be32 imm;     /* the same */
+	__be32 reth[4]; /* zeros if the opcode has no RETH */
+	__be32 imm;     /* zero if the opcode has no immediate */
 };
 
 static __always_inline __u16 inc_fold_csum(__u64 sum)
@@ -40,8 +40,8 @@ static __always_inline __u16 inc_fold_csum(__u64 sum)
 	return sum ?: 0xffff;
 }
 
-/* Any one of the communicator's children on a port: each says who shares the port with it. NULL
- * where the communicator has none there. */
+/* Any one of the communicator's children on a port; its configuration describes all children
+ * there. NULL: the communicator has no child on this port. */
 static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_comm_cfg *comm,
 							       __u32 ifindex)
 {
@@ -63,14 +63,14 @@ static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_
 	return NULL;
 }
 
-/* What becomes of a copy; of less than 0: it cannot be made. */
+/* Results of making a copy; below 0: it cannot be made. */
 #define INC_COPY_MADE  0
-#define INC_COPY_SPARE 1 /* it is one more than there are receivers */
+#define INC_COPY_SPARE 1 /* the copy has no receiver */
 
 /*
- * Who this copy is for: a child of the port, or the parent (child comm->children). The copies of
- * one multicast are clones and do not say; but those for one port leave one after the other on one
- * CPU, so counting them tells.
+ * Finds the receiver of this copy: a child on the port, or the parent (child comm->children). The
+ * copies of one multicast are identical clones. But the copies for one port leave one after
+ * another on one CPU, so counting them identifies their receivers.
  */
 static __always_inline int inc_copy_peer(const struct inc_template *t,
 					 const struct inc_comm_cfg *comm, __u32 ifindex,
@@ -101,8 +101,8 @@ static __always_inline int inc_copy_peer(const struct inc_template *t,
 	return INC_COPY_MADE;
 }
 
-/* Reads it once and whole: a child that has its result already (the slow path may have been
- * faster) can fill the row anew while its copy is made. */
+/* Reads a row's properties once and completely. A child that has its result already (the slow
+ * path may have been faster) can overwrite the row while its copy is made. */
 static __always_inline int inc_read_mirror(const volatile struct inc_buf *row, __u64 r,
 					   struct inc_mirror *mine)
 {
@@ -114,13 +114,13 @@ static __always_inline int inc_read_mirror(const volatile struct inc_buf *row, _
 	mine->va = row->va;
 	mine->rkey = row->rkey;
 	mine->dmalen = row->dmalen;
-	/* all that was read is chunk r's or newer, for this CPU has seen the chunk complete; and no
-	 * newer where the row is chunk r's after that */
+	/* All that was read belongs to chunk r or a newer one, because this CPU has seen the
+	 * chunk complete. If the row still has chunk r after the barrier, none of it is newer. */
 	inc_barrier();
 	return row->r == r ? 0 : -1;
 }
 
-/* What the copy is to be. */
+/* Fills *out with the properties of the copy. */
 static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifindex,
 					 struct inc_outgoing *out)
 {
@@ -157,8 +157,8 @@ static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifi
 	return INC_COPY_MADE;
 }
 
-/* Gives the frame the copy's length: in front where the extended headers differ, else at its end.
- */
+/* Resizes the frame to the copy's length: in front if the lengths of the extended headers
+ * differ, and at its end. */
 static __always_inline int inc_resize(struct xdp_md *ctx, const struct inc_outgoing *out,
 				      __u32 ext_len)
 {
@@ -171,9 +171,9 @@ static __always_inline int inc_resize(struct xdp_md *ctx, const struct inc_outgo
 	return delta && bpf_xdp_adjust_tail(ctx, delta) ? -1 : 0;
 }
 
-/* A bare template's copy, which has its length, gets its payload. The row stays until the receivers
- * have their copies; should the slow path have been faster, this copy is one too many, and its ICRC
- * would tell what was overwritten meanwhile. */
+/* Adds the payload to a bare template's copy, which has its final length. The row is not reused
+ * until the receivers have their results. If the slow path was faster, this copy is superfluous,
+ * and its ICRC shows that the payload was overwritten meanwhile. */
 static __always_inline int inc_fill_copy(struct xdp_md *ctx, const struct inc_template *t,
 					 const struct inc_outgoing *out)
 {
@@ -185,7 +185,7 @@ static __always_inline int inc_fill_copy(struct xdp_md *ctx, const struct inc_te
 	return inc_store_payload(ctx, row, out->ext_len, out->len);
 }
 
-/* Ethernet to BTH. Returns the ICRC state behind them. */
+/* Writes Ethernet to BTH. Returns the ICRC state behind them. */
 static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgoing *out, __u64 r)
 {
 	__u8 opcode = out->mirror.opcode;
@@ -199,7 +199,7 @@ static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgo
 			       &out->st->data_cache);
 }
 
-/* RETH and immediate, as far as the opcode has them. */
+/* Writes RETH and immediate, if the opcode has them. */
 static __always_inline int inc_copy_ext(void *at, void *end, struct inc_outgoing *out, __u32 *state)
 {
 	const struct inc_mirror *mirror = &out->mirror;
@@ -224,7 +224,7 @@ static __always_inline int inc_copy_ext(void *at, void *end, struct inc_outgoing
 	return 0;
 }
 
-/* Over pseudo header, UDP, BTH, extended headers, payload and ICRC. */
+/* Writes the UDP checksum, over pseudo header, UDP, BTH, extended headers, payload and ICRC. */
 static __always_inline void inc_copy_udp_csum(void *data, const struct inc_outgoing *out,
 					      __u32 icrc)
 {
@@ -238,15 +238,15 @@ static __always_inline void inc_copy_udp_csum(void *data, const struct inc_outgo
 	((struct udphdr *)w)->check = inc_fold_csum(sum);
 }
 
-/* Writes the ICRC at off, the frame's last four bytes. A plain store saves a copy the call of
- * bpf_xdp_store_bytes(). */
+/* Writes the ICRC at off, in the frame's last four bytes. A plain store saves each copy the call
+ * of bpf_xdp_store_bytes(). */
 static __always_inline int inc_store_icrc(struct xdp_md *ctx, __u32 off, __u32 icrc)
 {
 	void *data = (void *)(long)ctx->data;
 	void *end = (void *)(long)ctx->data_end;
 
 	inc_opaque(off);
-	/* no frame is longer, and the verifier wants a bound */
+	/* no frame is longer, but the verifier needs a bound */
 	if (off > INC_HEADERS_LEN + INC_BUF_HDR + INC_MAX_PAYLOAD)
 		return -1;
 	data += off;
@@ -256,8 +256,8 @@ static __always_inline int inc_store_icrc(struct xdp_md *ctx, __u32 off, __u32 i
 	return 0;
 }
 
-/* Makes one copy, INC_COPY_*. Where that cannot be the frame is dropped, and the slow path sends
- * the result. */
+/* Makes one copy; returns INC_COPY_* or less than 0. Then the frame is dropped, and the slow
+ * path sends the result. */
 static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 {
 	void *data = (void *)(long)ctx->data;
@@ -288,7 +288,7 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	return inc_store_icrc(ctx, INC_ETH_LEN + out.ip_len - INC_ICRC_LEN, icrc);
 }
 
-/* The verdict on a template at this port, whose books it keeps. */
+/* Makes a copy at this port, counts it, and returns the verdict. */
 static __always_inline int inc_egress_copy(struct xdp_md *ctx, __u32 ifindex)
 {
 	int ret = inc_make_copy(ctx, ifindex);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Handle: the path of a packet through the switch. It is parsed, matched to a connection
- * and checked; then it is a contribution (kept, and reduced and multicast, or sent to the parent,
- * by the last arriver), a result of the parent, or a response to what was sent. Every packet ends
- * on exactly one counter, which decides its verdict.
+ * Handle: the path of a packet through the switch. It is parsed, matched to a connection and
+ * checked. Then it is a contribution, a result of the parent, or a response to packets that were
+ * sent. A contribution is stored. The last one of a chunk is followed by the reduction, and the
+ * sum is multicast or sent to the parent. Every packet ends on exactly one counter, which
+ * determines its verdict.
  */
 #ifndef INC_HANDLE_H
 #define INC_HANDLE_H
@@ -16,7 +17,8 @@
 #include "bpf/inc_result.h"
 #include "lib/proto/maps.h"
 
-/* All have given: the slot's sum is the result, or the parent's affair. */
+/* Completes a chunk to which all children have contributed: the slot's sum is the result, or the
+ * partial sum for the parent. */
 static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 							const struct inc_packet *pkt,
 							const struct inc_match *m,
@@ -36,7 +38,7 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 		inc_publish64(&m->comm_st->up_next, at->r + 1);
 		return inc_send_up(ctx, pkt, m, at);
 	}
-	/* the result stands in its row: the slot may be filled again, the result be sent */
+	/* the result is in its row, so the slot may be filled again and the result be sent */
 	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
 	inc_publish64(&m->comm_st->tx_next, at->r + 1);
 	return inc_multicast(ctx, pkt, m, at);
@@ -64,9 +66,9 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_SEQ, INC_CTR_ANS_NAK_SEQ);
 	}
 
-	/* verifier 6.1: inc_decide() has found both for each fate that comes here, but the
-	 * verifier does not tie what it knows of the pointers to the fate; without this it takes
-	 * them for NULL and refuses the program */
+	/* verifier 6.1: inc_decide() has found both pointers for each fate that comes here. But
+	 * the verifier does not relate its knowledge of the pointers to the fate. Without this
+	 * it treats them as NULL and rejects the program. */
 	inc_opaque(at->state);
 	inc_opaque(at->row);
 	if (!at->state || !at->row)
@@ -78,8 +80,8 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
 		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
 	if (at->fate == INC_FATE_EARLY) {
-		/* the peer begins again with this packet: what it has sent after it draws no
-		 * NAK of its own */
+		/* the peer resends from this packet on, so the packets behind it that are in
+		 * flight are not answered by a NAK */
 		st->nak_sent = 1;
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
 	}
@@ -92,7 +94,7 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	return INC_CTR_ABS_STORED;
 }
 
-/* What is the connection's affair: from here on the program has it for itself. */
+/* Handles a packet of a connection that this CPU has taken. */
 static __always_inline enum inc_counter_id
 inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
 {
@@ -108,13 +110,15 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 			return c;
 		if (at.fate == INC_FATE_CONTRIBUTION || at.fate == INC_FATE_RESULT)
 			row = at.row;
-		/* The parent's row holds an older result, which all children have got, as they have
-		 * given to this chunk: it may be overwritten. The slow path, which sends from that
-		 * row, must not find it half written: so it is nobody's result first. */
+		/* The parent's row has an older result. All children have that result, because
+		 * they have contributed to this chunk, so the row may be overwritten. The slow
+		 * path sends from that row and must not find it half written. So its chunk
+		 * number becomes invalid first. */
 		if (at.fate == INC_FATE_RESULT && row)
 			inc_publish64(&row->r, ~0ull);
 	}
-	/* no other packet may touch the row: it may hold a contribution that counts */
+	/* packets with another fate must not touch the row, which may have a contribution that
+	 * counts */
 	if (row)
 		intact = inc_load_checked(ctx, row, INC_IP_TO_BTH_LEN + pkt->ext_len,
 					  pkt->len + pkt->pad);
@@ -156,15 +160,15 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 	return c;
 }
 
-/* What becomes of a packet that ended on this counter. */
+/* The verdict of a packet that ended on this counter. */
 static __always_inline int inc_verdict(struct xdp_md *ctx, enum inc_counter_id c)
 {
 	if (inc_counter_is(c, 'P'))
 		return XDP_PASS;
 	if (inc_counter_is(c, 'M') || c == INC_CTR_ABS_SLOWPATH)
 		return XDP_REDIRECT;
-	/* not plain XDP_TX: veth rings its peer for that only if the peer has an XDP program, and
-	 * an answer would wait there for other traffic */
+	/* Not plain XDP_TX, because veth notifies its peer of that only if the peer has an XDP
+	 * program. Otherwise an answer would wait there for other traffic. */
 	if (inc_counter_is(c, 'W'))
 		return bpf_redirect_map(&inc_answer_port, ctx->ingress_ifindex, XDP_TX);
 	return XDP_DROP;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Maps and rodata of the switch. Keys, values and who writes what are told here, fields where the
- * values are declared (lib/proto/maps.h). Sizes of 1 are set by the loader from its options.
+ * Maps and rodata of the switch. The comments here give the keys, the values and the writers;
+ * lib/proto/maps.h describes the fields of the values. The loader replaces sizes of 1 by its
+ * options.
  */
 #ifndef INC_MAPS_H
 #define INC_MAPS_H
@@ -14,8 +15,8 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 
-/* What a packet names (addresses and queue pair) -> connection id. Writer: loader. One entry per
- * connection; a packet without one is none of ours. */
+/* Addresses and queue pair number of a packet -> connection id. Writer: loader. One entry per
+ * connection; a packet without an entry is not for the switch. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -23,9 +24,9 @@ struct {
 	__type(value, __u32);
 } inc_conn_lookup SEC(".maps");
 
-/* Last bits of a queue pair number (inc_conn_place_of()) -> connection id plus 1, or 0: saves most
- * packets the look-up. A hint: the connection's own numbers say whether it is the one. Writer:
- * loader, with the look-up entry. As many as inc_conn_places() says. */
+/* Last bits of a queue pair number (inc_conn_place_of()) -> connection id plus 1, or 0. It saves
+ * the look-up for most packets. It is a hint, which the program compares with the connection's
+ * own numbers. Writer: loader, with the look-up entry. inc_conn_places() gives its size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -33,8 +34,8 @@ struct {
 	__type(value, __u32);
 } inc_conn_place SEC(".maps");
 
-/* Address that the switch's connections have at its end -> how many have it. Writer: loader, before
- * the look-up entry. As many as the switch may have connections. */
+/* An address of the switch that connections use -> number of these connections. Writer: loader,
+ * before the look-up entry. Size: the most connections of the switch. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -42,8 +43,8 @@ struct {
 	__type(value, __u32);
 } inc_own_addr SEC(".maps");
 
-/* Connection id -> what is fixed of it. Writer: loader, before the look-up entry. As many as the
- * switch may have. */
+/* Connection id -> configuration. Writer: loader, before the look-up entry. Size: the most
+ * connections of the switch. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -51,8 +52,9 @@ struct {
 	__type(value, struct inc_conn_cfg);
 } inc_conn_cfg SEC(".maps");
 
-/* Connection id -> how far it is. Writer: the program that holds its busy word; user space only as
- * struct inc_conn_state says. As many as inc_conn_cfg; user space reads it in its own memory. */
+/* Connection id -> state. Writer: the program that holds its busy word; user space only as
+ * struct inc_conn_state allows. Size: like inc_conn_cfg. User space maps it into its memory and
+ * reads it there. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -61,7 +63,7 @@ struct {
 	__type(value, struct inc_conn_state);
 } inc_conn_state SEC(".maps");
 
-/* Communicator -> what is fixed of it. Writer: loader. As many as the switch may have. */
+/* Communicator -> configuration. Writer: loader. Size: the most communicators of the switch. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -69,8 +71,8 @@ struct {
 	__type(value, struct inc_comm_cfg);
 } inc_comm_cfg SEC(".maps");
 
-/* Row of a communicator's ranks, counted from its root_base -> the children that have them. Writer:
- * loader. inc_switch_root_rows(). */
+/* Row of a communicator's ranks, counted from its root_base -> the children behind which they
+ * are. Writer: loader. Size: inc_switch_root_rows(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -78,8 +80,9 @@ struct {
 	__type(value, struct inc_root_row);
 } inc_root_child SEC(".maps");
 
-/* Communicator -> how far it is. Writer: the last arriver of each chunk, below the root the
- * parent's packet; the slow path, where it ends one. As many as inc_comm_cfg. */
+/* Communicator -> state. Writers: the CPU with the last contribution to a chunk; below the root
+ * the CPU with the parent's packet; the slow path, when it ends a communicator. Size: like
+ * inc_comm_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -88,8 +91,7 @@ struct {
 	__type(value, struct inc_comm_state);
 } inc_comm_state SEC(".maps");
 
-/* Result row -> generation and arrival bits of its slot. Writer: XDP, atomically. As many as
- * inc_sum. */
+/* Row of a slot -> generation and arrival bits. Writer: XDP, atomically. Size: like inc_sum. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -98,8 +100,9 @@ struct {
 	__type(value, struct inc_slot);
 } inc_slot SEC(".maps");
 
-/* Row of (child, slot), counted from the communicator's kept_base -> what the child gave, or the
- * parent sent. Writer: who holds the connection. The switch's max_rows, 2,304 bytes each. */
+/* Row of (child, slot), counted from the communicator's kept_base -> the child's contribution,
+ * or the parent's result. Writer: the CPU that holds the connection. Size: the switch's
+ * max_rows, 2,304 bytes each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -108,8 +111,8 @@ struct {
 	__type(value, struct inc_buf);
 } inc_kept SEC(".maps");
 
-/* Row of a slot, counted from the communicator's sum_base -> its sum. Writer: the last
- * arriver. Half as many as inc_kept, 2,304 bytes each. */
+/* Row of a slot, counted from the communicator's sum_base -> its sum. Writer: the CPU with the
+ * last contribution. Size: half of inc_kept, 2,304 bytes each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -125,9 +128,9 @@ struct inc_devmap {
 	__uint(value_size, sizeof(struct bpf_devmap_val));
 };
 
-/* Communicator and way (enum inc_ports_row) -> the devmap that its templates are multicast through:
- * receiver -> port and egress program. Writer: loader. INC_PORTS_ROWS times as many as
- * inc_comm_cfg. */
+/* Communicator and direction (enum inc_ports_row) -> the devmap through which its templates are
+ * multicast: receiver -> port and egress program. Writer: loader. Size: INC_PORTS_ROWS times
+ * that of inc_comm_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -135,8 +138,8 @@ struct {
 	__array(values, struct inc_devmap);
 } inc_comm_ports SEC(".maps");
 
-/* Communicator below the root -> the parent's port and the egress program. Writer: loader. As many
- * as inc_comm_cfg. */
+/* Communicator below the root -> the parent's port and the egress program. Writer: loader. Size:
+ * like inc_comm_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
 	__uint(max_entries, 1);
@@ -144,8 +147,8 @@ struct {
 	__uint(value_size, sizeof(struct bpf_devmap_val));
 } inc_parent_port SEC(".maps");
 
-/* Connection id of a port's first child -> which of one result's copies left last. Writer: the
- * egress program, on each CPU its own. As many as inc_conn_cfg. */
+/* Connection id of a port's first child -> which copy of a result left last. Writer: the egress
+ * program, each CPU in its own. Size: like inc_conn_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -153,7 +156,7 @@ struct {
 	__type(value, struct inc_copy);
 } inc_copy SEC(".maps");
 
-/* Ifindex -> number of the port. Writer: loader. INC_MAX_PORTS. */
+/* Ifindex -> number of the port. Writer: loader. Size: INC_MAX_PORTS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, INC_MAX_PORTS);
@@ -161,8 +164,8 @@ struct {
 	__type(value, struct inc_port);
 } inc_port SEC(".maps");
 
-/* Ifindex -> the same port with the egress program, through which answers leave (inc_verdict() says
- * why). Writer: loader. INC_MAX_PORTS. */
+/* Ifindex -> the same port with the egress program, through which answers leave (see
+ * inc_verdict()). Writer: loader. Size: INC_MAX_PORTS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
 	__uint(max_entries, INC_MAX_PORTS);
@@ -178,7 +181,7 @@ struct {
 	__type(value, __u32);
 } inc_xsk SEC(".maps");
 
-/* Counter -> its value. Writer: both programs, on each CPU its own. INC_CTR_MAX. */
+/* Counter -> its value. Writers: both programs, each CPU in its own. Size: INC_CTR_MAX. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, INC_CTR_MAX);
@@ -186,14 +189,14 @@ struct {
 	__type(value, __u64);
 } inc_counter SEC(".maps");
 
-/* What the slow path must hear of, oldest first. Writer: XDP. 64 KB. */
+/* Events for the slow path, oldest first. Writer: XDP. 64 KB. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 64 * 1024);
 } inc_event SEC(".maps");
 
-/* Key 0: where packets are checked that have no row of their own (yet). Writer: XDP, on each CPU
- * its own. */
+/* Key 0: a row in which packets are checked that have no row of their own (yet). Writer: XDP,
+ * each CPU in its own. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -201,26 +204,27 @@ struct {
 	__type(value, struct inc_buf);
 } inc_scratch SEC(".maps");
 
-/* CRC tables, made by the loader (loader/inc_crc_tables.c). */
-const volatile __u32 inc_crc_table[8][256];       /* byte, then k zero bytes */
-const volatile __u32 inc_shift_table[10][4][256]; /* byte j of a state, past 4 << p zero bytes */
-const volatile bool inc_check_icrc = true;        /* false for measuring only */
-/* Entries of inc_conn_place. */
+/* CRC tables, filled by the loader (loader/inc_crc_tables.c). */
+const volatile __u32 inc_crc_table[8][256];       /* of a byte followed by k zero bytes */
+const volatile __u32 inc_shift_table[10][4][256]; /* of byte j of a state, advanced over 4 << p
+						   * zero bytes */
+const volatile bool inc_check_icrc = true;        /* false for measurements only */
+/* Number of entries of inc_conn_place. */
 const volatile __u32 inc_places = 1;
-/* The ports run this in generic mode. */
+/* Whether the ports run the program in generic mode. */
 const volatile bool inc_generic = false;
-/* 1: copies share their bytes (inc_is_shared_copy()), so results are left to the slow path. Writer:
- * the egress program, once and for all. */
+/* 1: the kernel's copies share their bytes (inc_is_shared_copy()), so the slow path sends all
+ * results. Writer: the egress program, which never resets it. */
 __u32 inc_copies_shared;
-/* Whether this CPU may reorder stores, or loads (INC_ORDER_STORES): then inc_publish*() and
- * inc_barrier() need an atomic instruction, for which x86 does not pay. Writer: loader. */
+/* Whether this CPU may reorder stores, or loads (INC_ORDER_STORES). Then inc_publish*() and
+ * inc_barrier() need an atomic instruction, which x86 does not need. Writer: loader. */
 const volatile bool inc_order_stores = true;
 
 /* verifier 6.1: keeps the compiler from merging range checks into a form that it cannot follow. */
 #define inc_opaque(var) asm volatile("" : "+r"(var))
 
-/* Whoever reads value in *p sees all that was stored before it; what is stored after it is
- * seen by nobody who does not. */
+/* Stores value in *p in order with other stores: a CPU that reads value there sees all earlier
+ * stores, and a CPU that does not read it sees no later store. */
 static __always_inline void inc_publish64(__u64 *p, __u64 value)
 {
 	asm volatile("" ::: "memory");
@@ -241,8 +245,8 @@ static __always_inline void inc_publish32(__u32 *p, __u32 value)
 	asm volatile("" ::: "memory");
 }
 
-/* What was loaded and stored before it is done before anything after it. An atomic that returns a
- * value is a barrier whatever memory it works on. */
+/* Orders earlier loads before later loads, and earlier stores before later stores. An atomic
+ * instruction that returns a value does so, whatever memory it changes. */
 static __always_inline void inc_barrier(void)
 {
 	__u64 nothing = 0;

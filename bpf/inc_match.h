@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Match: whose packet is it? */
+/* Match: finds the connection to which a packet belongs. */
 #ifndef INC_MATCH_H
 #define INC_MATCH_H
 
@@ -8,41 +8,43 @@
 #include "lib/proto/maps.h"
 
 struct inc_match {
-	__u32 conn; /* the connection, */
+	__u32 conn; /* id of the connection */
 	const struct inc_conn_cfg *cfg;
 	struct inc_conn_state *st;
-	const struct inc_comm_cfg *comm; /* and its communicator */
+	const struct inc_comm_cfg *comm; /* the communicator of the connection */
 	struct inc_comm_state *comm_st;
 };
 
-/* Is it the parent's packet? */
+/* Whether the packet came from the parent. */
 static __always_inline bool inc_is_up(const struct inc_match *m)
 {
 	return m->cfg->flags & INC_CONN_F_UP;
 }
 
-/* The child in a mask; the parent is in none. */
+/* The child's bit in a mask; 0 for the parent, which is in no mask. */
 static __always_inline __u32 inc_child_bit(const struct inc_match *m)
 {
 	return inc_is_up(m) ? 0 : 1u << (m->cfg->child & 31);
 }
 
-/* The connection that the packet's queue pair number leads to, if it is the packet's. */
+/* Finds the connection by the packet's queue pair number, and checks that the packet belongs to
+ * it. */
 static __always_inline bool inc_match_place(const struct inc_packet *pkt, struct inc_match *m)
 {
 	__u32 place = inc_conn_place_of(pkt->dqpn, inc_places);
-	/* volatile: read once, for the loader may write it meanwhile */
+	/* volatile: read once, because the loader may write it meanwhile */
 	const volatile __u32 *conn_plus_1 = bpf_map_lookup_elem(&inc_conn_place, &place);
 
 	if (!conn_plus_1)
 		return false;
-	m->conn = *conn_plus_1 - 1; /* of 0 it makes a number that no connection has */
+	m->conn = *conn_plus_1 - 1; /* 0 becomes a number that no connection has */
 	m->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &m->conn);
 	return m->cfg && m->cfg->own_qpn == pkt->dqpn && m->cfg->peer_addr == pkt->saddr &&
 	       m->cfg->own_addr == pkt->daddr;
 }
 
-/* The connection by all that the packet names. Finds whatever inc_match_place() has not. */
+/* Finds the connection by the packet's addresses and queue pair number. It finds every
+ * connection that inc_match_place() has not found. */
 static __always_inline bool inc_match_lookup(const struct inc_packet *pkt, struct inc_match *m)
 {
 	struct inc_conn_key key = {
@@ -59,8 +61,8 @@ static __always_inline bool inc_match_lookup(const struct inc_packet *pkt, struc
 	return true;
 }
 
-/* Does the frame come from an address that is the switch's own? What the kernel would route on from
- * there looks like the switch's to the peers of its connections. */
+/* Whether the frame's source is an address of the switch itself. If the kernel forwarded such a
+ * frame, it would look like a frame of the switch to the peers of its connections. */
 static __always_inline bool inc_from_own_addr(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;

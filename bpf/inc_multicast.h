@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Multicast: a frame becomes a template, which goes to every port of the communicator, once for
- * each child there; or, below the root, to the parent. The frame is the last arriver's, or the
- * parent's, which brings the result. A last arriver that gives less than the sum has, in a
- * Broadcast all but the root's, goes as a bare template (enum inc_ports_row).
+ * Multicast: turns a frame into a template, which is sent to every port of the communicator, once
+ * for each child there; or, below the root, to the parent. The frame is the one with the last
+ * contribution, or the parent's with the result. If the last contribution is shorter than the sum,
+ * the template is bare (enum inc_ports_row); in a Broadcast all contributions but the root's are.
  */
 #ifndef INC_MULTICAST_H
 #define INC_MULTICAST_H
@@ -11,8 +11,8 @@
 #include "bpf/inc_reduce.h"
 #include "bpf/inc_template.h"
 
-/* Writes the template over the frame's first headers. What follows them, the extended headers and,
- * unless it is bare, the row's payload, is in the frame already. */
+/* Writes the template over the frame's first headers. The extended headers behind them, and the
+ * row's payload unless the template is bare, are in the frame already. */
 static __always_inline int inc_put_template(struct xdp_md *ctx, const struct inc_packet *pkt,
 					    const struct inc_match *m, const struct inc_place *at,
 					    const struct inc_buf *row, bool up, bool bare)
@@ -38,14 +38,15 @@ static __always_inline int inc_put_template(struct xdp_md *ctx, const struct inc
 	return 0;
 }
 
-/* Does the frame have no room for the row's payload? It can always shrink but not always grow. */
+/* Whether the frame lacks the room for the row's payload. A frame can always shrink, but not
+ * always grow. */
 static __always_inline bool inc_is_bare(const struct inc_packet *pkt, const struct inc_buf *row)
 {
 	return row->len > pkt->len;
 }
 
-/* The frame becomes a template of the sum in the row. -1 where it has to be a bare one, in generic
- * mode: there copies have no more room than the frame. */
+/* Turns the frame into a template of the sum in the row. -1 if it would have to be bare in
+ * generic mode, because copies have no more room than the frame there. */
 static __always_inline int inc_put_sum(struct xdp_md *ctx, const struct inc_packet *pkt,
 				       const struct inc_match *m, const struct inc_place *at,
 				       const struct inc_buf *row, bool up)
@@ -57,7 +58,7 @@ static __always_inline int inc_put_sum(struct xdp_md *ctx, const struct inc_pack
 	return inc_put_template(ctx, pkt, m, at, row, up, bare);
 }
 
-/* A template leaves for all that this row of the communicator's ports names. */
+/* Redirects the template to all receivers in this row of the communicator's ports. */
 static __always_inline int inc_redirect(const struct inc_match *m, enum inc_ports_row which)
 {
 	__u32 row = m->cfg->comm * INC_PORTS_ROWS + which;
@@ -75,7 +76,7 @@ inc_pending(const struct inc_match *m, const struct inc_place *at, enum inc_even
 	return INC_CTR_ABS_PENDING;
 }
 
-/* The sum in the slot's row is the result. */
+/* Multicasts the sum in the slot's row, which is the result. */
 static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 							 const struct inc_packet *pkt,
 							 const struct inc_match *m,
@@ -91,7 +92,8 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 	return INC_CTR_MC_RESULT;
 }
 
-/* The parent's packet is the result: it stands in at->row, and the frame has it already. */
+/* Multicasts the parent's packet, which is the result. The result is in at->row, and the frame
+ * has its payload already. */
 static __always_inline enum inc_counter_id inc_pass_on(struct xdp_md *ctx,
 						       const struct inc_packet *pkt,
 						       const struct inc_match *m,
@@ -103,7 +105,7 @@ static __always_inline enum inc_counter_id inc_pass_on(struct xdp_md *ctx,
 	return INC_CTR_MC_DOWN;
 }
 
-/* The sum in the slot's row is a partial one. */
+/* Sends the sum in the slot's row, which is a partial sum, to the parent. */
 static __always_inline enum inc_counter_id inc_send_up(struct xdp_md *ctx,
 						       const struct inc_packet *pkt,
 						       const struct inc_match *m,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Operate: rows become one, element by element, as operator and type of a descriptor say.
+ * Operate: combines rows into one, element by element, by the operator and type of a descriptor.
  *
- * The sum of 32-bit numbers in the host's order takes up to four rows in a pass. Everything else
- * takes two, eight bytes at a time: a word of lanes, an element each. Numbers in network order are
- * turned round a word at a time, which turns the order of the lanes round, too; nobody minds that,
- * and the way back mends it.
+ * The sum of 32-bit numbers in the host's order combines up to four rows in a pass. All other
+ * operations combine two rows, eight bytes at a time: a word of lanes, one element each. Numbers
+ * in network order are converted by reversing a whole word, which also reverses the order of the
+ * lanes. That does not matter, because the result is reversed again.
  */
 #ifndef INC_OPERATE_H
 #define INC_OPERATE_H
@@ -16,7 +16,7 @@
 #define INC_SUM_ROWS 4 /* in one pass, at most */
 #define INC_SUM_STEP 8 /* elements in one round */
 
-/* Element i of the sum of rows that each hold one at p[]. rows: a constant of the caller. */
+/* Element i of the sum of rows whose payloads are at p[]. rows: a constant of the caller. */
 static __always_inline __u32 inc_sum_element(__u32 *const p[INC_SUM_ROWS], __u32 rows, __u32 i)
 {
 	__u32 sum = 0;
@@ -28,15 +28,15 @@ static __always_inline __u32 inc_sum_element(__u32 *const p[INC_SUM_ROWS], __u32
 	return sum;
 }
 
-/* Sums of rows go to dst->payload, dst->len bytes of them with their pad, and the ones' complement
- * sum of that to dst->csum: one pass serves the UDP checksums of all copies. dst may be one of the
- * rows. */
+/* Writes the sums of rows to dst->payload, dst->len bytes of them with their pad. Their ones'
+ * complement sum goes to dst->csum, so that one pass serves the UDP checksums of all copies. dst
+ * may be one of the rows. */
 static __always_inline void inc_sum_pass(struct inc_buf *dst, __u32 *const p[INC_SUM_ROWS],
 					 __u32 rows)
 {
-	/* verifier 6.1: `at` is bounded by a mask. A comparison of it would narrow `whole` as well;
-	 * the verifier then follows a branch that never runs, with bounds that contradict each
-	 * other, and refuses what it finds there. */
+	/* verifier 6.1: `at` is bounded by a mask. A comparison of it would narrow `whole` as
+	 * well. The verifier would then follow a branch that never runs, with bounds that
+	 * contradict each other, and reject the program. */
 	__u32 words = (dst->len + 3) / 4, whole = words & ~(INC_SUM_STEP - 1u);
 	__u32 at = words & (INC_MAX_PAYLOAD / 4 - INC_SUM_STEP), rest = words & (INC_SUM_STEP - 1);
 	__u32 *x = (__u32 *)dst->payload;
@@ -91,11 +91,11 @@ __noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_
 	return 0;
 }
 
-/* What two words become. */
+/* How two words are combined. */
 enum inc_method {
-	INC_FIRST,  /* the first one */
+	INC_FIRST,  /* the first word */
 	INC_ADD,    /* sums of lanes */
-	INC_CHOOSE, /* of each two lanes the smaller one, or the larger one */
+	INC_CHOOSE, /* of each two lanes the smaller or the larger one */
 	INC_AND,
 	INC_OR,
 	INC_XOR,
@@ -106,18 +106,18 @@ enum inc_method {
 };
 
 /*
- * The lanes of a type, and which of two an operator chooses.
+ * The lanes of a type, and whether an operator chooses the larger of two.
  *
- * verifier 6.1: tables, for what comes out of one it knows no value of; it would walk a loop
- * again for each value that it knows.
+ * verifier 6.1: tables, because the verifier does not know the values in them. With known values
+ * it would walk a loop again for each value.
  */
 struct inc_lanes {
 	__u64 top;   /* the highest bit of each lane */
-	__u64 sign;  /* the same where numbers have one, else 0 */
-	__u32 below; /* bits of a lane below its highest */
+	__u64 sign;  /* the same if numbers have a sign, else 0 */
+	__u32 below; /* number of bits of a lane below its highest */
 };
 
-/* All ones, divided by a lane's ones, has the lowest bit of each lane. */
+/* All ones divided by the ones of a lane is the lowest bit of each lane. */
 #define INC_TOPS(bytes) (~0ull / (~0ull >> (64 - 8 * (bytes))) << (8 * (bytes)-1))
 static const struct inc_lanes inc_lanes_of[16] = {
 #define _(NAME, name, bytes, has_sign)                    \
@@ -131,19 +131,19 @@ static const struct inc_lanes inc_lanes_of[16] = {
 };
 static const __u64 inc_takes_larger[8] = {[INC_OPERATOR_MAX] = ~0ull};
 
-/* The highest bits are added without carry, so that no carry leaves its lane. */
+/* Adds lanes. The highest bits are added without carry, so that no carry leaves its lane. */
 static __always_inline __u64 inc_add_lanes(const struct inc_lanes *l, __u64 a, __u64 b)
 {
 	return ((a & ~l->top) + (b & ~l->top)) ^ ((a ^ b) & l->top);
 }
 
 /*
- * larger: all ones where the larger one is wanted, else 0.
+ * Chooses the smaller of each two lanes, or the larger one: larger is all ones or 0.
  *
- * Without a branch, of which the verifier would follow both ways for every lane. To begin with,
- * whether a lane of a is below that of b is put into its highest bit: it is where that bit says
- * so, or where it is the same in both and the rest of b does not go into that of a. With their
- * signs turned over, signed numbers are in the order of unsigned ones.
+ * It has no branch, because the verifier would follow both ways for every lane. First, the highest
+ * bit of each lane in `less` is set if the lane of a is below that of b. That holds if the highest
+ * bits decide it, or if they are equal and the rest of a is below the rest of b. With their signs
+ * inverted, signed numbers have the order of unsigned ones.
  */
 static __always_inline __u64 inc_choose_lanes(const struct inc_lanes *l, __u64 larger, __u64 a,
 					      __u64 b)
@@ -156,7 +156,7 @@ static __always_inline __u64 inc_choose_lanes(const struct inc_lanes *l, __u64 l
 	return b ^ ((a ^ b) & take_a);
 }
 
-/* bits: a constant of the caller. */
+/* Multiplies lanes. bits: a constant of the caller. */
 static __always_inline __u64 inc_times_lanes(__u32 bits, __u64 a, __u64 b)
 {
 	__u64 product = 0;
@@ -169,7 +169,7 @@ static __always_inline __u64 inc_times_lanes(__u32 bits, __u64 a, __u64 b)
 	return product;
 }
 
-/* how, be (the numbers are in network order): constants of the caller. */
+/* Combines two words. how and be (numbers are in network order): constants of the caller. */
 static __always_inline __u64 inc_operate_word(enum inc_method how, bool be, __u32 desc, __u64 a,
 					      __u64 b)
 {
@@ -217,8 +217,8 @@ static __always_inline __u64 inc_operate_word(enum inc_method how, bool be, __u3
 #define INC_OPERATE_WORDS (INC_MAX_PAYLOAD / 8)
 #define INC_OPERATE_STEP  4 /* words in one round */
 
-/* As many bytes of the rows at a and b as dst->len says, and what is left of the last round. dst
- * may be one of the rows. */
+/* Combines the rows at a and b into dst: dst->len bytes, and the rest of the last round. dst may
+ * be one of the rows. */
 static __always_inline int inc_operate_pass(struct inc_buf *dst, const __u64 *a, const __u64 *b,
 					    enum inc_method how, bool be, __u32 desc)
 {
@@ -255,8 +255,8 @@ static __always_inline int inc_multiply(struct inc_buf *dst, const __u64 *a, con
 	}
 }
 
-/* Two rows become one, as the descriptor says; without b the other one is copied. be: numbers are
- * in network order. What is left of the last word is for inc_end_row(). */
+/* Combines two rows into one by the descriptor; without row_b the other row is copied. be:
+ * numbers are in network order. inc_end_row() clears the rest of the last word. */
 __noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct inc_buf *row_b,
 			   __u32 desc, bool be)
 {
@@ -282,12 +282,13 @@ __noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct in
 	case INC_OPERATOR_XOR:
 		return inc_operate_pass(dst, a, b, INC_XOR, false, desc);
 	case INC_OPERATOR_PROD:
-	default: /* there is no other: a descriptor has three bits for eight operators */
+	default: /* a descriptor has three bits for eight operators, so there is no other */
 		return inc_multiply(dst, a, b, desc, be);
 	}
 }
 
-/* Zeros for the pad, where pads and ICRCs have been put together, and the sum of all. */
+/* Clears the pad, which has been combined from pads and ICRCs, and computes the checksum of the
+ * row. */
 static __always_inline void inc_end_row(struct inc_buf *row)
 {
 	__u32 at = row->len & (INC_MAX_PAYLOAD - 4), odd = row->len & 3;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Parse: from a frame to its RoCEv2 fields, or to the reason why it is none of ours. */
+/* Parse: reads the RoCEv2 fields of a frame, or finds why it is not for the switch. */
 #ifndef INC_PARSE_H
 #define INC_PARSE_H
 
@@ -10,7 +10,8 @@
 #include "bpf/inc_maps.h"
 #include "lib/proto/maps.h"
 
-/* Leaves return the counter the packet ends on, or this one: go on. */
+/* Each stage returns the counter that accounts for the packet, or INC_CONTINUE to pass it to the
+ * next stage. */
 #define INC_CONTINUE INC_CTR_RX
 
 struct inc_packet {
@@ -19,10 +20,10 @@ struct inc_packet {
 	__u32 dqpn;
 	__u32 psn;
 	__u32 ip_len;    /* IP header to ICRC */
-	__u32 frame_len; /* with Ethernet header and whatever the link padded */
+	__u32 frame_len; /* with the Ethernet header and the link's padding */
 	__u32 ext_len;   /* RETH, ImmDt, AETH */
 	__u32 len;       /* payload without pad */
-	__u32 imm;       /* host order, where the opcode has one; an ACK's AETH */
+	__u32 imm;       /* host order, if the opcode has one; of an ACK: the AETH */
 	__be64 va;       /* RETH, as received */
 	__be32 rkey;
 	__be32 dmalen;
@@ -35,8 +36,9 @@ struct inc_packet {
 	union inc_mac mac; /* Ethernet source */
 };
 
-/* Ethernet to BTH: what decides whether the packet may be ours. Lengths are checked here
- * against the frame; what they leave for headers and payload in inc_parse_ext(). */
+/* Parses Ethernet to BTH, which determine whether the packet may be for the switch. Lengths are
+ * checked against the frame here; inc_parse_ext() checks what they leave for headers and
+ * payload. */
 static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct inc_packet *pkt)
 {
 	void *data = (void *)(long)ctx->data;
@@ -76,7 +78,7 @@ static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct 
 	return INC_CONTINUE;
 }
 
-/* Extended headers and the payload's length, once the packet is known to be ours. */
+/* Parses the extended headers and the payload's length of a packet whose connection is known. */
 static __always_inline enum inc_counter_id inc_parse_ext(struct xdp_md *ctx, struct inc_packet *pkt)
 {
 	void *data = (void *)(long)ctx->data;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reduce: the last arriver compares the contributions of the slot and puts them together. */
+/*
+ * Reduce: the CPU with the last contribution compares the contributions of the slot and combines
+ * them.
+ */
 #ifndef INC_REDUCE_H
 #define INC_REDUCE_H
 
@@ -8,7 +11,7 @@
 #include "bpf/inc_crc.h"
 #include "bpf/inc_operate.h"
 
-/* The children that may give something where not all must. */
+/* The children that may send data in a collective where not all must. */
 static __always_inline __u32 inc_root_mask(const struct inc_comm_cfg *comm, __u32 desc)
 {
 	__u32 child_plus_1 = inc_root_gives(desc) ? inc_root_child_plus_1(comm, desc) : 0;
@@ -17,13 +20,14 @@ static __always_inline __u32 inc_root_mask(const struct inc_comm_cfg *comm, __u3
 }
 
 /*
- * Compares what the children of one chunk called. Returns a mask of those who differ
- * from the first child; leaves in result: desc, the length of those who give, the mask of
- * those who do, and how it goes to a parent: as one message with the descriptor, whatever the
- * children's messages are, which asks for an ACK where a child did and tells the byte order.
+ * Compares the descriptors and lengths of the children's contributions to one chunk. Returns a
+ * mask of the children that differ from the first one. Writes the descriptor, the length of the
+ * contributions, and the mask of children that sent data to result. It also writes the form for a
+ * parent: one message with the descriptor, whatever messages the children use. That message
+ * requests an ACK if a child did, and its flags have the byte order.
  *
- * verifier 6.1: both masks grow in the row; in registers it would follow each of the values that
- * they can take, child by child.
+ * verifier 6.1: both masks grow in the row. In registers the verifier would follow each of their
+ * values, child by child.
  */
 __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 {
@@ -70,15 +74,15 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 	return *differ;
 }
 
-/* The child's row, or NULL where there is no such child. */
+/* The child's row; NULL: there is no such child. */
 static __always_inline struct inc_buf *inc_child_row(const struct inc_comm_cfg *comm, __u32 child,
 						     __u32 slot)
 {
 	return child < comm->children ? inc_kept_row(comm, child, slot) : NULL;
 }
 
-/* All children give 32-bit numbers in the host's order, to be added: four rows in the first pass,
- * and three with the sum so far in each of the others. */
+/* Sums the rows of all children, 32-bit numbers in the host's order: four rows in the first
+ * pass, and the sum so far with three more in each further pass. */
 static __always_inline void inc_sum_all(const struct inc_comm_cfg *comm, struct inc_buf *result,
 					__u32 slot)
 {
@@ -89,7 +93,7 @@ static __always_inline void inc_sum_all(const struct inc_comm_cfg *comm, struct 
 			      inc_child_row(comm, c + 1, slot), inc_child_row(comm, c + 2, slot));
 }
 
-/* Some children give, or all do: one at a time. */
+/* Combines the rows of the children that sent data, one at a time. */
 static __always_inline void inc_operate_some(const struct inc_comm_cfg *comm,
 					     struct inc_buf *result, __u32 slot, __u32 givers)
 {
@@ -115,15 +119,15 @@ static __always_inline void inc_operate_some(const struct inc_comm_cfg *comm,
 	inc_end_row(result);
 }
 
-/* Can inc_sum_all() do it? */
+/* Whether inc_sum_all() can reduce this. */
 static __always_inline bool inc_is_plain_sum(const struct inc_comm_cfg *comm, __u32 desc)
 {
 	return (INC_DESC_OP(desc) == INC_OPERATOR_SUM || INC_DESC_OP(desc) == INC_OPERATOR_AVG) &&
 	       inc_element_bytes(desc) == 4 && !(comm->flags & INC_COMM_F_NET_ORDER);
 }
 
-/* Fills the result row of a complete slot. Returns the mask of children that called
- * something else, in which case the row is not a result. */
+/* Fills the result row of a complete slot. Returns the mask of children that differ; if it is
+ * not 0, the row is not a result. */
 __noinline __u32 inc_reduce(__u32 comm_id, __u32 slot, __u64 r)
 {
 	struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm_id);
@@ -135,7 +139,7 @@ __noinline __u32 inc_reduce(__u32 comm_id, __u32 slot, __u64 r)
 	result = inc_sum_row(comm, slot);
 	if (!result)
 		return ~0u;
-	/* a slow path that reads now sees a row of neither chunk */
+	/* a slow path that reads the row meanwhile finds neither chunk */
 	inc_publish64(&result->r, ~0ull);
 	differ = inc_compare(result, comm_id, slot);
 	if (differ)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Response: what a child says to the results it was sent, and the parent to partial sums. */
+/*
+ * Response: processes the ACKs and NAKs of a child for results, and of the parent for partial
+ * sums.
+ */
 #ifndef INC_RESPONSE_H
 #define INC_RESPONSE_H
 
 #include "bpf/inc_answer.h"
 
-/* To the AF_XDP socket of the receiving port and queue. */
+/* Redirects the packet to the AF_XDP socket of the receiving port and queue. */
 static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 {
 	__u32 ifindex = ctx->ingress_ifindex;
@@ -20,22 +23,23 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 	return INC_CTR_ABS_SLOWPATH;
 }
 
-/* Results ask for an ACK where contributions do: a peer that never asks for one sends none, and
- * tx_acked would stay behind. What the peer's own packets imply moves it on, for what a PSN is
- * follows from its distance to tx_acked, which must be below 2^23. */
+/* Advances tx_acked by what the peer's own packets imply. Results request an ACK only if
+ * contributions do, so a peer that never requests one sends none, and tx_acked would stay
+ * behind. It must not, because a PSN is resolved by its distance to tx_acked, which must be
+ * below 2^23. */
 static __always_inline void inc_take_implied(const struct inc_match *m, __u64 sent)
 {
 	__u64 implied = inc_implied(m->comm, m->cfg, m->st->rx_next);
 
-	/* a slot moves on a moment before tx_next does */
+	/* a slot moves to its next generation a moment before tx_next is written */
 	if (implied > m->st->tx_acked)
 		m->st->tx_acked = implied < sent ? implied : sent;
 }
 
 /*
- * ACK: all sent up to its PSN is kept; a frame that carries one is turned round where
- * the peer is owed an ACK. NAK of a sequence error and RNR NAK acknowledge what stands
- * before their PSN; the rest is the slow path's.
+ * Processes an ACK or NAK. An ACK acknowledges all packets up to its PSN; if an ACK is owed to the
+ * peer, the frame is turned into that ACK. A NAK of a sequence error and an RNR NAK acknowledge
+ * the packets before their PSN; the slow path does the rest.
  */
 static __always_inline enum inc_counter_id
 inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
@@ -51,8 +55,8 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 		return INC_CTR_DROP_CONN_ERROR;
 	inc_take_implied(m, sent);
 	room = sent - st->tx_acked;
-	/* packets acknowledged by this packet beyond those known so far; an ACK names the last
-	 * one kept, a NAK the first one not kept */
+	/* the number of packets that this packet acknowledges anew: an ACK has the PSN of the
+	 * last packet received, a NAK that of the first one missing */
 	ahead = inc_psn_diff(pkt->psn, m->cfg->tx_start_psn + (__u32)st->tx_acked);
 	if (type == INC_AETH_TYPE_ACK)
 		ahead++;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Result: below the root, the parent's packet r brings the result of chunk r, whose partial sum
- * went up. It is kept in the parent's row, from which the slow path sends it again, and passed on.
+ * Result: below the root, the parent's packet r has the result of chunk r, whose partial sum was
+ * sent to the parent. It is stored in the parent's row, from which the slow path resends it, and
+ * it is passed on to the children.
  */
 #ifndef INC_RESULT_H
 #define INC_RESULT_H
 
 #include "bpf/inc_multicast.h"
 
-/* Is the packet what the parent must answer this partial sum with? Its message mirrors the partial
- * sum's; its length follows from who gives and who gets. */
+/* Whether the packet is a valid answer to this partial sum. Its message must mirror that of the
+ * partial sum. Its length follows from which ranks send and receive data. */
 static __always_inline bool inc_answers(const struct inc_packet *pkt, const struct inc_match *m,
 					const struct inc_buf *partial)
 {
@@ -21,8 +22,8 @@ static __always_inline bool inc_answers(const struct inc_packet *pkt, const stru
 	return inc_answer_fits(desc, pkt->len, partial->len, root_below, m->cfg->ranks);
 }
 
-/* CRC of the payload in a row that inc_load_checked() has found intact: the ICRC is that of headers
- * and payload, and that of the headers alone is soon told. */
+/* CRC of the payload in a row that inc_load_checked() has found intact. It is computed from the
+ * ICRC, which covers headers and payload, and the CRC of the headers alone. */
 static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struct inc_buf *row)
 {
 	__u32 hdr_len = INC_IP_TO_BTH_LEN + pkt->ext_len, body = pkt->len + pkt->pad, headers;
@@ -31,16 +32,16 @@ static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struc
 		return inc_crc_row(row, offsetof(struct inc_buf, payload), body, 0);
 	headers = inc_crc_row(row, offsetof(struct inc_buf, payload) - hdr_len, hdr_len,
 			      INC_ICRC_SEED);
-	/* verifier 6.1: checked here, where it is used. What was checked before the call has been
-	 * to the stack and back, and may count as unbounded then. */
+	/* verifier 6.1: checked here, where it is used. A value that was checked before the call
+	 * has been spilled to the stack, and may count as unbounded afterwards. */
 	inc_opaque(body);
 	if (body > INC_MAX_PAYLOAD)
 		return 0;
 	return ~*(__u32 *)(row->payload + body) ^ inc_crc_shift(headers, body);
 }
 
-/* The packet's copy in the row becomes a result: what is sent of it needs the CRC of its payload,
- * and a checksum where a child wants one. */
+/* Makes a result of the packet in the row. Its copies need the CRC of its payload, and a
+ * checksum if a child wants one. */
 static __always_inline void inc_keep_result(const struct inc_packet *pkt, const struct inc_match *m,
 					    struct inc_buf *row, __u64 r)
 {
@@ -52,7 +53,7 @@ static __always_inline void inc_keep_result(const struct inc_packet *pkt, const 
 	inc_publish64(&row->r, r);
 }
 
-/* The parent's packet expected, which is intact. */
+/* Accepts the expected packet of the parent, which is intact, as a result. */
 static __always_inline enum inc_counter_id inc_take_result(struct xdp_md *ctx,
 							   const struct inc_packet *pkt,
 							   const struct inc_match *m,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Template: the frame that the last arriver or the parent's packet leaves, before the egress
- * program makes a copy of it. */
+/*
+ * Template: the frame that inc_multicast.h makes of a packet, and from which the egress program
+ * makes a copy.
+ */
 #ifndef INC_TEMPLATE_H
 #define INC_TEMPLATE_H
 
@@ -8,9 +10,9 @@
 #include "bpf/inc_maps.h"
 
 /*
- * Stands in the template's first bytes, where each copy's headers will be. The kernel runs
- * one egress program per port and flush, whatever else leaves in it: so answers go the same
- * way, and the EtherType tells them from templates.
+ * Stands in the template's first bytes, where each copy's headers will be. The kernel runs one
+ * egress program for everything that leaves a port in a flush. So answers go through it, too, and
+ * the EtherType distinguishes them from templates.
  */
 struct inc_template {
 	__u32 comm;
@@ -23,9 +25,10 @@ struct inc_template {
 	__u32 csum;
 	__u16 up; /* 1: to the parent */
 	__u16 root_child_plus_1;
-	__u32 bare;                    /* 1: the payload is in the sum's row only */
+	__u32 bare;                    /* 1: only the sum's row has the payload */
 	__u32 check;                   /* inc_template_check(), in generic mode */
-} __attribute__((packed, aligned(4))); /* aligned: the compiler copies it in words, not in bytes */
+} __attribute__((packed, aligned(4))); /* aligned, so that the compiler copies it in words and
+					* not in bytes */
 
 #define INC_TEMPLATE_ETHERTYPE 0
 
@@ -34,7 +37,7 @@ _Static_assert(offsetof(struct inc_template, ethertype) == offsetof(struct ethhd
 
 _Static_assert(sizeof(struct inc_template) <= INC_HEADERS_LEN, "the template fits the headers");
 
-/* A template? Else it is an answer, to which nothing is to be added. */
+/* Whether the frame is a template. Otherwise it is an answer, which leaves unchanged. */
 static __always_inline bool inc_is_template(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;
@@ -50,13 +53,13 @@ static __always_inline __u32 inc_template_check(const struct inc_template *t)
 		 t->up << 16 ^ t->root_child_plus_1 ^ t->bare << 31);
 }
 
-/* The row's payload, len bytes and their pad, goes behind the frame's headers. */
+/* Writes the row's payload, len bytes and their pad, behind the frame's headers. */
 static __always_inline int inc_store_payload(struct xdp_md *ctx, const struct inc_buf *row,
 					     __u32 ext_len, __u32 len)
 {
-	/* verifier 6.1: the helper wants a length that is not 0, and the compiler would check len
-	 * but pass a copy of it that the verifier knows no bounds of: what is checked here is one
-	 * less, and what is passed is made of that */
+	/* verifier 6.1: the helper requires a length that is not 0. The compiler would check len
+	 * but pass a copy of it, whose bounds the verifier does not know. So the length minus 1
+	 * is checked, and the argument is computed from that. */
 	__u32 less = len + inc_pad(len) - 1;
 
 	inc_opaque(less);
@@ -67,10 +70,10 @@ static __always_inline int inc_store_payload(struct xdp_md *ctx, const struct in
 }
 
 /*
- * A result's copy that is no template any more, or what is left of one. In generic mode, kernels
- * without "bpf: Run generic devmap egress prog on private skb" clone a frame but not its bytes:
- * what is made of the first template is written over all of them. Nothing else but answers and
- * what goes to a parent leaves through the egress program in that mode.
+ * Whether the frame is a result's copy that was overwritten by another copy. In generic mode,
+ * kernels without "bpf: Run generic devmap egress prog on private skb" clone a frame but not its
+ * bytes, so that the first copy is written over all of them. Besides such copies, only answers and
+ * packets for a parent leave through the egress program in that mode.
  */
 static __always_inline bool inc_is_shared_copy(struct xdp_md *ctx)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The switch's XDP programs: one on each port, one on what these send. */
+/*
+ * The switch's XDP programs: one for the packets received on each port, and one for the packets
+ * that it sends.
+ */
 #include "bpf/inc_egress.h"
 #include "bpf/inc_handle.h"
 
@@ -14,7 +17,7 @@ int inc_switch(struct xdp_md *ctx)
 	return inc_verdict(ctx, c);
 }
 
-/* Runs on each copy and answer as it leaves a port; one program for all ports. */
+/* Runs on each copy and answer that leaves a port; one program for all ports. */
 SEC("xdp/devmap")
 int inc_egress(struct xdp_md *ctx)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The switch's leaves as plain XDP programs for BPF_PROG_TEST_RUN, which refuses devmap
- * programs and repeats one frame: the egress leaf, and loops for the benchmark that put
- * state and headers back before each round. Maps are those of inc_xdp.bpf.o, shared by
- * the harness.
+ * The switch's code as plain XDP programs for BPF_PROG_TEST_RUN, which rejects devmap programs and
+ * repeats one frame. They are the egress program, and loops for the benchmark that restore state
+ * and headers before each round. The harness shares the maps of inc_xdp.bpf.o with them.
  */
 #include "bpf/inc_egress.h"
 #include "bpf/inc_handle.h"
@@ -16,11 +15,11 @@ int inc_egress_test(struct xdp_md *ctx)
 	return inc_egress_copy(ctx, inc_test_egress_ifindex);
 }
 
-/* Set by the benchmark: the frame's own headers, and the state that the round starts from. */
+/* Set by the benchmark: the frame's own headers, and the state from which each round starts. */
 __u8 inc_bench_headers[INC_HEADERS_LEN];
 __u32 inc_bench_conn;
 __u32 inc_bench_slot_row;
-__u64 inc_bench_arrived; /* arrival bits of the others */
+__u64 inc_bench_arrived; /* arrival bits of the other children */
 
 static __always_inline int inc_bench_reset(struct xdp_md *ctx)
 {
@@ -44,7 +43,7 @@ int inc_bench_empty(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* What the rounds below spend on putting things back. */
+/* Measures what the rounds below spend on restoring state. */
 SEC("xdp")
 int inc_bench_reset_only(struct xdp_md *ctx)
 {
@@ -64,7 +63,7 @@ int inc_bench_handle(struct xdp_md *ctx)
 	return inc_verdict(ctx, c);
 }
 
-/* A struct inc_template as the last arriver leaves it, set by the benchmark. */
+/* A struct inc_template as inc_multicast.h makes it, set by the benchmark. */
 __u32 inc_bench_template[sizeof(struct inc_template) / 4];
 
 static __always_inline int inc_bench_put_template(struct xdp_md *ctx)
@@ -83,7 +82,7 @@ int inc_bench_template_only(struct xdp_md *ctx)
 	return inc_bench_put_template(ctx) ? XDP_ABORTED : XDP_PASS;
 }
 
-/* The copy for one child. */
+/* Makes the copy for one child. */
 SEC("xdp")
 int inc_bench_copy(struct xdp_md *ctx)
 {
