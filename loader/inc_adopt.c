@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Communicators that a daemon has left and the next one takes over. The maps say all of them: what
- * is fixed is written before the look-ups that lead packets to it and cleared after them, so one
- * whose look-ups are all there is whole, and another one was being made or removed when the daemon
- * died. Called once, from the daemon's start.
+ * Takes over the communicators of a predecessor, a daemon of the same instance that has ended. The
+ * maps describe all of them. A configuration is written before the look-ups that lead packets to
+ * it, and cleared after them. So a communicator whose look-ups all exist is complete. Any other
+ * was being made or removed when the daemon died. Called once, from the daemon's start.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,14 +38,14 @@ static int read_maps(struct inc_switch *sw, struct inc_err *err)
 				    inc_switch_root_rows(sw->opts.max_comms), err);
 }
 
-/* A communicator that the maps have, as its making had it in hands. */
+/* Fills b with a communicator that is in the maps, like the code that made it. */
 static void build_of(const struct inc_switch *sw, uint32_t comm, struct inc_comm_build *b)
 {
 	*b = (struct inc_comm_build){.comm = comm, .cfg = sw->comm[comm]};
 	memcpy(b->conn, &sw->conn[b->cfg.conn_base], inc_comm_conns(&b->cfg) * sizeof(b->conn[0]));
 }
 
-/* All its packets find it, and come in by ports that there are. */
+/* Whether every connection of the communicator has a look-up entry and an existing port. */
 static bool is_whole(const struct inc_switch *sw, const struct inc_comm_build *b)
 {
 	uint32_t i, conn;
@@ -60,7 +60,7 @@ static bool is_whole(const struct inc_switch *sw, const struct inc_comm_build *b
 	return true;
 }
 
-/* Its results leave by this daemon's egress program from now on. */
+/* Takes over a communicator, so that its results leave by this daemon's egress program. */
 static int take_comm(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
 	int ret = inc_comm_make_ports(sw, b, err);
@@ -76,7 +76,7 @@ static int by_addr(const void *a, const void *b)
 	return memcmp(a, b, sizeof(__be32));
 }
 
-/* Addresses of the switch that no connection has any more. */
+/* Deletes addresses that no connection uses any more from inc_own_addr. */
 static void drop_addrs(struct inc_switch *sw, const __be32 *addr, uint32_t n)
 {
 	int fd = inc_switch_map_fd(sw, INC_MAP_OWN_ADDR);
@@ -91,8 +91,8 @@ static void drop_addrs(struct inc_switch *sw, const __be32 *addr, uint32_t n)
 	}
 }
 
-/* How many connections have each address: a count may have been off by the one that was being
- * made. */
+/* Counts again how many connections use each address. The old count may be off by one, for the
+ * connection that was being made. */
 static int count_addrs(struct inc_switch *sw, struct inc_err *err)
 {
 	__be32 *addr = calloc(sw->opts.max_connections, sizeof(*addr));
@@ -117,7 +117,7 @@ static int count_addrs(struct inc_switch *sw, struct inc_err *err)
 	return ret;
 }
 
-/* Keeps it or removes it. 1: kept. */
+/* Takes over the communicator (returns 1), or removes it if it is not complete. */
 static int judge_comm(struct inc_switch *sw, uint32_t cm, struct inc_err *err)
 {
 	const uint32_t number = sw->comm[cm].communicator;

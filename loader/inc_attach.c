@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports. libxdp puts the program into a dispatcher, where other XDP programs can live
- * beside it; for that it loads a copy of its own. Where libxdp cannot, the plain program
- * is attached by a bpf_link.
+ * Ports. libxdp puts the program into a dispatcher, where other XDP programs can run beside it;
+ * for that it loads another copy of the program. If libxdp cannot do that, the plain program is
+ * attached by a bpf_link.
  *
- * A port that a predecessor has left changes its program while packets come: a bpf_link is given
- * the new one; in a dispatcher the new one is put beside the old one, which goes then. For that
- * moment the first of them takes the packets that are ours, and others go through both. Programs
- * are known as a predecessor's by the map of ports, which both work on.
+ * A port that a predecessor has left changes its program while packets arrive. A bpf_link is
+ * updated to the new program. In a dispatcher the new program is added beside the old one, which
+ * is then removed. For that moment the first of them handles the switch's packets, and other
+ * packets pass through both. A program belongs to a predecessor if it uses the map of ports, which
+ * both share.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static uint32_t prog_id(int fd)
 	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
 }
 
-/* Is it this switch's program, or a predecessor's? */
+/* Whether prog is a program of this switch or of a predecessor. */
 static bool is_own(const struct inc_switch *sw, const struct xdp_program *prog)
 {
 	int fd = bpf_prog_get_fd_by_id(xdp_program__id(prog));
@@ -52,7 +53,7 @@ static enum xdp_attach_mode xdp_mode(bool generic)
 	return generic ? XDP_MODE_SKB : XDP_MODE_NATIVE;
 }
 
-/* A second object from the same bytes, which shares every map with the first. */
+/* Opens a second object from the same bytes for libxdp. It shares every map with the first. */
 static int open_ext(struct inc_switch *sw, struct inc_err *err)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, open_opts, .object_name = "inc_xdp");
@@ -106,7 +107,7 @@ static void close_ext(struct inc_switch *sw)
 	sw->ext_obj = NULL;
 }
 
-/* The number of the interface's XDP program; 0: it has none. */
+/* The id of the interface's XDP program; 0: it has none. */
 static uint32_t attached_id(const struct inc_switch_port *port)
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, has);
@@ -116,7 +117,7 @@ static uint32_t attached_id(const struct inc_switch_port *port)
 	return port->generic ? has.skb_prog_id : has.drv_prog_id;
 }
 
-/* What is known of the program without CAP_SYS_ADMIN, which looking at it takes. */
+/* Reports an attached program without a look at it, because that takes CAP_SYS_ADMIN. */
 static int check_taken_unseen(uint32_t ifindex, const char *ifname, bool generic,
 			      struct inc_err *err)
 {
@@ -130,7 +131,7 @@ static int check_taken_unseen(uint32_t ifindex, const char *ifname, bool generic
 		  : 0;
 }
 
-/* Refuses a port that another program, or another switch, has; says how to free it. */
+/* Rejects a port that another program or another switch uses; the error says how to free it. */
 static int check_taken(const struct inc_switch *sw, uint32_t ifindex, const char *ifname,
 		       struct inc_err *err)
 {
@@ -147,7 +148,7 @@ static int check_taken(const struct inc_switch *sw, uint32_t ifindex, const char
 					      xdp_program__id(prog),
 					      xdp_multiprog__attach_mode(mp) == XDP_MODE_SKB, err);
 	}
-	/* beside the program of another switch ours would not see its packets, nor get queues */
+	/* beside another switch's program ours would get neither packets nor queues */
 	while (!ret && (prog = xdp_multiprog__next_prog(prog, mp)))
 		if (!strcmp(xdp_program__name(prog), INC_PROG_SWITCH) && !is_own(sw, prog))
 			ret = inc_err_set(err, EBUSY,
@@ -160,8 +161,9 @@ static int check_taken(const struct inc_switch *sw, uint32_t ifindex, const char
 	return ret;
 }
 
-/* Without its dispatcher libxdp would attach the bare program, which shares the port with
- * nobody and goes with no descriptor: a bpf_link is better then. */
+/* Whether the interface has a program without a dispatcher. libxdp would attach the plain
+ * program if its dispatcher does not work. That program cannot share the port, and no descriptor
+ * detaches it when the process dies, so a bpf_link is better. */
 static bool is_legacy(uint32_t ifindex)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
@@ -174,7 +176,7 @@ static bool is_legacy(uint32_t ifindex)
 	return legacy;
 }
 
-/* Does a port hold the copy that libxdp has loaded? */
+/* Whether any port uses the copy of the program that libxdp has loaded. */
 static bool in_dispatcher(const struct inc_switch *sw)
 {
 	int i;
@@ -207,7 +209,7 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	const char *story;
 	int ret;
 
-	/* without it it might attach, and could not detach */
+	/* otherwise libxdp might attach the program and fail to detach it */
 	ret = inc_attach_can_share(&why);
 	if (ret)
 		return inc_err_set(err, -ret, "interface %s: %s", port->name, why.msg);
@@ -221,7 +223,7 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	if (!ret && is_legacy(port->ifindex)) {
 		xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
 		if (!in_dispatcher(sw))
-			close_ext(sw); /* loaded for no dispatcher */
+			close_ext(sw); /* no dispatcher uses it */
 		ret = inc_err_set(&why, EOPNOTSUPP, "its dispatcher does not work here");
 	}
 	story = inc_capture_end();
@@ -239,7 +241,7 @@ static void link_name(const struct inc_switch_port *port, char name[32])
 	snprintf(name, 32, "link_%u", port->ifindex);
 }
 
-/* The port that a predecessor has left gets the new program. */
+/* Updates a predecessor's link, by descriptor fd, to the new program. */
 static int update_link(struct inc_switch *sw, struct inc_port_slot *slot, int fd,
 		       struct inc_err *err)
 {
@@ -253,8 +255,8 @@ static int update_link(struct inc_switch *sw, struct inc_port_slot *slot, int fd
 	return 0;
 }
 
-/* Whether the link holds its program on the port. A link does not when it was detached, or when its
- * interface has gone; or its interface has this number in another namespace. */
+/* Whether the link holds its program on the port. It does not if it was detached, if its
+ * interface is gone, or if this number is that of an interface in another namespace. */
 static bool link_holds(int fd, const struct inc_switch_port *port)
 {
 	struct bpf_link_info info = {};
@@ -264,9 +266,9 @@ static bool link_holds(int fd, const struct inc_switch_port *port)
 	       info.xdp.ifindex == port->ifindex && info.prog_id == attached_id(port);
 }
 
-/* The link of an interface that has got another number since, because it was moved to another
- * namespace and back. Its pin has the old number in its name, and gets the new one. -ENOENT: none.
- */
+/* Finds the link of an interface that has another number now, because it was moved to another
+ * namespace and back. The name of its pin has the old number and is changed to the new one.
+ * -ENOENT: there is none. */
 static int moved_link(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	int map = inc_switch_map_fd(sw, INC_MAP_PORT), fd;
@@ -294,8 +296,8 @@ static int moved_link(struct inc_switch *sw, struct inc_port_slot *slot)
 	return -ENOENT;
 }
 
-/* The link by which a predecessor has attached the port; -ENOENT. A link that does not hold the
- * port any more is of no use, so its pin goes. */
+/* Finds the link by which a predecessor has attached the port; -ENOENT: there is none. The pin
+ * of a link that does not hold the port any more is removed. */
 static int left_link(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	const struct inc_switch_port *port = &slot->port;
@@ -318,7 +320,8 @@ static int left_link(struct inc_switch *sw, struct inc_port_slot *slot)
 	return moved_link(sw, slot);
 }
 
-/* Whether a predecessor has left a link that holds the port. Changes pins, as left_link() does. */
+/* Whether a predecessor has left a link that holds the port. It may change pins, like
+ * left_link(). */
 static bool keep_left_link(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	int fd = left_link(sw, slot);
@@ -328,7 +331,8 @@ static bool keep_left_link(struct inc_switch *sw, struct inc_port_slot *slot)
 	return fd >= 0;
 }
 
-/* What a predecessor has attached in the other way goes before this one comes. */
+/* Removes what a predecessor has attached in the other way, before the port is attached in this
+ * way. */
 static void drop_other_way(struct inc_switch *sw, struct inc_port_slot *slot, enum inc_attach way)
 {
 	const struct inc_switch_port *port = &slot->port;
@@ -336,13 +340,13 @@ static void drop_other_way(struct inc_switch *sw, struct inc_port_slot *slot, en
 
 	link_name(port, name);
 	if (sw->adopted && way == INC_ATTACH_LIBXDP)
-		inc_unpin(sw, name); /* it goes with its last descriptor */
+		inc_unpin(sw, name); /* the link ends with its last descriptor */
 	else if (sw->adopted && !keep_left_link(sw, slot))
 		inc_purge_interface(port->ifindex, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)),
 				    0);
 }
 
-/* Which way is to be tried: a link that there is is a port's way already. */
+/* Whether to attach through libxdp. A port that already has a link keeps it. */
 static bool tries_libxdp(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	if (sw->opts.attach != INC_ATTACH_AUTO)
@@ -446,8 +450,8 @@ bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32
 		return false;
 	if (xdp_id == slot->prog_id)
 		return true;
-	/* a program that came into the dispatcher, or left it, has made libxdp put another one
-	 * there */
+	/* when other programs enter or leave the dispatcher, libxdp replaces the dispatcher's
+	 * program */
 	mp = xdp_multiprog__get_from_ifindex(slot->port.ifindex);
 	if (libxdp_get_error(mp))
 		return false;
@@ -471,7 +475,7 @@ int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct in
 			      inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)));
 	if (was)
 		slot->left_ifindex = was;
-	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
+	ret = inc_bpffs_mount(err); /* libxdp has its own pins on this file system */
 	if (!ret && !keep_left_link(sw, slot))
 		ret = check_taken(sw, port->ifindex, port->name, err);
 	ret = ret ?: inc_enter_port(sw, port, err);
@@ -522,7 +526,7 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 	slot->port.generic = sw->opts.generic;
 	ret = inc_attach_slot(sw, slot, err);
 	if (ret) {
-		if (!sw->leaving) /* else what a predecessor left goes on */
+		if (!sw->leaving) /* while leaving is set, the predecessor's port must go on */
 			inc_forget_port(sw, ifindex);
 		return ret;
 	}
@@ -570,7 +574,7 @@ void inc_forget_ports(struct inc_switch *sw)
 		if (inc_is_port(sw, port.ifindex))
 			continue;
 		link_name(&port, name);
-		inc_unpin(sw, name); /* it goes with its last descriptor */
+		inc_unpin(sw, name); /* the link ends with its last descriptor */
 		inc_forget_port(sw, port.ifindex);
 	}
 	inc_dispatchers_purge(inc_map_id(fd), sw);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators: what was planned put into the maps, started, removed. */
+/* Communicators: writes planned ones into the maps, starts them, and removes them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,10 @@
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
-#define NO_CHUNK (~0ull) /* in a row that holds nothing */
+#define NO_CHUNK (~0ull) /* chunk number of a row without a chunk */
 
-/* Nobody knows the rows yet: plain stores will do, the look-up entries come after them. */
+/* Clears the state of a new communicator. Plain stores suffice, because no packet leads to its
+ * rows before the look-up entries are written. */
 static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, struct inc_err *err)
 {
 	uint32_t slots = 1u << b->cfg.log2_slots, n = inc_comm_conns(&b->cfg), i, conn;
@@ -36,16 +37,16 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 	return ret;
 }
 
-/* How many rows of inc_comm_ports the communicator has. */
+/* The number of rows of inc_comm_ports that the communicator uses. */
 static uint32_t ports_rows(const struct inc_comm_cfg *cfg)
 {
 	return cfg->flags & INC_COMM_F_UP ? INC_PORTS_ROWS : INC_PORTS_UP_BARE;
 }
 
 /*
- * The communicator's rows of inc_comm_ports at once: each write to a map of maps waits until all
- * programs that run now have ended, which takes longer than all else, and kernels since 6.8 wait
- * once for a batch.
+ * Writes the communicator's rows of inc_comm_ports in one batch. Each write to a map of maps waits
+ * until all running programs have ended, which takes longer than everything else. Kernels since
+ * 6.8 wait once for a batch.
  */
 static int set_rows(const struct inc_switch *sw, const struct inc_comm_build *b,
 		    const int fds[INC_PORTS_ROWS], struct inc_err *err)
@@ -71,7 +72,7 @@ static int make_devmap(const struct inc_comm_build *b, uint32_t entries, struct 
 		      : fd;
 }
 
-/* What leaves by this row: at least one copy for each receiver. Returns how many. */
+/* Fills to with the receivers of this row, one entry for each copy. Returns their number. */
 static uint32_t receivers_of(const struct inc_comm_build *b, enum inc_ports_row which,
 			     const struct inc_conn_cfg *to[INC_MAX_CHILDREN + 1])
 {
@@ -89,7 +90,7 @@ static uint32_t receivers_of(const struct inc_comm_build *b, enum inc_ports_row 
 	return n;
 }
 
-/* The devmap for a row; its descriptor. */
+/* Makes the devmap for a row; returns its descriptor. */
 static int make_row(struct inc_switch *sw, const struct inc_comm_build *b, enum inc_ports_row which,
 		    struct inc_err *err)
 {
@@ -135,7 +136,7 @@ int inc_comm_make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct 
 	return ret;
 }
 
-/* Nobody receives what leaves by its rows any more. */
+/* Replaces the communicator's rows by empty devmaps, so that no frame leaves by them any more. */
 static int empty_ports(struct inc_switch *sw, const struct inc_comm_build *b, struct inc_err *err)
 {
 	int none = make_devmap(b, 1, err), ret;
@@ -184,7 +185,7 @@ int inc_comm_set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32
 			  : 0;
 }
 
-/* One connection more, or less, has this address at our end. */
+/* Adds more (1 or -1) to the number of connections that use this address of the switch. */
 static int count_own_addr(struct inc_switch *sw, __be32 addr, int32_t more, struct inc_err *err)
 {
 	int fd = inc_switch_map_fd(sw, INC_MAP_OWN_ADDR);
@@ -224,7 +225,7 @@ static int make_lookups(struct inc_switch *sw, struct inc_comm_build *b, struct 
 	return 0;
 }
 
-/* Returns how many there were. */
+/* Returns how many look-ups existed. */
 static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 {
 	uint32_t deleted = 0;
@@ -233,7 +234,8 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 		struct inc_conn_key key = inc_conn_key_of(&b->conn[--b->lookups]);
 
 		inc_comm_set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
-		/* one that has not started has none, and its addresses are not counted */
+		/* a communicator that was not started has no look-up, and its addresses are not
+		 * counted */
 		if (bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key))
 			continue;
 		deleted++;
@@ -242,8 +244,9 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 	return deleted;
 }
 
-/* Takes the communicator from the packets: first the look-ups, so that none finds it, then what
- * those under way may use. All of it, or nothing. */
+/* Cuts the communicator off from packets. First the look-ups are deleted, so that no packet
+ * finds it, and then the devmaps that running programs may use are replaced. If that fails, the
+ * look-ups are made again. */
 static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
 	bool started = delete_lookups(sw, b);
@@ -255,7 +258,7 @@ static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc
 	return ret;
 }
 
-/* Clears what nobody looks at any more. */
+/* Clears configuration that no program uses any more. */
 static void clear_config(struct inc_switch *sw, const struct inc_comm_build *b)
 {
 	static const struct inc_comm_cfg no_comm;
@@ -329,7 +332,7 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 	return 0;
 }
 
-/* The source address of a connection's frames becomes mac. */
+/* Sets the source MAC address of a connection's frames. */
 static void set_own_mac(struct inc_switch *sw, uint32_t conn, const uint8_t mac[6])
 {
 	struct inc_conn_cfg cfg = sw->conn[conn];
@@ -339,8 +342,8 @@ static void set_own_mac(struct inc_switch *sw, uint32_t conn, const uint8_t mac[
 		sw->conn[conn] = cfg;
 }
 
-/* All connections of the port that do not have an address of their own. Returns how many have
- * another one now. */
+/* Sets the MAC address of all connections of the port whose own address is not configured.
+ * Returns how many have changed. */
 static uint32_t follow_mac(struct inc_switch *sw, uint32_t ifindex, const uint8_t mac[6])
 {
 	uint32_t comm, i, conn, n = 0;
@@ -364,7 +367,7 @@ void inc_switch_follow_mac(struct inc_switch *sw, const struct inc_switch_port *
 	uint32_t n;
 
 	if (inc_port_mac(port->ifindex, mac))
-		return; /* its interface is gone */
+		return; /* the interface is gone */
 	n = follow_mac(sw, port->ifindex, mac);
 	if (n)
 		inc_info("port %s: its MAC address has changed; %u connections send from the new "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators: what is asked for, checked, and where its connections and rows will be. */
+/* Communicators: checks a configuration, and chooses its connections and rows. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -34,7 +34,8 @@ static bool same_key(const struct inc_conn_cfg *a, const struct inc_conn_cfg *b)
 	       a->own_qpn == b->own_qpn;
 }
 
-/* A port is the interface that had the name when it was attached; 0: there is none any more. */
+/* The ifindex of a port, which stays the interface that had the name when it was attached; 0: it
+ * is gone. */
 static uint32_t ifindex_of(const struct inc_switch *sw, const char *ifname)
 {
 	const struct inc_switch_port *port = inc_switch_port_find(sw, ifname);
@@ -62,7 +63,7 @@ int inc_port_mac(uint32_t ifindex, uint8_t mac[6])
 	return ret;
 }
 
-/* What is wrong with a connection, and which one it is. */
+/* Fills err with an error of one connection, and which connection it is. */
 __attribute__((format(printf, 4, 5))) static int refuse(const struct inc_comm_conf *conf,
 							const struct inc_conn_conf *c,
 							struct inc_err *err, const char *fmt, ...)
@@ -92,7 +93,8 @@ static struct inc_ranks ranks_of(const struct inc_conn_conf *c)
 	return ranks;
 }
 
-/* Each rank is behind one child. below: those behind the children before this one. */
+/* Checks that each rank is behind only one child. below: the ranks behind the children before
+ * this one; those of this child are added. */
 static int check_ranks(const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
 		       struct inc_ranks *below, struct inc_err *err)
 {
@@ -179,7 +181,7 @@ static int check_conf(const struct inc_switch *sw, const struct inc_comm_conf *c
 	return 0;
 }
 
-/* The children of one port together, the parent last. */
+/* Sorts children of one port together, and the parent last. */
 static int by_port(const void *a, const void *b)
 {
 	const struct inc_conn_cfg *x = a, *y = b;
@@ -287,7 +289,7 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 	return 0;
 }
 
-/* What a connection, which has been sorted, is in the caller's list. */
+/* The entry in the caller's list that belongs to a sorted connection. */
 static const struct inc_conn_conf *conf_of(const struct inc_comm_conf *conf,
 					   const struct inc_conn_cfg *conn)
 {
@@ -298,7 +300,7 @@ static const struct inc_conn_conf *conf_of(const struct inc_comm_conf *conf,
 	return c;
 }
 
-/* Where the peer is, as far as the caller knows. */
+/* The peer's MAC address, if the configuration has it. */
 static union inc_mac plan_mac(const struct inc_conn_conf *c)
 {
 	union inc_mac mac = {};
@@ -310,7 +312,7 @@ static union inc_mac plan_mac(const struct inc_conn_conf *c)
 	return mac;
 }
 
-/* Which child has which ranks; returns how many it has. */
+/* Enters the ranks behind a child; returns their number. */
 static uint32_t plan_ranks(struct inc_comm_build *b, const struct inc_conn_conf *c, uint32_t child)
 {
 	const struct inc_ranks ranks = ranks_of(c);
@@ -326,7 +328,7 @@ static uint32_t plan_ranks(struct inc_comm_build *b, const struct inc_conn_conf 
 	return n;
 }
 
-/* What follows from all connections together, which are sorted. */
+/* Fills in the values that depend on all connections, which are sorted. */
 static void plan_children(const struct inc_comm_conf *conf, struct inc_comm_build *b)
 {
 	struct inc_conn_cfg *parent =
@@ -363,7 +365,7 @@ void inc_comm_plan_ports(struct inc_comm_build *b)
 			b->conn[i].port_first = first;
 			b->conn[i].port_children = n;
 		}
-		if (!*place) /* else another port has it */
+		if (!*place) /* else another port has the place */
 			*place = first + 1;
 	}
 }

@@ -78,9 +78,9 @@ int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *o
 	ret = read_values(fd, cpu, cpus, out->value, err);
 	after = add_up(out);
 	/*
-	 * A packet is counted as received first and by its outcome last, so what was
-	 * received lies between the outcomes read before and those read after it, and
-	 * beyond these by the packets under way at most.
+	 * A packet is counted as received first and on its outcome last. So the number of received
+	 * packets is at least the outcomes read before. It exceeds those read after by at most the
+	 * packets in progress, one per CPU.
 	 */
 	for (attempt = 0; !ret && attempt < READ_ATTEMPTS; attempt++) {
 		before = after;

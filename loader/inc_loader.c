@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening, sizing and loading the BPF object; the accessors. */
+/* Opens, sizes and loads the BPF object, and has the accessors. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +15,12 @@
 #include "loader/inc_loader_priv.h"
 #include "loader/inc_raw.h"
 
-/* Libraries explain errors on stderr, line by line; here the last lines are kept. */
+/* The last messages of libbpf and libxdp, which explain errors on stderr, line by line. */
 static char capture_text[400];
 static libbpf_print_fn_t capture_libbpf;
 static libxdp_print_fn_t capture_libxdp;
 
-/* Adds one line to the story. */
+/* Adds one line to capture_text. */
 static void tell(const char *line, size_t len)
 {
 	size_t used = strlen(capture_text);
@@ -39,7 +39,7 @@ static void tell(const char *line, size_t len)
 	capture_text[used + len] = 0;
 }
 
-/* The verifier's last word stands before its line of statistics. */
+/* Adds the verifier's last message, which stands before its line of statistics. */
 static void tell_verifier(char *log)
 {
 	char *end = strstr(log, "\nprocessed "), *line;
@@ -110,7 +110,7 @@ static int check_capabilities(struct inc_err *err)
 	uint64_t have;
 
 	if (syscall(SYS_capget, &hdr, data))
-		return 0; /* then the load itself will tell */
+		return 0; /* loading will show the error instead */
 	have = data[0].effective | (uint64_t)data[1].effective << 32;
 	if (have >> CAP_SYS_ADMIN & 1 && have >> CAP_NET_ADMIN & 1)
 		return 0;
@@ -147,7 +147,8 @@ int inc_switch_possible(struct inc_err *err)
 
 uint32_t inc_switch_sum_rows(uint32_t max_rows)
 {
-	/* a communicator of two or more has at least two contribution rows per result row */
+	/* a communicator with two or more ranks has at least two contribution rows per result
+	 * row */
 	if (max_rows / 2 >= INC_MAX_SLOTS)
 		return max_rows / 2;
 	return max_rows < INC_MAX_SLOTS ? max_rows : INC_MAX_SLOTS;
@@ -313,7 +314,7 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	ret = inc_switch_possible(err);
 	if (ret)
 		goto fail;
-	/* kernels before 5.11 count maps against this limit; later ones do not care */
+	/* kernels before 5.11 count maps against this limit; later ones ignore it */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (sw->opts.pin) {
 		ret = inc_bpffs_mount(err);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writing of the switch's maps. It is apart from inc_loader.c, because the simulation and a fuzzer
- * have their own maps and use this. */
+/*
+ * Writes the switch's maps. It is apart from inc_loader.c, because the simulation and a fuzzer
+ * link it with maps of their own.
+ */
 #include <errno.h>
 #include <string.h>
 #include "loader/inc_loader_priv.h"

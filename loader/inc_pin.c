@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pins. Whoever opens a switch that is pinned holds its instance's lock, so pins that are there
- * before are of one that has died, or has left them for the next one. Its maps serve on where it
- * had pinned all: what it pinned last says of which layout they are.
+ * Pins. A process that opens a pinned switch holds the lock of its instance. So existing pins
+ * belong to a predecessor that has died, or has left them for the next process. Its maps are used
+ * again if it had pinned all of them. The map that it pins last describes their layout.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -73,8 +73,8 @@ static void unlink_files(const char *dir)
 	closedir(d);
 }
 
-/* Deletes the pins. The directory holds nothing but files. A second try, for what has failed of the
- * first one may have been a lack of memory; pins that stay keep maps of many MB. */
+/* Deletes the pins in a directory, which has only files. It tries twice, because the first try
+ * may have failed for lack of memory, and pins that stay would hold maps of many MB. */
 static int empty_dir(const char *dir)
 {
 	unlink_files(dir);
@@ -104,7 +104,8 @@ static int clean_leftovers(struct inc_switch *sw, struct inc_err *err)
 	return 0;
 }
 
-/* The last instance that ends removes the root, perhaps between our two steps. */
+/* Makes the directory, and its root. The last instance that ends removes the root, perhaps
+ * between the two steps. */
 static int make_pin_dir(const char *dir, struct inc_err *err)
 {
 	for (;;) {
@@ -137,7 +138,7 @@ int inc_pinned_fd(const struct inc_switch *sw, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Can programs of this daemon work on what the maps hold? */
+/* Checks that this daemon's programs can use the predecessor's maps. */
 static int check_layout(const struct inc_switch *sw, int fd, struct inc_err *err)
 {
 	const uint32_t key = 0;
@@ -179,8 +180,8 @@ static int pin_layout(struct inc_switch *sw, struct inc_err *err)
 	return ret;
 }
 
-/* One without its layout had not come to its end of starting, or of stopping: no packet went
- * through it. */
+/* Takes over the predecessor's pins or removes them. Pins without a layout belong to a process
+ * that had not finished its start or its end, so no packet used them. */
 static int take_leftovers(struct inc_switch *sw, struct inc_err *err)
 {
 	int fd, ret;
@@ -223,12 +224,13 @@ void inc_instance_release(struct inc_switch *sw)
 	int ret;
 
 	if (sw->pinned && !sw->leaving) {
-		inc_unpin(sw, INC_MAP_LAYOUT); /* first: what is there from now on is not whole */
+		inc_unpin(sw, INC_MAP_LAYOUT); /* first, because from now on the pins are not
+						* complete */
 		pin_path(sw, NULL, path);
 		ret = empty_dir(path);
 		if (ret)
 			inc_warn("directory %s cannot be removed: %s", path, strerror(-ret));
-		rmdir(INC_PIN_ROOT); /* only the last instance succeeds */
+		rmdir(INC_PIN_ROOT); /* succeeds for the last instance only */
 		sw->pinned = false;
 	}
 }
@@ -251,7 +253,7 @@ void inc_unpin(struct inc_switch *sw, const char *name)
 	unlink(path);
 }
 
-/* A map of a predecessor with other sizes than those asked for now cannot be this one. */
+/* Makes map use a predecessor's map. Its type and sizes must be those requested now. */
 static int reuse_map(const struct inc_switch *sw, struct bpf_map *map, int fd, struct inc_err *err)
 {
 	struct bpf_map_info has = {};
@@ -303,7 +305,7 @@ static int pin_programs(struct inc_switch *sw, struct inc_err *err)
 	int ret;
 
 	bpf_object__for_each_program (prog, sw->skel->obj) {
-		inc_unpin(sw, bpf_program__name(prog)); /* a predecessor's */
+		inc_unpin(sw, bpf_program__name(prog)); /* that of a predecessor */
 		ret = inc_pin_fd(sw, bpf_program__fd(prog), bpf_program__name(prog), err);
 		if (ret)
 			return ret;

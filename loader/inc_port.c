@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports that change while the switch runs. An operator detaches the program, moves the interface to
- * another namespace and back, or deletes it and makes it again. The kernel then takes the interface
- * out of every devmap, ends what holds the program, or gives the interface another number. What the
- * caller sees of the kernel is compared with what the switch needs, and what is missing is made
- * again. The next look repeats a step that failed. Called by the engine, on the daemon's one
- * thread.
+ * Ports that change while the switch runs. An operator may detach the program, move the interface
+ * to another namespace and back, or delete it and make it again. The kernel then removes the
+ * interface from every devmap, ends the link that holds the program, or gives the interface
+ * another number. The caller passes the interface's present properties. These are compared with
+ * what the switch needs, and what is missing is restored. The next check repeats a step that
+ * failed. The engine calls this on the daemon's one thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, 
 	return NULL;
 }
 
-/* Whether the kernel has taken the interface out of the devmaps. */
+/* Whether the kernel has removed the interface from the devmaps. */
 static bool has_left_maps(const struct inc_switch *sw, const struct inc_switch_port *port)
 {
 	struct bpf_devmap_val val;
@@ -43,7 +43,7 @@ static bool has_left_maps(const struct inc_switch *sw, const struct inc_switch_p
 				   &val);
 }
 
-/* The communicator as it should be; false where none of its connections is at the port. */
+/* Fills b with the present plan of a communicator; false: it has no connection at the port. */
 static bool build_at(const struct inc_switch *sw, uint32_t comm, uint32_t ifindex,
 		     struct inc_comm_build *b)
 {
@@ -59,8 +59,8 @@ static bool build_at(const struct inc_switch *sw, uint32_t comm, uint32_t ifinde
 	return found;
 }
 
-/* The connections of the port get its present number. The maps follow in write_rows(), which may
- * fail, so the slot stays stale until then. */
+/* Changes the port's connections to its present number. write_rows() writes that to the maps and
+ * may fail, so the slot stays stale until it has succeeded. */
 static void move_conns(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	const uint32_t from = slot->left_ifindex;
@@ -101,14 +101,14 @@ static int for_comms(struct inc_switch *sw, const struct inc_port_slot *slot, co
 	return ret;
 }
 
-/* The rows of connections have the port's number. A packet that comes before is dropped as one from
- * a wrong port, and its host retransmits it. */
+/* Writes connections with the port's number to the maps. A packet that arrives before is dropped
+ * because of its port, and its host retransmits it. */
 static int write_rows(struct inc_switch *sw, const struct inc_port_slot *slot, struct inc_err *err)
 {
 	return slot->stale ? for_comms(sw, slot, inc_comm_write, err) : 0;
 }
 
-/* The program once more, on the interface that the port is now. */
+/* Attaches the program again, to the present interface of the port. */
 static int attach_again(struct inc_switch *sw, struct inc_port_slot *slot, uint32_t xdp_id,
 			struct inc_err *err)
 {
@@ -119,7 +119,8 @@ static int attach_again(struct inc_switch *sw, struct inc_port_slot *slot, uint3
 	inc_drop_link(sw, slot);
 	slot->prog_id = 0;
 	inc_purge_moved(slot->port.ifindex, xdp_id, slot->port.generic, map_id);
-	slot->used = NULL; /* so that pins of a dispatcher that is gone from here go */
+	slot->used = NULL; /* so that inc_dispatchers_purge() removes the pins of a dispatcher
+			    * that is gone */
 	inc_dispatchers_purge(map_id, sw);
 	slot->used = &slot->port;
 	ret = inc_attach_slot(sw, slot, &why);
@@ -158,7 +159,7 @@ int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err)
 	return ret;
 }
 
-/* The port is another interface from now on. */
+/* Changes the port to another interface. */
 static void move_port(struct inc_switch *sw, struct inc_port_slot *slot, uint32_t ifindex)
 {
 	move_conns(sw, slot);
@@ -169,7 +170,7 @@ static void move_port(struct inc_switch *sw, struct inc_port_slot *slot, uint32_
 	slot->prog_id = 0;
 }
 
-/* Results of all communicators at the port leave by it again. */
+/* Enters the port in the maps again, so that results of its communicators leave by it. */
 static int return_to_maps(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
 {
 	int ret = inc_enter_port(sw, &slot->port, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs of a switch taken out of libxdp's dispatchers, also those of a daemon that is gone: they
- * are known by a map that they work on. Called by the loader, from its one thread.
+ * Removes programs of a switch from libxdp's dispatchers, even those of a predecessor. They are
+ * recognized by a map that they use. Called by the loader, from its one thread.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -36,8 +36,8 @@ bool inc_uses_map(int prog_fd, uint32_t map_id)
 	return false;
 }
 
-/* Takes one program that works on the map out of the dispatcher on ifindex, not the one with the id
- * spare. False where there is none. */
+/* Removes one program that uses the map from the dispatcher on ifindex, except the program with
+ * the id spare. False: there is none. */
 static bool purge_one(uint32_t ifindex, uint32_t map_id, uint32_t spare)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
@@ -74,7 +74,7 @@ bool inc_purge_interface(uint32_t ifindex, uint32_t map_id, uint32_t spare)
 	return any;
 }
 
-/* Calls fn for each pin of a dispatcher. */
+/* Calls fn for each pin in a dispatcher's directory. */
 static void each_pin(const char *dir, void (*fn)(const char *path, void *arg), void *arg)
 {
 	char path[PATH_MAX * 2];
@@ -115,7 +115,7 @@ static void delete_pin(const char *path, void *arg)
 	unlink(path);
 }
 
-/* Whether a dispatcher runs programs that work on the map, and nothing else. */
+/* Whether all programs in a dispatcher use the map, and there is at least one. */
 static bool is_ours_alone(const char *dir, uint32_t map_id)
 {
 	struct pinned_progs progs = {.map_id = map_id};

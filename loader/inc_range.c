@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a communicator's connections and rows stand in their maps, how much of those is in use, and
- * who holds it. */
+/*
+ * Finds free connections and rows for a communicator, and reports how many are in use and by which
+ * communicator.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include "loader/inc_loader_priv.h"
@@ -57,7 +59,7 @@ static bool range_free(const struct inc_switch *sw, enum inc_range what, uint32_
 	return true;
 }
 
-/* The first fit starts at 0 or where some other range ends. */
+/* The first range that fits starts at 0 or at the end of another range. */
 int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t *out)
 {
 	const uint32_t total = total_of(sw, what);
@@ -81,7 +83,7 @@ int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_
 	return best == UINT32_MAX ? -ENOSPC : 0;
 }
 
-/* The longest run that is free. */
+/* The length of the longest free run. */
 static uint32_t longest_free(const struct inc_switch *sw, enum inc_range what)
 {
 	uint32_t fits = 0, too_many = total_of(sw, what) + 1, n, at;
@@ -96,7 +98,7 @@ static uint32_t longest_free(const struct inc_switch *sw, enum inc_range what)
 	return fits;
 }
 
-/* How much is in use, and by whom most. */
+/* Returns how much is in use; *holder is the communicator that uses most. */
 static uint32_t sum_used(const struct inc_switch *sw, enum inc_range what,
 			 const struct inc_comm_cfg **holder, uint32_t *held)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The mapped arrays themselves, indexed by connection id, communicator index and row: for tests,
- * which put programs into states that traffic reaches seldom. The daemon uses inc_state.h.
+ * The mapped arrays themselves, indexed by connection id, communicator index and row. Tests use
+ * them to set states that traffic seldom causes. The daemon uses inc_state.h.
  */
 #ifndef INC_RAW_H
 #define INC_RAW_H
@@ -16,7 +16,7 @@ struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw);
 struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
 struct inc_buf *inc_switch_kept(const struct inc_switch *sw);
 struct inc_buf *inc_switch_sums(const struct inc_switch *sw);
-/* The word that the egress program sets where copies share their bytes. */
+/* The word that the egress program sets if the kernel's copies share their bytes. */
 uint32_t *inc_switch_copies_shared(const struct inc_switch *sw);
 
 #endif
