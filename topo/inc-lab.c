@@ -13,9 +13,9 @@
 #include "lib/base/stdout.h"
 #include "topo/lab.h"
 
-static struct lab lab; /* large, one per process */
+static struct lab lab; /* static, because it is large; one per process */
 
-/* All that command lines say; each command has its part. */
+/* The values of the command line; each command uses its part. */
 struct settings {
 	const char *name;
 	bool json;
@@ -33,7 +33,8 @@ static int fail(const struct inc_err *err)
 	return 1;
 }
 
-/* More arguments, in one text; what a shell could not split is told now. */
+/* Checks more arguments for a daemon, given as one text, which must split into words like in a
+ * shell. */
 static int check_words(const char *text, struct inc_err *err)
 {
 	wordexp_t w;
@@ -106,7 +107,7 @@ static int cmd_up(struct settings *s)
 		puts(lab.name);
 	free(lab.links);
 	if (inc_stdout_flush(&err)) {
-		/* nobody learnt the name: nobody could take it down */
+		/* without the name printed, the lab could not be taken down by it */
 		inc_error("%s", err.msg);
 		lab.links = NULL;
 		if (lab_down(&lab, &err))
@@ -203,8 +204,8 @@ static int cmd_status(struct settings *s)
 		return fail(&err);
 	o = lab_to_json(&lab);
 	ret = lab_ask(&lab, "switches", &switches, &err);
-	/* the namespaces are root's: to others the controller cannot be asked, which says nothing
-	 */
+	/* only root may enter the namespace to query the controller; to others the state is
+	 * unknown */
 	unknown = ret == -EPERM || ret == -EACCES;
 	json_array_foreach (json_object_get(o, "nodes"), i, node) {
 		bool alive = lab_alive(&lab.nodes[i]);
@@ -244,11 +245,11 @@ static int cmd_down(struct settings *s)
 	if (geteuid())
 		return inc_err_set(&err, EPERM, "taking lab %s down needs root", lab.name),
 		       fail(&err);
-	/* half a lab is worse than a late end */
+	/* finish in any case, because half a lab is worse than a late end */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	/* what the file says now that nobody else is at it */
+	/* read the file again, now that no other process changes the lab */
 	snprintf(name, sizeof(name), "%s", lab.name);
 	if (lab_lock(&lab, &err))
 		return fail(&err);

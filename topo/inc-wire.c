@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * inc-wire: forwards frames between two interfaces the way a bad cable does. Rate,
- * delay, loss, duplication, corruption and reordering at random (seeded) or at frames
- * named by number; re-armed at run time through a UNIX socket.
+ * inc-wire: forwards frames between two interfaces like a faulty cable. Rate, delay, loss,
+ * duplication, corruption and reordering happen at random (seeded), or at frames with given
+ * numbers. Faults are set at run time through a UNIX socket.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,14 +24,14 @@
 #include "lib/base/outfile.h"
 #include "topo/wire_priv.h"
 
-#define HOLD_NS         (5 * INC_NSEC_PER_MSEC) /* a frame that nothing overtakes waits so long */
+#define HOLD_NS         (5 * INC_NSEC_PER_MSEC) /* how long a held frame waits to be overtaken */
 #define QUEUE_MAX_BYTES (1 << 20)
 
 struct wire {
-	struct wire_port port[WIRE_DIRS]; /* [d]: where frames of direction d come in */
+	struct wire_port port[WIRE_DIRS]; /* [d]: the port that receives frames of direction d */
 	struct wire_line line[WIRE_DIRS];
 	struct wire_heap heap;
-	uint8_t *frames; /* one batch as read, owned */
+	uint8_t *frames; /* received frames of one batch, owned */
 	const struct wire_args *args;
 	int control_fd;
 	int signal_fd;
@@ -46,7 +46,7 @@ static void put(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t 
 	n->send_errors += failed;
 }
 
-/* Sends a frame when the line's rate and delay let it, plus extra_ns. */
+/* Sends a frame after the line's rate and delay, and extra_ns later. */
 static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t len, uint64_t now,
 		 uint64_t extra_ns)
 {
@@ -55,7 +55,7 @@ static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t
 	struct wire_queued *q;
 
 	if (line->rate_bps) {
-		/* 24: preamble, frame check sequence and gap, which occupy a cable too */
+		/* 24 bytes: preamble, frame check sequence and gap, which occupy a cable, too */
 		uint64_t ns = (len + 24) * 8 * INC_NSEC_PER_SEC / line->rate_bps;
 
 		if (line->queued_bytes + len > line->queue_max_bytes) {
@@ -157,7 +157,7 @@ static void read_port(struct wire *w, enum wire_dir dir)
 	}
 }
 
-/* Sends what is due; returns when to come back, 0: nothing waits. */
+/* Sends frames that are due; returns when the next one is due, 0: none waits. */
 static uint64_t run_queue(struct wire *w)
 {
 	uint64_t now = inc_now_ns(), next = 0;
@@ -208,8 +208,9 @@ static void write_stats(struct wire *w)
 	json_decref(s);
 }
 
-/* One connection, one packet in: specs separated by blanks, or "stats"; one packet back.
- * Not a datagram socket: its answers could not leave the wire's network namespace. */
+/* Answers one request on the control socket: a packet with SPECs separated by blanks, or
+ * "stats". Every request is a connection, because a datagram's answer could not leave the wire's
+ * network namespace. */
 static void serve_control(struct wire *w)
 {
 	struct timeval limit = {.tv_usec = 200000};
@@ -245,7 +246,7 @@ out:
 	close(fd);
 }
 
-/* A socket that an earlier wire left makes room; nothing else does. */
+/* Removes a socket that an earlier wire left, but no other file. */
 static int remove_socket(const char *path)
 {
 	struct stat st;
@@ -281,7 +282,7 @@ static int open_control(struct wire *w, struct inc_err *err)
 		return 0;
 	if (w->control_fd >= 0)
 		close(w->control_fd);
-	w->control_fd = -1; /* so that the path, whosever it is, stays */
+	w->control_fd = -1; /* so that the path, which may be another process's, is not removed */
 	return inc_err_set(err, -ret, "--control %s: %s", w->args->control_path, strerror(-ret));
 }
 
@@ -351,7 +352,7 @@ static int loop(struct wire *w)
 	}
 }
 
-/* Signals and the wire's two ends. */
+/* Opens signals and both ends of the wire. */
 static int open_wire(struct wire *w, struct inc_err *err)
 {
 	const struct wire_args *args = w->args;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inc-lab: a topology made of network namespaces. What a lab consists of is written to
- * /run/inc-lab/NAME.json before any of it exists, so that `down` can always undo it.
+ * inc-lab: a topology of network namespaces. The parts of a lab are written to
+ * /run/inc-lab/NAME.json before any of them is made, so that `down` can always remove them.
  */
 #ifndef INC_TOPO_LAB_H
 #define INC_TOPO_LAB_H
@@ -20,33 +20,36 @@
 #define LAB_PIN_DIR "/sys/fs/bpf/inc"
 #define LAB_RUN_DIR "/run/inc"
 
-/* "inc-12ab34" or what --name says; with a switch's name it is an instance of inc-switchd,
- * which has at most 31 characters */
+/* "inc-12ab34", or the value of --name. Together with a switch's name it is an instance of
+ * inc-switchd, which has at most 31 characters. */
 #define LAB_NAME_MAX 16
 #define LAB_NODE_MAX 40
 #define LAB_NS_MAX   (LAB_NAME_MAX + LAB_NODE_MAX + 2)
-#define LAB_NODES    250 /* the management network's addresses */
+#define LAB_NODES    250 /* as many as the management network has addresses */
 
-#define LAB_LOCK_LIMIT_S 120 /* one switch may take half of it to get ready */
+#define LAB_LOCK_LIMIT_S 120 /* one switch may take half of it to become ready */
 
 enum lab_role { LAB_CONTROLLER, LAB_HOST, LAB_SWITCH, LAB_BRIDGE, LAB_WIRE, LAB_ROLES };
 extern const char *const lab_role_names[LAB_ROLES];
 
 struct lab_node {
-	char name[LAB_NODE_MAX]; /* controller, h0, s0, b0; a wire: h0-s0 */
+	char name[LAB_NODE_MAX]; /* controller, h0, s0, b0; of a wire: h0-s0 */
 	enum lab_role role;
 	char netns[LAB_NS_MAX];
-	struct in_addr mgmt; /* 10.99.0.x; a bridge and a wire have none */
-	struct in_addr addr; /* host: of its data port */
-	int rank;            /* host: its place in the topology file */
-	const char *mode;    /* switch: as the topology says, NULL: it does not; while it is made */
-	/* the process that makes the node what it is; pid 0: none */
+	struct in_addr mgmt; /* 10.99.0.x; bridges and wires have none */
+	struct in_addr addr; /* of a host: of its data port */
+	int rank;            /* of a host: its position in the topology file */
+	const char *mode;    /* of a switch, while the lab is made: its mode in the topology;
+			      * NULL: none */
+	/* the process of the node; pid 0: none */
 	pid_t pid;
-	uint64_t start_time; /* field 22 of /proc/PID/stat: this pid, not a later one */
-	int child_status;    /* waitpid's, valid while the process is our child and ended */
+	uint64_t start_time; /* field 22 of /proc/PID/stat, which distinguishes it from a later
+			      * process with this pid */
+	int child_status;    /* by waitpid(), valid once ended is set for a child of ours */
 	bool ended;
-	/* its namespace, and a switch's pins and sockets, are the lab's: made by this process or
-	 * named by the lab's file. What a failing `up` has not made it does not touch. */
+	/* Whether the namespace, and the pins and sockets of a switch, belong to the lab: this
+	 * process has made them, or the lab's file has them. When `up` fails, it removes nothing
+	 * that it has not made. */
 	bool netns_made, pins_made;
 };
 
@@ -57,13 +60,13 @@ struct lab_end {
 	char mac[18];
 };
 
-/* One cable. end[0] is a host or a switch, end[1] a switch, or a bridge, whose end has no address;
- * of two switches end[1] is the one that stands first in the file. */
+/* One cable. end[0] is a host or a switch; end[1] is a switch, or a bridge, whose end has no
+ * address. Between two switches, end[1] is the switch that comes first in the file. */
 struct lab_link {
 	struct lab_end end[2];
 	unsigned int prefix;
 	unsigned int mtu;
-	int wire;              /* index into lab.nodes, -1: the veths are each other's peers */
+	int wire;              /* index into lab.nodes; -1: the two veths are a pair */
 	char wire_args[8][48]; /* --set SPEC values */
 	unsigned int n_wire_args;
 	uint64_t seed;
@@ -71,13 +74,14 @@ struct lab_link {
 
 struct lab {
 	char name[LAB_NAME_MAX];
-	char tag[64]; /* INC_LAB_TAG of who made it, for finding leftovers */
+	char tag[64]; /* INC_LAB_TAG of the process that made it, to find leftovers */
 	char topology[PATH_MAX];
 	char state_path[PATH_MAX];
 	char dir[PATH_MAX / 2]; /* logs and sockets */
-	bool dir_made;          /* as of a node */
-	/* the lock of who makes or removes the lab, on dir; -1: not taken. The commands it runs
-	 * inherit it, so that what they still do when it is killed is waited for. */
+	bool dir_made;          /* like netns_made of a node */
+	/* The lock of the process that makes or removes the lab, on dir; -1: not held. Its
+	 * commands inherit the lock. So if the process is killed, the next one waits until these
+	 * commands have ended. */
 	int lock;
 	struct lab_node nodes[LAB_NODES];
 	unsigned int n_nodes;
@@ -88,28 +92,29 @@ struct lab {
 /* Set by SIGINT, SIGTERM and SIGHUP while a lab is being made. */
 extern volatile int lab_interrupted;
 
-/* Whether a process makes the node what it is. */
+/* Whether the node has a process. */
 static inline bool lab_has_process(const struct lab_node *node)
 {
 	return node->role != LAB_HOST && node->role != LAB_BRIDGE;
 }
 
 /* lab_state.c */
-/* Whether a lab can have this name: 0, or -EINVAL and a message. */
+/* Whether a lab may have this name: 0, or -EINVAL and a message. */
 int lab_name_check(const char *name, struct inc_err *err);
-/* Paths and nothing else; name NULL: a random one. */
+/* Sets only name and paths; name NULL: a random one. */
 int lab_init(struct lab *lab, const char *name, struct inc_err *err);
-/* The file as a whole or not at all. create: -EEXIST where the lab's file is there. */
+/* Writes the lab's file completely or not at all. create: -EEXIST if the file exists. */
 int lab_save(const struct lab *lab, bool create, struct inc_err *err);
-/* One at a time takes the names of a lab or gives them back: two labs could have names in common,
- * and whoever looks meanwhile would see half of one. A descriptor to close, or -errno. */
+/* Takes the lock under which a lab's names are taken or given back, by one process at a time.
+ * Without it two labs could share names, and a reader could find half a lab. A descriptor to
+ * close, or -errno. */
 int lab_lock_names(struct inc_err *err);
-/* Takes lab->lock on the directory just made, with the names locked. */
+/* Takes lab->lock on the directory just made; the names must be locked. */
 int lab_lock_new(struct lab *lab, struct inc_err *err);
-/* Takes lab->lock of the lab that has the name. Waits for who has it, and says so; -EBUSY after
- * LAB_LOCK_LIMIT_S, -ENOENT where no lab is left then. */
+/* Takes lab->lock of the lab with this name. If another process holds it, logs that and waits.
+ * -EBUSY after LAB_LOCK_LIMIT_S, -ENOENT if the lab is gone then. */
 int lab_lock(struct lab *lab, struct inc_err *err);
-/* name NULL: the only lab there is. */
+/* Reads a lab's file. name NULL: the only lab. */
 int lab_load(struct lab *lab, const char *name, struct inc_err *err);
 json_t *lab_to_json(const struct lab *lab);
 /* Names of all labs as a JSON array of strings. */
@@ -122,46 +127,48 @@ void lab_instance(const struct lab *lab, const struct lab_node *node, char insta
 unsigned int lab_hosts(const struct lab *lab);
 
 /* lab_keys.c */
-/* Makes the keys of all, in the lab's directory. */
+/* Makes the keys of all nodes, in the lab's directory. */
 int lab_keys_make(const struct lab *lab, struct inc_err *err);
 bool lab_has_keys(const struct lab *lab);
-/* The file of the controller, with everybody's; and of a node, for what runs there: a switch's is
- * its own, a host's a member's, the controller's node has an admin's. */
+/* The paths of the controller's file with all keys, and of the key file for programs on a node.
+ * A switch has a key of its own, all hosts share a member's key, and the controller's node has
+ * an admin's key. */
 void lab_keys_path(const struct lab *lab, char path[PATH_MAX]);
 void lab_key_path(const struct lab *lab, const struct lab_node *node, char path[PATH_MAX]);
 
-/* lab_topo.c: nodes and links from a topology file */
+/* lab_topo.c: reads nodes and links from a topology file. */
 int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err);
 
 /* lab_net.c */
 int lab_net_namespaces(struct lab *lab, struct inc_err *err);
-/* What is in the namespaces. */
+/* Makes links and addresses in the namespaces. */
 int lab_net_up(struct lab *lab, struct inc_err *err);
-/* Whether all ports of a bridge forward, which they begin to up to a second after their cables are
- * up: 0, or -EIO and which one does not. */
+/* Whether all ports of a bridge forward; that takes up to a second after their cables are up. 0,
+ * or -EIO with the port that does not. */
 int lab_net_forwards(const struct lab_node *bridge, struct inc_err *err);
-/* Returns how many namespaces are left. */
+/* Removes the namespaces; returns how many are left. */
 unsigned int lab_net_down(const struct lab *lab);
 bool lab_netns_exists(const char *netns);
-/* Threaded NAPI for the ports of a switch, on one CPU (-1: wherever). */
+/* Enables threaded NAPI for the ports of a switch, on one CPU (-1: any). */
 int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cpu,
 		      struct inc_err *err);
 
 /* lab_proc.c */
-/* A program that was built or installed with this one, else what PATH has. */
+/* Finds a program that was built or installed with inc-lab, else by PATH. */
 void lab_find_program(const char *name, char path[PATH_MAX]);
-/* Runs a program to its end with text as its input. -EIO with its last words if it fails. */
+/* Runs a program to its end with text as its input. -EIO with the end of its output if it fails. */
 int lab_command(char *const argv[], const char *text, struct inc_err *err);
-/* In a new child: joins the namespace. Returns -errno. */
+/* Joins the namespace, in a new child. Returns -errno. */
 int lab_join(const char *netns);
 /* Joins a namespace and returns a descriptor of the old one, or -errno. */
 int lab_enter(const char *netns);
 void lab_leave(int fd);
-/* Starts a program in the background inside the node's namespace, its output in its log. */
+/* Starts a program in the background inside the node's namespace; its output goes to the node's
+ * log. */
 int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	       struct inc_err *err);
 bool lab_alive(struct lab_node *node);
-/* Ends the processes of the lab, politely first. Returns how many are left. */
+/* Ends the processes of the lab, first by TERM and then by KILL. Returns how many are left. */
 unsigned int lab_kill(struct lab *lab);
 
 /* lab_up.c */
@@ -173,28 +180,28 @@ struct lab_up_options {
 	int napi_cpu; /* -1: any */
 };
 int lab_up(struct lab *lab, const struct lab_up_options *options, struct inc_err *err);
-/* Removes everything, whatever state it is in. -EBUSY with a message where something is left;
- * the lab's file is then kept, for another try. */
+/* Removes everything, in whatever state the lab is. -EBUSY with a message if something is left;
+ * the lab's file then stays for another try. */
 int lab_down(struct lab *lab, struct inc_err *err);
-/* Asks the controller; *data is the caller's. 0 or -errno with a message. */
+/* Sends a question to the controller; the caller owns *data. 0 or -errno with a message. */
 int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_err *err);
 
 /* lab_run.c */
 struct lab_run_options {
-	const char *ranks; /* "0,2-3": start these of the world; NULL: all */
-	const char *hosts; /* "0,2-3": a world of these hosts alone; NULL: all */
+	const char *ranks; /* "0,2-3": start only these ranks; NULL: all */
+	const char *hosts; /* "0,2-3": a world of only these hosts; NULL: all */
 	bool no_prefix;
-	int only;                /* show this rank's output alone; -1: all */
+	int only;                /* show only this rank's output; -1: all */
 	double timeout_s;        /* 0: none */
 	struct inc_opt_list env; /* K=V */
 };
-/* Whether a text can be a list of ranks or hosts of any lab. 0, or -EINVAL and a message. */
+/* Whether the text can be a list of ranks or hosts of any lab. 0, or -EINVAL and a message. */
 int lab_list_check(const char *text, struct inc_err *err);
 /* Returns the exit code. */
 int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[]);
 /* Replaces this process; returns only on failure. */
 int lab_exec(struct lab *lab, const char *node, char *const argv[], struct inc_err *err);
-/* INCCL_* variables of a host, and the path to this build's programs. */
+/* Sets the INCCL_* variables of a host, and PATH with this build's programs first. */
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
 		 const char *job);
 

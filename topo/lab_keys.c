@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A lab's keys: everybody in it proves to the controller who it is. They live and die with the
- * lab's directory; whoever may not read that is nobody. */
+/*
+ * The keys of a lab, with which every program in it authenticates to the controller. They are in
+ * the lab's directory and are removed with it. A user who may not read that directory has no key.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +33,7 @@ bool lab_has_keys(const struct lab *lab)
 	return !access(path, F_OK);
 }
 
-/* One more key of all, and a file for who has it. */
+/* Makes one more key, and a file with it for its owner. */
 static int add(struct inc_tls_keys *all, const char *identity, const char *path,
 	       struct inc_err *err)
 {

@@ -20,7 +20,7 @@
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
-/* A text that grows. */
+/* A text that grows: commands for ip(8). */
 struct batch {
 	char *text; /* owned */
 	size_t len;
@@ -33,7 +33,7 @@ static int batch_open(struct batch *b, struct inc_err *err)
 	return b->f ? 0 : inc_err_set(err, ENOMEM, "out of memory");
 }
 
-/* Runs the batch in a namespace (NULL: this one) and frees it. */
+/* Runs the batch in a namespace (NULL: the present one) and frees it. */
 static int batch_run(struct batch *b, const char *netns, struct inc_err *err)
 {
 	char *in_ns[] = {"ip", "-n", (char *)netns, "-batch", "-", NULL};
@@ -66,7 +66,8 @@ static int write_file(const char *path, const char *value)
 	return ret;
 }
 
-/* GRO on a veth turns its NAPI on, without which nothing can be redirected into it. */
+/* Turns GRO of a veth on or off. GRO turns on its NAPI, which it needs to receive redirected
+ * frames. */
 static int set_gro(const char *ifname, bool on)
 {
 	struct ethtool_value gro = {.cmd = ETHTOOL_SGRO, .data = on};
@@ -82,7 +83,8 @@ static int set_gro(const char *ifname, bool on)
 	return ret;
 }
 
-/* The veth pairs, created where they belong. One queue each: one CPU at a time serves it. */
+/* Writes commands for the veth pairs, each end made in its namespace. They have one queue each,
+ * so that one CPU at a time serves it. */
 static void write_links(const struct lab *lab, FILE *f)
 {
 	static const char *const queues = "numtxqueues 1 numrxqueues 1";
@@ -116,7 +118,8 @@ static void write_links(const struct lab *lab, FILE *f)
 	}
 }
 
-/* Ends with the same number are neighbours: of one cable, or of all cables of a bridge. */
+/* The segment of a link. Links with the same number are neighbours: one cable, or all cables of
+ * a bridge. */
 static unsigned int segment(const struct lab *lab, unsigned int link)
 {
 	const unsigned int node = lab->links[link].end[1].node;
@@ -135,8 +138,8 @@ static bool is_in(const struct lab *lab, unsigned int node, unsigned int seg)
 	return false;
 }
 
-/* The neighbours of a node by one of its ends that have not been seen: they are reached as the node
- * is, or, from where the search begins, by themselves. */
+/* Adds the neighbours of node `at` on a segment that have not been seen to the queue. The first
+ * hop to them is that to `at`, or, at the start of the search, the neighbour itself. */
 static void see_neighbours(const struct lab *lab, unsigned int at, unsigned int seg,
 			   const struct lab_end **via, unsigned int *queue, unsigned int *tail)
 {
@@ -152,7 +155,7 @@ static void see_neighbours(const struct lab *lab, unsigned int at, unsigned int 
 	}
 }
 
-/* Every subnet that is not the node's own: by the neighbour on the shortest way there. */
+/* Writes a route to every subnet that the node is not in, by the first hop of the shortest path. */
 static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 {
 	const struct lab_end *via[LAB_NODES] = {NULL}, self = {.node = from};
@@ -178,7 +181,7 @@ static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 		const struct lab_end *first = via[l->end[0].node];
 		struct in_addr net;
 
-		/* of a bridge the first cable stands for all */
+		/* the first cable of a bridge stands for all of them */
 		for (unsigned int k = 0; k < i && first; k++) {
 			if (segment(lab, k) == seg)
 				first = NULL;
@@ -190,7 +193,8 @@ static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 	}
 }
 
-/* The addresses of one end, and its neighbours: they are known, no ARP that a wire could lose. */
+/* Writes the addresses of one end, and permanent entries for its neighbours, because a wire
+ * could lose ARP packets. */
 static void write_end(const struct lab *lab, unsigned int link, const struct lab_end *end, FILE *f)
 {
 	const unsigned int seg = segment(lab, link);
@@ -233,7 +237,7 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 	old = lab_enter(node->netns);
 	if (old < 0)
 		return inc_err_set(err, -old, "namespace %s: %s", node->netns, strerror(-old));
-	/* IPv4 alone: neighbour discovery would only disturb the counters */
+	/* IPv4 only, because neighbour discovery would disturb the counters */
 	write_file("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
 	write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
 	if (node->role == LAB_SWITCH)
@@ -271,7 +275,8 @@ bool lab_netns_exists(const char *netns)
 	return !access(path, F_OK);
 }
 
-/* One by one: after a failure it must be known which ones are the lab's. */
+/* Makes the namespaces one by one, so that after a failure it is known which ones belong to the
+ * lab. */
 int lab_net_namespaces(struct lab *lab, struct inc_err *err)
 {
 	for (unsigned int i = 0; i < lab->n_nodes; i++) {
@@ -286,8 +291,8 @@ int lab_net_namespaces(struct lab *lab, struct inc_err *err)
 	return 0;
 }
 
-/* Where frames are redirected to from a switch: a host's end, a bridge's, or that of another switch
- * which may have no XDP program there. */
+/* Turns GRO on at an end to which a switch redirects frames: that of a host or bridge, or of
+ * another switch, which may have no XDP program there. */
 static int turn_gro_on(const struct lab *lab, const struct lab_end *end, struct inc_err *err)
 {
 	const struct lab_node *node = &lab->nodes[end->node];
@@ -357,8 +362,8 @@ unsigned int lab_net_down(const struct lab *lab)
 	return left;
 }
 
-/* Process ids of the kernel threads of threaded NAPI for an interface name. Several
- * namespaces have a p0: the caller takes those that are new. */
+/* The pids of the kernel threads of threaded NAPI for an interface name. Interfaces in several
+ * namespaces may have the name, so the caller uses only those that are new. */
 static size_t napi_threads(const char *ifname, pid_t *pids, size_t max)
 {
 	DIR *proc = opendir("/proc");
@@ -429,7 +434,7 @@ static int port_threaded(const char *netns, const char *ifname, int cpu, struct 
 int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cpu,
 		      struct inc_err *err)
 {
-	/* one lab at a time, so that the threads that appear are ours */
+	/* one lab at a time, so that new threads belong to this one */
 	int lock = open(LAB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
 
 	if (lock < 0 || flock(lock, LOCK_EX))

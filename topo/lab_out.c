@@ -18,16 +18,16 @@ struct lab_out {
 	struct event *event; /* owned; of wake_fd */
 	int wake_fd;
 	pthread_t writer;
-	pthread_mutex_t lock; /* protects what follows */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t more;
 	struct evbuffer *queue;        /* owned; whole lines */
-	size_t waiting_bytes;          /* with the line that is being written */
+	size_t waiting_bytes;          /* the line that is being written included */
 	int failed;                    /* errno */
-	char line[LAB_OUT_LINE_BYTES]; /* the writer's alone */
+	char line[LAB_OUT_LINE_BYTES]; /* used by the writer only */
 };
 
-/* 0, also where the reader has gone, or -errno. The thread can be cancelled in here, and where it
- * waits for lines. */
+/* Writes a line. 0, even if the reader has closed its end, or -errno. The thread may be
+ * cancelled here, and while it waits for lines. */
 static int write_line(int fd, const char *line, size_t len)
 {
 	while (len) {
@@ -36,7 +36,7 @@ static int write_line(int fd, const char *line, size_t len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
-			/* the pipe's owner has made it non-blocking */
+			/* another process has made the pipe non-blocking */
 			poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
 			continue;
 		}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A command on every host, its outputs joined line by line; a command on one node. */
+/* Runs a command on every host and joins their outputs line by line; runs a command on one node. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -20,26 +20,28 @@
 #include "topo/lab.h"
 #include "topo/lab_out.h"
 
-#define LINE_MAX_BYTES (64 << 10) /* a longer one is cut into several */
-#define GRACE_S        3          /* from the polite signal to KILL; for the reader from then on */
-#define DRAIN_READS    64         /* more than a pipe holds */
-#define EXIT_TIMEOUT   124        /* as timeout(1) */
-#define JOB_SIGNALS    7          /* that a job hears */
+#define LINE_MAX_BYTES (64 << 10) /* a longer line is cut into several */
+#define GRACE_S                                                                        \
+	3                /* from the first signal to KILL, and how long the reader may \
+			  * then take */
+#define DRAIN_READS  64  /* more than a pipe holds */
+#define EXIT_TIMEOUT 124 /* like timeout(1) */
+#define JOB_SIGNALS  7   /* signals that a job handles */
 
 struct job;
 
 struct stream {
 	struct job *job;
 	int rank;
-	struct lab_out *out;     /* the job's */
+	struct lab_out *out;     /* owned by the job */
 	struct evbuffer *buffer; /* owned */
-	struct event *event;     /* owned; NULL: at its end */
+	struct event *event;     /* owned; NULL: the stream has ended */
 };
 
 struct member {
 	const struct lab_node *host;
 	int rank;
-	pid_t pid; /* 0: not started, or has ended; leads a process group of its own */
+	pid_t pid; /* 0: not started, or ended; leader of a process group of its own */
 	pid_t group;
 	struct stream stream[2];
 };
@@ -52,15 +54,16 @@ struct job {
 	unsigned int running;
 	unsigned int streams;
 	int worst;
-	int ended_by;           /* exit code that a signal or the time limit fixes; 0: none */
-	bool flushing;          /* all commands have ended, and their output is still to be read */
+	int ended_by;           /* exit code after a signal or the time limit; 0: none */
+	bool flushing;          /* all commands have ended, and their output is still being
+				 * written */
 	struct lab_out *out[2]; /* owned; stdout, stderr */
 	struct event *grace, *timeout;
 	struct event *signals[JOB_SIGNALS];
-	sighandler_t sigpipe; /* as we were started with: the members', too */
+	sighandler_t sigpipe; /* action of SIGPIPE when we were started, restored for the members */
 };
 
-/* "0,2-3"; NULL: all. -EINVAL and a message. */
+/* Parses "0,2-3" into in; NULL: all. -EINVAL and a message. */
 static int parse_list(const char *text, unsigned int n, bool *in, struct inc_err *err)
 {
 	memset(in, text ? 0 : 1, n * sizeof(*in));
@@ -111,8 +114,8 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 	} else {
 		unsetenv("INCCL_KEY");
 	}
-	/* Each is put in front: first in PATH is the directory of inc-lab, then that of the
-	 * daemons, which is another one once they are installed. */
+	/* Each is put in front, so PATH begins with the directory of inc-lab, and then has that
+	 * of the daemons, which differs once they are installed. */
 	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
 		const char *path = getenv("PATH");
 
@@ -136,7 +139,7 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 		setenv("INCCL_JOB", job, 1);
 }
 
-/* Whole lines go out in one write each; at the end of the stream the rest does, too. */
+/* Writes whole lines, each by one write; at the end of the stream also the rest. */
 static void print_lines(struct stream *s, bool end)
 {
 	const struct lab_run_options *o = s->job->options;
@@ -159,7 +162,7 @@ static void print_lines(struct stream *s, bool end)
 		evbuffer_remove(s->buffer, out + prefix, n);
 		if (out[prefix + n - 1] != '\n')
 			out[prefix + n++] = '\n';
-		/* what a rank has to complain of is never hidden */
+		/* the errors of a rank are never hidden */
 		if (o->only < 0 || o->only == s->rank || s->out == s->job->out[1])
 			lab_out_put(s->out, out, prefix + n);
 	}
@@ -169,14 +172,14 @@ static void maybe_done(struct job *job)
 {
 	if (job->running)
 		return;
-	/* a process that still holds a pipe is not waited for where a signal or the limit ended the
-	 * job */
+	/* if a signal or the limit ended the job, do not wait for processes that still hold a
+	 * pipe */
 	if (job->flushing ? !lab_out_waiting(job->out[0]) && !lab_out_waiting(job->out[1])
 			  : !job->streams || job->ended_by)
 		event_base_loopbreak(job->base);
 }
 
-/* Reads once. False where there is nothing now; at its end the stream is closed. */
+/* Reads once. False: there is nothing now, or the stream has ended and is closed. */
 static bool read_stream(struct stream *s, int fd)
 {
 	int n = evbuffer_read(s->buffer, fd, LINE_MAX_BYTES);
@@ -198,13 +201,13 @@ static void on_output(int fd, short what, void *arg)
 	struct stream *s = arg;
 
 	read_stream(s, fd);
-	/* a command whose output is not read waits, as it would for a pipe of its own */
+	/* a command whose output is not read waits, like for a full pipe */
 	if (s->event && lab_out_is_full(s->out))
 		event_del(s->event);
 	maybe_done(s->job);
 }
 
-/* An output has written all that it was given. */
+/* Called when an output has written its whole queue. */
 static void on_drained(void *arg)
 {
 	struct job *job = arg;
@@ -219,7 +222,7 @@ static void on_drained(void *arg)
 	maybe_done(job);
 }
 
-/* What was written before the end, of a pipe that somebody still holds. */
+/* Reads output that was written before the end, from a pipe that a process still holds. */
 static void drain_stream(struct stream *s)
 {
 	int fd;
@@ -243,8 +246,8 @@ static void signal_all(struct job *job, int sig)
 			kill(-job->member[i].group, sig);
 }
 
-/* Ends all that came from this job, in whatever session: where a process of it ends, its
- * children become ours. */
+/* Ends all descendants of this job, in any session. When a process of the job ends, its children
+ * become ours. */
 static void kill_descendants(void)
 {
 	char path[64], word[16];
@@ -283,7 +286,7 @@ static void end_job(struct job *job, int sig, int code)
 	signal_all(job, sig);
 	if (!event_pending(job->grace, EV_TIMEOUT, NULL))
 		event_add(job->grace, &grace);
-	maybe_done(job); /* of a job whose commands have ended, only output is left */
+	maybe_done(job); /* if all commands have ended, only output is left */
 }
 
 static void on_timeout(int fd, short what, void *arg)
@@ -313,7 +316,7 @@ static void member_ended(struct job *job, struct member *m, int status)
 			  strsignal(WTERMSIG(status)));
 	if (code > job->worst)
 		job->worst = code;
-	/* what it started in the background ends with it */
+	/* ends the background processes of the member, too */
 	kill(-m->group, SIGKILL);
 	m->pid = m->group = 0;
 	job->running--;
@@ -325,7 +328,7 @@ static void on_child(int sig, short what, void *arg)
 	int status;
 	pid_t pid;
 
-	/* (others are orphans of members, ours to reap) */
+	/* other children are orphans of members, which we only reap */
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 		for (unsigned int i = 0; i < job->n; i++)
 			if (job->member[i].pid == pid)
@@ -343,7 +346,7 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, job->sigpipe);
 	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* inc-lab killed: no orphans */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* so that no member survives if inc-lab is killed */
 	dup2(null, 0);
 	dup2(fds[0], 1);
 	dup2(fds[1], 2);
@@ -377,7 +380,8 @@ static int start_member(const struct lab *lab, struct job *job, struct member *m
 		m->pid = 0;
 		goto fail;
 	}
-	setpgid(m->pid, m->pid); /* here as well: it must hold before the first kill */
+	setpgid(m->pid, m->pid); /* also in the parent, because it must be done before the first
+				  * kill */
 	m->group = m->pid;
 	job->running++;
 	for (int i = 0; i < 2; i++) {
@@ -403,7 +407,8 @@ fail:
 	return -errno;
 }
 
-/* The size of the world; 0 after a message: nothing such is in this lab. */
+/* Selects the members of the job. Returns the size of the world; 0 after a message: the lab has
+ * no such hosts or ranks. */
 static unsigned int pick_members(struct lab *lab, struct job *job)
 {
 	bool in_world[LAB_NODES], started[LAB_NODES];
@@ -444,7 +449,7 @@ static unsigned int pick_members(struct lab *lab, struct job *job)
 	return size;
 }
 
-/* Signals and the time limit. Events are freed by free_events(). */
+/* Adds the events for signals and the time limit; free_events() frees them. */
 static void add_events(struct job *job)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -464,8 +469,8 @@ static void add_events(struct job *job)
 		event_add(job->timeout, &tv);
 }
 
-/* What commands wrote before they ended, and what is queued, as far as it is read in time. Returns
- * the errno that stdout could not be written with, or 0. */
+/* Writes the remaining output of commands, and the queues, as far as the reader reads in time.
+ * Returns the errno of a failed write to stdout, or 0. */
 static int flush_outputs(struct job *job)
 {
 	static const struct timeval grace = {.tv_sec = GRACE_S};
@@ -523,7 +528,7 @@ static void start_members(const struct lab *lab, struct job *job, int size, char
 	}
 }
 
-/* Lines of the log go where the commands' errors go, and so never stop the loop. */
+/* Log lines go to the queue of stderr, so that they never block the loop. */
 static struct lab_out *log_out;
 
 static void log_line(const char *line, size_t len)
@@ -555,7 +560,7 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	if (!size)
 		return 2;
 	job.sigpipe = signal(SIGPIPE, SIG_IGN);
-	/* what members leave behind becomes ours, so that a time limit can end it, too */
+	/* orphans of members become our children, so that the time limit can end them, too */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (open_outputs(&job)) {
 		inc_error("no memory to run a command");
@@ -563,7 +568,7 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	}
 	add_events(&job);
 	start_members(lab, &job, size, argv);
-	/* a member may have ended before its signal had a handler */
+	/* a member may have ended before SIGCHLD had a handler */
 	on_child(SIGCHLD, 0, &job);
 	if (job.running || job.streams)
 		event_base_dispatch(job.base);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Names, paths and the file that says what a lab consists of. */
+/* Names, paths and the file that lists the parts of a lab. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <dirent.h>
@@ -135,14 +135,14 @@ json_t *lab_to_json(const struct lab *lab)
 	return out;
 }
 
-/* A file beside the lab's own, whole, its name in tmp. */
+/* Writes the lab's file under a temporary name, which is stored in tmp. */
 static int write_beside(const struct lab *lab, char *tmp, size_t size, struct inc_err *err)
 {
 	json_t *o = lab_to_json(lab);
 	int fd, ret = 0;
 	FILE *f;
 
-	/* again where a `down` removes the empty directory at this moment */
+	/* repeat if a `down` removes the empty directory at this moment */
 	do {
 		if (mkdir(LAB_DIR, 0755) && errno != EEXIST) {
 			ret = -errno;
@@ -177,7 +177,7 @@ int lab_save(const struct lab *lab, bool create, struct inc_err *err)
 
 	if (ret)
 		goto out;
-	/* a link fails where the name is taken, so of two one wins, with a whole file */
+	/* link() fails if the name exists, so of two processes one wins, with a complete file */
 	if (create ? link(tmp, lab->state_path) : rename(tmp, lab->state_path))
 		ret = -errno;
 	if (create || ret)
@@ -188,7 +188,7 @@ int lab_save(const struct lab *lab, bool create, struct inc_err *err)
 		inc_err_set(err, -ret, "%s: cannot write: %s", lab->state_path, strerror(-ret));
 out:
 	if (ret && create)
-		rmdir(LAB_DIR); /* unless another lab is in it */
+		rmdir(LAB_DIR); /* fails if another lab is in it */
 	return ret;
 }
 
@@ -211,7 +211,7 @@ int lab_lock_names(struct inc_err *err)
 			continue;
 		if (fd < 0 || flock(fd, LOCK_EX))
 			break;
-		/* a `down` may have removed the empty directory between the two */
+		/* a `down` may have removed the empty directory before the lock was taken */
 		if (same_dir(fd, LAB_DIR))
 			return fd;
 		close(fd);
@@ -219,7 +219,7 @@ int lab_lock_names(struct inc_err *err)
 	return inc_err_set(err, errno, "%s: %s", LAB_DIR, strerror(errno));
 }
 
-/* Without O_CLOEXEC: see lab.h. */
+/* Opens the directory for lab->lock, without O_CLOEXEC: see lab.h. */
 static int open_dir(struct lab *lab, struct inc_err *err)
 {
 	lab->lock = open(lab->dir, O_RDONLY | O_DIRECTORY);
@@ -257,7 +257,7 @@ int lab_lock_new(struct lab *lab, struct inc_err *err)
 	return ret ? ret : wait_for_lock(lab, err);
 }
 
-/* Opens the directory of the lab that has the name now. */
+/* Opens the directory of the lab that has the name at present. */
 static int open_named(struct lab *lab, struct inc_err *err)
 {
 	int names = lab_lock_names(err), ret;
@@ -266,9 +266,9 @@ static int open_named(struct lab *lab, struct inc_err *err)
 		return names;
 	if (access(lab->state_path, F_OK)) {
 		ret = inc_err_set(err, ENOENT, "no lab %s is up (%s)", lab->name, lab->state_path);
-		rmdir(LAB_DIR); /* unless another lab is in it */
+		rmdir(LAB_DIR); /* fails if another lab is in it */
 	} else if (mkdir(lab->dir, 0755) && errno != EEXIST) {
-		/* an `up` that was killed may not have come to it */
+		/* an `up` that was killed may not have made it */
 		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
 	} else {
 		ret = open_dir(lab, err);
@@ -285,7 +285,8 @@ int lab_lock(struct lab *lab, struct inc_err *err)
 		ret = open_named(lab, err);
 		if (!ret)
 			ret = wait_for_lock(lab, err);
-		/* who had the lock may have removed the lab, and the next one be in the making */
+		/* the process that held the lock may have removed the lab, and another may be
+		 * making the next one */
 		if (ret || same_dir(lab->lock, lab->dir))
 			return ret;
 		close(lab->lock);
@@ -336,7 +337,7 @@ static int node_from_json(struct lab_node *node, json_t *o)
 	return 0;
 }
 
-/* The only lab there is, or a message that says what to do. */
+/* The name of the only lab, or a message that says what to do. */
 static int the_lab(char name[LAB_NAME_MAX], struct inc_err *err)
 {
 	json_t *names = lab_names();

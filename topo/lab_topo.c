@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Nodes and links of a lab from a topology file. */
+/* Reads nodes and links of a lab from a topology file. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +42,8 @@ static void wire_arg(struct lab_link *link, const char *key, double value)
 			 "%s=%.9f", key, value);
 }
 
-/* Nodes stand in the order of the file: the controller, hosts, switches, bridges. */
+/* Sets one end of a link. Nodes are in the order of the file: the controller, hosts, switches,
+ * bridges. */
 static void set_end(struct lab_end *end, const struct inc_topology *topo,
 		    const struct inc_topo_end *from, unsigned int link)
 {
@@ -87,7 +88,7 @@ static int add_link(struct lab *lab, const struct inc_topology *topo,
 	if (from->has_wire) {
 		struct lab_node *wire;
 
-		/* of names that have INC_TOPO_NAME_LEN characters at most */
+		/* names have at most INC_TOPO_NAME_LEN characters */
 		snprintf(name, sizeof(name), "%.15s-%.15s", lab->nodes[link->end[0].node].name,
 			 lab->nodes[link->end[1].node].name);
 		wire = add_node(lab, LAB_WIRE, name, err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Making a lab and undoing it. */
+/* Makes a lab and removes it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,12 +21,12 @@
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
-#define READY_LIMIT_MS 60000 /* a loaded or emulated machine verifies BPF programs slowly */
+#define READY_LIMIT_MS 60000 /* a busy or emulated machine verifies BPF programs slowly */
 #define POLL_NS        (10 * INC_NSEC_PER_MSEC)
 #define ASK_LIMIT_S    5
 #define MAX_ARGS       256
 
-/* A socket in the controller's namespace. */
+/* Connects to the controller from inside its namespace. */
 static int connect_member_port(const struct lab *lab)
 {
 	struct timeval limit = {.tv_sec = ASK_LIMIT_S};
@@ -70,7 +70,7 @@ static int open_stream(const struct lab *lab, struct inc_stream *stream, uint64_
 	return ret;
 }
 
-/* The answer to a question, NULL and why. */
+/* Sends a question and returns the answer; NULL, with the reason in why. */
 static json_t *exchange(struct inc_stream *stream, const char *what, uint64_t deadline_ns,
 			struct inc_err *why)
 {
@@ -113,7 +113,7 @@ int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_e
 				   why.msg);
 }
 
-/* Conditions for wait_ready: 0, or -errno and why not yet. */
+/* Conditions for wait_ready: 0, or -errno and why the node is not ready. */
 static int wire_ready(struct lab *lab, struct lab_node *node, struct inc_err *why)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -184,14 +184,13 @@ static void show_log(const struct lab *lab, const struct lab_node *node)
 	if (n <= 0)
 		return;
 	text[n] = 0;
-	if (end > n && (p = strchr(text, '\n'))) /* the first line is half a line */
+	if (end > n && (p = strchr(text, '\n'))) /* the text begins in the middle of a line */
 		p++;
 	fprintf(stderr, "--- the log of %s ends with:\n%s%s---\n", node->name, p ? p : text,
 		text[n - 1] == '\n' ? "" : "\n");
 }
 
-/* Waits until the node does what it is for. Fails as soon as its process, if it has one, has ended.
- */
+/* Waits until the node is ready. Fails as soon as its process, if it has one, has ended. */
 static int wait_ready(struct lab *lab, struct lab_node *node,
 		      int (*ready)(struct lab *lab, struct lab_node *node, struct inc_err *why),
 		      struct inc_err *err)
@@ -256,7 +255,7 @@ static int start_wire(struct lab *lab, struct lab_node *node, struct inc_err *er
 	return ret ? ret : wait_ready(lab, node, wire_ready, err);
 }
 
-/* Appends the words of a text as a shell would split it. They live as long as *words. */
+/* Appends the words of a text, split like in a shell. They are valid as long as *words. */
 static int add_words(char **argv, int *n, const char *option, const char *text, wordexp_t *words,
 		     struct inc_err *err)
 {
@@ -295,7 +294,7 @@ static int start_controller(struct lab *lab, const char *more, struct inc_err *e
 	return ret;
 }
 
-/* Without waiting: switches load their programs side by side. */
+/* Starts a switch without waiting, so that switches load their programs at the same time. */
 static int start_switch(struct lab *lab, struct lab_node *node, const char *more,
 			struct inc_err *err)
 {
@@ -335,7 +334,7 @@ static int start_switch(struct lab *lab, struct lab_node *node, const char *more
 	return ret;
 }
 
-/* Whether a living inc-switchd holds the instance's lock. */
+/* Whether a running inc-switchd holds the instance's lock. */
 static bool instance_in_use(const char *instance)
 {
 	char path[PATH_MAX];
@@ -351,7 +350,8 @@ static bool instance_in_use(const char *instance)
 	return held;
 }
 
-/* Whether everything the lab would make is free: what is not must not be mistaken for its own. */
+/* Whether all names that the lab would use are free, so that objects of others are never removed
+ * as the lab's. */
 static int check_free(const struct lab *lab, struct inc_err *err)
 {
 	char instance[LAB_NS_MAX];
@@ -383,8 +383,8 @@ static int check_free(const struct lab *lab, struct inc_err *err)
 	return 0;
 }
 
-/* The lab's file and its namespaces, by which everything else is found. *named: there is such a
- * file now, and lab_down() has to follow. */
+/* Makes the lab's file and its namespaces, by which everything else is found. *named: the file
+ * exists now, so lab_down() must be called later. */
 static int take_names(struct lab *lab, const struct lab_up_options *options, bool *named,
 		      struct inc_err *err)
 {
@@ -397,7 +397,7 @@ static int take_names(struct lab *lab, const struct lab_up_options *options, boo
 	if (!ret)
 		ret = lab_save(lab, true, err);
 	else
-		rmdir(LAB_DIR); /* unless another lab is in it */
+		rmdir(LAB_DIR); /* fails if another lab is in it */
 	*named = !ret;
 	if (!ret && mkdir(lab->dir, 0755))
 		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
@@ -425,7 +425,7 @@ static int make(struct lab *lab, const struct lab_up_options *options, struct in
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		if (lab->nodes[i].role == LAB_SWITCH)
 			ret = start_switch(lab, &lab->nodes[i], options->switch_args, err);
-	/* known before the long wait, in case this process does not survive it */
+	/* save before the long wait, in case this process is killed */
 	if (!ret)
 		ret = lab_save(lab, false, err);
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
@@ -468,14 +468,14 @@ static void remove_tree(const char *path)
 		nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* What a switch that crashed could not take along. */
+/* Removes the files that a crashed switch has left. */
 static void remove_instance(const struct lab *lab, const struct lab_node *node)
 {
 	static const char *const files[] = {"sock", "lock"};
 	char instance[LAB_NS_MAX], path[PATH_MAX];
 
 	lab_instance(lab, node, instance);
-	if (instance_in_use(instance)) { /* the lab's own have ended */
+	if (instance_in_use(instance)) { /* the lab's own daemons have ended */
 		inc_warn("instance %s is another inc-switchd's now: left alone", instance);
 		return;
 	}
@@ -487,8 +487,8 @@ static void remove_instance(const struct lab *lab, const struct lab_node *node)
 	}
 }
 
-/* The lab's directory and its file go together: who finds one of them alone, with the names
- * locked, knows that somebody was killed. left: what else is left of it. */
+/* Removes the lab's directory and its file together. If only one of them exists while the names
+ * are locked, a process was killed between. left: how much else is left of the lab. */
 static int give_names_back(const struct lab *lab, unsigned int left, struct inc_err *err)
 {
 	if (lab->dir_made)
@@ -501,7 +501,7 @@ static int give_names_back(const struct lab *lab, unsigned int left, struct inc_
 				   lab->name, left);
 	if (unlink(lab->state_path) && errno != ENOENT)
 		return inc_err_set(err, errno, "%s: %s", lab->state_path, strerror(errno));
-	rmdir(LAB_DIR); /* unless another lab is in it */
+	rmdir(LAB_DIR); /* fails if another lab is in it */
 	return 0;
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What happens to which frame: probabilities, deterministic faults, their texts. */
+/*
+ * Decides which fault each frame gets, by probabilities and deterministic faults, and parses their
+ * texts.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -66,7 +69,8 @@ static int fault_add(struct wire_line *line, const struct wire_fault *fault, str
 	return 0;
 }
 
-/* "up:..." or "down:...": the direction, and *text behind it; -1 where there is none. */
+/* Parses "up:..." or "down:...": returns the direction and moves *text behind it; -1: there is
+ * none. */
 static int take_dir(const char **text)
 {
 	for (int d = 0; d < WIRE_DIRS; d++) {
@@ -80,7 +84,7 @@ static int take_dir(const char **text)
 	return -1;
 }
 
-/* "3", "0,5,9", with "@20" behind it for a delay of 20 ms */
+/* Parses a deterministic fault: "3" or "0,5,9", with "@20" behind it for a delay of 20 ms. */
 static int set_fault(struct wire_line lines[WIRE_DIRS], enum wire_act act, enum wire_class class,
 		     const char *spec, const char *text, struct inc_err *err)
 {
@@ -204,8 +208,8 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 
 		if (strcmp(key, faults[i].name))
 			continue;
-		/* These three name a probability where the value has a dot or no direction, else a
-		 * fault: corrupt=up:1 is frame 1. */
+		/* These three are probabilities if the value has a dot or no direction, and
+		 * otherwise faults: corrupt=up:1 means frame 1. */
 		if ((!strcmp(key, "corrupt") || !strcmp(key, "reorder") || !strcmp(key, "burst")) &&
 		    (strchr(text, '.') || !strchr(text, ':')))
 			break;
@@ -214,7 +218,7 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 	return set_number(lines, key, spec, eq + 1, err);
 }
 
-/* Where the BTH starts, 0 where the frame is not RoCEv2 over IPv4. */
+/* The offset of the BTH; 0 if the frame is not RoCEv2 over IPv4. */
 static size_t bth_offset(const uint8_t *frame, size_t len)
 {
 	size_t l4 = INC_ETH_LEN + INC_IP_LEN;
@@ -223,7 +227,7 @@ static size_t bth_offset(const uint8_t *frame, size_t len)
 	if (len < l4 + INC_UDP_LEN + INC_BTH_LEN || frame[12] != 0x08 || frame[13] != 0x00 ||
 	    frame[14] != 0x45 || frame[23] != IPPROTO_UDP)
 		return 0;
-	/* results carry 4791 as their source port, contributions as their destination */
+	/* results have source port 4791, contributions destination port 4791 */
 	memcpy(&v, frame + l4, 2);
 	if (ntohs(v) != INC_ROCE_UDP_PORT) {
 		memcpy(&v, frame + l4 + 2, 2);

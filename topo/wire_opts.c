@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The command line of inc-wire, and `inc-wire ctl`, which hands a running wire its faults. */
+/* The command line of inc-wire, and `inc-wire ctl`, which sends faults to a running wire. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 
 #define ASK_TRIES 10
 
-/* A spec that no wire would take is a wrong command line, told before anybody is asked. (How many
- * faults a wire can still hold is its own to say.) */
+/* Rejects a spec that no wire would accept, as an error of the command line. Only the wire knows
+ * how many more faults it can hold. */
 static int check_spec(const char *spec, struct inc_err *err)
 {
 	struct wire_line lines[WIRE_DIRS] = {};
@@ -109,7 +109,7 @@ static const struct inc_opt ctl_options[] = {
 	{},
 };
 
-/* The words for the wire, and whether it would take them. */
+/* Makes the request for the wire, and checks that the wire would accept it. */
 static int check_request(void *settings)
 {
 	struct wire_args *args = settings;
@@ -121,7 +121,7 @@ static int check_request(void *settings)
 		const char *spec = args->specs.text[i];
 		size_t n;
 
-		/* "stats" stands alone */
+		/* "stats" must be alone */
 		if ((args->specs.count > 1 || strcmp(spec, "stats")) && check_spec(spec, &err))
 			return inc_usage("%s", err.msg);
 		n = snprintf(at, left, "%s%s", i ? " " : "", spec);
@@ -166,7 +166,7 @@ void wire_socket_address(struct sockaddr_un *sun, const char *path)
 	strncpy(sun->sun_path, path, sizeof(sun->sun_path) - 1);
 }
 
-/* What the wire answers to the request. */
+/* Prints the wire's answer to the request; returns the exit code. */
 static int print_answer(const char *answer)
 {
 	struct inc_err err;
@@ -183,7 +183,7 @@ static int print_answer(const char *answer)
 	return 1;
 }
 
-/* One request; the length of the answer, or -errno. */
+/* Sends one request; returns the length of the answer, or -errno. */
 static ssize_t ask(const struct wire_args *args, char *answer, size_t size)
 {
 	struct timeval limit = {.tv_sec = 5};
@@ -209,8 +209,8 @@ int wire_ctl(const struct wire_args *args)
 	char answer[WIRE_MESSAGE_MAX];
 	ssize_t n = -EPIPE;
 
-	/* On a busy machine the wire, which has frames to forward, may have given up waiting for
-	 * the request of a connection; it has not read it then. */
+	/* On a busy machine the wire, which forwards frames first, may have closed the
+	 * connection before it read the request. Then the request is sent again. */
 	for (int i = 0; i < ASK_TRIES && (n == -EPIPE || n == -ECONNRESET); i++)
 		n = ask(args, answer, sizeof(answer) - 1);
 	if (n < 0) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One end of the wire: AF_PACKET with virtio-net headers, so that checksums which the
- * sender left to its device are known and completed here. */
+/*
+ * One end of the wire: AF_PACKET with virtio-net headers. The headers mark checksums that the
+ * sender has left to its device, so that they can be completed here.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,8 @@
 
 #define SOCKET_BUFFER (32 << 20) /* bytes; a whole window of every communicator fits */
 
-/* Attached, the program turns on NAPI here (ndo_xdp_xmit into this veth needs it) and
- * turns off segmentation offload at the peer, so that frames are as long as on a cable. */
+/* Attaches an empty XDP program. It turns on NAPI here, which ndo_xdp_xmit into this veth needs.
+ * It also turns off segmentation offload at the peer, so that frames are as long as on a cable. */
 static int attach_pass(struct wire_port *port, struct inc_err *err)
 {
 	static const struct bpf_insn insns[] = {
@@ -46,7 +48,7 @@ static int attach_pass(struct wire_port *port, struct inc_err *err)
 	close(prog);
 	if (ret)
 		return ret;
-	/* the program brings generic receive offload with it, which would join TCP segments */
+	/* the program turns on generic receive offload, which would join TCP segments */
 	strcpy(ifr.ifr_name, port->ifname);
 	if (ioctl(port->fd, SIOCETHTOOL, &ifr))
 		return inc_err_set(err, errno, "%s: turning GRO off: %s", port->ifname,
@@ -71,7 +73,7 @@ int wire_port_open(struct wire_port *port, const char *ifname, struct inc_err *e
 	port->out = calloc(WIRE_BATCH, WIRE_FRAME_MAX);
 	if (!port->out)
 		return inc_err_set(err, ENOMEM, "out of memory");
-	/* protocol 0: nothing arrives before the socket is bound */
+	/* protocol 0, so that no frame arrives before the socket is bound */
 	port->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (port->fd < 0) {
 		ret = inc_err_set(err, errno, "AF_PACKET socket: %s", strerror(errno));
@@ -111,7 +113,7 @@ void wire_port_close(struct wire_port *port)
 	port->out = NULL;
 }
 
-/* The Internet checksum that the sender's device was to fill in. */
+/* Computes the Internet checksum that the sender has left to its device. */
 static bool complete_checksum(uint8_t *frame, size_t len, const struct virtio_net_hdr *hdr)
 {
 	size_t start = hdr->csum_start, at = start + hdr->csum_offset;
@@ -150,7 +152,7 @@ int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BAT
 	}
 	n = recvmmsg(port->fd, msg, WIRE_BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
 	if (n < 0)
-		return 0; /* EAGAIN; ENETDOWN while the interface goes away */
+		return 0; /* EAGAIN, or ENETDOWN when the interface is gone */
 	for (int i = 0; i < n; i++) {
 		uint8_t *frame = iov[i][1].iov_base;
 
@@ -200,7 +202,7 @@ unsigned int wire_port_flush(struct wire_port *port)
 		}
 		if (sent < 0 && errno == EINTR)
 			continue;
-		failed++; /* that frame alone */
+		failed++; /* only that frame */
 		done++;
 	}
 	port->n_out = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inc-wire: a cable with faults, between the veth of a host and the veth of a switch.
- * Direction "up" is host to switch. One thread; every structure belongs to it.
+ * inc-wire: a cable with faults, between the veth of a host and the veth of a switch. Direction
+ * "up" is host to switch. It has one thread, which owns every structure.
  */
 #ifndef INC_TOPO_WIRE_PRIV_H
 #define INC_TOPO_WIRE_PRIV_H
@@ -14,13 +14,13 @@
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
 
-#define WIRE_FRAME_MAX    16384 /* bytes; MTUs that native XDP takes stay far below */
-#define WIRE_BURST_FRAMES 50    /* lost in a row, the one that begins it included */
+#define WIRE_FRAME_MAX    16384 /* bytes; native XDP supports only much smaller MTUs */
+#define WIRE_BURST_FRAMES 50    /* lost in a row, the first included */
 
 enum wire_dir { WIRE_UP, WIRE_DOWN, WIRE_DIRS };
 extern const char *const wire_dir_names[WIRE_DIRS];
 
-/* What a frame is to the faults that count frames. */
+/* The class of a frame, for faults that count frames. */
 enum wire_class { WIRE_DATA, WIRE_ACK, WIRE_OTHER, WIRE_CLASSES };
 
 enum wire_act {
@@ -35,148 +35,150 @@ enum wire_act {
 	WIRE_ACTS
 };
 
-/* A deterministic fault: what happens to frame number `index` of its class. */
+/* A deterministic fault of frame number `index` of its class. */
 struct wire_fault {
 	enum wire_act act;
 	enum wire_class class; /* WIRE_DATA or WIRE_ACK */
 	uint64_t index;        /* counted from the wire's start */
-	uint64_t delay_ns;     /* WIRE_DELAY only */
+	uint64_t delay_ns;     /* for WIRE_DELAY */
 };
 
 struct wire_counters {
 	uint64_t received;
-	uint64_t forwarded; /* frames sent on, copies included */
+	uint64_t forwarded; /* frames sent, copies included */
 	uint64_t lost;      /* by probability, fault or a link that is down */
 	uint64_t duplicated;
 	uint64_t corrupted;
 	uint64_t reordered;
-	uint64_t delayed;  /* by fault */
-	uint64_t overflow; /* queue full, socket buffer full or frame too long: not asked for */
+	uint64_t delayed;  /* by a fault */
+	uint64_t overflow; /* lost unintentionally: queue full, socket buffer full or frame too
+			    * long */
 	uint64_t send_errors;
 	uint64_t class[WIRE_CLASSES];
 };
 
-/* One direction. */
+/* One direction of the wire. */
 struct wire_line {
 	double p[WIRE_ACTS];      /* probability per frame; WIRE_DELAY unused */
-	uint64_t rate_bps;        /* 0: as fast as it goes */
+	uint64_t rate_bps;        /* 0: unlimited */
 	uint64_t delay_ns;        /* propagation */
-	uint64_t queue_max_bytes; /* that may wait for the rate */
-	uint64_t queued_bytes;    /* that wait */
+	uint64_t queue_max_bytes; /* limit of queued_bytes */
+	uint64_t queued_bytes;    /* bytes that wait because of the rate */
 	uint64_t line_free_at_ns; /* when the last bit accepted so far has left */
-	uint64_t up_at_ns;        /* nothing passes before */
-	unsigned int burst;       /* frames that a burst has still to take */
+	uint64_t up_at_ns;        /* all frames before this are lost */
+	unsigned int burst;       /* frames that the current burst will still drop */
 	uint64_t rng[2];
 	struct wire_fault *faults; /* owned */
 	size_t n_faults;
 	struct wire_counters n;
-	/* the frame that waits to be overtaken */
+	/* The frame that waits to be overtaken. */
 	uint8_t *held; /* owned, NULL: none */
 	size_t held_len;
-	unsigned int held_gap;   /* frames that still have to pass it */
-	uint64_t held_due_at_ns; /* goes then, overtaken or not */
+	unsigned int held_gap;   /* frames that must still overtake it */
+	uint64_t held_due_at_ns; /* when it is sent in any case */
 };
 
 struct wire_verdict {
 	bool drop;
-	unsigned int copies; /* 1, or 2 */
+	unsigned int copies; /* 1 or 2 */
 	bool corrupt;
 	bool corrupt_eth;
 	bool corrupt_any;
-	uint32_t corrupt_at;      /* random; the bit is this modulo the frame's bits */
-	unsigned int reorder_gap; /* 0: keeps its place */
+	uint32_t corrupt_at;      /* random; modulo the number of bits it is the bit to flip */
+	unsigned int reorder_gap; /* 0: the frame keeps its place */
 	uint64_t delay_ns;
 };
 
 void wire_line_seed(struct wire_line *line, uint64_t seed, enum wire_dir dir);
 void wire_line_free(struct wire_line *line);
 
-/* Sets one thing from its text, a SPEC of inc-wire --help (wire_opts.c), for the command line and
- * the control socket. Counts of faults start at the moment they are set. 0 or -EINVAL with a
- * message. */
+/* Sets a property or a fault from its text, a SPEC of inc-wire --help (wire_opts.c), for the
+ * command line and the control socket. Faults count frames from the moment when they are set. 0,
+ * or -EINVAL with a message. */
 int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err *err);
 
 enum wire_class wire_classify(const uint8_t *frame, size_t len);
-/* Decides about the next frame of a line and counts it. Draws the same number of
- * random values for every frame, so decisions depend on seed and frame number alone, but for
- * those of a link that is down. */
+/* Decides about the next frame of a line and counts it. It draws the same number of random
+ * values for every frame. So decisions depend only on the seed and the frame's number, except
+ * while a link is down. */
 void wire_decide(struct wire_line *line, enum wire_class class, uint64_t now_ns,
 		 struct wire_verdict *verdict);
-/* Flips one bit: of a RoCE frame behind its UDP header, of another one behind its Ethernet header.
- */
+/* Flips one bit: of a RoCE frame behind its UDP header, of other frames behind the Ethernet
+ * header. */
 void wire_corrupt(uint8_t *frame, size_t len, enum wire_class class, uint32_t at);
 /* Flips one bit of the two MAC addresses, which no checksum of a RoCE frame covers. */
 void wire_corrupt_eth(uint8_t *frame, uint32_t at);
-/* Flips one bit of the whole frame: MAC addresses, EtherType, IP and UDP headers among them. */
+/* Flips one bit anywhere in the frame: also in MAC addresses, EtherType, IP and UDP headers. */
 void wire_corrupt_any(uint8_t *frame, size_t len, uint32_t at);
 
 json_t *wire_stats_json(const struct wire_line lines[WIRE_DIRS]);
 
-/* Frames that wait for a moment in time, earliest first. */
+/* A frame in the heap of frames that wait, ordered by due_at_ns. */
 struct wire_queued {
 	uint64_t due_at_ns;
 	uint64_t order;
 	enum wire_dir dir;
-	bool counted; /* in line->queued_bytes */
+	bool counted; /* included in line->queued_bytes */
 	size_t len;
 	uint8_t data[];
 };
 struct wire_heap {
-	struct wire_queued **v; /* owned, and so are its elements */
+	struct wire_queued **v; /* owned, like its elements */
 	size_t len, cap;
 	uint64_t order;
 };
 int wire_heap_push(struct wire_heap *heap, struct wire_queued *q);
-/* The earliest, or NULL. Stays in the heap. */
+/* The earliest frame, which stays in the heap; NULL: the heap is empty. */
 struct wire_queued *wire_heap_min(const struct wire_heap *heap);
-/* Takes the earliest out; the caller frees it. */
+/* Removes the earliest frame; the caller frees it. */
 struct wire_queued *wire_heap_pop(struct wire_heap *heap);
 void wire_heap_free(struct wire_heap *heap);
 
-#define WIRE_BATCH 64 /* frames that go out together, at most */
+#define WIRE_BATCH 64 /* most frames that are sent together */
 
-/* One end: a veth in native XDP mode (an empty program: NAPI for frames redirected
- * into it, and no segmentation offload at its peer), read and written by AF_PACKET. */
+/* One end: a veth in native XDP mode, read and written by AF_PACKET. Its XDP program is empty;
+ * it provides NAPI for frames redirected into the veth, and no segmentation offload at its peer. */
 struct wire_port {
 	char ifname[16];
 	int ifindex;
 	int fd;
-	int link_fd; /* holds the XDP program there */
+	int link_fd; /* holds the XDP program on the interface */
 	unsigned int n_out;
-	uint8_t *out; /* WIRE_BATCH frames waiting to be sent, owned */
+	uint8_t *out; /* WIRE_BATCH frames to be sent, owned */
 	size_t out_len[WIRE_BATCH];
 };
 
 int wire_port_open(struct wire_port *port, const char *ifname, struct inc_err *err);
 void wire_port_close(struct wire_port *port);
-/* Reads up to WIRE_BATCH frames; frame i is at frames + i * WIRE_FRAME_MAX, lens[i] bytes,
- * checksums complete; lens[i] 0: it did not fit. Returns how many, 0 when there are none. */
+/* Reads up to WIRE_BATCH frames. Frame i is at frames + i * WIRE_FRAME_MAX and has lens[i]
+ * bytes, with complete checksums; lens[i] 0: it was too long. Returns the number of frames, 0 if
+ * there are none. */
 int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BATCH]);
-/* Queues a frame; sends the batch when it is full. Returns frames that failed. */
+/* Queues a frame, and sends the batch if it is full. Returns the number of frames that failed. */
 unsigned int wire_port_write(struct wire_port *port, const uint8_t *frame, size_t len);
 unsigned int wire_port_flush(struct wire_port *port);
-/* Frames the kernel dropped since the last call because nobody read them in time. */
+/* Frames that the kernel has dropped since the last call because they were not read in time. */
 uint64_t wire_port_drops(struct wire_port *port);
 
 #define WIRE_MESSAGE_MAX 4096 /* of a request on the control socket, and of its answer */
 
-/* inc-wire's command line (wire_opts.c). */
+/* The values of inc-wire's command line (wire_opts.c). */
 struct wire_args {
 	const char *ifname[WIRE_DIRS];
 	const char *netns;
 	struct inc_opt_list specs;
 	uint64_t seed;
 	const char *stats_path, *control_path; /* NULL: none */
-	/* inc-wire ctl */
+	/* of inc-wire ctl */
 	bool is_ctl;
 	char request[WIRE_MESSAGE_MAX];
 };
 
-/* -1: go on, else the exit code. The caller frees args->specs. */
+/* Returns -1 if the program shall go on, else the exit code. The caller frees args->specs. */
 int wire_parse(int argc, char **argv, struct wire_args *args);
-/* Asks the wire at control_path; the exit code. */
+/* Sends the request to the wire at control_path; returns the exit code. */
 int wire_ctl(const struct wire_args *args);
-/* path: inc_socket_path_check() likes it. */
+/* path must have passed inc_socket_path_check(). */
 void wire_socket_address(struct sockaddr_un *sun, const char *path);
 
 #endif
