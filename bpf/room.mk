@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The XDP programs: an object, and a skeleton header for the loader.
+# The XDP programs: an object, and a skeleton header that the loader includes.
 
 # clang's bpf target finds <asm/...> under the host's multiarch directory.
 MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
@@ -12,7 +12,7 @@ $(B)/obj/bpf/%.bpf.o: bpf/%.bpf.c bpf/room.mk
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-# bpftool drops DWARF and keeps BTF.
+# bpftool removes DWARF from the object and leaves BTF in it.
 $(B)/%.bpf.o: $(B)/obj/bpf/%.bpf.o
 	$(Q)$(BPFTOOL) gen object $@ $<
 

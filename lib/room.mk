@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# What every program shares: an archive a flavour.
+# Code that all programs share: one archive for each flavour.
 
 # The loops of lib/reduce are compiled once for each set of instructions and each type, because that
-# makes different code of the same source (lib/reduce/kernels.h). The object of an integer type has
-# the type without a sign, too.
+# makes different code of the same source (lib/reduce/kernels.h). The object of an integer type also has
+# the unsigned type of that size.
 REDUCE_SETS := generic $(if $(filter x86_64-% i386-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2 avx512)
 REDUCE_INTS := int8 int16 int32 int64
 REDUCE_FLOATS := float32 float16 bfloat16
 REDUCE_PARTS := lib/reduce/set.c lib/reduce/part_int.c lib/reduce/part_float.c
 reduce_objects = $(foreach set,$(REDUCE_SETS),$(patsubst %,$(B)/obj/$(1)/lib/reduce/$(set)/%.o,set $(REDUCE_INTS) $(REDUCE_FLOATS)))
 
-# The compiler must make vectors of loops of any length. gcc does so with these options. With -O3 it would, too,
-# but take twice the time. -g1 describes lines and not variables, which saves a third of the time that remains.
-# Each source names the loops that it wants and leaves the others, so that unused functions are no mistake.
+# The compiler must vectorize loops of any length. gcc does so with these options. With -O3 it would, too, but take
+# twice as long. -g1 describes lines and not variables, which saves a third of the remaining time. Each source
+# uses some of the loops only, so unused functions are no error.
 REDUCE_OPT := -O2 -g1 -ftree-vectorize $(if $(CC_IS_CLANG),,-fvect-cost-model=dynamic)
 define reduce_rule
 $(2): $(B)/obj/$(1)/%.o: $(3) common.mk lib/room.mk
@@ -32,7 +32,7 @@ LIB_SRC := $(filter-out $(REDUCE_PARTS),$(wildcard lib/*/*.c))
 
 $(eval $(call archive,$(LIB),$(call plain,$(LIB_SRC)) $(call reduce_objects,plain)))
 $(eval $(call archive,$(LIB_ADDRESS),$(call address,$(LIB_SRC)) $(call reduce_objects,address)))
-# No fuzzer drives the loops, which clang does not make vectors of with the fuzzers' flags.
+# Without the loops, because no fuzzer runs them, and clang does not vectorize them with the fuzzers' flags.
 $(eval $(call archive,$(LIB_FUZZ),$(call fuzz,$(filter-out lib/reduce/%,$(LIB_SRC)))))
 
 .PHONY: lib
