@@ -39,34 +39,6 @@ struct inc_place {
 	struct inc_buf *row;
 };
 
-static __always_inline struct inc_buf *inc_kept_row(const struct inc_comm_cfg *comm, __u32 child,
-						    __u32 slot)
-{
-	__u32 row = comm->kept_base + (child << (comm->log2_slots & 15)) + slot;
-
-	return bpf_map_lookup_elem(&inc_kept, &row);
-}
-
-static __always_inline struct inc_buf *inc_sum_row(const struct inc_comm_cfg *comm, __u32 slot)
-{
-	__u32 row = comm->sum_base + slot;
-
-	return bpf_map_lookup_elem(&inc_sum, &row);
-}
-
-/* The child behind which the collective's root is, plus 1; 0: there is none, or the collective
- * has no root. */
-static __always_inline __u32 inc_root_child_plus_1(const struct inc_comm_cfg *comm, __u32 desc)
-{
-	__u32 root = INC_DESC_ROOT(desc), row;
-	struct inc_root_row *children;
-
-	if (!inc_has_root(desc) || !inc_root_row(comm, root, &row))
-		return 0;
-	children = bpf_map_lookup_elem(&inc_root_child, &row);
-	return children ? *inc_root_place(children, root) : 0;
-}
-
 /*
  * Decides the fate of a data packet. While the connection is busy with this packet, its slot
  * cannot leave the generation that is read here. A slot moves to the next generation when all

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Maps and rodata of the switch. The comments here give the keys, the values and the writers;
- * lib/proto/maps.h describes the fields of the values. The loader replaces sizes of 1 by its
- * options.
+ * Maps and rodata of the switch, and the addressing of their rows. The comments here give the keys,
+ * the values and the writers; lib/proto/maps.h describes the fields of the values. The loader
+ * replaces sizes of 1 by its options.
  */
 #ifndef INC_MAPS_H
 #define INC_MAPS_H
@@ -12,6 +12,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include "lib/proto/desc.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 
@@ -255,6 +256,35 @@ static __always_inline void inc_barrier(void)
 	if (inc_order_stores)
 		__sync_lock_test_and_set(&nothing, 0);
 	asm volatile("" ::: "memory");
+}
+
+/* A child's row in inc_kept; the parent's child number is comm->children. */
+static __always_inline struct inc_buf *inc_kept_row(const struct inc_comm_cfg *comm, __u32 child,
+						    __u32 slot)
+{
+	__u32 row = comm->kept_base + (child << (comm->log2_slots & 15)) + slot;
+
+	return bpf_map_lookup_elem(&inc_kept, &row);
+}
+
+static __always_inline struct inc_buf *inc_sum_row(const struct inc_comm_cfg *comm, __u32 slot)
+{
+	__u32 row = comm->sum_base + slot;
+
+	return bpf_map_lookup_elem(&inc_sum, &row);
+}
+
+/* The child behind which the collective's root is, plus 1; 0: there is none, or the collective
+ * has no root. */
+static __always_inline __u32 inc_root_child_plus_1(const struct inc_comm_cfg *comm, __u32 desc)
+{
+	__u32 root = INC_DESC_ROOT(desc), row;
+	struct inc_root_row *children;
+
+	if (!inc_has_root(desc) || !inc_root_row(comm, root, &row))
+		return 0;
+	children = bpf_map_lookup_elem(&inc_root_child, &row);
+	return children ? *inc_root_place(children, root) : 0;
 }
 
 static __always_inline void inc_count_add(enum inc_counter_id id, __u64 n)
