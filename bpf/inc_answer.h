@@ -6,6 +6,9 @@
 #include "lib/proto/peer_frame.h"
 #include "bpf/inc_conn.h"
 #include "bpf/inc_crc.h"
+#include "bpf/inc_maps.h"
+#include "bpf/inc_match.h"
+#include "bpf/inc_parse.h"
 
 #define INC_ACK_IP_LEN    (INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
 #define INC_ACK_FRAME_LEN (INC_ETH_LEN + INC_ACK_IP_LEN)

@@ -11,7 +11,9 @@
 #ifndef INC_CONN_H
 #define INC_CONN_H
 
+#include "bpf/inc_maps.h"
 #include "bpf/inc_match.h"
+#include "bpf/inc_parse.h"
 
 /* How often the busy word is read before the program gives up: for about 4 us, a few times as
  * long as one packet takes. */

@@ -8,6 +8,9 @@
 
 #include "lib/proto/desc.h"
 #include "bpf/inc_answer.h"
+#include "bpf/inc_maps.h"
+#include "bpf/inc_match.h"
+#include "bpf/inc_parse.h"
 
 enum inc_fate {
 	INC_FATE_CONTRIBUTION, /* the expected packet of a child, and its slot is in the right

@@ -7,11 +7,15 @@
 #ifndef INC_EGRESS_H
 #define INC_EGRESS_H
 
+#include <linux/in.h>
+#include <linux/udp.h>
+#include "lib/proto/desc.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/peer_frame.h"
-#include "lib/proto/desc.h"
 #include "bpf/inc_answer.h"
-#include "bpf/inc_contribute.h"
+#include "bpf/inc_conn.h"
+#include "bpf/inc_crc.h"
+#include "bpf/inc_maps.h"
 #include "bpf/inc_template.h"
 
 /* One copy. */

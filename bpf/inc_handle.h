@@ -9,13 +9,18 @@
 #ifndef INC_HANDLE_H
 #define INC_HANDLE_H
 
+#include "lib/proto/maps.h"
+#include "bpf/inc_answer.h"
 #include "bpf/inc_check.h"
+#include "bpf/inc_conn.h"
 #include "bpf/inc_contribute.h"
+#include "bpf/inc_maps.h"
 #include "bpf/inc_match.h"
+#include "bpf/inc_multicast.h"
 #include "bpf/inc_parse.h"
+#include "bpf/inc_reduce.h"
 #include "bpf/inc_response.h"
 #include "bpf/inc_result.h"
-#include "lib/proto/maps.h"
 
 /* Completes a chunk to which all children have contributed: the slot's sum is the result, or the
  * partial sum for the parent. */

@@ -3,6 +3,8 @@
 #ifndef INC_MATCH_H
 #define INC_MATCH_H
 
+#include <linux/if_ether.h>
+#include <linux/ip.h>
 #include "bpf/inc_maps.h"
 #include "bpf/inc_parse.h"
 #include "lib/proto/maps.h"

@@ -8,7 +8,10 @@
 #ifndef INC_MULTICAST_H
 #define INC_MULTICAST_H
 
-#include "bpf/inc_reduce.h"
+#include "bpf/inc_contribute.h"
+#include "bpf/inc_maps.h"
+#include "bpf/inc_match.h"
+#include "bpf/inc_parse.h"
 #include "bpf/inc_template.h"
 
 /* Writes the template over the frame's first headers. The extended headers behind them, and the

@@ -7,8 +7,8 @@
 #define INC_REDUCE_H
 
 #include "lib/proto/desc.h"
-#include "bpf/inc_contribute.h"
 #include "bpf/inc_crc.h"
+#include "bpf/inc_maps.h"
 #include "bpf/inc_operate.h"
 
 /* The children that may send data in a collective where not all must. */

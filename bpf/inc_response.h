@@ -7,6 +7,9 @@
 #define INC_RESPONSE_H
 
 #include "bpf/inc_answer.h"
+#include "bpf/inc_maps.h"
+#include "bpf/inc_match.h"
+#include "bpf/inc_parse.h"
 
 /* Redirects the packet to the AF_XDP socket of the receiving port and queue. */
 static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)

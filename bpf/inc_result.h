@@ -7,7 +7,14 @@
 #ifndef INC_RESULT_H
 #define INC_RESULT_H
 
+#include "lib/proto/desc.h"
+#include "bpf/inc_contribute.h"
+#include "bpf/inc_crc.h"
+#include "bpf/inc_maps.h"
+#include "bpf/inc_match.h"
 #include "bpf/inc_multicast.h"
+#include "bpf/inc_operate.h"
+#include "bpf/inc_parse.h"
 
 /* Whether the packet is a valid answer to this partial sum. Its message must mirror that of the
  * partial sum. Its length follows from which ranks send and receive data. */

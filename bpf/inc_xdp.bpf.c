@@ -5,6 +5,8 @@
  */
 #include "bpf/inc_egress.h"
 #include "bpf/inc_handle.h"
+#include "bpf/inc_maps.h"
+#include "bpf/inc_template.h"
 
 SEC("xdp")
 int inc_switch(struct xdp_md *ctx)

@@ -6,6 +6,8 @@
  */
 #include "bpf/inc_egress.h"
 #include "bpf/inc_handle.h"
+#include "bpf/inc_maps.h"
+#include "bpf/inc_template.h"
 
 __u32 inc_test_egress_ifindex;
 
