@@ -13,14 +13,13 @@
 #include "bpf/inc_parse.h"
 
 enum inc_fate {
-	INC_FATE_CONTRIBUTION, /* the expected packet of a child, and its slot is in the right
-				* generation */
-	INC_FATE_EARLY,        /* the expected packet of a child, but its slot is in an older
-				* generation */
-	INC_FATE_RESULT,       /* the expected packet of the parent, for a partial sum that the
-				* parent can have */
-	INC_FATE_UNASKED,      /* the expected packet of the parent, for a partial sum that it
-				* cannot have */
+	INC_FATE_CONTRIBUTION, /* the expected packet of a child: it is stored and counted */
+	INC_FATE_EARLY,        /* the expected packet of a child, but its slot still has an older
+				* chunk */
+	INC_FATE_RESULT,       /* the expected packet of the parent */
+	INC_FATE_INVALID,      /* the expected packet, but it cannot be stored: its opcode, length,
+				* descriptor or byte order is wrong, or the parent cannot have the
+				* partial sum yet */
 	INC_FATE_BEHIND,       /* received before */
 	INC_FATE_AHEAD,        /* packets before it are missing */
 	INC_FATE_CONN_ENDED,
@@ -38,57 +37,10 @@ struct inc_place {
 	__u32 syndrome; /* of the connection or communicator that has ended */
 	__u32 slot;
 	__u32 generation;
+	__u32 desc; /* explicit or inherited */
 	struct inc_slot *state;
-	struct inc_buf *row;
+	struct inc_buf *row; /* for a contribution or a result; otherwise NULL */
 };
-
-/*
- * Decides the fate of a data packet. While the connection is busy with this packet, its slot
- * cannot leave the generation that is read here. A slot moves to the next generation when all
- * children's bits are set, and this child's bit is not set yet. Below the root a slot moves when
- * the parent's result is accepted. Either that is this packet, or it cannot come yet, because the
- * partial sum still lacks this child's contribution.
- */
-static __always_inline enum inc_counter_id
-inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_place *at)
-{
-	__u32 log2_slots = m->comm->log2_slots & 15;
-	__s32 ahead;
-	__u32 row;
-
-	at->r = m->st->rx_next;
-	at->syndrome = m->st->error;
-	if (at->syndrome) {
-		at->fate = INC_FATE_CONN_ENDED;
-		return INC_CONTINUE;
-	}
-	at->syndrome = *(volatile __u32 *)&m->comm_st->error;
-	if (at->syndrome) {
-		at->fate = INC_FATE_COMM_ENDED;
-		return INC_CONTINUE;
-	}
-	ahead = inc_psn_diff(pkt->psn, m->cfg->rx_start_psn + (__u32)at->r);
-	if (ahead) {
-		at->fate = ahead < 0 ? INC_FATE_BEHIND : INC_FATE_AHEAD;
-		return INC_CONTINUE;
-	}
-	at->slot = at->r & ((1u << log2_slots) - 1);
-	at->generation = at->r >> log2_slots;
-	row = m->comm->sum_base + at->slot;
-	at->state = bpf_map_lookup_elem(&inc_slot, &row);
-	at->row = inc_kept_row(m->comm, m->cfg->child, at->slot);
-	if (!at->state || !at->row)
-		return INC_CTR_DROP_CONFIG;
-	if (inc_is_up(m)) {
-		at->fate = at->r < *(volatile __u64 *)&m->comm_st->up_next ? INC_FATE_RESULT
-									   : INC_FATE_UNASKED;
-		return INC_CONTINUE;
-	}
-	at->fate = INC_SLOT_GENERATION(*(volatile __u64 *)&at->state->word) == at->generation
-			   ? INC_FATE_CONTRIBUTION
-			   : INC_FATE_EARLY;
-	return INC_CONTINUE;
-}
 
 /* Whether the opcode may come next, and the length fits the opcode. */
 static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const struct inc_match *m)
@@ -113,26 +65,129 @@ static __always_inline bool inc_order_ok(const struct inc_packet *pkt, const str
 	return !(m->cfg->flags & INC_CONN_F_SWITCH) || !pkt->se == !inc_comm_order(m->comm);
 }
 
-/* Ends the connection: this packet and every later one is answered with the syndrome. */
-static __always_inline enum inc_counter_id inc_refuse(struct xdp_md *ctx,
-						      const struct inc_packet *pkt,
-						      const struct inc_match *m, __u8 syndrome)
+/* Whether the parent's packet is a valid answer to this partial sum. Its message must mirror that
+ * of the partial sum. Its length follows from which ranks send and receive data. */
+static __always_inline bool inc_answers(const struct inc_packet *pkt, const struct inc_match *m,
+					const struct inc_buf *partial)
 {
-	m->st->error = syndrome;
-	inc_emit(INC_EVENT_CONN_ERROR, m->cfg->comm, m->conn, syndrome, m->st->rx_next,
-		 inc_child_bit(m));
-	return inc_answer_nak(ctx, pkt, m, syndrome, INC_CTR_ANS_NAK_INVALID);
+	__u32 desc = partial->desc;
+	bool root_below = inc_root_child_plus_1(m->comm, desc);
+
+	if (pkt->opcode != INC_OP_SEND_ONLY_IMM || pkt->imm != desc)
+		return false;
+	return inc_answer_fits(desc, pkt->len, partial->len, root_below, m->cfg->ranks);
 }
 
-/* Stores the packet's properties in its row; the payload is there already. desc: explicit or
- * inherited. The chunk number is written first, so that a reader of the previous chunk notices
- * that the row is being reused. */
-static __always_inline void inc_describe(struct inc_buf *row, const struct inc_packet *pkt, __u64 r,
-					 __u32 desc)
+/* Whether the parent's packet is the result of a partial sum that it can have. */
+static __always_inline bool inc_is_result(const struct inc_packet *pkt, const struct inc_match *m,
+					  const struct inc_place *at, const struct inc_buf *partial)
 {
-	inc_publish64(&row->r, r);
+	return at->r < *(volatile __u64 *)&m->comm_st->up_next && inc_sequence_ok(pkt, m) &&
+	       inc_answers(pkt, m, partial);
+}
+
+/* Whether the child's packet, with this descriptor, may be a contribution. */
+static __always_inline bool inc_is_contribution(const struct inc_packet *pkt,
+						const struct inc_match *m, __u32 desc)
+{
+	return inc_sequence_ok(pkt, m) && inc_order_ok(pkt, m) && inc_desc_known(desc, pkt->len) &&
+	       (m->st->desc_valid || inc_op_in(pkt->opcode, INC_OPS_IMM));
+}
+
+/*
+ * Decides the fate of the expected packet. While the connection is busy with this packet, its slot
+ * cannot leave the generation that is read here. A slot moves to the next generation when all
+ * children's bits are set, and this child's bit is not set yet. Below the root a slot moves when
+ * the parent's result is accepted. Either that is this packet, or it cannot come yet, because the
+ * partial sum still lacks this child's contribution.
+ */
+static __always_inline enum inc_counter_id
+inc_decide_expected(const struct inc_packet *pkt, const struct inc_match *m, struct inc_place *at)
+{
+	__u32 log2_slots = m->comm->log2_slots & 15, key;
+	struct inc_buf *row, *partial;
+
+	at->slot = at->r & ((1u << log2_slots) - 1);
+	at->generation = at->r >> log2_slots;
+	at->desc = inc_op_in(pkt->opcode, INC_OPS_IMM) ? pkt->imm : m->st->desc;
+	key = m->comm->sum_base + at->slot;
+	at->state = bpf_map_lookup_elem(&inc_slot, &key);
+	row = inc_kept_row(m->comm, m->cfg->child, at->slot);
+	if (!at->state || !row)
+		return INC_CTR_DROP_CONFIG;
+	if (inc_is_up(m)) {
+		partial = inc_sum_row(m->comm, at->slot);
+		if (!partial)
+			return INC_CTR_DROP_CONFIG;
+		at->fate = inc_is_result(pkt, m, at, partial) ? INC_FATE_RESULT : INC_FATE_INVALID;
+	} else if (!inc_is_contribution(pkt, m, at->desc)) {
+		at->fate = INC_FATE_INVALID;
+	} else if (INC_SLOT_GENERATION(*(volatile __u64 *)&at->state->word) != at->generation) {
+		at->fate = INC_FATE_EARLY;
+	} else {
+		at->fate = INC_FATE_CONTRIBUTION;
+	}
+	if (at->fate == INC_FATE_RESULT || at->fate == INC_FATE_CONTRIBUTION)
+		at->row = row;
+	return INC_CONTINUE;
+}
+
+/* Decides the fate of a data packet. */
+static __always_inline enum inc_counter_id
+inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_place *at)
+{
+	__s32 ahead;
+
+	at->r = m->st->rx_next;
+	at->syndrome = m->st->error;
+	if (at->syndrome) {
+		at->fate = INC_FATE_CONN_ENDED;
+		return INC_CONTINUE;
+	}
+	at->syndrome = *(volatile __u32 *)&m->comm_st->error;
+	if (at->syndrome) {
+		at->fate = INC_FATE_COMM_ENDED;
+		return INC_CONTINUE;
+	}
+	ahead = inc_psn_diff(pkt->psn, m->cfg->rx_start_psn + (__u32)at->r);
+	if (ahead) {
+		at->fate = ahead < 0 ? INC_FATE_BEHIND : INC_FATE_AHEAD;
+		return INC_CONTINUE;
+	}
+	return inc_decide_expected(pkt, m, at);
+}
+
+/*
+ * Whether there are a slot and a row. For a contribution and a result inc_decide() has found both.
+ * verifier 6.1: it does not relate its knowledge of the pointers to the fate. Without this check it
+ * treats them as NULL and rejects the program.
+ */
+static __always_inline bool inc_has_place(struct inc_place *at)
+{
+	inc_opaque(at->state);
+	inc_opaque(at->row);
+	return at->state && at->row;
+}
+
+/* Ends the connection: this packet and every later one is answered with a NAK. */
+static __always_inline enum inc_counter_id
+inc_refuse(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
+{
+	m->st->error = INC_AETH_NAK_INVALID;
+	inc_emit(INC_EVENT_CONN_ERROR, m->cfg->comm, m->conn, INC_AETH_NAK_INVALID, m->st->rx_next,
+		 inc_child_bit(m));
+	return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_INVALID, INC_CTR_ANS_NAK_INVALID);
+}
+
+/* Stores the packet's properties in its row; the payload is there already. The chunk number is
+ * written first, so that a reader of the previous chunk notices that the row is being reused. */
+static __always_inline void inc_describe(const struct inc_packet *pkt, const struct inc_place *at)
+{
+	struct inc_buf *row = at->row;
+
+	inc_publish64(&row->r, at->r);
 	row->len = pkt->len;
-	row->desc = desc;
+	row->desc = at->desc;
 	row->opcode = pkt->opcode;
 	row->flags = (pkt->ackreq ? INC_BUF_F_ACKREQ : 0) | (pkt->se ? INC_BUF_F_SE : 0);
 	row->va = pkt->va;
@@ -143,11 +198,11 @@ static __always_inline void inc_describe(struct inc_buf *row, const struct inc_p
 /* Advances the connection over the stored packet. If the packet comes again, it is a duplicate
  * from here on. */
 static __always_inline void inc_advance(const struct inc_packet *pkt, const struct inc_match *m,
-					const struct inc_place *at, __u32 desc)
+					const struct inc_place *at)
 {
 	struct inc_conn_state *st = m->st;
 
-	st->desc = desc;
+	st->desc = at->desc;
 	st->desc_valid = 1;
 	st->nak_sent = 0;
 	if (inc_op_in(pkt->opcode, INC_OPS_END)) {

@@ -49,49 +49,16 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 	return inc_multicast(ctx, pkt, m, at);
 }
 
-static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
-						    const struct inc_packet *pkt,
-						    const struct inc_match *m, struct inc_place *at)
+/* Stores and counts a contribution, which is intact. */
+static __always_inline enum inc_counter_id inc_contribute(struct xdp_md *ctx,
+							  const struct inc_packet *pkt,
+							  const struct inc_match *m,
+							  struct inc_place *at)
 {
-	struct inc_conn_state *st = m->st;
-	__u32 desc;
-
-	if (at->fate == INC_FATE_CONN_ENDED)
-		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_INVALID);
-	if (at->fate == INC_FATE_COMM_ENDED)
-		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_FATAL);
-	if (at->fate == INC_FATE_BEHIND) {
-		st->duplicates++;
-		return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_DUPLICATE);
-	}
-	if (at->fate == INC_FATE_AHEAD) {
-		if (st->nak_sent)
-			return INC_CTR_DROP_AHEAD;
-		st->nak_sent = 1;
-		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_SEQ, INC_CTR_ANS_NAK_SEQ);
-	}
-
-	/* verifier 6.1: inc_decide() has found both pointers for each fate that comes here. But
-	 * the verifier does not relate its knowledge of the pointers to the fate. Without this
-	 * it treats them as NULL and rejects the program. */
-	inc_opaque(at->state);
-	inc_opaque(at->row);
-	if (!at->state || !at->row)
+	if (!inc_has_place(at))
 		return INC_CTR_DROP_CONFIG;
-	if (inc_is_up(m))
-		return inc_take_result(ctx, pkt, m, at);
-	desc = inc_op_in(pkt->opcode, INC_OPS_IMM) ? pkt->imm : st->desc;
-	if (!inc_sequence_ok(pkt, m) || !inc_order_ok(pkt, m) || !inc_desc_known(desc, pkt->len) ||
-	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
-		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
-	if (at->fate == INC_FATE_EARLY) {
-		/* the peer resends from this packet on, so the packets behind it that are in
-		 * flight are not answered by a NAK */
-		st->nak_sent = 1;
-		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
-	}
-	inc_describe(at->row, pkt, at->r, desc);
-	inc_advance(pkt, m, at, desc);
+	inc_describe(pkt, at);
+	inc_advance(pkt, m, at);
 	if (inc_arrive(m, at))
 		return inc_complete(ctx, pkt, m, at);
 	if (pkt->ackreq)
@@ -99,12 +66,45 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	return INC_CTR_ABS_STORED;
 }
 
+static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
+						    const struct inc_packet *pkt,
+						    const struct inc_match *m, struct inc_place *at)
+{
+	struct inc_conn_state *st = m->st;
+
+	switch (at->fate) {
+	case INC_FATE_CONTRIBUTION:
+		return inc_contribute(ctx, pkt, m, at);
+	case INC_FATE_EARLY:
+		/* the peer resends from this packet on, so the packets behind it that are in
+		 * flight are not answered by a NAK */
+		st->nak_sent = 1;
+		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
+	case INC_FATE_RESULT:
+		return inc_accept_result(ctx, pkt, m, at);
+	case INC_FATE_INVALID:
+		return inc_refuse(ctx, pkt, m);
+	case INC_FATE_BEHIND:
+		st->duplicates++;
+		return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_DUPLICATE);
+	case INC_FATE_AHEAD:
+		if (st->nak_sent)
+			return INC_CTR_DROP_AHEAD;
+		st->nak_sent = 1;
+		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_SEQ, INC_CTR_ANS_NAK_SEQ);
+	case INC_FATE_CONN_ENDED:
+		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_INVALID);
+	case INC_FATE_COMM_ENDED:
+		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_FATAL);
+	}
+	return INC_CTR_DROP_CONFIG;
+}
+
 /* Handles a packet of a connection that this CPU has taken. */
 static __always_inline enum inc_counter_id
 inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
 {
 	struct inc_place at = {};
-	struct inc_buf *row = NULL;
 	enum inc_counter_id c;
 	__u32 zero = 0;
 	int intact;
@@ -113,21 +113,17 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 		c = inc_decide(pkt, m, &at);
 		if (c != INC_CONTINUE)
 			return c;
-		if (at.fate == INC_FATE_CONTRIBUTION || at.fate == INC_FATE_RESULT)
-			row = at.row;
 		/* The parent's row has an older result. All children have that result, because
 		 * they have contributed to this chunk, so the row may be overwritten. The slow
 		 * path sends from that row and must not find it half written. So its chunk
 		 * number becomes invalid first. */
-		if (at.fate == INC_FATE_RESULT && row)
-			inc_publish64(&row->r, ~0ull);
+		if (at.row && inc_is_up(m))
+			inc_publish64(&at.row->r, ~0ull);
 	}
-	/* packets with another fate must not touch the row, which may have a contribution that
-	 * counts */
-	if (row)
-		intact = inc_load_checked(ctx, row, INC_IP_TO_BTH_LEN + pkt->ext_len,
+	if (at.row)
+		intact = inc_load_checked(ctx, at.row, INC_IP_TO_BTH_LEN + pkt->ext_len,
 					  pkt->len + pkt->pad);
-	else
+	else /* its row, if it has one, may have a contribution that counts */
 		intact = inc_load_checked(ctx, bpf_map_lookup_elem(&inc_scratch, &zero),
 					  INC_IP_TO_BTH_LEN + pkt->ext_len, pkt->len + pkt->pad);
 	if (!intact)

@@ -7,7 +7,6 @@
 #ifndef INC_RESULT_H
 #define INC_RESULT_H
 
-#include "lib/proto/desc.h"
 #include "bpf/inc_contribute.h"
 #include "bpf/inc_crc.h"
 #include "bpf/inc_maps.h"
@@ -15,19 +14,6 @@
 #include "bpf/inc_multicast.h"
 #include "bpf/inc_operate.h"
 #include "bpf/inc_parse.h"
-
-/* Whether the packet is a valid answer to this partial sum. Its message must mirror that of the
- * partial sum. Its length follows from which ranks send and receive data. */
-static __always_inline bool inc_answers(const struct inc_packet *pkt, const struct inc_match *m,
-					const struct inc_buf *partial)
-{
-	__u32 desc = partial->desc;
-	bool root_below = inc_root_child_plus_1(m->comm, desc);
-
-	if (pkt->opcode != INC_OP_SEND_ONLY_IMM || pkt->imm != desc)
-		return false;
-	return inc_answer_fits(desc, pkt->len, partial->len, root_below, m->cfg->ranks);
-}
 
 /* CRC of the payload in a row that inc_load_checked() has found intact. It is computed from the
  * ICRC, which covers headers and payload, and the CRC of the headers alone. */
@@ -60,21 +46,16 @@ static __always_inline void inc_keep_result(const struct inc_packet *pkt, const 
 	inc_publish64(&row->r, r);
 }
 
-/* Accepts the expected packet of the parent, which is intact, as a result. */
-static __always_inline enum inc_counter_id inc_take_result(struct xdp_md *ctx,
-							   const struct inc_packet *pkt,
-							   const struct inc_match *m,
-							   const struct inc_place *at)
+/* Accepts a result, which is intact. */
+static __always_inline enum inc_counter_id inc_accept_result(struct xdp_md *ctx,
+							     const struct inc_packet *pkt,
+							     const struct inc_match *m,
+							     struct inc_place *at)
 {
-	struct inc_buf *partial = inc_sum_row(m->comm, at->slot);
-
-	if (!partial)
+	if (!inc_has_place(at))
 		return INC_CTR_DROP_CONFIG;
-	if (at->fate == INC_FATE_UNASKED || !inc_sequence_ok(pkt, m) ||
-	    !inc_answers(pkt, m, partial))
-		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
 	inc_keep_result(pkt, m, at->row, at->r);
-	inc_advance(pkt, m, at, pkt->imm);
+	inc_advance(pkt, m, at);
 	/* the children may fill the slot again */
 	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
 	inc_publish64(&m->comm_st->tx_next, at->r + 1);
