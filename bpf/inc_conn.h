@@ -46,7 +46,8 @@ static __always_inline union inc_mac inc_peer_mac(const struct inc_conn_state *s
 }
 
 /* Whether the source address of this packet may become the peer's address. */
-static __always_inline bool inc_may_believe(const struct inc_match *m, const struct inc_packet *pkt)
+static __always_inline bool inc_may_learn_mac(const struct inc_match *m,
+					      const struct inc_packet *pkt)
 {
 	return !(m->cfg->flags & INC_CONN_F_FIXED_MAC) && inc_mac_unicast(pkt->mac.addr);
 }
@@ -56,11 +57,11 @@ static __always_inline bool inc_may_believe(const struct inc_match *m, const str
  * one intact packet is only a hint. If the next packet has the same address, it is accepted. The
  * two must have different PSNs, because the network may repeat a damaged packet unchanged.
  */
-static __always_inline void inc_hear_mac(const struct inc_match *m, const struct inc_packet *pkt)
+static __always_inline void inc_learn_mac(const struct inc_match *m, const struct inc_packet *pkt)
 {
 	struct inc_conn_state *st = m->st;
 
-	if (!inc_may_believe(m, pkt))
+	if (!inc_may_learn_mac(m, pkt))
 		return;
 	if (pkt->mac.word == st->mac.word) {
 		if (st->mac_hint.word)
@@ -85,7 +86,7 @@ static __always_inline void inc_hear_mac(const struct inc_match *m, const struct
 static __always_inline union inc_mac inc_answer_mac(const struct inc_match *m,
 						    const struct inc_packet *pkt, bool again)
 {
-	if (again && inc_may_believe(m, pkt))
+	if (again && inc_may_learn_mac(m, pkt))
 		return pkt->mac;
 	return inc_peer_mac(m->st);
 }

@@ -128,7 +128,7 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 					  INC_IP_TO_BTH_LEN + pkt->ext_len, pkt->len + pkt->pad);
 	if (!intact)
 		return INC_CTR_DROP_ICRC;
-	inc_hear_mac(m, pkt);
+	inc_learn_mac(m, pkt);
 	if (pkt->opcode == INC_OP_ACK)
 		return inc_response(ctx, pkt, m);
 	return inc_data(ctx, pkt, m, &at);
