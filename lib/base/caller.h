@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include "lib/base/err.h"
 
-#define INC_CALLER_OPTS_REFUSED "its options are not this library's"
+#define INC_CALLER_OPTS_REFUSED \
+	"the options have a size or contents that this library does not know"
 
 /*
  * Copies the caller's struct of options, whose first member is its size_t sz, into the library's

@@ -67,7 +67,8 @@ static bool may_write(void)
 	if (left_out) {
 		account->left_out = 0;
 		log_account = NULL;
-		inc_warn("%s: %u lines were left out, it makes too many", account->name, left_out);
+		inc_warn("%s: %u lines were left out, because there were too many", account->name,
+			 left_out);
 		log_account = account;
 	}
 	return true;

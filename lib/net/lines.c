@@ -75,8 +75,8 @@ int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err)
 		if (*line == TLS_ALERT)
 			return inc_err_set(err, EBADMSG,
 					   "the other side speaks TLS: a key or a "
-					   "certificate is wanted (--key or --tls-cert; "
-					   "of jobs INCCL_KEY or INCCL_TLS_CERT)");
+					   "certificate is needed (--key or --tls-cert; "
+					   "in a job INCCL_KEY or INCCL_TLS_CERT)");
 		newline = memchr(l->buf + l->scanned, '\n', l->end - l->scanned);
 		len = newline ? newline - line : (ptrdiff_t)(l->end - l->start);
 		if (len && line[len - 1] == '\r')

@@ -154,7 +154,7 @@ static void on_request(struct evhttp_request *request, void *arg)
 	evhttp_add_header(headers, "Connection", "close");
 	evhttp_add_header(headers, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
 	if (!path || strcmp(path, "/metrics") != 0) {
-		refuse(request, HTTP_NOTFOUND, "Not Found", "there is but /metrics\n");
+		refuse(request, HTTP_NOTFOUND, "Not Found", "the only page is /metrics\n");
 		return;
 	}
 	if (evhttp_request_get_command(request) != EVHTTP_REQ_GET) {

@@ -130,7 +130,7 @@ static int take_key_file(struct inc_tls *tls, const char *path, struct inc_err *
 		return ret;
 	if (!tls->server && tls->keys.n != 1)
 		return inc_err_set(err, EINVAL,
-				   "%s: %zu keys, but who connects has one: which is it?", path,
+				   "%s: %zu keys, but a client needs a file with exactly one", path,
 				   tls->keys.n);
 	if (tls->server)
 		SSL_CTX_set_psk_find_session_callback(tls->ctx, on_find);
@@ -184,11 +184,13 @@ static int check_files(const struct inc_tls_files *files, struct inc_err *err)
 	const int certs = !!files->cert + !!files->cert_key + !!files->ca;
 
 	if (files->key && certs)
-		return inc_err_set(err, EINVAL,
-				   "either a key file or certificates prove who is who, not both");
+		return inc_err_set(
+			err, EINVAL,
+			"there are a key file and certificates: use one of them, not both");
 	if (!files->key && certs != 3)
-		return inc_err_set(err, EINVAL,
-				   "a key file is wanted, or a certificate, its key and the CA's");
+		return inc_err_set(
+			err, EINVAL,
+			"a key file is needed, or a certificate, its key and the CA's certificate");
 	return 0;
 }
 
@@ -362,22 +364,23 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 	switch (ERR_GET_REASON(code)) {
 	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* we have no certificate to sign with */
 		if (tls->server && !tls->keys.n)
-			return "our certificate's key makes no signature that the other side takes";
+			return "our certificate's key makes no signature that the other side "
+			       "accepts";
 		return tls->server && tls->keys.n && !SSL_get_app_data(ssl)
-			       ? "the other side offers no key: does it go by certificates?"
+			       ? "the other side offers no key; maybe it uses certificates"
 			       : NULL;
 	case SSL_R_CERTIFICATE_VERIFY_FAILED:
 		return !tls->server && tls->keys.n
-			       ? "the other side shows a certificate and takes no key"
+			       ? "the other side shows a certificate and accepts no key"
 			       : NULL;
 	case SSL_R_TLSV1_ALERT_UNKNOWN_CA: /* the client uses keys, so it has no CA */
 		return tls->server && !tls->keys.n && SSL_get_app_data(ssl)
-			       ? "the other side offers a key: does it go by no certificates?"
+			       ? "the other side offers a key, but we use certificates"
 			       : NULL;
 	case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
 		return !tls->server && !tls->keys.n
-			       ? "the other side shows no certificate: does it go by keys, or "
-				 "can its certificate not sign in TLS 1.3?"
+			       ? "the other side shows no certificate; maybe it uses keys, or "
+				 "its certificate cannot sign in TLS 1.3"
 			       : NULL;
 	default:
 		return NULL;

@@ -60,8 +60,8 @@ int inc_tls_secret_open(const char *path, FILE **out, struct inc_err *err)
 		ret = inc_err_set(err, EINVAL, "%s: a secret must be in a regular file", path);
 	else if (st.st_mode & forbidden(path))
 		ret = inc_err_set(err, EPERM,
-				  "%s: mode %04o lets others at the secret: chmod 600 it", path,
-				  st.st_mode & 07777);
+				  "%s: mode %04o lets other users read the secret (chmod 600)",
+				  path, st.st_mode & 07777);
 	else if (!(*out = fdopen(fd, "r")))
 		ret = inc_err_set(err, errno, "%s: %s", path, strerror(errno));
 	else
@@ -90,10 +90,11 @@ static const char *parse(char *line, struct inc_tls_key *key)
 	const size_t digits = strlen(hex);
 
 	if (!*hex)
-		return "an identity, a blank and a secret in hex are wanted";
+		return "the line needs an identity, a blank and a secret in hex";
 	line[name] = '\0';
 	if (inc_tls_identity_check(line, NULL))
-		return "the identity is none";
+		return "the identity is too long, or has other characters than letters, digits and "
+		       "-_.:@";
 	if (digits % 2 || digits < 2 * INC_TLS_SECRET_MIN || digits > 2 * INC_TLS_SECRET_MAX)
 		return "the secret must have 32 to 128 hex digits, an even number";
 	for (size_t i = 0; i < digits; i += 2) {

@@ -100,7 +100,7 @@ static int not_tls(struct inc_tls_link *link, struct inc_err *err)
 
 	BIO_write(link->out, protocol_version, sizeof(protocol_version));
 	link->broken = true;
-	return inc_err_set(err, EPROTO, "it does not speak TLS");
+	return inc_err_set(err, EPROTO, "the other side does not speak TLS");
 }
 
 /* Encrypts all bytes, one record at a time, as OpenSSL does. The queue of errors is emptied
@@ -186,7 +186,7 @@ ssize_t inc_tls_link_read(struct inc_tls_link *link, void *buf, size_t room, str
 	n = SSL_read(link->ssl, buf, room < INT_MAX ? room : INT_MAX);
 	if (link->key_updates > KEY_UPDATES_MAX) {
 		link->broken = true;
-		return inc_err_set(err, EPROTO, "TLS: it wants new keys too often");
+		return inc_err_set(err, EPROTO, "TLS: the other side changes keys too often");
 	}
 	if (n > 0)
 		return n;

@@ -245,7 +245,7 @@ static void test_keys(void **state)
 	inc_tls_free(server);
 	/* Who connects says who it is by its key: two are none. */
 	assert_null(inc_tls_client(&(struct inc_tls_files){.key = at("all")}, &err));
-	assert_non_null(strstr(err.msg, "which is it"));
+	assert_non_null(strstr(err.msg, "a file with exactly one"));
 }
 
 static void test_strangers_keys(void **state)
@@ -455,16 +455,16 @@ static void test_files(void **state)
 
 	refused(&(struct inc_tls_files){.key = at("absent")}, "absent: No such file");
 	refused(&(struct inc_tls_files){.key = dir}, "regular file");
-	refused(&(struct inc_tls_files){0}, "a key file is wanted");
+	refused(&(struct inc_tls_files){0}, "a key file is needed");
 	refused(&(struct inc_tls_files){.key = "a", .cert = "b"}, "not both");
 	refused(&(struct inc_tls_files){.cert = "a", .ca = "b"}, "the CA's");
 	snprintf(line, sizeof(line), "# mine\n\nadmin %s\n", hex16);
-	refused_key(0640, line, "mode 0640 lets others at the secret");
+	refused_key(0640, line, "mode 0640 lets other users read the secret");
 	refused_key(0604, line, "mode 0604");
 	given_by_systemd(line);
 	refused_key(0600, "# mine\n", "no key in it");
 	snprintf(line, sizeof(line), "# mine\n%s\n", hex16);
-	refused_key(0600, line, "bad:2: an identity, a blank");
+	refused_key(0600, line, "bad:2: the line needs an identity");
 	snprintf(line, sizeof(line), "admin %sg0\n", hex16);
 	refused_key(0600, line, "bad:1: the secret is not hex");
 	snprintf(line, sizeof(line), "admin %.30s\n", hex16);
@@ -474,7 +474,7 @@ static void test_files(void **state)
 	snprintf(line, sizeof(line), "admin %s more\n", hex16);
 	refused_key(0600, line, "bad:1: the secret");
 	snprintf(line, sizeof(line), "\"%s\" %s\n", hex16, hex16);
-	refused_key(0600, line, "bad:1: the identity is none");
+	refused_key(0600, line, "bad:1: the identity is too long");
 	snprintf(line, sizeof(line), "admin %s\nb %s\nadmin %s\n", hex16, hex16, hex16);
 	refused_key(0600, line, "\"admin\" is there twice");
 	snprintf(line, sizeof(line), "admin%400s%s\n", "", hex16);
@@ -482,7 +482,7 @@ static void test_files(void **state)
 	memset(long_name, 'a', sizeof(long_name) - 1);
 	long_name[sizeof(long_name) - 1] = '\0';
 	snprintf(line, sizeof(line), "%s %s\n", long_name, hex16);
-	refused_key(0600, line, "bad:1: the identity is none");
+	refused_key(0600, line, "bad:1: the identity is too long");
 }
 
 static void test_certificate_files(void **state)

@@ -171,13 +171,13 @@ static void does_not_speak_tls(void **state)
 	size_t n;
 
 	assert_int_equal(inc_tls_link_take(p.controller, plain, strlen(plain), &err), -EPROTO);
-	assert_string_equal(err.msg, "it does not speak TLS");
+	assert_string_equal(err.msg, "the other side does not speak TLS");
 	bytes = inc_tls_link_output(p.controller, &n);
 	assert_int_equal(n, 7);
 	assert_int_equal(bytes[0], SSL3_RT_ALERT);
 	/* and the other way: a controller that answers plainly */
 	assert_int_equal(inc_tls_link_take(p.host, plain, strlen(plain), &err), -EPROTO);
-	assert_string_equal(err.msg, "it does not speak TLS");
+	assert_string_equal(err.msg, "the other side does not speak TLS");
 	assert_int_equal(inc_tls_link_write(p.host, plain, 1, &err), -EPROTO);
 	free_pair(p);
 }
@@ -314,7 +314,7 @@ static void a_flood_concerns_its_own_link(void **state)
 	shake(p, 1 << 20);
 	tls_hostile_flood(h);
 	assert_int_equal(take_all(controller, h, &err), -EPROTO);
-	assert_string_equal(err.msg, "TLS: it wants new keys too often");
+	assert_string_equal(err.msg, "TLS: the other side changes keys too often");
 	assert_int_equal(ERR_peek_error(), 0);
 	still_talk(p);
 	inc_tls_link_end(controller);
