@@ -374,7 +374,7 @@ static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct
 				   port->generic || ret == -EBUSY
 					   ? ""
 					   : " (driver without native XDP, or an MTU over one "
-					     "page? mode generic does not mind)");
+					     "page? generic mode works with both)");
 	}
 	ret = sw->pinned ? inc_pin_fd(sw, fd, name, err) : 0;
 	if (ret) {

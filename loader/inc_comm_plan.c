@@ -106,12 +106,15 @@ static int check_ranks(const struct inc_comm_conf *conf, const struct inc_conn_c
 	if (c->rank >= INC_MAX_RANKS)
 		return refuse(conf, c, err, "ranks must be at most %d", INC_MAX_RANKS - 1);
 	if (rank != c->rank)
-		return refuse(conf, c, err, "it is not the lowest of the ranks behind it");
+		return refuse(conf, c, err,
+			      "the peer's rank is not the lowest of the ranks behind it");
 	for (; rank < INC_MAX_RANKS; rank = inc_ranks_next(&ranks, rank + 1))
 		if (inc_ranks_have(below, rank))
-			return rank == c->rank ? refuse(conf, c, err, "the rank stands twice")
-					       : refuse(conf, c, err,
-							"rank %u, behind it, stands twice", rank);
+			return rank == c->rank
+				       ? refuse(conf, c, err, "the rank is listed twice")
+				       : refuse(conf, c, err,
+						"rank %u, which is behind it, is listed twice",
+						rank);
 	inc_ranks_join(below, &ranks);
 	return 0;
 }

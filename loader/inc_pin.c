@@ -152,12 +152,12 @@ static int check_layout(const struct inc_switch *sw, int fd, struct inc_err *err
 			err, EPROTO,
 			"instance '%s' goes on with what a daemon of layout %u left, and "
 			"this one has layout %u: start one of that layout, or this one "
-			"with --fresh, which ends what runs",
+			"with --fresh, which ends all communicators",
 			sw->instance, layout.abi, INC_ABI_VERSION);
 	if (layout.generic != sw->opts.generic)
 		return inc_err_set(err, EPROTO,
 				   "instance '%s' goes on in %s XDP mode as it was left: start it "
-				   "in that mode, or with --fresh, which ends what runs",
+				   "in that mode, or with --fresh, which ends all communicators",
 				   sw->instance, layout.generic ? "generic" : "native");
 	return 0;
 }
@@ -269,7 +269,7 @@ static int reuse_map(const struct inc_switch *sw, struct bpf_map *map, int fd, s
 		return inc_err_set(err, EPROTO,
 				   "instance '%s' goes on with a map %s of %u entries of %u bytes, "
 				   "and %u of %u bytes are asked for: start it with the sizes that "
-				   "it had, or with --fresh, which ends what runs",
+				   "it had, or with --fresh, which ends all communicators",
 				   sw->instance, bpf_map__name(map), has.max_entries,
 				   has.value_size, bpf_map__max_entries(map),
 				   bpf_map__value_size(map));

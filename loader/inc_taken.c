@@ -98,12 +98,11 @@ int inc_taken_error(uint32_t ifindex, const char *ifname, const char *prog, uint
 			"off)",
 			ifname, prog, prog_id, ifname, generic ? "xdpgeneric" : "xdpdrv");
 	if (!find_instance(ifindex, prog_id, instance))
-		return inc_err_set(
-			err, EBUSY,
-			"interface %s is taken by XDP program '%s' (id %u), which a "
-			"bpf_link holds whose owner is not to be seen from here: stop its "
-			"program, or detach it (bpftool link detach id %u)",
-			ifname, prog, prog_id, link);
+		return inc_err_set(err, EBUSY,
+				   "interface %s is taken by XDP program '%s' (id %u), which a "
+				   "bpf_link holds whose owner cannot be found from here: stop its "
+				   "program, or detach it (bpftool link detach id %u)",
+				   ifname, prog, prog_id, link);
 	pid = find_process(instance);
 	if (pid)
 		return inc_err_set(err, EBUSY,

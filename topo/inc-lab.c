@@ -304,12 +304,12 @@ static const struct inc_opt up_options[] = {
 	 .help = "the same for inc-controller",
 	 INC_OPT_TEXT(struct settings, up.controller_args, check_words)},
 	{.name = "insecure",
-	 .help = "without keys: by default everybody in the lab proves to its controller who it "
-		 "is, by keys that are made for it and end with it",
+	 .help = "without keys; by default the programs of the lab prove their identity to its "
+		 "controller by keys that exist as long as the lab",
 	 INC_OPT_FLAG(struct settings, up.insecure)},
 	{.name = "napi",
 	 .value = "threaded[:CPU]",
-	 .help = "the switches' ports in threads, pinned to one CPU",
+	 .help = "receive on the switches' ports in threads, pinned to CPU if one is given",
 	 INC_OPT_TAKE(struct settings, up, take_napi)},
 	{.value = "FILE", .required = true, INC_OPT_TEXT(struct settings, file, NULL)},
 	{},

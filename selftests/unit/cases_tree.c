@@ -394,7 +394,7 @@ static int bad_trees(struct unit *u)
 		{"a parent alone", "0 children"},
 		{"33 children", "33 children"},
 		{"a root with a parent", "1 connections up, to a root"},
-		{"a rank behind two children", "the rank stands twice"},
+		{"a rank behind two children", "the rank is listed twice"},
 		{"not the lowest rank", "not the lowest of the ranks behind it"},
 	};
 	struct inc_comm_conf spec;
