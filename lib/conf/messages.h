@@ -21,16 +21,14 @@
 
 struct json_t; /* of jansson */
 
-#define INC_CONTROL_VERSION  1
-#define INC_MAX_WORLD        1024
-#define INC_MAX_GROUP_COMMS  64 /* of one group at the same time */
-#define INC_MIN_MTU          68 /* the least that IPv4 allows */
-#define INC_MAX_MTU          65535
-#define INC_MAX_ADDRS        64 /* of one member */
-#define INC_CONTROL_NAME_LEN 65 /* of names of jobs and hosts, with the terminator */
-#define INC_CONTROL_SWITCH_LEN                                                                   \
-	16                           /* of a switch's name, with the terminator; topologies have \
-				      * the same limit */
+#define INC_CONTROL_VERSION       1
+#define INC_MAX_WORLD             1024
+#define INC_MAX_GROUP_COMMS       64 /* of one group at the same time */
+#define INC_MIN_MTU               68 /* the least that IPv4 allows */
+#define INC_MAX_MTU               65535
+#define INC_MAX_ADDRS             64 /* of one member */
+#define INC_CONTROL_NAME_LEN      65 /* of names of jobs and hosts, with the terminator */
+#define INC_CONTROL_SWITCH_LEN    16 /* of a switch's name, with the terminator */
 #define INC_CONTROL_TRANSPORT_LEN 16 /* a transport's name */
 #define INC_CONTROL_PORT_LEN      16 /* a port's name */
 #define INC_CONTROL_TREE_LEN      160
