@@ -11,8 +11,8 @@ struct inc_timeout {
 	struct inc_timeouts *all;
 	struct event *event;
 	bool runs;
-	uint64_t since_at_ns; /* when it was armed, by all->awake */
-	uint64_t limit_ns;    /* how long it runs */
+	bool deferred;      /* armed with 0 ms */
+	uint64_t end_at_ns; /* by all->awake */
 	inc_timeout_fn *fn;
 	void *arg;
 };
@@ -57,13 +57,18 @@ static void run(struct inc_timeout *t)
 	inc_ctl_arm(t->all->tick, TICK_MS);
 }
 
+static void release_clock(struct inc_timeouts *all)
+{
+	if (!--all->running)
+		event_del(all->tick);
+}
+
 static void end(struct inc_timeout *t)
 {
 	if (!t->runs)
 		return;
 	t->runs = false;
-	if (!--t->all->running)
-		event_del(t->all->tick);
+	release_clock(t->all);
 }
 
 uint64_t inc_timeouts_now_ns(struct inc_timeouts *all)
@@ -76,7 +81,7 @@ uint64_t inc_timeouts_now_ns(struct inc_timeouts *all)
 static void wait_for_end(struct inc_timeout *t)
 {
 	const struct inc_awake *awake = &t->all->awake;
-	const uint64_t end_at_ns = inc_awake_limit_at_ns(awake, t->since_at_ns, t->limit_ns);
+	const uint64_t end_at_ns = inc_awake_limit_at_ns(awake, t->end_at_ns, 0);
 
 	inc_ctl_arm(t->event, inc_ms_until(end_at_ns, awake->now_ns));
 }
@@ -84,15 +89,20 @@ static void wait_for_end(struct inc_timeout *t)
 static void on_end(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_timeout *t = arg;
+	struct inc_timeouts *all = t->all;
 
-	inc_awake_now_ns(&t->all->awake);
+	inc_awake_now_ns(&all->awake);
 	/* 0 ms is a deferred call and no time for a peer, so a standstill does not delay it */
-	if (t->limit_ns && !inc_awake_past(&t->all->awake, t->since_at_ns, t->limit_ns)) {
+	if (!t->deferred && !inc_awake_past(&all->awake, t->end_at_ns, 0)) {
 		wait_for_end(t);
 		return;
 	}
+	/* fn may arm a limit at a time of this clock, so the clock does not begin anew meanwhile.
+	 */
+	all->running++;
 	end(t);
 	t->fn(t->arg); /* which may free the timeout */
+	release_clock(all);
 }
 
 struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg)
@@ -115,22 +125,23 @@ struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn
 void inc_timeout_arm(struct inc_timeout *t, unsigned int ms)
 {
 	run(t);
-	t->since_at_ns = inc_awake_now_ns(&t->all->awake);
-	t->limit_ns = ms * INC_NSEC_PER_MSEC;
+	t->deferred = !ms;
+	t->end_at_ns = inc_awake_now_ns(&t->all->awake) + ms * INC_NSEC_PER_MSEC;
 	if (ms)
 		wait_for_end(t);
 	else
 		inc_ctl_arm(t->event, 0);
 }
 
-bool inc_timeout_ends_at(const struct inc_timeout *t, uint64_t end_at_ns)
+void inc_timeout_arm_at(struct inc_timeout *t, uint64_t end_at_ns)
 {
-	const uint64_t ends_at_ns = t->since_at_ns + t->limit_ns;
-	const uint64_t apart_ns =
-		ends_at_ns > end_at_ns ? ends_at_ns - end_at_ns : end_at_ns - ends_at_ns;
-
-	/* limits are armed in milliseconds */
-	return t->runs && apart_ns <= INC_NSEC_PER_MSEC;
+	if (t->runs && t->end_at_ns == end_at_ns)
+		return;
+	run(t);
+	inc_awake_now_ns(&t->all->awake);
+	t->deferred = false;
+	t->end_at_ns = end_at_ns;
+	wait_for_end(t);
 }
 
 void inc_timeout_stop(struct inc_timeout *t)

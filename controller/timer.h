@@ -41,8 +41,8 @@ typedef void inc_timeout_fn(void *arg);
 struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg);
 /* Starts the timeout, or starts it again from now. 0 ms: fn is called in the loop's next pass. */
 void inc_timeout_arm(struct inc_timeout *t, unsigned int ms);
-/* Whether the timeout runs and ends at this time that the controller was awake. */
-bool inc_timeout_ends_at(const struct inc_timeout *t, uint64_t end_at_ns);
+/* The same for a limit that ends at this time of inc_timeouts_now_ns(). */
+void inc_timeout_arm_at(struct inc_timeout *t, uint64_t end_at_ns);
 /* Stops the timeout without a call of fn. A stopped timeout may be armed again. */
 void inc_timeout_stop(struct inc_timeout *t);
 /* Stops and frees the timeout. NULL is allowed. */

@@ -94,13 +94,12 @@ static bool end_lost(struct inc_ctl *ctl)
 
 static void wake_when_due(struct inc_ctl *ctl)
 {
-	const uint64_t due_at_ns = inc_core_due_at_ns(&ctl->core),
-		       now_ns = inc_timeouts_now_ns(&ctl->timeouts);
+	const uint64_t due_at_ns = inc_core_due_at_ns(&ctl->core);
 
-	if (!due_at_ns)
+	if (due_at_ns)
+		inc_timeout_arm_at(ctl->due, due_at_ns);
+	else
 		inc_timeout_stop(ctl->due);
-	else if (!inc_timeout_ends_at(ctl->due, due_at_ns))
-		inc_timeout_arm(ctl->due, inc_ms_until(due_at_ns, now_ns) ?: 1);
 }
 
 static void carry(struct inc_ctl *ctl)
@@ -117,12 +116,12 @@ static void carry(struct inc_ctl *ctl)
 		}
 	} while (end_lost(ctl));
 	ctl->carrying = false;
-	wake_when_due(ctl);
 }
 
 void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event)
 {
 	inc_core_step(&ctl->core, event, now_of(ctl));
+	wake_when_due(ctl);
 	if (!ctl->carrying)
 		carry(ctl);
 }
