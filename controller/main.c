@@ -275,7 +275,11 @@ static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 	ret = ret
 		      ?: inc_keep_start(&ctl->core, ctl->base, ctl->opt.database, &ctl->kept,
 					&ctl->keep, err);
-	return ret ?: inc_alive_start(ctl);
+	if (ret)
+		return ret;
+	/* Groups of the database have time limits, which run even if nobody connects. */
+	inc_ctl_step(ctl, &(struct inc_core_event){.kind = EVENT_TIME});
+	return inc_alive_start(ctl);
 }
 
 static void free_parts(struct inc_ctl *ctl)
