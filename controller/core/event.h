@@ -80,6 +80,7 @@ struct inc_core_event {
 			uint32_t of; /* the communicator's number */
 			int code; /* 0, or a positive errno: the switch refuses, or has not answered
 				   */
+			bool unasked;     /* The request could not be sent, and code says why. */
 			const char *text; /* of the error */
 			union {           /* NULL: it could not be read, and text says why */
 				const struct inc_msg_configured *configured;

@@ -233,16 +233,18 @@ void inc_switch_lost(struct inc_core_switch *sw)
 static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *answer)
 {
 	/* A lost switch is told what to keep when it returns. */
-	if (!answer->code || answer->code == ECONNRESET || answer->code == ENOTCONN)
+	if (!answer->code || answer->code == ECONNRESET ||
+	    (answer->unasked && answer->code == ENOTCONN))
 		return;
-	inc_warn("switch %s does not remove communicator %u: %s", inc_switch_name(sw), answer->of,
+	inc_warn("switch %s %s communicator %u: %s", inc_switch_name(sw),
+		 answer->unasked ? "cannot be asked to remove" : "does not remove", answer->of,
 		 answer->text);
 	/* The controller does not know any more which communicators the switch has, and the next
 	 * hello lists them. */
-	if (answer->code == ETIMEDOUT)
-		sw->to_drop = "did not answer remove";
-	else if (answer->code == ENOMEM)
+	if (answer->unasked)
 		sw->to_drop = "it could not be told all";
+	else if (answer->code == ETIMEDOUT)
+		sw->to_drop = "did not answer remove";
 }
 
 static void on_waiting(struct inc_core_switch *sw, const struct inc_core_event *answer)

@@ -16,6 +16,19 @@ static void answer(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_ask
 						   .text = text});
 }
 
+/* The switch cannot be asked. ret: -errno. */
+static void cannot_ask(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_asked asked,
+		       uint32_t number, int ret)
+{
+	inc_ctl_step(ctl, &(struct inc_core_event){.kind = EVENT_ANSWER,
+						   .sw = sw,
+						   .asked = asked,
+						   .of = number,
+						   .code = -ret,
+						   .unasked = true,
+						   .text = strerror(-ret)});
+}
+
 static void on_configured(struct inc_ctl *ctl, struct inc_core_switch *sw, int code,
 			  const char *text, json_t *object, uint64_t number)
 {
@@ -150,5 +163,5 @@ void inc_switch_ask(struct inc_ctl *ctl, const struct inc_action *action)
 		break;
 	}
 	if (ret)
-		answer(ctl, sw, action->asked, action->number, -ret, strerror(-ret));
+		cannot_ask(ctl, sw, action->asked, action->number, ret);
 }

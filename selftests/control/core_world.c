@@ -290,6 +290,7 @@ static void carry_out(struct world *w, struct inc_action *action)
 							       .asked = action->asked,
 							       .of = action->number,
 							       .code = ENOTCONN,
+							       .unasked = true,
 							       .text = "absent"});
 		break;
 	case ACTION_WELCOME:
