@@ -115,10 +115,12 @@ static void on_set_mode(struct inc_core *core, const struct inc_core_event *e)
 
 static void on_stored(struct inc_core *core, const struct inc_core_event *e)
 {
-	if (e->communicator)
-		inc_comm_stored(core, e->communicator, e->stored, e->because);
-	else
+	if (!e->communicator) {
 		inc_group_stored(core, e->group, e->stored, e->because);
+		return;
+	}
+	inc_comm_stored(core, e->communicator, e->stored, e->because);
+	inc_switches_go_on(core);
 }
 
 static void on_time(struct inc_core *core, const struct inc_core_event *e)

@@ -513,6 +513,8 @@ void inc_switches_free(struct inc_core *core);
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);
 void inc_switch_lost(struct inc_core_switch *sw);
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer);
+/* A communicator is not counted as asked any more (inc_comm.storing), so others may go on. */
+void inc_switches_go_on(struct inc_core *core);
 const char *inc_switch_name(const struct inc_core_switch *sw);
 /* It has refused for want of room: for a while trees go around it where they can. */
 void inc_switch_avoid(struct inc_core_switch *sw);

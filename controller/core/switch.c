@@ -261,10 +261,16 @@ static void on_waiting(struct inc_core_switch *sw, const struct inc_core_event *
  * not done for every answer. */
 static void go_on(struct inc_core_switch *sw)
 {
-	if (!sw->awaited || !sw->connected || sw->asked > CTL_MAX_REQUESTS / 2)
+	if (!sw->awaited || !sw->connected || sw->to_drop || sw->asked > CTL_MAX_REQUESTS / 2)
 		return;
 	sw->awaited = false;
 	inc_comm_switch_answered(sw);
+}
+
+void inc_switches_go_on(struct inc_core *core)
+{
+	for (unsigned int i = 0; i < core->topo->n_switches; i++)
+		go_on(&core->switches[i]);
 }
 
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer)
