@@ -110,10 +110,6 @@ static void carry(struct inc_ctl *ctl)
 	do {
 		while ((action = inc_action_next(&ctl->core)))
 			carry_out(ctl, action);
-		if (ctl->core.actions.rows_lost) {
-			ctl->core.actions.rows_lost = false;
-			inc_keep_lost(ctl->keep);
-		}
 	} while (end_lost(ctl));
 	ctl->carrying = false;
 }
@@ -122,6 +118,11 @@ void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event)
 {
 	inc_core_step(&ctl->core, event, now_of(ctl));
 	wake_when_due(ctl);
+	/* Before a message of this step, which may depend on what was lost. */
+	if (ctl->core.actions.rows_lost) {
+		ctl->core.actions.rows_lost = false;
+		inc_keep_lost(ctl->keep);
+	}
 	if (!ctl->carrying)
 		carry(ctl);
 }
