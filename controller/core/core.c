@@ -100,7 +100,7 @@ static void on_notice(struct inc_core *core, const struct inc_core_event *e)
 
 static void on_waiting(struct inc_core *core, const struct inc_core_event *e)
 {
-	inc_comm_waits(e->sw, e->waiting);
+	*e->enough = inc_comm_waits(e->sw, e->waiting);
 }
 
 static void on_answer(struct inc_core *core, const struct inc_core_event *e)

@@ -74,7 +74,10 @@ struct inc_core_event {
 			uint32_t n_failures;
 		};
 		const struct inc_msg_event *notice;
-		const struct inc_msg_waiting *waiting;
+		struct { /* WAITING. *enough: the rest of the answer is of no use */
+			const struct inc_msg_waiting *waiting;
+			bool *enough;
+		};
 		struct { /* ANSWER */
 			enum inc_asked asked;
 			uint32_t of; /* the communicator's number */

@@ -75,8 +75,10 @@ static void on_removed(struct inc_ctl *ctl, struct inc_core_switch *sw, int code
 static void on_waiting(struct inc_ctl *ctl, struct inc_core_switch *sw, int code, const char *text,
 		       json_t *object, uint64_t arg)
 {
-	const uint32_t number = arg, next = inc_page_next(object, arg);
+	const uint32_t number = arg;
+	uint32_t next = inc_page_next(object, arg);
 	const json_t *entry;
+	bool enough = false;
 	size_t i;
 	int ret;
 
@@ -86,8 +88,14 @@ static void on_waiting(struct inc_ctl *ctl, struct inc_core_switch *sw, int code
 		if (inc_schema_read_json(&inc_waiting_schema, entry, &said, NULL) ||
 		    said.communicator != number)
 			continue;
-		inc_ctl_step(ctl, &(struct inc_core_event){
-					  .kind = EVENT_WAITING, .sw = sw, .waiting = &said});
+		inc_ctl_step(ctl, &(struct inc_core_event){.kind = EVENT_WAITING,
+							   .sw = sw,
+							   .waiting = &said,
+							   .enough = &enough});
+		if (enough) {
+			next = 0;
+			break;
+		}
 	}
 	ret = next ? inc_switch_query(ctl, sw, "waiting", number, next, on_waiting) : 0;
 	if (!next || ret)
