@@ -160,7 +160,19 @@ static void free_hello(struct hello *h)
 	free(h->failures);
 }
 
-/* A port without an MTU that can be read has that of its cable. */
+static bool is_port(const struct inc_core_switch *sw, const char *name)
+{
+	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
+
+	for (unsigned int p = 0; p < topo->n_ports; p++) {
+		if (strcmp(topo->ports[p].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A port without an MTU that can be read has that of its cable. Only a port of the topology
+ * matters, so an error in another one is not logged. */
 static void read_ports(const struct inc_core_switch *sw, const json_t *ports, struct hello *h)
 {
 	const json_t *object;
@@ -171,7 +183,8 @@ static void read_ports(const struct inc_core_switch *sw, const json_t *ports, st
 		struct inc_msg_port *port = &h->ports[h->event.n_ports];
 
 		*port = (struct inc_msg_port){0};
-		if (inc_schema_read_json(&inc_port_schema, object, port, &err) && *port->name)
+		if (inc_schema_read_json(&inc_port_schema, object, port, &err) &&
+		    is_port(sw, port->name))
 			inc_warn("switch %s: port %s: %s", inc_switch_name(sw), port->name,
 				 err.msg);
 		h->event.n_ports++;
