@@ -66,10 +66,12 @@ struct inc_core_event {
 		};
 		struct { /* HELLO */
 			const struct inc_msg_hello *hello;
+			const char *from; /* its address and port, for the log */
 			const struct inc_msg_port *ports;
 			uint32_t n_ports;
 			const uint32_t *listed; /* communicators that the switch has */
 			uint32_t n_listed;
+			uint32_t n_wrong; /* more of them, which are no numbers */
 			const struct inc_msg_event *failures; /* while it had no controller */
 			uint32_t n_failures;
 		};

@@ -197,6 +197,8 @@ static int welcome(struct inc_core_switch *sw, const struct inc_core_event *hell
 		if (shall_keep(sw, hello->listed[i]))
 			keep[n++] = hello->listed[i];
 	}
+	inc_info("switch %s is connected from %s: keeps %u of %u communicators",
+		 inc_switch_name(sw), hello->from, n, hello->n_listed + hello->n_wrong);
 	ret = inc_act_welcome(sw, keep, n);
 	free(keep);
 	return ret;

@@ -193,20 +193,20 @@ static void read_ports(const struct inc_core_switch *sw, const json_t *ports, st
 
 static void read_listed(const struct inc_core_switch *sw, const json_t *listed, struct hello *h)
 {
-	size_t i, wrong = 0;
 	const json_t *v;
+	size_t i;
 
 	json_array_foreach (listed, i, v) {
 		json_int_t number = json_integer_value(v);
 
 		if (number < 1 || number > UINT32_MAX)
-			wrong++;
+			h->event.n_wrong++;
 		else
 			h->listed[h->event.n_listed++] = number;
 	}
-	if (wrong)
-		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
-			 inc_switch_name(sw), wrong);
+	if (h->event.n_wrong)
+		inc_warn("switch %s: %u of 'communicators' are no numbers of any",
+			 inc_switch_name(sw), h->event.n_wrong);
 }
 
 /* 0, or an event that is logged and ignored. */
@@ -223,7 +223,8 @@ static int read_notice(const struct inc_core_switch *sw, const json_t *object,
 	return -EINVAL;
 }
 
-static int read_hello(struct inc_core_switch *sw, const json_t *object, struct hello *h)
+static int read_hello(const struct inc_switch_link *link, struct inc_core_switch *sw,
+		      const json_t *object, struct hello *h)
 {
 	const json_t *ports = json_object_get(object, "ports"),
 		     *listed = json_object_get(object, "communicators");
@@ -238,6 +239,7 @@ static int read_hello(struct inc_core_switch *sw, const json_t *object, struct h
 	h->event = (struct inc_core_event){.kind = EVENT_HELLO,
 					   .sw = sw,
 					   .hello = &h->said,
+					   .from = inc_ndjson_peer(link->conn),
 					   .ports = h->ports,
 					   .listed = h->listed,
 					   .failures = h->failures};
@@ -273,8 +275,6 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 			return -ENOMEM;
 		}
 	}
-	inc_info("switch %s is connected from %s: keeps %u of %u communicators",
-		 inc_switch_name(sw), inc_ndjson_peer(link->conn), n, link->n_listed);
 	inc_keep_before_telling(ctl->keep);
 	return inc_ndjson_send_new(
 		link->conn, json_pack("{s:s, s:s, s:o}", "type", inc_messages[INC_MSG_WELCOME].type,
@@ -304,7 +304,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 		return;
 	}
 	ret = parse_hello(link, object, &h.said, &sw, &err);
-	if (!ret && read_hello(sw, object, &h))
+	if (!ret && read_hello(link, sw, object, &h))
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
 	if (ret) {
 		inc_warn("%s: hello refused: %s", inc_ndjson_peer(link->conn), err.msg);
@@ -315,7 +315,6 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	}
 	link_go(link, LINK_SWITCH);
 	link->sw = sw;
-	link->n_listed = json_array_size(json_object_get(object, "communicators"));
 	ctl->switches[sw->index].link = link;
 	keep_lists(&ctl->switches[sw->index], object);
 	inc_ctl_step(ctl, &h.event);

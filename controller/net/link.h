@@ -28,7 +28,6 @@ struct inc_switch_link {
 	struct inc_ndjson *conn;
 	struct inc_core_switch *sw;  /* NULL before hello */
 	struct inc_timeout *silence; /* while GREETING or ASKED */
-	unsigned int n_listed;       /* communicators of its hello */
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;
 	LIST_ENTRY(inc_switch_link) entry;

@@ -144,6 +144,7 @@ static void say_hello(struct world *w, unsigned int s)
 	world_step(w, &(struct inc_core_event){.kind = EVENT_HELLO,
 					       .sw = &w->core.switches[s],
 					       .hello = &hello,
+					       .from = "a switch",
 					       .ports = ports,
 					       .n_ports = own->n_ports,
 					       .listed = w->switches[s].has,
