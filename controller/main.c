@@ -277,7 +277,7 @@ static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 					&ctl->keep, err);
 	if (ret)
 		return ret;
-	/* Groups of the database have time limits, which run even if nobody connects. */
+	/* Groups of the database have time limits, which run before any connection comes. */
 	inc_ctl_step(ctl, &(struct inc_core_event){.kind = EVENT_TIME});
 	return inc_alive_start(ctl);
 }
