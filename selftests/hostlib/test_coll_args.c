@@ -136,7 +136,7 @@ static void wrong_arguments(void **state)
 			 -EINVAL);
 	lockstep_reset(&ls);
 	assert_int_equal(inccl_barrier(ls.rank[1].comm, &newer.opts), -E2BIG);
-	assert_true(lockstep_said(&ls, "barrier refused: its options"));
+	assert_true(lockstep_said(&ls, "barrier refused: the options"));
 	lockstep_silent(&ls);
 	for (unsigned int i = 0; i < conf.ranks; i++)
 		assert_int_equal(inccl_barrier_start(ls.rank[i].comm, NULL, &requests[i]), 0);
