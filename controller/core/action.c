@@ -31,6 +31,16 @@ struct inc_action *inc_action_next(struct inc_core *core)
 	return first;
 }
 
+void inc_actions_free(struct inc_action_list *list)
+{
+	struct inc_action *first;
+
+	while ((first = TAILQ_FIRST(list))) {
+		TAILQ_REMOVE(list, first, entry);
+		free(first);
+	}
+}
+
 /* ---- clients ---- */
 
 static void to_client(struct inc_core_client *client, enum inc_action_kind kind,
@@ -128,7 +138,7 @@ int inc_act_welcome(struct inc_core_switch *sw, const uint32_t *keep, uint32_t n
 
 /* ---- the database ---- */
 
-/* The same may be said several times in a row, for example of each rank of a group. */
+/* The core often names the same row several times in a row, for example a group with each rank. */
 static bool is_last(const struct inc_core *core, enum inc_stored stored, uint32_t of,
 		    unsigned int rank)
 {

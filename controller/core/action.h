@@ -33,8 +33,7 @@ enum inc_action_kind {
 	ACTION_IDLE,    /* a client has no group any more, so it may be silent for a while only */
 	ACTION_REPLACE, /* a client's connection ends, because its member has come by another one */
 	ACTION_ASK,     /* a request to a switch, whose answer is an event */
-	ACTION_WELCOME, /* a switch that has said hello receives the communicators that it shall
-			   keep */
+	ACTION_WELCOME, /* the answer to a switch's hello: the communicators that it shall keep */
 	ACTION_STORE,   /* something is written to the database, or removed from it */
 	ACTION_COMMIT,  /* all that is stored must be on the disk: EVENT_STORED answers */
 };
@@ -45,8 +44,7 @@ enum inc_asked {
 	ASKED_CONNECT,   /* to connect it to other switches, whose numbers are known now */
 	ASKED_REMOVE,    /* to forget it */
 	ASKED_WAITING,   /* for the ranks whose packets it waits for */
-	ASKED_RESULTS,   /* how many results it has made */
-	N_ASKED
+	ASKED_RESULTS,   /* for the number of results that it has made */
 };
 
 enum inc_stored {
@@ -77,7 +75,7 @@ struct inc_action {
 			uint32_t of; /* the number of the group or communicator */
 			unsigned int rank;
 		};
-		struct { /* COMMIT: what begins. */
+		struct { /* COMMIT: the object that begins */
 			uint32_t group;
 			uint32_t communicator; /* 0: the group itself */
 		};
@@ -97,6 +95,8 @@ struct inc_actions {
 
 /* The first action, which is the caller's to free; NULL: there is none. */
 struct inc_action *inc_action_next(struct inc_core *core);
+/* Frees the actions of a list, which is empty then. */
+void inc_actions_free(struct inc_action_list *list);
 
 /* ---- for the core ---- */
 
@@ -120,7 +120,7 @@ void inc_act_remove(struct inc_core_switch *sw, uint32_t number);
 /* 0 or -ENOMEM. */
 int inc_act_welcome(struct inc_core_switch *sw, const uint32_t *keep, uint32_t n);
 
-void inc_act_keep_group(const struct inc_group *group); /* what it is, its ranks apart */
+void inc_act_keep_group(const struct inc_group *group); /* without its ranks */
 void inc_act_keep_rank(const struct inc_member *member);
 void inc_act_keep_ranks(const struct inc_group *group);
 void inc_act_keep_comm(const struct inc_comm *comm);

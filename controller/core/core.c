@@ -22,16 +22,13 @@ int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
 
 void inc_core_free(struct inc_core *core)
 {
-	struct inc_action *action;
-
 	inc_derivations_free(core);
 	inc_groups_free(core);
 	inc_orphans_free(core);
 	inc_switches_free(core);
 	inc_numbers_free(&core->group_numbers);
 	inc_numbers_free(&core->comm_numbers);
-	while ((action = inc_action_next(core)))
-		free(action);
+	inc_actions_free(&core->actions.list);
 }
 
 static void on_join(struct inc_core *core, const struct inc_core_event *e)

@@ -292,8 +292,9 @@ struct inc_core_switch {
 	struct inc_core *core;
 	unsigned int index;
 	bool connected;
-	/* Why its connection is to end, because it has not been told something that it must know;
-	 * NULL: it stays. It connects again by itself, and is told what to keep. */
+	/* The reason why the controller closes its connection: a message that the switch must have
+	 * was lost. NULL: the connection stays. The switch connects again by itself, and its
+	 * welcome lists the communicators to keep. */
 	const char *to_drop;
 	uint64_t since_at_ms; /* connected or absent, by the clock */
 	unsigned int asked;   /* requests of the core under way */
@@ -536,7 +537,7 @@ int inc_switch_set_mode(struct inc_core_switch *sw, enum inc_mode_of_switch mode
 			struct inc_err *err);
 /* Takes the switch's abilities from its hello. */
 void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said);
-/* Tells the routes what it can hold in its mode, or that it is absent. */
+/* Gives the routes its limits in its mode, or the fact that it is absent. */
 void inc_switch_offer(struct inc_core_switch *sw);
 
 /* store/restore.c builds the core's objects with these. */

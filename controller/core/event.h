@@ -111,7 +111,7 @@ struct inc_core_event {
 /* opt is copied; topo stays the caller's and must live as long. 0, or -errno with the reason. */
 int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
 		  const struct inc_topology *topo, struct inc_core_now now, struct inc_err *err);
-/* Frees all objects, without events or actions for anybody. */
+/* Frees all objects. No member and no switch receives a message. */
 void inc_core_free(struct inc_core *core);
 
 void inc_core_step(struct inc_core *core, const struct inc_core_event *event,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Switches, connected or absent: what each can do, what it has, and what it answers. Called by
+/* Switches, connected or absent: their abilities, queue pair numbers and answers. Called by
  * core.c. */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ const char *inc_switch_name(const struct inc_core_switch *sw)
 	return sw->core->topo->switches[sw->index].name;
 }
 
-/* What a port has where its switch has said nothing: what an earlier hello said is forgotten. */
+/* Sets all ports to the values of the topology, which hold until a hello says others. */
 static void clear_ports(struct inc_core_switch *sw)
 {
 	const struct inc_topology *topo = sw->core->topo;
@@ -172,8 +172,9 @@ static void take_ports(struct inc_core_switch *sw, const struct inc_core_event *
 	}
 }
 
-/* What was not handed out by this controller, nor by one whose database it has, is an earlier
- * one's, and may run. */
+/* Whether the switch keeps a communicator that it has. A number that neither this controller nor
+ * one with its database has given comes from an earlier controller, and its communicator may run.
+ */
 static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->core, number);
@@ -234,7 +235,8 @@ void inc_switch_lost(struct inc_core_switch *sw)
 
 static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *answer)
 {
-	/* A lost switch is told what to keep when it returns. */
+	/* A switch whose connection is lost learns by the next welcome which communicators to keep.
+	 */
 	if (!answer->code || answer->code == ECONNRESET ||
 	    (answer->unasked && answer->code == ENOTCONN))
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What switches say of the modes that they know, and which one each is in. Called by core.c and
- * switch.c, and by tools that change it. */
+/* The modes that each switch supports by its hello, and the mode that it has. Called by switch.c
+ * for a hello, and by core.c for a tool that changes the mode. */
 #include <errno.h>
 #include <string.h>
 #include "controller/core/core.h"
@@ -23,12 +23,12 @@ static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engi
 	for (uint32_t i = 0; i < engine->n_endpoints; i++) {
 		const struct inc_msg_offer *said = &engine->endpoints[i];
 
-		for (unsigned int p = 0; p < topo->n_ports; p++) {
-			if (strcmp(topo->ports[p].name, said->port) != 0)
-				continue;
-			sw->has[p].payload[said->kind] = round_payload(said->payload);
-			sw->has[p].message_bytes[said->kind] = said->message_bytes;
-		}
+		const int p = inc_topology_port_by_name(topo, said->port);
+
+		if (p < 0)
+			continue;
+		sw->has[p].payload[said->kind] = round_payload(said->payload);
+		sw->has[p].message_bytes[said->kind] = said->message_bytes;
 	}
 }
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include "controller/net/ctl.h"
 #include "lib/base/clock.h"
-#include "lib/base/log.h"
 
 static struct inc_core_now now_of(struct inc_ctl *ctl)
 {
@@ -118,7 +117,7 @@ void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event)
 {
 	inc_core_step(&ctl->core, event, now_of(ctl));
 	wake_when_due(ctl);
-	/* Before a message of this step, which may depend on what was lost. */
+	/* A message of this step may depend on the lost rows, so all rows are written before it. */
 	if (ctl->core.actions.rows_lost) {
 		ctl->core.actions.rows_lost = false;
 		inc_keep_lost(ctl->keep);

@@ -32,7 +32,7 @@
 #define CTL_SPARE_LINKS     64 /* connections that have not said hello, besides the switches */
 #define CTL_SPARE_CLOSING   64 /* closed, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 20 /* listeners, event loop, database, standard streams */
-#define CTL_SIGNALS         3  /* that it hears */
+#define CTL_SIGNALS         3  /* SIGTERM, SIGINT and SIGHUP */
 
 struct inc_client;
 struct inc_query;
@@ -50,7 +50,7 @@ struct inc_ctl {
 	struct event_base *base;
 	struct inc_timeouts timeouts;
 	struct inc_topology *topo;
-	struct inc_tls *tls; /* who may connect; NULL: anybody */
+	struct inc_tls *tls; /* keys of the peers that may connect; NULL: any peer may */
 	struct event *signals[CTL_SIGNALS];
 	struct inc_core core;
 	struct inc_timeout *due;                     /* runs until the core's next timer is due */
@@ -68,8 +68,8 @@ struct inc_ctl {
 	struct inc_keep_counts kept;
 	uint64_t started_at_ms;
 	struct inc_ctl_figures figures;
-	struct inc_scrape *scrape; /* NULL: nobody can */
-	struct event *alive;       /* the tick of alive.c; NULL: nobody is asked */
+	struct inc_scrape *scrape; /* NULL: without --metrics */
+	struct event *alive;       /* the tick of alive.c; NULL: members may be silent for ever */
 };
 
 struct inc_client {
@@ -122,9 +122,9 @@ int inc_links_init(struct inc_ctl *ctl);
 void inc_links_free(struct inc_ctl *ctl);
 void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
-/* Closes the switch's connection; it comes back by itself and is told what to keep. */
+/* Closes the switch's connection. The switch connects again by itself. */
 void inc_switch_drop(struct inc_ctl *ctl, const struct inc_core_switch *sw, const char *reason);
-/* 0, or -errno: the switch cannot be told what to keep. */
+/* 0, or -errno: the list of communicators to keep cannot be sent. */
 int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, const uint32_t *keep,
 		       uint32_t n);
 

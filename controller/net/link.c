@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections on the switch port, and the switches behind them. */
-#include <arpa/inet.h>
+/* Connections on the switch port. A hello makes a connection that of a switch. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "lib/base/clock.h"
 #include "controller/net/remote.h"
 #include "controller/net/rights.h"
 #include "controller/net/link.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
-#include "lib/base/random.h"
 #include "lib/net/lines.h"
 
 int inc_links_init(struct inc_ctl *ctl)
@@ -123,7 +120,7 @@ static int check_lists(const json_t *object, struct inc_err *err)
 static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_msg_hello *said,
 		       struct inc_core_switch **out, struct inc_err *err)
 {
-	const struct inc_switch_link *other;
+	struct inc_switch_link *other;
 	int index, ret;
 
 	ret = inc_right_begin(link->conn, INC_MSG_HELLO, object, said, &said->version, err);
@@ -136,7 +133,7 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 				   link->ctl->topo->name, said->node);
 	other = link->ctl->switches[index].link;
 	if (other) {
-		probe(link->ctl->switches[index].link);
+		probe(other);
 		return inc_err_set(err, EADDRINUSE, "switch %s is connected already, from %s",
 				   said->node, inc_ndjson_peer(other->conn));
 	}
@@ -160,21 +157,11 @@ static void free_hello(struct hello *h)
 	free(h->failures);
 }
 
-static bool is_port(const struct inc_core_switch *sw, const char *name)
-{
-	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
-
-	for (unsigned int p = 0; p < topo->n_ports; p++) {
-		if (strcmp(topo->ports[p].name, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* A port without an MTU that can be read has that of its cable. Only a port of the topology
  * matters, so an error in another one is not logged. */
 static void read_ports(const struct inc_core_switch *sw, const json_t *ports, struct hello *h)
 {
+	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
 	const json_t *object;
 	struct inc_err err;
 	size_t i;
@@ -184,7 +171,7 @@ static void read_ports(const struct inc_core_switch *sw, const json_t *ports, st
 
 		*port = (struct inc_msg_port){0};
 		if (inc_schema_read_json(&inc_port_schema, object, port, &err) &&
-		    is_port(sw, port->name))
+		    inc_topology_port_by_name(topo, port->name) >= 0)
 			inc_warn("switch %s: port %s: %s", inc_switch_name(sw), port->name,
 				 err.msg);
 		h->event.n_ports++;
@@ -271,7 +258,8 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 	list = json_array();
 	for (uint32_t i = 0; i < n; i++) {
 		if (json_array_append_new(list, json_integer(keep[i]))) {
-			json_decref(list); /* it would remove what runs */
+			json_decref(list); /* without them the switch would remove communicators
+					      that run */
 			return -ENOMEM;
 		}
 	}

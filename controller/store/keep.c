@@ -12,7 +12,7 @@
 #include <event2/event.h>
 #include "controller/store/keep.h"
 #include "controller/store/keep_priv.h"
-#include "lib/base/clock.h"
+#include "controller/timer.h"
 #include "lib/base/log.h"
 
 #define RETRY_MS 1000
@@ -29,23 +29,6 @@ struct inc_keep {
 	struct event *timer;             /* when there is something to write, or to try again */
 };
 
-static void arm(struct inc_keep *keep, unsigned int ms)
-{
-	const struct timeval tv = inc_timeval_of_ms(ms);
-
-	event_add(keep->timer, &tv);
-}
-
-static void forget_changes(struct inc_keep *keep)
-{
-	struct inc_action *action;
-
-	while ((action = TAILQ_FIRST(&keep->changes))) {
-		TAILQ_REMOVE(&keep->changes, action, entry);
-		free(action);
-	}
-}
-
 void inc_keep_add(struct inc_keep *keep, struct inc_action *action)
 {
 	if (!keep) {
@@ -53,7 +36,7 @@ void inc_keep_add(struct inc_keep *keep, struct inc_action *action)
 		return;
 	}
 	if (TAILQ_EMPTY(&keep->changes) && !keep->behind)
-		arm(keep, 0);
+		inc_ctl_arm(keep->timer, 0);
 	TAILQ_INSERT_TAIL(&keep->changes, action, entry);
 }
 
@@ -62,7 +45,7 @@ void inc_keep_lost(struct inc_keep *keep)
 	if (!keep)
 		return;
 	keep->behind = true;
-	arm(keep, 0);
+	inc_ctl_arm(keep->timer, 0);
 }
 
 static int put_numbers(struct inc_keep *keep, struct inc_err *err)
@@ -90,7 +73,7 @@ static int write_changes(struct inc_keep *keep, struct inc_err *err)
 			ret = inc_kept_put_change(keep->store, keep->core, change, err);
 	}
 	ret = ret ?: put_numbers(keep, err) ?: inc_store_commit(keep->store, err);
-	forget_changes(keep);
+	inc_actions_free(&keep->changes);
 	if (!ret) {
 		keep->counts->stored++;
 		return 0;
@@ -116,7 +99,7 @@ int inc_keep_now(struct inc_keep *keep, struct inc_err *err)
 			inc_info("database %s can be written again", keep->path);
 		return 0;
 	}
-	arm(keep, RETRY_MS);
+	inc_ctl_arm(keep->timer, RETRY_MS);
 	if (!was_behind)
 		inc_error("%s: nothing new can begin until it can be written", err->msg);
 	return ret;
@@ -147,15 +130,6 @@ static void make_directory(void)
 	mkdir(dir, 0700);
 }
 
-/* Restored objects need not be stored, and no peer is to be told of them. */
-static void forget_actions(struct inc_core *core)
-{
-	struct inc_action *action;
-
-	while ((action = inc_action_next(core)))
-		free(action);
-}
-
 int inc_keep_start(struct inc_core *core, struct event_base *base, const char *path,
 		   struct inc_keep_counts *counts, struct inc_keep **out, struct inc_err *err)
 {
@@ -179,7 +153,8 @@ int inc_keep_start(struct inc_core *core, struct event_base *base, const char *p
 		make_directory();
 	ret = inc_store_open(path, &keep->store, &fresh, err);
 	ret = ret ?: inc_restore(core, path, keep->store, err);
-	forget_actions(core);
+	/* Restored objects need not be stored, and no peer receives a message about them. */
+	inc_actions_free(&core->actions.list);
 	if (ret)
 		return ret;
 	/* a file that held nothing knows nothing of an earlier controller's communicators */
@@ -197,7 +172,7 @@ void inc_keep_stop(struct inc_keep *keep)
 	if (!keep)
 		return;
 	keep->core->actions.stores = false;
-	forget_changes(keep);
+	inc_actions_free(&keep->changes);
 	if (keep->timer)
 		event_free(keep->timer);
 	inc_store_close(keep->store);

@@ -142,15 +142,6 @@ static struct kept *find(const struct restoring *r, uint32_t number)
 }
 
 /* -1: it has none of that name. */
-static int find_port(const struct inc_topo_switch *sw, const char *name)
-{
-	for (unsigned int p = 0; p < sw->n_ports; p++) {
-		if (strcmp(sw->ports[p].name, name) == 0)
-			return p;
-	}
-	return -1;
-}
-
 static struct inc_route_end end_of(const struct inc_kept_end *end)
 {
 	return (struct inc_route_end){.qpn = end->qpn,
@@ -168,8 +159,9 @@ static bool take_ports(const struct inc_topology *topo, const struct kept *k,
 
 	if (!row->parent)
 		return true;
-	up = find_port(&topo->switches[node->sw], row->up_port);
-	down = find_port(&topo->switches[k->nodes[node->parent].sw], row->down_port);
+	up = inc_topology_port_by_name(&topo->switches[node->sw], row->up_port);
+	down = inc_topology_port_by_name(&topo->switches[k->nodes[node->parent].sw],
+					 row->down_port);
 	if (up < 0 || down < 0)
 		return false;
 	node->up_port = up;

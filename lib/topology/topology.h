@@ -136,5 +136,6 @@ void inc_topology_free(struct inc_topology *topo);
 int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip);
 int inc_topology_host_by_name(const struct inc_topology *topo, const char *name);
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name);
+int inc_topology_port_by_name(const struct inc_topo_switch *sw, const char *name);
 
 #endif

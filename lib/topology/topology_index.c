@@ -152,3 +152,12 @@ int inc_topology_switch_by_name(const struct inc_topology *topo, const char *nam
 	return inc_topology_find(topo, name, &end) && end.kind == INC_TOPO_SWITCH ? (int)end.index
 										  : -1;
 }
+
+int inc_topology_port_by_name(const struct inc_topo_switch *sw, const char *name)
+{
+	for (unsigned int p = 0; p < sw->n_ports; p++) {
+		if (strcmp(sw->ports[p].name, name) == 0)
+			return p;
+	}
+	return -1;
+}

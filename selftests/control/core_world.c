@@ -258,14 +258,8 @@ static void flush(struct world *w)
 
 static void forget_actions(struct world *w)
 {
-	struct inc_action *action;
-
-	while ((action = inc_action_next(&w->core)))
-		free(action);
-	while ((action = TAILQ_FIRST(&w->unstored))) {
-		TAILQ_REMOVE(&w->unstored, action, entry);
-		free(action);
-	}
+	inc_actions_free(&w->core.actions.list);
+	inc_actions_free(&w->unstored);
 }
 
 static void carry_out(struct world *w, struct inc_action *action)
