@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Prints the tables of lib/conf/messages.c and comm_conf.c as a document: every message of the
+ * Prints the tables of lib/conf/messages.def and comm_conf.c as a document: every message of the
  * control protocol with its fields, their bounds and their defaults. The build writes the output to
  * build/docs/messages.md. With --json it prints the names of messages and fields, which
  * selftests/control/test_docs compares with the examples in docs/control.md.

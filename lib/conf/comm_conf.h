@@ -130,7 +130,7 @@ bool inc_pkey_good(uint64_t pkey);
 	.kind = INC_UINT, .good = inc_pkey_good, .what = "a partition (not 0 or 32768)"
 #define INC_QPN_FIELD      .kind = INC_UINT, .min = INC_MIN_QPN, .max = INC_MAX_QPN
 #define INC_PSN_FIELD      .kind = INC_UINT, .max = INC_PSN_MASK
-#define INC_UDP_PORT_FIELD .kind = INC_UINT, .min = 1, .max = UINT16_MAX, .def = INC_ROCE_UDP_PORT
+#define INC_UDP_PORT_FIELD .kind = INC_UINT, .min = 1, .max = UINT16_MAX
 
 /*
  * The fields' rules that depend on the mode, which tables cannot express. Fills in the values that
