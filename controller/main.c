@@ -14,8 +14,8 @@
 #include "lib/net/tls_opt.h"
 #include "lib/base/clock.h"
 #include "controller/net/ctl.h"
-#include "controller/net/alive.h"
-#include "controller/net/remote.h"
+#include "controller/net/keepalive.h"
+#include "controller/net/address_limit.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 #include "lib/base/stdout.h"
@@ -30,7 +30,7 @@ static const struct inc_opt options[] = {
 	 INC_OPT_TEXT(struct inc_ctl_options, topology, inc_path_check)},
 	{.name = "database",
 	 .value = "FILE",
-	 .preset = INC_KEEP_DEFAULT,
+	 .preset = INC_PERSIST_DEFAULT,
 	 .help = "where groups and communicators are kept, so that they outlive the controller; it "
 		 "is "
 		 "made where it is not there, and one controller at a time can have it; none: "
@@ -273,13 +273,13 @@ static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 	ret = inc_links_init(ctl);
 	ret = ret ?: inc_carry_start(ctl, err);
 	ret = ret
-		      ?: inc_keep_start(&ctl->core, ctl->base, ctl->opt.database, &ctl->kept,
-					&ctl->keep, err);
+		      ?: inc_persist_start(&ctl->core, ctl->base, ctl->opt.database,
+					   &ctl->persisted, &ctl->persist, err);
 	if (ret)
 		return ret;
 	/* Groups of the database have time limits, which run before any connection comes. */
-	inc_ctl_step(ctl, &(struct inc_core_event){.kind = EVENT_TIME});
-	return inc_alive_start(ctl);
+	inc_ctl_step(ctl, &(struct inc_core_event){.kind = CORE_EVENT_TIME});
+	return inc_keepalive_start(ctl);
 }
 
 static void free_parts(struct inc_ctl *ctl)
@@ -288,7 +288,7 @@ static void free_parts(struct inc_ctl *ctl)
 	inc_queries_free(ctl);
 	inc_links_free(ctl);
 	inc_carry_stop(ctl);
-	inc_remotes_free(ctl);
+	inc_address_limits_free(ctl);
 	inc_ndjson_drain_stop(NULL);
 	inc_tls_free(ctl->tls);
 }
@@ -330,10 +330,10 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ret = event_base_dispatch(ctl->base) < 0 ? inc_err_set(err, EIO, "the event loop failed")
 						 : 0;
 out:
-	inc_keep_stop(ctl->keep);
-	ctl->keep = NULL;
+	inc_persist_stop(ctl->persist);
+	ctl->persist = NULL;
 	inc_scrape_stop(ctl->scrape);
-	inc_alive_stop(ctl);
+	inc_keepalive_stop(ctl);
 	if (switches)
 		evconnlistener_free(switches);
 	if (members)

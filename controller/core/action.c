@@ -49,7 +49,7 @@ static void to_client(struct inc_core_client *client, enum inc_action_kind kind,
 	const struct inc_action action = {.kind = kind, .client = client, .id = id};
 
 	if (!append(client->core, action, message, size))
-		client->deaf = client->core->actions.deaf = true;
+		client->message_lost = client->core->actions.messages_lost = true;
 }
 
 void inc_act_send_bytes(struct inc_core_client *client, enum inc_message_id id, const void *message,
@@ -82,7 +82,7 @@ void inc_act_replaced(struct inc_core_client *client)
 	to_client(client, ACTION_REPLACE, 0, NULL, 0);
 }
 
-bool inc_core_beside(const struct inc_core_client *one, const struct inc_core_client *other)
+bool inc_core_same_address(const struct inc_core_client *one, const struct inc_core_client *other)
 {
 	return strcmp(one->address, other->address) == 0;
 }
@@ -159,38 +159,38 @@ static void store(struct inc_core *core, enum inc_stored stored, uint32_t of, un
 		core->actions.rows_lost = true;
 }
 
-void inc_act_keep_group(const struct inc_group *group)
+void inc_act_store_group(const struct inc_group *group)
 {
 	store(group->core, STORED_GROUP, group->number, 0);
 }
 
-void inc_act_keep_rank(const struct inc_member *member)
+void inc_act_store_rank(const struct inc_member *member)
 {
 	store(member->group->core, STORED_RANK, member->group->number, member->rank);
-	inc_act_keep_group(member->group);
+	inc_act_store_group(member->group);
 }
 
-void inc_act_keep_ranks(const struct inc_group *group)
+void inc_act_store_ranks(const struct inc_group *group)
 {
 	store(group->core, STORED_RANKS, group->number, 0);
 }
 
-void inc_act_keep_comm(const struct inc_comm *comm)
+void inc_act_store_comm(const struct inc_comm *comm)
 {
 	store(comm->group->core, STORED_COMM, comm->number, 0);
 }
 
-void inc_act_keep_state(const struct inc_comm *comm)
+void inc_act_store_state(const struct inc_comm *comm)
 {
 	store(comm->group->core, STORED_STATE, comm->number, 0);
 }
 
-void inc_act_group_gone(const struct inc_group *group)
+void inc_act_delete_group(const struct inc_group *group)
 {
 	store(group->core, STORED_NO_GROUP, group->number, 0);
 }
 
-void inc_act_comm_gone(const struct inc_comm *comm)
+void inc_act_delete_comm(const struct inc_comm *comm)
 {
 	store(comm->group->core, STORED_NO_COMM, comm->number, 0);
 }

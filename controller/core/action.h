@@ -6,9 +6,9 @@
  * An action that stores something comes before the message that depends on it. The rows are made
  * from the core when the action is carried out, so they are never older than that message.
  *
- * If there is no memory for an action, the core marks what has lost it: a client (deaf), a switch
- * (to_drop) or the database (rows_lost). controller/net/carry.c then ends that connection, or
- * stores everything.
+ * If there is no memory for an action, the core marks what has lost it: a client (message_lost), a
+ * switch (to_drop) or the database (rows_lost). controller/net/carry.c then ends that connection,
+ * or stores everything.
  */
 #ifndef INC_ACTION_H
 #define INC_ACTION_H
@@ -35,7 +35,7 @@ enum inc_action_kind {
 	ACTION_ASK,     /* a request to a switch, whose answer is an event */
 	ACTION_WELCOME, /* the answer to a switch's hello: the communicators that it shall keep */
 	ACTION_STORE,   /* something is written to the database, or removed from it */
-	ACTION_COMMIT,  /* all that is stored must be on the disk: EVENT_STORED answers */
+	ACTION_COMMIT,  /* all that is stored must be on the disk: CORE_EVENT_STORED answers */
 };
 
 /* Requests to a switch. */
@@ -88,9 +88,9 @@ struct inc_action {
 
 struct inc_actions {
 	TAILQ_HEAD(inc_action_list, inc_action) list;
-	bool stores;    /* Changes are stored. Without a database there are no such actions. */
-	bool rows_lost; /* A STORE was lost for want of memory. */
-	bool deaf;      /* A client has lost a message for want of memory, and is marked. */
+	bool stores;        /* Changes are stored. Without a database there are no such actions. */
+	bool rows_lost;     /* A STORE was lost for want of memory. */
+	bool messages_lost; /* A client has lost a message for want of memory, and is marked. */
 };
 
 /* The first action, which is the caller's to free; NULL: there is none. */
@@ -120,14 +120,14 @@ void inc_act_remove(struct inc_core_switch *sw, uint32_t number);
 /* 0 or -ENOMEM. */
 int inc_act_welcome(struct inc_core_switch *sw, const uint32_t *keep, uint32_t n);
 
-void inc_act_keep_group(const struct inc_group *group); /* without its ranks */
-void inc_act_keep_rank(const struct inc_member *member);
-void inc_act_keep_ranks(const struct inc_group *group);
-void inc_act_keep_comm(const struct inc_comm *comm);
-void inc_act_keep_state(const struct inc_comm *comm);
+void inc_act_store_group(const struct inc_group *group); /* without its ranks */
+void inc_act_store_rank(const struct inc_member *member);
+void inc_act_store_ranks(const struct inc_group *group);
+void inc_act_store_comm(const struct inc_comm *comm);
+void inc_act_store_state(const struct inc_comm *comm);
 /* It ends, and no later controller shall find it. */
-void inc_act_group_gone(const struct inc_group *group);
-void inc_act_comm_gone(const struct inc_comm *comm);
+void inc_act_delete_group(const struct inc_group *group);
+void inc_act_delete_comm(const struct inc_comm *comm);
 /* Something begins as soon as the database has it. 0, or -ENOMEM: it must not begin. */
 int inc_act_commit(struct inc_core *core, uint32_t group, uint32_t communicator);
 

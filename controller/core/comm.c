@@ -156,8 +156,8 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_cl
 	}
 	adopt_fields(comm, said);
 	inc_comm_adopt_mode(comm, sw);
-	inc_comm_config_go(comm, 0, CONFIG_THERE);
-	inc_comm_go(comm, COMM_STARTED);
+	inc_comm_set_config_state(comm, 0, CONFIG_THERE);
+	inc_comm_set_phase(comm, COMM_STARTED);
 	return comm;
 }
 
@@ -173,8 +173,8 @@ int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 	if (inc_route_known_add(&comm->tree, sw->index))
 		return -ENOMEM;
 	inc_comm_adopt_mode(comm, sw);
-	inc_comm_config_go(comm, n - 1, CONFIG_THERE);
-	inc_act_keep_comm(comm);
+	inc_comm_set_config_state(comm, n - 1, CONFIG_THERE);
+	inc_act_store_comm(comm);
 	return 0;
 }
 
@@ -192,7 +192,7 @@ void inc_comm_end(struct inc_comm *comm)
 		inc_info("communicator %u (group %u, %s) ends", comm->number, comm->group->number,
 			 comm->group->job);
 	let_go(comm);
-	inc_accusations_free(&comm->accused);
+	inc_failure_reports_free(&comm->failure_reports);
 	free(comm->configs); /* there without a tree where memory was short */
 	LIST_REMOVE(comm, entry);
 	if (comm->phase == COMM_REFUSED)
@@ -226,7 +226,7 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 		.code = comm->code,
 	};
 
-	if (!client || !member->asked || member->destroyed || member->knows)
+	if (!client || !member->asked || member->destroyed || member->reported_failure)
 		return;
 	/* who waits for the answer to a request gets an error, the others a notice */
 	if (comm->phase < COMM_CONFIGURED || comm->phase == COMM_REFUSED ||
@@ -272,7 +272,7 @@ static void refuse(struct inc_comm *comm)
 	struct inc_comm *old, *oldest = NULL;
 
 	let_go(comm);
-	inc_comm_go(comm, COMM_REFUSED);
+	inc_comm_set_phase(comm, COMM_REFUSED);
 	comm->number = 0;
 	group->n_comms--;
 	group->n_refused++;
@@ -300,7 +300,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	comm->code = inc_errno_name(code) ? code : EIO;
 	inc_warn("group %u (%s), communicator %u: %s", comm->group->number, comm->group->job,
 		 comm->number ? comm->number : comm->index, comm->reason);
-	inc_act_keep_state(comm);
+	inc_act_store_state(comm);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)
 		inc_comm_tell_failed(comm, to, rank);
 	if (comm->phase < COMM_CONFIGURED) {
@@ -308,7 +308,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 		refuse(comm);
 	} else {
 		comm->group->core->figures.failed++;
-		inc_comm_go(comm, COMM_FAILED);
+		inc_comm_set_phase(comm, COMM_FAILED);
 	}
 }
 
@@ -379,7 +379,7 @@ static bool agrees(struct inc_comm *comm, unsigned int rank)
 static void tell_refused(struct inc_comm *comm, struct inc_member *member)
 {
 	comm->members[member->rank].asked = true;
-	comm->members[member->rank].knows = false; /* why it asks */
+	comm->members[member->rank].reported_failure = false; /* why it asks */
 	inc_comm_tell_failed(comm, member->rank, -1);
 	if (all_told(comm))
 		inc_comm_end(comm);
@@ -466,7 +466,7 @@ void inc_comm_configured(struct inc_comm *comm)
 		 "of %u packets, floats %s",
 		 comm->number, group->number, group->job, comm->payload, comm->slots, comm->tree->n,
 		 inc_tree_modes[comm->mode], comm->message_packets, inc_float_forms[comm->floats]);
-	inc_comm_go(comm, COMM_CONFIGURED);
+	inc_comm_set_phase(comm, COMM_CONFIGURED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
 		const struct inc_topo_host *host = &topo->hosts[member->host];
@@ -542,7 +542,7 @@ void inc_comm_ready(struct inc_member *member, uint32_t number)
 		if (!comm->members[rank].ready)
 			return;
 	}
-	inc_comm_go(comm, COMM_STARTED);
+	inc_comm_set_phase(comm, COMM_STARTED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++)
 		inc_act_send(group->members[rank].client, INC_MSG_START,
 			     &(struct inc_msg_number){number});
@@ -554,9 +554,9 @@ void inc_comm_destroy(struct inc_member *member, uint32_t number)
 	struct inc_comm *comm = find_own(member, number);
 
 	/* what has ended meanwhile, with its group say, is as gone as was asked for */
-	if (!comm &&
-	    ((!inc_group_resumed(group) && !inc_number_given(&group->core->comm_numbers, number)) ||
-	     inc_comm_find(group->core, number))) {
+	if (!comm && ((!inc_group_resumed(group) &&
+		       !inc_number_was_allocated(&group->core->comm_numbers, number)) ||
+		      inc_comm_find(group->core, number))) {
 		refuse_number(member, "D", number);
 		return;
 	}

@@ -51,11 +51,11 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 {
 	if (!comm->tree)
 		return;
-	inc_act_comm_gone(comm);
+	inc_act_delete_comm(comm);
 	for (unsigned int i = 0; comm->configs && i < comm->tree->n; i++) {
 		if (comm->configs[i] == CONFIG_NONE || comm->configs[i] == CONFIG_REFUSED)
 			continue;
-		inc_comm_config_go(comm, i, CONFIG_NONE);
+		inc_comm_set_config_state(comm, i, CONFIG_NONE);
 		inc_act_remove(switch_of(comm, &comm->tree->nodes[i]), comm->number);
 	}
 	inc_comm_drop_ends(comm);
@@ -77,7 +77,7 @@ static unsigned int min(unsigned int a, unsigned int b)
 static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int port)
 {
 	const struct inc_comm *comm = arg;
-	const struct inc_core_port *has = &comm->group->core->switches[sw].has[port];
+	const struct inc_core_port *has = &comm->group->core->switches[sw].ports[port];
 
 	return has->has_mac ? has->mac : NULL;
 }
@@ -86,14 +86,14 @@ static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int po
 static unsigned int port_mtu(const struct inc_core *core, unsigned int sw, unsigned int port)
 {
 	return min(core->topo->links[core->topo->switches[sw].ports[port].link].mtu,
-		   core->switches[sw].has[port].mtu);
+		   core->switches[sw].ports[port].mtu);
 }
 
 /* What a connection can end at takes packets of this size; in passthrough mode any. */
 static unsigned int port_payload(const struct inc_comm *comm, const struct inc_tree_node *node,
 				 unsigned int port)
 {
-	const unsigned int *payload = switch_of(comm, node)->has[port].payload;
+	const unsigned int *payload = switch_of(comm, node)->ports[port].payload;
 	unsigned int most = INC_MAX_PAYLOAD;
 
 	if (node->mode == INC_PASSTHROUGH)
@@ -159,7 +159,7 @@ static int configure_node(struct inc_comm *comm, unsigned int node)
 	ret = ret ?: inc_act_configure(switch_of(comm, &comm->tree->nodes[node]), &conf);
 	if (ret)
 		return ret;
-	inc_comm_config_go(comm, node, CONFIG_ASKED);
+	inc_comm_set_config_state(comm, node, CONFIG_ASKED);
 	comm->pending++;
 	return 0;
 }
@@ -175,7 +175,7 @@ static int connect_node(struct inc_comm *comm, unsigned int node)
 	ret = inc_act_connect(switch_of(comm, &comm->tree->nodes[node]), &peers);
 	if (ret)
 		return ret;
-	inc_comm_config_go(comm, node, CONFIG_TOLD);
+	inc_comm_set_config_state(comm, node, CONFIG_TOLD);
 	comm->pending++;
 	return 0;
 }
@@ -295,7 +295,7 @@ static void begin(struct inc_comm *comm)
 			 inc_switch_name(absent));
 	if (absent || waits_for_answers(comm)) {
 		if (comm->phase != COMM_WAIT_SWITCH)
-			inc_comm_go(comm, COMM_WAIT_SWITCH);
+			inc_comm_set_phase(comm, COMM_WAIT_SWITCH);
 		return;
 	}
 	choose_payload(comm);
@@ -304,7 +304,7 @@ static void begin(struct inc_comm *comm)
 		inc_comm_fail(comm, -1, -ret, "%s", err.msg);
 		return;
 	}
-	comm->number = inc_number_give(&group->core->comm_numbers, is_taken, group->core);
+	comm->number = inc_number_allocate(&group->core->comm_numbers, is_taken, group->core);
 	if (!comm->number) {
 		inc_comm_fail(comm, -1, ENOMEM, "out of memory");
 		return;
@@ -314,7 +314,7 @@ static void begin(struct inc_comm *comm)
 		inc_comm_fail(comm, -1, -ret, "no queue pair number: %s", strerror(-ret));
 		return;
 	}
-	inc_comm_go(comm, COMM_CONFIGURING);
+	inc_comm_set_phase(comm, COMM_CONFIGURING);
 	reserve(comm);
 	if (inc_act_commit(group->core, group->number, comm->number))
 		inc_comm_fail(comm, -1, ENOMEM, "out of memory");
@@ -394,7 +394,7 @@ void inc_comm_answered(struct inc_core_switch *sw, uint32_t number, int code, co
 	if (code) {
 		/* without an answer it may have the communicator: the remove will tell it */
 		if (code != ETIMEDOUT && code != ECONNRESET)
-			inc_comm_config_go(comm, node, CONFIG_REFUSED);
+			inc_comm_set_config_state(comm, node, CONFIG_REFUSED);
 		if (code == ENOSPC) {
 			inc_switch_holder(sw, holder, sizeof(holder));
 			if (go_around(comm, sw, text))
@@ -415,7 +415,7 @@ void inc_comm_answered(struct inc_core_switch *sw, uint32_t number, int code, co
 		inc_comm_fail(comm, -1, -ret, "switch %s %s", inc_switch_name(sw), err.msg);
 		return;
 	}
-	inc_comm_config_go(comm, node, CONFIG_THERE);
+	inc_comm_set_config_state(comm, node, CONFIG_THERE);
 	answered(comm);
 }
 
@@ -433,7 +433,7 @@ void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, c
 	}
 	if (!confirms(comm, sw, confirmed))
 		return;
-	inc_comm_config_go(comm, node, CONFIG_THERE);
+	inc_comm_set_config_state(comm, node, CONFIG_THERE);
 	answered(comm);
 }
 
@@ -447,15 +447,15 @@ static bool was_held_by(const struct inc_comm *comm, const struct inc_core_switc
  * switch has connected, so that there are other trees now. */
 static void go_on(struct inc_core_switch *sw, bool back)
 {
-	const unsigned int look = ++sw->core->looks;
+	const unsigned int pass = ++sw->core->passes;
 	struct inc_group *group;
 	struct inc_comm *comm;
 again:
 	LIST_FOREACH (group, &sw->core->groups, entry) {
 		LIST_FOREACH (comm, &group->comms, entry) {
-			if (comm->phase != COMM_WAIT_SWITCH || comm->look == look)
+			if (comm->phase != COMM_WAIT_SWITCH || comm->pass == pass)
 				continue;
-			comm->look = look;
+			comm->pass = pass;
 			if (!back && !was_held_by(comm, sw))
 				continue;
 			inc_comm_configure(comm);
@@ -511,7 +511,7 @@ again:
 		LIST_FOREACH (comm, &group->comms, entry) {
 			if (!inc_comm_keeps(comm, sw) || lists(listed, n, comm->number))
 				continue;
-			inc_comm_config_go(comm, node_of(comm, sw), CONFIG_REFUSED);
+			inc_comm_set_config_state(comm, node_of(comm, sw), CONFIG_REFUSED);
 			if (comm->phase == COMM_FAILED)
 				continue;
 			inc_comm_fail(comm, -1, ENETRESET,

@@ -24,7 +24,7 @@ struct link {
 static const struct inc_core_port *port_of(const struct inc_comm *comm, unsigned int node,
 					   unsigned int port)
 {
-	return &comm->group->core->switches[comm->tree->nodes[node].sw].has[port];
+	return &comm->group->core->switches[comm->tree->nodes[node].sw].ports[port];
 }
 
 /* Connection i of a node, in the order in which its switch is told them: children, then the parent.

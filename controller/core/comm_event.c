@@ -113,7 +113,7 @@ void inc_comms_ask_waiting(struct inc_core_switch *sw)
 	}
 }
 
-bool inc_comm_misses(struct inc_comm *comm)
+bool inc_comm_check_missing(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
 	bool misses = false;
@@ -135,7 +135,7 @@ bool inc_comm_misses(struct inc_comm *comm)
 	return misses;
 }
 
-void inc_comm_ask_again(struct inc_core_switch *sw, uint32_t number)
+void inc_comm_retry_waiting(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->core, number);
 
@@ -143,7 +143,7 @@ void inc_comm_ask_again(struct inc_core_switch *sw, uint32_t number)
 		check_waiting(sw, comm);
 }
 
-bool inc_comm_waits(struct inc_core_switch *sw, const struct inc_msg_waiting *said)
+bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_waiting *said)
 {
 	struct inc_comm *comm = inc_comm_find(sw->core, said->communicator);
 	char chunk[32] = "", who[300];
@@ -177,47 +177,48 @@ bool inc_comm_waits(struct inc_core_switch *sw, const struct inc_msg_waiting *sa
 }
 
 /* What follows from a failure that concerns a peer, once it is known who that is. */
-static void judge(struct inc_comm *comm, struct inc_core_switch *sw, const struct inc_accusation *a)
+static void apply_report(struct inc_comm *comm, struct inc_core_switch *sw,
+			 const struct inc_failure_report *r)
 {
 	const struct inc_peer none = {.rank = -1, .node = -1};
-	const struct inc_peer peer = a->is_own ? none : inc_comm_peer(comm, sw, a->rank);
+	const struct inc_peer peer = r->is_own ? none : inc_comm_peer(comm, sw, r->rank);
 
-	if (a->code != EREMOTEIO && is_through(comm, &peer))
+	if (r->code != EREMOTEIO && is_through(comm, &peer))
 		/* unless the others still wait for it; a mismatch is the end for everybody */
 		check_waiting(sw, comm);
 	else
-		fail(comm, sw, &peer, a->code, a->text);
+		fail(comm, sw, &peer, r->code, r->text);
 }
 
-void inc_comm_judge(struct inc_comm *comm)
+void inc_comm_apply_reports(struct inc_comm *comm)
 {
-	struct inc_accusation *a = LIST_FIRST(&comm->accused), *next;
+	struct inc_failure_report *r = LIST_FIRST(&comm->failure_reports), *next;
 	struct inc_group *group = comm->group;
 
-	for (; a && comm->phase == COMM_STARTED; a = next) {
-		const bool is_rank = a->rank < (int)group->world_size;
+	for (; r && comm->phase == COMM_STARTED; r = next) {
+		const bool is_rank = r->rank < (int)group->world_size;
 
-		next = LIST_NEXT(a, entry);
-		if (is_rank && inc_group_awaits(group, a->rank))
+		next = LIST_NEXT(r, entry);
+		if (is_rank && inc_group_awaits(group, r->rank))
 			continue;
-		if (is_rank && !group->members[a->rank].present)
-			comm->members[a->rank].destroyed = true;
+		if (is_rank && !group->members[r->rank].present)
+			comm->members[r->rank].destroyed = true;
 		if (is_rank)
-			judge(comm, &group->core->switches[a->by->index], a);
-		inc_accusation_drop(a);
+			apply_report(comm, &group->core->switches[r->by->index], r);
+		inc_failure_report_remove(r);
 	}
 }
 
 /* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
-static bool accuse(struct inc_core_switch *sw, struct inc_comm *comm, uint32_t number,
-		   const struct inc_accusation *accused)
+static bool defer_report(struct inc_core_switch *sw, struct inc_comm *comm, uint32_t number,
+			 const struct inc_failure_report *report)
 {
-	if (inc_orphan_fail(sw, number, accused))
+	if (inc_orphan_fail(sw, number, report))
 		return true;
-	return comm && accused->rank >= 0 && comm->phase == COMM_STARTED &&
+	return comm && report->rank >= 0 && comm->phase == COMM_STARTED &&
 	       inc_tree_find(comm->tree, sw->index) >= 0 &&
-	       inc_group_awaits(comm->group, accused->rank) &&
-	       inc_accusation_add(&comm->accused, accused);
+	       inc_group_awaits(comm->group, report->rank) &&
+	       inc_failure_report_add(&comm->failure_reports, report);
 }
 
 const struct inc_event_info inc_event_info[EVENT_MAX] = {
@@ -285,7 +286,7 @@ void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said
 	const char *text = *said->message ? said->message : said->event;
 	const enum inc_event_kind kind = kind_of(said->event);
 	struct inc_comm *comm = inc_comm_find(sw->core, said->communicator);
-	struct inc_accusation accused = {
+	struct inc_failure_report report = {
 		.code = inc_event_info[kind].code,
 		.rank = said->has_rank ? (int)said->rank : -1,
 		.is_own = kind == EVENT_PORT_LOST || kind == EVENT_STOPPED,
@@ -299,9 +300,9 @@ void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said
 		report_port(sw, kind, said);
 		return;
 	}
-	if (comm && accused.rank >= (int)comm->group->world_size) {
+	if (comm && report.rank >= (int)comm->group->world_size) {
 		inc_warn("switch %s: event of communicator %u ignored: rank: %d is not below %u",
-			 inc_switch_name(sw), said->communicator, accused.rank,
+			 inc_switch_name(sw), said->communicator, report.rank,
 			 comm->group->world_size);
 		return;
 	}
@@ -309,14 +310,15 @@ void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said
 		 said->communicator, said->message);
 	if (kind == EVENT_ENDED)
 		take_end(sw, said->communicator);
-	if (!accused.code)
+	if (!report.code)
 		return;
-	snprintf(accused.text, sizeof(accused.text), "%s", text);
-	if (accused.code == EREMOTEIO && orphan)
-		accused.rank = -1; /* whoever it is, it ends for all */
-	if ((accused.code != EREMOTEIO || orphan) && accuse(sw, comm, said->communicator, &accused))
+	snprintf(report.text, sizeof(report.text), "%s", text);
+	if (report.code == EREMOTEIO && orphan)
+		report.rank = -1; /* whoever it is, it ends for all */
+	if ((report.code != EREMOTEIO || orphan) &&
+	    defer_report(sw, comm, said->communicator, &report))
 		return;
 	comm = find_running(sw, said->communicator);
 	if (comm)
-		judge(comm, sw, &accused);
+		apply_report(comm, sw, &report);
 }

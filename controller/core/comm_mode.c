@@ -46,7 +46,7 @@ void inc_comm_choose_slots(struct inc_comm *comm)
 static int check_port(const struct inc_core_switch *sw, unsigned int port, struct inc_err *err)
 {
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
-		if (sw->has[port].payload[kind])
+		if (sw->ports[port].payload[kind])
 			return 0;
 	}
 	return inc_err_set(err, EOPNOTSUPP,
@@ -87,7 +87,7 @@ static void choose_floats(struct inc_comm *comm)
 {
 	comm->floats = INC_FLOATS_NATIVE;
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		if (!switch_of(comm, n)->can[comm->tree->nodes[n].mode].floats)
+		if (!switch_of(comm, n)->engines[comm->tree->nodes[n].mode].floats)
 			comm->floats = INC_FLOATS_FIXED;
 	}
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
@@ -102,7 +102,7 @@ static unsigned int port_bytes(const struct inc_core_switch *sw, unsigned int po
 	unsigned int bytes = UINT32_MAX;
 
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++)
-		bytes = min(bytes, sw->has[port].message_bytes[kind] ?: UINT32_MAX);
+		bytes = min(bytes, sw->ports[port].message_bytes[kind] ?: UINT32_MAX);
 	return bytes;
 }
 
@@ -129,7 +129,7 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 	if (node->mode == INC_PASSTHROUGH)
 		return takes_last_packets_only(comm, node) ? 1
 							   : INC_MAX_PASSTHROUGH_MESSAGE_PACKETS;
-	bytes = min(bytes, sw->can[INC_TERMINATION].limits.message_bytes ?: bytes);
+	bytes = min(bytes, sw->engines[INC_TERMINATION].limits.message_bytes ?: bytes);
 	for (unsigned int i = 0; i < node->n_children; i++) {
 		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];
 
@@ -195,7 +195,7 @@ static void choose_window(struct inc_comm *comm)
 		window = min(window, window_of(comm, &comm->members[rank]));
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
 		const struct inc_msg_limits *limits =
-			&switch_of(comm, n)->can[comm->tree->nodes[n].mode].limits;
+			&switch_of(comm, n)->engines[comm->tree->nodes[n].mode].limits;
 
 		if (comm->tree->nodes[n].mode == INC_TERMINATION)
 			bytes = min(bytes, limits->window_bytes ?: bytes);

@@ -55,7 +55,7 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 
 	/* it is not told what it says itself */
 	comm->members[member->rank].asked = true;
-	comm->members[member->rank].knows = true;
+	comm->members[member->rank].reported_failure = true;
 	if (comm->phase == COMM_REFUSED)
 		inc_comm_forget_refused(member->group);
 	else if (comm->phase != COMM_FAILED)

@@ -16,8 +16,8 @@ int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
 	ret = inc_switches_init(core);
 	if (ret)
 		return inc_err_set(err, -ret, "out of memory");
-	ret = inc_numbers_init(&core->group_numbers, err);
-	return ret ?: inc_numbers_init(&core->comm_numbers, err);
+	ret = inc_number_allocator_init(&core->group_numbers, err);
+	return ret ?: inc_number_allocator_init(&core->comm_numbers, err);
 }
 
 void inc_core_free(struct inc_core *core)
@@ -26,8 +26,8 @@ void inc_core_free(struct inc_core *core)
 	inc_groups_free(core);
 	inc_orphans_free(core);
 	inc_switches_free(core);
-	inc_numbers_free(&core->group_numbers);
-	inc_numbers_free(&core->comm_numbers);
+	inc_number_allocator_free(&core->group_numbers);
+	inc_number_allocator_free(&core->comm_numbers);
 	inc_actions_free(&core->actions.list);
 }
 
@@ -97,7 +97,7 @@ static void on_notice(struct inc_core *core, const struct inc_core_event *e)
 
 static void on_waiting(struct inc_core *core, const struct inc_core_event *e)
 {
-	*e->enough = inc_comm_waits(e->sw, e->waiting);
+	*e->enough = inc_comm_handle_waiting(e->sw, e->waiting);
 }
 
 static void on_answer(struct inc_core *core, const struct inc_core_event *e)
@@ -130,21 +130,21 @@ void inc_core_step(struct inc_core *core, const struct inc_core_event *event,
 {
 	static void (*const on[N_CORE_EVENTS])(struct inc_core * core,
 					       const struct inc_core_event *e) = {
-		[EVENT_JOIN] = on_join,
-		[EVENT_RESUME] = on_resume,
-		[EVENT_ASK] = on_ask,
-		[EVENT_READY] = on_ready,
-		[EVENT_DESTROY] = on_destroy,
-		[EVENT_REPORT] = on_report,
-		[EVENT_LEFT] = on_left,
-		[EVENT_HELLO] = on_hello,
-		[EVENT_SWITCH_LOST] = on_switch_lost,
-		[EVENT_NOTICE] = on_notice,
-		[EVENT_WAITING] = on_waiting,
-		[EVENT_ANSWER] = on_answer,
-		[EVENT_SET_MODE] = on_set_mode,
-		[EVENT_STORED] = on_stored,
-		[EVENT_TIME] = on_time,
+		[CORE_EVENT_JOIN] = on_join,
+		[CORE_EVENT_RESUME] = on_resume,
+		[CORE_EVENT_ASK] = on_ask,
+		[CORE_EVENT_READY] = on_ready,
+		[CORE_EVENT_DESTROY] = on_destroy,
+		[CORE_EVENT_REPORT] = on_report,
+		[CORE_EVENT_LEFT] = on_left,
+		[CORE_EVENT_HELLO] = on_hello,
+		[CORE_EVENT_SWITCH_LOST] = on_switch_lost,
+		[CORE_EVENT_NOTICE] = on_notice,
+		[CORE_EVENT_WAITING] = on_waiting,
+		[CORE_EVENT_ANSWER] = on_answer,
+		[CORE_EVENT_SET_MODE] = on_set_mode,
+		[CORE_EVENT_STORED] = on_stored,
+		[CORE_EVENT_TIME] = on_time,
 	};
 
 	core->now = now;

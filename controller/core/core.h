@@ -73,7 +73,7 @@ struct inc_event_info {
 extern const struct inc_event_info inc_event_info[EVENT_MAX];
 
 /* What is in [first, next) and has not been skipped was given by this controller. */
-struct inc_numbers {
+struct inc_number_allocator {
 	uint32_t first, next;
 	uint32_t *skipped; /* ascending from first on */
 	size_t n_skipped, skipped_room;
@@ -118,7 +118,7 @@ struct inc_core {
 	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_orphan) orphans;
 	uint32_t last_place;
-	struct inc_numbers group_numbers, comm_numbers;
+	struct inc_number_allocator group_numbers, comm_numbers;
 	/* where members receive: endpoint.c */
 	LIST_HEAD(, inc_comm_member) endpoints[1 << CTL_ENDPOINT_BITS];
 	/* Every communicator that this controller's switches have is in the database, or has ended.
@@ -126,8 +126,8 @@ struct inc_core {
 	bool knows_all;
 	struct inc_core_figures figures;
 	uint64_t events[EVENT_MAX];
-	/* passes of go_on() (comm_config.c); inc_comm.look is the last that saw it */
-	unsigned int looks;
+	/* passes of go_on() (comm_config.c); inc_comm.pass is the last that saw it */
+	unsigned int passes;
 };
 
 /* The core's part of a connection on the member port. Its owner (net/member.c) fills in core,
@@ -139,7 +139,8 @@ struct inc_core_client {
 	struct inc_member *member;
 	struct inc_derivation *derivation; /* waits there, for a group that is made of another */
 	unsigned int place;                /* its rank there */
-	bool deaf; /* A message for it was lost for want of memory, so its connection is to end. */
+	bool message_lost; /* A message for it was lost for want of memory, so its connection is to
+			      end. */
 };
 
 struct inc_member {
@@ -167,7 +168,7 @@ struct inc_group {
 	char job[CTL_NAME_MAX];
 	unsigned int world_size;
 	unsigned int connected;     /* members with a client */
-	enum inc_group_phase phase; /* inc_group_go() */
+	enum inc_group_phase phase; /* inc_group_set_phase() */
 	bool storing;               /* it forms as soon as the database has it */
 	/* from RETURNING on, why nothing new can begin: the first loss, or else who left first */
 	char over[256];
@@ -213,7 +214,7 @@ struct inc_comm_member {
 	bool asked;
 	bool ready;
 	bool destroyed;
-	bool knows; /* has said itself that it has failed */
+	bool reported_failure; /* has said itself that it has failed */
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	unsigned int payload;
 	unsigned int message_packets; /* 0: what suits the tree */
@@ -226,22 +227,22 @@ struct inc_comm_member {
 };
 
 /* What a switch has said before the members were back. */
-struct inc_accusation {
+struct inc_failure_report {
 	int code;
 	int rank;             /* that does not answer; -1: it fails for all in any case */
 	bool is_own, stopped; /* no peer is to blame; it ended with the switch's daemon */
 	const struct inc_core_switch *by; /* NULL: the text says it all */
 	char text[320];
-	LIST_ENTRY(inc_accusation) entry;
+	LIST_ENTRY(inc_failure_report) entry;
 };
-LIST_HEAD(inc_accusations, inc_accusation);
+LIST_HEAD(inc_failure_reports, inc_failure_report);
 
 struct inc_comm {
 	struct inc_group *group;
 	unsigned int index;        /* the group's own count */
 	uint32_t number;           /* 0 until configuring */
 	uint32_t place;            /* where answers list it: in the order of beginning */
-	enum inc_comm_phase phase; /* inc_comm_go() */
+	enum inc_comm_phase phase; /* inc_comm_set_phase() */
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
@@ -254,15 +255,15 @@ struct inc_comm {
 	struct inc_core_timer timer;
 	bool went_around;      /* a switch without room has made it look for another tree, once */
 	struct inc_tree *tree; /* from WAIT_SWITCH on */
-	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
+	enum inc_config_state *configs; /* by node of the tree; inc_comm_set_config_state() */
 	/* The database does not have it yet; its switches are counted as asked, because they are
 	 * asked next. */
 	bool storing;
 	unsigned int pending; /* configure and connect requests not answered */
 	bool chosen; /* CONFIGURING: switches in termination mode have chosen their numbers */
-	uint64_t asked_at_ns;                /* CONFIGURING: since when */
-	unsigned int look;                   /* inc_ctl.looks */
-	struct inc_accusations accused;      /* ranks that have not come back yet */
+	uint64_t asked_at_ns;                       /* CONFIGURING: since when */
+	unsigned int pass;                          /* inc_core.passes */
+	struct inc_failure_reports failure_reports; /* ranks that have not come back yet */
 	const struct inc_core_switch *ended; /* the first whose neighbour told it of its end */
 	/* a rank that has destroyed it was said to be silent, or has not come back: its switches
 	 * are asked whom they wait for, and asked anew whenever they connect */
@@ -300,25 +301,25 @@ struct inc_core_switch {
 	unsigned int asked;   /* requests of the core under way */
 	bool mode_set;        /* by a tool: */
 	enum inc_mode_of_switch mode;
-	enum inc_mode_of_switch own_mode;        /* of the last hello */
-	struct inc_core_engine can[INC_N_MODES]; /* by mode, likewise */
-	struct inc_core_port *has;               /* the same by the topology's ports */
-	uint32_t *qpns;                          /* in use */
+	enum inc_mode_of_switch own_mode;            /* of the last hello */
+	struct inc_core_engine engines[INC_N_MODES]; /* by mode, likewise */
+	struct inc_core_port *ports;                 /* the same by the topology's ports */
+	uint32_t *qpns;                              /* in use */
 	size_t n_qpns, qpns_room;
 	struct inc_core_timer avoided; /* runs while it is avoided for want of room */
 	bool awaited;                  /* a communicator waits until it has answered for others */
 };
 
-/* number.c */
-int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err);
-void inc_numbers_free(struct inc_numbers *numbers);
+/* number_allocator.c */
+int inc_number_allocator_init(struct inc_number_allocator *numbers, struct inc_err *err);
+void inc_number_allocator_free(struct inc_number_allocator *numbers);
 /* Whether somebody has this number, who cannot have it from this controller. */
-typedef bool inc_number_taken(struct inc_core *core, uint32_t number);
+typedef bool inc_number_in_use(struct inc_core *core, uint32_t number);
 /* One that nobody has; 0: no memory. */
-uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken,
-			 struct inc_core *core);
+uint32_t inc_number_allocate(struct inc_number_allocator *numbers, inc_number_in_use *taken,
+			     struct inc_core *core);
 /* Whether this controller has given it to anybody, ever. */
-bool inc_number_given(const struct inc_numbers *numbers, uint32_t number);
+bool inc_number_was_allocated(const struct inc_number_allocator *numbers, uint32_t number);
 
 /* endpoint.c */
 /* Whether another member receives there: 0 or -EADDRINUSE. */
@@ -328,14 +329,15 @@ int inc_endpoint_check(const struct inc_core *core, const struct inc_route_membe
 void inc_endpoint_take(struct inc_core *core, struct inc_comm_member *m);
 void inc_endpoint_leave(struct inc_comm_member *m); /* nothing where it has none */
 
-/* accusation.c */
+/* failure_report.c */
 /* The first one of a rank by a switch is kept. False: no memory. */
-bool inc_accusation_add(struct inc_accusations *set, const struct inc_accusation *accused);
-void inc_accusation_drop(struct inc_accusation *a);
-void inc_accusations_free(struct inc_accusations *set);
+bool inc_failure_report_add(struct inc_failure_reports *set,
+			    const struct inc_failure_report *report);
+void inc_failure_report_remove(struct inc_failure_report *report);
+void inc_failure_reports_free(struct inc_failure_reports *set);
 
 /* Both connect from the same address. */
-bool inc_core_beside(const struct inc_core_client *one, const struct inc_core_client *other);
+bool inc_core_same_address(const struct inc_core_client *one, const struct inc_core_client *other);
 
 /* group.c */
 void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said); /* G */
@@ -385,16 +387,16 @@ void inc_derive_leave(struct inc_core_client *client);
 /* failed with derive: a member cannot come. */
 void inc_derive_report(struct inc_member *member, const struct inc_msg_report *said);
 /* A member of the group has left, or the ranks that have not come back are gone. */
-void inc_derive_look(struct inc_group *group);
+void inc_derive_parent_changed(struct inc_group *group);
 /* There will be nothing any more that something can be made of. */
-void inc_derive_gone(struct inc_group *group);
+void inc_derive_parent_ended(struct inc_group *group);
 void inc_derivations_free(struct inc_core *core);
 
-/* phase.c: the only places where these states change */
-void inc_group_go(struct inc_group *group, enum inc_group_phase to);
-void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to);
-void inc_derivation_go(struct inc_derivation *d, enum inc_derive_phase to);
-void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_config_state to);
+/* state_machines.c: the only places where these states change */
+void inc_group_set_phase(struct inc_group *group, enum inc_group_phase to);
+void inc_comm_set_phase(struct inc_comm *comm, enum inc_comm_phase to);
+void inc_derivation_set_phase(struct inc_derivation *d, enum inc_derive_phase to);
+void inc_comm_set_config_state(struct inc_comm *comm, unsigned int node, enum inc_config_state to);
 const char *inc_comm_state_name(const struct inc_comm *comm);
 const char *inc_comm_phase_name(enum inc_comm_phase phase);
 const char *inc_group_phase_name(enum inc_group_phase phase);
@@ -418,7 +420,7 @@ void inc_group_resume(struct inc_core_client *client, const struct inc_msg_resum
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
 void inc_group_settle(struct inc_group *group); /* may free it */
 /* Now and then, of one that has settled: who waits for a rank that has not come back is told. */
-void inc_group_look(struct inc_group *group);
+void inc_group_recheck(struct inc_group *group);
 
 /* comm.c */
 /* C; wrong: -errno and why, where only part of it could be read */
@@ -491,9 +493,10 @@ struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core
 			      int rank);
 /* What a communicator waits for on a switch: fails it where that is a rank that has destroyed it,
  * and asks a switch below that is waited for. False: it tells nothing about it, ask on. */
-bool inc_comm_waits(struct inc_core_switch *sw, const struct inc_msg_waiting *said);
-/* Does what follows from comm's accusations, where it is known by now whether the rank had left. */
-void inc_comm_judge(struct inc_comm *comm);
+bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_waiting *said);
+/* Does what follows from comm's failure reports, where it is known by now whether the rank had
+ * left. */
+void inc_comm_apply_reports(struct inc_comm *comm);
 /* A neighbour has told the switch that the communicator has ended there. The event of the switch
  * where that began says why, and fails it; where none comes within switch_timeout_ms it fails
  * without a reason. */
@@ -502,15 +505,15 @@ void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switc
 void inc_comms_ask_waiting(struct inc_core_switch *sw);
 /* Of a group without some of its ranks, which may have been through with it: asks whether anybody
  * waits for them, and fails it then. False: it runs without none, or not any more. */
-bool inc_comm_misses(struct inc_comm *comm);
+bool inc_comm_check_missing(struct inc_comm *comm);
 /* The switch has not answered in time: asks it again, if that is of any use. */
-void inc_comm_ask_again(struct inc_core_switch *sw, uint32_t number);
+void inc_comm_retry_waiting(struct inc_core_switch *sw, uint32_t number);
 
 /* switch.c */
 struct inc_core_event;
 int inc_switches_init(struct inc_core *core); /* 0 or -ENOMEM */
 void inc_switches_free(struct inc_core *core);
-/* EVENT_HELLO, EVENT_SWITCH_LOST and EVENT_ANSWER. */
+/* CORE_EVENT_HELLO, CORE_EVENT_SWITCH_LOST and CORE_EVENT_ANSWER. */
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);
 void inc_switch_lost(struct inc_core_switch *sw);
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer);
@@ -541,9 +544,10 @@ void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_he
 void inc_switch_offer(struct inc_core_switch *sw);
 
 /* store/restore.c builds the core's objects with these. */
-/* number.c: numbers before next have been given; some more are passed over, because the last ones
- * that were given may not be known. */
-void inc_numbers_restore(struct inc_numbers *numbers, uint32_t first, uint32_t next);
+/* number_allocator.c: numbers before next have been given; some more are passed over, because the
+ * last ones that were given may not be known. */
+void inc_number_allocator_restore(struct inc_number_allocator *numbers, uint32_t first,
+				  uint32_t next);
 /* group.c: RESTORED, none of its ranks is back. NULL: no memory. */
 struct inc_group *inc_group_restore(struct inc_core *core, const char *job, unsigned int world_size,
 				    uint32_t number);

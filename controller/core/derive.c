@@ -62,15 +62,15 @@ static void end(struct inc_derivation *d)
 {
 	if (d->parent && d->parent->derived[inc_derive_count(d->how)] <= d->round) {
 		d->parent->derived[inc_derive_count(d->how)] = d->round + 1;
-		inc_act_keep_group(d->parent);
+		inc_act_store_group(d->parent);
 	}
 	derivation_free(d);
 }
 
-static bool all_heard(const struct inc_derivation *d)
+static bool all_answered(const struct inc_derivation *d)
 {
 	for (unsigned int rank = 0; rank < d->parent->world_size; rank++) {
-		if (!d->members[rank].heard && is_there(d, rank))
+		if (!d->members[rank].answered && is_there(d, rank))
 			return false;
 	}
 	return true;
@@ -90,21 +90,21 @@ static struct inc_core_client *let_go(struct inc_derivation *d, unsigned int ran
 static void tell_refused(struct inc_derivation *d, unsigned int rank,
 			 struct inc_core_client *client)
 {
-	d->members[rank].heard = true;
+	d->members[rank].answered = true;
 	inc_act_refuse(client, d->code, NULL, "%s", d->reason);
 	inc_act_idle(client);
 }
 
-void inc_derivation_hear(struct inc_derivation *d, unsigned int rank,
-			 struct inc_core_client *client)
+void inc_derivation_answer_refused(struct inc_derivation *d, unsigned int rank,
+				   struct inc_core_client *client)
 {
 	tell_refused(d, rank, client);
-	if (all_heard(d))
+	if (all_answered(d))
 		end(d);
 }
 
-void inc_derivation_drop(struct inc_derivation *d, unsigned int rank, int code,
-			 const struct inc_err *why)
+void inc_derivation_reject_client(struct inc_derivation *d, unsigned int rank, int code,
+				  const struct inc_err *why)
 {
 	struct inc_core_client *client = let_go(d, rank);
 
@@ -120,14 +120,14 @@ void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ..
 	vsnprintf(d->reason, sizeof(d->reason), fmt, ap);
 	va_end(ap);
 	d->code = inc_errno_name(code) ? code : EIO;
-	inc_derivation_go(d, DERIVE_REFUSED);
+	inc_derivation_set_phase(d, DERIVE_REFUSED);
 	inc_warn("%s", d->reason);
 	for (unsigned int rank = 0; rank < d->world_size; rank++) {
 		if (d->members[rank].client)
 			tell_refused(d, rank, let_go(d, rank));
 	}
 	/* what is asked of a group that is over is answered with why */
-	if (!d->parent || all_heard(d) ||
+	if (!d->parent || all_answered(d) ||
 	    (d->how != INC_DERIVE_SHRINK && inc_group_ended(d->parent)))
 		end(d);
 }
@@ -349,12 +349,12 @@ void inc_derive_leave(struct inc_core_client *client)
 }
 
 /* What follows for a derivation from what has become of its group. May free it. */
-static void look(struct inc_derivation *d)
+static void on_parent_changed(struct inc_derivation *d)
 {
 	const struct inc_group *parent = d->parent;
 
 	if (d->phase == DERIVE_REFUSED) {
-		if (all_heard(d))
+		if (all_answered(d))
 			end(d);
 		return;
 	}
@@ -370,7 +370,7 @@ static void look(struct inc_derivation *d)
 			continue;
 		inc_err_set(&why, ECONNRESET, "%s has left group %u", inc_derivation_name(d, rank),
 			    parent->number);
-		inc_derivation_drop(d, rank, ECONNRESET, &why);
+		inc_derivation_reject_client(d, rank, ECONNRESET, &why);
 	}
 	if (has_any(d))
 		inc_derivation_make_if_complete(d);
@@ -378,18 +378,18 @@ static void look(struct inc_derivation *d)
 		derivation_free(d);
 }
 
-void inc_derive_look(struct inc_group *group)
+void inc_derive_parent_changed(struct inc_group *group)
 {
 	struct inc_derivation *d = LIST_FIRST(&group->core->derivations), *next;
 
 	for (; d; d = next) {
 		next = LIST_NEXT(d, entry);
 		if (d->parent == group)
-			look(d);
+			on_parent_changed(d);
 	}
 }
 
-void inc_derive_gone(struct inc_group *group)
+void inc_derive_parent_ended(struct inc_group *group)
 {
 	struct inc_derivation *d = LIST_FIRST(&group->core->derivations), *next;
 

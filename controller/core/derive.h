@@ -15,7 +15,7 @@
 
 struct inc_derive_member {
 	struct inc_core_client *client; /* NULL: is not waiting */
-	bool heard; /* what this came to, or has said itself that it cannot come */
+	bool answered; /* what this came to, or has said itself that it cannot come */
 	struct inc_join join;
 	bool has_color;
 	uint32_t color;
@@ -28,7 +28,7 @@ struct inc_derivation {
 	struct inc_group *parent; /* NULL: so far newcomers alone wait for the job to grow */
 	enum inc_derive_how how;
 	uint32_t round;
-	enum inc_derive_phase phase; /* inc_derivation_go() */
+	enum inc_derive_phase phase; /* inc_derivation_set_phase() */
 	int code;                    /* REFUSED: why */
 	char reason[512];
 	struct inc_core_timer timer; /* while COLLECTING */
@@ -55,10 +55,10 @@ void inc_derivation_make_if_complete(struct inc_derivation *d);
 void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* One that has been refused, to a client that asks for it now. May free it. */
-void inc_derivation_hear(struct inc_derivation *d, unsigned int rank,
-			 struct inc_core_client *client);
+void inc_derivation_answer_refused(struct inc_derivation *d, unsigned int rank,
+				   struct inc_core_client *client);
 /* The rank's client waits no longer, for this reason. */
-void inc_derivation_drop(struct inc_derivation *d, unsigned int rank, int code,
-			 const struct inc_err *why);
+void inc_derivation_reject_client(struct inc_derivation *d, unsigned int rank, int code,
+				  const struct inc_err *why);
 
 #endif

@@ -72,8 +72,8 @@ static void describe(char buf[64], enum inc_derive_how how, uint32_t round, unsi
 }
 
 /* What a rank asks for, and what another one has asked for before. */
-static void tell_apart(const struct inc_derivation *d, const struct inc_join *join,
-		       const struct inc_msg_derive *said, struct inc_err *text)
+static void explain_difference(const struct inc_derivation *d, const struct inc_join *join,
+			       const struct inc_msg_derive *said, struct inc_err *text)
 {
 	char who[96], asks[64], other[64];
 	unsigned int first = 0;
@@ -119,7 +119,7 @@ static int disagree(struct inc_derivation *other, struct inc_core_client *client
 	const bool same = find(parent, said) == other;
 	struct inc_err text;
 
-	tell_apart(other, join, said, &text);
+	explain_difference(other, join, said, &text);
 	if (shrinks && said->how != INC_DERIVE_SHRINK)
 		return open_refused(client, parent, join, said, ECANCELED, &text);
 	if (same)
@@ -141,7 +141,7 @@ static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t r
 			continue;
 		inc_err_set(&why, EINVAL, "job %s has %u ranks: rank %u is one of them", d->job,
 			    parent->world_size, rank);
-		inc_derivation_drop(d, rank, EINVAL, &why);
+		inc_derivation_reject_client(d, rank, EINVAL, &why);
 	}
 }
 
@@ -184,7 +184,7 @@ static int check_member(const struct inc_group *parent, const struct inc_core_cl
 		return inc_err_set(err, ENOENT, "there is no group %u", said->derive.of);
 	member = &parent->members[join->rank < parent->world_size ? join->rank : 0];
 	if (member->rank != join->rank || !member->client || member->host != join->host ||
-	    strcmp(parent->job, join->job) != 0 || !inc_core_beside(client, member->client))
+	    strcmp(parent->job, join->job) != 0 || !inc_core_same_address(client, member->client))
 		return inc_err_set(err, EPERM, "this is not rank %u of group %u of job %s",
 				   join->rank, parent->number, join->job);
 	if (how == INC_DERIVE_GROW ? join->world_size <= parent->world_size
@@ -208,7 +208,7 @@ static int take_member(struct inc_core_client *client, const struct inc_msg_join
 		return ret;
 	d = find(parent, &said->derive);
 	if (d && d->phase == DERIVE_REFUSED) {
-		inc_derivation_hear(d, join->rank, client);
+		inc_derivation_answer_refused(d, join->rank, client);
 		return 0;
 	}
 	if (d ? d->members[join->rank].client != NULL
@@ -218,7 +218,7 @@ static int take_member(struct inc_core_client *client, const struct inc_msg_join
 				   parent->number);
 	open = find_open(parent);
 	if (open && said->derive.how == INC_DERIVE_SHRINK && open->how != INC_DERIVE_SHRINK) {
-		tell_apart(open, join, &said->derive, err);
+		explain_difference(open, join, &said->derive, err);
 		inc_derivation_fail(open, ECANCELED, "%s", err->msg);
 		open = NULL;
 	}
@@ -325,9 +325,9 @@ void inc_derive_report(struct inc_member *member, const struct inc_msg_report *s
 		inc_warn("%s: failed ignored: out of memory", member->client->peer);
 		return;
 	}
-	d->members[member->rank].heard = true;
+	d->members[member->rank].answered = true;
 	if (d->phase == DERIVE_REFUSED)
-		inc_derive_look(parent);
+		inc_derive_parent_changed(parent);
 	else
 		inc_derivation_fail(d, said->code, "%s: %s (%s)", inc_member_name(member),
 				    said->message, inc_errno_name(said->code));

@@ -18,24 +18,24 @@
 
 enum inc_core_event_kind {
 	/* of a client */
-	EVENT_JOIN,
-	EVENT_RESUME,
-	EVENT_ASK, /* C */
-	EVENT_READY,
-	EVENT_DESTROY, /* D */
-	EVENT_REPORT,  /* failed */
-	EVENT_LEFT,    /* Its connection is over. The client is not used after this event. */
+	CORE_EVENT_JOIN,
+	CORE_EVENT_RESUME,
+	CORE_EVENT_ASK, /* C */
+	CORE_EVENT_READY,
+	CORE_EVENT_DESTROY, /* D */
+	CORE_EVENT_REPORT,  /* failed */
+	CORE_EVENT_LEFT,    /* Its connection is over. The client is not used after this event. */
 	/* of a switch */
-	EVENT_HELLO,
-	EVENT_SWITCH_LOST,
-	EVENT_NOTICE,   /* a switch's message "event" */
-	EVENT_WAITING,  /* a part of the answer to ASKED_WAITING, which follows it */
-	EVENT_ANSWER,   /* to ACTION_ASK */
-	EVENT_SET_MODE, /* of a tool */
+	CORE_EVENT_HELLO,
+	CORE_EVENT_SWITCH_LOST,
+	CORE_EVENT_NOTICE,   /* a switch's message "event" */
+	CORE_EVENT_WAITING,  /* a part of the answer to ASKED_WAITING, which follows it */
+	CORE_EVENT_ANSWER,   /* to ACTION_ASK */
+	CORE_EVENT_SET_MODE, /* of a tool */
 	/* of the database */
-	EVENT_STORED, /* to ACTION_COMMIT */
+	CORE_EVENT_STORED, /* to ACTION_COMMIT */
 	/* A timer is due (inc_core_due_at_ns()). */
-	EVENT_TIME,
+	CORE_EVENT_TIME,
 	N_CORE_EVENTS
 };
 

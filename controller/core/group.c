@@ -95,7 +95,7 @@ static void on_timeout(void *arg)
 		return;
 	}
 	if (group->phase == GROUP_SETTLED) {
-		inc_group_look(group);
+		inc_group_recheck(group);
 		return;
 	}
 	inc_list_ranks(group->world_size, name_absent, group, ranks, sizeof(ranks));
@@ -135,7 +135,7 @@ struct inc_group *inc_group_adopt(struct inc_core *core, const char *job, unsign
 
 	if (!group)
 		return NULL;
-	inc_group_go(group, GROUP_RETURNING);
+	inc_group_set_phase(group, GROUP_RETURNING);
 	group->over_code = ESHUTDOWN;
 	snprintf(group->over, sizeof(group->over),
 		 "the controller has restarted: nothing new can begin in group %u", number);
@@ -148,7 +148,7 @@ struct inc_group *inc_group_restore(struct inc_core *core, const char *job, unsi
 	struct inc_group *group = group_new(core, job, world_size, number);
 
 	if (group)
-		inc_group_go(group, GROUP_RESTORED);
+		inc_group_set_phase(group, GROUP_RESTORED);
 	return group;
 }
 
@@ -170,7 +170,7 @@ static bool is_taken(struct inc_core *core, uint32_t number)
 
 static uint32_t next_number(struct inc_core *core)
 {
-	return inc_number_give(&core->group_numbers, is_taken, core);
+	return inc_number_allocate(&core->group_numbers, is_taken, core);
 }
 
 struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
@@ -188,11 +188,11 @@ struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_deri
 
 void inc_group_free(struct inc_group *group)
 {
-	inc_derive_gone(group);
+	inc_derive_parent_ended(group);
 	while (!LIST_EMPTY(&group->comms))
 		inc_comm_end(LIST_FIRST(&group->comms));
 	if (inc_group_formed(group))
-		inc_act_group_gone(group);
+		inc_act_delete_group(group);
 	LIST_REMOVE(group, entry);
 	inc_core_timer_stop(&group->timer);
 	free(group);
@@ -223,8 +223,8 @@ static void group_formed(struct inc_group *group)
 {
 	struct inc_err err;
 
-	inc_group_go(group, GROUP_RUNNING);
-	inc_act_keep_ranks(group);
+	inc_group_set_phase(group, GROUP_RUNNING);
+	inc_act_store_ranks(group);
 	group->storing = true;
 	if (!inc_act_commit(group->core, group->number, 0))
 		return;
@@ -331,13 +331,13 @@ void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 	memcpy(member->node, join->node, sizeof(member->node));
 	client->member = member;
 	group->connected++;
-	inc_act_keep_rank(member);
+	inc_act_store_rank(member);
 	if (group->connected < group->world_size)
 		return;
 	if (group->phase == GROUP_FORMING)
 		group_formed(group);
 	else if (group->phase == GROUP_RESTORED)
-		inc_group_go(group, GROUP_RUNNING);
+		inc_group_set_phase(group, GROUP_RUNNING);
 }
 
 void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said)
@@ -468,7 +468,7 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 
 	member->client = NULL;
 	group->connected--;
-	inc_act_keep_rank(member);
+	inc_act_store_rank(member);
 	if (!inc_group_formed(group)) {
 		inc_info("group %u (%s): %s left before the group was formed", group->number,
 			 group->job, inc_member_name(member));
@@ -491,17 +491,17 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 	/* the first loss is the cause; members that give up for it are not news */
 	if (!inc_group_ended(group) || (!clean && group->over_code == ESHUTDOWN)) {
 		if (group->phase == GROUP_RUNNING)
-			inc_group_go(group, GROUP_OVER);
+			inc_group_set_phase(group, GROUP_OVER);
 		else if (group->phase ==
 			 GROUP_RESTORED) /* the others may still come for what they have */
-			inc_group_go(group, GROUP_RETURNING);
+			inc_group_set_phase(group, GROUP_RETURNING);
 		group->over_code = clean ? ESHUTDOWN : failed.code;
 		snprintf(group->over, sizeof(group->over), "%.255s", failed.message);
-		inc_act_keep_group(group);
+		inc_act_store_group(group);
 		end_comms(group, member->rank, clean);
 		if (!clean)
 			tell_failed(group, &failed);
 	}
 	inc_comm_forget_refused(group);
-	inc_derive_look(group);
+	inc_derive_parent_changed(group);
 }

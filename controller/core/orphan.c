@@ -13,11 +13,11 @@
 struct inc_orphan {
 	struct inc_core_switch *sw;
 	uint32_t number;
-	bool seen;                      /* results is what the switch has said */
-	uint64_t results;               /* of the communicator */
-	struct inc_accusations accused; /* it has failed */
-	bool ended;                     /* a neighbour of the switch has said so */
-	bool stopped;                   /* it ended with the switch's daemon */
+	bool seen;                                  /* results is what the switch has said */
+	uint64_t results;                           /* of the communicator */
+	struct inc_failure_reports failure_reports; /* it has failed */
+	bool ended;                                 /* a neighbour of the switch has said so */
+	bool stopped;                               /* it ended with the switch's daemon */
 	struct inc_core_timer timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
@@ -36,18 +36,18 @@ static struct inc_orphan *find(const struct inc_core_switch *sw, uint32_t number
 static void orphan_free(struct inc_orphan *o)
 {
 	LIST_REMOVE(o, entry);
-	inc_accusations_free(&o->accused);
+	inc_failure_reports_free(&o->failure_reports);
 	inc_core_timer_stop(&o->timer);
 	free(o);
 }
 
-static void look_later(struct inc_orphan *o)
+static void check_later(struct inc_orphan *o)
 {
 	inc_core_timer_arm(&o->timer, o->sw->core->opt.group_timeout_ms);
 }
 
-void inc_orphan_looked(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
-		       bool found, uint64_t results)
+void inc_orphan_take_results(struct inc_core_switch *sw, uint32_t number, int code,
+			     const char *text, bool found, uint64_t results)
 {
 	struct inc_orphan *o = find(sw, number);
 
@@ -56,7 +56,7 @@ void inc_orphan_looked(struct inc_core_switch *sw, uint32_t number, int code, co
 	if (code) {
 		inc_warn("switch %s does not say what communicator %u does: %s",
 			 inc_switch_name(sw), o->number, text);
-		look_later(o);
+		check_later(o);
 		return;
 	}
 	if (!found) {
@@ -66,7 +66,7 @@ void inc_orphan_looked(struct inc_core_switch *sw, uint32_t number, int code, co
 	if (!o->seen || results != o->results) {
 		o->seen = true;
 		o->results = results;
-		look_later(o);
+		check_later(o);
 		return;
 	}
 	inc_info(
@@ -84,7 +84,7 @@ static void on_timer(void *arg)
 	if (o->stopped)
 		orphan_free(o);
 	else if (inc_act_ask_results(o->sw, o->number))
-		look_later(o);
+		check_later(o);
 }
 
 bool inc_orphan_add(struct inc_core_switch *sw, uint32_t number)
@@ -100,26 +100,26 @@ bool inc_orphan_add(struct inc_core_switch *sw, uint32_t number)
 	o->number = number;
 	inc_core_timer_init(&o->timer, sw->core, on_timer, o);
 	LIST_INSERT_HEAD(&sw->core->orphans, o, entry);
-	look_later(o);
+	check_later(o);
 	return true;
 }
 
-static void keep(struct inc_orphan *o, const struct inc_accusation *accused)
+static void add_report(struct inc_orphan *o, const struct inc_failure_report *report)
 {
-	if (!inc_accusation_add(&o->accused, accused))
+	if (!inc_failure_report_add(&o->failure_reports, report))
 		inc_warn("switch %s: no memory for a failure of communicator %u: %s",
-			 inc_switch_name(o->sw), o->number, accused->text);
+			 inc_switch_name(o->sw), o->number, report->text);
 }
 
-void inc_orphans_accuse(struct inc_core *core, uint32_t number, int code, const char *text)
+void inc_orphans_report_failure(struct inc_core *core, uint32_t number, int code, const char *text)
 {
-	struct inc_accusation accused = {.code = code, .rank = -1};
+	struct inc_failure_report report = {.code = code, .rank = -1};
 	struct inc_orphan *o;
 
-	snprintf(accused.text, sizeof(accused.text), "%s", text);
+	snprintf(report.text, sizeof(report.text), "%s", text);
 	LIST_FOREACH (o, &core->orphans, entry) {
 		if (o->number == number)
-			keep(o, &accused);
+			add_report(o, &report);
 	}
 }
 
@@ -129,14 +129,14 @@ bool inc_orphan_is(const struct inc_core_switch *sw, uint32_t number)
 }
 
 bool inc_orphan_fail(struct inc_core_switch *sw, uint32_t number,
-		     const struct inc_accusation *accused)
+		     const struct inc_failure_report *report)
 {
 	struct inc_orphan *o = find(sw, number);
 
 	if (!o)
 		return false;
-	keep(o, accused);
-	o->stopped |= accused->stopped;
+	add_report(o, report);
+	o->stopped |= report->stopped;
 	return true;
 }
 
@@ -149,22 +149,22 @@ void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number)
 }
 
 /* What a switch has said of it meanwhile. */
-static void take_accusation(struct inc_comm *comm, const struct inc_accusation *accused)
+static void take_report(struct inc_comm *comm, const struct inc_failure_report *report)
 {
 	if (comm->phase == COMM_FAILED ||
-	    (accused->rank >= 0 && inc_accusation_add(&comm->accused, accused)))
+	    (report->rank >= 0 && inc_failure_report_add(&comm->failure_reports, report)))
 		return;
-	if (accused->by)
-		inc_comm_fail(comm, -1, accused->code, "switch %s: %s",
-			      inc_switch_name(accused->by), accused->text);
+	if (report->by)
+		inc_comm_fail(comm, -1, report->code, "switch %s: %s", inc_switch_name(report->by),
+			      report->text);
 	else
-		inc_comm_fail(comm, -1, accused->code, "%s", accused->text);
+		inc_comm_fail(comm, -1, report->code, "%s", report->text);
 }
 
 int inc_orphans_take(struct inc_comm *comm)
 {
 	struct inc_orphan *o = LIST_FIRST(&comm->group->core->orphans), *next;
-	const struct inc_accusation *a;
+	const struct inc_failure_report *r;
 
 	for (; o; o = next) {
 		next = LIST_NEXT(o, entry);
@@ -173,8 +173,8 @@ int inc_orphans_take(struct inc_comm *comm)
 		if (inc_tree_find(comm->tree, o->sw->index) < 0 &&
 		    inc_comm_adopt_switch(comm, o->sw))
 			return -ENOMEM;
-		LIST_FOREACH (a, &o->accused, entry)
-			take_accusation(comm, a);
+		LIST_FOREACH (r, &o->failure_reports, entry)
+			take_report(comm, r);
 		if (o->ended)
 			inc_comm_wait_for_reason(comm, o->sw);
 		orphan_free(o);

@@ -14,8 +14,8 @@
 #include "controller/core/orphan.h"
 #include "lib/base/log.h"
 
-#define TRIES_MS 2000 /* two of a member's */
-#define LOOK_MS  1000 /* whether anybody waits for who has not come back */
+#define TRIES_MS   2000 /* two of a member's */
+#define RECHECK_MS 1000 /* whether anybody waits for who has not come back */
 
 struct claim {
 	uint32_t number;
@@ -98,7 +98,7 @@ static bool comes_again(const struct inc_group *group, const struct inc_core_cli
 			const struct resume *r)
 {
 	const struct inc_core_client *before = group->members[r->join.rank].client;
-	bool same = before && inc_core_beside(client, before);
+	bool same = before && inc_core_same_address(client, before);
 
 	for (unsigned int i = 0; i < r->n && same; i++) {
 		const struct inc_comm *comm = inc_comm_find(group->core, r->claims[i].number);
@@ -114,7 +114,7 @@ static bool comes_again(const struct inc_group *group, const struct inc_core_cli
 static int check_group(const struct inc_core *core, const struct inc_group *group,
 		       const struct inc_core_client *client, struct resume *r, struct inc_err *err)
 {
-	if (!group && inc_number_given(&core->group_numbers, r->group))
+	if (!group && inc_number_was_allocated(&core->group_numbers, r->group))
 		return inc_err_set(err, ECONNRESET, "group %u has ended", r->group);
 	if (!group && core->knows_all)
 		return inc_err_set(err, ECONNRESET,
@@ -166,7 +166,7 @@ static int check_claim(struct inc_core *core, const struct inc_group *group, con
 		return inc_err_set(err, EEXIST, "communicator %u is another one's", c->number);
 	if (comm)
 		return check_kept(comm, r->join.rank, c, err);
-	if (inc_number_given(&core->comm_numbers, c->number) || core->knows_all ||
+	if (inc_number_was_allocated(&core->comm_numbers, c->number) || core->knows_all ||
 	    (c->sw->connected && !inc_orphan_is(c->sw, c->number)))
 		return inc_err_set(err, ENETRESET, "switch %s has no communicator %u any more",
 				   inc_switch_name(c->sw), c->number);
@@ -200,7 +200,7 @@ static int check_claims(struct inc_core *core, const struct inc_group *group, st
 			continue;
 		}
 		/* what other switches have of it is of no use without that part */
-		inc_orphans_accuse(core, r->claims[i].number, ENETRESET, err->msg);
+		inc_orphans_report_failure(core, r->claims[i].number, ENETRESET, err->msg);
 		r->gone[r->n_gone].number = r->claims[i].number;
 		r->gone[r->n_gone++].why = *err;
 	}
@@ -258,7 +258,7 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	} else {
 		comm->members[rank] = c->member;
 		inc_endpoint_take(group->core, &comm->members[rank]);
-		inc_act_keep_comm(comm);
+		inc_act_store_comm(comm);
 	}
 	return take_switch(comm, c->sw);
 }
@@ -302,7 +302,7 @@ static void drop_connection(struct inc_group *group, unsigned int rank)
 	inc_info("group %u (%s): rank %u has connected again", group->number, group->job, rank);
 	/* Reports of failed communicators may have been lost with the connection. */
 	LIST_FOREACH (comm, &group->comms, entry)
-		comm->members[rank].knows = false;
+		comm->members[rank].reported_failure = false;
 	group->connected--;
 	inc_act_replaced(before);
 }
@@ -355,7 +355,7 @@ static int take_resume(struct inc_group *group, struct inc_core_client *client,
 	}
 	tell_gone(group, client, r);
 	LIST_FOREACH (comm, &group->comms, entry)
-		inc_comm_judge(comm);
+		inc_comm_apply_reports(comm);
 	if (group->phase == GROUP_RUNNING || group->phase == GROUP_SETTLED)
 		end_unused(group);
 	return 0;
@@ -406,14 +406,14 @@ void inc_group_settle(struct inc_group *group)
 	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
 
 	if (group->phase == GROUP_RESTORED) {
-		inc_group_go(group, GROUP_RETURNING);
+		inc_group_set_phase(group, GROUP_RETURNING);
 		group->over_code = ESHUTDOWN;
 		snprintf(group->over, sizeof(group->over),
 			 "the controller has restarted, and some ranks of group %u have not come "
 			 "back",
 			 group->number);
 	}
-	inc_group_go(group, GROUP_SETTLED);
+	inc_group_set_phase(group, GROUP_SETTLED);
 	if (!group->connected) {
 		inc_group_free(group);
 		return;
@@ -425,22 +425,22 @@ void inc_group_settle(struct inc_group *group)
 	}
 	for (; comm; comm = next) {
 		next = LIST_NEXT(comm, entry);
-		inc_comm_judge(comm);
+		inc_comm_apply_reports(comm);
 		inc_comm_end_unused(comm);
 	}
-	inc_derive_look(group);
-	inc_group_look(group);
+	inc_derive_parent_changed(group);
+	inc_group_recheck(group);
 }
 
-void inc_group_look(struct inc_group *group)
+void inc_group_recheck(struct inc_group *group)
 {
 	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
 	bool misses = false;
 
 	for (; comm; comm = next) {
 		next = LIST_NEXT(comm, entry);
-		misses |= inc_comm_misses(comm);
+		misses |= inc_comm_check_missing(comm);
 	}
 	if (misses)
-		inc_core_timer_arm(&group->timer, LOOK_MS);
+		inc_core_timer_arm(&group->timer, RECHECK_MS);
 }

@@ -310,7 +310,7 @@ static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 }
 
 /* Each switch must have room for its own hosts, whatever the tree. */
-static int look(struct inc_routes *r, struct inc_err *err)
+static int find_any_tree(struct inc_routes *r, struct inc_err *err)
 {
 	int ret;
 
@@ -341,14 +341,14 @@ static int look(struct inc_routes *r, struct inc_err *err)
 }
 
 /* No tree has room: because others have it, or would it be too large in any case? */
-static int judge(struct inc_routes *r, struct inc_err *err)
+static int explain_no_room(struct inc_routes *r, struct inc_err *err)
 {
 	const bool lacks = r->lacks;
 	struct inc_err why;
 	int ret;
 
 	r->empty = true;
-	ret = look(r, &why);
+	ret = find_any_tree(r, &why);
 	r->empty = false;
 	if (ret == -ENOSPC)
 		return inc_err_set(err, E2BIG, "%s", why.msg);
@@ -367,9 +367,9 @@ int inc_route_compute(struct inc_routes *r, const unsigned int *hosts, unsigned 
 		return inc_err_set(err, EINVAL, "a communicator without members has no route");
 	r->slots = slots;
 	list_leaves(r, hosts, n_hosts);
-	ret = look(r, err);
+	ret = find_any_tree(r, err);
 	if (ret == -ENOSPC)
-		ret = judge(r, err);
+		ret = explain_no_room(r, err);
 	if (!ret)
 		ret = inc_route_build(r, hosts, n_hosts, tree, err);
 	if (ret)

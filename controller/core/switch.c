@@ -25,7 +25,7 @@ static void clear_ports(struct inc_core_switch *sw)
 	const struct inc_topo_switch *own = &topo->switches[sw->index];
 
 	for (unsigned int p = 0; p < own->n_ports; p++)
-		sw->has[p] = (struct inc_core_port){.mtu = topo->links[own->ports[p].link].mtu};
+		sw->ports[p] = (struct inc_core_port){.mtu = topo->links[own->ports[p].link].mtu};
 }
 
 static void on_avoided(void *arg)
@@ -54,8 +54,8 @@ int inc_switches_init(struct inc_core *core)
 		sw->index = i;
 		sw->since_at_ms = core->now.clock_ms;
 		inc_core_timer_init(&sw->avoided, core, on_avoided, sw);
-		sw->has = calloc(core->topo->switches[i].n_ports, sizeof(*sw->has));
-		if (!sw->has)
+		sw->ports = calloc(core->topo->switches[i].n_ports, sizeof(*sw->ports));
+		if (!sw->ports)
 			return -ENOMEM;
 		clear_ports(sw);
 		inc_switch_offer(sw);
@@ -68,7 +68,7 @@ void inc_switches_free(struct inc_core *core)
 	for (unsigned int i = 0; core->switches && i < core->topo->n_switches; i++) {
 		inc_core_timer_stop(&core->switches[i].avoided);
 		free(core->switches[i].qpns);
-		free(core->switches[i].has);
+		free(core->switches[i].ports);
 	}
 	free(core->switches);
 	inc_routes_free(core->routes);
@@ -138,7 +138,7 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p,
 		      const struct inc_core_event *hello)
 {
 	const struct inc_topo_port *port = &sw->core->topo->switches[sw->index].ports[p];
-	struct inc_core_port *has = &sw->has[p];
+	struct inc_core_port *has = &sw->ports[p];
 	char ip[INET_ADDRSTRLEN];
 	bool found = false;
 
@@ -181,7 +181,7 @@ static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
 
 	if (comm)
 		return inc_comm_takes(comm, sw);
-	if (inc_number_given(&sw->core->comm_numbers, number) || sw->core->knows_all)
+	if (inc_number_was_allocated(&sw->core->comm_numbers, number) || sw->core->knows_all)
 		return false;
 	return inc_orphan_add(sw, number);
 }
@@ -258,7 +258,7 @@ static void on_waiting(struct inc_core_switch *sw, const struct inc_core_event *
 	inc_warn("switch %s does not say what communicator %u waits for: %s", inc_switch_name(sw),
 		 answer->of, answer->text);
 	if (answer->code == ETIMEDOUT) /* A lost switch is asked when it returns. */
-		inc_comm_ask_again(sw, answer->of);
+		inc_comm_retry_waiting(sw, answer->of);
 }
 
 /* Communicators that wait for answers go on when half of the requests are answered, so that this is
@@ -296,8 +296,8 @@ void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event 
 		on_waiting(sw, answer);
 		break;
 	case ASKED_RESULTS:
-		inc_orphan_looked(sw, answer->of, answer->code, answer->text, answer->results,
-				  answer->results ? answer->results->results : 0);
+		inc_orphan_take_results(sw, answer->of, answer->code, answer->text, answer->results,
+					answer->results ? answer->results->results : 0);
 		break;
 	default:
 		break;

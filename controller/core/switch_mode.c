@@ -27,8 +27,8 @@ static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engi
 
 		if (p < 0)
 			continue;
-		sw->has[p].payload[said->kind] = round_payload(said->payload);
-		sw->has[p].message_bytes[said->kind] = said->message_bytes;
+		sw->ports[p].payload[said->kind] = round_payload(said->payload);
+		sw->ports[p].message_bytes[said->kind] = said->message_bytes;
 	}
 }
 
@@ -56,13 +56,13 @@ static bool adds_floats(const struct inc_msg_engine *engine)
 /* One that names no engines knows passthrough alone, and its limits stand beside them. */
 void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said)
 {
-	memset(sw->can, 0, sizeof(sw->can));
+	memset(sw->engines, 0, sizeof(sw->engines));
 	sw->own_mode = said->mode;
-	sw->can[INC_PASSTHROUGH].there = !said->n_engines;
-	sw->can[INC_PASSTHROUGH].limits = said->limits;
+	sw->engines[INC_PASSTHROUGH].there = !said->n_engines;
+	sw->engines[INC_PASSTHROUGH].limits = said->limits;
 	for (uint32_t i = 0; i < said->n_engines; i++) {
 		const struct inc_msg_engine *engine = &said->engines[i];
-		struct inc_core_engine *can = &sw->can[engine->mode];
+		struct inc_core_engine *can = &sw->engines[engine->mode];
 
 		can->there = true;
 		if (engine->has_limits)
@@ -75,7 +75,7 @@ void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_he
 int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mode,
 		   struct inc_err *err)
 {
-	if (sw->can[mode].there)
+	if (sw->engines[mode].there)
 		return 0;
 	return inc_err_set(err, EOPNOTSUPP, "switch %s cannot do %s mode (its log says why)",
 			   inc_switch_name(sw), inc_modes_of_switch[mode]);
@@ -93,7 +93,8 @@ void inc_switch_offer(struct inc_core_switch *sw)
 	const enum inc_mode_of_switch mode = inc_switch_mode(sw);
 
 	inc_routes_set_mode(sw->core->routes, sw->index, mode);
-	inc_routes_offer(sw->core->routes, sw->index, sw->connected ? &sw->can[mode].limits : NULL);
+	inc_routes_offer(sw->core->routes, sw->index,
+			 sw->connected ? &sw->engines[mode].limits : NULL);
 }
 
 int inc_switch_set_mode(struct inc_core_switch *sw, enum inc_mode_of_switch mode,

@@ -22,11 +22,12 @@ static struct inc_client *client_of(const struct inc_action *action)
 
 static void carry_commit(struct inc_ctl *ctl, const struct inc_action *action)
 {
-	struct inc_core_event event = {
-		.kind = EVENT_STORED, .group = action->group, .communicator = action->communicator};
+	struct inc_core_event event = {.kind = CORE_EVENT_STORED,
+				       .group = action->group,
+				       .communicator = action->communicator};
 	struct inc_err err;
 
-	event.stored = inc_keep_now(ctl->keep, &err);
+	event.stored = inc_persist_now(ctl->persist, &err);
 	event.because = &err;
 	inc_ctl_step(ctl, &event);
 }
@@ -57,7 +58,7 @@ static void carry_out(struct inc_ctl *ctl, struct inc_action *action)
 		carry_welcome(ctl, action);
 		break;
 	case ACTION_STORE:
-		inc_keep_add(ctl->keep, action);
+		inc_persist_add(ctl->persist, action);
 		return; /* which frees it */
 	case ACTION_COMMIT:
 		carry_commit(ctl, action);
@@ -81,11 +82,11 @@ static bool end_lost(struct inc_ctl *ctl)
 		inc_switch_drop(ctl, sw, sw->to_drop);
 		any = true;
 	}
-	if (!ctl->core.actions.deaf)
+	if (!ctl->core.actions.messages_lost)
 		return any;
-	ctl->core.actions.deaf = false;
+	ctl->core.actions.messages_lost = false;
 	TAILQ_FOREACH (client, &ctl->clients, entry) {
-		if (client->core.deaf)
+		if (client->core.message_lost)
 			inc_timeout_arm(client->idle, 0);
 	}
 	return any;
@@ -120,7 +121,7 @@ void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event)
 	/* A message of this step may depend on the lost rows, so all rows are written before it. */
 	if (ctl->core.actions.rows_lost) {
 		ctl->core.actions.rows_lost = false;
-		inc_keep_lost(ctl->keep);
+		inc_persist_lost(ctl->persist);
 	}
 	if (!ctl->carrying)
 		carry(ctl);
@@ -128,7 +129,7 @@ void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event)
 
 static void on_due(void *arg)
 {
-	inc_ctl_step(arg, &(struct inc_core_event){.kind = EVENT_TIME});
+	inc_ctl_step(arg, &(struct inc_core_event){.kind = CORE_EVENT_TIME});
 }
 
 int inc_carry_start(struct inc_ctl *ctl, struct inc_err *err)

@@ -21,7 +21,7 @@
 #include "controller/core/core.h"
 #include "controller/core/event.h"
 #include "controller/ctl_options.h"
-#include "controller/store/keep.h"
+#include "controller/store/persist.h"
 #include "controller/timer.h"
 #include "lib/base/err.h"
 #include "lib/net/ndjson.h"
@@ -36,7 +36,7 @@
 
 struct inc_client;
 struct inc_query;
-struct inc_remote;
+struct inc_address_limit;
 struct inc_switch_link;
 
 /* The connection of a switch of the topology. */
@@ -58,24 +58,24 @@ struct inc_ctl {
 	struct inc_ctl_switch *switches;             /* by the topology's index */
 	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
 	unsigned int n_clients;
-	LIST_HEAD(, inc_remote) remotes; /* remote.h */
+	LIST_HEAD(, inc_address_limit) address_limits;
 	LIST_HEAD(, inc_switch_link) links;
 	unsigned int n_links;
 	unsigned int max_links;
 	LIST_HEAD(, inc_query) queries;
 	uint64_t next_query;
-	struct inc_keep *keep; /* keep.h; NULL: nothing is kept */
-	struct inc_keep_counts kept;
+	struct inc_persist *persist; /* NULL: without a database */
+	struct inc_persist_counts persisted;
 	uint64_t started_at_ms;
 	struct inc_ctl_figures figures;
 	struct inc_scrape *scrape; /* NULL: without --metrics */
-	struct event *alive;       /* the tick of alive.c; NULL: members may be silent for ever */
+	struct event *keepalive;   /* the tick of alive.c; NULL: members may be silent for ever */
 };
 
 struct inc_client {
 	struct inc_core_client core; /* first: an action names it */
 	struct inc_ctl *ctl;
-	struct inc_remote *remote; /* its address */
+	struct inc_address_limit *address_limit;
 	struct inc_ndjson *conn;
 	struct inc_timeout *idle; /* runs while the client is in no group, nor waits for one */
 	bool bye;

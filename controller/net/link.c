@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "controller/net/remote.h"
-#include "controller/net/rights.h"
+#include "controller/net/address_limit.h"
+#include "controller/net/authorization.h"
 #include "controller/net/link.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
@@ -19,7 +19,7 @@ int inc_links_init(struct inc_ctl *ctl)
 }
 
 /* LINK_GREETING is entered twice: a connection begins there. */
-static void link_go(struct inc_switch_link *link, enum inc_link_state to)
+static void link_set_state(struct inc_switch_link *link, enum inc_link_state to)
 {
 	static const char *const names[] = {"greeting", "a switch", "asked", "closed"};
 	static const uint32_t steps[] = {
@@ -42,18 +42,18 @@ static void link_free(struct inc_switch_link *link)
 {
 	struct inc_core_switch *sw = link->sw;
 
-	link_go(link, LINK_CLOSED);
+	link_set_state(link, LINK_CLOSED);
 	LIST_REMOVE(link, entry);
 	link->ctl->n_links--;
 	if (sw) {
 		link->ctl->switches[sw->index].link = NULL;
 		inc_ctl_step(link->ctl,
-			     &(struct inc_core_event){.kind = EVENT_SWITCH_LOST, .sw = sw});
+			     &(struct inc_core_event){.kind = CORE_EVENT_SWITCH_LOST, .sw = sw});
 		inc_requests_fail(link, sw);
 	}
 	inc_timeout_free(link->silence);
 	inc_ndjson_free(link->conn);
-	inc_remote_gone(link->remote);
+	inc_address_limit_release(link->address_limit);
 	free(link);
 }
 
@@ -98,7 +98,7 @@ static void probe(struct inc_switch_link *link)
 {
 	if (link->state == LINK_ASKED)
 		return;
-	link_go(link, LINK_ASKED);
+	link_set_state(link, LINK_ASKED);
 	inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PING, NULL));
 }
 
@@ -123,8 +123,8 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	struct inc_switch_link *other;
 	int index, ret;
 
-	ret = inc_right_begin(link->conn, INC_MSG_HELLO, object, said, &said->version, err);
-	ret = ret ?: inc_right_serve(inc_ndjson_identity(link->conn), said->node, err);
+	ret = inc_first_message_read(link->conn, INC_MSG_HELLO, object, said, &said->version, err);
+	ret = ret ?: inc_authorize_switch(inc_ndjson_identity(link->conn), said->node, err);
 	if (ret)
 		return ret;
 	index = inc_topology_switch_by_name(link->ctl->topo, said->node);
@@ -223,7 +223,7 @@ static int read_hello(const struct inc_switch_link *link, struct inc_core_switch
 	h->failures = calloc(json_array_size(failures) + 1, sizeof(*h->failures));
 	if (!h->ports || !h->listed || !h->failures)
 		return -ENOMEM;
-	h->event = (struct inc_core_event){.kind = EVENT_HELLO,
+	h->event = (struct inc_core_event){.kind = CORE_EVENT_HELLO,
 					   .sw = sw,
 					   .hello = &h->said,
 					   .from = inc_ndjson_peer(link->conn),
@@ -242,7 +242,7 @@ static void take_event(struct inc_switch_link *link, const json_t *object)
 	struct inc_msg_event said;
 
 	if (!read_notice(link->sw, object, &said))
-		inc_ctl_step(link->ctl, &(struct inc_core_event){.kind = EVENT_NOTICE,
+		inc_ctl_step(link->ctl, &(struct inc_core_event){.kind = CORE_EVENT_NOTICE,
 								 .sw = link->sw,
 								 .notice = &said});
 }
@@ -263,7 +263,7 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 			return -ENOMEM;
 		}
 	}
-	inc_keep_before_telling(ctl->keep);
+	inc_persist_before_send(ctl->persist);
 	return inc_ndjson_send_new(
 		link->conn, json_pack("{s:s, s:s, s:o}", "type", inc_messages[INC_MSG_WELCOME].type,
 				      "switch", inc_switch_name(sw), "keep", list));
@@ -301,7 +301,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 		link_free(link);
 		return;
 	}
-	link_go(link, LINK_SWITCH);
+	link_set_state(link, LINK_SWITCH);
 	link->sw = sw;
 	ctl->switches[sw->index].link = link;
 	keep_lists(&ctl->switches[sw->index], object);
@@ -317,7 +317,7 @@ static void take(struct inc_switch_link *link, json_t *object)
 
 	link->ctl->figures.switch_messages++;
 	if (link->state == LINK_ASKED)
-		link_go(link, LINK_SWITCH);
+		link_set_state(link, LINK_SWITCH);
 	if (inc_message_is(type, INC_MSG_PING)) {
 		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
 	} else if (inc_message_is(type, INC_MSG_PONG)) {
@@ -343,7 +343,7 @@ static void take(struct inc_switch_link *link, json_t *object)
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
 	struct inc_switch_link *link = arg;
-	struct inc_log_account *before = inc_log_on(&link->remote->log);
+	struct inc_log_account *before = inc_log_on(&link->address_limit->log);
 
 	take(link, object);
 	inc_log_on(before);
@@ -353,13 +353,13 @@ static unsigned int waits(struct inc_ndjson *conn, void *arg)
 {
 	const struct inc_switch_link *link = arg;
 
-	return inc_remote_waits(link->remote);
+	return inc_address_limit_wait_ms(link->address_limit);
 }
 
 static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
 {
 	struct inc_switch_link *link = arg;
-	struct inc_log_account *before = inc_log_on(&link->remote->log);
+	struct inc_log_account *before = inc_log_on(&link->address_limit->log);
 
 	if (link->sw)
 		inc_warn("switch %s: connection lost: %s", inc_switch_name(link->sw), reason);
@@ -403,8 +403,8 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	}
 	link->ctl = ctl;
 	/* who has had its share makes nobody else go */
-	link->remote = inc_remote_connects(ctl, addr);
-	if (link->remote && (ctl->n_links < ctl->max_links || make_room(ctl)))
+	link->address_limit = inc_address_limit_admit(ctl, addr);
+	if (link->address_limit && (ctl->n_links < ctl->max_links || make_room(ctl)))
 		link->silence = inc_timeout_new(&ctl->timeouts, on_silence, link);
 	if (!link->silence) {
 		close(fd);
@@ -417,12 +417,12 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	}
 	LIST_INSERT_HEAD(&ctl->links, link, entry);
 	ctl->n_links++;
-	link_go(link, LINK_GREETING);
+	link_set_state(link, LINK_GREETING);
 	return;
 
 err:
 	inc_ndjson_free(link->conn);
 	inc_timeout_free(link->silence);
-	inc_remote_gone(link->remote);
+	inc_address_limit_release(link->address_limit);
 	free(link);
 }

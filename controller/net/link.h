@@ -22,9 +22,9 @@ enum inc_link_state {
 
 /* A connection on the switch port; says hello to become a switch's. */
 struct inc_switch_link {
-	enum inc_link_state state; /* link_go() in link.c */
+	enum inc_link_state state; /* link_set_state() in link.c */
 	struct inc_ctl *ctl;
-	struct inc_remote *remote; /* its address */
+	struct inc_address_limit *address_limit;
 	struct inc_ndjson *conn;
 	struct inc_core_switch *sw;  /* NULL before hello */
 	struct inc_timeout *silence; /* while GREETING or ASKED */

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "controller/net/ctl.h"
-#include "controller/net/remote.h"
-#include "controller/net/rights.h"
+#include "controller/net/address_limit.h"
+#include "controller/net/authorization.h"
 #include "lib/base/log.h"
 #include "lib/net/lines.h"
 #include "lib/net/listen.h"
@@ -20,7 +20,7 @@ void inc_client_free(struct inc_client *client)
 	client->ctl->n_clients--;
 	inc_timeout_free(client->idle);
 	inc_ndjson_free(client->conn);
-	inc_remote_gone(client->remote);
+	inc_address_limit_release(client->address_limit);
 	free(client);
 }
 
@@ -29,7 +29,7 @@ static void close_client(struct inc_client *client, bool clean, unsigned int sil
 			 const char *reason)
 {
 	/* The actions of the step may name the client, so it is freed after them. */
-	inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_LEFT,
+	inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = CORE_EVENT_LEFT,
 							   .client = &client->core,
 							   .clean = clean,
 							   .silent_ms = silent_ms,
@@ -46,7 +46,7 @@ static void on_idle(void *arg)
 {
 	struct inc_client *client = arg;
 
-	if (client->core.deaf) {
+	if (client->core.message_lost) {
 		inc_client_close(client, 0, "no memory for a message");
 		return;
 	}
@@ -67,7 +67,7 @@ void inc_client_idle(struct inc_client *client)
 
 	TAILQ_REMOVE(&ctl->clients, client, entry);
 	TAILQ_INSERT_TAIL(&ctl->clients, client, entry);
-	if (client->core.deaf)
+	if (client->core.message_lost)
 		inc_timeout_arm(client->idle, 0);
 	else if (client->core.member || client->core.derivation)
 		inc_timeout_stop(client->idle);
@@ -77,7 +77,7 @@ void inc_client_idle(struct inc_client *client)
 
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message)
 {
-	inc_keep_before_telling(client->ctl->keep);
+	inc_persist_before_send(client->ctl->persist);
 	inc_ndjson_send_new(client->conn, inc_message_new(id, message));
 }
 
@@ -134,12 +134,13 @@ static void take_join(struct inc_client *client, json_t *object)
 
 	if (is_member(client))
 		return;
-	ret = inc_right_begin(client->conn, INC_MSG_JOIN, object, &said, &said.version, &err);
-	ret = ret ?: inc_right_join(inc_ndjson_identity(client->conn), said.job, &err);
+	ret = inc_first_message_read(client->conn, INC_MSG_JOIN, object, &said, &said.version,
+				     &err);
+	ret = ret ?: inc_authorize_member(inc_ndjson_identity(client->conn), said.job, &err);
 	if (ret)
 		refuse(client, inc_messages[INC_MSG_JOIN].type, ret, &err);
 	else
-		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_JOIN,
+		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = CORE_EVENT_JOIN,
 								   .client = &client->core,
 								   .join = &said});
 }
@@ -152,13 +153,13 @@ static void take_resume(struct inc_client *client, json_t *object)
 
 	if (is_member(client))
 		return;
-	ret = inc_right_begin(client->conn, INC_MSG_RESUME, object, &said, &said.join.version,
-			      &err);
-	ret = ret ?: inc_right_join(inc_ndjson_identity(client->conn), said.join.job, &err);
+	ret = inc_first_message_read(client->conn, INC_MSG_RESUME, object, &said,
+				     &said.join.version, &err);
+	ret = ret ?: inc_authorize_member(inc_ndjson_identity(client->conn), said.join.job, &err);
 	if (ret)
 		refuse(client, inc_messages[INC_MSG_RESUME].type, ret, &err);
 	else
-		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_RESUME,
+		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = CORE_EVENT_RESUME,
 								   .client = &client->core,
 								   .resume = &said});
 }
@@ -171,7 +172,7 @@ static void take_comm(struct inc_client *client, json_t *object)
 
 	/* who has named the communicator ends it for all who ask for it */
 	if (said.comm != UINT32_MAX) {
-		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_ASK,
+		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = CORE_EVENT_ASK,
 								   .client = &client->core,
 								   .ask = &said,
 								   .wrong = wrong,
@@ -207,12 +208,12 @@ static void take_number(struct inc_client *client, enum inc_message_id id, json_
 
 static void take_ready(struct inc_client *client, json_t *object)
 {
-	take_number(client, INC_MSG_READY, object, EVENT_READY);
+	take_number(client, INC_MSG_READY, object, CORE_EVENT_READY);
 }
 
 static void take_destroy(struct inc_client *client, json_t *object)
 {
-	take_number(client, INC_MSG_DESTROY, object, EVENT_DESTROY);
+	take_number(client, INC_MSG_DESTROY, object, CORE_EVENT_DESTROY);
 }
 
 static void take_failed(struct inc_client *client, json_t *object)
@@ -221,7 +222,7 @@ static void take_failed(struct inc_client *client, json_t *object)
 	struct inc_err why;
 	int wrong = inc_message_read(INC_MSG_REPORT, object, &said, &why);
 
-	inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = EVENT_REPORT,
+	inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = CORE_EVENT_REPORT,
 							   .client = &client->core,
 							   .report = &said,
 							   .wrong = wrong,
@@ -235,14 +236,14 @@ static void take_mode(struct inc_client *client, json_t *object)
 	struct inc_err err;
 	int sw, ret;
 
-	ret = inc_right_change(inc_ndjson_identity(client->conn), &err);
+	ret = inc_authorize_change(inc_ndjson_identity(client->conn), &err);
 	ret = ret ?: inc_message_read(INC_MSG_SET_MODE, object, &said, &err);
 	sw = ret ? -1 : inc_topology_switch_by_name(client->ctl->topo, said.node);
 	if (!ret && sw < 0)
 		ret = inc_err_set(&err, ENOENT, "no switch '%.32s'", said.node);
 	if (!ret)
 		inc_ctl_step(client->ctl,
-			     &(struct inc_core_event){.kind = EVENT_SET_MODE,
+			     &(struct inc_core_event){.kind = CORE_EVENT_SET_MODE,
 						      .sw = &client->ctl->core.switches[sw],
 						      .mode = said.mode,
 						      .error = &ret,
@@ -272,7 +273,7 @@ static void take(struct inc_client *client, json_t *object)
 	struct inc_ndjson *conn = client->conn;
 	struct inc_err err;
 
-	if (inc_right_ask(inc_ndjson_identity(conn), &err)) {
+	if (inc_authorize_client(inc_ndjson_identity(conn), &err)) {
 		refuse(client, type, -EACCES, &err);
 		close_client(client, false, 0, err.msg);
 		return;
@@ -303,7 +304,7 @@ static void take(struct inc_client *client, json_t *object)
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
 	struct inc_client *client = arg;
-	struct inc_log_account *before = inc_log_on(&client->remote->log);
+	struct inc_log_account *before = inc_log_on(&client->address_limit->log);
 
 	take(client, object);
 	inc_log_on(before);
@@ -313,13 +314,13 @@ static unsigned int waits(struct inc_ndjson *conn, void *arg)
 {
 	const struct inc_client *client = arg;
 
-	return inc_remote_waits(client->remote);
+	return inc_address_limit_wait_ms(client->address_limit);
 }
 
 static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
 {
 	struct inc_client *client = arg;
-	struct inc_log_account *before = inc_log_on(&client->remote->log);
+	struct inc_log_account *before = inc_log_on(&client->address_limit->log);
 
 	if (code)
 		inc_info("%s: %s", inc_ndjson_peer(conn), reason);
@@ -363,8 +364,8 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	}
 	client->ctl = ctl;
 	/* who has had its share makes nobody else go */
-	client->remote = inc_remote_connects(ctl, addr);
-	if (!client->remote)
+	client->address_limit = inc_address_limit_admit(ctl, addr);
+	if (!client->address_limit)
 		goto err;
 	if (ctl->n_clients >= ctl->opt.max_clients && !make_room(ctl)) {
 		inc_listener_refused("too many clients, all of them members of groups");
@@ -379,7 +380,7 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		goto err_fd_closed;
 	}
 	client->core = (struct inc_core_client){.core = &ctl->core,
-						.address = client->remote->name,
+						.address = client->address_limit->name,
 						.peer = inc_ndjson_peer(client->conn)};
 	TAILQ_INSERT_TAIL(&ctl->clients, client, entry);
 	ctl->n_clients++;
@@ -391,7 +392,7 @@ err:
 err_fd_closed:
 	inc_ndjson_free(client->conn);
 	inc_timeout_free(client->idle);
-	inc_remote_gone(client->remote);
+	inc_address_limit_release(client->address_limit);
 	free(client);
 }
 

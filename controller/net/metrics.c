@@ -35,7 +35,8 @@ static const struct inc_metric so_far_metrics[] = {
 	INC_CTL_FIGURES(INC_METRIC_ROW, inc_ctl_figures)};
 static const struct inc_metric core_metrics[] = {
 	INC_CORE_FIGURES(INC_METRIC_ROW, inc_core_figures)};
-static const struct inc_metric kept_metrics[] = {INC_KEEP_COUNTS(INC_METRIC_ROW, inc_keep_counts)};
+static const struct inc_metric kept_metrics[] = {
+	INC_PERSIST_COUNTS(INC_METRIC_ROW, inc_persist_counts)};
 static const struct inc_metric seen_metrics[] = {SEEN_FIGURES(INC_METRIC_ROW, seen)};
 static const struct inc_metric load_metrics[] = {INC_LOAD_FIGURES(INC_METRIC_ROW, inc_load)};
 static const struct inc_metric job_metrics[] = {INC_JOB_FIGURES(INC_METRIC_ROW, inc_job_load)};
@@ -68,7 +69,7 @@ static void print_own(const struct inc_ctl *ctl, FILE *out)
 	print_plain(out, INC_METRICS(now_metrics), &now);
 	print_plain(out, INC_METRICS(so_far_metrics), &ctl->figures);
 	print_plain(out, INC_METRICS(core_metrics), &ctl->core.figures);
-	print_plain(out, INC_METRICS(kept_metrics), &ctl->kept);
+	print_plain(out, INC_METRICS(kept_metrics), &ctl->persisted);
 }
 
 /* A family with a sample for each of n values, told apart by a label. */

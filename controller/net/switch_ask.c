@@ -8,7 +8,7 @@
 static void answer(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_asked asked,
 		   uint32_t number, int code, const char *text)
 {
-	inc_ctl_step(ctl, &(struct inc_core_event){.kind = EVENT_ANSWER,
+	inc_ctl_step(ctl, &(struct inc_core_event){.kind = CORE_EVENT_ANSWER,
 						   .sw = sw,
 						   .asked = asked,
 						   .of = number,
@@ -20,7 +20,7 @@ static void answer(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_ask
 static void cannot_ask(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_asked asked,
 		       uint32_t number, int ret)
 {
-	inc_ctl_step(ctl, &(struct inc_core_event){.kind = EVENT_ANSWER,
+	inc_ctl_step(ctl, &(struct inc_core_event){.kind = CORE_EVENT_ANSWER,
 						   .sw = sw,
 						   .asked = asked,
 						   .of = number,
@@ -33,7 +33,7 @@ static void on_configured(struct inc_ctl *ctl, struct inc_core_switch *sw, int c
 			  const char *text, json_t *object, uint64_t number)
 {
 	struct inc_msg_configured said = {0};
-	struct inc_core_event event = {.kind = EVENT_ANSWER,
+	struct inc_core_event event = {.kind = CORE_EVENT_ANSWER,
 				       .sw = sw,
 				       .asked = ASKED_CONFIGURE,
 				       .of = number,
@@ -53,7 +53,7 @@ static void on_connected(struct inc_ctl *ctl, struct inc_core_switch *sw, int co
 			 const char *text, json_t *object, uint64_t number)
 {
 	struct inc_msg_number said = {0};
-	const struct inc_core_event event = {.kind = EVENT_ANSWER,
+	const struct inc_core_event event = {.kind = CORE_EVENT_ANSWER,
 					     .sw = sw,
 					     .asked = ASKED_CONNECT,
 					     .of = number,
@@ -88,7 +88,7 @@ static void on_waiting(struct inc_ctl *ctl, struct inc_core_switch *sw, int code
 		if (inc_schema_read_json(&inc_waiting_schema, entry, &said, NULL) ||
 		    said.communicator != number)
 			continue;
-		inc_ctl_step(ctl, &(struct inc_core_event){.kind = EVENT_WAITING,
+		inc_ctl_step(ctl, &(struct inc_core_event){.kind = CORE_EVENT_WAITING,
 							   .sw = sw,
 							   .waiting = &said,
 							   .enough = &enough});
@@ -122,7 +122,7 @@ static void on_results(struct inc_ctl *ctl, struct inc_core_switch *sw, int code
 {
 	const uint32_t number = arg, next = inc_page_next(object, arg);
 	struct inc_msg_tally said;
-	struct inc_core_event event = {.kind = EVENT_ANSWER,
+	struct inc_core_event event = {.kind = CORE_EVENT_ANSWER,
 				       .sw = sw,
 				       .asked = ASKED_RESULTS,
 				       .of = number,

@@ -89,7 +89,7 @@ int inc_switch_request(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc
 	request->answer = answers[id];
 	if (json_object_set_new(object, "seq", json_integer(request->seq)))
 		goto err;
-	inc_keep_before_telling(ctl->keep);
+	inc_persist_before_send(ctl->persist);
 	ret = inc_ndjson_send(link->conn, object);
 	if (ret)
 		goto err;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "controller/store/keep_priv.h"
+#include "controller/store/persist_priv.h"
 #include "lib/base/log.h"
 
 /* A communicator as its rows come; what cannot be is found when all are there. */
@@ -42,9 +42,9 @@ static int take_numbers(const void *at, void *arg, struct inc_err *err)
 	const struct inc_kept_numbers *row = at;
 	struct restoring *r = arg;
 
-	inc_numbers_restore(row->kind == INC_KEPT_GROUP_NUMBERS ? &r->core->group_numbers
-								: &r->core->comm_numbers,
-			    row->first, row->next);
+	inc_number_allocator_restore(row->kind == INC_KEPT_GROUP_NUMBERS ? &r->core->group_numbers
+									 : &r->core->comm_numbers,
+				     row->first, row->next);
 	return 0;
 }
 
@@ -69,7 +69,7 @@ static int take_group(const void *at, void *arg, struct inc_err *err)
 		group->members[rank].host = r->core->topo->n_hosts;
 	if (strcmp(row->state, running) == 0 || strcmp(row->state, restored) == 0)
 		return 0;
-	inc_group_go(group, GROUP_RETURNING);
+	inc_group_set_phase(group, GROUP_RETURNING);
 	group->over_code = row->over_code;
 	strcpy(group->over, row->over);
 	return 0;
@@ -311,8 +311,8 @@ static int finish(struct inc_core *core, const struct kept *k, struct inc_err *e
 	comm->code = k->row.code;
 	strcpy(comm->reason, k->row.reason);
 	for (unsigned int i = 0; i < comm->tree->n; i++)
-		inc_comm_config_go(comm, i, CONFIG_THERE);
-	inc_comm_go(comm, comm->code ? COMM_FAILED : COMM_STARTED);
+		inc_comm_set_config_state(comm, i, CONFIG_THERE);
+	inc_comm_set_phase(comm, comm->code ? COMM_FAILED : COMM_STARTED);
 	return 0;
 }
 

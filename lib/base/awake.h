@@ -6,7 +6,7 @@
  * between two readings is a standstill, of which only INC_AWAKE_STEP_NS counts. Code that decides
  * after some time that a peer is silent measures the time here, not by CLOCK_MONOTONIC. The
  * controller (controller/timer.h) and libinccl (struct inccl_limit) do so for their limits. For
- * silent members the controller counts ticks instead (controller/net/alive.c), because it pings
+ * silent members the controller counts ticks instead (controller/net/keepalive.c), because it pings
  * them at fixed intervals.
  */
 #ifndef INC_AWAKE_H

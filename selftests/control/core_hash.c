@@ -18,7 +18,7 @@ uint64_t world_mix(uint64_t hash, const void *bytes, size_t n)
 static uint64_t mix_comm(uint64_t hash, const struct inc_comm *comm)
 {
 	const bool ended = comm->ended;
-	const struct inc_accusation *a;
+	const struct inc_failure_report *r;
 
 	MIX(hash, comm->index);
 	MIX(hash, comm->phase);
@@ -32,11 +32,12 @@ static uint64_t mix_comm(uint64_t hash, const struct inc_comm *comm)
 		MIX(hash, comm->tree->nodes[n].sw);
 		MIX(hash, comm->configs[n]);
 	}
-	LIST_FOREACH (a, &comm->accused, entry)
-		MIX(hash, a->rank);
+	LIST_FOREACH (r, &comm->failure_reports, entry)
+		MIX(hash, r->rank);
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
 		const struct inc_comm_member *m = &comm->members[rank];
-		const bool flags[] = {m->asked, m->ready, m->destroyed, m->knows, m->has_endpoint};
+		const bool flags[] = {m->asked, m->ready, m->destroyed, m->reported_failure,
+				      m->has_endpoint};
 
 		MIX(hash, flags);
 	}

@@ -24,7 +24,7 @@ static void say_join(struct world *w, struct world_member *m, unsigned int rank)
 
 	fill_join(w, rank, &join);
 	world_step(w, &(struct inc_core_event){
-			      .kind = EVENT_JOIN, .client = &m->client, .join = &join});
+			      .kind = CORE_EVENT_JOIN, .client = &m->client, .join = &join});
 }
 
 static void say_ask(struct world *w, struct world_member *m, unsigned int rank)
@@ -39,9 +39,10 @@ static void say_ask(struct world *w, struct world_member *m, unsigned int rank)
 					    .pkey = 0xffff};
 	struct inc_err why;
 
-	world_step(w,
-		   &(struct inc_core_event){
-			   .kind = EVENT_ASK, .client = &m->client, .ask = &ask_for, .why = &why});
+	world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_ASK,
+					       .client = &m->client,
+					       .ask = &ask_for,
+					       .why = &why});
 }
 
 static void say_resume(struct world *w, struct world_member *m, unsigned int rank)
@@ -62,14 +63,14 @@ static void say_resume(struct world *w, struct world_member *m, unsigned int ran
 					.messages = m->made.messages};
 	strcpy(claim->node, w->topo->switches[w->topo->hosts[rank].sw].name);
 	world_step(w, &(struct inc_core_event){
-			      .kind = EVENT_RESUME, .client = &m->client, .resume = &resume});
+			      .kind = CORE_EVENT_RESUME, .client = &m->client, .resume = &resume});
 }
 
 void world_lose(struct world *w, struct world_member *m, bool clean)
 {
 	m->queue.n = 0;
 	m->state = MEMBER_GONE;
-	world_step(w, &(struct inc_core_event){.kind = EVENT_LEFT,
+	world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_LEFT,
 					       .client = &m->client,
 					       .clean = clean,
 					       .reason = "closed"});
@@ -108,8 +109,8 @@ void world_member_says(struct world *w, unsigned int rank)
 			m->state = MEMBER_DESTROYS;
 		if (in_group(m))
 			world_step(w, &(struct inc_core_event){.kind = said.kind == SAYS_READY
-									       ? EVENT_READY
-									       : EVENT_DESTROY,
+									       ? CORE_EVENT_READY
+									       : CORE_EVENT_DESTROY,
 							       .client = &m->client,
 							       .number = said.number});
 		break;
@@ -141,7 +142,7 @@ static void say_hello(struct world *w, unsigned int s)
 			(struct inc_msg_limits){.children = 64, .slots = INC_MAX_SLOTS};
 	}
 	w->switches[s].connected = true;
-	world_step(w, &(struct inc_core_event){.kind = EVENT_HELLO,
+	world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_HELLO,
 					       .sw = &w->core.switches[s],
 					       .hello = &hello,
 					       .from = "a switch",
@@ -185,7 +186,7 @@ static void answer(struct world *w, unsigned int s, struct world_said said, int 
 	static struct inc_msg_configured configured;
 	const struct inc_msg_number number = {said.number};
 	const struct inc_msg_tally results = {.communicator = said.number};
-	struct inc_core_event event = {.kind = EVENT_ANSWER,
+	struct inc_core_event event = {.kind = CORE_EVENT_ANSWER,
 				       .sw = &w->core.switches[s],
 				       .asked = said.asked,
 				       .of = said.number,
@@ -223,8 +224,8 @@ void world_cut(struct world *w, unsigned int s, bool forgets)
 	sw->queue = (struct world_queue){.n = 1, .said = {{.kind = SAYS_HELLO}}};
 	if (forgets)
 		sw->n = 0;
-	world_step(w,
-		   &(struct inc_core_event){.kind = EVENT_SWITCH_LOST, .sw = &w->core.switches[s]});
+	world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_SWITCH_LOST,
+					       .sw = &w->core.switches[s]});
 	while (lost.n)
 		answer(w, s, world_pop(&lost), ECONNRESET);
 }

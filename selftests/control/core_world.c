@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/core/orphan.h"
-#include "controller/store/keep_priv.h"
+#include "controller/store/persist_priv.h"
 #include "core_world.h"
 #include "lib/base/clock.h"
 
@@ -249,11 +249,11 @@ static void flush(struct world *w)
 
 	while ((change = TAILQ_FIRST(&w->unstored))) {
 		TAILQ_REMOVE(&w->unstored, change, entry);
-		inc_kept_put_change(NULL, &w->core, change, &err);
+		inc_rows_write_change(NULL, &w->core, change, &err);
 		free(change);
 	}
 	if (w->database)
-		inc_kept_put_numbers(NULL, &w->core, &err);
+		inc_rows_write_numbers(NULL, &w->core, &err);
 }
 
 static void forget_actions(struct world *w)
@@ -279,7 +279,7 @@ static void carry_out(struct world *w, struct inc_action *action)
 		if (w->switches[action->sw->index].connected)
 			ask(w, action);
 		else
-			world_step(w, &(struct inc_core_event){.kind = EVENT_ANSWER,
+			world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_ANSWER,
 							       .sw = action->sw,
 							       .asked = action->asked,
 							       .of = action->number,
@@ -292,7 +292,7 @@ static void carry_out(struct world *w, struct inc_action *action)
 			action->n_keep);
 		break;
 	case ACTION_COMMIT:
-		world_step(w, &(struct inc_core_event){.kind = EVENT_STORED,
+		world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_STORED,
 						       .group = action->group,
 						       .communicator = action->communicator});
 		break;
@@ -316,8 +316,8 @@ static void begin_core(struct world *w)
 		forget_actions(w);
 		w->core.knows_all = true;
 		w->core.actions.stores = true;
-		inc_kept_put_all(NULL, &w->core, &err);
-		inc_kept_put_numbers(NULL, &w->core, &err);
+		inc_rows_write_all(NULL, &w->core, &err);
+		inc_rows_write_numbers(NULL, &w->core, &err);
 	}
 	for (unsigned int s = 0; s < WORLD_SWITCHES; s++) {
 		w->switches[s].connected = false;
@@ -491,7 +491,7 @@ void world_do(struct world *w, const struct world_event *event)
 		break;
 	case WORLD_TIME:
 		w->now.awake_ns = inc_core_due_at_ns(&w->core);
-		world_step(w, &(struct inc_core_event){.kind = EVENT_TIME});
+		world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_TIME});
 		break;
 	}
 	carry(w);

@@ -8,7 +8,7 @@ $(call tests_plain,control,test_tls_link hostile_tls,selftests/control/tls_hosti
 $(call tests_plain,control,test_route test_route_room,selftests/control/tree_check.c $(ROUTE_SRC))
 $(call tests_plain,control,test_route_random,selftests/control/tree_check.c selftests/control/fabric.c $(ROUTE_SRC))
 $(call tests_plain,control,test_core,$(patsubst %,selftests/control/core_%.c,world says store hash) $(wildcard controller/core/*.c) \
-	$(patsubst %,controller/store/%.c,kept restore rows))
+	$(patsubst %,controller/store/%.c,write_rows restore rows))
 
 $(eval $(call program,$(B)/selftests/control/inc-controller-san,$(call address,$(CONTROLLER_SRC)) $(LIB_ADDRESS),$$(TEST_LIBS),$$(SAN_ALWAYS)))
 $(eval $(call program,$(B)/selftests/control/inc-controller-fault,$(call plain,selftests/control/fault_vfs.c $(CONTROLLER_SRC)) $(LIB),$$(TEST_LIBS)))

@@ -25,7 +25,7 @@
 #include <unistd.h>
 #include <openssl/err.h>
 #include "controller/net/ctl.h"
-#include "controller/net/remote.h"
+#include "controller/net/address_limit.h"
 #include "lib/base/clock.h"
 #include "lib/net/lines.h"
 #include "lib/net/tls_link.h"
@@ -340,7 +340,7 @@ static void end(void)
 	inc_queries_free(&ctl);
 	inc_links_free(&ctl);
 	inc_carry_stop(&ctl);
-	inc_remotes_free(&ctl);
+	inc_address_limits_free(&ctl);
 	inc_ndjson_drain_stop(NULL);
 	inc_timeouts_stop(&ctl.timeouts);
 	event_base_free(ctl.base);

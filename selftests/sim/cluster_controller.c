@@ -37,12 +37,12 @@ int inc_controller_main(int argc, char **argv);
 int cluster_say(const char *fmt, ...);
 int __wrap_sigaction(int number, const struct sigaction *act, struct sigaction *old);
 int __real_sigaction(int number, const struct sigaction *act, struct sigaction *old);
-int __wrap_inc_keep_start(struct inc_core *core, struct event_base *base, const char *path,
-			  struct inc_keep_counts *counts, struct inc_keep **keep,
-			  struct inc_err *err);
-int __real_inc_keep_start(struct inc_core *core, struct event_base *base, const char *path,
-			  struct inc_keep_counts *counts, struct inc_keep **keep,
-			  struct inc_err *err);
+int __wrap_inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
+			     struct inc_persist_counts *counts, struct inc_persist **keep,
+			     struct inc_err *err);
+int __real_inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
+			     struct inc_persist_counts *counts, struct inc_persist **keep,
+			     struct inc_err *err);
 struct inc_ndjson *__wrap_inc_ndjson_new(struct event_base *base, int fd,
 					 const struct inc_ndjson_limits *limits,
 					 const struct inc_ndjson_ops *ops, void *arg,
@@ -96,12 +96,12 @@ int __wrap_sigaction(int number, const struct sigaction *act, struct sigaction *
 	return 0;
 }
 
-int __wrap_inc_keep_start(struct inc_core *core, struct event_base *base, const char *path,
-			  struct inc_keep_counts *counts, struct inc_keep **keep,
-			  struct inc_err *err)
+int __wrap_inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
+			     struct inc_persist_counts *counts, struct inc_persist **keep,
+			     struct inc_err *err)
 {
 	own.core = core;
-	return __real_inc_keep_start(core, base, path, counts, keep, err);
+	return __real_inc_persist_start(core, base, path, counts, keep, err);
 }
 
 /* Connections that are being closed are a process', and two processes are one here. */

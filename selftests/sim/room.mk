@@ -30,7 +30,7 @@ SIM_CLUSTER_WRAP := $(SIM_WRAP) $(call wrapped,poll socket bind listen accept4 c
 	getsockname getpeername shutdown fcntl ioctl pipe2 send sendto sendmsg recv read write readv writev malloc calloc realloc free strdup \
 	pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_unlock pthread_cond_init \
 	pthread_cond_destroy pthread_cond_wait pthread_cond_timedwait pthread_cond_broadcast pthread_self getpid \
-	gethostname gettimeofday time sigaction if_nametoindex inc_keep_start inc_log inc_ndjson_new inc_ndjson_drain_stop bufferevent_setwatermark sqlite3_open_v2 sqlite3_step \
+	gethostname gettimeofday time sigaction if_nametoindex inc_persist_start inc_log inc_ndjson_new inc_ndjson_drain_stop bufferevent_setwatermark sqlite3_open_v2 sqlite3_step \
 	sqlite3_close SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
 # The simulation's own memory does not belong to a simulated process.
 SIM_OWN_MEMORY := $(foreach f,malloc calloc realloc free strdup,--redefine-sym $(f)=__real_$(f))

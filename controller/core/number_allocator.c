@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include "controller/core/core.h"
 
-int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err)
+int inc_number_allocator_init(struct inc_number_allocator *numbers, struct inc_err *err)
 {
 	if (getrandom(&numbers->first, sizeof(numbers->first), 0) != sizeof(numbers->first))
 		return inc_err_set(err, EIO, "no random number: %s", strerror(errno));
@@ -25,7 +25,8 @@ int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err)
  * and what they gave away may be in use. */
 #define PASSED_OVER (1u << 16)
 
-void inc_numbers_restore(struct inc_numbers *numbers, uint32_t first, uint32_t next)
+void inc_number_allocator_restore(struct inc_number_allocator *numbers, uint32_t first,
+				  uint32_t next)
 {
 	numbers->next = next + PASSED_OVER;
 	/* "given" is asked of a range that must not go all the way round */
@@ -33,12 +34,12 @@ void inc_numbers_restore(struct inc_numbers *numbers, uint32_t first, uint32_t n
 		numbers->next - first > UINT32_MAX / 2 ? numbers->next - UINT32_MAX / 2 : first;
 }
 
-void inc_numbers_free(struct inc_numbers *numbers)
+void inc_number_allocator_free(struct inc_number_allocator *numbers)
 {
 	free(numbers->skipped);
 }
 
-static bool skip(struct inc_numbers *numbers)
+static bool skip(struct inc_number_allocator *numbers)
 {
 	const size_t room = numbers->skipped_room ? numbers->skipped_room * 2 : 64;
 
@@ -54,8 +55,8 @@ static bool skip(struct inc_numbers *numbers)
 	return true;
 }
 
-uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken,
-			 struct inc_core *core)
+uint32_t inc_number_allocate(struct inc_number_allocator *numbers, inc_number_in_use *taken,
+			     struct inc_core *core)
 {
 	while (!numbers->next || taken(core, numbers->next)) {
 		if (!skip(numbers))
@@ -64,7 +65,7 @@ uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken,
 	return numbers->next++;
 }
 
-bool inc_number_given(const struct inc_numbers *numbers, uint32_t number)
+bool inc_number_was_allocated(const struct inc_number_allocator *numbers, uint32_t number)
 {
 	/* they stand in the order in which they were passed over */
 	size_t low = 0, high = numbers->n_skipped;

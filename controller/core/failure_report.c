@@ -7,30 +7,31 @@
 #include <stdlib.h>
 #include "controller/core/core.h"
 
-bool inc_accusation_add(struct inc_accusations *set, const struct inc_accusation *accused)
+bool inc_failure_report_add(struct inc_failure_reports *set,
+			    const struct inc_failure_report *report)
 {
-	struct inc_accusation *a;
+	struct inc_failure_report *a;
 
 	LIST_FOREACH (a, set, entry) {
-		if (a->by == accused->by && a->rank == accused->rank)
+		if (a->by == report->by && a->rank == report->rank)
 			return true;
 	}
 	a = malloc(sizeof(*a));
 	if (!a)
 		return false;
-	*a = *accused;
+	*a = *report;
 	LIST_INSERT_HEAD(set, a, entry);
 	return true;
 }
 
-void inc_accusation_drop(struct inc_accusation *a)
+void inc_failure_report_remove(struct inc_failure_report *a)
 {
 	LIST_REMOVE(a, entry);
 	free(a);
 }
 
-void inc_accusations_free(struct inc_accusations *set)
+void inc_failure_reports_free(struct inc_failure_reports *set)
 {
 	while (!LIST_EMPTY(set))
-		inc_accusation_drop(LIST_FIRST(set));
+		inc_failure_report_remove(LIST_FIRST(set));
 }

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include "controller/net/rights.h"
+#include "controller/net/authorization.h"
 #include "lib/net/ndjson.h"
 
 /* Identities that stand for one thing by its name: a switch, a job. */
@@ -20,8 +20,9 @@ static bool is_of(const char *identity, const char *kind)
 	return !strncmp(identity, kind, strlen(kind));
 }
 
-int inc_right_begin(const struct inc_ndjson *conn, enum inc_message_id id, const json_t *object,
-		    void *said, const uint32_t *version, struct inc_err *err)
+int inc_first_message_read(const struct inc_ndjson *conn, enum inc_message_id id,
+			   const json_t *object, void *said, const uint32_t *version,
+			   struct inc_err *err)
 {
 	const int ret = inc_message_read(id, object, said, err);
 
@@ -31,7 +32,7 @@ int inc_right_begin(const struct inc_ndjson *conn, enum inc_message_id id, const
 	return ret ?: inc_ndjson_check_open(conn, err);
 }
 
-int inc_right_ask(const char *identity, struct inc_err *err)
+int inc_authorize_client(const char *identity, struct inc_err *err)
 {
 	if (!identity || is(identity, "admin") || is(identity, "member") ||
 	    is(identity, "viewer") || is_of(identity, OF_JOB))
@@ -40,7 +41,7 @@ int inc_right_ask(const char *identity, struct inc_err *err)
 			   identity);
 }
 
-int inc_right_join(const char *identity, const char *job, struct inc_err *err)
+int inc_authorize_member(const char *identity, const char *job, struct inc_err *err)
 {
 	if (!identity || is(identity, "admin") || is(identity, "member") ||
 	    (is_of(identity, OF_JOB) && is(identity + strlen(OF_JOB), job)))
@@ -48,14 +49,14 @@ int inc_right_join(const char *identity, const char *job, struct inc_err *err)
 	return inc_err_set(err, EACCES, "identity %s may be no member of job %s", identity, job);
 }
 
-int inc_right_change(const char *identity, struct inc_err *err)
+int inc_authorize_change(const char *identity, struct inc_err *err)
 {
 	if (!identity || is(identity, "admin"))
 		return 0;
 	return inc_err_set(err, EACCES, "identity %s may change nothing", identity);
 }
 
-int inc_right_serve(const char *identity, const char *name, struct inc_err *err)
+int inc_authorize_switch(const char *identity, const char *name, struct inc_err *err)
 {
 	if (!identity || (is_of(identity, OF_SWITCH) && is(identity + strlen(OF_SWITCH), name)))
 		return 0;

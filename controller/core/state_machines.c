@@ -25,13 +25,13 @@ static const uint32_t group_steps[] = {
 
 static const struct inc_machine group_machine = {"group", GROUP_OVER + 1, group_names, group_steps};
 
-void inc_group_go(struct inc_group *group, enum inc_group_phase to)
+void inc_group_set_phase(struct inc_group *group, enum inc_group_phase to)
 {
 	char who[CTL_NAME_MAX + 16];
 
 	snprintf(who, sizeof(who), "%u (%s)", group->number, group->job);
 	group->phase = inc_machine_step(&group_machine, who, group->phase, to);
-	inc_act_keep_group(group);
+	inc_act_store_group(group);
 	/* it has waited for its ranks; where they return, it still does */
 	if (to == GROUP_RUNNING)
 		inc_core_timer_stop(&group->timer);
@@ -55,7 +55,7 @@ static const uint32_t derive_steps[] = {
 static const struct inc_machine derive_machine = {"derivation", DERIVE_REFUSED + 1, derive_names,
 						  derive_steps};
 
-void inc_derivation_go(struct inc_derivation *d, enum inc_derive_phase to)
+void inc_derivation_set_phase(struct inc_derivation *d, enum inc_derive_phase to)
 {
 	char who[CTL_NAME_MAX + 40];
 
@@ -115,7 +115,7 @@ static unsigned int patience_ms(const struct inc_comm *comm)
 	}
 }
 
-void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to)
+void inc_comm_set_phase(struct inc_comm *comm, enum inc_comm_phase to)
 {
 	char who[40];
 	unsigned int ms;
@@ -124,9 +124,9 @@ void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to)
 	comm->phase = inc_machine_step(&comm_machine, who, comm->phase, to);
 	/* once it has started nothing else of it changes */
 	if (to <= COMM_CONFIGURED || !comm->tree || !comm->tree->counted)
-		inc_act_keep_comm(comm);
+		inc_act_store_comm(comm);
 	else
-		inc_act_keep_state(comm);
+		inc_act_store_state(comm);
 	ms = patience_ms(comm);
 	if (ms)
 		inc_core_timer_arm(&comm->timer, ms);
@@ -152,7 +152,7 @@ static const uint32_t config_steps[] = {
 static const struct inc_machine config_machine = {"configuration", CONFIG_REFUSED + 1, config_names,
 						  config_steps};
 
-void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_config_state to)
+void inc_comm_set_config_state(struct inc_comm *comm, unsigned int node, enum inc_config_state to)
 {
 	char who[80];
 

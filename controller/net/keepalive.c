@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include "controller/net/ctl.h"
-#include "controller/net/alive.h"
+#include "controller/net/keepalive.h"
 #include "lib/base/clock.h"
 
 /* Ticks in the time limit. The stop is noticed between one tick less and all of it after it. */
@@ -33,20 +33,20 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-int inc_alive_start(struct inc_ctl *ctl)
+int inc_keepalive_start(struct inc_ctl *ctl)
 {
 	const unsigned int ms = ctl->opt.member_timeout_ms / TICKS;
 	const struct timeval tv = inc_timeval_of_ms(ms ? ms : 1);
 
 	if (!ctl->opt.member_timeout_ms)
 		return 0;
-	ctl->alive = event_new(ctl->base, -1, EV_PERSIST, on_tick, ctl);
-	return ctl->alive && !event_add(ctl->alive, &tv) ? 0 : -ENOMEM;
+	ctl->keepalive = event_new(ctl->base, -1, EV_PERSIST, on_tick, ctl);
+	return ctl->keepalive && !event_add(ctl->keepalive, &tv) ? 0 : -ENOMEM;
 }
 
-void inc_alive_stop(struct inc_ctl *ctl)
+void inc_keepalive_stop(struct inc_ctl *ctl)
 {
-	if (ctl->alive)
-		event_free(ctl->alive);
-	ctl->alive = NULL;
+	if (ctl->keepalive)
+		event_free(ctl->keepalive);
+	ctl->keepalive = NULL;
 }

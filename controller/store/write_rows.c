@@ -3,7 +3,7 @@
  * object that has ended since it changed is not written, because its removal follows. */
 #include <stdio.h>
 #include <string.h>
-#include "controller/store/keep_priv.h"
+#include "controller/store/persist_priv.h"
 
 static int put_rank(struct inc_store *store, const struct inc_member *member, struct inc_err *err)
 {
@@ -144,7 +144,8 @@ static int put_comm(struct inc_store *store, const struct inc_comm *comm, bool w
 	return ret;
 }
 
-int inc_kept_put_numbers(struct inc_store *store, const struct inc_core *core, struct inc_err *err)
+int inc_rows_write_numbers(struct inc_store *store, const struct inc_core *core,
+			   struct inc_err *err)
 {
 	const struct inc_kept_numbers rows[] = {
 		{INC_KEPT_GROUP_NUMBERS, core->group_numbers.first, core->group_numbers.next},
@@ -155,7 +156,7 @@ int inc_kept_put_numbers(struct inc_store *store, const struct inc_core *core, s
 		       ?: inc_store_put(store, INC_KEPT_NUMBERS, &rows[1], err);
 }
 
-int inc_kept_put_all(struct inc_store *store, const struct inc_core *core, struct inc_err *err)
+int inc_rows_write_all(struct inc_store *store, const struct inc_core *core, struct inc_err *err)
 {
 	const struct inc_group *group;
 	const struct inc_comm *comm;
@@ -188,8 +189,8 @@ static int put_comm_change(struct inc_store *store, struct inc_core *core,
 	return comm ? put_comm(store, comm, change->stored == STORED_COMM, err) : 0;
 }
 
-int inc_kept_put_change(struct inc_store *store, struct inc_core *core,
-			const struct inc_action *change, struct inc_err *err)
+int inc_rows_write_change(struct inc_store *store, struct inc_core *core,
+			  const struct inc_action *change, struct inc_err *err)
 {
 	static const enum inc_kept_table of_group[] = {INC_KEPT_GROUPS, INC_KEPT_RANKS};
 	static const enum inc_kept_table of_comm[] = {INC_KEPT_COMMS, INC_KEPT_NODES,

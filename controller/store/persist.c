@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Writes what has changed (persist.h). A list of actions names all that is to be written. If a
+ * transaction fails, that list is of no use any more: the next transaction that succeeds writes the
+ * whole core in the place of all that the file holds.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <event2/event.h>
+#include "controller/store/persist.h"
+#include "controller/store/persist_priv.h"
+#include "controller/timer.h"
+#include "lib/base/log.h"
+
+#define RETRY_MS 1000
+
+struct inc_persist {
+	struct inc_core *core;
+	struct inc_store *store;
+	char *path;
+	struct inc_persist_counts *counts;
+	struct inc_action_list changes; /* since the last transaction */
+	bool behind;  /* the file is not what it should be: all of it has to be written */
+	bool failing; /* the last transaction has failed, which has been said */
+	uint32_t next[INC_N_KEPT_KINDS]; /* as the file has them */
+	struct event *timer;             /* when there is something to write, or to try again */
+};
+
+void inc_persist_add(struct inc_persist *persist, struct inc_action *action)
+{
+	if (!persist) {
+		free(action);
+		return;
+	}
+	if (TAILQ_EMPTY(&persist->changes) && !persist->behind)
+		inc_ctl_arm(persist->timer, 0);
+	TAILQ_INSERT_TAIL(&persist->changes, action, entry);
+}
+
+void inc_persist_lost(struct inc_persist *persist)
+{
+	if (!persist)
+		return;
+	persist->behind = true;
+	inc_ctl_arm(persist->timer, 0);
+}
+
+static int put_numbers(struct inc_persist *persist, struct inc_err *err)
+{
+	const uint32_t next[] = {
+		[INC_KEPT_GROUP_NUMBERS] = persist->core->group_numbers.next,
+		[INC_KEPT_COMM_NUMBERS] = persist->core->comm_numbers.next,
+	};
+
+	if (!persist->behind && memcmp(next, persist->next, sizeof(next)) == 0)
+		return 0;
+	memcpy(persist->next, next, sizeof(next)); /* where it fails, all is written anew */
+	return inc_rows_write_numbers(persist->store, persist->core, err);
+}
+
+static int write_changes(struct inc_persist *persist, struct inc_err *err)
+{
+	int ret = inc_store_begin(persist->store, err);
+	const struct inc_action *change;
+
+	if (!ret && persist->behind)
+		ret = inc_rows_write_all(persist->store, persist->core, err);
+	TAILQ_FOREACH (change, &persist->changes, entry) {
+		if (!ret && !persist->behind)
+			ret = inc_rows_write_change(persist->store, persist->core, change, err);
+	}
+	ret = ret ?: put_numbers(persist, err) ?: inc_store_commit(persist->store, err);
+	inc_actions_free(&persist->changes);
+	if (!ret) {
+		persist->counts->stored++;
+		return 0;
+	}
+	inc_store_rollback(persist->store);
+	persist->counts->unstored++;
+	return ret;
+}
+
+int inc_persist_now(struct inc_persist *persist, struct inc_err *err)
+{
+	bool was_behind;
+	int ret;
+
+	if (!persist || (TAILQ_EMPTY(&persist->changes) && !persist->behind))
+		return 0;
+	was_behind = persist->failing;
+	ret = write_changes(persist, err);
+	persist->behind = persist->failing = ret;
+	if (!ret) {
+		event_del(persist->timer);
+		if (was_behind)
+			inc_info("database %s can be written again", persist->path);
+		return 0;
+	}
+	inc_ctl_arm(persist->timer, RETRY_MS);
+	if (!was_behind)
+		inc_error("%s: nothing new can begin until it can be written", err->msg);
+	return ret;
+}
+
+void inc_persist_before_send(struct inc_persist *persist)
+{
+	struct inc_err err;
+
+	/* while it fails it is tried by the timer, and by what must not begin otherwise */
+	if (persist && !persist->failing)
+		inc_persist_now(persist, &err);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_err err;
+
+	inc_persist_now(arg, &err);
+}
+
+/* Where it cannot be made, opening the file says why. */
+static void make_directory(void)
+{
+	char dir[] = INC_PERSIST_DEFAULT;
+
+	*strrchr(dir, '/') = '\0';
+	mkdir(dir, 0700);
+}
+
+int inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
+		      struct inc_persist_counts *counts, struct inc_persist **out,
+		      struct inc_err *err)
+{
+	struct inc_persist *persist;
+	bool fresh;
+	int ret;
+
+	if (strcmp(path, INC_PERSIST_NOTHING) == 0)
+		return 0;
+	*out = persist = calloc(1, sizeof(*persist));
+	if (!persist)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	TAILQ_INIT(&persist->changes);
+	persist->core = core;
+	persist->counts = counts;
+	persist->path = strdup(path);
+	persist->timer = evtimer_new(base, on_timer, persist);
+	if (!persist->path || !persist->timer)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	if (strcmp(path, INC_PERSIST_DEFAULT) == 0)
+		make_directory();
+	ret = inc_store_open(path, &persist->store, &fresh, err);
+	ret = ret ?: inc_restore(core, path, persist->store, err);
+	/* Restored objects need not be stored, and no peer receives a message about them. */
+	inc_actions_free(&core->actions.list);
+	if (ret)
+		return ret;
+	/* a file that held nothing knows nothing of an earlier controller's communicators */
+	core->knows_all = !fresh;
+	core->actions.stores = true;
+	/* what could not be brought back goes, with the first transaction */
+	persist->behind = true;
+	ret = write_changes(persist, err);
+	persist->behind = ret;
+	return ret;
+}
+
+void inc_persist_stop(struct inc_persist *persist)
+{
+	if (!persist)
+		return;
+	persist->core->actions.stores = false;
+	inc_actions_free(&persist->changes);
+	if (persist->timer)
+		event_free(persist->timer);
+	inc_store_close(persist->store);
+	free(persist->path);
+	free(persist);
+}
