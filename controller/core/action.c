@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "controller/core/comm.h"
 #include "controller/core/core.h"
+#include "controller/core/group.h"
+#include "controller/core/switch.h"
 
 /* NULL: no memory. */
 static struct inc_action *append(struct inc_core *core, struct inc_action action,

@@ -8,7 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "controller/core/admission.h"
+#include "controller/core/comm.h"
 #include "controller/core/core.h"
+#include "controller/core/group.h"
+#include "controller/core/route.h"
+#include "controller/core/switch.h"
 
 /* What a group has on a switch: what is counted there for its trees (route.h) and not refused. */
 static void add_group(struct inc_load *load, const struct inc_group *group,

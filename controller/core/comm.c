@@ -7,7 +7,14 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/base/errno_name.h"
+#include "controller/core/admission.h"
+#include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
+#include "controller/core/core.h"
+#include "controller/core/endpoint.h"
+#include "controller/core/group.h"
+#include "controller/core/route.h"
+#include "controller/core/switch.h"
 #include "lib/base/log.h"
 
 struct inc_comm *inc_comm_find(struct inc_core *core, uint32_t number)

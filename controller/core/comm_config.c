@@ -4,8 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "controller/core/admission.h"
+#include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
 #include "controller/core/orphan.h"
+#include "controller/core/route.h"
+#include "controller/core/switch.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 

@@ -1,56 +1,69 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators as the switches see them: what is agreed on, what each is told, what it answers. */
+/* Communicators as their switches see them: the negotiation, the requests to each switch, and its
+ * answers. */
 #ifndef INC_COMM_CONFIG_H
 #define INC_COMM_CONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "controller/core/core.h"
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
 
-/* comm_config.c */
-void inc_comm_configure(struct inc_comm *comm); /* all have asked */
+struct inc_comm;
+struct inc_core;
+struct inc_core_switch;
+
+/* ---- comm_config.c ---- */
+
+/* All members have asked for the communicator: finds a tree and configures its switches. */
+void inc_comm_configure(struct inc_comm *comm);
 void inc_comm_unconfigure(struct inc_comm *comm);
-/* The first of its switches that is not connected, or NULL. */
+/* The first switch of its tree that is not connected, or NULL. */
 const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm);
-/* The switch has answered configure: code 0 and what it has made (NULL: text says why that cannot
- * be read), or why not. */
+/* The switch has answered configure. code 0: made is what it has made, or NULL if that cannot be
+ * read, and text says why. Otherwise code and text are the error. */
 void inc_comm_answered(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 		       const struct inc_msg_configured *made);
-/* The same of connect. */
+/* The switch has answered connect. confirmed: the communicator that it names. */
 void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 			uint32_t confirmed);
-/* The database has a communicator that begins: 0, or -errno and why it has not. */
+/* The answer of the database for a communicator that begins. stored: 0, or -errno and because says
+ * why. */
 void inc_comm_stored(struct inc_core *core, uint32_t number, int stored,
 		     const struct inc_err *because);
-/* A switch is back, or has answered most of what it was asked: communicators go on. */
+/* Communicators that wait for the switch go on, because it has connected, or has answered half of
+ * its requests. */
 void inc_comm_switch_connected(struct inc_core_switch *sw);
 void inc_comm_switch_answered(struct inc_core_switch *sw);
-/* Whether the switch has the communicator, as far as is known. */
+/* Whether the switch has the communicator, as far as the controller knows. */
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_core_switch *sw);
-/* Whether a switch that says it has the communicator shall keep it: of an earlier controller's it
- * becomes one of its switches. */
+/* Whether a switch that lists the communicator in its hello shall keep it. If the communicator
+ * comes from an earlier controller, the switch becomes one of its switches. */
 bool inc_comm_takes(struct inc_comm *comm, struct inc_core_switch *sw);
-/* Fails the communicators that should be on the switch but are not among the n that it has. */
+/* Fails the communicators of the switch that are not among the n that its hello lists. */
 void inc_comm_check_kept(struct inc_core_switch *sw, const uint32_t *listed, size_t n);
 
-/* comm_mode.c */
-/* Slots that the members' windows take, before there is a tree. */
+/* ---- comm_mode.c ---- */
+
+/* Sets the number of slots that the members' windows need, before there is a tree. */
 void inc_comm_choose_slots(struct inc_comm *comm);
-/* The communicator has a tree: what all its switches and members can, and of what size. 0, or
- * -errno where a switch cannot do its mode, or a member asks for more than there can be. */
+/* Negotiates the modes, sizes and form of floats that all switches of the tree and all members
+ * support. 0, or -errno if a switch does not support its mode, or a member asks for too much. */
 int inc_comm_agree(struct inc_comm *comm, struct inc_err *err);
-/* comm_ends.c: the numbers of a communicator's connections */
-/* Gives those of passthrough switches, and what can be given of the others'. 0 or -errno. */
+
+/* ---- comm_ends.c: the numbers of a communicator's connections ---- */
+
+/* Allocates the numbers of the switches' ends. Switches in termination mode may change theirs. 0 or
+ * -errno. */
 int inc_comm_number_ends(struct inc_comm *comm);
 void inc_comm_drop_ends(struct inc_comm *comm);
-/* Takes what a switch has made of a node of its tree: 0, or -EPROTO where that is not what it was
- * told. */
+/* Takes the numbers that a switch has chosen for its node. 0, or -EPROTO if they are for other
+ * connections than those of configure. */
 int inc_comm_take_ends(struct inc_comm *comm, unsigned int node,
 		       const struct inc_msg_configured *made, struct inc_err *err);
-/* What a node has not been told of its peers when it was configured; false: nothing. */
+/* Lists the numbers of a node's neighbours that were unknown when its switch was configured. False:
+ * there are none. */
 bool inc_comm_list_peers(struct inc_comm *comm, unsigned int node, struct inc_msg_connect *out);
 
 #endif

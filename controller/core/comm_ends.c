@@ -8,7 +8,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
+#include "controller/core/switch.h"
 #include "lib/base/random.h"
 
 /* A connection of a node of the tree. */

@@ -7,8 +7,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
+#include "controller/core/comm_event.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
 #include "controller/core/orphan.h"
+#include "controller/core/switch.h"
 #include "lib/base/log.h"
 
 /* Whether a rank's host is attached to the switch; true, too, where its host is not known yet. */

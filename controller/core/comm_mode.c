@@ -6,7 +6,11 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
+#include "controller/core/switch.h"
 #include "lib/base/pow2.h"
 #include "lib/roce/segments.h"
 

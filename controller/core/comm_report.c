@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/errno_name.h"
+#include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
 #include "controller/core/core.h"
+#include "controller/core/group.h"
+#include "controller/core/switch.h"
 #include "lib/base/log.h"
 
 static int check_report(const struct inc_member *member, const struct inc_msg_report *r,

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
+#include "controller/core/comm_event.h"
+#include "controller/core/core.h"
+#include "controller/core/derive.h"
 #include "controller/core/event.h"
+#include "controller/core/group.h"
 #include "controller/core/orphan.h"
+#include "controller/core/switch.h"
 
 int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
 		  const struct inc_topology *topo, struct inc_core_now now, struct inc_err *err)

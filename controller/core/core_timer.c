@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "controller/core/core.h"
+#include "controller/core/core_timer.h"
 #include "controller/core/event.h"
 #include "lib/base/clock.h"
 

@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "controller/core/core.h"
 #include "controller/core/derive.h"
+#include "controller/core/group.h"
 #include "lib/base/errno_name.h"
 #include "lib/base/log.h"
 

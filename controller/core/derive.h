@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What derive.c, which keeps derivations and makes of them what they are for, and derive_ask.c,
- * which knows who may ask for what, have in common.
+ * Derivations: ranks of a parent group that wait until the groups made from it can form. derive.c
+ * keeps derivations and makes the groups. derive_ask.c checks whether a rank may ask for one.
  */
 #ifndef INC_CTL_DERIVE_H
 #define INC_CTL_DERIVE_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "lib/base/err.h"
+#include <sys/queue.h>
 #include "controller/core/core.h"
 #include "controller/core/core_timer.h"
+#include "controller/core/group.h"
+#include "lib/base/err.h"
 #include "lib/conf/messages.h"
 
+enum inc_derive_phase {
+	DERIVE_COLLECTING, /* waits for the ranks that must come */
+	DERIVE_REFUSED,    /* failed; stays until each rank has the error */
+};
+
 struct inc_derive_member {
-	struct inc_core_client *client; /* NULL: is not waiting */
-	bool answered; /* what this came to, or has said itself that it cannot come */
+	struct inc_core_client *client; /* NULL: does not wait */
+	bool answered; /* The rank has the error, or has reported that it cannot come. */
 	struct inc_join join;
 	bool has_color;
 	uint32_t color;
@@ -25,40 +32,61 @@ struct inc_derive_member {
 struct inc_derivation {
 	struct inc_core *core;
 	char job[CTL_NAME_MAX];
-	struct inc_group *parent; /* NULL: so far newcomers alone wait for the job to grow */
+	struct inc_group *parent; /* NULL: only newcomers wait, for the job to grow */
 	enum inc_derive_how how;
 	uint32_t round;
 	enum inc_derive_phase phase; /* inc_derivation_set_phase() */
-	int code;                    /* REFUSED: why */
+	int code;                    /* REFUSED: the error */
 	char reason[512];
 	struct inc_core_timer timer; /* while COLLECTING */
 	LIST_ENTRY(inc_derivation) entry;
-	unsigned int world_size;            /* of a grow: the new one */
-	struct inc_derive_member members[]; /* by rank; newcomers behind the parent's */
+	unsigned int world_size;            /* for a grow, of the new group */
+	struct inc_derive_member members[]; /* by rank; newcomers behind the parent's ranks */
 };
 
-/* Which of a group's counts of rounds it belongs to. */
+/* Index of the counter in inc_group.derived that counts rounds of this kind. */
 static inline unsigned int inc_derive_count(enum inc_derive_how how)
 {
 	return how == INC_DERIVE_SHRINK;
 }
 
-/* parent: NULL where a newcomer is the first. NULL: no memory. */
+/* ---- derive_ask.c ---- */
+
+/* Handles G with derive, of a group's member or of a newcomer to a job that grows. */
+void inc_derive_join(struct inc_core_client *client, const struct inc_msg_join *said);
+/* Handles failed with derive: a member cannot come to a derivation. */
+void inc_derive_report(struct inc_member *member, const struct inc_msg_report *said);
+
+/* ---- derive.c ---- */
+
+/* The connection of a client that waits in a derivation is over. */
+void inc_derive_leave(struct inc_core_client *client);
+/* A member of the parent group has left, or the time for its ranks to come back is over. */
+void inc_derive_parent_changed(struct inc_group *group);
+/* The parent group is about to be freed. */
+void inc_derive_parent_ended(struct inc_group *group);
+void inc_derivations_free(struct inc_core *core);
+
+/* parent: NULL if a newcomer is the first to ask. Returns NULL if there is no memory. */
 struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_group *parent,
 					  const char *job, const struct inc_msg_derive *said,
 					  unsigned int world_size);
-/* "rank 1 (h1, 10.77.1.1)"; the same buffer on every call */
+/* "rank 1 (h1, 10.77.1.1)". Each call overwrites the text of the call before. */
 const char *inc_derivation_name(const struct inc_derivation *d, unsigned int rank);
-/* Makes the groups where all have come that must, and frees it. */
+/* Makes the groups and frees the derivation, if all ranks that must come have come. */
 void inc_derivation_make_if_complete(struct inc_derivation *d);
-/* For all who wait, and all who come later. May free it. */
+/* Fails the derivation for the clients that wait, and for the ranks that ask later. May free it. */
 void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* One that has been refused, to a client that asks for it now. May free it. */
+/* Sends the error of a REFUSED derivation to a client that asks for it. May free it. */
 void inc_derivation_answer_refused(struct inc_derivation *d, unsigned int rank,
 				   struct inc_core_client *client);
-/* The rank's client waits no longer, for this reason. */
+/* Sends the error to the rank's client, which leaves the derivation. */
 void inc_derivation_reject_client(struct inc_derivation *d, unsigned int rank, int code,
 				  const struct inc_err *why);
+
+/* ---- state_machines.c ---- */
+
+void inc_derivation_set_phase(struct inc_derivation *d, enum inc_derive_phase to);
 
 #endif

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "controller/core/core.h"
 #include "controller/core/derive.h"
+#include "controller/core/group.h"
 #include "lib/base/errno_name.h"
 #include "lib/base/log.h"
 

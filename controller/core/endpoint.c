@@ -7,7 +7,9 @@
  * communicators of many ranks asks.
  */
 #include <errno.h>
+#include "controller/core/comm.h"
 #include "controller/core/core.h"
+#include "controller/core/endpoint.h"
 
 static unsigned int hash(const struct inc_route_member *at)
 {

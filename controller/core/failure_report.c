@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What switches have said of ranks while it was not known whether those had left: all of it is
- * kept, for a switch tells each failure but once. Called by orphan.c, before a communicator is
- * claimed, and by comm_event.c, which judges.
+ * Lists of failure reports (failure_report.h). All of them are stored, because a switch reports
+ * each failure only once. orphan.c collects them before a communicator is claimed, and comm_event.c
+ * collects them for a communicator and acts on them.
  */
 #include <stdlib.h>
-#include "controller/core/core.h"
+#include "controller/core/failure_report.h"
 
 bool inc_failure_report_add(struct inc_failure_reports *set,
 			    const struct inc_failure_report *report)
 {
-	struct inc_failure_report *a;
+	struct inc_failure_report *r;
 
-	LIST_FOREACH (a, set, entry) {
-		if (a->by == report->by && a->rank == report->rank)
+	LIST_FOREACH (r, set, entry) {
+		if (r->by == report->by && r->rank == report->rank)
 			return true;
 	}
-	a = malloc(sizeof(*a));
-	if (!a)
+	r = malloc(sizeof(*r));
+	if (!r)
 		return false;
-	*a = *report;
-	LIST_INSERT_HEAD(set, a, entry);
+	*r = *report;
+	LIST_INSERT_HEAD(set, r, entry);
 	return true;
 }
 
-void inc_failure_report_remove(struct inc_failure_report *a)
+void inc_failure_report_remove(struct inc_failure_report *report)
 {
-	LIST_REMOVE(a, entry);
-	free(a);
+	LIST_REMOVE(report, entry);
+	free(report);
 }
 
 void inc_failure_reports_free(struct inc_failure_reports *set)

@@ -6,7 +6,11 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include "lib/base/clock.h"
+#include "controller/core/comm.h"
 #include "controller/core/core.h"
+#include "controller/core/derive.h"
+#include "controller/core/group.h"
+#include "controller/core/switch.h"
 #include "lib/base/log.h"
 
 const char *inc_group_state_name(const struct inc_group *group)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include "controller/core/core.h"
+#include "controller/core/number_allocator.h"
 
 int inc_number_allocator_init(struct inc_number_allocator *numbers, struct inc_err *err)
 {

@@ -4,10 +4,15 @@
  * They run on. A member that finds this controller takes its own back (inc_orphans_take()); what
  * nobody claims is removed when the switch has made no result of it between two looks.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "controller/core/comm.h"
+#include "controller/core/comm_event.h"
 #include "controller/core/core.h"
+#include "controller/core/group.h"
 #include "controller/core/orphan.h"
+#include "controller/core/switch.h"
 #include "lib/base/log.h"
 
 struct inc_orphan {

@@ -1,33 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators that a switch has and no member has claimed (orphan.c). */
+/* Orphans: communicators of an earlier controller that a switch has and that no member has claimed
+ * (orphan.c). */
 #ifndef INC_ORPHAN_H
 #define INC_ORPHAN_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "controller/core/core.h"
+#include "controller/core/failure_report.h"
 
-bool inc_orphan_add(struct inc_core_switch *sw, uint32_t number); /* false: no memory */
-/* A failure that the switch tells: kept for those who claim it. False: it is none. */
+struct inc_comm;
+struct inc_core;
+struct inc_core_switch;
+
+/* False: out of memory. */
+bool inc_orphan_add(struct inc_core_switch *sw, uint32_t number);
+/* Stores a failure that the switch reports, for members that claim the communicator. False: the
+ * communicator is no orphan. */
 bool inc_orphan_fail(struct inc_core_switch *sw, uint32_t number,
 		     const struct inc_failure_report *report);
-/* The switch has heard from a neighbour that it is over: as above. */
+/* A neighbour has told the switch that the communicator has ended. Stored as above. */
 void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number);
-/* One switch has lost it: whoever claims it where others still have it hears that. */
+/* One switch has lost the communicator: a member that claims the part of another switch receives
+ * the error. */
 void inc_orphans_report_failure(struct inc_core *core, uint32_t number, int code, const char *text);
 bool inc_orphan_is(const struct inc_core_switch *sw, uint32_t number);
-/* Claimed: all switches that have it are the communicator's now. It fails where one of them has
- * said so meanwhile, or is accused (inc_comm_apply_reports). 0 or -ENOMEM. */
+/* A member has claimed the communicator: its orphans on all switches end, and these switches become
+ * switches of the communicator. It fails if one of them has reported that it failed
+ * (inc_comm_apply_reports()). 0 or -ENOMEM. */
 int inc_orphans_take(struct inc_comm *comm);
-/* The switch's next hello names them again, except those that ended with its daemon. These stay for
- * the group timeout, so that a member that claims one of them receives the reason. */
+/* The switch is lost. Its next hello lists its communicators again, except those that ended with
+ * its daemon. These stay for the group timeout, so that a member that claims one of them receives
+ * the reason. */
 void inc_orphans_forget(struct inc_core_switch *sw);
 void inc_orphans_free(struct inc_core *core);
+/* Whether any switch has an orphan of this number. */
 bool inc_orphan_known(const struct inc_core *core, uint32_t number);
 void inc_orphans_each(const struct inc_core *core,
 		      void (*fn)(const struct inc_core_switch *sw, uint32_t number, void *arg),
 		      void *arg);
-/* What the switch says when it is asked. code 0, or why it says nothing; found: it has it. */
+/* The answer of a switch about an orphan. code: 0, or the error, and text says why. found: the
+ * switch still has the communicator, which has made so many results. */
 void inc_orphan_take_results(struct inc_core_switch *sw, uint32_t number, int code,
 			     const char *text, bool found, uint64_t results);
 

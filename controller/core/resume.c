@@ -10,8 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "controller/core/comm.h"
+#include "controller/core/comm_event.h"
 #include "controller/core/core.h"
+#include "controller/core/derive.h"
+#include "controller/core/endpoint.h"
+#include "controller/core/group.h"
 #include "controller/core/orphan.h"
+#include "controller/core/switch.h"
 #include "lib/base/log.h"
 
 #define TRIES_MS   2000 /* two of a member's */

@@ -5,7 +5,11 @@
  * else assigns these states. Called by the rest of core/, in the controller's one loop.
  */
 #include <stdio.h>
+#include "controller/core/comm.h"
+#include "controller/core/core.h"
 #include "controller/core/derive.h"
+#include "controller/core/group.h"
+#include "controller/core/switch.h"
 #include "lib/base/machine.h"
 
 static const char *const group_names[] = {

@@ -5,9 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
+#include "controller/core/comm_event.h"
+#include "controller/core/core.h"
 #include "controller/core/event.h"
 #include "controller/core/orphan.h"
+#include "controller/core/route.h"
+#include "controller/core/switch.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 #include "controller/core/core.h"
+#include "controller/core/route.h"
+#include "controller/core/switch.h"
 #include "lib/base/log.h"
 #include "lib/base/pow2.h"
 #include "lib/proto/desc.h"

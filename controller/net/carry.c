@@ -6,6 +6,10 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "controller/core/action.h"
+#include "controller/core/core.h"
+#include "controller/core/event.h"
+#include "controller/core/switch.h"
 #include "controller/net/ctl.h"
 #include "lib/base/clock.h"
 

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "controller/core/core.h"
+#include "controller/core/event.h"
+#include "controller/core/switch.h"
 #include "controller/net/address_limit.h"
 #include "controller/net/authorization.h"
 #include "controller/net/link.h"

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "controller/core/core.h"
+#include "controller/core/event.h"
+#include "controller/core/group.h"
+#include "controller/core/switch.h"
 #include "controller/net/ctl.h"
 #include "controller/net/address_limit.h"
 #include "controller/net/authorization.h"

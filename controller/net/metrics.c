@@ -3,7 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/net/ctl.h"
+#include "controller/core/admission.h"
+#include "controller/core/comm.h"
+#include "controller/core/comm_event.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
 #include "controller/core/orphan.h"
+#include "controller/core/route.h"
+#include "controller/core/switch.h"
 #include "lib/base/clock.h"
 
 #define ROOM "controller"

@@ -6,7 +6,13 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "controller/net/ctl.h"
+#include "controller/core/admission.h"
+#include "controller/core/comm.h"
+#include "controller/core/comm_event.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
 #include "controller/core/orphan.h"
+#include "controller/core/switch.h"
 
 /* Ranks of the communicators of one page, at least: 250 KB of JSON, which the loop makes in some
  * milliseconds. */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a tool is told of the trees of communicators: their switches, and who is behind which. */
+#include "controller/core/comm.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
+#include "controller/core/switch.h"
 #include "controller/net/ctl.h"
 
 static json_t *ranks_json(const struct inc_ranks *ranks)

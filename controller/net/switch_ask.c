@@ -3,6 +3,9 @@
  * answers come from the controller's loop. */
 #include <errno.h>
 #include <string.h>
+#include "controller/core/action.h"
+#include "controller/core/event.h"
+#include "controller/core/switch.h"
 #include "controller/net/ctl.h"
 
 static void answer(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_asked asked,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "controller/core/switch.h"
 #include "controller/net/link.h"
 
 struct inc_request {

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <event2/event.h>
+#include "controller/core/action.h"
+#include "controller/core/core.h"
 #include "controller/store/persist.h"
 #include "controller/store/persist_priv.h"
 #include "controller/timer.h"

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What keep.c, which knows when something is written, kept.c, which makes rows of objects, and
- * restore.c, which makes objects of rows, share. */
+/* Shared by persist.c, which decides when to write, write_rows.c, which makes rows of objects, and
+ * restore.c, which makes objects of rows. */
 #ifndef INC_PERSIST_PRIV_H
 #define INC_PERSIST_PRIV_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "controller/core/core.h"
 #include "controller/store/rows.h"
 #include "controller/store/store.h"
 #include "lib/base/err.h"
 
-/* kept.c: write rows of objects as they are now. 0 or -errno. Nothing is written of what is still
- * to begin. */
+struct inc_action;
+struct inc_core;
+
+/* write_rows.c: writes rows of objects as they are now. 0 or -errno. Objects that have not begun
+ * have no rows. */
 /* Writes the row that an ACTION_STORE names, or removes it. */
 int inc_rows_write_change(struct inc_store *store, struct inc_core *core,
 			  const struct inc_action *change, struct inc_err *err);
-/* Everything, in the place of what the store holds; the numbers apart. */
+/* Writes all rows in place of the rows in the file, except the number allocators'. */
 int inc_rows_write_all(struct inc_store *store, const struct inc_core *core, struct inc_err *err);
+/* Writes the rows of the number allocators. */
 int inc_rows_write_numbers(struct inc_store *store, const struct inc_core *core,
 			   struct inc_err *err);
 
-/* restore.c: makes the groups and communicators that the file holds. What the topology has no more
- * is logged and left out. 0, or -errno where the file cannot be right. */
+/* restore.c: makes the groups and communicators of the file. An object that needs a host or switch
+ * that is not in the topology any more is logged and left out. 0, or -errno: the file is
+ * damaged. */
 int inc_restore(struct inc_core *core, const char *path, struct inc_store *store,
 		struct inc_err *err);
 

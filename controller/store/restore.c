@@ -9,6 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "controller/core/comm.h"
+#include "controller/core/core.h"
+#include "controller/core/endpoint.h"
+#include "controller/core/group.h"
+#include "controller/core/route.h"
+#include "controller/core/switch.h"
 #include "controller/store/persist_priv.h"
 #include "lib/base/log.h"
 

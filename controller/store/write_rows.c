@@ -3,6 +3,9 @@
  * object that has ended since it changed is not written, because its removal follows. */
 #include <stdio.h>
 #include <string.h>
+#include "controller/core/comm.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
 #include "controller/store/persist_priv.h"
 
 static int put_rank(struct inc_store *store, const struct inc_member *member, struct inc_err *err)

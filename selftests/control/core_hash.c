@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The state of a world as one number (core_world.h). Numbers of groups, communicators and queue
  * pairs are drawn at random and change nothing, so they are left out. */
+#include "controller/core/comm.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
 #include "controller/core/orphan.h"
+#include "controller/core/switch.h"
 #include "core_world.h"
 
 uint64_t world_mix(uint64_t hash, const void *bytes, size_t n)

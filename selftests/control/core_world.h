@@ -11,7 +11,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "controller/core/comm.h"
 #include "controller/core/event.h"
+#include "controller/core/group.h"
+#include "controller/core/switch.h"
 #include "controller/store/rows.h"
 
 #define WORLD_MEMBERS  3

@@ -10,6 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cluster.h"
+#include "controller/core/comm.h"
+#include "controller/core/core.h"
+#include "controller/core/group.h"
 #include "controller/net/ctl.h"
 #include "controller/store/rows.h"
 #include "lib/base/log.h"

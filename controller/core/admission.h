@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Quotas of jobs, and how much of a switch each job uses (admission.c). */
+#ifndef INC_ADMISSION_H
+#define INC_ADMISSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "controller/core/tree.h"
+#include "lib/base/err.h"
+#include "lib/metric/metric.h"
+
+struct inc_comm;
+struct inc_core_switch;
+struct inc_group;
+
+/* The resources that all communicators of this controller's groups use on a switch. */
+void inc_switch_load(const struct inc_core_switch *sw, struct inc_load *load);
+/* For the error of a switch that is full: "; job A has most there: …", or "" if no job has any. */
+void inc_switch_holder(const struct inc_core_switch *sw, char *buf, size_t size);
+
+#define INC_JOB_FIGURES(_, T)                                      \
+	_(T, communicators, "", GAUGE, "communicators of the job") \
+	_(T, slots, "", GAUGE, "slots of these, each counted once")
+
+/* The figures that quotas limit. */
+struct inc_job_load {
+	INC_JOB_FIGURES(INC_METRIC_FIELD, inc_job_load)
+};
+struct inc_job_load inc_group_load(const struct inc_group *group);
+/* Of all groups of the group's job. */
+struct inc_job_load inc_job_load(const struct inc_group *group);
+
+/* Whether the quota lets the group begin another communicator: 0 or -EDQUOT. */
+int inc_group_admit(const struct inc_group *group, struct inc_err *err);
+/* Whether the job's quota of slots has room for the communicator: 0 or -EDQUOT. */
+int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err);
+/* For a communicator for which no tree has room: appends to err the job that uses most of the
+ * resource that is used up. */
+void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err);
+
+#endif

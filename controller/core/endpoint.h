@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The endpoints at which members receive: no two communicators may use the same (endpoint.c). */
+#ifndef INC_CORE_ENDPOINT_H
+#define INC_CORE_ENDPOINT_H
+
+#include "lib/base/err.h"
+
+struct inc_comm_member;
+struct inc_core;
+struct inc_route_member;
+
+/* Whether another member already receives at this endpoint: 0 or -EADDRINUSE. */
+int inc_endpoint_check(const struct inc_core *core, const struct inc_route_member *at,
+		       struct inc_err *err);
+/* Marks the endpoint of m's route as used, until the member destroys its communicator or leaves. */
+void inc_endpoint_take(struct inc_core *core, struct inc_comm_member *m);
+/* Does nothing if m has no endpoint. */
+void inc_endpoint_leave(struct inc_comm_member *m);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Failures that switches have reported and that the core cannot act on yet. A failure of a rank has
+ * no effect if that rank had already left. After a restart of the controller that is unknown until
+ * the rank has come back or its time to come back is over.
+ */
+#ifndef INC_FAILURE_REPORT_H
+#define INC_FAILURE_REPORT_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+struct inc_core_switch;
+
+struct inc_failure_report {
+	int code;
+	int rank;     /* that does not answer; -1: the communicator fails in any case */
+	bool is_own;  /* No peer is to blame: a port of the switch, or its daemon, is gone. */
+	bool stopped; /* The communicator ended with the switch's daemon. */
+	/* The switch that reported it. NULL: the controller has found it, and the text says all. */
+	const struct inc_core_switch *by;
+	char text[320];
+	LIST_ENTRY(inc_failure_report) entry;
+};
+LIST_HEAD(inc_failure_reports, inc_failure_report);
+
+/* Adds a copy of the report, unless the switch has already reported the same rank. False: out of
+ * memory. */
+bool inc_failure_report_add(struct inc_failure_reports *set,
+			    const struct inc_failure_report *report);
+/* Takes the report from its list, and frees it. */
+void inc_failure_report_remove(struct inc_failure_report *report);
+void inc_failure_reports_free(struct inc_failure_reports *set);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Groups and their members: all ranks of a job. group.c forms and ends groups, and resume.c takes
+ * back the members of an earlier controller's groups. */
+#ifndef INC_CORE_GROUP_H
+#define INC_CORE_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include "controller/core/core.h"
+#include "controller/core/core_timer.h"
+#include "lib/base/err.h"
+#include "lib/conf/messages.h"
+
+struct inc_comm;
+struct inc_group;
+
+struct inc_member {
+	struct inc_group *group;
+	struct inc_core_client *client; /* NULL: not connected */
+	/* A client has taken this rank. Once the group has formed this stays true, even after the
+	 * member has left. */
+	bool present;
+	unsigned int rank;
+	unsigned int host;       /* index in the topology */
+	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
+	unsigned int silent_ms; /* The member is lost, because it was silent for so long; else 0. */
+};
+
+enum inc_group_phase {
+	GROUP_FORMING,   /* waits for its ranks */
+	GROUP_RUNNING,   /* all ranks have joined */
+	GROUP_RESTORED,  /* from the database; runs again as soon as all ranks are back */
+	GROUP_RETURNING, /* of an earlier controller; its ranks come back, but nothing new begins */
+	GROUP_SETTLED,   /* as RETURNING, but the time to come back is over for missing ranks */
+	GROUP_OVER,      /* a rank was lost, or has left */
+};
+
+struct inc_group {
+	struct inc_core *core;
+	uint32_t number;
+	char job[CTL_NAME_MAX];
+	unsigned int world_size;
+	unsigned int connected;     /* members with a client */
+	enum inc_group_phase phase; /* inc_group_set_phase() */
+	bool storing;               /* all ranks have joined; waits for the database */
+	/* From RETURNING on, the reason why nothing new can begin: the first rank that was lost, or
+	 * else the first one that has left. */
+	char over[256];
+	int over_code;
+	uint64_t since_at_ms;
+	uint32_t of; /* the group that this one was made from; 0: unknown, or from none */
+	enum inc_derive_how how;
+	/* Rounds of derivations from this group, by inc_derive_count(): splits, duplicates and
+	 * grows; shrinks. */
+	uint32_t derived[2];
+	struct inc_core_timer timer; /* while FORMING, RESTORED, RETURNING or SETTLED */
+	LIST_HEAD(comm_list, inc_comm) comms;
+	unsigned int n_comms;   /* those in comms that are not REFUSED */
+	unsigned int n_refused; /* those in comms that are REFUSED */
+	LIST_ENTRY(inc_group) entry;
+	struct inc_member members[]; /* by rank */
+};
+
+static inline bool inc_group_formed(const struct inc_group *group)
+{
+	return group->phase != GROUP_FORMING;
+}
+/* The group comes from an earlier controller, and nothing new can begin in it. */
+static inline bool inc_group_resumed(const struct inc_group *group)
+{
+	return group->phase == GROUP_RETURNING || group->phase == GROUP_SETTLED;
+}
+/* Nothing new can begin in the group. */
+static inline bool inc_group_ended(const struct inc_group *group)
+{
+	return group->phase >= GROUP_RETURNING;
+}
+
+/* ---- group.c ---- */
+
+/* The fields that the messages G and resume have in common, checked against the topology. */
+struct inc_join {
+	char job[CTL_NAME_MAX];
+	char node[CTL_NAME_MAX];
+	uint32_t rank;
+	uint32_t world_size;
+	unsigned int host;
+};
+/* Reads the fields that G and resume have in common. 0, or -errno with the reason why they do not
+ * fit the topology. */
+int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join *said,
+			 struct inc_join *join, struct inc_err *err);
+/* Handles G, the request to join a job's group. */
+void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said);
+/* Makes a RETURNING group without members, for an earlier controller's number. NULL: no memory. */
+struct inc_group *inc_group_adopt(struct inc_core *core, const char *job, unsigned int world_size,
+				  uint32_t number);
+/* Makes a RESTORED group without members. NULL: out of memory. */
+struct inc_group *inc_group_restore(struct inc_core *core, const char *job, unsigned int world_size,
+				    uint32_t number);
+/* Makes a group from a parent group, without members. NULL: out of memory. */
+struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
+				   unsigned int world_size);
+/* The group of this number, or NULL. */
+struct inc_group *inc_group_find(const struct inc_core *core, uint32_t number);
+/* The client becomes the member of the rank that join names. The last member forms a new group. */
+void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
+		     const struct inc_join *join);
+/* The member has not answered for so long: sends it the reason. Its connection ends next. */
+void inc_group_silent(struct inc_member *member, unsigned int ms);
+/* The member's connection is over. clean: it ended with a bye. reason: for the log. */
+void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
+/* The answer of the database for a group that forms. stored: 0, or -errno and because says why. */
+void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
+		      const struct inc_err *because);
+void inc_group_free(struct inc_group *group);
+void inc_groups_free(struct inc_core *core);
+/* The state that incctl shows: IDLE, CREATING_GROUP, GROUP_READY, CREATING_COMM or COMM_READY. */
+const char *inc_group_state_name(const struct inc_group *group);
+/* "rank 2 (h2, 10.77.2.1)". Each call overwrites the text of the call before. */
+const char *inc_member_name(const struct inc_member *member);
+/* Prints "rank 2 (h2, …), rank 5": the ranks below n for which name() does not return NULL. */
+void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),
+		    const void *arg, char *buf, size_t size);
+
+/* ---- resume.c ---- */
+
+/* Handles resume, the request of a member to come back to a group of an earlier controller. */
+void inc_group_resume(struct inc_core_client *client, const struct inc_msg_resume *said);
+/* Whether the rank of an earlier controller's group has not come back, but still may. */
+bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
+/* The time for ranks to come back is over. May free the group. */
+void inc_group_settle(struct inc_group *group);
+/* Called once a second for a SETTLED group: fails its communicators that wait for a rank that has
+ * not come back. */
+void inc_group_recheck(struct inc_group *group);
+
+/* ---- state_machines.c ---- */
+
+void inc_group_set_phase(struct inc_group *group, enum inc_group_phase to);
+const char *inc_group_phase_name(enum inc_group_phase phase);
+
+#endif
