@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inc-controller's options, of its command line, and its own figures. */
+/* The options of inc-controller's command line, and its figures. */
 #ifndef INC_CTL_OPTIONS_H
 #define INC_CTL_OPTIONS_H
 
@@ -10,21 +10,21 @@
 
 struct inc_ctl_options {
 	const char *topology;
-	const char *database; /* "none": nothing is kept */
+	const char *database; /* "none": no database */
 	const char *listen;
 	unsigned int member_port;
 	unsigned int switch_port;
 	unsigned int group_timeout_ms;
 	unsigned int client_timeout_ms;
 	unsigned int switch_timeout_ms;
-	unsigned int member_timeout_ms; /* without an answer; 0: any time */
+	unsigned int member_timeout_ms; /* a member without an answer is lost; 0: no limit */
 	unsigned int max_clients;
 	unsigned int peer_connections; /* of one address */
-	unsigned int peer_messages_s;  /* of one address; 0: any number */
+	unsigned int peer_messages_s;  /* of one address; 0: no limit */
 	unsigned int job_communicators;
 	unsigned int job_slots;   /* 0: any number */
-	struct inc_tls_files tls; /* nothing given: plain */
-	bool insecure;            /* plain, wherever it listens */
+	struct inc_tls_files tls; /* none given: without TLS */
+	bool insecure;            /* without TLS on any address */
 	const char *metrics;      /* where figures are read over HTTP; NULL: nowhere */
 };
 
@@ -32,7 +32,7 @@ struct inc_ctl_options {
 	_(T, member_messages, "", COUNTER, "messages of members and tools") \
 	_(T, switch_messages, "", COUNTER, "messages of switches")
 
-struct inc_ctl_figures { /* what has happened so far */
+struct inc_ctl_figures { /* since the start */
 	INC_CTL_FIGURES(INC_METRIC_FIELD, inc_ctl_figures)
 };
 

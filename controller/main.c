@@ -142,8 +142,8 @@ static const struct inc_program program = {
 };
 
 /*
- * Every client is a descriptor. Where the limit is too low, clients get three quarters of what
- * there is: the switches must still find a place beside them.
+ * Each client needs a descriptor. If the limit of descriptors is too low, clients get three
+ * quarters of it, so that switches can still connect.
  */
 static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 {
@@ -178,7 +178,7 @@ static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 	return 0;
 }
 
-/* *port 0 becomes the one that was free. */
+/* Listens on *port, and sets *port if it is 0. text: receives address and port. */
 static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int *port,
 					evconnlistener_cb cb, char *text, size_t size,
 					struct inc_err *err)
@@ -215,7 +215,7 @@ static void on_signal(evutil_socket_t signal, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* Who is connected stays; who connects from now on is looked for among the new ones. */
+/* Existing connections keep their keys; new connections use the keys that were read again. */
 static void on_reload(evutil_socket_t signal, short what, void *arg)
 {
 	struct inc_ctl *ctl = arg;
@@ -231,7 +231,8 @@ static void on_reload(evutil_socket_t signal, short what, void *arg)
 	inc_info("signal %d: keys are read again", (int)signal);
 }
 
-/* SIGTERM and SIGINT end it. SIGHUP reads the keys again; without any it is as it was. */
+/* SIGTERM and SIGINT end the controller. SIGHUP reads the keys again; without keys it has its
+ * default action. */
 static int hear_signals(struct inc_ctl *ctl)
 {
 	const struct {
@@ -277,7 +278,7 @@ static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 					   &ctl->persisted, &ctl->persist, err);
 	if (ret)
 		return ret;
-	/* Groups of the database have time limits, which run before any connection comes. */
+	/* Groups from the database have time limits, which run before any peer connects. */
 	inc_ctl_step(ctl, &(struct inc_core_event){.kind = CORE_EVENT_TIME});
 	return inc_keepalive_start(ctl);
 }
@@ -324,7 +325,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology, ctl->topo->n_hosts,
 		 ctl->topo->n_switches);
 	printf("ready members %s switches %s\n", member_addr, switch_addr);
-	ret = inc_stdout_flush(err); /* who waits for it would wait for ever */
+	ret = inc_stdout_flush(err); /* a script that waits for this line would wait for ever */
 	if (ret)
 		goto out;
 	ret = event_base_dispatch(ctl->base) < 0 ? inc_err_set(err, EIO, "the event loop failed")

@@ -4,7 +4,8 @@
 #include "controller/timer.h"
 #include "lib/base/clock.h"
 
-/* Often enough that a gap of INC_AWAKE_STEP_NS between two looks at the clock is a standstill. */
+/* Short enough that a gap of INC_AWAKE_STEP_NS between two readings of the clock is a
+ * standstill. */
 #define TICK_MS (INC_AWAKE_STEP_NS / INC_NSEC_PER_MSEC / 2)
 
 struct inc_timeout {
@@ -12,7 +13,7 @@ struct inc_timeout {
 	struct event *event;
 	bool runs;
 	bool deferred;      /* armed with 0 ms */
-	uint64_t end_at_ns; /* by all->awake */
+	uint64_t end_at_ns; /* in the time of all->awake */
 	inc_timeout_fn *fn;
 	void *arg;
 };
@@ -45,7 +46,7 @@ void inc_timeouts_stop(struct inc_timeouts *all)
 	all->tick = NULL;
 }
 
-/* While no limit runs the clock is not looked at, and that is no standstill. */
+/* While no limit runs the clock is not read, so a gap then is no standstill. */
 static void run(struct inc_timeout *t)
 {
 	if (t->runs)
@@ -92,16 +93,16 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	struct inc_timeouts *all = t->all;
 
 	inc_awake_now_ns(&all->awake);
-	/* 0 ms is a deferred call and no time for a peer, so a standstill does not delay it */
+	/* A limit of 0 ms is a deferred call and no time for a peer, so a standstill does not delay
+	 * it. */
 	if (!t->deferred && !inc_awake_past(&all->awake, t->end_at_ns, 0)) {
 		wait_for_end(t);
 		return;
 	}
-	/* fn may arm a limit at a time of this clock, so the clock does not begin anew meanwhile.
-	 */
+	/* fn may arm a limit at a time of this clock, so the clock must not restart meanwhile. */
 	all->running++;
 	end(t);
-	t->fn(t->arg); /* which may free the timeout */
+	t->fn(t->arg); /* fn may free the timeout */
 	release_clock(all);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Timers of the event loop. All is called on the controller's one thread. */
+/* Timers of the event loop. All functions run on the controller's one thread. */
 #ifndef INC_CTL_TIMER_H
 #define INC_CTL_TIMER_H
 
@@ -8,24 +8,25 @@
 #include <event2/event.h>
 #include "lib/base/awake.h"
 
-/* (Re)starts a plain timer of the event loop. It counts the controller's own standstills. */
+/* Starts a plain timer of the event loop, or starts it again. Standstills of the controller
+ * count. */
 void inc_ctl_arm(struct event *timer, unsigned int ms);
 
-/* The clock of all time limits for peers: the time that the controller was awake. It runs while a
- * limit does. */
+/* The clock of all time limits for peers: the time that the controller was awake. It runs only
+ * while a limit does. */
 struct inc_timeouts {
 	struct event_base *base;
 	struct event *tick;
 	struct inc_awake awake;
-	unsigned int running; /* limits */
+	unsigned int running; /* limits that run */
 };
 
 /* 0, or -ENOMEM. */
 int inc_timeouts_start(struct inc_timeouts *all, struct event_base *base);
-/* After all timeouts are freed, and before the event loop is. */
+/* Called after all timeouts are freed, and before the event loop is. */
 void inc_timeouts_stop(struct inc_timeouts *all);
 
-/* The time that the controller was awake, now. */
+/* The current time of that clock. */
 uint64_t inc_timeouts_now_ns(struct inc_timeouts *all);
 
 /*
@@ -41,7 +42,7 @@ typedef void inc_timeout_fn(void *arg);
 struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg);
 /* Starts the timeout, or starts it again from now. 0 ms: fn is called in the loop's next pass. */
 void inc_timeout_arm(struct inc_timeout *t, unsigned int ms);
-/* The same for a limit that ends at this time of inc_timeouts_now_ns(). */
+/* Does the same for a limit that ends at this time of inc_timeouts_now_ns(). */
 void inc_timeout_arm_at(struct inc_timeout *t, uint64_t end_at_ns);
 /* Stops the timeout without a call of fn. A stopped timeout may be armed again. */
 void inc_timeout_stop(struct inc_timeout *t);

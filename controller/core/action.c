@@ -9,7 +9,7 @@
 #include "controller/core/group.h"
 #include "controller/core/switch.h"
 
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 static struct inc_action *append(struct inc_core *core, struct inc_action action,
 				 const void *payload, size_t size)
 {
@@ -141,7 +141,8 @@ int inc_act_welcome(struct inc_core_switch *sw, const uint32_t *keep, uint32_t n
 
 /* ---- the database ---- */
 
-/* The core often names the same row several times in a row, for example a group with each rank. */
+/* The core often names the same row several times without another action in between, for example a
+ * group with each rank. */
 static bool is_last(const struct inc_core *core, enum inc_stored stored, uint32_t of,
 		    unsigned int rank)
 {

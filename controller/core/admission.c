@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who has how much: a job's share, which is asked before a communicator gets its tree, and who
- * holds what a switch has no more of (route.h says that it has none, or the switch itself does).
- * What a switch holds of an earlier controller, whose jobs have not come back, is nobody's here.
+ * How much each job uses: quotas, which are checked before a communicator gets its tree, and the
+ * job that uses most of a resource that is used up. Either route.h finds that a switch is full, or
+ * the switch itself refuses. A communicator that a switch has from an earlier controller, and that
+ * no member has claimed, belongs to no job.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 #include "controller/core/route.h"
 #include "controller/core/switch.h"
 
-/* What a group has on a switch: what is counted there for its trees (route.h) and not refused. */
+/* Adds what the group uses on a switch: what route.h counts for its trees, without what the switch
+ * has refused. */
 static void add_group(struct inc_load *load, const struct inc_group *group,
 		      const struct inc_core_switch *sw)
 {
@@ -39,8 +41,8 @@ void inc_switch_load(const struct inc_core_switch *sw, struct inc_load *load)
 		add_group(load, group, sw);
 }
 
-/* A job is all groups of one name: a name is free again while those of an earlier run still finish
- * what they have, and what they hold is the job's until then. */
+/* A job is all groups of one name. A new run may use the name while groups of an earlier run still
+ * end, and the job includes both until then. */
 #define FOREACH_OF_JOB(group, of)                        \
 	LIST_FOREACH (group, &(of)->core->groups, entry) \
 		if (strcmp((group)->job, (of)->job) == 0)
@@ -50,7 +52,8 @@ static uint64_t part_of(const struct inc_load *load, size_t offset)
 	return *(const uint64_t *)((const char *)load + offset);
 }
 
-/* A group of the job that has most of what stands at offset; NULL: none has any. */
+/* A group of the job that uses most of the figure at this offset of struct inc_load. NULL: no job
+ * uses any. */
 static const struct inc_group *find_holder(const struct inc_core_switch *sw, size_t offset,
 					   struct inc_load *held)
 {
@@ -126,7 +129,8 @@ struct inc_job_load inc_job_load(const struct inc_group *group)
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 {
 	const unsigned int quota = comm->group->core->opt.job_slots;
-	const uint64_t has = inc_job_load(comm->group).slots; /* it has no tree itself */
+	/* The communicator itself has no tree, so it is not counted. */
+	const uint64_t has = inc_job_load(comm->group).slots;
 
 	if (!quota || has + comm->slots <= quota)
 		return 0;
@@ -140,7 +144,8 @@ int inc_group_admit(const struct inc_group *group, struct inc_err *err)
 	const unsigned int quota = group->core->opt.job_communicators;
 	const uint64_t has = inc_job_load(group).communicators;
 
-	/* whatever its job may have, it can name no more when it resumes */
+	/* A group cannot have more, even if the quota is higher, because a message resume can list
+	 * no more communicators. */
 	if (group->n_comms == CTL_MAX_COMMS)
 		return inc_err_set(err, EDQUOT, "group %u of job %s has %u communicators at a time",
 				   group->number, group->job, CTL_MAX_COMMS);

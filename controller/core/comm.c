@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators as their members see them: C, ready, D and failure. */
+/* Communicators as their members see them: C, ready, D, and failures (comm.h). Called by core.c. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,7 +63,9 @@ static void on_timeout(void *arg)
 		break;
 	case COMM_WAIT_SWITCH:
 		absent = inc_comm_absent(comm);
-		if (!absent) { /* its turn comes: what it waits for has deadlines itself */
+		/* The communicator waits until its switches have answered requests of other
+		 * communicators, which have time limits themselves. */
+		if (!absent) {
 			inc_core_timer_arm(&comm->timer, core->opt.switch_timeout_ms);
 			break;
 		}
@@ -111,8 +113,8 @@ struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index)
 	return comm_new(group, index);
 }
 
-/* Nobody says again in which mode each switch of a mixed tree runs it: that in which the switch
- * makes new ones is the best guess. */
+/* The mode of a switch's node. No message after a restart of the controller names the mode of each
+ * switch of a mixed tree, so the best guess is the switch's mode for new communicators. */
 static enum inc_mode_of_switch known_mode(const struct inc_comm *comm,
 					  const struct inc_core_switch *sw)
 {
@@ -130,12 +132,12 @@ void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_core_switch *sw
 {
 	const int node = inc_tree_find(comm->tree, sw->index);
 
-	/* of its own trees this controller knows the modes */
+	/* The modes are known if this controller has made the tree. */
 	if (!comm->tree->counted)
 		comm->tree->nodes[node].mode = known_mode(comm, sw);
 }
 
-/* What the member says that it has; all of its members have the same. */
+/* Takes the fields of a member's claim that are the same for all members. */
 static void adopt_fields(struct inc_comm *comm, const struct inc_msg_claim *said)
 {
 	comm->number = said->communicator;
@@ -185,7 +187,7 @@ int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 	return 0;
 }
 
-/* Switches and members have nothing of it any more. */
+/* Removes the communicator from its switches, and frees the endpoints of its members. */
 static void let_go(struct inc_comm *comm)
 {
 	inc_comm_unconfigure(comm);
@@ -200,7 +202,8 @@ void inc_comm_end(struct inc_comm *comm)
 			 comm->group->job);
 	let_go(comm);
 	inc_failure_reports_free(&comm->failure_reports);
-	free(comm->configs); /* there without a tree where memory was short */
+	/* If inc_comm_adopt() had no memory, configs may be left without a tree. */
+	free(comm->configs);
 	LIST_REMOVE(comm, entry);
 	if (comm->phase == COMM_REFUSED)
 		comm->group->n_refused--;
@@ -235,7 +238,7 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 
 	if (!client || !member->asked || member->destroyed || member->reported_failure)
 		return;
-	/* who waits for the answer to a request gets an error, the others a notice */
+	/* A member that waits for an answer receives an error, the others receive failed. */
 	if (comm->phase < COMM_CONFIGURED || comm->phase == COMM_REFUSED ||
 	    (comm->phase == COMM_CONFIGURED && member->ready)) {
 		inc_act_refuse(client, comm->code,
@@ -272,7 +275,7 @@ void inc_comm_forget_refused(struct inc_group *group)
 	}
 }
 
-/* Nothing of it is left but why: for the ranks that have not asked yet. */
+/* Keeps only the error, for the ranks that have not asked yet. */
 static void refuse(struct inc_comm *comm)
 {
 	struct inc_group *group = comm->group;
@@ -283,7 +286,7 @@ static void refuse(struct inc_comm *comm)
 	comm->number = 0;
 	group->n_comms--;
 	group->n_refused++;
-	/* where the group is over, whoever asks later hears that */
+	/* If the group is over, ranks that ask later receive the group's error. */
 	if (all_told(comm) || inc_group_ended(group)) {
 		inc_comm_end(comm);
 		return;
@@ -292,7 +295,7 @@ static void refuse(struct inc_comm *comm)
 		return;
 	LIST_FOREACH (old, &group->comms, entry) {
 		if (old->phase == COMM_REFUSED)
-			oldest = old; /* new ones stand at the head */
+			oldest = old; /* new ones are at the head */
 	}
 	inc_comm_end(oldest);
 }
@@ -319,7 +322,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	}
 }
 
-/* The member's part of a communicator, from its C. */
+/* Takes the fields of a member's C. */
 static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m)
 {
 	memcpy(m->transport, ask->transport, sizeof(m->transport));
@@ -354,7 +357,8 @@ struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index)
 	return comm ? comm : comm_new(group, index);
 }
 
-/* All that asked before must have asked for the same message size and byte order. */
+/* Whether the rank's message size and byte order are those of the ranks that have asked before. If
+ * they are not, the communicator fails. */
 static bool agrees(struct inc_comm *comm, unsigned int rank)
 {
 	const struct inc_comm_member *mine = &comm->members[rank];
@@ -382,17 +386,17 @@ static bool agrees(struct inc_comm *comm, unsigned int rank)
 	return true;
 }
 
-/* Whoever asks for what has been refused hears why. */
+/* The member asks for a communicator that has been refused: sends it the error. */
 static void tell_refused(struct inc_comm *comm, struct inc_member *member)
 {
 	comm->members[member->rank].asked = true;
-	comm->members[member->rank].reported_failure = false; /* why it asks */
+	comm->members[member->rank].reported_failure = false; /* it asks, so it needs the error */
 	inc_comm_tell_failed(comm, member->rank, -1);
 	if (all_told(comm))
 		inc_comm_end(comm);
 }
 
-/* 0, or -errno: the rank's C is not taken, whatever it says. */
+/* 0, or -errno: the rank may not ask for this communicator now. */
 static int check_ask(const struct inc_member *member, const struct inc_comm *comm, uint32_t index,
 		     struct inc_err *err)
 {
@@ -451,7 +455,9 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 		take_ask(comm, member->rank, &asked);
 		return;
 	}
-	comm->members[member->rank].asked = true; /* it is told with the others */
+	/* The member counts as one that has asked, so that it receives the error with the
+	 * others. */
+	comm->members[member->rank].asked = true;
 	inc_comm_fail(comm, member->rank, -wrong, "%s: C: %s", inc_member_name(member), why->msg);
 	return;
 
@@ -503,7 +509,7 @@ void inc_comm_configured(struct inc_comm *comm)
 	}
 }
 
-/* The communicator of this number, if the member is part of it. */
+/* The communicator of this number, or NULL if the member has none of this number. */
 static struct inc_comm *find_own(const struct inc_member *member, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(member->group->core, number);
@@ -513,7 +519,7 @@ static struct inc_comm *find_own(const struct inc_member *member, uint32_t numbe
 	return comm;
 }
 
-/* What find_own() did not find. */
+/* Sends the error for a number that find_own() did not find. */
 static void refuse_number(const struct inc_member *member, const char *message, uint32_t number)
 {
 	const struct inc_msg_error about = {.has_communicator = true, .communicator = number};
@@ -560,7 +566,8 @@ void inc_comm_destroy(struct inc_member *member, uint32_t number)
 	struct inc_group *group = member->group;
 	struct inc_comm *comm = find_own(member, number);
 
-	/* what has ended meanwhile, with its group say, is as gone as was asked for */
+	/* A communicator that has already ended, for example with its group, is gone as the member
+	 * wants. Only a number that this controller has never allocated is an error. */
 	if (!comm && ((!inc_group_resumed(group) &&
 		       !inc_number_was_allocated(&group->core->comm_numbers, number)) ||
 		      inc_comm_find(group->core, number))) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators as the switches see them: route, configuration, removal. */
+/* Communicators as their switches see them: tree, configuration and removal (comm_config.h). Called
+ * by the rest of core/, in the controller's one loop. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +22,14 @@ static struct inc_core_switch *switch_of(const struct inc_comm *comm,
 	return &comm->group->core->switches[node->sw];
 }
 
-/* The switch's node in the communicator's tree, or -1. */
+/* The index of the switch's node in the communicator's tree, or -1. */
 static int node_of(const struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	return comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 }
 
-/* The communicator's switches are to be asked as soon as the database has it. */
+/* Counts the requests to the communicator's switches that are sent as soon as the database has
+ * it. */
 static void reserve(struct inc_comm *comm)
 {
 	comm->storing = true;
@@ -88,14 +90,15 @@ static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int po
 	return has->has_mac ? has->mac : NULL;
 }
 
-/* The MTU of a port and its cable. */
+/* The smaller MTU of a port and its cable. */
 static unsigned int port_mtu(const struct inc_core *core, unsigned int sw, unsigned int port)
 {
 	return min(core->topo->links[core->topo->switches[sw].ports[port].link].mtu,
 		   core->switches[sw].ports[port].mtu);
 }
 
-/* What a connection can end at takes packets of this size; in passthrough mode any. */
+/* The largest payload of a packet that all endpoints of a port accept. In passthrough mode a port
+ * has no endpoints, so any payload will do. */
 static unsigned int port_payload(const struct inc_comm *comm, const struct inc_tree_node *node,
 				 unsigned int port)
 {
@@ -109,7 +112,7 @@ static unsigned int port_payload(const struct inc_comm *comm, const struct inc_t
 	return most;
 }
 
-/* The largest packet must pass every port on the way. */
+/* The largest packet must pass every port on its way. */
 static void choose_payload(struct inc_comm *comm)
 {
 	const struct inc_core *core = comm->group->core;
@@ -142,7 +145,7 @@ static void choose_payload(struct inc_comm *comm)
 		comm->payload /= 2;
 }
 
-/* What one of its switches is told: 0 or -errno. */
+/* Sends configure to the switch of a node. 0 or -errno. */
 static int configure_node(struct inc_comm *comm, unsigned int node)
 {
 	const struct inc_route_comm route = {
@@ -170,7 +173,8 @@ static int configure_node(struct inc_comm *comm, unsigned int node)
 	return 0;
 }
 
-/* A switch in termination mode hears of its neighbours that are, too. */
+/* Sends a switch in termination mode the numbers of its neighbours in termination mode, if it has
+ * any. 0 or -errno. */
 static int connect_node(struct inc_comm *comm, unsigned int node)
 {
 	struct inc_msg_connect peers;
@@ -186,7 +190,7 @@ static int connect_node(struct inc_comm *comm, unsigned int node)
 	return 0;
 }
 
-/* What this switch is to be asked now, if anything. */
+/* Sends the switch of a node the request of the current step, if the step has one for it. */
 static int ask_node(struct inc_comm *comm, unsigned int node)
 {
 	const bool ends = comm->tree->nodes[node].mode == INC_TERMINATION;
@@ -197,8 +201,9 @@ static int ask_node(struct inc_comm *comm, unsigned int node)
 }
 
 /*
- * Switches in termination mode are configured first: they choose their numbers, which their
- * neighbours have to be told. Then come the others, and what the first have to hear of each other.
+ * Switches in termination mode are configured first, because they choose their numbers, and their
+ * neighbours need these. In a second step the other switches are configured, and neighbours in
+ * termination mode receive each other's numbers.
  */
 static void ask_switches(struct inc_comm *comm)
 {
@@ -245,7 +250,8 @@ const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm)
 	return NULL;
 }
 
-/* A burst of configurations is more than a switch reads and makes before their deadlines. */
+/* Whether a switch of the tree has so many requests under way that it could not answer more of them
+ * before their time limit. */
 static bool waits_for_answers(const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
@@ -264,7 +270,7 @@ static bool is_taken(struct inc_core *core, uint32_t number)
 	return inc_comm_find(core, number) || inc_orphan_known(core, number);
 }
 
-/* A tree for it, in place of the one it has waited with: what is connected may have changed. */
+/* Finds a new tree, because switches may have connected or left since the last one was found. */
 static int find_route(struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_group *group = comm->group;
@@ -288,7 +294,7 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 	return comm->configs ? 0 : inc_err_set(err, ENOMEM, "out of memory");
 }
 
-/* The communicator has a tree. */
+/* The communicator has a tree: waits for its switches, or negotiates and stores it. */
 static void begin(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
@@ -354,8 +360,8 @@ void inc_comm_configure(struct inc_comm *comm)
 		begin(comm);
 }
 
-/* A switch has no room for what only it counts: once, the communicator gets a tree without it, if
- * there is one now. False: there is none. */
+/* A switch has refused the communicator because a resource that only the switch counts is used up.
+ * Once for each communicator, a tree without that switch is tried. False: there is none. */
 static bool go_around(struct inc_comm *comm, struct inc_core_switch *sw, const char *text)
 {
 	const struct inc_group *group = comm->group;
@@ -376,7 +382,8 @@ static bool go_around(struct inc_comm *comm, struct inc_core_switch *sw, const c
 	return true;
 }
 
-/* It confirms something else than it was asked. */
+/* Whether the switch confirms this communicator. If it confirms another one, the communicator
+ * fails. */
 static bool confirms(struct inc_comm *comm, const struct inc_core_switch *sw, uint32_t confirmed)
 {
 	if (confirmed == comm->number)
@@ -398,7 +405,7 @@ void inc_comm_answered(struct inc_core_switch *sw, uint32_t number, int code, co
 	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
 	if (code) {
-		/* without an answer it may have the communicator: the remove will tell it */
+		/* A switch that has not answered may have the communicator; remove follows. */
 		if (code != ETIMEDOUT && code != ECONNRESET)
 			inc_comm_set_config_state(comm, node, CONFIG_REFUSED);
 		if (code == ENOSPC) {
@@ -443,14 +450,14 @@ void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, c
 	answered(comm);
 }
 
-/* Nothing but the switch's answers has kept it from being configured, and they do so no more. */
+/* Whether the communicator has waited only for answers of this switch, and can go on now. */
 static bool was_held_by(const struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	return node_of(comm, sw) >= 0 && !inc_comm_absent(comm) && !waits_for_answers(comm);
 }
 
-/* Comm by comm, from the start again after each: configuring one may end it, and others. back: the
- * switch has connected, so that there are other trees now. */
+/* Configures the communicators that wait. After each one the loop begins anew, because configuring
+ * may end communicators. back: the switch has connected, so all of them may find another tree. */
 static void go_on(struct inc_core_switch *sw, bool back)
 {
 	const unsigned int pass = ++sw->core->passes;
@@ -494,7 +501,7 @@ bool inc_comm_takes(struct inc_comm *comm, struct inc_core_switch *sw)
 		inc_comm_adopt_mode(comm, sw);
 		return inc_comm_keeps(comm, sw);
 	}
-	/* of a tree whose shape is known no switch is missing */
+	/* A tree whose shape is known has all its switches. */
 	return inc_group_resumed(comm->group) && comm->phase == COMM_STARTED &&
 	       !comm->tree->counted && !inc_comm_adopt_switch(comm, sw);
 }

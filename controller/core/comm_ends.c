@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The numbers of a communicator's connections: queue pairs, PSNs and UDP ports at both ends. Those
- * of members come with their C; those of a passthrough switch are given here. A switch in
- * termination mode has the last word on its own: they are open until it has confirmed the
- * communicator. Called by comm_config.c.
+ * The numbers of a communicator's connections: queue pairs, PSNs and UDP ports at both ends. A
+ * member's C has its numbers. The controller allocates the numbers of a passthrough switch. A
+ * switch in termination mode chooses its own numbers, so its ends are open until it has confirmed
+ * the communicator. Called by comm_config.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,13 +15,13 @@
 #include "controller/core/switch.h"
 #include "lib/base/random.h"
 
-/* A connection of a node of the tree. */
+/* A connection of a node of the tree, seen from that node. */
 struct link {
 	struct inc_route_end *own, *peer;
-	unsigned int rank; /* what the node calls it by */
+	unsigned int rank; /* by which the node's switch names the connection */
 	bool up;
-	unsigned int port; /* the node's switch's */
-	int to;            /* the peer's node; -1: a host */
+	unsigned int port; /* port of the node's switch */
+	int to;            /* node of the peer switch; -1: the peer is a host */
 	const struct inc_core_port *to_port;
 };
 
@@ -31,8 +31,8 @@ static const struct inc_core_port *port_of(const struct inc_comm *comm, unsigned
 	return &comm->group->core->switches[comm->tree->nodes[node].sw].ports[port];
 }
 
-/* Connection i of a node, in the order in which its switch is told them: children, then the parent.
- * False: there are no more. */
+/* Connection i of a node, in the order of the configuration: children first, then the parent.
+ * False: the node has no connection i. */
 static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, struct link *out)
 {
 	const struct inc_tree *tree = comm->tree;
@@ -69,9 +69,9 @@ static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, stru
 }
 
 /*
- * What a connection ends at: a device where there is one and the peer is as one, at the UDP port
- * that is theirs. Who is not takes any port of a socket: that one may be a device's, or another
- * thread's of the switch.
+ * Chooses the kind of endpoint of a switch's end. It is a device if the port has one and the peer
+ * is one as well, or a passthrough switch; then the UDP port is 4791. Otherwise it is a socket at
+ * any free port, because a device, or another thread of the switch, may use 4791.
  */
 static void choose_endpoint(struct inc_comm *comm, unsigned int node, const struct link *l)
 {
@@ -86,7 +86,7 @@ static void choose_endpoint(struct inc_comm *comm, unsigned int node, const stru
 	l->own->udp_port = fits ? INC_ROCE_UDP_PORT : 0;
 }
 
-/* Devices number their queue pairs themselves. */
+/* Allocates the numbers of a switch's end. A device chooses its queue pair numbers itself. */
 static int number_end(struct inc_comm *comm, unsigned int node, const struct link *l)
 {
 	struct inc_core_switch *sw = &comm->group->core->switches[comm->tree->nodes[node].sw];
@@ -124,7 +124,7 @@ void inc_comm_drop_ends(struct inc_comm *comm)
 		for (unsigned int i = 0; get_link(comm, n, i, &l); i++) {
 			inc_switch_qpn_put(&comm->group->core->switches[comm->tree->nodes[n].sw],
 					   l.own->given);
-			/* another tree may follow, and fail before it has numbers */
+			/* Another tree may follow, and fail before it has numbers. */
 			*l.own = (struct inc_route_end){};
 		}
 	}

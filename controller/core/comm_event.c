@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures that switches find: events, and whom they wait for. A switch names a peer by a rank: one
- * of its own hosts by that host's, a switch below by the lowest rank that is behind it; without a
- * rank it speaks of its parent, or of a port of its own.
+ * Failures that switches report (events), and the peers that switches wait for. A switch names a
+ * host by the rank on it, and a switch below by the lowest rank behind that switch. An event
+ * without a rank is about the switch's parent or about a port of the switch.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
 
-/* Whether a rank's host is attached to the switch; true, too, where its host is not known yet. */
+/* Whether the rank's host is attached to the switch. Also true if the host is not known yet. */
 static bool is_own(const struct inc_comm *comm, const struct inc_core_switch *sw, unsigned int rank)
 {
 	const struct inc_comm_member *m = &comm->members[rank];
@@ -65,7 +65,7 @@ static void print_peer(const struct inc_peer *peer, char *buf, size_t size)
 		 inc_ranks_count(&peer->below) > 1 ? "ranks" : "rank", ranks);
 }
 
-/* All of a set of ranks have destroyed it. */
+/* Whether all of these ranks have destroyed the communicator. */
 static bool all_destroyed(const struct inc_comm *comm, const struct inc_ranks *ranks)
 {
 	unsigned int rank = inc_ranks_next(ranks, 0);
@@ -77,7 +77,8 @@ static bool all_destroyed(const struct inc_comm *comm, const struct inc_ranks *r
 	return true;
 }
 
-/* Whoever is meant is through with the communicator, and owes nobody an acknowledgement. */
+/* Whether the peer has destroyed the communicator, so that it need not acknowledge anything any
+ * more. A peer switch has done so if all ranks below it have. */
 static bool is_through(const struct inc_comm *comm, const struct inc_peer *peer)
 {
 	return peer->rank >= 0 ? comm->members[peer->rank].destroyed
@@ -165,7 +166,7 @@ bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_wa
 			continue;
 		peer = inc_comm_peer(comm, sw, m->rank);
 		if (!is_through(comm, &peer)) {
-			/* the switch below knows which of its ranks it is */
+			/* The switch below can tell which of its ranks is missing. */
 			if (peer.node >= 0)
 				check_waiting(&sw->core->switches[comm->tree->nodes[peer.node].sw],
 					      comm);
@@ -181,7 +182,7 @@ bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_wa
 	return false;
 }
 
-/* What follows from a failure that concerns a peer, once it is known who that is. */
+/* Acts on a failure of a peer, once it is known whether that peer had left. */
 static void apply_report(struct inc_comm *comm, struct inc_core_switch *sw,
 			 const struct inc_failure_report *r)
 {
@@ -189,7 +190,8 @@ static void apply_report(struct inc_comm *comm, struct inc_core_switch *sw,
 	const struct inc_peer peer = r->is_own ? none : inc_comm_peer(comm, sw, r->rank);
 
 	if (r->code != EREMOTEIO && is_through(comm, &peer))
-		/* unless the others still wait for it; a mismatch is the end for everybody */
+		/* The communicator goes on, unless the other ranks still wait for the peer. A
+		 * mismatch (EREMOTEIO) always fails it. */
 		check_waiting(sw, comm);
 	else
 		fail(comm, sw, &peer, r->code, r->text);
@@ -214,7 +216,8 @@ void inc_comm_apply_reports(struct inc_comm *comm)
 	}
 }
 
-/* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
+/* Stores the report if it is not known yet whether the rank had left before it fell silent. True:
+ * the report needs no more attention now. */
 static bool defer_report(struct inc_core_switch *sw, struct inc_comm *comm, uint32_t number,
 			 const struct inc_failure_report *report)
 {
@@ -252,12 +255,14 @@ void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switc
 	if (comm->ended)
 		return;
 	comm->ended = sw;
-	/* before the start others look after its end, and the start begins to wait */
+	/* Before the communicator starts it has other time limits. This one then begins with the
+	 * start (inc_comm_set_phase()). */
 	if (comm->phase == COMM_STARTED)
 		inc_core_timer_arm(&comm->timer, sw->core->opt.switch_timeout_ms);
 }
 
-/* The communicator that the switch is said to have, as far as its failures are of use. */
+/* The communicator of this number, if the switch has it and it has not failed. NULL: a failure of
+ * it is of no use. */
 static struct inc_comm *find_running(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->core, number);
@@ -265,6 +270,7 @@ static struct inc_comm *find_running(struct inc_core_switch *sw, uint32_t number
 	return comm && comm->phase != COMM_FAILED && inc_comm_keeps(comm, sw) ? comm : NULL;
 }
 
+/* A neighbour has told the switch that the communicator has ended. */
 static void take_end(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = find_running(sw, number);
@@ -275,7 +281,8 @@ static void take_end(struct inc_core_switch *sw, uint32_t number)
 		inc_orphan_ended(sw, number);
 }
 
-/* Logs an event about a port. A communicator that the loss of the port ends has its own event. */
+/* Logs an event about a port. If the port's loss ends a communicator, another event reports
+ * that. */
 static void report_port(const struct inc_core_switch *sw, enum inc_event_kind kind,
 			const struct inc_msg_event *said)
 {
@@ -319,7 +326,9 @@ void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said
 		return;
 	snprintf(report.text, sizeof(report.text), "%s", text);
 	if (report.code == EREMOTEIO && orphan)
-		report.rank = -1; /* whoever it is, it ends for all */
+		/* A mismatch fails the communicator for all ranks, whichever rank the switch
+		 * names. */
+		report.rank = -1;
 	if ((report.code != EREMOTEIO || orphan) &&
 	    defer_report(sw, comm, said->communicator, &report))
 		return;

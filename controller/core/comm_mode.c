@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the switches of a communicator's tree, in whichever modes they are, and its members can all
- * do: sizes of messages, windows, the form of floats. Called by comm_config.c, when members have
- * asked and when there is a tree.
+ * The negotiation of a communicator: the largest messages, windows and the form of floats that all
+ * switches of its tree and all members support. It is called by comm_config.c when all members have
+ * asked, and again when there is a tree.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #include "lib/base/pow2.h"
 #include "lib/roce/segments.h"
 
-/* Short messages that may be under way where members leave their size to the controller: each has
- * room in the switch as a long one has. */
+/* The window in messages, if members leave the size of messages to the controller and messages are
+ * short. Each message uses as much memory of the switch as a long one. */
 #define SUITABLE_MESSAGES 16
 
 static unsigned int min(unsigned int a, unsigned int b)
@@ -28,7 +28,7 @@ static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsi
 	return &comm->group->core->switches[comm->tree->nodes[node].sw];
 }
 
-/* What a window takes of a passthrough switch. */
+/* The slots of a passthrough switch that a member's window needs. */
 static unsigned int packets_of(const struct inc_comm_member *m)
 {
 	return m->window_messages *
@@ -46,7 +46,7 @@ void inc_comm_choose_slots(struct inc_comm *comm)
 	comm->slots = inc_pow2_up(min(packets, INC_MAX_SLOTS));
 }
 
-/* A port whose connections are to end at the switch has something that they can end at. */
+/* 0, or -EOPNOTSUPP: connections are to end at the port, and it has no endpoint. */
 static int check_port(const struct inc_core_switch *sw, unsigned int port, struct inc_err *err)
 {
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
@@ -86,7 +86,8 @@ static void choose_mode(struct inc_comm *comm)
 					       : INC_TREE_MIXED;
 }
 
-/* Floats go as they are where all can that: a passthrough switch never can. */
+/* Floats are sent natively if all switches and members support that. A passthrough switch never
+ * does. */
 static void choose_floats(struct inc_comm *comm)
 {
 	comm->floats = INC_FLOATS_NATIVE;
@@ -100,7 +101,7 @@ static void choose_floats(struct inc_comm *comm)
 	}
 }
 
-/* The most bytes of a message that a switch takes at a port. */
+/* The largest message in bytes that all endpoints of a port accept. */
 static unsigned int port_bytes(const struct inc_core_switch *sw, unsigned int port)
 {
 	unsigned int bytes = UINT32_MAX;
@@ -110,8 +111,9 @@ static unsigned int port_bytes(const struct inc_core_switch *sw, unsigned int po
 	return bytes;
 }
 
-/* A passthrough switch believes a packet of a partial sum in network order where that says so, and
- * a device says so in the last packet of a message. */
+/* Whether the node may receive only messages of one packet. A passthrough switch accepts a partial
+ * sum in network byte order only from a packet that names this order, and a device names it only in
+ * the last packet of a message. */
 static bool takes_last_packets_only(const struct inc_comm *comm, const struct inc_tree_node *node)
 {
 	const struct inc_tree_child *child = &comm->tree->children[node->first_child];
@@ -123,7 +125,7 @@ static bool takes_last_packets_only(const struct inc_comm *comm, const struct in
 	return false;
 }
 
-/* The most packets of a message that a node takes. */
+/* The most packets of a message that a node accepts. */
 static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
@@ -137,7 +139,7 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 	for (unsigned int i = 0; i < node->n_children; i++) {
 		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];
 
-		/* what a passthrough switch sends up are packets */
+		/* A passthrough switch sends single packets to its parent. */
 		if (child->to_switch && comm->tree->nodes[child->node].mode == INC_PASSTHROUGH)
 			return 1;
 		bytes = min(bytes, port_bytes(sw, child->port));
@@ -149,10 +151,11 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 
 static void choose_message(struct inc_comm *comm)
 {
-	const unsigned int asked = comm->members[0].message_packets; /* as all others */
+	/* all ranks ask for the same */
+	const unsigned int asked = comm->members[0].message_packets;
 
 	comm->message_packets = asked ?: 1;
-	/* what soft endpoints send at once: a packet more would be a send of its own */
+	/* Soft endpoints get the largest message that they send with one system call. */
 	if (!asked && comm->mode == INC_TREE_TERMINATION)
 		comm->message_packets =
 			inc_segments_most(INC_BTH_LEN + comm->payload + INC_ICRC_LEN);
@@ -160,8 +163,8 @@ static void choose_message(struct inc_comm *comm)
 		comm->message_packets = min(comm->message_packets, most_packets(comm, n));
 }
 
-/* Where packets are added up on their way, the members' windows are what they asked for: a switch
- * has slots for the largest. */
+/* In passthrough and mixed trees each member's window is the one it asked for, and a switch has
+ * slots for the largest one. 0, or -EINVAL: a window needs too many slots. */
 static int check_windows(struct inc_comm *comm, struct inc_err *err)
 {
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
@@ -177,8 +180,8 @@ static int check_windows(struct inc_comm *comm, struct inc_err *err)
 	return 0;
 }
 
-/* The messages that a member will have under way. Who leaves their size to the controller has a
- * window of packets. */
+/* The window of a member in messages. If the member leaves the size of messages to the controller,
+ * its window counts packets. */
 static unsigned int window_of(const struct inc_comm *comm, const struct inc_comm_member *m)
 {
 	const unsigned int packets = m->window_messages * (m->message_packets ?: 1);
@@ -188,8 +191,8 @@ static unsigned int window_of(const struct inc_comm *comm, const struct inc_comm
 	return messages > few ? messages : few;
 }
 
-/* What is under way on a connection has buffers in the switch that ends it: this is what the switch
- * makes them for, and what members keep to. */
+/* Chooses the window in messages for all members. A switch in termination mode allocates buffers
+ * for a whole window on each connection, so its memory limits the window. */
 static void choose_window(struct inc_comm *comm)
 {
 	const unsigned int message = comm->message_packets * comm->payload;

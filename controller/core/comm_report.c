@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Failures that a member has found. */
+/* Failures that members report with the message failed. Called by core.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static int check_report(const struct inc_member *member, const struct inc_msg_re
 	return 0;
 }
 
-/* Who is blamed where the member blames nobody: a rank that has destroyed it may be missed. */
+/* The rank to blame if the member names none: a rank that has destroyed the communicator may be the
+ * one that the others wait for. -1: there is none. */
 static int who_destroyed(const struct inc_comm *comm)
 {
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
@@ -56,7 +57,7 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 {
 	bool configured = comm->phase >= COMM_CONFIGURED && comm->phase != COMM_REFUSED;
 
-	/* it is not told what it says itself */
+	/* The member need not receive the failure that it reports itself. */
 	comm->members[member->rank].asked = true;
 	comm->members[member->rank].reported_failure = true;
 	if (comm->phase == COMM_REFUSED)
@@ -65,7 +66,8 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 		report_failed(comm, member, r);
 	if (!configured || r->has_communicator)
 		return;
-	/* the answer to its C came too late: it has no number to destroy it by */
+	/* the member reports by index because the answer to its C came too late, so it has no
+	 * number to destroy the communicator by */
 	comm->members[member->rank].destroyed = true;
 	inc_comm_end_unused(comm);
 }

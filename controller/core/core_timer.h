@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Time limits of the core's objects, as values: a list in the order in which they end. The core's
- * owner reads when the first one ends (inc_core_due_at_ns()), and steps the core with
- * CORE_EVENT_TIME then. All times are those that the controller was awake (lib/base/awake.h).
+ * Time limits of the core's objects, as a list in the order in which they end. inc_core_due_at_ns()
+ * returns the time when the first one ends, and the core's owner then steps the core with
+ * CORE_EVENT_TIME. All times count the time that the controller was awake (lib/base/awake.h).
  */
 #ifndef INC_CORE_TIMER_H
 #define INC_CORE_TIMER_H

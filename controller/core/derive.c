@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Groups that are made of another group: split, duplicated, shrunk or grown. Each rank says so (G
- * with derive) on a connection of its own, which becomes that of its place in the new group; from
- * then on that group is one like others. Until all have come that must, their connections wait in
- * a derivation, of which a group has one under way at a time.
+ * Groups that are made from a parent group: split, duplicated, shrunk or grown. Each rank sends G
+ * with derive on a new connection, which becomes the connection of its member in the new group.
+ * From then on that group is like any other. Until all ranks that must come have come, their
+ * connections wait in a derivation. A group has one derivation under way at a time.
  *
- * Splits, duplicates and grows of a group are counted together, shrinks by themselves: survivors of
- * a loss have not all come to the same point of their program.
+ * Splits, duplicates and grows of a group are counted together. Shrinks have a count of their own,
+ * because the survivors of a loss may be at different points of their program.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -19,7 +19,8 @@
 #include "lib/base/errno_name.h"
 #include "lib/base/log.h"
 
-/* A rank that can still come, or has been told what this came to. */
+/* Whether the rank is connected or may come back, so that it can still come or receive the
+ * error. */
 static bool is_there(const struct inc_derivation *d, unsigned int rank)
 {
 	return d->parent->members[rank].client || inc_group_awaits(d->parent, rank);
@@ -59,7 +60,8 @@ static void derivation_free(struct inc_derivation *d)
 	free(d);
 }
 
-/* Nobody waits for it or has to hear of it: the next of its group may come. */
+/* Frees the derivation, of which no rank waits for anything. The next one of its group may
+ * begin. */
 static void end(struct inc_derivation *d)
 {
 	if (d->parent && d->parent->derived[inc_derive_count(d->how)] <= d->round) {
@@ -78,7 +80,7 @@ static bool all_answered(const struct inc_derivation *d)
 	return true;
 }
 
-/* The client is in no derivation any more. */
+/* Takes the rank's client out of the derivation. */
 static struct inc_core_client *let_go(struct inc_derivation *d, unsigned int rank)
 {
 	struct inc_core_client *client = d->members[rank].client;
@@ -88,7 +90,7 @@ static struct inc_core_client *let_go(struct inc_derivation *d, unsigned int ran
 	return client;
 }
 
-/* It may ask for something else on this connection. */
+/* Sends the error to a client. The client may use its connection for another request. */
 static void tell_refused(struct inc_derivation *d, unsigned int rank,
 			 struct inc_core_client *client)
 {
@@ -128,7 +130,7 @@ void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ..
 		if (d->members[rank].client)
 			tell_refused(d, rank, let_go(d, rank));
 	}
-	/* what is asked of a group that is over is answered with why */
+	/* If the parent is over, ranks that ask later receive the parent's error. */
 	if (!d->parent || all_answered(d) ||
 	    (d->how != INC_DERIVE_SHRINK && inc_group_ended(d->parent)))
 		end(d);
@@ -150,8 +152,9 @@ static void on_timeout(void *arg)
 	const unsigned int ms = d->core->opt.group_timeout_ms;
 	char ranks[400];
 
-	/* A shrink goes on without ranks that have not returned, and the group's own timer decides
-	 * that. It was armed before this one, and ends in the same millisecond. */
+	/* The timer of the parent group decides which ranks have not come back, and a shrink goes
+	 * on without them. That timer was armed before this one, and ends in the same
+	 * millisecond. */
 	if (awaits_return(d)) {
 		inc_core_timer_arm(&d->timer, 1);
 		return;
@@ -166,7 +169,7 @@ static void on_timeout(void *arg)
 				    d->job, d->world_size, ms);
 }
 
-/* As many are remembered as communicators that were refused. */
+/* Frees the oldest refused derivation if there are as many as CTL_MAX_COMMS. */
 static void forget_oldest(const struct inc_group *parent)
 {
 	struct inc_derivation *d, *oldest = NULL;
@@ -176,7 +179,7 @@ static void forget_oldest(const struct inc_group *parent)
 		if (d->parent != parent || d->phase != DERIVE_REFUSED)
 			continue;
 		n++;
-		oldest = d; /* new ones stand at the head */
+		oldest = d; /* new ones are at the head */
 	}
 	if (n >= CTL_MAX_COMMS)
 		end(oldest);
@@ -204,11 +207,11 @@ struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_grou
 	return d;
 }
 
-/* A place in the new groups. */
+/* The place of a rank in the new groups. */
 struct place {
 	uint32_t color;
 	int32_t key;
-	unsigned int rank; /* the old one */
+	unsigned int rank; /* in the parent group */
 	struct inc_group *group;
 };
 
@@ -223,7 +226,8 @@ static int order(const void *one, const void *other)
 	return a->rank < b->rank ? -1 : 1;
 }
 
-/* Who gets a place, in the order of groups and of ranks in them. */
+/* Fills in the ranks that get a place, in the order of the new groups and of the ranks in them.
+ * Returns how many they are. */
 static unsigned int find_places(const struct inc_derivation *d, struct place *places)
 {
 	unsigned int n = 0;
@@ -244,7 +248,7 @@ static unsigned int find_places(const struct inc_derivation *d, struct place *pl
 	return n;
 }
 
-/* The first of the places behind i that is of another color. */
+/* The index of the first place behind i that has another color. */
 static unsigned int behind(const struct place *places, unsigned int n, unsigned int i)
 {
 	unsigned int k = i + 1;
@@ -254,7 +258,7 @@ static unsigned int behind(const struct place *places, unsigned int n, unsigned 
 	return k;
 }
 
-/* The groups, still without members; all or none. */
+/* Makes the new groups without members. 0, or -ENOMEM: none of them exists. */
 static int make_groups(const struct inc_derivation *d, struct place *places, unsigned int n)
 {
 	for (unsigned int i = 0, next; i < n; i = next) {
@@ -273,7 +277,7 @@ undo:
 	return -ENOMEM;
 }
 
-/* A member that wants to be in none has its answer, and no group. */
+/* Sends the answer to a rank that shall be in none of the new groups. */
 static void answer_none(struct inc_derivation *d, unsigned int rank)
 {
 	struct inc_core_client *client = let_go(d, rank);
@@ -305,7 +309,7 @@ static void take_places(struct inc_derivation *d, const struct place *places, un
 	}
 }
 
-/* All have come: makes what they have come for. */
+/* All ranks have come: makes the new groups. */
 static void make(struct inc_derivation *d)
 {
 	struct place *places = calloc(d->world_size, sizeof(*places));
@@ -350,7 +354,7 @@ void inc_derive_leave(struct inc_core_client *client)
 		derivation_free(d);
 }
 
-/* What follows for a derivation from what has become of its group. May free it. */
+/* Lets a derivation go on or fail after its parent group has changed. May free it. */
 static void on_parent_changed(struct inc_derivation *d)
 {
 	const struct inc_group *parent = d->parent;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who asks for a group that is made of another one (derive.c), whether that may be, and whether the
- * ranks agree. Called by net/member.c with what members say.
+ * Requests for a group that is made from a parent group (derive.c): whether a rank may ask for it,
+ * and whether the ranks ask for the same. core.c calls this with the messages of members.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "lib/base/errno_name.h"
 #include "lib/base/log.h"
 
+/* The parent's derivation of this kind and round, or NULL. */
 static struct inc_derivation *find(const struct inc_group *parent,
 				   const struct inc_msg_derive *said)
 {
@@ -25,7 +26,7 @@ static struct inc_derivation *find(const struct inc_group *parent,
 	return NULL;
 }
 
-/* The one under way. */
+/* The parent's derivation that is under way, or NULL. */
 static struct inc_derivation *find_open(const struct inc_group *parent)
 {
 	struct inc_derivation *d;
@@ -37,7 +38,8 @@ static struct inc_derivation *find_open(const struct inc_group *parent)
 	return NULL;
 }
 
-/* The grow of a job that is under way: newcomers do not know of which of its groups. */
+/* The grow of a job that is under way, or NULL. It is found by the job's name, because a newcomer
+ * does not know the parent group. */
 static struct inc_derivation *find_grow(const struct inc_core *core, const char *job)
 {
 	struct inc_derivation *d;
@@ -50,6 +52,7 @@ static struct inc_derivation *find_grow(const struct inc_core *core, const char 
 	return NULL;
 }
 
+/* The client waits in the derivation from now on. */
 static void attach(struct inc_derivation *d, struct inc_core_client *client,
 		   const struct inc_join *join, const struct inc_msg_derive *said)
 {
@@ -64,7 +67,7 @@ static void attach(struct inc_derivation *d, struct inc_core_client *client,
 	client->place = join->rank;
 }
 
-/* "grow 0 to 4 ranks" */
+/* Prints "grow 0 to 4 ranks". */
 static void describe(char buf[64], enum inc_derive_how how, uint32_t round, unsigned int world_size)
 {
 	int used = snprintf(buf, 64, "%s %u", inc_derive_hows[how], round);
@@ -73,7 +76,7 @@ static void describe(char buf[64], enum inc_derive_how how, uint32_t round, unsi
 		snprintf(buf + used, 64 - used, " to %u ranks", world_size);
 }
 
-/* What a rank asks for, and what another one has asked for before. */
+/* Writes the error for a rank whose request differs from that of an earlier rank. */
 static void explain_difference(const struct inc_derivation *d, const struct inc_join *join,
 			       const struct inc_msg_derive *said, struct inc_err *text)
 {
@@ -96,7 +99,8 @@ static bool agrees(const struct inc_derivation *d, const struct inc_join *join,
 	       (d->how != INC_DERIVE_GROW || d->world_size == join->world_size);
 }
 
-/* The asker's own, which comes to nothing: the others of its group hear why as they ask. */
+/* Makes a derivation that is refused at once, so that the other ranks receive its error when they
+ * ask for it. */
 static int open_refused(struct inc_core_client *client, struct inc_group *parent,
 			const struct inc_join *join, const struct inc_msg_derive *said, int code,
 			const struct inc_err *why)
@@ -111,8 +115,8 @@ static int open_refused(struct inc_core_client *client, struct inc_group *parent
 	return 0;
 }
 
-/* The ranks of a group do not ask for the same. A shrink goes before all else: who asks for it has
- * seen a loss that the others have yet to see. */
+/* The ranks of a group do not ask for the same, so what they ask for fails. A shrink has priority:
+ * the rank that asks for it has seen a loss that the other ranks have not seen yet. */
 static int disagree(struct inc_derivation *other, struct inc_core_client *client,
 		    struct inc_group *parent, const struct inc_join *join,
 		    const struct inc_msg_derive *said)
@@ -130,7 +134,7 @@ static int disagree(struct inc_derivation *other, struct inc_core_client *client
 	return same ? 0 : open_refused(client, parent, join, said, EINVAL, &text);
 }
 
-/* Newcomers who came first now have a group that grows. */
+/* Newcomers have come before any member of the group that grows: sets their derivation's parent. */
 static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t round)
 {
 	d->parent = parent;
@@ -147,7 +151,7 @@ static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t r
 	}
 }
 
-/* What nobody of the group has asked for yet. */
+/* Handles a rank's request that is the first one for its derivation. 0 or -ENOMEM. */
 static int begin(struct inc_core_client *client, struct inc_group *parent,
 		 const struct inc_join *join, const struct inc_msg_derive *said)
 {
@@ -174,7 +178,8 @@ static int begin(struct inc_core_client *client, struct inc_group *parent,
 	return 0;
 }
 
-/* Whether the client is who it says it is, and its group one that this can be made of. */
+/* 0, or -errno: the client is not the member of the parent group that it claims to be, or the
+ * parent group does not allow the derivation. */
 static int check_member(const struct inc_group *parent, const struct inc_core_client *client,
 			const struct inc_msg_join *said, const struct inc_join *join,
 			struct inc_err *err)
@@ -233,7 +238,7 @@ static int take_member(struct inc_core_client *client, const struct inc_msg_join
 	return 0;
 }
 
-/* Whether the job has a group that a newcomer of this rank may come to. */
+/* 0, or -errno: the job has no group that a newcomer of this rank can join. */
 static int check_job(const struct inc_core *core, const struct inc_join *join, struct inc_err *err)
 {
 	const struct inc_group *group;
@@ -252,7 +257,7 @@ static int check_job(const struct inc_core *core, const struct inc_join *join, s
 	return 0;
 }
 
-/* Whether there is a place for a newcomer in a grow that is under way. */
+/* 0, or -errno: the grow that is under way has no place for this newcomer. */
 static int check_newcomer(const struct inc_derivation *d, const struct inc_join *join,
 			  struct inc_err *err)
 {
@@ -315,7 +320,7 @@ void inc_derive_report(struct inc_member *member, const struct inc_msg_report *s
 	struct inc_group *parent = member->group;
 	struct inc_derivation *d = find(parent, derive);
 
-	/* of what is over everybody has heard */
+	/* All ranks have already received the error of a derivation that is over. */
 	if (!d && derive->round < parent->derived[inc_derive_count(derive->how)])
 		return;
 	if (derive->how != INC_DERIVE_SHRINK && inc_group_ended(parent))

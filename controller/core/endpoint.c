@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where members receive: host, UDP port and queue pair. No two members that have not left theirs
- * may name the same: the results of one would be sent to the other, and get in as soon as their
- * PSNs meet. A NIC has one space of queue pairs for all that use it, and one port (4791), so it is
- * told apart as sockets are. Called by comm.c and resume.c; a hash, for each of a thousand
- * communicators of many ranks asks.
+ * The endpoints at which members receive: host, UDP port and queue pair number. Two members whose
+ * endpoints are in use must not name the same one. Otherwise the results of one communicator would
+ * be sent to a member of the other, and accepted as soon as their PSNs match. A NIC has one space
+ * of queue pair numbers for all its users, and one port (4791), so its endpoints are compared as
+ * those of sockets are. Called by comm.c and resume.c. A hash finds them, because each of a
+ * thousand communicators has many ranks.
  */
 #include <errno.h>
 #include "controller/core/comm.h"

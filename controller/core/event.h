@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events: what happens to the core. inc_core_step() takes one, changes the core's state, and leaves
- * the actions that follow from it in core->actions. Its caller carries these out before the next
+ * Events: what happens to the core. inc_core_step() takes one, changes the core's state, and
+ * appends the actions that follow to core->actions. Its caller carries these out before the next
  * step, because the core relies on that order. Everything runs on one thread.
  *
- * The caller owns all that an event points to, and may free it after the step.
+ * The caller owns all memory that an event points to, and may free it after the step.
  */
 #ifndef INC_EVENT_H
 #define INC_EVENT_H
@@ -24,14 +24,14 @@ enum inc_core_event_kind {
 	CORE_EVENT_READY,
 	CORE_EVENT_DESTROY, /* D */
 	CORE_EVENT_REPORT,  /* failed */
-	CORE_EVENT_LEFT,    /* Its connection is over. The client is not used after this event. */
+	CORE_EVENT_LEFT,    /* its connection is over; the last event of the client */
 	/* of a switch */
 	CORE_EVENT_HELLO,
 	CORE_EVENT_SWITCH_LOST,
 	CORE_EVENT_NOTICE,   /* a switch's message "event" */
-	CORE_EVENT_WAITING,  /* a part of the answer to ASKED_WAITING, which follows it */
+	CORE_EVENT_WAITING,  /* a part of the answer to ASKED_WAITING; ANSWER follows */
 	CORE_EVENT_ANSWER,   /* to ACTION_ASK */
-	CORE_EVENT_SET_MODE, /* of a tool */
+	CORE_EVENT_SET_MODE, /* a tool sets the mode of a switch */
 	/* of the database */
 	CORE_EVENT_STORED, /* to ACTION_COMMIT */
 	/* A timer is due (inc_core_due_at_ns()). */
@@ -48,8 +48,8 @@ struct inc_core_event {
 	union {
 		const struct inc_msg_join *join;
 		const struct inc_msg_resume *resume;
-		struct { /* ASK, REPORT. wrong: -errno, if only a part of the message could be read
-			  */
+		/* ASK, REPORT. wrong: -errno, if only a part of the message could be read */
+		struct {
 			union {
 				const struct inc_msg_ask *ask;
 				const struct inc_msg_report *report;
@@ -57,12 +57,12 @@ struct inc_core_event {
 			int wrong;
 			struct inc_err *why;
 		};
-		uint32_t number;                /* READY, DESTROY: the communicator's */
-		struct {                        /* LEFT */
-			bool clean;             /* after a bye */
-			unsigned int silent_ms; /* It has not answered for so long; 0: its
-						   connection has ended. */
-			const char *reason;     /* for the log */
+		uint32_t number;    /* READY, DESTROY: of the communicator */
+		struct {            /* LEFT */
+			bool clean; /* after a bye */
+			/* The member has not answered for so long; 0: its connection has ended. */
+			unsigned int silent_ms;
+			const char *reason; /* for the log */
 		};
 		struct { /* HELLO */
 			const struct inc_msg_hello *hello;
@@ -71,30 +71,31 @@ struct inc_core_event {
 			uint32_t n_ports;
 			const uint32_t *listed; /* communicators that the switch has */
 			uint32_t n_listed;
-			uint32_t n_wrong; /* more of them, which are no numbers */
-			const struct inc_msg_event *failures; /* while it had no controller */
+			uint32_t n_wrong; /* entries of that list that are no numbers */
+			/* reported now, because it had no controller */
+			const struct inc_msg_event *failures;
 			uint32_t n_failures;
 		};
 		const struct inc_msg_event *notice;
-		struct { /* WAITING. *enough: the rest of the answer is of no use */
+		struct { /* WAITING. The core sets *enough if it needs no more parts. */
 			const struct inc_msg_waiting *waiting;
 			bool *enough;
 		};
 		struct { /* ANSWER */
 			enum inc_asked asked;
 			uint32_t of; /* the communicator's number */
-			int code; /* 0, or a positive errno: the switch refuses, or has not answered
-				   */
-			bool unasked;     /* The request could not be sent, and code says why. */
-			const char *text; /* of the error */
-			union {           /* NULL: it could not be read, and text says why */
+			/* 0, or a positive errno: the switch refuses, or has not answered */
+			int code;
+			bool unasked;     /* the request could not be sent */
+			const char *text; /* why, if code is not 0 */
+			union {           /* NULL: the answer could not be read; text says why */
 				const struct inc_msg_configured *configured;
 				const struct inc_msg_number *connected;
 				const struct inc_msg_tally
-					*results; /* NULL: it has no such communicator */
+					*results; /* NULL: the switch has no such communicator */
 			};
 		};
-		struct { /* SET_MODE. *error: 0, or -EOPNOTSUPP and in *said why */
+		struct { /* SET_MODE. The core sets *error: 0, or -EOPNOTSUPP and *said. */
 			enum inc_mode_of_switch mode;
 			int *error;
 			struct inc_err *said;
@@ -108,10 +109,11 @@ struct inc_core_event {
 	};
 };
 
-/* opt is copied; topo stays the caller's and must live as long. 0, or -errno with the reason. */
+/* Copies opt. The topology belongs to the caller and must outlive the core. 0, or -errno with the
+ * reason. */
 int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
 		  const struct inc_topology *topo, struct inc_core_now now, struct inc_err *err);
-/* Frees all objects. No member and no switch receives a message. */
+/* Frees all objects without a message to any member or switch. */
 void inc_core_free(struct inc_core *core);
 
 void inc_core_step(struct inc_core *core, const struct inc_core_event *event,

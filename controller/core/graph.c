@@ -4,8 +4,8 @@
 #include <string.h>
 #include "controller/core/graph.h"
 
-/* The edges of a switch behind n others; returns how many there are then. out NULL: counts alone.
- */
+/* Writes the edges of a switch behind the n edges in out. Returns how many edges out has then. out
+ * NULL: only counts them. */
 static unsigned int add_edges(const struct inc_topology *topo, unsigned int s, struct inc_edge *out,
 			      unsigned int n)
 {
@@ -75,7 +75,8 @@ static uint64_t *above_of(struct inc_order *order, const struct inc_graph *graph
 	return order->above + (size_t)s * graph->words;
 }
 
-/* Whether a neighbour is nearer to a root; those that can be reached differ by one link at most. */
+/* Whether a neighbour is nearer to a root. The distances of two neighbours differ by one link at
+ * most. */
 static bool is_step_up(const struct inc_order *order, unsigned int s, unsigned int to)
 {
 	return order->depth[to] < order->depth[s];
@@ -111,7 +112,8 @@ void inc_order_from(struct inc_order *order, const struct inc_graph *graph,
 		const unsigned int s = queue[head];
 		uint64_t *mine = above_of(order, graph, s);
 
-		/* all that are nearer to a root have been here before */
+		/* the queue ascends by depth, so all switches that are nearer to a root are
+		 * complete */
 		mine[s / 64] |= 1ull << s % 64;
 		for (unsigned int e = graph->first[s]; e < graph->first[s + 1]; e++) {
 			const unsigned int to = graph->edges[e].to;

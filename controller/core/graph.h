@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The switches of a topology as a graph, and which of them stand above a switch. */
+/* The switches of a topology as a graph, and the order of the switches from the roots down
+ * (graph.c). */
 #ifndef INC_GRAPH_H
 #define INC_GRAPH_H
 
@@ -11,39 +12,44 @@
 
 #define INC_UNREACHED UINT_MAX
 
-/* Half of a connection between switches: of the one that has the edge. */
+/* One direction of a connection between two switches. It belongs to the switch where it begins. */
 struct inc_edge {
 	unsigned int to;      /* a switch */
-	unsigned int port;    /* of the one that has the edge */
-	unsigned int to_port; /* the other's */
-	unsigned int link[2]; /* the ports' cables: two where a bridge is between */
+	unsigned int port;    /* of the switch that it belongs to */
+	unsigned int to_port; /* of the switch "to" */
+	/* The cables at both ports: two different ones if a bridge is between them. */
+	unsigned int link[2];
 };
 
 struct inc_graph {
-	unsigned int n;      /* switches */
-	unsigned int *first; /* those of switch s: edges[first[s]] to edges[first[s + 1] - 1] */
+	unsigned int n; /* switches */
+	/* The edges of switch s are edges[first[s]] to edges[first[s + 1] - 1]. */
+	unsigned int *first;
 	struct inc_edge *edges;
-	unsigned int words; /* of a set of switches */
+	unsigned int words; /* of 64 bits, in a set of switches */
 };
 
-/* How switches stand to some of them that are roots. */
+/* The distances of all switches to a set of roots. */
 struct inc_order {
 	unsigned int *depth; /* links to the nearest root, or INC_UNREACHED */
-	uint64_t *above;     /* sets: the switches on shortest ways to a root, s itself too */
-	/* edges that lead a step nearer to a root: of switch s up[first_up[s]] to
-	 * up[first_up[s + 1] - 1], in the graph's order. Most edges of a large switch lead down. */
+	/* per switch s, the set of the switches on shortest paths from s to a root, with s */
+	uint64_t *above;
+	/* The edges that lead one link nearer to a root. Those of switch s are up[first_up[s]] to
+	 * up[first_up[s + 1] - 1], in the order of the graph. They are listed, because most edges
+	 * of a large switch lead down. */
 	unsigned int *first_up, *up;
 };
 
-/* 0 or -ENOMEM; what has been made so far is the caller's to free. */
+/* 0 or -ENOMEM. The caller frees the object in both cases. */
 int inc_graph_init(struct inc_graph *graph, const struct inc_topology *topo);
 void inc_graph_free(struct inc_graph *graph);
 int inc_order_init(struct inc_order *order, const struct inc_graph *graph);
 void inc_order_free(struct inc_order *order);
-/* From these roots; queue has room for all switches. */
+/* Computes the order for these roots. queue: scratch memory with room for all switches. */
 void inc_order_from(struct inc_order *order, const struct inc_graph *graph,
 		    const unsigned int *roots, unsigned int n_roots, unsigned int *queue);
 
+/* The set of the switches on shortest paths from s to a root. */
 static inline const uint64_t *inc_above(const struct inc_order *order,
 					const struct inc_graph *graph, unsigned int s)
 {

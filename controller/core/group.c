@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Groups: all ranks of a job find each other, and hear when one is lost. */
+/* Groups: all ranks of a job join, and all of them are told when one is lost (group.h). Called by
+ * core.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 
 		if (!text)
 			continue;
-		if (used + 96 > size) { /* the longest name, and the dots */
+		if (used + 96 > size) { /* room for the longest name and " and more" */
 			snprintf(buf + used, size - used, " and more");
 			return;
 		}
@@ -72,7 +73,8 @@ static const char *name_absent(const void *arg, unsigned int rank)
 	return group->members[rank].present ? NULL : inc_member_name(&group->members[rank]);
 }
 
-/* It does not come about: all who are there hear why, and may ask again. Frees it. */
+/* The group cannot form: sends the reason to the ranks that have joined, which may ask again, and
+ * frees the group. */
 static void dissolve(struct inc_group *group, int code, const struct inc_err *why)
 {
 	inc_warn("group %u (%s): %s", group->number, group->job, why->msg);
@@ -108,7 +110,7 @@ static void on_timeout(void *arg)
 	dissolve(group, ETIMEDOUT, &why);
 }
 
-/* number 0: there was no memory for one */
+/* number 0: the number allocator had no memory. */
 static struct inc_group *group_new(struct inc_core *core, const char *job, unsigned int world_size,
 				   uint32_t number)
 {
@@ -208,8 +210,9 @@ void inc_groups_free(struct inc_core *core)
 		inc_group_free(LIST_FIRST(&core->groups));
 }
 
-/* A group that is over does not keep its job's name, nor do those that were made of it, nor one
- * whose ranks are not all back: the next run may begin at once. */
+/* The group that a member of this job joins. A group that is over, that was made from another
+ * group, or whose ranks are not all back does not count, so that the next run of the job may begin
+ * at once. */
 static struct inc_group *find_job(const struct inc_core *core, const char *job)
 {
 	struct inc_group *group;
@@ -222,7 +225,7 @@ static struct inc_group *find_job(const struct inc_core *core, const char *job)
 	return NULL;
 }
 
-/* All ranks are here, and their group begins as soon as the database has it. */
+/* All ranks have joined, and their group begins as soon as the database has it. */
 static void group_formed(struct inc_group *group)
 {
 	struct inc_err err;
@@ -267,7 +270,7 @@ void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
 		tell_joined(group);
 }
 
-/* The host that the first address known to the topology belongs to. */
+/* Finds the host of the member's first address that the topology has. 0 or -EADDRNOTAVAIL. */
 static int find_host(const struct inc_core *core, const struct inc_msg_join *said,
 		     unsigned int *host, struct inc_err *err)
 {
@@ -287,7 +290,8 @@ static int find_host(const struct inc_core *core, const struct inc_msg_join *sai
 			   core->topo->name);
 }
 
-/* Several ranks may share a host, but each is a connection of its switch. */
+/* 0, or -EINVAL: the topology has no room for so many ranks. Several ranks may share a host, but
+ * each of them needs a connection of its switch. */
 static int check_world(const struct inc_core *core, unsigned int world_size, struct inc_err *err)
 {
 	unsigned int children = 0, most;
@@ -319,7 +323,8 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 	join->rank = said->rank;
 	join->world_size = said->world_size;
 	strcpy(join->job, said->job);
-	strcpy(join->node, *said->host ? said->host : "-"); /* a machine without a name says "" */
+	/* A machine without a host name sends an empty text. */
+	strcpy(join->node, *said->host ? said->host : "-");
 	return find_host(core, said, &join->host, err);
 }
 
@@ -395,7 +400,7 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 	return false;
 }
 
-/* What all ranks of a group are told about one that it has lost. */
+/* The message that reports a lost member to the group's ranks. */
 static struct inc_msg_failed describe_loss(const struct inc_member *lost)
 {
 	struct inc_msg_failed failed = {
@@ -430,8 +435,8 @@ void inc_group_silent(struct inc_member *member, unsigned int ms)
 
 	member->silent_ms = ms;
 	failed = describe_loss(member);
-	/* A library takes an error for the answer to a question. In a formed group it may have
-	 * asked none, and would not know that the group is over. */
+	/* libinccl takes an error as the answer to a request. A member of a formed group may have
+	 * no request under way, so only failed tells it that the group is over. */
 	if (inc_group_formed(member->group))
 		inc_act_send(member->client, INC_MSG_FAILED, &failed);
 	else
@@ -439,9 +444,9 @@ void inc_group_silent(struct inc_member *member, unsigned int ms)
 }
 
 /*
- * A communicator that someone has asked for ends with an error to those; one in use goes
- * away at once when a member is lost, and stays until all have left it when the member
- * had left it before: results may still have to be sent again to the slower ones.
+ * A member has left or is lost. Communicators that are not made yet fail, because their members
+ * wait for an answer. Others end at once if the member is lost. After a clean leave they stay until
+ * all members have destroyed them, because slower members may need a result once more.
  */
 static void end_comms(struct inc_group *group, unsigned int rank, bool clean)
 {
@@ -492,12 +497,12 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 		inc_group_free(group);
 		return;
 	}
-	/* the first loss is the cause; members that give up for it are not news */
+	/* The first loss is the reason. Members that leave because of it do not change that. */
 	if (!inc_group_ended(group) || (!clean && group->over_code == ESHUTDOWN)) {
 		if (group->phase == GROUP_RUNNING)
 			inc_group_set_phase(group, GROUP_OVER);
-		else if (group->phase ==
-			 GROUP_RESTORED) /* the others may still come for what they have */
+		else if (group->phase == GROUP_RESTORED)
+			/* The other ranks may still come back to their communicators. */
 			inc_group_set_phase(group, GROUP_RETURNING);
 		group->over_code = clean ? ESHUTDOWN : failed.code;
 		snprintf(group->over, sizeof(group->over), "%.255s", failed.message);

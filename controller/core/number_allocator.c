@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Numbers of groups and communicators. They begin at random and are never 0: those of an earlier
- * controller may still be in use; where they are kept, they go on. What is passed over for that
- * reason remains the earlier one's, also when its switch or its members come again. Called by
- * group.c and comm_config.c, which give them, and by those who ask whose a number is.
+ * Allocates the numbers of groups and communicators. Numbers begin at random and are never 0,
+ * because those of an earlier controller may still be in use. With a database they continue where
+ * the earlier controller stopped. A number that is skipped because it is in use is never allocated
+ * by this controller, even when its switch or its members connect again later. Callers: group.c and
+ * comm_config.c allocate numbers; switch.c, comm.c and resume.c ask whether a number was allocated
+ * here.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,21 +17,21 @@ int inc_number_allocator_init(struct inc_number_allocator *numbers, struct inc_e
 {
 	if (getrandom(&numbers->first, sizeof(numbers->first), 0) != sizeof(numbers->first))
 		return inc_err_set(err, EIO, "no random number: %s", strerror(errno));
-	/* in the lower half: it is long until they wrap */
+	/* Numbers begin in the lower half of their range, so that it is long until they wrap. */
 	numbers->first = numbers->first >> 1 ?: 1;
 	numbers->next = numbers->first;
 	return 0;
 }
 
-/* More than one transaction's: the last ones before a power failure may not have reached the disk,
- * and what they gave away may be in use. */
+/* More numbers than one transaction allocates. After a power failure the last transactions may be
+ * missing on the disk, but their numbers may be in use. */
 #define PASSED_OVER (1u << 16)
 
 void inc_number_allocator_restore(struct inc_number_allocator *numbers, uint32_t first,
 				  uint32_t next)
 {
 	numbers->next = next + PASSED_OVER;
-	/* "given" is asked of a range that must not go all the way round */
+	/* inc_number_was_allocated() needs a range of less than half of all numbers */
 	numbers->first =
 		numbers->next - first > UINT32_MAX / 2 ? numbers->next - UINT32_MAX / 2 : first;
 }
@@ -67,7 +69,7 @@ uint32_t inc_number_allocate(struct inc_number_allocator *numbers, inc_number_in
 
 bool inc_number_was_allocated(const struct inc_number_allocator *numbers, uint32_t number)
 {
-	/* they stand in the order in which they were passed over */
+	/* skipped[] ascends, counted from first */
 	size_t low = 0, high = numbers->n_skipped;
 
 	if (number - numbers->first >= numbers->next - numbers->first)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Communicators that a switch has and no member has claimed: those of an earlier controller.
- * They run on. A member that finds this controller takes its own back (inc_orphans_take()); what
- * nobody claims is removed when the switch has made no result of it between two looks.
+ * Orphans: communicators of an earlier controller that a switch has and that no member has claimed.
+ * They continue to run. A member that connects to this controller claims its communicators
+ * (inc_orphans_take()). An orphan that no member claims is removed if the switch has made no result
+ * of it between two checks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,11 +19,11 @@
 struct inc_orphan {
 	struct inc_core_switch *sw;
 	uint32_t number;
-	bool seen;                                  /* results is what the switch has said */
-	uint64_t results;                           /* of the communicator */
-	struct inc_failure_reports failure_reports; /* it has failed */
-	bool ended;                                 /* a neighbour of the switch has said so */
-	bool stopped;                               /* it ended with the switch's daemon */
+	bool seen;                                  /* the switch has answered at least once */
+	uint64_t results;                           /* that the switch had made then */
+	struct inc_failure_reports failure_reports; /* failures that the switch has reported */
+	bool ended;   /* a neighbour has told the switch that it has ended */
+	bool stopped; /* it ended with the switch's daemon */
 	struct inc_core_timer timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
@@ -56,7 +57,7 @@ void inc_orphan_take_results(struct inc_core_switch *sw, uint32_t number, int co
 {
 	struct inc_orphan *o = find(sw, number);
 
-	if (!o) /* claimed, or the switch has gone */
+	if (!o) /* it was claimed, or the switch is lost */
 		return;
 	if (code) {
 		inc_warn("switch %s does not say what communicator %u does: %s",
@@ -153,7 +154,7 @@ void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number)
 		o->ended = true;
 }
 
-/* What a switch has said of it meanwhile. */
+/* Hands a failure report of an orphan to the communicator that a member has claimed. */
 static void take_report(struct inc_comm *comm, const struct inc_failure_report *report)
 {
 	if (comm->phase == COMM_FAILED ||

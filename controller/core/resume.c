@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Members of an earlier controller's groups, whose communicators run on: they find this one and
- * say what they have (resume). What the database has is as it was as soon as all ranks are back.
- * Else the group is built from what they say, rank by rank; nothing new can begin in it. Who has
- * not come a while after the first one that did, counts as gone: as a member that does not answer.
- * A member may come again before the controller has noticed that its connection broke.
+ * Members of an earlier controller's groups, whose communicators continue to run, connect to this
+ * controller and send resume. A group from the database runs again as soon as all its ranks are
+ * back. Any other group is built rank by rank from what its members claim, and nothing new can
+ * begin in it. A rank that has not come back a while after the first one counts as gone, like a
+ * member that does not answer. A member may come back before the controller has noticed that its
+ * old connection broke. Called by core.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,8 +21,8 @@
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
 
-#define TRIES_MS   2000 /* two of a member's */
-#define RECHECK_MS 1000 /* whether anybody waits for who has not come back */
+#define TRIES_MS   2000 /* two attempts of a member to connect */
+#define RECHECK_MS 1000 /* between two checks whether a switch waits for a missing rank */
 
 struct claim {
 	uint32_t number;
@@ -36,8 +37,9 @@ struct resume {
 	uint32_t group;
 	unsigned int n;
 	struct claim claims[CTL_MAX_COMMS];
-	bool again;          /* the rank is present, and this client replaces its connection */
-	unsigned int n_gone; /* not among claims: what the member has, and its switch has not */
+	bool again; /* the rank is present, and this client replaces its connection */
+	/* Claims of communicators that the switch has lost; not among claims. */
+	unsigned int n_gone;
 	struct {
 		uint32_t number;
 		struct inc_err why;
@@ -97,9 +99,9 @@ static int take_said(struct inc_core *core, const struct inc_msg_resume *said, s
 	return take_claims(core, said, r, err);
 }
 
-/* Whether a client that claims a rank that is present can be the same member. It connects from the
- * same address, and of what is there it names only what the member has. check_claim() sets aside
- * what is not there, and check_kept() compares the endpoints. */
+/* Whether a client that claims a present rank can be the same member. It must connect from the same
+ * address, and claim no communicator that the member does not have. check_claim() sets lost
+ * communicators aside, and check_kept() compares the endpoints. */
 static bool comes_again(const struct inc_group *group, const struct inc_core_client *client,
 			const struct resume *r)
 {
@@ -115,8 +117,8 @@ static bool comes_again(const struct inc_group *group, const struct inc_core_cli
 	return same;
 }
 
-/* Whether the member belongs to what is there; group: NULL where it is the first to come. Sets
- * r->again. */
+/* 0, or -errno: the member does not belong to the group. group NULL: this member is the first one
+ * to come back. Sets r->again. */
 static int check_group(const struct inc_core *core, const struct inc_group *group,
 		       const struct inc_core_client *client, struct resume *r, struct inc_err *err)
 {
@@ -128,7 +130,8 @@ static int check_group(const struct inc_core *core, const struct inc_group *grou
 				   r->group);
 	if (!group)
 		return 0;
-	/* its own connection was lost, not the controller: the others have been told so */
+	/* The group does not come from an earlier controller: the member's own connection was lost,
+	 * and the other members were told that it is gone. */
 	if (group->phase != GROUP_RESTORED &&
 	    (!inc_group_resumed(group) || group->over_code != ESHUTDOWN))
 		return inc_err_set(err, ECONNRESET, "group %u is over%s%s", r->group,
@@ -143,7 +146,8 @@ static int check_group(const struct inc_core *core, const struct inc_group *grou
 	return 0;
 }
 
-/* Of what the database has, the member must be who it was. */
+/* 0, or -EPERM: the claim does not match the member's switch and endpoint that this controller
+ * knows. */
 static int check_kept(const struct inc_comm *comm, unsigned int rank, const struct claim *c,
 		      struct inc_err *err)
 {
@@ -161,8 +165,9 @@ static int check_kept(const struct inc_comm *comm, unsigned int rank, const stru
 	return 0;
 }
 
-/* A switch that is connected has said what it has; of an absent one it is taken on trust until
- * its hello. */
+/* 0, or -errno: the claim is refused. -ENETRESET: the communicator is lost. A hello lists the
+ * communicators of a connected switch. The claim of a communicator on an absent switch is accepted
+ * until the hello of that switch. */
 static int check_claim(struct inc_core *core, const struct inc_group *group, const struct resume *r,
 		       const struct claim *c, struct inc_err *err)
 {
@@ -190,7 +195,8 @@ static int check_claim(struct inc_core *core, const struct inc_group *group, con
 	return 0;
 }
 
-/* Those that are gone are set aside: the others run. An error where none is left. */
+/* Sets claims of lost communicators aside, because the others run. 0, or -errno: a claim is
+ * refused, or all communicators are lost. */
 static int check_claims(struct inc_core *core, const struct inc_group *group, struct resume *r,
 			struct inc_err *err)
 {
@@ -205,7 +211,7 @@ static int check_claims(struct inc_core *core, const struct inc_group *group, st
 			r->claims[n++] = r->claims[i];
 			continue;
 		}
-		/* what other switches have of it is of no use without that part */
+		/* The other switches' parts of the communicator are useless without this one. */
 		inc_orphans_report_failure(core, r->claims[i].number, ENETRESET, err->msg);
 		r->gone[r->n_gone].number = r->claims[i].number;
 		r->gone[r->n_gone++].why = *err;
@@ -230,12 +236,13 @@ static void tell_gone(const struct inc_group *group, struct inc_core_client *cli
 	}
 }
 
-/* Another rank has claimed it before, by another switch: this one is one of its tree's. */
+/* Another rank has claimed the communicator at another switch: adds this switch to its tree. 0 or
+ * -ENOMEM. */
 static int take_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 {
 	if (comm->phase == COMM_FAILED || inc_tree_find(comm->tree, sw->index) >= 0)
 		return 0;
-	/* one that is connected has said what it has */
+	/* The hello of a connected switch has listed all its communicators. */
 	if (!sw->connected)
 		return inc_comm_adopt_switch(comm, sw);
 	inc_comm_fail(comm, -1, ENETRESET, "switch %s has no communicator %u any more",
@@ -243,6 +250,7 @@ static int take_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 	return 0;
 }
 
+/* The member gets the communicator back. 0 or -ENOMEM. */
 static int take_claim(struct inc_group *group, unsigned int rank, const struct claim *c)
 {
 	struct inc_comm *comm = inc_comm_find(group->core, c->number);
@@ -251,7 +259,8 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		comm = inc_comm_adopt(group, c->said, c->sw);
 		if (!comm)
 			return -ENOMEM;
-		/* who came before and did not name it has destroyed it */
+		/* Ranks that came back earlier and did not claim the communicator have destroyed
+		 * it. */
 		for (unsigned int other = 0; other < group->world_size; other++)
 			comm->members[other].destroyed = group->members[other].present;
 		if (inc_orphans_take(comm))
@@ -259,7 +268,7 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	}
 	if (comm->members[rank].has_endpoint) {
 		comm->members[rank].asked = comm->members[rank].ready = true;
-		/* The group may have counted the member as gone before it came. */
+		/* The group may have counted the member as gone before it came back. */
 		comm->members[rank].destroyed = false;
 	} else {
 		comm->members[rank] = c->member;
@@ -280,7 +289,8 @@ static bool has_destroyed(const struct resume *r, const struct inc_comm *comm)
 	return comm->number;
 }
 
-/* A request that waits for an answer ends with its connection, so the others wait in vain. */
+/* The rank's old connection is gone and its request with it, so communicators that are not made yet
+ * fail for the other ranks. */
 static void end_requests(struct inc_group *group, unsigned int rank)
 {
 	struct inc_comm *comm;
@@ -297,8 +307,7 @@ again:
 	}
 }
 
-/* The rank's earlier connection ends. The member stays, so the controller does not report a loss.
- */
+/* The rank's old connection ends. The member stays, so no loss is reported. */
 static void drop_connection(struct inc_group *group, unsigned int rank)
 {
 	struct inc_core_client *before = group->members[rank].client;
@@ -323,8 +332,9 @@ static void end_unused(struct inc_group *group)
 	}
 }
 
-/* How long the others may take. Each tries once a second; and nobody at all has come before the
- * first, because the way here was closed for all, so this does not run from our start. */
+/* How long the other ranks may take to come back, from the first one on. Each rank tries once a
+ * second. The time does not begin at the controller's start, because until the first rank comes the
+ * network may be down for all. */
 static unsigned int return_ms(const struct inc_core *core)
 {
 	const unsigned int ms = core->opt.member_timeout_ms + TRIES_MS;
@@ -406,7 +416,7 @@ bool inc_group_awaits(const struct inc_group *group, unsigned int rank)
 	       !group->members[rank].present;
 }
 
-/* The ranks that have not come by now are gone. */
+/* The ranks that have not come back by now are gone. */
 void inc_group_settle(struct inc_group *group)
 {
 	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;

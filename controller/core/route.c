@@ -4,7 +4,7 @@
 #include <string.h>
 #include "controller/core/route_priv.h"
 
-/* All of them, or -ENOMEM. */
+/* 0 or -ENOMEM. */
 static int make_arrays(struct inc_routes *r)
 {
 	const unsigned int n = r->graph.n;
@@ -118,7 +118,7 @@ static const struct inc_load *in_use(const struct inc_routes *r, unsigned int sw
 	return r->empty ? &nothing : &r->use[sw].taken;
 }
 
-/* How many connections of the communicator's size are free at a switch. */
+/* The number of connections with the communicator's slots for which a switch has room. */
 static unsigned int free_connections(const struct inc_routes *r, unsigned int sw)
 {
 	const struct inc_msg_limits *limits = &r->limits[sw];
@@ -158,15 +158,15 @@ unsigned int inc_route_capacity(const struct inc_routes *r, unsigned int sw, boo
 	return left - up < most ? left - up : most;
 }
 
-/* Of what a switch has too little, perhaps. */
+/* A resource of a switch. */
 struct part {
 	const char *name;
 	uint64_t want, limit, used;
-	size_t figure; /* only of what others can have in use */
+	size_t figure; /* if other communicators can use it; else 0 */
 };
 
-/* The first that it has too little of for so many children; where it is none of the others it is
- * the last one. */
+/* The first resource of which a switch has too little for so many children; the last one if it has
+ * enough of all others. */
 static struct part lacking(const struct inc_routes *r, unsigned int sw, unsigned int children,
 			   bool up)
 {
@@ -231,7 +231,7 @@ static void list_leaves(struct inc_routes *r, const unsigned int *hosts, unsigne
 	}
 }
 
-/* The roots, the least loaded first. */
+/* Sorts the roots into by_load, the least loaded first. */
 static void sort_roots(struct inc_routes *r)
 {
 	for (unsigned int i = 0; i < r->n_roots; i++) {
@@ -244,9 +244,9 @@ static void sort_roots(struct inc_routes *r)
 }
 
 /*
- * First with the ways to the nearest root of each switch: nearly always all meet. Where they do not
- * (a switch in one part of the network has its nearest root there), or have no room, with the ways
- * to one root after the other.
+ * Searches first with the paths to the nearest root of each switch. Nearly always these meet. They
+ * do not if parts of the network have roots of their own, or if they have no room. Then the paths
+ * to one root after the other are tried.
  */
 static int find_tree(struct inc_routes *r, struct inc_err *err)
 {
@@ -261,7 +261,7 @@ static int find_tree(struct inc_routes *r, struct inc_err *err)
 		again = inc_route_search(r, &r->one, &why);
 		if (!again)
 			return 0;
-		/* there is a way, so that is not why */
+		/* A path exists, so the reason is that it has no room. */
 		if (ret == -EHOSTUNREACH && again == -ENOSPC) {
 			ret = again;
 			*err = why;
@@ -284,7 +284,7 @@ static unsigned int up_link(const struct inc_routes *r, const struct inc_tree_no
 	return r->topo->switches[node->sw].ports[node->up_port].link;
 }
 
-/* sign: 1, or -1 where it gives back what it takes. */
+/* sign: 1 adds the tree's load, -1 subtracts it. */
 static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 {
 	for (unsigned int i = 0; i < tree->n; i++) {
@@ -309,7 +309,8 @@ static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 	}
 }
 
-/* Each switch must have room for its own hosts, whatever the tree. */
+/* Finds a tree, if need be with absent switches. Each switch must have room for its own hosts in
+ * any tree. */
 static int find_any_tree(struct inc_routes *r, struct inc_err *err)
 {
 	int ret;
@@ -340,7 +341,8 @@ static int find_any_tree(struct inc_routes *r, struct inc_err *err)
 	return find_tree(r, err);
 }
 
-/* No tree has room: because others have it, or would it be too large in any case? */
+/* No tree has room: finds out whether others use it (-ENOSPC), or whether the communicator is too
+ * large for any tree (-E2BIG). */
 static int explain_no_room(struct inc_routes *r, struct inc_err *err)
 {
 	const bool lacks = r->lacks;

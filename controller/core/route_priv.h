@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files that find routes share. */
+/* Shared by the files that find routes (route*.c). A leaf is a switch with hosts of the
+ * communicator. A top is a switch that is above all leaves, and can be the tree's root. The load of
+ * a path, or of a tree, is that of its most loaded switch or link. */
 #ifndef INC_ROUTE_PRIV_H
 #define INC_ROUTE_PRIV_H
 
@@ -13,75 +15,83 @@
 #define NO_EDGE    UINT_MAX
 #define INC_NO_WAY UINT64_MAX
 
-/* A switch in the search for one tree. What is of an earlier search has another stamp. */
+/* The state of a switch in the search for one tree. Values are valid only if their stamp is that of
+ * the current search, so that they need not be cleared. */
 struct inc_spot {
-	unsigned int stamp;    /* of the attempt that has it in its tree */
+	unsigned int stamp;    /* of the attempt that has the switch in its tree */
 	unsigned int children; /* so far */
 	unsigned int up;       /* edge to its parent, or NO_EDGE */
-	/* the round it was looked at in: as a parent of one level (count_parents), as a full one
-	 * whose children may go elsewhere (make_place), or on the ways up from a leaf (climb) */
+	/* of the last round that visited the switch: as a possible parent of a level
+	 * (count_parents()), as a full parent whose children may go elsewhere (make_place()), or on
+	 * the paths up from a leaf (climb()) */
 	unsigned int seen;
-	unsigned int could; /* as a parent: how many switches of the level have an edge to it */
-	uint64_t load;      /* what bears most: it or the links to it; on the best way up to it */
-	/* for a search: how many switches with hosts it is above, and what bears most on the best
-	 * way from the worst of them */
+	/* as a possible parent: the number of switches of the level with an edge to it */
+	unsigned int could;
+	/* load of the switch and of the links to it, or of the best path up to it */
+	uint64_t load;
+	/* the search, the number of leaves below the switch in it, and the load of the best path
+	 * from the leaf whose path is worst */
 	unsigned int search, meets;
 	uint64_t floor;
-	/* what bears most on the best way from it to the top that was surveyed, itself too */
+	/* the stamp of a survey, and the load of the best path from the switch to the top of that
+	 * survey, with the switch itself */
 	unsigned int survey;
-	uint64_t way; /* INC_NO_WAY: there is none with room */
-	/* its hosts at the switch */
-	unsigned int job;         /* the communicator they belong to */
-	unsigned int hosts, host; /* how many, and the first of them */
-	/* for the tree that is made of it */
+	uint64_t way; /* INC_NO_WAY: no path has room */
+	/* the hosts of the communicator with this stamp at the switch */
+	unsigned int job;         /* stamp of the communicator */
+	unsigned int hosts, host; /* their number, and the first of them */
+	/* for the tree that route_tree.c builds */
 	unsigned int node, first_rank, first_kid, last_kid, next_kid;
 };
 
 struct inc_routes {
 	const struct inc_topology *topo;
 	struct inc_graph graph;
-	struct inc_order all; /* from all roots */
-	struct inc_order one; /* from one of them, where that finds nothing */
+	struct inc_order all; /* distances to the nearest of all roots */
+	/* distances to one root, if the search with all of them finds nothing */
+	struct inc_order one;
 	struct inc_route_use *use;
-	struct inc_msg_limits *limits; /* by switch; what is 0 is not limited */
+	struct inc_msg_limits *limits; /* by switch; 0: no limit */
 	enum inc_mode_of_switch *mode; /* by switch */
 	bool *there;                   /* by switch */
 	bool *avoided;                 /* by switch */
 	unsigned int n_avoided;
-	uint64_t *link_load, *link_weight; /* by link: what there is, and what a connection adds */
-	unsigned int *room;                /* what holds the lists of switches below */
+	/* by link: the load, and what one connection adds to it */
+	uint64_t *link_load, *link_weight;
+	unsigned int *room; /* memory of the arrays of switches below */
 	unsigned int *roots;
 	unsigned int n_roots;
 
 	/* the search */
 	struct inc_spot *spots; /* by switch */
-	unsigned int stamp;     /* of attempts, rounds and communicators alike */
-	unsigned int *edges;    /* room for all edges */
-	/* the others have room for all switches */
-	unsigned int *by_load; /* the roots, where one is tried after the other */
+	/* the last one given, for attempts, rounds, searches, surveys and communicators */
+	unsigned int stamp;
+	unsigned int *edges; /* room for all edges */
+	/* The following arrays have room for all switches. */
+	unsigned int *by_load; /* the roots in the order in which they are tried alone */
 	unsigned int *queue;
-	unsigned int *leaves; /* switches with hosts of the communicator, deepest first */
+	unsigned int *leaves; /* the leaves, deepest first */
 	unsigned int n_leaves;
-	unsigned int *used; /* the tree: its switches, in no order */
+	unsigned int *used; /* the switches of the tree, in no order */
 	unsigned int n_used;
 	unsigned int *level, *next_level; /* switches that need a parent */
-	unsigned int *parents;            /* what the level has edges to, each once */
+	unsigned int *parents;            /* the switches to which the level has edges, each once */
 	/* edges[first[i]] on: the edges of level[i] to possible parents */
 	unsigned int *first;
-	unsigned int job;   /* the communicator's stamp */
-	unsigned int slots; /* its */
-	bool avoids; /* switches that inc_routes_avoid() names are left out, but hosts' own */
-	unsigned int survey; /* the stamp of the last one */
-	uint64_t limit;      /* no part of the tree may bear more */
-	unsigned int tries;  /* how many parents this search may still try */
+	unsigned int job;    /* the communicator's stamp */
+	unsigned int slots;  /* of the communicator */
+	bool avoids;         /* leaves out the switches of inc_routes_avoid(), except leaves */
+	unsigned int survey; /* stamp of the last survey */
+	uint64_t limit;      /* no switch or link of the tree may have more load */
+	unsigned int tries;  /* number of parents that this search may still try */
 	bool anywhere;       /* absent switches may be used */
-	bool empty;          /* as if nothing were in use */
-	bool lacks;          /* lack holds what the first switch without room is short of */
+	bool empty;          /* searches as if nothing were in use */
+	bool lacks;          /* lack holds the resource that the first full switch lacks */
 	struct inc_route_lack lack;
 	struct inc_err lack_text;
 };
 
-/* What a communicator adds to the load of a switch. */
+/* The load that a communicator adds to a switch. */
 static inline uint64_t inc_route_slots_load(unsigned int slots)
 {
 	return (uint64_t)INC_LOAD_UNIT * slots / INC_DEF_SLOTS;
@@ -98,43 +108,46 @@ static inline bool inc_route_usable(const struct inc_routes *r, unsigned int s)
 	       (r->there[s] && !(r->avoids && r->avoided[s] && r->spots[s].job != r->job));
 }
 
-/* What the links of an edge, and a switch, have to bear with this communicator. */
+/* The load of an edge's links, and of a switch, with this communicator. */
 uint64_t inc_route_edge_load(const struct inc_routes *routes, unsigned int e);
 uint64_t inc_route_switch_load(const struct inc_routes *routes, unsigned int sw);
 
-/* How many children a switch can take of a communicator of this size, now; up: it has a parent. */
+/* The number of children of the communicator for which a switch has room now. up: it also needs a
+ * connection to a parent. */
 unsigned int inc_route_capacity(const struct inc_routes *routes, unsigned int sw, bool up);
 
-/* Says what a switch lacks for so many children of it; true: what it lacks is in use. */
+/* Writes into err what a switch lacks for so many children. True: others use it. False: it exceeds
+ * the switch's limit. */
 bool inc_route_say_lack(struct inc_routes *routes, unsigned int sw, unsigned int children, bool up,
 			struct inc_err *err);
 
-/* A switch above all that have hosts. */
+/* A possible root of the tree. */
 struct inc_top {
 	unsigned int s, depth;
-	uint64_t floor; /* no tree below it bears less */
-	uint64_t load;  /* its own */
+	uint64_t floor; /* no tree below this top has less load */
+	uint64_t load;  /* load of the switch itself */
 };
 
-/* route_ways.c: these switches, in the order in which they are tried; tops has room for all.
- * Returns how many; 0: err says why. */
+/* route_ways.c: lists the tops in the order in which they are tried. tops has room for all
+ * switches. Returns their number; 0: there is none, and err says why. */
 unsigned int inc_route_list_tops(struct inc_routes *routes, const struct inc_order *order,
 				 struct inc_top *tops, struct inc_err *err);
-/* What bears most when each switch with hosts takes its best way to top; INC_NO_WAY: one of them
- * has none with room. What is chosen for one tree is not known to it, so a tree can need more. */
+/* The load if each leaf takes its best path to top. INC_NO_WAY: a leaf has no path with room. The
+ * paths are chosen independently of each other, so a tree can have more load. */
 uint64_t inc_route_survey(struct inc_routes *routes, const struct inc_order *order,
 			  unsigned int top);
-/* What bears most on the best way to the top of the last survey that begins with the edge. */
+/* The load of the best path that begins with the edge and leads to the top of the last survey. */
 uint64_t inc_route_way_over(struct inc_routes *routes, const struct inc_order *order,
 			    unsigned int e, unsigned int top);
 
-/* route_search.c: finds a tree in this order, and leaves it in used and spots. 0 or why not. */
+/* route_search.c: finds a tree with these distances, and leaves it in used and spots. 0, or -errno
+ * with the reason. */
 int inc_route_search(struct inc_routes *routes, const struct inc_order *order, struct inc_err *err);
 
-/* route_tree.c: what was found, as a tree. */
+/* route_tree.c: makes a struct inc_tree of the tree that was found. */
 int inc_route_build(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		    struct inc_tree **tree, struct inc_err *err);
-/* What has been kept of one (inc_route_restore). */
+/* Does the same for the nodes in the database (inc_route_restore()). */
 int inc_route_rebuild(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      const struct inc_tree_node *nodes, unsigned int n, struct inc_tree **tree,
 		      struct inc_err *err);

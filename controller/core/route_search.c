@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The search for a tree below one top: from the deepest switches with hosts upward, all switches of
- * one depth get parents together, as few as possible, and of those the least loaded. Tops are tried
- * from the lowest on; of equally low ones the tree with the least load is taken.
+ * The search for a tree below one top (route_priv.h). From the deepest leaves upward, all switches
+ * of one depth get their parents together: as few parents as possible, and of those the least
+ * loaded. The lowest tops are tried first, and of equally low ones the tree with the least load is
+ * chosen.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "controller/core/route_priv.h"
 
-/* Parents that are tried one after the other in one search, where levels alone find no tree. */
+/* Parents that one search tries one after the other, if the search by levels finds no tree. */
 #define TRIES 50000
 
 static const char *name_of(const struct inc_routes *r, unsigned int s)
@@ -30,7 +31,7 @@ static void take(struct inc_routes *r, unsigned int attempt, unsigned int s)
 	r->used[r->n_used++] = s;
 }
 
-/* How many more children a switch can have in this tree. */
+/* The number of children for which a switch still has room in this tree. */
 static unsigned int room(const struct inc_routes *r, unsigned int attempt, unsigned int s,
 			 unsigned int top)
 {
@@ -41,8 +42,8 @@ static unsigned int room(const struct inc_routes *r, unsigned int attempt, unsig
 	return can > has ? can - has : 0;
 }
 
-/* Whether a tree below top may have the edge: its way on from there bears no more than the limit.
- * The largest limit leaves in what is full, too: it is found so by those who say why. */
+/* Whether a tree below top may have the edge: the path over it to top has no more load than the
+ * limit. With the largest limit full switches are allowed, too, and say_full() then names them. */
 static bool leads_on(struct inc_routes *r, const struct inc_order *order, unsigned int e,
 		     unsigned int top)
 {
@@ -52,7 +53,7 @@ static bool leads_on(struct inc_routes *r, const struct inc_order *order, unsign
 	       inc_route_way_over(r, order, e, top) <= r->limit;
 }
 
-/* The parents that the n switches of a level could have below top. */
+/* Lists the edges to possible parents of the n switches of a level. 0 or -EHOSTUNREACH. */
 static int list_parents(struct inc_routes *r, const struct inc_order *order, unsigned int n,
 			unsigned int top, struct inc_err *err)
 {
@@ -82,8 +83,8 @@ static void attach(struct inc_routes *r, unsigned int s, unsigned int e)
 	r->spots[r->graph.edges[e].to].children++;
 }
 
-/* How many of a level without a parent could have each switch as one. Returns how many those are.
- */
+/* Counts for each possible parent the switches of the level without a parent that could have it.
+ * Returns the number of possible parents. */
 static unsigned int count_parents(struct inc_routes *r, unsigned int n)
 {
 	const unsigned int round = ++r->stamp;
@@ -111,8 +112,8 @@ static unsigned int count_parents(struct inc_routes *r, unsigned int n)
 	return parents;
 }
 
-/* The parent for most of them, or NO_EDGE where none has room: one that the tree has anyway, else
- * the one that can take most, else the least loaded. */
+/* The best possible parent, or NO_EDGE if none has room: one that the tree has anyway, else the one
+ * with room for most switches, else the least loaded. */
 static unsigned int best_parent(const struct inc_routes *r, unsigned int attempt, unsigned int n,
 				unsigned int top)
 {
@@ -140,7 +141,8 @@ static unsigned int best_parent(const struct inc_routes *r, unsigned int attempt
 	return best;
 }
 
-/* Gives the parent as many of the level as it can take; first those with the fewest others. */
+/* Attaches as many switches of the level to the parent as it has room for. Those with the fewest
+ * other possible parents are first. */
 static void fill_parent(struct inc_routes *r, unsigned int attempt, unsigned int n,
 			unsigned int parent, unsigned int top)
 {
@@ -168,8 +170,8 @@ static void fill_parent(struct inc_routes *r, unsigned int attempt, unsigned int
 	}
 }
 
-/* Finds a place for the i-th of a level where all its parents are full: one of their children goes
- * elsewhere, if need be by the same means. Each parent is asked once in a round. */
+/* Finds a parent for switch i of a level whose possible parents are all full: one of their children
+ * moves to another parent, if need be by the same means. Each parent is tried once in a round. */
 static bool make_place(struct inc_routes *r, unsigned int attempt, unsigned int n, unsigned int i,
 		       unsigned int top, unsigned int round)
 {
@@ -203,9 +205,9 @@ static bool make_place(struct inc_routes *r, unsigned int attempt, unsigned int 
 	return false;
 }
 
-/* A switch that is full, and how many children it would have with those of the level that can go
- * nowhere else. Where several are full, the first one is named that others keep from having room.
- */
+/* Writes into err a full switch and the number of children that it would need, with the switches of
+ * the level that have no other possible parent. Of several full switches the first one is named
+ * whose room other communicators use. Returns -ENOSPC. */
 static int say_full(struct inc_routes *r, unsigned int attempt, unsigned int n, unsigned int top,
 		    unsigned int round, struct inc_err *err)
 {
@@ -241,10 +243,9 @@ static int place_rest(struct inc_routes *r, unsigned int attempt, unsigned int n
 }
 
 /*
- * Parents for the n switches of one level; those of them that are new to the tree are the next
- * level, *n_next of them. A parent that has hosts of the communicator is in the tree from the
- * start, so it is not among these: try_top() adds it to the level of its depth with the other
- * leaves.
+ * Finds parents for the n switches of one level. Parents that are new to the tree are the next
+ * level, *n_next of them. A parent that is a leaf is in the tree from the start, so it is not among
+ * these: try_levels() adds it to the level of its depth with the other leaves.
  */
 static int cover(struct inc_routes *r, const struct inc_order *order, unsigned int attempt,
 		 unsigned int n, unsigned int top, unsigned int *n_next, struct inc_err *err)
@@ -267,7 +268,7 @@ static int cover(struct inc_routes *r, const struct inc_order *order, unsigned i
 	return ret;
 }
 
-/* A tree of the switches with hosts alone, which have no parents. */
+/* Begins a tree with the leaves alone, which have no parents yet. */
 static unsigned int start_tree(struct inc_routes *r)
 {
 	const unsigned int attempt = ++r->stamp;
@@ -280,7 +281,8 @@ static unsigned int start_tree(struct inc_routes *r)
 	return attempt;
 }
 
-/* The tree below top, in used and spots. What a level chooses is not taken back. */
+/* Finds a tree below top level by level, in used and spots. A choice for one level is never changed
+ * later. 0 or -errno. */
 static int try_levels(struct inc_routes *r, const struct inc_order *order, unsigned int top,
 		      struct inc_err *err)
 {
@@ -308,7 +310,7 @@ static int try_levels(struct inc_routes *r, const struct inc_order *order, unsig
 	return ret;
 }
 
-/* The deepest switch of the tree that has no parent yet, or NO_EDGE. */
+/* The deepest switch of the tree without a parent, or NO_EDGE. */
 static unsigned int deepest_without(const struct inc_routes *r, const struct inc_order *order,
 				    unsigned int top)
 {
@@ -324,8 +326,8 @@ static unsigned int deepest_without(const struct inc_routes *r, const struct inc
 	return deepest;
 }
 
-/* Every way to complete the tree, those first that need no other switch, until one is found or so
- * much has been tried that it is given up. */
+/* Tries all ways to complete the tree, those first that need no new switch. Stops at the first
+ * tree, or when the number of tries is used up. */
 static bool try_parents(struct inc_routes *r, const struct inc_order *order, unsigned int attempt,
 			unsigned int top)
 {
@@ -359,7 +361,8 @@ static bool try_parents(struct inc_routes *r, const struct inc_order *order, uns
 	return false;
 }
 
-/* A tree below top of which no part bears more than the limit. */
+/* Finds a tree below top without a switch or link that has more load than the limit. 0 or
+ * -errno. */
 static int try_limit(struct inc_routes *r, const struct inc_order *order, unsigned int top,
 		     uint64_t limit, struct inc_err *err)
 {
@@ -368,7 +371,7 @@ static int try_limit(struct inc_routes *r, const struct inc_order *order, unsign
 	r->limit = limit;
 	ret = try_levels(r, order, top, err);
 	if (ret && limit < INC_NO_WAY) {
-		/* others have their share of the tries, too */
+		/* Each call may use an eighth of the tries that are left. */
 		const unsigned int kept = r->tries - r->tries / 8;
 
 		r->tries /= 8;
@@ -379,7 +382,7 @@ static int try_limit(struct inc_routes *r, const struct inc_order *order, unsign
 	return ret;
 }
 
-/* What the most loaded part of the tree that was found has to bear then. */
+/* The load of the most loaded switch or link of the tree that was found, with the communicator. */
 static uint64_t worst_load(const struct inc_routes *r)
 {
 	uint64_t worst = 0;
@@ -397,9 +400,9 @@ static uint64_t worst_load(const struct inc_routes *r)
 /* The best tree so far. */
 struct best {
 	unsigned int top; /* NO_EDGE: there is none */
-	uint64_t limit;   /* that it was found with */
+	uint64_t limit;   /* with which the tree was found */
 	uint64_t load;
-	bool kept; /* it is what used and spots have */
+	bool kept; /* the tree is still in used and spots */
 };
 
 static int try_better(struct inc_routes *r, const struct inc_order *order, unsigned int top,
@@ -415,9 +418,9 @@ static int try_better(struct inc_routes *r, const struct inc_order *order, unsig
 }
 
 /*
- * The best tree below top, if it is better than the best so far. Nearly always the ways that bear
- * least have room; where they have not, it is found from the other side: trees that bear less and
- * less, until there is none. Why there is no tree at all is what ways that are full tell.
+ * Finds the best tree below top, if it is better than the best one so far. Nearly always the least
+ * loaded paths have room. If they have not, trees with less and less load are searched until there
+ * is none. If there is no tree at all, full paths tell the reason.
  */
 static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned int top,
 		   struct best *best, struct inc_err *err)
@@ -431,13 +434,15 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 		       !try_better(r, order, top, best->load - 1, best, &why))
 			;
 	}
-	r->lacks = lacks; /* what is full on some of the ways is no reason */
+	/* A full switch on some paths is no reason for a failure, because other paths have room. */
+	r->lacks = lacks;
 	return best->top == NO_EDGE ? try_better(r, order, top, INC_NO_WAY, best, err) : 0;
 }
 
 static void sort_leaves(struct inc_routes *r, const struct inc_order *order)
 {
-	/* as good as sorted already: they stand by rank, and most are equally deep */
+	/* The leaves are nearly sorted: they are in the order of ranks, and most are equally
+	 * deep. */
 	for (unsigned int i = 1; i < r->n_leaves; i++) {
 		const unsigned int s = r->leaves[i];
 		unsigned int k = i;
@@ -460,11 +465,11 @@ int inc_route_search(struct inc_routes *r, const struct inc_order *order, struct
 	r->tries = TRIES;
 	n = inc_route_list_tops(r, order, tops, err);
 	for (unsigned int i = 0; i < n; i++) {
-		/* what comes now is higher up, or bears as much */
+		/* The remaining tops are higher, or have at least as much load. */
 		if (best.top != NO_EDGE &&
 		    (tops[i].depth < order->depth[best.top] || tops[i].floor >= best.load))
 			break;
-		/* the first reason counts */
+		/* The error of the first top is reported. */
 		ret = try_top(r, order, tops[i].s, &best, i ? &why : err);
 	}
 	if (best.top == NO_EDGE)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tree of switches that a search has found, or that was found earlier and kept, put in order.
- */
+/* Makes a struct inc_tree of the switches that a search has found, or of nodes from the
+ * database. */
 #include <errno.h>
 #include <stdlib.h>
 #include "controller/core/route_priv.h"
 
 #define NONE UINT_MAX
 
-/* Ranks from 0 on, each from its switch up to where an earlier one has been: so children come in
- * the order of their lowest ranks. Returns the root. */
+/* Links each parent to its children in the order of their lowest ranks: follows each rank, from 0
+ * on, from its switch up to a switch that an earlier rank has reached. Returns the root. */
 static unsigned int link_kids(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts)
 {
 	unsigned int root = r->used[0];
@@ -63,7 +63,8 @@ static void add_node(struct inc_routes *r, struct inc_tree *tree, unsigned int s
 	r->spots[s].node = tree->n++;
 }
 
-/* Down to the first child, then to the next one, and up where there is none. */
+/* Adds the nodes so that each stands before its children: down to the first child, then to the next
+ * one, and up if there is none. */
 static void add_nodes(struct inc_routes *r, struct inc_tree *tree, unsigned int root)
 {
 	unsigned int s = root;
@@ -117,7 +118,7 @@ static void add_children(const struct inc_routes *r, struct inc_tree *tree,
 		      sizeof(tree->children[0]), compare_children);
 }
 
-/* Room for the nodes and their children. NULL: no memory. */
+/* An empty tree with room for the nodes and their children. NULL: out of memory. */
 static struct inc_tree *tree_new(const struct inc_routes *r, unsigned int n, unsigned int n_hosts)
 {
 	struct inc_tree *tree = calloc(1, sizeof(*tree) + n * sizeof(tree->nodes[0]) +
@@ -143,7 +144,7 @@ int inc_route_build(struct inc_routes *r, const unsigned int *hosts, unsigned in
 	return 0;
 }
 
-/* Whether the port of a switch leads to that one of another. */
+/* Whether the port of one switch is connected to that port of another switch. */
 static bool leads_to(const struct inc_topology *topo, unsigned int sw, unsigned int port,
 		     unsigned int to, unsigned int to_port)
 {
@@ -156,7 +157,8 @@ static bool leads_to(const struct inc_topology *topo, unsigned int sw, unsigned 
 	return false;
 }
 
-/* Root first, each node right before its subtree, no switch twice, where the topology has links. */
+/* Whether the nodes are a tree: the root first, each node right before its subtree, no switch
+ * twice, and each edge a connection of the topology. */
 static bool is_tree(struct inc_routes *r, const struct inc_tree_node *nodes, unsigned int n)
 {
 	r->job = ++r->stamp;
@@ -193,7 +195,7 @@ int inc_route_rebuild(struct inc_routes *r, const unsigned int *hosts, unsigned 
 	tree = tree_new(r, n, n_hosts);
 	if (!tree)
 		return inc_err_set(err, ENOMEM, "out of memory");
-	/* add_children() counts into these, and finds a host's node by its switch */
+	/* add_children() counts up n_children, and finds a host's node by the host's switch */
 	for (unsigned int i = 0; i < n; i++) {
 		tree->nodes[i] = nodes[i];
 		tree->nodes[i].size = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ways from switches up: what bears most on the best of them, and which switches all ways from
- * a communicator's hosts can meet at. */
+/* The paths from switches up to a top (route_priv.h): the load of the best of them, and the list of
+ * the tops of a communicator. */
 #include <errno.h>
 #include <stdlib.h>
 #include "controller/core/route_priv.h"
@@ -23,7 +23,7 @@ uint64_t inc_route_switch_load(const struct inc_routes *r, unsigned int s)
 	return r->use[s].load + inc_route_slots_load(r->slots);
 }
 
-/* What bears most on the best way from a switch to top, not the switch itself. */
+/* The load of the best path from a switch to top, without the switch itself. */
 static uint64_t way_from(struct inc_routes *r, const struct inc_order *order, unsigned int s,
 			 unsigned int top)
 {
@@ -42,7 +42,8 @@ static uint64_t way_from(struct inc_routes *r, const struct inc_order *order, un
 	return least;
 }
 
-/* The same as of a parent, with the switch: one without room for a child is on no way. */
+/* The load of the best path from a parent to top, with the parent itself. INC_NO_WAY if it has no
+ * room for a child. */
 static uint64_t way_of(struct inc_routes *r, const struct inc_order *order, unsigned int s,
 		       unsigned int top)
 {
@@ -97,7 +98,7 @@ static int compare_tops(const void *a, const void *b)
 	return x->s < y->s ? -1 : 1;
 }
 
-/* Looks at the switches above one: what the most loaded part of the best way to each is. */
+/* Visits the switches above s, and sets the load of the best path to each. */
 static void look_up(struct inc_routes *r, const struct inc_order *order, unsigned int s,
 		    unsigned int round, unsigned int *tail)
 {
@@ -121,7 +122,7 @@ static void look_up(struct inc_routes *r, const struct inc_order *order, unsigne
 	}
 }
 
-/* All ways up from a switch with hosts. */
+/* Follows all paths up from a leaf. */
 static void climb(struct inc_routes *r, const struct inc_order *order, unsigned int leaf,
 		  unsigned int search)
 {
@@ -134,7 +135,8 @@ static void climb(struct inc_routes *r, const struct inc_order *order, unsigned 
 	for (; head < tail; head++) {
 		struct inc_spot *spot = &r->spots[r->queue[head]];
 
-		/* its load is final: all that lead here are deeper, and have been here before */
+		/* The load of the switch is final, because all edges to it come from deeper
+		 * switches, which were visited before. */
 		if (spot->search != search) {
 			spot->search = search;
 			spot->meets = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The state machines of groups, of derivations, of communicators and of what each switch has of a
- * communicator: which step may follow which, and what belongs to every entry of a state. Nothing
- * else assigns these states. Called by the rest of core/, in the controller's one loop.
+ * The state machines of groups, of derivations, of communicators, and of a communicator's
+ * configuration on each switch: which step may follow which, and what each entry of a state does.
+ * No other code assigns these states. Called by the rest of core/, in the controller's one loop.
  */
 #include <stdio.h>
 #include "controller/core/comm.h"
@@ -36,7 +36,8 @@ void inc_group_set_phase(struct inc_group *group, enum inc_group_phase to)
 	snprintf(who, sizeof(who), "%u (%s)", group->number, group->job);
 	group->phase = inc_machine_step(&group_machine, who, group->phase, to);
 	inc_act_store_group(group);
-	/* it has waited for its ranks; where they return, it still does */
+	/* The group has waited for its ranks under a time limit, which ends here. In RETURNING the
+	 * limit still runs. */
 	if (to == GROUP_RUNNING)
 		inc_core_timer_stop(&group->timer);
 }
@@ -76,11 +77,11 @@ static const char *const comm_names[] = {
 };
 
 static const uint32_t comm_steps[] = {
-	/* STARTED, FAILED: it is since an earlier controller */
+	/* STARTED, FAILED: of an earlier controller */
 	[COMM_COLLECTING] = INC_STEP(COMM_WAIT_SWITCH) | INC_STEP(COMM_CONFIGURING) |
 			    INC_STEP(COMM_STARTED) | INC_STEP(COMM_FAILED) | INC_STEP(COMM_REFUSED),
 	[COMM_WAIT_SWITCH] = INC_STEP(COMM_CONFIGURING) | INC_STEP(COMM_REFUSED),
-	/* CONFIGURING, WAIT_SWITCH: once more, with another tree */
+	/* CONFIGURING, WAIT_SWITCH: again, with another tree */
 	[COMM_CONFIGURING] = INC_STEP(COMM_CONFIGURED) | INC_STEP(COMM_REFUSED) |
 			     INC_STEP(COMM_CONFIGURING) | INC_STEP(COMM_WAIT_SWITCH),
 	[COMM_CONFIGURED] = INC_STEP(COMM_STARTED) | INC_STEP(COMM_FAILED),
@@ -101,7 +102,7 @@ const char *inc_comm_state_name(const struct inc_comm *comm)
 	return inc_comm_phase_name(comm->phase);
 }
 
-/* How long a state may last; 0: as long as it likes, or others look after that. */
+/* The time limit of the phase; 0: none, or other objects have one. */
 static unsigned int patience_ms(const struct inc_comm *comm)
 {
 	const struct inc_core_options *opt = &comm->group->core->opt;
@@ -112,7 +113,7 @@ static unsigned int patience_ms(const struct inc_comm *comm)
 		return opt->group_timeout_ms;
 	case COMM_WAIT_SWITCH:
 		return opt->switch_timeout_ms;
-	case COMM_STARTED: /* why it has ended elsewhere */
+	case COMM_STARTED: /* waits for the reason, if a neighbour has reported the end */
 		return comm->ended ? opt->switch_timeout_ms : 0;
 	default:
 		return 0;
@@ -126,7 +127,7 @@ void inc_comm_set_phase(struct inc_comm *comm, enum inc_comm_phase to)
 
 	snprintf(who, sizeof(who), "%u.%u (%u)", comm->group->number, comm->index, comm->number);
 	comm->phase = inc_machine_step(&comm_machine, who, comm->phase, to);
-	/* once it has started nothing else of it changes */
+	/* Once the communicator has started, only its own row changes. */
 	if (to <= COMM_CONFIGURED || !comm->tree || !comm->tree->counted)
 		inc_act_store_comm(comm);
 	else
@@ -144,10 +145,10 @@ static const char *const config_names[] = {
 };
 
 static const uint32_t config_steps[] = {
-	/* THERE: since an earlier controller */
+	/* THERE: of an earlier controller */
 	[CONFIG_NONE] = INC_STEP(CONFIG_ASKED) | INC_STEP(CONFIG_THERE),
 	[CONFIG_ASKED] = INC_STEP(CONFIG_THERE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_NONE),
-	/* REFUSED: the switch has restarted without it */
+	/* REFUSED: the switch has restarted without the communicator */
 	[CONFIG_THERE] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_TOLD),
 	[CONFIG_TOLD] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_THERE),
 	[CONFIG_REFUSED] = 0,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Switches, connected or absent: their abilities, queue pair numbers and answers. Called by
- * core.c. */
+/* Switches of the topology, connected or absent: their ports, queue pair numbers and answers
+ * (switch.h). Called by core.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +16,14 @@
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 
-#define AVOID_MS 10000 /* a switch that has refused for want of room */
+#define AVOID_MS 10000 /* how long routes avoid a switch that was full */
 
 const char *inc_switch_name(const struct inc_core_switch *sw)
 {
 	return sw->core->topo->switches[sw->index].name;
 }
 
-/* Sets all ports to the values of the topology, which hold until a hello says others. */
+/* Sets all ports to the values of the topology, which hold until a hello names others. */
 static void clear_ports(struct inc_core_switch *sw)
 {
 	const struct inc_topology *topo = sw->core->topo;
@@ -79,7 +79,7 @@ void inc_switches_free(struct inc_core *core)
 	inc_routes_free(core->routes);
 }
 
-/* For one more number. */
+/* Makes room for one more number in qpns. 0 or -errno. */
 static int make_qpn_room(struct inc_core_switch *sw)
 {
 	size_t room = sw->qpns_room ? sw->qpns_room * 2 : 64;
@@ -87,7 +87,7 @@ static int make_qpn_room(struct inc_core_switch *sw)
 
 	if (sw->n_qpns < sw->qpns_room)
 		return 0;
-	/* leaves the search for a free one nearly always right at the first try */
+	/* With so many free numbers nearly always the first random one is free. */
 	if (room > INC_QPN_MASK / 16)
 		return -ENOSPC;
 	more = realloc(sw->qpns, room * sizeof(*more));
@@ -137,7 +137,7 @@ void inc_switch_qpn_put(struct inc_core_switch *sw, uint32_t qpn)
 	}
 }
 
-/* Takes a port of the topology from the switch's hello. False: the hello has no port of that name
+/* Reads a port of the topology from the switch's hello. False: the hello has no port of that name
  * and address. */
 static bool take_port(struct inc_core_switch *sw, unsigned int p,
 		      const struct inc_core_event *hello)
@@ -153,7 +153,7 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p,
 
 		if (strcmp(said->name, port->name) != 0)
 			continue;
-		has->mtu = said->mtu ?: has->mtu; /* 0: it says none */
+		has->mtu = said->mtu ?: has->mtu; /* 0: the hello names no MTU */
 		has->has_mac = said->has_mac;
 		memcpy(has->mac, said->mac, sizeof(has->mac));
 		found = strcmp(said->ip, ip) == 0;
@@ -161,7 +161,7 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p,
 	return found;
 }
 
-/* Jobs that need a port which the topology has and the switch does not will fail. */
+/* Reads the ports of a hello. Jobs that need a port that only the topology has will fail. */
 static void take_ports(struct inc_core_switch *sw, const struct inc_core_event *hello)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
@@ -177,9 +177,9 @@ static void take_ports(struct inc_core_switch *sw, const struct inc_core_event *
 	}
 }
 
-/* Whether the switch keeps a communicator that it has. A number that neither this controller nor
- * one with its database has given comes from an earlier controller, and its communicator may run.
- */
+/* Whether the switch shall keep a communicator that its hello lists. If neither this controller nor
+ * an earlier one with its database has allocated the number, another controller has, and the
+ * communicator may run. */
 static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->core, number);
@@ -191,7 +191,7 @@ static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
 	return inc_orphan_add(sw, number);
 }
 
-/* Which of its communicators the switch shall keep. 0 or -ENOMEM. */
+/* Sends the list of the communicators that the switch shall keep. 0 or -ENOMEM. */
 static int welcome(struct inc_core_switch *sw, const struct inc_core_event *hello)
 {
 	uint32_t *keep = calloc(hello->n_listed + 1, sizeof(*keep)), n = 0;
@@ -240,16 +240,16 @@ void inc_switch_lost(struct inc_core_switch *sw)
 
 static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *answer)
 {
-	/* A switch whose connection is lost learns by the next welcome which communicators to keep.
-	 */
+	/* A switch whose connection is lost learns by its next welcome which communicators to
+	 * keep. */
 	if (!answer->code || answer->code == ECONNRESET ||
 	    (answer->unasked && answer->code == ENOTCONN))
 		return;
 	inc_warn("switch %s %s communicator %u: %s", inc_switch_name(sw),
 		 answer->unasked ? "cannot be asked to remove" : "does not remove", answer->of,
 		 answer->text);
-	/* The controller does not know any more which communicators the switch has, and the next
-	 * hello lists them. */
+	/* The controller does not know any more which communicators the switch has. The next hello
+	 * lists them. */
 	if (answer->unasked)
 		sw->to_drop = "it could not be told all";
 	else if (answer->code == ETIMEDOUT)
@@ -262,12 +262,12 @@ static void on_waiting(struct inc_core_switch *sw, const struct inc_core_event *
 		return;
 	inc_warn("switch %s does not say what communicator %u waits for: %s", inc_switch_name(sw),
 		 answer->of, answer->text);
-	if (answer->code == ETIMEDOUT) /* A lost switch is asked when it returns. */
+	if (answer->code == ETIMEDOUT) /* a lost switch is asked when it connects again */
 		inc_comm_retry_waiting(sw, answer->of);
 }
 
-/* Communicators that wait for answers go on when half of the requests are answered, so that this is
- * not done for every answer. */
+/* Lets communicators that wait for the switch's answers go on. That happens only when half of the
+ * requests are answered, because it is too much work for every answer. */
 static void go_on(struct inc_core_switch *sw)
 {
 	if (!sw->awaited || !sw->connected || sw->to_drop || sw->asked > CTL_MAX_REQUESTS / 2)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The modes that each switch supports by its hello, and the mode that it has. Called by switch.c
- * for a hello, and by core.c for a tool that changes the mode. */
+/* The modes that each switch supports by its last hello, and its mode for new communicators. Called
+ * by switch.c for a hello, and by core.c for a tool that sets the mode. */
 #include <errno.h>
 #include <string.h>
 #include "controller/core/core.h"
@@ -10,14 +10,13 @@
 #include "lib/base/pow2.h"
 #include "lib/proto/desc.h"
 
-/* The largest payload of packets that is no larger than what the endpoint can do. */
+/* The largest valid payload of a packet that does not exceed the endpoint's limit. */
 static unsigned int round_payload(unsigned int bytes)
 {
 	return inc_pow2_down(bytes < INC_MAX_PAYLOAD ? bytes : INC_MAX_PAYLOAD);
 }
 
-/* What connections can end at, by the ports that the topology has: those of passthrough mode have
- * none. */
+/* Takes the endpoints of the topology's ports from a mode of a hello. Passthrough mode has none. */
 static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engine *engine)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
@@ -34,7 +33,8 @@ static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engi
 	}
 }
 
-/* Whether floats need no other form: they can be what a descriptor says, whatever the operator. */
+/* Whether the switch adds floats natively: all types of floats with each operator that they
+ * have. */
 static bool adds_floats(const struct inc_msg_engine *engine)
 {
 	const uint32_t floats =
@@ -55,7 +55,8 @@ static bool adds_floats(const struct inc_msg_engine *engine)
 	return (can & want) == want;
 }
 
-/* One that names no engines knows passthrough alone, and its limits stand beside them. */
+/* A hello without engines comes from a switch that supports passthrough mode only, and has the
+ * limits of that mode itself. */
 void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said)
 {
 	memset(sw->engines, 0, sizeof(sw->engines));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A communicator's switches as a tree, and what each of them is told. Made by route.c; computed on
- * the topology alone, so that it can be tested alone.
+ * The tree of a communicator's switches, and the configuration of each of them. route.c makes
+ * trees. This file depends on the topology only, so that it can be tested alone.
  */
 #ifndef INC_TREE_H
 #define INC_TREE_H
@@ -35,17 +35,19 @@ struct inc_route_member {
 struct inc_tree_node {
 	unsigned int sw; /* of the topology */
 	enum inc_mode_of_switch mode;
-	int parent;              /* index of a node, -1 for the root */
-	unsigned int up_port;    /* to the parent */
-	unsigned int down_port;  /* the parent's, to this one */
-	unsigned int first_rank; /* lowest rank below: names the child in the parent's config */
-	unsigned int size;       /* nodes of its subtree, itself and those that follow it */
+	int parent;             /* index of a node, -1 for the root */
+	unsigned int up_port;   /* to the parent */
+	unsigned int down_port; /* port of the parent, to this node */
+	/* lowest rank below this node; the parent's configuration names the node by it */
+	unsigned int first_rank;
+	/* Nodes of its subtree: the node itself and those that follow it. */
+	unsigned int size;
 	unsigned int first_child, n_children; /* in tree->children */
 	struct inc_route_end up;              /* this side of the connection to the parent */
 	struct inc_route_end down;            /* the parent's side */
 };
 
-/* A rank on a host of its own switch, or a switch below. */
+/* A child of a node: a rank on a host of the node's switch, or a switch below. */
 struct inc_tree_child {
 	bool to_switch;
 	union {
@@ -56,14 +58,16 @@ struct inc_tree_child {
 	unsigned int port; /* of the parent */
 };
 
-/* Root first, and each node right before its subtree. The children of a node stand in the order of
- * its ports, and the nodes' in the order of the nodes. */
+/* The array nodes begins with the root, and each node stands right before its subtree. The array
+ * children has the children of the first node, then those of the second one, and so on. Each node's
+ * children are in the order of its ports. */
 struct inc_tree {
 	unsigned int n;
 	unsigned int n_children;
 	unsigned int slots;
-	/* what it takes of switches and links is counted; false: it came from an earlier
-	 * controller, and its shape is not known */
+	/* The load of the tree is counted for its switches and links (route.h). False: the tree
+	 * comes from an earlier controller, so its shape is unknown and only its switches are
+	 * listed. */
 	bool counted;
 	struct inc_tree_child *children;
 	struct inc_tree_node nodes[];
@@ -75,16 +79,17 @@ struct inc_tree {
 	_(T, slots, "", GAUGE, "slots of these")                               \
 	_(T, rows, "", GAUGE, "rows of contributions of these")
 
-/* What communicators take of a switch. */
+/* The resources of a switch that communicators use. */
 struct inc_load {
 	INC_LOAD_FIGURES(INC_METRIC_FIELD, inc_load)
 };
-/* What a communicator takes where it has so many connections, the one to the parent too. */
+/* The resources that one communicator uses on a switch where it has so many connections, including
+ * the one to the parent. */
 static inline struct inc_load inc_load_of(unsigned int connections, unsigned int slots)
 {
 	return (struct inc_load){1, connections, slots, (uint64_t)connections * slots};
 }
-/* sign: 1 adds to load, -1 gives back. */
+/* sign: 1 adds to load, -1 subtracts from it. */
 static inline void inc_load_add(struct inc_load *load, struct inc_load more, int sign)
 {
 	load->communicators += sign * more.communicators;
@@ -93,22 +98,22 @@ static inline void inc_load_add(struct inc_load *load, struct inc_load more, int
 	load->rows += sign * more.rows;
 }
 
-/* The node of a switch, or -1. */
+/* The index of the switch's node, or -1. */
 int inc_tree_find(const struct inc_tree *tree, unsigned int sw);
 
-/* What a node takes of its switch; slots and rows are of passthrough mode. */
+/* The resources that a node uses on its switch. Slots and rows are 0 in termination mode. */
 struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int node);
 
-/* The ranks at a node's switch and below. */
+/* The ranks on hosts of the node's switch and of all switches below it. */
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_ranks *ranks);
 
-/* The child that a switch calls by this rank (a switch below by the lowest of its ranks), or NULL.
- */
+/* The child that a switch names by this rank, or NULL. A switch below is named by the lowest of its
+ * ranks. */
 const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsigned int node,
 					       unsigned int rank);
 
-/* "s0 > r of 3 switches": from the node of a switch up to the root; where that does not fit into
- * size bytes, its middle is left out. */
+/* Prints "s0 > r of 3 switches": the path from the node up to the root. If that does not fit into
+ * size bytes, the middle of the path is left out. */
 void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *topo,
 		       unsigned int node, char *buf, size_t size);
 
@@ -117,19 +122,19 @@ struct inc_route_comm {
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
-	/* told to switches in termination mode */
+	/* for switches in termination mode only */
 	unsigned int message_packets, messages;
 	enum inc_float_form floats;
 	const struct inc_topology *topo;
 	const struct inc_tree *tree;
 	const struct inc_route_member *(*member)(const void *arg, unsigned int rank);
-	/* The MAC address of a switch's port, where the switch has said it; NULL elsewhere. */
+	/* The MAC address of a switch's port, or NULL if the switch has not named it. */
 	const uint8_t *(*mac)(const void *arg, unsigned int sw, unsigned int port);
 	const void *arg;
 };
 
-/* What one switch is told: children of one port stand together, the connection to the parent
- * comes last. 0, or -E2BIG: more connections than a switch can have. */
+/* Makes the configuration of a node's switch. The children of one port stand together, and the
+ * connection to the parent comes last. 0, or -E2BIG: the switch cannot have so many connections. */
 int inc_route_config(const struct inc_route_comm *comm, unsigned int node,
 		     struct inc_comm_conf *conf);
 

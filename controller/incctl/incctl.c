@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* incctl: what the controller and the switches know, as text or as JSON. */
+/* incctl: shows the state of the controller and the switches, as text or as JSON. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 #include "lib/base/opt.h"
 #include "lib/base/stdout.h"
 
-/* What a command is to this program. */
+/* A command of this program. */
 struct view {
 	bool controller_only;
-	void (*print)(const json_t *data); /* NULL: it asks for nothing */
+	void (*print)(const json_t *data); /* NULL: the command asks for no data */
 };
 
 #define VIEW(only, function) (&(const struct view){only, function})
@@ -56,11 +56,11 @@ static const struct inc_command commands[] = {
 
 struct settings {
 	struct incctl_target target;
-	char path[128]; /* of the socket that --switch names */
+	char path[128]; /* of the socket of the switch that --switch names */
 	bool json, yaml, check, dot, svg, once;
 	double interval_s;
 	uint32_t communicator;
-	const char *which, *mode; /* the arguments, as they are */
+	const char *which, *mode; /* the arguments behind the command */
 };
 
 static int take_switch(void *settings, const char *text, struct inc_err *err)
@@ -145,7 +145,8 @@ static const struct inc_program program = {
 		 "balance; 2 wrong command line.",
 };
 
-/* 1 where a switch did not answer, or, if asked for, where received packets are missing */
+/* The exit code: 1 if a switch did not answer or, with --check, has received packets that no
+ * counter explains. */
 static int judge(const struct view *view, const json_t *data, bool check)
 {
 	json_t *entry, *error;
@@ -176,7 +177,7 @@ static int judge(const struct view *view, const json_t *data, bool check)
 	return ret;
 }
 
-/* Everything is on its way to who reads it. */
+/* Flushes stdout. Returns ret, or 1 if that fails. */
 static int flush(int ret)
 {
 	struct inc_err err;
@@ -235,7 +236,8 @@ static int sample(const struct settings *s, struct incctl_sample *out)
 	return ret;
 }
 
-/* The controller's trees with the switches' figures; these twice, for the rates. */
+/* Prints the controller's trees with the figures of the switches, which are sampled twice for the
+ * rates. */
 static int run_tree(const struct settings *s)
 {
 	static const struct view connections = {false, incctl_print_connections};
@@ -288,7 +290,7 @@ static int set_mode(const struct settings *s)
 	return 0;
 }
 
-/* The arguments behind a command. */
+/* Checks the arguments behind a command. */
 static int check_arguments(const struct view *view, struct settings *s)
 {
 	const bool tree = view->print == incctl_print_tree;
@@ -308,7 +310,7 @@ static int check_arguments(const struct view *view, struct settings *s)
 	return 0;
 }
 
-/* Options that belong to one command, or exclude each other. */
+/* Checks options that belong to one command, or that exclude each other. */
 static int check_use(const struct inc_command *command, struct settings *s)
 {
 	const struct view *view = command->own;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* incctl: what its files share. It asks (incctl_ask.c) and prints (incctl_print.c,
- * incctl_config.c); one thread, one question at a time. */
+/* incctl: shared by its files. incctl_ask.c asks the controller or a switch, and the others compute
+ * and print. One thread, and one question at a time. */
 #ifndef INC_INCCTL_H
 #define INC_INCCTL_H
 
@@ -13,47 +13,47 @@
 
 struct incctl_target {
 	const char *controller;   /* HOST[:PORT] */
-	const char *socket;       /* path of a switch's socket; NULL: ask the controller */
-	struct inc_tls_files tls; /* how the controller is asked; nothing given: plainly */
+	const char *socket;       /* path of a switch's socket; NULL: the controller is asked */
+	struct inc_tls_files tls; /* keys for the controller; none given: without TLS */
 	unsigned int timeout_ms;
 };
 
 /*
- * Asks and returns the data: for the questions of switches [{"switch":…,"data":…}], the
- * same from a controller and from a switch's own socket. communicator: what is of this one alone;
- * 0: of all. NULL and err on failure.
+ * Asks a question, and returns the data of the answer. For questions to switches these are
+ * [{"switch":…,"data":…}], from a controller and from a switch's own socket alike. communicator:
+ * only data of this one; 0: of all. NULL, with the reason in err.
  */
 json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,
 		   struct inc_err *err);
 
-/* Changes the mode of a switch of the topology: 0, or -EIO with why not. */
+/* Sets the mode of a switch of the topology. 0, or -EIO with the reason. */
 int incctl_set_mode(const struct incctl_target *target, const char *sw, const char *mode,
 		    struct inc_err *err);
 
-/* The same as at an instant, between the question and the answer; 0 or -EIO. */
+/* An answer, and the middle between the times of the question and the answer. */
 struct incctl_sample {
 	json_t *data;
 	uint64_t at_ns;
 };
 int incctl_sample(const struct incctl_target *target, const char *what, uint32_t communicator,
 		  struct incctl_sample *out, struct inc_err *err);
-/* A count's growth per second, from one sample to another so much later; null where one of them
- * does not have it, or it went backwards. */
+/* The growth of a counter per second, between samples that are ns apart. JSON null if a sample
+ * lacks it, or if it went backwards. */
 json_t *incctl_rate(const json_t *now, const json_t *before, uint64_t ns);
 
 struct incctl_top {
 	double interval_s;
-	bool once; /* one interval, and the end */
-	bool json; /* one object a line for each interval */
+	bool once; /* ends after one interval */
+	bool json; /* prints one JSON object in a line for each interval */
 };
-/* incctl_top.c: prints rates until a signal comes. The exit code. */
+/* incctl_top.c: prints rates until a signal comes. Returns the exit code. */
 int incctl_top(const struct incctl_target *target, const struct incctl_top *top);
 
-/* incctl_printable.c: makes every text in an array or object fit for a terminal (printable.h),
- * however deep. Keys stay. */
+/* incctl_printable.c: replaces the characters that a terminal must not receive (printable.h) in all
+ * texts of an array or object, at any depth. Keys stay. */
 void incctl_printable(json_t *value);
 
-/* A field; "", false and 0 where it is absent. */
+/* A field of an object; "", false or 0 if it is absent. */
 static inline const char *incctl_text(const json_t *object, const char *key)
 {
 	return json_string_value(json_object_get(object, key)) ?: "";
@@ -67,10 +67,10 @@ static inline long long incctl_number(const json_t *object, const char *key)
 	return json_integer_value(json_object_get(object, key));
 }
 
-/* Numbers of an array as "1 2 3", "-" where there are none. */
+/* Prints the numbers of an array as "1 2 3", or "-" if there are none. */
 const char *incctl_join_numbers(const json_t *array, char *buf, size_t size);
 
-/* Text tables on stdout. */
+/* Print text tables on stdout. */
 void incctl_print_groups(const json_t *data);
 void incctl_print_communicators(const json_t *data);
 void incctl_print_switches(const json_t *data);
@@ -79,32 +79,32 @@ void incctl_print_ports(const json_t *data);
 void incctl_print_counters(const json_t *data);
 void incctl_print_events(const json_t *data);
 void incctl_print_status(const json_t *data);
-/* What incctl_top() has computed for one interval. */
+/* Prints the rates that incctl_top() has computed for one interval. */
 void incctl_print_top(const json_t *shown);
-/* incctl_config.c: the answers to "config", page by page, as one file of switches. */
+/* incctl_config.c: makes one file of switches from the pages of the answer to "config". */
 json_t *incctl_config(const json_t *data);
 void incctl_print_config(const json_t *config);
-/* incctl_waiting.c: who is waited for in the end: of a chain of switches each of which waits for
- * the next, the last one alone stays. Changes data. */
+/* incctl_waiting.c: removes from data each missing peer that is a switch and itself waits for
+ * another peer, so that only the last peer of such a chain stays. */
 void incctl_waiting(json_t *data);
 void incctl_print_waiting(const json_t *data);
 
-/* incctl_tree.c: puts the figures of connections, as the switches have answered, on the edges of
- * the controller's trees; before: the same earlier, for rates, or without data. 0, or -EBADMSG: one
- * of them is no tree, and nothing may be drawn. */
+/* incctl_tree.c: adds the figures of the switches' connections to the edges of the controller's
+ * trees. before: an earlier sample, for rates, or without data. 0, or -EBADMSG: an answer is no
+ * tree, and nothing may be drawn. */
 int incctl_tree(json_t *trees, const struct incctl_sample *before, const struct incctl_sample *now,
 		struct inc_err *err);
 void incctl_print_tree(const json_t *trees);
-/* "4711 received, 4700 acknowledged, 5 resent, 1200 packets/s", of an edge; "" where its switch has
- * not answered. */
+/* Prints the figures of an edge: "4711 received, 4700 acknowledged, 5 resent, 1200 packets/s", or
+ * "" if its switch has not answered. */
 const char *incctl_edge_text(const json_t *edge, char *buf, size_t size);
-/* Whether a switch is behind another one of the tree. */
+/* Whether a switch is a child in the tree. */
 bool incctl_is_child(const json_t *tree, const char *sw);
-/* incctl_draw.c: the same as pictures. */
+/* incctl_draw.c: prints the trees as pictures. */
 void incctl_print_dot(const json_t *trees);
 void incctl_print_svg(const json_t *trees);
 
-/* Prometheus text. */
+/* Prints Prometheus text. */
 void incctl_print_metrics(const json_t *data);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One question, one answer, over TCP to the controller or a switch's local socket. */
+/* Asks one question and reads one answer, over TCP from the controller or from a switch's local
+ * socket. */
 #include <jansson.h>
 #include <errno.h>
 #include <poll.h>
@@ -76,7 +77,8 @@ static int write_line(struct inc_stream *stream, json_t *object, uint64_t deadli
 	return ret;
 }
 
-/* The answer (stolen) as from a controller that has but this switch. */
+/* Makes the answer of a switch look like that of a controller with this switch alone. Takes the
+ * reference to the answer. */
 static json_t *wrap(const struct incctl_target *target, json_t *answer)
 {
 	const char *base = strrchr(target->socket, '/');
@@ -102,13 +104,14 @@ struct dialog {
 	const struct incctl_target *target;
 	const char *who;
 	const char *what;
-	uint32_t communicator; /* 0: of all */
+	uint32_t communicator; /* 0: all of them */
 	struct inc_stream stream;
 	struct inc_lines lines;
 	uint64_t deadline_ns;
 };
 
-/* from: FIRST_PAGE, or where the page begins. */
+/* Makes a request. only: the switch to ask, or NULL for all. from: FIRST_PAGE, or where the page
+ * begins. */
 static json_t *request(const struct dialog *d, const char *only, int64_t from)
 {
 	struct inc_msg_query said = {
@@ -129,7 +132,7 @@ static json_t *request(const struct dialog *d, const char *only, int64_t from)
 	return object;
 }
 
-/* Sends the request (stolen); the answer that this id names. NULL on failure. */
+/* Sends the request, and takes its reference. Returns the answer with this id, or NULL. */
 static json_t *exchange(struct dialog *d, json_t *object, enum inc_message_id id,
 			struct inc_err *err)
 {
@@ -152,7 +155,7 @@ static json_t *exchange(struct dialog *d, json_t *object, enum inc_message_id id
 			return answer;
 		if (inc_message_is(inc_message_type(answer), INC_MSG_ERROR))
 			break;
-		json_decref(answer); /* an event, a ping */
+		json_decref(answer); /* an event or a ping */
 	}
 	inc_err_set(err, EIO, "%s: %s", d->who,
 		    json_string_value(json_object_get(answer, "message")) ?: "error");
@@ -160,8 +163,9 @@ static json_t *exchange(struct dialog *d, json_t *object, enum inc_message_id id
 	return NULL;
 }
 
-/* One request, one answer, as from a controller: {"data":[…],"next":…}. only and from: the rest of
- * what one switch, or the controller (NULL), has. */
+/* Asks for one page, and returns the answer as from a controller: {"data":[…],"next":…}. only: the
+ * switch to ask, or NULL for the controller's own data or all switches. NULL, with the reason in
+ * err. */
 static json_t *ask(struct dialog *d, const char *only, int64_t from, struct inc_err *err)
 {
 	enum inc_message_id id = d->target->socket ? INC_MSG_ANSWER : INC_MSG_TOLD;
@@ -178,13 +182,13 @@ static json_t *ask(struct dialog *d, const char *only, int64_t from, struct inc_
 	return NULL;
 }
 
-/* What is answered in pages has its data and where the next one begins, as the controller's answer
- * and a switch's part of one: asks for the others, and puts them behind the first. name: the
- * switch's, NULL for the controller. */
+/* Asks for the remaining pages, and appends their data to that of the first one. Argument pages is
+ * the controller's answer, or a switch's part of it. It has "data", and "next" if there are more
+ * pages. Argument name is the switch, or NULL for the controller. 0 or -errno. */
 static int ask_rest(struct dialog *d, json_t *pages, const char *name, struct inc_err *err)
 {
 	json_t *next, *more, *page;
-	json_int_t last = FIRST_PAGE; /* 0: nothing of it was in the first answer */
+	json_int_t last = FIRST_PAGE; /* 0: the first answer had no data of the switch */
 
 	while ((next = json_object_get(pages, "next"))) {
 		if (!json_is_integer(next) || json_integer_value(next) <= last ||
@@ -225,7 +229,7 @@ static json_t *ask_all(struct dialog *d, struct inc_err *err)
 	return data;
 }
 
-/* By TLS where there are keys. */
+/* Connects to the controller, with TLS if there are keys. 0 or -errno. */
 static int begin_controller(struct dialog *d, struct inc_err *err)
 {
 	const struct incctl_target *target = d->target;
@@ -251,7 +255,7 @@ static int begin_controller(struct dialog *d, struct inc_err *err)
 	return ret;
 }
 
-/* 0 or -errno; then there is nothing to end. */
+/* 0, or -errno: end() must not be called. */
 static int begin(struct dialog *d, const struct incctl_target *target, struct inc_err *err)
 {
 	int fd;

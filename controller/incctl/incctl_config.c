@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What switches have, as the file that inc-switchd --config reads. */
+/* The configuration of switches, as the file that inc-switchd --config reads. */
 #include <stdio.h>
 #include "controller/incctl/incctl.h"
 #include "lib/conf/yaml.h"
 
-/* A switch answers in pages, each with some of its communicators. */
+/* Appends a page of a switch's answer. Each page has some of its communicators. */
 static void append_page(json_t *sw, const json_t *page)
 {
 	static const char *const lists[] = {"communicators", "connections"};

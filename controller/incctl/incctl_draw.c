@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Trees of communicators as pictures: for dot(1), and as SVG. */
+/* Prints trees of communicators as pictures: for dot(1), and as SVG. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define BOX_X  110
 #define BOX_Y  34
 
-/* A text in quotes, as dot(1) has it. */
+/* Prints a text inside the quotes of dot(1). */
 static void put_quoted(const char *text)
 {
 	for (; *text; text++)
@@ -83,7 +83,7 @@ static void put_xml(FILE *f, const char *text)
 struct drawing {
 	FILE *f;
 	const json_t *tree;
-	double *at;    /* of each edge's child, by edge */
+	double *at;    /* x of each edge's child, by the edge's index */
 	double next_x; /* of the next leaf */
 	double top;    /* of the first row */
 	unsigned int deepest;
@@ -117,7 +117,7 @@ static void put_line(const struct drawing *d, double x, double child_x, unsigned
 		incctl_edge_text(edge, figures, sizeof(figures)));
 }
 
-/* A switch and what is behind it; returns where its middle is. */
+/* Draws a switch and all below it. Returns the x of its middle. */
 static double draw(struct drawing *d, const char *sw, const char *ranks, unsigned int depth)
 {
 	json_t *edges = json_object_get(d->tree, "edges"), *edge;
@@ -157,7 +157,7 @@ static double draw(struct drawing *d, const char *sw, const char *ranks, unsigne
 	return x;
 }
 
-/* One below the other. */
+/* Draws all trees, one below the other. */
 static void draw_all(const json_t *trees, FILE *f, double *width, double *height)
 {
 	json_t *tree, *node;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Answers as text. Columns are as wide as their widest cell. */
+/* Prints answers as text tables. Columns are as wide as their widest cell. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -39,7 +39,8 @@ static void add_cell(struct table *t, const char *text)
 		t->width[column] = len;
 }
 
-/* Titles separated by blanks; one that begins with '>' heads a column of numbers. */
+/* Begins a table. titles: separated by blanks; one that begins with '>' heads a column of
+ * numbers. */
 static void begin(struct table *t, const char *titles)
 {
 	char copy[256], *save, *title;
@@ -72,7 +73,7 @@ static void end(struct table *t)
 	free(t->cells);
 }
 
-/* A second table: nothing at all where it has no rows. */
+/* Prints a second table behind a blank line, or nothing if it has no rows. */
 static void end_detail(struct table *t)
 {
 	if (t->n > t->columns) {
@@ -98,7 +99,7 @@ static void add(struct table *t, const char *fmt, ...)
 	add_cell(t, text);
 }
 
-/* The value of a field as a cell, "-" where it is absent. */
+/* Adds the value of a field as a cell, "-" if it is absent. */
 static void add_field(struct table *t, const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);
@@ -122,7 +123,7 @@ static void add_field(struct table *t, const json_t *object, const char *key)
 	}
 }
 
-/* Keys separated by blanks. */
+/* Adds the fields of these keys, which are separated by blanks. */
 static void add_fields(struct table *t, const json_t *object, const char *keys)
 {
 	char copy[256], *save, *key;
@@ -159,7 +160,7 @@ const char *incctl_join_numbers(const json_t *array, char *buf, size_t size)
 	return buf;
 }
 
-/* In use, of how much; alone where there is no limit. */
+/* Adds the use of a resource and its limit as "3/8", or the use alone if there is no limit. */
 static void add_usage(struct table *t, const json_t *usage, const char *what)
 {
 	char limit[40];
@@ -203,7 +204,7 @@ void incctl_print_groups(const json_t *data)
 	end_detail(&t);
 }
 
-/* A table of the objects that all switches answered with. */
+/* Prints a table of the objects in the answers of all switches. */
 static void rows(const json_t *data, const char *titles, const char *keys)
 {
 	struct table t;
@@ -253,7 +254,7 @@ void incctl_print_communicators(const json_t *data)
 	end_detail(&t);
 }
 
-/* What connections can end at, of switches that know termination mode. */
+/* Prints the endpoints of switches that support termination mode. */
 static void print_endpoints(const json_t *data)
 {
 	json_t *sw, *engine, *endpoint;
@@ -382,7 +383,7 @@ void incctl_print_status(const json_t *data)
 	end(&t);
 }
 
-/* A rate in four characters or so, "-" where there is none. */
+/* Adds a rate in about four characters, "-" if there is none. */
 static void add_rate(struct table *t, const json_t *object, const char *key)
 {
 	static const char units[] = " kMGT";

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What others have said, made fit for the terminal that incctl shows it on. */
+/* Makes texts of peers safe for the terminal on which incctl prints them. */
 #include <stdlib.h>
 #include <string.h>
 #include "controller/incctl/incctl.h"
 #include "lib/base/printable.h"
 
-/* Valid UTF-8 stays valid: whole characters are replaced. */
+/* Replaces whole characters, so that valid UTF-8 stays valid. */
 static void clean_string(json_t *value)
 {
 	char *copy = strdup(json_string_value(value));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Live rates: all figures are asked for again and again, and what has been counted between two
- * answers is divided by the time between them. A switch that has restarted in between, or a counter
- * that went backwards, has no rate for that interval.
+ * Live rates: asks for all figures again and again, and divides the growth of each counter between
+ * two answers by the time between them. A switch that has restarted in between, or a counter that
+ * went backwards, has no rate for that interval.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 
 #define CLEAR "\033[H\033[J"
 
-/* All figures at an instant: {switch: {kind: {id: {figure: value}}}}. */
+/* All figures at one time: {switch: {kind: {id: {figure: value}}}}. */
 struct sample {
 	json_t *figures;
 	uint64_t at_ns;
@@ -32,7 +32,7 @@ static void on_signal(int number)
 	inc_printing_stop();
 }
 
-/* The second one ends the program as if nobody had asked for the first. */
+/* The first signal stops the loop. A second one ends the program at once. */
 static void catch_signals(void)
 {
 	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
@@ -52,13 +52,13 @@ static json_t *member_of(json_t *object, const char *key)
 	return member;
 }
 
-/* Of which families the figures are kept, by what their label says they are of. Those of
- * connections are added up for their communicator. */
+/* The families of metrics that are used, and the label that names the object they describe. The
+ * figures of connections are added up for their communicator. */
 static const struct kind {
 	const char *prefix;
 	const char *kind;
-	const char *label;  /* NULL: of the switch */
-	const char *before; /* the figure's name here */
+	const char *label;  /* NULL: the object is the switch */
+	const char *before; /* prefix of the figure's name here */
 } kinds[] = {
 	{"inc_switch_", "switch", NULL, ""},
 	{"inc_counter_", "switch", NULL, "counter_"},
@@ -111,8 +111,8 @@ static json_t *collect(const json_t *data)
 	return all;
 }
 
-/* What of a switch's answers is shown. A rate is named by what is counted; the others are as they
- * are. */
+/* The figures that are shown. A rate is named by the unit that is counted; other figures are shown
+ * as they are. */
 static const struct column {
 	const char *kind;
 	const char *figure;
@@ -159,7 +159,7 @@ static json_t *show(const char *kind, const json_t *now, const json_t *before, u
 		else
 			json_object_set(shown, c->name, value ?: json_null());
 	}
-	/* of numbers in results: what the hosts get */
+	/* Bytes of results, which the hosts receive. */
 	rate = json_object_get(shown, "results_per_s");
 	if (rate)
 		json_object_set_new(shown, "bytes_per_s",
@@ -222,7 +222,7 @@ static json_t *compare(const struct sample *before, const struct sample *now, co
 	json_object_foreach (now->figures, node, sw) {
 		old = json_object_get(before->figures, node);
 		if (uptime_of(sw) < uptime_of(old))
-			old = NULL; /* counts anew */
+			old = NULL; /* it has restarted, so its counters began anew */
 		show_kind("switch", node, sw, old, ns, groups, switches);
 		show_kind("port", node, sw, old, ns, groups, ports);
 		show_kind("communicator", node, sw, old, ns, groups, comms);
@@ -254,7 +254,7 @@ static int take_sample(const struct incctl_target *target, struct sample *out, s
 	return 0;
 }
 
-/* Until then, or a signal. */
+/* Waits until this time, or a signal. */
 static void wait_until(uint64_t at_ns)
 {
 	const struct timespec at = {.tv_sec = at_ns / INC_NSEC_PER_SEC,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Trees of communicators with what their connections have done, as text. */
+/* Prints trees of communicators with the figures of their connections, as text. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,13 +7,13 @@
 #include "controller/incctl/incctl.h"
 #include "lib/topology/topology.h"
 
-/* By what a connection to a child is found: its switch, its communicator, the child's rank. */
+/* Makes the key of a connection to a child: its communicator, the child's rank and its switch. */
 static void key_of(const char *sw, long long communicator, long long rank, char *buf, size_t size)
 {
 	snprintf(buf, size, "%lld %lld %s", communicator, rank, sw);
 }
 
-/* The connections to children that switches have answered, by these keys. */
+/* An index of the switches' connections to children, by these keys. */
 static json_t *index_connections(const json_t *connections)
 {
 	json_t *index = json_object(), *slot, *conn;
@@ -32,8 +32,8 @@ static json_t *index_connections(const json_t *connections)
 	return index;
 }
 
-/* Puts the figures of a connection on its edge. ns: how much later now is than before; 0: there is
- * no before. */
+/* Adds the figures of a connection to its edge. ns: time between before and now; 0: there is no
+ * before. */
 static void add_figures(json_t *edge, const json_t *tree, const json_t *before, const json_t *now,
 			uint64_t ns)
 {
@@ -57,8 +57,9 @@ static void add_figures(json_t *edge, const json_t *tree, const json_t *before, 
 }
 
 /*
- * Edges stand from the root down, so a switch is a child before it has children, and once. Where
- * that holds, whatever follows edges downward comes to an end; an answer may say anything.
+ * 0, or -EBADMSG: the answer is no tree. Edges stand from the root down, so each switch is a child
+ * once, and before it has children. If that holds, a walk along the edges ends. This is checked
+ * because the answer comes from a peer.
  */
 static int check_tree(const json_t *tree, struct inc_err *err)
 {
@@ -124,7 +125,7 @@ const char *incctl_edge_text(const json_t *edge, char *buf, size_t size)
 	return buf;
 }
 
-/* ", termination": what a switch of the tree does; "" where that is not known, and of hosts. */
+/* Prints the mode of a switch of the tree as ", termination", or "" if it is unknown or a host. */
 static const char *mode_text(const json_t *tree, const char *sw, char *buf, size_t size)
 {
 	const json_t *node;

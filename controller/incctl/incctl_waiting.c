@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who waits for whom. In a tree a rank that is missed is missed at its switch, at the switch above,
- * and so on, and all others wait for the root: of that only the first is news.
+ * The peers that switches wait for. In a tree a missing rank is missing at its own switch, at the
+ * switch above and so on, and all other switches wait for the root. Only the first of these is of
+ * interest.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@ static bool is_up(const json_t *missing)
 	return json_is_true(json_object_get(missing, "up"));
 }
 
-/* What a switch waits for in a communicator; NULL: nothing, or it has not answered. */
+/* The list of peers that a switch waits for in a communicator, or NULL if it waits for none or has
+ * not answered. */
 static json_t *missed_at(const json_t *data, const char *sw, long long communicator)
 {
 	json_t *slot, *entry;
@@ -32,8 +34,8 @@ static json_t *missed_at(const json_t *data, const char *sw, long long communica
 	return NULL;
 }
 
-/* The switch that is missed misses somebody itself: below it, or, where it is the parent, anybody
- * but the one that waits for it. */
+/* Whether the missing switch itself waits for a peer: for one below it or, if it is the parent, for
+ * any peer except the switch that waits for it. */
 static bool is_explained(const json_t *data, const char *sw, long long communicator,
 			 const json_t *missing)
 {
@@ -98,10 +100,10 @@ static void print_missing(const json_t *missing)
 	}
 }
 
-/* A line: what a switch waits for in a communicator. */
+/* A line of the output: the peers that a switch waits for in a communicator. */
 struct line {
 	const json_t *sw, *entry;
-	long long since_ms; /* of whom it misses for the longest time */
+	long long since_ms; /* of the peer that is missing for the longest time */
 };
 
 static long long longest(const json_t *entry)

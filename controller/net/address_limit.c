@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Limits of each address (limit.h). */
+/* Limits for each address that connects (address_limit.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
@@ -8,8 +8,8 @@
 #include "lib/base/clock.h"
 #include "lib/net/listen.h"
 
-#define BURST_S     4   /* so many seconds' messages may come at once */
-#define CONNECTION  4   /* messages that a connection costs, for its handshake */
+#define BURST_S     4   /* seconds whose messages may come at once */
+#define CONNECTION  4   /* messages as which a connection counts, because of its handshake */
 #define LOG_BURST   200 /* lines */
 #define LOG_LINES_S 2
 
@@ -46,8 +46,8 @@ static void free_limit(struct inc_address_limit *limit)
 	free(limit);
 }
 
-/* The address of this name, NULL: none. Those that are gone and owe nothing are forgotten on the
- * way. */
+/* The limit of the address, or NULL. Frees the limits of other addresses without connections that
+ * have not used any of their budget lately. */
 static struct inc_address_limit *find_limit(struct inc_ctl *ctl, const char *name, uint64_t now_ns)
 {
 	struct inc_address_limit *limit, *next, *found = NULL;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Limits of each address that connects, on both ports together: so many connections, so many
- * messages a second, so many lines of the log. One that wants more waits, or is not let in, and
- * nobody else notices. Addresses are forgotten once they are gone and owe nothing.
+ * Limits for each address that connects, over both ports: connections, messages per second and
+ * lines of the log. The messages of an address that exceeds its limit wait, and its connections are
+ * refused, without an effect on other addresses. The limit of an address is freed when it has no
+ * connections and its whole budget is available again.
  */
 #ifndef INC_CTL_ADDRESS_LIMIT_H
 #define INC_CTL_ADDRESS_LIMIT_H
@@ -23,16 +24,17 @@ struct inc_address_limit {
 	LIST_ENTRY(inc_address_limit) entry;
 };
 
-/* One more connection; inc_address_limit_release() when it ends. NULL: it is not to be, and the log
- * says why at times. */
+/* Counts one more connection of the address; inc_address_limit_release() when it ends. NULL: the
+ * connection is refused, and the log says why at times. */
 struct inc_address_limit *inc_address_limit_admit(struct inc_ctl *ctl, const struct sockaddr *addr);
-/* NULL is nothing. */
+/* NULL is allowed. */
 void inc_address_limit_release(struct inc_address_limit *limit);
 
-/* Milliseconds until its next message may be taken; 0: one is. */
+/* Milliseconds until the address may send its next message. 0: it may now, and the message is
+ * counted. */
 unsigned int inc_address_limit_wait_ms(struct inc_address_limit *limit);
 
-/* At the end, after all connections. */
+/* Called at the end, after all connections are closed. */
 void inc_address_limits_free(struct inc_ctl *ctl);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What an identity may do (rights.h). */
+/* Checks what an identity may do (authorization.h). */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include "controller/net/authorization.h"
 #include "lib/net/ndjson.h"
 
-/* Identities that stand for one thing by its name: a switch, a job. */
+/* Prefixes of identities that are restricted to one switch, or to one job, by its name. */
 #define OF_SWITCH "switch:"
 #define OF_JOB    "job:"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The core's actions, carried out: messages to clients and switches, rows of the database, and the
+ * Carries out the core's actions: messages to clients and switches, rows of the database, and the
  * timer. An action may cause an event at once, for example if a switch cannot be asked. The core
- * takes that event before the next one from outside, and its actions are carried out in their turn.
+ * takes that event before the next one from outside, and the actions of that event are carried out
+ * behind those that are left.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static struct inc_core_now now_of(struct inc_ctl *ctl)
 	return (struct inc_core_now){inc_timeouts_now_ns(&ctl->timeouts), inc_now_ms()};
 }
 
-/* An action names a client by its core part, which stands first. */
+/* An action names a client by its core part, which is its first field. */
 static struct inc_client *client_of(const struct inc_action *action)
 {
 	return (struct inc_client *)action->client;
@@ -63,7 +64,7 @@ static void carry_out(struct inc_ctl *ctl, struct inc_action *action)
 		break;
 	case ACTION_STORE:
 		inc_persist_add(ctl->persist, action);
-		return; /* which frees it */
+		return; /* inc_persist frees it */
 	case ACTION_COMMIT:
 		carry_commit(ctl, action);
 		break;
@@ -71,8 +72,9 @@ static void carry_out(struct inc_ctl *ctl, struct inc_action *action)
 	free(action);
 }
 
-/* Ends the connections that have lost an action for want of memory. A client's ends from the loop,
- * because the caller of this step may go through the clients. False: there was none. */
+/* Closes the connections that have lost an action for want of memory. A client's connection is
+ * closed later, from the loop, because the caller of this step may be iterating over the clients.
+ * False: there was none. */
 static bool end_lost(struct inc_ctl *ctl)
 {
 	struct inc_client *client;

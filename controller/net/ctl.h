@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The controller around its core: connections, timers and questions of tools. Everything runs in
- * one event loop, and nothing blocks. Each message becomes an event for the core
- * (inc_ctl_step()), and carry.c carries out the actions that follow.
+ * one event loop, and nothing blocks. Each message becomes an event for the core (inc_ctl_step()),
+ * and carry.c carries out the actions that follow.
  *
  *   client   a connection on the member port: a member of a group, or a tool
  *   link     a connection on the switch port
- *   query    a tool's question that waits for the switches' answers
+ *   query    a tool's question that waits for the answers of switches
  */
 #ifndef INC_CTL_H
 #define INC_CTL_H
@@ -29,8 +29,8 @@
 
 #define CTL_WRITE_MAX       (4u << 20)
 #define CTL_MAX_QUERIES     4  /* of one client, at a time */
-#define CTL_SPARE_LINKS     64 /* connections that have not said hello, besides the switches */
-#define CTL_SPARE_CLOSING   64 /* closed, but not yet by the peer */
+#define CTL_SPARE_LINKS     64 /* connections before hello, besides the switches */
+#define CTL_SPARE_CLOSING   64 /* closed by the controller, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 20 /* listeners, event loop, database, standard streams */
 #define CTL_SIGNALS         3  /* SIGTERM, SIGINT and SIGHUP */
 
@@ -53,8 +53,9 @@ struct inc_ctl {
 	struct inc_tls *tls; /* keys of the peers that may connect; NULL: any peer may */
 	struct event *signals[CTL_SIGNALS];
 	struct inc_core core;
-	struct inc_timeout *due;                     /* runs until the core's next timer is due */
-	bool carrying;                               /* actions are being carried out */
+	struct inc_timeout *due; /* runs until the core's next timer is due */
+	/* Actions are being carried out, so inc_ctl_step() leaves new ones to that loop. */
+	bool carrying;
 	struct inc_ctl_switch *switches;             /* by the topology's index */
 	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
 	unsigned int n_clients;
@@ -69,7 +70,7 @@ struct inc_ctl {
 	uint64_t started_at_ms;
 	struct inc_ctl_figures figures;
 	struct inc_scrape *scrape; /* NULL: without --metrics */
-	struct event *keepalive;   /* the tick of alive.c; NULL: members may be silent for ever */
+	struct event *keepalive;   /* the tick of keepalive.c; NULL: no time limit */
 };
 
 struct inc_client {
@@ -77,14 +78,15 @@ struct inc_client {
 	struct inc_ctl *ctl;
 	struct inc_address_limit *address_limit;
 	struct inc_ndjson *conn;
-	struct inc_timeout *idle; /* runs while the client is in no group, nor waits for one */
+	/* Runs while the client neither is in a group nor waits for one. */
+	struct inc_timeout *idle;
 	bool bye;
 	unsigned int queries;      /* under way */
-	unsigned int silent_ticks; /* as a member, since it was heard last: alive.c */
+	unsigned int silent_ticks; /* ticks of keepalive.c since the member's last message */
 	TAILQ_ENTRY(inc_client) entry;
 };
 
-/* A text in an object, "" where there is none. */
+/* A field that is a text, or "" if there is none. */
 static inline const char *inc_ctl_text(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
@@ -93,27 +95,26 @@ static inline const char *inc_ctl_text(const json_t *object, const char *key)
 }
 
 /* carry.c */
-/* Makes the core, and the timer that wakes it. 0, or -errno with the reason. */
+/* Makes the core and its timer. 0, or -errno with the reason. */
 int inc_carry_start(struct inc_ctl *ctl, struct inc_err *err);
-/* Frees the core, after all connections. */
+/* Frees the core, after all connections are closed. */
 void inc_carry_stop(struct inc_ctl *ctl);
 /* Steps the core, and carries out the actions that follow from the event. */
 void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event);
 
 /* member.c */
-/* A message to a client, after what it depends on is stored. */
+/* Sends a message to a client, after the changes it depends on are in the database. */
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message);
 void inc_client_refuse(const struct inc_client *client, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
-/* A client without a group may be silent for a while only. */
+/* Restarts the client's idle time limit, which runs only while the client is without a group. */
 void inc_client_idle(struct inc_client *client);
-/* The client's connection ends as if its peer had closed it. silent_ms: because it has not answered
- * for so long; 0: for another reason. */
-/* Not while actions are carried out. */
+/* The client's connection ends as if its peer had closed it. silent_ms: it has not answered for so
+ * long; 0: another reason. Must not be called while actions are carried out. */
 void inc_client_close(struct inc_client *client, unsigned int silent_ms, const char *reason);
-/* The client's connection ends, and the core does not need to know. */
+/* The client's connection ends without an event for the core. */
 void inc_client_free(struct inc_client *client);
 void inc_clients_free(struct inc_ctl *ctl);
 
@@ -129,34 +130,37 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 		       uint32_t n);
 
 /* switch_request.c */
-/* code 0 and the answer, or a positive errno and its text. */
+/* code: 0 with the answer, or a positive errno with its text. */
 typedef void (*inc_switch_reply)(struct inc_ctl *ctl, struct inc_core_switch *sw, int code,
 				 const char *text, json_t *answer, uint64_t arg);
-/* Sends a request (configure, connect, remove or query; fields: its struct) with a fresh seq; reply
- * is called once, later, from the loop: with the answer, the switch's error, ETIMEDOUT or
- * ECONNRESET. -errno where it could not be sent; reply is not called then. */
+/* Sends a request (configure, connect, remove or query) with a new seq. fields: the struct of the
+ * message. reply is called once, later, from the loop. It gets the answer or the switch's error,
+ * ETIMEDOUT or ECONNRESET. Returns -errno if the request could not be sent; then reply is not
+ * called. */
 int inc_switch_request(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_message_id id,
 		       const void *fields, inc_switch_reply reply, uint64_t arg);
 
-/* The page of a query from there on (0: the first). reply's arg is inc_page_arg(number, from). */
+/* Queries the page that begins at "from" (0: the first one). reply's arg is inc_page_arg(number,
+ * from). */
 int inc_switch_query(struct inc_ctl *ctl, struct inc_core_switch *sw, const char *what,
 		     uint32_t number, uint32_t from, inc_switch_reply reply);
 static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)
 {
 	return (uint64_t)from << 32 | number;
 }
-/* Where the page after this answer begins; 0: this was the last one. */
+/* Where the page after this answer begins; 0: it was the last one. */
 uint32_t inc_page_next(const json_t *answer, uint64_t arg);
 
-/* switch_ask.c: an ACTION_ASK. The answer is an event, also where the switch cannot be asked. */
+/* switch_ask.c: carries out an ACTION_ASK. The answer is an event, even if the switch cannot be
+ * asked. */
 void inc_switch_ask(struct inc_ctl *ctl, const struct inc_action *action);
 
-/* metrics.c: an inc_scrape_part; arg: the controller */
+/* metrics.c: an inc_scrape_part. arg: the struct inc_ctl. */
 bool inc_ctl_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
 
 /* query.c */
-void inc_query_ask(struct inc_client *client, json_t *object); /* A */
-/* query_tree.c: a communicator's part of the answer to "tree"; NULL: it has none yet. */
+void inc_query_ask(struct inc_client *client, json_t *object); /* Handles A, a tool's question. */
+/* query_tree.c: a communicator's entry in the answer to "tree". NULL: it has no tree yet. */
 json_t *inc_query_tree(const struct inc_comm *comm);
 void inc_query_client_gone(struct inc_client *client);
 void inc_queries_free(struct inc_ctl *ctl);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Members that do not answer any more: a process that is stopped, a host that is gone without a
- * word. Each is asked by pings, which the library answers on a thread of its own, whatever the
- * program does meanwhile; so a slow rank is not a silent one. Silence is counted in ticks and not
- * by the clock: where the controller itself stood still, nobody has been silent.
+ * Finds members that do not answer any more: a process that is stopped, or a host that is gone.
+ * Each member receives pings, which libinccl answers on a thread of its own whatever the program
+ * does. So a slow rank counts as alive. Silence is counted in ticks and not by the clock, because a
+ * standstill of the controller itself must not make members look silent.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -11,7 +11,7 @@
 #include "controller/net/keepalive.h"
 #include "lib/base/clock.h"
 
-/* Ticks in the time limit. The stop is noticed between one tick less and all of it after it. */
+/* Ticks in the time limit. A silent member is found between one tick before its end and its end. */
 #define TICKS 12
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Asks members whether they are there, and ends those that do not say so. */
+/* Pings members, and ends the connections of those that do not answer (keepalive.c). */
 #ifndef INC_CTL_KEEPALIVE_H
 #define INC_CTL_KEEPALIVE_H
 
 struct inc_ctl;
 
-/* Begins to ask, as opt.member_timeout_ms has it. 0, or -ENOMEM. */
+/* Starts the pings, according to opt.member_timeout_ms. 0 or -ENOMEM. */
 int inc_keepalive_start(struct inc_ctl *ctl);
 void inc_keepalive_stop(struct inc_ctl *ctl);
 

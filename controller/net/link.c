@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections on the switch port. A hello makes a connection that of a switch. */
+/* Connections on the switch port. A hello makes a connection that of a switch. Called by the event
+ * loop and by carry.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ int inc_links_init(struct inc_ctl *ctl)
 	return ctl->switches ? 0 : -ENOMEM;
 }
 
-/* LINK_GREETING is entered twice: a connection begins there. */
+/* A new connection steps from LINK_GREETING to itself. */
 static void link_set_state(struct inc_switch_link *link, enum inc_link_state to)
 {
 	static const char *const names[] = {"greeting", "a switch", "asked", "closed"};
@@ -95,8 +96,8 @@ static void on_silence(void *arg)
 	link_free(link);
 }
 
-/* A hello that is about to be refused because the name is connected: perhaps that
- * connection is dead, and its peer forgot it. Ask. */
+/* A second connection says hello for the switch of this link, and is refused. The old connection
+ * may be dead, so it is pinged. */
 static void probe(struct inc_switch_link *link)
 {
 	if (link->state == LINK_ASKED)
@@ -144,7 +145,7 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	return check_lists(object, err);
 }
 
-/* The parts of a hello that the core takes. free_hello() frees them. */
+/* The parts of a hello that the core uses. free_hello() frees them. */
 struct hello {
 	struct inc_msg_hello said;
 	struct inc_msg_port *ports;
@@ -160,8 +161,8 @@ static void free_hello(struct hello *h)
 	free(h->failures);
 }
 
-/* A port without an MTU that can be read has that of its cable. Only a port of the topology
- * matters, so an error in another one is not logged. */
+/* If a port's MTU cannot be read, that of its cable counts. An error is logged only if the topology
+ * has the port. */
 static void read_ports(const struct inc_core_switch *sw, const json_t *ports, struct hello *h)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
@@ -199,7 +200,7 @@ static void read_listed(const struct inc_core_switch *sw, const json_t *listed, 
 			 inc_switch_name(sw), h->event.n_wrong);
 }
 
-/* 0, or an event that is logged and ignored. */
+/* Reads an event. 0, or -EINVAL: the event is logged and ignored. */
 static int read_notice(const struct inc_core_switch *sw, const json_t *object,
 		       struct inc_msg_event *out)
 {
@@ -261,8 +262,8 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 	list = json_array();
 	for (uint32_t i = 0; i < n; i++) {
 		if (json_array_append_new(list, json_integer(keep[i]))) {
-			json_decref(list); /* without them the switch would remove communicators
-					      that run */
+			/* Without the full list the switch would remove communicators that run. */
+			json_decref(list);
 			return -ENOMEM;
 		}
 	}
@@ -272,7 +273,7 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 				      "switch", inc_switch_name(sw), "keep", list));
 }
 
-/* Keeps the lists of a hello for tools. */
+/* Stores lists of a hello, which tools are shown. */
 static void keep_lists(struct inc_ctl_switch *side, const json_t *object)
 {
 	json_decref(side->ports);
@@ -312,7 +313,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	free_hello(&h);
 }
 
-/* Ends with the call that may free the link. */
+/* The call that may free the link is the last one. */
 static void take(struct inc_switch_link *link, json_t *object)
 {
 	const char *type = inc_message_type(object);
@@ -372,14 +373,15 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	inc_log_on(before);
 }
 
-/* Too many connections: the oldest that has not said hello makes room. */
+/* There are too many connections: closes the oldest one that has not said hello. False: there is
+ * none. */
 static bool make_room(struct inc_ctl *ctl)
 {
 	struct inc_switch_link *link, *oldest = NULL;
 
 	LIST_FOREACH (link, &ctl->links, entry) {
 		if (!link->sw)
-			oldest = link; /* new ones stand at the head */
+			oldest = link; /* new ones are at the head */
 	}
 	if (oldest)
 		link_free(oldest);
@@ -405,7 +407,8 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		return;
 	}
 	link->ctl = ctl;
-	/* who has had its share makes nobody else go */
+	/* The limit of the address is checked first, so that an address above its limit pushes out
+	 * no connections of others. */
 	link->address_limit = inc_address_limit_admit(ctl, addr);
 	if (link->address_limit && (ctl->n_links < ctl->max_links || make_room(ctl)))
 		link->silence = inc_timeout_new(&ctl->timeouts, on_silence, link);

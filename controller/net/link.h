@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* link.c and switch_request.c share this: a connection and the requests under way on it.
- */
+/* Shared by link.c and switch_request.c: a connection on the switch port, and the requests under
+ * way on it. */
 #ifndef INC_LINK_H
 #define INC_LINK_H
 
@@ -14,13 +14,13 @@
 struct inc_request;
 
 enum inc_link_state {
-	LINK_GREETING, /* no hello yet */
-	LINK_SWITCH,   /* said hello: it is a switch's */
-	LINK_ASKED,    /* the same, asked whether it is still there */
+	LINK_GREETING, /* before hello */
+	LINK_SWITCH,   /* the connection of a switch, after hello */
+	LINK_ASKED,    /* as SWITCH; a ping is not answered yet */
 	LINK_CLOSED,
 };
 
-/* A connection on the switch port; says hello to become a switch's. */
+/* A connection on the switch port. Its hello makes it the connection of a switch. */
 struct inc_switch_link {
 	enum inc_link_state state; /* link_set_state() in link.c */
 	struct inc_ctl *ctl;
@@ -33,11 +33,11 @@ struct inc_switch_link {
 	LIST_ENTRY(inc_switch_link) entry;
 };
 
-/* Is this the type of what a switch answers requests with? */
+/* Whether a message of this type answers a request. */
 bool inc_request_answers(const char *type);
-/* Such a message. */
+/* Handles such a message. */
 void inc_request_answered(struct inc_switch_link *link, json_t *object);
-/* Ends all requests; the link is not its switch's any more. */
+/* Ends all requests of a link that has been closed. */
 void inc_requests_fail(struct inc_switch_link *link, struct inc_core_switch *sw);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections on the member port: members of groups, and tools. */
+/* Connections on the member port: members of groups, and tools. Called by the event loop and by
+ * carry.c. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ void inc_client_free(struct inc_client *client)
 	free(client);
 }
 
-/* clean: after a bye */
+/* clean: the connection ends after a bye. */
 static void close_client(struct inc_client *client, bool clean, unsigned int silent_ms,
 			 const char *reason)
 {
@@ -64,7 +65,7 @@ static void on_idle(void *arg)
 	inc_client_free(client);
 }
 
-/* Also after every message, so that the list stays in the order of silence. */
+/* Called after every message as well, so that the list stays in the order of silence. */
 void inc_client_idle(struct inc_client *client)
 {
 	struct inc_ctl *ctl = client->ctl;
@@ -103,7 +104,7 @@ static void refuse(const struct inc_client *client, const char *type, int ret,
 	inc_client_refuse(client, -ret, "%s", err->msg);
 }
 
-/* Tells who is one already, or will be. */
+/* Whether the client is a member already, or waits for its group. If so it receives an error. */
 static bool is_member(const struct inc_client *client)
 {
 	if (client->core.member)
@@ -125,7 +126,7 @@ static void take_bye(struct inc_client *client, json_t *object)
 	client->bye = true;
 }
 
-/* Errors and pongs: an answer to them would be answered in turn. */
+/* Errors and pongs get no answer, because the peer would answer it in turn. */
 static void take_nothing(struct inc_client *client, json_t *object)
 {
 }
@@ -174,7 +175,8 @@ static void take_comm(struct inc_client *client, json_t *object)
 	struct inc_err why;
 	int wrong = inc_message_read(INC_MSG_ASK, object, &said, &why);
 
-	/* who has named the communicator ends it for all who ask for it */
+	/* If the message C names its communicator, an error in it fails that communicator for all
+	 * members that ask for it. */
 	if (said.comm != UINT32_MAX) {
 		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = CORE_EVENT_ASK,
 								   .client = &client->core,
@@ -187,7 +189,7 @@ static void take_comm(struct inc_client *client, json_t *object)
 	inc_client_refuse(client, -wrong, "C: %s", why.msg);
 }
 
-/* The number that ready or D names; 0: none, and the client has been told. */
+/* The number that ready or D names. 0: there is none, and the client has received an error. */
 static uint32_t number_of(struct inc_client *client, enum inc_message_id id, json_t *object)
 {
 	struct inc_msg_number said = {0};
@@ -233,7 +235,7 @@ static void take_failed(struct inc_client *client, json_t *object)
 							   .why = &why});
 }
 
-/* A tool changes what a switch does with communicators from now on. */
+/* A tool sets the mode of a switch for communicators that are made later. */
 static void take_mode(struct inc_client *client, json_t *object)
 {
 	struct inc_msg_mode said = {};
@@ -332,7 +334,8 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	inc_log_on(before);
 }
 
-/* Full: the longest silent client without a group makes room. False: all have one. */
+/* There are too many clients: closes the client without a group that has been silent for longest.
+ * False: all clients have a group. */
 static bool make_room(struct inc_ctl *ctl)
 {
 	struct inc_client *client;
@@ -367,7 +370,8 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		return;
 	}
 	client->ctl = ctl;
-	/* who has had its share makes nobody else go */
+	/* The limit of the address is checked first, so that an address above its limit pushes out
+	 * no connections of others. */
 	client->address_limit = inc_address_limit_admit(ctl, addr);
 	if (!client->address_limit)
 		goto err;

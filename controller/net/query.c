@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Questions of tools: answered here, or passed to every connected switch. */
+/* Questions of tools, which are answered here or passed to the switches. member.c calls this with
+ * the message A. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -14,17 +15,18 @@
 #include "controller/core/orphan.h"
 #include "controller/core/switch.h"
 
-/* Ranks of the communicators of one page, at least: 250 KB of JSON, which the loop makes in some
- * milliseconds. */
+/* A page ends with the communicator that reaches this number of ranks. It is 250 KB of JSON, which
+ * the loop makes in some milliseconds. */
 #define PAGE_RANKS 1024
 
-/* Of all switches together, in one answer: there is room for another one beside it. */
+/* The size of the answers of all switches in one answer, so that another one has room in the write
+ * buffer. */
 #define ANSWER_BYTES (CTL_WRITE_MAX / 2)
 
 struct inc_query {
 	uint64_t number;
 	uint32_t from;
-	size_t bytes; /* of what is in data */
+	size_t bytes; /* size of data as JSON */
 	struct inc_client *client;
 	char what[sizeof(((struct inc_msg_query *)0)->what)];
 	json_t *data; /* by switch, in the topology's order */
@@ -32,7 +34,7 @@ struct inc_query {
 	LIST_ENTRY(inc_query) entry;
 };
 
-/* What a job has, and may have, where that is limited. */
+/* The resources that a job uses, and its quotas. */
 static json_t *usage_json(const struct inc_group *group)
 {
 	const struct inc_core_options *opt = &group->core->opt;
@@ -151,7 +153,8 @@ static int compare_places(const void *a, const void *b)
 	return (*x)->place < (*y)->place ? -1 : (*x)->place > (*y)->place;
 }
 
-/* Those that the question is about; NULL: no memory. */
+/* The communicators that the question asks for, in the order of their places. NULL: out of
+ * memory. */
 static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 					  const struct inc_msg_query *question, size_t *n)
 {
@@ -176,8 +179,8 @@ static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 	return list;
 }
 
-/* What of each communicator there is to say, a page of it. Pages go by places: whatever comes, goes
- * or gets its number meanwhile, none is told twice or left out. */
+/* A page of the communicators' entries. Pages go by places, so that no communicator is listed twice
+ * or left out when others begin or end meanwhile. */
 static json_t *page_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
 			 json_t *(*one)(const struct inc_comm *comm), uint32_t *next)
 {
@@ -241,7 +244,7 @@ static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_que
 	return list;
 }
 
-/* next: where the next page of data begins, 0: there is none. */
+/* next: where the next page of data begins; 0: there is none. */
 static void answer(struct inc_client *client, const char *what, json_t *data, uint32_t next)
 {
 	json_t *object = json_pack("{s:s, s:s, s:o}", "type", inc_messages[INC_MSG_TOLD].type,
@@ -283,7 +286,8 @@ void inc_queries_free(struct inc_ctl *ctl)
 		query_free(LIST_FIRST(&ctl->queries));
 }
 
-/* Switches know ranks; which host, job or other switch that is, is known here. */
+/* Adds names to an object with a rank: a switch knows ranks only, and the controller knows the
+ * host, job or peer switch. */
 static void name_peer(const struct inc_core_switch *sw, const struct inc_comm *comm, json_t *object)
 {
 	const bool up = json_is_true(json_object_get(object, "up"));
@@ -328,8 +332,8 @@ static void add_names(const struct inc_core_switch *sw, json_t *data)
 	}
 }
 
-/* What a switch has answered, in its place; where the others' is as much as an answer may have, it
- * is to be asked for by itself, from the same page on. */
+/* Puts the answer of a switch into its slot. If the answers so far fill the message, the slot only
+ * says that the tool must ask this switch alone, from the same page on. */
 static void fill_slot(struct inc_query *query, json_t *slot, json_t *data, json_t *next)
 {
 	const size_t bytes = json_dumpb(data, NULL, 0, JSON_COMPACT);
@@ -373,7 +377,8 @@ static void on_answer(struct inc_ctl *ctl, struct inc_core_switch *sw, int code,
 		query_done(query);
 }
 
-/* A switch that the question is not about, as far as is known here, is not asked. */
+/* Whether to ask the switch. It is not asked if the controller knows that the question is not about
+ * it. */
 static bool concerns(const struct inc_msg_query *question, const struct inc_core_switch *sw)
 {
 	const struct inc_comm *comm;
@@ -430,7 +435,7 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 {
 	static const struct {
 		const char *what;
-		/* NULL: ask the switches */
+		/* NULL: the switches are asked. */
 		json_t *(*here)(const struct inc_ctl *ctl, const struct inc_msg_query *question,
 				uint32_t *next);
 	} questions[] = {

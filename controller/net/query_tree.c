@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a tool is told of the trees of communicators: their switches, and who is behind which. */
+/* The answer to "tree": the switches of each communicator's tree, and the ranks behind each
+ * switch. */
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
 #include "controller/core/group.h"
@@ -19,13 +20,13 @@ static json_t *node_json(const struct inc_comm *comm, unsigned int n)
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
 	const struct inc_core_switch *sw = &comm->group->core->switches[node->sw];
 
-	/* the shape of an earlier controller's tree is not known, and so is what its switches do */
+	/* The modes of the switches are unknown if an earlier controller has made the tree. */
 	return json_pack("{s:s, s:s, s:s}", "switch", inc_switch_name(sw), "state",
 			 sw->connected ? "connected" : "absent", "mode",
 			 comm->tree->counted ? inc_modes_of_switch[node->mode] : "");
 }
 
-/* rank: what the switch calls the child by */
+/* rank: by which the switch names the child */
 static json_t *edge_json(const struct inc_topo_switch *sw, unsigned int port, const char *child,
 			 bool to_switch, unsigned int rank, const struct inc_ranks *ranks)
 {
@@ -52,7 +53,8 @@ static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_nod
 			 false, child->rank, &ranks);
 }
 
-/* Of an earlier controller's: its ranks at their switches; what is between these is not known. */
+/* For an earlier controller's communicator: the edges from its ranks to their switches. The edges
+ * between switches are unknown. */
 static void add_known(const struct inc_comm *comm, json_t *edges)
 {
 	const struct inc_topology *topo = comm->group->core->topo;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The core's requests to switches as messages, and the answers as events. Called by carry.c; the
+/* Sends the core's requests to switches, and makes events of the answers. Called by carry.c; the
  * answers come from the controller's loop. */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void answer(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_ask
 						   .text = text});
 }
 
-/* The switch cannot be asked. ret: -errno. */
+/* Makes an event because the switch cannot be asked. ret: -errno. */
 static void cannot_ask(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_asked asked,
 		       uint32_t number, int ret)
 {
@@ -105,7 +105,7 @@ static void on_waiting(struct inc_ctl *ctl, struct inc_core_switch *sw, int code
 		answer(ctl, sw, ASKED_WAITING, number, code ?: -ret, code ? text : strerror(-ret));
 }
 
-/* What the switch says of one communicator; false: it has none of this number. */
+/* Finds the entry of a communicator in an answer. False: there is none. */
 static bool read_results(const json_t *object, uint32_t number, struct inc_msg_tally *out)
 {
 	const json_t *entry;

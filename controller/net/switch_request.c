@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests to switches: numbered, answered in any order, each with its own deadline. Who has many
- * to make asks first how many are under way: a deadline begins when its request is sent. */
+/* Requests to switches: numbered, answered in any order, each with its own time limit. The limit
+ * begins when the request is sent, so a caller with many requests first checks how many are under
+ * way. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 struct inc_request {
 	struct inc_switch_link *link;
 	uint64_t seq;
-	enum inc_message_id answer; /* what a switch that does it says */
+	enum inc_message_id answer; /* the message that confirms it */
 	inc_switch_reply reply;
 	uint64_t arg;
 	struct inc_timeout *timer;
@@ -24,7 +25,7 @@ static void request_free(struct inc_request *request)
 	free(request);
 }
 
-/* reply may do anything, even drop the switch: request and link are not touched after it */
+/* Reply may even close the switch's connection, so request and link are not used after it. */
 static void finish(struct inc_request *request, struct inc_core_switch *sw, int code,
 		   const char *text, json_t *answer)
 {
@@ -47,7 +48,7 @@ static void on_timeout(void *arg)
 	finish(request, request->link->sw, ETIMEDOUT, text, NULL);
 }
 
-/* What is asked of a switch, and what it says that has done it. */
+/* Requests, and the messages that confirm them. */
 static const enum inc_message_id answers[INC_MSG_MAX] = {
 	[INC_MSG_CONFIGURE] = INC_MSG_CONFIGURED,
 	[INC_MSG_CONNECT] = INC_MSG_CONNECTED,
@@ -130,12 +131,12 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	struct inc_msg_error error = {.code = EIO};
 	char text[64];
 
-	inc_message_read(INC_MSG_ERROR, object, &error, NULL); /* as far as it can be read */
+	inc_message_read(INC_MSG_ERROR, object, &error, NULL); /* as far as it is readable */
 	LIST_FOREACH (request, &link->requests, entry) {
 		if (request->seq == error.seq)
 			break;
 	}
-	if (!request) /* it came too late */
+	if (!request) /* the request has timed out */
 		return;
 	if (inc_message_is(type, request->answer)) {
 		finish(request, link->sw, 0, "", object);
@@ -146,8 +147,8 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 		finish(request, link->sw, EPROTO, text, NULL);
 		return;
 	}
-	/* To the callers these two mean that the switch has not answered, so that nobody knows what
-	 * it has. This switch has answered, and refused: it must not look so. */
+	/* For the callers these two codes mean that the switch has not answered, so its state is
+	 * unknown. This switch has answered and refused, which needs another code. */
 	if (error.code == ETIMEDOUT || error.code == ECONNRESET)
 		error.code = EIO;
 	finish(request, link->sw, error.code, *error.message ? error.message : strerror(error.code),

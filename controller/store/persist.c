@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writes what has changed (persist.h). A list of actions names all that is to be written. If a
- * transaction fails, that list is of no use any more: the next transaction that succeeds writes the
- * whole core in the place of all that the file holds.
+ * Writes changes (persist.h). A list of actions names the rows that have changed. If a transaction
+ * fails, that list is dropped, and the next transaction that succeeds writes the whole core in
+ * place of all rows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,10 +25,11 @@ struct inc_persist {
 	char *path;
 	struct inc_persist_counts *counts;
 	struct inc_action_list changes; /* since the last transaction */
-	bool behind;  /* the file is not what it should be: all of it has to be written */
-	bool failing; /* the last transaction has failed, which has been said */
-	uint32_t next[INC_N_KEPT_KINDS]; /* as the file has them */
-	struct event *timer;             /* when there is something to write, or to try again */
+	bool behind;  /* the file lacks changes, so the whole core has to be written */
+	bool failing; /* the last transaction has failed, which was logged */
+	uint32_t next[INC_N_KEPT_KINDS]; /* of the number allocators, in the file */
+	/* Runs while there are changes to write, or a write to try again. */
+	struct event *timer;
 };
 
 void inc_persist_add(struct inc_persist *persist, struct inc_action *action)
@@ -59,7 +60,7 @@ static int put_numbers(struct inc_persist *persist, struct inc_err *err)
 
 	if (!persist->behind && memcmp(next, persist->next, sizeof(next)) == 0)
 		return 0;
-	memcpy(persist->next, next, sizeof(next)); /* where it fails, all is written anew */
+	memcpy(persist->next, next, sizeof(next)); /* if this fails, everything is written anew */
 	return inc_rows_write_numbers(persist->store, persist->core, err);
 }
 
@@ -111,7 +112,8 @@ void inc_persist_before_send(struct inc_persist *persist)
 {
 	struct inc_err err;
 
-	/* while it fails it is tried by the timer, and by what must not begin otherwise */
+	/* While writes fail, only the timer tries again, and the objects that must be stored before
+	 * they begin. */
 	if (persist && !persist->failing)
 		inc_persist_now(persist, &err);
 }
@@ -123,7 +125,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	inc_persist_now(arg, &err);
 }
 
-/* Where it cannot be made, opening the file says why. */
+/* If it cannot be made, opening the file reports the reason. */
 static void make_directory(void)
 {
 	char dir[] = INC_PERSIST_DEFAULT;
@@ -160,10 +162,10 @@ int inc_persist_start(struct inc_core *core, struct event_base *base, const char
 	inc_actions_free(&core->actions.list);
 	if (ret)
 		return ret;
-	/* a file that held nothing knows nothing of an earlier controller's communicators */
+	/* A new file has nothing of an earlier controller's communicators. */
 	core->knows_all = !fresh;
 	core->actions.stores = true;
-	/* what could not be brought back goes, with the first transaction */
+	/* Rows of objects that could not be restored are removed by the first transaction. */
 	persist->behind = true;
 	ret = write_changes(persist, err);
 	persist->behind = ret;

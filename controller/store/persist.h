@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the controller remembers when it is killed. The core's actions name what has changed
- * (ACTION_STORE). controller/net/carry.c adds these here, and the code that sends calls
- * inc_persist_before_send() before each message, so that all changes are in the database, as one
- * transaction, before anybody can know of them. If the database cannot be written, nothing new
- * begins, and what runs goes on: the core is right, and the file is written anew as soon as that is
- * possible.
+ * Keeps the core's objects in the database, so that they outlive the controller. The core's actions
+ * name the rows that have changed (ACTION_STORE), and controller/net/carry.c adds these here. The
+ * code that sends messages calls inc_persist_before_send() before each message. So all changes are
+ * in the database, as one transaction, before any peer can learn of them. If the database cannot be
+ * written, nothing new begins, and communicators continue to run. The core's state stays right, and
+ * the whole file is written as soon as that is possible.
  *
- * Without a database keep is NULL, and all functions do nothing. Everything runs on the thread of
- * the controller's loop.
+ * Without a database the pointer is NULL, and all functions do nothing. Everything runs on the
+ * thread of the controller's loop.
  */
 #ifndef INC_PERSIST_H
 #define INC_PERSIST_H
@@ -19,7 +19,8 @@
 #include "lib/base/err.h"
 #include "lib/metric/metric.h"
 
-#define INC_PERSIST_DEFAULT "/var/lib/inc/controller.db" /* its directory is made, too */
+/* Its directory is made if it is missing. */
+#define INC_PERSIST_DEFAULT "/var/lib/inc/controller.db"
 #define INC_PERSIST_NOTHING "none"
 
 struct event_base;
@@ -34,21 +35,21 @@ struct inc_persist_counts { /* so far */
 	INC_PERSIST_COUNTS(INC_METRIC_FIELD, inc_persist_counts)
 };
 
-/* Opens the database and brings back into the core what it holds. *keep is NULL if path is
- * INC_PERSIST_NOTHING. 0, or -errno with the reason; *keep is the caller's to stop in any case. */
+/* Opens the database, and restores its objects into the core. *persist is NULL if path is
+ * INC_PERSIST_NOTHING. 0, or -errno with the reason; the caller stops *persist in both cases. */
 int inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
 		      struct inc_persist_counts *counts, struct inc_persist **persist,
 		      struct inc_err *err);
-/* From here on nothing is stored: what ends because the controller does is not over. */
+/* Stops writing. Objects that end because the controller ends stay in the database. */
 void inc_persist_stop(struct inc_persist *persist);
 
-/* An ACTION_STORE, which is keep's to free now. It is written soon, even if nothing is told to
- * anybody. */
+/* Adds an ACTION_STORE, which inc_persist frees. It is written soon, even if no message follows. */
 void inc_persist_add(struct inc_persist *persist, struct inc_action *action);
-/* An ACTION_STORE was lost for want of memory: everything is written instead. */
+/* An ACTION_STORE was lost for want of memory: the next transaction writes everything. */
 void inc_persist_lost(struct inc_persist *persist);
-/* Writes all that was added. 0, or -errno and why it could not be written. */
+/* Writes all changes. 0, or -errno and why the database could not be written. */
 int inc_persist_now(struct inc_persist *persist, struct inc_err *err);
+/* Writes all changes before a message, unless the last transaction has failed. */
 void inc_persist_before_send(struct inc_persist *persist);
 
 #endif

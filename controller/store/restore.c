@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Groups and communicators out of the database, when the controller starts: before anybody can
- * connect, and before anything of them is written again. What had not started when the controller
- * was killed is left out, for nobody can claim it: its members have lost their connections while
- * they waited, and a switch that has been told of it hears that it is not kept.
+ * Restores groups and communicators from the database when the controller starts: before any peer
+ * can connect, and before any row is written again. Communicators that had not started when the
+ * controller was killed are left out, because no member can claim them. Their members lost their
+ * connections while they waited, and a switch that has one of them is told not to keep it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,20 +18,20 @@
 #include "controller/store/persist_priv.h"
 #include "lib/base/log.h"
 
-/* A communicator as its rows come; what cannot be is found when all are there. */
+/* A communicator while its rows are read. Errors in it are found when all rows are read. */
 struct kept {
 	struct inc_comm *comm;
 	struct inc_kept_comm row;
 	struct inc_tree_node *nodes;
 	unsigned int n;
 	unsigned int n_members;
-	char lacks[80]; /* what the topology has no more */
+	char lacks[80]; /* a part of the topology that it needs and that is missing */
 };
 
 struct restoring {
 	struct inc_core *core;
 	const char *path;
-	struct kept *comms; /* in the order of their numbers, as their rows stand */
+	struct kept *comms; /* in the order of their numbers, as the rows are */
 	size_t n, room;
 	unsigned int n_groups, n_comms;
 };
@@ -101,8 +101,8 @@ static int take_rank(const void *at, void *arg, struct inc_err *err)
 
 static bool has_started(const struct inc_kept_comm *row)
 {
-	/* those that were confirmed, too: what follows may not have been written, where the disk
-	 * was full */
+	/* Also communicators that all switches have confirmed, because the row may lack the next
+	 * phase if the disk was full. */
 	return strcmp(row->state, inc_comm_phase_name(COMM_CONFIGURED)) == 0 ||
 	       strcmp(row->state, inc_comm_phase_name(COMM_STARTED)) == 0 ||
 	       strcmp(row->state, inc_comm_phase_name(COMM_FAILED)) == 0;
@@ -139,7 +139,7 @@ static int compare_numbers(const void *a, const void *b)
 	return x->row.number < y->row.number ? -1 : x->row.number > y->row.number;
 }
 
-/* The communicator that a row belongs to, or NULL. */
+/* The communicator of this number, or NULL. */
 static struct kept *find(const struct restoring *r, uint32_t number)
 {
 	const struct kept key = {.row.number = number};
@@ -157,7 +157,8 @@ static struct inc_route_end end_of(const struct inc_kept_end *end)
 				      .given = end->given};
 }
 
-/* The row's ports, to its parent and the parent's to it. False: the topology has them no more. */
+/* Reads the row's two ports of the connection to the parent. False: the topology does not have them
+ * any more. */
 static bool take_ports(const struct inc_topology *topo, const struct kept *k,
 		       const struct inc_kept_node *row, struct inc_tree_node *node)
 {
@@ -225,7 +226,7 @@ static int take_member(const void *at, void *arg, struct inc_err *err)
 	m->route.own = end_of(&row->own);
 	m->route.sw = end_of(&row->sw);
 	m->route.host = group->members[row->rank].host;
-	/* who has left had destroyed it before */
+	/* A member that has left the group had destroyed the communicator before. */
 	m->destroyed = group->members[row->rank].present;
 	k->n_members++;
 	if (m->route.host == r->core->topo->n_hosts)
@@ -266,7 +267,7 @@ static int make_tree(struct inc_core *core, const struct kept *k, struct inc_err
 				 k->nodes, k->n, &comm->tree, err);
 }
 
-/* What the controller has given of its switches is in use. */
+/* Marks the queue pair numbers that the controller has allocated as used. 0 or -errno. */
 static int take_given(struct inc_core *core, const struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_topo_host *hosts = core->topo->hosts;
@@ -322,7 +323,7 @@ static int finish(struct inc_core *core, const struct kept *k, struct inc_err *e
 	return 0;
 }
 
-/* In the order in which they had begun: answers list them so. */
+/* The order in which they began, which is the order in answers. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct kept *x = a, *y = b;
@@ -356,7 +357,7 @@ static int finish_all(struct restoring *r, struct inc_err *err)
 	}
 	for (group = LIST_FIRST(&r->core->groups); group; group = next) {
 		next = LIST_NEXT(group, entry);
-		/* its members have nothing that they would come back for */
+		/* Members of a group without communicators do not come back. */
 		if (LIST_EMPTY(&group->comms))
 			inc_group_free(group);
 		else

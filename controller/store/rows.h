@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tables of the controller's database, a struct for a row of each. What a column is called,
- * where it stands in its row and what may stand in it is typed once, in rows.c: the schema, what
- * writes rows and what reads them come from there. Words (states, modes, names of hosts) stand as
- * words, so that a file that is looked at by hand explains itself, and survives that a topology
- * file has been put in another order.
+ * The tables of the controller's database: a struct for the rows of each. rows.c describes each
+ * column once: its name, the field of the row that it is, and the values that it may have. The
+ * schema and the code that writes and reads rows use that description. States, modes and names of
+ * hosts are stored as words. So the file can be read by hand, and a topology file may list its
+ * hosts in another order later.
  */
 #ifndef INC_STORE_ROWS_H
 #define INC_STORE_ROWS_H
@@ -16,7 +16,7 @@
 
 #define INC_KEPT_STATE_MAX 16
 
-/* In the order in which they can be read back: what a row belongs to stands in an earlier one. */
+/* In the order in which they are read: a row belongs to one of an earlier table. */
 enum inc_kept_table {
 	INC_KEPT_NUMBERS,
 	INC_KEPT_GROUPS,
@@ -27,7 +27,7 @@ enum inc_kept_table {
 	INC_N_KEPT_TABLES
 };
 
-/* What has been given away of a kind of numbers. */
+/* The range of a number allocator. */
 struct inc_kept_numbers {
 	uint32_t kind; /* enum inc_kept_kind */
 	uint32_t first, next;
@@ -57,7 +57,7 @@ struct inc_kept_rank {
 struct inc_kept_comm {
 	uint32_t number;
 	uint32_t of;   /* the group */
-	uint32_t comm; /* that one's own count */
+	uint32_t comm; /* its index in the group */
 	uint32_t place;
 	char state[INC_KEPT_STATE_MAX];
 	uint32_t code;
@@ -109,7 +109,7 @@ struct inc_kept_column {
 struct inc_kept_layout {
 	const char *name;
 	size_t row_size;
-	unsigned int n_keys; /* columns that no two rows have in common, the first ones */
+	unsigned int n_keys; /* the first columns, which no two rows have in common */
 	unsigned int n;
 	const struct inc_kept_column *columns;
 };

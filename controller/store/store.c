@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rows and transactions (store.h); store_open.c opens the file. */
+/* Rows and transactions of the database (store.h). store_open.c opens the file. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,12 +47,13 @@ int inc_store_commit(struct inc_store *store, struct inc_err *err)
 
 void inc_store_rollback(struct inc_store *store)
 {
-	/* what has failed may have ended the transaction itself */
+	/* The failed statement may already have ended the transaction. */
 	if (!sqlite3_get_autocommit(store->db))
 		sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* The statement of a table, made when it is first wanted; form: how it is from its layout. */
+/* The statement of a table, made when it is first used. form: writes its SQL for the table's
+ * layout. */
 static sqlite3_stmt *statement(struct inc_store *store, sqlite3_stmt **kept,
 			       enum inc_kept_table table,
 			       void (*form)(FILE *out, const struct inc_kept_layout *layout))
@@ -154,7 +155,7 @@ int inc_store_clear(struct inc_store *store, struct inc_err *err)
 	return ret;
 }
 
-/* What stands in a column: 0, or -EIO where that cannot be. */
+/* Reads a column into its field of the row. 0, or -EIO: the column cannot have this value. */
 static int take_column(struct inc_store *store, sqlite3_stmt *stmt, unsigned int i,
 		       const struct inc_kept_layout *layout, void *row, struct inc_err *err)
 {

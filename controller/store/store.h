@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The controller's database: a file of SQLite that one controller at a time has open. It knows rows
- * (rows.h) and transactions, and nothing of what they are about: keep.c writes them, restore.c
- * reads them. All of it on the thread of the controller's loop, which waits meanwhile.
+ * The controller's database: an SQLite file that one controller at a time has open. This code knows
+ * rows (rows.h) and transactions, but not their meaning: write_rows.c writes rows, and restore.c
+ * reads them. All of it runs on the thread of the controller's loop, which waits meanwhile.
  */
 #ifndef INC_STORE_H
 #define INC_STORE_H
@@ -17,31 +17,31 @@
 struct inc_store;
 
 /*
- * Opens the file, makes it where it is not there or empty, and checks it as a whole. *fresh: it
- * held nothing. 0, or -errno with a line that names the file: -EBUSY (another controller has it),
- * -EPROTONOSUPPORT (of a later version), -EINVAL (somebody else's), -EIO (damaged), and what the
- * system says. A file that is refused is as it was.
+ * Opens the file, makes it if it is missing or empty, and checks all of it. *fresh: the file was
+ * new. 0, or -errno with a line that names the file: -EBUSY (another controller has it open),
+ * -EPROTONOSUPPORT (a later version has written it), -EINVAL (another program's file), -EIO
+ * (damaged), or the system's error. A refused file stays unchanged.
  */
 int inc_store_open(const char *path, struct inc_store **store, bool *fresh, struct inc_err *err);
-void inc_store_close(struct inc_store *store); /* NULL is fine */
+void inc_store_close(struct inc_store *store); /* NULL is allowed */
 
-/* Between begin and commit the others may be called; after an error rollback, and nothing of it has
- * been done. 0 or -errno: -ENOSPC, -EROFS, -EIO, -ENOMEM. */
+/* The other functions may be called between begin and commit. After an error the caller calls
+ * rollback, which undoes all changes since begin. 0 or -errno: -ENOSPC, -EROFS, -EIO, -ENOMEM. */
 int inc_store_begin(struct inc_store *store, struct inc_err *err);
 int inc_store_commit(struct inc_store *store, struct inc_err *err);
 void inc_store_rollback(struct inc_store *store);
 
-/* Writes a row, in the place of one with the same keys. */
+/* Writes a row, in place of a row with the same keys. */
 int inc_store_put(struct inc_store *store, enum inc_kept_table table, const void *row,
 		  struct inc_err *err);
-/* Removes the rows whose first key is this one. */
+/* Removes the rows with this first key. */
 int inc_store_drop(struct inc_store *store, enum inc_kept_table table, uint32_t key,
 		   struct inc_err *err);
 /* Removes all rows of all tables. */
 int inc_store_clear(struct inc_store *store, struct inc_err *err);
 
-/* Reads all rows in the order of their keys, until fn returns something else than 0. 0, what fn has
- * returned, or -EIO where a row holds what its column cannot. */
+/* Reads all rows in the order of their keys, until fn returns something else than 0. Returns 0,
+ * fn's value, or -EIO if a row has a value that its column cannot have. */
 typedef int (*inc_store_row)(const void *row, void *arg, struct inc_err *err);
 int inc_store_each(struct inc_store *store, enum inc_kept_table table, inc_store_row fn, void *arg,
 		   struct inc_err *err);

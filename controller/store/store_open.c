@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opens the controller's database: whose file it is, who has it, whether it is whole, and its
- * schema. Called once, before the controller listens.
+ * Opens the controller's database: checks that the file is a controller's, that no other controller
+ * has it, and that it is not damaged, and makes or migrates the schema. Called once, before the
+ * controller listens.
  *
- * The file is in WAL mode and locked as long as it is open, so that a second controller finds it
- * taken, and no memory is shared with anybody. A transaction is in the log when it has been
- * committed, which outlives the process; the disk is waited for at checkpoints alone
- * (docs/decisions.md says what a power failure can lose).
+ * The file is in WAL mode, and locked as long as it is open, so that a second controller cannot
+ * open it and no memory is shared. After a commit a transaction is in the log, which outlives the
+ * process. Only checkpoints wait for the disk (docs/decisions.md describes what a power failure can
+ * lose).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +18,9 @@
 #include <sys/stat.h>
 #include "controller/store/store_priv.h"
 
-#define APPLICATION_ID 0x494e4343 /* INCC, where file(1) and we look */
+#define APPLICATION_ID 0x494e4343 /* "INCC", which file(1) and this program check */
 
-/* The value of a pragma that is a number, -1: an error. */
+/* The value of a numeric pragma; -1: an error. */
 static int64_t ask(struct inc_store *store, const char *sql)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -32,7 +33,7 @@ static int64_t ask(struct inc_store *store, const char *sql)
 	return value;
 }
 
-/* Who has the file locked, for the message. */
+/* Names in err the process that has the file locked. Returns -EBUSY. */
 static int say_holder(const struct inc_store *store, struct inc_err *err)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -48,7 +49,8 @@ static int say_holder(const struct inc_store *store, struct inc_err *err)
 			   store->path, who);
 }
 
-/* Made with the mode that suits what stands in it; SQLite would say less of why it cannot. */
+/* Makes the file with mode 0600 before SQLite opens it, because SQLite's errors are less
+ * precise. */
 static int make_file(const char *path, struct inc_err *err)
 {
 	struct stat st;
@@ -64,7 +66,7 @@ static int make_file(const char *path, struct inc_err *err)
 	return 0;
 }
 
-/* Whose file it is. Nothing is written before that is known. */
+/* 0, or -errno: the file is not a controller's. Nothing is written before this check. */
 static int check_owner(struct inc_store *store, int64_t *version, struct inc_err *err)
 {
 	const int64_t application = ask(store, "PRAGMA application_id");
@@ -118,7 +120,7 @@ static int make_tables(struct inc_store *store, struct inc_err *err)
 	return inc_store_exec(store, sql, "cannot make its tables", err);
 }
 
-/* What leads from each version to the next; all that a file needs is one transaction. */
+/* Each step makes the next schema version. All steps that a file needs are one transaction. */
 static int (*const steps[INC_STORE_VERSION])(struct inc_store *store,
 					     struct inc_err *err) = {make_tables};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What store.c, which writes and reads rows, and store_open.c share. */
+/* Shared by store.c, which writes and reads rows, and store_open.c. */
 #ifndef INC_STORE_PRIV_H
 #define INC_STORE_PRIV_H
 
@@ -13,9 +13,10 @@ struct inc_store {
 	sqlite3_stmt *put[INC_N_KEPT_TABLES], *drop[INC_N_KEPT_TABLES];
 };
 
-/* -errno of SQLite's last error, and a line of what was done, to what, and why it failed. */
+/* Returns -errno for SQLite's last error, and writes a line with the file, the action and the
+ * reason into err. */
 int inc_store_error(struct inc_store *store, const char *doing, struct inc_err *err);
-/* Statements without a result. */
+/* Runs statements without a result. 0 or -errno. */
 int inc_store_exec(struct inc_store *store, const char *sql, const char *doing,
 		   struct inc_err *err);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rows of groups and communicators, as they are now. Called by keep.c inside a transaction. An
- * object that has ended since it changed is not written, because its removal follows. */
+/* Writes rows of groups and communicators as they are now. Called by persist.c inside a
+ * transaction. An object that has ended since it changed is not written, because its removal
+ * follows. */
 #include <stdio.h>
 #include <string.h>
 #include "controller/core/comm.h"
@@ -45,7 +46,7 @@ static int put_group(struct inc_store *store, const struct inc_group *group, str
 		.shrunk = group->derived[1],
 	};
 
-	/* nobody has heard of its number yet */
+	/* A group that has not formed is not written, because no peer has its number yet. */
 	if (!inc_group_formed(group))
 		return 0;
 	strcpy(row.job, group->job);
@@ -103,7 +104,8 @@ static int put_members(struct inc_store *store, const struct inc_comm *comm, str
 			.sw = kept_end(&m->route.sw),
 		};
 
-		/* of an earlier controller's, what those have that have come back */
+		/* a member of an earlier controller's communicator has no row before it has come
+		 * back */
 		if (!m->has_endpoint)
 			continue;
 		strcpy(row.transport, m->transport);
@@ -133,12 +135,13 @@ static int put_comm(struct inc_store *store, const struct inc_comm *comm, bool w
 	};
 	int ret;
 
-	/* no switch has heard of it yet, or none has it any more */
+	/* A communicator has a row from the request to its switches until they remove it. */
 	if (!comm->number || !comm->tree || comm->phase < COMM_CONFIGURING ||
 	    comm->phase == COMM_REFUSED)
 		return 0;
 	strcpy(row.reason, comm->reason);
-	/* it is written before its members are told, and fails when they have been */
+	/* A failed communicator gets the phase FAILED in its row now, because the row is written
+	 * before the members receive the failure, and the phase changes after that. */
 	snprintf(row.state, sizeof(row.state), "%s",
 		 failed ? inc_comm_phase_name(COMM_FAILED) : inc_comm_state_name(comm));
 	ret = inc_store_put(store, INC_KEPT_COMMS, &row, err);
