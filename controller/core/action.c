@@ -129,7 +129,7 @@ int inc_act_ask_results(struct inc_core_switch *sw, uint32_t number)
 void inc_act_remove(struct inc_core_switch *sw, uint32_t number)
 {
 	if (ask(sw, ASKED_REMOVE, number, NULL, 0) == -ENOMEM)
-		sw->to_drop = "it could not be told all";
+		sw->to_drop = "no memory for a request to it";
 }
 
 int inc_act_welcome(struct inc_core_switch *sw, const uint32_t *keep, uint32_t n)

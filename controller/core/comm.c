@@ -82,8 +82,8 @@ static void on_timeout(void *arg)
 		break;
 	case COMM_STARTED:
 		inc_comm_fail(comm, -1, ECONNABORTED,
-			      "switch %s: communicator %u has ended at the next switch, and none "
-			      "has said why",
+			      "switch %s: communicator %u has ended at a neighbour switch, and no "
+			      "switch has reported the reason",
 			      inc_switch_name(comm->ended), comm->number);
 		break;
 	default:
@@ -524,8 +524,8 @@ static void refuse_number(const struct inc_member *member, const char *message, 
 {
 	const struct inc_msg_error about = {.has_communicator = true, .communicator = number};
 
-	inc_act_refuse(member->client, ENOENT, &about,
-		       "%s: communicator %u is none of this member's", message, number);
+	inc_act_refuse(member->client, ENOENT, &about, "%s: this member has no communicator %u",
+		       message, number);
 }
 
 void inc_comm_ready(struct inc_member *member, uint32_t number)

@@ -376,8 +376,8 @@ static bool go_around(struct inc_comm *comm, struct inc_core_switch *sw, const c
 	comm->pending = 0;
 	if (find_route(comm, &err) || node_of(comm, sw) >= 0 || inc_comm_absent(comm))
 		return false;
-	inc_info("group %u (%s), communicator %u: switch %s: %s: another tree", group->number,
-		 group->job, comm->index, inc_switch_name(sw), text);
+	inc_info("group %u (%s), communicator %u: switch %s: %s: trying another tree",
+		 group->number, group->job, comm->index, inc_switch_name(sw), text);
 	begin(comm);
 	return true;
 }

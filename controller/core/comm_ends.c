@@ -142,8 +142,9 @@ int inc_comm_take_ends(struct inc_comm *comm, unsigned int node,
 		const struct inc_msg_own *own = &made->conn[i];
 
 		if (i >= made->n_conns || own->rank != l.rank || own->up != l.up)
-			return inc_err_set(err, EPROTO,
-					   "confirms other connections than it was told");
+			return inc_err_set(
+				err, EPROTO,
+				"confirms other connections than those of its configuration");
 		l.own->qpn = own->own_qp;
 		l.own->psn = own->own_psn;
 		l.own->udp_port = own->own_port;

@@ -53,11 +53,9 @@ static int check_port(const struct inc_core_switch *sw, unsigned int port, struc
 		if (sw->ports[port].payload[kind])
 			return 0;
 	}
-	return inc_err_set(err, EOPNOTSUPP,
-			   "switch %s: port %s has nothing that connections can end at, as "
-			   "termination mode wants it",
-			   inc_switch_name(sw),
-			   sw->core->topo->switches[sw->index].ports[port].name);
+	return inc_err_set(
+		err, EOPNOTSUPP, "switch %s: port %s has no endpoint, which termination mode needs",
+		inc_switch_name(sw), sw->core->topo->switches[sw->index].ports[port].name);
 }
 
 static int check_node(const struct inc_comm *comm, unsigned int n, struct inc_err *err)

@@ -87,7 +87,7 @@ void inc_comm_report(struct inc_member *member, const struct inc_msg_report *r, 
 	comm = r->has_communicator ? inc_comm_find(member->group->core, r->communicator)
 				   : inc_comm_get_index(member->group, r->comm);
 	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
-		wrong = inc_err_set(why, ENOENT, "communicator %u is none of this member's",
+		wrong = inc_err_set(why, ENOENT, "this member has no communicator %u",
 				    r->has_communicator ? r->communicator : r->comm);
 		goto refuse;
 	}

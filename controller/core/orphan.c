@@ -60,7 +60,7 @@ void inc_orphan_take_results(struct inc_core_switch *sw, uint32_t number, int co
 	if (!o) /* it was claimed, or the switch is lost */
 		return;
 	if (code) {
-		inc_warn("switch %s does not say what communicator %u does: %s",
+		inc_warn("switch %s does not report the results of communicator %u: %s",
 			 inc_switch_name(sw), o->number, text);
 		check_later(o);
 		return;

@@ -80,7 +80,7 @@ static int take_claims(struct inc_core *core, const struct inc_msg_resume *said,
 		for (uint32_t k = 0; k < i; k++) {
 			if (r->claims[k].number == r->claims[i].number ||
 			    r->claims[k].index == r->claims[i].index)
-				return inc_err_set(err, EINVAL, "communicators[%u] stands twice",
+				return inc_err_set(err, EINVAL, "communicators[%u] is listed twice",
 						   i);
 		}
 		r->n++;
@@ -174,7 +174,9 @@ static int check_claim(struct inc_core *core, const struct inc_group *group, con
 	const struct inc_comm *comm = inc_comm_find(core, c->number), *other;
 
 	if (comm && (!group || comm->group != group || comm->index != c->index))
-		return inc_err_set(err, EEXIST, "communicator %u is another one's", c->number);
+		return inc_err_set(err, EEXIST,
+				   "communicator %u belongs to another group or has another index",
+				   c->number);
 	if (comm)
 		return check_kept(comm, r->join.rank, c, err);
 	if (inc_number_was_allocated(&core->comm_numbers, c->number) || core->knows_all ||
@@ -189,7 +191,8 @@ static int check_claim(struct inc_core *core, const struct inc_group *group, con
 				   r->join.job, r->join.rank, c->number);
 	LIST_FOREACH (other, &group->comms, entry) {
 		if (other->index == c->index)
-			return inc_err_set(err, EEXIST, "comm %u is communicator %u", c->index,
+			return inc_err_set(err, EEXIST,
+					   "communicator %u of this group has number %u", c->index,
 					   other->number);
 	}
 	return 0;

@@ -251,7 +251,7 @@ static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *
 	/* The controller does not know any more which communicators the switch has. The next hello
 	 * lists them. */
 	if (answer->unasked)
-		sw->to_drop = "it could not be told all";
+		sw->to_drop = "a request to it could not be sent";
 	else if (answer->code == ETIMEDOUT)
 		sw->to_drop = "did not answer remove";
 }
@@ -260,8 +260,8 @@ static void on_waiting(struct inc_core_switch *sw, const struct inc_core_event *
 {
 	if (!answer->code)
 		return;
-	inc_warn("switch %s does not say what communicator %u waits for: %s", inc_switch_name(sw),
-		 answer->of, answer->text);
+	inc_warn("switch %s does not report what communicator %u waits for: %s",
+		 inc_switch_name(sw), answer->of, answer->text);
 	if (answer->code == ETIMEDOUT) /* a lost switch is asked when it connects again */
 		inc_comm_retry_waiting(sw, answer->of);
 }

@@ -298,12 +298,12 @@ static int check_arguments(const struct view *view, struct settings *s)
 	uint64_t number = 0;
 
 	if (!view->print && (!s->which || !s->mode))
-		return inc_usage("mode wants a switch and its mode");
+		return inc_usage("mode needs a switch and a mode");
 	if (!view->print)
 		return 0;
 	if (s->mode || (s->which && !tree))
-		return inc_usage(tree ? "tree wants one communicator"
-				      : "only tree wants to know of which communicator");
+		return inc_usage(tree ? "tree takes one communicator"
+				      : "only tree takes the number of a communicator");
 	if (s->which && inc_opt_number(s->which, 1, UINT32_MAX, &number, &err))
 		return inc_usage("%s", err.msg);
 	s->communicator = number;

@@ -193,7 +193,7 @@ static int ask_rest(struct dialog *d, json_t *pages, const char *name, struct in
 	while ((next = json_object_get(pages, "next"))) {
 		if (!json_is_integer(next) || json_integer_value(next) <= last ||
 		    json_integer_value(next) > UINT32_MAX)
-			return inc_err_set(err, EBADMSG, "%s: an answer that goes on nowhere",
+			return inc_err_set(err, EBADMSG, "%s: an answer with a wrong next page",
 					   d->who);
 		last = json_integer_value(next);
 		more = ask(d, name, last, err);

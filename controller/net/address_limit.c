@@ -74,9 +74,9 @@ struct inc_address_limit *inc_address_limit_admit(struct inc_ctl *ctl, const str
 	if (!limit)
 		return NULL;
 	if (limit->connections >= ctl->opt.peer_connections) {
-		snprintf(why, sizeof(why), "%s has %u", name, limit->connections);
+		snprintf(why, sizeof(why), "%s has %u connections", name, limit->connections);
 	} else if (inc_rate_take(&limit->messages, CONNECTION, now_ns)) {
-		snprintf(why, sizeof(why), "%s makes them too fast", name);
+		snprintf(why, sizeof(why), "%s connects too often", name);
 	} else {
 		limit->connections++;
 		return limit;

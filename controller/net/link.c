@@ -196,7 +196,7 @@ static void read_listed(const struct inc_core_switch *sw, const json_t *listed, 
 			h->listed[h->event.n_listed++] = number;
 	}
 	if (h->event.n_wrong)
-		inc_warn("switch %s: %u of 'communicators' are no numbers of any",
+		inc_warn("switch %s: %u entries of 'communicators' are not valid numbers",
 			 inc_switch_name(sw), h->event.n_wrong);
 }
 

@@ -113,7 +113,7 @@ static void print_states(const struct inc_ctl *ctl, FILE *out)
 	static const struct inc_metric comms = {"communicators", "", INC_METRIC_GAUGE,
 						"communicators by state", 0};
 	static const struct inc_metric events = {"events", "", INC_METRIC_COUNTER,
-						 "events that switches have told, by kind", 0};
+						 "events that switches have reported, by kind", 0};
 	uint64_t by_group[GROUP_OVER + 1] = {}, by_comm[COMM_REFUSED + 1] = {};
 	const struct inc_group *group;
 	const struct inc_comm *comm;

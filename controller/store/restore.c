@@ -201,7 +201,8 @@ static int take_node(const void *at, void *arg, struct inc_err *err)
 		.down = end_of(&row->down),
 	};
 	if (sw < 0 || !take_ports(r->core->topo, k, row, node))
-		snprintf(k->lacks, sizeof(k->lacks), "switch %s, as it was connected", row->sw);
+		snprintf(k->lacks, sizeof(k->lacks), "switch %s with the ports of its tree",
+			 row->sw);
 	return 0;
 }
 
@@ -256,7 +257,7 @@ static int make_tree(struct inc_core *core, const struct kept *k, struct inc_err
 	if (!k->n)
 		return inc_err_set(err, EINVAL, "it has no switch");
 	if (*k->lacks)
-		return inc_err_set(err, EINVAL, "the topology has no more %s", k->lacks);
+		return inc_err_set(err, EINVAL, "the topology lacks %s", k->lacks);
 	if (!k->row.counted)
 		return known_tree(k, &comm->tree, err);
 	if (k->n_members != comm->group->world_size)
