@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RDMA devices that are none: what libibverbs does for RC queue pairs, in memory. Its functions
- * stand in the place of libibverbs' own, by their names: a program that links the objects of this
- * directory, and libibverbs behind them for the rest (ibv_wc_status_str()
- * and the like), has these devices and no others. Both ends of a connection are in that program.
+ * Simulated RDMA devices: what libibverbs does for RC queue pairs, in memory. The functions have
+ * the names of libibverbs' own and replace them. A program that links the objects of this
+ * directory, and libibverbs behind them for the rest (ibv_wc_status_str() and the like), has only
+ * these devices. Both ends of a connection are in that program.
  *
- * It ends the program where a real device would take what it is not to be given: a message that
- * finds no receive, memory that is not registered, a queue with more than was asked for.
+ * A misuse ends the program, although a real device might accept it or fail later. Misuses are a
+ * message for which no receive is posted, memory that is not registered, and more entries of a
+ * queue than were requested.
  *
- * Two kinds:
+ * There are two kinds of devices:
  *
- *	fake_device()	by hand: nothing goes over the wire but by fake_execute() and
- *			fake_acknowledge(); one thread
- *	fake_machine()	by itself: a request goes out when it is posted; what was lost is sent again
- *			when the faults change, and fails with RETRY_EXC when the time of its queue
- *			pair (timeout x retries, of the real clock) is over, which a poll of any
- *			completion queue finds. lib/rdma/inventory.h finds these devices and hears
- *			of their events. Any thread
+ *	fake_device() by hand: requests and acknowledgements move only when the test calls
+ *	  fake_execute() and fake_acknowledge(); for one thread
+ *	fake_machine() by itself: a request is sent when it is posted. A lost request is
+ *	  retransmitted when the faults change. It fails with RETRY_EXC when the time of
+ *	  its queue pair (timeout x retries, of the real clock) is over; a poll of any
+ *	  completion queue notices that. lib/rdma/inventory.h finds these devices and
+ *	  receives their events. For any thread
  *
  * A test of the second kind:
  *
  *	fake_machine(4);                      "fake0" to "fake3", one RoCE port each, one network
- *	inc_rdma_inventory_open(NULL, ...);   or whatever opens devices
- *	fake_faults(0, FAKE_LOSE_ACKS_IN);    what fake0 sends arrives, and it never hears of that
+ *	inc_rdma_inventory_open(NULL, ...);   or another call that opens devices
+ *	fake_faults(0, FAKE_LOSE_ACKS_IN);    requests of fake0 arrive; their ACKs do not
  *	...
  *	fake_faults(0, 0);
- *	assert_int_equal(fake_objects(), 0);  all was destroyed
+ *	assert_int_equal(fake_objects(), 0);  all objects were destroyed
  */
 #ifndef FAKE_RC_H
 #define FAKE_RC_H
@@ -38,76 +39,81 @@
 
 /* ---- of both kinds -------------------------------------------------------------------------- */
 
-/* Contexts and protection domains aside, how many objects there are. */
+/* The number of objects that exist, without contexts and protection domains. */
 unsigned int fake_objects(void);
 
-/* The n-th call from now on that can fail does, with ENOMEM; 0: none does. */
+/* The n-th call from now on that can fail fails with ENOMEM. With 0, no call fails. */
 void fake_fail_call(unsigned int n);
-/* Whether it has. */
+/* Whether the call that fake_fail_call() announced has failed. */
 bool fake_has_failed(void);
 
-/* The device gives up: the oldest request fails with the status, the others are flushed. */
+/* The device gives the queue pair up: its oldest request fails with this status, the others are
+ * flushed. */
 void fake_give_up(struct ibv_qp *qp, enum ibv_wc_status status);
 
-/* Completions that nobody has taken; notifications that are on their way. */
+/* Completions that the program has not polled yet, and whether a notification is pending. */
 unsigned int fake_completions(const struct ibv_cq *cq);
 bool fake_notifies(const struct ibv_cq *cq);
-/* Notifications wait until fake_notify(), as they may on a device. */
+/* Notifications wait until fake_notify(), because a real device may deliver them late. */
 void fake_notify_late(bool late);
 void fake_notify(struct ibv_cq *cq);
-/* Lets a notification of nothing come. */
+/* Delivers a notification although there is no completion. */
 void fake_notify_of_nothing(struct ibv_cq *cq);
-/* Called once, when a notification is asked for next, before it is. */
+/* Calls this once, just before the next request for a notification takes effect. */
 void fake_before_arming(void (*call)(void));
 
 /* ---- by hand -------------------------------------------------------------------------------- */
 
-#define FAKE_MAX_MESSAGE_BYTES 3000 /* of its port */
+#define FAKE_MAX_MESSAGE_BYTES 3000 /* the greatest message of the port of a fake_device() */
 
-/* Opens a device of this name with one port, RoCE v2, and describes that. It stays until the end of
- * the program. */
+/* Opens a device of this name with one RoCE v2 port, and describes the port. The device stays open
+ * until the end of the program. */
 struct inc_rdma_device *fake_device(const char *name, struct inc_rdma_port_info *port);
-/* What its port, and that of every such device, says of itself. */
+/* The state that the ports of all devices of fake_device() report. */
 void fake_port_state(enum ibv_port_state state);
 
-/* Carries out the oldest request that was not: the peer has it then. False: there is none, or the
- * peer is not there. */
+/* Delivers the oldest request that was not delivered yet to the peer. False: there is no such
+ * request, or no peer. */
 bool fake_execute(struct ibv_qp *qp);
-/* Tells the sender of the oldest request that was carried out, where it wants to know. */
+/* Acknowledges the oldest delivered request: the sender gets a completion if it asked for one. */
 bool fake_acknowledge(struct ibv_qp *qp);
-/* Both until nothing is left. */
+/* Calls fake_execute() and fake_acknowledge() until nothing is left. */
 void fake_settle(struct ibv_qp *qp);
 
 /* ---- by itself ------------------------------------------------------------------------------ */
 
 #define FAKE_MACHINE_DEVICES   8
-#define FAKE_MACHINE_GIDS      4         /* places of a port's table */
-#define FAKE_MACHINE_MAX_BYTES (1 << 30) /* of a message */
+#define FAKE_MACHINE_GIDS      4         /* places of a port's GID table */
+#define FAKE_MACHINE_MAX_BYTES (1 << 30) /* the greatest message */
 
-/* So many devices, all up, without faults; those of an earlier call must be closed. */
+/* Makes this number of devices, all up and without faults. Those of an earlier call must be
+ * closed. */
 void fake_machine(unsigned int devices);
 
-/* What becomes of packets at a device's port. */
+/* Faults: what happens to packets at a device's port. */
 #define FAKE_LOSE_REQUESTS_OUT 0x1u
 #define FAKE_LOSE_REQUESTS_IN  0x2u
-#define FAKE_LOSE_ACKS_OUT     0x4u /* the peer never hears that its requests have arrived */
-#define FAKE_LOSE_ACKS_IN      0x8u /* the same for its own */
-/* Requests are on their way until fake_let_go(). Their sender sends them again, and gives up, as
- * with lost ones; they arrive all the same, if their queue pair is still there to take them. */
+/* ACKs that this device sends are lost, so its peers retransmit */
+#define FAKE_LOSE_ACKS_OUT 0x4u
+#define FAKE_LOSE_ACKS_IN  0x8u /* ACKs for this device are lost, so it retransmits */
+/* Requests that the device sends are held until fake_let_go(). Their sender retransmits them and
+ * fails, as with lost ones. They arrive all the same, if their queue pair still exists. */
 #define FAKE_HOLD_OUT 0x10u
 #define FAKE_CUT \
 	(FAKE_LOSE_REQUESTS_OUT | FAKE_LOSE_REQUESTS_IN | FAKE_LOSE_ACKS_OUT | FAKE_LOSE_ACKS_IN)
 
 void fake_faults(unsigned int device, unsigned int faults);
-/* What was held arrives, in its order, whatever faults there are now. How many were taken. */
+/* Delivers the held requests in their order, whatever faults there are now. Returns how many the
+ * peers accepted. */
 unsigned int fake_let_go(unsigned int device);
 
 /* The port goes down (nothing leaves or arrives; IBV_EVENT_PORT_ERR) or comes up. */
 void fake_port(unsigned int device, bool up);
-/* Its GID takes another place in the table (IBV_EVENT_GID_CHANGE); which is returned. */
+/* Moves the port's GID to another place of its table (IBV_EVENT_GID_CHANGE) and returns that
+ * place. */
 unsigned int fake_move_gid(unsigned int device);
 
-/* What can be refused. */
+/* The calls that fake_refuse() can make fail. */
 enum fake_call {
 	FAKE_OPEN,
 	FAKE_CREATE_CQ,
@@ -117,19 +123,21 @@ enum fake_call {
 	FAKE_TO_INIT,
 	FAKE_TO_RTR,
 	FAKE_TO_RTS,
-	FAKE_POST_WRITE, /* a request of memory */
-	FAKE_POST_SEND,  /* a message */
+	FAKE_POST_WRITE, /* RDMA READ and WRITE */
+	FAKE_POST_SEND,  /* messages */
 	FAKE_POST_RECV,
 	FAKE_N_CALLS
 };
 
-/* So many of such calls from now on fail with the error (an errno); UINT_MAX: all, 0: none. */
+/* The next calls of this kind, `times` of them, fail with the error (an errno). UINT_MAX: all, 0:
+ * none. */
 void fake_refuse(enum fake_call call, int error, unsigned int times);
-/* How many of them are left. */
+/* How many of the calls that fake_refuse() announced have not failed yet. */
 unsigned int fake_refusals_left(enum fake_call call);
-/* A device that has no room for inline data: queue pairs that want it are refused. */
+/* The devices have no inline data, so they refuse to create queue pairs that request it. */
 void fake_no_inline(bool none);
-/* Steps to RTR wait, as where nobody answers ARP, until it is said again with false. */
+/* With true, steps to RTR block, as on a host whose ARP requests are not answered. With false, they
+ * go on. */
 void fake_wait_in_rtr(bool wait);
 unsigned int fake_waiting_in_rtr(void);
 

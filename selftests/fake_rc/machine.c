@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Devices, their ports, and what they say of themselves. */
+/* The devices, their ports and interfaces, and the calls of libibverbs that query them. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -17,14 +17,14 @@
 #undef ibv_get_device_list
 #undef ibv_query_port
 
-#define MAX_CONTEXTS  16 /* open ones of a device */
-#define MAX_EVENTS    64 /* that nobody has read */
-#define FIRST_GID     1  /* place; 0 has a link-local one */
+#define MAX_CONTEXTS  16 /* contexts that a device has open */
+#define MAX_EVENTS    64 /* events that the program has not read */
+#define FIRST_GID     1  /* a place of the GID table; place 0 has a link-local GID */
 #define FIRST_IFINDEX 900u
-#define MAX_DEVICES   (FAKE_MACHINE_DEVICES + 8) /* those by hand are behind the machine's */
+#define MAX_DEVICES   (FAKE_MACHINE_DEVICES + 8) /* fake_device()'s are behind fake_machine()'s */
 
 struct fake_context {
-	struct ibv_context ibv; /* first */
+	struct ibv_context ibv; /* the first member, because pointers are cast */
 	struct fake_dev *dev;
 	struct ibv_async_event event[MAX_EVENTS];
 	unsigned int put, taken;
@@ -98,8 +98,8 @@ struct fake_dev *fake_dev_at(const union ibv_gid *gid)
 	return NULL;
 }
 
-/* To all that have the device open. */
-static void tell(struct fake_dev *dev, enum ibv_event_type type)
+/* Queues the event for each context that has the device open. */
+static void queue_event(struct fake_dev *dev, enum ibv_event_type type)
 {
 	struct fake_context *c;
 	unsigned int i;
@@ -130,7 +130,7 @@ void fake_port(unsigned int device, bool up)
 	lock();
 	dev = dev_number(device);
 	dev->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	tell(dev, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	queue_event(dev, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	fake_generation++;
 	unlock();
 }
@@ -143,7 +143,7 @@ unsigned int fake_move_gid(unsigned int device)
 	lock();
 	dev = dev_number(device);
 	index = dev->gid_index = FIRST_GID + dev->gid_index % (FAKE_MACHINE_GIDS - 1);
-	tell(dev, IBV_EVENT_GID_CHANGE);
+	queue_event(dev, IBV_EVENT_GID_CHANGE);
 	unlock();
 	return index;
 }
@@ -152,7 +152,7 @@ unsigned int fake_move_gid(unsigned int device)
 
 /* Each device's GID is the address of an interface "fakeN", which is not up. */
 struct own_interface {
-	struct ifaddrs ifa; /* first */
+	struct ifaddrs ifa; /* the first member, because pointers are cast */
 	struct sockaddr_in address;
 	char name[16];
 	bool ours;
@@ -302,7 +302,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 {
 }
 
-/* ---- libibverbs: what they say -------------------------------------------------------------- */
+/* ---- libibverbs: queries -------------------------------------------------------------------- */
 
 int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What there is, and what of it fails; completion queues and memory. */
+/* Objects and the faults of their calls; completion queues and memory regions. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +12,13 @@
 
 struct entry {
 	struct ibv_wc wc;
-	uint32_t qpn; /* frees the send queue of this queue pair */
+	/* once this entry is polled, the send queue of this queue pair has room again */
+	uint32_t qpn;
 	uint64_t up_to;
 };
 
 struct fake_cq {
-	struct ibv_cq ibv; /* first */
+	struct ibv_cq ibv; /* the first member, because pointers are cast */
 	struct entry entry[FAKE_DEPTH];
 	uint64_t put, taken;
 	bool armed;
@@ -25,7 +26,7 @@ struct fake_cq {
 };
 
 struct fake_mr {
-	struct ibv_mr ibv; /* first */
+	struct ibv_mr ibv; /* the first member, because pointers are cast */
 	int access;
 };
 
@@ -92,7 +93,7 @@ void fake_take_out(void *table, unsigned int n, const void *object)
 	objects--;
 }
 
-/* ---- what fails ----------------------------------------------------------------------------- */
+/* ---- calls that fail ------------------------------------------------------------------------ */
 
 void fake_fail_call(unsigned int n)
 {
@@ -227,7 +228,7 @@ void fake_complete_receive(struct fake_qp *qp, const struct ibv_wc *wc)
 	complete(cq_of(qp->ibv.recv_cq), (struct entry){.wc = *wc});
 }
 
-/* What has completed, and was taken, leaves room in its send queue. */
+/* A polled completion makes room in the send queue of its queue pair. */
 static void free_room(const struct entry *entry)
 {
 	unsigned int i;
@@ -246,7 +247,7 @@ static int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	int i;
 
 	lock();
-	fake_go_on_all();
+	fake_progress_all();
 	for (i = 0; i < n && cq->taken < cq->put; i++) {
 		e = &cq->entry[cq->taken++ % FAKE_DEPTH];
 		wc[i] = e->wc;
@@ -397,7 +398,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	return make_mr(FAKE_REG_MR, pd, addr, length, access);
 }
 
-/* What the descriptor is of is taken to be mapped at iova. */
+/* The memory behind the descriptor is assumed to be mapped at iova. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs: their states, and what is posted. */
+/* Queue pairs: their states, and requests that are posted. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ void fake_flush(struct fake_qp *qp)
 	}
 }
 
-/* The call may wait, without the lock, while nobody else has the queue pair. */
+/* The call may block without holding fake_lock, if no other thread uses the queue pair. */
 static int to_rtr(struct fake_qp *qp, const struct ibv_qp_attr *attr)
 {
 	const struct ibv_global_route *route = &attr->ah_attr.grh;
@@ -95,7 +95,7 @@ static int to_rtr(struct fake_qp *qp, const struct ibv_qp_attr *attr)
 	if (ret)
 		return ret;
 	if (!qp->dev->by_hand && route->sgid_index != qp->dev->gid_index)
-		return EINVAL; /* there is no GID in that place */
+		return EINVAL; /* that place of the table has no GID */
 	qp->own_gid = qp->dev->gid;
 	qp->peer_gid = route->dgid;
 	qp->peer_qpn = attr->dest_qp_num;
@@ -126,7 +126,7 @@ static int modify_qp(struct fake_qp *qp, struct ibv_qp_attr *attr)
 	qp->state = attr->qp_state;
 	if (qp->state == IBV_QPS_RTS)
 		to_rts(qp, attr);
-	fake_generation++; /* who has sent to it in vain */
+	fake_generation++; /* requests to this queue pair that were lost may get through now */
 	return 0;
 }
 
@@ -193,7 +193,7 @@ static void put_request(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct request *r;
 
-	/* requests hold their room until a completion of one behind them is taken */
+	/* a request holds its room until a completion of it or of a later one is polled */
 	fake_must(qp->posted - qp->freed < qp->cap.max_send_wr, "too many requests");
 	fake_must(wr->num_sge <= 1, "more pieces than asked for");
 	r = &qp->sq[++qp->posted % FAKE_DEPTH];
@@ -224,7 +224,7 @@ static int post_requests(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	if (qp->state == IBV_QPS_ERR)
 		fake_flush(qp);
 	else
-		fake_go_on(qp);
+		fake_progress(qp);
 	return 0;
 }
 

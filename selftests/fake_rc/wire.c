@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What goes from queue pair to queue pair. A request is one packet with a number, as PSNs are: its
- * peer takes it where it is the next one, knows it again where it has it, and drops it where one is
- * missing before it.
+ * Packets between queue pairs. A request is one packet with a number, as a PSN. The peer accepts it
+ * if the number is the next one, recognises a duplicate, and drops it if an earlier one is missing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +13,12 @@ struct packet {
 	uint32_t from_qpn, to_qpn;
 	union ibv_gid from, to;
 	uint64_t number;
-	struct ibv_send_wr wr; /* its pieces are not read */
+	struct ibv_send_wr wr; /* its scatter list is not used */
 	uint8_t *data;
 	uint32_t bytes;
 };
 
-/* One that fake_let_go() sends on. */
+/* A packet that waits for fake_let_go(). */
 struct held {
 	struct packet packet;
 	struct fake_dev *dev;
@@ -28,8 +27,8 @@ struct held {
 
 static struct held *first_held, **last_held = &first_held;
 
-/* What becomes of a packet. */
-enum fate { LOST, TAKEN, KNOWN, DENIED };
+/* The peer's treatment of a packet. */
+enum fate { LOST, ACCEPTED, DUPLICATE, DENIED };
 
 /* ---- at the peer ---------------------------------------------------------------------------- */
 
@@ -51,7 +50,8 @@ static struct fake_qp *find_qp(uint32_t qpn, uint32_t peer_qpn)
 	return NULL;
 }
 
-/* As a device does, in rising order; small pieces so that who looks at them meanwhile may. */
+/* Copies in rising order, as a device does. Up to 64 bytes are copied in atomic words, because
+ * another thread may read them meanwhile. */
 static void place(void *to, const void *from, uint32_t bytes)
 {
 	uint32_t word, i;
@@ -66,7 +66,7 @@ static void place(void *to, const void *from, uint32_t bytes)
 	}
 }
 
-/* Completes the peer's oldest receive, into which the bytes of a message go. */
+/* Completes the receiver's oldest posted receive, into which the bytes of a message go. */
 static void take_receive(struct fake_qp *qp, const struct packet *p, enum ibv_wc_opcode opcode)
 {
 	const uint64_t at = qp->rq_taken % FAKE_DEPTH;
@@ -91,7 +91,8 @@ static void take_receive(struct fake_qp *qp, const struct packet *p, enum ibv_wc
 	fake_complete_receive(qp, &wc);
 }
 
-/* False where the peer does not allow it. Who transfers nothing needs no key. */
+/* Does an RDMA READ or WRITE. False: the peer's registration does not allow it. Without bytes no
+ * key is needed. */
 static bool transfer(struct fake_qp *qp, const struct packet *p)
 {
 	void *theirs = (void *)(uintptr_t)p->wr.wr.rdma.remote_addr;
@@ -120,7 +121,7 @@ static enum fate carry_out(struct fake_qp *qp, const struct packet *p)
 			take_receive(qp, p, IBV_WC_RECV_RDMA_WITH_IMM);
 	}
 	qp->arrived = p->number;
-	return TAKEN;
+	return ACCEPTED;
 }
 
 static enum fate arrive(const struct packet *p)
@@ -131,7 +132,7 @@ static enum fate arrive(const struct packet *p)
 					  memcmp(&qp->peer_gid, &p->from, sizeof(p->from)))))
 		return LOST;
 	if (p->number <= qp->arrived)
-		return KNOWN;
+		return DUPLICATE;
 	return p->number == qp->arrived + 1 ? carry_out(qp, p) : LOST;
 }
 
@@ -160,7 +161,7 @@ static struct packet packet_of(struct fake_qp *qp, uint64_t number)
 	return p;
 }
 
-/* Whatever is sent again is held once. */
+/* Holds the packet back. A retransmitted packet is held only once. */
 static void hold(struct fake_qp *qp, const struct packet *p)
 {
 	struct held *h;
@@ -210,7 +211,7 @@ unsigned int fake_let_go(unsigned int device)
 		if (strcmp((*at)->dev->ibv.name, name)) {
 			at = &(*at)->next;
 		} else {
-			taken += arrive(&(*at)->packet) == TAKEN;
+			taken += arrive(&(*at)->packet) == ACCEPTED;
 			free_held(at);
 		}
 	fake_generation++;
@@ -237,7 +238,7 @@ static enum fate send_one(struct fake_qp *qp, uint64_t number)
 	return LOST;
 }
 
-static bool hears(const struct fake_qp *qp)
+static bool ack_arrives(const struct fake_qp *qp)
 {
 	return leaves(qp->dev, FAKE_LOSE_ACKS_IN) &&
 	       leaves(fake_dev_at(&qp->peer_gid), FAKE_LOSE_ACKS_OUT);
@@ -265,7 +266,7 @@ void fake_stop(struct fake_qp *qp, enum ibv_wc_status status)
 	fake_flush(qp);
 }
 
-/* The peer has refused the request behind those that it has acknowledged: both ends are over. */
+/* The peer has refused the request after those that it acknowledged, so both queue pairs fail. */
 static void deny(struct fake_qp *qp)
 {
 	struct fake_qp *peer = find_qp(qp->peer_qpn, qp->ibv.qp_num);
@@ -277,7 +278,7 @@ static void deny(struct fake_qp *qp)
 		fake_stop(peer, IBV_WC_REM_ACCESS_ERR);
 }
 
-/* All that has no acknowledgement, from the oldest on. */
+/* Sends all requests without an acknowledgement, from the oldest on. */
 static void send_all(struct fake_qp *qp)
 {
 	uint64_t number;
@@ -292,13 +293,13 @@ static void send_all(struct fake_qp *qp)
 		default:
 			if (qp->executed < number)
 				qp->executed = number;
-			if (hears(qp))
+			if (ack_arrives(qp))
 				while (acknowledge(qp))
 					qp->waits_at_ns = 0;
 		}
 }
 
-void fake_go_on(struct fake_qp *qp)
+void fake_progress(struct fake_qp *qp)
 {
 	if (qp->dev->by_hand || qp->state != IBV_QPS_RTS || qp->acknowledged == qp->posted)
 		return;
@@ -314,13 +315,13 @@ void fake_go_on(struct fake_qp *qp)
 		fake_stop(qp, IBV_WC_RETRY_EXC_ERR);
 }
 
-void fake_go_on_all(void)
+void fake_progress_all(void)
 {
 	unsigned int i;
 
 	for (i = 0; i < fake_n_qps; i++)
 		if (fake_qps[i])
-			fake_go_on(fake_qps[i]);
+			fake_progress(fake_qps[i]);
 }
 
 void fake_give_up(struct ibv_qp *qp, enum ibv_wc_status status)
@@ -345,7 +346,7 @@ bool fake_execute(struct ibv_qp *ibv)
 	}
 	if (fate == DENIED)
 		deny(qp);
-	else if (fate == TAKEN)
+	else if (fate == ACCEPTED)
 		qp->executed++;
 	pthread_mutex_unlock(&fake_lock);
 	return fate != LOST;

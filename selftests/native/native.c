@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The programs, and the kernel's helpers as they see them. */
+/* The XDP programs, and the kernel's helpers that they call. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +12,17 @@
 #include "selftests/orders/frames.h"
 #include "loader/inc_crc_tables.h"
 
-#define TAILROOM 320 /* of a frame's room, that none grows into */
+#define TAILROOM 320 /* bytes at the end of a frame's room into which no frame grows */
 
 static uint8_t *room;
 static struct native_maps *maps;
 static struct native_out *redirected;
-/* The programs' own, which a test may set before each packet. */
+/* Constants of the programs, which a test may set before each packet. */
 static struct {
 	uint32_t *places;
 	bool *check_icrc, *generic, *order_stores;
 } constants;
-/* What a CPU has for itself, and no packet finds again. */
+/* Memory of a CPU, which no later packet reads. */
 static struct inc_buf scratch;
 static struct inc_fold fold;
 
@@ -93,7 +93,7 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 		return lookup_conn(key);
 	if (map == (void *)&inc_own_addr)
 		return lookup_addr(i);
-	abort(); /* a map that has been added to bpf/, and not here */
+	abort(); /* a map was added to bpf/ but not to this file */
 }
 
 long bpf_redirect_map(void *map, __u64 key, __u64 flags)
@@ -147,7 +147,7 @@ void bpf_ringbuf_submit(void *data, __u64 flags)
 	maps->events++;
 }
 
-/* Only events bear a time. */
+/* Only events contain a time, and the comparison leaves it out. */
 __u64 bpf_ktime_get_ns(void)
 {
 	return 1;

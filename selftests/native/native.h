@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The XDP programs of bpf/, compiled natively, on maps that stand in this process' memory: for
- * sanitizers, coverage, and comparison with what the kernel runs. One CPU; one program runs at a
+ * The XDP programs of bpf/, compiled natively, with maps in the memory of this process. Sanitizers,
+ * coverage and the comparison with the kernel use them. There is one CPU, and one program runs at a
  * time.
  */
 #ifndef NATIVE_H
@@ -12,10 +12,10 @@
 #include <stdint.h>
 #include "lib/proto/maps.h"
 
-#define NATIVE_EVENTS 16 /* that one packet can leave, and more */
+#define NATIVE_EVENTS 16 /* more than one packet can cause */
 #define NATIVE_PORTS  8
 
-/* A device map of a communicator's; n 0: there is none. */
+/* A communicator's device map; n 0: there is none. */
 struct native_ports {
 	uint32_t n, ifindex[INC_MAX_CHILDREN + 1];
 };
@@ -34,16 +34,16 @@ struct native_port {
 	struct inc_port value;
 };
 
-/* The maps, each an array of as many as stands beside it; the owner is who calls. */
+/* The maps, each an array of the length beside it. The caller owns the memory. */
 struct native_maps {
 	uint32_t max_comms, max_connections, max_rows, sum_rows, places, root_rows;
 	uint32_t *place; /* [places] */
 	struct inc_conn_cfg *conn_cfg;
 	struct inc_conn_state *conn_state;
-	struct inc_copy *copy; /* all three [max_connections] */
+	struct inc_copy *copy; /* these three: [max_connections] */
 	struct inc_comm_cfg *comm_cfg;
 	struct inc_comm_state *comm_state;
-	uint32_t *parent;           /* ifindex, 0: none; all three [max_comms] */
+	uint32_t *parent;           /* ifindex, 0: none; these three: [max_comms] */
 	struct native_ports *ports; /* [max_comms * INC_PORTS_ROWS] */
 	struct inc_root_row *root;  /* [root_rows] */
 	struct inc_slot *slots;     /* [sum_rows] */
@@ -57,10 +57,10 @@ struct native_maps {
 	bool xsk;          /* every row of inc_xsk has a socket */
 	bool answer_ports; /* every port is in inc_answer_port */
 	uint64_t counter[INC_CTR_MAX];
-	struct inc_event event[NATIVE_EVENTS]; /* of the last packet */
+	struct inc_event event[NATIVE_EVENTS]; /* events of the last packet */
 	uint32_t events;
 	bool ring_full;    /* no event has room */
-	uint32_t rx_queue; /* where frames come in */
+	uint32_t rx_queue; /* receive queue of the frames */
 };
 
 enum native_to {
@@ -73,26 +73,27 @@ enum native_to {
 
 struct native_out {
 	int verdict;
-	const uint8_t *frame; /* until the next run */
+	const uint8_t *frame; /* valid until the next run */
 	uint32_t len;
-	enum native_to to;                /* of XDP_REDIRECT */
-	const struct native_ports *ports; /* of NATIVE_PORTS_OF_COMM */
-	uint32_t ifindex;                 /* of NATIVE_ANSWER and NATIVE_PARENT */
+	enum native_to to;                /* destination of XDP_REDIRECT */
+	const struct native_ports *ports; /* set if `to` is NATIVE_PORTS_OF_COMM */
+	uint32_t ifindex;                 /* set if `to` is NATIVE_ANSWER or NATIVE_PARENT */
 };
 
-/* What the loader sets before it loads the programs. */
+/* Constants that the loader sets before it loads the programs. */
 struct native_constants {
 	uint32_t places;
 	bool check_icrc, generic, order_stores;
 };
 
-/* 0 or -errno: frames have a place in memory, constants are set. Once in a process; constants
- * again whenever they change. */
+/* native_open() maps memory for frames, once in a process; it returns 0 or -errno. native_set()
+ * sets the constants, again whenever they change. */
 int native_open(void);
 void native_set(const struct native_constants *c);
-/* The programs' own variable of this name. */
+/* The programs' variable of this name. */
 extern uint32_t inc_copies_shared;
-/* The frame at a port (inc_switch), or on its way out (inc_egress); len up to 3,072. */
+/* Run a program on a frame that arrives at a port (inc_switch), or that leaves by it (inc_egress).
+ * len: up to 3,072. */
 void native_switch(struct native_maps *maps, uint32_t ifindex, const uint8_t *frame, uint32_t len,
 		   struct native_out *out);
 void native_egress(struct native_maps *maps, uint32_t ifindex, const uint8_t *frame, uint32_t len,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What BPF_PROG_TEST_RUN cannot bring about, natively alone: the egress program where nothing is to
- * be made of a frame, and where the kernel's copies share their bytes; queues that no veth has;
- * ICRCs that are not looked at.
+ * Cases that BPF_PROG_TEST_RUN cannot create, natively only. The egress program gets frames of
+ * which nothing is to be made, and copies whose bytes the kernel shares. Others are queues that no
+ * veth has, and ICRCs that are not checked.
  */
 #include <string.h>
 #include "native.h"
@@ -29,7 +29,7 @@ static void constants(bool check_icrc, bool generic)
 		.places = t.maps.places, .check_icrc = check_icrc, .generic = generic});
 }
 
-/* A frame of so many bytes, of this EtherType and opcode, as it leaves: its verdict. */
+/* The verdict for a frame of this length, EtherType and opcode at egress. */
 static int leaves(uint32_t len, uint16_t ethertype, uint8_t opcode)
 {
 	uint8_t frame[LENGTH] = {};
@@ -57,7 +57,7 @@ static void shared_copies(void)
 
 	constants(true, true);
 	inc_copies_shared = 0;
-	/* what was a template is none any more, by its check */
+	/* the frame was a template and is none any more, because its check does not match */
 	check("shared_template_is_dropped", leaves(LENGTH, 0, 0) == XDP_DROP);
 	told = t.maps.events == 1 && t.maps.event[0].type == INC_EVENT_COPIES_SHARED;
 	check("it_is_told_and_known", told && inc_copies_shared == 1);
@@ -70,7 +70,8 @@ static void shared_copies(void)
 	constants(true, false);
 }
 
-/* A NAK goes to the slow path by port and queue; beyond the queues of a port there is nobody. */
+/* The slow path's socket is chosen by port and queue. Beyond the queues of a port there is no
+ * socket. */
 static void queues(struct ref_comm *cm)
 {
 	struct native_out out;
@@ -91,7 +92,7 @@ static void queues(struct ref_comm *cm)
 	t.maps.rx_queue = 0;
 }
 
-/* For measuring only: damaged packets count then. */
+/* The ICRC check is off, which is for measurements only: a damaged packet counts then. */
 static void unchecked(struct ref_comm *cm)
 {
 	struct unit_packet p = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The cases of unit/test_xdp_cases, and what they run natively beside them. TIMEOUT: 600
+ * The cases of unit/test_xdp_cases, run natively beside the kernel's programs. TIMEOUT: 600
  */
 #include "selftests/unit/cases.h"
 #include "twin.h"

@@ -28,7 +28,7 @@ static int differ(struct twin *t, const char *fmt, ...)
 	return -1;
 }
 
-/* Fills a whole array from an array map of the switch. */
+/* Reads an array map of the switch into an array. */
 static int take_array(struct twin *t, const char *name, void *to, size_t size, uint32_t n)
 {
 	int fd = inc_switch_map_fd(t->u->sw, name);
@@ -47,7 +47,7 @@ static int take_array(struct twin *t, const char *name, void *to, size_t size, u
 	return ret ? differ(t, "map %s: %s", name, strerror(-ret)) : 0;
 }
 
-/* Runs fn over all entries of a hash map, or a device map. */
+/* Calls fn for all entries of a hash map or a device map. */
 static int each_entry(struct twin *t, int fd,
 		      void (*fn)(struct twin *t, const void *key, const void *value))
 {
@@ -90,7 +90,7 @@ static int take_hashes(struct twin *t)
 		       : 0;
 }
 
-/* The device map that stands in a row of inc_comm_ports. */
+/* Reads the device map in a row of inc_comm_ports. */
 static int take_ports(struct twin *t, uint32_t row, struct native_ports *out)
 {
 	int outer = inc_switch_map_fd(t->u->sw, INC_MAP_COMM_PORTS), fd, ret = 0;
@@ -123,7 +123,7 @@ static int take_comm(struct twin *t, uint32_t comm)
 	return 0;
 }
 
-/* The egress program's notes of this CPU, where the process stays. */
+/* Reads what the egress program has noted for this CPU, from which the process does not move. */
 static int take_copies(struct twin *t, const struct inc_comm_cfg *cfg)
 {
 	const int fd = inc_switch_map_fd(t->u->sw, INC_MAP_COPY);
@@ -216,7 +216,7 @@ int twin_open(struct twin *t, struct unit *u)
 	ret = make_maps(&t->maps, u->sw);
 	if (ret)
 		return differ(t, "%s", strerror(-ret));
-	/* none of them is attached: inc_port is empty, answers go back by XDP_TX */
+	/* no program is attached: inc_port is empty, and answers go back by XDP_TX */
 	for (i = 0; i < UNIT_PORTS; i++)
 		t->maps.port[i].ifindex = 0;
 	if (compare_read_counters(u, t->maps.counter))
@@ -339,7 +339,7 @@ static int same_events(struct twin *t)
 	return 0;
 }
 
-/* One copy, as it leaves by a port. */
+/* Compares one copy that leaves by a port. */
 static int run_copy(struct twin *t, uint32_t ifindex)
 {
 	struct native_out native;
@@ -389,8 +389,8 @@ int twin_run(struct twin *t, const struct frame *f, uint32_t ifindex, const stru
 
 /* --- beside the cases --- */
 
-#define WATCHED 150 /* packets of a communicator, and then each of so many: */
-#define SELDOM  128
+#define WATCHED 150 /* the first packets of a communicator are compared, */
+#define SELDOM  128 /* and then one in this number */
 
 static void add_port(struct twin *t, const void *key, const void *value)
 {
@@ -402,7 +402,7 @@ static void add_port(struct twin *t, const void *key, const void *value)
 	memcpy(&t->maps.port[i].value, value, sizeof(t->maps.port[i].value));
 }
 
-static bool looks_away(struct twin *t)
+static bool skips(struct twin *t)
 {
 	uint32_t newest = 0, i;
 
@@ -421,8 +421,8 @@ static int take_all(void *arg)
 	struct native_maps *m = &t->maps;
 	uint32_t i;
 
-	t->looks_away = looks_away(t);
-	if (t->looks_away)
+	t->skips = skips(t);
+	if (t->skips)
 		return 0;
 	if (twin_follow(t, NULL) || compare_read_counters(t->u, m->counter) ||
 	    take_array(t, INC_MAP_CONN_CFG, m->conn_cfg, sizeof(*m->conn_cfg),
@@ -439,8 +439,9 @@ static int take_all(void *arg)
 	return 0;
 }
 
-/* Whether the ring had no room for this packet's event, nobody knows before. */
-static int look_into_ring(struct twin *t)
+/* Nothing tells in advance whether the kernel's ring has room for this packet's event. Its counters
+ * show it afterwards. */
+static int find_ring_full(struct twin *t)
 {
 	uint64_t kernel[INC_CTR_MAX];
 
@@ -457,16 +458,16 @@ static int run_beside(void *arg, const struct frame *in, const struct xdp_md *md
 	struct native_out native;
 	uint32_t i;
 
-	if (t->looks_away)
+	if (t->skips)
 		return 0;
 	if (!md) {
 		t->copies++;
 		native_egress(&t->maps, ifindex, in->data, in->len, &native);
 		return compare_run(t, "copy", &native, verdict, out);
 	}
-	/* which rows of inc_xsk have a socket, the kernel does not tell */
+	/* the kernel does not show which rows of inc_xsk have a socket; its verdict does */
 	t->maps.xsk = verdict == XDP_REDIRECT;
-	if (look_into_ring(t))
+	if (find_ring_full(t))
 		return -1;
 	t->maps.rx_queue = md->rx_queue_index;
 	native_switch(&t->maps, ifindex, in->data, in->len, &native);

@@ -13,7 +13,7 @@
 struct data_path data_path;
 struct data_path_cfg data_path_cfg;
 
-/* What a CPU has for itself. */
+/* Memory of a single CPU. */
 static struct cpu {
 	struct inc_buf scratch;
 	struct inc_fold fold;
@@ -25,9 +25,9 @@ static struct cpu {
 	struct frame out;
 } cpus[SEARCH_THREADS];
 
-/* What inc_comm_ports holds. */
+/* The rows of the map inc_comm_ports. */
 static struct inc_devmap ports[INC_PORTS_ROWS];
-static uint8_t *frames; /* of each CPU two: one that comes, one that leaves */
+static uint8_t *frames; /* two for each CPU: one frame that arrives, one that leaves */
 
 static struct cpu *cpu(void)
 {
@@ -140,7 +140,7 @@ static uint32_t place(unsigned int which, const void *data, uint32_t len)
 	return (uintptr_t)at;
 }
 
-/* What is left of the frame, for those who look at it. */
+/* Stores the frame as the program left it, for the caller to inspect. */
 static const struct frame *taken(const struct xdp_md *ctx)
 {
 	struct frame *out = &cpu()->out;
@@ -150,7 +150,7 @@ static const struct frame *taken(const struct xdp_md *ctx)
 	return out;
 }
 
-/* The copy for this connection's port. */
+/* Runs the egress program on the copy for this connection's port. */
 static void copy(const struct xdp_md *from, uint32_t conn)
 {
 	uint32_t len = from->data_end - from->data;
@@ -162,7 +162,8 @@ static void copy(const struct xdp_md *from, uint32_t conn)
 		data_path_leaves(conn, taken(&ctx));
 }
 
-/* As the kernel does it when the program has ended: one copy after the other, on this CPU. */
+/* Makes the copies as the kernel does after the program has ended: one after the other, on this
+ * CPU. */
 static void multicast(const struct xdp_md *ctx)
 {
 	uint32_t children = data_path_cfg.comm.children, i;

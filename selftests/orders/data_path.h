@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The XDP programs of the switch, compiled natively, for one communicator: each thread of the
- * search is a CPU. What CPUs share is in struct data_path; what each has for itself (per-CPU maps,
- * frames) is not seen by the search.
+ * The XDP programs of the switch, compiled natively, for one communicator. Each thread of the
+ * search is a CPU. Memory that CPUs share is in struct data_path. The search does not observe
+ * memory that each CPU has for itself (per-CPU maps, frames).
  */
 #ifndef ORDERS_DATA_PATH_H
 #define ORDERS_DATA_PATH_H
@@ -35,24 +35,24 @@ struct data_path_cfg {
 };
 extern struct data_path_cfg data_path_cfg;
 
-/* What became of a frame. */
+/* The result of the programs for a frame. */
 struct data_path_outcome {
 	enum inc_counter_id counter;
 	const struct frame
-		*answer; /* the frame itself, where the counter is of class W; else NULL */
+		*answer; /* the frame itself if the counter is of class W (answered), else NULL */
 };
 
-/* Maps the frames, fills the tables. order_stores: as the loader sets inc_order_stores. 0 or
- * -errno. */
+/* Maps memory for the frames and fills the tables. order_stores: the value of inc_order_stores,
+ * which the loader sets on a switch. Returns 0 or -errno. */
 int data_path_open(bool order_stores);
-/* Empties what the CPUs have for themselves. */
+/* Clears the memory that CPUs have for themselves. */
 void data_path_reset(void);
-/* The running thread's CPU gets a frame from the connection's port. A copy that leaves is given to
- * the caller of data_path_open() by data_path_leaves(), on the same thread. */
+/* The running thread's CPU receives a frame by the connection's port. Each copy that leaves is
+ * passed to the test's data_path_leaves(), on the same thread. */
 struct data_path_outcome data_path_receive(uint32_t conn, const struct frame *frame);
-/* What the test does with a frame that leaves for this connection's port. */
+/* The test defines this function: a frame leaves for this connection's port. */
 void data_path_leaves(uint32_t conn, const struct frame *frame);
-/* Events of this type on all CPUs. */
+/* How many events of this type there were, on all CPUs. */
 unsigned int data_path_events(enum inc_event_type type);
 
 #endif

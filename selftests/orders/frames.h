@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the builds of the XDP programs as C (orders, sim, native) have alike: where frames are, the
- * helpers that only move bytes, and how constants are set. Included once, behind the programs, by
- * the file that is to the programs what the kernel is.
+ * Shared by the native builds of the XDP programs (orders, sim, native): where frames are, helpers
+ * that only move bytes, and how constants are set. Each build includes this once, after the
+ * programs, in the file that acts as their kernel.
  */
 #ifndef ORDERS_FRAMES_H
 #define ORDERS_FRAMES_H
@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #define FRAMES_AT  ((void *)0x20000000) /* struct xdp_md has 32 bits for an address */
-#define FRAME_ROOM 4096                 /* as BPF_PROG_TEST_RUN has it: */
+#define FRAME_ROOM 4096                 /* the same room as in BPF_PROG_TEST_RUN */
 #define HEADROOM   256
 
-/* Room for n frames, or NULL with errno. */
+/* Maps room for n frames. NULL with errno on failure. */
 static inline uint8_t *map_frames(unsigned int n)
 {
 	void *at = mmap(FRAMES_AT, n * FRAME_ROOM, PROT_READ | PROT_WRITE,
@@ -28,7 +28,7 @@ static inline uint8_t *map_frames(unsigned int n)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* What is in an array map at index i. */
+/* The element of an array map at index i, or NULL. */
 static inline void *element(void *base, size_t size, uint32_t n, uint32_t i)
 {
 	return i < n ? (uint8_t *)base + i * size : NULL;
@@ -50,7 +50,7 @@ long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
 	return 0;
 }
 
-/* Moves the frame's end by delta; what is new is zeros, as the kernel has it. */
+/* Moves the frame's end by delta. New bytes are zeros, as in the kernel. */
 static inline void move_end(struct xdp_md *ctx, int delta)
 {
 	if (delta > 0)
@@ -58,7 +58,7 @@ static inline void move_end(struct xdp_md *ctx, int delta)
 	ctx->data_end += delta;
 }
 
-/* What is a constant to the programs, and set by the loader before they are loaded. */
+/* Makes a constant of the programs writable: the loader sets it before it loads them. */
 static inline void *constant(const volatile void *at, size_t size)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -69,7 +69,7 @@ static inline void *constant(const volatile void *at, size_t size)
 		perror("constants of the XDP programs");
 		abort();
 	}
-	inc_opaque(writable); /* the compiler may take it for granted that nobody writes there */
+	inc_opaque(writable); /* because the compiler may assume that the constant never changes */
 	return writable;
 }
 

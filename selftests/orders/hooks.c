@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What code compiled with -fsanitize=thread calls: before each access the function of its size, in
- * place of each atomic operation the one that does it. On the thread of the search, in whose
- * coroutine the code runs. And the same for tests that have no instrumented code.
+ * The functions that code compiled with -fsanitize=thread calls. There is one for each size of
+ * access, called before it, and one in place of each atomic operation. They run on the thread of
+ * the search, in the coroutine of the code. Tests without instrumented code have functions of their
+ * own here.
  */
 #include <string.h>
 #include "search_priv.h"
@@ -14,10 +15,11 @@ static struct op op_at(const void *at, size_t size, bool reads, bool writes, enu
 
 static bool concerns(const void *at, size_t size)
 {
-	return search.self != NOBODY && words_shared(at, size);
+	return search.self != NO_THREAD && words_shared(at, size);
 }
 
-/* Loads word by word, because each may see another value; then all stand in memory together. */
+/* Loads word by word, because each word may show another value. Then all values are put into memory
+ * together. */
 static void load(const void *at, size_t size, enum search_sync sync)
 {
 	struct op op = op_at(at, size, true, false, sync);
@@ -54,13 +56,13 @@ static void store(const void *at, size_t size, enum search_sync sync)
 
 static void fence(enum search_sync sync)
 {
-	if (search.self == NOBODY || search.options.model == SEARCH_SC)
+	if (search.self == NO_THREAD || search.options.model == SEARCH_SC)
 		return;
 	memory_commit();
 	memory_fence(search.self, sync);
 }
 
-/* Of memory that nobody shares it is a barrier all the same. */
+/* An atomic operation on memory that is not shared is a barrier all the same. */
 static void update(const void *at, size_t size)
 {
 	struct op op = op_at(at, size, true, true, SEARCH_FULL);
@@ -113,8 +115,8 @@ static enum search_sync sync_of(int order)
 	}
 }
 
-/* Those that return a value are barriers whatever order is named: the BPF of arm64 makes them so,
- * and what user space has of them is weaker in no place that matters. */
+/* Atomic operations that return a value are full barriers, whatever order they name, because BPF on
+ * arm64 makes them so. User space has weaker ones in no place that matters. */
 #define UPDATE(bits, type, name, becomes)                                            \
 	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order); \
 	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order)  \
@@ -169,12 +171,12 @@ void __tsan_init(void)
 {
 }
 
-/* In place of memcpy() and memset(), which the compiler makes of what it could have instrumented
- * (the objects' symbols are renamed, see Makefile). */
+/* Replaces memcpy() and memset(), which the compiler generates from code that it could have
+ * instrumented (the objects' symbols are renamed, see room.mk). */
 void *orders_memcpy(void *to, const void *from, size_t size);
 void *orders_memcpy(void *to, const void *from, size_t size)
 {
-	uint8_t seen[4096]; /* others may go on before the store */
+	uint8_t seen[4096]; /* other threads may run before the store */
 
 	if (!size || (!concerns(from, size) && !concerns(to, size)) || size > sizeof(seen))
 		return memcpy(to, from, size);

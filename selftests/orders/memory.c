@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Who sees what, where not everybody sees the same: each word has all values that were ever stored
- * in it, in their order, and each thread a view, which says how old the value may be that it
- * loads, word by word. A load may see any value from the view on. Loads and stores move the view of
- * their word; what else becomes visible is what orders accesses:
+ * Memory models in which threads do not see the same values. Each word has the list of all values
+ * that were ever stored in it. Each thread has a view: for each word, the oldest value that it may
+ * still load. A load may return any value from the view on. Loads and stores advance the view of
+ * their word. Synchronisation decides what else becomes visible:
  *
- *   - a value that is released carries the view of the thread that stored it, one that is stored
- *     plainly the view of that thread's last barrier;
- *   - who loads it takes that view over, at once by an acquiring load, with the next barrier
- *     otherwise.
+ *	- a released value carries the view of the thread that stored it; a plainly stored value
+ *	  carries that thread's view at its last barrier;
+ *	- a thread that loads the value adopts the carried view: at once if the load acquires, else
+ *	  with its next barrier.
  *
- * The value that a load is to see is put into memory just before the instruction; what an
- * instruction has stored is taken from there before anybody else goes on.
+ * The value that a load shall return is put into memory just before the instruction. Data that an
+ * instruction has stored is read from memory before another thread runs.
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "search_priv.h"
 
-#define MAX_VALUES 48   /* of one word, in one run */
-#define MAX_VIEWS  4096 /* of one run */
+#define MAX_VALUES 48   /* values of one word in one run */
+#define MAX_VIEWS  4096 /* views in one run */
 
 struct view {
-	uint8_t at[MAX_WORDS]; /* the oldest value that may be seen */
+	uint8_t at[MAX_WORDS]; /* the oldest value that may be seen, by word */
 };
 
 struct value {
 	uint64_t word;
 	const struct view *carries; /* NULL: nothing */
-	uint16_t event;             /* that stored it */
+	uint16_t event;             /* the event that stored the value */
 };
 
 static struct {
@@ -37,8 +37,9 @@ static struct {
 } history[MAX_WORDS];
 
 static struct {
-	struct view now, heard, barrier; /* heard: what a barrier would add to now */
-	struct op stores;                /* since the last event; size 0: nothing */
+	struct view now, after_barrier,
+		barrier;  /* after_barrier: the view after the next barrier */
+	struct op stores; /* the store since the last event; size 0: none */
 	uint16_t event;
 } viewer[SEARCH_THREADS];
 
@@ -62,8 +63,8 @@ void memory_begin(void)
 	used_views = 0;
 }
 
-/* What the word held when the run began is its first value. */
-static void know(unsigned int word)
+/* The value that the word had when the run began becomes the first of its list. */
+static void begin_history(unsigned int word)
 {
 	if (history[word].values)
 		return;
@@ -71,7 +72,7 @@ static void know(unsigned int word)
 	history[word].values = 1;
 }
 
-static const struct view *keep(const struct view *view)
+static const struct view *store_view(const struct view *view)
 {
 	assert(used_views < MAX_VIEWS);
 	memcpy(views[used_views].at, view->at, MAX_WORDS);
@@ -83,7 +84,7 @@ void memory_commit(void)
 	unsigned int t = search.self, w;
 	struct op *op;
 
-	if (t == NOBODY || !viewer[t].stores.size)
+	if (t == NO_THREAD || !viewer[t].stores.size)
 		return;
 	op = &viewer[t].stores;
 	FOR_WORDS(op, w)
@@ -91,13 +92,13 @@ void memory_commit(void)
 		unsigned int n = history[w].values++;
 
 		assert(n < MAX_VALUES);
-		viewer[t].now.at[w] = viewer[t].heard.at[w] = n;
+		viewer[t].now.at[w] = viewer[t].after_barrier.at[w] = n;
 		history[w].value[n].word = *words_memory(w);
 		history[w].value[n].event = viewer[t].event;
 	}
 	FOR_WORDS(op, w)
 	history[w].value[history[w].values - 1].carries =
-		keep(op->sync & SEARCH_RELEASE ? &viewer[t].now : &viewer[t].barrier);
+		store_view(op->sync & SEARCH_RELEASE ? &viewer[t].now : &viewer[t].barrier);
 	if (op->sync == SEARCH_FULL)
 		viewer[t].barrier = viewer[t].now;
 	op->size = 0;
@@ -105,7 +106,7 @@ void memory_commit(void)
 
 unsigned int memory_values(unsigned int word)
 {
-	know(word);
+	begin_history(word);
 	return history[word].values;
 }
 
@@ -116,7 +117,7 @@ uint16_t memory_source(unsigned int word, unsigned int choice)
 
 unsigned int memory_choices(unsigned int thread, unsigned int word)
 {
-	know(word);
+	begin_history(word);
 	return history[word].values - viewer[thread].now.at[word];
 }
 
@@ -126,14 +127,14 @@ uint64_t memory_load(unsigned int thread, unsigned int word, unsigned int choice
 	unsigned int n;
 	struct value *v;
 
-	know(word);
+	begin_history(word);
 	n = history[word].values - 1 - choice;
 	v = &history[word].value[n];
 	if (viewer[thread].now.at[word] < n)
 		viewer[thread].now.at[word] = n;
-	join(&viewer[thread].heard, v->carries);
-	if (viewer[thread].heard.at[word] < n)
-		viewer[thread].heard.at[word] = n;
+	join(&viewer[thread].after_barrier, v->carries);
+	if (viewer[thread].after_barrier.at[word] < n)
+		viewer[thread].after_barrier.at[word] = n;
 	if (sync & SEARCH_ACQUIRE)
 		join(&viewer[thread].now, v->carries);
 	return v->word;
@@ -145,7 +146,7 @@ void memory_store(unsigned int thread, const struct op *op)
 
 	FOR_WORDS(op, w)
 	{
-		know(w);
+		begin_history(w);
 		*words_memory(w) = memory_latest(w);
 	}
 	viewer[thread].stores = *op;
@@ -155,13 +156,13 @@ void memory_store(unsigned int thread, const struct op *op)
 void memory_fence(unsigned int thread, enum search_sync sync)
 {
 	if (sync & SEARCH_ACQUIRE)
-		join(&viewer[thread].now, &viewer[thread].heard);
+		join(&viewer[thread].now, &viewer[thread].after_barrier);
 	if (sync & SEARCH_RELEASE)
 		viewer[thread].barrier = viewer[thread].now;
 }
 
 uint64_t memory_latest(unsigned int word)
 {
-	know(word);
+	begin_history(word);
 	return history[word].value[history[word].values - 1].word;
 }

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Searches through the orders of accesses to shared memory (docs/orders.md). What is searched, the XDP programs and
-# the loader's reader of their maps, is compiled by clang as for its thread sanitizer, whose functions are those of
-# hooks.c. So there is nothing to build with a sanitizer itself.
+# The search through the orders of accesses to shared memory (docs/orders.md). clang compiles the searched code, which
+# is the XDP programs and the loader's reader of their maps, as for its thread sanitizer. hooks.c has the functions of
+# that sanitizer. So there is no build with a real sanitizer.
 ORDERS := $(B)/selftests/orders
 ORDERS_SEARCH := $(patsubst %,selftests/orders/%.c,search words races memory hooks) selftests/unit/report.c
 
-# -fno-vectorize and the like: an instruction stays one access, and the compiler asks for each of them.
+# -fno-vectorize and the like keep each instruction one access, so that the compiler calls a hook for each of them.
 WATCHED := -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-address-of-packed-member -Wno-unused-function \
 	-O2 -g -D_GNU_SOURCE -Iselftests/orders/shim -I. -MMD -MP -fno-vectorize -fno-slp-vectorize -fsanitize=thread \
 	-mllvm -tsan-instrument-func-entry-exit=0 -mllvm -tsan-instrument-read-before-write=1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Threads as coroutines, one run after the other, depth first through the tree of their orders. */
+/* The search: threads are coroutines, and it walks depth first through the tree of their orders. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static unsigned int enabled(void)
 	return mask;
 }
 
-/* Who sleeps in the state that the last event has led to. */
+/* The threads that sleep (need not be tried) in the state after the last event. */
 static unsigned int sleepers(void)
 {
 	const struct node *last = &search.node[search.events - 1];
@@ -60,7 +60,7 @@ static unsigned int sleepers(void)
 	return mask;
 }
 
-/* How many values each thread's next load need not see again. */
+/* Carries over how many values each thread's next load need not see again. */
 static void keep_tried(struct node *node)
 {
 	const struct node *last = node - 1;
@@ -74,19 +74,19 @@ static void keep_tried(struct node *node)
 			continue;
 		node->tried[t] = last->tried[t];
 		w = words_number(next->at);
-		/* it is awake because of the event */
+		/* the last event woke the thread */
 		if ((last->sleep | last->done) >> t & 1 && !races_independent(next, &e->op))
 			node->tried[t] = memory_values(w) - 1;
 	}
 }
 
-/* Would it be a preemption if it were the thread's turn here? */
+/* Would it be a preemption if this thread ran next? */
 static bool preempts(const struct node *node, unsigned int t)
 {
-	return node->last != NOBODY && t != node->last && node->enabled >> node->last & 1;
+	return node->last != NO_THREAD && t != node->last && node->enabled >> node->last & 1;
 }
 
-/* Those of the threads whose turn it may be within the bound. */
+/* Those of the threads that may run next within the bound of preemptions. */
 static unsigned int within_bound(const struct node *node, unsigned int mask)
 {
 	unsigned int allowed = mask, t;
@@ -100,14 +100,15 @@ static unsigned int within_bound(const struct node *node, unsigned int mask)
 	return allowed;
 }
 
-/* A new node: whose turn it is first, NOBODY where all that could be tried has been. */
+/* Makes a new node. Returns the thread that runs first there, or NO_THREAD if every choice has been
+ * tried. */
 static unsigned int open_node(void)
 {
 	struct node *node = &search.node[search.events];
 	unsigned int mask = enabled(), last = search.self, awake;
 
 	assert(search.events < MAX_EVENTS);
-	*node = (struct node){.enabled = mask, .last = NOBODY};
+	*node = (struct node){.enabled = mask, .last = NO_THREAD};
 	if (search.events) {
 		node->last = node[-1].thread;
 		node->preempted = node[-1].preempted + preempts(node - 1, node[-1].thread) +
@@ -122,15 +123,16 @@ static unsigned int open_node(void)
 	awake = within_bound(node, mask & ~node->sleep);
 	if (!awake) {
 		search.cut = mask;
-		return NOBODY;
+		return NO_THREAD;
 	}
 	last = node->last;
-	node->thread = last < NOBODY && awake >> last & 1 ? last : (unsigned)__builtin_ctz(awake);
+	node->thread =
+		last < NO_THREAD && awake >> last & 1 ? last : (unsigned)__builtin_ctz(awake);
 	node->backtrack |= 1u << node->thread;
 	return node->thread;
 }
 
-/* Whose turn it is; NOBODY: the run is over. */
+/* The thread that runs next. NO_THREAD: the run is over. */
 static unsigned int choose(void)
 {
 	if (search.events < search.prefix)
@@ -145,11 +147,12 @@ static void go(unsigned int to)
 	if (to == from)
 		return;
 	search.self = to;
-	swapcontext(from == NOBODY ? &outside : &thread[from].context,
-		    to == NOBODY ? &outside : &thread[to].context);
+	swapcontext(from == NO_THREAD ? &outside : &thread[from].context,
+		    to == NO_THREAD ? &outside : &thread[to].context);
 }
 
-/* In a model with views a load sees what the node's choice says, everything else the latest. */
+/* In a model with views, a load returns the value that the node's choice selects. Every other
+ * access uses the latest value. */
 static void see(struct event *e, struct node *node)
 {
 	const struct op *op = &e->op;
@@ -195,7 +198,7 @@ unsigned int search_point(const struct op *op)
 		thread[me].pending.sync |= op->reads ? SEARCH_ACQUIRE : 0;
 		thread[me].pending.sync |= op->writes ? SEARCH_RELEASE : 0;
 	}
-	go(starting ? NOBODY : choose());
+	go(starting ? NO_THREAD : choose());
 	i = search.events++;
 	e = &search.event[i];
 	e->op = thread[me].pending;
@@ -212,8 +215,8 @@ static void run_thread(void)
 	search.program->thread(search.program->arg, me);
 	memory_commit();
 	thread[me].state = ENDED;
-	go(starting ? NOBODY : choose());
-	abort(); /* nobody comes back to a thread that has ended */
+	go(starting ? NO_THREAD : choose());
+	abort(); /* a coroutine never resumes a thread that has ended */
 }
 
 void search_fail(const char *fmt, ...)
@@ -223,8 +226,8 @@ void search_fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(search.result->why, sizeof(search.result->why), fmt, ap);
 	va_end(ap);
-	if (search.self < NOBODY)
-		go(NOBODY);
+	if (search.self < NO_THREAD)
+		go(NO_THREAD);
 }
 
 unsigned int search_self(void)
@@ -243,8 +246,8 @@ static void start(unsigned int t)
 	go(t);
 }
 
-/* All threads have come to their ends, or nobody can go on. */
-static void judge(void)
+/* Checks the run when all threads have ended or none can go on. */
+static void check_run(void)
 {
 	const char *why;
 	unsigned int t;
@@ -265,7 +268,7 @@ static void run_once(void)
 
 	search.program->reset(search.program->arg);
 	search.events = 0;
-	search.self = NOBODY;
+	search.self = NO_THREAD;
 	search.cut = false;
 	races_begin();
 	memory_begin();
@@ -273,8 +276,8 @@ static void run_once(void)
 	for (t = 0; t < search.program->threads && !search.result->why[0]; t++)
 		start(t);
 	starting = false;
-	to = search.result->why[0] ? NOBODY : choose();
-	if (to != NOBODY)
+	to = search.result->why[0] ? NO_THREAD : choose();
+	if (to != NO_THREAD)
 		go(to);
 	if (search.options.model != SEARCH_SC)
 		for (t = 0; t < words_used(); t++)
@@ -283,14 +286,15 @@ static void run_once(void)
 	if (search.events > search.result->longest)
 		search.result->longest = search.events;
 	if (!search.result->why[0] && !search.cut)
-		judge();
+		check_run();
 	if (search.cut)
 		search.result->cut++;
 	else
 		search.result->runs++;
 }
 
-/* The next order: the deepest node with something left to try. False: there is none. */
+/* Prepares the next order: at the deepest node with a choice that was not tried. False: there is
+ * none. */
 static bool advance(void)
 {
 	for (unsigned int i = search.events; i--;) {
@@ -314,9 +318,10 @@ static bool advance(void)
 	return false;
 }
 
-/* What has happened, one line for each access; a row of one thread's accesses to one word is one.
+/* Prints the trace, one line for each access. Consecutive accesses of one thread to one word share
+ * a line.
  */
-static void tell(void)
+static void print_trace(void)
 {
 	const struct search_program *p = search.program;
 
@@ -346,7 +351,7 @@ int search_run(const struct search_program *program, const struct search_options
 	for (;;) {
 		run_once();
 		if (result->why[0]) {
-			tell();
+			print_trace();
 			return -1;
 		}
 		if (options->max_runs && result->runs >= options->max_runs)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Search: a program of a few threads is run again and again, each time in another order of its
- * accesses to shared memory, until no order is left that could end otherwise.
+ * The search runs a program of a few threads again and again, each time in another order of its
+ * accesses to shared memory. It ends when no order is left that could have another outcome.
  *
- * The program's threads are coroutines of one thread. Code that is compiled with
- * -fsanitize=thread calls hooks.c before each of its accesses; where the address is shared, the
- * search decides who goes on. docs/orders.md tells what is tried and what is not.
+ * The program's threads are coroutines of one thread. Code that is compiled with -fsanitize=thread
+ * calls hooks.c before each of its accesses. If the address is shared, the search decides which
+ * thread runs next. docs/orders.md describes what is tried and what is not.
  *
- * What is declared here is for tests; the files of the search share search_priv.h. One search at a
+ * This header is for tests; the files of the search share search_priv.h. There is one search at a
  * time, all on the caller's thread.
  */
 #ifndef ORDERS_SEARCH_H
@@ -19,14 +19,15 @@
 
 #define SEARCH_THREADS 8
 
-/* What another thread may see of an access. */
+/* Memory models: which stores of a thread another thread may see. */
 enum search_model {
-	SEARCH_SC,    /* one memory, every access at once in it */
-	SEARCH_X86,   /* every load acquires, every store releases; a load may see an older value */
+	SEARCH_SC, /* sequential consistency: every access takes effect at once */
+	/* every load acquires, every store releases; a load may return an older value */
+	SEARCH_X86,
 	SEARCH_ARM64, /* plain accesses order nothing, atomics that return a value are barriers */
 };
 
-/* As words of the C11 model: what an access orders. */
+/* The ordering by an access, in the words of C11. */
 enum search_sync {
 	SEARCH_PLAIN = 0,
 	SEARCH_ACQUIRE = 1,
@@ -37,61 +38,63 @@ enum search_sync {
 struct search_program {
 	const char *name;
 	unsigned int threads;
-	/* Puts all shared memory back, before each order. */
+	/* Resets all shared memory, before each order. */
 	void (*reset)(void *arg);
-	/* One thread; may use nothing that it has not given back when it is abandoned. */
+	/* The code of one thread. It may be abandoned at any access, so it must own nothing
+	 * then. */
 	void (*thread)(void *arg, unsigned int self);
-	/* After the last access of all threads: NULL, or what is wrong. */
+	/* The name of the word at this address, for the trace of a failure. May be NULL. */
 	const char *(*check)(void *arg);
-	/* What the word at this address is called, for a failure's trace; may be NULL. */
+	/* The name of the word at this address, for the trace of a failure. May be NULL. */
 	const char *(*word)(void *arg, const void *address);
 	void *arg;
 };
 
 struct search_options {
 	enum search_model model;
-	bool naive; /* all orders, also those that cannot differ: to test the search */
-	/* Only orders with at most so many preemptions (changes of thread where the last one could
-	 * go on) and loads of older values together. */
+	bool naive; /* all orders, also those with equal outcomes: to test the search itself */
+	/* Only orders with at most `preemptions` preemptions and loads of older values together. A
+	 * preemption is a change of thread although the last thread could go on. */
 	bool bounded;
 	unsigned int preemptions;
-	uint64_t max_runs; /* 0: as many as there are */
+	uint64_t max_runs; /* 0: no limit */
 };
 
 struct search_result {
-	uint64_t runs;        /* orders tried to their end */
-	uint64_t cut;         /* orders left where they became one that had been tried */
-	uint64_t accesses;    /* of shared memory, in all of them */
-	unsigned int longest; /* accesses of one run */
+	uint64_t runs; /* orders tried to their end */
+	/* orders abandoned where they became equal to one that had been tried */
+	uint64_t cut;
+	uint64_t accesses;    /* accesses to shared memory, in all runs */
+	unsigned int longest; /* accesses of the longest run */
 	bool bound_met;       /* an order was left out because of its preemptions */
 	bool complete;        /* false: max_runs was reached */
-	char why[512];        /* what is wrong, "" where nothing is; the trace went to stderr */
+	char why[512];        /* the error, or ""; the trace was printed to stderr */
 };
 
-/* Memory that the threads share, until search_forget(): whole words of 8 bytes. */
+/* Declares memory that the threads share, in whole words of 8 bytes, until search_forget(). */
 void search_share(void *memory, size_t size);
-/* A 4-byte word in shared memory on which threads spin until it is 0: who reads anything else
- * waits. */
+/* Declares a 4-byte word in shared memory on which threads spin until it is 0. The search does not
+ * run a thread that has read another value. */
 void search_spins_on(const uint32_t *word);
 void search_forget(void);
 
-/* Tries all orders. 0, or -1 where one is wrong. */
+/* Tries all orders. Returns 0, or -1 if one of them is wrong. */
 int search_run(const struct search_program *program, const struct search_options *options,
 	       struct search_result *result);
 
-/* For threads of the program, on words of shared memory, in place of instrumented accesses. */
+/* Accesses to words of shared memory, for threads of the program that are not instrumented. */
 uint64_t search_load(const uint64_t *word, enum search_sync sync);
 void search_store(uint64_t *word, uint64_t value, enum search_sync sync);
 uint64_t search_fetch_add(uint64_t *word, uint64_t add);
-/* Waits until the word is at least this. */
+/* Waits until the word is at least this value. */
 void search_wait(const uint64_t *word, uint64_t at_least);
-/* The value that was stored last, without an access of the program. */
+/* Reads the latest value; this is no access of the program. */
 uint64_t search_latest(const void *address);
-/* All of a range of shared memory becomes what was stored last; no access of the program. */
+/* Sets a range of shared memory to the latest values; this is no access of the program. */
 void search_settle(const void *from, size_t size);
-/* Something is wrong: ends this run and the search. */
+/* Reports an error, and ends this run and the search. */
 void search_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Which thread runs; SEARCH_THREADS where none does. */
+/* The running thread; SEARCH_THREADS if none runs. */
 unsigned int search_self(void);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The slot's protocol between CPUs, in every order of their accesses (docs/orders.md). With FULL=1
- * the bounds are wider. TIMEOUT: 1800
+ * The protocol of a slot between CPUs, in every order of their accesses (docs/orders.md). With
+ * FULL=1 the bounds are wider. TIMEOUT: 1800
  *
  * By hand: test_orders [SHAPE_MODEL [PREEMPTIONS]], where 0 preemptions are no bound.
  */
@@ -12,7 +12,7 @@
 #include "selftests/unit/report.h"
 #include "world.h"
 
-/* What a CPU does, as enum act says. */
+/* Steps of a CPU; enum act explains them. */
 #define K(conn, r)            \
 	{                     \
 		KEEP, conn, r \
@@ -33,7 +33,8 @@
 	{                     \
 		TICK, conn, 0 \
 	}
-/* Chunks of two generations: the second one when the first one's result has come; or at once. */
+/* A child's two chunks in one slot: IN_TURN sends the second after the first one's result, AT_ONCE
+ * at once. */
 #define IN_TURN(conn)                              \
 	{                                          \
 		K(conn, 0), W(conn, 0), K(conn, 1) \
@@ -42,7 +43,7 @@
 	{                              \
 		K(conn, 0), K(conn, 1) \
 	}
-/* Two chunks of the parent's. */
+/* The parent's results of two chunks. */
 #define PARENT(conn)                                           \
 	{                                                      \
 		W(conn, 0), K(conn, 0), W(conn, 1), K(conn, 1) \

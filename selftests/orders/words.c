@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Shared memory in words of 8 bytes, numbered in the order of first use (for all runs of a search,
- * so that tables by number stay small). */
+/* Shared memory in words of 8 bytes, numbered in the order of first use. A number holds for all
+ * runs of a search, so that tables by number stay small. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

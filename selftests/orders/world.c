@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* world.h: peers, slow path, and what must hold. */
+/* Implements world.h: peers, slow path, and the checks. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,25 +11,27 @@
 #include "loader/inc_state.h"
 #include "world.h"
 
-#define PAYLOAD   256
-#define ELEMENTS  2
-#define LEN       (ELEMENTS * 4)
-#define RX_START  100   /* PSN of a peer's packet 0, plus the connection */
-#define TX_START  70000 /* of what is sent to it */
+#define PAYLOAD  256
+#define ELEMENTS 2
+#define LEN      (ELEMENTS * 4)
+/* PSN of the first packet of connection 0's peer; each connection adds its number */
+#define RX_START  100
+#define TX_START  70000 /* PSN of the first packet that is sent to it, likewise */
 #define PEER_QPN  0x300
 #define MAX_CHUNK 4
 
 static struct {
-	/* How often packet r has come to a peer; a word that peers wait for. */
+	/* How often packet r has arrived at a peer. Peers wait for these words. */
 	uint64_t came[DATA_PATH_CONNS][MAX_CHUNK];
 } peers;
 
 static struct {
 	const struct shape *shape;
 	struct inc_switch sw;
-	struct frame frame[DATA_PATH_CONNS][MAX_CHUNK]; /* what each sends, made once */
+	struct frame frame[DATA_PATH_CONNS][MAX_CHUNK]; /* the packets of each peer, built once */
 	struct data_path initial;
-	unsigned int results[MAX_CHUNK], partials[MAX_CHUNK]; /* that the data path has made */
+	unsigned int results[MAX_CHUNK],
+		partials[MAX_CHUNK]; /* packets that the data path has made */
 } world;
 
 static uint32_t part(uint32_t child, uint64_t r, uint32_t i)
@@ -37,7 +39,7 @@ static uint32_t part(uint32_t child, uint64_t r, uint32_t i)
 	return (child + 1) * 1000 + r * 10 + i + (i ? 0x7ffffff0 : 0);
 }
 
-/* What stands in a packet: a child's part; what all parts make; what the parent makes of that. */
+/* An element of a packet that a peer sends: a child's contribution, or the parent's result. */
 static uint32_t element(uint32_t conn, uint64_t r, uint32_t i)
 {
 	return conn < world.shape->children ? part(conn, r, i) : 0x1234567 * (r + 1) + i;
@@ -57,7 +59,7 @@ static uint32_t desc_of(uint64_t r)
 	return INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, r);
 }
 
-/* What must come to this peer as packet r. */
+/* An element of packet r that this peer must receive. */
 static uint32_t expected(uint32_t conn, uint64_t r, uint32_t i)
 {
 	bool from_parent = world.shape->up && conn < world.shape->children;
@@ -76,7 +78,7 @@ static bool right(const void *payload, uint32_t conn, uint64_t r)
 	return true;
 }
 
-/* Packet r has come, whoever sent it. */
+/* Packet r has arrived at the peer, from the data path or from the slow path. */
 static void comes(uint32_t conn, uint64_t r)
 {
 	search_fetch_add(&peers.came[conn][r], 1);
@@ -91,7 +93,7 @@ void data_path_leaves(uint32_t conn, const struct frame *frame)
 	if (frame->len != FRAME_EXT + INC_IMM_LEN + LEN + INC_ICRC_LEN ||
 	    bth[0] != INC_OP_SEND_ONLY_IMM || r >= world.shape->chunks ||
 	    get24(bth + 5) != PEER_QPN + conn) {
-		search_fail("what leaves for connection %u is no packet for it", conn);
+		search_fail("a frame that leaves for connection %u is no packet for it", conn);
 		return;
 	}
 	memcpy(&icrc, frame->data + end, sizeof(icrc));
@@ -107,7 +109,7 @@ void data_path_leaves(uint32_t conn, const struct frame *frame)
 	comes(conn, r);
 }
 
-/* --- what a peer sends ------------------------------------------------------------------- */
+/* --- packets of a peer ------------------------------------------------------------------- */
 
 static void make_spec(uint32_t conn, struct frame_spec *s)
 {
@@ -145,8 +147,8 @@ static void make_frame(uint32_t conn, uint64_t r)
 	frame_build(&world.frame[conn][r], &s);
 }
 
-/* Is packet r of a peer stored: its row has it, or has gone on to a later one, and so for a child
- * has its bit in the slot. */
+/* Is packet r of a peer stored? Its row holds it, or a later one of the same slot. counted: a
+ * child's packet must have set its bit in the slot as well. */
 static bool kept(uint32_t conn, uint64_t r, bool counted)
 {
 	uint32_t slot = r % world.shape->slots, generation = r / world.shape->slots;
@@ -163,7 +165,7 @@ static bool kept(uint32_t conn, uint64_t r, bool counted)
 	return (uint32_t)have == element(conn, r, 0) && have >> 32 == element(conn, r, 1);
 }
 
-/* An ACK of all before r. */
+/* The switch has acknowledged all packets before `end`: they must be stored. */
 static void acked_to(uint32_t conn, uint64_t end, bool counted)
 {
 	for (uint64_t r = 0; r < end; r++)
@@ -172,7 +174,8 @@ static void acked_to(uint32_t conn, uint64_t end, bool counted)
 				    (unsigned long long)r, conn);
 }
 
-/* What is kept by what became of packet r: 1 it is, 0 it is not, and that was right. */
+/* Checks what the switch did with packet r. Returns 1 if the packet is stored. Returns 0 if it was
+ * refused and may be sent again. */
 static int judge_answer(uint32_t conn, uint64_t r, const struct data_path_outcome *out)
 {
 	switch (out->counter) {
@@ -212,7 +215,7 @@ static void send_until_kept(uint32_t conn, uint64_t r)
 		search_fail("packet %llu of connection %u is refused", (unsigned long long)r, conn);
 		return;
 	}
-	/* the window is open when the result has come: from then on nobody is refused */
+	/* the result has arrived, so the window is open: from now on the packet must be accepted */
 	search_wait(&peers.came[conn][r - slots], 1);
 	out = data_path_receive(conn, &world.frame[conn][r]);
 	if (!judge_answer(conn, r, &out))
@@ -245,7 +248,7 @@ static void send_ack(uint32_t conn, uint64_t r)
 
 /* --- the slow path ----------------------------------------------------------------------- */
 
-/* What sp_conn_tick() and what it calls read, in that order, where the timer has run out. */
+/* Reads what sp_conn_tick() and its callees read when the timer has run out, in the same order. */
 static void tick(uint32_t conn)
 {
 	const struct inc_conn_cfg *cfg = &data_path_cfg.conn[conn];
@@ -382,7 +385,7 @@ static const char *check(void *arg)
 	    comm->up_next != (shape->up ? shape->chunks : 0))
 		return "the communicator's state is not that after all chunks";
 	return data_path_events(INC_EVENT_MISMATCH) || data_path_events(INC_EVENT_CONN_ERROR)
-		       ? "a failure was told"
+		       ? "a failure was reported"
 		       : NULL;
 }
 
@@ -440,7 +443,7 @@ static void configure(const struct shape *shape)
 			.peer_addr = htonl(0x0a000001 + c),
 			.own_addr = htonl(0x0a0000fe),
 			.peer_qpn = PEER_QPN + c,
-			.own_qpn = c, /* its place is its number */
+			.own_qpn = c, /* a connection's queue pair number is its place */
 			.peer_port = INC_ROCE_UDP_PORT,
 			.own_port = INC_ROCE_UDP_PORT,
 			.pkey = INC_PKEY_DEFAULT,
@@ -462,7 +465,7 @@ static void configure(const struct shape *shape)
 		world.initial.conn[c].mac =
 			(union inc_mac){.addr = {2, 0x40, 0, 0, 0, c}, .known = 1};
 	for (c = 0; c < DATA_PATH_CONNS * DATA_PATH_SLOTS; c++)
-		world.initial.kept[c].r = ~0ull; /* as rows are that hold nothing */
+		world.initial.kept[c].r = ~0ull; /* marks the row as empty */
 	for (c = 0; c < DATA_PATH_SLOTS; c++)
 		world.initial.sum[c].r = ~0ull;
 	world.sw = (struct inc_switch){

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is around the data path in a search: children and a parent that send scripted packets on
- * CPUs of their own, the slow path's tick, and what must hold of all that they see.
+ * The surroundings of the data path in a search. Children and a parent send scripted packets on
+ * CPUs of their own, the slow path's tick runs, and all that they see is checked.
  */
 #ifndef ORDERS_WORLD_H
 #define ORDERS_WORLD_H
@@ -12,17 +12,18 @@
 
 enum act {
 	END,
-	KEEP,  /* connection sends packet r until it is kept; when it is refused, waits for result
-		* r - slots */
-	SEND,  /* sends it once, whatever becomes of it */
-	AWAIT, /* waits until packet r has come to the connection's peer */
-	ACK,   /* the peer acknowledges what it was sent, packet r included */
-	TICK,  /* the slow path looks after the connection once, as inc-switchd's timer does */
+	/* connection sends packet r. If the packet is refused, it is sent again after result r -
+	 * slots */
+	KEEP,
+	SEND,  /* connection sends packet r once; it may be refused */
+	AWAIT, /* waits until packet r has arrived at the connection's peer */
+	ACK,   /* the peer acknowledges the packets that it was sent, up to packet r */
+	TICK,  /* the slow path checks the connection once, as inc-switchd's timer does */
 };
 
 struct step {
 	enum act act;
-	uint32_t conn; /* a child, or behind them the parent */
+	uint32_t conn; /* a child, or the parent, which has the number after the last child */
 	uint64_t r;
 };
 
@@ -31,16 +32,17 @@ struct step {
 struct shape {
 	const char *name;
 	uint32_t children, slots;
-	bool up;        /* below the root */
-	bool impatient; /* children send before they may: a result may then find its child's row
-			 * gone, and is not owed to it */
+	bool up; /* the switch is not the root */
+	/* children send before their window is open, so a result may find its child's row
+	 * reused, and the switch need not send it */
+	bool impatient;
 	uint64_t chunks;
-	/* Bounds of the search, 0: none; and with FULL=1. */
+	/* Bounds of the search without and with FULL=1. 0: none. */
 	unsigned int preemptions, full_preemptions;
 	struct step cpu[SEARCH_THREADS][SHAPE_STEPS];
 };
 
-/* All orders of the shape. 0, or -1: result says what is wrong. order_stores: as
+/* Searches all orders of the shape. Returns 0, or -1 with the reason in result. order_stores: see
  * data_path_open(). */
 int world_search(const struct shape *shape, const struct search_options *options, bool order_stores,
 		 struct search_result *result);

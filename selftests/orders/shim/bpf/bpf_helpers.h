@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stands in for libbpf's header of this name where the XDP programs are compiled for the search of
- * orders: maps are variables without meaning but their address, helpers are functions of
- * data_path.c, which knows what each map holds.
+ * Replaces libbpf's header of this name when the XDP programs are compiled for the search of
+ * orders. Maps are variables of which only the address matters. Helpers are functions of
+ * data_path.c, which has the contents of each map.
  */
 #ifndef ORDERS_BPF_HELPERS_H
 #define ORDERS_BPF_HELPERS_H
