@@ -9,13 +9,13 @@
 #include "lib/base/thread.h"
 #include "selftests/term/loop.h"
 
-#define CHANNELS  1024 /* ever made between two resets */
+#define CHANNELS  1024 /* channels made between two resets */
 #define FIRST_QPN 0x100
 #define WINDOW    64
-#define FILL      0xdb /* of a buffer that is posted */
+#define FILL      0xdb /* pattern of a buffer that is posted */
 
 struct loop_device {
-	struct inc_term_device head; /* first */
+	struct inc_term_device head; /* the first member, because pointers are cast */
 	struct inc_term_device_opts opts;
 	uint32_t number;
 	int fd;
@@ -23,7 +23,7 @@ struct loop_device {
 
 enum what { GIVEN, ACKNOWLEDGED, LOST };
 
-/* What has happened at a channel, and is not reported yet. */
+/* An event of a channel that progress() has not reported yet. */
 struct happened {
 	enum what what;
 	struct loop_message m;
@@ -31,24 +31,25 @@ struct happened {
 };
 
 struct sending {
-	const uint8_t *buffer; /* the engine's, which stands until it is acknowledged */
-	struct loop_message m; /* as it was */
+	/* the engine's buffer, which must not change until the send is acknowledged */
+	const uint8_t *buffer;
+	struct loop_message m; /* the bytes at the time of the send */
 };
 
 struct loop_channel {
-	struct inc_term_channel head; /* first */
+	struct inc_term_channel head; /* the first member, because pointers are cast */
 	void *ctx;
 	struct loop_channel_state s;
 	bool lost, refuse_sends;
-	uint8_t *posted[WINDOW]; /* by number */
+	uint8_t *posted[WINDOW]; /* by number of the receive */
 	struct sending sends[WINDOW];
-	uint64_t taken;    /* of what was sent, by the peer */
-	uint64_t reported; /* acknowledgements */
+	uint64_t taken;    /* sends that the peer has taken */
+	uint64_t reported; /* acknowledgements that were reported */
 	struct happened happened[4 * WINDOW];
 	uint32_t n_happened;
 };
 
-/* Under the lock, but for what the workers' threads alone use. */
+/* The lock protects all of this, except data that only the workers' threads use. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct loop_channel *channels[CHANNELS];
 static struct loop_channel_state closed[CHANNELS];
@@ -57,7 +58,7 @@ static struct loop_open now_open;
 static struct loop_device *devices[64];
 static uint32_t n_devices;
 
-/* Endpoints have no way to say that an engine or a test is wrong. */
+/* An endpoint cannot return an error of the engine or of a test, so the program ends. */
 #define CHECK(condition)                                                                \
 	do {                                                                            \
 		if (!(condition)) {                                                     \
@@ -105,7 +106,7 @@ static void happen(struct loop_channel *ch, const struct happened *h)
 	inc_signal_fd(device_of(ch->head.dev)->fd);
 }
 
-/* --- the engine's side ---------------------------------------------------------------------- */
+/* --- the functions that the engine calls --------------------------------------------------- */
 
 static int loop_probe(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
 		      struct inc_err *why)
@@ -116,7 +117,8 @@ static int loop_probe(const char *ifname, struct in_addr own_ip, struct inc_term
 	return 0;
 }
 
-/* UDP ports are as sockets have them: one device each, and 0 is any. Under the lock. */
+/* Binds a UDP port, as a socket does: each port belongs to one device, and 0 selects a free one.
+ * The caller holds the lock. */
 static int bind_device(struct loop_device *d)
 {
 	uint32_t i, place = 0;
@@ -231,7 +233,7 @@ static int loop_connect(struct inc_term_channel *channel, const struct inc_term_
 	return 0;
 }
 
-/* What is posted must be as it was, and what is sent, too. */
+/* Posted buffers must still have the pattern, and buffers under way the bytes of the send. */
 static void check_buffers(const struct loop_channel *ch)
 {
 	uint64_t m;
@@ -311,7 +313,7 @@ static uint64_t loop_deadline(const struct inc_term_device *dev)
 	return UINT64_MAX;
 }
 
-/* Takes the first thing that has happened at a channel of the device; NULL: nothing has. */
+/* Removes the oldest event of a channel of the device; NULL: there is none. */
 static struct loop_channel *next(struct inc_term_device *dev, struct happened *out)
 {
 	struct loop_channel *ch, *found = NULL;
@@ -386,7 +388,7 @@ static void loop_figures(const struct inc_term_channel *channel,
 	pthread_mutex_unlock(&lock);
 }
 
-/* One of each for every device, so that sums show. */
+/* Every device reports the same figures, so that the test recognises sums. */
 static void loop_device_figures(const struct inc_term_device *dev,
 				struct inc_term_device_figures *out)
 {
@@ -412,7 +414,7 @@ const struct inc_term_endpoint_ops loop_endpoints = {
 	.device_figures = loop_device_figures,
 };
 
-/* --- the peers' side ------------------------------------------------------------------------ */
+/* --- the functions that a test calls as a peer --------------------------------------------- */
 
 bool loop_give(uint32_t qpn, const struct loop_message *m)
 {
@@ -421,7 +423,7 @@ bool loop_give(uint32_t qpn, const struct loop_message *m)
 
 	pthread_mutex_lock(&lock);
 	ch = channel_of(qpn);
-	/* who speaks to a channel that is shut is not heard */
+	/* a closed channel drops the message */
 	ok = !ch || ch->s.given < ch->s.posted;
 	CHECK(!ch || ch->s.connected);
 	if (ch && ok) {

@@ -25,7 +25,7 @@ static uint64_t seed_of(const struct pair_end *e, uint64_t number)
 	return mix(e->seed * 1000003 + number);
 }
 
-/* Many are empty, short, of whole packets, or the longest. */
+/* Many messages are empty, short, of whole packets, or of the greatest length. */
 static uint32_t length_of(const struct pair_end *e, uint64_t number)
 {
 	uint64_t v = seed_of(e, number);
@@ -89,11 +89,12 @@ static void on_sent(void *ctx)
 	struct pair_end *e = ctx;
 
 	assert_true(e->n_done < e->n_sent);
-	/* an acknowledgement comes after the message, which other kinds than soft ones tell later
+	/* Soft endpoints report a message before its acknowledgement; other kinds may report it
+	 * later.
 	 */
 	if (e->peer->ch && e->peer->ch->dev->ops == &inc_term_soft)
 		assert_true(e->n_done < e->peer->n_got);
-	/* its buffer is not read any more */
+	/* nothing may read the buffer of an acknowledged message */
 	memset(e->out + e->n_done % PAIR_MESSAGES * PAIR_MAX_MESSAGE, 0xee, PAIR_MAX_MESSAGE);
 	e->n_done++;
 }
@@ -125,7 +126,7 @@ static void open_end(struct pair *p, unsigned int d, unsigned int i, uint64_t se
 {
 	struct pair_end *e = &p->end[d][i];
 	const struct inc_term_channel_opts opts = {
-		/* numbers wrap within the first messages */
+		/* packet numbers wrap within the first messages */
 		.psn = INC_PSN_MASK - mix(seed) % 50,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAIR_PAYLOAD,

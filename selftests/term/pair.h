@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two devices of a switch, of any kind, with channels between them, driven by one thread. Each
- * channel end sends a stream of messages, whose lengths, immediates and bytes follow from a seed,
- * and checks what it receives, byte by byte, as it comes: in order, once, unharmed.
+ * Two devices of a switch, of any kind, with channels between them, driven by one thread. Each end
+ * of a channel sends a stream of messages, whose lengths, immediates and bytes follow from a seed.
+ * It compares what it receives byte by byte: each message must arrive once, in order and intact.
  */
 #ifndef TERM_PAIR_H
 #define TERM_PAIR_H
@@ -19,38 +19,39 @@
 struct pair_end {
 	struct inc_term_channel *ch;
 	struct inc_term_numbers own;
-	uint64_t seed; /* of what it sends */
+	uint64_t seed; /* seed of the messages that this end sends */
 	struct pair_end *peer;
 	uint64_t n_sent, n_done, n_got;
 	uint64_t total;        /* messages to send */
 	uint8_t *out;          /* PAIR_MESSAGES buffers */
-	uint8_t *in;           /* likewise */
-	uint32_t posted, used; /* which of them are; and ever came with a message: a bit each */
-	bool stingy;           /* what comes is kept, and no receive posted again */
+	uint8_t *in;           /* PAIR_MESSAGES buffers, too */
+	uint32_t posted, used; /* masks of buffers: posted now; used by a message at least once */
+	bool stingy;           /* this end posts no receive again */
 	bool lost;
 	enum inc_term_reason reason;
 	char text[200];
 };
 
-/* Where a device is. */
+/* The address of a device. */
 struct pair_place {
 	const struct inc_term_endpoint_ops *ops;
 	const char *ifname;
 	struct in_addr ip;
-	uint16_t udp_port; /* 0: any */
+	uint16_t udp_port; /* 0: any free port */
 };
 
 struct pair {
 	struct pair_place place[2];
-	uint32_t max_message_bytes[2]; /* of their channels' buffers; 0: PAIR_MAX_MESSAGE */
+	uint32_t max_message_bytes[2]; /* buffer sizes of their channels; 0: PAIR_MAX_MESSAGE */
 	struct inc_term_device *dev[2];
 	unsigned int n_channels;
 	struct pair_end end[2][PAIR_CHANNELS];
 };
 
-/* Opens two soft ones on 127.0.0.1, with n channels, made and not connected. */
+/* Opens two soft devices on 127.0.0.1 with n channels, which are not connected yet. */
 void pair_open(struct pair *p, unsigned int n_channels, uint64_t seed);
-/* The same in two places, in two steps: their devices, and channels between them. */
+/* Does the same at given addresses, in two steps: opens a device, and makes channels between both
+ * devices. */
 void pair_open_device(struct pair *p, unsigned int d, const struct pair_place *place);
 void pair_make(struct pair *p, unsigned int n_channels, uint64_t seed);
 /* Posts buffer m of an end again. */
@@ -58,15 +59,15 @@ void pair_post(struct pair_end *e, unsigned int m);
 void pair_connect(struct pair *p);
 void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
 		      const struct inc_term_peer_addr *peer);
-/* Where the peer of an end is. */
+/* The address of the peer of an end. */
 struct inc_term_peer_addr pair_peer(const struct pair *p, unsigned int d, unsigned int i);
 void pair_close(struct pair *p);
 
-/* Both ends of all channels are to send so many messages. */
+/* Sets how many messages both ends of all channels shall send. */
 void pair_want(struct pair *p, uint64_t messages);
-/* One turn of each device: sends what it can, takes what is there. */
+/* One turn of each device: sends what it can, and receives what has arrived. */
 void pair_turn(struct pair *p);
-/* Turns until all have been sent, received and acknowledged. Fails after limit_s. */
+/* Turns until all messages have been sent, received and acknowledged. Fails after limit_s. */
 void pair_run(struct pair *p, unsigned int limit_s);
 /* Turns until what() is true. Fails after some seconds. */
 void pair_until(struct pair *p, bool (*what)(struct pair *p));
@@ -74,13 +75,13 @@ void pair_until(struct pair *p, bool (*what)(struct pair *p));
 struct inc_term_channel_figures pair_figures(struct pair *p, unsigned int dev, unsigned int i);
 struct inc_term_device_figures pair_device_figures(struct pair *p, unsigned int dev);
 
-/* What comes out of the network (soft_net.c): chances in 1,000, of a packet. */
+/* Faults of received packets (soft_net.c): chances in 1,000 for each packet. */
 struct net_faults {
 	unsigned int lose, repeat, delay, damage;
-	unsigned int part; /* of a datagram: its packets come as datagrams of their own */
+	unsigned int part; /* chance for a datagram that its packets arrive as separate datagrams */
 };
 void net_set(const struct net_faults *faults, uint64_t seed);
-/* Packets that it has lost, repeated, delayed or damaged. */
+/* How many packets were lost, repeated, delayed or damaged. */
 uint64_t net_done(void);
 
 #endif

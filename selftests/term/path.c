@@ -27,7 +27,7 @@ bool path_step(struct path *path, struct world *w, bool late)
 	return n;
 }
 
-/* The next one: the last choice that has another one left is changed. */
+/* Advances to the next path: changes the last choice that has another alternative left. */
 static bool advance(struct path *path)
 {
 	while (path->length && path->taken[path->length - 1] + 1 == path->of[path->length - 1])

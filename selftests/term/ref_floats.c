@@ -9,9 +9,9 @@
 #include "selftests/reduce/numbers.h"
 #include "selftests/term/ref_floats.h"
 
-#define SUM UINT32_MAX /* in place of a child */
+#define SUM UINT32_MAX /* stands for the sum in place of a child's number */
 
-/* What has been computed: the same messages are played in millions of orders. */
+/* A stored result, because millions of orders use the same messages. */
 struct memo {
 	struct ref_floats f;
 	uint32_t child;
@@ -42,7 +42,7 @@ static bool same(const struct ref_floats *a, const struct ref_floats *b)
 	       a->n_children == b->n_children && a->swapped == b->swapped;
 }
 
-/* Where it is, or is to be. */
+/* Where this result is stored, or is to be stored. */
 static struct memo *remembered(const struct ref_floats *f, uint32_t child)
 {
 	static struct memo memos[256];
@@ -69,8 +69,8 @@ static void turn_round(const struct ref_floats *f, uint8_t *bytes)
 		}
 }
 
-/* Two of any four children have large numbers, which cancel; what the others have is lost in them
- * or not, depending on the order. */
+/* Two of any four children have large numbers, which cancel each other. The order decides whether
+ * the small numbers of the others are lost in rounding. */
 static long double part_value(uint32_t child, uint64_t *common, uint64_t *own)
 {
 	const long double large = 16384 + 64 * random_below(common, 256);
@@ -105,7 +105,7 @@ static long double element(const struct ref_floats *f, uint32_t child, uint32_t 
 	return any_float_value(type_of(f), float_bits(type_of(f), part, i));
 }
 
-/* From child first on, round to the one before it. */
+/* Adds the children's values from the child `first` on, around to the one before it. */
 static void reduce(const struct ref_floats *f, uint32_t first, uint8_t *bytes)
 {
 	const enum inc_float type = type_of(f);
@@ -123,7 +123,8 @@ static void reduce(const struct ref_floats *f, uint32_t first, uint8_t *bytes)
 
 static void check_precision(const struct ref_floats *f, const uint8_t *bytes)
 {
-	static const double half_ulp[] = {0, 0x1p-11, 0x1p-8}; /* of a half's end */
+	/* half a unit in the last place, for a half float */
+	static const double half_ulp[] = {0, 0x1p-11, 0x1p-8};
 	const enum inc_float type = type_of(f);
 	uint32_t i, c;
 
@@ -150,7 +151,7 @@ const uint8_t *ref_floats_sum(const struct ref_floats *f)
 	if (INC_DESC_OP(f->desc) == INC_OPERATOR_SUM)
 		check_precision(f, bytes);
 	turn_round(f, bytes);
-	m = remembered(f, SUM); /* a part may have had its place meanwhile */
+	m = remembered(f, SUM); /* a child's value may have overwritten the place meanwhile */
 	memcpy(m->bytes, bytes, f->length);
 	m->filled = true;
 	return m->bytes;

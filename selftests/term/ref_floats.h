@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floats that are reduced as they are: what children give, such that every order of addition has
- * another sum, and a reference of what must be made of it.
+ * Reference for sums of native floats. The children's values are such that every order of addition
+ * has another sum.
  */
 #ifndef TERM_REF_FLOATS_H
 #define TERM_REF_FLOATS_H
@@ -11,24 +11,24 @@
 
 #define REF_FLOATS_BYTES 64
 
-/* A message of all children, 64 at most. */
+/* One message of all children, 64 at most. */
 struct ref_floats {
-	uint32_t desc;   /* for which ref_are_floats() */
+	uint32_t desc;   /* a descriptor for which ref_are_floats() is true */
 	uint32_t length; /* REF_FLOATS_BYTES at most */
 	uint64_t number;
 	uint32_t n_children;
-	bool swapped; /* elements are in the other byte order than the machine's */
+	bool swapped; /* the elements' byte order is not the machine's */
 };
 
-/* Is this reduced as the floats that it is, where floats are? */
+/* Does this descriptor add native floats? */
 bool ref_are_floats(uint32_t desc);
-/* What a child gives, or what the parent answers (n_children). Stands until the next call. */
+/* The values of a child, or of the parent's answer (n_children). Valid until the next call. */
 const uint8_t *ref_floats_part(const struct ref_floats *f, uint32_t child);
-/* What their operator makes of the children's parts, from the first to the last: if that is no sum
- * within the bound of docs/floats.md of one in double precision, the test fails. Stands until the
- * next call. */
+/* The sum of the children's values, added from the first child to the last. The test fails if the
+ * sum is not within the bound of docs/floats.md of a sum in double precision. Valid until the next
+ * call. */
 const uint8_t *ref_floats_sum(const struct ref_floats *f);
-/* Has their sum other bits where it is begun with the third? */
+/* Would the sum have other bits if the addition began with the third child? */
 bool ref_floats_order_matters(const struct ref_floats *f);
 
 #endif

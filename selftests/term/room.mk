@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The termination engine, which needs no device here, with the sanitizers. What tries every order of
-# events is built without them as well, because it tries millions of orders.
+# Tests of the termination engine, under the sanitizers. They need no device. The tests that try every order of events
+# are built without sanitizers as well, because they try millions of orders.
 TERM_HELPERS := $(addprefix selftests/,term/world.c term/path.c term/states.c term/ref_floats.c unit/ref_element.c reduce/numbers.c)
 TERM_NODE := $(addprefix userspace/,term/node.c term/slot.c term/error_text.c term/arithmetic.c call.c)
-# A communicator, and the engine, on endpoints in memory.
+# A communicator, and the engine, with endpoints in memory.
 TERM_COMM := $(addprefix userspace/term/,comm.c comm_run.c comm_view.c devices.c worker.c pool.c)
 TERM_ENGINE := $(addprefix userspace/term/,term_engine.c capabilities.c notices.c) userspace/settings.c
-# Soft endpoints on real sockets; soft_net.c stands between them and the kernel.
+# Soft endpoints on real sockets, between which and the kernel soft_net.c stands.
 TERM_SOFT := $(addprefix userspace/,term/soft.c term/soft_tx.c term/soft_rx.c term/ingress.c interface.c)
 WRAP_RECVMMSG := -Wl$(comma)--wrap=recvmmsg
 
@@ -23,7 +23,7 @@ $(call tests_address,term,test_ingress,userspace/term/ingress.c userspace/interf
 $(call tests_address,term,test_soft_pair,$(patsubst %,selftests/term/%.c,pair soft_net) $(TERM_SOFT),$(WRAP_RECVMMSG))
 $(call tests_address,term,test_soft_host,selftests/term/soft_net.c $(TERM_SOFT) $(INCCL_SRC),$(WRAP_RECVMMSG))
 
-# The engine's threads under the thread sanitizer, which shares no program with the others.
+# The engine's threads under the thread sanitizer, in a program that shares no objects with the others.
 $(eval $(call program,$(B)/selftests/term/engine_tsan,$(call thread,$(addprefix selftests/term/,test_engine.c loop.c) $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE) \
 	$(addprefix lib/,$(patsubst %,base/%.c,err errno_name log machine printable random thread) conf/ranks.c conf/comm_conf.c metric/metric.c) \
 	$(filter lib/reduce/%,$(LIB_SRC))) $(call reduce_objects,thread),$$(TEST_LIBS),$$(SAN_THREAD)))

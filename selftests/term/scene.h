@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A communicator of the termination engine on endpoints without a wire (loop.h), whose peers sum up
- * two int32s a message with each other: what they give, and that what they are sent is right.
+ * A communicator of the termination engine on endpoints without a wire (loop.h). Its peers compute
+ * AllReduces of two int32 per message. The scene makes their messages, and checks what they are
+ * sent.
  */
 #ifndef TERM_SCENE_H
 #define TERM_SCENE_H
@@ -13,42 +14,44 @@
 #include "userspace/term/worker.h"
 
 #define PAYLOAD   4
-#define PACKETS   64 /* of a message at most: slots are twice the window then, and no more */
+#define PACKETS   64 /* in the longest message: slots are then twice the window */
 #define MAX_PEERS (INC_COMM_MAX_CONNECTIONS)
 #define SUM(seq)  INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, seq)
 
-/* A communicator, and what its peers have done. */
+/* A communicator, and what its peers have done so far. */
 struct scene {
 	struct inc_term_worker *w;
 	struct inc_term_comm *cm;
 	struct inc_comm_conf conf;
-	uint32_t n; /* connections, the parent's last where there is one */
+	uint32_t n; /* connections, of which a parent's is the last */
 	bool has_parent;
 	uint64_t given[MAX_PEERS], taken[MAX_PEERS], acknowledged[MAX_PEERS];
 	uint32_t n_told;
 	struct inc_term_report report;
 };
 
-/* Communicator 12; two connections a port, and ranks in another order than connections. */
+/* Makes the configuration of communicator 12, with two connections at each port, and ranks in
+ * another order than connections. */
 struct inc_comm_conf scene_conf(uint32_t children, uint32_t messages, bool has_parent);
-/* The worker does what there is to do. */
+/* Runs the worker once. */
 void scene_turn(struct scene *s);
-/* A worker without a communicator. */
+/* Opens a worker without a communicator. */
 void scene_open_worker(struct scene *s);
 void scene_open(struct scene *s, uint32_t children, uint32_t messages, bool has_parent);
-/* Nothing may be left behind. */
+/* Closes all, and checks that no device, channel or buffer is left. */
 void scene_close(struct scene *s);
-/* Connections are counted as in conf. */
+/* Connection i is numbered as in conf. */
 bool scene_is_parent(const struct scene *s, uint32_t i);
 uint32_t scene_qpn(const struct scene *s, uint32_t i);
-/* Its next message; false: there is no receive for it. */
+/* Gives the connection's next message; false: no receive is posted for it. */
 bool scene_give(struct scene *s, uint32_t i);
-/* What it has been sent so far is taken, and must be right. */
+/* Receives what the connection's peer has been sent so far, and checks it. */
 void scene_take(struct scene *s, uint32_t i);
 void scene_take_all(struct scene *s);
-/* Until the next call. */
+/* The figures of the communicator, valid until the next call. */
 struct inc_term_view *scene_view(struct scene *s);
-/* Nothing is under way: so many results have been made, and all buffers are posted. */
+/* Checks that nothing is under way: this number of results has been made, and all buffers are
+ * posted. */
 void scene_check_rest(struct scene *s, uint64_t messages);
 
 #endif

@@ -137,7 +137,7 @@ void lone_turn(struct lone *w)
 			;
 }
 
-bool lone_hear(struct lone *w, struct inc_roce_packet *pkt)
+bool lone_receive(struct lone *w, struct inc_roce_packet *pkt)
 {
 	uint64_t end_ns = inc_now_ns() + HEAR_MS * INC_NSEC_PER_MSEC;
 
@@ -157,28 +157,28 @@ void lone_silent(struct lone *w)
 	assert_false(peer_hear(&w->peer, &pkt, 0));
 }
 
-void lone_hears(struct lone *w, uint8_t syndrome, uint32_t psn)
+void lone_expect(struct lone *w, uint8_t syndrome, uint32_t psn)
 {
 	struct inc_roce_packet pkt;
 
-	assert_true(lone_hear(w, &pkt));
+	assert_true(lone_receive(w, &pkt));
 	assert_int_equal(pkt.opcode, INC_OP_ACK);
 	assert_int_equal(pkt.syndrome, syndrome);
 	assert_int_equal(pkt.psn, psn & INC_PSN_MASK);
 }
 
-void lone_hears_up_to(struct lone *w, uint32_t psn)
+void lone_expect_up_to(struct lone *w, uint32_t psn)
 {
 	struct inc_roce_packet pkt;
 
 	do {
-		assert_true(lone_hear(w, &pkt));
+		assert_true(lone_receive(w, &pkt));
 		assert_int_equal(pkt.opcode, INC_OP_ACK);
 		assert_int_equal(pkt.syndrome, INC_AETH_ACK);
 	} while (pkt.psn != (psn & INC_PSN_MASK));
 }
 
-void lone_say(struct lone *w, uint8_t opcode, size_t len)
+void lone_send(struct lone *w, uint8_t opcode, size_t len)
 {
 	peer_say(&w->peer, &(struct say){.opcode = opcode,
 					 .psn = w->psn++,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A soft endpoint of a switch and its peer, which is the test: what it says is heard by turns. */
+/* A soft endpoint of a switch with a single peer, which is the test: it sends packets and checks
+ * the answers. */
 #ifndef TERM_SOFT_LONE_H
 #define TERM_SOFT_LONE_H
 
@@ -22,43 +23,44 @@ struct lone {
 	struct inc_term_channel *ch;
 	struct peer peer;
 	uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE], bytes[2 * INC_MAX_PAYLOAD];
-	bool replies;             /* what comes goes back, at once */
-	bool results_acknowledge; /* of the peer, when the channel is made */
+	bool replies; /* each message is sent back at once */
+	/* whether the peer acknowledges by results; set when the channel is made */
+	bool results_acknowledge;
 	unsigned int n_got, n_sent, n_lost;
-	void *last; /* message */
+	void *last; /* the last message */
 	uint32_t length;
 	bool has_imm;
 	uint32_t imm;
 	enum inc_term_reason reason;
-	uint32_t psn; /* the peer's next */
-	/* of the next channel */
+	uint32_t psn; /* PSN of the peer's next packet */
+	/* options of the next channel */
 	bool se;
 	enum inc_term_se peer_se;
 	bool is_switch;
-	uint64_t rto_max_ns; /* of the next device */
+	uint64_t rto_max_ns; /* option of the next device */
 };
 
-/* cmocka's: a device with a connected channel, all of whose receives are posted. */
+/* Set-up for cmocka: a device with a connected channel, all of whose receives are posted. */
 int lone_setup(void **state);
 int lone_teardown(void **state);
-/* Another channel, for another port of the peer's. */
+/* Makes another channel, for another port of the peer. */
 void lone_make(struct lone *w, bool connect, bool any_ip_id);
 void lone_end(struct lone *w);
-/* All of it anew. */
+/* Closes and opens everything again. */
 void lone_reopen(struct lone *w);
 
-/* Until nothing is there that loopback has brought. */
+/* Runs the device until it has read all that loopback has delivered. */
 void lone_turn(struct lone *w);
-/* Lets time pass until the channel has something to say by itself; false: it has not. */
-bool lone_hear(struct lone *w, struct inc_roce_packet *pkt);
-/* It has nothing to say now. */
+/* Lets time pass until the channel sends a packet by itself; false: it sends none. */
+bool lone_receive(struct lone *w, struct inc_roce_packet *pkt);
+/* Checks that the channel sends nothing now. */
 void lone_silent(struct lone *w);
-/* The next thing it says is this, of the packet with that PSN. */
-void lone_hears(struct lone *w, uint8_t syndrome, uint32_t psn);
-/* The next things it says are ACKs, the last of which is of the packet with that PSN. */
-void lone_hears_up_to(struct lone *w, uint32_t psn);
-/* The peer's next packet. */
-void lone_say(struct lone *w, uint8_t opcode, size_t len);
+/* Checks that the next packet of the channel has this syndrome and PSN. */
+void lone_expect(struct lone *w, uint8_t syndrome, uint32_t psn);
+/* Checks that the next packets of the channel are ACKs, the last of them for this PSN. */
+void lone_expect_up_to(struct lone *w, uint32_t psn);
+/* Sends the peer's next packet. */
+void lone_send(struct lone *w, uint8_t opcode, size_t len);
 
 struct inc_term_device_figures lone_device(struct lone *w);
 struct inc_term_channel_figures lone_figures(struct lone *w);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A bad network in front of every recvmmsg() of the program (the linker puts it there): datagrams
- * that the kernel has put together come apart, packets are lost, come twice, later than others or
- * damaged, all of it by a seed. Packets keep the IP IDs that they were sent with, so that a hole in
- * a run is one, as on a wire.
+ * A bad network in front of every recvmmsg() of the program, which the linker replaces. It splits
+ * datagrams that the kernel has merged. It loses, repeats, delays and damages packets, by a seed.
+ * Packets keep the IP IDs with which they were sent, so that a lost packet leaves a gap in a run of
+ * IDs, as on a wire.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,11 +23,11 @@
 struct held {
 	struct held *next;
 	int fd;
-	unsigned int later; /* calls of recvmmsg() until it comes */
+	unsigned int later; /* calls of recvmmsg() until it is delivered */
 	struct sockaddr_storage from;
 	socklen_t from_len;
 	size_t size;
-	int step; /* 0: one packet */
+	int step; /* size of the segments; 0: one packet */
 	uint8_t data[];
 };
 
@@ -133,7 +133,8 @@ static void pass_datagram(int fd, struct mmsghdr *m)
 	}
 }
 
-/* What the kernel says beside a datagram; step: its segments' size, 0: it is one packet. */
+/* Writes the control messages that the kernel adds to a datagram. step: its segments' size, 0: it
+ * is one packet. */
 static void put_control(struct msghdr *msg, int step)
 {
 	const struct in_pktinfo info = {.ipi_ifindex = 1 /* loopback */};
@@ -165,7 +166,7 @@ static void give(struct mmsghdr *m, struct held *h)
 	put_control(msg, h->step);
 }
 
-/* What is held for fd and is to come now, up to n. */
+/* Delivers up to n held datagrams of fd that are due. */
 static int give_held(int fd, struct mmsghdr *msg, unsigned int n)
 {
 	struct held **at = &first, *h;

@@ -12,27 +12,27 @@
 #define PLACES      (1u << PLACES_BITS)
 
 struct place {
-	uint64_t state;  /* its digest */
-	uint64_t orders; /* from there to the end; 0: the place is free */
+	uint64_t state;  /* digest of the state */
+	uint64_t orders; /* how many orders lead from there to the end; 0: the place is free */
 };
 
 struct search {
 	const struct states_job *job;
-	uint32_t move[STEPS]; /* the way to the state at hand */
+	uint32_t move[STEPS]; /* the moves that lead to the current state */
 	uint32_t n_moves;
-	struct place *places; /* [PLACES], found by their digest */
+	struct place *places; /* [PLACES], a hash table by digest */
 	uint64_t n_states;
 };
 
-/* --- one number for all that the future depends on ----------------------------------------- */
+/* --- a digest of all that the future depends on -------------------------------------------- */
 
-/* Buffers are named in the order in which they are met: which of those that were free was taken
- * makes no difference. */
+/* Buffers are numbered in the order in which they are met, because it makes no difference which of
+ * the free buffers was taken. */
 struct digest {
 	const struct world *w;
 	uint64_t sum;
 	uint32_t n_met;
-	uint32_t met[STEPS]; /* places of buffers */
+	uint32_t met[STEPS]; /* places of buffers in the order in which they were met */
 };
 
 static void add(struct digest *d, const void *bytes, size_t n)
@@ -43,7 +43,8 @@ static void add(struct digest *d, const void *bytes, size_t n)
 	for (i = 0; i < n; i += sizeof(x)) {
 		x = 0;
 		memcpy(&x, (const uint8_t *)bytes + i, n - i < sizeof(x) ? n - i : sizeof(x));
-		/* of splitmix64: each step can be undone, so nothing is lost but by the sum's size
+		/* This mixer is that of splitmix64. Each of its steps is reversible, so it loses no
+		 * information except by the size of the sum.
 		 */
 		x += d->sum + 0x9e3779b97f4a7c15ull;
 		x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -57,7 +58,7 @@ static void add_number(struct digest *d, uint64_t number)
 	add(d, &number, sizeof(number));
 }
 
-/* Its name, and where it is met for the first time all of it. */
+/* Adds the buffer's number, and when it is met for the first time its contents. */
 static void add_buffer(struct digest *d, const void *buffer)
 {
 	const struct world *w = d->w;
@@ -99,7 +100,8 @@ static void add_slot(struct digest *d, const struct inc_term *t, uint32_t i)
 	}
 }
 
-/* Of the node everything: what a field that is added one day holds is a part of the state, too. */
+/* Adds the whole node, so that a field that is added to it later becomes a part of the state,
+ * too. */
 static void add_node(struct digest *d, const struct inc_term *t)
 {
 	struct inc_term rest = *t;
@@ -109,7 +111,7 @@ static void add_node(struct digest *d, const struct inc_term *t)
 	for (i = 0; i < t->slots; i++)
 		add_slot(d, t, i);
 	add(d, t->peer, (t->n_children + t->has_parent) * sizeof(t->peer[0]));
-	/* what has just been added, and what was asked for and done */
+	/* leaves out what has just been added, and actions that were requested and are done */
 	memset(rest.peer, 0, sizeof(rest.peer));
 	memset(rest.source, 0, sizeof(rest.source));
 	memset(rest.action, 0, sizeof(rest.action));
@@ -144,7 +146,7 @@ static uint64_t digest(const struct world *w)
 	return d.sum;
 }
 
-/* --- all ways ------------------------------------------------------------------------------- */
+/* --- all orders ----------------------------------------------------------------------------- */
 
 static struct place *place_of(struct search *s, uint64_t state)
 {
@@ -155,7 +157,8 @@ static struct place *place_of(struct search *s, uint64_t state)
 	return &s->places[i];
 }
 
-/* The moves from the state that the way leads to, and whether it is known: then its orders. */
+/* Replays the moves to the current state and lists the moves from there. If the state was met
+ * before, *orders is its number of orders. */
 static uint32_t go(struct search *s, uint32_t moves[WORLD_MOVES], uint64_t *state, uint64_t *orders)
 {
 	const struct states_job *job = s->job;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every order of all that can happen in a world, by its states: an order is a way through them,
- * and ways that meet in a state go on alike. So each event is played once in each state that there
- * is, where playing the orders one after the other (path.h) would play it again and again.
+ * Counts every order of all events of a world by its states. An order is a way through states, and
+ * ways that meet in a state continue alike. So each event is played once in each state. Playing the
+ * orders one after the other (path.h) would repeat it again and again.
  */
 #ifndef TERM_STATES_H
 #define TERM_STATES_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include "selftests/term/world.h"
 
-/* The job of all orders. */
+/* The job whose orders are counted. */
 struct states_job {
 	struct world_shape shape;
 	const struct world_call *calls;
@@ -19,8 +19,8 @@ struct states_job {
 	bool late; /* sends are completed at any time, not at once */
 };
 
-/* Plays them; returns how many orders there are. *states: of how many states, NULL where nobody
- * wants to know. */
+/* Plays all orders and returns how many there are. *states (may be NULL): how many states there
+ * are. */
 uint64_t states_all(const struct states_job *job, uint64_t *states);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits in the time that a process has lived through (lib/base/awake.h), at given instants. */
+/* Limits in lived time, which leaves out standstills of the process (lib/base/awake.h), at given
+ * instants of the clock. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +13,8 @@
 #define BEGIN   (1000 * S)
 #define LIMIT_S 10
 
-/* Looks at the clock every step_ns until the limit has passed. Returns the lived time until then;
- * 0: it has not passed after 1000 looks. */
+/* Reads the clock every step_ns until the limit has passed. Returns the lived time until then, or 0
+ * if the limit has not passed after 1000 readings. */
 static uint64_t passes_after(struct inc_awake *awake, uint64_t *clock_ns, uint64_t since_ns,
 			     uint64_t step_ns)
 {
@@ -39,7 +40,7 @@ static void test_awake_all_the_time(void **state)
 	assert_int_equal(clock_ns - BEGIN, LIMIT_S * S);
 }
 
-/* A step as long as allowed is no standstill. */
+/* A step of the greatest allowed length is no standstill. */
 static void test_longest_step(void **state)
 {
 	uint64_t clock_ns = BEGIN;
@@ -50,7 +51,7 @@ static void test_longest_step(void **state)
 	assert_int_equal(awake.resumed_at_ns, 0);
 }
 
-/* However long it is, one step of it counts. */
+/* Of a standstill, however long, only one step counts. */
 static void test_one_standstill(void **state)
 {
 	uint64_t clock_ns = BEGIN;
@@ -79,7 +80,7 @@ static void test_respite(void **state)
 			 at_ns - since_ns + INC_AWAKE_RESPITE_NS);
 }
 
-/* The clock never runs without a standstill: the limit passes nevertheless. */
+/* Every step of the clock is a standstill: the limit passes nevertheless. */
 static void test_stutter(void **state)
 {
 	const uint64_t most_ns = LIMIT_S * S + 2 * INC_AWAKE_RESPITE_NS;
@@ -92,7 +93,7 @@ static void test_stutter(void **state)
 	assert_int_equal(awake.resumed_at_ns, awake.now_ns);
 }
 
-/* The same where the machine runs for a while between standstills. */
+/* The same if the process runs for a while between standstills. */
 static void test_stutter_and_run(void **state)
 {
 	const uint64_t most_ns = LIMIT_S * S + 2 * INC_AWAKE_RESPITE_NS;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * Who is sent what: every collective with every root, behind each child and elsewhere, at hosts and
- * at switches, at the root and below it; every operator on every type; and the shapes of messages.
+ * Which peer is sent what: every collective with every root, at a child and elsewhere, with hosts
+ * and switches as children, at the root switch and below it. Also every operator on every type, and
+ * messages of many shapes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,8 @@
 #include "lib/proto/desc.h"
 #include "selftests/term/world.h"
 
-/* One message, from the last child to the first, so that no order of arrival helps. */
+/* Plays one message, from the last child to the first, so that the order of arrival is not that of
+ * the ranks. */
 static void play(const struct world_shape *shape, const struct world_call *call, uint32_t n_calls)
 {
 	struct world w;
@@ -75,8 +77,8 @@ static void test_operators(void **state)
 			}
 }
 
-/* No data at all: nothing to reduce, and nothing to hold. A vector of messages: the descriptor
- * once, and where a child says it again. */
+/* Messages without data, for which nothing is reduced or held. Vectors of several messages, whose
+ * descriptor comes once, or again if a child repeats it. */
 static void test_shapes(void **state)
 {
 	const uint32_t sum = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0),
@@ -108,8 +110,8 @@ static void test_most_children(void **state)
 	}
 }
 
-/* What is one buffer's is not copied: a Broadcast and a single child's part are sent as they came,
- * and of a Reduce whose root is in another tree nothing is computed. */
+/* The node copies no buffer without need. It sends a Broadcast and the part of a single child as
+ * they came. It computes nothing of a Reduce whose root is in another tree. */
 static void test_nothing_for_nothing(void **state)
 {
 	const struct world_shape shape = world_shape(3, 1, 1, false),

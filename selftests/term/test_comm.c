@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A communicator of the termination engine on endpoints without a wire: every order in which
- * messages and acknowledgements can come, deaths at every moment of it, peers that are slow or
- * never read. All buffers are accounted for at every step.
+ * A communicator of the termination engine on endpoints without a wire. Messages and
+ * acknowledgements arrive in every order, peers die at every moment, are slow or never read. Each
+ * step accounts for all buffers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,19 +26,19 @@ struct job {
 	uint64_t deaths;
 };
 
-/* What can happen next: i: peer i gives its next message; n + i: it acknowledges one. */
+/* Lists the next possible moves. i: peer i gives its next message; n + i: it acknowledges one. */
 static uint32_t moves(struct scene *s, uint32_t messages, uint32_t *move)
 {
 	uint32_t n = 0, i;
 
 	for (i = 0; i < s->n; i++) {
-		/* a host keeps to its window from the oldest result that it lacks */
+		/* a host sends within the window from the oldest result that it lacks */
 		const uint64_t window = s->taken[i] + s->conf.messages;
 		const uint64_t most = scene_is_parent(s, i) ? s->taken[i] : messages;
 
 		const struct loop_channel_state ch = loop_state(scene_qpn(s, i));
 
-		/* where others do not acknowledge it would hear RNR */
+		/* without a posted receive the peer would get an RNR NAK */
 		if (s->given[i] < most && ch.given < ch.posted &&
 		    (scene_is_parent(s, i) || s->given[i] < window))
 			move[n++] = i;
@@ -67,7 +67,7 @@ static void play_order(struct path *path, void *arg)
 	scene_open(&s, job->children, job->window, job->has_parent);
 	while ((n = moves(&s, job->messages, move))) {
 		make(&s, move[path_choose(path, n)]);
-		/* where the worker looks only now and then, several things have happened */
+		/* a worker that polls rarely finds several events at once */
 		if (!job->batched || path_choose(path, 2)) {
 			scene_turn(&s);
 			scene_take_all(&s);
@@ -114,8 +114,8 @@ static void test_orders_at_a_time(void **state)
 
 /* --- deaths ---------------------------------------------------------------------------------- */
 
-/* The communicator is over, as peer i's report: every other one has been told, and what a handler
- * may not do is done. */
+/* The communicator has ended with peer i's failure. All other peers were informed, and what a
+ * handler must not do itself has been done. */
 static void check_over(struct scene *s, uint32_t dead, const char *event)
 {
 	const struct inc_term_view *v = scene_view(s);
@@ -140,7 +140,7 @@ static void check_over(struct scene *s, uint32_t dead, const char *event)
 	assert_int_equal(v->counters.received,
 			 v->counters.kept + v->counters.dropped + v->counters.results +
 				 v->counters.from_parent + v->counters.partials);
-	/* what was not posted is back in the pool */
+	/* buffers that were not posted are back in the pool */
 	assert_int_equal(v->buffers_taken, posted);
 }
 
@@ -163,7 +163,7 @@ static void play_death(struct path *path, void *arg)
 			dead = path_choose(path, s.n);
 			why = path_choose(path, sizeof(reasons) / sizeof(reasons[0]));
 			loop_lose(scene_qpn(&s, dead), reasons[why].reason);
-			/* another one speaks at the same moment */
+			/* another peer sends at the same moment */
 			make(&s, move[path_choose(path, n)]);
 			over = true;
 		} else {
@@ -220,7 +220,8 @@ static void test_mismatch(void **state)
 	scene_open(&s, 3, 2, false);
 	scene_give(&s, 0);
 	scene_give(&s, 2);
-	/* connection 1 has rank 1; child 0, with which all are compared, is rank 0 */
+	/* connection 1 has rank 1; the messages are compared with that of child 0, which is rank
+	 * 0 */
 	assert_true(loop_give(scene_qpn(&s, 1), &other));
 	scene_turn(&s);
 	check_over(&s, 1, "mismatch");
@@ -232,7 +233,7 @@ static void test_mismatch(void **state)
 
 /* --- slow and silent peers ------------------------------------------------------------------- */
 
-/* Everybody gives as long as there is room, and all but the slow one read and acknowledge. */
+/* All peers give messages while there is room. All but the slow one receive and acknowledge. */
 static void go_on(struct scene *s, uint32_t slow)
 {
 	bool any = true;
@@ -263,7 +264,7 @@ static void test_slow_peer(void **state)
 	scene_open(&s, 4, window, false);
 	for (round = 1; round <= 20; round++) {
 		go_on(&s, 2);
-		/* the others stand still with it, two windows ahead, and nothing has grown */
+		/* the others wait for the slow one, two windows ahead, and use no more buffers */
 		for (i = 0; i < s.n; i++)
 			assert_int_equal(s.given[i], round * slots);
 		assert_true(scene_view(&s)->buffers_taken <= s.n * slots);
@@ -292,11 +293,11 @@ static void test_peer_that_never_reads(void **state)
 	assert_int_equal(s.report.ranks[0], s.conf.conn[0].rank);
 	v = scene_view(&s);
 	assert_false(v->comm.ended);
-	/* connections are told of by rank: that of connection 0 is the highest */
+	/* figures list connections by rank, and connection 0 has the highest rank */
 	assert_int_equal(v->conn[2].rank, s.conf.conn[0].rank);
 	assert_int_equal(v->conn[2].health, INC_CONN_UNRESPONSIVE);
 	assert_int_equal(v->conn[0].health, INC_CONN_ACTIVE);
-	/* it was only slow */
+	/* the peer was only slow */
 	scene_take(&s, 0);
 	while (loop_acknowledge(scene_qpn(&s, 0)))
 		s.acknowledged[0]++;
@@ -306,7 +307,7 @@ static void test_peer_that_never_reads(void **state)
 	scene_close(&s);
 }
 
-/* --- what is told ---------------------------------------------------------------------------- */
+/* --- reports and figures --------------------------------------------------------------------- */
 
 static void test_waiting(void **state)
 {
@@ -361,7 +362,7 @@ static void test_figures(void **state)
 	assert_int_equal(v->comm.rows, 0);
 	assert_int_equal(v->comm.payload_bytes, PAYLOAD);
 	assert_int_equal(v->comm.results, 1);
-	/* children by rank, and the parent behind them */
+	/* children by rank, and the parent after them */
 	assert_int_equal(v->conn[0].own_qp, scene_qpn(&s, 1));
 	assert_int_equal(v->conn[1].own_qp, scene_qpn(&s, 0));
 	assert_true(v->conn[2].up && !v->conn[1].up);
@@ -384,7 +385,7 @@ static void test_figures(void **state)
 	scene_close(&s);
 }
 
-/* --- how it is made -------------------------------------------------------------------------- */
+/* --- how a communicator is made -------------------------------------------------------------- */
 
 static void test_most_children(void **state)
 {
@@ -409,7 +410,8 @@ static void test_most_children(void **state)
 	scene_close(&s);
 }
 
-/* Numbers that conf names stand, the others are chosen, in conf's order. */
+/* Numbers in the configuration are used. Missing ones are chosen, in the order of the
+ * connections. */
 static void test_numbers(void **state)
 {
 	struct loop_channel_state ch;
@@ -486,7 +488,7 @@ static void test_connect_later(void **state)
 	scene_close(&s);
 }
 
-/* Who cannot be made leaves nothing behind. */
+/* A communicator that cannot be made leaves nothing behind. */
 static void test_refusals(void **state)
 {
 	static const struct {

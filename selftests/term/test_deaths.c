@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connection breaks: each peer's, at every moment of every order of events. The communicator ends
- * once, with the peer's name; nothing is sent any more, and every buffer comes back, those that are
- * being sent when their sends are through.
+ * The connection of each peer breaks at every moment of every order of events. The communicator
+ * ends once, and its report names the peer. Nothing more is sent. Every buffer is returned; buffers
+ * that are being sent are returned when their sends are complete.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ static void check_story(const struct world *w, uint32_t peer, uint32_t why)
 	assert_memory_equal(w->report.text, who, strlen(who));
 }
 
-/* Whoever dies second is nobody's affair any more. */
+/* A second peer that dies changes nothing more. */
 static void die(struct path *path, struct world *w, uint32_t peer)
 {
 	const uint32_t why = path_choose(path, sizeof(reasons) / sizeof(reasons[0]));

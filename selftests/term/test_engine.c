@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * The termination engine as the daemon has it: its threads work on endpoints without a wire while
- * this thread makes and removes communicators, asks and is told.
+ * The termination engine as the daemon uses it. Its threads work on endpoints without a wire.
+ * Meanwhile this thread makes and removes communicators, queries them and receives notices.
  */
 #include <jansson.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 #include "userspace/term/term_engine.h"
 
 #define SUM(seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, seq)
-#define PORT     "lo" /* one that there is */
+#define PORT     "lo" /* an interface that exists */
 
 const struct inc_term_endpoint_ops *const inc_term_kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &loop_endpoints};
@@ -134,7 +134,7 @@ static bool take(void *arg)
 	return loop_take(t->qpn, &t->m);
 }
 
-/* A whole collective of one message. */
+/* Plays a whole collective of one message. */
 static void exchange(const struct inc_comm_conf *conf, uint32_t number)
 {
 	struct loop_message m = {.length = 4, .has_imm = true, .imm = SUM(number)};
@@ -190,7 +190,7 @@ static bool all_acknowledged(void *arg)
 
 /* --------------------------------------------------------------------------------------------- */
 
-/* Communicators come and go while others work. */
+/* Communicators are made and removed while others work. */
 static void come_and_go(uint32_t threads)
 {
 	struct inc_comm_conf conf[3];
@@ -232,7 +232,7 @@ static void test_three_threads(void **state)
 	come_and_go(3);
 }
 
-/* What a worker tells arrives on this thread, but not of a communicator that is gone. */
+/* A worker's notices arrive on this thread, unless their communicator has been removed. */
 static void test_notices(void **state)
 {
 	struct inc_comm_conf conf = conf_of(10, 3);
@@ -310,7 +310,7 @@ static void test_room(void **state)
 	close_stage(&s);
 }
 
-/* A port whose interface has another name now has this name for new communicators. */
+/* A port whose interface was renamed uses the new name for new communicators. */
 static void test_renamed_port(void **state)
 {
 	struct inc_engine_port port = {.name = "eth7", .given = PORT, .condition = INC_PORT_UP};
@@ -336,8 +336,8 @@ static void test_renamed_port(void **state)
 	close_stage(&s);
 }
 
-/* A device reports that a connection is broken, while its port is not up. The port is named, and no
- * rank is. */
+/* A device reports a broken connection while its port is not up. The report names the port and no
+ * rank. */
 static void test_cut_by_port(void **state)
 {
 	static const enum inc_term_reason reasons[] = {INC_TERM_CUT, INC_TERM_SILENT};
@@ -362,7 +362,8 @@ static void test_cut_by_port(void **state)
 	}
 }
 
-/* Who asks for a UDP port that one thread has gets that thread; others are spread. */
+/* A communicator that names a UDP port of one thread is given to that thread; others are spread
+ * over the threads. */
 static void test_threads_and_ports(void **state)
 {
 	struct inc_comm_conf conf[4];
@@ -427,7 +428,7 @@ static void test_counters(void **state)
 	assert_true(json_integer_value(json_object_get(own, "buffer_bytes")) >= 2 * 4 * 256);
 	assert_true(json_is_string(json_object_get(own, "kernels")));
 	json_decref(status);
-	/* what has been counted stays */
+	/* counters survive the communicator */
 	assert_int_equal(s.e->ops->remove_comm(s.e, 10, NULL), 0);
 	assert_int_equal(loop_open().devices, 0);
 	assert_int_equal(counter(&s, "rx"), 4);
@@ -459,8 +460,9 @@ static void test_offer(void **state)
 	test_free(said);
 }
 
-/* Partial sums tell the order of their numbers, one's own and those of switches below: those of
- * hosts tell nothing, for these have been told it. */
+/* The solicited event bit of a partial sum shows its byte order. The switch sets it in its own
+ * partial sums and checks it in those of switches below. Messages of hosts may have it or not,
+ * because hosts were told the order. */
 static void test_byte_order(void **state)
 {
 	struct stage s;
@@ -489,8 +491,8 @@ static void test_byte_order(void **state)
 	}
 }
 
-/* A counter that is not this engine's alone is called, and belongs in the books, as with XDP: the
- * daemon adds both up by their names. */
+/* A counter that both engines have must be named and classified as with XDP, because the daemon
+ * adds them up by name. */
 static void test_counters_names(void **state)
 {
 #define _(ID, name, class, text) {#name, class},

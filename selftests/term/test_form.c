@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* What a communicator's elements are: byte order and form of floats, and peers that have another
- * form of them. */
+/* The form of a communicator's elements: byte order and form of floats. Some peers have another
+ * form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #define OF(coll, dtype) INC_DESC(INC_COLL_##coll, INC_OPERATOR_SUM, dtype, 0, 0)
 #define NATIVE(type)    (INC_DTYPE_NATIVE + INC_DTYPE_##type - INC_DTYPE_FLOAT32)
 
-/* Elements are what the communicator's conf says that they are. */
+/* The engine adds elements in the byte order and form of the communicator's configuration. */
 static void add_up(uint32_t byte_order, uint32_t floats, uint32_t dtype, const void *each,
 		   const void *twice)
 {
@@ -56,8 +56,8 @@ static void test_form(void **state)
 	add_up(INC_ORDER_LITTLE, INC_FLOATS_FIXED, INC_DTYPE_FLOAT32, &bits, &bits_sum);
 }
 
-/* The child of rank 0 has another form of floats than this switch: nothing is added, and the report
- * says it. text: NULL: it is right, and there is no report. */
+/* The child of rank 0 uses another form of floats than this switch: nothing is added, and the
+ * report says why. text: the report; NULL: the form is right and there is no report. */
 static void meet(uint32_t floats, uint32_t imm, uint32_t length, const char *text)
 {
 	struct loop_message m = {.length = length, .has_imm = true, .imm = imm};
@@ -94,11 +94,11 @@ static void test_other_form(void **state)
 		meet(INC_FLOATS_FIXED, OF(ALLREDUCE, native), 4, WRONG THERE);
 		meet(INC_FLOATS_NATIVE, OF(ALLREDUCE, integer), 4, WRONG HERE);
 		meet(INC_FLOATS_NATIVE, OF(REDUCE, integer), 0, WRONG HERE);
-		/* who only passes floats on has no form of them */
+		/* a collective that only forwards floats does not depend on their form */
 		meet(INC_FLOATS_NATIVE, OF(BROADCAST, integer), 0, NULL);
 		meet(INC_FLOATS_FIXED, OF(BROADCAST, integer), 0, NULL);
 		meet(INC_FLOATS_NATIVE, OF(BROADCAST, native), 0, WRONG);
-		/* what is not added has no form to differ in: it is a type that there is not */
+		/* without an addition there is no form, so this type is invalid */
 		meet(INC_FLOATS_FIXED, OF(BROADCAST, native), 0, WRONG);
 		meet(INC_FLOATS_FIXED, OF(ALL_GATHER, native), 0, WRONG);
 		meet(INC_FLOATS_FIXED, OF(BARRIER, native), 0, WRONG);
@@ -110,8 +110,8 @@ static void test_other_form(void **state)
 #undef WRONG
 }
 
-/* The parent answers a sum of floats in the other form, and a child's next message, which comes at
- * the same time, has it too: one report, and nothing is left behind. */
+/* The parent answers a sum of floats in the other form, and so does a child's next message at the
+ * same time. There is one report, and nothing is left behind. */
 static void answer(uint32_t floats, uint32_t mine, uint32_t other)
 {
 	struct loop_message m = {.length = 4, .has_imm = true, .imm = OF(ALLREDUCE, mine)};

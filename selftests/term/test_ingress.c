@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Which interfaces count as a port, in a network namespace of the test's own: the port itself,
- * renamed or made again, the bridge that it joins, loopback; and no other one. */
+/* Which interfaces count as a port, in a network namespace of the test's own. They are the port
+ * itself, also if it is renamed or made again, the bridge that it joins, and loopback. No other
+ * interface counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +60,7 @@ static void test_own(void **state)
 	assert_false(ok(&in, "p1"));
 	assert_true(ok(&in, "lo"));
 	assert_int_equal(if_nametoindex("lo"), LOOPBACK);
-	/* the kernel did not say */
+	/* the kernel gave no interface */
 	assert_false(inc_term_ingress_ok(&in, 0, now_ns));
 }
 
@@ -106,7 +107,8 @@ static void test_made_again(void **state)
 	assert_false(inc_term_ingress_ok(&in, index, now_ns));
 }
 
-/* An interface that gets the port's name does not become the port, and the port stays the port. */
+/* An interface that gets the port's name does not become the port, and the port remains the
+ * port. */
 static void test_names_exchanged(void **state)
 {
 	const unsigned int own = if_nametoindex("p0"), other = if_nametoindex("p1");
@@ -125,7 +127,7 @@ static void test_names_exchanged(void **state)
 	ip("add p1 type veth peer name x0");
 }
 
-/* Strangers do not make it ask the kernel for each of their packets. */
+/* Packets that arrive by other interfaces do not each cause a query of the kernel. */
 static void test_asks_seldom(void **state)
 {
 	struct inc_term_ingress in;

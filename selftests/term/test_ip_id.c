@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Which IP IDs a receiver believes that does not see them, and the CRC's linearity, on which that
- * and the sending of one payload to many rest. */
+/* Which IP IDs a receiver assumes if it cannot see them. Also the linearity of the CRC, on which
+ * this and the sending of one payload to many peers depend. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct packet {
 	size_t size;
 };
 
-/* One as long as that, with the ICRC of an ID. */
+/* Makes a packet with a payload of this size, and the ICRC for this IP ID. */
 static void make(struct packet *p, size_t payload, uint16_t id)
 {
 	size_t i, len = INC_BTH_LEN + payload;
@@ -64,19 +64,19 @@ static void test_runs(void **state)
 	assert_int_equal(inc_ip_ids_init(&ids, false), 0);
 	if (*state)
 		inc_ip_ids_expect(&ids, &path, 256);
-	/* a send: 0, 1, 2, ... */
+	/* one send has the IDs 0, 1, 2, ... */
 	for (id = 0; id < 6; id++)
 		assert_true(believed(&ids, id == 0, id));
-	/* it goes on in the next datagram, where GRO has not put all of it together */
+	/* the send continues in the next datagram, because GRO did not merge all of it */
 	for (id = 6; id < 9; id++)
 		assert_true(believed(&ids, id == 6, id));
-	/* the next one begins anew */
+	/* the next send begins with 0 again */
 	for (id = 0; id < 3; id++)
 		assert_true(believed(&ids, id == 0, id));
-	/* all 0: an XDP switch's, together or not */
+	/* an XDP switch's IDs are all 0, merged or not */
 	for (id = 0; id < 20; id++)
 		assert_true(believed(&ids, id % 5 == 0, 0));
-	/* two sends in one datagram: an old kernel's GRO does not look at the ID */
+	/* two sends in one datagram: an old kernel's GRO ignores the ID */
 	assert_true(believed(&ids, true, 0));
 	assert_true(believed(&ids, false, 0));
 	assert_true(believed(&ids, false, 1));
@@ -96,19 +96,19 @@ static void test_holes(void **state)
 	assert_false(believed(&ids, true, 1));
 	assert_true(believed(&ids, true, 0));
 	assert_true(believed(&ids, false, 1));
-	/* 2 is missing: what follows it shows where the run is, and the rest is accepted */
+	/* 2 is missing: the next packet shows the place in the run, and the rest is accepted */
 	assert_false(believed(&ids, false, 3));
 	for (id = 4; id < 10; id++)
 		assert_true(believed(&ids, false, id));
-	/* one comes twice */
+	/* a packet is repeated */
 	assert_false(believed(&ids, false, 9));
 	assert_true(believed(&ids, false, 10));
-	/* two are swapped, each of which shows another place */
+	/* two packets are swapped, and each of them shows another place */
 	assert_false(believed(&ids, false, 12));
 	assert_false(believed(&ids, false, 11));
 	assert_false(believed(&ids, false, 13));
 	assert_true(believed(&ids, false, 14));
-	/* many are missing; and so many that it may as well be damage */
+	/* many packets are missing; then so many that damage is as likely */
 	assert_false(believed(&ids, false, 15 + 64));
 	assert_true(believed(&ids, false, 16 + 64));
 	assert_false(believed(&ids, false, 17 + 64 + 65));
@@ -118,7 +118,7 @@ static void test_holes(void **state)
 	assert_false(believed(&ids, true, 1));
 	assert_false(believed(&ids, true, 77));
 	assert_false(believed(&ids, true, 0xffff));
-	/* a damaged one is lost by itself */
+	/* a damaged packet is lost, but not those after it */
 	assert_true(believed(&ids, true, 0));
 	damaged(&ids, false, 1);
 	assert_true(believed(&ids, false, 2));
@@ -140,7 +140,7 @@ static void test_wrap(void **state)
 	inc_ip_ids_free(&ids);
 }
 
-/* An RDMA device's: any ID, but no damage that is not one of the ID. */
+/* An RDMA device may use any ID. No damage is accepted that another ID could not explain. */
 static void test_any(void **state)
 {
 	static const size_t sizes[] = {0, 4, 256, 1024, 252, 2048};
@@ -155,18 +155,18 @@ static void test_any(void **state)
 			make(&p, sizes[(i + id) % 6], id);
 			assert_true(inc_ip_ids_check(&ids, &path, true, p.data, p.size));
 		}
-	/* one bit of the packet is never what an ID can do: the CRC tells their places apart */
+	/* no flipped bit looks like another ID, because the CRC distinguishes their places */
 	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		make(&p, sizes[i], 1234);
 		for (bit = 0; bit < 8 * p.size; bit++) {
 			if (bit / 8 == 4)
-				continue; /* masked in the ICRC */
+				continue; /* the ICRC does not cover this byte */
 			p.data[bit / 8] ^= 1 << bit % 8;
 			assert_false(inc_ip_ids_check(&ids, &path, true, p.data, p.size));
 			p.data[bit / 8] ^= 1 << bit % 8;
 		}
 	}
-	/* the other checksums that fail: one in 65536 is accepted, not more */
+	/* of wrong checksums, one in 65536 is accepted, not more */
 	make(&p, 1024, 1);
 	for (id = bit = 0; id < 200000; id++) {
 		inc_put_icrc(p.data + p.size - INC_ICRC_LEN, (id + 1) * 2654435761u);
@@ -176,8 +176,8 @@ static void test_any(void **state)
 	inc_ip_ids_free(&ids);
 }
 
-/* What is quicker says the same: of usual packets and of others, and where the masked byte is not
- * 0. */
+/* The quicker check for usual packets gives the same answers as the full one: for usual packets,
+ * for others, and if the masked byte is not 0. */
 static void test_usual(void **state)
 {
 	static const size_t payloads[] = {256, 252, 260, 1024};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * A communicator of soft endpoints with a window of one message, whose peers are the test, and the
- * wire loses every ACK of one of them. Nobody is to wait for those: what the peer sends shows what
- * it has.
+ * A communicator of soft endpoints with a window of one message. The test plays the peers, and the
+ * wire loses every ACK of one of them. No other peer may have to wait for those ACKs, because the
+ * peer's next messages show which results it has.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,9 +30,9 @@ struct world {
 	struct inc_term_worker *worker;
 	struct inc_term_comm *cm;
 	struct inc_comm_conf conf;
-	struct peer peer[3]; /* the parent's last */
+	struct peer peer[3]; /* the parent's is the last */
 	uint32_t n;
-	uint64_t results[3]; /* messages that it has */
+	uint64_t results[3]; /* results that the peer has received */
 };
 
 static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
@@ -50,7 +50,7 @@ static void add(struct world *w, bool has_parent)
 	uint32_t i;
 
 	w->n = 2 + has_parent;
-	/* messages of so many packets that there are two receives a peer, and no more */
+	/* with messages of this length each peer has exactly two receives */
 	w->conf = (struct inc_comm_conf){.communicator = 12,
 					 .mode = INC_TERMINATION,
 					 .root = !has_parent,
@@ -83,7 +83,7 @@ static void add(struct world *w, bool has_parent)
 
 static void open_world(struct world *w, bool has_parent)
 {
-	/* no timer strikes */
+	/* the timers never expire in this test */
 	const struct inc_term_worker_opts opts = {.kinds = kinds,
 						  .rto_min_ns = 60 * INC_NSEC_PER_SEC,
 						  .rto_max_ns = 60 * INC_NSEC_PER_SEC,
@@ -115,7 +115,8 @@ static void give(struct world *w, uint32_t i, uint64_t number)
 					    .len = sizeof(value)});
 }
 
-/* The peer has message number from the switch; ACKs of its own come first. */
+/* Receives until the peer has the switch's message with this number. ACKs of the peer's messages
+ * come first. */
 static void until_result(struct world *w, uint32_t i, uint64_t number)
 {
 	const uint64_t end_ns = inc_now_ns() + 10 * INC_NSEC_PER_SEC;
@@ -131,7 +132,7 @@ static void until_result(struct world *w, uint32_t i, uint64_t number)
 			assert_int_equal(pkt.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
 			continue;
 		}
-		/* what was not acknowledged comes again */
+		/* a packet that was not acknowledged is retransmitted */
 		if (pkt.psn < OWN_PSN + w->results[i])
 			continue;
 		assert_int_equal(pkt.psn, OWN_PSN + w->results[i]);
@@ -144,7 +145,7 @@ static void acknowledge(struct world *w, uint32_t i, uint64_t number)
 	peer_ack(&w->peer[i], INC_AETH_ACK, (OWN_PSN + number) & INC_PSN_MASK);
 }
 
-/* The ACKs of child 0 are lost. The other child is never asked to wait. */
+/* The ACKs of child 0 are lost. The other child never gets an RNR NAK. */
 static void of_a_child(void **state)
 {
 	struct world w;
@@ -161,7 +162,7 @@ static void of_a_child(void **state)
 	close_world(&w);
 }
 
-/* Those of the parent are. */
+/* The ACKs of the parent are lost. */
 static void of_the_parent(void **state)
 {
 	struct world w;
@@ -182,7 +183,8 @@ static void of_the_parent(void **state)
 	close_world(&w);
 }
 
-/* Who sends what it cannot know yet has not been sent what it claims to have. */
+/* A peer sends a message that assumes a result which it was not sent. That message acknowledges
+ * nothing. */
 static void of_a_liar(void **state)
 {
 	struct world w;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A node by itself: what it is refused for, what it is in its tree, what it says when it is asked.
- */
+/* A single node: what it refuses, its place in the tree, and the figures that it reports. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +49,7 @@ static void test_conf(void **state)
 	refused(&shape, "communicator 12: rank 1 is behind two children");
 }
 
-/* The caller's errors change nothing. */
+/* Errors of the caller change nothing. */
 static void test_caller(void **state)
 {
 	const struct world_shape shape = world_shape(1, 1, 2, false);
@@ -78,7 +77,7 @@ static void test_caller(void **state)
 	world_close(&w);
 }
 
-/* Nothing is told as long as something is to be done. */
+/* Nothing is reported while actions are pending. */
 static void test_busy(void **state)
 {
 	const struct world_shape shape = world_shape(2, 1, 2, false);
@@ -98,7 +97,7 @@ static void test_busy(void **state)
 	assert_int_equal(inc_term_tick(w.t, 1), -EBUSY);
 	assert_true(inc_term_next(w.t, &a));
 	assert_false(inc_term_next(w.t, &a));
-	/* nor while an ended one may have buffers to give back */
+	/* nor while a communicator that has ended may have buffers to return */
 	assert_int_equal(inc_term_message(w.t, 1, 1, &wrong), 0);
 	assert_true(inc_term_next(w.t, &a));
 	assert_int_equal(a.what, INC_TERM_DO_END);
@@ -166,7 +165,7 @@ static void check_peer(const struct world *w, uint32_t peer,
 	assert_int_equal(f.unresponsive, want->unresponsive);
 }
 
-/* As a worker ticks that never stands still. */
+/* Ticks as a worker does that never stands still. */
 static void tick_until(struct world *w, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t at_ns;
@@ -175,7 +174,7 @@ static void tick_until(struct world *w, uint64_t from_ns, uint64_t to_ns)
 		world_tick(w, at_ns);
 }
 
-/* A job of two children, of whom child 0 has not acknowledged result 0. */
+/* A job of two children, of which child 0 has not acknowledged result 0. */
 static void open_unacknowledged(struct world *w, const struct world_shape *shape)
 {
 	world_open(w, shape, calls, 3);
@@ -184,8 +183,8 @@ static void open_unacknowledged(struct world *w, const struct world_shape *shape
 	world_finish(w, 1);
 }
 
-/* The process stands still for pause_ns after so much silence of child 0. Nobody is blamed for that
- * before the respite is over, and a child that acknowledges until then never is. */
+/* The process stands still for pause_ns, after child 0 was silent for silence_ns. Child 0 is not
+ * blamed before the respite is over, and never if it acknowledges until then. */
 static void stand_still(uint64_t silence_ns, uint64_t pause_ns, bool acknowledges)
 {
 	const uint64_t second = INC_NSEC_PER_SEC, limit_ns = INC_UNRESPONSIVE_S * second;
@@ -223,7 +222,7 @@ static void test_standstill(void **state)
 		}
 }
 
-/* Standstills one after the other do not hide a child that is silent all the time. */
+/* A child that is always silent is found, even if the process stands still again and again. */
 static void test_standstills(void **state)
 {
 	const struct world_shape shape = world_shape(2, 1, 2, false);
@@ -284,8 +283,8 @@ static void test_port_away(void **state)
 	}
 }
 
-/* One port is away all the time, and another one comes and goes. The report of the first is not
- * repeated, until both have been up. */
+/* One port is away all the time, and another one comes and goes. The first port is not reported
+ * again until both have been up. */
 static void test_ports_away(void **state)
 {
 	const struct world_shape shape = world_shape(2, 1, 2, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Every order in which the messages of some children, the parent's answers and the completions of
- * sends can come: each is played, and each must bring every peer the same bytes. Sums are of
- * floats, which another order of addition adds up to something else. TIMEOUT: 600
+ * sends can come. Each order is played, and each must bring every peer the same bytes. The sums are
+ * of floats, for which another order of addition has another result. TIMEOUT: 600
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static const struct world_call sums[] = {
 static const struct world_call others[] = {
 	{SUM(BFLOAT16, 0), 16, true}, {SUM(FLOAT32, 1), 8, true}, {SUM(FLOAT32, 1), 12, false}};
 
-/* All orders. How many there are stands here, so that none is left out unnoticed. */
+/* Plays all orders. Their number is given, so that a missing order is noticed. */
 static void try(uint32_t children, bool has_parent, uint32_t slots, uint32_t n_calls, bool late,
 		uint64_t orders)
 {
@@ -63,12 +63,12 @@ static void test_completions(void **state)
 	try(4, false, 2, 2, true, 107360640);
 	try(4, true, 2, 2, true, 33110508672);
 	try(4, false, 4, 3, true, 92445210685440);
-#ifndef __SANITIZE_ADDRESS__ /* ten seconds of a CPU without it */
+#ifndef __SANITIZE_ADDRESS__ /* takes ten seconds of a CPU without the sanitizer */
 	try(4, true, 4, 3, true, 2865944623571735040);
 #endif
 }
 
-/* A window smaller than the job: who is ahead waits. */
+/* The window is smaller than the job, so the peers that are ahead wait. */
 static void test_windows(void **state)
 {
 	try(4, false, 1, 3, false, 13824);
@@ -78,7 +78,7 @@ static void test_windows(void **state)
 	try(3, false, 2, 3, false, 1296);
 }
 
-/* The other types, and elements in the other byte order. */
+/* Other types, and elements in the other byte order. */
 static void test_types(void **state)
 {
 	struct states_job job = {world_shape(3, 1, 4, false), others, 3, false};
@@ -102,7 +102,8 @@ static void play(struct path *path, void *arg)
 	world_close(&w);
 }
 
-/* States that are taken for one lead nowhere else: played one by one, there are as many orders. */
+/* States with equal digests continue alike: playing the orders one by one gives the same number of
+ * them. */
 static void test_one_by_one(void **state)
 {
 	struct states_job answers = {world_shape(3, 1, 4, true), sums, 3, false};
@@ -112,7 +113,7 @@ static void test_one_by_one(void **state)
 	assert_int_equal(path_all(play, &completions), states_all(&completions, NULL));
 }
 
-/* Else all of this would show nothing. */
+/* Sums depend on the order of addition; without that, the tests above would show nothing. */
 static void test_orders_differ(void **state)
 {
 	const struct world_shape shape = world_shape(4, 1, 4, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * Long random jobs of every shape against the plain reference; numbers that pass the ends of 24, 32
- * and 64 bits; a slow peer, for whom the others wait while nothing grows.
+ * Long random jobs of every shape, compared with the plain reference. Message numbers pass the
+ * limits of 24, 32 and 64 bits. A slow peer makes the others wait, while no memory grows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static uint32_t below(uint32_t n)
 	return (seed >> 33) % n;
 }
 
-/* elsewhere: roots need not be among the ranks below. */
+/* Draws calls. elsewhere: the root may be a rank that is not below the node. */
 static void make_calls(struct world_call *calls, uint32_t n, uint32_t ranks, bool elsewhere)
 {
 	uint32_t i, seq = below(1024);
@@ -46,7 +46,8 @@ static void make_calls(struct world_call *calls, uint32_t n, uint32_t ranks, boo
 	}
 }
 
-/* What can happen happens until nothing can: for a while to all alike, then to some more often. */
+/* Makes random moves until none is possible. At times all moves are equally likely, at times some
+ * are more frequent. */
 static void run(struct world *w)
 {
 	uint32_t moves[WORLD_MOVES], n, i;
@@ -98,7 +99,7 @@ static void test_wrap(void **state)
 		}
 }
 
-/* One peer acknowledges nothing: the others come as far as their windows, and no further. */
+/* One peer acknowledges nothing: the others go on to the end of their windows and no further. */
 static void stall(uint32_t children, bool has_parent, uint32_t slow)
 {
 	struct world_call calls[20];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A soft endpoint of a switch and a peer that says anything: packets that are nearly right, whose
- * checksums fit, and bytes that are not even that. */
+/* A soft endpoint of a switch whose peer sends arbitrary packets: nearly valid ones with right
+ * checksums, and random bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,7 @@ static uint32_t draw(uint64_t *state)
 	return *state >> 33;
 }
 
-/* Anything: packets that are nearly right, whose checksums fit, and bytes that are not even that.
- */
+/* Sends nearly valid packets with right checksums, and random bytes. */
 static void test_fuzz(void **state)
 {
 	struct lone *w = *state;
@@ -71,14 +70,14 @@ static void test_fuzz(void **state)
 	assert_true(got > 1000);
 }
 
-/* --- two devices whose handlers end channels, any of them, in the midst of anything --- */
+/* --- two devices whose handlers close any channel at any time --- */
 
 #define PAIRS  4
 #define ROUNDS 60000
 
 struct end {
 	struct side *side;
-	struct inc_term_channel *ch; /* NULL: it has been shut */
+	struct inc_term_channel *ch; /* NULL: it has been closed */
 	uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
 };
 
@@ -113,7 +112,7 @@ static void fuzz_message(void *ctx, const struct inc_term_message *m)
 
 	assert_non_null(end->ch);
 	end->side->n_got++;
-	/* not always: the peer hears RNR */
+	/* sometimes no receive is posted, so the peer gets an RNR NAK */
 	if (draw(&end->side->seed) % 16)
 		inc_term_soft.post(end->ch, m->buffer);
 	say_some(end);
@@ -170,7 +169,8 @@ static void meet(struct side *s, unsigned int i, const struct inc_term_numbers *
 	assert_int_equal(inc_term_soft.connect(s->end[i].ch, &peer, NULL), 0);
 }
 
-/* A pair of which one end is gone begins anew, now and then before its peer has noticed. */
+/* Makes a pair of channels again after one end was closed, sometimes before its peer has
+ * noticed. */
 static void renew(struct side side[2], unsigned int i)
 {
 	struct inc_term_numbers own[2];

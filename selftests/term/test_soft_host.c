@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The hosts' soft transport and a soft endpoint of a switch, which gives back each message as its
- * own result: what one of them says, the other understands, on a good network and on bad ones.
+ * The hosts' soft transport against a soft endpoint of a switch, which sends each message back as
+ * its result. They must understand each other on a good network and on bad ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +17,9 @@
 #include "selftests/term/pair.h"
 
 #define PAYLOAD  1024
-#define PACKETS  64 /* of a message */
+#define PACKETS  64 /* packets of the longest message */
 #define BYTES    (PACKETS * PAYLOAD)
-#define MESSAGES 4 /* in the window */
+#define MESSAGES 4 /* messages in the window */
 #define HOST_PSN 0xfffff0
 #define OWN_PSN  77
 
@@ -28,9 +28,10 @@ struct world {
 	struct inc_term_channel *ch;
 	struct inccl_endpoint *ep;
 	struct inccl_region region;
-	uint8_t in[MESSAGES][BYTES]; /* the switch's */
+	uint8_t in[MESSAGES][BYTES]; /* the switch's buffers */
 	uint64_t n_got, n_given;
-	void *under_way[MESSAGES]; /* sent back, n_given to n_got */
+	/* messages sent back and not acknowledged yet: n_given to n_got */
+	void *under_way[MESSAGES];
 	uint8_t *send, *recv;
 };
 
@@ -132,7 +133,7 @@ static uint32_t length_of(uint64_t m)
 {
 	static const uint32_t lengths[] = {4, 0, BYTES, 1024, 1028, 60 * PAYLOAD, 2048, 3001 * 4};
 
-	/* the first one of a block is a packet; none is longer than a packet where it is empty */
+	/* the first message of a block is one packet; an empty message is a packet, too */
 	return m % 5 ? lengths[m % 8] : 4 * (m % 200);
 }
 
@@ -223,7 +224,7 @@ static void test_bad(void **state)
 	}
 }
 
-/* The end of the communicator at the switch, told to a host that waits. */
+/* The switch ends the communicator, and a host that waits learns that. */
 static void test_ended(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two soft devices and what runs between them, on a good network and on bad ones. TIMEOUT: 300 */
+/* Two soft devices with channels between them, on a good network and on bad ones. TIMEOUT: 300 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,13 +28,14 @@ static void test_messages(void **state)
 	assert_true(f.rx_packets > 2000);
 	assert_int_equal(pair_device_figures(&p, 0).damaged, 0);
 	assert_int_equal(pair_device_figures(&p, 0).strangers, 0);
-	/* one for many packets, at the end of messages that ask */
+	/* one ACK for many packets, at the end of messages that request it */
 	assert_true(f.acks_sent < f.rx_packets / 4);
 	assert_true(f.srtt_ns > 0);
 	pair_close(&p);
 }
 
-/* Memory that nobody has used yet has to be made, for milliseconds: none is used in vain. */
+/* The receive that was posted last is used first. The kernel needs milliseconds to provide memory
+ * that was never used, so none is used without need. */
 static void test_last_posted_first(void **state)
 {
 	struct pair p;
@@ -61,7 +62,7 @@ static void test_channels(void **state)
 	pair_close(&p);
 }
 
-/* What is sent before the peer is known goes when it is. */
+/* Messages that are sent before the peer is known leave when it is known. */
 static void test_connect_late(void **state)
 {
 	struct pair p;
@@ -108,7 +109,7 @@ static bool told(struct pair *p)
 	return p->end[1][0].lost;
 }
 
-/* A channel that is shut tells its peer, whether or not that has anything to say. */
+/* A channel that is closed informs its peer, whether or not the peer sends anything. */
 static void test_shut(void **state)
 {
 	struct pair p;
@@ -122,7 +123,7 @@ static void test_shut(void **state)
 	p.end[0][0].ch = NULL;
 	pair_until(&p, told);
 	assert_int_equal(p.end[1][0].reason, INC_TERM_ENDED_THERE);
-	/* the other channel of the same devices goes on */
+	/* the other channel of the same devices continues */
 	p.end[0][1].total = p.end[1][1].total = 200;
 	p.end[0][0].total = p.end[1][0].total = 0;
 	p.end[0][0].n_got = p.end[1][0].n_got = 0;
@@ -131,7 +132,7 @@ static void test_shut(void **state)
 	pair_close(&p);
 }
 
-/* The first farewell is lost, and so are some after it. */
+/* The first closing NAK is lost, and so are some of the following ones. */
 static void test_shut_unheard(void **state)
 {
 	static const struct net_faults deaf = {.lose = 1000};
@@ -165,7 +166,7 @@ static void bad_network(const struct net_faults *faults, uint64_t seed, uint64_t
 	pair_run(&p, 60);
 	faulty = net_done();
 	assert_true(faulty > 0);
-	/* and when it is well again */
+	/* all continues when the network is good again */
 	net_set(&good, 1);
 	pair_want(&p, 100);
 	pair_run(&p, 20);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A soft endpoint of a switch and a peer that says what nobody should. */
+/* A soft endpoint of a switch whose peer breaks the rules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,15 +19,15 @@ static void test_right(void **state)
 	struct lone *w = *state;
 	unsigned int i;
 
-	lone_say(w, INC_OP_SEND_ONLY_IMM, 0);
+	lone_send(w, INC_OP_SEND_ONLY_IMM, 0);
 	lone_turn(w);
 	assert_int_equal(w->n_got, 1);
 	assert_int_equal(w->length, 0);
 	assert_true(w->has_imm);
 	assert_int_equal(w->imm, 0x1234567);
-	lone_say(w, INC_OP_SEND_FIRST, PAYLOAD);
-	lone_say(w, INC_OP_SEND_MIDDLE, PAYLOAD);
-	lone_say(w, INC_OP_SEND_LAST_IMM, 5);
+	lone_send(w, INC_OP_SEND_FIRST, PAYLOAD);
+	lone_send(w, INC_OP_SEND_MIDDLE, PAYLOAD);
+	lone_send(w, INC_OP_SEND_LAST_IMM, 5);
 	lone_turn(w);
 	assert_int_equal(w->n_got, 2);
 	assert_ptr_equal(w->last, w->in[MESSAGES - 2]);
@@ -35,13 +35,13 @@ static void test_right(void **state)
 	for (i = 0; i < 2; i++)
 		assert_memory_equal(w->in[MESSAGES - 2] + i * PAYLOAD, w->bytes, PAYLOAD);
 	assert_memory_equal(w->in[MESSAGES - 2] + 2 * PAYLOAD, w->bytes, 5);
-	lone_say(w, INC_OP_SEND_ONLY, PAYLOAD);
+	lone_send(w, INC_OP_SEND_ONLY, PAYLOAD);
 	lone_turn(w);
 	assert_int_equal(w->n_got, 3);
 	assert_false(w->has_imm);
-	/* No packet asked for an ACK, so one ACK for all of them is due after a while. A test that
-	 * gets no CPU for that long hears one for a part of them before. */
-	lone_hears_up_to(w, PEER_PSN + 4);
+	/* No packet requested an ACK, so one ACK for all of them is due after a while. If the test
+	 * gets no CPU for that long, the endpoint acknowledges a part of them earlier. */
+	lone_expect_up_to(w, PEER_PSN + 4);
 	assert_true(lone_figures(w).acks_sent == 1 || inc_now_ns() - began_ns > INC_ACK_HOLD_NS);
 }
 
@@ -49,7 +49,7 @@ static void test_asked(void **state)
 {
 	struct lone *w = *state;
 
-	/* one in the midst waits for the message's end */
+	/* a packet within the message requests an ACK, which waits for the message's end */
 	peer_say(&w->peer, &(struct say){.opcode = INC_OP_SEND_FIRST,
 					 .psn = w->psn++,
 					 .ackreq = true,
@@ -57,26 +57,28 @@ static void test_asked(void **state)
 					 .len = PAYLOAD});
 	inc_term_soft.progress(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 0);
-	lone_say(w, INC_OP_SEND_LAST, 4);
-	lone_hears(w, INC_AETH_ACK, PEER_PSN + 1);
+	lone_send(w, INC_OP_SEND_LAST, 4);
+	lone_expect(w, INC_AETH_ACK, PEER_PSN + 1);
 	assert_int_equal(lone_figures(w).acks_sent, 1);
 }
 
-/* The reply to the first packet, and then its ACK: the reply again where a timer is quicker. */
-static void hears_reply_and_ack(struct lone *w)
+/* Expects the reply to the first packet, and then the ACK. The reply comes again if its timer is
+ * quicker. */
+static void expect_reply_and_ack(struct lone *w)
 {
 	struct inc_roce_packet pkt;
 
-	assert_true(lone_hear(w, &pkt));
+	assert_true(lone_receive(w, &pkt));
 	assert_int_equal(pkt.opcode, INC_OP_SEND_ONLY);
 	do
-		assert_true(lone_hear(w, &pkt));
+		assert_true(lone_receive(w, &pkt));
 	while (pkt.opcode == INC_OP_SEND_ONLY);
 	assert_int_equal(pkt.opcode, INC_OP_ACK);
 	assert_int_equal(pkt.psn, PEER_PSN);
 }
 
-/* A result comes before the ACK of what it was made of, and in place of it where that will do. */
+/* A result is sent before the ACK of the message that it was made of. It replaces that ACK if the
+ * peer agreed to that. */
 static void test_ack_and_result(void **state)
 {
 	struct lone *w = *state;
@@ -90,7 +92,7 @@ static void test_ack_and_result(void **state)
 	peer_say(&w->peer, &asks);
 	inc_term_soft.progress(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 1);
-	hears_reply_and_ack(w);
+	expect_reply_and_ack(w);
 
 	lone_end(w);
 	w->results_acknowledge = true;
@@ -98,36 +100,36 @@ static void test_ack_and_result(void **state)
 	peer_say(&w->peer, &asks);
 	inc_term_soft.progress(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 0);
-	hears_reply_and_ack(w);
+	expect_reply_and_ack(w);
 }
 
 static void test_order(void **state)
 {
 	struct lone *w = *state;
 
-	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_turn(w);
-	lone_hears(w, INC_AETH_ACK, PEER_PSN);
+	lone_expect(w, INC_AETH_ACK, PEER_PSN);
 	/* one NAK per gap */
 	w->psn++;
-	lone_say(w, INC_OP_SEND_ONLY, 8);
-	lone_hears(w, INC_AETH_NAK_SEQ, PEER_PSN + 1);
-	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
+	lone_expect(w, INC_AETH_NAK_SEQ, PEER_PSN + 1);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_silent(w);
 	assert_int_equal(w->n_got, 1);
 	w->psn = PEER_PSN + 1;
-	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_turn(w);
 	assert_int_equal(w->n_got, 2);
-	/* ... and of the next gap */
+	/* ... and another for the next gap */
 	w->psn++;
-	lone_say(w, INC_OP_SEND_ONLY, 8);
-	lone_hears(w, INC_AETH_NAK_SEQ, PEER_PSN + 2);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
+	lone_expect(w, INC_AETH_NAK_SEQ, PEER_PSN + 2);
 	assert_int_equal(lone_figures(w).naks_sent, 2);
-	/* behind: again */
+	/* a duplicate is acknowledged again */
 	w->psn = PEER_PSN;
-	lone_say(w, INC_OP_SEND_ONLY, 8);
-	lone_hears(w, INC_AETH_ACK, PEER_PSN + 1);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
+	lone_expect(w, INC_AETH_ACK, PEER_PSN + 1);
 	assert_int_equal(w->n_got, 2);
 	assert_int_equal(lone_figures(w).duplicates, 1);
 	assert_int_equal(w->n_lost, 0);
@@ -139,41 +141,42 @@ static void test_room(void **state)
 	unsigned int i;
 
 	for (i = 0; i < MESSAGES; i++)
-		lone_say(w, INC_OP_SEND_ONLY, 8);
+		lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_turn(w);
-	lone_hears(w, INC_AETH_ACK, PEER_PSN + MESSAGES - 1);
-	lone_say(w, INC_OP_SEND_ONLY, 8);
-	lone_hears(w, INC_AETH_RNR | INC_TERM_RNR_TIMER, PEER_PSN + MESSAGES);
-	/* what follows is no gap */
-	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_expect(w, INC_AETH_ACK, PEER_PSN + MESSAGES - 1);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
+	lone_expect(w, INC_AETH_RNR | INC_TERM_RNR_TIMER, PEER_PSN + MESSAGES);
+	/* a packet after the RNR NAK is no gap */
+	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_silent(w);
 	w->psn = PEER_PSN + MESSAGES;
-	lone_say(w, INC_OP_SEND_ONLY, 8);
-	lone_hears(w, INC_AETH_RNR | INC_TERM_RNR_TIMER, PEER_PSN + MESSAGES);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
+	lone_expect(w, INC_AETH_RNR | INC_TERM_RNR_TIMER, PEER_PSN + MESSAGES);
 	assert_int_equal(lone_figures(w).rnrs_sent, 2);
 	inc_term_soft.post(w->ch, w->in[0]);
 	w->psn = PEER_PSN + MESSAGES;
-	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_turn(w);
 	assert_int_equal(w->n_got, MESSAGES + 1);
 	assert_int_equal(w->n_lost, 0);
 }
 
-/* What comes before the wrong one: whole packets of a message, up to MAX_MESSAGE of them. */
+/* Sends `before` whole packets of a message, at most MAX_MESSAGE bytes, and then an invalid
+ * packet. */
 static void invalid(struct lone *w, unsigned int before, uint8_t opcode, size_t len)
 {
 	unsigned int i;
 
 	for (i = 0; i < before; i++)
-		lone_say(w, i ? INC_OP_SEND_MIDDLE : INC_OP_SEND_FIRST, PAYLOAD);
-	lone_say(w, opcode, len);
-	lone_hears(w, INC_AETH_NAK_INVALID, PEER_PSN + before);
+		lone_send(w, i ? INC_OP_SEND_MIDDLE : INC_OP_SEND_FIRST, PAYLOAD);
+	lone_send(w, opcode, len);
+	lone_expect(w, INC_AETH_NAK_INVALID, PEER_PSN + before);
 	assert_int_equal(w->n_lost, 1);
 	assert_int_equal(w->reason, INC_TERM_INVALID);
 	assert_int_equal(w->n_got, 0);
-	/* it is over: nothing more is taken or said */
+	/* the channel has ended: it accepts and sends nothing more */
 	w->psn = PEER_PSN + before;
-	lone_say(w, INC_OP_SEND_ONLY, 4);
+	lone_send(w, INC_OP_SEND_ONLY, 4);
 	lone_silent(w);
 	assert_int_equal(w->n_got, 0);
 	assert_int_equal(w->n_lost, 1);
@@ -208,10 +211,11 @@ static void test_invalid(void **state)
 	invalid(w, 1, INC_OP_WRITE_LAST, 4);
 }
 
-/* A message of a peer whose last packet must have the solicited event bit, or must lack it. */
+/* Sends a message as a peer whose last packet must have the solicited event bit, or must lack
+ * it. */
 static void say_solicited(struct lone *w, bool se)
 {
-	lone_say(w, INC_OP_SEND_FIRST, PAYLOAD);
+	lone_send(w, INC_OP_SEND_FIRST, PAYLOAD);
 	peer_say(&w->peer, &(struct say){.opcode = INC_OP_SEND_LAST_IMM,
 					 .psn = w->psn++,
 					 .se = se,
@@ -226,9 +230,9 @@ static void solicited(struct lone *w, enum inc_term_se want, bool se, bool right
 	lone_make(w, true, false);
 	say_solicited(w, se);
 	if (right) {
-		lone_hears(w, INC_AETH_ACK, PEER_PSN + 1);
+		lone_expect(w, INC_AETH_ACK, PEER_PSN + 1);
 	} else {
-		lone_hears(w, INC_AETH_NAK_INVALID, PEER_PSN + 1);
+		lone_expect(w, INC_AETH_NAK_INVALID, PEER_PSN + 1);
 		assert_int_equal(w->reason, INC_TERM_INVALID);
 	}
 	assert_int_equal(w->n_got, right);
@@ -246,17 +250,17 @@ static void test_solicited(void **state)
 		solicited(w, INC_TERM_SE_LACKS, i, !i);
 		solicited(w, INC_TERM_SE_HAS, i, i);
 	}
-	/* what it sends, every packet of it */
+	/* the endpoint sets the bit as its options demand, in every packet */
 	for (i = 0; i < 2; i++) {
 		lone_end(w);
 		w->se = i;
 		lone_make(w, true, false);
 		assert_int_equal(inc_term_soft.send(w->ch, w->out, PAYLOAD + 1, true, 7), 0);
 		inc_term_soft.flush(w->dev);
-		assert_true(lone_hear(w, &pkt));
+		assert_true(lone_receive(w, &pkt));
 		assert_int_equal(pkt.opcode, INC_OP_SEND_FIRST);
 		assert_int_equal(pkt.se, i);
-		assert_true(lone_hear(w, &pkt));
+		assert_true(lone_receive(w, &pkt));
 		assert_int_equal(pkt.opcode, INC_OP_SEND_LAST_IMM);
 		assert_int_equal(pkt.se, i);
 	}
@@ -296,7 +300,7 @@ static void test_strangers(void **state)
 	what.pkey = 0x7fff;
 	strange(w, &what);
 	what.pkey = 0;
-	/* another port of the peer's address, and a checksum to match */
+	/* a packet from another port of the peer's address, with a matching checksum */
 	port = peer_listen(&other);
 	peer_meet(&other, w->peer.from_host.sport, w->peer.host_qpn, OWN_PSN, PEER_PSN);
 	assert_int_not_equal(port, w->peer.from_host.dport);
@@ -304,7 +308,8 @@ static void test_strangers(void **state)
 	lone_silent(w);
 	assert_int_equal(lone_device(w).strangers, 3);
 	close(other.fd);
-	/* the peer's port of another address; the ICRC is that of the peer's packets */
+	/* a packet from the peer's port number at another address; the ICRC is that of the peer's
+	 * packets */
 	other = w->peer;
 	other.fd = peer_socket(PEER_ADDR + 1, w->peer.to_host.sport);
 	peer_say(&other, &what);
@@ -312,7 +317,7 @@ static void test_strangers(void **state)
 	assert_int_equal(lone_device(w).strangers, 4);
 	assert_int_equal(w->n_got, 0);
 	close(other.fd);
-	/* a channel that knows no peer */
+	/* a channel whose peer is not known yet */
 	lone_end(w);
 	lone_make(w, false, false);
 	strange(w, &what);
@@ -334,10 +339,10 @@ static void test_damage(void **state)
 	what.cut = 22;
 	bad(w, &what);
 	what.cut = 0;
-	/* no RC opcode of ours */
+	/* an RC opcode that the endpoint does not use */
 	what.opcode = 0x0c;
 	bad(w, &what);
-	/* answers to nothing */
+	/* answers to packets that were never sent */
 	what.len = 0;
 	what.opcode = INC_OP_ACK;
 	what.psn = OWN_PSN;
@@ -355,7 +360,7 @@ static void nak(struct lone *w, uint8_t syndrome, enum inc_term_reason reason)
 
 	assert_int_equal(inc_term_soft.send(w->ch, w->out, 8, true, 7), 0);
 	inc_term_soft.flush(w->dev);
-	assert_true(lone_hear(w, &pkt));
+	assert_true(lone_receive(w, &pkt));
 	assert_int_equal(pkt.opcode, INC_OP_SEND_ONLY_IMM);
 	assert_true(pkt.ackreq);
 	assert_int_equal(pkt.psn, OWN_PSN);
@@ -378,7 +383,7 @@ static void test_naks(void **state)
 	nak(w, INC_AETH_NAK_OPERATION, INC_TERM_ENDED_THERE);
 }
 
-/* What fails here is not the peer's fault. */
+/* An error of the switch's own host is not blamed on the peer. */
 static void test_own_fault(void **state)
 {
 	const struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
@@ -387,7 +392,7 @@ static void test_own_fault(void **state)
 						   .messages = 1,
 						   .what = "one that cannot be sent to",
 						   .ctx = *state};
-	/* the kernel refuses to send there */
+	/* an address to which the kernel refuses to send */
 	const struct inc_term_peer_addr nowhere = {.ip = {htonl(PEER_ADDR)}, .qpn = PEER_QPN};
 	struct lone *w = *state;
 	struct inc_term_channel *ch;
@@ -398,7 +403,7 @@ static void test_own_fault(void **state)
 		assert_int_equal(inc_term_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
 		assert_int_equal(inc_term_soft.connect(ch, &nowhere, NULL), 0);
 		assert_int_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
-		/* more than was said, the second time */
+		/* the second time a message is sent after the error */
 		if (i)
 			assert_int_not_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
 		lone_turn(w);
@@ -408,10 +413,10 @@ static void test_own_fault(void **state)
 	}
 }
 
-/* The sanitizers', with which this is always built. */
+/* A call of the sanitizers, with which this test is always built. */
 size_t __sanitizer_get_current_allocated_bytes(void);
 
-/* Channels that have ended are remembered, what they had is not. */
+/* A channel that has ended is remembered, but its memory is freed. */
 static void test_ended(void **state)
 {
 	struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
@@ -438,8 +443,8 @@ static void test_ended(void **state)
 	assert_in_range(__sanitizer_get_current_allocated_bytes() - before, 1, 100 * 4096);
 }
 
-/* A switch that has ended before it has heard or said anything: nothing else would be heard of it.
- * It names any packet. */
+/* A switch has ended the communicator before it has received or sent anything. Its closing NAK,
+ * with any PSN, is accepted, because no other packet would report the end. */
 static void test_switch_has_ended(void **state)
 {
 	struct lone *w = *state;
@@ -456,7 +461,8 @@ static void test_switch_has_ended(void **state)
 	}
 }
 
-/* A switch that has nothing to send is told longer than hosts are. */
+/* A closed channel repeats its closing NAK longer for a switch that sends nothing than for a
+ * host. */
 static void test_switch_is_told(void **state)
 {
 	struct lone *w = *state;
@@ -467,11 +473,12 @@ static void test_switch_is_told(void **state)
 	lone_reopen(w);
 	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
 	for (i = 0; i < 20; i++)
-		lone_hears(w, INC_AETH_NAK_OPERATION, PEER_PSN);
+		lone_expect(w, INC_AETH_NAK_OPERATION, PEER_PSN);
 	lone_make(w, true, false);
 }
 
-/* Who goes on after the end hears so, but one that floods gets no flood. */
+/* A peer that sends after the end gets a closing NAK, but a flood of packets does not get a flood
+ * of NAKs. */
 static void test_late(void **state)
 {
 	struct lone *w = *state;
@@ -479,32 +486,33 @@ static void test_late(void **state)
 	unsigned int i, heard = 0, late = 0;
 	uint64_t begin_ns;
 
-	lone_say(w, INC_OP_SEND_ONLY, 8);
-	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
+	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_turn(w);
 	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
-	/* it names the packet kept last */
-	lone_hears(w, INC_AETH_NAK_OPERATION, PEER_PSN + 1);
+	/* the closing NAK has the PSN of the last packet that was accepted */
+	lone_expect(w, INC_AETH_NAK_OPERATION, PEER_PSN + 1);
 	begin_ns = inc_now_ns();
 	for (i = 0; i < 300 || !late; i++) {
 		assert_true(inc_now_ns() - begin_ns < 10 * INC_NSEC_PER_SEC);
-		lone_say(w, INC_OP_SEND_ONLY, 8);
+		lone_send(w, INC_OP_SEND_ONLY, 8);
 		lone_turn(w);
 		if (!peer_hear(&w->peer, &pkt, 0))
 			continue;
 		heard++;
-		/* the answer to a late packet names the first one that was not kept */
+		/* the NAK that answers a late packet has the PSN of the first packet that was not
+		 * accepted */
 		late += pkt.psn == ((PEER_PSN + 2) & INC_PSN_MASK);
 	}
 	assert_int_equal(w->n_got, 2);
-	/* and the farewells that come anyway */
+	/* includes the closing NAKs that are sent by timer */
 	assert_in_range(heard, 0, (inc_now_ns() - begin_ns) / (10 * INC_NSEC_PER_MSEC) + 8);
-	/* a switch that has ended the communicator, too, is not answered for ever */
+	/* a peer switch that has ended the communicator, too, is not answered for ever */
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, OWN_PSN);
 	lone_make(w, true, false);
 }
 
-/* Packets of one send, whose ICRCs are made for these IP IDs, whatever the kernel gives them. */
+/* Sends packets in one call. Their ICRCs are for these IP IDs, whatever IDs the kernel uses. */
 static void say_run(struct lone *w, const uint16_t *ids, unsigned int n)
 {
 	const size_t size = INC_BTH_LEN + PAYLOAD + INC_ICRC_LEN;
@@ -535,8 +543,8 @@ static void say_run(struct lone *w, const uint16_t *ids, unsigned int n)
 	lone_turn(w);
 }
 
-/* A merged datagram's packets have the IDs of a run, or 0; behind a hole the first is not believed,
- * and shows where the run is. */
+/* The packets of a merged datagram have consecutive IDs, or 0. After a gap the first packet is not
+ * accepted, but shows the new place in the run. */
 static void test_ids(void **state)
 {
 	struct lone *w = *state;
@@ -562,7 +570,7 @@ static void test_ids(void **state)
 	lone_make(w, true, false);
 	say_run(w, (uint16_t[]){7, 8, 9}, 3);
 	assert_int_equal(w->n_got, 0);
-	/* an RDMA device's: as it likes */
+	/* an RDMA device uses any IDs */
 	lone_end(w);
 	lone_make(w, true, true);
 	say_run(w, (uint16_t[]){7, 40000, 9, 0}, 4);

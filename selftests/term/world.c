@@ -27,7 +27,7 @@ struct world_shape world_shape(uint32_t n_children, uint32_t ranks, uint32_t slo
 	return shape;
 }
 
-/* The node's counters as after base messages. */
+/* Sets the node's counters as they are after `base` messages. */
 static void move_on(struct inc_term *t, uint64_t base)
 {
 	uint32_t i;
@@ -92,7 +92,7 @@ static bool is_child(const struct world *w, uint32_t peer)
 	return peer < w->shape->n_children;
 }
 
-/* Is the root of the call behind the child? Behind the parent: is it not below the node? */
+/* Is the call's root at this child? For the parent: is the root outside this node's tree? */
 static bool has_root(const struct world *w, uint32_t peer, uint64_t number)
 {
 	const uint32_t root = INC_DESC_ROOT(call_of(w, number)->desc);
@@ -115,7 +115,7 @@ static uint32_t ranks_below(const struct world *w)
 	return n;
 }
 
-/* What a peer brings. The parent brings the result, to the ranks below the node. */
+/* The length that a peer gives. The parent gives the result for the ranks below the node. */
 static uint32_t given_length(const struct world *w, uint32_t peer, uint64_t number)
 {
 	const struct world_call *call = call_of(w, number);
@@ -136,7 +136,7 @@ static uint32_t given_length(const struct world *w, uint32_t peer, uint64_t numb
 	return 0;
 }
 
-/* What a peer is sent: a child its result, the parent what is made of the children's parts. */
+/* The length that a peer must be sent: a child gets its result, the parent the partial sum. */
 static uint32_t owed_length(const struct world *w, uint32_t peer, uint64_t number)
 {
 	const struct world_call *call = call_of(w, number);
@@ -158,7 +158,7 @@ static uint32_t owed_length(const struct world *w, uint32_t peer, uint64_t numbe
 	return 0;
 }
 
-/* Does a peer's message bring its descriptor? The parent's always does. */
+/* Does a peer's message carry its descriptor? The parent's always does. */
 static bool brings_desc(const struct world *w, uint32_t peer, uint64_t number)
 {
 	return !is_child(w, peer) || call_of(w, number)->first || (number * 7 + peer) % 3 == 0;
@@ -177,7 +177,7 @@ static struct ref_floats floats_of(const struct world *w, uint64_t number)
 				   w->shape->form.swapped};
 }
 
-/* The bytes that a peer brings. */
+/* The bytes that a peer gives. */
 static void fill(const struct world *w, uint32_t peer, uint64_t number, uint8_t *bytes,
 		 uint32_t length)
 {
@@ -194,7 +194,7 @@ static void fill(const struct world *w, uint32_t peer, uint64_t number, uint8_t 
 	}
 }
 
-/* What the children's parts make, child by child. */
+/* Adds up the children's parts, child by child. */
 static void sum_of_parts(const struct world *w, uint64_t number, uint8_t sum[WORLD_BYTES])
 {
 	const uint32_t desc = call_of(w, number)->desc;
@@ -245,7 +245,7 @@ static void check_sent(const struct world *w, const struct inc_term_action *a)
 
 /* --- the endpoints ------------------------------------------------------------------------- */
 
-/* The place of a buffer that the node has. */
+/* The index of a buffer that the node uses. */
 static uint32_t place_of(const struct world *w, const void *buffer)
 {
 	const size_t offset = (const uint8_t *)buffer - w->bytes[0];
@@ -310,7 +310,7 @@ static void on_release(struct world *w, const struct inc_term_action *a)
 	memset(w->bytes[i], 0xee, WORLD_BYTES);
 }
 
-/* Does what the node asks for. */
+/* Carries out the actions that the node requests. */
 static void act(struct world *w)
 {
 	struct inc_term_action a;
@@ -381,7 +381,7 @@ void world_give(struct world *w, uint32_t peer)
 		.buffer = bytes,
 	};
 
-	/* the endpoint has a receive for it, or the window does not work */
+	/* the window guarantees a posted receive for each message */
 	assert_true(p->given != p->posted);
 	fill(w, peer, p->given, bytes, m.length);
 	world_give_this(w, peer, p->given++, &m);

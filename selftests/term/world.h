@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A node with everything around it: endpoints without a wire, whose receives, buffers and sends are
- * counted, and a plain reference of what each peer must be sent. What breaks a rule fails the test
- * where it does.
+ * A node with all that surrounds it. Endpoints without a wire count its receives, buffers and
+ * sends. A plain reference computes what each peer must be sent. A broken rule fails the test at
+ * once.
  */
 #ifndef TERM_WORLD_H
 #define TERM_WORLD_H
@@ -17,11 +17,13 @@
 #define WORLD_MOVES (2 * (INC_COMM_MAX_CHILDREN + 1))
 #define WORLD_BYTES REF_FLOATS_BYTES /* of a buffer, and of the longest message */
 
-/* A message of the job: what its ranks call. */
+/* A message of the job: which collective its ranks call. */
 struct world_call {
 	uint32_t desc;
-	uint32_t length; /* of those who give */
-	bool first;      /* of its collective: all bring the descriptor; else one in three does */
+	uint32_t length; /* length that a rank gives, if it gives data */
+	/* the first message of its collective: all peers send the descriptor; else one in three
+	 * does */
+	bool first;
 };
 
 struct world_shape {
@@ -31,8 +33,8 @@ struct world_shape {
 	struct inc_term_child child[INC_COMM_MAX_CHILDREN];
 };
 
-/* n children with so many ranks each, from rank 0 on: hosts with one, switches with more. Floats
- * are added as they are, in the machine's byte order. */
+/* A shape with n children of this number of ranks each, from rank 0 on. A child with one rank is a
+ * host, with more a switch. Floats are native, in the machine's byte order. */
 struct world_shape world_shape(uint32_t n_children, uint32_t ranks, uint32_t slots,
 			       bool has_parent);
 
@@ -43,8 +45,8 @@ struct world_send {
 };
 
 struct world_peer {
-	uint64_t posted; /* receives, all in all */
-	uint64_t given;  /* messages that have filled one */
+	uint64_t posted; /* receives posted since the start */
+	uint64_t given;  /* messages that have filled a receive */
 	uint64_t sent, done;
 };
 
@@ -56,50 +58,51 @@ struct world {
 	uint64_t n_calls;
 	uint64_t base; /* number of the first message */
 	struct world_peer peer[INC_COMM_MAX_CHILDREN + 1];
-	struct world_send *sends; /* [n_peers][slots], under way */
-	/* buffers [n_buffers], as many as all receives that can be posted */
+	struct world_send *sends; /* [n_peers][slots]: sends under way */
+	/* buffers [n_buffers], one for each receive that can be posted */
 	uint32_t n_buffers, n_taken, most_taken;
 	uint8_t (*bytes)[WORLD_BYTES];
-	bool *taken;       /* the node has it */
-	uint32_t *reading; /* sends under way from it */
+	bool *taken;       /* the node owns the buffer */
+	uint32_t *reading; /* number of sends under way that read it */
 	bool ended;
 	uint32_t n_told, n_reduced, n_port_lost;
-	struct inc_term_report report; /* the last one */
+	struct inc_term_report report; /* the last report */
 };
 
 void world_open(struct world *w, const struct world_shape *shape, const struct world_call *calls,
 		uint64_t n_calls);
-/* The same for a node whose next message is number base. */
+/* The same, for a node whose next message has the number base. */
 void world_open_at(struct world *w, const struct world_shape *shape, const struct world_call *calls,
 		   uint64_t n_calls, uint64_t base);
-/* Nothing may be left with the node but what is being sent. */
+/* Checks that the node has no buffers but those being sent, and frees all. */
 void world_close(struct world *w);
 
-/* Can the peer bring its next message of the job: has it one, and room for it? The parent can where
- * the partial sum has come. */
+/* Can the peer give its next message: is there one, and a posted receive? The parent can after the
+ * partial sum has come. */
 bool world_can_give(const struct world *w, uint32_t peer);
 void world_give(struct world *w, uint32_t peer);
-/* Any other message: m->buffer is where its bytes are. */
+/* Gives any other message: m->buffer has its bytes. */
 void world_give_this(struct world *w, uint32_t peer, uint64_t number,
 		     const struct inc_term_message *m);
 bool world_can_finish(const struct world *w, uint32_t peer);
-/* What it was sent first has been acknowledged. */
+/* Acknowledges the oldest message that the peer was sent. */
 void world_finish(struct world *w, uint32_t peer);
 void world_lose(struct world *w, uint32_t peer, enum inc_term_reason reason);
 void world_tick(struct world *w, uint64_t now_ns);
 
-/* What can happen: peer i's next message comes (i), or what it was sent first is done (n_peers + i,
- * where late). Returns how many; move has room for WORLD_MOVES. */
+/* Lists the possible moves and returns their number. i: the next message of peer i comes. n_peers +
+ * i (if late): the oldest send to peer i completes. `move` has room for WORLD_MOVES. */
 uint32_t world_moves(const struct world *w, bool late, uint32_t *move);
-/* Makes it happen. Where sends are not late they are done at once. */
+/* Makes a move. If sends are not late they complete at once. */
 void world_move(struct world *w, bool late, uint32_t move);
 
-/* Of a sum that children make of floats: has it other bits where they come in another order? */
+/* Do the children's floats have another sum if they arrive in another order? */
 bool world_order_matters(const struct world *w, uint64_t number);
 
-/* All has been given, sent and acknowledged, and all buffers are back. */
+/* Checks that all messages were given, sent and acknowledged, and that all buffers are returned. */
 void world_check_done(const struct world *w);
-/* Ended: what is under way comes back, messages that are on their way come; then all is back. */
+/* After the end: the sends under way complete, and messages on their way arrive. Checks that all
+ * buffers are returned. */
 void world_check_ended(struct world *w);
 
 #endif
