@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What small changes of the program showed to be untested: bounds that only odd frames
- * reach, carries, map entries that do not fit, rows that must not be taken for a result.
+ * Cases that mutations of the program showed to be missing: bounds that only odd frames reach,
+ * carries, map entries that contradict each other, rows that must not be mistaken for a result.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,8 @@ static const struct inc_buf *sum_row(const struct unit *u, const struct ref_comm
 	return inc_switch_sums(u->sw) + cm->cfg.sum_base + r % cm->slots;
 }
 
-/* IP and UDP agree on a length, and the frame is long enough, but the headers are not in it. */
+/* The lengths of IP and UDP agree, and the frame is long enough, but they are too short for the
+ * headers. */
 static int short_lengths(struct unit *u)
 {
 	static const uint8_t opcodes[] = {INC_OP_SEND_ONLY_IMM, INC_OP_WRITE_ONLY_IMM,
@@ -62,7 +63,7 @@ static int short_lengths(struct unit *u)
 	return 0;
 }
 
-/* Messages are counted modulo 2^24, in the state and in what is said of it. */
+/* Message sequence numbers wrap at 2^24, in the state and in packets. */
 static int msn_wraps(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 1, 256, 8);
@@ -78,7 +79,8 @@ static int msn_wraps(struct unit *u)
 	return st->msn == 2 ? 0 : why(u, "the MSN does not wrap at 2^24");
 }
 
-/* Element sums whose ones' complement sum carries when it is folded, and folded again. */
+/* Sums of elements whose ones' complement sum carries when it is folded, and again when it is
+ * folded once more. */
 static int checksum_carries(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -112,7 +114,8 @@ static int checksum_carries(struct unit *u)
 	return 0;
 }
 
-/* A copy whose UDP checksum comes out as 0, which would say that there is none. */
+/* A copy whose UDP checksum is 0 must carry another value, because 0 means that there is no
+ * checksum. */
 static int checksum_zero(struct unit *u)
 {
 	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 8, .desc = CASE_DESC};
@@ -128,7 +131,7 @@ static int checksum_zero(struct unit *u)
 	spec.conn[0].udp_csum = true;
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm);
-	/* the reference runs ahead of the program: which payload makes such a copy? */
+	/* finds a payload with such a copy, by computing the reference's result beforehand */
 	unit_data_spec(cm, 0, &p, &s, payload);
 	row = ref_contrib(cm, 0, 0);
 	memset(row, 0, sizeof(*row));
@@ -151,8 +154,8 @@ static int checksum_zero(struct unit *u)
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
-/* The IP header's checksum, too, may carry again when it is folded: an address of the switch
- * with which it does so for an answer, and one for a copy. */
+/* The IP header's checksum may carry again when it is folded. Finds an address of the switch that
+ * causes it for an answer, and one for a copy. */
 static int header_checksum(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -194,9 +197,9 @@ static int header_checksum(struct unit *u)
 	return found == 2 ? 0 : why(u, "no such addresses");
 }
 
-/* A result that is longer than the last arriver's frame, by the least there is and by the most, on
- * ports with one child and with several: each copy grows, where one of them asks for a UDP
- * checksum, too, and one writes. */
+/* The result is longer than the last arriver's frame, by the least and by the greatest difference,
+ * with one child per port and with several. Each copy grows. One of the children wants a UDP
+ * checksum, and one a WRITE. */
 static int just_too_long(struct unit *u)
 {
 	static const uint32_t lens[] = {1, 4, 8, 252, 256, 1021, 1024, 2048};
@@ -221,7 +224,7 @@ static int just_too_long(struct unit *u)
 	return 0;
 }
 
-/* inc_comm_ports cannot be written meanwhile. */
+/* Removes a communicator while inc_comm_ports cannot be written. */
 static int remove_in_vain(struct unit *u, uint32_t comm)
 {
 	int map = inc_switch_map_fd(u->sw, INC_MAP_COMM_PORTS), kept = dup(map), ret;
@@ -236,7 +239,7 @@ static int remove_in_vain(struct unit *u, uint32_t comm)
 	return ret && strstr(err.msg, INC_MAP_COMM_PORTS) ? 0 : why(u, "it was removed");
 }
 
-/* A communicator that cannot be removed is as it was: started or not. */
+/* A communicator whose removal fails is unchanged, started or not. */
 static int remove_fails(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 4);
@@ -263,7 +266,7 @@ static int remove_fails(struct unit *u)
 	return inc_switch_remove_comm(u->sw, index, &err);
 }
 
-/* Roots are told by all eight bits of their rank. */
+/* Roots are distinguished by all eight bits of their rank. */
 static int high_roots(struct unit *u)
 {
 	static const uint8_t ranks[] = {2, 130, 66, 254, 126, 255};
@@ -287,8 +290,8 @@ static int high_roots(struct unit *u)
 	return 0;
 }
 
-/* The row of a chunk that failed holds no result, not even that of its slot's chunk before:
- * the slow path, which may still be asked for that one, must not take it for it. */
+/* After a failed chunk its row holds no result, nor that of the slot's previous chunk. The slow
+ * path may still be asked for the previous result, and must not take this row for it. */
 static int failed_row(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 2);
@@ -305,11 +308,11 @@ static int failed_row(struct unit *u)
 	    case_data(u, cm, 1, 2, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC + 1, true) ||
 	    case_expect(u, INC_CTR_ANS_NAK_FATAL));
 	if (sum_row(u, cm, 0)->r == 0 || sum_row(u, cm, 0)->r == 2)
-		return why(u, "the row of a mismatch still calls itself a result");
+		return why(u, "the row of a mismatch still counts as a result");
 	return 0;
 }
 
-/* A frame that must be dropped for what stands in the maps, which the reference does not know. */
+/* Runs a frame that must be dropped because of map entries of which the reference knows nothing. */
 static int bad_config(struct unit *u, const struct frame *f, uint32_t ifindex, const char *what)
 {
 	const struct xdp_md md = {.data_end = f->len, .ingress_ifindex = ifindex};
@@ -335,7 +338,8 @@ static int set(struct unit *u, const char *map, uint32_t key, const void *value)
 	return why(u, map);
 }
 
-/* Map entries that do not fit each other: the packet is dropped and counted, nothing else. */
+/* Map entries that contradict each other: the packet is dropped and counted, and nothing else
+ * changes. */
 static int configs(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
@@ -383,7 +387,7 @@ static int configs(struct unit *u)
 	return case_expect(u, INC_CTR_ANS_ACK);
 }
 
-/* Which AF_XDP socket takes a NAK: that of the port and of the queue where it came in. */
+/* A NAK goes to the AF_XDP socket of the port and queue by which it arrived. */
 static int socket_of_port(struct unit *u)
 {
 	int map = inc_switch_map_fd(u->sw, INC_MAP_XSK),
@@ -408,7 +412,7 @@ static int socket_of_port(struct unit *u)
 			const bool right = at == queue;
 			uint32_t verdict;
 
-			/* of this port's two queues; of another port's */
+			/* a socket of one of this port's two queues, then one of another port's */
 			key = at < 2 ? own + at : at - 2;
 			if (bpf_map_update_elem(map, &key, &fd, BPF_ANY))
 				ret = why(u, strerror(errno));
@@ -424,12 +428,12 @@ static int socket_of_port(struct unit *u)
 	if (fd >= 0)
 		close(fd);
 	unit_forgive(u);
-	/* the NAKs count, and acknowledge nothing */
+	/* the program has counted the NAKs, which acknowledge nothing */
 	cm->conn[1].state = inc_switch_conn_state(u->sw)[cm->cfg.conn_base + 1];
 	return ret;
 }
 
-/* What a communicator holds is in use while it stands, and nothing of it after. */
+/* A communicator's resources count as used while it exists, and as free afterwards. */
 static int usage(struct unit *u)
 {
 	const struct inc_switch_opts *opts = inc_switch_get_opts(u->sw);
@@ -446,14 +450,14 @@ static int usage(struct unit *u)
 	    before.connections.max != opts->max_connections || before.rows.max != opts->max_rows ||
 	    before.slots.max != inc_switch_sum_rows(opts->max_rows) ||
 	    before.root_rows.max != inc_switch_root_rows(opts->max_comms))
-		return why(u, "what there is is not what was asked for");
+		return why(u, "the greatest numbers are not those of the options");
 	if (during.communicators.used != before.communicators.used + 1 ||
 	    during.connections.used != before.connections.used + 3 ||
 	    during.rows.used != before.rows.used + 24 ||
 	    during.slots.used != before.slots.used + 8 ||
 	    during.root_rows.used != before.root_rows.used + 1)
-		return why(u, "a communicator of 3 children and 8 slots holds something else");
-	return memcmp(&before, &after, sizeof(before)) ? why(u, "not all is given back") : 0;
+		return why(u, "3 children and 8 slots use other numbers of resources");
+	return memcmp(&before, &after, sizeof(before)) ? why(u, "a resource is still used") : 0;
 }
 
 const struct unit_case cases_edges[] = {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One packet and what is wrong with it: lengths, opcodes, header fields, ICRC. */
+/* One packet with one fault: in its lengths, opcodes, header fields or ICRC. */
 #include <stdio.h>
 #include <string.h>
 #include "cases.h"
 
-/* A packet of each kind, and the state of the connection in which it is in order. */
+/* A packet of each kind, and the state of the connection in which the packet is valid. */
 static const struct kind {
 	uint8_t opcode;
 	uint8_t open;
@@ -20,9 +20,9 @@ static const struct kind {
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
-#define START 5 /* chunk at which the connection stands */
+#define START 5 /* the next chunk of the connection */
 
-/* Two children, both past chunk START - 1; child 0 can send this kind next. */
+/* Both children have sent all chunks before START; child 0 can send this kind of packet next. */
 static void ready(struct unit *u, struct ref_comm *cm, const struct kind *k)
 {
 	unit_reset(u, cm, START);
@@ -48,7 +48,8 @@ static int run0(struct unit *u, const struct ref_comm *cm, const struct frame *f
 	return unit_run(u, f, cm->conn[0].cfg.ifindex);
 }
 
-/* Cut at every byte: once as it is, once with lengths and ICRC that agree with the cut. */
+/* A frame cut at every byte, once unchanged, and once with lengths and ICRC that agree with the
+ * cut. */
 static int truncated(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
@@ -82,7 +83,7 @@ static int truncated(struct unit *u)
 	return 0;
 }
 
-/* Bytes behind the packet, as a link pads short frames, are no part of it. */
+/* Bytes after the packet, with which a link pads short frames, are ignored. */
 static int padded(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
@@ -107,7 +108,7 @@ static int padded(struct unit *u)
 	return 0;
 }
 
-/* IP and UDP lengths that disagree with each other or with the frame. */
+/* The lengths of IP and UDP contradict each other or the frame. */
 static int lengths_disagree(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
@@ -134,7 +135,8 @@ static int lengths_disagree(struct unit *u)
 	return 0;
 }
 
-/* Every opcode, in every state of the message, with no, a little and a full payload. */
+/* Every opcode, in every state of the message, without payload, with a short one and with a full
+ * one. */
 static int opcodes(struct unit *u)
 {
 	static const uint32_t lens[] = {0, 4, 16, 252, 256, 260};
@@ -162,7 +164,7 @@ static int opcodes(struct unit *u)
 	return 0;
 }
 
-/* Every length with every data opcode, and pads. */
+/* Every length with every data opcode and every pad count. */
 static int data_lengths(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
@@ -191,8 +193,8 @@ static int data_lengths(struct unit *u)
 	return 0;
 }
 
-/* Every length up to the largest, each after a packet of the largest: what one packet's CRC leaves
- * in its buffer is not in the next one's. */
+/* Every length up to the greatest, each after a packet of the greatest length. Bytes of the longer
+ * packet that remain in the CRC's buffer must not count. */
 static int lengths_after_longer(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 2048, 16);
@@ -222,7 +224,7 @@ static int lengths_after_longer(struct unit *u)
 	return 0;
 }
 
-/* More than the largest payload there is. */
+/* A payload above the greatest size. */
 static int oversized(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 2048, 16);
@@ -245,8 +247,8 @@ static int oversized(struct unit *u)
 	return 0;
 }
 
-/* Each bit flipped: as damage on the way (the ICRC finds all but what it masks), and with an
- * ICRC made anew. */
+/* Each bit flipped, once as damage, which the ICRC detects unless it masks the bit, and once with a
+ * new ICRC. */
 static int flip_bits(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
@@ -262,7 +264,8 @@ static int flip_bits(struct unit *u)
 		frame_build(&f, &s);
 		for (bit = 0; bit < f.len * 8; bit++) {
 			if (bit == 128 * 8 &&
-			    f.len > 256) /* the middle of a payload is like its rest */
+			    /* skips the rest of the payload, which behaves like its beginning */
+			    f.len > 256)
 				bit = (f.len - 48) * 8;
 			bad = f;
 			bad.data[bit / 8] ^= 0x80 >> bit % 8;
@@ -280,7 +283,8 @@ static int flip_bits(struct unit *u)
 	return 0;
 }
 
-/* Fields that routers may change do not break the ICRC; their neighbours do. */
+/* Routers may change some fields without breaking the ICRC; a change of their neighbours breaks
+ * it. */
 static int masked_fields(struct unit *u)
 {
 	static const struct {
@@ -355,7 +359,7 @@ static int wrong_fields(struct unit *u)
 			frame_build(&f, &s);
 			RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
 		}
-		/* another child's queue pair, but not its addresses */
+		/* another child's queue pair with this child's addresses */
 		s = good;
 		s.qpn = cm->conn[1].cfg.own_qpn;
 		frame_build(&f, &s);
@@ -387,14 +391,14 @@ static int not_roce(struct unit *u)
 		put16(bad.data + 12, types[i]);
 		RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	}
-	/* a RoCEv2 packet in a VLAN */
+	/* a RoCEv2 packet with a VLAN tag */
 	memcpy(bad.data, f.data, 12);
 	put16(bad.data + 12, 0x8100);
 	put16(bad.data + 14, 5);
 	memcpy(bad.data + 16, f.data + 12, f.len - 12);
 	bad.len = f.len + 4;
 	RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
-	/* IP with options */
+	/* an IP header with options */
 	for (i = 0; i < 256; i++) {
 		bad = f;
 		bad.data[FRAME_IP] = i;
@@ -403,7 +407,7 @@ static int not_roce(struct unit *u)
 		frame_seal(&bad);
 		RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	}
-	/* fragments: more to come, and every offset bit */
+	/* fragments: the flag for more fragments, and every bit of the offset */
 	for (i = 0; i < 14; i++) {
 		bad = f;
 		put16(bad.data + FRAME_IP + 6, 0x4000 | 1u << i);
@@ -428,7 +432,8 @@ static int not_roce(struct unit *u)
 	return 0;
 }
 
-/* From outside with an address of the switch's, of whatever kind, until no connection has it. */
+/* A packet from outside with one of the switch's own addresses, of any kind, is dropped until no
+ * connection has that address. */
 static int own_address(struct unit *u)
 {
 	static const uint16_t ports[] = {INC_ROCE_UDP_PORT, 50000};
@@ -457,7 +462,7 @@ static int own_address(struct unit *u)
 				RUN(case_expect(u, INC_CTR_DROP_OWN_ADDR));
 		}
 	}
-	/* no address at all, and one that only looks like it */
+	/* a frame too short for an address, and one of another protocol with the same bytes */
 	bad.len = FRAME_UDP - 1;
 	RUN(unit_run(u, &bad, port) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	bad = f;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One CPU at a time per connection, the peer's MAC address, and the NAKs around a gap. */
+/* One CPU at a time works on a connection; the peer's MAC address; the NAKs around a gap. */
 #include <stdio.h>
 #include <string.h>
 #include <linux/if_ether.h>
@@ -21,7 +21,7 @@ static void set_busy(struct unit *u, struct ref_comm *cm, uint32_t child, uint32
 	state_of(u, cm, child)->busy = cm->conn[child].state.busy = busy;
 }
 
-/* While another CPU works on the connection nothing of it changes, nor is anything answered. */
+/* While another CPU works on the connection, a packet changes nothing of it and gets no answer. */
 static int busy_connection(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
@@ -34,7 +34,7 @@ static int busy_connection(struct unit *u)
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
 	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn));
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
-	/* the other connection is not concerned */
+	/* the other connection is not affected */
 	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_ANS_ACK));
 	set_busy(u, cm, 0, 0);
@@ -42,7 +42,8 @@ static int busy_connection(struct unit *u)
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
-/* Every way out of the program gives the connection free: the reference compares busy too. */
+/* Every path through the program releases the connection, because the reference compares its busy
+ * flag, too. */
 static int always_let_go(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 2);
@@ -57,8 +58,8 @@ static int always_let_go(struct unit *u)
 	return 0;
 }
 
-/* An RNR NAK makes its peer begin again: packets that it had sent after the one refused draw no
- * sequence NAK, only that one draws another RNR. */
+/* After an RNR NAK the peer resends from the refused packet. So packets that it had sent after that
+ * one get no sequence NAK; only the refused packet gets another RNR NAK. */
 static int rnr_is_the_only_nak(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 1);
@@ -80,12 +81,13 @@ static int rnr_is_the_only_nak(struct unit *u)
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
 	RUN(case_data(u, cm, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_ACK));
-	/* a gap after that is a new one */
+	/* a later gap gets a NAK again */
 	RUN(case_data(u, cm, 0, 3, INC_OP_SEND_ONLY, 16, 0, true));
 	return case_expect(u, INC_CTR_ANS_NAK_SEQ);
 }
 
-/* A packet r of the child that says it comes from this address, and where the answer went. */
+/* Sends packet r of the child from this source MAC address, and checks to which address the answer
+ * goes. */
 static int from(struct unit *u, struct ref_comm *cm, uint64_t r, const uint8_t source[6],
 		const uint8_t want[6])
 {
@@ -119,36 +121,37 @@ static struct ref_comm *mac_comm_of(struct unit *u, const uint8_t *known, bool f
 	return unit_add_comm(u, &spec);
 }
 
-/* Nobody told where the child is: its frames do, the latest one until two running agree. */
+/* The configuration has no MAC address for the child, so it is learned from frames. The latest
+ * address counts, until two consecutive packets agree on one. */
 static int mac_from_frames(struct unit *u)
 {
 	struct ref_comm *cm = mac_comm_of(u, NULL, false);
 
 	RUN(!cm);
-	RUN(from(u, cm, 0, mac_b, mac_b)); /* as it happens, a damaged one */
-	RUN(from(u, cm, 0, mac_a, mac_a)); /* the same packet, sent again */
+	RUN(from(u, cm, 0, mac_b, mac_b)); /* this source address is damaged */
+	RUN(from(u, cm, 0, mac_a, mac_a)); /* the same packet, retransmitted */
 	RUN(from(u, cm, 1, mac_a, mac_a));
-	RUN(from(u, cm, 2, mac_b, mac_a)); /* alone against two */
+	RUN(from(u, cm, 2, mac_b, mac_a)); /* one packet does not outweigh two */
 	RUN(from(u, cm, 3, mac_a, mac_a));
-	RUN(from(u, cm, 4, mac_b, mac_a)); /* again alone: not two running */
+	RUN(from(u, cm, 4, mac_b, mac_a)); /* again only one packet, not two consecutive ones */
 	RUN(from(u, cm, 5, mac_c, mac_a));
 	RUN(from(u, cm, 6, mac_multicast, mac_a));
-	RUN(from(u, cm, 7, mac_c, mac_c)); /* the host has a new card */
+	RUN(from(u, cm, 7, mac_c, mac_c)); /* the host has a new network card */
 	RUN(from(u, cm, 8, mac_c, mac_c));
-	/* the network repeats a damaged packet: that is one witness, not two; the answer to the
-	 * repeated one is lost, if it was one that the host had asked for */
+	/* The network repeats a damaged packet, which counts as one packet, not two. The answer to
+	 * the repetition goes astray, which matters only if the host requested it. */
 	RUN(from(u, cm, 9, mac_b, mac_c));
 	RUN(from(u, cm, 9, mac_b, mac_b));
 	RUN(from(u, cm, 9, mac_b, mac_b));
 	RUN(from(u, cm, 10, mac_c, mac_c));
-	/* the card of before is believed no sooner than any other */
+	/* the earlier address needs two packets, too */
 	RUN(from(u, cm, 11, mac_b, mac_c));
 	RUN(from(u, cm, 12, mac_b, mac_b));
 	RUN(from(u, cm, 13, mac_c, mac_b));
 	return from(u, cm, 14, mac_c, mac_c);
 }
 
-/* A host that has moved sends its one packet again and again until it is answered. */
+/* A host with a new MAC address retransmits its one packet until it gets the answer. */
 static int mac_of_who_moved(struct unit *u)
 {
 	struct ref_comm *cm = mac_comm_of(u, mac_a, false);
@@ -184,7 +187,7 @@ static int mac_configured(struct unit *u)
 	return 0;
 }
 
-/* A damaged source address, also the first one heard, sends no result astray. */
+/* A damaged source address misdirects no result, even if it is the first one. */
 static int results_find_their_child(struct unit *u)
 {
 	struct ref_comm *cm = mac_comm_of(u, NULL, false);
@@ -211,7 +214,7 @@ static int results_find_their_child(struct unit *u)
 	return 0;
 }
 
-/* A child of which nothing but a multicast address is known gets no frame. */
+/* A child of which only a multicast address was seen gets no frame. */
 static int mac_unknown(struct unit *u)
 {
 	struct ref_comm *cm = mac_comm_of(u, NULL, false);
@@ -224,15 +227,15 @@ static int mac_unknown(struct unit *u)
 	memcpy(f.data + ETH_ALEN, mac_multicast, ETH_ALEN);
 	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
 	RUN(case_expect(u, INC_CTR_DROP_NO_MAC));
-	/* nor does it get the result, which the other one gets */
+	/* it gets no result either, but the other child does */
 	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
 	RUN(from(u, cm, 0, mac_a, mac_a));
 	return case_expect(u, INC_CTR_ANS_DUPLICATE);
 }
 
-/* The child's row is filled anew while the copy of an earlier result is on its way out: the
- * copy must not be put together from both. */
+/* The child's row is overwritten while the copy of an earlier result leaves. The copy must not be a
+ * mixture of both. */
 static int row_moved_before_the_copy(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Order, messages, windows, acknowledgements: what one connection may do when. */
+/* Order of packets, messages, windows and acknowledgements of a single connection. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <bpf/bpf.h>
 #include "cases.h"
 
-#define OPCODES 12 /* of data packets */
+#define OPCODES 12 /* opcodes of data packets */
 
 static bool ends_message(uint8_t op)
 {
@@ -41,7 +41,7 @@ static int opcode_order(struct unit *u)
 	return 0;
 }
 
-/* A message of n packets in order, whose MSN goes up by one. */
+/* A message of n packets in order increases the MSN by one. */
 static int messages(struct unit *u)
 {
 	static const uint8_t first[] = {INC_OP_SEND_FIRST, INC_OP_WRITE_FIRST};
@@ -55,7 +55,7 @@ static int messages(struct unit *u)
 	for (kind = 0; kind < 2; kind++) {
 		for (n = 2; n <= 6; n++) {
 			for (k = 0; k < n; k++, r++) {
-				last = 2 + (n & 1); /* with immediate every other time */
+				last = 2 + (n & 1); /* every other message has an immediate */
 				RUN(case_data(u, cm, 0, r,
 					      first[kind] + (k == 0      ? 0
 							     : k < n - 1 ? 1
@@ -72,7 +72,7 @@ static int messages(struct unit *u)
 	return -1;
 }
 
-/* A descriptor must come first, and be one that there is. */
+/* A descriptor must be in a message's first packet, and must be a valid one. */
 static int descriptors(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 1, 256, 8);
@@ -86,7 +86,7 @@ static int descriptors(struct unit *u)
 					   ? INC_CTR_ANS_ACK
 					   : INC_CTR_ANS_NAK_INVALID));
 	}
-	for (top = 0; top < 1024; top++) { /* collective, operator, type */
+	for (top = 0; top < 1024; top++) { /* all values of collective, operator and type */
 		unit_reset(u, cm, 0);
 		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 32, top << 22 | 3 << 14 | 9,
 			      true));
@@ -97,8 +97,8 @@ static int descriptors(struct unit *u)
 	return 0;
 }
 
-/* PSNs behind and ahead, from several starts: the gap is answered once, and once more after it
- * was closed; what is behind is acknowledged again and changes nothing. */
+/* PSNs behind and ahead of the expected one, from several starts. A gap gets one NAK, and another
+ * when it recurs after it was closed. A duplicate is acknowledged again and changes nothing. */
 static int psn_order(struct unit *u)
 {
 	static const uint32_t starts[] = {0, 1, 5, 0x7ffffe, 0x800000, 0xfffffc, 0xffffff};
@@ -116,7 +116,7 @@ static int psn_order(struct unit *u)
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
 		for (k = 0; k < sizeof(steps) / sizeof(steps[0]); k++) {
-			uint64_t r = 2 + k; /* chunks go on across the wrap */
+			uint64_t r = 2 + k; /* chunk numbers continue after the PSN wraps */
 
 			unit_reset(u, cm, r);
 			unit_prime(u, cm, 0, INC_OPEN_NONE, CASE_DESC);
@@ -140,7 +140,7 @@ static int psn_order(struct unit *u)
 	return 0;
 }
 
-/* A child a whole window ahead is refused until the slot's result is there. */
+/* A child that is a whole window ahead is refused until the slot's result exists. */
 static int older_generation(struct unit *u)
 {
 	static const uint32_t slots[] = {1, 2, 64, 4096};
@@ -152,7 +152,7 @@ static int older_generation(struct unit *u)
 		cm = case_comm(u, 2, 2, 256, slots[i]);
 		RUN(!cm);
 		for (lap = 0; lap < 3; lap++) {
-			/* from the start, from a slot in the middle, across 2^32 generations */
+			/* from the start, from a slot in the middle, and across 2^32 generations */
 			r0 = lap == 0   ? 0
 			     : lap == 1 ? 3 * slots[i] + slots[i] / 2
 					: (0x100000000ull - 1) * slots[i];
@@ -178,8 +178,8 @@ static int older_generation(struct unit *u)
 	return 0;
 }
 
-/* The last arriver's ACK is owed, and paid by the next packet that is acknowledged, or by the
- * child's own ACK turned round. */
+/* The last arriver's frame becomes the result, so its ACK is owed. The answer to a later packet
+ * carries the ACK, or the child's own ACK is sent back as one. */
 static int owed_ack(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
@@ -196,14 +196,14 @@ static int owed_ack(struct unit *u)
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
 	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
-	/* owed, then paid by the ACK of the next packet */
+	/* the ACK of the next packet covers the owed one */
 	RUN(case_data(u, cm, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_data(u, cm, 1, 1, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_data(u, cm, 1, 2, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_ACK));
 	RUN(case_ack(u, cm, 1, INC_AETH_ACK, psn + 1));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
-	/* owed, then paid by the answer to a repeated packet */
+	/* the answer to a duplicate covers the owed one */
 	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
 	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
@@ -232,7 +232,7 @@ static int ack_ranges(struct unit *u)
 				static const uint8_t syndrome[] = {INC_AETH_ACK, INC_AETH_NAK_SEQ,
 								   INC_AETH_RNR | 14};
 
-				/* ten results sent, four of them acknowledged */
+				/* ten results were sent, and four of them acknowledged */
 				unit_reset(u, cm, 10);
 				cm->conn[0].state.tx_acked = 4;
 				inc_switch_conn_state(u->sw)[cm->cfg.conn_base].tx_acked = 4;
@@ -249,9 +249,9 @@ static int ack_ranges(struct unit *u)
 }
 
 /*
- * A child that never asks for an ACK acknowledges nothing, which it need not: who gives chunk
- * r + slots has result r. So what its ACKs and NAKs name is looked for beside that, or 2^23 chunks
- * later they would be of results long gone, and lost.
+ * A child that never sends an ACK is allowed: its packet of chunk r + slots implies that it has
+ * result r. The PSN in its ACKs and NAKs is looked up near that result. Without that, after 2^23
+ * chunks, the PSN would match an old result, and the answer would be lost.
  */
 static int ack_after_long(struct unit *u)
 {
@@ -287,7 +287,7 @@ static int ack_after_long(struct unit *u)
 	return unit_remove_comm(u, cm);
 }
 
-/* A socket in inc_xsk for port 0. Its receive ring is all that the map asks for. */
+/* Puts a socket into inc_xsk for port 0. The map requires only a receive ring. */
 static int open_socket(struct unit *u)
 {
 	int ring = 64, fd = socket(AF_XDP, SOCK_RAW, 0);
@@ -333,7 +333,7 @@ static int syndromes(struct unit *u)
 	return ret;
 }
 
-/* Nobody reads the event ring: events are lost and counted, packets are not. */
+/* No program reads the event ring: events are lost and counted, packets are not lost. */
 static int event_ring_full(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 1, 1, 256, 16);
@@ -356,7 +356,8 @@ static int event_ring_full(struct unit *u)
 	return -1;
 }
 
-/* After a fatal error: data is refused, behind, at and ahead of the place; ACKs are dropped. */
+/* After a fatal error, data is refused behind, at and ahead of the expected PSN, and ACKs are
+ * dropped. */
 static int after_error(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
@@ -373,14 +374,14 @@ static int after_error(struct unit *u)
 	}
 	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn));
 	RUN(case_expect(u, INC_CTR_DROP_CONN_ERROR));
-	/* the other child is not at fault */
+	/* the other child is not affected */
 	RUN(case_data(u, cm, 1, 3, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
 	RUN(case_data(u, cm, 1, 4, INC_OP_SEND_ONLY, 16, 0, true));
 	return case_expect(u, INC_CTR_ANS_ACK);
 }
 
-/* Chunk numbers are 64 bits wide and PSNs 24: results and ACKs far beyond the first wrap. */
+/* Chunk numbers have 64 bits and PSNs 24: results and ACKs far beyond the first wrap. */
 static int far_chunks(struct unit *u)
 {
 	static const uint64_t at[] = {0xfffffe, 0x1fffffd, 0xfffffffeull, 0x123456789abull};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Sums, copies, collectives, and communicators beside each other. */
+/* Sums, copies, collectives, and several communicators at once. */
 #include <stdio.h>
 #include <string.h>
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 
 #define DESC(coll, root) INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32, root, 3)
 
-/* A child sends by SEND or by WRITE, as its number is even or odd. */
+/* Children with even numbers use SEND, the others WRITE. */
 static uint8_t only_imm(uint32_t child)
 {
 	return child & 1 ? INC_OP_WRITE_ONLY_IMM : INC_OP_SEND_ONLY_IMM;
@@ -20,7 +20,7 @@ static uint8_t only(uint32_t child)
 	return child & 1 ? INC_OP_WRITE_ONLY : INC_OP_SEND_ONLY;
 }
 
-/* 1 to 32 children on 1 to 4 ports, all payloads: sums and every copy. */
+/* 1 to 32 children on 1 to 4 ports with all payload sizes: sums and every copy are compared. */
 static int children(struct unit *u)
 {
 	static const uint32_t payloads[] = {256, 512, 1024, 2048};
@@ -46,7 +46,8 @@ static int children(struct unit *u)
 		for (r = 0; r < 12; r++) {
 			len = r == 0 ? 4 : r == 1 ? payload : r == 2 ? payload - 4 : r * 4;
 			for (turn = 0; turn < n; turn++) {
-				c = (turn * 5 + r) % n; /* 5 and n may share a factor: */
+				/* the order of children; if n is a multiple of 5: */
+				c = (turn * 5 + r) % n;
 				if (n % 5 == 0)
 					c = (turn + r) % n;
 				RUN(case_data(u, cm, c, r, r % 4 ? only(c) : only_imm(c), len,
@@ -59,7 +60,7 @@ static int children(struct unit *u)
 	return 0;
 }
 
-/* Every length that there is, with its copies: ICRC, UDP checksum and sum at each of them. */
+/* Results of every length: ICRC, UDP checksum and sum of the copies at each length. */
 static int result_lengths(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -77,7 +78,7 @@ static int result_lengths(struct unit *u)
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
-/* Sums wrap, and negative numbers are added as such. */
+/* Sums wrap, and negative numbers are added as two's complement. */
 static int extremes(struct unit *u)
 {
 	static const int32_t values[] = {0, 1, -1, INT32_MAX, INT32_MIN, 0x01020304, -256};
@@ -114,7 +115,7 @@ static int extremes(struct unit *u)
 	return 0;
 }
 
-/* One child is an echo. */
+/* With one child the switch is an echo. */
 static int echo(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 1, 1, 1024, 1);
@@ -129,7 +130,7 @@ static int echo(struct unit *u)
 	return 0;
 }
 
-/* Messages of several packets come back with the opcodes of each child's own. */
+/* Results of a message with several packets have the opcodes of each child's own packets. */
 static int mirror(struct unit *u)
 {
 	static const uint8_t shape[] = {INC_OP_SEND_FIRST, INC_OP_SEND_MIDDLE, INC_OP_SEND_MIDDLE,
@@ -161,8 +162,8 @@ static int mirror(struct unit *u)
 	return 0;
 }
 
-/* Of four children, all give to an AllReduce or Reduce, or none; the root alone to a broadcast;
- * nobody to a barrier. */
+/* Which of four children may give data. To an AllReduce or Reduce all give or none, to a Broadcast
+ * only the root, and to a Barrier no child. */
 static bool may_give(uint32_t coll, uint32_t root, uint32_t givers)
 {
 	if (coll == INC_COLL_BROADCAST || coll == INC_COLL_ALL_GATHER)
@@ -170,7 +171,8 @@ static bool may_give(uint32_t coll, uint32_t root, uint32_t givers)
 	return !givers || (coll != INC_COLL_BARRIER && givers == 15);
 }
 
-/* Who gives and who gets, by collective; the last arriver gives in one run, nothing in another. */
+/* Which children give and get data, by collective. The last arriver gives data in one run and none
+ * in another. */
 static int collectives(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -182,7 +184,7 @@ static int collectives(struct unit *u)
 		spec.conn[1].udp_csum = spec.conn[2].udp_csum = true;
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
-		for (root = 0; root < 5; root++) { /* 4: nobody */
+		for (root = 0; root < 5; root++) { /* root 4 is no rank here */
 			for (giver = 0; giver < 16; giver++) {
 				for (last = 0; last < 4; last++) {
 					unit_reset(u, cm, 8 * giver + last);
@@ -203,7 +205,8 @@ static int collectives(struct unit *u)
 	return 0;
 }
 
-/* Children that differ, in descriptor or length: each alone, each pair, the first too. */
+/* Children with another descriptor or length than the others: each alone, each pair, also the first
+ * child. */
 static int mismatch(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 4, 2, 256, 8);
@@ -226,7 +229,7 @@ static int mismatch(struct unit *u)
 			}
 			if (odd != 15)
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
-			/* nobody goes on; ACKs do not count any more */
+			/* no child can go on, and ACKs do not count any more */
 			for (c = 0; c < 4 && cm->state.error; c++) {
 				RUN(case_data(u, cm, c, r + 1, only(c), 64, 0, true));
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
@@ -240,8 +243,8 @@ static int mismatch(struct unit *u)
 	return 0;
 }
 
-/* Types that are the same integers to the switch, and a sum that is to be divided: who means
- * another one is told. */
+/* Types that are the same integers to the switch, and a sum that is to be divided. A child whose
+ * descriptor means something else gets an error. */
 static int guises(struct unit *u)
 {
 	static const struct {
@@ -274,7 +277,7 @@ static int guises(struct unit *u)
 	return 0;
 }
 
-/* Communicators that share addresses, ports and queue pair numbers keep apart. */
+/* Communicators with the same addresses, ports and queue pair numbers stay separate. */
 static int neighbours(struct unit *u)
 {
 	struct ref_comm *cm[8];
@@ -285,7 +288,7 @@ static int neighbours(struct unit *u)
 	for (i = 0; i < 8; i++) {
 		unit_spec(u, &spec, 600 + i, 2 + i % 3, 2, 256u << i % 4, 1u << i);
 		for (c = 0; c < spec.n_conns; c++) {
-			/* odd communicators: the queue pair of the communicator before, at another
+			/* odd communicators use the queue pairs of the one before at another
 			 * address */
 			spec.conn[c].own_qp = 0x4000 + (i / 2) * 64 + c;
 			if (i & 1)
@@ -304,7 +307,8 @@ static int neighbours(struct unit *u)
 	return unit_compare_all(u);
 }
 
-/* A removed communicator's packets pass; one added in its place starts from nothing. */
+/* Packets of a removed communicator pass to the kernel. A communicator that is added in its place
+ * starts from the beginning. */
 static int remove_and_add(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -334,7 +338,7 @@ static int remove_and_add(struct unit *u)
 	return 0;
 }
 
-/* Whether the place of a queue pair number holds this connection; NULL: none. */
+/* Checks that the place of a queue pair number holds this connection; NULL: it is free. */
 static int expect_place(struct unit *u, uint32_t qpn, const struct ref_comm *cm, uint32_t child)
 {
 	uint32_t place = inc_conn_place_of(qpn, unit_conn_places(u));
@@ -347,11 +351,12 @@ static int expect_place(struct unit *u, uint32_t qpn, const struct ref_comm *cm,
 	return -1;
 }
 
-/* Queue pair numbers that share a place in inc_conn_place: whoever has it, each finds its own,
- * whichever communicators come and go. */
+/* Queue pair numbers that share a place in inc_conn_place. Whichever connection has the place,
+ * packets of all find their connection, whatever communicators are added and removed. */
 static int qpn_places(struct unit *u)
 {
-	static const uint8_t gone[] = {0, 2, 1, 0, 2}; /* comes back in the next round */
+	/* the communicator that is removed, and added again in the next round */
+	static const uint8_t gone[] = {0, 2, 1, 0, 2};
 	struct inc_comm_conf spec[3];
 	struct ref_comm *cm[3];
 	uint32_t round, i, c;
@@ -373,7 +378,7 @@ static int qpn_places(struct unit *u)
 			r[i]++;
 		}
 		i = gone[round];
-		/* the first one has had the places whenever the others came */
+		/* communicator 0 has the places, because it was there before the others */
 		for (c = 0; c < 4; c++)
 			RUN(expect_place(u, 0x123 + c, cm[0], c));
 		RUN(unit_remove_comm(u, cm[i]));
@@ -391,7 +396,7 @@ static int qpn_places(struct unit *u)
 	return unit_compare_all(u);
 }
 
-/* One queue pair number for all: the addresses tell whose packet it is. */
+/* One queue pair number for all communicators: the addresses select the connection. */
 static int one_qpn(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -420,8 +425,8 @@ static int one_qpn(struct unit *u)
 	return unit_compare_all(u);
 }
 
-/* What is configured and not started is nobody's, though a communicator with the same numbers was
- * there before: its members may send at once. */
+/* A communicator that is configured but not started receives nothing, even if one with the same
+ * numbers existed before, because its members may send at once. */
 static int not_started(struct unit *u)
 {
 	struct unit_packet p = {
@@ -458,7 +463,7 @@ static int not_started(struct unit *u)
 	return 0;
 }
 
-/* Where copies share their bytes, results are left to the slow path. */
+/* If copies of a frame share their bytes, the slow path has to send the results. */
 static int copies_shared(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 3, 3, 1024, 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A switch below the root: partial sums, the parent's results, and what a parent may get wrong. */
+/* A switch below the root: partial sums, the parent's results, and errors of a parent. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static const uint8_t parent_mac[6] = "\x02\x66\0\0\0\x01";
 
-/* Below a parent that is known, at port parent_port. */
+/* A node below a parent whose MAC address is known, at parent_port. */
 static struct ref_comm *node(struct unit *u, struct inc_comm_conf *spec, uint32_t parent_port)
 {
 	unit_spec_parent(u, spec, parent_port);
@@ -28,7 +28,7 @@ static struct ref_comm *some_node(struct unit *u, uint32_t children, uint32_t sl
 	return node(u, &spec, 3);
 }
 
-/* For lengths: three children on two ports, of which one wants UDP checksums. */
+/* A node for tests of lengths: three children on two ports, one of which wants UDP checksums. */
 static struct ref_comm *node_for_lengths(struct unit *u, uint32_t communicator, uint32_t payload)
 {
 	struct inc_comm_conf spec;
@@ -59,8 +59,8 @@ static int answer(struct unit *u, struct ref_comm *cm, uint64_t r, uint32_t len,
 	return case_data(u, cm, cm->cfg.children, r, INC_OP_SEND_ONLY_IMM, len, desc, true);
 }
 
-/* Messages of several packets go up as single ones; a child beyond its window waits for the
- * parent's result, not for the partial sum. */
+/* Messages of several packets are sent to the parent as single ones. A child beyond its window
+ * waits for the parent's result, not for the partial sum. */
 static int partial(struct unit *u)
 {
 	static const uint8_t shape[] = {INC_OP_SEND_FIRST, INC_OP_SEND_MIDDLE,
@@ -93,8 +93,9 @@ static int partial(struct unit *u)
 	return 0;
 }
 
-/* One step of every order in which two children and the parent can send three packets each. What
- * the parent sends before it was asked ends its connection, and nothing after that counts. */
+/* Plays every order in which two children and the parent can send three packets each, recursively.
+ * If the parent sends a result before the partial sum, its connection fails, and nothing after that
+ * counts. */
 static int orders_from(struct unit *u, struct ref_comm *cm, uint64_t *base, uint32_t left[3],
 		       uint8_t *order, uint32_t n)
 {
@@ -111,7 +112,7 @@ static int orders_from(struct unit *u, struct ref_comm *cm, uint64_t *base, uint
 	}
 	if (n < 9)
 		return 0;
-	*base += 7; /* begins at each slot, and in many generations */
+	*base += 7; /* so that it begins at each slot, and in many generations */
 	unit_reset(u, cm, *base);
 	next[0] = next[1] = next[2] = *base;
 	for (i = 0; i < 9; i++) {
@@ -119,7 +120,7 @@ static int orders_from(struct unit *u, struct ref_comm *cm, uint64_t *base, uint
 
 		RUN(order[i] < 2 ? give(u, cm, order[i], r, 32, ALLREDUCE)
 				 : answer(u, cm, r, 32, ALLREDUCE));
-		/* who was told to wait comes again */
+		/* a refused packet is sent again */
 		if (u->want.counter == INC_CTR_ANS_RNR)
 			next[order[i]]--;
 	}
@@ -136,7 +137,7 @@ static int every_order(struct unit *u)
 	return !cm || orders_from(u, cm, &base, left, order, 0) ? -1 : 0;
 }
 
-/* The parent's packet must be the answer to the partial sum: message, descriptor and length. */
+/* The parent's packet must answer the partial sum: in message, descriptor and length. */
 static int parent_lies(struct unit *u)
 {
 	struct ref_comm *cm = some_node(u, 2, 4);
@@ -157,7 +158,7 @@ static int parent_lies(struct unit *u)
 		unit_reset(u, cm, r);
 		RUN(give_all(u, cm, r, 64, ALLREDUCE) || answer(u, cm, r, 64, ALLREDUCE ^ 1u << i));
 		RUN(case_expect(u, INC_CTR_ANS_NAK_INVALID));
-		/* nothing of it is believed, and nothing after it */
+		/* neither that packet nor a later one is accepted */
 		RUN(answer(u, cm, r, 64, ALLREDUCE) || case_expect(u, INC_CTR_ANS_NAK_INVALID));
 	}
 	for (i = 0; i <= 256; i += 4, r++) {
@@ -168,7 +169,7 @@ static int parent_lies(struct unit *u)
 	return 0;
 }
 
-/* Behind, ahead, repeated, new, and before it was asked. */
+/* The parent's packet is a duplicate, ahead, repeated, new, or before its partial sum. */
 static int parent_psns(struct unit *u)
 {
 	struct ref_comm *cm = some_node(u, 2, 4);
@@ -186,11 +187,12 @@ static int parent_psns(struct unit *u)
 	}
 	RUN(give(u, cm, 0, 3, 64, ALLREDUCE) || case_expect(u, INC_CTR_ABS_STORED));
 	RUN(answer(u, cm, 3, 64, ALLREDUCE) || case_expect(u, INC_CTR_ANS_NAK_INVALID));
-	/* what the children give still goes up: the slow path ends the communicator */
+	/* the children's partial sum is still sent, because only the slow path ends the
+	 * communicator */
 	return give(u, cm, 1, 3, 64, ALLREDUCE) || case_expect(u, INC_CTR_UP_PARTIAL);
 }
 
-/* The parent's answers to partial sums: what it acknowledges, and what its results imply. */
+/* ACKs of the parent, and what its results imply. */
 static int parent_acks(struct unit *u)
 {
 	struct ref_comm *cm = some_node(u, 2, 8);
@@ -207,18 +209,18 @@ static int parent_acks(struct unit *u)
 	RUN(case_ack(u, cm, p, INC_AETH_NAK_SEQ, psn + 3) ||
 	    case_expect(u, INC_CTR_DROP_NO_SLOWPATH));
 	RUN(case_ack(u, cm, p, INC_AETH_RNR, psn + 4));
-	/* result r implies partial sum r, and its ACK is owed */
+	/* result r implies that the parent has partial sum r; the ACK of the result is owed */
 	for (r = 0; r < 6; r++)
 		RUN(answer(u, cm, r, 64, ALLREDUCE));
 	RUN(case_ack(u, cm, p, INC_AETH_ACK, psn + 1) || case_expect(u, INC_CTR_ANS_OWED));
 	RUN(case_ack(u, cm, p, INC_AETH_NAK_OPERATION, psn + 5));
-	/* results reach the children as they are acknowledged */
+	/* results are sent to the children as the parent's packets are acknowledged */
 	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn + 5));
 	return 0;
 }
 
-/* Who gives and who gets where the root is one child, one of several ranks behind a child, or
- * somewhere else in the tree. */
+/* Which ranks give and get data if the root is a child, one of several ranks of a child, or
+ * elsewhere in the tree. */
 static int tree_collectives(struct unit *u)
 {
 	static const uint32_t lens[] = {0, 60, 64};
@@ -248,7 +250,7 @@ static int tree_collectives(struct unit *u)
 	return 0;
 }
 
-/* A broadcast by one rank alone below this switch: its switch gets an empty result. */
+/* A Broadcast whose root is the only rank below this switch: the child gets an empty result. */
 static int only_rank_below(struct unit *u)
 {
 	struct ref_comm *cm = some_node(u, 1, 4);
@@ -260,7 +262,7 @@ static int only_rank_below(struct unit *u)
 	return 0;
 }
 
-/* 4,096 ranks behind 32 children: any of them can be the root. */
+/* 32 children have 4,096 ranks, any of which can be the root. */
 static int many_ranks(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -277,7 +279,8 @@ static int many_ranks(struct unit *u)
 	}
 	cm = node(u, &spec, 3);
 	RUN(!cm);
-	for (root = 0; root < INC_MAX_RANKS; root += 117, r++) { /* of each child, and the last */
+	/* a rank of each child, and the last rank */
+	for (root = 0; root < INC_MAX_RANKS; root += 117, r++) {
 		RUN(give_all(u, cm, r, 16, DESC(INC_COLL_REDUCE, root)));
 		RUN(answer(u, cm, r, 16, DESC(INC_COLL_REDUCE, root)));
 		RUN(case_expect(u, INC_CTR_MC_DOWN));
@@ -285,7 +288,7 @@ static int many_ranks(struct unit *u)
 	return 0;
 }
 
-/* Parent and children behind the one port of a switch. */
+/* The parent and the children are all at the one port of a switch. */
 static int one_arm(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -302,7 +305,7 @@ static int one_arm(struct unit *u)
 	return 0;
 }
 
-/* Nobody has said where the parent is: the partial sum stays, for the slow path. */
+/* The parent's MAC address is unknown, so the slow path has to send the partial sum. */
 static int parent_unknown(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -312,12 +315,13 @@ static int parent_unknown(struct unit *u)
 	unit_spec_parent(u, &spec, 2);
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm || give_all(u, cm, 0, 64, ALLREDUCE));
-	/* its frame tells */
+	/* the address is learned from the parent's frame */
 	RUN(answer(u, cm, 0, 64, ALLREDUCE) || case_expect(u, INC_CTR_MC_DOWN));
 	return give_all(u, cm, 1, 64, ALLREDUCE);
 }
 
-/* Every length, from above: ICRC and UDP checksum of the copies come from the parent's frame. */
+/* Results of every length from the parent. The ICRC and UDP checksum of the copies derive from the
+ * parent's frame. */
 static int passed_lengths(struct unit *u)
 {
 	struct ref_comm *cm = node_for_lengths(u, 644, 2048);
@@ -331,8 +335,8 @@ static int passed_lengths(struct unit *u)
 	return 0;
 }
 
-/* Lengths that are no whole words, up and down; and what is given elsewhere, which must be whole
- * elements, though nobody here can say how many. */
+/* Partial sums and results whose length is not a multiple of 4. Data that is given elsewhere must
+ * have whole elements, but this switch cannot check their number. */
 static int passed_pads(struct unit *u)
 {
 	const uint32_t bytes =
@@ -355,7 +359,7 @@ static int passed_pads(struct unit *u)
 	return 0;
 }
 
-/* Partial sums tell their byte order, and one in another order is refused: no sum is made of it. */
+/* Partial sums show their byte order. One in another order is refused, and no sum is made of it. */
 static int byte_orders(struct unit *u)
 {
 	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 64, .desc = ALLREDUCE};
@@ -384,7 +388,7 @@ static int byte_orders(struct unit *u)
 	return 0;
 }
 
-/* What cannot be a tree's connections is refused. */
+/* Configurations that are no tree are refused. */
 static int bad_trees(struct unit *u)
 {
 	static const struct {

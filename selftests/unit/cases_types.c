@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Operators, types and byte orders; payloads that are no whole words, and their pads. */
+/* Operators, types and byte orders; payloads whose length is not a multiple of 4, and their
+ * pads. */
 #include <stdio.h>
 #include <string.h>
 #include "cases.h"
 
 #define TYPED(op, dtype) INC_DESC(INC_COLL_ALLREDUCE, op, dtype, 0, 5)
 
-/* Numbers as the low bits of 64: around zero, around the ends of every size with and without a
- * sign, and some in which no byte is like another. */
+/* Test numbers, of which each type uses the low bits: around zero, around the limits of every size
+ * with and without a sign, and some whose bytes all differ. */
 static const uint64_t values[] = {
 	0,
 	1,
@@ -56,7 +57,7 @@ static struct ref_comm *typed_comm(struct unit *u, uint32_t children, bool big, 
 	return unit_add_comm(u, &spec);
 }
 
-/* Packet r of a child, as its whole message, with this payload. */
+/* Sends packet r of a child as a whole message with this payload. */
 static int give(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint32_t desc,
 		const uint8_t *payload, uint32_t len)
 {
@@ -77,8 +78,9 @@ static int give(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r,
 	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
 }
 
-/* Every number with every other one, by each operator, in each type and order: the first child's
- * go in blocks, the second one's in turn, the others' somehow. */
+/* Combines every number with every other one, by each operator, in each type and byte order. The
+ * first child's values come in blocks, the second child's in rotation, those of the others in any
+ * order. */
 static int operator_and_type(struct unit *u, uint32_t op, uint32_t dtype, bool big,
 			     uint32_t children)
 {
@@ -117,7 +119,7 @@ static int operators(struct unit *u)
 	return 0;
 }
 
-/* What the program makes of two numbers, said here and not computed. */
+/* Results for two numbers that are written down here, not computed. */
 static const struct {
 	uint32_t op, dtype;
 	uint64_t a, b, want;
@@ -143,7 +145,7 @@ static const struct {
 	{INC_OPERATOR_AND, INC_DTYPE_INT16, 0x0ff0, 0x3333, 0x0330},
 	{INC_OPERATOR_OR, INC_DTYPE_INT64, 0xf0f, 0x1000000000000000, 0x1000000000000f0f},
 	{INC_OPERATOR_XOR, INC_DTYPE_UINT8, 0xaa, 0xff, 0x55},
-	/* what is something else to the ranks */
+	/* operators and types that mean something else to the ranks */
 	{INC_OPERATOR_AVG, INC_DTYPE_INT32, 0xffffffff, 5, 4},
 	{INC_OPERATOR_AVG, INC_DTYPE_INT16, 0x7fff, 1, 0x8000},
 	{INC_OPERATOR_MIN, INC_DTYPE_FLOAT32, 0x80000000, 0x3f800000, 0x80000000},
@@ -182,8 +184,8 @@ static int known_answers(struct unit *u)
 	return 0;
 }
 
-/* Every length, of each type: what is no whole number of elements ends the connection, the rest
- * becomes a result, padded where it is no whole number of words. */
+/* Every length, for each type. If the elements are not whole the connection fails. Otherwise there
+ * is a result, padded to a multiple of 4. */
 static int lengths(struct unit *u)
 {
 	struct ref_comm *cm = typed_comm(u, 2, false, 256);
@@ -220,7 +222,7 @@ static int lengths(struct unit *u)
 	return 0;
 }
 
-/* A packet whose pad is no zeros, with an ICRC that fits. */
+/* Sends a packet whose pad is not zero, with a matching ICRC. */
 static int give_noisy(struct unit *u, struct ref_comm *cm, uint32_t child,
 		      const struct unit_packet *p)
 {
@@ -232,8 +234,8 @@ static int give_noisy(struct unit *u, struct ref_comm *cm, uint32_t child,
 	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
 }
 
-/* Whatever a contribution is padded with, its result is padded with zeros: by each operator, and
- * where one child gives and nothing is put together. Copies with a UDP checksum and without. */
+/* The pad of a result is zeros, whatever the contributions' pads are: by each operator, and if only
+ * one child gives data. Copies with and without a UDP checksum. */
 static int noisy_pads(struct unit *u)
 {
 	static const uint32_t lens[] = {1, 2, 3, 5, 6, 7, 253, 254, 255};
@@ -269,8 +271,8 @@ static int noisy_pads(struct unit *u)
 	return 0;
 }
 
-/* Lengths that fill the same words are not the same: the pad is in the headers, whose CRC is kept
- * from one result to the next. */
+/* Lengths with the same number of words must not be confused. The pad count is in the headers,
+ * whose CRC is stored from one result to the next. */
 static int pads_in_turn(struct unit *u)
 {
 	static const uint32_t lens[] = {8, 7, 6, 5, 8, 5, 7, 4, 3, 0, 1, 2, 4};

@@ -90,7 +90,7 @@ int compare_counters(struct unit *u)
 
 	if (compare_read_counters(u, have))
 		return -1;
-	/* how many events the ring holds is its own affair */
+	/* the reference cannot tell how many events fit into the ring */
 	if (u->hold_events)
 		u->ref.counter[INC_CTR_X_EVENT_LOST] = have[INC_CTR_X_EVENT_LOST];
 	for (id = 0; id < INC_CTR_MAX; id++) {
@@ -228,7 +228,7 @@ int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, u
 	return compare_payload(u, cm, "contribution", r, h, w);
 }
 
-/* The same ones' complement number, whatever its width and byte order, or not. */
+/* Are these the same ones' complement sum, in whatever width and byte order? */
 static bool same_sum(uint32_t native32, uint32_t network16)
 {
 	uint8_t b[4];
@@ -237,7 +237,7 @@ static bool same_sum(uint32_t native32, uint32_t network16)
 	return (frame_sum16(b, 4, 0) % 0xffff) == network16 % 0xffff;
 }
 
-/* What is sent of a row needs all of this. */
+/* A row that is sent must agree in all of these fields. */
 static int compare_sent(struct unit *u, const struct ref_comm *cm, const char *what, uint64_t r,
 			const struct inc_buf *h, const struct inc_buf *w, bool csum)
 {

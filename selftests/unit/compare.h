@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Maps against reference: each returns 0, or -1 with the first difference in u->why. */
+/* Comparisons of the switch's maps with the reference. Each returns 0, or -1 with the first
+ * difference in u->why. */
 #ifndef UNIT_COMPARE_H
 #define UNIT_COMPARE_H
 
@@ -11,7 +12,7 @@ int compare_verdict(struct unit *u, const struct frame *in, uint32_t verdict);
 int compare_read_counters(struct unit *u, uint64_t value[INC_CTR_MAX]);
 int compare_counters(struct unit *u);
 int compare_events(struct unit *u);
-int compare_comm(struct unit *u, const struct ref_comm *cm); /* and all its connections */
+int compare_comm(struct unit *u, const struct ref_comm *cm); /* includes all its connections */
 int compare_slot(struct unit *u, const struct ref_comm *cm, uint32_t slot);
 int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, uint64_t r);
 int compare_passed(struct unit *u, const struct ref_comm *cm, uint64_t r); /* the parent's row */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The egress leaf. BPF_PROG_TEST_RUN refuses devmap programs, so a plain XDP program around
+ * Runs the egress program. BPF_PROG_TEST_RUN refuses devmap programs, so a plain XDP program around
  * the same code runs here, on the switch's own maps.
  */
 #ifndef UNIT_EGRESS_H
@@ -8,14 +8,14 @@
 
 #include "unit.h"
 
-int egress_open(struct unit *u); /* 0, or -errno with the story in why */
+int egress_open(struct unit *u); /* 0, or -errno with the reason in why */
 void egress_close(struct unit *u);
-/* One copy of u->out_frame for a port. 0 or -errno. */
+/* Makes one copy of u->out_frame for a port. Returns 0 or -errno. */
 int egress_run(struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *verdict);
 /* Makes the copies of u->out_frame, port by port as the devmap does, and compares each with the
- * reference. 0, or -1 with the difference in why. */
+ * reference. Returns 0, or -1 with the difference in why. */
 int egress_copies(struct unit *u);
-/* The same for u->out_frame as it goes to the parent. */
+/* The same for the frame to the parent. */
 int egress_partial(struct unit *u);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames of the unit suite: built field by field, with zlib's CRC-32 for the ICRC, so
- * that nothing is shared with the code under test but the header layouts.
+ * Frames of the unit suite, built field by field, with zlib's CRC-32 for the ICRC. They share only
+ * the header layouts with the code under test.
  */
 #ifndef UNIT_FRAME_H
 #define UNIT_FRAME_H
@@ -16,9 +16,9 @@
 #define FRAME_UDP     (FRAME_IP + INC_IP_LEN)
 #define FRAME_BTH     (FRAME_UDP + INC_UDP_LEN)
 #define FRAME_EXT     (FRAME_BTH + INC_BTH_LEN)
-#define FRAME_MIN_RUN INC_ETH_LEN /* what BPF_PROG_TEST_RUN takes */
+#define FRAME_MIN_RUN INC_ETH_LEN /* the least length that BPF_PROG_TEST_RUN accepts */
 
-/* Host order throughout, addresses excepted (network order, as in struct inc_conn_cfg). */
+/* All fields are in host order, except addresses (network order, as in struct inc_conn_cfg). */
 struct frame_spec {
 	uint8_t dst_mac[6];
 	uint8_t src_mac[6];
@@ -32,7 +32,7 @@ struct frame_spec {
 	bool df;
 	bool udp_csum;
 	uint8_t opcode;
-	uint8_t bth_flags; /* second byte of the BTH but the pad count: SE, M, TVer */
+	uint8_t bth_flags; /* second byte of the BTH without the pad count: SE, M, TVer */
 	uint8_t pad;
 	uint16_t pkey;
 	uint8_t resv8a; /* FECN, BECN, resv6 */
@@ -46,7 +46,7 @@ struct frame_spec {
 	uint8_t syndrome;
 	uint32_t msn;
 	const void *payload;
-	uint32_t len; /* payload without the pad */
+	uint32_t len; /* without the pad */
 };
 
 struct frame {
@@ -61,18 +61,18 @@ uint16_t get16(const void *p);
 uint32_t get24(const void *p);
 uint32_t get32(const void *p);
 
-/* Length of RETH, ImmDt or AETH behind the BTH; -1: not an opcode of the protocol. */
+/* Length of RETH, ImmDt or AETH after the BTH; -1: no opcode of the protocol. */
 int frame_ext_len(uint8_t opcode);
 bool frame_has_reth(uint8_t opcode);
 bool frame_has_imm(uint8_t opcode);
 
 void frame_build(struct frame *f, const struct frame_spec *spec);
-/* After header fields were changed: IP checksum and ICRC made anew from the IP total length. */
+/* Updates IP checksum and ICRC after a change of header fields, for the IP total length. */
 void frame_seal(struct frame *f);
-uint32_t frame_icrc(const uint8_t *ip, uint32_t len); /* of len bytes from the IP header on */
-/* 16-bit ones' complement sum, folded, not inverted, of len bytes. */
+uint32_t frame_icrc(const uint8_t *ip, uint32_t len); /* of len bytes, from the IP header on */
+/* The 16-bit ones' complement sum of len bytes, folded, not inverted. */
 uint32_t frame_sum16(const uint8_t *p, uint32_t len, uint32_t sum);
-/* True where the UDP checksum is absent (0) or right. */
+/* True if the UDP checksum is absent (0) or right. */
 bool frame_udp_csum_ok(const struct frame *f);
 void frame_dump(const char *what, const struct frame *f);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Packets of a communicator's children and parent, as unit.h describes them; no switch is needed.
- */
+/* Builds packets of a communicator's children and parent (unit.h). No switch is needed. */
 #include <string.h>
 #include "unit.h"
 

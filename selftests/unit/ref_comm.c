@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A communicator of the reference: its rows, what is made of them, and what goes to its children.
+/* A communicator of the reference: its rows, the results made of them, and the frames for its
+ * children.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -64,13 +65,13 @@ bool ref_is_only(uint8_t op)
 	       op == INC_OP_WRITE_ONLY_IMM;
 }
 
-/* Where frames to the child go. */
+/* The MAC address to which frames for the child are sent. */
 const uint8_t *ref_peer_mac(const struct ref_conn *c)
 {
 	return c->state.mac.known ? c->state.mac.addr : c->state.mac_hint.addr;
 }
 
-/* Is the collective's root behind this connection? */
+/* Is the collective's root a rank of this connection? */
 static bool behind(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 {
 	return inc_ranks_have(&cm->conn[child].ranks, INC_DESC_ROOT(desc));
@@ -137,7 +138,8 @@ void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 			memcpy(res->payload, b->payload, b->len);
 		res->len = b->len;
 	}
-	/* to a parent it goes as one message, which asks for an ACK if any child did */
+	/* the parent gets it as a message of one packet, which requests an ACK if any child's
+	 * packet did */
 	res->opcode = INC_OP_SEND_ONLY_IMM;
 	for (i = 0; i < cm->cfg.children; i++)
 		res->flags |= ref_contrib(cm, i, r)->flags & INC_BUF_F_ACKREQ;
@@ -148,9 +150,9 @@ void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 
 void ref_seal(struct inc_buf *row)
 {
-	uint32_t padded = (row->len + 3) / 4 * 4; /* with zeros */
+	uint32_t padded = (row->len + 3) / 4 * 4; /* zeros fill the last word */
 
-	/* zlib inverts the state before and after */
+	/* because zlib inverts the state before and after */
 	row->crc = ~crc32(0xffffffff, row->payload, padded);
 	row->csum = frame_sum16(row->payload, padded, 0);
 }
@@ -161,7 +163,7 @@ void ref_done(struct ref_comm *cm, uint64_t r)
 	cm->state.tx_next = r + 1;
 }
 
-/* How many ranks there are behind a connection. */
+/* The number of ranks of a connection. */
 static uint32_t ranks_behind(const struct ref_comm *cm, uint32_t child)
 {
 	uint32_t rank, n = 0;
@@ -171,8 +173,8 @@ static uint32_t ranks_behind(const struct ref_comm *cm, uint32_t child)
 	return n;
 }
 
-/* Do the ranks behind a connection (up: below this switch) get the result's data, or a packet of
- * length 0? */
+/* Do the ranks of a connection (up: those below this switch) get the result's data? If not, they
+ * get an empty packet. */
 static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 {
 	switch (INC_DESC_COLL(desc)) {
@@ -180,7 +182,7 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 	case INC_COLL_REDUCE_SCATTER:
 		return behind(cm, child, desc);
 	case INC_COLL_ALL_GATHER:
-	case INC_COLL_BROADCAST: /* who gives it has it */
+	case INC_COLL_BROADCAST: /* the rank that gives the data already has it */
 		return !behind(cm, child, desc) || ranks_behind(cm, child) > 1;
 	case INC_COLL_BARRIER:
 		return false;
@@ -189,7 +191,7 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 	}
 }
 
-/* Some ranks give nothing: how much there is, those alone know who have it. */
+/* Do some ranks give no data? Then only those that have the data know its length. */
 static bool few_give(uint32_t desc)
 {
 	return INC_DESC_COLL(desc) == INC_COLL_BROADCAST ||
@@ -203,13 +205,13 @@ bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 
 	if (!gets_data(cm, parent, partial->desc))
 		return len == 0;
-	/* what is given elsewhere may be of any number of elements */
+	/* data that is given elsewhere may have any number of elements */
 	if (few_give(partial->desc) && !behind(cm, parent, partial->desc))
 		return len % ref_element_bytes(partial->desc) == 0;
 	return len == partial->len;
 }
 
-/* What all frames to a peer have. */
+/* The fields that are alike in all frames to a peer. */
 static void peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s)
 {
 	*s = (struct frame_spec){
@@ -263,8 +265,8 @@ void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct fram
 	s.payload = res->payload;
 	s.len = gets_data(cm, child, res->desc) ? res->len : 0;
 	s.pad = (4 - s.len % 4) % 4;
-	/* The length of the message: what the child said, but for a message of one packet, where
-	 * it may have given nothing and get data, or the reverse. */
+	/* The message's length as the child announced it. A message of one packet is an exception,
+	 * because it may be empty and get data, or the reverse. */
 	s.dmalen = ref_is_only(b->opcode) ? s.len : ntohl(b->dmalen);
 	frame_build(out, &s);
 }

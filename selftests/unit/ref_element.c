@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The elements of the reference: taken out of their bytes one by one, put together as numbers of
- * 64 bits, and put back. */
+/* The reference's elements: each is read from its bytes, combined as a number of 64 bits, and
+ * written back. */
 #include <string.h>
 #include "lib/proto/desc.h"
 #include "ref_switch.h"

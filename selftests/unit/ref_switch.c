@@ -7,7 +7,7 @@
 #include "lib/proto/desc.h"
 #include "ref_switch.h"
 
-/* One frame on its way through. */
+/* A frame on its way through the reference. */
 struct walk {
 	struct ref_switch *sw;
 	const struct frame *in;
@@ -59,9 +59,9 @@ static void event(struct walk *w, enum inc_event_type type, uint32_t arg, uint64
 	e->mask = mask;
 }
 
-/* An intact frame says where it comes from; another packet in a row must say the same before
- * another address is believed. Nobody's address is a communicator's. */
-static void hear_mac(struct walk *w)
+/* Learns the peer's MAC address from an intact frame. Another address replaces it only after two
+ * consecutive packets with that address. A multicast address is never learned. */
+static void learn_mac(struct walk *w)
 {
 	struct inc_conn_state *st = &w->c->state;
 	const uint8_t *source = w->in->data + 6;
@@ -86,7 +86,7 @@ static void hear_mac(struct walk *w)
 	}
 }
 
-/* The frame goes back as an acknowledgement with this syndrome. */
+/* Sends the frame back as an acknowledgement with this syndrome. */
 static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, uint8_t syndrome)
 {
 	const struct inc_conn_cfg *cfg = &w->c->cfg;
@@ -119,7 +119,7 @@ static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, ui
 	end(w, XDP_TX, counter);
 }
 
-/* PSN of the last packet kept, which is what a cumulative ACK names. */
+/* PSN of the last packet in order, which a cumulative ACK carries. */
 static uint32_t kept_psn(const struct ref_conn *c)
 {
 	return (c->cfg.rx_start_psn + c->state.rx_next - 1) & INC_PSN_MASK;
@@ -149,7 +149,7 @@ static bool is_up(const struct walk *w)
 	return w->out->child == w->cm->cfg.children;
 }
 
-/* The parent is no child. */
+/* The child's bit in the slot; 0 for the parent. */
 static uint32_t child_bit(const struct walk *w)
 {
 	return is_up(w) ? 0 : 1u << w->out->child;
@@ -183,7 +183,7 @@ static bool shape_ok(const struct walk *w)
 	return true;
 }
 
-/* A switch says of its partial sums which byte order they have. */
+/* A child switch shows the byte order of its partial sums in the SE bit. */
 static bool order_ok(const struct walk *w)
 {
 	bool big = w->cm->cfg.flags & INC_COMM_F_NET_ORDER;
@@ -191,9 +191,10 @@ static bool order_ok(const struct walk *w)
 	return !(w->c->cfg.flags & INC_CONN_F_SWITCH) || w->solicited == big;
 }
 
-/* The frame goes on, or, where it cannot carry the row, the slow path is told. */
-static void go_on(struct walk *w, uint64_t r, bool cannot, enum inc_event_type pending,
-		  enum inc_counter_id counter)
+/* Sends the frame on. If the frame cannot carry the row, an event tells the slow path to send
+ * it. */
+static void send_on(struct walk *w, uint64_t r, bool cannot, enum inc_event_type pending,
+		    enum inc_counter_id counter)
 {
 	if (cannot) {
 		event(w, pending, 0, r, w->cm->cfg.full_mask);
@@ -224,14 +225,14 @@ static void last_arrived(struct walk *w, uint64_t r)
 	if (cm->up) {
 		/* the slot waits for the result */
 		cm->state.up_next = r + 1;
-		go_on(w, r, stuck, INC_EVENT_PARTIAL_PENDING, INC_CTR_UP_PARTIAL);
+		send_on(w, r, stuck, INC_EVENT_PARTIAL_PENDING, INC_CTR_UP_PARTIAL);
 		return;
 	}
 	ref_done(cm, r);
-	go_on(w, r, w->sw->copies_shared || stuck, INC_EVENT_RESULT_PENDING, INC_CTR_MC_RESULT);
+	send_on(w, r, w->sw->copies_shared || stuck, INC_EVENT_RESULT_PENDING, INC_CTR_MC_RESULT);
 }
 
-/* The packet is kept. */
+/* Accepts the packet. */
 static void advance(struct walk *w, uint64_t r)
 {
 	struct inc_conn_state *st = &w->c->state;
@@ -272,7 +273,7 @@ static void store(struct walk *w, uint64_t r)
 	advance(w, r);
 }
 
-/* The parent's packet r brings the result of chunk r, whose partial sum it has. */
+/* The parent's packet r brings the result of chunk r; the parent has received the partial sum. */
 static void from_parent(struct walk *w)
 {
 	struct ref_comm *cm = w->cm;
@@ -297,7 +298,7 @@ static void from_parent(struct walk *w)
 	advance(w, r);
 	w->out->passed = true;
 	ref_done(cm, r);
-	go_on(w, r, w->sw->copies_shared, INC_EVENT_RESULT_PENDING, INC_CTR_MC_DOWN);
+	send_on(w, r, w->sw->copies_shared, INC_EVENT_RESULT_PENDING, INC_CTR_MC_DOWN);
 }
 
 static void expected(struct walk *w)
@@ -324,7 +325,7 @@ static void expected(struct walk *w)
 	}
 	if (INC_SLOT_GENERATION(word) != (uint32_t)(r / cm->slots)) {
 		st->rnrs_sent++;
-		st->nak_sent = 1; /* what comes after it needs no NAK of its own */
+		st->nak_sent = 1; /* packets after the refused one need no NAK of their own */
 		answer(w, INC_CTR_ANS_RNR, w->psn, INC_AETH_RNR | INC_RNR_TIMER);
 		return;
 	}
@@ -346,8 +347,8 @@ static void data(struct walk *w)
 	uint32_t ahead = (w->psn - want) & INC_PSN_MASK;
 
 	if (st->error || w->cm->state.error) {
-		/* names the packet refused, but never one behind a gap: that would acknowledge
-		 * the gap */
+		/* The NAK carries the PSN of the refused packet, but never one after a gap, because
+		 * that would acknowledge the gap. */
 		answer_nak(w, ahead & 0x800000 ? w->psn : want,
 			   st->error ? st->error : w->cm->state.error);
 	} else if (ahead == 0 && is_up(w)) {
@@ -370,7 +371,8 @@ static void acknowledgement(struct walk *w)
 	struct inc_conn_state *st = &w->c->state;
 	uint8_t syndrome = w->ext[0];
 	uint8_t type = syndrome & INC_AETH_TYPE_MASK;
-	/* An ACK names the last result kept, the others the first one not kept. */
+	/* An ACK carries the PSN of the last result received, a NAK that of the first one
+	 * missing. */
 	uint32_t last = type == INC_AETH_TYPE_ACK, fresh = 0, ahead;
 	uint64_t sent;
 
@@ -378,8 +380,8 @@ static void acknowledgement(struct walk *w)
 		end(w, XDP_DROP, INC_CTR_DROP_CONN_ERROR);
 		return;
 	}
-	/* the contribution of chunk r + slots says that result r is there, and the parent's result
-	 * r that partial sum r is */
+	/* The contribution of chunk r + slots implies that the child has result r. The parent's
+	 * result r implies that it has partial sum r. */
 	if (!is_up(w) && st->tx_acked + w->cm->slots < st->rx_next)
 		st->tx_acked = st->rx_next - w->cm->slots;
 	if (is_up(w) && st->tx_acked < st->rx_next)
@@ -387,7 +389,7 @@ static void acknowledgement(struct walk *w)
 	ahead = (w->psn - w->c->cfg.tx_start_psn - st->tx_acked) & INC_PSN_MASK;
 	if (!(ahead & 0x800000))
 		fresh = ahead + last;
-	/* what lies behind is an old one repeated */
+	/* the PSN is behind, so this is an old packet */
 	sent = is_up(w) ? w->cm->state.up_next : w->cm->state.tx_next;
 	if (st->tx_acked + fresh > sent) {
 		end(w, XDP_DROP, INC_CTR_DROP_ACK_RANGE);
@@ -442,7 +444,7 @@ static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uin
 	return NULL;
 }
 
-/* What is no packet of ours goes to the kernel, but for what pretends to come from this switch. */
+/* Other packets pass to the kernel, except those with a source address of this switch. */
 static void pass(struct walk *w, enum inc_counter_id why)
 {
 	const uint8_t *d = w->in->data;
@@ -461,7 +463,7 @@ static void pass(struct walk *w, enum inc_counter_id why)
 	end(w, XDP_PASS, why);
 }
 
-/* Everything before the connection's own rules. True: go on. */
+/* All checks before the connection's own rules. True: continue. */
 static bool headers(struct walk *w, uint32_t ifindex)
 {
 	const uint8_t *d = w->in->data, *ip = d + FRAME_IP, *udp = d + FRAME_UDP;
@@ -533,7 +535,7 @@ void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, 
 		end(&w, XDP_DROP, INC_CTR_DROP_ICRC);
 		return;
 	}
-	hear_mac(&w);
+	learn_mac(&w);
 	if (w.opcode == INC_OP_ACK)
 		acknowledgement(&w);
 	else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Results as selftests/run reads them: "ok NAME", "not ok NAME: reason" or
- * "skip NAME: reason" on stdout, one line per test.
+ * Prints results for selftests/run: "ok NAME", "not ok NAME: reason" or "skip NAME: reason" on
+ * stdout, one line for each test.
  */
 #ifndef UNIT_REPORT_H
 #define UNIT_REPORT_H
@@ -12,7 +12,7 @@
 void report_ok(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void report_skip(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void report_fail(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The program's exit code: 1 where a test has failed. */
+/* The program's exit code: 1 if a test has failed. */
 int report_exit(void);
 
 /* splitmix64: the same numbers on every machine from the same seed. */

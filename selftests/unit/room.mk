@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The XDP programs under BPF_PROG_TEST_RUN, against a reference in C.
+# The XDP programs under BPF_PROG_TEST_RUN, compared with a reference in C.
 UNIT_COMMON := $(patsubst %,selftests/unit/%.c,frame report ref_switch ref_comm ref_element unit packets compare egress stream \
 	misuse cases cases_header cases_protocol cases_link cases_reduce cases_types cases_tree cases_edges)
 UNIT := $(B)/obj/plain/selftests/unit.a

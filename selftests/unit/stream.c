@@ -30,7 +30,7 @@ static uint32_t some_len(struct stream *s, uint32_t desc)
 	return bytes * (1 + rng_below(&s->rng, payload / bytes));
 }
 
-/* Mostly a rank behind one of the children. */
+/* A random root, mostly a rank of one of the children. */
 static uint32_t some_root(struct stream *s)
 {
 	const struct ref_comm *cm = s->cm;
@@ -43,7 +43,7 @@ static uint32_t some_root(struct stream *s)
 	return rank < INC_MAX_RANKS ? rank : inc_ranks_next(&c->ranks, 0);
 }
 
-/* One collective: the message with the descriptor, then up to seven more. */
+/* Adds one collective: the message with the descriptor, then up to seven more. */
 static int collective(struct stream *s)
 {
 	uint32_t packets = 1 + rng_below(&s->rng, 4), n = rng_below(&s->rng, 8), i, k;
@@ -61,7 +61,7 @@ static int collective(struct stream *s)
 	c.len = rng_chance(&s->rng, 200) ? 0 : some_len(s, c.desc);
 	if (coll == INC_COLL_BARRIER)
 		c.len = n = 0;
-	if (inc_root_gives(c.desc)) /* only messages of one packet may be empty */
+	if (inc_root_gives(c.desc)) /* because only messages of one packet may be empty */
 		packets = 1;
 	if (more(s, &c))
 		return -1;
@@ -83,7 +83,7 @@ static int collective(struct stream *s)
 	return 0;
 }
 
-/* How much of it there is in packet r of a child. */
+/* The length of a child's packet r. */
 static uint32_t given(const struct ref_comm *cm, uint32_t child, const struct chunk *c)
 {
 	if (inc_root_gives(c->desc) &&
@@ -92,7 +92,8 @@ static uint32_t given(const struct ref_comm *cm, uint32_t child, const struct ch
 	return c->len;
 }
 
-/* The parent's: the partial sum's message, with the length that it owes. */
+/* Builds the parent's packet: the partial sum's message, with the length that the parent must
+ * send. */
 static void parents_packet(const struct ref_comm *cm, const struct chunk *c, struct unit_packet *p)
 {
 	uint64_t r = p->r;
@@ -122,13 +123,13 @@ int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_pack
 	p->ackreq = rng_chance(
 		&rng, c->shape == INC_OP_SEND_FIRST || c->shape == INC_OP_SEND_MIDDLE ? 150 : 900);
 	p->solicited = rng_chance(&rng, 300);
-	/* of a switch's: the byte order */
+	/* a switch shows its byte order in this bit */
 	if (child < s->cm->cfg.children && s->cm->conn[child].cfg.flags & INC_CONN_F_SWITCH)
 		p->solicited = s->cm->cfg.flags & INC_COMM_F_NET_ORDER;
 	return 0;
 }
 
-/* Some children are switches, with many ranks behind them. */
+/* Makes some children switches with many ranks. */
 static void some_ranks(struct rng *rng, struct inc_comm_conf *spec)
 {
 	uint32_t most = rng_chance(rng, 200) ? 100 : 8, next = 0, i, n;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
 /*
- * The slow path's frames, byte by byte: random connections and contributions, each against a
- * frame that was built field by field (frame.c). Then what it makes of the children's answers,
- * of damaged and of foreign frames.
+ * The slow path's frames. Random connections and contributions are compared byte by byte with
+ * frames that were built field by field (frame.c). Then the parser gets answers of children,
+ * damaged frames and foreign frames.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define ROUNDS 20000
 
-/* What a frame is made from, in the terms of both sides. */
+/* The parameters of a frame, in the structures of both sides. */
 struct wish {
 	struct inc_conn_cfg cfg;
 	struct inc_mirror mirror;
@@ -59,7 +59,7 @@ static void random_wish(struct rng *rng, struct wish *w, uint8_t opcode)
 		.peer_port = s->dport,
 		.pkey = s->pkey,
 		.peer_qpn = s->qpn,
-		/* not what a frame to the peer names */
+		/* must not appear in a frame to the peer */
 		.own_qpn = rng_next(rng) & INC_QPN_MASK,
 		.rank = rng_below(rng, 32),
 	};
@@ -108,7 +108,7 @@ static int one_result(const char *what, const struct wish *w)
 {
 	struct frame have, want;
 
-	memset(have.data, 0xa5, sizeof(have.data)); /* as a frame that was used before */
+	memset(have.data, 0xa5, sizeof(have.data)); /* like memory of an earlier frame */
 	have.len = inc_frame_result(have.data, &w->cfg, w->peer, &w->mirror, w->spec.psn,
 				    w->payload, w->spec.len);
 	frame_build(&want, &w->spec);
@@ -129,7 +129,7 @@ static void results(void)
 	report_ok("packet_results (%u frames)", i);
 }
 
-/* A checksum that comes out as 0 goes out as 0xffff, for 0 says that there is none. */
+/* A checksum of 0 is sent as 0xffff, because 0 means that there is none. */
 static void zero_checksum(void)
 {
 	struct rng rng = {12};
@@ -163,7 +163,7 @@ static void acks(void)
 
 	for (i = 0; i < ROUNDS; i++) {
 		random_wish(&rng, &w, INC_OP_ACK);
-		msn = rng_next(&rng); /* counted in 32 bits, said in 24 */
+		msn = rng_next(&rng); /* counted in 32 bits, sent in 24 */
 		w.spec.syndrome = rng_next(&rng);
 		w.spec.msn = msn & 0xffffff;
 		memset(have.data, 0xa5, sizeof(have.data));
@@ -176,7 +176,8 @@ static void acks(void)
 	report_ok("packet_acks (%u frames)", i);
 }
 
-/* A child's answer, read back; cut at every byte; and with each field that makes it no answer. */
+/* A child's answer is parsed, then the same cut at every byte, and with each field changed that
+ * makes it invalid. */
 static void answers(void)
 {
 	static const struct {
@@ -204,8 +205,8 @@ static void answers(void)
 		w.spec.dport = INC_ROCE_UDP_PORT;
 		w.spec.syndrome = rng_next(&rng);
 		w.spec.ack_byte =
-			rng_next(&rng); /* AckReq and what is reserved: no part of the PSN */
-		w.spec.resv8a = rng_next(&rng); /* nor of the queue pair number */
+			rng_next(&rng); /* AckReq and reserved bits, which are no part of the PSN */
+		w.spec.resv8a = rng_next(&rng); /* no part of the queue pair number either */
 		frame_build(&f, &w.spec);
 		if (inc_frame_parse_aeth(f.data, f.len, &got) || got.psn != w.spec.psn ||
 		    got.syndrome != w.spec.syndrome || got.key.saddr != w.spec.saddr ||

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
-/* Communicators that do not fit a switch: what is full, how much of it is wanted and free, and who
- * holds it. The switch has no programs: only the plan is made, and what it gives is taken. */
+/* Communicators for which a switch has no room. The error says which resource is full, how much is
+ * wanted and free, and which communicators use it. The switch has no programs: only the plan is
+ * made, and its resources are taken. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -43,7 +44,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Ranks first to first + children - 1. */
+/* A configuration with the ranks from first to first + children - 1. */
 static struct inc_comm_conf conf_of(uint32_t communicator, uint32_t children, uint32_t slots,
 				    uint32_t first)
 {
@@ -153,7 +154,7 @@ static void slots_full(void **state)
 		"8");
 }
 
-/* The highest rank counts: 4 rows for each of 4 communicators, and 64 more. */
+/* The highest rank decides: 4 rows for each of 4 communicators, and 64 more. */
 static void ranks_full(void **state)
 {
 	const struct inc_comm_conf first = conf_of(1, 1, 1, INC_MAX_RANKS - 1);
@@ -175,7 +176,7 @@ static void communicators_full(void **state)
 	refused(*state, &more, "communicator 5: all 4 places for communicators are in use");
 }
 
-/* Nobody holds any of what there never was. */
+/* If the switch never had that much, the error names no communicator that uses it. */
 static void never_fits(void **state)
 {
 	const struct inc_comm_conf conf = conf_of(1, 9, 1, 0);

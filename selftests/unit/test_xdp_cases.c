@@ -3,7 +3,7 @@
 /* The XDP program against the reference, case by case. */
 #include "cases.h"
 
-/* how: what the names of the cases end in. */
+/* how: the suffix of the cases' names. */
 static void run_all(bool order_stores, const char *how)
 {
 	static struct unit u;
@@ -18,7 +18,7 @@ static void run_all(bool order_stores, const char *how)
 int main(void)
 {
 	run_all(false, "");
-	/* the program that CPUs get which reorder stores */
+	/* the variant of the program for CPUs that reorder stores */
 	run_all(true, ", stores in order");
 	return report_exit();
 }

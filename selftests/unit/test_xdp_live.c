@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
 /*
- * The programs on real ports: frames enter at the far ends of veth pairs, and what comes
- * back there - answers, and the copies of results that the devmap made - is compared byte
- * by byte with the reference, in the order in which the children of a port are told apart.
- * One process per mode: native, generic.
+ * The programs on real ports. Frames enter at the far ends of veth pairs. Answers, and the copies
+ * of results that the devmap made, come back there. They are compared byte by byte with the
+ * reference, in the order of a port's children. There is one process for each mode: native,
+ * generic.
  */
 #include <errno.h>
 #include <poll.h>
@@ -35,8 +35,9 @@
 
 struct live {
 	struct unit u;
-	int far[UNIT_PORTS];  /* sockets on h0.. */
-	int near[UNIT_PORTS]; /* on p0..: what passed to the kernel */
+	int far[UNIT_PORTS]; /* sockets on h0, h1, ... */
+	/* sockets on p0, p1, ..., which get the frames that passed to the kernel */
+	int near[UNIT_PORTS];
 };
 
 static int open_packet(struct unit *u, const char *ifname)
@@ -81,8 +82,8 @@ static int open_live(struct live *l)
 	int ret;
 
 	for (i = 0; i < UNIT_PORTS; i++) {
-		/* As a host does it: a veth takes redirected frames while its peer polls, which
-		 * GRO makes it do. (It would ring for XDP_TX only where there is a program.) */
+		/* A host has GRO on. A veth accepts redirected frames while its peer polls, which
+		 * GRO causes. (For XDP_TX it would wake the peer only if that had a program.) */
 		snprintf(name, sizeof(name), "h%u", i);
 		ret = gro_on(name);
 		if (ret) {
@@ -112,7 +113,7 @@ static uint32_t port_of(const struct live *l, uint32_t ifindex)
 	return i;
 }
 
-/* The next frame on the socket is this one. */
+/* Expects this frame as the next one on the socket. */
 static int expect_frame(struct live *l, int fd, const char *what, const struct frame *want)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -151,7 +152,7 @@ static int expect_copies(struct live *l)
 	return 0;
 }
 
-/* Everything that came of the frame, as the reference has it, and nothing else. */
+/* Sends a frame and expects exactly those frames that the reference expects. */
 static int send_frame(struct live *l, uint32_t ifindex, const struct frame *f)
 {
 	uint32_t port = port_of(l, ifindex);
@@ -175,7 +176,7 @@ static int send_frame(struct live *l, uint32_t ifindex, const struct frame *f)
 	}
 }
 
-/* No frame is left over, the counters and all state agree. */
+/* Checks that no frame is left, and that counters and all state agree. */
 static int settled(struct live *l)
 {
 	int64_t deadline = (int64_t)inc_now_ms() + DEADLINE_MS;
@@ -200,7 +201,7 @@ static uint8_t shape(uint32_t child, uint8_t send_opcode)
 	return send_opcode + (child & 1 ? INC_OP_WRITE_FIRST : 0);
 }
 
-/* Chunks of all lengths from children in changing order; every one acknowledges its result. */
+/* Chunks of all lengths from children in changing order. Every child acknowledges its result. */
 static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t payload)
 {
 	struct unit *u = &l->u;
@@ -224,7 +225,8 @@ static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t 
 
 			c = (turn + r) % children;
 			p.opcode = shape(c, r % 8 == 0 ? INC_OP_SEND_ONLY_IMM : INC_OP_SEND_ONLY);
-			/* length 0 too: the answer to a SEND is longer than the packet */
+			/* length 0, too, for which the answer to a SEND is longer than the
+			 * packet */
 			p.len = r % 8 == 7 ? payload : 4 * r;
 			if (r % 8 == 3)
 				p.len = 0;
@@ -241,8 +243,8 @@ static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t 
 	return unit_remove_comm(u, cm);
 }
 
-/* Broadcasts of all lengths whose root is not the last: in native mode the copies grow, however
- * little room the frame has. */
+/* Broadcasts of all lengths in which the last arriver is not the root. In native mode the copies
+ * grow, however little room the frame has. */
 static int grown(struct live *l)
 {
 	const uint32_t desc = INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 9);
@@ -289,7 +291,7 @@ static int children_behind_one_port(struct live *l)
 	return comm_run(l, 32, 2, 2048);
 }
 
-/* NAK 60, RNR NAK, a duplicate, NAK 61, damage, and a stranger's packet, on the wire. */
+/* NAK 60, RNR NAK, a duplicate, NAK 61, damage, and an unknown sender's packet, on the wire. */
 static int answers(struct live *l)
 {
 	struct unit *u = &l->u;
@@ -363,7 +365,7 @@ static int mode(bool generic)
 						  "have to send results");
 			else
 				report_fail(name, "%s", l.u.why);
-			break; /* frames under way would disturb the next one */
+			break; /* because frames under way would disturb the next case */
 		}
 		report_ok("%s (by %s, %llu packets, %llu copies)", name,
 			  inc_attach_name(port->attach),

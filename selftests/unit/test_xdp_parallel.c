@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Children on several CPUs at once. Which of them comes last in a chunk is chance; that it is
- * exactly one, and that the sum it makes holds everybody's part, must not be. Then the same below a
- * parent that answers each partial sum as soon as it is there, on whatever CPU.
+ * Children on several CPUs at once. Chance decides which of them is the last of a chunk. But
+ * exactly one must be the last, and its sum must include all parts. Then the same below a parent
+ * that answers each partial sum as soon as it exists, on any CPU.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "compare.h"
 
 #define CHILDREN   4
-#define CHUNKS     100000 /* a lost arrival bit takes tens of thousands to show */
+#define CHUNKS     100000 /* because a lost arrival bit shows only after tens of thousands */
 #define SLOTS      8
 #define LEN        64
 #define DEADLINE_S 20
@@ -27,12 +27,13 @@ struct child {
 	struct unit *u;
 	struct ref_comm *cm;
 	uint32_t number; /* CHILDREN: the parent */
-	uint64_t last;   /* chunks in which it came last; of the parent: results */
+	/* chunks of which this child was the last arriver; for the parent: results */
+	uint64_t last;
 	char why[256];
 };
 
 static atomic_bool stop;
-static _Atomic uint64_t chunks = CHUNKS; /* fewer where the machine is slow */
+static _Atomic uint64_t chunks = CHUNKS; /* fewer if the machine is slow */
 
 static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame_spec *s,
 		   uint8_t payload[INC_MAX_PAYLOAD])
@@ -46,7 +47,7 @@ static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct
 	unit_data_spec(cm, child, &p, s, payload);
 }
 
-/* The sum's row stays until this child sends r + SLOTS, so it can be read in peace. */
+/* The sum's row is stable until this child sends chunk r + SLOTS, so it can be read safely. */
 static int check_sum(struct child *c, uint64_t r)
 {
 	const struct inc_buf *row = inc_switch_sums(c->u->sw) + c->cm->cfg.sum_base + r % SLOTS;
@@ -67,7 +68,7 @@ static int check_sum(struct child *c, uint64_t r)
 	return -1;
 }
 
-/* Until the child's window is open again, or the partial sum is there for the parent. */
+/* Waits until the child's window is open again, or until the partial sum exists for the parent. */
 static int wait_turn(struct child *c, uint64_t r)
 {
 	const struct inc_comm_state *st = &inc_switch_comm_state(c->u->sw)[c->cm->index];
@@ -91,7 +92,7 @@ static int wait_turn(struct child *c, uint64_t r)
 	return parent ? check_sum(c, r) : 0;
 }
 
-/* The parent's result stands in its row, until it sends r + SLOTS. */
+/* The parent's result is stable in its row until the parent sends r + SLOTS. */
 static int check_kept(struct child *c, uint64_t r, const uint8_t *payload)
 {
 	const struct inc_buf *row =
@@ -140,13 +141,13 @@ static void *run_child(void *arg)
 	uint64_t r;
 	int cpu;
 
-	/* the suite keeps to one CPU; here it is about the others */
+	/* the suite is bound to one CPU, but this test needs several */
 	CPU_ZERO(&cpus);
 	for (cpu = 0; cpu < c->u->cpus && cpu < CPU_SETSIZE; cpu++)
 		CPU_SET(cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	for (r = 0; r < chunks && !stop; r++) {
-		/* nobody is further ahead of another than the window */
+		/* no thread is further ahead of another than the window */
 		if (c->number == 0 && r % 256 == 0 && r + 2 * SLOTS < chunks && inc_now_s() > end)
 			chunks = r + 2 * SLOTS;
 		int turn = wait_turn(c, r);
@@ -171,11 +172,11 @@ static struct ref_comm *add_comm(struct unit *u, bool parent)
 	return unit_add_comm(u, &spec);
 }
 
-/* What the counters must have counted since before. */
+/* Compares the counters' increments with the expected ones. */
 static int check_counters(struct unit *u, const struct inc_counters *before, uint64_t last,
 			  uint32_t threads)
 {
-	const uint32_t frames = threads - CHILDREN + 1; /* that go on, in each chunk */
+	const uint32_t frames = threads - CHILDREN + 1; /* frames that are sent on, in each chunk */
 	struct inc_counters now;
 
 	if (inc_switch_read_counters(u->sw, &now, NULL) || !now.balanced ||

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Children that do not wait for each other: each sends its next packet whether or not the window
- * is open, again at once where it was refused, and goes on when an ACK says so. With one slot or
- * two, most packets come while another CPU moves the slot on. Then every child on two CPUs at
- * once, both sending the same packets. Each chunk must have one result, and that the right one.
- * (test_xdp_parallel has children that keep to the window.)
+ * Children that do not wait for each other. Each sends its next packet even if the window is
+ * closed, repeats it at once if it was refused, and goes on after its ACK. With one or two slots,
+ * most packets come while another CPU advances the slot. Then every child is on two CPUs at once,
+ * which both send the same packets. Each chunk must have exactly one result, the right one. (In
+ * test_xdp_parallel the children stay within the window.)
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,13 +21,13 @@
 #define MAX_THREADS 8
 #define LEN         256
 #define CHUNKS      20000
-#define STEP        64 /* chunks that all agree on at a time */
-#define TIME_S      6  /* then no more of them: the machine is slow */
+#define STEP        64 /* all threads agree on this number of chunks at a time */
+#define TIME_S      6  /* then the test ends, because the machine is slow */
 #define STALL_S     20 /* without any progress */
 
 struct race {
 	const char *name;
-	uint32_t children, slots, per_child; /* threads */
+	uint32_t children, slots, per_child; /* per_child: threads */
 };
 
 static const struct race races[] = {
@@ -42,12 +42,12 @@ struct sender {
 	struct ref_comm *cm;
 	const struct race *race;
 	uint32_t child;
-	uint64_t results, checked, refused; /* verdicts of its packets */
+	uint64_t results, checked, refused; /* refused: its packets; checked: results */
 	char why[256];
 };
 
 static atomic_bool stop;
-static _Atomic uint64_t chunks; /* how far all go, for now; or for good, with LAST */
+static _Atomic uint64_t chunks; /* the current end for all threads; with LAST it is final */
 #define LAST 1ull
 _Static_assert(STEP % 2 == 0, "LAST is no part of a number");
 
@@ -63,8 +63,8 @@ static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct
 	unit_data_spec(cm, child, &p, s, payload);
 }
 
-/* The row of result r, unless a later one stands there already, which only a second thread of
- * this child can have brought about. */
+/* Checks the row of result r, unless it already holds a later one. Only a second thread of this
+ * child can have caused that. */
 static int check_sum(struct sender *s, uint64_t r)
 {
 	const struct inc_buf *row =
@@ -95,7 +95,7 @@ static int check_sum(struct sender *s, uint64_t r)
 	return -1;
 }
 
-/* What became of packet r: 1 kept, 0 to be sent again, -1 wrong (why). */
+/* The outcome of packet r: 1 stored, 0 to be sent again, -1 wrong (why). */
 static int outcome(struct sender *s, uint64_t r, uint32_t verdict, const struct frame *out)
 {
 	uint32_t psn, behind;
@@ -128,7 +128,7 @@ static int outcome(struct sender *s, uint64_t r, uint32_t verdict, const struct 
 	return !(behind & 0x800000);
 }
 
-/* Results before tx_next are complete: their slots are in a later generation. */
+/* Results before tx_next are complete, so their slots must be in a later generation. */
 static int check_edge(struct sender *s)
 {
 	const struct inc_comm_state *state = &inc_switch_comm_state(s->u->sw)[s->cm->index];
@@ -164,9 +164,9 @@ static int send_packet(struct sender *s, const struct frame *f, uint32_t *verdic
 }
 
 /*
- * Whether to go on with chunk r. Everyone gets to the same end, so going on and ending are one
- * decision, whoever takes it: a thread that has been off its CPU cannot set an end that others
- * have passed.
+ * Whether to go on with chunk r. All threads must stop at the same chunk, so extending the range
+ * and ending are one atomic decision of any thread. Otherwise a thread that had no CPU for a while
+ * could set an end that others have passed.
  */
 static bool go_on(uint64_t r, time_t end)
 {
@@ -197,7 +197,7 @@ static void *run_sender(void *arg)
 	uint64_t r = 0;
 	int cpu, ret;
 
-	/* the suite keeps to one CPU; here it is about the others */
+	/* the suite is bound to one CPU, but this test needs several */
 	CPU_ZERO(&cpus);
 	for (cpu = 0; cpu < s->u->cpus && cpu < CPU_SETSIZE; cpu++)
 		CPU_SET(cpu, &cpus);
@@ -210,7 +210,9 @@ static void *run_sender(void *arg)
 				      ? -1
 				      : outcome(s, r, verdict, &out);
 			if (!ret)
-				sched_yield(); /* to whom it waits for, else a time slice later */
+				/* to the thread for which it waits; otherwise it would wait for
+				 * a time slice */
+				sched_yield();
 			if (!ret && inc_now_s() > stalled) {
 				snprintf(s->why, sizeof(s->why),
 					 "child %u: chunk %llu is not kept in %d s", s->child,
@@ -228,7 +230,7 @@ static void *run_sender(void *arg)
 	return NULL;
 }
 
-/* Everything that one result per chunk means, in the counters and in the state. */
+/* Checks the counters and the state, which must correspond to one result for each chunk. */
 static int verify(struct unit *u, const struct ref_comm *cm, const struct sender *s, uint32_t n,
 		  uint64_t multicast_before)
 {
@@ -253,10 +255,10 @@ static int verify(struct unit *u, const struct ref_comm *cm, const struct sender
 			 (unsigned long long)state->tx_next, state->error);
 		return -1;
 	}
-	/* a race in which nobody is refused, or nothing looked at, is none */
+	/* without refused packets and checked results the test has raced nothing */
 	if (refused && checked > chunks / 2)
 		return 0;
-	snprintf(u->why, sizeof(u->why), "%llu packets refused, %llu of %llu results looked at",
+	snprintf(u->why, sizeof(u->why), "%llu packets refused, %llu of %llu results checked",
 		 (unsigned long long)refused, (unsigned long long)checked,
 		 (unsigned long long)chunks);
 	return -1;

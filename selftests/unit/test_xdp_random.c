@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The XDP program against the reference over random packets: several communicators at once, whose
- * children keep the protocol most of the time and break it in every way the rest of it.
- * The same seeds give the same packets. With an argument: that seed alone.
+ * The XDP program against the reference with random packets. There are several communicators at
+ * once, whose children mostly follow the protocol and otherwise break it in every way. The same
+ * seeds give the same packets. With an argument: that seed alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include "misuse.h"
 
-#define ROUNDS  8    /* sets of communicators per seed */
-#define PACKETS 1200 /* per round, at least */
+#define ROUNDS  8    /* sets of communicators for each seed */
+#define PACKETS 1200 /* in each round, at least */
 
 static const uint64_t seeds[] = {1,     2,     3,        20240,    4711,
 				 65537, 99991, 0xabcdef, 31415926, 0x5eed5eed};
@@ -32,7 +32,7 @@ static int one_seed(struct unit *u, uint64_t seed)
 	uint32_t i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		/* now and then the kernel is one whose copies share their bytes */
+		/* in some rounds the kernel's copies share their bytes */
 		u->ref.copies_shared = i % 8 == 7;
 		*inc_switch_copies_shared(u->sw) = u->ref.copies_shared;
 		if (misuse_round(u, &rng, &misuse)) {
@@ -47,7 +47,7 @@ static int one_seed(struct unit *u, uint64_t seed)
 	return 0;
 }
 
-/* The random packets must have been to every end that a packet can have here. */
+/* The random packets must have reached every counter that a packet can reach here. */
 static void coverage(const struct unit *u)
 {
 	uint32_t id;

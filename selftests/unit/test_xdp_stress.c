@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Everything at once: each child on two threads, on all CPUs, that send what comes next, what is
- * behind and what is ahead, beyond the window, twice, damaged, with damaged MAC addresses, and
- * ACKs, NAKs and RNR NAKs of anything near. Every frame that the program lets out is checked by
- * itself: a result against the sum of what the children give, its CRC and checksum, an answer
- * against the count of messages that it carries beside its packet number. Afterwards the two sides
- * of each count must agree. Then the same while the communicator is removed and added again under
- * the threads.
+ * Everything at once. Each child has two threads, on all CPUs. They send the next packet,
+ * duplicates, packets ahead, beyond the window or damaged, with damaged MAC addresses, and ACKs,
+ * NAKs and RNR NAKs of any near PSN. Every frame that the program sends is checked by itself: a
+ * result against the sum of the children's values, with CRC and checksum, and an answer's PSN
+ * against its MSN. Afterwards related counters must agree. Then the same while the communicator is
+ * removed and added again.
  *
  * test_xdp_stress [SECONDS [SEED]]
  */
@@ -34,21 +33,21 @@
 #define MULTICAST   1 /* in the first byte of a MAC address */
 #define NO_DATA     (~0ull)
 
-/* struct inc_template of bpf/inc_multicast.h, which only BPF can include */
+/* offsets in struct inc_template of bpf/inc_multicast.h, which only BPF can include */
 #define TEMPLATE_R    4
 #define TEMPLATE_EXT  14
 #define TEMPLATE_LEN  20
 #define TEMPLATE_CRC  24
 #define TEMPLATE_CSUM 28
 
-/* One communicator in one stretch of its life, the same for all threads. */
+/* One communicator in one period of its life, the same for all threads. */
 struct stage {
 	struct unit *u;
 	struct inc_comm_conf spec;
-	struct ref_comm cm; /* for the frames only: what it points to is not used */
+	struct ref_comm cm; /* only to build frames: its pointers are not used */
 	uint64_t base;      /* the first chunk */
 	uint32_t len;
-	bool churn; /* the communicator comes and goes meanwhile */
+	bool churn; /* the communicator is removed and added again meanwhile */
 	atomic_bool stop;
 	_Atomic uint8_t seen[MAX_CHUNKS]; /* results of each chunk */
 };
@@ -81,7 +80,7 @@ static void data_spec(const struct stage *s, uint32_t child, uint64_t r, struct 
 	unit_data_spec(&s->cm, child, &p, spec, payload);
 }
 
-/* What the last arriver's frame has become. */
+/* Checks the result that the last arriver's frame has become. */
 static int check_result(struct worker *w, const struct frame *out)
 {
 	struct stage *s = w->s;
@@ -105,7 +104,7 @@ static int check_result(struct worker *w, const struct frame *out)
 	}
 	if (len == s->len && out->len >= FRAME_EXT + ext + len) {
 		memcpy(have, out->data + FRAME_EXT + ext, len);
-		/* zlib inverts the state before and after */
+		/* because zlib inverts the state before and after */
 		if (r >= s->base && !memcmp(have, want, len) &&
 		    crc == ~(uint32_t)crc32(0xffffffff, (uint8_t *)want, len) &&
 		    frame_sum16((uint8_t *)&csum, 4, 0) == frame_sum16((uint8_t *)want, len, 0)) {
@@ -120,8 +119,8 @@ static int check_result(struct worker *w, const struct frame *out)
 	return -1;
 }
 
-/* An answer says how far the connection is twice, and goes to the child. r: of the data packet it
- * answers, or NO_DATA. */
+/* Checks an answer: its PSN and MSN must agree, and it must go to the child. r: chunk of the data
+ * packet that it answers, or NO_DATA. */
 static int check_answer(struct worker *w, const struct frame *in, uint64_t r,
 			const struct frame *out)
 {
@@ -138,13 +137,14 @@ static int check_answer(struct worker *w, const struct frame *in, uint64_t r,
 	if (out->data[FRAME_BTH] != INC_OP_ACK || kept != msn ||
 	    (!s->churn && ((uint32_t)(next - s->base) - kept) & 0x800000)) {
 		snprintf(w->why, sizeof(w->why),
-			 "child %u: syndrome %#x says %u packets and %u messages, kept are %llu",
+			 "child %u: syndrome %#x acknowledges %u packets and %u messages, but %llu "
+			 "are stored",
 			 w->child, syndrome, kept, msn, (unsigned long long)(next - s->base));
 		return -1;
 	}
 	if (!memcmp(out->data, right, 6))
 		return 0;
-	/* a packet that came again is answered where it says it is */
+	/* a duplicate is answered to its own source address */
 	if (ack && r != NO_DATA && kept >= ((r - s->base) & INC_PSN_MASK) + 1 &&
 	    !(in->data[6] & MULTICAST) && !memcmp(out->data, in->data + 6, 6))
 		return 0;
@@ -191,7 +191,7 @@ static int send_frame(struct worker *w, const struct frame *f, uint64_t r)
 		return check_answer(w, f, r, &out);
 	if (opts.retval == XDP_DROP || (s->churn && opts.retval == XDP_PASS)) {
 		if (r != NO_DATA)
-			sched_yield(); /* somebody else has to come first */
+			sched_yield(); /* because another thread has to make progress first */
 		return 0;
 	}
 	snprintf(w->why, sizeof(w->why), "child %u: verdict %s", w->child,
@@ -239,7 +239,7 @@ static int send_data(struct worker *w)
 	else if (what < 20)
 		r += 1 + rng_below(&w->rng, 3);
 	if (r < w->s->base || r >= w->s->base + MAX_CHUNKS)
-		r = w->s->base; /* the communicator may have begun again */
+		r = w->s->base; /* the communicator may have been added again */
 	data_spec(w->s, w->child, r, &spec, payload);
 	memcpy(spec.src_mac, w->s->spec.conn[w->child].peer_mac, 6);
 	if (rng_chance(&w->rng, 50))
@@ -261,7 +261,7 @@ static void *run_worker(void *arg)
 	cpu_set_t cpus;
 	int cpu;
 
-	/* the suite keeps to one CPU; here it is about the others */
+	/* the suite is bound to one CPU, but this test needs several */
 	CPU_ZERO(&cpus);
 	for (cpu = 0; cpu < w->s->u->cpus && cpu < CPU_SETSIZE; cpu++)
 		CPU_SET(cpu, &cpus);
@@ -272,7 +272,7 @@ static void *run_worker(void *arg)
 	return NULL;
 }
 
-/* Both sides of each count. */
+/* Checks pairs of counters that must agree. */
 static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 {
 	const struct inc_comm_state *comm_st = inc_switch_comm_state(s->u->sw) + s->cm.index;
@@ -315,8 +315,8 @@ static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 	return -1;
 }
 
-/* Another one, whose queue pair numbers share the places of the first one's, is there now and not
- * then: it takes them while the first one does not have them. */
+/* Adds or removes another communicator, whose queue pair numbers share the places of the first
+ * one's. It gets the places while the first one does not exist. */
 static int toggle_other(struct stage *s, int *other, struct inc_err *err)
 {
 	struct inc_comm_conf spec = s->spec;
@@ -335,7 +335,7 @@ static int toggle_other(struct stage *s, int *other, struct inc_err *err)
 	return *other < 0 ? *other : inc_switch_start_comm(s->u->sw, *other, err);
 }
 
-/* The same addresses and queue pairs again and again, with packets under way. */
+/* Removes and adds the same addresses and queue pairs again and again, with packets under way. */
 static int come_and_go(struct stage *s, uint64_t end)
 {
 	struct inc_err err = {""};

@@ -21,7 +21,8 @@ static int command(const char *cmd)
 	return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
-/* Neighbour discovery would count as received packets. Where there is no IPv6, there is none. */
+/* Switches IPv6 off, because neighbour discovery would count as received packets. Without IPv6 in
+ * the kernel there is nothing to do. */
 static void no_ipv6(void)
 {
 	FILE *f = fopen("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w");
@@ -154,7 +155,8 @@ void unit_stop(struct unit *u)
 	u->counter_buf = NULL;
 }
 
-/* Who is behind which connection, as the caller said it; all of them below the parent's. */
+/* Enters the ranks of each connection as the caller gave them. The parent's connection gets all of
+ * them. */
 static void give_ranks(const struct inc_comm_conf *spec, struct ref_conn *conn)
 {
 	struct ref_conn *parent = &conn[spec->n_conns - 1];
@@ -197,7 +199,7 @@ struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec)
 		snprintf(u->why, sizeof(u->why), "communicator %d is not what was added", index);
 		return NULL;
 	}
-	/* The loader orders the children by port; the values must be the caller's. */
+	/* The loader sorts the children by port; the values must be those of the caller. */
 	n = spec->n_conns;
 	for (i = 0; i < n; i++) {
 		const struct inc_conn_cfg *c = inc_switch_conn(u->sw, cfg->conn_base + i);
@@ -250,7 +252,8 @@ void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r)
 		st->rx_next = st->tx_acked = st->ack_asked = st->ack_sent = r;
 		conn[i] = *st;
 	}
-	/* Slot s holds next the first chunk from r on that is s modulo the slots. */
+	/* The next chunk of slot s is the first one from r on whose number is s modulo the
+	 * slots. */
 	for (i = 0; i < cm->slots; i++) {
 		uint32_t generation = r / cm->slots + (i < r % cm->slots);
 

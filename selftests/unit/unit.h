@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The program under test beside its reference: the loader's switch, unattached, in a
- * network namespace of its own, run packet by packet (BPF_PROG_TEST_RUN), and everything
- * that a packet may touch compared with ref_switch.
+ * The program under test beside its reference. The loader's switch is not attached and runs in a
+ * network namespace of its own, packet by packet (BPF_PROG_TEST_RUN). All that a packet may change
+ * is compared with ref_switch.
  */
 #ifndef UNIT_UNIT_H
 #define UNIT_UNIT_H
@@ -19,11 +19,12 @@
 struct ring_buffer;
 struct inc_xdp_test;
 
-/* Somebody who looks on at each program's run: before it, when maps are what it will find, and
- * after it. 0, or -1 with u->why. */
+/* Calls before and after each run of a program. Before it, the maps are as the program will find
+ * them. Return 0, or -1 with u->why. */
 struct unit_watch {
 	int (*before)(void *arg);
-	/* out: what was left of the frame in; md: as it was given, NULL for the egress leaf */
+	/* out: the frame `in` after the run; md: the context of the run, NULL for the egress
+	 * program */
 	int (*after)(void *arg, const struct frame *in, const struct xdp_md *md, uint32_t ifindex,
 		     uint32_t verdict, const struct frame *out);
 	void *arg;
@@ -32,61 +33,63 @@ struct unit_watch {
 struct unit {
 	struct inc_switch *sw;
 	struct ref_switch ref;
-	uint32_t port[UNIT_PORTS]; /* ifindex of p0.. in the namespace */
+	uint32_t port[UNIT_PORTS]; /* ifindex of p0, p1, ... in the namespace */
 	int prog_fd;
 	int counter_fd;
 	int cpus;
 	uint64_t *counter_buf; /* [INC_CTR_MAX * cpus] */
 	struct ring_buffer *ring;
-	struct inc_xdp_test *egress; /* the egress leaf as a plain XDP program */
-	uint64_t copies;             /* compared */
-	bool order_stores;           /* as on a CPU that reorders stores; set before unit_start() */
-	const struct unit_watch *watch; /* NULL: nobody */
-	bool hold_events;               /* leave them in the ring, where they get lost */
+	struct inc_xdp_test *egress; /* the egress program as a plain XDP program */
+	uint64_t copies;             /* number of compared copies */
+	/* the variant for CPUs that reorder stores; set before unit_start() */
+	bool order_stores;
+	const struct unit_watch *watch; /* may be NULL */
+	bool hold_events;               /* leave events in the ring, which loses further ones */
 	int events;
-	struct inc_event event[8]; /* of the last packet */
-	struct frame out_frame;    /* what the program left of the last packet */
-	struct ref_out want;       /* what the reference made of it */
+	struct inc_event event[8]; /* events of the last packet */
+	struct frame out_frame;    /* the frame of the last packet after its run */
+	struct ref_out want;       /* the reference's result for it */
 	uint64_t packets;
-	char why[1024]; /* of the last failure */
+	char why[1024]; /* reason of the last failure */
 };
 
 /*
- * A new namespace with UNIT_PORTS veth pairs (p0-h0, ...), the process on one CPU, the switch
- * loaded. 0, or -1 with the line of the test called name already printed: not ok, or skip
- * where this process may not.
+ * Makes a namespace with UNIT_PORTS veth pairs (p0-h0, ...), binds the process to one CPU and loads
+ * the switch. Returns 0. On error it returns -1 and has printed the line of the test `name`: not
+ * ok, or skip if the process lacks the permission.
  */
 int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic);
 void unit_stop(struct unit *u);
 
-/* Adds the communicator to switch and reference, returns its reference or NULL (why). */
+/* Adds the communicator to switch and reference. Returns the reference's, or NULL (why). */
 struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec);
 int unit_remove_comm(struct unit *u, struct ref_comm *cm);
-/* The state of a communicator through whose first r chunks everybody has passed. */
+/* Sets a communicator's state as if all its peers had passed the first r chunks. */
 void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r);
-/* The child is inside a message (enum inc_open_message) of the collective desc. */
+/* Sets the child's state as inside a message (enum inc_open_message) of the collective desc. */
 void unit_prime(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t open, uint32_t desc);
 
-/* Runs the frame through both and compares, copies of a result included. 0, or -1 with the
- * difference in why. */
+/* Runs the frame through program and reference and compares them, including copies of a result.
+ * Returns 0, or -1 with the difference in why. */
 int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex);
-/* Runs it through the program alone: its verdict, and u->out_frame. */
+/* Runs the frame through the program only. Results: its verdict, and u->out_frame. */
 int unit_run_program(struct unit *u, const struct frame *f, const struct xdp_md *md,
 		     uint32_t *verdict);
-/* Entries of inc_conn_place. */
+/* The number of entries of inc_conn_place. */
 uint32_t unit_conn_places(const struct unit *u);
-/* What stands in the event ring, into event and events. */
+/* Reads the event ring into event and events. */
 int unit_take_events(struct unit *u);
-/* After a failure: the reference takes over the counters, so that the next test starts even. */
+/* After a failure: copies the counters into the reference, so that the next test starts without a
+ * difference. */
 void unit_forgive(struct unit *u);
-/* Compares every communicator's whole state. */
+/* Compares the whole state of every communicator. */
 int unit_compare_all(struct unit *u);
-/* A communicator with ordinary values: addresses by communicator and child, children shared out
- * over ports 0..ports-1 in blocks. */
+/* A communicator with ordinary values. Addresses derive from communicator and child. Children are
+ * spread over ports 0..ports-1 in blocks. */
 void unit_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t communicator,
 	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots);
 
-/* Adds a parent behind the children, at this port. */
+/* Adds a parent after the children, at this port. */
 void unit_spec_parent(const struct unit *u, struct inc_comm_conf *spec, uint32_t port);
 
 /* Data packet r of a child, or of the parent (child cfg.children). kind: INC_OPEN_SEND or
