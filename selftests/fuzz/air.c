@@ -22,7 +22,7 @@ struct datagram {
 };
 
 static struct datagram queue[QUEUED];
-static unsigned int first, n_queued, sent, heard;
+static unsigned int first, n_queued, sent, data_packets;
 static struct inc_roce_path to_peer, from_peer;
 static struct air_packet memory[REMEMBERED];
 static uint64_t passed_ns;
@@ -37,7 +37,7 @@ void air_begin(const struct inc_roce_path *to, const struct inc_roce_path *back)
 {
 	to_peer = *to;
 	from_peer = *back;
-	first = n_queued = sent = heard = 0;
+	first = n_queued = sent = data_packets = 0;
 	passed_ns = 0;
 }
 
@@ -51,11 +51,11 @@ unsigned int air_sent(void)
 	return sent;
 }
 
-const struct air_packet *air_heard(unsigned int back)
+const struct air_packet *air_data_packet(unsigned int back)
 {
-	if (back >= heard || back >= REMEMBERED)
+	if (back >= data_packets || back >= REMEMBERED)
 		return NULL;
-	return &memory[(heard - 1 - back) % REMEMBERED];
+	return &memory[(data_packets - 1 - back) % REMEMBERED];
 }
 
 /* --- to the endpoint --- */
@@ -65,7 +65,7 @@ static struct datagram *last(void)
 	return &queue[(first + n_queued) % QUEUED];
 }
 
-void air_say_begin(void)
+void air_send_begin(void)
 {
 	memset(last(), 0, offsetof(struct datagram, bytes));
 }
@@ -86,7 +86,7 @@ static uint8_t *put_head(uint8_t *at, const struct air_packet *p)
 	return at;
 }
 
-bool air_say(const struct air_packet *p)
+bool air_send(const struct air_packet *p)
 {
 	struct datagram *d = last();
 	uint8_t *begin = d->bytes + d->size, *at;
@@ -111,13 +111,13 @@ bool air_say(const struct air_packet *p)
 	return true;
 }
 
-void air_say_end(void)
+void air_send_end(void)
 {
 	if (n_queued < QUEUED && last()->size)
 		n_queued++;
 }
 
-void air_say_bytes(const uint8_t *data, size_t size)
+void air_send_bytes(const uint8_t *data, size_t size)
 {
 	struct datagram *d = last();
 
@@ -128,7 +128,7 @@ void air_say_bytes(const uint8_t *data, size_t size)
 	n_queued++;
 }
 
-void air_say_ack(struct fuzz_bytes *bytes, uint32_t qpn, uint32_t start_psn)
+void air_send_ack(struct fuzz_bytes *bytes, uint32_t qpn, uint32_t start_psn)
 {
 	const uint32_t aeth = fuzz_take32(bytes);
 	const struct air_packet p = {.opcode = INC_OP_ACK,
@@ -137,23 +137,24 @@ void air_say_ack(struct fuzz_bytes *bytes, uint32_t qpn, uint32_t start_psn)
 				     .pkey = INC_PKEY_DEFAULT,
 				     .imm = aeth};
 
-	air_say_begin();
-	air_say(&p);
-	air_say_end();
+	air_send_begin();
+	air_send(&p);
+	air_send_end();
 }
 
-void air_say_garbage(struct fuzz_bytes *bytes)
+void air_send_garbage(struct fuzz_bytes *bytes)
 {
 	size_t n = fuzz_take8(bytes);
 
 	if (n > bytes->size)
 		n = bytes->size;
-	air_say_bytes(bytes->data, n);
+	air_send_bytes(bytes->data, n);
 	bytes->data += n;
 	bytes->size -= n;
 }
 
-/* What the kernel says beside a datagram; step: its segments' size, 0: it is one packet. */
+/* Writes the control messages that the kernel adds to a datagram. step: its segments' size, 0: it
+ * is one packet. */
 static void put_control(struct msghdr *msg, int step)
 {
 	const struct in_pktinfo info = {.ipi_ifindex = 1 /* loopback */};
@@ -208,7 +209,7 @@ static void remember(const struct inc_roce_packet *pkt)
 {
 	if (pkt->opcode == INC_OP_ACK)
 		return;
-	memory[heard++ % REMEMBERED] = (struct air_packet){
+	memory[data_packets++ % REMEMBERED] = (struct air_packet){
 		.opcode = pkt->opcode,
 		.pkey = pkt->pkey,
 		.psn = pkt->psn,

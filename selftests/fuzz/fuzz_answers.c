@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 4000
- * incctl's printing of what a controller or a switch has answered: the data of any answer through
- * every view, as tables, trees, pictures, YAML and Prometheus text. None of it may hold what a
- * terminal obeys. Lines behind the first are the same data earlier, and the trees.
+ *
+ * Target: how incctl prints the answers of a controller or a switch. The data of any answer goes
+ * through every view: tables, trees, pictures, YAML and Prometheus text. The output must contain no
+ * control characters. The lines after the first are an earlier state of the same data, and the
+ * trees.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ static void (*const tree_views[])(const json_t *trees) = {
 	incctl_print_svg,
 };
 
-/* What a view writes to stdout, checked. */
+/* Checks what a view writes to stdout. */
 static void show(void (*view)(const json_t *data), const json_t *data)
 {
 	FILE *usual = stdout;
@@ -56,7 +58,7 @@ static void show(void (*view)(const json_t *data), const json_t *data)
 	view(data);
 	fclose(stdout);
 	stdout = usual;
-	fuzz_require(strlen(text) == len, "a NUL in what is shown");
+	fuzz_require(strlen(text) == len, "a NUL in the output");
 	fuzz_check_shown(text, true);
 	free(text);
 }
@@ -91,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	json_t *now = take_json(&bytes), *then = take_json(&bytes), *trees = take_json(&bytes);
 	size_t i;
 
-	/* incctl_ask() gives nothing else */
+	/* incctl_ask() returns only arrays */
 	if (json_is_array(now)) {
 		incctl_printable(now);
 		for (i = 0; i < sizeof(views) / sizeof(views[0]); i++)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 3000
- * A context's file of the connection service: what is not refused with one line that has the place
- * keeps all bounds, says the same when it is read once more on top of itself, and can be worked
- * with. What is refused changes nothing.
+ *
+ * Target: a context's file of the connection service. A refusal must be one line that has the place
+ * in the file, and must change nothing. An accepted file must be within all bounds, give the same
+ * when it is read again into the same struct, and be usable.
  */
 #include <stdlib.h>
 #include <string.h>

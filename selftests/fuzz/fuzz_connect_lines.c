@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 20000
- * The lines of client and service, as a message of each kind: what is not refused with one line is
- * printed as something that is read again as the same, what follows from its settings can be
- * computed, one of its devices chosen, and its figures are text of Prometheus. Every struct stands
- * in a block of its own size. After each message an honest one of the same kind is read again. It
+ *
+ * Target: lines of client and service, as a message of each kind. A refusal must be one line. An
+ * accepted message must print as a message that is read as the same. Settings must be computable
+ * from it, one of its devices selectable, and its figures valid Prometheus text. Every struct is in
+ * a block of exactly its size. After each message an honest one of the same kind is read again. It
  * must give the same as before all messages, whatever errno the thread has.
  */
 #include <ctype.h>
@@ -28,7 +29,7 @@ static json_t *print(enum connect_message_id id, const void *in)
 	return id == CONNECT_MSG_ERROR ? inc_message_new(INC_MSG_ERROR, in) : connect_new(id, in);
 }
 
-/* Why it will not do, NULL where it does. */
+/* Returns why the message is wrong, or NULL. */
 static const char *check_connect(const struct connect_connect *asked)
 {
 	if (!connect_link_of(&asked->info))
@@ -40,7 +41,8 @@ static const char *check_connect(const struct connect_connect *asked)
 	return NULL;
 }
 
-/* Within its lists: one entry too many would lie in the struct all the same. */
+/* The counts must be within the lists, because no sanitizer reports an entry beyond a list inside
+ * the struct. */
 static bool within_bounds(const struct inc_connect_devices *d)
 {
 	uint32_t i, k;
@@ -57,7 +59,8 @@ static bool within_bounds(const struct inc_connect_devices *d)
 	return true;
 }
 
-/* The peer's ports against an InfiniBand one and two of Ethernet, of which one is down. */
+/* Selects among pairs of the peer's ports and three own ports: InfiniBand, Ethernet, and an
+ * Ethernet port that is down. */
 static const char *check_devices(const struct inc_connect_devices *remote, unsigned int counter)
 {
 	static const struct inc_rdma_gid gid = {.type = INC_RDMA_GID_ROCE_V2,
@@ -101,7 +104,7 @@ static const char *check_devices(const struct inc_connect_devices *remote, unsig
 		       : NULL;
 }
 
-/* "# HELP …", "# TYPE …", or a sample: a name, its labels, a number. */
+/* Is this a "# HELP …" line, a "# TYPE …" line, or a sample with name, labels and number? */
 static bool is_line(const char *line, size_t len)
 {
 	const char *end = line + len, *number = end;
@@ -149,7 +152,7 @@ static const char *check(enum connect_message_id id, const json_t *object, const
 	}
 }
 
-/* Printed, and read, and printed. */
+/* Prints the message, reads it, and prints it again. */
 static const char *check_print(enum connect_message_id id, const void *in)
 {
 	void *again = malloc(size_of(id));
@@ -171,7 +174,7 @@ static const char *check_print(enum connect_message_id id, const void *in)
 
 static void try_one(enum connect_message_id id, const json_t *object, unsigned int counter)
 {
-	/* of figures nothing is kept */
+	/* a message of figures has no struct */
 	void *in = malloc(size_of(id) ?: 1);
 	struct inc_err err = {""};
 	const char *why;

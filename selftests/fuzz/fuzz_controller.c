@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 1500
- * The controller with members, tools and switches that say anything: the real one, on socket pairs,
- * with a fresh state for each input. An input is lines: the first letter says whose connection,
- * "a" to "h" of members and tools, "A" to "D" of switches, and the rest is sent there, as a line; a
- * rest of "." closes it. "$" is the number of the last communicator that a switch was told of, and
- * "#" that of the last request to the switch. Each line that the controller answers must be one
- * that its reader takes: a host, a switch or a tool.
  *
- * Each input runs twice, plainly and over TLS. In the second run a rest that begins with "!" goes
- * out as it is, below TLS.
+ * Target: the real controller on socket pairs, with members, tools and switches that send anything,
+ * and with a fresh state for each input. An input is lines. The first letter selects the
+ * connection: "a" to "h" are members and tools, "A" to "D" are switches. The rest is sent there as
+ * a line. The rest "." closes the connection. "$" stands for the last communicator that a switch
+ * was given, and "#" for the last request to the switch. A host, a switch or a tool must be able to
+ * read each line of the controller.
  *
- * Beside them two honest members have a group. After each line each of them asks and is answered,
- * and receives nothing else; and what a tool is shown of their group stays the same. OpenSSL's
- * queue of errors, which all connections of the thread share, stays empty.
+ * Each input runs twice, plainly and over TLS. In the second run a rest that begins with "!" is
+ * sent as it is, below TLS.
+ *
+ * Two honest members have a group at the same time. After each line each of them sends a request,
+ * which must be answered, and receives nothing else. The view that a tool gets of their group must
+ * stay the same. OpenSSL's queue of errors, which all connections of the thread share, must stay
+ * empty.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +38,7 @@
 #define MEMBERS  8
 #define SWITCHES 4
 #define HONEST   2
-#define TURNS    8  /* of the loop after a line, at most */
+#define TURNS    8  /* turns of the event loop after a line, at most */
 #define KEY_MOST 80 /* bytes of a line of a key file */
 
 enum { KEY_ADMIN, KEY_S0, KEY_S1, KEY_MEMBER, N_KEYS };
@@ -57,18 +59,18 @@ static struct inc_tls *key[N_KEYS], *all_keys;
 
 struct peer {
 	int fd;                    /* -1: not connected */
-	struct inc_tls_link *link; /* NULL: speaks plainly */
+	struct inc_tls_link *link; /* NULL: a connection without TLS */
 	struct inc_lines lines;
 };
 
 static struct inc_ctl ctl;
 static struct peer peers[MEMBERS + SWITCHES];
 static struct peer honest[HONEST];
-static char *shown; /* of the honest members' group */
+static char *shown; /* the answer about the honest members' group */
 static uint32_t drawn;
 static long long last_comm, last_seq;
 
-/* Numbers that an input can know beforehand. */
+/* Makes the numbers that the controller draws predictable, so that inputs can contain them. */
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags);
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
 {
@@ -129,7 +131,8 @@ static void peer_send(struct peer *peer, const char *text, size_t n)
 		flush(peer);
 }
 
-/* As recv() of what the controller sends. arrived: set if any bytes came, also those of TLS. */
+/* Like recv(), of the bytes that the controller sends. arrived: set if any bytes came, also those
+ * of TLS. */
 static ssize_t peer_recv(struct peer *peer, void *space, size_t room, bool *arrived)
 {
 	struct inc_err err;
@@ -151,8 +154,8 @@ static ssize_t peer_recv(struct peer *peer, void *space, size_t room, bool *arri
 	}
 }
 
-/* address: of the peer, by which the controller distinguishes hosts. with: its key, for a run over
- * TLS; NULL: the caller speaks TLS itself. */
+/* Connects a peer. address: the peer's, by which the controller distinguishes hosts. with: the
+ * peer's key, for a run over TLS; NULL: the caller speaks TLS itself. */
 static void dial(struct peer *peer, uint32_t address, bool is_switch, struct inc_tls *with)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
@@ -184,8 +187,8 @@ static void hang_up(struct peer *peer)
 
 /* --- the honest members --- */
 
-/* The next object that the controller says to one of them. NULL: none. */
-static json_t *next_said(struct peer *peer)
+/* The next object that the controller has sent to an honest member. NULL: none. */
+static json_t *next_object(struct peer *peer)
 {
 	struct inc_err err = {""};
 	bool arrived = false;
@@ -207,24 +210,24 @@ static json_t *next_said(struct peer *peer)
 	return object;
 }
 
-/* Waits for the object that answers what the peer has sent. */
+/* Waits for the answer to what the peer has sent. */
 static json_t *await(struct peer *peer)
 {
 	json_t *object = NULL;
 
 	for (int k = 0; k < TURNS && !object; k++) {
 		event_base_loop(ctl.base, EVLOOP_NONBLOCK);
-		object = next_said(peer);
+		object = next_object(peer);
 	}
 	return object;
 }
 
-/* The answer to a question, before which nothing may have been said. For json_decref(). */
+/* Sends a request and returns the answer, for json_decref(). Nothing may have arrived before it. */
 static json_t *ask(struct peer *peer, const char *question, const char *type)
 {
-	json_t *object = next_said(peer);
+	json_t *object = next_object(peer);
 
-	fuzz_require(!object, "an honest member is told %s", json_dumps(object, 0));
+	fuzz_require(!object, "an honest member receives %s", json_dumps(object, 0));
 	peer_send(peer, question, strlen(question));
 	object = await(peer);
 	fuzz_require(object && !strcmp(inc_message_type(object), type), "%s is answered by %s",
@@ -232,7 +235,8 @@ static json_t *ask(struct peer *peer, const char *question, const char *type)
 	return object;
 }
 
-/* What a tool is shown of their group, without its age and what others of its job use. */
+/* The view that a tool gets of the honest members' group, without its age and the usage of others
+ * in the job. */
 static char *show_group(void)
 {
 	json_t *answer = ask(&honest[0], "{\"type\":\"A\",\"what\":\"groups\"}\n", "A"), *row;
@@ -257,7 +261,7 @@ static void begin_honest(void)
 {
 	char text[200];
 
-	/* its number is the one before those that inputs of the corpus know */
+	/* the group gets the number before the first one that inputs of the corpus use */
 	ctl.core.group_numbers.first--;
 	ctl.core.group_numbers.next--;
 	for (int i = 0; i < HONEST; i++) {
@@ -347,8 +351,8 @@ static void end(void)
 	inc_topology_free(ctl.topo);
 }
 
-/* Whether one of the tables that it can be of takes it. */
-static void check_said(const json_t *object)
+/* The object must be valid by one of the message tables of its type. */
+static void check_message(const json_t *object)
 {
 	const char *type = inc_message_type(object);
 	struct inc_err err = {"no such message"};
@@ -365,7 +369,7 @@ static void check_said(const json_t *object)
 		taken = !inc_schema_read_json(&m->schema, object, out, &err);
 		free(out);
 	}
-	fuzz_require(taken, "the controller says what nobody understands: %s: %s",
+	fuzz_require(taken, "the controller sends a message that no table accepts: %s: %s",
 		     json_dumps(object, 0), err.msg);
 }
 
@@ -380,8 +384,8 @@ static void check_configure(const json_t *object)
 	free(conf);
 }
 
-/* False: there was nothing. */
-static bool hear(struct peer *peer, bool is_switch)
+/* Reads and checks all that has arrived. False: nothing has arrived. */
+static bool read_all(struct peer *peer, bool is_switch)
 {
 	json_t *object;
 	struct inc_err err = {""};
@@ -393,7 +397,7 @@ static bool hear(struct peer *peer, bool is_switch)
 
 	for (;;) {
 		while ((ret = inc_lines_next(&peer->lines, &object, &err)) > 0) {
-			check_said(object);
+			check_message(object);
 			if (is_switch && !strcmp(inc_message_type(object), "configure"))
 				check_configure(object);
 			if (is_switch)
@@ -401,7 +405,7 @@ static bool hear(struct peer *peer, bool is_switch)
 						   ?: last_seq;
 			json_decref(object);
 		}
-		fuzz_require(!ret, "the controller says no line of JSON: %s", err.msg);
+		fuzz_require(!ret, "the controller sends a line that is not JSON: %s", err.msg);
 		space = inc_lines_space(&peer->lines, &room);
 		n = peer_recv(peer, space, room, &heard);
 		if (n <= 0)
@@ -413,7 +417,7 @@ static bool hear(struct peer *peer, bool is_switch)
 	return heard || !n;
 }
 
-/* Until two turns of the loop have brought nothing. */
+/* Runs the event loop until nothing has arrived in two turns. */
 static void turn(void)
 {
 	unsigned int i, k, quiet = 0;
@@ -424,12 +428,12 @@ static void turn(void)
 		event_base_loop(ctl.base, EVLOOP_NONBLOCK);
 		for (i = 0; i < MEMBERS + SWITCHES; i++)
 			if (peers[i].fd >= 0)
-				heard |= hear(&peers[i], i >= MEMBERS);
+				heard |= read_all(&peers[i], i >= MEMBERS);
 		quiet = heard ? 0 : quiet + 1;
 	}
 }
 
-/* The line with its numbers put in, and a newline. */
+/* The line with "$" and "#" replaced, and a newline. */
 static char *fill_in(const char *line, size_t *len)
 {
 	char *out = NULL;
@@ -446,7 +450,7 @@ static char *fill_in(const char *line, size_t *len)
 	return out;
 }
 
-static void say(unsigned int i, const char *line)
+static void send_line(unsigned int i, const char *line)
 {
 	size_t len;
 	char *text;
@@ -459,7 +463,7 @@ static void say(unsigned int i, const char *line)
 		dial(&peers[i], i, i >= MEMBERS,
 		     key[i < MEMBERS ? KEY_ADMIN : KEY_S0 + (i - MEMBERS) * 2 / SWITCHES]);
 	text = fill_in(line, &len);
-	/* who has been refused is no longer there */
+	/* fails if the controller has closed the connection */
 	peer_send(&peers[i], text, len);
 	free(text);
 }
@@ -469,7 +473,8 @@ static void say(unsigned int i, const char *line)
 static void break_off(bool flood)
 {
 	struct tls_hostile *h = tls_hostile_new(key[KEY_ADMIN]);
-	struct peer *peer = &peers[0]; /* so the controller has room for one more */
+	/* its connection is closed first, so that the controller has room for a new one */
+	struct peer *peer = &peers[0];
 	const void *bytes;
 	char answer[4096];
 	size_t size;
@@ -505,9 +510,9 @@ static void run(struct fuzz_bytes bytes, bool tls)
 	begin(tls);
 	while ((line = fuzz_take_line(&bytes))) {
 		if (*line >= 'a' && *line < 'a' + MEMBERS)
-			say(*line - 'a', line + 1);
+			send_line(*line - 'a', line + 1);
 		else if (*line >= 'A' && *line < 'A' + SWITCHES)
-			say(MEMBERS + *line - 'A', line + 1);
+			send_line(MEMBERS + *line - 'A', line + 1);
 		free(line);
 		turn();
 		check_honest();

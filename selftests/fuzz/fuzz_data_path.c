@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 20000
- * Packets of a communicator's children and parent, right, wrong and damaged, through the XDP
- * programs as they are compiled natively (selftests/native) on maps that the loader's own code has
- * filled (selftests/sim/xdp_maps.c): they do what the reference of selftests/unit does. The first
- * bytes are the communicator's shape, each packet is made of some more.
+ *
+ * Target: the natively compiled XDP programs (selftests/native), on maps that the loader's own code
+ * has filled (selftests/sim/xdp_maps.c). They get valid, wrong and damaged packets of a
+ * communicator's children and parent, and must do what the reference of selftests/unit does. The
+ * first bytes of an input are the communicator's shape; each packet is made of some more.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -74,7 +75,7 @@ static struct inc_comm_conf conf_of(struct fuzz_bytes *bytes)
 	return conf;
 }
 
-/* What the loader has filled, as the programs find it. */
+/* Copies the maps that the loader has filled, for the programs. */
 static void take_maps(struct world *w)
 {
 	struct xdp *x = w->xdp;
@@ -160,7 +161,7 @@ static void damage(struct fuzz_bytes *bytes, struct frame *f, uint32_t how)
 		f->len = INC_ETH_LEN + at % (f->len - INC_ETH_LEN + 1);
 }
 
-/* The next packet of somebody; the port where it comes in. */
+/* Makes the next packet of a child or the parent. Returns the port by which it arrives. */
 static uint32_t some_packet(struct world *w, struct fuzz_bytes *bytes, struct frame *f)
 {
 	static const uint8_t opcodes[] = {INC_OP_SEND_ONLY_IMM,  INC_OP_SEND_ONLY,
@@ -194,7 +195,7 @@ static bool is(const struct native_out *out, const struct frame *want)
 	return out->len == want->len && !memcmp(out->frame, want->data, want->len);
 }
 
-/* A copy that leaves by a port: what is wanted, or NULL: it is dropped. */
+/* Compares a copy that leaves by a port with the wanted one; NULL: it must be dropped. */
 static void copy(struct world *w, const struct frame *from, uint32_t ifindex,
 		 const struct frame *want)
 {
@@ -243,7 +244,7 @@ static void one_packet(struct world *w, struct fuzz_bytes *bytes)
 	native_switch(&w->maps, ifindex, f.data, f.len, &out);
 	fuzz_require(out.verdict == want.verdict, "verdict %d, not %d (%s)", out.verdict,
 		     want.verdict, inc_counter_info[want.counter].name);
-	fuzz_require(want.verdict != XDP_PASS || is(&out, &f), "what passes is changed");
+	fuzz_require(want.verdict != XDP_PASS || is(&out, &f), "a packet that passes was changed");
 	fuzz_require(want.verdict != XDP_TX || is(&out, &want.frame), "another answer");
 	fuzz_require(w->maps.events == (uint32_t)want.events, "%u events, not %d", w->maps.events,
 		     want.events);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 40000
- * Key files: keys that can be found by identities that can be one, each once; or a message with
- * file and line that says nothing of what stands there.
+ *
+ * Target: key files. An accepted file's keys are found by their identities, which are valid and
+ * unique. A refusal names file and line, but repeats nothing of the file's contents, because they
+ * are secret.
  */
 #include <string.h>
 #include <sys/stat.h>

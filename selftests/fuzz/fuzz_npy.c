@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 60000
- * .npy files: what is taken is as long as its shape says, all of it, and written as a file that
- * loads as the same.
+ *
+ * Target: .npy files. Data that is accepted is complete and as long as its shape says. It is saved
+ * as a file that loads as the same data.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,9 +13,9 @@
 #include "hostlib/tools/npy.h"
 #include "selftests/fuzz/fuzz.h"
 
-#define MOST_BYTES (1 << 20) /* of a pipe */
+#define MOST_BYTES (1 << 20) /* capacity of the pipe */
 
-/* Into a pipe, for what is no regular file is written in place. */
+/* Saves into a pipe, because npy writes directly to anything but a regular file. */
 static void check_saved(const struct npy *npy)
 {
 	static uint8_t bytes[MOST_BYTES];

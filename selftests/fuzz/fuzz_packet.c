@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 300000
- * A UDP payload as user space takes it apart (lib/roce): what is taken lies within the bytes and is
- * the same when it is written again, and the ICRC that writing makes is the one that is found.
+ *
+ * Target: the parser of UDP payloads in user space (lib/roce). An accepted packet lies within the
+ * bytes and is the same when it is written again. The ICRC that the writer computes is the one that
+ * the parser expects.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,7 +51,7 @@ static bool same(const struct inc_roce_packet *a, const struct inc_roce_packet *
 	       !memcmp(a->payload, b->payload, a->len);
 }
 
-/* The packet is believed with its ICRC, and not with another one. */
+/* The packet is accepted with its ICRC, and not with another one. */
 static void check_icrc(const struct inc_roce_path *path, uint16_t id, uint8_t *packet, size_t len,
 		       uint32_t wrong)
 {
@@ -93,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_require(pkt.payload >= bytes.data &&
 			     pkt.payload + pkt.len <= bytes.data + bytes.size - INC_ICRC_LEN,
 		     "a payload outside of the packet");
-	/* a pad may be longer than it has to be, on the way in */
+	/* the parser accepts a longer pad than necessary */
 	packet = malloc(bytes.size + INC_ICRC_LEN);
 	fuzz_require(packet, "no memory");
 	len = write_again(&pkt, packet);

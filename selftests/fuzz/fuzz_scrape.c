@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 2500
- * HTTP requests to who shows figures (lib/net/scrape.h), over a real connection, in pieces.
- * Whatever comes, what is answered is text that begins as an answer of HTTP does. While each piece
- * is read an honest reader is in the middle of its request, and then receives the whole page. The
- * errno of the thread is strange meanwhile.
+ *
+ * Target: the HTTP server of figures (lib/net/scrape.h), over a real connection, with requests in
+ * pieces. To any request the answer must begin as an answer of HTTP does. While each piece is read,
+ * an honest reader is in the middle of its request, and must then receive the whole page. The errno
+ * of the thread is an unrelated one meanwhile.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,7 +23,7 @@
 #define PIECES    4
 #define PORT_FROM 20000
 #define PORTS     20000
-#define PAGE_MS   5000 /* the most that an honest reader waits */
+#define PAGE_MS   5000 /* the longest time that an honest reader waits */
 
 static struct event_base *base;
 static struct sockaddr_in at = {.sin_family = AF_INET};
@@ -33,8 +34,9 @@ static bool part(void *arg, struct inc_scrape_at *where, FILE *out)
 	return ++where->place < 3;
 }
 
-/* Anew for each input: who is gone is given back only after a while. The port that is free is told
- * to the log alone, so it is chosen here. */
+/* Opens a new server for each input, because connections that were closed are freed only after a
+ * while. The server reports a port of the kernel's choice only in its log, so the port is chosen
+ * here. */
 static struct inc_scrape *start(void)
 {
 	static unsigned int tried;
@@ -61,15 +63,15 @@ static int dial(void)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	fuzz_require(fd >= 0, "socket: %s", strerror(errno));
-	/* the fuzzer's own timer may interrupt it, and it goes on */
+	/* the fuzzer's own timer may interrupt connect(), which continues nevertheless */
 	while (connect(fd, (struct sockaddr *)&at, sizeof(at)) && errno != EISCONN)
 		fuzz_require(errno == EINTR || errno == EALREADY, "connect: %s", strerror(errno));
-	/* leaves no port behind that is waiting */
+	/* with this option no port remains in TIME_WAIT */
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	return fd;
 }
 
-/* The caller of the loop may have any errno. */
+/* Runs the event loop with an arbitrary errno, because its caller may have any. */
 static void loop(void)
 {
 	errno = ENOTEMPTY;
@@ -98,7 +100,7 @@ static void ask(int fd, const char *part)
 	loop();
 }
 
-/* The rest of the honest reader's request, and the page. */
+/* Sends the rest of the honest reader's request, and expects the page. */
 static void read_page(int fd)
 {
 	static const char parts[] =

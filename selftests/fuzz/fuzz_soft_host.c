@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 12000
- * libinccl's soft endpoint and a switch that says anything (air.h): results that mirror what was
- * sent, or do not, in any order, ACKs, NAKs and garbage, while time passes. An input is steps of
- * some bytes each. Messages complete in order, a completed one's result is what the switch said of
- * that PSN, and an endpoint that has failed says why in one line and stays so.
+ *
+ * Target: libinccl's soft endpoint (air.h) and a switch that sends anything. There are results that
+ * mirror the sent packets or do not, in any order, ACKs, NAKs and random bytes, while time passes.
+ * An input is steps of some bytes each. Messages must complete in order, with the data that the
+ * switch sent with their PSN. An endpoint that has failed must give the reason in one line, and
+ * must stay failed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -77,7 +79,7 @@ static void check(int ret)
 	struct inc_err why = {""};
 	unsigned int i;
 
-	fuzz_require(ret < 0 || !failed, "an endpoint that has failed is well again");
+	fuzz_require(ret < 0 || !failed, "an endpoint that has failed works again");
 	if (ret < 0 && ret != -EAGAIN) {
 		failed = true;
 		memcpy(why.msg, ep->error, sizeof(ep->error));
@@ -114,10 +116,10 @@ static void post(uint8_t how)
 	check(inccl_soft.flush(ep));
 }
 
-/* The mirror of one of the last packets, with what the input changes of it. */
+/* Sends the result of one of the endpoint's last packets, with changes that the input selects. */
 static void say_result(struct fuzz_bytes *bytes)
 {
-	const struct air_packet *of = air_heard(fuzz_take8(bytes) % 32);
+	const struct air_packet *of = air_data_packet(fuzz_take8(bytes) % 32);
 	const uint8_t lies = fuzz_take8(bytes);
 	uint8_t payload[PAYLOAD + 8];
 	struct air_packet p;
@@ -144,9 +146,9 @@ static void say_result(struct fuzz_bytes *bytes)
 		p.rkey ^= fuzz_take8(bytes);
 	for (i = 0; i < p.len; i++)
 		payload[i] = byte_of(p.psn, i);
-	air_say_begin();
-	air_say(&p);
-	air_say_end();
+	air_send_begin();
+	air_send(&p);
+	air_send_end();
 }
 
 static void step(struct fuzz_bytes *bytes)
@@ -160,10 +162,10 @@ static void step(struct fuzz_bytes *bytes)
 		say_result(bytes);
 		break;
 	case 3:
-		air_say_ack(bytes, own.qpn, OWN_PSN);
+		air_send_ack(bytes, own.qpn, OWN_PSN);
 		break;
 	case 4:
-		air_say_garbage(bytes);
+		air_send_garbage(bytes);
 		break;
 	default:
 		air_pass_ns((uint64_t)fuzz_take8(bytes) * INC_NSEC_PER_MSEC);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 20000
- * A soft endpoint of a switch and a peer that says anything, in any order, while time passes
- * (air.h). An input is steps of some bytes each. A message that is delivered lies in a buffer that
- * was posted, and is the bytes of the peer's packets in the order of their PSNs.
+ *
+ * Target: a soft endpoint of a switch (air.h) and a peer that sends anything, in any order, while
+ * time passes. An input is steps of some bytes each. A delivered message must be in a buffer that
+ * was posted, and consist of the bytes of the peer's packets in the order of their PSNs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,10 +30,10 @@ static struct inc_term_channel *ch;
 static struct inc_term_numbers own;
 static uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
 static bool posted[MESSAGES];
-static uint32_t taken; /* packets of messages delivered */
+static uint32_t taken; /* packets of delivered messages */
 static bool lost;
 
-/* What the peer's packet of a PSN holds, whatever else it says. */
+/* The payload of the peer's packet with this PSN. */
 static uint8_t byte_of(uint32_t psn, size_t i)
 {
 	return (uint8_t)((psn & INC_PSN_MASK) * 7 + i * 3 + i / 256);
@@ -119,13 +120,13 @@ static void make_channel(uint8_t how)
 	lost = false;
 }
 
-/* next: the PSN that the endpoint waits for, as an honest peer would count. */
+/* Sends packets. next: the PSN that the endpoint expects, by the count of an honest peer. */
 static void say(struct fuzz_bytes *bytes, uint32_t *next)
 {
 	unsigned int n = 1 + fuzz_take8(bytes) % 4, i;
 	uint8_t payload[PAYLOAD + 8];
 
-	air_say_begin();
+	air_send_begin();
 	while (n--) {
 		const uint8_t opcode = fuzz_take8(bytes), flags = fuzz_take8(bytes);
 		const uint32_t psn = *next + (flags & 1 ? (uint32_t)(int8_t)fuzz_take8(bytes) : 0);
@@ -144,11 +145,11 @@ static void say(struct fuzz_bytes *bytes, uint32_t *next)
 
 		for (i = 0; i < p.len; i++)
 			payload[i] = byte_of(psn, i);
-		if (!air_say(&p))
+		if (!air_send(&p))
 			break;
 		*next = psn + 1;
 	}
-	air_say_end();
+	air_send_end();
 }
 
 static void post_again(void)
@@ -171,10 +172,10 @@ static void step(struct fuzz_bytes *bytes, uint32_t *next)
 		say(bytes, next);
 		break;
 	case 2:
-		air_say_ack(bytes, own.qpn, OWN_PSN);
+		air_send_ack(bytes, own.qpn, OWN_PSN);
 		break;
 	case 3:
-		air_say_garbage(bytes);
+		air_send_garbage(bytes);
 		break;
 	case 4:
 		air_pass_ns((uint64_t)fuzz_take8(bytes) * INC_NSEC_PER_MSEC);

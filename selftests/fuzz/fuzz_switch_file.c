@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 6000
- * A switch's file, the project's and the original documents' form: all of it within bounds, and its
- * communicators whole, or a message with file and place. The same communicators as "configure"
- * messages, and "configure" itself, where the input is JSON.
+ *
+ * Target: a switch's file, in the project's form and in that of the original documents. All values
+ * of an accepted file are within bounds, and its communicators are complete. A refusal names file
+ * and place. The same communicators are read as "configure" messages, and if the input is JSON, it
+ * is read as "configure" itself.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +30,7 @@ static void check_comm(const struct inc_comm_conf *cm)
 	fuzz_require(ups == !cm->root, "%u up, root %u", ups, cm->root);
 }
 
-/* What has been read prints as a message that is read as the same. */
+/* A communicator that was read must print as a message that is read as the same. */
 static void check_configure(const struct inc_comm_conf *comm)
 {
 	struct inc_msg_configure *said = calloc(1, sizeof(*said));

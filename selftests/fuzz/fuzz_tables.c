@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 15000
- * The tables of the control plane: a message of all types that go by its name, of both directions;
- * what is no message, as a connection and as a communicator of a switch's file. What is not refused
- * with one line prints as something that is read again and prints the same. Every struct stands in
- * a block of its own size.
+ *
+ * Target: the tables of the control plane. The input is read as a message of every type with its
+ * name, in both directions. If it is no message, it is read as a connection and as a communicator
+ * of a switch's file. A refusal is one line. An accepted input prints as something that is read
+ * again and prints the same. Every struct is in a block of exactly its size.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 static void *block(const struct inc_schema *schema)
 {
-	/* of a message without fields there is nothing to hold */
+	/* a message without fields has size 0 */
 	void *p = calloc(1, schema->size ?: 1);
 
 	fuzz_require(p, "no memory");
@@ -75,7 +76,7 @@ static void check_file(const struct inc_schema *schema, const char *text, size_t
 	f = open_memstream(&yaml, &yaml_len);
 	inc_yaml_write(f, print);
 	fclose(f);
-	/* what was left out is printed as empty, which a file cannot say */
+	/* a field that was absent prints as empty, which a file must not contain */
 	if (read_file(schema, yaml, yaml_len, second, &err)) {
 		fuzz_require(strstr(err.msg, "is empty"), "its print is refused: %s", err.msg);
 		goto out;

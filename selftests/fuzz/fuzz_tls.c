@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 4000
- * A peer that has no key and says anything, in pieces, to who listens and to who connects: it is
- * never proved, nothing of it is heard, and nothing that was to be told goes out. OpenSSL's own
- * code is as it was built; the coverage that guides is that of what stands around it.
+ *
+ * Target: TLS with a peer that has no key and sends anything, in pieces, to a listening and to a
+ * connecting side. The peer must never be authenticated, none of its data may be delivered, and no
+ * data may be sent to it. OpenSSL is not instrumented, so only the code around it guides the
+ * fuzzer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +35,7 @@ static void check_output(struct inc_tls_link *link)
 	size_t n;
 	const void *bytes = inc_tls_link_output(link, &n);
 
-	fuzz_require(!n || !memmem(bytes, n, SECRET, strlen(SECRET)), "it was told");
+	fuzz_require(!n || !memmem(bytes, n, SECRET, strlen(SECRET)), "data was sent to it");
 	inc_tls_link_sent(link);
 }
 
@@ -42,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_bytes bytes = {data, size};
 	struct inc_err err = {""};
 	struct inc_tls_link *link;
-	char heard[64];
+	char received[64];
 	int ret = 0;
 
 	if (!side[0])
@@ -59,8 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ret = inc_tls_link_take(link, bytes.data, piece, &err);
 		bytes.data += piece;
 		bytes.size -= piece;
-		fuzz_require(ret || inc_tls_link_read(link, heard, sizeof(heard), &err) == 0,
-			     "something was heard");
+		fuzz_require(ret || inc_tls_link_read(link, received, sizeof(received), &err) == 0,
+			     "data was delivered");
 		check_output(link);
 	}
 	if (ret)

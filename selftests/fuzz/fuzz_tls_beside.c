@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 1500
- * Two connections on one thread. The peer of one has a valid key and sends anything; both ends of
- * the other one are honest. An input is a first byte, which says which side the hostile peer is and
- * what the caller has left in OpenSSL's queue, and then steps.
  *
- * After each step the honest connection must carry a message each way, and the state that belongs
- * to the thread must be the caller's: OpenSSL's queue of errors holds what the caller left there,
- * and no message of an error repeats the errno of somebody else.
+ * Target: two connections on one thread. The peer of one has a valid key and sends anything; both
+ * ends of the other are honest. An input is a first byte and then steps. The first byte selects the
+ * side of the hostile peer, and the error that the caller has left in OpenSSL's queue.
+ *
+ * After each step the honest connection must carry a message each way, and the state of the thread
+ * must be the caller's. OpenSSL's queue of errors has what the caller left there, and no error
+ * message contains an unrelated errno.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,16 +20,17 @@
 #include "selftests/control/tls_hostile.h"
 #include "selftests/fuzz/fuzz.h"
 
-#define STRANGE_ERRNO ENOTEMPTY /* of nothing that a link does */
+#define STRANGE_ERRNO ENOTEMPTY /* no call of a link sets this */
 #define STEPS_MOST    64
 
 enum step { UPDATES, RECORD, RAW, DELIVER, SAY, END, N_STEPS };
 
-static struct inc_tls *side[2];        /* who connects, who listens */
-static struct inc_tls_link *honest[2]; /* likewise; they stay */
-static unsigned long left;             /* by the caller; 0: nothing */
+static struct inc_tls *side[2];        /* the connecting and the listening side */
+static struct inc_tls_link *honest[2]; /* likewise; open for the whole run */
+/* the error that the caller has left in OpenSSL's queue; 0: none */
+static unsigned long left;
 
-/* What the caller of a link has on its thread. */
+/* Leaves the caller's error in OpenSSL's queue and an unrelated errno, before a call of a link. */
 static void leave(void)
 {
 	ERR_clear_error();
@@ -37,7 +39,7 @@ static void leave(void)
 	errno = STRANGE_ERRNO;
 }
 
-/* What stands there after a call, whose answer and text are these. */
+/* Checks the queue and errno after a call that returned ret and err. */
 static void check_left(int ret, const struct inc_err *err)
 {
 	const unsigned long first = ERR_get_error();
@@ -67,13 +69,13 @@ static void say(struct inc_tls_link *from, struct inc_tls_link *to)
 {
 	static const char text[] = "as ever";
 	struct inc_err err = {""};
-	char heard[16];
+	char received[16];
 	ssize_t n;
 	int ret;
 
-	/* whose reader has nothing to read is asked all the same, as by a loop */
+	/* the side without data is read as well, because an event loop does so */
 	leave();
-	n = inc_tls_link_read(to, heard, sizeof(heard), &err);
+	n = inc_tls_link_read(to, received, sizeof(received), &err);
 	check_left(n, &err);
 	fuzz_require(!n, "the honest connection before a message: %s", err.msg);
 	leave();
@@ -82,9 +84,9 @@ static void say(struct inc_tls_link *from, struct inc_tls_link *to)
 	fuzz_require(!ret, "the honest connection: %s", err.msg);
 	carry(from, to);
 	leave();
-	n = inc_tls_link_read(to, heard, sizeof(heard), &err);
+	n = inc_tls_link_read(to, received, sizeof(received), &err);
 	check_left(n, &err);
-	fuzz_require(n == sizeof(text) && !memcmp(heard, text, n), "the honest connection: %s",
+	fuzz_require(n == sizeof(text) && !memcmp(received, text, n), "the honest connection: %s",
 		     err.msg);
 }
 
@@ -110,11 +112,11 @@ static void set_up(void)
 	fuzz_require(inc_tls_link_done(honest[0]) && inc_tls_link_done(honest[1]), "no handshake");
 }
 
-/* All that the hostile peer has to send, as one segment. False: the link is of no use any more. */
+/* Delivers all that the hostile peer has to send, as one segment. False: the link has failed. */
 static bool deliver(struct inc_tls_link *link, struct tls_hostile *h)
 {
 	struct inc_err err = {""};
-	char heard[64];
+	char received[64];
 	size_t size;
 	const void *bytes = tls_hostile_output(h, &size);
 	ssize_t n;
@@ -125,7 +127,7 @@ static bool deliver(struct inc_tls_link *link, struct tls_hostile *h)
 	tls_hostile_sent(h);
 	while (!n) {
 		leave();
-		n = inc_tls_link_read(link, heard, sizeof(heard), &err);
+		n = inc_tls_link_read(link, received, sizeof(received), &err);
 		check_left(n, &err);
 		if (!n)
 			break;
@@ -210,7 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		say(honest[0], honest[1]);
 		say(honest[1], honest[0]);
 	}
-	/* as an owner does whose peer has gone or was wrong */
+	/* ends the link, as its owner does after the peer has gone or failed */
 	leave();
 	inc_tls_link_end(link);
 	check_left(0, &err);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 15000
- * Topology files: a topology whose indexes are all in range, or a message with file and place.
+ *
+ * Target: topology files. All indexes of an accepted topology are in range. A refusal names file
+ * and place.
  */
 #include <string.h>
 #include "lib/topology/topology.h"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 60000
- * What stands on command lines and in the environment: HOST:PORT, addresses to listen at, ranks,
- * numbers, sizes and seconds, all of the same text. What is refused is refused in one line; ranks
- * print as they were read.
+ *
+ * Target: values of command lines and the environment. The input is read as HOST:PORT, an address
+ * to listen at, ranks, numbers, sizes and seconds. A refusal is one line. Ranks print as they were
+ * read.
  */
 #include <netdb.h>
 #include <stdlib.h>

@@ -14,8 +14,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.environ.get("INC_BUILD", os.path.join(TOP, "build"))
 PROGRAMS = os.path.join(BUILD, "selftests/fuzz")
-FOUND = os.path.join(PROGRAMS, "found")  # what made a target fail
-GROWN = os.path.join(PROGRAMS, "grown")  # what long runs have learnt
+FOUND = os.path.join(PROGRAMS, "found")  # inputs that made a target fail
+GROWN = os.path.join(PROGRAMS, "grown")  # new inputs of long runs
 
 
 def targets():
@@ -77,7 +77,7 @@ def usual_runs(target):
 
 
 class Outcome:
-    """What a finished run has said."""
+    """The result of a finished run."""
 
     def __init__(self, target, returncode, text):
         self.target, self.text = target, text
@@ -97,7 +97,7 @@ class Outcome:
 
 
 def start(target, learn, *options):
-    """Begins a run from the kept corpus; what is new in it goes to the directory learn."""
+    """Starts a run from the kept corpus; new inputs are written to the directory learn."""
     found = os.path.join(FOUND, target)
     os.makedirs(found, exist_ok=True)
     os.makedirs(learn, exist_ok=True)

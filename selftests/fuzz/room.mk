@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# A libFuzzer program for each parser (fuzz.h), of objects built by clang with coverage and the
-# sanitizers. SANITIZE builds none of its own: these have theirs.
+# A libFuzzer program for each parser (fuzz.h). clang builds its objects with coverage and the sanitizers. SANITIZE
+# builds none of them, because they have sanitizers already.
 FUZZ_SEEN := $(patsubst %,hostlib/connect/%.c,config figures flow peers protocol select state)
 
-# Of each target the sources that it drives, beside those of lib/, and functions that are replaced.
+# For each target: the sources that it tests, apart from those of lib/, and functions that are replaced.
 FUZZ_topology :=
 FUZZ_tables :=
 FUZZ_switch_file := $(patsubst %,userspace/%.c,config config_default instance settings)
@@ -34,7 +34,7 @@ FUZZ_tls :=
 FUZZ_tls_beside := selftests/control/tls_hostile.c
 FUZZ_npy := hostlib/tools/npy.c
 
-# The XDP programs: frames begin at any address and are read in words.
+# alignment is not checked in the XDP programs, because frames begin at any address and are read in words
 $(call fuzz,selftests/native/native.c): EXTRA := -Iselftests/orders/shim -Wno-address-of-packed-member -Wno-unused-function \
 	-fno-sanitize=alignment -Wno-missing-prototypes -Wno-shadow -Wno-pointer-arith
 

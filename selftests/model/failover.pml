@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The failover protocol of the NCCL network plugin (docs/nccl-failover.md): a sender, a receiver,
- * a queue pair per epoch on two paths in turn, and a control channel. test_failover searches every
- * order of events; what may go wrong, and how often, is the process `faults`.
+ * one queue pair for each epoch on two alternating paths, and a control channel. test_failover
+ * searches every order of events. The process `faults` decides which faults happen, and how often.
  *
- * One step of `protocol` is one event at one end with its actions, as in the plugin: ends take
- * events one at a time and share nothing but what the wires carry. A step that reads the other
- * end's state stands for what a device sees: a queue pair that is gone does not acknowledge.
+ * One step of `protocol` is one event at one end with its actions, as in the plugin. Ends handle
+ * events one at a time and share only what the wires carry. A step that reads the other end's state
+ * models what a device sees: a queue pair that is gone does not acknowledge.
  *
- * Each switch of test_failover's table takes one rule away; the search must then fail. */
+ * Each switch of test_failover's table removes one rule; the search must then fail. */
 
 #ifndef N
 #define N 3 /* messages, one slot each */
 #endif
 #ifndef W
-#define W 2 /* receives open at once */
+#define W 2 /* receives that are open at once */
 #endif
 #ifndef EPOCHS
 #define EPOCHS 3 /* 0 to 2: a failover, and a failure during its replay */
 #endif
 #ifndef FAULTS
-#define FAULTS 3 /* of what `faults` knows, in any mixture */
+#define FAULTS 3 /* faults of the process `faults`, in any combination */
 #endif
 #ifndef REPAIRS
-#define REPAIRS 1 /* the path left comes back */
+#define REPAIRS 1 /* how often the path that was left comes up again */
 #endif
-#define TRIES (FAULTS + 1) /* of a control message: one gets through */
+#define TRIES (FAULTS + 1) /* of a control message, so that at least one arrives */
 
 #define ALL ((1 << N) - 1)
 #define BIT(x) (1 << (x))
-/* Slots have the tags 0 1 0 1, sends 1 0 0 1: they match out of order. */
+/* Slots have the tags 0 1 0 1 and sends the tags 1 0 0 1, so they match out of order. */
 #define SLOT_TAG(q) ((q) & 1)
 #define SEND_TAG(m) (1 - ((((m) + 1) >> 1) & 1))
-#define SLOT_OF(m) ((m) > 1 -> (m) : 1 - (m)) /* the i-th send of a tag: its i-th slot */
+#define SLOT_OF(m) ((m) > 1 -> (m) : 1 - (m)) /* the i-th send of a tag goes to its i-th slot */
 
 #define FLOWING 0
-#define SWITCHING 1 /* has left its queue pair, waits for the other end's message */
-#define BROKEN 2    /* its path has failed and no other is ready */
+#define SWITCHING 1 /* the end has left its queue pair and waits for the other end's message */
+#define BROKEN 2    /* the end's path has failed, and no other path is ready */
 #define DONE 3
 #define FAILED 4
 
@@ -47,32 +47,33 @@
 #define TO_RECEIVER 0
 #define TO_SENDER 2
 
-/* The properties. Each is 0 for ever; an assertion that fails says its name. */
+/* The properties. Each must always be 0; a failed assertion names the property. */
 hidden byte twice, misplaced, early, contradiction, stale_key, apart, hang, lost, needless;
 
-/* The sender: epoch, state, sends posted by NCCL, complete, in flight, and their slots. */
+/* The sender: epoch and state; sends that NCCL has posted, that are complete, and that are in
+ * flight; their slots. */
 byte se, sst, stries, posted_sends, sdone, fly, bound, used;
 byte slot[N];
-byte ring[N]; /* 1 + the epoch that wrote the slot's description */
-/* The receiver: epoch, state, receives posted, complete, described in this epoch,
- * and descriptions not acknowledged. */
+byte ring[N]; /* 1 + the epoch of the slot's current description */
+/* The receiver: epoch and state; receives that are posted, that are complete, and that were
+ * described in this epoch; descriptions without an acknowledgement. */
 byte re, rst, rtries, posted = W, got, described, unacked;
-byte landed; /* in the receiver's memory: what nobody at the sender sees */
+byte landed; /* payloads in the receiver's memory, of which the sender has no knowledge */
 
 chan data[EPOCHS] = [N] of { byte, byte };  /* slot, message */
 chan slots[EPOCHS] = [N] of { byte };
-chan completions = [N] of { byte, byte };   /* the receiver's, not polled yet */
+chan completions = [N] of { byte, byte };   /* completions that the receiver has not polled yet */
 chan control[4] = [1] of { byte, byte, byte }; /* two ways (TCP, standby) for each direction */
 
 bool cut_there[EPOCHS], cut_back[EPOCHS]; /* sender to receiver, receiver to sender */
 bool cut_control;
 byte ready = 1; /* the newest epoch whose path is up at both ends */
 byte left = FAULTS, repairs = REPAIRS;
-byte causes; /* faults that cost a path */
+byte causes; /* number of faults that take a path away */
 #ifdef NO_WR_EPOCH
-byte late; /* completions of the queue pair left, not polled */
+byte late; /* completions of the former queue pair that are not polled yet */
 #endif
-hidden byte t, e, b, q, m, x; /* of one step */
+hidden byte t, e, b, q, m, x; /* temporary variables of one step */
 
 #define SENDER_CLOSED(p) ((p) < se || sst >= DONE || ((p) == se && sst == BROKEN))
 #define RECEIVER_CLOSED(p) ((p) < re || rst >= DONE || ((p) == re && rst == BROKEN))
@@ -110,7 +111,7 @@ inline send_msg(to, type, epoch, bits)
 	fi
 }
 
-/* What no open queue pair can take in any more is gone. */
+/* Removes packets that no open queue pair can receive any more. */
 inline forget_closed()
 {
 	x = 0;
@@ -407,8 +408,8 @@ inline receiver_describes()
 }
 
 /* ---- the wires ---- */
-/* The payload is in memory and its completion in the queue; the acknowledgement is back at once
- * or never. One that comes late is one that the sender has not polled: the same to it. */
+/* The payload is in memory and its completion in the queue. The acknowledgement returns at once or
+ * never. A late acknowledgement is like one that the sender has not polled. */
 inline data_lands(epoch)
 {
 	data[epoch]?q, m;
@@ -461,7 +462,7 @@ inline slot_lands(epoch)
 	:: d_step { len(data[epoch]) > 0 && LANDS(epoch) -> data_lands(epoch) } \
 	:: d_step { len(slots[epoch]) > 0 && SLOT_LANDS(epoch) -> slot_lands(epoch) }
 
-/* An end that receives nothing on the control channel, or whose peer has ended, asks the path. */
+/* An end that receives nothing on the control channel, or whose peer has failed, tests the path. */
 #define PEER_SILENT(state) (cut_control || state == FAILED)
 
 active proctype protocol()
@@ -487,7 +488,7 @@ active proctype protocol()
 	:: d_step { len(control[1]) > 0 -> receiver_receives(1) }
 	:: d_step { len(control[2]) > 0 -> sender_receives(2) }
 	:: d_step { len(control[3]) > 0 -> sender_receives(3) }
-	/* an error completion: what was in flight is not acknowledged */
+	/* an error completion: sends in flight are not acknowledged */
 	:: d_step { sst == FLOWING && fly != 0 && (CUT(se) || RECEIVER_CLOSED(se)) -> sender_fails() }
 	:: d_step { sst == BROKEN && ready > se -> sender_fails() }
 #ifdef NO_WR_EPOCH
@@ -499,7 +500,7 @@ active proctype protocol()
 	:: d_step { rst == FLOWING && unacked > 0 && (CUT(re) || SENDER_CLOSED(re)) ->
 		    receiver_fails() }
 	:: d_step { rst == BROKEN && ready > re -> receiver_fails() }
-	:: else -> /* all is quiet: timers */
+	:: else -> /* no other event is possible: timers expire */
 		if
 #ifndef NO_RESEND
 #ifdef NO_GIVE_UP
@@ -546,7 +547,7 @@ active proctype protocol()
 #define MAY_SKIP(state) false
 #endif
 
-/* In flight when the cable dies: still coming (late), or gone. */
+/* The cable fails. Packets in flight still arrive (late), or are lost. */
 #define CUT_ONE(epoch) \
 	:: d_step { left > 0 && (epoch == se || epoch == re) && !cut_there[epoch] -> \
 		    left--; causes++; cut_there[epoch] = true } \
@@ -590,10 +591,10 @@ end:
 	:: d_step { left > 0 && (rst == FLOWING || MAY_SKIP(rst)) -> left--; causes++; receiver_fails() }
 	:: d_step { left > 0 && sst == SWITCHING -> left--; send_msg(TO_RECEIVER, OPEN, se, 0) }
 	:: d_step { left > 0 && rst == SWITCHING -> left--; send_msg(TO_SENDER, REPORT, re, got) }
-	/* a clock that runs out before the message that is on its way */
+	/* a timer expires although the message is on its way */
 	:: d_step { left > 0 && sst == SWITCHING -> left--; causes = 2; sender_ends(FAILED, ABORT) }
 	:: d_step { left > 0 && rst == SWITCHING -> left--; causes = 2; receiver_fails_for_good(1) }
-	/* a path comes up again when both ends have left the epoch that it had */
+	/* a path comes up again after both ends have left its epoch */
 	:: d_step { repairs > 0 && LEFT && ready < EPOCHS - 1 ->
 		    repairs--; ready++ }
 	od

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* AllReduce through a switch, or (TREE) through two, one the other's child: the rules of
- * docs/protocol.md as bpf/ and userspace/xdp keep them. test_reduce searches every order of events.
+/* AllReduce through a switch, or (TREE) through two switches, of which one is the other's child:
+ * the rules of docs/protocol.md as bpf/ and userspace/xdp implement them. test_reduce searches
+ * every order of events.
  *
- * A payload is the set of hosts in it and its chunk, so a sum is right or wrong by sight. The
- * process `cpu` is a CPU of a switch with a packet: between its steps others run, where the program
- * in bpf/ reads or writes what others write. Hosts, the slow path and faults take one step an
- * event. Clocks run out where all is quiet, or too early as a fault.
+ * A payload is the set of hosts in it and its chunk, so that a wrong sum is recognised at once. The
+ * process `cpu` is a CPU of a switch that handles a packet. Other processes run between its steps,
+ * at those points where the program in bpf/ reads or writes shared memory. Hosts, the slow path and
+ * faults make one step for each event. Timers expire if no other event is possible, or too early as
+ * a fault.
  *
- * Each switch of test_reduce's table takes one rule away; the search must then fail. */
+ * Each switch of test_reduce's table removes one rule; the search must then fail. */
 
 #ifndef CHUNKS
-#define CHUNKS 5 /* two rounds of the slots, and one more */
+#define CHUNKS 5 /* two rounds of the slots, and one chunk more */
 #endif
 #ifndef SLOTS
 #define SLOTS 2
@@ -22,12 +24,14 @@
 #define CPUS 2
 #endif
 #ifndef WINDOW
-#define WINDOW SLOTS /* of host 0; with more it may lose results, and only sums are looked at */
+/* window of host 0. A host with more than SLOTS may lose results; then only sums are checked */
+#define WINDOW SLOTS
 #endif
-#define TICKS 3 /* of all clocks, with nothing gained, until it counts as a hang */
+#define TICKS 3 /* so many expiries of all timers without progress count as a hang */
 
-/* Connection k < HOSTS is host k's; UP is the lower switch's to the root. Hosts 0 and 1 are below
- * the lower switch (1), host 2 is a child of the root (0); a star has switch 0 and hosts 0 and 1. */
+/* Connection k < HOSTS is that of host k; UP is the lower switch's connection to the root. In a
+ * tree, hosts 0 and 1 are below the lower switch (1), and host 2 is a child of the root (0). A star
+ * has switch 0 and hosts 0 and 1. */
 #ifdef TREE
 #define HOSTS 3
 #define SWITCHES 2
@@ -49,35 +53,37 @@
 #define NONE 254
 #define PLACE(k, r) ((k) * SLOTS + (r) % SLOTS)
 
-#define ASKS(r) ((r) % 2 == 0) /* AckReq, of contribution and result; CHUNKS is odd */
+/* Does packet r request an ACK? (contribution and result; CHUNKS is odd) */
+#define ASKS(r) ((r) % 2 == 0)
 
 #define DATA 1
-#define ACK 2 /* all before psn */
-#define NAK 3 /* psn is expected; RNR NAKs, too */
+#define ACK 2 /* acknowledges all packets before psn */
+#define NAK 3 /* expects psn; RNR NAKs are included */
 
-/* What becomes of a contribution. */
+/* What the switch does with a contribution. */
 #define TAKEN 0
 #define EARLY 1
 #define BEHIND 2
 #define AHEAD 3
 
-/* Contribution r implies that the child has the result this much before. */
+/* Contribution r implies that the child has the result of chunk r - LATE. */
 #define LATE SLOTS
 
-/* The properties. Each is 0 for ever; an assertion that fails says its name. */
+/* The properties. Each must always be 0; a failed assertion names the property. */
 hidden byte wrong, order, unkept, gone, twice, storm, unasked, needless, hang;
 
 chan up[CONNS] = [8] of { byte, byte, byte }; /* type, psn, value: to the switch */
 chan down[CONNS] = [8] of { byte, byte, byte };
 
-/* A child, host or lower switch: what it sends next, what is acknowledged, what it has got. */
+/* A child (host or lower switch): the next packet to send, the first one not acknowledged, and the
+ * results received. */
 byte next[CONNS], una[CONNS], got[CONNS];
 bit child_nak[CONNS];
-/* Its connection at the switch above. */
+/* The child's connection at the switch above. */
 byte rx_next[CONNS], tx_acked[CONNS], naks[CONNS];
 bit nak_sent[CONNS], busy[CONNS], up_busy;
 byte kept_r[CONNS * SLOTS] = NONE, kept[CONNS * SLOTS] = NONE;
-/* A switch: its slots, its sums (below the root partial ones), the results of the parent. */
+/* A switch: its slots, its sums (partial ones below the root), and the parent's results. */
 byte generation[SWITCHES * SLOTS], bits[SWITCHES * SLOTS];
 byte sum_r[SWITCHES * SLOTS] = NONE, sum[SWITCHES * SLOTS];
 byte tx_next[SWITCHES];
@@ -87,7 +93,7 @@ byte up_next, result_r[SLOTS] = NONE, result[SLOTS];
 byte left = FAULTS, ticks, x, y, z;
 byte idle = (1 << CPUS) - 1; /* CPUs are the first processes */
 
-/* The result rows of a switch: the parent's where it has one. */
+/* The result rows of a switch: those of the parent's results if there is a parent. */
 #ifdef TREE
 #define RESULT_R(s, r) (s -> result_r[(r) % SLOTS] : sum_r[PLACE(0, r)])
 #define RESULT(s, r) (s -> result[(r) % SLOTS] : sum[PLACE(0, r)])
@@ -96,7 +102,8 @@ byte idle = (1 << CPUS) - 1; /* CPUs are the first processes */
 #define RESULT(s, r) sum[PLACE(0, r)]
 #endif
 
-/* A child hears: in order, again, or behind a gap. The lower switch does it in cpu(). */
+/* A host receives a packet: the next one, a duplicate, or one after a gap. The lower switch does
+ * this in cpu(). */
 inline host_takes(k)
 {
 	down[k]?x, y, z;
@@ -133,7 +140,8 @@ inline host_takes(k)
 	x = 0; y = 0; z = 0
 }
 
-/* The slow path: results from tx_acked on, as far as they are; a row that somebody lacks is there. */
+/* The slow path resends results from tx_acked on, as far as they exist. The row of a result that a
+ * child lacks must still hold it. */
 inline resends(k)
 {
 	x = tx_acked[k];
@@ -171,13 +179,13 @@ inline sends_partials()
 
 inline answers(kind)
 {
-	/* what an ACK or NAK names is kept, all before it */
+	/* all packets before the one that an ACK or NAK names are stored */
 	assert(kind == NAK || rx_next[k] == 0 || kept_r[PLACE(k, rx_next[k] - 1)] == rx_next[k] - 1 ||
 	       unkept);
 	down[k]!kind, rx_next[k], 0
 }
 
-/* A packet of a child that says how far it is. */
+/* Handles an ACK or NAK of a child. */
 inline child_answers()
 {
 	if
@@ -223,7 +231,7 @@ inline decides()
 #endif
 }
 
-/* All children of a slot have given: their rows become one. */
+/* All children of a slot have given their contributions: their rows are reduced. */
 inline reduces()
 {
 	w = VALUE(p, 0);
@@ -245,14 +253,14 @@ inline reduces()
 	sum_r[PLACE(s, p)] = p
 }
 
-/* The slot waits for its next generation. */
+/* The slot goes to its next generation. */
 inline moves_on()
 {
 	bits[PLACE(s, p)] = 0;
 	generation[PLACE(s, p)] = p / SLOTS + 1
 }
 
-/* The copies leave one by one, each in the frame of the packet at hand. */
+/* Sends the copies one by one, each in the frame of the current packet. */
 #define COPY(i) \
 	if \
 	:: MASK(s) & BIT(i) -> \
@@ -276,7 +284,7 @@ inline moves_on()
 #else
 #define ENTER(i) len(up[i]) > 0 && !busy[i]
 #endif
-/* The parent's packet at the lower switch. */
+/* The lower switch receives a packet of its parent. */
 #ifdef TREE
 inline takes_parents()
 {
@@ -313,7 +321,7 @@ inline takes_result()
 }
 #endif
 
-/* The last arriver goes on to the result, or to the partial sum. */
+/* The last arriver's packet becomes the result, or the partial sum. */
 inline completes()
 {
 #ifdef MOVE_ON_EARLY
@@ -357,7 +365,8 @@ inline contributes()
 	d_step { down[k]!ACK, p + 1, 0; assert(kept_r[PLACE(k, p)] == p || unkept) };
 #endif
 #ifdef GENERATION_TWICE
-	/* the first answer says where the payload goes, the second whether it counts */
+	/* the first test of the fate decides where the payload is stored, the second one whether it
+	 * counts */
 	if
 	:: d_step { fate == TAKEN -> kept[PLACE(k, p)] = v }
 	:: else -> skip
@@ -391,8 +400,8 @@ inline contributes()
 	fi
 }
 
-/* What changes nothing but the connection is done with at once; a contribution takes its time. CPUs
- * are alike, so a packet is the first one's that is idle. */
+/* Other packets change only the connection, in one step; a contribution takes several. All CPUs are
+ * alike, so the first idle one handles the packet. */
 inline takes_packet()
 {
 	up[k]?t, p, v;
@@ -474,7 +483,7 @@ end:
 #define FAULTY(i) \
 	:: d_step { left > 0 && len(up[i]) > 0 -> left--; up[i]?_, _, _ } /* lost */ \
 	:: d_step { left > 0 && len(down[i]) > 0 -> left--; down[i]?_, _, _ } \
-	:: d_step { left > 0 && len(up[i]) > 0 -> /* twice, or once but behind the others */ \
+	:: d_step { left > 0 && len(up[i]) > 0 -> /* a duplicate, or reordered after the other packets */ \
 		    left--; up[i]?<x, y, z>; up[i]!x, y, z; x = 0; y = 0; z = 0 } \
 	:: d_step { left > 0 && len(down[i]) > 0 -> \
 		    left--; down[i]?<x, y, z>; down[i]!x, y, z; x = 0; y = 0; z = 0 } \
@@ -484,7 +493,7 @@ end:
 		    left--; down[i]?x, y, z; down[i]!x, y, z; x = 0; y = 0; z = 0 } \
 	:: d_step { left > 0 && tx_acked[i] < tx_next[SWITCH_OF(i)] -> left--; times_out(i) }
 
-/* What the child's own contributions imply is not sent again. */
+/* Does not resend results that the child's own contributions imply. */
 inline times_out(i)
 {
 	x = (rx_next[i] > LATE -> rx_next[i] - LATE : 0);
