@@ -11,18 +11,18 @@
 #define FAULTS_MOST_NS (4 * INC_NSEC_PER_SEC)
 #define CONVERGE_NS    (400 * INC_NSEC_PER_SEC)
 #define SETTLE_NS      (150 * INC_NSEC_PER_SEC)
-/* What is under way when the last rank ends is there after this. */
+/* After this time, all that was under way when the last rank ended has arrived. */
 #define CALM_NS            (3 * INC_NSEC_PER_SEC)
 #define KEYS_ONE_OF        8 /* seeds */
 #define KEYS_BESIDE_ONE_OF 2 /* seeds with hostile peers */
-/* Of the controller's memory at the end, more than at its start. It has the switch and the switch's
- * messages, and remembers addresses for some seconds. */
+/* How many more pieces of memory the controller may have at the end than at its start. It then has
+ * the switch and the switch's messages, and stores addresses for some seconds. */
 #define MEMORY_PIECES_MOST 250
 
 struct cluster_figures cluster_figures;
 struct cluster cluster;
 
-/* --- what there is --- */
+/* --- hosts, switch and controller --- */
 
 static void add_host(unsigned int n)
 {
@@ -85,8 +85,8 @@ static bool all_through(void)
 	return all;
 }
 
-/* The controller has no connection of a peer that is gone, hostile ones included. It has only the
- * switch's. */
+/* The controller must have no connection but the switch's. Connections of peers that are gone, also
+ * of hostile ones, must be closed. */
 static bool nothing_left(void)
 {
 	struct inc_usage u;
@@ -94,7 +94,7 @@ static bool nothing_left(void)
 	if (!controller.ready || !cluster.sw.ready)
 		return false;
 	inc_switch_usage(xdp_switch(cluster.sw.xdp), &u);
-	return !controller_knows() && controller_descriptors() == 1 && !u.communicators.used &&
+	return !controller_objects() && controller_descriptors() == 1 && !u.communicators.used &&
 	       !u.connections.used && !u.rows.used && !u.slots.used && !u.root_rows.used &&
 	       !xdp_entries(cluster.sw.xdp);
 }
@@ -135,7 +135,7 @@ static bool is_calm(void)
 static void finish(void)
 {
 	long pieces;
-	uint64_t resumes_at_ns; /* when no daemon stands still any more */
+	uint64_t resumes_at_ns; /* when the last standstill of a daemon ends */
 
 	cluster.ranks_through = true;
 	step_until(cluster_hostile_ended, sim_now_ns() + SETTLE_NS, "a hostile peer does not end");
@@ -196,7 +196,7 @@ void cluster_run(void)
 	for (i = 0; i < cluster.hosts; i++)
 		add_host(i);
 	controller_start();
-	/* what nobody could see: before, members are refused */
+	/* members are refused before the controller is ready, which they cannot observe */
 	step_until(is_ready, UINT64_MAX, "the controller does not start");
 	cluster_switch_start(&cluster.sw);
 	for (i = 0; i < cluster.n_groups; i++)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The scenario with a controller: hosts, one switch with its daemon, the controller. Groups are
- * made through the control plane, compute, lose ranks, shrink and compute again, while processes
- * are killed and stopped. A run is in cluster.c, its faults are in cluster_faults.c, and hostile
- * peers in cluster_hostile.c. A rank, and what must hold of it, is in cluster_rank.c. The
- * controller is in cluster_controller.c, and the switch in cluster_switch.c and cluster_kernel.c.
+ * The scenario with a controller: hosts, one switch with its daemon, and the controller. Ranks make
+ * groups through the control plane, compute, lose ranks, shrink and compute again, while processes
+ * are killed and stopped.
+ *
+ * cluster.c has a run, cluster_faults.c its faults, and cluster_hostile.c hostile peers.
+ * cluster_rank.c has a rank and the checks of its calls. The controller is in cluster_controller.c,
+ * and the switch in cluster_switch.c and cluster_kernel.c.
  */
 #ifndef SIM_CLUSTER_H
 #define SIM_CLUSTER_H
@@ -16,7 +18,7 @@
 #include "hostlib/include/inccl.h"
 
 #define CLUSTER_CONTROLLER "10.77.255.1"
-/* A member that is silent for so long is lost, by the controller's command line. */
+/* The controller's command line sets this: a member that is silent for so long is lost. */
 #define CLUSTER_MEMBER_TIMEOUT_MS 3000
 /* Likewise: a switch must answer a request within this time. */
 #define CLUSTER_SWITCH_TIMEOUT_MS 5000
@@ -28,13 +30,13 @@
 #define CLUSTER_MADE_MOST   32
 #define CLUSTER_PAUSES_MOST 16
 
-/* Files of keys in the working directory; cluster_switch.h has the switch's. */
+/* Key files in the working directory; cluster_switch.h has the switch's. */
 #define CLUSTER_KEY_MEMBER  "key.member"
 #define CLUSTER_KEY_HOSTILE "key.hostile"
 #define CLUSTER_JOB_HOSTILE "other" /* the job of hostile peers */
 
-/* Each kind of fault is drawn from the seed by a number of its own (rng_mix()). So the faults of a
- * seed remain the same when another kind is added. */
+/* Each kind of fault has random numbers of its own, from the seed and this number (rng_mix()). So
+ * the faults of a seed remain the same when another kind is added. */
 enum cluster_draw {
 	DRAW_SILENCE = 0x51,
 	DRAW_FAILING_START = 0x52,
@@ -50,10 +52,11 @@ struct cluster_rank {
 	struct process process;
 	struct cluster_group *group;
 	unsigned int number;
-	bool formed;           /* it has come into its group */
-	bool through;          /* it has ended by itself */
-	uint64_t called_at_ns; /* the call that it is in; 0: it is in none */
-	bool silenced;         /* stood still so long that it may be called silent, or was killed */
+	bool formed;           /* it has joined its group */
+	bool through;          /* its process has ended by itself */
+	uint64_t called_at_ns; /* when its current call began; 0: it is in no call */
+	/* it was killed, or stood still so long that others may call it silent */
+	bool silenced;
 };
 
 /* A job: its ranks are on the first hosts. */
@@ -61,17 +64,18 @@ struct cluster_group {
 	char job[16];
 	unsigned int n_ranks, rounds, calls;
 	struct inccl_communicator_opts opts;
-	uint64_t died_at_ns; /* its first rank, or has fallen silent; 0: none has */
-	bool killed;         /* one of its ranks has been */
-	/* the groups there have been, and who has come into each */
+	uint64_t died_at_ns; /* when its first rank died or fell silent; 0: none has */
+	bool killed;         /* one of its ranks was killed */
+	/* the groups that were made, and how many members have joined each */
 	struct cluster_made {
 		uint32_t number, members;
-		uint32_t created[CLUSTER_ROUNDS_MOST]; /* who has its communicator */
+		/* members that have the communicator of a round */
+		uint32_t created[CLUSTER_ROUNDS_MOST];
 	} made[CLUSTER_MADE_MOST];
 	struct cluster_rank rank[CLUSTER_HOSTS_MOST];
 };
 
-/* How often what happened, in all runs. */
+/* How often each kind of event has happened, in all runs. */
 struct cluster_figures {
 	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
 		daemons_killed, standstills, daemons_terminated, ports_lost, ports_lost_blind,
@@ -85,29 +89,29 @@ struct cluster {
 	bool hostile;       /* there are hostile peers */
 	bool metrics;       /* controller and daemon answer with their figures over HTTP */
 	bool ranks_through; /* hostile peers end */
-	bool controller_dies, daemon_dies; /* in this run */
-	/* In this run the process stands still for so long that others may give it up. */
+	bool controller_dies, daemon_dies; /* at some time in this run */
+	/* in this run the process stands still for so long that others may consider it dead */
 	bool controller_stalls, daemon_stalls;
-	uint64_t daemon_stalls_ms; /* for so long */
-	bool slowed;               /* something is paused or cut off for a short time */
-	/* Pauses that have begun. The short ones of slowed are not among them. */
+	uint64_t daemon_stalls_ms; /* how long the daemon stands still */
+	bool slowed;               /* a process is paused, or a machine cut off, for a short time */
+	/* Pauses that have begun, without the short ones of `slowed`. */
 	struct cluster_pause {
 		const struct process *process;
 		uint64_t from_ns, until_ns;
 	} pause[CLUSTER_PAUSES_MOST];
 	unsigned int n_pauses;
-	bool daemon_may_end; /* by any incident of this run */
-	/* the interface of a port goes, and comes again */
+	bool daemon_may_end; /* some incident of this run may end the daemon */
+	/* the interface of a port disappears and returns */
 	struct {
-		bool goes, moves; /* in this run; it is not deleted, but moved */
-		bool waits;       /* for the daemon's end or standstill */
-		bool lost;        /* it went */
-		bool unseen;      /* it was deleted, and no daemon saw how it came again */
+		bool goes, moves; /* goes: in this run; moves: it is moved, not deleted */
+		bool waits;       /* until the daemon ends or stands still */
+		bool lost;        /* it has disappeared */
+		bool unseen;      /* it was deleted, and no daemon observed its return */
 		unsigned int number;
 		uint64_t delay_ns, away_ns, back_at_ns;
 	} port;
 	uint64_t terminated_at_ns; /* when the daemon received SIGTERM; 0: it has not */
-	uint64_t down_ns;          /* from its end then until the next one starts */
+	uint64_t down_ns;          /* from the daemon's end until the next one starts */
 	uint64_t faults_end_at_ns, calm_at_ns;
 	struct cluster_group group[CLUSTER_GROUPS_MOST];
 	struct {
@@ -119,9 +123,9 @@ struct cluster {
 };
 extern struct cluster cluster;
 
-/* One run of the seed's, with its database in the working directory. */
+/* One run of the seed, with its database in the working directory. */
 void cluster_run(void);
-/* Draws from the seed what goes wrong in the run that begins (cluster_faults.c). */
+/* Draws the faults of the run that begins from the seed (cluster_faults.c). */
 void cluster_choose_faults(void);
 /* Hostile peers (cluster_hostile.c). Draws from the seed whether there are any in this run. */
 void cluster_hostile_open(void);
@@ -129,47 +133,52 @@ void cluster_hostile_start(void);
 bool cluster_hostile_ended(void);
 /* When the last of the pauses that are over ended; 0: none is over. */
 uint64_t cluster_resumed_at_ns(void);
-/* How long the process has stood still since then. */
+/* How long the process has stood still since since_ns. */
 uint64_t cluster_still_ns(const struct process *process, uint64_t since_ns);
 /* The process of a rank. */
 void cluster_rank_run(void *rank);
-/* Fails where its call takes longer than any may. */
+/* Fails the run if the rank's call lasts longer than any call may. */
 void cluster_rank_overdue(const struct cluster_rank *rank);
 
 /*
  * --- cluster_controller.c: the controller as a process ---
- * Its main(), with a command line, on a real libevent and a real database in a directory. It can be
- * killed at any moment, also in the middle of a transaction, and started again from its database.
+ *
+ * This is its main(), with a command line, a real libevent, and a real database in a directory. It
+ * can be killed at any moment, also in the middle of a transaction, and restarted with its
+ * database.
  */
 
 struct controller {
 	struct process process;
 	bool running;
 	bool ready;      /* the process has reported that it is ready */
-	uint64_t killed; /* times */
-	/* killed in the middle of a step of the database, with this chance of 1,000 */
+	uint64_t killed; /* how often */
+	/* chance in 1,000 to be killed at a step of the database */
 	uint32_t dies_in_store;
 	void (*died)(void);
 };
 extern struct controller controller;
 
-/* A new run: an empty database in the working directory, and a topology of so many hosts. */
+/* Starts a new run: an empty database in the working directory, and a topology with this number of
+ * hosts. */
 void controller_open(unsigned int hosts, bool tls, bool metrics);
 void controller_start(void);
 void controller_kill(void);
-/* The daemon of the switch, which shares its libraries' memory here, is dead. */
+/* The switch's daemon, which uses the same static variables here, has died. */
 void controller_switch_died(void);
-/* SIGTERM. */
+/* Sends SIGTERM. */
 void controller_stop(void);
-/* Numbers of a group of honest ranks and of a communicator of it, as far as there are any; else 1.
+/* Returns the numbers of a group of honest ranks and of a communicator of that group, or 1 if there
+ * is none.
  */
 void controller_numbers(uint32_t *group, uint32_t *communicator);
-/* Descriptors and pieces of memory that it has more than when it was ready. */
+/* How many more descriptors and pieces of memory it has than when it became ready. */
 int controller_descriptors(void);
 long controller_pieces(void);
-/* Groups that it knows, and whether it knows anything else that began. */
-unsigned int controller_knows(void);
-/* Rows of the database of a controller that has ended, but for the numbers given away. */
+/* The number of its groups, derivations and orphans. */
+unsigned int controller_objects(void);
+/* Rows in the database of a controller that has ended, without those of numbers that were given
+ * away. */
 unsigned int controller_rows(void);
 
 #endif

@@ -27,13 +27,14 @@
 struct controller controller;
 
 static struct {
-	const struct inc_core *core;            /* of the one that runs */
-	sqlite3 *db;                            /* likewise */
-	struct inc_ndjson_draining draining[2]; /* the switch's, and its own */
-	void (*on_signal)(int);                 /* what it has for SIGTERM */
-	bool tls, metrics;                      /* its command line has a key, and an address */
-	unsigned int descriptors_ready;         /* that it had when it was ready */
-	size_t pieces_ready;                    /* likewise, pieces of memory */
+	const struct inc_core *core;            /* of the running controller */
+	sqlite3 *db;                            /* of the running controller */
+	struct inc_ndjson_draining draining[2]; /* of the switch's daemon, and of the controller */
+	void (*on_signal)(int);                 /* the controller's handler of SIGTERM */
+	/* its command line has a key; it has an address for figures */
+	bool tls, metrics;
+	unsigned int descriptors_ready; /* how many it had when it became ready */
+	size_t pieces_ready;            /* likewise, pieces of memory */
 } own;
 
 int inc_controller_main(int argc, char **argv);
@@ -64,9 +65,9 @@ int __wrap_sqlite3_close(sqlite3 *db);
 int __real_sqlite3_close(sqlite3 *db);
 void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...);
 
-/* --- what it says, and what it is told --- */
+/* --- its output, and calls of this scenario --- */
 
-/* Of all processes: a line of the trace, and of the hash. */
+/* A log line of any process is a line of the trace, and counts for the hash. */
 void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
 {
 	char text[512];
@@ -78,7 +79,7 @@ void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
 	sim_note(task_process() ? task_process()->name : "", text, level, 0, 0);
 }
 
-/* The line on the standard output by which it says that it is ready. */
+/* Replaces printf() in the controller, which reports on the standard output that it is ready. */
 int cluster_say(const char *fmt, ...)
 {
 	size_t size;
@@ -107,7 +108,8 @@ int __wrap_inc_persist_start(struct inc_core *core, struct event_base *base, con
 	return __real_inc_persist_start(core, base, path, counts, keep, err);
 }
 
-/* Connections that are being closed are a process', and two processes are one here. */
+/* The product has one list of connections that are being closed per process. Here two processes
+ * share the program, so each gets its own list. */
 static struct inc_ndjson_draining *draining(void)
 {
 	return &own.draining[task_process() == &controller.process];
@@ -156,7 +158,7 @@ int __wrap_sqlite3_step(sqlite3_stmt *stmt)
 	return __real_sqlite3_step(stmt);
 }
 
-/* As the kernel would: what has not been committed has not been. */
+/* Drops the database as a kill does: a transaction that was not committed is lost. */
 static void drop_database(void)
 {
 	sqlite3_stmt *stmt;
@@ -200,8 +202,8 @@ unsigned int controller_rows(void)
 
 static void run(void *arg)
 {
-	/* An address may have fewer connections than there is room for, so a hostile peer cannot
-	 * displace honest ones. */
+	/* A single address gets fewer connections than the controller has room for, so that a
+	 * hostile peer cannot displace honest ones. */
 	char *argv[24] = {"inc-controller",
 			  "--topology",
 			  TOPOLOGY,
@@ -334,7 +336,7 @@ void controller_switch_died(void)
 
 void controller_stop(void)
 {
-	sim_require(own.on_signal, "the controller does not hear signals");
+	sim_require(own.on_signal, "the controller has no handler for SIGTERM");
 	own.on_signal(SIGTERM);
 }
 
@@ -367,7 +369,7 @@ long controller_pieces(void)
 	return (long)(memory_pieces(&controller.process, &size) - own.pieces_ready);
 }
 
-unsigned int controller_knows(void)
+unsigned int controller_objects(void)
 {
 	const struct inc_group *g;
 	unsigned int n = !LIST_EMPTY(&own.core->derivations) + !LIST_EMPTY(&own.core->orphans);

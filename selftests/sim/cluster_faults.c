@@ -12,7 +12,7 @@
 /* A process that was killed starts again within this time. */
 #define DOWN_MOST_NS  (2 * INC_NSEC_PER_SEC)
 #define PAUSE_MOST_NS (1500 * INC_NSEC_PER_MSEC)
-/* The controller counts ticks: a rank that stands still for so long is silent for certain. */
+/* The controller counts ticks, so a rank that stands still for this long is certainly silent. */
 #define SILENT_LEAST_MS (CLUSTER_MEMBER_TIMEOUT_MS + 500)
 #define SILENT_MOST_MS  (2 * SILENT_LEAST_MS)
 /* A rank that stands still for less than this is only slow. The difference to the timeout covers a
@@ -32,16 +32,16 @@
 #define PORT_ONE_OF                    4 /* seeds */
 #define PORT_BESIDE_ONE_OF             2 /* seeds in which the daemon ends or stands still */
 #define PORT_AWAY_MOST_MS              7000
-#define NOTICED_NS                     INC_NSEC_PER_SEC /* a daemon sees a port's return by then */
+#define NOTICED_NS                     INC_NSEC_PER_SEC /* a daemon notices a port's return by then */
 #define PAUSES_ONE_OF                  4                /* seeds */
 #define PAUSE_LONGEST_MS               60000
-/* The product's limits that a pause comes near to: for a member, for a switch's answer, for a
- * client to say something, for the progress of a collective. */
+/* The product's limits near which pauses are drawn: for a member, for a switch's answer, for the
+ * first message of a client, for the progress of a collective. */
 #define PAUSE_LIMITS_MS CLUSTER_MEMBER_TIMEOUT_MS, CLUSTER_SWITCH_TIMEOUT_MS, 10000, 30000
 
 static void on_daemon_away(bool ends);
 
-/* Its group loses it, at once or after the member's timeout. */
+/* The group loses this rank, at once or after the member's timeout. */
 static void lose_rank(struct cluster_rank *rank)
 {
 	if (!rank->group->died_at_ns || rank->formed)
@@ -87,10 +87,10 @@ uint64_t cluster_still_ns(const struct process *process, uint64_t since_ns)
 	return sum_ns;
 }
 
-/* It stands still, perhaps for longer than the controller waits, and then goes on. */
+/* The rank stands still, perhaps for longer than the controller waits, and then goes on. */
 static void pause_rank(void *arg, uint64_t for_ns)
 {
-	/* other incidents of the run can make the silence longer by this */
+	/* other incidents of the run can lengthen the silence by this */
 	const uint64_t slower_ns = cluster.slowed ? 2 * PAUSE_MOST_NS : 0;
 	struct cluster_rank *rank = arg;
 
@@ -137,7 +137,7 @@ static void start_controller(void *arg, uint64_t unused)
 		controller_start();
 }
 
-/* It comes back some time later. */
+/* The controller is started again some time later. */
 static void after_controller_died(void)
 {
 	cluster_figures.controllers_killed++;
@@ -183,7 +183,7 @@ static void cut(void *arg, uint64_t until_ns)
 	tcp_cut(process->addr, until_ns);
 }
 
-/* Some time before faults end, as often early as late. */
+/* A random time before the faults end; early times are as frequent as late ones. */
 static uint64_t some_time(void)
 {
 	uint64_t at_ns = sim_now_ns() + sim_between(0, 1ull << (16 + sim_below(16)));
@@ -191,8 +191,8 @@ static uint64_t some_time(void)
 	return at_ns < cluster.faults_end_at_ns ? at_ns : cluster.faults_end_at_ns;
 }
 
-/* libevent's HTTP server (version 2.1) leaks a connection for which it has no memory, so a
- * process that has one is spared. */
+/* A process with libevent's HTTP server is spared, because that server (version 2.1) leaks a
+ * connection for which it has no memory. */
 static void fail_allocation(void *arg, uint64_t n)
 {
 	const bool has_http = arg == &controller.process || arg == &cluster.sw.process;
@@ -272,8 +272,8 @@ static void choose_silence(void)
 	sim_after(delay_ns, pause_rank, rank, ms * INC_NSEC_PER_MSEC);
 }
 
-/* In some seeds one of the first allocations of the daemon fails, so that its start does. Of the
- * incidents above too few meet a start. */
+/* In some seeds one of the first allocations of the daemon fails, so that its start fails. The
+ * random incidents hit a start too rarely. */
 static void choose_failing_start(void)
 {
 	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_FAILING_START)};
@@ -288,7 +288,7 @@ static void choose_failing_start(void)
 /* The controller or the daemon stands still. */
 static void pause_daemon(struct process *process, uint64_t start_at_ns, uint64_t ms)
 {
-	/* other incidents of the run can make an answer later by this */
+	/* other incidents of the run can delay an answer by this */
 	const uint64_t slower_ms = cluster.slowed ? 2 * PAUSE_MOST_NS / INC_NSEC_PER_MSEC : 0;
 
 	/* If the process stands still for less than that, its answers are only slow. */
@@ -316,8 +316,8 @@ static void choose_standstill(void)
 	pause_daemon(of_controller ? &controller.process : &cluster.sw.process, start_at_ns, ms);
 }
 
-/* A third of them is below the member's timeout, a third near to one of the limits, and a third
- * anything up to a minute. */
+/* A third of the pauses is shorter than the member's timeout, a third is near one of the limits,
+ * and a third is anything up to a minute. */
 static uint64_t draw_pause_ms(struct rng *rng)
 {
 	static const uint64_t limits_ms[] = {PAUSE_LIMITS_MS};
@@ -333,7 +333,7 @@ static uint64_t draw_pause_ms(struct rng *rng)
 }
 
 /* In some seeds several processes stand still, each once: one after the other, or at the same
- * moment. False: in this seed none does. */
+ * moment. False: none does in this seed. */
 static bool choose_pauses(void)
 {
 	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_PAUSES)};
@@ -419,8 +419,8 @@ static void lose_port(void *arg, uint64_t port)
 	sim_after(cluster.port.away_ns, return_port, NULL, port);
 }
 
-/* The daemon ends or stands still. A port that has not been back for long may be one whose return
- * it has not seen. */
+/* The daemon ends or stands still. If the port has returned only shortly before, the daemon may not
+ * have observed that. */
 static void on_daemon_away(bool ends)
 {
 	const bool is_back =
@@ -433,9 +433,9 @@ static void on_daemon_away(bool ends)
 	sim_after(cluster.port.delay_ns, lose_port, NULL, cluster.port.number);
 }
 
-/* In some seeds the interface of a port is deleted, or moved to another namespace. It is made again
- * or moved back before the switch gives up what needs it. If the daemon ends or stands still in
- * this seed, the interface mostly goes at about that time. */
+/* In some seeds the interface of a port is deleted, or moved to another namespace. It returns
+ * before the switch ends the communicators that need it. If the daemon ends or stands still in this
+ * seed, the interface mostly disappears at about that time. */
 static void choose_port(void)
 {
 	const bool beside = cluster.daemon_may_end || cluster.daemon_stalls;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Hostile peers beside the honest ones, each a process on a machine of its own. They connect to the
- * ports of the controller and of the daemon at random moments and send what no honest peer sends.
- * Where there are keys, they have a valid one, and are right in all but what that key permits.
- * Called by cluster.c, which also checks that nothing of them is left.
+ * ports of the controller and of the daemon at random moments, and send what no honest peer sends.
+ * If there are keys, a hostile peer has a valid one. Its messages are then right except for the
+ * permissions of that key. Functions of cluster.c call this file, and check that no trace of
+ * hostile peers is left.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,26 +24,28 @@
 #define HOSTILE_MOST   3
 #define ATTACKS_MOST   24
 #define PIECES_MOST    4
-#define OPEN_MOST      20  /* connections at a time; the controller allows an address 16 */
+#define OPEN_MOST      20  /* connections at a time; the controller allows 16 per address */
 #define FLOOD_MOST     64  /* connections in a row */
-#define PATIENCE_MS    200 /* for a connection, a handshake or room to send */
+#define PATIENCE_MS    200 /* time to wait for a connection, a handshake or room to send */
 #define PIECE_MOST     (INC_MEMBER_LINE_MAX + 4096)
-#define QUESTIONS      150 /* whose answers are more than a socket has room for */
+#define QUESTIONS      150 /* the answers are more than a socket has room for */
 
-/* END_STAY leaves the connection open. It is the last one, so those below it end the connection. */
+/* END_STAY leaves the connection open. It is the last one, so that all smaller values end the
+ * connection. */
 enum end { END_CLOSE, END_RESET, END_SHUT, END_STAY, N_ENDS };
 
 struct connection {
-	int fd; /* -1: none */
+	int fd; /* -1: no connection */
 	uint16_t port;
-	struct tls_hostile *tls; /* NULL: it speaks plainly */
+	struct tls_hostile *tls; /* NULL: a connection without TLS */
 };
 
 static struct hostile {
 	struct process process;
 	struct rng rng;
 	struct inc_tls *tls;
-	unsigned int host; /* as whose neighbour it joins a job of its own */
+	/* the honest host whose address it names when it joins a job of its own */
+	unsigned int host;
 	struct connection open[OPEN_MOST];
 	char out[PIECE_MOST]; /* the bytes of the next message */
 } hostiles[HOSTILE_MOST];
@@ -51,8 +54,8 @@ static unsigned int n_hostiles;
 
 /* --- messages --- */
 
-/* %J, %W, %R, %A: a job of honest ranks, its size, a rank and that rank's address; %G, %C: the
- * numbers of an honest group and communicator; %H: the address of an honest host. */
+/* Placeholders. %J, %W, %R, %A: a job of honest ranks, its size, a rank and that rank's address.
+ * %G, %C: the numbers of an honest group and communicator. %H: the address of an honest host. */
 
 /* Lines that are no message. */
 static const char *const shapes[] = {
@@ -81,7 +84,7 @@ static const char *const shapes[] = {
 	"{\"type\":\"hello\",\"switch\":\"s0\",\"communicators\":[%C]}\n",
 };
 
-/* Messages that are right, but have a sender who must not send them. */
+/* Valid messages whose sender is not allowed to send them. */
 static const char *const foreign[] = {
 	"{\"type\":\"ready\",\"communicator\":%C}\n",
 	"{\"type\":\"D\",\"communicator\":%C}\n",
@@ -103,7 +106,7 @@ static const char *const foreign[] = {
 	"{\"type\":\"bye\"}\n",
 };
 
-/* Messages that are right in all but the key. */
+/* Messages that are valid except for the key. */
 static const char *const wrong_key[] = {
 	"{\"type\":\"G\",\"version\":1,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":[\"%"
 	"A\"]}\n",
@@ -115,7 +118,8 @@ static const char *const wrong_key[] = {
 	"{\"type\":\"hello\",\"version\":1,\"switch\":\"s0\",\"communicators\":[]}\n",
 };
 
-/* A hostile peer makes a job of its own with them, and then names what other jobs have. */
+/* A hostile peer makes a job of its own with these messages, and then names groups and
+ * communicators of other jobs. */
 static const char *const own_job[] = {
 	"{\"type\":\"G\",\"version\":1,\"job\":\"" CLUSTER_JOB_HOSTILE
 	"\",\"rank\":0,\"world_size\":1,\"addrs\":[\"%H\"]}\n",
@@ -136,7 +140,7 @@ static void put(char *out, size_t *n, const char *text)
 	*n += len;
 }
 
-/* The line with the names and numbers of this moment. */
+/* Replaces the placeholders in the line by current names and numbers. */
 static size_t fill_in(struct hostile *h, const char *line, char *out)
 {
 	const struct cluster_group *g = &cluster.group[rng_below(&h->rng, cluster.n_groups)];
@@ -191,7 +195,7 @@ static size_t half_hello(struct hostile *h, char *out)
 		h, "{\"type\":\"hello\",\"version\":1,\"switch\":\"s0\",\"communicators\":[]}",
 		out);
 
-	return 1 + rng_below(&h->rng, n - 1); /* without the newline at most */
+	return 1 + rng_below(&h->rng, n - 1); /* at most without the newline */
 }
 
 static size_t garbage_behind(struct hostile *h, char *out)
@@ -202,7 +206,7 @@ static size_t garbage_behind(struct hostile *h, char *out)
 	return n + fill_random(h, out + n, 1 + rng_below(&h->rng, 200));
 }
 
-/* A line that is about as long as the longest one, or has brackets too deep. */
+/* A line of about the greatest length, or with brackets nested too deeply. */
 static size_t long_line(struct hostile *h, char *out)
 {
 	const size_t n = INC_MEMBER_LINE_MAX - 10 + rng_below(&h->rng, 20);
@@ -265,7 +269,7 @@ static bool flush(const struct connection *c)
 	return good;
 }
 
-/* In records, behind the handshake. */
+/* Sends bytes, after the handshake as TLS records. */
 static bool say(const struct connection *c, const char *bytes, size_t n)
 {
 	size_t part;
@@ -284,7 +288,7 @@ static bool say(const struct connection *c, const char *bytes, size_t n)
 }
 
 /* Reads all that the peer has sent so far. */
-static void hear(const struct connection *c)
+static void read_answers(const struct connection *c)
 {
 	char bytes[4096];
 	ssize_t n;
@@ -301,7 +305,7 @@ static void shake_hands(struct connection *c)
 	for (turn = 0; turn < 4 && !tls_hostile_done(c->tls); turn++) {
 		if (!flush(c) || !wait_for(c, POLLIN))
 			return;
-		hear(c);
+		read_answers(c);
 	}
 	flush(c);
 }
@@ -344,7 +348,7 @@ static void end_connection(struct connection *c, enum end how)
 
 /* --- attacks --- */
 
-/* Up to three seconds, and as often short as long. */
+/* Waits up to three seconds; short waits are as frequent as long ones. */
 static void pause_a_while(struct hostile *h)
 {
 	const uint64_t us = rng_below(&h->rng, 1u << (4 + rng_below(&h->rng, 18)));
@@ -353,7 +357,7 @@ static void pause_a_while(struct hostile *h)
 	ppoll(NULL, 0, &ts, NULL);
 }
 
-/* Records that no OpenSSL sends. */
+/* TLS records that OpenSSL never sends. */
 static bool wrong_records(struct hostile *h, const struct connection *c)
 {
 	char bytes[64];
@@ -378,7 +382,7 @@ static bool wrong_records(struct hostile *h, const struct connection *c)
 	return flush(c);
 }
 
-/* Many questions, whose answers it does not read. */
+/* Sends many questions and does not read the answers. */
 static bool ask(struct hostile *h, const struct connection *c, char *out)
 {
 	unsigned int i;
@@ -392,7 +396,8 @@ static bool ask(struct hostile *h, const struct connection *c, char *out)
 	return good;
 }
 
-/* A line about a communicator of others has an effect only while there is one. */
+/* Waits for a communicator, because a line about a communicator of others has an effect only while
+ * there is one. */
 static void await_communicator(void)
 {
 	uint32_t group, communicator = 1;
@@ -420,9 +425,9 @@ static bool join_and_say(struct hostile *h, const struct connection *c, char *ou
 	return good;
 }
 
-/* Sends one piece of an attack. False: the connection is gone. Most pieces leave it open, so that
- * other pieces can follow. */
-static bool say_piece(struct hostile *h, const struct connection *c)
+/* Sends one piece of an attack. False: the connection is closed. Most pieces leave it open, so that
+ * others can follow. */
+static bool send_piece(struct hostile *h, const struct connection *c)
 {
 	static const enum piece {
 		RANDOM,
@@ -433,14 +438,14 @@ static bool say_piece(struct hostile *h, const struct connection *c)
 		FOREIGN,
 		ASK,
 		OWN_JOB,
-		/* with keys */
+		/* the following need keys */
 		WRONG_KEY,
 		RECORDS,
 	} pieces[] = {RANDOM,    HALF,      GARBAGE,   LONG,      SHAPE,   SHAPE,   SHAPE,
 		      FOREIGN,   FOREIGN,   FOREIGN,   FOREIGN,   ASK,     OWN_JOB, OWN_JOB,
 		      WRONG_KEY, WRONG_KEY, WRONG_KEY, WRONG_KEY, RECORDS, RECORDS};
 	const unsigned int n = sizeof(pieces) / sizeof(pieces[0]);
-	const unsigned int n_plain = n - 6; /* without those that need keys */
+	const unsigned int n_plain = n - 6; /* without the pieces that need keys */
 	char *const out = h->out;
 
 	if (c->port == CLUSTER_METRICS_PORT && rng_below(&h->rng, 3))
@@ -472,7 +477,7 @@ static bool say_piece(struct hostile *h, const struct connection *c)
 	return false;
 }
 
-/* Makes connections one after the other, and sends nothing by most of them. */
+/* Makes connections one after the other, and sends nothing on most of them. */
 static void flood(struct hostile *h, uint16_t port, uint32_t addr)
 {
 	unsigned int n = rng_below(&h->rng, FLOOD_MOST);
@@ -495,7 +500,7 @@ static void attack(struct hostile *h)
 	const uint16_t port = ports[rng_below(&h->rng, cluster.metrics ? 4 : 3)];
 	const bool of_daemon = port == CLUSTER_METRICS_PORT && rng_below(&h->rng, 2);
 	const uint32_t addr = of_daemon ? cluster.sw.process.addr : controller.process.addr;
-	/* If there are keys, it mostly uses its own. The figures need none. */
+	/* With keys the peer mostly uses its own key. The figures need none. */
 	const bool tls = cluster.tls && port != CLUSTER_METRICS_PORT && rng_below(&h->rng, 8);
 	unsigned int pieces = 1 + rng_below(&h->rng, PIECES_MOST);
 	const bool reads = rng_below(&h->rng, 2);
@@ -513,9 +518,9 @@ static void attack(struct hostile *h)
 	}
 	if (tls)
 		shake_hands(c);
-	while (pieces-- && say_piece(h, c)) {
+	while (pieces-- && send_piece(h, c)) {
 		if (reads)
-			hear(c);
+			read_answers(c);
 		pause_a_while(h);
 	}
 	end_connection(c, rng_below(&h->rng, N_ENDS));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a switch's daemon asks of the kernel for its data path: the ring of events, AF_XDP, programs
- * and ports. Called by the daemon's one thread, and where the data path hands something over. */
+/* The kernel of a switch's daemon, for its data path: the ring of events, AF_XDP, programs and
+ * ports. The daemon's one thread calls this, and so does the data path when it passes something to
+ * the daemon. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "userspace/xdp/xsk.h"
 #include "xdp_priv.h"
 
-#define RX_FRAMES 64 /* as userspace/xdp/xsk.c has them */
+#define RX_FRAMES 64 /* the same numbers as in userspace/xdp/xsk.c */
 #define TX_FRAMES 256
 
 static struct cluster_switch *the_switch;
@@ -29,7 +30,7 @@ struct ring_buffer {
 	void *arg;
 };
 
-static struct ring_buffer ring; /* of the daemon that runs */
+static struct ring_buffer ring; /* of the running daemon */
 
 static bool has_events(const void *arg)
 {
@@ -116,7 +117,7 @@ static void on_frame(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* The kernel takes a socket out of the map, however its process ends. */
+/* The kernel removes a socket from the map, however its process ends. */
 static void forget_socket(void *arg)
 {
 	struct inc_xsk *x = arg;
@@ -200,7 +201,7 @@ uint32_t inc_rx_queues(const char *ifname)
 	return 1;
 }
 
-/* --- what the loader says of the kernel --- */
+/* --- the loader's queries of the kernel --- */
 
 void inc_switch_hush_libraries(void)
 {
@@ -216,7 +217,8 @@ bool inc_switch_left(const char *instance)
 	return the_switch->adopts;
 }
 
-/* What a daemon knows it has read from the maps; the maps stay. */
+/* A daemon that starts has read its state from the maps, so only the memory of a daemon is new; the
+ * maps stay. */
 int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 		    struct inc_err *err)
 {
@@ -228,7 +230,7 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	memset(sw->root, 0, inc_switch_root_rows(sw->opts.max_comms) * sizeof(*sw->root));
 	for (i = 0; i < INC_MAX_PORTS; i++)
 		sw->slot[i].used = NULL;
-	/* the predecessor's maps stay until this daemon is ready to go on with them */
+	/* the predecessor's maps stay until this daemon has adopted them */
 	sw->adopted = sw->leaving = the_switch->adopts;
 	*out = sw;
 	return 0;
@@ -343,7 +345,7 @@ struct inc_links_watch {
 	struct event *event;
 };
 
-static struct inc_links_watch watch; /* of the daemon that runs */
+static struct inc_links_watch watch; /* of the running daemon */
 
 static bool has_changed(const void *arg)
 {
@@ -450,7 +452,8 @@ static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, siz
 	return true;
 }
 
-/* A communicator that is taken back before it has started, as for want of memory, leaves nothing.
+/* A communicator that is removed before it has started, for example because memory is short, must
+ * leave nothing behind.
  */
 static void check_taken_back(struct xdp *xdp)
 {

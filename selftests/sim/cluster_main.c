@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The system with its control plane in one process (docs/simulation.md): hosts, a switch and its
- * daemon, the controller and its database. Runs seeds, in a child process, so that the directory of
- * the database goes however that one ends.
+ * The system with its control plane in one process (docs/simulation.md): hosts, a switch with its
+ * daemon, and the controller with its database. The seeds run in a child process, so that the
+ * parent removes the database's directory however the child ends.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -39,12 +39,13 @@ static void run_seeds(const struct seeds *seeds)
 	const struct cluster_figures *c = &cluster_figures;
 	const struct sim_figures *f = &sim_figures;
 
-	/* libevent sleeps in poll(), and in an order that no descriptor's hash decides */
+	/* makes libevent sleep in poll(), with descriptors in an order that no hash decides */
 	setenv("EVENT_NOEPOLL", "1", 1);
 	setenv("EVENT_NOSELECT", "1", 1);
 	event_set_log_callback(no_log);
 	sim_catch_crashes();
-	/* Most of a switch's maps is never touched. Memory of mmap() is cleared already. */
+	/* calloc() must use mmap() for a switch's maps, whose memory is cleared already and mostly
+	 * never touched. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	memory_open();
 	xdp_open();
@@ -73,7 +74,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static pid_t child;
 
-/* Whoever ends this program ends the run; what it has made is removed behind it. */
+/* A signal that ends this program ends the child; the directory is removed afterwards. */
 static void on_end(int number)
 {
 	kill(child, SIGKILL);

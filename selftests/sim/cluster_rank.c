@@ -17,19 +17,19 @@
 #define TERMINATION_NS ((CLUSTER_SWITCH_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
 /* A collective that makes no progress for so long fails (inccl.h, timeout_ms). */
 #define PROGRESS_NS (30 * INC_NSEC_PER_SEC)
-/* However long anything may take, creation with its 70 s included. The time in which the rank
+/* No call lasts longer than this, including a creation with its 70 s. The time in which the rank
  * itself stands still does not count. */
 #define CALL_NS (80 * INC_NSEC_PER_SEC)
 
 const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
 
-/* What a rank has in hands. */
+/* The state of a rank. */
 struct work {
 	struct cluster_rank *rank;
 	struct inccl_group *group;
-	struct cluster_made *made; /* the group */
-	bool all_have_it;          /* every rank has its communicator */
-	bool connects;             /* its call makes a connection to the controller */
+	struct cluster_made *made; /* its group */
+	bool all_have_it;          /* every rank of the group has its communicator */
+	bool connects;             /* its current call connects to the controller */
 	char error[256];
 	_Alignas(8) uint8_t send[BYTES_MOST];
 	uint8_t recv[BYTES_MOST], expected[BYTES_MOST], other[BYTES_MOST];
@@ -57,7 +57,8 @@ static void begins(struct cluster_rank *rank, const char *what)
 	sim_note(rank->process.name, what, 0, 0, 0);
 }
 
-/* Of a rank of the group, or of who serves all groups. */
+/* Has an allocation failed in a rank of the group, or in the controller or daemon, which serve all
+ * groups? */
 static bool memory_has_failed(const struct cluster_group *group)
 {
 	const struct process *failed = memory_failed();
@@ -79,14 +80,15 @@ static bool needs_daemon_for_long(void)
 	return (cluster.daemon_stalls_ms + more_ms) * INC_NSEC_PER_MSEC >= PROGRESS_NS;
 }
 
-/* Whether something has happened for which a call may fail. The death of the controller or the
- * daemon, a standstill of the daemon and a lost port may fail only calls that create or destroy
- * something. A collective fails in three cases. SIGTERM ends the daemon's communicators, a port
- * whose return no daemon saw ends its own, and the daemon may stand still for too long. A
- * standstill of the controller may fail a call that connects, if there are keys, and no other. */
+/* Is there a reason for which the rank's call may fail? The death of the controller or the daemon,
+ * a standstill of the daemon and a lost port may fail only calls that create or destroy something.
+ * A collective fails in three cases: SIGTERM ends the daemon's communicators, a port whose return
+ * no daemon observed ends its own, or the daemon stands still for too long. A standstill of the
+ * controller may fail a call that connects, if there are keys, and no other. */
 static bool has_reason(const struct work *w)
 {
-	/* With keys the controller takes part in connecting, for which there is a limit of 5 s. */
+	/* With keys the controller takes part in the TLS handshake, for which there is a limit of 5
+	 * s. */
 	if (cluster.tls && cluster.controller_stalls && w->connects)
 		return true;
 	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
@@ -104,7 +106,7 @@ static bool control_plane_disturbed(void)
 	       cluster.daemon_stalls;
 }
 
-/* When the rank's call began, or when something happened later that may fail it. */
+/* When the rank's call began, or the latest event that may fail it. */
 static uint64_t reason_at_ns(const struct cluster_rank *rank)
 {
 	uint64_t at_ns = rank->called_at_ns;
@@ -128,7 +130,7 @@ static bool stands_still(const struct process *process)
 	return sim_now_ns() < process->paused_until_ns;
 }
 
-/* Within which time after its cause a call must have failed. */
+/* The time within which a call must fail after its cause. */
 static uint64_t within_ns(void)
 {
 	const uint64_t ns = cluster.terminated_at_ns || cluster.n_pauses || cluster.port.goes
@@ -145,8 +147,8 @@ static uint64_t within_ns(void)
 		       : ns;
 }
 
-/* A process that stood still, for however long, does not blame a peer for what it missed meanwhile:
- * only a rank that was silent or died is called silent. */
+/* A process that stood still does not blame a peer for messages that it missed meanwhile. Only a
+ * rank that was silent or has died is called silent. */
 static void check_blame(const struct work *w, const char *what)
 {
 	const struct cluster_group *group = w->rank->group;
@@ -161,10 +163,10 @@ static void check_blame(const struct work *w, const char *what)
 		    w->error);
 }
 
-/* Checks the text of an error. If a rank was silent, every rank's error reports that, including its
- * own. If the daemon received SIGTERM, the error names the switch, or a rank that left because of
- * it. If a port was lost, the error of a new communicator names the port, or the switch if its
- * daemon could not start without that port. */
+/* Checks the text of an error. If a rank was silent, the error of every rank says so, also that of
+ * the silent one. After SIGTERM to the daemon, the error names the switch, or a rank that left
+ * because of it. If a port was lost, the error of a new communicator names the port, or the switch
+ * if its daemon could not start without that port. */
 static void check_story(const struct work *w, const char *what)
 {
 	const struct cluster_group *group = w->rank->group;
@@ -181,7 +183,7 @@ static void check_story(const struct work *w, const char *what)
 		    what, w->error);
 }
 
-/* How long the rank's call has lasted, without what the rank stood still in it. */
+/* How long the rank's call has lasted, without the time in which the rank stood still. */
 static uint64_t awake_ns(const struct cluster_rank *rank)
 {
 	return sim_now_ns() - rank->called_at_ns -
@@ -222,7 +224,7 @@ void cluster_rank_overdue(const struct cluster_rank *rank)
 
 /* --- an AllReduce --- */
 
-/* What this rank of the job gives to a call. */
+/* The data that this rank of the job gives to a call. */
 static void fill(const struct work *w, unsigned int rank, uint32_t call, uint8_t *at, size_t size)
 {
 	struct rng rng = {.state = rng_mix(sim_seed() ^ w->group->number, call << 8 | rank)};
@@ -275,7 +277,7 @@ static int call(struct work *w, struct inccl_communicator *comm, uint32_t number
 	return 0;
 }
 
-/* A communicator, calls on it, its end. */
+/* Creates a communicator, makes calls on it, and destroys it. */
 static int round_of(struct work *w, unsigned int number)
 {
 	const struct cluster_group *group = w->rank->group;
@@ -339,7 +341,7 @@ static void leave(struct work *w, struct inccl_group *group)
 		    "%s: the group does not end", w->rank->process.name);
 }
 
-/* All who come into the same group say so: whose sum a result is. */
+/* Notes the members of each group, so that the expected sum of their results is known. */
 static void come_into(struct work *w)
 {
 	struct cluster_made *made = w->rank->group->made;
@@ -352,7 +354,7 @@ static void come_into(struct work *w)
 	w->made = made;
 }
 
-/* Of those who are left a group, as often as one of them is lost. */
+/* The remaining ranks shrink their group, each time that one of them is lost. */
 static int shrink(struct work *w)
 {
 	INCCL_OPTS(inccl_group_opts, opts, .error = w->error, .error_size = sizeof(w->error));
@@ -360,7 +362,7 @@ static int shrink(struct work *w)
 	int ret;
 
 	if (cluster.port.goes)
-		think(2 * INC_NSEC_PER_SEC); /* the port may come back meanwhile */
+		think(2 * INC_NSEC_PER_SEC); /* the port may return meanwhile */
 	begins(w->rank, "shrinks its group");
 	w->connects = true;
 	ret = ended(w, "the shrink", inccl_group_shrink(old, &opts, &w->group));

@@ -17,7 +17,7 @@
 
 static int stop_fd;
 
-/* --- the rest of the daemon that speaks with the kernel --- */
+/* --- other parts of the daemon that use the kernel --- */
 
 static int no_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *out,
 		    struct inc_err *err)
@@ -95,7 +95,7 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* A daemon does not start without its ports. */
+/* A daemon does not start while one of its ports is missing. */
 static bool lacks_port(const struct cluster_switch *sw)
 {
 	unsigned int i;
@@ -106,7 +106,7 @@ static bool lacks_port(const struct cluster_switch *sw)
 	return false;
 }
 
-/* userspace/main.c does so, with signals. */
+/* Does what userspace/main.c does, which reacts to signals. */
 static void run(void *arg)
 {
 	struct cluster_switch *sw = arg;

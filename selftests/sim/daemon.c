@@ -13,7 +13,7 @@
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
 
-#define RX_FRAMES   64 /* as userspace/xdp/xsk.c has them */
+#define RX_FRAMES   64 /* the same numbers as in userspace/xdp/xsk.c */
 #define TX_FRAMES   256
 #define TURN_MIN_NS 1000
 #define TURN_MAX_NS 30000
@@ -23,7 +23,7 @@
 
 struct event_base {
 	struct daemon *daemon;
-	uint64_t life; /* what was to happen in an earlier one does not */
+	uint64_t life; /* number of the daemon's life: events of an earlier life are dropped */
 };
 
 struct event {
@@ -31,8 +31,8 @@ struct event {
 	event_callback_fn fn;
 	void *arg;
 	evutil_socket_t fd;
-	uint64_t armed; /* counts event_add(); 0: it does not wait */
-	bool due;       /* of a descriptor: the callback is on its way */
+	uint64_t armed; /* counts event_add(); 0: the event is not pending */
+	bool due;       /* for a descriptor: the callback is scheduled */
 	struct event *next;
 	bool freed;
 };
@@ -91,7 +91,7 @@ void event_free(struct event *e)
 	e->armed = 0;
 }
 
-/* Something is to be read. */
+/* A descriptor has become readable. */
 static void readable(int fd)
 {
 	struct event *e;
@@ -103,7 +103,7 @@ static void readable(int fd)
 		}
 }
 
-/* At the end of a run: until then those that have been freed may be due. */
+/* Frees the events at the end of a run. Until then a freed event may still be scheduled. */
 static void free_events(const struct event_base *base)
 {
 	struct event **at = &events, *e;
@@ -211,7 +211,8 @@ static struct inc_xsk *sockets[XDP_PORTS * 8];
 int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, inc_xsk_rx_fn rx,
 		 void *arg, struct inc_xsk **out, struct inc_err *err)
 {
-	struct inc_xsk *x = malloc(sizeof(*x)); /* room for frames takes long to clear */
+	/* not calloc(), because clearing the room for frames takes long */
+	struct inc_xsk *x = malloc(sizeof(*x));
 	int i;
 
 	for (i = 0; sockets[i]; i++)

@@ -12,7 +12,7 @@
 #include "sim.h"
 
 #define HOSTS       32
-#define QUEUED_MOST 512 /* datagrams, as a receive buffer bounds them */
+#define QUEUED_MOST 512 /* datagrams; stands for the size of a receive buffer */
 #define FIRST_PORT  40000
 #define TTL         64
 #define LOOPBACK    1
@@ -32,12 +32,12 @@ struct sock {
 	int fd;
 	struct datagram *first, **last;
 	unsigned int queued;
-	struct datagram *given; /* by the last receive: they stand until the next one */
+	struct datagram *given; /* those that the last receive returned; valid until the next one */
 };
 
 static struct host *hosts[HOSTS];
 static unsigned int n_hosts;
-static struct sock *socks[HOSTS]; /* one each */
+static struct sock *socks[HOSTS]; /* one socket per host */
 static struct datagram *idle;
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags);
@@ -107,7 +107,7 @@ static size_t segment_of(const struct msghdr *msg, size_t size)
 	return step ?: size;
 }
 
-/* The send buffer is full now and then, for a while. */
+/* At random the send buffer is full for a while. */
 static bool is_full(int fd)
 {
 	if (task_fd_takes(fd) && sim_fault(20)) {
@@ -125,7 +125,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 	unsigned int i;
 	uint16_t id;
 
-	sim_require(s, "sendmmsg into what is no socket");
+	sim_require(s, "sendmmsg() on a descriptor that is no socket");
 	for (i = 0; i < n; i++) {
 		if (is_full(fd)) {
 			if (!s->host->has_timer)
@@ -137,7 +137,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 			errno = ENETUNREACH;
 			return i ? (int)i : -1;
 		}
-		if (sim_fault(5)) { /* of a device's queue */
+		if (sim_fault(5)) { /* the device's queue is full */
 			errno = ENOBUFS;
 			return i ? (int)i : -1;
 		}
@@ -197,7 +197,7 @@ static void release(struct datagram **list)
 	}
 }
 
-/* It is closed, or its process has been killed. */
+/* The socket was closed, or its process killed. */
 static void forget(void *arg)
 {
 	struct sock *s = arg;
@@ -248,7 +248,7 @@ void inc_udp_close(struct inc_udp *udp)
 
 int inc_udp_inbox_init(struct inc_udp_inbox *inbox)
 {
-	inbox->bytes = NULL; /* a datagram stands where it has come to */
+	inbox->bytes = NULL; /* datagrams are not copied */
 	return 0;
 }
 
@@ -283,7 +283,7 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 	return n;
 }
 
-/* Is it an UDP datagram for this host that a kernel would take? */
+/* Is this a UDP datagram for this host that a kernel would accept? */
 static bool is_good(const struct host *host, const uint8_t *frame, size_t len)
 {
 	const uint8_t *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
@@ -359,7 +359,7 @@ void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int
 	task_fd_changed(s->fd);
 }
 
-/* --- what soft_mtu.c asks the kernel --- */
+/* --- replaces soft_mtu.c, which asks the kernel --- */
 
 int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
 			struct inc_err *err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The whole system in one process, on a simulated clock and simulated cables: runs seeds, each of
- * which is one run, the same every time (docs/simulation.md).
+ * The whole system in one process, on a simulated clock and simulated cables. Runs seeds; each seed
+ * is one run, which is the same every time (docs/simulation.md).
  */
 #include <stdio.h>
 #include "seeds.h"

@@ -11,12 +11,12 @@
 #define MAGIC   0x5349d4a11c0ffee5
 #define OBJECTS 1024
 
-/* Before each piece. What has none of them is another allocator's. */
+/* Stands before each piece. Memory without this head comes from another allocator. */
 struct head {
 	struct head *next, *prev;
 	const struct process *process;
 	size_t size;
-	uint64_t magic; /* with the head's address, so that no copy of it is one */
+	uint64_t magic; /* contains the head's address, so that a copy of a head is not valid */
 	uint64_t unused;
 };
 
@@ -27,7 +27,7 @@ static struct {
 	const struct process *process;
 	uint64_t n;
 	bool failed;
-	bool spared; /* what is called now may not fail */
+	bool spared; /* the current call must not fail */
 } failing;
 
 void *__wrap_malloc(size_t size);
@@ -49,7 +49,8 @@ void *__real_malloc(size_t size);
 void *__real_realloc(void *old, size_t size);
 void __real_free(void *at);
 
-/* libevent 2.1 looks at what it could not allocate there. */
+/* This call must not fail, because libevent 2.1 uses the result of its allocation without a
+ * check. */
 void __wrap_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high)
 {
 	failing.spared = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What processes have allocated: the linker puts what is in memory.c in the place of malloc() and
- * its like for the product and libevent. A process that is killed loses all of it; one that has
- * come to its end has freed it all; and an allocation can fail. What libraries allocate that are
- * linked dynamically, and are not told of it as jansson is, is not counted.
+ * Counts what processes have allocated. The linker replaces malloc() and its like with functions of
+ * memory.c, for the product and libevent. A process that is killed loses all its memory, and one
+ * that has ended must have freed it. An allocation can be made to fail. Dynamically linked
+ * libraries do not count, except those that accept an allocator, such as jansson.
  */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
@@ -15,17 +15,17 @@
 /* How many allocations have failed, in all runs. */
 extern uint64_t memory_failures;
 
-/* Once in a program. */
+/* Called once in a program. */
 void memory_open(void);
-/* Before a run: nothing fails. */
+/* Called before a run: no allocation is set to fail. */
 void memory_begin(void);
-/* The n-th allocation of this process from now on fails; 0: none does. */
+/* The n-th allocation of this process from now on fails; 0: none fails. */
 void memory_fail(const struct process *process, uint64_t n);
-/* Whose allocation has failed; NULL: nobody's. */
+/* The process whose allocation has failed; NULL: none. */
 const struct process *memory_failed(void);
-/* How many pieces it has; the size of the first of them, for the message. */
+/* The number of the process' pieces of memory, and the size of the first one for the message. */
 size_t memory_pieces(const struct process *process, size_t *size);
-/* Of a process that has been killed. */
+/* Frees the memory of a process that was killed. */
 void memory_free(const struct process *process);
 
 #endif

@@ -13,8 +13,8 @@
 
 static struct neighbour {
 	uint32_t addr;
-	uint8_t mac[6];  /* its own */
-	uint8_t held[6]; /* as the kernel has it, where that knows it */
+	uint8_t mac[6];  /* its MAC address */
+	uint8_t held[6]; /* the address in the kernel's table, if `known` */
 	bool known;
 } neighbours[NEIGHBOURS];
 static unsigned int n_neighbours;
@@ -62,7 +62,7 @@ void neighbour_moves(uint32_t addr, const uint8_t mac[6])
 {
 	struct neighbour *n = find(addr);
 
-	sim_require(n, "who moves has no address");
+	sim_require(n, "the address that moves was not added");
 	memcpy(n->mac, mac, sizeof(n->mac));
 	if (!sim_fault(ANNOUNCEMENT_LOST_PERMILLE))
 		sim_after(sim_between(ASK_MIN_NS, ASK_MAX_NS), hear, n, 0);
@@ -72,7 +72,7 @@ void neighbour_ask(uint32_t addr)
 {
 	struct neighbour *n = find(addr);
 
-	sim_require(n, "the link is asked for an address that nobody has");
+	sim_require(n, "a kernel resolves an address that was not added");
 	if (!sim_fault(LOST_PERMILLE))
 		sim_after(sim_between(ASK_MIN_NS, ASK_MAX_NS), learn, n, 0);
 }

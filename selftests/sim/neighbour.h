@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernels' neighbour tables, all in one: no two ports have an address in common. It takes the
- * place of userspace/xdp/neighbour.c; a daemon that makes its kernel ask the link (userspace/xdp/
- * whereabouts.c) does so through the socket calls of tree_kernel.c.
+ * The neighbour tables of all kernels in one, because no two ports share an address. It replaces
+ * userspace/xdp/neighbour.c. A daemon that makes its kernel resolve an address
+ * (userspace/xdp/whereabouts.c) uses the socket calls of tree_kernel.c.
  */
 #ifndef SIM_NEIGHBOUR_H
 #define SIM_NEIGHBOUR_H
@@ -10,14 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Before a run. */
+/* Called before a run. */
 void neighbour_begin(void);
-/* Who has the address (network order), and whether the kernel knows it from the beginning. */
+/* Adds the MAC address of an IP address (network order). known: the kernel has it from the
+ * beginning. */
 void neighbour_add(uint32_t addr, const uint8_t mac[6], bool known);
-/* Who has the address has another MAC address from now on, and announces it; the announcement may
- * be lost, and a kernel that knows nothing of the neighbour does not take it. */
+/* The IP address gets another MAC address and announces it. The announcement may be lost. A kernel
+ * without an entry for the neighbour ignores it. */
 void neighbour_moves(uint32_t addr, const uint8_t mac[6]);
-/* The kernel asks the link, and hears the answer, unless one of the two is lost. */
+/* The kernel resolves the address on the link. The request or the answer may be lost. */
 void neighbour_ask(uint32_t addr);
 
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Faults planted in copies of the product's sources, each with a simulation of its own (test_planted,
-test_planted_cluster): what looks for the seed that shows the fault."""
+"""Plants faults in copies of the product's sources, and builds a simulation with each (test_planted,
+test_planted_cluster). Then it searches the seed that shows the fault.
+"""
 import os
 import re
 import subprocess
@@ -20,8 +21,9 @@ def run(program, *args):
 
 
 def find_all(name, faults, seeds):
-    """A case for each fault: what is wrong then, the file, what stands there, what in its place, and
-    perhaps the first seed to try, where the fault shows in few seeds."""
+    """Runs a case for each fault: what is wrong, the file, the text there, the text in its place, and perhaps the
+    first seed to try, for a fault that few seeds show.
+    """
     if not os.path.exists(os.path.join(BUILD, name)):
         with case("all"):
             raise Skip(name + " is not there")

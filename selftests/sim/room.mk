@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The simulation (docs/simulation.md): the product's own objects, and instead of those that speak with
-# the kernel the simulation's. Coroutines and a sanitizer do not go together.
+# The simulation (docs/simulation.md): the product's own objects, and objects of the simulation in place of those that
+# use the kernel. There is no sanitizer, because coroutines do not work with one.
 SIM := $(B)/obj/plain/selftests/sim
 sim = $(call plain,$(patsubst %,selftests/sim/%.c,$(1)))
 SIM_XDP := $(B)/obj/native/selftests/sim/xdp.o
@@ -20,7 +20,7 @@ SIM_WRAP := $(call wrapped,ppoll eventfd timerfd_create timerfd_settime close cl
 SIM_TREE_WRAP := $(SIM_WRAP) $(call wrapped,socket setsockopt sendto ioctl epoll_create1 epoll_ctl epoll_wait \
 	if_nametoindex inc_interface_find inc_interface_at inc_log)
 
-# With the controller, the switch's daemon and libevent, which is linked with all its calls replaced.
+# With the controller, the switch's daemon and libevent. libevent's system calls are replaced.
 SIM_CLUSTER := $(SIM_SHARED) $(call sim,cluster_main cluster cluster_faults cluster_hostile cluster_rank cluster_switch cluster_kernel cluster_controller locks \
 	memory tcp tcp_calls) $(call plain,selftests/control/tls_hostile.c)
 SIM_CONTROL := $(SIM_HOST) $(call plain,$(patsubst %,hostlib/src/%.c,control derive resume)) $(SIM_SWITCH) \
@@ -38,7 +38,7 @@ SIM_OWN_MEMORY := $(foreach f,malloc calloc realloc free strdup,--redefine-sym $
 # LIB's own roce/udp.o and base/thread.o are not linked, because the simulation defines what they offer.
 $(eval $(call program,$(B)/sim,$(SIM_TREE) $(SIM_UNIT) $(SIM_HOST) $(SIM_SWITCH) $(SIM_TERM) $(LIB),$(LIB_LIBS) -lm -lpthread,$(SIM_TREE_WRAP)))
 
-# The two references of floats have names in common.
+# The two references of floats have symbols with the same names.
 $(SIM)/native_floats.o: $(call sim,tree_native) $(call plain,selftests/reduce/numbers.c)
 	$(call say,LD,$@)
 	$(Q)$(LD) -r -o $@.all $^

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the simulation's programs have in common: their command line, and one seed after the other.
- */
+/* The parts that the simulation's programs share: their command line, and the loop over the
+ * seeds. */
 #ifndef SIM_SEEDS_H
 #define SIM_SEEDS_H
 
@@ -13,11 +13,11 @@ struct seeds {
 	bool hashes, trace;
 };
 
-/* Their fields, for inc_opt_parse(). */
+/* The options for inc_opt_parse(), which fill a struct seeds. */
 extern const struct inc_opt seeds_options[];
 
-/* run() is one of them, between sim_begin() and what is printed of it. Afterwards a line of how
- * many there were, of their time and of what moved. */
+/* Runs all seeds: for each calls sim_begin() and run(). Afterwards prints one line with their
+ * number, their time and the packets. */
 void seeds_run(const struct seeds *seeds, void (*run)(void));
 
 #endif

@@ -8,7 +8,8 @@
 #include "sim.h"
 
 #define EVENTS_MOST 65536
-#define BEGIN_NS    (1000 * INC_NSEC_PER_SEC) /* no instant of a run is 0 */
+/* the clock does not begin with 0, because 0 means no time */
+#define BEGIN_NS (1000 * INC_NSEC_PER_SEC)
 
 struct sim_figures sim_figures;
 
@@ -23,7 +24,8 @@ static struct {
 	uint64_t seed, now_ns, numbers, hash, faults_end_ns;
 	bool trace;
 	struct rng rng;
-	struct event heap[EVENTS_MOST]; /* the parent of i is (i - 1) / 2, and before it */
+	/* a heap: the parent of event i is (i - 1) / 2 and happens earlier */
+	struct event heap[EVENTS_MOST];
 	unsigned int n;
 } sim;
 
@@ -176,7 +178,7 @@ void sim_fail(const char *fmt, ...)
 	_Exit(1);
 }
 
-/* The sentence that a crash leaves is the seed's, too. */
+/* A crash prints its seed, too. */
 static void on_crash(int number)
 {
 	char text[64];

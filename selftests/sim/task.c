@@ -17,7 +17,7 @@
 #define STACK_BYTES (512 * 1024)
 #define POLLED      320
 #define OFFERS_MOST 100
-/* From the reason to wake to the first instruction: what a scheduler takes. */
+/* Time between a wake-up and the first instruction, as a scheduler needs it. */
 #define TURN_MIN_NS 500
 #define TURN_MAX_NS 20000
 
@@ -27,30 +27,30 @@ struct task {
 	void (*fn)(void *arg);
 	void *arg;
 	bool used, asleep;
-	bool joined_later; /* its end is waited for, and the place is free only then */
+	bool joined_later; /* another thread joins it, and its place becomes free only then */
 	bool ended;
-	uint64_t turn; /* counts sleeps: a wake-up is for one of them */
-	bool woken;    /* a wake-up is on its way for this sleep */
+	uint64_t turn; /* counts sleeps, because each wake-up is for one of them */
+	bool woken;    /* a wake-up for this sleep is scheduled */
 	unsigned int polled;
-	int fd[POLLED];       /* that it sleeps on, */
-	short events[POLLED]; /*   and for what */
+	int fd[POLLED];       /* the descriptors on which it sleeps */
+	short events[POLLED]; /* and their events */
 	const void *waits_for;
 	struct task *joiner;
 };
 
 struct descriptor {
 	bool used;
-	struct process *process; /* whose it is; NULL: of none */
+	struct process *process; /* the owner; NULL: none */
 	bool (*readable)(const void *arg);
 	bool (*writable)(const void *arg);
 	void (*closed)(void *arg);
 	void *arg;
-	bool signalled; /* of an eventfd, and of a timerfd that has gone off */
+	bool signalled; /* for an eventfd, and for a timerfd that has expired */
 	uint64_t armed; /* counts settings of a timerfd */
 	uint64_t full_until_ns;
-	unsigned int offers; /* of room, since something was sent last */
-	bool refused;        /* something that was to be sent, for want of room */
-	uint64_t at_ns;      /* when it goes off; 0: it does not run */
+	unsigned int offers; /* how often poll has reported room since the last send */
+	bool refused;        /* a send was refused for want of room */
+	uint64_t at_ns;      /* when the timer expires; 0: it does not run */
 };
 
 static struct task tasks[TASKS];
@@ -98,7 +98,7 @@ static void trampoline(void)
 	swapcontext(&task->context, &outside);
 }
 
-/* Its turn, unless another wake-up has come before, or its process is stopped. */
+/* Resumes the task, unless an earlier wake-up has done so, or its process is stopped. */
 static void run(void *arg, uint64_t turn)
 {
 	struct task *task = arg;
@@ -122,7 +122,7 @@ struct task *task_new(struct process *process, void (*fn)(void *arg), void *arg)
 	for (i = 0; i < TASKS && tasks[i].used; i++)
 		;
 	sim_require(i < TASKS, "more than %u threads", TASKS);
-	/* wake-ups of who had the place before are not for this one */
+	/* wake-ups of an earlier task in this place must not resume this one */
 	tasks[i] = (struct task){
 		.process = process, .fn = fn, .arg = arg, .used = true, .turn = tasks[i].turn + 1};
 	tasks[i].asleep = true;
@@ -342,7 +342,7 @@ static short ready(const struct pollfd *pfd)
 	       (task_fd_takes(pfd->fd) ? pfd->events & POLLOUT : 0);
 }
 
-/* Who asks for room has something to send. */
+/* Fails if a thread polls for room again and again, and sends nothing. */
 static void check_offers(struct descriptor *d)
 {
 	sim_require(++d->offers < OFFERS_MOST,
@@ -360,7 +360,7 @@ void task_fd_refused(int fd, bool refused)
 	descriptor(fd)->refused = refused;
 }
 
-/* A thread learns only by asking that there is room for bytes that were refused. */
+/* A thread that was refused a send must poll for room, because nothing else reports it. */
 static void check_sleep(const struct pollfd *pfd)
 {
 	const struct descriptor *d = descriptor(pfd->fd);
@@ -370,8 +370,8 @@ static void check_sleep(const struct pollfd *pfd)
 		    self->process->name);
 }
 
-/* Even where something is readable at once, others have their turn and some time passes: who does
- * nothing but ask does not stop the clock. */
+/* Other tasks run and some time passes even if a descriptor is readable at once, so that a thread
+ * that only polls does not stop the clock. */
 int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
 	uint64_t at_ns = UINT64_MAX;
@@ -427,7 +427,7 @@ static void go_off(void *arg, uint64_t armed)
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *old)
 {
 	struct descriptor *d = descriptor(fd);
-	static uint64_t settings; /* of all: a descriptor may be another one's later */
+	static uint64_t settings; /* counts for all descriptors, because a number may be reused */
 
 	d->armed = ++settings;
 	d->signalled = false;
@@ -442,7 +442,7 @@ void inc_signal_fd(int fd)
 	struct descriptor *d = descriptor(fd);
 
 	if (!d)
-		return; /* as of a process without this thread */
+		return; /* a descriptor of a process without this thread */
 	d->signalled = true;
 	task_fd_changed(fd);
 }
@@ -512,7 +512,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 	return 0;
 }
 
-/* The first packet's number is one of those, and mostly near the wrap. */
+/* Most first packet numbers are near the wrap. */
 ssize_t __wrap_getrandom(void *data, size_t size, unsigned int flags)
 {
 	uint8_t *at = data;

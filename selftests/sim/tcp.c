@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The streams themselves: what is under way, and what each end has. tcp_calls.c has the calls. */
+/* TCP streams: the bytes under way, and the two ends. tcp_calls.c has the system calls. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 
 #define DELAY_MIN_NS 5000
 #define DELAY_MAX_NS 100000
-#define LATE_MOST_NS (30 * INC_NSEC_PER_MSEC) /* what a lost segment costs, until faults end */
+#define LATE_MOST_NS (30 * INC_NSEC_PER_MSEC) /* delay by a lost segment, until faults end */
 #define CUTS         8
 
-/* Bytes, the end of them, or what a stream's state has become, on their way to an end. */
+/* Bytes, an end of stream, or another signal on its way to an end of a stream. */
 struct segment {
 	struct tcp_end *to;
 	enum { BYTES, END, RESET, ARRIVED, REFUSED } what;
@@ -19,7 +19,7 @@ struct segment {
 	uint8_t bytes[];
 };
 
-static struct tcp_end *ends; /* of a run; freed at its end */
+static struct tcp_end *ends; /* all ends of a run; freed at its end */
 static struct {
 	uint32_t addr;
 	bool gone;
@@ -128,7 +128,7 @@ static void changed(struct tcp_end *e)
 
 static void take_bytes(struct tcp_end *e, const struct segment *s)
 {
-	if (e->closed) { /* nobody reads here any more */
+	if (e->closed) { /* no process reads here any more */
 		tcp_send(e->peer, TCP_RESET, NULL, 0);
 		return;
 	}
@@ -172,7 +172,7 @@ out:
 	free(s);
 }
 
-/* When what leaves one machine for another now is there. */
+/* The time when a segment that leaves now arrives at the other machine. */
 static uint64_t arrival(struct tcp_end *to, uint32_t from)
 {
 	uint64_t at_ns = sim_now_ns() + to->delay_ns;
@@ -213,8 +213,8 @@ void tcp_send(struct tcp_end *to, enum tcp_sign sign, const void *bytes, size_t 
 	pass(to, to->peer_addr, what[sign], bytes, size);
 }
 
-/* The other machine hears of the try. */
-static void knock(void *arg, uint64_t unused)
+/* The connection request arrives at the other machine. */
+static void take_request(void *arg, uint64_t unused)
 {
 	struct tcp_end *e = arg, *l = tcp_listener(e->peer_addr, e->peer_port), *theirs;
 
@@ -233,10 +233,10 @@ static void knock(void *arg, uint64_t unused)
 	changed(l);
 }
 
-void tcp_knock(struct tcp_end *e)
+void tcp_start_connect(struct tcp_end *e)
 {
 	e->delay_ns = sim_between(DELAY_MIN_NS, DELAY_MAX_NS);
-	sim_at(arrival(e, e->peer_addr), knock, e, 0);
+	sim_at(arrival(e, e->peer_addr), take_request, e, 0);
 }
 
 bool tcp_readable(const void *arg)
@@ -253,7 +253,7 @@ bool tcp_writable(const void *arg)
 	return (e->state == TCP_UP && e->under_way < TCP_BUFFER) || e->state == TCP_BROKEN;
 }
 
-/* As a kernel does it: who leaves bytes unread says so. */
+/* Closes an end. Like a kernel it sends a reset if received bytes were not read. */
 void tcp_closed(void *arg)
 {
 	struct tcp_end *e = arg;

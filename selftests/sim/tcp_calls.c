@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The calls by which processes use streams, as the product and libevent call them. What is no
- * descriptor of the simulation's goes to the kernel. */
+/* The system calls on streams, in the form in which the product and libevent use them. Calls for
+ * descriptors that are not the simulation's go to the kernel. */
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -74,7 +74,7 @@ int __wrap_socket(int domain, int type, int protocol)
 {
 	sim_require(domain == AF_INET, "socket(%d, %d)", domain, type);
 	if ((type & 0xf) != SOCK_STREAM)
-		return task_fd_new(NULL, NULL); /* to ask of interfaces */
+		return task_fd_new(NULL, NULL); /* a socket for ioctl() on interfaces */
 	return open_end(tcp_new(task_process()->addr));
 }
 
@@ -137,7 +137,7 @@ int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len)
 	e->peer_addr = in->sin_addr.s_addr;
 	e->peer_port = ntohs(in->sin_port);
 	e->state = TCP_TRYING;
-	tcp_knock(e);
+	tcp_start_connect(e);
 	return fail(EINPROGRESS);
 }
 
@@ -164,8 +164,8 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	return 0;
 }
 
-/* The daemon makes its kernel look for a host (userspace/xdp/whereabouts.c). The question is lost,
- * because the hosts of this simulation stay where they are. */
+/* The daemon makes its kernel resolve a host's address (userspace/xdp/whereabouts.c). The request
+ * is dropped, because the hosts of this simulation never change their addresses. */
 ssize_t __wrap_sendto(int fd, const void *bytes, size_t size, int flags, const struct sockaddr *to,
 		      socklen_t len)
 {
@@ -220,7 +220,7 @@ int __wrap_ioctl(int fd, unsigned long what, ...)
 		return 0;
 	}
 	sim_require(what == SIOCGIFHWADDR, "ioctl %lx", what);
-	ifr = arg; /* of a switch's port */
+	ifr = arg; /* the request is for a switch's port */
 	ifr->ifr_hwaddr.sa_family = ARPHRD_ETHER;
 	memcpy(ifr->ifr_hwaddr.sa_data, (const uint8_t[]){2, 0, 0, 0, 2, ifr->ifr_name[1] - '0'},
 	       6);
@@ -236,7 +236,7 @@ ssize_t __wrap_writev(int fd, const struct iovec *iov, int n)
 	size_t size = 0, part;
 	int i;
 
-	sim_require(e, "a write into what is no stream");
+	sim_require(e, "a write into a descriptor that is no stream");
 	task_fd_sent(fd);
 	if (e->state == TCP_BROKEN || e->shut) {
 		const int error = e->error;
@@ -266,7 +266,7 @@ ssize_t __wrap_readv(int fd, const struct iovec *iov, int n)
 	size_t got = 0, part, most;
 	int i;
 
-	sim_require(e, "a read of what is no stream");
+	sim_require(e, "a read of a descriptor that is no stream");
 	if (e->state == TCP_BROKEN && !e->n_received) {
 		const int error = e->error;
 

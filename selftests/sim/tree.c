@@ -3,16 +3,17 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-/* With faults, and from their end to everybody's. The longest of all timers is a second. */
+/* The time with faults, and the time from their end until all ranks must have ended. No
+ * retransmission timer is longer than a second. */
 #define FAULTS_MOST_NS INC_NSEC_PER_SEC
 #define CONVERGE_NS    (5 * INC_NSEC_PER_SEC)
-/* Ranks see by themselves that nothing moves, later than any fault but a death lasts; and a switch
- * that is dead may come back later than that. */
+/* Ranks detect missing progress later than any fault lasts, except a death. A switch that has died
+ * may return later than that. */
 #define TIMEOUT_MS   8000
 #define AWAY_MOST_NS (20 * INC_NSEC_PER_SEC)
-/* Most runs are over before a death at any time of that of faults. */
+/* A random time of all the time with faults would mostly be after the end of the run. */
 #define EARLY_NS (2 * INC_NSEC_PER_MSEC)
-/* A process may stand still for longer than any limit, and patient ranks wait for it. */
+/* A process may stand still for longer than any limit; ranks with this timeout wait for it. */
 #define LONG_STOP_MOST_NS (60 * INC_NSEC_PER_SEC)
 #define PATIENT_MS        600000
 #define STOPS_MOST        3
@@ -20,7 +21,7 @@
 
 struct tree tree;
 
-/* --- what goes wrong --- */
+/* --- faults --- */
 
 static void revive(void *arg, uint64_t unused)
 {
@@ -51,7 +52,7 @@ static void stop(void *process, uint64_t until_ns)
 	sim_at(until_ns, go_on, NULL, 0);
 }
 
-/* Draws a stop that is short, near a limit, or long. */
+/* Draws the length of a stop: short, near a limit, or long. */
 static uint64_t stop_ns(void)
 {
 	static const uint64_t limits_ns[] = {INC_AWAKE_STEP_NS, INC_AWAKE_RESPITE_NS,
@@ -76,7 +77,7 @@ static struct process *any_process(void)
 				    : &tree.sw[which - tree.n_ranks].daemon.process;
 }
 
-/* Each stop begins with the one before it, or shortly after its end. */
+/* Each stop begins together with the one before it, or shortly after its end. */
 static void choose_long_stops(void)
 {
 	const uint32_t n = 1 + sim_below(STOPS_MOST);
@@ -164,7 +165,8 @@ static void begin(void)
 	tree_choose_moves();
 	if (sim_chance(tree.patient ? 600 : 60)) {
 		choose_long_stops();
-		/* The lost ports of such a run could make a call fail that no stop explains. */
+		/* With lost ports, a call of an impatient rank could fail without a stop as its
+		 * reason. */
 		if (!tree.patient)
 			return;
 	} else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The collectives of a run: which there are, what each rank gives, how a rank begins one, and what
- * its result must be.
- * Called by tree.c before a run's first event, and from the ranks' tasks. */
+/* The collectives of a run: their choice, the data of each rank, how a rank starts one, and the
+ * check of its result. Functions of tree.c call this before a run's first event, and the ranks'
+ * tasks call it later. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,11 +15,11 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-/* A sum of floats takes long to check, and longer where they are added as they are. */
+/* Sums of floats take long to check, native ones even longer. */
 #define FLOAT_PACKETS_MOST 4
 #define NATIVE_BYTES_MOST  1024
 
-/* --- which there are --- */
+/* --- choice of collectives --- */
 
 bool tree_reduces_floats(const struct tree_call *call)
 {
@@ -91,7 +91,7 @@ void tree_choose_calls(void)
 		choose_call(&tree.call[i]);
 }
 
-/* --- what is given --- */
+/* --- data of the ranks --- */
 
 size_t tree_send_bytes(const struct tree_call *call, unsigned int rank)
 {
@@ -107,7 +107,7 @@ size_t tree_recv_bytes(const struct tree_call *call, unsigned int rank)
 	return call->what == INCCL_REDUCE && call->root != (int)rank ? 0 : call->block_bytes;
 }
 
-/* Bytes of the seed's, quickly. */
+/* Fills memory with random bytes of the seed. */
 static void fill(const struct tree_call *call, uint8_t *at, size_t size)
 {
 	struct rng rng = {.state = sim_between(0, UINT64_MAX - 1)};
@@ -242,7 +242,7 @@ int tree_begin_call(struct tree_rank *rank, unsigned int i)
 	return start(rank, i, &opts);
 }
 
-/* --- float_data.c speaks to cmocka; here what it finds ends the run --- */
+/* --- float_data.c reports errors to cmocka, which are errors of the run here --- */
 
 static char found[256];
 
@@ -312,7 +312,7 @@ static void expect(struct tree_call *call, unsigned int i)
 	}
 }
 
-/* The first one's floats must be good ones; the others' must be the same. */
+/* The floats of the first rank must be within the bound; those of the others must be the same. */
 static void check_floats(const struct tree_rank *rank, struct tree_call *call, unsigned int i,
 			 unsigned int block)
 {
@@ -338,7 +338,7 @@ static void check_floats(const struct tree_rank *rank, struct tree_call *call, u
 	call->known |= 1u << block;
 }
 
-/* Where nothing is put in its place, what was given stands as it was. */
+/* If the call is not in place, the input must be unchanged. */
 static void check_given(const struct tree_rank *rank, unsigned int i)
 {
 	const struct tree_call *call = &tree.call[i];

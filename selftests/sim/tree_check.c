@@ -6,18 +6,21 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-#define CHUNKS_MOST 4096 /* of a run */
-/* A process that is called unresponsive has stood still for so long. Faults and timers add to it.
+#define CHUNKS_MOST 4096 /* chunks in one run */
+/* A process that is called unresponsive must have stood still for at least this long. Faults and
+ * timers account for the rest of the limit.
  */
 #define GUILTY_NS ((INC_UNRESPONSIVE_S - 3) * INC_NSEC_PER_SEC)
 
-/* What a switch has sent of a chunk, so that what is sent again is the same. */
+/* Which data of a chunk a switch has sent, so that a resent packet can be compared. */
 struct tree_sent {
-	uint64_t sum;         /* over its bytes, plus 1 */
-	uint32_t full, empty; /* a bit for each child that was sent it, or a packet of length 0 */
+	uint64_t sum; /* checksum of the data, plus 1 */
+	/* masks of the children that were sent the data, and of those that were sent an empty
+	 * packet */
+	uint32_t full, empty;
 };
 
-/* By switch and communicator: results, partial sums. */
+/* By switch and communicator: results (down) and partial sums (up). */
 static struct sent {
 	struct tree_sent down[CHUNKS_MOST], up[CHUNKS_MOST];
 } all_sent[SWITCHES_MOST][COMMS_MOST];
@@ -31,9 +34,9 @@ void tree_watch_begin(void)
 			memset(all_sent[i], 0, tree.n_comms * sizeof(all_sent[i][0]));
 }
 
-/* For how long a switch's interface has been away. 0 if its daemon must have reported the loss in
- * time. A daemon that stood still may not have done so. An interface that is only down is reported
- * when something at that switch waits for the peer. */
+/* For how long a switch's interface has been away. Returns 0 if its daemon must have reported the
+ * loss by now. A daemon that stood still may be late. An interface that is only down is reported
+ * only when something at that switch waits for the peer. */
 static uint64_t excused_ns(const struct daemon_port *port)
 {
 	const struct tree_switch *sw = tree_switch_of(port);
@@ -45,7 +48,7 @@ static uint64_t excused_ns(const struct daemon_port *port)
 }
 
 /* Have all ranks at a switch and below it destroyed a communicator? The controller knows that, and
- * a report about them ends nothing (controller/core/comm_event.c). top: NULL for one rank alone. */
+ * a report about them ends nothing (controller/core/comm_event.c). top: NULL for a single rank. */
 static bool have_left(const struct tree_switch *top, const struct tree_rank *one)
 {
 	const struct tree_switch *sw;
@@ -62,16 +65,18 @@ static bool have_left(const struct tree_switch *top, const struct tree_rank *one
 	return true;
 }
 
-/* The peer that a switch's report names, and the ends of the cable to it. */
+/* The peer that a switch's report names, and the two ends of the cable to it. */
 struct named {
 	bool has_left;
 	const struct process *process; /* NULL: the report names no peer */
-	const struct daemon_port *own; /* the switch's */
+	const struct daemon_port *own; /* the switch's port */
 	const struct daemon_port
-		*its; /* NULL: the peer is a rank, whose host keeps its interface */
+		/* the peer's port; NULL: the peer is a rank, whose host's interface never
+		 * disappears */
+		*its;
 };
 
-/* A child switch goes by the first rank behind it. */
+/* A report names a child switch by the first of its ranks. */
 static struct named named_by(const struct tree_switch *sw, const char *text)
 {
 	const struct tree_switch *child;
@@ -92,7 +97,7 @@ static struct named named_by(const struct tree_switch *sw, const char *text)
 			      &child->port};
 }
 
-/* The port has been away for long, and is named alone. */
+/* A report of a lost port: the port must have been away for long, and no peer may be named. */
 static void check_port_notice(const struct tree_switch *sw, const char *text)
 {
 	unsigned int port;
@@ -103,7 +108,7 @@ static void check_port_notice(const struct tree_switch *sw, const char *text)
 				    INC_PORT_LOST_S * INC_NSEC_PER_SEC,
 		    "%s: a port is lost, and has not been away for long: %s",
 		    sw->daemon.process.name, text);
-	tree.port_is_told = true;
+	tree.port_is_reported = true;
 }
 
 static bool job_has_failed(void)
@@ -117,8 +122,8 @@ static bool job_has_failed(void)
 	return false;
 }
 
-/* A process that has stood still may be called silent, and so may every process after the loss of a
- * port was reported. But a switch blames no peer behind a port of its own that is away. */
+/* A process that has stood still may be called silent, and after the report of a lost port any
+ * process may. But a switch must not blame a peer behind a port of its own that is away. */
 static void check_silence(const struct tree_switch *sw, const char *text)
 {
 	const struct named n = named_by(sw, text);
@@ -128,7 +133,7 @@ static void check_silence(const struct tree_switch *sw, const char *text)
 	sim_require(n.process, "%s: unresponsive, and names no peer: %s", sw->daemon.process.name,
 		    text);
 	ns = n.process->stood_ns + (n.its ? excused_ns(n.its) : 0);
-	sim_require(tree.port_is_told || n.has_left || ns >= GUILTY_NS,
+	sim_require(tree.port_is_reported || n.has_left || ns >= GUILTY_NS,
 		    "%s: %s, which could not answer for %llu ms in all", sw->daemon.process.name,
 		    text, (unsigned long long)(ns / INC_NSEC_PER_MSEC));
 	sim_require(sw->port_is[n.own->port] == INC_PORT_UP ||
@@ -147,7 +152,7 @@ void tree_check_notice(void *arg, const char *event, const char *text)
 	}
 	sim_require(!strcmp(event, "unresponsive"), "%s: %s: %s", sw->daemon.process.name, event,
 		    text);
-	if (!job_has_failed()) /* a job that has failed leaves peers silent */
+	if (!job_has_failed()) /* in a job that has failed peers become silent */
 		check_silence(sw, text);
 }
 
@@ -156,11 +161,11 @@ static int64_t number_of(uint32_t psn, uint32_t start, uint64_t near)
 	return (int64_t)near + inc_psn_diff(psn, start + (uint32_t)near);
 }
 
-/* The connection that a frame leaves by. */
+/* A frame that leaves a switch, and its connection. */
 struct leaving {
 	struct tree_switch *at;
-	unsigned int comm; /* which of the switch's */
-	const char *name;  /* the switch's */
+	unsigned int comm; /* index within the switch */
+	const char *name;  /* name of the switch */
 	const struct inc_switch *sw;
 	const struct inc_comm_cfg *cfg;
 	const struct inc_comm_state *state;
@@ -168,8 +173,8 @@ struct leaving {
 	bool up;
 };
 
-/* The end that sends such frames by this port; NULL: the communicator has none. Two of a rank's
- * endpoints may have one queue pair number, at UDP ports of their own. */
+/* The connection that sends such frames by this port; NULL: the communicator has none. Two
+ * endpoints of a rank may have the same queue pair number, at different UDP ports. */
 static const struct inc_conn_cfg *find_conn(const struct leaving *l, unsigned int port,
 					    const uint8_t *frame)
 {
@@ -199,7 +204,7 @@ static struct leaving find(struct tree_switch *at, unsigned int port, const uint
 		if (l.conn)
 			break;
 	}
-	sim_require(l.conn, "%s: a frame leaves by port %u for a queue pair that nobody has",
+	sim_require(l.conn, "%s: a frame leaves by port %u for a queue pair that does not exist",
 		    l.name, port);
 	l.up = l.conn->flags & INC_CONN_F_UP;
 	return l;
@@ -210,8 +215,8 @@ static uint32_t slot_of(const struct leaving *l, uint64_t r)
 	return r & ((1 << l->cfg->log2_slots) - 1);
 }
 
-/* Nothing is acknowledged that the switch has not kept: the packet stands in its row and counts for
- * its slot, or its result has been made. The parent's is the result. */
+/* The switch may acknowledge only packets that it has stored. A contribution must be in its row and
+ * counted in its slot, or its result must exist. A packet of the parent is the result. */
 static void check_ack(const struct leaving *l, uint32_t psn)
 {
 	const uint32_t child = l->conn->child;
@@ -238,7 +243,7 @@ static void check_ack(const struct leaving *l, uint32_t psn)
 		    (long long)r);
 }
 
-/* Each partial sum whose result has not come stands, to be sent again. */
+/* Each partial sum without a result must still be stored, so that it can be resent. */
 static void check_partials(const struct leaving *l)
 {
 	uint64_t r;
@@ -266,8 +271,8 @@ static uint64_t sum_of(const uint8_t *bytes, size_t len)
 	return sum | 1;
 }
 
-/* A result, or a partial sum, leaves when it is complete, and is the same for all who get it,
- * however often it leaves. Who does not get it has a packet of length 0 each time. */
+/* Results and partial sums leave only when they are complete. All receivers get the same bytes,
+ * each time. A receiver that gets no data gets an empty packet each time. */
 static void check_data(const struct leaving *l, uint32_t psn, const uint8_t *payload, size_t len)
 {
 	const uint64_t end = l->up ? l->state->up_next : l->state->tx_next;

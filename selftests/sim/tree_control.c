@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What stands in the place of hostlib/src/control.c: the controller, which is where all ranks are,
- * answers as the real one does, and loses nothing. Called by the library in a rank's task. */
+/* Replaces hostlib/src/control.c: a controller in the same process as all ranks, which answers as
+ * the real one and never fails. The library calls it in a rank's task. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,15 +8,15 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-/* A communicator's queue pairs: those of ports with hosts, and those of cables between switches, a
- * lower end and its upper one behind. */
+/* Queue pair numbers of a communicator. The first are those of ports with hosts. Then come those of
+ * cables between switches, the lower end before the upper one. */
 #define QPNS             32
 #define FIRST_QPN(life)  (INC_MIN_QPN + QPNS * (life))
 #define SWITCH_QPN(life) (FIRST_QPN(life) + XDP_PORTS)
 
 #define REMOVE_MOST_NS (5 * INC_NSEC_PER_MSEC)
 
-#define COMMUNICATOR 7 /* the first one's number */
+#define COMMUNICATOR 7 /* the number of the first communicator */
 
 unsigned int tree_life_of(uint32_t communicator)
 {
@@ -81,7 +81,8 @@ static void ranks_below(const struct tree_switch *sw, struct inc_ranks *ranks)
 			inc_ranks_add(ranks, r);
 }
 
-/* Between a switch and its parent, seen from the switch (up) or from the parent. */
+/* Describes the connection between a switch and its parent, as seen by the switch (up) or by the
+ * parent. */
 static void describe_cable(const struct tree_switch *sw, bool up, unsigned int life,
 			   struct inc_conn_conf *c)
 {
@@ -141,13 +142,13 @@ static void make_at(struct tree_switch *sw, unsigned int life)
 		sw->comm[sw->n_comms++] = daemon_add(&sw->daemon, &conf);
 }
 
-/* What a switch in passthrough mode sends up to one in termination mode are packets. */
+/* Does this switch, in passthrough mode, send packets to a parent in termination mode? */
 static bool sends_packets_up(const struct tree_switch *sw)
 {
 	return sw->parent && sw->mode == INC_PASSTHROUGH && sw->parent->mode == INC_TERMINATION;
 }
 
-/* As controller/core/comm_mode.c has it. */
+/* Negotiates the mode and message size, as controller/core/comm_mode.c does. */
 static void agree(void)
 {
 	uint32_t most = 0, least = UINT32_MAX, i;
@@ -235,8 +236,8 @@ static void remove_at(void *sw, uint64_t life)
 	tree_make_if_asked();
 }
 
-/* Who is left of the switches keeps it until its last rank has gone; one may be told sooner than
- * another. */
+/* The switches that still exist keep the communicator until its last rank has destroyed it. They
+ * may receive the removal at different times. */
 static void destroyed(unsigned int life)
 {
 	unsigned int i;
@@ -309,7 +310,7 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 		return;
 	if (!tree.life[life].told[0])
 		tree_check_reason(&tree.rank[group->rank], life, comm->error_text);
-	tree_tell(life, comm->error_text);
+	tree_report_failure(life, comm->error_text);
 }
 
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,

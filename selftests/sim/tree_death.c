@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The death of a switch in termination mode: its connections end with its process, without a word.
- * What the controller does then, and what ranks may and must see of it. Called from events, and by
- * ranks' tasks. */
+/* The death of a switch in termination mode: its connections end with its process and send nothing.
+ * This file has the reaction of the controller, and the checks of the ranks' errors. Events and
+ * ranks' tasks call it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "sim.h"
 #include "tree_priv.h"
 
-/* A system call or a few are what it still comes to; a start; what the control plane takes. */
+/* LAST: how long a killed process may still run, for a few system calls. START: how long a start
+ * takes. TELL: the delay of the controller's messages. */
 #define LAST_MOST_NS  (20 * INC_NSEC_PER_USEC)
 #define START_MOST_NS (5 * INC_NSEC_PER_MSEC)
 #define TELL_MOST_NS  (2 * INC_NSEC_PER_MSEC)
 #define LATE_MOST_NS  (100 * INC_NSEC_PER_MSEC)
-/* So long packets to those who live still get through after all, and are movement. */
+/* For this long packets to the surviving peers may still arrive, and count as progress. */
 #define MOVES_MOST_NS (2 * INC_NSEC_PER_SEC)
-/* Ranks miss a process that stood still for so much longer, because of faults and timers. */
+/* Because of faults and timers, ranks may miss a process for this much longer than it stood
+ * still. */
 #define LAGS_MOST_NS (3 * INC_NSEC_PER_SEC)
 
-/* Can the switch make a communicator now? A daemon that stands still makes it later, and so does a
- * switch that has lost an interface. */
+/* Can the switch make a communicator now? It cannot while its daemon stands still, or after it has
+ * lost an interface. */
 static bool is_there(const struct tree_switch *sw)
 {
 	unsigned int i;
@@ -40,8 +42,8 @@ bool tree_switches_are_there(void)
 	return !tree.removing;
 }
 
-/* As the library has it from the connection to the controller. */
-static void hear(void *arg, uint64_t life)
+/* The library learns from the controller that the communicator has failed. */
+static void take_failure(void *arg, uint64_t life)
 {
 	const struct tree_rank *rank = arg;
 	struct inccl_communicator *comm;
@@ -64,13 +66,13 @@ static void tell(unsigned int number, const char *why)
 	life->told_at_ns = sim_now_ns();
 	sim_note("", "ranks are told of the end of communicator", tree_number_of(number), 0, 0);
 	for (i = 0; i < tree.n_ranks; i++)
-		sim_after(sim_between(0, TELL_MOST_NS), hear, &tree.rank[i], number);
+		sim_after(sim_between(0, TELL_MOST_NS), take_failure, &tree.rank[i], number);
 	tree_wake_ranks();
 }
 
-/* A rank that has lost one communicator makes no more calls by the other, where the rest would wait
- * for it: as a job does that ends, all of them end together. */
-void tree_tell(unsigned int number, const char *why)
+/* A rank that has lost one communicator makes no more calls on the other one, where the other ranks
+ * would wait for it. So all communicators of a job end together, as in a job that ends. */
+void tree_report_failure(unsigned int number, const char *why)
 {
 	const unsigned int first = number - number % tree.n_comms;
 	unsigned int i;
@@ -83,7 +85,7 @@ void tree_tell(unsigned int number, const char *why)
 	}
 }
 
-/* The controller hears which communicators it has: none. */
+/* The new daemon's hello tells the controller that it has no communicators. */
 static void hello(void *arg, uint64_t unused)
 {
 	const struct tree_switch *sw = arg;
@@ -96,7 +98,7 @@ static void hello(void *arg, uint64_t unused)
 		snprintf(text, sizeof(text), "switch %s has restarted without communicator %u",
 			 sw->daemon.process.name, tree_number_of(i));
 		if (tree.life[i].struck >> sw->number & 1)
-			tree_tell(i, text);
+			tree_report_failure(i, text);
 	}
 	tree_make_if_asked();
 }
@@ -119,8 +121,9 @@ static void strike(const struct tree_switch *sw, struct tree_life *life)
 	life->struck_at_ns = sim_now_ns();
 }
 
-/* Its memory is freed by its own means, which nobody hears. */
-static void bury(void *arg, uint64_t revive_at_ns)
+/* Frees the memory of the dead process through the product's own functions, whose packets are
+ * dropped. */
+static void free_dead(void *arg, uint64_t revive_at_ns)
 {
 	struct tree_switch *sw = arg;
 	unsigned int i;
@@ -139,7 +142,7 @@ static void bury(void *arg, uint64_t revive_at_ns)
 	sim_at(revive_at_ns, start_anew, sw, 0);
 }
 
-/* It is killed between two frames of what it was about to send. */
+/* Kills the daemon between two frames that it was about to send. */
 void tree_death(void *arg, uint64_t revive_at_ns)
 {
 	struct tree_switch *sw = arg;
@@ -150,11 +153,11 @@ void tree_death(void *arg, uint64_t revive_at_ns)
 	sim_figures.crashes++;
 	sw->silent = sim_chance(500);
 	sim_note(sw->daemon.process.name, "is killed", sw->silent, 0, 0);
-	sim_after(sim_between(0, LAST_MOST_NS), bury, sw, revive_at_ns);
+	sim_after(sim_between(0, LAST_MOST_NS), free_dead, sw, revive_at_ns);
 }
 
-/* Does it name the connection: the rank's switch, or one that has died? Or the controller says what
- * another rank has said, which has been looked at there. */
+/* Does the error name a connection of this rank's switch, or of one that has died? An error that
+ * repeats another rank's error was checked there. */
 static bool names(const struct tree_rank *rank, const struct tree_life *life, const char *text)
 {
 	const uint32_t struck = life->struck | 1u << rank->at->number;
@@ -187,7 +190,7 @@ void tree_check_error(const struct tree_rank *rank, unsigned int number, const c
 		      uint64_t since_ns)
 {
 	const struct tree_life *life = &tree.life[number];
-	/* something may move as long as faults last and processes stand still */
+	/* progress is possible while faults last and processes stand still */
 	const uint64_t last_ns = life->struck ? life->struck_at_ns : tree.quiet_at_ns;
 	uint64_t until_ns = (since_ns > last_ns ? since_ns : last_ns) +
 			    tree.opts.timeout_ms * INC_NSEC_PER_MSEC + MOVES_MOST_NS;

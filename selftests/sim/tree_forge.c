@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A forger sends packets. They are right in all that a member of the job, or a parent, would send
- * now, but they arrive by another port of the switch. Other forged packets have one of the switch's
- * own addresses, a queue pair that does not exist, or random bytes. The forger knows all frames on
- * the cables. The switch must count each packet by its fault, and the checks of results, frames and
- * reports show that no packet has an effect. Called from taps of cables, and by events.
+ * A forger sends packets. Most are right in all that a member of the job, or a parent, would send
+ * now, but they arrive by another port of the switch. Others have one of the switch's own
+ * addresses, a queue pair that does not exist, or random bytes. The forger has seen all frames on
+ * the cables. The switch must count each packet by its fault. The checks of results, frames and
+ * reports show that no forged packet has an effect. Taps of cables call this, and so do events.
  */
 #include <netinet/in.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "tree_priv.h"
 #include "userspace/term/worker.h"
 
-#define FORGED_MOST   150 /* of a run */
+#define FORGED_MOST   150 /* packets in one run */
 #define DELAY_MOST_NS (100 * INC_NSEC_PER_USEC)
-#define AHEAD_MOST    3 /* packets beyond the last one */
+#define AHEAD_MOST    3 /* packets after the last one */
 #define RUBBISH_MOST  200
 
 enum kind { CONTRIBUTION, RESPONSE, OWN_ADDRESS, UNKNOWN_PAIR, OTHERS_PAIR, RUBBISH };
@@ -23,7 +23,7 @@ enum kind { CONTRIBUTION, RESPONSE, OWN_ADDRESS, UNKNOWN_PAIR, OTHERS_PAIR, RUBB
 /* The last frames of one communicator on the cable at a port. A frame of length 0 is none. */
 static struct seen {
 	unsigned int life;
-	struct frame request; /* the peer's */
+	struct frame request; /* from the peer */
 	struct frame sent;    /* the switch's result, or partial sum */
 } all_seen[SWITCHES_MOST][XDP_PORTS][COMMS_MOST];
 
@@ -59,7 +59,7 @@ static uint32_t psn_of(const struct frame *f)
 
 /* --- forging --- */
 
-/* Makes lengths and checksums right, for one packet in a datagram. */
+/* Updates lengths and checksums, for a datagram with one packet. */
 static void seal(struct frame *f)
 {
 	uint8_t *ip = f->data + FRAME_IP, *udp = f->data + FRAME_UDP;
@@ -83,12 +83,12 @@ static void make_contribution(struct frame *f)
 	uint32_t i;
 
 	put24(f->data + FRAME_BTH + 9, psn_of(f) + sim_below(AHEAD_MOST + 1));
-	f->data[FRAME_BTH + 8] = sim_chance(500) ? 0x80 : 0; /* it asks for an ACK */
+	f->data[FRAME_BTH + 8] = sim_chance(500) ? 0x80 : 0; /* requests an ACK */
 	for (i = head; i < f->len - INC_ICRC_LEN; i++)
 		f->data[i] = sim_below(256);
 }
 
-/* The response names the packet that the switch has sent last, or one beside it. */
+/* The response is for the packet that the switch has sent last, or for one near it. */
 static void make_response(struct frame *f, const struct frame *sent)
 {
 	static const uint8_t syndromes[] = {INC_AETH_ACK,           INC_AETH_NAK_SEQ,
@@ -97,7 +97,7 @@ static void make_response(struct frame *f, const struct frame *sent)
 
 	f->len = FRAME_EXT + INC_AETH_LEN + INC_ICRC_LEN;
 	f->data[FRAME_BTH] = INC_OP_ACK;
-	f->data[FRAME_BTH + 1] &= 0x40; /* neither pad nor solicited event */
+	f->data[FRAME_BTH + 1] &= 0x40; /* clears pad count and solicited event */
 	f->data[FRAME_BTH + 8] = 0;
 	put24(f->data + FRAME_BTH + 9, psn_of(sent) + sim_below(AHEAD_MOST) - 1);
 	f->data[FRAME_EXT] = syndromes[sim_below(sizeof(syndromes))];
@@ -113,8 +113,8 @@ static void make_rubbish(struct frame *f)
 		f->data[i] = sim_below(256);
 }
 
-/* False if the needed frames have not been seen. It is false as well for a packet from the own
- * address of a switch in termination mode, because the kernel drops that. */
+/* Makes a forged packet. False: the frames that it needs have not been seen. Also false for a
+ * packet from the own address of a switch in termination mode, because the kernel drops that. */
 static bool make(enum kind kind, const struct daemon_port *victim, const struct daemon_port *at,
 		 unsigned int comm, struct frame *f)
 {
@@ -153,7 +153,7 @@ static void send_through(const struct daemon_port *at, enum kind kind, const str
 		[OTHERS_PAIR] = INC_CTR_PASS_NO_CONN,  [RUBBISH] = INC_CTR_RX};
 	const uint64_t before = xdp_counter(at->daemon->xdp, counters[kind]);
 
-	/* a program is attached to a new interface when the daemon has looked */
+	/* the daemon attaches a program to a new interface when it has read the notice */
 	if (!xdp_program_id(at->daemon->xdp, at->port))
 		return;
 	tree_take(at, f->data, f->len, HOST_FROM_STRANGER);
@@ -198,7 +198,7 @@ void tree_forge_check(const struct tree_switch *sw)
 		elsewhere += sw->host[i].given_elsewhere;
 		strange += sw->host[i].given_strange;
 	}
-	/* Packets for a communicator that has gone count as strangers'. */
+	/* Packets for a communicator that has gone count as those of unknown senders. */
 	for (i = 0; i < tree.n_comms; i++)
 		ended |= !sw->term_comm[i] || tree.life[sw->life[i]].told[0] ||
 			 tree.life[sw->life[i]].struck;
@@ -240,8 +240,7 @@ static void see_in(void *port, const uint8_t *frame, size_t len)
 	perhaps_strike(port);
 }
 
-/* A rank chooses its queue pairs. The number of a queue pair of a switch contains the communicator.
- */
+/* A rank chooses its queue pair numbers. A switch's queue pair number contains the communicator. */
 static unsigned int comm_towards(const struct daemon_port *port, const uint8_t *frame)
 {
 	const uint32_t pair = pair_of(frame);

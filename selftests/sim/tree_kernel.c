@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Calls of a daemon that makes its kernel look for a peer (userspace/xdp/whereabouts.c): an
- * empty datagram to it; and epoll, by which a worker of termination mode waits for its sockets. The
- * linker puts these in the place of the C library's. */
+/* System calls of a daemon that makes its kernel resolve a peer's address
+ * (userspace/xdp/whereabouts.c) with an empty datagram. Also epoll, by which a worker of
+ * termination mode waits for its sockets. The linker replaces the C library's functions with
+ * these. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -42,7 +43,7 @@ ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags, const st
 	return size;
 }
 
-/* What the switches say of what the seed does to them fills no log. */
+/* Log messages of the switches, which faults of the seed cause, go to the trace only. */
 void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
 {
 	va_list ap;
@@ -93,7 +94,8 @@ int __wrap_epoll_ctl(int fd, int op, int which, struct epoll_event *event)
 		e->data[e->n++] = event->data;
 		return 0;
 	}
-	sim_require(op == EPOLL_CTL_DEL && i < e->n, "what is not watched is forgotten");
+	sim_require(op == EPOLL_CTL_DEL && i < e->n,
+		    "epoll_ctl() deletes a descriptor that is not in the set");
 	e->fd[i] = e->fd[--e->n];
 	e->data[i] = e->data[e->n];
 	return 0;

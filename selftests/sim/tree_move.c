@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Interfaces change in the middle of a run. MAC addresses of ranks' hosts and of switches' ports
  * change, and a card with a new address drops frames for the old one. Switches' interfaces are
- * taken down and up again, or deleted and made again with other numbers. Called from events, and
- * before a communicator is made. */
+ * taken down and up again, or deleted and made again with other numbers. Events call this, and it
+ * is called before a communicator is made. */
 #include <stdio.h>
 #include <net/if.h>
 #include <stdarg.h>
@@ -16,7 +16,8 @@
 #include "userspace/xdp/slowpath.h"
 
 #define MOVES_MOST 3
-/* Until a kernel has heard of a new address, and a daemon of its own port's. */
+/* Delay until a kernel has learned a new address, and until a daemon has learned that of its own
+ * port. */
 #define LEARN_MOST_NS  (50 * INC_NSEC_PER_MSEC)
 #define FOLLOW_MOST_NS INC_NSEC_PER_MSEC
 /* Absences of interfaces. All short ones together are shorter than the ranks' timeout. */
@@ -26,7 +27,7 @@
 #define LONG_LOSS_MOST_NS  (30 * INC_NSEC_PER_SEC)
 #define EARLY_LOSS_NS      (2 * INC_NSEC_PER_MSEC)
 
-/* Whose interfaces inc_switch_follow_macs() asks for. */
+/* The switch whose interfaces inc_switch_follow_macs() queries. */
 static const struct tree_switch *following;
 
 int __wrap_ioctl(int fd, unsigned long what, ...);
@@ -57,7 +58,8 @@ void tree_follow_macs(void *arg)
 	memcpy(sw->followed, sw->moves, sizeof(sw->followed));
 }
 
-/* A daemon that stands still reads a notice when it goes on. False: it reads the notice now. */
+/* A daemon that stands still reads a notice of the kernel when it goes on. False: it can read the
+ * notice now. */
 static bool reads_later(struct tree_switch *sw, void (*read)(void *arg, uint64_t unused))
 {
 	const uint64_t until_ns = sw->daemon.process.paused_until_ns;
@@ -73,13 +75,13 @@ static void follow(void *arg, uint64_t unused)
 	struct tree_switch *sw = arg;
 
 	if (!sw->daemon.slow_path)
-		return; /* the next daemon looks when it starts */
+		return; /* the next daemon reads the state when it starts */
 	if (!reads_later(sw, follow))
 		tree_follow_macs(sw);
 }
 
-/* A host's kernel, or that of a switch in termination mode, has learned where the other end of its
- * cable is. */
+/* The kernel of a host, or of a switch in termination mode, has learned the MAC address at the
+ * other end of its cable. */
 static void learn_rank(void *arg, uint64_t unused)
 {
 	const struct tree_rank *rank = arg;
@@ -146,7 +148,7 @@ static void move_ranks_port(void *arg, uint64_t unused)
 	later(learn_port, rank);
 }
 
-/* One of the two ends of a switch's cable to its parent. */
+/* Changes the MAC address at one of the two ends of a switch's cable to its parent. */
 static void move_cable(void *arg, uint64_t upper)
 {
 	struct tree_switch *sw = arg;
@@ -198,7 +200,7 @@ static void look_in_passthrough(struct tree_switch *sw, unsigned int port, const
 		inc_slowpath_port_is(slow_path, at, sw->port_is[port], why);
 }
 
-/* As userspace/engine.c and the engine of each mode do it. */
+/* Does the same as userspace/engine.c and the engines of both modes. */
 void tree_look_at_ports(struct tree_switch *sw)
 {
 	char why[64];
@@ -222,7 +224,7 @@ static void look(void *arg, uint64_t unused)
 	struct tree_switch *sw = arg;
 
 	if (sw->mode == INC_PASSTHROUGH ? !sw->daemon.slow_path : sw->dead)
-		return; /* the next daemon looks when it starts */
+		return; /* the next daemon reads the state when it starts */
 	if (!reads_later(sw, look))
 		tree_look_at_ports(sw);
 }
@@ -303,7 +305,7 @@ static uint64_t absence_ns(void)
 void tree_choose_losses(void)
 {
 	const uint32_t n = sim_chance(200) ? 1 + sim_below(LOSSES_MOST) : 0;
-	static struct daemon_port ports[LOSSES_MOST]; /* arguments of the events */
+	static struct daemon_port ports[LOSSES_MOST]; /* the events' arguments */
 	uint32_t i;
 
 	tree.loses_ports = n;
@@ -334,7 +336,8 @@ void tree_take(const struct daemon_port *port, const uint8_t *frame, size_t len,
 		daemon_receive((void *)port, frame, len);
 		return;
 	}
-	/* the kernel delivers to the socket at that address, whatever interface the frame comes by
+	/* the kernel delivers a frame to the socket with the address, whatever interface the frame
+	 * arrives by
 	 */
 	for (i = 0; i < sw->daemon.ports; i++)
 		if (len >= FRAME_UDP && !memcmp(frame + FRAME_IP + 16, &sw->host[i].addr, 4))
@@ -351,8 +354,8 @@ void tree_receive(void *arg, const uint8_t *frame, size_t len)
 		tree_take(port, frame, len, HOST_FROM_PEER);
 }
 
-/* A communicator that was made after the last move has the new address already, and one that is
- * older has it as soon as the daemon has followed the move. */
+/* A communicator that was made after the last change has the new address already. An older one has
+ * it as soon as the daemon has followed the change. */
 void tree_check_source(const struct tree_switch *sw, unsigned int port, const uint8_t *frame)
 {
 	sim_require(frame[6 + 2] >= sw->followed[port] && frame[6 + 2] <= sw->moves[port] &&

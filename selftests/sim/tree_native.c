@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What floats make that switches add as they are: each switch those of its children in the order of
- * their ranks, the lowest below a child, and rounds once. Called for a rank's result.
- * selftests/reduce has the arithmetic, by names that others have, too: the Makefile keeps them
- * inside. */
+/* The expected result for floats that switches add natively. Each switch adds its children's values
+ * in the order of the lowest ranks below them, and rounds once. It is computed for a rank's result.
+ * selftests/reduce has the arithmetic, whose names other files use, too; room.mk makes its symbols
+ * local. */
 #include <string.h>
 #include "selftests/reduce/numbers.h"
 #include "sim.h"
 #include "tree_priv.h"
 
-/* A call's element that is added up, from all ranks; and what each switch makes of it. */
+/* One element of a call, which is added up over all ranks, and the sums of the switches. */
 struct sum {
 	const struct tree_call *call;
 	unsigned int number;
 	size_t i;
 	enum inc_float type;
 	unsigned int children;
-	long double value; /* of the children so far */
-	uint32_t bits;     /* of a child alone */
+	long double value; /* the sum of the children so far */
+	uint32_t bits;     /* the bits of a single child's value */
 };
 
 static void add(struct sum *s, uint32_t bits)
@@ -28,7 +28,7 @@ static void add(struct sum *s, uint32_t bits)
 	s->bits = bits;
 }
 
-/* The switch by whose cable this one is below the other; NULL: it is not. */
+/* The child of `top` that is this switch or is above it; NULL: this switch is not below `top`. */
 static const struct tree_switch *child_towards(const struct tree_switch *sw,
 					       const struct tree_switch *top)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The seed's tree: switches, ranks, and the cables between them. Called by tree.c before a run's
- * first event. */
+/* The tree of a seed: switches, ranks, and the cables between them. tree.c calls this before a
+ * run's first event. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,9 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-#define HOSTS_ADDR    0x0a4d0001 /* of rank 0 */
-#define SWITCHES_ADDR 0x0a4d0101 /* of the first switch's first port; 256 to the next switch */
+#define HOSTS_ADDR 0x0a4d0001 /* address of rank 0 */
+/* address of the first switch's first port; the next switch's is greater by 256 */
+#define SWITCHES_ADDR 0x0a4d0101
 
 static void hang_switch(struct tree_switch *sw, struct tree_switch *parent)
 {
@@ -28,7 +29,7 @@ static bool is_leaf(const struct tree_switch *sw)
 	return true;
 }
 
-/* Each leaf has a rank; the others are anywhere. */
+/* Each leaf switch gets a rank; the other ranks are anywhere. */
 static void hang_ranks(void)
 {
 	unsigned int leaves = 0, i, r;
@@ -46,7 +47,7 @@ static void hang_ranks(void)
 	}
 }
 
-/* Ranks below a switch come in any order. */
+/* Ranks below a switch are in random order. */
 static void shuffle_ranks(void)
 {
 	unsigned int r, other;
@@ -63,7 +64,7 @@ static void shuffle_ranks(void)
 	}
 }
 
-/* Mostly all switches are in one mode. */
+/* Mostly all switches have the same mode. */
 static void choose_modes(void)
 {
 	const uint32_t kind = sim_below(10);
@@ -79,7 +80,8 @@ static void choose_modes(void)
 						: INC_TREE_MIXED;
 }
 
-/* A switch with one port needs a second one, by which forged packets arrive. */
+/* Adds a port without a member, by which forged packets arrive. A switch with a single port needs
+ * it. */
 static void add_stranger(struct tree_switch *sw)
 {
 	sw->has_stranger = sw->daemon.ports == 1 || sim_chance(500);
@@ -163,14 +165,14 @@ static void make_host(const struct daemon_port *port)
 	struct host *host = &sw->host[port->port];
 
 	host->addr = tree_port_addr(port);
-	host->ifindex = xdp_ifindex(port->port) + XDP_NUMBERS; /* 1 is that of loopback */
+	host->ifindex = xdp_ifindex(port->port) + XDP_NUMBERS; /* not 1, because that is loopback */
 	tree_port_mac(port, host->mac);
 	host->silent = &sw->silent;
 	host->has_timer = true;
 	host_add(host);
 }
 
-/* What comes out of a cable at a switch's port, and what goes in there. */
+/* Connects both directions of a cable with a switch's port. */
 static void plug(struct daemon_port *port, const uint8_t peer_mac[6], const char *peer,
 		 struct wire *in, struct wire *out)
 {

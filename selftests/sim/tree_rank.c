@@ -34,7 +34,7 @@ static void check_error(struct tree_rank *rank, unsigned int call, uint64_t begu
 			 inccl_communicator_error(tree_comm_of(rank, call)), begun_at_ns);
 }
 
-/* False: the communicator has failed. */
+/* Starts call i. False: the communicator has failed. */
 static bool begin(struct tree_rank *rank, unsigned int i)
 {
 	int ret;
@@ -49,7 +49,8 @@ static bool begin(struct tree_rank *rank, unsigned int i)
 
 static bool end(struct tree_rank *rank, unsigned int i)
 {
-	const uint64_t begin_ns = sim_now_ns(); /* those of another communicator came before */
+	/* earlier calls on another communicator have ended before */
+	const uint64_t begin_ns = sim_now_ns();
 	int ret = inccl_wait(rank->call[i].request, -1);
 
 	if (ret) {
@@ -61,7 +62,8 @@ static bool end(struct tree_rank *rank, unsigned int i)
 	return true;
 }
 
-/* After an error those that have begun have their results or the error, too. */
+/* Makes the calls. After an error the calls that have begun must end, too, with their results or
+ * the error. */
 static bool compute(struct tree_rank *rank)
 {
 	unsigned int begun = 0, ended = 0;
@@ -98,7 +100,8 @@ void tree_meet(struct tree_rank *rank, unsigned int *count, const struct tree_li
 	rank->waits = NULL;
 }
 
-/* One after the other, all of them, whatever comes of it, for the others do the same. */
+/* Creates all communicators one after the other, even if one fails, because the other ranks do the
+ * same. */
 static bool create(struct tree_rank *rank)
 {
 	const unsigned int first = tree_first_life(rank);
@@ -132,7 +135,8 @@ static void destroy(struct tree_rank *rank)
 	}
 }
 
-/* From the creation of communicators to their end. False: one has failed, for some rank at least.
+/* Creates communicators, uses them and destroys them. False: a communicator has failed for some
+ * rank.
  */
 static bool live(struct tree_rank *rank)
 {
@@ -159,7 +163,7 @@ void tree_rank_run(void *arg)
 	inccl_log_put(log);
 	sim_require(!ret, "no group: %s", strerror(-ret));
 	rank->group->addr = rank->host.addr;
-	/* A job that has failed is begun anew only where all switches are in termination mode. */
+	/* A failed job starts again only if all switches are in termination mode. */
 	while (!live(rank) && tree.mode == INC_TREE_TERMINATION) {
 		rank->round++;
 		sim_require(rank->round < ROUNDS_MOST,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A switch in termination mode: a worker of its engine (userspace/term, as it is) with soft
- * endpoints, whose turns a task of the switch's process makes. Communicators are made and removed
- * between two of them, as a worker without a thread of its own has it.
+ * A switch in termination mode: a worker of its unchanged engine (userspace/term), with soft
+ * endpoints. A task of the switch's process runs the worker. Communicators are made and removed
+ * between two of its turns, as in a worker without a thread of its own.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -20,7 +20,7 @@ static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &inc_term_soft,
 };
 
-/* The switch in which a communicator is made, outside its thread. */
+/* The switch for which a communicator is being made, outside of its task. */
 static const struct tree_switch *making;
 
 unsigned int __wrap_if_nametoindex(const char *name);
@@ -69,7 +69,7 @@ static void on_notice(void *arg, uint32_t communicator, uint64_t number,
 		printf("%12s     %-6s notice %s: %s\n", "", sw->daemon.process.name, report->event,
 		       report->text);
 	sim_note(sw->daemon.process.name, report->event, communicator, number, 0);
-	/* who loses a neighbour may be told of the end by another one */
+	/* a switch that loses a neighbour may get the end of the communicator from another one */
 	if (strcmp(report->event, "ended") != 0 || !tree.life[tree_life_of(communicator)].struck)
 		tree_check_notice(arg, report->event, report->text);
 }

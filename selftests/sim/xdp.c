@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The XDP programs and the helpers that they call; xdp_maps.c has what the loader calls. */
+/* The XDP programs and the helpers that they call; xdp_maps.c has the functions that the loader
+ * calls. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,10 @@ enum { COMES, LEAVES, FRAMES };
 
 static uint8_t *frames;
 static struct xdp *current;
-/* What a CPU has for itself, and no packet finds again. */
+/* Memory of a CPU, which no later packet reads. */
 static struct inc_buf scratch;
 static struct inc_fold fold;
-static bool original; /* the program works on the frame that came, not on a copy */
+static bool original; /* the program works on the frame itself, not on a copy */
 
 void *xdp_program_lookup(void *map, const void *key)
 {
@@ -87,7 +88,7 @@ long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
 	return 0;
 }
 
-/* A frame as it came may have no room behind it: then it does not grow. */
+/* A frame that arrived may have no room after it, and then cannot grow. */
 long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta)
 {
 	if (delta > 0 && original && current->tight)
@@ -132,7 +133,7 @@ static uint32_t place(unsigned int which, const void *data, uint32_t len)
 	return (uintptr_t)at;
 }
 
-/* What leaves by an interface passes the egress program there. */
+/* A frame that leaves by an interface passes the egress program there. */
 static void leave(const struct xdp_md *from, uint32_t ifindex, bool is_original)
 {
 	uint32_t len = from->data_end - from->data;
@@ -146,8 +147,8 @@ static void leave(const struct xdp_md *from, uint32_t ifindex, bool is_original)
 				   ctx.data_end - ctx.data);
 }
 
-/* As the kernel does it when the program has ended: one copy after the other; the last one is the
- * frame itself. */
+/* Makes the copies as the kernel does after the program has ended: one after the other; the last
+ * copy is the frame itself. */
 static void redirect(const struct xdp_md *ctx)
 {
 	const struct xdp_redirect *r = &current->redirect;
@@ -177,7 +178,7 @@ static void redirect(const struct xdp_md *ctx)
 void xdp_receive(struct xdp *x, unsigned int port, const uint8_t *frame, size_t len)
 {
 	struct xdp_md ctx = {.ingress_ifindex = x->iface[port].ifindex};
-	static uint32_t places; /* what inc_places says now */
+	static uint32_t places; /* the current value of inc_places */
 	uint32_t wanted = inc_conn_places(x->sw.opts.max_connections);
 
 	if (x->iface[port].gone || !x->iface[port].program)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the loader and the slow path call of libbpf, and of the loader's own files that speak with
- * the kernel. */
+/* Functions of libbpf that the loader and the slow path call, and replacements of the loader's own
+ * files that use the kernel. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim.h"
 #include "xdp_priv.h"
 
-/* Descriptors: of a switch's map number m, and of device maps behind those of all switches. */
+/* Descriptors: each switch has numbers for its maps, and device maps follow after those of all
+ * switches. */
 #define SWITCHES     16
 #define FD_FIRST     (1 << 24)
 #define FD_OF_SWITCH 64
@@ -39,7 +40,7 @@ enum {
 
 _Static_assert(sizeof(names) / sizeof(names[0]) == MAPS, "a name for each map");
 
-/* Behind another at once; cleared. */
+/* Allocates cleared memory, or ends the run. */
 static void *array(size_t n, size_t size)
 {
 	void *at = calloc(n, size);
@@ -153,7 +154,7 @@ struct xdp *xdp_of_fd(int fd)
 	return switches[(fd - FD_FIRST) / FD_OF_SWITCH];
 }
 
-/* --- maps that are looked up by more than a number --- */
+/* --- maps with other keys than an index --- */
 
 struct inc_port *xdp_port_of(struct xdp *x, uint32_t ifindex)
 {
@@ -236,7 +237,7 @@ static struct xdp_iface *iface_of(const struct inc_switch *sw, uint32_t ifindex)
 	return xdp_iface_of((struct xdp *)sw, ifindex);
 }
 
-/* In the place of loader/inc_attach.c and inc_purge.c, for loader/inc_port.c. */
+/* Replaces loader/inc_attach.c and inc_purge.c, for loader/inc_port.c. */
 int inc_enter_port(struct inc_switch *sw, const struct inc_switch_port *port, struct inc_err *err)
 {
 	struct xdp_iface *iface = iface_of(sw, port->ifindex);
@@ -260,7 +261,7 @@ bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32
 	return xdp_id && xdp_id == slot->prog_id;
 }
 
-/* A program that has moved with its interface tells which number the connections still have. */
+/* A program that was moved with its interface shows which number the connections still contain. */
 int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
 {
 	struct xdp_iface *iface = iface_of(sw, slot->port.ifindex);
@@ -363,7 +364,7 @@ int bpf_map_create(enum bpf_map_type type, const char *name, __u32 key_size, __u
 		   __u32 entries, const struct bpf_map_create_opts *opts)
 {
 	struct xdp_devmap *d = array(1, sizeof(*d));
-	struct xdp *x = NULL; /* This call frees the map, whichever switch uses it. */
+	struct xdp *x = NULL; /* this call frees the map, whichever switch uses it */
 	unsigned int s;
 
 	for (s = 0; s < SWITCHES && !x; s++)
@@ -477,7 +478,7 @@ int bpf_map_lookup_elem(int fd, const void *key, void *value)
 	return -1;
 }
 
-/* Of the switch's own addresses alone, as adopting asks. */
+/* Supports only the map of the switch's own addresses, which adopting reads. */
 int bpf_map_get_next_key(int fd, const void *key, void *next)
 {
 	const struct xdp *x = xdp_of_fd(fd);
@@ -528,7 +529,7 @@ int libbpf_num_possible_cpus(void)
 	return 1;
 }
 
-/* --- the loader's files that speak with the kernel, and the kernel --- */
+/* --- replacements of the loader's files that use the kernel --- */
 
 int inc_switch_map_fd(const struct inc_switch *sw, const char *name)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the two files of the data path share: a switch's maps. */
+/* Shared by the two files of the data path: a switch's maps. */
 #ifndef SIM_XDP_PRIV_H
 #define SIM_XDP_PRIV_H
 
@@ -9,22 +9,24 @@
 #include "loader/inc_loader_priv.h"
 #include "xdp.h"
 
-#define XDP_RING 1024 /* events, as 64 KB hold them with their heads */
+#define XDP_RING 1024 /* events; a ring of 64 KB holds this many with their headers */
 
-/* A device map of a communicator's. */
+/* A communicator's device map. */
 struct xdp_devmap {
-	struct xdp_devmap *next; /* all of a switch, until its end */
+	struct xdp_devmap *next; /* list of all of a switch, until its end */
 	int fd;
 	uint32_t n, ifindex[INC_MAX_CHILDREN + 1];
 };
 
-/* The interface of a port, as the kernel has it. */
+/* The interface of a port, as in the kernel. */
 #define XDP_PROGRAM 1 /* its id */
 
 struct xdp_iface {
 	uint32_t ifindex;
-	uint32_t left_ifindex;       /* its number when its program was attached; 0: it has none */
-	bool gone, program, answers; /* there is none; the programs run on it; it is in a devmap */
+	/* its number when its program was attached; 0: it has no program */
+	uint32_t left_ifindex;
+	/* gone: no interface; program: the programs run on it; answers: it is in a devmap */
+	bool gone, program, answers;
 };
 
 enum xdp_to { XDP_TO_PORTS, XDP_TO_ANSWER, XDP_TO_PARENT, XDP_TO_SLOW_PATH };
@@ -32,7 +34,7 @@ enum xdp_to { XDP_TO_PORTS, XDP_TO_ANSWER, XDP_TO_PARENT, XDP_TO_SLOW_PATH };
 struct xdp_redirect {
 	enum xdp_to to;
 	const struct xdp_devmap *ports;
-	uint32_t ifindex; /* XDP_TO_SLOW_PATH: the port */
+	uint32_t ifindex; /* of the port, for XDP_TO_SLOW_PATH */
 };
 
 struct xdp_lookup {
@@ -45,9 +47,9 @@ struct xdp_addr {
 };
 
 struct xdp {
-	struct inc_switch sw; /* first: what the loader knows of it */
+	struct inc_switch sw; /* the first member, because pointers are cast: the loader's struct */
 	struct xdp_out out;
-	bool tight; /* frames that come have no room behind them */
+	bool tight; /* frames that arrive have no room after them */
 	unsigned int ports;
 	struct inc_port port[XDP_PORTS];
 	struct xdp_iface iface[XDP_PORTS];
@@ -69,9 +71,9 @@ struct xdp {
 	struct xdp_redirect redirect;
 };
 
-/* The interface of this number; NULL: there is none. */
+/* The interface with this number; NULL: there is none. */
 struct xdp_iface *xdp_iface_of(struct xdp *xdp, uint32_t ifindex);
-/* Values of the maps that are looked up by more than a number; NULL: there is none. */
+/* Values of maps with other keys than an index; NULL: there is none. */
 struct inc_port *xdp_port_of(struct xdp *xdp, uint32_t ifindex);
 uint32_t *xdp_conn_of(struct xdp *xdp, const struct inc_conn_key *key);
 uint32_t *xdp_own_addr(struct xdp *xdp, uint32_t addr);
