@@ -5,7 +5,7 @@ import subprocess
 
 
 class Certificates:
-    """A CA and what it signs, by the openssl program, in a directory of their own."""
+    """A CA and the certificates that it signs, made by the openssl program, in a directory of their own."""
 
     def __init__(self, directory):
         self.dir = directory
@@ -21,7 +21,7 @@ class Certificates:
         subprocess.run(["openssl", *args], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def sign(self, name, cn, *extensions, days=1, curve="P-256"):
-        """NAME.pem and NAME.key; days -1: of yesterday."""
+        """Makes NAME.pem and NAME.key; days -1: it expired yesterday."""
         self.run("req", "-newkey", "ec", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-nodes", "-subj", f"/CN={cn}",
                  "-keyout", self.at(name + ".key"), "-out", self.at(name + ".csr"))
         with open(self.at("ext"), "w") as f:
@@ -32,10 +32,10 @@ class Certificates:
         return self
 
     def options(self, name, ca=None):
-        """ca: another one to believe."""
+        """The options for a daemon. ca: another CA to trust."""
         return ["--tls-cert", self.at(name + ".pem"), "--tls-cert-key", self.at(name + ".key"),
                 "--tls-ca", (ca or self).at("ca.pem")]
 
     def variables(self, name, ca=None):
-        """The same for libinccl."""
+        """The same as environment variables for libinccl."""
         return dict(zip(("INCCL_TLS_CERT", "INCCL_TLS_CERT_KEY", "INCCL_TLS_CA"), self.options(name, ca)[1::2]))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The messages of members and switches as events of the core (core_world.h). */
+/* Passes the messages of members and switches to the core as events (core_world.h). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -76,7 +76,7 @@ void world_lose(struct world *w, struct world_member *m, bool clean)
 					       .reason = "closed"});
 }
 
-/* As net/member.c: what needs a group is refused where there is none. */
+/* Like net/member.c: a message that needs a group is refused if the member has none. */
 static bool in_group(struct world_member *m)
 {
 	if (m->client.member && inc_group_formed(m->client.member->group))
@@ -152,8 +152,8 @@ static void say_hello(struct world *w, unsigned int s)
 					       .n_listed = w->switches[s].n});
 }
 
-/* The connections that a switch has made, as it was asked: the controller's order is that of the
- * tree. */
+/* Fills in the connections that a switch has made as requested. The controller orders them as its
+ * tree does. */
 static void fill_configured(const struct world *w, unsigned int s, uint32_t number,
 			    struct inc_msg_configured *out)
 {
@@ -214,7 +214,8 @@ void world_switch_says(struct world *w, unsigned int s)
 		answer(w, s, said, 0);
 }
 
-/* The connection of a switch breaks: what it was asked is not answered, and it comes again. */
+/* The connection of a switch breaks: its pending requests are not answered, and it connects
+ * again. */
 void world_cut(struct world *w, unsigned int s, bool forgets)
 {
 	struct world_switch *sw = &w->switches[s];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The controller's database in memory (core_world.h). Rows are those of controller/store/rows.h. */
+/* The controller's database in memory (core_world.h), with the rows of controller/store/rows.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "controller/store/store.h"
@@ -30,7 +30,7 @@ static void drop(enum inc_kept_table table, unsigned int i)
 {
 	free(tables[table].rows[i]);
 	tables[table].n--;
-	/* in the order of their keys, as a database has them */
+	/* rows are in the order of their keys, as in a database */
 	memmove(&tables[table].rows[i], &tables[table].rows[i + 1],
 		(tables[table].n - i) * sizeof(tables[table].rows[0]));
 }
@@ -99,7 +99,7 @@ bool store_has(enum inc_kept_table table, uint32_t key)
 	return false;
 }
 
-/* Numbers that are drawn at random, or that count on. Texts of errors name them. */
+/* Columns with random numbers or counters, and the texts of errors, which contain such numbers. */
 static bool is_drawn(const struct inc_kept_column *column)
 {
 	static const char *const drawn[] = {"number", "of",   "first", "next",

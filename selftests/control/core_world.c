@@ -76,7 +76,7 @@ static bool has_said(const struct world_queue *queue, enum world_message kind)
 	return false;
 }
 
-/* The member's program ends its group. */
+/* The member's program destroys its group. */
 static void leave(struct world_member *m)
 {
 	m->state = MEMBER_LEAVES;
@@ -111,7 +111,7 @@ static void take_start(struct world *w, struct world_member *m)
 	m->must = !w->job_ends;
 }
 
-/* The group or the communicator has failed. */
+/* The member learns that the group or the communicator has failed. */
 static void take_failed(struct world_member *m)
 {
 	if (m->state == MEMBER_READIES || m->state == MEMBER_RUNS || m->state == MEMBER_RESUMES)
@@ -198,7 +198,7 @@ static void welcome(struct world_switch *sw, const uint32_t *keep, uint32_t n)
 	}
 }
 
-/* The switch does what it is asked at once, and its answer waits. */
+/* The switch carries a request out at once, and its answer waits in the queue. */
 static void ask(struct world *w, const struct inc_action *action)
 {
 	struct world_switch *sw = &w->switches[action->sw->index];
@@ -213,8 +213,8 @@ static void ask(struct world *w, const struct inc_action *action)
 	world_push(&sw->queue, (struct world_said){SAYS_ANSWER, action->asked, action->number});
 }
 
-/* All members run, and all switches have their communicator, so the job has its results: members
- * destroy it. */
+/* All members run, and all switches have their communicator. So the job can get its results, after
+ * which members destroy the communicator. */
 static bool can_finish(const struct world *w)
 {
 	const uint32_t number = w->members[0].made.communicator;
@@ -325,8 +325,8 @@ static void begin_core(struct world *w)
 	}
 }
 
-/* The controller is killed, and another one begins. Members that run come back to it; those that
- * wait for an answer have lost it, and end. */
+/* The controller is killed, and another one starts. Running members reconnect to it. Members that
+ * wait for an answer end, because the answer is lost. */
 static void restart(struct world *w)
 {
 	world_note("  the controller is killed, and the next one begins\n");
@@ -376,7 +376,7 @@ static void carry(struct world *w)
 			      w->core.switches[s].to_drop);
 }
 
-/* ---- the test's side ---- */
+/* ---- called by the test ---- */
 
 void world_begin(struct world *w, enum inc_mode_of_switch mode, bool database, bool (*dies)(void))
 {

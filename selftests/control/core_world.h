@@ -21,15 +21,15 @@
 #define WORLD_SWITCHES 2
 #define WORLD_QUEUE    16
 
-/* How far a member is. */
+/* The step at which a member is. */
 enum world_member_state {
 	MEMBER_JOINS,    /* waits for its group */
 	MEMBER_ASKS,     /* waits for its communicator */
 	MEMBER_READIES,  /* waits for its start */
 	MEMBER_RUNS,     /* waits for the results of its job */
-	MEMBER_RESUMES,  /* the same, and for a new controller */
+	MEMBER_RESUMES,  /* the same, and the answer of a new controller */
 	MEMBER_DESTROYS, /* waits for the answer to D */
-	MEMBER_LEAVES,   /* has said all that it had to say */
+	MEMBER_LEAVES,   /* has sent its last message */
 	MEMBER_GONE,
 };
 
@@ -46,7 +46,7 @@ enum world_message {
 };
 struct world_said {
 	enum world_message kind;
-	enum inc_asked asked; /* ANSWER */
+	enum inc_asked asked; /* the answered request, for ANSWER */
 	uint32_t number;
 };
 struct world_queue {
@@ -57,8 +57,9 @@ struct world_queue {
 struct world_member {
 	struct inc_core_client client;
 	enum world_member_state state;
-	bool dead, done; /* killed; has had its communicator to the end */
-	bool must;       /* It runs, and nothing that its job needs has died. */
+	bool dead, done; /* killed; has used its communicator to the end */
+	/* it runs, and no part that its job needs has died, so it must get its results */
+	bool must;
 	uint32_t group;
 	struct inc_msg_made made;
 	struct world_queue queue;
@@ -66,7 +67,7 @@ struct world_member {
 
 struct world_switch {
 	bool connected;
-	unsigned int n; /* communicators that it has */
+	unsigned int n; /* its number of communicators */
 	uint32_t has[WORLD_QUEUE];
 	struct world_queue queue;
 };
@@ -89,15 +90,16 @@ struct world_event {
 struct world {
 	struct inc_core core;
 	const struct inc_topology *topo;
-	enum inc_mode_of_switch mode; /* of both switches */
+	enum inc_mode_of_switch mode; /* the mode of both switches */
 	struct world_member members[WORLD_MEMBERS];
 	struct world_switch switches[WORLD_SWITCHES];
 	struct inc_core_now now;
 	struct inc_action_list unstored;
-	bool database; /* Controllers have one. */
+	bool database; /* controllers have a database */
 	bool had_death, had_restart;
-	bool job_ends; /* A member or a daemon died, and not a connection only. */
-	/* Whether the controller dies now, before the next action is carried out. The test chooses.
+	bool job_ends; /* a member or a daemon has died, not just a connection */
+	/* The test decides here whether the controller dies now, before its next action is carried
+	 * out.
 	 */
 	bool (*dies)(void);
 };
@@ -108,7 +110,7 @@ void world_end(struct world *w);
 /* Fills in the events that can happen, and returns their number. */
 unsigned int world_enabled(const struct world *w, struct world_event events[]);
 void world_do(struct world *w, const struct world_event *event);
-/* Equal states have equal values: everything that may change what can follow. */
+/* Equal states have equal values. Everything that can affect later events is included. */
 uint64_t world_hash(const struct world *w);
 /* Checks the end, when no event can happen any more: no member waits, and nothing is left. */
 void world_check_end(const struct world *w);
@@ -127,7 +129,7 @@ void world_step(struct world *w, const struct inc_core_event *event);
 void world_push(struct world_queue *queue, struct world_said said);
 struct world_said world_pop(struct world_queue *queue);
 bool world_has(const struct world_switch *sw, uint32_t number);
-/* The member receives an error for what it has asked. */
+/* The member's request is answered with an error. */
 void world_refused(struct world_member *m);
 
 /* core_store.c: the database, which outlives controllers. */
@@ -136,9 +138,9 @@ unsigned int store_rows(enum inc_kept_table table);
 bool store_has(enum inc_kept_table table, uint32_t key);
 uint64_t store_hash(uint64_t hash);
 
-/* A line of what happened, for a way that fails. */
+/* Notes an event, for the trace of an order that fails. */
 void world_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Prints the lines since world_begin(), and ends the process, if the condition does not hold. */
+/* If the condition is false, prints the notes since world_begin() and ends the process. */
 void world_require(bool condition, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 uint64_t world_mix(uint64_t hash, const void *bytes, size_t n);
 

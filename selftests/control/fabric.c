@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include "selftests/control/fabric.h"
 
-/* A network of two addresses for each link, counted from 10.0.0.0. */
+/* Each link has a network of two addresses, counted from 10.0.0.0. */
 static void put_port(FILE *f, const char *name, unsigned int n, unsigned int link, int end,
 		     const char *peer, unsigned int peer_n)
 {

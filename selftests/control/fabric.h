@@ -6,20 +6,20 @@
 #include <stddef.h>
 
 /*
- * Every edge switch of a pod has a link to each of the pod's aggregation switches, and these have
- * links to cores of their own: core c is linked to the aggregation switches c / cores of all pods.
- * All cores are roots. Hosts stand by pod and edge switch: h0 to hN.
+ * In each pod every edge switch has a link to each aggregation switch. Each aggregation switch has
+ * links to cores of its own: core c is linked to aggregation switch c / cores of every pod. All
+ * cores are roots. Hosts h0 to hN are numbered by pod and edge switch.
  */
 struct fabric {
 	unsigned int pods;
-	unsigned int edges;     /* of a pod */
-	unsigned int hosts;     /* of an edge switch */
-	unsigned int aggs;      /* of a pod */
-	unsigned int cores;     /* of an aggregation switch */
-	unsigned int rate_mbit; /* of every link; 0: not said */
+	unsigned int edges;     /* per pod */
+	unsigned int hosts;     /* per edge switch */
+	unsigned int aggs;      /* per pod */
+	unsigned int cores;     /* per aggregation switch */
+	unsigned int rate_mbit; /* of every link; 0: not in the file */
 };
 
-/* The caller frees it. NULL: no memory. */
+/* Returns the text, which the caller frees. NULL: no memory. */
 char *fabric_text(const struct fabric *shape, size_t *len);
 
 #endif

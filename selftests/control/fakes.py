@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A controller on ephemeral loopback ports, and members and switches that speak the wire
-protocol of docs/control.md to it. The controller is the real one; its peers are scripted,
-so that they can be late, wrong or silent on purpose."""
+"""A real controller on ephemeral loopback ports, and scripted members and switches that speak the protocol of
+docs/control.md to it. Because they are scripted, they can be late, wrong or silent on purpose.
+"""
 import contextlib
 import ctypes
 import itertools
@@ -18,14 +18,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from libtest import BUILD, TOP, Failure, expect, scratch  # noqa: E402
 
 TIMEOUT_S = 10
-QPNS = itertools.count(0x100)  # of members: no two have the same
-SWITCHES = itertools.count()  # that choose numbers
+QPNS = itertools.count(0x100)  # of members: each number is used once
+SWITCHES = itertools.count()  # numbers for switches that choose queue pair numbers themselves
 FLOATS = ["float32", "float16", "bfloat16"]
 
 
 def engines(names, kinds=("soft",), types=FLOATS, operators=("sum", "min", "max", "prod"), payload=2048,
             message_bytes=1 << 20, **limits):
-    """Of a hello that knows both modes; names: of its ports."""
+    """The engines of a hello, for a switch that has both modes. names: of its ports."""
     return [dict(mode="passthrough"),
             dict(mode="termination", set="generic", limits=dict(dict(children=64), **limits),
                  endpoints=[dict(port=n, kind=k, device="a device", payload=payload, message_bytes=message_bytes)
@@ -36,7 +36,7 @@ def engines(names, kinds=("soft",), types=FLOATS, operators=("sum", "min", "max"
 class Line:
     """A TCP connection that carries one JSON object per line."""
 
-    reader = None  # a thread that receives, if one does
+    reader = None  # the thread that receives, if there is one
 
     def __init__(self, port, source=None):
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S,
@@ -55,7 +55,7 @@ class Line:
         deadline = time.monotonic() + seconds
         while b"\n" not in self.buf:
             left = deadline - time.monotonic()
-            ready = select.poll()  # select knows no descriptors above 1023
+            ready = select.poll()  # because select() supports no descriptors above 1023
             ready.register(self.sock, select.POLLIN)
             if left <= 0 or not ready.poll(left * 1000):
                 raise Failure(f"nothing received within {seconds} s")
@@ -70,7 +70,7 @@ class Line:
         return json.loads(line)
 
     def want(self, kind, seconds=TIMEOUT_S, **fields):
-        """The next object, which must be of this type with these fields."""
+        """Returns the next object, which must have this type and these fields."""
         got = self.recv(seconds)
         expect(got is not None, f"connection closed where '{kind}' was expected")
         expect(got.get("type") == kind and all(got.get(k) == v for k, v in fields.items()),
@@ -84,18 +84,19 @@ class Line:
         return got
 
     def want_end(self, seconds=TIMEOUT_S):
-        """Closed by the controller, perhaps after an error."""
+        """The controller must close the connection, perhaps after an error."""
         while (got := self.recv(seconds)) is not None:
             expect(got["type"] == "error", f"expected the end, received {got}")
 
     def silent(self):
-        """Nothing has been sent to us: a ping comes back first."""
+        """Checks that the controller has sent nothing: the answer to a ping comes first."""
         self.send(type="ping")
         self.want("pong")
 
     def close(self):
-        """The reader ends first: it would wait for whatever gets the socket's number next, and hold
-        that open."""
+        """Ends the reader before the socket is closed. Otherwise it could wait on another connection that gets the
+        same descriptor number, and hold that open.
+        """
         if self.reader:
             with contextlib.suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)
@@ -103,7 +104,7 @@ class Line:
         self.sock.close()
 
     def reset(self):
-        """Ends like a process that is gone with something of ours unread."""
+        """Ends the connection with a reset, like a process that was killed with unread data."""
         AF_UNSPEC = bytes(16)
         expect(ctypes.CDLL(None).connect(self.sock.fileno(), AF_UNSPEC, len(AF_UNSPEC)) == 0, "no reset")
         self.close()
@@ -118,18 +119,18 @@ class Member(Line):
         return self
 
     def joined(self):
-        """The answer: which group, as whom."""
+        """Receives the answer to a join: group, rank and world size."""
         got = self.want("G", addr=self.addr)
         self.group, self.rank, self.world_size = got["group"], got["rank"], got["world_size"]
         return self
 
     def derive(self, old, how, round=0, world_size=None, of=None, **more):
-        """On a connection of its own: a place for old in a group made of its group."""
+        """On this new connection, asks for the place of `old` in a group that is derived from its group."""
         return self.join(old.job, old.rank, world_size or old.world_size, old.addr,
                          derive=dict(how=how, of=of or old.group, round=round, **more))
 
     def resume(self, job, group, rank, world_size, numbers, addr=None, /, **more):
-        """After a controller's restart: what this member has. numbers: by comm."""
+        """After a controller's restart, claims what this member has. numbers: the communicators' numbers, by comm."""
         self.rank = rank
         self.send(**dict(dict(
             type="resume", version=1, job=job, group=group, rank=rank, world_size=world_size,
@@ -150,13 +151,13 @@ class Member(Line):
 
 
 class Switch(Line):
-    """Answers by hand: take() the request, then done() or refuse() it."""
+    """A switch whose answers the test gives: take() a request, then done() or refuse() it."""
 
-    numbers = None  # of its own ends, in termination mode
+    numbers = None  # for its own queue pairs, in termination mode
 
     @staticmethod
     def hello_fields(name="s0", communicators=(), mtu=2200, n_ports=4, ports=None, say=None, **limits):
-        """say: more fields."""
+        """The fields of a hello. say: more fields."""
         return dict(type="hello", version=1, switch=name, **say or {},
                     ports=[dict(name=f"p{i}", ip=f"10.77.{i}.254", mac="02:00:00:00:00:01", mtu=mtu)
                            for i in range(n_ports)] if ports is None else ports,
@@ -182,7 +183,7 @@ class Switch(Line):
         self.send(type=kind, seq=request["seq"], communicator=number, **more)
 
     def ends(self, config):
-        """What it chooses: numbers that nobody has given."""
+        """Chooses unused numbers for its own ends of the connections."""
         self.numbers = self.numbers or itertools.count(500000 + 1000 * next(SWITCHES))
         return [dict(host_id=c["host_id"], up=c["up"], my_qp=next(self.numbers), my_psn=next(self.numbers),
                      my_port=5000 + i) for i, c in enumerate(config["connections"])]
@@ -202,13 +203,14 @@ class Switch(Line):
 
 
 class ByTls:
-    """Before a Line: speaks through OpenSSL's own s_client, so that not both sides are ours. how: its
-    options."""
+    """Mixed in before a Line: connects through OpenSSL's own s_client, so that the peer's TLS is not the product's.
+    how: options of s_client.
+    """
 
     def __init__(self, port, *how):
         self.sock, its = socket.socketpair()
         self.buf = b""
-        version = [] if "-tls1_2" in how else ["-tls1_3"]  # with two of them it does not connect
+        version = [] if "-tls1_2" in how else ["-tls1_3"]  # with both options s_client does not connect
         with its:
             self.client = subprocess.Popen(
                 ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-quiet", *version, *how],
@@ -233,12 +235,13 @@ class TlsSwitch(ByTls, Switch):
 
 
 class Controller:
-    """with Controller() as c: c.member(), c.switch(); ends with a check that it still lives
-    and leaves cleanly."""
+    """A running controller: `with Controller() as c: c.member(), c.switch()`. At the end checks that it still runs
+    and stops cleanly.
+    """
 
     def __init__(self, *args, topology="star4.yaml", program=None, ports=(0, 0), through=(),
                  database="none", stderr=None):
-        """through: a command that runs it. stderr: a descriptor; else the log is a file."""
+        """through: a command that starts it. stderr: a descriptor; without one the log is a file."""
         self.stderr = stderr
         if "/" not in topology:
             topology = os.path.join(TOP, "topo", topology)
@@ -246,7 +249,7 @@ class Controller:
                      "--topology", topology, "--database", database,
                      "--listen", "127.0.0.1", "--member-port", str(ports[0]),
                      "--switch-port", str(ports[1]),
-                     # scripted members say what a test has them say: it asks for pings itself
+                     # scripted members answer no pings unless the test asks for them
                      *([] if "--member-timeout-ms" in args else ["--member-timeout-ms", "0"]),
                      *map(str, args)]
 
@@ -255,8 +258,8 @@ class Controller:
         self.log = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=self.stderr or self.log, text=True,
-                                        # a sanitizer keeps freed memory: little of it, for
-                                        # the tests that measure memory
+                                        # freed memory counts in tests that measure memory, so a sanitizer may hold
+                                        # only a little of it
                                         env=dict(os.environ, ASAN_OPTIONS=":".join((
                                             os.environ.get("ASAN_OPTIONS", ""),
                                             "quarantine_size_mb=4")).strip(":")))
@@ -302,27 +305,27 @@ class Controller:
         return self._add(Member(self.member_port, source))
 
     def switch(self, **hello):
-        """Connected and welcomed."""
+        """A switch that is connected and welcomed."""
         return self._add(Switch(self.switch_port)).hello(**hello).welcome()
 
     def raw_switch(self):
         return self._add(Switch(self.switch_port))
 
     def group(self, job, n, **more):
-        """n members, formed."""
+        """A formed group of n members."""
         members = [self.member().join(job, rank, n, **more) for rank in range(n)]
         return [m.joined() for m in members]
 
     def derive(self, old, how, round=0, **more):
-        """A new connection of each of old, whose answers are still to come."""
+        """Asks for a derived group on a new connection of each old member. The answers have not been received yet."""
         return [self.member().derive(m, how, round, **more) for m in old]
 
     def started(self, switch, members, comm=0, **changes):
-        """A communicator of these members, started; its number."""
+        """Starts a communicator of these members and returns its number."""
         return self.started_on([switch], members, comm, **changes)
 
     def started_on(self, switches, members, comm=0, **changes):
-        """The same over several switches."""
+        """The same on several switches."""
         for m in members:
             m.ask(comm, **changes)
         number = [s.configure() for s in switches][0]["communicator"]
@@ -334,7 +337,7 @@ class Controller:
         return number
 
     def ask(self, what, **more):
-        """All pages of the controller's answer; of a switch's the first."""
+        """All pages of the controller's answer to incctl's question; of a switch's answer only the first page."""
         tool = Line(self.member_port)
         data = []
         try:

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A disk that fails, for the controller that it is linked with (inc-controller-fault). It stands
- * between SQLite and the real files, and looks before each step that changes one (a write, a cut, a
- * sync) into the file FILE.fault beside the database FILE:
+ * A failing disk, which is linked into a controller (inc-controller-fault). It stands between
+ * SQLite and the real files. Before each step that changes a file (write, truncate, sync) it reads
+ * the file FILE.fault beside the database FILE:
  *
- *   kill N   SIGKILL in the midst of the N-th step of this process: half of a write is done
- *   full     no write is possible for want of room
- *   broken   no write is possible
+ * 	kill N   SIGKILL in the middle of the N-th step of this process: half of a write is done
+ * 	full     no write is possible, because the disk is full
+ * 	broken   no write is possible, because of errors
  *
- * Without that file all is well. At its end the process writes how many steps there were to
- * FILE.steps. Runs on the controller's only thread.
+ * Without that file the disk works. At its end the process writes its number of steps to
+ * FILE.steps. All of this runs on the controller's only thread.
  */
 #include <limits.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ static sqlite3_file *real_of(sqlite3_file *f)
 	return ((struct file *)f)->real;
 }
 
-/* What becomes of this step: SQLITE_OK where it goes on; *now: it is the process's last one. */
+/* Decides how this step ends: SQLITE_OK if it goes on. *now: it is the last one of the process. */
 static int step(int *now)
 {
 	char path[PATH_MAX + 8], word[16] = "";
@@ -137,7 +137,8 @@ static int on_device(sqlite3_file *f)
 	return real_of(f)->pMethods->xDeviceCharacteristics(real_of(f));
 }
 
-/* Version 1: without memory that processes share, which an exclusive database does not need. */
+/* Version 1 has no memory shared between processes, which a database in exclusive mode does not
+ * need. */
 static const sqlite3_io_methods methods = {
 	.iVersion = 1,
 	.xClose = on_close,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * hostile_tls KEYFILE ADDRESS PORT flood|half: connects to a real program with a valid key, proves
- * itself, sends what tls_hostile.h says, and ends the stream. Waits until the other side has ended
- * it, too, so that the other side has read everything. For test_keys.
+ * hostile_tls KEYFILE ADDRESS PORT flood|half: a hostile client for test_keys. It connects to a
+ * real program, authenticates with a valid key, sends the attack that tls_hostile.h describes, and
+ * ends the stream. It waits until the other side has ended the stream, too, because that side has
+ * then read everything.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

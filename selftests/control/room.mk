@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The controller's parts, and two controllers for the tests that are scripts: one with the sanitizers,
-# because it reads bytes of others, and one whose database fails when a test asks it to.
+# Tests of the controller's parts, and two controllers for tests that are scripts. One is built with the sanitizers,
+# because it reads bytes of other programs. The database of the other one fails when a test asks for that.
 ROUTE_SRC := $(patsubst %,controller/core/%.c,graph route route_search route_tree route_ways tree)
 
 $(call tests_plain,control,test_lib test_log_unread test_histogram test_schema test_listen test_race test_tls test_tls_key)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Jobs of scripted ranks and a switch that remember what they know when their controller is gone, and
-databases to look into: for the tests of what a controller keeps."""
+"""Jobs of scripted ranks and a switch, which remember their state when their controller is gone. Also access to the
+database that a controller has left. For tests of the state that a controller stores.
+"""
 import contextlib
 import os
 import shutil
@@ -10,7 +11,7 @@ from fakes import Controller, expect, until
 from libtest import BUILD, Failure, scratch
 
 FAULT = os.path.join(BUILD, "selftests/control/inc-controller-fault")
-# What reads a database that somebody may have changed.
+# Used to read databases that may be damaged.
 SAN = os.path.join(BUILD, "selftests/control/inc-controller-san")
 TABLES = ("groups", "ranks", "communicators", "nodes", "members")
 
@@ -22,14 +23,15 @@ def database():
 
 
 def rows(path, query):
-    """Of a database that no controller has."""
+    """The result of a query. No controller may have the database open."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         return db.execute(query).fetchall()
 
 
 def contents(path):
-    """{table: [{column: value}]} of a database that a controller has left behind, which stays as it is: who
-    looks into one brings its log in."""
+    """{table: [{column: value}]} of a database that a controller has left. Reads a copy, because opening a database
+    applies its log, and the original must stay unchanged.
+    """
     with scratch() as beside:
         copy = os.path.join(beside, os.path.basename(path))
         for end in ("", "-wal"):
@@ -49,7 +51,7 @@ def empty(path):
 
 @contextlib.contextmanager
 def crashing(*args, **more):
-    """A controller that is killed in the end: nothing is said to anybody."""
+    """A controller that is killed in the end, without messages to its peers."""
     c = Controller(*args, **more).__enter__()
     try:
         yield c
@@ -66,7 +68,7 @@ def claims(running, qpns):
 
 
 class Rank:
-    """What a member's process knows, whatever becomes of its connection."""
+    """The state of a member's process, which survives its connections."""
 
     def __init__(self, rank):
         self.rank, self.group, self.running = rank, None, {}
@@ -92,12 +94,13 @@ class Rank:
 
 
 class Story:
-    """A group of two ranks, two communicators one after the other, each ended by both, and their end.
-    It goes as far as the controller lets it; what the ranks and the switch know then is here."""
+    """A group of two ranks with two communicators, one after the other, each destroyed by both ranks, and its end. It
+    goes on until the controller dies. Then this object has the state of the ranks and of the switch.
+    """
 
     def __init__(self, n=2):
         self.ranks = [Rank(i) for i in range(n)]
-        self.there = []  # what the switch has
+        self.there = []  # communicators that the switch has
         self.told = set()
 
     def configured(self):
@@ -150,7 +153,7 @@ class Story:
         until("no groups", lambda: not c.ask("groups"))
 
     def check_kept(self, path):
-        """What ranks and switch know is in the database."""
+        """The state of ranks and switch must be in the database."""
         while hasattr(self, "switch") and (got := self.received()):
             if got["type"] == "remove":
                 self.there.remove(got["communicator"])
@@ -172,11 +175,14 @@ class Story:
             return None
 
     def check_again(self, c):
-        """A controller with the same database: what ran goes on, and ends; a new job at once."""
+        """Continues with a controller that has the same database: what was running goes on and ends, and a new job
+        can begin at once.
+        """
         self.switch = c.raw_switch().hello(communicators=self.there)
         kept = self.switch.want("welcome")["keep"]
         running = {n for r in self.ranks for n in r.running.values()}
-        # who has destroyed one has waited for nobody, and it is removed only after the last one
+        # a communicator is removed only after the last rank has destroyed it; a rank that destroyed it has waited for
+        # none
         expect(running <= set(kept), f"{running} run, of {self.there} {kept} are kept")
         self.there = list(kept)
         again = Story()
@@ -206,7 +212,7 @@ class Story:
         until("an empty controller", lambda: self.sweep(c), 5)
 
     def sweep(self, c):
-        """Takes what the switch is told; True: nobody has anything any more."""
+        """Handles requests to the switch. True: neither ranks nor switch have anything left."""
         self.switch.send(type="ping")
         while (got := self.switch.recv())["type"] != "pong":
             expect(got["type"] == "remove", f"{got}")
@@ -216,7 +222,7 @@ class Story:
 
 
 def started(c, n=2, comms=1, job="before", switch=None):
-    """The switch, and ranks with communicators that run."""
+    """Ranks with running communicators, and their switch."""
     story = Story(n)
     story.switch = switch or c.switch()
     for r in story.ranks:

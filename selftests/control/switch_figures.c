@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The page of figures of a switch whose engine only counts: prints it as a scraper gets it, and
- * "part LINES" on stderr for each of its parts. For test_dashboard, which looks for names, and for
- * test_figures, which looks at a switch as full as can be. Arguments: communicators, connections of
- * each.
+ * Prints the page of figures of a switch whose engine only counts, as a scraper receives it. Prints
+ * "part LINES" on stderr for each part of the page. The user is test_figures, for a switch with the
+ * greatest number of figures, and for their names. Arguments: communicators, connections of each.
  */
 #include <stdio.h>
 #include <stdlib.h>

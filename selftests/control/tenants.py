@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Members of several jobs and the switches below them, each with a mind of its own: they answer
-late, wrong or not at all, refuse, fail, get lost and come back in any order, as a seed has it. Every
-one knows what it is owed, and that nothing of another job may reach it."""
+"""Members of several jobs and their switches, which act at random by a seed. They answer late, wrong or not at all,
+refuse, fail, and disconnect and return in any order. Each of them knows which answers it must get, and that nothing
+of another job may reach it.
+"""
 import heapq
 import random
 import re
@@ -10,13 +11,13 @@ import time
 
 from fakes import Member, Switch, Failure, expect
 
-PATIENCE_S = 20  # for any answer: all of the controller's timeouts together take 3 s
-FOREIGN = "FOREIGN"  # in what is said of others' communicators: nobody may ever hear it
+PATIENCE_S = 20  # for any answer, because all of the controller's timeouts together take 3 s
+FOREIGN = "FOREIGN"  # contained in messages about communicators of other jobs, and must never arrive
 EVENTS = ("mismatch", "connection_error", "peer_nak", "unresponsive", "ended", "sneezed")
 
 
 def read_topology(path):
-    """Names of the switches, addresses of the hosts."""
+    """Names of the switches, and addresses of the hosts."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
     return (re.findall(r"^  - name: (\S+)$", text, re.M),
@@ -24,7 +25,7 @@ def read_topology(path):
 
 
 class Careless:
-    """A line whose owner does not mind that nobody is there any more: that is read next."""
+    """A line that ignores errors of a send, because the next read finds the end of the connection."""
 
     def raw(self, data):
         try:
@@ -42,7 +43,7 @@ class SwitchLine(Careless, Switch):
 
 
 class Actor:
-    """One end of a connection in the world's loop."""
+    """One end of a connection in the event loop of the world."""
 
     def __init__(self, world, line):
         self.world, self.owed = world, {}
@@ -81,15 +82,14 @@ class Actor:
 
 
 class Rank(Actor):
-    """comms: by the group's own count, [state, number]; asked, made, ready, started, failed,
-    leaving."""
+    """comms: by the group's index, [state, number]. States: asked, made, ready, started, failed, leaving."""
 
     def __init__(self, job, rank):
         world = job.world
         super().__init__(world, MemberLine(world.c.member_port))
         self.job, self.rank, self.comms, self.over, self.group = job, rank, {}, False, None
-        self.qpns = {}  # by index, its own
-        self.meddled = None  # a number of another job
+        self.qpns = {}  # by index, the rank's own
+        self.meddled = None  # a number of another job, which it has tried to use
         self.line.join(job.name, rank, job.size, addr=job.hosts[rank])
         self.owe("G")
 
@@ -109,7 +109,7 @@ class Rank(Actor):
         return next((i for i, comm in self.comms.items() if number and comm[1] == number), None)
 
     def leave(self, index):
-        """D, once."""
+        """Destroys a communicator, once."""
         comm = self.comms.get(index)
         if self.line.sock.fileno() < 0 or self.over or not comm or comm[0] in ("asked", "leaving"):
             return
@@ -118,7 +118,7 @@ class Rank(Actor):
         self.send(type="D", communicator=comm[1])
 
     def begin(self, index):
-        """What a member does with its C: nearly always it goes on."""
+        """Reacts to the answer to C: nearly always it goes on."""
         comm = self.comms.get(index)
         if self.line.sock.fileno() < 0 or self.over or not comm or comm[0] != "made":
             return
@@ -134,7 +134,7 @@ class Rank(Actor):
             self.send(type="ready", communicator=comm[1])
 
     def meddle(self):
-        """With what is another job's."""
+        """Uses numbers of another job."""
         numbers = [n for n in self.world.alive() if self.world.numbers[n][0] is not self.job]
         if not numbers or self.line.sock.fileno() < 0 or ("meddled",) in self.owed or \
                 not self.group or self.over:
@@ -149,7 +149,7 @@ class Rank(Actor):
         return number is not None and number == self.meddled and self.paid("meddled")
 
     def finish(self):
-        """The connection's end, as it should be or not."""
+        """Ends the connection, orderly or not."""
         if self.line.sock.fileno() < 0:
             return
         if self.world.chance(.7):
@@ -165,7 +165,7 @@ class Rank(Actor):
             self.world.later(self.world.draw.randrange(500), self.resume)
 
     def resume(self):
-        """The controller has started anew: what runs goes on."""
+        """A new controller has started: reconnects, so that what runs goes on."""
         if self.job.over:
             return
         self.connect(MemberLine(self.world.c.member_port))
@@ -186,7 +186,7 @@ class Rank(Actor):
             self.world.later(self.world.draw.randrange(400), lambda index=index: self.leave(index))
 
     def on_message(self, got):
-        expect(FOREIGN not in got.get("message", ""), f"{self} hears of another job's: {got}")
+        expect(FOREIGN not in got.get("message", ""), f"{self} receives a message of another job: {got}")
         getattr(self, "on_" + got["type"])(got)
 
     def on_pong(self, got):
@@ -216,7 +216,7 @@ class Rank(Actor):
     def on_D(self, got):
         index = self.by_number(got["communicator"])
         if self.is_meddling(got["communicator"]):
-            return  # it was over by then: as gone as was asked for
+            return  # the other job's communicator had ended already, which is what was requested
         expect(index is not None and self.paid("D", index), f"{self}: {got}")
         self.owed.pop(("ready", index), None)
         del self.comms[index]
@@ -255,14 +255,14 @@ class Rank(Actor):
         index = self.by_number(got["communicator"])
         expect(index is not None, f"{self} has no such communicator: {got}")
         if self.comms[index][0] != "leaving":
-            waits = self.comms[index][0] == "ready"  # whose answer is on its way
+            waits = self.comms[index][0] == "ready"  # the answer to its ready is on its way
             self.comms[index][0] = "failed"
             if not waits:
                 self.world.later(self.world.draw.randrange(100), lambda: self.leave(index))
 
 
 class Job:
-    """All ranks, and what they do together: communicators, several at a time."""
+    """All ranks of a job, which use several communicators at a time."""
 
     def __init__(self, world, name):
         draw = world.draw
@@ -272,7 +272,7 @@ class Job:
         self.windows, self.waits, self.left = [], self.size, draw.randrange(1, 6)
         for rank in draw.sample(range(self.size), self.size):
             if world.chance(.02):
-                continue  # it never comes
+                continue  # this rank never joins
             world.later(draw.randrange(60), lambda rank=rank: self.come(rank))
         world.later(3000, lambda: self.waits and self.lost())
 
@@ -286,7 +286,7 @@ class Job:
             self.next()
 
     def next(self):
-        """One communicator more, or the end."""
+        """Begins another communicator, or ends the job."""
         world = self.world
         if self.over:
             return
@@ -311,7 +311,7 @@ class Job:
             self.world.later(PATIENCE_S * 100, self.lost)
 
     def lost(self):
-        """It is over; ranks go one by one."""
+        """The job has lost a rank, so it is over; the other ranks leave one by one."""
         if self.over:
             return
         self.over = True
@@ -321,7 +321,7 @@ class Job:
 
 
 class Guest(Actor):
-    """A rank that does what it is told."""
+    """A rank that does only what the test calls."""
 
     def __init__(self, world, job, rank, size):
         super().__init__(world, MemberLine(world.c.member_port))
@@ -339,7 +339,7 @@ class Guest(Actor):
 
 
 class Node(Actor):
-    """A switch. have: what it runs, by number; it comes back with or without that."""
+    """A switch. have: its communicators, by number. It reconnects with or without them."""
 
     def __init__(self, world, name, have):
         super().__init__(world, SwitchLine(world.c.switch_port))
@@ -365,7 +365,7 @@ class Node(Actor):
                          lambda: Node(self.world, self.name, self.have))
 
     def on_end(self):
-        # for an answer that it has not given
+        # because of an answer that it did not give
         self.come_back()
 
     def on_message(self, got):
@@ -389,7 +389,7 @@ class Node(Actor):
         if len(self.have) < self.world.limits["groups"] and \
                 rows + len(conns) * config["slots"] <= self.world.limits["rows"]:
             return True
-        # what there was before it, a controller does not count
+        # a controller does not count communicators of its predecessor
         expect(self.world.restarts, f"{self} has {len(self.have)} communicators with {rows} rows, "
                "and gets another one")
         return False
@@ -427,7 +427,7 @@ class Node(Actor):
     def on_remove(self, got):
         self.have.pop(got["communicator"], None)
         if self.world.chance(.01):
-            return  # and is sent away for that
+            return  # it violates the protocol, and the controller disconnects it
         if self.world.chance(.01):
             self.line.refuse(got, "EBUSY", "still here")
         elif self.world.chance(.01):
@@ -453,7 +453,7 @@ class Node(Actor):
                   communicator=number, message=text, **more)
 
     def misbehave(self):
-        """What no request is behind."""
+        """Sends messages that belong to no request."""
         if self.line.sock.fileno() < 0 or not self.welcome:
             return
         world = self.world
@@ -469,15 +469,15 @@ class Node(Actor):
 
 
 class World:
-    """renew: a function that kills the controller and starts another one, which it returns."""
+    """All actors. renew: kills the controller, starts another one and returns it."""
 
     def __init__(self, c, topology, seed, limits, renew):
         self.c, self.draw, self.limits, self.renew = c, random.Random(seed), limits, renew
         self.restarts = self.resumed = 0
         self.names, self.hosts = read_topology(topology)
         self.actors, self.timers, self.jobs, self.nodes = {}, [], [], {}
-        self.numbers = {}  # every number there ever was: (job, index)
-        self.placed = {}   # of each: {switch: what it was told last}
+        self.numbers = {}  # all numbers that were ever used: (job, index)
+        self.placed = {}   # for each number: {switch: the last configuration it received}
         self.calm, self.turn, self.started, self.configured, self.qpn = False, 0, 0, 0, 0x100
 
     def chance(self, p):
@@ -488,12 +488,12 @@ class World:
         heapq.heappush(self.timers, (time.monotonic() + ms / 1000, self.turn, do))
 
     def running(self):
-        """Whether a whole job has started something."""
+        """Whether all ranks of some job have started a communicator."""
         return any(all("started" in (comm[0] for comm in rank.comms.values()) for rank in job.ranks)
                    for job in self.jobs if len(job.ranks) == job.size and not job.over)
 
     def alive(self):
-        """Numbers that somebody has now; all there ever were where nobody has any."""
+        """Numbers that are in use; if there are none, all that were ever used."""
         now = {comm[1] for job in self.jobs for rank in job.ranks for comm in rank.comms.values()}
         return sorted(now & set(self.numbers)) or list(self.numbers)
 
@@ -508,7 +508,7 @@ class World:
         return name in self.placed.get(number, ())
 
     def check_route(self, rank, made):
-        """A member's connection is one that its switch has, with its rank."""
+        """A member's connection must exist at its switch, with its rank."""
         conn = made["connection"]
         config = self.placed[made["communicator"]][conn["switch"]]
         expect([c["host_id"] for c in config["connections"] if not c["up"] and
@@ -538,7 +538,7 @@ class World:
             self.turn_once()
 
     def run(self, n_jobs, at_once):
-        """So many jobs, and the quiet after them."""
+        """Runs n_jobs jobs, and waits until all have ended."""
         for name in self.names:
             Node(self, name, {})
         todo = [f"job{i}" for i in range(n_jobs)]
@@ -566,7 +566,7 @@ class World:
                    lambda: not any(node.have for node in self.nodes.values()), PATIENCE_S)
 
     def fill(self, most):
-        """One job of all hosts gets as many communicators as there is room for, and no more."""
+        """One job of all hosts makes communicators until there is no room, and gets exactly as many as fit."""
         size = len(self.hosts)
         ranks = [Guest(self, "all", rank, size) for rank in range(size)]
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * TIMEOUT: 300
- * The controller's core in every order: three members join, ask for a communicator over two
- * switches, run and leave. Any message may arrive next. At any moment one member or one switch
- * dies, or a switch's connection breaks; and before any action one controller is killed and the
- * next one begins with the database. At the end no member waits, and nothing is left in the core,
- * in the switches or in the database.
+ *
+ * Every order of events of the controller's core. Three members join, ask for a communicator over
+ * two switches, run and leave. Any message may arrive next. At any moment one member or one switch
+ * dies, or a switch's connection breaks. Before any action one controller may be killed, and the
+ * next one starts with the database. At the end no member waits, and nothing is left in the core,
+ * the switches or the database.
  *
  * The search replays the choices from the start, and does not go on from a state that it has seen.
  */
@@ -32,7 +33,7 @@ static struct {
 
 static bool may_restart;
 
-/* The next choice of n. Behind the choices that are replayed it is the first one. */
+/* The next choice of n alternatives. After the replayed choices it takes the first alternative. */
 static unsigned int choose(unsigned int n)
 {
 	world_require(search.at < DEEPEST, "a way of more than %d choices", DEEPEST);
@@ -49,7 +50,7 @@ static bool dies(void)
 	return may_restart && choose(2);
 }
 
-/* False: there is no other way. */
+/* Prepares the next order. False: there is none. */
 static bool next_way(void)
 {
 	while (search.n && search.chosen[search.n - 1] + 1 == search.of[search.n - 1])
@@ -78,7 +79,7 @@ static void grow(void)
 	free(old);
 }
 
-/* True: for the first time. */
+/* True if the state is new. */
 static bool is_new(uint64_t hash)
 {
 	size_t at;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Histograms (lib/metric/histogram.h): where a value is counted, what travels, and the text. */
+/* Histograms (lib/metric/histogram.h): which bucket counts a value, how it is sent, and its
+ * text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -19,7 +20,7 @@ static const struct inc_histogram_bounds weights = {.n = 2, .bound = {5, 70}};
 	_(T, sleep_us, "microseconds", weights, "how long it is asleep")
 
 struct cat {
-	uint64_t name; /* so that no offset is 0 */
+	uint64_t name; /* the first member, so that no histogram has offset 0 */
 	CAT_HISTOGRAMS(INC_HISTOGRAM_FIELD, cat)
 };
 static const struct inc_histogram_metric cat_table[] = {CAT_HISTOGRAMS(INC_HISTOGRAM_ROW, cat)};
@@ -135,7 +136,7 @@ static void buckets_add_up_and_times_are_seconds(void **state)
 	json_decref(families);
 }
 
-/* What comes over a wire and does not hold together. */
+/* Received histograms that are inconsistent. */
 static void what_is_no_histogram_is_left_out(void **state)
 {
 	static const char *const bad[] = {

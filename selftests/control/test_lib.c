@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
-/* ICRC against packets that others captured and against zlib; YAML and topology errors. */
+/* ICRC of captured packets and compared with zlib; errors of YAML and of topologies. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -30,7 +30,8 @@ static const uint8_t cnp[] = {
 	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x82, 0xfd, 0x00, 0x2a,
 };
 
-/* The UC SEND only of the same file: IP id 1144, DF, 192.168.0.7 to itself, 49152 to 4791. */
+/* The packet "UC SEND only" of the same file: IP id 1144, DF, 192.168.0.7 to itself, 49152 to
+ * 4791. */
 static const uint8_t uc_send[] = {
 	0x45, 0x01, 0x00, 0x40, 0x04, 0x78, 0x40, 0x00, 0x40, 0x11, 0xb4, 0xd5, 0xc0,
 	0xa8, 0x00, 0x07, 0xc0, 0xa8, 0x00, 0x07, 0xc0, 0x00, 0x12, 0xb7, 0x00, 0x2c,
@@ -58,7 +59,7 @@ static void check_captured(const uint8_t *packet, size_t len, bool df)
 	assert_int_equal(inc_icrc_udp(&path, packet[4] << 8 | packet[5], packet + 28, len - 32),
 			 stored(packet + len - 4));
 
-	/* by zlib, mask by mask, as the annex says */
+	/* computes it with zlib, and masks as in the annex */
 	memset(masked, 0xff, 8);
 	memcpy(masked + 8, packet, len - 4);
 	masked[8 + 1] = masked[8 + 8] = masked[8 + 10] = masked[8 + 11] = 0xff;
@@ -105,9 +106,10 @@ static void crc_in_parts(void **state)
 }
 
 #if defined(__x86_64__)
-#define HALVES 0x44u /* of the state components in use: YMM's and ZMM's upper halves */
+#define HALVES 0x44u /* bits for YMM's and ZMM's upper halves in the state components in use */
 
-/* The CRC's code uses vectors that ours does not: dirty upper halves would slow ours down. */
+/* The CRC uses vectors, which the caller does not. It must clear the upper halves, because dirty
+ * ones slow the caller's SSE code down. */
 static void crc_cleans_registers(void **state)
 {
 	static const uint8_t data[2048];
@@ -115,7 +117,7 @@ static void crc_cleans_registers(void **state)
 
 	if (!__get_cpuid_count(0xd, 1, &a, &b, &c, &d) || !(a & 0x4) ||
 	    !__builtin_cpu_supports("avx"))
-		skip(); /* no vectors, or no XGETBV that tells */
+		skip(); /* no vectors, or no XGETBV to read the state */
 	__asm__ volatile("vpcmpeqd %%xmm0, %%xmm0, %%xmm0\n\t"
 			 "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0"
 			 :
@@ -136,7 +138,7 @@ static void crc_cleans_registers(void **state)
 
 static void opcode_shapes(void **state)
 {
-	/* opcode: length of extended headers, as the specification's table has them */
+	/* length of the extended headers by opcode, as in the specification's table */
 	static const int lengths[] = {0, 0, 0, 4, 0, 4, 16, 0, 0, 4, 16, 20};
 
 	for (int op = 0; op < 256; op++) {
@@ -150,7 +152,7 @@ static void opcode_shapes(void **state)
 
 static const struct {
 	const char *text;
-	const char *message; /* NULL: is fine */
+	const char *message; /* NULL: valid */
 } yaml_cases[] = {
 	{"a: 1\nb: {c: 2}\n", NULL},
 	{"", "t.yaml: empty file"},
@@ -205,7 +207,7 @@ static void yaml_nodes(void **state)
 	inc_yaml_free(doc);
 }
 
-/* A file with one thing wrong; %s stands where the case puts its text. */
+/* A file with one error; %s is replaced by the case's text. */
 #define HOSTS    "hosts:\n  - {name: h0, ip: 10.77.0.1}\n  - {name: h1, ip: 10.77.1.1}\n"
 #define SWITCHES "switches:\n  - name: s0\n    root: true\n    ports:\n"
 #define PORTS                                             \
@@ -318,7 +320,8 @@ static void topology_links(void **state)
 	inc_topology_free(topo);
 }
 
-/* A one-armed switch: its only port leads to its parent and its hosts, by an ordinary switch. */
+/* A switch with a single port, which leads through an ordinary switch to its parent and its
+ * hosts. */
 static void topology_bridge(void **state)
 {
 	static const char text[] =
@@ -356,7 +359,7 @@ static void topology_bridge(void **state)
 }
 
 static const struct {
-	const char *text, *host, *port; /* host NULL: refused */
+	const char *text, *host, *port; /* host NULL: invalid */
 } hostports[] = {
 	{"h", "h", "52200"},
 	{"10.0.0.1:1", "10.0.0.1", "1"},
@@ -371,7 +374,7 @@ static const struct {
 	{"h:0", NULL, NULL},
 	{"h:65536", NULL, NULL},
 	{"h:99999", NULL, NULL},
-	{"h:4294967297", NULL, NULL}, /* wraps to 1 */
+	{"h:4294967297", NULL, NULL}, /* wraps to 1 in 32 bits */
 	{"h:18446744073709551617", NULL, NULL},
 	{"h:-1", NULL, NULL},
 	{"h:+1", NULL, NULL},
@@ -417,7 +420,7 @@ static void listen_address(void **state)
 {
 	static const struct {
 		const char *text;
-		int family; /* 0: refused */
+		int family; /* 0: invalid */
 		int port;
 	} texts[] = {
 		{"127.0.0.1", AF_INET, 52400}, {"127.0.0.1:7", AF_INET, 7},
@@ -439,7 +442,7 @@ static void listen_address(void **state)
 		}
 		assert_int_equal(ret, 0);
 		assert_int_equal(at->ai_family, texts[i].family);
-		/* both families have it at the same place */
+		/* both families have the port at the same offset */
 		assert_int_equal(ntohs(((struct sockaddr_in *)at->ai_addr)->sin_port),
 				 texts[i].port);
 		freeaddrinfo(at);
@@ -458,11 +461,11 @@ static const struct {
 	{"\x7f\x01", "??"},
 	{"csi \xc2\x9b"
 	 "1m",
-	 "csi ??1m"}, /* C1 in UTF-8 */
+	 "csi ??1m"}, /* a control character C1 in UTF-8 */
 	{"csi \x9b"
 	 "1m",
-	 "csi ?1m"},                         /* and bare */
-	{"\xc0\x9b \xe0\x80\x9b", "?? ???"}, /* overlong */
+	 "csi ?1m"},                         /* and as a single byte */
+	{"\xc0\x9b \xe0\x80\x9b", "?? ???"}, /* overlong encodings */
 	{"\xed\xa0\x80 \xf4\x90\x80\x80 \xff", "??? ???? ?"},
 	{"cut \xe2\x82", "cut ??"},
 	{"\xe2\x80\xae"
@@ -479,7 +482,7 @@ static void printable(void **state)
 		inc_printable(text);
 		assert_string_equal(text, printables[i].want);
 	}
-	/* whatever the bytes, none stays that a terminal obeys */
+	/* for any two bytes, the result contains no control character */
 	for (unsigned int n = 0; n < 1u << 16; n++) {
 		char two[] = {(char)(n & 0xff), (char)(n >> 8), 'm', 0};
 
@@ -500,14 +503,15 @@ static void error_text(void **state)
 
 static char logged[256];
 
-/* A sink that fails. */
+/* An output of the log that fails. */
 static void take_line(const char *line, size_t len)
 {
 	snprintf(logged, sizeof(logged), "%.*s", (int)len, line);
 	errno = EIO;
 }
 
-/* A terminal may show the log, and a caller may log before it looks at errno. */
+/* Log lines contain no control characters, because a terminal may show them. Logging preserves
+ * errno, because a caller may log before it reads errno. */
 static void log_line(void **state)
 {
 	inc_log_init("test");
@@ -519,7 +523,8 @@ static void log_line(void **state)
 	inc_log_sink(NULL);
 }
 
-/* poll() returns when an instant has come, neither a millisecond early nor at once. */
+/* With this timeout poll() returns when the time has come, not a millisecond earlier, and does not
+ * return at once. */
 static void ms_until(void **state)
 {
 	assert_int_equal(inc_ms_until(5, 5), 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
-/* Listeners where memory ends while one is made: it listens, or whoever makes it is told. */
+/* An allocation fails while a listener is made: it listens nevertheless, or its maker gets an
+ * error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,7 +17,7 @@
 
 #define ACCEPT_S 5
 
-static unsigned int until_failure; /* allocations; 0: none fails */
+static unsigned int until_failure; /* number of allocations until one fails; 0: none fails */
 static bool has_failed;
 
 static bool fails(void)
@@ -45,7 +46,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	event_base_loopbreak(evconnlistener_get_base(l));
 }
 
-/* A client comes, and is taken in. */
+/* A client connects and is accepted. */
 static void check_listens(struct evconnlistener *l, const bool *accepted)
 {
 	static const struct timeval limit = {.tv_sec = ACCEPT_S};
@@ -62,7 +63,7 @@ static void check_listens(struct evconnlistener *l, const bool *accepted)
 	assert_true(*accepted);
 }
 
-/* With the n-th allocation failing. False: there were fewer. */
+/* Makes a listener while the n-th allocation fails. False: there were fewer allocations. */
 static bool make(unsigned int n)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A log whose reader does not read: inc_log_unblocked() leaves lines out and never waits, whatever
- * stderr is. A child logs into it, because a process has one stderr, and the test reads.
+ * A log whose reader does not read: inc_log_unblocked() drops lines and never blocks, whatever
+ * stderr is. A child process logs, because a process has only one stderr, and the test reads.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include "lib/base/log.h"
 
-#define LINES   3000 /* more than any of them takes */
+#define LINES   3000 /* more than any kind of stderr stores */
 #define WAIT_MS 20000
 #define LIMIT_S 120
 
@@ -28,10 +28,10 @@ enum kind { PIPE, SOCKET, TERMINAL, STOPPED };
 
 struct log {
 	pid_t child;
-	int reader, writer; /* the log's ends */
-	int full;           /* readable when the child has written all LINES */
+	int reader, writer; /* the two ends of the log */
+	int full;           /* becomes readable after the child has logged all LINES */
 	bool has_note;
-	unsigned int next; /* the number of the next line that was logged */
+	unsigned int next; /* number of the next line that must come */
 };
 
 static void open_ends(struct log *log, enum kind kind)
@@ -45,12 +45,14 @@ static void open_ends(struct log *log, enum kind kind)
 	else
 		assert_int_equal(openpty(&fds[0], &fds[1], NULL, NULL, NULL), 0);
 	if (kind == STOPPED)
-		assert_int_equal(tcflow(fds[1], TCOOFF), 0); /* Ctrl-S */
+		/* stops the terminal's output, like Ctrl-S */
+		assert_int_equal(tcflow(fds[1], TCOOFF), 0);
 	log->reader = fds[0];
 	log->writer = fds[1];
 }
 
-/* Logs so many lines that the log is full, reports this, and goes on whenever there is room. */
+/* Logs so many lines that the log is full, reports that to the test, and then logs whenever there
+ * is room. */
 static void run_child(int writer, int full)
 {
 	struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -70,7 +72,7 @@ static void run_child(int writer, int full)
 	}
 }
 
-/* Notes and lines account for all that was logged. */
+/* Lines and notes about dropped lines must account for everything that was logged. */
 static void take_line(struct log *log, const char *line)
 {
 	unsigned int n;
@@ -93,8 +95,8 @@ static void take_line(struct log *log, const char *line)
 	log->next++;
 }
 
-/* Reads until a line has come after a note and after LINES. A terminal may find room again, and a
- * note come, before LINES, because the kernel moves its bytes on while the child logs. */
+/* Reads until a line has come after a note and after LINES. On a terminal a note may come before
+ * LINES, because the kernel makes room while the child logs. */
 static void read_log(struct log *log)
 {
 	char line[512], c;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reaching one of several addresses, not all of which answer: by a call that waits, and in an event
- * loop. */
+/* Connects to one of several addresses, some of which do not answer: by a call that blocks, and in
+ * an event loop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,10 +23,11 @@
 #include "lib/net/racing.h"
 
 #define DEADLINE_MS 10000
-#define SOON_MS     3000 /* far from the deadline, far from a first try's head start */
-#define MAX         4
+/* much less than the deadline, much more than the first address's head start */
+#define SOON_MS 3000
+#define MAX     4
 
-/* What a name resolves to. */
+/* An address to which a name resolves. */
 struct place {
 	struct sockaddr_in addr;
 	struct addrinfo ai;
@@ -53,7 +54,7 @@ static void listen_at(struct place *p, int backlog)
 	assert_int_equal(getsockname(p->listener, (struct sockaddr *)&p->addr, &len), 0);
 }
 
-/* Its queue of connections is full: further SYNs are dropped in silence. */
+/* Fills the queue of connections, so that the kernel drops further SYNs without an answer. */
 static void black_hole(struct place *p)
 {
 	int i;
@@ -67,7 +68,7 @@ static void black_hole(struct place *p)
 	}
 }
 
-/* A port that was free a moment ago. */
+/* Makes a port that refuses connections: it was in use a moment ago. */
 static void refuse(struct place *p)
 {
 	listen_at(p, 1);
@@ -116,7 +117,7 @@ static void on_done(void *arg, int fd)
 	*(int *)arg = fd;
 }
 
-/* What the loop does meanwhile. */
+/* Counts turns of the event loop during the connect. */
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	++*(unsigned int *)arg;
@@ -136,7 +137,7 @@ static int in_a_loop(const struct addrinfo *list, uint64_t deadline_ns)
 	tick = event_new(base, -1, EV_PERSIST, on_tick, &ticks);
 	assert_int_equal(event_add(tick, &often), 0);
 	assert_int_equal(inc_racing_start(base, list, deadline_ns, on_done, &fd, &racing), 0);
-	assert_int_equal(fd, INT_MAX); /* nothing is told before the loop runs */
+	assert_int_equal(fd, INT_MAX); /* the result is not reported before the loop runs */
 	while (fd == INT_MAX)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 	assert_true(ticks > 0 || inc_now_ns() - begin_ns < 50 * INC_NSEC_PER_MSEC);
@@ -146,10 +147,10 @@ static int in_a_loop(const struct addrinfo *list, uint64_t deadline_ns)
 	return fd;
 }
 
-/* Which way the cases go. */
+/* The variant under test: blocking, or in an event loop. */
 static int (*reach)(const struct addrinfo *list, uint64_t deadline_ns) = waiting;
 
-/* The first n places, in order. */
+/* Connects to one of the first n places. */
 static int try(unsigned int n, unsigned int timeout_ms)
 {
 	unsigned int i;
@@ -179,7 +180,7 @@ static void first_address_is_a_black_hole(void **state)
 	listen_at(&place[1], 4);
 	expect_peer(try(2, DEADLINE_MS), &place[1]);
 	assert_true(inc_now_ns() - begin < SOON_MS * INC_NSEC_PER_MSEC);
-	/* less time than a head start usually is */
+	/* shorter than the usual head start */
 	expect_peer(try(2, 200), &place[1]);
 }
 
@@ -195,7 +196,7 @@ static void several_are(void **state)
 	assert_true(inc_now_ns() - begin < SOON_MS * INC_NSEC_PER_MSEC);
 }
 
-/* The order says which is wanted. */
+/* Earlier addresses are preferred. */
 static void the_first_that_answers(void **state)
 {
 	listen_at(&place[0], 4);
@@ -217,8 +218,9 @@ static void nobody_answers(void **state)
 }
 
 /*
- * Nobody listens at a port of the range that the kernel takes source ports from, and takes this
- * very one: TCP then connects the socket to itself. The last case, for it changes the namespace.
+ * No socket listens at a port from which the kernel may choose source ports, and the kernel chooses
+ * this very port. TCP then connects the socket to itself. This is the last case, because it changes
+ * the namespace.
  */
 static void not_itself(void **state)
 {
@@ -251,7 +253,7 @@ static unsigned int descriptors(void)
 	return n;
 }
 
-/* An owner that gives up: no callback, no socket and no event is left. */
+/* The owner cancels: no callback is called, and no socket and no event is left. */
 static void cancelled(void **state)
 {
 	struct event_base *base = event_base_new();
@@ -267,7 +269,7 @@ static void cancelled(void **state)
 					  inc_now_ns() + DEADLINE_MS * INC_NSEC_PER_MSEC, on_done,
 					  &fd, &racing),
 			 0);
-	/* both are on their way */
+	/* both attempts have started */
 	while (descriptors() < before + 2)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 	inc_racing_cancel(racing);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Trees on topologies made at random, the same on every run, and on one of 1,024 switches: each is
- * a tree that spans its ranks, what it takes is given back, and equal communicators share evenly.
+ * Trees on random topologies, which are the same in every run, and on one of 1,024 switches. Each
+ * result must be a tree that spans its ranks. Its resources must be given back, and equal
+ * communicators must be spread evenly.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +28,8 @@ static unsigned int draw(unsigned int below)
 	return (seed >> 8) % below;
 }
 
-/* Levels of switches, each linked to one or more of the level above, hosts at any of them. */
+/* Levels of switches. Each switch is linked to one or more of the next level, and may have
+ * hosts. */
 struct layers {
 	unsigned int levels, wide[MAX_LEVEL];
 	bool link[MAX_LEVEL][MAX_WIDE][MAX_WIDE]; /* [level][switch][switch of the level above] */
@@ -53,7 +55,8 @@ static void draw_layers(struct layers *l)
 	}
 }
 
-/* A port with a network of its own: 10.level.switch.x would meet, so links are counted. */
+/* Each link has a network of its own. The addresses count links, because those by level and switch
+ * would collide. */
 static void put_port(FILE *f, unsigned int *ports, unsigned int link, int end, const char *peer)
 {
 	fprintf(f, "      - {name: p%u, ip: 10.%u.%u.%u, peer: %s}\n", (*ports)++, link / 250,
@@ -89,7 +92,7 @@ static void put_switch(FILE *f, const struct layers *l, unsigned int level, unsi
 	}
 }
 
-/* A switch without any port gets no place in the file: it has neither hosts nor links. */
+/* A switch without hosts and links is left out of the file. */
 static bool has_ports(const struct layers *l, unsigned int level, unsigned int s)
 {
 	bool any = level > 0;
@@ -126,7 +129,7 @@ static struct inc_topology *make_topology(const struct layers *l)
 	return topo;
 }
 
-/* Whether there is a way between two switches at all. */
+/* Is there any way between these hosts' switches? */
 static bool connected(const struct inc_topology *topo, const unsigned int *hosts, unsigned int n)
 {
 	bool seen[MAX_LEVEL * MAX_WIDE] = {0}, more = true;
@@ -200,13 +203,13 @@ static void random_topologies(void **state)
 	assert_true(found > ROUNDS * JOBS / 2);
 }
 
-/* Every tree below a top there is, by trial. */
+/* An exhaustive search of all trees below a top switch. */
 struct trial {
 	const struct inc_routes *r;
 	unsigned int top;
 	bool in[MAX_LEVEL * MAX_WIDE];
 	unsigned int up[MAX_LEVEL * MAX_WIDE], children[MAX_LEVEL * MAX_WIDE];
-	uint64_t best; /* what the most loaded part of the best tree bears; UINT64_MAX: none */
+	uint64_t best; /* greatest load of a part of the best tree; UINT64_MAX: there is no tree */
 };
 
 static uint64_t bears(const struct inc_routes *r, unsigned int s, unsigned int up)
@@ -237,7 +240,7 @@ static void weigh(struct trial *t)
 	t->best = most < t->best ? most : t->best;
 }
 
-/* A parent for the deepest switch that has none, in every way. */
+/* Tries every parent for the deepest switch that has none. */
 static void try_parents(struct trial *t)
 {
 	const struct inc_graph *graph = &t->r->graph;
@@ -270,7 +273,7 @@ static void try_parents(struct trial *t)
 	}
 }
 
-/* The best tree with the lowest top that has any, of switches that are there. */
+/* The load of the best tree with the lowest possible top, of switches that are connected. */
 static uint64_t best_by_trial(const struct inc_routes *r, const unsigned int *hosts, unsigned int n)
 {
 	uint64_t best = UINT64_MAX;
@@ -301,7 +304,8 @@ static uint64_t best_by_trial(const struct inc_routes *r, const unsigned int *ho
 	return best;
 }
 
-/* What the tree bears that was found, counted already; UINT64_MAX: some of it is not there. */
+/* The load of the tree that was found, itself included; UINT64_MAX: a part of it is not
+ * connected. */
 static uint64_t found_bears(struct inc_routes *r, const struct inc_tree *tree)
 {
 	uint64_t most = 0, load;
@@ -333,8 +337,8 @@ static void offer_some(struct inc_routes *r)
 	}
 }
 
-/* One root, links of several rates, some switches absent and some soon full: where there is a tree
- * it is found, of switches that are there, and there is no better one. */
+/* One root, links of several rates, some switches absent and some soon full. If there is a tree the
+ * router must find one, of connected switches, and no other tree may be better. */
 static void as_good_as_by_trial(void **state)
 {
 	unsigned int refused = 0, worse = 0, found = 0;
@@ -383,7 +387,7 @@ static void as_good_as_by_trial(void **state)
 	assert_int_equal(worse, 0);
 }
 
-/* Of all switches or links of a kind: the least and the most in use. */
+/* The least and the greatest load of all switches or links of a kind. */
 struct spread {
 	uint64_t least, most;
 };
@@ -410,7 +414,7 @@ static struct inc_topology *make_fabric(const struct fabric *shape)
 	return topo;
 }
 
-/* Jobs over all pods of a fat-tree: each core carries as many as another, and each link of it. */
+/* Jobs over all pods of a fat tree: all cores and all of their links must have equal loads. */
 static void even_shares(void **state)
 {
 	static const struct fabric shape = {
@@ -503,8 +507,8 @@ static const uint8_t *no_mac(const void *arg, unsigned int sw, unsigned int port
 	return NULL;
 }
 
-/* As many ranks as a descriptor can name: each of them is below exactly one child of each switch
- * above it, by its full number, in what the switches are told. */
+/* As many ranks as a descriptor can name. In the configurations each rank must be below exactly one
+ * child of each switch above it, with its full number. */
 static void many_ranks(void **state)
 {
 	struct inc_topology *topo = make_fabric(&large);
@@ -515,7 +519,7 @@ static void many_ranks(void **state)
 	struct inc_tree *tree;
 	struct inc_err err;
 
-	for (unsigned int i = 0; i < INC_MAX_RANKS; i++) /* eight at each edge switch, by turns */
+	for (unsigned int i = 0; i < INC_MAX_RANKS; i++) /* eight ranks at each edge switch */
 		members[i].host = hosts[i] = (i % 512) * 32 + i / 512;
 	if (inc_route_compute(routes, hosts, INC_MAX_RANKS, INC_DEF_SLOTS, &tree, &err))
 		fail_msg("%s", err.msg);

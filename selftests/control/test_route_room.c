@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
 /*
- * Communicators that find no room: which switch it is, what is in use there, and whether it would
- * be too little in any case.
+ * Communicators for which there is no room: which switch is full, what is used there, and whether
+ * the communicator would fit an empty switch.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -12,7 +12,8 @@
 #include <cmocka.h>
 #include "selftests/control/tree_check.h"
 
-/* Hosts h0 and h1 at s0, h2 and h3 at s1, h4 and h5 at s2; a0 above s0 and s1, r above a0 and s2.
+/* Hosts h0 and h1 at s0, h2 and h3 at s1, h4 and h5 at s2. Switch a0 is above s0 and s1, and r is
+ * above a0 and s2.
  */
 static const char tree_text[] =
 	"hosts:\n"
@@ -46,23 +47,24 @@ static int compute(struct inc_routes *r, const struct hosts *h, struct inc_tree 
 
 static const struct {
 	const char *name;
-	struct inc_msg_limits limits; /* this switch's; the others have none */
-	struct hosts first, second;   /* who has a communicator, and who wants one besides */
-	size_t figure;                /* what is in use; TOO_BIG: it would not fit alone, either */
+	struct inc_msg_limits limits; /* of this switch; the others have no limits */
+	struct hosts first, second;   /* the first communicator exists, the second is requested */
+	/* the resource in use; TOO_BIG: the second would not fit alone */
+	size_t figure;
 	const char *why;
 } cases[] = {
 	/* clang-format off */
-	/* a0 is the root of the first, and has a parent in the second */
+	/* a0 is the root of the first tree, and has a parent in the second */
 	{"a0", {.connections = 4}, {2, {0, 2}}, {3, {0, 2, 4}}, IN_USE(connections),
 	 "switch a0 has no room for 3 connections: 2 of 4 are free"},
 	{"a0", {.rows = 200}, {2, {0, 2}}, {2, {1, 3}}, IN_USE(rows),
 	 "switch a0 has no room for 128 contribution rows: 72 of 200 are free"},
 	{"r", {.communicators = 1, .rows = 1024}, {2, {0, 4}}, {2, {1, 5}}, IN_USE(communicators),
 	 "switch r has no room for 1 communicator: 0 of 1 are free"},
-	/* what it had in the first is nothing that it has in the second */
+	/* the second tree uses other connections of r than the first */
 	{"a0", {.connections = 3}, {2, {0, 4}}, {2, {2, 5}}, IN_USE(connections),
 	 "switch a0 has no room for 2 connections: 1 of 3 are free"},
-	/* room for its host, none for the way up */
+	/* there is room for the host, but not for the parent */
 	{"s0", {.connections = 2}, {1, {0}}, {2, {0, 2}}, IN_USE(connections),
 	 "switch s0 has no room for 2 connections: 1 of 2 are free"},
 	{"s0", {.rows = 255}, {2, {0, 1}}, {2, {0, 1}}, IN_USE(rows),
@@ -76,7 +78,8 @@ static const struct {
 	/* clang-format on */
 };
 
-/* The second is refused beside the first, and fits when that has gone, unless it is too big. */
+/* The second communicator is refused beside the first, and fits after the first is gone, unless it
+ * is too big. */
 static void one_case(struct inc_topology *topo, size_t i)
 {
 	const int sw = inc_topology_switch_by_name(topo, cases[i].name);
@@ -119,7 +122,7 @@ static void what_is_lacking(void **state)
 	inc_topology_free(topo);
 }
 
-/* The nearest roots of two leaves are different ones; the one way over one root is full. */
+/* Two leaves have different nearest roots, and the only way, which is over one root, is full. */
 static void full_and_not_apart(void **state)
 {
 	static const char text[] =
@@ -148,7 +151,7 @@ static void full_and_not_apart(void **state)
 	for (unsigned int s = 0; s < t->n_switches; s++)
 		inc_routes_offer(r, s, &(struct inc_msg_limits){.communicators = 1});
 	assert_int_equal(inc_route_compute(r, hosts, 2, 1, &first, &err), 0);
-	for (unsigned int s = 3; s < t->n_switches; s++) /* the leaves have room for more */
+	for (unsigned int s = 3; s < t->n_switches; s++) /* the leaves have more room */
 		inc_routes_offer(r, s, &(struct inc_msg_limits){.communicators = 2});
 	assert_int_equal(inc_route_compute(r, hosts, 2, 1, &second, &err), -ENOSPC);
 	assert_non_null(strstr(err.msg, "no room for 1 communicator"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
-/* One table, read from YAML and from JSON, checked, printed as JSON and as YAML. */
+/* One table, which reads YAML and JSON, checks values, and prints JSON and YAML. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,7 +113,7 @@ static void check_values(const struct outer *o)
 	assert_int_equal(o->ip.s_addr, inet_addr("10.0.0.1"));
 	assert_memory_equal(o->mac, "\x02\x00\x00\x00\x0a\xff", 6);
 	assert_string_equal(o->word, "w-1");
-	assert_string_equal(o->line, "two words\?\?"); /* what is too long is cut */
+	assert_string_equal(o->line, "two words\?\?"); /* too long, so it is cut */
 	assert_int_equal(o->choice, 2);
 	assert_int_equal(o->code, EMSGSIZE);
 	assert_int_equal(o->map.n, 3);
@@ -174,7 +174,7 @@ static void absent(void **state)
 	assert_int_equal(o.number, 10);
 	assert_int_equal(o.choice, 1);
 	assert_true(o.flag);
-	assert_int_equal(o.even, 2); /* as it was */
+	assert_int_equal(o.even, 2); /* unchanged */
 	assert_int_equal(o.whole, 3);
 	assert_false(o.has_mac);
 	print = inc_schema_print(&schema, INC_FILE_ONLY, &o);
@@ -185,7 +185,7 @@ static void absent(void **state)
 }
 
 static const struct {
-	const char *text; /* of a field, as JSON, which is YAML */
+	const char *text; /* a field as JSON, which is valid YAML, too */
 	const char *wrong;
 } refused[] = {
 	{"\"number\":1", "number: 1 is not between 2 and 10"},
@@ -252,7 +252,7 @@ static void only_in_one_form(void **state)
 	assert_int_equal(read_yaml("number: 2\nmore: 3\n", &o, &err), -EINVAL);
 	assert_string_equal(err.msg, "f:2: unknown key 'more'");
 	assert_int_equal(read_yaml("number: 2\nmessage: 3\n", &o, &err), -EINVAL);
-	/* JSON of that size is not even parsed */
+	/* JSON with a number of that size is not even parsed */
 	assert_int_equal(read_yaml("number: 18446744073709551616\n", &o, &err), -EINVAL);
 	assert_string_equal(err.msg, "f:1: number: 18446744073709551616 is not between 2 and 10");
 	assert_int_equal(read_yaml("number: 010\n", &o, &err), 0); /* not octal */
@@ -261,7 +261,7 @@ static void only_in_one_form(void **state)
 	assert_int_equal(inc_schema_read_json(&schema, NULL, &o, &err), -EINVAL);
 }
 
-/* What cannot be read of a hint counts as not said, and the rest is read. */
+/* A hint with an invalid value counts as absent, and the rest is read. */
 static void hints(void **state)
 {
 	static const struct {
@@ -287,7 +287,7 @@ static void hints(void **state)
 	}
 }
 
-/* What may come later has a value in a file, and none in a message. */
+/* A field that may come later must have a value in a file, and may be absent in a message. */
 static void later(void **state)
 {
 	struct outer o = {.later = 3};
@@ -303,7 +303,7 @@ static void later(void **state)
 	assert_int_equal(o.later, 6);
 }
 
-/* 0 is as good as none, below the least value that there is. */
+/* A field may be 0 for "none", although its least value is greater. */
 static void zero_is_none(void **state)
 {
 	struct outer o = {.none = 7};
@@ -323,7 +323,7 @@ static void zero_is_none(void **state)
 	json_decref(print);
 }
 
-/* Files may call a field by its other name, messages may not. */
+/* Files may use a field's alias, messages may not. */
 static void aliases(void **state)
 {
 	struct outer o = {};
@@ -340,7 +340,7 @@ static void aliases(void **state)
 	assert_int_equal(o.named, 0);
 }
 
-/* A line that somebody has cut is printed all the same. */
+/* A text that was cut in the middle of a character is printed nevertheless. */
 static void cut_line(void **state)
 {
 	struct outer o = {.line = "caf\xc3"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
-/* lib/net/tls: who is let in, who is not, and that those who are not have been told nothing. Both
- * sides are OpenSSL's; memory stands where the network would. */
+/* lib/net/tls: which peers are accepted, and that others receive nothing. Both sides are OpenSSL's,
+ * and memory takes the place of the network. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static const char hex16[] = "00112233445566778899aabbccddeeff";
 
 static const char *at(const char *name)
 {
-	static char path[4][sizeof(dir) + 64]; /* so many in one call */
+	static char path[4][sizeof(dir) + 64]; /* a call uses up to four paths */
 	static unsigned int next;
 	char *p = path[next++ % 4];
 
@@ -42,8 +42,8 @@ static void put(const char *name, mode_t mode, const char *text)
 	assert_int_equal(chmod(at(name), mode), 0);
 }
 
-/* A certificate of common name cn, for the host alt where there is one, signed by ca (NULL:
- * by itself), valid until days from now. Its key is in NAME.key. */
+/* Makes a certificate for the common name cn and, if alt is set, for the host alt. ca signs it
+ * (NULL: it signs itself), and it is valid for this number of days. Its key is in NAME.key. */
 struct signer {
 	X509 *cert;
 	EVP_PKEY *key;
@@ -122,10 +122,10 @@ static struct inc_tls *by_cert(bool server, const char *name, const char *ca)
 		    &(struct inc_tls_files){.cert = at(name), .cert_key = at(key), .ca = at(ca)});
 }
 
-/* One server's end of a connection, its other end in memory. */
+/* A server's end of a connection, whose other end is in memory. */
 struct pair {
 	SSL *server, *client;
-	BIO *wire; /* the client's end, where there is no client */
+	BIO *wire; /* the client's end, if there is no client object */
 	int server_ret, client_ret;
 };
 
@@ -151,7 +151,7 @@ static void part(struct pair *p)
 	BIO_free(p->wire);
 }
 
-/* More turns than any handshake has. */
+/* Runs more turns than any handshake needs. */
 static void shake(struct pair *p)
 {
 	ERR_clear_error();
@@ -165,7 +165,7 @@ static void shake(struct pair *p)
 	}
 }
 
-/* The handshake ends well, the server knows who, and a word passes each way. */
+/* The handshake succeeds, the server has the client's identity, and a word passes each way. */
 static void let_in(struct inc_tls *server, struct inc_tls *client, const char *host,
 		   const char *who)
 {
@@ -190,7 +190,7 @@ static void let_in(struct inc_tls *server, struct inc_tls *client, const char *h
 	part(&p);
 }
 
-/* The server has read nothing of what the client says, has no name for it, and can say nothing. */
+/* The server has read no data of the client, has no identity for it, and can send no data. */
 static void told_nothing(struct pair *p)
 {
 	char identity[INC_TLS_IDENTITY_MAX + 1], word[8];
@@ -210,7 +210,8 @@ static void kept_out(struct inc_tls *server, SSL *client)
 	shake(&p);
 	assert_int_not_equal(p.server_ret, 1);
 	if (SSL_is_init_finished(client))
-		SSL_write(client, "ask", 4); /* its side of the handshake may be done */
+		/* the client's side of the handshake may be complete */
+		SSL_write(client, "ask", 4);
 	told_nothing(&p);
 	part(&p);
 }
@@ -243,7 +244,7 @@ static void test_keys(void **state)
 	inc_tls_free(s0);
 	inc_tls_free(admin);
 	inc_tls_free(server);
-	/* Who connects says who it is by its key: two are none. */
+	/* A connecting side shows its identity by its key, so a file with two keys is an error. */
 	assert_null(inc_tls_client(&(struct inc_tls_files){.key = at("all")}, &err));
 	assert_non_null(strstr(err.msg, "a file with exactly one"));
 }
@@ -251,11 +252,13 @@ static void test_keys(void **state)
 static void test_strangers_keys(void **state)
 {
 	static const char *const lines[] = {
-		"switch:s0 ffffffffffffffffffffffffffffffff\n",  /* another secret */
-		"switch:s9 00112233445566778899aabbccddeeff\n",  /* nobody's identity */
-		"switch:s 00112233445566778899aabbccddeeff\n",   /* the beginning of one */
-		"switch:s00 00112233445566778899aabbccddeeff\n", /* more than one */
-		"admin 00112233445566778899aabbccddeeff\n", /* another's identity, own secret */
+		"switch:s0 ffffffffffffffffffffffffffffffff\n", /* another secret */
+		/* an identity that the server does not have */
+		"switch:s9 00112233445566778899aabbccddeeff\n",
+		"switch:s 00112233445566778899aabbccddeeff\n",   /* the beginning of an identity */
+		"switch:s00 00112233445566778899aabbccddeeff\n", /* longer than an identity */
+		/* another identity with the secret of switch:s0 */
+		"admin 00112233445566778899aabbccddeeff\n",
 	};
 	struct inc_tls *server, *client;
 
@@ -291,12 +294,12 @@ static void test_certificates(void **state)
 	client = by_cert(false, "s0.pem", "ca");
 	let_in(server, client, "node7", "switch:s0");
 	let_in(server, client, "10.0.0.1", "switch:s0");
-	/* Its common name is no name of a host, nor is another host's a name of this one. */
+	/* A common name is no host name, and another host's name does not match. */
 	kept_out(server, inc_tls_start(client, "controller", NULL));
 	kept_out(server, inc_tls_start(client, "node8", NULL));
 	kept_out(server, inc_tls_start(client, "10.0.0.2", NULL));
 	assert_null(inc_tls_start(client, NULL, NULL));
-	/* Nor has a member's certificate one, however good it is. */
+	/* A valid certificate of a member is not that of a host. */
 	inc_tls_free(server);
 	server = by_cert(true, "s0.pem", "ca");
 	kept_out(server, inc_tls_start(client, "switch:s0", NULL));
@@ -322,7 +325,8 @@ static void test_certificates(void **state)
 	discard(foreign);
 }
 
-/* Clients that are not ours: older TLS, no certificate, the right certificate of a server by keys.
+/* Clients of other software: with older TLS, without a certificate, or with a server's certificate
+ * where the server uses keys.
  */
 static void test_other_clients(void **state)
 {
@@ -337,7 +341,7 @@ static void test_other_clients(void **state)
 	for (int keyed = 0; keyed < 2; keyed++) {
 		SSL *client;
 
-		client = SSL_new(ctx); /* verifies nobody, shows nothing */
+		client = SSL_new(ctx); /* does not verify the server, and shows no certificate */
 		SSL_set_connect_state(client);
 		kept_out(server, client);
 		client = SSL_new(ctx);
@@ -382,14 +386,14 @@ static void test_no_client(void **state)
 		n = 1 + random() % (int)sizeof(bytes);
 		for (int j = 0; j < n; j++)
 			bytes[j] = random();
-		if (i % 2) /* a record of a handshake, with anything in it */
+		if (i % 2) /* a handshake record with random contents */
 			memcpy(bytes, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 9);
 		BIO_write(p.wire, bytes, n);
 		SSL_do_handshake(p.server);
 		told_nothing(&p);
 		part(&p);
 	}
-	/* Half of a handshake that would be right, byte by byte. */
+	/* Half of a valid handshake, byte by byte. */
 	client = by_key(false, "server");
 	half = inc_tls_start(client, NULL, NULL);
 	SSL_set_bio(half, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
@@ -402,7 +406,8 @@ static void test_no_client(void **state)
 		SSL_do_handshake(p.server);
 		told_nothing(&p);
 	}
-	assert_true(BIO_pending(p.wire) > 0); /* it was right: the server has answered */
+	/* the half was valid, because the server has answered */
+	assert_true(BIO_pending(p.wire) > 0);
 	part(&p);
 	SSL_free(half);
 	inc_tls_free(client);
@@ -416,7 +421,7 @@ static void refused(const struct inc_tls_files *files, const char *why)
 	assert_null(inc_tls_server(files, &err));
 	if (!strstr(err.msg, why))
 		fail_msg("\"%s\" is not in \"%s\"", why, err.msg);
-	assert_null(strstr(err.msg, hex16)); /* a secret is in no message */
+	assert_null(strstr(err.msg, hex16)); /* no message contains a secret */
 }
 
 static void refused_key(mode_t mode, const char *text, const char *why)
@@ -425,8 +430,8 @@ static void refused_key(mode_t mode, const char *text, const char *why)
 	refused(&(struct inc_tls_files){.key = at("bad")}, why);
 }
 
-/* A credential of a service: its ACL lets the service's user read it, which shows as the group's
- * right. */
+/* A credential from systemd: an ACL lets the service's user read it, which appears as read
+ * permission of the group. */
 static void given_by_systemd(const char *line)
 {
 	struct inc_tls_keys keys;
@@ -438,7 +443,7 @@ static void given_by_systemd(const char *line)
 	inc_tls_keys_free(&keys);
 	refused_key(0444, line, "mode 0444");
 	refused_key(0460, line, "mode 0460");
-	/* one beside it, and one below */
+	/* directories that do not contain the file directly */
 	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", at("giv"), 1), 0);
 	refused_key(0440, line, "mode 0440");
 	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", "/", 1), 0);

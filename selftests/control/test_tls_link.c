@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
-/* lib/net/tls_link: what is said comes out at the other side, however the bytes in between are cut;
- * nothing is said before both sides are proved; and ends, lies and floods are told apart. What one
- * link's peer does concerns neither another link of the thread nor the caller's own use of OpenSSL.
+/* lib/net/tls_link. Sent data arrives at the other side, however the bytes in between are cut. No
+ * data is delivered before both sides are authenticated. Errors distinguish ends, violations and
+ * floods. A peer's behaviour on one link affects neither another link of the thread nor the
+ * caller's own use of OpenSSL.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -66,7 +67,8 @@ static void free_pair(struct pair p)
 	inc_tls_link_free(p.controller);
 }
 
-/* What one side has for the other, in pieces. How much it was; *ret: of the last piece. */
+/* Carries the bytes that one side has for the other, in pieces. Returns their number; *ret: the
+ * result of the last piece. */
 static size_t carry(struct inc_tls_link *from, struct inc_tls_link *to, size_t piece, int *ret)
 {
 	size_t n;
@@ -96,7 +98,7 @@ static void shake(struct pair p, size_t piece)
 static void however_it_is_cut(void **state)
 {
 	static const size_t pieces[] = {1, 2, 5, 7, 100, 1 << 20};
-	static char said[100000], heard[sizeof(said)];
+	static char said[100000], received[sizeof(said)];
 	struct inc_err err;
 
 	for (size_t i = 0; i < sizeof(said); i++)
@@ -107,7 +109,7 @@ static void however_it_is_cut(void **state)
 		ssize_t n;
 		int ret;
 
-		/* the host speaks at once, and is heard once it is proved */
+		/* the host sends at once, and its data is delivered after authentication */
 		assert_int_equal(inc_tls_link_write(p.host, said, sizeof(said), &err), 0);
 		assert_int_equal(inc_tls_link_kept(p.host), sizeof(said));
 		assert_null(inc_tls_link_identity(p.controller));
@@ -115,14 +117,14 @@ static void however_it_is_cut(void **state)
 		assert_int_equal(inc_tls_link_kept(p.host), 0);
 		assert_string_equal(inc_tls_link_identity(p.controller), "job:a");
 		assert_null(inc_tls_link_identity(p.host));
-		while ((n = inc_tls_link_read(p.controller, heard + got, 777, &err)) > 0)
+		while ((n = inc_tls_link_read(p.controller, received + got, 777, &err)) > 0)
 			got += n;
 		assert_int_equal(n, 0);
 		assert_int_equal(got, sizeof(said));
-		assert_memory_equal(said, heard, sizeof(said));
+		assert_memory_equal(said, received, sizeof(said));
 		assert_int_equal(inc_tls_link_write(p.controller, "yes", 3, &err), 0);
 		carry(p.controller, p.host, pieces[k], &ret);
-		assert_int_equal(inc_tls_link_read(p.host, heard, 100, &err), 3);
+		assert_int_equal(inc_tls_link_read(p.host, received, 100, &err), 3);
 		free_pair(p);
 	}
 }
@@ -131,23 +133,24 @@ static void ends(void **state)
 {
 	const struct pair p = new_pair();
 	struct inc_err err;
-	char heard[8];
+	char received[8];
 	int ret;
 
 	shake(p, 1 << 20);
 	assert_int_equal(inc_tls_link_write(p.host, "bye", 3, &err), 0);
 	inc_tls_link_end(p.host);
 	carry(p.host, p.controller, 3, &ret);
-	assert_int_equal(inc_tls_link_read(p.controller, heard, sizeof(heard), &err), 3);
-	assert_int_equal(inc_tls_link_read(p.controller, heard, sizeof(heard), &err), -ECONNRESET);
-	/* who has ended still hears */
+	assert_int_equal(inc_tls_link_read(p.controller, received, sizeof(received), &err), 3);
+	assert_int_equal(inc_tls_link_read(p.controller, received, sizeof(received), &err),
+			 -ECONNRESET);
+	/* a side that has ended its stream can still receive */
 	assert_int_equal(inc_tls_link_write(p.controller, "so", 2, &err), 0);
 	carry(p.controller, p.host, 3, &ret);
-	assert_int_equal(inc_tls_link_read(p.host, heard, sizeof(heard), &err), 2);
+	assert_int_equal(inc_tls_link_read(p.host, received, sizeof(received), &err), 2);
 	free_pair(p);
 }
 
-/* Before the handshake is done an end says nothing, and what was kept is gone. */
+/* If a link ends before the handshake is complete, nothing is sent, and stored data is dropped. */
 static void ends_early(void **state)
 {
 	const struct pair p = new_pair();
@@ -175,18 +178,18 @@ static void does_not_speak_tls(void **state)
 	bytes = inc_tls_link_output(p.controller, &n);
 	assert_int_equal(n, 7);
 	assert_int_equal(bytes[0], SSL3_RT_ALERT);
-	/* and the other way: a controller that answers plainly */
+	/* and in the other direction: a controller that answers without TLS */
 	assert_int_equal(inc_tls_link_take(p.host, plain, strlen(plain), &err), -EPROTO);
 	assert_string_equal(err.msg, "the other side does not speak TLS");
 	assert_int_equal(inc_tls_link_write(p.host, plain, 1, &err), -EPROTO);
 	free_pair(p);
 }
 
-/* Every byte of the host's side of a connection, turned: no message is ever heard wrong. */
+/* Flips each byte of the host's side of a connection: no wrong data may be delivered. */
 static void damaged(void **state)
 {
 	struct inc_err err;
-	char heard[16];
+	char received[16];
 	bool more = true;
 
 	for (size_t at = 0; more; at++) {
@@ -211,22 +214,23 @@ static void damaged(void **state)
 			ret = inc_tls_link_take(p.controller, copy, n, &err);
 			carry(p.controller, p.host, 1 << 20, &(int){0});
 		}
-		/* some bytes of a record's head mean nothing, and may be turned */
-		if (!ret && inc_tls_link_read(p.controller, heard, sizeof(heard), &err) > 0)
-			assert_memory_equal(heard, "hello", 5);
+		/* some bytes of a record's head have no meaning, so flipping them is harmless */
+		if (!ret && inc_tls_link_read(p.controller, received, sizeof(received), &err) > 0)
+			assert_memory_equal(received, "hello", 5);
 		free_pair(p);
 	}
 }
 
-/* Each KeyUpdate costs the controller two derivations and an answer. */
+/* A peer may not send KeyUpdates without end, because each costs the controller two derivations and
+ * an answer. */
 static void new_keys_on_and_on(void **state)
 {
 	const struct pair p = new_pair();
-	/* the link's first member but one, for what it offers no function */
+	/* the SSL object is the link's second member, and there is no function to get it */
 	SSL *ssl = *(SSL **)((char *)p.host + sizeof(void *));
 	unsigned int updates = 0;
 	struct inc_err err;
-	char heard[8];
+	char received[8];
 	ssize_t n = 0;
 	int ret;
 
@@ -235,9 +239,9 @@ static void new_keys_on_and_on(void **state)
 		assert_int_equal(SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED), 1);
 		assert_int_equal(inc_tls_link_write(p.host, "x", 1, &err), 0);
 		carry(p.host, p.controller, 1 << 20, &ret);
-		n = inc_tls_link_read(p.controller, heard, sizeof(heard), &err);
+		n = inc_tls_link_read(p.controller, received, sizeof(received), &err);
 		carry(p.controller, p.host, 1 << 20, &ret);
-		inc_tls_link_read(p.host, heard, sizeof(heard), &err);
+		inc_tls_link_read(p.host, received, sizeof(received), &err);
 		updates++;
 	}
 	assert_int_equal(n, -EPROTO);
@@ -247,7 +251,7 @@ static void new_keys_on_and_on(void **state)
 
 /* --- several links on one thread --- */
 
-/* A controller's end of a connection with a peer that has proved itself. */
+/* Connects a hostile peer that has authenticated itself to a controller's link. */
 static struct tls_hostile *hostile_peer(struct inc_tls_link *controller)
 {
 	struct tls_hostile *h = tls_hostile_new(client);
@@ -272,34 +276,34 @@ static struct tls_hostile *hostile_peer(struct inc_tls_link *controller)
 static void still_talk(struct pair p)
 {
 	struct inc_err err = {""};
-	char heard[8];
+	char received[8];
 	ssize_t n;
 	int ret;
 
-	n = inc_tls_link_read(p.controller, heard, sizeof(heard), &err);
+	n = inc_tls_link_read(p.controller, received, sizeof(received), &err);
 	if (n)
 		fail_msg("%s", err.msg);
 	assert_int_equal(inc_tls_link_write(p.host, "so", 2, &err), 0);
 	carry(p.host, p.controller, 7, &ret);
 	assert_int_equal(ret, 0);
-	assert_int_equal(inc_tls_link_read(p.controller, heard, sizeof(heard), &err), 2);
-	assert_int_equal(inc_tls_link_read(p.host, heard, sizeof(heard), &err), 0);
+	assert_int_equal(inc_tls_link_read(p.controller, received, sizeof(received), &err), 2);
+	assert_int_equal(inc_tls_link_read(p.host, received, sizeof(received), &err), 0);
 	assert_int_equal(inc_tls_link_write(p.controller, "yes", 3, &err), 0);
 	carry(p.controller, p.host, 1 << 20, &ret);
 	assert_int_equal(ret, 0);
-	assert_int_equal(inc_tls_link_read(p.host, heard, sizeof(heard), &err), 3);
+	assert_int_equal(inc_tls_link_read(p.host, received, sizeof(received), &err), 3);
 }
 
-/* As lib/net/ndjson.c reads: until nothing more comes. The last answer. */
+/* Reads as lib/net/ndjson.c does, until no more data comes. Returns the last result. */
 static ssize_t take_all(struct inc_tls_link *controller, struct tls_hostile *h, struct inc_err *err)
 {
-	char heard[64];
+	char received[64];
 	size_t size;
 	const void *bytes = tls_hostile_output(h, &size);
 	ssize_t n = inc_tls_link_take(controller, bytes, size, err);
 
 	tls_hostile_sent(h);
-	while (!n && (n = inc_tls_link_read(controller, heard, sizeof(heard), err)) > 0)
+	while (!n && (n = inc_tls_link_read(controller, received, sizeof(received), err)) > 0)
 		n = 0;
 	return n;
 }
@@ -349,7 +353,7 @@ static void half_a_message_concerns_its_own_link(void **state)
 
 #define CALLERS_ERRORS 3
 
-/* Errors of each kind: with a text, of the system, and without anything. */
+/* Leaves one error of each kind in the queue: with a text, of the system, and without data. */
 static void leave_errors(void)
 {
 	ERR_clear_error();
@@ -376,7 +380,7 @@ static struct left next_error(void)
 	return left;
 }
 
-/* The caller's errors are all there, and no other. They are put there anew. */
+/* Checks that the queue has exactly the caller's errors, and puts them there again. */
 static void errors_are_the_callers(void)
 {
 	struct left found[CALLERS_ERRORS], wanted;
@@ -397,7 +401,8 @@ static void errors_are_the_callers(void)
 	leave_errors();
 }
 
-/* Every call finds the caller's errors, works as without them, and leaves them as they are. */
+/* With the caller's errors in the queue, every call works as without them, and leaves them
+ * unchanged. */
 static void a_callers_errors_stay(void **state)
 {
 	struct inc_tls_files files = {.key = path};

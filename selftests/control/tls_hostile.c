@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Records of TLS 1.3 made by hand (tls_hostile.h; RFC 8446, 5.2 and 7.3). */
+/* Makes records of TLS 1.3 itself (tls_hostile.h; RFC 8446, 5.2 and 7.3). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include <openssl/ssl.h>
 #include "selftests/control/tls_hostile.h"
 
-#define SECRET_BYTES 32 /* of SHA-256 */
-#define KEY_BYTES    16 /* of AES-128 */
+#define SECRET_BYTES 32 /* bytes of a SHA-256 hash */
+#define KEY_BYTES    16 /* bytes of an AES-128 key */
 #define IV_BYTES     12
 #define TAG_BYTES    16
 #define HEAD_BYTES   5
@@ -19,7 +19,7 @@
 
 struct tls_hostile {
 	SSL *ssl;
-	BIO *in, *out; /* the SSL's */
+	BIO *in, *out; /* the SSL object's ends */
 	uint8_t secret[SECRET_BYTES], key[KEY_BYTES], iv[IV_BYTES];
 	uint64_t sequence;
 };
@@ -45,7 +45,8 @@ static void use_secret(struct tls_hostile *h)
 	h->sequence = 0;
 }
 
-/* Where an SSL keeps its struct tls_hostile. Its app_data is the product's. */
+/* The index at which an SSL object has its struct tls_hostile, because the product uses the
+ * app_data. */
 static int place(void)
 {
 	static int index = -1;
@@ -55,7 +56,7 @@ static int place(void)
 	return index;
 }
 
-/* OpenSSL gives the secrets away line by line: LABEL RANDOM SECRET. */
+/* OpenSSL's key log callback, which gets the secrets as lines: LABEL RANDOM SECRET. */
 static void on_secret(const SSL *ssl, const char *line)
 {
 	const char *label =
@@ -64,7 +65,7 @@ static void on_secret(const SSL *ssl, const char *line)
 	const char *hex = strrchr(line, ' ') + 1;
 	unsigned int byte;
 
-	/* the context may be shared with an SSL that is not ours */
+	/* the context may be shared with an SSL object of the product */
 	if (!h || strncmp(line, label, strlen(label)) != 0 || strlen(hex) != 2 * SECRET_BYTES)
 		return;
 	for (size_t i = 0; i < SECRET_BYTES; i++) {
@@ -84,7 +85,7 @@ struct tls_hostile *tls_hostile_new(struct inc_tls *tls)
 	SSL_set_bio(h->ssl, h->in, h->out);
 	SSL_set_ex_data(h->ssl, place(), h);
 	SSL_CTX_set_keylog_callback(SSL_get_SSL_CTX(h->ssl), on_secret);
-	SSL_do_handshake(h->ssl); /* who connects begins */
+	SSL_do_handshake(h->ssl); /* the connecting side begins */
 	ERR_clear_error();
 	return h;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that has a valid key and misbehaves behind the handshake. OpenSSL makes the handshake, and
- * everything that follows is made here, record by record, because OpenSSL would never send it. Used
- * by test_tls_link, the program hostile_tls, the fuzzers fuzz_tls_beside and fuzz_controller, and
- * the hostile peers of the simulation (selftests/sim/cluster_hostile.c).
+ * A peer that has a valid key and misbehaves after the handshake. OpenSSL makes the handshake. All
+ * that follows is made here, record by record, because OpenSSL would never send it. It is used by
+ * test_tls_link, the program hostile_tls, the fuzzers fuzz_tls_beside and fuzz_controller, and the
+ * hostile peers of the simulation (selftests/sim/cluster_hostile.c).
  *
- * No function leaves an error in OpenSSL's queue, so that a test sees those of the product alone.
+ * No function leaves an error in OpenSSL's queue, so that a test sees only the product's errors.
  */
 #ifndef TLS_HOSTILE_H
 #define TLS_HOSTILE_H
@@ -15,33 +15,37 @@
 #include <stdint.h>
 #include "lib/net/tls.h"
 
-#define TLS_HOSTILE_RECORD_MAX 1024 /* bytes of one record's content */
+#define TLS_HOSTILE_RECORD_MAX 1024 /* bytes of a record's content */
 
 struct tls_hostile;
 
-/* The side that connects or the one that listens, as the context says. */
+/* Makes a peer. The context decides whether it connects or listens. */
 struct tls_hostile *tls_hostile_new(struct inc_tls *tls);
 void tls_hostile_free(struct tls_hostile *h);
 
-/* Bytes of the other side. Before the handshake is done they are its; later they are ignored. */
+/* Takes bytes of the other side. Until the handshake is done they are used for it; later they are
+ * ignored. */
 void tls_hostile_take(struct tls_hostile *h, const void *bytes, size_t n);
 bool tls_hostile_done(const struct tls_hostile *h);
 
-/* What is to be sent, as one segment: it is valid until the next call. */
+/* The bytes to send, as one segment, valid until the next call. tls_hostile_sent() marks them as
+ * sent. */
 const void *tls_hostile_output(struct tls_hostile *h, size_t *n);
 void tls_hostile_sent(struct tls_hostile *h);
 
-/* After the handshake: a record of this content type (SSL3_RT_*) that the other side can decrypt.
+/* After the handshake: adds a record of this content type (SSL3_RT_*) that the other side can
+ * decrypt.
  */
 void tls_hostile_record(struct tls_hostile *h, uint8_t type, const void *bytes, size_t n);
-/* A whole KeyUpdate, with the new keys for what follows. asks: it wants one in return. */
+/* Adds a complete KeyUpdate, and uses the new keys from then on. asks: it requests one in
+ * return. */
 void tls_hostile_update(struct tls_hostile *h, bool asks);
-/* Bytes as they are. */
+/* Adds plain bytes. */
 void tls_hostile_raw(struct tls_hostile *h, const void *bytes, size_t n);
 
-/* More KeyUpdates than a link accepts, and behind them a record that does not decrypt. */
+/* Adds more KeyUpdates than a link accepts, and then a record that cannot be decrypted. */
 void tls_hostile_flood(struct tls_hostile *h);
-/* The head of a KeyUpdate without the byte behind it. The caller ends the stream there. */
+/* Adds the head of a KeyUpdate without the following byte. The caller ends the stream there. */
 void tls_hostile_half(struct tls_hostile *h);
 
 #endif

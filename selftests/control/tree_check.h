@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether a tree is one: judged by the topology alone, not by how it was found. */
+/* Checks that a tree is valid, by the topology alone, independently of the router. */
 #ifndef INC_TREE_CHECK_H
 #define INC_TREE_CHECK_H
 
@@ -9,7 +9,7 @@
 /* NULL, or what is wrong with the tree of these hosts (by rank). */
 const char *tree_wrong(const struct inc_topology *topo, const struct inc_tree *tree,
 		       const unsigned int *hosts, unsigned int n_hosts);
-/* NULL, or the first switch or link that something is taken of. */
+/* NULL, or the name of the first switch or link of which some resource is in use. */
 const char *routes_in_use(const struct inc_topology *topo, const struct inc_routes *routes);
 
 #endif
