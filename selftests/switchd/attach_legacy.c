@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * attach-legacy PORT PORT: the first port gets libxdp's dispatcher; then libxdp is told to do
- * without, as it does by itself where a dispatcher cannot be loaded, and the second port comes.
- * Prints how each is attached, detaches the first and says whether it is bare. 77: no dispatcher
- * works here.
+ * attach-legacy PORT PORT: attaches the XDP program to the first port through libxdp's dispatcher.
+ * Then tells libxdp to use no dispatcher, as it does itself if a dispatcher cannot be loaded, and
+ * attaches to the second port. Prints how each is attached, detaches the first and reports whether
+ * it has no program any more. Exit code 77: no dispatcher works here.
  */
 #include <stdio.h>
 #include <stdlib.h>

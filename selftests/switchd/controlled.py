@@ -13,7 +13,7 @@ def forget_addresses(net):
 
 @contextlib.contextmanager
 def controlled(*args, ranks=2, prefix=(), addresses=True):
-    """A switch with a scripted controller, hosts of which nobody has told it yet, and its hello."""
+    """A switch with a scripted controller, hosts that are not configured yet, and the switch's hello."""
     with addressed(ranks) as (directory, net, peers):
         if not addresses:
             forget_addresses(net)

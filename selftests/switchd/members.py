@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Several communicators on the same ports: hosts that share a port and an address, each with
-queue pairs, slots, payload and PSNs of its own, so that what is right for one is wrong for
-every other."""
+"""Several communicators on the same ports. Their hosts share a port and an address, but each has its own queue pairs,
+slots, payload and PSNs. So a packet that is right for one communicator is wrong for every other.
+"""
 import contextlib
 import struct
 
@@ -10,7 +10,7 @@ from switchd import (ACK, PSN_MASK, Daemon, Host, Net, desc, expect, scratch, va
 
 
 class Member(Host):
-    """A rank of a communicator behind port i; what others on that port get is not its own."""
+    """A rank of a communicator at port i. Packets for other ranks on that port are ignored."""
 
     def __init__(self, net, i, comm, rank):
         self.comm = comm
@@ -21,7 +21,9 @@ class Member(Host):
         self.mac = bytes([2, 0, 0, comm.number, 1, rank])
 
     def is_own(self, packet):
-        """Others share the port; what has its queue pair must have all its addresses."""
+        """Is the packet for this rank? Other ranks share the port. A packet with this rank's queue pair must have all
+        its addresses.
+        """
         if packet.qpn != self.qpn:
             return False
         expect(packet.daddr == self.ip and packet.saddr == self.switch_ip
@@ -30,7 +32,7 @@ class Member(Host):
         return True
 
     def solicited(self, r, values, opcode, ackreq=True, imm=None, reth=None, flags=0xc0):
-        """Contribution r in any shape, with the solicited event bit."""
+        """Sends contribution r in any shape, with the solicited event bit."""
         rest = struct.pack("!QII", *reth) if reth else b""
         if imm is not None:
             rest += struct.pack("!I", imm)
@@ -38,15 +40,15 @@ class Member(Host):
                   ackreq, flags)
 
     def give_plain(self, r, values, opcode, **more):
-        """The same without that bit."""
+        """The same without the solicited event bit."""
         self.solicited(r, values, opcode, flags=0x40, **more)
 
     def psn(self, r):
-        """Of result r."""
+        """PSN of result r."""
         return (self.result_psn + r) & PSN_MASK
 
     def drain(self):
-        """Everything that has come so far is thrown away; how much it was."""
+        """Drops all packets that have come so far, and returns their number."""
         n = 0
         while self.receive(0.001):
             n += 1
@@ -54,7 +56,7 @@ class Member(Host):
 
 
 class Comm:
-    """A communicator of a file: ranks[i] sits behind port i."""
+    """A communicator of a file: ranks[i] is at port i."""
 
     def __init__(self, net, number, ranks, slots, payload, psn):
         self.number, self.slots, self.payload, self.psn = number, slots, payload, psn
@@ -71,7 +73,7 @@ class Comm:
             h.give(r, self.values(h, r), **more)
 
     def results(self, r):
-        """Result r of every host, which is the sum and nobody else's."""
+        """Receives result r at every host. It must be the sum of this communicator."""
         packets = [h.result(r) for h in self.hosts]
         for h, p in zip(self.hosts, packets):
             expect(values_of(p) == self.total(r),
@@ -87,7 +89,7 @@ class Comm:
             h.answer(syndrome, r)
 
     def connections(self, d):
-        """{rank: connection} as the switch tells."""
+        """{rank: connection} as the switch reports them."""
         return {c["rank"]: c for c in d.ask("connections") if c["communicator"] == self.number}
 
     def wait_acknowledged(self, d, n):
@@ -106,7 +108,7 @@ def write_file(directory, comms, settings=None, conn=None):
 
 @contextlib.contextmanager
 def switch(make, ports=3, settings=None, conn=None):
-    """make(net) gives the communicators; yields the daemon and them."""
+    """make(net) returns the communicators; yields the daemon and the communicators."""
     with scratch() as directory, Net(ports) as net:
         comms = make(net)
         try:
@@ -122,7 +124,7 @@ def switch(make, ports=3, settings=None, conn=None):
 
 
 def three(net):
-    """Whose children, slots, payloads, PSNs differ; no rank is the number of its port."""
+    """Three communicators whose children, slots, payloads and PSNs differ. No rank is the number of its port."""
     return [Comm(net, 3, (2, 0, 1), 8, 1024, 0xfffff0),
             Comm(net, 4, (1, 0), 4, 256, 5),
             Comm(net, 5, (0, 2, 1), 16, 512, 0x7ffffe)]

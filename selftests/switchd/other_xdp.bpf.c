@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counts packets and passes them on: somebody else's XDP program. */
+/* An XDP program of another owner: counts packets and passes them on. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 

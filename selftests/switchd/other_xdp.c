@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * other-xdp libxdp|direct IFNAME: puts a foreign XDP program on the interface, says
- * "attached", waits for the end of stdin, says how many packets it saw, takes it away.
- * Exit codes: 0 done, 1 failure, 2 usage, 77 where libxdp's dispatcher does not work.
+ * other-xdp libxdp|direct IFNAME: attaches a foreign XDP program to the interface, prints
+ * "attached", waits for the end of stdin, prints how many packets the program has counted, and
+ * detaches it. Exit codes: 0 done, 1 failure, 2 usage, 77 if libxdp's dispatcher does not work.
  */
 #include <errno.h>
 #include <net/if.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# other-xdp, a foreign XDP program, and attach-legacy for the tests of ports. Most tests are scripts.
+# other-xdp, which attaches a foreign XDP program, and attach-legacy, for the tests of ports. Most tests are scripts.
 OTHER_XDP := $(B)/selftests/switchd/other_xdp
 
 $(OTHER_XDP).bpf.o: selftests/switchd/other_xdp.bpf.c selftests/switchd/room.mk
@@ -17,7 +17,7 @@ $(eval $(call program,$(B)/selftests/switchd/attach-legacy,$(call plain,selftest
 
 TESTS_switchd := $(addprefix $(B)/selftests/switchd/,other-xdp attach-legacy)
 
-# The list of interfaces; its reader is disturbed between two messages of the kernel.
+# The list of interfaces. The test changes interfaces between two of the kernel's messages to the reader.
 $(call tests_address,switchd,test_link_list,userspace/links.c,$(call wrapped,mnl_socket_recvfrom mnl_socket_sendto))
 # The look-up of the controller's name.
 $(call tests_address,switchd,test_addresses,userspace/addresses.c)

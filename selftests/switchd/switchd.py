@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests of inc-switchd share: a namespace with ports, the daemon in it, and hosts
-that speak RoCEv2 from raw sockets, so that they can lose, refuse and be silent on purpose."""
+"""Shared by the tests of inc-switchd: a namespace with ports, the daemon in it, and hosts that speak RoCEv2 through
+raw sockets, so that they can lose, refuse and be silent on purpose.
+"""
 import contextlib
 import ctypes
 import fcntl
@@ -29,7 +30,7 @@ ATTACH_LEGACY = os.path.join(BUILD, "selftests/switchd/attach-legacy")
 OTHER_XDP = os.path.join(BUILD, "selftests/switchd/other-xdp")
 RUN_DIR = "/run/inc"
 PIN_DIR = "/sys/fs/bpf/inc"
-# How programs can be attached. The tests on the virtual machine's kernel leave out what this kernel can do, too.
+# Ways to attach programs. Tests on the virtual machine's kernel leave out those that this kernel has, too.
 WAYS = ("libxdp",) if os.environ.get("LIBXDP_ONLY") else ("bpf_link", "libxdp")
 
 SIOCETHTOOL, SIOCGIFHWADDR = 0x8946, 0x8927
@@ -40,7 +41,7 @@ XDP_RX_RING, XDP_UMEM_REG, XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING = 2, 4, 
 
 @contextlib.contextmanager
 def held_queue(net, port):
-    """An AF_XDP socket that is not the daemon's has queue 0 of the port."""
+    """Holds queue 0 of the port with an AF_XDP socket that is not the daemon's."""
     area = mmap.mmap(-1, 16 * 4096)
     at = ctypes.addressof(ctypes.c_char.from_buffer(area))
     with inside(net.switch), socket.socket(AF_XDP, socket.SOCK_RAW) as s:
@@ -54,13 +55,13 @@ def held_queue(net, port):
 
 
 def ask_device(name, request, data):
-    """An ioctl about an interface of the calling thread's namespace; what it has written."""
+    """Does an ioctl for an interface of the calling thread's namespace, and returns the data that it has written."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         return fcntl.ioctl(s, request, struct.pack("16s24s", name.encode(), data))[16:]
 
 
 class Net:
-    """Two namespaces, for the switch and for the hosts, with a veth pair per port."""
+    """Two namespaces, one for the switch and one for the hosts, with a veth pair for each port."""
 
     def __init__(self, ports=2):
         tag = secrets.token_hex(3)
@@ -92,13 +93,13 @@ class Net:
             command("ip", "netns", "del", ns, check=False)
 
     def ring(self, end):
-        """Frames redirected into a veth need NAPI on its other end; GRO turns it on."""
+        """Turns on GRO at a veth's end, which enables NAPI there. Frames redirected to the other end need that."""
         on = (ctypes.c_uint32 * 2)(ETHTOOL_SGRO, 1)
         with inside(self.hosts):
             ask_device(end, SIOCETHTOOL, struct.pack("P", ctypes.addressof(on)))
 
     def make_again(self, i):
-        """A port that was deleted, with another host's end, under the same names."""
+        """Makes a deleted port again, with a new end for the host, under the same names."""
         port, end = self.ports[i], self.ends[i]
         self.lines(self.switch, [f"link add {port} mtu 2200 type veth peer name {end} mtu 2200 netns "
                                  f"{self.hosts}", f"link set {port} up"])
@@ -107,7 +108,7 @@ class Net:
 
     @staticmethod
     def lines(ns, lines):
-        """All of them by one ip(8): an emulated machine is long about starting programs."""
+        """Runs all commands with one ip(8), because an emulated machine takes long to start programs."""
         with tempfile.TemporaryFile("w+") as f:
             f.write("\n".join(lines) + "\n")
             f.seek(0)
@@ -122,7 +123,7 @@ class Net:
             return ask_device(port, SIOCGIFHWADDR, b"")[2:8]
 
     def neighbour(self, port, ip, mac, state="permanent"):
-        """The switch's kernel knows where ip is."""
+        """Tells the switch's kernel the MAC address of ip."""
         command("ip", "-n", self.switch, "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev",
                 port, "nud", state)
 
@@ -130,7 +131,7 @@ class Net:
         command("ip", "-n", self.switch, "addr", "add", address, "dev", port)
 
     def xdp(self, port):
-        """The XDP program on a port, None for none."""
+        """The XDP program on a port; None if there is none."""
         out = json.loads(command("ip", "-j", "-n", self.switch, "link", "show", port).out)
         return out[0].get("xdp", {}).get("prog")
 
@@ -144,7 +145,7 @@ class Daemon:
         self.log_path = os.path.join(directory, self.instance + ".log")
         read, write = os.pipe()
         with open(self.log_path, "ab") as log:
-            self.log_from = log.tell()  # behind a predecessor's
+            self.log_from = log.tell()  # skips the log of a predecessor
             self.process = subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{netns}", *prefix, program, "--instance", self.instance,
                  "--ready-fd", str(write), *map(str, args)],
@@ -170,7 +171,7 @@ class Daemon:
         return ask_switch(self.instance, what)
 
     def pid(self):
-        """As its lock says."""
+        """The process number in the daemon's lock file."""
         with open(f"{RUN_DIR}/{self.instance}.lock") as f:
             return int(f.read())
 
@@ -208,19 +209,19 @@ class Daemon:
                 self.kill()
                 expect(kind, "inc-switchd does not stop")
         if kind is None:
-            code = self.process.returncode  # a test may have killed it
+            code = self.process.returncode  # a test may have killed the daemon
             expect(code in (0, -signal.SIGKILL), f"exit code {code} of inc-switchd: {self.log()}")
             expect("is no step" not in self.log(), "a state machine left its table")
 
     def traces(self):
-        """What is left of it outside of its process."""
+        """The files that the daemon has left outside of its process."""
         paths = [f"{PIN_DIR}/{self.instance}", f"{RUN_DIR}/{self.instance}.sock",
                  f"{RUN_DIR}/{self.instance}.lock"]
         return [p for p in paths if os.path.exists(p)]
 
 
 def bare(d, net):
-    """Nothing of the daemon is left."""
+    """Nothing of the daemon may be left."""
     expect(not d.traces(), f"left behind: {d.traces()}")
     for p in net.ports:
         expect(net.xdp(p) is None, f"an XDP program is left on {p}")
@@ -248,7 +249,7 @@ class Other:
             self.packets()
 
     def packets(self):
-        """Takes it away; how many packets it saw."""
+        """Detaches it and returns how many packets it has counted."""
         self.process.stdin.close()
         line = self.process.stdout.readline()
         expect(self.process.wait(20) == 0, "other-xdp failed")
@@ -256,7 +257,7 @@ class Other:
 
 
 class Packet:
-    """A received RoCEv2 packet, taken apart and checked."""
+    """A received RoCEv2 packet, which has been parsed and checked."""
 
     def __init__(self, frame):
         self.frame = frame
@@ -294,7 +295,7 @@ class Packet:
 
 
 class Host:
-    """A host on the far end of port i, with one queue pair."""
+    """A host at the far end of port i, with one queue pair."""
 
     def __init__(self, net, i, switch_qpn, own_psn, result_psn, rank=None):
         self.rank = i if rank is None else rank
@@ -306,7 +307,7 @@ class Host:
         self.bind(net, i)
 
     def bind(self, net, i):
-        """To the end of port i that there is now."""
+        """Binds the socket to the current end of port i."""
         self.switch_mac = net.mac(net.ports[i])
         with inside(net.hosts):
             self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
@@ -329,7 +330,7 @@ class Host:
         self.sock.send(self.frame(*args, **more))
 
     def give(self, r, values, imm=None, opcode=SEND_ONLY_IMM, ackreq=True, reth=None):
-        """Contribution r: int32 values."""
+        """Sends contribution r of int32 values."""
         rest = struct.pack("!QII", *reth) if reth else b""
         if opcode != SEND_ONLY:
             rest += struct.pack("!I", desc() if imm is None else imm)
@@ -337,12 +338,12 @@ class Host:
                   ackreq)
 
     def answer(self, syndrome, r):
-        """ACK or NAK of result r."""
+        """Sends an ACK or NAK of result r."""
         self.send(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24))
 
     @contextlib.contextmanager
     def answering(self, syndrome, r, processes=1):
-        """The same over and over meanwhile, several times a millisecond."""
+        """Repeats the answer several times a millisecond until the block ends."""
         frame = self.frame(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24))
         children = []
         try:
@@ -357,7 +358,7 @@ class Host:
                 os.waitpid(pid, 0)
 
     def _repeat(self, frame):
-        """In a child process: ends with its parent."""
+        """Sends the frame in a child process, which ends with its parent."""
         try:
             libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
             while True:
@@ -368,19 +369,19 @@ class Host:
             os._exit(1)
 
     def is_own(self, packet):
-        """Everything on the port is for its one host."""
+        """A packet on this port must be for its only host."""
         expect(packet.qpn == self.qpn and packet.daddr == self.ip
                and packet.saddr == self.switch_ip, f"not for rank {self.rank}: {packet}")
         return True
 
     def receive(self, seconds=5.0, want=lambda p: True):
-        """The next packet of ours that is wanted; None at the deadline."""
+        """Returns the next packet for this host that is wanted; None at the deadline."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if not select.select([self.sock], [], [], left)[0]:
                 break
             frame, addr = self.sock.recvfrom(4096)
-            # the discard port: so the switch makes its kernel look for the parent
+            # the switch sends to the discard port so that its kernel resolves the parent's MAC address
             if addr[2] == socket.PACKET_OUTGOING or frame[23:24] != b"\x11" \
                     or frame[36:38] == b"\x00\x09":
                 continue
@@ -390,7 +391,7 @@ class Host:
         return None
 
     def result(self, r, seconds=5.0):
-        """Result r; every other packet on the way is thrown away."""
+        """Receives result r, and drops all packets before it."""
         psn = (self.result_psn + r) & PSN_MASK
         p = self.receive(seconds, lambda p: p.opcode != ACK and p.psn == psn)
         expect(p is not None, f"rank {self.rank}: no result {r} within {seconds} s")
@@ -407,19 +408,19 @@ def values_of(packet):
 
 
 def write_switch(directory, communicators, connections, settings=None, **more):
-    """The file of one switch; its path."""
+    """Writes the file of one switch and returns its path."""
     path = os.path.join(directory, f"switch-{secrets.token_hex(3)}.yaml")
     data = {"switches": [{
         "name": "s0", "root": not any(c["up"] for c in connections), "communicators": communicators, "connections": connections,
         "settings": settings or {"rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2},
         **more}]}
     with open(path, "w") as f:
-        json.dump(data, f, indent=1)  # JSON is YAML
+        json.dump(data, f, indent=1)  # JSON is valid YAML
     return path
 
 
 def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=1024, more=()):
-    """more: the hosts of further communicators, 4, 5, ..."""
+    """more: lists of hosts for further communicators, 4, 5, ..."""
     groups = dict(enumerate((hosts, *more), 3))
     return write_switch(directory,
                         [{"communicator": n, "payload": payload, "slots": slots} for n in groups],
@@ -428,7 +429,7 @@ def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=10
 
 
 class FakeController:
-    """Listens in a namespace; one switch at a time."""
+    """A controller that listens in a namespace and serves one switch at a time."""
 
     def __init__(self, netns, address="127.0.0.1", port=0):
         self.netns, self.address, self.port = netns, address, port
@@ -456,14 +457,14 @@ class FakeController:
         self.sock.sendall(json.dumps(fields).encode() + b"\n")
 
     def ask(self, **fields):
-        """The answer; events that come before it are passed over."""
+        """Sends a request and returns its answer; events before it are skipped."""
         self.send(**fields)
         while (got := self.recv()) and got["type"] == "event":
             pass
         return got
 
     def welcome(self, keep=()):
-        """Takes a hello and answers it; returns the hello."""
+        """Receives a hello, answers it, and returns it."""
         self.accept()
         hello = self.recv()
         expect(hello["type"] == "hello", f"not a hello: {hello}")
@@ -481,7 +482,7 @@ class FakeController:
         self.port = self.listener.getsockname()[1]
 
     def away(self):
-        """Nobody answers on the port until back(), so no hello waits there."""
+        """Closes the port until back(), so that no hello waits there."""
         self.listener.close()
         self.drop()
 
@@ -508,7 +509,7 @@ def give_and_take(hosts, r):
 
 
 def listen_for_arp(net, i):
-    """Behind port i."""
+    """Opens a socket for ARP packets at the host's end of port i."""
     with inside(net.hosts):
         arp = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
         arp.bind((net.ends[i], 0))
@@ -517,7 +518,7 @@ def listen_for_arp(net, i):
 
 
 def answer_arp(arp, host):
-    """The first question for the host, asked of all or of its address, gets its answer."""
+    """Answers the first ARP request for the host, which is a broadcast or is sent to its address."""
     while True:
         frame = arp.recv(100)
         if frame[20:22] == b"\x00\x01" and frame[38:42] == socket.inet_aton(host.ip) \
@@ -534,7 +535,7 @@ def dispatchers():
 
 
 def refused(net, directory, *args, words=(), **more):
-    """The daemon ends with 1 and a message that holds the words, and leaves nothing."""
+    """The daemon must end with 1 and a message that contains the words, and leave nothing behind."""
     before = dispatchers()
     d = Daemon(net.switch, directory, *args, ready=False, **more)
     expect(d.process.wait(20) == 1, f"exit code {d.process.returncode}: {d.log()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hosts that speak RoCEv2 from raw sockets to a switch in termination mode, on soft endpoints."""
+"""Hosts that speak RoCEv2 through raw sockets to a switch in termination mode, which has soft endpoints."""
 import contextlib
 import struct
 
@@ -11,14 +11,14 @@ COMM, MESSAGES, PACKETS, PAYLOAD = 3, 4, 4, 256
 
 
 class Peer(Host):
-    """Packets are counted here, and so are messages: who sends several packets must."""
+    """A host that counts its packets and its messages, because a message may have several packets."""
 
     def __init__(self, net, i, rank=None):
         super().__init__(net, i, 0x100 + i, 0xfffffe, 0xfffffd, rank)
         self.sent = self.got = 0
 
     def message(self, values, imm=None, first=False):
-        """A message of as many packets as it takes, the last one asks for an ACK."""
+        """Sends a message of as many packets as it needs. The last one requests an ACK."""
         data = struct.pack(f"<{len(values)}i", *values)
         parts = [data[k:k + PAYLOAD] for k in range(0, len(data), PAYLOAD)] or [b""]
         for k, part in enumerate(parts):
@@ -33,7 +33,7 @@ class Peer(Host):
             self.sent += 1
 
     def take(self, seconds=5.0):
-        """The next message, put together; acknowledged."""
+        """Receives and acknowledges the next message, and returns it reassembled."""
         payload, first = b"", None
         while True:
             p = self.result(self.got, seconds)
@@ -46,7 +46,7 @@ class Peer(Host):
 
 
 def config(directory, net, conns, messages=MESSAGES, packets=PACKETS, **more):
-    """more: of the communicator."""
+    """more: fields of the communicator."""
     return write_switch(directory, [{"communicator": COMM, "payload": PAYLOAD, "slots": 16,
                                      "messages": messages, "message_packets": packets, **more}], conns,
                         {"ports": net.ports, "rto_min_ms": 20, "rto_max_ms": 100},
@@ -55,13 +55,15 @@ def config(directory, net, conns, messages=MESSAGES, packets=PACKETS, **more):
 
 @contextlib.contextmanager
 def addressed(ranks):
-    """Ports with addresses, and a kernel that knows where hosts are, for these answer no ARP."""
+    """Ports with addresses, and a kernel that has the hosts' MAC addresses, because these hosts answer no ARP
+    requests.
+    """
     with scratch() as directory, Net(ranks) as net:
         peers = [Peer(net, i) for i in range(ranks)]
         for i, h in enumerate(peers):
             net.address(net.ports[i], f"10.78.{i}.254/24")
             net.neighbour(net.ports[i], h.ip, h.mac)
-            # packets as they would be on a cable: cut, and with their checksums
+            # makes packets as they are on a cable: segmented, and with their checksums
             command("nsenter", f"--net=/run/netns/{net.switch}", "ethtool", "-K", net.ports[i],
                     "tx", "off")
         try:
@@ -72,7 +74,7 @@ def addressed(ranks):
 
 
 def ends(peers, **more):
-    """Hosts send from port 5000, and receive there."""
+    """The hosts' connections; hosts send from and receive at port 5000."""
     return [h.config(communicator=COMM, peer_port=5000, **more) for h in peers]
 
 

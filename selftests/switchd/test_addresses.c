@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The look-up of the controller's name in the event loop. */
+/* The resolution of the controller's name, in the event loop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,11 +63,11 @@ static bool is_alone(void)
 	while (readdir(dir))
 		n++;
 	closedir(dir);
-	return n == 3; /* ".", ".." and the thread that runs this */
+	return n == 3; /* ".", ".." and the current thread */
 }
 
-/* The thread that asked has ended, so the owner closes the descriptor. The loop has not run, so the
- * event still waits for it. */
+/* The thread that resolved the name has ended, so the owner must close the descriptor. The loop has
+ * not run, so the event still waits for it. */
 static void test_given_up(void **state)
 {
 	inc_addresses_refresh(addresses);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of interfaces and the watch on it, in a network namespace of the test's own. Interfaces
- * change while the kernel lists them, and many change within a short time. */
+/* The list of interfaces and the watch on changes, in a network namespace of the test's own.
+ * Interfaces change while the kernel lists them, and many change within a short time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,9 +18,9 @@
 #include "lib/base/clock.h"
 #include "userspace/links.h"
 
-#define PAIRS   40 /* the kernel needs several messages for so many interfaces */
+#define PAIRS   40 /* the kernel needs several messages for this number of interfaces */
 #define CHANGES 100
-#define TRIES   5 /* of what a machine without a free CPU may spoil */
+#define TRIES   5 /* repetitions, because a machine without a free CPU may delay the watch */
 
 ssize_t __real_mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size);
 ssize_t __wrap_mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size);
@@ -45,7 +45,7 @@ ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *req, s
 	return __real_mnl_socket_sendto(nl, req, size);
 }
 
-/* After the first message of a list an interface goes and another one comes. */
+/* After the first message of a list, deletes an interface and makes another one. */
 ssize_t __wrap_mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size)
 {
 	const ssize_t n = __real_mnl_socket_recvfrom(nl, buf, size);
@@ -71,7 +71,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Returns inc_links_read(), and checks that a list has all interfaces, each of them once. */
+/* Returns inc_links_read(), and checks that a list has all interfaces, each exactly once. */
 static int read_links(unsigned int disturbed)
 {
 	struct inc_link *list;
@@ -85,7 +85,7 @@ static int read_links(unsigned int disturbed)
 		assert_null(list);
 		return n;
 	}
-	assert_int_equal(n, 2 * PAIRS + 3); /* loopback and the moving pair */
+	assert_int_equal(n, 2 * PAIRS + 3); /* and loopback and the pair that moves */
 	for (i = 0; i < PAIRS; i++) {
 		snprintf(name, sizeof(name), "p%d", i);
 		assert_non_null(inc_link_called(list, n, name));
@@ -112,7 +112,7 @@ static void test_changes_while_read(void **state)
 	}
 }
 
-/* The caller receives no list rather than one that may lack an interface. */
+/* If interfaces change all the time, the caller gets an error rather than an incomplete list. */
 static void test_changes_on_and_on(void **state)
 {
 	assert_int_equal(read_links(INC_LINKS_TRIES), -EINTR);
@@ -124,7 +124,7 @@ static void on_look(void *arg)
 	++*(unsigned int *)arg;
 }
 
-/* Sends the watch one message. */
+/* Makes the kernel send one message to the watch. */
 static void change(int fd, bool up)
 {
 	struct ifreq req = {.ifr_name = "p0", .ifr_flags = up ? IFF_UP : 0};
@@ -160,7 +160,7 @@ static void end(struct watched *w)
 	close(w->fd);
 }
 
-/* It is looked at long before the look that comes every second. */
+/* A change is read long before the check that is made every second. */
 static void test_soon(void **state)
 {
 	uint64_t took_ms = UINT64_MAX;
@@ -179,8 +179,8 @@ static void test_soon(void **state)
 	assert_in_range(took_ms, 0, 500);
 }
 
-/* The loop runs after each change. The number of looks follows from the time, and not from the
- * number of changes. Nor do changes put the look off. */
+/* The loop runs after each change. The number of checks depends on the time, not on the number of
+ * changes. Changes do not defer the check. */
 static void test_many(void **state)
 {
 	const uint64_t least_ms = 10 * INC_LINKS_GATHER_MS;
