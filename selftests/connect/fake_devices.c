@@ -20,7 +20,7 @@ struct port {
 };
 
 struct counted {
-	struct inc_rdma_list list; /* first */
+	struct inc_rdma_list list; /* must be first */
 	unsigned int refs;
 	struct inc_rdma_device_info *device;
 	struct port *port;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices and sockets (lib/rdma/inventory.h, hostlib/connect/socket.h) of this process's own, in
- * the place of the real ones: both ends of a connection are in one process, and what fails, gets
- * lost or comes is the test's to say.
+ * Fakes of RDMA devices and of connection sockets. They replace lib/rdma/inventory.h and
+ * hostlib/connect/socket.h. Both ends of a connection are in one process. The test decides which
+ * calls fail, which messages are lost, and which events arrive.
  */
 #ifndef FAKE_DEVICES_H
 #define FAKE_DEVICES_H
@@ -11,19 +11,20 @@
 #include <stdint.h>
 #include "lib/rdma/info.h"
 
-/* What a context finds: one Ethernet port of each of so many devices, "fake0" and so on, with the
- * address 10.9.DEVICE.1. The devices' reports are told by fake_devices_changed(). */
+/* The devices that a context finds: `n` devices "fake0", "fake1", ..., each with one Ethernet port
+ * at 10.9.DEVICE.1. After a change the test calls fake_devices_changed(), which notifies the
+ * contexts. */
 extern struct fake_devices {
 	unsigned int n;
-	bool down; /* their ports are */
-	bool shut; /* they cannot be had, though they are listed */
+	bool down; /* the devices' ports are down */
+	bool shut; /* the devices are listed, but cannot be opened */
 } fake_devices;
 
 void fake_devices_reset(void);
-/* All inventories' descriptors are readable: they have something to say. */
+/* Makes the descriptors of all inventories readable, so that contexts refresh their lists. */
 void fake_devices_changed(void);
 
-/* Calls of hostlib/connect/socket.h, in the order of a connection. */
+/* The calls of hostlib/connect/socket.h, in the order in which a connection makes them. */
 enum fake_call {
 	FAKE_MAKE,
 	FAKE_AIM,
@@ -35,26 +36,28 @@ enum fake_call {
 };
 
 extern struct fake_sockets {
-	/* The n-th such call from now on (1: the next) fails so; 0: none does. */
+	/* The n-th call of this kind from now on fails with `error` (1: the next call); 0: none
+	 * fails. */
 	unsigned int fail_in[FAKE_N_CALLS];
 	int error;
-	bool lose_probe;        /* it gets nowhere, and nobody hears of it */
+	bool lose_probe;        /* the probe is lost, and neither side gets an event */
 	bool hold_rtr;          /* steps to RTR begun from now on wait for fake_rtr_go_on() */
-	bool lose_completion;   /* it arrives, which its sender never hears */
-	unsigned int alive;     /* made, and not destroyed */
-	unsigned int handed[2]; /* over, as READY and as CLOSED */
+	bool lose_completion;   /* the message arrives, but its sender gets no completion */
+	unsigned int alive;     /* sockets that were created and not destroyed */
+	unsigned int handed[2]; /* sockets handed over in state READY [0] and CLOSED [1] */
 } fake_sockets;
 
 void fake_sockets_reset(void);
 
 struct inc_connect_socket;
-/* The owner's end: its peer's hears PEER_CLOSED. */
+/* The owner of this end closes it. The peer gets PEER_CLOSED. */
 void fake_socket_close(struct inc_connect_socket *socket);
-/* How many steps to RTR wait, each a thread; and lets so many more go on, the first ones first and
- * those that come later too. */
+/* fake_rtr_waiting() returns how many steps to RTR wait, each in its own thread.
+ * fake_rtr_go_on() lets n more of them continue, in the order of their arrival. Steps that
+ * arrive later count, too. */
 unsigned int fake_rtr_waiting(void);
 void fake_rtr_go_on(unsigned int n);
-/* Something is wrong with every socket there is: they fail with fake_sockets.error. */
+/* Makes every existing socket fail with fake_sockets.error. */
 void fake_sockets_break(void);
 
 #endif

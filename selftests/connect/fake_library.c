@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stands for libinc_connect where there is no device, so that inc-connect can be tested: two ports
- * there, two here, and a socket that is the TCP connection itself. FAKE_FAULT: "changed" (a byte of
- * each message that comes), "misread" (a byte of what is read), "silent" (messages that come are
- * lost), "dead" (those, what is read, and checks), "narrow" (transfers are short), "refused" (no
- * pair fits). FAKE_PORT: of an address without a port.
+ * A fake of libinc_connect for tests of inc-connect on a machine without RDMA devices. It offers
+ * two remote ports and two local ports, and a socket is the TCP connection itself. FAKE_PORT is the
+ * port of an address without one. FAKE_FAULT selects a fault:
+ *	changed		changes a byte of each message that arrives
+ *	misread		changes a byte of what READ returns
+ *	silent		drops messages that arrive
+ *	dead		drops messages, READ results and checks
+ *	narrow		transfers are short
+ *	refused		no pair of ports fits
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,12 +25,13 @@
 #include <unistd.h>
 #include "hostlib/include/inc_connect.h"
 
-#define WINDOW 3 /* messages that the peer has not released */
+#define WINDOW 3 /* messages sent that the peer has not released */
 
 enum frame_kind { MESSAGE = 1, RELEASED, READ_ASKED, READ_DATA, WRITE_DATA, WRITTEN };
 
 struct frame {
-	uint32_t kind, size; /* of what follows; of READ_ASKED: of what is asked for */
+	/* size: of what follows this header; of READ_ASKED: of the data that is asked for */
+	uint32_t kind, size;
 	uint64_t address, local;
 };
 
@@ -44,19 +49,20 @@ struct inc_connect_service {
 struct inc_connect_socket {
 	int fd, error;
 	struct inc_connect_settings settings;
-	struct evbuffer *in; /* what has not been understood yet */
-	uint8_t *message;    /* the oldest one, */
-	uint32_t size;       /* of it */
+	struct evbuffer *in; /* bytes that have not been parsed yet */
+	uint8_t *message;    /* the oldest message, */
+	uint32_t size;       /* and its size */
 	unsigned int under_way;
-	bool checked;          /* a check has been answered, which progress() has not said */
-	uint64_t begun, ended; /* transfers */
+	/* the answer to a check has arrived, but progress() has not returned it yet */
+	bool checked;
+	uint64_t begun, ended; /* counts of transfers */
 };
 
 struct inc_connect_region {
 	void *memory;
 };
 
-/* What a call leaves for the loop to tell. */
+/* A request, whose callback the event loop calls later. */
 struct inc_connect_request {
 	struct inc_connect *ctx;
 	struct inc_connect_request_opts opts;
@@ -73,7 +79,7 @@ static bool fault(const char *name)
 	return have && !strcmp(have, name);
 }
 
-/* "127.0.0.1:PORT"; without a port that of FAKE_PORT. */
+/* The address "127.0.0.1:PORT". A text without a port gets that of FAKE_PORT. */
 static struct sockaddr_in address_of(const char *text)
 {
 	const char *port = text ? strchr(text, ':') : NULL;
@@ -279,7 +285,8 @@ static void put(struct inc_connect_socket *s, struct frame frame, const void *da
 		s->error = -ECONNRESET;
 }
 
-/* A message waits until the one before it has been released. */
+/* Whether the next frame can be processed. A message waits until the application has released the
+ * one before it. */
 static bool can_take(const struct inc_connect_socket *s, struct frame *frame)
 {
 	const size_t have = evbuffer_get_length(s->in);

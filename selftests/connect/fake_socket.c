@@ -21,7 +21,7 @@
 
 struct fake_sockets fake_sockets;
 
-/* MESSAGE, PROBED, PEER_CLOSED: each once, in this order. */
+/* Events that happen once each, in the order in which they are reported. */
 static const enum connect_event order[] = {CONNECT_EVENT_MESSAGE, CONNECT_EVENT_PROBED,
 					   CONNECT_EVENT_PEER_CLOSED};
 #define N_ORDER (sizeof(order) / sizeof(order[0]))
@@ -34,9 +34,9 @@ struct inc_connect_socket {
 	bool has_buffers, can_send, over;
 	bool has[N_ORDER];
 	int error;
-	bool held; /* its step to RTR waits */
+	bool held; /* this socket's step to RTR waits */
 	int rtr_error;
-	atomic_int rtr; /* a thread of its own enters */
+	atomic_int rtr; /* state of the step to RTR, which has its own thread */
 };
 
 enum { NOT_AIMED, AIMED, ENTERING, ENTERED };
@@ -44,7 +44,8 @@ enum { NOT_AIMED, AIMED, ENTERING, ENTERED };
 static LIST_HEAD(, inc_connect_socket) sockets = LIST_HEAD_INITIALIZER(sockets);
 static uint32_t last_qpn = 16;
 
-/* Steps to RTR that are held: in the order in which they come, so many may go on. */
+/* Steps to RTR that are held. Tickets number them in the order of their arrival, and tickets below
+ * rtr_may_go may continue. */
 static pthread_mutex_t rtr_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t rtr_go = PTHREAD_COND_INITIALIZER;
 static unsigned int rtr_come, rtr_may_go;
@@ -133,7 +134,7 @@ int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_i
 	return may(FAKE_AIM, err);
 }
 
-/* A thread of its own. */
+/* Runs in a thread of its own. */
 int connect_socket_enter_rtr(struct inc_connect_socket *socket)
 {
 	socket->rtr = ENTERING;
@@ -212,7 +213,7 @@ int connect_socket_event(struct inc_connect_socket *socket, enum connect_event *
 		if (socket->has[i]) {
 			socket->has[i] = false;
 			*event = order[i];
-			inc_signal_fd(socket->fd); /* there may be more */
+			inc_signal_fd(socket->fd); /* more events may be waiting */
 			return 1;
 		}
 	return 0;
@@ -239,7 +240,8 @@ void inc_connect_socket_destroy(struct inc_connect_socket *socket)
 {
 	if (!socket)
 		return;
-	assert_int_not_equal(socket->rtr, ENTERING); /* the device would be at it */
+	/* a real device would still use the queue pair */
+	assert_int_not_equal(socket->rtr, ENTERING);
 	LIST_REMOVE(socket, entry);
 	close(socket->fd);
 	free(socket);

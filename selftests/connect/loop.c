@@ -75,7 +75,8 @@ void loop_end(void)
 		inc_connect_socket_destroy(loop.sockets[i]);
 	event_base_free(loop.base);
 	assert_int_equal(fake_sockets.alive, 0);
-	/* a name that is asked for without anybody who waits keeps its descriptor as long */
+	/* A name lookup that no request waits for any more keeps its descriptor until the resolver
+	 * answers. */
 	while (open_descriptors() != descriptors_before)
 		assert_true(inc_now_ms() < late_at_ms);
 }
@@ -85,7 +86,7 @@ void loop_turn(void)
 	event_base_loop(loop.base, EVLOOP_NONBLOCK);
 }
 
-/* For a moment, or until something happens. */
+/* Turns the loop until something happens, or for a moment. */
 static void turn_slowly(void)
 {
 	const struct timeval moment = {.tv_usec = 10000};
@@ -156,7 +157,7 @@ void tcp_send(int fd, const char *text, size_t len)
 {
 	ssize_t n = send(fd, text, len, MSG_NOSIGNAL);
 
-	/* one that the service has hung up on hears no more */
+	/* a send fails if the service has already closed the connection */
 	assert_true(n == (ssize_t)len || (n < 0 && (errno == EPIPE || errno == ECONNRESET)));
 }
 

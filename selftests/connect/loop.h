@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A context with its event base, a service of it, and clients that speak TCP by themselves, all in
- * one thread: the loop runs until what is waited for is there. */
+/* A harness for tests of libinc_connect: a context with its event base, a service in it, and
+ * clients that speak TCP by themselves, all in one thread. It runs the loop until the awaited
+ * condition is true. */
 #ifndef LOOP_H
 #define LOOP_H
 
@@ -16,46 +17,47 @@ extern struct loop {
 	struct event_base *base;
 	struct inc_connect *ctx;
 	struct inc_connect_service *service;
-	char address[32]; /* its own, "127.0.0.1:PORT" */
+	char address[32]; /* the service's address, "127.0.0.1:PORT" */
 	unsigned int accepted;
-	struct inc_connect_socket *sockets[128]; /* that were accepted */
-	char peer[INC_CONNECT_HOST_SIZE];        /* whose the last one was */
-	void (*then)(void);                      /* called at the end of that callback */
-	unsigned int lines;                      /* in the log */
-	char line[512];                          /* the last one */
+	struct inc_connect_socket *sockets[128]; /* accepted sockets */
+	char peer[INC_CONNECT_HOST_SIZE];        /* the peer of the last accepted socket */
+	void (*then)(void);                      /* called at the end of the accept callback */
+	unsigned int lines;                      /* lines in the log */
+	char line[512];                          /* the last line of the log */
 } loop;
 
-/* A context with so many devices and a service, which keeps what it accepts. */
+/* Makes a context with `devices` fake devices and a service that keeps the sockets it accepts. */
 void loop_begin(unsigned int devices, unsigned int accept_timeout_ms);
-/* All of it, and a check that nothing is left: no socket, no descriptor. */
+/* Frees everything and checks that no socket and no descriptor is left. */
 void loop_end(void);
 
-/* Runs the loop until the number there is at least n; fails the test where that takes too long. */
+/* Runs the loop until *there >= n. Fails the test if that takes too long. */
 void loop_until(const unsigned int *there, unsigned int n);
-/* Runs it for what can happen at once. */
+/* Runs the events that are ready now, without waiting. */
 void loop_turn(void);
 
-/* Whether steps to RTR are under way. */
+/* Whether steps to RTR are in progress. */
 bool loop_on_the_way(void);
-/* Runs the loop until none is. */
+/* Runs the loop until no step to RTR is in progress. */
 void loop_until_no_rtr(void);
-/* Runs it until so many of them wait (fake_devices.h). */
+/* Runs the loop until n steps to RTR are held (fake_devices.h). */
 void loop_until_waiting(unsigned int n);
 
-/* Those that have come since loop_begin(). */
+/* The number of descriptors opened since loop_begin(). */
 unsigned int loop_descriptors(void);
 
-/* A figure of the context by its whole name, "inc_connect_accepting". */
+/* The value of one of the context's figures, by its full name such as "inc_connect_accepting". */
 unsigned long loop_figure(const char *name);
 
-/* A TCP client. Its socket does not block. */
+/* A TCP client with a non-blocking socket. */
 int tcp_open(void);
 void tcp_send(int fd, const char *text, size_t len);
-/* Runs the loop until the service has closed; what it said before, to be freed. */
+/* Runs the loop until the service has closed the connection. Returns all text that it sent before;
+ * the caller frees it. */
 char *tcp_read_to_end(int fd);
-/* Runs it until the service has said a line, which is to be freed. */
+/* Runs the loop until the service has sent a line, and returns it; the caller frees it. */
 char *tcp_read_line(int fd);
-/* The answer to a text on a connection of its own, all of it. */
+/* Sends a text on a new connection and returns the whole answer. */
 char *tcp_ask(const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The parts of the connection service that need no device, with the sanitizers.
+# The parts of the connection service that need no device, built with the sanitizers.
 connect = $(patsubst %,hostlib/connect/%.c,$(1))
 CONNECT_ROOM := $(call connect,config figures flow peers protocol select state)
 connect_test = $(call tests_address,connect,$(1),$(patsubst %,selftests/connect/%.c,$(2)) $(CONNECT_ROOM) $(3))
@@ -7,14 +7,14 @@ connect_test = $(call tests_address,connect,$(1),$(patsubst %,selftests/connect/
 $(call connect_test,test_flow test_select test_figures test_peers test_protocol)
 $(call connect_test,test_state test_two_sides,side)
 $(call connect_test,test_config test_document,document)
-# With an event loop: devices and sockets are the test's.
+# Tests with an event loop. They replace devices and sockets by fakes.
 $(call connect_test,test_service test_service_bounds test_open test_rtr test_counts,fake_devices fake_socket loop,\
 	$(call connect,accept call client context question request rtr service))
-# With fake devices: the names of libibverbs are the test's.
+# Tests with fake devices, which replace libibverbs' functions.
 $(call connect_test,test_socket test_socket_ends,socket_sides,\
 	$(patsubst %,selftests/fake_rc/%.c,objects queue_pairs wire machine) $(call connect,socket socket_data socket_progress socket_region))
 
-# For test_tool. It has the versions of the real library's symbols, so that inc-connect accepts it.
+# The fake library for test_tool. It has the symbol versions of the real one, so that inc-connect accepts it.
 FAKE_CONNECT := $(B)/selftests/connect/fake/libinc_connect.so.0
 $(call plain,selftests/connect/fake_library.c): EXTRA := -fvisibility=default
 $(eval $(call program,$(FAKE_CONNECT),$(call plain,selftests/connect/fake_library.c) hostlib/libinc_connect.map,-levent_core,\

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a client says to a service, and hears, for the tests of a service. Include cmocka first. */
+/* Helpers for tests of a service: requests of a client and checks of the answers. Include cmocka
+ * first. */
 #ifndef SELFTESTS_CONNECT_SERVICE_CLIENT_H
 #define SELFTESTS_CONNECT_SERVICE_CLIENT_H
 
@@ -9,12 +10,12 @@
 #include "selftests/connect/loop.h"
 
 #define LONG_MS 15000
-/* It is to end, and what comes before must find it running: on a slow machine, too. */
+/* A timeout that shall expire, but only after the preceding steps, also on a slow machine. */
 #define SHORT_MS 300
 
 #define QUERY   "{\"type\":\"query\",\"version\":1}\n"
 #define FIGURES "{\"type\":\"stats\",\"version\":1}\n"
-/* of a queue pair that nobody has: its first message never comes */
+/* A connect whose queue pair does not exist, so its first message never arrives */
 #define CONNECT_TO(dev, name, port, config)                                                     \
 	"{\"type\":\"connect\",\"version\":1,\"hostname\":\"h\",\"dev\":0,\"dev_name\":\"c0\"," \
 	"\"port\":1,\"mtu\":3,\"qp_num\":2,\"start_psn\":0,\"gid\":\"::ffff:10.9.9.9\","        \
@@ -22,7 +23,7 @@
 	"\"config\":{" config "}}\n"
 #define CONNECT CONNECT_TO("0", "fake0", "1", "")
 
-/* No connection is being made. */
+/* Checks that no connection is being made. */
 static inline void nothing_is_made(void)
 {
 	loop_until_no_rtr();
@@ -30,7 +31,7 @@ static inline void nothing_is_made(void)
 	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
 }
 
-/* want "": nothing at all. */
+/* Sends a text and checks that the answer contains `want`. "": there must be no answer. */
 static inline void expect_said(const char *text, const char *want)
 {
 	char *said = tcp_ask(text);
@@ -40,7 +41,7 @@ static inline void expect_said(const char *text, const char *want)
 	free(said);
 }
 
-/* A client that has asked for a queue pair, and has the answer. */
+/* Opens a client that has asked for a queue pair and has received the answer. */
 static inline int tcp_connected(const char *text)
 {
 	const int fd = tcp_open();

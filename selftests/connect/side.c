@@ -17,7 +17,8 @@ static const char *act_on_tcp(struct side *s, enum connect_action_bit action)
 		s->tcp = s->clock = true;
 		break;
 	case CONNECT_ACTION_SEND_ANSWER:
-		NEED(s->qp == QP_RTR && s->receives, "answers before it can receive");
+		NEED(s->qp == QP_RTR && s->receives,
+		     "the answer before the queue pair can receive");
 		NEED(s->tcp && s->clock && !s->answered, "answers twice");
 		s->answered = true;
 		break;
@@ -28,15 +29,15 @@ static const char *act_on_tcp(struct side *s, enum connect_action_bit action)
 		s->tcp = false;
 		break;
 	case CONNECT_ACTION_REPORT_READY:
-		NEED(!s->told, "told twice");
+		NEED(!s->told, "a second report to the owner");
 		s->told = TOLD_READY;
 		break;
 	case CONNECT_ACTION_REPORT_FAILED:
-		NEED(!s->told, "told twice");
+		NEED(!s->told, "a second report to the owner");
 		s->told = TOLD_FAILED;
 		break;
 	default:
-		return "an action that nobody knows";
+		return "an unknown action";
 	}
 	return NULL;
 }
@@ -75,7 +76,8 @@ static const char *act(struct side *s, enum connect_action_bit action)
 		break;
 	case CONNECT_ACTION_STOP:
 		s->qp = s->qp == QP_NONE ? QP_NONE : QP_ERR;
-		s->aiming = false; /* who stops it hears of it no more */
+		/* a stop also suppresses the report of a step to RTR that is in progress */
+		s->aiming = false;
 		break;
 	default:
 		return act_on_tcp(s, action);
@@ -89,7 +91,7 @@ const char *side_step(struct side *side, enum connect_event event)
 	enum connect_action_bit action;
 	const char *wrong = NULL;
 
-	/* who is asked has been called */
+	/* a service begins with the TCP connection of the request */
 	if (event == CONNECT_EVENT_ASKED && side->state == CONNECT_NEW)
 		side->tcp = true;
 	if (event == CONNECT_EVENT_TIMEOUT)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One side of a connection without a device: what its actions need, and what they change. */
+/* A model of one side of a connection, without a device. For each action it has the precondition
+ * and the effect. */
 #ifndef SIDE_H
 #define SIDE_H
 
@@ -9,19 +10,20 @@
 enum { QP_NONE, QP_INIT, QP_RTR, QP_RTS, QP_ERR };
 enum { TOLD_NOTHING, TOLD_READY, TOLD_FAILED };
 
-/* All zero: a new one. Bytes alone, so that two can be compared as memory. */
+/* A new side is all zero. It has only byte members, so that two sides can be compared as memory. */
 struct side {
 	uint8_t state; /* enum connect_state */
 	uint8_t qp;
 	uint8_t clock, tcp;
-	uint8_t aiming;   /* its queue pair is on its way to RTR */
-	uint8_t receives; /* are posted */
+	uint8_t aiming;   /* its queue pair's step to RTR is in progress */
+	uint8_t receives; /* receive buffers are posted */
 	uint8_t told;
 	uint8_t answered;
-	uint8_t probed, closed; /* the message has been posted */
+	uint8_t probed, closed; /* the probe or the close has been posted */
 };
 
-/* The event, with all that follows of it; NULL, or what must not be. */
+/* Applies an event with all its consequences. Returns NULL, or a text that names the violated
+ * rule. */
 const char *side_step(struct side *side, enum connect_event event);
 
 #endif

@@ -126,7 +126,7 @@ void registered(void)
 	}
 }
 
-/* Its memory stays: the other one's transfers are compared with it. */
+/* Destroys a side's socket but keeps its memory, with which the peer's transfers are compared. */
 void destroy_side(int i)
 {
 	struct side *s = &sides[i];
@@ -197,7 +197,7 @@ int reset_fakes(void **state)
 	return 0;
 }
 
-/* ---- what its owner does -------------------------------------------------------------------- */
+/* ---- the actions of a socket's owner -------------------------------------------------------- */
 
 bool readable(int i, int timeout_ms)
 {
@@ -305,7 +305,8 @@ void check_over(int i)
 	assert_true(s->stopped);
 }
 
-/* Who was told that there is nothing is woken by what comes. */
+/* Checks that a completion makes the descriptor readable if the last progress() reported that there
+ * was nothing to do. */
 static void check_woken(int i)
 {
 	const struct inc_connect_socket *s = sides[i].socket;
@@ -396,7 +397,7 @@ static void settle_side(int i)
 	step(i, END_TRANSFER, 0);
 }
 
-/* What a round can change, of both sides. */
+/* Everything that a round of both sides can change. */
 struct progress {
 	struct connect_flow flow;
 	enum connect_state state;
@@ -431,7 +432,7 @@ void settle(void)
 	int i, round, quiet = 0;
 
 	note(before);
-	/* what one side does the other may hear of a round later */
+	/* a side may notice only in the next round what its peer does in this one */
 	for (round = 0; quiet < 3; round++) {
 		assert_true(round < 200);
 		for (i = 0; i < SIDES; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A context's file and what follows from it (hostlib/connect/config.h). */
+/* The file of a context, and the values that follow from it (hostlib/connect/config.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -66,7 +66,7 @@ static void derived_numbers(void **state)
 	}
 }
 
-static void presets_do(void **state)
+static void presets_are_valid(void **state)
 {
 	struct inc_connect_settings s;
 	struct inc_err err;
@@ -80,8 +80,9 @@ static void presets_do(void **state)
 #undef BETWEEN
 }
 
-/* Each of a device's limits, one less than the presets take: the field is named. */
-static void what_a_device_cannot_do(void **state)
+/* Sets each limit of the device to one less than the default settings need. The error must name the
+ * field. */
+static void limits_of_a_device_are_checked(void **state)
 {
 	static const struct inc_rdma_limits enough = {.max_qp_wr = 170,
 						      .max_sge = 16,
@@ -118,8 +119,9 @@ static void what_a_device_cannot_do(void **state)
 	assert_true(connect_recv_wr(&s) <= connect_send_wr(&s));
 }
 
-/* Callers are compiled with these places: what is added begins at the struct's size as it is. */
-static void settings_stay_where_they_are(void **state)
+/* Compiled callers depend on these offsets. So new settings must be appended at the present end of
+ * the struct. */
+static void settings_have_fixed_offsets(void **state)
 {
 	static const struct {
 		const char *name;
@@ -171,7 +173,7 @@ static void an_empty_file_changes_nothing(void **state)
 
 static const struct {
 	const char *text;
-	const char *line; /* and field */
+	const char *line; /* line and field that the error names */
 	const char *why;
 } bad[] = {
 	{"zone: []\n", ":1: ", "'zone'"},
@@ -213,7 +215,7 @@ static const struct {
 	{"queue_pair: {}\nqueue_pair: {}\n", ":2: ", "queue_pair"},
 };
 
-static void what_is_wrong_is_named(void **state)
+static void errors_name_line_and_field(void **state)
 {
 	struct connect_config *config = new_config(), *before = new_config();
 	size_t i;
@@ -227,7 +229,7 @@ static void what_is_wrong_is_named(void **state)
 		assert_non_null(strstr(err.msg, "/tmp/inc-connect-"));
 		assert_non_null(strstr(err.msg, bad[i].line));
 		assert_non_null(strstr(err.msg, bad[i].why));
-		/* what is refused has changed nothing */
+		/* a rejected file must change nothing */
 		assert_memory_equal(config, before, sizeof(*config));
 	}
 	free(config);
@@ -271,7 +273,7 @@ static void no_such_file(void **state)
 	free(config);
 }
 
-/* The lines of the document's "## The file" that are indented. */
+/* The indented lines of the document's section "## The file". */
 static char *example(void)
 {
 	char *section = document_section("The file"), *line, *rest, *text = NULL;
@@ -302,7 +304,7 @@ static void the_example_of_the_document(void **state)
 	assert_int_equal(config->default_zones.n, 1);
 	assert_int_equal(config->n_allowed, 2);
 	assert_int_equal(config->allowed[1].port, 2);
-	/* the settings stand there at their defaults, all of them */
+	/* the example must have all settings at their defaults */
 	inc_connect_settings_init(&preset, sizeof(preset));
 	assert_memory_equal(&config->queue_pair, &preset, sizeof(preset));
 #define NAMED(name, type, preset, least, most, about) \
@@ -336,15 +338,17 @@ static void zones_of_a_port(void **state)
 				   "- {device: mlx5_1, zones: [y]}\n",
 				   config, &err),
 			 0);
-	connect_port_zones(config, "mlx5_0", &port, &zones); /* all of its addresses */
+	/* the zones of all addresses of the port */
+	connect_port_zones(config, "mlx5_0", &port, &zones);
 	assert_int_equal(zones.n, 3);
 	assert_string_equal(zones.zone[2].name, "c");
 	port.gids = 1;
-	connect_port_zones(config, "mlx5_0", &port, &zones); /* no subnet */
+	/* no zone contains the port's addresses */
+	connect_port_zones(config, "mlx5_0", &port, &zones);
 	assert_int_equal(zones.n, 1);
 	assert_string_equal(zones.zone[0].name, "d");
 	port.gids = 3;
-	connect_port_zones(config, "mlx5_1", &port, &zones); /* by name, instead */
+	connect_port_zones(config, "mlx5_1", &port, &zones); /* zones given by the device's name */
 	assert_int_equal(zones.n, 1);
 	assert_string_equal(zones.zone[0].name, "y");
 	port.number = 2;
@@ -357,7 +361,7 @@ static void zones_of_a_port(void **state)
 	free(config);
 }
 
-static void the_filter_has_the_devices(void **state)
+static void the_filter_lists_the_devices(void **state)
 {
 	struct inc_rdma_filter_entry entries[CONNECT_MAX_ALLOWED];
 	struct connect_config *config = new_config();
@@ -382,16 +386,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(derived_numbers),
-		cmocka_unit_test(presets_do),
-		cmocka_unit_test(what_a_device_cannot_do),
-		cmocka_unit_test(settings_stay_where_they_are),
+		cmocka_unit_test(presets_are_valid),
+		cmocka_unit_test(limits_of_a_device_are_checked),
+		cmocka_unit_test(settings_have_fixed_offsets),
 		cmocka_unit_test(an_empty_file_changes_nothing),
-		cmocka_unit_test(what_is_wrong_is_named),
+		cmocka_unit_test(errors_name_line_and_field),
 		cmocka_unit_test(every_setting_has_its_bounds),
 		cmocka_unit_test(no_such_file),
 		cmocka_unit_test(the_example_of_the_document),
 		cmocka_unit_test(zones_of_a_port),
-		cmocka_unit_test(the_filter_has_the_devices),
+		cmocka_unit_test(the_filter_lists_the_devices),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * That what happens is counted, over TCP and made-up devices: each connection that is asked for
- * ends on one counter of each side, gauges return to 0, peers have histograms where they ask for
- * them, and who asks a service hears what it counts.
+ * Checks the figures over TCP and fake devices. Each requested connection increments one counter of
+ * each side. Gauges return to 0. Peers have histograms if the settings ask for them. A client that
+ * queries a service gets its figures.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,17 +18,17 @@
 #include "selftests/connect/loop.h"
 
 #define LONG_MS 15000
-/* Where the time is to end, and the steps before must find it running: on a slow machine, too. */
+/* A timeout that shall expire, but only after the preceding steps, also on a slow machine. */
 #define SHORT_MS 300
-#define LATER_MS (5 * SHORT_MS) /* of a client whose service is to be first */
+#define LATER_MS (5 * SHORT_MS) /* timeout of a client that shall expire after its service's */
 
-static unsigned int heard; /* of requests */
+static unsigned int callbacks; /* callbacks of requests */
 
 static void on_opened(void *arg, int error, const char *why, struct inc_connect_socket *socket,
 		      const struct inc_connect_choice *choice)
 {
 	inc_connect_socket_destroy(socket);
-	heard++;
+	callbacks++;
 }
 
 static void open_from(struct inc_connect *ctx, unsigned int timeout_ms)
@@ -42,18 +42,18 @@ static void open_from(struct inc_connect *ctx, unsigned int timeout_ms)
 static void begin(unsigned int devices, unsigned int accept_timeout_ms)
 {
 	loop_begin(devices, accept_timeout_ms);
-	heard = 0;
+	callbacks = 0;
 }
 
 static void until_over(unsigned int requests)
 {
-	loop_until(&heard, requests);
+	loop_until(&callbacks, requests);
 	while (loop_figure("inc_connect_accepting"))
 		event_base_loop(loop.base, EVLOOP_ONCE);
 	assert_int_equal(loop_figure("inc_connect_connecting"), 0);
 }
 
-/* loop's context has both sides: what each has got, and not. */
+/* Checks the counters of the harness's context, which has both the client and the service. */
 static void expect(unsigned int connects, unsigned int connects_failed, unsigned int accepts,
 		   unsigned int accepts_failed, unsigned int timeouts)
 {
@@ -94,7 +94,7 @@ static void first_message_is_lost(void **state)
 	loop_end();
 }
 
-/* Who fails, the client or the service, and that the other one does too. */
+/* Lets a step of the client or of the service fail, and checks that the peer fails, too. */
 static void a_step_fails(void **state)
 {
 	static const struct {
@@ -102,13 +102,15 @@ static void a_step_fails(void **state)
 		unsigned int n;
 		unsigned int connects, connects_failed, accepts_failed, timeouts;
 	} rows[] = {
-		{FAKE_MAKE, 1, 0, 1, 0, 0},          /* the client's: nobody hears of it */
-		{FAKE_MAKE, 2, 0, 1, 1, 0},          /* the service's */
-		{FAKE_ENTER_RTR, 1, 0, 1, 1, 0},     /* the service's */
-		{FAKE_ENTER_RTR, 2, 0, 1, 1, 1},     /* the client's: the service waits for it */
-		{FAKE_POST_RECEIVES, 1, 0, 1, 1, 0}, /* the service's */
-		{FAKE_PROBE, 1, 0, 1, 1, 1},         /* the client's */
-		{FAKE_TO_RTS, 2, 1, 0, 1, 0},        /* the service's: the client is ready */
+		/* client's step; the service never sees the client */
+		{FAKE_MAKE, 1, 0, 1, 0, 0},
+		{FAKE_MAKE, 2, 0, 1, 1, 0},          /* service's step */
+		{FAKE_ENTER_RTR, 1, 0, 1, 1, 0},     /* service's step */
+		{FAKE_ENTER_RTR, 2, 0, 1, 1, 1},     /* client's step; the service times out */
+		{FAKE_POST_RECEIVES, 1, 0, 1, 1, 0}, /* service's step */
+		{FAKE_PROBE, 1, 0, 1, 1, 1},         /* client's step; the service times out */
+		/* service's step; the client is ready by then */
+		{FAKE_TO_RTS, 2, 1, 0, 1, 0},
 	};
 	size_t i;
 
@@ -124,7 +126,7 @@ static void a_step_fails(void **state)
 	}
 }
 
-/* A cancelled request is nobody's failure. */
+/* A cancelled request counts as a failure of neither side. */
 static void cancelled(void **state)
 {
 	struct inc_connect_request *request;
@@ -149,8 +151,8 @@ static void has(struct inc_connect *ctx, const char *name, const char *peer, uns
 	free(text);
 }
 
-/* The client's settings count for both sides. */
-static void peers_that_ask_for_it(void **state)
+/* The client's settings apply to both sides. */
+static void histograms_by_the_clients_settings(void **state)
 {
 	INC_CONNECT_OPTS(inc_connect_opts, opts);
 	struct inc_connect_settings settings;
@@ -181,11 +183,11 @@ static void peers_that_ask_for_it(void **state)
 static void on_accepted(void *arg, struct inc_connect_socket *socket, const char *peer)
 {
 	inc_connect_socket_destroy(socket);
-	heard++;
+	callbacks++;
 }
 
-/* Its own, whoever the clients are. */
-static void a_service_that_asks_for_it(void **state)
+/* The service's own settings apply to all its clients. */
+static void histograms_by_the_services_settings(void **state)
 {
 	INC_CONNECT_OPTS(inc_connect_opts, opts);
 	INC_CONNECT_OPTS(inc_connect_serve_opts, serve, .listen = "127.0.0.1:0",
@@ -204,7 +206,7 @@ static void a_service_that_asks_for_it(void **state)
 	snprintf(loop.address, sizeof(loop.address), "127.0.0.1:%u",
 		 inc_connect_service_port(service));
 	open_from(loop.ctx, LONG_MS);
-	loop_until(&heard, 2);
+	loop_until(&callbacks, 2);
 	has(other, "inc_connect_peer_accept_latency_seconds_count", "127.0.0.1", 1);
 	text = inc_connect_figures(loop.ctx);
 	assert_null(strstr(text, "inc_connect_peer_"));
@@ -219,10 +221,10 @@ static void on_told(void *arg, int error, const char *why, const char *figures)
 {
 	assert_int_equal(error, 0);
 	told = strdup(figures);
-	heard++;
+	callbacks++;
 }
 
-static void who_asks_hears_the_same(void **state)
+static void a_query_returns_the_same_figures(void **state)
 {
 	struct inc_connect_request *request;
 	char *text;
@@ -232,7 +234,7 @@ static void who_asks_hears_the_same(void **state)
 	until_over(1);
 	assert_int_equal(inc_connect_ask_figures(loop.ctx, loop.address, NULL, on_told, &request),
 			 0);
-	loop_until(&heard, 2);
+	loop_until(&callbacks, 2);
 	text = inc_connect_figures(loop.ctx);
 	assert_string_equal(told, text);
 	free(told);
@@ -248,9 +250,9 @@ int main(void)
 		cmocka_unit_test(first_message_is_lost),
 		cmocka_unit_test(a_step_fails),
 		cmocka_unit_test(cancelled),
-		cmocka_unit_test(peers_that_ask_for_it),
-		cmocka_unit_test(a_service_that_asks_for_it),
-		cmocka_unit_test(who_asks_hears_the_same),
+		cmocka_unit_test(histograms_by_the_clients_settings),
+		cmocka_unit_test(histograms_by_the_services_settings),
+		cmocka_unit_test(a_query_returns_the_same_figures),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* docs/connect.md against the tables that the code works from: what it says is what is so. */
+/* Compares docs/connect.md with the tables that the code uses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -37,7 +37,7 @@ static void has(const char *text, const char *what)
 		fail_msg("'%s' is not in docs/connect.md", what);
 }
 
-/* Of a field that is a bool or a uint32_t. */
+/* The value of a field that is a bool or a uint32_t. */
 static uint32_t value_at(const struct inc_field *f, const void *values)
 {
 	const void *at = (const char *)values + f->offset;
@@ -46,7 +46,7 @@ static uint32_t value_at(const struct inc_field *f, const void *values)
 	return f->size == sizeof(bool) ? *(const bool *)at : *(const uint32_t *)at;
 }
 
-/* What a cell must begin with, or have in it, to say what a field takes. */
+/* The text that a cell must begin with, or contain, to state the values that a field accepts. */
 static void domain_of(const struct inc_field *f, char *text, size_t size)
 {
 	const unsigned long long least = f->min, most = f->max;
@@ -69,7 +69,7 @@ static void domain_of(const struct inc_field *f, char *text, size_t size)
 		snprintf(text, size, "a line of up to %zu characters", f->size - 1);
 		break;
 	case INC_WORD:
-		/* an address is checked as such */
+		/* an address has its own description; other texts are limited by length */
 		snprintf(text, size, f->given ? f->what : "1 to %zu characters without blanks",
 			 f->size - 1);
 		break;
@@ -124,7 +124,7 @@ static void messages(void **state)
 	free(wire);
 }
 
-/* Every row of the wire's table is a field of some message. */
+/* Checks that every row of the document's table of fields is a field of a message. */
 static bool is_path(const struct inc_schema *schema, const char *path)
 {
 	size_t i, n;
@@ -144,7 +144,7 @@ static bool is_path(const struct inc_schema *schema, const char *path)
 	return false;
 }
 
-static void no_row_of_the_wire_is_of_nothing(void **state)
+static void every_row_of_the_wire_is_a_field(void **state)
 {
 	char *wire = document_section("The wire");
 	const char *row;
@@ -281,12 +281,12 @@ static void reasons(void **state)
 		if (r != INC_CONNECT_CHOSEN)
 			has(choice, row);
 	}
-	/* each but the chosen one, the heading, and the line below it */
+	/* all reasons except "chosen", plus the heading and the rule below it */
 	assert_int_equal(count(choice, "\n|"), INC_CONNECT_N_REASONS + 1);
 	free(choice);
 }
 
-/* Final states share a row. */
+/* All final states share one row. */
 static void states(void **state)
 {
 	char *life = document_section("The life of a connection"), row[200];
@@ -303,7 +303,7 @@ static void states(void **state)
 	free(life);
 }
 
-/* "name text (unit)" of a HELP line: the text. */
+/* The text part of a HELP line "name text (unit)". */
 static char *text_in(char *help)
 {
 	char *text = strchr(help, ' ') + 1, *unit = strrchr(text, '(');
@@ -345,7 +345,7 @@ static void figures(void **state)
 	connect_counters_release(c);
 }
 
-/* A file of the tree, to be freed. */
+/* Reads a file of the source tree. The caller frees it. */
 static char *read_file(const char *path)
 {
 	FILE *f = fopen(path, "r");
@@ -357,7 +357,7 @@ static char *read_file(const char *path)
 	return text;
 }
 
-/* The public header, which is the manual as well, says how long a close takes. */
+/* The public header, which is the manual as well, must state how long a close takes. */
 static void the_time_of_a_close(void **state)
 {
 	char want[60], *text = read_file("hostlib/include/inc_connect.h");
@@ -368,7 +368,7 @@ static void the_time_of_a_close(void **state)
 	free(text);
 }
 
-/* What the public header has: the document names no other call. */
+/* Collects the calls of the public header. The document must name no other call. */
 static void calls(void **state)
 {
 	char *document = document_read(), *header = read_file("hostlib/include/inc_connect.h");
@@ -395,7 +395,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages),
-		cmocka_unit_test(no_row_of_the_wire_is_of_nothing),
+		cmocka_unit_test(every_row_of_the_wire_is_a_field),
 		cmocka_unit_test(limits_of_the_wire),
 		cmocka_unit_test(immediates),
 		cmocka_unit_test(settings),

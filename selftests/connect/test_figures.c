@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* What a context counts (hostlib/connect/figures.h): names, units, peers, threads, and the text. */
+/* The figures of a context (hostlib/connect/figures.h): names, units, peers, threads, and the text
+ * format. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -17,7 +18,7 @@
 #define THREADS 4
 #define ROUNDS  50000
 
-/* Takes the families with it. */
+/* Returns the text of the families, and drops the reference to them. */
 static char *text_of(json_t *families)
 {
 	char *text;
@@ -79,8 +80,9 @@ static void each_figure_has_its_value(void **state)
 	connect_counters_release(c);
 }
 
-/* Each line once, in the page's order, and some hundred of them at most. */
-static void parts_are_the_page(void **state)
+/* The parts together have each line of the page once, in its order, and each has at most a few
+ * hundred lines. */
+static void parts_add_up_to_the_page(void **state)
 {
 	struct connect_counters *c = connect_counters_new();
 	char peer[20], *whole, *text, *at;
@@ -162,7 +164,8 @@ static void peers_are_bounded(void **state)
 	connect_counters_release(c);
 }
 
-/* Longer than we keep, cut in the middle of a character, and what a terminal would obey. */
+/* A peer's name that is too long, cut inside a UTF-8 character, or has control characters is shown
+ * in printable form. */
 static void names_of_peers_are_printable(void **state)
 {
 	struct connect_counters *c = connect_counters_new();
@@ -183,7 +186,7 @@ static void names_of_peers_are_printable(void **state)
 	connect_counters_release(c);
 }
 
-static void what_a_service_sends_is_printable(void **state)
+static void figures_of_a_service_are_printable(void **state)
 {
 	json_t *families =
 		json_pack("[{s:s, s:s, s:s, s:[{s:{s:s}, s:i}]}]", "name", "inc_a", "kind", "gauge",
@@ -198,7 +201,7 @@ static void what_a_service_sends_is_printable(void **state)
 	free(text);
 }
 
-/* The longest answer has to be a line that a client takes. */
+/* The longest possible answer must fit into the longest line that a client accepts. */
 static void the_longest_answer_fits(void **state)
 {
 	struct connect_counters *c = connect_counters_new();
@@ -218,7 +221,7 @@ static void the_longest_answer_fits(void **state)
 	}
 	families = connect_figures_families(c);
 	text = json_dumps(families, JSON_COMPACT);
-	/* a count has up to 19 digits: 18 counts in each of the histograms */
+	/* A count has up to 19 digits. Each histogram has 18 counts. */
 	assert_true(strlen(text) + 2 * (CONNECT_MAX_PEERS + 2) * 18 * 18 < CONNECT_ANSWER_MAX);
 	free(text);
 	free(text_of(families));
@@ -240,7 +243,8 @@ static void *count_much(void *arg)
 	return NULL;
 }
 
-/* Sockets count in threads of their own while the context is asked, and after it has gone. */
+/* Sockets count in their own threads while the context is asked for its figures, and after it is
+ * gone. */
 static void any_thread_counts(void **state)
 {
 	struct connect_counters *c = connect_counters_new(), *mine = connect_counters_hold(c);
@@ -267,11 +271,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_figure_has_its_value),
-		cmocka_unit_test(parts_are_the_page),
+		cmocka_unit_test(parts_add_up_to_the_page),
 		cmocka_unit_test(latencies_are_counted_where_they_belong),
 		cmocka_unit_test(peers_are_bounded),
 		cmocka_unit_test(names_of_peers_are_printable),
-		cmocka_unit_test(what_a_service_sends_is_printable),
+		cmocka_unit_test(figures_of_a_service_are_printable),
 		cmocka_unit_test(the_longest_answer_fits),
 		cmocka_unit_test(any_thread_counts),
 	};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Credits, numbers and completions (hostlib/connect/flow.h): two sides and the queues between them,
- * as the devices would keep them. With few buffers every order of what can happen is tried; with
- * many, long walks by chance. In each state: no message finds a queue without a buffer, no queue
- * has more than it holds, nobody calls the other a liar, and where nothing can go on, all is done.
+ * The flow control of a socket (hostlib/connect/flow.h): credits, sequence numbers and completions.
+ * Two sides are joined by queues. With few buffers the test tries every order of events; with many
+ * it makes long random walks. In each state every message must find a receive buffer, and no queue
+ * may exceed its size. No side may accuse its peer of a protocol error. Finally all must be done.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 #define MAX_DEPTH 256
 #define MAX_INBOX 128
-#define MESSAGE   0 /* in an inbox; what else has an immediate */
+#define MESSAGE   0 /* entry of an inbox for a message; other entries are immediates */
 
 static bool takes_receive(enum connect_wr_kind kind)
 {
@@ -30,11 +30,11 @@ static bool takes_receive(enum connect_wr_kind kind)
 
 struct end {
 	struct connect_flow flow;
-	uint64_t delivered;        /* of its requests */
-	uint32_t receives;         /* posted, and taken by nothing */
-	uint32_t inbox[MAX_INBOX]; /* receives that have completed: an immediate, or MESSAGE */
+	uint64_t delivered;        /* requests that the device has completed */
+	uint32_t receives;         /* receives that are posted and still free */
+	uint32_t inbox[MAX_INBOX]; /* completed receives: an immediate, or MESSAGE */
 	uint32_t n_inbox;
-	uint32_t to_send, transfers, flushes; /* that it will still begin */
+	uint32_t to_send, transfers, flushes; /* actions that this side will still begin */
 	bool closes, never_looks;
 };
 
@@ -77,7 +77,7 @@ static void pair_init(struct pair *p, const struct plan *plan)
 	}
 }
 
-/* Behind a copy: the rings are the pair's own. */
+/* Gives a copied pair its own rings, because the copied pointers point to the original's. */
 static void own_rings(struct pair *p)
 {
 	p->end[0].flow.ring = p->ring[0];
@@ -103,7 +103,7 @@ static void post_ack_if_due(struct end *e)
 		post(e, CONNECT_WR_ACK, n, false);
 }
 
-/* ---- what can happen ------------------------------------------------------------------------ */
+/* ---- the possible events -------------------------------------------------------------------- */
 
 enum act { SEND, DELIVER, COMPLETE, HEAR, RELEASE, FLUSH, TRANSFER, CLOSE, N_ACTS };
 
@@ -116,7 +116,7 @@ static bool try_deliver(struct end *e, struct end *peer)
 	r = &e->flow.ring[++e->delivered % e->flow.depth];
 	if (!takes_receive(r->kind))
 		return true;
-	assert_true(peer->receives > 0); /* else RNR */
+	assert_true(peer->receives > 0); /* otherwise the device would send an RNR NAK */
 	peer->receives--;
 	assert_true(peer->n_inbox < MAX_INBOX);
 	peer->inbox[peer->n_inbox++] =
@@ -144,7 +144,7 @@ static bool try_complete(struct end *e)
 
 static bool try_hear(struct end *e)
 {
-	enum connect_received heard;
+	enum connect_received got;
 	const char *why;
 	uint32_t first = e->inbox[0];
 
@@ -152,11 +152,11 @@ static bool try_hear(struct end *e)
 		return false;
 	memmove(e->inbox, e->inbox + 1, --e->n_inbox * sizeof(e->inbox[0]));
 	e->inbox[e->n_inbox] = 0;
-	if (connect_flow_receive(&e->flow, first != MESSAGE, first, first == MESSAGE, &heard, &why))
+	if (connect_flow_receive(&e->flow, first != MESSAGE, first, first == MESSAGE, &got, &why))
 		fail_msg("%s", why);
-	if (heard == CONNECT_RECEIVED_CONTROL)
+	if (got == CONNECT_RECEIVED_CONTROL)
 		e->receives++;
-	assert_int_equal(heard == CONNECT_RECEIVED_MESSAGE, first == MESSAGE);
+	assert_int_equal(got == CONNECT_RECEIVED_MESSAGE, first == MESSAGE);
 	return true;
 }
 
@@ -226,7 +226,7 @@ static void check(const struct pair *p)
 	}
 }
 
-/* Nothing can go on: then all that was to be sent has come, but what a close has cut off. */
+/* Checks a state in which nothing can go on. Only a close may have cut off messages. */
 static void check_end(const struct pair *p)
 {
 	const struct end *e, *peer;
@@ -247,7 +247,7 @@ static void check_end(const struct pair *p)
 	}
 }
 
-/* ---- every order ---------------------------------------------------------------------------- */
+/* ---- search of all orders ------------------------------------------------------------------- */
 
 #define SEEN_SIZE (1u << 20)
 static uint64_t *seen;
@@ -268,7 +268,7 @@ _Static_assert(!(sizeof(struct end) % sizeof(uint64_t)) &&
 		       !(sizeof(struct connect_wr) % sizeof(uint64_t)),
 	       "they are hashed by words");
 
-/* False where the state has been there before. What no longer counts is made equal first. */
+/* Stores the state. Returns false if it is known, apart from values that no longer matter. */
 static bool is_new(struct pair *p)
 {
 	uint64_t hash = 0, n;
@@ -321,7 +321,7 @@ static void explore(const struct pair *from)
 		for (act = 0; act < N_ACTS; act++) {
 			if (!is_from)
 				copy_pair(next, from);
-			/* what cannot happen has changed nothing */
+			/* an action that is impossible must have changed nothing */
 			is_from = !try_act(next, side, act);
 			if (is_from)
 				continue;
@@ -337,7 +337,7 @@ static void explore(const struct pair *from)
 
 static void every_order(void **state)
 {
-	/* buffers, batches of ACKs and of signals, transfers under way; what each side begins */
+	/* buffers, receives per ACK, sends per completion, transfers; what each side begins */
 	static const struct plan plans[] = {
 		{1, 1, 1, 1, {4, 0}, {2, 0}, {0, 0}, {false, false}},
 		{1, 1, 1, 1, {2, 2}, {0, 0}, {0, 0}, {false, false}},
@@ -375,14 +375,14 @@ static void every_order(void **state)
 	free(p);
 }
 
-/* ---- long walks ----------------------------------------------------------------------------- */
+/* ---- long random walks ---------------------------------------------------------------------- */
 
 static void walk(struct pair *p, unsigned int seed, bool deaf)
 {
 	unsigned int idle = 0, side, act, start, i;
 
 	p->end[1].never_looks = deaf;
-	/* what a side does now and then lets queues fill up */
+	/* a side that acts rarely lets the queues fill up */
 	while (idle < 64) {
 		side = rand_r(&seed) >> 4 & 1;
 		start = (rand_r(&seed) >> 4) % N_ACTS;
@@ -426,8 +426,8 @@ static void long_walks(void **state)
 	free(p);
 }
 
-/* A side that posts, and never looks at what has completed. */
-static void the_other_never_looks(void **state)
+/* One side posts and never polls its completions. */
+static void one_side_never_polls(void **state)
 {
 	struct pair *p = malloc(sizeof(*p));
 	size_t i;
@@ -443,7 +443,7 @@ static void the_other_never_looks(void **state)
 	free(p);
 }
 
-/* ---- by hand -------------------------------------------------------------------------------- */
+/* ---- single cases --------------------------------------------------------------------------- */
 
 static void flow_of(struct connect_flow *flow, uint32_t buffers, uint32_t acks, uint32_t signals)
 {
@@ -456,7 +456,7 @@ static void flow_of(struct connect_flow *flow, uint32_t buffers, uint32_t acks, 
 	assert_int_equal(connect_flow_init(flow, &s), 0);
 }
 
-static void only_what_was_asked_for_completes(void **state)
+static void only_signalled_requests_complete(void **state)
 {
 	struct connect_flow flow;
 	bool signalled;
@@ -486,12 +486,12 @@ static void only_what_was_asked_for_completes(void **state)
 	assert_int_equal(flow.bytes_read, 100);
 	assert_int_equal(flow.bytes_written, 1000);
 	assert_int_equal(connect_flow_postable(&flow, CONNECT_WR_WRITE), 128);
-	/* there is room, and no credit */
+	/* the send queue has room, but there is no credit */
 	assert_int_equal(connect_flow_postable(&flow, CONNECT_WR_MESSAGE), 0);
 	connect_flow_free(&flow);
 }
 
-static void behind_the_close_comes_nothing(void **state)
+static void nothing_is_posted_after_a_close(void **state)
 {
 	enum connect_wr_kind kind;
 	struct connect_flow flow;
@@ -508,11 +508,11 @@ static void behind_the_close_comes_nothing(void **state)
 	connect_flow_free(&flow);
 }
 
-/* What a peer may say, in this order, and what it may not. */
+/* Immediates and messages of a peer, in order: some are valid, others violate the protocol. */
 static const struct word {
 	bool has_immediate;
 	uint32_t immediate, bytes;
-	const char *lie; /* NULL: it is none */
+	const char *lie; /* the expected error; NULL: valid */
 } words[] = {
 	{true, 0, 0, "unknown immediate"},
 	{true, 0xffffffff, 0, "unknown immediate"},
@@ -523,9 +523,10 @@ static const struct word {
 	{false, 0, 0, "without data"},
 	{false, 0, 1, NULL},
 	{false, 0, 1, NULL},
-	{false, 0, 1, "more messages"}, /* than its two credits */
+	{false, 0, 1, "more messages"}, /* more than its two credits */
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT, 0, "does not have"},
-	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 2, 0, "does not have"}, /* we have sent one */
+	/* only one message was sent to the peer */
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 2, 0, "does not have"},
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | CONNECT_IMM_VALUE, 0, "does not have"},
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 1, "data beside"},
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 0, NULL},
@@ -536,10 +537,10 @@ static const struct word {
 	{false, 0, 1, "after its close"},
 };
 
-static void a_peer_that_lies(void **state)
+static void protocol_errors_of_a_peer(void **state)
 {
 	struct connect_flow flow, before;
-	enum connect_received heard;
+	enum connect_received got;
 	const char *why;
 	bool signalled;
 	size_t i;
@@ -551,7 +552,7 @@ static void a_peer_that_lies(void **state)
 		const struct word *w = &words[i];
 
 		before = flow;
-		ret = connect_flow_receive(&flow, w->has_immediate, w->immediate, w->bytes, &heard,
+		ret = connect_flow_receive(&flow, w->has_immediate, w->immediate, w->bytes, &got,
 					   &why);
 		if (!w->lie) {
 			assert_int_equal(ret, 0);
@@ -565,18 +566,18 @@ static void a_peer_that_lies(void **state)
 	connect_flow_free(&flow);
 }
 
-/* Who has sent the first message hears none. */
+/* The side that has sent the first message must not receive a first message. */
 static void a_first_message_has_one_direction(void **state)
 {
 	struct connect_flow flow;
-	enum connect_received heard;
+	enum connect_received got;
 	const char *why;
 	bool signalled;
 
 	flow_of(&flow, 2, 1, 1);
 	connect_flow_post(&flow, CONNECT_WR_PROBE, 0, false, &signalled);
 	assert_int_equal(connect_flow_receive(&flow, true, connect_immediate(CONNECT_IMM_PROBE, 0),
-					      0, &heard, &why),
+					      0, &got, &why),
 			 -EPROTO);
 	connect_flow_free(&flow);
 }
@@ -584,12 +585,12 @@ static void a_first_message_has_one_direction(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_what_was_asked_for_completes),
-		cmocka_unit_test(behind_the_close_comes_nothing),
-		cmocka_unit_test(a_peer_that_lies),
+		cmocka_unit_test(only_signalled_requests_complete),
+		cmocka_unit_test(nothing_is_posted_after_a_close),
+		cmocka_unit_test(protocol_errors_of_a_peer),
 		cmocka_unit_test(a_first_message_has_one_direction),
 		cmocka_unit_test(long_walks),
-		cmocka_unit_test(the_other_never_looks),
+		cmocka_unit_test(one_side_never_polls),
 		cmocka_unit_test(every_order),
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Client and service together (inc_connect_open() and the requests beside it), over TCP and made-up
- * devices: whatever fails, gets lost or is taken away, and whenever that is, every request is
- * answered once and nothing is left.
+ * Client and service together (inc_connect_open() and the requests beside it), over TCP and fake
+ * devices. Any step may fail, any message may be lost, and either side may be closed at any time.
+ * Every request must be answered exactly once, and nothing may be left.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,11 +23,11 @@
 
 #define LONG_MS  15000
 #define SHORT_MS 60
-/* Where it is to end, and the steps before must find it running: on a slow machine, too. */
+/* A timeout that shall expire, but only after the preceding steps, also on a slow machine. */
 #define STEPS_MS 300
 
-/* What a callback has heard. */
-static struct heard {
+/* The results that a request's callback has received. */
+static struct outcome {
 	unsigned int times;
 	int error;
 	char why[512];
@@ -35,21 +35,21 @@ static struct heard {
 	unsigned int opened;
 	uint64_t counter;
 	unsigned int pairs;
-	uint8_t local_dev; /* of the chosen one */
+	uint8_t local_dev; /* of the chosen pair */
 	unsigned int devices;
-	bool inside; /* a call is under way */
+	bool inside; /* a call of the library is on the stack, in which no callback may run */
 	void (*then)(void);
-} heard;
+} outcome;
 
 static void hear(int error, const char *why)
 {
-	assert_false(heard.inside);
-	heard.times++;
-	heard.error = error;
+	assert_false(outcome.inside);
+	outcome.times++;
+	outcome.error = error;
 	assert_int_equal(!error, !why);
-	snprintf(heard.why, sizeof(heard.why), "%s", why ?: "");
-	if (heard.then)
-		heard.then();
+	snprintf(outcome.why, sizeof(outcome.why), "%s", why ?: "");
+	if (outcome.then)
+		outcome.then();
 }
 
 static void on_opened(void *arg, int error, const char *why, struct inc_connect_socket *socket,
@@ -59,12 +59,12 @@ static void on_opened(void *arg, int error, const char *why, struct inc_connect_
 
 	assert_int_equal(!error, !!socket);
 	if (socket)
-		heard.sockets[heard.opened++] = socket;
-	heard.pairs = choice ? choice->n_pairs : 0;
-	for (i = 0; i < heard.pairs; i++) {
-		heard.counter = choice->counter;
+		outcome.sockets[outcome.opened++] = socket;
+	outcome.pairs = choice ? choice->n_pairs : 0;
+	for (i = 0; i < outcome.pairs; i++) {
+		outcome.counter = choice->counter;
 		if (choice->pairs[i].reason == INC_CONNECT_CHOSEN)
-			heard.local_dev = choice->pairs[i].local_dev;
+			outcome.local_dev = choice->pairs[i].local_dev;
 	}
 	hear(error, why);
 }
@@ -73,7 +73,7 @@ static void on_queried(void *arg, int error, const char *why,
 		       const struct inc_connect_devices *devices)
 {
 	assert_int_equal(!error, !!devices);
-	heard.devices = devices ? devices->n_devices : 0;
+	outcome.devices = devices ? devices->n_devices : 0;
 	hear(error, why);
 }
 
@@ -88,15 +88,15 @@ static void on_told(void *arg, int error, const char *why, const char *figures)
 static void begin(unsigned int devices, unsigned int accept_timeout_ms)
 {
 	loop_begin(devices, accept_timeout_ms);
-	memset(&heard, 0, sizeof(heard));
+	memset(&outcome, 0, sizeof(outcome));
 }
 
 static void end(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < heard.opened; i++)
-		inc_connect_socket_destroy(heard.sockets[i]);
+	for (i = 0; i < outcome.opened; i++)
+		inc_connect_socket_destroy(outcome.sockets[i]);
 	loop_end();
 }
 
@@ -105,9 +105,9 @@ static struct inc_connect_request *open_to(const char *address, unsigned int tim
 	INC_CONNECT_OPTS(inc_connect_request_opts, opts, .timeout_ms = timeout_ms);
 	struct inc_connect_request *request;
 
-	heard.inside = true;
+	outcome.inside = true;
 	assert_int_equal(inc_connect_open(loop.ctx, address, &opts, on_opened, &request), 0);
-	heard.inside = false;
+	outcome.inside = false;
 	return request;
 }
 
@@ -116,13 +116,14 @@ static struct inc_connect_request *open_here(void)
 	return open_to(loop.address, LONG_MS);
 }
 
-/* Runs the loop until no connection is being made, and those that are belong to somebody. */
+/* Runs the loop until no connection is being made. Then each socket must belong to a client or to
+ * the service. */
 static void until_quiet(void)
 {
 	while (loop_figure("inc_connect_connecting") || loop_figure("inc_connect_accepting") ||
 	       loop_on_the_way())
 		event_base_loop(loop.base, EVLOOP_ONCE);
-	assert_int_equal(fake_sockets.alive, heard.opened + loop.accepted);
+	assert_int_equal(fake_sockets.alive, outcome.opened + loop.accepted);
 }
 
 static void both_get_a_socket(void **state)
@@ -130,12 +131,12 @@ static void both_get_a_socket(void **state)
 	begin(1, LONG_MS);
 	open_here();
 	assert_int_equal(loop_figure("inc_connect_connecting"), 1);
-	loop_until(&heard.opened, 1);
+	loop_until(&outcome.opened, 1);
 	loop_until(&loop.accepted, 1);
-	assert_int_equal(heard.times, 1);
+	assert_int_equal(outcome.times, 1);
 	assert_int_equal(fake_sockets.handed[0], 2);
 	assert_string_equal(loop.peer, "127.0.0.1");
-	assert_int_equal(heard.pairs, 1);
+	assert_int_equal(outcome.pairs, 1);
 	until_quiet();
 	assert_int_equal(loop_figure("inc_connect_connect_latency_seconds_count"), 1);
 	assert_int_equal(loop_figure("inc_connect_accept_latency_seconds_count"), 1);
@@ -150,10 +151,10 @@ static void a_hundred_at_once(void **state)
 	begin(3, LONG_MS);
 	for (i = 0; i < 100; i++)
 		open_here();
-	loop_until(&heard.opened, 100);
+	loop_until(&outcome.opened, 100);
 	loop_until(&loop.accepted, 100);
 	until_quiet();
-	assert_int_equal(heard.times, 100);
+	assert_int_equal(outcome.times, 100);
 	end();
 }
 
@@ -165,11 +166,11 @@ static void ports_take_turns(void **state)
 	begin(3, LONG_MS);
 	for (i = 0; i < 9; i++) {
 		open_here();
-		loop_until(&heard.opened, i + 1);
-		assert_int_equal(heard.pairs, 9);
-		assert_true(!i || heard.counter == last + 1);
-		assert_int_equal(heard.local_dev, heard.counter % 9 % 3);
-		last = heard.counter;
+		loop_until(&outcome.opened, i + 1);
+		assert_int_equal(outcome.pairs, 9);
+		assert_true(!i || outcome.counter == last + 1);
+		assert_int_equal(outcome.local_dev, outcome.counter % 9 % 3);
+		last = outcome.counter;
 	}
 	loop_until(&loop.accepted, 9);
 	end();
@@ -179,9 +180,9 @@ static void without_devices(void **state)
 {
 	begin(0, LONG_MS);
 	open_here();
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ENODEV);
-	assert_non_null(strstr(heard.why, "no RDMA device here"));
+	loop_until(&outcome.times, 1);
+	assert_int_equal(outcome.error, -ENODEV);
+	assert_non_null(strstr(outcome.why, "no RDMA device here"));
 	assert_int_equal(loop_figure("inc_connect_connect_failed_total"), 1);
 	end();
 }
@@ -192,29 +193,29 @@ static void questions(void **state)
 	struct inc_connect_request *request;
 
 	begin(2, LONG_MS);
-	heard.inside = true;
+	outcome.inside = true;
 	assert_int_equal(inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
-	heard.inside = false;
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, 0);
-	assert_int_equal(heard.devices, 2);
+	outcome.inside = false;
+	loop_until(&outcome.times, 1);
+	assert_int_equal(outcome.error, 0);
+	assert_int_equal(outcome.devices, 2);
 	assert_int_equal(inc_connect_ask_figures(loop.ctx, loop.address, &opts, on_told, &request),
 			 0);
-	loop_until(&heard.times, 2);
-	assert_int_equal(heard.error, 0);
-	/* one that is not waited for */
+	loop_until(&outcome.times, 2);
+	assert_int_equal(outcome.error, 0);
+	/* cancelled at once, so no answer may arrive */
 	assert_int_equal(inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
 	inc_connect_cancel(request);
 	inc_connect_cancel(NULL);
 	loop_turn();
-	assert_int_equal(heard.times, 2);
+	assert_int_equal(outcome.times, 2);
 	end();
 }
 
 static void addresses(void **state)
 {
 	static const struct {
-		const char *address; /* %u: the service's port */
+		const char *address; /* %u stands for the service's port */
 		int error;
 	} rows[] = {
 		{"localhost:%u", 0},
@@ -244,11 +245,11 @@ static void addresses(void **state)
 		snprintf(address, sizeof(address), rows[i].address,
 			 inc_connect_service_port(loop.service));
 		open_to(address, LONG_MS);
-		loop_until(&heard.times, i + 1);
-		if (heard.error != rows[i].error)
-			fail_msg("%s: %s", address, heard.why);
+		loop_until(&outcome.times, i + 1);
+		if (outcome.error != rows[i].error)
+			fail_msg("%s: %s", address, outcome.why);
 		if (rows[i].error)
-			assert_int_equal(strncmp(heard.why, address, strlen(address)), 0);
+			assert_int_equal(strncmp(outcome.why, address, strlen(address)), 0);
 	}
 	until_quiet();
 	end();
@@ -265,16 +266,17 @@ static void every_step_may_fail(void **state)
 			fake_sockets.fail_in[call] = n;
 			fake_sockets.error = ENOSPC;
 			open_here();
-			loop_until(&heard.times, 1);
+			loop_until(&outcome.times, 1);
 			until_quiet();
-			/* who goes to RTS last is the service: its client knows of no failure */
+			/* the service makes the last step to RTS, so its client notices no
+			 * failure */
 			if (call == FAKE_TO_RTS && n == 2) {
-				assert_int_equal(heard.error, 0);
+				assert_int_equal(outcome.error, 0);
 				assert_int_equal(loop.accepted, 0);
 			} else {
-				assert_int_equal(heard.error, -ENOSPC);
+				assert_int_equal(outcome.error, -ENOSPC);
 			}
-			assert_int_equal(heard.times, 1);
+			assert_int_equal(outcome.times, 1);
 			end();
 		}
 }
@@ -285,9 +287,9 @@ static void first_message_is_lost(void **state)
 	fake_sockets.lose_probe = true;
 	open_to(loop.address, 5 * STEPS_MS);
 	until_quiet();
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ETIMEDOUT);
-	assert_non_null(strstr(heard.why, "sends its first message"));
+	loop_until(&outcome.times, 1);
+	assert_int_equal(outcome.error, -ETIMEDOUT);
+	assert_non_null(strstr(outcome.why, "sends its first message"));
 	assert_int_equal(fake_sockets.alive, 0);
 	assert_int_equal(loop_figure("inc_connect_accept_timeout_total"), 1);
 	end();
@@ -298,8 +300,8 @@ static void its_completion_is_lost(void **state)
 	begin(1, LONG_MS);
 	fake_sockets.lose_completion = true;
 	open_to(loop.address, 1000);
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ETIMEDOUT);
+	loop_until(&outcome.times, 1);
+	assert_int_equal(outcome.error, -ETIMEDOUT);
 	assert_int_equal(loop.accepted, 1);
 	until_quiet();
 	end();
@@ -312,13 +314,14 @@ static void closed_before_it_was_ready(void **state)
 	open_here();
 	loop_until(&loop.accepted, 1);
 	fake_socket_close(loop.sockets[0]);
-	loop_until(&heard.opened, 1);
-	assert_int_equal(fake_sockets.handed[1], 1); /* to be read, and closed */
+	loop_until(&outcome.opened, 1);
+	/* the client got a socket that is already closed, from which it can still read */
+	assert_int_equal(fake_sockets.handed[1], 1);
 	end();
 }
 
-/* So many of the loop's turns until a connection is made, and a few more; what a thread is at is
- * waited for. */
+/* A connection is made in fewer turns of the loop than this. A turn also waits for threads that are
+ * in progress. */
 #define TURNS 30
 
 static void turn(unsigned int n)
@@ -336,11 +339,11 @@ static void cancelled_at_any_time(void **state)
 		begin(1, SHORT_MS);
 		request = open_here();
 		turn(turns);
-		if (!heard.times) {
+		if (!outcome.times) {
 			inc_connect_cancel(request);
 			cancelled++;
 			until_quiet();
-			assert_int_equal(heard.times, 0);
+			assert_int_equal(outcome.times, 0);
 		}
 		end();
 	}
@@ -369,8 +372,8 @@ static void service_ends_at_any_time(void **state)
 		open_to(loop.address, SHORT_MS);
 		turn(turns);
 		inc_connect_service_close(loop.service);
-		loop_until(&heard.times, 1);
-		lost += heard.error != 0;
+		loop_until(&outcome.times, 1);
+		lost += outcome.error != 0;
 		until_quiet();
 		end();
 	}
@@ -387,8 +390,8 @@ static void device_breaks_at_any_time(void **state)
 		open_here();
 		turn(turns);
 		fake_sockets_break();
-		loop_until(&heard.times, 1);
-		broken += heard.error == -ENETDOWN;
+		loop_until(&outcome.times, 1);
+		broken += outcome.error == -ENETDOWN;
 		until_quiet();
 		end();
 	}
@@ -408,7 +411,7 @@ static void destroyed_inside_callbacks(void **state)
 
 	for (kind = 0; kind < 4; kind++) {
 		begin(1, LONG_MS);
-		heard.then = destroy_context;
+		outcome.then = destroy_context;
 		if (kind == 0)
 			open_here();
 		if (kind == 1)
@@ -417,10 +420,10 @@ static void destroyed_inside_callbacks(void **state)
 			inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request);
 		if (kind == 3)
 			inc_connect_ask_figures(loop.ctx, loop.address, NULL, on_told, &request);
-		open_here(); /* is never heard of */
-		loop_until(&heard.times, 1);
+		open_here(); /* this cancelled request must never call back */
+		loop_until(&outcome.times, 1);
 		loop_turn();
-		assert_int_equal(heard.times, 1);
+		assert_int_equal(outcome.times, 1);
 		end();
 	}
 }
@@ -436,7 +439,7 @@ static void destroyed_inside_accepted(void **state)
 	end();
 }
 
-/* A service that is none. */
+/* A TCP listener that the test serves by hand instead of a service. */
 static int serve_by_hand(char address[32])
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -468,7 +471,7 @@ static void strange_services(void **state)
 		{"{\"type\":\"devices\"", -EPROTO, "in the middle of a line"},
 		{"{\"type\":\"devices\"}\n", -EPROTO, "devices: "},
 		{"{\"type\":\"error\",\"errno\":\"ENOTTY\",\"message\":\"no\"}\n", -ENOTTY, ": no"},
-		/* a service of another version, in its own words */
+		/* a service of another version, which describes the mismatch itself */
 		{"{\"type\":\"error\",\"errno\":\"EPROTONOSUPPORT\",\"message\":\"version 1, this "
 		 "service speaks 2\"}\n",
 		 -EPROTONOSUPPORT, ": version 1, this service speaks 2"},
@@ -492,16 +495,16 @@ static void strange_services(void **state)
 			loop_turn();
 		tcp_send(fd, rows[i].text, strlen(rows[i].text));
 		shutdown(fd, SHUT_WR);
-		loop_until(&heard.times, i + 1);
+		loop_until(&outcome.times, i + 1);
 		close(fd);
-		if (heard.error != rows[i].error || !strstr(heard.why, rows[i].why))
-			fail_msg("%s: %s", rows[i].text, heard.why);
+		if (outcome.error != rows[i].error || !strstr(outcome.why, rows[i].why))
+			fail_msg("%s: %s", rows[i].text, outcome.why);
 		assert_int_equal(fake_sockets.alive, 0);
 	}
-	/* one that says nothing */
+	/* a service that sends nothing */
 	open_to(address, SHORT_MS);
-	loop_until(&heard.times, i + 1);
-	assert_int_equal(heard.error, -ETIMEDOUT);
+	loop_until(&outcome.times, i + 1);
+	assert_int_equal(outcome.error, -ETIMEDOUT);
 	close(listener);
 	end();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Whose turn it is (hostlib/connect/peers.h). */
+/* The choice of the pair whose turn it is (hostlib/connect/peers.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include "hostlib/connect/peers.h"
 
-static void each_counts_by_itself(void **state)
+static void each_peer_has_its_own_counter(void **state)
 {
 	struct connect_peers peers;
 	uint64_t a, b;
@@ -17,14 +17,14 @@ static void each_counts_by_itself(void **state)
 	connect_peers_init(&peers);
 	a = connect_peers_next(&peers, "a");
 	b = connect_peers_next(&peers, "b");
-	assert_true(a != b); /* once in 2^64 runs they are */
+	assert_true(a != b); /* two random numbers are equal once in 2^64 runs */
 	assert_true(connect_peers_next(&peers, "a") == a + 1);
 	assert_true(connect_peers_next(&peers, "a") == a + 2);
 	assert_true(connect_peers_next(&peers, "b") == b + 1);
 	connect_peers_free(&peers);
 }
 
-static void begins_anew_elsewhere(void **state)
+static void counters_begin_at_random(void **state)
 {
 	struct connect_peers peers;
 	uint64_t first[2];
@@ -38,7 +38,7 @@ static void begins_anew_elsewhere(void **state)
 	assert_true(first[0] != first[1]);
 }
 
-static void forgets_who_asked_longest_ago(void **state)
+static void the_least_recent_peer_is_forgotten(void **state)
 {
 	struct connect_peers peers;
 	uint64_t kept, forgotten;
@@ -64,9 +64,9 @@ static void forgets_who_asked_longest_ago(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_counts_by_itself),
-		cmocka_unit_test(begins_anew_elsewhere),
-		cmocka_unit_test(forgets_who_asked_longest_ago),
+		cmocka_unit_test(each_peer_has_its_own_counter),
+		cmocka_unit_test(counters_begin_at_random),
+		cmocka_unit_test(the_least_recent_peer_is_forgotten),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lines of client and service (hostlib/connect/protocol.h), without a socket. */
+/* The messages between client and service (hostlib/connect/protocol.h), without a socket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,14 +30,14 @@ static json_t *parse(const char *text)
 	return message;
 }
 
-/* Takes the message. */
+/* Reads the message, and drops the reference to it. */
 static int read_one(enum connect_message_id id, json_t *message, struct inc_err *err)
 {
 	union any *out = malloc(sizeof(*out));
 	int ret;
 
 	assert_non_null(out);
-	memset(out, 0xa5, sizeof(*out)); /* what was there before is not asked for */
+	memset(out, 0xa5, sizeof(*out)); /* old contents of the result must not matter */
 	ret = connect_read(id, message, out, err);
 	json_decref(message);
 	free(out);
@@ -63,7 +63,7 @@ static void read_and_print_are_inverse(void **state)
 			fail_msg("%s: %s", connect_samples[i].text, err.msg);
 		again = print(connect_samples[i].id, out);
 		assert_true(json_equal(message, again));
-		/* what is not known is passed over */
+		/* unknown fields are ignored */
 		json_object_set_new(message, "colour", json_string("red"));
 		assert_int_equal(read_one(connect_samples[i].id, message, &err), 0);
 		json_decref(again);
@@ -71,8 +71,9 @@ static void read_and_print_are_inverse(void **state)
 	free(out);
 }
 
-/* Each field of the first level, wrong in its kind, or gone where it must be there. */
-static void every_field_that_is_wrong_is_named(void **state)
+/* Each top-level field gets a wrong type, or is missing although it is required. The error must
+ * name it. */
+static void every_wrong_field_is_named(void **state)
 {
 	size_t i;
 
@@ -87,7 +88,7 @@ static void every_field_that_is_wrong_is_named(void **state)
 			struct inc_err err = {""};
 
 			if (!json_object_get(message, field->name)) {
-				json_decref(message); /* the other link's */
+				json_decref(message); /* the other link layer */
 				continue;
 			}
 			json_object_set_new(message, field->name, json_real(1.5));
@@ -103,7 +104,7 @@ static void every_field_that_is_wrong_is_named(void **state)
 	}
 }
 
-/* A sample with the value at a path of its own: "devices.0.ports.1.link_layer". */
+/* A sample with another value at a path such as "devices.0.ports.1.link_layer". */
 static json_t *with(size_t sample, const char *path, json_t *value)
 {
 	json_t *message = parse(connect_samples[sample].text), *at = message;
@@ -236,7 +237,7 @@ static void bounds_of_texts(void **state)
 		-EINVAL);
 }
 
-static void one_link_and_no_other(void **state)
+static void either_lid_or_gid(void **state)
 {
 	struct inc_err err = {""};
 
@@ -258,7 +259,8 @@ static void one_link_and_no_other(void **state)
 	assert_int_equal(connect_link_of(&(struct connect_info){0}), 0);
 }
 
-/* figures has but one field, of which its reader makes what it can (test_figures.c). */
+/* Every message has a sample except figures, which has only one field, whose reader is tolerant
+ * (test_figures.c). */
 static void every_kind_has_a_sample(void **state)
 {
 	enum connect_message_id id;
@@ -272,8 +274,9 @@ static void every_kind_has_a_sample(void **state)
 	}
 }
 
-/* Of every question. */
-static void another_version_is_said_to_be_one(void **state)
+/* A request of another version is rejected with an error that says so, for every kind of
+ * request. */
+static void another_version_is_reported(void **state)
 {
 	struct inc_err err = {""};
 	size_t i;
@@ -287,7 +290,7 @@ static void another_version_is_said_to_be_one(void **state)
 				 -EPROTONOSUPPORT);
 		assert_string_equal(err.msg, "version 2, this service speaks 1");
 	}
-	/* whatever else it has */
+	/* the version is checked before all other fields */
 	assert_int_equal(
 		read_one(CONNECT_MSG_CONNECT, parse("{\"type\":\"connect\",\"version\":9}"), &err),
 		-EPROTONOSUPPORT);
@@ -307,14 +310,14 @@ static void settings_that_are_absent_have_their_defaults(void **state)
 	assert_int_equal(connect_read(CONNECT_MSG_CONNECT, message, &asked, &err), 0);
 	json_decref(message);
 	inc_connect_settings_init(&preset, sizeof(preset));
-	asked.config.sz = preset.sz; /* which is no setting */
+	asked.config.sz = preset.sz; /* sz is not one of the settings */
 	assert_memory_equal(&asked.config, &preset, sizeof(preset));
 	message = with(3, "config", json_pack("{s:i}", "send_buf_cnt", 4));
 	assert_int_equal(read_one(CONNECT_MSG_CONNECT, message, &err), -EINVAL);
 	assert_string_equal(err.msg, "config.buf_ack_batch: 8 is more than send_buf_cnt, 4");
 }
 
-/* The longest that can be said fits its line. */
+/* The longest possible messages fit into the longest line. */
 static void the_longest_lines_fit(void **state)
 {
 	struct inc_connect_devices *all = calloc(1, sizeof(*all));
@@ -352,13 +355,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_and_print_are_inverse),
-		cmocka_unit_test(every_field_that_is_wrong_is_named),
+		cmocka_unit_test(every_wrong_field_is_named),
 		cmocka_unit_test(bounds_of_numbers),
 		cmocka_unit_test(bounds_of_lists),
 		cmocka_unit_test(bounds_of_texts),
-		cmocka_unit_test(one_link_and_no_other),
+		cmocka_unit_test(either_lid_or_gid),
 		cmocka_unit_test(every_kind_has_a_sample),
-		cmocka_unit_test(another_version_is_said_to_be_one),
+		cmocka_unit_test(another_version_is_reported),
 		cmocka_unit_test(settings_that_are_absent_have_their_defaults),
 		cmocka_unit_test(the_longest_lines_fit),
 	};

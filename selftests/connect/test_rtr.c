@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The step to RTR (hostlib/connect/rtr.h), which takes as long as the kernel looks for an address:
- * what goes on meanwhile, and what ends meanwhile, over TCP and made-up devices.
+ * The step to RTR (hostlib/connect/rtr.h) over TCP and fake devices. It takes as long as the kernel
+ * needs to resolve the peer's address. The tests check what else goes on meanwhile, and what
+ * happens if something ends meanwhile.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,28 +21,28 @@
 #include "selftests/connect/loop.h"
 
 #define LONG_MS 15000
-/* Where it is to end, and the steps before must find it running: on a slow machine, too. */
+/* A timeout that shall expire, but only after the preceding steps, also on a slow machine. */
 #define STEPS_MS 300
 
-/* What callbacks have heard. */
+/* The results that callbacks have received. */
 static struct {
 	unsigned int times, opened;
 	int error;
 	char why[512];
 	uint32_t devices;
-} heard;
+} outcome;
 
 static void hear(int error, const char *why)
 {
-	heard.times++;
-	heard.error = error;
-	snprintf(heard.why, sizeof(heard.why), "%s", why ?: "");
+	outcome.times++;
+	outcome.error = error;
+	snprintf(outcome.why, sizeof(outcome.why), "%s", why ?: "");
 }
 
 static void on_opened(void *arg, int error, const char *why, struct inc_connect_socket *socket,
 		      const struct inc_connect_choice *choice)
 {
-	heard.opened += !error;
+	outcome.opened += !error;
 	inc_connect_socket_destroy(socket);
 	hear(error, why);
 }
@@ -49,14 +50,14 @@ static void on_opened(void *arg, int error, const char *why, struct inc_connect_
 static void on_queried(void *arg, int error, const char *why,
 		       const struct inc_connect_devices *devices)
 {
-	heard.devices = devices ? devices->n_devices : 0;
+	outcome.devices = devices ? devices->n_devices : 0;
 	hear(error, why);
 }
 
 static void begin(unsigned int accept_timeout_ms)
 {
 	loop_begin(1, accept_timeout_ms);
-	memset(&heard, 0, sizeof(heard));
+	memset(&outcome, 0, sizeof(outcome));
 	fake_sockets.hold_rtr = true;
 }
 
@@ -69,7 +70,8 @@ static struct inc_connect_request *open_for(unsigned int timeout_ms)
 	return request;
 }
 
-/* Runs the loop until no connection is being made, and those that are belong to somebody. */
+/* Runs the loop until no connection is being made. Then each socket must belong to a client or to
+ * the service. */
 static void until_quiet(void)
 {
 	while (loop_figure("inc_connect_connecting") || loop_figure("inc_connect_accepting") ||
@@ -78,8 +80,9 @@ static void until_quiet(void)
 	assert_int_equal(fake_sockets.alive, loop.accepted);
 }
 
-/* Both sides' in turn: the loop goes on meanwhile, and answers others. */
-static void a_long_way_holds_up_nobody(void **state)
+/* The steps to RTR of both sides take long, one after the other. The loop goes on meanwhile and
+ * answers other clients. */
+static void a_slow_step_blocks_no_other_client(void **state)
 {
 	struct inc_connect_request *request;
 	unsigned int i;
@@ -90,19 +93,19 @@ static void a_long_way_holds_up_nobody(void **state)
 		loop_until_waiting(1);
 		assert_int_equal(
 			inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
-		loop_until(&heard.times, i + 1);
-		assert_int_equal(heard.error, 0);
-		assert_int_equal(heard.devices, 1);
+		loop_until(&outcome.times, i + 1);
+		assert_int_equal(outcome.error, 0);
+		assert_int_equal(outcome.devices, 1);
 		assert_int_equal(fake_rtr_waiting(), 1);
 		fake_rtr_go_on(1);
 	}
-	loop_until(&heard.opened, 1);
+	loop_until(&outcome.opened, 1);
 	loop_until(&loop.accepted, 1);
 	until_quiet();
 	loop_end();
 }
 
-/* Takes the connection to where a side's step to RTR waits. */
+/* Advances the connection until one side's step to RTR is held. */
 static struct inc_connect_request *open_to_rtr(bool client, unsigned int timeout_ms)
 {
 	struct inc_connect_request *request;
@@ -116,80 +119,81 @@ static struct inc_connect_request *open_to_rtr(bool client, unsigned int timeout
 	return request;
 }
 
-/* What is left goes once the kernel has its answer, whatever that is; nobody hears of it. */
-static void gone_on_the_way(void)
+/* Releases the held step after its request has ended. The remains must be freed, whatever the
+ * kernel's answer is, and no callback may run. */
+static void release_after_the_end(void)
 {
-	const unsigned int times = heard.times;
+	const unsigned int times = outcome.times;
 
 	assert_true(loop_on_the_way());
 	assert_true(fake_sockets.alive);
 	fake_rtr_go_on(2);
 	until_quiet();
-	assert_int_equal(heard.times, times);
+	assert_int_equal(outcome.times, times);
 	assert_int_equal(loop.accepted, 0);
 	assert_int_equal(loop.ctx->rtrs.n_abandoned, 0);
 	assert_int_equal(loop.ctx->rtrs.abandoned_bytes, 0);
 }
 
-static void cancelled_on_the_way(void **state)
+static void cancelled_during_rtr(void **state)
 {
 	int client;
 
 	for (client = 0; client < 2; client++) {
 		begin(STEPS_MS);
 		inc_connect_cancel(open_to_rtr(client, LONG_MS));
-		gone_on_the_way();
-		assert_int_equal(heard.times, 0);
+		release_after_the_end();
+		assert_int_equal(outcome.times, 0);
 		loop_end();
 	}
 }
 
-static void late_on_the_way(void **state)
+static void timeout_during_rtr(void **state)
 {
 	begin(LONG_MS);
 	open_to_rtr(true, STEPS_MS);
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ETIMEDOUT);
-	assert_non_null(strstr(heard.why, "looks for the service's port"));
+	loop_until(&outcome.times, 1);
+	assert_int_equal(outcome.error, -ETIMEDOUT);
+	assert_non_null(strstr(outcome.why, "looks for the service's port"));
 	inc_connect_service_close(loop.service);
-	gone_on_the_way();
+	release_after_the_end();
 	loop_end();
 
 	begin(STEPS_MS);
 	open_to_rtr(false, LONG_MS);
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ETIMEDOUT);
-	assert_non_null(strstr(heard.why, "no way to the client's port within"));
-	gone_on_the_way();
+	loop_until(&outcome.times, 1);
+	assert_int_equal(outcome.error, -ETIMEDOUT);
+	assert_non_null(strstr(outcome.why, "no way to the client's port within"));
+	release_after_the_end();
 	loop_end();
 }
 
-static void device_breaks_on_the_way(void **state)
+static void device_fails_during_rtr(void **state)
 {
 	begin(STEPS_MS);
 	open_to_rtr(true, LONG_MS);
 	fake_sockets.error = ENETDOWN;
 	fake_sockets_break();
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ENETDOWN);
-	gone_on_the_way();
+	loop_until(&outcome.times, 1);
+	assert_int_equal(outcome.error, -ENETDOWN);
+	release_after_the_end();
 	loop_end();
 }
 
-/* Neither the service's end nor the context's leaves a thread at a queue pair that is gone. */
-static void service_ends_on_the_way(void **state)
+/* When the service or the context ends, no thread may still use a destroyed queue pair. */
+static void service_ends_during_rtr(void **state)
 {
 	begin(LONG_MS);
 	open_to_rtr(false, LONG_MS);
 	inc_connect_service_close(loop.service);
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ECONNRESET);
-	gone_on_the_way();
+	loop_until(&outcome.times, 1);
+	assert_int_equal(outcome.error, -ECONNRESET);
+	release_after_the_end();
 	loop_end();
 }
 
-/* The end of a context waits. That it does before the thread goes on is not for certain here, as
- * nothing tells of it; that the socket is there until the thread is done is. */
+/* The end of a context waits for the thread. This test cannot prove that the wait begins before the
+ * thread goes on. But it proves that the socket exists until the thread is done. */
 static void *go_on(void *arg)
 {
 	sched_yield();
@@ -197,7 +201,7 @@ static void *go_on(void *arg)
 	return NULL;
 }
 
-static void context_ends_on_the_way(void **state)
+static void context_ends_during_rtr(void **state)
 {
 	pthread_t thread;
 	int client;
@@ -208,11 +212,12 @@ static void context_ends_on_the_way(void **state)
 		assert_int_equal(pthread_create(&thread, NULL, go_on, NULL), 0);
 		loop_end();
 		assert_int_equal(pthread_join(thread, NULL), 0);
-		assert_int_equal(heard.times, 0);
+		assert_int_equal(outcome.times, 0);
 	}
 }
 
-/* The caller's loop runs under SCHED_FIFO on one CPU. */
+/* The thread of the caller's loop runs under SCHED_FIFO on one CPU. The threads for RTR must not
+ * inherit that. */
 static void thread_inherits_nothing(void **state)
 {
 	cpu_set_t before;
@@ -223,19 +228,19 @@ static void thread_inherits_nothing(void **state)
 	inc_connect_cancel(open_to_rtr(true, LONG_MS));
 	assert_true(become_idle(&before, &inherit));
 	assert_false(inherit);
-	gone_on_the_way();
+	release_after_the_end();
 	loop_end();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_long_way_holds_up_nobody),
-		cmocka_unit_test(cancelled_on_the_way),
-		cmocka_unit_test(late_on_the_way),
-		cmocka_unit_test(device_breaks_on_the_way),
-		cmocka_unit_test(service_ends_on_the_way),
-		cmocka_unit_test(context_ends_on_the_way),
+		cmocka_unit_test(a_slow_step_blocks_no_other_client),
+		cmocka_unit_test(cancelled_during_rtr),
+		cmocka_unit_test(timeout_during_rtr),
+		cmocka_unit_test(device_fails_during_rtr),
+		cmocka_unit_test(service_ends_during_rtr),
+		cmocka_unit_test(context_ends_during_rtr),
 		cmocka_unit_test(thread_inherits_nothing),
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Which pair of ports (hostlib/connect/select.h), on devices that are written down here. */
+/* The choice of a pair of ports (hostlib/connect/select.h), on devices that the test describes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,8 +18,9 @@
 
 enum { MAX = 3 };
 
-/* "ib0 a,b": a device with one port of that link layer, and its zones. Letters behind it: d its
- * port is down, e it is as good as active, f it cannot be asked, n it has no address. */
+/* A device is described by a text such as "ib0 a,b": one port with that link layer, and its zones.
+ * Flags follow as letters: d (the port is down), e (the port is in ACTIVE_DEFER, which counts as
+ * up), f (the device cannot be queried), n (the port has no address). */
 struct machine {
 	struct inc_rdma_list list;
 	struct inc_rdma_device_info device[MAX];
@@ -32,11 +33,11 @@ struct machine {
 struct row {
 	const char *what;
 	const char *remote[MAX], *local[MAX];
-	const char *settings; /* "z": zones must fit; "p": InfiniBand is not preferred */
+	const char *settings; /* flags: "z": zones must match; "p": InfiniBand is not preferred */
 	uint64_t counter;
 	int ret;
-	const char *chosen;  /* "ib0 ib1": theirs, ours */
-	const char *reasons; /* letters, of all pairs: see reason_of() */
+	const char *chosen;  /* the chosen pair as "REMOTE LOCAL", for example "ib0 ib1" */
+	const char *reasons; /* one letter for each pair, see reason_of() */
 	bool zones_ignored;
 };
 
@@ -205,7 +206,7 @@ static void add_device(struct machine *m, const char *text)
 	set_zones(&named->zones, zones);
 }
 
-/* As a service tells it. */
+/* Describes the machine as a service does in its answer. */
 static void tell(struct machine *m)
 {
 	unsigned int i;
@@ -290,7 +291,7 @@ static void table(void **state)
 		assert_true(seen[i]);
 }
 
-/* Whoever begins where: in n calls each of n pairs once, in their order. */
+/* From any start of the counter, n successive calls choose each of n pairs once, in their order. */
 static void round_robin_from_any_start(void **state)
 {
 	static const char *const theirs[MAX] = {"en0 a", "ib1 a", "ib2 a"};
@@ -301,7 +302,7 @@ static void round_robin_from_any_start(void **state)
 
 	for (prefer = 0; prefer < 2; prefer++) {
 		local->config.prefer_ibdevice = prefer;
-		pairs = prefer ? 4 : 5; /* two with two, and one with one */
+		pairs = prefer ? 4 : 5; /* 2 x 2 pairs of one link layer, and 1 x 1 of the other */
 		for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 			unsigned int times[9] = {0}, used = 0;
 
@@ -326,7 +327,7 @@ static void round_robin_from_any_start(void **state)
 	free(local);
 }
 
-static void refusals_say_where(void **state)
+static void refusals_name_the_side(void **state)
 {
 	static const char *const one[MAX] = {"ib0 a"}, *const none[MAX] = {NULL};
 	static const char *const down[MAX] = {"ib1 a d", "en2 a"};
@@ -371,7 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(table),
 		cmocka_unit_test(round_robin_from_any_start),
-		cmocka_unit_test(refusals_say_where),
+		cmocka_unit_test(refusals_name_the_side),
 		cmocka_unit_test(reasons_have_texts),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A service as its clients see it, line by line, over TCP; devices are made up (fake_devices.h). */
+/* A service as its clients see it, line by line over TCP, with fake devices (fake_devices.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static void answers_queries(void **state)
 	expect_said(QUERY, "{\"dev\":1,\"dev_name\":\"fake1\",\"ports\":"
 			   "[{\"port\":1,\"link_layer\":2,\"zones\":[]}]}");
 	expect_said(FIGURES, "\"name\":\"inc_connect_accepting\"");
-	/* one after the other on one connection */
+	/* two requests, one after the other on one connection */
 	expect_said(QUERY FIGURES, "\"families\":[");
 	loop_end();
 }
@@ -111,11 +111,11 @@ static void refuses_long_lines(void **state)
 	free(text);
 }
 
-/* Each message that a client may send, by the protocol's own table, and what comes back. */
+/* Each request that a client may send, from the protocol's own table, and its answer. */
 static const struct {
 	enum connect_message_id id;
 	const char *text, *answer;
-	unsigned int device_calls; /* that can fail */
+	unsigned int device_calls; /* calls of the device that can fail */
 } requests[] = {
 	{CONNECT_MSG_QUERY, QUERY, "\"type\":\"devices\"", 0},
 	{CONNECT_MSG_ASK_FIGURES, FIGURES, "\"type\":\"figures\"", 0},
@@ -123,8 +123,8 @@ static const struct {
 };
 #define N_REQUESTS (sizeof(requests) / sizeof(requests[0]))
 
-/* One line with this in it, and nothing else while others are served: an error ends what there
- * is to read, an answer does not. */
+/* Checks that the answer is exactly one line, which contains `want`, while other clients are
+ * served. The service closes the connection after an error and keeps it open after an answer. */
 static void expect_one_line(const char *text, const char *want, bool is_error)
 {
 	const int fd = tcp_open();
@@ -177,7 +177,7 @@ static void every_message_is_answered_once(void **state)
 	}
 }
 
-/* Whatever the client's last byte was, nothing stays of it. */
+/* A client hangs up behind any byte of its request. Nothing may be left of it. */
 static void cut_at_every_byte(void **state)
 {
 	static const char text[] = QUERY CONNECT;
@@ -191,7 +191,7 @@ static void cut_at_every_byte(void **state)
 		close(fd);
 		loop_turn();
 	}
-	/* the last ones had their answer sent: their time decides */
+	/* the last clients were sent their answers, so their sockets end by timeout */
 	while (fake_sockets.alive || loop_figure("inc_connect_accepting"))
 		expect_said(QUERY, "fake0");
 	assert_int_equal(loop.accepted, 0);
@@ -223,14 +223,15 @@ static void silent_clients_are_ended(void **state)
 	loop_end();
 }
 
-/* A client that hangs up before its answer is out is given up, one that does so later is not. */
+/* If a client hangs up before its answer is sent, the service drops it; later, the service keeps
+ * the socket. */
 static void hanging_up(void **state)
 {
 	int fd;
 
 	loop_begin(1, LONG_MS);
 	fd = tcp_connected(CONNECT);
-	loop_turn(); /* the answer is out */
+	loop_turn(); /* sends the answer */
 	close(fd);
 	expect_said(QUERY, "fake0");
 	assert_int_equal(fake_sockets.alive, 1);
@@ -241,7 +242,7 @@ static void hanging_up(void **state)
 	loop_end();
 }
 
-/* One that is reset while it waits to be accepted: getpeername() knows it no more. */
+/* A connection that is reset before the service accepts it. getpeername() fails for it. */
 static void reset_before_it_is_accepted(void **state)
 {
 	const struct linger reset = {1, 0};
@@ -306,10 +307,11 @@ static void listens_where_it_is_told(void **state)
 	struct inc_connect_service *one, *two;
 
 	loop_begin(1, LONG_MS);
-	assert_int_equal(inc_connect_serve(loop.ctx, &opts, &one), -EINVAL); /* for nobody */
+	/* no callback to accept with */
+	assert_int_equal(inc_connect_serve(loop.ctx, &opts, &one), -EINVAL);
 	opts.accepted = (void (*)(void *, struct inc_connect_socket *, const char *))abort;
 	if (!inc_connect_serve(loop.ctx, &opts, &one)) {
-		/* who comes by IPv4 is named so */
+		/* a client that connects by IPv4 is named by its IPv4 address */
 		inc_connect_service_close(loop.service);
 		loop.service = one;
 		said = tcp_ask(CONNECT_TO("0", "fake0", "1", "") QUERY);
@@ -326,7 +328,7 @@ static void listens_where_it_is_told(void **state)
 	loop_end();
 }
 
-/* What an older or a newer caller's settings are taken as. */
+/* Settings of callers that were compiled with an older or a newer struct. */
 static void settings_of_any_size(void **state)
 {
 	struct {
@@ -341,7 +343,7 @@ static void settings_of_any_size(void **state)
 
 	fake_devices_reset();
 	fake_devices.n = 1;
-	/* an older one's: what stands behind it is none of ours */
+	/* an older caller's struct is shorter, and bytes behind it must not be used */
 	memset(&given, 0xff, sizeof(given));
 	inc_connect_settings_init(&given.known,
 				  offsetof(struct inc_connect_settings, buf_signal_batch));
@@ -353,7 +355,7 @@ static void settings_of_any_size(void **state)
 	assert_int_equal(ctx->config.queue_pair.event_ack_batch, 128);
 	assert_int_equal(ctx->config.queue_pair.sz, sizeof(given.known));
 	inc_connect_destroy(ctx);
-	/* a newer one's, which says nothing new, and one that does */
+	/* a newer caller's struct is longer; its unknown settings may be zero, but nothing else */
 	memset(&given, 0xff, sizeof(given));
 	inc_connect_settings_init(&given.known, sizeof(given));
 	assert_int_equal(given.more[0] | given.more[15], 0);
@@ -364,7 +366,7 @@ static void settings_of_any_size(void **state)
 	assert_int_equal(inc_connect_create(base, &opts, &ctx), -E2BIG);
 	assert_string_equal(
 		error, "settings: 80 bytes, but this library knows only 64, and the rest is not 0");
-	/* none */
+	/* a struct that is too short even for sz */
 	memset(&given, 0, sizeof(given));
 	inc_connect_settings_init(&given.known, sizeof(size_t) - 1);
 	assert_int_equal(given.known.sz, 0);

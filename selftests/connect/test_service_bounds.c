@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What clients can make a service keep for them: so much, and no more. */
+/* Limits of what clients can make a service allocate. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include "selftests/connect/loop.h"
 #include "selftests/connect/service_client.h"
 
-/* The first line that comes back; the connection stays. */
+/* Sends a request and returns the first line of the answer. The connection stays open. */
 static char *ask_line(const char *text, int *fd)
 {
 	*fd = tcp_open();
@@ -26,28 +26,28 @@ static char *ask_line(const char *text, int *fd)
 	return tcp_read_line(*fd);
 }
 
-/* What clients can make a service keep for them, before they have said a word over their queue
- * pairs: as many of one kind as fit, and no more. */
+/* Clients can make a service allocate memory before they have sent anything over their queue pairs.
+ * For each kind of request only a limited number is served. */
 static void memory_is_bounded(void **state)
 {
 	static const struct {
 		const char *text;
 		size_t fit;
-		bool full; /* for a small one, too */
+		bool full; /* then even a small request is rejected */
 	} rows[] = {
-		/* 16 to send from, 6 ACKs: 39 buffers of 16 MiB */
+		/* 39 buffers of 16 MiB: 16 to send from and 23 receives, of which 6 are for ACKs */
 		{CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16"), 1,
 		 false},
-		/* one message has room for 5 ACKs, each with such a buffer */
+		/* one send buffer has receives for 5 ACKs, each with a buffer of this size */
 		{CONNECT_TO("0", "fake0", "1",
 			    "\"buf_size\":16777216,\"send_buf_cnt\":1,\"buf_ack_batch\":1,"
 			    "\"buf_signal_batch\":1"),
 		 7, false},
-		/* a queue of 256 MiB, with hardly a buffer */
+		/* a queue of 256 MiB with hardly any buffers */
 		{CONNECT_TO("0", "fake0", "1",
 			    "\"buf_size\":64,\"max_rdma_wr\":65536,\"max_sge\":256"),
 		 3, false},
-		/* more than fits, but alone */
+		/* more than the limit, but a single connection may have it */
 		{CONNECT_TO("0", "fake0", "1",
 			    "\"buf_size\":16384,\"send_buf_cnt\":16384,\"buf_ack_batch\":1,"
 			    "\"max_rdma_wr\":65536,\"max_sge\":256"),
@@ -86,9 +86,9 @@ static void allow_descriptors(rlim_t n)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Clients that hang up while the kernel looks for their ports leave a thread and a queue pair each,
- * for as long: of these, too, there are only so many, and so many bytes. */
-static void ports_that_are_looked_for_are_bounded(void **state)
+/* A client that hangs up while the kernel resolves its address leaves a thread and a queue pair
+ * until the kernel answers. Their number and their bytes are limited. */
+static void unresolved_clients_are_bounded(void **state)
 {
 	static const char big[] =
 		CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16");
@@ -157,9 +157,8 @@ static void many_at_once(void **state)
 	loop_end();
 }
 
-/* Who has been told the last word and does not hang up has a descriptor still: of these, too, there
- * are only so many. */
-static void who_does_not_leave_is_left(void **state)
+/* options without a callback are rejected */
+static void clients_that_never_close_are_bounded(void **state)
 {
 	enum { N = 1000, KEPT = 256, OWN = 16 };
 	int fd[N];
@@ -187,7 +186,8 @@ static bool has_heard(int fd)
 	return recv(fd, &(char){0}, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
 }
 
-/* From several addresses: so many are served at once, the others wait until these leave. */
+/* Clients of several addresses: so many are served at once, and the others wait until some of these
+ * have left. */
 static void more_than_fit_wait(void **state)
 {
 	enum { N = CONNECT_MAX_CLIENTS + 88, PER_ADDRESS = 150 };
@@ -229,9 +229,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_bounded),
-		cmocka_unit_test(ports_that_are_looked_for_are_bounded),
+		cmocka_unit_test(unresolved_clients_are_bounded),
 		cmocka_unit_test(many_at_once),
-		cmocka_unit_test(who_does_not_leave_is_left),
+		cmocka_unit_test(clients_that_never_close_are_bounded),
 		cmocka_unit_test(more_than_fit_wait),
 	};
 

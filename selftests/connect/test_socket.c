@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The socket (hostlib/connect/socket.h, and what inc_connect.h says of it): its work, in any order.
- */
+/* The socket (hostlib/connect/socket.h, and its promises in inc_connect.h), with its operations in
+ * random orders. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -54,7 +54,7 @@ static void info_of_any_size(void **state)
 	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &out.info), 0);
 	assert_string_equal(out.info.peer, "service");
 	assert_int_equal((uint8_t)out.info.local_name[0], 0xff);
-	/* settings that grow move nothing of it */
+	/* settings is the last member, so growing settings move no other member */
 	assert_int_equal(offsetof(struct inc_connect_socket_info, settings) + sizeof(void *),
 			 sizeof(struct inc_connect_socket_info));
 	out.info.sz = sizeof(out.info);
@@ -128,7 +128,7 @@ static void figures_are_counted(void **state)
 	nothing_is_left();
 }
 
-static void messages_that_the_port_can_do(void **state)
+static void the_ports_limit_of_a_message(void **state)
 {
 	struct inc_connect_socket_info info = {.sz = sizeof(info)};
 	struct inc_err err = {""};
@@ -144,7 +144,7 @@ static void messages_that_the_port_can_do(void **state)
 	nothing_is_left();
 }
 
-/* What may not be asked for, and what must wait. */
+/* Requests beyond the limits are rejected, or have to wait. */
 static void limits(void **state)
 {
 	struct inc_connect_socket *s;
@@ -204,7 +204,7 @@ static void limits(void **state)
 	nothing_is_left();
 }
 
-/* What has come before it was its owner's: progress() tells of it once. */
+/* Messages that arrive before the hand-over belong to the owner. progress() reports them once. */
 static void messages_before_the_hand_over(void **state)
 {
 	struct inc_err err = {""};
@@ -227,7 +227,7 @@ static void messages_before_the_hand_over(void **state)
 	nothing_is_left();
 }
 
-/* The peer sends two messages and closes before the first completion is seen. */
+/* The peer sends two messages and closes before this side polls the first completion. */
 static void a_close_before_the_hand_over(void **state)
 {
 	struct inc_err err = {""};
@@ -252,8 +252,8 @@ static void a_close_before_the_hand_over(void **state)
 	nothing_is_left();
 }
 
-/* Its last message and the end of its queue pair are seen at once: it has closed, and has not
- * failed. */
+/* The peer's last message and the end of its queue pair are polled together. The socket must report
+ * a close and no failure. */
 static void a_close_and_a_failure_at_once(void **state)
 {
 	connected();
@@ -276,7 +276,8 @@ static void one_comes(void)
 	fake_execute(qp_of(SERVICE));
 }
 
-/* Between the last look and the request for a notification: nobody tells of that. */
+/* A message arrives between the last poll and the request for a notification, so no event reports
+ * it. */
 static void a_message_before_it_is_asked_for(void **state)
 {
 	connected();
@@ -296,7 +297,7 @@ int main(void)
 		cmocka_unit_test_setup(both_are_connected, reset_fakes),
 		cmocka_unit_test_setup(info_of_any_size, reset_fakes),
 		cmocka_unit_test_setup(figures_are_counted, reset_fakes),
-		cmocka_unit_test_setup(messages_that_the_port_can_do, reset_fakes),
+		cmocka_unit_test_setup(the_ports_limit_of_a_message, reset_fakes),
 		cmocka_unit_test_setup(limits, reset_fakes),
 		cmocka_unit_test_setup(messages_before_the_hand_over, reset_fakes),
 		cmocka_unit_test_setup(a_close_before_the_hand_over, reset_fakes),

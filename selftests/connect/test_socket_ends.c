@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a socket (hostlib/connect/socket.h) ends: whatever breaks, at any step of its work. */
+/* The ends of a socket (hostlib/connect/socket.h): faults of every kind at any step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "lib/rdma/device_priv.h"
 #include "selftests/connect/socket_sides.h"
 
-/* ---- whatever breaks, whenever -------------------------------------------------------------- */
+/* ---- any fault at any step ------------------------------------------------------------------ */
 
 enum breakage { A_CLOSES, BOTH_CLOSE, GIVES_UP, DESTROYED, FATAL, CALL_FAILS, N_BREAKAGES };
 
@@ -45,7 +45,7 @@ static void break_it(enum breakage what, int i, unsigned int random)
 	}
 }
 
-/* It has broken, and all that followed has happened. */
+/* Checks the socket of side i after a fault of this kind and all its consequences. */
 static void check_broken(enum breakage what, int i, const uint32_t sent[SIDES])
 {
 	const struct inc_connect_socket *a = sides[i].socket, *b = sides[!i].socket;
@@ -54,7 +54,7 @@ static void check_broken(enum breakage what, int i, const uint32_t sent[SIDES])
 		assert_int_equal(a->state, CONNECT_CLOSED);
 		assert_int_equal(b->state, CONNECT_CLOSED);
 		assert_int_equal(inc_connect_socket_close(sides[i].socket), 0);
-		/* the other one has all that came before the close */
+		/* the peer has received all that was sent before the close */
 		if (what == A_CLOSES)
 			assert_int_equal(sides[!i].taken, sent[i]);
 		assert_int_equal(take_one(!i), -ESHUTDOWN);
@@ -63,7 +63,7 @@ static void check_broken(enum breakage what, int i, const uint32_t sent[SIDES])
 		assert_int_equal(a->state, CONNECT_FAILED);
 		assert_true(a->error != -ESHUTDOWN);
 		assert_int_equal(take_one(i), a->error);
-		assert_null(inc_connect_socket_error(b)); /* nobody has told it */
+		assert_null(inc_connect_socket_error(b)); /* no event has reached it */
 	}
 	if (what == DESTROYED)
 		assert_null(inc_connect_socket_error(b));
@@ -92,7 +92,7 @@ static void break_at(enum breakage what, unsigned int seed, unsigned int steps)
 	break_it(what, i, rand_r(&random));
 	walk(&random, 100);
 	settle();
-	/* a call that failed has ended somebody, and nothing but an end has come of it */
+	/* The failed call has ended one of the two sockets. Otherwise nothing may have changed. */
 	if (what == CALL_FAILS && fake_has_failed())
 		assert_true(sides[CLIENT].socket->error || sides[SERVICE].socket->error);
 	else if (what != CALL_FAILS)
@@ -100,7 +100,7 @@ static void break_at(enum breakage what, unsigned int seed, unsigned int steps)
 	nothing_is_left();
 }
 
-static void whatever_breaks_whenever(void **state)
+static void any_fault_at_any_step(void **state)
 {
 	enum breakage what;
 	unsigned int seed, steps;
@@ -146,7 +146,7 @@ static void a_failure_before_the_hand_over(void **state)
 	assert_non_null(strstr(err.msg, "fake0/1 to service fake1/1: sending: "));
 	nothing_is_left();
 
-	/* behind the message, and before its owner has the socket */
+	/* the failure comes after the message and before the owner has the socket */
 	assert_int_equal(begin_pair(&err), 0);
 	fake_settle(qp_of(CLIENT));
 	fake_give_up(qp_of(SERVICE), IBV_WC_RETRY_EXC_ERR);
@@ -157,7 +157,7 @@ static void a_failure_before_the_hand_over(void **state)
 	nothing_is_left();
 }
 
-/* ---- a peer that lies ----------------------------------------------------------------------- */
+/* ---- a peer that violates the protocol ------------------------------------------------------ */
 
 static void say(int i, const uint32_t *immediate, uint32_t bytes)
 {
@@ -178,7 +178,7 @@ static void say(int i, const uint32_t *immediate, uint32_t bytes)
 	assert_int_equal(ibv_post_send(qp_of(i), &wr, &bad), 0);
 }
 
-static void a_peer_that_lies(void **state)
+static void protocol_errors_of_a_peer(void **state)
 {
 	static const struct {
 		uint32_t immediate, bytes;
@@ -215,7 +215,7 @@ static void a_peer_that_lies(void **state)
 	nothing_is_left();
 }
 
-static void a_peer_that_does_not_allow_it(void **state)
+static void a_transfer_without_permission(void **state)
 {
 	struct inc_connect_transfer t;
 	uint64_t ticket;
@@ -256,34 +256,34 @@ static void wait_for(int i, int error)
 	check_over(i);
 }
 
-/* Who hears the other's close ends at once: what it has sent is lost. */
+/* A side that receives its peer's close ends at once. Messages that it has sent are lost. */
 static void closes_that_cross(void **state)
 {
-	struct inc_connect_socket *hears, *heard;
+	struct inc_connect_socket *first, *second;
 	const void *data;
 	size_t size;
 
 	connected();
-	hears = sides[CLIENT].socket;
-	heard = sides[SERVICE].socket;
-	assert_int_equal(inc_connect_socket_send(hears, "lost", 5), 0);
-	assert_int_equal(inc_connect_socket_send(heard, "kept", 5), 0);
-	assert_int_equal(inc_connect_socket_flush(hears), -EAGAIN);
-	assert_int_equal(inc_connect_socket_close(hears), -EAGAIN);
-	assert_int_equal(inc_connect_socket_close(heard), -EAGAIN);
+	first = sides[CLIENT].socket;
+	second = sides[SERVICE].socket;
+	assert_int_equal(inc_connect_socket_send(first, "lost", 5), 0);
+	assert_int_equal(inc_connect_socket_send(second, "kept", 5), 0);
+	assert_int_equal(inc_connect_socket_flush(first), -EAGAIN);
+	assert_int_equal(inc_connect_socket_close(first), -EAGAIN);
+	assert_int_equal(inc_connect_socket_close(second), -EAGAIN);
 	fake_settle(qp_of(SERVICE));
-	assert_int_equal(inc_connect_socket_progress(hears), -ESHUTDOWN);
-	assert_int_equal(inc_connect_socket_close(hears), 0);
+	assert_int_equal(inc_connect_socket_progress(first), -ESHUTDOWN);
+	assert_int_equal(inc_connect_socket_close(first), 0);
 	fake_settle(qp_of(CLIENT));
-	assert_int_equal(inc_connect_socket_progress(heard), -ESHUTDOWN);
-	assert_int_equal(inc_connect_socket_close(heard), 0);
-	assert_int_equal(inc_connect_socket_receive(hears, &data, &size), 0);
+	assert_int_equal(inc_connect_socket_progress(second), -ESHUTDOWN);
+	assert_int_equal(inc_connect_socket_close(second), 0);
+	assert_int_equal(inc_connect_socket_receive(first, &data, &size), 0);
 	assert_string_equal(data, "kept");
-	assert_int_equal(inc_connect_socket_receive(heard, &data, &size), -ESHUTDOWN);
+	assert_int_equal(inc_connect_socket_receive(second, &data, &size), -ESHUTDOWN);
 	nothing_is_left();
 }
 
-static void a_close_that_nobody_answers(void **state)
+static void an_unanswered_close(void **state)
 {
 	uint64_t start_ns;
 
@@ -329,7 +329,8 @@ static void a_port_that_goes_down(void **state)
 	nothing_is_left();
 }
 
-/* Its owner looks rarely: that the port was up meanwhile begins its time anew. */
+/* The owner polls rarely. The port came up in between, so the limit for a port that is down starts
+ * anew. */
 static void a_port_that_is_down_again(void **state)
 {
 	struct inc_connect_socket *s;
@@ -340,7 +341,8 @@ static void a_port_that_is_down_again(void **state)
 	while (inc_connect_socket_progress(s) > 0)
 		;
 	assert_true(s->port_down_at_ns);
-	s->port_down_at_ns -= CONNECT_PORT_DOWN_MS * INC_NSEC_PER_MSEC; /* so long ago */
+	/* pretend that the port went down so long ago */
+	s->port_down_at_ns -= CONNECT_PORT_DOWN_MS * INC_NSEC_PER_MSEC;
 	tell_port(CLIENT, true);
 	tell_port(CLIENT, false);
 	assert_int_equal(inc_connect_socket_progress(s), 0);
@@ -361,7 +363,7 @@ static void a_port_that_is_down(void **state)
 	nothing_is_left();
 }
 
-static void a_notification_of_nothing(void **state)
+static void a_spurious_notification(void **state)
 {
 	struct inc_connect_socket *s;
 	int n;
@@ -386,7 +388,7 @@ static void a_wait_ends_in_time(void **state)
 
 	connected();
 	s = sides[CLIENT].socket;
-	assert_int_equal(inc_connect_socket_wait(s, -1), 0); /* nobody has looked yet */
+	assert_int_equal(inc_connect_socket_wait(s, -1), 0); /* the owner has not polled yet */
 	assert_int_equal(inc_connect_socket_progress(s), 0);
 	assert_int_equal(inc_connect_socket_wait(s, 0), -ETIMEDOUT);
 	assert_int_equal(inc_connect_socket_wait(s, 10), -ETIMEDOUT);
@@ -401,16 +403,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_failure_before_the_hand_over, reset_fakes),
 		cmocka_unit_test_setup(every_call_may_fail, reset_fakes),
-		cmocka_unit_test_setup(a_peer_that_lies, reset_fakes),
-		cmocka_unit_test_setup(a_peer_that_does_not_allow_it, reset_fakes),
+		cmocka_unit_test_setup(protocol_errors_of_a_peer, reset_fakes),
+		cmocka_unit_test_setup(a_transfer_without_permission, reset_fakes),
 		cmocka_unit_test_setup(closes_that_cross, reset_fakes),
-		cmocka_unit_test_setup(a_close_that_nobody_answers, reset_fakes),
+		cmocka_unit_test_setup(an_unanswered_close, reset_fakes),
 		cmocka_unit_test_setup(a_port_that_goes_down, reset_fakes),
 		cmocka_unit_test_setup(a_port_that_is_down_again, reset_fakes),
 		cmocka_unit_test_setup(a_port_that_is_down, reset_fakes),
-		cmocka_unit_test_setup(a_notification_of_nothing, reset_fakes),
+		cmocka_unit_test_setup(a_spurious_notification, reset_fakes),
 		cmocka_unit_test_setup(a_wait_ends_in_time, reset_fakes),
-		cmocka_unit_test_setup(whatever_breaks_whenever, reset_fakes),
+		cmocka_unit_test_setup(any_fault_at_any_step, reset_fakes),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * The life of one side (hostlib/connect/state.h): every event in every state that can be reached,
- * by any sequence, with what has been done on the way. What a side may do is written down here a
- * second time, as what each action needs and changes.
+ * The state machine of one side (hostlib/connect/state.h). Every event is applied in every
+ * reachable state, by any sequence, and all actions so far are part of the state. The test has its
+ * own list of the precondition and effect of each action.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static struct {
 } known[MAX_SIDES];
 static size_t n_known;
 
-/* The events that led there, the last first. */
+/* Prints the events that led to this state, the last first. */
 static void show_trail(size_t i)
 {
 	for (; i; i = known[i].before)
@@ -50,32 +50,34 @@ static void check_side(const struct side *s, size_t from, enum connect_event eve
 {
 	const struct side *was = &known[from].side;
 
-	must(s->state != CONNECT_NEW || was->state == CONNECT_NEW, from, event, "new again");
+	must(s->state != CONNECT_NEW || was->state == CONNECT_NEW, from, event,
+	     "a return to the state NEW");
 	if (is_final(s->state))
 		must(!s->clock && !s->tcp && (s->qp == QP_NONE || s->qp == QP_ERR), from, event,
-		     "something goes on");
+		     "a final state with a timer, TCP connection or queue pair");
 	if (s->state == CONNECT_FAILED)
-		must(s->told, from, event, "failed, and the owner does not know");
+		must(s->told, from, event, "FAILED without a report to the owner");
 	if (s->state == CONNECT_CLOSED && was->state != CONNECT_CLOSED && !s->told)
-		must(event == CONNECT_EVENT_CLOSE, from, event, "closed by nobody");
+		must(event == CONNECT_EVENT_CLOSE, from, event,
+		     "CLOSED without a close by the owner");
 	if (s->state == CONNECT_READY || s->state == CONNECT_CLOSING)
 		must(s->told == TOLD_READY && s->qp == QP_RTS && s->receives && !s->tcp, from,
-		     event, "ready without all that it takes");
+		     event, "READY or CLOSING without one of its preconditions");
 	if (s->state != CONNECT_NEW && s->state != CONNECT_READY && !is_final(s->state)) {
-		must(s->clock, from, event, "no time limit");
+		must(s->clock, from, event, "a state without a timer");
 		must(is_final(connect_next(s->state, CONNECT_EVENT_TIMEOUT).to), from, event,
-		     "goes on after its time");
+		     "TIMEOUT does not end this state");
 	}
 	must(s->aiming == (s->state == CONNECT_AIMING || s->state == CONNECT_SEEKING), from, event,
-	     "its queue pair is on its way to RTR, or is not");
+	     "a step to RTR in progress in the wrong state, or missing");
 	if (s->state == CONNECT_READY)
-		must(!s->clock, from, event, "ready, and a clock runs");
+		must(!s->clock, from, event, "READY while a timer runs");
 	if (!is_final(s->state)) {
 		must(connect_next(s->state, CONNECT_EVENT_FAILED).to == CONNECT_FAILED, from, event,
-		     "takes no failure");
+		     "FAILED does not end this state");
 		must(s->state == CONNECT_CLOSING ||
 			     connect_next(s->state, CONNECT_EVENT_CLOSE).to != s->state,
-		     from, event, "its owner cannot close it");
+		     from, event, "the owner cannot close in this state");
 	}
 }
 
@@ -160,18 +162,18 @@ static void every_end_stops_everything(void **state)
 		}
 }
 
-static void what_means_nothing_changes_nothing(void **state)
+static void irrelevant_events_change_nothing(void **state)
 {
 	struct connect_step step = connect_next(CONNECT_READY, CONNECT_EVENT_MESSAGE);
 
 	assert_int_equal(step.to, CONNECT_READY);
 	assert_int_equal(step.actions, 0);
-	/* a client that hangs up may be ready; one that does before the answer is out is not */
+	/* a client that hangs up after the answer may be ready; before the answer it cannot be */
 	assert_int_equal(connect_next(CONNECT_ACCEPTED, CONNECT_EVENT_LOST).to, CONNECT_ACCEPTED);
 	assert_int_equal(connect_next(CONNECT_ANSWERING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
-	/* nor is one that does while its port is looked for */
+	/* nor can a client that hangs up while its address is resolved */
 	assert_int_equal(connect_next(CONNECT_SEEKING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
-	/* once it has the answer, a client needs no TCP */
+	/* a client that has the answer needs no TCP any more */
 	assert_int_equal(connect_next(CONNECT_AIMING, CONNECT_EVENT_LOST).to, CONNECT_AIMING);
 	assert_int_equal(connect_next(CONNECT_PROBING, CONNECT_EVENT_LOST).to, CONNECT_PROBING);
 	assert_int_equal(connect_next(CONNECT_ASKING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
@@ -188,7 +190,7 @@ static void a_close_may_overtake_the_first_completion(void **state)
 struct doer {
 	enum connect_state state;
 	uint32_t done;
-	uint32_t fails; /* once */
+	uint32_t fails; /* each action may fail only once */
 	enum connect_state told_in;
 };
 
@@ -196,7 +198,8 @@ static int do_it(void *arg, enum connect_action_bit action)
 {
 	struct doer *d = arg;
 
-	assert_false(d->done >> action & 1 && d->fails); /* none twice before the failure */
+	/* no action may happen twice before a failure */
+	assert_false(d->done >> action & 1 && d->fails);
 	d->done |= 1u << action;
 	if (action >= CONNECT_ACTION_REPORT_READY)
 		d->told_in = d->state;
@@ -206,8 +209,8 @@ static int do_it(void *arg, enum connect_action_bit action)
 	return -1;
 }
 
-/* Whatever fails on the way to a state, its owner hears of the failure alone, or, where he has the
- * socket already, nothing. */
+/* If an action fails on the way to a state, the owner gets only the report of the failure. An owner
+ * that already has the socket gets no report. */
 static void an_action_that_fails(void **state)
 {
 	const uint32_t ends = CONNECT_DO(STOP_CLOCK) | CONNECT_DO(HANG_UP) | CONNECT_DO(STOP);
@@ -236,7 +239,7 @@ static void an_action_that_fails(void **state)
 				assert_true(!told || d.told_in == CONNECT_FAILED);
 				assert_int_equal(d.done & ends, ends);
 				assert_false(d.done & CONNECT_DO(REPORT_READY));
-				/* what stands behind it was not begun */
+				/* actions after the failed one must not have begun */
 				assert_false(d.done & ~ends & ~CONNECT_DO(REPORT_FAILED) &
 					     ~((2u << action) - 1));
 			}
@@ -261,7 +264,7 @@ int main(void)
 		cmocka_unit_test(every_event_in_every_state),
 		cmocka_unit_test(final_states_are_final),
 		cmocka_unit_test(every_end_stops_everything),
-		cmocka_unit_test(what_means_nothing_changes_nothing),
+		cmocka_unit_test(irrelevant_events_change_nothing),
 		cmocka_unit_test(a_close_may_overtake_the_first_completion),
 		cmocka_unit_test(an_action_that_fails),
 		cmocka_unit_test(all_have_texts_of_their_own),

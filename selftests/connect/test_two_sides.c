@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * A client and a service, as hostlib/connect/state.h has them, with all that can happen between
- * them in every order: TCP and RDMA are independent of each other, a completion and a message may
- * be seen in either order, owners may close at any time.
- *
- * What is not promised, and counted here: the one can be ready while the other has given up, until
- * its next message, or inc_connect_socket_check(), finds nobody there. No protocol can do better
- * than that where the last message may be lost.
+ * A client and a service (hostlib/connect/state.h) with all possible events between them, in every
+ * order. TCP and RDMA are independent of each other, a completion and a message may be polled in
+ * either order, and owners may close at any time. One case is not promised, and is counted here:
+ * one side can be ready after the other has given up. It notices that at its next message or at
+ * inc_connect_socket_check(). No protocol can avoid that if the last message may be lost.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,28 +21,29 @@
 
 enum { CLIENT, SERVICE };
 
-/* On its way, or there and not yet seen by the program. */
+/* Messages on the TCP connection, or received and not yet processed by the program. */
 enum {
-	QUERY = 1 << 0, /* TCP */
+	QUERY = 1 << 0, /* of the TCP connection */
 	REQUEST = 1 << 1,
 	DEVICES = 1 << 2,
 	ANSWER = 1 << 3,
-	WRITTEN = 1 << 4, /* the service's answer, to be told to it */
-	CUT = 1 << 5,     /* the TCP connection */
-	BEGUN = 1 << 6,   /* the owner's wish, the client's request: once */
+	/* the report that the service's answer is out, not yet processed by the service */
+	WRITTEN = 1 << 4,
+	CUT = 1 << 5,   /* the TCP connection has ended */
+	BEGUN = 1 << 6, /* the client's owner has made its request, which happens once */
 	ASKED = 1 << 7,
 };
 
-/* Of the messages of one side. */
+/* State of the messages of one side. */
 enum {
-	FIRST = 1 << 0,     /* on the wire: the client's probe, the service's data */
-	CLOSING = 1 << 1,   /* likewise: its close */
-	FIRST_IN = 1 << 2,  /* with the peer's device */
-	CLOSE_IN = 1 << 3,  /* likewise */
-	FIRST_OUT = 1 << 4, /* its completion, not yet seen */
-	CLOSE_OUT = 1 << 5, /* likewise */
-	BROKEN = 1 << 6,    /* what it sent came back undone, not yet seen */
-	SENT = 1 << 7,      /* the service's data: once */
+	FIRST = 1 << 0,     /* on the wire: the client's probe, or the service's data */
+	CLOSING = 1 << 1,   /* on the wire: its close */
+	FIRST_IN = 1 << 2,  /* received by the peer's device */
+	CLOSE_IN = 1 << 3,  /* its close, received by the peer's device */
+	FIRST_OUT = 1 << 4, /* the completion of the first message, not yet polled */
+	CLOSE_OUT = 1 << 5, /* the completion of the close, not yet polled */
+	BROKEN = 1 << 6,    /* a failed completion, not yet polled */
+	SENT = 1 << 7,      /* the service has sent its data, which happens once */
 };
 
 struct world {
@@ -54,8 +53,8 @@ struct world {
 };
 
 struct channel {
-	bool lossy;      /* whatever is on its way may be lost, devices may fail */
-	bool unordered;  /* a side's messages may overtake each other */
+	bool lossy;      /* any message may be lost, and any device call may fail */
+	bool unordered;  /* messages of one side may arrive in another order */
 	bool owners_end; /* owners may close at any time */
 };
 
@@ -84,7 +83,7 @@ static void add(const struct world *w)
 	}
 }
 
-/* One side's event, and what its actions put on the way. */
+/* Applies one side's event, and sends what its actions send. */
 static void step(struct world w, int who, enum connect_event event)
 {
 	struct side *s = &w.side[who];
@@ -107,12 +106,12 @@ static void step(struct world w, int who, enum connect_event event)
 	add(&w);
 }
 
-/* The client's and the service's ends of TCP: a line arrives, unless nobody reads it any more. */
+/* A line arrives at the client's or the service's end of TCP, unless that side no longer reads. */
 static unsigned int move_tcp(const struct world *w)
 {
 	const bool reads[2] = {
 		w->side[CLIENT].tcp && !(w->tcp & CUT),
-		/* before there is a queue pair to make, the service reads by itself */
+		/* the service reads TCP itself until the request for a queue pair */
 		!(w->tcp & CUT) && (w->side[SERVICE].tcp || !(w->tcp & ASKED)),
 	};
 	static const struct {
@@ -150,7 +149,8 @@ static unsigned int move_tcp(const struct world *w)
 	return n;
 }
 
-/* Word that the answer is out, and that the connection is over once all that came on it is read. */
+/* Reports that the answer is out. Reports the end of TCP to a side that has read everything before
+ * it. */
 static unsigned int move_tcp_ends(const struct world *w)
 {
 	static const int to[2] = {DEVICES | ANSWER, QUERY | REQUEST | WRITTEN};
@@ -171,7 +171,7 @@ static unsigned int move_tcp_ends(const struct world *w)
 		if (!w->side[who].tcp || !over || w->tcp & to[who])
 			continue;
 		next = *w;
-		next.side[who].tcp = 0; /* it is told once */
+		next.side[who].tcp = 0; /* the end is reported once */
 		step(next, who, CONNECT_EVENT_LOST);
 		n++;
 	}
@@ -183,7 +183,7 @@ static bool hears(const struct side *s)
 	return (s->qp == QP_RTR || s->qp == QP_RTS) && s->receives;
 }
 
-/* A message from the wire into the peer's device, or back as a failure. */
+/* A message moves from the wire into the peer's device, or its sender gets a failed completion. */
 static unsigned int move_wire(const struct world *w, int who, const struct channel *c)
 {
 	unsigned int n = 0;
@@ -206,19 +206,20 @@ static unsigned int move_wire(const struct world *w, int who, const struct chann
 		add(&next);
 		if (!c->lossy)
 			continue;
-		next.rdma[who] = (w->rdma[who] & ~bit) | BROKEN; /* never came */
+		next.rdma[who] = (w->rdma[who] & ~bit) | BROKEN; /* the message was lost */
 		add(&next);
-		next.rdma[who] |= bit << 2; /* came, and its acknowledgment did not */
+		/* the message arrived, but its acknowledgement was lost */
+		next.rdma[who] |= bit << 2;
 		add(&next);
 	}
 	return n;
 }
 
-/* What a device has, seen by its program. Completions and messages in any order. */
+/* The program polls completions and received messages of its device, in any order. */
 static unsigned int move_seen(const struct world *w, int who, const struct channel *c)
 {
 	const struct {
-		uint8_t of; /* whose messages */
+		uint8_t of; /* the side whose messages these are */
 		uint8_t bit;
 		enum connect_event event;
 	} kinds[] = {
@@ -240,14 +241,14 @@ static unsigned int move_seen(const struct world *w, int who, const struct chann
 		n++;
 		next.rdma[kinds[i].of] &= ~kinds[i].bit;
 		if (kinds[i].bit == FIRST_OUT && who == SERVICE)
-			add(&next); /* its data, not its probe */
+			add(&next); /* the service's data instead of the client's probe */
 		else
 			step(next, who, kinds[i].event);
 	}
 	return n;
 }
 
-/* The kernel finds the peer's address, or, where all can fail, does not. */
+/* The kernel resolves the peer's address, or fails to where failures are possible. */
 static unsigned int move_device(const struct world *w, const struct channel *c)
 {
 	unsigned int n = 0;
@@ -295,7 +296,8 @@ static unsigned int move_owners(const struct world *w, const struct channel *c)
 	return n;
 }
 
-/* Time, which passes when nothing else is left to happen, or, where that can take long, at once. */
+/* Time passes if nothing else can happen. Where a step can take long, time may also pass
+ * before it. */
 static unsigned int move_time(const struct world *w)
 {
 	unsigned int n = 0;
@@ -323,7 +325,7 @@ static void move_faults(const struct world *w)
 			step(*w, who, CONNECT_EVENT_FAILED);
 }
 
-/* One that is ready asks whether the other one is still there. */
+/* A side that is ready checks whether its peer still exists. */
 static unsigned int move_check(const struct world *w)
 {
 	unsigned int n = 0;
@@ -356,12 +358,12 @@ static void visit(const struct world *w, const struct channel *c)
 		n = move_check(w);
 	if (n)
 		return;
-	/* nothing more will happen */
+	/* no event is possible any more */
 	n_ends++;
 	assert_int_equal(client->state == CONNECT_READY, service->state == CONNECT_READY);
 	assert_true(client->state == CONNECT_READY || is_final(client));
 	assert_true(service->state == CONNECT_READY || is_final(service) ||
-		    service->state == CONNECT_NEW); /* it was never asked */
+		    service->state == CONNECT_NEW); /* the client's request never reached it */
 	n_ready += client->state == CONNECT_READY;
 }
 
@@ -415,7 +417,7 @@ static void lossy_both_or_neither(void **state)
 {
 	explore(&(struct channel){.lossy = true});
 	assert_true(n_ready > 0 && n_ready < n_ends);
-	assert_true(n_half > 0); /* what is not promised happens */
+	assert_true(n_half > 0); /* the case that is not promised must occur */
 }
 
 static void everything_at_once(void **state)
