@@ -36,12 +36,12 @@ again:
 	if (f->fd < 0)
 		return NULL;
 	while ((n = read(f->fd, &c, 1)) == 1) {
-		if (used < sizeof(f->heard) - 1)
-			f->heard[used++] = c;
+		if (used < sizeof(f->received) - 1)
+			f->received[used++] = c;
 		if (c != '\n')
 			continue;
-		/* a report is not answered (docs/control.md) */
-		report = !strncmp(f->heard + line, REPORT, sizeof(REPORT) - 1);
+		/* the controller does not answer a failure report (docs/control.md) */
+		report = !strncmp(f->received + line, REPORT, sizeof(REPORT) - 1);
 		line = used;
 		if (report && *answer && **answer)
 			continue;
@@ -58,7 +58,8 @@ again:
 			break;
 	}
 	f->was_reset = n < 0;
-	shutdown(f->fd, SHUT_RDWR); /* closed once nobody else can use it */
+	/* fake_stop() closes it, because no other thread uses it then */
+	shutdown(f->fd, SHUT_RDWR);
 	return NULL;
 }
 
@@ -101,7 +102,7 @@ void fake_stop(struct fake *f)
 	close(f->listener);
 }
 
-void fake_say(struct fake *f, const char *text)
+void fake_send(struct fake *f, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -113,10 +114,10 @@ void fake_hang_up(struct fake *f)
 	shutdown(f->fd, SHUT_RDWR);
 }
 
-long fake_heard(const struct fake *f, const char *field)
+long fake_received_number(const struct fake *f, const char *field)
 {
 	char key[64];
-	const char *at = f->heard, *found = NULL;
+	const char *at = f->received, *found = NULL;
 
 	snprintf(key, sizeof(key), "\"%s\":", field);
 	while ((at = strstr(at, key))) {
@@ -141,7 +142,7 @@ int fake_join(struct fake *f, const char *const *answers, bool hang_up,
 	opts.controller = controller;
 	opts.job = "t";
 	opts.address = "127.0.0.1";
-	/* who answers ends the wait; a test may be off its CPU for long before it hears that */
+	/* an answer ends the wait, but a busy machine may delay the test for long before that */
 	opts.create_timeout_ms = *answers ? PATIENT_MS : HASTY_MS;
 	opts.error = error;
 	opts.error_size = 256;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A controller in the hands of a test: it answers each line it gets with the next of its
- * texts, and after the last one keeps silent (or hangs up) until the member leaves. It hangs up
- * before HANG_UP, too, and goes on with the next connection.
+ * A fake controller. It answers each line that it receives with the next of its texts. After the
+ * last text it is silent until the member leaves, or it closes the connection (hang_up). At the
+ * text HANG_UP it closes the connection as well, and continues with the member's next connection.
  */
 #ifndef SELFTESTS_FAKE_H
 #define SELFTESTS_FAKE_H
@@ -17,9 +17,11 @@ struct fake {
 	unsigned short port;
 	const char *const *answers;
 	bool hang_up;
-	bool was_reset; /* the connection has not ended in order; once it is stopped */
+	/* the connection ended by a reset instead of an orderly close; set when the fake is
+	 * stopped */
+	bool was_reset;
 	pthread_t thread;
-	char heard[4096];
+	char received[4096];
 };
 
 #define JOINED_AS(group, rank, world_size)                                          \
@@ -35,27 +37,27 @@ struct fake {
 
 extern const char HANG_UP[];
 
-/* Time limits of a creation that must run into one, and of any other. */
+/* Timeout of a creation that shall time out, and of any other creation. */
 #define HASTY_MS   400
 #define PATIENT_MS 20000
 
 double now_s(void);
 void fake_start(struct fake *f, const char *const *answers, bool hang_up);
 void fake_stop(struct fake *f);
-/* Another connection to the same controller, beside that of the first one. Both are stopped after
- * the last use of either. */
+/* A second connection to the same controller, with its own answers. The caller stops both after the
+ * last use of either. */
 void fake_beside(struct fake *f, const struct fake *first, const char *const *answers,
 		 bool hang_up);
-/* Unasked, from the test's own thread, after the last answer. */
-void fake_say(struct fake *f, const char *text);
-/* The controller goes away. */
+/* Sends a text from the test's thread, after the last answer. */
+void fake_send(struct fake *f, const char *text);
+/* Closes the connection, like a controller that ends. */
 void fake_hang_up(struct fake *f);
-/* A number of the last line heard that has it. */
-long fake_heard(const struct fake *f, const char *field);
-/* Starts it and joins it; opts: rank, world size and log. */
+/* The number in this field of the last received line that has the field. */
+long fake_received_number(const struct fake *f, const char *field);
+/* Starts the fake and joins its group. opts gives rank, world size and log. */
 int fake_join(struct fake *f, const char *const *answers, bool hang_up,
 	      const struct inccl_group_opts *opts, struct inccl_group **group, char error[256]);
-/* The same as rank 0 of 1; log may be NULL. */
+/* Starts the fake and creates a group as rank 0 of 1. log may be NULL. */
 int fake_create(struct fake *f, const char *const *answers, bool hang_up,
 		struct inccl_group **group, char error[256], void (*log)(void *, const char *),
 		void *log_ctx);

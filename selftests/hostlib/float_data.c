@@ -76,7 +76,7 @@ void float_fill(enum inccl_dtype dtype, void *array, size_t count, uint32_t seed
 
 	for (i = 0; i < count; i++) {
 		bits = next_random(&x) & (sign | ((1u << f->mantissa_bits) - 1));
-		/* 2^-12 to 2^3, and a mantissa's bits below it */
+		/* a normal number from 2^-12 to 2^3 with random mantissa bits */
 		bits |= (bias - 12 + (next_random(&x) >> 8) % 16) << f->mantissa_bits;
 		if (next_random(&x) % 16 == 0)
 			bits &= sign;
@@ -99,7 +99,7 @@ static double given_value(const struct float_given *given, unsigned int rank, si
 	return float_value(given->dtype, float_bits(given->dtype, given->of_rank[rank], i));
 }
 
-/* Of the block that element i is in, on all ranks. */
+/* The largest magnitude in element i's block, over all ranks. */
 static double largest(const struct float_given *given, size_t i)
 {
 	double most = 0x1p-126, v;
@@ -117,7 +117,7 @@ static double largest(const struct float_given *given, size_t i)
 	return most;
 }
 
-/* From a number of this size to the next larger one of the type. */
+/* The distance from a number of this size to the next larger one of the type. */
 static double ulp(enum inccl_dtype dtype, uint32_t bits)
 {
 	const struct format *f = format_of(dtype);
@@ -149,7 +149,7 @@ static void check_sum(const struct float_given *given, bool mean, size_t i, uint
 		bound /= given->ranks;
 	}
 	bound += ulp(given->dtype, bits) / 2;
-	/* the mean above is rounded itself */
+	/* the division for the mean is itself rounded */
 	bound *= 1 + 0x1p-40;
 	error = fabsl(exact - float_value(given->dtype, bits));
 	if (!(error <= bound))

@@ -16,7 +16,7 @@
 #include "selftests/hostlib/lockstep.h"
 
 #define WAIT_MS    30000
-#define SWITCH_PSN 77 /* as CONN_TO() has it */
+#define SWITCH_PSN 77 /* the start PSN that CONN_TO() contains */
 #define STR2(x)    #x
 #define STR(x)     STR2(x)
 
@@ -31,7 +31,7 @@ static void keep_log(void *ctx, const char *line)
 	pthread_mutex_unlock(&ls->log_lock);
 }
 
-bool lockstep_said(struct lockstep *ls, const char *text)
+bool lockstep_logged(struct lockstep *ls, const char *text)
 {
 	bool said;
 
@@ -41,8 +41,9 @@ bool lockstep_said(struct lockstep *ls, const char *text)
 	return said;
 }
 
-/* With what there is to say of modes: as if of the number of slots, for CONN_TO() has no more. */
-static void say_conn(const struct lockstep *ls, struct lockstep_rank *rank, const char *port)
+/* Writes the connection message. Mode, float format and limits follow the number of slots, because
+ * CONN_TO() has no fields for them. */
+static void write_conn(const struct lockstep *ls, struct lockstep_rank *rank, const char *port)
 {
 	const struct lockstep_conf *conf = &ls->conf;
 	char slots[160] = STR(LOCKSTEP_SLOTS), *at = slots + strlen(slots), *end = slots + 160;
@@ -69,7 +70,7 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 	char error[256], port[8];
 
 	snprintf(port, sizeof(port), "%u", peer_listen(&rank->peer));
-	say_conn(ls, rank, port);
+	write_conn(ls, rank, port);
 	rank->message = calloc(LOCKSTEP_MESSAGES, sizeof(*rank->message));
 	assert_non_null(rank->message);
 	snprintf(rank->joined, sizeof(rank->joined), JOINED_AS("7", "%u", "%u"), i, ls->conf.ranks);
@@ -80,9 +81,10 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 	if (fake_join(&rank->fake, rank->answers, false, &group, &rank->group, error) ||
 	    inccl_communicator_create(rank->group, &comm, &rank->comm))
 		fail_msg("%s", error);
-	peer_meet(&rank->peer, fake_heard(&rank->fake, "udp_port"), fake_heard(&rank->fake, "qpn"),
-		  fake_heard(&rank->fake, "psn"), SWITCH_PSN);
-	/* a busy machine must not put timeouts where the case is about something else */
+	peer_meet(&rank->peer, fake_received_number(&rank->fake, "udp_port"),
+		  fake_received_number(&rank->fake, "qpn"),
+		  fake_received_number(&rank->fake, "psn"), SWITCH_PSN);
+	/* a busy machine must not cause timeouts in cases about something else */
 	pthread_mutex_lock(&rank->comm->lock);
 	SOFT_EP(rank->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
 	SOFT_EP(rank->comm->ep)->tx.rto.min_ns = SOFT_RTO_MAX_NS;
@@ -124,8 +126,8 @@ void lockstep_reset(struct lockstep *ls)
 	}
 }
 
-/* Takes what a rank has sent; ACKs say nothing that this switch would need. */
-static void hear_rank(struct lockstep *ls, struct lockstep_rank *rank)
+/* Receives a rank's packets. ACKs are ignored, because this switch needs nothing from them. */
+static void receive_from(struct lockstep *ls, struct lockstep_rank *rank)
 {
 	struct lockstep_packet *packet;
 	struct inc_roce_packet head;
@@ -135,27 +137,27 @@ static void hear_rank(struct lockstep *ls, struct lockstep_rank *rank)
 			assert_int_equal(head.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
 			continue;
 		}
-		if (inc_psn_diff(head.psn, rank->peer.host_psn + (uint32_t)rank->heard) < 0)
-			continue; /* sent again */
-		assert_int_equal(head.psn, (rank->peer.host_psn + rank->heard) & INC_PSN_MASK);
-		assert_true(rank->heard - ls->results < LOCKSTEP_SLOTS);
+		if (inc_psn_diff(head.psn, rank->peer.host_psn + (uint32_t)rank->received) < 0)
+			continue; /* a retransmission */
+		assert_int_equal(head.psn, (rank->peer.host_psn + rank->received) & INC_PSN_MASK);
+		assert_true(rank->received - ls->results < LOCKSTEP_SLOTS);
 		assert_true(head.len <= LOCKSTEP_PAYLOAD);
 		if (inc_op_in(head.opcode, INC_OPS_IMM))
 			rank->desc = head.imm;
-		packet = &rank->ring[rank->heard++ % LOCKSTEP_SLOTS];
+		packet = &rank->ring[rank->received++ % LOCKSTEP_SLOTS];
 		packet->head = head;
 		packet->desc = rank->desc;
 		memcpy(packet->payload, head.payload, head.len);
 		rank->gave += head.len;
-		if (rank->heard - ls->results > rank->most_under_way)
-			rank->most_under_way = rank->heard - ls->results;
+		if (rank->received - ls->results > rank->most_under_way)
+			rank->most_under_way = rank->received - ls->results;
 		if (rank->traced < LOCKSTEP_TRACE)
 			rank->trace[rank->traced++] = *packet;
 	}
 }
 
-/* Packet r of all ranks is one chunk: the same collective, and who must give does. Returns its
- * length. */
+/* Checks that packet r of all ranks forms one chunk: the descriptors are equal, and every rank that
+ * must contribute does. Returns the chunk's length. */
 static size_t check_chunk(const struct lockstep *ls)
 {
 	const struct lockstep_packet *first = &ls->rank[0].ring[ls->results % LOCKSTEP_SLOTS], *p;
@@ -185,8 +187,8 @@ static size_t check_chunk(const struct lockstep *ls)
 	return len;
 }
 
-/* An element as the wire has it, byte by byte, so that this says nothing that the library could
- * say wrongly in the same way. */
+/* Decodes an element byte by byte. The test shares no code with the library here, so both cannot
+ * make the same mistake. */
 static int64_t element(const uint8_t *at, size_t size, bool sign, bool big)
 {
 	uint64_t v = 0;
@@ -204,7 +206,7 @@ static void put_element(uint8_t *at, size_t size, bool big, int64_t v)
 		at[big ? size - 1 - k : k] = (uint64_t)v >> 8 * k;
 }
 
-/* Unsigned ones of 64 bits are not compared here. */
+/* Unsigned 64-bit elements are not compared by these tests, so signed arithmetic suffices. */
 static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 {
 	switch (op) {
@@ -275,14 +277,14 @@ static void send_result(struct lockstep *ls, unsigned int i, size_t len, const u
 			      });
 }
 
-void lockstep_hear(struct lockstep *ls)
+void lockstep_receive(struct lockstep *ls)
 {
 	if (ls->conf.mode == INC_TREE_TERMINATION) {
-		lockstep_hear_messages(ls);
+		lockstep_receive_messages(ls);
 		return;
 	}
 	for (unsigned int i = 0; i < ls->conf.ranks; i++)
-		hear_rank(ls, &ls->rank[i]);
+		receive_from(ls, &ls->rank[i]);
 }
 
 void lockstep_serve(struct lockstep *ls)
@@ -296,9 +298,9 @@ void lockstep_serve(struct lockstep *ls)
 		return;
 	}
 	for (;;) {
-		lockstep_hear(ls);
+		lockstep_receive(ls);
 		for (i = 0; i < ls->conf.ranks; i++)
-			if (ls->rank[i].heard == ls->results)
+			if (ls->rank[i].received == ls->results)
 				return;
 		len = check_chunk(ls);
 		reduce(ls, result);
@@ -338,5 +340,5 @@ void lockstep_silent(struct lockstep *ls)
 {
 	lockstep_serve(ls);
 	for (unsigned int i = 0; i < ls->conf.ranks; i++)
-		assert_int_equal(ls->rank[i].heard, ls->results);
+		assert_int_equal(ls->rank[i].received, ls->results);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The switch of lockstep.h where it ends the ranks' connections. */
+/* The test switch of lockstep.h in termination mode. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,17 +19,17 @@ const uint8_t *lockstep_given(const struct lockstep *ls, unsigned int rank)
 	return message_of(&ls->rank[rank], ls->results)->bytes;
 }
 
-/* Ready for the next message. */
+/* Prepares for the next message of this rank. */
 static void begin(struct lockstep_rank *rank)
 {
-	struct lockstep_message *m = message_of(rank, rank->heard);
+	struct lockstep_message *m = message_of(rank, rank->received);
 
 	m->len = 0;
 	m->has_imm = false;
 	m->desc = rank->desc;
 }
 
-/* As it is inside a program; whoever has called it another form of floats than ours fails. */
+/* The descriptor in host form. Fails if the rank uses another float format than the switch. */
 static uint32_t desc_of(const struct lockstep *ls, uint32_t imm)
 {
 	uint32_t desc;
@@ -40,7 +40,7 @@ static uint32_t desc_of(const struct lockstep *ls, uint32_t imm)
 
 static void take(struct lockstep *ls, struct lockstep_rank *rank, const struct inc_roce_packet *p)
 {
-	struct lockstep_message *m = message_of(rank, rank->heard);
+	struct lockstep_message *m = message_of(rank, rank->received);
 	const bool first = p->opcode == INC_OP_SEND_FIRST || inc_op_in(p->opcode, INC_OPS_ONLY);
 	const bool last = p->opcode != INC_OP_SEND_FIRST && p->opcode != INC_OP_SEND_MIDDLE;
 
@@ -61,13 +61,13 @@ static void take(struct lockstep *ls, struct lockstep_rank *rank, const struct i
 		return;
 	if (m->len > rank->longest * LOCKSTEP_PAYLOAD)
 		rank->longest = (m->len + LOCKSTEP_PAYLOAD - 1) / LOCKSTEP_PAYLOAD;
-	rank->heard++;
-	assert_true(rank->heard - ls->results <= (ls->conf.messages ?: LOCKSTEP_MESSAGES));
-	if (rank->heard - ls->results > rank->most_under_way)
-		rank->most_under_way = rank->heard - ls->results;
+	rank->received++;
+	assert_true(rank->received - ls->results <= (ls->conf.messages ?: LOCKSTEP_MESSAGES));
+	if (rank->received - ls->results > rank->most_under_way)
+		rank->most_under_way = rank->received - ls->results;
 }
 
-static void hear_rank(struct lockstep *ls, struct lockstep_rank *rank)
+static void receive_from(struct lockstep *ls, struct lockstep_rank *rank)
 {
 	struct inc_roce_packet p;
 
@@ -77,17 +77,17 @@ static void hear_rank(struct lockstep *ls, struct lockstep_rank *rank)
 			continue;
 		}
 		if (inc_psn_diff(p.psn, rank->peer.host_psn + (uint32_t)rank->packets) < 0)
-			continue; /* sent again */
+			continue; /* a retransmission */
 		assert_int_equal(p.psn, (rank->peer.host_psn + rank->packets) & INC_PSN_MASK);
 		rank->packets++;
 		take(ls, rank, &p);
 	}
 }
 
-void lockstep_hear_messages(struct lockstep *ls)
+void lockstep_receive_messages(struct lockstep *ls)
 {
 	for (unsigned int i = 0; i < ls->conf.ranks; i++)
-		hear_rank(ls, &ls->rank[i]);
+		receive_from(ls, &ls->rank[i]);
 }
 
 static bool is_float(const struct lockstep *ls, uint32_t desc)
@@ -95,7 +95,8 @@ static bool is_float(const struct lockstep *ls, uint32_t desc)
 	return ls->conf.native && inc_reduces_floats(desc);
 }
 
-/* Into result; its length. All have called the same, and who gives gives as much. */
+/* Reduces the next message of all ranks into result, and returns its length. All descriptors must
+ * be equal, and all contributions equally long. */
 static size_t reduce(struct lockstep *ls, uint8_t *result)
 {
 	const uint32_t desc = message_of(&ls->rank[0], ls->results)->desc;
@@ -124,7 +125,7 @@ static size_t reduce(struct lockstep *ls, uint8_t *result)
 	return len;
 }
 
-/* In as many packets as it needs. */
+/* Sends a result in as many packets as it needs. */
 static void send_result(struct lockstep *ls, unsigned int r, size_t len, const uint8_t *result)
 {
 	static const uint8_t opcodes[2][2] = {{INC_OP_SEND_MIDDLE, INC_OP_SEND_LAST},
@@ -144,7 +145,7 @@ static void send_result(struct lockstep *ls, unsigned int r, size_t len, const u
 		peer_say(&rank->peer,
 			 &(struct say){
 				 .opcode = opcodes[at == 0][last] + (last && m->has_imm),
-				 .psn = rank->peer.own_psn + rank->said++,
+				 .psn = rank->peer.own_psn + rank->sent++,
 				 .ackreq = last,
 				 .imm = inc_desc_to_wire(m->desc, ls->conf.native),
 				 .payload = result + at,
@@ -161,9 +162,9 @@ void lockstep_serve_messages(struct lockstep *ls)
 	size_t len;
 
 	for (;;) {
-		lockstep_hear_messages(ls);
+		lockstep_receive_messages(ls);
 		for (i = 0; i < ls->conf.ranks; i++)
-			if (ls->rank[i].heard == ls->results)
+			if (ls->rank[i].received == ls->results)
 				return;
 		len = reduce(ls, result);
 		for (i = 0; i < ls->conf.ranks; i++)

@@ -5,15 +5,15 @@
 #include "lib/proto/desc.h"
 #include "selftests/hostlib/mirror.h"
 
-#define MESSAGES 4096 /* under way at most */
+#define MESSAGES 4096 /* messages in flight at most */
 
 static struct {
 	struct inccl_communicator *comm;
 	const struct inccl_transport *real;
 	struct inccl_transport ops;
-	uint64_t begin; /* messages that the real one has had */
+	uint64_t begin; /* messages that the real transport had completed before */
 	unsigned int payload, real_payload;
-	uint64_t under_way; /* packets */
+	uint64_t under_way; /* packets in flight */
 	struct inccl_message messages[MESSAGES];
 	uint32_t desc; /* of the last message posted */
 	uint64_t bytes[INC_OPERATOR_AVG + 1];
@@ -48,7 +48,7 @@ static int flush(struct inccl_endpoint *ep)
 	return 0;
 }
 
-/* The older half of what is under way. */
+/* Completes the older half of the messages in flight. */
 static int progress(struct inccl_endpoint *ep)
 {
 	const uint64_t end = ep->completed + (ep->posted - ep->completed + 1) / 2;

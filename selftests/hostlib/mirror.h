@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * In place of a communicator's endpoint: what is posted comes back as it is, as from a switch whose
- * other ranks give what changes nothing; after a while, in order, and as fast as memory is.
+ * A transport that replaces that of a communicator's endpoint. Every message returns unchanged, as
+ * if the other ranks contributed neutral elements. Completions are delayed and in order. There is
+ * no network, so the speed is that of memory.
  */
 #ifndef SELFTESTS_MIRROR_H
 #define SELFTESTS_MIRROR_H
@@ -9,12 +10,13 @@
 #include <stdint.h>
 #include "hostlib/include/inccl.h"
 
-/* There is one at a time. Nothing is under way. payload: of packets from now on. */
+/* Installs the mirror, of which there is one at a time. No message may be in flight. payload: the
+ * size of packets from now on. */
 void mirror_begin(struct inccl_communicator *comm, unsigned int payload);
-/* The endpoint is back as it was. */
+/* Restores the endpoint's own transport. */
 void mirror_end(void);
 
-/* Bytes that have been posted with this operator, of INC_OPERATORS, since the beginning. */
+/* Bytes posted with this operator (of INC_OPERATORS) since mirror_begin(). */
 uint64_t mirror_bytes(unsigned int op);
 
 #endif

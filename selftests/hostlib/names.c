@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that loads libinccl and makes a group with INCCL_CONTROLLER: names LIBRARY
- * CONNECT_TIMEOUT_MS [given-up]. Prints the error's number and its line. With given-up the time
- * must have been too short for a look-up: the program looks at the thread that still asks, makes
- * another group in a child, unloads the library, and waits until the thread has ended. For
- * test_names.
+ * A program that loads libinccl and creates a group by INCCL_CONTROLLER: names LIBRARY
+ * CONNECT_TIMEOUT_MS [given-up]. Prints the error's number and its text. With given-up, the timeout
+ * must be too short for the name lookup. Then the program inspects the thread that still looks up
+ * the name, creates another group in a child, unloads the library, and waits until the thread has
+ * ended. test_names runs it.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -19,11 +19,11 @@
 #include "hostlib/include/inccl.h"
 
 #define PATIENCE_S 60
-#define MAYBE      0x180000000 /* of SigBlk: 32 and 33, which are the C library's own */
+#define MAYBE      0x180000000 /* SigBlk bits of signals 32 and 33, which the C library uses */
 
 static __typeof__(inccl_group_create) *create;
 static __typeof__(inccl_group_destroy) *destroy;
-static unsigned int at_first; /* threads but this one, of a sanitizer */
+static unsigned int at_first; /* other threads at the start, which belong to a sanitizer */
 
 static void require(bool holds, const char *what)
 {
@@ -45,7 +45,8 @@ static int make(unsigned int timeout_ms, char error[256])
 	return err;
 }
 
-/* Of the threads but this one: how many, and signals that one of them does not block. */
+/* Counts the threads except this one. Sets *unblocked to the signals that one of them does not
+ * block. */
 static unsigned int threads(unsigned long long *unblocked)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -63,7 +64,7 @@ static unsigned int threads(unsigned long long *unblocked)
 		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
 		status = fopen(path, "r");
 		if (!status)
-			continue; /* it has just ended */
+			continue; /* the thread has just ended */
 		n++;
 		while (fgets(line, sizeof(line), status))
 			if (sscanf(line, "SigBlk: %llx", &mask) == 1)
@@ -87,7 +88,7 @@ static void until_alone(void)
 
 static void check_given_up(void *library, unsigned int timeout_ms, int err)
 {
-	/* those that cannot be blocked */
+	/* SIGKILL and SIGSTOP cannot be blocked */
 	const unsigned long long never = 1ull << (9 - 1) | 1ull << (19 - 1);
 	unsigned long long unblocked;
 	char error[256] = "";
@@ -95,8 +96,9 @@ static void check_given_up(void *library, unsigned int timeout_ms, int err)
 	int status;
 
 	require(err == -ETIMEDOUT, "the look-up was not given up");
-	require(threads(&unblocked) == at_first + 1, "no thread asks any more");
-	require(!(unblocked & ~never & ~(unsigned long long)MAYBE), "the thread takes signals");
+	require(threads(&unblocked) == at_first + 1, "no thread looks up the name any more");
+	require(!(unblocked & ~never & ~(unsigned long long)MAYBE),
+		"the thread does not block signals");
 	child = fork();
 	if (!child)
 		_exit(make(timeout_ms, error) == -ETIMEDOUT ? 0 : 1);

@@ -119,7 +119,7 @@ static void read_packet(struct peer *p, const uint8_t *data, size_t n, struct in
 	assert_true(n >= INC_BTH_LEN + INC_ICRC_LEN);
 	memcpy(&crc, data + n - INC_ICRC_LEN, sizeof(crc));
 	crc = le32toh(crc);
-	/* the packets of one send are numbered from 0 */
+	/* the kernel numbers the packets of each send call from IP ID 0 */
 	if (crc != inc_icrc_udp(&p->from_host, p->next_id, data, n - INC_ICRC_LEN)) {
 		p->next_id = 0;
 		assert_int_equal(crc, inc_icrc_udp(&p->from_host, 0, data, n - INC_ICRC_LEN));

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The library's tests that need no switch, with the sanitizers, because the library reads bytes of others.
+# The library's tests that need no switch, built with the sanitizers, because the library parses input from other
+# machines.
 hostlib_test = $(call tests_address,hostlib,$(1),$(patsubst %,selftests/hostlib/%.c,$(2)) $(3))
 LOCKSTEP := lockstep lockstep_messages peer fake
 
@@ -14,12 +15,12 @@ $(call hostlib_test,test_modes,$(LOCKSTEP),selftests/reduce/numbers.c $(INCCL_SR
 $(call hostlib_test,test_told test_promises test_fork,world peer fake,$(INCCL_SRC))
 $(call hostlib_test,test_perf_check,,selftests/reduce/numbers.c $(patsubst %,hostlib/tools/perf_%.c,data coll float) $(INCCL_SRC))
 
-# The address sanitizer does not know threads that are cancelled, and needs the address space that
-# these tests limit. So they are built without it.
+# These tests cancel threads, which the address sanitizer does not support, or limit the address space, of which it
+# needs much. So they are built without it.
 $(call tests_plain,hostlib,test_progress test_realtime,$(patsubst %,selftests/hostlib/%.c,world peer fake) $(INCCL_SRC))
 $(call tests_plain,hostlib,test_coll_threads,$(patsubst %,selftests/hostlib/%.c,$(LOCKSTEP)) $(INCCL_SRC))
 $(call tests_plain,hostlib,test_long,$(patsubst %,selftests/hostlib/%.c,mirror $(LOCKSTEP)) $(INCCL_SRC))
 
-# It loads the library as it was built.
+# A program that loads the library as it was built.
 $(eval $(call program,$(B)/selftests/hostlib/names,$(call plain,selftests/hostlib/names.c),-ldl))
 TESTS_hostlib += $(B)/selftests/hostlib/names

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Errors of the public interface: wrong arguments, and controllers that misbehave. */
+/* Errors of the public interface: wrong arguments, and controllers that violate the protocol. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@ static int create(struct fake *f, const char *const *answers, bool hang_up,
 	return fake_create(f, answers, hang_up, group, error, NULL, NULL);
 }
 
-/* As create(), for an answer that must make it fail. */
+/* Creates a group with an answer that must make the creation fail. */
 static int refused(const char *answer, bool hang_up, char error[256])
 {
 	const char *const answers[] = {answer, NULL};
@@ -61,7 +61,7 @@ static void bad_arguments(void **state)
 	assert_non_null(strstr(error, "INCCL_CONTROLLER"));
 	opts.sz = 3;
 	assert_int_equal(inccl_group_create(&opts, &group), -EINVAL);
-	/* a newer caller's struct: fine while what we do not know is zero */
+	/* a newer caller's longer struct is valid if the fields unknown to the library are zero */
 	assert_int_equal(inccl_group_create(&newer.opts, &group), -EINVAL);
 	newer.more[15] = 1;
 	assert_int_equal(inccl_group_create(&newer.opts, &group), -E2BIG);
@@ -88,7 +88,7 @@ static void no_controller(void **state)
 	assert_true(now_s() - begin < 3);
 }
 
-static void unfriendly_controllers(void **state)
+static void misbehaving_controllers(void **state)
 {
 	char error[256];
 
@@ -112,7 +112,7 @@ static void unfriendly_controllers(void **state)
 				 false, error),
 			 -ECONNRESET);
 	assert_string_equal(error, "rank 3 left");
-	/* a failure is one, whatever of it cannot be read */
+	/* a failure message is a failure, even if some of its fields are invalid */
 	assert_int_equal(refused("{\"type\":\"failed\",\"group\":\"x\",\"rank\":-7,\"errno\":[],"
 				 "\"communicator\":{},\"message\":\"so it is\"}\n",
 				 false, error),
@@ -173,7 +173,7 @@ static void bad_connections(void **state)
 		{"{\"type\":\"C\",\"comm\":1,\"communicator\":12}\n", -ETIMEDOUT, "'C'"},
 		{"{\"type\":\"error\",\"comm\":0,\"errno\":\"ENOSPC\",\"message\":\"full\"}\n",
 		 -ENOSPC, "full"},
-		/* an answer to another question is none to this one */
+		/* an error about another communicator is no answer to this request */
 		{"{\"type\":\"error\",\"communicator\":9,\"errno\":\"ENOSPC\","
 		 "\"message\":\"full\"}\n",
 		 -ETIMEDOUT, "'C'"},
@@ -194,19 +194,20 @@ static void bad_connections(void **state)
 		assert_null(comm);
 		assert_int_equal(inccl_group_destroy(group), 0);
 		fake_stop(&f);
-		assert_non_null(strstr(f.heard, "\"world_size\":1"));
-		assert_non_null(strstr(f.heard, "\"payload\":1024"));
-		assert_non_null(strstr(f.heard, "\"byte_order\":\"little\""));
+		assert_non_null(strstr(f.received, "\"world_size\":1"));
+		assert_non_null(strstr(f.received, "\"payload\":1024"));
+		assert_non_null(strstr(f.received, "\"byte_order\":\"little\""));
 		if (!strstr(error, cases[i].part))
 			fail_msg("case %zu: no '%s' in %s", i, cases[i].part, error);
-		/* what the controller does not know itself it is told, for the other ranks */
-		if (!strstr(f.heard, "\"type\":\"failed\",\"comm\":0") !=
+		/* the member reports to the controller, for the other ranks, each failure that the
+		 * controller cannot know */
+		if (!strstr(f.received, "\"type\":\"failed\",\"comm\":0") !=
 		    (cases[i].want == -ENOSPC))
-			fail_msg("case %zu: heard %s", i, f.heard);
+			fail_msg("case %zu: received %s", i, f.received);
 	}
 }
 
-/* Of several communicators each starts by its own number alone. */
+/* A member with several communicators starts each only by its own number. */
 static void started_by_number(void **state)
 {
 	const char *const answers[] = {JOINED, CONN("5", "1024", "8"),
@@ -231,7 +232,7 @@ static int begin_sum(struct inccl_communicator *comm, const void *send, void *re
 	return inccl_allreduce_start(comm, send, recv, 4, INCCL_INT32, INCCL_SUM, opts, request);
 }
 
-/* A communicator whose switch is a port where nobody answers. */
+/* A communicator whose switch is a port at which nothing answers. */
 static void dead_switch(void **state)
 {
 	const char *const answers[] = {JOINED, CONN("5", "1024", "8"), STARTED, NULL};
@@ -266,7 +267,7 @@ static void dead_switch(void **state)
 		-EINVAL);
 	assert_int_equal(inccl_allreduce_write(comm, NULL, 0, NULL), 0);
 	assert_int_equal(inccl_allreduce_sendrecv(comm, NULL, 0, NULL), 0);
-	/* what an older library does not know is fine as long as it is zero */
+	/* a longer options struct is valid if the fields unknown to the library are zero */
 	unknown.c.sz = sizeof(unknown);
 	unknown.more = 0;
 	assert_int_equal(inccl_allreduce(comm, NULL, NULL, 0, INCCL_INT32, INCCL_SUM, &unknown.c),
@@ -284,19 +285,20 @@ static void dead_switch(void **state)
 	assert_int_equal(inccl_communicator_failed_rank(comm), -1);
 	assert_int_equal(inccl_barrier(comm, NULL), -ETIMEDOUT);
 	assert_true(now_s() - begin < 5);
-	/* the answer to D does not come; that is bounded too */
+	/* the answer to the destroy message D never arrives; the wait for it is limited, too */
 	assert_int_equal(inccl_communicator_destroy(comm), -ETIMEDOUT);
 	assert_true(now_s() - begin < 15);
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_stop(&f);
-	/* the controller was told before, and not that this rank is to blame */
-	told = strstr(f.heard, "\"type\":\"failed\",\"communicator\":12,\"errno\":\"ETIMEDOUT\"");
+	/* the timeout was reported before D, without blaming this rank */
+	told = strstr(f.received, "\"failed\",\"communicator\":12,\"errno\":\"ETIMEDOUT\"");
 	assert_non_null(told);
 	assert_null(strstr(told, "\"rank\""));
-	assert_true(told < strstr(f.heard, "\"type\":\"D\""));
+	assert_true(told < strstr(f.received, "\"type\":\"D\""));
 }
 
-/* The notice comes right behind start: whoever waits gets its error and its rank. */
+/* The failure notice follows directly after `start`. Waiting calls return its error, and the
+ * communicator has its rank. */
 static void rank_lost(void **state)
 {
 	const char *const answers[] = {JOINED, CONN("5", "1024", "8"),
@@ -319,7 +321,7 @@ static void rank_lost(void **state)
 		assert_string_equal(inccl_group_error(group), "rank 2 left the group");
 		assert_int_equal(inccl_communicator_destroy(comm), -ECONNRESET);
 	} else {
-		/* it was faster than the start */
+		/* the failure notice arrived before the communicator started */
 		assert_int_equal(ret, -ECONNRESET);
 		assert_string_equal(error, "rank 2 left the group");
 	}
@@ -327,9 +329,9 @@ static void rank_lost(void **state)
 	fake_stop(&f);
 }
 
-/* Options that no rank could use are news for the others as well; and the next communicator has
- * the next number. */
-static void cannot_begin(void **state)
+/* Options that no rank could use are reported to the other ranks as well. The next communicator
+ * gets the next number. */
+static void unusable_options_are_reported(void **state)
 {
 	const char *const answers[] = {JOINED, NULL};
 	INCCL_OPTS(inccl_communicator_opts, opts, .payload = 1000);
@@ -348,13 +350,13 @@ static void cannot_begin(void **state)
 	assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EINVAL);
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_stop(&f);
-	assert_non_null(strstr(f.heard, "\"type\":\"failed\",\"comm\":0,\"errno\":\"EINVAL\","
-					"\"message\":\"payload 1000"));
-	assert_non_null(strstr(f.heard, "\"type\":\"failed\",\"comm\":1,\"errno\":\"EINVAL\","
-					"\"message\":\"transport 99"));
-	assert_non_null(strstr(f.heard, "\"type\":\"failed\",\"comm\":2,\"errno\":\"EINVAL\","
-					"\"message\":\"byte_order 9"));
-	assert_non_null(strstr(f.heard, "\"rank\":0}"));
+	assert_non_null(strstr(f.received, "\"type\":\"failed\",\"comm\":0,\"errno\":\"EINVAL\","
+					   "\"message\":\"payload 1000"));
+	assert_non_null(strstr(f.received, "\"type\":\"failed\",\"comm\":1,\"errno\":\"EINVAL\","
+					   "\"message\":\"transport 99"));
+	assert_non_null(strstr(f.received, "\"type\":\"failed\",\"comm\":2,\"errno\":\"EINVAL\","
+					   "\"message\":\"byte_order 9"));
+	assert_non_null(strstr(f.received, "\"rank\":0}"));
 }
 
 static void wait_for_error(struct inccl_communicator *comm)
@@ -369,7 +371,8 @@ static void wait_for_error(struct inccl_communicator *comm)
 	}
 }
 
-/* A controller that is lost is looked for and told what runs: then it is heard as before. */
+/* A member that loses its controller reconnects and reports its running communicators. Afterwards
+ * it processes the controller's messages as before. */
 static void controller_back(void **state)
 {
 	const char *const answers[] = {JOINED,
@@ -403,13 +406,15 @@ static void controller_back(void **state)
 		assert_int_equal(inccl_communicator_destroy(comm), -want[i]);
 		assert_int_equal(inccl_group_destroy(group), 0);
 		fake_stop(&f);
-		assert_non_null(strstr(f.heard, "\"type\":\"resume\",\"version\":1,\"job\":\"t\","
-						"\"rank\":0,\"world_size\":1"));
-		assert_non_null(strstr(f.heard, "\"group\":7,"));
-		assert_non_null(strstr(f.heard, "{\"communicator\":12,\"comm\":0,\"switch\":\"s0\","
-						"\"transport\":\"soft\","));
-		/* what it was told by the controller it does not tell the controller */
-		assert_null(strstr(f.heard, "\"type\":\"failed\""));
+		assert_non_null(strstr(f.received,
+				       "\"type\":\"resume\",\"version\":1,\"job\":\"t\","
+				       "\"rank\":0,\"world_size\":1"));
+		assert_non_null(strstr(f.received, "\"group\":7,"));
+		assert_non_null(strstr(f.received,
+				       "{\"communicator\":12,\"comm\":0,\"switch\":\"s0\","
+				       "\"transport\":\"soft\","));
+		/* failures that the controller itself reported are not sent back to it */
+		assert_null(strstr(f.received, "\"type\":\"failed\""));
 	}
 }
 
@@ -460,10 +465,10 @@ static void words(void **state)
 	assert_string_equal(inccl_version(), "0.2.0");
 }
 
-/* What the controller says meanwhile is not read any more, and must not cost the member its last
- * word: closed with that unread, the connection would be reset, and the member be taken for dead.
- */
-static void last_word(void **state)
+/* The member no longer reads the controller's messages while it leaves, but its last message must
+ * arrive. If it closed the connection with unread data, TCP would reset the connection, and the
+ * controller would take the member for dead. */
+static void last_message_arrives(void **state)
 {
 	static const char *const answers[] = {JOINED, NULL};
 	static const char ping[] = "{\"type\":\"ping\"}\n";
@@ -477,15 +482,15 @@ static void last_word(void **state)
 		memcpy(pings + i * (sizeof(ping) - 1), ping, sizeof(ping));
 	for (i = 0; i < 20; i++) {
 		assert_int_equal(create(&f, answers, false, &group, error), 0);
-		fake_say(&f, pings);
+		fake_send(&f, pings);
 		assert_int_equal(inccl_group_destroy(group), 0);
 		fake_stop(&f);
 		assert_false(f.was_reset);
 	}
 }
 
-/* One that hangs does not keep the member from going. */
-static void last_word_unheard(void **state)
+/* A controller that hangs does not keep the member from leaving. */
+static void a_hanging_controller_holds_up_no_member(void **state)
 {
 	struct inccl_group *group;
 	struct fake f;
@@ -493,7 +498,8 @@ static void last_word_unheard(void **state)
 	double begin;
 
 	assert_int_equal(create(&f, (const char *const[]){JOINED, NULL}, false, &group, error), 0);
-	assert_int_equal(pthread_cancel(f.thread), 0); /* it neither reads nor hangs up */
+	/* the controller neither reads nor closes the connection */
+	assert_int_equal(pthread_cancel(f.thread), 0);
 	begin = now_s();
 	assert_int_equal(inccl_group_destroy(group), 0);
 	assert_true(now_s() - begin < PATIENT_MS / 1000.0);
@@ -512,16 +518,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_arguments),
 		cmocka_unit_test(no_controller),
-		cmocka_unit_test(unfriendly_controllers),
+		cmocka_unit_test(misbehaving_controllers),
 		cmocka_unit_test(endless_line),
 		cmocka_unit_test(bad_connections),
 		cmocka_unit_test(started_by_number),
 		cmocka_unit_test(dead_switch),
 		cmocka_unit_test(rank_lost),
-		cmocka_unit_test(cannot_begin),
+		cmocka_unit_test(unusable_options_are_reported),
 		cmocka_unit_test(controller_back),
-		cmocka_unit_test(last_word),
-		cmocka_unit_test(last_word_unheard),
+		cmocka_unit_test(last_message_arrives),
+		cmocka_unit_test(a_hanging_controller_holds_up_no_member),
 		cmocka_unit_test(words),
 	};
 	size_t i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Collectives of up to four ranks in one process, by a switch in the hands of the test: results,
- * who gives and gets how much, and what goes over the wire. */
+/* Collectives of up to four ranks in one process, with a test switch: results, the lengths of
+ * contributions and results, and the packets on the wire. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,11 +17,11 @@
 #define PACKET_ELEMENTS (LOCKSTEP_PAYLOAD / 4)
 #define MOST_ELEMENTS   2000
 #define GUARD           8
-#define JUNK            ((void *)1) /* nobody may look there */
+#define JUNK            ((void *)1) /* an address that must not be accessed */
 
 static struct lockstep ls;
 
-/* One collective of all ranks. */
+/* One collective on all ranks. */
 struct run {
 	enum inccl_collective collective;
 	size_t count;
@@ -33,7 +33,7 @@ struct run {
 static struct buffers {
 	int32_t send[LOCKSTEP_RANKS * MOST_ELEMENTS + GUARD];
 	int32_t recv[LOCKSTEP_RANKS * MOST_ELEMENTS + GUARD];
-	const void *given; /* as the call has them */
+	const void *given; /* the arguments of the call */
 	void *got;
 } buffers[LOCKSTEP_RANKS];
 
@@ -56,7 +56,7 @@ static bool is_root(const struct run *run, unsigned int rank)
 	return run->root == (int)rank;
 }
 
-/* Elements that the rank's buffers hold. */
+/* send_count() and recv_count(): the elements in the rank's buffers. */
 static size_t send_count(const struct run *run, unsigned int rank)
 {
 	switch (run->collective) {
@@ -81,7 +81,7 @@ static size_t recv_count(const struct run *run, unsigned int rank)
 	}
 }
 
-/* What element i of the rank's recv has to be. */
+/* The expected value of element i in the rank's recv buffer. */
 static int32_t want(const struct run *run, unsigned int rank, size_t i)
 {
 	switch (run->collective) {
@@ -153,7 +153,7 @@ static struct inccl_request *start(const struct run *run, unsigned int rank)
 	return req;
 }
 
-/* Every element of recv is right; what is not part of it, and send, is as it was. */
+/* Checks every element of recv. The bytes around recv, and send, must be unchanged. */
 static void verify(const struct run *run, unsigned int rank)
 {
 	const size_t gives = send_count(run, rank), gets = recv_count(run, rank);
@@ -192,7 +192,8 @@ static void carry_out(const struct run *run)
 		verify(run, i);
 }
 
-/* What a rank has to give and to get in all, in elements: nothing goes where it is not needed. */
+/* Checks how many elements each rank sends and receives. None may go to a rank that does not need
+ * it. */
 static void check_traffic(const struct run *run)
 {
 	const unsigned int ranks = ls.conf.ranks;
@@ -223,12 +224,12 @@ static void check_traffic(const struct run *run)
 	}
 }
 
-/* Messages, as long as the collective has enough data for one; those who give none say so with a
- * packet for each. */
+/* Checks the lengths of messages. They are as long as the collective's data allow. A rank that
+ * contributes nothing sends an empty packet for each message. */
 static void check_messages(const struct run *run)
 {
 	const unsigned int packets = (run->count + PACKET_ELEMENTS - 1) / PACKET_ELEMENTS;
-	/* the first is one packet */
+	/* the first message has only one packet */
 	const unsigned int most =
 		ls.conf.agreed_packets < packets - 1 ? ls.conf.agreed_packets : packets - 1;
 	bool gives;
@@ -241,8 +242,8 @@ static void check_messages(const struct run *run)
 	}
 }
 
-/* Most packets under way: the window, and of the root of a Broadcast a quarter of it, from the
- * start. */
+/* Checks the most packets in flight. It must be the window, and for the root of a Broadcast a
+ * quarter of it. */
 static void check_windows(const struct run *run)
 {
 	const unsigned int window = ls.conf.window * ls.conf.message_packets;
@@ -257,7 +258,8 @@ static void check_windows(const struct run *run)
 	}
 }
 
-/* Packets are in step, and of messages there may be so many: those with credits are single. */
+/* Checks the packets in flight in a mixed tree, whose switches limit the messages. In an AllReduce
+ * a message has the agreed number of packets. In other collectives it has one. */
 static void check_few_messages(const struct run *run)
 {
 	const unsigned int packets =
@@ -332,8 +334,8 @@ static void four_ranks_wide_window(void **state)
 	all_of(&(struct lockstep_conf){.ranks = 4, .window = 64, .message_packets = 1});
 }
 
-/* The switch ends connections: whole messages, whoever gives and gets. */
-static void terminated(void **state)
+/* Termination mode: messages are whole for every combination of contributors and receivers. */
+static void termination_mode(void **state)
 {
 	struct lockstep_conf conf = {.ranks = 4,
 				     .window = 8,
@@ -352,8 +354,8 @@ static void terminated(void **state)
 	all_of(&conf);
 }
 
-/* Who asks for no size of messages asks for a window of packets. */
-static void terminated_as_it_suits(void **state)
+/* Ranks that ask for no size of messages get messages of the agreed size. */
+static void termination_mode_with_default_sizes(void **state)
 {
 	all_of(&(struct lockstep_conf){.ranks = 3,
 				       .window = 64,
@@ -368,7 +370,8 @@ static void terminated_as_it_suits(void **state)
 				       .messages = 4});
 }
 
-/* Some switches end connections, and have room for so many messages, however short. */
+/* Only some of the switches are in termination mode. These limit the number of messages, however
+ * short they are. */
 static void mixed_tree(void **state)
 {
 	all_of(&(struct lockstep_conf){.ranks = 3,
@@ -393,7 +396,7 @@ static void network_order(void **state)
 	uint32_t element;
 
 	all_of(&conf);
-	/* what nobody adds up is turned around all the same: hosts may differ */
+	/* A Broadcast converts the byte order, too, because hosts may differ in it. */
 	lockstep_up(&ls, &conf);
 	carry_out(&run);
 	memcpy(&element, ls.rank[2].trace[0].payload, sizeof(element));
@@ -401,7 +404,8 @@ static void network_order(void **state)
 	lockstep_down(&ls);
 }
 
-/* The packets of one rank's block, each a message of its own; the first says what it is. */
+/* Checks the packets of one rank's block. Each packet is a message of its own. The first one
+ * carries the descriptor. */
 static void check_block(const struct lockstep_packet *p, unsigned int packets, bool write,
 			uint32_t desc, size_t bytes, bool gives)
 {
@@ -419,7 +423,8 @@ static void check_block(const struct lockstep_packet *p, unsigned int packets, b
 	}
 }
 
-/* Blocks of three packets, one after the other, each with its rank as root and the same number. */
+/* Blocks of three packets, one after the other. Each has its rank as root, and all have the same
+ * sequence number. */
 static void blocks_on_the_wire(void **state)
 {
 	static const enum inccl_collective which[] = {INCCL_REDUCE, INCCL_BROADCAST,
@@ -457,7 +462,7 @@ static void blocks_on_the_wire(void **state)
 	lockstep_down(&ls);
 }
 
-/* Where all give and all get, messages are as long as the communicator has them. */
+/* If all ranks contribute and all receive, messages have the length that the communicator has. */
 static void messages_on_the_wire(void **state)
 {
 	static const uint8_t shape[] = {INC_OP_SEND_ONLY_IMM, INC_OP_SEND_FIRST, INC_OP_SEND_MIDDLE,
@@ -469,15 +474,17 @@ static void messages_on_the_wire(void **state)
 	lockstep_up(&ls, &conf);
 	carry_out(&run);
 	assert_int_equal(ls.rank[1].traced, sizeof(shape));
-	assert_true(lockstep_said(&ls, "allreduce (sum of int32): 1 blocks, messages of 3 packets, "
-				       "12 packets under way, through s0"));
+	assert_true(lockstep_logged(&ls,
+				    "allreduce (sum of int32): 1 blocks, messages of 3 packets, "
+				    "12 packets under way, through s0"));
 	for (k = 0; k < sizeof(shape); k++)
 		assert_int_equal(ls.rank[1].trace[k].head.opcode, shape[k]);
 	lockstep_down(&ls);
 }
 
-/* A WRITE names the place of its result in recv, whatever it gives; where nothing comes, none. */
-static void places_on_the_wire(void **state)
+/* A WRITE names the place of its result in recv, even if its contribution is empty. It names no
+ * place if no result follows. */
+static void addresses_on_the_wire(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
 	struct run run = {.collective = INCCL_ALL_GATHER,
@@ -497,7 +504,7 @@ static void places_on_the_wire(void **state)
 	lockstep_down(&ls);
 }
 
-/* Several under way, different ones, empty ones between them: each ends with its own result. */
+/* Several different collectives in flight, some of them empty. Each ends with its own result. */
 static void several_at_once(void **state)
 {
 	static const struct run runs[] = {
@@ -540,13 +547,13 @@ int main(void)
 		cmocka_unit_test(three_ranks),
 		cmocka_unit_test(four_ranks_messages_of_four),
 		cmocka_unit_test(four_ranks_wide_window),
-		cmocka_unit_test(terminated),
-		cmocka_unit_test(terminated_as_it_suits),
+		cmocka_unit_test(termination_mode),
+		cmocka_unit_test(termination_mode_with_default_sizes),
 		cmocka_unit_test(mixed_tree),
 		cmocka_unit_test(network_order),
 		cmocka_unit_test(blocks_on_the_wire),
 		cmocka_unit_test(messages_on_the_wire),
-		cmocka_unit_test(places_on_the_wire),
+		cmocka_unit_test(addresses_on_the_wire),
 		cmocka_unit_test(several_at_once),
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Collectives whose arguments are wrong, and those whose arguments are as large as can be. */
+/* Collectives with wrong arguments, and with the largest possible ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static struct lockstep ls;
 
-/* What is refused says why, by the caller's own line and by the log. */
+/* A rejected call explains itself, in the caller's error buffer and in the log. */
 static char why[256];
 
 static void refused(int ret, int want, const char *sentence)
@@ -23,13 +23,13 @@ static void refused(int ret, int want, const char *sentence)
 	assert_int_equal(ret, want);
 	if (!strstr(why, sentence))
 		fail_msg("no '%s' in '%s'", sentence, why);
-	assert_true(lockstep_said(&ls, sentence));
-	assert_true(lockstep_said(&ls, " refused: "));
+	assert_true(lockstep_logged(&ls, sentence));
+	assert_true(lockstep_logged(&ls, " refused: "));
 	why[0] = 0;
 	lockstep_reset(&ls);
 }
 
-/* As rank 1 of 3, whose buffers a and b hold a block of 8 for each rank. */
+/* Wrong buffers for rank 1 of 3. The buffers a and b hold a block of 8 elements for each rank. */
 static void wrong_buffers(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
 {
 	int32_t a[24], b[24];
@@ -57,7 +57,8 @@ static void wrong_buffers(struct inccl_communicator *comm, struct inccl_collecti
 		"has no 128 bytes behind it");
 }
 
-/* In place is one place; each other that both buffers share a byte of is none. */
+/* An operation in place has exactly one valid position. Every other overlap of the two buffers is
+ * rejected. */
 static void wrong_places(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
 {
 	static const char sentence[] = "overlap, and not as they do in place";
@@ -70,7 +71,7 @@ static void wrong_places(struct inccl_communicator *comm, struct inccl_collectiv
 	refused(inccl_reduce(comm, mid, mid + 1, 8, INCCL_INT32, INCCL_SUM, 1, opts), -EINVAL,
 		sentence);
 	refused(inccl_broadcast(comm, mid, mid + 1, 8, INCCL_INT32, 1, opts), -EINVAL, sentence);
-	/* rank 1's block begins 8 elements into the buffer that has all */
+	/* in place, rank 1's block is 8 elements into the buffer of all blocks */
 	refused(inccl_reduce_scatter(comm, mid, mid, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
 		sentence);
 	refused(inccl_reduce_scatter(comm, mid, mid + 16, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
@@ -99,7 +100,7 @@ static void wrong_kinds(struct inccl_communicator *comm, struct inccl_collective
 		"are too many");
 	refused(inccl_allreduce(comm, a, b, SIZE_MAX / 2, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
 		"are too many");
-	/* the least that is more than half of all memory */
+	/* the smallest count that needs more than half of the address space */
 	refused(inccl_allreduce(comm, a, b, SIZE_MAX / 8 + 1, INCCL_INT32, INCCL_SUM, opts),
 		-EINVAL, "are too many");
 	opts->mode = (enum inccl_mode)3;
@@ -110,7 +111,7 @@ static void wrong_kinds(struct inccl_communicator *comm, struct inccl_collective
 	opts->timeout_ms = 0;
 }
 
-/* Nothing is sent of what is refused, nothing is counted, and the communicator goes on. */
+/* A rejected call sends nothing, has no sequence number, and leaves the communicator usable. */
 static void wrong_arguments(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
@@ -136,7 +137,7 @@ static void wrong_arguments(void **state)
 			 -EINVAL);
 	lockstep_reset(&ls);
 	assert_int_equal(inccl_barrier(ls.rank[1].comm, &newer.opts), -E2BIG);
-	assert_true(lockstep_said(&ls, "barrier refused: the options"));
+	assert_true(lockstep_logged(&ls, "barrier refused: the options"));
 	lockstep_silent(&ls);
 	for (unsigned int i = 0; i < conf.ranks; i++)
 		assert_int_equal(inccl_barrier_start(ls.rank[i].comm, NULL, &requests[i]), 0);
@@ -145,7 +146,7 @@ static void wrong_arguments(void **state)
 	lockstep_down(&ls);
 }
 
-/* Buffers that touch do not overlap. */
+/* Adjacent buffers do not overlap. */
 static void adjacent_buffers(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
@@ -164,8 +165,8 @@ static void adjacent_buffers(void **state)
 	lockstep_down(&ls);
 }
 
-/* In place and refused by a communicator that has failed: what was given is as it was, though it
- * had been made ready for a wire of the other byte order. */
+/* A communicator that has failed rejects a collective in place. Its contribution must be unchanged,
+ * although it had already been converted for a wire of the other byte order. */
 static void refused_in_place(void **state)
 {
 	const struct lockstep_conf conf = {
@@ -197,7 +198,8 @@ static void wide_shape(int rank, int size, int root, struct inccl_shape *shape)
 		.blocks = size, .send_blocks = size, .recv_blocks = 1, .own_block = rank};
 }
 
-/* The largest counts, and as many ranks as there can be: the last message is where it belongs. */
+/* The largest counts and the largest number of ranks. The last message must be at the right
+ * place. */
 static void large_counts(void **state)
 {
 	const uint64_t count = INT32_MAX, bytes = count * 4;
@@ -233,7 +235,7 @@ static void large_counts(void **state)
 	inccl_segment_message(&req, 4095 * req.block_messages - 1, &msg);
 	assert_int_equal(INC_DESC_ROOT(msg.imm), 4094);
 	assert_int_equal(msg.recv_len, 0);
-	/* the same count in long messages */
+	/* the same count with long messages */
 	call.collective = INCCL_ALLREDUCE;
 	plan.shape = (struct inccl_shape){.blocks = 1, .send_blocks = 1, .recv_blocks = 1};
 	plan.send_bytes = bytes;

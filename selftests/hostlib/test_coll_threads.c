@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Collectives of three ranks that several threads of each start, test and wait for at once, as far
- * as inccl.h lets them, by a switch in the hands of the test. Every result is checked.
+ * Three ranks with a test switch. Several threads of each rank start, test and wait for collectives
+ * at once, as far as inccl.h allows that. Every result is checked.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,19 +20,19 @@
 #include "selftests/hostlib/lockstep.h"
 
 #define RANKS   3
-#define THREADS 3 /* of a rank */
+#define THREADS 3 /* threads of a rank */
 #define CALLS   1500
 #define MOST    300
-#define FLIGHT  3 /* of one thread */
+#define FLIGHT  3 /* requests in flight of one thread */
 #define LIMIT_S 250
 
 static struct lockstep ls;
-static unsigned int todo; /* threads that are not at their end */
-static bool cancels;      /* some waits are in threads that are cancelled */
+static unsigned int todo; /* threads that have not ended */
+static bool cancels;      /* some threads that wait are cancelled */
 static pthread_mutex_t order[RANKS];
 static unsigned int next_call[RANKS];
 
-/* One collective, as its number makes it; a thread's buffers for it. */
+/* One collective, determined by its number k, and a thread's buffers for it. */
 struct call {
 	unsigned int k, rank;
 	enum {
@@ -185,7 +185,7 @@ static void *wait_long(void *req)
 	return (void *)(intptr_t)inccl_wait(req, -1);
 }
 
-/* Waits in a thread of its own, which is cancelled, perhaps before the end. */
+/* Waits in another thread and cancels that thread, perhaps before the request is done. */
 static int wait_cancelled(struct inccl_request *req)
 {
 	pthread_t thread;
@@ -244,7 +244,7 @@ static void *caller(void *arg)
 			}
 			pthread_mutex_unlock(&order[rank]);
 		}
-		/* in either order */
+		/* waits for the requests in forward or backward order */
 		backward = random >> 8 & 1;
 		for (i = 0; i < n; i++)
 			end(&calls[backward ? n - 1 - i : i], &random);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Integers of every type through collectives whose blocks are cut in the middle of packets. */
+/* Integers of every type, in collectives whose blocks end in the middle of packets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static struct buffers {
 	int64_t send[LOCKSTEP_RANKS * TYPED_COUNT], recv[LOCKSTEP_RANKS * TYPED_COUNT];
 } buffers[LOCKSTEP_RANKS];
 
-/* Element i of an array of any type; the values fit into all. */
+/* put() and get() access element i of an array. Their values fit into every type. */
 static void put(enum inccl_dtype dtype, void *array, size_t i, int64_t value)
 {
 	const size_t size = inccl_dtype_size(dtype);
@@ -31,7 +31,7 @@ static int64_t get(enum inccl_dtype dtype, const void *array, size_t i)
 	int64_t value = 0;
 
 	memcpy(&value, (const uint8_t *)array + i * size, size);
-	/* its sign */
+	/* sign-extends the value */
 	if (inccl_dtype_name(dtype)[0] != 'u' && size < 8)
 		value = (int64_t)((uint64_t)value << (64 - 8 * size)) >> (64 - 8 * size);
 	return value;
@@ -44,8 +44,8 @@ static int64_t small(enum inccl_dtype dtype, unsigned int rank, size_t i)
 	return inccl_dtype_name(dtype)[0] == 'u' ? 2 * v : 2 * v - 11;
 }
 
-/* Blocks of an odd number of elements: whatever a type's size, each lies where it belongs, and the
- * mean is what C's division makes of the sum. */
+/* Blocks have an odd number of elements. Each block must be at its place for every size of type.
+ * The mean must be the quotient that C computes from the sum. */
 static void typed(enum inccl_dtype dtype)
 {
 	const unsigned int ranks = ls.conf.ranks;

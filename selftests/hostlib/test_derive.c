@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Groups and communicators that are made of others, as one rank of them sees it: what it says on
- * which connection, and what it makes of each answer. */
+/* Derived groups and communicators as one rank sees them: which message it sends on which
+ * connection, and how it handles each answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,7 +27,8 @@
 #define NONE JOINED_AS("7", "0", "0")
 #define DONE "{\"type\":\"D\",\"communicator\":12}\n"
 
-/* A rank with a communicator, and the controller's side of the connection of what is made next. */
+/* A rank with a communicator, and the fake controllers of both connections: that of its group, and
+ * that of the derived object. */
 struct rank {
 	struct fake fake, beside;
 	struct inccl_group *group;
@@ -46,7 +47,7 @@ static void keep_log(void *ctx, const char *line)
 	strncat(r->log, line, sizeof(r->log) - strlen(r->log) - 1);
 }
 
-/* answers: of the connection of what is made next. */
+/* Sets up a rank. answers: those on the derived object's connection. */
 static void up_logging(struct rank *r, const char *const *answers, bool hang_up,
 		       void (*log)(void *, const char *), void *log_ctx)
 {
@@ -68,7 +69,7 @@ static void up(struct rank *r, const char *const *answers, bool hang_up)
 	up_logging(r, answers, hang_up, keep_log, r);
 }
 
-/* Afterwards heard is all that there was to hear. */
+/* Destroys the rank. Afterwards `received` has everything that the controller received. */
 static void down(struct rank *r)
 {
 	fake_hang_up(&r->fake);
@@ -103,8 +104,8 @@ static void wrong_calls(void **state)
 	assert_null(group);
 }
 
-/* What is wrong on this rank alone is told to the others on the old connection; nothing else is
- * sent, and it counts. */
+/* An argument that is wrong on this rank alone is reported to the other ranks on the parent's
+ * connection. Nothing else is sent, but the attempt has a number. */
 static void fails_here(void **state)
 {
 	const char *const none[] = {NULL};
@@ -133,20 +134,21 @@ static void fails_here(void **state)
 	assert_int_equal(inccl_group_shrink(r.group, &newer.opts, &group), -E2BIG);
 	assert_non_null(strstr(r.log, "split 0 of group 7: payload 1000"));
 	down(&r);
-	assert_non_null(strstr(r.fake.heard,
+	assert_non_null(strstr(r.fake.received,
 			       "\"type\":\"failed\",\"derive\":{\"how\":\"split\",\"of\":7,"
 			       "\"round\":0,\"color\":1,\"key\":2},\"errno\":\"EINVAL\","
 			       "\"message\":\"payload 1000"));
-	assert_non_null(strstr(r.fake.heard, "{\"how\":\"duplicate\",\"of\":7,\"round\":1,"));
-	assert_non_null(strstr(r.fake.heard, "{\"how\":\"grow\",\"of\":7,\"round\":2,"));
-	assert_non_null(strstr(r.fake.heard, "world_size 4: want 5 to 1024"));
-	assert_non_null(strstr(r.fake.heard, "{\"how\":\"grow\",\"of\":7,\"round\":3,"));
-	assert_non_null(strstr(r.fake.heard, "{\"how\":\"shrink\",\"of\":7,\"round\":0,"));
-	assert_non_null(strstr(r.fake.heard, "{\"how\":\"shrink\",\"of\":7,\"round\":1,"));
-	assert_string_equal(r.beside.heard, "");
+	assert_non_null(strstr(r.fake.received, "{\"how\":\"duplicate\",\"of\":7,\"round\":1,"));
+	assert_non_null(strstr(r.fake.received, "{\"how\":\"grow\",\"of\":7,\"round\":2,"));
+	assert_non_null(strstr(r.fake.received, "world_size 4: want 5 to 1024"));
+	assert_non_null(strstr(r.fake.received, "{\"how\":\"grow\",\"of\":7,\"round\":3,"));
+	assert_non_null(strstr(r.fake.received, "{\"how\":\"shrink\",\"of\":7,\"round\":0,"));
+	assert_non_null(strstr(r.fake.received, "{\"how\":\"shrink\",\"of\":7,\"round\":1,"));
+	assert_string_equal(r.beside.received, "");
 }
 
-/* The new communicator has its own group, connection and ranks, and goes with all of it. */
+/* The new communicator has its own group, connection and ranks. Destroying it destroys all of
+ * these. */
 static void parts(void **state)
 {
 	const char *const answers[] = {JOINED_AS("8", "1", "3"), CONN("5", "1024", "8"), STARTED,
@@ -164,23 +166,24 @@ static void parts(void **state)
 	assert_int_equal(inccl_communicator_info(r.comm, &info), 0);
 	assert_int_equal(info.rank, 2);
 	assert_int_equal(info.world_size, 4);
-	/* who is to blame is a rank of the part */
-	fake_say(&r.beside, REPORTED);
+	/* the blamed rank is numbered within the part */
+	fake_send(&r.beside, REPORTED);
 	assert_int_equal(inccl_barrier(part, NULL), -ECONNRESET);
 	assert_int_equal(inccl_communicator_failed_rank(part), 2);
 	assert_null(inccl_communicator_error(r.comm));
 	assert_null(inccl_group_error(r.group));
 	assert_int_equal(inccl_communicator_destroy(part), -ECONNRESET);
 	down(&r);
-	assert_non_null(strstr(r.beside.heard, "\"job\":\"t\",\"rank\":2,\"world_size\":4,"
-					       "\"addrs\":[\"127.0.0.1\"]"));
-	assert_non_null(strstr(r.beside.heard, "\"derive\":{\"how\":\"split\",\"of\":7,\"round\":0,"
-					       "\"color\":3,\"key\":-7}"));
-	assert_non_null(strstr(r.beside.heard, "\"type\":\"bye\""));
-	assert_null(strstr(r.fake.heard, "derive"));
+	assert_non_null(strstr(r.beside.received, "\"job\":\"t\",\"rank\":2,\"world_size\":4,"
+						  "\"addrs\":[\"127.0.0.1\"]"));
+	assert_non_null(strstr(r.beside.received,
+			       "\"derive\":{\"how\":\"split\",\"of\":7,\"round\":0,"
+			       "\"color\":3,\"key\":-7}"));
+	assert_non_null(strstr(r.beside.received, "\"type\":\"bye\""));
+	assert_null(strstr(r.fake.received, "derive"));
 }
 
-static void in_none(void **state)
+static void split_into_no_part(void **state)
 {
 	const char *const answers[] = {NONE, NULL};
 	struct inccl_communicator *part = (void *)1;
@@ -190,12 +193,12 @@ static void in_none(void **state)
 	assert_int_equal(split(&r, INCCL_UNDEFINED, 0, &part), 0);
 	assert_null(part);
 	down(&r);
-	assert_non_null(strstr(r.beside.heard,
+	assert_non_null(strstr(r.beside.received,
 			       "\"derive\":{\"how\":\"split\",\"of\":7,\"round\":0,\"key\":0}"));
-	assert_non_null(strstr(r.beside.heard, "\"type\":\"bye\""));
+	assert_non_null(strstr(r.beside.received, "\"type\":\"bye\""));
 }
 
-/* Without options the new one is asked for as the old one was. */
+/* A duplicate without options asks for the options of the original. */
 static void duplicate(void **state)
 {
 	const char *const answers[] = {JOINED_AS("8", "2", "4"), CONN("5", "1024", "32"), STARTED,
@@ -207,10 +210,10 @@ static void duplicate(void **state)
 	assert_int_equal(inccl_communicator_duplicate(r.comm, NULL, &twin), 0);
 	assert_int_equal(inccl_communicator_destroy(twin), 0);
 	down(&r);
-	assert_non_null(strstr(r.beside.heard, "\"how\":\"duplicate\""));
+	assert_non_null(strstr(r.beside.received, "\"how\":\"duplicate\""));
 	assert_non_null(
-		strstr(r.beside.heard, "\"payload\":1024,\"message_packets\":4,\"window\":8,"));
-	assert_non_null(strstr(r.beside.heard, "\"byte_order\":\"network\""));
+		strstr(r.beside.received, "\"payload\":1024,\"message_packets\":4,\"window\":8,"));
+	assert_non_null(strstr(r.beside.received, "\"byte_order\":\"network\""));
 }
 
 static unsigned int lines;
@@ -221,8 +224,8 @@ static void count_lines(void *ctx, const char *line)
 	*(unsigned int *)ctx += *line;
 }
 
-/* The twin lives on when the group is gone, and then has something to log. The callback's context
- * is gone with the group, as inccl.h allows. */
+/* A duplicate outlives its group, and then has something to log. The callback's context is freed
+ * with the group, as inccl.h allows. */
 static void log_ends_with_the_group(void **state)
 {
 	const char *const answers[] = {JOINED_AS("8", "2", "4"), CONN("5", "1024", "32"), STARTED,
@@ -240,7 +243,7 @@ static void log_ends_with_the_group(void **state)
 	assert_int_equal(inccl_group_destroy(r.group), 0);
 	free(context);
 	before = lines;
-	fake_say(&r.beside, REPORTED);
+	fake_send(&r.beside, REPORTED);
 	assert_int_equal(inccl_barrier(twin, NULL), -ECONNRESET);
 	assert_int_equal(inccl_communicator_destroy(twin), -ECONNRESET);
 	assert_int_equal(lines, before);
@@ -278,7 +281,7 @@ static void *end_log(void *arg)
 	return NULL;
 }
 
-/* The thread that ends the log sleeps: in inccl_log_end(), because it does so nowhere else. */
+/* Whether the thread that ends the log sleeps. It sleeps only in inccl_log_end(). */
 static bool ender_sleeps(void)
 {
 	const pid_t ender = __atomic_load_n(&slow.ender, __ATOMIC_ACQUIRE);
@@ -294,7 +297,7 @@ static bool ender_sleeps(void)
 	return state == 'S';
 }
 
-/* The end of a log waits for a callback that runs on another thread. */
+/* inccl_log_end() waits for a callback that runs on another thread. */
 static void end_waits_for_the_callback(void **state)
 {
 	pthread_t deliverer, ender;
@@ -313,7 +316,7 @@ static void end_waits_for_the_callback(void **state)
 	assert_true(slow.left_before_the_end);
 }
 
-/* Whatever the controller answers is the error of the call, in bounded time. */
+/* An error in the controller's answer is the error of the call, and the call has a time limit. */
 static void refused(void **state)
 {
 	const struct {
@@ -340,10 +343,10 @@ static void refused(void **state)
 		assert_null(part);
 		assert_non_null(strstr(r.error, cases[i].text));
 		assert_true(now_s() - begin < PATIENT_MS / 1000.0);
-		/* the old one is as it was */
+		/* the parent communicator is unchanged */
 		assert_null(inccl_communicator_error(r.comm));
 		down(&r);
-		assert_non_null(strstr(r.fake.heard, "\"type\":\"failed\",\"derive\":"));
+		assert_non_null(strstr(r.fake.received, "\"type\":\"failed\",\"derive\":"));
 	}
 }
 
@@ -360,11 +363,11 @@ static void silent(void **state)
 	assert_null(group);
 	assert_non_null(strstr(r.error, "no answer"));
 	down(&r);
-	assert_non_null(strstr(r.fake.heard, "\"errno\":\"ETIMEDOUT\""));
+	assert_non_null(strstr(r.fake.received, "\"errno\":\"ETIMEDOUT\""));
 }
 
-/* What cannot be made of a group that has failed, and what can. */
-static void after_a_loss(void **state)
+/* A group that has failed can be shrunk, but neither split nor grown. */
+static void after_the_loss_of_a_rank(void **state)
 {
 	const char *const answers[] = {JOINED_AS("8", "1", "3"), NULL};
 	struct inccl_communicator *part;
@@ -372,8 +375,8 @@ static void after_a_loss(void **state)
 	struct rank r;
 
 	up(&r, answers, false);
-	fake_say(&r.fake, "{\"type\":\"failed\",\"group\":7,\"rank\":0,\"errno\":\"ECONNRESET\","
-			  "\"message\":\"rank 0 left the group\"}\n");
+	fake_send(&r.fake, "{\"type\":\"failed\",\"group\":7,\"rank\":0,\"errno\":\"ECONNRESET\","
+			   "\"message\":\"rank 0 left the group\"}\n");
 	assert_int_equal(inccl_barrier(r.comm, NULL), -ECONNRESET);
 	assert_int_equal(split(&r, 0, 0, &part), -ECONNRESET);
 	assert_non_null(strstr(r.error, "rank 0 left"));
@@ -384,10 +387,10 @@ static void after_a_loss(void **state)
 	assert_null(inccl_group_error(rest));
 	assert_int_equal(inccl_group_destroy(rest), 0);
 	down(&r);
-	assert_non_null(strstr(r.beside.heard, "\"how\":\"shrink\",\"of\":7,\"round\":0"));
+	assert_non_null(strstr(r.beside.received, "\"how\":\"shrink\",\"of\":7,\"round\":0"));
 }
 
-/* Without the controller nothing is made of it, not even that. */
+/* A rank that has lost its controller can derive nothing, not even a shrunk group. */
 static void controller_gone(void **state)
 {
 	const char *const none[] = {NULL};
@@ -404,7 +407,7 @@ static void controller_gone(void **state)
 	}
 	assert_int_equal(inccl_group_shrink(r.group, NULL, &rest), -ECONNRESET);
 	down(&r);
-	assert_null(strstr(r.beside.heard, "derive"));
+	assert_null(strstr(r.beside.received, "derive"));
 }
 
 static void newcomer(void **state)
@@ -419,8 +422,8 @@ static void newcomer(void **state)
 	assert_int_equal(inccl_group_rank(group), 3);
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_stop(&f);
-	assert_non_null(strstr(f.heard, "\"derive\":{\"how\":\"grow\","));
-	assert_null(strstr(f.heard, "\"of\""));
+	assert_non_null(strstr(f.received, "\"derive\":{\"how\":\"grow\","));
+	assert_null(strstr(f.received, "\"of\""));
 }
 
 static void grows(void **state)
@@ -435,7 +438,7 @@ static void grows(void **state)
 	assert_int_equal(inccl_group_size(r.group), 4);
 	assert_int_equal(inccl_group_destroy(more), 0);
 	down(&r);
-	assert_non_null(strstr(r.beside.heard, "\"rank\":2,\"world_size\":6,"));
+	assert_non_null(strstr(r.beside.received, "\"rank\":2,\"world_size\":6,"));
 }
 
 int main(void)
@@ -444,13 +447,13 @@ int main(void)
 		cmocka_unit_test(wrong_calls),
 		cmocka_unit_test(fails_here),
 		cmocka_unit_test(parts),
-		cmocka_unit_test(in_none),
+		cmocka_unit_test(split_into_no_part),
 		cmocka_unit_test(duplicate),
 		cmocka_unit_test(log_ends_with_the_group),
 		cmocka_unit_test(end_waits_for_the_callback),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(silent),
-		cmocka_unit_test(after_a_loss),
+		cmocka_unit_test(after_the_loss_of_a_rank),
 		cmocka_unit_test(controller_gone),
 		cmocka_unit_test(newcomer),
 		cmocka_unit_test(grows),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A rank whose standard streams are closed: the library takes none of their places, so what is
- * printed to stderr does not go into its connections. */
+/* A rank with closed standard streams. No descriptor of the library may be 0, 1 or 2. Otherwise
+ * text printed to stderr would go into a connection. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,9 +16,9 @@
 #include "selftests/hostlib/fake.h"
 
 #define LIMIT_S 60
-#define RANK    "rank" /* the argument of a run that is the rank */
+#define RANK    "rank" /* the argument that makes this program run as the rank */
 
-/* Exit codes of the rank. */
+/* Exit codes of the process that runs as the rank. */
 enum { FINE, NO_GROUP, NO_COMMUNICATOR, TOOK_A_PLACE };
 
 static int run_rank(const char *controller)
@@ -65,8 +65,8 @@ static void closed_streams(void **state)
 	fake_stop(&f);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), FINE);
-	assert_non_null(strstr(f.heard, "\"bye\""));
-	assert_null(strstr(f.heard, "inccl:"));
+	assert_non_null(strstr(f.received, "\"bye\""));
+	assert_null(strstr(f.received, "inccl:"));
 }
 
 int main(int argc, char **argv)

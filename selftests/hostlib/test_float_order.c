@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests of floats are several collectives on the wire: their order beside other requests, what
- * differs between ranks, and what fails in the middle.
+ * A request of floats consists of several collectives on the wire. These tests cover their order
+ * beside other requests, parameters that differ between ranks, and failures in the middle.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,8 @@ static struct lockstep ls;
 static float data[LOCKSTEP_RANKS][COUNT];
 static char why[256];
 
-/* Small integers, whose sum is exact; one is infinite where they are special. */
+/* Fills a rank's data with small integers, whose sums are exact. With `special`, one element is
+ * infinite. */
 static void fill(unsigned int rank, bool special)
 {
 	for (size_t i = 0; i < COUNT; i++)
@@ -60,7 +61,7 @@ static void check_sum(unsigned int rank, bool special)
 			assert_true(data[rank][i] == want(i));
 }
 
-/* Its packets, without those that go on with the same collective. */
+/* The successive descriptors of the packets that a rank has sent. */
 static unsigned int descriptors(const struct lockstep_rank *rank, uint32_t *descs)
 {
 	unsigned int n = 0;
@@ -74,7 +75,7 @@ static unsigned int descriptors(const struct lockstep_rank *rank, uint32_t *desc
 #define DESC(op, dtype, seq) \
 	INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_##op, INC_DTYPE_##dtype, 0, seq)
 
-/* What a sum is on the wire; and one of no elements has a number, too. */
+/* The collectives on the wire of a sum. An empty sum has a sequence number, too. */
 static void collectives_on_the_wire(void **state)
 {
 	static const uint32_t all[] = {DESC(MAX, AGREED, 0), DESC(SUM, FIXED, 0),
@@ -102,14 +103,15 @@ static void collectives_on_the_wire(void **state)
 	}
 	assert_int_equal(descriptors(&ls.rank[1], descs), 7);
 	assert_memory_equal(descs, all, sizeof(all));
-	assert_true(lockstep_said(&ls, ", in fixed point of 29 bits, an exponent "
-				       "for 64 elements agreed on first"));
-	assert_true(lockstep_said(&ls, ", in units of 2^-19, in one pass"));
+	assert_true(lockstep_logged(&ls, ", in fixed point of 29 bits, an exponent "
+					 "for 64 elements agreed on first"));
+	assert_true(lockstep_logged(&ls, ", in units of 2^-19, in one pass"));
 	lockstep_down(&ls);
 }
 
-/* Calls that differ begin with descriptors that differ, so that a switch can tell their ranks. */
-static void told_apart(void **state)
+/* Different calls begin with different descriptors, so that a switch notices ranks that
+ * disagree. */
+static void different_calls_have_different_descriptors(void **state)
 {
 	static const struct {
 		enum inccl_op op;
@@ -141,8 +143,8 @@ static void told_apart(void **state)
 
 static float longs[2][LONG];
 
-/* Longer than what is agreed on in one go, with infinities behind that; a rank begins when the
- * other one cannot go on without it. */
+/* A vector longer than one agreement on exponents covers, with infinities behind the first piece.
+ * Rank 0 has sent all it can before rank 1 begins. */
 static void long_one(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 12, .message_packets = 4};
@@ -161,7 +163,7 @@ static void long_one(void **state)
 						       INCCL_FLOAT32, INCCL_SUM, NULL,
 						       &requests[r]),
 				 0);
-		lockstep_hear(&ls);
+		lockstep_receive(&ls);
 	}
 	lockstep_finish(&ls, requests);
 	for (unsigned int r = 0; r < 2; r++) {
@@ -181,7 +183,8 @@ static void long_one(void **state)
 static int32_t number[MANY][LOCKSTEP_RANKS];
 static float sums[MANY][LOCKSTEP_RANKS][COUNT];
 
-/* One of a row of requests: integers, floats, special ones, of one pass, of MIN. */
+/* Starts the k-th of a sequence of requests: integers, floats, floats with infinities, floats in
+ * one pass, MIN of floats. */
 static struct inccl_request *start_one(unsigned int k, unsigned int r)
 {
 	struct inccl_communicator *comm = ls.rank[r].comm;
@@ -220,8 +223,8 @@ static void check_one(unsigned int k, unsigned int r)
 	}
 }
 
-/* Rank 0 starts all at once, rank 1 one whenever anything has moved, rank 2 each when the one
- * before is done: what goes over the wire is the same (lockstep.c insists on it). */
+/* Rank 0 starts all requests at once. Rank 1 starts one after each progress, rank 2 each after the
+ * end of the one before. The packets on the wire must be the same, which lockstep.c checks. */
 static void started_at_different_times(void **state)
 {
 	struct lockstep_conf conf = {.ranks = 3, .message_packets = 1};
@@ -257,7 +260,8 @@ static void started_at_different_times(void **state)
 	}
 }
 
-/* Nobody calls: the communicators' threads go from one collective to the next. */
+/* No caller makes progress. The communicators' threads must continue with the next collective
+ * themselves. */
 static void driven_by_the_thread(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
@@ -288,7 +292,7 @@ static void driven_by_the_thread(void **state)
 	lockstep_down(&ls);
 }
 
-/* A transport that has no room for a message when it is first asked. */
+/* A transport whose post() rejects each message once with -EAGAIN. */
 static struct inccl_transport reluctant;
 static int (*real_post)(struct inccl_endpoint *, const struct inccl_message *);
 static bool asked;
@@ -299,8 +303,9 @@ static int post_at_second_asking(struct inccl_endpoint *ep, const struct inccl_m
 	return asked ? -EAGAIN : real_post(ep, msg);
 }
 
-/* In place the floats of a message are gone once it is made: it is made once. */
-static void made_once(void **state)
+/* In place, converting a message overwrites the floats. So the message must be converted only once,
+ * although post() is called twice. */
+static void converted_once(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
 	struct inccl_communicator *comm;
@@ -326,7 +331,7 @@ static void made_once(void **state)
 	lockstep_down(&ls);
 }
 
-/* Until each rank's request has an end, which is this error. */
+/* Runs until each rank's request has ended with this error. */
 static void ends_with(struct inccl_request *const *requests, int error)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
@@ -349,12 +354,12 @@ static void ends_with(struct inccl_request *const *requests, int error)
 	}
 }
 
-/* Whatever makes the integers mean something else, all ranks find it, though the collectives on
- * the wire are the same. */
+/* Ranks whose calls differ in a parameter that changes the meaning of the integers must all notice,
+ * although the collectives on the wire are the same. */
 static void different_parameters(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
-	/* of rank 1, and of the others: as many blocks */
+	/* float_block of rank 1 and of the others, with the same number of blocks */
 	static const unsigned int blocks[][2] = {{65, 64},
 						 {64, 64},
 						 {64, 64},
@@ -387,8 +392,8 @@ static void different_parameters(void **state)
 	}
 }
 
-/* A value that is not below the caller's bound: nothing is sent, nothing is changed, and the
- * others are told. */
+/* A value at or above the caller's bound is rejected. Nothing is sent or changed, and the other
+ * ranks get a report. */
 static void out_of_range(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
@@ -421,7 +426,7 @@ static void out_of_range(void **state)
 	}
 }
 
-/* Also one far into a long vector, by its place there. */
+/* The same for an element deep in a long vector. The error names its index. */
 static void out_of_range_far(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
@@ -439,7 +444,7 @@ static void out_of_range_far(void **state)
 	lockstep_down(&ls);
 }
 
-/* Wrong calls are refused like others: the communicator goes on. */
+/* Wrong calls are rejected as usual, and the communicator stays usable. */
 static void refused(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
@@ -467,7 +472,7 @@ static void refused(void **state)
 	lockstep_down(&ls);
 }
 
-/* Serves until this many collectives have begun on the wire at rank 0, and no further. */
+/* Serves until rank 0 has begun this many collectives on the wire, and no further. */
 static void serve_until(unsigned int collectives, struct inccl_request *const *requests)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
@@ -477,7 +482,7 @@ static void serve_until(unsigned int collectives, struct inccl_request *const *r
 	for (;;) {
 		for (r = 0; r < ls.conf.ranks; r++)
 			assert_int_equal(inccl_test(requests[r]), -EAGAIN);
-		lockstep_hear(&ls);
+		lockstep_receive(&ls);
 		if (descriptors(&ls.rank[0], descs) == collectives)
 			return;
 		assert_true(inc_now_ns() < end_ns);
@@ -485,7 +490,8 @@ static void serve_until(unsigned int collectives, struct inccl_request *const *r
 	}
 }
 
-/* In each of the three the communicator fails: so does the request, and the one behind it. */
+/* The communicator fails in each of the three collectives of a request. That request and the one
+ * behind it must fail. */
 static void fails_in_the_middle(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 1, .message_packets = 1};
@@ -509,7 +515,7 @@ static void fails_in_the_middle(void **state)
 	}
 }
 
-/* In each of them the switch falls silent. */
+/* The switch falls silent in each of the three collectives of a request. */
 static void times_out_in_the_middle(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 1, .message_packets = 1};
@@ -527,8 +533,8 @@ static void times_out_in_the_middle(void **state)
 	}
 }
 
-/* What has not posted its last collective cannot be left to the others; it posts the second one
- * together with the third. */
+/* A request that has not posted its last collective cannot be completed by the other ranks, so its
+ * destruction is an error. The second and the third collective are posted together. */
 static void destroyed_in_the_middle(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 64, .message_packets = 1};
@@ -540,17 +546,18 @@ static void destroyed_in_the_middle(void **state)
 		req = start(0, NULL);
 		serve_until(phase, &req);
 		peer_ack(&ls.rank[0].peer, INC_AETH_ACK,
-			 ls.rank[0].peer.host_psn + ls.rank[0].heard - 1);
+			 ls.rank[0].peer.host_psn + ls.rank[0].received - 1);
 		assert_int_equal(inccl_communicator_destroy(ls.rank[0].comm), 0);
 		ls.rank[0].comm = NULL;
-		assert_int_equal(lockstep_said(&ls, "destroyed in the middle of a collective"),
+		assert_int_equal(lockstep_logged(&ls, "destroyed in the middle of a collective"),
 				 phase < 3);
 		lockstep_down(&ls);
 	}
 }
 
-/* Who changes what is under way is told, rather than a wrong sum. */
-static void changed_under_way(void **state)
+/* If the caller changes a vector in flight, the request must fail instead of returning a wrong
+ * sum. */
+static void vector_changed_in_flight(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
 	struct inccl_request *req;
@@ -570,11 +577,11 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(collectives_on_the_wire),
-		cmocka_unit_test(told_apart),
+		cmocka_unit_test(different_calls_have_different_descriptors),
 		cmocka_unit_test(long_one),
 		cmocka_unit_test(started_at_different_times),
 		cmocka_unit_test(driven_by_the_thread),
-		cmocka_unit_test(made_once),
+		cmocka_unit_test(converted_once),
 		cmocka_unit_test(different_parameters),
 		cmocka_unit_test(out_of_range_far),
 		cmocka_unit_test(out_of_range),
@@ -582,7 +589,7 @@ int main(void)
 		cmocka_unit_test(fails_in_the_middle),
 		cmocka_unit_test(times_out_in_the_middle),
 		cmocka_unit_test(destroyed_in_the_middle),
-		cmocka_unit_test(changed_under_way),
+		cmocka_unit_test(vector_changed_in_flight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

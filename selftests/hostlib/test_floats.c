@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floats through collectives of up to four ranks in one process, by a switch in the hands of the
- * test that adds integers: every type, operator and collective that reduces, against exact
- * arithmetic.
+ * Floats in collectives of up to four ranks in one process, with a test switch that adds integers.
+ * Covers every type, operator and reducing collective, compared with exact arithmetic.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +17,7 @@
 
 static struct lockstep ls;
 
-/* What is done in one go, on all ranks. */
+/* One collective of floats on all ranks. */
 struct run {
 	enum inccl_collective collective;
 	enum inccl_dtype dtype;
@@ -31,13 +30,13 @@ struct run {
 };
 
 static struct buffers {
-	uint32_t given[LOCKSTEP_RANKS * MOST]; /* what send had */
+	uint32_t given[LOCKSTEP_RANKS * MOST]; /* a copy of send from before the call */
 	uint32_t send[LOCKSTEP_RANKS * MOST];
 	uint32_t recv[MOST + GUARD];
 	void *got;
 } buffers[LOCKSTEP_RANKS];
 
-/* Elements that a rank gives, and gets from which one on. */
+/* How many elements a rank contributes, and how many it receives from which index on. */
 static size_t given_count(const struct run *run)
 {
 	return run->collective == INCCL_REDUCE_SCATTER ? ls.conf.ranks * run->count : run->count;
@@ -135,13 +134,13 @@ static void carry_out(const struct run *run)
 	lockstep_finish(&ls, requests);
 	for (r = 0; r < ls.conf.ranks; r++)
 		verify(run, r);
-	/* the very same bits */
+	/* all ranks must have the same bits */
 	for (r = 1; run->collective == INCCL_ALLREDUCE && r < ls.conf.ranks; r++)
 		assert_memory_equal(buffers[r].got, buffers[0].got,
 				    run->count * inccl_dtype_size(run->dtype));
 }
 
-/* The ways of one type and operator, by turns. */
+/* Runs all collectives and counts of one type and operator, with alternating options. */
 static void all_ways(struct run *run)
 {
 	static const size_t counts[] = {0, 1, 63, 64, 65, 257, MOST};
@@ -204,7 +203,7 @@ static void four_ranks_messages_of_four(void **state)
 	all_of(&(struct lockstep_conf){.ranks = 4, .window = 8, .message_packets = 4});
 }
 
-/* What is not reduced goes as it is, every bit of it. */
+/* Collectives that do not reduce must carry every bit pattern unchanged. */
 static void carried_as_they_are(void **state)
 {
 	const struct lockstep_conf conf = {
@@ -253,7 +252,8 @@ static void words(void **state)
 		assert_string_equal(inccl_dtype_name(dtype), names[i]);
 		assert_int_equal(inccl_dtype_size(dtype), sizes[i]);
 	}
-	/* what is between the integers and them is nothing, and behind them */
+	/* the numbers between integer and float types, and those behind the last type, are not
+	 * used */
 	for (dtype = INCCL_UINT8 + 1; dtype < INCCL_FLOAT32; dtype++)
 		assert_true(!inccl_dtype_name(dtype) && !inccl_dtype_size(dtype));
 	assert_null(inccl_dtype_name(INCCL_BFLOAT16 + 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A process that was forked from a rank: it can give the library's objects back, and do nothing
- * that the rank, the controller or the switch notices. */
+/* A child process forked from a rank. It can destroy the library's objects. Nothing that it does
+ * may reach the rank, the controller or the switch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@
 
 #define CHILD_LIMIT_S 10
 
-/* In a child: cmocka's assertions would go on with the parent's cases. */
+/* An assertion for the child process. cmocka's own would run the parent's remaining tests in the
+ * child. */
 #define REQUIRE(condition)                                                             \
 	do {                                                                           \
 		if (!(condition)) {                                                    \
@@ -27,7 +28,7 @@
 		}                                                                      \
 	} while (0)
 
-/* The child does it, and must end well. */
+/* Runs act in a child process, which must succeed. */
 static void in_child(struct world *w, void (*act)(struct world *w))
 {
 	pid_t pid = fork();
@@ -35,7 +36,8 @@ static void in_child(struct world *w, void (*act)(struct world *w))
 
 	assert_true(pid >= 0);
 	if (!pid) {
-		alarm(CHILD_LIMIT_S); /* a call that waits for a thread that is not there */
+		/* ends a child that waits for a thread which does not exist in it */
+		alarm(CHILD_LIMIT_S);
 		act(w);
 		_exit(0);
 	}
@@ -59,26 +61,27 @@ static void give_back(struct world *w)
 	REQUIRE(inccl_group_destroy(w->group) == -EBUSY);
 	REQUIRE(inccl_communicator_destroy(w->comm) == 0);
 	REQUIRE(inccl_group_destroy(w->group) == 0);
-	/* the group's connection and eventfd, the communicator's socket, eventfds and timer */
+	/* closed are the group's connection and eventfd, and the communicator's socket, two
+	 * eventfds and timer */
 	REQUIRE(open_descriptors() == before - 6);
 }
 
-/* The rank goes on as if there had been no child. */
+/* The rank must work as if there had been no child. */
 static void expect_alive(struct world *w)
 {
 	struct inccl_request *req = world_start(w, 0);
 	struct inc_roce_packet pkt;
 
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 	assert_null(inccl_group_error(w->group));
-	assert_null(strstr(w->fake.heard, "\"D\""));
-	assert_null(strstr(w->fake.heard, "\"bye\""));
-	assert_null(strstr(w->fake.heard, "\"failed\""));
+	assert_null(strstr(w->fake.received, "\"D\""));
+	assert_null(strstr(w->fake.received, "\"bye\""));
+	assert_null(strstr(w->fake.received, "\"failed\""));
 }
 
-static void child_gives_back(void **state)
+static void child_destroys_what_it_inherited(void **state)
 {
 	struct world *w = *state;
 
@@ -86,22 +89,24 @@ static void child_gives_back(void **state)
 	expect_alive(w);
 }
 
-/* What is under way is the rank's: the child neither sends, nor takes what has come. */
-static void child_gives_back_in_a_collective(void **state)
+/* A collective in flight belongs to the rank. The child must neither send packets nor receive
+ * any. */
+static void child_destroys_during_a_collective(void **state)
 {
 	struct world *w = *state;
 	struct inccl_request *req = world_start(w, 0);
 	struct inc_roce_packet pkt;
 
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	in_child(w, give_back);
 	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
-	assert_null(strstr(w->fake.heard, "\"failed\""));
+	assert_null(strstr(w->fake.received, "\"failed\""));
 }
 
-/* Any of the rank's threads may have held any lock when another one forked. */
-static void child_gives_back_under_locks(void **state)
+/* Another thread of the rank may have held any lock during the fork. The child must not wait for
+ * these locks. */
+static void child_destroys_while_locks_are_held(void **state)
 {
 	struct world *w = *state;
 
@@ -150,20 +155,21 @@ static void call_everything(struct world *w)
 	REQUIRE(strstr(inccl_strerror(-ECHILD), "forked"));
 }
 
-static void child_is_refused(void **state)
+static void calls_of_a_child_are_rejected(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
 
 	pending = world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	in_child(w, call_everything);
 	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
 	assert_int_equal(inccl_wait(pending, WAIT_MS), 0);
-	assert_null(strstr(w->fake.heard, "\"failed\""));
+	assert_null(strstr(w->fake.received, "\"failed\""));
 }
 
-#ifndef __SANITIZE_THREAD__ /* it knows no child with threads of its own */
+/* the thread sanitizer does not support children with threads of their own */
+#ifndef __SANITIZE_THREAD__
 static void make_own(struct world *w)
 {
 	void *own;
@@ -175,7 +181,7 @@ static void make_own(struct world *w)
 	world_teardown(&own);
 }
 
-/* What a child makes is its own. */
+/* A group that the child creates itself works. */
 static void child_makes_its_own(void **state)
 {
 	struct world *w = *state;
@@ -190,10 +196,10 @@ static void child_makes_its_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(child_gives_back),
-		CASE(child_gives_back_in_a_collective),
-		CASE(child_gives_back_under_locks),
-		CASE(child_is_refused),
+		CASE(child_destroys_what_it_inherited),
+		CASE(child_destroys_during_a_collective),
+		CASE(child_destroys_while_locks_are_held),
+		CASE(calls_of_a_child_are_rejected),
 #ifndef __SANITIZE_THREAD__
 		CASE(child_makes_its_own),
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of jobs and machines that no message can carry. */
+/* Names of jobs and machines that are not valid in a message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,10 +21,10 @@ static void keep_log(void *ctx, const char *line)
 	strncat(ctx, line, 4095 - strlen(ctx));
 }
 
-static bool latin1; /* a byte that is no ASCII is a letter, as in the locale of ISO-8859-1 */
+static bool latin1; /* non-ASCII bytes count as letters, as in the locale ISO-8859-1 */
 
-/* The C library's table of characters, by which isgraph() and the like decide: few machines have a
- * locale of a byte per character. */
+/* The C library's table of characters, which isgraph() and similar functions use. This replaces the
+ * locale, because few machines have one with a byte per character. */
 const unsigned short **__ctype_b_loc(void)
 {
 	static unsigned short table[384];
@@ -40,8 +40,8 @@ const unsigned short **__ctype_b_loc(void)
 	return &of_latin1;
 }
 
-/* A name that no message can carry is rejected, and the error names the option or variable that has
- * it. */
+/* A name that is not valid in a message is rejected. The error names the option or variable that
+ * has it. */
 static void job_names(void **state)
 {
 	static const char *const wrong[] = {"", "two words", "caf\xe9", "caf\xc3\xa9", "a\tb"};
@@ -65,7 +65,8 @@ static void job_names(void **state)
 	}
 }
 
-/* The compiler takes the table for constant, so it must not see both states in one function. */
+/* The compiler assumes that the table is constant, so it must not see both states in one
+ * function. */
 __attribute__((noipa)) static bool is_shown(int c)
 {
 	return isgraph(c);
@@ -80,8 +81,9 @@ static void job_names_in_latin1(void **state)
 	assert_false(is_shown(0xe9));
 }
 
-/* The machine's name is for people to read, and no reason to do without the machine. */
-static void host_name_that_is_no_word(void **state)
+/* The machine's name is only for people to read. An invalid one must not keep the machine out of a
+ * group. */
+static void invalid_host_name(void **state)
 {
 	static const char name[] = "two words\xe9";
 	const char *const answers[] = {JOINED, NULL};
@@ -95,7 +97,7 @@ static void host_name_that_is_no_word(void **state)
 		fail_msg("%s", error);
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_stop(&f);
-	assert_non_null(strstr(f.heard, "\"host\":\"two?words?\""));
+	assert_non_null(strstr(f.received, "\"host\":\"two?words?\""));
 	assert_non_null(strstr(log, "host name 'two words?'"));
 }
 
@@ -104,7 +106,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(job_names),
 		cmocka_unit_test(job_names_in_latin1),
-		cmocka_unit_test(host_name_that_is_no_word),
+		cmocka_unit_test(invalid_host_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Messages of any number of bytes through the soft endpoint: what packets are padded with, and
- * where what is received ends. */
+/* Messages of any number of bytes over the soft endpoint: the padding of packets, and the end of
+ * the received data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #define PAYLOAD   256
 #define SLOTS     64
-#define MESSAGES  3 /* in a send */
+#define MESSAGES  3 /* messages in one send */
 #define ROOM      (5 * PAYLOAD)
 #define IMM       0x1234567
 #define WAIT_MS   5000
@@ -26,8 +26,8 @@ struct world {
 	struct inccl_endpoint *ep;
 	struct inccl_region region;
 	uint8_t send[MESSAGES][ROOM], recv[MESSAGES][ROOM], want[MESSAGES][ROOM];
-	uint64_t heard;  /* packets, all of them answered */
-	uint64_t posted; /* messages */
+	uint64_t received; /* packets received, and all answered */
+	uint64_t posted;   /* messages posted */
 };
 
 static int setup(void **state)
@@ -43,7 +43,7 @@ static int setup(void **state)
 		w->want[i / ROOM][i % ROOM] = i * 13 + i / 241 + 1;
 	}
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 1000, 0xfffff0);
-	/* a busy machine must not put timeouts where the case is about something else */
+	/* a busy machine must not cause timeouts in cases about something else */
 	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
 	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
@@ -75,7 +75,7 @@ static void post(struct world *w, unsigned int i, uint32_t len, uint8_t mode)
 	w->posted++;
 }
 
-/* Hears the packets of message i and answers each. */
+/* Receives the packets of message i and answers each. */
 static void answer(struct world *w, unsigned int i, uint32_t len)
 {
 	static const uint8_t zeros[3];
@@ -87,18 +87,18 @@ static void answer(struct world *w, unsigned int i, uint32_t len)
 		do
 			assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
 		while (pkt.opcode == INC_OP_ACK);
-		assert_int_equal(pkt.psn, (w->peer.host_psn + w->heard) & INC_PSN_MASK);
+		assert_int_equal(pkt.psn, (w->peer.host_psn + w->received) & INC_PSN_MASK);
 		assert_int_equal(pkt.len, n);
 		assert_memory_equal(pkt.payload, w->send[i] + at, n);
 		assert_memory_equal(pkt.payload + n, zeros, -n & 3);
 		if (inc_roce_has_reth(pkt.opcode))
 			assert_int_equal(pkt.dmalen, len);
-		peer_mirror(&w->peer, &pkt, w->heard++, w->want[i] + at);
+		peer_mirror(&w->peer, &pkt, w->received++, w->want[i] + at);
 		at += n;
 	} while (at < len);
 }
 
-/* Until the endpoint has all results. */
+/* Serves until the endpoint has all results. */
 static void serve(struct world *w)
 {
 	uint64_t end = deadline_after_ms(WAIT_MS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Lines of JSON (lib/net/lines.h): however the bytes come, the same objects come out. */
+/* Lines of JSON (lib/net/lines.h). The same objects must result, however the bytes are split. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 
 #define MAX 100
 
-/* Puts bytes in, as many at a time as step and room allow, and takes what comes out: the field n of
- * each object, as a decimal digit. The last return value is the result. */
+/* Feeds bytes into the parser, up to `step` at a time as far as it has room, and takes the objects
+ * out. out gets the field n of each object as a decimal digit. Returns the last result. */
 static int feed(struct inc_lines *l, const char *text, size_t len, size_t step, char *out,
 		struct inc_err *err)
 {
@@ -59,7 +59,7 @@ static void any_pieces(void **state)
 		assert_true(inc_lines_open(&l));
 		assert_int_equal(feed(&l, "\"n\":5}\n", 7, step, out, NULL), 0);
 		assert_string_equal(out, "5");
-		/* nothing is kept of what is over */
+		/* nothing is stored of lines that have been parsed */
 		assert_false(inc_lines_open(&l));
 		assert_null(l.buf);
 		inc_lines_free(&l);
@@ -100,7 +100,7 @@ static void limits(void **state)
 					feed(&l, too_long, strlen(too_long), step, out, &err),
 					-EMSGSIZE);
 				assert_string_equal(err.msg, "line too long");
-				/* which is known before its end has come */
+				/* which the parser notices before the line's end arrives */
 				inc_lines_free(&l);
 				assert_int_equal(feed(&l, too_long, maxima[i] + 1, step, out, NULL),
 						 -EMSGSIZE);
@@ -114,7 +114,7 @@ static void no_messages(void **state)
 {
 	static const struct {
 		const char *text;
-		size_t len; /* 0: of the text */
+		size_t len; /* 0: the length of the text */
 		const char *why;
 	} cases[] = {
 		{"x\n", 0, "not JSON (column 1)"},

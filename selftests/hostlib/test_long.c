@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Long collectives whose data is on the wire not as the caller has it: they need no more memory
- * than short ones, and being cut changes no bit of them. The library is as built: the limit of
- * address space that the cases set leaves no room for a sanitizer.
+ * Long collectives whose data has another form on the wire than in the caller's vector. They must
+ * need no more memory than short ones, and splitting them must not change the result. The library
+ * is built without sanitizers, because the tests limit the address space too tightly for them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,15 +20,16 @@
 #include "selftests/hostlib/lockstep.h"
 #include "selftests/hostlib/mirror.h"
 
-/* What inccl.h promises beside a window, and what malloc() may take in one go for that. */
+/* The memory that inccl.h promises as a limit beside a window. malloc() may reserve all of it at
+ * once. */
 #define BOUND_BYTES (2 << 20)
 #define PAYLOAD     2048
-#define WINDOW      64 /* packets */
+#define WINDOW      64 /* in packets */
 
 static struct lockstep ls;
 static struct inccl_communicator *comm;
 
-/* Rank 0 of so many, whose contributions come back to it. */
+/* Sets up rank 0 of a job of this size. Its contributions return to it unchanged. */
 static void up(unsigned int ranks, enum inccl_byte_order order)
 {
 	lockstep_up(&ls, &(struct lockstep_conf){.ranks = ranks,
@@ -65,12 +66,12 @@ static size_t address_space(void)
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define LIMITED() skip() /* sanitizers take all the address space that there is */
+#define LIMITED() skip() /* sanitizers reserve the whole address space */
 #else
 #define LIMITED()
 #endif
 
-/* From here on this much more can be had; 0: as much as ever. */
+/* From now on this process can get `more` bytes of address space; 0: no limit. */
 static void limit(size_t more)
 {
 	struct rlimit l;
@@ -80,13 +81,13 @@ static void limit(size_t more)
 	assert_int_equal(setrlimit(RLIMIT_AS, &l), 0);
 }
 
-/* 1 to 2, which a sum of one rank leaves as they are. */
+/* A float16 from 1 to 2. The sum of a single rank leaves it unchanged. */
 static uint16_t half(size_t i)
 {
 	return 0x3c00 + (i * 2654435761u >> 7) % 1024;
 }
 
-/* 256 MiB of float16, twice as much on the wire. */
+/* 256 MiB of float16, which are twice as large on the wire. */
 static void float16_sum(void **state)
 {
 	const size_t count = (size_t)128 << 20;
@@ -109,7 +110,7 @@ static void float16_sum(void **state)
 	munmap(values, count * sizeof(*values));
 }
 
-/* The most that is agreed on beforehand: an exponent for each element. */
+/* The largest agreement before a sum, with an exponent for each element. */
 static void block_of_one(void **state)
 {
 	const size_t count = (size_t)4 << 20;
@@ -132,7 +133,8 @@ static void block_of_one(void **state)
 	munmap(values, count * sizeof(*values));
 }
 
-/* As many elements as there are, of a rank that gets nothing: nobody writes to 4 GiB. */
+/* The largest possible count, on a rank that receives no result. Its vector has 4 GiB, but is never
+ * written. */
 static void two_thousand_million(void **state)
 {
 	const size_t count = INT32_MAX, section = INCCL_FLOATS_PIECE;
@@ -147,14 +149,14 @@ static void two_thousand_million(void **state)
 			 0);
 	limit(0);
 	assert_int_equal(mirror_bytes(INC_OPERATOR_SUM), count * sizeof(int32_t));
-	/* 14 bytes of parameters with each section's heads */
+	/* each section has 14 bytes of parameters, beside the heads */
 	assert_int_equal(mirror_bytes(INC_OPERATOR_MAX), sections * 14 + heads * 2);
 	down();
 	munmap((void *)zeros, count * sizeof(*zeros));
 }
 
-/* The vector that a rank gives to a ReduceScatter in the other byte order, or a MIN of floats, does
- * not fit into the block that it gets. */
+/* A ReduceScatter in the other byte order, or a MIN of floats, must convert the contribution. That
+ * is longer than the block that the rank receives, so it does not fit there. */
 static void reduce_scatter(void **state)
 {
 	const size_t count = (size_t)8 << 20;
@@ -189,7 +191,8 @@ static void reduce_scatter(void **state)
 	munmap(recv, count * sizeof(*recv));
 }
 
-/* Without memory nothing is sent, nothing is changed, and the communicator goes on. */
+/* Without memory a collective sends nothing and changes nothing, and the communicator stays
+ * usable. */
 static void no_memory(void **state)
 {
 	const size_t count = (size_t)2 << 20;
@@ -205,7 +208,7 @@ static void no_memory(void **state)
 	for (i = 0; i < count; i++)
 		values[i] = half(i);
 	limit(1);
-	/* nor what the heaps of this thread and of the others still have */
+	/* use up also the free memory in the heaps of all threads */
 	while ((more = malloc(64 << 10))) {
 		*more = rest;
 		rest = more;
@@ -237,7 +240,8 @@ static int32_t sums[2 * MOST];
 static struct inc_fixed_head heads[2 * MOST];
 static uint8_t kinds[2 * MOST];
 
-/* Any bits, thus infinities and NaN too, in a part of them. */
+/* Fills the contribution with random bits. In some parts of the vector these may be infinities and
+ * NaN. */
 static void fill_wildly(enum inccl_dtype dtype, size_t count)
 {
 	const uint32_t calm = dtype == INCCL_FLOAT32 ? 0xbfffffff : 0xbfff;
@@ -255,7 +259,7 @@ static void fill_wildly(enum inccl_dtype dtype, size_t count)
 	}
 }
 
-/* The whole in one go, as lib/reduce has it. count: elements given. */
+/* The result that lib/reduce computes for the whole vector at once. count: contributed elements. */
 static void *whole(enum inc_float type, uint32_t block, uint32_t ranks, size_t count, void *values)
 {
 	struct inc_fixed fixed;
@@ -290,7 +294,7 @@ static void same_bits_of(enum inccl_dtype dtype, uint32_t block, unsigned int ra
 	free(want);
 }
 
-/* Of blocks that divide a section, do not, and are larger than one. */
+/* The block sizes divide a section, do not divide it, or are larger than a section. */
 static void same_bits(void **state)
 {
 	static const uint32_t blocks[] = {64,

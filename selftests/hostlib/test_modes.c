@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* What switches' modes mean to a caller: floats that are added as they are, what is refused and
- * why, and what the library tells of it. */
+/* Effects of switches' modes on a caller: floats that are added as they are, the calls that are
+ * rejected with their reasons, and the fields that the library reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "selftests/hostlib/lockstep.h"
 #include "selftests/reduce/numbers.h"
 
-#define COUNT 900 /* elements, several messages of each type */
+#define COUNT 900 /* elements of a collective: several messages of each type */
 
 static struct lockstep ls;
 static uint8_t given[LOCKSTEP_RANKS][COUNT * 4], got[LOCKSTEP_RANKS][COUNT * 4];
@@ -26,7 +26,7 @@ static uint32_t turned(enum inc_float type, uint32_t bits)
 	return type == INC_FLOAT32 ? __builtin_bswap32(bits) : __builtin_bswap16(bits);
 }
 
-/* The switch's part: one rank's elements after the other's. */
+/* The switch's reduction of floats, one rank after the other. */
 static void reduce_floats(const struct lockstep *l, uint32_t desc, uint8_t *result, size_t len)
 {
 	const enum inc_float type = (enum inc_float)(INC_DESC_DTYPE(desc) - INC_DTYPE_FLOAT32);
@@ -55,7 +55,8 @@ static enum inc_float type_of(enum inccl_dtype dtype)
 	return (enum inc_float)(dtype - INCCL_FLOAT32);
 }
 
-/* The operator over all ranks' elements i, in their order; an average of that, divided. */
+/* The expected result for element i: the operator over all ranks in their order. An average is that
+ * sum, divided. */
 static uint32_t want(enum inccl_dtype dtype, enum inccl_op op, size_t i)
 {
 	const enum inc_float type = type_of(dtype);
@@ -78,12 +79,13 @@ static void fill(enum inccl_dtype dtype, uint64_t seed)
 			uint32_t bits = random_finite(type_of(dtype), &seed);
 
 			if (random_below(&seed, 40) == 0)
-				bits = (uint32_t)random_u64(&seed); /* infinite and NaN, too */
+				/* infinities and NaN are possible */
+				bits = (uint32_t)random_u64(&seed);
 			set_float_bits(type_of(dtype), given[r], i, bits);
 		}
 }
 
-/* An AllReduce: the bits that the reference has, the same ones on every rank. */
+/* Runs an AllReduce. All ranks must have the bits of the reference. */
 static void all_reduce(enum inccl_dtype dtype, enum inccl_op op,
 		       const struct inccl_collective_opts *opts)
 {
@@ -111,15 +113,16 @@ static void native_floats(void **state)
 		for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++)
 			for (unsigned int o = 0; o < 5; o++)
 				all_reduce(dtype, ops[o], NULL);
-		assert_true(lockstep_said(&ls, "(sum of float32): 1 blocks, messages of 4 packets, "
-					       "16 packets under way, through s0 (127.0.0.1), as "
-					       "floats\n"));
+		assert_true(lockstep_logged(&ls,
+					    "(sum of float32): 1 blocks, messages of 4 packets, "
+					    "16 packets under way, through s0 (127.0.0.1), as "
+					    "floats\n"));
 		lockstep_down(&ls);
 	}
 }
 
-/* No heads, no integers: the elements go over the wire, and nothing else. */
-static void nothing_beside(void **state)
+/* Floats as they are need no heads and no integers. Only their elements are on the wire. */
+static void only_elements_on_the_wire(void **state)
 {
 	lockstep_up(&ls, &terminated);
 	lockstep_reset(&ls);
@@ -138,11 +141,11 @@ static void options_without_effect(void **state)
 
 	lockstep_up(&ls, &terminated);
 	all_reduce(INCCL_FLOAT32, INCCL_SUM, NULL);
-	assert_false(lockstep_said(&ls, note));
+	assert_false(lockstep_logged(&ls, note));
 	for (unsigned int i = 0; i < 2; i++)
 		all_reduce(INCCL_FLOAT32, INCCL_SUM, &opts);
-	assert_true(lockstep_said(&ls, note));
-	/* once on each rank */
+	assert_true(lockstep_logged(&ls, note));
+	/* each rank logs it once */
 	first = ls.log;
 	for (unsigned int r = 0; r < ls.conf.ranks; r++)
 		first = strstr(first, note) + 1;
@@ -150,7 +153,7 @@ static void options_without_effect(void **state)
 	lockstep_down(&ls);
 }
 
-static void what_is_told(void **state)
+static void reported_fields(void **state)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
 	struct lockstep_conf conf = terminated;
@@ -162,9 +165,10 @@ static void what_is_told(void **state)
 	assert_int_equal(info.float_bits, 0);
 	assert_int_equal(info.message_packets, 4);
 	assert_int_equal(info.window, 4);
-	assert_non_null(strstr(ls.rank[1].fake.heard, "\"message_packets\":0,\"window\":16,"));
-	assert_non_null(strstr(ls.rank[1].fake.heard, "\"floats\":\"native\""));
-	assert_true(lockstep_said(&ls, "(termination, floats native), payload 256, window 4 x 4"));
+	assert_non_null(strstr(ls.rank[1].fake.received, "\"message_packets\":0,\"window\":16,"));
+	assert_non_null(strstr(ls.rank[1].fake.received, "\"floats\":\"native\""));
+	assert_true(
+		lockstep_logged(&ls, "(termination, floats native), payload 256, window 4 x 4"));
 	lockstep_down(&ls);
 
 	conf.mode = INC_TREE_MIXED;
@@ -176,7 +180,7 @@ static void what_is_told(void **state)
 	assert_string_equal(info.mode, "mixed");
 	assert_string_equal(info.floats, "fixed");
 	assert_int_equal(info.float_bits, 29);
-	assert_int_equal(info.window, 8); /* as many messages as there may be */
+	assert_int_equal(info.window, 8); /* the limit on messages in flight */
 	lockstep_down(&ls);
 }
 
@@ -194,12 +198,12 @@ static void refuse(enum inccl_op op, enum inccl_mode mode, const char *text)
 	assert_null(inccl_communicator_error(ls.rank[0].comm));
 }
 
-static void what_is_refused(void **state)
+static void rejected_calls(void **state)
 {
 	static const struct {
 		enum inc_tree_mode mode;
 		bool native, write;
-		const char *prod; /* NULL: it goes */
+		const char *prod; /* the error of a PROD; NULL: it is supported */
 	} cases[] = {
 		{INC_TREE_PASSTHROUGH, false, true, "the switches are in passthrough mode"},
 		{INC_TREE_MIXED, false, false, "not all of the switches are in termination mode"},
@@ -217,7 +221,7 @@ static void what_is_refused(void **state)
 			refuse(INCCL_PROD, INCCL_MODE_SENDRECV, cases[i].prod);
 		if (!cases[i].write)
 			refuse(INCCL_SUM, INCCL_MODE_WRITE, "mode write: a switch of ");
-		lockstep_silent(&ls); /* nothing was sent of any of them */
+		lockstep_silent(&ls); /* the rejected calls have sent nothing */
 		lockstep_down(&ls);
 	}
 }
@@ -225,9 +229,11 @@ static void what_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(native_floats),          cmocka_unit_test(nothing_beside),
-		cmocka_unit_test(options_without_effect), cmocka_unit_test(what_is_told),
-		cmocka_unit_test(what_is_refused),
+		cmocka_unit_test(native_floats),
+		cmocka_unit_test(only_elements_on_the_wire),
+		cmocka_unit_test(options_without_effect),
+		cmocka_unit_test(reported_fields),
+		cmocka_unit_test(rejected_calls),
 	};
 
 	return cmocka_run_group_tests_name("modes", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* What the library and its tools read from files and from the wire: cases, and garbage. */
+/* Parsers of the library and its tools, for files and packets: hand-written cases and random
+ * garbage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -29,7 +30,7 @@ static uint32_t rnd(uint32_t below)
 	return seed % below;
 }
 
-/* A copy at the end of its own allocation: one byte too far is caught. */
+/* A copy at the end of its own allocation, so that a sanitizer catches reads beyond it. */
 static void *exact(const void *data, size_t len)
 {
 	void *p = malloc(len ? len : 1);
@@ -82,13 +83,13 @@ static void npy_good(void **state)
 	assert_int_equal(npy.count, 1);
 	assert_int_equal(parse_dict(1, D("(0, 7)"), 0, &npy), 0);
 	assert_int_equal(npy.count, 0);
-	/* any order, other quotes, no last comma */
+	/* keys in another order, double quotes, no trailing comma */
 	assert_int_equal(
 		parse_dict(1, "{\"shape\":(2,),'fortran_order':False,\"descr\":\"<i4\"}", 8, &npy),
 		0);
 }
 
-/* Whatever NumPy writes of numbers that the library has. */
+/* NumPy's files of every type that the library has. */
 static void npy_types(void **state)
 {
 	static const struct {
@@ -215,7 +216,7 @@ static void npy_round_trip(void **state)
 	assert_int_equal(back.ndim, 2);
 	assert_memory_equal(back.data, data, sizeof(data));
 	npy_free(&back);
-	npy.dtype = INCCL_FLOAT16; /* half as many bytes */
+	npy.dtype = INCCL_FLOAT16; /* only half of the data is written */
 	assert_int_equal(npy_save(path, &npy, data, &err), 0);
 	assert_int_equal(npy_load(path, &back, &err), 0);
 	assert_int_equal(back.dtype, INCCL_FLOAT16);
@@ -226,7 +227,7 @@ static void npy_round_trip(void **state)
 	assert_int_equal(npy_load(gone, &back, &err), -ENOENT);
 	assert_int_equal(npy_load(dir, &back, &err), -EINVAL);
 	unlink(path);
-	/* nothing else was left in it */
+	/* the failed calls left no file behind */
 	assert_int_equal(rmdir(dir), 0);
 }
 
@@ -239,8 +240,8 @@ static void write_place(const char *path, int want)
 	assert_true(!want == !err.msg[0]);
 }
 
-/* What stands at the output's place already: a link stays and its file is replaced, with its
- * permissions; what is no file is written to and stays. */
+/* The output file may already exist. A link remains, and its target is replaced with the same
+ * permissions. A target that is no regular file is written to, and not replaced. */
 static void npy_places(void **state)
 {
 	char dir[] = "/tmp/inc-npy-XXXXXX", path[64], link[64], buf[512];
@@ -264,7 +265,7 @@ static void npy_places(void **state)
 	assert_true(npy.count == 3 && ((int32_t *)npy.data)[2] == 9);
 	npy_free(&npy);
 	unlink(path);
-	write_place(link, -ENOENT); /* now a link to nothing */
+	write_place(link, -ENOENT); /* now the link is dangling */
 	unlink(link);
 
 	assert_int_equal(symlink("/dev/null", link), 0);
@@ -288,7 +289,7 @@ static void npy_places(void **state)
 	unlink(path);
 
 	write_place(dir, -EISDIR);
-	assert_int_equal(rmdir(dir), 0); /* nothing was left in it */
+	assert_int_equal(rmdir(dir), 0); /* no temporary file is left */
 }
 
 static size_t make_packet(uint8_t *out, uint8_t opcode, size_t payload)
@@ -358,7 +359,7 @@ static void packet_garbage(void **state)
 		}
 		free(p);
 	}
-	/* it does not simply refuse everything */
+	/* enough of the random inputs are valid for a meaningful test */
 	assert_true(taken > n / 20);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * inccl-perf --check, by which other tests know that results are right: for every collective, type
- * and operator it finds nothing in a right result, and each element that is wrong, stale, misplaced
- * or written behind the end.
+ * Tests inccl-perf --check, on which other tests rely. For every collective, type and operator it
+ * must accept a correct result. It must find each element that is wrong, stale, misplaced or
+ * written behind the end.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "selftests/reduce/numbers.h"
 
 #define RANKS 3
-#define COUNT 150 /* elements in all: of a block 50 */
+#define COUNT 150 /* elements in all; a block has 50 */
 #define OWN   1
 #define ROOT  1
 #define ITER  4
@@ -74,7 +74,8 @@ static int64_t combine(const struct perf_call *call, int64_t a, int64_t b)
 	}
 }
 
-/* Element `from` of all ranks' data, put together, as element `to` of the result. */
+/* put_integer() and put_float() write element `to` of the result: the reduction of element `from`
+ * of all ranks. */
 static void put_integer(const struct perf_call *call, size_t to, size_t from)
 {
 	const enum inccl_dtype dtype = call->dtype;
@@ -84,7 +85,7 @@ static void put_integer(const struct perf_call *call, size_t to, size_t from)
 	for (unsigned int r = 1; r < RANKS; r++)
 		v = combine(call, v, integer(dtype, given[r], from));
 	if (call->op == INCCL_AVG) {
-		v = (int64_t)((uint64_t)v << (64 - 8 * size)); /* what has wrapped */
+		v = (int64_t)((uint64_t)v << (64 - 8 * size)); /* wraps to the size of the type */
 		if (inccl_dtype_name(dtype)[0] == 'u')
 			v = (int64_t)(((uint64_t)v >> (64 - 8 * size)) / RANKS);
 		else
@@ -114,7 +115,7 @@ static void put_float(const struct perf_call *call, size_t to, size_t from)
 	set_float_bits(type, call->recv, to, float_nearest(type, v));
 }
 
-/* What the collective has to make of given[]. */
+/* Computes the collective's result from given[]. */
 static void carry_out(const struct perf_call *call)
 {
 	const size_t size = inccl_dtype_size(call->dtype), bytes = call->count * size;
@@ -143,7 +144,7 @@ static void carry_out(const struct perf_call *call)
 	}
 }
 
-/* More than any rounding. */
+/* Changes element i by more than any rounding error. */
 static void spoil(const struct perf_call *call, size_t i)
 {
 	const enum inc_float type = (enum inc_float)(call->dtype - INCCL_FLOAT32);
@@ -168,7 +169,7 @@ static void check(const struct perf_opts *opts, enum inccl_dtype dtype, enum inc
 	size_t i;
 
 	perf_place(&call, COUNT, send_memory, recv_memory);
-	/* a Broadcast's root alone gives: what each would give as the root */
+	/* only a Broadcast's root has data, so each rank's data is made as if it were the root */
 	for (call.rank = 0; call.rank < RANKS; call.rank++) {
 		perf_place(&call, COUNT, given[call.rank], recv_memory);
 		call.send_count = opts->collective == INCCL_REDUCE_SCATTER ? COUNT : call.count;
@@ -238,6 +239,6 @@ int main(void)
 	};
 
 	endpoint.ops = &inccl_soft;
-	group.maker = getpid(); /* otherwise the library takes this process for a forked child */
+	group.maker = getpid(); /* a process with another number would count as a forked child */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who serves a communicator, and what its callers hear when: a real group and communicator
- * between a controller and a switch that do what the case wants.
+ * The progress of a communicator: which thread makes it, and when its callers get results and
+ * errors. A real group and communicator run between a fake controller and a fake switch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "lib/base/clock.h"
 #include "selftests/hostlib/world.h"
 
-/* The sanitizers lose track of a thread that is cancelled in a call they watch. */
+/* The sanitizers lose track of a thread that is cancelled in an intercepted call. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define WATCHED true
 #else
@@ -45,35 +45,36 @@ static bool acknowledged(struct inccl_communicator *comm)
 	return comm->ep->stats.acks_received;
 }
 
-/* The switch says NAK 63, the controller a moment later who it was. */
-static void names_come_in_time(void **state)
+/* The switch sends NAK 63. The controller names the responsible rank a moment later, and the error
+ * must contain that. */
+static void notice_names_the_rank_in_time(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
 	struct waiter t;
 
 	waiter_start(&t, world_start(w, 0));
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	world_until(w, in_grace);
-	fake_say(&w->fake, NOTICE);
+	fake_send(&w->fake, NOTICE);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, -EREMOTEIO);
 	assert_string_equal(inccl_communicator_error(w->comm), "rank 2 called a barrier");
 	assert_int_equal(inccl_communicator_failed_rank(w->comm), 2);
 }
 
-static void names_come_in_time_to_the_thread(void **state)
+static void notice_reaches_the_thread_in_time(void **state)
 {
 	struct world *w = *state;
 	struct inccl_request *req = world_start(w, 0);
 	struct inc_roce_packet pkt;
 
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	world_until(w, thread_drives);
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	world_until(w, in_grace);
-	fake_say(&w->fake, NOTICE);
+	fake_send(&w->fake, NOTICE);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -EREMOTEIO);
 	assert_string_equal(inccl_communicator_error(w->comm), "rank 2 called a barrier");
 }
@@ -83,7 +84,7 @@ static uint64_t cpu_ns(void)
 	return inc_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-static void no_names_no_spinning(void **state)
+static void no_busy_loop_without_a_notice(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
@@ -91,7 +92,7 @@ static void no_names_no_spinning(void **state)
 	uint64_t cpu = cpu_ns();
 
 	waiter_start(&t, world_start(w, 0));
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, -EREMOTEIO);
@@ -99,7 +100,7 @@ static void no_names_no_spinning(void **state)
 	assert_true(cpu_ns() - cpu < NOTICE_GRACE_MS / 5 * INC_NSEC_PER_MSEC);
 }
 
-/* A collective that has waited long for a slow rank when the controller is lost. */
+/* The controller is lost while a collective has waited long for a slow rank. */
 static void slow_rank_then_no_controller(void **state)
 {
 	struct world *w = *state;
@@ -107,7 +108,7 @@ static void slow_rank_then_no_controller(void **state)
 	struct inc_roce_packet pkt;
 	uint64_t end = deadline_after_ms(WAIT_MS);
 
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
 	world_until(w, acknowledged);
 	pthread_mutex_lock(&w->comm->lock);
@@ -119,11 +120,12 @@ static void slow_rank_then_no_controller(void **state)
 		poll(NULL, 0, 1);
 	}
 	assert_int_equal(inccl_wait(req, 100), -EAGAIN);
-	/* there it is */
+	/* the slow rank arrives after all */
 	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 
-	/* without the rank, it ends: so long after the controller did */
+	/* now the rank never arrives, so the collective fails a fixed time after the controller was
+	 * lost */
 	req = world_start(w, 1);
 	pthread_mutex_lock(&w->comm->lock);
 	w->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
@@ -150,25 +152,25 @@ static void log_asks_for_the_error(void **state)
 	struct waiter t;
 
 	__atomic_store_n(&w->curious, true, __ATOMIC_RELEASE);
-	/* another communicator's failure is none of this one */
-	fake_say(&w->fake, "{\"type\":\"failed\",\"communicator\":13,\"errno\":\"EIO\"}\n"
-			   "{\"type\":\"error\",\"errno\":\"EINVAL\",\"message\":\"what?\"}\n");
+	/* this communicator ignores another communicator's failure */
+	fake_send(&w->fake, "{\"type\":\"failed\",\"communicator\":13,\"errno\":\"EIO\"}\n"
+			    "{\"type\":\"error\",\"errno\":\"EINVAL\",\"message\":\"what?\"}\n");
 	until_logged(w);
 	assert_string_equal(w->seen, "");
 	waiter_start(&t, world_start(w, 0));
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	__atomic_store_n(&w->lines, 0, __ATOMIC_RELEASE);
-	fake_say(&w->fake, NOTICE);
+	fake_send(&w->fake, NOTICE);
 	pthread_join(t.thread, NULL);
 	until_logged(w);
 	assert_string_equal(w->seen, "rank 2 called a barrier");
 	__atomic_store_n(&w->lines, 0, __ATOMIC_RELEASE);
-	fake_say(&w->fake, GROUP_NOTICE);
+	fake_send(&w->fake, GROUP_NOTICE);
 	until_logged(w);
 	assert_string_equal(w->seen_group, "rank 3 left the group");
 }
 
-/* The same for what the caller's own thread finds out. */
+/* The same for an error that the caller's own thread finds. */
 static void log_of_a_caller(void **state)
 {
 	struct world *w = *state;
@@ -184,8 +186,8 @@ static void log_of_a_caller(void **state)
 	assert_non_null(strstr(w->seen, "not acknowledged"));
 }
 
-/* Elements are big endian on the wire and nowhere else; the send buffer is as it was, also where
- * the collective cannot begin. */
+/* In network order, elements are big endian on the wire only. The send buffer is unchanged, even if
+ * the collective cannot start. */
 static void network_order(void **state)
 {
 	static const int32_t given[4] = {1, -2, 0x01020304, 5};
@@ -193,7 +195,7 @@ static void network_order(void **state)
 	struct world *w = *state;
 	unsigned int round;
 
-	assert_non_null(strstr(w->fake.heard, "\"byte_order\":\"network\""));
+	assert_non_null(strstr(w->fake.received, "\"byte_order\":\"network\""));
 	for (round = 0; round < 4; round++) {
 		INCCL_OPTS(inccl_collective_opts, opts,
 			   .mode = round / 2 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV);
@@ -223,7 +225,7 @@ static void network_order(void **state)
 		if (send != recv)
 			assert_memory_equal(send, given, sizeof(given));
 	}
-	fake_say(&w->fake, NOTICE);
+	fake_send(&w->fake, NOTICE);
 	while (!inccl_communicator_error(w->comm))
 		poll(NULL, 0, 1);
 	memcpy(w->data[0], given, sizeof(given));
@@ -233,7 +235,7 @@ static void network_order(void **state)
 	assert_memory_equal(w->data[0], given, sizeof(given));
 }
 
-/* Elements of each size are turned round as such, also where the last ones do not fill a word. */
+/* Elements of each size are byte-swapped, also where the last ones do not fill a word. */
 static void network_order_sizes(void **state)
 {
 	static const enum inccl_dtype types[] = {INCCL_UINT8, INCCL_INT16, INCCL_UINT32,
@@ -259,7 +261,7 @@ static void network_order_sizes(void **state)
 		while (pkt.opcode == INC_OP_ACK);
 		assert_int_equal(pkt.len, len);
 		for (i = 0; i < len; i++) {
-			/* the mirror image of its place in the element */
+			/* each byte is at the mirrored place in its element */
 			assert_int_equal(pkt.payload[i], (i ^ (size - 1)) + 1);
 			result[i] = 100 + (i ^ (size - 1));
 		}
@@ -289,7 +291,7 @@ static void cancelled_while_it_serves(void **state)
 	struct waiter t;
 
 	waiter_start(&t, world_start(w, 0));
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	world_until(w, waiter_sleeps);
 	join_cancelled(&t);
 	world_until(w, thread_drives);
@@ -306,12 +308,12 @@ static void cancelled_beside_another(void **state)
 	waiter_start(&t[0], world_start(w, 0));
 	world_until(w, waiter_sleeps);
 	waiter_start(&t[1], world_start(w, 1));
-	world_hear(w, &pkt[0], 0);
-	world_hear(w, &pkt[1], 1);
+	world_receive(w, &pkt[0], 0);
+	world_receive(w, &pkt[1], 1);
 	world_until(w, two_wait);
-	/* the one that waits for the other to serve */
+	/* cancels the waiter that does not make progress */
 	join_cancelled(&t[1]);
-	/* the one that serves, while the other waits again */
+	/* cancels the waiter that makes progress, while the other one waits again */
 	waiter_start(&t[2], t[1].req);
 	world_until(w, two_wait);
 	join_cancelled(&t[0]);
@@ -322,7 +324,7 @@ static void cancelled_beside_another(void **state)
 	assert_int_equal(inccl_wait(t[0].req, WAIT_MS), 0);
 }
 
-/* A collective that has a time limit of its own does not wait as long as others would. */
+/* A collective with its own time limit does not wait for the communicator's longer one. */
 static void own_time_limit(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
@@ -334,7 +336,7 @@ static void own_time_limit(void **state)
 	assert_true(inc_now_ns() - begin < WAIT_MS * INC_NSEC_PER_MSEC);
 }
 
-/* The same where nothing is sent again, so that no other timer wakes whoever waits. */
+/* The same without retransmissions, so that no other timer wakes the waiter. */
 static void own_time_limit_alone(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
@@ -343,7 +345,7 @@ static void own_time_limit_alone(void **state)
 	struct inc_roce_packet pkt;
 
 	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
 	assert_int_equal(inccl_wait(req, -1), -ETIMEDOUT);
 }
@@ -353,8 +355,9 @@ static bool knows_of_standstill(struct inccl_communicator *comm)
 	return comm->awake.resumed_at_ns;
 }
 
-/* A process that stood still for longer than the limit (here, whoever serves cannot have the lock)
- * takes what comes after that, instead of calling its switch silent. */
+/* A process stands still for longer than the time limit; here, because the serving thread cannot
+ * get the lock. It must process the packets that arrived meanwhile instead of reporting that its
+ * switch is silent. */
 static void stood_still(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 1500);
@@ -366,7 +369,7 @@ static void stood_still(void **state)
 	uint64_t begin_ns;
 
 	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
 	waiter_start(&t, req);
 	world_until(w, waiter_sleeps);
@@ -381,7 +384,8 @@ static void stood_still(void **state)
 	assert_int_equal(t.result, 0);
 }
 
-/* Who waits beside the one that serves returns with his own request, not with the other's. */
+/* Two threads wait, and one of them makes progress for both. Each must return when its own request
+ * is done. */
 static void first_of_two(void **state)
 {
 	struct world *w = *state;
@@ -391,8 +395,8 @@ static void first_of_two(void **state)
 
 	req = world_start(w, 0);
 	waiter_start(&t[1], world_start(w, 1));
-	world_hear(w, &pkt[0], 0);
-	world_hear(w, &pkt[1], 1);
+	world_receive(w, &pkt[0], 0);
+	world_receive(w, &pkt[1], 1);
 	world_until(w, waiter_sleeps);
 	waiter_start(&t[0], req);
 	world_until(w, two_wait);
@@ -405,7 +409,8 @@ static void first_of_two(void **state)
 	assert_int_equal(t[1].result, 0);
 }
 
-/* What another thread starts while somebody sleeps without a timer is sent again in time. */
+/* One thread sleeps without a timer. A collective that another thread starts meanwhile must be
+ * retransmitted in time. */
 static void started_beside_a_sleeper(void **state)
 {
 	struct inccl_request *second;
@@ -414,13 +419,13 @@ static void started_beside_a_sleeper(void **state)
 	struct waiter t;
 
 	waiter_start(&t, world_start(w, 0));
-	world_hear(w, &pkt[0], 0);
+	world_receive(w, &pkt[0], 0);
 	peer_ack(&w->peer, INC_AETH_ACK, pkt[0].psn);
 	world_until(w, acknowledged);
 	world_until(w, waiter_sleeps);
 	second = world_start(w, 1);
-	world_hear(w, &pkt[1], 1);
-	world_hear(w, &pkt[1], 1);
+	world_receive(w, &pkt[1], 1);
+	world_receive(w, &pkt[1], 1);
 	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
 	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
 	pthread_join(t.thread, NULL);
@@ -433,9 +438,9 @@ static void started_beside_a_sleeper(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(names_come_in_time),
-		CASE(names_come_in_time_to_the_thread),
-		CASE(no_names_no_spinning),
+		CASE(notice_names_the_rank_in_time),
+		CASE(notice_reaches_the_thread_in_time),
+		CASE(no_busy_loop_without_a_notice),
 		CASE(slow_rank_then_no_controller),
 		CASE(log_of_a_caller),
 		CASE(log_asks_for_the_error),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What inccl.h promises of time limits, refusals and ends, where somebody else behaves badly: a
- * real group and communicator between a controller and a switch that do what the case wants.
+ * The promises of inccl.h about time limits, rejections and ends, if a peer misbehaves. A real
+ * group and communicator run between a fake controller and a fake switch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/world.h"
 
-/* Asks for the longest wait that an RNR NAK can: 655.36 ms. */
+/* An RNR NAK that asks for the longest possible wait, 655.36 ms. */
 #define RNR_LONGEST INC_AETH_TYPE_RNR
 
 static void destroy(struct world *w, int want)
@@ -30,7 +30,7 @@ static void destroy(struct world *w, int want)
 
 static bool was_told(struct world *w, const char *text)
 {
-	return strstr(w->fake.heard, text);
+	return strstr(w->fake.received, text);
 }
 
 static bool is_patient(struct inccl_communicator *comm)
@@ -38,15 +38,15 @@ static bool is_patient(struct inccl_communicator *comm)
 	return comm->ep->stats.rnrs_received;
 }
 
-/* A collective that the endpoint has taken, and of which not a byte has left this rank, because the
- * switch has asked for patience: the others cannot finish it, and are told. */
+/* A posted collective has not been sent because of an RNR NAK, and then its rank destroys the
+ * communicator. The other ranks cannot complete it, so they get a report. */
 static void unsent_at_the_end(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, RNR_LONGEST, pkt.psn);
 	world_until(w, is_patient);
 	world_start(w, 1);
@@ -55,27 +55,27 @@ static void unsent_at_the_end(void **state)
 	assert_true(was_told(w, "\"errno\":\"ECANCELED\""));
 }
 
-/* A contribution that was lost on its way, when its rank ends the communicator: it is sent again,
- * or the others are told that it will not come. */
+/* A contribution was lost on the wire when its rank destroys the communicator. Either the rank
+ * retransmits it, or the other ranks get a report. */
 static void lost_at_the_end(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	destroy(w, 0);
 	assert_true(peer_hear(&w->peer, &pkt, 0) || was_told(w, "\"errno\":\"ECANCELED\""));
 }
 
-/* The others are told who has left them alone. */
+/* The report names the rank that destroyed the communicator. */
 static void named_at_the_end(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	pthread_mutex_lock(&w->comm->lock);
 	inccl_comm_settle(w->comm, 0);
 	pthread_mutex_unlock(&w->comm->lock);
@@ -94,7 +94,8 @@ static void *settle(void *arg)
 	return NULL;
 }
 
-/* While there is time, what was lost is sent again, and nobody is left alone. */
+/* While there is time, a rank that destroys its communicator retransmits lost packets, so that no
+ * other rank fails. */
 static void sent_again_at_the_end(void **state)
 {
 	struct world *w = *state;
@@ -105,22 +106,23 @@ static void sent_again_at_the_end(void **state)
 	SOFT_EP(w->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MIN_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	assert_int_equal(pthread_create(&settler, NULL, settle, w->comm), 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
 	pthread_join(settler, NULL);
 	destroy(w, 0);
 }
 
-/* What the switch has kept is not missed by anybody, nor is the result that comes later. */
+/* If the switch has acknowledged the contribution, no rank fails, although the result comes after
+ * the destruction. */
 static void kept_at_the_end(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
 	destroy(w, 0);
 	assert_false(was_told(w, "\"errno\""));
@@ -131,17 +133,17 @@ static bool in_grace(struct inccl_communicator *comm)
 	return comm->grace_error;
 }
 
-/* Who ends a communicator that the switch has ended already is not told that all is well. */
+/* Destroying a communicator that the switch has already ended returns that error. */
 static void ended_before(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	world_until(w, in_grace);
-	/* nor does it end once more */
+	/* settling must not make it fail a second time */
 	pthread_mutex_lock(&w->comm->lock);
 	inccl_comm_settle(w->comm, 0);
 	assert_int_equal(w->comm->error, 0);
@@ -149,7 +151,7 @@ static void ended_before(void **state)
 	destroy(w, -EREMOTEIO);
 }
 
-/* The time limit of a collective holds for it also behind another one that has a longer one. */
+/* A collective's own time limit applies even behind a collective with a longer limit. */
 static void own_time_limit_behind_another(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 100);
@@ -161,7 +163,7 @@ static void own_time_limit_behind_another(void **state)
 	assert_int_equal(inccl_wait(second, 2000), -ETIMEDOUT);
 }
 
-/* And not before it has begun, however long the other has waited. */
+/* The time limit begins when the collective starts, however long the previous one has waited. */
 static void own_time_limit_from_its_start(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = WAIT_MS);
@@ -181,7 +183,7 @@ static bool acknowledged(struct inccl_communicator *comm)
 	return comm->ep->stats.acks_received;
 }
 
-/* A switch that says again and again what it has said before moves nothing. */
+/* A switch that repeats an acknowledgement makes no progress, so the time limit still expires. */
 static void repetition_is_no_progress(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 200);
@@ -192,7 +194,7 @@ static void repetition_is_no_progress(void **state)
 	int ret;
 
 	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
 	world_until(w, acknowledged);
 	do {
@@ -212,9 +214,9 @@ static uint64_t looks(struct inccl_communicator *comm)
 	return calls;
 }
 
-/* The switch asks for patience, and then has room after all for the packet of which it asked that:
- * whoever waits sleeps until the time is over. */
-static void patience_is_no_spinning(void **state)
+/* The switch sends an RNR NAK for a packet and then acknowledges that packet. The waiting thread
+ * must sleep until the end of the wait. */
+static void no_busy_loop_after_an_rnr_nak(void **state)
 {
 	struct world *w = *state;
 	struct inccl_request *req;
@@ -224,9 +226,9 @@ static void patience_is_no_spinning(void **state)
 
 	world_start(w, 0);
 	req = world_start(w, 1);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	first_psn = pkt.psn;
-	world_hear(w, &pkt, 1);
+	world_receive(w, &pkt, 1);
 	pthread_mutex_lock(&w->comm->lock);
 	SOFT_EP(w->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MIN_NS;
 	pthread_mutex_unlock(&w->comm->lock);
@@ -236,11 +238,11 @@ static void patience_is_no_spinning(void **state)
 	world_until(w, acknowledged);
 	before = looks(w->comm);
 	assert_int_equal(inccl_wait(req, 400), -EAGAIN);
-	/* a timer or two, and no more */
+	/* one or two timers, but no busy loop */
 	assert_true(looks(w->comm) - before < 20);
 }
 
-/* Options that only a later library knows are refused with a sentence where all are. */
+/* Options that only a later library knows are rejected with an explanation in all calls. */
 static void unknown_options_are_explained(void **state)
 {
 	struct {
@@ -279,8 +281,8 @@ static void unknown_options_are_explained(void **state)
 	assert_string_not_equal(why_group, "");
 }
 
-/* Structs of an earlier library end where its fields did: what is behind is neither read nor
- * written. */
+/* Structs of callers that were compiled for an earlier library are shorter. Bytes behind their end
+ * are neither read nor written. */
 static void older_callers(void **state)
 {
 	struct inccl_collective_opts opts;
@@ -303,7 +305,7 @@ static void older_callers(void **state)
 		assert_int_equal(behind[i], 0xff);
 }
 
-/* The window counts messages, its limit packets. */
+/* A window counts messages, but its limit is in packets. */
 static void window_of_long_messages(void **state)
 {
 	char why[256] = "";
@@ -325,7 +327,7 @@ static int map_nothing(struct inccl_endpoint *ep, void *addr, size_t len, bool w
 	return -EFAULT;
 }
 
-/* So is memory that the device does not take. */
+/* Memory that the device rejects is explained, too. */
 static void unregistered_memory_is_explained(void **state)
 {
 	char why[256] = "";
@@ -348,15 +350,15 @@ static void unregistered_memory_is_explained(void **state)
 	assert_string_not_equal(why, "");
 }
 
-/* The story of a result that differs in its immediate alone says so. */
-static void story_of_a_wrong_immediate(void **state)
+/* If a result differs only in its immediate, the error says so. */
+static void wrong_immediate_is_reported(void **state)
 {
 	struct world *w = *state;
 	struct inccl_request *req;
 	struct inc_roce_packet pkt;
 
 	req = world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	pkt.imm++;
 	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -EPROTO);
@@ -368,14 +370,14 @@ static bool is_refused(struct inccl_communicator *comm)
 	return comm->ep->stats.bad_packets;
 }
 
-/* Nothing has asked for the result of a packet that waits to be sent. */
+/* A packet that still waits to be sent cannot have a result, so a result for it is rejected. */
 static void result_of_what_was_not_sent(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, RNR_LONGEST, pkt.psn);
 	world_until(w, is_patient);
 	world_start(w, 1);
@@ -391,7 +393,8 @@ static bool both_acknowledged(struct inccl_communicator *comm)
 	return waiter_sleeps(comm) && comm->ep->stats.acks_received == 2;
 }
 
-/* Who tests beside somebody who waits leaves the serving to him, and does not wake him. */
+/* A thread that calls inccl_test() while another one waits leaves the progress to the waiter, and
+ * does not wake it. */
 static void test_beside_a_waiter(void **state)
 {
 	struct world *w = *state;
@@ -403,7 +406,7 @@ static void test_beside_a_waiter(void **state)
 	waiter_start(&t, world_start(w, 0));
 	req = world_start(w, 1);
 	for (unsigned int i = 0; i < 2; i++) {
-		world_hear(w, &pkt[i], i);
+		world_receive(w, &pkt[i], i);
 		peer_ack(&w->peer, INC_AETH_ACK, pkt[i].psn);
 	}
 	world_until(w, both_acknowledged);
@@ -431,12 +434,12 @@ int main(void)
 		CASE(own_time_limit_behind_another),
 		CASE(own_time_limit_from_its_start),
 		CASE(repetition_is_no_progress),
-		CASE(patience_is_no_spinning),
+		CASE(no_busy_loop_after_an_rnr_nak),
 		CASE(unknown_options_are_explained),
 		CASE(older_callers),
 		CASE(window_of_long_messages),
 		CASE(unregistered_memory_is_explained),
-		CASE(story_of_a_wrong_immediate),
+		CASE(wrong_immediate_is_reported),
 		CASE(result_of_what_was_not_sent),
 		CASE(test_beside_a_waiter),
 	};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * A rank that computes under SCHED_FIFO on one CPU: the library's threads must answer for it all
- * the same, and must stay on the CPUs that the process was started on. Needs root.
+ * A rank that computes under SCHED_FIFO on one CPU. The library's threads must still answer for it,
+ * and must stay on the CPUs on which the process was started. Needs root.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,12 +21,12 @@
 #include "lib/base/thread.h"
 #include "selftests/hostlib/world.h"
 
-#define NARROW "narrow" /* the argument of a run whose process is bound to one CPU */
+#define NARROW "narrow" /* the argument that makes this program bind itself to one CPU first */
 
 struct rank {
 	void *world;
 	int cpu;
-	bool refused; /* this machine does not allow realtime */
+	bool refused; /* this machine does not allow real-time scheduling */
 	bool ready, stop;
 };
 
@@ -50,7 +50,8 @@ static void pin(pthread_t thread, int cpu)
 	assert_int_equal(pthread_setaffinity_np(thread, sizeof(one), &one), 0);
 }
 
-/* The controller of the test is another process in reality. */
+/* Gives a thread ordinary scheduling. The fake controller is a thread here, but in reality another
+ * process. */
 static void make_ordinary(pthread_t thread)
 {
 	const struct sched_param none = {0};
@@ -59,7 +60,7 @@ static void make_ordinary(pthread_t thread)
 	assert_int_equal(pthread_setaffinity_np(thread, sizeof(started_on), &started_on), 0);
 }
 
-/* Never sleeps from ready on, until it is stopped. */
+/* Sets ready, and then computes without sleeping until it is stopped. */
 static void *compute(void *arg)
 {
 	const struct sched_param first = {.sched_priority = 10};
@@ -78,7 +79,8 @@ static void *compute(void *arg)
 	return NULL;
 }
 
-/* The switch hears the contribution, sends the result, and hears that it is there. */
+/* The switch receives the contribution and sends the result. Returns whether the rank acknowledges
+ * it. */
 static bool result_is_acknowledged(struct world *w)
 {
 	struct inc_roce_packet pkt;
@@ -93,11 +95,11 @@ static bool ping_is_answered(struct world *w)
 {
 	const uint64_t end_ns = deadline_after_ms(WAIT_MS);
 
-	w->answers[4] = w->answers[3]; /* what answers the pong is not there for the end */
-	fake_say(&w->fake, "{\"type\":\"ping\"}\n");
-	while (!strstr(w->fake.heard, "\"pong\"") && inc_now_ns() < end_ns)
+	w->answers[4] = w->answers[3]; /* the answer after the pong must be the one for the end */
+	fake_send(&w->fake, "{\"type\":\"ping\"}\n");
+	while (!strstr(w->fake.received, "\"pong\"") && inc_now_ns() < end_ns)
 		poll(NULL, 0, 1);
-	return strstr(w->fake.heard, "\"pong\"");
+	return strstr(w->fake.received, "\"pong\"");
 }
 
 static void busy_rank_is_alive(void **state)
@@ -122,7 +124,8 @@ static void busy_rank_is_alive(void **state)
 	assert_true(acknowledged);
 }
 
-/* All threads of this process, the library's too, may run on the CPUs of want and no others. */
+/* Checks that all threads of this process, with the library's, may run on the CPUs of `want` and no
+ * others. */
 static void expect_masks(const cpu_set_t *want)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -139,10 +142,11 @@ static void expect_masks(const cpu_set_t *want)
 		threads++;
 	}
 	closedir(tasks);
-	assert_true(threads >= 4); /* this one, the controller's, and two of the library */
+	assert_true(threads >= 4); /* this thread, the fake controller's, and two of the library */
 }
 
-/* A thread that pins itself makes a group: the library's threads are not pinned with it. */
+/* A thread that is bound to a CPU creates a group. The library's threads must not be bound
+ * with it. */
 static void thread_mask_is_not_inherited(void **state)
 {
 	struct world *w;
@@ -157,7 +161,8 @@ static void thread_mask_is_not_inherited(void **state)
 	world_teardown(&world);
 }
 
-/* What the process was bound to when it was started holds for the library's threads, too. */
+/* If a process was bound to CPUs when it was started, that applies to the library's threads,
+ * too. */
 static void process_mask_holds(void **state)
 {
 	int status;
@@ -184,7 +189,7 @@ static void *measure_stack(void *bytes)
 	return NULL;
 }
 
-/* A program, or RLIMIT_STACK at its start, has made the default of all threads small. */
+/* The program, or RLIMIT_STACK at its start, has made the default stack of all threads small. */
 static void stack_is_not_the_default(void **state)
 {
 	pthread_attr_t attr;
@@ -200,7 +205,7 @@ static void stack_is_not_the_default(void **state)
 	pthread_attr_setstacksize(&attr, was);
 	pthread_setattr_default_np(&attr);
 	pthread_attr_destroy(&attr);
-	assert_int_equal(bytes, 1 << 20); /* as inccl.h says */
+	assert_int_equal(bytes, 1 << 20); /* the size that inccl.h states */
 }
 
 int main(int argc, char **argv)
@@ -217,7 +222,7 @@ int main(int argc, char **argv)
 	if (sched_getaffinity(0, sizeof(started_on), &started_on))
 		return 1;
 	if (argc > 1 && !strcmp(argv[1], NARROW)) {
-		freopen("/dev/null", "w", stdout); /* its results are not the test's */
+		freopen("/dev/null", "w", stdout); /* hides the TAP output of the inner run */
 		return cmocka_run_group_tests(narrow, NULL, NULL) || CPU_COUNT(&started_on) != 1;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A controller that is lost and comes back, in the middle of something. */
+/* A controller that is lost and comes back while a member works. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 #define LIMIT_S   120
 #define WAIT_S    10
 #define MAX_FD    256
-#define NOTHING   "" /* as an answer; HANG_UP is known by its address */
+#define NOTHING   "" /* an empty answer; HANG_UP is recognised by its address */
 #define RESUMED   "{\"type\":\"resumed\",\"group\":7}\n"
 #define DESTROYED "{\"type\":\"D\",\"communicator\":12}\n"
 #define CONN_1                                                                            \
@@ -34,8 +34,8 @@ struct world {
 	struct fake fake;
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
-	bool back;  /* the library says so */
-	bool stall; /* on STALL the thread stops until the controller is back */
+	bool back;  /* the library has reported that the controller is back */
+	bool stall; /* at the answer STALL the thread stops until the controller is back */
 	pthread_t thread;
 	bool stalled;
 };
@@ -69,7 +69,7 @@ static void until(const bool *flag)
 	}
 }
 
-/* On the control thread, where it matters here: nothing is asserted. */
+/* The log callback on the control thread. It must not assert. */
 static void on_line(void *arg, const char *line)
 {
 	struct world *w = arg;
@@ -113,7 +113,8 @@ static void end(struct world *w)
 	fake_stop(&w->fake);
 }
 
-/* What a rank has told a controller that died of it, or just then, it tells the next one. */
+/* A rank reports a failure to a controller that ends at that moment. It must report it again to the
+ * next controller. */
 static void own_failure(void **state)
 {
 	const char *const answers[] = {JOINED,  CONN("5", "1024", "8"),
@@ -130,7 +131,7 @@ static void own_failure(void **state)
 	until(&w->back);
 	assert_int_equal(inccl_communicator_destroy(w->comm), -ETIMEDOUT);
 	end(w);
-	told = strstr(w->fake.heard, "\"type\":\"resume\"");
+	told = strstr(w->fake.received, "\"type\":\"resume\"");
 	assert_non_null(told);
 	told = strstr(told, "\"type\":\"failed\",\"communicator\":12,\"errno\":\"ETIMEDOUT\"");
 	assert_non_null(told);
@@ -138,10 +139,10 @@ static void own_failure(void **state)
 	assert_non_null(strstr(told, "\"type\":\"D\""));
 }
 
-/* Of the first message of the type. */
+/* The UDP port in the first message of this type. */
 static long udp_port_said(const struct world *w, const char *type)
 {
-	const char *at = strstr(w->fake.heard, type);
+	const char *at = strstr(w->fake.received, type);
 
 	assert_non_null(at);
 	at = strstr(at, "\"udp_port\":");
@@ -149,8 +150,8 @@ static long udp_port_said(const struct world *w, const char *type)
 	return strtol(strchr(at, ':') + 1, NULL, 10);
 }
 
-/* A destroyer that is slow to learn of the loss does not wait for what nobody will answer, nor is
- * what it destroys said to run. */
+/* A rank destroys a communicator and is slow to notice the loss of the controller. It must not wait
+ * for an answer that cannot come. The communicator must not be reported as running. */
 static void slow_destroyer(void **state)
 {
 	const char *const answers[] = {
@@ -174,15 +175,16 @@ static void slow_destroyer(void **state)
 	end(w);
 	close(release_fd[0]);
 	close(release_fd[1]);
-	told = strstr(w->fake.heard, "\"type\":\"resume\"");
+	told = strstr(w->fake.received, "\"type\":\"resume\"");
 	assert_non_null(told);
 	assert_non_null(strstr(told, "\"communicators\":[{\"communicator\":13,"));
 	ended = strstr(told, "\"communicator\":12");
 	assert_true(!ended || ended > strchr(told, '\n'));
 }
 
-/* Where it receives is said again: nobody else may name it. */
-static void says_port(void **state)
+/* A member that resumes reports the same UDP port again, because the controller cannot know it
+ * otherwise. */
+static void port_is_reported_again(void **state)
 {
 	const char *const answers[] = {
 		JOINED, CONN("5", "1024", "8"), STARTED, HANG_UP, RESUMED, DESTROYED, NULL};
@@ -196,8 +198,9 @@ static void says_port(void **state)
 			 udp_port_said(w, "\"type\":\"C\""));
 }
 
-/* A controller that has no room just then knows nothing of what runs. */
-static void no_room(void **state)
+/* A controller that rejects the connection for lack of room has not processed the resume message.
+ * The member must retry. */
+static void controller_without_room(void **state)
 {
 	const char *const answers[] = {
 		JOINED,
@@ -217,8 +220,8 @@ static void no_room(void **state)
 	end(w);
 }
 
-/* Once a controller is back, what fails then does not fail for the lack of one. */
-static void orphan_no_more(void **state)
+/* After the controller is back, a later failure is not attributed to a lost controller. */
+static void no_orphan_after_a_resume(void **state)
 {
 	const char *const answers[] = {
 		JOINED, CONN("5", "1024", "8"), STARTED, HANG_UP, RESUMED, NOTHING, DESTROYED,
@@ -232,8 +235,8 @@ static void orphan_no_more(void **state)
 	end(w);
 }
 
-/* The sockets of this process that are connected to the port: how many, and how many of them
- * have the option. */
+/* Counts this process's sockets that are connected to the port, and how many of them have the
+ * option set. */
 static void count(unsigned short port, int level, int option, int *all, int *with)
 {
 	*all = *with = 0;
@@ -250,8 +253,9 @@ static void count(unsigned short port, int level, int option, int *all, int *wit
 	}
 }
 
-/* The second controller's machine may die like the first one's. */
-static void noticed_again(void **state)
+/* The connection to the second controller has keepalive, too, because its machine may fail like the
+ * first one's. */
+static void keepalive_after_a_resume(void **state)
 {
 	const char *const answers[] = {
 		JOINED, CONN("5", "1024", "8"), STARTED, HANG_UP, RESUMED, DESTROYED, NULL};
@@ -269,9 +273,12 @@ static void noticed_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(own_failure),    cmocka_unit_test(slow_destroyer),
-		cmocka_unit_test(says_port),      cmocka_unit_test(no_room),
-		cmocka_unit_test(orphan_no_more), cmocka_unit_test(noticed_again),
+		cmocka_unit_test(own_failure),
+		cmocka_unit_test(slow_destroyer),
+		cmocka_unit_test(port_is_reported_again),
+		cmocka_unit_test(controller_without_room),
+		cmocka_unit_test(no_orphan_after_a_resume),
+		cmocka_unit_test(keepalive_after_a_resume),
 	};
 
 	alarm(LIMIT_S);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The retransmission timer's estimator (lib/roce/rto.h), by a clock of the test's own. */
+/* The estimator of the retransmission timer (lib/roce/rto.h), with a simulated clock. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static struct inc_rto fresh(void)
 	return t;
 }
 
-/* A round trip of packets before end, sent at now. */
+/* One round trip of the packets before `end`, sent at `now`. */
 static void round_trip(struct inc_rto *t, uint64_t end, uint64_t now, uint64_t rtt)
 {
 	inc_rto_measure(t, end, now);
@@ -39,7 +39,8 @@ static void first_sample(void **state)
 	assert_int_equal(inc_rto_wait_ns(&t), 90 * MS);
 }
 
-/* By RFC 6298: 1/8 of the sample, 1/4 of its distance, whichever side it lies on. */
+/* By RFC 6298: smoothed by 1/8 of the sample, and the variance by 1/4 of its distance, which may be
+ * positive or negative. */
 static void smoothing(void **state)
 {
 	struct inc_rto t = fresh();
@@ -64,15 +65,16 @@ static void bounds(void **state)
 	assert_int_equal(inc_rto_wait_ns(&t), MIN);
 	round_trip(&t, end, 0, 5000 * MS);
 	assert_int_equal(inc_rto_wait_ns(&t), MAX);
-	/* a first time beyond the bound is bounded, too */
+	/* a first timeout beyond the upper bound is limited */
 	inc_rto_init(&t, 2 * MAX, MIN, MAX);
 	assert_int_equal(inc_rto_wait_ns(&t), MAX);
-	/* on the other side as well: inc-switchd --rto-min-ms may be above its first time */
+	/* so is one below the lower bound, because inc-switchd --rto-min-ms may be larger than the
+	 * first timeout */
 	inc_rto_init(&t, FIRST, 25 * FIRST, MAX);
 	assert_int_equal(inc_rto_wait_ns(&t), 25 * FIRST);
 }
 
-/* One measurement at a time, and it ends with the last packet that it is of. */
+/* Only one measurement runs at a time. It ends with the last packet that it covers. */
 static void one_at_a_time(void **state)
 {
 	struct inc_rto t = fresh();
@@ -83,14 +85,14 @@ static void one_at_a_time(void **state)
 	assert_int_equal(t.srtt_ns, 0);
 	inc_rto_acked(&t, 8, 40 * MS);
 	assert_int_equal(t.srtt_ns, 40 * MS);
-	/* nothing is under way now */
+	/* no measurement is running now */
 	inc_rto_acked(&t, 9, 500 * MS);
 	assert_int_equal(t.srtt_ns, 40 * MS);
 }
 
-/* Karn: what was sent again says nothing, and neither does what was sent beside it, until all of
- * the spoiled measurement is acknowledged. */
-static void spoiled(void **state)
+/* Karn's algorithm: a retransmission makes the running measurement useless. New packets are not
+ * measured until everything sent before the retransmission is acknowledged. */
+static void no_sample_after_a_retransmission(void **state)
 {
 	struct inc_rto t = fresh();
 
@@ -102,7 +104,7 @@ static void spoiled(void **state)
 	assert_int_equal(t.srtt_ns, 0);
 	round_trip(&t, 8, 100 * MS, 24 * MS);
 	assert_int_equal(t.srtt_ns, 24 * MS);
-	/* a resend while nothing is measured does not concern the next one */
+	/* a retransmission while no measurement runs does not affect the next one */
 	inc_rto_spoil(&t);
 	round_trip(&t, 9, 200 * MS, 24 * MS);
 	assert_int_equal(t.srtt_ns, 24 * MS);
@@ -129,7 +131,7 @@ static void back_off(void **state)
 	assert_int_equal(inc_rto_wait_ns(&t), FIRST);
 }
 
-/* 50 frames that are lost in a row are over after eight timeouts, before anybody gives up. */
+/* 50 lost frames in a row must be over after eight timeouts, before a peer gives up. */
 static void probes(void **state)
 {
 	struct inc_rto t = fresh();
@@ -149,9 +151,12 @@ static void probes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(first_sample), cmocka_unit_test(smoothing),
-		cmocka_unit_test(bounds),       cmocka_unit_test(one_at_a_time),
-		cmocka_unit_test(spoiled),      cmocka_unit_test(back_off),
+		cmocka_unit_test(first_sample),
+		cmocka_unit_test(smoothing),
+		cmocka_unit_test(bounds),
+		cmocka_unit_test(one_at_a_time),
+		cmocka_unit_test(no_sample_after_a_retransmission),
+		cmocka_unit_test(back_off),
 		cmocka_unit_test(probes),
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * The soft endpoint where sends of several packets (UDP_SEGMENT) do not arrive, as on a veth
- * whose other end runs generic XDP: it gets them in one piece and drops them.
+ * The soft endpoint on a path that loses sends of several packets (UDP_SEGMENT). An example is a
+ * veth whose peer runs generic XDP, because it gets such a send as one frame and drops that.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,11 +25,11 @@ struct world {
 	struct inccl_region region;
 	uint8_t send[PACKETS * PAYLOAD], recv[PACKETS * PAYLOAD];
 	unsigned int posted;
-	unsigned int next;     /* the peer has kept all before */
-	unsigned int together; /* packets that came together with others, and were kept */
+	unsigned int next;     /* the peer has accepted all packets before this one */
+	unsigned int together; /* accepted packets that arrived together with others of one send */
 	unsigned int dropped;
-	bool uncut; /* what comes together is lost */
-	bool cable; /* false: everything is */
+	bool uncut; /* the peer drops packets that arrive together */
+	bool cable; /* false: the peer drops everything */
 };
 
 static int setup(void **state)
@@ -75,7 +75,7 @@ static void post(struct world *w, unsigned int until)
 	}
 }
 
-/* A plain RC peer that echoes. */
+/* A plain RC peer that returns each payload. */
 static void answer(struct world *w, const struct inc_roce_packet *pkt, unsigned int together)
 {
 	unsigned int r = (pkt->psn - w->peer.host_psn) & INC_PSN_MASK;
@@ -83,7 +83,7 @@ static void answer(struct world *w, const struct inc_roce_packet *pkt, unsigned 
 	if (!w->cable || (w->uncut && together > 1)) {
 		w->dropped++;
 	} else if (pkt->opcode == INC_OP_ACK || r > w->next) {
-		return; /* no NAK: the worst case, only timeouts tell */
+		return; /* no NAK: in this worst case only timeouts reveal the loss */
 	} else if (r < w->next) {
 		peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + w->next - 1);
 	} else {
@@ -105,7 +105,7 @@ static void step(struct world *w)
 		answer(w, &pkt, together);
 }
 
-/* Until packets before this one have their results. */
+/* Serves until all packets before `until` have their results. */
 static void run(struct world *w, unsigned int until)
 {
 	uint64_t end = deadline_after_ms(END_MS);
@@ -144,7 +144,8 @@ static void one_by_one_where_it_does_not(void **state)
 	run(w, PACKETS);
 	assert_true(w->dropped > 0);
 	assert_int_equal(w->together, 0);
-	/* three and what a busy machine adds; each packet cost one when nothing was learned */
+	/* three timeouts, and more on a busy machine; without the detection each packet would cost
+	 * one */
 	assert_in_range(w->ep->stats.timeouts, INC_UNCUT_TIMEOUTS, 40);
 }
 
@@ -157,7 +158,8 @@ static void tries_again(void **state)
 	w->uncut = true;
 	run(w, PACKETS / 2);
 	pause = SOFT_EP(w->ep)->tx.single_pause_ns;
-	/* in vain: a single timeout, and the pause grows */
+	/* an unsuccessful attempt to send together costs one timeout, and the next pause is
+	 * longer */
 	dropped = w->dropped;
 	SOFT_EP(w->ep)->tx.together_at_ns = inc_now_ns();
 	run(w, PACKETS / 2 + 2 * SLOTS);
@@ -165,7 +167,7 @@ static void tries_again(void **state)
 	assert_true(SOFT_EP(w->ep)->tx.together_at_ns > inc_now_ns());
 	assert_true(SOFT_EP(w->ep)->tx.single_pause_ns > pause);
 	assert_int_equal(w->together, 0);
-	/* the other end has changed */
+	/* now the path delivers sends of several packets */
 	w->uncut = false;
 	SOFT_EP(w->ep)->tx.together_at_ns = inc_now_ns();
 	run(w, PACKETS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The soft endpoint against a peer that does exactly what the case wants. SIZE: check */
+/* The soft endpoint against a fake peer that each test controls. SIZE: check */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,18 +14,18 @@
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/peer.h"
 
-#define PAYLOAD 256
-#define SLOTS   16
-#define MAX     64
-#define IMM     0x1234567
-#define HEAR_MS 2000
+#define PAYLOAD    256
+#define SLOTS      16
+#define MAX        64
+#define IMM        0x1234567
+#define RECEIVE_MS 2000
 
 struct world {
 	struct peer peer;
 	struct inccl_endpoint *ep;
 	uint8_t send[MAX * PAYLOAD], recv[MAX * PAYLOAD], want[MAX * PAYLOAD];
 	struct inccl_region region;
-	struct inc_roce_packet heard[MAX]; /* payload pointers are not kept */
+	struct inc_roce_packet received[MAX]; /* the payload pointers are not valid later */
 	uint8_t mode;
 };
 
@@ -41,7 +41,7 @@ static int setup_psn(struct world *w, uint32_t host_psn, uint32_t peer_psn)
 	}
 	w->mode = INCCL_MODE_SENDRECV;
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, host_psn, peer_psn);
-	/* a busy machine must not put timeouts where the case is about something else */
+	/* a busy machine must not cause timeouts in cases about something else */
 	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
 	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
@@ -96,26 +96,26 @@ static void impatient(struct world *w)
 	SOFT_EP(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 }
 
-static void hear(struct world *w, unsigned int first, unsigned int n)
+static void receive(struct world *w, unsigned int first, unsigned int n)
 {
 	struct inc_roce_packet pkt;
 	unsigned int i;
 
 	for (i = first; i < first + n; i++) {
-		assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+		assert_true(peer_hear(&w->peer, &pkt, RECEIVE_MS));
 		assert_int_equal(pkt.psn, (w->peer.host_psn + i) & INC_PSN_MASK);
 		assert_int_equal(pkt.len, PAYLOAD);
 		assert_memory_equal(pkt.payload, w->send + i * PAYLOAD, PAYLOAD);
-		w->heard[i] = pkt;
+		w->received[i] = pkt;
 	}
 }
 
 static void result(struct world *w, unsigned int r)
 {
-	peer_mirror(&w->peer, &w->heard[r], r, w->want + r * PAYLOAD);
+	peer_mirror(&w->peer, &w->received[r], r, w->want + r * PAYLOAD);
 }
 
-/* Serves the endpoint as its communicator would, for ms or until it has failed. */
+/* Serves the endpoint as its communicator would, for `ms` milliseconds or until it has failed. */
 static int serve(struct world *w, unsigned int ms)
 {
 	uint64_t end = deadline_after_ms(ms), at, now;
@@ -138,10 +138,10 @@ static int serve(struct world *w, unsigned int ms)
 	return 0;
 }
 
-/* Until the endpoint has completed so many messages. */
+/* Serves until the endpoint has completed this many messages. */
 static void serve_until(struct world *w, uint64_t completed)
 {
-	uint64_t end = deadline_after_ms(HEAR_MS);
+	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	while (w->ep->completed < completed) {
 		assert_int_equal(serve(w, 1), 0);
@@ -149,10 +149,10 @@ static void serve_until(struct world *w, uint64_t completed)
 	}
 }
 
-/* Until it has sent so many packets again. */
+/* Serves until it has retransmitted this many packets. */
 static void serve_until_resent(struct world *w, uint64_t packets)
 {
-	uint64_t end = deadline_after_ms(HEAR_MS);
+	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	while (w->ep->stats.packets_resent < packets) {
 		assert_int_equal(serve(w, 1), 0);
@@ -162,7 +162,7 @@ static void serve_until_resent(struct world *w, uint64_t packets)
 
 static void serve_until_nak(struct world *w)
 {
-	uint64_t end = deadline_after_ms(HEAR_MS);
+	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	while (!w->ep->stats.naks_sent) {
 		assert_int_equal(serve(w, 1), 0);
@@ -170,9 +170,9 @@ static void serve_until_nak(struct world *w)
 	}
 }
 
-static void hear_ack(struct world *w, uint8_t syndrome, unsigned int r)
+static void expect_ack(struct world *w, uint8_t syndrome, unsigned int r)
 {
-	uint64_t end = deadline_after_ms(HEAR_MS);
+	uint64_t end = deadline_after_ms(RECEIVE_MS);
 	struct inc_roce_packet pkt;
 
 	while (!peer_hear(&w->peer, &pkt, 0)) {
@@ -184,8 +184,8 @@ static void hear_ack(struct world *w, uint8_t syndrome, unsigned int r)
 	assert_int_equal(pkt.psn, (w->peer.own_psn + r) & INC_PSN_MASK);
 }
 
-/* Nothing is on its way, and no timer runs that could send something later. */
-static void hear_nothing(struct world *w)
+/* Checks that no packet is in flight, and that no timer could send one later. */
+static void expect_nothing(struct world *w)
 {
 	struct inc_roce_packet pkt;
 	uint64_t at;
@@ -217,9 +217,9 @@ static void shapes(void **state)
 		post(w, 6 * round + 4, 1, round, false);
 		post(w, 6 * round + 5, 1, round, true);
 		assert_int_equal(w->ep->ops->flush(w->ep), 0);
-		hear(w, 6 * round, 6);
+		receive(w, 6 * round, 6);
 		for (i = 0; i < 6; i++) {
-			p = &w->heard[6 * round + i];
+			p = &w->received[6 * round + i];
 			assert_int_equal(p->opcode, want[round][i]);
 			if (inc_roce_has_imm(p->opcode))
 				assert_int_equal(p->imm, IMM);
@@ -232,7 +232,7 @@ static void shapes(void **state)
 			result(w, 6 * round + i);
 		}
 		serve_until(w, 4 * (round + 1));
-		hear_ack(w, INC_AETH_ACK, 6 * round + 5);
+		expect_ack(w, INC_AETH_ACK, 6 * round + 5);
 	}
 	assert_memory_equal(w->recv, w->want, 12 * PAYLOAD);
 	assert_true(w->ep->ops->quiet(w->ep));
@@ -244,7 +244,7 @@ static void any_order(void **state)
 	int r;
 
 	post_all(w, SLOTS);
-	hear(w, 0, SLOTS);
+	receive(w, 0, SLOTS);
 	for (r = SLOTS - 1; r > 0; r--)
 		result(w, r);
 	assert_int_equal(serve(w, 0), 0);
@@ -266,7 +266,7 @@ static void ring_is_full(void **state)
 
 	post_all(w, SLOTS);
 	assert_int_equal(w->ep->ops->post(w->ep, &msg), -EAGAIN);
-	hear(w, 0, SLOTS);
+	receive(w, 0, SLOTS);
 	result(w, 0);
 	serve_until(w, 1);
 	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
@@ -277,28 +277,28 @@ static void nak_goes_back(void **state)
 	struct world *w = *state;
 
 	post_all(w, 8);
-	hear(w, 0, 8);
+	receive(w, 0, 8);
 	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 3);
 	assert_int_equal(serve(w, 1), 0);
-	hear(w, 3, 5);
-	/* the same again is of the past once more is acknowledged */
+	receive(w, 3, 5);
+	/* a repeated NAK is stale once later packets are acknowledged */
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
 	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 3);
-	hear_nothing(w);
+	expect_nothing(w);
 	assert_int_equal(w->ep->stats.packets_resent, 5);
 }
 
-/* A NAK that names the packet after the last one acknowledges all: no timer runs for nothing. */
+/* A NAK for the packet after the last one acknowledges everything, so the timer must stop. */
 static void nak_of_the_next(void **state)
 {
 	struct world *w = *state;
 
 	post_all(w, 8);
-	hear(w, 0, 8);
+	receive(w, 0, 8);
 	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 8);
 	while (!w->ep->stats.naks_received)
 		assert_int_equal(serve(w, 1), 0);
-	hear_nothing(w);
+	expect_nothing(w);
 	assert_int_equal(w->ep->stats.packets_resent, 0);
 }
 
@@ -309,21 +309,21 @@ static void timeout_probes(void **state)
 
 	impatient(w);
 	post_all(w, 8);
-	hear(w, 0, 8);
+	receive(w, 0, 8);
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 1);
 	serve_until_resent(w, 1);
-	hear(w, 2, 1);
-	assert_true(w->heard[2].ackreq);
-	/* the rest had arrived, only the ACK had not: nothing is sent again, however long
-	 * the other ranks take */
+	receive(w, 2, 1);
+	assert_true(w->received[2].ackreq);
+	/* The other packets had arrived, and only their ACK was lost. Nothing is retransmitted,
+	 * however long the other ranks take. */
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
 	assert_int_equal(serve(w, 1), 0);
 	while (peer_hear(&w->peer, &pkt, 0))
 		assert_int_equal(pkt.psn, w->peer.host_psn + 2);
-	hear_nothing(w);
+	expect_nothing(w);
 }
 
-/* All was late, nothing lost: a timeout must not send the whole flight again. */
+/* If packets were late and not lost, a timeout must not retransmit everything in flight. */
 static void timeout_recovers_gently(void **state)
 {
 	struct world *w = *state;
@@ -331,21 +331,21 @@ static void timeout_recovers_gently(void **state)
 
 	impatient(w);
 	post_all(w, SLOTS);
-	hear(w, 0, SLOTS);
+	receive(w, 0, SLOTS);
 	serve_until_resent(w, 1);
-	hear(w, 0, 1);
+	receive(w, 0, 1);
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn);
 	assert_int_equal(serve(w, 0), 0);
-	hear(w, 1, 2);
-	assert_true(w->heard[2].ackreq);
+	receive(w, 1, 2);
+	assert_true(w->received[2].ackreq);
 	assert_false(peer_hear(&w->peer, &pkt, 0));
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2);
 	assert_int_equal(serve(w, 0), 0);
-	hear(w, 3, 4);
+	receive(w, 3, 4);
 	assert_false(peer_hear(&w->peer, &pkt, 0));
-	/* now the first ones' acknowledgement is there */
+	/* now the late acknowledgement arrives */
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + SLOTS - 1);
-	hear_nothing(w);
+	expect_nothing(w);
 	assert_int_equal(w->ep->stats.packets_resent, 7);
 	assert_int_equal(w->ep->stats.timeouts, 1);
 }
@@ -355,12 +355,12 @@ static void result_implies_ack(void **state)
 	struct world *w = *state;
 
 	post_all(w, 8);
-	hear(w, 0, 8);
+	receive(w, 0, 8);
 	result(w, 7);
-	/* 0..6 are missing, yet their contributions are kept; 7 may be overwritten now */
+	/* results 0 to 6 are missing, so only the contribution of 7 may be overwritten */
 	serve_until_nak(w);
-	hear_ack(w, INC_AETH_NAK_SEQ, 0);
-	hear_nothing(w);
+	expect_ack(w, INC_AETH_NAK_SEQ, 0);
+	expect_nothing(w);
 	assert_int_equal(w->ep->stats.packets_resent, 0);
 	assert_int_equal(w->ep->stats.timeouts, 0);
 }
@@ -371,11 +371,11 @@ static void rnr_waits(void **state)
 	uint64_t begin;
 
 	post_all(w, 4);
-	hear(w, 0, 4);
+	receive(w, 0, 4);
 	begin = inc_now_ns();
-	peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.host_psn + 1); /* 10.24 ms */
+	peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.host_psn + 1); /* wait for 10.24 ms */
 	serve_until_resent(w, 3);
-	hear(w, 1, 3);
+	receive(w, 1, 3);
 	assert_true(inc_now_ns() - begin > 10 * INC_NSEC_PER_MSEC);
 	assert_int_equal(w->ep->stats.rnrs_received, 1);
 	assert_int_equal(w->ep->stats.timeouts, 0);
@@ -394,9 +394,9 @@ static void fatal_naks(void **state)
 			assert_int_equal(setup_psn(w, 5, 6), 0);
 		}
 		post_all(w, 2);
-		hear(w, 0, 2);
+		receive(w, 0, 2);
 		peer_ack(&w->peer, naks[i], w->peer.host_psn + 1);
-		assert_int_equal(serve(w, HEAR_MS), -EREMOTEIO);
+		assert_int_equal(serve(w, RECEIVE_MS), -EREMOTEIO);
 		assert_int_equal(w->ep->ops->progress(w->ep), -EREMOTEIO);
 		assert_int_equal(w->ep->mismatch, naks[i] == INC_AETH_NAK_OPERATION);
 		assert_non_null(strstr(w->ep->error, i < 2 ? "packet 1:" : "chunk 1:"));
@@ -408,23 +408,23 @@ static void gap_is_named_once(void **state)
 	struct world *w = *state;
 
 	post_all(w, 8);
-	hear(w, 0, 8);
+	receive(w, 0, 8);
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
 	result(w, 0);
 	serve_until(w, 1);
-	w->ep->tell_at_ns = UINT64_MAX - 1; /* the NAK tells of it */
+	w->ep->tell_at_ns = UINT64_MAX - 1; /* the pending NAK carries this acknowledgement */
 	result(w, 2);
 	result(w, 3);
 	serve_until_nak(w);
-	hear_ack(w, INC_AETH_NAK_SEQ, 1);
-	hear_nothing(w);
+	expect_ack(w, INC_AETH_NAK_SEQ, 1);
+	expect_nothing(w);
 	assert_int_equal(w->ep->stats.naks_sent, 1);
 	result(w, 1);
-	result(w, 2); /* go-back-N repeats what is there */
+	result(w, 2); /* go-back-N: the peer repeats a result that has already arrived */
 	result(w, 3);
 	serve_until(w, 4);
 	assert_int_equal(serve(w, 1), 0);
-	hear_ack(w, INC_AETH_ACK, 3);
+	expect_ack(w, INC_AETH_ACK, 3);
 	assert_int_equal(w->ep->stats.duplicates, 2);
 	assert_memory_equal(w->recv, w->want, 4 * PAYLOAD);
 }
@@ -434,15 +434,15 @@ static void duplicates_are_answered(void **state)
 	struct world *w = *state;
 
 	post_all(w, 2);
-	hear(w, 0, 2);
+	receive(w, 0, 2);
 	result(w, 0);
 	result(w, 1);
 	serve_until(w, 2);
-	hear_ack(w, INC_AETH_ACK, 1);
+	expect_ack(w, INC_AETH_ACK, 1);
 	result(w, 1);
 	while (!w->ep->stats.duplicates)
 		assert_int_equal(serve(w, 1), 0);
-	hear_ack(w, INC_AETH_ACK, 1);
+	expect_ack(w, INC_AETH_ACK, 1);
 }
 
 static void strangers(void **state)
@@ -450,24 +450,24 @@ static void strangers(void **state)
 	struct world *w = *state;
 	struct peer other = w->peer;
 	struct say lie = {.opcode = INC_OP_SEND_ONLY_IMM, .imm = IMM, .payload = w->want};
-	const uint64_t end = deadline_after_ms(HEAR_MS);
+	const uint64_t end = deadline_after_ms(RECEIVE_MS);
 	unsigned int n;
 
 	lie.len = PAYLOAD;
 	lie.psn = w->peer.own_psn;
 	post_all(w, 2);
-	hear(w, 0, 2);
+	receive(w, 0, 2);
 	for (n = 0; n < 7; n++) {
 		struct say say = lie;
 
 		say.bad_icrc = n == 0;
 		say.qpn = n == 1 ? w->peer.host_qpn ^ 1 : 0;
 		say.pkey = n == 2 ? 0x7fff : 0;
-		say.psn += n == 3 ? 2 : n == 4 ? -1 : 0; /* beyond what was sent; before */
+		say.psn += n == 3 ? 2 : n == 4 ? -1 : 0; /* not sent yet; too old */
 		say.cut = n == 5 ? 3 : n == 6 ? PAYLOAD + 8 : 0;
 		peer_say(&w->peer, &say);
 	}
-	/* from another port, and from another address; the ICRC is that of the peer's packets */
+	/* packets from another port or another address, with a valid ICRC of the peer's packets */
 	for (n = 0; n < 2; n++) {
 		other.fd = peer_socket(PEER_ADDR + n, n ? w->peer.to_host.sport : 0);
 		peer_say(&other, &lie);
@@ -496,8 +496,8 @@ static void false_mirrors(void **state)
 		}
 		w->mode = INCCL_MODE_WRITE;
 		post_all(w, 1);
-		hear(w, 0, 1);
-		as = w->heard[0];
+		receive(w, 0, 1);
+		as = w->received[0];
 		as.opcode = n == 0 ? INC_OP_SEND_ONLY_IMM : as.opcode;
 		as.len -= n == 1 ? 4 : 0;
 		as.imm ^= n == 2;
@@ -505,8 +505,8 @@ static void false_mirrors(void **state)
 		as.rkey ^= n == 4;
 		as.dmalen -= n == 5 ? 4 : 0;
 		peer_mirror(&w->peer, &as, 0, w->want);
-		assert_int_equal(serve(w, HEAR_MS), -EPROTO);
-		assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+		assert_int_equal(serve(w, RECEIVE_MS), -EPROTO);
+		assert_true(peer_hear(&w->peer, &pkt, RECEIVE_MS));
 		assert_int_equal(pkt.syndrome, INC_AETH_NAK_INVALID);
 		assert_int_equal(w->recv[0], 0xee);
 	}
@@ -522,8 +522,8 @@ static uint32_t rnd(uint32_t below)
 	return seed % below;
 }
 
-/* A plain RC peer that echoes with another payload, behind a wire that loses, repeats and swaps:
- * whatever happens, the results are right and the endpoint comes to its end. PSNs wrap. */
+/* A plain RC peer that returns another payload, over a wire that loses, duplicates and reorders
+ * packets. The results must be correct and the endpoint must finish. PSNs wrap. */
 static void bad_wire(void **state)
 {
 	struct world *w = *state;
@@ -565,7 +565,7 @@ static void bad_wire(void **state)
 			} else {
 				assert_memory_equal(pkt.payload, w->send + r * PAYLOAD, PAYLOAD);
 				nak = false;
-				w->heard[next++] = pkt;
+				w->received[next++] = pkt;
 				if (rnd(3))
 					result(w, r);
 				if (!rnd(4))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * What the soft endpoint asks of its peer and tells it: where it wants ACKs, which messages it
- * counts, and what it concludes from acknowledgements that come late, or after a resend.
+ * The soft endpoint's acknowledgements: for which packets it requests ACKs, how it counts messages,
+ * and what it infers from late ACKs and from ACKs after a retransmission.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,17 +15,17 @@
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/peer.h"
 
-#define PAYLOAD 256
-#define SLOTS   128
-#define HEAR_MS 10000 /* only a failing test waits so long */
+#define PAYLOAD    256
+#define SLOTS      128
+#define RECEIVE_MS 10000 /* only a failing test waits that long */
 
 struct world {
 	struct peer peer;
 	struct inccl_endpoint *ep;
 	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
 	struct inccl_region region;
-	struct inc_roce_packet heard[SLOTS]; /* payload pointers are not kept */
-	uint64_t now_ns; /* when answers are thought of: the case's affair, not the machine's */
+	struct inc_roce_packet received[SLOTS]; /* the payload pointers are not valid later */
+	uint64_t now_ns; /* a simulated clock for the decision when to acknowledge results */
 };
 
 static int setup(void **state)
@@ -37,7 +37,7 @@ static int setup(void **state)
 		return -1;
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe);
 	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
-	/* a collective has just ended */
+	/* pretends that a collective has just ended */
 	w->now_ns = SOFT_EP(w->ep)->ended_at_ns = INC_NSEC_PER_SEC;
 	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
@@ -51,7 +51,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Messages [first, end) of one packet each; the last one ends a collective where told so. */
+/* Posts messages [first, end) of one packet each. If `last`, the final one ends a collective. */
 static void post(struct world *w, unsigned int first, unsigned int end, bool last)
 {
 	unsigned int i;
@@ -73,15 +73,15 @@ static void post(struct world *w, unsigned int first, unsigned int end, bool las
 	}
 }
 
-static void hear(struct world *w, unsigned int first, unsigned int end)
+static void receive(struct world *w, unsigned int first, unsigned int end)
 {
 	struct inc_roce_packet pkt;
 	unsigned int i;
 
 	for (i = first; i < end; i++) {
-		assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+		assert_true(peer_hear(&w->peer, &pkt, RECEIVE_MS));
 		assert_int_equal(pkt.psn, (w->peer.host_psn + i) & INC_PSN_MASK);
-		w->heard[i] = pkt;
+		w->received[i] = pkt;
 	}
 }
 
@@ -93,7 +93,7 @@ static void serve(struct world *w)
 
 static void serve_until_resent(struct world *w, uint64_t packets)
 {
-	uint64_t end = deadline_after_ms(HEAR_MS);
+	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	while (w->ep->stats.packets_resent < packets) {
 		serve(w);
@@ -105,7 +105,7 @@ static void serve_until_resent(struct world *w, uint64_t packets)
 static void ack(struct world *w, uint8_t syndrome, unsigned int r)
 {
 	uint64_t before = w->ep->stats.acks_received + w->ep->stats.naks_received;
-	uint64_t end = deadline_after_ms(HEAR_MS);
+	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	peer_ack(&w->peer, syndrome, w->peer.host_psn + r);
 	while (w->ep->stats.acks_received + w->ep->stats.naks_received == before) {
@@ -114,8 +114,8 @@ static void ack(struct world *w, uint8_t syndrome, unsigned int r)
 	}
 }
 
-/* ACKs are asked for with every 32nd packet, with the last of a collective, and with the last
- * that may be sent: the window is never full of packets that nobody will acknowledge. */
+/* The endpoint requests an ACK with every 32nd packet, the last of a collective, and the last that
+ * the window allows. Otherwise the window could be full of packets that are never acknowledged. */
 static void where_acks_are_asked(void **state)
 {
 	struct world *w = *state;
@@ -124,59 +124,59 @@ static void where_acks_are_asked(void **state)
 	post(w, 0, 40, true);
 	post(w, 40, 100, false);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, 100);
+	receive(w, 0, 100);
 	for (i = 0; i < 100; i++)
-		assert_int_equal(w->heard[i].ackreq,
+		assert_int_equal(w->received[i].ackreq,
 				 i % INC_ACK_EVERY == INC_ACK_EVERY - 1 || i == 39 || i == 99);
 }
 
-/* The ACK of results says how many messages are complete. */
+/* The ACK for results carries the number of complete messages (MSN). */
 static void messages_are_counted(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
-	uint64_t end = deadline_after_ms(HEAR_MS);
+	uint64_t end = deadline_after_ms(RECEIVE_MS);
 	unsigned int r;
 
 	post(w, 0, 7, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, 7);
+	receive(w, 0, 7);
 	for (r = 0; r < 7; r++)
-		peer_mirror(&w->peer, &w->heard[r], r, w->send);
+		peer_mirror(&w->peer, &w->received[r], r, w->send);
 	while (w->ep->completed < 7 || w->ep->tell_at_ns != UINT64_MAX) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
 	}
 	do
-		assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+		assert_true(peer_hear(&w->peer, &pkt, RECEIVE_MS));
 	while (pkt.psn != ((w->peer.own_psn + 6) & INC_PSN_MASK));
 	assert_int_equal(pkt.opcode, INC_OP_ACK);
-	/* the AETH behind the BTH: syndrome, 24 bits of MSN */
+	/* the AETH follows the BTH: 8 bits of syndrome, 24 bits of MSN */
 	assert_int_equal(w->peer.buf[INC_BTH_LEN], INC_AETH_ACK);
 	assert_int_equal(w->peer.buf[INC_BTH_LEN + 1] << 16 | w->peer.buf[INC_BTH_LEN + 2] << 8 |
 				 w->peer.buf[INC_BTH_LEN + 3],
 			 7);
 }
 
-/* A NAK acknowledges what is before the packet that it names: the timer's probe is that one. */
+/* A NAK acknowledges all packets before the one it names, so a timeout retransmits that one. */
 static void nak_acknowledges(void **state)
 {
 	struct world *w = *state;
 
 	post(w, 0, 8, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, 8);
+	receive(w, 0, 8);
 	SOFT_EP(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 	ack(w, INC_AETH_NAK_SEQ, 3);
 	serve_until_resent(w, 5);
-	hear(w, 3, 8);
+	receive(w, 3, 8);
 	serve_until_resent(w, 6);
-	hear(w, 3, 4);
-	assert_true(w->heard[3].ackreq);
+	receive(w, 3, 4);
+	assert_true(w->received[3].ackreq);
 }
 
-/* What was sent again tells nothing about the time of a round trip; what was not does. */
-static void samples(void **state)
+/* A retransmitted packet gives no sample of the round-trip time. A packet sent only once does. */
+static void round_trip_samples(void **state)
 {
 	struct world *w = *state;
 	struct soft_endpoint *s = SOFT_EP(w->ep);
@@ -184,43 +184,44 @@ static void samples(void **state)
 
 	post(w, 0, 4, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, 4);
+	receive(w, 0, 4);
 	ack(w, INC_AETH_NAK_SEQ, 0);
 	serve_until_resent(w, 4);
-	hear(w, 0, 4);
+	receive(w, 0, 4);
 	ack(w, INC_AETH_ACK, 3);
 	assert_int_equal(s->tx.rto.srtt_ns, 0);
 
 	sent_ns = inc_now_ns();
 	post(w, 4, 8, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 4, 8);
-	/* of the last one sent, not of the first one acknowledged */
+	receive(w, 4, 8);
+	/* the sample is for the last packet sent, and not for the first one acknowledged */
 	ack(w, INC_AETH_ACK, 4);
 	assert_int_equal(s->tx.rto.srtt_ns, 0);
 	poll(NULL, 0, 30);
 	ack(w, INC_AETH_ACK, 7);
 	first = s->tx.rto.srtt_ns;
 	assert_true(first >= 30 * INC_NSEC_PER_MSEC && first <= inc_now_ns() - sent_ns);
-	/* the timeout leaves room for its variance */
+	/* the timeout includes room for the variance */
 	assert_true(s->tx.rto.rto_ns >= 3 * first - 1000 || s->tx.rto.rto_ns == SOFT_RTO_MAX_NS);
 
-	/* a fast one does not outweigh it, and many do not undercut the bound */
+	/* one fast round trip does not outweigh the slow one, and many do not push the timeout
+	 * below its bound */
 	post(w, 8, 9, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 8, 9);
+	receive(w, 8, 9);
 	ack(w, INC_AETH_ACK, 8);
 	assert_true(s->tx.rto.srtt_ns >= first * 3 / 4);
 	s->tx.rto.srtt_ns = s->tx.rto.rttvar_ns = 1000;
 	post(w, 9, 10, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 9, 10);
+	receive(w, 9, 10);
 	ack(w, INC_AETH_ACK, 9);
 	assert_true(s->tx.rto.rto_ns >= SOFT_RTO_MIN_NS);
 }
 
-/* Timeouts double the time to the next; an acknowledgement ends that, and the caution after a
- * timeout ends when all that was under way then is acknowledged. */
+/* Each timeout doubles the next one, until an acknowledgement arrives. Sending stays cautious after
+ * a timeout until everything in flight at that time is acknowledged. */
 static void backoff(void **state)
 {
 	struct world *w = *state;
@@ -231,25 +232,26 @@ static void backoff(void **state)
 	post(w, 0, 4, true);
 	begin = inc_now_ns();
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, 4);
+	receive(w, 0, 4);
 	serve_until_resent(w, 3);
-	/* 1 + 2 + 4 times the first */
+	/* the three timeouts last 1 + 2 + 4 times the first one */
 	assert_true(inc_now_ns() - begin >= 7 * INC_RTO_FIRST_NS);
 	assert_int_equal(w->ep->stats.timeouts, 3);
-	hear(w, 0, 1);
-	hear(w, 0, 1);
-	hear(w, 0, 1);
+	receive(w, 0, 1);
+	receive(w, 0, 1);
+	receive(w, 0, 1);
 	s->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
 	ack(w, INC_AETH_ACK, 3);
 	assert_int_equal(s->tx.rto.backoff, 0);
 	post(w, 4, 68, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 4, 68);
+	receive(w, 4, 68);
 	assert_int_equal(w->ep->stats.packets_resent, 3);
 }
 
-/* Many frames lost in a row: after three timeouts that nobody has answered, each sends twice as
- * many, one by one, and is no sign of a path that loses what goes together. */
+/* Many frames are lost in a row. After three unanswered timeouts each further one retransmits twice
+ * as many packets, one by one. That must not count as a sign of a path that loses sends of several
+ * packets. */
 static void silence(void **state)
 {
 	static const unsigned int again[] = {1, 1, 1, 2, 4, 8, 16, 32};
@@ -260,35 +262,35 @@ static void silence(void **state)
 	s->tx.rto.rto_ns = 2 * INC_NSEC_PER_MSEC;
 	post(w, 0, 64, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, 64);
+	receive(w, 0, 64);
 	for (size_t i = 0; i < sizeof(again) / sizeof(again[0]); i++) {
 		total += again[i];
 		serve_until_resent(w, total);
-		hear(w, 0, again[i]);
+		receive(w, 0, again[i]);
 	}
 	assert_int_equal(w->ep->stats.timeouts, 8);
 	assert_int_equal(w->ep->stats.packets_resent, total);
 	assert_true(s->tx.uncut <= 1);
-	/* the rest goes as soon as there is an answer */
+	/* after an answer the remaining packets are sent without further timeouts */
 	calls = w->ep->stats.timeouts;
 	ack(w, INC_AETH_ACK, 31);
 	serve(w);
-	hear(w, 32, 64);
+	receive(w, 32, 64);
 	ack(w, INC_AETH_ACK, 63);
 	assert_int_equal(w->ep->stats.timeouts, calls);
 }
 
-/* A result that is there and not yet in order is no second result when it comes again. */
+/* A result that arrived out of order and arrives again is a duplicate, and not a second result. */
 static void early_duplicates(void **state)
 {
 	struct world *w = *state;
-	uint64_t end = deadline_after_ms(HEAR_MS);
+	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	post(w, 0, 4, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, 4);
-	peer_mirror(&w->peer, &w->heard[2], 2, w->send);
-	peer_mirror(&w->peer, &w->heard[2], 2, w->send);
+	receive(w, 0, 4);
+	peer_mirror(&w->peer, &w->received[2], 2, w->send);
+	peer_mirror(&w->peer, &w->received[2], 2, w->send);
 	while (w->ep->stats.results + w->ep->stats.duplicates < 2) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
@@ -298,7 +300,7 @@ static void early_duplicates(void **state)
 	assert_int_equal(w->ep->completed, 0);
 }
 
-/* Collectives [first, end) of one packet each; the switch's results come later. */
+/* Collectives [first, end) of one packet each. The switch's results come later. */
 static void collectives(struct world *w, unsigned int first, unsigned int end)
 {
 	unsigned int i;
@@ -307,24 +309,25 @@ static void collectives(struct world *w, unsigned int first, unsigned int end)
 		post(w, i, i + 1, true);
 		assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	}
-	hear(w, first, end);
+	receive(w, first, end);
 }
 
-/* Takes in what has come. */
+/* Processes all packets that have arrived. */
 static void take_in(struct world *w)
 {
 	assert_true(soft_receive(SOFT_EP(w->ep)) >= 0);
 	soft_answer(SOFT_EP(w->ep), w->now_ns);
 }
 
-/* All at the same time. */
+/* Processes the results [first, end) at the same simulated time. */
 static void take_results(struct world *w, unsigned int first, unsigned int end)
 {
-	uint64_t results = w->ep->stats.results + end - first, until = deadline_after_ms(HEAR_MS);
+	uint64_t results = w->ep->stats.results + end - first,
+		 until = deadline_after_ms(RECEIVE_MS);
 	unsigned int r;
 
 	for (r = first; r < end; r++)
-		peer_mirror(&w->peer, &w->heard[r], r, w->send);
+		peer_mirror(&w->peer, &w->received[r], r, w->send);
 	while (w->ep->stats.results < results) {
 		assert_true(soft_receive(SOFT_EP(w->ep)) >= 0);
 		assert_true(inc_now_ns() < until);
@@ -332,8 +335,8 @@ static void take_results(struct world *w, unsigned int first, unsigned int end)
 	soft_answer(SOFT_EP(w->ep), w->now_ns);
 }
 
-/* A response; what the endpoint sends again meanwhile, on a busy machine, is none. */
-static bool hear_response(struct world *w, struct inc_roce_packet *pkt, int timeout_ms)
+/* Receives the endpoint's next ACK or NAK. Skips retransmissions, which occur on a busy machine. */
+static bool receive_response(struct world *w, struct inc_roce_packet *pkt, int timeout_ms)
 {
 	while (peer_hear(&w->peer, pkt, timeout_ms))
 		if (pkt->opcode == INC_OP_ACK)
@@ -341,47 +344,48 @@ static bool hear_response(struct world *w, struct inc_roce_packet *pkt, int time
 	return false;
 }
 
-static void hear_no_ack(struct world *w)
+static void expect_no_ack(struct world *w)
 {
 	struct inc_roce_packet pkt;
 
 	take_in(w);
-	assert_false(hear_response(w, &pkt, 0));
+	assert_false(receive_response(w, &pkt, 0));
 }
 
-/* One ACK, of all results before end, and none is pending after it. */
-static void hear_one_ack(struct world *w, unsigned int end)
+/* Expects one ACK for all results before `end`, after which none is pending. */
+static void expect_one_ack(struct world *w, unsigned int end)
 {
 	struct inc_roce_packet pkt;
 
-	assert_true(hear_response(w, &pkt, HEAR_MS));
+	assert_true(receive_response(w, &pkt, RECEIVE_MS));
 	assert_int_equal(pkt.syndrome, INC_AETH_ACK);
 	assert_int_equal(pkt.psn, (w->peer.own_psn + end - 1) & INC_PSN_MASK);
 	assert_true(w->ep->tell_at_ns == UINT64_MAX);
-	hear_no_ack(w);
+	expect_no_ack(w);
 }
 
-/* Results of small collectives share an ACK: 32 make one, though each asks. PSNs wrap. */
+/* Results of small collectives share an ACK. 32 results make one, although each requests it. PSNs
+ * wrap. */
 static void acks_are_grouped(void **state)
 {
 	struct world *w = *state;
 
 	collectives(w, 0, INC_ACK_EVERY + 2);
-	assert_true(w->heard[0].ackreq && w->heard[1].ackreq);
+	assert_true(w->received[0].ackreq && w->received[1].ackreq);
 	take_results(w, 0, 1);
 	take_results(w, 1, INC_ACK_EVERY - 1);
-	hear_no_ack(w);
+	expect_no_ack(w);
 	take_results(w, INC_ACK_EVERY - 1, INC_ACK_EVERY);
-	hear_one_ack(w, INC_ACK_EVERY);
+	expect_one_ack(w, INC_ACK_EVERY);
 	assert_int_equal(w->ep->stats.acks_sent, 1);
 	/* the next group begins with the next result */
 	take_results(w, INC_ACK_EVERY, INC_ACK_EVERY + 1);
 	assert_true(w->ep->tell_at_ns == w->now_ns + INC_ACK_HOLD_NS);
-	hear_no_ack(w);
+	expect_no_ack(w);
 }
 
-/* Fewer wait for others no longer than the hold after the first of them. */
-static void hold_ends(void **state)
+/* Fewer results are acknowledged when the hold time after the first of them is over. */
+static void hold_time_ends(void **state)
 {
 	struct world *w = *state;
 	const uint64_t end_ns = w->now_ns + INC_ACK_HOLD_NS;
@@ -392,21 +396,21 @@ static void hold_ends(void **state)
 	collectives(w, 0, 3);
 	take_results(w, 0, 1);
 	assert_true(w->ep->tell_at_ns == end_ns);
-	/* what comes later does not put it off; whoever sleeps wakes for it */
+	/* later results do not postpone the ACK, and its time wakes a sleeping thread */
 	w->now_ns += INC_ACK_HOLD_NS / 10;
 	take_results(w, 1, 2);
 	assert_true(w->ep->tell_at_ns == end_ns);
 	assert_int_equal(w->ep->ops->arm(w->ep, &fd, &events, &at_ns), 0);
 	assert_true(at_ns == end_ns);
 	w->now_ns = end_ns - 1;
-	hear_no_ack(w);
+	expect_no_ack(w);
 	w->now_ns = end_ns;
 	take_in(w);
-	hear_one_ack(w, 2);
+	expect_one_ack(w, 2);
 }
 
-/* Collectives that end at intervals of pace_ns have so many results to an ACK, and none of them
- * waits for the end of its hold, for which somebody would be woken. */
+/* Collectives end at intervals of pace_ns, and `group` results share an ACK. None may wait for the
+ * end of its hold time, because a thread would have to wake up for that. */
 static void at_pace(struct world *w, unsigned int first, uint64_t pace_ns, unsigned int group)
 {
 	const unsigned int end = first + 2 * group;
@@ -420,12 +424,12 @@ static void at_pace(struct world *w, unsigned int first, uint64_t pace_ns, unsig
 		assert_true(w->now_ns + INC_ACK_HOLD_NS / 10 < w->ep->tell_at_ns);
 		take_results(w, r, r + 1);
 	}
-	assert_true(hear_response(w, &pkt, HEAR_MS));
+	assert_true(receive_response(w, &pkt, RECEIVE_MS));
 	assert_int_equal(pkt.psn, (w->peer.own_psn + first + group - 1) & INC_PSN_MASK);
-	hear_one_ack(w, end);
+	expect_one_ack(w, end);
 }
 
-static void groups_of_the_pace(void **state)
+static void group_size_by_pace(void **state)
 {
 	struct world *w = *state;
 
@@ -436,8 +440,8 @@ static void groups_of_the_pace(void **state)
 	assert_int_equal(w->ep->stats.acks_sent, 8);
 }
 
-/* One slow collective among quick ones does not end a group, two running do. */
-static void slow_ones(void **state)
+/* One slow collective among fast ones does not end a group, but two in a row do. */
+static void slow_collectives(void **state)
 {
 	const uint64_t quick_ns = INC_ACK_HOLD_NS / 100, slow_ns = INC_ACK_HOLD_NS / 5;
 	const uint64_t took_ns[] = {quick_ns, quick_ns, slow_ns, quick_ns, slow_ns, slow_ns};
@@ -447,33 +451,34 @@ static void slow_ones(void **state)
 	collectives(w, 0, 6);
 	for (r = 0; r < 6; r++) {
 		assert_true(r == 0 || w->ep->tell_at_ns != UINT64_MAX);
-		hear_no_ack(w);
+		expect_no_ack(w);
 		w->now_ns += took_ns[r];
 		take_results(w, r, r + 1);
 	}
-	hear_one_ack(w, 6);
+	expect_one_ack(w, 6);
 }
 
-/* A long collective is told of as it ends, and before that with every 32nd result. */
-static void long_one_is_told(void **state)
+/* A long collective's results are acknowledged when it ends, and before that with every 32nd
+ * result. */
+static void long_collective_is_acknowledged(void **state)
 {
 	struct world *w = *state;
 
 	post(w, 0, INC_ACK_EVERY + 2, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, INC_ACK_EVERY + 2);
+	receive(w, 0, INC_ACK_EVERY + 2);
 	w->now_ns += INC_ACK_HOLD_NS;
 	take_results(w, 0, INC_ACK_EVERY);
-	hear_one_ack(w, INC_ACK_EVERY);
+	expect_one_ack(w, INC_ACK_EVERY);
 	take_results(w, INC_ACK_EVERY, INC_ACK_EVERY + 1);
-	hear_no_ack(w);
+	expect_no_ack(w);
 	take_results(w, INC_ACK_EVERY + 1, INC_ACK_EVERY + 2);
-	hear_one_ack(w, INC_ACK_EVERY + 2);
+	expect_one_ack(w, INC_ACK_EVERY + 2);
 }
 
-/* A switch that receives whole messages keeps each result until it is acknowledged, and has room
- * for a window of them. So a quarter of the window makes an ACK, long before 32 results do. */
-static void quarter_is_told(void **state)
+/* A switch that receives whole messages retains each result until it is acknowledged, and has room
+ * for a window of them. So a quarter of the window causes an ACK, long before 32 results do. */
+static void quarter_of_the_window_is_acknowledged(void **state)
 {
 	const struct peer_form form = {
 		.payload = PAYLOAD, .slots = SLOTS, .message_packets = 1, .messages = 16};
@@ -486,30 +491,31 @@ static void quarter_is_told(void **state)
 	assert_int_equal(w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region), 0);
 	post(w, 0, 8, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, 8);
+	receive(w, 0, 8);
 	take_results(w, 0, 3);
-	hear_no_ack(w);
+	expect_no_ack(w);
 	take_results(w, 3, 4);
-	hear_one_ack(w, 4);
+	expect_one_ack(w, 4);
 	assert_int_equal(w->ep->stats.acks_sent, 1);
 }
 
-/* Nobody is about to go on: all that is there is told at once, but not in the middle. */
-static void quiet_is_told(void **state)
+/* If no caller is about to start the next collective, all results are acknowledged at once, but not
+ * in the middle of a collective. */
+static void acknowledged_at_once_without_a_caller(void **state)
 {
 	struct world *w = *state;
 
 	collectives(w, 0, 2);
 	w->ep->unattended = true;
 	take_results(w, 0, 1);
-	hear_no_ack(w);
+	expect_no_ack(w);
 	assert_false(w->ep->ops->quiet(w->ep));
 	take_results(w, 1, 2);
-	hear_one_ack(w, 2);
+	expect_one_ack(w, 2);
 	assert_int_equal(w->ep->stats.acks_sent, 1);
 }
 
-/* The ACK of a group is lost: the peer sends one of its results again, and hears of all. */
+/* The ACK of a group is lost. The peer retransmits one of its results, and gets an ACK for all. */
 static void grouped_ack_is_lost(void **state)
 {
 	struct world *w = *state;
@@ -517,42 +523,43 @@ static void grouped_ack_is_lost(void **state)
 	collectives(w, 0, INC_ACK_EVERY);
 	take_results(w, 0, 1);
 	take_results(w, 1, INC_ACK_EVERY);
-	hear_one_ack(w, INC_ACK_EVERY);
-	peer_mirror(&w->peer, &w->heard[0], 0, w->send);
+	expect_one_ack(w, INC_ACK_EVERY);
+	peer_mirror(&w->peer, &w->received[0], 0, w->send);
 	while (!w->ep->stats.duplicates)
 		take_in(w);
-	hear_one_ack(w, INC_ACK_EVERY);
+	expect_one_ack(w, INC_ACK_EVERY);
 	assert_int_equal(w->ep->stats.acks_sent, 2);
 }
 
-/* What the peer asks beyond the mirror of our own question is answered at once: it sends results
- * again and waits with the next ones. */
-static void explicit_questions(void **state)
+/* A result that requests an ACK although its contribution did not is acknowledged at once, because
+ * the peer retransmits results and delays the next ones until then. */
+static void explicit_ack_requests(void **state)
 {
 	struct world *w = *state;
 
 	post(w, 0, 8, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, 8);
+	receive(w, 0, 8);
 	take_results(w, 0, 1);
-	hear_no_ack(w);
-	w->heard[1].ackreq = true;
+	expect_no_ack(w);
+	w->received[1].ackreq = true;
 	take_results(w, 1, 2);
-	hear_one_ack(w, 2);
+	expect_one_ack(w, 2);
 
-	/* the last one asks as its contribution did; here it comes before the others, */
-	peer_mirror(&w->peer, &w->heard[7], 7, w->send);
+	/* the last result requests an ACK as its contribution did, and arrives early here */
+	peer_mirror(&w->peer, &w->received[7], 7, w->send);
 	while (w->ep->stats.results < 3)
 		take_in(w);
-	/* and what closes the gap is a result sent again */
+	/* a retransmitted result fills the gap */
 	take_results(w, 2, 3);
-	hear_no_ack(w);
-	w->heard[6].ackreq = true;
+	expect_no_ack(w);
+	w->received[6].ackreq = true;
 	take_results(w, 3, 7);
-	hear_one_ack(w, 8);
+	expect_one_ack(w, 8);
 }
 
-/* Of results that each ask as their contributions did, the one that closes a gap was sent again. */
+/* Each result requests an ACK as its contribution did. The one that fills a gap was retransmitted,
+ * so it is acknowledged at once. */
 static void gap_is_closed(void **state)
 {
 	struct world *w = *state;
@@ -560,9 +567,9 @@ static void gap_is_closed(void **state)
 	collectives(w, 0, 3);
 	take_results(w, 0, 1);
 	take_results(w, 2, 3);
-	hear_no_ack(w);
+	expect_no_ack(w);
 	take_results(w, 1, 2);
-	hear_one_ack(w, 3);
+	expect_one_ack(w, 3);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -573,19 +580,19 @@ int main(void)
 		CASE(where_acks_are_asked),
 		CASE(messages_are_counted),
 		CASE(nak_acknowledges),
-		CASE(samples),
+		CASE(round_trip_samples),
 		CASE(backoff),
 		CASE(silence),
 		CASE(early_duplicates),
 		CASE(acks_are_grouped),
-		CASE(hold_ends),
-		CASE(groups_of_the_pace),
-		CASE(slow_ones),
-		CASE(long_one_is_told),
-		CASE(quarter_is_told),
-		CASE(quiet_is_told),
+		CASE(hold_time_ends),
+		CASE(group_size_by_pace),
+		CASE(slow_collectives),
+		CASE(long_collective_is_acknowledged),
+		CASE(quarter_of_the_window_is_acknowledged),
+		CASE(acknowledged_at_once_without_a_caller),
 		CASE(grouped_ack_is_lost),
-		CASE(explicit_questions),
+		CASE(explicit_ack_requests),
 		CASE(gap_is_closed),
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A send buffer that is full in the middle of a message: the rest of it goes when there is room. */
+/* The send buffer is full in the middle of a message. The rest must be sent when there is room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,14 +15,14 @@
 #include "selftests/hostlib/peer.h"
 #include "hostlib/src/soft.h"
 
-#define PAYLOAD 256
-#define SLOTS   64
-#define LONG    7 /* packets of the second message */
-#define HEAR_MS 5000
+#define PAYLOAD    256
+#define SLOTS      64
+#define LONG       7 /* packets in the second message */
+#define RECEIVE_MS 5000
 
-static unsigned int room; /* sends that the buffer takes */
+static unsigned int room; /* how many packets the send buffer accepts */
 
-/* In the place of libc's. */
+/* Replaces the C library's function. */
 int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 {
 	if (!room) {
@@ -40,25 +40,26 @@ static struct inccl_endpoint *open_by_message(struct peer *peer)
 		.payload = PAYLOAD, .slots = SLOTS, .message_packets = LONG, .messages = SLOTS / 8};
 	struct inccl_endpoint *ep = peer_pair_by_message(peer, &form);
 
-	SOFT_EP(ep)->udp.segment = false; /* a send is a packet */
+	SOFT_EP(ep)->udp.segment = false; /* each packet is sent by itself */
 	return ep;
 }
 
-static void hear(struct peer *peer, struct inccl_endpoint *ep, uint32_t r,
-		 struct inc_roce_packet *pkt)
+static void receive(struct peer *peer, struct inccl_endpoint *ep, uint32_t r,
+		    struct inc_roce_packet *pkt)
 {
-	const uint64_t end_ns = inc_now_ns() + HEAR_MS * INC_NSEC_PER_MSEC;
+	const uint64_t end_ns = inc_now_ns() + RECEIVE_MS * INC_NSEC_PER_MSEC;
 
 	do {
 		assert_true(inc_now_ns() < end_ns);
 		assert_true(ep->ops->progress(ep) >= 0);
 		assert_int_equal(ep->ops->flush(ep), 0);
-		/* what it sends again is not what is waited for */
+		/* skips retransmissions */
 	} while (!peer_hear(peer, pkt, 1) || pkt->psn != ((peer->host_psn + r) & INC_PSN_MASK));
 }
 
-/* The first message and a packet of the second one have gone. The peer has both, and its result of
- * the first one is there; none of the second one can come before its other packets have. */
+/* The first message and one packet of the second have been sent. The peer has received both, and
+ * the result of the first has arrived. The peer cannot send the second one's result before it has
+ * received the rest. */
 static void rest_of_a_message(void **state)
 {
 	static uint8_t data[(1 + LONG) * PAYLOAD], got[(1 + LONG) * PAYLOAD];
@@ -87,8 +88,8 @@ static void rest_of_a_message(void **state)
 	assert_int_equal(ep->ops->post(ep, &msg), 0);
 
 	room = 2;
-	hear(&peer, ep, 0, &first);
-	hear(&peer, ep, 1, &pkt);
+	receive(&peer, ep, 0, &first);
+	receive(&peer, ep, 1, &pkt);
 	assert_int_equal(room, 0);
 	peer_ack(&peer, INC_AETH_ACK, pkt.psn);
 	peer_mirror(&peer, &first, 0, data);
@@ -97,7 +98,7 @@ static void rest_of_a_message(void **state)
 
 	room = UINT32_MAX;
 	for (r = 2; r < 1 + LONG; r++)
-		hear(&peer, ep, r, &pkt);
+		receive(&peer, ep, r, &pkt);
 	ep->ops->unmap(ep, &from);
 	ep->ops->unmap(ep, &to);
 	peer_close(&peer, ep);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* What a soft endpoint draws by lot when it is opened: the lots are the case's. */
+/* The random numbers that a soft endpoint draws when it is opened. The test supplies them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,10 +12,10 @@
 #include "hostlib/src/transport.h"
 #include "lib/proto/roce.h"
 
-static const uint32_t *lots; /* the last one again and again */
+static const uint32_t *lots; /* the last number repeats */
 static unsigned int n_lots, drawn;
 
-/* In the place of libc's. */
+/* Replaces the C library's function. */
 ssize_t getrandom(void *buf, size_t len, unsigned int flags)
 {
 	uint32_t lot = lots[drawn < n_lots ? drawn : n_lots - 1];
@@ -52,7 +52,7 @@ static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
 	return local.qpn;
 }
 
-/* 0 and 1 are management's, 0xffffff is multicast's: a peer refuses them. */
+/* Peers reject the queue pair numbers 0 and 1 (management) and 0xffffff (multicast). */
 static void usable_queue_pairs(void **state)
 {
 	static const uint32_t all[] = {0xffffff, 0, 1, 0xff000001, 0xfffffffe};

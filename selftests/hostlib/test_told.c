@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * When a communicator tells the switch of its results, who is woken for it, and what that costs in
- * calls: a real group and communicator between a controller and a switch that do what the case
- * wants.
+ * When a communicator acknowledges its results to the switch, which thread wakes up for that, and
+ * how many system calls it costs. A real group and communicator run between a fake controller and a
+ * fake switch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +26,8 @@ static bool told(struct inccl_communicator *comm)
 	return comm->ep->stats.acks_sent;
 }
 
-/* As if collectives took no time, however slow the machine is: the ACK of the next one's result
- * waits for others. */
+/* Pretends that collectives take no time, however slow the machine is. So the ACK of the next
+ * result is held back for others. */
 static void in_a_hurry(struct inccl_communicator *comm)
 {
 	pthread_mutex_lock(&comm->lock);
@@ -35,19 +35,20 @@ static void in_a_hurry(struct inccl_communicator *comm)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* One collective, a single packet r, which pkt gets; the caller gets back what it gave. */
+/* Runs one collective with a single packet r. The switch returns the contribution. Sets *pkt to the
+ * packet. */
 static void collective(struct world *w, struct inc_roce_packet *pkt, unsigned int r)
 {
 	struct inccl_request *req;
 
 	in_a_hurry(w->comm);
 	req = world_start(w, 0);
-	world_hear(w, pkt, r);
+	world_receive(w, pkt, r);
 	peer_mirror(&w->peer, pkt, r, pkt->payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 }
 
-/* The same, with a caller that sleeps until then. */
+/* The same with a caller that sleeps until the end. */
 static void collective_slept(struct world *w)
 {
 	struct inc_roce_packet pkt;
@@ -55,15 +56,15 @@ static void collective_slept(struct world *w)
 
 	in_a_hurry(w->comm);
 	waiter_start(&t, world_start(w, 0));
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	world_until(w, waiter_sleeps);
 	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
 	pthread_join(t.thread, NULL);
 }
 
-/* The last result of a caller that does not call again is acknowledged nevertheless, and not
- * as late as the thread takes over: the switch would have paid what it owes by itself. */
-static void last_result_is_told(void **state)
+/* If the caller does not call again, its last result must still be acknowledged. That must happen
+ * before the thread takes over, because the switch would retransmit the result otherwise. */
+static void last_result_is_acknowledged(void **state)
 {
 	struct inccl_communicator *comm;
 	struct world *w = *state;
@@ -72,11 +73,11 @@ static void last_result_is_told(void **state)
 	comm = w->comm;
 	collective_slept(w);
 	pthread_mutex_lock(&comm->lock);
-	/* a machine that was busy for so long has told it */
+	/* a busy machine may have acknowledged it already */
 	tell_at_ns = comm->ep->tell_at_ns;
 	assert_true(told(comm) || (tell_at_ns <= inc_now_ns() + INC_ACK_HOLD_NS &&
 				   comm->alarm_at_ns == tell_at_ns));
-	/* calls that do not serve keep the thread from taking over */
+	/* calls that make no progress still keep the thread from taking over */
 	while (!told(comm)) {
 		comm->activity++;
 		pthread_mutex_unlock(&comm->lock);
@@ -85,11 +86,11 @@ static void last_result_is_told(void **state)
 		pthread_mutex_lock(&comm->lock);
 	}
 	pthread_mutex_unlock(&comm->lock);
-	world_hear_ack(w, 0);
+	world_receive_ack(w, 0);
 }
 
-/* Who ends a communicator does not wait with it. */
-static void end_is_told(void **state)
+/* Destroying a communicator acknowledges its results at once. */
+static void destruction_acknowledges(void **state)
 {
 	struct world *w = *state;
 
@@ -100,7 +101,7 @@ static void end_is_told(void **state)
 	pthread_mutex_unlock(&w->comm->lock);
 	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
 	w->comm = NULL;
-	world_hear_ack(w, 0);
+	world_receive_ack(w, 0);
 }
 
 static void *nothing(void *arg)
@@ -108,7 +109,8 @@ static void *nothing(void *arg)
 	return NULL;
 }
 
-/* The case is about the callers alone. What is joined at the end is a thread that does nothing. */
+/* Stops the communicator's thread for cases about callers alone. An empty thread takes its place,
+ * because the end joins it. */
 static void stop_thread(struct inccl_communicator *comm)
 {
 	pthread_mutex_lock(&comm->lock);
@@ -119,7 +121,7 @@ static void stop_thread(struct inccl_communicator *comm)
 	assert_int_equal(inc_thread_create(&comm->thread, nothing, NULL), 0);
 }
 
-/* When the thread is to be woken, UINT64_MAX: never. */
+/* The time at which the thread wakes up; UINT64_MAX: never. */
 static uint64_t alarm_ns(struct inccl_communicator *comm)
 {
 	struct itimerspec left;
@@ -134,14 +136,14 @@ static uint64_t alarm_ns(struct inccl_communicator *comm)
 	return comm->alarm_at_ns;
 }
 
-/* What a small collective costs: one call to send it, one to take its result in where that is there
- * already, and of an ACK and of the thread's alarm a 32nd part. The alarm runs while results are
- * there that the switch has not been told of, and at no other time. */
+/* The cost of a small collective. It needs one call to send and one to receive, if the result has
+ * arrived already. 32 collectives share one ACK and one alarm. The alarm is set exactly while some
+ * results are not acknowledged. */
 static void small_collectives_cost(void **state)
 {
 	const struct inccl_transport_stats *stats;
 	struct inccl_communicator *comm;
-	uint64_t recv_calls; /* before: the thread may have driven already */
+	uint64_t recv_calls; /* the count before, because the thread may already have received */
 	const uint64_t never_ns = UINT64_MAX / 2;
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
@@ -157,11 +159,11 @@ static void small_collectives_cost(void **state)
 		assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
 		if (i % INC_ACK_EVERY == 0) {
 			assert_true(comm->ep->tell_at_ns <= inc_now_ns() + INC_ACK_HOLD_NS);
-			/* a slow machine is as fast as any */
+			/* a slow machine must not reach this time */
 			comm->ep->tell_at_ns = never_ns;
 		}
 		if (i % INC_ACK_EVERY == INC_ACK_EVERY - 1)
-			world_hear_ack(w, i);
+			world_receive_ack(w, i);
 	}
 	assert_true(alarm_ns(comm) == UINT64_MAX);
 	assert_int_equal(stats->acks_sent, 2);
@@ -169,9 +171,9 @@ static void small_collectives_cost(void **state)
 	assert_int_equal(stats->recv_calls - recv_calls, 2 * INC_ACK_EVERY);
 }
 
-/* Who leaves something under way is relieved soon, however late the thread would look; the alarm
- * for that is left to run. */
-static void what_is_under_way_is_served(void **state)
+/* If a caller leaves a collective in flight, the thread takes over soon, however late its next
+ * regular look is. The alarm for that stays set afterwards. */
+static void collective_in_flight_is_served(void **state)
 {
 	struct inccl_communicator *comm;
 	struct world *w = *state;
@@ -184,17 +186,17 @@ static void what_is_under_way_is_served(void **state)
 	comm->look_at_ns = UINT64_MAX;
 	req = world_start(w, 0);
 	at_ns = alarm_ns(comm);
-	/* TAKE_OVER_NS (progress.c), and some */
+	/* TAKE_OVER_NS (progress.c) plus a margin */
 	assert_true(at_ns <= inc_now_ns() + 5 * INC_NSEC_PER_MSEC);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
-	world_hear_ack(w, 0);
+	world_receive_ack(w, 0);
 	assert_true(comm->alarm_at_ns == at_ns);
 }
 
-/* Who polls for the end is told for, too, when it has come. */
-static void polled_is_told(void **state)
+/* A result whose end a caller finds by inccl_test() is acknowledged, too. */
+static void polled_result_is_acknowledged(void **state)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
 	struct inccl_communicator *comm;
@@ -207,7 +209,7 @@ static void polled_is_told(void **state)
 	stop_thread(comm);
 	in_a_hurry(comm);
 	req = world_start(w, 0);
-	world_hear(w, &pkt, 0);
+	world_receive(w, &pkt, 0);
 	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
 	while ((ret = inccl_test(req)) == -EAGAIN)
 		assert_true(inc_now_ns() < end_ns);
@@ -216,9 +218,9 @@ static void polled_is_told(void **state)
 	assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
 }
 
-/* A call whose end is there as it begins, for what was under way before brought it along: nobody
- * waits, and yet its result is told. */
-static void found_ended_is_told(void **state)
+/* A collective may be finished when its call begins to wait, because an earlier one's progress has
+ * brought its result. Its result must be acknowledged although nothing waits. */
+static void result_of_another_call_is_acknowledged(void **state)
 {
 	struct inccl_communicator *comm;
 	struct world *w = *state;
@@ -231,9 +233,9 @@ static void found_ended_is_told(void **state)
 	collective(w, &pkt, 0);
 	in_a_hurry(comm);
 	req = world_start(w, 0);
-	world_hear(w, &pkt, 1);
-	/* what one call receives; the call after it finds both results, and the second one's
-	 * contribution has been sent in between */
+	world_receive(w, &pkt, 1);
+	/* These packets fill one receive call. The next receive call finds both results, after the
+	 * second contribution has been sent. */
 	for (i = 0; i < INC_UDP_RECVS; i++)
 		peer_mirror(&w->peer, &pkt, 0, pkt.payload);
 	next = pkt;
@@ -248,7 +250,7 @@ static void found_ended_is_told(void **state)
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 }
 
-/* While the caller polls for what is under way, each alarm that went off is followed by one. */
+/* While the caller polls for a collective in flight, each alarm that expires is set again. */
 static void alarm_follows_alarm(void **state)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS), first_ns, at_ns;
@@ -277,8 +279,8 @@ static void alarm_follows_alarm(void **state)
 	} while (at_ns == first_ns || at_ns == UINT64_MAX);
 }
 
-/* However seldom the thread has looked while calls left nothing behind: from its first look at
- * something under way it looks as often as it takes over. */
+/* While calls leave nothing in flight, the thread looks rarely. Once it finds something in flight,
+ * it looks as often as it would take over. */
 static void looks_as_needed(void **state)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS), look_at_ns;
@@ -311,8 +313,9 @@ static void looks_as_needed(void **state)
 	} while (!looked);
 }
 
-/* Of what has failed nobody is told: an alarm for it would go off at once, again and again. */
-static void failed_wakes_nobody(void **state)
+/* A failed communicator acknowledges nothing, and sets no alarm. An alarm would expire at once,
+ * again and again. */
+static void no_alarm_after_a_failure(void **state)
 {
 	struct inccl_communicator *comm;
 	struct world *w = *state;
@@ -329,8 +332,8 @@ static void failed_wakes_nobody(void **state)
 	assert_true(alarm_ns(comm) == UINT64_MAX);
 }
 
-/* While nothing is under way and the switch has been told of everything, nobody is woken. */
-static void idle_wakes_nobody(void **state)
+/* While nothing is in flight and all results are acknowledged, no thread wakes up. */
+static void no_wake_up_while_idle(void **state)
 {
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
@@ -339,10 +342,10 @@ static void idle_wakes_nobody(void **state)
 	clockid_t clock;
 
 	collective(w, &pkt, 0);
-	world_hear_ack(w, 0);
+	world_receive_ack(w, 0);
 	world_until(w, thread_drives);
 	assert_int_equal(pthread_getcpuclockid(w->comm->thread, &clock), 0);
-	/* until it has fallen asleep */
+	/* until the thread sleeps */
 	end_ns = deadline_after_ms(WAIT_MS);
 	do {
 		assert_true(inc_now_ns() < end_ns);
@@ -357,11 +360,11 @@ static void idle_wakes_nobody(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(last_result_is_told),    CASE(end_is_told),
-		CASE(small_collectives_cost), CASE(what_is_under_way_is_served),
-		CASE(polled_is_told),         CASE(found_ended_is_told),
-		CASE(alarm_follows_alarm),    CASE(looks_as_needed),
-		CASE(failed_wakes_nobody),    CASE(idle_wakes_nobody),
+		CASE(last_result_is_acknowledged),   CASE(destruction_acknowledges),
+		CASE(small_collectives_cost),        CASE(collective_in_flight_is_served),
+		CASE(polled_result_is_acknowledged), CASE(result_of_another_call_is_acknowledged),
+		CASE(alarm_follows_alarm),           CASE(looks_as_needed),
+		CASE(no_alarm_after_a_failure),      CASE(no_wake_up_while_idle),
 	};
 
 	alarm(LIMIT_S);

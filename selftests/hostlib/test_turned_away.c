@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * A member that its controller turns away before it has asked for anything reports why, in
- * whichever order its threads find that out. A member that stood still reads the answer that came
+ * A member whose controller rejects it before its first request must report the reason, in
+ * whichever order its threads notice. A member that stood still must read an answer that arrived
  * meanwhile.
  */
 #include <setjmp.h>
@@ -26,7 +26,8 @@
 #include "hostlib/include/inccl.h"
 #include "selftests/hostlib/fake.h"
 
-static unsigned int look_ms; /* how long a member looks for its addresses, before it joins */
+/* how long the lookup of the member's addresses takes, before it joins */
+static unsigned int look_ms;
 
 int getifaddrs(struct ifaddrs **list)
 {
@@ -49,10 +50,10 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 	return ret;
 }
 
-/* A controller that listens for one member, whom it turns away. */
+/* A controller that accepts one member and then rejects it. */
 struct closed_door {
 	int listener;
-	const char *words; /* its last, or NULL */
+	const char *words; /* the last text that it sends, or NULL */
 	bool resets;
 };
 
@@ -62,7 +63,7 @@ static void *turns_away(void *arg)
 	const struct linger at_once = {.l_onoff = 1};
 	int fd = accept(door->listener, NULL, NULL);
 
-	usleep(50 * 1000); /* the member's control thread sleeps by now */
+	usleep(50 * 1000); /* so that the member's control thread sleeps by now */
 	if (door->words)
 		assert_int_equal(send(fd, door->words, strlen(door->words), 0),
 				 strlen(door->words));
@@ -73,7 +74,7 @@ static void *turns_away(void *arg)
 	return NULL;
 }
 
-/* Returns the listener, and writes HOST:PORT. */
+/* Returns a listener, and writes its HOST:PORT. */
 static int open_door(char controller[32])
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -106,8 +107,8 @@ static int turned_away(struct closed_door *door, char error[256])
 	return ret;
 }
 
-/* As one does whose certificate is not believed: TLS 1.3 has the client begin before it hears that.
- */
+/* The controller closes without a text. That is what happens to a member with a rejected
+ * certificate, because in TLS 1.3 the client begins before it learns of the rejection. */
 static void turned_away_at_once(void **state)
 {
 	struct closed_door door = {};
@@ -119,7 +120,7 @@ static void turned_away_at_once(void **state)
 
 #define FULL "{\"type\":\"error\",\"errno\":\"EMFILE\",\"message\":\"too many clients\"}\n"
 
-/* What a controller says that has no room: before the member has asked for anything. */
+/* A controller without room sends its reason before the member's first request. */
 static void turned_away_with_words(void **state)
 {
 	struct closed_door door = {.words = FULL};
@@ -129,7 +130,7 @@ static void turned_away_with_words(void **state)
 	assert_string_equal(error, "too many clients");
 }
 
-/* The same, but the member's first message meets the reset before what was said is read. */
+/* The same, but the reset arrives before the member has read the reason. */
 static void turned_away_unread(void **state)
 {
 	struct closed_door door = {.words = FULL, .resets = true};
@@ -145,7 +146,7 @@ static void turned_away_unread(void **state)
 
 #define LIMIT_MS 500
 
-/* Its control thread is slower than the thread that waits. */
+/* Joins with a control thread that is slower than the waiting thread. */
 static int join_slowly(const char *controller, char error[256])
 {
 	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .controller = controller,
@@ -160,8 +161,8 @@ static int join_slowly(const char *controller, char error[256])
 	return ret;
 }
 
-/* A member stands still for longer than it wants to wait for an answer, and the answer comes in
- * that time: the member does not blame the controller. */
+/* A member stands still for longer than its timeout for an answer, and the answer arrives
+ * meanwhile. The member must not report that the controller is silent. */
 static void stood_still(void **state)
 {
 	char controller[32], error[256] = "", line[4096];

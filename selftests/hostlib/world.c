@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The group, communicator, controller and switch of test_progress and test_told. */
+/* The group, communicator, controller and switch that several tests use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/world.h"
 
-/* As curious as a callback may be. */
+/* A log callback that makes every call that inccl.h allows in one. */
 static void curious_log(void *ctx, const char *line)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
@@ -52,9 +52,10 @@ static int setup_order(void **state, enum inccl_byte_order order)
 	if (fake_create(&w->fake, w->answers, false, &w->group, error, curious_log, w) ||
 	    inccl_communicator_create(w->group, &opts, &w->comm))
 		fail_msg("%s", error);
-	peer_meet(&w->peer, fake_heard(&w->fake, "udp_port"), fake_heard(&w->fake, "qpn"),
-		  fake_heard(&w->fake, "psn"), SWITCH_PSN);
-	/* a busy machine must not put timeouts where the case is about something else */
+	peer_meet(&w->peer, fake_received_number(&w->fake, "udp_port"),
+		  fake_received_number(&w->fake, "qpn"), fake_received_number(&w->fake, "psn"),
+		  SWITCH_PSN);
+	/* a busy machine must not cause timeouts in cases about something else */
 	pthread_mutex_lock(&w->comm->lock);
 	SOFT_EP(w->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
 	SOFT_EP(w->comm->ep)->tx.rto.min_ns = SOFT_RTO_MAX_NS;
@@ -94,13 +95,13 @@ struct inccl_request *world_start(struct world *w, unsigned int i)
 	return req;
 }
 
-void world_hear(struct world *w, struct inc_roce_packet *pkt, unsigned int r)
+void world_receive(struct world *w, struct inc_roce_packet *pkt, unsigned int r)
 {
 	assert_true(peer_hear(&w->peer, pkt, WAIT_MS));
 	assert_int_equal(pkt->psn, (w->peer.host_psn + r) & INC_PSN_MASK);
 }
 
-void world_hear_ack(struct world *w, unsigned int r)
+void world_receive_ack(struct world *w, unsigned int r)
 {
 	struct inc_roce_packet pkt;
 
