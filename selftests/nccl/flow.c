@@ -24,7 +24,7 @@ static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static char *log_line[LOG_LINES];
 static unsigned int log_lines;
 
-/* ---- the process ---------------------------------------------------------------------------- */
+/* ---- the plugin of this process ------------------------------------------------------------- */
 
 static void keep_line(enum ha_log_level level, const char *file, int line, const char *text)
 {
@@ -47,7 +47,7 @@ unsigned int flow_logged(const char *text)
 	return n;
 }
 
-/* For who looks why a test has failed. */
+/* Shows the plugin's log to help to explain a failed test. */
 static void show_log(void)
 {
 	unsigned int i;
@@ -66,7 +66,8 @@ static void set_number(const char *name, unsigned int value)
 	setenv(name, text, 1);
 }
 
-/* The two rails of each end share no device, whatever the choice for one machine is. */
+/* Gives each end two rails of its own, because both ends are on one machine here and might share a
+ * device otherwise. */
 static void pair_rails(void)
 {
 	const struct ha_devices *devices = ha_plugin_devices(flow_plugin);
@@ -76,7 +77,8 @@ static void pair_rails(void)
 	for (i = 0; i < 4; i++) {
 		assert_string_equal(devices->device[i].rail[0].device->name,
 				    ((const char *[]){"fake0", "fake1", "fake2", "fake3"})[i]);
-		if (devices->device[i].rail[1].device) /* each has as many references as before */
+		/* the number of references to each device stays the same */
+		if (devices->device[i].rail[1].device)
 			devices->device[i].rail[1] = devices->device[i ^ 1].rail[0];
 	}
 }
@@ -89,7 +91,7 @@ int flow_open(void **state)
 	setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
 	set_number("HA_NCCL_RTO_MS", FLOW_RTO_MS);
 	set_number("HA_NCCL_HEARTBEAT_MS", FLOW_HEARTBEAT_MS);
-	set_number("HA_NCCL_QP_TIMEOUT", 12); /* 17 ms, 7 times: 117 ms */
+	set_number("HA_NCCL_QP_TIMEOUT", 12); /* a timeout of 17 ms, up to 7 times: 117 ms */
 	set_number("HA_NCCL_QP_RETRY_CNT", 6);
 	if (ha_plugin_open(&flow_plugin, keep_line, &err))
 		fail_msg("%s", err.msg);
@@ -127,7 +129,8 @@ static struct ha_region *register_memory(struct ha_comm *comm, void *memory)
 bool flow_try_to_connect(struct flow *flow)
 {
 	const uint64_t began_at_ns = inc_now_ns();
-	/* of the listener that is used at the time; NCCL's are arrays of char, at any address */
+	/* The handle belongs to the current listener. NCCL's handles are char arrays at any
+	 * alignment, hence the odd address. */
 	static char handle[1 + HA_NCCL_HANDLE_BYTES];
 	char carried[1 + HA_NCCL_HANDLE_BYTES];
 	struct inc_err err;
@@ -179,7 +182,8 @@ static uint32_t bytes_of(uint32_t number)
 	return 8 + number * 37 % (FLOW_MAX_BYTES - 8);
 }
 
-/* Its number, and bytes that only it has so. */
+/* Fills message `number`: its number, followed by bytes that differ from those of other
+ * messages. */
 static void write_message(uint8_t *at, uint32_t number)
 {
 	uint32_t i;
@@ -262,7 +266,7 @@ static void step_sends(struct flow *flow)
 			assert_int_equal(bytes, bytes_of(message->number));
 		flow->acknowledged++;
 	}
-	/* a quiet flow sends what was asked for */
+	/* a quiet flow sends only the messages that were asked for */
 	while (!flow->send_error && flow->sent - flow->acknowledged < FLOW_DEPTH &&
 	       (!flow->quiet || flow->sent < flow->asked)) {
 		const uint32_t number = flow->sent;
@@ -284,7 +288,7 @@ void flow_step(struct flow *flow)
 {
 	step_receives(flow);
 	step_sends(flow);
-	sched_yield(); /* the plugin's threads share two processors with us */
+	sched_yield(); /* the plugin's threads may have to share the processors with this thread */
 }
 
 static void must_go_on(const struct flow *flow, const char *what, uint64_t began_at_ns)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What can happen in a world, what must hold at its end, and which worlds are the same. */
+/* The possible events of a world (world.h), the properties that must hold at its end, and a normal
+ * form for equivalent worlds. */
 #include <stdio.h>
 #include <string.h>
 #include "selftests/nccl/world.h"
 
-/* ---- what can happen ---- */
+/* ---- the possible events ---- */
 
 bool world_is_fault(struct world_event event)
 {
@@ -179,7 +180,7 @@ void world_print(const struct world *w, struct world_event event)
 	       ha_state_text(w->receiver.end.state), w->receiver.end.epoch);
 }
 
-/* ---- states ---- */
+/* ---- the normal form of states ---- */
 
 static void to_age(uint64_t *instant, uint64_t now_ns, bool counts)
 {

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The network plugin: its failover machines, which need no device, and its parts over fake devices, with
-# the sanitizers. What tries every order of events is built without them, because it tries a million orders.
+# The network plugin. Its state machines need no device, and its other parts run over fake devices, both with the
+# sanitizers. The exhaustive searches are built without sanitizers, because they visit millions of states.
 nccl = $(patsubst %,hostlib/nccl/%.c,$(1))
 nccl_test = $(call tests_address,nccl,$(1),$(patsubst %,selftests/nccl/%.c,$(2)) $(3))
-# Fake devices: the names of libibverbs are theirs.
+# Fake devices, which replace libibverbs' functions.
 FAKE_RC := $(wildcard selftests/fake_rc/*.c)
 
-# ---- machines ----
+# ---- state machines ----
 
 NCCL_MACHINES := $(call nccl,control_msg end sender receiver)
 $(call nccl_test,test_protocol test_sender test_receiver,,$(NCCL_MACHINES))
@@ -24,13 +24,13 @@ $(call nccl_test,test_tcp,,$(call nccl,tcp iflist))
 $(call nccl_test,test_bringup test_bringup_ends,,$(call nccl,bringup))
 $(call nccl_test,test_path,two_paths,$(call nccl,path choose devices iflist control_msg) $(FAKE_RC))
 $(call nccl_test,test_region,,$(call nccl,memory) $(FAKE_RC))
-# The whole plugin but NCCL's tables.
+# The whole plugin except NCCL's tables.
 $(call nccl_test,test_comm test_comm_breaks test_comm_ways,flow,$(filter-out %/plugin.c,$(PLUGIN_SRC)) $(FAKE_RC))
 
-# With NCCL's tables, called by ha-nccl-perf's files.
+# The plugin with NCCL's tables, called by ha-nccl-perf's code.
 $(call nccl_test,test_calls,,$(PLUGIN_SRC) $(patsubst %,hostlib/tools/ha_perf_%.c,net stream survey verify) $(FAKE_RC))
 
-# Loads the plugin as it is installed.
+# A test that loads the plugin as it is installed.
 $(call tests_plain,nccl,test_tables)
 
 # A plugin for test_driver.

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A network plugin over TCP sockets, to try ha-nccl-perf where there is no RDMA, in all versions of
- * the interface. No call waits; test moves the data.
+ * A network plugin over TCP sockets, to try ha-nccl-perf on machines without RDMA, in all versions
+ * of the interface. No call waits. test() moves the data.
  *
  * SOCKET_NET_FAULT makes it misbehave at message FAULT_AT of each comm: duplicate, drop, swap,
- * tear, late (a buffer changes after its completion), overrun, block, size, remote (an error),
- * consumed (irecvConsumed refuses), silent (test does not write *done). Other faults are there from
- * the beginning: merge (makeVDevice refuses), nameless and boundless (a device's properties),
- * handle (connect and accept make a device handle).
+ * tear, overrun, block, size, late (a buffer changes after its completion) or remote (an error). In
+ * addition there are consumed (irecvConsumed fails) and silent (test does not write *done). Other
+ * faults apply from the beginning: merge (makeVDevice fails), nameless and boundless (a device's
+ * properties), handle (connect and accept return a device handle).
  *
- * It also ends with an error where its caller leaves out what NCCL does: irecvConsumed for each
- * receive, closeListen before memory is registered, setNetAttr before connect.
+ * It also fails if its caller omits something that NCCL does: irecvConsumed for each receive,
+ * closeListen before memory is registered, setNetAttr before connect.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,38 +38,40 @@ struct message {
 struct request {
 	struct comm *comm;
 	bool used, receives;
-	int n, left; /* messages; those that are not complete */
+	int n, left; /* n: messages of the request; left: those that are not complete */
 	struct message head[MAX_GROUP];
 	uint8_t *data[MAX_GROUP];
 	bool filled[MAX_GROUP];
-	uint8_t *late; /* changes after the completion */
+	uint8_t *late; /* the byte that changes after the completion */
 };
 
 struct comm {
 	int fd;
-	const struct listening *listening; /* its listener's, where this end has accepted it */
+	/* the listener that accepted this comm; NULL at the connecting end */
+	const struct listening *listening;
 	struct request request[REQUESTS];
-	struct request *queue[REQUESTS]; /* in the order posted, not complete */
+	/* incomplete requests in the order in which they were posted */
+	struct request *queue[REQUESTS];
 	unsigned int queued;
-	struct message head; /* that is being moved */
-	size_t moved;        /* bytes of it and of what follows */
+	struct message head; /* the header of the message that is being moved */
+	size_t moved;        /* bytes of the header and of the payload behind it */
 	struct request *into;
 	int part;
 	uint64_t count; /* messages that are complete */
 	uint64_t receives, consumed;
 	bool repeated, swapped;
-	uint8_t *late; /* changes at the next completion */
+	uint8_t *late; /* the byte that changes at the next completion */
 };
 
 struct handle {
 	struct sockaddr_in address;
-	struct comm *comm; /* of who connects */
+	struct comm *comm; /* the connecting end */
 };
 static_assert(sizeof(struct handle) <= HA_NCCL_HANDLE_BYTES, "a handle has 128 bytes");
 
-/* Whether a listener is open. This outlives the listener, because its comms do, and is never freed.
- * The list of all of them shows a leak checker that they are in use. One thread listens at a time.
- */
+/* Whether a listener is open. Its comms refer to this after the listener is closed, so it is never
+ * freed. The list of all keeps them reachable for a leak checker. Only one thread listens at a
+ * time. */
 static struct listening {
 	bool open; /* until closeListen */
 	struct listening *before;
@@ -143,7 +145,7 @@ static enum ha_nccl_result listen_at(void *place, void **out)
 	return HA_NCCL_SUCCESS;
 }
 
-/* The same handle comes again until it has become a comm. */
+/* NCCL calls connect with the same handle again until it gets a comm. */
 static enum ha_nccl_result connect_to(void *place, void **out)
 {
 	struct handle *handle = place;
@@ -229,7 +231,8 @@ static void unqueue(struct comm *comm, unsigned int i)
 	memmove(&comm->queue[i], &comm->queue[i + 1], (comm->queued - i) * sizeof(*comm->queue));
 }
 
-/* 1: all bytes up to `to` are moved; 0: not yet; -1: the connection has ended. */
+/* Moves bytes of a message up to offset `to`. Returns 1 if all are moved, 0 if not yet, -1 if the
+ * connection has ended. */
 static int move(struct comm *comm, bool receives, uint8_t *data, size_t from, size_t to)
 {
 	while (comm->moved < to) {
@@ -246,7 +249,7 @@ static int move(struct comm *comm, bool receives, uint8_t *data, size_t from, si
 	return 1;
 }
 
-/* What is about to be sent: the first, or with a fault another one. NULL: nothing yet. */
+/* The request to send next. It is the first one, or another one with a fault. NULL: none yet. */
 static struct request *next_to_send(struct comm *comm)
 {
 	struct request *first = comm->queued ? comm->queue[0] : NULL;
@@ -291,7 +294,7 @@ static int progress_send(struct comm *comm)
 	return 0;
 }
 
-/* The oldest receive of this tag. */
+/* Finds the oldest receive with the message's tag. */
 static bool find_place(struct comm *comm)
 {
 	for (unsigned int i = 0; i < comm->queued; i++)
@@ -380,7 +383,8 @@ static enum ha_nccl_result receive_some(void *from, int n, void **data, const si
 	return n <= MAX_GROUP ? HA_NCCL_SUCCESS : HA_NCCL_INVALID_USAGE;
 }
 
-/* Host memory needs no flush; a request all the same, so that it is tested. */
+/* Host memory needs no flush. A request is made nevertheless, so that the caller's handling is
+ * tested. */
 static enum ha_nccl_result flush(void *from, int n, void **data, int *sizes, void **mhandles,
 				 void **out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the versions of the interface do not share, and the exported tables; a part of socket_net.c.
- */
+/* The parts of the interface that differ between versions, and the exported tables. Included by
+ * socket_net.c only. */
 #ifndef SOCKET_NET_VERSIONS_H
 #define SOCKET_NET_VERSIONS_H
 
@@ -48,7 +48,7 @@ static enum ha_nccl_result init_v10(ha_nccl_logger logger, ha_nccl_profiler prof
 	return init_v8(logger);
 }
 
-/* The context is checked where it comes back. */
+/* Calls that get the context check that it is this one. */
 static int context_v11;
 
 static enum ha_nccl_result init_v11(void **context, uint64_t comm_id,
@@ -135,7 +135,7 @@ static enum ha_nccl_result finalize_v11(void *context)
 	return context == &context_v11 ? HA_NCCL_SUCCESS : HA_NCCL_INVALID_ARGUMENT;
 }
 
-/* Without a word: NCCL ignores the result. */
+/* Fails without a message, because NCCL ignores the result. */
 static enum ha_nccl_result hint_v11(void *context, struct ha_nccl_attr *attr)
 {
 	hinted = context == &context_v11;

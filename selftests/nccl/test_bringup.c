@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* How a path comes up, at one end (hostlib/nccl/bringup.h): each event in each state. */
+/* The bring-up of a path at one end (hostlib/nccl/bringup.h): each event in each state. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,9 +23,9 @@ static unsigned int receive(struct ha_bringup *b, enum ha_control_msg_type type,
 
 /* ---- each event in each state --------------------------------------------------------------- */
 
-#define ATTEMPT 5u /* of the machines below */
+#define ATTEMPT 5u /* the attempt of the machines below */
 
-/* A machine in this state, in its sixth attempt; IDLE: which has failed. */
+/* Makes a machine in this state, in its sixth attempt. In state IDLE that attempt has failed. */
 static struct ha_bringup machine(bool leads, enum ha_bringup_state state)
 {
 	struct ha_bringup b;
@@ -59,18 +59,18 @@ enum event {
 	MADE,
 	ENTERED,
 	FAILED,
-	PATH, /* messages: of this attempt */
+	PATH, /* messages of this attempt */
 	PATH_READY,
 	PATH_FAILED,
-	PATH_NEXT, /* of the next one */
+	PATH_NEXT, /* messages of the next attempt */
 	READY_NEXT,
 	FAILED_NEXT,
-	PATH_OLD, /* of the one before */
+	PATH_OLD, /* messages of the previous attempt */
 	READY_OLD,
 	FAILED_OLD,
-	READY_OTHER, /* of another epoch */
+	READY_OTHER, /* a message of another epoch */
 	HURRY,
-	TICK, /* at once */
+	TICK, /* a tick at the same time, later ones follow */
 	TICK_RETRY,
 	TICK_TIMEOUT,
 	TAKEN,
@@ -79,7 +79,7 @@ enum event {
 
 static const struct {
 	enum ha_control_msg_type type;
-	int attempt; /* more than ours */
+	int attempt; /* the difference to this machine's attempt */
 } msgs[] = {
 	[PATH] = {HA_MSG_PATH, 0},
 	[PATH_READY] = {HA_MSG_PATH_READY, 0},
@@ -123,7 +123,7 @@ static unsigned int play(struct ha_bringup *b, enum event event)
 
 #define ANY -1
 
-/* What changes something, or says something: all others do nothing. */
+/* The events that change a state or send something. All others must do nothing. */
 static const struct row {
 	int side;
 	enum ha_bringup_state state;
@@ -212,7 +212,7 @@ static void each_event_in_each_state(void **state)
 			}
 }
 
-/* PATH_READY may come before the own device is through, or even before PATH. */
+/* PATH_READY may arrive before this end's device is ready, or even before PATH. */
 static void early_msgs(void **state)
 {
 	struct ha_bringup b = machine(true, HA_BRINGUP_OFFERED);
@@ -222,14 +222,14 @@ static void early_msgs(void **state)
 	assert_int_equal(ha_bringup_entered(&b, AT_NS), SEND_READY | UP);
 	b = machine(false, HA_BRINGUP_ENTERING);
 	assert_int_equal(receive(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
-	/* of an attempt that is given up it does not count */
+	/* PATH_READY of an attempt that was given up does not count */
 	assert_int_equal(receive(&b, HA_MSG_PATH, ATTEMPT + 1), DROP | MAKE);
 	assert_int_equal(ha_bringup_made(&b, AT_NS), OFFER | ENTER);
 	assert_int_equal(ha_bringup_entered(&b, AT_NS), SEND_READY);
 	assert_int_equal(b.state, HA_BRINGUP_ENTERED);
 }
 
-static void what_nobody_wants(void **state)
+static void unwanted_and_late_events(void **state)
 {
 	struct ha_bringup b;
 
@@ -240,7 +240,7 @@ static void what_nobody_wants(void **state)
 	assert_int_equal(ha_bringup_tick(&b, AT_NS + TIMEOUT_NS), 0);
 	assert_int_equal(receive(&b, HA_MSG_PATH, 3), MAKE);
 	assert_int_equal(b.attempt, 3);
-	/* taken: what the peer still says of it is not answered */
+	/* once the comm uses the path, later messages about it are not answered */
 	b = machine(true, HA_BRINGUP_READY);
 	ha_bringup_taken(&b);
 	assert_int_equal(receive(&b, HA_MSG_PATH_READY, ATTEMPT), 0);
@@ -249,19 +249,19 @@ static void what_nobody_wants(void **state)
 	/* the next epoch begins with attempt 0 */
 	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 0, AT_NS), MAKE);
 	assert_int_equal(b.attempt, 0);
-	/* another one for the same epoch */
+	/* another path for the same epoch */
 	ha_bringup_made(&b, AT_NS);
 	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 1, AT_NS), DROP | MAKE);
 	assert_int_equal(b.attempt, 1);
 	assert_int_equal(b.rail, 1);
-	/* a follower goes by what is said */
+	/* a follower keeps its path until the leader's message changes it */
 	b = machine(false, HA_BRINGUP_READY);
 	assert_int_equal(ha_bringup_want(&b, EPOCH, 0, AT_NS), 0);
 	assert_int_equal(b.state, HA_BRINGUP_READY);
 	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 0, AT_NS), DROP | DOWN);
 }
 
-/* All pairs of rails have their turn, those of the same number first. */
+/* The two ends try all pairs of rails. Pairs of equal numbers come first. */
 static void rails(void **state)
 {
 	struct ha_bringup leader, follower;
@@ -282,11 +282,12 @@ static void rails(void **state)
 		ha_bringup_failed(&follower, AT_NS);
 		ha_bringup_failed(&leader, AT_NS);
 		assert_int_equal(ha_bringup_hurry(&leader, AT_NS), MAKE);
-		assert_int_equal(leader.rail, 1); /* the one that is wanted, as it has come up */
+		/* the wanted rail, because its port has come up */
+		assert_int_equal(leader.rail, 1);
 		leader.rail = 1 ^ (~i & 1);
 	}
 	assert_int_equal(pairs, 15);
-	/* who has one rail has no choice */
+	/* an end with a single rail uses it in every attempt */
 	ha_bringup_init(&follower, false, 1);
 	ha_bringup_want(&follower, EPOCH, 0, AT_NS);
 	path.path.rail = 1;
@@ -294,7 +295,7 @@ static void rails(void **state)
 	assert_int_equal(follower.rail, 0);
 }
 
-/* Without an answer the leader goes from rail to rail. */
+/* Without an answer the leader alternates between its rails. */
 static void a_leader_without_a_port(void **state)
 {
 	struct ha_bringup b;
@@ -317,7 +318,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_event_in_each_state), cmocka_unit_test(early_msgs),
-		cmocka_unit_test(what_nobody_wants),        cmocka_unit_test(rails),
+		cmocka_unit_test(unwanted_and_late_events), cmocka_unit_test(rails),
 		cmocka_unit_test(a_leader_without_a_port),
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How paths come up, at both ends (hostlib/nccl/bringup.h): two machines joined by channels that
- * lose, repeat and overtake, in every order of events, with a bounded number of faults. Each state
- * of the two is looked at once.
+ * The bring-up of paths at both ends (hostlib/nccl/bringup.h). Two machines are joined by channels
+ * that lose, duplicate and reorder messages. The search covers every order of events with a bounded
+ * number of faults, and visits each joint state once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,29 +15,31 @@
 #include <string.h>
 #include "selftests/nccl/bringup_msgs.h"
 
-/* ---- two, joined ---------------------------------------------------------------------------- */
+/* ---- two joined machines -------------------------------------------------------------------- */
 
-#define MAX_MSGS   10 /* on their way in one direction */
-#define FAULTS     2  /* one more with FULL=1 in the environment */
+#define MAX_MSGS   10 /* messages in flight in one direction */
+#define FAULTS     2  /* faults in a search; one more with FULL=1 in the environment */
 #define MAX_JOINED 4000000u
 
 enum { NO_JOB, MAKING, ENTERING };
 enum { NO_QP, MADE_QP, ENTERED_QP };
 
-/* All of both; messages are sorted, as each may be the next. */
+/* The state of both machines and the messages between them. Messages are sorted, because any of
+ * them may arrive next. */
 struct joined {
 	struct {
 		uint8_t state, wanted, tried, ready_received, attempt;
 		uint8_t job, qp, up;
-		uint8_t has_entered;         /* bit i: attempt i */
-		uint8_t msgs, msg[MAX_MSGS]; /* to it: type << 4 | attempt */
+		/* bit i: the queue pair of attempt i has entered RTR */
+		uint8_t has_entered;
+		uint8_t msgs, msg[MAX_MSGS]; /* messages to this side: type << 4 | attempt */
 	} side[SIDES];
-	uint8_t faults; /* that are left */
+	uint8_t faults; /* faults that may still happen */
 };
 
 static struct known {
 	struct joined joined;
-	uint32_t before; /* index + 1 */
+	uint32_t before; /* index + 1 of the state from which this one was reached */
 	char by[24];
 } * known;
 static uint32_t n_known, *table;
@@ -56,7 +58,7 @@ static void show_trail(uint32_t i)
 	}
 }
 
-static uint32_t from; /* index + 1 of the state whose events are played */
+static uint32_t from; /* index + 1 of the state whose events are being applied */
 
 static void must(bool holds, const char *what)
 {
@@ -113,15 +115,16 @@ static void take_msg(struct joined *j, int s, unsigned int i)
 	list[MAX_MSGS - 1] = 0;
 }
 
-/* What comm.c does of what a machine says, with the rules that it relies on. */
+/* Carries out a machine's actions as comm.c does, and checks the rules that comm.c relies on. */
 static void carry_out(struct joined *j, int s, const struct ha_bringup *b, unsigned int bits)
 {
 	__typeof__(&j->side[s]) me = &j->side[s];
 	const uint8_t attempt = b->attempt;
 
 	if (bits & DROP) {
-		must(me->job || me->qp, "nothing to drop");
-		must(!me->up == !(bits & DOWN), "DOWN goes with the DROP of what was UP, alone");
+		must(me->job || me->qp, "DROP without a queue pair");
+		must(!me->up == !(bits & DOWN),
+		     "DROP of a path that is UP comes with DOWN, any other without");
 		me->job = me->qp = me->up = 0;
 	}
 	if (bits & MAKE) {
@@ -129,35 +132,37 @@ static void carry_out(struct joined *j, int s, const struct ha_bringup *b, unsig
 		me->job = MAKING;
 	}
 	if (bits & OFFER) {
-		must(me->qp, "offers what it has not");
+		must(me->qp, "OFFER without a queue pair");
 		put_msg(j, !s, HA_MSG_PATH, attempt);
 	}
 	if (bits & ENTER) {
-		must(me->qp == MADE_QP && !me->job, "enters twice");
+		must(me->qp == MADE_QP && !me->job, "ENTER without a new queue pair");
 		me->job = ENTERING;
 	}
 	if (bits & SEND_READY) {
-		must(me->qp == ENTERED_QP, "says that it is ready, and is not");
+		must(me->qp == ENTERED_QP, "PATH_READY before the queue pair is ready");
 		put_msg(j, !s, HA_MSG_PATH_READY, attempt);
 	}
 	if (bits & SEND_FAILED)
 		put_msg(j, !s, HA_MSG_PATH_FAILED, attempt);
 	if (bits & UP) {
-		must(me->qp == ENTERED_QP && !me->up, "up, and was, or cannot be");
-		must(j->side[!s].has_entered >> attempt & 1, "up, and the peer never was");
+		must(me->qp == ENTERED_QP && !me->up,
+		     "UP twice, or before the queue pair is ready");
+		must(j->side[!s].has_entered >> attempt & 1,
+		     "UP, but the peer was never ready for this attempt");
 		me->up = 1;
 	}
 	must((b->state == HA_BRINGUP_READY) == me->up,
-	     "READY, and nobody was told, or the reverse");
+	     "state READY without UP, or UP without state READY");
 }
 
-/* Events of the two; those from FIRST_FAULT on are faults. */
+/* Events of the joined machines. Those from FIRST_FAULT on are faults. */
 enum joint_event {
 	J_WANT,
 	J_MSG,
 	J_JOB,
 	J_HURRY,
-	J_TICK, /* when nothing else moves */
+	J_TICK, /* a timer, which expires only if nothing else is possible */
 	J_FIRST_FAULT,
 	J_LOSE = J_FIRST_FAULT,
 	J_REPEAT,
@@ -213,7 +218,7 @@ static unsigned int receive_msg(struct joined *j, int s, unsigned int i, struct 
 	return ha_bringup_msg(b, &heard, AT_NS);
 }
 
-/* False where it cannot happen. */
+/* Applies an event. Returns false if it is impossible. */
 static bool play_joined(struct joined *j, int s, enum joint_event event, unsigned int i)
 {
 	struct ha_bringup b = unpack(j, s);
@@ -224,7 +229,7 @@ static bool play_joined(struct joined *j, int s, enum joint_event event, unsigne
 	if (i && event != J_MSG && event != J_LOSE && event != J_REPEAT)
 		return false;
 	if (i && j->side[s].msg[i] == j->side[s].msg[i - 1])
-		return false; /* the same */
+		return false; /* an equal message was already tried */
 	switch (event) {
 	case J_WANT:
 		if (b.wanted)
@@ -294,7 +299,8 @@ static void add(const struct joined *j, const char *by, int s)
 	table[i] = ++n_known;
 }
 
-/* Without faults, and with timers: both are ready for the same attempt, after so many rounds. */
+/* From every state, without further faults but with timers, both ends must become ready for the
+ * same attempt within a bounded number of rounds. */
 static void check_end(struct joined j)
 {
 	unsigned int round, s;
@@ -341,11 +347,11 @@ static void every_order_of_two(void **state)
 	free(table);
 }
 
-/* ---- for long -------------------------------------------------------------------------------- */
+/* ---- long walks ------------------------------------------------------------------------------ */
 
 #define FLAPS 20000
 
-/* One end of those that flap; messages come in their order. */
+/* One end of a flapping path. Messages arrive in order. */
 struct end {
 	struct ha_bringup b;
 	int job;
@@ -396,7 +402,7 @@ static void move(struct end *ends, int s, uint64_t now_ns)
 	act(ends, s, ha_bringup_tick(&me->b, now_ns));
 }
 
-/* A path that flaps for long is there when it no longer does. */
+/* After a path has flapped for long, it must come up once it stops. */
 static void many_flaps(void **state)
 {
 	static struct end ends[SIDES];

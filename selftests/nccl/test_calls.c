@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * The plugin's tables, called by ha-nccl-perf's own files as NCCL's proxy calls them, over devices
- * in memory: both ends are in this process.
+ * Calls the plugin's tables by ha-nccl-perf's own code, in the way that NCCL's proxy does, over
+ * fake devices. Both ends are in this process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #define GROUPS     200u
 #define BYTES      3000u
 #define PATIENCE_S 20
-#define COMMS      20u /* of the service thread */
+#define COMMS      20u /* comms that the service thread makes */
 
 extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
 extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
@@ -50,16 +50,17 @@ struct job {
 	struct ha_stream_opts opts;
 	struct ha_stream end[2];
 	union {
-		struct ha_nccl_net_v8 v8; /* members that all versions have have one place */
+		/* members that all versions have are at the same offsets */
+		struct ha_nccl_net_v8 v8;
 		struct ha_nccl_net_v9 v9;
 		struct ha_nccl_net_v11 v11;
-	} table; /* the plugin's, or with a defect */
+	} table; /* the plugin's table, or one with a fault */
 };
 
 static const int device[] = {[SENDER] = 0, [RECEIVER] = 2};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int stands_by, failovers; /* lines of the log, under the lock */
+static unsigned int stands_by, failovers; /* counts of log lines, protected by the lock */
 
 static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
 		     int line, const char *format, ...)
@@ -136,7 +137,7 @@ static int step(struct job *job, uint64_t to)
 		while (err >= 0 && stream->consumed < stream->done)
 			err = ha_stream_consume(stream);
 	}
-	sched_yield(); /* the plugin's threads share the processors */
+	sched_yield(); /* the plugin's threads may have to share the processors with this thread */
 	return err < 0 ? err : 0;
 }
 
@@ -152,7 +153,7 @@ static int move(struct job *job, uint64_t to)
 	return err;
 }
 
-/* From init on. 0 or -errno, and net.err. */
+/* Runs the job from init on. Returns 0, or -errno and sets net.err. */
 static int job_run(struct job *job, uint64_t groups)
 {
 	int ndev, err = ha_net_init(&job->net, log_line);
@@ -205,7 +206,7 @@ static enum ha_nccl_result refuse_merge(int *dev, struct ha_nccl_vdevice *parts)
 	return HA_NCCL_INVALID_USAGE;
 }
 
-/* With the tables as they were, the first receive ends the job. */
+/* If irecvConsumed fails, the job ends at its first receive. */
 static void irecv_consumed_that_fails(void **state)
 {
 	struct job job;
@@ -220,8 +221,8 @@ static void irecv_consumed_that_fails(void **state)
 	}
 }
 
-/* The same for NCCL 2.24 and 2.25, before the job: four devices without a PCI function are one
- * card to NCCL. */
+/* If makeVDevice fails, the job ends before it begins, but only for NCCL 2.24 and 2.25. NCCL merges
+ * the four devices into one card, because they have no PCI function. */
 static void merge_that_fails(void **state)
 {
 	struct job job;
@@ -239,7 +240,7 @@ static void merge_that_fails(void **state)
 	}
 }
 
-/* NCCL closes the listen long before the standby is needed, and as a rule before it is up. */
+/* NCCL closes the listening comm long before the standby is needed, and usually before it is up. */
 static void failover_without_a_listener(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();
@@ -271,7 +272,7 @@ struct service {
 	int err;
 };
 
-/* Connects, registers, deregisters and closes, again and again. */
+/* A thread that connects, registers, deregisters and closes repeatedly. */
 static void *serve(void *arg)
 {
 	struct service *service = arg;
@@ -287,7 +288,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* NCCL's service thread serves other comms while its progress thread sends. */
+/* While NCCL's progress thread sends, its service thread serves other comms. */
 static void two_threads(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();

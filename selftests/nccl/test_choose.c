@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* NCCL's lists of devices, who stands by for whom, and how many comms fit (hostlib/nccl/choose.h).
- */
+/* The selection of NCCL's devices, of each device's standby, and of the number of comms that fit
+ * (hostlib/nccl/choose.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include "hostlib/nccl/iflist.h"
 
 #define ROOT "/sys/devices/pci0000:00"
-#define BUS  ROOT "/0000:00:01.0/0000:01:00.0" /* a switch's own port to the root */
+#define BUS  ROOT "/0000:00:01.0/0000:01:00.0" /* a switch below a port of the root complex */
 #define ETH  INC_RDMA_LINK_ETHERNET
 #define IB   INC_RDMA_LINK_INFINIBAND
 
@@ -28,7 +28,7 @@ static void lists(void **state)
 		{NULL, "mlx5_0", 1, true},
 		{"", "mlx5_0", 1, true},
 		{"mlx5", "mlx5_0", 1, true},
-		{"mlx5_1", "mlx5_10", 1, true}, /* a prefix */
+		{"mlx5_1", "mlx5_10", 1, true}, /* a prefix matches as well */
 		{"=mlx5_1", "mlx5_10", 1, false},
 		{"=mlx5_1", "mlx5_1", 2, true},
 		{"=mlx5", "mlx5_1", 1, false},
@@ -45,15 +45,17 @@ static void lists(void **state)
 		{"^=mlx5_1", "mlx5_10", 1, true},
 		{"^=mlx5_1:1", "mlx5_1", 1, false},
 		{"^=mlx5_1:1", "mlx5_1", 2, true},
-		{"=^mlx5_1", "mlx5_1", 1, false}, /* "^" is no name behind "=" */
+		{"=^mlx5_1", "mlx5_1", 1, false}, /* behind "=", "^" is not a negation */
 		{"=^mlx5_1", "^mlx5_1", 1, true},
-		{"^", "mlx5_0", 1, false}, /* all but everything */
+		{"^", "mlx5_0", 1, false}, /* an empty list negated matches everything */
 		{"=", "mlx5_0", 1, true},
 		{",,mlx5_0,,", "mlx5_0", 1, true},
 		{",,mlx5_0,,", "rxe0", 1, false},
-		{":1", "mlx5_0", 1, true}, /* no name: no entry, no list */
+		/* an entry without a name is ignored, so the list is empty */
+		{":1", "mlx5_0", 1, true},
 		{"mlx5_0:", "mlx5_0", 3, true},
-		{"mlx5_0::5", "mlx5_0", 3, true}, /* a rail, which NCCL has behind the port */
+		/* the rail number, which NCCL accepts behind the port */
+		{"mlx5_0::5", "mlx5_0", 3, true},
 		{"mlx5_0:x", "mlx5_0", 1, false},
 		{"mlx5_0:-1", "mlx5_0", 9, true},
 		{"mlx5_0: 2", "mlx5_0", 2, true},
@@ -71,7 +73,7 @@ static void lists(void **state)
 				 rows[i].port);
 }
 
-/* NCCL reads so many entries, and 63 characters of a name. */
+/* NCCL reads a limited number of entries, and 63 characters of each name. */
 static void list_ends(void **state)
 {
 	char list[400] = "", name[80];
@@ -129,20 +131,20 @@ static void affinities(void **state)
 		{{"m0", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.0"},
 		 {"m1", 1, true, ETH, BUS "/0000:02:01.0/0000:04:00.0"},
 		 HA_AFFINITY_SWITCH},
-		/* behind two switches of one root */
+		/* two cards behind two switches of one root complex */
 		{{"m0", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.0"},
 		 {"m1", 1, true, ETH, ROOT "/0000:00:02.0/0000:11:00.0/0000:12:01.0/0000:14:00.0"},
 		 HA_AFFINITY_DEVICE},
-		/* each at a port of the root */
+		/* each card at its own port of the root complex */
 		{{"m0", 1, true, ETH, ROOT "/0000:00:01.0/0000:03:00.0"},
 		 {"m1", 1, true, ETH, ROOT "/0000:00:02.0/0000:04:00.0"},
 		 HA_AFFINITY_DEVICE},
-		/* two functions of a card fail as one */
+		/* two functions of one card, which fail together */
 		{{"m0", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.0"},
 		 {"m1", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.1"},
 		 HA_AFFINITY_PORT},
 		{{"m0", 1, true, ETH, ""}, {"m0", 2, true, ETH, ""}, HA_AFFINITY_PORT},
-		/* no PCI at all */
+		/* devices without PCI */
 		{{"rxe0", 1, true, ETH, ""}, {"rxe1", 1, true, ETH, ""}, HA_AFFINITY_DEVICE},
 		{{"m0", 1, true, ETH, ""}, {"m1", 1, true, IB, ""}, HA_AFFINITY_NONE},
 		{{"m0", 1, true, ETH, ""}, {"m0", 1, true, ETH, ""}, HA_AFFINITY_NONE},
@@ -157,7 +159,8 @@ static void affinities(void **state)
 
 static void standbys(void **state)
 {
-	/* a card of two functions and one alone behind a switch, a card elsewhere */
+	/* a card of two functions and a single one behind the same switch, and another card
+	 * elsewhere */
 	struct ha_candidate four[] = {
 		{"m0", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.0"},
 		{"m1", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.1"},
@@ -169,15 +172,16 @@ static void standbys(void **state)
 	assert_int_equal(ha_choose_standby(four, 4, 0, &affinity), 2);
 	assert_int_equal(affinity, HA_AFFINITY_SWITCH);
 	assert_int_equal(ha_choose_standby(four, 4, 1, &affinity), 2);
-	/* equally near: the next one, round the end of the table */
+	/* several devices are equally near: take the next one, at the end of the table the first
+	 * one */
 	assert_int_equal(ha_choose_standby(four, 4, 2, &affinity), 0);
 	assert_int_equal(ha_choose_standby(four, 4, 3, &affinity), 0);
 	assert_int_equal(affinity, HA_AFFINITY_DEVICE);
-	/* that is down, the other is not */
+	/* the nearer device 0 is down, but its neighbour 1 is up */
 	four[0].up = false;
 	assert_int_equal(ha_choose_standby(four, 4, 2, &affinity), 1);
 	assert_int_equal(affinity, HA_AFFINITY_SWITCH);
-	/* nearer counts for more than up: it may come up */
+	/* the nearest device is chosen even if it is down, because it may come up */
 	four[2].up = false;
 	assert_int_equal(ha_choose_standby(four, 4, 1, &affinity), 2);
 	assert_int_equal(ha_choose_standby(four, 2, 0, &affinity), 1);
@@ -194,13 +198,14 @@ static void budget(void **state)
 	static const struct {
 		unsigned int max_qp, max_cqe, channels, wr, recvs, comms;
 	} rows[] = {
-		{262144, 4194303, 16, 64, 8, 227},   /* a ConnectX: 576 x 32 completions each */
-		{262144, 1 << 30, 16, 64, 8, 256},   /* not more */
-		{1024, 4194303, 16, 64, 8, 32},      /* queue pairs are what is short */
-		{65536, 32767, 16, 64, 8, 1},        /* rxe */
-		{0, 0, 16, 64, 8, 1},                /* at least one */
-		{65536, 32767, 1, 64, 1, 127},       /* 128 x 2 completions */
-		{65536, 4194303, 1024, 65536, 8, 1}, /* no overflow */
+		/* a ConnectX: the limit are 576 x 32 completions of each */
+		{262144, 4194303, 16, 64, 8, 227},
+		{262144, 1 << 30, 16, 64, 8, 256},   /* the upper limit */
+		{1024, 4194303, 16, 64, 8, 32},      /* queue pairs are the limit */
+		{65536, 32767, 16, 64, 8, 1},        /* limits of rxe */
+		{0, 0, 16, 64, 8, 1},                /* the lower limit */
+		{65536, 32767, 1, 64, 1, 127},       /* the limit are 128 x 2 completions */
+		{65536, 4194303, 1024, 65536, 8, 1}, /* the product must not overflow */
 	};
 	size_t i;
 

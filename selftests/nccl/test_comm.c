@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Comms with all their parts but the device: both ends in one process, with its progress thread and
- * its workers, over two rails that fail as they are told.
+ * Comms with all their parts except real devices. Both ends are in one process, with its progress
+ * thread and workers, over two rails that fail when the test says so.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +71,8 @@ static void send_hello(int fd, uint64_t nonce)
 	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
 }
 
-/* Without a message, which would tell the stranger the comm's nonce. */
+/* Whether the plugin closed the connection without sending a message. A message would reveal the
+ * comm's nonce to the stranger. */
 static bool is_hung_up(int fd)
 {
 	uint8_t byte;
@@ -81,7 +82,8 @@ static bool is_hung_up(int fd)
 	return !n || errno == ECONNRESET;
 }
 
-/* NCCL's thread computes under SCHED_FIFO on one CPU while it opens the plugin and connects. */
+/* NCCL's thread runs under SCHED_FIFO on one CPU while it opens the plugin and connects. The
+ * plugin's threads must not inherit that. */
 static void threads_inherit_nothing(void **state)
 {
 	const cpu_set_t before = become_busy();
@@ -98,8 +100,8 @@ static void threads_inherit_nothing(void **state)
 	assert_false(inherit);
 }
 
-/* connect says "not yet" for as long as nobody accepts; a stranger on the listener's port holds
- * nobody up. */
+/* connect returns "not yet" until the peer accepts. Connections of strangers to the listener's port
+ * must not delay that. */
 static void never_blocks(void **state)
 {
 	struct ha_comm *comm = NULL, *accepted = NULL;
@@ -151,7 +153,7 @@ static void never_blocks(void **state)
 	close(strangers[3]);
 }
 
-/* Receives in a group, sends in another order. */
+/* Messages of one group of receives. They are sent in another order. */
 struct group {
 	uint32_t out[HA_GROUP], in[HA_GROUP];
 	struct ha_region *out_region, *in_region;
@@ -161,7 +163,7 @@ struct group {
 	unsigned int left;
 };
 
-/* Of the i-th: some have less than there is room for. */
+/* The size of the i-th message. Some are shorter than their receive. */
 static int size_in_group(unsigned int i)
 {
 	return i % 2 ? 4 : 2;
@@ -246,7 +248,7 @@ static void groups(void **state)
 	flow_disconnect(&flow);
 }
 
-/* ---- one rail fails ------------------------------------------------------------------------- */
+/* ---- a rail fails --------------------------------------------------------------------------- */
 
 static void leave_rail(unsigned int device, unsigned int faults)
 {
@@ -291,7 +293,7 @@ static void all_lost(void **state)
 	leave_rail(FLOW_RECEIVER(0), FAKE_CUT);
 }
 
-/* The device says so: nobody waits for a timer. */
+/* The device reports that its port is down, so no timer is needed. */
 static void port_down(void **state)
 {
 	struct flow flow = {0};
@@ -307,7 +309,7 @@ static void port_down(void **state)
 	print_message("# port down to flowing: %llu us\n",
 		      (unsigned long long)((inc_now_ns() - began_at_ns) / 1000));
 	flow_receive(&flow, 100);
-	/* a second try at the first rail's time */
+	/* the first rail comes up again as standby soon after its port */
 	began_at_ns = inc_now_ns();
 	fake_port(FLOW_SENDER(0), true);
 	flow_until_standby(&flow, 0, 2);
@@ -331,8 +333,8 @@ static void gid_moves(void **state)
 	flow_disconnect(&flow);
 }
 
-/* Who aims at a peer that does not answer waits in the kernel, for seconds: data and registrations
- * go on. */
+/* A queue pair whose peer does not answer may wait in the kernel for seconds, on its way to RTR.
+ * Meanwhile data and registrations must go on. */
 static void aiming_waits(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();
@@ -363,7 +365,7 @@ static void aiming_waits(void **state)
 	flow_disconnect(&flow);
 }
 
-/* Another descriptor of the same file; -1: there is none. */
+/* Another descriptor of the same file, or -1. */
 static int copy_of(int fd)
 {
 	struct stat own, other;
@@ -377,8 +379,8 @@ static int copy_of(int fd)
 	return -1;
 }
 
-/* NCCL closes its descriptor of a GPU's memory soon. The copy for the other rail stays here, and no
- * program that the process starts has it. */
+/* NCCL closes its descriptor of a GPU's memory soon. The plugin keeps a copy for the other rail,
+ * which must be close-on-exec. */
 static void copy_of_gpu_memory(void **state)
 {
 	const int fd = memfd_create("gpu", 0);
@@ -400,9 +402,10 @@ static void copy_of_gpu_memory(void **state)
 	assert_int_equal(fcntl(copy, F_GETFD), FD_CLOEXEC);
 	ha_deregister(flow.receive, region);
 	assert_int_equal(copy_of(fd), -1);
-	/* without a copy nothing is registered, because the address alone may mean other memory */
+	/* if the descriptor cannot be copied, nothing is registered, because the address alone
+	 * could mean other memory later */
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	copy = dup(fd); /* the lowest number that is free */
+	copy = dup(fd); /* the lowest free number */
 	assert_int_equal(close(copy), 0);
 	none = (struct rlimit){.rlim_cur = copy, .rlim_max = limit.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -416,7 +419,7 @@ static void copy_of_gpu_memory(void **state)
 	close(fd);
 }
 
-/* Where an end is: its epoch, and the rail of that. */
+/* The end's epoch, and the rail that it uses in it. */
 static uint32_t epoch_of(struct ha_comm *comm, unsigned int *rail)
 {
 	uint32_t epoch;
@@ -440,8 +443,8 @@ static void until_epoch(struct flow *flow, uint32_t epoch)
 	}
 }
 
-/* 200 times; how each path ends takes turns. A machine that is busy may leave one by itself, so
- * that rail and epoch are asked for. */
+/* 200 failovers, with alternating faults. On a busy machine a path may also fail without a fault,
+ * so epoch and rail are read each time. */
 static void many_failovers(void **state)
 {
 	static const unsigned int faults[] = {FAKE_LOSE_ACKS_IN, FAKE_LOSE_REQUESTS_OUT,
@@ -472,9 +475,9 @@ static void many_failovers(void **state)
 	flow_disconnect(&flow);
 }
 
-/* ---- no way out ----------------------------------------------------------------------------- */
+/* ---- all paths fail ------------------------------------------------------------------------- */
 
-/* Every request ends, with an error, in bounded time. */
+/* Every request must end with an error in bounded time. */
 static void both_dead(void **state)
 {
 	struct flow flow = {0};
@@ -490,9 +493,9 @@ static void both_dead(void **state)
 	flow_disconnect(&flow);
 }
 
-/* ---- its end -------------------------------------------------------------------------------- */
+/* ---- the end of a comm ---------------------------------------------------------------------- */
 
-/* Closed with requests under way, on both sides; nothing is left of them. */
+/* Both ends are closed with requests in flight. Nothing may be left. */
 static void close_in_flight(void **state)
 {
 	unsigned int i;
@@ -506,8 +509,8 @@ static void close_in_flight(void **state)
 	}
 }
 
-/* The receiver has all and is closed; its acknowledgements are lost. The sender hears it all the
- * same. */
+/* The receiver has all messages and is closed, but its acknowledgements are lost. The sender must
+ * still learn that everything arrived. */
 static void receiver_lingers(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();

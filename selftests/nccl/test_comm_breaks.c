@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a comm is not made for, as test_comm.c has comms: callers and devices that do what they
- * should not, and messages that are lost for good.
+ * Unusual situations for the comms of test_comm.c: callers and devices that misbehave, and messages
+ * that are lost for good.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include "selftests/fake_rc/fake_rc.h"
 #include "selftests/nccl/flow.h"
 
-/* Nobody but the plugin's own threads makes the comm go on. */
+/* Waits without calls of the comm, so only the plugin's own threads can make progress. */
 static void wait_until_logged(const char *text, unsigned int n)
 {
 	const uint64_t began_at_ns = inc_now_ns();
@@ -33,8 +33,8 @@ static void wait_until_logged(const char *text, unsigned int n)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* NCCL takes its memory back while requests use it, and then a path fails: what is written again
- * still needs its keys. */
+/* NCCL deregisters memory while requests use it, and then a path fails. The requests that are
+ * written again still need the memory's keys. */
 static void taken_back_in_use(void **state)
 {
 	struct flow flow = {0};
@@ -72,9 +72,10 @@ static void until_registered(struct flow *flow, struct ha_comm *comm,
 	} while (!known);
 }
 
-/* Memory that the standby's device has refused: the comm leaves that path again, for the one whose
- * device knows it. The story of the failover is still told as it was. When that rail stands by
- * again its device is asked once more: it may have room by then. */
+/* The standby's device has rejected the memory. After a failover to it, the comm returns to the
+ * path whose device has the memory registered. The log must still report the failover correctly.
+ * When the rejecting device becomes standby again, it is tried again, because it may have room
+ * then. */
 static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct ha_region *region)
 {
 	struct ha_comm_region *known = (struct ha_comm_region *)region;
@@ -91,7 +92,8 @@ static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct h
 	flow_receive(flow, 100);
 	until_registered(flow, comm, known, FLOW_SENDER(1));
 	flow_until_logged(flow, "fake1 stands by for epoch ", 2);
-	/* the port may have come back too late for epoch 2: that is on the standby again, then */
+	/* the first port may have come up too late for epoch 2, which then is on the standby once
+	 * more */
 	if (flow_logged("fake1 stands by for epoch 2")) {
 		flow_until_failover(flow, 2);
 	} else {
@@ -129,7 +131,8 @@ static void sends_refused(void **state)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* More than a device sends at once is the caller's error, not the path's. */
+/* A message larger than the device allows is an error of the caller, and not a failure of the
+ * path. */
 static void too_large(void **state)
 {
 	const size_t room = FAKE_MACHINE_MAX_BYTES + 1ul;
@@ -141,7 +144,7 @@ static void too_large(void **state)
 	int ret = 0;
 
 	flow_connect(&flow);
-	in = flow.in; /* which is smaller: nothing is to be written there */
+	in = flow.in; /* it is smaller than room, but nothing will be written there */
 	assert_int_equal(ha_irecv(flow.receive, 1, &in, &room, &tag, &flow.in_region, &receive), 0);
 	while (!ret && !send) {
 		ret = ha_isend(flow.send, flow.out, room, tag, flow.out_region, &send);
@@ -153,11 +156,11 @@ static void too_large(void **state)
 	flow_disconnect(&flow);
 }
 
-/* ---- messages ----------------------------------------------------------------------------------
- */
+/* ---- messages
+ * ---------------------------------------------------------------------------------- */
 
-/* The receiver has failed, and its last message is lost: its silence tells the sender, who has
- * nothing under way that could. */
+/* The receiver has failed and its last message is lost. The sender has no request in flight that
+ * could fail. It must notice the receiver's silence. */
 static void silent_when_failed(void **state)
 {
 	const uint64_t far = 1000;
@@ -171,7 +174,7 @@ static void silent_when_failed(void **state)
 	assert_int_equal(shutdown(flow.send->socket.fd, SHUT_RDWR), 0);
 	pthread_mutex_unlock(&flow.send->lock);
 	wait_until_logged("socket: ", 2);
-	/* with both locks nobody else posts */
+	/* with both locks held, no other thread can post */
 	pthread_mutex_lock(&flow.send->lock);
 	pthread_mutex_lock(&flow.receive->lock);
 	fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
@@ -187,11 +190,12 @@ static void silent_when_failed(void **state)
 
 /* ---- strangers ------------------------------------------------------------------------------ */
 
-#define STRANGERS \
-	180 /* what a listener looks at, twice, and more; less than its backlog behind that */
-#define SOON_NS (4 * INC_NSEC_PER_SEC) /* less than one of them may take */
+/* More than twice the connections that a listener examines at a time, but fewer than its backlog
+ * allows in addition. */
+#define STRANGERS 180
+#define SOON_NS   (4 * INC_NSEC_PER_SEC) /* a listener allows a silent connection more time */
 
-/* Whoever connects and says nothing is in nobody's way for long, however many they are. */
+/* Many strangers connect and send nothing. They must not delay a real peer for long. */
 static void silent_strangers(void **state)
 {
 	struct ha_comm *comm = NULL, *accepted = NULL;
@@ -230,8 +234,8 @@ static void silent_strangers(void **state)
 
 /* ---- log ------------------------------------------------------------------------------------ */
 
-/* A path that dies with none to follow: the log says which, and of what. */
-static void says_why_broken(void **state)
+/* If the path in use fails and none can follow, the log must name the path and the cause. */
+static void log_names_path_and_cause(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();
 	struct flow flow = {0};
@@ -260,7 +264,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(taken_back_in_use), TEST(receives_refused),   TEST(sends_refused),
-		TEST(too_large),         TEST(silent_when_failed), TEST(says_why_broken),
+		TEST(too_large),         TEST(silent_when_failed), TEST(log_names_path_and_cause),
 		TEST(silent_strangers),
 	};
 

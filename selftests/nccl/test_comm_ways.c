@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Comms as test_comm.c has them, with settings that are not the default, and without the channel
- * that they usually talk on.
+ * The comms of test_comm.c with settings other than the defaults, and without the socket that they
+ * usually exchange messages on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,8 @@ WITH("HA_NCCL_ENABLE_BACKUP", "0", single)
 WITH("HA_NCCL_RTO_ADAPTIVE", "1", adaptive)
 WITH("HA_NCCL_FAILBACK", "0", default)
 
-/* The first rail is used again as soon as it is up, once, and nothing is left of the traffic. */
+/* With failback, the comm returns to the first rail as soon as that is up, once, without errors for
+ * the traffic. */
 static void goes_back(void **state)
 {
 	struct flow flow = {0};
@@ -68,7 +69,7 @@ static void goes_back(void **state)
 	flow_disconnect(&flow);
 }
 
-/* Without the key it stays where it is. */
+/* Without the setting, the comm stays on the standby. */
 static void stays(void **state)
 {
 	struct flow flow = {0};
@@ -85,7 +86,7 @@ static void stays(void **state)
 	flow_disconnect(&flow);
 }
 
-/* There is no other path: both ends fail, in the time that the device takes to give up. */
+/* Without a standby, both ends fail in the time that the device needs to give up. */
 static void single_path(void **state)
 {
 	struct flow flow = {0};
@@ -99,7 +100,7 @@ static void single_path(void **state)
 	flow_disconnect(&flow);
 }
 
-/* Three recoveries under 100 ms in a row: a time-out waits half as long again. */
+/* After three successive recoveries of less than 100 ms, the timeout becomes half as long again. */
 static void waits_longer(void **state)
 {
 	struct flow flow = {0};
@@ -109,7 +110,7 @@ static void waits_longer(void **state)
 	for (epoch = 1; flow_logged("HA_NCCL_RTO_MS is now 1500 for it") < 2; epoch++) {
 		const unsigned int rail = (epoch - 1) % 2;
 
-		assert_true(epoch < 12); /* a busy machine has slow ones among them */
+		assert_true(epoch < 12); /* on a busy machine some recoveries are slower */
 		flow_until_standby(&flow, !rail, epoch);
 		fake_port(FLOW_SENDER(rail), false);
 		flow_until_failover(&flow, epoch);
@@ -120,7 +121,8 @@ static void waits_longer(void **state)
 	flow_disconnect(&flow);
 }
 
-/* The socket is no more: messages go by the standby, and paths come up by the one in use. */
+/* The socket is closed. Messages then use the standby path, and new paths come up by messages on
+ * the path in use. */
 static void no_socket(void **state)
 {
 	struct flow flow = {0};
@@ -147,16 +149,16 @@ static void no_socket(void **state)
 	flow_disconnect(&flow);
 }
 
-/* ---- calls that the device refuses ---- */
+/* ---- calls that the device rejects ---- ---- */
 
 static const enum fake_call of_a_path[] = {FAKE_CREATE_CQ, FAKE_REG_MR, FAKE_CREATE_QP,
 					   FAKE_TO_INIT,   FAKE_TO_RTR, FAKE_TO_RTS,
-					   FAKE_POST_RECV}; /* last */
+					   FAKE_POST_RECV}; /* must be the last one */
 
 #define N_OF_A_PATH (sizeof(of_a_path) / sizeof(of_a_path[0]))
 
-/* Each call of the first path, at either end: the comm comes up all the same, or the end says why
- * not. Nobody waits for ever, and nothing is left. */
+/* The device rejects each call for the first path, at either end. Either the comm comes up
+ * nevertheless, or the end reports the reason. Nothing may hang or be left. */
 static void refused_at_first(void **state)
 {
 	unsigned int i, times, up = 0;
@@ -178,14 +180,16 @@ static void refused_at_first(void **state)
 	assert_true(up > 0);
 }
 
-/* Each call of a standby, again and again: it comes up once they are allowed. */
+/* The device rejects each call for a standby repeatedly. The standby must come up once the calls
+ * succeed. */
 static void refused_standby(void **state)
 {
 	struct flow flow = {0};
 	unsigned int i, epoch = 0;
 
 	flow_connect(&flow);
-	for (i = 0; of_a_path[i] != FAKE_POST_RECV; i++) { /* the path in use needs them, too */
+	/* not POST_RECV, because the path in use needs it, too */
+	for (i = 0; of_a_path[i] != FAKE_POST_RECV; i++) {
 		flow_until_standby(&flow, epoch % 2 ? 0 : 1, epoch + 1);
 		fake_refuse(of_a_path[i], ENOMEM, UINT_MAX);
 		fake_port(FLOW_SENDER(epoch % 2 ? 1 : 0), false);
@@ -201,7 +205,7 @@ static void refused_standby(void **state)
 	flow_disconnect(&flow);
 }
 
-/* A payload or a description that the queue pair does not take is a failure of the path. */
+/* A path fails if its queue pair rejects a payload or a description. */
 static void refused_post(void **state)
 {
 	struct flow flow = {0};
@@ -219,7 +223,8 @@ static void refused_post(void **state)
 	flow_disconnect(&flow);
 }
 
-/* A message that is refused is a lost one: a path that is good for payloads is not left for it. */
+/* A rejected message counts as lost. The comm must not leave the path, because it still carries
+ * payloads. */
 static void refused_msgs(void **state)
 {
 	struct flow flow = {0};

@@ -24,7 +24,7 @@ static int clear(void **state)
 	return 0;
 }
 
-/* Reads with one variable set to text. */
+/* Reads the settings with one variable set to text. */
 static int read_with(const char *name, const char *text, struct ha_config *config,
 		     struct inc_err *err)
 {
@@ -64,7 +64,7 @@ static void defaults(void **state)
 	assert_false(ha_config_doubts(&config, false, &err));
 }
 
-/* A member by its name in the environment. */
+/* The value of the setting with this variable's name. */
 static int64_t value_of(const struct ha_config *config, const char *name)
 {
 #define NUMBER(type, member, variable, ...) \
@@ -76,8 +76,8 @@ static int64_t value_of(const struct ha_config *config, const char *name)
 	return 0;
 }
 
-/* Every variable takes both its bounds, and nothing beyond; with every other at its default but
- * those that its bounds forbid. */
+/* Every variable accepts both its bounds and nothing beyond them. All others have their defaults,
+ * except where these contradict the bound. */
 static void bounds(void **state)
 {
 	const struct ha_setting *setting;
@@ -131,7 +131,7 @@ static void no_numbers(void **state)
 	assert_null(config.ib_hca);
 }
 
-/* Random bytes: what is taken is the number that they say, and nothing else is. */
+/* Random texts. An accepted one must have been read as the number that it contains. */
 static void random_values(void **state)
 {
 	static const char some[] = "0123456789999 -+x.,e\n\xff";
@@ -166,7 +166,7 @@ static void together(void **state)
 	struct inc_err err = {""};
 
 	assert_int_equal(ha_config_read(&config, &err), 0);
-	/* 7 times 67.1 ms */
+	/* the window is 7 timeouts of 67.1 ms */
 	assert_true(ha_config_window_ns(&config) == 7ull * (4096ull << 14));
 	config.qp_retry_cnt = 0;
 	assert_true(ha_config_window_ns(&config) == 4096ull << 14);
@@ -175,7 +175,7 @@ static void together(void **state)
 	assert_true(ha_config_window_ns(&config) == 7ull * (4096ull << 31));
 
 	config.qp_timeout = 14;
-	config.rto_ms = 940; /* twice the window is 939.5 ms */
+	config.rto_ms = 940; /* a timeout below twice the window (939.5 ms) gets a warning */
 	assert_false(ha_config_doubts(&config, false, &err));
 	config.rto_ms = 939;
 	assert_true(ha_config_doubts(&config, false, &err));
@@ -193,7 +193,8 @@ static void together(void **state)
 	assert_int_equal(read_with("HA_NCCL_HEARTBEAT_MS", "999", &config, &err), 0);
 }
 
-/* docs/nccl.md has each variable once, in a row with its unit, default and bounds, and no other. */
+/* docs/nccl.md must have exactly one row for each variable, with its unit, default and bounds, and
+ * no other rows. */
 static void document(void **state)
 {
 	char path[PATH_MAX], line[1000], row[200];
@@ -222,7 +223,7 @@ static void document(void **state)
 	assert_null(setting->name);
 }
 
-/* The document's table of windows is what the code computes. */
+/* The document's table of windows must have the values that the code computes. */
 static void document_windows(void **state)
 {
 	char path[PATH_MAX], line[1000], row[200];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* What a handle says (hostlib/nccl/handle.h). */
+/* The contents of a handle (hostlib/nccl/handle.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -59,13 +59,13 @@ static void there_and_back(void **state)
 	}
 }
 
-/* A peer of another machine and release reads these bytes. */
+/* A peer on another machine or of another release reads these bytes, so their format is fixed. */
 static void bytes(void **state)
 {
 	static const uint8_t expected[] = {
 		'H',  'A',  'H',  'N',  1,    1,    4, 0,    /* magic, version, flags, family, 0 */
 		0x12, 0x67, 10,   1,    2,    3,    0, 0,    /* port, address */
-		0,    0,    0,    0,    0,    0,    0, 0,    /* the rest of an IPv6 one */
+		0,    0,    0,    0,    0,    0,    0, 0,    /* the rest of an IPv6 address */
 		0,    0,    0,    0,    0,    0,    1, 0x23, /* scope, nonce */
 		0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0, 0};
 	const union ha_address address = ipv4();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every order of events of both ends of a comm, for small shapes: all states that can be reached
- * are visited, each event is played once in each. States are compared whole. The properties are
- * those of docs/nccl-failover.md. TIMEOUT: 600
+ * Every order of events at both ends of a comm, for small shapes. The search visits all reachable
+ * states, and applies each event once in each. States are compared completely. It checks the
+ * properties of docs/nccl-failover.md. TIMEOUT: 600
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 struct seen {
 	struct seen *next;
 	uint32_t bytes;
-	bool on_the_way; /* from the start to where the search is */
+	bool on_the_way; /* on the path from the start to the current state of the search */
 	uint8_t data[];
 };
 
@@ -31,7 +31,8 @@ static struct search {
 	const char *broken;
 } search;
 
-/* What is not zero: how many words of zero before, which bytes of the next one, those bytes. */
+/* Packs a state by leaving out zeros: the number of zero words before, a mask of the next word's
+ * nonzero bytes, and these bytes. */
 static uint32_t pack(const struct world *w, uint8_t *out)
 {
 	const uint64_t *words = (const uint64_t *)w;
@@ -94,7 +95,7 @@ static void grow(void)
 	search.n_heads = n;
 }
 
-/* The state, which is new where *is_new. */
+/* Finds or adds the state. Sets *is_new if it was added. */
 static struct seen *remember(const struct world *w, bool *is_new)
 {
 	static struct world copy;
@@ -151,7 +152,7 @@ static void show_trail(void)
 	free(w);
 }
 
-/* Whether all that can follow holds. */
+/* Whether all properties hold in this state and in all that follow from it. */
 static bool visit(const struct world *w)
 {
 	struct world_event events[WORLD_EVENTS];
@@ -169,7 +170,7 @@ static bool visit(const struct world *w)
 		search.broken = next->broken;
 	here = remember(next, &is_new);
 	if (!is_new && here->on_the_way && !search.broken)
-		search.broken = "hang"; /* round and round */
+		search.broken = "hang"; /* the search has come back to a state on its own path */
 	here->on_the_way = true;
 	for (i = 0; is_new && i < n && !search.broken; i++) {
 		assert_true(search.depth < MAX_DEPTH);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Paths over devices that are none (selftests/fake_rc). */
+/* Paths over fake devices (selftests/fake_rc). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 static struct two_paths two;
 static struct inc_err err;
 
-/* Devices give up after 3 ms, in a test in which that is to happen. */
+/* Makes devices give up after 3 ms, for tests in which they shall. */
 static void give_up_soon(void)
 {
 	config.qp_timeout = 8;
@@ -40,7 +40,7 @@ static void expect_msg(int end, uint8_t text)
 	assert_memory_equal(event.msg, msg, sizeof(msg));
 }
 
-/* ---- what goes over a path ------------------------------------------------------------------ */
+/* ---- transfers over a path ------------------------------------------------------------------ */
 
 static void msgs(void **state)
 {
@@ -51,7 +51,7 @@ static void msgs(void **state)
 	send_msg(SENDER, 1);
 	send_msg(SENDER, 2);
 	send_msg(RECEIVER, 3);
-	/* both stay as they are until the next poll */
+	/* the events stay valid until the next poll */
 	assert_int_equal(ha_path_poll(two.path[RECEIVER], events, 3), 2);
 	assert_int_equal(events[0].msg[127], 1);
 	assert_int_equal(events[1].msg[127], 2);
@@ -96,7 +96,7 @@ static void payloads(void **state)
 		source[i] = i * 7 + i / 256;
 	memset(target, 0, sizeof(target));
 	for (i = 0; i < 2000; i++) {
-		sequence = 0xfffffc00 + i; /* whatever it is */
+		sequence = 0xfffffc00 + i; /* any sequence number is valid */
 		assert_int_equal(write_payload(&two, i % 32, i % PAYLOAD_BYTES, sequence), 0);
 		expect_landed(&two, sequence, i % PAYLOAD_BYTES);
 		expect_written(&two, i % 32);
@@ -108,7 +108,7 @@ static void payloads(void **state)
 	destroy_two(&two);
 }
 
-/* An end that has not polled for long, while all slots were filled. */
+/* An end does not poll for long, while the peer fills all slots. */
 static void all_slots_at_once(void **state)
 {
 	uint32_t i;
@@ -181,7 +181,7 @@ static void descriptions(void **state)
 	destroy_two(&two);
 }
 
-/* More than the send queue holds: the ACKs of what has long arrived are lost. */
+/* More descriptions than the send queue holds, because the ACKs of earlier ones were lost. */
 static void descriptions_wait_for_room(void **state)
 {
 	uint32_t i;
@@ -202,7 +202,7 @@ static void descriptions_wait_for_room(void **state)
 	destroy_two(&two);
 }
 
-/* None overtakes those that wait, also where the device has refused one for the moment. */
+/* Descriptions stay in order behind waiting ones, also after a temporary rejection. */
 static void descriptions_wait_in_order(void **state)
 {
 	uint32_t i;
@@ -263,9 +263,9 @@ static void a_payload_that_is_too_long(void **state)
 	destroy_two(&two);
 }
 
-/* ---- what breaks ---------------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------------- */
 
-/* The device is silent about what has arrived. */
+/* The payloads arrive, but the sender's device gets no ACK. */
 static void only_acks_are_lost(void **state)
 {
 	struct ha_path_event event;
@@ -283,7 +283,7 @@ static void only_acks_are_lost(void **state)
 	event = next_event(two.path[SENDER]);
 	assert_true(event.kind == HA_PATH_COMPLETED && !event.ok && event.flushed &&
 		    event.wr_id == ha_wr_id(2, 2));
-	event = next_event(two.path[SENDER]); /* of its receives */
+	event = next_event(two.path[SENDER]); /* the failed completion of a receive */
 	assert_int_equal(event.kind, HA_PATH_DEAD);
 	expect_nothing(two.path[SENDER]);
 	expect_landed(&two, 70, 9);
@@ -317,7 +317,7 @@ static void a_short_loss(void **state)
 	}
 }
 
-/* Behind it lies the message that was received there before, which is no new one. */
+/* A message of another length ends the path, because bytes of an older one follow it. */
 static void a_msg_of_another_length(void **state)
 {
 	for (uint32_t bytes = 0; bytes < HA_MSG_BYTES; bytes += HA_MSG_BYTES - 1) {
@@ -340,7 +340,7 @@ static void a_msg_that_gets_nowhere(void **state)
 	event = next_event(two.path[SENDER]);
 	assert_int_equal(event.kind, HA_PATH_DEAD);
 	assert_non_null(event.why);
-	while (two.path[SENDER]->receives) /* it is said once */
+	while (two.path[SENDER]->receives) /* the end is reported only once */
 		expect_nothing(two.path[SENDER]);
 	assert_int_equal(two.path[SENDER]->msgs, 0);
 	expect_nothing(two.path[RECEIVER]);
@@ -361,7 +361,7 @@ static void a_port_that_is_down(void **state)
 	assert_int_equal(write_payload(&two, 0, 9, 70), 0);
 	event = next_event(two.path[SENDER]);
 	assert_true(event.kind == HA_PATH_COMPLETED && !event.ok);
-	expect_nothing(two.path[RECEIVER]); /* the device does not stop what is posted */
+	expect_nothing(two.path[RECEIVER]); /* the posted receives are not flushed */
 	fake_port(2, true);
 	refresh_rails();
 	make_two(&other, 0, 2, 1);
@@ -374,7 +374,7 @@ static void a_gid_that_has_moved(void **state)
 	const unsigned int before = fake_move_gid(2), after = fake_move_gid(2);
 
 	assert_int_not_equal(before, after);
-	/* as it was when the inventory looked */
+	/* the inventory still has the old index */
 	assert_int_equal(try_two(&two, (unsigned int[]){0, 2}, 0, &err), -EINVAL);
 	refresh_rails();
 	make_two(&two, 0, 2, 0);
@@ -384,7 +384,7 @@ static void a_gid_that_has_moved(void **state)
 	destroy_two(&two);
 }
 
-static void a_peer_that_will_not_do(void **state)
+static void an_unusable_peer(void **state)
 {
 	struct ha_path_info peer;
 
@@ -428,7 +428,7 @@ static void every_call_may_fail(void **state)
 
 /* ---- the end of a path ---------------------------------------------------------------------- */
 
-/* Whatever a receiver's device has acknowledged is told before a drain is over, and no more. */
+/* The drain must report exactly what the receiver's device has acknowledged. */
 static void a_fence_at_the_receiver(void **state)
 {
 	struct ha_path_event last;
@@ -448,13 +448,13 @@ static void a_fence_at_the_receiver(void **state)
 	expect_landed(&two, 71, 9);
 	expect_msg(RECEIVER, 1);
 	expect_description_sent(3);
-	assert_int_equal(two.path[RECEIVER]->receives, HA_RECEIVES - 3); /* none is posted again */
+	assert_int_equal(two.path[RECEIVER]->receives, HA_RECEIVES - 3); /* not posted again */
 	assert_false(ha_path_drained(two.path[RECEIVER]));
 	assert_int_equal(drain(two.path[RECEIVER]), 0);
 	assert_int_equal(target[0], 2);
-	fence(two.path[RECEIVER]); /* once more is allowed */
+	fence(two.path[RECEIVER]); /* a second fence is allowed */
 	assert_true(ha_path_drained(two.path[RECEIVER]));
-	describe(4); /* what is posted too late completes, too */
+	describe(4); /* a request that is posted too late completes, too */
 	assert_false(ha_path_drained(two.path[RECEIVER]));
 	last = next_event(two.path[RECEIVER]);
 	assert_true(last.kind == HA_PATH_COMPLETED && last.flushed && !last.ok);
@@ -490,7 +490,7 @@ static void a_packet_that_comes_late(void **state)
 	}
 }
 
-/* What is under way when a path is left is told with its epoch, and does not disturb the next. */
+/* Requests in flight on an abandoned path have its epoch, and do not affect the next path. */
 static void two_epochs(void **state)
 {
 	struct two_paths next;
@@ -521,7 +521,7 @@ static void two_epochs(void **state)
 	destroy_two(&two);
 }
 
-/* Descriptions that wait are of no use to the next epoch. */
+/* A fence discards waiting descriptions, because the next epoch cannot use them. */
 static void a_fence_drops_what_waits(void **state)
 {
 	uint32_t i;
@@ -561,7 +561,7 @@ static int nothing_is_left(void **state)
 	fake_no_inline(false);
 	for (i = 0; i < 4; i++)
 		fake_faults(i, 0);
-	destroy_two(&two); /* of a test that has failed */
+	destroy_two(&two); /* a failed test may have left the paths */
 	assert_int_equal(fake_objects(), 0);
 	return 0;
 }
@@ -586,7 +586,7 @@ int main(void)
 		TEST(a_msg_that_gets_nowhere),
 		TEST(a_port_that_is_down),
 		TEST(a_gid_that_has_moved),
-		TEST(a_peer_that_will_not_do),
+		TEST(an_unusable_peer),
 		TEST(every_call_may_fail),
 		TEST(a_fence_at_the_receiver),
 		TEST(a_packet_that_comes_late),

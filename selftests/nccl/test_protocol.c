@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Control messages and slots: what is encoded can be decoded, and invalid bytes are refused.
+/* Control messages and slots. Encoded ones can be decoded, and invalid bytes are rejected.
  * fuzz_nccl tries arbitrary bytes. */
 #include <errno.h>
 #include <limits.h>
@@ -96,7 +96,7 @@ static void reads_what_is_written(void **state)
 	}
 }
 
-/* The offsets of docs/nccl-failover.md. */
+/* Offsets of fields that docs/nccl-failover.md defines. */
 static const struct {
 	const char *what;
 	enum ha_control_msg_type type;
@@ -122,7 +122,7 @@ static const struct {
 	{"what PATH_READY does not have", HA_MSG_PATH_READY, 28, 1},
 };
 
-static void refuses_what_is_none(void **state)
+static void rejects_invalid_messages_and_slots(void **state)
 {
 	const enum ha_control_msg_type entering[] = {HA_MSG_OPEN, HA_MSG_REPORT, HA_MSG_RESUME};
 	uint8_t bytes[HA_MSG_BYTES];
@@ -175,7 +175,7 @@ static void slots(void **state)
 	_Alignas(32) struct ha_slot_wire wire = {0};
 	struct ha_slot read = {0};
 
-	/* never written: not sequence 0 of epoch 0 */
+	/* a slot that was never written must differ from sequence 0 of epoch 0 */
 	assert_int_equal(ha_slot_read(&wire, 0, 0, &read, NULL), 0);
 	ha_slot_encode(&slot, &wire);
 	assert_int_equal(ha_slot_read(&wire, slot.sequence, slot.epoch, &read, NULL), 1);
@@ -206,7 +206,7 @@ static void names(void **state)
 	assert_true(ha_before(UINT32_MAX, 0) && !ha_before(0, UINT32_MAX) && !ha_before(5, 5));
 }
 
-/* docs/nccl-failover.md has each number of a type and of a cause. */
+/* docs/nccl-failover.md must have the number of each type and of each cause. */
 static void document(void **state)
 {
 	static const char *const rows[] = {
@@ -242,7 +242,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_what_is_written),
-		cmocka_unit_test(refuses_what_is_none),
+		cmocka_unit_test(rejects_invalid_messages_and_slots),
 		cmocka_unit_test(a_name_ends),
 		cmocka_unit_test(slots),
 		cmocka_unit_test(names),

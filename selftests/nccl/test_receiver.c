@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The receiver's table of docs/nccl-failover.md, row by row. */
+/* Tests each row of the receiver's table in docs/nccl-failover.md. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,8 @@ static void is(enum ha_state state, uint32_t epoch)
 	assert_int_equal(r.end.epoch, epoch);
 }
 
-/* A group of three and one more; the second has landed; the standby is ready. */
+/* Begins with a group of three receives and a single one. The second receive is complete, and the
+ * standby is ready. */
 static void begin(void)
 {
 	begin_as(true);
@@ -125,12 +126,12 @@ static void all_slots(void **state)
 	for (i = 1; i < HA_SLOTS; i++)
 		land(0, i);
 	ha_receiver_release(&r, 1);
-	assert_int_equal(irecv(1), -EAGAIN); /* a report has no room for it */
+	assert_int_equal(irecv(1), -EAGAIN); /* a report could not cover another slot */
 	land(0, 0);
 	assert_int_equal(irecv(1), 1);
 }
 
-/* Sizes are the request's, however often its place in the ring is used again. */
+/* Each request has its own sizes, although its place in the ring is reused many times. */
 static void untested(void **state)
 {
 	uint32_t sizes[HA_GROUP];
@@ -151,11 +152,11 @@ static void untested(void **state)
 static void resumes(void **state)
 {
 	switching();
-	assert_int_equal(irecv(1), 2); /* kept */
+	assert_int_equal(irecv(1), 2); /* the receive waits for the end of the failover */
 	assert_int_equal(todo.posts, 0);
 	receive(HA_MSG_RESUME, 1);
 	is(HA_FLOWING, 1);
-	assert_int_equal(todo.posts, 3); /* 0, 2 and the new one */
+	assert_int_equal(todo.posts, 3); /* sequences 0 and 2, and the new one */
 	assert_true(todo.post[0] == 0 && todo.post[1] == 2 && todo.post[2] == 4);
 	assert_true(todo.failover_over && r.end.failover.replayed == 3 &&
 		    r.end.failover.delivered == 1);
@@ -171,7 +172,7 @@ static void opened(void **state)
 	receive(HA_MSG_OPEN, 1);
 	is(HA_SWITCHING, 1);
 	assert_true(todo.fence && r.end.cause == HA_CAUSE_PEER);
-	receive(HA_MSG_OPEN, 1); /* not before the drain */
+	receive(HA_MSG_OPEN, 1); /* before the drain is over, no answer is sent */
 	assert_int_equal(todo.msgs, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
 	expect_sent(HA_MSG_REPORT, 1);
@@ -187,7 +188,7 @@ static void opened(void **state)
 	assert_int_equal(todo.msgs, 0);
 }
 
-/* RESUME was lost, and the sender has gone on. */
+/* RESUME was lost, and the sender has already left the next path, too. */
 static void opened_while_switching(void **state)
 {
 	switching();
@@ -255,7 +256,7 @@ static void no_drain(void **state)
 	expect_sent(HA_MSG_ABORT, 1);
 }
 
-static void what_cannot_land(void **state)
+static void impossible_payloads(void **state)
 {
 	begin();
 	land(0, 1);
@@ -269,11 +270,11 @@ static void what_cannot_land(void **state)
 	ha_receiver_landed(&r, 0, 0, 65, now, &todo);
 	is(HA_FAILED, 0);
 	switching();
-	land(0, 0); /* after the report */
+	land(0, 0); /* a payload after the report is an error */
 	is(HA_FAILED, 1);
 }
 
-static void msgs_that_cannot_be(void **state)
+static void impossible_messages(void **state)
 {
 	begin();
 	receive(HA_MSG_OPEN, 2);
@@ -286,11 +287,11 @@ static void msgs_that_cannot_be(void **state)
 	assert_int_equal(r.end.error, -EPROTO);
 	begin();
 	receive(HA_MSG_OPEN, 1);
-	receive(HA_MSG_RESUME, 1); /* before the report */
+	receive(HA_MSG_RESUME, 1); /* RESUME before the report is an error */
 	assert_int_equal(r.end.error, -EPROTO);
 }
 
-/* What has landed before is delivered: the sender may count on it. */
+/* Payloads that arrived before the failure are delivered, because the sender may rely on that. */
 static void one_path(void **state)
 {
 	begin_as(false);
@@ -367,7 +368,7 @@ static void probes(void **state)
 	ha_receiver_completed(&r, ha_wr_id(0, HA_WR_PROBE), false, now, &todo);
 	is(HA_SWITCHING, 1);
 	assert_int_equal(r.end.cause, HA_CAUSE_PROBE);
-	/* one of the epoch before says nothing */
+	/* a failed completion of the previous epoch is ignored */
 	switching();
 	receive(HA_MSG_RESUME, 1);
 	ha_receiver_completed(&r, ha_wr_id(0, 0), false, now, &todo);
@@ -382,7 +383,7 @@ static void another_comms_msg(void **state)
 	ha_receiver_msg(&r, &msg, now, &todo);
 	is(HA_FLOWING, 0);
 	assert_false(r.peer_ended);
-	receive(HA_MSG_ABORT, 0); /* the comm's own message ends it */
+	receive(HA_MSG_ABORT, 0); /* a message of this comm ends it */
 	assert_true(r.peer_ended);
 }
 
@@ -398,8 +399,8 @@ int main(void)
 		cmocka_unit_test(a_broken_path),
 		cmocka_unit_test(msgs_again),
 		cmocka_unit_test(no_drain),
-		cmocka_unit_test(what_cannot_land),
-		cmocka_unit_test(msgs_that_cannot_be),
+		cmocka_unit_test(impossible_payloads),
+		cmocka_unit_test(impossible_messages),
 		cmocka_unit_test(one_path),
 		cmocka_unit_test(the_peer_ends),
 		cmocka_unit_test(closes),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Memory that is known to devices (hostlib/nccl/memory.h); the devices are none. */
+/* Memory registered with devices (hostlib/nccl/memory.h); the devices are fakes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -58,7 +58,7 @@ static void rail_by_rail(void **state)
 	assert_int_equal(ha_region_lkey(&r, 0), 0);
 	key = ha_region_rkey(&r, 1);
 	add(&r, 0);
-	add(&r, 1); /* what is there stays */
+	add(&r, 1); /* a registration that exists is not repeated */
 	assert_int_equal(ha_region_rkey(&r, 1), key);
 	assert_int_not_equal(ha_region_rkey(&r, 0), key);
 	assert_int_equal(fake_objects(), 2);
@@ -85,13 +85,14 @@ static void comms_share(void **state)
 	assert_ptr_equal(a.mr[0], b.mr[0]);
 	assert_int_equal(fake_objects(), 1);
 	ha_region_release(&a);
-	assert_int_equal(fake_objects(), 1); /* b has it */
+	assert_int_equal(fake_objects(), 1); /* b still uses the registration */
 	ha_region_release(&b);
-	assert_int_equal(fake_objects(), 1); /* it waits for another one */
+	/* the unused registration is retained for a later user */
+	assert_int_equal(fake_objects(), 1);
 	add(&c, 0);
 	assert_int_equal(fake_objects(), 1);
 	ha_region_release(&c);
-	/* memory that has gone is registered anew */
+	/* memory whose pages were dropped is registered again */
 	assert_int_equal(madvise(memory, BYTES, MADV_DONTNEED), 0);
 	c = region_of(0, BYTES, HOST, -1);
 	add(&c, 0);
@@ -99,7 +100,7 @@ static void comms_share(void **state)
 	ha_region_release(&c);
 }
 
-static void nothing_has_keys(void **state)
+static void empty_memory_has_keys(void **state)
 {
 	struct ha_region r = region_of(0, 0, HOST, -1);
 
@@ -115,12 +116,12 @@ static void memory_of_a_gpu(void **state)
 	assert_non_null(r.own[0]);
 	assert_null(r.mr[0]);
 	ha_region_release(&r);
-	assert_int_equal(fake_objects(), 0); /* not kept */
+	assert_int_equal(fake_objects(), 0); /* not retained */
 	add(&plain, 1);
 	assert_non_null(plain.own[1]);
 	ha_region_release(&plain);
 	assert_int_equal(fake_objects(), 0);
-	/* neither dma-buf nor a module that knows the GPU */
+	/* neither dma-buf nor a kernel module supports the GPU's memory */
 	fake_refuse(FAKE_REG_DMABUF, EOPNOTSUPP, 1);
 	assert_int_equal(ha_region_register(&r, caches, rails, 0, &err), -EOPNOTSUPP);
 	fake_refuse(FAKE_REG_MR, EFAULT, 1);
@@ -208,7 +209,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_machine, nothing_is_left)
 	const struct CMUnitTest tests[] = {
-		TEST(rail_by_rail),    TEST(comms_share), TEST(nothing_has_keys),
+		TEST(rail_by_rail),    TEST(comms_share), TEST(empty_memory_has_keys),
 		TEST(memory_of_a_gpu), TEST(a_refusal),   TEST(many_comms_at_once),
 	};
 

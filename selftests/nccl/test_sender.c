@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The sender's table of docs/nccl-failover.md, row by row. */
+/* Tests each row of the sender's table in docs/nccl-failover.md. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ static void is(enum ha_state state, uint32_t epoch)
 	assert_int_equal(s.end.epoch, epoch);
 }
 
-/* Two sends in flight, a slot of another tag free, the standby ready. */
+/* Begins with two sends in flight, a free slot of another tag, and a standby that is ready. */
 static void begin(void)
 {
 	begin_as(true);
@@ -151,7 +151,8 @@ static void all_requests(void **state)
 	assert_int_equal(isend(1), -EAGAIN);
 }
 
-/* REPORT has one: it is complete; the other waits for its slot and is written there again. */
+/* REPORT lists one of the sends as received, so it is complete. The other one waits until its slot
+ * is described again, and is written again. */
 static void takes_a_report(void **state)
 {
 	switching();
@@ -172,7 +173,7 @@ static void takes_a_report(void **state)
 	assert_int_equal(s.send[0].rkey, 2);
 	describe(2, 9, 1);
 	assert_int_equal(isend(9), 2);
-	/* said again: answered, not taken */
+	/* a repeated REPORT is answered but has no effect */
 	receive(HA_MSG_REPORT, 1, 0, 2);
 	expect_sent(HA_MSG_RESUME, 1);
 	assert_int_equal(s.send[0].state, HA_SEND_IN_FLIGHT);
@@ -209,10 +210,10 @@ static void the_receiver_first(void **state)
 	is(HA_FLOWING, 1);
 }
 
-static void reports_that_cannot_be(void **state)
+static void impossible_reports(void **state)
 {
 	switching();
-	receive(HA_MSG_REPORT, 1, 0, 4); /* slot 2 was not written */
+	receive(HA_MSG_REPORT, 1, 0, 4); /* reports slot 2, which was not written */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.end.error, -EPROTO);
 	expect_sent(HA_MSG_ABORT, 1);
@@ -221,7 +222,7 @@ static void reports_that_cannot_be(void **state)
 	assert_int_equal(s.end.error, -EPROTO);
 	begin();
 	ha_sender_completed(&s, ha_wr_id(0, 0), true, now, &todo);
-	receive(HA_MSG_REPORT, 1, 0, 0); /* lacks what was acknowledged */
+	receive(HA_MSG_REPORT, 1, 0, 0); /* omits a send that was acknowledged */
 	assert_int_equal(s.end.error, -EPROTO);
 	assert_int_equal(s.send[1].state, HA_SEND_FAILED);
 	begin();
@@ -232,12 +233,12 @@ static void reports_that_cannot_be(void **state)
 	assert_int_equal(s.end.error, -EPROTO);
 }
 
-static void slots_that_cannot_be(void **state)
+static void impossible_slots(void **state)
 {
 	switching();
 	receive(HA_MSG_REPORT, 1, 0, 0);
 	done_all();
-	describe(0, 3, 1); /* had another tag */
+	describe(0, 3, 1); /* the slot had another tag before */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.end.error, -EPROTO);
 }
@@ -303,7 +304,7 @@ static void no_progress(void **state)
 	ha_sender_tick(&s, now, &todo);
 	is(HA_SWITCHING, 1);
 	assert_int_equal(s.end.cause, HA_CAUSE_TIMEOUT);
-	/* what waits for its slot is not in flight */
+	/* a send that waits for its slot is not in flight, so it cannot time out */
 	switching();
 	receive(HA_MSG_REPORT, 1, 0, 0);
 	now += 5 * RTO;
@@ -311,8 +312,8 @@ static void no_progress(void **state)
 	is(HA_FLOWING, 1);
 }
 
-/* A slot is described just when its path is left: what it was for is not written on the next one,
- * which has no report yet. */
+/* A slot is described at the moment when its path is abandoned. The send for it must not be written
+ * on the next path, because that has no report yet. */
 static void a_slot_of_the_path_that_is_left(void **state)
 {
 	const struct ha_slot slot = {.bytes = 64, .tag = 1, .epoch = 1, .sequence = 1, .slots = 1};
@@ -355,7 +356,7 @@ static void one_path(void **state)
 	expect_sent(HA_MSG_ABORT, 0);
 }
 
-static void barren(void **state)
+static void epochs_without_data(void **state)
 {
 	uint32_t e;
 
@@ -380,7 +381,7 @@ static void probes(void **state)
 	done_all();
 	now += 3 * BEAT;
 	ha_sender_tick(&s, now, &todo);
-	assert_false(todo.probe); /* one is under way */
+	assert_false(todo.probe); /* a probe is already in flight */
 	ha_sender_completed(&s, ha_wr_id(0, HA_WR_PROBE), true, now, &todo);
 	ha_sender_tick(&s, now, &todo);
 	assert_true(todo.probe);
@@ -416,7 +417,7 @@ static void the_peer_ends(void **state)
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
 	expect_sent(HA_MSG_CLOSE, 0);
 	switching();
-	receive(HA_MSG_CLOSE, 0, 1, 0); /* of the epoch before: it is final */
+	receive(HA_MSG_CLOSE, 0, 1, 0); /* a CLOSE of the previous epoch is final */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
 	assert_int_equal(s.send[1].state, HA_SEND_FAILED);
@@ -436,8 +437,8 @@ int main(void)
 		cmocka_unit_test(takes_a_report),
 		cmocka_unit_test(late_completions),
 		cmocka_unit_test(the_receiver_first),
-		cmocka_unit_test(reports_that_cannot_be),
-		cmocka_unit_test(slots_that_cannot_be),
+		cmocka_unit_test(impossible_reports),
+		cmocka_unit_test(impossible_slots),
 		cmocka_unit_test(another_comms_msg),
 		cmocka_unit_test(a_broken_path),
 		cmocka_unit_test(msgs_again),
@@ -445,7 +446,7 @@ int main(void)
 		cmocka_unit_test(a_slot_of_the_path_that_is_left),
 		cmocka_unit_test(requested),
 		cmocka_unit_test(one_path),
-		cmocka_unit_test(barren),
+		cmocka_unit_test(epochs_without_data),
 		cmocka_unit_test(probes),
 		cmocka_unit_test(closes),
 		cmocka_unit_test(the_peer_ends),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The socket of a comm (hostlib/nccl/tcp.h), over loopback, with peers that do as they like. */
+/* The socket of a comm (hostlib/nccl/tcp.h), over loopback, with peers that misbehave. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,12 +18,12 @@
 
 #define LIMIT_MS 10000
 
-/* A listener on loopback, and two ends. */
+/* A listener on loopback and the two ends of a connection. */
 struct pair {
 	int listen_fd;
 	union ha_address address;
 	struct ha_socket a, b;
-	int raw; /* a peer that is no struct ha_socket; -1: none */
+	int raw; /* a peer that is a plain socket instead of a struct ha_socket; -1: none */
 };
 
 static void wait_for(int fd, short events)
@@ -84,7 +84,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* The peer of b is a plain socket of ours. */
+/* Connects b to a plain socket. */
 static void connect_raw(struct pair *pair)
 {
 	struct inc_err err = {""};
@@ -115,7 +115,7 @@ static void there_and_back(void **state)
 
 	assert_int_equal(ha_socket_accept(pair->listen_fd, &pair->b, &err), 0);
 	connect_a(pair);
-	/* said before it is connected: it goes out later */
+	/* a message before the connection is up is sent later */
 	fill(msg, 99);
 	assert_int_equal(ha_socket_send(&pair->a, msg), 0);
 	accept_b(pair);
@@ -134,7 +134,7 @@ static void there_and_back(void **state)
 	assert_int_equal(ha_socket_receive(&pair->a, received), 0);
 }
 
-/* However a message is cut, it comes whole. */
+/* A message must arrive whole, however it was split. */
 static void byte_by_byte(void **state)
 {
 	struct pair *pair = *state;
@@ -154,7 +154,7 @@ static void byte_by_byte(void **state)
 			assert_memory_equal(received, msg + msgs++ * HA_MSG_BYTES, HA_MSG_BYTES);
 	}
 	assert_int_equal(msgs, 3);
-	/* one and a half at once, then the other half with one behind it */
+	/* one and a half messages, then the other half together with another message */
 	assert_int_equal(send(pair->raw, msg, 192, 0), 192);
 	assert_int_equal(receive(&pair->b, received), 1);
 	assert_memory_equal(received, msg, HA_MSG_BYTES);
@@ -166,7 +166,7 @@ static void byte_by_byte(void **state)
 	}
 }
 
-/* What the kernel takes in parts arrives whole, whoever drives the rest. */
+/* Messages that the kernel accepts in parts must arrive whole, whichever call sends the rest. */
 static void partial_writes(void **state)
 {
 	struct pair *pair = *state;
@@ -175,13 +175,13 @@ static void partial_writes(void **state)
 	bool parted = false;
 	int ends[2], small = 1;
 
-	/* a local one takes as much as its buffer has room for; TCP all or nothing of so few bytes
-	 */
+	/* A Unix socket accepts as many bytes as its buffer has room for. TCP would accept so few
+	 * bytes completely or not at all. */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	pair->b.fd = ends[0];
 	pair->b.connected = true;
 	pair->raw = ends[1];
-	/* the kernel makes it as small as it can */
+	/* the kernel raises this to its minimum */
 	setsockopt(pair->b.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	while (pair->b.out_bytes < (HA_SOCKET_QUEUE - 1) * HA_MSG_BYTES) {
 		fill(msg, sent++);
@@ -209,7 +209,7 @@ static void reads_nothing(void **state)
 
 	connect_raw(pair);
 	assert_int_equal(send(pair->raw, msg, sizeof(msg), 0), sizeof(msg));
-	/* more than any buffer of the kernel holds would be an end, too */
+	/* stop if more is accepted than any buffer of the kernel could hold */
 	while (!ret && sent < 10000000) {
 		ret = ha_socket_send(&pair->b, msg);
 		sent += !ret;
@@ -217,7 +217,7 @@ static void reads_nothing(void **state)
 	assert_int_equal(ret, -ENOBUFS);
 	assert_true(sent >= HA_SOCKET_QUEUE);
 	assert_int_equal(ha_socket_send(&pair->b, msg), -ENOBUFS);
-	/* what it has said is heard all the same */
+	/* a message that the peer sent before is still received */
 	assert_int_equal(receive(&pair->b, received), 1);
 	assert_int_equal(ha_socket_receive(&pair->b, received), -ENOBUFS);
 }
@@ -231,7 +231,7 @@ static void closes(void **state)
 	connect_raw(pair);
 	fill(msg, 1);
 	assert_int_equal(send(pair->raw, msg, sizeof(msg), 0), sizeof(msg));
-	assert_int_equal(send(pair->raw, msg, 60, 0), 60); /* a half one is none */
+	assert_int_equal(send(pair->raw, msg, 60, 0), 60); /* half a message is discarded */
 	close(pair->raw);
 	pair->raw = -1;
 	assert_int_equal(receive(&pair->b, received), 1);
@@ -245,8 +245,8 @@ static void closes(void **state)
 	assert_int_equal(ha_socket_send(&pair->b, msg), -ENOTCONN);
 }
 
-/* Who goes on speaking gets an error, not SIGPIPE. */
-static void speaks_to_nobody(void **state)
+/* Sending to a closed peer returns an error and raises no SIGPIPE. */
+static void sends_to_a_closed_peer(void **state)
 {
 	struct pair *pair = *state;
 	uint8_t msg[HA_MSG_BYTES] = {0};
@@ -255,14 +255,14 @@ static void speaks_to_nobody(void **state)
 	close(pair->raw);
 	pair->raw = -1;
 	wait_for(pair->b.fd, POLLIN);
-	/* the first one is answered by a reset */
+	/* the peer's kernel answers the first message by a reset */
 	assert_int_equal(ha_socket_send(&pair->b, msg), 0);
 	wait_for(pair->b.fd, 0);
 	assert_int_equal(ha_socket_send(&pair->b, msg), -ECONNRESET);
 }
 
-/* A reset instead of an orderly end; what was said before it is lost with it or heard, no signal
- * comes. */
+/* The peer resets the connection. A message that it sent before may be lost or received. No signal
+ * may be raised. */
 static void resets(void **state)
 {
 	const struct linger abort = {.l_onoff = 1};
@@ -279,7 +279,7 @@ static void resets(void **state)
 	assert_int_equal(ha_socket_receive(&pair->b, received), -ECONNRESET);
 }
 
-/* Any bytes are messages: what they mean is not the socket's. */
+/* Any bytes form messages. Their meaning is not the socket's concern. */
 static void garbage(void **state)
 {
 	struct pair *pair = *state;
@@ -322,7 +322,7 @@ static void interfaces(void **state)
 	union ha_address address;
 	struct inc_err err = {""};
 
-	/* of loopback, IPv4, with a port */
+	/* a loopback address of IPv4 with a port */
 	assert_int_equal(pair->address.sa.sa_family, AF_INET);
 	assert_int_equal(ntohl(pair->address.in4.sin_addr.s_addr) >> 24, 127);
 	assert_int_not_equal(pair->address.in4.sin_port, 0);
@@ -330,7 +330,7 @@ static void interfaces(void **state)
 	assert_non_null(strstr(err.msg, "NCCL_SOCKET_IFNAME==none0"));
 }
 
-/* The same over IPv6, where the machine has it. */
+/* The same over IPv6, if the machine has it. */
 static void ipv6(void **state)
 {
 	struct pair *pair = *state;
@@ -363,10 +363,17 @@ static void ipv6(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_PAIR(there_and_back), WITH_PAIR(byte_by_byte),     WITH_PAIR(partial_writes),
-		WITH_PAIR(reads_nothing),  WITH_PAIR(closes),           WITH_PAIR(resets),
-		WITH_PAIR(garbage),        WITH_PAIR(nobody_listens),   WITH_PAIR(interfaces),
-		WITH_PAIR(ipv6),           WITH_PAIR(speaks_to_nobody),
+		WITH_PAIR(there_and_back),
+		WITH_PAIR(byte_by_byte),
+		WITH_PAIR(partial_writes),
+		WITH_PAIR(reads_nothing),
+		WITH_PAIR(closes),
+		WITH_PAIR(resets),
+		WITH_PAIR(garbage),
+		WITH_PAIR(nobody_listens),
+		WITH_PAIR(interfaces),
+		WITH_PAIR(ipv6),
+		WITH_PAIR(sends_to_a_closed_peer),
 	};
 
 	return cmocka_run_group_tests_name("socket of a comm", tests, NULL, NULL);

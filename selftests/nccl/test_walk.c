@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * Random walks of both ends of a comm: many requests, groups of receives, numbers that wrap,
- * faults and repairs over many epochs. WALK_SEED=n plays the walk of that seed alone. TIMEOUT: 300
+ * Random walks of both ends of a comm: many requests, groups of receives, wrapping sequence
+ * numbers, faults and repairs over many epochs. WALK_SEED=n repeats only the walk of that seed.
+ * TIMEOUT: 300
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +46,7 @@ static struct world_shape draw(uint64_t *seed)
 	};
 }
 
-/* So that work goes on between faults, and a path is up again before the next one dies. */
+/* Chooses faults rarely, so that requests complete between them and a path can come up again. */
 static struct world_event choose(const struct world_event *events, unsigned int n, uint64_t *seed)
 {
 	unsigned int i = (unsigned int)(next_random(seed) % n);

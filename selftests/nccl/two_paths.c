@@ -18,7 +18,7 @@
 struct ha_devices devices;
 struct ha_config config = {
 	.qp_timeout = 20,
-	.qp_retry_cnt = 2, /* gives up after 13 s */
+	.qp_retry_cnt = 2, /* the device gives up after 13 s */
 	.gid_index = -1,
 	.enable_backup = true,
 	.expected_channels = 16,

@@ -23,7 +23,7 @@ void world_must(struct world *w, bool holds, const char *property)
 		w->broken = property;
 }
 
-/* Sends go in another order than slots: within each pair of slots, the second first. */
+/* Sends are not in the order of slots: in each pair of slots, the second comes first. */
 unsigned int world_slot_of(const struct world *w, unsigned int message)
 {
 	if (w->shape.tags < 2 || (message ^ 1) >= w->shape.messages)
@@ -97,7 +97,8 @@ static void lose(struct world_items *list)
 	memset(list, 0, sizeof(*list));
 }
 
-/* ERR: what is not acknowledged is flushed; what comes here is not placed. */
+/* Moves a queue pair to ERR. Unacknowledged requests are flushed, and arriving packets are not
+ * placed in memory. */
 static void fence(struct world_way *way, struct world_way *other)
 {
 	way->fenced = true;
@@ -151,7 +152,7 @@ static void send_msg(struct world *w, struct world_msgs *msgs, const struct ha_c
 		msgs->msg[msgs->n++] = *msg;
 }
 
-/* ---- what the machines want done ---- */
+/* ---- the actions of the state machines ---- */
 
 static void check_state(struct world *w)
 {
@@ -288,9 +289,10 @@ static void slot_lands(struct world *w, unsigned int epoch)
 
 	if (item.kind == WORLD_SLOT)
 		ha_slot_encode(&item.slot, &w->ring[item.index]);
-	/* The receiver does nothing with a description that has succeeded. */
+	/* The receiver ignores the successful completion of a description. */
 	acknowledge(&pair->back, &pair->there, item.kind == WORLD_PROBE);
-	/* Looked at at once: a look that comes later is a slot that lands later. */
+	/* The sender looks at the slot at once. A later look is equivalent to a slot that arrives
+	 * later. */
 	ha_sender_look(&w->sender, w->now_ns, &todo);
 	do_sender(w, &todo);
 }
@@ -356,7 +358,7 @@ static void loses_msg(struct world *w, struct world_msgs *msgs, unsigned int i)
 	memset(&msgs->msg[msgs->n], 0, sizeof(msgs->msg[0]));
 }
 
-/* Who has failed says nothing any more, not even PONG. */
+/* An end that has failed sends nothing any more, not even PONG. */
 static void tick(struct world *w)
 {
 	const bool sender_silent = w->sender.end.state == HA_FAILED;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sender and a receiver as they are in the plugin, joined by simulated queue pairs, one per
- * epoch, and a control channel; NCCL's part at both ends; faults. One thread. A world is plain
- * memory: a copy is another world. An event is one step; which are possible is the world's to say.
+ * A sender and a receiver of the plugin in one thread. They are joined by simulated queue pairs,
+ * one per epoch, and by a control channel. The world also plays NCCL's part at both ends, and
+ * causes faults. It is plain memory, so a copy of it is an independent world. It offers the events
+ * that are possible, and an event is one step.
  */
 #ifndef NCCL_WORLD_H
 #define NCCL_WORLD_H
@@ -13,7 +14,8 @@
 #include "hostlib/nccl/receiver.h"
 #include "hostlib/nccl/sender.h"
 
-/* A world that is copied and compared a million times is small; the one of random walks is not. */
+/* The exhaustive search copies and compares millions of worlds, so they are small. Random walks use
+ * a large world. */
 #ifndef WORLD_LARGE
 #define WORLD_MESSAGES 8u
 #define WORLD_EPOCHS   4u
@@ -23,32 +25,36 @@
 #define WORLD_EPOCHS   64u
 #define WORLD_QUEUE    512u
 #endif
-#define WORLD_MSGS 4u /* under way in one direction at most: one more is lost */
+#define WORLD_MSGS 4u /* messages in flight in one direction; a further one is lost */
 
-/* What NCCL does at both ends, and what may go wrong. */
+/* A test's parameters: the messages that NCCL sends and receives, and the faults that may occur. */
 struct world_shape {
-	unsigned int messages;     /* sent and received in all */
-	unsigned int group;        /* receives in an irecv at most; the last has what is left */
-	unsigned int tags;         /* slot i has tag i % tags */
-	unsigned int window;       /* irecvs under way at most */
-	uint32_t start;            /* the first sequence */
-	unsigned int faults;       /* in any mixture */
-	unsigned int repairs;      /* paths that come up again */
-	unsigned int extra_epochs; /* beyond 0; the standby is up from the start where not 0 */
+	unsigned int messages; /* messages sent and received in all */
+	unsigned int group;    /* receives in an irecv at most; the last irecv has the rest */
+	unsigned int tags;     /* slot i has tag i % tags */
+	unsigned int window;   /* irecvs in flight at most */
+	uint32_t start;        /* the first sequence number */
+	unsigned int faults;   /* faults in all, of any kind */
+	unsigned int repairs;  /* paths that come up again */
+	/* epochs beyond epoch 0; if not 0, the standby is up from the start */
+	unsigned int extra_epochs;
 	bool dual;
-	bool fatal;     /* faults that end the comm: no control channel, clocks that run early */
-	bool late_path; /* the ends hear of the first standby at some time */
-	bool triggers;  /* faults without a cause, too: both ends may leave a healthy path */
+	/* faults that end the comm are possible: loss of the control channel, timers that expire
+	 * too early */
+	bool fatal;
+	/* the ends learn of the first standby at any time instead of at the start */
+	bool late_path;
+	bool triggers; /* both ends may also leave a healthy path without a fault */
 };
 
 enum world_kind { WORLD_PAYLOAD, WORLD_SLOT, WORLD_PROBE };
 
 struct world_item {
 	uint8_t kind;
-	uint16_t index;      /* request or place */
-	uint16_t message;    /* of a payload */
-	uint32_t key;        /* of the description that is used: its epoch + 1 */
-	struct ha_slot slot; /* of a description, or where a payload goes */
+	uint16_t index;      /* request of a payload, or place of a slot in the ring */
+	uint16_t message;    /* of a payload: the message's number */
+	uint32_t key;        /* of a payload: the epoch of the description that it uses, + 1 */
+	struct ha_slot slot; /* of a description: the slot; of a payload: its destination */
 };
 
 struct world_completion {
@@ -67,18 +73,18 @@ struct world_completions {
 	struct world_completion item[WORLD_QUEUE];
 };
 
-/* One direction of a queue pair: what is on the wire, not acknowledged, and completions of the one
- * who sends that nobody has polled. */
+/* One direction of a queue pair: items on the wire, items without an acknowledgement, and the
+ * sending end's completions that it has not polled. */
 struct world_way {
 	bool cut;
-	bool fenced; /* the end that sends here is in ERR: takes and gives nothing any more */
+	bool fenced; /* the end that sends here is in ERR and neither sends nor receives */
 	struct world_items wire;
 	struct world_completions unacked, done;
 };
 
 struct world_pair {
-	struct world_way there, back;    /* from the sender; from the receiver */
-	struct world_completions landed; /* the receiver's, not polled */
+	struct world_way there, back;    /* from the sender, and from the receiver */
+	struct world_completions landed; /* completions that the receiver has not polled */
 };
 
 struct world_msgs {
@@ -96,21 +102,21 @@ struct world {
 	struct world_msgs to_receiver, to_sender;
 	bool control_cut;
 	uint32_t up;                       /* the newest epoch whose path is up */
-	bool sender_heard, receiver_heard; /* of it */
+	bool sender_heard, receiver_heard; /* whether each end knows of that path */
 	unsigned int faults, repairs, causes;
-	bool early; /* a clock ran out before its time */
-	/* NCCL's part */
-	unsigned int sent, received; /* posted */
+	bool early; /* a timer expired before its time */
+	/* the part of NCCL */
+	unsigned int sent, received; /* counts of posted requests */
 	uint16_t message[HA_REQUESTS];
 	uint16_t sends_done, receives_done;
 	uint8_t in_memory[WORLD_MESSAGES / 8], got[WORLD_MESSAGES / 8], acked[WORLD_MESSAGES / 8];
-	const char *broken; /* a property that does not hold */
+	const char *broken; /* the name of a property that was violated */
 };
 
 #define WORLD_HEARTBEAT_NS 100u
 #define WORLD_RTO_NS       300u
 
-/* From CUT_THERE on: faults. */
+/* Kinds of events. Those from CUT_THERE on are faults. */
 #define WORLD_KINDS(_)       \
 	_(POST_SEND)         \
 	_(POST_RECV)         \
@@ -159,18 +165,19 @@ struct world_event {
 #define WORLD_EVENTS 96u
 
 void world_init(struct world *w, const struct world_shape *shape);
-/* What can happen now; quiet: nothing of it but faults, so that time may pass. */
+/* Lists the events that are possible now. Sets *quiet if all of them are faults, so that time may
+ * pass. */
 unsigned int world_events(struct world *w, struct world_event events[WORLD_EVENTS], bool *quiet);
 bool world_is_fault(struct world_event event);
 void world_step(struct world *w, struct world_event event);
-/* What does not hold where nothing can move any more. */
+/* Checks the properties that must hold when no event is possible. */
 void world_check_end(struct world *w);
 bool world_ended(const struct world *w);
 void world_print(const struct world *w, struct world_event event);
-/* The same for worlds that behave the same: ages instead of instants. */
+/* Brings equivalent worlds into the same form: instants become ages. */
 void world_normalize(struct world *w);
 
-/* Between world.c and possible.c. */
+/* Shared by world.c and possible.c. */
 void world_must(struct world *w, bool holds, const char *property);
 unsigned int world_slot_of(const struct world *w, unsigned int message);
 uint32_t world_tag_of(const struct world *w, unsigned int slot);
