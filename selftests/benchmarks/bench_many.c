@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SUMs of many sources beside a copy that reads and writes as many bytes, in turn in every round:
- * of messages that a switch still has in its caches, and of vectors that come from memory. The
- * median of the rounds, for every set of loops that this CPU runs.
+ * Compares SUMs of many sources with a copy that reads and writes as many bytes. Each round
+ * measures both. One run has messages that a switch still has in its caches, another vectors that
+ * come from memory. Prints the median of the rounds for every set of loops that this CPU runs.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "lib/base/opt.h"
 #include "lib/reduce/kernels.h"
 
-#define MOST        8 /* sources */
+#define MOST        8 /* most sources of a sum */
 #define ROUND_BYTES (8u << 20)
 
 struct settings {
@@ -24,18 +24,18 @@ struct settings {
 	uint64_t rounds;
 };
 
-/* What one figure is of. */
+/* One thing that is measured: a set of loops, or a copy. */
 struct pass {
-	const struct inc_kernels *k; /* or NULL: a copy by */
+	const struct inc_kernels *k; /* NULL: this pass is a copy, by */
 	void (*copy)(void *dst, const void *src, size_t bytes);
 	struct inc_reduction r;
-	size_t element_bytes, bytes; /* of an element, of a source */
+	size_t element_bytes, bytes; /* element_bytes: of one element. bytes: of one source */
 	unsigned int n;
-	double *rates; /* GB/s read and written: of each round; then in order */
+	double *rates; /* GB/s read and written, one for each round; sorted afterwards */
 	double median;
 };
 
-static uint8_t *memory; /* MOST sources and the result, one behind the other */
+static uint8_t *memory; /* MOST sources, followed by the result */
 
 static void by_memcpy(void *dst, const void *src, size_t bytes)
 {
@@ -49,7 +49,7 @@ static void by_vectors(void *dst, const void *src, size_t bytes)
 
 	for (i = 0; i < bytes / sizeof(__m128i); i++) {
 		_mm_storeu_si128((__m128i *)dst + i, _mm_loadu_si128((const __m128i *)src + i));
-		/* or it would be a memcpy() */
+		/* without this barrier the compiler would turn the loop into a memcpy() */
 		__asm__ volatile("" ::: "memory");
 	}
 }
@@ -124,7 +124,8 @@ static const struct {
 };
 #define N_COPIES (sizeof(copies) / sizeof(*copies))
 
-/* The rows of one number and size of sources: of each set, with the best copy of the same bytes. */
+/* Prints the rows of one number and size of sources. Each row has one set of loops and the best
+ * copy of the same bytes. */
 static void print(const struct settings *s, const struct pass *passes, const struct pass *end)
 {
 	const struct pass *copy = passes, *p;
@@ -201,7 +202,8 @@ static const struct inc_program program = {
 
 int main(int argc, char **argv)
 {
-	static const size_t sizes[] = {256 << 10, 1 << 20, 16 << 20}; /* bytes of a source */
+	/* bytes of a source: from a size that fits into caches to one that does not */
+	static const size_t sizes[] = {256 << 10, 1 << 20, 16 << 20};
 	struct settings s = {};
 	size_t most = (MOST + 1) * sizes[2], i;
 	unsigned int n;
@@ -215,7 +217,8 @@ int main(int argc, char **argv)
 		perror("bench_many: memory");
 		return 1;
 	}
-	for (i = 0; i < most / 2; i++) /* 1 and more, whichever type it is */
+	/* start with 1 or more, because this is a normal number in every type */
+	for (i = 0; i < most / 2; i++)
 		((uint16_t *)memory)[i] = (uint16_t)(0x3f80 + i % 64);
 	if (!s.json)
 		printf("%-8s %9s %7s %7s %13s %13s %13s %13s\n", "set", "bytes", "sources", "copy",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What lib/reduce does in a second: gigabytes of a host's elements, from a buffer that stays in the
- * second-level cache, for every set of loops that this CPU runs; the best of some rounds.
+ * Measures lib/reduce in gigabytes per second of a host's elements, for every set of loops that
+ * this CPU runs. The buffer stays in the second-level cache. The best of several rounds counts.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "lib/reduce/floats.h"
 #include "lib/reduce/kernels.h"
 
-#define BYTES    65536 /* of elements, in each buffer */
+#define BYTES    65536 /* of elements, in each of the buffers */
 #define ROUNDS   10
 #define ROUND_NS 2000000
 
@@ -24,7 +24,7 @@ struct pass {
 	size_t count;
 };
 
-/* The integers of a float16 have twice its size. */
+/* dst is twice as large, because the fixed-point integer of a float16 has 4 bytes. */
 static uint8_t a[BYTES], b[BYTES], dst[2 * BYTES];
 
 static double gigabytes(void (*run)(const struct pass *p), const struct pass *p)
@@ -68,7 +68,7 @@ static void from_order(const struct pass *p)
 	p->k->floats[p->type]->from_order(dst, a, p->count);
 }
 
-/* Calls run of count elements in pieces of a block, as floats.c does. */
+/* Loops of floats run on blocks of INC_FIXED_BLOCK elements, as in lib/reduce/floats.c. */
 #define BLOCKS(p, i) for (size_t i = 0; i < (p)->count; i += INC_FIXED_BLOCK)
 #define AT(x, p, i)  ((x) + (i) * (BYTES / (p)->count))
 
@@ -86,7 +86,7 @@ static void put(const struct pass *p)
 	p->k->floats[p->type]->put(dst + 4 * i, AT(a, p, i), INC_FIXED_BLOCK, 20);
 }
 
-/* dst has integers here, whatever they are. */
+/* dst holds integers here. Their values do not matter. */
 static void get(const struct pass *p)
 {
 	BLOCKS(p, i)
@@ -104,14 +104,14 @@ static void divide_floats(const struct pass *p)
 	p->k->floats[p->type]->divide(dst, a, p->count, 7);
 }
 
-/* What a table has: a row for each loop, a column for each type. */
+/* One table of the output. It has a row for each loop and a column for each type. */
 struct table {
 	const char *const *types;
-	const size_t *bytes; /* of an element of each */
+	const size_t *bytes; /* bytes of one element of each type */
 	int n;
 };
 
-/* One row: of the loops of an operator, or of one loop of floats. */
+/* Prints one row: the loops of one operator, or one loop of floats. */
 static void row(const struct settings *s, const struct table *t, const char *name,
 		void (*run)(const struct pass *p), struct pass p)
 {

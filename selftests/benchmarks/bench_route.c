@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the controller computes for communicators in a large fabric: their trees, what each switch
- * is told, and that as messages. No daemon runs; 1,000 communicators stand at once, as in a
- * controller that never removes one. Seconds of CPU time for all of them: the least of several
- * runs.
+ * Measures the controller's computations for communicators in a large fabric: their trees, the
+ * configuration of each switch, and these configurations as messages. No daemon runs. 1,000
+ * communicators exist at the same time, as in a controller that never removes one. Prints the CPU
+ * seconds for all of them, the least of several runs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 struct bench {
 	struct inc_topology *topo;
-	struct inc_route_member *members; /* by rank */
+	struct inc_route_member *members; /* in order of ranks */
 	struct inc_msg_configure *said;
 	uint32_t runs;
 	bool json;
@@ -28,8 +28,8 @@ struct bench {
 
 struct load {
 	const char *name;
-	unsigned int ranks; /* of a communicator */
-	bool scattered;     /* over all hosts; false: side by side */
+	unsigned int ranks; /* in each communicator */
+	bool scattered;     /* members are spread over all hosts; false: they are neighbours */
 };
 
 struct figure {
@@ -42,7 +42,7 @@ static unsigned int host_of(const struct bench *b, const struct load *load, unsi
 {
 	const uint64_t n = (uint64_t)job * load->ranks + rank;
 
-	/* a stride that meets every host before it meets one again */
+	/* a stride that visits every host before it visits one again */
 	return (load->scattered ? n * 5077 : n) % b->topo->n_hosts;
 }
 
@@ -65,7 +65,8 @@ static double cpu_s(void)
 	return (double)inc_clock_ns(CLOCK_PROCESS_CPUTIME_ID) / INC_NSEC_PER_SEC;
 }
 
-/* What one communicator's switches are told, and the same as lines. */
+/* Computes the configuration that each switch of one communicator gets, and writes it as lines of
+ * the protocol. */
 static int tell(struct bench *b, const struct inc_tree *tree, struct figure *f)
 {
 	const struct inc_route_comm comm = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a pair of soft endpoints of a termination switch moves: messages both ways between two
- * threads, and one to many, as results go. Prints Gbit/s of payload each way, and what a KiB of
- * both ways costs each thread.
+ * Measures a pair of soft endpoints of a termination switch: messages both ways between two
+ * threads, and one message to many peers, as results are sent. Prints Gbit/s of payload each way,
+ * and the CPU time of each thread for a KiB both ways.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -34,9 +34,9 @@ struct side {
 	struct inc_term_device *dev;
 	struct end end[MAX_CHANNELS];
 	bool sends;
-	bool one_buffer; /* to all channels, as results are */
+	bool one_buffer; /* all channels send the same buffer, as a switch does with a result */
 	uint8_t *out, *in;
-	uint64_t bytes; /* received */
+	uint64_t bytes; /* bytes received by this side */
 	uint64_t cpu_ns;
 	pthread_t thread;
 };
@@ -76,7 +76,7 @@ static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
 
 static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
 
-/* Its socket stays in the namespace that it was opened in. */
+/* Opens the device in a network namespace. Its socket stays there when the thread returns. */
 static int open_in(const char *ns, const struct inc_term_device_opts *opts,
 		   struct inc_term_device **dev, struct inc_err *err)
 {
@@ -203,7 +203,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* What went wrong on the way, of all channels. */
+/* Retransmissions and their causes, summed over all channels. */
 struct repairs {
 	unsigned long long resent, timeouts, naks, rnrs;
 };

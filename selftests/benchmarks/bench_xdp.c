@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a packet costs in the XDP programs: BPF_PROG_TEST_RUN of the data path's own leaves
- * (bpf/inc_xdp_test.bpf.c puts state back before each round), beside an empty XDP program and
- * zlib's crc32 over the same bytes. Nanoseconds per packet: minimum and median over runs.
+ * Measures the cost of a packet in the XDP programs, by BPF_PROG_TEST_RUN of the data path's own
+ * leaves. bpf/inc_xdp_test.bpf.c restores their state before each round. Beside them stand an empty
+ * XDP program and zlib's crc32 over the same bytes. Prints nanoseconds per packet: minimum and
+ * median over runs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,18 +29,18 @@
 
 #define RUNS    100
 #define ROUNDS  2000
-#define IFINDEX 1            /* loopback: what BPF_PROG_TEST_RUN gives as ingress */
-#define OTHER   "inc-others" /* the port of all children but the first */
+#define IFINDEX 1            /* loopback, which is the ingress port of BPF_PROG_TEST_RUN */
+#define OTHER   "inc-others" /* the port of all children except the first */
 
 struct bench {
 	struct inc_switch *sw;
 	struct inc_xdp_test *test;
 	uint8_t frame[INC_MAX_PAYLOAD + 128];
 	uint32_t frame_len;
-	uint8_t left[INC_MAX_PAYLOAD + 128 + 256]; /* what the last run made of it */
+	uint8_t left[INC_MAX_PAYLOAD + 128 + 256]; /* the frame as the last run returned it */
 	uint32_t payload;
 	uint32_t children;
-	uint32_t communicators; /* that the switch has; measured is the last */
+	uint32_t communicators; /* how many the switch has; the last one is measured */
 	bool json;
 };
 
@@ -61,7 +62,7 @@ static struct figure summarise(uint32_t *ns)
 	return (struct figure){ns[0], ns[RUNS / 2]};
 }
 
-/* Child 0's first packet: SEND only with immediate, random data. */
+/* Builds child 0's first packet: SEND only with immediate, random data. */
 static void build_frame(struct bench *b, const struct inc_conn_conf *child, uint32_t desc)
 {
 	uint8_t *ip = b->frame + INC_ETH_LEN, *udp = ip + INC_IP_LEN;
@@ -123,8 +124,8 @@ static int open_test_object(struct bench *b, struct inc_err *err)
 	return 0;
 }
 
-/* Interfaces of our own, so that it does not matter what this machine has. The namespace has no
- * name: it ends with this process. */
+/* Creates a namespace with its own interfaces, so that the interfaces of this machine do not
+ * matter. The namespace has no name, so it ends with this process. */
 static int own_namespace(struct inc_err *err)
 {
 	if (unshare(CLONE_NEWNET))
@@ -135,7 +136,7 @@ static int own_namespace(struct inc_err *err)
 	return 0;
 }
 
-/* As the controller's are: random to look at, here with each number once. */
+/* Queue pair numbers look random, as those of the controller do, but each number occurs once. */
 static uint32_t qpn_of(uint32_t i)
 {
 	i = (i ^ i >> 12) * 0x5bd1e5;
@@ -143,7 +144,7 @@ static uint32_t qpn_of(uint32_t i)
 	return (i & INC_QPN_MASK) ^ (i & INC_QPN_MASK) >> 13;
 }
 
-/* Child 0 is alone on the ingress port. */
+/* Adds a communicator. Child 0 is alone on its port, and all others share another one. */
 static int add_comm(struct bench *b, uint32_t number, uint32_t slots, struct inc_comm_conf *conf,
 		    struct inc_err *err)
 {
@@ -163,7 +164,8 @@ static int add_comm(struct bench *b, uint32_t number, uint32_t slots, struct inc
 			.own_ip.s_addr = htonl(0x0a0000fe),
 			.peer_qp = 0x200 + c,
 			.own_qp = qpn_of(number * INC_MAX_CHILDREN + c),
-			.own_mac = {2, 0, 0, 0, 0, 1}, /* the loopback has none */
+			/* the loopback interface has no MAC address */
+			.own_mac = {2, 0, 0, 0, 0, 1},
 			.peer_port = 50000,
 			.own_port = INC_ROCE_UDP_PORT,
 			.pkey = INC_PKEY_DEFAULT,
@@ -193,7 +195,8 @@ static int setup(struct bench *b, struct inc_err *err)
 	if (ret < 0)
 		return ret;
 	comm = inc_switch_comm(b->sw, ret);
-	/* the others have given zeros, so the sum leaves the frame's payload as it is */
+	/* the other children have contributed zeros, so the sum leaves the frame's payload as
+	 * it is */
 	for (uint32_t c = 1; c < b->children; c++) {
 		struct inc_buf *row =
 			&inc_switch_kept(b->sw)[comm->kept_base + (c << comm->log2_slots)];
@@ -213,7 +216,8 @@ static int setup(struct bench *b, struct inc_err *err)
 	return 0;
 }
 
-/* want: the verdict that shows the round did what it is named for. */
+/* Runs a program on the frame many times. want: the verdict that proves that the round did what its
+ * name says. */
 static int run(struct bench *b, struct bpf_program *prog, uint32_t want, uint64_t arrived,
 	       struct figure *out, struct inc_err *err)
 {
@@ -306,7 +310,7 @@ static const struct inc_program program = {
 	.groups = {{options, 0}},
 };
 
-/* Every figure, one line each. 0 or -errno. */
+/* Measures every figure and prints a line for each. Returns 0 or -errno. */
 static int measure(struct bench *b, struct inc_err *err)
 {
 	uint64_t others = (b->children == 32 ? ~0u : (1u << b->children) - 1) & ~1ull;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The figures of `bench` that have a goal, and whether it is reached. Nanoseconds want a quiet machine."""
+"""The figures of `bench` that have a goal, and whether they reach it. Figures in nanoseconds require an idle
+machine."""
 import modes
 import programs
 from table import Table
@@ -33,7 +34,7 @@ def of_xdp(rows):
 
 
 def of_many(rows):
-    rows = [r for r in rows if r["set"] == rows[0]["set"]]  # the best that this CPU runs
+    rows = [r for r in rows if r["set"] == rows[0]["set"]]  # the fastest set of loops that this CPU runs
     for types, goal in ((("float32",), 80), (("float16", "bfloat16"), 50)):
         for sources in (2, 4, 8):
             its = [r for r in rows if r["type"] in types and r["sources"] == sources]
@@ -52,7 +53,7 @@ def of_modes(rows):
 
 
 def tables(rows):
-    """The table of figures that have a goal, of those that were measured."""
+    """The table of those measured figures that have a goal."""
     lines = []
     for part, judge in (("xdp", of_xdp), ("many", of_many), ("modes", of_modes)):
         its = of_part(rows, part)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parts of `bench` that are jobs in labs: a switch beside a ring over TCP on the same links, and what a
-level of a tree costs. All that is compared runs in turn, so that it sees the same machine."""
+"""Parts of `bench` that run jobs in labs: a switch compared with a ring over TCP on the same links, and the cost of a
+level of a tree. Compared jobs run alternately, so that the machine's other load affects all alike."""
 import json
 import os
 import statistics

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The part `modes` of `bench`: AllReduce by switches in passthrough and in termination mode, soft endpoints,
-and by Open MPI on the termination switch's links, in turn: which mode is better from which size on."""
+"""The part `modes` of `bench`: AllReduce by switches in passthrough mode, by switches in termination mode with soft
+endpoints, and by Open MPI on the links of the termination switch. They run alternately. The result is the size from
+which on each mode is better."""
 import contextlib
 import json
 import os
@@ -16,25 +17,25 @@ COLUMNS = [(mode, dtype) for dtype in DTYPES for mode in (PASSTHROUGH, TERMINATI
 
 SIZES = [4 << 2 * i for i in range(13)]  # 4 B to 64 MiB
 QUICK_SIZES = [4, 1 << 12, 1 << 16, 1 << 20, 1 << 24]
-# Sizes that are measured in one go have as many iterations as their largest has in this time.
+# Sizes that are measured by one job share its number of iterations. The largest size determines it by the time GO_S.
 GO_BYTES = (1 << 12, 1 << 18, 1 << 22, 1 << 26)
 GO_S = 0.5
 FEWEST, MOST = 3, 100
-SKIP_CODE = 77  # of the program mpi: there is no Open MPI to be had
+SKIP_CODE = 77  # exit code of the program mpi if Open MPI cannot be installed
 
 
 def gos(sizes):
-    """Sizes that go together: [[bytes, ..], ..]"""
+    """Groups of sizes that one job measures: [[bytes, ..], ..]"""
     edges = (0,) + GO_BYTES
     return [part for low, high in zip(edges, edges[1:]) if (part := [s for s in sizes if low < s <= high])]
 
 
 def by_switch(lab, dtype, sizes):
-    """{bytes: us}"""
+    """Measures a lab's switch. Returns {bytes: us}."""
     took = {}
     iterations = MOST
     for go in gos(sizes):
-        if took:  # as long by the byte as the largest so far, or quicker
+        if took:  # assume the time per byte of the largest size so far; it is usually less
             last = max(took)
             iterations = int(max(FEWEST, min(MOST, GO_S * 1e6 / (took[last] * go[-1] / last))))
         rows = lab.run("inccl-perf", "allreduce", "--sizes", ",".join(map(str, go)), "--dtype", dtype, "-n",
@@ -45,7 +46,8 @@ def by_switch(lab, dtype, sizes):
 
 
 class OpenMpi:
-    """Its quickest algorithm of each size: the first round runs all of them, the others that one."""
+    """Open MPI's fastest algorithm for each size. The first round runs all algorithms, later rounds only the fastest
+    one."""
 
     def __init__(self):
         self.best = {}  # bytes: algorithm
@@ -60,7 +62,7 @@ class OpenMpi:
         return [json.loads(line) for line in result.stdout.splitlines()]
 
     def measure(self, lab, sizes):
-        """{bytes: us}"""
+        """Measures one round. Returns {bytes: us}."""
         if not self.best:
             rows = self.run(lab, "all", sizes)
             rows = {s: min((r for r in rows if r["bytes"] == s), key=lambda r: r["time_us"]) for s in sizes}
@@ -74,7 +76,7 @@ class OpenMpi:
 
 
 def open_labs(stack, hosts):
-    """{mode: lab}, and {mode: why there is none}"""
+    """Starts the labs. Returns {mode: lab}, and {mode: reason} of those that could not start."""
     labs, missing = {}, {}
     for mode in (PASSTHROUGH, TERMINATION):
         try:
@@ -117,7 +119,7 @@ def measure_modes(how):
 
 
 def verdict(took, dtype):
-    """One line: from which size on termination is the better mode."""
+    """A line that states from which size on termination is the better mode."""
     sizes = [s for s in sorted({size for _, _, size in took})
              if (PASSTHROUGH, dtype, s) in took and (TERMINATION, dtype, s) in took]
     better = [took[TERMINATION, dtype, s]["time_us"] < took[PASSTHROUGH, dtype, s]["time_us"] for s in sizes]
@@ -125,7 +127,7 @@ def verdict(took, dtype):
         return f"{dtype}: the modes cannot be compared."
     if all(better):
         return f"{dtype}: termination is quicker at every size."
-    last = len(better) - better[::-1].index(False)  # behind the last size at which it is not
+    last = len(better) - better[::-1].index(False)  # index behind the last size at which termination is not better
     odd = [size_text(s) for s, b in zip(sizes[:last], better) if b]
     return f"{dtype}: termination is quicker " + (
         f"from {size_text(sizes[last])} on" if last < len(sizes) else "at no large size") + (
@@ -133,7 +135,7 @@ def verdict(took, dtype):
 
 
 def cell(took, column, size):
-    """Microseconds up to 64 KiB, from there on Gbit/s; the better mode in bold."""
+    """The text of a cell: microseconds up to 64 KiB, from there on Gbit/s. The better mode is in bold."""
     row = took.get((*column, size))
     if not row:
         return "-"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that the benchmark measures beside the switch: MPI_Allreduce of float32, a sum, on the
- * same hosts and links. Started by selftests/benchmarks/mpi on every host; rank 0 prints one JSON
- * object per size: the median time of a call, as inccl-perf has it.
+ * A competitor that the benchmark measures beside the switch: MPI_Allreduce (SUM of float32) on the
+ * same hosts and links. selftests/benchmarks/mpi starts this program on every host. Rank 0 prints
+ * one JSON object per size with the median time of a call, as inccl-perf measures it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <mpi.h>
 
-#define MOST_BYTES (32l << 20) /* of a size, in all its calls, as far as three allow */
+/* all calls of one size move about so many bytes, but there are three calls at least */
+#define MOST_BYTES (32l << 20)
 
 static int by_value(const void *a, const void *b)
 {
@@ -17,7 +18,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Every element is what it must be: 1 + 2 + ... + ranks. */
+/* Checks that every element is 1 + 2 + ... + ranks. */
 static int check(const float *sum, size_t count, int ranks)
 {
 	size_t i;
@@ -52,7 +53,7 @@ static int run(size_t bytes)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	for (k = 0; k < count; k++)
 		send[k] = rank + 1;
-	for (i = -2; i < iters; i++) { /* two to warm up */
+	for (i = -2; i < iters; i++) { /* negative rounds warm up */
 		const double start_s = MPI_Wtime();
 
 		MPI_Allreduce(send, sum, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);

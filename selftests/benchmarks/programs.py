@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parts of `bench` that are a program each: it measures, prints JSON, and here a table is made of that."""
+"""Parts of `bench` that consist of one program each. The program measures and prints JSON, of which a table is made
+here."""
 import json
 import os
 
@@ -24,14 +25,15 @@ def measure_xdp(how):
 
 
 def xdp_least(rows, bench, payload, children=4, communicators=1):
-    """Nanoseconds, or None where it was not measured."""
+    """The least nanoseconds of a benchmark, or None if it was not measured."""
     wanted = (bench, payload, children, communicators)
     its = [r["min_ns"] for r in rows if (r["bench"], r["payload"], r["children"], r["communicators"]) == wanted]
     return min(its, default=None)
 
 
 def xdp_each(rows, payload, children):
-    """Of the contributions of all children to one sum, with the sum: nanoseconds each, or None."""
+    """Nanoseconds per contribution, if all children contribute to one sum and the switch sends the result; or
+    None."""
     first, last = (xdp_least(rows, bench, payload, children) for bench in (CONTRIBUTION, LAST))
     return None if first is None or last is None else ((children - 1) * first + last) / children
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The peer that the benchmark measures beside the switch: a ring AllReduce of int32 over TCP,
- * reduce-scatter and allgather as MPI and NCCL do it, on the same hosts and links. Rank and
- * size come from INCCL_RANK and INCCL_WORLD_SIZE; the addresses of all ranks from the
- * command line. Rank 0 prints one JSON object per size.
+ * A competitor that the benchmark measures beside the switch: a ring AllReduce of int32 over TCP,
+ * with reduce-scatter and allgather as MPI and NCCL do it, on the same hosts and links. Rank and
+ * size come from INCCL_RANK and INCCL_WORLD_SIZE, and the addresses of all ranks from the command
+ * line. Rank 0 prints one JSON object per size.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
 
 struct ring {
 	int rank, size;
-	int next, prev; /* sockets to rank + 1, from rank - 1 */
+	int next, prev; /* sockets to rank + 1 and from rank - 1 */
 };
 
 static int die(const char *what)
@@ -56,7 +56,7 @@ static int connect_ring(struct ring *r, const char *const *addrs)
 		if (inc_now_ns() > deadline)
 			return die("connect");
 		close(r->next);
-		poll(NULL, 0, 10); /* the neighbour is still starting */
+		poll(NULL, 0, 10); /* wait, because the neighbour may still be starting */
 	}
 	if (poll(&p, 1, CONNECT_MS) != 1 || (r->prev = accept(lfd, NULL, NULL)) < 0)
 		return die("accept");
@@ -65,7 +65,8 @@ static int connect_ring(struct ring *r, const char *const *addrs)
 	return 0;
 }
 
-/* Sends and receives at once, so that no ring of full buffers can form. */
+/* Sends and receives at the same time. Otherwise every rank could block on a full buffer of the
+ * next one. */
 static int exchange(struct ring *r, const char *out, size_t out_len, char *in, size_t in_len)
 {
 	while (out_len || in_len) {
@@ -179,7 +180,8 @@ static const struct inc_program program = {
 	.check = check,
 };
 
-/* Leaves the time of each iteration in ns. Returns how many elements were wrong, or -1. */
+/* Measures all iterations. Sets ns[i] to the time of iteration i. Returns how many elements were
+ * wrong, or -1. */
 static int64_t measure(const struct settings *s, struct ring *r, uint64_t *ns)
 {
 	size_t count = s->bytes / 4;

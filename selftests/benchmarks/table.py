@@ -4,7 +4,7 @@
 
 class Table:
     def __init__(self, title, head, rows, notes=()):
-        """rows: lists of cells, text each, as many as head has. notes: lines below."""
+        """head: titles of the columns. rows: lists of as many cells, all texts. notes: lines below the table."""
         self.title, self.head, self.rows, self.notes = title, head, rows, notes
 
     def text(self):
@@ -20,7 +20,8 @@ class Table:
 
 
 def pivot(rows, line, column, cell):
-    """(head, lines): a line for each line(row), a column for each column(row), cell(row) where they meet."""
+    """Makes (head, lines) of a table with a line for each value of line(row) and a column for each value of
+    column(row). The cell where they meet is cell(row)."""
     heads, lines = [], {}
     for row in rows:
         if column(row) not in heads:

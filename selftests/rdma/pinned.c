@@ -20,13 +20,13 @@
 #include <infiniband/verbs.h>
 #include "selftests/rdma/pinned.h"
 
-#define CHILD_S 30 /* a child that hangs is ended by its alarm */
+#define CHILD_S 30 /* an alarm ends a child that hangs */
 
-/* ---- a device ------------------------------------------------------------------------- */
+/* ---- the fake device ------------------------------------------------------------------ */
 
 struct pinned {
-	struct ibv_mr mr; /* first */
-	int in, out;      /* the pipe that holds the pages */
+	struct ibv_mr mr; /* must be first */
+	int in, out;      /* the ends of the pipe that holds the pinned pages */
 };
 
 static int device_reg(void *pd, struct inc_rdma_mr *mr)
@@ -47,7 +47,7 @@ static int device_reg(void *pd, struct inc_rdma_mr *mr)
 	pinned = calloc(1, sizeof(*pinned));
 	if (!pinned || pipe2(fds, O_NONBLOCK | O_CLOEXEC))
 		abort();
-	/* the tests look at the first pages only */
+	/* the tests read only the first pages */
 	iov.iov_len = len < LEN ? len : LEN;
 	if (vmsplice(fds[1], &iov, 1, 0) != (ssize_t)iov.iov_len)
 		abort();
@@ -74,7 +74,7 @@ static void device_dereg(struct inc_rdma_mr *mr)
 
 const struct inc_rdma_cache_ops pinned_memory = {.reg = device_reg, .dereg = device_dereg};
 
-/* What the device sees of the registration's first LEN bytes. */
+/* Reads the first LEN bytes of the registration as the device sees them. */
 static void device_read(const struct inc_rdma_mr *mr, uint8_t *buf)
 {
 	const struct pinned *pinned = (const struct pinned *)mr->mr;
@@ -107,8 +107,9 @@ void open_cache(struct inc_rdma_cache *cache, struct domain *domain)
 }
 
 /*
- * Private memory at an address, or at one of its own: far from where the kernel puts what
- * other threads (a sanitizer's, say) map, so that a hole stays one, and beside no other.
+ * Maps private memory at an address, or at a new one. New addresses are far from those that the
+ * kernel gives to other threads (for example a sanitizer's), so that an unmapped range stays
+ * unmapped. They are not adjacent to each other.
  */
 uint8_t *map_at(void *at, size_t len)
 {
@@ -129,7 +130,7 @@ void fill(uint8_t *p, size_t len, uint64_t word)
 		memcpy(p + i, &word, sizeof(word));
 }
 
-/* Pages of [p, p + len) in which the device sees another word than the program. */
+/* How many pages of [p, p + len) differ between the device's view and the program's. */
 static unsigned int wrong_pages(const struct inc_rdma_mr *mr, const uint8_t *p, size_t len)
 {
 	const uint8_t *start = (const uint8_t *)mr->range.start;
@@ -161,13 +162,15 @@ int in_child(int (*fn)(void *), void *arg)
 	pid_t pid;
 	int status;
 
-	open_cache(&cache, &unlimited); /* skips here rather than in the child */
+	/* skips the test in the parent, because the child could not */
+	open_cache(&cache, &unlimited);
 	inc_rdma_cache_close(&cache);
 	fflush(NULL);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
-		setenv("CMOCKA_TEST_ABORT", "1", 1); /* no jump back into the parent's tests */
+		/* a failed assertion in the child must not jump back into the parent's tests */
+		setenv("CMOCKA_TEST_ABORT", "1", 1);
 		alarm(CHILD_S);
 		_exit(fn(arg));
 	}
@@ -229,7 +232,7 @@ static void by_moving_away(uint8_t *p)
 	munmap(to, LEN);
 }
 
-/* The mapping stays, its pages are gone. */
+/* Moves the pages away and keeps the mapping. */
 void by_moving_pages_away(uint8_t *p)
 {
 	uint8_t *to = mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of the registration cache share. What takes an RDMA device's place pins pages
- * for real: a registration splices them into a pipe, and to "read by DMA" is to look
- * into the pipe. So a stale registration shows as other data than the program has at that
- * address.
+ * Helpers for tests of the registration cache, with a fake RDMA device. A registration splices the
+ * pages into a pipe, which really pins them. A "read by DMA" reads the pipe. So a stale
+ * registration shows other data than the program sees at that address.
  */
 #ifndef SELFTESTS_PINNED_H
 #define SELFTESTS_PINNED_H
@@ -20,19 +19,19 @@
 #define PAGE 4096ul
 #define LEN  (4 * PAGE)
 
-/* What a protection domain is here: a limit on pinned memory, shared by all that point to it. */
+/* The fake of a protection domain: a limit on pinned memory, which all its users share. */
 struct domain {
 	pthread_mutex_t lock;
-	size_t pinned, limit; /* bytes; limit 0: none */
+	size_t pinned, limit; /* in bytes; limit 0: no limit */
 };
 
 extern struct domain unlimited;
 extern const struct inc_rdma_cache_ops pinned_memory;
 
 /*
- * Moves the watcher to the caller's CPU and gives it this policy and priority, as far as the
- * process may. The library itself lets the watcher inherit neither. How many threads there are
- * beside the caller's, which are all taken for the watcher.
+ * Moves the cache's watcher thread to the caller's CPU, and sets its policy and priority, as far as
+ * permitted. The library prevents the watcher from inheriting these. All threads except the caller
+ * are taken for the watcher. Returns their number.
  */
 static inline unsigned int move_watcher(int policy, int priority)
 {
@@ -58,19 +57,19 @@ static inline unsigned int move_watcher(int policy, int priority)
 	return n;
 }
 
-/* Skips the test where memory cannot be watched. */
+/* Opens a cache. Skips the test if this machine cannot watch memory. */
 void open_cache(struct inc_rdma_cache *cache, struct domain *domain);
 uint8_t *map_at(void *at, size_t len);
 void fill(uint8_t *p, size_t len, uint64_t word);
-/* One operation, what a request does with its buffer: fills it and has it registered. Returns
- * the pages in which the device sees another word than the program. */
+/* Does with a buffer what a request does: fills it and registers it. Returns in how many pages the
+ * device sees another word than the program. */
 unsigned int use(struct inc_rdma_cache *cache, uint8_t *p, size_t len, uint64_t word);
-/* Runs fn in a child; its exit code, or 128 + the signal that ended it. */
+/* Runs fn in a child. Returns its exit code, or 128 + the signal that ended it. */
 int in_child(int (*fn)(void *), void *arg);
-/* Mappings that /proc says a userfaultfd watches for writes ("uw"). */
+/* How many mappings a userfaultfd watches for writes ("uw" in /proc). */
 unsigned int watched_mappings(void);
 
-/* Each leaves other pages at p[0..LEN), in whole or in part. */
+/* A way to replace the pages at p[0..LEN), completely or in part. */
 struct way {
 	const char *name;
 	void (*lose)(uint8_t *p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Who hears of an asynchronous event, and who comes and goes meanwhile: what needs no device. */
+/* The subscribers of asynchronous events, which may subscribe and unsubscribe during an event.
+ * These cases need no device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,12 +15,13 @@
 #include "lib/rdma/device_priv.h"
 
 struct listener {
-	struct inc_rdma_subscriber subscriber; /* first */
+	struct inc_rdma_subscriber subscriber; /* must be first */
 	struct inc_rdma_device *device;
 	unsigned int heard;
 	enum inc_rdma_event_kind last;
-	bool by_peer;                       /* the last */
-	void (*act)(struct listener *self); /* inside its call */
+	/* of the last event: whether it was reported by a peer */
+	bool by_peer;
+	void (*act)(struct listener *self); /* called inside the subscriber's callback */
 	struct listener *other;
 };
 
@@ -68,7 +70,7 @@ static void say(struct inc_rdma_device *device, enum inc_rdma_event_kind kind, u
 	inc_rdma_tell(device, &event);
 }
 
-static void each_hears_what_concerns_it(void **state)
+static void subscribers_get_their_events(void **state)
 {
 	struct inc_rdma_device *device = make_device();
 	struct listener all = {0}, one = {0}, two = {0};
@@ -87,7 +89,7 @@ static void each_hears_what_concerns_it(void **state)
 	assert_true(all.heard == 4 && one.heard == 3 && two.heard == 2);
 	assert_int_equal(two.last, INC_RDMA_DEVICE_GONE);
 	inc_rdma_unsubscribe(device, &one.subscriber);
-	inc_rdma_unsubscribe(device, &one.subscriber); /* who is not there leaves nothing */
+	inc_rdma_unsubscribe(device, &one.subscriber); /* unsubscribing twice is harmless */
 	say(device, INC_RDMA_GID_CHANGE, 1, NULL, NULL);
 	assert_true(all.heard == 5 && one.heard == 3 && two.heard == 2);
 	inc_rdma_unsubscribe(device, &all.subscriber);
@@ -114,8 +116,9 @@ static void add_other(struct listener *self)
 	self->act = NULL;
 }
 
-/* Each hears of an event once, whoever leaves before or behind it, and may be gone afterwards. */
-static void they_come_and_go_in_their_calls(void **state)
+/* Each subscriber gets an event once, whichever others unsubscribe before or behind it. A
+ * subscriber may be freed once it has unsubscribed. */
+static void subscribers_come_and_go_in_callbacks(void **state)
 {
 	struct inc_rdma_device *device = make_device();
 	struct listener *l[6], stays[2] = {0}, late = {0};
@@ -129,7 +132,7 @@ static void they_come_and_go_in_their_calls(void **state)
 		if (i == 3)
 			listen_to(&stays[1], device, 0, NULL, NULL);
 	}
-	/* heard in the order 5 4 stays[1] 3 2 1 0 stays[0] */
+	/* the callbacks run in the order 5 4 stays[1] 3 2 1 0 stays[0] */
 	l[5]->act = leave_and_free;
 	l[4]->act = take_other_along;
 	l[4]->other = l[3];
@@ -140,7 +143,7 @@ static void they_come_and_go_in_their_calls(void **state)
 	stays[1].other = &late;
 	say(device, INC_RDMA_PORT_UP, 1, NULL, NULL);
 	assert_true(stays[0].heard == 1 && stays[1].heard == 1);
-	assert_int_equal(late.heard, 0); /* it came after the event */
+	assert_int_equal(late.heard, 0); /* it subscribed after the event had begun */
 	say(device, INC_RDMA_PORT_UP, 1, NULL, NULL);
 	assert_true(stays[0].heard == 2 && stays[1].heard == 2 && late.heard == 1);
 	inc_rdma_unsubscribe(device, &stays[0].subscriber);
@@ -152,7 +155,7 @@ static void they_come_and_go_in_their_calls(void **state)
 /* ---- two threads ------------------------------------------------------------------------ */
 
 static sem_t inside, let_go;
-static volatile bool left; /* the call is over */
+static volatile bool left; /* the callback has returned */
 
 static void stay_inside(struct listener *self)
 {
@@ -176,7 +179,7 @@ static void *unsubscriber(void *arg)
 	return NULL;
 }
 
-/* Until this one, NULL for none, is the first of its listeners. */
+/* Waits until `first` is the first subscriber of the device; NULL: until there is none. */
 static void wait_first(struct inc_rdma_device *device, const struct listener *first)
 {
 	bool there = true;
@@ -188,7 +191,7 @@ static void wait_first(struct inc_rdma_device *device, const struct listener *fi
 	}
 }
 
-static void who_unsubscribes_waits_for_a_call_elsewhere(void **state)
+static void unsubscribing_waits_for_a_running_callback(void **state)
 {
 	struct inc_rdma_device *device = make_device();
 	struct listener l = {.act = stay_inside}, other = {0};
@@ -198,7 +201,7 @@ static void who_unsubscribes_waits_for_a_call_elsewhere(void **state)
 	listen_to(&l, device, 0, NULL, NULL);
 	assert_int_equal(pthread_create(&thread[0], NULL, teller, device), 0);
 	sem_wait(&inside);
-	/* no lock is held in the call: others come and go */
+	/* no lock is held during a callback, so others may subscribe and unsubscribe */
 	listen_to(&other, device, 0, NULL, NULL);
 	inc_rdma_unsubscribe(device, &other.subscriber);
 	assert_int_equal(pthread_create(&thread[1], NULL, unsubscriber, &l), 0);
@@ -212,8 +215,8 @@ static void who_unsubscribes_waits_for_a_call_elsewhere(void **state)
 	end_device(device);
 }
 
-/* Lets the thread that waits for this call be the first to leave, then takes the other along, which
- * stood behind it. */
+/* In the callback: waits until a thread that unsubscribes this subscriber has removed it. Then it
+ * removes and frees the next one, too. */
 static void outlive_both(struct listener *self)
 {
 	stay_inside(self);
@@ -222,9 +225,9 @@ static void outlive_both(struct listener *self)
 	free(self->other);
 }
 
-/* Of two that leave in a call, the one by its own thread and waiting, the other meanwhile, nothing
- * is looked at any more. */
-static void who_stands_behind_one_that_leaves_may_leave_too(void **state)
+/* Two subscribers unsubscribe during a callback: one by a thread that waits for the callback, the
+ * other meanwhile. The dispatcher must access neither of them afterwards. */
+static void the_next_subscriber_may_leave_meanwhile(void **state)
 {
 	struct inc_rdma_device *device = make_device();
 	struct listener last = {0}, *other = calloc(1, sizeof(*other));
@@ -249,13 +252,13 @@ static void who_stands_behind_one_that_leaves_may_leave_too(void **state)
 	end_device(device);
 }
 
-/* ---- of the device ---------------------------------------------------------------------- */
+/* ---- reading of events from the device -------------------------------------------------- */
 
 static struct ibv_qp queue_pair;
 static struct listener old_one, new_one;
 static bool to_be_read;
 
-/* In the place of libibverbs' own. */
+/* Replaces libibverbs' function. */
 static enum ibv_event_type read_type = IBV_EVENT_QP_FATAL;
 
 int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
@@ -270,14 +273,15 @@ int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 	return 0;
 }
 
-/* Who waits here to destroy the queue pair goes on, and makes another one, at the same address. */
+/* A thread that waits for this acknowledgement to destroy the queue pair continues now. It may
+ * create another queue pair at the same address. */
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	inc_rdma_unsubscribe(old_one.device, &old_one.subscriber);
 	listen_to(&new_one, old_one.device, 0, &queue_pair, NULL);
 }
 
-static void a_new_queue_pair_hears_nothing_of_an_old_one(void **state)
+static void a_new_queue_pair_gets_no_old_event(void **state)
 {
 	struct inc_rdma_device *device = make_device();
 	struct listener all = {0};
@@ -297,7 +301,7 @@ static void a_new_queue_pair_hears_nothing_of_an_old_one(void **state)
 	end_device(device);
 }
 
-static void whose_doing_it_is(void **state)
+static void events_caused_by_the_peer(void **state)
 {
 	static const struct {
 		enum ibv_event_type type;
@@ -329,12 +333,12 @@ static void whose_doing_it_is(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_hears_what_concerns_it),
-		cmocka_unit_test(they_come_and_go_in_their_calls),
-		cmocka_unit_test(who_unsubscribes_waits_for_a_call_elsewhere),
-		cmocka_unit_test(who_stands_behind_one_that_leaves_may_leave_too),
-		cmocka_unit_test(a_new_queue_pair_hears_nothing_of_an_old_one),
-		cmocka_unit_test(whose_doing_it_is),
+		cmocka_unit_test(subscribers_get_their_events),
+		cmocka_unit_test(subscribers_come_and_go_in_callbacks),
+		cmocka_unit_test(unsubscribing_waits_for_a_running_callback),
+		cmocka_unit_test(the_next_subscriber_may_leave_meanwhile),
+		cmocka_unit_test(a_new_queue_pair_gets_no_old_event),
+		cmocka_unit_test(events_caused_by_the_peer),
 	};
 
 	return cmocka_run_group_tests_name("async", tests, NULL, NULL) ? 1 : 0;

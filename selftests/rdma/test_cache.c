@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The cache of registrations and the watch over their memory, on one thread. */
+/* The cache of registrations and the watch over its memory, on one thread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 #include <infiniband/verbs.h>
 #include "selftests/rdma/pinned.h"
 
-/* ---- what a hit is -------------------------------------------------------------------- */
+/* ---- which requests are hits ---------------------------------------------------------- */
 
 static void hits_and_misses(void **state)
 {
@@ -32,7 +32,8 @@ static void hits_and_misses(void **state)
 	assert_int_equal(use(&cache, p + PAGE, PAGE, 3), 0);
 	assert_int_equal(cache.misses, 1);
 	assert_int_equal(cache.hits, 2);
-	/* twice at once; and to write to, which the first does not allow */
+	/* two users at the same time; then one that writes, which the first registration does not
+	 * allow */
 	assert_int_equal(inc_rdma_cache_get(&cache, p + 5, 10, 0, &mr), 0);
 	assert_int_equal(inc_rdma_cache_get(&cache, p + 5, 10, 0, &second), 0);
 	assert_ptr_equal(mr, second);
@@ -42,7 +43,8 @@ static void hits_and_misses(void **state)
 	inc_rdma_mr_put(&cache, second);
 	inc_rdma_mr_put(&cache, mr);
 	assert_int_equal(cache.misses, 2);
-	/* of another communicator; the first one's end does not end its watch */
+	/* a cache of another communicator; closing the first cache does not end the watch of this
+	 * one */
 	assert_int_equal(use(&other, p, LEN, 4), 0);
 	assert_int_equal(other.misses, 1);
 	inc_rdma_cache_close(&cache);
@@ -65,7 +67,7 @@ static void serves(struct inc_rdma_cache *cache, const void *p, unsigned int acc
 	inc_rdma_mr_put(cache, mr);
 }
 
-/* A registration serves who wants no more of the device than it allows. */
+/* A registration serves requests that need no more access than it allows. */
 static void access_is_part_of_a_hit(void **state)
 {
 	const unsigned int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
@@ -80,7 +82,7 @@ static void access_is_part_of_a_hit(void **state)
 	serves(&cache, p, IBV_ACCESS_REMOTE_READ, 3);
 	serves(&cache, p, write, 4);
 	serves(&cache, p, write | IBV_ACCESS_REMOTE_READ, 4);
-	/* which took the place of both */
+	/* the wider registration replaced both others */
 	assert_int_equal(cache.entries, 1);
 	inc_rdma_cache_close(&cache);
 	munmap(p, LEN);
@@ -97,7 +99,7 @@ static void lost_pages_are_registered_anew(void **state)
 		p = map_at(NULL, LEN);
 		assert_int_equal(use(&cache, p, LEN, i), 0);
 		assert_int_equal(use(&cache, p, LEN, i + 50), 0);
-		assert_int_equal(cache.hits, i + 1); /* it was in the cache */
+		assert_int_equal(cache.hits, i + 1); /* the request was a hit */
 		ways[i].lose(p);
 		if (use(&cache, p, LEN, i + 100))
 			fail_msg("%s: the device reads pages that are gone", ways[i].name);
@@ -112,7 +114,7 @@ static void lost_pages_are_registered_anew(void **state)
 	assert_int_equal(unlimited.pinned, 0);
 }
 
-/* What was moved is not watched where it stands now, nor what was beside it. */
+/* Moved pages are not watched at their new place, and neither are those beside them. */
 static void moved_pages_are_not_watched(void **state)
 {
 	struct inc_rdma_cache cache;
@@ -122,7 +124,7 @@ static void moved_pages_are_not_watched(void **state)
 	assert_int_equal(use(&cache, p, LEN, 1), 0);
 	assert_int_equal(watched_mappings(), 1);
 	assert_ptr_equal(mremap(p + PAGE, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
-	/* another report, which is read after the first was handled */
+	/* causes another report, which is read after the first was handled */
 	assert_int_equal(use(&cache, p, PAGE, 2), 0);
 	munmap(p, PAGE);
 	assert_int_equal(use(&cache, to + PAGE, PAGE, 3), 0);
@@ -132,7 +134,7 @@ static void moved_pages_are_not_watched(void **state)
 	munmap(to, LEN);
 }
 
-/* ---- memory that others can reach ----------------------------------------------------- */
+/* ---- memory shared with other processes ----------------------------------------------- */
 
 static int memory_file(void)
 {
@@ -226,7 +228,8 @@ static void huge_pages_are_cached(void **state)
 	struct inc_rdma_cache cache;
 	uint8_t *p;
 
-	pool_before = huge_pool(4); /* a stale registration holds its page */
+	/* one page more, because a stale registration still holds its page */
+	pool_before = huge_pool(4);
 	p = mmap(NULL, len, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB | MAP_POPULATE, -1, 0);
 
@@ -238,7 +241,7 @@ static void huge_pages_are_cached(void **state)
 	assert_int_equal(use(&cache, p, LEN, 1), 0);
 	assert_int_equal(use(&cache, p, LEN, 2), 0);
 	assert_int_equal(cache.hits, 1);
-	/* they are pinned as a whole, so more of the same page is a hit */
+	/* huge pages are pinned whole, so another part of the same page is a hit */
 	assert_int_equal(use(&cache, p, PAGE, 3), 0);
 	assert_int_equal(cache.hits, 2);
 	assert_int_equal(cache.bytes, huge);
@@ -266,7 +269,7 @@ static void evicted_memory_is_let_go(void **state)
 		assert_int_equal(use(&cache, p + 2 * i * PAGE, PAGE, i), 0);
 	assert_int_equal(cache.entries, INC_RDMA_CACHE_ENTRIES);
 	assert_int_equal(watched_mappings(), INC_RDMA_CACHE_ENTRIES);
-	/* one that covers them all takes their place, and while it is used stays watched */
+	/* a registration that covers all others replaces them, and is watched while it is used */
 	fill(p, 2 * n * PAGE, 0);
 	assert_int_equal(inc_rdma_cache_get(&cache, p, 2 * n * PAGE, 0, &whole), 0);
 	assert_int_equal(watched_mappings(), 1);
@@ -278,7 +281,7 @@ static void evicted_memory_is_let_go(void **state)
 	munmap(p, 2 * n * PAGE);
 }
 
-/* Even one that finds what it needs in the cache. */
+/* An operation unpins memory that was unmapped, even if the operation itself is a hit. */
 static void next_operation_unpins_what_is_gone(void **state)
 {
 	uint8_t *p = map_at(NULL, LEN), *gone = map_at(NULL, LEN);
@@ -312,12 +315,12 @@ static void idle_memory_of_others_gives_way(void **state)
 	for (i = 1; i < 4; i++)
 		assert_int_equal(use(&one, p + i * LEN, LEN, i), 0);
 	assert_int_equal(limited.pinned, 4 * LEN);
-	/* three of the four are idle */
+	/* one of the four registrations is in use, the other three are idle */
 	assert_int_equal(
 		inc_rdma_cache_get(&two, p + 4 * LEN, 3 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr), 0);
 	assert_int_equal(one.entries, 1);
 	inc_rdma_mr_put(&two, mr);
-	/* one that keeps nothing itself */
+	/* a cache that retains nothing */
 	assert_int_equal(inc_rdma_cache_get(&none, p, 3 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr), 0);
 	inc_rdma_mr_put(&none, mr);
 	assert_int_equal(inc_rdma_cache_get(&two, p, 4 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr),
@@ -347,6 +350,6 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 1)
-		cmocka_set_test_filter(argv[1]); /* one of them, by name */
+		cmocka_set_test_filter(argv[1]); /* runs only the test with this name */
 	return cmocka_run_group_tests_name("cache", tests, NULL, NULL) ? 1 : 0;
 }

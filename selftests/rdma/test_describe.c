@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The description of a device of three ports that is none: the names of libibverbs are the test's,
- * and each of its answers may be an error. */
+/* The description of a fake device with three ports. The test replaces libibverbs' functions, each
+ * of which may fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,12 +15,12 @@
 #undef ibv_query_port
 
 #define PORTS 3
-#define GIDS  4 /* of a port's table, whose entries 0 and 2 are there */
+#define GIDS  4 /* size of a port's table, in which entries 0 and 2 exist */
 
 static struct {
-	bool port[PORTS + 1]; /* by number: cannot be asked for itself */
-	bool gids[PORTS + 1]; /* nor for its GIDs */
-	bool table;           /* the device cannot be asked for all GIDs */
+	bool port[PORTS + 1]; /* by port number: the port cannot be queried */
+	bool gids[PORTS + 1]; /* by port number: the port's GIDs cannot be queried */
+	bool table;           /* the query of all the device's GIDs fails */
 } fails;
 
 int ibv_query_port(struct ibv_context *ctx, uint8_t number, struct _compat_ibv_port_attr *out)
@@ -53,7 +53,7 @@ int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index,
 	return 0;
 }
 
-/* As the kernel does: an error where one port has one, or where there is too little room. */
+/* Fails like the kernel's: if a port fails, or if the table is too small. */
 ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *table, size_t most,
 			     uint32_t flags, size_t size)
 {
@@ -100,7 +100,7 @@ static void all_ports(void **state)
 	inc_rdma_describe_free(&info);
 }
 
-/* Whatever cannot be asked of one port, the others are what they are. */
+/* If one port cannot be queried, the others must be described correctly. */
 static void a_bad_port_hides_no_other(void **state)
 {
 	unsigned int bad, i, kind;
@@ -123,7 +123,8 @@ static void a_bad_port_hides_no_other(void **state)
 		}
 }
 
-/* A port that is not asked for does not count, and a table that cannot be had is no fault. */
+/* A port that the filter excludes does not matter. If the query of all GIDs fails, they are queried
+ * one by one. */
 static void entry_by_entry(void **state)
 {
 	static const struct inc_rdma_filter_entry second = {"d", 2};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* What of devices is pure: path MTUs, filters, GIDs, limits, on descriptions written down here. */
+/* The functions on devices without side effects: path MTUs, filters, GIDs and limits. The test
+ * supplies the descriptions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -41,17 +42,19 @@ static void filters(void **state)
 	assert_true(inc_rdma_filter_passes(&none, "rxe0", 1));
 	assert_true(inc_rdma_filter_passes(&named, "mlx5_0", 0));
 	assert_true(inc_rdma_filter_passes(&named, "mlx5_0", 7));
-	assert_true(inc_rdma_filter_passes(&named, "mlx5_1", 0)); /* one of its ports may */
+	/* the filter names one of its ports */
+	assert_true(inc_rdma_filter_passes(&named, "mlx5_1", 0));
 	assert_true(inc_rdma_filter_passes(&named, "mlx5_1", 2));
 	assert_false(inc_rdma_filter_passes(&named, "mlx5_1", 1));
-	assert_false(inc_rdma_filter_passes(&named, "mlx5_10", 0)); /* no prefixes */
+	/* the name must match completely */
+	assert_false(inc_rdma_filter_passes(&named, "mlx5_10", 0));
 	assert_false(inc_rdma_filter_passes(&named, "mlx5_", 0));
 	assert_true(inc_rdma_filter_passes(&third, "mlx5_1", 3));
 	assert_true(inc_rdma_filter_passes(&third, "rxe0", 3));
 	assert_false(inc_rdma_filter_passes(&third, "rxe0", 1));
 }
 
-static void devices_and_ports_are_found_by_what_names_them(void **state)
+static void devices_and_ports_by_name(void **state)
 {
 	static const struct inc_rdma_port_info ports[] = {{.number = 1}, {.number = 3}};
 	static const struct inc_rdma_device_info devices[] = {
@@ -99,11 +102,13 @@ static const struct inc_rdma_gid table[] = {
 	{1, INC_RDMA_GID_ROCE_V2, FE80, 4, 4, "eth4"},
 	{2, INC_RDMA_GID_ROCE_V1, V4(1), 4, 4, "eth4"},
 	{3, INC_RDMA_GID_ROCE_V2, V4(3), 9, 5,
-	 "eth5"},                                   /* eth5 is another one where the device is */
-	{4, INC_RDMA_GID_ROCE_V2, V4(4), 4, 0, ""}, /* no interface of ours has it */
+	 /* the name eth5 belongs to another interface in the device's namespace */
+	 "eth5"},
+	{4, INC_RDMA_GID_ROCE_V2, V4(4), 4, 0, ""}, /* no interface of this namespace has the GID */
 	{5, INC_RDMA_GID_ROCE_V2, {0}, 4, 4, "eth4"},
 	{7, INC_RDMA_GID_ROCE_V2, V4(1), 4, 4, "eth4"},
-	{8, INC_RDMA_GID_ROCE_V2, V4(8), 0, 6, "eth6"}, /* the device does not say */
+	/* the device does not report the GID's interface */
+	{8, INC_RDMA_GID_ROCE_V2, V4(8), 0, 6, "eth6"},
 	{9, INC_RDMA_GID_ROCE_V2, GLOBAL, 4, 4, "eth4"},
 	{200, INC_RDMA_GID_ROCE_V2, V4(1), 4, 4, "eth4"},
 };
@@ -113,7 +118,7 @@ static const struct inc_rdma_port_info port = {
 	.gids = sizeof(table) / sizeof(table[0]),
 };
 
-/* The index of what is found, -1 where nothing is. */
+/* The index of the GID that is found, or -1. */
 static int found(struct inc_rdma_gid_wish wish)
 {
 	const struct inc_rdma_gid *gid = inc_rdma_gid_find(&port, &wish);
@@ -134,12 +139,12 @@ static void gids_by_type_and_address(void **state)
 	assert_int_equal(by_address(1, INC_RDMA_GID_ROCE_V1, -1), 2);
 	assert_int_equal(by_address(1, INC_RDMA_GID_INFINIBAND, -1), -1);
 	assert_int_equal(by_address(2, INC_RDMA_GID_ROCE_V2, -1), -1);
-	/* of another network namespace, though we have the address, too */
+	/* a GID of another network namespace, although this one has the same address */
 	assert_int_equal(by_address(3, INC_RDMA_GID_ROCE_V2, -1), -1);
-	/* nothing is known against these */
+	/* nothing contradicts these GIDs */
 	assert_int_equal(by_address(4, INC_RDMA_GID_ROCE_V2, -1), 4);
 	assert_int_equal(by_address(8, INC_RDMA_GID_ROCE_V2, -1), 8);
-	/* at its place, and at none of the others */
+	/* with a given index, only that entry matches */
 	assert_int_equal(by_address(1, INC_RDMA_GID_ROCE_V2, 200), 200);
 	assert_int_equal(by_address(1, INC_RDMA_GID_ROCE_V2, 2), -1);
 	assert_int_equal(by_address(1, INC_RDMA_GID_ROCE_V2, 6), -1);
@@ -152,7 +157,7 @@ static void gids_by_interface_and_the_first_global_one(void **state)
 	wish.own_ifname = "eth4";
 	assert_int_equal(found(wish), 1);
 	wish.global = true;
-	assert_int_equal(found(wish), 7); /* neither link-local nor zero */
+	assert_int_equal(found(wish), 7); /* the first one that is neither link-local nor zero */
 	wish.own_ifname = "eth6";
 	assert_int_equal(found(wish), 8);
 	wish.own_ifname = "eth5";
@@ -160,12 +165,13 @@ static void gids_by_interface_and_the_first_global_one(void **state)
 	wish.own_ifname = "eth";
 	assert_int_equal(found(wish), -1);
 	wish.own_ifname = NULL;
-	assert_int_equal(found(wish), 7); /* not 4, which nobody here has */
+	/* not entry 4, which no interface of this namespace has */
+	assert_int_equal(found(wish), 7);
 	wish.type = INC_RDMA_GID_ROCE_V1;
 	assert_int_equal(found(wish), 2);
 }
 
-/* fe80::/10 is link-local: febf:: is, fec0:: is not. */
+/* fe80::/10 is link-local, so febf:: is and fec0:: is not. */
 static void link_local_is_ten_bits(void **state)
 {
 	static const struct inc_rdma_gid edges[] = {
@@ -247,7 +253,7 @@ static void reasons_are_one_line(void **state)
 	assert_string_equal(why.msg, was);
 }
 
-/* Whether or not the machine has a device. */
+/* Opening an inventory succeeds on machines without devices, too. */
 static void an_inventory_opens_everywhere(void **state)
 {
 	const struct inc_rdma_filter_entry entry = {.device = "no such device"};
@@ -273,7 +279,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mtu_codes),
 		cmocka_unit_test(filters),
-		cmocka_unit_test(devices_and_ports_are_found_by_what_names_them),
+		cmocka_unit_test(devices_and_ports_by_name),
 		cmocka_unit_test(gids_by_type_and_address),
 		cmocka_unit_test(gids_by_interface_and_the_first_global_one),
 		cmocka_unit_test(link_local_is_ten_bits),

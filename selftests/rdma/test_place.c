@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Which port a queue pair may live on, of a device that is described here: the inventory's names
- * are the test's. */
+/* The choice of a queue pair's port. The test replaces the inventory's functions and describes a
+ * device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ static struct inc_rdma_port_info port = {.number = 1,
 					 .pkeys = 1};
 static struct inc_rdma_device_info device = {.name = "made_up", .port = &port, .ports = 1};
 static struct inc_rdma_list list = {.device = &device, .devices = 1};
-static char opened; /* what stands for a device and an inventory */
+static char opened; /* its address stands for a device or an inventory */
 
 int inc_rdma_inventory_open(const struct inc_rdma_filter *filter, struct inc_rdma_inventory **out,
 			    struct inc_err *err)
@@ -65,7 +65,7 @@ static int find(enum inc_rdma_port_state state, struct inc_err *err)
 	return inc_rdma_place_find(&wish, inet_addr(ADDR), &place, err);
 }
 
-/* As inc_rdma_port_is_up() says of all who look for a port. */
+/* The choice must agree with inc_rdma_port_is_up(), which all users of ports call. */
 static void ports_that_are_up(void **state)
 {
 	struct inc_err err;

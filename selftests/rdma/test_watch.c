@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The cache of registrations and the watch over their memory among threads and processes. */
+/* The cache of registrations and the watch over its memory, among several threads and processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,15 +30,16 @@
 struct worker {
 	pthread_t thread;
 	struct inc_rdma_cache *cache;
-	const atomic_bool *enough; /* of a comer: it may end */
+	const atomic_bool *enough; /* of comer(): it may end */
 	unsigned int number, rounds, wrong;
 	unsigned int seed;
 };
 
-/* Real-time priorities, so that other work on this machine does not hold the watcher up. */
+/* Real-time priorities, so that other processes on this machine do not delay the watcher. */
 enum { WATCHER_PRIORITY = 1, PRIORITY };
 
-/* 0: the ordinary one. Without the privilege all stay ordinary, and the race is only rarer. */
+/* priority 0: ordinary scheduling. Without the privilege for real time all threads stay ordinary,
+ * and the race is only rarer. */
 static void set_priority(int priority)
 {
 	struct sched_param param = {.sched_priority = priority};
@@ -47,9 +48,9 @@ static void set_priority(int priority)
 }
 
 /*
- * The first cache's opening starts the watcher. It runs on our CPU and yields to us, so a thread
- * that waits for a report goes on as soon as the watcher has read it, and before the watcher marks
- * anything.
+ * Opening the first cache starts the watcher. It runs on the caller's CPU and yields to the caller.
+ * So a thread that waits for a report continues as soon as the watcher has read the report, before
+ * the watcher marks anything.
  */
 static void open_with_slow_watcher(struct inc_rdma_cache *cache)
 {
@@ -123,7 +124,8 @@ static void no_stale_hit_while_others_unmap(void **state)
 	assert_int_equal(in_child(lose_pages_at_once, &threads), 0);
 }
 
-/* One thread gives memory back, others get it from the kernel at once. */
+/* Several threads map, use and unmap memory. The kernel gives an address that one thread has
+ * unmapped to another at once. */
 static void *passer(void *arg)
 {
 	struct worker *w = arg;
@@ -156,9 +158,9 @@ static void addresses_that_change_hands(void **state)
 	assert_int_equal(unlimited.pinned, 0);
 }
 
-/* Communicators come and go while their neighbours lack memory and the program forks. They do until
- * the last fork is over: in the child of a fork the thread sanitizer takes threads that had ended
- * by then, and that nobody had joined yet, for leaks of the child's. */
+/* Opens and closes caches while other caches run out of memory and the program forks. It continues
+ * until the last fork is over. Otherwise the thread sanitizer in the child would report the ended,
+ * not yet joined threads as leaks. */
 static void *comer(void *arg)
 {
 	struct worker *w = arg;
@@ -238,8 +240,8 @@ static void *use_own_stack(void *arg)
 
 #define STACKS 5
 
-/* Threads whose buffers were on their stacks end; the C library keeps 40 MB of stacks and,
- * when it is given one more, unmaps the oldest. */
+/* The buffers are on the stacks of threads that end. The C library caches 40 MB of stacks. It
+ * unmaps the oldest one when another thread ends. */
 static int close_last_after_threads(void *arg)
 {
 	pthread_t thread[STACKS];
@@ -271,8 +273,8 @@ static void last_close_does_not_hang(void **state)
 
 /* ---- fork ----------------------------------------------------------------------------- */
 
-/* A child that lives until *told is closed at our end. Without `handlers` it is one of a
- * program that does not call fork(), so that nothing in the child closes descriptors. */
+/* Starts a child that lives until *told is closed in the parent. Without `handlers` the child is
+ * made without fork(), so no handler closes descriptors in it. */
 static pid_t live_child(int *told, bool handlers)
 {
 	int fds[2];
@@ -307,7 +309,8 @@ static int unmap_while_child_lives(void *arg)
 	if (use(&cache, p, LEN, 2))
 		return 3;
 	inc_rdma_cache_close(&cache);
-	munmap(p, LEN); /* would wait for a report that nobody reads */
+	/* would wait for ever for a report that the child's copy of the descriptor retains */
+	munmap(p, LEN);
 	close(told);
 	return waitpid(pid, &status, 0) == pid && !status ? 0 : 4;
 }
@@ -321,8 +324,9 @@ static void parent_goes_on_after_fork(void **state)
 	assert_int_equal(in_child(unmap_while_child_lives, &handlers), 0);
 }
 
-/* The thread sanitizer takes the parent's watcher for one of the child's, too, and a new thread on
- * its stack, which the C library gives to the next one that it fits, for the same one twice. */
+/* Gives new threads another stack size. Otherwise the C library could reuse the stack of the
+ * parent's watcher in the child. The thread sanitizer still has that watcher in its list, and would
+ * take both for the same thread. */
 static void leave_the_parents_stack(void)
 {
 #ifdef __SANITIZE_THREAD__
@@ -336,7 +340,7 @@ static void leave_the_parents_stack(void)
 #endif
 }
 
-/* In the child: the parent's buffer at its address, and a watch of its own. */
+/* In the child: registers the parent's buffer in a cache and a watch of its own. */
 static int use_own_cache(void *arg)
 {
 	uint8_t *p = arg;
@@ -370,8 +374,8 @@ static void child_watches_its_own_memory(void **state)
 	open_cache(&cache, &unlimited);
 	assert_int_equal(use(&cache, p, LEN, 1), 0);
 	assert_int_equal(in_child(use_own_cache, p), 0);
-	/* And the parent's is as before. (Its next write takes a copy of the page, for the pipe
-	 * has not pinned it as a device would: nothing to look at.) */
+	/* The parent's registration is unchanged. Its next write copies the page, because the pipe
+	 * has not pinned it as a device would. So this test does not compare the contents. */
 	assert_int_equal(inc_rdma_cache_get(&cache, p, LEN, 0, &mr), 0);
 	inc_rdma_mr_put(&cache, mr);
 	assert_int_equal(cache.hits, 1);
@@ -382,7 +386,7 @@ static void child_watches_its_own_memory(void **state)
 	munmap(p, LEN);
 }
 
-/* A child that leaves the parent's communicator alone may still give memory back. */
+/* A child that does not use the parent's communicator can still unmap memory. */
 static int unmap_in_child(void *arg)
 {
 	munmap(arg, LEN);
@@ -415,7 +419,8 @@ static int open_while_busy(void *arg)
 	return !n || inherit;
 }
 
-/* A thread that computes under SCHED_FIFO on one CPU opens the first cache. */
+/* The first cache is opened by a thread that runs under SCHED_FIFO on one CPU. The watcher must not
+ * inherit that. */
 static void watcher_inherits_nothing(void **state)
 {
 	assert_int_equal(in_child(open_while_busy, NULL), 0);
@@ -436,6 +441,6 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 1)
-		cmocka_set_test_filter(argv[1]); /* one of them, by name */
+		cmocka_set_test_filter(argv[1]); /* runs only the test with this name */
 	return cmocka_run_group_tests_name("watch", tests, NULL, NULL) ? 1 : 0;
 }

@@ -7,14 +7,14 @@
 void exact_add(struct exact *e, long double value, int32_t factor)
 {
 	int exponent;
-	/* 32 bits, all of them */
+	/* the 32 significant bits as an integer */
 	int64_t integer = (int64_t)ldexpl(frexpl(value, &exponent), 32);
 	int place = exponent - 32 - UNIT_EXPONENT;
 	__int128 wide;
 
 	if (!integer)
 		return;
-	/* what lies below the unit is zeros */
+	/* bits below the unit are zeros */
 	for (; place < 0; place++)
 		integer /= 2;
 	wide = (__int128)integer * factor * ((__int128)1 << place % 32);
@@ -24,7 +24,8 @@ void exact_add(struct exact *e, long double value, int32_t factor)
 	e->limb[place / 32 + 2] += (int64_t)(wide / ((__int128)1 << 32));
 }
 
-/* All limbs but the last one become 0 to 2^32 - 1; that one has the sign. */
+/* Propagates carries. Then all limbs except the last are 0 to 2^32 - 1, and the last has the
+ * sign. */
 static void carry(struct exact *e)
 {
 	int i;

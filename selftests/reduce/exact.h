@@ -9,17 +9,17 @@
 #define EXACT_LIMBS 12
 
 struct exact {
-	int64_t limb[EXACT_LIMBS]; /* 32 bits each, and carries that have not been taken yet */
+	int64_t limb[EXACT_LIMBS]; /* of 32 bits each, with carries that were not propagated yet */
 };
 
-/* e += factor * value; value is a finite element of any of the types, or a multiple of 2^-200 that
- * has 32 significant bits at most. |factor| <= 4096, at most 2^17 times. */
+/* Adds factor * value to e. The value must be a finite element of a float type, or a multiple of
+ * 2^-200 with at most 32 significant bits. |factor| <= 4096. At most 2^17 additions are allowed. */
 void exact_add(struct exact *e, long double value, int32_t factor);
 
-/* Is e at most 0? */
+/* Whether e <= 0. */
 bool exact_not_positive(struct exact e);
 
-/* Turns a negative sum round. */
+/* Negates e if it is negative. */
 void exact_absolute(struct exact *e);
 
 #endif

@@ -50,7 +50,7 @@ __int128 integer_value(enum inc_dtype type, const void *elements, size_t i)
 	return integer_of(type, bits);
 }
 
-/* Without regard to the size of the type. */
+/* The result without wrapping to the size of the type. */
 static __int128 wide_result(enum inc_operator op, __int128 x, __int128 y)
 {
 	switch (op) {
@@ -134,7 +134,7 @@ uint32_t sign_bit(enum inc_float type)
 	return type == INC_FLOAT32 ? 0x80000000 : 0x8000;
 }
 
-/* By type: what IEEE 754 and the definition of bfloat16 say. */
+/* The bits of infinity in each type, as IEEE 754 and the definition of bfloat16 state them. */
 uint32_t infinity(enum inc_float type)
 {
 	return (const uint32_t[]){0x7f800000, 0x7c00, 0x7f80}[type];
@@ -155,7 +155,8 @@ uint32_t least_normal(enum inc_float type)
 	return (const uint32_t[]){0x00800000, 0x0400, 0x0080}[type];
 }
 
-/* A magnitude of 16 bits as a number; infinity's is the power of two that would follow. */
+/* The value of a 16-bit magnitude. That of infinity counts as the power of two that would follow
+ * the largest number. */
 static long double narrow_value(int fraction_bits, int bias, uint32_t magnitude)
 {
 	int field = (int)(magnitude >> fraction_bits);
@@ -185,7 +186,7 @@ long double float_value(enum inc_float type, uint32_t bits)
 	return bits & sign_bit(type) ? -value : value;
 }
 
-/* By search: the magnitudes are in the order of the numbers. */
+/* Binary search, because magnitudes are in the order of their values. */
 static uint32_t narrow_nearest(enum inc_float type, long double value)
 {
 	uint32_t low = 0, high = infinity(type);
@@ -244,8 +245,8 @@ static bool below(long double x, long double y)
 	return x < y || (x == y && signbit(x) && !signbit(y));
 }
 
-/* Rounded to float32 once, since long double holds every product of two float32s, and so much of
- * every sum that rounding it again makes no difference. */
+/* Rounds to float32 once. A long double holds every product of two float32s exactly. A sum has
+ * enough bits in it that the second rounding makes no difference. */
 long double float_result(enum inc_operator op, long double x, long double y)
 {
 	switch (op) {

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The tests of lib/reduce, each twice: as the library is built, where its loops are vectors, and
-# with the sanitizers.
+# The tests of lib/reduce are built twice: like the library, whose loops are vectorized, and with the sanitizers.
 REDUCE_HELPERS := $(patsubst %,selftests/reduce/%.c,numbers exact world)
 
 define test_reduce

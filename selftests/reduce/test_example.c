@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* What docs/floats.md shows is what the library computes: its tables, line by line. */
+/* The tables of docs/floats.md must have the values that the library computes, line by line. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static void expect_line(const char *line)
 		fail_msg("docs/floats.md has no line '%s'", line);
 }
 
-/* "2^-n", or what stands where no two elements of different size are exact. */
+/* "2^-n", or "-" if no two elements of different size are exact. */
 static const char *power(char room[16], int n)
 {
 	if (n > 0)

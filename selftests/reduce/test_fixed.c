@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floats in shared-exponent fixed point: every result bit by bit against a reference in long
- * double, and its distance from the exact sum against the bound that docs/floats.md states, over
- * families of inputs that are made to break it (world.h).
+ * Floats in shared-exponent fixed point. Every result is compared bit by bit with a reference in
+ * long double. Its distance from the exact sum must be within the bound of docs/floats.md. The
+ * families of inputs are made to provoke errors (world.h).
  */
 #include <errno.h>
 #include <fenv.h>
@@ -25,7 +25,7 @@
 
 static uint8_t result[4 * WORLD_MAX_COUNT];
 
-/* As many bits as no sum of so many ranks can wrap, and not one fewer. */
+/* The number of bits must be the largest with which a sum over all ranks cannot wrap. */
 static void bits_for_the_world(void **state)
 {
 	struct inc_fixed f;
@@ -66,7 +66,7 @@ static void every_family(void **state)
 				}
 }
 
-/* So many that few bits are left; the last block is short. */
+/* With many ranks only few bits are left. The last block is short. */
 static void many_ranks(void **state)
 {
 	static const uint32_t worlds[] = {100, 1000, 1024, 4095, 4096};
@@ -122,7 +122,7 @@ static void elements_of_nothing(void **state)
 	assert_int_equal(nothing[0], 7);
 }
 
-/* The same bits in whatever order the ranks' integers are added. */
+/* The result must not depend on the order in which the ranks' integers are added. */
 static void order_of_arrival(void **state)
 {
 	static uint8_t first[4 * 300];
@@ -140,7 +140,7 @@ static void order_of_arrival(void **state)
 	assert_memory_equal(first, result, sizeof(first));
 }
 
-/* One element of each of n ranks, in a block of its own; returns the sum's bits. */
+/* The sum's bits for one element of each of n ranks, in a block of its own. */
 static uint32_t sum_of(enum inc_float type, unsigned int n, const uint32_t *bits)
 {
 	struct inc_fixed_head heads = {0}, mine;
@@ -164,7 +164,7 @@ static uint32_t sum_of(enum inc_float type, unsigned int n, const uint32_t *bits
 	return float_bits(type, value, 0);
 }
 
-/* What is half a unit beyond the largest number is infinite, what is nearer is not. */
+/* A sum half a unit or more beyond the largest number is infinite, a smaller one is not. */
 static void beyond_the_largest(void **state)
 {
 	static const struct {
@@ -172,7 +172,7 @@ static void beyond_the_largest(void **state)
 		uint32_t bits[2], want;
 	} cases[] = {
 		{INC_FLOAT32, {0x7f7fffff, 0x73000000}, 0x7f800000}, /* + 2^103 */
-		{INC_FLOAT32, {0x7f7fffff, 0x72f00000}, 0x7f7fffff}, /* a unit of 2^99 less */
+		{INC_FLOAT32, {0x7f7fffff, 0x72f00000}, 0x7f7fffff}, /* one unit of 2^99 less */
 		{INC_FLOAT32, {0xff7fffff, 0xff7fffff}, 0xff800000},
 		{INC_FLOAT16, {0x7bff, 0x4c00}, 0x7c00}, /* 65504 + 16 */
 		{INC_FLOAT16, {0x7bff, 0x4bff}, 0x7bff}, /* 65504 + 15.99 */
@@ -187,8 +187,9 @@ static void beyond_the_largest(void **state)
 }
 
 /*
- * One rounding, not two: 1 + 2^-11 + 2^-25 is just above half-way between 1 and the next
- * float16, and exactly half-way once it has been a float32 (which would then go to even, to 1).
+ * Sums are rounded only once. 1 + 2^-11 + 2^-25 is just above the middle between 1 and the next
+ * float16. If it were rounded to float32 first, it would be exactly in the middle, and then be
+ * rounded to 1.
  */
 static void rounded_once(void **state)
 {
@@ -203,7 +204,7 @@ static void rounded_once(void **state)
 	assert_int_equal(sum_of(INC_BFLOAT16, 3, brain_even), 0x3f80);
 }
 
-/* Infinities and NaN, of one element and in one block, and the other elements beside them. */
+/* Infinities and NaN in one block: only their elements are affected, not those beside them. */
 static void specials(void **state)
 {
 	const float values[2][6] = {{INFINITY, INFINITY, -INFINITY, 1, NAN, 2.5f},
@@ -231,13 +232,13 @@ static void specials(void **state)
 	}
 	inc_fixed_get(&f, got, sums, &heads, kinds, 0, 6, 1);
 	assert_memory_equal(got, want, sizeof(want));
-	/* whoever leaves the second phase out is told so, and never by a wrong number */
+	/* without the second phase the result is NaN, and never a wrong number */
 	inc_fixed_get(&f, got, sums, &heads, NULL, 0, 6, 1);
 	for (rank = 0; rank < 6; rank++)
 		assert_int_equal(got[rank], 0x7fc00000);
 }
 
-/* The bound of the one-pass form is kept by the last number below it and no other. */
+/* The one-pass form accepts every number below its bound, and rejects the bound itself. */
 static void scaled_limits(void **state)
 {
 	struct inc_fixed f;
@@ -289,7 +290,7 @@ static void scaled_errors(void **state)
 	assert_int_equal(inc_fixed_put_scaled(&f, fixed, values, -127, 0, 5, &err), -EINVAL);
 }
 
-/* One pass with an exponent is what both phases with that exponent are. */
+/* One pass with an exponent gives the same result as both phases with that exponent. */
 static void scaled_sums(void **state)
 {
 	static uint8_t values[4 * 500], sums[2][4 * 500], got[2][4 * 500];
@@ -313,7 +314,7 @@ static void scaled_sums(void **state)
 	}
 }
 
-/* Heads that are not the maxima of all ranks are not taken for them. */
+/* Heads smaller than the maxima of all ranks are rejected. */
 static void wrong_heads(void **state)
 {
 	const float values[4] = {1, 2, INFINITY, 3};
@@ -336,7 +337,8 @@ static void wrong_heads(void **state)
 	assert_string_equal(err.msg, "element 0, 1, is not below 2^-126");
 }
 
-/* A sum that no rank sent, as damage would make it, is still a number of the block's size. */
+/* A sum that cannot result from the ranks' integers, for example a damaged one, still becomes a
+ * number of the block's size. */
 static void any_sum(void **state)
 {
 	const int32_t sums[4] = {INT32_MIN, INT32_MAX, -1, 1};
@@ -354,7 +356,7 @@ static void any_sum(void **state)
 	}
 }
 
-/* A float works in place, as its integer and its result have its size. */
+/* float32 can be converted in place, because its integer and its result have the same size. */
 static void in_place(void **state)
 {
 	float values[5] = {1, -2, 3.25f, 0, 0x1p-10f}, want[5] = {1, -2, 3.25f, 0, 0x1p-10f};
@@ -368,7 +370,8 @@ static void in_place(void **state)
 	assert_memory_equal(values, want, sizeof(want));
 }
 
-/* Also beside what is infinite; and what does not fit is found, and named as it was. */
+/* Conversion in place also works beside infinities. A number that does not fit is found, and the
+ * error has its original value. */
 static void in_place_checked(void **state)
 {
 	const float values[4] = {1, INFINITY, -3, 0.5f};
@@ -396,7 +399,7 @@ static void in_place_checked(void **state)
 	assert_string_equal(err.msg, "element 1, 4, is not below 2^2");
 }
 
-/* Division of floats as they are: of every element of 16 bits, and of random ones of 32. */
+/* Division of floats as they are: every 16-bit element, and random 32-bit ones. */
 static void divide_elements(void **state)
 {
 	static const uint32_t divisors[] = {1, 2, 3, 7, 10, 1000, 4095, 4096};
@@ -429,7 +432,8 @@ static void divide_elements(void **state)
 		}
 }
 
-/* A job may round upwards, or flush denormals to zero: its bits are still those of the others. */
+/* The result must have the same bits if the caller's thread rounds upwards or flushes denormals to
+ * zero. */
 static void any_environment(void **state)
 {
 	static uint8_t want[2][4 * 700];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Every operator on every integer type, and the division: each set of loops that this CPU runs
- * against arithmetic of 128 bits, at any alignment and count, in place or not. */
+/* Every operator on every integer type, and the division. Each set of loops that this CPU runs is
+ * compared with 128-bit arithmetic, at any alignment and count, in place or not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static const char *const operators[] = {
 #undef _
 };
 
-/* The result's elements, and not a byte around them. */
+/* Checks the result's elements, and that no byte around them was written. */
 static void check(const char *what, enum inc_dtype type, const uint8_t *room, size_t offset,
 		  const __int128 *want, size_t count)
 {
@@ -48,7 +48,7 @@ static void check(const char *what, enum inc_dtype type, const uint8_t *room, si
 				 types[type].name, i, count);
 }
 
-/* dst is elsewhere for place n, or else that source. */
+/* place < n: dst is that source; place == n: dst is elsewhere. */
 static void reduce_once(const struct inc_kernels *k, enum inc_operator op, enum inc_dtype type,
 			unsigned int n, size_t count, unsigned int place, uint64_t *state)
 {
@@ -74,7 +74,7 @@ static void reduce_once(const struct inc_kernels *k, enum inc_operator op, enum 
 	check(operators[op], type, room[place], offset[place], want, count);
 }
 
-/* Calls run() for each set that this CPU has, with a line that says which. */
+/* Calls run() for each set of loops that this CPU has, and prints the set's name. */
 static void each_set(void (*run)(const struct inc_kernels *k))
 {
 	unsigned int i, n = 0;
@@ -182,7 +182,7 @@ static void every_swap(void **state)
 	each_set(swap_all);
 }
 
-/* All elements of 8 and 16 bits, by divisors around which the sums of many ranks lie. */
+/* Divides all elements of 8 and 16 bits, by divisors near which sums of many ranks lie. */
 static void divide_every_element(void **state)
 {
 	static int16_t all[65536], quotient[65536];
@@ -199,7 +199,7 @@ static void divide_every_element(void **state)
 	}
 }
 
-/* The public names lead to the set that says to be in use, and to the right row of it. */
+/* The public functions must use the set that is reported as in use, and its right row. */
 static void public_names(void **state)
 {
 	const int8_t a = -128, b = 127;

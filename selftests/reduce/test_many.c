@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Many sources in one pass: every operator, type and number of sources, by each set of loops that
- * this CPU runs, bit by bit against a reference that reduces one element after the other, in long
- * double; and sums and products beside those that are not rounded at all.
+ * this CPU runs. Results are compared bit by bit with a reference that reduces elements one by one
+ * in long double. Sums and products are also compared with exact ones.
  */
 #include <errno.h>
 #include <fenv.h>
@@ -22,15 +22,15 @@
 #include "selftests/reduce/exact.h"
 #include "selftests/reduce/numbers.h"
 
-#define COUNT 2100 /* more than two blocks of halves */
+#define COUNT 2100 /* more than two blocks of 16-bit floats */
 #define GUARD 64
 #define ROOM  (GUARD + COUNT * 8 + 8 + GUARD)
 
 static const struct {
 	const char *name;
 	size_t bytes;
-	enum inc_dtype integer; /* that it is, where it is no float */
-	enum inc_float is;      /* or INC_N_FLOATS */
+	enum inc_dtype integer; /* the integer type, unless it is a float */
+	enum inc_float is;      /* the float type, or INC_N_FLOATS */
 } types[INC_N_WIRE_DTYPES] = {
 #define _(NAME, name, bytes, sign) \
 	[INC_DTYPE_##NAME] = {#name, bytes, INC_DTYPE_##NAME, INC_N_FLOATS},
@@ -50,7 +50,7 @@ static const char *const operators[] = {
 		"avg",
 };
 
-/* What goes into a reduction, as the caller has it, and what must come out. */
+/* The sources and result of a reduction in the caller's form, and the expected result. */
 static uint8_t sources[INC_REDUCE_MOST][ROOM], elsewhere[ROOM], want[ROOM], before[ROOM];
 
 struct once {
@@ -58,7 +58,7 @@ struct once {
 	struct inc_reduction r;
 	unsigned int n;
 	size_t count;
-	unsigned int place; /* the source that dst is, or n */
+	unsigned int place; /* the source that is dst as well, or n */
 };
 
 /* --- the reference ----------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static void turn_round(uint8_t *elements, size_t bytes, size_t count)
 		}
 }
 
-/* Reduces what src has; the reference has computed from it what must come out. */
+/* Computes the expected result of the sources in src, then reduces them and compares. */
 static void run(const struct once *o, uint8_t *const *src, uint8_t *dst, const uint8_t *room)
 {
 	size_t bytes = types[o->r.type].bytes, begin = (size_t)(dst - room), i;
@@ -132,7 +132,7 @@ static void run(const struct once *o, uint8_t *const *src, uint8_t *dst, const u
 			 operators[o->r.op], types[o->r.type].name, o->n, o->count);
 }
 
-/* Bits of a source: of a kind that all sources have, or of any. */
+/* Fills a source with bits of one kind. */
 static void fill(enum inc_dtype type, uint8_t *elements, size_t count, unsigned int kind,
 		 uint64_t *random)
 {
@@ -147,11 +147,13 @@ static void fill(enum inc_dtype type, uint8_t *elements, size_t count, unsigned 
 		uint32_t bits = (uint32_t)random_u64(random);
 		uint32_t sign = bits & sign_bit(is), one = float_nearest(is, 1);
 
-		if (kind == 1) /* finite, with the ends of the ranges: overflows, denormals */
+		/* finite numbers and the ends of the range, for overflows and denormals */
+		if (kind == 1)
 			bits = random_finite(is, random);
-		else if (kind == 2) /* near one another, so that all bits count, and cancel */
+		/* numbers of similar size, so that all bits matter and differences cancel */
+		else if (kind == 2)
 			bits = (one + random_below(random, 1 << 8)) | sign;
-		else if (kind == 3) /* denormals and what is next to them */
+		else if (kind == 3) /* denormals and their neighbours */
 			bits = random_below(random, least_normal(is) + 2) | sign;
 		set_float_bits(is, elements, i, bits);
 	}
@@ -173,7 +175,7 @@ static void once(struct once *o, unsigned int kind, uint64_t *random)
 		run(o, src, dst, elsewhere);
 }
 
-/* Calls run() for each set that this CPU has, with a line that says which. */
+/* Calls run_set() for each set of loops that this CPU has, and prints the set's name. */
 static void each_set(void (*run_set)(const struct inc_kernels *k))
 {
 	unsigned int i, n = 0;
@@ -191,7 +193,8 @@ static void each_set(void (*run_set)(const struct inc_kernels *k))
 
 /* --- the tests --------------------------------------------------------------------------- */
 
-/* Numbers of sources on both sides of what a fold takes; counts around vectors and blocks. */
+/* Numbers of sources below, at and above a fold's limit. Counts around the sizes of vectors and
+ * blocks. */
 static void reduce_all(const struct inc_kernels *k)
 {
 	static const unsigned int numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33, 64};
@@ -220,7 +223,7 @@ static void every_operator(void **state)
 	each_set(reduce_all);
 }
 
-/* Several blocks and a rest, in place and not. */
+/* Several blocks and a remainder, in place and not. */
 static void reduce_long(const struct inc_kernels *k)
 {
 	struct once o = {.k = k};
@@ -244,7 +247,8 @@ static void several_blocks(void **state)
 	each_set(reduce_long);
 }
 
-/* Every half, alone and beside others: all conversions there, and roundings of all kinds back. */
+/* Every 16-bit float alone and added to others. This covers all conversions to float32, and all
+ * kinds of rounding back. */
 static void reduce_halves(const struct inc_kernels *k)
 {
 	static const long double others[] = {0.0L,     -0.0L,    0x1p-25L, -0x1.8p-25L, 0x1p-11L,
@@ -279,10 +283,11 @@ static void every_half(void **state)
 	each_set(reduce_halves);
 }
 
-/* n elements' sums by the library and without any rounding, and how far they may be apart. */
+/* Checks that the library's sum of n elements is near the exact one. */
 static void near_sum(enum inc_float is, const void *const *src, unsigned int n, size_t i)
 {
-	static const long double half_ulp[] = {0, 0x1p-11L, 0x1p-8L}; /* of a half's end */
+	/* of the rounding to 16 bits at the end */
+	static const long double half_ulp[] = {0, 0x1p-11L, 0x1p-8L};
 	long double got = float_value(is, float_bits(is, elsewhere, i)), all = 0;
 	struct exact off = {};
 	unsigned int j;
@@ -299,8 +304,8 @@ static void near_sum(enum inc_float is, const void *const *src, unsigned int n, 
 	assert_true(exact_not_positive(off));
 }
 
-/* A sum of n is n - 1 roundings away from the exact one, each by half a unit of what has been added
- * up by then; a half's by one more of its own. */
+/* A sum of n elements has n - 1 roundings. Each is at most half a unit of the sum so far. A 16-bit
+ * float has one more at the end. */
 static void sums_are_near(void **state)
 {
 	const void *src[17];
@@ -321,7 +326,7 @@ static void sums_are_near(void **state)
 	}
 }
 
-/* Of a product every rounding is 2^-24 of it, as long as it stays away from the ends. */
+/* Each rounding of a product is 2^-24 of its value, if it is far from the ends of the range. */
 static void products_are_near(void **state)
 {
 	const struct inc_reduction r = {INC_OPERATOR_PROD, INC_DTYPE_FLOAT32, false};
@@ -335,7 +340,7 @@ static void products_are_near(void **state)
 	}
 	assert_int_equal(inc_reduce_many(&r, elsewhere, src, INC_REDUCE_MOST, 2000), 0);
 	for (i = 0; i < 2000; i++) {
-		long double exact = 1, off; /* wrong by 2^-57 of it */
+		long double exact = 1, off; /* the error of `exact` itself is 2^-57 of its value */
 
 		for (j = 0; j < INC_REDUCE_MOST; j++)
 			exact *= float_value(INC_FLOAT32, float_bits(INC_FLOAT32, src[j], i));
@@ -345,8 +350,9 @@ static void products_are_near(void **state)
 	}
 }
 
-/* (1e8 + 1) - 1e8 is 0 in float32, and 1 in another order; a half's sum is not rounded on the way:
- * 2048 + 1 + 1 is 2050, as is 2048 + (1 + 1), and not 2048. */
+/* The order of additions is that of the sources, because (1e8 + 1) - 1e8 is 0 in float32 but 1 in
+ * another order. A sum of 16-bit floats is not rounded at each step, so 2048 + 1 + 1 is 2050 and
+ * not 2048. */
 static void the_order_is_the_sources(void **state)
 {
 	const float a = 1e8f, b = 1, c = -1e8f;
@@ -366,7 +372,8 @@ static void the_order_is_the_sources(void **state)
 	assert_int_equal(sum, 0x6801);
 }
 
-/* A thread may round upwards, or flush denormals to zero; and it still does afterwards. */
+/* Makes the thread round upwards and flush denormals to zero. A reduction must be correct in that
+ * mode, and leave the mode unchanged. */
 static void unusual_mode(bool begins)
 {
 	fesetround(begins ? FE_UPWARD : FE_TONEAREST);
@@ -412,7 +419,7 @@ static void modes_of_a_thread(void **state)
 			}
 }
 
-static void what_is_refused(void **state)
+static void rejected_arguments(void **state)
 {
 	const void *src[INC_REDUCE_MOST + 1];
 	struct inc_reduction r = {INC_OPERATOR_SUM, INC_DTYPE_INT32, false};
@@ -443,7 +450,7 @@ int main(void)
 		cmocka_unit_test(every_operator),    cmocka_unit_test(several_blocks),
 		cmocka_unit_test(every_half),        cmocka_unit_test(sums_are_near),
 		cmocka_unit_test(products_are_near), cmocka_unit_test(the_order_is_the_sources),
-		cmocka_unit_test(modes_of_a_thread), cmocka_unit_test(what_is_refused),
+		cmocka_unit_test(modes_of_a_thread), cmocka_unit_test(rejected_arguments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* MIN and MAX of floats as integers: their order, NaN, zeros and infinities, and the way back. */
+/* MIN and MAX of floats as ordered integers: the order, NaN, zeros and infinities, and the
+ * conversion back. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +25,8 @@ static bool is_nan(enum inc_float type, uint32_t bits)
 	return (bits & (sign_bit(type) - 1)) > infinity(type);
 }
 
-/* Of two elements, by the rules of floats.h; infinities are beyond all numbers. */
+/* The expected result of two elements by the rules of floats.h. Infinities are beyond all
+ * numbers. */
 static uint32_t expected(enum inc_float type, enum inc_operator op, uint32_t x, uint32_t y)
 {
 	bool max = op == INC_OPERATOR_MAX;
@@ -38,12 +40,12 @@ static uint32_t expected(enum inc_float type, enum inc_operator op, uint32_t x, 
 		a = -HUGE_VALL;
 	if (y == (infinity(type) | sign_bit(type)))
 		b = -HUGE_VALL;
-	if (a == b) /* zeros: + is the greater one */
+	if (a == b) /* equal zeros: the positive one is greater */
 		return ((x & sign_bit(type)) != 0) == max ? y : x;
 	return (a > b) == max ? x : y;
 }
 
-/* What ranks with x and y get, as the host library and a switch would do it. */
+/* Reduces the elements of two ranks in the way that the host library and a switch do. */
 static void reduce_pair(enum inc_float type, enum inc_operator op, void *result, const void *x,
 			const void *y, size_t count)
 {
@@ -116,7 +118,7 @@ static void random_pairs(void **state)
 		for (i = 0; i < MANY; i++) {
 			uint32_t a = (uint32_t)random_u64(&seed), b = (uint32_t)random_u64(&seed);
 
-			/* near ones and far ones */
+			/* pairs of near numbers alternate with random ones */
 			set_float_bits(type, x, i, a);
 			set_float_bits(type, y, i, i % 2 ? a + b % 5 - 2 : b);
 		}
@@ -124,7 +126,8 @@ static void random_pairs(void **state)
 	}
 }
 
-/* Every element of 16 bits beside its successor, its negative and itself: the order is whole. */
+/* Every 16-bit element with its successor, its negative and itself, which proves that the order is
+ * total. */
 static void every_element(void **state)
 {
 	static uint16_t x[65536], y[65536];
@@ -144,7 +147,7 @@ static void every_element(void **state)
 	}
 }
 
-/* The way back gives every number's bits, whatever the operator was. */
+/* Converting to ordered integers and back gives the same bits, for both operators. */
 static void there_and_back(void **state)
 {
 	uint64_t seed = 4;
@@ -162,7 +165,7 @@ static void there_and_back(void **state)
 	}
 }
 
-/* A NaN of any kind wins against everything, and comes out with one pattern of bits. */
+/* Any NaN wins against every other element, and the result is the quiet NaN. */
 static void nan_wins(void **state)
 {
 	const float values[] = {NAN, -NAN, 1, -1, INFINITY, -INFINITY, 0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Every set of float loops that this CPU runs gives the bits of the generic one, for any bits that
- * come in, any count and any alignment, and leaves what is beside its result alone. The integer
- * loops' turn is in test_ints.c. */
+/* Every set of float loops that this CPU runs must give the same bits as the generic one, for any
+ * input, count and alignment. It must not write beside its result. test_ints.c tests the integer
+ * loops. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ struct once {
 	uint32_t divisor;
 };
 
-/* _(loop, what it is called with) */
+/* _(loop, its call) */
 #define LOOPS(_)                                                                 \
 	_(to_order_min, k->to_order(to, o->from, o->count, INT32_MIN))           \
 	_(to_order_max, k->to_order(to, o->from, o->count, INT32_MAX))           \
@@ -34,7 +34,7 @@ struct once {
 	_(get_mean, k->get_mean(to, o->from, o->count, o->exponent, o->divisor)) \
 	_(divide, k->divide(to, o->from, o->count, o->divisor))
 
-/* Runs one into room; returns what it returned. */
+/* Runs one loop into room, and returns its return value. */
 #define RUN(loop, call)                                                                     \
 	static uint32_t run_##loop(const struct inc_float_kernels *k, const struct once *o, \
 				   uint8_t *to)                                             \
@@ -76,7 +76,7 @@ static void compare(const struct inc_kernels *k, const struct once *o, size_t of
 	}
 }
 
-/* Bits of all kinds: any, elements, numbers near one another. */
+/* Fills the input with random bits, finite elements, or numbers of similar size. */
 static void fill(enum inc_float type, uint8_t *from, uint64_t *random)
 {
 	size_t i;
@@ -132,7 +132,7 @@ static void every_set(void **state)
 	assert_ptr_equal(inc_kernel_sets[i - 1], &inc_kernels_generic);
 }
 
-/* No hole in any table, and the best usable set is the one in use. */
+/* No entry of a table may be missing. The best usable set must be in use. */
 static void tables(void **state)
 {
 	int op, type, ends;

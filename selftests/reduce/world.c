@@ -10,10 +10,10 @@
 #include "selftests/reduce/numbers.h"
 #include "selftests/reduce/world.h"
 
-/* What all ranks together have for an element, and what the switch made of it. */
+/* For each element: the exact values over all ranks, and the sum of the reference's integers. */
 static struct {
 	struct exact sum;
-	long double largest; /* of the block, finite */
+	long double largest; /* the largest finite magnitude of the block */
 	int64_t integer;     /* the sum of the reference's integers */
 	bool positive, negative, nan;
 } truth[WORLD_MAX_COUNT];
@@ -28,7 +28,7 @@ static const char *const families[] = {
 #undef _
 };
 
-/* A description for messages. */
+/* A description of the input for messages. */
 static const char *name_of(const struct world *w)
 {
 	static char text[256];
@@ -47,7 +47,8 @@ static uint32_t special_bits(enum inc_float type, uint32_t random)
 	return all[random % 5];
 }
 
-/* One element. random: of this rank; shared: of all ranks alike. */
+/* An element of a rank. random: this rank's random numbers; shared: those that all ranks have in
+ * common. */
 static uint32_t element(const struct world *w, uint32_t rank, size_t i, uint64_t *random,
 			uint64_t *shared)
 {
@@ -94,7 +95,7 @@ void world_values(const struct world *w, uint32_t rank, void *values)
 	for (i = 0; i < w->count; i++) {
 		uint32_t bits = element(w, rank, i, &random, &shared);
 
-		/* a family of finite elements */
+		/* only the family SPECIAL has infinities */
 		if (w->family != WORLD_SPECIAL &&
 		    (bits & (sign_bit(w->type) - 1)) >= infinity(w->type))
 			bits = largest(w->type);
@@ -102,7 +103,7 @@ void world_values(const struct world *w, uint32_t rank, void *values)
 	}
 }
 
-/* The exponent of a block, and what is the unit of its integers. */
+/* The exponent of element i's block, by which the unit of its integers is defined. */
 static int exponent_of(const struct world *w, size_t i)
 {
 	int exponent;
@@ -113,7 +114,7 @@ static int exponent_of(const struct world *w, size_t i)
 	return exponent;
 }
 
-/* Every rank's elements once more: the largest of each block. */
+/* Computes each block's largest magnitude over all ranks. The elements are generated anew. */
 static void find_largest(const struct world *w, uint8_t *values)
 {
 	size_t i, first;
@@ -136,7 +137,7 @@ static void find_largest(const struct world *w, uint8_t *values)
 		truth[i].largest = truth[i - i % w->block].largest;
 }
 
-/* And what they sum up to: exactly, and as integers by the definition. */
+/* Computes the sums over all ranks: exact ones, and those of the integers by the definition. */
 static void find_sums(const struct world *w, uint8_t *values)
 {
 	uint32_t rank;
@@ -161,8 +162,8 @@ static void find_sums(const struct world *w, uint8_t *values)
 	}
 }
 
-/* |divisor * result - exact sum| <= ranks * 2^-bits * largest of the block, and half a unit in the
- * last place of the result for its rounding. */
+/* Checks |divisor * result - exact sum| <= ranks * 2^-bits * largest of the block, plus half a unit
+ * in the last place of the result for its rounding. */
 static void check_bound(const struct world *w, size_t i, uint32_t bits)
 {
 	struct exact off = truth[i].sum;
@@ -170,7 +171,8 @@ static void check_bound(const struct world *w, size_t i, uint32_t bits)
 	long double scale = fmaxl(truth[i].largest, 0x1p-126L);
 	long double ulp;
 
-	if (magnitude == infinity(w->type)) { /* so is what is half-way beyond the largest number */
+	/* infinity is right from the middle between the largest number and its successor on */
+	if (magnitude == infinity(w->type)) {
 		ulp = float_value(w->type, largest(w->type)) -
 		      float_value(w->type, largest(w->type) - 1);
 		exact_absolute(&off);
@@ -218,7 +220,7 @@ static void check(const struct world *w, const uint8_t *values)
 	}
 }
 
-/* The next chunk: how long it is, at most what is left. */
+/* The random length of the next chunk. */
 static size_t chunk(const struct world *w, size_t first, uint64_t *random)
 {
 	size_t n = 1 + random_below(random, 3 * w->block + 40);
@@ -226,7 +228,7 @@ static size_t chunk(const struct world *w, size_t first, uint64_t *random)
 	return n < w->count - first ? n : w->count - first;
 }
 
-/* The first phases of all ranks. */
+/* Runs the first phase of all ranks, which agrees on heads and kinds. */
 static void share_heads(const struct world *w, uint8_t *values)
 {
 	static struct inc_fixed_head mine[WORLD_MAX_COUNT];
@@ -246,7 +248,7 @@ static void share_heads(const struct world *w, uint8_t *values)
 	}
 }
 
-/* The integers of all ranks. */
+/* Runs the second phase of all ranks, which adds the integers. */
 static void share_sums(const struct world *w, uint8_t *values, uint8_t *mine, uint64_t *random)
 {
 	uint32_t turn, offset = w->permuted ? random_below(random, w->ranks) : 0;

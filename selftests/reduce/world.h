@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sum of floats by many ranks, with what each family of inputs is made to provoke; and what it
- * must be, by the reference of numbers.h and by exact sums.
+ * A sum of floats over many ranks, with families of inputs that provoke certain errors. The
+ * expected result comes from the reference of numbers.h and from exact sums.
  */
 #ifndef REDUCE_WORLD_H
 #define REDUCE_WORLD_H
@@ -13,7 +13,7 @@
 
 #define WORLD_MAX_COUNT 2100
 
-/* _(name, what rank r's elements are) */
+/* _(name, description of a rank's elements) */
 #define WORLD_FAMILIES(_)                                           \
 	_(ZEROS, "zeros of both signs")                             \
 	_(UNIFORM, "random between -1 and 1")                       \
@@ -44,11 +44,11 @@ struct world {
 	struct inc_fixed fixed;
 };
 
-/* Runs all phases for all ranks, in chunks of random sizes from buffers of random alignment; what
- * comes out is in values, and right, or the test has failed. */
+/* Runs all phases for all ranks, in chunks of random sizes from buffers of random alignment. Checks
+ * the result, and leaves it in values. */
 void world_run(struct world *w, void *values);
 
-/* values: the elements of one rank. */
+/* Fills values with the elements of one rank. */
 void world_values(const struct world *w, uint32_t rank, void *values);
 
 #endif
