@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is there of all that a connection takes, before and after. */
+/* Counts the resources of connections, to compare them before and after. */
 #include <inttypes.h>
 #include <malloc.h>
 #include <setjmp.h>
@@ -12,9 +12,9 @@
 #include "selftests/belongings.h"
 #include "selftests/vm/connect_live.h"
 
-/* ---- the kernel's ---------------------------------------------------------------------------- */
+/* ---- resources of the kernel ----------------------------------------------------------------- */
 
-/* The sum of "name":N over what `rdma resource` says of each device. */
+/* The sum of "name":N over all devices in the output of `rdma resource`. */
 static unsigned int sum_of(const char *text, const char *name)
 {
 	char key[16];
@@ -73,7 +73,8 @@ void books_now(struct books *books)
 	read_process(books);
 }
 
-/* The devices are asked last, by a program of their own: it takes longest. */
+/* The devices are read last and only if the rest matches, because that starts another program and
+ * is slow. */
 static bool balanced(const struct books *before, struct books *now)
 {
 	*now = *before;
@@ -105,7 +106,7 @@ void books_balance(struct sides *s, const struct books *before)
 	}
 }
 
-/* ---- our own --------------------------------------------------------------------------------- */
+/* ---- resources of this process --------------------------------------------------------------- */
 
 double figure(struct sides *s, int side, const char *name)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a connection ends: by a close, by two, by a peer that is gone, by a port that goes down. */
+/* The ends of connections: a close by one side or both, a peer that disappears, and a port that
+ * goes down. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,10 +11,11 @@
 #include "lib/base/clock.h"
 #include "selftests/vm/connect_live.h"
 
-/* Messages before a close: more than may be on the wire without an acknowledgment (128 packets). */
+/* Messages before a close. These are more packets than may be in flight without an acknowledgement
+ * (128). */
 #define SOME 200
 
-/* Opens with buffers for them. */
+/* Opens both sides with enough buffers for SOME messages. */
 static void open_for_some(struct sides *s)
 {
 	struct inc_connect_settings settings;
@@ -59,7 +61,8 @@ static void expect_shutdown(struct sides *s, struct held *h)
 	assert_int_equal(inc_connect_socket_progress(h->socket), -ESHUTDOWN);
 }
 
-/* Of either side: the other one reads all that came before, and then hears of it. */
+/* One side closes. The other side reads all messages that came before the close, and then gets the
+ * close. */
 void test_one_closes(void **state)
 {
 	struct held held[SIDES];
@@ -83,7 +86,8 @@ void test_one_closes(void **state)
 	sides_close(&s);
 }
 
-/* What has come, in its order; whoever has heard of the other's close has all that came before. */
+/* Checks the messages that have arrived, in order. A side that got its peer's close has received
+ * all messages. */
 static void expect_what_came(struct sides *s, struct held *to, unsigned int seed)
 {
 	const void *got;
@@ -102,7 +106,7 @@ static void expect_what_came(struct sides *s, struct held *to, unsigned int seed
 		assert_int_equal(n, SOME);
 }
 
-/* At once, and a little later. */
+/* Both sides close, at the same time or with a short delay. */
 void test_both_close(void **state)
 {
 	struct held held[SIDES];
@@ -118,7 +122,8 @@ void test_both_close(void **state)
 		send_some(&s, &held[SERVICE], 2);
 		ret = inc_connect_socket_close(held[later % 2].socket);
 		assert_true(ret == -EAGAIN || !ret);
-		for (i = 0; i < later / 2; i++) /* turns of the loop: once per event or tick */
+		/* each turn of the loop handles one event or tick */
+		for (i = 0; i < later / 2; i++)
 			turn(&s, UINT64_MAX, "", __LINE__);
 		for (side = 0; side < SIDES; side++) {
 			UNTIL(&s, (ret = inc_connect_socket_close(held[side].socket)) != -EAGAIN);
@@ -133,7 +138,8 @@ void test_both_close(void **state)
 	sides_close(&s);
 }
 
-/* The error that a socket has ended with: of every later call, and with a story. */
+/* Checks that a socket has failed: every later call returns its error, and there is an
+ * explanation. */
 static void expect_failed(struct held *h)
 {
 	const void *got;
@@ -151,7 +157,8 @@ static void expect_failed(struct held *h)
 	printf("# %s\n", story);
 }
 
-/* As if its process had been killed. Who only listens hears nothing; who asks does. */
+/* The peer's queue pair disappears, as if its process was killed. A side that only receives does
+ * not notice. A side that checks does. */
 void test_peer_is_gone(void **state)
 {
 	struct held held[SIDES], others[SIDES];
@@ -171,7 +178,7 @@ void test_peer_is_gone(void **state)
 		UNTIL(&s, (ret = inc_connect_socket_flush(held[side].socket)) != -EAGAIN);
 		assert_int_equal(ret, 0);
 		let_go(&held[!side]);
-		/* the devices and the loop go on, others come and go meanwhile */
+		/* other connections on the same devices must work meanwhile */
 		open_pair(&s, others);
 		talk(&s, others);
 		close_pair(&s, others);
@@ -188,8 +195,8 @@ void test_peer_is_gone(void **state)
 
 /* ---- ports ---------------------------------------------------------------------------------- */
 
-/* One that comes back soon enough has not been away; else its socket fails, and the other end's
- * when it asks. */
+/* A port that comes up again soon has no effect. Otherwise its socket fails, and the peer's socket
+ * fails when it checks. */
 void test_port_down_while_connected(void **state)
 {
 	struct held held[SIDES];
@@ -204,7 +211,7 @@ void test_port_down_while_connected(void **state)
 		open_pair(&s, held);
 		cable_known(&s, side, false);
 		cable_known(&s, side, true);
-		let_pass(&s, 2500); /* longer than a port may be away */
+		let_pass(&s, 2500); /* longer than the time that a port may be down */
 		assert_int_equal(held[CLIENT].error, 0);
 		assert_int_equal(held[SERVICE].error, 0);
 		talk(&s, held);
@@ -230,7 +237,7 @@ void test_port_down_while_connected(void **state)
 	sides_close(&s);
 }
 
-/* Once the service has answered: the first message finds no way. */
+/* The client's port goes down after the service has answered, so the first message is lost. */
 void test_port_down_while_connecting(void **state)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 3000};
@@ -268,7 +275,7 @@ void test_port_down_while_connecting(void **state)
 	sides_close(&s);
 }
 
-/* Before anybody asks: there is no such port. */
+/* The port is down before the request, so it is not among the client's ports. */
 void test_port_down_before(void **state)
 {
 	struct held held[SIDES];

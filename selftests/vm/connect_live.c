@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection service on rxe. Arguments: of two devices on two cables, name, the cable's other
- * end in namespace sw, and address: the client's, then the service's; one test to run, by name.
- * FULL=1 in the environment: whole.
+ * The connection service on rxe. Arguments: for the client's device and then the service's, its
+ * name, the other end of its cable in namespace sw, and its address; then optionally the name of
+ * one test. FULL=1 in the environment runs each test completely.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -69,7 +69,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* A test that has failed may have left a cable out. */
+/* A failed test may have left a cable unplugged. */
 static int end(void **state)
 {
 	cable(CLIENT, true);
@@ -78,10 +78,11 @@ static int end(void **state)
 	return 0;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- main ----------------------------------------------------------------------------------- */
 
-/* The tests count the heap: neither free pieces that a thread keeps for itself nor an arena more
- * for one are leaks. malloc() reads the one from the environment before main(). */
+/* Makes the heap countable. The allocator's caches for threads and its additional arenas would look
+ * like leaks. malloc() reads the setting for the caches from the environment before main(), so the
+ * program starts itself again. */
 static void count_heap(char **argv)
 {
 	static const char name[] = "GLIBC_TUNABLES", value[] = "glibc.malloc.tcache_count=0";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection service on real devices, by its public header alone: what its tests share. A
- * client and a service in one process and one loop, so that a test says what happens when; what
- * goes over the wire goes from one device to the other all the same.
+ * Shared parts of the tests of the connection service on real devices, which use only its public
+ * header. Client and service are in one process and one loop, so a test determines the order of
+ * events. The packets still travel from one device to the other.
  */
 #ifndef CONNECT_LIVE_H
 #define CONNECT_LIVE_H
@@ -13,151 +13,155 @@
 #include "hostlib/include/inc_connect.h"
 
 #define DEADLINE_S 60
-#define FEW        4096 /* bytes of a message where nothing depends on it: buffers cost time */
+#define FEW        4096 /* bytes of a message in most tests, because large buffers are slow */
 
 enum { CLIENT, SERVICE, SIDES };
 
-/* The two devices that main() was told of: the client's, the service's. */
+/* The client's and the service's device, from the program's arguments. */
 struct end {
-	const char *device;  /* "rxe0" */
-	const char *port;    /* the other end of its cable, in namespace sw: "p0" */
-	const char *address; /* "10.77.0.1" */
+	const char *device;  /* for example "rxe0" */
+	const char *port;    /* the other end of its cable in namespace sw, for example "p0" */
+	const char *address; /* for example "10.77.0.1" */
 };
 extern struct end ends[SIDES];
-extern bool full; /* whole, where make test holds a part */
+extern bool full; /* run each test completely; make test runs only a part */
 
 /* ---- connect_sides.c ------------------------------------------------------------------------ */
 
-/* A socket that has been handed over, in the loop. */
+/* A socket that its owner has received, and its event in the loop. */
 struct held {
 	struct inc_connect_socket *socket;
 	struct event *readable;
-	int error; /* of progress(); 0: none yet */
+	int error; /* the error of progress(); 0: none yet */
 };
 
 #define MAX_ACCEPTED 128
 
 struct sides {
 	struct event_base *base;
-	struct event *tick; /* no wait in the loop is longer */
+	struct event *tick; /* limits each wait of the loop */
 	struct inc_connect *ctx[SIDES];
 	struct inc_connect_service *service;
-	char address[64]; /* the service's, with its port */
+	char address[64]; /* the service's address with its port */
 	struct inc_connect_socket *accepted[MAX_ACCEPTED];
 	unsigned int n_accepted;
 };
 
 struct sides_opts {
-	const char *file[SIDES];                    /* NULL: its own device, and no other */
-	const struct inc_connect_settings *setting; /* the client's; NULL: test_settings() */
+	/* a file for the context; NULL: only the side's own device */
+	const char *file[SIDES];
+	/* the client's settings; NULL: test_settings() */
+	const struct inc_connect_settings *setting;
 	unsigned int accept_timeout_ms;
-	bool quiet; /* for what goes on by the hundred */
+	bool quiet; /* prints nothing, for tests with hundreds of connections */
 };
 
-/* Defaults but for what an emulated machine needs: long ACK timeouts that end some time. */
+/* The defaults, except for ACK timeouts. An emulated machine needs long ones, but they must end. */
 void test_settings(struct inc_connect_settings *settings);
 /* opts may be NULL. */
 void sides_open(struct sides *s, const struct sides_opts *opts);
-/* Sockets that were accepted and not taken are destroyed. */
+/* Closes both sides. Sockets that were accepted and not taken are destroyed. */
 void sides_close(struct sides *s);
 
-/* One turn of the loop, 10 ms at most; fails the test when the time is over. */
+/* Turns the loop once, for 10 ms at most. Fails the test after the deadline. */
 void turn(struct sides *s, uint64_t deadline_at_ns, const char *what, int line);
 #define UNTIL(s, condition)                                                                 \
 	for (uint64_t by_ns_ = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC; !(condition);) \
 	turn(s, by_ns_, #condition, __LINE__)
-/* So long, and no shorter. */
+/* Turns the loop for exactly this time. */
 void let_pass(struct sides *s, unsigned int ms);
 
 void hold(struct sides *s, struct held *h, struct inc_connect_socket *socket);
 void let_go(struct held *h);
-/* The next socket of the service; waits for it. */
+/* Waits for the service's next socket. */
 void take(struct sides *s, struct held *h);
 
 #define MAX_PAIRS 8
 
-/* What came of a request. */
+/* The outcome of a request. */
 struct outcome {
 	struct sides *s;
 	bool done;
 	int error;
 	char why[600];
-	struct held held; /* of a connect */
-	bool chosen;      /* it came to a choice */
+	struct held held; /* the socket of a connect */
+	bool chosen;      /* a pair of ports was chosen */
 	struct inc_connect_pair pair[MAX_PAIRS];
 	uint32_t pairs;
 	bool zones_ignored;
 	uint64_t counter;
-	/* of a query */
+	/* the answer to a query */
 	uint32_t devices;
-	struct inc_connect_device device; /* the first */
+	struct inc_connect_device device; /* the first device */
 };
 
-/* timeout_ms 0: the default. The outcome comes in the loop. */
+/* Begins a request, whose outcome is set by the loop. timeout_ms 0: the default. */
 struct inc_connect_request *open_begin(struct sides *s, const char *address,
 				       unsigned int timeout_ms, struct outcome *out);
-/* The same to its end. */
+/* The same, and waits for the outcome. */
 void open_address(struct sides *s, const char *address, unsigned int timeout_ms,
 		  struct outcome *out);
 void query_address(struct sides *s, const char *address, struct outcome *out);
-/* Both ends of what came of a request; waits for the service's. */
+/* Takes both ends of a request's connection. Waits for the service's end. */
 void open_adopt(struct sides *s, struct outcome *out, struct held held[SIDES]);
-/* Both ends of a new connection; the service's end has its first message. */
+/* Makes a connection and takes both ends. The service has received its first message. */
 void open_pair(struct sides *s, struct held held[SIDES]);
-/* Both close, to the end, and are gone. */
+/* Closes both ends and waits until both are destroyed. */
 void close_pair(struct sides *s, struct held held[SIDES]);
 
-/* Of a seed, in any length. */
+/* Fills p with bytes that depend on the seed only. */
 void fill(uint8_t *p, size_t size, unsigned int seed);
 void send_message(struct sides *s, struct held *from, const void *data, size_t size);
 void expect_message(struct sides *s, struct held *to, const void *data, size_t size);
-/* A message each way, checked. */
+/* Sends a message each way and checks it. */
 void talk(struct sides *s, struct held held[SIDES]);
 
 /* ---- connect_books.c ------------------------------------------------------------------------ */
 
-/* What a connection must not leave behind. */
+/* The resources that a connection must return. */
 struct books {
-	/* of the devices, all of them */
+	/* counts over all devices */
 	unsigned int queue_pairs, completion_queues, regions, domains;
 	unsigned int descriptors;
-	uint64_t heap_bytes;   /* in use */
-	uint64_t pinned_bytes; /* registered */
+	uint64_t heap_bytes;   /* allocated */
+	uint64_t pinned_bytes; /* pinned by registrations */
 };
 
 void books_now(struct books *books);
-/* Waits until everything but the heap is as it was; fails with what is not. s: whose loop runs on
- * meanwhile; NULL: nobody's. */
+/* Waits until everything except the heap is as before. Fails with the differences. s: the sides
+ * whose loop must run meanwhile, or NULL. */
 void books_balance(struct sides *s, const struct books *before);
-/* Of inc_connect_figures(): the sum of a figure's series; fails where there is none. */
+/* The sum of a figure's series in inc_connect_figures(). Fails if there is none. */
 double figure(struct sides *s, int side, const char *name);
 
 /* ---- connect_relay.c ------------------------------------------------------------------------ */
 
-enum { UP, DOWN }; /* to the service, from it */
+enum { UP, DOWN }; /* the directions to the service, and from it */
 
 /*
- * A TCP address that leads to the service, as far as it may: bytes beyond limit[] of a direction,
- * counted over all of its connections, end the connection or wait.
+ * A TCP address that relays to the service with limits. In each direction, bytes beyond limit[],
+ * counted over all connections, either wait or end the connection.
  */
 struct relay {
 	struct sides *s;
 	struct evconnlistener *listener;
 	char address[64];
-	size_t limit[2];  /* SIZE_MAX: none */
-	size_t passed[2]; /* bytes */
-	bool cut;         /* at a limit: both sides are hung up on. Else bytes wait */
-	char *seen[2];    /* the text that has passed */
+	size_t limit[2];  /* SIZE_MAX: no limit */
+	size_t passed[2]; /* bytes that were relayed */
+	/* at a limit both sides of the connection are closed; otherwise bytes wait */
+	bool cut;
+	char *seen[2]; /* the text that was relayed */
 	struct pipe *pipes;
 };
 
 void relay_open(struct relay *r, struct sides *s);
-/* Nothing has passed, nothing is limited. */
+/* Clears the counts and the limits. */
 void relay_reset(struct relay *r);
-/* What waits goes on. */
+/* Relays the bytes that wait. */
 void relay_release(struct relay *r);
 void relay_close(struct relay *r);
-/* Connects through it once; where in the bytes from the service the answer to the connect began. */
+/* Makes a connection through the relay once. Returns the offset of the answer to the connect in the
+ * bytes from the service. */
 size_t relay_learn(struct relay *r);
 
 /* ---- tests ---------------------------------------------------------------------------------- */
@@ -192,9 +196,10 @@ void test_turns_and_zones(void **state);
 
 /* ---- the lab -------------------------------------------------------------------------------- */
 
-/* Pulls the cable of a side, or puts it back: its port goes down, its addresses and routes stay. */
+/* Unplugs a side's cable, or plugs it in. Its port goes down, but its addresses and routes
+ * remain. */
 void cable(int side, bool in);
-/* The same, and waits until the side's context knows. */
+/* The same, and waits until the side's context has noticed. */
 void cable_known(struct sides *s, int side, bool in);
 
 #endif

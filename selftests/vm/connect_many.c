@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many connections: at once, one after the other, by turns. */
+/* Many connections: at once, one after the other, and by round robin. */
 #include <errno.h>
 #include <inttypes.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static unsigned int done_of(const struct outcome *out)
 	return n;
 }
 
-/* Each client's message comes back from the socket that was made for it. */
+/* Each client's message must come back from the socket that was made for that client. */
 static void echo_all(struct sides *s, struct outcome *out, struct held *served)
 {
 	const void *got;
@@ -102,8 +102,8 @@ void test_hundred_at_once(void **state)
 /* ---- one after the other -------------------------------------------------------------------- */
 
 #define WARM_UP 50
-/* By this much per connection the heap may have grown, for tables that grow by steps: what malloc()
- * gives takes 32 bytes at least. */
+/* Tolerance for the heap's growth per connection, for tables that grow in steps. It is less than
+ * malloc()'s smallest piece of 32 bytes. */
 #define HEAP_SLACK_BYTES 16
 
 static uint64_t connect_and_close(struct sides *s)
@@ -133,7 +133,7 @@ void test_connects_leave_nothing(void **state)
 	for (i = 0; i < WARM_UP; i++)
 		connect_and_close(&s);
 	books_balance(&s, &before);
-	books_now(&before); /* the heap, with what is made once */
+	books_now(&before); /* this count includes what is allocated only once */
 	since_ns = inc_now_ns();
 	for (i = 0; i < n; i++)
 		connecting_ns += connect_and_close(&s);
@@ -152,7 +152,7 @@ void test_connects_leave_nothing(void **state)
 	sides_close(&s);
 }
 
-/* ---- by turns ------------------------------------------------------------------------------- */
+/* ---- round robin ---------------------------------------------------------------------------- */
 
 static unsigned int pairs_with(const struct outcome *out, enum inc_connect_reason reason)
 {
@@ -173,8 +173,8 @@ static unsigned int chosen_of(const struct outcome *out)
 	return i;
 }
 
-/* Connects so many times, each with another pair of the `fitting` ones; where all are in zones,
- * only those with a device of the same name fit. */
+/* Makes `fitting` connections, each of which must use another pair of ports. With `zones`, only
+ * pairs of devices with the same name fit. */
 static void take_turns(struct sides *s, unsigned int fitting, bool zones)
 {
 	struct held held[SIDES];
@@ -205,7 +205,8 @@ static void take_turns(struct sides *s, unsigned int fitting, bool zones)
 	assert_int_equal(__builtin_popcount(taken), fitting);
 }
 
-/* With two devices on each side: all four pairs in turn, or those that share a zone. */
+/* With two devices on each side, all four pairs are used in turn, or only those that share a
+ * zone. */
 void test_turns_and_zones(void **state)
 {
 	static const char all[] = "zones: []\n";

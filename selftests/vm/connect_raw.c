@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A service with clients that are not ours, and a TCP connection that ends anywhere. */
+/* A service with clients that speak the protocol by hand, and TCP connections that are cut at any
+ * byte. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -13,7 +14,7 @@
 #include "lib/base/clock.h"
 #include "selftests/vm/connect_live.h"
 
-/* ---- lines ---------------------------------------------------------------------------------- */
+/* ---- lines by hand -------------------------------------------------------------------------- */
 
 static int raw_open(struct sides *s)
 {
@@ -32,7 +33,7 @@ static void raw_send(int fd, const char *text)
 	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-/* What has come until the service hung up or a line was whole; its length. */
+/* Receives until a line is complete or the service has closed. Returns the length. */
 static size_t raw_line(struct sides *s, int fd, char *line, size_t size)
 {
 	size_t len = 0;
@@ -49,13 +50,13 @@ static size_t raw_line(struct sides *s, int fd, char *line, size_t size)
 	return len;
 }
 
-/* What a connect asks for. */
+/* The fields of a connect request. */
 struct ask {
-	int dev_off; /* from the device's own number */
+	int dev_off; /* offset from the device's true number */
 	const char *name;
 	unsigned int port;
 	const char *config;
-	const char *address; /* of its own port; NULL: the client's */
+	const char *address; /* address of the client's GID; NULL: the client's own */
 };
 
 static void raw_connect(struct sides *s, int fd, const struct ask *ask)
@@ -77,7 +78,7 @@ static void raw_connect(struct sides *s, int fd, const struct ask *ask)
 	raw_send(fd, line);
 }
 
-/* The service's answer to it, on a connection of its own. */
+/* The service's answer to the request, on a new connection. */
 static void answer_to(struct sides *s, const struct ask *ask, char *line, size_t size)
 {
 	int fd = raw_open(s);
@@ -98,7 +99,7 @@ static void refused(struct sides *s, const struct ask *ask, const char *code, co
 		fail_msg("no %s with '%s': %s", code, word, line);
 }
 
-/* ---- what is not there, what cannot be done ------------------------------------------------- */
+/* ---- devices that do not exist, and requests beyond their limits ---------------------------- */
 
 void test_wrong_device(void **state)
 {
@@ -124,7 +125,8 @@ void test_wrong_device(void **state)
 	sides_close(&s);
 }
 
-/* More than rxe has, asked of a service and of our own device; each has the field. */
+/* Requests more than rxe supports, from a service and from this side's own device. Each error must
+ * name the field. */
 void test_cannot_do(void **state)
 {
 	static const struct {
@@ -159,12 +161,13 @@ void test_cannot_do(void **state)
 	sides_close(&s);
 }
 
-/* ---- who says nothing ----------------------------------------------------------------------- */
+/* ---- silent clients ------------------------------------------------------------------------- */
 
 #define SILENT 20
 
-/* Some connect and say nothing, some say half a line, one gets its queue pair and does not use it.
- * Others are served meanwhile; in the end nothing is left of them. */
+/* Some clients connect and send nothing, some send half a line, and one gets its queue pair but
+ * does not use it. Other clients must be served meanwhile. At the end nothing may be left of the
+ * silent ones. */
 void test_silent_client(void **state)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 3000};
@@ -205,17 +208,18 @@ void test_silent_client(void **state)
 	sides_close(&s);
 }
 
-/* ---- who is nowhere ------------------------------------------------------------------------- */
+/* ---- peers that cannot be reached ----------------------------------------------------------- */
 
-/* In the subnet of a side's port, and nobody's. */
-static void nobodys_address(int side, char *address, size_t size)
+/* An address in the subnet of a side's port that no host has. */
+static void unused_address(int side, char *address, size_t size)
 {
 	const char *own = ends[side].address;
 
 	snprintf(address, size, "%.*s.99", (int)(strrchr(own, '.') - own), own);
 }
 
-/* The kernel looks for the client's port in vain: the service's loop answers others meanwhile. */
+/* The kernel cannot resolve the client's address. The service's loop must answer others
+ * meanwhile. */
 static void service_seeks(struct sides *s)
 {
 	char address[32], line[1000];
@@ -225,7 +229,7 @@ static void service_seeks(struct sides *s)
 	struct outcome out;
 	uint64_t since_ns;
 
-	nobodys_address(SERVICE, address, sizeof(address));
+	unused_address(SERVICE, address, sizeof(address));
 	since_ns = inc_now_ns();
 	raw_connect(s, fd, &ask);
 	UNTIL(s, figure(s, SERVICE, "inc_connect_accepting") == 1);
@@ -242,7 +246,7 @@ static void service_seeks(struct sides *s)
 	close(fd);
 }
 
-/* A service by hand that says it is at an address, up to where its client looks for that. */
+/* Plays a service by hand that claims an address. Stops where the client resolves that address. */
 static struct inc_connect_request *client_seeks(struct sides *s, const char *address, int *fd,
 						struct outcome *out)
 {
@@ -272,8 +276,8 @@ static struct inc_connect_request *client_seeks(struct sides *s, const char *add
 	return request;
 }
 
-/* A peer at an address that nobody has: the kernel looks for it for a second or more. The loop goes
- * on, on both sides, and nothing is left whatever ends it. */
+/* The peer's address does not exist, so the kernel tries to resolve it for a second or more. The
+ * loops of both sides must go on. Nothing may be left, whichever event ends the attempt. */
 void test_peer_is_nowhere(void **state)
 {
 	struct inc_connect_request *request;
@@ -291,7 +295,7 @@ void test_peer_is_nowhere(void **state)
 	service_seeks(&s);
 	books_balance(&s, &before);
 
-	nobodys_address(CLIENT, address, sizeof(address));
+	unused_address(CLIENT, address, sizeof(address));
 	client_seeks(&s, address, &fd, &out);
 	query_address(&s, s.address, &asked);
 	assert_int_equal(asked.error, 0);
@@ -324,9 +328,9 @@ void test_peer_is_nowhere(void **state)
 	books_balance(NULL, &all);
 }
 
-/* ---- what is lost --------------------------------------------------------------------------- */
+/* ---- lost answers --------------------------------------------------------------------------- */
 
-static void nobody_accepted(struct sides *s, const struct books *before)
+static void nothing_was_accepted(struct sides *s, const struct books *before)
 {
 	UNTIL(s, figure(s, SERVICE, "inc_connect_accepting") == 0);
 	assert_int_equal(s->n_accepted, 0);
@@ -335,8 +339,8 @@ static void nobody_accepted(struct sides *s, const struct books *before)
 	books_balance(s, before);
 }
 
-/* The queue pair is made, and the client never hears of it: it waits in vain, it gives up, it hangs
- * up without a word. */
+/* The service makes the queue pair, but its answer never arrives. The client waits, gives up, or
+ * closes the connection. */
 void test_lost_answer(void **state)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 2000};
@@ -361,7 +365,7 @@ void test_lost_answer(void **state)
 	assert_int_equal(out.error, -ETIMEDOUT);
 	printf("# %s\n", out.why);
 	relay_reset(&r);
-	nobody_accepted(&s, &before);
+	nothing_was_accepted(&s, &before);
 
 	r.limit[DOWN] = answer;
 	request = open_begin(&s, r.address, 0, &out);
@@ -370,20 +374,20 @@ void test_lost_answer(void **state)
 	let_pass(&s, 100);
 	assert_false(out.done);
 	relay_reset(&r);
-	nobody_accepted(&s, &before);
+	nothing_was_accepted(&s, &before);
 
 	fd = raw_open(&s);
 	raw_connect(&s, fd, &ask);
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
 	close(fd);
 	UNTIL(&s, figure(&s, SERVICE, "inc_connect_accept_failed_total") == 3);
-	nobody_accepted(&s, &before);
+	nothing_was_accepted(&s, &before);
 	relay_close(&r);
 	sides_close(&s);
 }
 
-/* The connection ends behind each byte of a direction; where not all is run, behind one of seven.
- */
+/* Cuts the TCP connection behind each byte of one direction; in the shorter run, behind every
+ * seventh. */
 static void cut_everywhere(int way)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 3000, .quiet = true};
@@ -409,7 +413,7 @@ static void cut_everywhere(int way)
 	}
 	printf("# %zu cuts in %zu bytes; the last: %s\n", cuts, total, out.why);
 	relay_reset(&r);
-	nobody_accepted(&s, &before);
+	nothing_was_accepted(&s, &before);
 	relay_close(&r);
 	open_pair(&s, held);
 	close_pair(&s, held);

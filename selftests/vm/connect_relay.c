@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A TCP address between client and service, where bytes end, or wait. */
+/* A TCP relay between client and service, which can hold back bytes or cut the connection. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,11 +14,11 @@
 #include "lib/base/clock.h"
 #include "selftests/vm/connect_live.h"
 
-/* One connection of the client's, and ours to the service. */
+/* A connection from the client, and the relay's own connection to the service. */
 struct pipe {
 	struct relay *relay;
-	struct bufferevent *from[2]; /* UP: the client, DOWN: the service */
-	bool over;                   /* once what was passed has gone out */
+	struct bufferevent *from[2]; /* from[UP] is the client, from[DOWN] the service */
+	bool over;                   /* the connection ends once all relayed bytes are sent */
 	struct pipe *next;
 };
 
@@ -43,7 +43,7 @@ static void remember(struct relay *r, int way, const void *data, size_t size)
 	r->seen[way][r->passed[way]] = '\0';
 }
 
-/* What may pass passes. False: here it ends. */
+/* Relays what the limit allows. Returns false if the connection must be cut. */
 static bool pass(struct pipe *p, int way)
 {
 	struct evbuffer *in = bufferevent_get_input(p->from[way]);
@@ -59,7 +59,7 @@ static bool pass(struct pipe *p, int way)
 	return !(r->cut && r->passed[way] == r->limit[way]);
 }
 
-/* Both hear of it once they have all that came before. */
+/* Closes both connections after everything relayed before has been sent. */
 static void hang_up(struct pipe *p)
 {
 	p->over = true;

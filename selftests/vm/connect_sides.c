@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A client and a service in one loop, their sockets, and what goes between them. */
+/* A client and a service in one loop, their sockets, and the messages between them. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 void test_settings(struct inc_connect_settings *settings)
 {
 	inc_connect_settings_init(settings, sizeof(*settings));
-	settings->timeout = 18; /* 1.07 s */
+	settings->timeout = 18; /* a timeout of 1.07 s */
 	settings->retry_cnt = 3;
 	settings->buf_size = FEW;
 }
@@ -38,7 +38,7 @@ static void on_accepted(void *arg, struct inc_connect_socket *socket, const char
 	s->accepted[s->n_accepted++] = socket;
 }
 
-/* A file for one context, with its own device where nothing else is asked for. */
+/* Writes a context's file. The default text allows only its own device. */
 static void write_file(int side, const char *text, char *path, size_t size)
 {
 	FILE *f;
@@ -146,7 +146,7 @@ void hold(struct sides *s, struct held *h, struct inc_connect_socket *socket)
 				on_readable, h);
 	assert_non_null(h->readable);
 	event_add(h->readable, NULL);
-	on_readable(-1, 0, h); /* the descriptor speaks only after progress() has said 0 */
+	on_readable(-1, 0, h); /* the descriptor is armed only after progress() has returned 0 */
 }
 
 void let_go(struct held *h)
@@ -170,11 +170,11 @@ void take(struct sides *s, struct held *h)
 
 static void end_outcome(struct outcome *out, int error, const char *why)
 {
-	assert_false(out->done); /* once */
+	assert_false(out->done); /* a callback runs only once */
 	out->done = true;
 	out->error = error;
 	snprintf(out->why, sizeof(out->why), "%s", why ? why : "");
-	assert_int_equal(!error, !out->why[0]); /* a failure has its line */
+	assert_int_equal(!error, !out->why[0]); /* a failure has an explanation */
 	assert_null(strchr(out->why, '\n'));
 }
 
@@ -210,7 +210,7 @@ struct inc_connect_request *open_begin(struct sides *s, const char *address,
 	out->s = s;
 	if (inc_connect_open(s->ctx[CLIENT], address, &opts, on_opened, &request))
 		fail_msg("open %s: %s", address, why);
-	assert_false(out->done); /* never from inside the call */
+	assert_false(out->done); /* callbacks never run inside the call */
 	return request;
 }
 
@@ -248,7 +248,7 @@ void query_address(struct sides *s, const char *address, struct outcome *out)
 
 void open_adopt(struct sides *s, struct outcome *out, struct held held[SIDES])
 {
-	/* the outcome goes: the event must know the place that stays */
+	/* the event must point to the place that outlives the outcome */
 	event_free(out->held.readable);
 	hold(s, &held[CLIENT], out->held.socket);
 	take(s, &held[SERVICE]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection service's socket (hostlib/connect/socket.h) on rxe: what test_socket tries on
- * devices that are none, where a real one has its say. Two sockets of two devices in one process.
- * Arguments: as rdma_live.
+ * The connection service's socket (hostlib/connect/socket.h) on rxe. These are the cases of
+ * test_socket in which a real device matters. Two sockets on two devices are in one process.
+ * Arguments: as for rdma_live.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 #include "selftests/vm/rdma_ends.h"
 
 #define DEADLINE_S 60
-#define AREA       200000 /* bytes of a side's region, of which the second half is the peer's */
+#define AREA       200000 /* bytes of a side's region; the second half is written by the peer */
 
 static struct inc_rdma_inventory *inventory;
 static struct connect_counters *counters;
@@ -33,11 +33,11 @@ struct side {
 	struct inc_connect_region *region;
 	uint8_t memory[AREA];
 	uint32_t sent, taken;
-	int error; /* of progress() */
+	int error; /* the error of progress() */
 };
 static struct side sides[ENDS];
 
-/* ---- the pair ------------------------------------------------------------------------------- */
+/* ---- the two sockets ------------------------------------------------------------------------ */
 
 static void make(int i)
 {
@@ -60,7 +60,7 @@ static void make(int i)
 	inc_rdma_list_put(list);
 }
 
-/* Until something comes at either end or of the devices; fails where the time is over. */
+/* Waits for an event of either socket or of the devices. Fails after the deadline. */
 static void wait_a_moment(uint64_t by_ns, const char *what)
 {
 	struct pollfd pfd[ENDS + 1] = {{.fd = inc_rdma_inventory_fd(inventory), .events = POLLIN}};
@@ -165,13 +165,13 @@ static void destroy(int i)
 
 static unsigned int descriptors;
 
-/* An emulated machine is slow: ACK timeouts are long where they are not what is tried. */
+/* An emulated machine is slow, so ACK timeouts are long unless a test needs them. */
 static int setup(void **state)
 {
 	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.buf_size = 4096;
 	settings.timeout = 17;
-	settings.start_psn = 0xfffff0; /* wraps under way */
+	settings.start_psn = 0xfffff0; /* PSNs wrap during the test */
 	descriptors = open_descriptors();
 	return 0;
 }
@@ -200,7 +200,7 @@ static uint32_t message(int i, uint32_t n, uint8_t bytes[4096])
 	return size;
 }
 
-/* As many as there are credits for. */
+/* Sends as many messages as there are credits for. */
 static void send_some(int i, uint32_t up_to)
 {
 	uint8_t bytes[4096];
@@ -232,7 +232,7 @@ static int take_some(int i)
 	return ret;
 }
 
-/* True when all have come; goes on. */
+/* Makes progress. Returns true when all messages have arrived. */
 static bool exchanged(uint32_t n)
 {
 	int i;
@@ -283,7 +283,7 @@ static void test_messages(void **state)
 	messages(1, 1, 1);
 }
 
-/* What is not released holds the sender back, and breaks nothing. */
+/* If a receiver releases no messages, the sender must wait, and nothing may fail. */
 static void test_credits(void **state)
 {
 	connected();
@@ -298,7 +298,7 @@ static void test_credits(void **state)
 /* ---- transfers ------------------------------------------------------------------------------ */
 
 #define BATCH 32
-#define EACH  3100 /* more than a packet */
+#define EACH  3100 /* several packets */
 
 static void transfer(int i, enum inc_connect_direction direction)
 {
@@ -345,7 +345,7 @@ static void test_transfers(void **state)
 		fill(sides[1].memory, 7 + i);
 		transfer(i, INC_CONNECT_READ);
 		assert_int_equal(inc_connect_socket_check(sides[i].socket), 0);
-		again = false; /* each answer begins the next */
+		again = false; /* each answer triggers the next check */
 		UNTIL(again || (again = !inc_connect_socket_check(sides[i].socket)));
 		assert_int_equal(inc_connect_socket_info(sides[i].socket, &info), 0);
 		assert_int_equal(info.bytes_written, BATCH * EACH);
@@ -408,7 +408,7 @@ static void test_both_close(void **state)
 	}
 }
 
-/* A peer that ends without a word: what is sent to it fails. */
+/* The peer's queue pair disappears without a close. Messages to it must fail. */
 static void test_gone(void **state)
 {
 	settings.timeout = 14;
@@ -420,8 +420,8 @@ static void test_gone(void **state)
 	assert_int_equal(sides[0].error, -ETIMEDOUT);
 }
 
-/* The cable of an end, taken out or put in; its address and its routes stay. All that is to be done
- * to it at once, as a slow machine cannot hurry between two commands. */
+/* Unplugs or plugs in the cable of an end. Its address and routes remain. One command makes both
+ * changes, because on a slow machine two commands could be far apart. */
 static void at_cable(int i, const char *first, const char *then)
 {
 	const char *port = ends[i].ifname + 1;
@@ -430,7 +430,8 @@ static void at_cable(int i, const char *first, const char *then)
 	      port, then);
 }
 
-/* For a moment, which the messages wait for, and then for longer than is waited. */
+/* The port goes down for a moment, which messages survive. Then it goes down for longer than the
+ * limit. */
 static void test_port_down(void **state)
 {
 	uint64_t start_ns;

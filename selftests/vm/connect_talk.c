@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What two connected ends do with each other: messages, READ and WRITE. */
+/* Transfers between two connected ends: messages, READ and WRITE. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include "lib/base/clock.h"
 #include "selftests/vm/connect_live.h"
 
-/* ---- who is connected ----------------------------------------------------------------------- */
+/* ---- the chosen ports ----------------------------------------------------------------------- */
 
 static void check_ends(const struct held held[SIDES], const struct inc_connect_settings *settings)
 {
@@ -28,7 +28,8 @@ static void check_ends(const struct held held[SIDES], const struct inc_connect_s
 		assert_int_equal(info[side].local_port, 1);
 		assert_int_equal(info[side].remote_port, 1);
 		assert_int_equal(info[side].link_layer, INC_CONNECT_ETHERNET);
-		assert_int_equal(info[side].mtu_bytes, 2048); /* the lab's links carry 2200 */
+		/* because the lab's links have an MTU of 2200 */
+		assert_int_equal(info[side].mtu_bytes, 2048);
 		assert_int_equal(info[side].local_qpn, info[!side].remote_qpn);
 		assert_memory_equal(info[side].settings, settings, sizeof(*settings));
 		assert_true(info[side].peer[0] && info[side].latency_ns);
@@ -38,7 +39,7 @@ static void check_ends(const struct held held[SIDES], const struct inc_connect_s
 	       info[SERVICE].latency_ns / 1e6);
 }
 
-/* What is found, what is chosen, and that both ends know it. */
+/* Which pair of ports is found and chosen. Both ends must report the same. */
 void test_choice(void **state)
 {
 	struct inc_connect_settings settings;
@@ -87,7 +88,7 @@ static size_t length_of(unsigned int i)
 	return lengths[i % (sizeof(lengths) / sizeof(lengths[0]))];
 }
 
-/* Messages in one direction, their contents of their number. */
+/* Messages in one direction. Their contents depend on their numbers. */
 struct stream {
 	struct held *from, *to;
 	unsigned int seed, sent, received;
@@ -103,7 +104,7 @@ static void check_next(struct stream *st, const void *got, size_t size)
 	st->received++;
 }
 
-/* As far as it goes now; true: all have arrived. */
+/* Sends and receives as much as possible now. Returns true when all have arrived. */
 static bool stream_on(struct stream *st)
 {
 	uint8_t data[FEW];
@@ -171,13 +172,13 @@ static void stream_both(const struct inc_connect_settings *settings)
 		assert_int_equal(inc_connect_socket_send(held[side].socket, big, sizeof(big)),
 				 -EMSGSIZE);
 	}
-	talk(&s, held); /* which is no failure */
+	talk(&s, held); /* the rejected calls have not failed the connection */
 	close_pair(&s, held);
 	sides_close(&s);
 }
 
-/* Both ways at once, with batches that divide and that do not, with one buffer, with PSNs that
- * wrap. */
+/* Messages both ways at once, with batches that divide the buffers and others, with one buffer, and
+ * with PSNs that wrap. */
 void test_messages(void **state)
 {
 	struct inc_connect_settings settings;
@@ -193,7 +194,7 @@ void test_messages(void **state)
 	stream_both(&settings);
 }
 
-/* Who does not read holds up who sends, and nobody else. */
+/* A receiver that does not read holds up its sender, but not the other direction. */
 void test_slow_reader(void **state)
 {
 	struct inc_connect_settings settings;
@@ -212,7 +213,7 @@ void test_slow_reader(void **state)
 	}
 	let_pass(&s, 300);
 	assert_int_equal(inc_connect_socket_send(held[CLIENT].socket, data, sizeof(data)), -EAGAIN);
-	for (i = 0; i < 3 * settings.send_buf_cnt; i++) { /* the other direction */
+	for (i = 0; i < 3 * settings.send_buf_cnt; i++) { /* the other direction still works */
 		send_message(&s, &held[SERVICE], data, sizeof(data));
 		expect_message(&s, &held[CLIENT], data, sizeof(data));
 	}
@@ -228,9 +229,9 @@ void test_slow_reader(void **state)
 
 /* ---- READ and WRITE ------------------------------------------------------------------------- */
 
-#define ROOM (1u << 20) /* of each side's memory */
+#define ROOM (1u << 20) /* bytes of each side's memory */
 
-/* What a side tells of its memory. */
+/* The description of its memory that a side sends to its peer. */
 struct told {
 	uint64_t address;
 	uint32_t key;
@@ -239,7 +240,7 @@ struct told {
 struct memory {
 	uint8_t *mem;
 	struct inc_connect_region *region;
-	struct told told; /* the peer's */
+	struct told told; /* the peer's description */
 };
 
 static void lend(struct sides *s, struct held held[SIDES], struct memory m[SIDES], bool remote)
@@ -280,7 +281,7 @@ static void give_back(struct memory m[SIDES])
 	}
 }
 
-/* Pieces of growing length, one behind the other, from `at` of both memories on. */
+/* Describes pieces of growing length, one after the other, from offset `at` of both memories. */
 static uint32_t pieces(const struct memory *m, uint32_t n, uint32_t at,
 		       struct inc_connect_transfer *t)
 {
@@ -307,8 +308,8 @@ static void transfer(struct sides *s, struct held *h, enum inc_connect_direction
 		fail_msg("transfer: %s", inc_connect_socket_error(h->socket));
 }
 
-/* A batch is refused as a whole where it is too long or not inside; nothing of it is carried out.
- */
+/* A batch that is too long or not inside the memory is rejected as a whole, and no part of it is
+ * executed. */
 static void check_refusals(struct held *h, const struct memory *m)
 {
 	struct inc_connect_settings settings;
@@ -331,7 +332,7 @@ static void check_refusals(struct held *h, const struct memory *m)
 	t[1].local = m->mem - 1;
 	assert_int_equal(inc_connect_socket_transfer(h->socket, INC_CONNECT_READ, t, 2, &ticket),
 			 -EINVAL);
-	/* nothing is taken in between: the requests are all there are */
+	/* no completion is polled in between, so all request slots are filled */
 	for (i = 0; !ret && i <= settings.max_rdma_wr; i++)
 		ret = inc_connect_socket_transfer(h->socket, INC_CONNECT_WRITE, t, 1, &ticket);
 	assert_int_equal(ret, -EAGAIN);
@@ -361,7 +362,8 @@ void test_transfers(void **state)
 	transfer(&s, &held[CLIENT], INC_CONNECT_WRITE, t, 30);
 	assert_memory_equal(m[SERVICE].mem, m[CLIENT].mem, written);
 	assert_memory_equal(m[SERVICE].mem + written, was + written, ROOM - written);
-	end = pieces(&m[CLIENT], 32, written, t); /* more than the wire takes at once */
+	/* more than the queue pair's limit of concurrent READs */
+	end = pieces(&m[CLIENT], 32, written, t);
 	transfer(&s, &held[CLIENT], INC_CONNECT_READ, t, 32);
 	assert_memory_equal(m[CLIENT].mem + written, was + written, end - written);
 	t[0] = (struct inc_connect_transfer){m[SERVICE].region, m[SERVICE].mem, ROOM,
@@ -381,7 +383,7 @@ void test_transfers(void **state)
 	sides_close(&s);
 }
 
-/* A peer may not touch what was not registered for it. */
+/* A peer must not access memory that was not registered for it. */
 void test_memory_that_is_not_lent(void **state)
 {
 	enum inc_connect_direction direction;
@@ -417,11 +419,11 @@ void test_memory_that_is_not_lent(void **state)
 	free(was);
 }
 
-/* ---- whose a socket is ---------------------------------------------------------------------- */
+/* ---- ownership of sockets ------------------------------------------------------------------- */
 
 #define ROUNDS 100
 
-/* Sends back what comes, with nothing but the socket. */
+/* Returns each message to its sender, using only the socket. */
 static void *echo(void *arg)
 {
 	struct inc_connect_socket *socket = arg;
@@ -441,7 +443,7 @@ static void *echo(void *arg)
 	return NULL;
 }
 
-/* Two threads and no event base: a socket belongs to whoever has it. */
+/* Two threads without an event base: a socket can be used by any one thread. */
 void test_threads(void **state)
 {
 	struct held held[SIDES];
@@ -479,7 +481,7 @@ void test_threads(void **state)
 	sides_close(&s);
 }
 
-/* Sockets outlive the contexts and the service that they come from. */
+/* Sockets outlive the contexts and the service that created them. */
 void test_context_goes_first(void **state)
 {
 	struct held held[SIDES];
@@ -487,7 +489,7 @@ void test_context_goes_first(void **state)
 	struct sides s, gone;
 
 	sides_open(&s, NULL);
-	sides_close(&s); /* what is made once is made */
+	sides_close(&s); /* so that one-time allocations are not counted */
 	books_now(&before);
 	sides_open(&s, NULL);
 	open_pair(&s, held);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A path of the NCCL plugin (hostlib/nccl/path.h) between two rxe devices, in one process.
- * Arguments: of two devices on two interfaces, name, interface and address; one test to run, by
- * name. The sender is on the first device.
+ * A path of the NCCL plugin (hostlib/nccl/path.h) between two rxe devices, in one process. The
+ * sender is on the first device. Arguments: for each of the two devices its name, interface and
+ * address; then optionally the name of one test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +20,8 @@
 
 static struct two_paths two;
 
-/* Devices give up after half a second and the stretch of it; what is lost meanwhile is sent again.
- */
+/* Makes a path whose devices give up after about half a second. Lost packets are retransmitted
+ * until then. */
 static void begin(uint32_t epoch)
 {
 	make_two(&two, 0, 1, epoch);
@@ -105,7 +105,8 @@ static void test_msgs(void **state)
 	}
 }
 
-/* What the device has acknowledged is told by the drain; what comes then is not placed. */
+/* The drain reports everything that the device has acknowledged. A payload that arrives later must
+ * not be placed. */
 static void test_fence_and_drain(void **state)
 {
 	begin(2);
@@ -122,7 +123,8 @@ static void test_fence_and_drain(void **state)
 	assert_int_equal(drain(two.path[SENDER]), 0);
 }
 
-/* Nothing leaves the receiver's interface: a payload lands, and its sender hears of an error. */
+/* The receiver's interface drops everything that it sends. A payload arrives, but its sender gets
+ * an error. */
 static void test_only_acks_are_lost(void **state)
 {
 	begin(3);
@@ -143,7 +145,7 @@ static void wait_for_event(void)
 	refresh_rails();
 }
 
-/* Takes the lab's routes away. */
+/* Sets a link down, which removes the lab's routes. So it must be the last test. */
 static void test_link_goes_down(void **state)
 {
 	struct two_paths other = {0};
@@ -164,7 +166,7 @@ static void test_link_goes_down(void **state)
 
 static int open_devices(void **state)
 {
-	config.qp_timeout = 15; /* 134 ms */
+	config.qp_timeout = 15; /* a timeout of 134 ms */
 	config.qp_retry_cnt = 3;
 	open_rails(ENDS);
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hosts made of nothing but libibverbs calls, so that the device's RC state machine judges
- * the switch without libinccl in between, and in ways in which libinccl would not
- * behave: receives posted late, any start PSN, any window. All hosts in one thread.
+ * Hosts that use only libibverbs calls. So the device's RC state machine judges the switch without
+ * libinccl in between. They also behave in ways in which libinccl would not: receives posted late,
+ * any start PSN, any window. All hosts are in one thread.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,16 +27,16 @@ struct host {
 	struct ibv_mr *send_mr, *recv_mr;
 	uint32_t *send, *recv;
 	unsigned int gid_index;
-	uint64_t posted;    /* sends, in messages */
+	uint64_t posted;    /* sends posted, in messages */
 	uint64_t recvs;     /* receives posted */
-	uint64_t completed; /* results */
+	uint64_t completed; /* results received */
 	uint64_t sent;      /* sends completed */
 	uint64_t post_ns[MAX_WINDOW];
 };
 
 static struct judge_opts opts;
 static struct host hosts[JUDGE_MAX_HOSTS];
-static uint64_t messages; /* of one collective */
+static uint64_t messages; /* in one collective */
 static char failure[400];
 
 #define FAIL(...) (snprintf(failure, sizeof(failure), __VA_ARGS__), -1)
@@ -48,7 +48,8 @@ static uint32_t value(unsigned int host, uint64_t element)
 	return x >> 29;
 }
 
-/* Offset and length of message m of a collective: one packet, then full messages. */
+/* offset_of() and length_of(): where message m of a collective begins, and its length. The first
+ * message has one packet, the others are full. */
 static uint64_t offset_of(uint64_t m)
 {
 	return m ? opts.payload + (m - 1) * opts.payload * opts.message_packets : 0;
@@ -145,7 +146,7 @@ static uint32_t psn_of(uint32_t base, const struct host *h)
 	return (base + 1000 * h->index) & INC_PSN_MASK;
 }
 
-/* A line that says what the switch is to have, as its file does. */
+/* Prints the communicators in the form of the switch's configuration file, as one line. */
 static void print_config(void)
 {
 	printf("{\"communicators\": [{\"communicator\": %u, \"payload\": %u, \"slots\": %u}], "
@@ -231,7 +232,7 @@ static int post_send(struct host *h)
 
 	wr.imm_data = htonl(INC_DESC(0, 0, 0, 0, h->posted / messages));
 	if (opts.write) {
-		/* with an immediate each, for that is what completes at the target */
+		/* each WRITE has an immediate, because only those complete at the target */
 		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		wr.wr.rdma.remote_addr = (uintptr_t)h->recv + offset_of(m);
 		wr.wr.rdma.rkey = h->recv_mr->rkey;
@@ -254,7 +255,7 @@ static bool recv_due(const struct host *h)
 
 static uint64_t wrong;
 
-/* A collective is whole: its sums are checked before the next one may overwrite them. */
+/* Checks the sums of a complete collective, before the next one may overwrite them. */
 static void check(struct host *h)
 {
 	uint64_t i;
@@ -296,13 +297,13 @@ static int poll_host(struct host *h)
 	return n < 0 ? FAIL("host %u: completion queue", h->index) : 0;
 }
 
-/* One step of a host; 1 when it has finished, with everything acknowledged. */
+/* Makes one step of a host. Returns 1 when the host has finished and everything is acknowledged. */
 static int step(struct host *h, uint64_t total)
 {
 	uint64_t limit = (h->completed / messages + 1) * messages;
 	bool late = opts.late_us && !h->index;
 
-	/* the receive buffer holds one collective: the next starts when it was checked */
+	/* the receive buffer holds one collective, so the next one starts after the check */
 	if (limit > total)
 		limit = total;
 	while (h->posted < limit && h->posted - h->completed < opts.window &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rc_judge was asked for. */
+/* The options of rc_judge. */
 #ifndef RC_JUDGE_H
 #define RC_JUDGE_H
 
@@ -14,21 +14,21 @@ struct judge_opts {
 	unsigned int hosts;
 	unsigned int payload;
 	unsigned int message_packets;
-	unsigned int window; /* messages */
+	unsigned int window; /* in messages */
 	unsigned int slots;
 	unsigned int collectives;
-	uint64_t bytes;       /* of each collective */
+	uint64_t bytes;       /* bytes of each collective */
 	int write;            /* RDMA WRITE instead of SEND */
-	uint32_t psn;         /* of the first contribution, host h adds 1000 h */
-	uint32_t result_psn;  /* of the first result, host h adds 1000 h */
-	unsigned int late_us; /* host 0 posts its receives so much after its sends */
-	unsigned int timeout; /* QP attributes, as ibv_modify_qp(3) has them */
+	uint32_t psn;         /* PSN of the first contribution; host h adds 1000 h */
+	uint32_t result_psn;  /* PSN of the first result; host h adds 1000 h */
+	unsigned int late_us; /* host 0 posts its receives this long after its sends */
+	unsigned int timeout; /* attributes of the queue pair, see ibv_modify_qp(3) */
 	unsigned int retry_cnt;
 	unsigned int min_rnr_timer;
 	unsigned int limit_s;
 };
 
-/* -1: go on, else the exit code. */
+/* Returns -1 to go on, or the program's exit code. */
 int judge_parse(int argc, char **argv, struct judge_opts *opts);
 
 #endif

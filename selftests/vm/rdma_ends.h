@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The two real devices of a test, and what its tests ask of them. */
+/* The two real devices of a test program, and functions that read their state. */
 #ifndef RDMA_ENDS_H
 #define RDMA_ENDS_H
 
@@ -9,28 +9,28 @@
 
 #define ENDS 2
 
-/* The two devices that main() was told of. */
+/* The two devices from the program's arguments. */
 struct end {
-	const char *device; /* "rxe0" */
-	const char *ifname; /* the interface it is on */
-	uint32_t addr;      /* that interface's, network order */
+	const char *device; /* for example "rxe0" */
+	const char *ifname; /* the device's network interface */
+	uint32_t addr;      /* the interface's address, in network order */
 };
 extern struct end ends[ENDS];
 
 struct inc_rdma_inventory *open_filtered(const struct inc_rdma_filter *filter);
 struct inc_rdma_inventory *open_all(void);
-/* Of a list of the inventory; NULL: it is not there. */
+/* The device with this name in a list of the inventory, or NULL. */
 const struct inc_rdma_device_info *find_device(const struct inc_rdma_list *list, const char *name);
-/* Of a list of the inventory: the device with this name; fails where there is none. */
+/* The device with this name in a list of the inventory. Fails the test if there is none. */
 const struct inc_rdma_device_info *described(const struct inc_rdma_list *list, const char *name);
-/* The RoCE v2 GID of this address in the first port's table; NULL: it is not there. */
+/* The RoCE v2 GID of this address in the first port's table, or NULL. */
 const struct inc_rdma_gid *gid_of(const struct inc_rdma_device_info *device, uint32_t addr);
-/* The place of the RoCE v2 GID of this address in the first port's table; -1: it is not there. */
+/* The index of the RoCE v2 GID of this address in the first port's table, or -1. */
 int gid_index(const struct inc_rdma_device_info *device, uint32_t addr);
 void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Fills ends, and takes a test's name, from a program's arguments. False: they are wrong, and that
- * was said. */
+/* Sets ends[] and the name of the test to run from a program's arguments. Prints usage and returns
+ * false if they are wrong. */
 bool read_ends(int argc, char **argv, const char *program);
 
 #endif

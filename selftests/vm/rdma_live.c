@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The inventory of lib/rdma on rxe: what is there, what changes, who hears of it. Arguments: of two
- * devices on two interfaces, name, interface and address; one test to run, by name.
+ * The inventory of lib/rdma on rxe: which devices it lists, their changes, and the events that
+ * report these. Arguments: for each of two devices its name, interface and address; then optionally
+ * the name of one test.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -33,7 +34,7 @@ static int refresh(struct inc_rdma_inventory *inventory)
 	return ret;
 }
 
-/* Until an event says that a refresh is due. */
+/* Waits for an event that requires a refresh of the inventory. */
 static void wait_stale(struct inc_rdma_inventory *inventory)
 {
 	struct pollfd pfd = {.fd = inc_rdma_inventory_fd(inventory), .events = POLLIN};
@@ -47,7 +48,7 @@ static void wait_stale(struct inc_rdma_inventory *inventory)
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* What sysfs says of a port, one line of a file. */
+/* Reads a line of a port's file in sysfs. */
 static void sysfs_says(const char *device, const char *file, char *line, int size)
 {
 	char path[200];
@@ -73,9 +74,11 @@ static void check_described(const struct inc_rdma_list *list, const struct end *
 	assert_int_equal(port->number, 1);
 	assert_int_equal(port->link_layer, INC_RDMA_LINK_ETHERNET);
 	assert_int_equal(port->state, INC_RDMA_PORT_ACTIVE);
-	assert_int_equal(port->active_mtu_bytes, 2048); /* the lab's links carry 2200 */
+	/* because the lab's links have an MTU of 2200 */
+	assert_int_equal(port->active_mtu_bytes, 2048);
 	assert_true(port->pkeys > 0 && port->pkey[0] == 0xffff);
-	sysfs_says(end->device, "ports/1/rate", line, sizeof(line)); /* "2.5 Gb/sec (1X SDR)" */
+	/* for example "2.5 Gb/sec (1X SDR)" */
+	sysfs_says(end->device, "ports/1/rate", line, sizeof(line));
 	assert_int_equal(port->speed_mbps, (uint64_t)(atof(line) * 1000));
 	assert_true(device->guid && device->limits.max_qp && device->limits.max_qp_wr &&
 		    device->limits.max_sge && device->limits.max_cqe &&
@@ -139,7 +142,8 @@ static void test_port_goes_down_and_up(void **state)
 	const struct inc_rdma_list *before = inc_rdma_inventory_get(inventory), *after;
 
 	assert_int_equal(inc_rdma_inventory_take(inventory), 0);
-	assert_int_equal(refresh(inventory), 0); /* nothing has changed: the same list */
+	/* nothing has changed, so the list is the same object */
+	assert_int_equal(refresh(inventory), 0);
 	after = inc_rdma_inventory_get(inventory);
 	assert_ptr_equal(after, before);
 	inc_rdma_list_put(after);
@@ -150,7 +154,7 @@ static void test_port_goes_down_and_up(void **state)
 	after = inc_rdma_inventory_get(inventory);
 	assert_int_not_equal(described(after, ends[0].device)->port[0].state, INC_RDMA_PORT_ACTIVE);
 	assert_int_equal(described(after, ends[1].device)->port[0].state, INC_RDMA_PORT_ACTIVE);
-	/* who holds the list from before still reads it */
+	/* an old list is unchanged as long as it is referenced */
 	assert_int_equal(described(before, ends[0].device)->port[0].state, INC_RDMA_PORT_ACTIVE);
 	inc_rdma_list_put(before);
 	inc_rdma_list_put(after);
@@ -164,12 +168,12 @@ static void test_port_goes_down_and_up(void **state)
 	inc_rdma_inventory_close(inventory);
 }
 
-/* ---- a device that comes, changes and goes -------------------------------------------------- */
+/* ---- a device that is added, changed and removed -------------------------------------------- */
 
 #define ADDED "rxe9"
 
 struct holder {
-	struct inc_rdma_subscriber subscriber; /* first */
+	struct inc_rdma_subscriber subscriber; /* must be first */
 	struct inc_rdma_device *device;
 	unsigned int heard[INC_RDMA_DEVICE_OTHER + 1];
 };
@@ -199,7 +203,7 @@ static struct inc_rdma_device *hold(struct inc_rdma_inventory *inventory, const 
 	return device;
 }
 
-/* Refreshes whenever that is due, until the address has its GID (there) or has it no more. */
+/* Refreshes the inventory after each event, until it has the address's GID, or has it no more. */
 static int wait_gid(struct inc_rdma_inventory *inventory, const char *address, bool there)
 {
 	uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
@@ -219,7 +223,7 @@ static int wait_gid(struct inc_rdma_inventory *inventory, const char *address, b
 	}
 }
 
-/* An address that goes and comes back behind another one. */
+/* Removes an address and adds it again behind another one, so its GID has a new index. */
 static void move_gid(struct inc_rdma_inventory *inventory)
 {
 	const struct inc_rdma_list *before;
@@ -239,7 +243,8 @@ static void move_gid(struct inc_rdma_inventory *inventory)
 	inc_rdma_list_put(before);
 }
 
-/* The kernel waits until nobody has the device open. */
+/* Removes the device in a child process, because the kernel waits until no process has the device
+ * open. */
 static void remove_device(struct inc_rdma_inventory *inventory, const struct holder *holder)
 {
 	uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
@@ -299,7 +304,8 @@ static void test_device_comes_and_goes(void **state)
 	const struct inc_rdma_list *list;
 
 	come_change_and_go(inventory);
-	come_change_and_go(inventory); /* one of the same name is found as the first was */
+	/* a new device of the same name is found like the first one */
+	come_change_and_go(inventory);
 	list = inc_rdma_inventory_get(inventory);
 	assert_int_equal(list->devices, ENDS);
 	inc_rdma_list_put(list);
@@ -309,7 +315,7 @@ static void test_device_comes_and_goes(void **state)
 
 #define TOGGLES 3
 
-/* A loop that is woken by edges alone hears of everything. */
+/* A loop that uses edge-triggered epoll must get every event. */
 static void test_every_event_of_one_wake_up(void **state)
 {
 	uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
@@ -347,7 +353,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_stop_flushes),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_device_comes_and_goes),
-		/* these take the lab's routes away */
+		/* these tests remove the lab's routes */
 		cmocka_unit_test(test_port_goes_down_and_up),
 		cmocka_unit_test(test_every_event_of_one_wake_up),
 	};

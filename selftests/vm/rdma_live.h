@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lib/rdma on real devices: what its tests share. */
+/* Shared declarations of the tests of lib/rdma on real devices. */
 #ifndef RDMA_LIVE_H
 #define RDMA_LIVE_H
 

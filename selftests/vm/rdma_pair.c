@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two queue pairs of two devices, in one process: SEND, READ and WRITE, and what is refused. */
+/* Two queue pairs of two devices, in one process: SEND, READ, WRITE, and rejected requests. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static void done(struct side *s, uint64_t id)
 			 ibv_wc_status_str(wc.status));
 }
 
-/* Messages of many lengths in both directions, each into a place of its own. */
+/* Messages of many lengths in both directions. Each is received at its own place. */
 void test_messages(void **state)
 {
 	static const uint32_t lengths[] = {1, 2048, 2049, 4096, 6000};
@@ -85,7 +85,8 @@ void test_read_and_write(void **state)
 	side_post(&s[0], 1, IBV_WR_RDMA_WRITE, 0, len, &s[1], half);
 	done(&s[0], 1);
 	assert_memory_equal(s[1].mem + half, s[0].mem, len);
-	for (i = 0; i < 8; i++) /* more than may be under way: the device holds them back */
+	/* more READs than the queue pair may have in progress, so the device delays the rest */
+	for (i = 0; i < 8; i++)
 		side_post(&s[0], 10 + i, IBV_WR_RDMA_READ, half + i * 1000, 1000, &s[1], i * 1000);
 	for (i = 0; i < 8; i++)
 		done(&s[0], 10 + i);
@@ -96,7 +97,7 @@ void test_read_and_write(void **state)
 	side_pair_close(s);
 }
 
-/* Memory that was registered for less. */
+/* A peer's access to memory that was registered without that permission. */
 void test_what_a_peer_may_not(void **state)
 {
 	static const struct {
@@ -138,7 +139,8 @@ void test_stop_flushes(void **state)
 	side_pair_close(s);
 }
 
-/* What the device cannot do, and what no peer can be, each with its name. */
+/* Requests that the device does not support, and impossible addresses of peers. Each error must
+ * name its reason. */
 void test_refusals(void **state)
 {
 	unsigned int descriptors = open_descriptors();

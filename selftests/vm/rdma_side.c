@@ -81,10 +81,10 @@ void side_pair_open(struct side s[2], unsigned int access, uint8_t timeout)
 	memset(s, 0, 2 * sizeof(*s));
 	for (i = 0; i < 2; i++) {
 		choose(inventory, &ends[i], &s[i]);
-		s[i].psn = 0xfffff0 + 7 * i; /* wraps under way */
+		s[i].psn = 0xfffff0 + 7 * i; /* PSNs wrap during the test */
 		make(&s[i], access);
 	}
-	/* what they hold is held by reference */
+	/* the queue pairs hold references to what they need */
 	inc_rdma_inventory_close(inventory);
 	meet(&s[0], &s[1], timeout);
 	meet(&s[1], &s[0], timeout);

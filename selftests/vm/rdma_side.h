@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two queue pairs of the two devices of a test (rdma_ends.h), joined, in one process. */
+/* Two connected queue pairs on the two devices of a test (rdma_ends.h), in one process. */
 #ifndef RDMA_SIDE_H
 #define RDMA_SIDE_H
 
@@ -9,8 +9,8 @@
 #include "lib/rdma/qp.h"
 #include "lib/rdma/region.h"
 
-#define SIDE_BYTES    (1u << 20) /* of a side's memory */
-#define SIDE_MESSAGES 40         /* under way in each direction */
+#define SIDE_BYTES    (1u << 20) /* bytes of each side's memory */
+#define SIDE_MESSAGES 40         /* messages in flight in each direction */
 
 struct side {
 	struct inc_rdma_device *device;
@@ -25,16 +25,19 @@ struct side {
 	uint32_t psn;
 };
 
-/* In RTS, each with memory of this access; timeout: the device's, for its six retries. */
+/* Makes both queue pairs in RTS, with memory of this access. timeout: the queue pair's ACK timeout,
+ * after which it retries six times. */
 void side_pair_open(struct side s[2], unsigned int access, uint8_t timeout);
 void side_pair_close(struct side s[2]);
 
-/* The next completion, slept for; false: it has not come, give or take a second. */
+/* Waits for the next completion. Returns false if none arrives within the limit, which may be
+ * exceeded by a second. */
 bool side_next_within(struct side *s, unsigned int limit_ms, struct ibv_wc *wc);
-/* The same, which must come. */
+/* Waits for the next completion, and fails the test if none arrives. */
 struct ibv_wc side_next(struct side *s);
 void side_receive(struct side *s, uint64_t id, uint32_t at, uint32_t len);
-/* What is sent from, or read to, our memory at `at`; the other's at `there`. */
+/* Posts a SEND or WRITE from, or a READ to, this side's memory at `at`. `there` is the offset in
+ * the other side's memory. */
 void side_post(struct side *s, uint64_t id, enum ibv_wr_opcode opcode, uint32_t at, uint32_t len,
 	       const struct side *other, uint32_t there);
 

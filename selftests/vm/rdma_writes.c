@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RDMA WRITEs with immediate from one device to another, as commands on standard input say, for
- * tests of what the wire between does to them. Each command is answered with a line of JSON:
+ * RDMA WRITEs with immediate from one device to another. Commands arrive on standard input, so that
+ * tests can change the wire in between. Each command is answered by a line of JSON:
  *
- *	write N BYTES   side 0 writes N messages; answered when each has its completion
+ *	write N BYTES   side 0 writes N messages; the answer follows when each has its completion
  *	fence           side 1's queue pair goes to ERR
- *	look            nothing happens
+ *	look            only reports
  *
- * sent: completions of the last write with success; status: of the first that failed; arrived: what
- * side 1 has completed since its last answer; placed: how many of the last write's messages lie in
- * side 1's memory.
+ * sent: successful completions of the last write. status: that of the first failed completion.
+ * arrived: side 1's completions since the previous answer. placed: how many messages of the last
+ * write are in side 1's memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #include "selftests/vm/rdma_ends.h"
 #include "selftests/vm/rdma_side.h"
 
-#define SILENCE_MS 8000 /* the device gives up in half the time with a timeout of 17 */
+#define SILENCE_MS 8000 /* with a timeout of 17 the device gives up in half of this time */
 #define PLACE      (SIDE_BYTES / SIDE_MESSAGES)
 
 struct last {
@@ -30,7 +30,7 @@ struct last {
 	bool silent;
 };
 
-/* Of message i of the last write; never 0. */
+/* The byte at offset `at` of message i of the last write, which is never 0. */
 static uint8_t pattern(const struct last *last, unsigned int i, unsigned int at)
 {
 	return 1 + (last->seed * 131 + i * 7 + at) % 255;
@@ -81,7 +81,7 @@ static unsigned int placed(const struct side *s, const struct last *last)
 	return n;
 }
 
-/* Completions with success that lie there. */
+/* Polls all completions of a side, and returns how many succeeded. */
 static unsigned int arrived(struct side *s)
 {
 	struct ibv_wc wc;

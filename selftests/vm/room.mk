@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Programs that run inside the virtual machine; the test_* scripts here boot it. They link the objects of
-# the rooms, because libraries hide the names that these programs call.
+# Programs that run in the virtual machine. The test_* scripts here boot it. The programs link the objects of the
+# rooms, because libraries hide the internal functions that they call.
 vm_program = $(call tests_plain,vm,$(1),$(patsubst %,selftests/vm/%.c,$(2)) $(3))
 
 $(call vm_program,verbs_loop,verbs_memory,$(patsubst %,hostlib/src/%.c,verbs verbs_config verbs_data verbs_region))
 $(call vm_program,rdma_live,rdma_pair rdma_side rdma_ends)
 $(call vm_program,rdma_writes,rdma_side rdma_ends)
-# The endpoints of a termination switch, of both kinds.
+# The endpoints of a termination switch, soft and on verbs.
 $(call vm_program,term_verbs,rdma_ends,selftests/term/pair.c userspace/interface.c \
 	$(patsubst %,userspace/term/%.c,verbs verbs_channel verbs_data soft soft_tx soft_rx ingress))
 $(call vm_program,connect_socket,rdma_ends,$(patsubst %,hostlib/connect/%.c,socket socket_data socket_progress socket_region \
@@ -14,7 +14,7 @@ $(call vm_program,connect_socket,rdma_ends,$(patsubst %,hostlib/connect/%.c,sock
 $(call vm_program,nccl_path,rdma_ends,selftests/nccl/two_paths.c $(patsubst %,hostlib/nccl/%.c,path devices choose iflist control_msg))
 $(call vm_program,rc_judge,rc_judge_opts)
 
-# With the public interface only.
+# These use the public interface only.
 $(eval $(call program,$(B)/selftests/vm/connect_live,\
 	$(call plain,$(patsubst %,selftests/vm/connect_%.c,live sides books relay talk end raw many)) $(B)/libinc_connect.so,\
 	-L$$(B) -linc_connect $$(E2E_RPATH) $(EVENT_LIBS) -lcmocka -lpthread))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A switch's endpoints on real devices: streams of messages between two of them, and between one
- * and a soft endpoint in the switch's namespace, whose wire it is; what is refused, what breaks.
- * Arguments: of two devices on two interfaces, name, interface and address; one test, by name.
+ * Endpoints of a switch on real devices. Messages are sent between two devices, and between a
+ * device and a soft endpoint in the switch's namespace, which receives the packets of the device's
+ * wire. Includes rejected requests and failures. Arguments: for each of two devices its name,
+ * interface and address; then optionally the name of one test.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +25,7 @@
 #include "selftests/term/pair.h"
 #include "selftests/vm/rdma_ends.h"
 
-#define OWN_NETNS    "/proc/1/ns/net" /* rxe's, and so the machine's */
+#define OWN_NETNS    "/proc/1/ns/net" /* the namespace of rxe, which is this machine's own */
 #define SWITCH_NETNS "/run/netns/sw"
 #define ADDED        "rxe9"
 
@@ -49,13 +50,13 @@ static void open_pair(struct pair *p, unsigned int n_channels, uint64_t seed)
 	pair_make(p, n_channels, seed);
 }
 
-/* The switch's address on the wire of a device. */
+/* The switch's address on a device's link. */
 static struct in_addr switch_addr(const struct end *end)
 {
 	return (struct in_addr){htonl((ntohl(end->addr) & ~0xffu) | 254)};
 }
 
-/* The thread continues in another network namespace. */
+/* Moves this thread to another network namespace. */
 static void enter_netns(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -65,8 +66,8 @@ static void enter_netns(const char *path)
 	close(fd);
 }
 
-/* Device 1 is a soft one. It is in the switch's namespace, and so is the thread from here on,
- * because a soft device asks the kernel about its port when packets arrive. */
+/* Opens a device and, as device 1, a soft one in the switch's namespace. This thread stays in that
+ * namespace, because a soft device queries its port's state when packets arrive. */
 static void open_mixed(struct pair *p, unsigned int n_channels, uint64_t seed)
 {
 	const struct pair_place verbs = place_of(&ends[0]);
@@ -118,7 +119,8 @@ static void test_probe(void **state)
 		fail_msg("%s", why.msg);
 	snprintf(want, sizeof(want), "%s port 1, GID ", ends[0].device);
 	assert_memory_equal(offer.device, want, strlen(want));
-	assert_int_equal(offer.payload_bytes, 2048); /* the lab's links carry 2200 */
+	/* because the lab's links have an MTU of 2200 */
+	assert_int_equal(offer.payload_bytes, 2048);
 	assert_int_equal(offer.max_message_bytes, 1 << 20);
 	assert_int_equal(inc_term_verbs.probe("h9", nowhere, &offer, &why), -ENODEV);
 	assert_memory_equal(why.msg, "h9: ", 4);
@@ -150,7 +152,7 @@ static void test_channels(void **state)
 	pair_close(&p);
 }
 
-/* What is sent before the peer is known goes when it is. */
+/* Messages that are posted before the peer's address is set are sent afterwards. */
 static void test_connect_late(void **state)
 {
 	struct pair p;
@@ -171,7 +173,7 @@ static bool full(struct pair *p)
 	return p->end[1][0].n_got == PAIR_MESSAGES;
 }
 
-/* A peer without receives is waited for, longer than any timeout. */
+/* A sender waits for a peer without posted receives, longer than any timeout. */
 static void test_no_room(void **state)
 {
 	uint64_t m, until_ns;
@@ -194,7 +196,7 @@ static void test_no_room(void **state)
 	pair_close(&p);
 }
 
-/* Nothing but its descriptor wakes a device that has said that there is no more. */
+/* A device that has reported that there is nothing more to do is woken by its descriptor only. */
 static void test_wakes(void **state)
 {
 	uint64_t end_ns = inc_now_ns() + 60 * INC_NSEC_PER_SEC, now_ns;
@@ -242,7 +244,7 @@ static void test_soft_peer(void **state)
 	f = pair_device_figures(&p, 1);
 	assert_int_equal(f.strangers, 0);
 	assert_int_equal(f.damaged, 0);
-	/* and it says that it ends */
+	/* the end of the soft endpoint is reported to its peer */
 	inc_term_soft.shut(p.end[1][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[1][0].ch = NULL;
 	p.end[0][0].total++;
@@ -257,7 +259,7 @@ static int leave_netns(void **state)
 	return 0;
 }
 
-/* ---- what is refused ---- */
+/* ---- rejected requests ---- ---- */
 
 static void refuses(struct pair *p, struct inc_term_channel_opts opts, const char *why)
 {
@@ -307,17 +309,18 @@ static void test_refusals(void **state)
 	peer.udp_port = 5000;
 	assert_int_equal(inc_term_verbs.connect(ch, &peer, &err), -EPROTO);
 	inc_term_verbs.shut(ch, 0);
-	/* what has been refused has cost nothing */
+	/* rejected requests have no effect */
 	pair_connect(&p);
 	pair_want(&p, 50);
 	pair_run(&p, 60);
 	pair_close(&p);
 }
 
-/* ---- what breaks ---- */
+/* ---- failures ---- ---- */
 
-/* Longer than the receives that the peer has posted, which is told as an invalid request, and by
- * rxe of 6.1 as an error of its own, like the end of a communicator. */
+/* A message is longer than the receives that the peer has posted. The sender gets the status
+ * "remote invalid request". rxe of Linux 6.1 reports a "remote operation error" instead, like the
+ * end of a communicator. */
 static void test_too_long(void **state)
 {
 	struct pair_place place;
@@ -340,7 +343,7 @@ static void test_too_long(void **state)
 	pair_close(&p);
 }
 
-/* A queue pair that is no more says nothing: who sends to it gives up, within seconds. */
+/* A queue pair that was destroyed does not answer. Its sender gives up within seconds. */
 static void test_shut(void **state)
 {
 	uint64_t start_ns;
@@ -357,7 +360,7 @@ static void test_shut(void **state)
 	pair_until(&p, second_lost);
 	lost_for(&p, 1, INC_TERM_SILENT);
 	assert_true(inc_now_ns() - start_ns < 15 * INC_NSEC_PER_SEC);
-	/* the other channel of the same devices goes on */
+	/* the second channel of these devices still works */
 	p.end[0][0].total = p.end[0][0].n_done;
 	p.end[1][0].total = p.end[1][0].n_done;
 	p.end[0][1].total = p.end[1][1].total = 100;
@@ -366,8 +369,8 @@ static void test_shut(void **state)
 	pair_close(&p);
 }
 
-/* An address that nobody has is looked for elsewhere: neither connect() nor a turn waits for it,
- * nor does the end of the channel, or of the device. */
+/* No host has the peer's address, so the kernel tries to resolve it for long. That must delay
+ * neither connect() nor the engine's turns, nor the end of the channel or of the device. */
 static void test_nobody_there(void **state)
 {
 	const unsigned int before = open_descriptors();
@@ -397,7 +400,7 @@ static void test_nobody_there(void **state)
 	start_ns = inc_now_ns();
 	pair_close(&p);
 	assert_true(inc_now_ns() - start_ns < 500 * INC_NSEC_PER_MSEC);
-	/* what was left behind goes when the address is given up */
+	/* the remaining objects are freed when the kernel gives up */
 	while (open_descriptors() > before) {
 		assert_true(inc_now_ns() - start_ns < 60 * INC_NSEC_PER_SEC);
 		usleep(10000);
@@ -416,7 +419,7 @@ static void test_port_down(void **state)
 	pair_until(&p, first_lost);
 	lost_for(&p, 0, INC_TERM_CUT);
 	assert_non_null(strstr(p.end[0][0].text, "port down for 2000 ms"));
-	assert_false(p.end[1][0].lost); /* its port is up, and it has sent nothing */
+	assert_false(p.end[1][0].lost); /* this end's port is up, and it has not sent anything */
 	pair_close(&p);
 	shell("ip link set %s up", ends[0].ifname);
 }
@@ -426,7 +429,7 @@ static bool gone(struct pair *p)
 	return p->end[0][0].lost && strstr(p->end[0][0].text, "gone");
 }
 
-/* The kernel waits until nobody has the device open any more. */
+/* The kernel removes a device once no process has it open any more. */
 static void test_device_gone(void **state)
 {
 	const struct pair_place added = {

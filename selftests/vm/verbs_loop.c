@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The verbs transport by itself: a queue pair whose peer it is itself. What it sends
- * comes back into its own receives, which is just what a switch with one child
- * does, so nothing but the device and the transport takes part.
- * Arguments: address of an RDMA interface, name of the interface; one test to run, by name.
+ * The verbs transport alone: a queue pair that is connected to itself. A message that it sends
+ * arrives at its own receives, as from a switch with one child. So only the device and the
+ * transport take part. Arguments: address and name of an RDMA interface; then optionally the name
+ * of one test.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -125,7 +125,7 @@ static int post_all(struct loop *l, enum inccl_mode mode, const uint8_t *send, u
 		if (ret == -EAGAIN) {
 			uint64_t before = l->ep->completed;
 
-			/* the window is full, or the send queue */
+			/* the window or the send queue is full */
 			ret = drive(l, before < l->ep->posted ? before + 1 : UINT64_MAX);
 			if (ret)
 				return ret;
@@ -191,7 +191,7 @@ static void test_sizes(void **state)
 		loop_connect(&l);
 		for (mode = INCCL_MODE_SENDRECV; mode <= INCCL_MODE_WRITE; mode++)
 			for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-				/* four bytes off: not the alignment of malloc */
+				/* four bytes off the alignment of malloc() */
 				echo_checked(&l, mode, send, recv + 4, sizes[i], mp + i);
 		assert_int_equal(drive(&l, UINT64_MAX), 0);
 		inccl_verbs.close(l.ep);
@@ -260,7 +260,7 @@ static void test_retry_exhausted(void **state)
 	ret = echo(&l, INCCL_MODE_SENDRECV, send, recv, sizeof(send));
 	assert_int_equal(ret, -ETIMEDOUT);
 	assert_non_null(strstr(l.ep->error, ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)));
-	/* 4 tries of 4.2 ms; a device may take up to four times as long for each */
+	/* 4 attempts of 4.2 ms each; a device may take up to four times as long */
 	assert_true(inc_now_ns() - started < 5 * INC_NSEC_PER_SEC);
 	assert_int_equal(inccl_verbs.progress(l.ep), -ETIMEDOUT);
 	inccl_verbs.close(l.ep);

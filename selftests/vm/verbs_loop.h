@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A queue pair whose peer it is itself (verbs_loop.c), for the tests of both files. */
+/* A queue pair that is connected to itself (verbs_loop.c), for the tests of both files. */
 #ifndef VERBS_LOOP_H
 #define VERBS_LOOP_H
 
@@ -20,12 +20,13 @@ struct loop {
 void loop_open(struct loop *l, unsigned int message_packets, unsigned int window, uint32_t psn,
 	       const char *options);
 void loop_connect(struct loop *l);
-/* 0 when message `goal` is complete (or, for UINT64_MAX, the endpoint quiet), else what failed. */
+/* Makes progress until message `goal` is complete, or for UINT64_MAX until the endpoint is quiet.
+ * Returns 0 or the error. */
 int drive(struct loop *l, uint64_t goal);
-/* Fills send, has it come back into recv, compares. */
+/* Fills send, sends it so that it arrives in recv, and compares. */
 void echo_checked(struct loop *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv, size_t len,
 		  unsigned int seed);
-void *pages(void *at, size_t len); /* private and anonymous */
+void *pages(void *at, size_t len); /* private and anonymous mappings */
 
 /* verbs_memory.c */
 void test_cache(void **state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of the program that goes away, or is short, under a registration of a real device. */
+/* Memory that is unmapped, or that is short, while a registration of a real device exists. */
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <pthread.h>
@@ -30,13 +30,13 @@ void test_cache(void **state)
 	loop_connect(&l);
 	cache = &verbs_ep(l.ep)->cache;
 	if (!cache->watched)
-		skip(); /* said in the log; every request registers anew */
+		skip(); /* the log states the reason; every request registers its memory again */
 	for (i = 0; i < 5; i++)
 		echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, i);
 	assert_int_equal(cache->misses, 2);
 	assert_int_equal(cache->hits, 8);
 
-	/* other pages at the same address */
+	/* maps other pages at the same address */
 	munmap(send, len);
 	munmap(recv, len);
 	assert_int_equal(cache->entries, 2);
@@ -47,21 +47,21 @@ void test_cache(void **state)
 	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 17);
 	assert_int_equal(cache->misses, 4);
 
-	/* dropped pages, in the middle */
+	/* drops pages in the middle of the buffer */
 	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 18);
 	assert_int_equal(cache->misses, 4);
 	assert_int_equal(madvise(recv + 8192, 4096, MADV_DONTNEED), 0);
 	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 19);
 	assert_int_equal(cache->misses, 5);
 
-	/* moved away, and new ones in their place */
+	/* moves the buffer's pages away, and maps others in their place */
 	moved = mremap(recv, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, pages(NULL, len));
 	assert_ptr_not_equal(moved, MAP_FAILED);
 	assert_ptr_equal(pages(recv, len), recv);
 	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 20);
 	assert_int_equal(cache->misses, 6);
 
-	/* mapped over */
+	/* maps other pages over the buffer */
 	assert_ptr_equal(mmap(send, len, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
 			 send);
@@ -80,7 +80,7 @@ struct churn {
 	unsigned long rounds;
 };
 
-/* Unmaps and maps all the time, as other threads of a program may. */
+/* Unmaps and maps memory all the time, like another thread of a program. */
 static void *churner(void *arg)
 {
 	struct churn *c = arg;
@@ -96,7 +96,7 @@ static void *churner(void *arg)
 	return NULL;
 }
 
-/* Fresh buffers for every operation while another thread takes and gives addresses. */
+/* Every operation uses a new buffer, while another thread unmaps and maps memory. */
 void test_cache_churn(void **state)
 {
 	struct churn churn = {false};
@@ -121,7 +121,8 @@ void test_cache_churn(void **state)
 	inccl_verbs.close(l.ep);
 }
 
-/* The watcher yields to us, so that we go on the moment it has read a report. */
+/* The watcher has a lower priority on the same CPU. So this thread continues as soon as the watcher
+ * has read a report. */
 void test_cache_slow_watcher(void **state)
 {
 	uint8_t *send = pages(NULL, 16384), *recv = pages(NULL, 16384);
@@ -146,7 +147,7 @@ void test_cache_slow_watcher(void **state)
 	munmap(recv, 16384);
 }
 
-/* Nothing tells of holes in shared memory: its pages are never taken for the old ones. */
+/* The kernel reports no holes in shared memory. So its registrations must never be reused. */
 void test_shared_memory(void **state)
 {
 	size_t len = 65536;
@@ -184,7 +185,7 @@ static void write_number(const char *path, long value)
 	fclose(f);
 }
 
-/* The guest is ours, its pool of huge pages too. */
+/* Uses a pool of huge pages. That affects only this virtual machine. */
 void test_huge_pages(void **state)
 {
 	size_t huge = 2 << 20, len = 65536;
@@ -212,7 +213,7 @@ void test_huge_pages(void **state)
 	write_number("/proc/sys/vm/nr_hugepages", 0);
 }
 
-/* Runs fn in a child, which an alarm ends if it hangs. */
+/* Runs fn in a child process. An alarm ends a child that hangs. */
 static void in_forked_child(int (*fn)(void *), void *arg)
 {
 	pid_t pid;
@@ -222,7 +223,8 @@ static void in_forked_child(int (*fn)(void *), void *arg)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
-		setenv("CMOCKA_TEST_ABORT", "1", 1); /* no jump back into the parent's tests */
+		/* a failed assertion in the child must not jump back into the parent's tests */
+		setenv("CMOCKA_TEST_ABORT", "1", 1);
 		alarm(DEADLINE_S);
 		_exit(fn(arg));
 	}
@@ -267,7 +269,8 @@ void test_locked_memory_is_shared(void **state)
 	in_forked_child(share_locked_memory, NULL);
 }
 
-/* In a child: an endpoint of its own, with buffers at the addresses of the parent's. */
+/* In the child: makes an endpoint of its own, with buffers at the same addresses as the
+ * parent's. */
 static int echo_in_child(void *arg)
 {
 	uint8_t *send = arg, *recv = send + 65536;
@@ -305,7 +308,7 @@ static int close_while_child_lives(void *arg)
 		close(fds[1]);
 		_exit(read(fds[0], &c, 1));
 	}
-	/* its mappings are shared with the child until one of them writes */
+	/* after a fork, the parent shares its pages with the child until one of them writes */
 	echo_checked(&l, INCCL_MODE_WRITE, p, p + 65536, 65536, 3);
 	inccl_verbs.close(l.ep);
 	munmap(p, 131072);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The connection service between two rxe devices: its library, whose result lines count, its program,
-and its speed beside perftest's."""
+"""The connection service between two rxe devices: tests of its library, whose result lines count; tests of its
+program; and its speed compared with perftest's."""
 import contextlib
 import json
 import os
@@ -17,7 +17,7 @@ CLIENT, SERVICE = 0, 1
 TOOL = os.path.join(BUILD, "inc-connect")
 ROUNDS = 3
 MESSAGE = 1 << 20
-# An emulated machine may take long to acknowledge.
+# An emulated machine may be slow to acknowledge, so the timeout is long.
 FILE = """devices: [{device: rxe%d}]
 queue_pair: {timeout: 18, retry_cnt: %d, buf_size: %d, send_buf_cnt: 8}
 """
@@ -36,7 +36,7 @@ def library():
 # --- the program --------------------------------------------------------------------------
 
 class Serve:
-    """inc-connect serve on the service's device."""
+    """Runs inc-connect serve on the service's device."""
 
     def __init__(self, file):
         self.process = subprocess.Popen([TOOL, "serve", "--config", file, "--listen", "127.0.0.1"],
@@ -54,7 +54,7 @@ class Serve:
 
 
 def connect(file, *args, timeout=120):
-    """The answer of inc-connect connect."""
+    """Returns the answer of inc-connect connect."""
     result = command(TOOL, "connect", "--config", file, "--json", *args, "127.0.0.1", timeout=timeout)
     return json.loads(result.out)
 
@@ -81,8 +81,8 @@ def program(files):
 
 
 def service_is_killed(name, client_file, service_file, stop, word):
-    """What was moving stops, and the program says so in one line: who is missed, and why. stop: what
-    was under way arrives before, so that nothing but the client's question can miss anybody."""
+    """The service is killed. The transfer stops, and the client reports in one line which peer is missing and why.
+    stop: everything in flight arrives first, so that only the client's check can notice."""
     with case(name), contextlib.ExitStack() as stack:
         serve = Serve(service_file)
         serve.__enter__()
@@ -107,7 +107,7 @@ def service_is_killed(name, client_file, service_file, stop, word):
 # --- speed ----------------------------------------------------------------------------------
 
 def gid_index(host):
-    """Of the RoCE v2 GID with the interface's address."""
+    """The index of the RoCE v2 GID with the interface's address."""
     base = f"/sys/class/infiniband/rxe{host}/ports/1/gids"
     for index in sorted(map(int, os.listdir(base))):
         with open(f"{base}/{index}") as f:
@@ -117,7 +117,7 @@ def gid_index(host):
 
 
 def once(name, gids, *args):
-    """perftest's line of figures."""
+    """Returns perftest's line of figures."""
     def line(host):
         return [name, "-d", f"rxe{host}", "-x", str(gids[host]), "-F", "-u", "18", *map(str, args)]
 
@@ -136,8 +136,8 @@ def once(name, gids, *args):
 
 
 def perftest(name, gids, *args):
-    """The same, once its clock is right: it compares the cycle counter with the time first, which
-    another load of this machine spoils; its figures are infinite then."""
+    """The same, repeated until its clock is right. perftest first compares the cycle counter with the time. Other
+    load of the machine may spoil that, and the figures are infinite then."""
     for _ in range(6):
         row = once(name, gids, *args)
         if not {"inf", "nan", "-nan"} & set(row):
@@ -150,13 +150,13 @@ def median(values):
 
 
 def lat(gids, iters, *args):
-    """Minimum, median and 99th percentile, us."""
+    """Returns minimum, median and 99th percentile in us."""
     row = perftest("ib_send_lat", gids, "-s", 64, "-n", iters, *args)
     return float(row[2]), float(row[4]), float(row[7])
 
 
 def bw(gids, iters, *args):
-    """Gbit/s, on average."""
+    """Returns Gbit/s on average."""
     row = perftest("ib_send_bw", gids, "-s", MESSAGE, "-n", iters, "--report_gbits", *args)
     return float(row[3])
 
@@ -175,8 +175,8 @@ def measures(files):
 
 
 def speed(files):
-    """In turn, so that all see the same machine. perftest's sides spin, or, with -e, sleep while they
-    wait, as ours do."""
+    """Both programs run alternately, so that the machine's other load affects both alike. perftest's sides spin, or
+    with -e sleep while they wait, as inc-connect does."""
     few, many = 20, 1000
     gids = [gid_index(0), gid_index(1)]
     lats, bws = {}, {}

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The fault matrix with hosts on verbs, in both modes of the switch: some cells of a star or a tree, as
-INC_FAULTS_SEED says; INC_FAULTS_FULL=1: all of them, or those of one lab (INC_FAULTS_LAB=termination/star2) and of
-some windows (INC_FAULTS_WINDOWS="1 512")."""
+"""The fault matrix with hosts on verbs, in both modes of the switch. Runs some cells of a star or a tree, chosen by
+INC_FAULTS_SEED. INC_FAULTS_FULL=1: all of them, or those of one lab (INC_FAULTS_LAB=termination/star2) and of some
+windows (INC_FAULTS_WINDOWS="1 512")."""
 import contextlib
 import os
 import random
@@ -13,15 +13,15 @@ from faultcells import BETWEEN, HOST_PLACES, LIMIT_S, WINDOWS, Bench, cells
 FULL = os.environ.get("INC_FAULTS_FULL") == "1"
 ONLY = os.environ.get("INC_FAULTS_LAB", "")
 CHOSEN = [int(w) for w in os.environ.get("INC_FAULTS_WINDOWS", "").split()] or WINDOWS
-SAMPLE_S = 30  # for the cells, the lab comes before
-# Wires that are counted: an emulated machine forwards slowly.
+SAMPLE_S = 30  # time for the cells; the lab's start comes in addition
+# (topology, wires that count frames, places). Only some links are wires, because an emulated machine forwards slowly.
 LABS = (("star2.yaml", None, HOST_PLACES), ("tree-2x2.yaml", ["s0-r"], (BETWEEN,)))
 MODES = ("passthrough", "termination")
 
 
 @contextlib.contextmanager
 def adopted(path, mode):
-    """Results keep their order only where one CPU serves all ports of a switch."""
+    """A copy of the topology in which one CPU serves all ports of a switch. Only then results keep their order."""
     with contextlib.ExitStack() as stack:
         stack.callback(guest_lab, "down", timeout=60)
         lab = stack.enter_context(libtest.Lab(path, "--napi", NAPI, *libtest.PATIENT, mode=mode))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hosts with two rails each, for tests of failover, and what goes wrong on their wires.
+"""Hosts with two rails each for tests of failover, and faults on their wires.
 
-Host I has the interfaces haIa and haIb with the devices rxeIa and rxeIb. The other end of each is a port
-(paIa) of a bridge per rail (bra, brb), so every frame goes over its own wire, both ways, and the rails
-share nothing. rxe works in the initial network namespace only, so all is there; rxe sends by the interface
-of its GID, whoever else in this kernel has the address it sends to.
+Host I has the interfaces haIa and haIb with the devices rxeIa and rxeIb. The other end of each interface is a port
+(paIa) of a bridge per rail (bra, brb). So every frame crosses its own wire in both directions, and the rails share
+nothing. rxe works in the initial network namespace only, so everything is there. rxe sends by the interface of its
+GID, even if another interface of this kernel has the destination address.
 
-"out" is what the host sends, "in" what it receives. Faults strike at the port, with the distribution's
-tc: u32 knows packets by their opcode, and counts them.
+"out" is what the host sends, "in" what it receives. Faults are applied at the port by the distribution's tc. Its u32
+filters match packets by opcode, and count them.
 """
 import contextlib
 import json
@@ -19,13 +19,13 @@ import subprocess
 from vmlab import Failure, command, expect, wait_for
 
 RAILS = ("a", "b")
-MTU = 4200  # path MTU 4096: few packets, as each takes long in an emulated machine
+MTU = 4200  # path MTU 4096; few packets, because each is slow in an emulated machine
 DIRECTIONS = ("out", "in")
 
 # RC opcodes as (value, mask).
 ACKS = ((0x11, 0xff),)
 WRITES = ((0x06, 0xfe), (0x08, 0xfc))
-# What carries a payload; descriptions of slots are WRITEs without an immediate, in one packet.
+# Opcodes with a payload. Descriptions of slots are WRITEs without an immediate, in one packet.
 PAYLOADS = ((0x06, 0xfe), (0x08, 0xff), (0x09, 0xff), (0x0b, 0xff))
 ALL = None
 
@@ -33,7 +33,7 @@ ETH_P_ALL, SOL_PACKET, PACKET_QDISC_BYPASS, SO_RCVBUFFORCE = 3, 263, 20, 33
 
 
 def batch(program, lines):
-    """Programs start slowly in an emulated machine: one takes many lines."""
+    """Runs a program with many lines, because starting programs is slow in an emulated machine."""
     done = subprocess.run([program, "-batch", "-"], input="\n".join(lines) + "\n", text=True,
                           capture_output=True, check=False, timeout=60)
     expect(done.returncode == 0, f"{program}: {done.stderr}\n" + "\n".join(lines))
@@ -65,7 +65,7 @@ def sys_port(host, rail, name):
 
 
 def gid_index(host, rail):
-    """Of the GID that is the rail's address; None: there is none."""
+    """The index of the GID with the rail's address, or None."""
     last = address(host, rail).split(".")
     want = "0000:0000:0000:0000:0000:ffff:{:02x}{:02x}:{:02x}{:02x}".format(*map(int, last))
     for index in range(16):
@@ -84,7 +84,7 @@ def sent_packets(host, rail):
 
 
 class Filter:
-    """Packets of some opcodes in one direction of a wire are dropped, or taken elsewhere, until off()."""
+    """Drops or redirects packets of some opcodes in one direction of a wire, until off()."""
     serial = 0
 
     def __init__(self, host, rail, direction, opcodes=ALL, action="drop"):
@@ -96,7 +96,7 @@ class Filter:
         if opcodes is ALL:
             lines = [f"{head} matchall action {action}"]
         else:
-            # behind an IPv4 header without options: UDP, its destination port, BTH
+            # matches behind an IPv4 header without options: UDP, its destination port, BTH
             lines = [f"{head} protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff "
                      f"match u8 {value:#x} {mask:#x} at 28 action {action}" for value, mask in opcodes]
         self.live = True
@@ -113,14 +113,14 @@ class Filter:
 
 
 class Held:
-    """Packets that are taken off a wire, and that go on, in their order, when they are let go."""
+    """Takes packets off a wire. They continue in order when they are released."""
 
     def __init__(self, host, rail, direction, opcodes):
         self.onward = interface(host, rail) if direction == "out" else port(host, rail)
         self.place = f"held{Filter.serial}"
         batch("ip", [f"link add {self.place} mtu {MTU} type dummy",
                      f"link set {self.place} addrgenmode none up"])
-        # the socket keeps them
+        # the socket queues the packets
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
         self.socket.bind((self.place, ETH_P_ALL))
@@ -130,14 +130,14 @@ class Held:
                              f"mirred egress redirect dev {self.place}")
 
     def take(self):
-        """How many have been taken so far."""
+        """How many packets have been taken so far."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 self.frames.append(self.socket.recv(65536))
         return len(self.frames)
 
     def release(self):
-        """All of them go on; how many."""
+        """Releases all packets. Returns their number."""
         self.filter.off()
         self.take()
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
@@ -161,7 +161,8 @@ class Lab:
         self.dark = {}
 
     def neighbours(self, host, rail):
-        """Nothing but the hosts' own packets is on a wire, so that tests can count."""
+        """Makes neighbour entries permanent, so that only the hosts' own packets are on a wire and tests can count
+        them."""
         return [f"neigh replace {address(peer, rail)} lladdr {mac(peer, rail)} "
                 f"dev {interface(host, rail)} nud permanent"
                 for peer in range(self.hosts) if peer != host]
@@ -209,8 +210,8 @@ class Lab:
     # --- links ---------------------------------------------------------------------------
 
     def cut(self, host, rail, how):
-        """near: the host's interface is set down; far: its cable has no carrier; dark: packets vanish
-        and no device sees why."""
+        """near: the host's interface is set down. far: its cable has no carrier. dark: packets are dropped without
+        any device noticing."""
         if how == "dark":
             self.dark[host, rail] = [Filter(host, rail, direction) for direction in DIRECTIONS]
         else:
@@ -234,14 +235,14 @@ class Lab:
             self.repair(host, rail)
 
     def flap(self, host, rail, times):
-        """Down and up so often, and up at the end."""
+        """Sets the link down and up this many times. It is up at the end."""
         end = interface(host, rail)
         batch("ip", [f"link set {end} {state}" for _ in range(times) for state in ("down", "up")])
         self.repair(host, rail)
 
     def move_gid(self, host, rail):
-        """The rail's GID gets another index: its address goes, others take its place. Who uses the GID keeps
-        its place taken for a while."""
+        """Gives the rail's GID another index: its address is removed, others take its place, and it is added again.
+        The old place stays occupied for a while by the GID's users."""
         end, own, before = interface(host, rail), address(host, rail), gid_index(host, rail)
         for i in range(20):
             batch("ip", [f"addr delete {own}/24 dev {end}",
@@ -273,7 +274,7 @@ class Lab:
 
     @contextlib.contextmanager
     def netem(self, host, rail, direction, *what):
-        """Yields what tells (packets sent, packets lost)."""
+        """Yields a function that returns (packets sent, packets lost)."""
         dev = interface(host, rail) if direction == "out" else port(host, rail)
         command("tc", "qdisc", "add", "dev", dev, "root", "netem", "limit", 10000, *what)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The NCCL network plugin over two rxe rails per host, driven by ha-nccl-perf, which plays NCCL's part and
-finds duplicates, losses, swapped, torn and late messages itself. FULL=1: a thousand failovers, longer sweeps.
-Arguments: groups of cases, by the names of their functions."""
+"""The NCCL network plugin over two rxe rails per host. ha-nccl-perf plays NCCL's part, and detects duplicate, lost,
+swapped, torn and late messages itself. FULL=1: a thousand failovers, and longer sweeps. Arguments: groups of cases,
+by the names of their functions."""
 import contextlib
 import itertools
 import os
@@ -18,28 +18,29 @@ from vmlab import Failure, case, expect, libtest, wait_for
 
 FULL = os.environ.get("FULL") == "1"
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
-# More than words and heartbeats come to while a test waits: a rail that sends these carries the stream.
+# More packets than control messages and heartbeats during a test's wait. A rail that sends so many carries the
+# stream.
 STREAMING_PACKETS = 1500
-GAP_MS = 30  # without a complete message: noted
-STREAM_S = 3600  # of a run that is ended by what the test does
-# Until one end has gone from a fault that no device reports to data that flows: the device's window, and time for an
-# emulated machine.
+GAP_MS = 30  # longer gaps between complete messages are listed
+STREAM_S = 3600  # for a run that the test ends itself
+# Limit from a fault that no device reports until data flows again: the device's window, and time for an emulated
+# machine.
 SLOW_S = WINDOW_S + 20
 
 
 def stream(*args, seconds=STREAM_S, size=32768, **more):
-    """A pair that sends until it is told to end, with the data checked."""
+    """A pair of ranks that sends until the test ends it, with the data checked."""
     return Ranks("pair", "--bytes", size, "--seconds", seconds, "--in-flight", "8", "--iters", "50", *args, **more)
 
 
 def longest_call_us(report):
-    """(us, function) of those that may not block."""
+    """Returns (us, function) of the longest call that must not block."""
     return max((us, name) for name, us in report["max_call_us"].items()
                if name in ("connect", "accept", "isend", "irecv", "iflush", "test"))
 
 
 def one_failover(run, cause=None):
-    """Of the sender's; it has been told once."""
+    """Checks that the sender has logged exactly one failover, and returns it."""
     story = run.wait_failovers(1, seconds=SLOW_S)[0]
     expect(story["epoch"] == 1, f"{story}")
     expect(cause is None or cause in story["cause"], f"{story}: the cause is not '{cause}'")
@@ -74,12 +75,12 @@ def plain(lab):
 
 
 def patience(lab):
-    """A peer that is late, and one that stands still, hold up no call and are no failure."""
+    """A peer that starts late or stands still must block no call, and must not count as failed."""
     for who, name in ((RECEIVER, "receiver"), (SENDER, "sender")):
         with case(f"late_{name}_blocks_nobody"), \
                 Ranks("pair", "--bytes", "4096", "--iters", "20") as run:
             with run.stopped(who):
-                time.sleep(2)  # this is what the case is about
+                time.sleep(2)  # the peer's delay
             us, function = longest_call_us(run.end()[1 - who])
             expect(us < 1e6, f"{function} took {us} us")
         with case(f"{name}_that_stands_still_is_no_failure"), stream() as run:
@@ -94,7 +95,7 @@ def patience(lab):
 # --- exactly once -----------------------------------------------------------------------------
 
 def acks_lost(lab):
-    """The receiver has the messages, and the sender does not know."""
+    """The receiver has the messages, but the sender gets no acknowledgement."""
     with case("ack_only_loss"), stream() as run:
         run.flows("a")
         with lab.drop(SENDER, "a", "in", ACKS) as lost:
@@ -130,7 +131,7 @@ def payloads_lost(lab):
 
 
 def late_packets(lab):
-    """Payloads of the old epoch that arrive when their messages have been delivered by the new one."""
+    """Payloads of the old epoch arrive after the new one has delivered their messages."""
     with case("late_packet_after_the_switch"), stream() as run:
         run.flows("a")
         with lab.hold(SENDER, "a", "out", PAYLOADS) as held:
@@ -181,7 +182,7 @@ def failure_during_the_replay(lab):
 # --- an error, in bounded time ----------------------------------------------------------------
 
 def told(run, seconds):
-    """Both ranks end with an error, one line of it."""
+    """Checks that both ranks end with an error of one line."""
     elapsed = libtest.stopwatch()
     codes = run.codes(seconds)
     expect(codes == [1] * len(codes), f"exit codes {codes}\n{run.story()}")
@@ -211,7 +212,7 @@ def killed(lab):
 
 
 def closed_in_flight(lab):
-    """A rank closes its comms with all requests under way: the other one is told, and neither hangs."""
+    """A rank closes its comms with all requests in flight. The other one must get an error, and neither may hang."""
     for who, name in ((SENDER, "sender"), (RECEIVER, "receiver")):
         for rail, cut in (("a", False), ("b", True)):
             with case(f"close_in_flight_by_the_{name}{'_after_a_failover' * cut}"), \
@@ -236,8 +237,8 @@ FAULTS = {
 
 
 def strike(lab, run, rng):
-    """Some fault on the path in use, until the sender has told of one failover more: which fault, from when
-    to when (s since 1970). None: the path had been left by itself before the fault was there."""
+    """Causes a fault on the path in use until the sender has logged one more failover. Returns the fault and its time
+    span (s since 1970). None: the path had failed by itself before."""
     rail, fault, n = run.rail(), rng.choice(list(FAULTS)), len(run.failovers()) + 1
     other = RAILS[1 - RAILS.index(rail)]
     broken, begin = run.without_standby(), time.time()
@@ -257,7 +258,7 @@ def strike(lab, run, rng):
 
 
 def pauses(strikes, report):
-    """{fault: how long no message was complete at the receiver while it struck, in ms, ascending}."""
+    """Returns {fault: how long no message was complete at the receiver while the fault lasted, in ms, ascending}."""
     size, found = report["sizes"][0], {}
     gaps = [(report["started_at_ms"] + gap["start_ms"], gap["ms"]) for gap in size["gaps"]]
     expect(not size["gaps_not_listed"], f"{size['gaps_not_listed']} gaps are not listed")
@@ -268,7 +269,7 @@ def pauses(strikes, report):
 
 
 def tell_pauses(strikes, report):
-    """From cut to flowing, as docs/nccl.md has it."""
+    """Prints the time from the fault until data flows, in the form of docs/nccl.md."""
     print(f"# fault: times, least, median, 95th of 100, most, in ms; {GAP_MS}: not more than that", flush=True)
     for fault, ms in pauses(strikes, report).items():
         print(f"# {fault}: {len(ms)}, {ms[0]:.0f}, {ms[len(ms) // 2]:.0f}, {ms[len(ms) * 95 // 100]:.0f}, "
@@ -276,14 +277,14 @@ def tell_pauses(strikes, report):
 
 
 def many_failovers(lab):
-    """At random moments, of random kinds, under one stream that carries its own sequence."""
+    """Random faults at random moments, during one stream with a sequence of its own."""
     n = 1000 if FULL else 12
     rng = random.Random(SEED)
     with case(f"{n}_failovers_in_one_stream"), \
             stream("--gap-ms", GAP_MS, size=8192) as run:
         strikes, held = [], []
         while len(strikes) < n:
-            time.sleep(rng.random() * 0.3)  # the moment
+            time.sleep(rng.random() * 0.3)  # a random moment
             struck = strike(lab, run, rng)
             if not struck:
                 continue
@@ -294,7 +295,7 @@ def many_failovers(lab):
                 run.flows(run.rail(), 50)
                 held.append([run.resources(rank) for rank in (SENDER, RECEIVER)])
         stories = run.failovers()
-        # an epoch that fails before data flows in it has no story
+        # an epoch that fails before data flows in it has no line in the log
         epochs = [s["epoch"] for s in stories]
         expect(epochs == sorted(set(epochs)) and epochs[-1] >= n, f"{epochs[:5]} ... {epochs[-5:]}")
         print(f"# {n} strikes, {epochs[-1]} epochs; {sum(s['replayed'] for s in stories)} replayed, "
@@ -320,7 +321,7 @@ def groups_and_rings_under_faults(lab):
 # --- the path that was repaired -----------------------------------------------------------------
 
 def taken_back(lab):
-    """HA_NCCL_FAILBACK: the better path is used again as soon as it is ready, whatever happened to it."""
+    """HA_NCCL_FAILBACK: the better path is used again as soon as it is ready, whichever fault it had."""
     def nothing():
         pass
 
@@ -373,8 +374,8 @@ def resources(lab):
 
 
 def timeouts(lab):
-    """A healthy path that loses a packet now and then is not left: less than one false switch in a hundred
-    messages that met a loss."""
+    """A healthy path that loses a packet now and then must not be abandoned: less than one unnecessary failover in a
+    hundred messages that lost a packet."""
     for timeout in (13, 16) if not FULL else (12, 13, 14, 15, 16):
         with case(f"timeout_{timeout}_without_false_switches"), \
                 lab.netem(SENDER, "a", "out", "loss", "0.5%") as counts, \
@@ -386,7 +387,8 @@ def timeouts(lab):
 
 
 def slowdown(lab):
-    """Standby and heartbeat cost nothing that can be told from noise: in turn, so that all see the same machine."""
+    """Standby and heartbeat must not cost more than noise. All variants run alternately, so that the machine's other
+    load affects them alike."""
     gbps = {"1": [], "0": []}
     with case("standby_and_heartbeat_cost_nothing"):
         for _ in range(7 if FULL else 3):
@@ -405,7 +407,7 @@ def bandwidth(report):
 GROUPS = (plain, patience, acks_lost, payloads_lost, late_packets, both_see_it, failure_during_the_replay,
           both_dead, killed, closed_in_flight, standby_again, taken_back, groups_and_rings_under_faults, many_failovers,
           resources)
-MEASUREMENTS = (timeouts, slowdown)  # figures of a quiet machine: with FULL=1, or by name
+MEASUREMENTS = (timeouts, slowdown)  # these need an idle machine, so they run with FULL=1 or by name
 
 
 def test():

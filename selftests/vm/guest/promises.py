@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What docs/promises.md promises under faults, with hosts on verbs: deaths of ranks and of the switch's daemon. It
-also has ranks that fork, as e2e/test_forked does."""
+"""The promises of docs/promises.md under faults, with hosts on verbs: deaths of ranks and of the switch's daemon, and
+ranks that fork (see e2e/test_forked)."""
 import glob
 import os
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The lab of hosts with two rails, and each of its faults, with plain verbs: what a wire does to packets
-must be what it was told, or the failover's tests prove nothing."""
+"""The lab of hosts with two rails, and each of its faults, with plain verbs. A wire must do exactly what it was asked
+to do, or the failover's tests prove nothing."""
 import json
 import os
 import subprocess
@@ -12,13 +12,13 @@ from halab import ACKS, PAYLOADS, RAILS, WRITES, active, address, device, gid_in
 from vmlab import BUILD, case, expect, libtest, wait_for
 
 RETRY = "transport retry counter exceeded"
-BYTES = 9000  # first, middle, last
-# The device's, for six retries: half a second until it gives up, or four.
+BYTES = 9000  # three packets: first, middle, last
+# Timeouts of the device, which retries six times: it gives up after half a second, or after four.
 HASTY, PATIENT = 14, 17
 
 
 class Writes:
-    """rdma_writes from host 0 to host 1 on one rail."""
+    """Runs rdma_writes from host 0 to host 1 on one rail."""
 
     def __init__(self, rail, timeout=HASTY, hosts=(0, 1)):
         ends = [word for host in hosts
@@ -74,7 +74,7 @@ def wires(lab):
 
 
 def opcodes(lab):
-    """Which end knows what, when one kind of packet is lost."""
+    """Which end gets which completion when one kind of packet is lost."""
     with case("ack_loss_fails_the_sender_who_was_heard"), Writes("a") as w, \
             lab.drop(0, "a", "in", ACKS) as lost:
         said = w.write()
@@ -120,7 +120,7 @@ def late(lab):
                     got.append(w.ask("look")["placed"])
                     return got[-1]
                 if fence:
-                    # what is sent behind it has gone the same way
+                    # messages sent after it have arrived on the same path
                     with Writes("a", PATIENT) as after:
                         right(after.write(1, 100), 1)
                     expect(look() == 0, "a queue pair in ERR has placed a payload")
@@ -156,8 +156,8 @@ def links(lab):
 
 
 def cut_under_way(lab):
-    """Its own end set down, rxe may say nothing of what was under way, then or later; a fence makes it. What it
-    does say is right."""
+    """If the own interface is set down, rxe may not report what was in flight, neither then nor later. A fence makes
+    it report. What it does report must be right."""
     for name, host, how in (("own_end_1", 0, "near"), ("own_end_2", 0, "near"), ("own_end_3", 0, "near"),
                             ("own_cable", 0, "far"), ("peers_end", 1, "near"), ("peers_cable", 1, "far")):
         with case(f"{name}_cut_under_way_is_told_at_a_fence_at_the_latest"), Writes("a") as w:

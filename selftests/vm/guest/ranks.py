@@ -14,25 +14,25 @@ from vmlab import BUILD, Failure, command, expect, libtest, wait_for
 
 DRIVER = os.path.join(BUILD, "ha-nccl-perf")
 PLUGIN = os.path.join(BUILD, "libnccl-net-ha.so")
-# One line per failover and end.
+# Each end logs one line per failover.
 FAILOVER = re.compile(r"failover: cause (?P<cause>[^,]+), epoch (?P<epoch>\d+), (?P<ms>\d+) ms, "
                       r"(?P<replayed>\d+) replayed, (?P<delivered>\d+) already delivered")
-# An emulated machine answers late: a device that is asked for less gives up on a healthy wire. Retries of 7
-# are for ever on rxe.
+# An emulated machine is slow to answer, so a device with a shorter timeout would give up on a healthy wire. rxe
+# retries for ever if the count is 7.
 TIMEOUT, RETRIES = 15, 6
-# docs/nccl.md's window, and the timeout of the last try.
+# The window of docs/nccl.md, and the timeout of the last attempt.
 WINDOW_S = 4.096e-6 * 2 ** TIMEOUT * (RETRIES + 1)
 SETTINGS = {"HA_NCCL_QP_TIMEOUT": str(TIMEOUT), "HA_NCCL_QP_RETRY_CNT": str(RETRIES),
             "HA_NCCL_RTO_MS": "4000", "HA_NCCL_HEARTBEAT_MS": "300", "NCCL_SOCKET_IFNAME": "lo",
             "NCCL_DEBUG": "INFO"}
-LIMIT_MS = 60000  # beyond any time that the plugin may take to tell of an error
-SENDER, RECEIVER = 0, 1  # of a pair
+LIMIT_MS = 60000  # longer than the plugin may take to report an error
+SENDER, RECEIVER = 0, 1  # the ranks of a pair
 OUT, ERR = "out", "err"
 next_port = 20000
 
 
 class Ranks:
-    """They run until end(); all of them are gone after the with block."""
+    """Ranks that run until end(). All are gone after the with block."""
 
     def __init__(self, mode, *args, ranks=2, env=None, check=True):
         global next_port
@@ -80,7 +80,7 @@ class Ranks:
         return sent_packets(host, rail) - self.before[host][RAILS.index(rail)]
 
     def flows(self, rail, packets=100, seconds=30, host=SENDER):
-        """Waits until so many packets more have left by this rail."""
+        """Waits until this many further packets have left by this rail."""
         goal = self.sent(host, rail) + packets
 
         def there():
@@ -89,7 +89,7 @@ class Ranks:
         wait_for(f"{packets} packets on rail {rail}", there, seconds)
 
     def rail(self):
-        """The one that the sender uses: that on which most packets leave."""
+        """The rail that the sender uses, on which most packets leave."""
         before = {rail: self.sent(SENDER, rail) for rail in RAILS}
 
         def more():
@@ -100,7 +100,7 @@ class Ranks:
         return max(RAILS, key=now.get)
 
     def failovers(self, rank=SENDER):
-        """Those that a rank has told of so far, of all its comms."""
+        """The failovers that a rank has logged so far, over all its comms."""
         return [{key: value if key == "cause" else int(value) for key, value in match.groupdict().items()}
                 for match in FAILOVER.finditer(self.text(rank, ERR))]
 
@@ -129,7 +129,7 @@ class Ranks:
             process.send_signal(signal.SIGCONT)
 
     def codes(self, seconds=60):
-        """Exit codes, when all have ended."""
+        """The exit codes, when all ranks have ended."""
         try:
             wait_for("all ranks to end",
                      lambda: all(process.poll() is not None for process in self.processes), seconds)
@@ -138,19 +138,19 @@ class Ranks:
         return [process.returncode for process in self.processes]
 
     def end(self, seconds=60):
-        """What each rank reports of a good run."""
+        """The reports of all ranks, whose run must be good."""
         codes = self.codes(seconds)
         expect(not any(codes), f"exit codes {codes}\n{self.story()}")
         return [libtest.json_rows(libtest.Result(["rank", rank], 0, self.text(rank, OUT), "", 0))[-1]
                 for rank in range(len(codes))]
 
     def finish(self, seconds=60):
-        """Ends a stream, all messages delivered, and returns the reports."""
+        """Ends a stream when all messages are delivered. Returns the reports."""
         self.signal(SENDER, signal.SIGINT)
         return self.end(seconds)
 
     def resources(self, rank):
-        """{kind: how many} of what the devices of a rank's host hold, and its descriptors."""
+        """Returns {kind: count} of the resources of the devices of a rank's host, and of its descriptors."""
         own = [halab.device(rank, rail) for rail in RAILS]
         rows = [row for row in json.loads(command("rdma", "-j", "resource", "show").out) if row["ifname"] in own]
         found = {kind: sum(row[kind] for row in rows) for kind in ("qp", "cq", "mr", "pd")}

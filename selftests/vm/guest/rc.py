@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""rxe as the judge of the switch's RC: raw verbs hosts against a static configuration."""
+"""rxe's RC state machine as a judge of the switch: hosts with raw verbs, and a static configuration of the switch."""
 import contextlib
 import dataclasses
 import itertools
@@ -12,24 +12,25 @@ from vmlab import case, connections, counters, expect, guest_lab, judges, kernel
 
 @dataclasses.dataclass
 class Run:
-    """Of a Judge, with these arguments: one case."""
+    """One case: a run of Judge with these arguments."""
     name: str
     args: tuple
     hosts: int = 2
-    fault: tuple = ()     # netem's words
-    direction: str = ""   # of the fault
+    fault: tuple = ()     # arguments of netem
+    direction: str = ""   # direction of the fault
     check: typing.Callable[[dict, dict, list], None] = lambda rxe, switch, conns: None
 
 
 def all_known(communicator, before):
-    """Every result acknowledged, every contribution too, and nothing on its way."""
+    """Whether every result and every contribution is acknowledged, and nothing is in flight."""
     conns, now = connections(communicator), counters(before)
     return all(c["results"] == c["acknowledged"] for c in conns) and \
         (conns, now) == (connections(communicator), counters(before)) and (now, conns)
 
 
 def lost(run, direction):
-    """What netem has taken of a run. None: it changes the number in ways that it does not count."""
+    """How many packets netem has dropped in a run. None: it also changes their number in ways that it does not
+    count."""
     if run.direction != direction:
         return 0
     if run.fault[0] != "loss":
@@ -38,8 +39,8 @@ def lost(run, direction):
 
 
 def agree(run, communicator, rxe_before, switch_before, drops_before):
-    """What rxe sent is what the switch received, less what netem took on the way and what the
-    kernel had no room for, and the reverse."""
+    """The switch must have received what rxe sent, less what netem dropped and what the kernel had no room for; and
+    the reverse."""
     ours, conns = wait_for("all results acknowledged",
                            lambda: all_known(communicator, switch_before), 20)
     rxe, drops = rxe_total(run.hosts, rxe_before), kernel_drops(run.hosts, drops_before)
@@ -60,7 +61,7 @@ def agree(run, communicator, rxe_before, switch_before, drops_before):
 
 
 def judged(run, judge):
-    """A run that must end well."""
+    """A run that must succeed."""
     before = rxe_total(run.hosts), counters(), kernel_drops(run.hosts)
     result = judge.run()
     rxe, ours, conns = agree(run, judge.communicator, *before)

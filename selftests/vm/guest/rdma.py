@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""lib/rdma on two rxe devices, a connection's socket and the plugin's paths on it; the programs' own
+"""lib/rdma on two rxe devices, the socket of a connection on it, and the plugin's paths on it. The programs' own
 result lines count."""
 import os
 
@@ -19,9 +19,9 @@ def program(name):
 def test():
     with lab(2, "--wires"):
         program("connect_socket")
-        program("rdma_live")  # takes the lab's routes away
+        program("rdma_live")  # removes the lab's routes
     with lab(2, "--wires"):
-        program("nccl_path")  # likewise
+        program("nccl_path")  # also removes the lab's routes
 
 
 libtest.main(test)

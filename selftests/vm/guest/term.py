@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Termination mode on rxe: jobs through a root and two leaves whose ports are rxe devices, what
-breaks under them, and the endpoints alone (their own result lines count)."""
+"""Termination mode on rxe: jobs through a root and two leaves whose ports are rxe devices, failures below them, and
+the endpoints alone (whose own result lines count)."""
 import contextlib
 import json
 import os
@@ -13,8 +13,8 @@ import time
 from vmlab import BUILD, OUT, Background, case, command, expect, lab, libtest, perf, run, \
     rxe_counters, wait_for
 
-# rxe works in the initial namespace only, so switches are where hosts are: at the ends of wires, and
-# what is between these routes. One leaf has a device for its children and one for its parent.
+# rxe works in the initial namespace only, so the switches are there like the hosts, at the ends of wires. The
+# namespace between these routes. One leaf has one device for its children and one for its parent.
 HOSTS = 4
 SWITCHES = {"s0": (4, 7), "s1": (5,), "r": (6,)}
 ENDS = 8
@@ -45,7 +45,7 @@ bridges:
 defaults: {prefix: 16, mtu: 2200}
 """
 SOFT_TOO = "verbs,soft,verbs,soft"
-SOON_S = 10  # errors are told within
+SOON_S = 10  # errors must be reported within this time
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ def ask(switch, what):
 
 @contextlib.contextmanager
 def switches():
-    """The controller and a daemon for each switch; {switch: process}."""
+    """Starts the controller and a daemon for each switch. Returns {switch: process}."""
     topology = "/run/guest-lab/topology.yaml"
     with open(topology, "w") as f:
         f.write(TOPOLOGY)
@@ -109,17 +109,16 @@ def job(name, *args, ranks=HOSTS, collective="allreduce", transport="verbs"):
                   flush=True)
 
 
-# Most jobs have short messages, few of them: registered memory takes an emulated machine long.
+# Most jobs have short messages and few of them, because registering memory is slow on an emulated machine.
 FEW = ("--message-packets", "4", "--window", "16")
 
 
 def jobs():
-    """Contents are checked. Sizes: nothing at all, one element, a short last packet, a short last
-    message."""
+    """Contents are checked. Sizes: empty, one element, a short last packet, a short last message."""
     job("allreduce", "--sizes", "0,4,1028,65540,1M")
     job("allreduce_of_1", *FEW, "--sizes", "0,4,65540", ranks=1)
     job("max_of_float16_of_3", *FEW, "--dtype", "float16", "--op", "max", "--sizes", "4,1028,65540",
-        ranks=3)  # a leaf with one child
+        ranks=3)  # one leaf has only one child
     for collective, transport in (("reduce", "verbs"), ("broadcast", SOFT_TOO), ("reducescatter", "verbs"),
                                   ("allgather", "verbs")):
         job(collective, *FEW, "--sizes", "0,16,4112,65552", "--root", "2", collective=collective,
@@ -130,7 +129,7 @@ def jobs():
 
 
 def members():
-    """{rank: pid} of a job's processes."""
+    """Returns {rank: pid} of a job's processes."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -148,7 +147,7 @@ def endless():
 
 
 def told(result, pattern, ranks):
-    """The job has failed, and each of these ranks has a line that says so."""
+    """Checks that the job has failed, and that each of these ranks has a line that matches the pattern."""
     expect(result.code != 0, result.story())
     for rank in ranks:
         expect(re.search(rf"^\[{rank}\] .*(?:{pattern})", result.out + result.err, re.M),
@@ -160,7 +159,7 @@ def events(switch, since=0):
 
 
 def own_kib(process):
-    """Its memory without pages of files, because code becomes resident whenever it is first run."""
+    """Its memory without pages of files, because code becomes resident when it first runs."""
     with open(f"/proc/{process.pid}/status", encoding="ascii") as f:
         return int(re.search(r"RssAnon:\s+(\d+)", f.read())[1])
 
@@ -182,8 +181,8 @@ def slow_and_killed(processes):
                 (e for e in ask("s1", "waiting") if [m["rank"] for m in e["missing"]] == [3]
                  and e["missing"][0]["since_ms"] >= 300), None), 15)
             expect(seen["arrived"] == [2] and seen["chunk"] > 0, f"{seen}")
-            # Memory that is touched for the first time counts as growth, so a second without any is
-            # awaited. Something that grows all the time has no such second.
+            # Memory that is touched for the first time counts as growth. So the test waits for a second without
+            # growth, which a steady leak never has.
             wait_for("a second in which nothing grows", lambda: stands_for_a_second(processes), 15)
             missing = [m["rank"] for e in ask("s1", "waiting") for m in e["missing"]]
             expect(3 in missing, f"{missing}")
@@ -215,7 +214,7 @@ def mismatch():
 
 
 def breaks(name, switch, pattern, down, up):
-    """Something of a switch goes away below a job, and comes back for the next one."""
+    """Something of a switch fails during a job, and is restored for the next one."""
     with case(name):
         work = endless()
         seen = len(ask(switch, "events"))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""rxe hosts below two levels of switches: every collective by both modes, beside soft hosts, and with
-loss between the switches; then the same leaves below a root that terminates connections on rxe."""
+"""rxe hosts below two levels of switches: every collective with SEND and WRITE, beside soft hosts, and with loss
+between the switches. Then the same leaves below a root in termination mode on rxe."""
 import contextlib
 import itertools
 import os
@@ -14,14 +14,14 @@ MODES = ("sendrecv", "write")
 WINDOWS = (1, 64)
 FULL = os.environ.get("FULL") == "1"
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "reducescatter", "allgather")
-SIZES = "0,16,4112,65552"  # blocks of 1, 257 and 4,097 elements, and none at all
+SIZES = "0,16,4112,65552"  # blocks of 1, 257 and 4,097 elements, and empty ones
 LOSS = 0.01
 
 
 @contextlib.contextmanager
 def tree(directory):
-    """A root and two leaves with two rxe hosts each, a wire between one leaf and the root. Results keep
-    their order only where one CPU serves all ports of a switch."""
+    """A root and two leaves with two rxe hosts each, and a wire between one leaf and the root. One CPU serves all
+    ports of a switch, because only then results keep their order."""
     path, _ = libtest.with_wires(directory, "tree-2x2.yaml", only=["s0-r"])
     with contextlib.ExitStack() as stack:
         stack.callback(guest_lab, "down", timeout=60)
@@ -39,7 +39,7 @@ def checked(collective, *args, transport="verbs", sizes=SIZES):
 def every():
     shapes = list(itertools.product(MODES, WINDOWS))
     for i, collective in enumerate(COLLECTIVES):
-        # each mode with one of the two windows, and for the next collective with the other one
+        # each mode with one of the two windows; the next collective has the other window
         for mode, window in shapes if FULL else (shapes[i % 2], shapes[3 - i % 2]):
             with case(f"{collective}_{mode}_window_{window}"):
                 checked(collective, "--mode", mode, "--window", window)
@@ -50,7 +50,7 @@ def every():
 
 
 def mixed():
-    """Each leaf has one of each."""
+    """Each leaf has one rxe host and one soft host."""
     for collective, mode in (("allreduce", "sendrecv"), ("reduce", "write"),
                              ("broadcast", "sendrecv"), ("allgather", "write")):
         with case(f"{collective}_{mode}_soft_and_verbs"):
@@ -58,8 +58,8 @@ def mixed():
 
 
 def until_lost(lab, which, run):
-    """Runs it on a lossy cable between switches until frames were lost there, in which (any, all) of its directions:
-    one run of 500 frames in two hundred loses none in one of them."""
+    """Runs a job on a lossy cable between switches until frames were lost in which (any, all) of its directions. One
+    in two hundred runs of 500 frames loses none in one of them."""
     before = lab.wire_stats("s0-r")
     lab.wire("s0-r", f"loss={LOSS}")
     for _ in range(5):
@@ -80,12 +80,12 @@ def lossy(lab):
                 c, "--mode", m, "--window", w, sizes="4112,262160"))
 
 
-ROOT_DEVICES = (8, 9)  # behind those of the hosts
+ROOT_DEVICES = (8, 9)  # behind the hosts' devices
 
 
 @contextlib.contextmanager
 def root_terminates(lab):
-    """The root's ports come to where rxe works, with a device each, and its daemon with them; the
+    """Moves the root's ports to the namespace where rxe works, with a device each, and its daemon as well. The
     switches below stay as they are."""
     root, leaves = lab.node("r"), {"d0": "10.78.0.1/24", "d1": "10.78.1.1/24"}
     controller = lab.node("controller")["mgmt"]
@@ -111,7 +111,7 @@ def root_terminates(lab):
 
 
 def mixed_modes(lab):
-    """Leaves in passthrough mode: single packets go up, and come down."""
+    """The leaves are in passthrough mode, so messages above them are single packets."""
     def below(*args, **more):
         before = [rxe_counters(i)["sent_pkts"] for i in ROOT_DEVICES]
         checked(*args, **more)
@@ -137,7 +137,7 @@ def test():
         lossy(lab)
         with case("the_books_balance"):
             lab.check_books()
-        lab.books = False  # a daemon that has gone has taken its counters along
+        lab.books = False  # a daemon that has ended has lost its counters
         mixed_modes(lab)
 
 

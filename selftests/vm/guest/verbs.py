@@ -14,7 +14,7 @@ SIZES = "4,12,1024,1028,16K,65540,1M,4M"
 
 
 def alone():
-    """The echo tests; their own result lines count."""
+    """The echo tests. Their own result lines count."""
     with lab(1, "--wires"):
         result = command(os.path.join(BUILD, "selftests/vm/verbs_loop"), "10.77.0.1", "h0",
                          timeout=240, check=False, env=dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP"))
@@ -65,8 +65,8 @@ def jobs():
 
 
 def collectives():
-    """Packets of length 0 from and to a device, as SEND and as WRITE; queues that are deep enough for
-    single packets where others go in messages."""
+    """Includes empty packets from and to a device, as SEND and as WRITE. Queues are deep enough for single packets in
+    collectives that otherwise use messages."""
     names = ("reduce", "broadcast", "reducescatter", "allgather")
     for collective, mode in itertools.product(names, ("sendrecv", "write")):
         with case(f"{collective}_{mode}"):
@@ -115,8 +115,8 @@ def mismatch():
         result = run("sh", "-c", f"{BUILD}/inccl-perf --sizes $((4096 * (INCCL_RANK + 1))) -n 1 "
                      "--timeout-ms 20000", ranks=3, check=False, timeout=60)
         expect(result.code == 1, result.story())
-        # the switch says it to the controller, which tells who differs from whom; the rank
-        # itself may hear it from its device first
+        # The switch reports it to the controller, which reports the ranks that differ. The rank itself may get it
+        # from its device first.
         for rank in range(3):
             expect(re.search(rf"^\[{rank}\].*(rank 0 called .* but rank [12] called|"
                              r"remote operation error \(ibv_wc_status 11)", result.err, re.M),
@@ -127,7 +127,7 @@ def lossy():
     for direction in ("out", "in"):
         with case(f"loss_{direction}"), netem(0, direction, "loss", "1%"):
             lost, runs = 0, 0
-            while not lost and runs < 5:  # one run of 800 packets in three thousand loses none
+            while not lost and runs < 5:  # one in three thousand runs of 800 packets loses none
                 perf("--sizes", "4,4100,262144", "-n", "3", "-w", "0", "--message-packets", "4",
                      "--mode", "write" if direction == "in" else "sendrecv", ranks=3)
                 lost = qdisc_stats("h0" if direction == "out" else "ifb0")["dropped"]
@@ -136,7 +136,7 @@ def lossy():
 
 
 def endless(ranks):
-    """A job that would run for minutes, under way."""
+    """Starts a job that would run for minutes."""
     return Background(os.path.join(BUILD, "inccl-perf"), "--sizes", "64K", "-n", "100000", "--check",
                       "--stats", "--timeout-ms", "8000", ranks=ranks)
 
@@ -147,7 +147,7 @@ def port_down():
         command("ip", "link", "set", "h1", "down")
         result = job.end(40)
         expect(result.code == 1, result.story())
-        # the event, or, where the device fails what it has to send first, its status
+        # the event, or the failed completion if the device fails a send first
         expect(re.search(r"verbs rxe1/1: (port down for|.*ibv_wc_status)", result.err),
                result.story())
 
@@ -177,7 +177,7 @@ def switch_gone():
 
 
 def captured():
-    """Examined outside, by tshark and scapy (test_verbs)."""
+    """Captures packets, which test_verbs examines by tshark and scapy outside of the guest."""
     with case("capture"), Capture(0, "h0.pcapng"):
         for mode in ("sendrecv", "write"):
             perf("--sizes", "4,4100,40000", "-n", "1", "-w", "0", "--message-packets", "4",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests inside the virtual machine share: its lab, rxe's counters, captures."""
+"""Shared parts of the tests in the virtual machine: the lab, rxe's counters, captures."""
 import contextlib
 import json
 import os
@@ -34,7 +34,7 @@ def lab(hosts, *args):
 
 
 def run(*args, ranks=None, transport="verbs", timeout=120, check=True, env=None):
-    """A command on every host; lines come with a rank prefix."""
+    """Runs a command on every host to its end. Lines have a rank prefix."""
     options = ["--transport", transport, "--limit", str(timeout)]
     if ranks:
         options += ["--ranks", str(ranks)]
@@ -43,8 +43,8 @@ def run(*args, ranks=None, transport="verbs", timeout=120, check=True, env=None)
 
 
 class Background:
-    """A command on every host that runs on; constructed once host 0 has sent so many packets. LIMIT_S ends
-    it where the test does not, and is longer than any test waits for it."""
+    """A command on every host that runs in the background. The constructor returns once host 0 has sent this many
+    packets. LIMIT_S ends it if the test does not. It is longer than any test waits for it."""
     LIMIT_S = 600
 
     def __init__(self, *args, ranks, transport="verbs", packets=1000):
@@ -87,7 +87,7 @@ def rxe_counters(host):
 
 
 def rxe_total(hosts, before=None):
-    """The sum over the hosts, less what was there before."""
+    """The sum over the hosts, less `before`."""
     total = {}
     for host in range(hosts):
         for name, value in rxe_counters(host).items():
@@ -96,16 +96,16 @@ def rxe_total(hosts, before=None):
 
 
 def device_drops(process="self"):
-    """{name: packets that the interface has had no room for, (received, sent)} where the process
-    is."""
+    """Returns {name: (received, sent) packets that the interface dropped for lack of room} in the process's
+    namespace."""
     with open(f"/proc/{process}/net/dev") as f:
         rows = [line.replace(":", " ").split() for line in f.readlines()[2:]]
     return {row[0]: (int(row[4]), int(row[12])) for row in rows}
 
 
 def kernel_drops(hosts, before=None):
-    """What rings and queues between rxe and the switch have lost on a busy machine: {out: from hosts
-    to the switch, in: the other way, either: it is not known which}; less what was there before."""
+    """Packets that rings and queues between rxe and the switch have dropped on a busy machine, less `before`: {out:
+    from hosts to the switch, in: the other way, either: unknown direction}."""
     with open("/run/guest-lab/switchd.pid") as f:
         switch = device_drops(f.read().strip())
     now, own = {"out": 0, "in": 0, "either": 0}, device_drops()
@@ -119,7 +119,7 @@ def kernel_drops(hosts, before=None):
 
 
 def counters(before=None):
-    """Of the switch, less what was there before."""
+    """The switch's counters, less `before`."""
     return {c["name"]: c["value"] - (before or {}).get(c["name"], 0)
             for c in libtest.ask_switch("s0", "counters")["counters"]}
 
@@ -130,7 +130,7 @@ def connections(communicator):
 
 
 def qdisc_stats(dev):
-    """Packets that the netem on dev has lost and repeated: {sent, dropped}."""
+    """Returns {sent, dropped} of the netem on dev: the packets that it has sent, with repeated ones, and dropped."""
     text = command("tc", "-s", "-j", "qdisc", "show", "dev", dev).out
     for q in json.loads(text):
         if q["kind"] == "netem":
@@ -148,7 +148,7 @@ def netem(host, direction, *what):
 
 
 class Capture:
-    """All RoCEv2 frames of a host's wire, both ways, into $INC_VM_OUT/NAME."""
+    """Captures all RoCEv2 frames of a host's wire, in both directions, into $INC_VM_OUT/NAME."""
 
     def __init__(self, host, name):
         self.host = host
@@ -174,7 +174,7 @@ class Capture:
     def __exit__(self, kind, value, trace):
         try:
             if kind is None:
-                # what rxe has sent and received is in the file before dumpcap stops
+                # everything that rxe has sent and received must be in the file before dumpcap stops
                 wait_for("dumpcap to have all", lambda: int((self.says(r"Packets: (\d+)") or [0])[-1])
                          >= self.frames() - self.before, 20)
         finally:
@@ -185,7 +185,7 @@ class Capture:
 
 
 class Judge:
-    """A run of rc_judge: raw verbs hosts, for which the switch has a communicator from its file."""
+    """A run of rc_judge: hosts with raw verbs, for which the switch has a communicator from its file."""
 
     def __init__(self, communicator, *args):
         self.communicator = communicator
@@ -194,7 +194,7 @@ class Judge:
              *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def config(self):
-        """Its part of the switch's file."""
+        """This run's part of the switch's file."""
         line = self.process.stdout.readline()
         said = json.loads(line)
         expect("connections" in said, f"rc_judge: {line}")
@@ -205,7 +205,7 @@ class Judge:
         self.process.stdin.flush()
 
     def result(self, timeout=90):
-        """Its queue pairs stay until end(), so that they acknowledge what is sent again."""
+        """Returns the run's result. Its queue pairs stay until end(), so that they acknowledge retransmissions."""
         if not select.select([self.process.stdout], [], [], timeout)[0]:
             self.process.kill()
             raise Failure(f"rc_judge: not done after {timeout} s")
@@ -226,8 +226,8 @@ class Judge:
 
 @contextlib.contextmanager
 def judges(many):
-    """A Judge with each of these lists of arguments, and a switch that has all their communicators:
-    to start it is most of what a run takes on an emulated machine."""
+    """Makes a Judge for each list of arguments, and one switch with the communicators of all. Starting the switch is
+    most of a run's time on an emulated machine."""
     found = []
     try:
         for number, args in enumerate(many):
