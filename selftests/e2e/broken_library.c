@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Loaded before libinccl (LD_PRELOAD), it spoils the results of every collective of the ranks
- * it is loaded into, so that test_check can see whether inccl-perf notices.
- *	BROKEN=zeros	results are zeros
- *	BROKEN=own	results are what the rank has given
- *	BROKEN=next	results of 16 bits are the next number from zero on
+ * A library for LD_PRELOAD. It spoils the results of every collective, so that test_check can see
+ * whether inccl-perf notices that. BROKEN selects how:
+ *	zeros	every result is zero
+ *	own	the result is this rank's contribution
+ *	next	in results of 16 bits, each element from zero on becomes the next number
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -13,10 +13,10 @@
 #include <string.h>
 #include "hostlib/include/inccl.h"
 
-/* inccl-perf has one collective under way at a time. */
+/* The collective in progress. inccl-perf has one at a time. */
 static struct {
 	void *recv;
-	void *own; /* a copy of the contribution */
+	void *own; /* a copy of this rank's contribution */
 	size_t bytes;
 } last;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * churn CYCLES LIVE [COLORS]: runs on every rank of a job and keeps LIVE communicators, with COLORS
- * those of the ranks that are equal modulo COLORS, split off a first one. In each cycle there is a
- * collective on all of them at once, checked against sums that it knows without the library; then
- * the oldest is destroyed and a new one made, and neither descriptors nor memory of this process
- * may grow by that. Prints "N collectives"; exit code 0, or 1 with what was wrong.
+ * churn CYCLES LIVE [COLORS]: runs on every rank of a job and keeps LIVE communicators. With COLORS
+ * these are split off a first one, and ranks that are equal modulo COLORS share them. Each cycle
+ * runs a collective on all of them at once and checks it against sums that are computed without the
+ * library. Then it replaces the oldest communicator. Neither the descriptors nor the memory of this
+ * process may grow. Prints "N collectives". Exit code 0, or 1 with an error message.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -14,14 +14,14 @@
 #include "selftests/belongings.h"
 
 #define MAX_LIVE 16
-#define SETTLED  20   /* cycles after which nothing grows any more */
-#define MORE_KIB 1024 /* but what the allocator does */
-#define ELEMENTS 300  /* two packets */
+#define SETTLED  20   /* nothing may grow after so many cycles */
+#define MORE_KIB 1024 /* tolerance for the allocator */
+#define ELEMENTS 300  /* of a collective: two packets */
 
 static struct inccl_group *group;
 static struct inccl_communicator *comm[MAX_LIVE];
 static int32_t data[MAX_LIVE][ELEMENTS];
-static struct inccl_communicator *whole; /* NULL: nothing is split off */
+static struct inccl_communicator *whole; /* NULL: the communicators are not split off */
 static int rank, size, colors = 1;
 
 static void fail(const char *what, int err)
@@ -99,7 +99,7 @@ static long resident_kib(void)
 	return kib;
 }
 
-/* What was held when the first cycles were over is enough for ever. */
+/* Checks that descriptors and memory have not grown since the first cycles. */
 static void check_own(uint32_t cycle, uint32_t cycles)
 {
 	static long kib;
@@ -118,7 +118,7 @@ static void check_own(uint32_t cycle, uint32_t cycles)
 	exit(1);
 }
 
-/* The group, and what is split; live communicators. */
+/* The group, the communicator to split if there is one, and the first LIVE communicators. */
 static void begin(uint32_t live)
 {
 	int err = inccl_group_create(NULL, &group);

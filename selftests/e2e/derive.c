@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is made of groups, on every rank of a job (its environment says which); every element is
- * checked against sums that are known without the library. Exit code 0, or 1 with what was wrong.
+ * A test program for derived groups. It runs on every rank of a job, whose environment names the
+ * rank. It checks every element against sums that are computed without the library. Exit code 0, or
+ * 1 with an error message.
  *
- *   derive parts ROUNDS	a communicator, its halves by neighbours and by parity
- *			(there in reverse order) and its duplicate compute at once; prints "parts"
- *   derive survive	computes until ranks are lost, then with those that are left; prints
- *			"computes", later "survived as RANK of SIZE after MS ms"
- *   derive grow SIZE	the job has SIZE ranks, and grows by those that come beyond, until it has as
- *			many as the environment says; prints "grew to SIZE"
+ *   derive parts ROUNDS	collectives run at once on a communicator, its halves by
+ *			neighbours and by parity (there in reverse order) and its
+ *			duplicate; prints "parts"
+ *   derive survive	computes until ranks are lost, then with the remaining ones;
+ *			prints "computes", later "survived as RANK of SIZE after MS ms"
+ *   derive grow SIZE	the job begins with SIZE ranks and grows by the others, until it
+ *			has as many as the environment says; prints "grew to SIZE"
  */
 #include <errno.h>
 #include <stdint.h>
@@ -22,9 +24,9 @@
 #define PARTS     4
 #define TRY_MS    20
 #define TRIES     1000
-#define SURVIVORS 50 /* collectives afterwards */
+#define SURVIVORS 50 /* collectives after the loss of a rank */
 
-/* A communicator, and which ranks of the job are in it, in its order. */
+/* A communicator, and the numbers in the job of its ranks, in its order. */
 struct part {
 	struct inccl_communicator *comm;
 	int n;
@@ -53,7 +55,7 @@ static uint32_t give(int of, uint32_t round, int i, uint32_t k)
 	return (of + 1) * 2654435761u + round * 40503u + i * 69069u + k;
 }
 
-/* Who is rank r of the part is told by a Broadcast of each rank's own number in the job. */
+/* Checks the order of the part's ranks. Each rank broadcasts its number in the job. */
 static void check_ranks(struct part *p)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
@@ -75,7 +77,7 @@ static void check_ranks(struct part *p)
 	}
 }
 
-/* An AllReduce on all of them at once. */
+/* Runs an AllReduce on all parts at once. */
 static int exchange(struct part *parts, int n, uint32_t round)
 {
 	struct inccl_request *request[PARTS];
@@ -142,7 +144,8 @@ static int parts(const char *rounds)
 		check_ranks(&part[i]);
 	for (int round = 0; round < atoi(rounds); round++)
 		check(exchange(part, PARTS, round), "allreduce");
-	/* what was split goes first, and its group: the parts do not need it */
+	/* destroy the parent communicator and its group first, because the parts do not need
+	 * them */
 	check(inccl_communicator_destroy(part[0].comm), "destroy");
 	check(inccl_group_destroy(group), "group");
 	check(exchange(part + 1, PARTS - 1, 0), "allreduce of the parts alone");
@@ -152,7 +155,7 @@ static int parts(const char *rounds)
 	return 0;
 }
 
-/* The ranks of the job that are left, as they say themselves. */
+/* Finds the numbers in the job of the remaining ranks. Each rank broadcasts its own. */
 static void ask_ranks(struct part *p)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
@@ -203,7 +206,7 @@ static int survive(void)
 	return 0;
 }
 
-/* The job may not have begun yet. */
+/* Joins the job as a further rank. Retries, because the job may not have begun yet. */
 static void join(void)
 {
 	INCCL_OPTS(inccl_group_opts, opts, .rank = rank, .world_size = size, .join = 1,
@@ -233,7 +236,7 @@ static void start_and_grow(int from)
 	check(inccl_communicator_create(old, NULL, &part.comm), "communicator");
 	check(exchange(&part, 1, 0), "allreduce before");
 	check(inccl_group_grow(old, size, &more, &group), "grow");
-	/* which the old one does not mind */
+	/* growing the group must not disturb the old communicator */
 	check(exchange(&part, 1, 1), "allreduce beside");
 	check(inccl_communicator_destroy(part.comm), "destroy");
 	check(inccl_group_destroy(old), "group");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * live SECONDS PAUSE_MS MORE: runs on every rank of a job, as a host's process that lives long:
- * again and again some collectives, each element checked against sums that it knows without the
- * library, then a pause; in each MORE-th cycle (0: in none) a communicator more, for one
- * collective. Rank 0 prints "N collectives" ten times a second, and ends all ranks together when
- * its time is over, or at SIGTERM. Exit code 0, or 1 with what was wrong. One thread of its own;
- * test_endurance watches what it uses.
+ * live SECONDS PAUSE_MS MORE: runs on every rank of a job, like a long-lived process of a host.
+ * Each cycle has some collectives, whose elements are checked against sums computed without the
+ * library, and then a pause. Every MORE-th cycle (0: none) creates a further communicator for one
+ * collective. Rank 0 prints "N collectives" ten times a second. It stops all ranks together when
+ * its time is over, or at SIGTERM. Exit code 0, or 1 with an error message. The program has one
+ * thread of its own. test_endurance measures its resources.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -15,14 +15,14 @@
 #include "hostlib/include/inccl.h"
 #include "lib/base/clock.h"
 
-#define ELEMENTS 16384 /* 64 KiB */
+#define ELEMENTS 16384 /* of a collective: 64 KiB */
 #define TIMES    8     /* collectives between two pauses */
 #define SAY_NS   (100 * INC_NSEC_PER_MSEC)
 
 static volatile sig_atomic_t asked;
 static struct inccl_group *group;
 static char error[512];
-static int32_t data[ELEMENTS + 1]; /* the last one: whether this is the end */
+static int32_t data[ELEMENTS + 1]; /* the last element is not 0 in the last collective */
 static uint32_t collectives;
 static int rank, size;
 
@@ -45,7 +45,7 @@ static uint32_t give(int of, uint32_t k)
 	return (of + 1) * 2654435761u + collectives * 40503u + k;
 }
 
-/* Whether rank 0 has said that this is the last one. */
+/* Runs a collective. last: rank 0 sets it in the last one. Returns whether rank 0 has set it. */
 static int allreduce(struct inccl_communicator *comm, int last)
 {
 	int err;
@@ -81,7 +81,8 @@ static void one_more(struct inccl_communicator *comm, const struct inccl_communi
 	check(inccl_communicator_destroy(other), "destroy");
 }
 
-/* Until rank 0 says so. Its clock alone counts: the ranks do not begin at the same instant. */
+/* Runs until rank 0's time is over. The ranks do not start at the same instant, so only rank 0's
+ * clock counts. */
 static void live(struct inccl_communicator *comm, const struct inccl_communicator_opts *opts,
 		 uint64_t seconds, uint32_t pause_ms, uint32_t more)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * remode DIRECTORY MODE...: runs on every rank of a job. For each MODE, the n-th, it waits for the
- * file DIRECTORY/n, makes a communicator, which must be in that mode, and computes on all that it
- * has by then at once: integers, and floats whose sums are exact, so that each way of adding has
- * the same bits. Prints "n works" each time. At the end they are destroyed, the oldest first, and
- * the others work on. Exit code 0, or 1 with what was wrong.
+ * remode DIRECTORY MODE...: runs on every rank of a job. For the n-th MODE it waits for the file
+ * DIRECTORY/n. Then it creates a communicator, which must be in that mode, and computes on all that
+ * exist, at once. It adds integers, and floats with exact sums, which have the same bits in every
+ * mode. Prints "n works" each time. At the end it destroys them, the oldest first, while the others
+ * continue to compute. Exit code 0, or 1 with an error message.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "hostlib/include/inccl.h"
 
 #define MAX_COMMS 8
-#define ELEMENTS  40000 /* several messages */
+#define ELEMENTS  40000 /* of a collective: several messages */
 #define ROUNDS    5
 
 static struct inccl_group *group;
@@ -37,7 +37,7 @@ static uint32_t part(int of, int n, uint32_t round, uint32_t k)
 	return (of + 1) * 2654435761u + n * 40503u + round * 69069u + k;
 }
 
-/* Of sums of these no bit is lost. */
+/* Sums of these floats are exact. */
 static float float_part(int of, int n, uint32_t round, uint32_t k)
 {
 	return part(of, n, round, k) % 65536;
@@ -62,7 +62,7 @@ static void expect(int n, uint32_t round)
 	}
 }
 
-/* On the communicators from first on, at once. */
+/* Runs collectives on the communicators [first, end) at once. */
 static void exchange(int first, int end, uint32_t round)
 {
 	struct inccl_request *request[MAX_COMMS][2];

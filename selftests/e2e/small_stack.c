@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that makes all calls of libinccl on a thread whose stack is as small as inccl.h allows.
- * It runs on every rank of a job (its environment says which). It prints how many bytes of the
- * stack were used; exit code 0, or 1 with the call that failed. A stack that is too small ends it
- * by SIGSEGV, because the page below it cannot be touched.
+ * Makes all calls of libinccl on a thread whose stack is as small as inccl.h allows. It runs on
+ * every rank of a job, whose environment names the rank. Prints how many bytes of the stack were
+ * used. Exit code 0, or 1 with the call that failed. The page below the stack cannot be accessed,
+ * so a stack that is too small ends the program by SIGSEGV.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -15,10 +15,10 @@
 #include <unistd.h>
 #include "hostlib/include/inccl.h"
 
-#define ELEMENTS 100000 /* of the longest collective: more than a window */
+#define ELEMENTS 100000 /* of the longest collective, which needs more than a window */
 #define PAINT    0xa5
 
-/* Sanitizers make frames larger, and keep some of their own state there. */
+/* Sanitizers make frames larger and keep some of their own state on the stack. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define STACK_BYTES (16 * INCCL_MIN_STACK_BYTES)
 #else

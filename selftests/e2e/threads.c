@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * threads [ROUNDS [MODE]]: a program that does all that inccl.h allows threads to do at once. It
- * runs on every rank of a job (its environment says which), and checks every element against
- * sums that it knows without the library. Prints "N collectives"; exit code 0, or 1 with
- * what was wrong.
+ * threads [ROUNDS [MODE]]: does everything at once that inccl.h allows threads to do. It runs on
+ * every rank of a job, whose environment names the rank. It checks every element against sums that
+ * are computed without the library. Prints "N collectives". Exit code 0, or 1 with an error
+ * message.
  *
- *   communicator 0: two threads share it, each waits for its own requests
- *   communicator 1: one thread, RDMA WRITE shape (not in MODE sendrecv), blocking; made anew again
- *   and again
- *   communicator 2: one thread, several requests under way, inccl_test()
- *   all of them: one thread that reads their state all the time
+ * Two threads share communicator 0, and each waits for its own requests. One thread uses
+ * communicator 1 for blocking calls in the form of RDMA WRITE (not in MODE sendrecv), and recreates
+ * it again and again. One thread has several requests in progress on communicator 2 and calls
+ * inccl_test(). One thread reads the state of all communicators all the time.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,17 +21,18 @@
 #include "hostlib/include/inccl.h"
 
 #define COMMS    3
-#define ELEMENTS 700 /* of the largest collective: several packets, the last one short */
+#define ELEMENTS 700 /* of the largest collective: several packets, of which the last is short */
 #define FLIGHT   4
-#define ROUNDS   2000 /* the same on every rank, or one would wait for the other's next */
+/* all ranks must have the same number, because each collective needs all of them */
+#define ROUNDS   2000
 #define RENEWALS 12
 
 static enum inccl_mode renewal_mode = INCCL_MODE_WRITE;
 static struct inccl_group *group;
 static struct inccl_communicator *comm[COMMS];
-static pthread_rwlock_t alive[COMMS]; /* written by who makes comm[i] anew */
+static pthread_rwlock_t alive[COMMS]; /* the thread that recreates comm[i] write-locks alive[i] */
 static pthread_mutex_t order = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t sequence; /* of communicator 0, under order */
+static uint32_t sequence; /* of communicator 0; protected by order */
 static atomic_uint collectives, lines, looks;
 static atomic_bool done;
 static int rank, size;
@@ -86,8 +86,8 @@ static void check(const int32_t *data, uint32_t channel, uint32_t n)
 	collectives++;
 }
 
-/* Starts and numbers in one step, so that all ranks start the same things in the same order;
- * waiting is everybody's own. */
+/* Numbers and starts a collective under one lock, so that all ranks start the same collectives in
+ * the same order. Each thread then waits for its own request. */
 static void *share(void *arg)
 {
 	int32_t data[ELEMENTS];
@@ -163,9 +163,9 @@ static void pause_briefly(void)
 	nanosleep(&pause, NULL);
 }
 
-/* Threads that call inccl_test() without a pause occupy every CPU of a small machine. Linux can
- * divide CPU time by session first, so the switch's daemon would wait up to 100 ms for each turn.
- */
+/* Threads that call inccl_test() without a pause occupy every CPU of a small machine. Linux
+ * can divide CPU time by session first, so the switch's daemon would wait up to 100 ms for
+ * each turn. */
 static void *poll_many(void *arg)
 {
 	struct inccl_request *request[FLIGHT] = {NULL};
@@ -207,7 +207,7 @@ static void *look(void *arg)
 			if (inccl_communicator_info(comm[i], &info) || info.world_size != size ||
 			    inccl_communicator_error(comm[i]) ||
 			    inccl_communicator_failed_rank(comm[i]) != -1) {
-				fprintf(stderr, "rank %d: communicator %d is not well: %s\n", rank,
+				fprintf(stderr, "rank %d: communicator %d has failed: %s\n", rank,
 					i, inccl_communicator_error(comm[i]) ?: "no error");
 				exit(1);
 			}
@@ -216,7 +216,8 @@ static void *look(void *arg)
 		if (inccl_group_error(group))
 			fail(inccl_group_error(group), 0);
 		looks++;
-		pause_briefly(); /* or the others starve on one CPU */
+		/* without pauses this thread would starve the others on a single CPU */
+		pause_briefly();
 	}
 	return arg;
 }
