@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tests count the descriptors of this process, to find leaks, and look at what its threads have
- * inherited. */
+/* Helpers for tests that count this process's descriptors, to find leaks, and that check which
+ * scheduling policy and CPUs its threads have inherited. */
 #ifndef SELFTESTS_BELONGINGS_H
 #define SELFTESTS_BELONGINGS_H
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* How many there are; a test compares two such numbers. */
+/* The number of open descriptors of this process. Tests compare two such numbers. */
 static inline unsigned int open_descriptors(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -24,8 +24,8 @@ static inline unsigned int open_descriptors(void)
 	return n;
 }
 
-/* The calling thread computes under SCHED_FIFO, as far as the machine allows it, on one CPU of
- * those that it had. */
+/* Makes the calling thread one that computes under SCHED_FIFO, as far as the machine allows it, on
+ * one CPU of those that it had. */
 static inline cpu_set_t become_busy(void)
 {
 	const struct sched_param first = {.sched_priority = 10};
@@ -40,8 +40,8 @@ static inline cpu_set_t become_busy(void)
 	return before;
 }
 
-/* The calling thread is as it was before. Returns how many other threads this process has. Sets
- * *inherit where one of them has the policy or the CPUs of a busy thread. */
+/* Restores the calling thread's policy and CPUs. Returns how many other threads this process has.
+ * Sets *inherit if one of them has the policy or the CPUs of a busy thread. */
 static inline unsigned int become_idle(const cpu_set_t *before, bool *inherit)
 {
 	const struct sched_param none = {0};

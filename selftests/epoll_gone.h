@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events whose descriptor is closed before they are freed. libevent then takes a descriptor out of
- * epoll that is closed, or that is another one by now, and it keeps quiet about it. A test that
- * includes this has the epoll_ctl() that libevent calls. One file of a program includes it.
+ * Counts events whose descriptor is closed before the event is freed. libevent then removes from
+ * epoll a descriptor that is closed, or that has been reused, and reports no error. This header
+ * replaces the epoll_ctl() that libevent calls. Exactly one source file of a program includes it.
  */
 #ifndef SELFTESTS_EPOLL_GONE_H
 #define SELFTESTS_EPOLL_GONE_H
@@ -12,8 +12,8 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
-static unsigned int epoll_removed; /* descriptors that were taken out in time */
-static unsigned int epoll_gone;    /* those that were closed before */
+static unsigned int epoll_removed; /* descriptors that were removed while still open */
+static unsigned int epoll_gone;    /* descriptors that were closed before they were removed */
 
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {

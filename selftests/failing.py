@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs whose n-th system call fails, for every n: strace makes it so. None crashes, hangs or leaves
-anything behind, and one that gives up says in one line what has failed."""
+"""Runs programs in which the n-th system call fails, for every n, by strace. A program must not crash, hang or leave
+anything behind. If it gives up, it must report the failure in one line."""
 import os
 import random
 import re
@@ -10,8 +10,8 @@ import subprocess
 
 from libtest import Failure, expect, wait_for
 
-# Those that a program begins with and that can fail on a machine in trouble; not unlink: what cannot be deleted
-# stays.
+# The calls that programs make at their start and that can fail on a machine in trouble. Not unlink, because a file
+# that cannot be deleted remains.
 CALLS = ("openat,socket,bind,listen,connect,setsockopt,getsockopt,getsockname,epoll_create1,epoll_ctl,eventfd2,timerfd_create,"
          "pipe2,mmap,mremap,ioctl,fcntl,clone3,mkdir,mkdirat,fsync,fdatasync,ftruncate,pread64,pwrite64,getrandom,newfstatat,"
          "rename,flock,bpf,perf_event_open,sendto,sendmsg,sendmmsg,recvfrom,recvmsg,recvmmsg,read,prctl,capset,prlimit64,signalfd4,getdents64")
@@ -22,10 +22,10 @@ SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
 
 
 class Attempt:
-    """A program that runs until it says that it is ready, or to its end."""
+    """A program that runs until it reports that it is ready, or to its end."""
 
     def __init__(self, directory, words, ready, fail=None, error="ENOMEM", prefix=()):
-        """fail: (name of the call, which of these of a thread)."""
+        """fail: (name of the call, which one of a thread's calls of that name)."""
         trace = os.path.join(directory, "trace")
         inject = ["-e", f"inject={fail[0]}:error={error}:when={fail[1]}"] if fail else []
         process = subprocess.Popen(
@@ -48,8 +48,8 @@ class Attempt:
 
     @staticmethod
     def _calls(lines):
-        """[(name, which of its kind)] of the main thread (strace counts for each by itself), those of the
-        dynamic linker apart: where it fails is its own affair."""
+        """Returns [(name, index among the calls of that name)] of the main thread, because strace counts per thread.
+        Calls of the dynamic linker are separated, because its failures are not the program's concern."""
         found, counts, linked, loops, main = [], {}, False, False, None
         for line in lines:
             match = re.match(r"(\d+) +(\w+)\(", line)
@@ -59,7 +59,7 @@ class Attempt:
             name = match[2]
             counts[name] = counts.get(name, 0) + 1
             loops = loops or name in LOOPS.split(",")
-            # libevent ends a process that cannot read what it has written to itself, as it does with each signal
+            # libevent aborts a process that cannot read its own wake-up pipe, as it does for each signal
             if linked and name in CALLS.split(",") and not (loops and name == "read"):
                 found.append((name, counts[name]))
             linked = linked or "RLIMIT_STACK" in line
@@ -67,7 +67,7 @@ class Attempt:
 
     @staticmethod
     def _wait_ready(process, ready):
-        """Whether it has come, before the end."""
+        """Whether the program's report arrived before its end."""
         if not ready:
             return False
         seen = b""
@@ -97,17 +97,17 @@ class Attempt:
 
 
 def one_line(attempt):
-    """The reason for which it has given up."""
+    """The one line in which the program reports why it gave up."""
     errors = [line for line in attempt.err.splitlines() if re.search(r" error [\w-]+: |^[\w-]+: ", line)]
-    # 2: an option whose value does not do
+    # 2: the value of an option is unusable
     expect(attempt.code in (1, 2), f"exit code {attempt.code}\n{attempt.err}")
     expect(len(errors) == 1, f"{len(errors)} lines of errors:\n{attempt.err}")
     return errors[0]
 
 
 def for_each(directory, words, ready, leaves_nothing, few=1000, **more):
-    """few: so many of them, drawn at random; FULL=1: all. ready: what a daemon prints when it has started;
-    None: a program that runs to its end."""
+    """Runs the program with each failure. few: this many calls, chosen at random; FULL=1: all. ready: the text that a
+    daemon prints when it has started; None: a program that runs to its end."""
     whole = Attempt(directory, words(), ready, **more)
     expect(whole.ready == bool(ready) and whole.code == 0, f"it does not run: exit code {whole.code}\n{whole.err}")
     leaves_nothing()

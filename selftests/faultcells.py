@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The cells of the fault matrix: one fault at one place, one window, in a lab that is up; what the
-wires did, what was sent again for it, and how much of that is allowed. For e2e/test_fault_matrix and
-the part of it in the virtual machine; selftests/fault_table makes the table of their rows."""
+"""The cells of the fault matrix. A cell is one fault at one place with one window, in a running lab. It records what
+the wires did and the retransmissions, and limits these. Used by e2e/test_fault_matrix and by its counterpart in the
+virtual machine; selftests/fault_table makes a table of the rows."""
 import itertools
 import json
 import os
@@ -10,25 +10,25 @@ import re
 from libtest import Failure, expect, perf_rows, stopwatch, wait_for
 
 PAYLOAD = 1024
-CALL_PACKETS = 256  # of one AllReduce
-MESSAGE_PACKETS = 64  # in termination mode, where the window counts messages
+CALL_PACKETS = 256  # packets of one AllReduce
+MESSAGE_PACKETS = 64  # packets of a message in termination mode, where the window counts messages
 WINDOWS = (1, 32, 512)
 HOST_PLACES = ("up", "down", "both")
 BETWEEN = "between switches"
-LIMIT_S = 90        # of one job
-STRIKES = 5         # jobs until the fault has hit something
-PATIENCE_MS = 3000  # of a job that may end with an error
-# What a busy machine may send again without a fault: where timers strike before the answer could come,
-# in a second, on one direction of one wire; and a part of all frames, where queues were full.
+LIMIT_S = 90        # limit for one job
+STRIKES = 5         # how many jobs may run until the fault has hit a frame
+PATIENCE_MS = 3000  # timeout of a job that may end with an error
+# Retransmissions that a busy machine may cause without a fault: so many per second, direction and wire by timers that
+# expire too early; and a part of all frames by full queues.
 TIMERS_PER_S = 20
 QUEUES = 0.2
 
-# What the wires count of what they do to frames. The last two are not asked for: a busy machine.
+# The wires' counters of their actions on frames. The last two are caused by a busy machine and not by the test.
 DEEDS = ("lost", "duplicated", "corrupted", "reordered", "overflow", "send_errors")
 
 
 class Fault:
-    """A fault, as a wire takes it, and the calls of a job in which it strikes often enough."""
+    """A fault in the form of a wire's options, and the number of calls with which a job is hit often enough."""
 
     def __init__(self, name, key, value, deed, calls):
         self.name, self.key, self.value, self.deed, self.calls = name, key, value, deed, calls
@@ -55,8 +55,8 @@ def cells(places):
 
 
 def data_packets(calls):
-    """What a job sends over each wire and direction where nothing is sent again: a barrier goes
-    before each call, and another one before the first."""
+    """The packets that a job sends over each wire and direction without retransmissions. A barrier precedes each
+    call, and another one the first call."""
     return calls * (CALL_PACKETS + 1) + 1
 
 
@@ -65,8 +65,8 @@ def deeds(row):
 
 
 def allowed(row):
-    """Packets that may be sent again. A frame that is lost, damaged or late costs what is under way
-    behind it; one that comes twice is answered twice."""
+    """The permitted number of retransmitted packets. A frame that is lost, damaged or late may cost everything in
+    flight behind it. A duplicate frame is answered twice."""
     packets = MESSAGE_PACKETS if row["mode"] == "termination" else 1
     window = min(row["window"] * packets, CALL_PACKETS)
     busy = TIMERS_PER_S * row["lines"] * row["seconds"] + QUEUES * row["received"]
@@ -74,16 +74,15 @@ def allowed(row):
 
 
 class Bench:
-    """A lab with its wires, and how a job runs in it: start(arguments of inccl-perf) returns a
-    libtest.Job, or the like. about: of each row. fewer: so many times fewer calls, where all is
-    slow."""
+    """A lab with its wires, and a way to run a job in it: start(arguments of inccl-perf) returns a libtest.Job or
+    similar. about: the fields that each row has. fewer: the number of calls is divided by this on slow machines."""
 
     def __init__(self, lab, wires, start, about, fewer=1):
         self.lab, self.wires, self.start, self.about, self.fewer = lab, wires, start, about, fewer
         self.hosts = {n["name"] for n in lab.hosts}
 
     def struck(self, place):
-        """(the wires of a place, the direction as a wire takes it)"""
+        """Returns (the wires of a place, the direction in the form of a wire's option)."""
         wires = [w for w in self.wires
                  if (not self.hosts & set(w.split("-"))) == (place == BETWEEN)]
         return wires, f"{place}:" if place in ("up", "down") else ""
@@ -92,8 +91,8 @@ class Bench:
         return {(w, d): n for w in self.wires for d, n in self.lab.wire_stats(w).items()}
 
     def measure(self, window, fault, disturb=None, more=(), end=None):
-        """A job; what the wires have counted meanwhile, all of them together, and how many data
-        packets were more than needed."""
+        """Runs a job. Returns what all wires together have counted, and how many data packets exceeded the necessary
+        number."""
         calls = max(fault.calls // self.fewer, 1)
         before, watch = self.stats(), stopwatch()
         job = self.start("--sizes", CALL_PACKETS * PAYLOAD, "-n", calls, "-w", 0, "--payload", PAYLOAD,
@@ -112,15 +111,15 @@ class Bench:
                 "resent": sum(lines), "seconds": round(seconds, 3)}
 
     def quiet(self, window):
-        """Without a fault, what a busy machine sends again by itself. The data packets that a job
-        needs are those that one of the lines has had at least."""
+        """Measures retransmissions without a fault, which a busy machine causes. The number of necessary packets is
+        the smallest one of all wires."""
         row = self.measure(window, QUIET)
         expect(row["least"] >= 0 and deeds(row) == 0, f"{row}")
         return self.keep(QUIET, self.about["topology"], row)
 
     @staticmethod
     def keep(fault, place, row):
-        """The row, which is checked, goes to where the table is made of it."""
+        """Checks a row and adds it to the file of which the table is made."""
         row = {"fault": fault.name, "place": place, **row, "allowed": allowed(row)}
         path = os.environ.get("INC_FAULT_ROWS")
         if path:
@@ -133,8 +132,8 @@ class Bench:
             self.lab.wire(wire, "clear", *([] if fault is BURST else [f"{fault.key}=0"]))
 
     def disturb(self, fault, place):
-        """(before the job, in it): how the fault gets there. Bursts and a link that is down are those
-        of one wire."""
+        """Returns (action before the job, action during the job) that cause the fault. Bursts and interrupted links
+        affect one wire."""
         wires, direction = self.struck(place)
         if fault is BURST:
             specs = [fault.spec(d) for d in ([direction] if direction else ["up:", "down:"])]
@@ -150,13 +149,14 @@ class Bench:
         return lambda: None, cut
 
     def shorter(self, fault):
-        """rxe gives up after so many tries of one message, whatever part of it arrives meanwhile: one of
-        62 packets in twenty where 5 % are lost."""
+        """rxe gives up after a number of attempts per message, although parts of it arrive meanwhile. With 5 % loss
+        that happens to one in twenty messages of 62 packets. So messages are shorter."""
         heavy = self.about["hosts"] == "rxe" and self.about["mode"] == "termination" and fault is HEAVY
         return ("--message-packets", 8) if heavy else ()
 
     def run(self, fault, place, window):
-        """One cell, and its row; fails where a result is wrong, or more is sent again than allowed."""
+        """Runs one cell and returns its row. Fails if a result is wrong, or if there are more retransmissions than
+        allowed."""
         if fault is BURST and window == 1 and self.about["mode"] == "passthrough":
             return self.gives_up(fault, place, window)
         wires, _ = self.struck(place)
@@ -176,9 +176,9 @@ class Bench:
         return row
 
     def gives_up(self, fault, place, window):
-        """One packet under way, and many are lost in a row: each timer sends it, up to a second apart; a
-        NIC's RC connection would end, too. Where that does not repair it in time, an error on every rank
-        in time, and the next job is right."""
+        """One packet is in flight, and many frames are lost in a row. Each timeout retransmits it, up to a second
+        apart; a NIC's RC connection would end as well. If that does not repair it in time, every rank must get an
+        error in time, and the next job must be right."""
         wires, _ = self.struck(place)
         before_job, _ = self.disturb(fault, place)
 

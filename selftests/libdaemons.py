@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A lab's processes ended and started again: switch daemons, the controller, cables. Part of Lab
-(libtest.py), which says what nodes there are and asks them."""
+"""Ends and restarts a lab's processes: switch daemons, the controller, cables. This is a base class of Lab
+(libtest.py), which provides the nodes."""
 import os
 import signal
 import subprocess
@@ -9,20 +9,20 @@ from libproc import expect, gone, wait_for
 
 
 class Daemons:
-    """Nodes are called by their names in the lab; the controller's is "controller"."""
+    """Nodes have their names in the lab; the controller's is "controller"."""
 
     def __init__(self):
-        self.restarted = {}  # node: its process, of those ended and started again
-        self.spaces = {}     # node: its network, which goes with the last one that holds it
+        self.restarted = {}  # node: its new process
+        self.spaces = {}     # node: its network namespace, which exists as long as a process uses it
 
     def pid(self, name):
-        """Of the node's process that there is now."""
+        """The number of the node's present process."""
         process = self.restarted.get(name)
         return process.pid if process else self.node(name)["pid"]
 
     def end_process(self, name, number=signal.SIGKILL):
-        """Sends a node's process a signal that ends it, and waits for that; with what
-        start_process() starts it again."""
+        """Sends a node's process a signal that ends it, and waits for its end. Stores what start_process() needs to
+        start it again."""
         node, pid = self.node(name), self.pid(name)
         process = self.restarted.get(name)
         if name not in self.spaces:
@@ -36,7 +36,7 @@ class Daemons:
             wait_for("its end", lambda: gone(pid), 20)
 
     def start_process(self, name):
-        """A node's process as it was started first."""
+        """Starts a node's process again with its first arguments."""
         node, space = self.node(name), self.spaces[name]
         with open(node.get("log", os.devnull), "ab") as log:
             self.restarted[name] = subprocess.Popen(
@@ -45,8 +45,8 @@ class Daemons:
         return self.restarted[name]
 
     def end_restarted(self):
-        """Ends what start_process() has started, when the lab is at its end. Returns {node: exit code} of those that
-        did not end well."""
+        """Ends what start_process() has started, at the end of the lab. Returns {node: exit code} of those that did
+        not end properly."""
         codes = {}
         for name, process in self.restarted.items():
             process.terminate()
@@ -62,7 +62,7 @@ class Daemons:
         self.end_process(name, number)
 
     def start_switch(self, name, connected=True):
-        """inc-switchd as it was started first."""
+        """Starts inc-switchd again with its first arguments."""
         process = self.start_process(name)
         if connected:
             wait_for("connected", lambda: process.poll() is not None or any(
@@ -70,7 +70,8 @@ class Daemons:
             expect(process.poll() is None, f"exit code {process.poll()} of {name}")
 
     def start_controller(self):
-        """inc-controller as it was started first, on its database, until all switches have found it."""
+        """Starts inc-controller again with its first arguments and its database. Waits until all switches are
+        connected."""
         process = self.start_process("controller")
         wait_for("the switches", lambda: process.poll() is not None or
                  self.incctl("switches", "--json", check=False).code == 0 and

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Kills and stops of a lab's processes at moments that are drawn: a function for each kind, which
-starts a job, does it, and says what must become of the job; what must be left of it all, and what
-the lab's processes use. For e2e/test_soak and e2e/test_endurance, whose labs have a cable with a
-process in each link (with_wires())."""
+"""Kills and stops a lab's processes at random moments. There is a function for each kind, which starts a job, causes
+the fault, and checks the job's outcome. Other functions check what is left and which resources the lab's processes
+use. For e2e/test_soak and e2e/test_endurance, whose labs have a process for the cable of each link (with_wires())."""
 import os
 import re
 import shutil
@@ -12,18 +11,18 @@ import sqlite3
 from libtest import BUILD, TERMINATION, Failure, command, expect, scratch, stands_still, stopwatch, \
     wait_for
 
-JOB = "struck"  # what other jobs there are goes on beside it
+JOB = "struck"  # the job that is hit; other jobs run beside it
 RANKS = range(4)
 DEATH_S = 3  # inc-controller --member-timeout-ms
 DERIVE = os.path.join(BUILD, "selftests/e2e/derive")
 LIVE = os.path.join(BUILD, "selftests/e2e/live")
-MORE = 20  # collectives, of which some have begun after the last word of it
+MORE = 20  # further collectives, of which some began after the job's last report
 CHURN = os.path.join(BUILD, "selftests/e2e/churn")
 FATAL = (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGINT)
 
 
 def wait(seconds):
-    """Lets time go by: the moment is what is drawn."""
+    """Waits. The random moment of a fault is the purpose."""
     since = stopwatch()
     wait_for("time", lambda: since() >= seconds, seconds + 5)
 
@@ -41,18 +40,18 @@ def begin(lab, *args):
 
 
 def compute(lab):
-    """A job that computes, pausing now and then, until goes_on() has seen enough."""
+    """A job that computes with short pauses, until more() has seen enough."""
     return begin(lab, LIVE, 60, 20, 0)
 
 
 def collectives(job):
-    """How many such a job has done."""
+    """How many collectives such a job has done."""
     said = re.findall(r"^\[0\] (\d+) collectives$", job.text(), re.M)
     return int(said[-1]) if said else 0
 
 
 def more(lab, job):
-    """Whether it computes on, and ends well when it is told to; else it has ended by itself."""
+    """Whether the job computes on, and ends properly when it is asked to. Otherwise it has ended by itself."""
     now = collectives(job)
     wait_for("collectives", lambda: collectives(job) > now + MORE or not job.running(), 40)
     if not job.running():
@@ -74,7 +73,7 @@ def formed(lab, job):
 
 
 def told(result):
-    """Every rank that could not go on has said why, and none has computed what is wrong."""
+    """Checks that every rank that could not go on has reported why, and that none has a wrong result."""
     expect("element" not in result.out, result.story())
     for rank in RANKS if result.code else ():
         expect(re.search(rf"^\[{rank}\] rank {rank}: |^\[{rank}\] rank 0: group: ", result.out, re.M),
@@ -82,13 +81,13 @@ def told(result):
 
 
 def told_or_right(lab, job):
-    """A job that may go on, or not."""
+    """Checks a job that may go on or fail."""
     if not more(lab, job):
         told(job.wait(20, check=False))
 
 
 def rank_killed(lab, rng):
-    """The others are told of it by name, and compute on without it."""
+    """The other ranks must get an error that names the dead rank, and compute on without it."""
     victim, number = rng.choice(RANKS), rng.choice(FATAL)
     job = begin(lab, DERIVE, "survive")
     formed(lab, job)
@@ -111,7 +110,8 @@ def rank_stopped(lab, rng):
 
 
 def switch_killed(lab, rng):
-    """At any moment, while it configures, too. What was made goes on; what was not may end."""
+    """At any moment, also while the daemon configures a communicator. Existing communicators go on; one that was
+    being made may fail."""
     name = rng.choice(switches(lab))
     number = signal.SIGKILL if TERMINATION else rng.choice((signal.SIGKILL, signal.SIGUSR1))
     job = compute(lab)
@@ -141,7 +141,7 @@ def switch_stopped(lab, rng):
 
 
 def controller_killed(lab, rng):
-    """What runs goes on, and ends as if nothing had been."""
+    """Running jobs go on, and end normally."""
     number = rng.choice((signal.SIGKILL, signal.SIGTERM))
     job = compute(lab)
     formed(lab, job)
@@ -155,15 +155,15 @@ def controller_killed(lab, rng):
 
 
 def controller_killed_making(lab, rng):
-    """While a group is made, or the communicators of one that makes them all the time: what is under
-    way ends with a word on every rank, or is made."""
+    """The controller is killed while a group is made, or while a job makes communicators all the time. What is being
+    made is completed, or every rank gets an error."""
     job = begin(lab, CHURN, "150", "2")
     moment, away = rng.uniform(0, 0.8), rng.uniform(0, 0.5)
     wait(moment)
     lab.end_process("controller")
     wait(away)
     lab.start_controller()
-    result = job.wait(25, check=False)  # the library alone would take 30 s
+    result = job.wait(25, check=False)  # shorter than the library's own timeout of 30 s
     told(result)
     return f"after {moment:.2f} s, away for {away:.2f} s: exit code {result.code}"
 
@@ -190,7 +190,7 @@ def cable_killed(lab, rng):
 
 
 def cable_stopped(lab, rng):
-    """What comes meanwhile is kept for it, as far as there is room."""
+    """Packets that arrive meanwhile are queued for the cable's process, as far as there is room."""
     name, seconds = rng.choice(cables(lab)), rng.uniform(0.05, 1.8)
     job = compute(lab)
     formed(lab, job)
@@ -200,14 +200,14 @@ def cable_stopped(lab, rng):
     return f"{name} for {seconds:.2f} s"
 
 
-# Those after which everything but the job's own processes is the same as before.
+# Faults after which everything except the job's own processes is as before.
 HARMLESS = (rank_killed, rank_stopped, switch_stopped, controller_stopped, cable_killed,
             cable_stopped)
 KINDS = (*HARMLESS, switch_killed, controller_killed, controller_killed_making)
 
 
 def kinds_of(text):
-    """Kinds by their names, "rank_killed cable_stopped"; none: all of them."""
+    """The kinds with these names, as in "rank_killed cable_stopped"; an empty text means all."""
     named = {kind.__name__: kind for kind in KINDS}
     for name in text.split():
         expect(name in named, f"no kind {name}: there are {' '.join(named)}")
@@ -215,7 +215,7 @@ def kinds_of(text):
 
 
 def used(pid):
-    """(descriptors, KiB of memory, seconds of CPU) of a process."""
+    """Returns (descriptors, KiB of memory, seconds of CPU) of a process."""
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
         kib = int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
     with open(f"/proc/{pid}/stat", encoding="ascii") as f:
@@ -224,13 +224,13 @@ def used(pid):
 
 
 def daemons_use(lab):
-    """{process: used()} of the daemons."""
+    """Returns {process: used()} of the daemons."""
     return {name: used(lab.pid(name)) for name in [*switches(lab), "controller"]}
 
 
 def kept(lab):
-    """{table: its rows' keys} of the controller's database, but for the numbers that it has given away.
-    The controller has it locked: what is read is a copy."""
+    """Returns {table: its rows' keys} of the controller's database, without the numbers that it has assigned. The
+    controller has locked the database, so a copy is read."""
     with open(f"/proc/{lab.pid('controller')}/cmdline", "rb") as f:
         argv = f.read().decode().split("\0")
     path = argv[argv.index("--database") + 1]
@@ -263,7 +263,7 @@ def processes(netns):
 
 
 def things(lab):
-    """What there is of the lab outside of its daemons' memory."""
+    """The lab's objects outside of its daemons' memory."""
     out = {"namespaces": sorted(n for n in os.listdir("/run/netns") if n.startswith(lab.name)),
            "files": sorted(n for n in os.listdir("/run/inc") if n.startswith(lab.name)),
            "rows": kept(lab), "groups": sorted(g["group"] for g in lab.ask("groups"))}
@@ -280,7 +280,7 @@ def things(lab):
 
 
 def nothing_left(lab, before):
-    """All is as it was before a round, a moment after it."""
+    """Waits until everything is as it was before a round."""
     differences = []
 
     def same():

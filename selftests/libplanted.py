@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs of the tests built once more with a changed copy of one source, in which a fault is planted.
-Nothing of build/ changes: the lines of make that built the program are run again with other paths."""
+"""Builds a test program with a changed copy of one source, in which a fault is planted. Nothing in build/ changes.
+make's lines for the program are repeated with other paths."""
 import os
 import shlex
 import shutil
@@ -10,7 +10,8 @@ from libtest import BUILD, TOP, expect
 
 
 def build_lines(program):
-    """{file made: the words of the line that makes it}, from nothing to the program (its path in build/)."""
+    """Returns {file: the words of make's line that makes it} for a program (its path in build/) and everything that
+    it consists of."""
     says = subprocess.run(["make", "-n", "-B", "V=1", "-j1", os.path.relpath(os.path.join(BUILD, program), TOP)],
                           cwd=TOP, capture_output=True, text=True, check=True).stdout
     lines = [shlex.split(x) for x in says.splitlines() if " -o " in x]
@@ -18,8 +19,8 @@ def build_lines(program):
 
 
 def changed_tree(directory, path, changes):
-    """A copy of the file at path, below directory as in the tree, with (old, new) exchanged. Headers of
-    the XDP programs come with all of bpf/, because they include each other."""
+    """Writes a copy of the file at `path` below directory, with each (old, new) exchanged. For a header of the XDP
+    programs all of bpf/ is copied, because these include each other."""
     if path.startswith("bpf/"):
         shutil.copytree(os.path.join(TOP, "bpf"), os.path.join(directory, "bpf"))
     with open(os.path.join(TOP, path), encoding="utf-8") as f:
@@ -33,8 +34,8 @@ def changed_tree(directory, path, changes):
 
 
 def planted(lines, program, directory, path, changes, of=None):
-    """The program with a changed copy of the file at path. `of` is the source that includes the file;
-    the file itself where it is a source. Returns the new program's path."""
+    """Builds the program with a changed copy of the file at `path`. `of` is the source that includes the file; None
+    if the file is a source. Returns the new program's path."""
     changed_tree(directory, path, changes)
     of = of or path
     made, = [o for o, words in lines.items() if "-c" in words and of in words]
@@ -45,7 +46,7 @@ def planted(lines, program, directory, path, changes, of=None):
     copy = os.path.join(directory, of)
     words = [copy if w == of and os.path.exists(copy) else out if w == made else w
              for w in words if w not in ("-MMD", "-MP")]
-    beside = os.path.join(TOP, os.path.dirname(of))  # where "x.h" of a copied source is
+    beside = os.path.join(TOP, os.path.dirname(of))  # where an #include "x.h" of a copied source must be found
     subprocess.run(words[:1] + ["-I" + directory, "-iquote", beside, "-w"] + words[1:], cwd=TOP, check=True)
     if and_then:
         subprocess.run([out if w == made else w for w in and_then], cwd=TOP, check=True)
@@ -54,7 +55,7 @@ def planted(lines, program, directory, path, changes, of=None):
     link = [new if w == target else w for w in lines[target]]
     if made in link:
         link[link.index(made)] = out
-    else:  # a member of an archive: the linker keeps the first definition
+    else:  # the file is in an archive: the linker uses the first definition
         link.insert(link.index(new) + 1, out)
     subprocess.run(link, cwd=TOP, check=True)
     return new

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes of this machine, for tests: one run to its end, conditions waited for, expectations. What
-libtest.py and libdaemons.py stand on; tests import all of it from libtest."""
+"""Processes of this machine: runs programs, waits for conditions, checks expectations. libtest.py and libdaemons.py
+use this; tests import all of it from libtest."""
 import contextlib
 import os
 import signal
@@ -9,7 +9,7 @@ import time
 
 
 class Failure(Exception):
-    """A test's expectation that did not hold; the message is the reason."""
+    """An expectation of a test that was not fulfilled. The message is the reason."""
 
 
 def expect(condition, reason):
@@ -18,7 +18,7 @@ def expect(condition, reason):
 
 
 def stopwatch():
-    """A function that says how many seconds ago this was called."""
+    """Returns a function that returns the seconds since this call."""
     begin = time.monotonic()
     return lambda: time.monotonic() - begin
 
@@ -36,7 +36,7 @@ def wait_for(what, condition, seconds=10.0):
 
 
 def gone(pid):
-    """A process has ended, whoever is to hear of it."""
+    """Whether a process has ended, even if its parent has not collected its exit status yet."""
     try:
         with open(f"/proc/{pid}/stat") as f:
             return f.read().rsplit(")", 1)[1].split()[0] == "Z"
@@ -44,13 +44,13 @@ def gone(pid):
         return True
 
 
-# Longer than the silence after which a switch calls a peer unresponsive (INC_UNRESPONSIVE_S).
+# Longer than the time after which a switch calls a silent peer unresponsive (INC_UNRESPONSIVE_S).
 STANDSTILL_S = 11
 
 
 @contextlib.contextmanager
 def stopped(pid):
-    """A process is stopped meanwhile, and then goes on."""
+    """Stops a process for the duration of a with block."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -59,7 +59,7 @@ def stopped(pid):
 
 
 def stands_still(pid, seconds=STANDSTILL_S):
-    """A process is stopped for so long, and goes on."""
+    """Stops a process for this time."""
     with stopped(pid):
         since = stopwatch()
         wait_for("the end of the stop", lambda: since() > seconds, seconds + 5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the end-to-end tests share: labs, jobs in them, cases with a name, deadlines."""
+"""What the end-to-end tests share: labs, jobs, named cases, time limits."""
 import contextlib
 import ctypes
 import json
@@ -22,16 +22,16 @@ TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspa
 BUILD = os.environ.get("INC_BUILD") or os.path.join(TOP, "build")
 os.environ["PATH"] = BUILD + ":" + os.environ["PATH"]
 
-# What labs' switches do, where a test runs in several modes (`MODES:`, selftests/run).
+# The mode of labs' switches, for tests that run in several modes (`MODES:`, selftests/run).
 MODE = os.environ.get("INC_TEST_MODE", "passthrough")
 TERMINATION = MODE == "termination"
-# What --mode of inccl-perf takes: a switch that terminates connections has no address to write to.
+# Values for inccl-perf --mode. A switch in termination mode has no memory that a host could WRITE to.
 SEND_MODES = ("sendrecv",) if TERMINATION else ("sendrecv", "write")
 SENDS_OR_WRITES = SEND_MODES[-1]
 
-# Of a lab in which a test stops a rank for as long as it likes: that is not its death.
+# For labs in which a test stops a rank for a long time, so that it does not count as dead.
 PATIENT = ("--controller-args", "--member-timeout-ms 0")
-# Of a lab with many more processes than CPUs: a rank or a switch that gets no time for seconds has not died.
+# For labs with many more processes than CPUs. A rank or switch that gets no CPU for seconds must not count as dead.
 CROWDED = ("--controller-args", "--member-timeout-ms 0 --switch-timeout-ms 60000")
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -41,21 +41,21 @@ open_labs = []
 
 
 class Skip(Exception):
-    """Why a case cannot run here."""
+    """The reason why a case cannot run here."""
 
 
 def show_labs():
-    """What helps to understand a failure."""
+    """Prints the state of all labs, to help to understand a failure."""
     for lab in open_labs:
         try:
             lab.show()
-        except Exception as e:  # a broken lab must not hide what broke it
+        except Exception as e:  # a broken lab must not hide its own cause
             print(f"--- {lab.name}: {e}", flush=True)
 
 
 @contextlib.contextmanager
 def case(name):
-    """One result line. Later cases go on after a failure."""
+    """Prints one result line. A failure does not end the test's other cases."""
     global failures
     try:
         yield
@@ -77,7 +77,7 @@ def case(name):
 
 
 def main(test):
-    """Runs test() with clean-up at every end, and exits."""
+    """Runs test(), cleans up at every kind of end, and exits."""
     def stop(number, frame):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -95,7 +95,7 @@ def main(test):
 
 
 def ask_switch(instance, what):
-    """The answer of an inc-switchd of this machine, from its socket."""
+    """The answer of a local inc-switchd, from its socket."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(10)
         s.connect(f"/run/inc/{instance}.sock")
@@ -112,7 +112,7 @@ SERIES = {"counter": {""}, "gauge": {""}, "histogram": {"_bucket", "_sum", "_cou
 
 
 def check_histogram(values, family):
-    """Each has buckets that grow, up to that of +Inf, which is the count."""
+    """Checks that each histogram has growing buckets, and that the last one, +Inf, equals the count."""
     counts = {labels: n for (name, labels), n in values.items() if name == family + "_count"}
     for labels, n in counts.items():
         buckets = {float(dict(with_le)["le"]): value for (name, with_le), value in values.items()
@@ -124,8 +124,8 @@ def check_histogram(values, family):
 
 
 def parse_metrics(text):
-    """{(name, ((label, value), ...)): value} of Prometheus text; every family once, with its HELP
-    and TYPE before its samples. Labels stand as they are escaped."""
+    """Returns {(name, ((label, value), ...)): value} of Prometheus text. Checks that each family occurs once, with
+    HELP and TYPE before its samples. Labels stay escaped."""
     values, seen, family, kind = {}, set(), None, None
     for line in text.splitlines():
         word = line.split(" ")
@@ -151,7 +151,7 @@ def parse_metrics(text):
 
 @contextlib.contextmanager
 def inside(netns):
-    """The calling thread works in the network namespace."""
+    """Moves the calling thread to a network namespace for the duration of a with block."""
     with open("/proc/thread-self/ns/net") as own, open(f"/run/netns/{netns}") as other:
         expect(libc.setns(other.fileno(), 0x40000000) == 0, f"setns {netns}")
         try:
@@ -172,7 +172,7 @@ def scratch():
 
 @contextlib.contextmanager
 def full_pipe():
-    """A pipe that takes no byte more, whose reader does not read: both ends."""
+    """Both ends of a pipe that is full and not read."""
     reader, writer = os.pipe()
     try:
         os.set_blocking(writer, False)
@@ -188,7 +188,7 @@ def full_pipe():
 
 
 def read_now(reader):
-    """What is in a pipe, without the zeros that filled it."""
+    """What is in the pipe, without the zeros that filled it."""
     os.set_blocking(reader, False)
     text = b""
     with contextlib.suppress(BlockingIOError):
@@ -198,7 +198,7 @@ def read_now(reader):
 
 
 def topology_ports(topology):
-    """(switch, {"name", "ip", "peer"}) for each port of a file of topo/, in its order."""
+    """Returns (switch, {"name", "ip", "peer"}) for each port in a file of topo/, in its order."""
     ports, switch = [], None
     with open(os.path.join(TOP, "topo", topology), encoding="utf-8") as f:
         for line in f:
@@ -214,8 +214,8 @@ ONE_PERCENT = "loss: 0.01, duplicate: 0.01, corrupt: 0.01, reorder: 0.01"
 
 
 def with_wires(directory, topology, faults="", only=None):
-    """A copy of the topology in which every link (only: those that are named) is a wire with these
-    faults; its path and the wires' names."""
+    """Writes a copy of the topology in which every link is a wire with these faults; `only`: the named links. Returns
+    its path and the wires' names."""
     with open(os.path.join(TOP, "topo", topology)) as f:
         text = f.read()
     expect("links:" not in text, f"{topology} says something of links")
@@ -236,7 +236,7 @@ def with_wires(directory, topology, faults="", only=None):
 
 
 def with_mode(path, mode, directory):
-    """A copy of a topology whose switches are all in this mode; its path."""
+    """Writes a copy of a topology whose switches are all in this mode. Returns its path."""
     with open(path, encoding="utf-8") as f:
         hosts, switches, rest = re.split(r"^(switches:\n)", f.read(), maxsplit=1, flags=re.M)
     rest = re.sub(r"^(  - name: .*\n)", rf"\1    mode: {mode}\n", rest, flags=re.M)
@@ -247,7 +247,7 @@ def with_mode(path, mode, directory):
 
 
 def with_modes(path, modes, directory):
-    """A copy of a topology with these switches' modes, {name: mode}; its path."""
+    """Writes a copy of a topology with these modes of switches, {name: mode}. Returns its path."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
     for name, mode in modes.items():
@@ -301,9 +301,8 @@ class Job:
 
 
 class Lab(Daemons):
-    """with Lab("star4.yaml") as lab: a lab that is taken down at the end, whose switches are in
-    the test's mode (mode None: in those that the file says). Unless books is False, the switch's
-    counters must balance then."""
+    """with Lab("star4.yaml") as lab: a lab that is removed at the end. Its switches are in the test's mode;
+    mode=None: in those of the file. Unless books is False, the switch's packet counters must balance at the end."""
 
     def __init__(self, topology, *up_args, books=True, mode=MODE):
         self.topology = topology if "/" in topology else os.path.join(TOP, "topo", topology)
@@ -350,7 +349,7 @@ class Lab(Daemons):
             self.files.cleanup()
 
     def show(self):
-        """What helps to understand a failure."""
+        """Prints the lab's state, to help to understand a failure."""
         for args in (("counters",), ("connections",), ("waiting",), ("events",)):
             result = self.incctl(*args, check=False)
             print(f"--- incctl {' '.join(args)}\n{result.out}{result.err}")
@@ -376,25 +375,25 @@ class Lab(Daemons):
         return out + list(options) + ["--"] + [str(a) for a in args]
 
     def run(self, *args, options=(), env=None, timeout=60, check=True):
-        """A command on every host, to its end."""
+        """Runs a command on every host to its end."""
         return command(*self._run_args(self.name, args, options, env, timeout),
                        timeout=timeout + 20, check=check)
 
     def start(self, *args, options=(), env=None, timeout=300):
-        """The same in the background."""
+        """Starts a command on every host in the background."""
         job = Job(self._run_args(self.name, args, options, env, timeout))
         self.jobs.append(job)
         return job
 
     def perf(self, *args, options=(), env=None, timeout=60, collective="allreduce"):
-        """inccl-perf --check on every host; rank 0's rows, of which none may be wrong."""
+        """Runs inccl-perf --check on every host. Returns rank 0's rows, of which none may be wrong."""
         result = self.run("inccl-perf", collective, *args, "--check", "--json",
                           options=("--no-prefix", "--only", "0", *options), env=env,
                           timeout=timeout)
         return perf_rows(result, args)
 
     def members(self, job=None):
-        """{rank: pid} of the running processes of a job (None: of any), by their environment."""
+        """Returns {rank: pid} of a job's running processes (None: of any job), found by their environment."""
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -411,7 +410,7 @@ class Lab(Daemons):
         return self.exec("controller", "incctl", *args, check=check, **more)
 
     def ask(self, *args):
-        """incctl's JSON answer."""
+        """incctl's answer as JSON."""
         result = self.incctl(*args, "--json")
         try:
             return json.loads(result.out)
@@ -419,7 +418,7 @@ class Lab(Daemons):
             raise Failure(f"not JSON ({e}): {result.story()}") from None
 
     def switch_data(self, what):
-        """A switch's answer; of the first switch, where there are several."""
+        """The answer of a switch; with several switches, that of the first one."""
         data = self.ask(what)
         return data[0]["data"]
 
@@ -429,12 +428,12 @@ class Lab(Daemons):
                                   "--json").out)[0]["data"]
 
     def counters(self):
-        """{name: value} of the first switch."""
+        """Returns {name: value} of the first switch's counters."""
         return {c["name"]: c["value"] for c in self.switch_local("counters")["counters"]}
 
     def results(self):
-        """How many results the first switch has made: in messages where it terminates connections,
-        else in packets. Counters of an engine are there from its first communicator on."""
+        """How many results the first switch has made: messages in termination mode, else packets. An engine has
+        counters only since its first communicator."""
         return self.counters().get("multicast_result", 0)
 
     def check_books(self):
@@ -448,15 +447,15 @@ class Lab(Daemons):
         return json.loads(self.wire(wire, "stats").out)
 
     def changes(self, wire, run):
-        """{direction: {counter: by how much it grew}} of the wire in this run."""
+        """Returns {direction: {counter: increase}} of the wire during this run."""
         before = self.wire_stats(wire)
         run()
         after = self.wire_stats(wire)
         return {d: {k: after[d][k] - before[d][k] for k in after[d]} for d in after}
 
     def count_packets(self, wire, run):
-        """Data packets of one undisturbed run, per direction: where "last" is. The least of
-        several runs, because on a busy machine a timer may send something twice."""
+        """The data packets of one undisturbed run per direction, which tells where "last" is. It is the least of
+        several runs, because on a busy machine a timer may cause a retransmission."""
         counts = []
         while len(counts) < 10 and (not counts or counts.count(min(counts)) < 2):
             seen = self.changes(wire, run)
@@ -464,10 +463,9 @@ class Lab(Daemons):
         return dict(zip(("up", "down"), map(min, zip(*counts))))
 
     def strike(self, wire, direction, fault, n, run, fault_too="clear"):
-        """Runs with fault(n), where n is the number of data packets that an undisturbed run sends
-        in this direction, until it has struck; returns the changes of that run. What is not sent
-        in every run (an ACK, whose place the result may take) takes several, and so does a number
-        that was counted where something was sent twice: the run that it missed had fewer."""
+        """Runs with fault(n) until the fault has hit a packet, and returns the changes of that run. n is the number
+        of data packets that an undisturbed run sends in this direction. Several runs may be necessary: not every run
+        sends an ACK, because a result may replace it; and n may have been counted in a run with a retransmission."""
         for _ in range(20):
             spec = fault(n)
             self.wire(wire, "clear", fault_too, spec)
@@ -478,14 +476,14 @@ class Lab(Daemons):
         raise Failure(f"{spec} did not strike: {seen}")
 
     def expect_faults(self, wires, *kinds):
-        """Each of these has happened on one of the wires at least."""
+        """Checks that each of these faults has occurred on at least one of the wires."""
         directions = [d for wire in wires for d in self.wire_stats(wire).values()]
         for kind in kinds:
             expect(sum(d[kind] for d in directions) > 0, f"nothing {kind}: {directions}")
 
 
 def perf_sizes(args):
-    """The sizes in bytes that arguments of inccl-perf ask for, one row each; None: its own."""
+    """The sizes in bytes that inccl-perf's arguments request, one per row; None: its default sizes."""
     given = {args[i]: args[i + 1] for i in range(len(args) - 1) if str(args[i]).startswith("-")}
 
     def number(text):
@@ -504,7 +502,7 @@ def perf_sizes(args):
 
 
 def json_rows(result):
-    """The rows of an inccl-perf --json, whatever they say."""
+    """The rows of an inccl-perf --json, unchecked."""
     rows = []
     for line in result.out.splitlines():
         line = re.sub(r"^\[\d+\] ", "", line)
@@ -517,8 +515,8 @@ def json_rows(result):
 
 
 def perf_rows(result, args=()):
-    """The same, checked; with its arguments, those asked for and no others. It counts wrong elements
-    itself: selftests/hostlib makes sure that it can count."""
+    """The rows of an inccl-perf --json, checked. With its arguments given, the rows must be those requested.
+    inccl-perf itself counts wrong elements; selftests/hostlib tests that it does."""
     rows = json_rows(result)
     expect(rows, "no rows from " + result.story())
     sizes = perf_sizes(args)

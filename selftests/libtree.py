@@ -12,7 +12,7 @@ def text_of(*path):
 
 
 def tracked(*what):
-    """The files that git has or would add, by their paths from the top; what: as git ls-files takes it."""
+    """The files that git has or would add, by their paths from the top. what: arguments of git ls-files."""
     listed = subprocess.run(["git", "-C", TOP, "ls-files", "-co", "--exclude-standard", *what], capture_output=True,
                             text=True, check=True).stdout.splitlines()
     return [path for path in listed if os.path.isfile(os.path.join(TOP, path))]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Names with several addresses, and name servers that do not answer, as programs meet them: two machines as
-network namespaces, and on the first one an /etc/hosts, resolv.conf and nsswitch.conf of its own."""
+"""Programs that resolve names with several addresses, or whose name servers do not answer. Two network namespaces
+stand for two machines. The first one has its own /etc/hosts, resolv.conf and nsswitch.conf."""
 import contextlib
 import os
 import secrets
@@ -13,7 +13,7 @@ from libtest import BUILD, TOP, inside, scratch
 HERE, THERE, HOLE = "10.90.0.1", "10.90.0.3", "10.90.0.2"
 HOLE6 = "2001:db8::2"
 NAME_SERVER = "127.0.0.53"
-# What a stock Debian has, and names of which the first address answers nothing.
+# The entries of a stock Debian, and names whose first address does not answer.
 HOSTS = f"""127.0.0.1 localhost
 ::1 localhost ip6-localhost ip6-loopback
 {HOLE} hole
@@ -21,17 +21,18 @@ HOSTS = f"""127.0.0.1 localhost
 {HOLE6} hole6
 127.0.0.1 hole6
 """
-# From an answer of no name server to the resolver's own end: 10 s where nothing else is said.
+# The resolver gives up after this time without an answer of the name server, if no other time is configured.
 RESOLVER_S = 10
-# A program's own limit of 1 s is kept, even on a machine that is busy, if it has ended by then.
+# Even on a busy machine, a program with a limit of 1 s must end in this time.
 IN_TIME_S = 7
 
 
 class Names:
-    """with Names() as n: n.run(program, ...) on the machine with the names; n.other is the other's namespace."""
+    """with Names() as n: n.run(program, ...) runs on the machine with the names; n.other is the other machine's
+    namespace."""
 
     def __init__(self, resolver=""):
-        """resolver: options of resolv.conf."""
+        """resolver: options for resolv.conf."""
         tag = secrets.token_hex(3)
         self.own, self.other = f"na-{tag}", f"nb-{tag}"
         self.port, self.far = f"va-{tag}", f"vb-{tag}"
@@ -53,7 +54,7 @@ class Names:
                           ("-n", self.other, "addr", "add", f"{THERE}/24", "dev", self.far),
                           ("-n", self.own, "-6", "addr", "add", "2001:db8::1/64", "dev", self.port, "nodad")):
                 command("ip", *words)
-            # frames to a machine that is not there: nothing is refused, and nothing answers
+            # a neighbour entry for a machine that does not exist, so packets to it are neither rejected nor answered
             for address in (HOLE, HOLE6):
                 command("ip", "-n", self.own, "neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "dev",
                         self.port, "nud", "permanent")
@@ -70,7 +71,7 @@ class Names:
         self.stack.close()
 
     def write(self, name, text):
-        """In place, because it is mounted."""
+        """Writes in place, because the file is mounted."""
         with open(os.path.join(self.directory, name), "w", encoding="utf-8") as f:
             f.write(text)
 
@@ -78,13 +79,13 @@ class Names:
         self.write("hosts", text)
 
     def files(self):
-        """In front of a program, on whichever machine it runs."""
+        """The mounts for a program, on either machine."""
         mounts = "".join(f"mount --bind '{self.directory}/{name}' /etc/{name} && "
                          for name in ("hosts", "resolv.conf", "nsswitch.conf"))
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", mounts + 'exec "$@"', "sh"]
 
     def on(self, ns=None):
-        """The words in front of a program: on the other machine it sees the names, too."""
+        """The words in front of a program that runs on one of the machines. The other machine has the names, too."""
         return ["nsenter", f"--net=/run/netns/{ns or self.own}", *self.files()]
 
     def run(self, *args, **more):
@@ -95,14 +96,14 @@ class Names:
                                 **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **popen})
 
     def expect_order(self, name, *addresses):
-        """The test's own condition: the C library gives them in this order."""
+        """Checks a precondition of the tests: the C library returns the addresses in this order."""
         lines = self.run("getent", "ahosts", name).out.splitlines()
         got = [line.split()[0] for line in lines if "STREAM" in line]
         expect(got == list(addresses), f"{name} has {got}, not {addresses}")
 
     @contextlib.contextmanager
     def silent_server(self):
-        """A name server that takes questions and answers none."""
+        """A name server that receives queries and answers none."""
         with inside(self.own):
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with sock:
@@ -116,13 +117,13 @@ class Silent:
         self.sock.setblocking(False)
 
     def forget(self):
-        """Questions until now do not count."""
+        """Forgets the queries so far."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 self.sock.recv(512)
 
     def asked(self, name):
-        """Waits until somebody asks for this name."""
+        """Waits for a query for this name."""
         want = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
 
         def question():
@@ -133,7 +134,7 @@ class Silent:
 
 
 def stop(process, seconds=20):
-    """Its exit code, and what it said."""
+    """Ends a process. Returns its exit code and its output."""
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -145,7 +146,7 @@ def stop(process, seconds=20):
 
 @contextlib.contextmanager
 def controller(names, ns, address):
-    """The real one, on this address of this machine alone; its port for members."""
+    """Starts the real controller on this address of this machine only. Returns its port for members."""
     process = names.start(os.path.join(BUILD, "inc-controller"), "--topology", os.path.join(TOP, "topo/star2.yaml"),
                           "--database", "none", "--insecure", "--listen", address, "--member-port", 0,
                           "--switch-port", 0, ns=ns)

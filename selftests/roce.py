@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""RoCEv2 packets as bytes, with zlib's CRC-32 for the ICRC: for tests that send what no endpoint
-would, and that take apart what they receive."""
+"""Builds and parses RoCEv2 packets, with zlib's CRC-32 for the ICRC, for tests that send packets that no endpoint
+would send."""
 import socket
 import struct
 import zlib
@@ -13,7 +13,7 @@ PSN_MASK = 0xffffff
 PORT = 4791
 
 
-INT32, FLOAT32, NATIVE_FLOAT32 = 0, 8, 13  # types; the last: added as it is
+INT32, FLOAT32, NATIVE_FLOAT32 = 0, 8, 13  # numbers of types; the last one is for floats that are added as they are
 
 
 def desc(collective=ALLREDUCE, root=0, seq=1, dtype=INT32):
@@ -30,15 +30,15 @@ def ones_sum(data):
 
 
 def icrc(ip):
-    """Of a packet from its IP header to the end of its payload."""
+    """The ICRC of a packet from its IP header to the end of its payload."""
     head = bytearray(ip[:40])
     head[1] = head[8] = head[10] = head[11] = head[26] = head[27] = head[32] = 0xff
     return zlib.crc32(b"\xff" * 8 + bytes(head) + ip[40:])
 
 
 def ip_packet(path, opcode, qpn, psn, rest, ackreq=False, flags=0x40, pkey=0xffff, ident=0):
-    """From the IP header to the ICRC. path: source, destination, their UDP ports; rest: what
-    follows the BTH."""
+    """Returns a packet from the IP header to the ICRC. path: source, destination, and their UDP ports; rest: the
+    bytes behind the BTH."""
     saddr, daddr, sport, dport = path
     bth = struct.pack("!BBHII", opcode, flags, pkey, qpn, ackreq << 31 | psn & PSN_MASK)
     udp_len = 8 + len(bth) + len(rest) + 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# What the tests need, a room a suite: selftests/SUITE/room.mk adds to TESTS_SUITE.
+# The targets of the tests, one room per suite. selftests/SUITE/room.mk adds to TESTS_SUITE.
 SUITES := unit native reduce rdma term control switchd hostlib connect nccl fuzz orders sim e2e vm benchmarks tools
 include $(SUITES:%=selftests/%/room.mk)
 

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# What reads a command line, with the sanitizers; the other tests of tools are scripts.
+# The test of the command line parser, built with the sanitizers. The other tests of this suite are scripts.
 $(call tests_address,tools,test_opt)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The reader of command lines (lib/base/opt.h), by tables that no program has. */
+/* The command line parser (lib/base/opt.h), with option tables of the test. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ struct settings {
 	int word;
 	struct inc_opt_list list, rest_of_arguments;
 	char **command;
-	unsigned int pad; /* so that a wrong offset of the group shows itself */
+	unsigned int pad; /* makes a wrong offset of the group visible */
 	struct shared shared;
 	unsigned int checked;
 };
@@ -128,7 +128,8 @@ static const struct inc_program
 static struct settings s;
 static const struct inc_command *command;
 
-/* A line, split at blanks; "_" is an empty word. It stays for the settings that point into it. */
+/* Parses a line, split at blanks; "_" is an empty word. The copy of the line is static, because
+ * settings point into it. */
 static int parse(const struct inc_program *program, const char *line)
 {
 	static char text[256];
