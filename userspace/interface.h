@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Properties of a network interface, read from the kernel. */
-#ifndef INC_INTERFACE_H
-#define INC_INTERFACE_H
+/* Properties of a switch's ports that it reports, read from the kernel. */
+#ifndef INC_SWITCH_INTERFACE_H
+#define INC_SWITCH_INTERFACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
 #include <netinet/in.h>
 #include "lib/metric/metric.h"
+#include "lib/net/netdev.h"
 
 struct ifaddrs;
 
@@ -30,18 +31,6 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
 
 /* Logs a warning if hosts cannot reach the port, because it is down or has no carrier. */
 void inc_interface_warn_down(const char *ifname);
-/* Returns 0 if the interface's MTU cannot be read. */
-unsigned int inc_interface_mtu(const char *ifname);
-struct inc_interface_place {
-	unsigned int ifindex;
-	unsigned int master; /* index of the bridge, bond or team that it belongs to; 0: none */
-};
-/* Finds an interface by name. Asks the kernel by netlink, because an ioctl() makes it load a module
- * for a missing name. Returns -ENODEV if no interface of this network namespace has the name, or
- * another -errno if the kernel did not answer. */
-int inc_interface_find(const char *ifname, struct inc_interface_place *out);
-/* The same for the interface with this index. */
-int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
 /* Whether any interface has the address. Returns true if the addresses cannot be read. */
 bool inc_interface_has(struct in_addr ip);
 

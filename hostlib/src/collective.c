@@ -25,10 +25,10 @@ static int read_opts(const struct inccl_collective_opts *given, struct inccl_col
 }
 
 static int map_one(struct inccl_request *req, const char *name, const void *addr, uint64_t bytes,
-		   bool writable, struct inccl_region *region, struct inc_err *err)
+		   bool writable, struct inc_channel_region *region, struct inc_err *err)
 {
 	struct inccl_endpoint *ep = req->comm->ep;
-	int ret = ep->ops->map(ep, (void *)addr, bytes, writable, region);
+	int ret = inccl_endpoint_map(ep, (void *)addr, bytes, writable, region);
 
 	if (!ret)
 		return 0;
@@ -70,9 +70,9 @@ static void unmap_buffers(struct inccl_request *req)
 	struct inccl_endpoint *ep = req->comm->ep;
 
 	if (req->send_mapped)
-		ep->ops->unmap(ep, &req->send_map);
+		inccl_endpoint_unmap(ep, &req->send_map);
 	if (req->recv_mapped)
-		ep->ops->unmap(ep, &req->recv_map);
+		inccl_endpoint_unmap(ep, &req->recv_map);
 }
 
 /* Takes the request off the communicator's list and unmaps its buffers, so that only the caller has

@@ -53,7 +53,7 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 		.log = inccl_log_forward,
 		.log_ctx = group->log,
 	};
-	const struct inccl_transport *const *t;
+	const struct inccl_transport *t;
 	struct inc_err why;
 	int ret;
 
@@ -61,26 +61,28 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 	if (ret)
 		return ret;
 	ret = inc_err_set(err, EOPNOTSUPP, "transport: not in this build of the library");
-	for (t = inccl_transports; *t; t++) {
-		if (opts->transport != INCCL_TRANSPORT_AUTO && opts->transport != (*t)->kind)
+	for (t = inccl_transports; t->channel; t++) {
+		const char *name = t->channel->name;
+
+		if (opts->transport != INCCL_TRANSPORT_AUTO && opts->transport != t->kind)
 			continue;
 		why.msg[0] = 0;
-		ret = (*t)->probe(&open, &why);
-		inccl_log_line(group->log, "transport %s: %s%s%s", (*t)->name,
+		ret = inccl_endpoint_probe(t, &open, &why);
+		inccl_log_line(group->log, "transport %s: %s%s%s", name,
 			       ret ? "not usable" : "usable", why.msg[0] ? ": " : "", why.msg);
 		if (ret) {
-			inc_err_set(err, -ret, "transport %s: %s", (*t)->name, why.msg);
+			inc_err_set(err, -ret, "transport %s: %s", name, why.msg);
 			/* a wrong setting is an error, and no reason to choose another transport */
 			if (ret == -EINVAL)
 				return ret;
 			continue;
 		}
-		ret = (*t)->open(&open, ep, own, err);
+		ret = inccl_endpoint_open(t, &open, ep, own, err);
 		if (!ret) {
-			inccl_log_line(group->log, "transport %s on %s", (*t)->name, own->device);
+			inccl_log_line(group->log, "transport %s on %s", name, own->device);
 			return 0;
 		}
-		inccl_log_line(group->log, "transport %s: %s", (*t)->name, err->msg);
+		inccl_log_line(group->log, "transport %s: %s", name, err->msg);
 	}
 	return ret;
 }
@@ -106,7 +108,8 @@ static unsigned int agree_on_messages(struct inccl_communicator *comm,
 
 /* Checks the controller's answer (MADE) against what this rank has asked for, and stores it. */
 static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made *made,
-		      const struct inccl_own *own, struct inccl_peer *peer, struct inc_err *err)
+		      const struct inccl_own *own, struct inc_channel_peer *peer,
+		      struct inc_err *err)
 {
 	const struct inc_msg_endpoint *conn = &made->connection;
 	const unsigned int least = agree_on_messages(comm, made, own);
@@ -120,23 +123,23 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 				   own->payload, least);
 	comm->mode = made->mode;
 	comm->native_floats = made->floats == INC_FLOATS_NATIVE;
-	peer->addr = conn->peer_ip.s_addr;
+	peer->ip = conn->peer_ip;
 	peer->udp_port = conn->peer_port;
 	peer->qpn = conn->peer_qp;
 	peer->psn = conn->peer_psn;
 	peer->payload = made->payload;
-	peer->slots = made->slots;
+	peer->packets = made->slots;
 	peer->by_message = inccl_steps_are_messages(comm);
 	peer->messages = comm->messages;
 	inet_ntop(AF_INET, &conn->peer_ip, ip, sizeof(ip));
-	snprintf(peer->name, sizeof(peer->name), "%s (%s)", conn->node, ip);
+	snprintf(comm->peer, sizeof(comm->peer), "%s (%s)", conn->node, ip);
+	peer->name = comm->peer;
 	comm->number = made->communicator;
 	comm->payload = made->payload;
 	comm->slots = made->slots;
 	comm->qpn = own->qpn;
 	comm->udp_port = own->udp_port;
 	memcpy(comm->node, conn->node, sizeof(comm->node));
-	memcpy(comm->peer, peer->name, sizeof(comm->peer));
 	memcpy(comm->device, own->device, sizeof(comm->device));
 	memcpy(comm->tree, made->tree, sizeof(comm->tree));
 	return 0;
@@ -175,7 +178,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 	struct inccl_group *group = comm->group;
 	struct control_wait wait = {.id = INC_MSG_MADE, .index = comm->index, .number = -1};
 	struct control_wait start = {.id = INC_MSG_START, .index = comm->index};
-	struct inccl_peer peer = {0};
+	struct inc_channel_peer peer = {0};
 	int ret;
 
 	ret = ask(comm, own, &wait, limit, err);
@@ -185,7 +188,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 	ret = apply_made(comm, &wait.answer.made, own, &peer, err);
 	if (ret)
 		return ret;
-	ret = comm->ep->ops->connect(comm->ep, &peer, err);
+	ret = inccl_endpoint_connect(comm->ep, &peer, err);
 	if (ret)
 		return ret;
 	start.number = comm->number;
@@ -213,7 +216,7 @@ static void comm_free(struct inccl_communicator *comm)
 {
 	inccl_bounce_free(comm);
 	if (comm->ep)
-		comm->ep->ops->close(comm->ep);
+		inccl_endpoint_close(comm->ep);
 	if (comm->wake_fd >= 0)
 		close(comm->wake_fd);
 	if (comm->thread_fd >= 0)
@@ -249,7 +252,7 @@ static void comm_abandon(struct inccl_communicator *comm)
 		comm->first = req->next;
 		inccl_request_free(req);
 	}
-	comm->ep->ops->abandon(comm->ep);
+	inccl_endpoint_abandon(comm->ep);
 	close(comm->wake_fd);
 	close(comm->thread_fd);
 	close(comm->alarm_fd);
@@ -327,7 +330,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 	inccl_log_deliver(group->log);
 	if (ret)
 		return ret;
-	comm->settings.transport = comm->ep->ops->kind;
+	comm->settings.transport = comm->ep->transport->kind;
 	pthread_mutex_lock(&group->lock);
 	if (group->error) {
 		ret = inc_err_set(err, group->error, "%s", group->error_text);
@@ -517,7 +520,7 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm)
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *out)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	const struct inccl_transport_stats *s;
+	struct inccl_transport_stats s;
 	struct inc_fixed fixed;
 	size_t sz;
 
@@ -527,7 +530,7 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 		return -ECHILD;
 	sz = out->sz;
 	pthread_mutex_lock(&comm->lock);
-	s = &comm->ep->stats;
+	inccl_endpoint_stats(comm->ep, &s);
 	info.rank = comm->group->rank;
 	info.world_size = comm->group->world_size;
 	info.payload = comm->payload;
@@ -544,7 +547,7 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.tree = comm->tree;
 	info.mode = inc_tree_modes[comm->mode];
 	info.floats = inccl_comm_floats(comm);
-#define _(name, unit, what) info.name = s->name;
+#define _(name, unit, what) info.name = s.name;
 	INCCL_STATISTICS(_)
 #undef _
 	pthread_mutex_unlock(&comm->lock);

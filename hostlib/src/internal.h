@@ -21,11 +21,12 @@
 #include "lib/base/clock.h"
 #include "lib/base/caller.h"
 #include "lib/base/err.h"
+#include "lib/channel/channel.h"
 #include "lib/conf/messages.h"
 #include "lib/net/hostport.h"
 #include "lib/net/stream.h"
 #include "lib/net/tls.h"
-#include "hostlib/src/transport.h"
+#include "hostlib/src/endpoint.h"
 
 #define CONNECT_TIMEOUT_MS   5000
 #define CREATE_TIMEOUT_MS    70000
@@ -143,12 +144,12 @@ struct inccl_request {
 	/* The request fails if nothing moves for timeout_ns, counted from begun_at_ns at the
 	 * earliest, on the clock of the communicator's awake. */
 	uint64_t timeout_ns, begun_at_ns;
-	struct inccl_region send_map, recv_map; /* registrations of the caller's buffers */
+	struct inc_channel_region send_map, recv_map; /* registrations of the caller's buffers */
 	bool send_mapped, recv_mapped;
-	const struct inccl_region *send_region, *recv_region; /* regions of send and recv */
-	uint64_t block_messages;                              /* messages of one block */
-	uint64_t messages;                                    /* messages of the request */
-	uint64_t posted;                                      /* messages that were posted */
+	const struct inc_channel_region *send_region, *recv_region; /* regions of send and recv */
+	uint64_t block_messages;                                    /* messages of one block */
+	uint64_t messages;                                          /* messages of the request */
+	uint64_t posted;                                            /* messages that were posted */
 	/* The request is done when the endpoint has completed this many messages. Valid once all
 	 * are posted. */
 	uint64_t end;
@@ -245,11 +246,11 @@ struct inccl_communicator {
 	int wake_fd;       /* eventfd that wakes the driver */
 	int thread_fd;     /* eventfd that wakes only the thread */
 	/* timerfd that wakes the thread for work that the last call has left: ACKs of results that
-	 * are due (ep->tell_at_ns), or messages under way that no caller serves. A caller that
+	 * are due , or messages under way that no caller serves. A caller that
 	 * calls again in time sets it anew, so the thread sleeps on. */
 	int alarm_fd;
 	uint64_t alarm_at_ns;   /* when the alarm expires; UINT64_MAX: not set */
-	bool alarm_is_for_acks; /* for ACKs (ep->tell_at_ns), not for messages under way */
+	bool alarm_is_for_acks; /* for ACKs , not for messages under way */
 	uint64_t look_at_ns;    /* when the thread wakes without an alarm */
 	pthread_t thread;
 	bool stop;

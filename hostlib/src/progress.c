@@ -28,7 +28,7 @@
 static void set_driver(struct inccl_communicator *comm, enum inccl_driver driver)
 {
 	comm->driver = driver;
-	comm->ep->unattended = driver == DRIVER_THREAD || driver == DRIVER_LAST;
+	comm->ep->ops->attend(comm->ep->ch, driver != DRIVER_THREAD && driver != DRIVER_LAST);
 }
 
 static void finish(struct inccl_communicator *comm, struct inccl_request *req, int result)
@@ -101,7 +101,7 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
  * (decisions.md). So the root uses a quarter of the window and the other ranks all of it. Then
  * their packets of length 0 usually arrive before the root's.
  */
-static bool has_room(const struct inccl_communicator *comm, const struct inccl_message *msg)
+static bool has_room(const struct inccl_communicator *comm, const struct inc_channel_exchange *msg)
 {
 	const struct inccl_endpoint *ep = comm->ep;
 	uint64_t packets = (uint64_t)comm->window_messages * comm->message_packets;
@@ -109,7 +109,7 @@ static bool has_room(const struct inccl_communicator *comm, const struct inccl_m
 	if (msg->send_len && inc_root_gives(msg->imm) && !inccl_steps_are_messages(comm))
 		packets = (packets + 3) / 4;
 	return ep->posted - ep->completed < comm->messages &&
-	       ep->ops->under_way(ep) + inccl_segment_packets(comm, msg) <= packets;
+	       inccl_endpoint_under_way(ep) + inccl_segment_packets(comm, msg) <= packets;
 }
 
 /* The request's values, or its results, are inconsistent, so the communicator fails. */
@@ -123,7 +123,7 @@ static void request_failed(struct inccl_communicator *comm, int error, const str
 static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 {
 	struct inccl_endpoint *ep = comm->ep;
-	struct inccl_message msg;
+	struct inc_channel_exchange msg;
 	struct inc_err err;
 	int ret;
 
@@ -135,7 +135,7 @@ static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 		request_failed(comm, -ret, &err);
 	if (ret)
 		return 0;
-	ret = ep->ops->post(ep, &msg);
+	ret = inccl_endpoint_post(ep, &msg);
 	if (ret)
 		return ret == -EAGAIN ? 0 : ret;
 	if (inccl_uses_bounce(req))
@@ -219,7 +219,7 @@ static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 static void check_stall(struct inccl_communicator *comm)
 {
 	char text[sizeof(comm->error_text)], what[300];
-	uint64_t mark = comm->ep->ops->moved(comm->ep);
+	uint64_t mark = comm->ep->ops->moved(comm->ep->ch);
 	uint64_t now = inc_awake_now_ns(&comm->awake);
 
 	if (mark != comm->moved_mark || !comm->head) {
@@ -229,7 +229,7 @@ static void check_stall(struct inccl_communicator *comm)
 	}
 	if (now < stall_at_ns(comm))
 		return;
-	comm->ep->ops->describe(comm->ep, what, sizeof(what));
+	comm->ep->ops->describe(comm->ep->ch, what, sizeof(what));
 	snprintf(text, sizeof(text), "%s: nothing has moved for %llu ms%s: %s", comm->peer,
 		 (unsigned long long)((now - comm->moved_at_ns) / INC_NSEC_PER_MSEC),
 		 comm->orphan_at_ns ? " and the controller is gone" : "", what);
@@ -247,7 +247,7 @@ static int send_some(struct inccl_communicator *comm)
 	int ret = post_some(comm);
 
 	if (!ret)
-		ret = comm->ep->ops->flush(comm->ep);
+		ret = inccl_endpoint_flush(comm->ep);
 	if (ret)
 		endpoint_failed(comm, -ret);
 	return ret;
@@ -272,7 +272,7 @@ void inccl_comm_advance(struct inccl_communicator *comm)
 	if (comm->error || in_grace(comm))
 		return;
 	do {
-		ret = ep->ops->progress(ep);
+		ret = inccl_endpoint_progress(ep);
 		if (ret < 0) {
 			endpoint_failed(comm, -ret);
 			return;
@@ -305,7 +305,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	if (!comm->error && comm->grace_error) {
 		timer_ns = comm->grace_over_at_ns; /* only the controller's notice matters */
 	} else if (!comm->error) {
-		ret = comm->ep->ops->arm(comm->ep, &pfd[0].fd, &pfd[0].events, &timer_ns);
+		ret = inccl_endpoint_arm(comm->ep, &pfd[0].fd, &pfd[0].events, &timer_ns);
 		if (ret < 0)
 			endpoint_failed(comm, -ret);
 		if (ret)
@@ -368,14 +368,14 @@ void inccl_comm_leave(struct inccl_communicator *comm)
 {
 	struct inccl_endpoint *ep = comm->ep;
 	/* a failed endpoint sends nothing more, and its alarm would expire again and again */
-	bool acks_due = ep->tell_at_ns != UINT64_MAX && !comm->error && !comm->grace_error;
-	uint64_t at_ns;
+	uint64_t at_ns = ep->ops->ack_at_ns(ep->ch);
+	bool acks_due = at_ns != UINT64_MAX && !comm->error && !comm->grace_error;
 
 	if (comm->driver != DRIVER_NONE)
 		return;
 	/* also cancels the alarm if the ACKs have been sent meanwhile */
 	if (acks_due || comm->alarm_is_for_acks) {
-		set_alarm(comm, acks_due ? ep->tell_at_ns : UINT64_MAX);
+		set_alarm(comm, acks_due ? at_ns : UINT64_MAX);
 		comm->alarm_is_for_acks = acks_due;
 	}
 	if (acks_due || ep->posted == ep->completed)
@@ -467,7 +467,7 @@ static bool is_settled(const struct inccl_communicator *comm)
 
 	if (comm->error || comm->grace_error || comm->posting)
 		return true;
-	return comm->head ? ep->ops->kept(ep) : ep->ops->quiet(ep);
+	return comm->head ? inccl_endpoint_kept(ep) : inccl_endpoint_quiet(ep);
 }
 
 void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
@@ -480,7 +480,7 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 		sleep_in_poll(comm, false, deadline_ns, PTHREAD_CANCEL_DISABLE);
 	}
 	set_driver(comm, DRIVER_NONE);
-	if (!comm->grace_error && (comm->posting || !comm->ep->ops->kept(comm->ep)))
+	if (!comm->grace_error && (comm->posting || !inccl_endpoint_kept(comm->ep)))
 		inccl_comm_fail_locked(comm, ECANCELED, comm->group->rank,
 				       "destroyed in the middle of a collective");
 }
@@ -513,7 +513,7 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 /* Between calls of the user: sends ACKs that are due by now. */
 static void send_due_acks(struct inccl_communicator *comm)
 {
-	if (comm->driver != DRIVER_NONE || comm->ep->tell_at_ns > inc_now_ns())
+	if (comm->driver != DRIVER_NONE || comm->ep->ops->ack_at_ns(comm->ep->ch) > inc_now_ns())
 		return;
 	inccl_comm_advance(comm);
 	inccl_comm_leave(comm);

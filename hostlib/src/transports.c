@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The transports, in the order in which "auto" tries them. */
 #include <stddef.h>
-#include "hostlib/src/transport.h"
+#include "hostlib/src/endpoint.h"
 
-const struct inccl_transport *const inccl_transports[] = {
-	&inccl_verbs,
-	&inccl_soft,
-	NULL,
+const struct inccl_transport inccl_transports[] = {
+	{INCCL_TRANSPORT_VERBS, &inc_channel_verbs},
+	{INCCL_TRANSPORT_SOFT, &inc_channel_soft},
+	{},
 };

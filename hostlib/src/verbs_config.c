@@ -4,13 +4,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/src/verbs.h"
+#include "hostlib/src/endpoint.h"
 
 /* 0.54 s per try, 3.8 s in all. The switch acknowledges a contribution as soon as it is kept,
  * whatever the other ranks do, so silence means a lost last packet (others are found by
  * NAK) or a dead switch. Not shorter, because rxe of 6.1 may get its packet numbers
  * wrong when it resends what is being acknowledged at that moment (docs/verbs.md). */
-static const struct verbs_config defaults = {
+static const struct inc_channel_verbs_settings defaults = {
 	.gid_index = -1,
 	.timeout = 17,
 	.retry_cnt = 6,
@@ -26,9 +26,9 @@ static const struct {
 	size_t offset;
 	long min, max;
 } numbers[] = {
-#define N(field, min, max)                                             \
-	{                                                              \
-#field, offsetof(struct verbs_config, field), min, max \
+#define N(field, min, max)                                                           \
+	{                                                                            \
+#field, offsetof(struct inc_channel_verbs_settings, field), min, max \
 	}
 	N(port, 0, 255),
 	N(gid_index, 0, 255),
@@ -46,8 +46,8 @@ static const struct {
 #undef N
 };
 
-static int set(struct verbs_config *config, const char *from, const char *key, const char *value,
-	       struct inc_err *err)
+static int set(struct inc_channel_verbs_settings *config, const char *from, const char *key,
+	       const char *value, struct inc_err *err)
 {
 	char *end;
 	size_t i;
@@ -74,7 +74,7 @@ static int set(struct verbs_config *config, const char *from, const char *key, c
 	return inc_err_set(err, EINVAL, "%s: no setting '%s'", from, key);
 }
 
-static int apply(struct verbs_config *config, const char *from, const char *text,
+static int apply(struct inc_channel_verbs_settings *config, const char *from, const char *text,
 		 struct inc_err *err)
 {
 	char *copy, *save, *item, *value;
@@ -96,7 +96,8 @@ static int apply(struct verbs_config *config, const char *from, const char *text
 	return ret;
 }
 
-int verbs_config_read(const char *options, struct verbs_config *config, struct inc_err *err)
+int inccl_verbs_settings(const char *options, struct inc_channel_verbs_settings *config,
+			 struct inc_err *err)
 {
 	const char *env = getenv("INCCL_VERBS");
 	int ret = 0;

@@ -18,20 +18,20 @@
 #include "lib/base/opt.h"
 #include "lib/net/check.h"
 #include "lib/proto/roce.h"
-#include "userspace/term/endpoint.h"
+#include "lib/channel/channel.h"
 
 #define MAX_CHANNELS 8
 
 struct end {
 	struct side *side;
-	struct inc_term_channel *ch;
-	struct inc_term_numbers own;
+	struct inc_channel *ch;
+	struct inc_channel_own own;
 	uint64_t sent, done;
 };
 
 struct side {
 	const char *addr;
-	struct inc_term_device *dev;
+	struct inc_channel_device *dev;
 	struct end end[MAX_CHANNELS];
 	bool sends;
 	bool one_buffer; /* all channels send the same buffer, as a switch does with a result */
@@ -55,12 +55,12 @@ static void die(const char *what, const struct inc_err *err)
 	exit(1);
 }
 
-static void on_message(void *ctx, const struct inc_term_message *m)
+static void on_message(void *ctx, const struct inc_channel_message *m)
 {
 	struct end *e = ctx;
 
 	e->side->bytes += m->length;
-	inc_term_soft.post(e->ch, m->buffer);
+	inc_channel_soft.post(e->ch, m->buffer);
 }
 
 static void on_sent(void *ctx)
@@ -68,17 +68,17 @@ static void on_sent(void *ctx)
 	((struct end *)ctx)->done++;
 }
 
-static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
-	fprintf(stderr, "bench_soft: lost: %s\n", text);
+	fprintf(stderr, "bench_soft: lost: %s\n", loss->text);
 	exit(1);
 }
 
-static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
+static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
 
 /* Opens the device in a network namespace. Its socket stays there when the thread returns. */
-static int open_in(const char *ns, const struct inc_term_device_opts *opts,
-		   struct inc_term_device **dev, struct inc_err *err)
+static int open_in(const char *ns, const struct inc_channel_device_opts *opts,
+		   struct inc_channel_device **dev, struct inc_err *err)
 {
 	int own = open("/proc/self/ns/net", O_RDONLY), fd = ns ? open(ns, O_RDONLY) : -1, ret;
 
@@ -86,7 +86,7 @@ static int open_in(const char *ns, const struct inc_term_device_opts *opts,
 		perror(ns);
 		exit(1);
 	}
-	ret = inc_term_soft.open(opts, dev, err);
+	ret = inc_channel_soft.open(opts, dev, err);
 	if (ns && setns(own, CLONE_NEWNET)) {
 		perror("setns");
 		exit(1);
@@ -99,13 +99,13 @@ static int open_in(const char *ns, const struct inc_term_device_opts *opts,
 
 static void open_side(struct side *s, const char *ns)
 {
-	struct inc_term_device_opts opts = {
+	struct inc_channel_device_opts opts = {
 		.ifname = "lo",
 		.rto_min_ns = 5 * INC_NSEC_PER_MSEC,
 		.rto_max_ns = INC_NSEC_PER_SEC,
 		.handler = &handler,
 	};
-	struct inc_term_channel_opts channel = {
+	struct inc_channel_opts channel = {
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = set.payload,
 		.max_message_bytes = set.message,
@@ -124,11 +124,11 @@ static void open_side(struct side *s, const char *ns)
 		s->end[i].side = s;
 		s->end[i].sent = s->end[i].done = 0;
 		channel.ctx = &s->end[i];
-		if (inc_term_soft.make(s->dev, &channel, &s->end[i].ch, &s->end[i].own, &err))
+		if (inc_channel_soft.make(s->dev, &channel, &s->end[i].ch, &s->end[i].own, &err))
 			die("make", &err);
 		for (m = 0; m < set.window; m++)
-			inc_term_soft.post(s->end[i].ch,
-					   s->in + (i * set.window + m) * set.message);
+			inc_channel_soft.post(s->end[i].ch,
+					      s->in + (i * set.window + m) * set.message);
 	}
 }
 
@@ -138,14 +138,14 @@ static void connect_side(struct side *s, const struct side *peer)
 	unsigned int i;
 
 	for (i = 0; i < n_channels; i++) {
-		struct inc_term_peer_addr to = {
+		struct inc_channel_peer to = {
 			.udp_port = peer->end[i].own.udp_port,
 			.qpn = peer->end[i].own.qpn,
 			.psn = peer->end[i].own.psn,
 		};
 
 		inet_pton(AF_INET, peer->addr, &to.ip);
-		if (inc_term_soft.connect(s->end[i].ch, &to, &err))
+		if (inc_channel_soft.connect(s->end[i].ch, &to, &err))
 			die("connect", &err);
 	}
 }
@@ -165,11 +165,11 @@ static void send_some(struct side *s)
 		struct end *e = &s->end[i];
 
 		while (e->sent - e->done < set.window) {
-			inc_term_soft.send(e->ch,
-					   s->out + ((s->one_buffer ? 0 : i * set.window) +
-						     e->sent % set.window) *
-							    set.message,
-					   set.message, false, 0);
+			inc_channel_soft.send(e->ch,
+					      s->out + ((s->one_buffer ? 0 : i * set.window) +
+							e->sent % set.window) *
+							       set.message,
+					      set.message, false, 0);
 			e->sent++;
 			if (s->one_buffer)
 				break;
@@ -186,12 +186,14 @@ static void *run(void *arg)
 	while (!stop) {
 		if (s->sends)
 			send_some(s);
-		inc_term_soft.flush(s->dev);
-		more = inc_term_soft.progress(s->dev);
+		inc_channel_soft.flush(s->dev);
+		more = inc_channel_soft.progress(s->dev);
+		inc_channel_soft.flush(s->dev);
 		now_ns = inc_now_ns();
-		at_ns = inc_term_soft.deadline_ns(s->dev);
+		at_ns = inc_channel_soft.deadline_ns(s->dev);
 		if (!more && at_ns > now_ns) {
-			struct pollfd pfd = {.fd = inc_term_soft.fd(s->dev), .events = POLLIN};
+			struct pollfd pfd = {.fd = inc_channel_soft.fd(s->dev, NULL),
+					     .events = POLLIN};
 
 			poll(&pfd, 1,
 			     at_ns - now_ns > 100 * INC_NSEC_PER_MSEC
@@ -210,18 +212,18 @@ struct repairs {
 
 static void close_side(struct side *s, struct repairs *sum)
 {
-	struct inc_term_channel_figures f;
+	struct inc_channel_figures f;
 	unsigned int i;
 
 	for (i = 0; i < n_channels; i++) {
-		inc_term_soft.figures(s->end[i].ch, &f);
+		inc_channel_soft.figures(s->end[i].ch, &f);
 		sum->resent += f.retransmits;
 		sum->timeouts += f.timeouts;
 		sum->naks += f.naks_sent;
 		sum->rnrs += f.rnrs_sent;
-		inc_term_soft.shut(s->end[i].ch, 0);
+		inc_channel_soft.shut(s->end[i].ch, 0);
 	}
-	inc_term_soft.close(s->dev);
+	inc_channel_soft.close(s->dev);
 	free(s->in);
 	free(s->out);
 }

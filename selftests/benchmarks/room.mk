@@ -5,7 +5,7 @@ bench = $(call program,$(BENCH)/$(1),$(call plain,selftests/benchmarks/$(1).c $(
 
 $(eval $(call bench,bench_xdp,,$(LOADER)))
 $(foreach name,bench_reduce bench_many ring,$(eval $(call bench,$(name))))
-$(eval $(call bench,bench_soft,$(patsubst %,userspace/%.c,term/soft term/soft_tx term/soft_rx term/ingress interface)))
+$(eval $(call bench,bench_soft))
 $(eval $(call bench,bench_route,selftests/control/fabric.c $(ROUTE_SRC)))
 
 $(call plain,selftests/benchmarks/bench_xdp.c): $(B)/inc_xdp_test.skel.h

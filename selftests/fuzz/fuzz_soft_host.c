@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/src/transport.h"
+#include "hostlib/src/endpoint.h"
 #include "lib/base/clock.h"
 #include "lib/proto/maps.h"
 #include "selftests/fuzz/air.h"
@@ -27,9 +27,10 @@
 #define PEER_PSN  70000
 #define STEPS     300
 
+static const struct inccl_transport peer_soft = {INCCL_TRANSPORT_SOFT, &inc_channel_soft};
 static struct inccl_endpoint *ep;
 static struct inccl_own own;
-static struct inccl_region region;
+static struct inc_channel_region region;
 static uint8_t give[MOST][PAYLOAD], got[MOST][PAYLOAD];
 static uint32_t lengths[MOST];
 static unsigned int n_posted, n_checked;
@@ -52,23 +53,23 @@ static void open_endpoint(void)
 					     .window_messages = SLOTS,
 					     .start_psn = OWN_PSN,
 					     .log = no_log};
-	const struct inccl_peer remote = {.addr = htonl(ADDR),
-					  .udp_port = PEER_PORT,
-					  .qpn = PEER_QPN,
-					  .psn = PEER_PSN,
-					  .payload = PAYLOAD,
-					  .slots = SLOTS,
-					  .name = "the switch"};
+	const struct inc_channel_peer remote = {.ip = {htonl(ADDR)},
+						.udp_port = PEER_PORT,
+						.qpn = PEER_QPN,
+						.psn = PEER_PSN,
+						.payload = PAYLOAD,
+						.packets = SLOTS,
+						.name = "the switch"};
 	struct inc_roce_path to = {.df = true, .dport = PEER_PORT}, back = {.df = true};
 	struct inc_err err = {""};
 
-	fuzz_require(!inccl_soft.open(&opts, &ep, &own, &err), "%s", err.msg);
+	fuzz_require(!inccl_endpoint_open(&peer_soft, &opts, &ep, &own, &err), "%s", err.msg);
 	to.saddr = to.daddr = back.saddr = back.daddr = htonl(ADDR);
 	to.sport = back.dport = own.udp_port;
 	back.sport = PEER_PORT;
 	air_begin(&to, &back);
-	fuzz_require(!inccl_soft.connect(ep, &remote, &err), "%s", err.msg);
-	fuzz_require(!inccl_soft.map(ep, got, sizeof(got), true, &region), "no region");
+	fuzz_require(!inccl_endpoint_connect(ep, &remote, &err), "%s", err.msg);
+	fuzz_require(!inccl_endpoint_map(ep, got, sizeof(got), true, &region), "no region");
 	memset(got, 0, sizeof(got));
 	n_posted = n_checked = 0;
 	failed = false;
@@ -95,25 +96,25 @@ static void check(int ret)
 
 static void post(uint8_t how)
 {
-	const struct inccl_message msg = {.send = give[n_posted % MOST],
-					  .recv = got[n_posted % MOST],
-					  .send_len = how & 4 ? 4 : PAYLOAD,
-					  .recv_len = how & 4 ? 4 : PAYLOAD,
-					  .send_region = &region,
-					  .recv_region = &region,
-					  .imm = how,
-					  .mode = how & 1 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV,
-					  .has_imm = how & 2,
-					  .last = how & 8};
+	const struct inc_channel_exchange msg = {.send = give[n_posted % MOST],
+						 .recv = got[n_posted % MOST],
+						 .send_len = how & 4 ? 4 : PAYLOAD,
+						 .recv_len = how & 4 ? 4 : PAYLOAD,
+						 .send_region = &region,
+						 .recv_region = &region,
+						 .imm = how,
+						 .write = how & 1,
+						 .has_imm = how & 2,
+						 .last = how & 8};
 	int ret;
 
 	if (n_posted == MOST || failed || n_posted - ep->completed >= SLOTS)
 		return;
-	ret = inccl_soft.post(ep, &msg);
+	ret = inccl_endpoint_post(ep, &msg);
 	if (!ret)
 		lengths[n_posted++] = msg.recv_len;
 	check(ret);
-	check(inccl_soft.flush(ep));
+	check(inccl_endpoint_flush(ep));
 }
 
 /* Sends the result of one of the endpoint's last packets, with changes that the input selects. */
@@ -170,7 +171,7 @@ static void step(struct fuzz_bytes *bytes)
 	default:
 		air_pass_ns((uint64_t)fuzz_take8(bytes) * INC_NSEC_PER_MSEC);
 	}
-	check(inccl_soft.progress(ep));
+	check(inccl_endpoint_progress(ep));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -182,8 +183,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	open_endpoint();
 	for (i = 0; i < STEPS && bytes.size; i++)
 		step(&bytes);
-	inccl_soft.describe(ep, text, sizeof(text));
+	ep->ops->describe(ep->ch, text, sizeof(text));
 	fuzz_check_shown(text, false);
-	inccl_soft.close(ep);
+	inccl_endpoint_close(ep);
 	return 0;
 }

@@ -13,7 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/proto/maps.h"
 #include "selftests/fuzz/air.h"
-#include "userspace/term/endpoint.h"
+#include "lib/channel/channel.h"
 
 #define PAYLOAD     256
 #define MAX_MESSAGE (4 * PAYLOAD)
@@ -25,9 +25,9 @@
 #define OWN_PSN     500
 #define STEPS       200
 
-static struct inc_term_device *dev;
-static struct inc_term_channel *ch;
-static struct inc_term_numbers own;
+static struct inc_channel_device *dev;
+static struct inc_channel *ch;
+static struct inc_channel_own own;
 static uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
 static bool posted[MESSAGES];
 static uint32_t taken; /* packets of delivered messages */
@@ -39,7 +39,7 @@ static uint8_t byte_of(uint32_t psn, size_t i)
 	return (uint8_t)((psn & INC_PSN_MASK) * 7 + i * 3 + i / 256);
 }
 
-static void on_message(void *ctx, const struct inc_term_message *m)
+static void on_message(void *ctx, const struct inc_channel_message *m)
 {
 	const size_t slot = ((const uint8_t *)m->buffer - in[0]) / MAX_MESSAGE;
 	const uint8_t *bytes = m->buffer;
@@ -61,56 +61,56 @@ static void on_sent(void *ctx)
 	fuzz_require(!lost, "an acknowledgement of a channel that is lost");
 }
 
-static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
 	const struct inc_err err = {""};
 	struct inc_err why = err;
 
 	fuzz_require(!lost, "lost twice");
-	inc_err_set(&why, EIO, "%s", text);
+	inc_err_set(&why, loss->error, "%s", loss->text);
 	fuzz_check_refusal(&why, NULL);
 	lost = true;
 }
 
 static void open_device(void)
 {
-	static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
-	const struct inc_term_device_opts opts = {.ifname = "lo",
-						  .own_ip = {htonl(PEER_ADDR)},
-						  .rto_min_ns = INC_NSEC_PER_MSEC,
-						  .rto_max_ns = 100 * INC_NSEC_PER_MSEC,
-						  .handler = &handler};
+	static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
+	const struct inc_channel_device_opts opts = {.ifname = "lo",
+						     .own_ip = {htonl(PEER_ADDR)},
+						     .rto_min_ns = INC_NSEC_PER_MSEC,
+						     .rto_max_ns = 100 * INC_NSEC_PER_MSEC,
+						     .handler = &handler};
 	struct inc_err err = {""};
 
-	fuzz_require(!inc_term_soft.open(&opts, &dev, &err), "%s", err.msg);
+	fuzz_require(!inc_channel_soft.open(&opts, &dev, &err), "%s", err.msg);
 }
 
 static void make_channel(uint8_t how)
 {
-	const struct inc_term_channel_opts opts = {.psn = OWN_PSN,
-						   .pkey = INC_PKEY_DEFAULT,
-						   .payload = PAYLOAD,
-						   .max_message_bytes = MAX_MESSAGE,
-						   .messages = MESSAGES,
-						   .peer_se = how & 3 ? INC_TERM_SE_ANY
-								      : INC_TERM_SE_LACKS,
-						   .what = "the peer"};
-	const struct inc_term_peer_addr peer = {.ip = {htonl(PEER_ADDR)},
-						.udp_port = PEER_PORT,
-						.qpn = PEER_QPN,
-						.psn = PEER_PSN,
-						.any_ip_id = how & 4,
-						.results_acknowledge = how & 8,
-						.is_switch = how & 16};
+	const struct inc_channel_opts opts = {.psn = OWN_PSN,
+					      .pkey = INC_PKEY_DEFAULT,
+					      .payload = PAYLOAD,
+					      .max_message_bytes = MAX_MESSAGE,
+					      .messages = MESSAGES,
+					      .peer_se = how & 3 ? INC_CHANNEL_SE_ANY
+								 : INC_CHANNEL_SE_LACKS,
+					      .what = "the peer"};
+	const struct inc_channel_peer peer = {.ip = {htonl(PEER_ADDR)},
+					      .udp_port = PEER_PORT,
+					      .qpn = PEER_QPN,
+					      .psn = PEER_PSN,
+					      .any_ip_id = how & 4,
+					      .results_acknowledge = how & 8,
+					      .is_switch = how & 16};
 	struct inc_roce_path to = {.df = true, .dport = PEER_PORT}, back = {.df = true};
 	struct inc_err err = {""};
 	unsigned int i;
 
-	fuzz_require(!inc_term_soft.make(dev, &opts, &ch, &own, &err), "%s", err.msg);
-	fuzz_require(!inc_term_soft.connect(ch, &peer, &err), "%s", err.msg);
+	fuzz_require(!inc_channel_soft.make(dev, &opts, &ch, &own, &err), "%s", err.msg);
+	fuzz_require(!inc_channel_soft.connect(ch, &peer, &err), "%s", err.msg);
 	for (i = 0; i < MESSAGES; i++) {
 		posted[i] = true;
-		fuzz_require(!inc_term_soft.post(ch, in[i]), "buffer %u is refused", i);
+		fuzz_require(!inc_channel_soft.post(ch, in[i]), "buffer %u is refused", i);
 	}
 	to.saddr = to.daddr = back.saddr = back.daddr = htonl(PEER_ADDR);
 	to.sport = back.dport = own.udp_port;
@@ -160,7 +160,7 @@ static void post_again(void)
 		if (posted[i] || lost)
 			continue;
 		posted[i] = true;
-		fuzz_require(!inc_term_soft.post(ch, in[i]), "buffer %u is refused", i);
+		fuzz_require(!inc_channel_soft.post(ch, in[i]), "buffer %u is refused", i);
 	}
 }
 
@@ -185,13 +185,14 @@ static void step(struct fuzz_bytes *bytes, uint32_t *next)
 		break;
 	case 6:
 		if (!lost)
-			inc_term_soft.send(ch, out, 1 + fuzz_take16(bytes) % MAX_MESSAGE,
-					   fuzz_take8(bytes) & 1, 7);
+			inc_channel_soft.send(ch, out, 1 + fuzz_take16(bytes) % MAX_MESSAGE,
+					      fuzz_take8(bytes) & 1, 7);
 		break;
 	default:
 		*next = PEER_PSN + fuzz_take8(bytes);
 	}
-	inc_term_soft.progress(dev);
+	inc_channel_soft.progress(dev);
+	inc_channel_soft.flush(dev);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -204,8 +205,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	make_channel(fuzz_take8(&bytes));
 	for (i = 0; i < STEPS && bytes.size; i++)
 		step(&bytes, &next);
-	inc_term_soft.shut(ch, i % 2 ? INC_AETH_NAK_OPERATION : 0);
-	inc_term_soft.progress(dev);
-	inc_term_soft.close(dev);
+	inc_channel_soft.shut(ch, i % 2 ? INC_AETH_NAK_OPERATION : 0);
+	inc_channel_soft.progress(dev);
+	inc_channel_soft.close(dev);
 	return 0;
 }

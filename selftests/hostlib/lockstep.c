@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "hostlib/src/soft.h"
+#include "lib/channel/soft_priv.h"
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "selftests/hostlib/lockstep.h"
@@ -86,8 +86,8 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 		  fake_received_number(&rank->fake, "psn"), SWITCH_PSN);
 	/* a busy machine must not cause timeouts in cases about something else */
 	pthread_mutex_lock(&rank->comm->lock);
-	SOFT_EP(rank->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
-	SOFT_EP(rank->comm->ep)->tx.rto.min_ns = SOFT_RTO_MAX_NS;
+	peer_channel(rank->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	peer_channel(rank->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
 	pthread_mutex_unlock(&rank->comm->lock);
 }
 

@@ -9,66 +9,76 @@
 
 static struct {
 	struct inccl_communicator *comm;
-	const struct inccl_transport *real;
-	struct inccl_transport ops;
-	uint64_t begin; /* messages that the real transport had completed before */
+	const struct inc_channel_ops *real;
+	struct inc_channel_ops ops;
+	uint64_t begin; /* messages that the real channel had completed before */
 	unsigned int payload, real_payload;
-	uint64_t under_way; /* packets in flight */
-	struct inccl_message messages[MESSAGES];
+	uint64_t under_way, results; /* packets */
+	struct inc_channel_exchange messages[MESSAGES];
 	uint32_t desc; /* of the last message posted */
 	uint64_t bytes[INC_OPERATOR_AVG + 1];
 } m;
 
-static unsigned int packets(const struct inccl_message *msg)
+static unsigned int packets(const struct inc_channel_exchange *msg)
 {
 	uint32_t len = msg->send_len > msg->recv_len ? msg->send_len : msg->recv_len;
 
 	return len ? (len + m.payload - 1) / m.payload : 1;
 }
 
-static uint64_t under_way(const struct inccl_endpoint *ep)
+static uint64_t under_way(const struct inc_channel *ch)
 {
 	return m.under_way;
 }
 
-static int post(struct inccl_endpoint *ep, const struct inccl_message *msg)
+static int exchange(struct inc_channel *ch, const struct inc_channel_exchange *x)
 {
+	struct inccl_endpoint *ep = m.comm->ep;
+
 	if (ep->posted - ep->completed == MESSAGES)
 		return -EAGAIN;
-	if (msg->has_imm)
-		m.desc = msg->imm;
-	m.bytes[INC_DESC_OP(m.desc)] += msg->send_len;
-	m.messages[ep->posted++ % MESSAGES] = *msg;
-	m.under_way += packets(msg);
+	if (x->has_imm)
+		m.desc = x->imm;
+	m.bytes[INC_DESC_OP(m.desc)] += x->send_len;
+	m.messages[ep->posted % MESSAGES] = *x;
+	m.under_way += packets(x);
 	return 0;
 }
 
-static int flush(struct inccl_endpoint *ep)
+static void flush(struct inc_channel_device *dev)
 {
-	return 0;
 }
 
 /* Completes the older half of the messages in flight. */
-static int progress(struct inccl_endpoint *ep)
+static bool progress(struct inc_channel_device *dev)
 {
+	struct inccl_endpoint *ep = m.comm->ep;
 	const uint64_t end = ep->completed + (ep->posted - ep->completed + 1) / 2;
-	const struct inccl_message *msg;
+	const struct inc_channel_exchange *msg;
 
 	for (; ep->completed < end; ep->completed++) {
 		msg = &m.messages[ep->completed % MESSAGES];
 		if (msg->recv_len)
 			memmove(msg->recv, msg->send, msg->recv_len);
 		m.under_way -= packets(msg);
-		ep->stats.results++;
+		m.results++;
 	}
 	return ep->posted != ep->completed;
 }
 
-static int arm(struct inccl_endpoint *ep, int *fd, short *events, uint64_t *deadline_ns)
+static bool arm(struct inc_channel_device *dev)
 {
-	*fd = -1;
-	*deadline_ns = UINT64_MAX;
-	return ep->posted != ep->completed;
+	return m.comm->ep->posted != m.comm->ep->completed;
+}
+
+static uint64_t moved(const struct inc_channel *ch)
+{
+	return m.results;
+}
+
+static uint64_t deadline_ns(const struct inc_channel_device *dev)
+{
+	return UINT64_MAX;
 }
 
 void mirror_begin(struct inccl_communicator *comm, unsigned int payload)
@@ -79,10 +89,12 @@ void mirror_begin(struct inccl_communicator *comm, unsigned int payload)
 	m.real = comm->ep->ops;
 	m.ops = *m.real;
 	m.ops.under_way = under_way;
-	m.ops.post = post;
+	m.ops.exchange = exchange;
 	m.ops.flush = flush;
 	m.ops.progress = progress;
 	m.ops.arm = arm;
+	m.ops.moved = moved;
+	m.ops.deadline_ns = deadline_ns;
 	m.begin = comm->ep->posted;
 	m.payload = payload;
 	m.real_payload = comm->payload;

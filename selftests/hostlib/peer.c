@@ -68,12 +68,12 @@ static struct inccl_endpoint *pair(struct peer *p, const struct peer_form *form,
 		.start_psn = host_psn,
 		.log = no_log,
 	};
-	struct inccl_peer remote = {
-		.addr = htonl(PEER_ADDR),
+	struct inc_channel_peer remote = {
+		.ip = {htonl(PEER_ADDR)},
 		.qpn = PEER_QPN,
 		.psn = own_psn,
 		.payload = form->payload,
-		.slots = form->slots,
+		.packets = form->slots,
 		.by_message = form->messages,
 		.messages = form->messages,
 		.name = "peer",
@@ -83,12 +83,12 @@ static struct inccl_endpoint *pair(struct peer *p, const struct peer_form *form,
 	struct inc_err err = {""};
 
 	remote.udp_port = peer_listen(p);
-	if (inccl_soft.open(&open, &ep, &local, &err))
+	if (inccl_endpoint_open(&peer_soft, &open, &ep, &local, &err))
 		fail_msg("open: %s", err.msg);
 	assert_int_equal(local.payload, form->payload);
 	assert_int_equal(local.psn, host_psn);
 	peer_meet(p, local.udp_port, local.qpn, host_psn, own_psn);
-	if (inccl_soft.connect(ep, &remote, &err))
+	if (inccl_endpoint_connect(ep, &remote, &err))
 		fail_msg("connect: %s", err.msg);
 	return ep;
 }
@@ -108,7 +108,7 @@ struct inccl_endpoint *peer_pair_by_message(struct peer *p, const struct peer_fo
 
 void peer_close(struct peer *p, struct inccl_endpoint *ep)
 {
-	inccl_soft.close(ep);
+	inccl_endpoint_close(ep);
 	close(p->fd);
 }
 

@@ -9,11 +9,28 @@
 
 #include <netinet/in.h>
 #include "hostlib/src/internal.h"
+#include "lib/channel/soft_priv.h"
 #include "lib/roce/parse.h"
 #include "lib/roce/wire.h"
 
 #define PEER_QPN  0x4321
 #define PEER_ADDR 0x7f000001
+
+static const struct inccl_transport peer_soft = {INCCL_TRANSPORT_SOFT, &inc_channel_soft};
+
+/* The soft channel of an endpoint, whose timers and counts a test may set. */
+static inline struct soft_channel *peer_channel(const struct inccl_endpoint *ep)
+{
+	return SOFT_CH(ep->ch);
+}
+
+static inline struct inccl_transport_stats peer_stats(const struct inccl_endpoint *ep)
+{
+	struct inccl_transport_stats stats;
+
+	inccl_endpoint_stats(ep, &stats);
+	return stats;
+}
 
 struct peer {
 	int fd;

@@ -212,7 +212,7 @@ static void large_counts(void **state)
 				  .recv = block,
 				  .count = count};
 	struct inccl_request req = {.comm = &comm, .send = base, .recv = block};
-	struct inccl_message msg;
+	struct inc_channel_exchange msg;
 	struct inccl_plan plan;
 	struct inc_err err;
 

@@ -292,15 +292,15 @@ static void driven_by_the_thread(void **state)
 	lockstep_down(&ls);
 }
 
-/* A transport whose post() rejects each message once with -EAGAIN. */
-static struct inccl_transport reluctant;
-static int (*real_post)(struct inccl_endpoint *, const struct inccl_message *);
+/* A channel whose exchange() rejects each message once with -EAGAIN. */
+static struct inc_channel_ops reluctant;
+static int (*real_exchange)(struct inc_channel *, const struct inc_channel_exchange *);
 static bool asked;
 
-static int post_at_second_asking(struct inccl_endpoint *ep, const struct inccl_message *msg)
+static int exchange_at_second_asking(struct inc_channel *ch, const struct inc_channel_exchange *x)
 {
 	asked = !asked;
-	return asked ? -EAGAIN : real_post(ep, msg);
+	return asked ? -EAGAIN : real_exchange(ch, x);
 }
 
 /* In place, converting a message overwrites the floats. So the message must be converted only once,
@@ -309,7 +309,7 @@ static void converted_once(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
 	struct inccl_communicator *comm;
-	const struct inccl_transport *real;
+	const struct inc_channel_ops *real;
 	struct inccl_request *req;
 
 	lockstep_up(&ls, &conf);
@@ -317,8 +317,8 @@ static void converted_once(void **state)
 	pthread_mutex_lock(&comm->lock);
 	real = comm->ep->ops;
 	reluctant = *real;
-	real_post = real->post;
-	reluctant.post = post_at_second_asking;
+	real_exchange = real->exchange;
+	reluctant.exchange = exchange_at_second_asking;
 	comm->ep->ops = &reluctant;
 	pthread_mutex_unlock(&comm->lock);
 	fill(0, true);

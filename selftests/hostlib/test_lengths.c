@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
-#include "hostlib/src/soft.h"
+#include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/peer.h"
 
 #define PAYLOAD   256
@@ -24,7 +24,7 @@
 struct world {
 	struct peer peer;
 	struct inccl_endpoint *ep;
-	struct inccl_region region;
+	struct inc_channel_region region;
 	uint8_t send[MESSAGES][ROOM], recv[MESSAGES][ROOM], want[MESSAGES][ROOM];
 	uint64_t received; /* packets received, and all answered */
 	uint64_t posted;   /* messages posted */
@@ -44,8 +44,8 @@ static int setup(void **state)
 	}
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 1000, 0xfffff0);
 	/* a busy machine must not cause timeouts in cases about something else */
-	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
-	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+	peer_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
 static int teardown(void **state)
@@ -59,19 +59,19 @@ static int teardown(void **state)
 
 static void post(struct world *w, unsigned int i, uint32_t len, uint8_t mode)
 {
-	struct inccl_message msg = {
+	struct inc_channel_exchange msg = {
 		.send = w->send[i],
 		.recv = w->recv[i],
 		.send_len = len,
 		.recv_len = len,
 		.recv_region = len ? &w->region : NULL,
 		.imm = IMM,
-		.mode = mode,
+		.write = mode == INCCL_MODE_WRITE,
 		.has_imm = true,
 		.last = i == MESSAGES - 1,
 	};
 
-	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+	assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
 	w->posted++;
 }
 
@@ -104,8 +104,8 @@ static void serve(struct world *w)
 	uint64_t end = deadline_after_ms(WAIT_MS);
 
 	while (w->ep->completed < w->posted) {
-		assert_true(w->ep->ops->progress(w->ep) >= 0);
-		assert_int_equal(w->ep->ops->flush(w->ep), 0);
+		assert_true(inccl_endpoint_progress(w->ep) >= 0);
+		assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 		assert_true(inc_now_ns() < end);
 	}
 }
@@ -117,7 +117,7 @@ static void one_send(struct world *w, const uint32_t len[MESSAGES], uint8_t mode
 	memset(w->recv, UNTOUCHED, sizeof(w->recv));
 	for (i = 0; i < MESSAGES; i++)
 		post(w, i, len[i], mode);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	for (i = 0; i < MESSAGES; i++)
 		answer(w, i, len[i]);
 	serve(w);

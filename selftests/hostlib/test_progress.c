@@ -42,7 +42,7 @@ static bool two_wait(struct inccl_communicator *comm)
 
 static bool acknowledged(struct inccl_communicator *comm)
 {
-	return comm->ep->stats.acks_received;
+	return peer_stats(comm->ep).acks_received;
 }
 
 /* The switch sends NAK 63. The controller names the responsible rank a moment later, and the error

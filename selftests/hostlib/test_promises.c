@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
-#include "hostlib/src/soft.h"
+#include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/world.h"
 
 /* An RNR NAK that asks for the longest possible wait, 655.36 ms. */
@@ -35,7 +35,7 @@ static bool was_told(struct world *w, const char *text)
 
 static bool is_patient(struct inccl_communicator *comm)
 {
-	return comm->ep->stats.rnrs_received;
+	return peer_stats(comm->ep).rnrs_received;
 }
 
 /* A posted collective has not been sent because of an RNR NAK, and then its rank destroys the
@@ -103,7 +103,7 @@ static void sent_again_at_the_end(void **state)
 	pthread_t settler;
 
 	pthread_mutex_lock(&w->comm->lock);
-	SOFT_EP(w->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MIN_NS;
+	peer_channel(w->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	world_start(w, 0);
 	world_receive(w, &pkt, 0);
@@ -180,7 +180,7 @@ static void own_time_limit_from_its_start(void **state)
 
 static bool acknowledged(struct inccl_communicator *comm)
 {
-	return comm->ep->stats.acks_received;
+	return peer_stats(comm->ep).acks_received;
 }
 
 /* A switch that repeats an acknowledgement makes no progress, so the time limit still expires. */
@@ -209,7 +209,7 @@ static uint64_t looks(struct inccl_communicator *comm)
 	uint64_t calls;
 
 	pthread_mutex_lock(&comm->lock);
-	calls = comm->ep->stats.recv_calls;
+	calls = peer_stats(comm->ep).recv_calls;
 	pthread_mutex_unlock(&comm->lock);
 	return calls;
 }
@@ -230,7 +230,7 @@ static void no_busy_loop_after_an_rnr_nak(void **state)
 	first_psn = pkt.psn;
 	world_receive(w, &pkt, 1);
 	pthread_mutex_lock(&w->comm->lock);
-	SOFT_EP(w->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MIN_NS;
+	peer_channel(w->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	peer_ack(&w->peer, RNR_LONGEST, first_psn);
 	world_until(w, is_patient);
@@ -319,12 +319,13 @@ static void window_of_long_messages(void **state)
 	assert_non_null(strstr(why, "window 2049 of 2 packets: at most 4096 packets"));
 }
 
-static struct inccl_transport closed;
+static struct inc_channel_ops closed;
 
-static int map_nothing(struct inccl_endpoint *ep, void *addr, size_t len, bool writable,
-		       struct inccl_region *region)
+static int map_nothing(struct inc_channel_device *dev, void *addr, size_t len,
+		       enum inc_channel_access access, struct inc_channel_region *region,
+		       struct inc_err *err)
 {
-	return -EFAULT;
+	return inc_err_set(err, EFAULT, "the test takes no memory");
 }
 
 /* Memory that the device rejects is explained, too. */
@@ -332,7 +333,7 @@ static void unregistered_memory_is_explained(void **state)
 {
 	char why[256] = "";
 	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
-	const struct inccl_transport *real;
+	const struct inc_channel_ops *real;
 	struct world *w = *state;
 	int ret;
 
@@ -367,7 +368,7 @@ static void wrong_immediate_is_reported(void **state)
 
 static bool is_refused(struct inccl_communicator *comm)
 {
-	return comm->ep->stats.bad_packets;
+	return peer_stats(comm->ep).bad_packets;
 }
 
 /* A packet that still waits to be sent cannot have a result, so a result for it is rejected. */
@@ -390,7 +391,7 @@ static void result_of_what_was_not_sent(void **state)
 
 static bool both_acknowledged(struct inccl_communicator *comm)
 {
-	return waiter_sleeps(comm) && comm->ep->stats.acks_received == 2;
+	return waiter_sleeps(comm) && peer_stats(comm->ep).acks_received == 2;
 }
 
 /* A thread that calls inccl_test() while another one waits leaves the progress to the waiter, and

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
-#include "hostlib/src/soft.h"
+#include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/peer.h"
 
 #define PAYLOAD 256
@@ -22,7 +22,7 @@
 struct world {
 	struct peer peer;
 	struct inccl_endpoint *ep;
-	struct inccl_region region;
+	struct inc_channel_region region;
 	uint8_t send[PACKETS * PAYLOAD], recv[PACKETS * PAYLOAD];
 	unsigned int posted;
 	unsigned int next;     /* the peer has accepted all packets before this one */
@@ -45,7 +45,7 @@ static int setup(void **state)
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 1, 2);
 	peer_hear_together(&w->peer);
 	w->cable = true;
-	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
 static int teardown(void **state)
@@ -60,18 +60,17 @@ static int teardown(void **state)
 static void post(struct world *w, unsigned int until)
 {
 	for (; w->posted < until && w->posted - w->ep->completed < SLOTS; w->posted++) {
-		struct inccl_message msg = {
+		struct inc_channel_exchange msg = {
 			.send = w->send + w->posted * PAYLOAD,
 			.recv = w->recv + w->posted * PAYLOAD,
 			.send_len = PAYLOAD,
 			.recv_len = PAYLOAD,
 			.send_region = &w->region,
 			.recv_region = &w->region,
-			.mode = INCCL_MODE_SENDRECV,
 			.last = w->posted + 1 == until,
 		};
 
-		assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+		assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
 	}
 }
 
@@ -98,9 +97,9 @@ static void step(struct world *w)
 	struct inc_roce_packet pkt;
 	unsigned int together;
 
-	while (w->ep->ops->progress(w->ep) > 0)
+	while (inccl_endpoint_progress(w->ep) > 0)
 		;
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	while (peer_next(&w->peer, &pkt, &together))
 		answer(w, &pkt, together);
 }
@@ -120,9 +119,9 @@ static void run(struct world *w, unsigned int until)
 
 static void wait_timeouts(struct world *w, uint64_t more)
 {
-	uint64_t end = deadline_after_ms(END_MS), want = w->ep->stats.timeouts + more;
+	uint64_t end = deadline_after_ms(END_MS), want = peer_stats(w->ep).timeouts + more;
 
-	while (w->ep->stats.timeouts < want) {
+	while (peer_stats(w->ep).timeouts < want) {
 		step(w);
 		assert_true(inc_now_ns() < end);
 	}
@@ -146,7 +145,7 @@ static void one_by_one_where_it_does_not(void **state)
 	assert_int_equal(w->together, 0);
 	/* three timeouts, and more on a busy machine; without the detection each packet would cost
 	 * one */
-	assert_in_range(w->ep->stats.timeouts, INC_UNCUT_TIMEOUTS, 40);
+	assert_in_range(peer_stats(w->ep).timeouts, INC_UNCUT_TIMEOUTS, 40);
 }
 
 static void tries_again(void **state)
@@ -157,23 +156,23 @@ static void tries_again(void **state)
 
 	w->uncut = true;
 	run(w, PACKETS / 2);
-	pause = SOFT_EP(w->ep)->tx.single_pause_ns;
+	pause = peer_channel(w->ep)->tx.single_pause_ns;
 	/* an unsuccessful attempt to send together costs one timeout, and the next pause is
 	 * longer */
 	dropped = w->dropped;
-	SOFT_EP(w->ep)->tx.together_at_ns = inc_now_ns();
+	peer_channel(w->ep)->tx.together_at_ns = inc_now_ns();
 	run(w, PACKETS / 2 + 2 * SLOTS);
 	assert_true(w->dropped > dropped);
-	assert_true(SOFT_EP(w->ep)->tx.together_at_ns > inc_now_ns());
-	assert_true(SOFT_EP(w->ep)->tx.single_pause_ns > pause);
+	assert_true(peer_channel(w->ep)->tx.together_at_ns > inc_now_ns());
+	assert_true(peer_channel(w->ep)->tx.single_pause_ns > pause);
 	assert_int_equal(w->together, 0);
 	/* now the path delivers sends of several packets */
 	w->uncut = false;
-	SOFT_EP(w->ep)->tx.together_at_ns = inc_now_ns();
+	peer_channel(w->ep)->tx.together_at_ns = inc_now_ns();
 	run(w, PACKETS);
 	assert_true(w->together > PACKETS / 4);
-	assert_int_equal(SOFT_EP(w->ep)->tx.together_at_ns, 0);
-	assert_int_equal(SOFT_EP(w->ep)->tx.single_pause_ns, INC_SINGLE_PAUSE_NS);
+	assert_int_equal(peer_channel(w->ep)->tx.together_at_ns, 0);
+	assert_int_equal(peer_channel(w->ep)->tx.single_pause_ns, INC_SINGLE_PAUSE_NS);
 }
 
 static void an_outage_is_no_reason(void **state)
@@ -185,7 +184,7 @@ static void an_outage_is_no_reason(void **state)
 	wait_timeouts(w, INC_UNCUT_TIMEOUTS + 2);
 	w->cable = true;
 	run(w, PACKETS);
-	assert_int_equal(SOFT_EP(w->ep)->tx.together_at_ns, 0);
+	assert_int_equal(peer_channel(w->ep)->tx.together_at_ns, 0);
 	assert_true(w->together > PACKETS / 2);
 }
 

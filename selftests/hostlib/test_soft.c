@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
-#include "hostlib/src/soft.h"
+#include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/peer.h"
 
 #define PAYLOAD    256
@@ -24,7 +24,7 @@ struct world {
 	struct peer peer;
 	struct inccl_endpoint *ep;
 	uint8_t send[MAX * PAYLOAD], recv[MAX * PAYLOAD], want[MAX * PAYLOAD];
-	struct inccl_region region;
+	struct inc_channel_region region;
 	struct inc_roce_packet received[MAX]; /* the payload pointers are not valid later */
 	uint8_t mode;
 };
@@ -42,8 +42,8 @@ static int setup_psn(struct world *w, uint32_t host_psn, uint32_t peer_psn)
 	w->mode = INCCL_MODE_SENDRECV;
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, host_psn, peer_psn);
 	/* a busy machine must not cause timeouts in cases about something else */
-	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
-	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+	peer_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
 static int setup(void **state)
@@ -66,7 +66,7 @@ static int teardown(void **state)
 /* Posts packets [first, first + n) as one message. */
 static void post(struct world *w, unsigned int first, unsigned int n, bool imm, bool last)
 {
-	struct inccl_message msg = {
+	struct inc_channel_exchange msg = {
 		.send = w->send + first * PAYLOAD,
 		.recv = w->recv + first * PAYLOAD,
 		.send_len = n * PAYLOAD,
@@ -74,12 +74,12 @@ static void post(struct world *w, unsigned int first, unsigned int n, bool imm, 
 		.send_region = &w->region,
 		.recv_region = &w->region,
 		.imm = IMM,
-		.mode = w->mode,
+		.write = w->mode == INCCL_MODE_WRITE,
 		.has_imm = imm,
 		.last = last,
 	};
 
-	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+	assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
 }
 
 static void post_all(struct world *w, unsigned int n)
@@ -88,12 +88,12 @@ static void post_all(struct world *w, unsigned int n)
 
 	for (i = 0; i < n; i++)
 		post(w, i, 1, i == 0 || w->mode == INCCL_MODE_WRITE, i + 1 == n);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 }
 
 static void impatient(struct world *w)
 {
-	SOFT_EP(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
+	peer_channel(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 }
 
 static void receive(struct world *w, unsigned int first, unsigned int n)
@@ -124,11 +124,11 @@ static int serve(struct world *w, unsigned int ms)
 
 	do {
 		do {
-			ret = w->ep->ops->progress(w->ep);
-			if (ret >= 0 && w->ep->ops->flush(w->ep) < 0)
-				ret = w->ep->ops->progress(w->ep);
+			ret = inccl_endpoint_progress(w->ep);
+			if (ret >= 0 && inccl_endpoint_flush(w->ep) < 0)
+				ret = inccl_endpoint_progress(w->ep);
 		} while (ret > 0);
-		if (ret < 0 || w->ep->ops->arm(w->ep, &pfd.fd, &pfd.events, &at) < 0)
+		if (ret < 0 || inccl_endpoint_arm(w->ep, &pfd.fd, &pfd.events, &at) < 0)
 			return ret;
 		now = inc_now_ns();
 		if (at > end)
@@ -154,7 +154,7 @@ static void serve_until_resent(struct world *w, uint64_t packets)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
-	while (w->ep->stats.packets_resent < packets) {
+	while (peer_stats(w->ep).packets_resent < packets) {
 		assert_int_equal(serve(w, 1), 0);
 		assert_true(inc_now_ns() < end);
 	}
@@ -164,7 +164,7 @@ static void serve_until_nak(struct world *w)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
-	while (!w->ep->stats.naks_sent) {
+	while (!peer_stats(w->ep).naks_sent) {
 		assert_int_equal(serve(w, 1), 0);
 		assert_true(inc_now_ns() < end);
 	}
@@ -193,7 +193,7 @@ static void expect_nothing(struct world *w)
 	int fd;
 
 	assert_int_equal(serve(w, 1), 0);
-	assert_int_equal(w->ep->ops->arm(w->ep, &fd, &events, &at), 0);
+	assert_int_equal(inccl_endpoint_arm(w->ep, &fd, &events, &at), 0);
 	assert_true(at == UINT64_MAX);
 	assert_false(peer_hear(&w->peer, &pkt, 0));
 }
@@ -216,7 +216,7 @@ static void shapes(void **state)
 		post(w, 6 * round + 1, 3, round, false);
 		post(w, 6 * round + 4, 1, round, false);
 		post(w, 6 * round + 5, 1, round, true);
-		assert_int_equal(w->ep->ops->flush(w->ep), 0);
+		assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 		receive(w, 6 * round, 6);
 		for (i = 0; i < 6; i++) {
 			p = &w->received[6 * round + i];
@@ -235,7 +235,7 @@ static void shapes(void **state)
 		expect_ack(w, INC_AETH_ACK, 6 * round + 5);
 	}
 	assert_memory_equal(w->recv, w->want, 12 * PAYLOAD);
-	assert_true(w->ep->ops->quiet(w->ep));
+	assert_true(inccl_endpoint_quiet(w->ep));
 }
 
 static void any_order(void **state)
@@ -252,24 +252,21 @@ static void any_order(void **state)
 	result(w, 0);
 	serve_until(w, SLOTS);
 	assert_memory_equal(w->recv, w->want, SLOTS * PAYLOAD);
-	assert_int_equal(w->ep->stats.reordered, SLOTS - 1);
+	assert_int_equal(peer_stats(w->ep).reordered, SLOTS - 1);
 }
 
 static void ring_is_full(void **state)
 {
 	struct world *w = *state;
-	struct inccl_message msg = {.send = w->send,
-				    .recv = w->recv,
-				    .send_len = PAYLOAD,
-				    .recv_len = PAYLOAD,
-				    .mode = INCCL_MODE_SENDRECV};
+	const struct inc_channel_exchange msg = {
+		.send = w->send, .recv = w->recv, .send_len = PAYLOAD, .recv_len = PAYLOAD};
 
 	post_all(w, SLOTS);
-	assert_int_equal(w->ep->ops->post(w->ep, &msg), -EAGAIN);
+	assert_int_equal(inccl_endpoint_post(w->ep, &msg), -EAGAIN);
 	receive(w, 0, SLOTS);
 	result(w, 0);
 	serve_until(w, 1);
-	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+	assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
 }
 
 static void nak_goes_back(void **state)
@@ -285,7 +282,7 @@ static void nak_goes_back(void **state)
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
 	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 3);
 	expect_nothing(w);
-	assert_int_equal(w->ep->stats.packets_resent, 5);
+	assert_int_equal(peer_stats(w->ep).packets_resent, 5);
 }
 
 /* A NAK for the packet after the last one acknowledges everything, so the timer must stop. */
@@ -296,10 +293,10 @@ static void nak_of_the_next(void **state)
 	post_all(w, 8);
 	receive(w, 0, 8);
 	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 8);
-	while (!w->ep->stats.naks_received)
+	while (!peer_stats(w->ep).naks_received)
 		assert_int_equal(serve(w, 1), 0);
 	expect_nothing(w);
-	assert_int_equal(w->ep->stats.packets_resent, 0);
+	assert_int_equal(peer_stats(w->ep).packets_resent, 0);
 }
 
 static void timeout_probes(void **state)
@@ -346,8 +343,8 @@ static void timeout_recovers_gently(void **state)
 	/* now the late acknowledgement arrives */
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + SLOTS - 1);
 	expect_nothing(w);
-	assert_int_equal(w->ep->stats.packets_resent, 7);
-	assert_int_equal(w->ep->stats.timeouts, 1);
+	assert_int_equal(peer_stats(w->ep).packets_resent, 7);
+	assert_int_equal(peer_stats(w->ep).timeouts, 1);
 }
 
 static void result_implies_ack(void **state)
@@ -361,8 +358,8 @@ static void result_implies_ack(void **state)
 	serve_until_nak(w);
 	expect_ack(w, INC_AETH_NAK_SEQ, 0);
 	expect_nothing(w);
-	assert_int_equal(w->ep->stats.packets_resent, 0);
-	assert_int_equal(w->ep->stats.timeouts, 0);
+	assert_int_equal(peer_stats(w->ep).packets_resent, 0);
+	assert_int_equal(peer_stats(w->ep).timeouts, 0);
 }
 
 static void rnr_waits(void **state)
@@ -377,8 +374,8 @@ static void rnr_waits(void **state)
 	serve_until_resent(w, 3);
 	receive(w, 1, 3);
 	assert_true(inc_now_ns() - begin > 10 * INC_NSEC_PER_MSEC);
-	assert_int_equal(w->ep->stats.rnrs_received, 1);
-	assert_int_equal(w->ep->stats.timeouts, 0);
+	assert_int_equal(peer_stats(w->ep).rnrs_received, 1);
+	assert_int_equal(peer_stats(w->ep).timeouts, 0);
 }
 
 static void fatal_naks(void **state)
@@ -397,7 +394,7 @@ static void fatal_naks(void **state)
 		receive(w, 0, 2);
 		peer_ack(&w->peer, naks[i], w->peer.host_psn + 1);
 		assert_int_equal(serve(w, RECEIVE_MS), -EREMOTEIO);
-		assert_int_equal(w->ep->ops->progress(w->ep), -EREMOTEIO);
+		assert_int_equal(inccl_endpoint_progress(w->ep), -EREMOTEIO);
 		assert_int_equal(w->ep->mismatch, naks[i] == INC_AETH_NAK_OPERATION);
 		assert_non_null(strstr(w->ep->error, i < 2 ? "packet 1:" : "chunk 1:"));
 	}
@@ -412,20 +409,21 @@ static void gap_is_named_once(void **state)
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
 	result(w, 0);
 	serve_until(w, 1);
-	w->ep->tell_at_ns = UINT64_MAX - 1; /* the pending NAK carries this acknowledgement */
+	peer_channel(w->ep)->ack_at_ns =
+		UINT64_MAX - 1; /* the pending NAK carries this acknowledgement */
 	result(w, 2);
 	result(w, 3);
 	serve_until_nak(w);
 	expect_ack(w, INC_AETH_NAK_SEQ, 1);
 	expect_nothing(w);
-	assert_int_equal(w->ep->stats.naks_sent, 1);
+	assert_int_equal(peer_stats(w->ep).naks_sent, 1);
 	result(w, 1);
 	result(w, 2); /* go-back-N: the peer repeats a result that has already arrived */
 	result(w, 3);
 	serve_until(w, 4);
 	assert_int_equal(serve(w, 1), 0);
 	expect_ack(w, INC_AETH_ACK, 3);
-	assert_int_equal(w->ep->stats.duplicates, 2);
+	assert_int_equal(peer_stats(w->ep).duplicates, 2);
 	assert_memory_equal(w->recv, w->want, 4 * PAYLOAD);
 }
 
@@ -440,7 +438,7 @@ static void duplicates_are_answered(void **state)
 	serve_until(w, 2);
 	expect_ack(w, INC_AETH_ACK, 1);
 	result(w, 1);
-	while (!w->ep->stats.duplicates)
+	while (!peer_stats(w->ep).duplicates)
 		assert_int_equal(serve(w, 1), 0);
 	expect_ack(w, INC_AETH_ACK, 1);
 }
@@ -474,9 +472,9 @@ static void strangers(void **state)
 		close(other.fd);
 	}
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2); /* not sent yet */
-	while (w->ep->stats.bad_packets < 10 && inc_now_ns() < end)
+	while (peer_stats(w->ep).bad_packets < 10 && inc_now_ns() < end)
 		assert_int_equal(serve(w, 1), 0);
-	assert_int_equal(w->ep->stats.bad_packets, 10);
+	assert_int_equal(peer_stats(w->ep).bad_packets, 10);
 	assert_int_equal(w->ep->completed, 0);
 	assert_int_equal(w->recv[0], 0xee);
 	result(w, 0);
@@ -580,8 +578,8 @@ static void bad_wire(void **state)
 		}
 	}
 	assert_memory_equal(w->recv, w->want, MAX * PAYLOAD);
-	assert_int_equal(w->ep->stats.bad_packets, 0);
-	assert_true(w->ep->stats.packets_resent > 0);
+	assert_int_equal(peer_stats(w->ep).bad_packets, 0);
+	assert_true(peer_stats(w->ep).packets_resent > 0);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

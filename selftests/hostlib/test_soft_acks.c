@@ -12,7 +12,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
-#include "hostlib/src/soft.h"
+#include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/peer.h"
 
 #define PAYLOAD    256
@@ -23,7 +23,7 @@ struct world {
 	struct peer peer;
 	struct inccl_endpoint *ep;
 	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
-	struct inccl_region region;
+	struct inc_channel_region region;
 	struct inc_roce_packet received[SLOTS]; /* the payload pointers are not valid later */
 	uint64_t now_ns; /* a simulated clock for the decision when to acknowledge results */
 };
@@ -36,10 +36,10 @@ static int setup(void **state)
 	if (!w)
 		return -1;
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe);
-	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
+	peer_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
 	/* pretends that a collective has just ended */
-	w->now_ns = SOFT_EP(w->ep)->ended_at_ns = INC_NSEC_PER_SEC;
-	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+	w->now_ns = peer_channel(w->ep)->mirror->ended_at_ns = INC_NSEC_PER_SEC;
+	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
 static int teardown(void **state)
@@ -57,19 +57,18 @@ static void post(struct world *w, unsigned int first, unsigned int end, bool las
 	unsigned int i;
 
 	for (i = first; i < end; i++) {
-		struct inccl_message msg = {
+		struct inc_channel_exchange msg = {
 			.send = w->send + i * PAYLOAD,
 			.recv = w->recv + i * PAYLOAD,
 			.send_len = PAYLOAD,
 			.recv_len = PAYLOAD,
 			.send_region = &w->region,
 			.recv_region = &w->region,
-			.mode = INCCL_MODE_SENDRECV,
 			.has_imm = i == first,
 			.last = last && i + 1 == end,
 		};
 
-		assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+		assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
 	}
 }
 
@@ -87,15 +86,15 @@ static void receive(struct world *w, unsigned int first, unsigned int end)
 
 static void serve(struct world *w)
 {
-	assert_true(w->ep->ops->progress(w->ep) >= 0);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_true(inccl_endpoint_progress(w->ep) >= 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 }
 
 static void serve_until_resent(struct world *w, uint64_t packets)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
-	while (w->ep->stats.packets_resent < packets) {
+	while (peer_stats(w->ep).packets_resent < packets) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
 		poll(NULL, 0, 1);
@@ -104,11 +103,11 @@ static void serve_until_resent(struct world *w, uint64_t packets)
 
 static void ack(struct world *w, uint8_t syndrome, unsigned int r)
 {
-	uint64_t before = w->ep->stats.acks_received + w->ep->stats.naks_received;
+	uint64_t before = peer_stats(w->ep).acks_received + peer_stats(w->ep).naks_received;
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	peer_ack(&w->peer, syndrome, w->peer.host_psn + r);
-	while (w->ep->stats.acks_received + w->ep->stats.naks_received == before) {
+	while (peer_stats(w->ep).acks_received + peer_stats(w->ep).naks_received == before) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
 	}
@@ -123,7 +122,7 @@ static void where_acks_are_asked(void **state)
 
 	post(w, 0, 40, true);
 	post(w, 40, 100, false);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 100);
 	for (i = 0; i < 100; i++)
 		assert_int_equal(w->received[i].ackreq,
@@ -139,11 +138,11 @@ static void messages_are_counted(void **state)
 	unsigned int r;
 
 	post(w, 0, 7, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 7);
 	for (r = 0; r < 7; r++)
 		peer_mirror(&w->peer, &w->received[r], r, w->send);
-	while (w->ep->completed < 7 || w->ep->tell_at_ns != UINT64_MAX) {
+	while (w->ep->completed < 7 || peer_channel(w->ep)->ack_at_ns != UINT64_MAX) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
 	}
@@ -164,9 +163,9 @@ static void nak_acknowledges(void **state)
 	struct world *w = *state;
 
 	post(w, 0, 8, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 8);
-	SOFT_EP(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
+	peer_channel(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 	ack(w, INC_AETH_NAK_SEQ, 3);
 	serve_until_resent(w, 5);
 	receive(w, 3, 8);
@@ -179,11 +178,11 @@ static void nak_acknowledges(void **state)
 static void round_trip_samples(void **state)
 {
 	struct world *w = *state;
-	struct soft_endpoint *s = SOFT_EP(w->ep);
+	struct soft_channel *s = peer_channel(w->ep);
 	uint64_t first, sent_ns;
 
 	post(w, 0, 4, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 4);
 	ack(w, INC_AETH_NAK_SEQ, 0);
 	serve_until_resent(w, 4);
@@ -193,7 +192,7 @@ static void round_trip_samples(void **state)
 
 	sent_ns = inc_now_ns();
 	post(w, 4, 8, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 4, 8);
 	/* the sample is for the last packet sent, and not for the first one acknowledged */
 	ack(w, INC_AETH_ACK, 4);
@@ -203,21 +202,21 @@ static void round_trip_samples(void **state)
 	first = s->tx.rto.srtt_ns;
 	assert_true(first >= 30 * INC_NSEC_PER_MSEC && first <= inc_now_ns() - sent_ns);
 	/* the timeout includes room for the variance */
-	assert_true(s->tx.rto.rto_ns >= 3 * first - 1000 || s->tx.rto.rto_ns == SOFT_RTO_MAX_NS);
+	assert_true(s->tx.rto.rto_ns >= 3 * first - 1000 || s->tx.rto.rto_ns == INCCL_RTO_MAX_NS);
 
 	/* one fast round trip does not outweigh the slow one, and many do not push the timeout
 	 * below its bound */
 	post(w, 8, 9, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 8, 9);
 	ack(w, INC_AETH_ACK, 8);
 	assert_true(s->tx.rto.srtt_ns >= first * 3 / 4);
 	s->tx.rto.srtt_ns = s->tx.rto.rttvar_ns = 1000;
 	post(w, 9, 10, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 9, 10);
 	ack(w, INC_AETH_ACK, 9);
-	assert_true(s->tx.rto.rto_ns >= SOFT_RTO_MIN_NS);
+	assert_true(s->tx.rto.rto_ns >= INCCL_RTO_MIN_NS);
 }
 
 /* Each timeout doubles the next one, until an acknowledgement arrives. Sending stays cautious after
@@ -225,28 +224,28 @@ static void round_trip_samples(void **state)
 static void backoff(void **state)
 {
 	struct world *w = *state;
-	struct soft_endpoint *s = SOFT_EP(w->ep);
+	struct soft_channel *s = peer_channel(w->ep);
 	uint64_t begin;
 
 	s->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 	post(w, 0, 4, true);
 	begin = inc_now_ns();
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 4);
 	serve_until_resent(w, 3);
 	/* the three timeouts last 1 + 2 + 4 times the first one */
 	assert_true(inc_now_ns() - begin >= 7 * INC_RTO_FIRST_NS);
-	assert_int_equal(w->ep->stats.timeouts, 3);
+	assert_int_equal(peer_stats(w->ep).timeouts, 3);
 	receive(w, 0, 1);
 	receive(w, 0, 1);
 	receive(w, 0, 1);
-	s->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
+	s->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
 	ack(w, INC_AETH_ACK, 3);
 	assert_int_equal(s->tx.rto.backoff, 0);
 	post(w, 4, 68, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 4, 68);
-	assert_int_equal(w->ep->stats.packets_resent, 3);
+	assert_int_equal(peer_stats(w->ep).packets_resent, 3);
 }
 
 /* Many frames are lost in a row. After three unanswered timeouts each further one retransmits twice
@@ -256,28 +255,28 @@ static void silence(void **state)
 {
 	static const unsigned int again[] = {1, 1, 1, 2, 4, 8, 16, 32};
 	struct world *w = *state;
-	struct soft_endpoint *s = SOFT_EP(w->ep);
+	struct soft_channel *s = peer_channel(w->ep);
 	uint64_t calls, total = 0;
 
 	s->tx.rto.rto_ns = 2 * INC_NSEC_PER_MSEC;
 	post(w, 0, 64, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 64);
 	for (size_t i = 0; i < sizeof(again) / sizeof(again[0]); i++) {
 		total += again[i];
 		serve_until_resent(w, total);
 		receive(w, 0, again[i]);
 	}
-	assert_int_equal(w->ep->stats.timeouts, 8);
-	assert_int_equal(w->ep->stats.packets_resent, total);
+	assert_int_equal(peer_stats(w->ep).timeouts, 8);
+	assert_int_equal(peer_stats(w->ep).packets_resent, total);
 	assert_true(s->tx.uncut <= 1);
 	/* after an answer the remaining packets are sent without further timeouts */
-	calls = w->ep->stats.timeouts;
+	calls = peer_stats(w->ep).timeouts;
 	ack(w, INC_AETH_ACK, 31);
 	serve(w);
 	receive(w, 32, 64);
 	ack(w, INC_AETH_ACK, 63);
-	assert_int_equal(w->ep->stats.timeouts, calls);
+	assert_int_equal(peer_stats(w->ep).timeouts, calls);
 }
 
 /* A result that arrived out of order and arrives again is a duplicate, and not a second result. */
@@ -287,16 +286,16 @@ static void early_duplicates(void **state)
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	post(w, 0, 4, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 4);
 	peer_mirror(&w->peer, &w->received[2], 2, w->send);
 	peer_mirror(&w->peer, &w->received[2], 2, w->send);
-	while (w->ep->stats.results + w->ep->stats.duplicates < 2) {
+	while (peer_stats(w->ep).results + peer_stats(w->ep).duplicates < 2) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
 	}
-	assert_int_equal(w->ep->stats.results, 1);
-	assert_int_equal(w->ep->stats.duplicates, 1);
+	assert_int_equal(peer_stats(w->ep).results, 1);
+	assert_int_equal(peer_stats(w->ep).duplicates, 1);
 	assert_int_equal(w->ep->completed, 0);
 }
 
@@ -307,7 +306,7 @@ static void collectives(struct world *w, unsigned int first, unsigned int end)
 
 	for (i = first; i < end; i++) {
 		post(w, i, i + 1, true);
-		assert_int_equal(w->ep->ops->flush(w->ep), 0);
+		assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	}
 	receive(w, first, end);
 }
@@ -315,24 +314,24 @@ static void collectives(struct world *w, unsigned int first, unsigned int end)
 /* Processes all packets that have arrived. */
 static void take_in(struct world *w)
 {
-	assert_true(soft_receive(SOFT_EP(w->ep)) >= 0);
-	soft_answer(SOFT_EP(w->ep), w->now_ns);
+	inc_soft_receive(soft_device_of(peer_channel(w->ep)), w->now_ns);
+	inc_soft_mirror_answer(peer_channel(w->ep), w->now_ns);
 }
 
 /* Processes the results [first, end) at the same simulated time. */
 static void take_results(struct world *w, unsigned int first, unsigned int end)
 {
-	uint64_t results = w->ep->stats.results + end - first,
+	uint64_t results = peer_stats(w->ep).results + end - first,
 		 until = deadline_after_ms(RECEIVE_MS);
 	unsigned int r;
 
 	for (r = first; r < end; r++)
 		peer_mirror(&w->peer, &w->received[r], r, w->send);
-	while (w->ep->stats.results < results) {
-		assert_true(soft_receive(SOFT_EP(w->ep)) >= 0);
+	while (peer_stats(w->ep).results < results) {
+		inc_soft_receive(soft_device_of(peer_channel(w->ep)), w->now_ns);
 		assert_true(inc_now_ns() < until);
 	}
-	soft_answer(SOFT_EP(w->ep), w->now_ns);
+	inc_soft_mirror_answer(peer_channel(w->ep), w->now_ns);
 }
 
 /* Receives the endpoint's next ACK or NAK. Skips retransmissions, which occur on a busy machine. */
@@ -360,7 +359,7 @@ static void expect_one_ack(struct world *w, unsigned int end)
 	assert_true(receive_response(w, &pkt, RECEIVE_MS));
 	assert_int_equal(pkt.syndrome, INC_AETH_ACK);
 	assert_int_equal(pkt.psn, (w->peer.own_psn + end - 1) & INC_PSN_MASK);
-	assert_true(w->ep->tell_at_ns == UINT64_MAX);
+	assert_true(peer_channel(w->ep)->ack_at_ns == UINT64_MAX);
 	expect_no_ack(w);
 }
 
@@ -377,10 +376,10 @@ static void acks_are_grouped(void **state)
 	expect_no_ack(w);
 	take_results(w, INC_ACK_EVERY - 1, INC_ACK_EVERY);
 	expect_one_ack(w, INC_ACK_EVERY);
-	assert_int_equal(w->ep->stats.acks_sent, 1);
+	assert_int_equal(peer_stats(w->ep).acks_sent, 1);
 	/* the next group begins with the next result */
 	take_results(w, INC_ACK_EVERY, INC_ACK_EVERY + 1);
-	assert_true(w->ep->tell_at_ns == w->now_ns + INC_ACK_HOLD_NS);
+	assert_true(peer_channel(w->ep)->ack_at_ns == w->now_ns + INC_ACK_HOLD_NS);
 	expect_no_ack(w);
 }
 
@@ -395,12 +394,12 @@ static void hold_time_ends(void **state)
 
 	collectives(w, 0, 3);
 	take_results(w, 0, 1);
-	assert_true(w->ep->tell_at_ns == end_ns);
+	assert_true(peer_channel(w->ep)->ack_at_ns == end_ns);
 	/* later results do not postpone the ACK, and its time wakes a sleeping thread */
 	w->now_ns += INC_ACK_HOLD_NS / 10;
 	take_results(w, 1, 2);
-	assert_true(w->ep->tell_at_ns == end_ns);
-	assert_int_equal(w->ep->ops->arm(w->ep, &fd, &events, &at_ns), 0);
+	assert_true(peer_channel(w->ep)->ack_at_ns == end_ns);
+	assert_int_equal(inccl_endpoint_arm(w->ep, &fd, &events, &at_ns), 0);
 	assert_true(at_ns == end_ns);
 	w->now_ns = end_ns - 1;
 	expect_no_ack(w);
@@ -418,10 +417,10 @@ static void at_pace(struct world *w, unsigned int first, uint64_t pace_ns, unsig
 	unsigned int r;
 
 	collectives(w, first, end);
-	SOFT_EP(w->ep)->took_ns = pace_ns;
+	peer_channel(w->ep)->mirror->took_ns = pace_ns;
 	for (r = first; r < end; r++) {
 		w->now_ns += pace_ns;
-		assert_true(w->now_ns + INC_ACK_HOLD_NS / 10 < w->ep->tell_at_ns);
+		assert_true(w->now_ns + INC_ACK_HOLD_NS / 10 < peer_channel(w->ep)->ack_at_ns);
 		take_results(w, r, r + 1);
 	}
 	assert_true(receive_response(w, &pkt, RECEIVE_MS));
@@ -437,7 +436,7 @@ static void group_size_by_pace(void **state)
 	at_pace(w, 64, 100000, 8);
 	at_pace(w, 80, 200000, 3);
 	at_pace(w, 86, 300000, 1);
-	assert_int_equal(w->ep->stats.acks_sent, 8);
+	assert_int_equal(peer_stats(w->ep).acks_sent, 8);
 }
 
 /* One slow collective among fast ones does not end a group, but two in a row do. */
@@ -450,7 +449,7 @@ static void slow_collectives(void **state)
 
 	collectives(w, 0, 6);
 	for (r = 0; r < 6; r++) {
-		assert_true(r == 0 || w->ep->tell_at_ns != UINT64_MAX);
+		assert_true(r == 0 || peer_channel(w->ep)->ack_at_ns != UINT64_MAX);
 		expect_no_ack(w);
 		w->now_ns += took_ns[r];
 		take_results(w, r, r + 1);
@@ -465,7 +464,7 @@ static void long_collective_is_acknowledged(void **state)
 	struct world *w = *state;
 
 	post(w, 0, INC_ACK_EVERY + 2, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, INC_ACK_EVERY + 2);
 	w->now_ns += INC_ACK_HOLD_NS;
 	take_results(w, 0, INC_ACK_EVERY);
@@ -486,17 +485,17 @@ static void quarter_of_the_window_is_acknowledged(void **state)
 
 	peer_close(&w->peer, w->ep);
 	w->ep = peer_pair_by_message(&w->peer, &form);
-	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
-	SOFT_EP(w->ep)->ended_at_ns = w->now_ns;
-	assert_int_equal(w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region), 0);
+	peer_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	peer_channel(w->ep)->mirror->ended_at_ns = w->now_ns;
+	assert_int_equal(inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region), 0);
 	post(w, 0, 8, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 8);
 	take_results(w, 0, 3);
 	expect_no_ack(w);
 	take_results(w, 3, 4);
 	expect_one_ack(w, 4);
-	assert_int_equal(w->ep->stats.acks_sent, 1);
+	assert_int_equal(peer_stats(w->ep).acks_sent, 1);
 }
 
 /* If no caller is about to start the next collective, all results are acknowledged at once, but not
@@ -506,13 +505,13 @@ static void acknowledged_at_once_without_a_caller(void **state)
 	struct world *w = *state;
 
 	collectives(w, 0, 2);
-	w->ep->unattended = true;
+	peer_channel(w->ep)->mirror->unattended = true;
 	take_results(w, 0, 1);
 	expect_no_ack(w);
-	assert_false(w->ep->ops->quiet(w->ep));
+	assert_false(inccl_endpoint_quiet(w->ep));
 	take_results(w, 1, 2);
 	expect_one_ack(w, 2);
-	assert_int_equal(w->ep->stats.acks_sent, 1);
+	assert_int_equal(peer_stats(w->ep).acks_sent, 1);
 }
 
 /* The ACK of a group is lost. The peer retransmits one of its results, and gets an ACK for all. */
@@ -525,10 +524,10 @@ static void grouped_ack_is_lost(void **state)
 	take_results(w, 1, INC_ACK_EVERY);
 	expect_one_ack(w, INC_ACK_EVERY);
 	peer_mirror(&w->peer, &w->received[0], 0, w->send);
-	while (!w->ep->stats.duplicates)
+	while (!peer_stats(w->ep).duplicates)
 		take_in(w);
 	expect_one_ack(w, INC_ACK_EVERY);
-	assert_int_equal(w->ep->stats.acks_sent, 2);
+	assert_int_equal(peer_stats(w->ep).acks_sent, 2);
 }
 
 /* A result that requests an ACK although its contribution did not is acknowledged at once, because
@@ -538,7 +537,7 @@ static void explicit_ack_requests(void **state)
 	struct world *w = *state;
 
 	post(w, 0, 8, true);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 8);
 	take_results(w, 0, 1);
 	expect_no_ack(w);
@@ -548,7 +547,7 @@ static void explicit_ack_requests(void **state)
 
 	/* the last result requests an ACK as its contribution did, and arrives early here */
 	peer_mirror(&w->peer, &w->received[7], 7, w->send);
-	while (w->ep->stats.results < 3)
+	while (peer_stats(w->ep).results < 3)
 		take_in(w);
 	/* a retransmitted result fills the gap */
 	take_results(w, 2, 3);

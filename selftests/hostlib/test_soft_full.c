@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "selftests/hostlib/peer.h"
-#include "hostlib/src/soft.h"
+#include "lib/channel/soft_priv.h"
 
 #define PAYLOAD    256
 #define SLOTS      64
@@ -40,7 +40,7 @@ static struct inccl_endpoint *open_by_message(struct peer *peer)
 		.payload = PAYLOAD, .slots = SLOTS, .message_packets = LONG, .messages = SLOTS / 8};
 	struct inccl_endpoint *ep = peer_pair_by_message(peer, &form);
 
-	SOFT_EP(ep)->udp.segment = false; /* each packet is sent by itself */
+	soft_device_of(peer_channel(ep))->udp.segment = false; /* each packet is sent by itself */
 	return ep;
 }
 
@@ -51,8 +51,8 @@ static void receive(struct peer *peer, struct inccl_endpoint *ep, uint32_t r,
 
 	do {
 		assert_true(inc_now_ns() < end_ns);
-		assert_true(ep->ops->progress(ep) >= 0);
-		assert_int_equal(ep->ops->flush(ep), 0);
+		assert_true(inccl_endpoint_progress(ep) >= 0);
+		assert_int_equal(inccl_endpoint_flush(ep), 0);
 		/* skips retransmissions */
 	} while (!peer_hear(peer, pkt, 1) || pkt->psn != ((peer->host_psn + r) & INC_PSN_MASK));
 }
@@ -63,29 +63,29 @@ static void receive(struct peer *peer, struct inccl_endpoint *ep, uint32_t r,
 static void rest_of_a_message(void **state)
 {
 	static uint8_t data[(1 + LONG) * PAYLOAD], got[(1 + LONG) * PAYLOAD];
-	struct inccl_region from, to;
+	struct inc_channel_region from, to;
 	struct inc_roce_packet first, pkt;
-	struct inccl_message msg;
+	struct inc_channel_exchange msg;
 	struct inccl_endpoint *ep;
 	struct peer peer;
 	uint32_t r;
 
 	ep = open_by_message(&peer);
-	assert_int_equal(ep->ops->map(ep, data, sizeof(data), false, &from), 0);
-	assert_int_equal(ep->ops->map(ep, got, sizeof(got), true, &to), 0);
-	msg = (struct inccl_message){.send = data,
-				     .recv = got,
-				     .send_len = PAYLOAD,
-				     .recv_len = PAYLOAD,
-				     .send_region = &from,
-				     .recv_region = &to,
-				     .has_imm = true};
-	assert_int_equal(ep->ops->post(ep, &msg), 0);
+	assert_int_equal(inccl_endpoint_map(ep, data, sizeof(data), false, &from), 0);
+	assert_int_equal(inccl_endpoint_map(ep, got, sizeof(got), true, &to), 0);
+	msg = (struct inc_channel_exchange){.send = data,
+					    .recv = got,
+					    .send_len = PAYLOAD,
+					    .recv_len = PAYLOAD,
+					    .send_region = &from,
+					    .recv_region = &to,
+					    .has_imm = true};
+	assert_int_equal(inccl_endpoint_post(ep, &msg), 0);
 	msg.has_imm = false;
 	msg.send = data + PAYLOAD;
 	msg.recv = got + PAYLOAD;
 	msg.send_len = msg.recv_len = LONG * PAYLOAD;
-	assert_int_equal(ep->ops->post(ep, &msg), 0);
+	assert_int_equal(inccl_endpoint_post(ep, &msg), 0);
 
 	room = 2;
 	receive(&peer, ep, 0, &first);
@@ -94,13 +94,13 @@ static void rest_of_a_message(void **state)
 	peer_ack(&peer, INC_AETH_ACK, pkt.psn);
 	peer_mirror(&peer, &first, 0, data);
 	while (!ep->completed)
-		assert_true(ep->ops->progress(ep) >= 0);
+		assert_true(inccl_endpoint_progress(ep) >= 0);
 
 	room = UINT32_MAX;
 	for (r = 2; r < 1 + LONG; r++)
 		receive(&peer, ep, r, &pkt);
-	ep->ops->unmap(ep, &from);
-	ep->ops->unmap(ep, &to);
+	inccl_endpoint_unmap(ep, &from);
+	inccl_endpoint_unmap(ep, &to);
 	peer_close(&peer, ep);
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <sys/random.h>
-#include "hostlib/src/transport.h"
+#include "hostlib/src/endpoint.h"
 #include "lib/proto/roce.h"
 
 static const uint32_t *lots; /* the last number repeats */
@@ -32,6 +32,7 @@ static void no_log(void *ctx, const char *fmt, ...)
 
 static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
 {
+	static const struct inccl_transport soft = {INCCL_TRANSPORT_SOFT, &inc_channel_soft};
 	struct inccl_open_opts opts = {
 		.addr = htonl(INADDR_LOOPBACK),
 		.payload = 1024,
@@ -46,9 +47,9 @@ static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
 	lots = from;
 	n_lots = n;
 	drawn = 0;
-	if (inccl_soft.open(&opts, &ep, &local, &err))
+	if (inccl_endpoint_open(&soft, &opts, &ep, &local, &err))
 		fail_msg("%s", err.msg);
-	ep->ops->close(ep);
+	inccl_endpoint_close(ep);
 	return local.qpn;
 }
 

@@ -18,12 +18,12 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
-#include "hostlib/src/soft.h"
+#include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/world.h"
 
 static bool told(struct inccl_communicator *comm)
 {
-	return comm->ep->stats.acks_sent;
+	return peer_stats(comm->ep).acks_sent;
 }
 
 /* Pretends that collectives take no time, however slow the machine is. So the ACK of the next
@@ -31,7 +31,7 @@ static bool told(struct inccl_communicator *comm)
 static void in_a_hurry(struct inccl_communicator *comm)
 {
 	pthread_mutex_lock(&comm->lock);
-	SOFT_EP(comm->ep)->took_ns = 0;
+	peer_channel(comm->ep)->mirror->took_ns = 0;
 	pthread_mutex_unlock(&comm->lock);
 }
 
@@ -68,20 +68,20 @@ static void last_result_is_acknowledged(void **state)
 {
 	struct inccl_communicator *comm;
 	struct world *w = *state;
-	uint64_t tell_at_ns;
+	uint64_t ack_at_ns;
 
 	comm = w->comm;
 	collective_slept(w);
 	pthread_mutex_lock(&comm->lock);
 	/* a busy machine may have acknowledged it already */
-	tell_at_ns = comm->ep->tell_at_ns;
-	assert_true(told(comm) || (tell_at_ns <= inc_now_ns() + INC_ACK_HOLD_NS &&
-				   comm->alarm_at_ns == tell_at_ns));
+	ack_at_ns = peer_channel(comm->ep)->ack_at_ns;
+	assert_true(told(comm) || (ack_at_ns <= inc_now_ns() + INC_ACK_HOLD_NS &&
+				   comm->alarm_at_ns == ack_at_ns));
 	/* calls that make no progress still keep the thread from taking over */
 	while (!told(comm)) {
 		comm->activity++;
 		pthread_mutex_unlock(&comm->lock);
-		assert_true(inc_now_ns() < tell_at_ns + WAIT_MS * INC_NSEC_PER_MSEC);
+		assert_true(inc_now_ns() < ack_at_ns + WAIT_MS * INC_NSEC_PER_MSEC);
 		poll(NULL, 0, 1);
 		pthread_mutex_lock(&comm->lock);
 	}
@@ -97,7 +97,7 @@ static void destruction_acknowledges(void **state)
 	collective_slept(w);
 	pthread_mutex_lock(&w->comm->lock);
 	if (!told(w->comm))
-		w->comm->ep->tell_at_ns = UINT64_MAX - 1;
+		peer_channel(w->comm->ep)->ack_at_ns = UINT64_MAX - 1;
 	pthread_mutex_unlock(&w->comm->lock);
 	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
 	w->comm = NULL;
@@ -141,7 +141,7 @@ static uint64_t alarm_ns(struct inccl_communicator *comm)
  * results are not acknowledged. */
 static void small_collectives_cost(void **state)
 {
-	const struct inccl_transport_stats *stats;
+	struct inccl_transport_stats stats;
 	struct inccl_communicator *comm;
 	uint64_t recv_calls; /* the count before, because the thread may already have received */
 	const uint64_t never_ns = UINT64_MAX / 2;
@@ -150,25 +150,26 @@ static void small_collectives_cost(void **state)
 	unsigned int i;
 
 	comm = w->comm;
-	stats = &comm->ep->stats;
 	stop_thread(comm);
-	recv_calls = stats->recv_calls;
+	recv_calls = peer_stats(comm->ep).recv_calls;
 	assert_true(alarm_ns(comm) == UINT64_MAX);
 	for (i = 0; i < 2 * INC_ACK_EVERY; i++) {
 		collective(w, &pkt, i);
-		assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
+		assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns);
 		if (i % INC_ACK_EVERY == 0) {
-			assert_true(comm->ep->tell_at_ns <= inc_now_ns() + INC_ACK_HOLD_NS);
+			assert_true(peer_channel(comm->ep)->ack_at_ns <=
+				    inc_now_ns() + INC_ACK_HOLD_NS);
 			/* a slow machine must not reach this time */
-			comm->ep->tell_at_ns = never_ns;
+			peer_channel(comm->ep)->ack_at_ns = never_ns;
 		}
 		if (i % INC_ACK_EVERY == INC_ACK_EVERY - 1)
 			world_receive_ack(w, i);
 	}
 	assert_true(alarm_ns(comm) == UINT64_MAX);
-	assert_int_equal(stats->acks_sent, 2);
-	assert_int_equal(stats->send_calls, 2 * INC_ACK_EVERY + 2);
-	assert_int_equal(stats->recv_calls - recv_calls, 2 * INC_ACK_EVERY);
+	stats = peer_stats(comm->ep);
+	assert_int_equal(stats.acks_sent, 2);
+	assert_int_equal(stats.send_calls, 2 * INC_ACK_EVERY + 2);
+	assert_int_equal(stats.recv_calls - recv_calls, 2 * INC_ACK_EVERY);
 }
 
 /* If a caller leaves a collective in flight, the thread takes over soon, however late its next
@@ -215,7 +216,7 @@ static void polled_result_is_acknowledged(void **state)
 		assert_true(inc_now_ns() < end_ns);
 	assert_int_equal(ret, 0);
 	assert_false(told(comm));
-	assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
+	assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns);
 }
 
 /* A collective may be finished when its call begins to wait, because an earlier one's progress has
@@ -245,8 +246,8 @@ static void result_of_another_call_is_acknowledged(void **state)
 	peer_mirror(&w->peer, &next, 2, pkt.payload);
 	assert_int_equal(
 		inccl_allreduce(comm, w->data[1], w->data[1], 4, INCCL_INT32, INCCL_SUM, NULL), 0);
-	assert_true(comm->ep->tell_at_ns != UINT64_MAX);
-	assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
+	assert_true(peer_channel(comm->ep)->ack_at_ns != UINT64_MAX);
+	assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 }
 
@@ -324,7 +325,7 @@ static void no_alarm_after_a_failure(void **state)
 	comm = w->comm;
 	stop_thread(comm);
 	collective(w, &pkt, 0);
-	assert_true(alarm_ns(comm) == comm->ep->tell_at_ns && !told(comm));
+	assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns && !told(comm));
 	inccl_comm_fail(comm, EIO, 0, "that was it");
 	pthread_mutex_lock(&comm->lock);
 	inccl_comm_leave(comm);

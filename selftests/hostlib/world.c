@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
-#include "hostlib/src/soft.h"
+#include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/world.h"
 
 /* A log callback that makes every call that inccl.h allows in one. */
@@ -57,8 +57,8 @@ static int setup_order(void **state, enum inccl_byte_order order)
 		  SWITCH_PSN);
 	/* a busy machine must not cause timeouts in cases about something else */
 	pthread_mutex_lock(&w->comm->lock);
-	SOFT_EP(w->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
-	SOFT_EP(w->comm->ep)->tx.rto.min_ns = SOFT_RTO_MAX_NS;
+	peer_channel(w->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	peer_channel(w->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	return 0;
 }

@@ -21,7 +21,7 @@
  * itself stands still does not count. */
 #define CALL_NS (80 * INC_NSEC_PER_SEC)
 
-const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
+const struct inccl_transport inccl_transports[] = {{INCCL_TRANSPORT_SOFT, &inc_channel_soft}, {}};
 
 /* The state of a rank. */
 struct work {

@@ -50,7 +50,8 @@ void inc_interface_warn_down(const char *ifname)
 {
 }
 
-unsigned int inc_interface_mtu(const char *ifname)
+unsigned int __wrap_inc_interface_mtu(const char *ifname);
+unsigned int __wrap_inc_interface_mtu(const char *ifname)
 {
 	return WIRE_FRAME_MOST;
 }

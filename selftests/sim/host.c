@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "hostlib/src/endpoint.h"
+#include "lib/channel/soft_priv.h"
 #include "lib/roce/udp.h"
 #include "selftests/unit/frame.h"
-#include "hostlib/src/soft.h"
 #include "host.h"
 #include "sim.h"
 
@@ -359,16 +360,17 @@ void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int
 	task_fd_changed(s->fd);
 }
 
-/* --- replaces soft_mtu.c, which asks the kernel --- */
+/* --- replaces path_mtu.c, which asks the kernel --- */
 
-int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
-			struct inc_err *err)
+int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
+		       struct inc_err *err)
 {
 	*payload = opts->payload ?: 1024;
 	return 0;
 }
 
-int soft_check_route(const struct soft_endpoint *s, struct inc_err *err)
+int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payload,
+		     struct inc_err *err)
 {
 	return 0;
 }

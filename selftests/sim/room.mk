@@ -9,12 +9,12 @@ SIM_TREE := $(SIM_SHARED) $(call sim,main daemon tree tree_plan tree_rank tree_c
 	tree_call) $(SIM)/native_floats.o $(call plain,selftests/hostlib/float_data.c)
 SIM_UNIT := $(call plain,$(patsubst %,selftests/unit/%.c,report frame ref_element))
 SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log collective comm env group names progress \
-	soft soft_rx soft_tx util) $(wildcard hostlib/src/coll/*.c))
+	endpoint util verbs_config) $(wildcard hostlib/src/coll/*.c))
 SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,slowpath port resend stale_nak failure response whereabouts packet) \
 	userspace/call.c $(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_map inc_port inc_range inc_state \
 	inc_crc_tables))
-SIM_TERM := $(call plain,$(patsubst %,userspace/term/%.c,arithmetic comm comm_run comm_view devices error_text ingress node pool \
-	slot soft soft_rx soft_tx worker) userspace/interface.c)
+SIM_TERM := $(call plain,$(patsubst %,userspace/term/%.c,arithmetic comm comm_run comm_view devices error_text node pool \
+	slot worker))
 SIM_WRAP := $(call wrapped,ppoll eventfd timerfd_create timerfd_settime close clock_gettime getrandom \
 	pthread_join sendmmsg if_indextoname)
 SIM_TREE_WRAP := $(SIM_WRAP) $(call wrapped,socket setsockopt sendto ioctl epoll_create1 epoll_ctl epoll_wait \
@@ -30,7 +30,7 @@ SIM_CLUSTER_WRAP := $(SIM_WRAP) $(call wrapped,poll socket bind listen accept4 c
 	getsockname getpeername shutdown fcntl ioctl pipe2 send sendto sendmsg recv read write readv writev malloc calloc realloc free strdup \
 	pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_unlock pthread_cond_init \
 	pthread_cond_destroy pthread_cond_wait pthread_cond_timedwait pthread_cond_broadcast pthread_self getpid \
-	gethostname gettimeofday time sigaction if_nametoindex inc_persist_start inc_log inc_ndjson_new inc_ndjson_drain_stop bufferevent_setwatermark sqlite3_open_v2 sqlite3_step \
+	gethostname gettimeofday time sigaction if_nametoindex inc_interface_mtu inc_persist_start inc_log inc_ndjson_new inc_ndjson_drain_stop bufferevent_setwatermark sqlite3_open_v2 sqlite3_step \
 	sqlite3_close SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
 # The simulation's own memory does not belong to a simulated process.
 SIM_OWN_MEMORY := $(foreach f,malloc calloc realloc free strdup,--redefine-sym $(f)=__real_$(f))

@@ -189,7 +189,7 @@ static void strike(void *arg, uint64_t unused)
 
 void tree_forge_check(const struct tree_switch *sw)
 {
-	const struct inc_term_device_figures f = inc_term_worker_figures(sw->worker);
+	const struct inc_channel_device_figures f = inc_term_worker_figures(sw->worker);
 	uint64_t elsewhere = 0, strange = 0;
 	bool ended = false;
 	unsigned int i;

@@ -9,7 +9,7 @@
 /* Longer than all standstills of a run, so that no creation ends by this limit. */
 #define CREATE_MS (1000 * 1000)
 
-const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
+const struct inccl_transport inccl_transports[] = {{INCCL_TRANSPORT_SOFT, &inc_channel_soft}, {}};
 
 static void on_log(void *ctx, const char *line)
 {

@@ -13,11 +13,11 @@
 #include "tree_priv.h"
 #include "userspace/config.h"
 #include "userspace/interface.h"
-#include "userspace/term/endpoint.h"
+#include "lib/channel/channel.h"
 #include "userspace/term/worker.h"
 
-static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
-	[INC_ENDPOINT_SOFT] = &inc_term_soft,
+static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
+	[INC_ENDPOINT_SOFT] = &inc_channel_soft,
 };
 
 /* The switch for which a communicator is being made, outside of its task. */

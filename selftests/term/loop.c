@@ -15,8 +15,8 @@
 #define FILL      0xdb /* pattern of a buffer that is posted */
 
 struct loop_device {
-	struct inc_term_device head; /* the first member, because pointers are cast */
-	struct inc_term_device_opts opts;
+	struct inc_channel_device head; /* the first member, because pointers are cast */
+	struct inc_channel_device_opts opts;
 	uint32_t number;
 	int fd;
 };
@@ -27,7 +27,7 @@ enum what { GIVEN, ACKNOWLEDGED, LOST };
 struct happened {
 	enum what what;
 	struct loop_message m;
-	enum inc_term_reason reason;
+	enum inc_channel_reason reason;
 };
 
 struct sending {
@@ -37,7 +37,7 @@ struct sending {
 };
 
 struct loop_channel {
-	struct inc_term_channel head; /* the first member, because pointers are cast */
+	struct inc_channel head; /* the first member, because pointers are cast */
 	void *ctx;
 	struct loop_channel_state s;
 	bool lost, refuse_sends;
@@ -89,12 +89,12 @@ static struct loop_channel *channel_of(uint32_t qpn)
 	return channels[qpn - FIRST_QPN];
 }
 
-static struct loop_device *device_of(struct inc_term_device *dev)
+static struct loop_device *device_of(struct inc_channel_device *dev)
 {
 	return (struct loop_device *)dev;
 }
 
-static struct loop_channel *of(const struct inc_term_channel *ch)
+static struct loop_channel *of(const struct inc_channel *ch)
 {
 	return (struct loop_channel *)ch;
 }
@@ -108,12 +108,12 @@ static void happen(struct loop_channel *ch, const struct happened *h)
 
 /* --- the functions that the engine calls --------------------------------------------------- */
 
-static int loop_probe(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
+static int loop_probe(const struct inc_channel_device_opts *opts, struct inc_channel_offer *out,
 		      struct inc_err *why)
 {
-	*out = (struct inc_term_offer){.payload_bytes = 1024,
-				       .max_message_bytes = LOOP_MAX_MESSAGE};
-	snprintf(out->device, sizeof(out->device), "loop of %s", ifname);
+	*out = (struct inc_channel_offer){.payload_bytes = 1024,
+					  .max_message_bytes = LOOP_MAX_MESSAGE};
+	snprintf(out->device, sizeof(out->device), "loop of %s", opts->ifname);
 	return 0;
 }
 
@@ -138,8 +138,8 @@ static int bind_device(struct loop_device *d)
 	return 0;
 }
 
-static int loop_device_open(const struct inc_term_device_opts *opts, struct inc_term_device **out,
-			    struct inc_err *err)
+static int loop_device_open(const struct inc_channel_device_opts *opts,
+			    struct inc_channel_device **out, struct inc_err *err)
 {
 	struct loop_device *d = calloc(1, sizeof(*d));
 	int ret;
@@ -165,7 +165,7 @@ static int loop_device_open(const struct inc_term_device_opts *opts, struct inc_
 	return 0;
 }
 
-static void loop_device_close(struct inc_term_device *dev)
+static void loop_device_close(struct inc_channel_device *dev)
 {
 	struct loop_device *d = device_of(dev);
 	uint32_t i = 0;
@@ -180,24 +180,26 @@ static void loop_device_close(struct inc_term_device *dev)
 	free(d);
 }
 
-static int loop_map(struct inc_term_device *dev, void *memory, size_t bytes, struct inc_err *err)
+static int loop_map(struct inc_channel_device *dev, void *addr, size_t len,
+		    enum inc_channel_access access, struct inc_channel_region *region,
+		    struct inc_err *err)
 {
+	*region = (struct inc_channel_region){.addr = addr, .len = len};
 	pthread_mutex_lock(&lock);
 	now_open.maps++;
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
 
-static void loop_unmap(struct inc_term_device *dev, void *memory)
+static void loop_unmap(struct inc_channel_device *dev, struct inc_channel_region *region)
 {
 	pthread_mutex_lock(&lock);
 	now_open.maps--;
 	pthread_mutex_unlock(&lock);
 }
 
-static int loop_make(struct inc_term_device *dev, const struct inc_term_channel_opts *opts,
-		     struct inc_term_channel **out, struct inc_term_numbers *own,
-		     struct inc_err *err)
+static int loop_make(struct inc_channel_device *dev, const struct inc_channel_opts *opts,
+		     struct inc_channel **out, struct inc_channel_own *own, struct inc_err *err)
 {
 	struct loop_channel *ch = calloc(1, sizeof(*ch));
 
@@ -210,9 +212,9 @@ static int loop_make(struct inc_term_device *dev, const struct inc_term_channel_
 	pthread_mutex_lock(&lock);
 	CHECK(n_channels < CHANNELS);
 	now_open.channels++;
-	*own = (struct inc_term_numbers){.qpn = FIRST_QPN + n_channels,
-					 .psn = opts->psn,
-					 .udp_port = device_of(dev)->opts.udp_port};
+	*own = (struct inc_channel_own){.qpn = FIRST_QPN + n_channels,
+					.psn = opts->psn,
+					.udp_port = device_of(dev)->opts.udp_port};
 	ch->s.opts.qpn = own->qpn;
 	channels[n_channels++] = ch;
 	pthread_mutex_unlock(&lock);
@@ -220,7 +222,7 @@ static int loop_make(struct inc_term_device *dev, const struct inc_term_channel_
 	return 0;
 }
 
-static int loop_connect(struct inc_term_channel *channel, const struct inc_term_peer_addr *peer,
+static int loop_connect(struct inc_channel *channel, const struct inc_channel_peer *peer,
 			struct inc_err *err)
 {
 	struct loop_channel *ch = of(channel);
@@ -247,7 +249,7 @@ static void check_buffers(const struct loop_channel *ch)
 	}
 }
 
-static void loop_shut(struct inc_term_channel *channel, uint8_t syndrome)
+static void loop_shut(struct inc_channel *channel, uint8_t syndrome)
 {
 	struct loop_channel *ch = of(channel);
 	uint32_t i;
@@ -264,7 +266,7 @@ static void loop_shut(struct inc_term_channel *channel, uint8_t syndrome)
 	free(ch);
 }
 
-static int loop_post(struct inc_term_channel *channel, void *buffer)
+static int loop_post(struct inc_channel *channel, void *buffer)
 {
 	struct loop_channel *ch = of(channel);
 
@@ -276,8 +278,8 @@ static int loop_post(struct inc_term_channel *channel, void *buffer)
 	return 0;
 }
 
-static int loop_send(struct inc_term_channel *channel, const void *buffer, uint32_t length,
-		     bool has_imm, uint32_t imm)
+static int loop_send(struct inc_channel *channel, const void *buffer, uint32_t length, bool has_imm,
+		     uint32_t imm)
 {
 	struct loop_channel *ch = of(channel);
 	struct sending *s = &ch->sends[ch->s.sent % WINDOW];
@@ -292,29 +294,34 @@ static int loop_send(struct inc_term_channel *channel, const void *buffer, uint3
 		memcpy(s->m.bytes, buffer, length);
 	ch->s.sent++;
 	if (ch->refuse_sends) {
-		happen(ch, &(struct happened){.what = LOST, .reason = INC_TERM_REFUSED});
+		happen(ch, &(struct happened){.what = LOST, .reason = INC_CHANNEL_REFUSED});
 		ret = -EPIPE;
 	}
 	pthread_mutex_unlock(&lock);
 	return ret;
 }
 
-static void loop_flush(struct inc_term_device *dev)
+static void loop_flush(struct inc_channel_device *dev)
 {
 }
 
-static int loop_fd(const struct inc_term_device *dev)
+static bool loop_arm(struct inc_channel_device *dev)
+{
+	return false;
+}
+
+static int loop_fd(const struct inc_channel_device *dev, short *events)
 {
 	return ((const struct loop_device *)dev)->fd;
 }
 
-static uint64_t loop_deadline(const struct inc_term_device *dev)
+static uint64_t loop_deadline(const struct inc_channel_device *dev)
 {
 	return UINT64_MAX;
 }
 
 /* Removes the oldest event of a channel of the device; NULL: there is none. */
-static struct loop_channel *next(struct inc_term_device *dev, struct happened *out)
+static struct loop_channel *next(struct inc_channel_device *dev, struct happened *out)
 {
 	struct loop_channel *ch, *found = NULL;
 	uint32_t i;
@@ -334,9 +341,9 @@ static struct loop_channel *next(struct inc_term_device *dev, struct happened *o
 
 static void report_message(struct loop_channel *ch, const struct happened *h)
 {
-	const struct inc_term_handler *handler = device_of(ch->head.dev)->opts.handler;
-	struct inc_term_message m = {
-		.has_desc = h->m.has_imm, .desc = h->m.imm, .length = h->m.length};
+	const struct inc_channel_handler *handler = device_of(ch->head.dev)->opts.handler;
+	struct inc_channel_message m = {
+		.has_imm = h->m.has_imm, .imm = h->m.imm, .length = h->m.length};
 
 	pthread_mutex_lock(&lock);
 	CHECK(ch->s.received < ch->s.posted);
@@ -347,9 +354,9 @@ static void report_message(struct loop_channel *ch, const struct happened *h)
 	handler->message(ch->ctx, &m);
 }
 
-static bool loop_progress(struct inc_term_device *dev)
+static bool loop_progress(struct inc_channel_device *dev)
 {
-	const struct inc_term_handler *handler = device_of(dev)->opts.handler;
+	const struct inc_channel_handler *handler = device_of(dev)->opts.handler;
 	struct loop_channel *ch;
 	struct happened h;
 
@@ -368,34 +375,36 @@ static bool loop_progress(struct inc_term_device *dev)
 			break;
 		case LOST:
 			ch->lost = true;
-			handler->lost(ch->ctx, h.reason, "the test has broken it");
+			handler->lost(ch->ctx,
+				      &(struct inc_channel_loss){.reason = h.reason,
+								 .error = EIO,
+								 .text = "the test has broken it"});
 			break;
 		}
 	}
 	return false;
 }
 
-static void loop_figures(const struct inc_term_channel *channel,
-			 struct inc_term_channel_figures *out)
+static void loop_figures(const struct inc_channel *channel, struct inc_channel_figures *out)
 {
 	const struct loop_channel *ch = of(channel);
 
 	pthread_mutex_lock(&lock);
-	*out = (struct inc_term_channel_figures){.rx_packets = ch->s.given,
-						 .tx_packets = ch->s.sent,
-						 .retransmits = 7,
-						 .srtt_ns = 33000};
+	*out = (struct inc_channel_figures){.rx_packets = ch->s.given,
+					    .tx_packets = ch->s.sent,
+					    .retransmits = 7,
+					    .srtt_ns = 33000};
 	pthread_mutex_unlock(&lock);
 }
 
 /* Every device reports the same figures, so that the test recognises sums. */
-static void loop_device_figures(const struct inc_term_device *dev,
-				struct inc_term_device_figures *out)
+static void loop_device_figures(const struct inc_channel_device *dev,
+				struct inc_channel_device_figures *out)
 {
-	*out = (struct inc_term_device_figures){.strangers = 1, .damaged = 2};
+	*out = (struct inc_channel_device_figures){.strangers = 1, .damaged = 2};
 }
 
-const struct inc_term_endpoint_ops loop_endpoints = {
+const struct inc_channel_ops loop_endpoints = {
 	.probe = loop_probe,
 	.open = loop_device_open,
 	.close = loop_device_close,
@@ -410,6 +419,7 @@ const struct inc_term_endpoint_ops loop_endpoints = {
 	.fd = loop_fd,
 	.deadline_ns = loop_deadline,
 	.progress = loop_progress,
+	.arm = loop_arm,
 	.figures = loop_figures,
 	.device_figures = loop_device_figures,
 };
@@ -464,7 +474,7 @@ bool loop_acknowledge(uint32_t qpn)
 	return ok;
 }
 
-void loop_lose(uint32_t qpn, enum inc_term_reason reason)
+void loop_lose(uint32_t qpn, enum inc_channel_reason reason)
 {
 	struct loop_channel *ch;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Endpoints without a wire: an implementation of userspace/term/endpoint.h in memory. The test
+ * Endpoints without a wire: an implementation of lib/channel/channel.h in memory. The test
  * plays the peers of its channels. The endpoints check what the interface says of buffers: the
  * engine writes to no buffer that is posted, and changes none that is being sent. Any thread may
  * play peers.
@@ -10,11 +10,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "userspace/term/endpoint.h"
+#include "lib/channel/channel.h"
 
 #define LOOP_MAX_MESSAGE 256
 
-extern const struct inc_term_endpoint_ops loop_endpoints;
+extern const struct inc_channel_ops loop_endpoints;
 
 /* Forgets all channels. None may be open. */
 void loop_reset(void);
@@ -44,14 +44,14 @@ bool loop_take(uint32_t qpn, struct loop_message *out);
 /* Acknowledges the oldest message that is not acknowledged yet; false: there is none. */
 bool loop_acknowledge(uint32_t qpn);
 /* The peer's connection breaks. */
-void loop_lose(uint32_t qpn, enum inc_term_reason reason);
+void loop_lose(uint32_t qpn, enum inc_channel_reason reason);
 /* The next send on the channel breaks it, with the reason REFUSED. */
 void loop_refuse_sends(uint32_t qpn);
 
 struct loop_channel_state {
 	bool open, connected;
-	struct inc_term_peer_addr peer;
-	struct inc_term_channel_opts opts; /* without the handlers' data (`what` and `ctx`) */
+	struct inc_channel_peer peer;
+	struct inc_channel_opts opts; /* without the handlers' data (`what` and `ctx`) */
 	uint64_t posted, given, sent, acknowledged;
 	uint64_t received; /* messages given that were reported to the engine */
 	uint8_t told;      /* the syndrome with which the engine closed the channel */

@@ -61,7 +61,7 @@ void pair_post(struct pair_end *e, unsigned int m)
 	assert_int_equal(e->ch->dev->ops->post(e->ch, e->in + m * PAIR_MAX_MESSAGE), 0);
 }
 
-static void on_message(void *ctx, const struct inc_term_message *m)
+static void on_message(void *ctx, const struct inc_channel_message *m)
 {
 	struct pair_end *e = ctx;
 	const uint64_t number = e->n_got++, v = seed_of(e->peer, number);
@@ -71,9 +71,9 @@ static void on_message(void *ctx, const struct inc_term_message *m)
 
 	assert_true(number < e->peer->n_sent);
 	assert_int_equal(m->length, length_of(e->peer, number));
-	assert_int_equal(m->has_desc, v >> 60 & 1);
-	if (m->has_desc)
-		assert_int_equal(m->desc, (uint32_t)v);
+	assert_int_equal(m->has_imm, v >> 60 & 1);
+	if (m->has_imm)
+		assert_int_equal(m->imm, (uint32_t)v);
 	fill(e->peer, number, want, m->length);
 	assert_memory_equal(m->buffer, want, m->length);
 	assert_true(which < PAIR_MESSAGES && at == which * PAIR_MAX_MESSAGE);
@@ -92,46 +92,49 @@ static void on_sent(void *ctx)
 	/* Soft endpoints report a message before its acknowledgement; other kinds may report it
 	 * later.
 	 */
-	if (e->peer->ch && e->peer->ch->dev->ops == &inc_term_soft)
+	if (e->peer->ch && e->peer->ch->dev->ops == &inc_channel_soft)
 		assert_true(e->n_done < e->peer->n_got);
 	/* nothing may read the buffer of an acknowledged message */
 	memset(e->out + e->n_done % PAIR_MESSAGES * PAIR_MAX_MESSAGE, 0xee, PAIR_MAX_MESSAGE);
 	e->n_done++;
 }
 
-static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
 	struct pair_end *e = ctx;
 
 	assert_false(e->lost);
 	e->lost = true;
-	e->reason = reason;
-	snprintf(e->text, sizeof(e->text), "%s", text);
+	e->reason = loss->reason;
+	snprintf(e->text, sizeof(e->text), "%s", loss->text);
 }
 
-static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
+static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
 
-static uint8_t *make_buffers(struct inc_term_device *dev)
+/* One block for both directions, because a channel has one region. */
+static void make_buffers(struct inc_channel_device *dev, struct pair_end *e)
 {
-	uint8_t *buffers = malloc(PAIR_MESSAGES * PAIR_MAX_MESSAGE);
+	const size_t bytes = PAIR_MESSAGES * PAIR_MAX_MESSAGE;
 	struct inc_err err;
 
-	assert_non_null(buffers);
-	if (dev->ops->map(dev, buffers, PAIR_MESSAGES * PAIR_MAX_MESSAGE, &err))
+	e->in = malloc(2 * bytes);
+	assert_non_null(e->in);
+	e->out = e->in + bytes;
+	if (dev->ops->map(dev, e->in, 2 * bytes, INC_CHANNEL_RECEIVE, &e->memory, &err))
 		fail_msg("map: %s", err.msg);
-	return buffers;
 }
 
 static void open_end(struct pair *p, unsigned int d, unsigned int i, uint64_t seed)
 {
 	struct pair_end *e = &p->end[d][i];
-	const struct inc_term_channel_opts opts = {
+	const struct inc_channel_opts opts = {
 		/* packet numbers wrap within the first messages */
 		.psn = INC_PSN_MASK - mix(seed) % 50,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAIR_PAYLOAD,
 		.max_message_bytes = p->max_message_bytes[d] ?: PAIR_MAX_MESSAGE,
 		.messages = PAIR_MESSAGES,
+		.memory = &e->memory,
 		.what = "the pair's",
 		.ctx = e,
 	};
@@ -140,8 +143,7 @@ static void open_end(struct pair *p, unsigned int d, unsigned int i, uint64_t se
 
 	e->seed = mix(seed);
 	e->peer = &p->end[!d][i];
-	e->in = make_buffers(p->dev[d]);
-	e->out = make_buffers(p->dev[d]);
+	make_buffers(p->dev[d], e);
 	if (p->place[d].ops->make(p->dev[d], &opts, &e->ch, &e->own, &err))
 		fail_msg("make: %s", err.msg);
 	for (m = 0; m < PAIR_MESSAGES; m++)
@@ -151,7 +153,7 @@ static void open_end(struct pair *p, unsigned int d, unsigned int i, uint64_t se
 
 void pair_open_device(struct pair *p, unsigned int d, const struct pair_place *place)
 {
-	const struct inc_term_device_opts opts = {
+	const struct inc_channel_device_opts opts = {
 		.ifname = place->ifname,
 		.own_ip = place->ip,
 		.udp_port = place->udp_port,
@@ -181,7 +183,7 @@ void pair_make(struct pair *p, unsigned int n_channels, uint64_t seed)
 void pair_open(struct pair *p, unsigned int n_channels, uint64_t seed)
 {
 	const struct pair_place place = {
-		.ops = &inc_term_soft, .ifname = "lo", .ip = {htonl(INADDR_LOOPBACK)}};
+		.ops = &inc_channel_soft, .ifname = "lo", .ip = {htonl(INADDR_LOOPBACK)}};
 
 	memset(p, 0, sizeof(*p));
 	pair_open_device(p, 0, &place);
@@ -189,23 +191,23 @@ void pair_open(struct pair *p, unsigned int n_channels, uint64_t seed)
 	pair_make(p, n_channels, seed);
 }
 
-struct inc_term_peer_addr pair_peer(const struct pair *p, unsigned int d, unsigned int i)
+struct inc_channel_peer pair_peer(const struct pair *p, unsigned int d, unsigned int i)
 {
-	const struct inc_term_numbers *to = &p->end[!d][i].own;
+	const struct inc_channel_own *to = &p->end[!d][i].own;
 
-	return (struct inc_term_peer_addr){
+	return (struct inc_channel_peer){
 		.ip = p->place[!d].ip,
 		.udp_port = to->udp_port,
 		.qpn = to->qpn,
 		.psn = to->psn,
-		.any_ip_id = p->place[!d].ops != &inc_term_soft,
+		.any_ip_id = p->place[!d].ops != &inc_channel_soft,
 	};
 }
 
 void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
-		      const struct inc_term_peer_addr *peer)
+		      const struct inc_channel_peer *peer)
 {
-	struct inc_term_channel *ch = p->end[d][i].ch;
+	struct inc_channel *ch = p->end[d][i].ch;
 	struct inc_err err;
 
 	if (p->place[d].ops->connect(ch, peer, &err))
@@ -215,7 +217,7 @@ void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
 
 void pair_connect(struct pair *p)
 {
-	struct inc_term_peer_addr peer;
+	struct inc_channel_peer peer;
 	unsigned int d, i;
 
 	for (d = 0; d < 2; d++)
@@ -225,14 +227,12 @@ void pair_connect(struct pair *p)
 		}
 }
 
-static void close_end(struct inc_term_device *dev, struct pair_end *e)
+static void close_end(struct inc_channel_device *dev, struct pair_end *e)
 {
 	if (e->ch)
 		dev->ops->shut(e->ch, 0);
-	dev->ops->unmap(dev, e->in);
-	dev->ops->unmap(dev, e->out);
+	dev->ops->unmap(dev, &e->memory);
 	free(e->in);
-	free(e->out);
 }
 
 void pair_close(struct pair *p)
@@ -277,7 +277,9 @@ void pair_turn(struct pair *p)
 		for (i = 0; i < p->n_channels; i++)
 			send_more(&p->end[d][i]);
 		p->place[d].ops->flush(p->dev[d]);
+		p->place[d].ops->arm(p->dev[d]);
 		p->place[d].ops->progress(p->dev[d]);
+		p->place[d].ops->flush(p->dev[d]);
 	}
 }
 
@@ -323,17 +325,17 @@ void pair_until(struct pair *p, bool (*what)(struct pair *p))
 	turn_until(p, what, 20);
 }
 
-struct inc_term_channel_figures pair_figures(struct pair *p, unsigned int d, unsigned int i)
+struct inc_channel_figures pair_figures(struct pair *p, unsigned int d, unsigned int i)
 {
-	struct inc_term_channel_figures f;
+	struct inc_channel_figures f;
 
 	p->place[d].ops->figures(p->end[d][i].ch, &f);
 	return f;
 }
 
-struct inc_term_device_figures pair_device_figures(struct pair *p, unsigned int d)
+struct inc_channel_device_figures pair_device_figures(struct pair *p, unsigned int d)
 {
-	struct inc_term_device_figures f;
+	struct inc_channel_device_figures f;
 
 	p->place[d].ops->device_figures(p->dev[d], &f);
 	return f;

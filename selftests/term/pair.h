@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "userspace/term/endpoint.h"
+#include "lib/channel/channel.h"
 
 #define PAIR_PAYLOAD     1024
 #define PAIR_MAX_MESSAGE 16384
@@ -17,9 +17,10 @@
 #define PAIR_CHANNELS    4
 
 struct pair_end {
-	struct inc_term_channel *ch;
-	struct inc_term_numbers own;
-	uint64_t seed; /* seed of the messages that this end sends */
+	struct inc_channel *ch;
+	struct inc_channel_own own;
+	struct inc_channel_region memory; /* the region of both in and out */
+	uint64_t seed;                    /* seed of the messages that this end sends */
 	struct pair_end *peer;
 	uint64_t n_sent, n_done, n_got;
 	uint64_t total;        /* messages to send */
@@ -28,13 +29,13 @@ struct pair_end {
 	uint32_t posted, used; /* masks of buffers: posted now; used by a message at least once */
 	bool stingy;           /* this end posts no receive again */
 	bool lost;
-	enum inc_term_reason reason;
-	char text[200];
+	enum inc_channel_reason reason;
+	char text[256];
 };
 
 /* The address of a device. */
 struct pair_place {
-	const struct inc_term_endpoint_ops *ops;
+	const struct inc_channel_ops *ops;
 	const char *ifname;
 	struct in_addr ip;
 	uint16_t udp_port; /* 0: any free port */
@@ -43,7 +44,7 @@ struct pair_place {
 struct pair {
 	struct pair_place place[2];
 	uint32_t max_message_bytes[2]; /* buffer sizes of their channels; 0: PAIR_MAX_MESSAGE */
-	struct inc_term_device *dev[2];
+	struct inc_channel_device *dev[2];
 	unsigned int n_channels;
 	struct pair_end end[2][PAIR_CHANNELS];
 };
@@ -58,9 +59,9 @@ void pair_make(struct pair *p, unsigned int n_channels, uint64_t seed);
 void pair_post(struct pair_end *e, unsigned int m);
 void pair_connect(struct pair *p);
 void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
-		      const struct inc_term_peer_addr *peer);
+		      const struct inc_channel_peer *peer);
 /* The address of the peer of an end. */
-struct inc_term_peer_addr pair_peer(const struct pair *p, unsigned int d, unsigned int i);
+struct inc_channel_peer pair_peer(const struct pair *p, unsigned int d, unsigned int i);
 void pair_close(struct pair *p);
 
 /* Sets how many messages both ends of all channels shall send. */
@@ -72,8 +73,8 @@ void pair_run(struct pair *p, unsigned int limit_s);
 /* Turns until what() is true. Fails after some seconds. */
 void pair_until(struct pair *p, bool (*what)(struct pair *p));
 
-struct inc_term_channel_figures pair_figures(struct pair *p, unsigned int dev, unsigned int i);
-struct inc_term_device_figures pair_device_figures(struct pair *p, unsigned int dev);
+struct inc_channel_figures pair_figures(struct pair *p, unsigned int dev, unsigned int i);
+struct inc_channel_device_figures pair_device_figures(struct pair *p, unsigned int dev);
 
 /* Faults of received packets (soft_net.c): chances in 1,000 for each packet. */
 struct net_faults {

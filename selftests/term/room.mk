@@ -7,7 +7,6 @@ TERM_NODE := $(addprefix userspace/,term/node.c term/slot.c term/error_text.c te
 TERM_COMM := $(addprefix userspace/term/,comm.c comm_run.c comm_view.c devices.c worker.c pool.c)
 TERM_ENGINE := $(addprefix userspace/term/,term_engine.c capabilities.c notices.c) userspace/settings.c
 # Soft endpoints on real sockets, between which and the kernel soft_net.c stands.
-TERM_SOFT := $(addprefix userspace/,term/soft.c term/soft_tx.c term/soft_rx.c term/ingress.c interface.c)
 WRAP_RECVMMSG := -Wl$(comma)--wrap=recvmmsg
 
 $(call tests_address,term,test_collectives test_mismatch test_deaths test_random test_node,$(TERM_HELPERS) $(TERM_NODE))
@@ -16,12 +15,12 @@ $(eval $(call program,$(B)/selftests/term/test_orders_san,\
 $(call tests_plain,term,test_orders,$(TERM_HELPERS) $(TERM_NODE))
 $(call tests_address,term,test_form test_comm,$(patsubst %,selftests/term/%.c,scene loop) $(TERM_HELPERS) $(TERM_COMM) $(TERM_NODE))
 $(call tests_address,term,test_engine,selftests/term/loop.c $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE))
-$(call tests_address,term,test_soft_wrong test_soft_fuzz,selftests/term/soft_lone.c selftests/hostlib/peer.c $(TERM_SOFT) $(INCCL_SRC))
-$(call tests_address,term,test_lost_acks,selftests/hostlib/peer.c $(TERM_SOFT) $(TERM_COMM) $(TERM_NODE) $(INCCL_SRC))
+$(call tests_address,term,test_soft_wrong test_soft_fuzz,selftests/term/soft_lone.c selftests/hostlib/peer.c $(INCCL_SRC))
+$(call tests_address,term,test_lost_acks,selftests/hostlib/peer.c $(TERM_COMM) $(TERM_NODE) $(INCCL_SRC))
 $(call tests_address,term,test_ip_id test_awake)
-$(call tests_address,term,test_ingress,userspace/term/ingress.c userspace/interface.c)
-$(call tests_address,term,test_soft_pair,$(patsubst %,selftests/term/%.c,pair soft_net) $(TERM_SOFT),$(WRAP_RECVMMSG))
-$(call tests_address,term,test_soft_host,selftests/term/soft_net.c $(TERM_SOFT) $(INCCL_SRC),$(WRAP_RECVMMSG))
+$(call tests_address,term,test_ingress)
+$(call tests_address,term,test_soft_pair,$(patsubst %,selftests/term/%.c,pair soft_net),$(WRAP_RECVMMSG))
+$(call tests_address,term,test_soft_host,selftests/term/soft_net.c $(INCCL_SRC),$(WRAP_RECVMMSG))
 
 # The engine's threads under the thread sanitizer, in a program that shares no objects with the others.
 $(eval $(call program,$(B)/selftests/term/engine_tsan,$(call thread,$(addprefix selftests/term/,test_engine.c loop.c) $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE) \

@@ -10,8 +10,8 @@
 #include "selftests/term/loop.h"
 #include "selftests/term/scene.h"
 
-static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
-	[INC_ENDPOINT_SOFT] = &loop_endpoints};
+static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {[INC_ENDPOINT_SOFT] =
+										  &loop_endpoints};
 
 static void on_notice(void *arg, uint32_t communicator, uint64_t number,
 		      const struct inc_term_report *report)

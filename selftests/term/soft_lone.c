@@ -10,7 +10,7 @@
 #include "lib/base/clock.h"
 #include "selftests/term/soft_lone.h"
 
-static void on_message(void *ctx, const struct inc_term_message *m)
+static void on_message(void *ctx, const struct inc_channel_message *m)
 {
 	struct lone *w = ctx;
 
@@ -18,10 +18,10 @@ static void on_message(void *ctx, const struct inc_term_message *m)
 	w->n_got++;
 	w->last = m->buffer;
 	w->length = m->length;
-	w->has_imm = m->has_desc;
-	w->imm = m->desc;
+	w->has_imm = m->has_imm;
+	w->imm = m->imm;
 	if (w->replies)
-		assert_int_equal(inc_term_soft.send(w->ch, m->buffer, m->length, false, 0), 0);
+		assert_int_equal(inc_channel_soft.send(w->ch, m->buffer, m->length, false, 0), 0);
 }
 
 static void on_sent(void *ctx)
@@ -29,20 +29,20 @@ static void on_sent(void *ctx)
 	((struct lone *)ctx)->n_sent++;
 }
 
-static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
 	struct lone *w = ctx;
 
 	w->n_lost++;
-	w->reason = reason;
-	assert_true(*text);
+	w->reason = loss->reason;
+	assert_true(*loss->text);
 }
 
-static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
+static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
 
 void lone_make(struct lone *w, bool connect, bool any_ip_id)
 {
-	const struct inc_term_channel_opts opts = {
+	const struct inc_channel_opts opts = {
 		.psn = OWN_PSN,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
@@ -53,23 +53,23 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 		.what = "the wrong one",
 		.ctx = w,
 	};
-	struct inc_term_peer_addr peer = {.ip = {htonl(PEER_ADDR)},
-					  .udp_port = peer_listen(&w->peer),
-					  .qpn = PEER_QPN,
-					  .psn = PEER_PSN,
-					  .is_switch = w->is_switch,
-					  .any_ip_id = any_ip_id,
-					  .results_acknowledge = w->results_acknowledge};
-	struct inc_term_numbers own;
+	struct inc_channel_peer peer = {.ip = {htonl(PEER_ADDR)},
+					.udp_port = peer_listen(&w->peer),
+					.qpn = PEER_QPN,
+					.psn = PEER_PSN,
+					.is_switch = w->is_switch,
+					.any_ip_id = any_ip_id,
+					.results_acknowledge = w->results_acknowledge};
+	struct inc_channel_own own;
 	struct inc_err err;
 	unsigned int i;
 
-	if (inc_term_soft.make(w->dev, &opts, &w->ch, &own, &err))
+	if (inc_channel_soft.make(w->dev, &opts, &w->ch, &own, &err))
 		fail_msg("make: %s", err.msg);
-	if (connect && inc_term_soft.connect(w->ch, &peer, &err))
+	if (connect && inc_channel_soft.connect(w->ch, &peer, &err))
 		fail_msg("connect: %s", err.msg);
 	for (i = 0; i < MESSAGES; i++)
-		assert_int_equal(inc_term_soft.post(w->ch, w->in[i]), 0);
+		assert_int_equal(inc_channel_soft.post(w->ch, w->in[i]), 0);
 	peer_meet(&w->peer, own.udp_port, own.qpn, OWN_PSN, PEER_PSN);
 	w->psn = PEER_PSN;
 	w->n_got = w->n_sent = w->n_lost = 0;
@@ -77,13 +77,13 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 
 void lone_end(struct lone *w)
 {
-	inc_term_soft.shut(w->ch, 0);
+	inc_channel_soft.shut(w->ch, 0);
 	close(w->peer.fd);
 }
 
 static void open_device(struct lone *w)
 {
-	const struct inc_term_device_opts opts = {
+	const struct inc_channel_device_opts opts = {
 		.ifname = "lo",
 		.own_ip = {htonl(PEER_ADDR)},
 		.rto_min_ns = w->rto_max_ns,
@@ -92,7 +92,7 @@ static void open_device(struct lone *w)
 	};
 	struct inc_err err;
 
-	if (inc_term_soft.open(&opts, &w->dev, &err))
+	if (inc_channel_soft.open(&opts, &w->dev, &err))
 		fail_msg("open: %s", err.msg);
 	lone_make(w, true, false);
 }
@@ -100,7 +100,7 @@ static void open_device(struct lone *w)
 void lone_reopen(struct lone *w)
 {
 	lone_end(w);
-	inc_term_soft.close(w->dev);
+	inc_channel_soft.close(w->dev);
 	open_device(w);
 }
 
@@ -123,7 +123,7 @@ int lone_teardown(void **state)
 	struct lone *w = *state;
 
 	lone_end(w);
-	inc_term_soft.close(w->dev);
+	inc_channel_soft.close(w->dev);
 	free(w);
 	return 0;
 }
@@ -132,9 +132,11 @@ void lone_turn(struct lone *w)
 {
 	int i;
 
-	for (i = 0; i < 3; i++)
-		while (inc_term_soft.progress(w->dev))
+	for (i = 0; i < 3; i++) {
+		while (inc_channel_soft.progress(w->dev))
 			;
+		inc_channel_soft.flush(w->dev);
+	}
 }
 
 bool lone_receive(struct lone *w, struct inc_roce_packet *pkt)
@@ -187,18 +189,18 @@ void lone_send(struct lone *w, uint8_t opcode, size_t len)
 					 .len = len});
 }
 
-struct inc_term_device_figures lone_device(struct lone *w)
+struct inc_channel_device_figures lone_device(struct lone *w)
 {
-	struct inc_term_device_figures f;
+	struct inc_channel_device_figures f;
 
-	inc_term_soft.device_figures(w->dev, &f);
+	inc_channel_soft.device_figures(w->dev, &f);
 	return f;
 }
 
-struct inc_term_channel_figures lone_figures(struct lone *w)
+struct inc_channel_figures lone_figures(struct lone *w)
 {
-	struct inc_term_channel_figures f;
+	struct inc_channel_figures f;
 
-	inc_term_soft.figures(w->ch, &f);
+	inc_channel_soft.figures(w->ch, &f);
 	return f;
 }

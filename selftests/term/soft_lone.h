@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include "lib/proto/maps.h"
 #include "selftests/hostlib/peer.h"
-#include "userspace/term/endpoint.h"
+#include "lib/channel/channel.h"
 
 #define PAYLOAD     256
 #define MAX_MESSAGE (4 * PAYLOAD)
@@ -19,8 +19,8 @@
 #define HEAR_MS     2000
 
 struct lone {
-	struct inc_term_device *dev;
-	struct inc_term_channel *ch;
+	struct inc_channel_device *dev;
+	struct inc_channel *ch;
 	struct peer peer;
 	uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE], bytes[2 * INC_MAX_PAYLOAD];
 	bool replies; /* each message is sent back at once */
@@ -31,11 +31,11 @@ struct lone {
 	uint32_t length;
 	bool has_imm;
 	uint32_t imm;
-	enum inc_term_reason reason;
+	enum inc_channel_reason reason;
 	uint32_t psn; /* PSN of the peer's next packet */
 	/* options of the next channel */
 	bool se;
-	enum inc_term_se peer_se;
+	enum inc_channel_se peer_se;
 	bool is_switch;
 	uint64_t rto_max_ns; /* option of the next device */
 };
@@ -62,7 +62,7 @@ void lone_expect_up_to(struct lone *w, uint32_t psn);
 /* Sends the peer's next packet. */
 void lone_send(struct lone *w, uint8_t opcode, size_t len);
 
-struct inc_term_device_figures lone_device(struct lone *w);
-struct inc_term_channel_figures lone_figures(struct lone *w);
+struct inc_channel_device_figures lone_device(struct lone *w);
+struct inc_channel_figures lone_figures(struct lone *w);
 
 #endif

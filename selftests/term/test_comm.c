@@ -147,11 +147,11 @@ static void check_over(struct scene *s, uint32_t dead, const char *event)
 static void play_death(struct path *path, void *arg)
 {
 	static const struct {
-		enum inc_term_reason reason;
+		enum inc_channel_reason reason;
 		const char *event;
-	} reasons[] = {{INC_TERM_INVALID, "connection_error"},
-		       {INC_TERM_SILENT, "unresponsive"},
-		       {INC_TERM_ENDED_THERE, "ended"}};
+	} reasons[] = {{INC_CHANNEL_INVALID, "connection_error"},
+		       {INC_CHANNEL_SILENT, "unresponsive"},
+		       {INC_CHANNEL_ENDED, "ended"}};
 	struct job *job = arg;
 	uint32_t move[2 * MAX_PEERS], n, dead = 0, why = 0;
 	bool over = false;

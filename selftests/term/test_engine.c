@@ -20,13 +20,13 @@
 #include "lib/proto/roce.h"
 #include "selftests/term/loop.h"
 #include "userspace/config.h"
-#include "userspace/term/endpoints.h"
+#include "userspace/term/kinds.h"
 #include "userspace/term/term_engine.h"
 
 #define SUM(seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, seq)
 #define PORT     "lo" /* an interface that exists */
 
-const struct inc_term_endpoint_ops *const inc_term_kinds[INC_N_ENDPOINT_KINDS] = {
+const struct inc_channel_ops *const inc_term_kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &loop_endpoints};
 
 struct stage {
@@ -242,7 +242,7 @@ static void test_notices(void **state)
 
 	open_stage(&s, 1);
 	add(&s, &conf);
-	loop_lose(conf.conn[1].own_qp, INC_TERM_SILENT);
+	loop_lose(conf.conn[1].own_qp, INC_CHANNEL_SILENT);
 	assert_true(until(has_told, &s));
 	assert_int_equal(s.n_told, 1);
 	assert_string_equal(s.notice.event, "unresponsive");
@@ -257,7 +257,7 @@ static void test_notices(void **state)
 		assert_int_equal(loop_state(conf.conn[i].own_qp).told, INC_AETH_NAK_OPERATION);
 	conf = conf_of(11, 2);
 	add(&s, &conf);
-	loop_lose(conf.conn[0].own_qp, INC_TERM_SILENT);
+	loop_lose(conf.conn[0].own_qp, INC_CHANNEL_SILENT);
 	do
 		assert_true(s.e->ops->comm(s.e, 1, &comm));
 	while (!comm.ended);
@@ -340,7 +340,7 @@ static void test_renamed_port(void **state)
  * rank. */
 static void test_cut_by_port(void **state)
 {
-	static const enum inc_term_reason reasons[] = {INC_TERM_CUT, INC_TERM_SILENT};
+	static const enum inc_channel_reason reasons[] = {INC_CHANNEL_CUT, INC_CHANNEL_SILENT};
 	struct inc_engine_port port = {
 		.name = PORT, .given = PORT, .condition = INC_PORT_DOWN, .reason = "it is down"};
 	struct inc_comm_conf conf;
@@ -483,9 +483,9 @@ static void test_byte_order(void **state)
 
 			assert_int_equal(ch.peer.is_switch, i > 0);
 			assert_int_equal(ch.opts.se, network && i == 2);
-			assert_int_equal(ch.opts.peer_se, i != 1    ? INC_TERM_SE_ANY
-							  : network ? INC_TERM_SE_HAS
-								    : INC_TERM_SE_LACKS);
+			assert_int_equal(ch.opts.peer_se, i != 1    ? INC_CHANNEL_SE_ANY
+							  : network ? INC_CHANNEL_SE_HAS
+								    : INC_CHANNEL_SE_LACKS);
 		}
 		close_stage(&s);
 	}

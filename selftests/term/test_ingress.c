@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "userspace/interface.h"
-#include "userspace/term/ingress.h"
+#include "lib/channel/ingress.h"
 
 #define LOOPBACK 1
 
@@ -31,9 +31,9 @@ static void ip(const char *args)
 	now_ns += INC_NSEC_PER_SEC;
 }
 
-static bool ok(struct inc_term_ingress *in, const char *ifname)
+static bool ok(struct inc_channel_ingress *in, const char *ifname)
 {
-	return inc_term_ingress_ok(in, if_nametoindex(ifname), now_ns);
+	return inc_channel_ingress_ok(in, if_nametoindex(ifname), now_ns);
 }
 
 static int setup(void **state)
@@ -52,29 +52,29 @@ static int teardown(void **state)
 
 static void test_own(void **state)
 {
-	struct inc_term_ingress in;
+	struct inc_channel_ingress in;
 
-	inc_term_ingress_init(&in, "p0");
+	inc_channel_ingress_init(&in, "p0");
 	assert_false(ok(&in, "p1"));
 	assert_true(ok(&in, "p0"));
 	assert_false(ok(&in, "p1"));
 	assert_true(ok(&in, "lo"));
 	assert_int_equal(if_nametoindex("lo"), LOOPBACK);
 	/* the kernel gave no interface */
-	assert_false(inc_term_ingress_ok(&in, 0, now_ns));
+	assert_false(inc_channel_ingress_ok(&in, 0, now_ns));
 }
 
 static void test_renamed(void **state)
 {
 	const unsigned int index = if_nametoindex("p0");
-	struct inc_term_ingress in;
+	struct inc_channel_ingress in;
 
-	inc_term_ingress_init(&in, "p0");
+	inc_channel_ingress_init(&in, "p0");
 	assert_true(ok(&in, "p0"));
 	ip("set p0 name q0");
-	assert_true(inc_term_ingress_ok(&in, index, now_ns));
+	assert_true(inc_channel_ingress_ok(&in, index, now_ns));
 	assert_false(ok(&in, "p1"));
-	assert_true(inc_term_ingress_ok(&in, index, now_ns));
+	assert_true(inc_channel_ingress_ok(&in, index, now_ns));
 	ip("set q0 name p0");
 }
 
@@ -82,12 +82,12 @@ static void test_renamed(void **state)
 static void test_renamed_first(void **state)
 {
 	const unsigned int index = if_nametoindex("p0");
-	struct inc_term_ingress in;
+	struct inc_channel_ingress in;
 
-	inc_term_ingress_init(&in, "p0");
+	inc_channel_ingress_init(&in, "p0");
 	ip("set p0 name q0");
 	ip("set p1 name p0");
-	assert_true(inc_term_ingress_ok(&in, index, now_ns));
+	assert_true(inc_channel_ingress_ok(&in, index, now_ns));
 	assert_false(ok(&in, "p0"));
 	ip("set p0 name p1");
 	ip("set q0 name p0");
@@ -96,15 +96,15 @@ static void test_renamed_first(void **state)
 static void test_made_again(void **state)
 {
 	const unsigned int index = if_nametoindex("p0");
-	struct inc_term_ingress in;
+	struct inc_channel_ingress in;
 
-	inc_term_ingress_init(&in, "p0");
+	inc_channel_ingress_init(&in, "p0");
 	assert_true(ok(&in, "p0"));
 	ip("del p0");
 	ip("add p0 type veth peer name x0");
 	assert_int_not_equal(if_nametoindex("p0"), index);
 	assert_true(ok(&in, "p0"));
-	assert_false(inc_term_ingress_ok(&in, index, now_ns));
+	assert_false(inc_channel_ingress_ok(&in, index, now_ns));
 }
 
 /* An interface that gets the port's name does not become the port, and the port remains the
@@ -112,27 +112,27 @@ static void test_made_again(void **state)
 static void test_names_exchanged(void **state)
 {
 	const unsigned int own = if_nametoindex("p0"), other = if_nametoindex("p1");
-	struct inc_term_ingress in;
+	struct inc_channel_ingress in;
 
-	inc_term_ingress_init(&in, "p0");
+	inc_channel_ingress_init(&in, "p0");
 	assert_true(ok(&in, "p0"));
 	ip("set p0 name q0");
 	ip("set p1 name p0");
 	ip("set q0 name p1");
-	assert_false(inc_term_ingress_ok(&in, other, now_ns));
-	assert_true(inc_term_ingress_ok(&in, own, now_ns));
+	assert_false(inc_channel_ingress_ok(&in, other, now_ns));
+	assert_true(inc_channel_ingress_ok(&in, own, now_ns));
 	ip("del p1");
-	assert_true(inc_term_ingress_ok(&in, other, now_ns));
-	assert_false(inc_term_ingress_ok(&in, own, now_ns));
+	assert_true(inc_channel_ingress_ok(&in, other, now_ns));
+	assert_false(inc_channel_ingress_ok(&in, own, now_ns));
 	ip("add p1 type veth peer name x0");
 }
 
 /* Packets that arrive by other interfaces do not each cause a query of the kernel. */
 static void test_asks_seldom(void **state)
 {
-	struct inc_term_ingress in;
+	struct inc_channel_ingress in;
 
-	inc_term_ingress_init(&in, "p0");
+	inc_channel_ingress_init(&in, "p0");
 	assert_false(ok(&in, "p1"));
 	assert_int_equal(in.ifindex, if_nametoindex("p0"));
 	in.ifindex = 0;
@@ -144,9 +144,9 @@ static void test_asks_seldom(void **state)
 
 static void test_bridge(void **state)
 {
-	struct inc_term_ingress in;
+	struct inc_channel_ingress in;
 
-	inc_term_ingress_init(&in, "p0");
+	inc_channel_ingress_init(&in, "p0");
 	ip("add br0 type bridge");
 	assert_false(ok(&in, "br0"));
 	ip("set p1 master br0");

@@ -35,8 +35,8 @@ struct world {
 	uint64_t results[3]; /* results that the peer has received */
 };
 
-static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
-	[INC_ENDPOINT_SOFT] = &inc_term_soft};
+static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
+	[INC_ENDPOINT_SOFT] = &inc_channel_soft};
 
 static void on_notice(void *arg, uint32_t communicator, uint64_t number,
 		      const struct inc_term_report *report)

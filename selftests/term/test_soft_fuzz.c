@@ -49,19 +49,20 @@ static void test_fuzz(void **state)
 			sendto(w->peer.fd, garbage, draw(&seed) % sizeof(garbage), 0,
 			       (struct sockaddr *)&w->peer.host, sizeof(w->peer.host));
 		if (draw(&seed) % 4 == 0)
-			inc_term_soft.send(w->ch, w->out, draw(&seed) % MAX_MESSAGE, false, 0);
+			inc_channel_soft.send(w->ch, w->out, draw(&seed) % MAX_MESSAGE, false, 0);
 		got -= w->n_got;
-		inc_term_soft.progress(w->dev);
+		inc_channel_soft.progress(w->dev);
+		inc_channel_soft.flush(w->dev);
 		got += w->n_got;
 		assert_true(w->length <= MAX_MESSAGE);
 		w->psn = PEER_PSN + lone_figures(w).rx_packets - lone_figures(w).duplicates;
 		while (recv(w->peer.fd, w->peer.buf, sizeof(w->peer.buf), MSG_DONTWAIT) >= 0)
 			;
 		for (j = w->n_got; j-- && draw(&seed) % 2;)
-			inc_term_soft.post(w->ch, w->in[draw(&seed) % MESSAGES]);
+			inc_channel_soft.post(w->ch, w->in[draw(&seed) % MESSAGES]);
 		if (w->n_lost || draw(&seed) % 64 == 0) {
 			lost += w->n_lost;
-			inc_term_soft.shut(w->ch, draw(&seed) % 2 ? INC_AETH_NAK_OPERATION : 0);
+			inc_channel_soft.shut(w->ch, draw(&seed) % 2 ? INC_AETH_NAK_OPERATION : 0);
 			close(w->peer.fd);
 			lone_make(w, true, draw(&seed) % 2);
 		}
@@ -77,12 +78,12 @@ static void test_fuzz(void **state)
 
 struct end {
 	struct side *side;
-	struct inc_term_channel *ch; /* NULL: it has been closed */
+	struct inc_channel *ch; /* NULL: it has been closed */
 	uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
 };
 
 struct side {
-	struct inc_term_device *dev;
+	struct inc_channel_device *dev;
 	struct end end[PAIRS];
 	uint64_t seed;
 	unsigned int n_got, n_sent, n_lost, n_shut;
@@ -94,7 +95,7 @@ static void end_some(struct side *s)
 
 	if (draw(&s->seed) % 64 || !end->ch)
 		return;
-	inc_term_soft.shut(end->ch, draw(&s->seed) % 2 ? INC_AETH_NAK_OPERATION : 0);
+	inc_channel_soft.shut(end->ch, draw(&s->seed) % 2 ? INC_AETH_NAK_OPERATION : 0);
 	end->ch = NULL;
 	s->n_shut++;
 }
@@ -102,11 +103,11 @@ static void end_some(struct side *s)
 static void say_some(struct end *end)
 {
 	if (end->ch && draw(&end->side->seed) % 2)
-		inc_term_soft.send(end->ch, end->out, 1 + draw(&end->side->seed) % MAX_MESSAGE,
-				   draw(&end->side->seed) % 2, 7);
+		inc_channel_soft.send(end->ch, end->out, 1 + draw(&end->side->seed) % MAX_MESSAGE,
+				      draw(&end->side->seed) % 2, 7);
 }
 
-static void fuzz_message(void *ctx, const struct inc_term_message *m)
+static void fuzz_message(void *ctx, const struct inc_channel_message *m)
 {
 	struct end *end = ctx;
 
@@ -114,7 +115,7 @@ static void fuzz_message(void *ctx, const struct inc_term_message *m)
 	end->side->n_got++;
 	/* sometimes no receive is posted, so the peer gets an RNR NAK */
 	if (draw(&end->side->seed) % 16)
-		inc_term_soft.post(end->ch, m->buffer);
+		inc_channel_soft.post(end->ch, m->buffer);
 	say_some(end);
 	end_some(end->side);
 }
@@ -129,51 +130,51 @@ static void fuzz_sent(void *ctx)
 	end_some(end->side);
 }
 
-static void fuzz_lost(void *ctx, enum inc_term_reason reason, const char *text)
+static void fuzz_lost(void *ctx, const struct inc_channel_loss *loss)
 {
 	struct end *end = ctx;
 
 	assert_non_null(end->ch);
 	end->side->n_lost++;
-	inc_term_soft.shut(end->ch, 0);
+	inc_channel_soft.shut(end->ch, 0);
 	end->ch = NULL;
 	end_some(end->side);
 }
 
-static void make_end(struct side *s, unsigned int i, struct inc_term_numbers *own)
+static void make_end(struct side *s, unsigned int i, struct inc_channel_own *own)
 {
-	const struct inc_term_channel_opts opts = {.psn = draw(&s->seed),
-						   .pkey = INC_PKEY_DEFAULT,
-						   .payload = PAYLOAD,
-						   .max_message_bytes = MAX_MESSAGE,
-						   .messages = MESSAGES,
-						   .what = "one of many",
-						   .ctx = &s->end[i]};
+	const struct inc_channel_opts opts = {.psn = draw(&s->seed),
+					      .pkey = INC_PKEY_DEFAULT,
+					      .payload = PAYLOAD,
+					      .max_message_bytes = MAX_MESSAGE,
+					      .messages = MESSAGES,
+					      .what = "one of many",
+					      .ctx = &s->end[i]};
 	unsigned int k;
 
 	if (s->end[i].ch)
-		inc_term_soft.shut(s->end[i].ch, 0);
-	assert_int_equal(inc_term_soft.make(s->dev, &opts, &s->end[i].ch, own, NULL), 0);
+		inc_channel_soft.shut(s->end[i].ch, 0);
+	assert_int_equal(inc_channel_soft.make(s->dev, &opts, &s->end[i].ch, own, NULL), 0);
 	for (k = 0; k < MESSAGES; k++)
-		assert_int_equal(inc_term_soft.post(s->end[i].ch, s->end[i].in[k]), 0);
+		assert_int_equal(inc_channel_soft.post(s->end[i].ch, s->end[i].in[k]), 0);
 }
 
-static void meet(struct side *s, unsigned int i, const struct inc_term_numbers *other)
+static void meet(struct side *s, unsigned int i, const struct inc_channel_own *other)
 {
-	const struct inc_term_peer_addr peer = {.ip = {htonl(PEER_ADDR)},
-						.udp_port = other->udp_port,
-						.qpn = other->qpn,
-						.psn = other->psn,
-						.any_ip_id = i % 2};
+	const struct inc_channel_peer peer = {.ip = {htonl(PEER_ADDR)},
+					      .udp_port = other->udp_port,
+					      .qpn = other->qpn,
+					      .psn = other->psn,
+					      .any_ip_id = i % 2};
 
-	assert_int_equal(inc_term_soft.connect(s->end[i].ch, &peer, NULL), 0);
+	assert_int_equal(inc_channel_soft.connect(s->end[i].ch, &peer, NULL), 0);
 }
 
 /* Makes a pair of channels again after one end was closed, sometimes before its peer has
  * noticed. */
 static void renew(struct side side[2], unsigned int i)
 {
-	struct inc_term_numbers own[2];
+	struct inc_channel_own own[2];
 	unsigned int k;
 
 	if ((side[0].end[i].ch && side[1].end[i].ch) || draw(&side[0].seed) % 8)
@@ -186,17 +187,17 @@ static void renew(struct side side[2], unsigned int i)
 
 static void test_shut_inside(void **state)
 {
-	static const struct inc_term_handler handler = {fuzz_message, fuzz_sent, fuzz_lost};
-	const struct inc_term_device_opts opts = {.ifname = "lo",
-						  .own_ip = {htonl(PEER_ADDR)},
-						  .rto_min_ns = INC_NSEC_PER_MSEC,
-						  .rto_max_ns = 4 * INC_NSEC_PER_MSEC,
-						  .handler = &handler};
+	static const struct inc_channel_handler handler = {fuzz_message, fuzz_sent, fuzz_lost};
+	const struct inc_channel_device_opts opts = {.ifname = "lo",
+						     .own_ip = {htonl(PEER_ADDR)},
+						     .rto_min_ns = INC_NSEC_PER_MSEC,
+						     .rto_max_ns = 4 * INC_NSEC_PER_MSEC,
+						     .handler = &handler};
 	static struct side side[2] = {{.seed = 1}, {.seed = 2}};
 	unsigned int i, k;
 
 	for (k = 0; k < 2; k++) {
-		assert_int_equal(inc_term_soft.open(&opts, &side[k].dev, NULL), 0);
+		assert_int_equal(inc_channel_soft.open(&opts, &side[k].dev, NULL), 0);
 		for (i = 0; i < PAIRS; i++)
 			side[k].end[i].side = &side[k];
 	}
@@ -206,8 +207,9 @@ static void test_shut_inside(void **state)
 		renew(side, i % PAIRS);
 		say_some(&s->end[draw(&s->seed) % PAIRS]);
 		if (draw(&s->seed) % 4)
-			inc_term_soft.flush(s->dev);
-		inc_term_soft.progress(s->dev);
+			inc_channel_soft.flush(s->dev);
+		inc_channel_soft.progress(s->dev);
+		inc_channel_soft.flush(s->dev);
 	}
 	for (k = 0; k < 2; k++) {
 		assert_true(side[k].n_got > ROUNDS / 100);
@@ -216,8 +218,8 @@ static void test_shut_inside(void **state)
 		assert_true(side[k].n_shut > ROUNDS / 1000);
 		for (i = 0; i < PAIRS; i++)
 			if (side[k].end[i].ch)
-				inc_term_soft.shut(side[k].end[i].ch, 0);
-		inc_term_soft.close(side[k].dev);
+				inc_channel_soft.shut(side[k].end[i].ch, 0);
+		inc_channel_soft.close(side[k].dev);
 	}
 }
 

@@ -11,9 +11,10 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/src/transport.h"
+#include "hostlib/src/endpoint.h"
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
+#include "selftests/hostlib/peer.h"
 #include "selftests/term/pair.h"
 
 #define PAYLOAD  1024
@@ -24,10 +25,10 @@
 #define OWN_PSN  77
 
 struct world {
-	struct inc_term_device *dev;
-	struct inc_term_channel *ch;
+	struct inc_channel_device *dev;
+	struct inc_channel *ch;
 	struct inccl_endpoint *ep;
-	struct inccl_region region;
+	struct inc_channel_region region;
 	uint8_t in[MESSAGES][BYTES]; /* the switch's buffers */
 	uint64_t n_got, n_given;
 	/* messages sent back and not acknowledged yet: n_given to n_got */
@@ -35,7 +36,7 @@ struct world {
 	uint8_t *send, *recv;
 };
 
-static void on_message(void *ctx, const struct inc_term_message *m)
+static void on_message(void *ctx, const struct inc_channel_message *m)
 {
 	struct world *w = ctx;
 	uint32_t i;
@@ -43,8 +44,8 @@ static void on_message(void *ctx, const struct inc_term_message *m)
 	for (i = 0; i < m->length; i++)
 		((uint8_t *)m->buffer)[i] ^= 0x5a;
 	w->under_way[w->n_got++ % MESSAGES] = m->buffer;
-	assert_int_equal(inc_term_soft.send(w->ch, m->length ? m->buffer : NULL, m->length,
-					    m->has_desc, m->desc),
+	assert_int_equal(inc_channel_soft.send(w->ch, m->length ? m->buffer : NULL, m->length,
+					       m->has_imm, m->imm),
 			 0);
 }
 
@@ -52,30 +53,30 @@ static void on_sent(void *ctx)
 {
 	struct world *w = ctx;
 
-	assert_int_equal(inc_term_soft.post(w->ch, w->under_way[w->n_given++ % MESSAGES]), 0);
+	assert_int_equal(inc_channel_soft.post(w->ch, w->under_way[w->n_given++ % MESSAGES]), 0);
 }
 
-static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
-	fail_msg("lost: %s", text);
+	fail_msg("lost: %s", loss->text);
 }
 
-static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
+static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
 
 static void no_log(void *ctx, const char *fmt, ...)
 {
 }
 
-static void open_switch(struct world *w, struct inc_term_numbers *own)
+static void open_switch(struct world *w, struct inc_channel_own *own)
 {
-	const struct inc_term_device_opts opts = {
+	const struct inc_channel_device_opts opts = {
 		.ifname = "lo",
 		.own_ip = {htonl(INADDR_LOOPBACK)},
 		.rto_min_ns = 5 * INC_NSEC_PER_MSEC,
 		.rto_max_ns = 100 * INC_NSEC_PER_MSEC,
 		.handler = &handler,
 	};
-	const struct inc_term_channel_opts channel = {
+	const struct inc_channel_opts channel = {
 		.psn = OWN_PSN,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
@@ -87,14 +88,14 @@ static void open_switch(struct world *w, struct inc_term_numbers *own)
 	struct inc_err err;
 	unsigned int i;
 
-	if (inc_term_soft.open(&opts, &w->dev, &err) ||
-	    inc_term_soft.make(w->dev, &channel, &w->ch, own, &err))
+	if (inc_channel_soft.open(&opts, &w->dev, &err) ||
+	    inc_channel_soft.make(w->dev, &channel, &w->ch, own, &err))
 		fail_msg("%s", err.msg);
 	for (i = 0; i < MESSAGES; i++)
-		assert_int_equal(inc_term_soft.post(w->ch, w->in[i]), 0);
+		assert_int_equal(inc_channel_soft.post(w->ch, w->in[i]), 0);
 }
 
-static void open_host(struct world *w, const struct inc_term_numbers *to)
+static void open_host(struct world *w, const struct inc_channel_own *to)
 {
 	const struct inccl_open_opts opts = {
 		.addr = htonl(INADDR_LOOPBACK),
@@ -104,28 +105,28 @@ static void open_host(struct world *w, const struct inc_term_numbers *to)
 		.start_psn = HOST_PSN,
 		.log = no_log,
 	};
-	const struct inccl_peer remote = {
-		.addr = htonl(INADDR_LOOPBACK),
+	const struct inc_channel_peer remote = {
+		.ip = {htonl(INADDR_LOOPBACK)},
 		.udp_port = to->udp_port,
 		.qpn = to->qpn,
 		.psn = to->psn,
 		.payload = PAYLOAD,
-		.slots = PACKETS * MESSAGES,
+		.packets = PACKETS * MESSAGES,
 		.by_message = true,
 		.messages = MESSAGES,
 		.name = "the switch",
 	};
-	struct inc_term_peer_addr peer = {.ip = {htonl(INADDR_LOOPBACK)}};
+	struct inc_channel_peer peer = {.ip = {htonl(INADDR_LOOPBACK)}};
 	struct inccl_own local;
 	struct inc_err err;
 
-	if (inccl_soft.open(&opts, &w->ep, &local, &err) ||
-	    inccl_soft.connect(w->ep, &remote, &err))
+	if (inccl_endpoint_open(&peer_soft, &opts, &w->ep, &local, &err) ||
+	    inccl_endpoint_connect(w->ep, &remote, &err))
 		fail_msg("%s", err.msg);
 	peer.udp_port = local.udp_port;
 	peer.qpn = local.qpn;
 	peer.psn = local.psn;
-	if (inc_term_soft.connect(w->ch, &peer, &err))
+	if (inc_channel_soft.connect(w->ch, &peer, &err))
 		fail_msg("%s", err.msg);
 }
 
@@ -140,7 +141,7 @@ static uint32_t length_of(uint64_t m)
 static void post(struct world *w, uint64_t m, uint64_t n)
 {
 	uint32_t len = length_of(m);
-	struct inccl_message msg = {
+	struct inc_channel_exchange msg = {
 		.send = w->send + m * BYTES,
 		.recv = w->recv + m * BYTES,
 		.send_len = len,
@@ -148,19 +149,18 @@ static void post(struct world *w, uint64_t m, uint64_t n)
 		.send_region = len ? &w->region : NULL,
 		.recv_region = len ? &w->region : NULL,
 		.imm = 0x1000 + m,
-		.mode = INCCL_MODE_SENDRECV,
 		.has_imm = m % 5 == 0,
 		.last = m + 1 == n || m % 7 == 6,
 	};
 
-	assert_int_equal(inccl_soft.post(w->ep, &msg), 0);
+	assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
 }
 
 static void run(uint64_t n, unsigned int limit_s)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	uint64_t m = 0, end_ns = inc_now_ns() + limit_s * INC_NSEC_PER_SEC, i, at;
-	struct inc_term_numbers own;
+	struct inc_channel_own own;
 	int ret = 0;
 
 	assert_non_null(w);
@@ -172,19 +172,20 @@ static void run(uint64_t n, unsigned int limit_s)
 		w->send[i] = i * 7 ^ i >> 9;
 	open_switch(w, &own);
 	open_host(w, &own);
-	inccl_soft.map(w->ep, w->recv, n * BYTES, true, &w->region);
-	while (w->ep->completed < n || !inccl_soft.quiet(w->ep) || w->n_given < n) {
+	inccl_endpoint_map(w->ep, w->recv, n * BYTES, true, &w->region);
+	while (w->ep->completed < n || !inccl_endpoint_quiet(w->ep) || w->n_given < n) {
 		if (inc_now_ns() > end_ns)
 			fail_msg("%llu of %llu messages", (unsigned long long)w->ep->completed,
 				 (unsigned long long)n);
 		while (m < n && m - w->ep->completed < MESSAGES)
 			post(w, m++, n);
-		ret = inccl_soft.flush(w->ep);
+		ret = inccl_endpoint_flush(w->ep);
 		if (!ret)
-			ret = inccl_soft.progress(w->ep);
+			ret = inccl_endpoint_progress(w->ep);
 		if (ret < 0)
 			fail_msg("%s", w->ep->error);
-		inc_term_soft.progress(w->dev);
+		inc_channel_soft.progress(w->dev);
+		inc_channel_soft.flush(w->dev);
 	}
 	assert_int_equal(w->n_got, n);
 	for (i = 0; i < n; i++)
@@ -192,9 +193,9 @@ static void run(uint64_t n, unsigned int limit_s)
 			if (w->recv[i * BYTES + at] != (w->send[i * BYTES + at] ^ 0x5a))
 				fail_msg("message %llu, byte %llu", (unsigned long long)i,
 					 (unsigned long long)at);
-	inccl_soft.close(w->ep);
-	inc_term_soft.shut(w->ch, 0);
-	inc_term_soft.close(w->dev);
+	inccl_endpoint_close(w->ep);
+	inc_channel_soft.shut(w->ch, 0);
+	inc_channel_soft.close(w->dev);
 	free(w->send);
 	free(w->recv);
 	free(w);
@@ -229,7 +230,7 @@ static void test_ended(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	uint64_t end_ns = inc_now_ns() + 20 * INC_NSEC_PER_SEC;
-	struct inc_term_numbers own;
+	struct inc_channel_own own;
 
 	assert_non_null(w);
 	net_set(&(struct net_faults){0}, 1);
@@ -237,20 +238,21 @@ static void test_ended(void **state)
 	w->recv = calloc(1, BYTES);
 	open_switch(w, &own);
 	open_host(w, &own);
-	inccl_soft.map(w->ep, w->recv, BYTES, true, &w->region);
+	inccl_endpoint_map(w->ep, w->recv, BYTES, true, &w->region);
 	post(w, 0, 1);
-	assert_int_equal(inccl_soft.flush(w->ep), 0);
-	while (!w->n_got || !w->ep->stats.acks_received) {
-		inc_term_soft.progress(w->dev);
-		assert_true(inccl_soft.progress(w->ep) >= 0);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
+	while (!w->n_got || !peer_stats(w->ep).acks_received) {
+		inc_channel_soft.progress(w->dev);
+		inc_channel_soft.flush(w->dev);
+		assert_true(inccl_endpoint_progress(w->ep) >= 0);
 		assert_true(inc_now_ns() < end_ns);
 	}
-	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
-	while (inccl_soft.progress(w->ep) >= 0)
+	inc_channel_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
+	while (inccl_endpoint_progress(w->ep) >= 0)
 		assert_true(inc_now_ns() < end_ns);
 	assert_true(w->ep->mismatch);
-	inccl_soft.close(w->ep);
-	inc_term_soft.close(w->dev);
+	inccl_endpoint_close(w->ep);
+	inc_channel_soft.close(w->dev);
 	free(w->send);
 	free(w->recv);
 	free(w);

@@ -15,7 +15,7 @@ static const struct net_faults good = {0};
 
 static void test_messages(void **state)
 {
-	struct inc_term_channel_figures f;
+	struct inc_channel_figures f;
 	struct pair p;
 
 	net_set(&good, 1);
@@ -119,10 +119,10 @@ static void test_shut(void **state)
 	pair_connect(&p);
 	pair_want(&p, 10);
 	pair_run(&p, 20);
-	inc_term_soft.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
+	inc_channel_soft.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[0][0].ch = NULL;
 	pair_until(&p, told);
-	assert_int_equal(p.end[1][0].reason, INC_TERM_ENDED_THERE);
+	assert_int_equal(p.end[1][0].reason, INC_CHANNEL_ENDED);
 	/* the other channel of the same devices continues */
 	p.end[0][1].total = p.end[1][1].total = 200;
 	p.end[0][0].total = p.end[1][0].total = 0;
@@ -144,7 +144,7 @@ static void test_shut_unheard(void **state)
 	pair_want(&p, 1);
 	pair_run(&p, 20);
 	net_set(&deaf, 1);
-	inc_term_soft.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
+	inc_channel_soft.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[0][0].ch = NULL;
 	pair_turn(&p);
 	pair_turn(&p);
@@ -214,7 +214,7 @@ static void test_everything(void **state)
 
 static void test_refusals(void **state)
 {
-	struct inc_term_channel_opts opts = {
+	struct inc_channel_opts opts = {
 		.qpn = 77,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAIR_PAYLOAD,
@@ -222,42 +222,43 @@ static void test_refusals(void **state)
 		.messages = 4,
 		.what = "communicator 3, rank 1",
 	};
-	struct inc_term_channel *ch, *other;
-	struct inc_term_numbers own;
+	struct inc_channel *ch, *other;
+	struct inc_channel_own own;
 	struct inc_err err;
 	struct pair p;
 
 	net_set(&good, 1);
 	pair_open(&p, 1, 7);
-	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), 0);
+	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), 0);
 	assert_int_equal(own.qpn, 77);
-	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &other, &own, &err), -EADDRINUSE);
+	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &other, &own, &err), -EADDRINUSE);
 	assert_string_equal(err.msg, "queue pair 77 is taken (communicator 3, rank 1)");
-	inc_term_soft.shut(ch, 0);
-	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), 0);
-	inc_term_soft.shut(ch, 0);
+	inc_channel_soft.shut(ch, 0);
+	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), 0);
+	inc_channel_soft.shut(ch, 0);
 	opts.payload = 1000;
-	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
+	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
 	opts.payload = PAIR_PAYLOAD;
 	opts.max_message_bytes++;
-	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
+	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
 	opts.max_message_bytes = 1024;
 	opts.qpn = 1;
-	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
+	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
 	pair_close(&p);
 }
 
 static void test_probe(void **state)
 {
-	const struct in_addr ip = {htonl(INADDR_LOOPBACK)};
-	struct inc_term_offer offer;
+	struct inc_channel_device_opts opts = {.ifname = "lo", .own_ip = {htonl(INADDR_LOOPBACK)}};
+	struct inc_channel_offer offer;
 	struct inc_err why;
 
-	assert_int_equal(inc_term_soft.probe("lo", ip, &offer, &why), 0);
+	assert_int_equal(inc_channel_soft.probe(&opts, &offer, &why), 0);
 	assert_string_equal(offer.device, "127.0.0.1");
 	assert_int_equal(offer.payload_bytes, INC_MAX_PAYLOAD);
 	assert_int_equal(offer.max_message_bytes, 1 << 20);
-	assert_int_equal(inc_term_soft.probe("none-such", ip, &offer, &why), -ENODEV);
+	opts.ifname = "none-such";
+	assert_int_equal(inc_channel_soft.probe(&opts, &offer, &why), -ENODEV);
 	assert_string_equal(why.msg, "none-such: no MTU to be read");
 }
 

@@ -55,7 +55,8 @@ static void test_asked(void **state)
 					 .ackreq = true,
 					 .payload = w->bytes,
 					 .len = PAYLOAD});
-	inc_term_soft.progress(w->dev);
+	inc_channel_soft.progress(w->dev);
+	inc_channel_soft.flush(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 0);
 	lone_send(w, INC_OP_SEND_LAST, 4);
 	lone_expect(w, INC_AETH_ACK, PEER_PSN + 1);
@@ -90,7 +91,8 @@ static void test_ack_and_result(void **state)
 
 	w->replies = true;
 	peer_say(&w->peer, &asks);
-	inc_term_soft.progress(w->dev);
+	inc_channel_soft.progress(w->dev);
+	inc_channel_soft.flush(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 1);
 	expect_reply_and_ack(w);
 
@@ -98,7 +100,8 @@ static void test_ack_and_result(void **state)
 	w->results_acknowledge = true;
 	lone_make(w, true, false);
 	peer_say(&w->peer, &asks);
-	inc_term_soft.progress(w->dev);
+	inc_channel_soft.progress(w->dev);
+	inc_channel_soft.flush(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 0);
 	expect_reply_and_ack(w);
 }
@@ -145,15 +148,15 @@ static void test_room(void **state)
 	lone_turn(w);
 	lone_expect(w, INC_AETH_ACK, PEER_PSN + MESSAGES - 1);
 	lone_send(w, INC_OP_SEND_ONLY, 8);
-	lone_expect(w, INC_AETH_RNR | INC_TERM_RNR_TIMER, PEER_PSN + MESSAGES);
+	lone_expect(w, INC_AETH_RNR | INC_CHANNEL_RNR_TIMER, PEER_PSN + MESSAGES);
 	/* a packet after the RNR NAK is no gap */
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_silent(w);
 	w->psn = PEER_PSN + MESSAGES;
 	lone_send(w, INC_OP_SEND_ONLY, 8);
-	lone_expect(w, INC_AETH_RNR | INC_TERM_RNR_TIMER, PEER_PSN + MESSAGES);
+	lone_expect(w, INC_AETH_RNR | INC_CHANNEL_RNR_TIMER, PEER_PSN + MESSAGES);
 	assert_int_equal(lone_figures(w).rnrs_sent, 2);
-	inc_term_soft.post(w->ch, w->in[0]);
+	inc_channel_soft.post(w->ch, w->in[0]);
 	w->psn = PEER_PSN + MESSAGES;
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_turn(w);
@@ -172,7 +175,7 @@ static void invalid(struct lone *w, unsigned int before, uint8_t opcode, size_t 
 	lone_send(w, opcode, len);
 	lone_expect(w, INC_AETH_NAK_INVALID, PEER_PSN + before);
 	assert_int_equal(w->n_lost, 1);
-	assert_int_equal(w->reason, INC_TERM_INVALID);
+	assert_int_equal(w->reason, INC_CHANNEL_INVALID);
 	assert_int_equal(w->n_got, 0);
 	/* the channel has ended: it accepts and sends nothing more */
 	w->psn = PEER_PSN + before;
@@ -223,7 +226,7 @@ static void say_solicited(struct lone *w, bool se)
 					 .len = 8});
 }
 
-static void solicited(struct lone *w, enum inc_term_se want, bool se, bool right)
+static void solicited(struct lone *w, enum inc_channel_se want, bool se, bool right)
 {
 	lone_end(w);
 	w->peer_se = want;
@@ -233,7 +236,7 @@ static void solicited(struct lone *w, enum inc_term_se want, bool se, bool right
 		lone_expect(w, INC_AETH_ACK, PEER_PSN + 1);
 	} else {
 		lone_expect(w, INC_AETH_NAK_INVALID, PEER_PSN + 1);
-		assert_int_equal(w->reason, INC_TERM_INVALID);
+		assert_int_equal(w->reason, INC_CHANNEL_INVALID);
 	}
 	assert_int_equal(w->n_got, right);
 	assert_int_equal(w->n_lost, !right);
@@ -246,17 +249,17 @@ static void test_solicited(void **state)
 	unsigned int i;
 
 	for (i = 0; i < 2; i++) {
-		solicited(w, INC_TERM_SE_ANY, i, true);
-		solicited(w, INC_TERM_SE_LACKS, i, !i);
-		solicited(w, INC_TERM_SE_HAS, i, i);
+		solicited(w, INC_CHANNEL_SE_ANY, i, true);
+		solicited(w, INC_CHANNEL_SE_LACKS, i, !i);
+		solicited(w, INC_CHANNEL_SE_HAS, i, i);
 	}
 	/* the endpoint sets the bit as its options demand, in every packet */
 	for (i = 0; i < 2; i++) {
 		lone_end(w);
 		w->se = i;
 		lone_make(w, true, false);
-		assert_int_equal(inc_term_soft.send(w->ch, w->out, PAYLOAD + 1, true, 7), 0);
-		inc_term_soft.flush(w->dev);
+		assert_int_equal(inc_channel_soft.send(w->ch, w->out, PAYLOAD + 1, true, 7), 0);
+		inc_channel_soft.flush(w->dev);
 		assert_true(lone_receive(w, &pkt));
 		assert_int_equal(pkt.opcode, INC_OP_SEND_FIRST);
 		assert_int_equal(pkt.se, i);
@@ -354,12 +357,12 @@ static void test_damage(void **state)
 	assert_int_equal(w->n_lost, 0);
 }
 
-static void nak(struct lone *w, uint8_t syndrome, enum inc_term_reason reason)
+static void nak(struct lone *w, uint8_t syndrome, enum inc_channel_reason reason)
 {
 	struct inc_roce_packet pkt;
 
-	assert_int_equal(inc_term_soft.send(w->ch, w->out, 8, true, 7), 0);
-	inc_term_soft.flush(w->dev);
+	assert_int_equal(inc_channel_soft.send(w->ch, w->out, 8, true, 7), 0);
+	inc_channel_soft.flush(w->dev);
 	assert_true(lone_receive(w, &pkt));
 	assert_int_equal(pkt.opcode, INC_OP_SEND_ONLY_IMM);
 	assert_true(pkt.ackreq);
@@ -369,7 +372,7 @@ static void nak(struct lone *w, uint8_t syndrome, enum inc_term_reason reason)
 	assert_int_equal(w->n_lost, 1);
 	assert_int_equal(w->reason, reason);
 	assert_int_equal(w->n_sent, 0);
-	assert_int_not_equal(inc_term_soft.send(w->ch, w->out, 8, true, 7), 0);
+	assert_int_not_equal(inc_channel_soft.send(w->ch, w->out, 8, true, 7), 0);
 	lone_end(w);
 	lone_make(w, true, false);
 }
@@ -378,38 +381,38 @@ static void test_naks(void **state)
 {
 	struct lone *w = *state;
 
-	nak(w, INC_AETH_NAK_INVALID, INC_TERM_REFUSED);
-	nak(w, INC_AETH_NAK_ACCESS, INC_TERM_REFUSED);
-	nak(w, INC_AETH_NAK_OPERATION, INC_TERM_ENDED_THERE);
+	nak(w, INC_AETH_NAK_INVALID, INC_CHANNEL_REFUSED);
+	nak(w, INC_AETH_NAK_ACCESS, INC_CHANNEL_REFUSED);
+	nak(w, INC_AETH_NAK_OPERATION, INC_CHANNEL_ENDED);
 }
 
 /* An error of the switch's own host is not blamed on the peer. */
 static void test_own_fault(void **state)
 {
-	const struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
-						   .payload = PAYLOAD,
-						   .max_message_bytes = MAX_MESSAGE,
-						   .messages = 1,
-						   .what = "one that cannot be sent to",
-						   .ctx = *state};
+	const struct inc_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+					      .payload = PAYLOAD,
+					      .max_message_bytes = MAX_MESSAGE,
+					      .messages = 1,
+					      .what = "one that cannot be sent to",
+					      .ctx = *state};
 	/* an address to which the kernel refuses to send */
-	const struct inc_term_peer_addr nowhere = {.ip = {htonl(PEER_ADDR)}, .qpn = PEER_QPN};
+	const struct inc_channel_peer nowhere = {.ip = {htonl(PEER_ADDR)}, .qpn = PEER_QPN};
 	struct lone *w = *state;
-	struct inc_term_channel *ch;
-	struct inc_term_numbers own;
+	struct inc_channel *ch;
+	struct inc_channel_own own;
 	unsigned int i;
 
 	for (i = 0; i < 2; i++) {
-		assert_int_equal(inc_term_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
-		assert_int_equal(inc_term_soft.connect(ch, &nowhere, NULL), 0);
-		assert_int_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		assert_int_equal(inc_channel_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
+		assert_int_equal(inc_channel_soft.connect(ch, &nowhere, NULL), 0);
+		assert_int_equal(inc_channel_soft.send(ch, w->out, 8, true, 7), 0);
 		/* the second time a message is sent after the error */
 		if (i)
-			assert_int_not_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+			assert_int_not_equal(inc_channel_soft.send(ch, w->out, 8, true, 7), 0);
 		lone_turn(w);
 		assert_int_equal(w->n_lost, i + 1);
-		assert_int_equal(w->reason, INC_TERM_CUT);
-		inc_term_soft.shut(ch, 0);
+		assert_int_equal(w->reason, INC_CHANNEL_CUT);
+		inc_channel_soft.shut(ch, 0);
 	}
 }
 
@@ -419,26 +422,26 @@ size_t __sanitizer_get_current_allocated_bytes(void);
 /* A channel that has ended is remembered, but its memory is freed. */
 static void test_ended(void **state)
 {
-	struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
-					     .payload = PAYLOAD,
-					     .max_message_bytes = 1024 * PAYLOAD,
-					     .messages = 64,
-					     .what = "one that ends",
-					     .ctx = *state};
-	const struct inc_term_peer_addr peer = {
+	struct inc_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+					.payload = PAYLOAD,
+					.max_message_bytes = 1024 * PAYLOAD,
+					.messages = 64,
+					.what = "one that ends",
+					.ctx = *state};
+	const struct inc_channel_peer peer = {
 		.ip = {htonl(PEER_ADDR)}, .udp_port = 9, .qpn = PEER_QPN};
 	const size_t before = __sanitizer_get_current_allocated_bytes();
 	struct lone *w = *state;
-	struct inc_term_channel *ch;
-	struct inc_term_numbers own;
+	struct inc_channel *ch;
+	struct inc_channel_own own;
 	unsigned int i;
 
 	for (i = 0; i < 100; i++) {
-		assert_int_equal(inc_term_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
-		assert_int_equal(inc_term_soft.connect(ch, &peer, NULL), 0);
-		assert_int_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		assert_int_equal(inc_channel_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
+		assert_int_equal(inc_channel_soft.connect(ch, &peer, NULL), 0);
+		assert_int_equal(inc_channel_soft.send(ch, w->out, 8, true, 7), 0);
 		lone_turn(w);
-		inc_term_soft.shut(ch, INC_AETH_NAK_OPERATION);
+		inc_channel_soft.shut(ch, INC_AETH_NAK_OPERATION);
 	}
 	assert_in_range(__sanitizer_get_current_allocated_bytes() - before, 1, 100 * 4096);
 }
@@ -457,7 +460,7 @@ static void test_switch_has_ended(void **state)
 		peer_ack(&w->peer, INC_AETH_NAK_OPERATION, OWN_PSN - 1 + i);
 		lone_silent(w);
 		assert_int_equal(w->n_lost, 1);
-		assert_int_equal(w->reason, INC_TERM_ENDED_THERE);
+		assert_int_equal(w->reason, INC_CHANNEL_ENDED);
 	}
 }
 
@@ -471,7 +474,7 @@ static void test_switch_is_told(void **state)
 	w->is_switch = true;
 	w->rto_max_ns = 20 * INC_NSEC_PER_MSEC;
 	lone_reopen(w);
-	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
+	inc_channel_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
 	for (i = 0; i < 20; i++)
 		lone_expect(w, INC_AETH_NAK_OPERATION, PEER_PSN);
 	lone_make(w, true, false);
@@ -489,7 +492,7 @@ static void test_late(void **state)
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_turn(w);
-	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
+	inc_channel_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
 	/* the closing NAK has the PSN of the last packet that was accepted */
 	lone_expect(w, INC_AETH_NAK_OPERATION, PEER_PSN + 1);
 	begin_ns = inc_now_ns();

@@ -34,7 +34,7 @@
 static struct pair_place place_of(const struct end *end)
 {
 	return (struct pair_place){
-		.ops = &inc_term_verbs, .ifname = end->ifname, .ip = {end->addr}};
+		.ops = &inc_channel_verbs, .ifname = end->ifname, .ip = {end->addr}};
 }
 
 static void open_pair(struct pair *p, unsigned int n_channels, uint64_t seed)
@@ -71,7 +71,7 @@ static void enter_netns(const char *path)
 static void open_mixed(struct pair *p, unsigned int n_channels, uint64_t seed)
 {
 	const struct pair_place verbs = place_of(&ends[0]);
-	const struct pair_place soft = {.ops = &inc_term_soft,
+	const struct pair_place soft = {.ops = &inc_channel_soft,
 					.ifname = "p0",
 					.ip = switch_addr(&ends[0]),
 					.udp_port = INC_ROCE_UDP_PORT};
@@ -98,7 +98,7 @@ static bool both_lost(struct pair *p)
 	return p->end[0][0].lost && p->end[1][0].lost;
 }
 
-static void lost_for(const struct pair *p, unsigned int d, enum inc_term_reason reason)
+static void lost_for(const struct pair *p, unsigned int d, enum inc_channel_reason reason)
 {
 	const struct pair_end *e = &p->end[d][0];
 
@@ -110,19 +110,21 @@ static void lost_for(const struct pair *p, unsigned int d, enum inc_term_reason 
 
 static void test_probe(void **state)
 {
-	const struct in_addr nowhere = {htonl(0x0a4d0963)}; /* 10.77.9.99 */
-	struct inc_term_offer offer;
+	struct inc_channel_device_opts opts = {.ifname = ends[0].ifname, .own_ip = {ends[0].addr}};
+	struct inc_channel_offer offer;
 	char want[64];
 	struct inc_err why;
 
-	if (inc_term_verbs.probe(ends[0].ifname, (struct in_addr){ends[0].addr}, &offer, &why))
+	if (inc_channel_verbs.probe(&opts, &offer, &why))
 		fail_msg("%s", why.msg);
 	snprintf(want, sizeof(want), "%s port 1, GID ", ends[0].device);
 	assert_memory_equal(offer.device, want, strlen(want));
 	/* because the lab's links have an MTU of 2200 */
 	assert_int_equal(offer.payload_bytes, 2048);
 	assert_int_equal(offer.max_message_bytes, 1 << 20);
-	assert_int_equal(inc_term_verbs.probe("h9", nowhere, &offer, &why), -ENODEV);
+	opts.ifname = "h9";
+	opts.own_ip.s_addr = htonl(0x0a4d0963); /* 10.77.9.99 */
+	assert_int_equal(inc_channel_verbs.probe(&opts, &offer, &why), -ENODEV);
 	assert_memory_equal(why.msg, "h9: ", 4);
 	assert_non_null(strstr(why.msg, "no RoCE v2 GID ::ffff:10.77.9.99"));
 }
@@ -217,12 +219,13 @@ static void test_wakes(void **state)
 			pair_turn(&p);
 			more = false;
 			for (d = 0; d < 2; d++)
-				more |= inc_term_verbs.progress(p.dev[d]);
+				more |= inc_channel_verbs.progress(p.dev[d]) ||
+					inc_channel_verbs.arm(p.dev[d]);
 		} while (more);
 		for (d = 0; d < 2; d++) {
-			fds[d] = (struct pollfd){inc_term_verbs.fd(p.dev[d]), POLLIN, 0};
-			if (inc_term_verbs.deadline_ns(p.dev[d]) < due_ns)
-				due_ns = inc_term_verbs.deadline_ns(p.dev[d]);
+			fds[d] = (struct pollfd){inc_channel_verbs.fd(p.dev[d], NULL), POLLIN, 0};
+			if (inc_channel_verbs.deadline_ns(p.dev[d]) < due_ns)
+				due_ns = inc_channel_verbs.deadline_ns(p.dev[d]);
 		}
 		if (due_ns > now_ns && p.end[0][0].n_sent - p.end[0][0].n_done == PAIR_MESSAGES)
 			assert_int_not_equal(poll(fds, 2, 4000), 0);
@@ -234,7 +237,7 @@ static void test_wakes(void **state)
 
 static void test_soft_peer(void **state)
 {
-	struct inc_term_device_figures f;
+	struct inc_channel_device_figures f;
 	struct pair p;
 
 	open_mixed(&p, 2, 6);
@@ -245,11 +248,11 @@ static void test_soft_peer(void **state)
 	assert_int_equal(f.strangers, 0);
 	assert_int_equal(f.damaged, 0);
 	/* the end of the soft endpoint is reported to its peer */
-	inc_term_soft.shut(p.end[1][0].ch, INC_AETH_NAK_OPERATION);
+	inc_channel_soft.shut(p.end[1][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[1][0].ch = NULL;
 	p.end[0][0].total++;
 	pair_until(&p, first_lost);
-	lost_for(&p, 0, INC_TERM_ENDED_THERE);
+	lost_for(&p, 0, INC_CHANNEL_ENDED);
 	pair_close(&p);
 }
 
@@ -261,30 +264,30 @@ static int leave_netns(void **state)
 
 /* ---- rejected requests ---- ---- */
 
-static void refuses(struct pair *p, struct inc_term_channel_opts opts, const char *why)
+static void refuses(struct pair *p, struct inc_channel_opts opts, const char *why)
 {
-	struct inc_term_channel *ch;
-	struct inc_term_numbers own;
+	struct inc_channel *ch;
+	struct inc_channel_own own;
 	struct inc_err err;
 
-	assert_int_equal(inc_term_verbs.make(p->dev[0], &opts, &ch, &own, &err), -EINVAL);
+	assert_int_equal(inc_channel_verbs.make(p->dev[0], &opts, &ch, &own, &err), -EINVAL);
 	if (!strstr(err.msg, why))
 		fail_msg("'%s' does not say '%s'", err.msg, why);
 }
 
 static void test_refusals(void **state)
 {
-	const struct inc_term_channel_opts good = {
+	const struct inc_channel_opts good = {
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = 2048,
 		.max_message_bytes = 1 << 20,
 		.messages = 4,
 		.what = "communicator 3, rank 1",
 	};
-	struct inc_term_channel_opts opts = good;
-	struct inc_term_peer_addr peer;
-	struct inc_term_channel *ch;
-	struct inc_term_numbers own;
+	struct inc_channel_opts opts = good;
+	struct inc_channel_peer peer;
+	struct inc_channel *ch;
+	struct inc_channel_own own;
 	struct inc_err err;
 	struct pair p;
 
@@ -303,12 +306,12 @@ static void test_refusals(void **state)
 	opts = good;
 	opts.messages = 1 << 21;
 	refuses(&p, opts, "the device can do");
-	assert_int_equal(inc_term_verbs.make(p.dev[0], &good, &ch, &own, &err), 0);
+	assert_int_equal(inc_channel_verbs.make(p.dev[0], &good, &ch, &own, &err), 0);
 	assert_int_equal(own.udp_port, INC_ROCE_UDP_PORT);
 	peer = pair_peer(&p, 0, 0);
 	peer.udp_port = 5000;
-	assert_int_equal(inc_term_verbs.connect(ch, &peer, &err), -EPROTO);
-	inc_term_verbs.shut(ch, 0);
+	assert_int_equal(inc_channel_verbs.connect(ch, &peer, &err), -EPROTO);
+	inc_channel_verbs.shut(ch, 0);
 	/* rejected requests have no effect */
 	pair_connect(&p);
 	pair_want(&p, 50);
@@ -337,9 +340,9 @@ static void test_too_long(void **state)
 	pair_connect(&p);
 	p.end[0][0].total = 200;
 	pair_until(&p, both_lost);
-	lost_for(&p, 1, INC_TERM_INVALID);
-	if (p.end[0][0].reason != INC_TERM_ENDED_THERE)
-		lost_for(&p, 0, INC_TERM_REFUSED);
+	lost_for(&p, 1, INC_CHANNEL_INVALID);
+	if (p.end[0][0].reason != INC_CHANNEL_ENDED)
+		lost_for(&p, 0, INC_CHANNEL_REFUSED);
 	pair_close(&p);
 }
 
@@ -353,12 +356,12 @@ static void test_shut(void **state)
 	pair_connect(&p);
 	pair_want(&p, 10);
 	pair_run(&p, 60);
-	inc_term_verbs.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
+	inc_channel_verbs.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[0][0].ch = NULL;
 	p.end[1][0].total++;
 	start_ns = inc_now_ns();
 	pair_until(&p, second_lost);
-	lost_for(&p, 1, INC_TERM_SILENT);
+	lost_for(&p, 1, INC_CHANNEL_SILENT);
 	assert_true(inc_now_ns() - start_ns < 15 * INC_NSEC_PER_SEC);
 	/* the second channel of these devices still works */
 	p.end[0][0].total = p.end[0][0].n_done;
@@ -375,7 +378,7 @@ static void test_nobody_there(void **state)
 {
 	const unsigned int before = open_descriptors();
 	uint64_t start_ns, turn_ns, longest_ns = 0;
-	struct inc_term_peer_addr peer;
+	struct inc_channel_peer peer;
 	struct pair p;
 
 	shell("ip neigh del %s dev %s || true; ip route replace 10.77.200.0/24 dev %s table 100",
@@ -392,7 +395,7 @@ static void test_nobody_there(void **state)
 		longest_ns = turn_ns > longest_ns ? turn_ns : longest_ns;
 		assert_true(inc_now_ns() - start_ns < 60 * INC_NSEC_PER_SEC);
 	}
-	lost_for(&p, 0, INC_TERM_SILENT);
+	lost_for(&p, 0, INC_CHANNEL_SILENT);
 	assert_non_null(strstr(p.end[0][0].text, "no ARP answer?"));
 	assert_true(inc_now_ns() - start_ns > INC_NSEC_PER_SEC / 2);
 	assert_true(longest_ns < 500 * INC_NSEC_PER_MSEC);
@@ -417,7 +420,7 @@ static void test_port_down(void **state)
 	pair_run(&p, 60);
 	shell("ip link set %s down", ends[0].ifname);
 	pair_until(&p, first_lost);
-	lost_for(&p, 0, INC_TERM_CUT);
+	lost_for(&p, 0, INC_CHANNEL_CUT);
 	assert_non_null(strstr(p.end[0][0].text, "port down for 2000 ms"));
 	assert_false(p.end[1][0].lost); /* this end's port is up, and it has not sent anything */
 	pair_close(&p);
@@ -433,7 +436,7 @@ static bool gone(struct pair *p)
 static void test_device_gone(void **state)
 {
 	const struct pair_place added = {
-		.ops = &inc_term_verbs, .ifname = "d0", .ip = {inet_addr("10.79.0.1")}};
+		.ops = &inc_channel_verbs, .ifname = "d0", .ip = {inet_addr("10.79.0.1")}};
 	const struct pair_place other = place_of(&ends[1]);
 	struct pair p;
 	int status;
@@ -453,7 +456,7 @@ static void test_device_gone(void **state)
 		_exit(127);
 	}
 	pair_until(&p, gone);
-	lost_for(&p, 0, INC_TERM_CUT);
+	lost_for(&p, 0, INC_CHANNEL_CUT);
 	pair_close(&p);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);

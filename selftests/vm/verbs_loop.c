@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <infiniband/verbs.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
@@ -56,15 +57,15 @@ void loop_open(struct loop *l, unsigned int message_packets, unsigned int window
 
 	memset(l, 0, sizeof(*l));
 	l->message_packets = message_packets;
-	if (inccl_verbs.open(&opts, &l->ep, &l->own, &err))
+	if (inccl_endpoint_open(&peer_verbs, &opts, &l->ep, &l->own, &err))
 		fail_msg("open: %s", err.msg);
-	l->peer = (struct inccl_peer){
-		.addr = own_addr,
+	l->peer = (struct inc_channel_peer){
+		.ip = {own_addr},
 		.udp_port = 4791,
 		.qpn = l->own.qpn,
 		.psn = psn,
 		.payload = l->own.payload,
-		.slots = 4096,
+		.packets = 4096,
 		.name = "itself",
 	};
 }
@@ -73,7 +74,7 @@ void loop_connect(struct loop *l)
 {
 	struct inc_err err = {""};
 
-	if (inccl_verbs.connect(l->ep, &l->peer, &err))
+	if (inccl_endpoint_connect(l->ep, &l->peer, &err))
 		fail_msg("connect: %s", err.msg);
 }
 
@@ -84,16 +85,16 @@ int drive(struct loop *l, uint64_t goal)
 	int ret;
 
 	for (;;) {
-		ret = inccl_verbs.progress(l->ep);
+		ret = inccl_endpoint_progress(l->ep);
 		if (ret < 0)
 			return ret;
-		if (goal == UINT64_MAX ? inccl_verbs.quiet(l->ep) : l->ep->completed >= goal)
+		if (goal == UINT64_MAX ? inccl_endpoint_quiet(l->ep) : l->ep->completed >= goal)
 			return 0;
 		if (inc_now_ns() > deadline)
 			return -ETIME;
 		if (!l->armed_waits)
 			continue;
-		ret = inccl_verbs.arm(l->ep, &pfd.fd, &pfd.events, &until);
+		ret = inccl_endpoint_arm(l->ep, &pfd.fd, &pfd.events, &until);
 		if (ret < 0)
 			return ret;
 		if (!ret)
@@ -102,7 +103,8 @@ int drive(struct loop *l, uint64_t goal)
 }
 
 static int post_all(struct loop *l, enum inccl_mode mode, const uint8_t *send, uint8_t *recv,
-		    size_t len, struct inccl_region *send_region, struct inccl_region *recv_region)
+		    size_t len, struct inc_channel_region *send_region,
+		    struct inc_channel_region *recv_region)
 {
 	uint32_t full = l->peer.payload * l->message_packets, limit;
 	size_t done = 0;
@@ -110,18 +112,18 @@ static int post_all(struct loop *l, enum inccl_mode mode, const uint8_t *send, u
 
 	do {
 		limit = done ? full : l->peer.payload;
-		struct inccl_message msg = {
+		struct inc_channel_exchange msg = {
 			.send = send + done,
 			.recv = recv + done,
 			.send_region = send_region,
 			.recv_region = recv_region,
-			.mode = mode,
+			.write = mode == INCCL_MODE_WRITE,
 			.has_imm = !done,
 			.imm = INC_DESC(0, 0, 0, 0, l->seq),
 		};
 		msg.send_len = msg.recv_len = len - done < limit ? len - done : limit;
 		msg.last = done + msg.send_len == len;
-		ret = inccl_verbs.post(l->ep, &msg);
+		ret = inccl_endpoint_post(l->ep, &msg);
 		if (ret == -EAGAIN) {
 			uint64_t before = l->ep->completed;
 
@@ -136,23 +138,23 @@ static int post_all(struct loop *l, enum inccl_mode mode, const uint8_t *send, u
 		done += msg.send_len;
 	} while (done < len);
 	l->seq++;
-	return inccl_verbs.flush(l->ep);
+	return inccl_endpoint_flush(l->ep);
 }
 
 static int echo(struct loop *l, enum inccl_mode mode, const void *send, void *recv, size_t len)
 {
-	struct inccl_region sr, rr;
+	struct inc_channel_region sr, rr;
 	int ret;
 
-	ret = inccl_verbs.map(l->ep, (void *)send, len, false, &sr);
+	ret = inccl_endpoint_map(l->ep, (void *)send, len, false, &sr);
 	assert_int_equal(ret, 0);
-	ret = inccl_verbs.map(l->ep, recv, len, true, &rr);
+	ret = inccl_endpoint_map(l->ep, recv, len, true, &rr);
 	assert_int_equal(ret, 0);
 	ret = post_all(l, mode, send, recv, len, &sr, &rr);
 	if (!ret)
 		ret = drive(l, l->ep->posted);
-	inccl_verbs.unmap(l->ep, &sr);
-	inccl_verbs.unmap(l->ep, &rr);
+	inccl_endpoint_unmap(l->ep, &sr);
+	inccl_endpoint_unmap(l->ep, &rr);
 	return ret;
 }
 
@@ -194,7 +196,7 @@ static void test_sizes(void **state)
 				/* four bytes off the alignment of malloc() */
 				echo_checked(&l, mode, send, recv + 4, sizes[i], mp + i);
 		assert_int_equal(drive(&l, UINT64_MAX), 0);
-		inccl_verbs.close(l.ep);
+		inccl_endpoint_close(l.ep);
 	}
 	free(send);
 	free(recv);
@@ -214,7 +216,7 @@ static void test_windows(void **state)
 		loop_connect(&l);
 		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, 300000, i);
 		echo_checked(&l, INCCL_MODE_WRITE, send, recv, 300000, i);
-		inccl_verbs.close(l.ep);
+		inccl_endpoint_close(l.ep);
 	}
 	free(send);
 	free(recv);
@@ -240,7 +242,7 @@ static void test_read_only_memory(void **state)
 	loop_connect(&l);
 	assert_int_equal(echo(&l, INCCL_MODE_SENDRECV, send, recv, 8192), 0);
 	assert_memory_equal(send, recv, 8192);
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_close(l.ep);
 	munmap(send, 8192);
 	munmap(recv, 8192);
 }
@@ -262,26 +264,26 @@ static void test_retry_exhausted(void **state)
 	assert_non_null(strstr(l.ep->error, ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)));
 	/* 4 attempts of 4.2 ms each; a device may take up to four times as long */
 	assert_true(inc_now_ns() - started < 5 * INC_NSEC_PER_SEC);
-	assert_int_equal(inccl_verbs.progress(l.ep), -ETIMEDOUT);
-	inccl_verbs.close(l.ep);
+	assert_int_equal(inccl_endpoint_progress(l.ep), -ETIMEDOUT);
+	inccl_endpoint_close(l.ep);
 }
 
 static void test_given_up(void **state)
 {
 	uint8_t send[64] = {1}, recv[64];
-	struct inccl_region sr, rr;
+	struct inc_channel_region sr, rr;
 	struct loop l;
 
 	loop_open(&l, 1, 0, 0, NULL);
 	l.peer.qpn = (l.own.qpn + 0x1000) & INC_QPN_MASK;
 	loop_connect(&l);
-	assert_int_equal(inccl_verbs.map(l.ep, send, sizeof(send), false, &sr), 0);
-	assert_int_equal(inccl_verbs.map(l.ep, recv, sizeof(recv), true, &rr), 0);
+	assert_int_equal(inccl_endpoint_map(l.ep, send, sizeof(send), false, &sr), 0);
+	assert_int_equal(inccl_endpoint_map(l.ep, recv, sizeof(recv), true, &rr), 0);
 	assert_int_equal(post_all(&l, INCCL_MODE_WRITE, send, recv, sizeof(send), &sr, &rr), 0);
-	inccl_verbs.unmap(l.ep, &sr);
-	inccl_verbs.unmap(l.ep, &rr);
-	assert_int_equal(inccl_verbs.progress(l.ep), -ECANCELED);
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_unmap(l.ep, &sr);
+	inccl_endpoint_unmap(l.ep, &rr);
+	assert_int_equal(inccl_endpoint_progress(l.ep), -ECANCELED);
+	inccl_endpoint_close(l.ep);
 }
 
 static void link_state(const char *state)
@@ -295,7 +297,7 @@ static void link_state(const char *state)
 static void test_port_down(void **state)
 {
 	uint8_t send[64] = {1}, recv[64];
-	struct inccl_region sr, rr;
+	struct inc_channel_region sr, rr;
 	struct loop l;
 	int ret;
 
@@ -303,48 +305,48 @@ static void test_port_down(void **state)
 	l.peer.qpn = (l.own.qpn + 0x1000) & INC_QPN_MASK;
 	l.armed_waits = true;
 	loop_connect(&l);
-	assert_int_equal(inccl_verbs.map(l.ep, send, sizeof(send), false, &sr), 0);
-	assert_int_equal(inccl_verbs.map(l.ep, recv, sizeof(recv), true, &rr), 0);
+	assert_int_equal(inccl_endpoint_map(l.ep, send, sizeof(send), false, &sr), 0);
+	assert_int_equal(inccl_endpoint_map(l.ep, recv, sizeof(recv), true, &rr), 0);
 	assert_int_equal(post_all(&l, INCCL_MODE_SENDRECV, send, recv, sizeof(send), &sr, &rr), 0);
 	link_state("down");
 	ret = drive(&l, 1);
 	link_state("up");
 	assert_int_equal(ret, -ENETDOWN);
 	assert_non_null(strstr(l.ep->error, "down"));
-	inccl_verbs.unmap(l.ep, &sr);
-	inccl_verbs.unmap(l.ep, &rr);
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_unmap(l.ep, &sr);
+	inccl_endpoint_unmap(l.ep, &rr);
+	inccl_endpoint_close(l.ep);
 }
 
 static void test_settings(void **state)
 {
 	static const char *const bad[] = {"rnr_retry=7", "timeout=0",  "timeout=32", "colour=red",
 					  "timeout",     "timeout=1x", "device="};
-	struct verbs_config config;
+	struct inc_channel_verbs_settings config;
 	struct inccl_open_opts opts;
 	struct inc_err err;
 	size_t i;
 
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		assert_int_equal(verbs_config_read(bad[i], &config, &err), -EINVAL);
+		assert_int_equal(inccl_verbs_settings(bad[i], &config, &err), -EINVAL);
 		assert_true(strlen(err.msg) > 0);
 	}
 	setenv("INCCL_VERBS", "timeout=17,sl=3", 1);
-	assert_int_equal(verbs_config_read("sl=5, device=rxe9", &config, &err), 0);
+	assert_int_equal(inccl_verbs_settings("sl=5, device=rxe9", &config, &err), 0);
 	unsetenv("INCCL_VERBS");
 	assert_int_equal(config.timeout, 17);
 	assert_int_equal(config.sl, 5);
 	assert_string_equal(config.device, "rxe9");
 
 	opts = make_opts(1, 0, 0, "device=rxe9");
-	assert_int_equal(inccl_verbs.probe(&opts, &err), -ENODEV);
+	assert_int_equal(inccl_endpoint_probe(&peer_verbs, &opts, &err), -ENODEV);
 	assert_non_null(strstr(err.msg, "rxe9"));
 	opts = make_opts(1, 0, 0, NULL);
 	opts.addr = inet_addr("192.0.2.1");
-	assert_int_equal(inccl_verbs.probe(&opts, &err), -ENODEV);
+	assert_int_equal(inccl_endpoint_probe(&peer_verbs, &opts, &err), -ENODEV);
 	assert_non_null(strstr(err.msg, "192.0.2.1"));
 	opts.addr = own_addr;
-	assert_int_equal(inccl_verbs.probe(&opts, &err), 0);
+	assert_int_equal(inccl_endpoint_probe(&peer_verbs, &opts, &err), 0);
 	assert_non_null(strstr(err.msg, own_ifname));
 }
 

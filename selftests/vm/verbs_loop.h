@@ -4,14 +4,16 @@
 #define VERBS_LOOP_H
 
 #include "hostlib/src/internal.h"
-#include "hostlib/src/verbs.h"
+#include "hostlib/src/endpoint.h"
 
 #define DEADLINE_S 60
+
+static const struct inccl_transport peer_verbs = {INCCL_TRANSPORT_VERBS, &inc_channel_verbs};
 
 struct loop {
 	struct inccl_endpoint *ep;
 	struct inccl_own own;
-	struct inccl_peer peer;
+	struct inc_channel_peer peer;
 	unsigned int message_packets;
 	uint32_t seq;
 	bool armed_waits; /* sleep in poll instead of spinning */

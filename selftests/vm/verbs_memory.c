@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "lib/channel/verbs_priv.h"
 #include "selftests/rdma/pinned.h"
 #include "selftests/vm/verbs_loop.h"
 
@@ -28,7 +29,7 @@ void test_cache(void **state)
 
 	loop_open(&l, 1, 0, 0, NULL);
 	loop_connect(&l);
-	cache = &verbs_ep(l.ep)->cache;
+	cache = &VERBS_DEV(l.ep->dev)->cache;
 	if (!cache->watched)
 		skip(); /* the log states the reason; every request registers its memory again */
 	for (i = 0; i < 5; i++)
@@ -69,7 +70,7 @@ void test_cache(void **state)
 	assert_int_equal(cache->misses, 7);
 
 	assert_int_equal(drive(&l, UINT64_MAX), 0);
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_close(l.ep);
 	munmap(send, len);
 	munmap(recv, len);
 	munmap(moved, len);
@@ -118,7 +119,7 @@ void test_cache_churn(void **state)
 	churn.stop = true;
 	pthread_join(thread, NULL);
 	assert_true(churn.rounds > 0);
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_close(l.ep);
 }
 
 /* The watcher has a lower priority on the same CPU. So this thread continues as soon as the watcher
@@ -141,7 +142,7 @@ void test_cache_slow_watcher(void **state)
 		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, 16384, i);
 		assert_int_equal(madvise(i & 1 ? send : recv, 16384, MADV_DONTNEED), 0);
 	}
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_close(l.ep);
 	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 	munmap(send, 16384);
 	munmap(recv, 16384);
@@ -170,7 +171,7 @@ void test_shared_memory(void **state)
 				fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, len),
 				0);
 	}
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_close(l.ep);
 	munmap(send, len);
 	munmap(recv, len);
 	close(fd);
@@ -200,7 +201,7 @@ void test_huge_pages(void **state)
 	assert_ptr_not_equal(p, MAP_FAILED);
 	loop_open(&l, 1, 0, 0, NULL);
 	loop_connect(&l);
-	cache = &verbs_ep(l.ep)->cache;
+	cache = &VERBS_DEV(l.ep->dev)->cache;
 	for (i = 0; i < 5; i++)
 		echo_checked(&l, INCCL_MODE_WRITE, p + 4096, p + huge + 8192, len, i);
 	assert_int_equal(cache->misses, 2);
@@ -208,7 +209,7 @@ void test_huge_pages(void **state)
 	assert_int_equal(madvise(p, huge, MADV_DONTNEED), 0);
 	echo_checked(&l, INCCL_MODE_WRITE, p + 4096, p + huge + 8192, len, 6);
 	assert_int_equal(cache->misses, 3);
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_close(l.ep);
 	munmap(p, 2 * huge);
 	write_number("/proc/sys/vm/nr_hugepages", 0);
 }
@@ -259,8 +260,8 @@ static int share_locked_memory(void *arg)
 	echo_checked(&one, INCCL_MODE_SENDRECV, p, p + len, len, 1);
 	echo_checked(&two, INCCL_MODE_SENDRECV, p + 2 * len, p + 3 * len, len, 2);
 	echo_checked(&one, INCCL_MODE_SENDRECV, p, p + len, len, 3);
-	inccl_verbs.close(one.ep);
-	inccl_verbs.close(two.ep);
+	inccl_endpoint_close(one.ep);
+	inccl_endpoint_close(two.ep);
 	return 0;
 }
 
@@ -284,7 +285,7 @@ static int echo_in_child(void *arg)
 		munmap(i & 1 ? send : recv, 65536);
 		pages(i & 1 ? send : recv, 65536);
 	}
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_close(l.ep);
 	munmap(send, 131072);
 	return 0;
 }
@@ -310,7 +311,7 @@ static int close_while_child_lives(void *arg)
 	}
 	/* after a fork, the parent shares its pages with the child until one of them writes */
 	echo_checked(&l, INCCL_MODE_WRITE, p, p + 65536, 65536, 3);
-	inccl_verbs.close(l.ep);
+	inccl_endpoint_close(l.ep);
 	munmap(p, 131072);
 	close(fds[1]);
 	return waitpid(pid, &status, 0) == pid && !status ? 0 : 1;

@@ -7,7 +7,7 @@
 #include "lib/reduce/many.h"
 #include "lib/reduce/operate.h"
 #include "userspace/term/capabilities.h"
-#include "userspace/term/endpoints.h"
+#include "userspace/term/kinds.h"
 
 /* The port's first IPv4 address, to which hosts send. */
 static bool address_of(const char *ifname, struct in_addr *out)
@@ -29,7 +29,7 @@ static bool address_of(const char *ifname, struct in_addr *out)
 
 static void add_port(const char *ifname, struct inc_msg_engine *out, struct inc_err *why)
 {
-	struct inc_term_offer offer;
+	struct inc_channel_offer offer;
 	struct inc_msg_offer *o;
 	struct in_addr ip;
 	uint32_t kind;
@@ -39,12 +39,13 @@ static void add_port(const char *ifname, struct inc_msg_engine *out, struct inc_
 		return;
 	}
 	for (kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
-		const struct inc_term_endpoint_ops *ops = inc_term_kinds[kind];
+		const struct inc_channel_device_opts opts = {.ifname = ifname, .own_ip = ip};
+		const struct inc_channel_ops *ops = inc_term_kinds[kind];
 		struct inc_err reason;
 
 		if (!ops || out->n_endpoints == INC_MAX_ENDPOINTS)
 			continue;
-		if (ops->probe(ifname, ip, &offer, &reason)) {
+		if (ops->probe(&opts, &offer, &reason)) {
 			inc_err_add(why, "%s", reason.msg);
 			continue;
 		}

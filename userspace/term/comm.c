@@ -109,15 +109,14 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	return ret;
 }
 
-/* Whether an end with a lower peer number uses the same device. */
-static bool shares_device(const struct comm_end *end)
+/* The end with the lowest peer number that uses the same device. */
+static struct comm_end *first_of_device(struct comm_end *end)
 {
-	uint32_t i;
+	uint32_t i = 0;
 
-	for (i = 0; i < end->peer; i++)
-		if (end->cm->end[i].dev == end->dev)
-			return true;
-	return false;
+	while (end->cm->end[i].dev != end->dev)
+		i++;
+	return &end->cm->end[i];
 }
 
 /* Puts the peer's name and port before the device's own message. */
@@ -144,7 +143,7 @@ static int open_device(struct comm_end *end, struct inc_err *err)
 	};
 	size_t bytes;
 	void *memory = inc_term_pool_memory(cm->pool, &bytes);
-	struct inc_term_device *dev;
+	struct inc_channel_device *dev;
 	char what[COMM_WHAT];
 	int ret;
 
@@ -156,7 +155,9 @@ static int open_device(struct comm_end *end, struct inc_err *err)
 	if (ret)
 		return name_device(end, ret, err);
 	end->dev = dev;
-	ret = shares_device(end) ? 0 : dev->ops->map(dev, memory, bytes, err);
+	if (first_of_device(end) == end)
+		ret = dev->ops->map(dev, memory, bytes, INC_CHANNEL_RECEIVE, &end->memory, err);
+	end->owns_memory = !ret && first_of_device(end) == end;
 	if (ret) {
 		end->dev = NULL;
 		inc_term_devices_put(cm->opts.devices, dev);
@@ -172,11 +173,11 @@ static int choose_psn(struct inc_conn_conf *conn, struct inc_err *err)
 /* The solicited event bit that messages of this peer must have. In a child switch's partial sums it
  * shows the byte order. Numbers that were added in the wrong order would make a wrong sum, and
  * nothing else shows that (docs/protocol.md). */
-static enum inc_term_se se_of(const struct inc_conn_conf *conn, bool network)
+static enum inc_channel_se se_of(const struct inc_conn_conf *conn, bool network)
 {
 	if (conn->up || !conn->has_ranks)
-		return INC_TERM_SE_ANY;
-	return network ? INC_TERM_SE_HAS : INC_TERM_SE_LACKS;
+		return INC_CHANNEL_SE_ANY;
+	return network ? INC_CHANNEL_SE_HAS : INC_CHANNEL_SE_LACKS;
 }
 
 static int open_channel(struct comm_end *end, struct inc_err *err)
@@ -185,9 +186,9 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	struct inc_conn_conf *conn = &end->conf;
 	const bool network = conf->byte_order == INC_ORDER_NETWORK;
 	char what[COMM_WHAT];
-	struct inc_term_numbers own;
+	struct inc_channel_own own;
 	int ret = choose_psn(conn, err);
-	const struct inc_term_channel_opts opts = {
+	const struct inc_channel_opts opts = {
 		.qpn = conn->own_qp,
 		.psn = conn->own_psn,
 		.pkey = conn->pkey,
@@ -196,6 +197,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.messages = end->cm->receives,
 		.se = conn->up && network,
 		.peer_se = se_of(conn, network),
+		.memory = &first_of_device(end)->memory,
 		.what = comm_what(end, what),
 		.ctx = end,
 	};
@@ -288,7 +290,7 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 	const struct inc_conn_conf *conn = &end->conf;
 	const bool is_host = !conn->up && !conn->has_ranks;
 	const bool is_device = conn->peer_endpoint == INC_ENDPOINT_VERBS;
-	const struct inc_term_peer_addr peer = {
+	const struct inc_channel_peer peer = {
 		.ip = conn->peer_ip,
 		.udp_port = conn->peer_port,
 		.qpn = conn->peer_qp,
@@ -363,22 +365,19 @@ int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *p
 
 void inc_term_comm_free(struct inc_term_comm *cm)
 {
-	void *memory;
-	size_t bytes;
 	uint32_t i;
 
 	for (i = 0; i < cm->n_ends; i++)
 		if (cm->end[i].ch)
 			cm->end[i].dev->ops->shut(cm->end[i].ch, 0);
-	memory = cm->pool ? inc_term_pool_memory(cm->pool, &bytes) : NULL;
 	for (i = cm->n_ends; i--;) {
-		struct inc_term_device *dev = cm->end[i].dev;
+		struct comm_end *end = &cm->end[i];
 
-		if (!dev)
+		if (!end->dev)
 			continue;
-		if (!shares_device(&cm->end[i]))
-			dev->ops->unmap(dev, memory);
-		inc_term_devices_put(cm->opts.devices, dev);
+		if (end->owns_memory)
+			end->dev->ops->unmap(end->dev, &end->memory);
+		inc_term_devices_put(cm->opts.devices, end->dev);
 	}
 	inc_term_free(cm->node);
 	inc_term_pool_free(cm->pool);

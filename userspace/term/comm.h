@@ -14,11 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/base/err.h"
+#include "lib/channel/channel.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
 #include "userspace/engine.h"
 #include "userspace/term/devices.h"
-#include "userspace/term/endpoint.h"
+#include "userspace/term/node.h"
 
 struct inc_term_comm;
 
@@ -26,14 +27,14 @@ struct inc_term_comm;
 struct inc_term_comm_opts {
 	struct inc_term_devices *devices;
 	/* Indexed by enum inc_endpoint_kind; NULL: the switch has none of this kind. */
-	const struct inc_term_endpoint_ops *const *kinds;
+	const struct inc_channel_ops *const *kinds;
 	void (*notice)(void *arg, uint32_t communicator, uint64_t number,
 		       const struct inc_term_report *report);
 	void *arg;
 };
 
 /* The handler of all devices that communicators use. */
-extern const struct inc_term_handler inc_term_comm_handler;
+extern const struct inc_channel_handler inc_term_comm_handler;
 
 /*
  * Creates a communicator, or nothing if that fails. Queue pairs, PSNs and UDP ports of the switch's

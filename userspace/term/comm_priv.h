@@ -8,7 +8,7 @@
 #include "lib/conf/comm_conf.h"
 #include "userspace/term/arithmetic.h"
 #include "userspace/term/comm.h"
-#include "userspace/term/endpoint.h"
+#include "lib/channel/channel.h"
 #include "userspace/term/node.h"
 #include "userspace/term/pool.h"
 
@@ -18,10 +18,12 @@ struct comm_end {
 	uint32_t peer; /* the peer's number in the node */
 	/* own numbers are filled in; the peer's are added when they are known */
 	struct inc_conn_conf conf;
-	struct inc_term_device *dev;
-	struct inc_term_channel *ch;          /* NULL: it has been closed */
-	struct inc_term_channel_figures last; /* figures of ch when it was closed */
-	char port_reason[INC_CALL_TEXT]; /* why the switch's own port is not up; "": it is up */
+	struct inc_channel_device *dev;
+	struct inc_channel_region memory; /* the pool as dev knows it, if owns_memory */
+	bool owns_memory;                 /* false: an end with a lower number has the region */
+	struct inc_channel *ch;           /* NULL: it has been closed */
+	struct inc_channel_figures last;  /* figures of ch when it was closed */
+	char port_reason[INC_CALL_TEXT];  /* why the switch's own port is not up; "": it is up */
 	bool connected;
 	bool lost; /* this connection has failed, which ended the communicator */
 	enum inc_term_reason lost_for;

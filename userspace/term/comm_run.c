@@ -103,7 +103,7 @@ static void act(struct inc_term_comm *cm)
 
 /* Ends the communicator, because the peer's floats are to be added in another form than this switch
  * adds them, so the sum would be wrong. */
-static void refuse_floats(struct comm_end *end, const struct inc_term_message *m)
+static void refuse_floats(struct comm_end *end, const struct inc_channel_message *m)
 {
 	static const char *const forms[] = {"as integers that are made of them", "as they are"};
 	struct inc_term_comm *cm = end->cm;
@@ -138,21 +138,22 @@ static void heed_shown(struct comm_end *end)
 		end->dev->ops->shown(end->ch, n);
 }
 
-static void on_message(void *ctx, const struct inc_term_message *m)
+static void on_message(void *ctx, const struct inc_channel_message *m)
 {
 	struct comm_end *end = ctx;
 	struct inc_term_comm *cm = end->cm;
 	struct inc_term_figures before, after;
-	struct inc_term_message heard = *m;
+	struct inc_term_message message = {
+		.has_desc = m->has_imm, .length = m->length, .buffer = m->buffer};
 
-	if (m->has_desc && !inc_desc_from_wire(m->desc, cm->form.native_floats, &heard.desc)) {
+	if (m->has_imm && !inc_desc_from_wire(m->imm, cm->form.native_floats, &message.desc)) {
 		end->received++;
 		refuse_floats(end, m);
 		return;
 	}
 	heed_shown(end);
 	inc_term_figures(cm->node, &before);
-	inc_term_message(cm->node, end->peer, end->received++, &heard);
+	inc_term_message(cm->node, end->peer, end->received++, &message);
 	inc_term_figures(cm->node, &after);
 	if (after.ended)
 		cm->dropped++;
@@ -169,19 +170,27 @@ static void on_sent(void *ctx)
 	act(end->cm);
 }
 
-static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
+	/* the node's words for why a channel is broken */
+	static const enum inc_term_reason reasons[] = {
+		[INC_CHANNEL_INVALID] = INC_TERM_INVALID,
+		[INC_CHANNEL_REFUSED] = INC_TERM_REFUSED,
+		[INC_CHANNEL_SILENT] = INC_TERM_SILENT,
+		[INC_CHANNEL_ENDED] = INC_TERM_ENDED_THERE,
+		[INC_CHANNEL_CUT] = INC_TERM_CUT,
+	};
 	struct comm_end *end = ctx;
 
 	end->lost = true;
-	end->lost_for = reason;
-	end->cm->why = text;
-	inc_term_lost(end->cm->node, end->peer, reason);
+	end->lost_for = reasons[loss->reason];
+	end->cm->why = loss->text;
+	inc_term_lost(end->cm->node, end->peer, end->lost_for);
 	act(end->cm);
 	end->cm->why = NULL;
 }
 
-const struct inc_term_handler inc_term_comm_handler = {
+const struct inc_channel_handler inc_term_comm_handler = {
 	.message = on_message, .sent = on_sent, .lost = on_lost};
 
 void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns)

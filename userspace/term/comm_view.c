@@ -32,7 +32,7 @@ static enum inc_conn_health health_of(const struct comm_end *end,
 static void view_end(const struct comm_end *end, const struct inc_term_figures *node,
 		     struct inc_term_view *out)
 {
-	struct inc_term_channel_figures ch = end->last;
+	struct inc_channel_figures ch = end->last;
 	struct inc_term_peer_figures f;
 
 	inc_term_peer_figures(end->cm->node, end->peer, &f);

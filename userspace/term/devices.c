@@ -13,7 +13,7 @@
 #define EVENTS 64 /* events that one epoll_wait() returns */
 
 struct shared {
-	struct inc_term_device *dev;
+	struct inc_channel_device *dev;
 	char ifname[IF_NAMESIZE];
 	struct in_addr own_ip;
 	uint16_t udp_port; /* as the first user wanted it; 0: any */
@@ -28,7 +28,7 @@ struct inc_term_devices {
 	struct inc_term_devices_opts opts;
 	int epoll_fd;
 	LIST_HEAD(, shared) list;
-	struct inc_term_device_figures closed; /* of devices that are closed now */
+	struct inc_channel_device_figures closed; /* of devices that are closed now */
 };
 
 static int watch(struct inc_term_devices *d, int fd, struct shared *s)
@@ -80,8 +80,8 @@ static struct shared *find(struct inc_term_devices *d, const struct inc_term_dev
 	return NULL;
 }
 
-static const struct inc_term_device *any_of(const struct inc_term_devices *d,
-					    const struct inc_term_endpoint_ops *ops)
+static const struct inc_channel_device *any_of(const struct inc_term_devices *d,
+					       const struct inc_channel_ops *ops)
 {
 	const struct shared *s;
 
@@ -94,7 +94,7 @@ static const struct inc_term_device *any_of(const struct inc_term_devices *d,
 static int open_at(struct inc_term_devices *d, const struct inc_term_device_want *want,
 		   uint16_t udp_port, struct shared *s, struct inc_err *err)
 {
-	const struct inc_term_device_opts opts = {
+	const struct inc_channel_device_opts opts = {
 		.ifname = want->ifname,
 		.own_ip = want->own_ip,
 		.udp_port = udp_port,
@@ -118,7 +118,7 @@ static int open_shared(struct inc_term_devices *d, const struct inc_term_device_
 		ret = open_at(d, want, 0, s, err);
 	if (ret)
 		return ret;
-	ret = watch(d, want->ops->fd(s->dev), s);
+	ret = watch(d, want->ops->fd(s->dev, NULL), s);
 	if (ret) {
 		inc_err_set(err, -ret, "port %s: epoll: %s", want->ifname, strerror(-ret));
 		want->ops->close(s->dev);
@@ -127,7 +127,7 @@ static int open_shared(struct inc_term_devices *d, const struct inc_term_device_
 }
 
 int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_device_want *want,
-			 struct inc_term_device **out, struct inc_err *err)
+			 struct inc_channel_device **out, struct inc_err *err)
 {
 	struct shared *s = find(d, want);
 	int ret;
@@ -150,19 +150,21 @@ int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_devic
 	return 0;
 }
 
-static void add_figures(struct inc_term_device_figures *sum, const struct shared *s)
+static void add_figures(struct inc_channel_device_figures *sum, const struct shared *s)
 {
-	struct inc_term_device_figures f;
+	struct inc_channel_device_figures f;
 
 	s->dev->ops->device_figures(s->dev, &f);
 	sum->strangers += f.strangers;
 	sum->wrong_port += f.wrong_port;
 	sum->damaged += f.damaged;
+	sum->send_calls += f.send_calls;
+	sum->recv_calls += f.recv_calls;
 }
 
-struct inc_term_device_figures inc_term_devices_figures(const struct inc_term_devices *d)
+struct inc_channel_device_figures inc_term_devices_figures(const struct inc_term_devices *d)
 {
-	struct inc_term_device_figures sum = d->closed;
+	struct inc_channel_device_figures sum = d->closed;
 	const struct shared *s;
 
 	LIST_FOREACH (s, &d->list, entry)
@@ -170,7 +172,7 @@ struct inc_term_device_figures inc_term_devices_figures(const struct inc_term_de
 	return sum;
 }
 
-void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *dev)
+void inc_term_devices_put(struct inc_term_devices *d, struct inc_channel_device *dev)
 {
 	struct shared *s;
 
@@ -180,7 +182,7 @@ void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *de
 	if (!s || --s->users)
 		return;
 	add_figures(&d->closed, s);
-	epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, dev->ops->fd(dev), NULL);
+	epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, dev->ops->fd(dev, NULL), NULL);
 	dev->ops->close(dev);
 	LIST_REMOVE(s, entry);
 	free(s);
@@ -194,7 +196,10 @@ static int wait_ms(struct inc_term_devices *d, uint64_t until_ns, uint64_t now_n
 	int ms;
 
 	LIST_FOREACH (s, &d->list, entry) {
-		const uint64_t at_ns = s->more ? 0 : s->dev->ops->deadline_ns(s->dev);
+		uint64_t at_ns;
+
+		s->more = s->more || s->dev->ops->arm(s->dev);
+		at_ns = s->more ? 0 : s->dev->ops->deadline_ns(s->dev);
 
 		if (at_ns < until_ns)
 			until_ns = at_ns;
@@ -206,6 +211,7 @@ static int wait_ms(struct inc_term_devices *d, uint64_t until_ns, uint64_t now_n
 static void progress(struct shared *s)
 {
 	s->more = s->dev->ops->progress(s->dev);
+	s->dev->ops->flush(s->dev);
 }
 
 bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns)

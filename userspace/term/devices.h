@@ -11,12 +11,12 @@
 #include <stdint.h>
 #include <netinet/in.h>
 #include "lib/base/err.h"
-#include "userspace/term/endpoint.h"
+#include "lib/channel/channel.h"
 
 struct inc_term_devices;
 
 struct inc_term_devices_opts {
-	const struct inc_term_handler *handler;
+	const struct inc_channel_handler *handler;
 	uint64_t rto_min_ns, rto_max_ns;
 };
 
@@ -31,15 +31,15 @@ void inc_term_devices_free(struct inc_term_devices *d);
  * port if that is free, else at any.
  */
 struct inc_term_device_want {
-	const struct inc_term_endpoint_ops *ops;
+	const struct inc_channel_ops *ops;
 	const char *ifname;
 	struct in_addr own_ip;
 	uint16_t udp_port;
 };
 int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_device_want *want,
-			 struct inc_term_device **out, struct inc_err *err);
+			 struct inc_channel_device **out, struct inc_err *err);
 /* Gives a device back, once for each get; the last call closes it. */
-void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *dev);
+void inc_term_devices_put(struct inc_term_devices *d, struct inc_channel_device *dev);
 
 /*
  * Waits for work of the devices, until until_ns (CLOCK_MONOTONIC) at the latest, and does it.
@@ -50,6 +50,6 @@ bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns);
 void inc_term_devices_flush(struct inc_term_devices *d);
 
 /* Packets that belonged to no channel, summed over all devices, also those that are closed now. */
-struct inc_term_device_figures inc_term_devices_figures(const struct inc_term_devices *d);
+struct inc_channel_device_figures inc_term_devices_figures(const struct inc_term_devices *d);
 
 #endif

@@ -12,7 +12,7 @@
  * result m. Numbers count from 0 in 64 bits.
  *
  * The caller is the communicator (comm.h), on the thread that it belongs to. Its channels
- * (endpoint.h) send and receive. Their reports become events of the node, and the communicator
+ * (lib/channel) send and receive. Their reports become events of the node, and the communicator
  * performs the actions (comm_run.c):
  *
  *	handler's message()	inc_term_message()

@@ -15,7 +15,7 @@
 #include "lib/reduce/operate.h"
 #include "userspace/config.h"
 #include "userspace/term/capabilities.h"
-#include "userspace/term/endpoints.h"
+#include "userspace/term/kinds.h"
 #include "userspace/term/notices.h"
 #include "userspace/term/term_engine.h"
 #include "userspace/term/worker.h"
@@ -475,7 +475,7 @@ static struct inc_term_counters count_all(const struct term_engine *t)
 		inc_term_counters_add(&sum, &p->view.counters);
 	}
 	for (i = 0; i < t->n_workers; i++) {
-		const struct inc_term_device_figures f = inc_term_worker_figures(t->worker[i]);
+		const struct inc_channel_device_figures f = inc_term_worker_figures(t->worker[i]);
 
 		sum.strangers += f.strangers;
 		sum.wrong_port += f.wrong_port;

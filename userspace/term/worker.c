@@ -22,7 +22,7 @@ struct call {
 	uint32_t of_peer; /* the peer on the way to which the port is */
 	const char *reason;
 	enum inc_port_condition condition;
-	struct inc_term_device_figures figures;
+	struct inc_channel_device_figures figures;
 	struct inc_err *err;
 	int ret;
 };
@@ -281,7 +281,7 @@ static int figures(struct inc_term_worker *w, struct call *call)
 	return 0;
 }
 
-struct inc_term_device_figures inc_term_worker_figures(struct inc_term_worker *w)
+struct inc_channel_device_figures inc_term_worker_figures(struct inc_term_worker *w)
 {
 	struct call call = {.fn = figures};
 

@@ -19,7 +19,7 @@
 struct inc_term_worker;
 
 struct inc_term_worker_opts {
-	const struct inc_term_endpoint_ops *const *kinds;
+	const struct inc_channel_ops *const *kinds;
 	uint64_t rto_min_ns, rto_max_ns;
 	/* Called on the worker's thread. */
 	void (*notice)(void *arg, uint32_t communicator, uint64_t number,
@@ -54,6 +54,6 @@ void inc_term_worker_view(struct inc_term_worker *w, const struct inc_term_comm 
 void inc_term_worker_port(struct inc_term_worker *w, struct inc_term_comm *cm, uint32_t peer,
 			  enum inc_port_condition condition, const char *reason);
 
-struct inc_term_device_figures inc_term_worker_figures(struct inc_term_worker *w);
+struct inc_channel_device_figures inc_term_worker_figures(struct inc_term_worker *w);
 
 #endif

@@ -20,7 +20,7 @@
 struct inccl_bounce {
 	uint8_t *memory;
 	size_t bytes;
-	struct inccl_region region;
+	struct inc_channel_region region;
 	bool mapped;
 	unsigned int packets; /* size of the buffer in packets */
 	unsigned int end;     /* where the newest slot ends, in packets */
@@ -65,13 +65,13 @@ int inccl_bounce_make(struct inccl_communicator *comm)
 	return there ? 0 : -ENOMEM;
 }
 
-int inccl_bounce_map(struct inccl_communicator *comm, const struct inccl_region **region)
+int inccl_bounce_map(struct inccl_communicator *comm, const struct inc_channel_region **region)
 {
 	struct inccl_bounce *bounce = comm->bounce;
 	int ret = 0;
 
 	if (!bounce->mapped)
-		ret = comm->ep->ops->map(comm->ep, bounce->memory, bounce->bytes, true,
+		ret = inccl_endpoint_map(comm->ep, bounce->memory, bounce->bytes, true,
 					 &bounce->region);
 	bounce->mapped = !ret;
 	*region = &bounce->region;
@@ -85,7 +85,7 @@ void inccl_bounce_free(struct inccl_communicator *comm)
 	if (!bounce)
 		return;
 	if (bounce->mapped)
-		comm->ep->ops->unmap(comm->ep, &bounce->region);
+		inccl_endpoint_unmap(comm->ep, &bounce->region);
 	free(bounce->memory);
 	free(bounce);
 }
@@ -106,7 +106,7 @@ static int find_room(const struct inccl_bounce *bounce, unsigned int size)
 	return begin - end >= size ? (int)end : -EAGAIN;
 }
 
-static int fill_slot(struct inccl_request *req, const struct inccl_message *msg,
+static int fill_slot(struct inccl_request *req, const struct inc_channel_exchange *msg,
 		     struct inccl_bounce_slot *slot, struct inc_err *err)
 {
 	struct inccl_bounce *bounce = req->comm->bounce;
@@ -131,7 +131,8 @@ static int fill_slot(struct inccl_request *req, const struct inccl_message *msg,
 	return 0;
 }
 
-int inccl_bounce_fill(struct inccl_request *req, struct inccl_message *msg, struct inc_err *err)
+int inccl_bounce_fill(struct inccl_request *req, struct inc_channel_exchange *msg,
+		      struct inc_err *err)
 {
 	struct inccl_bounce *bounce = req->comm->bounce;
 	struct inccl_bounce_slot *slot = &bounce->slot[bounce->next % bounce->packets];

@@ -17,8 +17,8 @@
 
 struct inccl_communicator;
 struct inccl_floats;
-struct inccl_message;
-struct inccl_region;
+struct inc_channel_exchange;
+struct inc_channel_region;
 struct inccl_request;
 
 /*
@@ -90,12 +90,13 @@ int inccl_check_mode(const struct inccl_communicator *comm,
 /* segment.c. Segments the request into messages: their number, sizes and descriptor. */
 void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *plan);
 /* Fills in message number k of the request. */
-void inccl_segment_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg);
+void inccl_segment_message(const struct inccl_request *req, uint64_t k,
+			   struct inc_channel_exchange *msg);
 /* The offset in its block at which message number i starts. */
 uint64_t inccl_segment_offset(const struct inccl_request *req, uint64_t i);
 /* The packets of the message or of its result, whichever is longer. */
 unsigned int inccl_segment_packets(const struct inccl_communicator *comm,
-				   const struct inccl_message *msg);
+				   const struct inc_channel_exchange *msg);
 
 /* caller_data.c. Copies this rank's own data to its place in recv, if the collective's result
  * contains it. */
@@ -124,11 +125,12 @@ bool inccl_uses_bounce(const struct inccl_request *req);
 int inccl_bounce_make(struct inccl_communicator *comm);
 /* The caller of the functions below holds the communicator's lock. This one registers the bounce
  * buffer and returns its region; 0 or -errno. */
-int inccl_bounce_map(struct inccl_communicator *comm, const struct inccl_region **region);
+int inccl_bounce_map(struct inccl_communicator *comm, const struct inc_channel_region **region);
 /* Assigns a slot to the request's next message and fills it with the data to send. Repeated calls
  * before the message is posted do that once. Returns -EAGAIN if there is no room now, or an error
  * of inccl_floats_fill(). */
-int inccl_bounce_fill(struct inccl_request *req, struct inccl_message *msg, struct inc_err *err);
+int inccl_bounce_fill(struct inccl_request *req, struct inc_channel_exchange *msg,
+		      struct inc_err *err);
 /* The message in the newest slot has been posted. */
 void inccl_bounce_posted(struct inccl_communicator *comm);
 /* Copies results that have arrived to the caller's buffers and frees their slots. Returns 0, or an

@@ -65,7 +65,8 @@ uint64_t inccl_segment_offset(const struct inccl_request *req, uint64_t i)
 	return i ? payload + (i - 1) * payload * req->message_packets : 0;
 }
 
-void inccl_segment_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg)
+void inccl_segment_message(const struct inccl_request *req, uint64_t k,
+			   struct inc_channel_exchange *msg)
 {
 	const struct inccl_communicator *comm = req->comm;
 	uint64_t full = (uint64_t)comm->payload * req->message_packets;
@@ -83,14 +84,14 @@ void inccl_segment_message(const struct inccl_request *req, uint64_t k, struct i
 	msg->recv_len = inc_ranks_get(msg->imm, is_root, 1) ? len : 0;
 	msg->send_region = msg->send_len ? req->send_region : NULL;
 	msg->recv_region = msg->recv_len ? req->recv_region : NULL;
-	msg->mode = req->mode;
+	msg->write = req->mode == INCCL_MODE_WRITE;
 	/* the immediate reports that a WRITE is complete; a SEND completes a receive anyway */
 	msg->has_imm = !i || req->mode == INCCL_MODE_WRITE;
 	msg->last = k + 1 == req->messages && (!req->floats || inccl_floats_must_wait(req));
 }
 
 unsigned int inccl_segment_packets(const struct inccl_communicator *comm,
-				   const struct inccl_message *msg)
+				   const struct inc_channel_exchange *msg)
 {
 	uint32_t len = msg->send_len > msg->recv_len ? msg->send_len : msg->recv_len;
 

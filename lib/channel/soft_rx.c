@@ -1,42 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Soft endpoints: what comes in. A packet is its channel's where it names its queue pair, comes
- * from its peer, by its port, and has the right ICRC; all others are counted and dropped. Messages
- * are put together in the order of their packets; what is behind is acknowledged again, what is
- * ahead draws one NAK.
+ * Soft channels: receiving. A packet belongs to the channel whose queue pair it names. It must come
+ * from the channel's peer, at the right port, with a valid ICRC. All other packets are counted and
+ * dropped. Messages of posted channels are assembled in the order of their packets. A packet behind
+ * the expected one is acknowledged again, and packets ahead of it draw one NAK.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
-#include "lib/base/log.h"
 #include "lib/proto/maps.h"
-#include "userspace/term/soft_priv.h"
+#include "lib/channel/soft_priv.h"
 
 static void send_nak(struct soft_channel *ch, uint8_t syndrome)
 {
-	struct soft_device *dev = soft_device_of(ch);
-	uint8_t packet[INC_ACK_PACKET_LEN];
-
-	inc_put_ack_packet(packet, &ch->tx.to, syndrome, ch->peer_psn + (uint32_t)ch->rx_next,
-			   ch->rx_msn);
-	inc_udp_send_one(&dev->udp, &ch->tx.to.addr, packet, sizeof(packet));
-	if ((syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR)
-		ch->rnrs_sent++;
-	else
-		ch->naks_sent++;
-	/* it acknowledges what stands before it */
-	ch->rx_told = ch->rx_next;
-	ch->tell = false;
-	ch->tell_at_ns = UINT64_MAX;
+	inc_soft_send_aeth(ch, syndrome, ch->peer_psn + (uint32_t)ch->rx_next);
+	/* a NAK acknowledges the packets before the one that it names */
+	ch->rx_acked = ch->rx_next;
+	ch->ack_now = false;
+	ch->ack_at_ns = UINT64_MAX;
 }
 
 static void refuse(struct soft_channel *ch, const struct inc_roce_packet *pkt, const char *why)
 {
 	send_nak(ch, INC_AETH_NAK_INVALID);
-	inc_soft_lose(ch, INC_TERM_INVALID, "packet %llu of opcode %u and %zu bytes: %s",
+	inc_soft_lose(ch, INC_CHANNEL_INVALID, EPROTO, "packet %llu of opcode %u and %zu bytes: %s",
 		      (unsigned long long)ch->rx_next, pkt->opcode, pkt->len, why);
 }
 
-/* What is wrong with the packet expected; NULL: nothing. */
+/* Returns the fault of a packet that has the expected PSN; NULL: it has none. */
 static const char *fault(const struct soft_channel *ch, const struct inc_roce_packet *pkt)
 {
 	bool begins = inc_op_in(pkt->opcode, INC_OPS_BEGIN);
@@ -50,16 +41,17 @@ static const char *fault(const struct soft_channel *ch, const struct inc_roce_pa
 		return "a wrong length";
 	if (ch->filled + pkt->len > ch->max_message_bytes)
 		return "the message is too long";
-	if (ends && ch->peer_se != INC_TERM_SE_ANY && pkt->se != (ch->peer_se == INC_TERM_SE_HAS))
+	if (ends && ch->peer_se != INC_CHANNEL_SE_ANY &&
+	    pkt->se != (ch->peer_se == INC_CHANNEL_SE_HAS))
 		return "its numbers are in the other byte order";
 	return NULL;
 }
 
 static void deliver(struct soft_channel *ch, const struct inc_roce_packet *pkt)
 {
-	struct inc_term_message m = {
-		.has_desc = inc_roce_has_imm(pkt->opcode),
-		.desc = pkt->imm,
+	struct inc_channel_message m = {
+		.has_imm = inc_roce_has_imm(pkt->opcode),
+		.imm = pkt->imm,
 		.length = ch->filled,
 		.buffer = ch->filling,
 	};
@@ -81,13 +73,13 @@ static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt
 	soft_activate(ch);
 	if (ahead < 0) {
 		ch->duplicates++;
-		ch->tell = true;
+		ch->ack_now = true;
 		return;
 	}
 	if (ahead > 0) {
-		if (!ch->nak_told)
+		if (!ch->nak_sent)
 			send_nak(ch, INC_AETH_NAK_SEQ);
-		ch->nak_told = true;
+		ch->nak_sent = true;
 		return;
 	}
 	why = fault(ch, pkt);
@@ -96,11 +88,11 @@ static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt
 		return;
 	}
 	if (!ch->filling && !ch->n_posted) {
-		send_nak(ch, INC_AETH_RNR | INC_TERM_RNR_TIMER);
-		ch->nak_told = true;
+		send_nak(ch, INC_AETH_RNR | INC_CHANNEL_RNR_TIMER);
+		ch->nak_sent = true;
 		return;
 	}
-	ch->nak_told = false;
+	ch->nak_sent = false;
 	if (!ch->filling)
 		ch->filling = ch->buffers[--ch->n_posted];
 	if (pkt->len)
@@ -112,13 +104,34 @@ static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt
 		deliver(ch, pkt);
 }
 
+/* A NAK that ends the connection. r: the packet that it names. */
+static void take_nak(struct soft_channel *ch, uint8_t syndrome, uint64_t r)
+{
+	const unsigned long long packet = r;
+
+	switch (syndrome) {
+	case INC_AETH_NAK_INVALID:
+		inc_soft_lose(ch, INC_CHANNEL_REFUSED, EREMOTEIO,
+			      "refused packet %llu: invalid request (NAK 61)", packet);
+		return;
+	case INC_AETH_NAK_ACCESS:
+		inc_soft_lose(ch, INC_CHANNEL_REFUSED, EREMOTEIO,
+			      "refused packet %llu: remote access (NAK 62)", packet);
+		return;
+	}
+	inc_soft_lose(ch, INC_CHANNEL_ENDED, EREMOTEIO,
+		      "chunk %llu: the communicator has failed, or its ranks called different "
+		      "collectives (NAK 63)",
+		      packet);
+}
+
 static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt, uint64_t now_ns)
 {
-	uint64_t r;
+	uint64_t r = 0;
 
 	soft_activate(ch);
 	if (ch->to_switch && pkt->syndrome == INC_AETH_NAK_OPERATION) {
-		inc_soft_lose(ch, INC_TERM_ENDED_THERE, "NAK %x", pkt->syndrome);
+		take_nak(ch, pkt->syndrome, r);
 		return;
 	}
 	switch (inc_requester_hear(&ch->tx, pkt, now_ns, &r)) {
@@ -129,21 +142,20 @@ static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt
 		soft_device_of(ch)->damaged++;
 		return;
 	case INC_HEARD_NAK:
-		inc_soft_lose(ch,
-			      pkt->syndrome == INC_AETH_NAK_OPERATION ? INC_TERM_ENDED_THERE
-								      : INC_TERM_REFUSED,
-			      "packet %llu: NAK %x", (unsigned long long)r, pkt->syndrome);
+		take_nak(ch, pkt->syndrome, r);
 	}
 }
 
-/* The peer goes on although it was told that the channel has ended: again, but no flood. A device
- * believes a NAK of a packet that it waits for an answer to. */
+/* Answers a peer that goes on sending to an ended channel with a closing NAK, but not with a flood
+ * of them. The NAK names the packet itself if it is a duplicate, because an RDMA device accepts a
+ * NAK only for a packet that it awaits an answer to. */
 static void take_late(struct soft_channel *ch, const struct inc_roce_packet *pkt, uint64_t now_ns)
 {
 	const uint32_t next = ch->peer_psn + (uint32_t)ch->rx_next;
 
-	if (pkt->opcode != INC_OP_ACK && now_ns - ch->told_at_ns >= SOFT_FAREWELL_PACE_NS)
-		inc_soft_farewell(ch, inc_psn_diff(pkt->psn, next) < 0 ? pkt->psn : next, now_ns);
+	if (pkt->opcode != INC_OP_ACK && now_ns - ch->closing_sent_at_ns >= SOFT_CLOSING_PACE_NS)
+		inc_soft_closing_nak(ch, inc_psn_diff(pkt->psn, next) < 0 ? pkt->psn : next,
+				     now_ns);
 }
 
 /* Whether d names the channel's peer as its sender. An RDMA device has a source port for each flow.
@@ -156,22 +168,24 @@ static bool from_peer(const struct soft_channel *ch, const struct inc_datagram *
 	       (ch->ids.span || ch->from_peer.sport == ntohs(d->from.sin_port));
 }
 
-/* Whether d came in by the channel's port: behind other ports anybody can name its peer. One line
- * of the log says so, because a host whose port is another one than configured is not heard. */
+/* Whether d arrived at the device's port. At other ports, anyone can forge the peer's address. The
+ * first such packet is logged, because the host may be connected to another port than configured.
+ */
 static bool by_port(struct soft_channel *ch, const struct inc_datagram *d, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
 	char name[IF_NAMESIZE];
 
-	if (inc_term_ingress_ok(&dev->ingress, d->ifindex, now_ns))
+	if (!dev->of_port || inc_channel_ingress_ok(&dev->ingress, d->ifindex, now_ns))
 		return true;
 	dev->wrong_port++;
-	if (!ch->port_told)
-		inc_warn("%s: a packet that names its address arrived at %s instead of %s and was "
+	if (!ch->port_logged)
+		dev->log(dev->log_ctx, INC_LOG_WARN,
+			 "%s: a packet that names its address arrived at %s instead of %s and was "
 			 "dropped (term_wrong_port counts them)",
 			 ch->what, if_indextoname(d->ifindex, name) ?: "an unknown interface",
 			 dev->ingress.ifname);
-	ch->port_told = true;
+	ch->port_logged = true;
 	return false;
 }
 
@@ -202,19 +216,31 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 		take_late(ch, &pkt, now_ns);
 	else if (ch->life == SOFT_CONNECTED && pkt.opcode == INC_OP_ACK)
 		take_aeth(ch, &pkt, now_ns);
+	else if (ch->life == SOFT_CONNECTED && ch->mirror)
+		inc_soft_mirror_receive(ch, &pkt, now_ns);
 	else if (ch->life == SOFT_CONNECTED)
 		take_data(ch, &pkt);
 }
 
-bool inc_soft_progress(struct inc_term_device *d)
+/* Mirrored channels answer before their owner posts more, because an ACK that is due anyway must
+ * not wait for that. */
+static void answer_mirrored(struct soft_device *dev, uint64_t now_ns)
 {
-	struct soft_device *dev = SOFT_DEV(d);
+	struct soft_channel *ch;
+
+	TAILQ_FOREACH (ch, &dev->channels, in_all)
+		if (ch->mirror && ch->life == SOFT_CONNECTED) {
+			inc_soft_mirror_answer(ch, now_ns);
+			soft_due(dev, soft_deadline_of(ch));
+		}
+}
+
+bool inc_soft_receive(struct soft_device *dev, uint64_t now_ns)
+{
 	unsigned int i, n = inc_udp_receive(&dev->udp, &dev->inbox->in);
-	uint64_t now_ns = inc_now_ns();
 	const struct inc_datagram *g;
 	size_t at;
 
-	dev->in_progress = true;
 	for (i = 0; i < n; i++) {
 		g = &dev->inbox->in.datagram[i];
 		dev->strangers += !g->size;
@@ -222,9 +248,21 @@ bool inc_soft_progress(struct inc_term_device *d)
 			take_packet(dev, g, at, g->size - at < g->step ? g->size - at : g->step,
 				    now_ns);
 	}
+	return n == INC_UDP_RECVS;
+}
+
+bool inc_soft_progress(struct inc_channel_device *d)
+{
+	struct soft_device *dev = SOFT_DEV(d);
+	const uint64_t now_ns = inc_now_ns();
+	bool more;
+
+	dev->in_progress = true;
+	more = inc_soft_receive(dev, now_ns);
+	if (dev->n_mirrored)
+		answer_mirrored(dev, inc_now_ns());
 	inc_soft_timers(dev, now_ns);
 	dev->in_progress = false;
 	inc_soft_free_gone(dev);
-	inc_soft_flush(d);
-	return n == INC_UDP_RECVS;
+	return more;
 }

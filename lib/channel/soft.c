@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Devices and channels of soft endpoints: how they are made, connected and ended. */
+/* Soft devices and channels: how they are made, connected and ended. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "lib/base/log.h"
 #include "lib/base/machine.h"
 #include "lib/base/pow2.h"
 #include "lib/base/random.h"
 #include "lib/conf/comm_conf.h"
-#include "userspace/interface.h"
-#include "userspace/term/soft_priv.h"
+#include "lib/net/netdev.h"
+#include "lib/channel/soft_priv.h"
 
 /* The only place where a channel's life changes. */
 static void soft_go(struct soft_channel *ch, enum soft_life to)
@@ -31,24 +31,30 @@ static void soft_go(struct soft_channel *ch, enum soft_life to)
 		ch->report = true;
 }
 
-static int soft_probe(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
+/* A host's path decides how large its packets may be, which hostlib/src/path_mtu.c finds out. */
+static int soft_probe(const struct inc_channel_device_opts *opts, struct inc_channel_offer *out,
 		      struct inc_err *why)
 {
-	unsigned int mtu = inc_interface_mtu(ifname);
+	unsigned int mtu;
 
 	memset(out, 0, sizeof(*out));
+	inet_ntop(AF_INET, &opts->own_ip, out->device, sizeof(out->device));
+	out->max_message_bytes = INC_MAX_MESSAGE_BYTES;
+	out->max_messages = out->receive_packets = UINT32_MAX;
+	inc_err_set(why, 0, "needs no device");
+	if (!opts->ifname)
+		return 0;
+	mtu = inc_interface_mtu(opts->ifname);
 	if (!mtu)
-		return inc_err_set(why, ENODEV, "%s: no MTU to be read", ifname);
+		return inc_err_set(why, ENODEV, "%s: no MTU to be read", opts->ifname);
 	out->payload_bytes = inc_roce_payload(mtu);
 	if (!out->payload_bytes)
 		return inc_err_set(why, ENODEV, "%s: MTU %u is too small for a payload of %d",
-				   ifname, mtu, INC_MIN_PAYLOAD);
-	inet_ntop(AF_INET, &own_ip, out->device, sizeof(out->device));
-	out->max_message_bytes = INC_MAX_MESSAGE_BYTES;
+				   opts->ifname, mtu, INC_MIN_PAYLOAD);
 	return 0;
 }
 
-static struct soft_inbox *use_inbox(const struct inc_term_device *beside)
+static struct soft_inbox *use_inbox(const struct inc_channel_device *beside)
 {
 	struct soft_inbox *inbox = beside ? SOFT_DEV(beside)->inbox : calloc(1, sizeof(*inbox));
 
@@ -69,32 +75,38 @@ static void leave_inbox(struct soft_inbox *inbox)
 	free(inbox);
 }
 
-static int soft_open(const struct inc_term_device_opts *opts, struct inc_term_device **out,
+static int soft_open(const struct inc_channel_device_opts *opts, struct inc_channel_device **out,
 		     struct inc_err *err)
 {
 	struct soft_device *dev = calloc(1, sizeof(*dev));
 	int ret;
 
 	if (!dev)
-		return inc_err_set(err, ENOMEM, "%s: %s", opts->ifname, strerror(ENOMEM));
-	ret = inc_udp_open(&dev->udp, opts->own_ip, opts->udp_port, SOFT_BUFFER_BYTES, err);
-	ret = ret ?: inc_udp_show_ifindex(&dev->udp, err);
+		return inc_err_set(err, ENOMEM, "soft device: %s", strerror(ENOMEM));
+	ret = inc_udp_open(&dev->udp, opts->own_ip, opts->udp_port,
+			   opts->buffer_bytes ?: SOFT_BUFFER_BYTES, err);
+	if (!ret && opts->ifname)
+		ret = inc_udp_show_ifindex(&dev->udp, err);
 	if (!ret) {
 		dev->inbox = use_inbox(opts->beside);
 		if (!dev->inbox)
-			ret = inc_err_set(err, ENOMEM, "%s: %s", opts->ifname, strerror(ENOMEM));
+			ret = inc_err_set(err, ENOMEM, "soft device: %s", strerror(ENOMEM));
 	}
 	if (ret) {
 		inc_udp_close(&dev->udp);
 		free(dev);
 		return ret;
 	}
-	dev->dev.ops = &inc_term_soft;
+	dev->dev.ops = &inc_channel_soft;
 	dev->handler = opts->handler;
+	dev->log = opts->log ?: inc_channel_log;
+	dev->log_ctx = opts->log_ctx;
 	dev->rto_min_ns = opts->rto_min_ns;
 	dev->rto_max_ns = opts->rto_max_ns;
 	dev->own_ip = opts->own_ip;
-	inc_term_ingress_init(&dev->ingress, opts->ifname);
+	dev->of_port = opts->ifname;
+	if (opts->ifname)
+		inc_channel_ingress_init(&dev->ingress, opts->ifname);
 	TAILQ_INIT(&dev->channels);
 	TAILQ_INIT(&dev->ended);
 	TAILQ_INIT(&dev->gone);
@@ -103,7 +115,22 @@ static int soft_open(const struct inc_term_device_opts *opts, struct inc_term_de
 	return 0;
 }
 
-static void soft_close(struct inc_term_device *d)
+static void soft_offer(const struct inc_channel_device *d, struct inc_channel_offer *out)
+{
+	const struct soft_device *dev = (const struct soft_device *)d;
+	char ip[INET_ADDRSTRLEN];
+
+	*out = (struct inc_channel_offer){
+		.max_message_bytes = INC_MAX_MESSAGE_BYTES,
+		.max_messages = UINT32_MAX,
+		.receive_packets = dev->udp.rcvbuf / SOFT_RECV_TRUESIZE,
+		.udp_csum = dev->udp.gro,
+	};
+	inet_ntop(AF_INET, &dev->own_ip, ip, sizeof(ip));
+	snprintf(out->device, sizeof(out->device), "%s:%u", ip, dev->udp.port);
+}
+
+static void soft_close(struct inc_channel_device *d)
 {
 	struct soft_device *dev = SOFT_DEV(d);
 	struct soft_channel *ch;
@@ -118,13 +145,28 @@ static void soft_close(struct inc_term_device *d)
 	free(dev);
 }
 
-/* The kernel reaches any memory of ours. */
-static int soft_map(struct inc_term_device *dev, void *memory, size_t bytes, struct inc_err *err)
+static void soft_abandon(struct inc_channel_device *d)
 {
+	struct soft_device *dev = SOFT_DEV(d);
+	struct soft_channel *ch;
+
+	while ((ch = TAILQ_FIRST(&dev->channels)))
+		inc_soft_forget(ch);
+	soft_close(d);
+}
+
+/* The kernel accesses any memory of the process. An R_Key of the device's own tells regions apart,
+ * and an address in a RETH is an offset in the region. */
+static int soft_map(struct inc_channel_device *d, void *addr, size_t len,
+		    enum inc_channel_access access, struct inc_channel_region *region,
+		    struct inc_err *err)
+{
+	*region = (struct inc_channel_region){
+		.addr = addr, .len = len, .rkey = SOFT_DEV(d)->next_rkey++};
 	return 0;
 }
 
-static void soft_unmap(struct inc_term_device *dev, void *memory)
+static void soft_unmap(struct inc_channel_device *d, struct inc_channel_region *region)
 {
 }
 
@@ -138,7 +180,7 @@ struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn)
 	return NULL;
 }
 
-/* The one that was asked for, or any that nobody has. */
+/* Chooses the number that was asked for, or any that no channel has. */
 static int choose_qpn(struct soft_device *dev, uint32_t wanted, uint32_t *qpn, struct inc_err *err)
 {
 	struct soft_channel *ch;
@@ -191,7 +233,7 @@ static int allocate(struct soft_device *dev, struct soft_channel *ch)
 	return use_jump(dev, ch);
 }
 
-/* What a channel needs no more when it has ended. */
+/* Frees what an ended channel does not need any more. */
 static void free_rings(struct soft_channel *ch)
 {
 	free(ch->tx.ring);
@@ -205,6 +247,7 @@ static void free_rings(struct soft_channel *ch)
 static void release(struct soft_channel *ch)
 {
 	free_rings(ch);
+	inc_soft_mirror_free(ch);
 	inc_ip_ids_free(&ch->ids);
 	free(ch);
 }
@@ -212,16 +255,17 @@ static void release(struct soft_channel *ch)
 static void log_of_channel(void *ctx, const char *fmt, ...)
 {
 	const struct soft_channel *ch = ctx;
+	const struct soft_device *dev = soft_device_of(ch);
 	char text[256];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	inc_warn("%s: %s", ch->what, text);
+	dev->log(dev->log_ctx, INC_LOG_WARN, "%s%s%s", ch->what, *ch->what ? ": " : "", text);
 }
 
-static int check(const struct inc_term_channel_opts *opts, struct inc_err *err)
+static int check(const struct inc_channel_opts *opts, struct inc_err *err)
 {
 	if (!inc_payload_ok(opts->payload))
 		return inc_err_set(err, EINVAL, "%s: payload %u: %s", opts->what, opts->payload,
@@ -234,9 +278,8 @@ static int check(const struct inc_term_channel_opts *opts, struct inc_err *err)
 	return 0;
 }
 
-static int soft_make(struct inc_term_device *d, const struct inc_term_channel_opts *opts,
-		     struct inc_term_channel **out, struct inc_term_numbers *own,
-		     struct inc_err *err)
+static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts *opts,
+		     struct inc_channel **out, struct inc_channel_own *own, struct inc_err *err)
 {
 	struct soft_device *dev = SOFT_DEV(d);
 	struct soft_channel *ch;
@@ -248,6 +291,8 @@ static int soft_make(struct inc_term_device *d, const struct inc_term_channel_op
 	if (!ch)
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->what, strerror(ENOMEM));
 	ret = choose_qpn(dev, opts->qpn, &ch->own_qpn, err);
+	if (!ret && opts->mirrored)
+		ret = inc_random24(&dev->next_rkey, err);
 	if (ret)
 		goto fail;
 	ch->ch.dev = d;
@@ -255,7 +300,7 @@ static int soft_make(struct inc_term_device *d, const struct inc_term_channel_op
 	ch->payload = opts->payload;
 	ch->max_message_bytes = opts->max_message_bytes;
 	ch->messages = opts->messages;
-	ch->tell_at_ns = ch->farewell_at_ns = UINT64_MAX;
+	ch->ack_at_ns = ch->closing_at_ns = UINT64_MAX;
 	snprintf(ch->what, sizeof(ch->what), "%s", opts->what);
 	ch->tx.start_psn = opts->psn & INC_PSN_MASK;
 	ch->tx.to.pkey = opts->pkey;
@@ -264,16 +309,18 @@ static int soft_make(struct inc_term_device *d, const struct inc_term_channel_op
 	ch->tx.log = log_of_channel;
 	ch->tx.log_ctx = ch;
 	inc_requester_init(&ch->tx, dev->rto_min_ns, dev->rto_max_ns);
-	ret = allocate(dev, ch);
+	ret = opts->mirrored ? inc_soft_mirror_new(ch) : allocate(dev, ch);
 	if (ret) {
 		inc_err_set(err, -ret, "%s: %s", opts->what, strerror(-ret));
 		goto fail;
 	}
 	LIST_INSERT_HEAD(&dev->bucket[ch->own_qpn % SOFT_BUCKETS], ch, in_bucket);
 	TAILQ_INSERT_TAIL(&dev->channels, ch, in_all);
+	dev->n_mirrored += opts->mirrored;
 	own->qpn = ch->own_qpn;
 	own->psn = ch->tx.start_psn;
 	own->udp_port = dev->udp.port;
+	own->pkey = opts->pkey;
 	*out = &ch->ch;
 	return 0;
 fail:
@@ -281,7 +328,7 @@ fail:
 	return ret;
 }
 
-static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_addr *peer,
+static int soft_connect(struct inc_channel *c, const struct inc_channel_peer *peer,
 			struct inc_err *err)
 {
 	struct soft_channel *ch = SOFT_CH(c);
@@ -292,6 +339,8 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 	if (ch->life != SOFT_MADE)
 		return inc_err_set(err, EALREADY, "%s: has its peer", ch->what);
 	ret = inc_ip_ids_init(&ch->ids, peer->any_ip_id);
+	if (!ret && ch->mirror)
+		ret = inc_soft_mirror_connect(ch, peer);
 	if (ret)
 		return inc_err_set(err, -ret, "%s: %s", ch->what, strerror(-ret));
 	to->qpn = peer->qpn;
@@ -322,7 +371,7 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 	return 0;
 }
 
-static int soft_post(struct inc_term_channel *c, void *buffer)
+static int soft_post(struct inc_channel *c, void *buffer)
 {
 	struct soft_channel *ch = SOFT_CH(c);
 
@@ -332,16 +381,18 @@ static int soft_post(struct inc_term_channel *c, void *buffer)
 	return 0;
 }
 
-void inc_soft_lose(struct soft_channel *ch, enum inc_term_reason reason, const char *fmt, ...)
+void inc_soft_lose(struct soft_channel *ch, enum inc_channel_reason reason, int error,
+		   const char *fmt, ...)
 {
 	va_list ap;
 
 	if (ch->life != SOFT_CONNECTED)
 		return;
 	soft_go(ch, SOFT_BROKEN);
-	ch->reason = reason;
+	ch->loss.reason = reason;
+	ch->loss.error = error;
 	va_start(ap, fmt);
-	vsnprintf(ch->text, sizeof(ch->text), fmt, ap);
+	vsnprintf(ch->loss.text, sizeof(ch->loss.text), fmt, ap);
 	va_end(ap);
 	soft_due(soft_device_of(ch), 0);
 }
@@ -355,6 +406,7 @@ static void take_out(struct soft_channel *ch)
 		dev->n_ended--;
 	} else {
 		TAILQ_REMOVE(&dev->channels, ch, in_all);
+		dev->n_mirrored -= !!ch->mirror;
 	}
 	if (ch->active)
 		SLIST_REMOVE(&dev->active, ch, soft_channel, next_active);
@@ -385,7 +437,7 @@ void inc_soft_free_gone(struct soft_device *dev)
 	}
 }
 
-static void say_farewell(struct soft_channel *ch, uint8_t syndrome)
+static void begin_closing(struct soft_channel *ch, uint8_t syndrome)
 {
 	struct soft_device *dev = soft_device_of(ch);
 	uint64_t now_ns = inc_now_ns();
@@ -396,44 +448,65 @@ static void say_farewell(struct soft_channel *ch, uint8_t syndrome)
 	TAILQ_INSERT_TAIL(&dev->ended, ch, in_all);
 	dev->n_ended++;
 	ch->syndrome = syndrome;
-	ch->farewells = ch->to_switch ? SOFT_SWITCH_FAREWELLS : SOFT_FAREWELLS;
-	ch->farewell_wait_ns = SOFT_FAREWELL_NS;
-	ch->farewell_at_ns = now_ns + ch->farewell_wait_ns;
-	inc_soft_farewell(ch, inc_soft_kept(ch), now_ns);
-	soft_due(dev, ch->farewell_at_ns);
+	ch->closing_naks = ch->to_switch ? SOFT_SWITCH_CLOSING_NAKS : SOFT_CLOSING_NAKS;
+	ch->closing_wait_ns = SOFT_CLOSING_NS;
+	ch->closing_at_ns = now_ns + ch->closing_wait_ns;
+	inc_soft_closing_nak(ch, inc_soft_kept(ch), now_ns);
+	soft_due(dev, ch->closing_at_ns);
 	if (dev->n_ended > SOFT_MAX_ENDED)
 		inc_soft_forget(TAILQ_FIRST(&dev->ended));
 }
 
-static void soft_shut(struct inc_term_channel *c, uint8_t syndrome)
+static void soft_shut(struct inc_channel *c, uint8_t syndrome)
 {
 	struct soft_channel *ch = SOFT_CH(c);
 
 	inc_soft_drop_sends(ch);
 	if (syndrome && ch->life != SOFT_MADE)
-		say_farewell(ch, syndrome);
+		begin_closing(ch, syndrome);
 	else
 		inc_soft_forget(ch);
 }
 
-static int soft_fd(const struct inc_term_device *dev)
+static bool soft_arm(struct inc_channel_device *dev)
 {
-	return SOFT_DEV(dev)->udp.fd;
+	return false;
 }
 
-static uint64_t soft_deadline_ns(const struct inc_term_device *dev)
+static int soft_fd(const struct inc_channel_device *d, short *events)
 {
-	return SOFT_DEV(dev)->due_at_ns;
+	const struct inc_udp *udp = &((const struct soft_device *)d)->udp;
+
+	if (events)
+		*events = udp->blocked ? POLLIN | POLLOUT : POLLIN;
+	return udp->fd;
 }
 
-static void soft_figures(const struct inc_term_channel *c, struct inc_term_channel_figures *out)
+/* A host asks before each sleep, so the deadlines of its channels are computed exactly, because a
+ * wake-up for a timer that was set anew meanwhile costs as much as a collective. */
+static uint64_t soft_deadline_ns(const struct inc_channel_device *d)
+{
+	const struct soft_device *dev = (const struct soft_device *)d;
+	const struct soft_channel *ch;
+	uint64_t at_ns = UINT64_MAX;
+
+	if (!dev->n_mirrored || !dev->due_at_ns)
+		return dev->due_at_ns;
+	TAILQ_FOREACH (ch, &dev->channels, in_all)
+		if (ch->life == SOFT_CONNECTED && soft_deadline_of(ch) < at_ns)
+			at_ns = soft_deadline_of(ch);
+	return at_ns;
+}
+
+static void soft_figures(const struct inc_channel *c, struct inc_channel_figures *out)
 {
 	const struct soft_channel *ch = SOFT_CH(c);
 	const struct inc_requester_figures *tx = &ch->tx.figures;
 
-	*out = (struct inc_term_channel_figures){
+	*out = (struct inc_channel_figures){
 		.rx_packets = ch->rx_packets,
 		.duplicates = ch->duplicates,
+		.reordered = ch->mirror ? ch->mirror->reordered : 0,
 		.naks_sent = ch->naks_sent,
 		.naks_received = tx->naks,
 		.rnrs_sent = ch->rnrs_sent,
@@ -447,20 +520,27 @@ static void soft_figures(const struct inc_term_channel *c, struct inc_term_chann
 	};
 }
 
-static void soft_device_figures(const struct inc_term_device *d,
-				struct inc_term_device_figures *out)
+static void soft_device_figures(const struct inc_channel_device *d,
+				struct inc_channel_device_figures *out)
 {
 	const struct soft_device *dev = SOFT_DEV(d);
 
-	out->strangers = dev->strangers;
-	out->wrong_port = dev->wrong_port;
-	out->damaged = dev->damaged;
+	*out = (struct inc_channel_device_figures){
+		.strangers = dev->strangers,
+		.wrong_port = dev->wrong_port,
+		.damaged = dev->damaged,
+		.send_calls = dev->udp.send_calls,
+		.recv_calls = dev->udp.recv_calls,
+	};
 }
 
-const struct inc_term_endpoint_ops inc_term_soft = {
+const struct inc_channel_ops inc_channel_soft = {
+	.name = "soft",
 	.probe = soft_probe,
 	.open = soft_open,
+	.offer = soft_offer,
 	.close = soft_close,
+	.abandon = soft_abandon,
 	.map = soft_map,
 	.unmap = soft_unmap,
 	.make = soft_make,
@@ -468,11 +548,18 @@ const struct inc_term_endpoint_ops inc_term_soft = {
 	.shut = soft_shut,
 	.post = soft_post,
 	.send = inc_soft_send,
+	.exchange = inc_soft_exchange,
 	.shown = inc_soft_shown,
 	.flush = inc_soft_flush,
+	.progress = inc_soft_progress,
+	.arm = soft_arm,
 	.fd = soft_fd,
 	.deadline_ns = soft_deadline_ns,
-	.progress = inc_soft_progress,
+	.under_way = inc_soft_mirror_under_way,
+	.ack_at_ns = inc_soft_mirror_ack_at_ns,
+	.attend = inc_soft_mirror_attend,
+	.moved = inc_soft_mirror_moved,
+	.describe = inc_soft_mirror_describe,
 	.figures = soft_figures,
 	.device_figures = soft_device_figures,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How long the soft transport's packets may be. The interface and the routes that someone has
- * configured say so; what ICMP says is not asked, for anybody can send it (the socket ignores it,
- * too). Called while an endpoint is opened and connected.
+ * How long the packets of soft channels may be: what the interface and the configured routes allow.
+ * ICMP is not considered, because anyone can forge it, and the socket ignores it as well. Called
+ * while an endpoint is opened and connected.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,8 +13,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include "hostlib/src/soft.h"
+#include "hostlib/src/endpoint.h"
 #include "lib/base/fd.h"
+#include "lib/roce/wire.h"
 
 /* The kernel puts as many routes into an answer as the reader has room for, and no route is longer
  * than this (netlink(7)). It stands on the caller's stack, which may be small. */
@@ -196,8 +197,8 @@ static int interface_mtu(int fd, uint32_t addr, int *mtu, char name[IFNAMSIZ], s
 	return 0;
 }
 
-int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
-			struct inc_err *err)
+int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
+		       struct inc_err *err)
 {
 	struct route route = {0};
 	char name[IFNAMSIZ];
@@ -234,27 +235,28 @@ int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int
 	return 0;
 }
 
-int soft_check_route(const struct soft_endpoint *s, struct inc_err *err)
+int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payload,
+		     struct inc_err *err)
 {
 	char text[INET_ADDRSTRLEN], name[IFNAMSIZ];
 	struct route route = {0};
 	struct ifreq ifr = {0};
 	unsigned int mtu;
 
-	/* a route that is missing now may come; sending will tell */
-	if (route_to(s->tx.to.path.saddr, s->tx.to.path.daddr, &route))
+	/* a route that is missing now may come, and a send without a route fails visibly */
+	if (route_to(saddr, daddr, &route))
 		return 0;
 	mtu = route.mtu;
 	if (if_indextoname(route.ifindex, name)) {
 		memcpy(ifr.ifr_name, name, IFNAMSIZ);
-		if (!ioctl(s->udp.fd, SIOCGIFMTU, &ifr) && (!mtu || (int)mtu > ifr.ifr_mtu))
+		if (!ioctl(fd, SIOCGIFMTU, &ifr) && (!mtu || (int)mtu > ifr.ifr_mtu))
 			mtu = ifr.ifr_mtu;
 	}
-	if (!mtu || s->payload + INC_MAX_OVERHEAD <= mtu)
+	if (!mtu || payload + INC_MAX_OVERHEAD <= mtu)
 		return 0;
-	inet_ntop(AF_INET, &s->tx.to.path.daddr, text, sizeof(text));
+	inet_ntop(AF_INET, &daddr, text, sizeof(text));
 	return inc_err_set(err, EMSGSIZE,
 			   "route to %s: MTU %u is too small for a payload of %u, %u is the "
 			   "largest",
-			   text, mtu, s->payload, inc_roce_payload(mtu));
+			   text, mtu, payload, inc_roce_payload(mtu));
 }

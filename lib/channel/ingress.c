@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 #include "lib/base/clock.h"
-#include "userspace/interface.h"
-#include "userspace/term/ingress.h"
+#include "lib/net/netdev.h"
+#include "lib/channel/ingress.h"
 
 #define LOOPBACK 1 /* the index that the kernel gives it in every network namespace */
 /* An unknown sender can cause a question to the kernel, so there is no more than one in this time.
@@ -13,14 +13,14 @@
  * interface may have its index. */
 #define KEEP_NS INC_NSEC_PER_SEC
 
-static bool is_known(const struct inc_term_ingress *in, unsigned int ifindex)
+static bool is_known(const struct inc_channel_ingress *in, unsigned int ifindex)
 {
 	return ifindex == in->ifindex || ifindex == in->master;
 }
 
 /* The port stays the interface that it has been, whatever the interface's name is now. Only when
  * that interface is gone does the port become the one that has its name. */
-static void ask(struct inc_term_ingress *in)
+static void ask(struct inc_channel_ingress *in)
 {
 	struct inc_interface_place place;
 	int ret = inc_interface_at(in->ifindex, &place);
@@ -33,14 +33,14 @@ static void ask(struct inc_term_ingress *in)
 	in->master = place.master;
 }
 
-void inc_term_ingress_init(struct inc_term_ingress *in, const char *ifname)
+void inc_channel_ingress_init(struct inc_channel_ingress *in, const char *ifname)
 {
 	memset(in, 0, sizeof(*in));
 	strncpy(in->ifname, ifname, sizeof(in->ifname) - 1);
 	ask(in);
 }
 
-bool inc_term_ingress_ok(struct inc_term_ingress *in, unsigned int ifindex, uint64_t now_ns)
+bool inc_channel_ingress_ok(struct inc_channel_ingress *in, unsigned int ifindex, uint64_t now_ns)
 {
 	const uint64_t age_ns = now_ns - in->asked_at_ns;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Soft endpoints: messages are cut into packets, sent, and reported when they are acknowledged. */
+/* Soft channels: messages are segmented into packets, sent, and reported when they are
+ * acknowledged. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "userspace/term/soft_priv.h"
+#include "lib/channel/soft_priv.h"
 
-/* ---- what the messages of several channels share ---- */
+/* ---- content that several channels send ---- */
 
 static struct soft_content *make_content(struct soft_channel *ch, const void *buffer,
 					 uint32_t length)
@@ -57,56 +58,63 @@ static struct soft_send *send_of(const struct soft_channel *ch, uint64_t number)
 	return &ch->sends[number % ch->messages];
 }
 
-static uint8_t opcode_of(const struct soft_send *s, bool first, bool last)
+_Static_assert(INC_OP_SEND_FIRST == 0 &&
+		       INC_OP_WRITE_ONLY_IMM == INC_OP_WRITE_FIRST + INC_OP_SEND_ONLY_IMM,
+	       "the opcodes of WRITE stand in the order of SEND's");
+
+uint8_t inc_soft_opcode(bool write, bool has_imm, bool first, bool last)
 {
+	/* the distance from an opcode of SEND */
+	const uint8_t base = write ? INC_OP_WRITE_FIRST : INC_OP_SEND_FIRST;
+
 	if (first && last)
-		return s->has_imm ? INC_OP_SEND_ONLY_IMM : INC_OP_SEND_ONLY;
+		return base + (has_imm ? INC_OP_SEND_ONLY_IMM : INC_OP_SEND_ONLY);
 	if (first)
-		return INC_OP_SEND_FIRST;
+		return base;
 	if (!last)
-		return INC_OP_SEND_MIDDLE;
-	return s->has_imm ? INC_OP_SEND_LAST_IMM : INC_OP_SEND_LAST;
+		return base + INC_OP_SEND_MIDDLE;
+	return base + (has_imm ? INC_OP_SEND_LAST_IMM : INC_OP_SEND_LAST);
 }
 
 /* Describes the next packet of a message, and returns whether that was its last. */
-static bool cut_packet(struct soft_channel *ch, const struct soft_send *s)
+static bool describe_packet(struct soft_channel *ch, const struct soft_send *s)
 {
 	struct inc_tx_packet *p = inc_requester_packet(&ch->tx, ch->tx.posted);
-	uint32_t left = s->length - ch->cut_bytes;
+	uint32_t left = s->length - ch->described_bytes;
 	bool last = left <= ch->payload;
 
 	*p = (struct inc_tx_packet){
 		.len = last ? left : ch->payload,
 		.imm = s->imm,
-		.opcode = opcode_of(s, !ch->cut_bytes, last),
+		.opcode = inc_soft_opcode(false, s->has_imm, !ch->described_bytes, last),
 	};
 	if (s->content) {
-		p->payload = s->content->buffer + ch->cut_bytes;
+		p->payload = s->content->buffer + ch->described_bytes;
 		if (p->len == ch->payload) {
-			p->crc = s->content->crc[ch->cut_bytes / ch->payload];
+			p->crc = s->content->crc[ch->described_bytes / ch->payload];
 			p->flags = INC_TX_HAS_CRC;
 		}
 	}
 	ch->tx.posted++;
-	ch->cut_bytes = last ? 0 : ch->cut_bytes + ch->payload;
+	ch->described_bytes = last ? 0 : ch->described_bytes + ch->payload;
 	return last;
 }
 
-/* Describes what there is room for. */
-static void cut(struct soft_channel *ch)
+/* Describes packets of queued messages, as far as the requester's ring has room. */
+static void describe(struct soft_channel *ch)
 {
 	struct soft_send *s;
 
-	while (ch->cut < ch->queued && ch->tx.posted - ch->tx.acked < ch->tx.slots) {
-		s = send_of(ch, ch->cut);
-		if (cut_packet(ch, s)) {
+	while (ch->described < ch->queued && ch->tx.posted - ch->tx.acked < ch->tx.slots) {
+		s = send_of(ch, ch->described);
+		if (describe_packet(ch, s)) {
 			s->end = ch->tx.posted;
-			ch->cut++;
+			ch->described++;
 		}
 	}
 }
 
-int inc_soft_send(struct inc_term_channel *c, const void *buffer, uint32_t length, bool has_imm,
+int inc_soft_send(struct inc_channel *c, const void *buffer, uint32_t length, bool has_imm,
 		  uint32_t imm)
 {
 	struct soft_channel *ch = SOFT_CH(c);
@@ -115,13 +123,13 @@ int inc_soft_send(struct inc_term_channel *c, const void *buffer, uint32_t lengt
 	if (ch->life == SOFT_BROKEN)
 		return -ENOTCONN;
 	if (ch->queued - ch->sent == ch->messages || length > ch->max_message_bytes) {
-		inc_soft_lose(ch, INC_TERM_CUT, "is sent more than was said");
+		inc_soft_lose(ch, INC_CHANNEL_CUT, ENOBUFS, "is sent more than was said");
 		return -ENOBUFS;
 	}
 	if (length) {
 		content = use_content(ch, buffer, length);
 		if (!content) {
-			inc_soft_lose(ch, INC_TERM_CUT, "%s", strerror(ENOMEM));
+			inc_soft_lose(ch, INC_CHANNEL_CUT, ENOMEM, "%s", strerror(ENOMEM));
 			return -ENOMEM;
 		}
 	}
@@ -139,27 +147,27 @@ void inc_soft_sent(struct soft_channel *ch)
 {
 	struct soft_device *dev = soft_device_of(ch);
 
-	while (ch->life == SOFT_CONNECTED && ch->sent < ch->cut &&
+	while (ch->life == SOFT_CONNECTED && ch->sent < ch->described &&
 	       send_of(ch, ch->sent)->end <= ch->tx.acked) {
 		leave_content(dev, send_of(ch, ch->sent++)->content);
 		dev->handler->sent(ch->ctx);
 	}
 }
 
-void inc_soft_shown(struct inc_term_channel *c, uint64_t n)
+void inc_soft_shown(struct inc_channel *c, uint64_t n)
 {
 	struct soft_channel *ch = SOFT_CH(c);
 	uint64_t message, r = 0;
 
-	/* what has not gone out yet it cannot have */
-	for (message = ch->sent; message < n && message < ch->cut; message++) {
+	/* the peer cannot have a packet that was not sent yet */
+	for (message = ch->sent; message < n && message < ch->described; message++) {
 		if (send_of(ch, message)->end > ch->tx.high)
 			break;
 		r = send_of(ch, message)->end;
 	}
 	if (ch->life != SOFT_CONNECTED || r <= ch->tx.acked)
 		return;
-	inc_rto_spoil(&ch->tx.rto); /* it has had them for long */
+	inc_rto_spoil(&ch->tx.rto); /* they may have arrived long ago, so this is no round trip */
 	inc_requester_kept(&ch->tx, r, inc_now_ns());
 	inc_soft_sent(ch);
 }
@@ -178,21 +186,21 @@ static void send_batch(struct soft_device *dev, uint64_t now_ns)
 		inc_batch_send(&dev->batch, &dev->udp, now_ns);
 }
 
-/* An ACK, where one is due; else it is known when. One that the peer has asked
- * for waits as others do: mostly a result is sent there soon, and an ACK before that would wake the
- * peer for nothing. */
+/* Sends an ACK if one is due, and otherwise notes when it will be. An ACK that the peer has
+ * requested waits as well, because mostly a result follows soon, and an ACK before it would wake
+ * the peer for nothing. */
 static void answer(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
-	uint64_t untold = ch->rx_next - ch->rx_told;
+	uint64_t unacked = ch->rx_next - ch->rx_acked;
 
-	if (!ch->tell && untold < INC_ACK_EVERY && now_ns < ch->tell_at_ns) {
-		if (untold && ch->tell_at_ns == UINT64_MAX)
-			ch->tell_at_ns = now_ns + INC_ACK_HOLD_NS;
+	if (!ch->ack_now && unacked < INC_ACK_EVERY && now_ns < ch->ack_at_ns) {
+		if (unacked && ch->ack_at_ns == UINT64_MAX)
+			ch->ack_at_ns = now_ns + INC_ACK_HOLD_NS;
 		return;
 	}
-	ch->tell = ch->owes = false;
-	ch->tell_at_ns = UINT64_MAX;
+	ch->ack_now = ch->owes = false;
+	ch->ack_at_ns = UINT64_MAX;
 	if (!ch->rx_next)
 		return;
 	if (dev->batch.n == INC_BATCH_SENDS)
@@ -200,47 +208,67 @@ static void answer(struct soft_channel *ch, uint64_t now_ns)
 	inc_batch_ack(&dev->batch, &ch->tx.to, INC_AETH_ACK,
 		      ch->peer_psn + (uint32_t)ch->rx_next - 1, ch->rx_msn);
 	ch->acks_sent++;
-	ch->rx_told = ch->rx_next;
+	ch->rx_acked = ch->rx_next;
 }
 
-/* Puts what a channel may send into batches, the last of which is not sent yet. */
+void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn)
+{
+	struct soft_device *dev = soft_device_of(ch);
+	uint8_t packet[INC_ACK_PACKET_LEN];
+
+	inc_put_ack_packet(packet, &ch->tx.to, syndrome, psn, ch->rx_msn);
+	inc_udp_send_one(&dev->udp, &ch->tx.to.addr, packet, sizeof(packet));
+	if (syndrome == INC_AETH_ACK)
+		ch->acks_sent++;
+	else if ((syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR)
+		ch->rnrs_sent++;
+	else
+		ch->naks_sent++;
+}
+
+/* Puts the packets that a channel may send into batches. The last batch is not sent yet. */
 static void fill(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
 	struct inc_requester *q = &ch->tx;
 	uint64_t limit;
 
-	cut(ch);
+	describe(ch);
 	limit = inc_requester_limit(q);
-	ch->tell |= ch->owes && ch->ack_behind && q->next < limit;
+	if (ch->mirror && inc_soft_mirror_holds(ch, limit))
+		return;
+	ch->ack_now |= ch->owes && ch->ack_behind && q->next < limit;
 	while (q->next < limit && !dev->udp.blocked && !q->failed &&
 	       !inc_requester_fill(q, &dev->udp, &dev->batch, limit, now_ns))
 		send_batch(dev, now_ns);
 }
 
-/* Its share of the turn is done. Something to send may be left: the socket is full, or has just
- * turned out not to cut sends. */
+/* Ends the channel's part of a turn. Something to send may be left, because the socket is full or
+ * has turned out not to support UDP_SEGMENT. */
 static void settle(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
-	uint64_t at_ns = inc_requester_deadline_ns(&ch->tx);
+	const uint64_t limit = inc_requester_limit(&ch->tx);
 
-	soft_due(dev, at_ns < ch->tell_at_ns ? at_ns : ch->tell_at_ns);
+	soft_due(dev, soft_deadline_of(ch));
 	if (ch->tx.failed) {
-		inc_soft_lose(ch, INC_TERM_CUT, "cannot be sent to: %s", strerror(ch->tx.failed));
-	} else if (ch->tx.next < inc_requester_limit(&ch->tx)) {
+		inc_soft_lose(ch, INC_CHANNEL_CUT, ch->tx.failed, "cannot be sent to: %s",
+			      strerrordesc_np(ch->tx.failed));
+	} else if (ch->tx.next < limit && !(ch->mirror && inc_soft_mirror_holds(ch, limit))) {
 		soft_activate(ch);
 		soft_due(dev, now_ns + SOFT_BLOCKED_NS);
 	}
 }
 
-void inc_soft_flush(struct inc_term_device *d)
+void inc_soft_flush(struct inc_channel_device *d)
 {
 	struct soft_device *dev = SOFT_DEV(d);
 	struct soft_channel *ch, *next;
 	uint64_t now_ns;
 
-	if (SLIST_EMPTY(&dev->active))
+	/* `blocked` is cleared even with nothing to send, because an ACK may have emptied the queue
+	 * meanwhile, and a host would go on polling for room that is there */
+	if (SLIST_EMPTY(&dev->active) && !dev->udp.blocked)
 		return;
 	now_ns = inc_now_ns();
 	if (!inc_udp_writable(&dev->udp)) {
@@ -250,7 +278,8 @@ void inc_soft_flush(struct inc_term_device *d)
 	SLIST_FOREACH(ch, &dev->active, next_active)
 	if (ch->life == SOFT_CONNECTED) {
 		fill(ch, now_ns);
-		answer(ch, now_ns);
+		if (!ch->mirror)
+			answer(ch, now_ns);
 	}
 	send_batch(dev, now_ns);
 	ch = SLIST_FIRST(&dev->active);
@@ -265,30 +294,30 @@ void inc_soft_flush(struct inc_term_device *d)
 
 /* ---- time ---- */
 
-void inc_soft_farewell(struct soft_channel *ch, uint32_t psn, uint64_t now_ns)
+void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
 	uint8_t packet[INC_ACK_PACKET_LEN];
 
 	inc_put_ack_packet(packet, &ch->tx.to, ch->syndrome, psn, ch->rx_msn);
 	inc_udp_send_one(&dev->udp, &ch->tx.to.addr, packet, sizeof(packet));
-	ch->told_at_ns = now_ns;
+	ch->closing_sent_at_ns = now_ns;
 }
 
-static void run_farewells(struct soft_device *dev, uint64_t now_ns)
+static void run_closing(struct soft_device *dev, uint64_t now_ns)
 {
 	struct soft_channel *ch;
 
 	TAILQ_FOREACH (ch, &dev->ended, in_all) {
-		if (now_ns >= ch->farewell_at_ns) {
-			inc_soft_farewell(ch, inc_soft_kept(ch), now_ns);
-			ch->farewell_wait_ns *= 2;
-			if (ch->to_switch && ch->farewell_wait_ns > dev->rto_max_ns)
-				ch->farewell_wait_ns = dev->rto_max_ns;
-			ch->farewell_at_ns =
-				--ch->farewells ? now_ns + ch->farewell_wait_ns : UINT64_MAX;
+		if (now_ns >= ch->closing_at_ns) {
+			inc_soft_closing_nak(ch, inc_soft_kept(ch), now_ns);
+			ch->closing_wait_ns *= 2;
+			if (ch->to_switch && ch->closing_wait_ns > dev->rto_max_ns)
+				ch->closing_wait_ns = dev->rto_max_ns;
+			ch->closing_at_ns =
+				--ch->closing_naks ? now_ns + ch->closing_wait_ns : UINT64_MAX;
 		}
-		soft_due(dev, ch->farewell_at_ns);
+		soft_due(dev, ch->closing_at_ns);
 	}
 }
 
@@ -296,14 +325,14 @@ static void report_broken(struct soft_device *dev)
 {
 	struct soft_channel *ch;
 
-	/* a handler may end any channel, so each look begins anew */
+	/* a handler may shut any channel, so each search begins anew */
 	do {
 		TAILQ_FOREACH (ch, &dev->channels, in_all)
 			if (ch->report)
 				break;
 		if (ch) {
 			ch->report = false;
-			dev->handler->lost(ch->ctx, ch->reason, ch->text);
+			dev->handler->lost(ch->ctx, &ch->loss);
 		}
 	} while (ch);
 }
@@ -317,11 +346,9 @@ void inc_soft_timers(struct soft_device *dev, uint64_t now_ns)
 		return;
 	dev->due_at_ns = UINT64_MAX;
 	TAILQ_FOREACH (ch, &dev->channels, in_all) {
-		at_ns = inc_requester_deadline_ns(&ch->tx);
-		if (ch->tell_at_ns < at_ns)
-			at_ns = ch->tell_at_ns;
 		if (ch->life != SOFT_CONNECTED)
 			continue;
+		at_ns = soft_deadline_of(ch);
 		if (now_ns < at_ns) {
 			soft_due(dev, at_ns);
 			continue;
@@ -329,6 +356,6 @@ void inc_soft_timers(struct soft_device *dev, uint64_t now_ns)
 		inc_requester_timers(&ch->tx, now_ns);
 		soft_activate(ch);
 	}
-	run_farewells(dev, now_ns);
+	run_closing(dev, now_ns);
 	report_broken(dev);
 }

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "lib/base/fd.h"
+#include "lib/proto/roce.h"
+#include "hostlib/src/endpoint.h"
+
+#define BUFFER_BYTES (4 << 20) /* of a soft device's socket, each way */
+
+/* ---- reports of the channel ---- */
+
+static void on_message(void *ctx, const struct inc_channel_message *m)
+{
+	((struct inccl_endpoint *)ctx)->completed++;
+}
+
+static void on_sent(void *ctx)
+{
+	((struct inccl_endpoint *)ctx)->acknowledged++;
+}
+
+static void on_lost(void *ctx, const struct inc_channel_loss *loss)
+{
+	struct inccl_endpoint *ep = ctx;
+
+	ep->failed = loss->error;
+	ep->mismatch = loss->reason == INC_CHANNEL_ENDED;
+	snprintf(ep->error, sizeof(ep->error), "%s", loss->text);
+}
+
+static const struct inc_channel_handler handler = {
+	.message = on_message, .sent = on_sent, .lost = on_lost};
+
+/* ctx: the options of open(). */
+static void log_of_device(void *ctx, enum inc_log_level level, const char *fmt, ...)
+{
+	const struct inccl_endpoint *ep = ctx;
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	ep->log(ep->log_ctx, "%s", text);
+}
+
+/* ---- life ---- */
+
+static struct inc_channel_device_opts device_opts(const struct inccl_open_opts *opts,
+						  struct inccl_endpoint *ep,
+						  const struct inc_channel_verbs_settings *verbs)
+{
+	return (struct inc_channel_device_opts){
+		.own_ip.s_addr = opts->addr,
+		.rto_min_ns = INCCL_RTO_MIN_NS,
+		.rto_max_ns = INCCL_RTO_MAX_NS,
+		.buffer_bytes = BUFFER_BYTES,
+		.handler = &handler,
+		.may_block = true,
+		.verbs = verbs,
+		.log = log_of_device,
+		.log_ctx = ep,
+	};
+}
+
+static int read_settings(const struct inccl_transport *transport,
+			 const struct inccl_open_opts *opts,
+			 struct inc_channel_verbs_settings *settings, struct inc_err *err)
+{
+	if (transport->kind != INCCL_TRANSPORT_VERBS)
+		return 0;
+	return inccl_verbs_settings(opts->options, settings, err);
+}
+
+int inccl_endpoint_probe(const struct inccl_transport *transport,
+			 const struct inccl_open_opts *opts, struct inc_err *why)
+{
+	struct inc_channel_verbs_settings settings;
+	struct inc_channel_device_opts device = device_opts(opts, NULL, &settings);
+	struct inc_channel_offer offer;
+	int ret = read_settings(transport, opts, &settings, why);
+
+	return ret ?: transport->channel->probe(&device, &offer, why);
+}
+
+static unsigned int at_most(unsigned int n, unsigned int limit)
+{
+	return n < limit ? n : limit;
+}
+
+/* Chooses the window: what was asked for, or the default, within what the device can store. Returns
+ * the number of messages that the channel must have room for. A collective may need single packets
+ * where others go in messages, so there is room for as many. */
+static unsigned int choose_window(const struct inccl_open_opts *opts,
+				  const struct inc_channel_offer *offer, struct inccl_own *own)
+{
+	const unsigned int each = opts->message_packets, most = offer->max_messages;
+	const unsigned int packets = at_most(INCCL_DEFAULT_WINDOW, offer->receive_packets);
+	unsigned int window = opts->window_messages;
+
+	if (!window && packets < INCCL_DEFAULT_WINDOW)
+		opts->log(opts->log_ctx,
+			  "%s: the receive buffer holds %u packets (net.core.rmem_max)",
+			  offer->device, packets);
+	window = at_most(window ?: packets / each ?: 1, most);
+	own->window_messages = window;
+	own->most_packets = offer->receive_packets == UINT32_MAX
+				    ? window * each
+				    : at_most(offer->receive_packets, INCCL_MESSAGES_WINDOW);
+	return window < most / each ? window * each : most;
+}
+
+static int choose_payload(const struct inccl_endpoint *ep, const struct inccl_open_opts *opts,
+			  const struct inc_channel_offer *offer, unsigned int *payload,
+			  struct inc_err *err)
+{
+	if (!offer->payload_bytes)
+		return inccl_path_payload(ep->ops->fd(ep->dev, NULL), opts, payload, err);
+	*payload = at_most(opts->payload ?: offer->payload_bytes, offer->payload_bytes);
+	return 0;
+}
+
+static int open_channel(struct inccl_endpoint *ep, const struct inccl_open_opts *opts,
+			struct inccl_own *own, struct inc_err *err)
+{
+	struct inc_channel_opts channel = {
+		.psn = opts->start_psn,
+		.pkey = INC_PKEY_DEFAULT,
+		.mirrored = true,
+		.what = "",
+		.ctx = ep,
+	};
+	struct inc_channel_offer offer;
+	struct inc_channel_own numbers;
+	int ret;
+
+	ep->ops->offer(ep->dev, &offer);
+	ret = choose_payload(ep, opts, &offer, &own->payload, err);
+	if (ret)
+		return ret;
+	channel.payload = own->payload;
+	channel.messages = choose_window(opts, &offer, own);
+	ret = ep->ops->make(ep->dev, &channel, &ep->ch, &numbers, err);
+	if (ret)
+		return ret;
+	own->qpn = numbers.qpn;
+	own->psn = numbers.psn;
+	own->udp_port = numbers.udp_port;
+	own->pkey = numbers.pkey;
+	own->udp_csum = offer.udp_csum;
+	memcpy(own->device, offer.device, sizeof(own->device));
+	return 0;
+}
+
+int inccl_endpoint_open(const struct inccl_transport *transport, const struct inccl_open_opts *opts,
+			struct inccl_endpoint **out, struct inccl_own *own, struct inc_err *err)
+{
+	struct inc_channel_verbs_settings settings;
+	struct inccl_endpoint *ep = calloc(1, sizeof(*ep));
+	struct inc_channel_device_opts device = device_opts(opts, ep, &settings);
+	int ret;
+
+	if (!ep)
+		return inc_err_set(err, ENOMEM, "%s: %s", transport->channel->name,
+				   strerror(ENOMEM));
+	ep->transport = transport;
+	ep->ops = transport->channel;
+	ep->addr = opts->addr;
+	ep->log = opts->log;
+	ep->log_ctx = opts->log_ctx;
+	ret = read_settings(transport, opts, &settings, err);
+	ret = ret ?: ep->ops->open(&device, &ep->dev, err);
+	if (ret)
+		goto fail;
+	ret = open_channel(ep, opts, own, err);
+	if (ret)
+		goto fail;
+	*out = ep;
+	return 0;
+fail:
+	inccl_endpoint_close(ep);
+	return ret;
+}
+
+void inccl_endpoint_close(struct inccl_endpoint *ep)
+{
+	if (ep->ch)
+		ep->ops->shut(ep->ch, 0);
+	if (ep->dev)
+		ep->ops->close(ep->dev);
+	free(ep);
+}
+
+void inccl_endpoint_abandon(struct inccl_endpoint *ep)
+{
+	ep->ops->abandon(ep->dev);
+	free(ep);
+}
+
+/* Logs a warning if the kernel's route to the switch leaves from another address, because a NIC
+ * sends from the interface whose GID it uses. */
+static void check_source(const struct inccl_endpoint *ep, const struct inc_channel_peer *peer)
+{
+	struct sockaddr_in sa = {
+		.sin_family = AF_INET, .sin_addr = peer->ip, .sin_port = htons(INC_ROCE_UDP_PORT)};
+	char ours[INET_ADDRSTRLEN], routed[INET_ADDRSTRLEN];
+	int fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	socklen_t len = sizeof(sa);
+
+	if (fd < 0)
+		return;
+	if (!connect(fd, (struct sockaddr *)&sa, sizeof(sa)) &&
+	    !getsockname(fd, (struct sockaddr *)&sa, &len) && sa.sin_addr.s_addr != ep->addr)
+		ep->log(ep->log_ctx, "%s: the route to %s leaves from %s, not from %s",
+			ep->ops->name, peer->name,
+			inet_ntop(AF_INET, &sa.sin_addr, routed, sizeof(routed)),
+			inet_ntop(AF_INET, &ep->addr, ours, sizeof(ours)));
+	close(fd);
+}
+
+int inccl_endpoint_connect(struct inccl_endpoint *ep, const struct inc_channel_peer *peer,
+			   struct inc_err *err)
+{
+	int ret = 0;
+
+	if (ep->transport->kind == INCCL_TRANSPORT_SOFT)
+		ret = inccl_path_check(ep->ops->fd(ep->dev, NULL), ep->addr, peer->ip.s_addr,
+				       peer->payload, err);
+	else
+		check_source(ep, peer);
+	return ret ?: ep->ops->connect(ep->ch, peer, err);
+}
+
+/* ---- memory ---- */
+
+int inccl_endpoint_map(struct inccl_endpoint *ep, void *addr, size_t len, bool writable,
+		       struct inc_channel_region *region)
+{
+	struct inc_err err;
+	int ret = ep->ops->map(ep->dev, addr, len, writable ? INC_CHANNEL_WRITE : INC_CHANNEL_READ,
+			       region, &err);
+
+	if (ret)
+		ep->log(ep->log_ctx, "%s: %s", ep->ops->name, err.msg);
+	return ret;
+}
+
+void inccl_endpoint_unmap(struct inccl_endpoint *ep, struct inc_channel_region *region)
+{
+	ep->ops->unmap(ep->dev, region);
+}
+
+/* ---- messages ---- */
+
+uint64_t inccl_endpoint_under_way(const struct inccl_endpoint *ep)
+{
+	return ep->ops->under_way(ep->ch);
+}
+
+int inccl_endpoint_post(struct inccl_endpoint *ep, const struct inc_channel_exchange *x)
+{
+	int ret;
+
+	if (ep->failed)
+		return -ep->failed;
+	ret = ep->ops->exchange(ep->ch, x);
+	if (ret == -ENOTCONN) { /* it broke, which progress() reports */
+		ep->ops->progress(ep->dev);
+		return ep->failed ? -ep->failed : ret;
+	}
+	ep->posted += !ret;
+	return ret;
+}
+
+int inccl_endpoint_flush(struct inccl_endpoint *ep)
+{
+	if (!ep->failed)
+		ep->ops->flush(ep->dev);
+	return -ep->failed;
+}
+
+int inccl_endpoint_progress(struct inccl_endpoint *ep)
+{
+	bool more = false;
+
+	if (!ep->failed)
+		more = ep->ops->progress(ep->dev);
+	return ep->failed ? -ep->failed : more;
+}
+
+int inccl_endpoint_arm(struct inccl_endpoint *ep, int *fd, short *events, uint64_t *deadline_ns)
+{
+	if (!ep->failed && ep->ops->arm(ep->dev) && !ep->failed)
+		return 1;
+	if (ep->failed)
+		return -ep->failed;
+	*fd = ep->ops->fd(ep->dev, events);
+	*deadline_ns = ep->ops->deadline_ns(ep->dev);
+	return 0;
+}
+
+bool inccl_endpoint_kept(const struct inccl_endpoint *ep)
+{
+	/* a result, too, proves that its contribution has arrived */
+	return ep->acknowledged == ep->posted || ep->completed == ep->posted;
+}
+
+bool inccl_endpoint_quiet(const struct inccl_endpoint *ep)
+{
+	return ep->failed || (ep->acknowledged == ep->posted && ep->completed == ep->posted &&
+			      ep->ops->ack_at_ns(ep->ch) == UINT64_MAX);
+}
+
+void inccl_endpoint_stats(const struct inccl_endpoint *ep, struct inccl_transport_stats *out)
+{
+	struct inc_channel_device_figures dev;
+	struct inc_channel_figures ch;
+
+	ep->ops->figures(ep->ch, &ch);
+	ep->ops->device_figures(ep->dev, &dev);
+	*out = (struct inccl_transport_stats){
+		.packets_sent = ch.tx_packets,
+		.packets_resent = ch.retransmits,
+		.results = ch.rx_packets,
+		.duplicates = ch.duplicates,
+		.reordered = ch.reordered,
+		.bad_packets = dev.strangers + dev.wrong_port + dev.damaged,
+		.acks_sent = ch.acks_sent,
+		.acks_received = ch.acks_received,
+		.naks_sent = ch.naks_sent,
+		.naks_received = ch.naks_received,
+		.rnrs_received = ch.rnrs_received,
+		.timeouts = ch.timeouts,
+		.send_calls = dev.send_calls,
+		.recv_calls = dev.recv_calls,
+	};
+}

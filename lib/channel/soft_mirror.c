@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Mirrored soft channels. A contribution describes its packets and those of its result at once. The
+ * packets of results are compared with what is expected, and copied to their places in whatever
+ * order they arrive. A result also acknowledges its contribution.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "lib/channel/soft_priv.h"
+
+static struct soft_result *result_of(const struct soft_channel *ch, uint64_t r)
+{
+	return &ch->mirror->results[r & (ch->tx.slots - 1)];
+}
+
+/* ---- life ---- */
+
+int inc_soft_mirror_new(struct soft_channel *ch)
+{
+	ch->mirror = calloc(1, sizeof(*ch->mirror));
+	if (!ch->mirror)
+		return -ENOMEM;
+	ch->mirror->gap_r = UINT64_MAX;
+	ch->mirror->took_ns = INC_ACK_HOLD_NS;
+	return 0;
+}
+
+int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_peer *peer)
+{
+	const unsigned int wire = peer->payload + INC_MAX_HEAD_LEN + INC_ICRC_LEN;
+	struct soft_mirror *m = ch->mirror;
+
+	ch->payload = peer->payload;
+	ch->messages = peer->packets; /* each has a packet at least */
+	ch->tx.slots = peer->packets;
+	ch->tx.ring = calloc(peer->packets, sizeof(*ch->tx.ring));
+	ch->sends = calloc(peer->packets, sizeof(*ch->sends));
+	m->results = calloc(peer->packets, sizeof(*m->results));
+	if (!ch->tx.ring || !ch->sends || !m->results)
+		return -ENOMEM;
+	m->by_message = peer->by_message;
+	/* A switch in termination mode stores a result until it is acknowledged, and has memory for
+	 * `messages` of them, so every quarter is acknowledged. In passthrough mode slots bound
+	 * packets, and INC_ACK_EVERY is enough. */
+	m->ack_every = peer->by_message ? peer->messages / 4 ?: 1 : UINT32_MAX;
+	m->hold_packets = 2 * inc_segments_most(wire);
+	if (m->hold_packets > peer->packets / 4)
+		m->hold_packets = peer->packets / 4;
+	return 0;
+}
+
+void inc_soft_mirror_free(struct soft_channel *ch)
+{
+	if (ch->mirror)
+		free(ch->mirror->results);
+	free(ch->mirror);
+	ch->mirror = NULL;
+}
+
+/* ---- contributions ---- */
+
+static uint32_t part(uint32_t len, uint32_t offset, uint32_t payload)
+{
+	uint32_t left = len > offset ? len - offset : 0;
+
+	return left < payload ? left : payload;
+}
+
+static uint32_t packets_of(const struct soft_channel *ch, uint32_t len)
+{
+	return len ? (len + ch->payload - 1) / ch->payload : 1;
+}
+
+/* Describes the n packets of a contribution. */
+static void describe_sends(struct soft_channel *ch, const struct inc_channel_exchange *x,
+			   uint32_t n)
+{
+	const struct inc_channel_region *region = x->recv_region;
+	const uint64_t va =
+		region ? region->va + ((uint8_t *)x->recv - (uint8_t *)region->addr) : 0;
+	uint32_t i, offset;
+
+	for (i = 0; i < n; i++) {
+		struct inc_tx_packet *p = inc_requester_packet(&ch->tx, ch->tx.posted++);
+
+		offset = i * ch->payload;
+		p->payload = (const uint8_t *)x->send + offset;
+		p->len = part(x->send_len, offset, ch->payload);
+		p->va = va;
+		p->rkey = region ? region->rkey : 0;
+		p->dmalen = x->recv_len;
+		p->imm = x->imm;
+		p->opcode = inc_soft_opcode(x->write, x->has_imm, i == 0, i + 1 == n);
+		p->flags = i + 1 == n && x->last ? INC_TX_ASK : 0;
+	}
+}
+
+/* Describes the n packets of its result. first: the number of the contribution's first packet. */
+static void describe_results(struct soft_channel *ch, const struct inc_channel_exchange *x,
+			     uint32_t n, uint64_t first)
+{
+	struct soft_mirror *m = ch->mirror;
+	uint32_t i, offset;
+
+	for (i = 0; i < n; i++) {
+		struct soft_result *result = result_of(ch, m->rx_posted++);
+		bool last = i + 1 == n;
+
+		offset = i * ch->payload;
+		result->recv = (uint8_t *)x->recv + offset;
+		result->recv_len = part(x->recv_len, offset, ch->payload);
+		result->kept = m->by_message ? ch->tx.posted : first + i + 1;
+		result->imm = x->imm;
+		result->opcode = inc_soft_opcode(x->write, x->has_imm, i == 0, last);
+		result->flags = last ? SOFT_F_LAST | (x->last ? SOFT_F_FLUSH : 0) : 0;
+	}
+}
+
+int inc_soft_exchange(struct inc_channel *c, const struct inc_channel_exchange *x)
+{
+	struct soft_channel *ch = SOFT_CH(c);
+	struct soft_mirror *m = ch->mirror;
+	uint32_t sends = packets_of(ch, x->send_len), results = packets_of(ch, x->recv_len);
+	const uint64_t first = ch->tx.posted;
+
+	if (ch->life != SOFT_CONNECTED)
+		return -ENOTCONN;
+	/* nothing, in a message of one packet, is a packet, too */
+	if (!m->by_message)
+		sends = results = sends > results ? sends : results;
+	if (first + sends - m->tx_done > ch->tx.slots ||
+	    m->rx_posted + results - ch->rx_next > ch->tx.slots)
+		return -EAGAIN;
+	describe_sends(ch, x, sends);
+	describe_results(ch, x, results, first);
+	ch->sends[ch->queued++ & (ch->messages - 1)].end = ch->tx.posted;
+	ch->described = ch->queued;
+	if (x->last)
+		m->tx_flush = ch->tx.posted;
+	soft_activate(ch);
+	return 0;
+}
+
+/* Whether a result of what has been sent is still to come. No result comes of a message of which a
+ * part was not sent, which happens if the send buffer was full in between. */
+static bool result_is_due(const struct soft_channel *ch)
+{
+	const struct soft_mirror *m = ch->mirror;
+
+	return ch->tx.next > m->tx_done && ch->rx_next < m->rx_posted &&
+	       result_of(ch, ch->rx_next)->kept <= ch->tx.next;
+}
+
+bool inc_soft_mirror_holds(const struct soft_channel *ch, uint64_t limit)
+{
+	const struct inc_requester *q = &ch->tx;
+
+	/* Results that are still to come will open the window further. So wait until a send is
+	 * worth its system call, unless no result is due. */
+	return q->next < limit && result_is_due(ch) && q->next >= q->high &&
+	       q->next >= ch->mirror->tx_flush && limit - q->next < ch->mirror->hold_packets;
+}
+
+/* ---- results ---- */
+
+static void advance(struct soft_channel *ch)
+{
+	const struct inc_channel_handler *handler = soft_device_of(ch)->handler;
+	struct soft_mirror *m = ch->mirror;
+
+	while (ch->rx_next < m->rx_high) {
+		const struct soft_result *p = result_of(ch, ch->rx_next);
+
+		if (!(p->flags & SOFT_F_GOT))
+			break;
+		ch->rx_next++;
+		m->tx_done = p->kept;
+		if (p->flags & SOFT_F_FLUSH)
+			m->ended = true;
+		if (p->flags & SOFT_F_LAST) {
+			ch->rx_msn++;
+			handler->message(ch->ctx, &(struct inc_channel_message){});
+		}
+	}
+}
+
+/* Whether a packet is the result that is expected. If not, how says in what it differs from what
+ * its contribution requested. p: the contribution's last packet, or its packet of the same number
+ * if packets correspond to each other. */
+static bool mirrors(const struct soft_result *want, const struct inc_tx_packet *p,
+		    const struct inc_roce_packet *pkt, struct inc_err *how)
+{
+	if (pkt->opcode != want->opcode || pkt->len != want->recv_len)
+		inc_err_set(how, EPROTO, "opcode %u, length %zu; want %u, %u", pkt->opcode,
+			    pkt->len, want->opcode, want->recv_len);
+	else if (inc_roce_has_imm(want->opcode) && pkt->imm != want->imm)
+		inc_err_set(how, EPROTO, "immediate 0x%x; want 0x%x", pkt->imm, want->imm);
+	else if (inc_roce_has_reth(want->opcode) &&
+		 (pkt->va != p->va || pkt->rkey != p->rkey || pkt->dmalen != p->dmalen))
+		inc_err_set(how, EPROTO,
+			    "RETH: address 0x%llx, key 0x%x, %u bytes; want 0x%llx, 0x%x, %u",
+			    (unsigned long long)pkt->va, pkt->rkey, pkt->dmalen,
+			    (unsigned long long)p->va, p->rkey, p->dmalen);
+	else
+		return true;
+	return false;
+}
+
+static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, uint64_t r,
+		  uint64_t now_ns)
+{
+	struct soft_result *p = result_of(ch, r);
+	const struct inc_tx_packet *sent = inc_requester_packet(&ch->tx, p->kept - 1);
+	struct soft_mirror *m = ch->mirror;
+
+	if (pkt->len)
+		memcpy(p->recv, pkt->payload, pkt->len);
+	p->flags |= SOFT_F_GOT;
+	ch->rx_packets++;
+	/* The mirror of an ACK request of ours can wait. One that the peer has added to a result
+	 * that it retransmits, or to one that closes a gap, cannot, because it clocks the next
+	 * ones. */
+	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < m->rx_high))
+		ch->ack_now = true;
+	if (r >= m->rx_high)
+		m->rx_high = r + 1;
+	else
+		m->reordered++;
+	inc_requester_kept(&ch->tx, p->kept, now_ns);
+	inc_soft_sent(ch);
+	advance(ch);
+}
+
+void inc_soft_mirror_receive(struct soft_channel *ch, const struct inc_roce_packet *pkt,
+			     uint64_t now_ns)
+{
+	int64_t at = inc_psn_to_r(pkt->psn, ch->peer_psn + (uint32_t)ch->rx_next, ch->rx_next);
+	const struct soft_mirror *m = ch->mirror;
+	const uint64_t r = at;
+	const struct soft_result *p = result_of(ch, r);
+	struct inc_err how;
+
+	soft_activate(ch);
+	/* no switch can have made a result of what was not sent */
+	if (at < 0 || r >= m->rx_posted || (r >= ch->rx_next && p->kept > ch->tx.high)) {
+		soft_device_of(ch)->damaged++;
+		return;
+	}
+	if (r < ch->rx_next || p->flags & SOFT_F_GOT) {
+		ch->duplicates++;
+		ch->ack_now = true;
+		return;
+	}
+	if (mirrors(p, inc_requester_packet(&ch->tx, p->kept - 1), pkt, &how)) {
+		store(ch, pkt, r, now_ns);
+		return;
+	}
+	inc_soft_send_aeth(ch, INC_AETH_NAK_INVALID, pkt->psn);
+	inc_soft_lose(ch, INC_CHANNEL_INVALID, EPROTO,
+		      "result %llu is not the mirror of its contribution (%.180s)",
+		      (unsigned long long)r, how.msg);
+}
+
+/* ---- answers ---- */
+
+/* Notes that all results before rx_next are acknowledged. */
+static void note_acked(struct soft_channel *ch)
+{
+	ch->rx_acked = ch->rx_next;
+	ch->mirror->acked_msn = ch->rx_msn;
+}
+
+/* A result that is missing while later ones are here was lost or overtaken, so wait a little. */
+static void answer_gap(struct soft_channel *ch, uint64_t now_ns)
+{
+	struct soft_mirror *m = ch->mirror;
+
+	if (m->rx_high <= ch->rx_next) {
+		m->gap_r = UINT64_MAX;
+		return;
+	}
+	if (m->gap_r != ch->rx_next) {
+		m->gap_r = ch->rx_next;
+		m->gap_at_ns = now_ns;
+		m->gap_nak_sent = false;
+	}
+	if (m->gap_nak_sent ||
+	    (m->rx_high - ch->rx_next <= SOFT_GAP_PACKETS && now_ns - m->gap_at_ns < SOFT_GAP_NS))
+		return;
+	inc_soft_send_aeth(ch, INC_AETH_NAK_SEQ, ch->peer_psn + (uint32_t)ch->rx_next);
+	m->gap_nak_sent = true;
+	note_acked(ch);
+	ch->ack_now = false;
+}
+
+/* Whether a collective has ended, and the next one could end too late for the ACK to wait for it,
+ * because a thread would have to be woken to send the ACK. The quicker of the last two collectives
+ * is the pace, because one slow collective among quick ones means little. */
+static bool last_in_time(const struct soft_channel *ch, uint64_t now_ns)
+{
+	const struct soft_mirror *m = ch->mirror;
+	uint64_t took_ns = now_ns - m->ended_at_ns;
+
+	if (took_ns > m->took_ns)
+		took_ns = m->took_ns;
+	return m->ended && now_ns + SOFT_ACK_PATIENCE * took_ns > ch->ack_at_ns;
+}
+
+/* Whether it is time for an ACK of the results that are not acknowledged. */
+static bool ack_due(struct soft_channel *ch, uint64_t now_ns)
+{
+	const struct soft_mirror *m = ch->mirror;
+	const uint64_t unacked = ch->rx_next - ch->rx_acked;
+
+	if (ch->ack_now)
+		return ch->rx_next;
+	if (!unacked)
+		return false;
+	if (ch->ack_at_ns == UINT64_MAX)
+		ch->ack_at_ns = now_ns + INC_ACK_HOLD_NS;
+	return unacked >= INC_ACK_EVERY || ch->rx_msn - m->acked_msn >= m->ack_every ||
+	       now_ns >= ch->ack_at_ns || last_in_time(ch, now_ns) ||
+	       (m->unattended && ch->rx_next == m->rx_posted);
+}
+
+void inc_soft_mirror_answer(struct soft_channel *ch, uint64_t now_ns)
+{
+	struct soft_mirror *m = ch->mirror;
+
+	answer_gap(ch, now_ns);
+	if (ack_due(ch, now_ns)) {
+		inc_soft_send_aeth(ch, INC_AETH_ACK, ch->peer_psn + (uint32_t)ch->rx_next - 1);
+		note_acked(ch);
+	}
+	if (m->ended) {
+		m->took_ns = now_ns - m->ended_at_ns;
+		m->ended_at_ns = now_ns;
+	}
+	ch->ack_now = m->ended = false;
+	if (ch->rx_acked == ch->rx_next)
+		ch->ack_at_ns = UINT64_MAX;
+}
+
+/* ---- figures and states ---- */
+
+uint64_t inc_soft_mirror_under_way(const struct inc_channel *c)
+{
+	const struct soft_channel *ch = (const struct soft_channel *)c;
+	const struct soft_mirror *m = ch->mirror;
+	const uint64_t sent = ch->tx.posted - m->tx_done, results = m->rx_posted - ch->rx_next;
+
+	return sent > results ? sent : results;
+}
+
+uint64_t inc_soft_mirror_ack_at_ns(const struct inc_channel *c)
+{
+	return ((const struct soft_channel *)c)->ack_at_ns;
+}
+
+void inc_soft_mirror_attend(struct inc_channel *c, bool attended)
+{
+	SOFT_CH(c)->mirror->unattended = !attended;
+}
+
+uint64_t inc_soft_mirror_moved(const struct inc_channel *c)
+{
+	const struct soft_channel *ch = (const struct soft_channel *)c;
+
+	return ch->rx_packets + ch->tx.acked;
+}
+
+void inc_soft_mirror_describe(const struct inc_channel *c, char *buf, size_t size)
+{
+	const struct soft_channel *ch = (const struct soft_channel *)c;
+	const int error = soft_device_of(ch)->udp.send_error;
+
+	if (ch->tx.acked < ch->tx.high)
+		snprintf(buf, size,
+			 "contribution %llu is not acknowledged (%llu sent, %llu timeouts%s%s)",
+			 (unsigned long long)ch->tx.acked, (unsigned long long)ch->tx.high,
+			 (unsigned long long)ch->tx.figures.timeouts, error ? ", " : "",
+			 error ? strerrordesc_np(error) : "");
+	else
+		snprintf(buf, size,
+			 "contributions are kept, result %llu is missing (other ranks are late, "
+			 "or it was lost)",
+			 (unsigned long long)ch->rx_next);
+}
