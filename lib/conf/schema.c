@@ -263,13 +263,14 @@ static int read_line(const struct inc_field *f, const char *text, char *out)
 
 static int read_choice(const struct inc_field *f, const char *text, void *out)
 {
-	for (uint64_t i = 0; f->names[i]; i++) {
-		if (strcmp(text, f->names[i]) == 0) {
-			store(f, out, i);
-			return 0;
-		}
-	}
-	return -EINVAL;
+	uint64_t i = 0;
+
+	while (f->names[i] && strcmp(text, f->names[i]) != 0)
+		i++;
+	if (!f->names[i] && (!f->other || !inc_is_word(text)))
+		return -EINVAL;
+	store(f, out, i);
+	return 0;
 }
 
 static int read_errno(const char *text, void *out)
@@ -350,7 +351,6 @@ static int read_list(const struct inc_field *f, const struct inc_source *at, voi
 	if (n < f->min || n > f->max)
 		return inc_source_wrong(at, err, "has %zu entries, not %llu to %llu", n,
 					(unsigned long long)f->min, (unsigned long long)f->max);
-	*(uint32_t *)((char *)object + f->count) = n;
 	for (; element.index < n; element.index++, out += f->of->size) {
 		element.value = at->form->element(at, element.index);
 		ret = f->of->fields[0].name ? inc_schema_read(f->of, &element, out, err)
@@ -358,6 +358,7 @@ static int read_list(const struct inc_field *f, const struct inc_source *at, voi
 		if (ret)
 			return ret;
 	}
+	*(uint32_t *)((char *)object + f->count) = n;
 	return 0;
 }
 

@@ -73,6 +73,8 @@ struct inc_field {
 	bool (*good)(uint64_t value);
 	const char *what;         /* WORD, UINT with good: "an interface name" */
 	const char *const *names; /* CHOICE: NULL behind the last */
+	const char *other;        /* CHOICE: printed for the index of that NULL, as which any other
+				   * word is read. NULL: another word is an error */
 	const struct inc_schema *of;
 	size_t count;      /* LIST: offset */
 	size_t given;      /* offset of a bool that is set if the field was present; it is not the

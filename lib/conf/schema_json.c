@@ -162,7 +162,7 @@ static json_t *print_value(const struct inc_field *f, enum inc_field_form form, 
 	case INC_LINE:
 		return print_line(in, f->size);
 	case INC_CHOICE:
-		return json_string(f->names[load(f, in)]);
+		return json_string(f->names[load(f, in)] ?: f->other);
 	case INC_ERRNO:
 		return json_string(inc_errno_name(*(const int *)in) ?: "EIO");
 	case INC_MAP:

@@ -38,6 +38,9 @@ struct outer {
 	int32_t whole;
 	bool has_later;
 	uint32_t later, none, named;
+	uint32_t open;
+	uint32_t n_seen;
+	struct inner seen[2];
 };
 
 static bool is_even(uint64_t n)
@@ -79,6 +82,8 @@ static const struct inc_field fields[] = {
 	 .given = offsetof(struct outer, has_later)},
 	{"none", INC_UINT, INC_OPTIONAL, AT(none), .min = 2, .max = 9, .empty = true},
 	{"named", INC_UINT, INC_OPTIONAL, AT(named), .max = 9, .alias = "called"},
+	{"open", INC_CHOICE, INC_OPTIONAL, AT(open), .names = choices, .other = "mixed"},
+	{"seen", .need = INC_HINT, INC_LIST_AT(struct outer, seen, n_seen, &inner_schema)},
 };
 static const struct inc_schema schema = INC_SCHEMA(struct outer, fields);
 
@@ -205,6 +210,8 @@ static const struct {
 	{"\"number\":7,\"word\":\"12345678\"",
 	 "word: '12345678' is not a text (1 to 7 characters without blanks)"},
 	{"\"number\":7,\"choice\":\"grey\"", "choice: 'grey' is not red, green or blue"},
+	{"\"number\":7,\"open\":\"light grey\"", "open: 'light grey' is not red, green or blue"},
+	{"\"number\":7,\"open\":\"\"", "open: is empty"},
 	{"\"number\":7,\"errno\":\"EGAL\"", "errno: 'EGAL' is not the name of an error"},
 	{"\"number\":7,\"map\":{\"n\":65536}", "map.n: 65536 is not between 0 and 65535"},
 	{"\"number\":7,\"map\":{}", "map: 'n' is missing"},
@@ -284,6 +291,41 @@ static void hints(void **state)
 		assert_int_equal(o.has_hint, cases[i].there);
 		assert_int_equal(o.hint, cases[i].there ? 5 : 4);
 		assert_string_equal(err.msg, "");
+	}
+}
+
+/* A list that is a hint counts as absent if one of its elements cannot be read. */
+static void hint_list(void **state)
+{
+	struct outer o = {};
+	struct inc_err err;
+
+	assert_int_equal(read_json("{\"number\":2,\"told\":0,\"seen\":[{\"n\":1},{}]}", &o, &err),
+			 0);
+	assert_int_equal(o.n_seen, 0);
+	assert_int_equal(read_json("{\"number\":2,\"told\":0,\"seen\":[{\"n\":1}]}", &o, &err), 0);
+	assert_int_equal(o.n_seen, 1);
+	assert_int_equal(o.seen[0].n, 1);
+}
+
+/* A choice may have a name for all words that are not in its list. */
+static void other_word(void **state)
+{
+	static const char *const words[] = {"red", "green", "blue", "mixed", "grey"};
+	struct inc_err err;
+	char text[60];
+
+	for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		struct outer o = {};
+		json_t *print;
+
+		snprintf(text, sizeof(text), "{\"number\":2,\"told\":0,\"open\":\"%s\"}", words[i]);
+		assert_int_equal(read_json(text, &o, &err), 0);
+		assert_int_equal(o.open, i < 3 ? i : 3);
+		print = inc_schema_print(&schema, INC_MESSAGE_ONLY, &o);
+		assert_string_equal(json_string_value(json_object_get(print, "open")),
+				    words[i < 3 ? i : 3]);
+		json_decref(print);
 	}
 }
 
@@ -377,6 +419,7 @@ int main(void)
 		cmocka_unit_test(written),      cmocka_unit_test(hints),
 		cmocka_unit_test(later),        cmocka_unit_test(zero_is_none),
 		cmocka_unit_test(aliases),      cmocka_unit_test(cut_line),
+		cmocka_unit_test(hint_list),    cmocka_unit_test(other_word),
 	};
 
 	return cmocka_run_group_tests_name("schema", tests, NULL, NULL) ? 1 : 0;
