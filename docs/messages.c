@@ -2,12 +2,13 @@
 /*
  * Prints the tables of lib/conf/messages.def and comm_conf.c as a document: every message of the
  * control protocol with its fields, their bounds and their defaults. The build writes the output to
- * build/docs/messages.md. With --json it prints the names of messages and fields, which
+ * build/docs/messages.md. With --json it prints the names of messages, fields and events, which
  * selftests/control/test_docs compares with the examples in docs/control.md.
  */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/base/errno_name.h"
 #include "lib/conf/messages.h"
 
 static const char *need(const struct inc_field *f, char *buf, size_t size)
@@ -54,6 +55,21 @@ static void print_rows(const struct inc_schema *schema, const char *prefix)
 	}
 }
 
+static const char *end_of(const struct inc_event_info *info)
+{
+	return info->code ? inc_errno_name(info->code) : "-";
+}
+
+static void print_events(void)
+{
+	puts("\n### Kinds of events\n\n"
+	     "The second column has the error with which the controller ends the communicator.\n\n"
+	     "| event | error | |\n|---|---|---|");
+	for (size_t i = 0; i < INC_EVENT_KIND_MAX; i++)
+		printf("| %s | %s | %s |\n", inc_event_info[i].name, end_of(&inc_event_info[i]),
+		       inc_event_info[i].text);
+}
+
 static void print_markdown(void)
 {
 	puts("# The messages of the control plane, field by field\n\n"
@@ -76,6 +92,8 @@ static void print_markdown(void)
 		}
 		puts("| field | value | absent | |\n|---|---|---|---|");
 		print_rows(&m->schema, "");
+		if (i == INC_MSG_EVENT)
+			print_events();
 	}
 }
 
@@ -98,13 +116,16 @@ static json_t *list_fields(const struct inc_schema *schema, enum inc_field_form 
 
 static void print_json(void)
 {
-	json_t *all = json_array(), *data;
+	json_t *all = json_array(), *events = json_object(), *data;
 
 	for (size_t i = 0; i < INC_MSG_MAX; i++)
 		json_array_append_new(
 			all, json_pack("{s:s, s:o}", "type", inc_messages[i].type, "fields",
 				       list_fields(&inc_messages[i].schema, INC_MESSAGE_ONLY)));
-	data = json_pack("{s:o, s:o, s:o}", "messages", all, "communicators",
+	for (size_t i = 0; inc_event_names[i]; i++)
+		json_object_set_new(events, inc_event_names[i],
+				    json_string(end_of(&inc_event_info[i])));
+	data = json_pack("{s:o, s:o, s:o, s:o}", "messages", all, "events", events, "communicators",
 			 list_fields(&inc_comm_schema, INC_FILE_ONLY), "connections",
 			 list_fields(&inc_conn_schema, INC_FILE_ONLY));
 	json_dumpf(data, stdout, JSON_INDENT(1));

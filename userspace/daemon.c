@@ -277,10 +277,8 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	ret = take_config(d, err);
 	if (ret || d->opt.check_only)
 		return ret;
-	d->events = json_array();
-	d->failures = json_array();
 	d->base = event_base_new();
-	if (!d->events || !d->failures || !d->base)
+	if (inc_events_open(d) || !d->base)
 		return inc_err_set(err, ENOMEM, "no event loop");
 	d->lock_fd = inc_instance_lock(d->instance, err);
 	ret = d->lock_fd < 0 ? d->lock_fd : open_engine(d, err);
@@ -323,10 +321,10 @@ static void report_ends(struct inc_daemon *d)
 	for (uint32_t place = 0; place < e->ops->places(e); place++) {
 		if (!e->ops->comm(e, place, &comm) || outlives(d, place))
 			continue;
-		inc_event_notice(d, &(struct inc_notice){.event = INC_EVENT_STOPPED,
-							 .communicator = comm.communicator,
-							 .chunk = comm.results,
-							 .text = "the switch stops"});
+		inc_event_notice(d, &(struct inc_msg_event){.kind = INC_EVENT_KIND_STOPPED,
+							    .communicator = comm.communicator,
+							    .r = comm.results,
+							    .message = "the switch stops"});
 	}
 }
 
@@ -349,7 +347,6 @@ void inc_daemon_stop(struct inc_daemon *d)
 	inc_ndjson_drain_stop(NULL);
 	if (d->base)
 		event_base_free(d->base);
-	json_decref(d->events);
-	json_decref(d->failures);
+	inc_events_close(d);
 	inc_config_free(&d->conf);
 }

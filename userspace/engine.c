@@ -16,6 +16,7 @@
 #include "userspace/config.h"
 #include "userspace/engine.h"
 #include "userspace/links.h"
+#include "userspace/switchd.h"
 #include "userspace/term/term_engine.h"
 #include "userspace/xdp/xdp_engine.h"
 
@@ -177,21 +178,17 @@ static int multi_attach_port(struct inc_engine *e, const char *ifname, struct in
 	return 0;
 }
 
-static void tell(const struct multi *multi, const struct inc_engine_port *port,
-		 const struct inc_engine_port *was)
+static void report(const struct multi *multi, const struct inc_engine_port *port,
+		   const struct inc_engine_port *was)
 {
-	struct inc_notice notice = {
-		.event = INC_EVENT_PORT_LOST, .of_port = true, .text = port->reason};
 	char text[IF_NAMESIZE + 32];
 
 	if (port->condition == INC_PORT_UP && was->condition != INC_PORT_UP) {
 		snprintf(text, sizeof(text), "port %s is back", port->name);
-		notice.event = INC_EVENT_PORT_BACK;
-		notice.text = text;
-	} else if (!strcmp(port->reason, was->reason)) {
-		return;
+		inc_event_port(multi->opts.arg, INC_EVENT_KIND_PORT_BACK, text);
+	} else if (strcmp(port->reason, was->reason) != 0) {
+		inc_event_port(multi->opts.arg, INC_EVENT_KIND_PORT_LOST, port->reason);
 	}
-	multi->opts.notice(multi->opts.arg, &notice);
 }
 
 /* Checks a port in the engine of one mode. seen has the condition that follows from the kernel's
@@ -237,7 +234,7 @@ static void multi_check_ports(struct inc_engine *e)
 				lost |= check_port(multi->engine[m], i, link, &seen, port);
 		port->lost = port->condition != INC_PORT_UP;
 		port->losses += was.condition == INC_PORT_UP && (lost || port->lost);
-		tell(multi, port, &was);
+		report(multi, port, &was);
 	}
 	free(list);
 }

@@ -29,20 +29,9 @@
 struct inc_options;
 struct inc_settings;
 
-/* A report about a communicator or a port of the switch, for the log and the controller. */
-struct inc_notice {
-	const char *event; /* as in docs/control.md */
-	bool of_port;      /* the report is about a port; all members but event and text are 0 */
-	uint32_t communicator;                 /* its number, which may be 0 */
-	uint32_t ranks[INC_COMM_MAX_CHILDREN]; /* the ranks that the report is about */
-	uint32_t n_ranks;
-	uint64_t chunk;
-	const char *text; /* one line */
-};
-
-/* Receives a notice. The engine calls this from the event loop. It may not add or remove
- * communicators. */
-typedef void (*inc_notice_fn)(void *arg, const struct inc_notice *notice);
+/* Receives an event of a communicator: kind, communicator (which may be 0), ranks, r and message
+ * are set. The engine calls this from the event loop. It may not add or remove communicators. */
+typedef void (*inc_notice_fn)(void *arg, const struct inc_msg_event *event);
 
 /* Everything that the options point to must outlive the engine. */
 struct inc_engine_opts {

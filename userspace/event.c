@@ -1,76 +1,97 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Events: they are logged, stored for queries, and sent to the controller, now or when it is
  * connected again. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "userspace/switchd.h"
 
-static const char *kind_of(const json_t *event)
+int inc_events_open(struct inc_daemon *d)
 {
-	return json_string_value(json_object_get(event, "event"));
+	d->events = calloc(1, sizeof(*d->events));
+	if (!d->events)
+		return -ENOMEM;
+	TAILQ_INIT(&d->events->failures);
+	return 0;
 }
 
-static json_int_t communicator_of(const json_t *event)
+void inc_events_close(struct inc_daemon *d)
 {
-	return json_integer_value(json_object_get(event, "communicator"));
-}
+	struct inc_failure *f;
 
-static size_t count_kind(const json_t *events, const char *kind)
-{
-	const json_t *e;
-	size_t i, n = 0;
-
-	json_array_foreach (events, i, e)
-		n += !strcmp(kind_of(e), kind);
-	return n;
-}
-
-/* Stores an event for queries. If the list is full, it removes the oldest event of the most
- * frequent kind, so that no kind displaces another. */
-static void keep(json_t *events, json_t *event)
-{
-	size_t i, n, most = 0, oldest = 0;
-	const json_t *e;
-
-	if (json_array_size(events) >= INC_EVENTS_KEPT) {
-		json_array_foreach (events, i, e) {
-			n = count_kind(events, kind_of(e));
-			if (n > most) {
-				most = n;
-				oldest = i;
-			}
-		}
-		json_array_remove(events, oldest);
+	if (!d->events)
+		return;
+	while ((f = TAILQ_FIRST(&d->events->failures))) {
+		TAILQ_REMOVE(&d->events->failures, f, entry);
+		free(f);
 	}
-	json_array_append(events, event);
+	free(d->events);
+}
+
+/* Removes the oldest event of the most frequent kind, so that no kind displaces another. */
+static void drop_one(struct inc_events *events)
+{
+	uint32_t i, n[INC_EVENT_KIND_MAX] = {}, oldest = 0;
+
+	for (i = 0; i < events->n_kept; i++)
+		n[events->kept[i].kind]++;
+	for (i = 0; i < events->n_kept; i++)
+		if (n[events->kept[i].kind] > n[events->kept[oldest].kind])
+			oldest = i;
+	memmove(&events->kept[oldest], &events->kept[oldest + 1],
+		(--events->n_kept - oldest) * sizeof(events->kept[0]));
+}
+
+static void keep(struct inc_events *events, const struct inc_msg_event *event)
+{
+	if (events->n_kept == INC_EVENTS_KEPT)
+		drop_one(events);
+	events->kept[events->n_kept++] = *event;
+}
+
+static bool is_again(const struct inc_msg_event *a, const struct inc_msg_event *b)
+{
+	return a->communicator == b->communicator && a->kind == b->kind &&
+	       a->n_ranks == b->n_ranks &&
+	       !memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0]));
 }
 
 /* Stores a failure for the controller. It replaces one of the same communicator, kind and ranks,
  * because a host may become unresponsive again and again. */
-static void remember(struct inc_daemon *d, json_t *event)
+static void remember(struct inc_events *events, const struct inc_msg_event *event)
 {
-	const json_t *e;
-	size_t i;
+	struct inc_failure *f;
 
-	json_array_foreach (d->failures, i, e)
-		if (communicator_of(e) == communicator_of(event) &&
-		    !strcmp(kind_of(e), kind_of(event)) &&
-		    json_equal(json_object_get(e, "ranks"), json_object_get(event, "ranks"))) {
-			json_array_set(d->failures, i, event);
+	TAILQ_FOREACH (f, &events->failures, entry)
+		if (is_again(&f->event, event))
+			break;
+	if (!f) {
+		f = malloc(sizeof(*f));
+		if (!f) {
+			inc_error("communicator %u: no memory for an event, which a controller "
+				  "that connects later does not receive",
+				  event->communicator);
 			return;
 		}
-	json_array_append(d->failures, event);
+		TAILQ_INSERT_TAIL(&events->failures, f, entry);
+	}
+	f->event = *event;
+	f->told = false;
 }
 
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator)
 {
-	size_t i = json_array_size(d->failures);
+	struct inc_failure *f = TAILQ_FIRST(&d->events->failures), *next;
 
-	while (i--)
-		if (communicator_of(json_array_get(d->failures, i)) == communicator)
-			json_array_remove(d->failures, i);
+	for (; f; f = next) {
+		next = TAILQ_NEXT(f, entry);
+		if (f->event.communicator != communicator)
+			continue;
+		TAILQ_REMOVE(&d->events->failures, f, entry);
+		free(f);
+	}
 }
 
 static bool is_port_away(const struct inc_daemon *d, const char *name)
@@ -84,8 +105,8 @@ static bool is_port_away(const struct inc_daemon *d, const char *name)
 	return false;
 }
 
-static bool stands_port(const struct inc_daemon *d, uint32_t place,
-			const struct inc_engine_comm *comm)
+static bool lacks_port(const struct inc_daemon *d, uint32_t place,
+		       const struct inc_engine_comm *comm)
 {
 	struct inc_engine_conn conn;
 	bool away = false;
@@ -98,96 +119,66 @@ static bool stands_port(const struct inc_daemon *d, uint32_t place,
 	return away;
 }
 
-/* Whether a failure still holds. An unresponsive peer may have answered since. A lost port may be
- * back, unless the communicator has ended because of it. An event that names no rank is about the
- * parent, or about a port. */
-static bool stands(const struct inc_daemon *d, const json_t *event)
+/* An event that names no rank is about the parent. */
+static bool is_unresponsive(const struct inc_daemon *d, uint32_t place,
+			    const struct inc_engine_comm *comm, const struct inc_msg_event *event)
 {
-	const json_t *rank = json_object_get(event, "rank");
-	struct inc_engine_comm comm;
 	struct inc_engine_conn conn;
-	int place;
 	uint32_t c;
 
-	if (strcmp(kind_of(event), "unresponsive") && strcmp(kind_of(event), INC_EVENT_PORT_LOST))
-		return true;
-	place = inc_engine_find(d->engine, communicator_of(event), &comm);
-	if (!strcmp(kind_of(event), INC_EVENT_PORT_LOST))
-		return place >= 0 && (comm.ended || stands_port(d, place, &comm));
-	for (c = 0; place >= 0 && c < comm.connections; c++) {
+	for (c = 0; c < comm->connections; c++) {
 		d->engine->ops->conn(d->engine, place, c, &conn);
-		if (rank ? !conn.up && conn.rank == json_integer_value(rank) : conn.up)
+		if (event->has_rank ? !conn.up && conn.rank == event->rank : conn.up)
 			return conn.unresponsive;
 	}
 	return false;
 }
 
-static bool holds(const json_t *list, const json_t *event)
+/* An unresponsive peer may have answered since. A lost port may be back, unless the communicator
+ * has ended because of it. */
+bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *event)
 {
-	const json_t *e;
-	size_t i;
+	const bool of_port = event->kind == INC_EVENT_KIND_PORT_LOST;
+	struct inc_engine_comm comm;
+	int place;
 
-	json_array_foreach (list, i, e)
-		if (e == event)
-			return true;
-	return false;
+	if (!of_port && event->kind != INC_EVENT_KIND_UNRESPONSIVE)
+		return true;
+	place = inc_engine_find(d->engine, event->communicator, &comm);
+	if (place < 0)
+		return false;
+	return of_port ? comm.ended || lacks_port(d, place, &comm)
+		       : is_unresponsive(d, place, &comm, event);
 }
 
-static bool holds_communicator(const json_t *list, json_int_t number)
+/* Stores an event and sends it to the controller. */
+static void spread(struct inc_daemon *d, struct inc_msg_event *event)
 {
-	const json_t *e;
-	size_t i;
-
-	json_array_foreach (list, i, e)
-		if (communicator_of(e) == number)
-			return true;
-	return false;
-}
-
-json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told)
-{
-	json_t *list = json_array(), *e;
-	size_t i;
-
-	json_array_foreach (d->failures, i, e)
-		if (stands(d, e) &&
-		    !(told ? holds(told, e) : holds_communicator(list, communicator_of(e))))
-			json_array_append(list, e);
-	return list;
-}
-
-void inc_event_notice(void *arg, const struct inc_notice *notice)
-{
-	struct inc_daemon *d = arg;
-	json_t *ranks = json_array(), *object;
-	struct inc_msg_event said = {
-		.time_ns = inc_wall_ns(),
-		.communicator = notice->communicator,
-		.has_rank = notice->n_ranks,
-		.rank = notice->ranks[0],
-		.r = notice->chunk,
-	};
-	uint32_t i;
-
-	for (i = 0; i < notice->n_ranks; i++)
-		json_array_append_new(ranks, json_integer(notice->ranks[i]));
-	if (notice->of_port)
-		inc_warn("%s: %s", notice->event, notice->text);
-	else
-		inc_warn("%s: communicator %u, chunk %llu: %s", notice->event, notice->communicator,
-			 (unsigned long long)notice->chunk, notice->text);
-	snprintf(said.node, sizeof(said.node), "%s", d->conf.name);
-	snprintf(said.event, sizeof(said.event), "%s", notice->event);
-	snprintf(said.message, sizeof(said.message), "%s", notice->text);
-	object = inc_message_new(INC_MSG_EVENT, &said);
-	json_object_set_new(object, "ranks", ranks);
-	if (!object)
-		return;
-	keep(d->events, object);
-	if (!notice->of_port)
-		remember(d, object);
+	event->time_ns = inc_wall_ns();
+	snprintf(event->node, sizeof(event->node), "%s", d->conf.name);
+	event->has_rank = event->n_ranks;
+	event->rank = event->ranks[0];
+	keep(d->events, event);
 	if (d->client)
-		inc_client_event(d->client, object);
-	else
-		json_decref(object);
+		inc_client_event(d->client, event);
+}
+
+void inc_event_notice(void *arg, const struct inc_msg_event *notice)
+{
+	struct inc_msg_event event = *notice;
+	struct inc_daemon *d = arg;
+
+	inc_warn("%s: communicator %u, chunk %llu: %s", inc_event_info[event.kind].name,
+		 event.communicator, (unsigned long long)event.r, event.message);
+	spread(d, &event);
+	remember(d->events, &event);
+}
+
+void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind, const char *text)
+{
+	struct inc_msg_event event = {.kind = kind};
+
+	inc_warn("%s: %s", inc_event_info[kind].name, text);
+	snprintf(event.message, sizeof(event.message), "%s", text);
+	spread(d, &event);
 }

@@ -262,7 +262,12 @@ static json_t *query_metrics(struct inc_daemon *d, struct inc_page *page, struct
 
 static json_t *query_events(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return json_incref(d->events);
+	json_t *list = json_array();
+	uint32_t i;
+
+	for (i = 0; i < d->events->n_kept; i++)
+		json_array_append_new(list, inc_message_new(INC_MSG_EVENT, &d->events->kept[i]));
+	return list;
 }
 
 static json_t *query(struct inc_daemon *d, const char *what, struct inc_page *page,

@@ -31,7 +31,6 @@ struct inc_client {
 	struct inc_ndjson *conn;
 	struct inc_tls *tls; /* NULL: without TLS */
 	unsigned int retry_ms;
-	json_t *told; /* failures that the last hello carried */
 	/* the last reason that was logged in the present outage; "": none yet */
 	char said[sizeof(((struct inc_err *)0)->msg)];
 };
@@ -144,6 +143,34 @@ static void say_engines(const struct inc_client *c, struct inc_msg_hello *said)
 	say_engine(c, INC_TERMINATION, said);
 }
 
+/* Whether hello carries no earlier failure of the same communicator. */
+static bool is_first(const struct inc_events *events, const struct inc_failure *failure)
+{
+	const struct inc_failure *f;
+
+	TAILQ_FOREACH (f, &events->failures, entry) {
+		if (f == failure)
+			break;
+		if (f->told && f->event.communicator == failure->event.communicator)
+			return false;
+	}
+	return true;
+}
+
+/* The first failure of each communicator, for hello. on_welcome() sends the others. */
+static json_t *first_failures(struct inc_daemon *d)
+{
+	json_t *list = json_array();
+	struct inc_failure *f;
+
+	TAILQ_FOREACH (f, &d->events->failures, entry) {
+		f->told = inc_event_stands(d, &f->event) && is_first(d->events, f);
+		if (f->told)
+			json_array_append_new(list, inc_message_new(INC_MSG_EVENT, &f->event));
+	}
+	return list;
+}
+
 static void send_hello(struct inc_client *c)
 {
 	const struct inc_engine *e = c->d->engine;
@@ -152,8 +179,6 @@ static void send_hello(struct inc_client *c)
 	json_t *numbers = json_array(), *hello;
 	uint32_t place;
 
-	json_decref(c->told);
-	c->told = inc_event_failures(c->d, NULL);
 	for (place = 0; place < e->ops->places(e); place++)
 		if (e->ops->comm(e, place, &comm))
 			json_array_append_new(numbers, json_integer(comm.communicator));
@@ -162,7 +187,7 @@ static void send_hello(struct inc_client *c)
 	hello = inc_message_new(INC_MSG_HELLO, &said);
 	json_object_set_new(hello, "ports", inc_query_port_list(c->d, true));
 	json_object_set_new(hello, "communicators", numbers);
-	json_object_set(hello, "failures", c->told);
+	json_object_set_new(hello, "failures", first_failures(c->d));
 	inc_ndjson_send_new(c->conn, hello);
 }
 
@@ -182,10 +207,9 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	const json_t *keep = json_object_get(object, "keep");
 	const struct inc_engine *e = c->d->engine;
 	struct inc_engine_comm comm;
-	json_t *more, *event;
+	struct inc_failure *f;
 	struct inc_err err;
 	uint32_t place;
-	size_t i;
 
 	go(c, CONNECTED);
 	c->retry_ms = RETRY_MIN_MS;
@@ -196,10 +220,9 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 		    inc_daemon_remove(c->d, comm.communicator, &err))
 			inc_error("%s", err.msg);
 	/* hello has only one failure of each communicator, and others may have come since */
-	more = inc_event_failures(c->d, c->told);
-	json_array_foreach (more, i, event)
-		inc_ndjson_send(c->conn, event);
-	json_decref(more);
+	TAILQ_FOREACH (f, &c->d->events->failures, entry)
+		if (!f->told && inc_event_stands(c->d, &f->event))
+			inc_client_event(c, &f->event);
 }
 
 /* Sends an answer that names a communicator. */
@@ -435,14 +458,11 @@ void inc_client_stop(struct inc_client *c)
 	event_free(c->timer);
 	inc_tls_free(c->tls);
 	inc_addresses_close(c->addresses);
-	json_decref(c->told);
 	free(c);
 }
 
-void inc_client_event(struct inc_client *c, json_t *event)
+void inc_client_event(struct inc_client *c, const struct inc_msg_event *event)
 {
 	if (c->state == CONNECTED)
-		inc_ndjson_send_new(c->conn, event);
-	else
-		json_decref(event);
+		inc_ndjson_send_new(c->conn, inc_message_new(INC_MSG_EVENT, event));
 }

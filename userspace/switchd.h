@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/queue.h>
 #include <event2/event.h>
 #include <jansson.h>
 #include "lib/base/err.h"
@@ -13,6 +14,7 @@
 #include "lib/net/ndjson.h"
 #include "lib/net/scrape.h"
 #include "lib/net/tls.h"
+#include "lib/conf/messages.h"
 #include "loader/inc_limits.h"
 #include "userspace/config.h"
 #include "userspace/engine.h"
@@ -39,6 +41,19 @@ struct inc_options {
 /* Returns -1 if the daemon is to run, else the exit code (help, usage error). */
 int inc_options_parse(int argc, char **argv, struct inc_options *opt);
 
+/* An event that is reported again to a controller that reconnects. */
+struct inc_failure {
+	struct inc_msg_event event;
+	bool told; /* the last hello carried it */
+	TAILQ_ENTRY(inc_failure) entry;
+};
+
+struct inc_events {
+	struct inc_msg_event kept[INC_EVENTS_KEPT]; /* for queries, the oldest first */
+	uint32_t n_kept;
+	TAILQ_HEAD(, inc_failure) failures; /* of communicators that exist */
+};
+
 struct inc_client;
 struct inc_engine_port;
 struct inc_interface_stats;
@@ -55,10 +70,7 @@ struct inc_daemon {
 	struct inc_engine *engine;
 	/* the configuration of each communicator, by its place; NULL: the place is empty */
 	struct inc_comm_conf **comms;
-	json_t *events; /* the last INC_EVENTS_KEPT */
-	/* failures of existing communicators, which are reported again to a controller that
-	 * reconnects */
-	json_t *failures;
+	struct inc_events *events;
 	struct inc_client *client;
 	struct inc_query_server *server;
 	struct inc_scrape *scrape;
@@ -102,10 +114,13 @@ void inc_configured_append(const struct inc_daemon *d, uint32_t place, json_t *s
 
 /* event.c: logs, stores and reports an event. It is an inc_notice_fn, and arg is the daemon.
  * Failures that still hold are reported again to a controller that reconnects. */
-void inc_event_notice(void *arg, const struct inc_notice *notice);
-/* Returns a new list of failures that still hold. If told is NULL, it has the first one of each
- * communicator, else all that are not in told. */
-json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told);
+void inc_event_notice(void *arg, const struct inc_msg_event *event);
+/* Does the same for a port of the switch by itself, which is no failure of a communicator. */
+void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind, const char *text);
+int inc_events_open(struct inc_daemon *d);
+void inc_events_close(struct inc_daemon *d);
+/* Whether a failure still holds. */
+bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *event);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 
 /* query.c: answers a "query" message on the connection it came from. */
@@ -138,8 +153,8 @@ void inc_query_server_stop(struct inc_query_server *s);
 /* switch_client.c */
 int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err);
 void inc_client_stop(struct inc_client *c);
-/* Sends the event and releases the object. Without a connection, it only releases the object. */
-void inc_client_event(struct inc_client *c, json_t *event);
+/* Sends an event if the controller is connected. */
+void inc_client_event(struct inc_client *c, const struct inc_msg_event *event);
 const char *inc_client_state(const struct inc_client *c);
 
 #endif

@@ -229,27 +229,6 @@ static bool defer_report(struct inc_core_switch *sw, struct inc_comm *comm, uint
 	       inc_failure_report_add(&comm->failure_reports, report);
 }
 
-const struct inc_event_info inc_event_info[EVENT_MAX] = {
-	[EVENT_MISMATCH] = {"mismatch", EREMOTEIO},
-	[EVENT_CONNECTION_ERROR] = {"connection_error", ECONNABORTED},
-	[EVENT_PEER_NAK] = {"peer_nak", ECONNABORTED},
-	[EVENT_UNRESPONSIVE] = {"unresponsive", ETIMEDOUT},
-	[EVENT_PORT_LOST] = {INC_EVENT_PORT_LOST, ENETDOWN},
-	[EVENT_PORT_BACK] = {INC_EVENT_PORT_BACK, 0},
-	[EVENT_ENDED] = {"ended", 0},
-	[EVENT_STOPPED] = {INC_EVENT_STOPPED, ENETRESET},
-	[EVENT_OTHER] = {"other", 0},
-};
-
-static enum inc_event_kind kind_of(const char *event)
-{
-	enum inc_event_kind kind = 0;
-
-	while (kind < EVENT_OTHER && strcmp(inc_event_info[kind].name, event) != 0)
-		kind++;
-	return kind;
-}
-
 void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	if (comm->ended)
@@ -283,33 +262,34 @@ static void take_end(struct inc_core_switch *sw, uint32_t number)
 
 /* Logs an event about a port. If the port's loss ends a communicator, another event reports
  * that. */
-static void report_port(const struct inc_core_switch *sw, enum inc_event_kind kind,
-			const struct inc_msg_event *said)
+static void report_port(const struct inc_core_switch *sw, const struct inc_msg_event *said)
 {
-	if (kind == EVENT_PORT_LOST || kind == EVENT_PORT_BACK)
-		inc_warn("switch %s: %s: %s", inc_switch_name(sw), said->event, said->message);
+	const struct inc_event_info *info = &inc_event_info[said->kind];
+
+	if (info->about == INC_EVENT_ABOUT_PORT)
+		inc_warn("switch %s: %s: %s", inc_switch_name(sw), info->name, said->message);
 	else
 		inc_warn("switch %s: event %s ignored: communicator: 0 is none",
-			 inc_switch_name(sw), said->event);
+			 inc_switch_name(sw), info->name);
 }
 
 void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said)
 {
-	const char *text = *said->message ? said->message : said->event;
-	const enum inc_event_kind kind = kind_of(said->event);
+	const struct inc_event_info *info = &inc_event_info[said->kind];
+	const char *text = *said->message ? said->message : info->name;
 	struct inc_comm *comm = inc_comm_find(sw->core, said->communicator);
 	struct inc_failure_report report = {
-		.code = inc_event_info[kind].code,
+		.code = info->code,
 		.rank = said->has_rank ? (int)said->rank : -1,
-		.is_own = kind == EVENT_PORT_LOST || kind == EVENT_STOPPED,
-		.stopped = kind == EVENT_STOPPED,
+		.is_own = info->about != INC_EVENT_ABOUT_PEER,
+		.stopped = said->kind == INC_EVENT_KIND_STOPPED,
 		.by = sw,
 	};
 	const bool orphan = inc_orphan_is(sw, said->communicator);
 
-	sw->core->events[kind]++;
+	sw->core->events[said->kind]++;
 	if (!said->communicator) {
-		report_port(sw, kind, said);
+		report_port(sw, said);
 		return;
 	}
 	if (comm && report.rank >= (int)comm->group->world_size) {
@@ -318,9 +298,9 @@ void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said
 			 comm->group->world_size);
 		return;
 	}
-	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
+	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), info->name,
 		 said->communicator, said->message);
-	if (kind == EVENT_ENDED)
+	if (said->kind == INC_EVENT_KIND_ENDED)
 		take_end(sw, said->communicator);
 	if (!report.code)
 		return;

@@ -11,26 +11,6 @@
 struct inc_comm;
 struct inc_core_switch;
 
-/* Kinds of events that switches report, and their effect on a communicator. EVENT_OTHER stands for
- * all kinds that this controller does not know. */
-enum inc_event_kind {
-	EVENT_MISMATCH,
-	EVENT_CONNECTION_ERROR,
-	EVENT_PEER_NAK,
-	EVENT_UNRESPONSIVE,
-	EVENT_PORT_LOST,
-	EVENT_PORT_BACK,
-	EVENT_ENDED,
-	EVENT_STOPPED,
-	EVENT_OTHER,
-	EVENT_MAX
-};
-struct inc_event_info {
-	const char *name;
-	int code; /* with which the communicator fails; 0: it does not fail */
-};
-extern const struct inc_event_info inc_event_info[EVENT_MAX];
-
 /* Handles a switch's message "event". */
 void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said);
 

@@ -91,7 +91,7 @@ struct inc_core {
 	 * ended. */
 	bool knows_all;
 	struct inc_core_figures figures;
-	uint64_t events[EVENT_MAX]; /* that switches have sent, by kind */
+	uint64_t events[INC_EVENT_KIND_MAX]; /* that switches have sent, by kind */
 	unsigned int passes;        /* of go_on() (comm_config.c) over all communicators */
 };
 

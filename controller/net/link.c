@@ -207,8 +207,13 @@ static int read_notice(const struct inc_core_switch *sw, const json_t *object,
 	struct inc_err err;
 
 	*out = (struct inc_msg_event){0};
-	if (!inc_message_read(INC_MSG_EVENT, object, out, &err))
+	if (!inc_message_read(INC_MSG_EVENT, object, out, &err)) {
+		/* the core has the number of a kind, so only this place has the unknown name */
+		if (out->kind == INC_EVENT_KIND_OTHER)
+			inc_warn("switch %s: event '%.32s' is unknown", inc_switch_name(sw),
+				 json_string_value(json_object_get(object, "event")));
 		return 0;
+	}
 	inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
 		 out->communicator, err.msg);
 	return -EINVAL;

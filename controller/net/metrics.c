@@ -125,7 +125,7 @@ static void print_states(const struct inc_ctl *ctl, FILE *out)
 	}
 	print_by(out, &groups, "state", group_phase, by_group, GROUP_OVER + 1);
 	print_by(out, &comms, "state", comm_phase, by_comm, COMM_REFUSED + 1);
-	print_by(out, &events, "event", event_name, ctl->core.events, EVENT_MAX);
+	print_by(out, &events, "event", event_name, ctl->core.events, INC_EVENT_KIND_MAX);
 }
 
 static void print_switches(const struct inc_ctl *ctl, FILE *out)

@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
+#include "lib/conf/event_kind.h"
 #include "lib/conf/schema.h"
 #include "lib/proto/maps.h"
 
@@ -30,12 +31,6 @@ struct json_t; /* of jansson */
 #define INC_CONTROL_TREE_LEN      160
 /* Of a switch: one of each kind at each port. */
 #define INC_MAX_ENDPOINTS (INC_MAX_PORTS * INC_N_ENDPOINT_KINDS)
-
-/* Names of events about ports. INC_EVENT_PORT_BACK never concerns a communicator. */
-#define INC_EVENT_PORT_LOST "port_lost"
-#define INC_EVENT_PORT_BACK "port_back"
-/* The switch stops, which ends the event's communicator. */
-#define INC_EVENT_STOPPED "stopped"
 
 extern const char *const inc_operator_names[]; /* of enum inc_operator */
 extern const char *const inc_dtype_names[];    /* of enum inc_dtype */

@@ -322,15 +322,16 @@ static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, siz
 	return true;
 }
 
-static void on_notice(void *arg, const char *event, uint32_t comm, uint32_t mask, uint64_t r,
+static void on_notice(void *arg, enum inc_event_kind kind, uint32_t comm, uint32_t mask, uint64_t r,
 		      const char *text)
 {
 	struct daemon *d = arg;
 
 	if (sim_tracing())
-		printf("%12s     %-6s notice %s: %s\n", "", d->process.name, event, text);
-	sim_note(d->process.name, event, comm, mask, r);
-	d->notice(d->watch_arg, event, text);
+		printf("%12s     %-6s notice %s: %s\n", "", d->process.name,
+		       inc_event_info[kind].name, text);
+	sim_note(d->process.name, inc_event_info[kind].name, comm, mask, r);
+	d->notice(d->watch_arg, kind, text);
 }
 
 void daemon_revive(struct daemon *d)

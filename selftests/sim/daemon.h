@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/conf/comm_conf.h"
+#include "lib/conf/event_kind.h"
 #include "task.h"
 #include "wire.h"
 #include "xdp.h"
@@ -31,7 +32,7 @@ struct daemon {
 	void (*watch)(void *arg, unsigned int port, const uint8_t *frame, size_t len);
 	void *watch_arg;
 	/* Receives each report of the daemon. */
-	void (*notice)(void *arg, const char *event, const char *text);
+	void (*notice)(void *arg, enum inc_event_kind kind, const char *text);
 	/* Called when the daemon starts: it reads the state of the ports and their MAC
 	 * addresses. */
 	void (*follow)(void *arg);

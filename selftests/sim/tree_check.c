@@ -142,16 +142,16 @@ static void check_silence(const struct tree_switch *sw, const char *text)
 }
 
 /* A switch reports the loss of a port, or that a peer is unresponsive, and nothing else. */
-void tree_check_notice(void *arg, const char *event, const char *text)
+void tree_check_notice(void *arg, enum inc_event_kind kind, const char *text)
 {
 	const struct tree_switch *sw = arg;
 
-	if (!strcmp(event, INC_EVENT_PORT_LOST)) {
+	if (kind == INC_EVENT_KIND_PORT_LOST) {
 		check_port_notice(sw, text);
 		return;
 	}
-	sim_require(!strcmp(event, "unresponsive"), "%s: %s: %s", sw->daemon.process.name, event,
-		    text);
+	sim_require(kind == INC_EVENT_KIND_UNRESPONSIVE, "%s: %s: %s", sw->daemon.process.name,
+		    inc_event_info[kind].name, text);
 	if (!job_has_failed()) /* in a job that has failed peers become silent */
 		check_silence(sw, text);
 }

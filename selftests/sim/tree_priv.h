@@ -196,7 +196,7 @@ void tree_forge_at(const struct daemon_port *port, struct wire *in, struct wire 
  */
 void tree_forge_check(const struct tree_switch *sw);
 /* Checks a report of a switch. */
-void tree_check_notice(void *sw, const char *event, const char *text);
+void tree_check_notice(void *sw, enum inc_event_kind kind, const char *text);
 /* A frame leaves a switch in passthrough mode. Its source address must be that of the port, unless
  * the daemon cannot have learned it yet. */
 void tree_check_source(const struct tree_switch *sw, unsigned int port, const uint8_t *frame);

@@ -60,18 +60,19 @@ int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *ou
 	return __wrap_inc_interface_at(asking()->host[ifname[1] - '0'].ifindex, out);
 }
 
-static void on_notice(void *arg, uint32_t communicator, uint64_t number,
-		      const struct inc_term_report *report)
+static void on_notice(void *arg, const struct inc_msg_event *event)
 {
 	const struct tree_switch *sw = arg;
+	const char *name = inc_event_info[event->kind].name;
 
 	if (sim_tracing())
-		printf("%12s     %-6s notice %s: %s\n", "", sw->daemon.process.name, report->event,
-		       report->text);
-	sim_note(sw->daemon.process.name, report->event, communicator, number, 0);
+		printf("%12s     %-6s notice %s: %s\n", "", sw->daemon.process.name, name,
+		       event->message);
+	sim_note(sw->daemon.process.name, name, event->communicator, event->r, 0);
 	/* a switch that loses a neighbour may get the end of the communicator from another one */
-	if (strcmp(report->event, "ended") != 0 || !tree.life[tree_life_of(communicator)].struck)
-		tree_check_notice(arg, report->event, report->text);
+	if (event->kind != INC_EVENT_KIND_ENDED ||
+	    !tree.life[tree_life_of(event->communicator)].struck)
+		tree_check_notice(arg, event->kind, event->message);
 }
 
 static void make_turns(void *arg)

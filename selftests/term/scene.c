@@ -13,14 +13,13 @@
 static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {[INC_ENDPOINT_SOFT] =
 										  &loop_endpoints};
 
-static void on_notice(void *arg, uint32_t communicator, uint64_t number,
-		      const struct inc_term_report *report)
+static void on_notice(void *arg, const struct inc_msg_event *event)
 {
 	struct scene *s = arg;
 
-	assert_int_equal(communicator, 12);
+	assert_int_equal(event->communicator, 12);
 	s->n_told++;
-	s->report = *report;
+	s->report = *event;
 }
 
 struct inc_comm_conf scene_conf(uint32_t children, uint32_t messages, bool has_parent)

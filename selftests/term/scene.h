@@ -27,7 +27,7 @@ struct scene {
 	bool has_parent;
 	uint64_t given[MAX_PEERS], taken[MAX_PEERS], acknowledged[MAX_PEERS];
 	uint32_t n_told;
-	struct inc_term_report report;
+	struct inc_msg_event report;
 };
 
 /* Makes the configuration of communicator 12, with two connections at each port, and ranks in

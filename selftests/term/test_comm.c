@@ -125,7 +125,7 @@ static void check_over(struct scene *s, uint32_t dead, const char *event)
 	assert_true(v->comm.ended);
 	assert_int_equal(v->comm.error, INC_AETH_NAK_OPERATION);
 	assert_int_equal(s->n_told, 1);
-	assert_string_equal(s->report.event, event);
+	assert_string_equal(inc_event_info[s->report.kind].name, event);
 	assert_int_equal(s->report.n_ranks, !scene_is_parent(s, dead));
 	if (!scene_is_parent(s, dead))
 		assert_int_equal(s->report.ranks[0], s->conf.conn[dead].rank);
@@ -225,8 +225,8 @@ static void test_mismatch(void **state)
 	assert_true(loop_give(scene_qpn(&s, 1), &other));
 	scene_turn(&s);
 	check_over(&s, 1, "mismatch");
-	assert_non_null(strstr(s.report.text, "rank 0 called allreduce"));
-	assert_non_null(strstr(s.report.text, "but rank 1 called allreduce"));
+	assert_non_null(strstr(s.report.message, "rank 0 called allreduce"));
+	assert_non_null(strstr(s.report.message, "but rank 1 called allreduce"));
 	assert_int_equal(scene_view(&s)->counters.mismatches, 1);
 	scene_close(&s);
 }
@@ -289,7 +289,7 @@ static void test_peer_that_never_reads(void **state)
 	for (i = 0; i < 12; i++, now += INC_NSEC_PER_SEC)
 		inc_term_comm_tick(s.cm, now);
 	assert_int_equal(s.n_told, 1);
-	assert_string_equal(s.report.event, "unresponsive");
+	assert_string_equal(inc_event_info[s.report.kind].name, "unresponsive");
 	assert_int_equal(s.report.ranks[0], s.conf.conn[0].rank);
 	v = scene_view(&s);
 	assert_false(v->comm.ended);

@@ -35,7 +35,7 @@ static void check_story(const struct world *w, uint32_t peer, uint32_t why)
 {
 	char who[32] = "the parent ";
 
-	assert_string_equal(w->report.event, reasons[why].event);
+	assert_string_equal(inc_event_info[w->report.kind].name, reasons[why].event);
 	if (peer < w->shape->n_children) {
 		assert_int_equal(w->report.n_ranks, 1);
 		assert_int_equal(w->report.ranks[0], peer);
@@ -43,7 +43,7 @@ static void check_story(const struct world *w, uint32_t peer, uint32_t why)
 	} else {
 		assert_int_equal(w->report.n_ranks, 0);
 	}
-	assert_memory_equal(w->report.text, who, strlen(who));
+	assert_memory_equal(w->report.message, who, strlen(who));
 }
 
 /* A second peer that dies changes nothing more. */

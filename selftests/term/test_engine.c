@@ -34,17 +34,15 @@ struct stage {
 	struct inc_settings settings;
 	struct inc_engine *e;
 	uint32_t n_told;
-	struct inc_notice notice;
-	char text[512];
+	struct inc_msg_event notice;
 };
 
-static void on_notice(void *arg, const struct inc_notice *notice)
+static void on_notice(void *arg, const struct inc_msg_event *event)
 {
 	struct stage *s = arg;
 
 	s->n_told++;
-	s->notice = *notice;
-	snprintf(s->text, sizeof(s->text), "%s", notice->text);
+	s->notice = *event;
 }
 
 static void open_stage(struct stage *s, uint32_t threads)
@@ -245,11 +243,11 @@ static void test_notices(void **state)
 	loop_lose(conf.conn[1].own_qp, INC_CHANNEL_SILENT);
 	assert_true(until(has_told, &s));
 	assert_int_equal(s.n_told, 1);
-	assert_string_equal(s.notice.event, "unresponsive");
+	assert_string_equal(inc_event_info[s.notice.kind].name, "unresponsive");
 	assert_int_equal(s.notice.communicator, 10);
 	assert_int_equal(s.notice.n_ranks, 1);
 	assert_int_equal(s.notice.ranks[0], 1);
-	assert_string_equal(s.text,
+	assert_string_equal(s.notice.message,
 			    "rank 1 has not acknowledged message 0: the test has broken it");
 	assert_true(s.e->ops->comm(s.e, 0, &comm));
 	assert_true(comm.ended);
@@ -354,10 +352,10 @@ static void test_cut_by_port(void **state)
 		assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
 		loop_lose(conf.conn[1].own_qp, reasons[i]);
 		assert_true(until(has_told, &s));
-		assert_string_equal(s.notice.event, INC_EVENT_PORT_LOST);
+		assert_string_equal(inc_event_info[s.notice.kind].name, "port_lost");
 		assert_int_equal(s.notice.communicator, 10);
 		assert_int_equal(s.notice.n_ranks, 0);
-		assert_string_equal(s.text, "it is down: the test has broken it");
+		assert_string_equal(s.notice.message, "it is down: the test has broken it");
 		close_stage(&s);
 	}
 }

@@ -74,9 +74,9 @@ static void meet(uint32_t floats, uint32_t imm, uint32_t length, const char *tex
 	assert_int_equal(s.n_told, text != NULL);
 	assert_false(loop_take(scene_qpn(&s, 0), &m));
 	if (text) {
-		assert_string_equal(s.report.event, "connection_error");
+		assert_string_equal(inc_event_info[s.report.kind].name, "connection_error");
 		assert_int_equal(s.report.n_ranks, 1);
-		assert_string_equal(s.report.text, text);
+		assert_string_equal(s.report.message, text);
 	}
 	scene_close(&s);
 }
@@ -134,7 +134,7 @@ static void answer(uint32_t floats, uint32_t mine, uint32_t other)
 		assert_true(loop_give(scene_qpn(&s, i), &m));
 	scene_turn(&s);
 	assert_int_equal(s.n_told, 1);
-	assert_non_null(strstr(s.report.text, "floats are to be added"));
+	assert_non_null(strstr(s.report.message, "floats are to be added"));
 	scene_close(&s);
 }
 

@@ -38,10 +38,9 @@ struct world {
 static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &inc_channel_soft};
 
-static void on_notice(void *arg, uint32_t communicator, uint64_t number,
-		      const struct inc_term_report *report)
+static void on_notice(void *arg, const struct inc_msg_event *event)
 {
-	fail_msg("%s: %s", report->event, report->text);
+	fail_msg("%s: %s", inc_event_info[event->kind].name, event->message);
 }
 
 static void add(struct world *w, bool has_parent)

@@ -28,12 +28,12 @@ static void check_story(const struct world *w, const char *event, const char *ra
 	uint32_t i, n = 0;
 
 	assert_true(w->ended);
-	assert_string_equal(w->report.event, event);
+	assert_string_equal(inc_event_info[w->report.kind].name, event);
 	for (i = 0; i < w->report.n_ranks; i++)
 		n += snprintf(named + n, sizeof(named) - n, "%s%u", i ? "," : "",
 			      w->report.ranks[i]);
 	assert_string_equal(named, ranks);
-	assert_string_equal(w->report.text, text);
+	assert_string_equal(w->report.message, text);
 }
 
 /* Three children's messages: child 0 gives a sum of 8 bytes, the others what stands here. */

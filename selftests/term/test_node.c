@@ -362,11 +362,11 @@ static void test_figures(void **state)
 	check_peer(&w, 2, &(struct inc_term_peer_figures){5, 1, 2, 0, false});
 	tick_until(&w, INC_NSEC_PER_SEC, (1 + INC_UNRESPONSIVE_S) * INC_NSEC_PER_SEC);
 	assert_int_equal(w.n_told, 2);
-	assert_string_equal(w.report.event, "unresponsive");
-	assert_string_equal(w.report.text, "the parent has not acknowledged message 0");
+	assert_string_equal(inc_event_info[w.report.kind].name, "unresponsive");
+	assert_string_equal(w.report.message, "the parent has not acknowledged message 0");
 	check_peer(&w, 0, &(struct inc_term_peer_figures){9, 2, 1, 0, true});
 	world_lose(&w, 1, INC_TERM_REFUSED);
-	assert_string_equal(w.report.text, "rank 5 refused message 1");
+	assert_string_equal(w.report.message, "rank 5 refused message 1");
 	world_check_ended(&w);
 	world_close(&w);
 }

@@ -128,7 +128,7 @@ static void stall(uint32_t children, bool has_parent, uint32_t slow)
 		world_tick(&w, (1000 + i) * second);
 		assert_int_equal(w.n_told, i >= INC_UNRESPONSIVE_S);
 	}
-	assert_string_equal(w.report.event, "unresponsive");
+	assert_string_equal(inc_event_info[w.report.kind].name, "unresponsive");
 	assert_int_equal(w.report.n_ranks, slow < children);
 	inc_term_peer_figures(w.t, slow, &f);
 	assert_true(f.unresponsive && f.sent == 4 && f.acknowledged == 0);

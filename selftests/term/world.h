@@ -66,7 +66,7 @@ struct world {
 	uint32_t *reading; /* number of sends under way that read it */
 	bool ended;
 	uint32_t n_told, n_reduced, n_port_lost;
-	struct inc_term_report report; /* the last report */
+	struct inc_msg_event report; /* the last report */
 };
 
 void world_open(struct world *w, const struct world_shape *shape, const struct world_call *calls,

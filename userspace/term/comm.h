@@ -28,8 +28,7 @@ struct inc_term_comm_opts {
 	struct inc_term_devices *devices;
 	/* Indexed by enum inc_endpoint_kind; NULL: the switch has none of this kind. */
 	const struct inc_channel_ops *const *kinds;
-	void (*notice)(void *arg, uint32_t communicator, uint64_t number,
-		       const struct inc_term_report *report);
+	inc_notice_fn notice;
 	void *arg;
 };
 

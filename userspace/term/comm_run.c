@@ -42,28 +42,29 @@ static const struct comm_end *end_without_port(const struct inc_term_comm *cm,
 	return a->reason == INC_TERM_SILENT || a->reason == INC_TERM_CUT ? &cm->end[peer] : NULL;
 }
 
-static void describe_port(const struct comm_end *end, struct inc_term_report *out)
+static void describe_port(const struct comm_end *end, const struct inc_term_action *a,
+			  struct inc_msg_event *out)
 {
-	out->event = INC_EVENT_PORT_LOST;
-	out->n_ranks = 0;
-	snprintf(out->text, sizeof(out->text), "%s", end->port_reason);
+	*out = (struct inc_msg_event){.kind = INC_EVENT_KIND_PORT_LOST, .r = a->number};
+	snprintf(out->message, sizeof(out->message), "%s", end->port_reason);
 }
 
 static void notify(struct inc_term_comm *cm, const struct inc_term_action *a)
 {
 	const struct comm_end *end = end_without_port(cm, a);
-	struct inc_term_report report;
+	struct inc_msg_event event;
 
 	if (end)
-		describe_port(end, &report);
+		describe_port(end, a, &event);
 	else
-		inc_term_describe(cm->node, a, &report);
+		inc_term_describe(cm->node, a, &event);
 	if (cm->why && a->what == INC_TERM_DO_END) {
-		const size_t n = strlen(report.text);
+		const size_t n = strlen(event.message);
 
-		snprintf(report.text + n, sizeof(report.text) - n, ": %s", cm->why);
+		snprintf(event.message + n, sizeof(event.message) - n, ": %s", cm->why);
 	}
-	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &report);
+	event.communicator = cm->conf.communicator;
+	cm->opts.notice(cm->opts.arg, &event);
 }
 
 /* Performs all actions that the node requests after an event. */

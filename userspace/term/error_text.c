@@ -6,7 +6,7 @@
 #include "userspace/term/node_priv.h"
 
 const struct inc_term_reason_info inc_term_reasons[] = {
-#define _(NAME, name, event, syndrome, text) {#name, event, text, syndrome},
+#define _(NAME, name, kind, syndrome, text) {#name, text, INC_EVENT_KIND_##kind, syndrome},
 	INC_TERM_REASONS(_)
 #undef _
 };
@@ -22,24 +22,24 @@ static struct inc_call call_of(const struct inc_term *t, uint32_t child, uint64_
 
 /* Describes the call of child 0, with which all are compared, and the first one that differs. */
 static void describe_mismatch(const struct inc_term *t, const struct inc_term_action *action,
-			      struct inc_term_report *out)
+			      struct inc_msg_event *out)
 {
 	const uint32_t c = __builtin_ctzll(action->children);
 	struct inc_call first = call_of(t, 0, action->number),
 			other = call_of(t, c, action->number);
 
-	inc_call_text(out->text, sizeof(out->text), &first, c ? &other : NULL);
+	inc_call_text(out->message, sizeof(out->message), &first, c ? &other : NULL);
 }
 
 void inc_term_describe(const struct inc_term *t, const struct inc_term_action *action,
-		       struct inc_term_report *out)
+		       struct inc_msg_event *out)
 {
 	char who[INC_PEER_TEXT] = "the parent";
 	uint32_t c;
 	int n;
 
-	out->event = inc_term_reasons[action->reason].event;
-	out->n_ranks = 0;
+	*out = (struct inc_msg_event){.kind = inc_term_reasons[action->reason].kind,
+				      .r = action->number};
 	for (c = 0; c < t->n_children; c++)
 		if (action->children >> c & 1)
 			out->ranks[out->n_ranks++] = t->peer[c].rank;
@@ -51,8 +51,8 @@ void inc_term_describe(const struct inc_term *t, const struct inc_term_action *a
 		c = __builtin_ctzll(action->children);
 		inc_child_name(who, t->peer[c].is_switch, t->peer[c].rank);
 	}
-	n = snprintf(out->text, sizeof(out->text), "%s ", who);
-	snprintf(out->text + n, sizeof(out->text) - n, inc_term_reasons[action->reason].text,
+	n = snprintf(out->message, sizeof(out->message), "%s ", who);
+	snprintf(out->message + n, sizeof(out->message) - n, inc_term_reasons[action->reason].text,
 		 (unsigned long long)action->number);
 }
 

@@ -41,6 +41,7 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
+#include "lib/conf/event_kind.h"
 #include "lib/conf/ranks.h"
 #include "lib/proto/maps.h"
 #include "userspace/call.h"
@@ -66,36 +67,37 @@ struct inc_term_conf {
 /* A peer is the number of a child, or n_children for the parent. */
 struct inc_term;
 
-/* Why a peer's connection or the communicator ends, or is reported. _(NAME, name, event, syndrome,
- * text): event is as in docs/control.md. syndrome is that of the NAK that the switch sent or
- * received. text says what the peer did, with %llu for the message's number. */
+/* Why a peer's connection or the communicator ends, or is reported. _(NAME, name, kind, syndrome,
+ * text): kind is that of the event that reports it. The syndrome is that of the NAK that the switch
+ * sent or received. The text says what the peer did, with %llu for the message's number. */
 /* clang-format off */
 #define INC_TERM_REASONS(_) \
-	_(MISMATCH, mismatch, "mismatch", INC_AETH_NAK_OPERATION, \
+	_(MISMATCH, mismatch, MISMATCH, INC_AETH_NAK_OPERATION, \
 	  "called something else as message %llu") \
-	_(OUT_OF_TURN, out_of_turn, "mismatch", INC_AETH_NAK_OPERATION, \
+	_(OUT_OF_TURN, out_of_turn, MISMATCH, INC_AETH_NAK_OPERATION, \
 	  "sent message %llu out of turn") \
 	/* failures of a connection */ \
-	_(INVALID, invalid, "connection_error", INC_AETH_NAK_INVALID, \
+	_(INVALID, invalid, CONNECTION_ERROR, INC_AETH_NAK_INVALID, \
 	  "sent an invalid request as message %llu") \
-	_(REFUSED, refused, "peer_nak", INC_AETH_NAK_INVALID, "refused message %llu") \
-	_(SILENT, silent, "unresponsive", INC_AETH_NAK_OPERATION, \
+	_(REFUSED, refused, PEER_NAK, INC_AETH_NAK_INVALID, "refused message %llu") \
+	_(SILENT, silent, UNRESPONSIVE, INC_AETH_NAK_OPERATION, \
 	  "has not acknowledged message %llu") \
-	_(ENDED_THERE, ended_there, "ended", INC_AETH_NAK_OPERATION, \
+	_(ENDED_THERE, ended_there, ENDED, INC_AETH_NAK_OPERATION, \
 	  "says that the communicator has ended there (message %llu)") \
 	/* the switch's own end: its device or port has failed */ \
-	_(CUT, cut, "connection_error", INC_AETH_NAK_OPERATION, \
+	_(CUT, cut, CONNECTION_ERROR, INC_AETH_NAK_OPERATION, \
 	  "has no connection to this switch any more (message %llu)")
 /* clang-format on */
 
 enum inc_term_reason {
-#define _(NAME, name, event, syndrome, text) INC_TERM_##NAME,
+#define _(NAME, name, kind, syndrome, text) INC_TERM_##NAME,
 	INC_TERM_REASONS(_)
 #undef _
 };
 
 struct inc_term_reason_info {
-	const char *name, *event, *text;
+	const char *name, *text;
+	enum inc_event_kind kind;
 	uint8_t syndrome;
 };
 extern const struct inc_term_reason_info inc_term_reasons[];
@@ -174,15 +176,9 @@ void inc_term_port(struct inc_term *t, uint32_t peer, enum inc_port_condition co
 /* Returns the next action, or false if there is none. Pointers in it hold until the next event. */
 bool inc_term_next(struct inc_term *t, struct inc_term_action *out);
 
-/* The report of a REPORT or END action, for struct inc_notice (userspace/engine.h). */
-struct inc_term_report {
-	const char *event;
-	uint32_t n_ranks;                      /* 0: the parent alone */
-	uint32_t ranks[INC_COMM_MAX_CHILDREN]; /* of a switch, the lowest rank behind it */
-	char text[INC_CALL_TEXT];              /* one line */
-};
+/* Fills out with the event of a REPORT or END action: kind, ranks, r and message. */
 void inc_term_describe(const struct inc_term *t, const struct inc_term_action *action,
-		       struct inc_term_report *out);
+		       struct inc_msg_event *out);
 
 /*
  * Figures for those of userspace/engine.h. They count messages; endpoints count packets.

@@ -11,9 +11,7 @@
 #include "userspace/term/notices.h"
 
 struct told {
-	uint32_t communicator;
-	uint64_t number;
-	struct inc_term_report report;
+	struct inc_msg_event event;
 	STAILQ_ENTRY(told) entry;
 };
 
@@ -47,16 +45,7 @@ static void on_told(evutil_socket_t fd, short what, void *arg)
 
 	inc_drain_fd(fd);
 	while ((t = take(n))) {
-		struct inc_notice notice = {
-			.event = t->report.event,
-			.communicator = t->communicator,
-			.n_ranks = t->report.n_ranks,
-			.chunk = t->number,
-			.text = t->report.text,
-		};
-
-		memcpy(notice.ranks, t->report.ranks, sizeof(notice.ranks));
-		n->fn(n->arg, &notice);
+		n->fn(n->arg, &t->event);
 		free(t);
 	}
 }
@@ -101,17 +90,17 @@ void inc_term_notices_free(struct inc_term_notices *n)
 	free(n);
 }
 
-void inc_term_notices_tell(void *arg, uint32_t communicator, uint64_t number,
-			   const struct inc_term_report *report)
+void inc_term_notices_tell(void *arg, const struct inc_msg_event *event)
 {
 	struct inc_term_notices *n = arg;
 	struct told *t = malloc(sizeof(*t));
 
 	if (!t) {
-		inc_error("communicator %u: no memory to report: %s", communicator, report->text);
+		inc_error("communicator %u: no memory to report: %s", event->communicator,
+			  event->message);
 		return;
 	}
-	*t = (struct told){.communicator = communicator, .number = number, .report = *report};
+	t->event = *event;
 	pthread_mutex_lock(&n->lock);
 	STAILQ_INSERT_TAIL(&n->list, t, entry);
 	pthread_mutex_unlock(&n->lock);
@@ -126,7 +115,7 @@ void inc_term_notices_forget(struct inc_term_notices *n, uint32_t communicator)
 	pthread_mutex_lock(&n->lock);
 	while ((t = STAILQ_FIRST(&n->list))) {
 		STAILQ_REMOVE_HEAD(&n->list, entry);
-		if (t->communicator == communicator)
+		if (t->event.communicator == communicator)
 			free(t);
 		else
 			STAILQ_INSERT_TAIL(&kept, t, entry);

@@ -44,13 +44,12 @@ struct inc_term_worker {
 	bool stop;
 };
 
-static void on_notice(void *arg, uint32_t communicator, uint64_t number,
-		      const struct inc_term_report *report)
+static void on_notice(void *arg, const struct inc_msg_event *event)
 {
 	struct inc_term_worker *w = arg;
 
 	w->settle = true;
-	w->opts.notice(w->opts.arg, communicator, number, report);
+	w->opts.notice(w->opts.arg, event);
 }
 
 int inc_term_worker_new(const struct inc_term_worker_opts *opts, struct inc_term_worker **out,

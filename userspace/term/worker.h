@@ -22,8 +22,7 @@ struct inc_term_worker_opts {
 	const struct inc_channel_ops *const *kinds;
 	uint64_t rto_min_ns, rto_max_ns;
 	/* Called on the worker's thread. */
-	void (*notice)(void *arg, uint32_t communicator, uint64_t number,
-		       const struct inc_term_report *report);
+	inc_notice_fn notice;
 	void *arg;
 };
 

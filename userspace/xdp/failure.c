@@ -34,7 +34,7 @@ const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm
 }
 
 void sp_notice_peer(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
-		    const char *event, uint64_t r, const char *fmt, ...)
+		    enum inc_event_kind kind, uint64_t r, const char *fmt, ...)
 {
 	char text[240], name[INC_PEER_TEXT];
 	va_list ap;
@@ -44,7 +44,7 @@ void sp_notice_peer(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t 
 	va_start(ap, fmt);
 	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
 	va_end(ap);
-	sp->notice(sp->arg, event, cm->index, is_parent(cm, peer) ? 0 : 1u << peer, r, text);
+	sp->notice(sp->arg, kind, cm->index, is_parent(cm, peer) ? 0 : 1u << peer, r, text);
 }
 
 void sp_conn_go(const struct sp_comm *cm, struct sp_conn *c, enum sp_conn_phase to)
@@ -103,7 +103,7 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 	if (c && c < cm->cfg.children)
 		other = call_of(sp, cm, c, r);
 	inc_call_text(text, sizeof(text), &first, c && c < cm->cfg.children ? &other : NULL);
-	sp->notice(sp->arg, "mismatch", cm->index, mask, r, text);
+	sp->notice(sp->arg, INC_EVENT_KIND_MISMATCH, cm->index, mask, r, text);
 }
 
 /* Sends a closing NAK (63). It names the last packet received from the peer, because a host ignores
@@ -159,7 +159,7 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 	uint64_t r = conn_state(sp, &cm->conn[peer])
 			     .rx_next; /* the invalid packet, because rx_next no longer moves */
 
-	sp_notice_peer(sp, cm, peer, "connection_error", r,
+	sp_notice_peer(sp, cm, peer, INC_EVENT_KIND_CONNECTION_ERROR, r,
 		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection%s",
 		       (unsigned long long)r, syndrome,
 		       is_switch(sp, &cm->conn[peer])
@@ -176,7 +176,8 @@ static void end_with_switch(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 {
 	if (cm->phase != SP_COMM_RUNNING)
 		return;
-	sp_notice_peer(sp, cm, peer, "ended", r, "says that the communicator has ended there");
+	sp_notice_peer(sp, cm, peer, INC_EVENT_KIND_ENDED, r,
+		       "says that the communicator has ended there");
 	sp_end_comm(sp, cm, r);
 }
 
@@ -192,7 +193,7 @@ void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	if (c->refusal_told)
 		return;
 	c->refusal_told = true;
-	sp_notice_peer(sp, cm, peer, "peer_nak", r, "refused %s %llu with NAK 0x%02x",
+	sp_notice_peer(sp, cm, peer, INC_EVENT_KIND_PEER_NAK, r, "refused %s %llu with NAK 0x%02x",
 		       sp_thing(cm, peer), (unsigned long long)r, syndrome);
 	/* the refusing switch cannot go on, so the communicator ends */
 	if (is_switch(sp, c) && cm->phase == SP_COMM_RUNNING)

@@ -175,7 +175,7 @@ void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 		    (port->condition == INC_PORT_DOWN && !is_needed(cm, &cm->conn[c])))
 			continue;
 		cm->port_told = true;
-		sp->notice(sp->arg, INC_EVENT_PORT_LOST, cm->index, 0, comm_state(sp, cm).tx_next,
-			   port->why);
+		sp->notice(sp->arg, INC_EVENT_KIND_PORT_LOST, cm->index, 0,
+			   comm_state(sp, cm).tx_next, port->why);
 	}
 }

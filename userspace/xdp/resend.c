@@ -260,7 +260,7 @@ static void report_unresponsive(struct inc_slowpath *sp, struct sp_comm *cm, uin
 	    sp_port_is_away(sp, c))
 		return;
 	sp_conn_go(cm, c, SP_CONN_UNRESPONSIVE);
-	sp_notice_peer(sp, cm, peer, "unresponsive", c->acked,
+	sp_notice_peer(sp, cm, peer, INC_EVENT_KIND_UNRESPONSIVE, c->acked,
 		       "has not acknowledged %s %llu for %llu ms (%u timeouts, %u NAKs)",
 		       sp_thing(cm, peer), (unsigned long long)c->acked,
 		       (unsigned long long)((now - c->progress_at_ns) / INC_NSEC_PER_MSEC),

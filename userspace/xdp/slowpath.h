@@ -25,8 +25,8 @@ struct inc_slowpath_opts {
 
 /* Reports an event for the controller and the log. mask: a bit, by ordinal, for each child
  * concerned. text: one line. */
-typedef void (*inc_slowpath_notice_fn)(void *arg, const char *event, uint32_t comm, uint32_t mask,
-				       uint64_t r, const char *text);
+typedef void (*inc_slowpath_notice_fn)(void *arg, enum inc_event_kind kind, uint32_t comm,
+				       uint32_t mask, uint64_t r, const char *text);
 
 int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
 		     const struct inc_slowpath_opts *opts, inc_slowpath_notice_fn notice, void *arg,

@@ -273,7 +273,7 @@ void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r);
 /* Reports an event of a peer. fmt: what the peer did. The text begins with its name: "rank 3", "the
  * switch of rank 4", or "the parent 10.0.0.1". */
 void sp_notice_peer(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
-		    const char *event, uint64_t r, const char *fmt, ...)
+		    enum inc_event_kind kind, uint64_t r, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
 /* Names what the switch sends to the peer: "result" or "partial sum". */
 const char *sp_thing(const struct sp_comm *cm, uint32_t peer);

@@ -80,7 +80,7 @@ static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint
 	unsigned int naks = nak->naks;
 
 	nak->naks = 0;
-	sp_notice_peer(sp, cm, peer, "peer_nak", nak->r,
+	sp_notice_peer(sp, cm, peer, INC_EVENT_KIND_PEER_NAK, nak->r,
 		       "asks for %s %llu, which it has acknowledged: %u NAKs in %llu ms, and no "
 		       "ACK of %u sent again%s",
 		       sp_thing(cm, peer), (unsigned long long)nak->r, naks,

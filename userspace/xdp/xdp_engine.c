@@ -49,22 +49,23 @@ static const struct xdp_engine *const_engine_of(const struct inc_engine *e)
 
 /* Passes on a notice of the slow path. comm is the loader's index of a communicator, and mask has
  * the ordinals of its children. */
-static void on_notice(void *arg, const char *event, uint32_t comm, uint32_t mask, uint64_t r,
+static void on_notice(void *arg, enum inc_event_kind kind, uint32_t comm, uint32_t mask, uint64_t r,
 		      const char *text)
 {
 	struct xdp_engine *x = arg;
 	const struct inc_comm_cfg *cfg = inc_switch_comm(x->sw, comm);
-	struct inc_notice notice = {.event = event, .chunk = r, .text = text};
+	struct inc_msg_event event = {.kind = kind, .r = r};
 	uint32_t c;
 
 	if (!cfg)
 		return;
-	notice.communicator = cfg->communicator;
+	event.communicator = cfg->communicator;
 	for (c = 0; c < cfg->children; c++)
 		if (mask >> c & 1)
-			notice.ranks[notice.n_ranks++] =
+			event.ranks[event.n_ranks++] =
 				inc_switch_conn(x->sw, cfg->conn_base + c)->rank;
-	x->notice(x->arg, &notice);
+	snprintf(event.message, sizeof(event.message), "%s", text);
+	x->notice(x->arg, &event);
 }
 
 static int xdp_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *out,

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The kinds of events that a switch reports to its log, to queries and to the controller, one row
+ * for each (docs/control.md, "event"). The switch and the controller store a kind as its number.
+ * The name stands in messages, logs and metrics only. Events of the data path have kinds of their
+ * own (lib/proto/maps.h).
+ */
+#ifndef INC_EVENT_KIND_H
+#define INC_EVENT_KIND_H
+
+/* The party that the events of a kind blame, or are about. */
+enum inc_event_about {
+	INC_EVENT_ABOUT_PEER,   /* the event's ranks; without ranks, the parent */
+	INC_EVENT_ABOUT_PORT,   /* a port of the switch; communicator 0: the port alone */
+	INC_EVENT_ABOUT_SWITCH, /* the switch itself */
+};
+
+/* _(NAME, name, code, about, text). code is the error with which the controller ends the
+ * communicator; 0: the controller does not end it because of this event alone. */
+#define INC_EVENT_KINDS(_)                                                                        \
+	_(MISMATCH, mismatch, EREMOTEIO, PEER, "ranks have called different collectives")         \
+	_(CONNECTION_ERROR, connection_error, ECONNABORTED, PEER,                                 \
+	  "a peer has sent an invalid packet, or the connection to it has failed")                \
+	_(PEER_NAK, peer_nak, ECONNABORTED, PEER, "a peer has refused a packet with a fatal NAK") \
+	_(UNRESPONSIVE, unresponsive, ETIMEDOUT, PEER,                                            \
+	  "a peer does not acknowledge what the switch has sent to it")                           \
+	_(PORT_LOST, port_lost, ENETDOWN, PORT,                                                   \
+	  "a port of the switch is lost, or it is down and a communicator waits for it")          \
+	_(PORT_BACK, port_back, 0, PORT, "a port of the switch works again")                      \
+	_(ENDED, ended, 0, PEER,                                                                  \
+	  "a neighbour switch has ended the communicator, and that switch reports the cause")     \
+	_(STOPPED, stopped, ENETRESET, SWITCH,                                                    \
+	  "the switch's daemon stops, and the communicator ends with it")
+
+enum inc_event_kind {
+#define _(NAME, name, code, about, text) INC_EVENT_KIND_##NAME,
+	INC_EVENT_KINDS(_)
+#undef _
+		INC_EVENT_KIND_OTHER, /* the receiver does not know the name */
+	INC_EVENT_KIND_MAX
+};
+
+/* The name of INC_EVENT_KIND_OTHER in logs and metrics. */
+#define INC_EVENT_OTHER "other"
+
+struct inc_event_info {
+	const char *name;
+	int code;
+	enum inc_event_about about;
+	const char *text;
+};
+
+extern const struct inc_event_info inc_event_info[INC_EVENT_KIND_MAX];
+/* The same names for a schema (schema.h), without that of INC_EVENT_KIND_OTHER. */
+extern const char *const inc_event_names[];
+
+#endif
