@@ -10,39 +10,36 @@
 #include <string.h>
 #include "userspace/switchd.h"
 
-static uint32_t places(const struct inc_daemon *d)
+struct inc_configured {
+	struct inc_comm_conf conf;
+	LIST_ENTRY(inc_configured) entry;
+};
+
+static struct inc_configured *find(const struct inc_daemon *d, uint32_t communicator)
 {
-	return d->engine->ops->places(d->engine);
+	struct inc_configured *c;
+
+	LIST_FOREACH (c, &d->configured, entry)
+		if (c->conf.communicator == communicator)
+			break;
+	return c;
 }
 
-int inc_configured_init(struct inc_daemon *d)
+int inc_configured_add(struct inc_daemon *d, const struct inc_comm_conf *conf)
 {
-	d->comms = calloc(places(d), sizeof(d->comms[0]));
-	return d->comms ? 0 : -ENOMEM;
-}
+	struct inc_configured *c = malloc(sizeof(*c));
 
-void inc_configured_free(struct inc_daemon *d)
-{
-	uint32_t place;
-
-	for (place = 0; d->comms && place < places(d); place++)
-		free(d->comms[place]);
-	free(d->comms);
-}
-
-int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_comm_conf *conf)
-{
-	d->comms[place] = malloc(sizeof(*conf));
-	if (!d->comms[place])
+	if (!c)
 		return -ENOMEM;
-	*d->comms[place] = *conf;
+	c->conf = *conf;
+	LIST_INSERT_HEAD(&d->configured, c, entry);
 	return 0;
 }
 
-void inc_configured_connect(struct inc_daemon *d, uint32_t place, const struct inc_msg_peer *peer,
-			    uint32_t n)
+void inc_configured_connect(struct inc_daemon *d, uint32_t communicator,
+			    const struct inc_msg_peer *peer, uint32_t n)
 {
-	struct inc_comm_conf *conf = d->comms[place];
+	struct inc_comm_conf *conf = &find(d, communicator)->conf;
 	uint32_t i, k;
 
 	for (i = 0; i < n; i++)
@@ -58,10 +55,20 @@ void inc_configured_connect(struct inc_daemon *d, uint32_t place, const struct i
 		}
 }
 
-void inc_configured_remove(struct inc_daemon *d, uint32_t place)
+void inc_configured_remove(struct inc_daemon *d, uint32_t communicator)
 {
-	free(d->comms[place]);
-	d->comms[place] = NULL;
+	struct inc_configured *c = find(d, communicator);
+
+	if (!c)
+		return;
+	LIST_REMOVE(c, entry);
+	free(c);
+}
+
+void inc_configured_free(struct inc_daemon *d)
+{
+	while (!LIST_EMPTY(&d->configured))
+		inc_configured_remove(d, LIST_FIRST(&d->configured)->conf.communicator);
 }
 
 static void rename_conns(struct inc_comm_conf *conf, char old[][IF_NAMESIZE],
@@ -81,23 +88,24 @@ void inc_configured_rename(struct inc_daemon *d)
 {
 	struct inc_settings *s = &d->conf.settings;
 	char old[INC_MAX_PORTS][IF_NAMESIZE];
-	struct inc_engine_port port;
+	struct inc_configured *c;
 	bool changed = false;
-	uint32_t i, place;
+	uint32_t i;
 
 	memcpy(old, s->port, sizeof(old));
-	for (i = 0; i < s->n_ports && d->engine->ops->port(d->engine, i, &port); i++) {
-		changed |= strcmp(port.name, old[i]) != 0;
-		strcpy(s->port[i], port.name);
+	for (i = 0; i < d->n_ports; i++) {
+		changed |= strcmp(d->port[i].name, old[i]) != 0;
+		strcpy(s->port[i], d->port[i].name);
 	}
-	for (place = 0; changed && place < places(d); place++)
-		if (d->comms[place])
-			rename_conns(d->comms[place], old, s->port, s->n_ports);
+	if (!changed)
+		return;
+	LIST_FOREACH (c, &d->configured, entry)
+		rename_conns(&c->conf, old, s->port, s->n_ports);
 }
 
-const char *inc_configured_role(const struct inc_daemon *d, uint32_t place)
+const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicator)
 {
-	const struct inc_comm_conf *conf = d->comms[place];
+	const struct inc_comm_conf *conf = &find(d, communicator)->conf;
 	uint32_t i;
 
 	if (conf->root)
@@ -111,10 +119,10 @@ const char *inc_configured_role(const struct inc_daemon *d, uint32_t place)
 /* The field `root` of the file's form: true if no communicator has a parent. */
 static bool is_root(const struct inc_daemon *d)
 {
-	uint32_t place;
+	const struct inc_configured *c;
 
-	for (place = 0; place < places(d); place++)
-		if (d->comms[place] && !d->comms[place]->root)
+	LIST_FOREACH (c, &d->configured, entry)
+		if (!c->conf.root)
 			return false;
 	return true;
 }
@@ -131,15 +139,13 @@ json_t *inc_configured_switch(const struct inc_daemon *d)
 	return sw;
 }
 
-void inc_configured_append(const struct inc_daemon *d, uint32_t place, json_t *sw)
+void inc_configured_append(const struct inc_daemon *d, uint32_t communicator, json_t *sw)
 {
-	const struct inc_comm_conf *conf = d->comms[place];
+	const struct inc_comm_conf *conf = &find(d, communicator)->conf;
 	json_t *list = json_object_get(sw, "connections");
 	struct inc_conn_conf c;
 	uint32_t i;
 
-	if (!conf)
-		return;
 	json_array_append_new(json_object_get(sw, "communicators"),
 			      inc_schema_print(&inc_comm_schema, INC_FILE_ONLY, conf));
 	for (i = 0; i < conf->n_conns; i++) {

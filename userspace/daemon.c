@@ -13,24 +13,6 @@
 #include "userspace/privileges.h"
 #include "userspace/switchd.h"
 
-static int open_engine(struct inc_daemon *d, struct inc_err *err)
-{
-	const struct inc_engine_opts opts = {
-		.base = d->base,
-		.instance = d->instance,
-		.options = &d->opt,
-		.settings = &d->conf.settings,
-		.notice = inc_event_notice,
-		.arg = d,
-	};
-
-	int ret = inc_engine_open(&opts, &d->engine, err);
-
-	if (!ret && inc_configured_init(d))
-		ret = inc_err_set(err, ENOMEM, "no memory for communicators");
-	return ret;
-}
-
 /* Warns if the MTU of connection i's port is too small. Does so at the first connection of each
  * port only. */
 static void warn_mtu(const struct inc_comm_conf *conf, uint32_t i)
@@ -60,7 +42,7 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 		/* before the engine attaches the port, because some drivers take the link down for
 		 * a moment then */
 		inc_interface_warn_down(s->port[i]);
-		ret = d->engine->ops->attach_port(d->engine, s->port[i], err);
+		ret = inc_ports_attach(d, s->port[i], err);
 		if (ret)
 			return ret;
 	}
@@ -78,15 +60,9 @@ static void warn_foreign_address(const struct inc_conn_conf *c)
 			 inet_ntop(AF_INET, &c->own_ip, text, sizeof(text)), c->rank);
 }
 
-void inc_daemon_check_ports(struct inc_daemon *d)
-{
-	d->engine->ops->check_ports(d->engine);
-	inc_configured_rename(d);
-}
-
 static void on_links(void *arg)
 {
-	inc_daemon_check_ports(arg);
+	inc_ports_check(arg);
 }
 
 /* Replaces the port names in conf by the ports' present names. conf may have the names that the
@@ -94,16 +70,15 @@ static void on_links(void *arg)
  * may have exchanged their names. */
 static void call_ports(const struct inc_daemon *d, struct inc_comm_conf *conf)
 {
-	struct inc_engine_port port;
 	uint32_t c, i;
 
 	for (c = 0; c < conf->n_conns; c++) {
 		char *name = conf->conn[c].port;
 
-		for (i = 0; d->engine->ops->port(d->engine, i, &port); i++) {
-			if (strcmp(port.given, name) != 0)
+		for (i = 0; i < d->n_ports; i++) {
+			if (strcmp(d->port[i].given, name) != 0)
 				continue;
-			strcpy(name, port.name);
+			strcpy(name, d->port[i].name);
 			break;
 		}
 	}
@@ -111,22 +86,22 @@ static void call_ports(const struct inc_daemon *d, struct inc_comm_conf *conf)
 
 int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err)
 {
-	struct inc_engine *e = d->engine;
-	int ret, place;
+	struct inc_engine *e;
 	uint32_t i;
+	int ret;
 
-	inc_daemon_check_ports(d);
+	inc_ports_check(d);
 	call_ports(d, conf);
-	ret = e->ops->add_comm(e, conf, err);
+	ret = inc_engines_add_comm(d, conf, err);
 	if (ret)
 		return ret;
-	place = e->ops->find(e, conf->communicator);
-	if (inc_configured_add(d, place, conf))
+	e = d->engine[conf->mode];
+	if (inc_configured_add(d, conf))
 		ret = inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
 	ret = ret ?: e->ops->start_comm(e, conf->communicator, err);
 	if (ret) {
 		if (!e->ops->remove_comm(e, conf->communicator, NULL))
-			inc_configured_remove(d, place);
+			inc_configured_remove(d, conf->communicator);
 		return ret;
 	}
 	for (i = 0; i < conf->n_conns; i++) {
@@ -142,28 +117,31 @@ int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struc
 int inc_daemon_connect(struct inc_daemon *d, uint32_t communicator, const struct inc_msg_peer *peer,
 		       uint32_t n, struct inc_err *err)
 {
-	int ret = d->engine->ops->connect_comm(d->engine, communicator, peer, n, err);
+	struct inc_comm_at at;
+	int ret;
 
+	if (!inc_daemon_find_comm(d, communicator, &at))
+		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
+	ret = at.engine->ops->connect_comm(at.engine, communicator, peer, n, err);
 	if (!ret)
-		inc_configured_connect(d, d->engine->ops->find(d->engine, communicator), peer, n);
+		inc_configured_connect(d, communicator, peer, n);
 	return ret;
 }
 
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err)
 {
-	struct inc_engine_comm comm;
-	int ret, place;
+	struct inc_comm_at at;
+	int ret;
 
-	place = inc_engine_find(d->engine, communicator, &comm);
-	if (place < 0)
+	if (!inc_daemon_find_comm(d, communicator, &at))
 		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
-	ret = d->engine->ops->remove_comm(d->engine, communicator, err);
+	ret = at.engine->ops->remove_comm(at.engine, communicator, err);
 	if (ret)
 		return ret;
 	inc_event_forget(d, communicator);
-	inc_configured_remove(d, place);
+	inc_configured_remove(d, communicator);
 	inc_info("communicator %u removed after %llu results", communicator,
-		 (unsigned long long)comm.results);
+		 (unsigned long long)at.comm.results);
 	return 0;
 }
 
@@ -209,13 +187,13 @@ static void tell_ready(const struct inc_daemon *d)
 	close(d->opt.ready_fd);
 }
 
-/* Whether the engine already has this communicator of the file, configured as the file says. */
+/* Whether an engine already has this communicator of the file, configured as the file says. */
 static bool is_there(const struct inc_daemon *d, const struct inc_comm_conf *conf)
 {
-	const struct inc_engine *e = d->engine;
-	int place = e->ops->find(e, conf->communicator);
+	struct inc_comm_at at;
 
-	return place >= 0 && e->ops->is(e, place, conf);
+	return inc_daemon_find_comm(d, conf->communicator, &at) && at.engine->ops->is &&
+	       at.engine->ops->is(at.engine, at.place, conf);
 }
 
 /* Whether a communicator that the last daemon left is kept. With a file, it is kept if the file
@@ -234,27 +212,33 @@ static bool keeps(const struct inc_daemon *d, uint32_t communicator)
 /* Takes over the communicators that the instance's last daemon has left. */
 static int adopt(struct inc_daemon *d, struct inc_err *err)
 {
-	struct inc_engine *e = d->engine;
-	struct inc_engine_comm comm;
+	struct inc_comm_at at;
 	struct inc_comm_conf conf;
-	uint32_t place;
-	int ret = e->ops->adopt(e, err);
+	int ret = 0;
 
-	d->leaving = ret >
-		     0; /* so that a start that fails from here on leaves them to the next daemon */
-	for (place = 0; ret > 0 && place < e->ops->places(e); place++) {
-		if (!e->ops->comm(e, place, &comm))
-			continue;
-		e->ops->describe(e, place, &conf);
-		if (inc_configured_add(d, place, &conf))
-			return inc_err_set(err, ENOMEM, "communicator %u: no memory",
-					   comm.communicator);
-		inc_info("communicator %u: taken over after %llu results", comm.communicator,
-			 (unsigned long long)comm.results);
-		if (!keeps(d, comm.communicator))
-			ret = inc_daemon_remove(d, comm.communicator, err) ?: ret;
+	INC_FOR_ENGINES (d, e) {
+		ret = e->ops->adopt ? e->ops->adopt(e, err) : 0;
+		if (ret < 0)
+			return ret;
+		/* a start that fails from here on leaves them to the next daemon */
+		d->leaving |= ret > 0;
 	}
-	return ret < 0 ? ret : 0;
+	if (!d->leaving)
+		return 0;
+	INC_FOR_COMMS (d, &at) {
+		at.engine->ops->describe(at.engine, at.place, &conf);
+		if (inc_configured_add(d, &conf))
+			return inc_err_set(err, ENOMEM, "communicator %u: no memory",
+					   at.comm.communicator);
+		inc_info("communicator %u: taken over after %llu results", at.comm.communicator,
+			 (unsigned long long)at.comm.results);
+		ret = keeps(d, at.comm.communicator)
+			      ? 0
+			      : inc_daemon_remove(d, at.comm.communicator, err);
+		if (ret)
+			return ret;
+	}
+	return 0;
 }
 
 static int configure_file(struct inc_daemon *d, struct inc_err *err)
@@ -281,7 +265,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	if (inc_events_open(d) || !d->base)
 		return inc_err_set(err, ENOMEM, "no event loop");
 	d->lock_fd = inc_instance_lock(d->instance, err);
-	ret = d->lock_fd < 0 ? d->lock_fd : open_engine(d, err);
+	ret = d->lock_fd < 0 ? d->lock_fd : inc_engines_open(d, err);
 	ret = ret ?: open_ports(d, err);
 	ret = ret ?: adopt(d, err);
 	/* from here on the daemon reads what others send, so it drops privileges that it does not
@@ -303,27 +287,20 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	return ret;
 }
 
-/* Whether a communicator runs on without this daemon. */
-static bool outlives(const struct inc_daemon *d, uint32_t place)
-{
-	return d->leaving && d->comms[place] && d->comms[place]->mode == INC_PASSTHROUGH;
-}
-
 /* Reports the communicators that end with this daemon, so that the controller ends their jobs now.
  * Hosts and other switches may have nothing to send to this switch, so they would wait for its
  * results until a time limit. The controller ignores the report of a communicator that had failed
  * before. */
 static void report_ends(struct inc_daemon *d)
 {
-	const struct inc_engine *e = d->engine;
-	struct inc_engine_comm comm;
+	struct inc_comm_at at;
 
-	for (uint32_t place = 0; place < e->ops->places(e); place++) {
-		if (!e->ops->comm(e, place, &comm) || outlives(d, place))
-			continue;
+	INC_FOR_COMMS (d, &at) {
+		if (d->leaving && at.engine->ops->leave)
+			continue; /* the communicator goes on without this daemon */
 		inc_event_notice(d, &(struct inc_msg_event){.kind = INC_EVENT_KIND_STOPPED,
-							    .communicator = comm.communicator,
-							    .r = comm.results,
+							    .communicator = at.comm.communicator,
+							    .r = at.comm.results,
 							    .message = "the switch stops"});
 	}
 }
@@ -336,13 +313,8 @@ void inc_daemon_stop(struct inc_daemon *d)
 	inc_scrape_stop(d->scrape);
 	inc_client_stop(d->client);
 	inc_links_watch_stop(d->watch);
-	if (d->engine) {
-		d->engine->ops->log_totals(d->engine);
-		inc_configured_free(d);
-		if (d->leaving)
-			d->engine->ops->leave(d->engine);
-		d->engine->ops->close(d->engine);
-	}
+	inc_engines_close(d);
+	inc_configured_free(d);
 	inc_instance_unlock(d->instance, d->lock_fd);
 	inc_ndjson_drain_stop(NULL);
 	if (d->base)

@@ -3,11 +3,11 @@
  * The interface between the daemon and an engine. An engine owns the ports, makes results out of
  * contributions, and counts what it does. The daemon, its queries, its events and its connection to
  * the controller use an engine through these functions only. There is one engine for each mode of a
- * communicator, and one that contains both of them (engine.c). The daemon uses the latter.
+ * communicator (engine.c).
  *
- * An engine stores its communicators in places, numbered from 0. A communicator has the same place
- * as long as it exists. All calls come from the daemon's only thread. Functions that can fail
- * return 0 or -errno and write the reason to err.
+ * An engine stores its communicators in places, numbered from 0 to the setting max_comms - 1. A
+ * communicator has the same place as long as it exists. All calls come from the daemon's only
+ * thread. Functions that can fail return 0 or -errno and write the reason to err.
  */
 #ifndef INC_ENGINE_H
 #define INC_ENGINE_H
@@ -205,17 +205,11 @@ struct inc_engine_ops {
 
 	/* Attaches a port, which exists and is in the settings. */
 	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
-	/* Fills out with port i, or returns false if there is none. engine.c has the list of ports,
-	 * so this is NULL in the engine of a mode. */
-	bool (*port)(const struct inc_engine *e, size_t i, struct inc_engine_port *out);
-	/* Compares all ports with what the kernel reports of them now, repairs what has been lost,
-	 * and reports changes. Only engine.c has this function; the engine of a mode has
-	 * check_port. */
-	void (*check_ports)(struct inc_engine *e);
-	/* Does the same for port i, whose interface is link now; link is NULL if the interface is
-	 * gone. Returns true if something was lost since the last call. The caller has set the
-	 * condition and the reason in port as they follow from link. An engine that cannot use the
-	 * port replaces them. */
+	/* Compares port i with what the kernel reports of it now, repairs what has been lost, and
+	 * follows changes. The port's interface is link; NULL: the interface is gone. Returns true
+	 * if something was lost since the last call. The caller has set the condition and the
+	 * reason in port as they follow from link. An engine that cannot use the port replaces
+	 * them. */
 	bool (*check_port)(struct inc_engine *e, size_t i, const struct inc_link *link,
 			   struct inc_engine_port *port);
 
@@ -236,8 +230,6 @@ struct inc_engine_ops {
 	int (*remove_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
 
 	void (*usage)(const struct inc_engine *e, struct inc_engine_usage *out);
-	/* The number of places, which never changes. */
-	uint32_t (*places)(const struct inc_engine *e);
 	/* Returns the place of a communicator, or -ENOENT. */
 	int (*find)(const struct inc_engine *e, uint32_t communicator);
 	/* Fills out with the communicator in a place, or returns false if the place is empty. */
@@ -260,20 +252,6 @@ struct inc_engine_ops {
 	void (*log_totals)(const struct inc_engine *e);
 };
 
-/*
- * engine.c: opens the daemon's engine, which contains one for each mode. It opens the engine of a
- * mode when a communicator first needs it. That of passthrough mode is opened at once if the
- * settings' mode is passthrough, or if the instance's last daemon has left something of it.
- */
-int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
-		    struct inc_err *err);
-/* Fills out with the capabilities of the engine for a mode. Returns -EOPNOTSUPP or -EPERM with the
- * reason if this switch cannot have that engine. */
-int inc_engine_offer(const struct inc_engine *e, enum inc_mode_of_switch mode,
-		     struct inc_msg_engine *out, struct inc_err *err);
-/* Returns the place of a communicator of any mode and fills comm, or returns -ENOENT. */
-int inc_engine_find(const struct inc_engine *e, uint32_t communicator,
-		    struct inc_engine_comm *comm);
 /* xdp/xdp_engine.c: whether it attaches ports by libxdp, now or later, so that other XDP programs
  * can share them. That needs CAP_SYS_ADMIN as long as ports may be attached or detached. */
 bool inc_engine_shares_ports(enum inc_attach attach);

@@ -96,38 +96,35 @@ void inc_event_forget(struct inc_daemon *d, uint32_t communicator)
 
 static bool is_port_away(const struct inc_daemon *d, const char *name)
 {
-	struct inc_engine_port port;
-	size_t i;
+	uint32_t i;
 
-	for (i = 0; d->engine->ops->port(d->engine, i, &port); i++)
-		if (!strcmp(port.name, name))
-			return port.lost;
+	for (i = 0; i < d->n_ports; i++)
+		if (!strcmp(d->port[i].name, name))
+			return d->port[i].lost;
 	return false;
 }
 
-static bool lacks_port(const struct inc_daemon *d, uint32_t place,
-		       const struct inc_engine_comm *comm)
+static bool lacks_port(const struct inc_daemon *d, const struct inc_comm_at *at)
 {
 	struct inc_engine_conn conn;
 	bool away = false;
 	uint32_t c;
 
-	for (c = 0; c < comm->connections && !away; c++) {
-		d->engine->ops->conn(d->engine, place, c, &conn);
+	for (c = 0; c < at->comm.connections && !away; c++) {
+		at->engine->ops->conn(at->engine, at->place, c, &conn);
 		away = is_port_away(d, conn.port);
 	}
 	return away;
 }
 
 /* An event that names no rank is about the parent. */
-static bool is_unresponsive(const struct inc_daemon *d, uint32_t place,
-			    const struct inc_engine_comm *comm, const struct inc_msg_event *event)
+static bool is_unresponsive(const struct inc_comm_at *at, const struct inc_msg_event *event)
 {
 	struct inc_engine_conn conn;
 	uint32_t c;
 
-	for (c = 0; c < comm->connections; c++) {
-		d->engine->ops->conn(d->engine, place, c, &conn);
+	for (c = 0; c < at->comm.connections; c++) {
+		at->engine->ops->conn(at->engine, at->place, c, &conn);
 		if (event->has_rank ? !conn.up && conn.rank == event->rank : conn.up)
 			return conn.unresponsive;
 	}
@@ -139,16 +136,13 @@ static bool is_unresponsive(const struct inc_daemon *d, uint32_t place,
 bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *event)
 {
 	const bool of_port = event->kind == INC_EVENT_KIND_PORT_LOST;
-	struct inc_engine_comm comm;
-	int place;
+	struct inc_comm_at at;
 
 	if (!of_port && event->kind != INC_EVENT_KIND_UNRESPONSIVE)
 		return true;
-	place = inc_engine_find(d->engine, event->communicator, &comm);
-	if (place < 0)
+	if (!inc_daemon_find_comm(d, event->communicator, &at))
 		return false;
-	return of_port ? comm.ended || lacks_port(d, place, &comm)
-		       : is_unresponsive(d, place, &comm, event);
+	return of_port ? at.comm.ended || lacks_port(d, &at) : is_unresponsive(&at, event);
 }
 
 /* Stores an event and sends it to the controller. */

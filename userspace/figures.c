@@ -47,12 +47,12 @@ uint64_t inc_figures_uptime_s(const struct inc_daemon *d)
 	return (inc_now_ns() - d->started_at_ns) / INC_NSEC_PER_SEC;
 }
 
-static void sample_counters(const struct inc_engine *e, json_t *families)
+static void sample_counters(const struct inc_daemon *d, json_t *families)
 {
 	struct inc_engine_counters c;
 	size_t i;
 
-	if (e->ops->counters(e, &c, NULL))
+	if (inc_engines_counters(d, &c, NULL))
 		return;
 	for (i = 0; i < c.n; i++) {
 		const struct inc_metric m = {
@@ -71,24 +71,25 @@ void inc_figures_switch(const struct inc_daemon *d, json_t *families)
 {
 	static const struct inc_metric uptime = {"uptime_seconds", "seconds", INC_METRIC_GAUGE,
 						 "since the switch was started", 0};
-	const struct inc_engine *e = d->engine;
 	const uint64_t up = inc_figures_uptime_s(d);
 	struct inc_engine_usage usage;
-	struct inc_engine_port port;
 	struct inc_interface_stats stats;
-	size_t i;
+	uint32_t i;
 
-	e->ops->usage(e, &usage);
+	inc_engines_usage(d, &usage);
 	inc_metric_sample(families, "switch", &uptime, 1, &up, NULL);
 	inc_metric_sample(families, "switch", INC_METRICS(usage_metrics), &usage, NULL);
-	sample_counters(e, families);
-	e->ops->tell_metrics(e, families);
-	for (i = 0; e->ops->port(e, i, &port); i++) {
-		inc_interface_read_stats(port.name, &stats);
+	sample_counters(d, families);
+	INC_FOR_ENGINES (d, e)
+		e->ops->tell_metrics(e, families);
+	for (i = 0; i < d->n_ports; i++) {
+		const struct inc_engine_port *port = &d->port[i];
+
+		inc_interface_read_stats(port->name, &stats);
 		inc_metric_sample(families, "port", INC_METRICS(interface_metrics), &stats,
-				  json_pack("{s:s}", "port", port.name));
-		inc_metric_sample(families, "port", INC_METRICS(port_metrics), &port,
-				  json_pack("{s:s}", "port", port.name));
+				  json_pack("{s:s}", "port", port->name));
+		inc_metric_sample(families, "port", INC_METRICS(port_metrics), port,
+				  json_pack("{s:s}", "port", port->name));
 	}
 }
 
@@ -111,10 +112,9 @@ static void name_conn(struct conn_name *name, const struct inc_engine_conn *conn
 		snprintf(name->rank, sizeof(name->rank), "%u", conn->rank);
 }
 
-void inc_figures_comm(const struct inc_daemon *d, uint32_t place,
-		      const struct inc_engine_comm *comm, json_t *families)
+void inc_figures_comm(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *families)
 {
-	const struct inc_engine *e = d->engine;
+	const struct inc_engine_comm *comm = &at->comm;
 	struct inc_engine_conn conn;
 	struct conn_name name;
 	uint32_t c;
@@ -123,7 +123,7 @@ void inc_figures_comm(const struct inc_daemon *d, uint32_t place,
 	inc_metric_sample(families, "communicator", INC_METRICS(comm_metrics), comm,
 			  json_pack("{s:s}", "communicator", name.communicator));
 	for (c = 0; c < comm->connections; c++) {
-		e->ops->conn(e, place, c, &conn);
+		at->engine->ops->conn(at->engine, at->place, c, &conn);
 		name_conn(&name, &conn);
 		inc_metric_sample(families, "connection", INC_METRICS(conn_metrics), &conn,
 				  json_pack("{s:s, s:s}", "communicator", name.communicator, "rank",
@@ -145,11 +145,10 @@ static void print_switch(const struct inc_daemon *d, FILE *out)
 
 /* Prints one figure of a communicator (m is one of comm_metrics), or of all its connections.
  * Returns the number of lines. */
-static uint32_t print_comm(const struct inc_daemon *d, uint32_t place,
-			   const struct inc_engine_comm *comm, const struct inc_metric *m,
-			   bool of_connections, FILE *out)
+static uint32_t print_comm(const struct inc_daemon *d, const struct inc_comm_at *at,
+			   const struct inc_metric *m, bool of_connections, FILE *out)
 {
-	const struct inc_engine *e = d->engine;
+	const struct inc_engine_comm *comm = &at->comm;
 	struct inc_engine_conn conn;
 	struct conn_name name;
 	const struct inc_label labels[] = {
@@ -166,7 +165,7 @@ static uint32_t print_comm(const struct inc_daemon *d, uint32_t place,
 		return 1;
 	}
 	for (c = 0; c < comm->connections; c++) {
-		e->ops->conn(e, place, c, &conn);
+		at->engine->ops->conn(at->engine, at->place, c, &conn);
 		name_conn(&name, &conn);
 		inc_metric_print_sample(out, "connection", m, &conn, labels);
 	}
@@ -175,33 +174,31 @@ static uint32_t print_comm(const struct inc_daemon *d, uint32_t place,
 
 /* Prints one part of a scrape. Section 0 has the figures of the switch itself. Each figure of
  * communicators, and then of connections, has a section, because the samples of a family must be
- * consecutive. The position within a section is a place, because communicators may come and go
- * between two parts. */
-bool inc_figures_part(void *arg, struct inc_scrape_at *at, FILE *out)
+ * consecutive. The position within a section is a cursor of inc_daemon_next_comm(), because
+ * communicators may come and go between two parts. */
+bool inc_figures_part(void *arg, struct inc_scrape_at *part, FILE *out)
 {
 	const struct inc_daemon *d = arg;
-	const struct inc_engine *e = d->engine;
-	const bool of_connections = at->section > COUNT(comm_metrics);
-	const uint32_t places = e->ops->places(e);
+	const bool of_connections = part->section > COUNT(comm_metrics);
 	const struct inc_metric *m;
-	struct inc_engine_comm comm;
+	struct inc_comm_at at;
 	uint32_t lines = 0;
 
-	if (!at->section) {
+	if (!part->section) {
 		print_switch(d, out);
-		at->section++;
+		part->section++;
 		return true;
 	}
-	m = of_connections ? &conn_metrics[at->section - 1 - COUNT(comm_metrics)]
-			   : &comm_metrics[at->section - 1];
-	if (!at->place)
+	m = of_connections ? &conn_metrics[part->section - 1 - COUNT(comm_metrics)]
+			   : &comm_metrics[part->section - 1];
+	if (!part->place)
 		inc_metric_print_head(out, of_connections ? "connection" : "communicator", m);
-	for (; at->place < places && lines < PART_LINES; at->place++)
-		if (e->ops->comm(e, at->place, &comm))
-			lines += print_comm(d, at->place, &comm, m, of_connections, out);
-	if (at->place < places)
-		return true;
-	at->place = 0;
-	at->section++;
-	return at->section <= COUNT(comm_metrics) + COUNT(conn_metrics);
+	while (inc_daemon_next_comm(d, &part->place, &at)) {
+		lines += print_comm(d, &at, m, of_connections, out);
+		if (lines >= PART_LINES)
+			return true;
+	}
+	part->place = 0;
+	part->section++;
+	return part->section <= COUNT(comm_metrics) + COUNT(conn_metrics);
 }

@@ -12,8 +12,8 @@
 /* A page ends after so many connections: about 250 KB of JSON, of at most 1 MiB in a line. */
 #define PAGE_CONNECTIONS 512
 
-/* One part of an answer that is too long for one line. from and next are places of communicators,
- * because a communicator keeps its place while others come and go. */
+/* One part of an answer that is too long for one line. from and next are cursors of
+ * inc_daemon_next_comm(), which hold while communicators come and go. */
 struct inc_page {
 	bool has_only;
 	uint32_t only; /* the communicator that is asked for; else all are */
@@ -28,17 +28,20 @@ static json_t *count(uint64_t v)
 
 static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	const struct inc_engine *e = d->engine;
 	struct inc_engine_usage u;
 	json_t *usage = json_object(), *status;
 
-	e->ops->usage(e, &u);
+	inc_engines_usage(d, &u);
 	inc_figures_add_usage(&u, usage);
 	status = json_pack("{s:s, s:i, s:I, s:s, s:I, s:o}", "switch", d->conf.name, "version",
 			   INC_CONTROL_VERSION, "uptime_s", (json_int_t)inc_figures_uptime_s(d),
 			   "controller", d->client ? inc_client_state(d->client) : "none",
 			   "communicators", (json_int_t)u.communicators, "usage", usage);
-	if (status)
+	if (!status)
+		return NULL;
+	json_object_set_new(status, "mode",
+			    json_string(inc_modes_of_switch[d->conf.settings.mode]));
+	INC_FOR_ENGINES (d, e)
 		e->ops->tell_status(e, status);
 	return status;
 }
@@ -49,7 +52,7 @@ static json_t *query_counters(struct inc_daemon *d, struct inc_page *page, struc
 	struct inc_engine_counters c;
 	size_t i;
 
-	if (d->engine->ops->counters(d->engine, &c, err)) {
+	if (inc_engines_counters(d, &c, err)) {
 		json_decref(list);
 		return NULL;
 	}
@@ -67,16 +70,15 @@ static json_t *query_counters(struct inc_daemon *d, struct inc_page *page, struc
 json_t *inc_query_port_list(struct inc_daemon *d, bool given)
 {
 	json_t *list = json_array(), *object;
-	struct inc_engine_port port;
 	struct ifaddrs *addrs;
-	size_t i;
+	uint32_t i;
 
 	if (getifaddrs(&addrs))
 		addrs = NULL;
-	for (i = 0; d->engine->ops->port(d->engine, i, &port); i++) {
-		object = inc_interface_json(port.name, addrs);
+	for (i = 0; i < d->n_ports; i++) {
+		object = inc_interface_json(d->port[i].name, addrs);
 		if (given)
-			json_object_set_new(object, "name", json_string(port.given));
+			json_object_set_new(object, "name", json_string(d->port[i].given));
 		json_array_append_new(list, object);
 	}
 	if (addrs)
@@ -90,19 +92,21 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 		[INC_PORT_UP] = "up", [INC_PORT_DOWN] = "down", [INC_PORT_LOST] = "lost"};
 	json_t *list, *v;
 	struct inc_interface_stats stats;
-	struct inc_engine_port port;
 	size_t i;
 
-	inc_daemon_check_ports(d); /* so that the answer is up to date */
+	inc_ports_check(d); /* so that the answer is up to date */
 	list = inc_query_port_list(d, false);
 	json_array_foreach (list, i, v) {
-		d->engine->ops->port(d->engine, i, &port);
-		inc_interface_read_stats(port.name, &stats);
-		json_object_set_new(v, "ifindex", json_integer(port.ifindex));
-		json_object_set_new(v, "state", json_string(states[port.condition]));
-		json_object_set_new(v, "reason", json_string(port.reason));
-		d->engine->ops->tell_port(d->engine, i, v);
-		inc_figures_add_port(&port, &stats, v);
+		const struct inc_engine_port *port = &d->port[i];
+
+		inc_interface_read_stats(port->name, &stats);
+		json_object_set_new(v, "ifindex", json_integer(port->ifindex));
+		json_object_set_new(v, "state", json_string(states[port->condition]));
+		json_object_set_new(v, "reason", json_string(port->reason));
+		INC_FOR_ENGINES (d, e)
+			if (e->ops->tell_port)
+				e->ops->tell_port(e, i, v);
+		inc_figures_add_port(port, &stats, v);
 	}
 	return list;
 }
@@ -131,43 +135,37 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 	return object;
 }
 
-typedef void (*comm_fn)(const struct inc_daemon *d, uint32_t place,
-			const struct inc_engine_comm *comm, json_t *list);
+typedef void (*comm_fn)(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *list);
 
-/* Calls fn for each communicator from the place page->from on, until the page is full. All
- * connections of a communicator are in the same page. */
+/* Calls fn for each communicator from page->from on, until the page is full. All connections of a
+ * communicator are in the same page. */
 static json_t *each_comm(const struct inc_daemon *d, struct inc_page *page, comm_fn fn,
 			 json_t *list)
 {
-	const struct inc_engine *e = d->engine;
-	const uint32_t places = e->ops->places(e);
-	struct inc_engine_comm comm;
-	uint32_t place, n = 0;
+	uint32_t cursor = page->from, n = 0;
+	struct inc_comm_at at;
 
-	for (place = page->from; place < places; place++) {
-		if (!e->ops->comm(e, place, &comm) ||
-		    (page->has_only && comm.communicator != page->only))
+	while (inc_daemon_next_comm(d, &cursor, &at)) {
+		if (page->has_only && at.comm.communicator != page->only)
 			continue;
 		if (n >= PAGE_CONNECTIONS) {
-			page->next = place;
+			page->next = cursor - 1;
 			break;
 		}
-		fn(d, place, &comm, list);
-		n += comm.connections;
+		fn(d, &at, list);
+		n += at.comm.connections;
 	}
 	return list;
 }
 
-static void add_connections(const struct inc_daemon *d, uint32_t place,
-			    const struct inc_engine_comm *comm, json_t *list)
+static void add_connections(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *list)
 {
-	const struct inc_engine *e = d->engine;
 	struct inc_engine_conn conn;
 	uint32_t c;
 
-	for (c = 0; c < comm->connections; c++) {
-		e->ops->conn(e, place, c, &conn);
-		json_array_append_new(list, conn_json(comm, &conn));
+	for (c = 0; c < at->comm.connections; c++) {
+		at->engine->ops->conn(at->engine, at->place, c, &conn);
+		json_array_append_new(list, conn_json(&at->comm, &conn));
 	}
 }
 
@@ -176,14 +174,14 @@ static json_t *query_connections(struct inc_daemon *d, struct inc_page *page, st
 	return each_comm(d, page, add_connections, json_array());
 }
 
-static void add_communicator(const struct inc_daemon *d, uint32_t place,
-			     const struct inc_engine_comm *comm, json_t *list)
+static void add_communicator(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *list)
 {
+	const struct inc_engine_comm *comm = &at->comm;
 	json_t *object =
 		json_pack("{s:I, s:i, s:s, s:s, s:i, s:s}", "communicator",
 			  (json_int_t)comm->communicator, "payload",
 			  (int)comm->payload_bytes, /* the old name of payload_bytes, for scripts */
-			  "role", inc_configured_role(d, place), "byte_order",
+			  "role", inc_configured_role(d, comm->communicator), "byte_order",
 			  inc_byte_orders[comm->byte_order], "error", (int)comm->error, "reason",
 			  comm->reason ?: "");
 
@@ -198,19 +196,18 @@ static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, 
 
 /* Adds a communicator's oldest incomplete chunk: which children have contributed to it, and which
  * have not. */
-static void add_waiting(const struct inc_daemon *d, uint32_t place,
-			const struct inc_engine_comm *comm, json_t *list)
+static void add_waiting(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *list)
 {
-	const struct inc_engine *e = d->engine;
+	const struct inc_engine *e = at->engine;
 	json_t *arrived = json_array(), *missing = json_array();
 	struct inc_engine_waiting w;
 	struct inc_engine_conn conn;
 	uint32_t c;
 
-	if (!e->ops->waiting(e, place, &w))
+	if (!e->ops->waiting(e, at->place, &w))
 		goto none;
-	for (c = 0; c < comm->children; c++) {
-		e->ops->conn(e, place, c, &conn);
+	for (c = 0; c < at->comm.children; c++) {
+		e->ops->conn(e, at->place, c, &conn);
 		if (w.arrived >> c & 1)
 			json_array_append_new(arrived, json_integer(conn.rank));
 		else
@@ -223,17 +220,16 @@ static void add_waiting(const struct inc_daemon *d, uint32_t place,
 							 count(w.waited_ms)));
 	json_array_append_new(list,
 			      json_pack("{s:I, s:o, s:O, s:O}", "communicator",
-					(json_int_t)comm->communicator, "chunk", count(w.chunk),
+					(json_int_t)at->comm.communicator, "chunk", count(w.chunk),
 					"arrived", arrived, "missing", missing));
 none:
 	json_decref(arrived);
 	json_decref(missing);
 }
 
-static void add_config(const struct inc_daemon *d, uint32_t place,
-		       const struct inc_engine_comm *comm, json_t *list)
+static void add_config(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *list)
 {
-	inc_configured_append(d, place, json_array_get(list, 0));
+	inc_configured_append(d, at->comm.communicator, json_array_get(list, 0));
 }
 
 /* The switch in the form of its file. Each page has the switch with other communicators. */

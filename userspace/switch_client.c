@@ -95,16 +95,15 @@ static void retry(struct inc_client *c, const char *why)
  * controller's topology has these. */
 static void call_given(const struct inc_client *c, struct inc_msg_engine *engine)
 {
-	const struct inc_engine *e = c->d->engine;
-	struct inc_engine_port port;
+	const struct inc_daemon *d = c->d;
 	uint32_t k, i;
 
 	for (k = 0; k < engine->n_endpoints; k++) {
-		for (i = 0; e->ops->port(e, i, &port); i++)
-			if (!strcmp(port.name, engine->endpoints[k].port))
+		for (i = 0; i < d->n_ports; i++)
+			if (!strcmp(d->port[i].name, engine->endpoints[k].port))
 				break;
-		if (e->ops->port(e, i, &port))
-			strcpy(engine->endpoints[k].port, port.given);
+		if (i < d->n_ports)
+			strcpy(engine->endpoints[k].port, d->port[i].given);
 	}
 }
 
@@ -115,7 +114,7 @@ static const struct inc_msg_engine *say_engine(const struct inc_client *c, uint3
 	struct inc_msg_engine *engine = &said->engines[said->n_engines];
 	struct inc_err err;
 
-	if (!inc_engine_offer(c->d->engine, mode, engine, &err)) {
+	if (!inc_engines_offer(c->d, mode, engine, &err)) {
 		said->n_engines++;
 		call_given(c, engine);
 		return engine;
@@ -173,15 +172,12 @@ static json_t *first_failures(struct inc_daemon *d)
 
 static void send_hello(struct inc_client *c)
 {
-	const struct inc_engine *e = c->d->engine;
-	struct inc_engine_comm comm;
 	struct inc_msg_hello said = {.version = INC_CONTROL_VERSION};
 	json_t *numbers = json_array(), *hello;
-	uint32_t place;
+	struct inc_comm_at at;
 
-	for (place = 0; place < e->ops->places(e); place++)
-		if (e->ops->comm(e, place, &comm))
-			json_array_append_new(numbers, json_integer(comm.communicator));
+	INC_FOR_COMMS (c->d, &at)
+		json_array_append_new(numbers, json_integer(at.comm.communicator));
 	say_engines(c, &said);
 	strcpy(said.node, c->d->conf.name);
 	hello = inc_message_new(INC_MSG_HELLO, &said);
@@ -205,19 +201,17 @@ static bool listed(const json_t *list, uint32_t number)
 static void on_welcome(struct inc_client *c, const json_t *object)
 {
 	const json_t *keep = json_object_get(object, "keep");
-	const struct inc_engine *e = c->d->engine;
-	struct inc_engine_comm comm;
 	struct inc_failure *f;
+	struct inc_comm_at at;
 	struct inc_err err;
-	uint32_t place;
 
 	go(c, CONNECTED);
 	c->retry_ms = RETRY_MIN_MS;
 	c->said[0] = '\0';
 	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
-	for (place = 0; place < e->ops->places(e); place++)
-		if (e->ops->comm(e, place, &comm) && !listed(keep, comm.communicator) &&
-		    inc_daemon_remove(c->d, comm.communicator, &err))
+	INC_FOR_COMMS (c->d, &at)
+		if (!listed(keep, at.comm.communicator) &&
+		    inc_daemon_remove(c->d, at.comm.communicator, &err))
 			inc_error("%s", err.msg);
 	/* hello has only one failure of each communicator, and others may have come since */
 	TAILQ_FOREACH (f, &c->d->events->failures, entry)

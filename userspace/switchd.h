@@ -55,7 +55,7 @@ struct inc_events {
 };
 
 struct inc_client;
-struct inc_engine_port;
+struct inc_configured;
 struct inc_interface_stats;
 struct inc_links_watch;
 struct inc_query_server;
@@ -66,10 +66,12 @@ struct inc_daemon {
 	/* from the file; with a controller, from the command line: name and settings */
 	struct inc_switch_conf conf;
 	char instance[INC_INSTANCE_LEN];
-	int lock_fd; /* of the instance's lock; -1: not held */
-	struct inc_engine *engine;
-	/* the configuration of each communicator, by its place; NULL: the place is empty */
-	struct inc_comm_conf **comms;
+	int lock_fd;                            /* of the instance's lock; -1: not held */
+	struct inc_engine *engine[INC_N_MODES]; /* NULL: not opened yet */
+	struct inc_engine_port port[INC_MAX_PORTS];
+	uint32_t n_ports;
+	int ports_unread; /* errno of the last attempt to read the interfaces; 0: it worked */
+	LIST_HEAD(, inc_configured) configured;
 	struct inc_events *events;
 	struct inc_client *client;
 	struct inc_query_server *server;
@@ -92,25 +94,66 @@ int inc_daemon_connect(struct inc_daemon *d, uint32_t communicator, const struct
 		       uint32_t n, struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
 
-/* Compares the ports with the kernel's interfaces, and updates their condition and names. */
-void inc_daemon_check_ports(struct inc_daemon *d);
+/* Runs the statement that follows for each engine e that is open. A break leaves one engine only.
+ */
+#define INC_FOR_ENGINES(d, e)                                           \
+	for (uint32_t e##_mode = 0; e##_mode < INC_N_MODES; e##_mode++) \
+		for (struct inc_engine *e = (d)->engine[e##_mode]; e; e = NULL)
+
+/* A communicator, and the engine and place at which it is. */
+struct inc_comm_at {
+	struct inc_engine *engine;
+	uint32_t place;
+	struct inc_engine_comm comm; /* its state when it was found */
+};
+
+/* Runs the statement that follows for each communicator of all engines. */
+#define INC_FOR_COMMS(d, at) for (uint32_t cursor_ = 0; inc_daemon_next_comm(d, &cursor_, at);)
+
+/* engine.c: opens the engine of passthrough mode if that is the settings' mode, or if the
+ * instance's last daemon has left something of it. Other engines are opened when they are needed.
+ */
+int inc_engines_open(struct inc_daemon *d, struct inc_err *err);
+/* Logs the engines' totals and closes the engines. If d->leaving is set, what works without a
+ * daemon goes on. */
+void inc_engines_close(struct inc_daemon *d);
+/* Fills out with the capabilities of the engine for a mode. Returns -EOPNOTSUPP or -EPERM with the
+ * reason if this switch cannot have that engine. */
+int inc_engines_offer(struct inc_daemon *d, enum inc_mode_of_switch mode,
+		      struct inc_msg_engine *out, struct inc_err *err);
+/* Adds a communicator, as add_comm() of its mode's engine does, which this opens if necessary. */
+int inc_engines_add_comm(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err);
+/* Finds the next communicator, and moves the cursor behind it. The first call has cursor 0. A
+ * cursor holds while communicators come and go. */
+bool inc_daemon_next_comm(const struct inc_daemon *d, uint32_t *cursor, struct inc_comm_at *at);
+bool inc_daemon_find_comm(const struct inc_daemon *d, uint32_t communicator,
+			  struct inc_comm_at *at);
+/* Sums over all engines. */
+void inc_engines_usage(const struct inc_daemon *d, struct inc_engine_usage *out);
+int inc_engines_counters(const struct inc_daemon *d, struct inc_engine_counters *out,
+			 struct inc_err *err);
+
+/* ports.c: attaches a port to all engines. */
+int inc_ports_attach(struct inc_daemon *d, const char *ifname, struct inc_err *err);
+/* Compares all ports with the kernel's interfaces, updates their condition and names, repairs what
+ * has been lost, and reports changes. */
+void inc_ports_check(struct inc_daemon *d);
 
 /* configured.c: stores the configurations of the communicators, for queries. */
-int inc_configured_init(struct inc_daemon *d);
+int inc_configured_add(struct inc_daemon *d, const struct inc_comm_conf *conf);
+void inc_configured_connect(struct inc_daemon *d, uint32_t communicator,
+			    const struct inc_msg_peer *peer, uint32_t n);
+void inc_configured_remove(struct inc_daemon *d, uint32_t communicator);
 void inc_configured_free(struct inc_daemon *d);
-int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_comm_conf *conf);
-void inc_configured_connect(struct inc_daemon *d, uint32_t place, const struct inc_msg_peer *peer,
-			    uint32_t n);
-void inc_configured_remove(struct inc_daemon *d, uint32_t place);
 /* Replaces the ports' names in settings and communicators by their present names. */
 void inc_configured_rename(struct inc_daemon *d);
 /* The switch's role in the communicator's tree: "leaf" if its children are hosts, "spine" if some
  * of them are switches, or "root". */
-const char *inc_configured_role(const struct inc_daemon *d, uint32_t place);
+const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicator);
 /* Returns a new object: the switch in the form of its file, without communicators. The other
- * function adds the communicator at a place to that object. */
+ * function adds a communicator to that object. */
 json_t *inc_configured_switch(const struct inc_daemon *d);
-void inc_configured_append(const struct inc_daemon *d, uint32_t place, json_t *sw);
+void inc_configured_append(const struct inc_daemon *d, uint32_t communicator, json_t *sw);
 
 /* event.c: logs, stores and reports an event. It is an inc_notice_fn, and arg is the daemon.
  * Failures that still hold are reported again to a controller that reconnects. */
@@ -139,11 +182,10 @@ void inc_figures_add_conn(const struct inc_engine_conn *conn, json_t *object);
 uint64_t inc_figures_uptime_s(const struct inc_daemon *d);
 /* Adds the figures of the switch itself: usage, counters and ports. */
 void inc_figures_switch(const struct inc_daemon *d, json_t *families);
-/* Adds the figures of the communicator at this place, and of its connections. */
-void inc_figures_comm(const struct inc_daemon *d, uint32_t place,
-		      const struct inc_engine_comm *comm, json_t *families);
+/* Adds the figures of a communicator, and of its connections. */
+void inc_figures_comm(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *families);
 /* An inc_scrape_part; arg: the daemon. */
-bool inc_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
+bool inc_figures_part(void *arg, struct inc_scrape_at *part, FILE *out);
 
 /* query_server.c: <instance>.sock in inc_run_dir() */
 int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out,

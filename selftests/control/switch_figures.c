@@ -16,36 +16,27 @@ static const struct inc_metric slowpath_metrics[] = {
 
 static uint32_t n_comms, n_conns;
 
-static bool no_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
-{
-	if (i)
-		return false;
-	*out = (struct inc_engine_port){.name = "lo", .ifindex = 1};
-	return true;
-}
+/* --- instead of userspace/engine.c --- */
 
-static void usage(const struct inc_engine *e, struct inc_engine_usage *out)
+void inc_engines_usage(const struct inc_daemon *d, struct inc_engine_usage *out)
 {
 	*out = (struct inc_engine_usage){.communicators = n_comms,
 					 .communicators_limit = INC_MAX_COMMS};
 }
 
-static bool comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
+bool inc_daemon_next_comm(const struct inc_daemon *d, uint32_t *cursor, struct inc_comm_at *at)
 {
-	*out = (struct inc_engine_comm){
-		.communicator = 1000 + place, .connections = n_conns, .results = place};
+	const uint32_t place = (*cursor)++;
+
+	*at = (struct inc_comm_at){
+		.engine = d->engine[INC_PASSTHROUGH],
+		.place = place,
+		.comm = {.communicator = 1000 + place, .connections = n_conns, .results = place}};
 	return place < n_comms;
 }
 
-static void conn(const struct inc_engine *e, uint32_t place, uint32_t i,
-		 struct inc_engine_conn *out)
-{
-	*out = (struct inc_engine_conn){
-		.up = i + 1 == n_conns, .rank = i, .received = place * 100 + i, .rtt_us = 1500000};
-}
-
-static int counters(const struct inc_engine *e, struct inc_engine_counters *out,
-		    struct inc_err *err)
+int inc_engines_counters(const struct inc_daemon *d, struct inc_engine_counters *out,
+			 struct inc_err *err)
 {
 	*out = (struct inc_engine_counters){.n = INC_CTR_MAX};
 	for (size_t i = 0; i < INC_CTR_MAX; i++)
@@ -55,9 +46,13 @@ static int counters(const struct inc_engine *e, struct inc_engine_counters *out,
 	return 0;
 }
 
-static uint32_t places(const struct inc_engine *e)
+/* --- the engine --- */
+
+static void conn(const struct inc_engine *e, uint32_t place, uint32_t i,
+		 struct inc_engine_conn *out)
 {
-	return n_comms;
+	*out = (struct inc_engine_conn){
+		.up = i + 1 == n_conns, .rank = i, .received = place * 100 + i, .rtt_us = 1500000};
 }
 
 static void tell_metrics(const struct inc_engine *e, json_t *families)
@@ -80,15 +75,12 @@ static unsigned int count_lines(const char *text)
 
 int main(int argc, char **argv)
 {
-	static const struct inc_engine_ops ops = {.port = no_port,
-						  .usage = usage,
-						  .places = places,
-						  .comm = comm,
-						  .conn = conn,
-						  .counters = counters,
-						  .tell_metrics = tell_metrics};
+	static const struct inc_engine_ops ops = {.conn = conn, .tell_metrics = tell_metrics};
 	struct inc_engine engine = {.ops = &ops};
-	struct inc_daemon d = {.conf = {.name = "s0"}, .engine = &engine};
+	struct inc_daemon d = {.conf = {.name = "s0"},
+			       .engine = {[INC_PASSTHROUGH] = &engine},
+			       .port = {{.name = "lo", .ifindex = 1}},
+			       .n_ports = 1};
 	struct inc_scrape_at at = {};
 	bool more = true;
 

@@ -25,7 +25,7 @@ SIM_CLUSTER := $(SIM_SHARED) $(call sim,cluster_main cluster cluster_faults clus
 	memory tcp tcp_calls) $(call plain,selftests/control/tls_hostile.c)
 SIM_CONTROL := $(SIM_HOST) $(call plain,$(patsubst %,hostlib/src/%.c,control derive resume)) $(SIM_SWITCH) \
 	$(call plain,$(patsubst %,userspace/%.c,daemon config config_default settings configured addresses switch_client query \
-	figures event engine xdp/xdp_engine) loader/inc_adopt.c $(filter-out controller/main.c,$(CONTROLLER_SRC)))
+	figures event engine ports xdp/xdp_engine) loader/inc_adopt.c $(filter-out controller/main.c,$(CONTROLLER_SRC)))
 SIM_CLUSTER_WRAP := $(SIM_WRAP) $(call wrapped,poll socket bind listen accept4 connect getsockopt setsockopt \
 	getsockname getpeername shutdown fcntl ioctl pipe2 send sendto sendmsg recv read write readv writev malloc calloc realloc free strdup \
 	pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_unlock pthread_cond_init \

@@ -427,11 +427,6 @@ static void term_usage(const struct inc_engine *e, struct inc_engine_usage *out)
 		out->communicators += t->place[i] != NULL;
 }
 
-static uint32_t term_places(const struct inc_engine *e)
-{
-	return const_engine_of(e)->n_places;
-}
-
 static bool term_comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
 {
 	struct place *p = const_engine_of(e)->place[place];
@@ -550,7 +545,6 @@ const struct inc_engine_ops inc_engine_term = {
 	.connect_comm = term_connect_comm,
 	.remove_comm = term_remove_comm,
 	.usage = term_usage,
-	.places = term_places,
 	.find = term_find,
 	.comm = term_comm,
 	.conn = term_conn,

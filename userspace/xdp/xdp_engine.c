@@ -306,11 +306,6 @@ static void xdp_usage(const struct inc_engine *e, struct inc_engine_usage *out)
 	};
 }
 
-static uint32_t xdp_places(const struct inc_engine *e)
-{
-	return inc_switch_get_opts(const_engine_of(e)->sw)->max_comms;
-}
-
 static int xdp_find(const struct inc_engine *e, uint32_t communicator)
 {
 	return inc_switch_find_comm(const_engine_of(e)->sw, communicator);
@@ -516,7 +511,6 @@ const struct inc_engine_ops inc_engine_xdp = {
 	.connect_comm = xdp_connect_comm,
 	.remove_comm = xdp_remove_comm,
 	.usage = xdp_usage,
-	.places = xdp_places,
 	.find = xdp_find,
 	.comm = xdp_comm,
 	.conn = xdp_conn,

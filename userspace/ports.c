@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The switch's ports, which all engines share: attaches them, follows their interfaces, and reports
+ * ports that are lost or back. The daemon calls all functions on its only thread.
+ */
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "lib/base/log.h"
+#include "userspace/links.h"
+#include "userspace/switchd.h"
+
+/* Finds the interface of a port: the same one as before, whatever its name is now, else one that
+ * was created again under the port's last name or its first name. A port that was gone is found by
+ * name only, because another interface may have received its index meanwhile. */
+static const struct inc_link *link_of(const struct inc_daemon *d,
+				      const struct inc_engine_port *port,
+				      const struct inc_link *list, int n)
+{
+	const struct inc_link *link = port->gone ? NULL : inc_link_at(list, n, port->ifindex);
+	uint32_t i;
+
+	link = link ?: inc_link_called(list, n, port->name);
+	link = link ?: inc_link_called(list, n, port->given);
+	for (i = 0; link && i < d->n_ports; i++)
+		if (&d->port[i] != port && d->port[i].ifindex == link->ifindex)
+			return NULL; /* the interface is another port's */
+	return link;
+}
+
+static void look_at(struct inc_engine_port *port, const struct inc_link *link)
+{
+	port->condition = !link ? INC_PORT_LOST : link->up ? INC_PORT_UP : INC_PORT_DOWN;
+	port->gone = !link;
+	port->reason[0] = '\0';
+	if (!link)
+		snprintf(
+			port->reason, sizeof(port->reason),
+			"port %s: its interface is gone: make it again, or move it back from where "
+			"it is (ip link set %s netns %d)",
+			port->name, port->name, getpid());
+	else if (!link->up)
+		snprintf(port->reason, sizeof(port->reason),
+			 "port %s is down (ip link set dev %s up)", link->name, link->name);
+	if (!link)
+		return;
+	if (strcmp(port->name, link->name) != 0)
+		inc_warn("port %s is called %s now", port->name, link->name);
+	else if (port->ifindex != link->ifindex)
+		inc_info("port %s: its interface has been made again", port->name);
+	snprintf(port->name, sizeof(port->name), "%s", link->name);
+	port->ifindex = link->ifindex;
+}
+
+/* Sets the port's condition at the start, so that a port which is down already is not reported as
+ * going down. */
+static void look_first(struct inc_engine_port *port)
+{
+	struct inc_link *list;
+	int n = inc_links_read(&list);
+	const struct inc_link *link = n < 0 ? NULL : inc_link_at(list, n, port->ifindex);
+
+	if (link)
+		look_at(port, link);
+	free(list);
+}
+
+int inc_ports_attach(struct inc_daemon *d, const char *ifname, struct inc_err *err)
+{
+	struct inc_engine_port port = {.ifindex = if_nametoindex(ifname)};
+	int ret = 0;
+
+	if (!port.ifindex)
+		return inc_err_set(err, ENODEV, "port %s does not exist here", ifname);
+	if (d->n_ports == INC_MAX_PORTS)
+		return inc_err_set(err, ENOSPC, "port %s: at most %d ports", ifname, INC_MAX_PORTS);
+	INC_FOR_ENGINES (d, e)
+		ret = ret ?: e->ops->attach_port(e, ifname, err);
+	if (ret)
+		return ret;
+	strncpy(port.name, ifname, sizeof(port.name) - 1);
+	strncpy(port.given, ifname, sizeof(port.given) - 1);
+	look_first(&port);
+	d->port[d->n_ports++] = port;
+	return 0;
+}
+
+static void report(struct inc_daemon *d, const struct inc_engine_port *port,
+		   const struct inc_engine_port *was)
+{
+	char text[IF_NAMESIZE + 32];
+
+	if (port->condition == INC_PORT_UP && was->condition != INC_PORT_UP) {
+		snprintf(text, sizeof(text), "port %s is back", port->name);
+		inc_event_port(d, INC_EVENT_KIND_PORT_BACK, text);
+	} else if (strcmp(port->reason, was->reason) != 0) {
+		inc_event_port(d, INC_EVENT_KIND_PORT_LOST, port->reason);
+	}
+}
+
+/* Checks a port in the engine of one mode. seen has the condition that follows from the kernel's
+ * report. Each engine receives a copy of it, because a port that one mode has lost may work in the
+ * other. all receives the worst condition, so that no mode creates a communicator on the port. */
+static bool check_port(struct inc_engine *e, size_t i, const struct inc_link *link,
+		       const struct inc_engine_port *seen, struct inc_engine_port *all)
+{
+	struct inc_engine_port own = *seen;
+	const bool lost = e->ops->check_port(e, i, link, &own);
+
+	if (own.condition > all->condition) {
+		all->condition = own.condition;
+		memcpy(all->reason, own.reason, sizeof(all->reason));
+	}
+	return lost;
+}
+
+void inc_ports_check(struct inc_daemon *d)
+{
+	struct inc_engine_port was, seen, *port;
+	const struct inc_link *link;
+	struct inc_link *list;
+	int n = inc_links_read(&list);
+	bool lost;
+	uint32_t i;
+
+	if (n < 0 && d->ports_unread != -n)
+		inc_warn("the interfaces cannot be read: %s", strerror(-n));
+	d->ports_unread = n < 0 ? -n : 0;
+	if (n < 0)
+		return;
+	for (i = 0; i < d->n_ports; i++) {
+		port = &d->port[i];
+		was = *port;
+		link = link_of(d, port, list, n);
+		look_at(port, link);
+		seen = *port;
+		lost = false;
+		INC_FOR_ENGINES (d, e)
+			lost |= check_port(e, i, link, &seen, port);
+		port->lost = port->condition != INC_PORT_UP;
+		port->losses += was.condition == INC_PORT_UP && (lost || port->lost);
+		report(d, port, &was);
+	}
+	free(list);
+	inc_configured_rename(d);
+}
