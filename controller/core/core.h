@@ -92,7 +92,7 @@ struct inc_core {
 	bool knows_all;
 	struct inc_core_figures figures;
 	uint64_t events[INC_EVENT_KIND_MAX]; /* that switches have sent, by kind */
-	unsigned int passes;        /* of go_on() (comm_config.c) over all communicators */
+	unsigned int passes;                 /* of go_on() (comm_config.c) over all communicators */
 };
 
 /* The core's part of a connection on the member port. Its owner (net/member.c) fills in core,
