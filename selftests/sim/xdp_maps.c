@@ -15,6 +15,9 @@
 #define FD_DEVMAPS   (FD_FIRST + SWITCHES * FD_OF_SWITCH)
 
 static struct xdp *switches[SWITCHES];
+/* All device maps. In the kernel a switch's map of maps holds a reference to them, whichever program
+ * has made them, so they are freed with the last switch. */
+static struct xdp_devmap *devmaps;
 static int next_devmap = FD_DEVMAPS;
 static const char *const names[] = {INC_MAP_CONN_LOOKUP, INC_MAP_CONN_PLACE, INC_MAP_CONN_CFG,
 				    INC_MAP_OWN_ADDR,    INC_MAP_COMM_CFG,   INC_MAP_COMM_PORTS,
@@ -110,17 +113,20 @@ void xdp_free(struct xdp *x)
 				x->lookup,        x->own_addr, x->place,   x->comm_ports,
 				x->parent};
 	struct xdp_devmap *d;
+	bool any = false;
 	unsigned int i;
 
 	for (i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		free(arrays[i]);
-	while ((d = x->devmaps)) {
-		x->devmaps = d->next;
-		free(d);
-	}
-	for (i = 0; i < SWITCHES; i++)
+	for (i = 0; i < SWITCHES; i++) {
 		if (switches[i] == x)
 			switches[i] = NULL;
+		any |= switches[i] != NULL;
+	}
+	while (!any && (d = devmaps)) {
+		devmaps = d->next;
+		free(d);
+	}
 	free(x);
 }
 
@@ -350,29 +356,22 @@ static void put_addr(struct xdp *x, uint32_t addr, uint32_t count)
 
 static struct xdp_devmap *devmap(int fd)
 {
-	struct xdp_devmap *d;
-	unsigned int i;
+	struct xdp_devmap *d = devmaps;
 
-	for (i = 0; i < SWITCHES; i++)
-		for (d = switches[i] ? switches[i]->devmaps : NULL; d; d = d->next)
-			if (d->fd == fd)
-				return d;
-	return NULL;
+	while (d && d->fd != fd)
+		d = d->next;
+	return d;
 }
 
 int bpf_map_create(enum bpf_map_type type, const char *name, __u32 key_size, __u32 value_size,
 		   __u32 entries, const struct bpf_map_create_opts *opts)
 {
 	struct xdp_devmap *d = array(1, sizeof(*d));
-	struct xdp *x = NULL; /* this call frees the map, whichever switch uses it */
-	unsigned int s;
 
-	for (s = 0; s < SWITCHES && !x; s++)
-		x = switches[s];
-	sim_require(type == BPF_MAP_TYPE_DEVMAP && x, "a map of type %d is made", type);
+	sim_require(type == BPF_MAP_TYPE_DEVMAP, "a map of type %d is made", type);
 	d->fd = next_devmap++;
-	d->next = x->devmaps;
-	x->devmaps = d;
+	d->next = devmaps;
+	devmaps = d;
 	return d->fd;
 }
 

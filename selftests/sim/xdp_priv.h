@@ -13,7 +13,7 @@
 
 /* A communicator's device map. */
 struct xdp_devmap {
-	struct xdp_devmap *next; /* list of all of a switch, until its end */
+	struct xdp_devmap *next; /* in the list of all (xdp_maps.c) */
 	int fd;
 	uint32_t n, ifindex[INC_MAX_CHILDREN + 1];
 };
@@ -62,7 +62,7 @@ struct xdp {
 	struct xdp_addr *own_addr; /* [own_addrs] */
 	uint32_t own_addrs;
 	uint32_t *place;
-	struct xdp_devmap **comm_ports, *devmaps;
+	struct xdp_devmap **comm_ports;
 	struct bpf_devmap_val *parent;
 	int xsk[XDP_PORTS * INC_PORT_QUEUES]; /* descriptors; 0: none */
 	uint64_t counter[INC_CTR_MAX];
