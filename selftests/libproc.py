@@ -23,8 +23,9 @@ def stopwatch():
     return lambda: time.monotonic() - begin
 
 
-def wait_for(what, condition, seconds=10.0):
-    """Waits until condition() is true and returns its value; fails at the deadline."""
+def wait_for(what, condition, seconds=60.0):
+    """Waits until condition() is true and returns its value; fails at the deadline. The deadline only ends a test that
+    would wait for ever. A busy machine needs more than 10 s to start a few programs, so it is long by default."""
     watch = stopwatch()
     while True:
         value = condition()
