@@ -80,8 +80,8 @@ static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
 							  enum inc_counter_id outcome)
 {
 	m->st->ack_sent = m->st->rx_next;
-	return inc_answer(ctx, pkt, m, INC_AETH_ACK,
-			  m->cfg->rx_start_psn + (__u32)m->st->rx_next - 1, outcome);
+	return inc_answer(ctx, pkt, m, INC_AETH_ACK, m->cfg->peer.psn + (__u32)m->st->rx_next - 1,
+			  outcome);
 }
 
 /*
@@ -95,7 +95,7 @@ static __always_inline enum inc_counter_id inc_answer_nak(struct xdp_md *ctx,
 							  const struct inc_match *m, __u8 syndrome,
 							  enum inc_counter_id outcome)
 {
-	__u32 psn = m->cfg->rx_start_psn + (__u32)m->st->rx_next;
+	__u32 psn = m->cfg->peer.psn + (__u32)m->st->rx_next;
 
 	if (inc_psn_diff(pkt->psn, psn) < 0)
 		psn = pkt->psn;

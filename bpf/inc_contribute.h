@@ -149,7 +149,7 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 		at->fate = INC_FATE_COMM_ENDED;
 		return INC_CONTINUE;
 	}
-	ahead = inc_psn_diff(pkt->psn, m->cfg->rx_start_psn + (__u32)at->r);
+	ahead = inc_psn_diff(pkt->psn, m->cfg->peer.psn + (__u32)at->r);
 	if (ahead) {
 		at->fate = ahead < 0 ? INC_FATE_BEHIND : INC_FATE_AHEAD;
 		return INC_CONTINUE;

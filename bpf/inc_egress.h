@@ -198,7 +198,7 @@ static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgo
 	__u32 ackreq = out->mirror.flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0;
 
 	inc_put_peer_headers(data, out->cfg, out->mac, out->ip_len, opcode, flags,
-			     ackreq | ((out->cfg->tx_start_psn + (__u32)r) & INC_PSN_MASK));
+			     ackreq | ((out->cfg->own.psn + (__u32)r) & INC_PSN_MASK));
 	return inc_headers_crc(data, (__u32)opcode << 24 | flags << 16 | out->ip_len,
 			       &out->st->data_cache);
 }
@@ -233,7 +233,7 @@ static __always_inline void inc_copy_udp_csum(void *data, const struct inc_outgo
 					      __u32 icrc)
 {
 	__u32 *w = data + INC_ETH_LEN + INC_IP_LEN;
-	__u64 sum = (__u64)out->cfg->own_addr + out->cfg->peer_addr + bpf_htons(IPPROTO_UDP) +
+	__u64 sum = (__u64)out->cfg->own.ip + out->cfg->peer.ip + bpf_htons(IPPROTO_UDP) +
 		    bpf_htons(out->ip_len - INC_IP_LEN);
 
 	sum += (__u64)w[0] + w[1] + w[2] + w[3] + w[4];

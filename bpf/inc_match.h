@@ -41,8 +41,8 @@ static __always_inline bool inc_match_place(const struct inc_packet *pkt, struct
 		return false;
 	m->conn = *conn_plus_1 - 1; /* 0 becomes a number that no connection has */
 	m->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &m->conn);
-	return m->cfg && m->cfg->own_qpn == pkt->dqpn && m->cfg->peer_addr == pkt->saddr &&
-	       m->cfg->own_addr == pkt->daddr;
+	return m->cfg && m->cfg->own.qpn == pkt->dqpn && m->cfg->peer.ip == pkt->saddr &&
+	       m->cfg->own.ip == pkt->daddr;
 }
 
 /* Finds the connection by the packet's addresses and queue pair number. It finds every

@@ -60,7 +60,7 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 	room = sent - st->tx_acked;
 	/* the number of packets that this packet acknowledges anew: an ACK has the PSN of the
 	 * last packet received, a NAK that of the first one missing */
-	ahead = inc_psn_diff(pkt->psn, m->cfg->tx_start_psn + (__u32)st->tx_acked);
+	ahead = inc_psn_diff(pkt->psn, m->cfg->own.psn + (__u32)st->tx_acked);
 	if (type == INC_AETH_TYPE_ACK)
 		ahead++;
 	if (ahead > 0 && (__u64)ahead > room)

@@ -67,7 +67,7 @@ static int take_comm(struct inc_switch *sw, struct inc_comm_build *b, struct inc
 	uint32_t i;
 
 	for (i = 0; !ret && i < inc_comm_conns(&b->cfg); i++)
-		ret = inc_comm_set_place(sw, b->conn[i].own_qpn, 0, b->cfg.conn_base + i + 1, err);
+		ret = inc_comm_set_place(sw, b->conn[i].own.qpn, 0, b->cfg.conn_base + i + 1, err);
 	return ret;
 }
 
@@ -104,7 +104,7 @@ static int count_addrs(struct inc_switch *sw, struct inc_err *err)
 				   sw->opts.max_connections);
 	for (cm = 0; cm < sw->opts.max_comms; cm++)
 		for (i = 0; inc_switch_comm(sw, cm) && i < inc_comm_conns(&sw->comm[cm]); i++)
-			addr[n++] = sw->conn[sw->comm[cm].conn_base + i].own_addr;
+			addr[n++] = sw->conn[sw->comm[cm].conn_base + i].own.ip;
 	qsort(addr, n, sizeof(*addr), by_addr);
 	for (i = 0; !ret && i < n; i += same) {
 		for (same = 1; i + same < n && addr[i + same] == addr[i]; same++)
@@ -176,18 +176,12 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 		.up = c->flags & INC_CONN_F_UP,
 		.rank = c->rank,
 		.has_ranks = c->flags & INC_CONN_F_SWITCH && !(c->flags & INC_CONN_F_UP),
-		.own_ip = {c->own_addr},
-		.own_port = c->own_port,
-		.own_qp = c->own_qpn,
+		.own = c->own,
 		.has_own_mac = c->flags & INC_CONN_F_OWN_MAC,
 		.has_own_psn = true,
-		.own_psn = c->tx_start_psn,
-		.peer_ip = {c->peer_addr},
+		.peer = c->peer,
 		.has_peer_mac = c->flags & INC_CONN_F_FIXED_MAC,
-		.peer_port = c->peer_port,
-		.peer_qp = c->peer_qpn,
 		.has_peer_psn = true,
-		.peer_psn = c->rx_start_psn,
 		.pkey = c->pkey,
 		.udp_csum = c->flags & INC_CONN_F_UDP_CSUM,
 	};

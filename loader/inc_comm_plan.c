@@ -24,14 +24,12 @@ static const char *addr_text(__be32 addr, char text[INET_ADDRSTRLEN])
 
 struct inc_conn_key inc_conn_key_of(const struct inc_conn_cfg *c)
 {
-	return (struct inc_conn_key){
-		.saddr = c->peer_addr, .daddr = c->own_addr, .dqpn = c->own_qpn};
+	return (struct inc_conn_key){.saddr = c->peer.ip, .daddr = c->own.ip, .dqpn = c->own.qpn};
 }
 
 static bool same_key(const struct inc_conn_cfg *a, const struct inc_conn_cfg *b)
 {
-	return a->peer_addr == b->peer_addr && a->own_addr == b->own_addr &&
-	       a->own_qpn == b->own_qpn;
+	return a->peer.ip == b->peer.ip && a->own.ip == b->own.ip && a->own.qpn == b->own.qpn;
 }
 
 /* The ifindex of a port, which stays the interface that had the name when it was attached; 0: it
@@ -122,16 +120,15 @@ static int check_ranks(const struct inc_comm_conf *conf, const struct inc_conn_c
 static int check_conn(const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
 		      struct inc_err *err)
 {
-	if (!inc_addr_unicast(ntohl(c->peer_ip.s_addr)) ||
-	    !inc_addr_unicast(ntohl(c->own_ip.s_addr)))
+	if (!inc_addr_unicast(ntohl(c->peer.ip)) || !inc_addr_unicast(ntohl(c->own.ip)))
 		return refuse(conf, c, err, "addresses must be unicast");
-	if (c->peer_qp < INC_MIN_QPN || c->peer_qp > INC_MAX_QPN || c->own_qp < INC_MIN_QPN ||
-	    c->own_qp > INC_MAX_QPN)
+	if (c->peer.qpn < INC_MIN_QPN || c->peer.qpn > INC_MAX_QPN || c->own.qpn < INC_MIN_QPN ||
+	    c->own.qpn > INC_MAX_QPN)
 		return refuse(conf, c, err, "queue pair numbers must be %u to %u, not %u and %u",
-			      INC_MIN_QPN, INC_MAX_QPN, c->own_qp, c->peer_qp);
-	if (c->peer_psn > INC_PSN_MASK || c->own_psn > INC_PSN_MASK)
+			      INC_MIN_QPN, INC_MAX_QPN, c->own.qpn, c->peer.qpn);
+	if (c->peer.psn > INC_PSN_MASK || c->own.psn > INC_PSN_MASK)
 		return refuse(conf, c, err, "PSNs must be at most %u, not %u and %u", INC_PSN_MASK,
-			      c->peer_psn, c->own_psn);
+			      c->peer.psn, c->own.psn);
 	if (!(c->pkey & INC_PKEY_BITS))
 		return refuse(conf, c, err, "P_Key 0x%04x is not a partition", c->pkey);
 	if (!inc_mac_unicast(c->own_mac) || !inc_mac_unicast(c->peer_mac))
@@ -251,8 +248,8 @@ static int check_keys(const struct inc_switch *sw, const struct inc_comm_build *
 taken:
 	return inc_err_set(err, EEXIST,
 			   "communicator %u, rank %u: queue pair %u with peer %s is in use",
-			   b->cfg.communicator, b->conn[i].rank, b->conn[i].own_qpn,
-			   addr_text(b->conn[i].peer_addr, text));
+			   b->cfg.communicator, b->conn[i].rank, b->conn[i].own.qpn,
+			   addr_text(b->conn[i].peer.ip, text));
 }
 
 static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *conf,
@@ -263,20 +260,14 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 	*out = (struct inc_conn_cfg){
 		.rank = c->rank,
 		.ifindex = ifindex_of(sw, c->port),
-		.peer_addr = c->peer_ip.s_addr,
-		.own_addr = c->own_ip.s_addr,
-		.peer_qpn = c->peer_qp,
-		.own_qpn = c->own_qp,
-		.peer_port = c->peer_port,
-		.own_port = c->own_port,
+		.own = c->own,
+		.peer = c->peer,
 		.pkey = c->pkey,
 		.flags = (c->udp_csum ? INC_CONN_F_UDP_CSUM : 0) |
 			 (c->has_peer_mac ? INC_CONN_F_FIXED_MAC : 0) |
 			 (c->has_own_mac ? INC_CONN_F_OWN_MAC : 0) |
 			 (c->up ? INC_CONN_F_UP | INC_CONN_F_SWITCH : 0) |
 			 (c->has_ranks ? INC_CONN_F_SWITCH : 0),
-		.rx_start_psn = c->peer_psn,
-		.tx_start_psn = c->own_psn,
 	};
 	if (!out->ifindex) {
 		refuse(conf, c, err, "port %s: its interface is gone", c->port);

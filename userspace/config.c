@@ -158,8 +158,8 @@ static int read_comms(const struct inc_yaml_node *sw, uint32_t mode, struct inc_
 
 static bool same_queue_pair(const struct inc_conn_conf *a, const struct inc_conn_conf *b)
 {
-	return a->peer_ip.s_addr == b->peer_ip.s_addr && a->own_ip.s_addr == b->own_ip.s_addr &&
-	       a->own_qp && a->own_qp == b->own_qp;
+	return a->peer.ip == b->peer.ip && a->own.ip == b->own.ip && a->own.qpn &&
+	       a->own.qpn == b->own.qpn;
 }
 
 static int check_unique(const struct inc_yaml_node *node, const struct inc_switch_conf *conf,
@@ -184,7 +184,7 @@ static int check_unique(const struct inc_yaml_node *node, const struct inc_switc
 						      "host %u of communicator %u has queue pair "
 						      "%u between the same addresses",
 						      conf->comm[i].conn[j].rank,
-						      conf->comm[i].communicator, c->own_qp);
+						      conf->comm[i].communicator, c->own.qpn);
 	return 0;
 }
 

@@ -62,7 +62,7 @@ int inc_default_port(const struct inc_yaml_node *node, struct inc_conn_conf *c, 
 				   strerror(errno));
 	for (a = list; a; a = a->ifa_next) {
 		if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET ||
-		    ((struct sockaddr_in *)a->ifa_addr)->sin_addr.s_addr != c->own_ip.s_addr)
+		    ((struct sockaddr_in *)a->ifa_addr)->sin_addr.s_addr != c->own.ip)
 			continue;
 		snprintf(c->port, sizeof(c->port), "%s", a->ifa_name);
 		break;
@@ -71,5 +71,5 @@ int inc_default_port(const struct inc_yaml_node *node, struct inc_conn_conf *c, 
 	if (*c->port)
 		return 0;
 	return inc_yaml_error(node, err, "'my_name' is missing, and no interface here has %s",
-			      inet_ntop(AF_INET, &c->own_ip, text, sizeof(text)));
+			      inet_ntop(AF_INET, &c->own.ip, text, sizeof(text)));
 }

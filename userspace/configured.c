@@ -48,10 +48,10 @@ void inc_configured_connect(struct inc_daemon *d, uint32_t communicator,
 
 			if (c->up != peer[i].up || (!c->up && c->rank != peer[i].rank))
 				continue;
-			c->peer_qp = peer[i].peer_qp;
-			c->peer_psn = peer[i].peer_psn;
+			c->peer.qpn = peer[i].peer_qp;
+			c->peer.psn = peer[i].peer_psn;
 			c->has_peer_psn = true;
-			c->peer_port = peer[i].peer_port;
+			c->peer.udp_port = peer[i].peer_port;
 		}
 }
 

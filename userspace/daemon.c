@@ -55,9 +55,9 @@ static void warn_foreign_address(const struct inc_conn_conf *c)
 {
 	char text[INET_ADDRSTRLEN];
 
-	if (!inc_interface_has(c->own_ip))
+	if (!inc_interface_has((struct in_addr){c->own.ip}))
 		inc_warn("port %s: no interface here has %s, so rank %u may not find it", c->port,
-			 inet_ntop(AF_INET, &c->own_ip, text, sizeof(text)), c->rank);
+			 inet_ntop(AF_INET, &c->own.ip, text, sizeof(text)), c->rank);
 }
 
 static void on_links(void *arg)

@@ -18,12 +18,12 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
 #include "lib/metric/metric.h"
 #include "lib/proto/maps.h"
+#include "lib/proto/rc_end.h"
 #include "loader/inc_limits.h"
 
 struct inc_options;
@@ -135,11 +135,7 @@ struct inc_engine_conn {
 	 * this switch */
 	uint32_t rank;
 	char port[IF_NAMESIZE]; /* the port's present name, or the last that it had */
-	struct in_addr own_ip;
-	struct in_addr peer_ip;
-	uint16_t peer_port;
-	uint32_t own_qp;
-	uint32_t peer_qp;
+	struct inc_rc_end own, peer;
 	enum inc_conn_health health;
 	bool unresponsive; /* stays set after its communicator has ended */
 	uint8_t error;     /* AETH syndrome that ended it or its communicator; 0: alive */

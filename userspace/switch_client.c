@@ -248,9 +248,9 @@ static void confirm_ends(struct inc_client *c, const json_t *object,
 
 		said.conn[i] = (struct inc_msg_own){.rank = conn->rank,
 						    .up = conn->up,
-						    .own_qp = conn->own_qp,
-						    .own_psn = conn->own_psn,
-						    .own_port = conn->own_port};
+						    .own_qp = conn->own.qpn,
+						    .own_psn = conn->own.psn,
+						    .own_port = conn->own.udp_port};
 	}
 	answer = inc_message_new(INC_MSG_CONFIGURED, &said);
 	json_object_set(answer, "seq", json_object_get(object, "seq"));

@@ -70,23 +70,23 @@ void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *t
 
 static void own_end(const struct inc_route_end *end, struct inc_conn_conf *c)
 {
-	c->own_qp = end->qpn;
+	c->own.qpn = end->qpn;
 	c->has_own_psn = true;
-	c->own_psn = end->psn;
-	c->own_port = end->open ? end->udp_port : end->udp_port ?: INC_ROCE_UDP_PORT;
-	c->endpoint = end->kind;
+	c->own.psn = end->psn;
+	c->own.udp_port = end->open ? end->udp_port : end->udp_port ?: INC_ROCE_UDP_PORT;
+	c->own.kind = end->kind;
 }
 
 /* Nothing of what is still to be chosen there. */
 static void peer_end(const struct inc_route_end *end, struct inc_conn_conf *c)
 {
-	c->peer_endpoint = end->kind;
+	c->peer.kind = end->kind;
 	if (end->open)
 		return;
-	c->peer_qp = end->qpn;
+	c->peer.qpn = end->qpn;
 	c->has_peer_psn = true;
-	c->peer_psn = end->psn;
-	c->peer_port = end->udp_port ?: INC_ROCE_UDP_PORT;
+	c->peer.psn = end->psn;
+	c->peer.udp_port = end->udp_port ?: INC_ROCE_UDP_PORT;
 }
 
 static void host_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
@@ -96,8 +96,8 @@ static void host_connection(const struct inc_route_comm *comm, const struct inc_
 
 	*c = (struct inc_conn_conf){
 		.rank = rank,
-		.own_ip = port->ip,
-		.peer_ip = comm->topo->hosts[member->host].ip,
+		.own.ip = port->ip.s_addr,
+		.peer.ip = comm->topo->hosts[member->host].ip.s_addr,
 		.pkey = member->pkey,
 		.udp_csum = member->udp_csum,
 	};
@@ -121,8 +121,8 @@ static void switch_connection(const struct inc_route_comm *comm, const struct in
 	*c = (struct inc_conn_conf){
 		.up = up,
 		.rank = node->first_rank,
-		.own_ip = own->ip,
-		.peer_ip = peer->ip,
+		.own.ip = own->ip.s_addr,
+		.peer.ip = peer->ip.s_addr,
 		.has_peer_mac = mac,
 		.pkey = INC_PKEY_DEFAULT,
 	};

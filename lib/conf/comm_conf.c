@@ -51,33 +51,33 @@ static const struct inc_field conn_fields[] = {
 	 .text = "all ranks below a child that is a switch (0-3,8); absent: host_id alone"},
 	{"my_name", INC_WORD, INC_TOLD, CONN(port), .what = "an interface name",
 	 .text = "port of the switch; in a file that does not say it, the one that has my_ip"},
-	{"my_ip", INC_IPV4, INC_REQUIRED, CONN(own_ip), .text = "the switch's address"},
+	{"my_ip", INC_IPV4, INC_REQUIRED, CONN(own.ip), .text = "the switch's address"},
 	{"my_mac", INC_MAC, INC_OPTIONAL, CONN(own_mac), GIVEN(has_own_mac),
 	 .text = "source of the frames to the peer; absent: the port's"},
-	{"my_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(own_port), .empty = true,
+	{"my_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(own.udp_port), .empty = true,
 	 .text = "UDP source port; absent: " INC_STR(
 		 INC_ROCE_UDP_PORT) ", of a message in termination mode: the switch "
 				    "chooses"},
-	{"my_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(own_qp), .empty = true,
+	{"my_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(own.qpn), .empty = true,
 	 .text = "the switch's queue pair; absent: the switch chooses (in termination mode alone)"},
-	{"my_psn", INC_PSN_FIELD, .need = INC_LATER, CONN(own_psn), GIVEN(has_own_psn),
+	{"my_psn", INC_PSN_FIELD, .need = INC_LATER, CONN(own.psn), GIVEN(has_own_psn),
 	 .text = "PSN of the first result; absent: the switch chooses (in termination mode alone)"},
-	{"peer_ip", INC_IPV4, INC_REQUIRED, CONN(peer_ip), .text = "the peer's address"},
+	{"peer_ip", INC_IPV4, INC_REQUIRED, CONN(peer.ip), .text = "the peer's address"},
 	{"peer_mac", INC_MAC, INC_OPTIONAL, CONN(peer_mac), GIVEN(has_peer_mac),
 	 .text = "where the peer is; absent: the kernel's neighbour table, then its frames tell"},
-	{"peer_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(peer_port), .empty = true,
+	{"peer_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(peer.udp_port), .empty = true,
 	 .text = "UDP port on which the peer receives; absent: " INC_STR(
 		 INC_ROCE_UDP_PORT) ", or as connect says"},
-	{"peer_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(peer_qp), .empty = true,
+	{"peer_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(peer.qpn), .empty = true,
 	 .text = "the peer's queue pair; absent: as connect says (in termination mode alone)"},
-	{"psn", INC_PSN_FIELD, .need = INC_LATER, CONN(peer_psn), GIVEN(has_peer_psn),
+	{"psn", INC_PSN_FIELD, .need = INC_LATER, CONN(peer.psn), GIVEN(has_peer_psn),
 	 .text = "PSN of the peer's first packet; absent where peer_qp is"},
 	{"pkey", INC_PKEY_FIELD, .need = INC_DEFAULT, CONN(pkey), .def = INC_PKEY_DEFAULT,
 	 .text = "P_Key of the connection"},
 	{"udp_csum", INC_BOOL, INC_DEFAULT, CONN(udp_csum), .text = "results carry a UDP checksum"},
-	{"endpoint", INC_CHOICE, INC_DEFAULT, CONN(endpoint), .names = inc_endpoint_kinds,
+	{"endpoint", INC_CHOICE, INC_DEFAULT, CONN(own.kind), .names = inc_endpoint_kinds,
 	 .text = "what it ends at in termination mode"},
-	{"peer_endpoint", INC_CHOICE, INC_DEFAULT, CONN(peer_endpoint), .names = inc_endpoint_kinds,
+	{"peer_endpoint", INC_CHOICE, INC_DEFAULT, CONN(peer.kind), .names = inc_endpoint_kinds,
 	 .text = "what the peer is: of verbs, whose IP IDs a socket cannot know, a soft endpoint "
 		 "takes any"},
 };
@@ -124,20 +124,20 @@ int inc_conn_conf_settle(struct inc_conn_conf *conn, const struct inc_comm_conf 
 {
 	const bool passes = comm->mode == INC_PASSTHROUGH, file = form == INC_FILE_ONLY;
 
-	if (passes && !conn->own_qp)
+	if (passes && !conn->own.qpn)
 		return missing("my_qp", err);
-	if ((passes || file) && !conn->peer_qp)
+	if ((passes || file) && !conn->peer.qpn)
 		return missing("peer_qp", err);
 	if (passes && !file && !conn->has_own_psn)
 		return missing("my_psn", err);
-	if (!file && conn->peer_qp && !conn->has_peer_psn)
+	if (!file && conn->peer.qpn && !conn->has_peer_psn)
 		return missing("psn", err);
-	if (passes && conn->endpoint != INC_ENDPOINT_SOFT)
+	if (passes && conn->own.kind != INC_ENDPOINT_SOFT)
 		return inc_err_set(err, EINVAL, "'endpoint' is of termination mode");
-	if ((passes || file) && !conn->own_port)
-		conn->own_port = INC_ROCE_UDP_PORT;
-	if (conn->peer_qp && !conn->peer_port)
-		conn->peer_port = INC_ROCE_UDP_PORT;
+	if ((passes || file) && !conn->own.udp_port)
+		conn->own.udp_port = INC_ROCE_UDP_PORT;
+	if (conn->peer.qpn && !conn->peer.udp_port)
+		conn->peer.udp_port = INC_ROCE_UDP_PORT;
 	conn->has_own_psn |= file;
 	conn->has_peer_psn |= file;
 	return 0;

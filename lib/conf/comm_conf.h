@@ -11,11 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/conf/ranks.h"
 #include "lib/conf/schema.h"
 #include "lib/proto/maps.h"
+#include "lib/proto/rc_end.h"
 #include "lib/proto/roce.h"
 
 #define INC_DEF_PAYLOAD 1024
@@ -49,9 +49,6 @@ enum inc_float_form {
 	INC_FLOATS_NATIVE,
 };
 
-/* The endpoint of a connection in termination mode: a UDP socket, or an RDMA device. */
-enum inc_endpoint_kind { INC_ENDPOINT_SOFT, INC_ENDPOINT_VERBS, INC_N_ENDPOINT_KINDS };
-
 enum inc_byte_order {
 	INC_ORDER_LITTLE,
 	INC_ORDER_NETWORK,
@@ -63,8 +60,9 @@ static inline bool inc_order_is_foreign(enum inc_byte_order order)
 	return (order == INC_ORDER_LITTLE) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 }
 
-/* A connection as the switch sees it. In termination mode 0 stands for a number that is not
- * known yet. The engine chooses its own numbers, and those of the peer come later, in "connect". */
+/* A connection as the switch sees it. In termination mode a number of an end may be unknown. The
+ * engine chooses its own numbers, and those of the peer come later, in "connect". The kind of an
+ * end has a meaning in termination mode only. */
 struct inc_conn_conf {
 	uint32_t communicator; /* in files: to which this connection belongs */
 	bool up;               /* to the parent switch */
@@ -72,26 +70,17 @@ struct inc_conn_conf {
 	bool has_ranks;
 	struct inc_ranks ranks; /* all ranks below a child that is a switch */
 	char port[IF_NAMESIZE];
-	struct in_addr own_ip;
+	struct inc_rc_end own;
 	bool has_own_mac;
 	uint8_t own_mac[6]; /* zeros: the port's */
-	uint16_t own_port;  /* UDP */
-	uint32_t own_qp;
 	bool has_own_psn;
-	uint32_t own_psn; /* of the first result */
-	struct in_addr peer_ip;
+	struct inc_rc_end peer;
 	bool has_peer_mac;   /* the address is fixed; without it, the switch learns it from
 			      * received frames */
 	uint8_t peer_mac[6]; /* zeros: not known, so the kernel's neighbour table is looked up */
-	uint16_t peer_port;
-	uint32_t peer_qp;
 	bool has_peer_psn;
-	uint32_t peer_psn; /* of the peer's first packet */
 	uint16_t pkey;
 	bool udp_csum; /* results carry a UDP checksum */
-	/* enum inc_endpoint_kind; of termination mode: */
-	uint32_t endpoint;
-	uint32_t peer_endpoint; /* the kind of the peer's endpoint */
 };
 
 struct inc_comm_conf {

@@ -13,9 +13,10 @@
 #define INC_PROTO_MAPS_H
 
 #include <linux/types.h>
+#include "lib/proto/rc_end.h"
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION     7
+#define INC_ABI_VERSION     8
 #define INC_MAX_CHILDREN    32                     /* of a communicator in passthrough mode */
 #define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1) /* the parent's included */
 #define INC_MAX_SLOTS       4096
@@ -114,21 +115,14 @@ struct inc_conn_cfg {
 	__u32 rank;    /* of the child; of a child switch: the lowest rank below it; of the
 			* parent: the lowest rank below this switch */
 	__u32 ifindex; /* packets of this connection must arrive here */
-	__be32 peer_addr;
-	__be32 own_addr;
-	__u32 peer_qpn;
-	__u32 own_qpn;
-	__u16 peer_port; /* UDP destination port of frames to the peer */
-	__u16 own_port;  /* UDP source port of frames to the peer */
+	struct inc_rc_end own;  /* the switch's; its PSN is that of result 0 to the peer */
+	struct inc_rc_end peer; /* its PSN is that of the peer's packet 0 */
 	__u16 pkey;
 	__u16 flags;        /* INC_CONN_F_* */
-	__u32 rx_start_psn; /* PSN of the peer's packet 0 */
-	__u32 tx_start_psn; /* PSN of result 0 to the peer */
 	__u8 own_mac[6];    /* the switch's MAC address, source of every frame to the peer */
 	__u8 port_first;    /* ordinal of the first child on this child's port */
 	__u8 port_children; /* number of children on this child's port */
 	__u32 ranks;        /* number of ranks behind the child; of the parent: below this switch */
-	__u32 resv;
 };
 
 /* inc_conn_state[connection id]. Writer: the XDP program that holds busy, one at a time; the
@@ -467,10 +461,10 @@ struct inc_event {
 
 INC_ASSERT_SIZE(inc_conn_key, 12);
 INC_ASSERT_SIZE(inc_conn_cfg, 64);
-INC_ASSERT_OFFSET(inc_conn_cfg, peer_port, 32);
-INC_ASSERT_OFFSET(inc_conn_cfg, tx_start_psn, 44);
-INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 48);
-INC_ASSERT_OFFSET(inc_conn_cfg, port_first, 54);
+INC_ASSERT_OFFSET(inc_conn_cfg, own, 16);
+INC_ASSERT_OFFSET(inc_conn_cfg, peer, 32);
+INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 52);
+INC_ASSERT_OFFSET(inc_conn_cfg, port_first, 58);
 INC_ASSERT_SIZE(inc_conn_state, 128);
 INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
 INC_ASSERT_OFFSET(inc_conn_state, duplicates, 72);

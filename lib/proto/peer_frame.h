@@ -29,17 +29,17 @@ INC_INLINE void inc_put_peer_headers(__u8 *at, const struct inc_conn_cfg *cfg, u
 				     __u16 ip_len, __u8 opcode, __u8 bth_flags, __u32 ackreq_psn)
 {
 	struct inc_roce_path path = {
-		.saddr = cfg->own_addr,
-		.daddr = cfg->peer_addr,
-		.sport = cfg->own_port,
-		.dport = cfg->peer_port,
+		.saddr = cfg->own.ip,
+		.daddr = cfg->peer.ip,
+		.sport = cfg->own.udp_port,
+		.dport = cfg->peer.udp_port,
 		.df = 1,
 	};
 
 	inc_put_eth(at, peer.addr, cfg->own_mac);
 	inc_put_ip_udp(at + INC_ETH_LEN, &path, 0, ip_len);
 	inc_put_bth(at + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN, opcode, bth_flags | INC_BTH_M,
-		    cfg->pkey, cfg->peer_qpn, ackreq_psn);
+		    cfg->pkey, cfg->peer.qpn, ackreq_psn);
 }
 
 #endif

@@ -81,16 +81,16 @@ static void build_frame(struct bench *b, const struct inc_conn_conf *child, uint
 	ip[6] = 0x40;
 	ip[8] = 64;
 	ip[9] = IPPROTO_UDP;
-	memcpy(ip + 12, &child->peer_ip, 4);
-	memcpy(ip + 16, &child->own_ip, 4);
-	*(uint16_t *)udp = htons(child->peer_port);
+	memcpy(ip + 12, &child->peer.ip, 4);
+	memcpy(ip + 16, &child->own.ip, 4);
+	*(uint16_t *)udp = htons(child->peer.udp_port);
 	*(uint16_t *)(udp + 2) = htons(INC_ROCE_UDP_PORT);
 	*(uint16_t *)(udp + 4) = htons(len + INC_ICRC_LEN - INC_IP_LEN);
 	bth->opcode = INC_OP_SEND_ONLY_IMM;
 	bth->se_m_pad_tver = INC_BTH_M;
 	bth->pkey = htons(child->pkey);
-	bth->ecn_qpn = htonl(child->own_qp);
-	bth->ackreq_psn = htonl(child->peer_psn);
+	bth->ecn_qpn = htonl(child->own.qpn);
+	bth->ackreq_psn = htonl(child->peer.psn);
 	word = htonl(desc);
 	memcpy(imm, &word, 4);
 	for (uint32_t i = 0; i < b->payload; i++)
@@ -160,14 +160,14 @@ static int add_comm(struct bench *b, uint32_t number, uint32_t slots, struct inc
 
 		*conn = (struct inc_conn_conf){
 			.rank = c,
-			.peer_ip.s_addr = htonl(0x0a000001 + c),
-			.own_ip.s_addr = htonl(0x0a0000fe),
-			.peer_qp = 0x200 + c,
-			.own_qp = qpn_of(number * INC_MAX_CHILDREN + c),
+			.peer.ip = htonl(0x0a000001 + c),
+			.own.ip = htonl(0x0a0000fe),
+			.peer.qpn = 0x200 + c,
+			.own.qpn = qpn_of(number * INC_MAX_CHILDREN + c),
 			/* the loopback interface has no MAC address */
 			.own_mac = {2, 0, 0, 0, 0, 1},
-			.peer_port = 50000,
-			.own_port = INC_ROCE_UDP_PORT,
+			.peer.udp_port = 50000,
+			.own.udp_port = INC_ROCE_UDP_PORT,
 			.pkey = INC_PKEY_DEFAULT,
 			.udp_csum = true,
 		};

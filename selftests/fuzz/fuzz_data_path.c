@@ -60,16 +60,16 @@ static struct inc_comm_conf conf_of(struct fuzz_bytes *bytes)
 		c->up = shape & 32 && i == conf.n_conns - 1;
 		c->rank = c->up ? 0 : i;
 		snprintf(c->port, sizeof(c->port), "p%u", i % PORTS);
-		c->peer_ip.s_addr = htonl(0x0a4d0001 | i << 8);
-		c->own_ip.s_addr = htonl(0x0a4d00fe | i << 8);
-		c->peer_qp = 0x200 + i;
-		c->own_qp = 0x100000 + i;
-		c->peer_port = c->own_port = INC_ROCE_UDP_PORT;
+		c->peer.ip = htonl(0x0a4d0001 | i << 8);
+		c->own.ip = htonl(0x0a4d00fe | i << 8);
+		c->peer.qpn = 0x200 + i;
+		c->own.qpn = 0x100000 + i;
+		c->peer.udp_port = c->own.udp_port = INC_ROCE_UDP_PORT;
 		c->pkey = INC_PKEY_DEFAULT;
 		c->own_mac[0] = 2;
 		c->own_mac[5] = i;
-		c->peer_psn = shape & 64 ? INC_PSN_MASK - i : i;
-		c->own_psn = shape & 128 ? INC_PSN_MASK - 1 : 77;
+		c->peer.psn = shape & 64 ? INC_PSN_MASK - i : i;
+		c->own.psn = shape & 128 ? INC_PSN_MASK - 1 : 77;
 		c->udp_csum = csums >> i & 1;
 	}
 	return conf;
@@ -140,7 +140,7 @@ static void make_world(struct world *w, const struct inc_comm_conf *conf)
 		conn[i].cfg = *inc_switch_conn(sw, cfg->conn_base + i);
 		inc_ranks_add(&conn[i].ranks, conn[i].cfg.flags & INC_CONN_F_UP
 						      ? 0
-						      : ntohl(conn[i].cfg.peer_addr) >> 8 & 0xff);
+						      : ntohl(conn[i].cfg.peer.ip) >> 8 & 0xff);
 	}
 	w->cm = ref_comm_add(&w->ref, index, cfg, conn);
 	fuzz_require(w->cm, "no memory for the reference");
@@ -175,7 +175,7 @@ static uint32_t some_packet(struct world *w, struct fuzz_bytes *bytes, struct fr
 
 	if (who >> 4 == 15) {
 		unit_ack(w->cm, child, fuzz_take8(bytes),
-			 c->cfg.tx_start_psn + c->state.tx_acked + (when & 15) - 4, f);
+			 c->cfg.own.psn + c->state.tx_acked + (when & 15) - 4, f);
 	} else {
 		p.r = c->state.rx_next + (when & 3) - (when >> 2 & 3);
 		if ((int64_t)p.r < 0)

@@ -78,7 +78,7 @@ static void queues(struct ref_comm *cm)
 	struct frame f;
 	uint64_t before;
 
-	unit_ack(cm, 1, INC_AETH_NAK_SEQ, cm->conn[1].cfg.tx_start_psn, &f);
+	unit_ack(cm, 1, INC_AETH_NAK_SEQ, cm->conn[1].cfg.own.psn, &f);
 	t.maps.port[0] = (struct native_port){.ifindex = cm->conn[1].cfg.ifindex};
 	t.maps.xsk = true;
 	t.maps.rx_queue = INC_PORT_QUEUES - 1;

@@ -457,20 +457,19 @@ static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, siz
  */
 static void check_taken_back(struct xdp *xdp)
 {
-	const struct inc_comm_conf conf = {
-		.communicator = 1,
-		.root = true,
-		.n_conns = 1,
-		.payload = 256,
-		.slots = 1,
-		.conn[0] = {.port = "p0",
-			    .own_ip.s_addr = htonl(CLUSTER_PORT_ADDR(0)),
-			    .own_port = INC_ROCE_UDP_PORT,
-			    .own_qp = INC_MIN_QPN,
-			    .peer_ip.s_addr = htonl(CLUSTER_PORT_ADDR(0) - 1),
-			    .peer_port = INC_ROCE_UDP_PORT,
-			    .peer_qp = INC_MIN_QPN,
-			    .pkey = 0xffff}};
+	const struct inc_comm_conf conf = {.communicator = 1,
+					   .root = true,
+					   .n_conns = 1,
+					   .payload = 256,
+					   .slots = 1,
+					   .conn[0] = {.port = "p0",
+						       .own.ip = htonl(CLUSTER_PORT_ADDR(0)),
+						       .own.udp_port = INC_ROCE_UDP_PORT,
+						       .own.qpn = INC_MIN_QPN,
+						       .peer.ip = htonl(CLUSTER_PORT_ADDR(0) - 1),
+						       .peer.udp_port = INC_ROCE_UDP_PORT,
+						       .peer.qpn = INC_MIN_QPN,
+						       .pkey = 0xffff}};
 	struct inc_err err = {""};
 	int comm = inc_switch_add_comm(xdp_switch(xdp), &conf, &err);
 

@@ -185,8 +185,8 @@ static const struct inc_conn_cfg *find_conn(const struct leaving *l, unsigned in
 
 	for (i = 0; i < inc_comm_conns(l->cfg); i++) {
 		conn = inc_switch_conn(l->sw, l->cfg->conn_base + i);
-		if (xdp_place(conn->ifindex) == port && conn->peer_qpn == qpn &&
-		    conn->peer_port == udp_port)
+		if (xdp_place(conn->ifindex) == port && conn->peer.qpn == qpn &&
+		    conn->peer.udp_port == udp_port)
 			return conn;
 	}
 	return NULL;
@@ -221,7 +221,7 @@ static void check_ack(const struct leaving *l, uint32_t psn)
 {
 	const uint32_t child = l->conn->child;
 	const uint64_t next = inc_switch_conn_state(l->sw)[l->cfg->conn_base + child].rx_next;
-	const int64_t r = number_of(psn, l->conn->rx_start_psn, next);
+	const int64_t r = number_of(psn, l->conn->peer.psn, next);
 	const uint32_t slot = slot_of(l, r);
 	const struct inc_buf *row =
 		&inc_switch_kept(l->sw)[l->cfg->kept_base + (child << l->cfg->log2_slots) + slot];
@@ -276,7 +276,7 @@ static uint64_t sum_of(const uint8_t *bytes, size_t len)
 static void check_data(const struct leaving *l, uint32_t psn, const uint8_t *payload, size_t len)
 {
 	const uint64_t end = l->up ? l->state->up_next : l->state->tx_next;
-	const int64_t r = number_of(psn, l->conn->tx_start_psn, end);
+	const int64_t r = number_of(psn, l->conn->own.psn, end);
 	const uint64_t sum = sum_of(payload, len);
 	struct sent *of = &all_sent[l->at->number][l->comm];
 	struct tree_sent *sent;

@@ -40,8 +40,8 @@ static uint32_t draw_psn(void)
 
 static void describe_port(const struct daemon_port *port, struct inc_conn_conf *c)
 {
-	c->own_ip.s_addr = tree_port_addr(port);
-	c->own_port = INC_ROCE_UDP_PORT;
+	c->own.ip = tree_port_addr(port);
+	c->own.udp_port = INC_ROCE_UDP_PORT;
 	snprintf(c->port, sizeof(c->port), "p%u", port->port);
 	tree_port_mac(port, c->own_mac);
 }
@@ -50,14 +50,14 @@ static void describe_host(const struct tree_rank *rank, unsigned int life, struc
 {
 	*c = (struct inc_conn_conf){
 		.rank = rank->number,
-		.own_qp = FIRST_QPN(life) + rank->port.port,
+		.own.qpn = FIRST_QPN(life) + rank->port.port,
 		.has_own_psn = true,
-		.own_psn = draw_psn(),
-		.peer_ip.s_addr = rank->host.addr,
-		.peer_port = rank->asked.udp_port,
-		.peer_qp = rank->asked.qpn,
+		.own.psn = draw_psn(),
+		.peer.ip = rank->host.addr,
+		.peer.udp_port = rank->asked.udp_port,
+		.peer.qpn = rank->asked.qpn,
 		.has_peer_psn = true,
-		.peer_psn = rank->asked.psn,
+		.peer.psn = rank->asked.psn,
 		.pkey = rank->asked.pkey,
 		.udp_csum = rank->asked.udp_csum,
 	};
@@ -92,14 +92,14 @@ static void describe_cable(const struct tree_switch *sw, bool up, unsigned int l
 	*c = (struct inc_conn_conf){
 		.up = up,
 		.has_ranks = !up,
-		.own_qp = SWITCH_QPN(life) + 2 * sw->number + !up,
+		.own.qpn = SWITCH_QPN(life) + 2 * sw->number + !up,
 		.has_own_psn = true,
-		.own_psn = up ? sw->up_psn : sw->down_psn,
-		.peer_ip.s_addr = tree_port_addr(peer),
-		.peer_port = INC_ROCE_UDP_PORT,
-		.peer_qp = SWITCH_QPN(life) + 2 * sw->number + up,
+		.own.psn = up ? sw->up_psn : sw->down_psn,
+		.peer.ip = tree_port_addr(peer),
+		.peer.udp_port = INC_ROCE_UDP_PORT,
+		.peer.qpn = SWITCH_QPN(life) + 2 * sw->number + up,
 		.has_peer_psn = true,
-		.peer_psn = up ? sw->down_psn : sw->up_psn,
+		.peer.psn = up ? sw->down_psn : sw->up_psn,
 		.pkey = INC_PKEY_DEFAULT,
 		.has_peer_mac = sw->macs_known,
 	};
@@ -210,10 +210,10 @@ static void answer(const struct tree_rank *rank, unsigned int life, struct inc_m
 				      .messages = tree.messages,
 				      .floats = tree.floats,
 				      .tree = "simulated"};
-	made->connection = (struct inc_msg_endpoint){.peer_ip = conn->own_ip,
-						     .peer_port = conn->own_port,
-						     .peer_qp = conn->own_qp,
-						     .peer_psn = conn->own_psn,
+	made->connection = (struct inc_msg_endpoint){.peer_ip = {conn->own.ip},
+						     .peer_port = conn->own.udp_port,
+						     .peer_qp = conn->own.qpn,
+						     .peer_psn = conn->own.psn,
 						     .my_ip.s_addr = rank->host.addr};
 	snprintf(made->connection.node, sizeof(made->connection.node), "%s",
 		 rank->at->daemon.process.name);

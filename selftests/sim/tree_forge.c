@@ -252,8 +252,8 @@ static unsigned int comm_towards(const struct daemon_port *port, const uint8_t *
 		if (rank->port.daemon != port->daemon || rank->port.port != port->port)
 			continue;
 		for (c = 0; c < tree.n_comms; c++)
-			if (rank->made[c].peer_qp == pair &&
-			    rank->made[c].peer_port == get16(frame + FRAME_UDP + 2))
+			if (rank->made[c].peer.qpn == pair &&
+			    rank->made[c].peer.udp_port == get16(frame + FRAME_UDP + 2))
 				return c;
 		return 0;
 	}

@@ -41,13 +41,13 @@ struct inc_comm_conf scene_conf(uint32_t children, uint32_t messages, bool has_p
 
 		/* two connections at each port, and ranks in another order than connections */
 		snprintf(c->port, sizeof(c->port), "p%u", i / 2);
-		c->own_ip.s_addr = htonl(0x0a000000 + i / 2);
-		c->peer_ip.s_addr = htonl(0x0a010000 + i);
+		c->own.ip = htonl(0x0a000000 + i / 2);
+		c->peer.ip = htonl(0x0a010000 + i);
 		c->up = i == children;
 		c->rank = c->up ? 0 : children - 1 - i;
-		c->peer_qp = 77 + i;
-		c->peer_psn = 5;
-		c->peer_port = 5000 + i;
+		c->peer.qpn = 77 + i;
+		c->peer.psn = 5;
+		c->peer.udp_port = 5000 + i;
 		c->pkey = INC_PKEY_DEFAULT;
 	}
 	return conf;
@@ -100,7 +100,7 @@ bool scene_is_parent(const struct scene *s, uint32_t i)
 
 uint32_t scene_qpn(const struct scene *s, uint32_t i)
 {
-	return s->conf.conn[i].own_qp;
+	return s->conf.conn[i].own.qpn;
 }
 
 static int32_t part(const struct scene *s, uint32_t i, uint64_t number)

@@ -363,11 +363,11 @@ static void test_figures(void **state)
 	assert_int_equal(v->comm.payload_bytes, PAYLOAD);
 	assert_int_equal(v->comm.results, 1);
 	/* children by rank, and the parent after them */
-	assert_int_equal(v->conn[0].own_qp, scene_qpn(&s, 1));
-	assert_int_equal(v->conn[1].own_qp, scene_qpn(&s, 0));
+	assert_int_equal(v->conn[0].own.qpn, scene_qpn(&s, 1));
+	assert_int_equal(v->conn[1].own.qpn, scene_qpn(&s, 0));
 	assert_true(v->conn[2].up && !v->conn[1].up);
-	assert_int_equal(v->conn[1].peer_qp, 77);
-	assert_int_equal(v->conn[1].peer_port, 5000);
+	assert_int_equal(v->conn[1].peer.qpn, 77);
+	assert_int_equal(v->conn[1].peer.udp_port, 5000);
 	assert_int_equal(v->conn[1].received, 1);
 	assert_int_equal(v->conn[1].acknowledged, 1);
 	assert_int_equal(v->conn[0].acknowledged, 0);
@@ -420,31 +420,31 @@ static void test_numbers(void **state)
 
 	scene_open_worker(&s);
 	s.conf = scene_conf(3, 2, false);
-	s.conf.conn[1].own_psn = 0x123456;
+	s.conf.conn[1].own.psn = 0x123456;
 	s.conf.conn[1].has_own_psn = true;
-	s.conf.conn[2].own_port = 9000;
+	s.conf.conn[2].own.udp_port = 9000;
 	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
 	for (i = 0; i < 3; i++) {
 		const struct inc_conn_conf *c = &s.conf.conn[i];
 
 		assert_int_equal(c->rank, 2 - i);
-		ch = loop_state(c->own_qp);
-		assert_int_equal(ch.opts.psn, c->own_psn);
+		ch = loop_state(c->own.qpn);
+		assert_int_equal(ch.opts.psn, c->own.psn);
 		assert_true(c->has_own_psn);
 		assert_int_equal(ch.posted, 4);
 		assert_int_equal(ch.opts.max_message_bytes, PACKETS * PAYLOAD);
 		assert_false(ch.connected);
 	}
-	assert_int_equal(s.conf.conn[1].own_psn, 0x123456);
-	assert_int_equal(s.conf.conn[0].own_port, INC_ROCE_UDP_PORT);
-	assert_int_equal(s.conf.conn[2].own_port, 9000);
+	assert_int_equal(s.conf.conn[1].own.psn, 0x123456);
+	assert_int_equal(s.conf.conn[0].own.udp_port, INC_ROCE_UDP_PORT);
+	assert_int_equal(s.conf.conn[2].own.udp_port, 9000);
 	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
-	ch = loop_state(s.conf.conn[2].own_qp);
+	ch = loop_state(s.conf.conn[2].own.qpn);
 	assert_true(ch.connected);
 	assert_int_equal(ch.peer.qpn, 79);
 	assert_int_equal(ch.peer.psn, 5);
 	assert_int_equal(ch.peer.udp_port, 5002);
-	assert_int_equal(ch.peer.ip.s_addr, s.conf.conn[2].peer_ip.s_addr);
+	assert_int_equal(ch.peer.ip.s_addr, s.conf.conn[2].peer.ip);
 	scene_close(&s);
 }
 
@@ -460,7 +460,7 @@ static void test_connect_later(void **state)
 
 	scene_open_worker(&s);
 	s.conf = scene_conf(2, 2, true);
-	s.conf.conn[0].peer_qp = s.conf.conn[2].peer_qp = 0;
+	s.conf.conn[0].peer.qpn = s.conf.conn[2].peer.qpn = 0;
 	s.n = 3;
 	s.has_parent = true;
 	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
@@ -510,7 +510,7 @@ static void test_refusals(void **state)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		conf = scene_conf(3, 2, true);
 		if (i == 0)
-			conf.conn[2].endpoint = INC_ENDPOINT_VERBS;
+			conf.conn[2].own.kind = INC_ENDPOINT_VERBS;
 		else if (i == 1)
 			strcpy(conf.conn[2].port, "broken");
 		else if (i == 2)

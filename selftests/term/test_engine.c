@@ -91,10 +91,10 @@ static struct inc_comm_conf conf_of(uint32_t communicator, uint32_t children)
 		struct inc_conn_conf *c = &conf.conn[i];
 
 		strcpy(c->port, PORT);
-		c->own_ip.s_addr = htonl(INADDR_LOOPBACK);
+		c->own.ip = htonl(INADDR_LOOPBACK);
 		c->rank = i;
-		c->peer_qp = 77 + i;
-		c->peer_port = 5000 + i;
+		c->peer.qpn = 77 + i;
+		c->peer.udp_port = 5000 + i;
 	}
 	return conf;
 }
@@ -144,10 +144,10 @@ static void exchange(const struct inc_comm_conf *conf, uint32_t number)
 		value = (int32_t)(conf->communicator * 100 + i * 10 + number);
 		want += value;
 		memcpy(m.bytes, &value, sizeof(value));
-		assert_true(loop_give(conf->conn[i].own_qp, &m));
+		assert_true(loop_give(conf->conn[i].own.qpn, &m));
 	}
 	for (i = 0; i < conf->n_conns; i++) {
-		t.qpn = conf->conn[i].own_qp;
+		t.qpn = conf->conn[i].own.qpn;
 		assert_true(until(take, &t));
 		memcpy(&value, t.m.bytes, sizeof(value));
 		assert_int_equal(value, want);
@@ -240,7 +240,7 @@ static void test_notices(void **state)
 
 	open_stage(&s, 1);
 	add(&s, &conf);
-	loop_lose(conf.conn[1].own_qp, INC_CHANNEL_SILENT);
+	loop_lose(conf.conn[1].own.qpn, INC_CHANNEL_SILENT);
 	assert_true(until(has_told, &s));
 	assert_int_equal(s.n_told, 1);
 	assert_string_equal(inc_event_info[s.notice.kind].name, "unresponsive");
@@ -252,10 +252,10 @@ static void test_notices(void **state)
 	assert_true(s.e->ops->comm(s.e, 0, &comm));
 	assert_true(comm.ended);
 	for (i = 0; i < 3; i++)
-		assert_int_equal(loop_state(conf.conn[i].own_qp).told, INC_AETH_NAK_OPERATION);
+		assert_int_equal(loop_state(conf.conn[i].own.qpn).told, INC_AETH_NAK_OPERATION);
 	conf = conf_of(11, 2);
 	add(&s, &conf);
-	loop_lose(conf.conn[0].own_qp, INC_CHANNEL_SILENT);
+	loop_lose(conf.conn[0].own.qpn, INC_CHANNEL_SILENT);
 	do
 		assert_true(s.e->ops->comm(s.e, 1, &comm));
 	while (!comm.ended);
@@ -350,7 +350,7 @@ static void test_cut_by_port(void **state)
 		conf = conf_of(10, 3);
 		add(&s, &conf);
 		assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
-		loop_lose(conf.conn[1].own_qp, reasons[i]);
+		loop_lose(conf.conn[1].own.qpn, reasons[i]);
 		assert_true(until(has_told, &s));
 		assert_string_equal(inc_event_info[s.notice.kind].name, "port_lost");
 		assert_int_equal(s.notice.communicator, 10);
@@ -372,16 +372,16 @@ static void test_threads_and_ports(void **state)
 	for (i = 0; i < 4; i++) {
 		conf[i] = conf_of(i, 2);
 		if (i == 2)
-			conf[i].conn[0].own_port = conf[i].conn[1].own_port =
-				conf[0].conn[0].own_port;
+			conf[i].conn[0].own.udp_port = conf[i].conn[1].own.udp_port =
+				conf[0].conn[0].own.udp_port;
 		add(&s, &conf[i]);
 	}
-	assert_int_equal(loop_state(conf[2].conn[0].own_qp).device,
-			 loop_state(conf[0].conn[0].own_qp).device);
-	assert_int_not_equal(loop_state(conf[1].conn[0].own_qp).device,
-			     loop_state(conf[0].conn[0].own_qp).device);
-	assert_int_equal(loop_state(conf[3].conn[0].own_qp).device,
-			 loop_state(conf[1].conn[0].own_qp).device);
+	assert_int_equal(loop_state(conf[2].conn[0].own.qpn).device,
+			 loop_state(conf[0].conn[0].own.qpn).device);
+	assert_int_not_equal(loop_state(conf[1].conn[0].own.qpn).device,
+			     loop_state(conf[0].conn[0].own.qpn).device);
+	assert_int_equal(loop_state(conf[3].conn[0].own.qpn).device,
+			 loop_state(conf[1].conn[0].own.qpn).device);
 	assert_int_equal(loop_open().devices, 2);
 	close_stage(&s);
 }
@@ -477,7 +477,7 @@ static void test_byte_order(void **state)
 		open_stage(&s, 1);
 		add(&s, &conf);
 		for (i = 0; i < 3; i++) {
-			const struct loop_channel_state ch = loop_state(conf.conn[i].own_qp);
+			const struct loop_channel_state ch = loop_state(conf.conn[i].own.qpn);
 
 			assert_int_equal(ch.peer.is_switch, i > 0);
 			assert_int_equal(ch.opts.se, network && i == 2);

@@ -60,14 +60,14 @@ static void add(struct world *w, bool has_parent)
 					 .n_conns = w->n};
 	for (i = 0; i < w->n; i++) {
 		w->conf.conn[i] = (struct inc_conn_conf){.port = "lo",
-							 .own_ip = {htonl(PEER_ADDR)},
+							 .own.ip = htonl(PEER_ADDR),
 							 .has_own_psn = true,
-							 .own_psn = OWN_PSN,
-							 .peer_ip = {htonl(PEER_ADDR)},
-							 .peer_port = peer_listen(&w->peer[i]),
-							 .peer_qp = PEER_QPN,
+							 .own.psn = OWN_PSN,
+							 .peer.ip = htonl(PEER_ADDR),
+							 .peer.udp_port = peer_listen(&w->peer[i]),
+							 .peer.qpn = PEER_QPN,
 							 .has_peer_psn = true,
-							 .peer_psn = PEER_PSN,
+							 .peer.psn = PEER_PSN,
 							 .pkey = INC_PKEY_DEFAULT,
 							 .up = i == 2,
 							 .rank = i == 2 ? 0 : i};
@@ -76,8 +76,8 @@ static void add(struct world *w, bool has_parent)
 	    inc_term_worker_start_comm(w->worker, w->cm, &err))
 		fail_msg("%s", err.msg);
 	for (i = 0; i < w->n; i++)
-		peer_meet(&w->peer[i], w->conf.conn[i].own_port, w->conf.conn[i].own_qp, OWN_PSN,
-			  PEER_PSN);
+		peer_meet(&w->peer[i], w->conf.conn[i].own.udp_port, w->conf.conn[i].own.qpn,
+			  OWN_PSN, PEER_PSN);
 }
 
 static void open_world(struct world *w, bool has_parent)

@@ -46,7 +46,7 @@ static int short_lengths(struct unit *u)
 			.opcode = opcodes[i], .len = 64, .desc = CASE_DESC, .ackreq = true};
 
 		if (opcodes[i] == INC_OP_ACK)
-			unit_ack_spec(cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn, &s);
+			unit_ack_spec(cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn, &s);
 		else
 			unit_data_spec(cm, 0, &p, &s, payload);
 		body = FRAME_EXT - FRAME_IP + frame_ext_len(opcodes[i]) + INC_ICRC_LEN;
@@ -177,8 +177,8 @@ static int header_checksum(struct unit *u)
 			f = u->want.frame;
 		put16(f.data + FRAME_IP + 10, 0);
 		for (x = 1; x < 0x10000; x++) {
-			spec.conn[0].own_ip.s_addr = htonl(0x0aff0000 | x);
-			memcpy(f.data + FRAME_IP + 12, &spec.conn[0].own_ip.s_addr, 4);
+			spec.conn[0].own.ip = htonl(0x0aff0000 | x);
+			memcpy(f.data + FRAME_IP + 12, &spec.conn[0].own.ip, 4);
 			for (sum = 0, k = 0; k < INC_IP_LEN; k += 2) {
 				memcpy(&word, f.data + FRAME_IP + k, 2);
 				sum += word;
@@ -403,7 +403,7 @@ static int socket_of_port(struct unit *u)
 	    system("ethtool -L p1 rx 2 >/dev/null 2>&1") ||
 	    bpf_map_update_elem(ports, &u->port[1], &port, BPF_ANY))
 		ret = why(u, "no AF_XDP socket, or no second queue");
-	unit_ack(cm, 1, INC_AETH_NAK_SEQ, cm->conn[1].cfg.tx_start_psn, &f);
+	unit_ack(cm, 1, INC_AETH_NAK_SEQ, cm->conn[1].cfg.own.psn, &f);
 	for (queue = 0; queue < 2 && !ret; queue++) {
 		for (at = 0; at < 4 && !ret; at++) {
 			const struct xdp_md md = {.data_end = f.len,

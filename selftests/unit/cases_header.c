@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* One packet with one fault: in its lengths, opcodes, header fields or ICRC. */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include "cases.h"
@@ -38,7 +39,7 @@ static void spec_of(const struct ref_comm *cm, const struct kind *k, struct fram
 		.r = START, .opcode = k->opcode, .len = k->len, .desc = CASE_DESC, .ackreq = true};
 
 	if (k->opcode == INC_OP_ACK)
-		unit_ack_spec(cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn + START - 1, s);
+		unit_ack_spec(cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn + START - 1, s);
 	else
 		unit_data_spec(cm, 0, &p, s, payload);
 }
@@ -361,7 +362,7 @@ static int wrong_fields(struct unit *u)
 		}
 		/* another child's queue pair with this child's addresses */
 		s = good;
-		s.qpn = cm->conn[1].cfg.own_qpn;
+		s.qpn = cm->conn[1].cfg.own.qpn;
 		frame_build(&f, &s);
 		RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
 		frame_build(&f, &good);
@@ -445,8 +446,8 @@ static int own_address(struct unit *u)
 	struct frame f, bad;
 
 	RUN(!one || !two);
-	own = one->conn[0].cfg.own_addr;
-	RUN(own != two->conn[0].cfg.own_addr);
+	own = one->conn[0].cfg.own.ip;
+	RUN(own != two->conn[0].cfg.own.ip);
 	unit_data_spec(one, 0, &p, &s, payload);
 	s.saddr = own;
 	s.daddr ^= htonl(1);

@@ -32,7 +32,7 @@ static int busy_connection(struct unit *u)
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
 	RUN(case_data(u, cm, 0, 5, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
-	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn));
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
 	/* the other connection is not affected */
 	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));

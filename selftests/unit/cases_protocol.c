@@ -111,8 +111,8 @@ static int psn_order(struct unit *u)
 
 	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		unit_spec(u, &spec, 900 + i, 2, 1, 256, 8);
-		spec.conn[0].peer_psn = starts[i];
-		spec.conn[1].own_psn = starts[i];
+		spec.conn[0].peer.psn = starts[i];
+		spec.conn[1].own.psn = starts[i];
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
 		for (k = 0; k < sizeof(steps) / sizeof(steps[0]); k++) {
@@ -186,7 +186,7 @@ static int owed_ack(struct unit *u)
 	uint32_t psn;
 
 	RUN(!cm);
-	psn = cm->conn[1].cfg.tx_start_psn;
+	psn = cm->conn[1].cfg.own.psn;
 	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
@@ -194,7 +194,7 @@ static int owed_ack(struct unit *u)
 	RUN(case_expect(u, INC_CTR_ANS_OWED));
 	RUN(case_ack(u, cm, 1, INC_AETH_ACK, psn));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
-	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
 	/* the ACK of the next packet covers the owed one */
 	RUN(case_data(u, cm, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
@@ -208,7 +208,7 @@ static int owed_ack(struct unit *u)
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
 	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_DUPLICATE));
-	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn + 2));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn + 2));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
 	return 0;
 }
@@ -224,7 +224,7 @@ static int ack_ranges(struct unit *u)
 
 	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		unit_spec(u, &spec, 800 + i, 2, 2, 256, 16);
-		spec.conn[0].own_psn = starts[i];
+		spec.conn[0].own.psn = starts[i];
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
 		for (d = -20; d < 8; d++) {
@@ -272,7 +272,7 @@ static int ack_after_long(struct unit *u)
 				unit_reset(u, cm, first[i] + 10);
 				cm->conn[0].state.tx_acked = st->tx_acked = 0;
 				RUN(case_ack(u, cm, 0, syndrome[k],
-					     cm->conn[0].cfg.tx_start_psn + first[i] + 9 + d));
+					     cm->conn[0].cfg.own.psn + first[i] + 9 + d));
 				if (d < -6 || d > (k ? 1 : 0) ||
 				    st->tx_acked == first[i] + 9 + d + !k)
 					continue;
@@ -321,7 +321,7 @@ static int syndromes(struct unit *u)
 		}
 		for (syndrome = 0; syndrome < 256 && !ret; syndrome++) {
 			unit_reset(u, cm, 10);
-			ret = case_ack(u, cm, 0, syndrome, cm->conn[0].cfg.tx_start_psn + 9);
+			ret = case_ack(u, cm, 0, syndrome, cm->conn[0].cfg.own.psn + 9);
 		}
 		if (pass == 1) {
 			bpf_map_delete_elem(inc_switch_map_fd(u->sw, INC_MAP_XSK), &key);
@@ -343,7 +343,7 @@ static int event_ring_full(struct unit *u)
 	RUN(!cm);
 	u->hold_events = true;
 	for (i = 0; i < n; i++) {
-		if (case_ack(u, cm, 0, INC_AETH_NAK_ACCESS, cm->conn[0].cfg.tx_start_psn))
+		if (case_ack(u, cm, 0, INC_AETH_NAK_ACCESS, cm->conn[0].cfg.own.psn))
 			break;
 	}
 	u->hold_events = false;
@@ -372,7 +372,7 @@ static int after_error(struct unit *u)
 		RUN(case_data(u, cm, 0, 4 + d, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, d & 1));
 		RUN(case_expect(u, INC_CTR_ANS_NAK_INVALID));
 	}
-	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn));
 	RUN(case_expect(u, INC_CTR_DROP_CONN_ERROR));
 	/* the other child is not affected */
 	RUN(case_data(u, cm, 1, 3, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
@@ -399,8 +399,7 @@ static int far_chunks(struct unit *u)
 				RUN(case_expect(u, c < 2 ? INC_CTR_ANS_ACK : INC_CTR_MC_RESULT));
 			}
 			for (c = 0; c < 3; c++)
-				RUN(case_ack(u, cm, c, INC_AETH_ACK,
-					     cm->conn[c].cfg.tx_start_psn + r));
+				RUN(case_ack(u, cm, c, INC_AETH_ACK, cm->conn[c].cfg.own.psn + r));
 		}
 	}
 	return 0;

@@ -36,7 +36,7 @@ static int children(struct unit *u)
 		for (c = 0; c < n; c++) {
 			spec.conn[c].rank = (c * 7 + 3) % 256;
 			spec.conn[c].udp_csum = c % 3 == 0;
-			spec.conn[c].own_port = c % 5 ? 4791 : 50000 + c;
+			spec.conn[c].own.udp_port = c % 5 ? 4791 : 50000 + c;
 			spec.conn[c].pkey = 0x8000 + n;
 		}
 		if (n % 5 == 2)
@@ -235,7 +235,7 @@ static int mismatch(struct unit *u)
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
 				RUN(case_data(u, cm, c, r, only(c), 64, 0, true));
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
-				RUN(case_ack(u, cm, c, INC_AETH_ACK, cm->conn[c].cfg.tx_start_psn));
+				RUN(case_ack(u, cm, c, INC_AETH_ACK, cm->conn[c].cfg.own.psn));
 				RUN(case_expect(u, INC_CTR_DROP_CONN_ERROR));
 			}
 		}
@@ -290,10 +290,10 @@ static int neighbours(struct unit *u)
 		for (c = 0; c < spec.n_conns; c++) {
 			/* odd communicators use the queue pairs of the one before at another
 			 * address */
-			spec.conn[c].own_qp = 0x4000 + (i / 2) * 64 + c;
+			spec.conn[c].own.qpn = 0x4000 + (i / 2) * 64 + c;
 			if (i & 1)
-				spec.conn[c].own_ip.s_addr ^= htonl(0x100);
-			spec.conn[c].peer_psn = (0xfffff8 + i) & INC_PSN_MASK;
+				spec.conn[c].own.ip ^= htonl(0x100);
+			spec.conn[c].peer.psn = (0xfffff8 + i) & INC_PSN_MASK;
 		}
 		cm[i] = unit_add_comm(u, &spec);
 		RUN(!cm[i]);
@@ -365,7 +365,7 @@ static int qpn_places(struct unit *u)
 	for (i = 0; i < 3; i++) {
 		unit_spec(u, &spec[i], 600 + i, 4, 4, 256, 4);
 		for (c = 0; c < 4; c++)
-			spec[i].conn[c].own_qp = 0x123 + c + i * unit_conn_places(u);
+			spec[i].conn[c].own.qpn = 0x123 + c + i * unit_conn_places(u);
 		cm[i] = unit_add_comm(u, &spec[i]);
 		RUN(!cm[i]);
 	}
@@ -406,11 +406,11 @@ static int one_qpn(struct unit *u)
 	for (i = 0; i < 3; i++) {
 		unit_spec(u, &spec, 700 + i, 4, 2, 256, 4);
 		for (c = 0; c < 4; c++) {
-			spec.conn[c].own_qp = 0x123;
+			spec.conn[c].own.qpn = 0x123;
 			if (i == 1)
-				spec.conn[c].peer_ip.s_addr ^= htonl(0x80);
+				spec.conn[c].peer.ip ^= htonl(0x80);
 			if (i == 2)
-				spec.conn[c].own_ip.s_addr ^= htonl(0x80);
+				spec.conn[c].own.ip ^= htonl(0x80);
 		}
 		cm[i] = unit_add_comm(u, &spec);
 		RUN(!cm[i]);

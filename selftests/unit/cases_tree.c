@@ -200,7 +200,7 @@ static int parent_acks(struct unit *u)
 	uint64_t r;
 
 	RUN(!cm);
-	psn = cm->conn[p].cfg.tx_start_psn;
+	psn = cm->conn[p].cfg.own.psn;
 	RUN(case_ack(u, cm, p, INC_AETH_ACK, psn) || case_expect(u, INC_CTR_DROP_ACK_RANGE));
 	for (r = 0; r < 6; r++)
 		RUN(give_all(u, cm, r, 64, ALLREDUCE));
@@ -215,7 +215,7 @@ static int parent_acks(struct unit *u)
 	RUN(case_ack(u, cm, p, INC_AETH_ACK, psn + 1) || case_expect(u, INC_CTR_ANS_OWED));
 	RUN(case_ack(u, cm, p, INC_AETH_NAK_OPERATION, psn + 5));
 	/* results are sent to the children as the parent's packets are acknowledged */
-	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn + 5));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn + 5));
 	return 0;
 }
 

@@ -75,7 +75,7 @@ static void response(struct rng *rng, const struct ref_comm *cm, uint32_t child,
 	const struct ref_conn *c = &cm->conn[child];
 	uint64_t sent = (child == cm->cfg.children ? cm->state.up_next : cm->state.tx_next) -
 			c->state.tx_acked;
-	uint32_t base = c->cfg.tx_start_psn + c->state.tx_acked;
+	uint32_t base = c->cfg.own.psn + c->state.tx_acked;
 	uint8_t syndrome = INC_AETH_ACK;
 	uint32_t psn;
 

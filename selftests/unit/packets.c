@@ -11,15 +11,15 @@ static void base_spec(const struct inc_conn_cfg *cfg, struct frame_spec *s)
 	memcpy(s->src_mac, "\x02\x40\0\0", 4);
 	s->src_mac[4] = cfg->comm;
 	s->src_mac[5] = cfg->child;
-	s->saddr = cfg->peer_addr;
-	s->daddr = cfg->own_addr;
-	s->sport = cfg->peer_port;
+	s->saddr = cfg->peer.ip;
+	s->daddr = cfg->own.ip;
+	s->sport = cfg->peer.udp_port;
 	s->dport = INC_ROCE_UDP_PORT;
 	s->ttl = 63;
 	s->df = true;
 	s->bth_flags = INC_BTH_M;
 	s->pkey = cfg->pkey;
-	s->qpn = cfg->own_qpn;
+	s->qpn = cfg->own.qpn;
 }
 
 void unit_data_spec(const struct ref_comm *cm, uint32_t child, const struct unit_packet *p,
@@ -42,7 +42,7 @@ void unit_data_spec(const struct ref_comm *cm, uint32_t child, const struct unit
 	if (p->solicited)
 		s->bth_flags |= INC_BTH_SE;
 	s->ack_byte = p->ackreq ? 0x80 : 0;
-	s->psn = (cfg->rx_start_psn + p->r) & INC_PSN_MASK;
+	s->psn = (cfg->peer.psn + p->r) & INC_PSN_MASK;
 	s->va = rng_next(&rng);
 	s->rkey = rng_next(&rng);
 	s->dmalen = p->len;

@@ -215,17 +215,17 @@ bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 static void peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s)
 {
 	*s = (struct frame_spec){
-		.saddr = c->cfg.own_addr,
-		.daddr = c->cfg.peer_addr,
-		.sport = c->cfg.own_port,
-		.dport = c->cfg.peer_port,
+		.saddr = c->cfg.own.ip,
+		.daddr = c->cfg.peer.ip,
+		.sport = c->cfg.own.udp_port,
+		.dport = c->cfg.peer.udp_port,
 		.ttl = 64,
 		.df = true,
 		.udp_csum = c->cfg.flags & INC_CONN_F_UDP_CSUM,
 		.bth_flags = INC_BTH_M,
 		.pkey = c->cfg.pkey,
-		.qpn = c->cfg.peer_qpn,
-		.psn = (c->cfg.tx_start_psn + r) & INC_PSN_MASK,
+		.qpn = c->cfg.peer.qpn,
+		.psn = (c->cfg.own.psn + r) & INC_PSN_MASK,
 	};
 	memcpy(s->dst_mac, ref_peer_mac(c), 6);
 	memcpy(s->src_mac, c->cfg.own_mac, 6);

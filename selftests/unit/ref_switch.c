@@ -91,16 +91,16 @@ static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, ui
 {
 	const struct inc_conn_cfg *cfg = &w->c->cfg;
 	struct frame_spec s = {
-		.saddr = cfg->own_addr,
-		.daddr = cfg->peer_addr,
-		.sport = cfg->own_port,
-		.dport = cfg->peer_port,
+		.saddr = cfg->own.ip,
+		.daddr = cfg->peer.ip,
+		.sport = cfg->own.udp_port,
+		.dport = cfg->peer.udp_port,
 		.ttl = 64,
 		.df = true,
 		.opcode = INC_OP_ACK,
 		.bth_flags = INC_BTH_M,
 		.pkey = cfg->pkey,
-		.qpn = cfg->peer_qpn,
+		.qpn = cfg->peer.qpn,
 		.psn = psn & INC_PSN_MASK,
 		.syndrome = syndrome,
 		.msn = w->c->state.msn,
@@ -122,7 +122,7 @@ static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, ui
 /* PSN of the last packet in order, which a cumulative ACK carries. */
 static uint32_t kept_psn(const struct ref_conn *c)
 {
-	return (c->cfg.rx_start_psn + c->state.rx_next - 1) & INC_PSN_MASK;
+	return (c->cfg.peer.psn + c->state.rx_next - 1) & INC_PSN_MASK;
 }
 
 static void answer_ack(struct walk *w, enum inc_counter_id counter)
@@ -343,7 +343,7 @@ static void expected(struct walk *w)
 static void data(struct walk *w)
 {
 	struct inc_conn_state *st = &w->c->state;
-	uint32_t want = (w->c->cfg.rx_start_psn + st->rx_next) & INC_PSN_MASK;
+	uint32_t want = (w->c->cfg.peer.psn + st->rx_next) & INC_PSN_MASK;
 	uint32_t ahead = (w->psn - want) & INC_PSN_MASK;
 
 	if (st->error || w->cm->state.error) {
@@ -386,7 +386,7 @@ static void acknowledgement(struct walk *w)
 		st->tx_acked = st->rx_next - w->cm->slots;
 	if (is_up(w) && st->tx_acked < st->rx_next)
 		st->tx_acked = st->rx_next;
-	ahead = (w->psn - w->c->cfg.tx_start_psn - st->tx_acked) & INC_PSN_MASK;
+	ahead = (w->psn - w->c->cfg.own.psn - st->tx_acked) & INC_PSN_MASK;
 	if (!(ahead & 0x800000))
 		fresh = ahead + last;
 	/* the PSN is behind, so this is an old packet */
@@ -433,8 +433,7 @@ static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uin
 		for (k = 0; cm && k < cm->cfg.children + cm->up; k++) {
 			const struct inc_conn_cfg *cfg = &cm->conn[k].cfg;
 
-			if (cfg->peer_addr != saddr || cfg->own_addr != daddr ||
-			    cfg->own_qpn != qpn)
+			if (cfg->peer.ip != saddr || cfg->own.ip != daddr || cfg->own.qpn != qpn)
 				continue;
 			w->cm = w->out->comm = cm;
 			w->out->child = k;
@@ -456,7 +455,7 @@ static void pass(struct walk *w, enum inc_counter_id why)
 			const struct ref_comm *cm = w->sw->comm[i];
 
 			for (k = 0; cm && k < cm->cfg.children + cm->up; k++)
-				if (cm->conn[k].cfg.own_addr == saddr)
+				if (cm->conn[k].cfg.own.ip == saddr)
 					return end(w, XDP_DROP, INC_CTR_DROP_OWN_ADDR);
 		}
 	}

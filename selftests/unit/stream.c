@@ -172,18 +172,18 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 	for (c = 0; c < spec.n_conns; c++) {
 		struct inc_conn_conf *child = &spec.conn[c];
 
-		child->peer_psn = some_psn(&rng);
-		child->own_psn = some_psn(&rng);
+		child->peer.psn = some_psn(&rng);
+		child->own.psn = some_psn(&rng);
 		child->udp_csum = rng_chance(&rng, 400);
 		/* 0x0000 and 0x8000 are no partitions */
 		child->pkey = rng_chance(&rng, 800) ? INC_PKEY_DEFAULT : rng_next(&rng) | 1;
-		child->own_port =
+		child->own.udp_port =
 			rng_chance(&rng, 800) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);
-		child->peer_port =
+		child->peer.udp_port =
 			rng_chance(&rng, 500) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);
-		child->own_ip.s_addr = htonl(0xc0a80000 | communicator);
-		child->peer_ip.s_addr = htonl(0x0a000000 | rng_below(&rng, 0x1000000));
-		child->peer_qp = rng_next(&rng) & INC_QPN_MASK;
+		child->own.ip = htonl(0xc0a80000 | communicator);
+		child->peer.ip = htonl(0x0a000000 | rng_below(&rng, 0x1000000));
+		child->peer.qpn = rng_next(&rng) & INC_QPN_MASK;
 		if (rng_chance(&rng, child->up ? 800 : 200)) {
 			memcpy(child->peer_mac, "\x02\x66\0\0\0", 5);
 			child->peer_mac[5] = c;

@@ -53,14 +53,14 @@ static void random_wish(struct rng *rng, struct wish *w, uint8_t opcode)
 	s->psn = rng_next(rng) & INC_PSN_MASK;
 	s->payload = w->payload;
 	w->cfg = (struct inc_conn_cfg){
-		.own_addr = s->saddr,
-		.peer_addr = s->daddr,
-		.own_port = s->sport,
-		.peer_port = s->dport,
+		.own.ip = s->saddr,
+		.peer.ip = s->daddr,
+		.own.udp_port = s->sport,
+		.peer.udp_port = s->dport,
 		.pkey = s->pkey,
-		.peer_qpn = s->qpn,
+		.peer.qpn = s->qpn,
 		/* must not appear in a frame to the peer */
-		.own_qpn = rng_next(rng) & INC_QPN_MASK,
+		.own.qpn = rng_next(rng) & INC_QPN_MASK,
 		.rank = rng_below(rng, 32),
 	};
 	memcpy(w->peer.addr, s->dst_mac, 6);

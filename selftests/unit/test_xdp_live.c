@@ -214,7 +214,7 @@ static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t 
 	unit_spec(u, &spec, children * 10 + ports, children, ports, payload, 8);
 	for (c = 0; c < children; c++) {
 		spec.conn[c].udp_csum = c % 3 == 1;
-		spec.conn[c].own_psn = 0xfffffa + c % 6;
+		spec.conn[c].own.psn = 0xfffffa + c % 6;
 	}
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm);
@@ -235,7 +235,7 @@ static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t 
 		}
 		RUN(case_expect(u, INC_CTR_MC_RESULT));
 		for (c = 0; c < children; c++) {
-			unit_ack(cm, c, INC_AETH_ACK, cm->conn[c].cfg.tx_start_psn + r, &f);
+			unit_ack(cm, c, INC_AETH_ACK, cm->conn[c].cfg.own.psn + r, &f);
 			RUN(send_frame(l, cm->conn[c].cfg.ifindex, &f));
 		}
 	}

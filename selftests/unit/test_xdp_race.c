@@ -124,7 +124,7 @@ static int outcome(struct sender *s, uint64_t r, uint32_t verdict, const struct 
 		return -1;
 	}
 	psn = get24(out->data + FRAME_BTH + 9);
-	behind = (psn - s->cm->conn[s->child].cfg.rx_start_psn - (uint32_t)r) & INC_PSN_MASK;
+	behind = (psn - s->cm->conn[s->child].cfg.peer.psn - (uint32_t)r) & INC_PSN_MASK;
 	return !(behind & 0x800000);
 }
 

@@ -128,7 +128,7 @@ static int check_answer(struct worker *w, const struct frame *in, uint64_t r,
 	const struct ref_conn *c = &s->cm.conn[w->child];
 	const uint8_t *right = s->spec.conn[w->child].peer_mac;
 	uint8_t syndrome = out->data[FRAME_EXT];
-	uint32_t first = c->cfg.rx_start_psn + (uint32_t)s->base, kept, msn;
+	uint32_t first = c->cfg.peer.psn + (uint32_t)s->base, kept, msn;
 	uint64_t next = LOAD(state_of(s, w->child)->rx_next);
 	bool ack = syndrome == INC_AETH_ACK;
 
@@ -218,7 +218,7 @@ static int send_response(struct worker *w)
 	struct frame f;
 
 	unit_ack_spec(&w->s->cm, w->child, syndrome[rng_below(&w->rng, 4)],
-		      w->s->cm.conn[w->child].cfg.tx_start_psn + (uint32_t)r, &spec);
+		      w->s->cm.conn[w->child].cfg.own.psn + (uint32_t)r, &spec);
 	memcpy(spec.src_mac, w->s->spec.conn[w->child].peer_mac, 6);
 	if (rng_chance(&w->rng, 50))
 		damage_mac(w, &spec);
@@ -330,7 +330,7 @@ static int toggle_other(struct stage *s, int *other, struct inc_err *err)
 	}
 	spec.communicator++;
 	for (i = 0; i < spec.n_conns; i++)
-		spec.conn[i].own_qp ^= unit_conn_places(s->u);
+		spec.conn[i].own.qpn ^= unit_conn_places(s->u);
 	*other = inc_switch_add_comm(s->u->sw, &spec, err);
 	return *other < 0 ? *other : inc_switch_start_comm(s->u->sw, *other, err);
 }
@@ -404,8 +404,8 @@ static int one_round(struct unit *u, struct rng *rng, uint32_t number, uint64_t 
 	unit_spec(u, &s->spec, 1, 1 + rng_below(rng, MAX_CHILD), 1 + rng_below(rng, UNIT_PORTS),
 		  256, 1u << rng_below(rng, 5));
 	for (i = 0; i < s->spec.n_conns; i++) {
-		s->spec.conn[i].peer_psn = rng_next(rng) & INC_PSN_MASK;
-		s->spec.conn[i].own_psn = rng_next(rng) & INC_PSN_MASK;
+		s->spec.conn[i].peer.psn = rng_next(rng) & INC_PSN_MASK;
+		s->spec.conn[i].own.psn = rng_next(rng) & INC_PSN_MASK;
 		memcpy(s->spec.conn[i].peer_mac, "\x02\x77\0\0\0", 5);
 		s->spec.conn[i].peer_mac[5] = i;
 	}

@@ -166,9 +166,8 @@ static void give_ranks(const struct inc_comm_conf *spec, struct ref_conn *conn)
 		const struct inc_conn_conf *c = &spec->conn[i];
 
 		for (k = 0; k < spec->n_conns && !c->up; k++) {
-			if (conn[k].cfg.own_qpn != c->own_qp ||
-			    conn[k].cfg.own_addr != c->own_ip.s_addr ||
-			    conn[k].cfg.peer_addr != c->peer_ip.s_addr)
+			if (conn[k].cfg.own.qpn != c->own.qpn || conn[k].cfg.own.ip != c->own.ip ||
+			    conn[k].cfg.peer.ip != c->peer.ip)
 				continue;
 			conn[k].ranks = c->ranks;
 			if (!c->has_ranks)
@@ -388,17 +387,17 @@ static void conn_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t
 
 	c->rank = i;
 	if_indextoname(u->port[port], c->port);
-	c->peer_ip.s_addr = htonl(0x0a4d0000 | port << 8 | (i + 1));
-	c->own_ip.s_addr = htonl(0x0a4d0000 | port << 8 | 254);
-	c->peer_qp = 0x200 + spec->communicator * 64 + i;
-	c->own_qp = 0x100000 + spec->communicator * 64 + i;
-	c->peer_port = 40000 + i;
-	c->own_port = INC_ROCE_UDP_PORT;
+	c->peer.ip = htonl(0x0a4d0000 | port << 8 | (i + 1));
+	c->own.ip = htonl(0x0a4d0000 | port << 8 | 254);
+	c->peer.qpn = 0x200 + spec->communicator * 64 + i;
+	c->own.qpn = 0x100000 + spec->communicator * 64 + i;
+	c->peer.udp_port = 40000 + i;
+	c->own.udp_port = INC_ROCE_UDP_PORT;
 	c->pkey = INC_PKEY_DEFAULT;
 	memcpy(c->own_mac, "\x02\x5c\0\0\0", 5);
 	c->own_mac[5] = u->port[port];
-	c->peer_psn = 1000 * i;
-	c->own_psn = 77 + i;
+	c->peer.psn = 1000 * i;
+	c->own.psn = 77 + i;
 }
 
 void unit_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t communicator,

@@ -136,10 +136,10 @@ static int open_device(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_term_comm *cm = end->cm;
 	const struct inc_term_device_want want = {
-		.ops = cm->opts.kinds[end->conf.endpoint],
+		.ops = cm->opts.kinds[end->conf.own.kind],
 		.ifname = end->conf.port,
-		.own_ip = end->conf.own_ip,
-		.udp_port = end->conf.own_port,
+		.own_ip = {end->conf.own.ip},
+		.udp_port = end->conf.own.udp_port,
 	};
 	size_t bytes;
 	void *memory = inc_term_pool_memory(cm->pool, &bytes);
@@ -150,7 +150,7 @@ static int open_device(struct comm_end *end, struct inc_err *err)
 	if (!want.ops)
 		return inc_err_set(err, EOPNOTSUPP,
 				   "%s: this switch has no endpoints of the kind %s",
-				   comm_what(end, what), inc_endpoint_kinds[end->conf.endpoint]);
+				   comm_what(end, what), inc_endpoint_kinds[end->conf.own.kind]);
 	ret = inc_term_devices_get(cm->opts.devices, &want, &dev, err);
 	if (ret)
 		return name_device(end, ret, err);
@@ -167,7 +167,7 @@ static int open_device(struct comm_end *end, struct inc_err *err)
 
 static int choose_psn(struct inc_conn_conf *conn, struct inc_err *err)
 {
-	return conn->has_own_psn ? 0 : inc_random24(&conn->own_psn, err);
+	return conn->has_own_psn ? 0 : inc_random24(&conn->own.psn, err);
 }
 
 /* The solicited event bit that messages of this peer must have. In a child switch's partial sums it
@@ -189,8 +189,8 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	struct inc_channel_own own;
 	int ret = choose_psn(conn, err);
 	const struct inc_channel_opts opts = {
-		.qpn = conn->own_qp,
-		.psn = conn->own_psn,
+		.qpn = conn->own.qpn,
+		.psn = conn->own.psn,
 		.pkey = conn->pkey,
 		.payload = conf->payload,
 		.max_message_bytes = buffer_bytes(conf),
@@ -205,10 +205,10 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	ret = ret ?: end->dev->ops->make(end->dev, &opts, &end->ch, &own, err);
 	if (ret)
 		return ret;
-	conn->own_qp = own.qpn;
-	conn->own_psn = own.psn;
+	conn->own.qpn = own.qpn;
+	conn->own.psn = own.psn;
 	conn->has_own_psn = true;
-	conn->own_port = own.udp_port;
+	conn->own.udp_port = own.udp_port;
 	return 0;
 }
 
@@ -289,12 +289,12 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_conn_conf *conn = &end->conf;
 	const bool is_host = !conn->up && !conn->has_ranks;
-	const bool is_device = conn->peer_endpoint == INC_ENDPOINT_VERBS;
+	const bool is_device = conn->peer.kind == INC_ENDPOINT_VERBS;
 	const struct inc_channel_peer peer = {
-		.ip = conn->peer_ip,
-		.udp_port = conn->peer_port,
-		.qpn = conn->peer_qp,
-		.psn = conn->peer_psn,
+		.ip = {conn->peer.ip},
+		.udp_port = conn->peer.udp_port,
+		.qpn = conn->peer.qpn,
+		.psn = conn->peer.psn,
 		.any_ip_id = is_device,
 		.results_acknowledge = is_host && !is_device,
 		.is_switch = !is_host,
@@ -305,8 +305,8 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 	end->connected = !ret;
 	if (!ret)
 		inc_debug("%s: %s to %s, queue pair %u to %u", comm_what(end, what),
-			  inc_endpoint_kinds[conn->endpoint],
-			  inc_endpoint_kinds[conn->peer_endpoint], conn->own_qp, conn->peer_qp);
+			  inc_endpoint_kinds[conn->own.kind], inc_endpoint_kinds[conn->peer.kind],
+			  conn->own.qpn, conn->peer.qpn);
 	return ret;
 }
 
@@ -316,7 +316,7 @@ int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err)
 	int ret = 0;
 
 	for (i = 0; !ret && i < cm->n_ends; i++)
-		if (cm->end[i].conf.peer_qp)
+		if (cm->end[i].conf.peer.qpn)
 			ret = connect_end(&cm->end[i], err);
 	return ret;
 }
@@ -354,10 +354,10 @@ int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *p
 	}
 	for (i = 0; !ret && !cm->ended && i < n; i++) {
 		end = find_end(cm, &peer[i]);
-		end->conf.peer_qp = peer[i].peer_qp;
-		end->conf.peer_psn = peer[i].peer_psn;
+		end->conf.peer.qpn = peer[i].peer_qp;
+		end->conf.peer.psn = peer[i].peer_psn;
 		end->conf.has_peer_psn = true;
-		end->conf.peer_port = peer[i].peer_port;
+		end->conf.peer.udp_port = peer[i].peer_port;
 		ret = connect_end(end, err);
 	}
 	return ret;

@@ -41,11 +41,8 @@ static void view_end(const struct comm_end *end, const struct inc_term_figures *
 	out->conn[end->peer] = (struct inc_engine_conn){
 		.up = end->conf.up,
 		.rank = f.rank,
-		.own_ip = end->conf.own_ip,
-		.peer_ip = end->conf.peer_ip,
-		.peer_port = end->conf.peer_port,
-		.own_qp = end->conf.own_qp,
-		.peer_qp = end->conf.peer_qp,
+		.own = end->conf.own,
+		.peer = end->conf.peer,
 		.health = health_of(end, &f),
 		.unresponsive = f.unresponsive,
 		.error = error_of(end),

@@ -285,9 +285,9 @@ static bool receives_at(const struct place *p, const struct inc_conn_conf *c)
 {
 	uint32_t i;
 
-	for (i = 0; c->own_port && i < p->conf.n_conns; i++)
-		if (p->conf.conn[i].own_port == c->own_port &&
-		    p->conf.conn[i].own_ip.s_addr == c->own_ip.s_addr)
+	for (i = 0; c->own.udp_port && i < p->conf.n_conns; i++)
+		if (p->conf.conn[i].own.udp_port == c->own.udp_port &&
+		    p->conf.conn[i].own.ip == c->own.ip)
 			return true;
 	return false;
 }

@@ -24,7 +24,7 @@ const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm
 			 char buf[INC_PEER_TEXT])
 {
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[peer]);
-	const struct in_addr addr = {.s_addr = cfg->peer_addr};
+	const struct in_addr addr = {.s_addr = cfg->peer.ip};
 	char ip[INET_ADDRSTRLEN];
 
 	if (!is_parent(cm, peer))
@@ -116,7 +116,7 @@ static void send_closing_nak(struct inc_slowpath *sp, struct sp_comm *cm, uint32
 
 	if ((kept || is_switch(sp, c)) &&
 	    !sp_send_aeth(sp, cm, peer, INC_AETH_NAK_OPERATION,
-			  conn_cfg(sp, c)->rx_start_psn + (uint32_t)kept - 1))
+			  conn_cfg(sp, c)->peer.psn + (uint32_t)kept - 1))
 		sp->stats.naks_sent++;
 }
 

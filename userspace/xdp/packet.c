@@ -46,8 +46,8 @@ static void put_udp_csum(uint8_t *frame, const struct inc_conn_cfg *cfg, size_t 
 	uint64_t sum = htons(IPPROTO_UDP) + htons(udp_len);
 	uint16_t check;
 
-	sum = add_words(sum, &cfg->own_addr, 4);
-	sum = add_words(sum, &cfg->peer_addr, 4);
+	sum = add_words(sum, &cfg->own.ip, 4);
+	sum = add_words(sum, &cfg->peer.ip, 4);
 	check = fold(add_words(sum, udp, udp_len));
 	check = check ?: 0xffff; /* 0 means "no checksum" */
 	memcpy(udp + offsetof(struct udphdr, check), &check, sizeof(check));

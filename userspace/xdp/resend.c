@@ -93,9 +93,9 @@ int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
-	inc_xsk_tx_put(xsk, frame,
-		       inc_frame_result(frame, cfg, mac, &m, cfg->tx_start_psn + (uint32_t)r,
-					payload, len));
+	inc_xsk_tx_put(
+		xsk, frame,
+		inc_frame_result(frame, cfg, mac, &m, cfg->own.psn + (uint32_t)r, payload, len));
 	return 0;
 }
 
@@ -146,7 +146,7 @@ static int pay(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 {
 	struct sp_conn *c = &cm->conn[peer];
 	int ret = sp_send_aeth(sp, cm, peer, INC_AETH_ACK,
-			       conn_cfg(sp, c)->rx_start_psn + (uint32_t)st->rx_next - 1);
+			       conn_cfg(sp, c)->peer.psn + (uint32_t)st->rx_next - 1);
 
 	if (ret)
 		return ret;

@@ -49,7 +49,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	/* r: of the numbers with this PSN, the one nearest to acked */
 	acked = conn_state(sp, c).tx_acked;
 	r = acked;
-	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->tx_start_psn + (uint32_t)r);
+	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->own.psn + (uint32_t)r);
 	if (r > (int64_t)sent_end(sp, cm, peer))
 		return; /* it names a packet that was never sent */
 	acked = c->acked > acked ? c->acked : acked;

@@ -33,7 +33,7 @@
 static int provoke(const struct inc_conn_cfg *cfg)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = cfg->peer_addr,
+				 .sin_addr.s_addr = cfg->peer.ip,
 				 .sin_port = htons(DISCARD_PORT)};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), ret = 0;
 	char name[IF_NAMESIZE];
@@ -85,7 +85,7 @@ static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_co
 	union inc_mac mac = {.known = 1};
 	bool first;
 
-	if (inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer_addr}, mac.addr) ||
+	if (inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer.ip}, mac.addr) ||
 	    mac.word == st->mac.word || mac.word == c->found.word)
 		return false;
 	if (is_unknown(st)) {
@@ -106,7 +106,7 @@ static void ask(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer
 {
 	const struct sp_conn *c = &cm->conn[peer];
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
-	int ret = inc_neighbour_forget(cfg->ifindex, (struct in_addr){cfg->peer_addr});
+	int ret = inc_neighbour_forget(cfg->ifindex, (struct in_addr){cfg->peer.ip});
 	char name[INC_PEER_TEXT];
 
 	ret = ret ?: provoke(cfg);

@@ -228,7 +228,7 @@ static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, st
 					   conf->communicator, c->rank, c->port);
 		if (c->has_peer_mac || inc_mac_given(c->peer_mac))
 			continue;
-		ret = inc_neighbour_mac(port->ifindex, c->peer_ip, c->peer_mac);
+		ret = inc_neighbour_mac(port->ifindex, (struct in_addr){c->peer.ip}, c->peer_mac);
 		if (ret && ret != -ENOENT)
 			inc_warn("port %s, rank %u: the kernel's neighbours cannot be read: %s",
 				 c->port, c->rank, strerror(-ret));
@@ -370,11 +370,8 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 	*out = (struct inc_engine_conn){
 		.up = cfg->flags & INC_CONN_F_UP,
 		.rank = cfg->rank,
-		.own_ip = {cfg->own_addr},
-		.peer_ip = {cfg->peer_addr},
-		.peer_port = cfg->peer_port,
-		.own_qp = cfg->own_qpn,
-		.peer_qp = cfg->peer_qpn,
+		.own = cfg->own,
+		.peer = cfg->peer,
 		.error = st.error ?: comm.error,
 		.received = st.rx_next,
 		.acknowledged = st.tx_acked,

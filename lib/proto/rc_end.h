@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One end of an RC connection. Everything that describes a connection has both ends, as members
+ * that are called own and peer. The XDP programs have them in inc_conn_cfg (maps.h), a switch in
+ * its configuration, the controller in its trees, messages and database, and a rank in its
+ * endpoint. A switch's own end is the rank's peer.
+ */
+#ifndef INC_PROTO_RC_END_H
+#define INC_PROTO_RC_END_H
+
+#include <linux/types.h>
+
+/* What an end is: a UDP socket, or an RDMA device. A switch in passthrough mode is neither, and
+ * its ends have the number of sockets. */
+enum inc_endpoint_kind { INC_ENDPOINT_SOFT, INC_ENDPOINT_VERBS, INC_N_ENDPOINT_KINDS };
+
+/* The address is in network byte order, all numbers are in host byte order. */
+struct inc_rc_end {
+	__be32 ip;
+	__u16 udp_port; /* where it receives; a switch also sends from there. 0: not known yet */
+	__u8 kind;      /* enum inc_endpoint_kind */
+	__u8 resv;      /* 0 */
+	__u32 qpn;      /* queue pair number; 0: not known yet */
+	__u32 psn;      /* of the first packet that it sends */
+};
+
+/* All fields of the struct, so that a table with a row for each can assert that it has them. */
+#define INC_RC_END_FIELDS(_) _(ip) _(udp_port) _(kind) _(qpn) _(psn)
+
+enum inc_rc_end_field {
+#define _(field) INC_RC_END_FIELD_##field,
+	INC_RC_END_FIELDS(_)
+#undef _
+		INC_N_RC_END_FIELDS
+};
+
+#define _(field) +sizeof(((struct inc_rc_end *)0)->field)
+_Static_assert(sizeof(((struct inc_rc_end *)0)->resv)
+			       INC_RC_END_FIELDS(_) == sizeof(struct inc_rc_end),
+	       "INC_RC_END_FIELDS has each field of struct inc_rc_end");
+#undef _
+_Static_assert(sizeof(struct inc_rc_end) == 16, "size of struct inc_rc_end");
+_Static_assert(__builtin_offsetof(struct inc_rc_end, udp_port) == 4, "offset of udp_port");
+_Static_assert(__builtin_offsetof(struct inc_rc_end, kind) == 6, "offset of kind");
+_Static_assert(__builtin_offsetof(struct inc_rc_end, qpn) == 8, "offset of qpn");
+_Static_assert(__builtin_offsetof(struct inc_rc_end, psn) == 12, "offset of psn");
+
+#endif
