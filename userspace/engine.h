@@ -23,7 +23,6 @@
 #include "lib/conf/messages.h"
 #include "lib/metric/metric.h"
 #include "lib/proto/maps.h"
-#include "lib/proto/rc_end.h"
 #include "loader/inc_limits.h"
 
 struct inc_options;

@@ -331,10 +331,10 @@ static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m
 	m->window_messages = ask->window;
 	m->byte_order = ask->byte_order;
 	m->floats = ask->floats;
-	m->route.own.qpn = ask->qpn;
-	m->route.own.psn = ask->psn;
-	m->route.own.udp_port = ask->udp_port;
-	m->route.own.kind = inc_endpoint_kind_of(ask->transport);
+	m->route.own.end.qpn = ask->qpn;
+	m->route.own.end.psn = ask->psn;
+	m->route.own.end.udp_port = ask->udp_port;
+	m->route.own.end.kind = inc_endpoint_kind_of(ask->transport);
 	m->route.pkey = ask->pkey;
 	m->route.udp_csum = ask->udp_csum;
 }
@@ -484,7 +484,7 @@ void inc_comm_configured(struct inc_comm *comm)
 		const struct inc_member *member = &group->members[rank];
 		const struct inc_topo_host *host = &topo->hosts[member->host];
 		const struct inc_topo_switch *sw = &topo->switches[host->sw];
-		const struct inc_route_end *peer = &comm->members[rank].route.sw;
+		const struct inc_rc_end *peer = &comm->members[rank].route.peer.end;
 		struct inc_msg_made made = {
 			.comm = comm->index,
 			.communicator = comm->number,

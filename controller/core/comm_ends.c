@@ -41,8 +41,8 @@ static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, stru
 
 	*out = (struct link){.to = -1};
 	if (i == node->n_children && node->parent >= 0) {
-		*out = (struct link){.own = &node->up,
-				     .peer = &node->down,
+		*out = (struct link){.own = &node->own,
+				     .peer = &node->peer,
 				     .rank = node->first_rank,
 				     .up = true,
 				     .port = node->up_port,
@@ -54,14 +54,14 @@ static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, stru
 		return false;
 	out->port = child->port;
 	if (!child->to_switch) {
-		out->own = &comm->members[child->rank].route.sw;
+		out->own = &comm->members[child->rank].route.peer;
 		out->peer = &comm->members[child->rank].route.own;
 		out->rank = child->rank;
 		return true;
 	}
 	below = &comm->tree->nodes[child->node];
-	out->own = &below->down;
-	out->peer = &below->up;
+	out->own = &below->peer;
+	out->peer = &below->own;
 	out->rank = below->first_rank;
 	out->to = child->node;
 	out->to_port = port_of(comm, child->node, below->up_port);
@@ -79,11 +79,11 @@ static void choose_endpoint(struct inc_comm *comm, unsigned int node, const stru
 	const bool device = port->payload[INC_ENDPOINT_VERBS];
 	const bool fits = l->to_port ? comm->tree->nodes[l->to].mode == INC_PASSTHROUGH ||
 					       l->to_port->payload[INC_ENDPOINT_VERBS]
-				     : l->peer->udp_port == INC_ROCE_UDP_PORT;
+				     : l->peer->end.udp_port == INC_ROCE_UDP_PORT;
 
 	l->own->open = true;
-	l->own->kind = device && fits ? INC_ENDPOINT_VERBS : INC_ENDPOINT_SOFT;
-	l->own->udp_port = fits ? INC_ROCE_UDP_PORT : 0;
+	l->own->end.kind = device && fits ? INC_ENDPOINT_VERBS : INC_ENDPOINT_SOFT;
+	l->own->end.udp_port = fits ? INC_ROCE_UDP_PORT : 0;
 }
 
 /* Allocates the numbers of a switch's end. A device chooses its queue pair numbers itself. */
@@ -93,14 +93,14 @@ static int number_end(struct inc_comm *comm, unsigned int node, const struct lin
 	int ret;
 
 	*l->own = (struct inc_route_end){};
-	ret = inc_random24(&l->own->psn, NULL);
+	ret = inc_random24(&l->own->end.psn, NULL);
 	if (ret)
 		return ret;
 	if (comm->tree->nodes[node].mode == INC_TERMINATION)
 		choose_endpoint(comm, node, l);
-	if (l->own->kind == INC_ENDPOINT_SOFT)
+	if (l->own->end.kind == INC_ENDPOINT_SOFT)
 		ret = inc_switch_qpn_get(sw, &l->own->given);
-	l->own->qpn = l->own->given;
+	l->own->end.qpn = l->own->given;
 	return ret;
 }
 
@@ -145,9 +145,9 @@ int inc_comm_take_ends(struct inc_comm *comm, unsigned int node,
 			return inc_err_set(
 				err, EPROTO,
 				"confirms other connections than those of its configuration");
-		l.own->qpn = own->own_qp;
-		l.own->psn = own->own_psn;
-		l.own->udp_port = own->own_port;
+		l.own->end.qpn = own->own_qp;
+		l.own->end.psn = own->own_psn;
+		l.own->end.udp_port = own->own_port;
 		l.own->open = false;
 	}
 	return 0;
@@ -165,9 +165,9 @@ bool inc_comm_list_peers(struct inc_comm *comm, unsigned int node, struct inc_ms
 		out->conn[out->n_conns++] = (struct inc_msg_peer){
 			.rank = l.rank,
 			.up = l.up,
-			.peer_qp = l.peer->qpn,
-			.peer_psn = l.peer->psn,
-			.peer_port = l.peer->udp_port,
+			.peer_qp = l.peer->end.qpn,
+			.peer_psn = l.peer->end.psn,
+			.peer_port = l.peer->end.udp_port,
 		};
 	}
 	return out->n_conns;

@@ -15,14 +15,15 @@
 static unsigned int hash(const struct inc_route_member *at)
 {
 	const uint64_t key =
-		(uint64_t)at->host << 40 | (uint64_t)at->own.udp_port << 24 | at->own.qpn;
+		(uint64_t)at->host << 40 | (uint64_t)at->own.end.udp_port << 24 | at->own.end.qpn;
 
 	return key * 0x9e3779b97f4a7c15 >> (64 - CTL_ENDPOINT_BITS);
 }
 
 static bool same(const struct inc_route_member *a, const struct inc_route_member *b)
 {
-	return a->host == b->host && a->own.udp_port == b->own.udp_port && a->own.qpn == b->own.qpn;
+	return a->host == b->host && a->own.end.udp_port == b->own.end.udp_port &&
+	       a->own.end.qpn == b->own.end.qpn;
 }
 
 int inc_endpoint_check(const struct inc_core *core, const struct inc_route_member *at,
@@ -35,7 +36,7 @@ int inc_endpoint_check(const struct inc_core *core, const struct inc_route_membe
 			return inc_err_set(err, EADDRINUSE,
 					   "queue pair %u at port %u of %s is another "
 					   "communicator's (see incctl communicators)",
-					   at->own.qpn, at->own.udp_port,
+					   at->own.end.qpn, at->own.end.udp_port,
 					   core->topo->hosts[at->host].name);
 	}
 	return 0;

@@ -60,8 +60,8 @@ static int read_claim(struct inc_core *core, const struct inc_msg_claim *said, s
 	c->said = said;
 	c->member.asked = c->member.ready = true;
 	c->member.byte_order = said->byte_order;
-	c->member.route.own.qpn = said->qpn;
-	c->member.route.own.udp_port = said->udp_port;
+	c->member.route.own.end.qpn = said->qpn;
+	c->member.route.own.end.udp_port = said->udp_port;
 	strcpy(c->member.transport, said->transport);
 	return 0;
 }
@@ -156,9 +156,9 @@ static int check_kept(const struct inc_comm *comm, unsigned int rank, const stru
 	if (comm->tree->counted && inc_tree_find(comm->tree, c->sw->index) < 0)
 		return inc_err_set(err, EPERM, "communicator %u is not on switch %s", c->number,
 				   inc_switch_name(c->sw));
-	if (m->has_endpoint &&
-	    (m->route.host != c->member.route.host || m->route.own.qpn != c->member.route.own.qpn ||
-	     m->route.own.udp_port != c->member.route.own.udp_port))
+	if (m->has_endpoint && (m->route.host != c->member.route.host ||
+				m->route.own.end.qpn != c->member.route.own.end.qpn ||
+				m->route.own.end.udp_port != c->member.route.own.end.udp_port))
 		return inc_err_set(err, EPERM,
 				   "communicator %u has another host or queue pair at rank %u",
 				   c->number, rank);

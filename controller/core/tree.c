@@ -68,25 +68,22 @@ void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *t
 	strcpy(buf + used, end);
 }
 
-static void own_end(const struct inc_route_end *end, struct inc_conn_conf *c)
+/* Fills in both ends of a connection. The peer's numbers are left out while its switch has not
+ * chosen them. */
+static void set_ends(const struct inc_route_end *own, struct in_addr own_ip,
+		     const struct inc_route_end *peer, struct in_addr peer_ip,
+		     struct inc_conn_conf *c)
 {
-	c->own.qpn = end->qpn;
+	c->own = own->end;
+	c->own.ip = own_ip.s_addr;
 	c->has_own_psn = true;
-	c->own.psn = end->psn;
-	c->own.udp_port = end->open ? end->udp_port : end->udp_port ?: INC_ROCE_UDP_PORT;
-	c->own.kind = end->kind;
-}
-
-/* Nothing of what is still to be chosen there. */
-static void peer_end(const struct inc_route_end *end, struct inc_conn_conf *c)
-{
-	c->peer.kind = end->kind;
-	if (end->open)
-		return;
-	c->peer.qpn = end->qpn;
-	c->has_peer_psn = true;
-	c->peer.psn = end->psn;
-	c->peer.udp_port = end->udp_port ?: INC_ROCE_UDP_PORT;
+	if (!own->open && !c->own.udp_port)
+		c->own.udp_port = INC_ROCE_UDP_PORT;
+	c->peer = peer->open ? (struct inc_rc_end){.kind = peer->end.kind} : peer->end;
+	c->peer.ip = peer_ip.s_addr;
+	c->has_peer_psn = !peer->open;
+	if (!peer->open && !c->peer.udp_port)
+		c->peer.udp_port = INC_ROCE_UDP_PORT;
 }
 
 static void host_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
@@ -96,13 +93,10 @@ static void host_connection(const struct inc_route_comm *comm, const struct inc_
 
 	*c = (struct inc_conn_conf){
 		.rank = rank,
-		.own.ip = port->ip.s_addr,
-		.peer.ip = comm->topo->hosts[member->host].ip.s_addr,
 		.pkey = member->pkey,
 		.udp_csum = member->udp_csum,
 	};
-	own_end(&member->sw, c);
-	peer_end(&member->own, c);
+	set_ends(&member->peer, port->ip, &member->own, comm->topo->hosts[member->host].ip, c);
 	strcpy(c->port, port->name);
 }
 
@@ -113,7 +107,7 @@ static void switch_connection(const struct inc_route_comm *comm, const struct in
 	const struct inc_tree_node *parent = &comm->tree->nodes[node->parent];
 	const unsigned int sws[] = {node->sw, parent->sw};
 	const unsigned int ports[] = {node->up_port, node->down_port};
-	const struct inc_route_end *ends[] = {&node->up, &node->down};
+	const struct inc_route_end *ends[] = {&node->own, &node->peer};
 	const struct inc_topo_port *own = &comm->topo->switches[sws[!up]].ports[ports[!up]];
 	const struct inc_topo_port *peer = &comm->topo->switches[sws[up]].ports[ports[up]];
 	const uint8_t *mac = comm->mac(comm->arg, sws[up], ports[up]);
@@ -121,13 +115,10 @@ static void switch_connection(const struct inc_route_comm *comm, const struct in
 	*c = (struct inc_conn_conf){
 		.up = up,
 		.rank = node->first_rank,
-		.own.ip = own->ip.s_addr,
-		.peer.ip = peer->ip.s_addr,
 		.has_peer_mac = mac,
 		.pkey = INC_PKEY_DEFAULT,
 	};
-	own_end(ends[!up], c);
-	peer_end(ends[up], c);
+	set_ends(ends[!up], own->ip, ends[up], peer->ip, c);
 	if (mac)
 		memcpy(c->peer_mac, mac, sizeof(c->peer_mac));
 	strcpy(c->port, own->name);

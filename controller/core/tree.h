@@ -12,16 +12,16 @@
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/ranks.h"
 #include "lib/metric/metric.h"
+#include "lib/proto/rc_end.h"
 #include "lib/topology/topology.h"
 
-/* One side of a queue pair. */
+/* An end of a connection, as the controller stores it. */
 struct inc_route_end {
-	uint32_t qpn;
-	uint32_t psn;      /* of the first packet this side sends */
-	uint16_t udp_port; /* where it receives; 0: 4791, of an open one the switch chooses */
-	bool open;         /* a switch's in termination mode, which has not said its numbers yet */
-	uint32_t kind;     /* enum inc_endpoint_kind; of a switch in passthrough mode: soft */
-	uint32_t given;    /* a number that the controller has taken for it; 0: none */
+	/* Without its address, which the topology has. UDP port 0 means 4791, or for an open end
+	 * that the switch chooses the port. */
+	struct inc_rc_end end;
+	bool open; /* the end of a switch in termination mode, which has not sent its numbers yet */
+	uint32_t given; /* the queue pair number that the controller has taken for it; 0: none */
 };
 
 struct inc_route_member {
@@ -29,7 +29,7 @@ struct inc_route_member {
 	struct inc_route_end own;
 	uint16_t pkey;
 	bool udp_csum;
-	struct inc_route_end sw; /* its switch's side */
+	struct inc_route_end peer; /* its switch's */
 };
 
 struct inc_tree_node {
@@ -43,8 +43,8 @@ struct inc_tree_node {
 	/* Nodes of its subtree: the node itself and those that follow it. */
 	unsigned int size;
 	unsigned int first_child, n_children; /* in tree->children */
-	struct inc_route_end up;              /* this side of the connection to the parent */
-	struct inc_route_end down;            /* the parent's side */
+	/* of the connection to the parent: this switch's end, and the parent's */
+	struct inc_route_end own, peer;
 };
 
 /* A child of a node: a rank on a host of the node's switch, or a switch below. */

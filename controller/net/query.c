@@ -106,9 +106,10 @@ static json_t *connection_json(const struct inc_comm *comm, unsigned int rank)
 	inet_ntop(AF_INET, &sw->ports[host->port].ip, switch_ip, sizeof(switch_ip));
 	object = json_pack("{s:i, s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:I, s:b}", "rank", (int)rank,
 			   "host", host->name, "transport", m->transport, "ip", ip, "qp",
-			   (json_int_t)m->route.own.qpn, "udp_port", (int)m->route.own.udp_port,
-			   "switch", sw->name, "switch_ip", switch_ip, "switch_qp",
-			   (json_int_t)m->route.sw.qpn, "destroyed", (int)m->destroyed);
+			   (json_int_t)m->route.own.end.qpn, "udp_port",
+			   (int)m->route.own.end.udp_port, "switch", sw->name, "switch_ip",
+			   switch_ip, "switch_qp", (json_int_t)m->route.peer.end.qpn, "destroyed",
+			   (int)m->destroyed);
 	return object;
 }
 

@@ -147,14 +147,9 @@ static struct kept *find(const struct restoring *r, uint32_t number)
 	return r->n ? bsearch(&key, r->comms, r->n, sizeof(key), compare_numbers) : NULL;
 }
 
-/* -1: it has none of that name. */
 static struct inc_route_end end_of(const struct inc_kept_end *end)
 {
-	return (struct inc_route_end){.qpn = end->qpn,
-				      .psn = end->psn,
-				      .udp_port = end->udp_port,
-				      .kind = end->kind,
-				      .given = end->given};
+	return (struct inc_route_end){.end = end->end, .given = end->given};
 }
 
 /* Reads the row's two ports of the connection to the parent. False: the topology does not have them
@@ -197,8 +192,8 @@ static int take_node(const void *at, void *arg, struct inc_err *err)
 		.parent = (int)row->parent - 1,
 		.first_rank = row->first_rank,
 		.size = 1,
-		.up = end_of(&row->up),
-		.down = end_of(&row->down),
+		.own = end_of(&row->own),
+		.peer = end_of(&row->peer),
 	};
 	if (sw < 0 || !take_ports(r->core->topo, k, row, node))
 		snprintf(k->lacks, sizeof(k->lacks), "switch %s with the ports of its tree",
@@ -225,7 +220,7 @@ static int take_member(const void *at, void *arg, struct inc_err *err)
 	m->route.pkey = row->pkey;
 	m->route.udp_csum = row->udp_csum;
 	m->route.own = end_of(&row->own);
-	m->route.sw = end_of(&row->sw);
+	m->route.peer = end_of(&row->peer);
 	m->route.host = group->members[row->rank].host;
 	/* A member that has left the group had destroyed the communicator before. */
 	m->destroyed = group->members[row->rank].present;
@@ -277,19 +272,19 @@ static int take_given(struct inc_core *core, const struct inc_comm *comm, struct
 	for (unsigned int rank = 0; !ret && rank < comm->group->world_size; rank++) {
 		const struct inc_route_member *route = &comm->members[rank].route;
 
-		if (route->sw.given)
+		if (route->peer.given)
 			ret = inc_switch_qpn_take(&core->switches[hosts[route->host].sw],
-						  route->sw.given);
+						  route->peer.given);
 	}
 	for (unsigned int i = 0; !ret && i < comm->tree->n; i++) {
 		const struct inc_tree_node *node = &comm->tree->nodes[i];
 
-		if (node->up.given)
-			ret = inc_switch_qpn_take(&core->switches[node->sw], node->up.given);
-		if (!ret && node->down.given)
+		if (node->own.given)
+			ret = inc_switch_qpn_take(&core->switches[node->sw], node->own.given);
+		if (!ret && node->peer.given)
 			ret = inc_switch_qpn_take(
 				&core->switches[comm->tree->nodes[node->parent].sw],
-				node->down.given);
+				node->peer.given);
 	}
 	return ret ? inc_err_set(err, -ret, "its queue pairs: %s", strerror(-ret)) : 0;
 }

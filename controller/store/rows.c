@@ -7,35 +7,40 @@
 static const char *const kinds[] = {
 	[INC_KEPT_GROUP_NUMBERS] = "group", [INC_KEPT_COMM_NUMBERS] = "communicator", NULL};
 
-/* A field of a row's struct; does not compile for one of another type. */
-#define AT(s, f, type) \
-	.offset = offsetof(struct s, f) + 0 * _Generic(&((struct s *)0)->f, type * : 1)
-#define NUMBER(s, f, most)                                                             \
-	{                                                                              \
-		.name = #f, .kind = INC_KEPT_NUMBER, AT(s, f, uint32_t), .max = (most) \
+/* The place of a member. Does not compile for one of another type than these. */
+#define AT(s, f)                                                                             \
+	.offset = offsetof(struct s, f) +                                                    \
+		  0 * _Generic(((struct s *)0)->f, uint8_t : 1, uint16_t : 1, uint32_t : 1), \
+	.size = sizeof(((struct s *)0)->f)
+#define NUMBER(s, f, most)                                                   \
+	{                                                                    \
+		.name = #f, .kind = INC_KEPT_NUMBER, AT(s, f), .max = (most) \
 	}
-#define WORD(s, f, list)                                                               \
-	{                                                                              \
-		.name = #f, .kind = INC_KEPT_WORD, AT(s, f, uint32_t), .words = (list) \
+#define WORD(s, f, list)                                                     \
+	{                                                                    \
+		.name = #f, .kind = INC_KEPT_WORD, AT(s, f), .words = (list) \
 	}
 #define TEXT(s, f)                                                                  \
 	{                                                                           \
 		.name = #f, .kind = INC_KEPT_TEXT, .offset = offsetof(struct s, f), \
 		.size = sizeof(((struct s *)0)->f)                                  \
 	}
-#define END_FIELD(s, end, f, most)                                                    \
-	{                                                                             \
-		.name = #end "_" #f, .kind = INC_KEPT_NUMBER, AT(s, end.f, uint32_t), \
-		.max = (most)                                                         \
+/* The columns of one end: every field but the address, which the topology has. */
+#define END_NUMBER(s, e, f, most)                                                         \
+	{                                                                                 \
+		.name = #e "_" #f, .kind = INC_KEPT_NUMBER, AT(s, e.end.f), .max = (most) \
 	}
-#define END(s, end)                                                                 \
-	END_FIELD(s, end, qpn, INC_QPN_MASK), END_FIELD(s, end, psn, INC_PSN_MASK), \
-		END_FIELD(s, end, udp_port, UINT16_MAX),                            \
-		{.name = #end "_kind",                                              \
-		 .kind = INC_KEPT_WORD,                                             \
-		 AT(s, end.kind, uint32_t),                                         \
-		 .words = inc_endpoint_kinds},                                      \
-		END_FIELD(s, end, given, INC_QPN_MASK)
+#define END(s, e)                                                                                 \
+	END_NUMBER(s, e, qpn, INC_QPN_MASK), END_NUMBER(s, e, psn, INC_PSN_MASK),                 \
+		END_NUMBER(s, e, udp_port, UINT16_MAX),                                           \
+		{.name = #e "_kind",                                                              \
+		 .kind = INC_KEPT_WORD,                                                           \
+		 AT(s, e.end.kind),                                                               \
+		 .words = inc_endpoint_kinds},                                                    \
+	{                                                                                         \
+		.name = #e "_given", .kind = INC_KEPT_NUMBER, AT(s, e.given), .max = INC_QPN_MASK \
+	}
+_Static_assert(INC_N_RC_END_FIELDS == 5, "END has a column for each other field of an end");
 
 static const struct inc_kept_column numbers[] = {
 	WORD(inc_kept_numbers, kind, kinds),
@@ -91,8 +96,8 @@ static const struct inc_kept_column nodes[] = {
 	TEXT(inc_kept_node, up_port),
 	TEXT(inc_kept_node, down_port),
 	NUMBER(inc_kept_node, first_rank, INC_MAX_WORLD - 1),
-	END(inc_kept_node, up),
-	END(inc_kept_node, down),
+	END(inc_kept_node, own),
+	END(inc_kept_node, peer),
 };
 
 static const struct inc_kept_column members[] = {
@@ -102,7 +107,7 @@ static const struct inc_kept_column members[] = {
 	NUMBER(inc_kept_member, pkey, UINT16_MAX),
 	NUMBER(inc_kept_member, udp_csum, 1),
 	END(inc_kept_member, own),
-	END(inc_kept_member, sw),
+	END(inc_kept_member, peer),
 };
 
 #define LAYOUT(table, row, keys)                                                          \

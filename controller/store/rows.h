@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/conf/messages.h"
+#include "lib/proto/rc_end.h"
 #include "lib/topology/topology.h"
 
 #define INC_KEPT_STATE_MAX 16
@@ -72,9 +73,10 @@ struct inc_kept_comm {
 	uint32_t counted; /* 0: the shape of its tree is not known */
 };
 
-/* One side of a connection. */
+/* An end of a connection. */
 struct inc_kept_end {
-	uint32_t qpn, psn, udp_port, kind, given;
+	struct inc_rc_end end; /* without its address, which the topology has */
+	uint32_t given;        /* as in struct inc_route_end */
 };
 
 struct inc_kept_node {
@@ -85,7 +87,7 @@ struct inc_kept_node {
 	uint32_t parent; /* plus 1; 0: none */
 	char up_port[INC_TOPO_NAME_MAX], down_port[INC_TOPO_NAME_MAX];
 	uint32_t first_rank;
-	struct inc_kept_end up, down;
+	struct inc_kept_end own, peer; /* of the connection to the parent */
 };
 
 struct inc_kept_member {
@@ -94,7 +96,7 @@ struct inc_kept_member {
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	uint32_t pkey;
 	uint32_t udp_csum;
-	struct inc_kept_end own, sw;
+	struct inc_kept_end own, peer; /* peer: its switch's */
 };
 
 enum inc_kept_column_kind { INC_KEPT_NUMBER, INC_KEPT_WORD, INC_KEPT_TEXT };
@@ -102,7 +104,7 @@ struct inc_kept_column {
 	const char *name;
 	enum inc_kept_column_kind kind;
 	size_t offset;
-	size_t size;              /* of a text */
+	size_t size;              /* of the member */
 	uint32_t max;             /* of a number */
 	const char *const *words; /* ends with NULL */
 };

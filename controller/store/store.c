@@ -74,7 +74,10 @@ static sqlite3_stmt *statement(struct inc_store *store, sqlite3_stmt **kept,
 
 static void form_put(FILE *out, const struct inc_kept_layout *layout)
 {
-	fprintf(out, "INSERT OR REPLACE INTO %s VALUES (", layout->name);
+	fprintf(out, "INSERT OR REPLACE INTO %s (", layout->name);
+	for (unsigned int i = 0; i < layout->n; i++)
+		fprintf(out, "%s\"%s\"", i ? "," : "", layout->columns[i].name);
+	fprintf(out, ") VALUES (");
 	for (unsigned int i = 0; i < layout->n; i++)
 		fprintf(out, "%s?", i ? "," : "");
 	fprintf(out, ")");
@@ -95,6 +98,33 @@ static void form_each(FILE *out, const struct inc_kept_layout *layout)
 		fprintf(out, "%s\"%s\"", i ? "," : "", layout->columns[i].name);
 }
 
+/* The value of a column that is a number or a word. */
+static uint32_t load(const struct inc_kept_column *c, const void *at)
+{
+	switch (c->size) {
+	case 1:
+		return *(const uint8_t *)at;
+	case 2:
+		return *(const uint16_t *)at;
+	default:
+		return *(const uint32_t *)at;
+	}
+}
+
+static void set(const struct inc_kept_column *c, void *at, uint32_t value)
+{
+	switch (c->size) {
+	case 1:
+		*(uint8_t *)at = value;
+		break;
+	case 2:
+		*(uint16_t *)at = value;
+		break;
+	default:
+		*(uint32_t *)at = value;
+	}
+}
+
 static void bind_column(sqlite3_stmt *stmt, unsigned int i, const struct inc_kept_column *c,
 			const void *row)
 {
@@ -103,9 +133,9 @@ static void bind_column(sqlite3_stmt *stmt, unsigned int i, const struct inc_kep
 	if (c->kind == INC_KEPT_TEXT)
 		sqlite3_bind_text(stmt, i + 1, at, -1, SQLITE_STATIC);
 	else if (c->kind == INC_KEPT_WORD)
-		sqlite3_bind_text(stmt, i + 1, c->words[*(const uint32_t *)at], -1, SQLITE_STATIC);
+		sqlite3_bind_text(stmt, i + 1, c->words[load(c, at)], -1, SQLITE_STATIC);
 	else
-		sqlite3_bind_int64(stmt, i + 1, *(const uint32_t *)at);
+		sqlite3_bind_int64(stmt, i + 1, load(c, at));
 }
 
 static int run(struct inc_store *store, sqlite3_stmt *stmt, const char *doing, struct inc_err *err)
@@ -168,7 +198,7 @@ static int take_column(struct inc_store *store, sqlite3_stmt *stmt, unsigned int
 
 	if (c->kind == INC_KEPT_NUMBER && type == SQLITE_INTEGER && number >= 0 &&
 	    number <= c->max) {
-		*(uint32_t *)at = number;
+		set(c, at, number);
 		return 0;
 	}
 	if (c->kind == INC_KEPT_TEXT && type == SQLITE_TEXT && said && strlen(said) < c->size) {
@@ -178,7 +208,7 @@ static int take_column(struct inc_store *store, sqlite3_stmt *stmt, unsigned int
 	for (uint32_t k = 0; c->kind == INC_KEPT_WORD && said && c->words[k]; k++) {
 		if (strcmp(c->words[k], said) != 0)
 			continue;
-		*(uint32_t *)at = k;
+		set(c, at, k);
 		return 0;
 	}
 	return inc_err_set(err, EIO, "database %s: %s.%s cannot be '%.64s'", store->path,

@@ -12,7 +12,7 @@
 #include "lib/base/err.h"
 #include "controller/store/rows.h"
 
-#define INC_STORE_VERSION 1
+#define INC_STORE_VERSION 2
 
 struct inc_store;
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <sys/stat.h>
 #include "controller/store/store_priv.h"
+#include "lib/base/opt.h"
 
 #define APPLICATION_ID 0x494e4343 /* "INCC", which file(1) and this program check */
 
@@ -114,22 +115,48 @@ static int make_tables(struct inc_store *store, struct inc_err *err)
 		return inc_err_set(err, ENOMEM, "out of memory");
 	for (unsigned int t = 0; t < INC_N_KEPT_TABLES; t++)
 		form_table(out, &inc_kept_layouts[t]);
-	fprintf(out, "PRAGMA application_id = %d; PRAGMA user_version = %d;", APPLICATION_ID,
-		INC_STORE_VERSION);
+	fprintf(out, "PRAGMA application_id = %d;", APPLICATION_ID);
 	fclose(out);
 	return inc_store_exec(store, sql, "cannot make its tables", err);
 }
 
-/* Each step makes the next schema version. All steps that a file needs are one transaction. */
-static int (*const steps[INC_STORE_VERSION])(struct inc_store *store,
-					     struct inc_err *err) = {make_tables};
+/* To version 2: both ends of a connection are called own and peer. */
+static int rename_ends(struct inc_store *store, struct inc_err *err)
+{
+	static const char *const columns[] = {"qpn", "psn", "udp_port", "kind", "given"};
+	static const struct {
+		const char *table, *from, *to;
+	} ends[] = {{"nodes", "up", "own"}, {"nodes", "down", "peer"}, {"members", "sw", "peer"}};
+	char sql[120];
+	int ret = 0;
 
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		for (size_t c = 0; !ret && c < sizeof(columns) / sizeof(columns[0]); c++) {
+			snprintf(sql, sizeof(sql), "ALTER TABLE %s RENAME COLUMN %s_%s TO %s_%s",
+				 ends[i].table, ends[i].from, columns[c], ends[i].to, columns[c]);
+			ret = inc_store_exec(store, sql, "cannot be converted", err);
+		}
+	return ret;
+}
+
+/* steps[v] converts version v to the next one. All steps that a file needs are one transaction. */
+static int (*const steps[INC_STORE_VERSION])(struct inc_store *store, struct inc_err *err) = {
+	[1] = rename_ends,
+};
+
+/* Makes the tables of a new file, or converts those of an older one, in one transaction. */
 static int migrate(struct inc_store *store, int64_t version, struct inc_err *err)
 {
+	const bool current = version == INC_STORE_VERSION;
 	int ret = inc_store_begin(store, err);
 
-	while (!ret && version < INC_STORE_VERSION)
-		ret = steps[version++](store, err);
+	if (!ret && !version)
+		ret = make_tables(store, err);
+	for (; !ret && version && version < INC_STORE_VERSION; version++)
+		ret = steps[version](store, err);
+	if (!ret && !current)
+		ret = inc_store_exec(store, "PRAGMA user_version = " INC_STR(INC_STORE_VERSION),
+				     "cannot be converted", err);
 	ret = ret ?: inc_store_commit(store, err);
 	if (ret)
 		inc_store_rollback(store);

@@ -57,7 +57,7 @@ static int put_group(struct inc_store *store, const struct inc_group *group, str
 
 static struct inc_kept_end kept_end(const struct inc_route_end *end)
 {
-	return (struct inc_kept_end){end->qpn, end->psn, end->udp_port, end->kind, end->given};
+	return (struct inc_kept_end){.end = end->end, .given = end->given};
 }
 
 static int put_nodes(struct inc_store *store, const struct inc_comm *comm, struct inc_err *err)
@@ -73,8 +73,8 @@ static int put_nodes(struct inc_store *store, const struct inc_comm *comm, struc
 			.mode = node->mode,
 			.parent = node->parent + 1,
 			.first_rank = node->first_rank,
-			.up = kept_end(&node->up),
-			.down = kept_end(&node->down),
+			.own = kept_end(&node->own),
+			.peer = kept_end(&node->peer),
 		};
 
 		strcpy(row.sw, switches[node->sw].name);
@@ -101,7 +101,7 @@ static int put_members(struct inc_store *store, const struct inc_comm *comm, str
 			.pkey = m->route.pkey,
 			.udp_csum = m->route.udp_csum,
 			.own = kept_end(&m->route.own),
-			.sw = kept_end(&m->route.sw),
+			.peer = kept_end(&m->route.peer),
 		};
 
 		/* a member of an earlier controller's communicator has no row before it has come

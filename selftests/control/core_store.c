@@ -125,7 +125,7 @@ uint64_t store_hash(uint64_t hash)
 			if (!is_drawn(column))
 				hash = world_mix(hash,
 						 tables[t].rows[i / layout->n] + column->offset,
-						 column->size ?: sizeof(uint32_t));
+						 column->size);
 		}
 	}
 	return hash;

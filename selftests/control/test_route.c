@@ -150,14 +150,14 @@ static void number_ends(struct inc_tree *tree, const unsigned int *hosts, unsign
 	for (unsigned int r = 0; r < n; r++)
 		members[r] = (struct inc_route_member){
 			.host = hosts[r],
-			.own.qpn = 1000 + r,
-			.sw.qpn = 2000 + r,
-			.own.udp_port = 4791,
+			.own.end.qpn = 1000 + r,
+			.peer.end.qpn = 2000 + r,
+			.own.end.udp_port = 4791,
 			.pkey = INC_PKEY_DEFAULT,
 		};
 	for (unsigned int i = 0; i < tree->n; i++) {
-		tree->nodes[i].up = (struct inc_route_end){.qpn = 3000 + i, .psn = 30 + i};
-		tree->nodes[i].down = (struct inc_route_end){.qpn = 4000 + i, .psn = 40 + i};
+		tree->nodes[i].own.end = (struct inc_rc_end){.qpn = 3000 + i, .psn = 30 + i};
+		tree->nodes[i].peer.end = (struct inc_rc_end){.qpn = 4000 + i, .psn = 40 + i};
 	}
 }
 
