@@ -180,7 +180,9 @@ static int check_unique(const struct inc_yaml_node *node, const struct inc_switc
 	for (i = 0; i < conf->n_comms; i++)
 		for (j = 0; j < conf->comm[i].n_conns; j++)
 			if (same_queue_pair(&conf->comm[i].conn[j], c))
-				return inc_yaml_error(inc_yaml_get(node, "my_qp"), err,
+				return inc_yaml_error(inc_yaml_get(node, "own_qp")
+							      ?: inc_yaml_get(node, "my_qp"),
+						      err,
 						      "host %u of communicator %u has queue pair "
 						      "%u between the same addresses",
 						      conf->comm[i].conn[j].rank,
@@ -193,7 +195,9 @@ static int check_unique(const struct inc_yaml_node *node, const struct inc_switc
 static int take_port(const struct inc_yaml_node *node, struct inc_switch_conf *conf,
 		     const struct inc_conn_conf *c, struct inc_err *err)
 {
-	const struct inc_yaml_node *name = inc_yaml_get(node, "my_name") ?: node;
+	const struct inc_yaml_node *name = inc_yaml_get(node, "own_name")
+						 ?: inc_yaml_get(node, "my_name")
+						 ?: node;
 
 	if (conf->ports_given && !inc_settings_has_port(&conf->settings, c->port))
 		return inc_yaml_error(name, err, "'%s' is not in settings.ports", c->port);

@@ -15,7 +15,8 @@ void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map
 	for (i = 0; i < absent->schema->n; i++) {
 		const struct inc_field *f = &absent->schema->fields[i];
 
-		if ((f->need == INC_TOLD || f->need == INC_LATER) && !inc_yaml_get(map, f->name))
+		if ((f->need == INC_TOLD || f->need == INC_LATER) && !inc_yaml_get(map, f->name) &&
+		    !(f->alias && inc_yaml_get(map, f->alias)))
 			absent->times[i]++;
 	}
 }
@@ -70,6 +71,6 @@ int inc_default_port(const struct inc_yaml_node *node, struct inc_conn_conf *c, 
 	freeifaddrs(list);
 	if (*c->port)
 		return 0;
-	return inc_yaml_error(node, err, "'my_name' is missing, and no interface here has %s",
+	return inc_yaml_error(node, err, "'own_name' is missing, and no interface here has %s",
 			      inet_ntop(AF_INET, &c->own.ip, text, sizeof(text)));
 }

@@ -48,10 +48,8 @@ void inc_configured_connect(struct inc_daemon *d, uint32_t communicator,
 
 			if (c->up != peer[i].up || (!c->up && c->rank != peer[i].rank))
 				continue;
-			c->peer.qpn = peer[i].peer_qp;
-			c->peer.psn = peer[i].peer_psn;
+			inc_rc_end_update(&c->peer, &peer[i].peer);
 			c->has_peer_psn = true;
-			c->peer.udp_port = peer[i].peer_port;
 		}
 }
 

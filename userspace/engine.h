@@ -23,6 +23,7 @@
 #include "lib/conf/messages.h"
 #include "lib/metric/metric.h"
 #include "lib/proto/maps.h"
+#include "lib/proto/rc_end.h"
 #include "loader/inc_limits.h"
 
 struct inc_options;
@@ -215,9 +216,8 @@ struct inc_engine_ops {
 	 */
 	int (*add_comm)(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err);
 	int (*start_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
-	/* Sets the numbers of peers that conf left open. Of peer, the fields rank, up, peer_qp,
-	 * peer_psn and peer_port are read. -ENOENT: there is no such connection; -EALREADY: it has
-	 * its peer. */
+	/* Sets the numbers of peers that conf left open. -ENOENT: there is no such
+	 * connection; -EALREADY: it has its peer. */
 	int (*connect_comm)(struct inc_engine *e, uint32_t communicator,
 			    const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err);
 	/* Removes a communicator. When this returns 0, the engine does not use the communicator any

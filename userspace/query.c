@@ -126,8 +126,8 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 			   "communicator", (json_int_t)comm->communicator, "up", c->up, "rank",
 			   (json_int_t)c->rank, "host", "", "port", c->port, "peer_ip",
 			   inet_ntop(AF_INET, &c->peer.ip, peer_ip, sizeof(peer_ip)), "peer_port",
-			   (int)c->peer.udp_port, "peer_qp", (json_int_t)c->peer.qpn, "my_ip",
-			   inet_ntop(AF_INET, &c->own.ip, own_ip, sizeof(own_ip)), "my_qp",
+			   (int)c->peer.udp_port, "peer_qp", (json_int_t)c->peer.qpn, "own_ip",
+			   inet_ntop(AF_INET, &c->own.ip, own_ip, sizeof(own_ip)), "own_qp",
 			   (json_int_t)c->own.qpn, "error", (int)c->error, "state",
 			   health[c->health]);
 	json_object_set_new(object, "reason", json_string(c->reason ?: ""));

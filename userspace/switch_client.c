@@ -246,11 +246,8 @@ static void confirm_ends(struct inc_client *c, const json_t *object,
 	for (i = 0; i < conf->n_conns; i++) {
 		const struct inc_conn_conf *conn = &conf->conn[i];
 
-		said.conn[i] = (struct inc_msg_own){.rank = conn->rank,
-						    .up = conn->up,
-						    .own_qp = conn->own.qpn,
-						    .own_psn = conn->own.psn,
-						    .own_port = conn->own.udp_port};
+		said.conn[i] =
+			(struct inc_msg_own){.rank = conn->rank, .up = conn->up, .own = conn->own};
 	}
 	answer = inc_message_new(INC_MSG_CONFIGURED, &said);
 	json_object_set(answer, "seq", json_object_get(object, "seq"));

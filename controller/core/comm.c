@@ -331,9 +331,7 @@ static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m
 	m->window_messages = ask->window;
 	m->byte_order = ask->byte_order;
 	m->floats = ask->floats;
-	m->route.own.end.qpn = ask->qpn;
-	m->route.own.end.psn = ask->psn;
-	m->route.own.end.udp_port = ask->udp_port;
+	m->route.own.end = ask->own;
 	m->route.own.end.kind = inc_endpoint_kind_of(ask->transport);
 	m->route.pkey = ask->pkey;
 	m->route.udp_csum = ask->udp_csum;
@@ -484,7 +482,6 @@ void inc_comm_configured(struct inc_comm *comm)
 		const struct inc_member *member = &group->members[rank];
 		const struct inc_topo_host *host = &topo->hosts[member->host];
 		const struct inc_topo_switch *sw = &topo->switches[host->sw];
-		const struct inc_rc_end *peer = &comm->members[rank].route.peer.end;
 		struct inc_msg_made made = {
 			.comm = comm->index,
 			.communicator = comm->number,
@@ -494,15 +491,15 @@ void inc_comm_configured(struct inc_comm *comm)
 			.floats = comm->floats,
 			.message_packets = comm->message_packets,
 			.messages = comm->messages,
-			.connection = {.peer_ip = sw->ports[host->port].ip,
-				       .peer_port = peer->udp_port ?: INC_ROCE_UDP_PORT,
-				       .peer_qp = peer->qpn,
-				       .peer_psn = peer->psn,
-				       .my_ip = host->ip},
+			.connection = {.own.ip = host->ip.s_addr,
+				       .peer = comm->members[rank].route.peer.end},
 		};
+		struct inc_rc_end *peer = &made.connection.peer;
 
 		_Static_assert(sizeof(made.connection.node) >= sizeof(sw->name), "all names fit");
 		strcpy(made.connection.node, sw->name);
+		peer->ip = sw->ports[host->port].ip.s_addr;
+		peer->udp_port = peer->udp_port ?: INC_ROCE_UDP_PORT;
 		inc_tree_describe(comm->tree, topo, inc_tree_find(comm->tree, host->sw), made.tree,
 				  sizeof(made.tree));
 		inc_act_send(member->client, INC_MSG_MADE, &made);

@@ -145,9 +145,7 @@ int inc_comm_take_ends(struct inc_comm *comm, unsigned int node,
 			return inc_err_set(
 				err, EPROTO,
 				"confirms other connections than those of its configuration");
-		l.own->end.qpn = own->own_qp;
-		l.own->end.psn = own->own_psn;
-		l.own->end.udp_port = own->own_port;
+		inc_rc_end_update(&l.own->end, &own->own);
 		l.own->open = false;
 	}
 	return 0;
@@ -165,9 +163,7 @@ bool inc_comm_list_peers(struct inc_comm *comm, unsigned int node, struct inc_ms
 		out->conn[out->n_conns++] = (struct inc_msg_peer){
 			.rank = l.rank,
 			.up = l.up,
-			.peer_qp = l.peer->end.qpn,
-			.peer_psn = l.peer->end.psn,
-			.peer_port = l.peer->end.udp_port,
+			.peer = l.peer->end,
 		};
 	}
 	return out->n_conns;

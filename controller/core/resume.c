@@ -60,8 +60,7 @@ static int read_claim(struct inc_core *core, const struct inc_msg_claim *said, s
 	c->said = said;
 	c->member.asked = c->member.ready = true;
 	c->member.byte_order = said->byte_order;
-	c->member.route.own.end.qpn = said->qpn;
-	c->member.route.own.end.udp_port = said->udp_port;
+	c->member.route.own.end = said->own;
 	strcpy(c->member.transport, said->transport);
 	return 0;
 }

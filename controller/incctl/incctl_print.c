@@ -301,9 +301,9 @@ void incctl_print_switches(const json_t *data)
 void incctl_print_connections(const json_t *data)
 {
 	rows(data,
-	     "SWITCH >COMM >RANK HOST PORT PEER_IP >PEER_QP >MY_QP >RECEIVED >ACKED >RESULTS >DUP "
+	     "SWITCH >COMM >RANK HOST PORT PEER_IP >PEER_QP >OWN_QP >RECEIVED >ACKED >RESULTS >DUP "
 	     ">NAK_OUT >NAK_IN >RESENT STATE REASON",
-	     "communicator rank host port peer_ip peer_qp my_qp received acknowledged results "
+	     "communicator rank host port peer_ip peer_qp own_qp received acknowledged results "
 	     "duplicates naks_sent naks_received retransmits state reason");
 }
 

@@ -26,6 +26,7 @@
 #include "lib/net/hostport.h"
 #include "lib/net/stream.h"
 #include "lib/net/tls.h"
+#include "lib/proto/rc_end.h"
 #include "hostlib/src/endpoint.h"
 
 #define CONNECT_TIMEOUT_MS   5000
@@ -212,8 +213,7 @@ struct inccl_communicator {
 	char tree[INC_CONTROL_TREE_LEN];
 	/* Facts that resume.c sends to a controller that has restarted: */
 	char node[INC_CONTROL_SWITCH_LEN]; /* name of the switch */
-	uint32_t qpn;                      /* queue pair number of the own endpoint */
-	uint16_t udp_port;                 /* UDP port of the own endpoint */
+	struct inc_rc_end own;             /* of the connection to the switch */
 
 	struct inccl_request *first, *last; /* requests that the caller has not collected */
 	struct inccl_request *head;         /* the oldest unfinished request */

@@ -89,8 +89,7 @@ static void fill_claims(const struct inccl_group *group, struct inc_msg_resume *
 		claim->comm = comm->index;
 		memcpy(claim->node, comm->node, sizeof(claim->node));
 		snprintf(claim->transport, sizeof(claim->transport), "%s", comm->ep->ops->name);
-		claim->qpn = comm->qpn;
-		claim->udp_port = comm->udp_port;
+		claim->own = comm->own;
 		claim->payload = comm->payload;
 		claim->slots = comm->slots;
 		claim->mode = comm->mode;

@@ -40,6 +40,9 @@ bool inc_pkey_good(uint64_t pkey)
 
 #define CONN(member) INC_AT(struct inc_conn_conf, member)
 #define GIVEN(flag)  .given = offsetof(struct inc_conn_conf, flag)
+/* Numbers of an end that may become known later; and the name that files had for them. */
+#define LATER(old, what)     .need = INC_OPTIONAL, .empty = true, .alias = (old), .text = what
+#define PSN(flag, old, what) .need = INC_LATER, GIVEN(flag), .alias = (old), .text = what
 
 static const struct inc_field conn_fields[] = {
 	{"up", INC_BOOL, INC_DEFAULT, CONN(up), .text = "to a parent switch"},
@@ -49,37 +52,42 @@ static const struct inc_field conn_fields[] = {
 	 .text = "the child's rank; of a switch, the lowest below it"},
 	{"ranks", INC_RANKS, INC_OPTIONAL, CONN(ranks), GIVEN(has_ranks),
 	 .text = "all ranks below a child that is a switch (0-3,8); absent: host_id alone"},
-	{"my_name", INC_WORD, INC_TOLD, CONN(port), .what = "an interface name",
-	 .text = "port of the switch; in a file that does not say it, the one that has my_ip"},
-	{"my_ip", INC_IPV4, INC_REQUIRED, CONN(own.ip), .text = "the switch's address"},
-	{"my_mac", INC_MAC, INC_OPTIONAL, CONN(own_mac), GIVEN(has_own_mac),
+	{"own_name", INC_WORD, INC_TOLD, CONN(port), .alias = "my_name",
+	 .what = "an interface name",
+	 .text = "port of the switch; in a file that does not say it, the one that has own_ip"},
+	{"own_ip", INC_IPV4, INC_REQUIRED, CONN(own.ip), .alias = "my_ip",
+	 .text = "the switch's address"},
+	{"own_mac", INC_MAC, INC_OPTIONAL, CONN(own_mac), GIVEN(has_own_mac), .alias = "my_mac",
 	 .text = "source of the frames to the peer; absent: the port's"},
-	{"my_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(own.udp_port), .empty = true,
-	 .text = "UDP source port; absent: " INC_STR(
-		 INC_ROCE_UDP_PORT) ", of a message in termination mode: the switch "
-				    "chooses"},
-	{"my_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(own.qpn), .empty = true,
-	 .text = "the switch's queue pair; absent: the switch chooses (in termination mode alone)"},
-	{"my_psn", INC_PSN_FIELD, .need = INC_LATER, CONN(own.psn), GIVEN(has_own_psn),
-	 .text = "PSN of the first result; absent: the switch chooses (in termination mode alone)"},
+	INC_END_FIELDS(
+		struct inc_conn_conf, own,
+		LATER("my_port", "UDP source port; absent: " INC_STR(
+					 INC_ROCE_UDP_PORT) ", of a message in termination mode: "
+							    "the switch chooses"),
+		LATER("my_qp", "the switch's queue pair; absent: the switch chooses (in "
+			       "termination mode alone)"),
+		PSN(has_own_psn, "my_psn",
+		    "PSN of the first result; absent: the switch chooses (in termination mode "
+		    "alone)")),
+	{"own_endpoint", INC_CHOICE, INC_DEFAULT, CONN(own.kind), .names = inc_endpoint_kinds,
+	 .alias = "endpoint", .text = "what it ends at in termination mode"},
 	{"peer_ip", INC_IPV4, INC_REQUIRED, CONN(peer.ip), .text = "the peer's address"},
 	{"peer_mac", INC_MAC, INC_OPTIONAL, CONN(peer_mac), GIVEN(has_peer_mac),
 	 .text = "where the peer is; absent: the kernel's neighbour table, then its frames tell"},
-	{"peer_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(peer.udp_port), .empty = true,
-	 .text = "UDP port on which the peer receives; absent: " INC_STR(
-		 INC_ROCE_UDP_PORT) ", or as connect says"},
-	{"peer_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(peer.qpn), .empty = true,
-	 .text = "the peer's queue pair; absent: as connect says (in termination mode alone)"},
-	{"psn", INC_PSN_FIELD, .need = INC_LATER, CONN(peer.psn), GIVEN(has_peer_psn),
-	 .text = "PSN of the peer's first packet; absent where peer_qp is"},
-	{"pkey", INC_PKEY_FIELD, .need = INC_DEFAULT, CONN(pkey), .def = INC_PKEY_DEFAULT,
-	 .text = "P_Key of the connection"},
-	{"udp_csum", INC_BOOL, INC_DEFAULT, CONN(udp_csum), .text = "results carry a UDP checksum"},
-	{"endpoint", INC_CHOICE, INC_DEFAULT, CONN(own.kind), .names = inc_endpoint_kinds,
-	 .text = "what it ends at in termination mode"},
+	INC_END_FIELDS(struct inc_conn_conf, peer,
+		       LATER(NULL, "UDP port on which the peer receives; absent: " INC_STR(
+					   INC_ROCE_UDP_PORT) ", or as connect says"),
+		       LATER(NULL,
+			     "the peer's queue pair; absent: as connect says (in termination mode "
+			     "alone)"),
+		       PSN(has_peer_psn, "psn",
+			   "PSN of the peer's first packet; absent where peer_qp is")),
 	{"peer_endpoint", INC_CHOICE, INC_DEFAULT, CONN(peer.kind), .names = inc_endpoint_kinds,
 	 .text = "what the peer is: of verbs, whose IP IDs a socket cannot know, a soft endpoint "
 		 "takes any"},
+	{"pkey", INC_PKEY_FIELD, .need = INC_DEFAULT, CONN(pkey), .def = INC_PKEY_DEFAULT,
+	 .text = "P_Key of the connection"},
+	{"udp_csum", INC_BOOL, INC_DEFAULT, CONN(udp_csum), .text = "results carry a UDP checksum"},
 };
 
 const struct inc_schema inc_conn_schema = INC_SCHEMA(struct inc_conn_conf, conn_fields);
@@ -125,15 +133,15 @@ int inc_conn_conf_settle(struct inc_conn_conf *conn, const struct inc_comm_conf 
 	const bool passes = comm->mode == INC_PASSTHROUGH, file = form == INC_FILE_ONLY;
 
 	if (passes && !conn->own.qpn)
-		return missing("my_qp", err);
+		return missing("own_qp", err);
 	if ((passes || file) && !conn->peer.qpn)
 		return missing("peer_qp", err);
 	if (passes && !file && !conn->has_own_psn)
-		return missing("my_psn", err);
+		return missing("own_psn", err);
 	if (!file && conn->peer.qpn && !conn->has_peer_psn)
-		return missing("psn", err);
+		return missing("peer_psn", err);
 	if (passes && conn->own.kind != INC_ENDPOINT_SOFT)
-		return inc_err_set(err, EINVAL, "'endpoint' is of termination mode");
+		return inc_err_set(err, EINVAL, "'own_endpoint' is of termination mode");
 	if ((passes || file) && !conn->own.udp_port)
 		conn->own.udp_port = INC_ROCE_UDP_PORT;
 	if (conn->peer.qpn && !conn->peer.udp_port)

@@ -120,6 +120,19 @@ bool inc_pkey_good(uint64_t pkey);
 #define INC_QPN_FIELD      .kind = INC_UINT, .min = INC_MIN_QPN, .max = INC_MAX_QPN
 #define INC_PSN_FIELD      .kind = INC_UINT, .max = INC_PSN_MASK
 #define INC_UDP_PORT_FIELD .kind = INC_UINT, .min = 1, .max = UINT16_MAX
+/*
+ * The rows for an end of a connection, in the table of a type that has the end as its member own or
+ * peer. Each table with an end has these rows, so a new field of struct inc_rc_end needs one row.
+ * of_port, of_qp and of_psn are the rest of a number's row, because not every table needs it. The
+ * address and the kind have rows of their own, because few tables have them.
+ */
+/* clang-format off */
+#define INC_END_FIELDS(type, end, of_port, of_qp, of_psn) \
+	{#end "_port", INC_UDP_PORT_FIELD, INC_AT(type, end.udp_port), of_port}, \
+	{#end "_qp", INC_QPN_FIELD, INC_AT(type, end.qpn), of_qp}, \
+	{#end "_psn", INC_PSN_FIELD, INC_AT(type, end.psn), of_psn}
+/* clang-format on */
+_Static_assert(INC_N_RC_END_FIELDS == 5, "INC_END_FIELDS has a row for each field of an end");
 
 /*
  * The fields' rules that depend on the mode, which tables cannot express. Fills in the values that

@@ -33,6 +33,12 @@ const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
 #define OTHER(KEY, NEED, VALUE, TEXT) \
 	{KEY, INC_OTHER, .what = VALUE, .text = TEXT, INC_NEED_##NEED(, )},
 #define PART(S, TYPE, MEMBER, ...) __VA_ARGS__
+#define RC_END(S, MEMBER, PORT, PORT_TEXT, QP_TEXT, PSN, PSN_TEXT, ...) \
+	INC_END_FIELDS(struct inc_msg_##S, MEMBER, \
+		       OF_END(INC_NEED_##PORT(S, MEMBER), PORT_TEXT), \
+		       OF_END(INC_NEED_REQUIRED(S, MEMBER), QP_TEXT), \
+		       OF_END(INC_NEED_##PSN(S, MEMBER), PSN_TEXT)), __VA_ARGS__
+#define OF_END(NEED, TEXT) NEED, .text = TEXT
 #define END(T) }; const struct inc_schema inc_##T##_schema = INC_SCHEMA(struct_of_##T, T##_fields);
 #define STRUCT(S) BEGIN(S, S)
 #define TABLE(T, S, ...) BEGIN(T, S) __VA_ARGS__ END(T)
@@ -44,6 +50,7 @@ const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
 #include "lib/conf/messages.def"
 #undef BEGIN
 #undef ONE
+#undef OF_END
 
 /* A check that each field names the struct that it is in, because its row would otherwise have the
  * offset of another struct's member. Each STRUCT(S) becomes a function that no code calls. Its
@@ -57,6 +64,8 @@ const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
 #define VALUES(S, MEMBER, COUNT, KEY, NEED, TYPE, MIN, MAX, TEXT) (void)S->MEMBER;
 #define OTHER(KEY, NEED, VALUE, TEXT)
 #define PART(S, TYPE, MEMBER, ...) __VA_ARGS__
+#define RC_END(S, MEMBER, PORT, PORT_TEXT, QP_TEXT, PSN, PSN_TEXT, ...) \
+	(void)S->MEMBER; __VA_ARGS__
 #define END(T) }
 #define STRUCT(S) BEGIN(S, S)
 #define TABLE(T, S, ...) BEGIN(T, S) __VA_ARGS__ END(T)

@@ -15,10 +15,11 @@
 #include "lib/conf/event_kind.h"
 #include "lib/conf/schema.h"
 #include "lib/proto/maps.h"
+#include "lib/proto/rc_end.h"
 
 struct json_t; /* of jansson */
 
-#define INC_CONTROL_VERSION       1
+#define INC_CONTROL_VERSION       2
 #define INC_MAX_WORLD             1024
 #define INC_MAX_GROUP_COMMS       64 /* of one group at the same time */
 #define INC_MIN_MTU               68 /* the least that IPv4 allows */
@@ -48,6 +49,7 @@ extern const char *const inc_dtype_names[];    /* of enum inc_dtype */
 	uint32_t COUNT; typeof(INC_TYPE_##TYPE) MEMBER[MAX];
 #define OTHER(KEY, NEED, VALUE, TEXT)
 #define PART(S, TYPE, MEMBER, ...) TYPE MEMBER;
+#define RC_END(S, MEMBER, ...) struct inc_rc_end MEMBER;
 #define END(S) };
 #define TABLE(T, S, ...) extern const struct inc_schema inc_##T##_schema;
 #define INC_TYPE(TYPE, ...) TYPE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Fields of files and of messages, as tables. One table serves three purposes. It reads YAML, with
- * errors such as "star.yaml:12: connections[1].my_qp: 1 is not between 2 and 16777214"
+ * errors such as "star.yaml:12: connections[1].own_qp: 1 is not between 2 and 16777214"
  * (schema_yaml.h). It reads JSON, with the same errors without file and line. It prints JSON,
  * which yaml.h prints as YAML. The values are in a C struct, in which each field has an offset.
  *

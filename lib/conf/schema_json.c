@@ -52,7 +52,7 @@ static const char *text(struct inc_source *at, const struct inc_field *f)
 	}
 }
 
-/* Writes the path of a value: "connections[1].my_qp". */
+/* Writes the path of a value: "connections[1].own_qp". */
 static size_t path(const struct inc_source *at, char *buf, size_t size)
 {
 	size_t used;

@@ -9,9 +9,10 @@
 #define INC_PROTO_RC_END_H
 
 #include <linux/types.h>
+#include "lib/proto/roce.h"
 
-/* What an end is: a UDP socket, or an RDMA device. A switch in passthrough mode is neither, and
- * its ends have the number of sockets. */
+/* A UDP socket, or an RDMA device. A switch in passthrough mode has neither, and its ends count as
+ * sockets. */
 enum inc_endpoint_kind { INC_ENDPOINT_SOFT, INC_ENDPOINT_VERBS, INC_N_ENDPOINT_KINDS };
 
 /* The address is in network byte order, all numbers are in host byte order. */
@@ -44,5 +45,16 @@ _Static_assert(__builtin_offsetof(struct inc_rc_end, udp_port) == 4, "offset of 
 _Static_assert(__builtin_offsetof(struct inc_rc_end, kind) == 6, "offset of kind");
 _Static_assert(__builtin_offsetof(struct inc_rc_end, qpn) == 8, "offset of qpn");
 _Static_assert(__builtin_offsetof(struct inc_rc_end, psn) == 12, "offset of psn");
+
+/* Replaces all fields of an end by those from a message, which has neither the address nor the
+ * kind. */
+INC_INLINE void inc_rc_end_update(struct inc_rc_end *end, const struct inc_rc_end *from)
+{
+	const struct inc_rc_end before = *end;
+
+	*end = *from;
+	end->ip = before.ip;
+	end->kind = before.kind;
+}
 
 #endif

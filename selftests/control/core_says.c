@@ -30,9 +30,9 @@ static void say_join(struct world *w, struct world_member *m, unsigned int rank)
 static void say_ask(struct world *w, struct world_member *m, unsigned int rank)
 {
 	const struct inc_msg_ask ask_for = {.transport = "soft",
-					    .qpn = 0x100 + rank,
-					    .psn = 1,
-					    .udp_port = 5000,
+					    .own.qpn = 0x100 + rank,
+					    .own.psn = 1,
+					    .own.udp_port = 5000,
 					    .payload = PAYLOAD,
 					    .message_packets = 1,
 					    .window = 16,
@@ -53,8 +53,8 @@ static void say_resume(struct world *w, struct world_member *m, unsigned int ran
 	fill_join(w, rank, &resume.join);
 	*claim = (struct inc_msg_claim){.communicator = m->made.communicator,
 					.transport = "soft",
-					.qpn = 0x100 + rank,
-					.udp_port = 5000,
+					.own.qpn = 0x100 + rank,
+					.own.udp_port = 5000,
 					.payload = m->made.payload,
 					.slots = m->made.slots,
 					.mode = m->made.mode,
@@ -169,16 +169,16 @@ static void fill_configured(const struct world *w, unsigned int s, uint32_t numb
 		out->conn[out->n_conns++] = (struct inc_msg_own){
 			.rank = child->to_switch ? tree->nodes[child->node].first_rank
 						 : child->rank,
-			.own_qp = 0x1000 + i,
-			.own_psn = 7,
-			.own_port = 6000 + i};
+			.own.qpn = 0x1000 + i,
+			.own.psn = 7,
+			.own.udp_port = 6000 + i};
 	}
 	if (node && node->parent >= 0)
 		out->conn[out->n_conns++] = (struct inc_msg_own){.rank = node->first_rank,
 								 .up = true,
-								 .own_qp = 0x2000,
-								 .own_psn = 7,
-								 .own_port = 7000};
+								 .own.qpn = 0x2000,
+								 .own.psn = 7,
+								 .own.udp_port = 7000};
 }
 
 static void answer(struct world *w, unsigned int s, struct world_said said, int code)

@@ -114,7 +114,7 @@ class Member(Line):
     def join(self, job, rank, world_size, addr=None, **more):
         self.job, self.rank, self.world_size = job, rank, world_size
         self.addr = addr or f"10.77.{rank}.1"
-        self.send(type="G", version=1, job=job, rank=rank, world_size=world_size,
+        self.send(type="G", version=2, job=job, rank=rank, world_size=world_size,
                   addrs=[self.addr], host=f"node{rank}", **more)
         return self
 
@@ -133,17 +133,17 @@ class Member(Line):
         """After a controller's restart, claims what this member has. numbers: the communicators' numbers, by comm."""
         self.rank = rank
         self.send(**dict(dict(
-            type="resume", version=1, job=job, group=group, rank=rank, world_size=world_size,
+            type="resume", version=2, job=job, group=group, rank=rank, world_size=world_size,
             addrs=[addr or f"10.77.{rank}.1"], host=f"node{rank}",
             communicators=[dict(communicator=number, comm=comm, switch="s0", transport="soft",
-                                qpn=100 + rank, payload=1024, slots=512)
+                                own_qp=100 + rank, payload=1024, slots=512)
                            for comm, number in enumerate(numbers)]), **more))
         return self
 
     def ask(self, comm=0, **changes):
         self.qpn = next(QPNS)
-        fields = dict(type="C", comm=comm, transport="soft", qpn=self.qpn,
-                      psn=(8388600 + self.rank) & 0xffffff, udp_port=40000 + self.rank,
+        fields = dict(type="C", comm=comm, transport="soft", own_qp=self.qpn,
+                      own_psn=(8388600 + self.rank) & 0xffffff, own_port=40000 + self.rank,
                       payload=1024, message_packets=1, window=512, pkey=65535, udp_csum=True)
         fields.update(changes)
         self.send(**fields)
@@ -158,7 +158,7 @@ class Switch(Line):
     @staticmethod
     def hello_fields(name="s0", communicators=(), mtu=2200, n_ports=4, ports=None, say=None, **limits):
         """The fields of a hello. say: more fields."""
-        return dict(type="hello", version=1, switch=name, **say or {},
+        return dict(type="hello", version=2, switch=name, **say or {},
                     ports=[dict(name=f"p{i}", ip=f"10.77.{i}.254", mac="02:00:00:00:00:01", mtu=mtu)
                            for i in range(n_ports)] if ports is None else ports,
                     limits=dict(dict(children=32, slots=4096, rows=1 << 20, connections=4096,
@@ -185,8 +185,8 @@ class Switch(Line):
     def ends(self, config):
         """Chooses unused numbers for its own ends of the connections."""
         self.numbers = self.numbers or itertools.count(500000 + 1000 * next(SWITCHES))
-        return [dict(host_id=c["host_id"], up=c["up"], my_qp=next(self.numbers), my_psn=next(self.numbers),
-                     my_port=5000 + i) for i, c in enumerate(config["connections"])]
+        return [dict(host_id=c["host_id"], up=c["up"], own_qp=next(self.numbers), own_psn=next(self.numbers),
+                     own_port=5000 + i) for i, c in enumerate(config["connections"])]
 
     def configure(self):
         """Takes a configure and confirms it; returns the configuration."""

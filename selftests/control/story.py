@@ -63,8 +63,8 @@ def crashing(*args, **more):
 
 
 def claims(running, qpns):
-    return [dict(communicator=number, comm=comm, switch="s0", transport="soft", qpn=qpns[comm],
-                 udp_port=qpns["port"], payload=1024, slots=512) for comm, number in running.items()]
+    return [dict(communicator=number, comm=comm, switch="s0", transport="soft", own_qp=qpns[comm],
+                 own_port=qpns["port"], payload=1024, slots=512) for comm, number in running.items()]
 
 
 class Rank:
@@ -194,7 +194,7 @@ class Story:
             r.group = r.line.want("G")["group"]
             expect(r.group != self.ranks[0].group, "a group's number is given twice")
         for r in again.ranks:
-            r.line.ask(0, udp_port=50000 + r.rank)
+            r.line.ask(0, own_port=50000 + r.rank)
         number = again.configured()
         for r in again.ranks:
             r.line.want("C", communicator=number)

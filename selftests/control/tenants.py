@@ -101,7 +101,7 @@ class Rank(Actor):
             return
         self.world.qpn += 1
         self.qpns[index] = self.world.qpn
-        self.line.ask(index, window=self.job.windows[index], qpn=self.world.qpn)
+        self.line.ask(index, window=self.job.windows[index], own_qp=self.world.qpn)
         self.comms[index] = ["asked", None]
         self.owe("C", index)
 
@@ -175,7 +175,7 @@ class Rank(Actor):
         self.line.resume(self.job.name, self.group, self.rank, self.job.size, (),
                          self.job.hosts[self.rank], communicators=[
                              dict(communicator=number, comm=index, switch=placed[number],
-                                  transport="soft", qpn=self.qpns[index], payload=1024, slots=512)
+                                  transport="soft", own_qp=self.qpns[index], payload=1024, slots=512)
                              for index, (_, number) in self.comms.items()])
         self.owe("resumed")
 
@@ -383,7 +383,7 @@ class Node(Actor):
     def check_room(self, config):
         number, conns = config["communicator"], config["connections"]
         expect(number not in self.have, f"{self} has communicator {number} already")
-        used = [c["my_qp"] for x in (*self.have.values(), config) for c in x["connections"]]
+        used = [c["own_qp"] for x in (*self.have.values(), config) for c in x["connections"]]
         expect(len(set(used)) == len(used), f"{self}: a queue pair number twice in {used}")
         rows = sum(len(x["connections"]) * x["slots"] for x in self.have.values())
         if len(self.have) < self.world.limits["groups"] and \
@@ -512,7 +512,7 @@ class World:
         conn = made["connection"]
         config = self.placed[made["communicator"]][conn["switch"]]
         expect([c["host_id"] for c in config["connections"] if not c["up"] and
-                "ranks" not in c and c["my_qp"] == conn["peer_qp"] and
+                "ranks" not in c and c["own_qp"] == conn["peer_qp"] and
                 c["peer_qp"] == rank.qpns[made["comm"]] and c["peer_ip"] == rank.job.hosts[rank.rank]]
                == [rank.rank], f"{rank}: {made} is not in {config}")
 
@@ -579,7 +579,7 @@ class World:
         for index in range(most + 1):
             for r in ranks:
                 self.qpn += 1
-                r.line.ask(index, window=1, qpn=self.qpn)
+                r.line.ask(index, window=1, own_qp=self.qpn)
             all_heard("C" if index < most else "error")
         for r in ranks:
             r.close()

@@ -201,7 +201,7 @@ static void host_agrees(const json_t *conn, const unsigned int *hosts)
 	inet_ntop(AF_INET, &topo->hosts[hosts[rank]].ip, ip, sizeof(ip));
 	assert_string_equal(text_of(conn, "peer_ip"), ip);
 	assert_int_equal(number_of(conn, "peer_qp"), 1000 + rank);
-	assert_int_equal(number_of(conn, "my_qp"), 2000 + rank);
+	assert_int_equal(number_of(conn, "own_qp"), 2000 + rank);
 	assert_null(json_object_get(conn, "ranks"));
 }
 
@@ -214,12 +214,12 @@ static void switch_agrees(const json_t *conn, json_t *const *configs, unsigned i
 
 	for (unsigned int m = 0; m < n; m++) {
 		json_array_foreach (json_object_get(configs[m], "connections"), k, other) {
-			if (number_of(other, "my_qp") != number_of(conn, "peer_qp"))
+			if (number_of(other, "own_qp") != number_of(conn, "peer_qp"))
 				continue;
 			found++;
-			assert_int_equal(number_of(other, "peer_qp"), number_of(conn, "my_qp"));
-			assert_int_equal(number_of(other, "my_psn"), number_of(conn, "psn"));
-			assert_string_equal(text_of(other, "my_ip"), text_of(conn, "peer_ip"));
+			assert_int_equal(number_of(other, "peer_qp"), number_of(conn, "own_qp"));
+			assert_int_equal(number_of(other, "own_psn"), number_of(conn, "peer_psn"));
+			assert_string_equal(text_of(other, "own_ip"), text_of(conn, "peer_ip"));
 			assert_int_not_equal(json_is_true(json_object_get(other, "up")),
 					     json_is_true(json_object_get(conn, "up")));
 		}

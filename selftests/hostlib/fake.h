@@ -31,7 +31,7 @@ struct fake {
 #define CONN_TO(port, qp, payload, slots)                                                         \
 	"{\"type\":\"C\",\"comm\":0,\"communicator\":12,\"payload\":" payload ",\"slots\":" slots \
 	",\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\",\"peer_port\":" port        \
-	",\"peer_qp\":" qp ",\"peer_psn\":77,\"my_ip\":\"127.0.0.1\"}}\n"
+	",\"peer_qp\":" qp ",\"peer_psn\":77,\"own_ip\":\"127.0.0.1\"}}\n"
 #define CONN(qp, payload, slots) CONN_TO("4791", qp, payload, slots)
 #define STARTED                  "{\"type\":\"start\",\"communicator\":12}\n"
 

@@ -81,9 +81,9 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 	if (fake_join(&rank->fake, rank->answers, false, &group, &rank->group, error) ||
 	    inccl_communicator_create(rank->group, &comm, &rank->comm))
 		fail_msg("%s", error);
-	peer_meet(&rank->peer, fake_received_number(&rank->fake, "udp_port"),
-		  fake_received_number(&rank->fake, "qpn"),
-		  fake_received_number(&rank->fake, "psn"), SWITCH_PSN);
+	peer_meet(&rank->peer, fake_received_number(&rank->fake, "own_port"),
+		  fake_received_number(&rank->fake, "own_qp"),
+		  fake_received_number(&rank->fake, "own_psn"), SWITCH_PSN);
 	/* a busy machine must not cause timeouts in cases about something else */
 	pthread_mutex_lock(&rank->comm->lock);
 	peer_channel(rank->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;

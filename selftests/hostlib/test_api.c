@@ -407,7 +407,7 @@ static void controller_back(void **state)
 		assert_int_equal(inccl_group_destroy(group), 0);
 		fake_stop(&f);
 		assert_non_null(strstr(f.received,
-				       "\"type\":\"resume\",\"version\":1,\"job\":\"t\","
+				       "\"type\":\"resume\",\"version\":2,\"job\":\"t\","
 				       "\"rank\":0,\"world_size\":1"));
 		assert_non_null(strstr(f.received, "\"group\":7,"));
 		assert_non_null(strstr(f.received,

@@ -26,7 +26,7 @@
 #define CONN_1                                                                            \
 	"{\"type\":\"C\",\"comm\":1,\"communicator\":13,\"payload\":1024,\"slots\":8,"    \
 	"\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\",\"peer_port\":4791," \
-	"\"peer_qp\":6,\"peer_psn\":77,\"my_ip\":\"127.0.0.1\"}}\n"
+	"\"peer_qp\":6,\"peer_psn\":77,\"own_ip\":\"127.0.0.1\"}}\n"
 #define STARTED_1 "{\"type\":\"start\",\"communicator\":13}\n"
 #define STALL     "{\"type\":\"error\",\"comm\":9,\"errno\":\"EINVAL\",\"message\":\"stall\"}\n"
 
@@ -145,7 +145,7 @@ static long udp_port_said(const struct world *w, const char *type)
 	const char *at = strstr(w->fake.received, type);
 
 	assert_non_null(at);
-	at = strstr(at, "\"udp_port\":");
+	at = strstr(at, "\"own_port\":");
 	assert_non_null(at);
 	return strtol(strchr(at, ':') + 1, NULL, 10);
 }

@@ -52,9 +52,9 @@ static int setup_order(void **state, enum inccl_byte_order order)
 	if (fake_create(&w->fake, w->answers, false, &w->group, error, curious_log, w) ||
 	    inccl_communicator_create(w->group, &opts, &w->comm))
 		fail_msg("%s", error);
-	peer_meet(&w->peer, fake_received_number(&w->fake, "udp_port"),
-		  fake_received_number(&w->fake, "qpn"), fake_received_number(&w->fake, "psn"),
-		  SWITCH_PSN);
+	peer_meet(&w->peer, fake_received_number(&w->fake, "own_port"),
+		  fake_received_number(&w->fake, "own_qp"),
+		  fake_received_number(&w->fake, "own_psn"), SWITCH_PSN);
 	/* a busy machine must not cause timeouts in cases about something else */
 	pthread_mutex_lock(&w->comm->lock);
 	peer_channel(w->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;

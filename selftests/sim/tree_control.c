@@ -54,10 +54,10 @@ static void describe_host(const struct tree_rank *rank, unsigned int life, struc
 		.has_own_psn = true,
 		.own.psn = draw_psn(),
 		.peer.ip = rank->host.addr,
-		.peer.udp_port = rank->asked.udp_port,
-		.peer.qpn = rank->asked.qpn,
+		.peer.udp_port = rank->asked.own.udp_port,
+		.peer.qpn = rank->asked.own.qpn,
 		.has_peer_psn = true,
-		.peer.psn = rank->asked.psn,
+		.peer.psn = rank->asked.own.psn,
 		.pkey = rank->asked.pkey,
 		.udp_csum = rank->asked.udp_csum,
 	};
@@ -210,11 +210,7 @@ static void answer(const struct tree_rank *rank, unsigned int life, struct inc_m
 				      .messages = tree.messages,
 				      .floats = tree.floats,
 				      .tree = "simulated"};
-	made->connection = (struct inc_msg_endpoint){.peer_ip = {conn->own.ip},
-						     .peer_port = conn->own.udp_port,
-						     .peer_qp = conn->own.qpn,
-						     .peer_psn = conn->own.psn,
-						     .my_ip.s_addr = rank->host.addr};
+	made->connection = (struct inc_msg_endpoint){.own.ip = rank->host.addr, .peer = conn->own};
 	snprintf(made->connection.node, sizeof(made->connection.node), "%s",
 		 rank->at->daemon.process.name);
 }

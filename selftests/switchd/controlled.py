@@ -36,7 +36,7 @@ def passing(peers, communicator):
 def terminated(peers, communicator=COMM, **more):
     return {"communicator": communicator, "group": 7, "root": True, "payload": PAYLOAD, "slots": 16,
             "mode": "termination", "messages": 4, "message_packets": 4,
-            "connections": [h.config(peer_port=5000, endpoint="soft", peer_endpoint="soft")
+            "connections": [h.config(peer_port=5000, own_endpoint="soft", peer_endpoint="soft")
                             for h in peers], **more}
 
 

@@ -317,9 +317,9 @@ class Host:
         self.sock.close()
 
     def config(self, **more):
-        return {"up": False, "host_id": self.rank, "my_name": self.port,
-                "my_ip": self.switch_ip, "my_qp": self.switch_qpn, "my_psn": self.result_psn,
-                "peer_ip": self.ip, "peer_qp": self.qpn, "psn": self.own_psn, **more}
+        return {"up": False, "host_id": self.rank, "own_name": self.port,
+                "own_ip": self.switch_ip, "own_qp": self.switch_qpn, "own_psn": self.result_psn,
+                "peer_ip": self.ip, "peer_qp": self.qpn, "peer_psn": self.own_psn, **more}
 
     def frame(self, opcode, psn, rest, ackreq=False, flags=0x40, ident=0):
         packet = ip_packet((self.ip, self.switch_ip, 5000, PORT), opcode, self.switch_qpn, psn,

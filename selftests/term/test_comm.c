@@ -451,9 +451,9 @@ static void test_numbers(void **state)
 static void test_connect_later(void **state)
 {
 	struct inc_msg_peer peers[] = {
-		{.rank = 1, .peer_qp = 500, .peer_psn = 9, .peer_port = 6000},
-		{.up = true, .peer_qp = 501, .peer_port = 6001}};
-	const struct inc_msg_peer nobody = {.rank = 7, .peer_qp = 5};
+		{.rank = 1, .peer.qpn = 500, .peer.psn = 9, .peer.udp_port = 6000},
+		{.up = true, .peer.qpn = 501, .peer.udp_port = 6001}};
+	const struct inc_msg_peer nobody = {.rank = 7, .peer.qpn = 5};
 	const struct inc_msg_peer twice[] = {peers[0], peers[0]};
 	struct loop_channel_state ch;
 	struct scene s;

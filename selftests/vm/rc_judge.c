@@ -154,9 +154,9 @@ static void print_config(void)
 	       opts.communicator, opts.payload, opts.slots);
 	for (unsigned int i = 0; i < opts.hosts; i++)
 		printf("%s{\"up\": false, \"communicator\": %u, \"host_id\": %u, "
-		       "\"my_name\": \"p%u\", \"my_ip\": \"10.77.%u.254\", \"my_port\": 4791, "
-		       "\"my_qp\": %u, \"my_psn\": %u, \"peer_ip\": \"10.77.%u.1\", "
-		       "\"peer_port\": 4791, \"peer_qp\": %u, \"psn\": %u}",
+		       "\"own_name\": \"p%u\", \"own_ip\": \"10.77.%u.254\", \"own_port\": 4791, "
+		       "\"own_qp\": %u, \"own_psn\": %u, \"peer_ip\": \"10.77.%u.1\", "
+		       "\"peer_port\": 4791, \"peer_qp\": %u, \"peer_psn\": %u}",
 		       i ? ", " : "", opts.communicator, i, i, i, switch_qpn(&hosts[i]),
 		       psn_of(opts.result_psn, &hosts[i]), i, hosts[i].qp->qp_num,
 		       psn_of(opts.psn, &hosts[i]));

@@ -354,10 +354,8 @@ int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *p
 	}
 	for (i = 0; !ret && !cm->ended && i < n; i++) {
 		end = find_end(cm, &peer[i]);
-		end->conf.peer.qpn = peer[i].peer_qp;
-		end->conf.peer.psn = peer[i].peer_psn;
+		inc_rc_end_update(&end->conf.peer, &peer[i].peer);
 		end->conf.has_peer_psn = true;
-		end->conf.peer.udp_port = peer[i].peer_port;
 		ret = connect_end(end, err);
 	}
 	return ret;

@@ -43,9 +43,8 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 		      struct inc_term_comm **out, struct inc_err *err);
 /* Connects the communicator to the peers whose numbers conf had. */
 int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err);
-/* Connects the communicator to peers whose numbers are known only now. Of peer, the fields rank,
- * up, peer_qp, peer_psn and peer_port are read. -ENOENT: there is no such connection; -EALREADY: it
- * has its peer. */
+/* Connects the communicator to peers whose numbers are known only now. -ENOENT: there
+ * is no such connection; -EALREADY: it has its peer. */
 int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *peer, uint32_t n,
 			  struct inc_err *err);
 /* Frees the communicator. Peers that are still connected receive no notice of it. */
