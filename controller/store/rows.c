@@ -40,7 +40,8 @@ static const char *const kinds[] = {
 	{                                                                                         \
 		.name = #e "_given", .kind = INC_KEPT_NUMBER, AT(s, e.given), .max = INC_QPN_MASK \
 	}
-_Static_assert(INC_N_RC_END_FIELDS == 5, "END has a column for each other field of an end");
+_Static_assert(INC_N_RC_END_FIELDS == 5,
+	       "a new field of an end needs a column in END and a step in store_open.c");
 
 static const struct inc_kept_column numbers[] = {
 	WORD(inc_kept_numbers, kind, kinds),

@@ -132,7 +132,7 @@ bool inc_pkey_good(uint64_t pkey);
 	{#end "_qp", INC_QPN_FIELD, INC_AT(type, end.qpn), of_qp}, \
 	{#end "_psn", INC_PSN_FIELD, INC_AT(type, end.psn), of_psn}
 /* clang-format on */
-_Static_assert(INC_N_RC_END_FIELDS == 5, "INC_END_FIELDS has a row for each field of an end");
+_Static_assert(INC_N_RC_END_FIELDS == 5, "a new field of an end needs a row in INC_END_FIELDS");
 
 /*
  * The fields' rules that depend on the mode, which tables cannot express. Fills in the values that
