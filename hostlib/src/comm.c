@@ -87,12 +87,6 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 	return ret;
 }
 
-/* For the controller, which has this end's address already. */
-static struct inc_rc_end end_of(const struct inccl_own *own)
-{
-	return (struct inc_rc_end){.udp_port = own->udp_port, .qpn = own->qpn, .psn = own->psn};
-}
-
 /* Sets the number of messages and packets that may be under way: what this rank can do, within the
  * controller's limits. Returns the slots that this needs. */
 static unsigned int agree_on_messages(struct inccl_communicator *comm,
@@ -129,10 +123,7 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 				   own->payload, least);
 	comm->mode = made->mode;
 	comm->native_floats = made->floats == INC_FLOATS_NATIVE;
-	peer->ip.s_addr = conn->peer.ip;
-	peer->udp_port = conn->peer.udp_port;
-	peer->qpn = conn->peer.qpn;
-	peer->psn = conn->peer.psn;
+	peer->end = conn->peer;
 	peer->payload = made->payload;
 	peer->packets = made->slots;
 	peer->by_message = inccl_steps_are_messages(comm);
@@ -143,7 +134,7 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	comm->number = made->communicator;
 	comm->payload = made->payload;
 	comm->slots = made->slots;
-	comm->own = end_of(own);
+	comm->own = own->end;
 	memcpy(comm->node, conn->node, sizeof(comm->node));
 	memcpy(comm->device, own->device, sizeof(comm->device));
 	memcpy(comm->tree, made->tree, sizeof(comm->tree));
@@ -155,7 +146,7 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 {
 	struct inc_msg_ask msg = {
 		.comm = comm->index,
-		.own = end_of(own),
+		.own = own->end,
 		.payload = own->payload,
 		.message_packets = comm->settings.message_packets,
 		.window = own->window_messages,

@@ -149,9 +149,7 @@ static int open_channel(struct inccl_endpoint *ep, const struct inccl_open_opts 
 	ret = ep->ops->make(ep->dev, &channel, &ep->ch, &numbers, err);
 	if (ret)
 		return ret;
-	own->qpn = numbers.qpn;
-	own->psn = numbers.psn;
-	own->udp_port = numbers.udp_port;
+	own->end = numbers.end;
 	own->pkey = numbers.pkey;
 	own->udp_csum = offer.udp_csum;
 	memcpy(own->device, offer.device, sizeof(own->device));
@@ -207,8 +205,9 @@ void inccl_endpoint_abandon(struct inccl_endpoint *ep)
  * sends from the interface whose GID it uses. */
 static void check_source(const struct inccl_endpoint *ep, const struct inc_channel_peer *peer)
 {
-	struct sockaddr_in sa = {
-		.sin_family = AF_INET, .sin_addr = peer->ip, .sin_port = htons(INC_ROCE_UDP_PORT)};
+	struct sockaddr_in sa = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = peer->end.ip,
+				 .sin_port = htons(INC_ROCE_UDP_PORT)};
 	char ours[INET_ADDRSTRLEN], routed[INET_ADDRSTRLEN];
 	int fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	socklen_t len = sizeof(sa);
@@ -230,7 +229,7 @@ int inccl_endpoint_connect(struct inccl_endpoint *ep, const struct inc_channel_p
 	int ret = 0;
 
 	if (ep->transport->kind == INCCL_TRANSPORT_SOFT)
-		ret = inccl_path_check(ep->ops->fd(ep->dev, NULL), ep->addr, peer->ip.s_addr,
+		ret = inccl_path_check(ep->ops->fd(ep->dev, NULL), ep->addr, peer->end.ip,
 				       peer->payload, err);
 	else
 		check_source(ep, peer);

@@ -17,6 +17,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/channel/channel.h"
+#include "lib/proto/rc_end.h"
 
 /* Packets under way at most if the caller sets no window, because a veth's ring holds so many. If
  * switches terminate connections, results arrive as whole messages, and the second one leaves room
@@ -50,9 +51,7 @@ struct inccl_open_opts {
 
 /* The endpoint's properties that the controller needs (message C). */
 struct inccl_own {
-	uint32_t qpn;
-	uint32_t psn;      /* of the first packet it sends */
-	uint16_t udp_port; /* where it receives; INC_ROCE_UDP_PORT for a NIC */
+	struct inc_rc_end end; /* without its address and kind */
 	uint16_t pkey;
 	bool udp_csum;                /* requests UDP checksums on results */
 	unsigned int payload;         /* largest that it supports */

@@ -31,6 +31,7 @@
 #include <stdint.h>
 #include <netinet/in.h>
 #include "lib/base/err.h"
+#include "lib/proto/rc_end.h"
 #include "lib/base/log.h"
 
 struct inc_channel_ops;
@@ -200,18 +201,13 @@ struct inc_channel_opts {
 
 /* Numbers of the own end, which the peer must know. */
 struct inc_channel_own {
-	uint32_t qpn;
-	uint32_t psn;
-	uint16_t udp_port; /* where it receives */
+	struct inc_rc_end end; /* without its address and kind */
 	uint16_t pkey;
 };
 
 struct inc_channel_peer {
 	const char *name; /* for messages; NULL: that of the channel's options */
-	struct in_addr ip;
-	uint16_t udp_port;
-	uint32_t qpn;
-	uint32_t psn; /* of its first packet */
+	struct inc_rc_end end;
 	/* soft: the peer is an RDMA device, whose IP IDs a UDP socket cannot know. So any IP ID is
 	 * accepted, at the price of 16 of the ICRC's 32 bits. */
 	bool any_ip_id;

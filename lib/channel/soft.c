@@ -317,9 +317,9 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	LIST_INSERT_HEAD(&dev->bucket[ch->own_qpn % SOFT_BUCKETS], ch, in_bucket);
 	TAILQ_INSERT_TAIL(&dev->channels, ch, in_all);
 	dev->n_mirrored += opts->mirrored;
-	own->qpn = ch->own_qpn;
-	own->psn = ch->tx.start_psn;
-	own->udp_port = dev->udp.port;
+	own->end.qpn = ch->own_qpn;
+	own->end.psn = ch->tx.start_psn;
+	own->end.udp_port = dev->udp.port;
 	own->pkey = opts->pkey;
 	*out = &ch->ch;
 	return 0;
@@ -343,27 +343,27 @@ static int soft_connect(struct inc_channel *c, const struct inc_channel_peer *pe
 		ret = inc_soft_mirror_connect(ch, peer);
 	if (ret)
 		return inc_err_set(err, -ret, "%s: %s", ch->what, strerror(-ret));
-	to->qpn = peer->qpn;
+	to->qpn = peer->end.qpn;
 	to->addr.sin_family = AF_INET;
-	to->addr.sin_addr = peer->ip;
-	to->addr.sin_port = htons(peer->udp_port);
+	to->addr.sin_addr.s_addr = peer->end.ip;
+	to->addr.sin_port = htons(peer->end.udp_port);
 	to->path = (struct inc_roce_path){
 		.saddr = dev->own_ip.s_addr,
-		.daddr = peer->ip.s_addr,
+		.daddr = peer->end.ip,
 		.sport = dev->udp.port,
-		.dport = peer->udp_port,
+		.dport = peer->end.udp_port,
 		.df = true,
 	};
 	ch->from_peer = (struct inc_roce_path){
-		.saddr = peer->ip.s_addr,
+		.saddr = peer->end.ip,
 		.daddr = dev->own_ip.s_addr,
-		.sport = peer->udp_port,
+		.sport = peer->end.udp_port,
 		.dport = dev->udp.port,
 		.df = true,
 	};
 	inc_icrc_usual_init(&to->usual, &to->path, ch->payload);
 	inc_ip_ids_expect(&ch->ids, &ch->from_peer, ch->payload);
-	ch->peer_psn = peer->psn & INC_PSN_MASK;
+	ch->peer_psn = peer->end.psn & INC_PSN_MASK;
 	ch->ack_behind = !peer->results_acknowledge;
 	ch->to_switch = peer->is_switch;
 	soft_go(ch, SOFT_CONNECTED);

@@ -226,9 +226,9 @@ int inc_verbs_make(struct inc_channel_device *d, const struct inc_channel_opts *
 	inc_rdma_subscribe(dev->device, &ch->events);
 	LIST_INSERT_HEAD(&dev->bucket[ch->id % VERBS_BUCKETS], ch, in_bucket);
 	TAILQ_INSERT_TAIL(&dev->channels, ch, in_all);
-	own->qpn = ch->qp.ibv->qp_num;
-	own->psn = ch->psn;
-	own->udp_port = INC_ROCE_UDP_PORT;
+	own->end.qpn = ch->qp.ibv->qp_num;
+	own->end.psn = ch->psn;
+	own->end.udp_port = INC_ROCE_UDP_PORT;
 	own->pkey = dev->settings.pkey_index < 0 ? opts->pkey : dev->pkey;
 	*out = &ch->ch;
 	return 0;
@@ -312,8 +312,8 @@ int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer
 	const struct verbs_device *dev = verbs_device_of(ch);
 	const struct inc_channel_verbs_settings *settings = &dev->settings;
 	struct inc_rdma_peer to = {
-		.qpn = peer->qpn,
-		.psn = peer->psn & INC_PSN_MASK,
+		.qpn = peer->end.qpn,
+		.psn = peer->end.psn & INC_PSN_MASK,
 		.mtu_bytes = peer->payload ?: ch->payload,
 		.min_rnr_timer = settings->min_rnr_timer,
 		.sl = settings->sl,
@@ -329,12 +329,12 @@ int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer
 	if (peer->name)
 		snprintf(ch->what, sizeof(ch->what), "%s", peer->name);
 	to.name = ch->what;
-	if (peer->udp_port != INC_ROCE_UDP_PORT)
+	if (peer->end.udp_port != INC_ROCE_UDP_PORT)
 		return inc_err_set(err, EPROTO,
 				   "%s: its peer receives on port %u, an RDMA device sends to %u",
-				   ch->what, peer->udp_port, INC_ROCE_UDP_PORT);
+				   ch->what, peer->end.udp_port, INC_ROCE_UDP_PORT);
 	ch->payload = to.mtu_bytes;
-	inc_rdma_gid_of_ipv4(peer->ip.s_addr, to.gid);
+	inc_rdma_gid_of_ipv4(peer->end.ip, to.gid);
 	return dev->may_block ? connect_now(ch, &to, err) : connect_later(ch, &to, err);
 }
 

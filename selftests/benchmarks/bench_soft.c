@@ -139,12 +139,12 @@ static void connect_side(struct side *s, const struct side *peer)
 
 	for (i = 0; i < n_channels; i++) {
 		struct inc_channel_peer to = {
-			.udp_port = peer->end[i].own.udp_port,
-			.qpn = peer->end[i].own.qpn,
-			.psn = peer->end[i].own.psn,
+			.end.udp_port = peer->end[i].own.end.udp_port,
+			.end.qpn = peer->end[i].own.end.qpn,
+			.end.psn = peer->end[i].own.end.psn,
 		};
 
-		inet_pton(AF_INET, peer->addr, &to.ip);
+		inet_pton(AF_INET, peer->addr, &to.end.ip);
 		if (inc_channel_soft.connect(s->end[i].ch, &to, &err))
 			die("connect", &err);
 	}

@@ -53,10 +53,10 @@ static void open_endpoint(void)
 					     .window_messages = SLOTS,
 					     .start_psn = OWN_PSN,
 					     .log = no_log};
-	const struct inc_channel_peer remote = {.ip = {htonl(ADDR)},
-						.udp_port = PEER_PORT,
-						.qpn = PEER_QPN,
-						.psn = PEER_PSN,
+	const struct inc_channel_peer remote = {.end.ip = htonl(ADDR),
+						.end.udp_port = PEER_PORT,
+						.end.qpn = PEER_QPN,
+						.end.psn = PEER_PSN,
 						.payload = PAYLOAD,
 						.packets = SLOTS,
 						.name = "the switch"};
@@ -65,7 +65,7 @@ static void open_endpoint(void)
 
 	fuzz_require(!inccl_endpoint_open(&peer_soft, &opts, &ep, &own, &err), "%s", err.msg);
 	to.saddr = to.daddr = back.saddr = back.daddr = htonl(ADDR);
-	to.sport = back.dport = own.udp_port;
+	to.sport = back.dport = own.end.udp_port;
 	back.sport = PEER_PORT;
 	air_begin(&to, &back);
 	fuzz_require(!inccl_endpoint_connect(ep, &remote, &err), "%s", err.msg);
@@ -130,7 +130,7 @@ static void say_result(struct fuzz_bytes *bytes)
 		return;
 	p = *of;
 	p.psn = PEER_PSN + ((p.psn - OWN_PSN) & INC_PSN_MASK);
-	p.qpn = own.qpn;
+	p.qpn = own.end.qpn;
 	p.ackreq = lies & 1;
 	p.payload = payload;
 	if (lies & 2)
@@ -163,7 +163,7 @@ static void step(struct fuzz_bytes *bytes)
 		say_result(bytes);
 		break;
 	case 3:
-		air_send_ack(bytes, own.qpn, OWN_PSN);
+		air_send_ack(bytes, own.end.qpn, OWN_PSN);
 		break;
 	case 4:
 		air_send_garbage(bytes);

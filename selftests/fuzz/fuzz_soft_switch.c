@@ -95,10 +95,10 @@ static void make_channel(uint8_t how)
 					      .peer_se = how & 3 ? INC_CHANNEL_SE_ANY
 								 : INC_CHANNEL_SE_LACKS,
 					      .what = "the peer"};
-	const struct inc_channel_peer peer = {.ip = {htonl(PEER_ADDR)},
-					      .udp_port = PEER_PORT,
-					      .qpn = PEER_QPN,
-					      .psn = PEER_PSN,
+	const struct inc_channel_peer peer = {.end.ip = htonl(PEER_ADDR),
+					      .end.udp_port = PEER_PORT,
+					      .end.qpn = PEER_QPN,
+					      .end.psn = PEER_PSN,
 					      .any_ip_id = how & 4,
 					      .results_acknowledge = how & 8,
 					      .is_switch = how & 16};
@@ -113,7 +113,7 @@ static void make_channel(uint8_t how)
 		fuzz_require(!inc_channel_soft.post(ch, in[i]), "buffer %u is refused", i);
 	}
 	to.saddr = to.daddr = back.saddr = back.daddr = htonl(PEER_ADDR);
-	to.sport = back.dport = own.udp_port;
+	to.sport = back.dport = own.end.udp_port;
 	back.sport = PEER_PORT;
 	air_begin(&to, &back);
 	taken = 0;
@@ -135,7 +135,7 @@ static void say(struct fuzz_bytes *bytes, uint32_t *next)
 			.psn = psn,
 			.ackreq = flags & 2,
 			.se = flags & 4,
-			.qpn = flags & 8 ? fuzz_take8(bytes) : own.qpn,
+			.qpn = flags & 8 ? fuzz_take8(bytes) : own.end.qpn,
 			.pkey = flags & 16 ? fuzz_take16(bytes) : INC_PKEY_DEFAULT,
 			.len = flags & 32 ? fuzz_take16(bytes) % sizeof(payload) : PAYLOAD,
 			.icrc_error = flags & 64 ? fuzz_take32(bytes) : 0,
@@ -172,7 +172,7 @@ static void step(struct fuzz_bytes *bytes, uint32_t *next)
 		say(bytes, next);
 		break;
 	case 2:
-		air_send_ack(bytes, own.qpn, OWN_PSN);
+		air_send_ack(bytes, own.end.qpn, OWN_PSN);
 		break;
 	case 3:
 		air_send_garbage(bytes);

@@ -69,9 +69,9 @@ static struct inccl_endpoint *pair(struct peer *p, const struct peer_form *form,
 		.log = no_log,
 	};
 	struct inc_channel_peer remote = {
-		.ip = {htonl(PEER_ADDR)},
-		.qpn = PEER_QPN,
-		.psn = own_psn,
+		.end.ip = htonl(PEER_ADDR),
+		.end.qpn = PEER_QPN,
+		.end.psn = own_psn,
 		.payload = form->payload,
 		.packets = form->slots,
 		.by_message = form->messages,
@@ -82,12 +82,12 @@ static struct inccl_endpoint *pair(struct peer *p, const struct peer_form *form,
 	struct inccl_own local;
 	struct inc_err err = {""};
 
-	remote.udp_port = peer_listen(p);
+	remote.end.udp_port = peer_listen(p);
 	if (inccl_endpoint_open(&peer_soft, &open, &ep, &local, &err))
 		fail_msg("open: %s", err.msg);
 	assert_int_equal(local.payload, form->payload);
-	assert_int_equal(local.psn, host_psn);
-	peer_meet(p, local.udp_port, local.qpn, host_psn, own_psn);
+	assert_int_equal(local.end.psn, host_psn);
+	peer_meet(p, local.end.udp_port, local.end.qpn, host_psn, own_psn);
 	if (inccl_endpoint_connect(ep, &remote, &err))
 		fail_msg("connect: %s", err.msg);
 	return ep;

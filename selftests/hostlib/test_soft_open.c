@@ -50,7 +50,7 @@ static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
 	if (inccl_endpoint_open(&soft, &opts, &ep, &local, &err))
 		fail_msg("%s", err.msg);
 	inccl_endpoint_close(ep);
-	return local.qpn;
+	return local.end.qpn;
 }
 
 /* Peers reject the queue pair numbers 0 and 1 (management) and 0xffffff (multicast). */

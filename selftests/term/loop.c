@@ -212,10 +212,10 @@ static int loop_make(struct inc_channel_device *dev, const struct inc_channel_op
 	pthread_mutex_lock(&lock);
 	CHECK(n_channels < CHANNELS);
 	now_open.channels++;
-	*own = (struct inc_channel_own){.qpn = FIRST_QPN + n_channels,
-					.psn = opts->psn,
-					.udp_port = device_of(dev)->opts.udp_port};
-	ch->s.opts.qpn = own->qpn;
+	*own = (struct inc_channel_own){.end.qpn = FIRST_QPN + n_channels,
+					.end.psn = opts->psn,
+					.end.udp_port = device_of(dev)->opts.udp_port};
+	ch->s.opts.qpn = own->end.qpn;
 	channels[n_channels++] = ch;
 	pthread_mutex_unlock(&lock);
 	*out = &ch->head;

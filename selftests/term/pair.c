@@ -196,10 +196,10 @@ struct inc_channel_peer pair_peer(const struct pair *p, unsigned int d, unsigned
 	const struct inc_channel_own *to = &p->end[!d][i].own;
 
 	return (struct inc_channel_peer){
-		.ip = p->place[!d].ip,
-		.udp_port = to->udp_port,
-		.qpn = to->qpn,
-		.psn = to->psn,
+		.end.ip = p->place[!d].ip.s_addr,
+		.end.udp_port = to->end.udp_port,
+		.end.qpn = to->end.qpn,
+		.end.psn = to->end.psn,
 		.any_ip_id = p->place[!d].ops != &inc_channel_soft,
 	};
 }

@@ -53,10 +53,10 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 		.what = "the wrong one",
 		.ctx = w,
 	};
-	struct inc_channel_peer peer = {.ip = {htonl(PEER_ADDR)},
-					.udp_port = peer_listen(&w->peer),
-					.qpn = PEER_QPN,
-					.psn = PEER_PSN,
+	struct inc_channel_peer peer = {.end.ip = htonl(PEER_ADDR),
+					.end.udp_port = peer_listen(&w->peer),
+					.end.qpn = PEER_QPN,
+					.end.psn = PEER_PSN,
 					.is_switch = w->is_switch,
 					.any_ip_id = any_ip_id,
 					.results_acknowledge = w->results_acknowledge};
@@ -70,7 +70,7 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 		fail_msg("connect: %s", err.msg);
 	for (i = 0; i < MESSAGES; i++)
 		assert_int_equal(inc_channel_soft.post(w->ch, w->in[i]), 0);
-	peer_meet(&w->peer, own.udp_port, own.qpn, OWN_PSN, PEER_PSN);
+	peer_meet(&w->peer, own.end.udp_port, own.end.qpn, OWN_PSN, PEER_PSN);
 	w->psn = PEER_PSN;
 	w->n_got = w->n_sent = w->n_lost = 0;
 }

@@ -441,10 +441,10 @@ static void test_numbers(void **state)
 	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
 	ch = loop_state(s.conf.conn[2].own.qpn);
 	assert_true(ch.connected);
-	assert_int_equal(ch.peer.qpn, 79);
-	assert_int_equal(ch.peer.psn, 5);
-	assert_int_equal(ch.peer.udp_port, 5002);
-	assert_int_equal(ch.peer.ip.s_addr, s.conf.conn[2].peer.ip);
+	assert_int_equal(ch.peer.end.qpn, 79);
+	assert_int_equal(ch.peer.end.psn, 5);
+	assert_int_equal(ch.peer.end.udp_port, 5002);
+	assert_int_equal(ch.peer.end.ip, s.conf.conn[2].peer.ip);
 	scene_close(&s);
 }
 
@@ -472,10 +472,10 @@ static void test_connect_later(void **state)
 	assert_false(loop_state(scene_qpn(&s, 0)).connected);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 2, NULL), 0);
 	ch = loop_state(scene_qpn(&s, 0));
-	assert_int_equal(ch.peer.qpn, 500);
-	assert_int_equal(ch.peer.psn, 9);
-	assert_int_equal(ch.peer.udp_port, 6000);
-	assert_int_equal(loop_state(scene_qpn(&s, 2)).peer.qpn, 501);
+	assert_int_equal(ch.peer.end.qpn, 500);
+	assert_int_equal(ch.peer.end.psn, 9);
+	assert_int_equal(ch.peer.end.udp_port, 6000);
+	assert_int_equal(loop_state(scene_qpn(&s, 2)).peer.end.qpn, 501);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 1, NULL), -EALREADY);
 	scene_give(&s, 0);
 	scene_give(&s, 1);

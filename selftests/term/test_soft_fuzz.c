@@ -161,10 +161,10 @@ static void make_end(struct side *s, unsigned int i, struct inc_channel_own *own
 
 static void meet(struct side *s, unsigned int i, const struct inc_channel_own *other)
 {
-	const struct inc_channel_peer peer = {.ip = {htonl(PEER_ADDR)},
-					      .udp_port = other->udp_port,
-					      .qpn = other->qpn,
-					      .psn = other->psn,
+	const struct inc_channel_peer peer = {.end.ip = htonl(PEER_ADDR),
+					      .end.udp_port = other->end.udp_port,
+					      .end.qpn = other->end.qpn,
+					      .end.psn = other->end.psn,
 					      .any_ip_id = i % 2};
 
 	assert_int_equal(inc_channel_soft.connect(s->end[i].ch, &peer, NULL), 0);

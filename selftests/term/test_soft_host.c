@@ -106,26 +106,26 @@ static void open_host(struct world *w, const struct inc_channel_own *to)
 		.log = no_log,
 	};
 	const struct inc_channel_peer remote = {
-		.ip = {htonl(INADDR_LOOPBACK)},
-		.udp_port = to->udp_port,
-		.qpn = to->qpn,
-		.psn = to->psn,
+		.end.ip = htonl(INADDR_LOOPBACK),
+		.end.udp_port = to->end.udp_port,
+		.end.qpn = to->end.qpn,
+		.end.psn = to->end.psn,
 		.payload = PAYLOAD,
 		.packets = PACKETS * MESSAGES,
 		.by_message = true,
 		.messages = MESSAGES,
 		.name = "the switch",
 	};
-	struct inc_channel_peer peer = {.ip = {htonl(INADDR_LOOPBACK)}};
+	struct inc_channel_peer peer = {.end.ip = htonl(INADDR_LOOPBACK)};
 	struct inccl_own local;
 	struct inc_err err;
 
 	if (inccl_endpoint_open(&peer_soft, &opts, &w->ep, &local, &err) ||
 	    inccl_endpoint_connect(w->ep, &remote, &err))
 		fail_msg("%s", err.msg);
-	peer.udp_port = local.udp_port;
-	peer.qpn = local.qpn;
-	peer.psn = local.psn;
+	peer.end.udp_port = local.end.udp_port;
+	peer.end.qpn = local.end.qpn;
+	peer.end.psn = local.end.psn;
 	if (inc_channel_soft.connect(w->ch, &peer, &err))
 		fail_msg("%s", err.msg);
 }

@@ -230,7 +230,7 @@ static void test_refusals(void **state)
 	net_set(&good, 1);
 	pair_open(&p, 1, 7);
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), 0);
-	assert_int_equal(own.qpn, 77);
+	assert_int_equal(own.end.qpn, 77);
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &other, &own, &err), -EADDRINUSE);
 	assert_string_equal(err.msg, "queue pair 77 is taken (communicator 3, rank 1)");
 	inc_channel_soft.shut(ch, 0);

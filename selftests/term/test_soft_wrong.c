@@ -396,7 +396,7 @@ static void test_own_fault(void **state)
 					      .what = "one that cannot be sent to",
 					      .ctx = *state};
 	/* an address to which the kernel refuses to send */
-	const struct inc_channel_peer nowhere = {.ip = {htonl(PEER_ADDR)}, .qpn = PEER_QPN};
+	const struct inc_channel_peer nowhere = {.end.ip = htonl(PEER_ADDR), .end.qpn = PEER_QPN};
 	struct lone *w = *state;
 	struct inc_channel *ch;
 	struct inc_channel_own own;
@@ -429,7 +429,7 @@ static void test_ended(void **state)
 					.what = "one that ends",
 					.ctx = *state};
 	const struct inc_channel_peer peer = {
-		.ip = {htonl(PEER_ADDR)}, .udp_port = 9, .qpn = PEER_QPN};
+		.end.ip = htonl(PEER_ADDR), .end.udp_port = 9, .end.qpn = PEER_QPN};
 	const size_t before = __sanitizer_get_current_allocated_bytes();
 	struct lone *w = *state;
 	struct inc_channel *ch;

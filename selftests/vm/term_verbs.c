@@ -307,9 +307,9 @@ static void test_refusals(void **state)
 	opts.messages = 1 << 21;
 	refuses(&p, opts, "the device can do");
 	assert_int_equal(inc_channel_verbs.make(p.dev[0], &good, &ch, &own, &err), 0);
-	assert_int_equal(own.udp_port, INC_ROCE_UDP_PORT);
+	assert_int_equal(own.end.udp_port, INC_ROCE_UDP_PORT);
 	peer = pair_peer(&p, 0, 0);
-	peer.udp_port = 5000;
+	peer.end.udp_port = 5000;
 	assert_int_equal(inc_channel_verbs.connect(ch, &peer, &err), -EPROTO);
 	inc_channel_verbs.shut(ch, 0);
 	/* rejected requests have no effect */
@@ -385,7 +385,7 @@ static void test_nobody_there(void **state)
 	      "10.77.200.9", ends[0].ifname, ends[0].ifname);
 	open_pair(&p, 2, 10);
 	peer = pair_peer(&p, 0, 0);
-	peer.ip.s_addr = inet_addr("10.77.200.9");
+	peer.end.ip = inet_addr("10.77.200.9");
 	start_ns = inc_now_ns();
 	pair_connect_end(&p, 0, 0, &peer);
 	while (!p.end[0][0].lost) {

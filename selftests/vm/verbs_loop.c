@@ -60,10 +60,10 @@ void loop_open(struct loop *l, unsigned int message_packets, unsigned int window
 	if (inccl_endpoint_open(&peer_verbs, &opts, &l->ep, &l->own, &err))
 		fail_msg("open: %s", err.msg);
 	l->peer = (struct inc_channel_peer){
-		.ip = {own_addr},
-		.udp_port = 4791,
-		.qpn = l->own.qpn,
-		.psn = psn,
+		.end.ip = own_addr,
+		.end.udp_port = 4791,
+		.end.qpn = l->own.end.qpn,
+		.end.psn = psn,
 		.payload = l->own.payload,
 		.packets = 4096,
 		.name = "itself",
@@ -255,7 +255,7 @@ static void test_retry_exhausted(void **state)
 	int ret;
 
 	loop_open(&l, 1, 0, 0, "timeout=10,retry_cnt=3");
-	l.peer.qpn = (l.own.qpn + 0x1000) & INC_QPN_MASK;
+	l.peer.end.qpn = (l.own.end.qpn + 0x1000) & INC_QPN_MASK;
 	l.armed_waits = true;
 	loop_connect(&l);
 	started = inc_now_ns();
@@ -275,7 +275,7 @@ static void test_given_up(void **state)
 	struct loop l;
 
 	loop_open(&l, 1, 0, 0, NULL);
-	l.peer.qpn = (l.own.qpn + 0x1000) & INC_QPN_MASK;
+	l.peer.end.qpn = (l.own.end.qpn + 0x1000) & INC_QPN_MASK;
 	loop_connect(&l);
 	assert_int_equal(inccl_endpoint_map(l.ep, send, sizeof(send), false, &sr), 0);
 	assert_int_equal(inccl_endpoint_map(l.ep, recv, sizeof(recv), true, &rr), 0);
@@ -302,7 +302,7 @@ static void test_port_down(void **state)
 	int ret;
 
 	loop_open(&l, 1, 0, 0, "port_down_ms=200,timeout=20");
-	l.peer.qpn = (l.own.qpn + 0x1000) & INC_QPN_MASK;
+	l.peer.end.qpn = (l.own.end.qpn + 0x1000) & INC_QPN_MASK;
 	l.armed_waits = true;
 	loop_connect(&l);
 	assert_int_equal(inccl_endpoint_map(l.ep, send, sizeof(send), false, &sr), 0);

@@ -205,10 +205,8 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	ret = ret ?: end->dev->ops->make(end->dev, &opts, &end->ch, &own, err);
 	if (ret)
 		return ret;
-	conn->own.qpn = own.qpn;
-	conn->own.psn = own.psn;
+	inc_rc_end_update(&conn->own, &own.end);
 	conn->has_own_psn = true;
-	conn->own.udp_port = own.udp_port;
 	return 0;
 }
 
@@ -291,10 +289,7 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 	const bool is_host = !conn->up && !conn->has_ranks;
 	const bool is_device = conn->peer.kind == INC_ENDPOINT_VERBS;
 	const struct inc_channel_peer peer = {
-		.ip = {conn->peer.ip},
-		.udp_port = conn->peer.udp_port,
-		.qpn = conn->peer.qpn,
-		.psn = conn->peer.psn,
+		.end = conn->peer,
 		.any_ip_id = is_device,
 		.results_acknowledge = is_host && !is_device,
 		.is_switch = !is_host,
