@@ -243,8 +243,26 @@ static void fill(struct soft_channel *ch, uint64_t now_ns)
 		send_batch(dev, now_ns);
 }
 
-/* Ends the channel's part of a turn. Something to send may be left, because the socket is full or
- * has turned out not to support UDP_SEGMENT. */
+/* Sends what active channels may send, and the ACKs that they owe. If the socket turns out not to
+ * support UDP_SEGMENT, the packets of that batch are sent one by one. */
+static void send_active(struct soft_device *dev, uint64_t now_ns)
+{
+	struct soft_channel *ch;
+	bool segment;
+
+	do {
+		segment = dev->udp.segment;
+		SLIST_FOREACH(ch, &dev->active, next_active)
+		if (ch->life == SOFT_CONNECTED) {
+			fill(ch, now_ns);
+			if (!ch->mirror)
+				answer(ch, now_ns);
+		}
+		send_batch(dev, now_ns);
+	} while (segment && !dev->udp.segment);
+}
+
+/* Ends the channel's part of a turn. Something to send may be left, because the socket is full. */
 static void settle(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
@@ -275,13 +293,7 @@ void inc_soft_flush(struct inc_channel_device *d)
 		soft_due(dev, now_ns + SOFT_BLOCKED_NS);
 		return;
 	}
-	SLIST_FOREACH(ch, &dev->active, next_active)
-	if (ch->life == SOFT_CONNECTED) {
-		fill(ch, now_ns);
-		if (!ch->mirror)
-			answer(ch, now_ns);
-	}
-	send_batch(dev, now_ns);
+	send_active(dev, now_ns);
 	ch = SLIST_FIRST(&dev->active);
 	SLIST_INIT(&dev->active);
 	for (; ch; ch = next) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The send buffer is full in the middle of a message. The rest must be sent when there is room. */
+/* The kernel does not send what the soft endpoint gives it. The send buffer is full in the middle
+ * of a message, or the device cannot segment a send. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,12 +22,13 @@
 #define RECEIVE_MS 5000
 
 static unsigned int room; /* how many packets the send buffer accepts */
+static bool single;       /* the device cannot segment a send */
 
 /* Replaces the C library's function. */
 int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 {
-	if (!room) {
-		errno = EAGAIN;
+	if (!room || (single && msg->msg_hdr.msg_controllen)) {
+		errno = room ? EIO : EAGAIN;
 		return -1;
 	}
 	n = n < room ? n : room;
@@ -104,9 +106,60 @@ static void rest_of_a_message(void **state)
 	peer_close(&peer, ep);
 }
 
+/* Posts n messages of one packet each, which lie one after another. */
+static void post_singles(struct inccl_endpoint *ep, struct inc_channel_region *region,
+			 unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		uint8_t *data = (uint8_t *)region->addr + i * PAYLOAD;
+		const struct inc_channel_exchange msg = {.send = data,
+							 .recv = data,
+							 .send_len = PAYLOAD,
+							 .recv_len = PAYLOAD,
+							 .send_region = region,
+							 .recv_region = region,
+							 .has_imm = !i,
+							 .last = i + 1 == n};
+
+		assert_int_equal(inccl_endpoint_post(ep, &msg), 0);
+	}
+}
+
+/* The device turns out not to support UDP_SEGMENT. The packets of that send go one by one at once,
+ * because no timer runs that would send them later. */
+static void single_sends(void **state)
+{
+	static uint8_t data[4 * PAYLOAD];
+	struct inc_channel_region region;
+	struct inc_roce_packet pkt;
+	struct inccl_endpoint *ep;
+	struct peer peer;
+	uint32_t r;
+
+	room = UINT32_MAX;
+	single = true;
+	ep = peer_pair(&peer, PAYLOAD, SLOTS, 0, 0);
+	assert_true(soft_device_of(peer_channel(ep))->udp.segment);
+	assert_int_equal(inccl_endpoint_map(ep, data, sizeof(data), true, &region), 0);
+	post_singles(ep, &region, 4);
+	assert_int_equal(inccl_endpoint_flush(ep), 0);
+	for (r = 0; r < 4; r++) {
+		assert_true(peer_hear(&peer, &pkt, 0));
+		assert_int_equal(pkt.psn, r);
+	}
+	assert_false(soft_device_of(peer_channel(ep))->udp.segment);
+	single = false;
+	peer_close(&peer, ep);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(rest_of_a_message)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rest_of_a_message),
+		cmocka_unit_test(single_sends),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
