@@ -285,7 +285,7 @@ void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn)
 
 /* soft_rx.c */
 /* Receives what one system call returns. Returns whether there may be more. */
-bool inc_soft_receive(struct soft_device *dev, uint64_t now_ns);
+bool inc_soft_receive(struct soft_device *dev);
 bool inc_soft_progress(struct inc_channel_device *dev);
 
 /* soft_mirror.c */

@@ -235,9 +235,11 @@ static void answer_mirrored(struct soft_device *dev, uint64_t now_ns)
 		}
 }
 
-bool inc_soft_receive(struct soft_device *dev, uint64_t now_ns)
+bool inc_soft_receive(struct soft_device *dev)
 {
 	unsigned int i, n = inc_udp_receive(&dev->udp, &dev->inbox->in);
+	/* after the call, in which the process may have lost its CPU for longer than a timeout */
+	const uint64_t now_ns = inc_now_ns();
 	const struct inc_datagram *g;
 	size_t at;
 
@@ -254,13 +256,14 @@ bool inc_soft_receive(struct soft_device *dev, uint64_t now_ns)
 bool inc_soft_progress(struct inc_channel_device *d)
 {
 	struct soft_device *dev = SOFT_DEV(d);
-	const uint64_t now_ns = inc_now_ns();
+	uint64_t now_ns;
 	bool more;
 
 	dev->in_progress = true;
-	more = inc_soft_receive(dev, now_ns);
+	more = inc_soft_receive(dev);
+	now_ns = inc_now_ns();
 	if (dev->n_mirrored)
-		answer_mirrored(dev, inc_now_ns());
+		answer_mirrored(dev, now_ns);
 	inc_soft_timers(dev, now_ns);
 	dev->in_progress = false;
 	inc_soft_free_gone(dev);

@@ -314,7 +314,7 @@ static void collectives(struct world *w, unsigned int first, unsigned int end)
 /* Processes all packets that have arrived. */
 static void take_in(struct world *w)
 {
-	inc_soft_receive(soft_device_of(peer_channel(w->ep)), w->now_ns);
+	inc_soft_receive(soft_device_of(peer_channel(w->ep)));
 	inc_soft_mirror_answer(peer_channel(w->ep), w->now_ns);
 }
 
@@ -328,7 +328,7 @@ static void take_results(struct world *w, unsigned int first, unsigned int end)
 	for (r = first; r < end; r++)
 		peer_mirror(&w->peer, &w->received[r], r, w->send);
 	while (peer_stats(w->ep).results < results) {
-		inc_soft_receive(soft_device_of(peer_channel(w->ep)), w->now_ns);
+		inc_soft_receive(soft_device_of(peer_channel(w->ep)));
 		assert_true(inc_now_ns() < until);
 	}
 	inc_soft_mirror_answer(peer_channel(w->ep), w->now_ns);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The kernel does not send what the soft endpoint gives it. The send buffer is full in the middle
- * of a message, or the device cannot segment a send. */
+/* The kernel does not send what the soft endpoint gives it, or it returns late. The send buffer is
+ * full in the middle of a message, the device cannot segment a send, or the process stands still in
+ * a call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "selftests/hostlib/peer.h"
@@ -21,10 +23,13 @@
 #define LONG       7 /* packets in the second message */
 #define RECEIVE_MS 5000
 
-static unsigned int room; /* how many packets the send buffer accepts */
-static bool single;       /* the device cannot segment a send */
+static unsigned int room;    /* how many packets the send buffer accepts */
+static bool single;          /* the device cannot segment a send */
+static uint64_t receives_ns; /* how long each call of recvmmsg() seems to take */
+static uint64_t ahead_ns;    /* how far the process's clock is ahead of the kernel's */
 
-/* Replaces the C library's function. */
+/* These replace the C library's functions. */
+
 int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 {
 	if (!room || (single && msg->msg_hdr.msg_controllen)) {
@@ -34,6 +39,22 @@ int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 	n = n < room ? n : room;
 	room -= n;
 	return syscall(SYS_sendmmsg, fd, msg, n, flags);
+}
+
+int recvmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags, struct timespec *timeout)
+{
+	ahead_ns += receives_ns;
+	return syscall(SYS_recvmmsg, fd, msg, n, flags, timeout);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	const int ret = syscall(SYS_clock_gettime, clock, t);
+	const uint64_t ns = t->tv_nsec + ahead_ns;
+
+	t->tv_sec += ns / INC_NSEC_PER_SEC;
+	t->tv_nsec = ns % INC_NSEC_PER_SEC;
+	return ret;
 }
 
 static struct inccl_endpoint *open_by_message(struct peer *peer)
@@ -154,11 +175,39 @@ static void single_sends(void **state)
 	peer_close(&peer, ep);
 }
 
+/* The process stands still for longer than the retransmission timeout while it receives an ACK. The
+ * timer of the next packet runs from the end of that call, so nothing is sent again. */
+static void slow_receive(void **state)
+{
+	static uint8_t data[2 * PAYLOAD];
+	struct inc_channel_region region;
+	struct inc_roce_packet pkt;
+	struct inccl_endpoint *ep;
+	struct peer peer;
+
+	room = UINT32_MAX;
+	ep = peer_pair(&peer, PAYLOAD, SLOTS, 0, 0);
+	peer_channel(ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	assert_int_equal(inccl_endpoint_map(ep, data, sizeof(data), true, &region), 0);
+	post_singles(ep, &region, 2);
+	assert_int_equal(inccl_endpoint_flush(ep), 0);
+	assert_true(peer_hear(&peer, &pkt, 0));
+	peer_ack(&peer, INC_AETH_ACK, 0);
+	receives_ns = 2 * INCCL_RTO_MAX_NS;
+	assert_true(inccl_endpoint_progress(ep) >= 0);
+	assert_int_equal(peer_stats(ep).acks_received, 1);
+	receives_ns = 0;
+	assert_true(inccl_endpoint_progress(ep) >= 0);
+	assert_int_equal(peer_stats(ep).timeouts, 0);
+	peer_close(&peer, ep);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rest_of_a_message),
 		cmocka_unit_test(single_sends),
+		cmocka_unit_test(slow_receive),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
