@@ -166,12 +166,13 @@ bool inc_soft_mirror_holds(const struct soft_channel *ch, uint64_t limit)
 
 /* ---- results ---- */
 
+/* Reports the messages that are complete. The handler may shut the channel. */
 static void advance(struct soft_channel *ch)
 {
 	const struct inc_channel_handler *handler = soft_device_of(ch)->handler;
 	struct soft_mirror *m = ch->mirror;
 
-	while (ch->rx_next < m->rx_high) {
+	while (ch->life == SOFT_CONNECTED && ch->rx_next < m->rx_high) {
 		const struct soft_result *p = result_of(ch, ch->rx_next);
 
 		if (!(p->flags & SOFT_F_GOT))

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Mirrored soft channels of an owner that does what lib/channel/channel.h allows and hosts do not
+ * do: it shuts a channel from within a report. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <string.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "selftests/hostlib/peer.h"
+
+#define PAYLOAD  256
+#define MESSAGES 4
+
+struct world {
+	struct inc_channel_device *dev;
+	struct inc_channel *ch;
+	struct inc_channel_region region;
+	struct peer peer;
+	struct inc_roce_packet sent[MESSAGES];
+	uint8_t data[MESSAGES * PAYLOAD];
+	unsigned int n_messages, n_sent;
+	bool shut_at_message, shut_at_sent;
+	uint8_t syndrome; /* with which the channel is shut */
+};
+
+static void shut(struct world *w)
+{
+	if (w->ch)
+		inc_channel_soft.shut(w->ch, w->syndrome);
+	w->ch = NULL;
+}
+
+static void on_message(void *ctx, const struct inc_channel_message *m)
+{
+	struct world *w = ctx;
+
+	w->n_messages++;
+	if (w->shut_at_message)
+		shut(w);
+}
+
+static void on_sent(void *ctx)
+{
+	struct world *w = ctx;
+
+	w->n_sent++;
+	if (w->shut_at_sent)
+		shut(w);
+}
+
+static void on_lost(void *ctx, const struct inc_channel_loss *loss)
+{
+	fail_msg("lost: %s", loss->text);
+}
+
+static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
+
+static void make(struct world *w)
+{
+	const struct inc_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+					      .payload = PAYLOAD,
+					      .messages = MESSAGES,
+					      .mirrored = true,
+					      .what = "the mirrored one",
+					      .ctx = w};
+	const struct inc_channel_peer peer = {.ip = {htonl(PEER_ADDR)},
+					      .udp_port = peer_listen(&w->peer),
+					      .qpn = PEER_QPN,
+					      .payload = PAYLOAD,
+					      .packets = MESSAGES};
+	struct inc_channel_own own;
+	struct inc_err err;
+
+	if (inc_channel_soft.make(w->dev, &opts, &w->ch, &own, &err) ||
+	    inc_channel_soft.connect(w->ch, &peer, &err))
+		fail_msg("%s", err.msg);
+	peer_meet(&w->peer, own.udp_port, own.qpn, 0, 0);
+}
+
+static void begin(struct world *w)
+{
+	const struct inc_channel_device_opts opts = {
+		.own_ip = {htonl(PEER_ADDR)},
+		.rto_min_ns = INC_NSEC_PER_SEC,
+		.rto_max_ns = INC_NSEC_PER_SEC,
+		.handler = &handler,
+	};
+	struct inc_err err;
+
+	if (inc_channel_soft.open(&opts, &w->dev, &err))
+		fail_msg("open: %s", err.msg);
+	make(w);
+}
+
+static void end(struct world *w)
+{
+	shut(w);
+	close(w->peer.fd);
+	inc_channel_soft.close(w->dev);
+}
+
+/* Sends all messages, of one packet each, and has the peer receive them. */
+static void exchange(struct world *w)
+{
+	unsigned int i;
+
+	assert_int_equal(inc_channel_soft.map(w->dev, w->data, sizeof(w->data), INC_CHANNEL_WRITE,
+					      &w->region, NULL),
+			 0);
+	for (i = 0; i < MESSAGES; i++) {
+		const struct inc_channel_exchange x = {.send = w->data + i * PAYLOAD,
+						       .recv = w->data + i * PAYLOAD,
+						       .send_len = PAYLOAD,
+						       .recv_len = PAYLOAD,
+						       .send_region = &w->region,
+						       .recv_region = &w->region,
+						       .last = i + 1 == MESSAGES};
+
+		assert_int_equal(inc_channel_soft.exchange(w->ch, &x), 0);
+	}
+	inc_channel_soft.flush(w->dev);
+	for (i = 0; i < MESSAGES; i++)
+		assert_true(peer_hear(&w->peer, &w->sent[i], 0));
+}
+
+/* The results arrive in the reverse order, so the last one completes all messages. */
+static void results(struct world *w)
+{
+	static const uint8_t payload[PAYLOAD];
+	unsigned int i;
+
+	for (i = MESSAGES; i--;)
+		peer_mirror(&w->peer, &w->sent[i], i, payload);
+	while (inc_channel_soft.progress(w->dev))
+		;
+	inc_channel_soft.flush(w->dev);
+}
+
+/* Nothing is reported of a channel that a report has shut, although more has arrived. */
+static void test_shut_by_report(void **state)
+{
+	static const uint8_t syndromes[] = {0, INC_AETH_NAK_OPERATION};
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct world at_message = {.syndrome = syndromes[i], .shut_at_message = true};
+		struct world at_sent = {.syndrome = syndromes[i], .shut_at_sent = true};
+
+		begin(&at_message);
+		exchange(&at_message);
+		results(&at_message);
+		assert_int_equal(at_message.n_messages, 1);
+		assert_int_equal(at_message.n_sent, MESSAGES);
+		end(&at_message);
+
+		begin(&at_sent);
+		exchange(&at_sent);
+		peer_mirror(&at_sent.peer, &at_sent.sent[0], 0, at_sent.data);
+		inc_channel_soft.progress(at_sent.dev);
+		assert_int_equal(at_sent.n_sent, 1);
+		assert_int_equal(at_sent.n_messages, 0);
+		end(&at_sent);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shut_by_report),
+	};
+
+	return cmocka_run_group_tests_name("soft mirror", tests, NULL, NULL);
+}
