@@ -239,6 +239,7 @@ static void free_rings(struct soft_channel *ch)
 	free(ch->tx.ring);
 	free(ch->sends);
 	free(ch->buffers);
+	inc_soft_mirror_free(ch);
 	ch->tx.ring = NULL;
 	ch->sends = NULL;
 	ch->buffers = NULL;
@@ -247,7 +248,6 @@ static void free_rings(struct soft_channel *ch)
 static void release(struct soft_channel *ch)
 {
 	free_rings(ch);
-	inc_soft_mirror_free(ch);
 	inc_ip_ids_free(&ch->ids);
 	free(ch);
 }
@@ -483,18 +483,22 @@ static int soft_fd(const struct inc_channel_device *d, short *events)
 }
 
 /* A host asks before each sleep, so the deadlines of its channels are computed exactly, because a
- * wake-up for a timer that was set anew meanwhile costs as much as a collective. */
+ * wake-up for a timer that was set anew meanwhile costs as much as a collective. A host has no
+ * other channels, and their deadlines may be early. */
 static uint64_t soft_deadline_ns(const struct inc_channel_device *d)
 {
 	const struct soft_device *dev = (const struct soft_device *)d;
 	const struct soft_channel *ch;
 	uint64_t at_ns = UINT64_MAX;
 
-	if (!dev->n_mirrored || !dev->due_at_ns)
+	if (!dev->n_mirrored || dev->n_ended || !dev->due_at_ns)
 		return dev->due_at_ns;
-	TAILQ_FOREACH (ch, &dev->channels, in_all)
+	TAILQ_FOREACH (ch, &dev->channels, in_all) {
+		if (!ch->mirror)
+			return dev->due_at_ns;
 		if (ch->life == SOFT_CONNECTED && soft_deadline_of(ch) < at_ns)
 			at_ns = soft_deadline_of(ch);
+	}
 	return at_ns;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Mirrored soft channels of an owner that does what lib/channel/channel.h allows and hosts do not
- * do: it shuts a channel from within a report. */
+ * do. It shuts a channel from within a report, and has several channels on a device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +14,7 @@
 
 #define PAYLOAD  256
 #define MESSAGES 4
+#define SLOTS    256 /* places for results */
 
 struct world {
 	struct inc_channel_device *dev;
@@ -71,7 +72,7 @@ static void make(struct world *w)
 					      .udp_port = peer_listen(&w->peer),
 					      .qpn = PEER_QPN,
 					      .payload = PAYLOAD,
-					      .packets = MESSAGES};
+					      .packets = SLOTS};
 	struct inc_channel_own own;
 	struct inc_err err;
 
@@ -167,10 +168,51 @@ static void test_shut_by_report(void **state)
 	}
 }
 
+/* The deadline of a device with a mirrored channel includes the closing NAKs of channels that were
+ * shut there. */
+static void test_closing_beside(void **state)
+{
+	struct world w = {.syndrome = INC_AETH_NAK_OPERATION};
+	struct inc_channel *other;
+
+	begin(&w);
+	other = w.ch;
+	close(w.peer.fd);
+	make(&w);
+	inc_channel_soft.flush(w.dev);
+	assert_true(inc_channel_soft.deadline_ns(w.dev) == UINT64_MAX);
+	inc_channel_soft.shut(other, INC_AETH_NAK_OPERATION);
+	assert_true(inc_channel_soft.deadline_ns(w.dev) <= inc_now_ns() + SOFT_CLOSING_NS);
+	end(&w);
+}
+
+/* A call of the sanitizers, with which this test is always built. */
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+/* A channel that has ended is remembered, but the places of its results are not. */
+static void test_ended(void **state)
+{
+	struct world w = {.syndrome = INC_AETH_NAK_OPERATION};
+	size_t before;
+	unsigned int i;
+
+	begin(&w);
+	before = __sanitizer_get_current_allocated_bytes();
+	for (i = 0; i < 20; i++) {
+		shut(&w);
+		close(w.peer.fd);
+		make(&w);
+	}
+	assert_in_range(__sanitizer_get_current_allocated_bytes() - before, 1, 20 * 4096);
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shut_by_report),
+		cmocka_unit_test(test_closing_beside),
+		cmocka_unit_test(test_ended),
 	};
 
 	return cmocka_run_group_tests_name("soft mirror", tests, NULL, NULL);
