@@ -127,11 +127,13 @@ static void take_nak(struct soft_channel *ch, uint8_t syndrome, uint64_t r)
 
 static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt, uint64_t now_ns)
 {
-	uint64_t r = 0;
+	uint64_t r;
 
 	soft_activate(ch);
+	/* accepted whatever packet it names, so the text names none */
 	if (ch->to_switch && pkt->syndrome == INC_AETH_NAK_OPERATION) {
-		take_nak(ch, pkt->syndrome, r);
+		inc_soft_lose(ch, INC_CHANNEL_ENDED, EREMOTEIO,
+			      "remote operational error (NAK 63)");
 		return;
 	}
 	switch (inc_requester_hear(&ch->tx, pkt, now_ns, &r)) {

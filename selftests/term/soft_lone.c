@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "selftests/term/soft_lone.h"
@@ -35,7 +36,8 @@ static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 
 	w->n_lost++;
 	w->reason = loss->reason;
-	assert_true(*loss->text);
+	strcpy(w->text, loss->text);
+	assert_true(*w->text);
 }
 
 static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};

@@ -32,7 +32,8 @@ struct lone {
 	bool has_imm;
 	uint32_t imm;
 	enum inc_channel_reason reason;
-	uint32_t psn; /* PSN of the peer's next packet */
+	char text[sizeof(((struct inc_channel_loss *)0)->text)]; /* why the channel was lost */
+	uint32_t psn;                                            /* PSN of the peer's next packet */
 	/* options of the next channel */
 	bool se;
 	enum inc_channel_se peer_se;

@@ -461,6 +461,7 @@ static void test_switch_has_ended(void **state)
 		lone_silent(w);
 		assert_int_equal(w->n_lost, 1);
 		assert_int_equal(w->reason, INC_CHANNEL_ENDED);
+		assert_string_equal(w->text, "remote operational error (NAK 63)");
 	}
 }
 
