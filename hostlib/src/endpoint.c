@@ -133,7 +133,7 @@ static int open_channel(struct inccl_endpoint *ep, const struct inccl_open_opts 
 		.psn = opts->start_psn,
 		.pkey = INC_PKEY_DEFAULT,
 		.mirrored = true,
-		.what = "",
+		.what = ep->ops->name,
 		.ctx = ep,
 	};
 	struct inc_channel_offer offer;

@@ -262,7 +262,7 @@ static void log_of_channel(void *ctx, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	dev->log(dev->log_ctx, INC_LOG_WARN, "%s%s%s", ch->what, *ch->what ? ": " : "", text);
+	dev->log(dev->log_ctx, INC_LOG_WARN, "%s: %s", ch->what, text);
 }
 
 static int check(const struct inc_channel_opts *opts, struct inc_err *err)

@@ -326,13 +326,13 @@ int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer
 
 	if (ch->life != VERBS_MADE)
 		return inc_err_set(err, EALREADY, "%s: has its peer", ch->what);
-	if (peer->name)
-		snprintf(ch->what, sizeof(ch->what), "%s", peer->name);
-	to.name = ch->what;
 	if (peer->end.udp_port != INC_ROCE_UDP_PORT)
 		return inc_err_set(err, EPROTO,
 				   "%s: its peer receives on port %u, an RDMA device sends to %u",
 				   ch->what, peer->end.udp_port, INC_ROCE_UDP_PORT);
+	if (peer->name)
+		snprintf(ch->what, sizeof(ch->what), "%s", peer->name);
+	to.name = ch->what;
 	ch->payload = to.mtu_bytes;
 	inc_rdma_gid_of_ipv4(peer->end.ip, to.gid);
 	return dev->may_block ? connect_now(ch, &to, err) : connect_later(ch, &to, err);

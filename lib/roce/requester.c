@@ -258,7 +258,7 @@ static void judge_path(struct inc_requester *q, uint64_t now_ns)
 		return;
 	if (q->single_pause_ns == INC_SINGLE_PAUSE_NS)
 		q->log(q->log_ctx,
-		       "soft: packets that are sent together do not arrive, maybe because of "
+		       "packets that are sent together do not arrive, maybe because of "
 		       "generic XDP; they are sent one by one now, and together again later");
 	q->uncut = INC_UNCUT_TIMEOUTS - 1;
 	q->together_at_ns = now_ns + q->single_pause_ns;

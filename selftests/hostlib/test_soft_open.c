@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The random numbers that a soft endpoint draws when it is opened. The test supplies them. */
+/* A soft endpoint is opened. The test supplies the random numbers that it draws. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <string.h>
 #include <arpa/inet.h>
 #include <sys/random.h>
@@ -30,9 +31,10 @@ static void no_log(void *ctx, const char *fmt, ...)
 {
 }
 
+static const struct inccl_transport soft = {INCCL_TRANSPORT_SOFT, &inc_channel_soft};
+
 static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
 {
-	static const struct inccl_transport soft = {INCCL_TRANSPORT_SOFT, &inc_channel_soft};
 	struct inccl_open_opts opts = {
 		.addr = htonl(INADDR_LOOPBACK),
 		.payload = 1024,
@@ -65,9 +67,27 @@ static void usable_queue_pairs(void **state)
 	assert_int_equal(qpn_drawn(most, 1), INC_MAX_QPN);
 }
 
+/* The channel of an endpoint has no name, so its errors begin with the transport. */
+static void errors_name_the_transport(void **state)
+{
+	const struct inccl_open_opts opts = {.addr = htonl(INADDR_LOOPBACK),
+					     .payload = 300,
+					     .message_packets = 1,
+					     .log = no_log};
+	struct inccl_endpoint *ep;
+	struct inccl_own local;
+	struct inc_err err = {""};
+
+	assert_int_equal(inccl_endpoint_open(&soft, &opts, &ep, &local, &err), -EINVAL);
+	assert_int_equal(strncmp(err.msg, "soft: payload 300: ", 19), 0);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(usable_queue_pairs)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(usable_queue_pairs),
+		cmocka_unit_test(errors_name_the_transport),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
