@@ -286,18 +286,19 @@ static void put_send(struct verbs_channel *ch)
 }
 
 /* Reports the sends up to the oldest one that has requested a completion. The handler may shut the
- * channel with the last report. */
+ * channel with any of these reports. */
 static void complete_sends(struct verbs_channel *ch)
 {
-	const struct inc_channel_handler *handler = verbs_device_of(ch)->handler;
+	struct verbs_device *dev = verbs_device_of(ch);
+	const uint32_t id = ch->id;
 	bool last;
 
 	ch->acks++;
 	do {
 		last = send_of(ch, ch->sent)->signaled;
 		put_send(ch);
-		handler->sent(ch->ctx);
-	} while (!last && ch->sent < ch->begun);
+		dev->handler->sent(ch->ctx);
+	} while (!last && find(dev, id) && ch->life == VERBS_CONNECTED && ch->sent < ch->begun);
 }
 
 void inc_verbs_drop_sends(struct verbs_channel *ch)

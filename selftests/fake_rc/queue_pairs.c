@@ -158,22 +158,29 @@ unsigned int fake_waiting_in_rtr(void)
 	return n;
 }
 
-static int post_receive(struct fake_qp *qp, const struct ibv_recv_wr *wr)
+static void put_receive(struct fake_qp *qp, const struct ibv_recv_wr *wr)
 {
 	const uint64_t at = qp->rq_posted % FAKE_DEPTH;
+
+	fake_must(qp->state != IBV_QPS_RESET && wr->num_sge <= 1, "a receive that cannot be");
+	fake_must(qp->rq_posted - qp->rq_taken < qp->cap.max_recv_wr, "too many receives");
+	qp->rq[at] = *wr;
+	qp->rq_sge[at] = wr->num_sge ? *wr->sg_list : (struct ibv_sge){0};
+	fake_must(!wr->num_sge ||
+			  fake_may_touch(qp->ibv.context, wr->sg_list->lkey, wr->sg_list->addr,
+					 wr->sg_list->length, IBV_ACCESS_LOCAL_WRITE),
+		  "a receive into memory that is not registered");
+	qp->rq_posted++;
+}
+
+static int post_receives(struct fake_qp *qp, const struct ibv_recv_wr *wr)
+{
 	const int ret = fake_refused(FAKE_POST_RECV);
 
 	if (ret)
 		return ret;
-	fake_must(qp->state != IBV_QPS_RESET && !wr->next && wr->num_sge == 1,
-		  "a receive that cannot be");
-	fake_must(qp->rq_posted - qp->rq_taken < qp->cap.max_recv_wr, "too many receives");
-	fake_must(fake_may_touch(qp->ibv.context, wr->sg_list->lkey, wr->sg_list->addr,
-				 wr->sg_list->length, IBV_ACCESS_LOCAL_WRITE),
-		  "a receive into memory that is not registered");
-	qp->rq[at] = *wr;
-	qp->rq_sge[at] = *wr->sg_list;
-	qp->rq_posted++;
+	for (; wr; wr = wr->next)
+		put_receive(qp, wr);
 	if (qp->state == IBV_QPS_ERR)
 		fake_flush(qp);
 	return 0;
@@ -184,7 +191,7 @@ int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	int ret;
 
 	lock();
-	ret = post_receive(qp_of(qp), wr);
+	ret = post_receives(qp_of(qp), wr);
 	unlock();
 	return ret;
 }

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Channels on simulated RDMA devices (selftests/fake_rc): a mirrored channel, as a host has it,
+ * whose messages a posted channel, as a switch has it, sends back as their results. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "lib/channel/verbs_priv.h"
+#include "lib/proto/roce.h"
+#include "selftests/fake_rc/fake_rc.h"
+
+#define HOST_IP   0x0a4e0001 /* of fake0 */
+#define SWITCH_IP 0x0a4e0101 /* of fake1 */
+#define PAYLOAD   1024
+#define BYTES     (2 * PAYLOAD)
+#define MESSAGES  24
+#define WINDOW    12 /* the switch may post a receive again only after the next window has begun */
+#define HOST_PSN  0xfffff0
+#define OWN_PSN   77
+#define LIMIT_NS  (20 * INC_NSEC_PER_SEC)
+
+/* One end: its device and its channel. */
+struct end {
+	struct inc_channel_device *dev;
+	struct inc_channel *ch;
+	struct inc_channel_own own;
+	struct inc_channel_region region;
+	uint8_t data[MESSAGES][BYTES];
+	bool echoes; /* each message is sent back */
+	uint64_t n_messages, n_sent, n_lost;
+	void *back[MESSAGES]; /* messages that are being sent back: n_sent to n_messages */
+	struct inc_channel_loss loss;
+	bool shut_at_sent;
+};
+
+static const struct inc_channel_ops *const ops = &inc_channel_verbs;
+
+static void shut(struct end *e)
+{
+	if (e->ch)
+		ops->shut(e->ch, INC_AETH_NAK_OPERATION);
+	e->ch = NULL;
+}
+
+static void on_message(void *ctx, const struct inc_channel_message *m)
+{
+	struct end *e = ctx;
+
+	if (e->echoes) {
+		e->back[e->n_messages % MESSAGES] = m->buffer;
+		ops->send(e->ch, m->length ? m->buffer : NULL, m->length, m->has_imm, m->imm);
+	}
+	e->n_messages++;
+}
+
+static void on_sent(void *ctx)
+{
+	struct end *e = ctx;
+
+	if (e->echoes)
+		assert_int_equal(ops->post(e->ch, e->back[e->n_sent % MESSAGES]), 0);
+	e->n_sent++;
+	if (e->shut_at_sent)
+		shut(e);
+}
+
+static void on_lost(void *ctx, const struct inc_channel_loss *loss)
+{
+	struct end *e = ctx;
+
+	e->n_lost++;
+	e->loss = *loss;
+}
+
+static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
+
+static const struct inc_channel_verbs_settings of_host = {
+	.gid_index = -1,
+	.timeout = 17,
+	.retry_cnt = 6,
+	.rnr_retry = 6,
+	.min_rnr_timer = 12,
+	.hop_limit = 64,
+	.port_down_ms = 2000,
+};
+
+static int open_end(struct end *e, bool is_switch, struct inc_err *err)
+{
+	const struct inc_channel_device_opts opts = {
+		.ifname = is_switch ? "fake1" : NULL,
+		.own_ip = {htonl(is_switch ? SWITCH_IP : HOST_IP)},
+		.handler = &handler,
+		.may_block = !is_switch,
+		.verbs = is_switch ? NULL : &of_host,
+	};
+	struct inc_channel_opts channel = {
+		.psn = is_switch ? OWN_PSN : HOST_PSN,
+		.pkey = INC_PKEY_DEFAULT,
+		.payload = PAYLOAD,
+		.max_message_bytes = is_switch ? BYTES : 0,
+		.messages = MESSAGES,
+		.mirrored = !is_switch,
+		.memory = &e->region,
+		.what = is_switch ? "the switch's" : "verbs",
+		.ctx = e,
+	};
+	unsigned int i;
+	int ret = ops->open(&opts, &e->dev, err);
+
+	e->echoes = is_switch;
+	ret = ret
+		      ?: ops->map(e->dev, e->data, sizeof(e->data),
+				  is_switch ? INC_CHANNEL_RECEIVE : INC_CHANNEL_WRITE, &e->region,
+				  err);
+	ret = ret ?: ops->make(e->dev, &channel, &e->ch, &e->own, err);
+	for (i = 0; !ret && is_switch && i < MESSAGES; i++)
+		ret = ops->post(e->ch, e->data[i]);
+	return ret;
+}
+
+static void close_end(struct end *e)
+{
+	shut(e);
+	if (!e->dev)
+		return;
+	/* with a step to RTR under way a device would end on a thread of its own */
+	while (!LIST_EMPTY(&VERBS_DEV(e->dev)->entries))
+		ops->progress(e->dev);
+	ops->unmap(e->dev, &e->region);
+	ops->close(e->dev);
+	e->dev = NULL;
+}
+
+static int connect_end(struct end *e, const struct end *to, struct inc_err *err)
+{
+	const struct inc_channel_peer peer = {
+		.name = to->echoes ? "the switch" : NULL,
+		.ip = {htonl(to->echoes ? SWITCH_IP : HOST_IP)},
+		.udp_port = to->own.udp_port,
+		.qpn = to->own.qpn,
+		.psn = to->own.psn,
+		.payload = to->echoes ? PAYLOAD : 0,
+		.packets = 64,
+		.by_message = true,
+		.messages = MESSAGES,
+	};
+
+	return ops->connect(e->ch, &peer, err);
+}
+
+static void turn(struct end *e)
+{
+	if (!e->dev)
+		return;
+	while (ops->progress(e->dev))
+		;
+	ops->flush(e->dev);
+}
+
+static void open_pair(struct end *host, struct end *sw)
+{
+	const uint64_t end_ns = inc_now_ns() + LIMIT_NS;
+	struct inc_err err = {""};
+
+	if (open_end(host, false, &err) || open_end(sw, true, &err) ||
+	    connect_end(sw, host, &err) || connect_end(host, sw, &err))
+		fail_msg("%s", err.msg);
+	while (VERBS_CH(sw->ch)->life != VERBS_CONNECTED) {
+		turn(sw);
+		assert_true(inc_now_ns() < end_ns);
+	}
+}
+
+static int post(struct end *host, uint64_t m, bool last)
+{
+	const uint32_t length = m % 5 * 400;
+	uint8_t *data = host->data[m % MESSAGES];
+
+	return ops->exchange(host->ch, &(struct inc_channel_exchange){.send = data,
+								      .recv = data,
+								      .send_len = length,
+								      .recv_len = length,
+								      .send_region = &host->region,
+								      .recv_region = &host->region,
+								      .imm = m / 7,
+								      .has_imm = m % 7 == 0,
+								      .last = last});
+}
+
+static void test_echo(void **state)
+{
+	const uint64_t n = 3000, end_ns = inc_now_ns() + LIMIT_NS;
+	static struct end host, sw;
+	uint64_t m = 0;
+	int ret;
+
+	memset(&host, 0, sizeof(host));
+	memset(&sw, 0, sizeof(sw));
+	open_pair(&host, &sw);
+	while (host.n_messages < n || host.n_sent < n || sw.n_sent < n) {
+		for (ret = 0; m < n && !ret && m - host.n_messages < WINDOW;) {
+			ret = post(&host, m, m % 7 == 6 || m + 1 == n);
+			m += !ret;
+		}
+		assert_true(!ret || ret == -EAGAIN);
+		ops->flush(host.dev);
+		turn(&sw);
+		turn(&host);
+		assert_int_equal(host.n_lost + sw.n_lost, 0);
+		assert_true(inc_now_ns() < end_ns);
+	}
+	assert_int_equal(ops->under_way(host.ch), 0);
+	close_end(&host);
+	close_end(&sw);
+	assert_int_equal(fake_objects(), 0);
+}
+
+/* The handler shuts a mirrored channel at the first of several sends that one completion reports.
+ */
+static void test_shut_by_report(void **state)
+{
+	static struct end host, sw;
+	unsigned int m;
+
+	memset(&host, 0, sizeof(host));
+	memset(&sw, 0, sizeof(sw));
+	open_pair(&host, &sw);
+	host.shut_at_sent = true;
+	for (m = 0; m < 3; m++)
+		assert_int_equal(post(&host, m, m == 2), 0);
+	ops->flush(host.dev);
+	turn(&host);
+	assert_int_equal(host.n_sent, 1);
+	assert_int_equal(host.n_messages, 0);
+	close_end(&host);
+	close_end(&sw);
+	assert_int_equal(fake_objects(), 0);
+}
+
+/* Each call that can fail fails once, while both ends are opened and connected. */
+static void test_failures(void **state)
+{
+	static struct end host, sw;
+	struct inc_err err = {""};
+	unsigned int n;
+	int ret;
+
+	for (n = 1;; n++) {
+		memset(&host, 0, sizeof(host));
+		memset(&sw, 0, sizeof(sw));
+		fake_fail_call(n);
+		ret = open_end(&host, false, &err);
+		ret = ret ?: open_end(&sw, true, &err);
+		ret = ret ?: connect_end(&sw, &host, &err);
+		ret = ret ?: connect_end(&host, &sw, &err);
+		if (ret)
+			assert_true(*err.msg);
+		close_end(&host);
+		close_end(&sw);
+		assert_int_equal(fake_objects(), 0);
+		if (!fake_has_failed())
+			break;
+	}
+	fake_fail_call(0);
+	assert_true(n > 8);
+}
+
+static int setup(void **state)
+{
+	fake_machine(2);
+	return 0;
+}
+
+#define CASE(name) cmocka_unit_test_setup(test_##name, setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(echo),
+		CASE(shut_by_report),
+		CASE(failures),
+	};
+
+	return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
+}
