@@ -416,8 +416,8 @@ void inc_verbs_lose(struct verbs_channel *ch, enum inc_channel_reason reason, in
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	snprintf(loss->text, sizeof(loss->text), "verbs %.20s/%u: %s%s", dev->device->name,
-		 dev->port, text, dev->port_down_at_ns ? "; the port is down" : "");
+	snprintf(loss->text, sizeof(loss->text), "verbs %.20s/%u: %s", dev->device->name, dev->port,
+		 text);
 }
 
 void inc_verbs_lose_all(struct verbs_device *dev, int error, const char *text)

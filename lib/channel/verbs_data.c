@@ -448,7 +448,6 @@ static void timers(struct verbs_device *dev)
 	if (!down_too_long(dev))
 		return;
 	snprintf(text, sizeof(text), "port down for %d ms", dev->settings.port_down_ms);
-	dev->port_down_at_ns = 0; /* the text says already that the port is down */
 	inc_verbs_lose_all(dev, ENETDOWN, text);
 	dev->port_down_at_ns = inc_now_ns(); /* for channels that come meanwhile */
 }
@@ -465,17 +464,26 @@ static void lose_flushed(struct verbs_device *dev)
 			inc_verbs_lose(ch, INC_CHANNEL_CUT, ECANCELED, "the queue pair has failed");
 }
 
+/* Reports broken channels. The event that the port is down explains most failures, and may wait to
+ * be read. */
 static void report(struct verbs_device *dev)
 {
+	struct inc_channel_loss *loss;
 	struct verbs_channel *ch;
 
+	if (dev->reports && !dev->port_down_at_ns)
+		take_events(dev);
 	while (dev->reports) {
 		TAILQ_FOREACH (ch, &dev->channels, in_all)
 			if (ch->report)
 				break;
 		ch->report = false;
 		dev->reports--;
-		dev->handler->lost(ch->ctx, &ch->loss);
+		loss = &ch->loss;
+		if (dev->port_down_at_ns && loss->error != ENETDOWN)
+			strncat(loss->text, "; the port is down",
+				sizeof(loss->text) - strlen(loss->text) - 1);
+		dev->handler->lost(ch->ctx, loss);
 	}
 }
 

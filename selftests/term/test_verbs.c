@@ -271,6 +271,49 @@ static void test_failures(void **state)
 	assert_true(n > 8);
 }
 
+/* Gives the host's queue pair up. */
+static void give_up(struct end *host, enum ibv_wc_status status)
+{
+	assert_int_equal(post(host, 0, true), 0);
+	ops->flush(host->dev);
+	fake_give_up(VERBS_CH(host->ch)->qp.ibv, status);
+}
+
+static void lose(enum ibv_wc_status status, enum inc_channel_reason reason, int error,
+		 bool port_is_down)
+{
+	static struct end host, sw;
+
+	memset(&host, 0, sizeof(host));
+	memset(&sw, 0, sizeof(sw));
+	open_pair(&host, &sw);
+	fake_faults(0, FAKE_LOSE_ACKS_IN);
+	if (port_is_down)
+		fake_port(0, false);
+	give_up(&host, status);
+	turn(&host);
+	assert_int_equal(host.n_lost, 1);
+	assert_int_equal(host.loss.reason, reason);
+	assert_int_equal(host.loss.error, error);
+	assert_int_equal(!!strstr(host.loss.text, "; the port is down"), port_is_down);
+	assert_int_equal(post(&host, 1, true), -ENOTCONN);
+	close_end(&host);
+	close_end(&sw);
+	fake_port(0, true);
+	fake_faults(0, 0);
+	assert_int_equal(fake_objects(), 0);
+}
+
+/* A broken channel reports why. The event that the port is down may wait to be read until then. */
+static void test_lost(void **state)
+{
+	lose(IBV_WC_REM_OP_ERR, INC_CHANNEL_ENDED, EREMOTEIO, false);
+	lose(IBV_WC_REM_INV_REQ_ERR, INC_CHANNEL_REFUSED, EPROTO, false);
+	lose(IBV_WC_RETRY_EXC_ERR, INC_CHANNEL_SILENT, ETIMEDOUT, false);
+	lose(IBV_WC_RETRY_EXC_ERR, INC_CHANNEL_SILENT, ETIMEDOUT, true);
+	lose(IBV_WC_WR_FLUSH_ERR, INC_CHANNEL_CUT, ECANCELED, false);
+}
+
 static int setup(void **state)
 {
 	fake_machine(2);
@@ -285,6 +328,7 @@ int main(void)
 		CASE(echo),
 		CASE(shut_by_report),
 		CASE(failures),
+		CASE(lost),
 	};
 
 	return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
