@@ -68,9 +68,9 @@ static void make(struct world *w)
 					      .mirrored = true,
 					      .what = "the mirrored one",
 					      .ctx = w};
-	const struct inc_channel_peer peer = {.ip = {htonl(PEER_ADDR)},
-					      .udp_port = peer_listen(&w->peer),
-					      .qpn = PEER_QPN,
+	const struct inc_channel_peer peer = {.end.ip = htonl(PEER_ADDR),
+					      .end.udp_port = peer_listen(&w->peer),
+					      .end.qpn = PEER_QPN,
 					      .payload = PAYLOAD,
 					      .packets = SLOTS};
 	struct inc_channel_own own;
@@ -79,7 +79,7 @@ static void make(struct world *w)
 	if (inc_channel_soft.make(w->dev, &opts, &w->ch, &own, &err) ||
 	    inc_channel_soft.connect(w->ch, &peer, &err))
 		fail_msg("%s", err.msg);
-	peer_meet(&w->peer, own.udp_port, own.qpn, 0, 0);
+	peer_meet(&w->peer, own.end.udp_port, own.end.qpn, 0, 0);
 }
 
 static void begin(struct world *w)

@@ -139,18 +139,16 @@ static void close_end(struct end *e)
 
 static int connect_end(struct end *e, const struct end *to, struct inc_err *err)
 {
-	const struct inc_channel_peer peer = {
+	struct inc_channel_peer peer = {
 		.name = to->echoes ? "the switch" : NULL,
-		.ip = {htonl(to->echoes ? SWITCH_IP : HOST_IP)},
-		.udp_port = to->own.udp_port,
-		.qpn = to->own.qpn,
-		.psn = to->own.psn,
+		.end = to->own.end,
 		.payload = to->echoes ? PAYLOAD : 0,
 		.packets = 64,
 		.by_message = true,
 		.messages = MESSAGES,
 	};
 
+	peer.end.ip = htonl(to->echoes ? SWITCH_IP : HOST_IP);
 	return ops->connect(e->ch, &peer, err);
 }
 
