@@ -20,8 +20,8 @@
  *			of order. Hosts use it (hostlib/src/endpoint.c; docs/protocol.md).
  *
  * Threads: a device and its channels belong to one thread, or to one lock. Reports come from within
- * progress(). A handler may call any function but progress(), close() and abandon(). No function
- * waits, except probe(), open() and close(), and connect() of a device that may block.
+ * progress() and arm(). A handler may call any function but these two, close() and abandon(). No
+ * function waits, except probe(), open() and close(), and connect() of a device that may block.
  */
 #ifndef INC_CHANNEL_H
 #define INC_CHANNEL_H
@@ -305,7 +305,8 @@ struct inc_channel_ops {
 	/* Receives what is there, a bounded amount, answers it and retransmits. True: more may be
 	 * there. The caller calls flush() afterwards. */
 	bool (*progress)(struct inc_channel_device *dev);
-	/* Before a wait. True: something has come meanwhile, so call progress() instead. */
+	/* Before a wait. True: something has come meanwhile, which may have been reported, so call
+	 * progress() instead. */
 	bool (*arm)(struct inc_channel_device *dev);
 	/* The descriptor to wait for, and what to wait for: *events is POLLIN, with POLLOUT while
 	 * the send buffer is full. A caller of many devices may wait for POLLIN alone, because

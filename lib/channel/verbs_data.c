@@ -511,6 +511,7 @@ bool inc_verbs_arm(struct inc_channel_device *d)
 {
 	struct verbs_device *dev = VERBS_DEV(d);
 	unsigned int taken = 0;
+	bool lost;
 	int ret;
 
 	if (!dev->completions.cq || dev->completions.armed)
@@ -520,8 +521,9 @@ bool inc_verbs_arm(struct inc_channel_device *d)
 		inc_verbs_lose_all(dev, -ret, strerror(-ret));
 	/* completions from before the request cause no notification */
 	take_completions(dev, &taken);
+	lost = dev->reports;
 	report(dev);
-	return taken;
+	return taken || lost;
 }
 
 void inc_verbs_stop_writes(struct verbs_device *dev, const struct inc_channel_region *region)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
@@ -312,6 +313,97 @@ static void test_lost(void **state)
 	lose(IBV_WC_WR_FLUSH_ERR, INC_CHANNEL_CUT, ECANCELED, false);
 }
 
+/* Lets an end that would not sleep now run. False: it would sleep. */
+static bool wake(struct end *e)
+{
+	struct pollfd pfd = {.fd = ops->fd(e->dev, NULL), .events = POLLIN};
+
+	if (!ops->arm(e->dev) && ops->deadline_ns(e->dev) > inc_now_ns() && poll(&pfd, 1, 0) <= 0)
+		return false;
+	ops->progress(e->dev);
+	ops->flush(e->dev);
+	return true;
+}
+
+/* Each end sleeps until its descriptor or arm() reports something, and a notification may come
+ * late. */
+static void wakes(bool late)
+{
+	const uint64_t n = 300;
+	static struct end host, sw;
+	uint64_t m = 0;
+
+	memset(&host, 0, sizeof(host));
+	memset(&sw, 0, sizeof(sw));
+	open_pair(&host, &sw);
+	fake_notify_late(late);
+	turn(&sw);
+	while (host.n_messages < n || host.n_sent < n || sw.n_sent < n) {
+		while (m < n && m - host.n_messages < WINDOW &&
+		       !post(&host, m, m % 7 == 6 || m + 1 == n))
+			m++;
+		ops->flush(host.dev);
+		if (wake(&host) | wake(&sw))
+			continue;
+		assert_true(late);
+		fake_notify(VERBS_DEV(host.dev)->completions.cq);
+		fake_notify(VERBS_DEV(sw.dev)->completions.cq);
+		assert_true(wake(&host) | wake(&sw));
+	}
+	fake_notify_late(false);
+	close_end(&host);
+	close_end(&sw);
+	assert_int_equal(fake_objects(), 0);
+}
+
+static void test_wakes(void **state)
+{
+	wakes(false);
+	wakes(true);
+}
+
+/* The device refuses to notify. That breaks its channels before the owner sleeps, so the owner must
+ * not sleep on that. */
+static void test_arm_fails(void **state)
+{
+	static struct end host, sw;
+
+	memset(&host, 0, sizeof(host));
+	memset(&sw, 0, sizeof(sw));
+	open_pair(&host, &sw);
+	fake_fail_call(1);
+	assert_true(ops->arm(host.dev));
+	assert_true(fake_has_failed());
+	assert_int_equal(host.n_lost, 1);
+	assert_int_equal(host.loss.reason, INC_CHANNEL_CUT);
+	close_end(&host);
+	close_end(&sw);
+	assert_int_equal(fake_objects(), 0);
+}
+
+/* A host gives up a message whose result has not arrived. */
+static void test_unmap(void **state)
+{
+	static struct end host, sw;
+
+	memset(&host, 0, sizeof(host));
+	memset(&sw, 0, sizeof(sw));
+	open_pair(&host, &sw);
+	assert_int_equal(post(&host, 1, true), 0);
+	ops->flush(host.dev);
+	ops->unmap(host.dev, &host.region);
+	turn(&host);
+	assert_int_equal(host.n_lost, 1);
+	assert_int_equal(host.loss.error, ECANCELED);
+	assert_non_null(strstr(host.loss.text, "message 0 was given up"));
+	turn(&sw);
+	turn(&host);
+	assert_int_equal(host.n_messages, 0);
+	close_end(&host);
+	close_end(&sw);
+	assert_int_equal(fake_objects(), 0);
+}
+
 static int setup(void **state)
 {
 	fake_machine(2);
@@ -323,10 +415,8 @@ static int setup(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(echo),
-		CASE(shut_by_report),
-		CASE(failures),
-		CASE(lost),
+		CASE(echo),  CASE(shut_by_report), CASE(failures), CASE(lost),
+		CASE(wakes), CASE(arm_fails),      CASE(unmap),
 	};
 
 	return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
