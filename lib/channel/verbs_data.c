@@ -8,9 +8,10 @@
 #include "lib/base/thread.h"
 #include "lib/channel/verbs_priv.h"
 
-/* wr_id: the channel's, and which of its two queues */
-#define WR_SEND(ch) ((uint64_t)(ch)->id << 1)
-#define WR_RECV(ch) ((uint64_t)(ch)->id << 1 | 1)
+/* wr_id: the queue of the two, the channel's id, and of a send the lowest 31 bits of its number,
+ * because the sends before it need not have had a completion */
+#define WR_SEND(ch, number) ((uint64_t)(number) << 33 | (uint64_t)(ch)->id << 1)
+#define WR_RECV(ch)         ((uint64_t)(ch)->id << 1 | 1)
 
 #define POLLS          8    /* batches of completions at most that a turn takes */
 #define SIGNAL_EVERY   16   /* mirrored: messages at most between two completed sends */
@@ -168,12 +169,14 @@ static bool give_receives(struct verbs_channel *ch)
 	return !ret;
 }
 
-static void fill_send(const struct verbs_channel *ch, const struct verbs_send *s,
-		      struct ibv_send_wr *wr, struct ibv_sge *sge)
+static void fill_send(const struct verbs_channel *ch, uint64_t number, struct ibv_send_wr *wr,
+		      struct ibv_sge *sge)
 {
+	const struct verbs_send *s = send_of(ch, number);
+
 	*sge = (struct ibv_sge){(uintptr_t)s->buffer, s->length, s->lkey};
 	*wr = (struct ibv_send_wr){
-		.wr_id = WR_SEND(ch),
+		.wr_id = WR_SEND(ch, number),
 		.sg_list = sge,
 		.num_sge = !!s->length,
 		.opcode = s->write     ? IBV_WR_RDMA_WRITE_WITH_IMM
@@ -198,7 +201,7 @@ static bool give_sends(struct verbs_channel *ch)
 	int ret;
 
 	for (; n < VERBS_BATCH && ch->begun + n < ch->queued; n++) {
-		fill_send(ch, send_of(ch, ch->begun + n), &wr[n], &sge[n]);
+		fill_send(ch, ch->begun + n, &wr[n], &sge[n]);
 		if (n)
 			wr[n - 1].next = &wr[n];
 	}
@@ -261,6 +264,11 @@ static enum inc_channel_reason reason_of(const struct ibv_wc *wc)
 	}
 }
 
+static uint64_t number_of_send(const struct verbs_channel *ch, const struct ibv_wc *wc)
+{
+	return ch->sent + (((wc->wr_id >> 33) - ch->sent) & 0x7fffffff);
+}
+
 static void failed(struct verbs_channel *ch, const struct ibv_wc *wc)
 {
 	/* The request was given up because another one failed. The completion of that one says why,
@@ -273,7 +281,7 @@ static void failed(struct verbs_channel *ch, const struct ibv_wc *wc)
 		       "%s (ibv_wc_status %d, vendor error 0x%x) %s message %llu",
 		       ibv_wc_status_str(wc->status), wc->status, wc->vendor_err,
 		       wc->wr_id & 1 ? "receiving" : "sending",
-		       (unsigned long long)(wc->wr_id & 1 ? ch->taken : ch->sent));
+		       (unsigned long long)(wc->wr_id & 1 ? ch->taken : number_of_send(ch, wc)));
 }
 
 static void put_send(struct verbs_channel *ch)
@@ -374,7 +382,7 @@ static bool take_completions(struct verbs_device *dev, unsigned int *taken)
 		if (n < 0)
 			inc_verbs_lose_all(dev, EIO, "the completion queue cannot be read");
 		for (i = 0; i < n; i++) {
-			ch = find(dev, wc[i].wr_id >> 1);
+			ch = find(dev, (uint32_t)(wc[i].wr_id >> 1));
 			if (ch && ch->life == VERBS_CONNECTED)
 				complete(ch, &wc[i]);
 		}

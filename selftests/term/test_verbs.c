@@ -404,6 +404,30 @@ static void test_unmap(void **state)
 	assert_int_equal(fake_objects(), 0);
 }
 
+/* A send fails after others that have requested no completion. The error names its number. */
+static void test_failed_send(void **state)
+{
+	static struct end host, sw;
+
+	memset(&host, 0, sizeof(host));
+	memset(&sw, 0, sizeof(sw));
+	open_pair(&host, &sw);
+	assert_int_equal(post(&host, 0, false), 0);
+	assert_int_equal(post(&host, 1, false), 0);
+	ops->flush(host.dev);
+	fake_faults(0, FAKE_LOSE_ACKS_IN);
+	assert_int_equal(post(&host, 2, false), 0);
+	ops->flush(host.dev);
+	fake_give_up(VERBS_CH(host.ch)->qp.ibv, IBV_WC_RETRY_EXC_ERR);
+	turn(&host);
+	assert_int_equal(host.n_lost, 1);
+	assert_non_null(strstr(host.loss.text, "sending message 2"));
+	fake_faults(0, 0);
+	close_end(&host);
+	close_end(&sw);
+	assert_int_equal(fake_objects(), 0);
+}
+
 static int setup(void **state)
 {
 	fake_machine(2);
@@ -415,8 +439,8 @@ static int setup(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(echo),  CASE(shut_by_report), CASE(failures), CASE(lost),
-		CASE(wakes), CASE(arm_fails),      CASE(unmap),
+		CASE(echo),        CASE(shut_by_report), CASE(failures),  CASE(lost),
+		CASE(failed_send), CASE(wakes),          CASE(arm_fails), CASE(unmap),
 	};
 
 	return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
