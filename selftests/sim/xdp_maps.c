@@ -15,8 +15,8 @@
 #define FD_DEVMAPS   (FD_FIRST + SWITCHES * FD_OF_SWITCH)
 
 static struct xdp *switches[SWITCHES];
-/* All device maps. In the kernel a switch's map of maps holds a reference to them, whichever program
- * has made them, so they are freed with the last switch. */
+/* All device maps. In the kernel a switch's map of maps holds a reference to them, whichever
+ * program has made them, so they are freed with the last switch. */
 static struct xdp_devmap *devmaps;
 static int next_devmap = FD_DEVMAPS;
 static const char *const names[] = {INC_MAP_CONN_LOOKUP, INC_MAP_CONN_PLACE, INC_MAP_CONN_CFG,
