@@ -10,29 +10,29 @@
 
 struct inc_ctl_options {
 	const char *topology;
-	const char *database; /* "none": no database */
+	const char *database; /* path of the database; "none": no database */
 	const char *listen;
 	unsigned int member_port;
 	unsigned int switch_port;
 	unsigned int group_timeout_ms;
 	unsigned int client_timeout_ms;
 	unsigned int switch_timeout_ms;
-	unsigned int member_timeout_ms; /* a member without an answer is lost; 0: no limit */
+	unsigned int member_timeout_ms; /* time after which a silent member is lost; 0: no limit */
 	unsigned int max_clients;
-	unsigned int peer_connections; /* of one address */
-	unsigned int peer_messages_s;  /* of one address; 0: no limit */
+	unsigned int peer_connections; /* most connections of one address */
+	unsigned int peer_messages_s;  /* most messages per second of one address; 0: no limit */
 	unsigned int job_communicators;
-	unsigned int job_slots;   /* 0: any number */
-	struct inc_tls_files tls; /* none given: without TLS */
+	unsigned int job_slots;   /* quota of slots; 0: any number */
+	struct inc_tls_files tls; /* files with keys; if none is given, TLS is not used */
 	bool insecure;            /* without TLS on any address */
-	const char *metrics;      /* where figures are read over HTTP; NULL: nowhere */
+	const char *metrics;      /* address where figures are read over HTTP; NULL: none */
 };
 
 #define INC_CTL_FIGURES(_, T)                                               \
 	_(T, member_messages, "", COUNTER, "messages of members and tools") \
 	_(T, switch_messages, "", COUNTER, "messages of switches")
 
-struct inc_ctl_figures { /* since the start */
+struct inc_ctl_figures { /* counted since the controller's start */
 	INC_CTL_FIGURES(INC_METRIC_FIELD, inc_ctl_figures)
 };
 

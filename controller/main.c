@@ -310,7 +310,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ret = hear_signals(ctl);
 	if (ret)
 		goto out;
-	ret = -EIO; /* err says why */
+	ret = -EIO; /* after an error of the following calls err has the reason */
 	members = listen_on(ctl, &ctl->opt.member_port, inc_client_accept, member_addr,
 			    sizeof(member_addr), err);
 	if (!members)

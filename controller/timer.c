@@ -12,8 +12,8 @@ struct inc_timeout {
 	struct inc_timeouts *all;
 	struct event *event;
 	bool runs;
-	bool deferred;      /* armed with 0 ms */
-	uint64_t end_at_ns; /* in the time of all->awake */
+	bool deferred;      /* the limit was armed with 0 ms */
+	uint64_t end_at_ns; /* when the limit ends, in the time of all->awake */
 	inc_timeout_fn *fn;
 	void *arg;
 };

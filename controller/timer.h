@@ -18,10 +18,10 @@ struct inc_timeouts {
 	struct event_base *base;
 	struct event *tick;
 	struct inc_awake awake;
-	unsigned int running; /* limits that run */
+	unsigned int running; /* number of limits that run */
 };
 
-/* 0, or -ENOMEM. */
+/* Starts the clock. Returns 0 or -ENOMEM. */
 int inc_timeouts_start(struct inc_timeouts *all, struct event_base *base);
 /* Called after all timeouts are freed, and before the event loop is. */
 void inc_timeouts_stop(struct inc_timeouts *all);

@@ -141,8 +141,8 @@ int inc_act_welcome(struct inc_core_switch *sw, const uint32_t *keep, uint32_t n
 
 /* ---- the database ---- */
 
-/* The core often names the same row several times without another action in between, for example a
- * group with each rank. */
+/* The core often appends the STORE of one row several times in a row, for example the row of a
+ * group together with each of its ranks. */
 static bool is_last(const struct inc_core *core, enum inc_stored stored, uint32_t of,
 		    unsigned int rank)
 {

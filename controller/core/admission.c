@@ -16,8 +16,8 @@
 #include "controller/core/route.h"
 #include "controller/core/switch.h"
 
-/* Adds what the group uses on a switch: what route.h counts for its trees, without what the switch
- * has refused. */
+/* Adds to load what the group's communicators use on a switch. Communicators that the switch has
+ * refused do not count. */
 static void add_group(struct inc_load *load, const struct inc_group *group,
 		      const struct inc_core_switch *sw)
 {
@@ -52,8 +52,8 @@ static uint64_t part_of(const struct inc_load *load, size_t offset)
 	return *(const uint64_t *)((const char *)load + offset);
 }
 
-/* A group of the job that uses most of the figure at this offset of struct inc_load. NULL: no job
- * uses any. */
+/* Finds the job that uses most of the resource whose figure is at this offset of struct inc_load,
+ * and returns one of the job's groups. NULL: no job uses any. */
 static const struct inc_group *find_holder(const struct inc_core_switch *sw, size_t offset,
 					   struct inc_load *held)
 {
@@ -129,7 +129,7 @@ struct inc_job_load inc_job_load(const struct inc_group *group)
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 {
 	const unsigned int quota = comm->group->core->opt.job_slots;
-	/* The communicator itself has no tree, so it is not counted. */
+	/* This communicator has no tree yet, so the job's load does not include it. */
 	const uint64_t has = inc_job_load(comm->group).slots;
 
 	if (!quota || has + comm->slots <= quota)
@@ -144,8 +144,8 @@ int inc_group_admit(const struct inc_group *group, struct inc_err *err)
 	const unsigned int quota = group->core->opt.job_communicators;
 	const uint64_t has = inc_job_load(group).communicators;
 
-	/* A group cannot have more, even if the quota is higher, because a message resume can list
-	 * no more communicators. */
+	/* A group cannot have more than CTL_MAX_COMMS, even if the quota is higher, because a
+	 * message resume can list no more communicators. */
 	if (group->n_comms == CTL_MAX_COMMS)
 		return inc_err_set(err, EDQUOT, "group %u of job %s has %u communicators at a time",
 				   group->number, group->job, CTL_MAX_COMMS);

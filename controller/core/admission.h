@@ -15,7 +15,8 @@ struct inc_group;
 
 /* The resources that all communicators of this controller's groups use on a switch. */
 void inc_switch_load(const struct inc_core_switch *sw, struct inc_load *load);
-/* For the error of a switch that is full: "; job A has most there: …", or "" if no job has any. */
+/* For the error of a switch that is full, prints "; job A has most there: …", or "" if no job has
+ * any. */
 void inc_switch_holder(const struct inc_core_switch *sw, char *buf, size_t size);
 
 #define INC_JOB_FIGURES(_, T)                                      \
@@ -27,15 +28,16 @@ struct inc_job_load {
 	INC_JOB_FIGURES(INC_METRIC_FIELD, inc_job_load)
 };
 struct inc_job_load inc_group_load(const struct inc_group *group);
-/* Of all groups of the group's job. */
+/* Adds up the figures of all groups of the group's job. */
 struct inc_job_load inc_job_load(const struct inc_group *group);
 
-/* Whether the quota lets the group begin another communicator: 0 or -EDQUOT. */
+/* Checks whether the job's quota lets the group begin another communicator. Returns 0 or
+ * -EDQUOT. */
 int inc_group_admit(const struct inc_group *group, struct inc_err *err);
-/* Whether the job's quota of slots has room for the communicator: 0 or -EDQUOT. */
+/* Checks whether the job's quota of slots has room for the communicator. Returns 0 or -EDQUOT. */
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err);
-/* For a communicator for which no tree has room: appends to err the job that uses most of the
- * resource that is used up. */
+/* No tree has room for the communicator: appends to err the job that uses most of the resource that
+ * is used up. */
 void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err);
 
 #endif

@@ -132,12 +132,12 @@ void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_core_switch *sw
 {
 	const int node = inc_tree_find(comm->tree, sw->index);
 
-	/* The modes are known if this controller has made the tree. */
+	/* The modes of the switches are known if this controller has made the tree. */
 	if (!comm->tree->counted)
 		comm->tree->nodes[node].mode = known_mode(comm, sw);
 }
 
-/* Takes the fields of a member's claim that are the same for all members. */
+/* Copies into the communicator the fields of a member's claim that are the same for all members. */
 static void adopt_fields(struct inc_comm *comm, const struct inc_msg_claim *said)
 {
 	comm->number = said->communicator;
@@ -275,7 +275,7 @@ void inc_comm_forget_refused(struct inc_group *group)
 	}
 }
 
-/* Keeps only the error, for the ranks that have not asked yet. */
+/* Ends the communicator but keeps its error, for the ranks that have not asked for it yet. */
 static void refuse(struct inc_comm *comm)
 {
 	struct inc_group *group = comm->group;
@@ -295,7 +295,8 @@ static void refuse(struct inc_comm *comm)
 		return;
 	LIST_FOREACH (old, &group->comms, entry) {
 		if (old->phase == COMM_REFUSED)
-			oldest = old; /* new ones are at the head */
+			/* new communicators are at the head, so the last one is the oldest */
+			oldest = old;
 	}
 	inc_comm_end(oldest);
 }
@@ -322,7 +323,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	}
 }
 
-/* Takes the fields of a member's C. */
+/* Copies the fields of a member's message C. */
 static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m)
 {
 	memcpy(m->transport, ask->transport, sizeof(m->transport));
@@ -384,17 +385,18 @@ static bool agrees(struct inc_comm *comm, unsigned int rank)
 	return true;
 }
 
-/* The member asks for a communicator that has been refused: sends it the error. */
+/* The member asks for a communicator that has been refused, so it receives the stored error. */
 static void tell_refused(struct inc_comm *comm, struct inc_member *member)
 {
 	comm->members[member->rank].asked = true;
-	comm->members[member->rank].reported_failure = false; /* it asks, so it needs the error */
+	/* the member asks, so it needs the error */
+	comm->members[member->rank].reported_failure = false;
 	inc_comm_tell_failed(comm, member->rank, -1);
 	if (all_told(comm))
 		inc_comm_end(comm);
 }
 
-/* 0, or -errno: the rank may not ask for this communicator now. */
+/* Checks whether the rank may ask for this communicator now. Returns 0, or -errno if it may not. */
 static int check_ask(const struct inc_member *member, const struct inc_comm *comm, uint32_t index,
 		     struct inc_err *err)
 {
@@ -506,7 +508,7 @@ void inc_comm_configured(struct inc_comm *comm)
 	}
 }
 
-/* The communicator of this number, or NULL if the member has none of this number. */
+/* Finds the member's communicator of this number. NULL: the member has none of this number. */
 static struct inc_comm *find_own(const struct inc_member *member, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(member->group->core, number);
@@ -564,7 +566,8 @@ void inc_comm_destroy(struct inc_member *member, uint32_t number)
 	struct inc_comm *comm = find_own(member, number);
 
 	/* A communicator that has already ended, for example with its group, is gone as the member
-	 * wants. Only a number that this controller has never allocated is an error. */
+	 * wants. Only a number that this controller has never allocated is an error of the
+	 * member. */
 	if (!comm && ((!inc_group_resumed(group) &&
 		       !inc_number_was_allocated(&group->core->comm_numbers, number)) ||
 		      inc_comm_find(group->core, number))) {

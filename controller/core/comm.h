@@ -20,22 +20,25 @@ struct inc_group;
 struct inc_member;
 
 enum inc_comm_phase {
-	COMM_COLLECTING,  /* waits for the members' C */
+	COMM_COLLECTING,  /* waits for message C of each member, which asks for the communicator */
 	COMM_WAIT_SWITCH, /* waits for switches to connect, or to answer earlier requests */
-	COMM_CONFIGURING, /* waits for the switches to make it */
-	COMM_CONFIGURED,  /* waits for the members' ready */
+	COMM_CONFIGURING, /* waits for the switches to make the communicator */
+	COMM_CONFIGURED,  /* waits for message ready of each member */
 	COMM_STARTED,
-	COMM_FAILED,  /* the members have the error; stays visible to tools until they leave it */
-	COMM_REFUSED, /* failed before it was made; stays until each rank has the error */
+	/* failed after it was made; stays visible to tools until the members leave it */
+	COMM_FAILED,
+	COMM_REFUSED, /* failed before it was made; stays until each rank has received the error */
 };
 
 /* The state of a communicator on one of its switches. */
 enum inc_config_state {
 	CONFIG_NONE,
-	CONFIG_ASKED,   /* configure was sent and is not answered */
-	CONFIG_THERE,   /* the switch has the communicator */
-	CONFIG_TOLD,    /* as THERE; connect, with its neighbours' numbers, is not answered */
-	CONFIG_REFUSED, /* the switch does not have it */
+	CONFIG_ASKED, /* message configure was sent to the switch, which has not answered */
+	CONFIG_THERE, /* the switch has the communicator */
+	/* like THERE, but the switch has not answered message connect yet, which has its
+	 * neighbours' numbers */
+	CONFIG_TOLD,
+	CONFIG_REFUSED, /* the switch does not have the communicator */
 };
 
 struct inc_comm_member {
@@ -45,47 +48,56 @@ struct inc_comm_member {
 	bool reported_failure; /* The member has reported the failure, so it needs no report. */
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	unsigned int payload;
-	unsigned int message_packets; /* 0: the controller chooses by the tree */
-	unsigned int window_messages; /* at most in flight */
+	/* packets of a message; 0: the controller chooses by the tree */
+	unsigned int message_packets;
+	unsigned int window_messages; /* most messages in flight */
 	enum inc_byte_order byte_order;
-	enum inc_float_form floats; /* that the member supports */
+	enum inc_float_form floats; /* form of floats that the member supports */
 	struct inc_route_member route;
-	bool has_endpoint; /* endpoint is in a list of the core's hash */
+	bool has_endpoint; /* the member is in the core's hash, by entry `endpoint` */
 	LIST_ENTRY(inc_comm_member) endpoint;
 };
 
 struct inc_comm {
 	struct inc_group *group;
-	unsigned int index;        /* counts the group's communicators; the members choose it */
-	uint32_t number;           /* 0 until CONFIGURING */
-	uint32_t place;            /* ascends in the order of creation; pages of answers use it */
-	enum inc_comm_phase phase; /* inc_comm_set_phase() */
+	unsigned int index; /* index of the communicator in its group, which the members choose */
+	uint32_t number;    /* number of the communicator, 0 before CONFIGURING */
+	/* position in the order of creation, by which answers to tools are split into pages */
+	uint32_t place;
+	enum inc_comm_phase phase; /* set by inc_comm_set_phase() only */
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
-	enum inc_tree_mode mode; /* the result of the negotiation in comm_mode.c */
+	/* mode of the tree, the result of the negotiation in comm_mode.c */
+	enum inc_tree_mode mode;
 	enum inc_float_form floats;
-	unsigned int message_packets; /* 0: unknown, because an earlier controller chose it */
-	unsigned int messages;        /* in flight at most; 0: each member chooses */
-	int code;                     /* FAILED, REFUSED: the error */
+	/* packets of a message; 0: unknown, because an earlier controller chose it */
+	unsigned int message_packets;
+	unsigned int messages; /* most messages in flight; 0: each member chooses */
+	int code;              /* FAILED, REFUSED: errno of the failure */
 	char reason[512];
 	struct inc_core_timer timer;
-	bool went_around;               /* A full switch has already made it try another tree. */
-	struct inc_tree *tree;          /* from WAIT_SWITCH on */
-	enum inc_config_state *configs; /* by node of the tree; inc_comm_set_config_state() */
-	/* Waits for the database. Its switches count it as a request under way, because their
-	 * requests are sent next. */
+	/* A full switch has refused the communicator, and another tree was tried. */
+	bool went_around;
+	struct inc_tree *tree; /* switches of the communicator; NULL before WAIT_SWITCH */
+	/* state on each switch, by node of the tree; set by inc_comm_set_config_state() only */
+	enum inc_config_state *configs;
+	/* The communicator waits for the database. Its switches count it as a request under way,
+	 * because the communicator's requests to them are sent next. */
 	bool storing;
-	unsigned int pending; /* configure and connect requests that are not answered */
+	unsigned int pending; /* number of configure and connect requests that are not answered */
 	/* CONFIGURING: the switches in termination mode have chosen their numbers. */
 	bool chosen;
-	uint64_t asked_at_ns; /* CONFIGURING: when the first configure was sent */
-	unsigned int pass;    /* the last of inc_core.passes that has visited it */
+	uint64_t asked_at_ns; /* CONFIGURING: time when the first configure was sent */
+	/* the last pass of go_on() (inc_core.passes) that has visited the communicator */
+	unsigned int pass;
 	/* Failure reports about ranks that have not come back after a restart of the controller. */
 	struct inc_failure_reports failure_reports;
-	const struct inc_core_switch *ended; /* the first to which a neighbour reported the end */
-	/* A rank that has destroyed it was reported silent, or has not come back. So its switches
-	 * are asked whom they wait for, and asked again whenever they connect. */
+	/* first switch to which a neighbour reported the communicator's end */
+	const struct inc_core_switch *ended;
+	/* A rank that has destroyed the communicator was reported silent, or has not come back. So
+	 * the communicator's switches are asked for which ranks they wait, and asked again whenever
+	 * they connect. */
 	bool in_doubt;
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
@@ -93,16 +105,17 @@ struct inc_comm {
 
 /* ---- comm.c ---- */
 
-/* Handles C, a member's request for a communicator. wrong: -errno, if only a part of the message
- * could be read; why: the reason. */
+/* Handles message C, a member's request for a communicator. If only a part of the message could be
+ * read, wrong is -errno and why has the reason. */
 void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int wrong,
 		  struct inc_err *why);
 void inc_comm_ready(struct inc_member *member, uint32_t number);
-/* Handles D, a member's request to destroy a communicator. */
+/* Handles message D, a member's request to destroy a communicator. */
 void inc_comm_destroy(struct inc_member *member, uint32_t number);
-/* The communicator of this number, or NULL. */
+/* Finds the communicator of this number; NULL if there is none. */
 struct inc_comm *inc_comm_find(struct inc_core *core, uint32_t number);
-/* The group's communicator of this index. Makes it if there is none. NULL: out of memory. */
+/* Finds the group's communicator of this index, and makes it if there is none. NULL: out of
+ * memory. */
 struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index);
 /* Fails the communicator, and sends its members the error. rank: the rank to blame, or -1. Before
  * the members have the answer to C this may free the communicator. */
@@ -114,7 +127,7 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 void inc_comm_configured(struct inc_comm *comm);
 /* Removes the communicator from its switches, and frees it. */
 void inc_comm_end(struct inc_comm *comm);
-/* Does the same if all members have destroyed it or are gone. */
+/* Does the same as inc_comm_end() if all members have destroyed the communicator or are gone. */
 void inc_comm_end_unused(struct inc_comm *comm);
 /* A member has left: frees the REFUSED communicators whose error all other members have. */
 void inc_comm_forget_refused(struct inc_group *group);
@@ -123,16 +136,17 @@ void inc_comm_forget_refused(struct inc_group *group);
  * switch. NULL: out of memory. */
 struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_claim *said,
 				struct inc_core_switch *sw);
-/* Adds a switch to such a communicator. 0 or -ENOMEM. */
+/* Adds a switch to a communicator that inc_comm_adopt() has made. Returns 0 or -ENOMEM. */
 int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_core_switch *sw);
-/* A switch of such a communicator has connected: sets the mode of the switch's node. */
+/* A switch of a communicator that inc_comm_adopt() has made has connected: sets the mode of the
+ * switch's node. */
 void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_core_switch *sw);
 /* Makes a COLLECTING communicator for a row of the database. NULL: out of memory. */
 struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index);
 
 /* ---- comm_report.c ---- */
 
-/* Handles failed, a member's report of a failure; wrong and why as for inc_comm_ask(). */
+/* Handles message failed, a member's report of a failure; wrong and why as for inc_comm_ask(). */
 void inc_comm_report(struct inc_member *member, const struct inc_msg_report *said, int wrong,
 		     struct inc_err *why);
 

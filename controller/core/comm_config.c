@@ -22,14 +22,14 @@ static struct inc_core_switch *switch_of(const struct inc_comm *comm,
 	return &comm->group->core->switches[node->sw];
 }
 
-/* The index of the switch's node in the communicator's tree, or -1. */
+/* Finds the index of the switch's node in the communicator's tree, or -1. */
 static int node_of(const struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	return comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 }
 
-/* Counts the requests to the communicator's switches that are sent as soon as the database has
- * it. */
+/* Counts the requests to the communicator's switches that are sent as soon as the database has the
+ * communicator. */
 static void reserve(struct inc_comm *comm)
 {
 	comm->storing = true;
@@ -97,8 +97,8 @@ static unsigned int port_mtu(const struct inc_core *core, unsigned int sw, unsig
 		   core->switches[sw].ports[port].mtu);
 }
 
-/* The largest payload of a packet that all endpoints of a port accept. In passthrough mode a port
- * has no endpoints, so any payload will do. */
+/* The largest payload of a packet that all endpoints of a port accept. A port of a switch in
+ * passthrough mode has no endpoints, so it accepts any payload. */
 static unsigned int port_payload(const struct inc_comm *comm, const struct inc_tree_node *node,
 				 unsigned int port)
 {
@@ -145,7 +145,7 @@ static void choose_payload(struct inc_comm *comm)
 		comm->payload /= 2;
 }
 
-/* Sends configure to the switch of a node. 0 or -errno. */
+/* Sends configure to the switch of a node. Returns 0 or -errno. */
 static int configure_node(struct inc_comm *comm, unsigned int node)
 {
 	const struct inc_route_comm route = {
@@ -174,7 +174,7 @@ static int configure_node(struct inc_comm *comm, unsigned int node)
 }
 
 /* Sends a switch in termination mode the numbers of its neighbours in termination mode, if it has
- * any. 0 or -errno. */
+ * any. Returns 0 or -errno. */
 static int connect_node(struct inc_comm *comm, unsigned int node)
 {
 	struct inc_msg_connect peers;
@@ -250,8 +250,8 @@ const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm)
 	return NULL;
 }
 
-/* Whether a switch of the tree has so many requests under way that it could not answer more of them
- * before their time limit. */
+/* Whether a switch of the tree has so many requests under way that it could not answer another one
+ * within its time limit. */
 static bool waits_for_answers(const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
@@ -361,7 +361,7 @@ void inc_comm_configure(struct inc_comm *comm)
 }
 
 /* A switch has refused the communicator because a resource that only the switch counts is used up.
- * Once for each communicator, a tree without that switch is tried. False: there is none. */
+ * Once for each communicator, a tree without that switch is tried. False: there is no such tree. */
 static bool go_around(struct inc_comm *comm, struct inc_core_switch *sw, const char *text)
 {
 	const struct inc_group *group = comm->group;
@@ -405,7 +405,8 @@ void inc_comm_answered(struct inc_core_switch *sw, uint32_t number, int code, co
 	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
 	if (code) {
-		/* A switch that has not answered may have the communicator; remove follows. */
+		/* A switch that has not answered may have made the communicator, so a remove
+		 * follows. */
 		if (code != ETIMEDOUT && code != ECONNRESET)
 			inc_comm_set_config_state(comm, node, CONFIG_REFUSED);
 		if (code == ENOSPC) {
@@ -457,7 +458,7 @@ static bool was_held_by(const struct inc_comm *comm, const struct inc_core_switc
 }
 
 /* Configures the communicators that wait. After each one the loop begins anew, because configuring
- * may end communicators. back: the switch has connected, so all of them may find another tree. */
+ * may end communicators. back: the switch has connected, so each of them may find another tree. */
 static void go_on(struct inc_core_switch *sw, bool back)
 {
 	const unsigned int pass = ++sw->core->passes;
@@ -501,7 +502,8 @@ bool inc_comm_takes(struct inc_comm *comm, struct inc_core_switch *sw)
 		inc_comm_adopt_mode(comm, sw);
 		return inc_comm_keeps(comm, sw);
 	}
-	/* A tree whose shape is known has all its switches. */
+	/* If the shape of the tree is known, the tree has all its switches, so this switch is none
+	 * of them. */
 	return inc_group_resumed(comm->group) && comm->phase == COMM_STARTED &&
 	       !comm->tree->counted && !inc_comm_adopt_switch(comm, sw);
 }

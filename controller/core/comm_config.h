@@ -19,17 +19,18 @@ struct inc_core_switch;
 /* All members have asked for the communicator: finds a tree and configures its switches. */
 void inc_comm_configure(struct inc_comm *comm);
 void inc_comm_unconfigure(struct inc_comm *comm);
-/* The first switch of its tree that is not connected, or NULL. */
+/* Finds the first switch of the communicator's tree that is not connected; NULL if all are. */
 const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm);
-/* The switch has answered configure. code 0: made is what it has made, or NULL if that cannot be
- * read, and text says why. Otherwise code and text are the error. */
+/* The switch has answered configure. If code is 0, made describes what the switch has made. made is
+ * NULL if the answer cannot be read, and text has the reason. Otherwise code and text are the
+ * error. */
 void inc_comm_answered(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 		       const struct inc_msg_configured *made);
 /* The switch has answered connect. confirmed: the communicator that it names. */
 void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 			uint32_t confirmed);
-/* The answer of the database for a communicator that begins. stored: 0, or -errno and because says
- * why. */
+/* The database has answered for a communicator that begins. stored: 0, or -errno with the reason in
+ * because. */
 void inc_comm_stored(struct inc_core *core, uint32_t number, int stored,
 		     const struct inc_err *because);
 /* Communicators that wait for the switch go on, because it has connected, or has answered half of
@@ -49,21 +50,22 @@ void inc_comm_check_kept(struct inc_core_switch *sw, const uint32_t *listed, siz
 /* Sets the number of slots that the members' windows need, before there is a tree. */
 void inc_comm_choose_slots(struct inc_comm *comm);
 /* Negotiates the modes, sizes and form of floats that all switches of the tree and all members
- * support. 0, or -errno if a switch does not support its mode, or a member asks for too much. */
+ * support. Returns 0, or -errno if a switch does not support its mode, or a member asks for too
+ * much. */
 int inc_comm_agree(struct inc_comm *comm, struct inc_err *err);
 
 /* ---- comm_ends.c: the numbers of a communicator's connections ---- */
 
-/* Allocates the numbers of the switches' ends. Switches in termination mode may change theirs. 0 or
- * -errno. */
+/* Allocates the numbers of the switches' ends of all connections. Switches in termination mode may
+ * change theirs. Returns 0 or -errno. */
 int inc_comm_number_ends(struct inc_comm *comm);
 void inc_comm_drop_ends(struct inc_comm *comm);
-/* Takes the numbers that a switch has chosen for its node. 0, or -EPROTO if they are for other
- * connections than those of configure. */
+/* Stores the numbers that a switch has chosen for the connections of its node. Returns 0, or
+ * -EPROTO if they are for other connections than those of configure. */
 int inc_comm_take_ends(struct inc_comm *comm, unsigned int node,
 		       const struct inc_msg_configured *made, struct inc_err *err);
-/* Lists the numbers of a node's neighbours that were unknown when its switch was configured. False:
- * there are none. */
+/* Lists the numbers of a node's neighbours that were unknown when its switch was configured.
+ * Returns false if there are none. */
 bool inc_comm_list_peers(struct inc_comm *comm, unsigned int node, struct inc_msg_connect *out);
 
 #endif

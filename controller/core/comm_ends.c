@@ -18,10 +18,10 @@
 /* A connection of a node of the tree, seen from that node. */
 struct link {
 	struct inc_route_end *own, *peer;
-	unsigned int rank; /* by which the node's switch names the connection */
+	unsigned int rank; /* rank by which the node's switch names the connection */
 	bool up;
-	unsigned int port; /* port of the node's switch */
-	int to;            /* node of the peer switch; -1: the peer is a host */
+	unsigned int port; /* port of the node's switch to which the connection belongs */
+	int to;            /* node of the peer's switch; -1: the peer is a host */
 	const struct inc_core_port *to_port;
 };
 
@@ -31,8 +31,8 @@ static const struct inc_core_port *port_of(const struct inc_comm *comm, unsigned
 	return &comm->group->core->switches[comm->tree->nodes[node].sw].ports[port];
 }
 
-/* Connection i of a node, in the order of the configuration: children first, then the parent.
- * False: the node has no connection i. */
+/* Fills in connection i of a node, in the order of the configuration: children first, then the
+ * parent. False: the node has no connection i. */
 static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, struct link *out)
 {
 	const struct inc_tree *tree = comm->tree;
@@ -124,7 +124,8 @@ void inc_comm_drop_ends(struct inc_comm *comm)
 		for (unsigned int i = 0; get_link(comm, n, i, &l); i++) {
 			inc_switch_qpn_put(&comm->group->core->switches[comm->tree->nodes[n].sw],
 					   l.own->given);
-			/* Another tree may follow, and fail before it has numbers. */
+			/* The numbers are cleared, because another tree may follow and fail before
+			 * it has numbers. */
 			*l.own = (struct inc_route_end){};
 		}
 	}

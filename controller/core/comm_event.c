@@ -16,7 +16,8 @@
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
 
-/* Whether the rank's host is attached to the switch. Also true if the host is not known yet. */
+/* Whether the rank's host is attached to the switch. This is also true if the host is not known
+ * yet. */
 static bool is_own(const struct inc_comm *comm, const struct inc_core_switch *sw, unsigned int rank)
 {
 	const struct inc_comm_member *m = &comm->members[rank];
@@ -48,7 +49,7 @@ struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core
 	return peer;
 }
 
-/* "switch s2 (ranks 4-7)", or "" */
+/* Prints "switch s2 (ranks 4-7)", or "" if the peer is unknown */
 static void print_peer(const struct inc_peer *peer, char *buf, size_t size)
 {
 	char ranks[200];
@@ -166,7 +167,8 @@ bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_wa
 			continue;
 		peer = inc_comm_peer(comm, sw, m->rank);
 		if (!is_through(comm, &peer)) {
-			/* The switch below can tell which of its ranks is missing. */
+			/* The switch below knows which of its ranks is missing, so it is asked,
+			 * too. */
 			if (peer.node >= 0)
 				check_waiting(&sw->core->switches[comm->tree->nodes[peer.node].sw],
 					      comm);
@@ -182,7 +184,7 @@ bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_wa
 	return false;
 }
 
-/* Acts on a failure of a peer, once it is known whether that peer had left. */
+/* Acts on a report that a peer has failed, once it is known whether that peer had left. */
 static void apply_report(struct inc_comm *comm, struct inc_core_switch *sw,
 			 const struct inc_failure_report *r)
 {
@@ -216,8 +218,8 @@ void inc_comm_apply_reports(struct inc_comm *comm)
 	}
 }
 
-/* Stores the report if it is not known yet whether the rank had left before it fell silent. True:
- * the report needs no more attention now. */
+/* Stores the report if it is not known yet whether the rank had left before it fell silent. Returns
+ * true if the report needs no more attention now. */
 static bool defer_report(struct inc_core_switch *sw, struct inc_comm *comm, uint32_t number,
 			 const struct inc_failure_report *report)
 {
@@ -234,14 +236,14 @@ void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switc
 	if (comm->ended)
 		return;
 	comm->ended = sw;
-	/* Before the communicator starts it has other time limits. This one then begins with the
-	 * start (inc_comm_set_phase()). */
+	/* Before it starts, a communicator has other time limits. The limit for the reason then
+	 * begins with the start (inc_comm_set_phase()). */
 	if (comm->phase == COMM_STARTED)
 		inc_core_timer_arm(&comm->timer, sw->core->opt.switch_timeout_ms);
 }
 
-/* The communicator of this number, if the switch has it and it has not failed. NULL: a failure of
- * it is of no use. */
+/* Finds the communicator of this number, if the switch has it and it has not failed. NULL: there is
+ * no such communicator, so a report of its failure has no effect. */
 static struct inc_comm *find_running(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->core, number);

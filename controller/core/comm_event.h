@@ -16,22 +16,23 @@ void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said
 
 /* The peer that a switch means by a rank. */
 struct inc_peer {
-	int rank;               /* of a host of the switch; -1: the peer is none of its hosts */
-	const char *sw;         /* the peer switch; NULL: the peer is no switch, or unknown */
-	int node;               /* of a switch below; -1: the peer is none, or unknown */
+	int rank;       /* rank on a host of the switch; -1: the peer is none of its hosts */
+	const char *sw; /* name of the peer switch; NULL: the peer is no switch, or unknown */
+	int node; /* tree node of a switch below; -1: the peer is no switch below, or unknown */
 	struct inc_ranks below; /* the ranks at and below that node */
 };
-/* rank -1: the switch means its parent. */
+/* Finds the peer that the switch means by this rank. Rank -1 means the switch's parent. */
 struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core_switch *sw,
 			      int rank);
 
-/* Asks the switch which ranks its communicators wait for, where that decides about a failure. */
+/* Asks the switch for which ranks its communicators wait, if the answer decides about a failure. */
 void inc_comms_ask_waiting(struct inc_core_switch *sw);
 /* Handles a part of a switch's answer about the ranks that it waits for. If a missing rank has
  * destroyed the communicator, the communicator fails. If a switch below is missing, that switch is
  * asked. False: the answer does not decide, so the rest of it is needed. */
 bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_waiting *said);
-/* The switch has not answered that question in time: asks again, if the communicator still runs. */
+/* The switch has not answered in time for which ranks the communicator waits. Asks it again, if the
+ * communicator still runs. */
 void inc_comm_retry_waiting(struct inc_core_switch *sw, uint32_t number);
 /* For a communicator some of whose ranks have not come back after a restart of the controller.
  * These ranks may have destroyed it, so its switches are asked whether they wait for them; if they

@@ -46,7 +46,8 @@ void inc_comm_choose_slots(struct inc_comm *comm)
 	comm->slots = inc_pow2_up(min(packets, INC_MAX_SLOTS));
 }
 
-/* 0, or -EOPNOTSUPP: connections are to end at the port, and it has no endpoint. */
+/* Connections will end at this port, so checks that the port has an endpoint. Returns 0 or
+ * -EOPNOTSUPP. */
 static int check_port(const struct inc_core_switch *sw, unsigned int port, struct inc_err *err)
 {
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
@@ -149,7 +150,7 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 
 static void choose_message(struct inc_comm *comm)
 {
-	/* all ranks ask for the same */
+	/* all ranks ask for the same size of messages */
 	const unsigned int asked = comm->members[0].message_packets;
 
 	comm->message_packets = asked ?: 1;

@@ -23,8 +23,8 @@ static int check_report(const struct inc_member *member, const struct inc_msg_re
 	return 0;
 }
 
-/* The rank to blame if the member names none: a rank that has destroyed the communicator may be the
- * one that the others wait for. -1: there is none. */
+/* Finds the rank to blame if the member names none: a rank that has destroyed the communicator,
+ * because the others may wait for it. -1: there is none. */
 static int who_destroyed(const struct inc_comm *comm)
 {
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
@@ -66,8 +66,8 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 		report_failed(comm, member, r);
 	if (!configured || r->has_communicator)
 		return;
-	/* the member reports by index because the answer to its C came too late, so it has no
-	 * number to destroy the communicator by */
+	/* the member reports by index, because the answer to its C came too late and it has no
+	 * number by which it could destroy the communicator */
 	comm->members[member->rank].destroyed = true;
 	inc_comm_end_unused(comm);
 }

@@ -32,10 +32,12 @@
 #include "lib/metric/metric.h"
 #include "lib/topology/topology.h"
 
-#define CTL_MAX_WORLD     INC_MAX_WORLD
-#define CTL_MAX_COMMS     INC_MAX_GROUP_COMMS /* of a group; also the limit of refused ones */
-#define CTL_NAME_MAX      INC_CONTROL_NAME_LEN
-#define CTL_ENDPOINT_BITS 14 /* of the hash in endpoint.c: 1000 communicators of 64 ranks */
+#define CTL_MAX_WORLD INC_MAX_WORLD
+/* most communicators of a group, and most REFUSED ones */
+#define CTL_MAX_COMMS INC_MAX_GROUP_COMMS
+#define CTL_NAME_MAX  INC_CONTROL_NAME_LEN
+/* bits of the hash in endpoint.c, for 1000 communicators of 64 ranks */
+#define CTL_ENDPOINT_BITS 14
 
 struct inc_comm_member;
 struct inc_core_switch;
@@ -49,9 +51,9 @@ struct inc_routes;
 struct inc_core_options {
 	unsigned int group_timeout_ms;
 	unsigned int switch_timeout_ms;
-	unsigned int member_timeout_ms; /* A member without an answer is lost; 0: no limit. */
-	unsigned int job_communicators; /* quota */
-	unsigned int job_slots;         /* quota; 0: no limit */
+	unsigned int member_timeout_ms; /* time after which a silent member is lost; 0: no limit */
+	unsigned int job_communicators; /* quota of communicators */
+	unsigned int job_slots;         /* quota of slots; 0: no limit */
 };
 
 #define INC_CORE_FIGURES(_, T)                                                           \
@@ -61,7 +63,7 @@ struct inc_core_options {
 	_(T, configure_us, "microseconds", COUNTER,                                      \
 	  "from the first configure to the last answer, of all communicators that were made")
 
-struct inc_core_figures { /* since the start */
+struct inc_core_figures { /* counted since the controller's start */
 	INC_CORE_FIGURES(INC_METRIC_FIELD, inc_core_figures)
 };
 
@@ -75,34 +77,35 @@ struct inc_core_now {
 struct inc_core {
 	struct inc_core_options opt;
 	const struct inc_topology *topo;
-	struct inc_core_now now; /* of the last event */
+	struct inc_core_now now; /* time of the last event */
 	struct inc_core_timers timers;
-	struct inc_actions actions; /* of the last event, not carried out yet */
+	struct inc_actions actions; /* actions of the last event that are not carried out yet */
 	struct inc_routes *routes;
 	struct inc_core_switch *switches; /* one per switch of the topology, same index */
 	LIST_HEAD(group_list, inc_group) groups;
 	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_orphan) orphans;
-	uint32_t last_place; /* the last inc_comm.place that was given */
+	uint32_t last_place; /* the last value that an inc_comm.place has received */
 	struct inc_number_allocator group_numbers, comm_numbers;
 	/* Hash of the endpoints at which members receive (endpoint.c). */
 	LIST_HEAD(, inc_comm_member) endpoints[1 << CTL_ENDPOINT_BITS];
-	/* The database is complete: a communicator of a switch that the database does not name has
-	 * ended. */
+	/* The database is complete, so a communicator that a switch has and that the database does
+	 * not name has ended. */
 	bool knows_all;
 	struct inc_core_figures figures;
-	uint64_t events[INC_EVENT_KIND_MAX]; /* that switches have sent, by kind */
-	unsigned int passes;                 /* of go_on() (comm_config.c) over all communicators */
+	uint64_t events[INC_EVENT_KIND_MAX]; /* number of events that switches have sent, by kind */
+	unsigned int passes;                 /* number of passes of go_on() (comm_config.c) */
 };
 
 /* The core's part of a connection on the member port. Its owner (net/member.c) fills in core,
  * address and peer, and frees it after the event that says that the connection is over. */
 struct inc_core_client {
 	struct inc_core *core;
-	const char *address;               /* of the peer, without its port */
-	const char *peer;                  /* address and port, for the log */
-	struct inc_member *member;         /* NULL: the client is in no group */
-	struct inc_derivation *derivation; /* in which the client waits, or NULL */
+	const char *address; /* IP address of the peer, without the port */
+	const char *peer;    /* address and port of the peer, for the log */
+	/* member that uses the connection; NULL: the client is in no group */
+	struct inc_member *member;
+	struct inc_derivation *derivation; /* derivation in which the client waits, or NULL */
 	unsigned int place;                /* the client's rank in that derivation */
 	/* There was no memory for a message to the client, so its connection has to end. */
 	bool message_lost;

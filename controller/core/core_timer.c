@@ -18,8 +18,9 @@ void inc_core_timer_arm(struct inc_core_timer *timer, unsigned int ms)
 	inc_core_timer_stop(timer);
 	timer->due_at_ns = timer->core->now.awake_ns + ms * INC_NSEC_PER_MSEC;
 	timer->runs = true;
-	/* Most timers run for the same time, so the place is searched from the end. Of two timers
-	 * that end at the same time the one that was armed first is called first. */
+	/* Most timers run for the same time, so the timer's position in the list is searched from
+	 * the end. Of two timers that end at the same time the one that was armed first is called
+	 * first. */
 	for (before = TAILQ_LAST(timers, inc_core_timers); before;
 	     before = TAILQ_PREV(before, inc_core_timers, entry)) {
 		if (before->due_at_ns <= timer->due_at_ns)

@@ -15,8 +15,9 @@ struct inc_core;
 
 struct inc_core_timer {
 	struct inc_core *core;
-	void (*fn)(void *arg); /* Called once for each time that the timer was armed. It may free
-				  the object. */
+	/* The function is called once for each time that the timer was armed. It may free the
+	 * object. */
+	void (*fn)(void *arg);
 	void *arg;
 	bool runs;
 	uint64_t due_at_ns;
@@ -24,7 +25,7 @@ struct inc_core_timer {
 };
 TAILQ_HEAD(inc_core_timers, inc_core_timer);
 
-/* A timer that does not run yet. */
+/* Initialises a timer, which does not run yet. */
 void inc_core_timer_init(struct inc_core_timer *timer, struct inc_core *core, void (*fn)(void *arg),
 			 void *arg);
 /* Starts the timer, or starts it again from now. ms is at least 1. */

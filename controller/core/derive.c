@@ -60,7 +60,7 @@ static void derivation_free(struct inc_derivation *d)
 	free(d);
 }
 
-/* Frees the derivation, of which no rank waits for anything. The next one of its group may
+/* Frees the derivation, for which no rank waits any more. The next derivation of its group may
  * begin. */
 static void end(struct inc_derivation *d)
 {
@@ -179,7 +179,7 @@ static void forget_oldest(const struct inc_group *parent)
 		if (d->parent != parent || d->phase != DERIVE_REFUSED)
 			continue;
 		n++;
-		oldest = d; /* new ones are at the head */
+		oldest = d; /* new derivations are at the head, so the last one is the oldest */
 	}
 	if (n >= CTL_MAX_COMMS)
 		end(oldest);
@@ -207,11 +207,11 @@ struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_grou
 	return d;
 }
 
-/* The place of a rank in the new groups. */
+/* The position of a rank in the new groups. */
 struct place {
 	uint32_t color;
 	int32_t key;
-	unsigned int rank; /* in the parent group */
+	unsigned int rank; /* rank in the parent group */
 	struct inc_group *group;
 };
 
@@ -248,7 +248,7 @@ static unsigned int find_places(const struct inc_derivation *d, struct place *pl
 	return n;
 }
 
-/* The index of the first place behind i that has another color. */
+/* Returns the index of the first place behind i that has another color. */
 static unsigned int behind(const struct place *places, unsigned int n, unsigned int i)
 {
 	unsigned int k = i + 1;

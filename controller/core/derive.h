@@ -16,12 +16,12 @@
 #include "lib/conf/messages.h"
 
 enum inc_derive_phase {
-	DERIVE_COLLECTING, /* waits for the ranks that must come */
+	DERIVE_COLLECTING, /* waits for the ranks that must take part */
 	DERIVE_REFUSED,    /* failed; stays until each rank has the error */
 };
 
 struct inc_derive_member {
-	struct inc_core_client *client; /* NULL: does not wait */
+	struct inc_core_client *client; /* client that waits in the derivation; NULL: none */
 	bool answered; /* The rank has the error, or has reported that it cannot come. */
 	struct inc_join join;
 	bool has_color;
@@ -32,19 +32,21 @@ struct inc_derive_member {
 struct inc_derivation {
 	struct inc_core *core;
 	char job[CTL_NAME_MAX];
-	struct inc_group *parent; /* NULL: only newcomers wait, for the job to grow */
+	/* group from which the new groups are made; NULL: only newcomers wait, for the job to
+	 * grow */
+	struct inc_group *parent;
 	enum inc_derive_how how;
 	uint32_t round;
-	enum inc_derive_phase phase; /* inc_derivation_set_phase() */
-	int code;                    /* REFUSED: the error */
+	enum inc_derive_phase phase; /* set by inc_derivation_set_phase() only */
+	int code;                    /* REFUSED: errno of the failure */
 	char reason[512];
-	struct inc_core_timer timer; /* while COLLECTING */
+	struct inc_core_timer timer; /* runs while COLLECTING */
 	LIST_ENTRY(inc_derivation) entry;
-	unsigned int world_size;            /* for a grow, of the new group */
-	struct inc_derive_member members[]; /* by rank; newcomers behind the parent's ranks */
+	unsigned int world_size;            /* for a grow: number of ranks of the new group */
+	struct inc_derive_member members[]; /* the parent's ranks, and behind them the newcomers */
 };
 
-/* Index of the counter in inc_group.derived that counts rounds of this kind. */
+/* Index in inc_group.derived of the counter that counts derivations of this kind. */
 static inline unsigned int inc_derive_count(enum inc_derive_how how)
 {
 	return how == INC_DERIVE_SHRINK;
@@ -52,9 +54,10 @@ static inline unsigned int inc_derive_count(enum inc_derive_how how)
 
 /* ---- derive_ask.c ---- */
 
-/* Handles G with derive, of a group's member or of a newcomer to a job that grows. */
+/* Handles message G with field derive, from a group's member or from a newcomer to a job that
+ * grows. */
 void inc_derive_join(struct inc_core_client *client, const struct inc_msg_join *said);
-/* Handles failed with derive: a member cannot come to a derivation. */
+/* Handles message failed with field derive: a member cannot take part in a derivation. */
 void inc_derive_report(struct inc_member *member, const struct inc_msg_report *said);
 
 /* ---- derive.c ---- */
@@ -71,7 +74,7 @@ void inc_derivations_free(struct inc_core *core);
 struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_group *parent,
 					  const char *job, const struct inc_msg_derive *said,
 					  unsigned int world_size);
-/* "rank 1 (h1, 10.77.1.1)". Each call overwrites the text of the call before. */
+/* Prints "rank 1 (h1, 10.77.1.1)". Each call overwrites the text of the call before. */
 const char *inc_derivation_name(const struct inc_derivation *d, unsigned int rank);
 /* Makes the groups and frees the derivation, if all ranks that must come have come. */
 void inc_derivation_make_if_complete(struct inc_derivation *d);

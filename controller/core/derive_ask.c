@@ -12,7 +12,7 @@
 #include "lib/base/errno_name.h"
 #include "lib/base/log.h"
 
-/* The parent's derivation of this kind and round, or NULL. */
+/* Finds the parent's derivation of this kind and round; NULL if there is none. */
 static struct inc_derivation *find(const struct inc_group *parent,
 				   const struct inc_msg_derive *said)
 {
@@ -26,7 +26,7 @@ static struct inc_derivation *find(const struct inc_group *parent,
 	return NULL;
 }
 
-/* The parent's derivation that is under way, or NULL. */
+/* Finds the parent's derivation that is under way; NULL if there is none. */
 static struct inc_derivation *find_open(const struct inc_group *parent)
 {
 	struct inc_derivation *d;
@@ -38,8 +38,8 @@ static struct inc_derivation *find_open(const struct inc_group *parent)
 	return NULL;
 }
 
-/* The grow of a job that is under way, or NULL. It is found by the job's name, because a newcomer
- * does not know the parent group. */
+/* Finds the grow of a job that is under way; NULL if there is none. It is found by the job's name,
+ * because a newcomer does not know the parent group. */
 static struct inc_derivation *find_grow(const struct inc_core *core, const char *job)
 {
 	struct inc_derivation *d;
@@ -151,7 +151,7 @@ static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t r
 	}
 }
 
-/* Handles a rank's request that is the first one for its derivation. 0 or -ENOMEM. */
+/* Handles a rank's request that is the first one for its derivation. Returns 0 or -ENOMEM. */
 static int begin(struct inc_core_client *client, struct inc_group *parent,
 		 const struct inc_join *join, const struct inc_msg_derive *said)
 {
@@ -178,8 +178,8 @@ static int begin(struct inc_core_client *client, struct inc_group *parent,
 	return 0;
 }
 
-/* 0, or -errno: the client is not the member of the parent group that it claims to be, or the
- * parent group does not allow the derivation. */
+/* Checks a member's request. Returns 0, or -errno if the client is not the member of the parent
+ * group that it claims to be, or if the parent group does not allow the derivation. */
 static int check_member(const struct inc_group *parent, const struct inc_core_client *client,
 			const struct inc_msg_join *said, const struct inc_join *join,
 			struct inc_err *err)
@@ -238,7 +238,8 @@ static int take_member(struct inc_core_client *client, const struct inc_msg_join
 	return 0;
 }
 
-/* 0, or -errno: the job has no group that a newcomer of this rank can join. */
+/* Checks a newcomer's request. Returns 0, or -errno if the job has no group that a newcomer of this
+ * rank can join. */
 static int check_job(const struct inc_core *core, const struct inc_join *join, struct inc_err *err)
 {
 	const struct inc_group *group;
@@ -257,7 +258,8 @@ static int check_job(const struct inc_core *core, const struct inc_join *join, s
 	return 0;
 }
 
-/* 0, or -errno: the grow that is under way has no place for this newcomer. */
+/* Checks a newcomer's request for the grow that is under way. Returns 0, or -errno if the grow has
+ * no place for this newcomer. */
 static int check_newcomer(const struct inc_derivation *d, const struct inc_join *join,
 			  struct inc_err *err)
 {

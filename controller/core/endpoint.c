@@ -3,9 +3,9 @@
  * The endpoints at which members receive: host, UDP port and queue pair number. Two members whose
  * endpoints are in use must not name the same one. Otherwise the results of one communicator would
  * be sent to a member of the other, and accepted as soon as their PSNs match. A NIC has one space
- * of queue pair numbers for all its users, and one port (4791), so its endpoints are compared as
- * those of sockets are. Called by comm.c and resume.c. A hash finds them, because each of a
- * thousand communicators has many ranks.
+ * of queue pair numbers for all its users, and one port (4791), so its endpoints are compared in
+ * the same way as those of sockets. Called by comm.c and resume.c. A hash finds them, because each
+ * of a thousand communicators has many ranks.
  */
 #include <errno.h>
 #include "controller/core/comm.h"

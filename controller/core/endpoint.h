@@ -9,7 +9,7 @@ struct inc_comm_member;
 struct inc_core;
 struct inc_route_member;
 
-/* Whether another member already receives at this endpoint: 0 or -EADDRINUSE. */
+/* Checks whether another member already receives at this endpoint. Returns 0 or -EADDRINUSE. */
 int inc_endpoint_check(const struct inc_core *core, const struct inc_route_member *at,
 		       struct inc_err *err);
 /* Marks the endpoint of m's route as used, until the member destroys its communicator or leaves. */

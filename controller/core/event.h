@@ -17,23 +17,23 @@
 #include "lib/conf/comm_conf.h"
 
 enum inc_core_event_kind {
-	/* of a client */
+	/* events of a client */
 	CORE_EVENT_JOIN,
 	CORE_EVENT_RESUME,
 	CORE_EVENT_ASK, /* C */
 	CORE_EVENT_READY,
 	CORE_EVENT_DESTROY, /* D */
 	CORE_EVENT_REPORT,  /* failed */
-	CORE_EVENT_LEFT,    /* its connection is over; the last event of the client */
-	/* of a switch */
+	CORE_EVENT_LEFT,    /* the client's connection is over; this is the client's last event */
+	/* events of a switch */
 	CORE_EVENT_HELLO,
 	CORE_EVENT_SWITCH_LOST,
 	CORE_EVENT_NOTICE,   /* a switch's message "event" */
-	CORE_EVENT_WAITING,  /* a part of the answer to ASKED_WAITING; ANSWER follows */
-	CORE_EVENT_ANSWER,   /* to ACTION_ASK */
+	CORE_EVENT_WAITING,  /* a part of the answer to ASKED_WAITING; CORE_EVENT_ANSWER follows */
+	CORE_EVENT_ANSWER,   /* the answer to ACTION_ASK */
 	CORE_EVENT_SET_MODE, /* a tool sets the mode of a switch */
-	/* of the database */
-	CORE_EVENT_STORED, /* to ACTION_COMMIT */
+	/* event of the database */
+	CORE_EVENT_STORED, /* the answer to ACTION_COMMIT */
 	/* A timer is due (inc_core_due_at_ns()). */
 	CORE_EVENT_TIME,
 	N_CORE_EVENTS
@@ -48,7 +48,8 @@ struct inc_core_event {
 	union {
 		const struct inc_msg_join *join;
 		const struct inc_msg_resume *resume;
-		/* ASK, REPORT. wrong: -errno, if only a part of the message could be read */
+		/* members of ASK and REPORT; wrong: -errno, if only a part of the message could be
+		 * read */
 		struct {
 			union {
 				const struct inc_msg_ask *ask;
@@ -57,50 +58,56 @@ struct inc_core_event {
 			int wrong;
 			struct inc_err *why;
 		};
-		uint32_t number;    /* READY, DESTROY: of the communicator */
-		struct {            /* LEFT */
-			bool clean; /* after a bye */
-			/* The member has not answered for so long; 0: its connection has ended. */
+		uint32_t number;    /* READY, DESTROY: number of the communicator */
+		struct {            /* members of LEFT */
+			bool clean; /* the connection ended after a bye */
+			/* how long the member has not answered; 0: its connection has ended */
 			unsigned int silent_ms;
-			const char *reason; /* for the log */
+			const char *reason; /* why the client left, for the log */
 		};
-		struct { /* HELLO */
+		struct { /* members of HELLO */
 			const struct inc_msg_hello *hello;
-			const char *from; /* its address and port, for the log */
+			const char *from; /* address and port of the switch, for the log */
 			const struct inc_msg_port *ports;
 			uint32_t n_ports;
 			const uint32_t *listed; /* communicators that the switch has */
 			uint32_t n_listed;
-			uint32_t n_wrong; /* entries of that list that are no numbers */
-			/* reported now, because it had no controller */
+			uint32_t n_wrong; /* number of entries of that list that are no numbers */
+			/* failures that the switch reports now, because it had no controller when
+			 * they occurred */
 			const struct inc_msg_event *failures;
 			uint32_t n_failures;
 		};
 		const struct inc_msg_event *notice;
-		struct { /* WAITING. The core sets *enough if it needs no more parts. */
+		/* members of WAITING; the core sets *enough if it needs no more parts of the
+		 * answer */
+		struct {
 			const struct inc_msg_waiting *waiting;
 			bool *enough;
 		};
-		struct { /* ANSWER */
+		struct { /* members of ANSWER */
 			enum inc_asked asked;
-			uint32_t of; /* the communicator's number */
-			/* 0, or a positive errno: the switch refuses, or has not answered */
+			uint32_t of; /* number of the communicator */
+			/* 0, or a positive errno: the switch has refused the request, or has not
+			 * answered */
 			int code;
 			bool unasked;     /* the request could not be sent */
-			const char *text; /* why, if code is not 0 */
-			union {           /* NULL: the answer could not be read; text says why */
+			const char *text; /* the reason, if code is not 0 */
+			union { /* NULL: the answer could not be read, and text has the reason */
 				const struct inc_msg_configured *configured;
 				const struct inc_msg_number *connected;
 				const struct inc_msg_tally
 					*results; /* NULL: the switch has no such communicator */
 			};
 		};
-		struct { /* SET_MODE. The core sets *error: 0, or -EOPNOTSUPP and *said. */
+		/* members of SET_MODE; the core sets *error to 0, or to -EOPNOTSUPP with the reason
+		 * in *said */
+		struct {
 			enum inc_mode_of_switch mode;
 			int *error;
 			struct inc_err *said;
 		};
-		struct { /* STORED. stored: 0, or -errno and why */
+		struct { /* members of STORED; stored: 0, or -errno with the reason in *because */
 			uint32_t group;
 			uint32_t communicator;
 			int stored;
@@ -109,8 +116,8 @@ struct inc_core_event {
 	};
 };
 
-/* Copies opt. The topology belongs to the caller and must outlive the core. 0, or -errno with the
- * reason. */
+/* Copies opt. The topology belongs to the caller and must outlive the core. Returns 0, or -errno
+ * with the reason. */
 int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
 		  const struct inc_topology *topo, struct inc_core_now now, struct inc_err *err);
 /* Frees all objects without a message to any member or switch. */
@@ -119,7 +126,7 @@ void inc_core_free(struct inc_core *core);
 void inc_core_step(struct inc_core *core, const struct inc_core_event *event,
 		   struct inc_core_now now);
 
-/* When the next timer is due; 0: no timer runs. */
+/* Returns the time when the next timer is due; 0: no timer runs. */
 uint64_t inc_core_due_at_ns(const struct inc_core *core);
 
 #endif

@@ -14,10 +14,11 @@ struct inc_core_switch;
 
 struct inc_failure_report {
 	int code;
-	int rank;     /* that does not answer; -1: the communicator fails in any case */
-	bool is_own;  /* No peer is to blame: a port of the switch, or its daemon, is gone. */
-	bool stopped; /* The communicator ended with the switch's daemon. */
-	/* The switch that reported it. NULL: the controller has found it, and the text says all. */
+	int rank;     /* rank that does not answer; -1: the communicator fails in any case */
+	bool is_own;  /* no peer is to blame, because a port of the switch or its daemon is gone */
+	bool stopped; /* the communicator ended with the switch's daemon */
+	/* The switch that reported the failure. NULL: the controller has found it itself, and the
+	 * text is complete. */
 	const struct inc_core_switch *by;
 	char text[320];
 	LIST_ENTRY(inc_failure_report) entry;
@@ -28,7 +29,7 @@ LIST_HEAD(inc_failure_reports, inc_failure_report);
  * memory. */
 bool inc_failure_report_add(struct inc_failure_reports *set,
 			    const struct inc_failure_report *report);
-/* Takes the report from its list, and frees it. */
+/* Removes the report from its list, and frees it. */
 void inc_failure_report_remove(struct inc_failure_report *report);
 void inc_failure_reports_free(struct inc_failure_reports *set);
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include "controller/core/graph.h"
 
-/* Writes the edges of a switch behind the n edges in out. Returns how many edges out has then. out
- * NULL: only counts them. */
+/* Appends the edges of a switch to the n edges in out, and returns the new number of edges. If out
+ * is NULL, it only counts them. */
 static unsigned int add_edges(const struct inc_topology *topo, unsigned int s, struct inc_edge *out,
 			      unsigned int n)
 {

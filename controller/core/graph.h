@@ -14,25 +14,27 @@
 
 /* One direction of a connection between two switches. It belongs to the switch where it begins. */
 struct inc_edge {
-	unsigned int to;      /* a switch */
-	unsigned int port;    /* of the switch that it belongs to */
-	unsigned int to_port; /* of the switch "to" */
+	unsigned int to;      /* switch at the far end of the edge */
+	unsigned int port;    /* port of the switch where the edge begins */
+	unsigned int to_port; /* port of the switch at the far end */
 	/* The cables at both ports: two different ones if a bridge is between them. */
 	unsigned int link[2];
 };
 
 struct inc_graph {
-	unsigned int n; /* switches */
+	unsigned int n; /* number of switches */
 	/* The edges of switch s are edges[first[s]] to edges[first[s + 1] - 1]. */
 	unsigned int *first;
 	struct inc_edge *edges;
-	unsigned int words; /* of 64 bits, in a set of switches */
+	unsigned int words; /* number of 64-bit words in a set of switches */
 };
 
 /* The distances of all switches to a set of roots. */
 struct inc_order {
-	unsigned int *depth; /* links to the nearest root, or INC_UNREACHED */
-	/* per switch s, the set of the switches on shortest paths from s to a root, with s */
+	/* number of links from each switch to the nearest root, or INC_UNREACHED */
+	unsigned int *depth;
+	/* for each switch s, the set of the switches on shortest paths from s to a root, including
+	 * s */
 	uint64_t *above;
 	/* The edges that lead one link nearer to a root. Those of switch s are up[first_up[s]] to
 	 * up[first_up[s + 1] - 1], in the order of the graph. They are listed, because most edges
@@ -40,7 +42,7 @@ struct inc_order {
 	unsigned int *first_up, *up;
 };
 
-/* 0 or -ENOMEM. The caller frees the object in both cases. */
+/* Returns 0 or -ENOMEM. The caller frees the object in both cases. */
 int inc_graph_init(struct inc_graph *graph, const struct inc_topology *topo);
 void inc_graph_free(struct inc_graph *graph);
 int inc_order_init(struct inc_order *order, const struct inc_graph *graph);

@@ -110,7 +110,7 @@ static void on_timeout(void *arg)
 	dissolve(group, ETIMEDOUT, &why);
 }
 
-/* number 0: the number allocator had no memory. */
+/* Number 0 means that the number allocator had no memory. */
 static struct inc_group *group_new(struct inc_core *core, const char *job, unsigned int world_size,
 				   uint32_t number)
 {
@@ -270,7 +270,8 @@ void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
 		tell_joined(group);
 }
 
-/* Finds the host of the member's first address that the topology has. 0 or -EADDRNOTAVAIL. */
+/* Finds the host of the member's first address that the topology has. Returns 0 or
+ * -EADDRNOTAVAIL. */
 static int find_host(const struct inc_core *core, const struct inc_msg_join *said,
 		     unsigned int *host, struct inc_err *err)
 {
@@ -290,8 +291,8 @@ static int find_host(const struct inc_core *core, const struct inc_msg_join *sai
 			   core->topo->name);
 }
 
-/* 0, or -EINVAL: the topology has no room for so many ranks. Several ranks may share a host, but
- * each of them needs a connection of its switch. */
+/* Checks the number of ranks. Returns 0, or -EINVAL if the topology has no room for so many ranks.
+ * Several ranks may share a host, but each of them needs a connection of its switch. */
 static int check_world(const struct inc_core *core, unsigned int world_size, struct inc_err *err)
 {
 	unsigned int children = 0, most;
@@ -400,7 +401,7 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 	return false;
 }
 
-/* The message that reports a lost member to the group's ranks. */
+/* Makes the message that reports a lost member to the group's ranks. */
 static struct inc_msg_failed describe_loss(const struct inc_member *lost)
 {
 	struct inc_msg_failed failed = {
@@ -497,7 +498,8 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 		inc_group_free(group);
 		return;
 	}
-	/* The first loss is the reason. Members that leave because of it do not change that. */
+	/* The first loss is the reason for the group's end. Members that leave because of it do not
+	 * change that. */
 	if (!inc_group_ended(group) || (!clean && group->over_code == ESHUTDOWN)) {
 		if (group->phase == GROUP_RUNNING)
 			inc_group_set_phase(group, GROUP_OVER);

@@ -18,23 +18,26 @@ struct inc_group;
 
 struct inc_member {
 	struct inc_group *group;
-	struct inc_core_client *client; /* NULL: not connected */
+	/* client of the member; NULL: the member is not connected */
+	struct inc_core_client *client;
 	/* A client has taken this rank. Once the group has formed this stays true, even after the
 	 * member has left. */
 	bool present;
 	unsigned int rank;
-	unsigned int host;       /* index in the topology */
+	unsigned int host;       /* index of the member's host in the topology */
 	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
-	unsigned int silent_ms; /* The member is lost, because it was silent for so long; else 0. */
+	unsigned int silent_ms;  /* time of silence for which the member counts as lost; else 0 */
 };
 
 enum inc_group_phase {
-	GROUP_FORMING,   /* waits for its ranks */
-	GROUP_RUNNING,   /* all ranks have joined */
-	GROUP_RESTORED,  /* from the database; runs again as soon as all ranks are back */
-	GROUP_RETURNING, /* of an earlier controller; its ranks come back, but nothing new begins */
-	GROUP_SETTLED,   /* as RETURNING, but the time to come back is over for missing ranks */
-	GROUP_OVER,      /* a rank was lost, or has left */
+	GROUP_FORMING,  /* waits until all ranks have joined */
+	GROUP_RUNNING,  /* all ranks have joined */
+	GROUP_RESTORED, /* restored from the database; runs again as soon as all ranks are back */
+	/* group of an earlier controller: its ranks come back, but nothing new begins */
+	GROUP_RETURNING,
+	/* like RETURNING, but the time in which missing ranks may come back is over */
+	GROUP_SETTLED,
+	GROUP_OVER, /* a rank was lost, or has left */
 };
 
 struct inc_group {
@@ -42,23 +45,23 @@ struct inc_group {
 	uint32_t number;
 	char job[CTL_NAME_MAX];
 	unsigned int world_size;
-	unsigned int connected;     /* members with a client */
-	enum inc_group_phase phase; /* inc_group_set_phase() */
-	bool storing;               /* all ranks have joined; waits for the database */
+	unsigned int connected;     /* number of members with a client */
+	enum inc_group_phase phase; /* set by inc_group_set_phase() only */
+	bool storing; /* all ranks have joined, and the group waits for the database */
 	/* From RETURNING on, the reason why nothing new can begin: the first rank that was lost, or
 	 * else the first one that has left. */
 	char over[256];
 	int over_code;
 	uint64_t since_at_ms;
-	uint32_t of; /* the group that this one was made from; 0: unknown, or from none */
+	uint32_t of; /* number of the group that this one was made from; 0: unknown, or none */
 	enum inc_derive_how how;
-	/* Rounds of derivations from this group, by inc_derive_count(): splits, duplicates and
-	 * grows; shrinks. */
+	/* Rounds of derivations from this group. Index inc_derive_count(): the first counter is for
+	 * splits, duplicates and grows, the second one for shrinks. */
 	uint32_t derived[2];
-	struct inc_core_timer timer; /* while FORMING, RESTORED, RETURNING or SETTLED */
+	struct inc_core_timer timer; /* runs while FORMING, RESTORED, RETURNING or SETTLED */
 	LIST_HEAD(comm_list, inc_comm) comms;
-	unsigned int n_comms;   /* those in comms that are not REFUSED */
-	unsigned int n_refused; /* those in comms that are REFUSED */
+	unsigned int n_comms;   /* number of communicators in comms that are not REFUSED */
+	unsigned int n_refused; /* number of communicators in comms that are REFUSED */
 	LIST_ENTRY(inc_group) entry;
 	struct inc_member members[]; /* by rank */
 };
@@ -88,11 +91,11 @@ struct inc_join {
 	uint32_t world_size;
 	unsigned int host;
 };
-/* Reads the fields that G and resume have in common. 0, or -errno with the reason why they do not
- * fit the topology. */
+/* Reads the fields that G and resume have in common. Returns 0, or -errno with the reason why they
+ * do not fit the topology. */
 int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join *said,
 			 struct inc_join *join, struct inc_err *err);
-/* Handles G, the request to join a job's group. */
+/* Handles message G, the request to join a job's group. */
 void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said);
 /* Makes a RETURNING group without members, for an earlier controller's number. NULL: no memory. */
 struct inc_group *inc_group_adopt(struct inc_core *core, const char *job, unsigned int world_size,
@@ -103,23 +106,27 @@ struct inc_group *inc_group_restore(struct inc_core *core, const char *job, unsi
 /* Makes a group from a parent group, without members. NULL: out of memory. */
 struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
 				   unsigned int world_size);
-/* The group of this number, or NULL. */
+/* Finds the group of this number; NULL if there is none. */
 struct inc_group *inc_group_find(const struct inc_core *core, uint32_t number);
-/* The client becomes the member of the rank that join names. The last member forms a new group. */
+/* The client becomes the member of the rank that join names. If it is the last one to join a new
+ * group, the group forms. */
 void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 		     const struct inc_join *join);
-/* The member has not answered for so long: sends it the reason. Its connection ends next. */
+/* The member has not answered for so long: sends the reason to the member, whose connection ends
+ * next. */
 void inc_group_silent(struct inc_member *member, unsigned int ms);
 /* The member's connection is over. clean: it ended with a bye. reason: for the log. */
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
-/* The answer of the database for a group that forms. stored: 0, or -errno and because says why. */
+/* The database has answered for a group that forms. stored: 0, or -errno with the reason in
+ * because. */
 void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
 		      const struct inc_err *because);
 void inc_group_free(struct inc_group *group);
 void inc_groups_free(struct inc_core *core);
-/* The state that incctl shows: IDLE, CREATING_GROUP, GROUP_READY, CREATING_COMM or COMM_READY. */
+/* Returns the state that incctl shows: IDLE, CREATING_GROUP, GROUP_READY, CREATING_COMM or
+ * COMM_READY. */
 const char *inc_group_state_name(const struct inc_group *group);
-/* "rank 2 (h2, 10.77.2.1)". Each call overwrites the text of the call before. */
+/* Prints "rank 2 (h2, 10.77.2.1)". Each call overwrites the text of the call before. */
 const char *inc_member_name(const struct inc_member *member);
 /* Prints "rank 2 (h2, …), rank 5": the ranks below n for which name() does not return NULL. */
 void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),
@@ -127,7 +134,8 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 
 /* ---- resume.c ---- */
 
-/* Handles resume, the request of a member to come back to a group of an earlier controller. */
+/* Handles message resume, the request of a member to come back to a group of an earlier
+ * controller. */
 void inc_group_resume(struct inc_core_client *client, const struct inc_msg_resume *said);
 /* Whether the rank of an earlier controller's group has not come back, but still may. */
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank);

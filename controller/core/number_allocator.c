@@ -23,8 +23,8 @@ int inc_number_allocator_init(struct inc_number_allocator *numbers, struct inc_e
 	return 0;
 }
 
-/* More numbers than one transaction allocates. After a power failure the last transactions may be
- * missing on the disk, but their numbers may be in use. */
+/* How many numbers are skipped after a restart. One transaction allocates fewer. After a power
+ * failure the last transactions may be missing on the disk, but their numbers may be in use. */
 #define PASSED_OVER (1u << 16)
 
 void inc_number_allocator_restore(struct inc_number_allocator *numbers, uint32_t first,
@@ -69,7 +69,7 @@ uint32_t inc_number_allocate(struct inc_number_allocator *numbers, inc_number_in
 
 bool inc_number_was_allocated(const struct inc_number_allocator *numbers, uint32_t number)
 {
-	/* skipped[] ascends, counted from first */
+	/* skipped[] ascends, where each number counts from first on */
 	size_t low = 0, high = numbers->n_skipped;
 
 	if (number - numbers->first >= numbers->next - numbers->first)

@@ -19,11 +19,11 @@
 struct inc_orphan {
 	struct inc_core_switch *sw;
 	uint32_t number;
-	bool seen;                                  /* the switch has answered at least once */
-	uint64_t results;                           /* that the switch had made then */
+	bool seen;        /* the switch has answered at least one check */
+	uint64_t results; /* number of results that the switch had made at that check */
 	struct inc_failure_reports failure_reports; /* failures that the switch has reported */
-	bool ended;   /* a neighbour has told the switch that it has ended */
-	bool stopped; /* it ended with the switch's daemon */
+	bool ended;   /* a neighbour has told the switch that the communicator has ended */
+	bool stopped; /* the communicator ended with the switch's daemon */
 	struct inc_core_timer timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
@@ -57,7 +57,7 @@ void inc_orphan_take_results(struct inc_core_switch *sw, uint32_t number, int co
 {
 	struct inc_orphan *o = find(sw, number);
 
-	if (!o) /* it was claimed, or the switch is lost */
+	if (!o) /* the orphan was claimed meanwhile, or its switch is lost */
 		return;
 	if (code) {
 		inc_warn("switch %s does not report the results of communicator %u: %s",

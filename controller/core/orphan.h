@@ -12,21 +12,21 @@ struct inc_comm;
 struct inc_core;
 struct inc_core_switch;
 
-/* False: out of memory. */
+/* Makes an orphan. Returns false if there is no memory. */
 bool inc_orphan_add(struct inc_core_switch *sw, uint32_t number);
-/* Stores a failure that the switch reports, for members that claim the communicator. False: the
- * communicator is no orphan. */
+/* Stores a failure that the switch reports, for members that claim the communicator. Returns false
+ * if the communicator is no orphan. */
 bool inc_orphan_fail(struct inc_core_switch *sw, uint32_t number,
 		     const struct inc_failure_report *report);
-/* A neighbour has told the switch that the communicator has ended. Stored as above. */
+/* A neighbour has told the switch that the communicator has ended. Stores that like a failure. */
 void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number);
-/* One switch has lost the communicator: a member that claims the part of another switch receives
- * the error. */
+/* A switch has lost its part of the communicator, so members that claim the part of another switch
+ * receive the error. */
 void inc_orphans_report_failure(struct inc_core *core, uint32_t number, int code, const char *text);
 bool inc_orphan_is(const struct inc_core_switch *sw, uint32_t number);
 /* A member has claimed the communicator: its orphans on all switches end, and these switches become
  * switches of the communicator. It fails if one of them has reported that it failed
- * (inc_comm_apply_reports()). 0 or -ENOMEM. */
+ * (inc_comm_apply_reports()). Returns 0 or -ENOMEM. */
 int inc_orphans_take(struct inc_comm *comm);
 /* The switch is lost. Its next hello lists its communicators again, except those that ended with
  * its daemon. These stay for the group timeout, so that a member that claims one of them receives
@@ -38,8 +38,8 @@ bool inc_orphan_known(const struct inc_core *core, uint32_t number);
 void inc_orphans_each(const struct inc_core *core,
 		      void (*fn)(const struct inc_core_switch *sw, uint32_t number, void *arg),
 		      void *arg);
-/* The answer of a switch about an orphan. code: 0, or the error, and text says why. found: the
- * switch still has the communicator, which has made so many results. */
+/* A switch has answered about an orphan. code: 0, or the error with its text. found: the switch
+ * still has the communicator, and has made this number of results. */
 void inc_orphan_take_results(struct inc_core_switch *sw, uint32_t number, int code,
 			     const char *text, bool found, uint64_t results);
 

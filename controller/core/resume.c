@@ -21,8 +21,8 @@
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
 
-#define TRIES_MS   2000 /* two attempts of a member to connect */
-#define RECHECK_MS 1000 /* between two checks whether a switch waits for a missing rank */
+#define TRIES_MS   2000 /* time in which a member tries twice to connect */
+#define RECHECK_MS 1000 /* time between two checks whether a switch waits for a missing rank */
 
 struct claim {
 	uint32_t number;
@@ -38,7 +38,7 @@ struct resume {
 	unsigned int n;
 	struct claim claims[CTL_MAX_COMMS];
 	bool again; /* the rank is present, and this client replaces its connection */
-	/* Claims of communicators that the switch has lost; not among claims. */
+	/* Claims of communicators that the switch has lost. They are not among claims. */
 	unsigned int n_gone;
 	struct {
 		uint32_t number;
@@ -116,8 +116,8 @@ static bool comes_again(const struct inc_group *group, const struct inc_core_cli
 	return same;
 }
 
-/* 0, or -errno: the member does not belong to the group. group NULL: this member is the first one
- * to come back. Sets r->again. */
+/* Checks whether the member belongs to the group. If group is NULL, this member is the first one to
+ * come back. Sets r->again. Returns 0 or -errno. */
 static int check_group(const struct inc_core *core, const struct inc_group *group,
 		       const struct inc_core_client *client, struct resume *r, struct inc_err *err)
 {
@@ -145,8 +145,8 @@ static int check_group(const struct inc_core *core, const struct inc_group *grou
 	return 0;
 }
 
-/* 0, or -EPERM: the claim does not match the member's switch and endpoint that this controller
- * knows. */
+/* Compares the claim with the member's switch and endpoint that this controller has. Returns 0 or
+ * -EPERM. */
 static int check_kept(const struct inc_comm *comm, unsigned int rank, const struct claim *c,
 		      struct inc_err *err)
 {
@@ -164,9 +164,9 @@ static int check_kept(const struct inc_comm *comm, unsigned int rank, const stru
 	return 0;
 }
 
-/* 0, or -errno: the claim is refused. -ENETRESET: the communicator is lost. A hello lists the
- * communicators of a connected switch. The claim of a communicator on an absent switch is accepted
- * until the hello of that switch. */
+/* Checks a claim. Returns 0, or -errno if it is refused; -ENETRESET means that the communicator is
+ * lost. A hello lists the communicators of a connected switch. The claim of a communicator on an
+ * absent switch is accepted until the hello of that switch. */
 static int check_claim(struct inc_core *core, const struct inc_group *group, const struct resume *r,
 		       const struct claim *c, struct inc_err *err)
 {
@@ -197,8 +197,8 @@ static int check_claim(struct inc_core *core, const struct inc_group *group, con
 	return 0;
 }
 
-/* Sets claims of lost communicators aside, because the others run. 0, or -errno: a claim is
- * refused, or all communicators are lost. */
+/* Sets claims of lost communicators aside, because the other communicators run. Returns 0, or
+ * -errno if a claim is refused or all communicators are lost. */
 static int check_claims(struct inc_core *core, const struct inc_group *group, struct resume *r,
 			struct inc_err *err)
 {
@@ -213,7 +213,8 @@ static int check_claims(struct inc_core *core, const struct inc_group *group, st
 			r->claims[n++] = r->claims[i];
 			continue;
 		}
-		/* The other switches' parts of the communicator are useless without this one. */
+		/* Without this switch's part of the communicator the parts of the other switches
+		 * are useless. */
 		inc_orphans_report_failure(core, r->claims[i].number, ENETRESET, err->msg);
 		r->gone[r->n_gone].number = r->claims[i].number;
 		r->gone[r->n_gone++].why = *err;
@@ -238,8 +239,8 @@ static void tell_gone(const struct inc_group *group, struct inc_core_client *cli
 	}
 }
 
-/* Another rank has claimed the communicator at another switch: adds this switch to its tree. 0 or
- * -ENOMEM. */
+/* Another rank has claimed the communicator at another switch: adds this switch to its tree.
+ * Returns 0 or -ENOMEM. */
 static int take_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 {
 	if (comm->phase == COMM_FAILED || inc_tree_find(comm->tree, sw->index) >= 0)
@@ -252,7 +253,7 @@ static int take_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 	return 0;
 }
 
-/* The member gets the communicator back. 0 or -ENOMEM. */
+/* The member gets the communicator back. Returns 0 or -ENOMEM. */
 static int take_claim(struct inc_group *group, unsigned int rank, const struct claim *c)
 {
 	struct inc_comm *comm = inc_comm_find(group->core, c->number);

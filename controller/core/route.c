@@ -4,7 +4,7 @@
 #include <string.h>
 #include "controller/core/route_priv.h"
 
-/* 0 or -ENOMEM. */
+/* Allocates the arrays of all switches. Returns 0 or -ENOMEM. */
 static int make_arrays(struct inc_routes *r)
 {
 	const unsigned int n = r->graph.n;
@@ -158,11 +158,12 @@ unsigned int inc_route_capacity(const struct inc_routes *r, unsigned int sw, boo
 	return left - up < most ? left - up : most;
 }
 
-/* A resource of a switch. */
+/* A resource of a switch, for the search for the one that is used up. */
 struct part {
 	const char *name;
 	uint64_t want, limit, used;
-	size_t figure; /* if other communicators can use it; else 0 */
+	/* offset in struct inc_load, if other communicators can use the resource; else 0 */
+	size_t figure;
 };
 
 /* The first resource of which a switch has too little for so many children; the last one if it has
@@ -243,11 +244,9 @@ static void sort_roots(struct inc_routes *r)
 	}
 }
 
-/*
- * Searches first with the paths to the nearest root of each switch. Nearly always these meet. They
- * do not if parts of the network have roots of their own, or if they have no room. Then the paths
- * to one root after the other are tried.
- */
+/* Searches first with the paths from each switch to the nearest root. Nearly always these paths
+ * meet. They do not if parts of the network have roots of their own, or if the paths have no room.
+ * Then the paths to one root after the other are tried. */
 static int find_tree(struct inc_routes *r, struct inc_err *err)
 {
 	int ret = inc_route_search(r, &r->all, err), again;
@@ -261,7 +260,7 @@ static int find_tree(struct inc_routes *r, struct inc_err *err)
 		again = inc_route_search(r, &r->one, &why);
 		if (!again)
 			return 0;
-		/* A path exists, so the reason is that it has no room. */
+		/* A path exists, so the reason of the failure is that no path has room. */
 		if (ret == -EHOSTUNREACH && again == -ENOSPC) {
 			ret = again;
 			*err = why;
@@ -303,7 +302,8 @@ static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 							 : r->topo->hosts[child->host].link;
 
 			r->link_load[near] += sign * r->link_weight[near];
-			if (far != near) /* a bridge is between */
+			/* two different cables, because a bridge is between the ports */
+			if (far != near)
 				r->link_load[far] += sign * r->link_weight[far];
 		}
 	}
@@ -341,8 +341,8 @@ static int find_any_tree(struct inc_routes *r, struct inc_err *err)
 	return find_tree(r, err);
 }
 
-/* No tree has room: finds out whether others use it (-ENOSPC), or whether the communicator is too
- * large for any tree (-E2BIG). */
+/* No tree has room. Finds out whether other communicators use the room (-ENOSPC), or whether the
+ * communicator is too large for any tree (-E2BIG). */
 static int explain_no_room(struct inc_routes *r, struct inc_err *err)
 {
 	const bool lacks = r->lacks;

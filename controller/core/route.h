@@ -18,23 +18,23 @@
 
 struct inc_routes;
 
-/* No load is counted yet. The topology must outlive the object. NULL: out of memory. */
+/* Makes the object, which counts no load yet. The topology must outlive it. NULL: out of memory. */
 struct inc_routes *inc_routes_new(const struct inc_topology *topo);
 void inc_routes_free(struct inc_routes *routes);
 
-/* The switch is connected and has these limits (0: no limit), or with limits NULL it is absent. All
- * switches are absent at first. Absent switches are used only if no tree is possible without
+/* Sets the limits of a connected switch (0: no limit). Limits NULL mean that the switch is absent.
+ * All switches are absent at first. Absent switches are used only if no tree is possible without
  * them. */
 void inc_routes_offer(struct inc_routes *routes, unsigned int sw,
 		      const struct inc_msg_limits *limits);
 
-/* The mode of the switch for communicators that get their tree from now on; passthrough at first.
- * In termination mode only the number of children is limited here, and the switch itself refuses
- * what exceeds its other limits. */
+/* Sets the mode of the switch for communicators that get their tree from now on. It is passthrough
+ * at first. In termination mode only the number of children is limited here, and the switch itself
+ * refuses what exceeds its other limits. */
 void inc_routes_set_mode(struct inc_routes *routes, unsigned int sw, enum inc_mode_of_switch mode);
 
-/* The switch is not used if there is a tree without it, because it has refused a communicator for a
- * reason that is unknown here. This ends when it is offered again, or with avoid false. */
+/* Trees avoid the switch if they can, because it has refused a communicator for a reason that is
+ * unknown here. This ends when the switch is offered again, or with avoid false. */
 void inc_routes_avoid(struct inc_routes *routes, unsigned int sw, bool avoid);
 
 /*
@@ -54,26 +54,29 @@ void inc_routes_avoid(struct inc_routes *routes, unsigned int sw, bool avoid);
 int inc_route_compute(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      unsigned int slots, struct inc_tree **tree, struct inc_err *err);
 /* Makes a tree again from the nodes in the database, in their order, which lack children and sizes.
- * Counts its load without a check for room. 0; -EINVAL: the topology has no such tree any more;
- * -ENOMEM. */
+ * Counts its load without a check for room. Returns 0; -EINVAL: the topology has no such tree any
+ * more; -ENOMEM. */
 int inc_route_restore(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      unsigned int slots, const struct inc_tree_node *nodes, unsigned int n,
 		      struct inc_tree **tree, struct inc_err *err);
 /* Makes a tree of one switch for a communicator of an earlier controller. Its shape is unknown and
  * its load is not counted. NULL: out of memory. */
 struct inc_tree *inc_route_known(unsigned int sw);
-/* Adds a switch to such a tree, without a parent. *tree may move. 0 or -ENOMEM. */
+/* Adds a switch, without a parent, to a tree that inc_route_known() has made. *tree may move.
+ * Returns 0 or -ENOMEM. */
 int inc_route_known_add(struct inc_tree **tree, unsigned int sw);
 /* Subtracts the tree's load, and frees it. NULL is allowed. */
 void inc_route_release(struct inc_routes *routes, struct inc_tree *tree);
 
 /* The load of all communicators on a switch. */
 struct inc_route_use {
-	struct inc_load taken; /* in passthrough mode */
-	uint64_t load;         /* in units of INC_LOAD_UNIT; a communicator counts by its slots */
+	struct inc_load taken; /* resources in use by communicators in passthrough mode */
+	/* load in units of INC_LOAD_UNIT; each communicator adds load by its number of slots */
+	uint64_t load;
 };
 
-/* a communicator of INC_DEF_SLOTS on a switch, or a connection on a link of 10 Gbit/s */
+/* The load of a communicator of INC_DEF_SLOTS on a switch, or of a connection on a link of 10
+ * Gbit/s. */
 #define INC_LOAD_UNIT (1u << 20)
 
 /* The limits of a switch; all 0 if it is absent. */
@@ -83,10 +86,10 @@ const struct inc_route_use *inc_routes_use(const struct inc_routes *routes, unsi
 uint64_t inc_routes_link_load(const struct inc_routes *routes, unsigned int link);
 
 /* The resource that was used up when the last communicator failed with -ENOSPC. NULL: several
- * were. */
+ * resources were. */
 struct inc_route_lack {
 	unsigned int sw;
-	size_t figure; /* its offset in struct inc_load */
+	size_t figure; /* offset of the resource in struct inc_load */
 };
 const struct inc_route_lack *inc_routes_lack(const struct inc_routes *routes);
 

@@ -18,29 +18,30 @@
 /* The state of a switch in the search for one tree. Values are valid only if their stamp is that of
  * the current search, so that they need not be cleared. */
 struct inc_spot {
-	unsigned int stamp;    /* of the attempt that has the switch in its tree */
-	unsigned int children; /* so far */
-	unsigned int up;       /* edge to its parent, or NO_EDGE */
-	/* of the last round that visited the switch: as a possible parent of a level
-	 * (count_parents()), as a full parent whose children may go elsewhere (make_place()), or on
-	 * the paths up from a leaf (climb()) */
+	unsigned int stamp;    /* stamp of the attempt that has the switch in its tree */
+	unsigned int children; /* number of children in the tree so far */
+	unsigned int up;       /* edge from the switch to its parent, or NO_EDGE */
+	/* Stamp of the last round that visited the switch. Rounds visit it as a possible parent of
+	 * a level (count_parents()), as a full parent whose children may go elsewhere
+	 * (make_place()), or on the paths up from a leaf (climb()). */
 	unsigned int seen;
-	/* as a possible parent: the number of switches of the level with an edge to it */
+	/* if the switch is a possible parent: the number of switches of the level with an edge to
+	 * it */
 	unsigned int could;
 	/* load of the switch and of the links to it, or of the best path up to it */
 	uint64_t load;
-	/* the search, the number of leaves below the switch in it, and the load of the best path
-	 * from the leaf whose path is worst */
+	/* stamp of a search, the number of leaves below the switch in that search, and the load of
+	 * the best path from the leaf whose path is worst */
 	unsigned int search, meets;
 	uint64_t floor;
-	/* the stamp of a survey, and the load of the best path from the switch to the top of that
+	/* stamp of a survey, and the load of the best path from the switch to the top of that
 	 * survey, with the switch itself */
 	unsigned int survey;
-	uint64_t way; /* INC_NO_WAY: no path has room */
-	/* the hosts of the communicator with this stamp at the switch */
+	uint64_t way; /* that load; INC_NO_WAY: no path has room */
+	/* hosts at the switch of the communicator with this stamp */
 	unsigned int job;         /* stamp of the communicator */
-	unsigned int hosts, host; /* their number, and the first of them */
-	/* for the tree that route_tree.c builds */
+	unsigned int hosts, host; /* number of these hosts, and the first of them */
+	/* indexes for the tree that route_tree.c builds */
 	unsigned int node, first_rank, first_kid, last_kid, next_kid;
 };
 
@@ -48,25 +49,26 @@ struct inc_routes {
 	const struct inc_topology *topo;
 	struct inc_graph graph;
 	struct inc_order all; /* distances to the nearest of all roots */
-	/* distances to one root, if the search with all of them finds nothing */
+	/* distances to one root, for the search that follows if the one with all roots finds
+	 * nothing */
 	struct inc_order one;
 	struct inc_route_use *use;
-	struct inc_msg_limits *limits; /* by switch; 0: no limit */
-	enum inc_mode_of_switch *mode; /* by switch */
-	bool *there;                   /* by switch */
-	bool *avoided;                 /* by switch */
+	struct inc_msg_limits *limits; /* limits of each switch; 0: no limit */
+	enum inc_mode_of_switch *mode; /* mode of each switch */
+	bool *there;                   /* whether each switch is connected */
+	bool *avoided;                 /* whether trees avoid each switch */
 	unsigned int n_avoided;
-	/* by link: the load, and what one connection adds to it */
+	/* for each link: its load, and what one connection adds to the load */
 	uint64_t *link_load, *link_weight;
-	unsigned int *room; /* memory of the arrays of switches below */
+	unsigned int *room; /* one allocation that has the arrays of switches below */
 	unsigned int *roots;
 	unsigned int n_roots;
 
-	/* the search */
-	struct inc_spot *spots; /* by switch */
-	/* the last one given, for attempts, rounds, searches, surveys and communicators */
+	/* state of the search */
+	struct inc_spot *spots; /* state of each switch */
+	/* last stamp that an attempt, round, search, survey or communicator has received */
 	unsigned int stamp;
-	unsigned int *edges; /* room for all edges */
+	unsigned int *edges; /* edges to possible parents, with room for all edges of the graph */
 	/* The following arrays have room for all switches. */
 	unsigned int *by_load; /* the roots in the order in which they are tried alone */
 	unsigned int *queue;
@@ -75,17 +77,18 @@ struct inc_routes {
 	unsigned int *used; /* the switches of the tree, in no order */
 	unsigned int n_used;
 	unsigned int *level, *next_level; /* switches that need a parent */
-	unsigned int *parents;            /* the switches to which the level has edges, each once */
-	/* edges[first[i]] on: the edges of level[i] to possible parents */
+	/* possible parents: the switches to which the level has edges, each once */
+	unsigned int *parents;
+	/* edges[first[i]] and the following ones lead from level[i] to possible parents */
 	unsigned int *first;
-	unsigned int job;    /* the communicator's stamp */
-	unsigned int slots;  /* of the communicator */
-	bool avoids;         /* leaves out the switches of inc_routes_avoid(), except leaves */
+	unsigned int job;   /* stamp of the communicator */
+	unsigned int slots; /* slots of the communicator */
+	bool avoids; /* the search leaves out the switches of inc_routes_avoid(), except leaves */
 	unsigned int survey; /* stamp of the last survey */
-	uint64_t limit;      /* no switch or link of the tree may have more load */
+	uint64_t limit;      /* most load that a switch or link of the tree may have */
 	unsigned int tries;  /* number of parents that this search may still try */
-	bool anywhere;       /* absent switches may be used */
-	bool empty;          /* searches as if nothing were in use */
+	bool anywhere;       /* the search may use absent switches */
+	bool empty;          /* the search assumes that nothing is in use */
 	bool lacks;          /* lack holds the resource that the first full switch lacks */
 	struct inc_route_lack lack;
 	struct inc_err lack_text;
@@ -112,19 +115,19 @@ static inline bool inc_route_usable(const struct inc_routes *r, unsigned int s)
 uint64_t inc_route_edge_load(const struct inc_routes *routes, unsigned int e);
 uint64_t inc_route_switch_load(const struct inc_routes *routes, unsigned int sw);
 
-/* The number of children of the communicator for which a switch has room now. up: it also needs a
- * connection to a parent. */
+/* The number of children of the communicator for which a switch has room now. up: the switch also
+ * needs a connection to a parent. */
 unsigned int inc_route_capacity(const struct inc_routes *routes, unsigned int sw, bool up);
 
-/* Writes into err what a switch lacks for so many children. True: others use it. False: it exceeds
- * the switch's limit. */
+/* Writes into err which resource a switch lacks for so many children. Returns true if other
+ * communicators use it, and false if the need exceeds the switch's limit. */
 bool inc_route_say_lack(struct inc_routes *routes, unsigned int sw, unsigned int children, bool up,
 			struct inc_err *err);
 
 /* A possible root of the tree. */
 struct inc_top {
 	unsigned int s, depth;
-	uint64_t floor; /* no tree below this top has less load */
+	uint64_t floor; /* lower bound of the load of each tree below this top */
 	uint64_t load;  /* load of the switch itself */
 };
 
@@ -132,22 +135,23 @@ struct inc_top {
  * switches. Returns their number; 0: there is none, and err says why. */
 unsigned int inc_route_list_tops(struct inc_routes *routes, const struct inc_order *order,
 				 struct inc_top *tops, struct inc_err *err);
-/* The load if each leaf takes its best path to top. INC_NO_WAY: a leaf has no path with room. The
- * paths are chosen independently of each other, so a tree can have more load. */
+/* Computes the load of a tree in which each leaf takes its best path to top. INC_NO_WAY: a leaf has
+ * no path with room. The paths are chosen independently of each other, so a tree can have more
+ * load. */
 uint64_t inc_route_survey(struct inc_routes *routes, const struct inc_order *order,
 			  unsigned int top);
 /* The load of the best path that begins with the edge and leads to the top of the last survey. */
 uint64_t inc_route_way_over(struct inc_routes *routes, const struct inc_order *order,
 			    unsigned int e, unsigned int top);
 
-/* route_search.c: finds a tree with these distances, and leaves it in used and spots. 0, or -errno
- * with the reason. */
+/* route_search.c: finds a tree with these distances, and stores it in used and spots. Returns 0, or
+ * -errno with the reason. */
 int inc_route_search(struct inc_routes *routes, const struct inc_order *order, struct inc_err *err);
 
 /* route_tree.c: makes a struct inc_tree of the tree that was found. */
 int inc_route_build(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		    struct inc_tree **tree, struct inc_err *err);
-/* Does the same for the nodes in the database (inc_route_restore()). */
+/* Does the same for nodes from the database (inc_route_restore()). */
 int inc_route_rebuild(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      const struct inc_tree_node *nodes, unsigned int n, struct inc_tree **tree,
 		      struct inc_err *err);

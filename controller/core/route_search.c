@@ -10,7 +10,7 @@
 #include <string.h>
 #include "controller/core/route_priv.h"
 
-/* Parents that one search tries one after the other, if the search by levels finds no tree. */
+/* How many parents one search tries one after the other, if the search by levels finds no tree. */
 #define TRIES 50000
 
 static const char *name_of(const struct inc_routes *r, unsigned int s)
@@ -18,7 +18,7 @@ static const char *name_of(const struct inc_routes *r, unsigned int s)
 	return r->topo->switches[s].name;
 }
 
-/* Puts a switch into the tree, unless it is there. */
+/* Puts a switch into the tree, unless it is in it already. */
 static void take(struct inc_routes *r, unsigned int attempt, unsigned int s)
 {
 	struct inc_spot *spot = &r->spots[s];
@@ -399,8 +399,8 @@ static uint64_t worst_load(const struct inc_routes *r)
 
 /* The best tree so far. */
 struct best {
-	unsigned int top; /* NO_EDGE: there is none */
-	uint64_t limit;   /* with which the tree was found */
+	unsigned int top; /* root of the tree; NO_EDGE: there is no tree */
+	uint64_t limit;   /* limit of load with which the tree was found */
 	uint64_t load;
 	bool kept; /* the tree is still in used and spots */
 };

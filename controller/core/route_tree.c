@@ -63,8 +63,8 @@ static void add_node(struct inc_routes *r, struct inc_tree *tree, unsigned int s
 	r->spots[s].node = tree->n++;
 }
 
-/* Adds the nodes so that each stands before its children: down to the first child, then to the next
- * one, and up if there is none. */
+/* Adds the nodes in an order in which each stands before its children: goes down to the first
+ * child, then to the next one, and up if there is none. */
 static void add_nodes(struct inc_routes *r, struct inc_tree *tree, unsigned int root)
 {
 	unsigned int s = root;
@@ -118,7 +118,7 @@ static void add_children(const struct inc_routes *r, struct inc_tree *tree,
 		      sizeof(tree->children[0]), compare_children);
 }
 
-/* An empty tree with room for the nodes and their children. NULL: out of memory. */
+/* Makes an empty tree with room for the nodes and their children. NULL: out of memory. */
 static struct inc_tree *tree_new(const struct inc_routes *r, unsigned int n, unsigned int n_hosts)
 {
 	struct inc_tree *tree = calloc(1, sizeof(*tree) + n * sizeof(tree->nodes[0]) +

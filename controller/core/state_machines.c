@@ -21,7 +21,7 @@ static const uint32_t group_steps[] = {
 	[GROUP_FORMING] =
 		INC_STEP(GROUP_RUNNING) | INC_STEP(GROUP_RESTORED) | INC_STEP(GROUP_RETURNING),
 	[GROUP_RUNNING] = INC_STEP(GROUP_OVER),
-	/* RETURNING: a rank has left, or has not come back in time */
+	/* A RESTORED group becomes RETURNING if a rank has left or has not come back in time. */
 	[GROUP_RESTORED] = INC_STEP(GROUP_RUNNING) | INC_STEP(GROUP_RETURNING),
 	[GROUP_RETURNING] = INC_STEP(GROUP_SETTLED),
 	[GROUP_OVER] = 0,
@@ -77,11 +77,11 @@ static const char *const comm_names[] = {
 };
 
 static const uint32_t comm_steps[] = {
-	/* STARTED, FAILED: of an earlier controller */
+	/* A communicator of an earlier controller becomes STARTED or FAILED at once. */
 	[COMM_COLLECTING] = INC_STEP(COMM_WAIT_SWITCH) | INC_STEP(COMM_CONFIGURING) |
 			    INC_STEP(COMM_STARTED) | INC_STEP(COMM_FAILED) | INC_STEP(COMM_REFUSED),
 	[COMM_WAIT_SWITCH] = INC_STEP(COMM_CONFIGURING) | INC_STEP(COMM_REFUSED),
-	/* CONFIGURING, WAIT_SWITCH: again, with another tree */
+	/* With another tree the communicator becomes CONFIGURING or WAIT_SWITCH again. */
 	[COMM_CONFIGURING] = INC_STEP(COMM_CONFIGURED) | INC_STEP(COMM_REFUSED) |
 			     INC_STEP(COMM_CONFIGURING) | INC_STEP(COMM_WAIT_SWITCH),
 	[COMM_CONFIGURED] = INC_STEP(COMM_STARTED) | INC_STEP(COMM_FAILED),
@@ -102,7 +102,7 @@ const char *inc_comm_state_name(const struct inc_comm *comm)
 	return inc_comm_phase_name(comm->phase);
 }
 
-/* The time limit of the phase; 0: none, or other objects have one. */
+/* The time limit of the phase; 0: there is none, or other objects have one. */
 static unsigned int patience_ms(const struct inc_comm *comm)
 {
 	const struct inc_core_options *opt = &comm->group->core->opt;
@@ -113,7 +113,8 @@ static unsigned int patience_ms(const struct inc_comm *comm)
 		return opt->group_timeout_ms;
 	case COMM_WAIT_SWITCH:
 		return opt->switch_timeout_ms;
-	case COMM_STARTED: /* waits for the reason, if a neighbour has reported the end */
+	/* if a neighbour has reported the end, the communicator waits for the reason */
+	case COMM_STARTED:
 		return comm->ended ? opt->switch_timeout_ms : 0;
 	default:
 		return 0;
@@ -145,10 +146,11 @@ static const char *const config_names[] = {
 };
 
 static const uint32_t config_steps[] = {
-	/* THERE: of an earlier controller */
+	/* A communicator of an earlier controller becomes THERE at once. */
 	[CONFIG_NONE] = INC_STEP(CONFIG_ASKED) | INC_STEP(CONFIG_THERE),
 	[CONFIG_ASKED] = INC_STEP(CONFIG_THERE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_NONE),
-	/* REFUSED: the switch has restarted without the communicator */
+	/* A configuration that was THERE is REFUSED if the switch has restarted without the
+	 * communicator. */
 	[CONFIG_THERE] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_TOLD),
 	[CONFIG_TOLD] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_THERE),
 	[CONFIG_REFUSED] = 0,

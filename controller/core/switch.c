@@ -16,14 +16,14 @@
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 
-#define AVOID_MS 10000 /* how long routes avoid a switch that was full */
+#define AVOID_MS 10000 /* time for which routes avoid a switch that was full */
 
 const char *inc_switch_name(const struct inc_core_switch *sw)
 {
 	return sw->core->topo->switches[sw->index].name;
 }
 
-/* Sets all ports to the values of the topology, which hold until a hello names others. */
+/* Sets all ports to the values of the topology, which hold until a hello names other values. */
 static void clear_ports(struct inc_core_switch *sw)
 {
 	const struct inc_topology *topo = sw->core->topo;
@@ -79,7 +79,7 @@ void inc_switches_free(struct inc_core *core)
 	inc_routes_free(core->routes);
 }
 
-/* Makes room for one more number in qpns. 0 or -errno. */
+/* Makes room for one more number in qpns. Returns 0 or -errno. */
 static int make_qpn_room(struct inc_core_switch *sw)
 {
 	size_t room = sw->qpns_room ? sw->qpns_room * 2 : 64;
@@ -137,8 +137,8 @@ void inc_switch_qpn_put(struct inc_core_switch *sw, uint32_t qpn)
 	}
 }
 
-/* Reads a port of the topology from the switch's hello. False: the hello has no port of that name
- * and address. */
+/* Reads the description of a port of the topology from the switch's hello. False: the hello has no
+ * port of that name and address. */
 static bool take_port(struct inc_core_switch *sw, unsigned int p,
 		      const struct inc_core_event *hello)
 {
@@ -153,7 +153,7 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p,
 
 		if (strcmp(said->name, port->name) != 0)
 			continue;
-		has->mtu = said->mtu ?: has->mtu; /* 0: the hello names no MTU */
+		has->mtu = said->mtu ?: has->mtu; /* an MTU of 0 means that the hello names none */
 		has->has_mac = said->has_mac;
 		memcpy(has->mac, said->mac, sizeof(has->mac));
 		found = strcmp(said->ip, ip) == 0;
@@ -178,7 +178,7 @@ static void take_ports(struct inc_core_switch *sw, const struct inc_core_event *
 }
 
 /* Whether the switch shall keep a communicator that its hello lists. If neither this controller nor
- * an earlier one with its database has allocated the number, another controller has, and the
+ * an earlier one with its database has allocated the number, another controller has, and that
  * communicator may run. */
 static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
 {
@@ -191,7 +191,7 @@ static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
 	return inc_orphan_add(sw, number);
 }
 
-/* Sends the list of the communicators that the switch shall keep. 0 or -ENOMEM. */
+/* Sends the list of the communicators that the switch shall keep. Returns 0 or -ENOMEM. */
 static int welcome(struct inc_core_switch *sw, const struct inc_core_event *hello)
 {
 	uint32_t *keep = calloc(hello->n_listed + 1, sizeof(*keep)), n = 0;

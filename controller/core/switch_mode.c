@@ -16,7 +16,7 @@ static unsigned int round_payload(unsigned int bytes)
 	return inc_pow2_down(bytes < INC_MAX_PAYLOAD ? bytes : INC_MAX_PAYLOAD);
 }
 
-/* Takes the endpoints of the topology's ports from a mode of a hello. Passthrough mode has none. */
+/* Reads the endpoints of the topology's ports from a mode of a hello. Passthrough mode has none. */
 static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engine *engine)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];

@@ -17,33 +17,35 @@
 
 /* An end of a connection, as the controller stores it. */
 struct inc_route_end {
-	/* Without its address, which the topology has. UDP port 0 means 4791, or for an open end
-	 * that the switch chooses the port. */
+	/* The end without its address, which the topology has. UDP port 0 means 4791. If the end is
+	 * open, it means that the switch chooses the port. */
 	struct inc_rc_end end;
-	bool open; /* the end of a switch in termination mode, which has not sent its numbers yet */
-	uint32_t given; /* the queue pair number that the controller has taken for it; 0: none */
+	/* the switch of this end is in termination mode, and has not sent its numbers yet */
+	bool open;
+	/* queue pair number that the controller has allocated for the end; 0: none */
+	uint32_t given;
 };
 
 struct inc_route_member {
-	unsigned int host; /* of the topology */
+	unsigned int host; /* index of the member's host in the topology */
 	struct inc_route_end own;
 	uint16_t pkey;
 	bool udp_csum;
-	struct inc_route_end peer; /* its switch's */
+	struct inc_route_end peer; /* end of the member's switch */
 };
 
 struct inc_tree_node {
-	unsigned int sw; /* of the topology */
+	unsigned int sw; /* index of the switch in the topology */
 	enum inc_mode_of_switch mode;
-	int parent;             /* index of a node, -1 for the root */
-	unsigned int up_port;   /* to the parent */
-	unsigned int down_port; /* port of the parent, to this node */
+	int parent;             /* index of the parent node; -1 for the root */
+	unsigned int up_port;   /* port of the switch that leads to the parent */
+	unsigned int down_port; /* port of the parent that leads to this node */
 	/* lowest rank below this node; the parent's configuration names the node by it */
 	unsigned int first_rank;
-	/* Nodes of its subtree: the node itself and those that follow it. */
+	/* Number of nodes of the subtree: the node itself and those that follow it. */
 	unsigned int size;
-	unsigned int first_child, n_children; /* in tree->children */
-	/* of the connection to the parent: this switch's end, and the parent's */
+	unsigned int first_child, n_children; /* range of the node's children in tree->children */
+	/* ends of the connection to the parent: this switch's end, and the parent's */
 	struct inc_route_end own, peer;
 };
 
@@ -51,11 +53,11 @@ struct inc_tree_node {
 struct inc_tree_child {
 	bool to_switch;
 	union {
-		unsigned int node; /* to_switch */
-		unsigned int rank; /* else */
+		unsigned int node; /* index of the child's node, if to_switch is true */
+		unsigned int rank; /* rank of the host, if to_switch is false */
 	};
-	unsigned int host; /* of the rank, in the topology */
-	unsigned int port; /* of the parent */
+	unsigned int host; /* index of the rank's host in the topology */
+	unsigned int port; /* port of the parent that leads to the child */
 };
 
 /* The array nodes begins with the root, and each node stands right before its subtree. The array
@@ -98,7 +100,7 @@ static inline void inc_load_add(struct inc_load *load, struct inc_load more, int
 	load->rows += sign * more.rows;
 }
 
-/* The index of the switch's node, or -1. */
+/* Finds the index of the switch's node; -1 if there is none. */
 int inc_tree_find(const struct inc_tree *tree, unsigned int sw);
 
 /* The resources that a node uses on its switch. Slots and rows are 0 in termination mode. */
@@ -107,8 +109,8 @@ struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int no
 /* The ranks on hosts of the node's switch and of all switches below it. */
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_ranks *ranks);
 
-/* The child that a switch names by this rank, or NULL. A switch below is named by the lowest of its
- * ranks. */
+/* Finds the child that a switch names by this rank, or NULL. A switch below is named by the lowest
+ * of its ranks. */
 const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsigned int node,
 					       unsigned int rank);
 
@@ -122,19 +124,20 @@ struct inc_route_comm {
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
-	/* for switches in termination mode only */
+	/* members for switches in termination mode only */
 	unsigned int message_packets, messages;
 	enum inc_float_form floats;
 	const struct inc_topology *topo;
 	const struct inc_tree *tree;
 	const struct inc_route_member *(*member)(const void *arg, unsigned int rank);
-	/* The MAC address of a switch's port, or NULL if the switch has not named it. */
+	/* Finds the MAC address of a switch's port; NULL if the switch has not named it. */
 	const uint8_t *(*mac)(const void *arg, unsigned int sw, unsigned int port);
 	const void *arg;
 };
 
 /* Makes the configuration of a node's switch. The children of one port stand together, and the
- * connection to the parent comes last. 0, or -E2BIG: the switch cannot have so many connections. */
+ * connection to the parent comes last. Returns 0, or -E2BIG if the switch cannot have so many
+ * connections. */
 int inc_route_config(const struct inc_route_comm *comm, unsigned int node,
 		     struct inc_comm_conf *conf);
 

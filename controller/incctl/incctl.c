@@ -16,7 +16,8 @@
 /* A command of this program. */
 struct view {
 	bool controller_only;
-	void (*print)(const json_t *data); /* NULL: the command asks for no data */
+	/* function that prints the answer; NULL: the command asks for no data */
+	void (*print)(const json_t *data);
 };
 
 #define VIEW(only, function) (&(const struct view){only, function})
@@ -56,11 +57,11 @@ static const struct inc_command commands[] = {
 
 struct settings {
 	struct incctl_target target;
-	char path[128]; /* of the socket of the switch that --switch names */
+	char path[128]; /* path of the socket of the switch that --switch names */
 	bool json, yaml, check, dot, svg, once;
 	double interval_s;
 	uint32_t communicator;
-	const char *which, *mode; /* the arguments behind the command */
+	const char *which, *mode; /* arguments behind the command */
 };
 
 static int take_switch(void *settings, const char *text, struct inc_err *err)

@@ -12,21 +12,22 @@
 #include "lib/net/tls.h"
 
 struct incctl_target {
-	const char *controller;   /* HOST[:PORT] */
+	const char *controller;   /* address of the controller: HOST[:PORT] */
 	const char *socket;       /* path of a switch's socket; NULL: the controller is asked */
-	struct inc_tls_files tls; /* keys for the controller; none given: without TLS */
+	struct inc_tls_files tls; /* keys for the controller; if none is given, TLS is not used */
 	unsigned int timeout_ms;
 };
 
 /*
  * Asks a question, and returns the data of the answer. For questions to switches these are
  * [{"switch":…,"data":…}], from a controller and from a switch's own socket alike. communicator:
- * only data of this one; 0: of all. NULL, with the reason in err.
+ * number of the only communicator of interest; 0: all. Returns NULL with the reason in err after an
+ * error.
  */
 json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,
 		   struct inc_err *err);
 
-/* Sets the mode of a switch of the topology. 0, or -EIO with the reason. */
+/* Sets the mode of a switch of the topology. Returns 0, or -EIO with the reason. */
 int incctl_set_mode(const struct incctl_target *target, const char *sw, const char *mode,
 		    struct inc_err *err);
 
@@ -37,13 +38,13 @@ struct incctl_sample {
 };
 int incctl_sample(const struct incctl_target *target, const char *what, uint32_t communicator,
 		  struct incctl_sample *out, struct inc_err *err);
-/* The growth of a counter per second, between samples that are ns apart. JSON null if a sample
- * lacks it, or if it went backwards. */
+/* Computes the growth of a counter per second, between two samples that are ns apart. Returns JSON
+ * null if a sample lacks the counter, or if it went backwards. */
 json_t *incctl_rate(const json_t *now, const json_t *before, uint64_t ns);
 
 struct incctl_top {
 	double interval_s;
-	bool once; /* ends after one interval */
+	bool once; /* ends after one interval, without a loop */
 	bool json; /* prints one JSON object in a line for each interval */
 };
 /* incctl_top.c: prints rates until a signal comes. Returns the exit code. */
@@ -53,7 +54,7 @@ int incctl_top(const struct incctl_target *target, const struct incctl_top *top)
  * texts of an array or object, at any depth. Keys stay. */
 void incctl_printable(json_t *value);
 
-/* A field of an object; "", false or 0 if it is absent. */
+/* Reads a field of an object; "", false or 0 if it is absent. */
 static inline const char *incctl_text(const json_t *object, const char *key)
 {
 	return json_string_value(json_object_get(object, key)) ?: "";
@@ -90,8 +91,8 @@ void incctl_waiting(json_t *data);
 void incctl_print_waiting(const json_t *data);
 
 /* incctl_tree.c: adds the figures of the switches' connections to the edges of the controller's
- * trees. before: an earlier sample, for rates, or without data. 0, or -EBADMSG: an answer is no
- * tree, and nothing may be drawn. */
+ * trees. before: an earlier sample, for rates, or without data. Returns 0, or -EBADMSG if an answer
+ * is no tree, and nothing may be drawn. */
 int incctl_tree(json_t *trees, const struct incctl_sample *before, const struct incctl_sample *now,
 		struct inc_err *err);
 void incctl_print_tree(const json_t *trees);

@@ -104,14 +104,15 @@ struct dialog {
 	const struct incctl_target *target;
 	const char *who;
 	const char *what;
-	uint32_t communicator; /* 0: all of them */
+	/* number of the only communicator to ask for; 0: all communicators */
+	uint32_t communicator;
 	struct inc_stream stream;
 	struct inc_lines lines;
 	uint64_t deadline_ns;
 };
 
-/* Makes a request. only: the switch to ask, or NULL for all. from: FIRST_PAGE, or where the page
- * begins. */
+/* Makes a request. only: the switch to ask, or NULL for all. from: FIRST_PAGE, or the number where
+ * the page begins. */
 static json_t *request(const struct dialog *d, const char *only, int64_t from)
 {
 	struct inc_msg_query said = {
@@ -155,7 +156,7 @@ static json_t *exchange(struct dialog *d, json_t *object, enum inc_message_id id
 			return answer;
 		if (inc_message_is(inc_message_type(answer), INC_MSG_ERROR))
 			break;
-		json_decref(answer); /* an event or a ping */
+		json_decref(answer); /* an event or a ping, which is no answer */
 	}
 	inc_err_set(err, EIO, "%s: %s", d->who,
 		    json_string_value(json_object_get(answer, "message")) ?: "error");
@@ -255,7 +256,7 @@ static int begin_controller(struct dialog *d, struct inc_err *err)
 	return ret;
 }
 
-/* 0, or -errno: end() must not be called. */
+/* Connects to the target. Returns 0, or -errno, after which end() must not be called. */
 static int begin(struct dialog *d, const struct incctl_target *target, struct inc_err *err)
 {
 	int fd;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "controller/incctl/incctl.h"
 
-#define STEP_X 170 /* from leaf to leaf, in pixels */
+#define STEP_X 170 /* distance from leaf to leaf, in pixels */
 #define STEP_Y 110
 #define BOX_X  110
 #define BOX_Y  34
@@ -84,8 +84,8 @@ struct drawing {
 	FILE *f;
 	const json_t *tree;
 	double *at;    /* x of each edge's child, by the edge's index */
-	double next_x; /* of the next leaf */
-	double top;    /* of the first row */
+	double next_x; /* x of the next leaf */
+	double top;    /* y of the first row */
 	unsigned int deepest;
 };
 

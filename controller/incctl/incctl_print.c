@@ -99,7 +99,7 @@ static void add(struct table *t, const char *fmt, ...)
 	add_cell(t, text);
 }
 
-/* Adds the value of a field as a cell, "-" if it is absent. */
+/* Adds the value of a field as a cell, or "-" if the field is absent. */
 static void add_field(struct table *t, const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);
@@ -383,7 +383,7 @@ void incctl_print_status(const json_t *data)
 	end(&t);
 }
 
-/* Adds a rate in about four characters, "-" if there is none. */
+/* Adds a rate in about four characters, or "-" if there is none. */
 static void add_rate(struct table *t, const json_t *object, const char *key)
 {
 	static const char units[] = " kMGT";

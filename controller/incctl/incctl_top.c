@@ -57,8 +57,8 @@ static json_t *member_of(json_t *object, const char *key)
 static const struct kind {
 	const char *prefix;
 	const char *kind;
-	const char *label;  /* NULL: the object is the switch */
-	const char *before; /* prefix of the figure's name here */
+	const char *label;  /* label that names the object; NULL: the object is the switch */
+	const char *before; /* prefix that the figure's name gets here */
 } kinds[] = {
 	{"inc_switch_", "switch", NULL, ""},
 	{"inc_counter_", "switch", NULL, "counter_"},
@@ -222,7 +222,7 @@ static json_t *compare(const struct sample *before, const struct sample *now, co
 	json_object_foreach (now->figures, node, sw) {
 		old = json_object_get(before->figures, node);
 		if (uptime_of(sw) < uptime_of(old))
-			old = NULL; /* it has restarted, so its counters began anew */
+			old = NULL; /* the switch has restarted, so its counters began anew */
 		show_kind("switch", node, sw, old, ns, groups, switches);
 		show_kind("port", node, sw, old, ns, groups, ports);
 		show_kind("communicator", node, sw, old, ns, groups, comms);

@@ -8,8 +8,9 @@
 #include "lib/base/clock.h"
 #include "lib/net/listen.h"
 
-#define BURST_S     4   /* seconds whose messages may come at once */
-#define CONNECTION  4   /* messages as which a connection counts, because of its handshake */
+#define BURST_S 4 /* seconds of the message rate that may come at once */
+/* number of messages that a new connection counts as, because of its handshake */
+#define CONNECTION  4
 #define LOG_BURST   200 /* lines */
 #define LOG_LINES_S 2
 

@@ -27,14 +27,14 @@ struct inc_address_limit {
 /* Counts one more connection of the address; inc_address_limit_release() when it ends. NULL: the
  * connection is refused, and the log says why at times. */
 struct inc_address_limit *inc_address_limit_admit(struct inc_ctl *ctl, const struct sockaddr *addr);
-/* NULL is allowed. */
+/* Counts one connection less. NULL is allowed. */
 void inc_address_limit_release(struct inc_address_limit *limit);
 
 /* Milliseconds until the address may send its next message. 0: it may now, and the message is
  * counted. */
 unsigned int inc_address_limit_wait_ms(struct inc_address_limit *limit);
 
-/* Called at the end, after all connections are closed. */
+/* Frees all limits. Called at the end, after all connections are closed. */
 void inc_address_limits_free(struct inc_ctl *ctl);
 
 #endif

@@ -26,13 +26,13 @@ int inc_first_message_read(const struct inc_ndjson *conn, enum inc_message_id id
 			   const json_t *object, void *said, const uint32_t *version,
 			   struct inc_err *err);
 
-/* To send messages to the member port. */
+/* Whether the peer may send messages to the member port. */
 int inc_authorize_client(const char *identity, struct inc_err *err);
-/* To be a member of this job's groups. */
+/* Whether the peer may be a member of this job's groups. */
 int inc_authorize_member(const char *identity, const char *job, struct inc_err *err);
-/* To set the mode of switches. */
+/* Whether the peer may set the mode of switches. */
 int inc_authorize_change(const char *identity, struct inc_err *err);
-/* To be this switch. */
+/* Whether the peer may be this switch. */
 int inc_authorize_switch(const char *identity, const char *name, struct inc_err *err);
 
 #endif

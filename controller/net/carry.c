@@ -64,7 +64,7 @@ static void carry_out(struct inc_ctl *ctl, struct inc_action *action)
 		break;
 	case ACTION_STORE:
 		inc_persist_add(ctl->persist, action);
-		return; /* inc_persist frees it */
+		return; /* inc_persist_add() has taken over the action and frees it */
 	case ACTION_COMMIT:
 		carry_commit(ctl, action);
 		break;
@@ -72,9 +72,9 @@ static void carry_out(struct inc_ctl *ctl, struct inc_action *action)
 	free(action);
 }
 
-/* Closes the connections that have lost an action for want of memory. A client's connection is
+/* Closes the connections for which an action was lost for want of memory. A client's connection is
  * closed later, from the loop, because the caller of this step may be iterating over the clients.
- * False: there was none. */
+ * Returns false if there was none. */
 static bool end_lost(struct inc_ctl *ctl)
 {
 	struct inc_client *client;

@@ -5,7 +5,7 @@
 
 struct inc_ctl;
 
-/* Starts the pings, according to opt.member_timeout_ms. 0 or -ENOMEM. */
+/* Starts the pings, according to opt.member_timeout_ms. Returns 0 or -ENOMEM. */
 int inc_keepalive_start(struct inc_ctl *ctl);
 void inc_keepalive_stop(struct inc_ctl *ctl);
 

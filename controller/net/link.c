@@ -200,7 +200,7 @@ static void read_listed(const struct inc_core_switch *sw, const json_t *listed, 
 			 inc_switch_name(sw), h->event.n_wrong);
 }
 
-/* Reads an event. 0, or -EINVAL: the event is logged and ignored. */
+/* Reads a message "event". Returns 0, or -EINVAL after logging that the message is ignored. */
 static int read_notice(const struct inc_core_switch *sw, const json_t *object,
 		       struct inc_msg_event *out)
 {
@@ -208,7 +208,8 @@ static int read_notice(const struct inc_core_switch *sw, const json_t *object,
 
 	*out = (struct inc_msg_event){0};
 	if (!inc_message_read(INC_MSG_EVENT, object, out, &err)) {
-		/* the core has the number of a kind, so only this place has the unknown name */
+		/* the core receives the kind as a number, so the unknown name can be logged only
+		 * here */
 		if (out->kind == INC_EVENT_KIND_OTHER)
 			inc_warn("switch %s: event '%.32s' is unknown", inc_switch_name(sw),
 				 json_string_value(json_object_get(object, "event")));
@@ -278,7 +279,7 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 				      "switch", inc_switch_name(sw), "keep", list));
 }
 
-/* Stores lists of a hello, which tools are shown. */
+/* Stores lists of a hello, because tools can ask for them. */
 static void keep_lists(struct inc_ctl_switch *side, const json_t *object)
 {
 	json_decref(side->ports);
@@ -386,7 +387,8 @@ static bool make_room(struct inc_ctl *ctl)
 
 	LIST_FOREACH (link, &ctl->links, entry) {
 		if (!link->sw)
-			oldest = link; /* new ones are at the head */
+			/* new connections are at the head, so the last one is the oldest */
+			oldest = link;
 	}
 	if (oldest)
 		link_free(oldest);

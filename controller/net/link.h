@@ -14,20 +14,20 @@
 struct inc_request;
 
 enum inc_link_state {
-	LINK_GREETING, /* before hello */
+	LINK_GREETING, /* a new connection, which has not sent its hello */
 	LINK_SWITCH,   /* the connection of a switch, after hello */
-	LINK_ASKED,    /* as SWITCH; a ping is not answered yet */
+	LINK_ASKED,    /* like LINK_SWITCH, but the switch has not answered a ping yet */
 	LINK_CLOSED,
 };
 
 /* A connection on the switch port. Its hello makes it the connection of a switch. */
 struct inc_switch_link {
-	enum inc_link_state state; /* link_set_state() in link.c */
+	enum inc_link_state state; /* set by link_set_state() in link.c only */
 	struct inc_ctl *ctl;
 	struct inc_address_limit *address_limit;
 	struct inc_ndjson *conn;
-	struct inc_core_switch *sw;  /* NULL before hello */
-	struct inc_timeout *silence; /* while GREETING or ASKED */
+	struct inc_core_switch *sw;  /* switch of the connection; NULL before its hello */
+	struct inc_timeout *silence; /* time limit, which runs while GREETING or ASKED */
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;
 	LIST_ENTRY(inc_switch_link) entry;
@@ -35,7 +35,7 @@ struct inc_switch_link {
 
 /* Whether a message of this type answers a request. */
 bool inc_request_answers(const char *type);
-/* Handles such a message. */
+/* Handles a message that answers a request. */
 void inc_request_answered(struct inc_switch_link *link, json_t *object);
 /* Ends all requests of a link that has been closed. */
 void inc_requests_fail(struct inc_switch_link *link, struct inc_core_switch *sw);

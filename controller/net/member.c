@@ -29,7 +29,7 @@ void inc_client_free(struct inc_client *client)
 	free(client);
 }
 
-/* clean: the connection ends after a bye. */
+/* Ends a client. clean: its connection has ended after a bye. */
 static void close_client(struct inc_client *client, bool clean, unsigned int silent_ms,
 			 const char *reason)
 {
@@ -189,7 +189,8 @@ static void take_comm(struct inc_client *client, json_t *object)
 	inc_client_refuse(client, -wrong, "C: %s", why.msg);
 }
 
-/* The number that ready or D names. 0: there is none, and the client has received an error. */
+/* Reads the number that message ready or D names. Returns 0 if there is none, and the client has
+ * received an error. */
 static uint32_t number_of(struct inc_client *client, enum inc_message_id id, json_t *object)
 {
 	struct inc_msg_number said = {0};

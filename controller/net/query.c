@@ -19,8 +19,8 @@
  * the loop makes in some milliseconds. */
 #define PAGE_RANKS 1024
 
-/* The size of the answers of all switches in one answer, so that another one has room in the write
- * buffer. */
+/* The most bytes that the answers of all switches may have together, so that the write buffer has
+ * room for another one. */
 #define ANSWER_BYTES (CTL_WRITE_MAX / 2)
 
 struct inc_query {
@@ -29,7 +29,7 @@ struct inc_query {
 	size_t bytes; /* size of data as JSON */
 	struct inc_client *client;
 	char what[sizeof(((struct inc_msg_query *)0)->what)];
-	json_t *data; /* by switch, in the topology's order */
+	json_t *data; /* answers of the switches, in the topology's order */
 	unsigned int pending;
 	LIST_ENTRY(inc_query) entry;
 };
@@ -245,7 +245,7 @@ static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_que
 	return list;
 }
 
-/* next: where the next page of data begins; 0: there is none. */
+/* Sends the answer. next: where the next page of data begins; 0: there is none. */
 static void answer(struct inc_client *client, const char *what, json_t *data, uint32_t next)
 {
 	json_t *object = json_pack("{s:s, s:s, s:o}", "type", inc_messages[INC_MSG_TOLD].type,
@@ -436,7 +436,7 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 {
 	static const struct {
 		const char *what;
-		/* NULL: the switches are asked. */
+		/* function that makes the answer here; NULL: the switches have to be asked */
 		json_t *(*here)(const struct inc_ctl *ctl, const struct inc_msg_query *question,
 				uint32_t *next);
 	} questions[] = {

@@ -26,7 +26,7 @@ static json_t *node_json(const struct inc_comm *comm, unsigned int n)
 			 comm->tree->counted ? inc_modes_of_switch[node->mode] : "");
 }
 
-/* rank: by which the switch names the child */
+/* Adds an edge from a switch to a child. rank: the rank by which the switch names the child. */
 static json_t *edge_json(const struct inc_topo_switch *sw, unsigned int port, const char *child,
 			 bool to_switch, unsigned int rank, const struct inc_ranks *ranks)
 {

@@ -19,7 +19,7 @@ static void answer(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_ask
 						   .text = text});
 }
 
-/* Makes an event because the switch cannot be asked. ret: -errno. */
+/* Makes an event, because the switch cannot be asked. ret: -errno of the attempt. */
 static void cannot_ask(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_asked asked,
 		       uint32_t number, int ret)
 {

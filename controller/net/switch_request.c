@@ -12,7 +12,7 @@
 struct inc_request {
 	struct inc_switch_link *link;
 	uint64_t seq;
-	enum inc_message_id answer; /* the message that confirms it */
+	enum inc_message_id answer; /* type of the message that confirms the request */
 	inc_switch_reply reply;
 	uint64_t arg;
 	struct inc_timeout *timer;
@@ -131,7 +131,8 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	struct inc_msg_error error = {.code = EIO};
 	char text[64];
 
-	inc_message_read(INC_MSG_ERROR, object, &error, NULL); /* as far as it is readable */
+	/* error keeps its defaults for fields that are not readable */
+	inc_message_read(INC_MSG_ERROR, object, &error, NULL);
 	LIST_FOREACH (request, &link->requests, entry) {
 		if (request->seq == error.seq)
 			break;

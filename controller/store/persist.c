@@ -24,10 +24,11 @@ struct inc_persist {
 	struct inc_store *store;
 	char *path;
 	struct inc_persist_counts *counts;
-	struct inc_action_list changes; /* since the last transaction */
+	/* actions that name the rows that have changed since the last transaction */
+	struct inc_action_list changes;
 	bool behind;  /* the file lacks changes, so the whole core has to be written */
 	bool failing; /* the last transaction has failed, which was logged */
-	uint32_t next[INC_N_KEPT_KINDS]; /* of the number allocators, in the file */
+	uint32_t next[INC_N_KEPT_KINDS]; /* next numbers of the number allocators, as in the file */
 	/* Runs while there are changes to write, or a write to try again. */
 	struct event *timer;
 };
@@ -60,7 +61,8 @@ static int put_numbers(struct inc_persist *persist, struct inc_err *err)
 
 	if (!persist->behind && memcmp(next, persist->next, sizeof(next)) == 0)
 		return 0;
-	memcpy(persist->next, next, sizeof(next)); /* if this fails, everything is written anew */
+	/* if the write fails, the whole core is written anew */
+	memcpy(persist->next, next, sizeof(next));
 	return inc_rows_write_numbers(persist->store, persist->core, err);
 }
 
@@ -125,7 +127,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	inc_persist_now(arg, &err);
 }
 
-/* If it cannot be made, opening the file reports the reason. */
+/* If the directory cannot be made, opening the file reports the reason. */
 static void make_directory(void)
 {
 	char dir[] = INC_PERSIST_DEFAULT;

@@ -19,7 +19,7 @@
 #include "lib/base/err.h"
 #include "lib/metric/metric.h"
 
-/* Its directory is made if it is missing. */
+/* Default path. The directory of the database is made if it is missing. */
 #define INC_PERSIST_DEFAULT "/var/lib/inc/controller.db"
 #define INC_PERSIST_NOTHING "none"
 
@@ -36,7 +36,8 @@ struct inc_persist_counts { /* so far */
 };
 
 /* Opens the database, and restores its objects into the core. *persist is NULL if path is
- * INC_PERSIST_NOTHING. 0, or -errno with the reason; the caller stops *persist in both cases. */
+ * INC_PERSIST_NOTHING. Returns 0, or -errno with the reason. The caller stops *persist in both
+ * cases. */
 int inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
 		      struct inc_persist_counts *counts, struct inc_persist **persist,
 		      struct inc_err *err);
@@ -47,7 +48,8 @@ void inc_persist_stop(struct inc_persist *persist);
 void inc_persist_add(struct inc_persist *persist, struct inc_action *action);
 /* An ACTION_STORE was lost for want of memory: the next transaction writes everything. */
 void inc_persist_lost(struct inc_persist *persist);
-/* Writes all changes. 0, or -errno and why the database could not be written. */
+/* Writes all changes. Returns 0, or -errno with the reason why the database could not be
+ * written. */
 int inc_persist_now(struct inc_persist *persist, struct inc_err *err);
 /* Writes all changes before a message, unless the last transaction has failed. */
 void inc_persist_before_send(struct inc_persist *persist);

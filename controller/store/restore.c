@@ -25,13 +25,14 @@ struct kept {
 	struct inc_tree_node *nodes;
 	unsigned int n;
 	unsigned int n_members;
-	char lacks[80]; /* a part of the topology that it needs and that is missing */
+	/* name of a part of the topology that the communicator needs and that is missing */
+	char lacks[80];
 };
 
 struct restoring {
 	struct inc_core *core;
 	const char *path;
-	struct kept *comms; /* in the order of their numbers, as the rows are */
+	struct kept *comms; /* communicators in the order of their numbers, like the rows */
 	size_t n, room;
 	unsigned int n_groups, n_comms;
 };
@@ -101,8 +102,8 @@ static int take_rank(const void *at, void *arg, struct inc_err *err)
 
 static bool has_started(const struct inc_kept_comm *row)
 {
-	/* Also communicators that all switches have confirmed, because the row may lack the next
-	 * phase if the disk was full. */
+	/* A switch may have a communicator of this phase, even one that all switches have
+	 * confirmed, because the row may lack the next phase if the disk was full. */
 	return strcmp(row->state, inc_comm_phase_name(COMM_CONFIGURED)) == 0 ||
 	       strcmp(row->state, inc_comm_phase_name(COMM_STARTED)) == 0 ||
 	       strcmp(row->state, inc_comm_phase_name(COMM_FAILED)) == 0;
@@ -139,7 +140,7 @@ static int compare_numbers(const void *a, const void *b)
 	return x->row.number < y->row.number ? -1 : x->row.number > y->row.number;
 }
 
-/* The communicator of this number, or NULL. */
+/* Finds the communicator of this number; NULL if there is none. */
 static struct kept *find(const struct restoring *r, uint32_t number)
 {
 	const struct kept key = {.row.number = number};
@@ -263,7 +264,7 @@ static int make_tree(struct inc_core *core, const struct kept *k, struct inc_err
 				 k->nodes, k->n, &comm->tree, err);
 }
 
-/* Marks the queue pair numbers that the controller has allocated as used. 0 or -errno. */
+/* Marks the queue pair numbers that the controller has allocated as used. Returns 0 or -errno. */
 static int take_given(struct inc_core *core, const struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_topo_host *hosts = core->topo->hosts;

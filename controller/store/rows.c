@@ -7,7 +7,8 @@
 static const char *const kinds[] = {
 	[INC_KEPT_GROUP_NUMBERS] = "group", [INC_KEPT_COMM_NUMBERS] = "communicator", NULL};
 
-/* The place of a member. Does not compile for one of another type than these. */
+/* The offset and size of a member of a row. The macro compiles only if the member has one of these
+ * types. */
 #define AT(s, f)                                                                             \
 	.offset = offsetof(struct s, f) +                                                    \
 		  0 * _Generic(((struct s *)0)->f, uint8_t : 1, uint16_t : 1, uint32_t : 1), \

@@ -17,7 +17,8 @@
 
 #define INC_KEPT_STATE_MAX 16
 
-/* In the order in which they are read: a row belongs to one of an earlier table. */
+/* The tables in the order in which they are read, because a row belongs to a row of an earlier
+ * table. */
 enum inc_kept_table {
 	INC_KEPT_NUMBERS,
 	INC_KEPT_GROUPS,
@@ -44,11 +45,11 @@ struct inc_kept_group {
 	char over[256];
 	uint32_t of;
 	uint32_t how;             /* enum inc_derive_how */
-	uint32_t derived, shrunk; /* rounds */
+	uint32_t derived, shrunk; /* rounds of derivations, as in inc_group.derived */
 };
 
 struct inc_kept_rank {
-	uint32_t number; /* the group's */
+	uint32_t number; /* number of the group */
 	uint32_t rank;
 	char host[INC_TOPO_NAME_MAX];
 	char node[INC_CONTROL_NAME_LEN];
@@ -57,8 +58,8 @@ struct inc_kept_rank {
 
 struct inc_kept_comm {
 	uint32_t number;
-	uint32_t of;   /* the group */
-	uint32_t comm; /* its index in the group */
+	uint32_t of;   /* number of the group */
+	uint32_t comm; /* index of the communicator in its group */
 	uint32_t place;
 	char state[INC_KEPT_STATE_MAX];
 	uint32_t code;
@@ -75,28 +76,28 @@ struct inc_kept_comm {
 
 /* An end of a connection. */
 struct inc_kept_end {
-	struct inc_rc_end end; /* without its address, which the topology has */
+	struct inc_rc_end end; /* numbers of the end without its address, which the topology has */
 	uint32_t given;        /* as in struct inc_route_end */
 };
 
 struct inc_kept_node {
-	uint32_t number; /* the communicator's */
+	uint32_t number; /* number of the communicator */
 	uint32_t node;
 	char sw[INC_TOPO_NAME_MAX];
 	uint32_t mode;
-	uint32_t parent; /* plus 1; 0: none */
+	uint32_t parent; /* index of the parent node plus 1; 0: the node is the root */
 	char up_port[INC_TOPO_NAME_MAX], down_port[INC_TOPO_NAME_MAX];
 	uint32_t first_rank;
-	struct inc_kept_end own, peer; /* of the connection to the parent */
+	struct inc_kept_end own, peer; /* ends of the connection to the parent */
 };
 
 struct inc_kept_member {
-	uint32_t number; /* the communicator's */
+	uint32_t number; /* number of the communicator */
 	uint32_t rank;
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	uint32_t pkey;
 	uint32_t udp_csum;
-	struct inc_kept_end own, peer; /* peer: its switch's */
+	struct inc_kept_end own, peer; /* ends of the connection: the member's, and its switch's */
 };
 
 enum inc_kept_column_kind { INC_KEPT_NUMBER, INC_KEPT_WORD, INC_KEPT_TEXT };
@@ -104,14 +105,15 @@ struct inc_kept_column {
 	const char *name;
 	enum inc_kept_column_kind kind;
 	size_t offset;
-	size_t size;              /* of the member */
-	uint32_t max;             /* of a number */
-	const char *const *words; /* ends with NULL */
+	size_t size;              /* size of the struct member in bytes */
+	uint32_t max;             /* greatest value of a number */
+	const char *const *words; /* the words that the column may have; ends with NULL */
 };
 struct inc_kept_layout {
 	const char *name;
 	size_t row_size;
-	unsigned int n_keys; /* the first columns, which no two rows have in common */
+	/* number of key columns, which come first; no two rows have the same keys */
+	unsigned int n_keys;
 	unsigned int n;
 	const struct inc_kept_column *columns;
 };

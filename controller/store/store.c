@@ -52,8 +52,8 @@ void inc_store_rollback(struct inc_store *store)
 		sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* The statement of a table, made when it is first used. form: writes its SQL for the table's
- * layout. */
+/* The statement of a table, made when it is first used. form: the function that writes its SQL for
+ * the table's layout. */
 static sqlite3_stmt *statement(struct inc_store *store, sqlite3_stmt **kept,
 			       enum inc_kept_table table,
 			       void (*form)(FILE *out, const struct inc_kept_layout *layout))
@@ -185,7 +185,8 @@ int inc_store_clear(struct inc_store *store, struct inc_err *err)
 	return ret;
 }
 
-/* Reads a column into its field of the row. 0, or -EIO: the column cannot have this value. */
+/* Reads a column into its field of the row. Returns 0, or -EIO if the column cannot have this
+ * value. */
 static int take_column(struct inc_store *store, sqlite3_stmt *stmt, unsigned int i,
 		       const struct inc_kept_layout *layout, void *row, struct inc_err *err)
 {

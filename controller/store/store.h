@@ -18,12 +18,12 @@ struct inc_store;
 
 /*
  * Opens the file, makes it if it is missing or empty, and checks all of it. *fresh: the file was
- * new. 0, or -errno with a line that names the file: -EBUSY (another controller has it open),
- * -EPROTONOSUPPORT (a later version has written it), -EINVAL (another program's file), -EIO
+ * new. Returns 0, or -errno with a line that names the file: -EBUSY (another controller has it
+ * open), -EPROTONOSUPPORT (a later version has written it), -EINVAL (another program's file), -EIO
  * (damaged), or the system's error. A refused file stays unchanged.
  */
 int inc_store_open(const char *path, struct inc_store **store, bool *fresh, struct inc_err *err);
-void inc_store_close(struct inc_store *store); /* NULL is allowed */
+void inc_store_close(struct inc_store *store); /* Closes the file. NULL is allowed. */
 
 /* The other functions may be called between begin and commit. After an error the caller calls
  * rollback, which undoes all changes since begin. 0 or -errno: -ENOSPC, -EROFS, -EIO, -ENOMEM. */

@@ -21,7 +21,7 @@
 
 #define APPLICATION_ID 0x494e4343 /* "INCC", which file(1) and this program check */
 
-/* The value of a numeric pragma; -1: an error. */
+/* Reads the value of a numeric pragma; -1: an error. */
 static int64_t ask(struct inc_store *store, const char *sql)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -67,7 +67,8 @@ static int make_file(const char *path, struct inc_err *err)
 	return 0;
 }
 
-/* 0, or -errno: the file is not a controller's. Nothing is written before this check. */
+/* Checks whether the file is a controller's. Returns 0 or -errno. Nothing is written before this
+ * check. */
 static int check_owner(struct inc_store *store, int64_t *version, struct inc_err *err)
 {
 	const int64_t application = ask(store, "PRAGMA application_id");
@@ -120,7 +121,7 @@ static int make_tables(struct inc_store *store, struct inc_err *err)
 	return inc_store_exec(store, sql, "cannot make its tables", err);
 }
 
-/* To version 2: both ends of a connection are called own and peer. */
+/* Converts version 1 to version 2, in which both ends of a connection are called own and peer. */
 static int rename_ends(struct inc_store *store, struct inc_err *err)
 {
 	static const char *const columns[] = {"qpn", "psn", "udp_port", "kind", "given"};

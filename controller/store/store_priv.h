@@ -16,7 +16,7 @@ struct inc_store {
 /* Returns -errno for SQLite's last error, and writes a line with the file, the action and the
  * reason into err. */
 int inc_store_error(struct inc_store *store, const char *doing, struct inc_err *err);
-/* Runs statements without a result. 0 or -errno. */
+/* Runs statements without a result. Returns 0 or -errno. */
 int inc_store_exec(struct inc_store *store, const char *sql, const char *doing,
 		   struct inc_err *err);
 
