@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client of a service. It may ask each question once, and then ask for a connection. The
+ * A client of a service. The client may ask each question once, and then ask for a connection. The
  * service's side of the connection follows the table of state.h, and this file carries out its
  * actions. Any client can make the service allocate a struct, and a queue pair with its memory. So
  * the number, the bytes and the lifetime of clients are limited.
@@ -20,31 +20,31 @@
 #include "lib/conf/messages.h"
 #include "lib/net/hostport.h"
 
-/* an answer and an error may wait to be sent */
+/* room for an answer and an error that wait to be sent */
 #define MAX_WRITE (CONNECT_ANSWER_MAX + CONNECT_REQUEST_MAX)
 
 struct connect_accept {
 	struct inc_connect_service *service;
 	LIST_ENTRY(connect_accept) entry;
-	char peer[INC_CONNECT_HOST_SIZE]; /* its IP address */
+	char peer[INC_CONNECT_HOST_SIZE]; /* IP address of the client */
 	struct inc_ndjson *conn;
 	/* limits the time until the next line of the client, later until its first message */
 	struct event *clock;
 	enum connect_state state;
-	unsigned int asked; /* requests received: bits by enum connect_message_id */
+	unsigned int asked; /* set of requests received: one bit for each enum connect_message_id */
 	uint64_t asked_at_ns;
-	uint64_t bytes; /* its part of the service's making_bytes */
+	uint64_t bytes; /* the client's part of the service's making_bytes */
 	struct connect_connect request;
 	struct inc_connect_socket *socket;
 	struct event *socket_event;
-	struct connect_rtr *rtr; /* not NULL while the socket is moved to RTR */
-	int error;               /* -errno, and why has the reason */
+	struct connect_rtr *rtr; /* the call that moves the socket to RTR; NULL if none runs */
+	int error;               /* -errno with which the client ends; why has the reason */
 	struct inc_err why;
 };
 
 static int act(void *arg, enum connect_action_bit action);
 
-/* Returns true if the client was freed. */
+/* Handles an event of the client. Returns true if the client was freed. */
 static bool step(struct connect_accept *client, enum connect_event event)
 {
 	return connect_follow(&client->state, event, act, client);
@@ -347,8 +347,8 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		       client->asked & 1u << CONNECT_MSG_CONNECT ? "connect" : type);
 		return;
 	}
-	/* A connect counts only after it was read without error, because its failures are reported
-	 * by the state machine from then on. */
+	/* A connect message counts only after it was read without error, because its failures are
+	 * reported by the state machine from then on. */
 	if (requests[i].id != CONNECT_MSG_CONNECT)
 		client->asked |= 1u << requests[i].id;
 	ret = requests[i].handle(client, object);

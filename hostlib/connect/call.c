@@ -10,14 +10,14 @@
 
 struct connect_call {
 	struct inc_connect *ctx;
-	const char *address; /* as the caller wrote it */
+	const char *address; /* address of the service as the caller wrote it */
 	const struct connect_call_ops *ops;
 	void *arg;
 	uint64_t deadline_ns;
-	struct inc_lookup *lookup; /* NULL if no look-up runs */
-	struct event *answer;      /* of the look-up's descriptor */
+	struct inc_lookup *lookup; /* look-up of the service's name; NULL if none runs */
+	struct event *answer;      /* event of the look-up's descriptor */
 	struct addrinfo *list;
-	struct inc_racing *racing; /* NULL unless addresses are being tried */
+	struct inc_racing *racing; /* attempts to connect to the addresses; NULL if none run */
 	struct inc_ndjson *conn;
 };
 
@@ -97,7 +97,7 @@ static int watch(struct connect_call *call)
 	return call->answer && !event_add(call->answer, NULL) ? 0 : -ENOMEM;
 }
 
-/* The event goes first, because the end of the look-up closes its descriptor. */
+/* The event is freed first, because the end of the look-up closes the event's descriptor. */
 static void on_answer(evutil_socket_t fd, short what, void *arg)
 {
 	struct connect_call *call = arg;

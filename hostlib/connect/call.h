@@ -15,12 +15,12 @@
 
 struct connect_call;
 
-/* Each callback may call connect_call_end(). */
+/* Callbacks of a call. Each of them may call connect_call_end(). */
 struct connect_call_ops {
-	void (*up)(void *arg); /* the TCP connection is established */
+	void (*up)(void *arg); /* callback: the TCP connection is established */
 	void (*message)(void *arg, json_t *object);
-	/* The connection could not be made, or has ended. error is -errno. It is the last
-	 * callback. */
+	/* The last callback of a call: the connection could not be made, or has ended. error is
+	 * -errno. */
 	void (*down)(void *arg, int error, const char *why);
 };
 
@@ -30,8 +30,8 @@ struct connect_call_ops {
 int connect_call_start(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
 		       uint64_t deadline_ns, const struct connect_call_ops *ops, void *arg,
 		       struct connect_call **out, struct inc_err *err);
-/* Sends a message and releases the reference to object; if object is NULL, it returns -ENOMEM. Only
- * after ops->up() was called. Returns 0 or -errno. */
+/* Sends a message and releases the reference to object; if object is NULL, it returns -ENOMEM.
+ * Allowed only after ops->up() was called. Returns 0 or -errno. */
 int connect_call_send(struct connect_call *call, json_t *object);
 /* Closes the TCP connection and frees the call, which makes no further callback. call may be
  * NULL. */

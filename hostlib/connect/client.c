@@ -16,12 +16,14 @@ struct connect_client {
 	inc_connect_opened opened;
 	uint64_t began_at_ns, latency_ns;
 	struct connect_counters *counters;
-	struct inc_connect_devices *devices; /* the service's, until a pair is chosen */
-	struct connect_selected selected;    /* pairs is NULL before the choice */
+	/* devices of the service, until a pair of ports is chosen */
+	struct inc_connect_devices *devices;
+	/* result of the choice; its pairs are NULL before the choice */
+	struct connect_selected selected;
 	struct connect_info peer;
 	struct inc_connect_socket *socket;
 	struct event *socket_event;
-	struct connect_rtr *rtr; /* not NULL while the socket is moved to RTR */
+	struct connect_rtr *rtr; /* the call that moves the socket to RTR; NULL if none runs */
 };
 
 static int act(void *arg, enum connect_action_bit action);
@@ -102,7 +104,7 @@ static int make(struct connect_client *client, struct inc_err *err)
 	asked.target_dev = pair->remote_dev;
 	memcpy(asked.target_devname, pair->remote_name, sizeof(asked.target_devname));
 	asked.target_port = pair->remote_port;
-	/* Events are watched from now on, because the port can go down at any time. */
+	/* Events of the port are watched from now on, because the port can go down at any time. */
 	client->socket_event = connect_watch(ctx, client->socket, on_socket, client);
 	ret = client->socket_event ? connect_call_send(client->request.call,
 						       connect_new(CONNECT_MSG_CONNECT, &asked))
@@ -209,7 +211,7 @@ static void on_message(void *arg, json_t *object)
 		ret = connect_request_answer(&client->request, object, CONNECT_MSG_CONNECTED,
 					     &client->peer);
 	} else {
-		return; /* the service's answers are complete, so this line is ignored */
+		return; /* the service has sent all its answers, so this line is ignored */
 	}
 	if (ret)
 		fail(client, ret);

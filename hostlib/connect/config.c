@@ -166,7 +166,7 @@ int connect_settings_take(const struct inc_connect_settings *given,
 int connect_settings_fit(const struct inc_connect_settings *s, const char *device,
 			 const struct inc_rdma_limits *limits, struct inc_err *err)
 {
-	/* Which settings determine each capability of the queue pair. The last row is for both
+	/* Which settings determine each capability of the queue pair. The last row applies to both
 	 * queues. */
 	static const struct {
 		const char *cap, *setting, *of;

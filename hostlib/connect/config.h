@@ -24,8 +24,9 @@ _Static_assert((int)INC_CONNECT_INFINIBAND == INC_RDMA_LINK_INFINIBAND &&
 	       "link layers have the same numbers");
 
 #define CONNECT_MAX_SUBNETS 256
-#define CONNECT_MAX_ALLOWED 64 /* devices and ports in a file's list */
-/* Limit of buf_size * send_buf_cnt. A peer chooses both, and this side must lock the memory. */
+#define CONNECT_MAX_ALLOWED 64 /* most devices and ports in a file's list */
+/* Limit of buf_size * send_buf_cnt. A peer chooses both settings, and this side must lock the
+ * memory. */
 #define CONNECT_MAX_BUFFER_BYTES (256u << 20)
 
 struct connect_zone {
@@ -39,22 +40,23 @@ struct connect_zones {
 
 /* The zones of all ports that have an address in this subnet. */
 struct connect_subnet {
-	char text[20];      /* "10.1.0.0/16" */
-	uint32_t net, mask; /* in host byte order */
+	char text[20];      /* the subnet as text, such as "10.1.0.0/16" */
+	uint32_t net, mask; /* network and netmask in host byte order */
 	struct connect_zones zones;
 };
 
 /* A device or a port that may be used. Without such entries, all may be used. */
 struct connect_allowed {
 	char device[INC_RDMA_NAME_SIZE];
-	uint8_t port;               /* 0: all ports of the device */
-	struct connect_zones zones; /* replace the zones of its addresses, unless empty */
+	uint8_t port; /* number of the port; 0: all ports of the device */
+	/* zones of the port, which replace those of its addresses unless empty */
+	struct connect_zones zones;
 };
 
 struct connect_config {
 	uint32_t n_subnets;
 	struct connect_subnet subnets[CONNECT_MAX_SUBNETS];
-	/* of ports whose addresses are in none of the subnets */
+	/* zones of ports whose addresses are in none of the subnets */
 	struct connect_zones default_zones;
 	uint32_t n_allowed;
 	struct connect_allowed allowed[CONNECT_MAX_ALLOWED];
@@ -72,13 +74,14 @@ void connect_config_init(struct connect_config *config);
  * or another -errno; err names file, line and field. */
 int connect_config_read(const char *path, struct connect_config *config, struct inc_err *err);
 
-/* The fields of the file. */
+/* The fields of the configuration file. */
 extern const struct inc_schema connect_config_schema;
 /* The settings of a queue pair, in the file and in a peer's message; an absent field has its
- * default. Its fields are the rows of INC_CONNECT_SETTINGS, so a new row adds a setting here, in
- * the file and on the wire. Tests report the documents, manual pages and samples that lack it. */
+ * default. The schema's fields are the rows of INC_CONNECT_SETTINGS, so a new row adds a setting
+ * here, in the file and on the wire. Tests report the documents, manual pages and samples that lack
+ * it. */
 extern const struct inc_schema connect_settings_schema;
-/* A zone, which is written as its name alone. */
+/* The fields of a zone, which is written as its name alone. */
 extern const struct inc_schema connect_zone_schema;
 
 /* Copies settings of a caller, whose struct may be older or newer than this library's. Settings
@@ -92,20 +95,20 @@ int connect_settings_take(const struct inc_connect_settings *given,
 const char *connect_settings_wrong(const struct inc_connect_settings *settings,
 				   struct inc_err *why);
 
-/* ACKs that can be posted at once: one per batch of buffers, and 4 to spare. */
+/* Returns how many ACKs can be posted at once: one per batch of buffers, and 4 to spare. */
 static inline uint32_t connect_ack_bufs(const struct inc_connect_settings *s)
 {
 	return (s->send_buf_cnt + s->buf_ack_batch - 1) / s->buf_ack_batch + 4;
 }
 
-/* Size of the send queue: messages, ACKs, transfers, the probe and the close. */
+/* Returns the size of the send queue: messages, ACKs, transfers, the probe and the close. */
 static inline uint32_t connect_send_wr(const struct inc_connect_settings *s)
 {
 	return s->send_buf_cnt + connect_ack_bufs(s) + s->max_rdma_wr + 2;
 }
 
-/* Size of the receive queue: the peer's messages, ACKs and close. The peer's probe uses a receive
- * that the ACKs have to spare. */
+/* Returns the size of the receive queue: the peer's messages, ACKs and close. The peer's probe uses
+ * a receive that the ACKs have to spare. */
 static inline uint32_t connect_recv_wr(const struct inc_connect_settings *s)
 {
 	return s->send_buf_cnt + connect_ack_bufs(s) + 1;
@@ -116,7 +119,7 @@ static inline uint32_t connect_cq_entries(const struct inc_connect_settings *s)
 	return connect_send_wr(s) + connect_recv_wr(s);
 }
 
-/* Capabilities that the queue pair needs. */
+/* Returns the capabilities that the queue pair needs. */
 static inline struct inc_rdma_qp_caps connect_qp_caps(const struct inc_connect_settings *s)
 {
 	return (struct inc_rdma_qp_caps){
@@ -129,28 +132,28 @@ static inline struct inc_rdma_qp_caps connect_qp_caps(const struct inc_connect_s
 	};
 }
 
-/* Checks whether a device can do the settings. device: its name. Returns 0, or -EINVAL; err names
+/* Checks whether a device supports the settings. device: its name. Returns 0, or -EINVAL; err names
  * the field. Limits of the port are checked by connect_socket_make(), which knows the port. */
 int connect_settings_fit(const struct inc_connect_settings *settings, const char *device,
 			 const struct inc_rdma_limits *limits, struct inc_err *err);
 
-/* Memory that one end of a connection locks for messages in both directions. */
+/* Returns the memory that one end of a connection locks for messages in both directions. */
 static inline uint64_t connect_buffer_bytes(const struct inc_connect_settings *s)
 {
 	return ((uint64_t)s->send_buf_cnt + connect_recv_wr(s)) * s->buf_size;
 }
 
-/* All memory of a socket: its buffers and its send queue, whose requests have room for max_sge
- * pieces each. The other queues are small in comparison. */
+/* Returns all memory of a socket: its buffers and its send queue, whose requests have room for
+ * max_sge pieces each. The other queues are small in comparison. */
 static inline uint64_t connect_socket_bytes(const struct inc_connect_settings *s)
 {
 	return connect_buffer_bytes(s) +
 	       (uint64_t)connect_send_wr(s) * s->max_sge * sizeof(struct ibv_sge);
 }
 
-/* Finds the zones of a port. If the file's list of devices has zones for it, it has these.
- * Otherwise it has the zones of all subnets that contain one of its addresses, or the default
- * zones. */
+/* Finds the zones of a port. If the file's list of devices has zones for the port, these are its
+ * zones. Otherwise its zones are those of all subnets that contain one of its addresses, or the
+ * default zones. */
 void connect_port_zones(const struct connect_config *config, const char *device,
 			const struct inc_rdma_port_info *port, struct connect_zones *zones);
 

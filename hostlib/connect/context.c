@@ -50,7 +50,7 @@ void connect_arm(struct event *timer, unsigned int ms)
 	event_add(timer, &tv);
 }
 
-/* Whether the port may be in the list of ports that peers receive. */
+/* Whether the port may be in the list of ports that is sent to peers. */
 static bool is_usable(const struct inc_rdma_port_info *port)
 {
 	return connect_port_active(port) &&

@@ -28,7 +28,7 @@ struct connect_rtrs {
 };
 
 struct inc_connect {
-	struct event_base *base; /* the caller owns it */
+	struct event_base *base; /* event loop of the context; the caller owns it */
 	struct connect_config config;
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
@@ -56,9 +56,9 @@ int connect_make_on(struct inc_connect *ctx, uint8_t dev, const char *name, uint
 		    const struct inc_connect_settings *settings, struct inc_connect_socket **socket,
 		    struct inc_err *err);
 
-/* Makes an event that calls on_socket when connect_socket_event() has something to report. If it
- * has something already, the loop calls on_socket later, because this function may run deep inside
- * another callback. The caller frees the event. NULL: no memory. */
+/* Makes an event that calls on_socket when connect_socket_event() has something to report. If the
+ * socket has something to report already, the loop calls on_socket later, because this function may
+ * run deep inside another callback. The caller frees the event. NULL: no memory. */
 struct event *connect_watch(struct inc_connect *ctx, const struct inc_connect_socket *socket,
 			    event_callback_fn on_socket, void *arg);
 

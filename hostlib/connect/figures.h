@@ -31,7 +31,7 @@ struct connect_figures {
 
 struct connect_counters;
 
-/* Makes counters that are 0, with one reference. NULL: no memory. */
+/* Makes a struct of counters that are 0, with one reference. NULL: no memory. */
 struct connect_counters *connect_counters_new(void);
 struct connect_counters *connect_counters_hold(struct connect_counters *counters);
 /* Drops a reference. The last one frees the counters. counters may be NULL. */
@@ -40,35 +40,37 @@ void connect_counters_release(struct connect_counters *counters);
 /* Returns the numbers, which only connect_count() and connect_uncount() may change. */
 struct connect_figures *connect_counters_figures(struct connect_counters *counters);
 
-/* Adds n to a counter, as connect_count(&connect_counters_figures(c)->sent_bytes, size). Any
- * thread. */
+/* Adds n to a counter, as in connect_count(&connect_counters_figures(c)->sent_bytes, size). May be
+ * called on any thread. */
 static inline void connect_count(uint64_t *figure, uint64_t n)
 {
 	__atomic_fetch_add(figure, n, __ATOMIC_RELAXED);
 }
 
-/* Subtracts n from a gauge. Any thread. */
+/* Subtracts n from a gauge. May be called on any thread. */
 static inline void connect_uncount(uint64_t *gauge, uint64_t n)
 {
 	__atomic_fetch_sub(gauge, n, __ATOMIC_RELAXED);
 }
 
 enum connect_latency {
-	CONNECT_LATENCY_CONNECT, /* from inc_connect_open() to the socket */
-	CONNECT_LATENCY_ACCEPT,  /* from a client's connect message to its first message */
+	CONNECT_LATENCY_CONNECT, /* time from inc_connect_open() to the socket */
+	CONNECT_LATENCY_ACCEPT,  /* time from a client's connect message to its first message */
 };
 
 /* How many peers have their own histograms. All further peers share one, so that the number of
  * peers does not make the metrics grow without limit. */
-#define CONNECT_MAX_PEERS   32
-#define CONNECT_OTHER_PEERS "(others)" /* no hostname looks like this */
+#define CONNECT_MAX_PEERS 32
+/* name of the shared histograms; no hostname looks like this */
+#define CONNECT_OTHER_PEERS "(others)"
 
-/* Records how long a connection took to become ready. peer: the address whose histogram counts it,
- * too, or NULL without record_latency_per_peer. On the context's thread. */
+/* Records how long a connection took to become ready. peer: the address whose histogram counts this
+ * time, too, or NULL without record_latency_per_peer. On the context's thread. */
 void connect_counters_latency(struct connect_counters *counters, enum connect_latency which,
 			      const char *peer, uint64_t latency_ns);
 
-/* Returns the families for the answer to stats. On the context's thread. NULL: no memory. */
+/* Returns the families for the answer to message stats. Called on the context's thread. NULL: no
+ * memory. */
 json_t *connect_figures_families(const struct connect_counters *counters);
 
 /* Returns a part of the context's metric families, so that a page can be written piece by piece.

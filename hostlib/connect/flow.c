@@ -56,7 +56,8 @@ uint32_t connect_flow_ack_due(const struct connect_flow *flow)
 	return n >= flow->ack_batch && connect_flow_postable(flow, CONNECT_WR_ACK) ? n : 0;
 }
 
-/* Whether the next request of this kind needs a completion, because its batch is complete. */
+/* Whether the next request of this kind needs a completion, because the batch of its kind is
+ * complete. */
 static bool is_time(struct connect_flow *flow, enum connect_wr_kind kind)
 {
 	return flow->batch[kind] && ++flow->unsignalled[kind] >= flow->batch[kind];

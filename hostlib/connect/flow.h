@@ -65,32 +65,34 @@ struct connect_wr {
 };
 
 struct connect_flow {
-	uint32_t buffers;   /* receive buffers for messages, of each side */
-	uint32_t ack_batch; /* buffers that one ACK gives back, at least */
-	/* requests: the one with number n is ring[n % depth] */
+	uint32_t buffers;   /* number of receive buffers for messages on each side */
+	uint32_t ack_batch; /* least number of buffers that one ACK gives back */
+	/* ring of posted requests: the one with number n is ring[n % depth] */
 	struct connect_wr *ring;
 	uint32_t depth;
 	/* numbers of the last posted, the last completed and the last signalled request */
 	uint64_t posted, ended, signalled;
 	uint32_t under_way[CONNECT_N_WRS];
 	uint32_t room[CONNECT_N_WRS];
-	uint32_t batch[CONNECT_N_WRS];       /* one request of so many is signalled */
-	uint32_t unsignalled[CONNECT_N_WRS]; /* requests posted since the last signalled one */
-	/* messages that this side sends */
-	uint64_t sent, given_back; /* given_back: credits from the peer's ACKs */
-	uint64_t last_message;     /* request number of the last message */
-	/* messages that the peer sends */
+	uint32_t batch[CONNECT_N_WRS]; /* batch of each kind: one request of so many is signalled */
+	/* number of requests posted since the last signalled one */
+	uint32_t unsignalled[CONNECT_N_WRS];
+	/* counts of messages that this side sends; given_back: credits from the peer's ACKs */
+	uint64_t sent, given_back;
+	uint64_t last_message; /* request number of the last message */
+	/* counts of messages that the peer sends */
 	uint64_t received, released, acked;
 	bool has_received;                  /* the peer has sent anything but its close */
 	bool peer_closed;                   /* the peer's close has arrived */
 	uint64_t probe;                     /* number of this side's probe; 0: none */
 	uint64_t close;                     /* number of this side's close; 0: none */
-	uint64_t bytes_read, bytes_written; /* of completed transfers */
+	uint64_t bytes_read, bytes_written; /* bytes of completed transfers */
 };
 
-/* Returns 0 or -ENOMEM. connect_settings_wrong() must accept the settings. */
+/* Makes a flow for these settings, which connect_settings_wrong() must accept. Returns 0 or
+ * -ENOMEM. */
 int connect_flow_init(struct connect_flow *flow, const struct inc_connect_settings *settings);
-/* A flow of zeros is allowed. */
+/* Frees a flow. A flow of zeros is allowed. */
 void connect_flow_free(struct connect_flow *flow);
 
 /* How many requests of this kind may be posted now. A message also needs a credit. After the close
@@ -98,8 +100,8 @@ void connect_flow_free(struct connect_flow *flow);
 uint32_t connect_flow_postable(const struct connect_flow *flow, enum connect_wr_kind kind);
 
 /* Counts a request as posted; connect_flow_postable() must allow it. Returns its number.
- * *signalled: it needs a completion, because ask is true or because the batch of its kind is
- * complete. An ACK gives back the number of buffers that connect_flow_ack_due() has returned. */
+ * *signalled: the request needs a completion, because ask is true or because the batch of its kind
+ * is complete. An ACK gives back the number of buffers that connect_flow_ack_due() has returned. */
 uint64_t connect_flow_post(struct connect_flow *flow, enum connect_wr_kind kind, uint32_t bytes,
 			   bool ask, bool *signalled);
 
@@ -118,8 +120,8 @@ static inline bool connect_flow_ended(const struct connect_flow *flow, uint64_t 
 
 /* The kinds of received messages. */
 enum connect_received {
-	CONNECT_RECEIVED_MESSAGE, /* uses its buffer until the owner releases it */
-	CONNECT_RECEIVED_CONTROL, /* its buffer may be posted again at once */
+	CONNECT_RECEIVED_MESSAGE, /* a message, which uses its buffer until the owner releases it */
+	CONNECT_RECEIVED_CONTROL, /* a receive whose buffer may be posted again at once */
 };
 
 /*

@@ -15,7 +15,8 @@ static uint64_t random_start(void)
 {
 	uint64_t value;
 
-	/* Shortly after boot the kernel may have no random numbers yet. The time is good enough. */
+	/* Shortly after boot the kernel may have no random numbers yet. The time is good enough
+	 * then. */
 	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
 		value = inc_now_ns();
 	return value;
@@ -71,7 +72,7 @@ uint64_t connect_peers_next(struct connect_peers *peers, const char *name)
 	struct connect_peer *peer = find(peers, name) ?: add(peers, name);
 
 	if (!peer)
-		return random_start(); /* without memory the choice is random */
+		return random_start(); /* without memory for a counter the choice is random */
 	TAILQ_REMOVE(&peers->list, peer, entry);
 	TAILQ_INSERT_HEAD(&peers->list, peer, entry);
 	return peer->next++;

@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#define CONNECT_PEERS_KEPT 1024 /* The peer that was used longest ago is dropped to make room. */
+/* Most peers with a counter. The peer that was used longest ago is dropped to make room. */
+#define CONNECT_PEERS_KEPT 1024
 
 TAILQ_HEAD(connect_peer_list, connect_peer);
 

@@ -22,10 +22,10 @@
 #include "lib/rdma/gid.h"
 
 #define CONNECT_VERSION     1
-#define CONNECT_REQUEST_MAX (16u << 10) /* bytes of a line that a client sends */
-#define CONNECT_ANSWER_MAX  (1u << 20)  /* bytes of a line that a service sends */
+#define CONNECT_REQUEST_MAX (16u << 10) /* most bytes of a line that a client sends */
+#define CONNECT_ANSWER_MAX  (1u << 20)  /* most bytes of a line that a service sends */
 
-/* the messages query and stats */
+/* The struct of the messages query and stats. */
 struct connect_query {
 	uint32_t version;
 };
@@ -36,7 +36,7 @@ struct connect_info {
 	uint8_t dev;
 	char dev_name[INC_CONNECT_NAME_SIZE];
 	uint8_t port;
-	uint8_t mtu; /* of the port, as a code: 1 to 5 for 256 to 4096 bytes */
+	uint8_t mtu; /* active MTU of the port, as a code: 1 to 5 for 256 to 4096 bytes */
 	uint32_t qp_num;
 	uint32_t start_psn; /* PSN of the first packet that this end sends */
 	bool has_lid, has_gid;
@@ -60,7 +60,7 @@ enum connect_message_id {
 	CONNECT_MSG_CONNECTED,
 	CONNECT_MSG_ASK_FIGURES,
 	CONNECT_MSG_FIGURES,
-	CONNECT_MSG_ERROR, /* its fields are in inc_messages */
+	CONNECT_MSG_ERROR, /* an error, whose fields are in inc_messages */
 	CONNECT_MSG_MAX
 };
 
@@ -75,7 +75,7 @@ int connect_read(enum connect_message_id id, const json_t *message, void *out, s
 /* Makes a message from its struct, the reverse of connect_read(). NULL: no memory. */
 json_t *connect_new(enum connect_message_id id, const void *in);
 
-/* The link layer of this end. 0 if the message has both a lid and a gid, or neither. */
+/* Returns the link layer of this end, or 0 if the message has both a lid and a gid, or neither. */
 enum inc_connect_link_layer connect_link_of(const struct connect_info *info);
 
 #endif

@@ -21,13 +21,13 @@
 #include "lib/net/hostport.h"
 
 struct connect_request_kind {
-	size_t size; /* of the kind's struct, in bytes */
+	size_t size; /* size of the kind's struct in bytes */
 	struct connect_call_ops call;
 	void (*time_out)(struct inc_connect_request *request);
 	/* Releases what the request uses of the context, because the owner's callback may destroy
 	 * the context. */
 	void (*detach)(struct inc_connect_request *request);
-	/* Calls the owner's callback with error and why. Between detach() and release(). */
+	/* Calls the owner's callback with error and why. Called between detach() and release(). */
 	void (*report)(struct inc_connect_request *request);
 	/* Frees the kind's own members. */
 	void (*release)(struct inc_connect_request *request);
@@ -37,14 +37,14 @@ struct inc_connect_request {
 	const struct connect_request_kind *kind;
 	struct inc_connect *ctx;
 	LIST_ENTRY(inc_connect_request) entry;
-	char *address; /* as the caller wrote it */
+	char *address; /* address of the service as the caller wrote it */
 	struct inc_hostport at;
 	void *arg; /* argument of the owner's callback */
 	struct connect_call *call;
-	uint64_t deadline_ns; /* when the time limit ends */
+	uint64_t deadline_ns; /* time at which the time limit ends */
 	struct event *clock;  /* timer of the time limit */
-	struct event *finish; /* runs the owner's callback */
-	int error;            /* for the owner's callback: 0 or -errno */
+	struct event *finish; /* event that runs the owner's callback */
+	int error;            /* result for the owner's callback: 0 or -errno */
 	struct inc_err why;
 };
 
@@ -60,7 +60,8 @@ int connect_request_make(struct inc_connect *ctx, const char *address,
 /* Begins to connect to the service. Returns 0, or -errno with the reason in request->why, as the
  * functions below do. */
 int connect_request_call(struct inc_connect_request *request);
-/* Sends a question that has no field but the version. Only once the TCP connection exists. */
+/* Sends a question that has no field but the version. Allowed only once the TCP connection
+ * exists. */
 int connect_request_ask(struct inc_connect_request *request, enum connect_message_id id);
 /* Reads the service's answer, which must be message `id`, into out. Returns -EPROTO for any other
  * message, and the service's error if the service has sent one. */

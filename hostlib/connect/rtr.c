@@ -13,13 +13,13 @@ struct connect_rtr {
 	LIST_ENTRY(connect_rtr) entry;
 	struct inc_connect_socket *socket;
 	uint64_t bytes;
-	connect_rtr_done done; /* NULL: the owner has abandoned the socket */
+	connect_rtr_done done; /* callback of the owner; NULL: the owner has abandoned the socket */
 	void *arg;
 	pthread_t thread;
-	/* the call's result, which the loop reads after the thread's end */
+	/* result of the call, which the loop reads after the thread's end */
 	int error;
 	int fd;              /* an eventfd that the thread signals at its end */
-	struct event *event; /* waits for fd */
+	struct event *event; /* event of the loop that waits for fd */
 };
 
 static void *enter(void *arg)

@@ -32,8 +32,8 @@ int connect_rtr_start(struct inc_connect *ctx, struct inc_connect_socket *socket
 		      void *arg, struct connect_rtr **rtr, struct inc_err *err);
 
 /* Carries out CONNECT_ACTION_STOP. If the call is still running (*rtr is not NULL), the socket is
- * abandoned to it, and is destroyed when it returns. *rtr and *socket become NULL then. Otherwise
- * *socket is stopped, if it is not NULL. */
+ * abandoned to it, and the loop destroys the socket when the call returns. *rtr and *socket become
+ * NULL then. Otherwise *socket is stopped, if it is not NULL. */
 void connect_rtr_stop(struct connect_rtr **rtr, struct inc_connect_socket **socket);
 
 /* Waits for all calls that still run, and destroys the sockets that were abandoned to them. */

@@ -71,7 +71,7 @@ static uint32_t count_local(const struct inc_rdma_list *local)
 	return n;
 }
 
-/* Adds the pairs of one remote port and every local port. */
+/* Adds the pairs of one remote port with every local port. */
 static void add_pairs(const struct inc_connect_device *device, const struct inc_connect_port *port,
 		      const struct inc_rdma_list *local, const struct connect_config *config,
 		      struct connect_selected *selected)
@@ -126,7 +126,7 @@ static uint32_t count(const struct connect_selected *selected, enum inc_connect_
 	return n;
 }
 
-/* Chooses one of the pairs whose reason is `fits`. At least one pair has it. */
+/* Chooses one of the pairs whose reason is `fits`. There is at least one such pair. */
 static struct inc_connect_pair *choose(struct connect_selected *selected,
 				       enum inc_connect_reason fits, bool prefer_infiniband)
 {

@@ -21,7 +21,7 @@
 #include "lib/rdma/info.h"
 
 struct connect_selected {
-	/* all pairs, each with the reason why it was chosen or not */
+	/* all pairs of ports, each with the reason why it was chosen or not */
 	struct inc_connect_choice choice;
 	struct inc_connect_pair *pairs; /* the array behind choice.pairs; the caller frees it */
 	uint32_t chosen;

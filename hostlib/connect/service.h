@@ -10,9 +10,10 @@
 #include "hostlib/connect/context.h"
 
 /* Limits on the resources that unauthenticated clients can use. */
-#define CONNECT_MAX_CLIENTS          512 /* of a service; more wait in the kernel's queue */
-#define CONNECT_MAX_CLIENTS_PER_PEER 256 /* of one address; more are rejected */
-#define CONNECT_MAX_MAKING_BYTES     (1ull << 30) /* limit of making_bytes */
+/* most clients of a service; more wait in the kernel's queue */
+#define CONNECT_MAX_CLIENTS          512
+#define CONNECT_MAX_CLIENTS_PER_PEER 256 /* most clients of one address; more are rejected */
+#define CONNECT_MAX_MAKING_BYTES     (1ull << 30) /* most bytes in making_bytes */
 
 struct sockaddr;
 struct connect_accept; /* a client, until its socket has an owner */
@@ -22,16 +23,16 @@ struct inc_connect_service {
 	struct inc_connect *ctx;
 	LIST_ENTRY(inc_connect_service) entry;
 	struct evconnlistener *listener;
-	/* timer: the listener pauses because the process is out of descriptors */
+	/* timer that ends a pause of the listener after the process ran out of descriptors */
 	struct event *pause;
-	bool shortage_logged; /* that pause is in the log */
+	bool shortage_logged; /* the log has a line about that pause */
 	unsigned int port;
 	unsigned int accept_timeout_ms;
 	void (*accepted)(void *arg, struct inc_connect_socket *socket, const char *peer);
 	void *arg;
 	struct connect_accepts clients;
 	unsigned int n_clients;
-	uint64_t making_bytes; /* of sockets that the service's owner does not have yet */
+	uint64_t making_bytes; /* memory of sockets that the service's owner does not have yet */
 };
 
 /* Serves a new client and owns fd, its TCP connection. peer is the client's address as accept()

@@ -110,7 +110,8 @@ int connect_socket_make(const struct connect_socket_opts *opts, struct inc_conne
 	if (!socket)
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->device->name, strerror(ENOMEM));
 	socket->settings = *opts->settings;
-	socket->settings.sz = sizeof(socket->settings); /* settings from a peer have no size */
+	/* settings from a peer have no size, so it is set here */
+	socket->settings.sz = sizeof(socket->settings);
 	socket->device = inc_rdma_device_ref(opts->device);
 	socket->counters = connect_counters_hold(opts->counters);
 	socket->epoll_fd = socket->device_events.timer_fd = -1;

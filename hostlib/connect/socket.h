@@ -31,16 +31,17 @@
 #include "lib/rdma/device.h"
 #include "lib/rdma/info.h"
 
-struct connect_counters; /* figures.h */
+struct connect_counters; /* the struct of counters (figures.h) */
 
 struct connect_socket_opts {
 	struct inc_rdma_device *device; /* the socket holds its own reference */
-	uint8_t dev;                    /* the device's number, which is sent to the peer */
-	/* Copied. An Ethernet port must have a GID that connect_gid_of() finds. */
+	uint8_t dev;                    /* number of the device, which is sent to the peer */
+	/* Attributes of the port, which are copied. An Ethernet port must have a GID that
+	 * connect_gid_of() finds. */
 	const struct inc_rdma_port_info *port;
-	/* copied; both sides use the client's settings */
+	/* settings of the connection: both sides use the client's; copied */
 	const struct inc_connect_settings *settings;
-	/* of this machine, which is sent to the peer; copied */
+	/* name of this machine, which is sent to the peer; copied */
 	const char *hostname;
 	struct connect_counters *counters; /* the socket holds its own reference */
 };
@@ -67,7 +68,7 @@ int connect_socket_enter_rtr(struct inc_connect_socket *socket);
  */
 int connect_socket_entered_rtr(const struct inc_connect_socket *socket, int error,
 			       struct inc_err *err);
-/* Posts all receives. In INIT or a later state. Returns 0 or -errno. */
+/* Posts all receives. Allowed in INIT or a later state. Returns 0 or -errno. */
 int connect_socket_post_receives(struct inc_connect_socket *socket, struct inc_err *err);
 /* Moves the queue pair to RTS, so that it can send. Returns 0 or -errno. */
 int connect_socket_to_rts(struct inc_connect_socket *socket, struct inc_err *err);

@@ -7,7 +7,7 @@
 #include "hostlib/connect/socket.h"
 #include "hostlib/connect/socket_priv.h"
 
-#define POST_BATCH 32 /* transfers in one ibv_post_send() */
+#define POST_BATCH 32 /* most transfers in one ibv_post_send() */
 
 /* ---- posting -------------------------------------------------------------------------------- */
 
@@ -103,7 +103,8 @@ int connect_socket_probe(struct inc_connect_socket *socket, struct inc_err *err)
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* Why the owner may not send: the socket's error, or -ESHUTDOWN after its own close. 0: it may. */
+/* Returns why the owner may not send: the socket's error, or -ESHUTDOWN after its own close. 0: the
+ * owner may send. */
 static int cannot_send(const struct inc_connect_socket *socket)
 {
 	return socket->error ? socket->error : socket->flow.close ? -ESHUTDOWN : 0;

@@ -26,7 +26,7 @@
 #include "lib/rdma/qp.h"
 
 #define CONNECT_DRAIN_MS     200  /* how long a close waits for posted requests */
-#define CONNECT_PORT_DOWN_MS 2000 /* how long a port may be down */
+#define CONNECT_PORT_DOWN_MS 2000 /* how long a port may be down before the socket fails */
 
 /* A received message that the owner has not released. */
 struct connect_message {
@@ -46,8 +46,8 @@ struct connect_device_events {
 	/* An event has come. The owner reads this without the lock before it takes the lock. */
 	atomic_bool pending;
 	bool port_down;
-	bool port_was_up;  /* since the owner last handled events */
-	const char *fatal; /* a static text; NULL: no fatal event */
+	bool port_was_up;  /* the port was up at some time since the owner last handled events */
+	const char *fatal; /* the fatal event, as a static text; NULL: none */
 };
 
 struct inc_connect_socket {
@@ -55,38 +55,41 @@ struct inc_connect_socket {
 	struct connect_info own, peer;
 	uint8_t gid_index; /* index of own.gid, on an Ethernet port */
 	unsigned int mtu_bytes;
-	uint32_t max_transfer_bytes; /* limit of the own port */
+	uint32_t max_transfer_bytes; /* limit of a transfer on the own port */
 	struct inc_rdma_device *device;
 	struct connect_counters *counters;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
-	struct inc_rdma_rtr rtr; /* prepared for connect_socket_enter_rtr() */
+	struct inc_rdma_rtr rtr; /* attributes that were prepared for connect_socket_enter_rtr() */
 	struct connect_flow flow;
 
-	/* send_buf_cnt send buffers, then connect_recv_wr() receive buffers */
+	/* memory of send_buf_cnt send buffers, followed by connect_recv_wr() receive buffers */
 	uint8_t *memory;
 	size_t memory_bytes;
 	struct ibv_mr *mr;
-	/* the n-th received message is messages[n % send_buf_cnt] */
+	/* ring of received messages: the n-th one is messages[n % send_buf_cnt] */
 	struct connect_message *messages;
 
-	enum connect_state state; /* only used from the hand-over on */
+	enum connect_state state; /* state of the connection; only used from the hand-over on */
 	bool handed_over, stopped;
-	bool reported_message, reported_probed, reported_closed; /* by connect_socket_event() */
-	/* the error that ended the socket; why has the reason */
+	/* events that connect_socket_event() has reported */
+	bool reported_message, reported_probed, reported_closed;
+	/* -errno that ended the socket; why has the reason */
 	int error;
 	struct inc_err why;
 
-	int epoll_fd; /* waits for completions and device_events */
+	int epoll_fd; /* epoll descriptor that waits for completions and device_events */
 	/* a completion was found since the notification was requested */
 	bool completed_since_armed;
 	unsigned int empty_polls;
-	bool idle; /* inc_connect_socket_progress() has returned 0 */
-	/* messages received before the hand-over, which the first progress() adds to its result */
+	bool idle; /* inc_connect_socket_progress() has returned 0 last */
+	/* number of messages received before the hand-over, which the first progress() adds to its
+	 * result */
 	int uncounted_messages;
 	bool flushed; /* requests were flushed, and the reason is not known yet */
-	uint64_t drain_ends_at_ns, port_down_at_ns; /* 0: not closing; not down */
-	uint64_t wake_at_ns;                        /* when the timer fires; 0: never */
+	/* 0: the socket is not closing; the port is not down */
+	uint64_t drain_ends_at_ns, port_down_at_ns;
+	uint64_t wake_at_ns; /* time at which the timer fires; 0: never */
 	struct inc_rdma_subscriber subscriber;
 	struct connect_device_events device_events;
 
@@ -99,7 +102,7 @@ struct inc_connect_socket {
 /* Ends the socket with this error, unless it has one already. Returns the socket's error. */
 int connect_socket_fail(struct inc_connect_socket *socket, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Handles an event and carries out its actions. Only from the hand-over on. */
+/* Handles an event and carries out its actions. Allowed only from the hand-over on. */
 void connect_socket_step(struct inc_connect_socket *socket, enum connect_event event);
 /* Opens the descriptors and subscribes to the device's events. Returns 0 or -errno;
  * connect_socket_close_events() is due even after an error. */

@@ -13,9 +13,9 @@
 #include "lib/base/fd.h"
 
 #define POLL_BATCH 16
-#define POLL_MOST  128 /* completions per call, so that the caller can do other work, too */
+#define POLL_MOST  128 /* most completions per call, so that the caller can do other work, too */
 /* A device may notify without a completion. After so many polls in a row that found nothing, the
- * notification is read anyway, because the descriptor would stay readable. */
+ * notification is read anyway, because the descriptor would otherwise stay readable. */
 #define EMPTY_POLLS_MAX 64
 #define LONG_AGO_NS     1
 
@@ -39,7 +39,7 @@ void connect_socket_stop(struct inc_connect_socket *socket)
 {
 	struct inc_err ignored;
 
-	/* If the queue pair cannot be moved to ERR, its device was removed. */
+	/* If the queue pair cannot be moved to ERR, its device has been removed. */
 	if (!socket->stopped)
 		inc_rdma_qp_to_err(&socket->qp, &ignored);
 	socket->stopped = true;
@@ -188,8 +188,8 @@ void connect_socket_close_events(struct inc_connect_socket *socket)
 	pthread_mutex_destroy(&socket->device_events.lock);
 }
 
-/* Handles device events and time limits. Only after the completion queue was empty, because a
- * failed completion gives a better reason for the same fault than an event does. */
+/* Handles device events and time limits. Called only after the completion queue was empty, because
+ * a failed completion gives a better reason for the same fault than an event does. */
 static void handle_events(struct inc_connect_socket *socket)
 {
 	struct connect_device_events *events = &socket->device_events;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Access to a region for transfers. On the socket's thread. */
+/* Access to a region for transfers. Called on the socket's thread. */
 #ifndef INC_CONNECT_SOCKET_REGION_H
 #define INC_CONNECT_SOCKET_REGION_H
 

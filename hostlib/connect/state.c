@@ -7,12 +7,12 @@
 /* The actions that end a connection. Each of them does nothing if there is nothing to stop. */
 #define END (DO(STOP_CLOCK) | DO(HANG_UP) | DO(STOP))
 
-/* A failure before the owner has a socket. The owner receives the error. */
+/* The actions after a failure before the owner has a socket. The owner receives the error. */
 #define GIVE_UP                                         \
 	{                                               \
 		CONNECT_FAILED, END | DO(REPORT_FAILED) \
 	}
-/* A failure after the owner has received the socket. Its next call returns the error. */
+/* The actions after a failure when the owner has the socket. Its next call returns the error. */
 #define BREAK                       \
 	{                           \
 		CONNECT_FAILED, END \
@@ -119,10 +119,10 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(PEER_CLOSED, FINISH),
 				ON(FAILED, BREAK),
 			},
-		/* If both sides close at once, the side that receives the other's close ends. It
-		 * has received all that the other side sent, because the close comes last. Its own
-		 * last messages may be lost. It cannot wait for their acknowledgments, because the
-		 * other side may have ended, too. */
+		/* If both sides close at once, the side that receives the peer's close ends. That
+		 * side has received all that the other side sent, because the close comes last. Its
+		 * own last messages may be lost. It cannot wait for their acknowledgments, because
+		 * the other side may have ended, too. */
 		[CONNECT_CLOSING] =
 			{
 				ON(DRAINED, FINISH),

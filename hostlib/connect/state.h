@@ -49,7 +49,7 @@
 	_(LOST, "the TCP connection has ended")                                 \
 	_(FAILED, "an action or the socket has failed")
 
-/* An event's actions are carried out in this order. */
+/* The actions. Those of an event are carried out in this order. */
 #define CONNECT_ACTIONS(_)                                                           \
 	_(SEND_QUERY, "ask the service for its ports; the time limit begins")        \
 	_(MAKE, "choose ports, make the queue pair (INIT), ask the service for one") \
@@ -91,15 +91,15 @@ enum connect_action_bit {
 
 struct connect_step {
 	enum connect_state to;
-	uint32_t actions; /* a set of CONNECT_DO() */
+	uint32_t actions; /* the actions of the event: a set of CONNECT_DO() */
 };
 
-/* The new state and the actions after an event. An event that means nothing in a state changes
- * nothing and has no actions. */
+/* Returns the new state and the actions after an event. An event that means nothing in a state
+ * changes nothing and has no actions. */
 struct connect_step connect_next(enum connect_state from, enum connect_event event);
 
-/* Carries out one action. Returns 0 or -errno. REPORT_READY and REPORT_FAILED cannot fail, and may
- * free the connection. */
+/* A function that carries out one action. It returns 0 or -errno. REPORT_READY and REPORT_FAILED
+ * cannot fail, and may free the connection. */
 typedef int (*connect_act)(void *arg, enum connect_action_bit action);
 
 /*

@@ -12,7 +12,7 @@ int main(void)
 	struct inccl_group *group = NULL;
 	int err, n, i, wrong = 0;
 
-	err = inccl_group_create(NULL, &group); /* all options from the environment */
+	err = inccl_group_create(NULL, &group); /* NULL: all options come from the environment */
 	if (!err)
 		err = inccl_communicator_create(group, NULL, &comm);
 	for (i = 0; i < COUNT; i++)

@@ -72,16 +72,16 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-#define INC_CONNECT_PORT       52400 /* of a service, if its address has no port */
-#define INC_CONNECT_TIMEOUT_MS 15000 /* of a request, if its options have none */
+#define INC_CONNECT_PORT       52400 /* port of a service, if its address has none */
+#define INC_CONNECT_TIMEOUT_MS 15000 /* timeout of a request, if its options have none */
 
-#define INC_CONNECT_NAME_SIZE   64 /* of a device's name and of a zone, with the final 0 */
-#define INC_CONNECT_HOST_SIZE   65 /* of a host's name or address, with the final 0 */
+#define INC_CONNECT_NAME_SIZE   64 /* size of a device's name and of a zone, with the final 0 */
+#define INC_CONNECT_HOST_SIZE   65 /* size of a host's name or address, with the final 0 */
 #define INC_CONNECT_MAX_DEVICES 64
-#define INC_CONNECT_MAX_PORTS   8 /* of a device */
-#define INC_CONNECT_MAX_ZONES   8 /* of a port */
+#define INC_CONNECT_MAX_PORTS   8 /* most ports of a device */
+#define INC_CONNECT_MAX_ZONES   8 /* most zones of a port */
 
-struct event_base; /* of libevent */
+struct event_base; /* a type of libevent */
 struct inc_connect;
 struct inc_connect_service;
 struct inc_connect_request;
@@ -195,7 +195,7 @@ struct inc_connect_opts {
  * setting stand its default, and its least and greatest value. Times are the codes of the IBTA.
  */
 struct inc_connect_settings {
-	size_t sz; /* of the caller's struct */
+	size_t sz; /* sizeof() of the caller's struct */
 	/* Whether the context has histograms of the times to connect and to accept for each peer,
 	 * too. A service's own value counts beside the client's. Default: false. */
 	bool record_latency_per_peer;
@@ -220,15 +220,15 @@ struct inc_connect_port {
 };
 
 struct inc_connect_device {
-	uint8_t dev; /* its number */
+	uint8_t dev; /* number of the device */
 	char dev_name[INC_CONNECT_NAME_SIZE];
-	uint32_t n_ports; /* usable ports */
+	uint32_t n_ports; /* number of usable ports */
 	struct inc_connect_port ports[INC_CONNECT_MAX_PORTS];
 };
 
 struct inc_connect_devices {
 	char hostname[INC_CONNECT_HOST_SIZE];
-	uint32_t n_devices; /* devices with a usable port */
+	uint32_t n_devices; /* number of devices with a usable port */
 	struct inc_connect_device devices[INC_CONNECT_MAX_DEVICES];
 };
 
@@ -360,11 +360,12 @@ void inc_connect_service_close(struct inc_connect_service *service);
  * inc_connect_create(), inc_connect_serve(), inc_connect_socket_send()
  */
 struct inc_connect_request_opts {
-	size_t sz;               /* sizeof(struct inc_connect_request_opts) */
-	unsigned int timeout_ms; /* for the whole request; 0: 15000 (INC_CONNECT_TIMEOUT_MS) */
-	void *arg;               /* the callback's first argument */
-	char *error;             /* room for one line that explains a failure, or NULL */
-	size_t error_size;       /* bytes */
+	size_t sz; /* sizeof(struct inc_connect_request_opts) */
+	/* timeout of the whole request; 0: 15000 (INC_CONNECT_TIMEOUT_MS) */
+	unsigned int timeout_ms;
+	void *arg;         /* the callback's first argument */
+	char *error;       /* room for one line that explains a failure, or NULL */
+	size_t error_size; /* bytes */
 };
 
 struct inc_connect_choice;
@@ -400,12 +401,12 @@ struct inc_connect_pair {
 	uint8_t local_dev, local_port;
 	char remote_name[INC_CONNECT_NAME_SIZE];
 	char local_name[INC_CONNECT_NAME_SIZE];
-	uint8_t link_layer; /* the local port's */
+	uint8_t link_layer; /* link layer of the local port */
 	enum inc_connect_reason reason;
 };
 
 struct inc_connect_choice {
-	uint32_t n_pairs; /* all pairs, the chosen one included */
+	uint32_t n_pairs; /* number of pairs, the chosen one included */
 	const struct inc_connect_pair *pairs;
 	bool zones_ignored; /* no pair had a zone in common */
 	uint64_t counter;   /* the peer's counter, whose remainder chose among pairs that fit */
@@ -604,7 +605,7 @@ int inc_connect_socket_transferred(struct inc_connect_socket *socket, uint64_t t
  * inc_connect_socket_progress(), inc_connect_figures()
  */
 struct inc_connect_socket_info {
-	size_t sz;                               /* set by the caller */
+	size_t sz;                               /* sizeof() of the struct, set by the caller */
 	char peer[INC_CONNECT_HOST_SIZE];        /* host name that the peer gave itself */
 	char local_name[INC_CONNECT_NAME_SIZE];  /* device */
 	char remote_name[INC_CONNECT_NAME_SIZE]; /* device */
@@ -613,10 +614,10 @@ struct inc_connect_socket_info {
 	unsigned int mtu_bytes;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t messages_sent, messages_received;
-	uint64_t bytes_sent, bytes_received;     /* of messages */
-	uint64_t bytes_read, bytes_written;      /* by our transfers */
-	uint64_t credits_sent, credits_received; /* buffers that ACKs gave back */
-	uint64_t latency_ns;         /* from the request, or its arrival, to this socket */
+	uint64_t bytes_sent, bytes_received;     /* bytes of messages */
+	uint64_t bytes_read, bytes_written;      /* bytes moved by our transfers */
+	uint64_t credits_sent, credits_received; /* number of buffers that ACKs gave back */
+	uint64_t latency_ns;         /* time from the request, or its arrival, to this socket */
 	uint32_t max_transfer_bytes; /* the most that our port can do in one READ or WRITE */
 	/* The settings of both ends. They live as long as the socket. Their sz says how many of
 	 * them the library has, because both structs can grow. */

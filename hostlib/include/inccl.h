@@ -349,22 +349,22 @@ const char *inccl_group_error(struct inccl_group *group);
  * inccl_group_create(), inccl_communicator_info(), inccl_allreduce()
  */
 enum inccl_transport_kind {
-	INCCL_TRANSPORT_AUTO = 0, /* a usable RDMA port, else soft */
+	INCCL_TRANSPORT_AUTO = 0, /* verbs if there is a usable RDMA port, else soft */
 	/* The library's own RC endpoint on a UDP socket, which needs neither device nor privileges.
 	 */
 	INCCL_TRANSPORT_SOFT = 1,
-	INCCL_TRANSPORT_VERBS = 2, /* libibverbs */
+	INCCL_TRANSPORT_VERBS = 2, /* the endpoint of an RDMA device, through libibverbs */
 };
 
-/* How elements are stored on the wire. Buffers are always in the machine's order. */
+/* The byte order of elements on the wire. Buffers are always in the machine's order. */
 enum inccl_byte_order {
 	INCCL_ORDER_LITTLE = 0,
-	INCCL_ORDER_NETWORK = 1, /* big endian */
+	INCCL_ORDER_NETWORK = 1, /* big endian, the order of networks */
 };
 
 struct inccl_communicator_opts {
 	size_t sz;
-	enum inccl_transport_kind transport; /* ranks may differ */
+	enum inccl_transport_kind transport; /* kind of transport; ranks may differ */
 	/* Largest packet payload in bytes: 256, 512, 1024 or 2048. The smallest of all ranks
 	 * counts. Default: as much as the MTU of the interface and of its routes allows. */
 	unsigned int payload;
@@ -496,13 +496,13 @@ int inccl_communicator_duplicate(struct inccl_communicator *comm,
 	_(recv_calls, "calls", "to the kernel to receive, or looks at the completion queue")
 
 struct inccl_communicator_info {
-	size_t sz; /* set by the caller */
+	size_t sz; /* sizeof() of the struct, set by the caller */
 	int rank;
 	int world_size;
 	unsigned int payload;         /* bytes */
 	unsigned int message_packets; /* packets */
-	unsigned int window;          /* messages */
-	unsigned int slots;           /* of the switch, in packets */
+	unsigned int window;          /* messages in flight at most */
+	unsigned int slots;           /* slots of the communicator on its switch, in packets */
 	unsigned int number;          /* the controller's number of this communicator */
 	const char *transport;        /* "soft", "verbs" */
 	const char *device;           /* own endpoint: "10.77.0.1:40001", "rxe0/1" */
@@ -629,16 +629,17 @@ enum inccl_dtype {
 	INCCL_INT8 = 6,
 	INCCL_UINT8 = 7,
 	INCCL_FLOAT32 = 8,
-	INCCL_FLOAT16 = 9, /* of IEEE 754 */
+	INCCL_FLOAT16 = 9, /* binary16 of IEEE 754 */
 	INCCL_BFLOAT16 = 10,
 };
 
 enum inccl_op {
-	INCCL_SUM = 0, /* modulo 2^bits: a sum that does not fit wraps, without an error */
+	/* the sum; of integers modulo 2^bits, so a sum that does not fit wraps without an error */
+	INCCL_SUM = 0,
 	INCCL_MIN = 1,
 	INCCL_MAX = 2,
-	INCCL_PROD = 3, /* modulo 2^bits, as the sum */
-	INCCL_AND = 4,  /* bit by bit, as INCCL_OR and INCCL_XOR */
+	INCCL_PROD = 3, /* the product; of integers modulo 2^bits, like the sum */
+	INCCL_AND = 4,  /* bitwise, like INCCL_OR and INCCL_XOR */
 	INCCL_OR = 5,
 	INCCL_XOR = 6,
 	/* The sum, divided by the world size on each rank that gets it. Integers are rounded
@@ -647,7 +648,7 @@ enum inccl_op {
 };
 
 enum inccl_mode {
-	INCCL_MODE_DEFAULT = 0,  /* as INCCL_MODE_SENDRECV */
+	INCCL_MODE_DEFAULT = 0,  /* the same as INCCL_MODE_SENDRECV */
 	INCCL_MODE_SENDRECV = 1, /* RDMA SEND into receives posted ahead */
 	/* RDMA WRITE with immediate: results are written into recv. It is refused (-EOPNOTSUPP) if
 	 * a switch of the tree is in termination mode, which has no memory that a WRITE could name.

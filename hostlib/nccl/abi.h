@@ -38,7 +38,7 @@ enum ha_nccl_result {
 	HA_NCCL_INVALID_ARGUMENT,
 	HA_NCCL_INVALID_USAGE,
 	HA_NCCL_REMOTE_ERROR,
-	HA_NCCL_IN_PROGRESS, /* none of the calls here returns it */
+	HA_NCCL_IN_PROGRESS, /* no call in this file returns it */
 };
 
 /* ncclDebugLogLevel. The masks below are the ncclDebugLogSubSys values under which a network plugin
@@ -55,24 +55,26 @@ enum ha_nccl_log_level {
 #define HA_NCCL_LOG_NET  0x10ul
 #define HA_NCCL_LOG_ENV  0x80ul
 
-/* ncclDebugLogger_t: the format is printf's. */
+/* NCCL's ncclDebugLogger_t: the format is printf's. */
 typedef void (*ha_nccl_logger)(enum ha_nccl_log_level level, unsigned long subsystems,
 			       const char *file, int line, const char *format, ...);
-/* ncclProfilerCallback_t, v10 and later; NCCL may hand over NULL. */
+/* NCCL's ncclProfilerCallback_t, v10 and later; NCCL may pass NULL. */
 typedef enum ha_nccl_result (*ha_nccl_profiler)(void **event, int type, void *parent,
 						int64_t plugin_id, void *data);
 
-#define HA_NCCL_HANDLE_BYTES        128
-#define HA_NCCL_MAX_REQUESTS        32 /* per comm */
-#define HA_NCCL_MAX_DEVICES_PER_NIC 4  /* 8 from v12 on */
+#define HA_NCCL_HANDLE_BYTES 128
+#define HA_NCCL_MAX_REQUESTS 32 /* most requests under way on a comm */
+#define HA_NCCL_MAX_DEVICES_PER_NIC                                   \
+	4 /* most physical devices of a virtual device; 8 from v12 on \
+	   */
 
-/* ptr_support, and the type of a registration. */
+/* Bits of ptr_support; each is also the type of a registration. */
 #define HA_NCCL_PTR_HOST   0x1
 #define HA_NCCL_PTR_CUDA   0x2
 #define HA_NCCL_PTR_DMABUF 0x4
 
 /*
- * NCCL 2.24 and later stores this in *request before it calls irecv, if it does not need the
+ * NCCL 2.24 and later stores this value in *request before it calls irecv, if it does not need the
  * completion of that receive. The plugin must post the receive all the same. It then sets *request
  * to a request that NCCL tests, or to NULL if it has not posted the receive. The size that such a
  * request reports may be 0.
@@ -105,15 +107,15 @@ struct ha_nccl_device_handle {
 /* ncclNetProperties_v8_t. The plugin owns the strings, and they stay valid. */
 struct ha_nccl_properties_v8 {
 	char *name;
-	char *pci_path; /* in /sys; NULL: none */
+	char *pci_path; /* path of the PCI device in /sys; NULL: none */
 	uint64_t guid;
 	int ptr_support;
 	int reg_is_global; /* a registration is not tied to the comm that made it */
 	int speed;         /* Mbit/s */
 	int port;
-	float latency; /* us; 0: unknown */
+	float latency; /* latency in us; 0: unknown */
 	int max_comms;
-	int max_recvs; /* buffers of a grouped receive */
+	int max_recvs; /* most buffers of a grouped receive */
 	enum ha_nccl_device_type device_type;
 	int device_version;
 };
@@ -132,7 +134,7 @@ struct ha_nccl_properties_v9 {
 	uint64_t guid;
 	int ptr_support;
 	int reg_is_global;
-	int force_flush; /* NCCL flushes every receive into GPU memory */
+	int force_flush; /* NCCL must flush every receive into GPU memory */
 	int speed;
 	int port;
 	float latency;
@@ -161,7 +163,7 @@ struct ha_nccl_properties_v11 {
 	int device_version;
 	struct ha_nccl_vdevice virtual_device;
 	size_t max_p2p_bytes, max_coll_bytes;
-	int max_multi_request_size; /* 1: requests are not combined */
+	int max_multi_request_size; /* 1: the device does not combine requests */
 };
 
 /* ncclNetCommConfig_v10_t and _v11_t. */

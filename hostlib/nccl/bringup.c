@@ -21,7 +21,8 @@ void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails)
 	*bringup = (struct ha_bringup){.leads = leads, .rails = rails};
 }
 
-/* Notes the time at which messages were sent, because ha_bringup_tick() repeats unanswered ones. */
+/* Stores the time at which messages were sent, because ha_bringup_tick() repeats unanswered
+ * ones. */
 static unsigned int note_sent(struct ha_bringup *b, unsigned int bits, uint64_t now_ns)
 {
 	b->sent_at_ns = now_ns;
@@ -38,7 +39,8 @@ static uint8_t rail_for(const struct ha_bringup *b, uint8_t rail, unsigned int c
 	return b->rails < HA_RAILS ? 0 : (rail ^ changes) & 1;
 }
 
-/* Returns to IDLE. The bits drop the queue pair of this bring-up, if it has one. */
+/* Returns to state IDLE. The returned bits destroy the queue pair of this bring-up, if it has
+ * one. */
 static unsigned int drop(struct ha_bringup *b)
 {
 	const unsigned int bits = b->state == HA_BRINGUP_IDLE    ? 0
@@ -60,7 +62,7 @@ static unsigned int begin(struct ha_bringup *b, uint8_t rail)
 	return bits | HA_BRINGUP_MAKE;
 }
 
-/* Starts the leader's next attempt. */
+/* Starts the leader's next attempt to bring up a path. */
 static unsigned int try(struct ha_bringup *b)
 {
 	if (b->tried)
@@ -169,7 +171,7 @@ static unsigned int receive_ready(struct ha_bringup *b, uint64_t now_ns)
 	switch (b->state) {
 	case HA_BRINGUP_IDLE:
 		return note_sent(b, HA_BRINGUP_SEND_FAILED, now_ns);
-	case HA_BRINGUP_OFFERED: /* PATH_READY has overtaken the follower's PATH */
+	case HA_BRINGUP_OFFERED: /* PATH_READY has arrived before the follower's PATH */
 	case HA_BRINGUP_ENTERING:
 		b->ready_received = true;
 		return 0;
@@ -203,7 +205,8 @@ unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_
 	case HA_MSG_PATH_READY:
 		return receive_ready(bringup, now_ns);
 	case HA_MSG_PATH_FAILED:
-		/* may name a newer attempt, because the leader has dropped the follower's */
+		/* the message may name a newer attempt, because the leader has dropped the
+		 * follower's */
 		return bringup->state == HA_BRINGUP_IDLE ? 0 : fail(bringup, now_ns);
 	default:
 		return 0;

@@ -31,8 +31,9 @@
 #include <stdint.h>
 #include "hostlib/nccl/control_msg.h"
 
-#define HA_BRINGUP_RETRY_MS   100
-#define HA_BRINGUP_TIMEOUT_MS 5000 /* for one attempt's messages; a worker's call has no limit */
+#define HA_BRINGUP_RETRY_MS 100
+/* time limit for the messages of one attempt; a worker's call has no limit */
+#define HA_BRINGUP_TIMEOUT_MS 5000
 
 #define HA_BRINGUP_STATES(_)                             \
 	_(IDLE, "no path is wanted, or the last failed") \
@@ -56,21 +57,21 @@ enum ha_bringup_state {
 #define HA_BRINGUP_SEND_READY  0x10u /* send PATH_READY */
 #define HA_BRINGUP_SEND_FAILED 0x20u /* send PATH_FAILED */
 #define HA_BRINGUP_UP          0x40u /* the path is ready: call ha_*_path(), up true */
-#define HA_BRINGUP_DOWN        0x80u /* the path is no longer ready: the same, up false */
+#define HA_BRINGUP_DOWN        0x80u /* the path is no longer ready: call ha_*_path(), up false */
 
 struct ha_bringup {
 	bool leads;
 	enum ha_bringup_state state;
-	bool wanted; /* a path for epoch is wanted */
-	bool tried;  /* this attempt has begun; in state IDLE it has failed */
+	bool wanted; /* the caller wants a path for epoch */
+	bool tried;  /* this attempt has begun; in state IDLE: it has failed */
 	uint32_t epoch, attempt;
-	uint8_t rails, rail; /* number of own rails; the rail of this attempt */
+	uint8_t rails, rail; /* number of this end's rails; the rail of this attempt */
 	uint8_t wanted_rail;
 	bool ready_received; /* PATH_READY has arrived before this end is ENTERED */
 	struct ha_path_info peer;
-	uint64_t attempt_at_ns; /* since when this attempt has waited for messages */
+	uint64_t attempt_at_ns; /* time since which this attempt has waited for messages */
 	uint64_t sent_at_ns, retry_at_ns;
-	unsigned int failures; /* in a row */
+	unsigned int failures; /* number of failures in a row */
 };
 
 const char *ha_bringup_state_text(enum ha_bringup_state state);
@@ -86,21 +87,22 @@ void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails)
  */
 unsigned int ha_bringup_want(struct ha_bringup *bringup, uint32_t epoch, uint8_t rail,
 			     uint64_t now_ns);
-/* The queue pair has been made (MAKE), or has reached RTS (ENTER). Not to be called for a queue
- * pair after DROP. */
+/* The queue pair has been made (after MAKE), or has reached RTS (after ENTER). Must not be called
+ * for a queue pair after DROP. */
 unsigned int ha_bringup_made(struct ha_bringup *bringup, uint64_t now_ns);
 unsigned int ha_bringup_entered(struct ha_bringup *bringup, uint64_t now_ns);
 /* An action of this machine has failed, or a standby path that was ready has failed. */
 unsigned int ha_bringup_failed(struct ha_bringup *bringup, uint64_t now_ns);
-/* A PATH, PATH_READY or PATH_FAILED message of the peer. */
+/* The peer has sent a PATH, PATH_READY or PATH_FAILED message. */
 unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_msg *msg,
 			    uint64_t now_ns);
 /* A port of this end has come up, so the leader does not wait for the time of its next attempt. */
 unsigned int ha_bringup_hurry(struct ha_bringup *bringup, uint64_t now_ns);
-/* Called at least each HA_BRINGUP_RETRY_MS, because it repeats messages and starts attempts. */
+/* Time has passed. Called at least each HA_BRINGUP_RETRY_MS, because this function repeats messages
+ * and starts attempts. */
 unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns);
 /* The caller has taken the queue pair, if there is one, because its epoch has begun or no path is
- * wanted any more. The state may be ENTERED only: if the peer uses the path, it has shown by that
+ * wanted any more. The state may still be ENTERED: if the peer uses the path, it has shown by that
  * that it is ready. */
 void ha_bringup_taken(struct ha_bringup *bringup);
 

@@ -7,7 +7,7 @@
  * function. */
 static bool is_pci_function(const char *text, size_t len)
 {
-	static const char form[] = ":xx:xx.x"; /* after the domain */
+	static const char form[] = ":xx:xx.x"; /* form of the text after the domain */
 	const size_t domain = len > sizeof(form) - 1 ? len - (sizeof(form) - 1) : 0;
 	size_t i;
 

@@ -12,11 +12,11 @@
 
 /* The properties of a port that the choice of a standby port depends on. */
 struct ha_candidate {
-	const char *device; /* its name */
+	const char *device; /* name of the port's device */
 	uint8_t port;
 	bool up;
 	enum inc_rdma_link_layer link_layer;
-	const char *pci_path; /* of its PCI function in /sys; "": the device has none */
+	const char *pci_path; /* path of the device's PCI function in /sys; "": none */
 };
 
 /* Chooses the standby port for the port candidate[own]: the nearest port of the same link layer. Of
@@ -32,7 +32,7 @@ enum ha_affinity ha_affinity_of(const struct ha_candidate *a, const struct ha_ca
  * behind it. A path without a PCI function becomes "". */
 void ha_pci_path_trim(char *path);
 
-#define HA_MAX_COMMS 256u /* the most that NCCL is told */
+#define HA_MAX_COMMS 256u /* most comms that the plugin reports to NCCL */
 
 /* How many comms a device has room for, at least 1. Each channel of NCCL needs one comm in each
  * direction. */

@@ -24,7 +24,7 @@
 #include "hostlib/nccl/memory.h"
 #include "lib/base/err.h"
 
-struct ha_plugin; /* one per process: config, devices, caches, threads */
+struct ha_plugin; /* the plugin, one per process: config, devices, caches, threads */
 struct ha_listener;
 struct ha_comm;
 struct ha_request;
@@ -44,7 +44,7 @@ int ha_listen(struct ha_plugin *plugin, unsigned int dev, struct ha_handle *hand
 	      struct ha_listener **out, struct inc_err *err);
 void ha_listener_close(struct ha_listener *listener);
 /* Returns 0 and sets *out to NULL while the connection is not up yet; the caller then calls again
- * with the same handle. traffic_class -1: as configured. */
+ * with the same handle. traffic_class -1: the configured one. */
 int ha_connect(struct ha_plugin *plugin, unsigned int dev, struct ha_handle *handle,
 	       int traffic_class, struct ha_comm **out, struct inc_err *err);
 int ha_accept(struct ha_listener *listener, struct ha_comm **out, struct inc_err *err);
@@ -64,7 +64,7 @@ int ha_isend(struct ha_comm *comm, void *data, size_t bytes, int tag, struct ha_
 	     struct ha_request **out);
 int ha_irecv(struct ha_comm *comm, unsigned int n, void **data, const size_t *bytes,
 	     const int *tags, struct ha_region **regions, struct ha_request **out);
-/* Returns 0 and sets *out to NULL, because host memory needs no flush. */
+/* Flushes nothing: returns 0 and sets *out to NULL, because host memory needs no flush. */
 int ha_iflush(struct ha_comm *comm, unsigned int n, void **data, const int *bytes,
 	      struct ha_region **regions, struct ha_request **out);
 /* Sets *done if the request is complete, and then sizes, one for each of its buffers (sizes may be

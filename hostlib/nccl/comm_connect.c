@@ -10,13 +10,13 @@
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 
-/* Accepted sockets without a HELLO yet. Their number and their time are bounded, because strangers
- * can open them. */
+/* The most accepted sockets without a HELLO. Their number and their time are bounded, because
+ * strangers can open them. */
 #define PENDING 64u
 /* Time in which a socket must send HELLO, and the shorter time if all places are in use. */
 #define HELLO_NS   (5 * INC_NSEC_PER_SEC)
 #define CROWDED_NS (500 * INC_NSEC_PER_MSEC)
-/* Attempts to bring up the first path, at least HA_BRINGUP_RETRY_MS apart. */
+/* Most attempts to bring up the first path, at least HA_BRINGUP_RETRY_MS apart. */
 #define FIRST_PATH_TRIES 50u
 
 struct ha_listener {

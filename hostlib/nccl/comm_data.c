@@ -10,7 +10,7 @@ static bool is_ready(struct ha_comm *comm, const struct ha_region *region, uint6
 	if (comm->path && ha_comm_is_registered(region, comm->path->rail))
 		return true;
 	if (comm->path && ha_comm_refused(region, comm->path->rail)) {
-		/* the standby's device may accept the memory, so leave this path */
+		/* the standby's device may accept the memory, so the comm leaves this path */
 		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 		ha_comm_do(comm, now_ns);
 		return false;
@@ -29,7 +29,7 @@ static void give(struct ha_comm *comm, unsigned int place, unsigned int buffers,
 	*out = request;
 }
 
-/* -EAGAIN is no error to NCCL, which calls again. */
+/* Converts -EAGAIN to 0, because it is no error to NCCL, which calls again. */
 static int later(int ret)
 {
 	return ret == -EAGAIN ? 0 : ret;

@@ -12,8 +12,8 @@
  * the lock for ever. */
 #define ROUNDS_MAX 64u
 
-/* HA_NCCL_RTO_ADAPTIVE: so many recoveries in succession, each shorter than QUICK_NS, mean that the
- * RTO is too short for these paths, so it is raised. */
+/* HA_NCCL_RTO_ADAPTIVE: this many recoveries in succession, each shorter than QUICK_NS, mean that
+ * the RTO is too short for these paths, so the RTO is raised. */
 #define QUICK_RECOVERIES 3u
 #define QUICK_NS         (100 * INC_NSEC_PER_MSEC)
 #define RTO_MAX_NS       (5000 * INC_NSEC_PER_MSEC)
@@ -324,7 +324,7 @@ static int post(struct ha_comm *comm, unsigned int index)
 	return comm->sends ? post_payload(comm, index) : post_description(comm, index);
 }
 
-/* Posts in order: if the memory of one is not registered yet, all after it wait as well. */
+/* Posts in order: if the memory of one post is not registered yet, all later posts wait as well. */
 static void post_all(struct ha_comm *comm, const uint16_t *index, unsigned int n, uint64_t now_ns)
 {
 	unsigned int i;
@@ -421,8 +421,8 @@ static bool is_empty(const struct ha_todo *todo)
 		 todo->ended);
 }
 
-/* Clears the members that have a meaning of their own; the others are valid only together with
- * them. */
+/* Clears the members of comm->todo that have a meaning of their own; the others are valid only
+ * together with them. */
 static void clear(struct ha_todo *todo)
 {
 	todo->fence = todo->probe = todo->failover_over = todo->ended = false;
@@ -444,7 +444,7 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
 			log_broken(comm);
 		for (i = 0; i < todo.msgs; i++)
 			ha_comm_send(comm, &todo.msg[i]);
-		/* first, because the actions below may start the next failover */
+		/* this comes first, because the actions below may start the next failover */
 		if (todo.failover_over)
 			log_failover(comm);
 		if (todo.posts)

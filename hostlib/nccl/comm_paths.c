@@ -239,7 +239,7 @@ void ha_comm_bringup(struct ha_comm *comm, unsigned int bits, uint64_t now_ns)
 		HA_MACHINE_EVENT(comm, path, comm->bringup.epoch, false, now_ns);
 	if (bits & HA_BRINGUP_UP)
 		up(comm, now_ns);
-	/* This recursion has one level, because the failed bring-up is IDLE and tries again
+	/* This call does not recurse further, because the failed bring-up is IDLE and tries again
 	 * later. */
 	if (ret)
 		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
@@ -251,7 +251,7 @@ bool ha_comm_standby_ready(const struct ha_comm *comm)
 }
 
 /*
- * The end has entered an epoch. Its path may be ENTERED only, because the peer, for which the path
+ * The end has entered an epoch. Its path may still be ENTERED, because the peer, for which the path
  * is READY, may have changed to the new epoch first. If there is no path (it died and the peer did
  * not know that yet), the end has no path until the next epoch.
  */

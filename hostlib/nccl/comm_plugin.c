@@ -9,7 +9,7 @@
 #include "hostlib/nccl/comm_priv.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ha_plugin *only; /* protected by the lock */
+static struct ha_plugin *only; /* the plugin of this process; protected by the lock */
 
 void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
 	       const char *format, ...)

@@ -37,10 +37,10 @@
 #include "hostlib/nccl/worker.h"
 #include "lib/base/err.h"
 
-#define HA_OLD_PATHS 4u /* fenced paths that drain at the same time */
+#define HA_OLD_PATHS 4u /* most fenced paths that drain at the same time */
 
 struct ha_plugin {
-	unsigned int refs; /* protected by the lock of comm_plugin.c */
+	unsigned int refs; /* number of references, protected by the lock of comm_plugin.c */
 	ha_log_fn log;
 	struct ha_config config;
 	struct ha_devices devices;
@@ -82,21 +82,21 @@ struct ha_comm_region {
 };
 
 struct ha_comm {
-	struct ha_comm *next; /* list of the progress thread */
+	struct ha_comm *next; /* next comm in the list of the progress thread */
 	pthread_mutex_t lock;
 	pthread_cond_t idle_region; /* signalled when a region stops being busy */
 	struct ha_plugin *plugin;
 	struct ha_config config; /* the plugin's config, with this comm's traffic class */
 	const struct ha_device *device;
 	bool sends;
-	bool open;         /* NCCL, or its listener, has not closed the comm */
+	bool open;         /* neither NCCL nor the listener of the comm has closed it */
 	unsigned int jobs; /* jobs of either worker that are not over */
 
 	enum ha_stage stage;
 	uint64_t began_at_ns, closed_at_ns, ended_at_ns;
-	int error; /* -errno in stage LOST */
+	int error; /* stage LOST: -errno with which calls fail */
 	struct inc_err err;
-	struct inc_err path_err; /* of the last bring-up that failed, for the log */
+	struct inc_err path_err; /* error of the last bring-up that failed, for the log */
 	uint64_t nonce;
 	bool dual;
 	char peer_name[64], what[160];
@@ -112,7 +112,7 @@ struct ha_comm {
 		struct ha_receiver receiver;
 	};
 	struct ha_todo todo;
-	struct ha_slot_wire *ring; /* only of a sender */
+	struct ha_slot_wire *ring; /* ring of slots; NULL for a receiver */
 
 	struct ha_path *path; /* the path of path_epoch; NULL if this epoch has none */
 	uint32_t path_epoch;
@@ -121,29 +121,31 @@ struct ha_comm {
 	 * marked as doomed. */
 	struct ha_path *polled;
 	bool polled_is_doomed; /* destroy `polled` when its events are handled */
-	uint8_t rail;          /* rail of the path that was used last */
+	uint8_t rail;          /* rail of the path in use, or of the last one */
 	/* The next path, which the bring-up makes. While a worker has it, standby is NULL and
 	 * `bringing` is the worker's job. */
 	struct ha_bringup bringup;
 	struct ha_path *standby;
 	struct ha_comm_job *bringing;
-	struct ha_path_info own; /* own end of that path, for the PATH message */
+	struct ha_path_info own; /* this end of the standby path, for the PATH message */
 	uint64_t standby_at_ns;
 	unsigned int port_changes_seen;
 	uint64_t ports_at_ns;
 	bool rail_up[HA_RAILS];
 
 	struct ha_comm_region *regions;
-	bool registering; /* a worker's job registers regions */
+	bool registering; /* a job on a worker registers regions */
 	/* Posts that wait, in order, until the path's device has registered their region. */
 	uint16_t later[HA_SLOTS];
 	unsigned int n_later;
 
-	unsigned int quick_recoveries; /* in succession, for HA_NCCL_RTO_ADAPTIVE */
-	uint64_t looked_at_ns;         /* last full round: sockets, standby path, timers */
+	/* number of quick recoveries in succession, for HA_NCCL_RTO_ADAPTIVE */
+	unsigned int quick_recoveries;
+	/* time of the last full round, which serves sockets, standby path and timers */
+	uint64_t looked_at_ns;
 	bool ended;
 	struct ha_job end_job; /* job that frees the comm */
-	unsigned int requests; /* requests that NCCL has and has not tested to their end */
+	unsigned int requests; /* number of requests that NCCL has not tested to their end */
 	struct ha_request request[HA_REQUESTS];
 };
 
@@ -168,7 +170,7 @@ int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev
 /* Frees a comm at once, before any thread, job or NCCL uses it. */
 void ha_comm_free(struct ha_comm *comm);
 #define HA_ROUND_WORKED  0x1u
-#define HA_ROUND_BUSY    0x2u /* something is under way, so timers of a ms matter */
+#define HA_ROUND_BUSY    0x2u /* work is under way, so timers of a ms matter */
 #define HA_ROUND_OPEN    0x4u
 #define HA_ROUND_CLOSING 0x8u  /* NCCL has closed the comm, or it never came up */
 #define HA_ROUND_OVER    0x10u /* no other party has the comm: call ha_comm_end() */
@@ -186,7 +188,7 @@ void ha_comm_hello(struct ha_comm *comm, const struct ha_control_msg *msg, uint6
 /* Sets comm->stage, and is the only function that does so. Callers check the present stage
  * first. */
 void ha_comm_set_stage(struct ha_comm *comm, enum ha_stage stage);
-/* Stage LOST: the comm never comes up, and each call returns this error. */
+/* Enters stage LOST: the comm never comes up, and each call returns this error. */
 void ha_comm_lost(struct ha_comm *comm, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void ha_comm_abandon(struct ha_comm *comm);
@@ -231,17 +233,17 @@ void ha_comm_post_later(struct ha_comm *comm, uint64_t now_ns);
 void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns);
 
 /* comm_region.c */
-/* Whether this rail's device has registered the region. A region NULL (no bytes) always counts as
- * registered. */
+/* Whether this rail's device has registered the region. A request without bytes has the region
+ * NULL, which always counts as registered. */
 bool ha_comm_is_registered(const struct ha_region *region, unsigned int rail);
-/* Whether this rail's device has refused to register the region. It is asked again when a path on
- * that rail stands by anew. */
+/* Whether this rail's device has refused to register the region. The device is asked again when a
+ * path on that rail stands by anew. */
 bool ha_comm_refused(const struct ha_region *region, unsigned int rail);
 /* Lets regions that this rail's device has refused be registered again. */
 void ha_comm_forget_refusals(struct ha_comm *comm, unsigned int rail);
 /* Lets the worker register all regions on all rails. */
 void ha_comm_register_all(struct ha_comm *comm);
-/* The caller is the only one to use the region. The comm's lock is not needed. */
+/* Frees a region. The caller is the only one to use it, so the comm's lock is not needed. */
 void ha_comm_free_region(struct ha_comm *comm, struct ha_comm_region *region);
 
 #endif

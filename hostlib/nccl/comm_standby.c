@@ -5,8 +5,8 @@
 #include "lib/base/clock.h"
 
 #define MISSED_MAX 3u
-/* A standby path on the rail in use is better than none. The other rail is tried again each 500 ms,
- * because no event reports that a link between two switches works again. */
+/* A standby path on the rail in use is better than none. The rail not in use is tried again each
+ * 500 ms, because no event reports that a link between two switches works again. */
 #define OTHER_RAIL_NS (500 * INC_NSEC_PER_MSEC)
 
 /* ---- heartbeats ----------------------------------------------------------------------------- */
@@ -129,8 +129,8 @@ static void look_at_rails(struct ha_comm *comm, uint64_t now_ns)
 	}
 }
 
-/* Without a standby a path is not left because of its port. Its device reports an error itself, and
- * the port may be up again by then. */
+/* Without a standby the comm does not leave a path because of its port. Its device reports an error
+ * itself, and the port may be up again by then. */
 static void look_at_ports(struct ha_comm *comm, uint64_t now_ns)
 {
 	const unsigned int changes = atomic_load(&comm->plugin->port_changes);
@@ -150,7 +150,8 @@ static void look_at_ports(struct ha_comm *comm, uint64_t now_ns)
 
 /* ---- which rail stands by ------------------------------------------------------------------- */
 
-/* The leader starts the path of the next epoch as soon as both ends have left the previous one. */
+/* The leader starts the path of the next epoch as soon as both ends have left the previous
+ * epoch. */
 static void want_next(struct ha_comm *comm, uint64_t now_ns)
 {
 	const enum ha_state state = comm->end->state;
@@ -197,7 +198,7 @@ void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns)
 		fail_back(comm, now_ns);
 	}
 	report_channel(comm, now_ns);
-	/* an epoch that was entered without a path is left again, as if its path had failed */
+	/* the end leaves an epoch that it entered without a path, as if the path had failed */
 	if (!comm->path && comm->end->state == HA_FLOWING)
 		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 	ha_comm_do(comm, now_ns);

@@ -36,7 +36,8 @@ struct wire_path {
 struct wire_report {
 	uint32_t next;
 	uint8_t received[HA_SLOTS /
-			 8]; /* bit i is bit i % 8, counted from the lowest, of byte i / 8 */
+			 /* a bitmap: bit i is bit i % 8, counted from the lowest, of byte i / 8 */
+			 8];
 } __attribute__((packed));
 
 struct wire_msg {

@@ -15,10 +15,10 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 
-#define HA_REQUESTS 32u  /* isends or irecvs of a comm that may be under way */
-#define HA_GROUP    8u   /* receives that one irecv may group */
-#define HA_SLOTS    256u /* open slots of a comm, HA_REQUESTS * HA_GROUP; size of the ring */
-#define HA_RAILS    2u   /* ports of a comm at each end; NCCL chose port 0 */
+#define HA_REQUESTS 32u  /* most isends or irecvs of a comm that may be under way */
+#define HA_GROUP    8u   /* most receives that one irecv may group */
+#define HA_SLOTS    256u /* most open slots of a comm, HA_REQUESTS * HA_GROUP; size of the ring */
+#define HA_RAILS    2u   /* ports of a comm at each end; NCCL has chosen port 0 */
 
 /* Why an end has left a path; sent in control messages and written to the log. */
 #define HA_CAUSES(_)                                    \
@@ -59,41 +59,41 @@ enum ha_control_msg_type {
  * is never set. */
 struct ha_report {
 	uint32_t next;
-	uint64_t received[HA_SLOTS / 64]; /* bit i: received[i / 64] >> i % 64 & 1 */
+	uint64_t received[HA_SLOTS / 64]; /* bitmap: bit i is received[i / 64] >> i % 64 & 1 */
 };
 
 /* HELLO */
 struct ha_hello {
 	bool dual;     /* this end has a second rail, and HA_NCCL_ENABLE_BACKUP is set */
-	char name[64]; /* for logs: "HOST pid PID" */
+	char name[64]; /* name of this end for logs: "HOST pid PID" */
 };
 
 /* Body of PATH, PATH_READY and PATH_FAILED: which attempt on which rail. PATH alone has the members
  * from qpn on, which are the address of a queue pair. */
 struct ha_path_info {
-	uint32_t
-		attempt; /* counts from 0 in each epoch; messages of an older attempt are ignored */
-	uint8_t rail;    /* rail of the message's sender */
+	/* number of the attempt, from 0 in each epoch; messages of an older attempt are ignored */
+	uint32_t attempt;
+	uint8_t rail; /* rail of the message's sender */
 	uint32_t qpn, psn;
 	uint16_t mtu_bytes; /* active MTU of the port */
-	uint8_t link_layer; /* enum inc_rdma_link_layer */
-	uint16_t lid;       /* InfiniBand */
-	uint8_t gid[16];    /* Ethernet */
-	uint64_t ring; /* if the sender of data sends this: address of its ring of HA_SLOTS slots */
-	uint32_t ring_rkey; /* and its rkey for the device of this rail */
+	uint8_t link_layer; /* link layer of the port: enum inc_rdma_link_layer */
+	uint16_t lid;       /* address of an InfiniBand port */
+	uint8_t gid[16];    /* address of an Ethernet port */
+	/* address of the ring of HA_SLOTS slots, if the sender of data sends this message */
+	uint64_t ring;
+	uint32_t ring_rkey; /* rkey of the ring for the device of this rail */
 };
 
 /* A control message in host order. */
 struct ha_control_msg {
 	enum ha_control_msg_type type;
-	enum ha_cause
-		cause;  /* reason that the message's sender observed; NONE if the type has none */
-	uint64_t nonce; /* nonce of the comm */
+	enum ha_cause cause; /* reason that the message's sender observed, or NONE */
+	uint64_t nonce;      /* nonce of the comm, which is in the handle, too */
 	uint32_t epoch;
 	union {
 		struct ha_hello hello;
 		struct ha_path_info path;
-		struct ha_report report; /* REPORT, and CLOSE of a receiver */
+		struct ha_report report; /* report in REPORT, and in CLOSE of a receiver */
 	};
 };
 
@@ -117,8 +117,8 @@ struct ha_slot_wire {
 	uint32_t bytes;
 	uint32_t tag;
 	uint32_t epoch;
-	uint8_t index; /* index in its group */
-	uint8_t slots; /* number of slots in its group */
+	uint8_t index; /* index of the slot in its group */
+	uint8_t slots; /* number of slots in the group */
 	uint16_t zero;
 	uint32_t sequence;
 };
@@ -160,9 +160,10 @@ static inline uint32_t ha_wr_index(uint64_t wr_id)
 }
 
 /* Indices in a wr_id that are neither a request nor a slot. Each is a bit of its own. */
-#define HA_WR_MSG     0x10000u /* control message that was sent; the low bits are its buffer */
+/* control message that was sent; the low bits are the number of its buffer */
+#define HA_WR_MSG     0x10000u
 #define HA_WR_PROBE   0x20000u
-#define HA_WR_RECEIVE 0x40000u /* receive; the low bits are its buffer */
+#define HA_WR_RECEIVE 0x40000u /* receive; the low bits are the number of its buffer */
 
 /* Whether sequence a comes before b, modulo 2^32. */
 static inline bool ha_before(uint32_t a, uint32_t b)
@@ -172,6 +173,7 @@ static inline bool ha_before(uint32_t a, uint32_t b)
 
 const char *ha_cause_text(enum ha_cause cause);
 const char *
-ha_control_msg_name(enum ha_control_msg_type type); /* such as "OPEN"; "?" for an unknown type */
+/* returns the name of a type such as "OPEN", or "?" */
+ha_control_msg_name(enum ha_control_msg_type type);
 
 #endif

@@ -23,7 +23,7 @@ struct found {
 
 /* ---- /sys ----------------------------------------------------------------------------------- */
 
-/* Reads the first line of an attribute; false if there is none. */
+/* Reads the first line of an attribute. Returns false if there is no such attribute. */
 static bool read_sys(const char *device, const char *attribute, char *line, size_t size)
 {
 	char path[PATH_MAX];
@@ -55,7 +55,7 @@ static void resolve(const char *link, char *out, size_t size)
 		strcpy(out, path);
 }
 
-/* "0002:c903:00a1:b2c3" */
+/* Reads a GUID such as "0002:c903:00a1:b2c3". */
 static uint64_t parse_guid(const char *text)
 {
 	unsigned int part[4];
@@ -202,8 +202,8 @@ static bool take_device(const struct ha_devices *devices, struct ha_device *devi
 	return true;
 }
 
-/* A port that is down is no device for NCCL, which could not use it. It may stand by, because it
- * may come up later. */
+/* A port that is down is no device for NCCL, which could not use the port. It may stand by, because
+ * it may come up later. */
 static int take_devices(struct ha_devices *devices, const struct found *found, unsigned int n)
 {
 	struct ha_candidate *candidate = calloc(n ?: 1, sizeof(*candidate));

@@ -18,8 +18,9 @@
 
 /* A port of a device: one rail of a comm. */
 struct ha_rail {
-	struct inc_rdma_device *device; /* struct ha_devices holds the reference */
-	uint8_t index;                  /* index of the device in the inventory */
+	/* device of the port; struct ha_devices holds the reference */
+	struct inc_rdma_device *device;
+	uint8_t index; /* index of the device in the inventory */
 	uint8_t port;
 };
 
@@ -39,15 +40,17 @@ enum ha_affinity {
 /* A network device as NCCL sees it. */
 struct ha_device {
 	char name[INC_RDMA_NAME_SIZE +
-		  8];       /* "mlx5_0", or "mlx5_0:2" if the RDMA device has several ports */
+		  /* name for NCCL: "mlx5_0", or "mlx5_0:2" if the RDMA device has several ports */
+		  8];
 	char pci_path[256]; /* path of the PCI device in /sys; "": none */
-	uint64_t guid;      /* of the card, so all its functions have the same */
+	uint64_t guid;      /* GUID of the card, which all its functions have in common */
 	uint64_t speed_mbps;
-	struct ha_rail rail[HA_RAILS]; /* rail[1].device NULL: single path */
+	/* port of NCCL's device, and its standby port; rail[1].device NULL: none */
+	struct ha_rail rail[HA_RAILS];
 	enum ha_affinity affinity;
 	unsigned int max_comms, max_recvs;
 	uint32_t max_message_bytes;
-	bool rxe; /* a device of rxe, Linux's software RoCE */
+	bool rxe; /* the device belongs to rxe, Linux's software RoCE */
 };
 
 struct ha_devices {
@@ -57,13 +60,13 @@ struct ha_devices {
 	unsigned int n;
 };
 
-/* Returns 0, also if there is no device, or -errno. */
+/* Finds the devices. Returns 0, also if there is no device, or -errno. */
 int ha_devices_open(struct ha_devices *devices, const struct ha_config *config,
 		    struct inc_err *err);
 void ha_devices_close(struct ha_devices *devices);
 
-/* The address that a queue pair on this rail has now. ha_path_make() needs these properties of the
- * port, as of the last refresh of the inventory. */
+/* The address that a queue pair on this rail has now, and the properties of the port that
+ * ha_path_make() needs, as of the last refresh of the inventory. */
 struct ha_place {
 	enum inc_rdma_link_layer link_layer;
 	uint16_t lid;
@@ -72,8 +75,8 @@ struct ha_place {
 	uint32_t max_message_bytes;
 };
 
-/* Any thread. Returns 0, -ENETDOWN if the port is not up, -EADDRNOTAVAIL without a usable GID, or
- * -ENODEV. */
+/* Reads the place of a rail. May be called on any thread. Returns 0, -ENETDOWN if the port is not
+ * up, -EADDRNOTAVAIL without a usable GID, or -ENODEV. */
 int ha_rail_place(const struct ha_devices *devices, const struct ha_rail *rail,
 		  struct ha_place *place, struct inc_err *err);
 

@@ -132,7 +132,7 @@ static void probe(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo)
 	    now_ns < end->probe_due_at_ns)
 		return;
 	todo->probe = true;
-	end->probed_at_ns = now_ns ? now_ns : 1; /* 0 means no probe */
+	end->probed_at_ns = now_ns ? now_ns : 1; /* the time 0 means that no probe is under way */
 	end->probe_due_at_ns = now_ns + end->times.heartbeat_ns;
 }
 

@@ -16,11 +16,11 @@
 #include <stdint.h>
 #include "hostlib/nccl/control_msg.h"
 
-#define HA_STATES(_)                                                                  \
-	_(FLOWING, "flowing")                                                         \
-	_(SWITCHING, "switching") /* has entered an epoch, waits for the other end */ \
-	_(BROKEN, "broken")       /* its path has failed and no other is ready */     \
-	_(DONE, "done")                                                               \
+#define HA_STATES(_)                                                                          \
+	_(FLOWING, "flowing")                                                                 \
+	_(SWITCHING, "switching") /* this end has entered an epoch and waits for the peer */  \
+	_(BROKEN, "broken") /* the path of this end has failed, and no other path is ready */ \
+	_(DONE, "done")                                                                       \
 	_(FAILED, "failed")
 
 enum ha_state {
@@ -34,20 +34,23 @@ const char *ha_state_text(enum ha_state state);
 
 /* Times of a comm. Its RTO may grow (HA_NCCL_RTO_ADAPTIVE). */
 struct ha_times {
-	uint64_t rto_ns;       /* HA_NCCL_RTO_MS */
-	uint64_t heartbeat_ns; /* HA_NCCL_HEARTBEAT_MS */
+	uint64_t rto_ns;       /* retransmission timeout, HA_NCCL_RTO_MS */
+	uint64_t heartbeat_ns; /* interval of heartbeats, HA_NCCL_HEARTBEAT_MS */
 };
 
-#define HA_BARREN_EPOCHS 8u /* epochs in succession without a completion; then the comm fails */
-#define HA_LINGER_RTOS   2u /* how long an end that is DONE still answers its peer */
+/* the comm fails after this many epochs in succession without a completion */
+#define HA_BARREN_EPOCHS 8u
+#define HA_LINGER_RTOS   2u /* RTOs for which an end that is DONE still answers its peer */
 
 /* Facts of one failover, for its line of the log. */
 struct ha_failover {
-	uint32_t epoch; /* the new epoch */
+	uint32_t epoch; /* number of the new epoch */
 	enum ha_cause cause;
 	uint64_t began_at_ns, flowing_at_ns;
 	unsigned int replayed; /* sender: payloads written again; receiver: slots described again */
-	unsigned int delivered; /* sender: complete by the report alone; receiver: by the drain */
+	/* sender: sends that the report alone completed; receiver: receives that the drain
+	 * completed */
+	unsigned int delivered;
 };
 
 /* Actions for the caller, in this order. */
@@ -59,11 +62,12 @@ struct ha_todo {
 	/* Control messages to send on both channels. */
 	unsigned int msgs;
 	struct ha_control_msg msg[4];
-	/* Posts on the queue pair of the end's epoch, in order. A sender's are the requests whose
-	 * payload is to be written; a receiver's are the indices of ring slots to describe. */
+	/* Indexes of work to post on the queue pair of the end's epoch, in order. A sender posts
+	 * payloads of these requests; a receiver posts descriptions of these ring slots. */
 	unsigned int posts;
 	uint16_t post[HA_SLOTS];
-	bool probe;         /* write 0 bytes on that queue pair; an error completion is a trigger */
+	/* write 0 bytes on the epoch's queue pair; an error completion is a failure of the path */
+	bool probe;
 	bool failover_over; /* a failover is over: log `failover` */
 	bool ended;         /* the state is DONE or FAILED now */
 };
@@ -75,20 +79,23 @@ struct ha_end {
 	uint64_t nonce;
 	enum ha_state state;
 	uint32_t epoch;
-	uint32_t ready;      /* newest epoch whose path is ready; equals epoch without a standby */
-	bool dual;           /* false: there is a single path, so a trigger fails the comm */
-	bool channel;        /* a control channel is alive */
-	enum ha_cause cause; /* cause of the last trigger */
-	uint64_t entered_at_ns; /* when this state was entered */
-	uint64_t sent_at_ns;    /* when `last` was sent */
-	uint64_t probed_at_ns;  /* when the probe under way was posted; 0: none is under way */
+	/* newest epoch whose path is ready; equals `epoch` if there is no standby */
+	uint32_t ready;
+	bool dual;              /* false: there is a single path, so its failure fails the comm */
+	bool channel;           /* a control channel is alive */
+	enum ha_cause cause;    /* why the end last left a path */
+	uint64_t entered_at_ns; /* time at which this state was entered */
+	uint64_t sent_at_ns;    /* time at which `last` was sent */
+	/* time at which the probe under way was posted; 0: none is under way */
+	uint64_t probed_at_ns;
 	uint64_t probe_due_at_ns;
-	unsigned int
-		barren; /* epochs in succession with something to complete, and no completion */
-	struct ha_control_msg last; /* message repeated until it is answered; type 0: none */
+	/* number of epochs in succession with something to complete, and no completion */
+	unsigned int barren;
+	/* the control message that is repeated until it is answered; type 0: none */
+	struct ha_control_msg last;
 	struct ha_failover failover;
-	int error;       /* in state FAILED: -errno with which requests end */
-	const char *why; /* and why, a static text */
+	int error;       /* state FAILED: -errno with which requests end */
+	const char *why; /* reason of that error, a static text */
 };
 
 /* The functions below are for sender.c and receiver.c only. */
@@ -116,9 +123,9 @@ void ha_end_fail(struct ha_end *end, int error, const char *why, uint64_t now_ns
 		 struct ha_todo *todo);
 /* A request or slot has been completed, so the paths do work. */
 void ha_end_completed(struct ha_end *end);
-/* Why a trigger ends the comm, or NULL if a failover is possible. */
+/* Returns why a failure of the path ends the comm, or NULL if a failover is possible. */
 const char *ha_end_no_way(const struct ha_end *end, bool waiting);
-/* The path of this epoch is ready, or no longer (up is false). */
+/* The path of this epoch is ready, or no longer ready (up is false). */
 void ha_end_path(struct ha_end *end, uint32_t epoch, bool up);
 void ha_end_channel(struct ha_end *end, bool alive, uint64_t now_ns, struct ha_todo *todo);
 /* A probe of this epoch has succeeded. */

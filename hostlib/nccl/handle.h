@@ -20,19 +20,19 @@ struct ha_handle {
 	uint32_t magic; /* network order, as all members but `comm` */
 	uint8_t version, flags, family /* 4 or 6 */, zero;
 	uint16_t tcp_port;
-	uint8_t address[16]; /* IPv4: the first 4 */
+	uint8_t address[16]; /* listener's address; IPv4 uses the first 4 bytes */
 	uint8_t scope[4];    /* IPv6 */
 	uint8_t nonce[8];
 	uint8_t rest[82]; /* 0 */
-	uint64_t comm;    /* struct ha_comm of connect, in its own process; listen sets 0 */
+	uint64_t comm;    /* the connecting process's struct ha_comm; listen sets 0 */
 } __attribute__((packed, aligned(1)));
 static_assert(sizeof(struct ha_handle) == HA_NCCL_HANDLE_BYTES, "NCCL's handles");
 
-/* The caller draws the nonce with getrandom(). */
+/* Fills a handle. The caller draws the nonce with getrandom(). */
 void ha_handle_make(struct ha_handle *handle, const union ha_address *address, unsigned int flags,
 		    uint64_t nonce);
-/* Returns 0, or -EPROTO and the reason: a magic of another plugin, another version, or no valid
- * address. */
+/* Reads a handle. Returns 0, or -EPROTO and the reason: a magic of another plugin, another version,
+ * or no valid address. */
 int ha_handle_read(const struct ha_handle *handle, union ha_address *address, unsigned int *flags,
 		   uint64_t *nonce, struct inc_err *err);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "hostlib/nccl/iflist.h"
 
-#define PREFIX_BYTES 63u /* bytes of an entry's name that NCCL compares */
+#define PREFIX_BYTES 63u /* number of bytes of an entry's name that NCCL compares */
 
 /* Whether an entry of len bytes matches: its name, then a colon and a port. A port that is missing,
  * empty or -1 matches every port. A port that is no number counts as 0, which no device has. */

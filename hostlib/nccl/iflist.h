@@ -9,11 +9,11 @@
 
 #include <stdbool.h>
 
-#define HA_IFLIST_DEVICES    32u /* entries of NCCL_IB_HCA that NCCL reads; it ignores more */
-#define HA_IFLIST_INTERFACES 16u /* the same for NCCL_SOCKET_IFNAME */
+#define HA_IFLIST_DEVICES    32u /* most entries of NCCL_IB_HCA that NCCL reads */
+#define HA_IFLIST_INTERFACES 16u /* most entries of NCCL_SOCKET_IFNAME that NCCL reads */
 
-/* Whether the list allows this port of this device. A list NULL allows all. port is -1 for a
- * network interface. */
+/* Whether the list allows this port of this device. If the list is NULL, it allows all. port is -1
+ * for a network interface. */
 bool ha_iflist_passes(const char *list, unsigned int max_entries, const char *name, int port);
 
 #endif

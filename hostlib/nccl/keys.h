@@ -70,11 +70,12 @@ struct ha_config {
 /* A row of the tables above, for programs that print the settings. */
 struct ha_setting {
 	const char *name;
-	const char *unit; /* "": no unit; NULL: a text setting */
+	const char *unit; /* unit of a number, "" if it has none; NULL: a text setting */
 	int64_t def, least, most;
 	const char *text;
 };
-extern const struct ha_setting ha_settings[]; /* ends with an element without a name */
+/* the rows of both tables; the last element has no name */
+extern const struct ha_setting ha_settings[];
 
 /* Returns 0, or -EINVAL and an error with the variable, its value and the allowed range. An empty
  * variable counts as not set. */

@@ -12,7 +12,7 @@
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 struct device_cache {
-	struct inc_rdma_device *device; /* counted reference */
+	struct inc_rdma_device *device; /* device of the cache, with a counted reference */
 	struct inc_rdma_cache cache;
 	struct device_cache *next;
 };

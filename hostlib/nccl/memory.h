@@ -20,14 +20,16 @@
 struct ha_region {
 	void *address;
 	size_t bytes;
-	int type;      /* HA_NCCL_PTR_HOST, ... */
-	int dmabuf_fd; /* -1: none */
+	int type;      /* type of memory: HA_NCCL_PTR_HOST, ... */
+	int dmabuf_fd; /* descriptor of GPU memory; -1: none */
 	uint64_t dmabuf_offset;
 	struct inc_rdma_mr
-		*mr[HA_RAILS]; /* registration from the cache; NULL: not registered there (yet) */
+		/* registration from the cache on each rail; NULL: not registered there (yet) */
+		*mr[HA_RAILS];
 	struct inc_rdma_cache *cache[HA_RAILS];
 	struct ibv_mr
-		*own[HA_RAILS]; /* registration of GPU memory, which the cache does not hold */
+		/* registration of GPU memory on each rail, which the cache does not hold */
+		*own[HA_RAILS];
 };
 
 /* The registration caches of the devices in use. All comms of a device share its cache. */
@@ -45,7 +47,7 @@ uint32_t ha_region_lkey(const struct ha_region *region, unsigned int rail);
 uint32_t ha_region_rkey(const struct ha_region *region, unsigned int rail);
 
 int ha_caches_open(struct ha_caches **out, struct inc_err *err);
-/* Allowed when no region is registered any more. caches may be NULL. */
+/* Frees the caches. Allowed when no region is registered any more. caches may be NULL. */
 void ha_caches_close(struct ha_caches *caches);
 
 #endif

@@ -8,9 +8,9 @@
 #include "hostlib/nccl/path.h"
 #include "lib/base/random.h"
 
-#define RNR_RETRY 6 /* 7 means for ever */
-/* The code of 10 ms, so 60 ms with all retries. A receive is missing only if the peer has not
- * polled for a long time. */
+#define RNR_RETRY 6 /* the value 7 would mean for ever */
+/* Code of 10 ms as the wait between RNR retries, so 60 ms with all retries. A receive is missing
+ * only if the peer has not polled for a long time. */
 #define MIN_RNR_TIMER 20
 
 #define SEND_WR    (HA_WRITES + HA_MSGS_AHEAD)
@@ -293,7 +293,7 @@ int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot 
 	if (!path->waiting && path->writes < HA_WRITES)
 		return post_description(path, wr_id, slot);
 	if (path->waiting == HA_SLOTS)
-		return -EAGAIN; /* a comm has no more open slots */
+		return -EAGAIN; /* a comm has no more open slots than the path has room for */
 	last = (path->first_waiting + path->waiting++) % HA_SLOTS;
 	path->wait[last].wr_id = wr_id;
 	path->wait[last].slot = *slot;

@@ -23,16 +23,18 @@
 #include "lib/rdma/completion.h"
 #include "lib/rdma/qp.h"
 
-#define HA_MSGS_AHEAD 16u                        /* control messages under way at most */
+#define HA_MSGS_AHEAD 16u                        /* most control messages under way */
 #define HA_RECEIVES   (HA_SLOTS + HA_MSGS_AHEAD) /* receives that are posted */
-#define HA_PROBES     8u                         /* probes under way at most */
-#define HA_WRITES     (HA_SLOTS + HA_PROBES)     /* payloads, descriptions, probes */
+#define HA_PROBES     8u                         /* most probes under way */
+/* most writes under way: payloads, descriptions, probes */
+#define HA_WRITES (HA_SLOTS + HA_PROBES)
 
 struct ha_path {
 	uint32_t epoch, attempt;
 	uint8_t rail;
-	bool fenced, dead;              /* dead: HA_PATH_DEAD has been reported */
-	struct inc_rdma_device *device; /* counted reference */
+	/* fenced: the queue pair is in ERR; dead: HA_PATH_DEAD has been reported */
+	bool fenced, dead;
+	struct inc_rdma_device *device; /* device of the queue pair, with a counted reference */
 	uint8_t port;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
@@ -40,10 +42,11 @@ struct ha_path {
 	uint8_t own_gid_index;
 	uint32_t max_message_bytes;
 	char what[64];         /* name of the comm, for errors */
-	unsigned int receives; /* posted and not completed */
-	unsigned int msgs;     /* control messages that were sent and not completed */
-	unsigned int writes;   /* payloads, descriptions and probes, likewise */
-	uint32_t free_msgs;    /* bit i: send buffer i is free */
+	unsigned int receives; /* number of receives that are posted and not completed */
+	unsigned int msgs;     /* number of control messages that were sent and not completed */
+	/* number of payloads, descriptions and probes that were posted and not completed */
+	unsigned int writes;
+	uint32_t free_msgs; /* bitmap: bit i is set if send buffer i is free */
 	/* Receives whose control messages the caller may still read. The next poll posts them
 	 * again. */
 	unsigned int lent;
@@ -61,9 +64,10 @@ struct ha_path {
 
 /* Kinds of completions that ha_path_poll() reports. */
 enum ha_path_event_kind {
-	HA_PATH_LANDED,    /* a payload has arrived: sequence, bytes */
-	HA_PATH_MSG,       /* a control message has arrived: msg, valid until the next poll */
-	HA_PATH_COMPLETED, /* a payload, description or probe has completed: wr_id, ok */
+	HA_PATH_LANDED, /* a payload has arrived; the event has sequence and bytes */
+	HA_PATH_MSG,    /* a control message has arrived: msg, which is valid until the next poll */
+	/* a payload, description or probe has completed; the event has wr_id and ok */
+	HA_PATH_COMPLETED,
 	/* The path is dead: a receive, a control message or the completion queue has failed, or a
 	 * message of a wrong length has arrived. Reported once, and not of a fenced path. */
 	HA_PATH_DEAD,
@@ -83,7 +87,7 @@ struct ha_path_opts {
 	const struct ha_rail *rail;
 	uint8_t rail_number;
 	uint32_t epoch, attempt;
-	void *ring;       /* ring of a sender, HA_SLOTS slots; NULL: a receiver */
+	void *ring;       /* ring of HA_SLOTS slots, if this end is a sender; NULL: a receiver */
 	const char *what; /* name of the comm, for errors */
 };
 
@@ -94,7 +98,7 @@ int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct i
  * -errno. */
 int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
 		  const struct ha_config *config, struct inc_err *err);
-/* path may be NULL. */
+/* Destroys the queue pair and frees the path, which may be NULL. */
 void ha_path_destroy(struct ha_path *path);
 
 /* Polls up to max events in the order of completion, and returns how many there are. Posts receives

@@ -13,7 +13,7 @@
 
 #define NAME              "HA"
 #define EXPORTED          __attribute__((visibility("default")))
-#define MAX_P2P           (1ull << 30) /* bytes of one message, as in NCCL's own transport */
+#define MAX_P2P           (1ull << 30) /* most bytes of one message, as in NCCL's own transport */
 #define MAX_TRAFFIC_CLASS 255
 
 static_assert(HA_REQUESTS == HA_NCCL_MAX_REQUESTS, "as many as NCCL may have of a comm");
@@ -25,8 +25,8 @@ struct context {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ha_plugin *shared; /* under the lock; NULL: not initialised */
-static unsigned int inits;       /* likewise: how often ha_plugin_open() has succeeded */
+static struct ha_plugin *shared; /* the plugin, protected by the lock; NULL: not initialised */
+static unsigned int inits;       /* how often ha_plugin_open() has succeeded; under the lock */
 static _Atomic(ha_nccl_logger) logger;
 
 /* ---- log and errors ------------------------------------------------------------------------- */
@@ -44,8 +44,8 @@ static void log_line(enum ha_log_level level, const char *file, int line, const 
 		log(levels[level], HA_NCCL_LOG_NET, file, line, "NET/" NAME " : %s", text);
 }
 
-/* The ncclResult_t of a negative errno: a fault of the peer or of the network, of the caller, of
- * this machine, or of the plugin. */
+/* Converts a negative errno to an ncclResult_t: a fault of the peer or of the network, of the
+ * caller, of this machine, or of the plugin. */
 static enum ha_nccl_result result_of(int ret)
 {
 	switch (-ret) {
@@ -583,5 +583,5 @@ EXPORTED const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {
 	.irecv = recv_profiled,
 	.makeVDevice = NULL,
 	.finalize = finalize,
-	.setNetAttr = NULL, /* NCCL's hints have no use here */
+	.setNetAttr = NULL, /* NCCL's hints have no use in this plugin */
 };

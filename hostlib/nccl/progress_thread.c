@@ -12,8 +12,8 @@
 #include "lib/base/fd.h"
 #include "lib/base/thread.h"
 
-/* How long the thread sleeps while a comm has something under way, and otherwise. The latter is a
- * part of a heartbeat, so that messages on standby paths are answered in time. */
+/* How long the thread sleeps while a comm has something under way, and how long otherwise. The
+ * longer time is a part of a heartbeat, so that messages on standby paths are answered in time. */
 #define BUSY_SLEEP_MS        1
 #define SLEEPS_PER_HEARTBEAT 4
 #define EVENTS               16
@@ -27,9 +27,9 @@ struct ha_progress {
 	pthread_mutex_t lock; /* protects incoming and stopping */
 	struct ha_comm *incoming;
 	bool stopping;
-	/* used by the thread only */
+	/* the following members are used by the thread only */
 	struct ha_comm *comms;
-	unsigned int open; /* comms that are not closed, in the last round */
+	unsigned int open; /* number of comms that were not closed in the last round */
 	uint64_t refreshed_at_ns;
 };
 
@@ -58,7 +58,8 @@ static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 
 	p->open = 0;
 	while ((comm = *at)) {
-		bits = HA_ROUND_CLOSING; /* if another thread has the lock: look again */
+		/* if another thread has the lock, the next round handles this comm */
+		bits = HA_ROUND_CLOSING;
 		if (!pthread_mutex_trylock(&comm->lock)) {
 			bits = ha_comm_round(comm, p->plugin->config.poll_batch, wide,
 					     inc_now_ns());

@@ -163,7 +163,7 @@ void ha_receiver_report(const struct ha_receiver *receiver, struct ha_report *re
 
 /* ---- payloads ---- */
 
-/* The epoch whose queue pair can still deliver payloads. */
+/* Returns the epoch whose queue pair can still deliver payloads. */
 static uint32_t live_epoch(const struct ha_receiver *receiver)
 {
 	return receiver->draining ? receiver->draining_epoch : receiver->end.epoch;
@@ -236,8 +236,8 @@ static void ends(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *
 		      now_ns, todo);
 }
 
-/* Fails as soon as the queue pair has drained, because the sender may count payloads that have
- * arrived as delivered. */
+/* Prepares the end's failure, which follows as soon as the queue pair has drained, because the
+ * sender may count payloads that have arrived as delivered. */
 static void fails_drained(struct ha_receiver *receiver, int error, const char *why, bool send_abort,
 			  uint64_t now_ns, struct ha_todo *todo)
 {
@@ -460,7 +460,7 @@ void ha_receiver_channel(struct ha_receiver *receiver, bool alive, uint64_t now_
 	ha_end_channel(&receiver->end, alive, now_ns, todo);
 }
 
-/* Why this end has to fail now, or NULL. */
+/* Returns why this end has to fail now, or NULL. */
 static const char *gives_up(const struct ha_receiver *receiver, uint64_t now_ns)
 {
 	const struct ha_end *end = &receiver->end;

@@ -17,19 +17,19 @@
 struct ha_open_slot {
 	uint32_t sequence;
 	uint32_t bytes, tag;
-	void *buffer; /* owned by the caller */
-	void *region; /* registration of buffer, owned by the caller */
-	uint8_t request, index,
-		slots;  /* request (group) of the slot, index in the group, slots of the group */
-	bool described; /* described to the sender in this epoch */
+	void *buffer; /* buffer of the receive, owned by the caller */
+	void *region; /* registration of the buffer, owned by the caller */
+	/* request of the slot (a group), index of the slot in it, number of slots in it */
+	uint8_t request, index, slots;
+	bool described; /* the slot has been described to the sender in this epoch */
 	bool complete;
 };
 
 struct ha_recv {
 	bool used;
 	uint8_t slots, open;
-	uint32_t first; /* sequence of its first slot */
-	int error;      /* 0, or the error of the failed end */
+	uint32_t first; /* sequence of the request's first slot */
+	int error;      /* 0, or -errno with which the end has failed */
 	uint32_t sizes[HA_GROUP];
 };
 
@@ -37,17 +37,17 @@ struct ha_receiver {
 	struct ha_end end;
 	struct ha_open_slot slot[HA_SLOTS];
 	struct ha_recv recv[HA_REQUESTS];
-	uint32_t next_sequence; /* sequence of the next receive */
+	uint32_t next_sequence; /* sequence that the next receive gets */
 	uint32_t first_open;    /* lowest sequence not received, which is `next` of a report */
-	uint32_t duplicates;    /* payloads that arrived for slots that were not open */
+	uint32_t duplicates;    /* number of payloads that arrived for slots that were not open */
 	bool draining; /* the queue pair is fenced, and not all its receives have completed */
 	uint32_t draining_epoch;
 	uint64_t draining_at_ns;
-	bool peer_ended, peer_closed; /* the peer has sent CLOSE or ABORT; CLOSE */
+	bool peer_ended, peer_closed; /* the peer has sent CLOSE or ABORT; it has sent CLOSE */
 	/* Error with which this end fails when the queue pair has drained; 0: it does not end. */
 	int ending;
 	const char *ending_why;
-	bool ending_abort; /* send ABORT then */
+	bool ending_abort; /* this end sends ABORT when it fails then */
 };
 
 /* One receive of a group, as NCCL gives it to irecv. */
@@ -85,7 +85,7 @@ void ha_receiver_landed(struct ha_receiver *receiver, uint32_t epoch, uint32_t s
  * those that succeeded. */
 void ha_receiver_drained(struct ha_receiver *receiver, uint32_t epoch, uint64_t now_ns,
 			 struct ha_todo *todo);
-/* A description or probe of this or an earlier epoch has completed; ok: successfully. */
+/* A description or probe of this or an earlier epoch has completed. ok: it has succeeded. */
 void ha_receiver_completed(struct ha_receiver *receiver, uint64_t wr_id, bool ok, uint64_t now_ns,
 			   struct ha_todo *todo);
 /* The events below are the same as in sender.h. */

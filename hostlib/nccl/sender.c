@@ -113,7 +113,8 @@ static void writes(struct ha_sender *sender, struct ha_send *send, uint64_t now_
 	todo->post[todo->posts++] = (uint16_t)(send - sender->send);
 }
 
-/* Finds the lowest free slot of the tag that is described in this epoch; false if there is none. */
+/* Finds the lowest free slot of the tag that is described in this epoch. Returns false if there is
+ * none. */
 static bool find_slot(const struct ha_sender *sender, uint32_t tag, uint32_t *sequence)
 {
 	uint32_t s;
@@ -307,8 +308,8 @@ void ha_sender_completed(struct ha_sender *sender, uint64_t wr_id, bool ok, uint
 
 /* ---- control messages ---- */
 
-/* Why the peer's report cannot be true, or NULL. It must have all that was acknowledged, and it can
- * have only what was written. */
+/* Returns why the peer's report cannot be true, or NULL. A report must have all that was
+ * acknowledged, and it can have only what was written. */
 static const char *contradicts(const struct ha_sender *sender, const struct ha_report *report)
 {
 	uint32_t s;
@@ -352,8 +353,8 @@ static void takes_report(struct ha_sender *sender, const struct ha_report *repor
 	ha_end_send(&sender->end, HA_MSG_RESUME, NULL, false, now_ns, todo);
 }
 
-/* Handles a REPORT of the next epoch: the receiver has left the queue pair first, and this end
- * follows. */
+/* Handles a REPORT of the next epoch: the receiver has left the present queue pair first, and this
+ * end follows. */
 static void follows(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 		    struct ha_todo *todo)
 {

@@ -13,12 +13,13 @@
 #include "hostlib/nccl/end.h"
 #include "hostlib/nccl/control_msg.h"
 
-#define HA_SEND_STATES(_)                                                          \
-	_(FREE)                                                                    \
-	_(BOUND)     /* has a sequence; its slot is not described in this epoch */ \
-	_(IN_FLIGHT) /* written in this epoch, no completion yet */                \
-	_(COMPLETE)                                                                \
-	_(FAILED) /* with end.error */
+#define HA_SEND_STATES(_)                                                                  \
+	_(FREE)                                                                            \
+	_(BOUND) /* the request has a sequence; its slot is not described in this epoch */ \
+/* the payload was posted in this epoch, and has not completed yet */
+_(IN_FLIGHT)
+_(COMPLETE)
+_(FAILED) /* the request has failed with end.error */
 
 enum ha_send_state {
 #define HA_SEND_STATE_(NAME) HA_SEND_##NAME,
@@ -28,10 +29,10 @@ enum ha_send_state {
 
 struct ha_send {
 	enum ha_send_state state;
-	uint32_t sequence;  /* sequence of its slot, the same in all epochs */
-	uint32_t bytes;     /* at most as many as the slot has room for */
-	const void *buffer; /* owned by the caller */
-	void *region;       /* registration of buffer, owned by the caller */
+	uint32_t sequence;  /* sequence of the request's slot, the same in all epochs */
+	uint32_t bytes;     /* size of the payload, at most the slot's room */
+	const void *buffer; /* buffer of the send, owned by the caller */
+	void *region;       /* registration of the buffer, owned by the caller */
 	uint64_t posted_at_ns;
 	uint64_t address; /* address of the slot, as described in this epoch */
 	uint32_t rkey;
@@ -39,20 +40,22 @@ struct ha_send {
 
 struct ha_sender {
 	struct ha_end end;
-	const struct ha_slot_wire *ring; /* HA_SLOTS slots, 64-byte aligned; the peer writes them */
+	/* ring of HA_SLOTS slots, 64-byte aligned; the peer writes them */
+	const struct ha_slot_wire *ring;
 	struct ha_send send[HA_REQUESTS];
 	/* Slots are in use from `first`, the lowest that is not complete, to `next`, the lowest
 	 * that was never described. `look` is the lowest that may not have been described in this
 	 * epoch. */
 	uint32_t first, next, look;
-	uint64_t progress_at_ns; /* last completion of this epoch, or when the epoch began */
+	/* time of the last completion in this epoch, or of the epoch's begin */
+	uint64_t progress_at_ns;
 	/* Bit arrays with a bit for each ring index: the slot is bound to a request or complete,
 	 * its payload is acknowledged or reported, and it is described in this epoch. */
 	uint64_t used[HA_SLOTS / 64], complete[HA_SLOTS / 64], described[HA_SLOTS / 64];
 	struct ha_slot slot[HA_SLOTS];
 };
 
-/* Starts in state FLOWING in epoch 0, whose path must be up. */
+/* Initialises a sender in state FLOWING and epoch 0, whose path must be up. */
 void ha_sender_init(struct ha_sender *sender, const struct ha_times *times, uint64_t nonce,
 		    bool dual, const struct ha_slot_wire *ring, uint64_t now_ns);
 
@@ -70,25 +73,25 @@ void ha_sender_release(struct ha_sender *sender, unsigned int request);
 /* Reads new slots of the ring, and writes the requests that wait for them again. Cheap if there are
  * none. */
 void ha_sender_look(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo);
-/* A payload or probe of any epoch has completed; ok: successfully. */
+/* A payload or probe of any epoch has completed. ok: it has succeeded. */
 void ha_sender_completed(struct ha_sender *sender, uint64_t wr_id, bool ok, uint64_t now_ns,
 			 struct ha_todo *todo);
-/* The epoch's path has failed or is to be left, for this cause. TIMEOUT, PROBE and PEER are found
- * by the machine itself. REQUEST has an effect only if the next path is ready. */
+/* The epoch's path has failed, or the comm wants to leave it, for this cause. The machine itself
+ * finds TIMEOUT, PROBE and PEER. REQUEST has an effect only if the next path is ready. */
 void ha_sender_trigger(struct ha_sender *sender, enum ha_cause cause, uint64_t now_ns,
 		       struct ha_todo *todo);
-/* The path of this epoch, which is end.epoch + 1, is ready at both ends, or no longer (up is
+/* The path of the next epoch, end.epoch + 1, is ready at both ends, or no longer ready (up is
  * false). */
 void ha_sender_path(struct ha_sender *sender, uint32_t epoch, bool up, uint64_t now_ns,
 		    struct ha_todo *todo);
-/* A control message of the peer. The machine handles OPEN to ABORT; the caller handles the
+/* The peer has sent a control message. The machine handles OPEN to ABORT; the caller handles the
  * others. */
 void ha_sender_msg(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 		   struct ha_todo *todo);
-/* Whether any control channel to the peer is alive. */
+/* Reports whether any control channel to the peer is alive. */
 void ha_sender_channel(struct ha_sender *sender, bool alive, uint64_t now_ns, struct ha_todo *todo);
-/* Time has passed. To be called at least each heartbeat, or better each ms while anything is under
- * way. */
+/* Time has passed. Must be called at least each heartbeat, or better each ms while anything is
+ * under way. */
 void ha_sender_tick(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo);
 /* NCCL has closed the comm. Requests that are not complete fail. */
 void ha_sender_close(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo);

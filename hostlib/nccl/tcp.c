@@ -104,7 +104,7 @@ static void begin(struct ha_socket *socket, int fd, bool connected)
 	socket->connected = connected;
 	socket->error = 0;
 	socket->in_bytes = socket->out_at = socket->out_bytes = 0;
-	/* Without TCP_NODELAY the short messages would be delayed, so an error does no harm. */
+	/* Without TCP_NODELAY messages would only be delayed, so a failure to set it is ignored. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 

@@ -16,12 +16,12 @@
 #include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
 
-#define HA_SOCKET_QUEUE 64u /* control messages that wait to be sent, at most */
+#define HA_SOCKET_QUEUE 64u /* most control messages that wait to be sent */
 
 struct ha_socket {
-	int fd; /* -1: none */
+	int fd; /* descriptor of the socket; -1: none */
 	bool connected;
-	int error; /* -errno; -ECONNRESET where the peer has closed */
+	int error; /* -errno of the failed socket; -ECONNRESET: the peer has closed it */
 	uint8_t in[HA_MSG_BYTES];
 	unsigned int in_bytes;
 	uint8_t out[HA_SOCKET_QUEUE * HA_MSG_BYTES];
@@ -43,13 +43,13 @@ int ha_socket_accept(int listen_fd, struct ha_socket *socket, struct inc_err *er
 /* Begins to connect. Returns 0 or -errno. */
 int ha_socket_connect(struct ha_socket *socket, const union ha_address *address,
 		      struct inc_err *err);
-/* Returns 1 if connected, 0 if not yet, or -errno. */
+/* Checks whether the connection is up. Returns 1 if connected, 0 if not yet, or -errno. */
 int ha_socket_connected(struct ha_socket *socket, struct inc_err *err);
 /* Queues a message and sends what the kernel accepts. Returns 0, or -errno for the rest of the
  * socket's life; -ENOBUFS means that the queue is full. */
 int ha_socket_send(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES]);
-/* Returns 1 with a message, or 0 if none has arrived. Returns -errno only after all messages of the
- * peer have been read. Sends queued messages, too. */
+/* Receives a message, and sends queued ones, too. Returns 1 with a message, or 0 if none has
+ * arrived. Returns -errno only after all messages of the peer have been read. */
 int ha_socket_receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES]);
 void ha_socket_close(struct ha_socket *socket);
 

@@ -134,7 +134,7 @@ void inccl_log_forward(void *log, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Takes the oldest queued line off the queue; NULL if there is none. Under the log's lock. */
+/* Removes the oldest line from the queue; NULL if there is none. Called under the log's lock. */
 static struct inccl_log_entry *take_first(struct inccl_log *log)
 {
 	struct inccl_log_entry *entry = log->first;

@@ -116,7 +116,8 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 		return;
 	if (!comm->posting)
 		comm->posting = req;
-	/* an idle communicator does not read the clock, and that does not count as a standstill */
+	/* the clock is not read while the communicator is idle, so it starts anew and the idle time
+	 * is no standstill */
 	if (!comm->head)
 		comm->awake = (struct inc_awake){0};
 	req->begun_at_ns = inc_awake_now_ns(&comm->awake);
@@ -157,7 +158,7 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 }
 
 /* Describes how floats go over the wire, if the request reduces floats. Returns a number for each
- * way, or 0. A communicator has the ways of integers, or only the way of native floats. */
+ * way, or 0. A communicator either has the ways of integers, or only the way of native floats. */
 static unsigned int describe_floats(const struct inccl_request *req, char *text, size_t size)
 {
 	if (req->floats)
@@ -378,7 +379,8 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 				 timeout_ms < 0 ? UINT64_MAX : deadline_after_ms(timeout_ms),
 				 cancel_state);
 	} else {
-		inccl_comm_leave(comm); /* inccl_collective_run() has not called it */
+		/* inccl_collective_run() has not called inccl_comm_leave() for a call that waits */
+		inccl_comm_leave(comm);
 	}
 	return collect(req);
 }

@@ -88,14 +88,14 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 }
 
 /* Sets the number of messages and packets that may be under way: what this rank can do, within the
- * controller's limits. Returns the slots that this needs. */
+ * controller's limits. Returns the number of slots that these messages need. */
 static unsigned int agree_on_messages(struct inccl_communicator *comm,
 				      const struct inc_msg_made *made, const struct inccl_own *own)
 {
 	const unsigned int asked = comm->settings.message_packets ?: 1;
 
 	comm->message_packets = made->message_packets ?: asked;
-	/* as many packets as were asked for, in messages of the agreed size */
+	/* as many packets as the caller has asked for, in messages of the agreed size */
 	comm->window_messages = own->window_messages * asked / comm->message_packets ?: 1;
 	comm->messages = made->messages ?: made->slots;
 	if (made->mode == INC_TREE_TERMINATION && !comm->settings.window &&
@@ -165,7 +165,8 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm)
 	return inc_float_forms[comm->native_floats ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED];
 }
 
-/* The two round trips of creation. Under the group's lock. */
+/* The two round trips to the controller that create a communicator. Called under the group's
+ * lock. */
 static int negotiate(struct inccl_communicator *comm, const struct inccl_own *own,
 		     struct inccl_limit *limit, struct inc_err *err)
 {
@@ -305,7 +306,7 @@ free_comm:
 	return ret;
 }
 
-/* Sets comm->phase. Under the group's lock. */
+/* Sets comm->phase. Called under the group's lock. */
 static void set_phase(struct inccl_communicator *comm, enum inccl_comm_phase phase)
 {
 	comm->phase = phase;

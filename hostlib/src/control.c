@@ -112,7 +112,8 @@ int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const 
 	return ret;
 }
 
-/* Waits until the group may have changed; false if the limit has passed. */
+/* Waits until the state of the group may have changed. Returns false if the time limit has
+ * passed. */
 static bool wait_for_change(struct inccl_group *group, struct inccl_limit *limit)
 {
 	struct inc_awake *awake = &limit->awake;
@@ -471,7 +472,7 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 	ssize_t n;
 
 	for (;;) {
-		/* reads before it polls, because TLS may already have read ahead */
+		/* the stream is read before poll(), because TLS may already have read ahead */
 		while ((n = receive(group, lines, &err)) > 0)
 			if (receive_lines(group, lines, &err)) {
 				snprintf(why, sizeof(why),
@@ -546,7 +547,7 @@ void inccl_control_bye(struct inccl_group *group)
 	pthread_mutex_unlock(&group->lock);
 	if (n)
 		inc_stream_end(&group->stream);
-	/* reads the socket without TLS, because only its end matters */
+	/* the socket is read without TLS, because only the end of the connection matters */
 	while (n > 0 && (now_ms = inc_now_ms()) < deadline_ms &&
 	       poll(&pfd, 1, deadline_ms - now_ms) > 0)
 		n = recv(pfd.fd, unread, sizeof(unread), 0);

@@ -12,7 +12,8 @@ struct derivation {
 	int world_size;
 	unsigned int connect_timeout_ms;
 	struct inccl_limit limit;
-	struct inccl_log *log; /* log of the new group: the old group's, or one of its own */
+	/* log of the new group: the old group's, or one of the new group's own */
+	struct inccl_log *log;
 };
 
 /* Prepares a derivation and counts it at once, because one that fails here still counts on the

@@ -11,7 +11,7 @@
 #include "lib/proto/roce.h"
 #include "hostlib/src/endpoint.h"
 
-#define BUFFER_BYTES (4 << 20) /* of a soft device's socket, each way */
+#define BUFFER_BYTES (4 << 20) /* size of a soft device's socket buffer in each direction */
 
 /* ---- reports of the channel ---- */
 
@@ -37,7 +37,7 @@ static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 static const struct inc_channel_handler handler = {
 	.message = on_message, .sent = on_sent, .lost = on_lost};
 
-/* ctx: the options of open(). */
+/* Passes a log line of the device to the caller's function. ctx: the endpoint. */
 static void log_of_device(void *ctx, enum inc_log_level level, const char *fmt, ...)
 {
 	const struct inccl_endpoint *ep = ctx;
@@ -94,9 +94,9 @@ static unsigned int at_most(unsigned int n, unsigned int limit)
 	return n < limit ? n : limit;
 }
 
-/* Chooses the window: what was asked for, or the default, within what the device can store. Returns
- * the number of messages that the channel must have room for. A collective may need single packets
- * where others go in messages, so there is room for as many. */
+/* Chooses the window: the one of the caller's options or the default, limited by what the device
+ * can store. Returns the number of messages that the channel must have room for. A collective may
+ * need single packets where others go in messages, so there is room for as many. */
 static unsigned int choose_window(const struct inccl_open_opts *opts,
 				  const struct inc_channel_offer *offer, struct inccl_own *own)
 {
@@ -269,7 +269,7 @@ int inccl_endpoint_post(struct inccl_endpoint *ep, const struct inc_channel_exch
 	if (ep->failed)
 		return -ep->failed;
 	ret = ep->ops->exchange(ep->ch, x);
-	if (ret == -ENOTCONN) { /* it broke, which progress() reports */
+	if (ret == -ENOTCONN) { /* the channel has failed, which progress() reports */
 		ep->ops->progress(ep->dev);
 		return ep->failed ? -ep->failed : ret;
 	}
@@ -306,7 +306,7 @@ int inccl_endpoint_arm(struct inccl_endpoint *ep, int *fd, short *events, uint64
 
 bool inccl_endpoint_kept(const struct inccl_endpoint *ep)
 {
-	/* a result, too, proves that its contribution has arrived */
+	/* a result also proves that this rank's contribution has arrived */
 	return ep->acknowledged == ep->posted || ep->completed == ep->posted;
 }
 

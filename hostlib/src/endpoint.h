@@ -19,9 +19,9 @@
 #include "lib/channel/channel.h"
 #include "lib/proto/rc_end.h"
 
-/* Packets under way at most if the caller sets no window, because a veth's ring holds so many. If
- * switches terminate connections, results arrive as whole messages, and the second one leaves room
- * for 16. */
+/* Default windows in packets. The ring of a veth holds INCCL_DEFAULT_WINDOW packets. If switches
+ * terminate connections, results arrive as whole messages, and INCCL_MESSAGES_WINDOW has room for
+ * 16 of them. */
 #define INCCL_DEFAULT_WINDOW  256
 #define INCCL_MESSAGES_WINDOW 512
 
@@ -39,11 +39,12 @@ extern const struct inccl_transport inccl_transports[];
 #define INCCL_RTO_MAX_NS INC_NSEC_PER_SEC
 
 struct inccl_open_opts {
-	uint32_t addr;                /* own address on the fabric, network order */
-	unsigned int payload;         /* wanted; 0: as large as the path carries */
+	uint32_t addr; /* own address on the fabric, network order */
+	/* largest payload that the caller wants; 0: as large as the path carries */
+	unsigned int payload;
 	unsigned int message_packets; /* never 0 */
-	unsigned int window_messages; /* 0: the endpoint's choice */
-	uint32_t start_psn;           /* of the first packet sent */
+	unsigned int window_messages; /* window in messages; 0: the endpoint chooses */
+	uint32_t start_psn;           /* PSN of the first packet sent */
 	const char *options;          /* settings of verbs, "key=value,..."; may be NULL */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
@@ -51,15 +52,15 @@ struct inccl_open_opts {
 
 /* The endpoint's properties that the controller needs (message C). */
 struct inccl_own {
-	struct inc_rc_end end; /* without its address and kind */
+	struct inc_rc_end end; /* numbers of this end, without its address and kind */
 	uint16_t pkey;
-	bool udp_csum;                /* requests UDP checksums on results */
-	unsigned int payload;         /* largest that it supports */
-	unsigned int window_messages; /* under way at most */
+	bool udp_csum;                /* the endpoint requests UDP checksums on results */
+	unsigned int payload;         /* largest payload that the endpoint supports */
+	unsigned int window_messages; /* most messages under way */
 	/* Default window in packets if switches terminate connections. It is used if it exceeds
 	 * that of window_messages. */
 	unsigned int most_packets;
-	char device[64]; /* for people */
+	char device[64]; /* name of the device for log lines and tools */
 };
 
 struct inccl_transport_stats {
@@ -70,7 +71,7 @@ struct inccl_transport_stats {
 
 struct inccl_endpoint {
 	const struct inccl_transport *transport;
-	const struct inc_channel_ops *ops; /* of dev and ch */
+	const struct inc_channel_ops *ops; /* functions of dev and ch */
 	struct inc_channel_device *dev;
 	struct inc_channel *ch;
 	uint32_t addr; /* own address, network order */
@@ -79,16 +80,18 @@ struct inccl_endpoint {
 	uint64_t posted;       /* messages that post() has accepted */
 	uint64_t completed;    /* messages whose results are here: all before this number */
 	uint64_t acknowledged; /* messages that the peer has: all before this number */
-	int failed;            /* a positive errno: the endpoint has failed for good */
-	char error[256];       /* why */
-	bool mismatch;         /* it failed because ranks called different collectives (NAK 63), and
-				* the controller's notice will name them */
+	int failed;      /* 0, or a positive errno with which the endpoint has failed for good */
+	char error[256]; /* why */
+	/* the cause of the failure is that ranks called different collectives (NAK 63), and the
+	 * controller's notice will name them */
+	bool mismatch;
 };
 
-/* 0 if open() may succeed here, else -errno; why: one line for the log in both cases. */
+/* Checks whether open() may succeed here. Returns 0 or -errno, with one line for the log in why in
+ * both cases. */
 int inccl_endpoint_probe(const struct inccl_transport *transport,
 			 const struct inccl_open_opts *opts, struct inc_err *why);
-/* Makes an endpoint, which has its numbers, and neither sends nor receives yet. */
+/* Makes an endpoint. It has its numbers, but neither sends nor receives yet. */
 int inccl_endpoint_open(const struct inccl_transport *transport, const struct inccl_open_opts *opts,
 			struct inccl_endpoint **ep, struct inccl_own *own, struct inc_err *err);
 /* Sets the peer. The endpoint can receive from now on, and may send as soon as the communicator has
@@ -96,44 +99,45 @@ int inccl_endpoint_open(const struct inccl_transport *transport, const struct in
 int inccl_endpoint_connect(struct inccl_endpoint *ep, const struct inc_channel_peer *peer,
 			   struct inc_err *err);
 void inccl_endpoint_close(struct inccl_endpoint *ep);
-/* The same in a forked child: does not disturb the parent's endpoint. */
+/* Closes an endpoint in a forked child without disturbing the parent's endpoint. */
 void inccl_endpoint_abandon(struct inccl_endpoint *ep);
 
 int inccl_endpoint_map(struct inccl_endpoint *ep, void *addr, size_t len, bool writable,
 		       struct inc_channel_region *region);
 void inccl_endpoint_unmap(struct inccl_endpoint *ep, struct inc_channel_region *region);
 
-/* Packets of messages that were posted and whose results are not here. */
+/* Returns the packets of messages that were posted and whose results have not arrived. */
 uint64_t inccl_endpoint_under_way(const struct inccl_endpoint *ep);
-/* Posts a message, which is copied. The caller observes the window. 0, -EAGAIN: the queue is full,
- * so call again after progress, or an error that is final. */
+/* Posts a message, which is copied. The caller observes the window. Returns 0; -EAGAIN if the queue
+ * is full, so that the caller tries again after progress; or an error that is final. */
 int inccl_endpoint_post(struct inccl_endpoint *ep, const struct inc_channel_exchange *x);
-/* Sends what was posted and is worth sending now. 0 or -errno. */
+/* Sends what was posted and is worth sending now. Returns 0 or -errno. */
 int inccl_endpoint_flush(struct inccl_endpoint *ep);
-/* Receives results, answers and retransmits without blocking. Positive: more may be there, so call
- * again. 0: nothing is left for now. -errno: the endpoint has failed for good, ep->error says why,
- * and each further call returns the same. */
+/* Receives results, answers and retransmits without blocking. Returns a positive number if more may
+ * be there, so that the caller calls again, or 0 if nothing is left for now. Returns -errno if the
+ * endpoint has failed for good; ep->error has the reason, and each further call returns the
+ * same. */
 int inccl_endpoint_progress(struct inccl_endpoint *ep);
-/* Before a sleep: what to poll for, and when progress() must be called at the latest
- * (CLOCK_MONOTONIC; UINT64_MAX: never). 1: something has come meanwhile, so the caller must
- * not sleep. 0 or -errno. */
+/* Prepares a sleep: returns what to poll for, and when progress() must be called at the latest
+ * (CLOCK_MONOTONIC; UINT64_MAX: never). Returns 1 if something has arrived meanwhile, so that the
+ * caller must not sleep; otherwise 0 or -errno. */
 int inccl_endpoint_arm(struct inccl_endpoint *ep, int *fd, short *events, uint64_t *deadline_ns);
 
-/* Whether the peer is known to have everything that was posted, so the other ranks can finish
+/* Whether the peer is known to have everything that was posted, so that the other ranks can finish
  * without this one. */
 bool inccl_endpoint_kept(const struct inccl_endpoint *ep);
-/* Whether all results are here, too, and the peer knows that. */
+/* Whether all results have arrived, too, and the peer knows that. */
 bool inccl_endpoint_quiet(const struct inccl_endpoint *ep);
 
 void inccl_endpoint_stats(const struct inccl_endpoint *ep, struct inccl_transport_stats *out);
 
-/* verbs_config.c: settings of verbs from INCCL_VERBS, then from options, which win. Both have the
- * form "key=value,key=value". */
+/* verbs_config.c: reads settings of verbs from INCCL_VERBS, and then from options, which take
+ * precedence. Both have the form "key=value,key=value". */
 int inccl_verbs_settings(const char *options, struct inc_channel_verbs_settings *settings,
 			 struct inc_err *err);
 
-/* path_mtu.c: the payload to offer, and whether the agreed one fits the route to the peer. fd: any
- * socket of IPv4. */
+/* path_mtu.c: finds the payload to offer to the controller, and checks whether the agreed one fits
+ * the route to the peer. fd: any IPv4 socket. */
 int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
 		       struct inc_err *err);
 int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payload,

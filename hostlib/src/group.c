@@ -14,7 +14,7 @@
 
 int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err *err)
 {
-	/* jansson and poll() use int */
+	/* jansson and poll() use int, so larger values are rejected */
 	if (opts->connect_timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX)
 		return inc_err_set(err, EINVAL, "timeouts: at most %d ms", INT32_MAX);
 	return 0;
@@ -234,8 +234,8 @@ void inccl_group_leave(struct inccl_group *group)
 	inccl_group_free(group);
 }
 
-/* The TLS session is not freed. Another thread may have been inside OpenSSL at the fork, so the
- * child may find a lock that is never released. */
+/* The TLS session is not freed in a forked child. Another thread may have been inside OpenSSL at
+ * the fork, so the child may find a lock that is never released. */
 void inccl_group_abandon(struct inccl_group *group)
 {
 	if (group->stream.fd >= 0)

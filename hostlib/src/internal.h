@@ -40,26 +40,27 @@
 /* How long destroying a communicator waits at most for the peer's ACKs. */
 #define SETTLE_MS 200
 
-/* Log of a group. Groups that belong to its communicators' splits and duplicates use the same
- * log. */
+/* Log of a group. Splits and duplicates of the group's communicators have groups, which use the
+ * same log. */
 struct inccl_log {
-	void (*fn)(void *ctx, const char *line); /* NULL: lines are dropped */
+	/* log function of the caller; NULL: lines are dropped */
+	void (*fn)(void *ctx, const char *line);
 	void *ctx;
 	unsigned int owners;
-	pthread_mutex_t lock; /* the innermost lock; not held while fn runs */
+	pthread_mutex_t lock; /* the innermost of all locks; not held while fn runs */
 	struct inccl_log_entry *first, **last;
-	bool waiting; /* there are queued lines; also read without the lock */
+	bool waiting; /* there are queued lines; threads also read it without the lock */
 	bool delivering;
 	bool ended; /* fn must not be called any more */
 	pthread_cond_t delivered;
 };
 
-/* Answers of the controller that a caller can wait for. control_wait.id tells which member is
+/* Answers of the controller that a caller can wait for. The member that control_wait.id names is
  * valid. */
 union control_answer {
 	struct inc_msg_joined joined;
 	struct inc_msg_made made;
-	struct inc_msg_number number; /* answer to ready (start), and to D */
+	struct inc_msg_number number; /* answer to ready (message start), and to D */
 };
 
 /* A caller that waits for one answer of the controller. It lies on the caller's stack, is in the
@@ -69,11 +70,12 @@ struct control_wait {
 	/* The communicator that the answer is about: */
 	long long index;  /* index in the group; -1: the answer is about no communicator */
 	long long number; /* the controller's number; -1: not known, or none */
-	/* Wait on even if the group fails (for the answer to D), until the connection is lost. */
+	/* The caller waits on even if the group fails (for the answer to D), until the connection
+	 * is lost. */
 	bool farewell;
 	bool done;
-	bool refused; /* an error was the answer, so the controller knows of the failure */
-	int err;      /* 0, or -errno, explained in text */
+	bool refused; /* the answer was an error, so the controller knows of the failure */
+	int err;      /* 0, or -errno with the reason in text */
 	char text[512];
 	union control_answer answer;
 	struct control_wait *next;
@@ -95,14 +97,14 @@ struct inccl_group {
 	int rank;
 	int world_size;
 	uint32_t addr;        /* own address in network order, as chosen by the controller */
-	char controller[280]; /* for error messages */
+	char controller[280]; /* name of the controller for error messages */
 	uint32_t number;      /* the controller's number of the group */
 	struct inccl_log *log;
 
 	struct inc_stream stream;     /* connection to the controller; fd is -1 if it is closed */
 	struct inc_tls *tls;          /* owned by the group; NULL: no TLS */
 	char host[256];               /* the controller's name as given by the caller */
-	struct sockaddr_storage peer; /* its address, to connect again */
+	struct sockaddr_storage peer; /* IP address of the controller, to connect again */
 	socklen_t peer_len;
 	/* eventfd that wakes the control thread, because the group ends or a failure has to be
 	 * reported. */
@@ -113,13 +115,14 @@ struct inccl_group {
 	struct control_wait *waits;
 
 	enum inccl_link link; /* set by inccl_control_set_link() only */
-	unsigned int losses;  /* times the connection was lost; no answer comes over a later one */
+	/* number of times the connection was lost; an answer never comes over a later connection */
+	unsigned int losses;
 	int error; /* errno of a failed group, which stays failed after a lost connection */
 	int failed_rank;
 	char error_text[512];
 
 	long long next_comm;
-	uint32_t derived[2]; /* counts of derived groups, for derive.c */
+	uint32_t derived[2]; /* numbers of derived groups so far, for derive.c */
 	struct inccl_communicator *comms;
 };
 
@@ -129,8 +132,10 @@ struct inccl_request {
 	/* Buffers to send and to receive, block by block (coll/coll.h). */
 	const uint8_t *send;
 	uint8_t *recv;
-	struct inccl_floats *floats; /* for floats as integers (coll/fixed_point.c), else NULL */
-	uint64_t send_bytes, recv_bytes; /* 0: this rank gives nothing, or receives nothing */
+	/* state of floats that are sent as integers (coll/fixed_point.c), else NULL */
+	struct inccl_floats *floats;
+	/* sizes of the buffers; 0: this rank gives nothing, or receives nothing */
+	uint64_t send_bytes, recv_bytes;
 	uint32_t blocks;
 	uint64_t block_bytes;
 	uint64_t send_step, recv_step; /* offset from one block to the next */
@@ -160,17 +165,19 @@ struct inccl_request {
 
 /* Which thread serves the endpoint. */
 enum inccl_driver {
-	DRIVER_NONE,   /* none; the communicator's thread takes over after a while */
-	DRIVER_WAITER, /* a caller inside inccl_wait() */
+	DRIVER_NONE,   /* no thread; the communicator's thread takes over after a while */
+	DRIVER_WAITER, /* a caller that waits inside inccl_wait() */
 	DRIVER_THREAD, /* the communicator's thread, because no caller has called for a while */
 	DRIVER_LAST,   /* the call that destroys the communicator */
 };
 
-/* Whether the controller has to be told that this rank's communicator has failed. */
+/* State of the report by which this rank notifies the controller that its communicator has
+ * failed. */
 enum inccl_report {
-	REPORT_NONE, /* no: it has not failed, or the controller knows of the failure */
-	REPORT_DUE,  /* yes: this rank alone knows of the failure */
-	REPORT_DONE, /* it has been reported on the present connection */
+	/* none is due: the communicator works, or the controller knows of the failure */
+	REPORT_NONE,
+	REPORT_DUE,  /* a report is due, because only this rank knows of the failure */
+	REPORT_DONE, /* the report has been sent on the present connection */
 };
 
 /* Events that change enum inccl_report. */
@@ -184,8 +191,8 @@ enum inccl_report_event {
 /* Phase of a communicator's life. It changes under the group's lock. */
 enum inccl_comm_phase {
 	COMM_CREATING,
-	COMM_RUNNING, /* its thread runs */
-	COMM_LEAVING, /* being destroyed: D has been sent, or the controller is lost */
+	COMM_RUNNING, /* the communicator's thread runs */
+	COMM_LEAVING, /* being destroyed: message D has been sent, or the controller is lost */
 };
 
 struct inccl_communicator {
@@ -204,54 +211,57 @@ struct inccl_communicator {
 	unsigned int messages;            /* messages under way at most, of any length */
 	enum inc_tree_mode mode;          /* mode of the switches */
 	bool native_floats;               /* the switches add floats as they are */
-	enum inccl_byte_order byte_order; /* on the wire */
+	enum inccl_byte_order byte_order; /* byte order of elements on the wire */
 	uint64_t timeout_ns;
-	struct inccl_communicator_opts settings; /* the caller's; owns `verbs` */
+	/* options of the caller; the struct owns the text `verbs` */
+	struct inccl_communicator_opts settings;
 	bool owns_group; /* destroying the communicator destroys its group */
 	char device[64];
 	char peer[80];
 	char tree[INC_CONTROL_TREE_LEN];
-	/* Facts that resume.c sends to a controller that has restarted: */
+	/* Members that resume.c sends to a controller that has restarted: */
 	char node[INC_CONTROL_SWITCH_LEN]; /* name of the switch */
-	struct inc_rc_end own;             /* of the connection to the switch */
+	struct inc_rc_end own;             /* this end of the connection to the switch */
 
 	struct inccl_request *first, *last; /* requests that the caller has not collected */
 	struct inccl_request *head;         /* the oldest unfinished request */
-	struct inccl_request *posting;      /* the oldest not wholly posted request */
-	uint32_t seq;                       /* sequence number of the next collective */
-	/* How each kind of collective runs is logged once, and so are options without effect. These
-	 * bits are the kinds that describe() in collective.c has logged. */
+	struct inccl_request *posting; /* the oldest request whose messages are not all posted */
+	uint32_t seq;                  /* sequence number of the next collective */
+	/* Each kind of collective is logged once. These bits are the kinds that describe() in
+	 * collective.c has logged. */
 	uint32_t described;
 	bool noted_unused;
 	/* Clock of the time limits. It excludes time in which this process stood still, because
 	 * that is not the peer's silence. */
 	struct inc_awake awake;
-	uint64_t moved_at_ns; /* when something last arrived or work began, on the clock of awake */
+	/* time at which something last arrived or work began, on the clock of awake */
+	uint64_t moved_at_ns;
 	uint64_t moved_mark;
 
-	int error; /* 0 while alive */
+	int error; /* 0, or the errno with which the communicator has failed */
 	int failed_rank;
 	char error_text[600];
 	int grace_error; /* errno of a failure that may be explained until grace_over_at_ns */
 	uint64_t grace_over_at_ns;
-	uint64_t orphan_at_ns; /* when the controller was lost, by awake; 0: not lost */
+	/* time at which the controller was lost, on the clock of awake; 0: not lost */
+	uint64_t orphan_at_ns;
 	enum inccl_report report;
 	enum inccl_comm_phase phase;
-	bool refused; /* the controller has refused to create it, with a reason */
+	bool refused; /* the controller has refused to create the communicator, with a reason */
 
 	enum inccl_driver driver;
 	unsigned int waiters;
 	bool sleeping;     /* a waiter that drives sleeps in poll() */
-	uint64_t activity; /* number of calls of the user, for the thread */
+	uint64_t activity; /* number of calls of the user, by which the thread notices them */
 	int wake_fd;       /* eventfd that wakes the driver */
 	int thread_fd;     /* eventfd that wakes only the thread */
 	/* timerfd that wakes the thread for work that the last call has left: ACKs of results that
-	 * are due , or messages under way that no caller serves. A caller that
-	 * calls again in time sets it anew, so the thread sleeps on. */
+	 * are due, or messages under way that no caller serves. A caller that calls again in time
+	 * sets the timer anew, so the thread sleeps on. */
 	int alarm_fd;
-	uint64_t alarm_at_ns;   /* when the alarm expires; UINT64_MAX: not set */
-	bool alarm_is_for_acks; /* for ACKs , not for messages under way */
-	uint64_t look_at_ns;    /* when the thread wakes without an alarm */
+	uint64_t alarm_at_ns;   /* time at which the alarm expires; UINT64_MAX: not set */
+	bool alarm_is_for_acks; /* the alarm is for ACKs, not for messages under way */
+	uint64_t look_at_ns;    /* time at which the thread wakes without an alarm */
 	pthread_t thread;
 	bool stop;
 };
@@ -271,7 +281,8 @@ static inline uint64_t deadline_after_ms(unsigned int ms)
  * process ran, so that the process does not blame others for a time in which it stood still. */
 struct inccl_limit {
 	struct inc_awake awake;
-	uint64_t began_at_ns, limit_ns; /* on the clock of awake; length of the limit */
+	/* begin of the limit on the clock of awake; length of the limit */
+	uint64_t began_at_ns, limit_ns;
 };
 
 static inline struct inccl_limit inccl_limit_ms(unsigned int ms)
@@ -282,8 +293,8 @@ static inline struct inccl_limit inccl_limit_ms(unsigned int ms)
 	return limit;
 }
 
-/* Whether results correspond to messages only. In termination mode a message and its result may
- * have different packets (docs/protocol.md). */
+/* Whether results correspond to messages but not to packets. In termination mode a message and its
+ * result may have different numbers of packets (docs/protocol.md). */
 static inline bool inccl_steps_are_messages(const struct inccl_communicator *comm)
 {
 	return comm->mode == INC_TREE_TERMINATION;
@@ -320,7 +331,7 @@ int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t 
 int inccl_log_new(void (*fn)(void *ctx, const char *line), void *ctx, struct inccl_log **out);
 struct inccl_log *inccl_log_hold(struct inccl_log *log);
 void inccl_log_put(struct inccl_log *log);
-/* inccl_log_put() for a forked child: it calls no callback and takes no lock. */
+/* Does the same as inccl_log_put() in a forked child: calls no callback and takes no lock. */
 void inccl_log_abandon(struct inccl_log *log);
 /* When this returns, the caller's callback runs in no thread and is not called again. Lines to
  * stderr are still printed. */
@@ -336,7 +347,7 @@ struct inccl_place {
 	struct inc_hostport controller;
 	int rank;
 	int world_size;
-	const char *address; /* owned by the options or the environment */
+	const char *address; /* own address as text; it belongs to the options or the environment */
 	const char *interface;
 	struct inc_tls_files tls;
 };
@@ -347,8 +358,8 @@ int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
 
 /* control.c: the connection to the controller. */
 /* Turns a connected socket into a stream to the controller, with TLS if the group has keys. The
- * stream is the caller's. stop_fd: see inc_stream_open(). Returns 0, or -errno with err; the caller
- * then still owns the socket. */
+ * stream is the caller's. stop_fd: see inc_stream_open(). Returns 0, or -errno with the reason in
+ * err; the caller then still owns the socket. */
 int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadline_ns, int stop_fd,
 		       struct inc_stream *stream, struct inc_err *err);
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
@@ -358,26 +369,26 @@ void inccl_control_set_link(struct inccl_group *group, enum inccl_link to);
 /* Connects to the same controller as another group. */
 int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_group *other,
 				 unsigned int timeout_ms, struct inc_err *err);
-/* Starts and stops the thread that reads the connection. */
+/* Start and stop the thread that reads the connection. */
 int inccl_control_start(struct inccl_group *group);
 void inccl_control_stop(struct inccl_group *group);
 /* Called before inccl_control_stop() if the member leaves in order: sends BYE and waits shortly
  * until the controller has closed. If the socket were closed with unread data, TCP would reset it
  * and BYE could be lost. The controller would then fail the other ranks as if this one had died. */
 void inccl_control_bye(struct inccl_group *group);
-/* Sends a message. msg is the message's struct, or NULL if it has no fields. Under the group's
- * lock. */
+/* Sends a message. msg is the message's struct, or NULL if it has no fields. Called under the
+ * group's lock. */
 int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *msg);
 /* Sends a message and waits for the answer that wait describes. Returns 0 with wait->answer, or
- * -errno with err. Under the group's lock. */
+ * -errno with the reason in err. Called under the group's lock. */
 int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *msg,
 		       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err);
 
-/* Reports to the controller that the communicator has failed, if only this rank knows that. Under
- * the group's lock. */
+/* Reports to the controller that the communicator has failed, if only this rank knows that. Called
+ * under the group's lock. */
 void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm);
 /* Reports that the creation of the group's communicator `index` has failed. number is the
- * controller's number of it, or -1 if there is none yet. */
+ * controller's number of the communicator, or -1 if there is none yet. */
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
 				   int error, const char *text);
 
@@ -389,24 +400,25 @@ void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg
 /* resume.c, on the control thread. Called when the connection is lost: connects again until that
  * succeeds (0) or the group ends (-ECANCELED). */
 int inccl_control_resume(struct inccl_group *group);
-/* Handle the controller's answer to RESUME, under the group's lock: yes, or an error. */
+/* Handle the controller's answer to RESUME, which is yes or an error. Called under the group's
+ * lock. */
 void inccl_control_resumed(struct inccl_group *group);
 void inccl_control_not_resumed(struct inccl_group *group, int error, const char *why);
 
 /* comm.c */
 int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *err);
-/* Creates the group's communicator `index`, with checked options. A failure has been reported to
- * the other ranks. */
+/* Creates the group's communicator `index`, with checked options. After an error the other ranks
+ * have been notified. */
 int inccl_comm_create(struct inccl_group *group, long long index,
 		      const struct inccl_communicator_opts *opts, struct inccl_limit *limit,
 		      struct inccl_communicator **comm, struct inc_err *err);
 /* The controller reports that the communicator has failed. The first error counts. Locks the
  * communicator. */
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text);
-/* "native" or "fixed": how floats that are reduced travel on the wire. */
+/* Returns "native" or "fixed": how floats that are reduced travel on the wire. */
 const char *inccl_comm_floats(const struct inccl_communicator *comm);
 
-/* progress.c. The caller holds the communicator's lock. */
+/* progress.c. The caller of these functions holds the communicator's lock. */
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);
 /* Handles an event for comm->report, and is the only function that changes it. */
 void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event event);
@@ -414,8 +426,8 @@ void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event 
 void inccl_comm_advance(struct inccl_communicator *comm);
 /* Starts a new request: like inccl_comm_advance(), but sends first. */
 void inccl_comm_begin(struct inccl_communicator *comm);
-/* A call of the user ends. Sets the alarm, so that the thread serves in time what the call has
- * left. */
+/* A call of the user ends. Sets the alarm, so that the thread serves in time the work that the call
+ * has left. */
 void inccl_comm_leave(struct inccl_communicator *comm);
 /* Serves the endpoint until the request is done or the deadline has passed; returns whether it is
  * done. cancel_state is the caller's, which holds while the thread sleeps here. */
@@ -436,10 +448,10 @@ int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err
 int inccl_group_new(const char *job, int rank, int world_size, struct inccl_log *log,
 		    struct inccl_group **group);
 void inccl_group_free(struct inccl_group *group);
-/* Leaves a group that has no communicators, and frees it. Other owners keep the log. */
+/* Leaves a group that has no communicators, and frees it. Other owners of the log keep it. */
 void inccl_group_leave(struct inccl_group *group);
-/* inccl_group_leave() for a forked child: nothing is sent, and only the child's own memory and
- * descriptors are freed. */
+/* Does the same as inccl_group_leave() in a forked child: sends nothing, and frees only the child's
+ * own memory and descriptors. */
 void inccl_group_abandon(struct inccl_group *group);
 /* Sends G (join) with msg, which the caller has filled with the addresses and the derivation. Waits
  * until all ranks have joined. The answer has this rank's number and the size. */

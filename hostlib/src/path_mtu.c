@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How long the packets of soft channels may be: what the interface and the configured routes allow.
- * ICMP is not considered, because anyone can forge it, and the socket ignores it as well. Called
- * while an endpoint is opened and connected.
+ * Finds how long the packets of soft channels may be: as long as the interface and the configured
+ * routes allow. ICMP is not considered, because anyone can forge it, and the socket ignores it as
+ * well. Called while an endpoint is opened and connected.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,13 +17,14 @@
 #include "lib/base/fd.h"
 #include "lib/roce/wire.h"
 
-/* The kernel puts as many routes into an answer as the reader has room for, and no route is longer
- * than this (netlink(7)). It stands on the caller's stack, which may be small. */
+/* Size of the buffer for routes. The kernel puts as many routes into an answer as the reader has
+ * room for, and no route is longer than this (netlink(7)). The buffer is on the caller's stack,
+ * which may be small. */
 #define ANSWER_BYTES 8192
 
 struct route {
 	int ifindex;
-	unsigned int mtu; /* of its own; 0: has none */
+	unsigned int mtu; /* MTU of the route itself; 0: the route has none */
 };
 
 typedef void (*route_fn)(const struct route *route, void *ctx);
@@ -45,7 +46,7 @@ static int attr_int(const struct rtattr *at)
 	return value;
 }
 
-/* Tells fn of the route, once per interface that it may leave by. */
+/* Calls fn for the route, once per interface by which packets on it may leave. */
 static void take_route(const struct nlmsghdr *nlh, route_fn fn, void *ctx)
 {
 	const struct rtmsg *rtm = NLMSG_DATA(nlh);
@@ -54,7 +55,7 @@ static void take_route(const struct nlmsghdr *nlh, route_fn fn, void *ctx)
 	const struct rtnexthop *hop;
 	struct route route = {0};
 
-	/* CLONED: what the kernel has learned of a destination, by ICMP mostly */
+	/* a CLONED route is one that the kernel has learned for a destination, mostly by ICMP */
 	if (nlh->nlmsg_type != RTM_NEWROUTE || rtm->rtm_family != AF_INET ||
 	    rtm->rtm_flags & RTM_F_CLONED)
 		return;
@@ -75,7 +76,7 @@ static void take_route(const struct nlmsghdr *nlh, route_fn fn, void *ctx)
 	}
 }
 
-/* 1: more is to come, 0: that was all, -errno. */
+/* Returns 1 if more routes follow, 0 if these were all, or -errno. */
 static int take_answer(const char *buf, int left, route_fn fn, void *ctx)
 {
 	const struct nlmsghdr *nlh;
@@ -114,7 +115,7 @@ static int ask_routes(struct nlmsghdr *question, route_fn fn, void *ctx)
 	return ret;
 }
 
-/* Keeps the smallest MTU of the routes that leave by an interface. */
+/* Stores the smallest MTU of the routes that leave by an interface. */
 static void smallest(const struct route *route, void *ctx)
 {
 	struct route *found = ctx;
@@ -144,7 +145,8 @@ static int interface_routes(struct route *found)
 	return ask_routes(&question.nlh, smallest, found);
 }
 
-/* The configured route, without what the kernel has learned of it since. */
+/* Asks for the configured route, without what the kernel has learned about the destination
+ * since. */
 static int route_to(uint32_t saddr, uint32_t daddr, struct route *found)
 {
 	struct {
@@ -171,7 +173,7 @@ static int route_to(uint32_t saddr, uint32_t daddr, struct route *found)
 	return ask_routes(&question.nlh, keep, found);
 }
 
-/* Of the interface that has the address: its MTU and name. */
+/* Finds the interface that has the address, and returns its MTU and name. */
 static int interface_mtu(int fd, uint32_t addr, int *mtu, char name[IFNAMSIZ], struct inc_err *err)
 {
 	struct ifaddrs *list, *ifa;
@@ -219,8 +221,8 @@ int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int 
 	*payload = opts->payload ?: p;
 	if (opts->payload)
 		return 0;
-	/* Where the switch is, only the controller's answer to our offer will tell: offer what
-	 * every route out of this interface carries. */
+	/* The address of the switch is only in the controller's answer to this offer. So the offer
+	 * is the payload that every route out of this interface carries. */
 	route.ifindex = if_nametoindex(name);
 	ret = interface_routes(&route);
 	if (ret)
@@ -243,7 +245,8 @@ int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payloa
 	struct ifreq ifr = {0};
 	unsigned int mtu;
 
-	/* a route that is missing now may come, and a send without a route fails visibly */
+	/* a route that is missing now may be added later, and a send without a route fails
+	 * visibly */
 	if (route_to(saddr, daddr, &route))
 		return 0;
 	mtu = route.mtu;

@@ -18,9 +18,9 @@
 /* The thread takes over after this time without a call of the user. A handover after every call
  * would cost two context switches per collective. */
 #define TAKE_OVER_NS (4 * INC_NSEC_PER_MSEC)
-/* How long the thread sleeps at most before it checks again whether the user calls. While calls
- * leave nothing under way, its sleep grows from TAKE_OVER_NS to this, because waking it costs as
- * much as half a small collective. */
+/* The longest sleep of the thread before it checks again whether the user calls the library. While
+ * calls leave nothing under way, its sleep grows from TAKE_OVER_NS to this, because waking it costs
+ * as much as half a small collective. */
 #define LOOK_MAX_NS (4 * TAKE_OVER_NS)
 
 /* Sets the thread that serves the endpoint. If it is the communicator's thread, or the call that
@@ -64,7 +64,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	comm->error = error ?: EIO;
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
-	/* the switch has reported a mismatch to the controller */
+	/* the switch has reported a mismatch of collectives to the controller */
 	inccl_comm_report(comm, comm->ep->mismatch ? REPORT_KNOWN : REPORT_FAILED);
 	inc_signal_fd(comm->group->stop_fd);
 	while (comm->head)
@@ -84,8 +84,8 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 	char text[sizeof(comm->error_text)];
 
 	if (comm->ep->mismatch && !comm->grace_error) {
-		/* the switch has reported the ranks to the controller, whose notice is on its
-		 * way */
+		/* the switch has reported the ranks to the controller, whose notice will arrive
+		 * soon */
 		comm->grace_error = error;
 		comm->grace_over_at_ns = deadline_after_ms(NOTICE_GRACE_MS);
 	}
@@ -158,7 +158,7 @@ static int post_some(struct inccl_communicator *comm)
 		req->end = comm->ep->posted;
 		ret = req->floats ? inccl_floats_advance(req) : 0;
 		if (ret < 0)
-			return 0; /* later requests wait for the results that it needs */
+			return 0; /* later requests wait for the results that this one needs */
 		if (!ret)
 			comm->posting = req->next;
 	}
@@ -201,8 +201,9 @@ static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 	return at;
 }
 
-/* The earlier of limit_at_ns() and, if the controller is lost, ORPHAN_TIMEOUT_MS after the later of
- * that loss and the last movement. Then the communicator fails if nothing moves until then. */
+/* The earlier of two times. One is limit_at_ns(). The other counts only if the controller is lost:
+ * ORPHAN_TIMEOUT_MS after the later of that loss and the last movement. At that time the
+ * communicator fails if nothing moves until then. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = limit_at_ns(comm), orphaned = comm->orphan_at_ns;
@@ -380,7 +381,8 @@ void inccl_comm_leave(struct inccl_communicator *comm)
 	}
 	if (acks_due || ep->posted == ep->completed)
 		return;
-	/* messages are under way, so the thread has to take over, and it may look too late */
+	/* messages are under way, so the thread has to take over, and its next check may be too
+	 * late */
 	at_ns = inc_now_ns() + TAKE_OVER_NS;
 	if (comm->alarm_at_ns > at_ns && comm->look_at_ns > at_ns)
 		set_alarm(comm, at_ns);
@@ -434,7 +436,8 @@ static int wait_for_driver(struct inccl_communicator *comm, uint64_t deadline_ns
 bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req,
 		      uint64_t deadline_ns, int cancel_state)
 {
-	volatile bool driving = false; /* volatile, because pthread_cleanup_push() is a setjmp() */
+	/* volatile, because pthread_cleanup_push() is implemented by setjmp() */
+	volatile bool driving = false;
 	struct drive d = {.comm = comm, .driving = &driving};
 
 	comm->waiters++;
@@ -504,13 +507,14 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 		inc_drain_fd(comm->thread_fd);
 	if (ret <= 0 || !pfd[1].revents)
 		return;
-	/* if the alarm was set anew meanwhile, nothing is drained and it stays set */
+	/* if the alarm was set anew meanwhile, the descriptor has nothing to read and the alarm
+	 * stays set */
 	inc_drain_fd(comm->alarm_fd);
 	if (comm->alarm_at_ns <= inc_now_ns())
 		comm->alarm_at_ns = UINT64_MAX;
 }
 
-/* Between calls of the user: sends ACKs that are due by now. */
+/* Runs on the thread between calls of the user: sends ACKs that are due by now. */
 static void send_due_acks(struct inccl_communicator *comm)
 {
 	if (comm->driver != DRIVER_NONE || comm->ep->ops->ack_at_ns(comm->ep->ch) > inc_now_ns())

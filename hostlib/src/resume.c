@@ -45,7 +45,7 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 	}
 }
 
-/* Connects once and returns the socket, or -1. Sets *stopped if the group ends. */
+/* Tries once to connect, and returns the socket, or -1. Sets *stopped if the group ends. */
 static int try_connect(struct inccl_group *group, bool *stopped)
 {
 	int fd = inc_fd_high(
@@ -100,7 +100,7 @@ static void fill_claims(const struct inccl_group *group, struct inc_msg_resume *
 	}
 }
 
-/* Sends RESUME. From then on the connection carries messages again, and the answer comes as any
+/* Sends RESUME. From then on the connection carries messages again, and the answer arrives like any
  * other. */
 static int send_resume(struct inccl_group *group)
 {
@@ -121,7 +121,8 @@ static int send_resume(struct inccl_group *group)
 	return 0;
 }
 
-/* Makes a new connection; -1 if that fails this time. Sets *stopped if the group ends. */
+/* Makes a new connection, or returns -1 if that fails this time. Sets *stopped if the group
+ * ends. */
 static int connect_again(struct inccl_group *group, struct inc_stream *stream, bool *stopped)
 {
 	struct inc_err err;

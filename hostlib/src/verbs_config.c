@@ -6,10 +6,11 @@
 #include <string.h>
 #include "hostlib/src/endpoint.h"
 
-/* 0.54 s per try, 3.8 s in all. The switch acknowledges a contribution as soon as it is kept,
- * whatever the other ranks do, so silence means a lost last packet (others are found by
- * NAK) or a dead switch. Not shorter, because rxe of 6.1 may get its packet numbers
- * wrong when it resends what is being acknowledged at that moment (docs/verbs.md). */
+/* Default timeout: 0.54 s per try, 3.8 s in all. The switch acknowledges a contribution as soon as
+ * it has stored it, whatever the other ranks do. So silence means a lost last packet (other losses
+ * are found by NAK) or a dead switch. The timeout is not shorter, because rxe of Linux 6.1 may get
+ * its packet numbers wrong when it resends a packet that is being acknowledged at that moment
+ * (docs/verbs.md). */
 static const struct inc_channel_verbs_settings defaults = {
 	.gid_index = -1,
 	.timeout = 17,

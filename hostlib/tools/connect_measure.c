@@ -10,31 +10,31 @@
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/clock.h"
 
-#define WARMUP 10 /* operations that are not timed, before the others */
+#define WARMUP 10 /* number of operations that are not timed, before the timed ones */
 /* interval at which the event loop runs, which handles events of ports and devices */
 #define WAIT_MS 100
-/* Most bytes of one call. Only the end of a call counts as progress, and even on a slow link there
- * must be some progress within the timeout. */
+/* Most bytes of one call on the socket. Only the end of a call counts as progress, and even on a
+ * slow link there must be some progress within the timeout. */
 #define CALL_BYTES (4u << 20)
 
 struct run {
 	struct connect_tool *tool;
 	struct inc_connect_socket *socket;
-	const struct inc_connect_settings *settings; /* of the socket */
+	const struct inc_connect_settings *settings; /* settings of the socket */
 	uint32_t max_transfer_bytes;
-	uint8_t *buffer; /* a buffer of tool->bytes */
+	uint8_t *buffer; /* buffer for a message or transfer of tool->bytes */
 	struct inc_connect_region *region;
 	uint32_t remote_key;
 	uint64_t remote_address;
-	uint64_t *took_ns; /* latencies, tool->iters of them */
-	/* times of the last progress, and of the last answer of the peer's device */
+	uint64_t *took_ns; /* latency of each of the tool->iters operations */
+	/* time of the last progress, and of the last answer of the peer's device */
 	uint64_t moved_at_ns, answered_at_ns;
 	/* whether a liveness check is posted, and the result of count_moved() before it */
 	bool check_posted;
 	uint64_t moved_before;
 };
 
-/* A number that grows with each progress. Liveness checks do not count. */
+/* Returns a number that grows with each progress. Liveness checks do not count. */
 static uint64_t count_moved(const struct run *r)
 {
 	struct inc_connect_socket_info info = {.sz = sizeof(info)};

@@ -16,24 +16,24 @@
 #include "lib/base/log.h"
 #include "lib/net/scrape.h"
 
-#define CHECK_S      10 /* a client is dropped if its device does not answer for so long */
-#define MAX_PER_TURN 64 /* messages of one client before other clients have their turn */
+#define CHECK_S      10 /* time after which a client is dropped if its device does not answer */
+#define MAX_PER_TURN 64 /* most messages of one client before other clients have their turn */
 
 struct server {
 	const struct connect_tool *tool;
-	/* NULL after the first signal, while clients are being closed */
+	/* the service; NULL after the first signal, while clients are being closed */
 	struct inc_connect_service *service;
 	struct inc_scrape *scrape;
 	struct event *interrupt, *term, *check;
 	LIST_HEAD(, client) clients;
-	uint64_t memory_bytes; /* memory of all clients together */
+	uint64_t memory_bytes; /* bytes of memory of all clients together */
 };
 
 struct client {
 	struct server *server;
 	struct inc_connect_socket *socket;
 	struct event *event;
-	char peer[INC_CONNECT_HOST_SIZE]; /* its IP address */
+	char peer[INC_CONNECT_HOST_SIZE]; /* IP address of the client */
 	bool closing;
 	void *memory;
 	uint32_t memory_bytes;

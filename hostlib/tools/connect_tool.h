@@ -19,7 +19,7 @@ enum connect_mode { CONNECT_SEND, CONNECT_WRITE, CONNECT_READ };
 struct connect_tool {
 	const char *config; /* path of the configuration file; NULL: none */
 	const char *host;
-	/* HOST:PORT. figures_at: where figures are served over HTTP */
+	/* addresses as HOST:PORT; at figures_at the program serves figures over HTTP */
 	const char *listen, *figures_at;
 	unsigned int timeout_ms;
 	uint64_t bytes; /* size of a message or a transfer */
@@ -33,8 +33,8 @@ struct connect_tool {
 
 /* The results of a measurement. */
 struct connect_measured {
-	double min_us, median_us, p99_us; /* latency; for mode send half a round trip */
-	double gbps;                      /* Gbit/s, in 10^9 bits */
+	double min_us, median_us, p99_us; /* latency; for mode send it is half a round trip */
+	double gbps;                      /* bandwidth in 10^9 bits per second */
 	double operations_per_s;
 };
 
@@ -72,7 +72,7 @@ struct connect_outcome {
 	const struct connect_found *found;
 	const struct inc_connect_socket_info *info;
 	const struct connect_measured *measured;
-	int error; /* 0 or -errno */
+	int error; /* result of the step: 0 or -errno */
 	const char *why;
 };
 

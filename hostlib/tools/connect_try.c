@@ -8,7 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/base/printable.h"
 
-#define CLOSE_MS 1000 /* longer than a close may last */
+#define CLOSE_MS 1000 /* time limit of a close, longer than a close may last */
 
 struct attempt {
 	struct connect_tool *tool;

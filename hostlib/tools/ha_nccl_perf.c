@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	err = ha_perf_open(&perf);
 	if (!err)
 		err = run(&perf);
-	if (err) /* Print this error before ha_perf_close() replaces it. */
+	if (err) /* This error is printed before ha_perf_close() replaces it. */
 		fprintf(stderr, "ha-nccl-perf: rank %u: %s\n", perf.opts.rank, perf.net.err.msg);
 	code = ha_perf_close(&perf);
 	if (!err && !code)

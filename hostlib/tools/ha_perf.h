@@ -38,9 +38,10 @@ struct ha_perf_gap {
 /* The measurements for one size. */
 struct ha_perf_times {
 	uint64_t bytes, count, room, *took_ns; /* took_ns: time of each iteration */
-	/* of the timed rounds; stall_ns: the longest time between two completions */
+	/* times of the timed rounds; stall_ns: the longest time between two completions */
 	uint64_t total_ns, stall_ns;
-	unsigned int ngaps, more_gaps; /* more_gaps: how many are not in gaps */
+	/* number of gaps; more_gaps: number of those that are not in `gaps` */
+	unsigned int ngaps, more_gaps;
 	struct ha_perf_gap gaps[HA_PERF_MAX_GAPS];
 };
 
@@ -52,12 +53,13 @@ struct ha_perf {
 	/* in a ring, channel c sends on streams[2 * c] and receives on the next one */
 	struct ha_stream streams[2 * HA_PERF_MAX_CHANNELS];
 	struct ha_perf_times times;
-	uint64_t began_at_ns, wall_ms; /* when the measurement began; wall_ms: in ms since 1970 */
-	uint64_t moved_at_ns;          /* time of the last completion */
+	/* time when the measurement began; wall_ms: the same in ms since 1970 */
+	uint64_t began_at_ns, wall_ms;
+	uint64_t moved_at_ns; /* time of the last completion */
 	struct ha_ring *ring;
 	struct {
 		pthread_t thread;
-		bool runs, stop; /* stop: the thread reads it, too */
+		bool runs, stop; /* the thread also reads `stop` */
 		/* a copy of the main thread's net, with its own call statistics */
 		struct ha_net net;
 		int err;

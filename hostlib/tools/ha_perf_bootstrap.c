@@ -14,8 +14,8 @@
 #include "lib/net/race.h"
 #include "hostlib/tools/ha_perf_bootstrap.h"
 
-#define LISTENERS 8    /* limit of the addresses on which rank 0 listens */
-#define TRY_MS    1000 /* limit of one attempt to reach any address */
+#define LISTENERS 8    /* most addresses on which rank 0 listens */
+#define TRY_MS    1000 /* time limit of one attempt to reach any address */
 
 /* Sends or receives (event: POLLOUT or POLLIN) all bytes before the deadline. Returns 0 or
  * -errno. */

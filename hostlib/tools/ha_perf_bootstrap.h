@@ -14,7 +14,8 @@
 
 struct ha_bootstrap {
 	unsigned int rank, ranks, limit_ms;
-	int fd[HA_PERF_MAX_RANKS]; /* by rank; -1: none. Other ranks than 0 have only fd[0]. */
+	/* sockets by rank; -1: none. Other ranks than 0 have only fd[0]. */
+	int fd[HA_PERF_MAX_RANKS];
 };
 
 /* Connects the ranks. Returns 0, or -errno with the reason in err. ha_bootstrap_close() is due even
@@ -24,8 +25,8 @@ int ha_bootstrap_open(struct ha_bootstrap *bootstrap, const struct inc_hostport 
 void ha_bootstrap_close(struct ha_bootstrap *bootstrap);
 
 /* Gathers a block of this many bytes from each rank, on every rank: all + r * bytes has the block
- * of rank r. own must not be part of all. It is also a barrier, because no rank returns before all
- * ranks have called it. Returns 0, or -errno with the reason in err. */
+ * of rank r. own must not be part of all. The call is also a barrier, because no rank returns
+ * before all ranks have called it. Returns 0, or -errno with the reason in err. */
 int ha_bootstrap_gather(struct ha_bootstrap *bootstrap, const void *own, size_t bytes, void *all,
 			struct inc_err *err);
 

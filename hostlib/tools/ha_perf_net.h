@@ -49,11 +49,11 @@ enum ha_net_call { HA_NET_CALLS(_) HA_NET_NCALLS };
 #define HA_NET_MAX_GROUP 8
 
 struct ha_net {
-	unsigned int api; /* HA_NET_OLDEST to HA_NET_NEWEST */
+	unsigned int api; /* version of the interface: HA_NET_OLDEST to HA_NET_NEWEST */
 	void *library;
 	union {
 		const void *table;
-		/* used for calls that all versions have in common */
+		/* v8 is used for calls that all versions have in common */
 		const struct ha_nccl_net_v8 *v8;
 		const struct ha_nccl_net_v9 *v9;
 		const struct ha_nccl_net_v10 *v10;
@@ -61,15 +61,15 @@ struct ha_net {
 	};
 	void *context;            /* v11 */
 	bool ready;               /* init has succeeded */
-	struct ha_nccl_attr attr; /* v11: the last argument of setNetAttr */
+	struct ha_nccl_attr attr; /* last argument of setNetAttr in version 11 */
 	struct {
 		uint64_t count, max_ns;
 	} calls[HA_NET_NCALLS];
 	struct inc_err err;
 };
 
-/* The properties of a device that ha-nccl-perf needs. max_p2p_bytes: version 8 does not have it, so
- * it is the value that NCCL assumes. */
+/* The properties of a device that ha-nccl-perf needs. Version 8 has no max_p2p_bytes, so that
+ * member then has the value that NCCL assumes. */
 struct ha_net_properties {
 	const char *name, *pci_path;
 	int ptr_support, max_recvs;
@@ -88,10 +88,10 @@ void ha_net_close(struct ha_net *net);
 int ha_net_init(struct ha_net *net, ha_nccl_logger logger);
 int ha_net_finalize(struct ha_net *net);
 int ha_net_devices(struct ha_net *net, int *ndev);
-/* Also returns -EPROTO if NCCL would reject the properties. */
+/* Reads the properties of a device. Also returns -EPROTO if NCCL would reject them. */
 int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out);
 /* ha_perf_survey.c: reads the properties of all devices and tries to merge them, as NCCL does when
- * it detects the topology. *ndev: the number of devices. */
+ * it detects the topology. *ndev receives the number of devices. */
 int ha_survey(struct ha_net *net, int *ndev);
 /* Asks the plugin to merge several devices into one. *merged: the plugin has done so. A refusal is
  * an error only if NCCL with this version of the interface would give up. */
@@ -116,7 +116,7 @@ int ha_net_iflush(struct ha_net *net, void *comm, int n, void **data, int *sizes
 		  void **request);
 /* *done is true before the call, because NCCL does not initialise it. The plugin must set it. */
 int ha_net_test(struct ha_net *net, void *request, int *done, int *sizes);
-/* The data of a completed receive of n buffers have been read. */
+/* Reports to the plugin that NCCL has read the data of a completed receive of n buffers. */
 int ha_net_consumed(struct ha_net *net, void *comm, int n, void *request);
 int ha_net_close_send(struct ha_net *net, void *comm);
 int ha_net_close_recv(struct ha_net *net, void *comm);

@@ -7,7 +7,7 @@
 #include "lib/base/stdout.h"
 #include "hostlib/tools/ha_perf.h"
 
-static json_t *rows; /* rows of all sizes; NULL: a table is printed */
+static json_t *rows; /* JSON rows of all sizes; NULL: the program prints a table */
 
 static int compare(const void *a, const void *b)
 {

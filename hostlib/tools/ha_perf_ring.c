@@ -14,9 +14,10 @@
 
 struct ha_ring {
 	uint64_t *vector;
-	uint64_t count;                                                 /* elements of the vector */
-	uint64_t sent[HA_PERF_MAX_CHANNELS], got[HA_PERF_MAX_CHANNELS]; /* numbers of items */
-	/* number of posted receives */
+	uint64_t count; /* number of elements of the vector */
+	/* numbers of items that each channel has sent and received */
+	uint64_t sent[HA_PERF_MAX_CHANNELS], got[HA_PERF_MAX_CHANNELS];
+	/* number of receives that each channel has posted */
 	uint64_t posted[HA_PERF_MAX_CHANNELS];
 	bool filled[HA_PERF_MAX_CHANNELS]; /* the buffer of the next message is filled */
 };

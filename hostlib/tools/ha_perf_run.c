@@ -89,7 +89,7 @@ static int advance(struct ha_perf *perf, uint64_t bytes, uint64_t to)
 				got = ha_stream_receive(stream, bytes);
 				continue;
 			}
-			/* The buffers of a group that is posted in part must not change. */
+			/* The buffers of a group of which only a part is posted must not change. */
 			if (check && !stream->part &&
 			    stream->posted - stream->done < perf->opts.stream.in_flight)
 				for (unsigned int tag = 0; tag < perf->opts.stream.group; tag++)

@@ -210,13 +210,14 @@ int ha_stream_receive(struct ha_stream *stream, size_t bytes)
 		return err;
 	if (stream->opts->check && !stream->part)
 		ha_verify_poison(stream, stream->posted);
-	stream->part = 1; /* the buffers are poisoned, so a retry does not do it again */
+	/* the buffers have been filled with poison bytes, so a retry does not do it again */
+	stream->part = 1;
 	for (unsigned int tag = 0; tag < n; tag++) {
 		data[tag] = ha_stream_buffer(stream, stream->posted, tag);
 		tags[tag] = (int)tag;
 		slot->bytes[tag] = bytes;
 	}
-	/* Otherwise request[0] keeps the request of the last flush, as in NCCL. */
+	/* If the option is off, request[0] keeps the request of the last flush, as in NCCL. */
 	if (stream->opts->optional)
 		slot->request[0] = HA_NCCL_OPTIONAL_RECV_COMPLETION;
 	ha_net_hint_transfer(stream->net, false);
@@ -285,7 +286,7 @@ static int poll_receive(struct ha_stream *stream, struct ha_stream_slot *slot)
 			slot->request[0] = NULL;
 			if (stream->opts->flush)
 				err = begin_flush(stream, slot);
-			/* without a request there is nothing to flush */
+			/* a stream without a request has nothing to flush */
 			if (err || slot->request[0])
 				return err;
 		}

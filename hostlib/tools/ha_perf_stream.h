@@ -33,12 +33,13 @@ struct ha_stream_opts {
 #define HA_STREAM_PIECES 3u
 
 struct ha_stream_slot {
-	void *request[HA_NET_MAX_GROUP]; /* receives use only request[0] */
-	void *received;                  /* the completed request of a receive */
-	size_t bytes[HA_NET_MAX_GROUP];  /* size that was posted or sent */
+	/* requests of the messages; receives use only request[0] */
+	void *request[HA_NET_MAX_GROUP];
+	void *received;                 /* the completed request of a receive */
+	size_t bytes[HA_NET_MAX_GROUP]; /* size of each message that was posted or sent */
 	int sizes[HA_NET_MAX_GROUP];
 	uint64_t posted_at_ns;
-	unsigned int tested; /* how many sends of the group have completed */
+	unsigned int tested; /* number of sends of the group that have completed */
 	bool flushing, waits_for_data, hash_valid /* hash is set */;
 	uint64_t hash;
 };
@@ -50,16 +51,18 @@ struct ha_stream {
 	unsigned int peer, channel;
 	uint8_t handle[HA_NCCL_HANDLE_BYTES];
 	void *listen, *comm;
-	void *mhandle[HA_STREAM_PIECES]; /* one for each piece of the slots; NULL: none */
+	void *mhandle[HA_STREAM_PIECES]; /* registration of each piece of the slots; NULL: none */
 	uint8_t *memory;
-	size_t stride; /* bytes of a message's buffer, with its guard */
+	size_t stride; /* bytes of a message's buffer, including its guard */
 	size_t max_bytes;
-	unsigned int slots; /* twice in_flight, so that each buffer stays unused for a while */
+	/* number of slots: twice in_flight, so that each buffer stays unused for a while */
+	unsigned int slots;
 	struct ha_stream_slot *slot;
-	uint64_t posted, done, consumed; /* numbers of groups; consumed: read by the caller */
-	unsigned int part;               /* how many messages of the next group are posted */
-	/* a skipped message, by tag; the next one shows whether it was lost or overtaken.
-	 * UINT64_MAX: none */
+	/* numbers of groups; consumed counts those that the caller has read */
+	uint64_t posted, done, consumed;
+	unsigned int part; /* number of messages of the next group that are posted */
+	/* sequence of a skipped message, by tag; the next message shows whether it was lost or
+	 * overtaken. UINT64_MAX: none */
 	uint64_t missing[HA_NET_MAX_GROUP];
 };
 

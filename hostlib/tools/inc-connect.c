@@ -113,10 +113,11 @@ static int check_connect(void *settings)
 
 /* Properties of a command. */
 struct command_traits {
-	int (*run)(struct connect_tool *tool); /* returns an exit code */
-	bool logs;                             /* the log lines of the context are printed */
-	bool asks_only;                        /* works without an RDMA device */
-	bool json_errors;                      /* with --json, failures are printed as JSON, too */
+	/* function of the command, which returns an exit code */
+	int (*run)(struct connect_tool *tool);
+	bool logs;        /* the command prints the log lines of the context */
+	bool asks_only;   /* the command works without an RDMA device */
+	bool json_errors; /* with --json, the command prints failures as JSON, too */
 };
 
 #define TRAITS(function, ...) (&(const struct command_traits){.run = (function), ##__VA_ARGS__})

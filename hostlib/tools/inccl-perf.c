@@ -17,10 +17,10 @@
 #define MARK 0x2bad5
 
 struct result {
-	double time_us; /* per iteration, averaged over the ranks */
+	double time_us; /* time of an iteration, averaged over the ranks */
 	uint64_t wrong; /* wrong elements of all ranks and iterations, at least own_wrong */
 	uint64_t own_wrong;
-	/* the sums over the ranks failed: time_us and wrong are those of this rank */
+	/* the sums over the ranks have failed, so time_us and wrong are those of this rank */
 	bool unsummed;
 };
 
@@ -141,8 +141,8 @@ static void print_header(const struct perf_opts *opts)
 struct perf_row {
 	uint64_t bytes; /* size of the whole vector */
 	double algbw, busbw;
-	const char *op; /* name; NULL: the collective has none */
-	int root;       /* -1: the collective has none */
+	const char *op; /* name of the operator; NULL: the collective has none */
+	int root;       /* root rank; -1: the collective has none */
 };
 
 static void make_row(const struct perf_call *call, const struct result *result,
@@ -266,7 +266,7 @@ static int run_sizes(struct perf_call *call, void *send, void *recv, struct resu
 		int err;
 
 		perf_place(call, opts->sizes[i] / inccl_dtype_size(call->dtype), send, recv);
-		/* all parts begin at the same time */
+		/* the communicators of all parts begin at the same time */
 		err = opts->whole ? inccl_barrier(opts->whole, NULL) : 0;
 		if (!err)
 			err = run_size(call, &how, &result);

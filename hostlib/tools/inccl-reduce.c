@@ -61,7 +61,7 @@ struct file_description {
 	int32_t op; /* the operator plus 1, because a rank that has sent nothing has 0 */
 	int32_t dtype;
 	int32_t ndim;
-	int32_t shape[NPY_MAX_DIMS][2]; /* low and high 32 bits */
+	int32_t shape[NPY_MAX_DIMS][2]; /* the low and the high 32 bits of each dimension */
 };
 
 static void print_shape(char *text, size_t size, const struct file_description *file)

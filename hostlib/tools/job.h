@@ -21,7 +21,7 @@ struct job {
 /* The options that all these programs have. They set a struct job. */
 extern const struct inc_opt job_options[];
 
-/* For INC_OPT_TAKE: reads the name of an operator into an enum inccl_op. */
+/* A function for INC_OPT_TAKE: reads the name of an operator into an enum inccl_op. */
 int job_take_op(void *op, const char *text, struct inc_err *err);
 
 /* Sets the defaults, before the command line is read. */

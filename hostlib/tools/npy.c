@@ -12,7 +12,7 @@
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_LEN  6
-#define HEADER_MAX 65536 /* bytes; arrays of plain numbers have shorter headers */
+#define HEADER_MAX 65536 /* most bytes of a header; arrays of plain numbers have shorter ones */
 
 /* The types in NumPy's notation: byte order, kind, bytes per element. */
 static const char *const types[] = {
@@ -102,7 +102,7 @@ static bool take_shape(struct text *t, struct npy *npy)
 		npy->ndim++;
 		comma = take(t, ",");
 		if (!comma && npy->ndim == 1)
-			return false; /* (3) is a number in Python, not a tuple */
+			return false; /* the text (3) is a number in Python, not a tuple */
 	}
 	return true;
 }

@@ -11,15 +11,15 @@
 #define NPY_MAX_DIMS 32
 
 struct npy {
-	enum inccl_dtype dtype; /* any but bfloat16, because NumPy has no such type */
+	enum inccl_dtype dtype; /* any type but bfloat16, which NumPy does not have */
 	unsigned int ndim;
 	uint64_t shape[NPY_MAX_DIMS];
 	size_t count;        /* number of elements: the product of the shape; 1 for a scalar */
 	size_t header_bytes; /* offset of the data in the file */
-	void *data;          /* only npy_load() sets it, and npy_free() frees it */
+	void *data;          /* the elements, which only npy_load() sets and npy_free() frees */
 };
 
-/* Size of all elements. */
+/* Returns the size of all elements in bytes. */
 size_t npy_bytes(const struct npy *npy);
 
 /* Reads the header of a file of `size` bytes. buf has the first len bytes of it. Returns 0, or

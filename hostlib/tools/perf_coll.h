@@ -17,7 +17,7 @@ struct perf_call {
 	enum inccl_op op;
 	size_t count; /* the count argument of the call; with blocks, the elements of one block */
 	void *send, *recv;
-	size_t send_count, recv_count; /* elements of the vectors at send and recv */
+	size_t send_count, recv_count; /* numbers of elements of the vectors at send and recv */
 };
 
 struct perf_collective {

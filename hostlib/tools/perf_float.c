@@ -115,7 +115,7 @@ static double native_bound(const struct perf_piece *p, enum inccl_dtype dtype, d
 			   double all, uint32_t got, unsigned int roundings)
 {
 	const bool half = inccl_dtype_size(dtype) < 4;
-	/* relative error from rounding to a type of 16 bits; 0 for float32 */
+	/* relative error of rounding to a type of 16 bits; 0 for float32 */
 	const double own = half ? ldexp(1, -1 - (int)format_of(dtype).mantissa_bits) : 0;
 	double bound = (p->ranks - 1) * 0x1p-24 * all + (roundings - 1) * own * all;
 

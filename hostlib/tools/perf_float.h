@@ -13,11 +13,11 @@ void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum incc
 		     uint32_t rank, uint32_t iter);
 /* The parameters of the bound of a result's error, beside the elements. */
 struct perf_bound {
-	bool native;             /* switches add floats without converting them to integers */
-	unsigned int float_bits; /* not native: the communicator's float_bits */
-	unsigned int block;      /* not native: how many elements share an exponent */
-	/* native, types of 16 bits: how many times a sum is rounded at most, which is once at each
-	 * switch on its path */
+	bool native;             /* the switches add floats without converting them to integers */
+	unsigned int float_bits; /* if not native: float_bits of the communicator */
+	unsigned int block;      /* if not native: number of elements that share an exponent */
+	/* if native, for types of 16 bits: how many times a sum is rounded at most, which is once
+	 * at each switch on its path */
 	unsigned int roundings;
 };
 

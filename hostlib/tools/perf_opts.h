@@ -10,17 +10,18 @@
 
 #define PERF_MAX_SIZES       256
 #define PERF_MAX_FLOAT_BLOCK (1 << 20)
-#define PERF_MAX_WORDS       32 /* more than the number of any type or operator */
+/* limit of words in an option, more than the number of types or operators */
+#define PERF_MAX_WORDS 32
 
 struct perf_opts {
 	struct job job;
 	enum inccl_collective collective;
 	uint32_t ops, dtypes; /* sets of numbers: bit n is for number n */
 	unsigned int root;
-	unsigned int float_block; /* elements that share an exponent in sums of floats */
+	unsigned int float_block; /* number of elements that share an exponent in sums of floats */
 	uint64_t min, max;        /* smallest and largest size in bytes */
 	unsigned int factor;
-	uint64_t sizes[PERF_MAX_SIZES]; /* in bytes */
+	uint64_t sizes[PERF_MAX_SIZES]; /* sizes of the vectors in bytes */
 	unsigned int nsizes;
 	long iters, warmup;
 	bool check, json, stats, in_place;

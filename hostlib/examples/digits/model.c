@@ -10,7 +10,7 @@
 
 struct activations {
 	float hidden[HIDDEN];
-	float out[CLASSES]; /* a probability for each class */
+	float out[CLASSES]; /* probability of each class */
 };
 
 /* Sets the weights to small random numbers, the same on every rank (xorshift with a fixed seed). */

@@ -23,8 +23,8 @@
 #define STEP_CORRECT (MODEL_WEIGHTS + 1)
 #define STEP_VALUES  (MODEL_WEIGHTS + 2)
 
-/* The scale of the model's fixed-point numbers. A sum of 2^11 rows fits into 32 bits if each
- * component is below 2^4 in size. */
+/* The scale of the model's fixed-point numbers. A sum of 2^11 rows fits into 32 bits if the size of
+ * each component is below 2^4. */
 #define FIXED_ONE 65536.0f
 
 struct model {
@@ -45,7 +45,7 @@ size_t model_gradient(const struct model *model, const struct dataset *set, cons
 void model_to_fixed(int32_t *out, const float *values, size_t rows);
 void model_from_fixed(float *out, const int32_t *sum);
 
-/* Applies a step to the weights. sum: over all ranks; rows: the number of rows in it. */
+/* Applies a step to the weights. sum: the sum over all ranks; rows: the number of rows in it. */
 void model_step(struct model *model, const float *sum, size_t rows, float rate);
 
 /* Counts correct answers among rows first, first + stride and so on, below end. */

@@ -136,7 +136,8 @@ int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_c
 
 	*plan = (struct inccl_plan){
 		.call = call,
-		.wire_dtype = (enum inc_dtype)call->dtype, /* same numbers, asserted in names.c */
+		/* both enums have the same numbers, which names.c asserts */
+		.wire_dtype = (enum inc_dtype)call->dtype,
 		.element_bytes = inccl_dtype_size(call->dtype),
 	};
 	ret = check_root(call, size, err);

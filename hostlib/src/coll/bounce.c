@@ -23,12 +23,12 @@ struct inccl_bounce {
 	struct inc_channel_region region;
 	bool mapped;
 	unsigned int packets; /* size of the buffer in packets */
-	unsigned int end;     /* where the newest slot ends, in packets */
+	unsigned int end;     /* end of the newest slot, in packets */
 	/* Messages oldest to next - 1 have slots. `filled` means that the slot of message next is
 	 * filled, although the message is not posted yet. */
 	uint64_t oldest, next;
 	bool filled;
-	struct inccl_bounce_slot slot[]; /* message k has slot k modulo packets */
+	struct inccl_bounce_slot slot[]; /* ring of slots: message k has slot k modulo packets */
 };
 
 bool inccl_uses_bounce(const struct inccl_request *req)
@@ -38,7 +38,7 @@ bool inccl_uses_bounce(const struct inccl_request *req)
 
 static struct inccl_bounce *new_bounce(const struct inccl_communicator *comm)
 {
-	/* one message more than the window, because the end of the buffer may stay unused */
+	/* one message larger than the window, because the end of the buffer may stay unused */
 	const unsigned int packets = (comm->window_messages + 1) * comm->message_packets;
 	struct inccl_bounce *bounce = calloc(1, sizeof(*bounce) + packets * sizeof(*bounce->slot));
 
@@ -90,7 +90,7 @@ void inccl_bounce_free(struct inccl_communicator *comm)
 	free(bounce);
 }
 
-/* Finds free room for so many packets; -EAGAIN if there is none now. */
+/* Finds free room for so many packets. Returns -EAGAIN if there is none now. */
 static int find_room(const struct inccl_bounce *bounce, unsigned int size)
 {
 	const unsigned int end = bounce->end;

@@ -29,22 +29,25 @@ struct inccl_request;
  */
 struct inccl_shape {
 	uint32_t blocks;
-	uint32_t send_blocks; /* blocks in the caller's send; 0: send is not read */
+	/* number of blocks in the caller's buffer send; 0: send is not read */
+	uint32_t send_blocks;
 	uint32_t recv_blocks;
 	/* If one buffer holds all blocks and the other one block: the index of this rank's block.
 	 * In place means that this block has the same address in both. */
 	uint32_t own_block;
-	bool copied; /* this rank's own data also has to be copied to recv */
+	/* this rank's own data also has to be copied to recv */
+	bool copied;
 };
 
 /* A collective as its caller asks for it. */
 struct inccl_call {
 	enum inccl_collective collective;
-	/* rank and size are the communicator's; root is the call's */
+	/* fills in the shape for this rank and world size of the communicator, and for the root of
+	 * the call */
 	void (*shape)(int rank, int size, int root, struct inccl_shape *shape);
 	const void *send;
 	void *recv;
-	size_t count; /* elements in a block */
+	size_t count; /* number of elements in a block */
 	enum inccl_dtype dtype;
 	enum inccl_op op;
 	int root;
@@ -54,10 +57,11 @@ struct inccl_call {
 struct inccl_plan {
 	const struct inccl_call *call;
 	struct inccl_shape shape;
-	enum inc_dtype wire_dtype; /* differs from the call's dtype only within a sum of floats */
+	/* type on the wire, which differs from the call's dtype only within a sum of floats */
+	enum inc_dtype wire_dtype;
 	size_t element_bytes;
 	uint64_t block_bytes;
-	uint64_t send_bytes, recv_bytes; /* of the buffers; 0: not read, not written */
+	uint64_t send_bytes, recv_bytes; /* sizes of the buffers; 0: not read, or not written */
 };
 
 static inline bool inccl_is_float(enum inccl_dtype dtype)
@@ -83,7 +87,7 @@ static inline bool inccl_floats_are_reduced(const struct inccl_call *call)
 /* arguments.c. Checks a call and fills the plan. Returns 0, or -errno with an explanation. */
 int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_call *call,
 		     struct inccl_plan *plan, struct inc_err *err);
-/* Checks whether the communicator's switches support the mode in the options. */
+/* Checks whether the communicator's switches support the mode in the caller's options. */
 int inccl_check_mode(const struct inccl_communicator *comm,
 		     const struct inccl_collective_opts *opts, struct inc_err *err);
 
@@ -92,9 +96,9 @@ void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *p
 /* Fills in message number k of the request. */
 void inccl_segment_message(const struct inccl_request *req, uint64_t k,
 			   struct inc_channel_exchange *msg);
-/* The offset in its block at which message number i starts. */
+/* Returns the offset in its block at which message number i starts. */
 uint64_t inccl_segment_offset(const struct inccl_request *req, uint64_t i);
-/* The packets of the message or of its result, whichever is longer. */
+/* Returns the packets of the message or of its result, whichever is longer. */
 unsigned int inccl_segment_packets(const struct inccl_communicator *comm,
 				   const struct inc_channel_exchange *msg);
 
@@ -113,7 +117,8 @@ struct inccl_bounce_slot {
 	uint8_t *data;     /* memory of the slot: the data to send, then the result */
 	uint8_t *recv;     /* destination of the result in the caller's buffer */
 	uint32_t recv_len;
-	/* for fixed_point.c: the phase, and the message's first element or byte in it */
+	/* phase of the collective, and the message's first element or byte in that phase; used by
+	 * fixed_point.c only */
 	uint8_t phase;
 	uint64_t first;
 };
@@ -136,16 +141,17 @@ void inccl_bounce_posted(struct inccl_communicator *comm);
 /* Copies results that have arrived to the caller's buffers and frees their slots. Returns 0, or an
  * error of inccl_floats_collect(). */
 int inccl_bounce_collect(struct inccl_communicator *comm, struct inc_err *err);
-/* Called while the endpoint is still open, because the buffer is registered with it. */
+/* Frees the bounce buffer. Called while the endpoint is still open, because the buffer is
+ * registered with it. */
 void inccl_bounce_free(struct inccl_communicator *comm);
 
 /*
  * fixed_point.c. Replaces caller_data.c if floats are reduced and the switches cannot add floats.
  */
-/* Elements whose kinds (infinities and NaN) are stored at a time, and whose blocks' exponents are
- * stored at a time (for two sections). This bounds the memory that a sum of floats needs beside the
- * bounce buffer. All ranks must use the same value, because it determines the messages on the
- * wire. */
+/* Number of elements whose kinds (finite, infinity or NaN) are stored at a time, and whose blocks'
+ * exponents are stored at a time (for two sections). This bounds the memory that a sum of floats
+ * needs beside the bounce buffer. All ranks must use the same value, because it determines the
+ * messages on the wire. */
 #define INCCL_FLOATS_PIECE ((size_t)256 * 1024)
 /* Returns 0, or an explained error: -EINVAL, -ENOMEM, or -ERANGE if this rank's values cannot be
  * sent, which the caller reports to the other ranks. Neither buffer is changed. The caller frees

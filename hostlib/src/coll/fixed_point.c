@@ -38,7 +38,7 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* Elements that check_range() checks at a time. */
+/* Number of elements that check_range() checks at a time. */
 #define CHECK_ELEMENTS 1024
 
 enum phase {
@@ -55,7 +55,7 @@ struct parameters {
 	struct parameter_values {
 		uint8_t type;
 		uint8_t op;
-		uint8_t exponent; /* difference to INC_FIXED_MIN_EXPONENT */
+		uint8_t exponent; /* exponent as a difference to INC_FIXED_MIN_EXPONENT */
 		uint8_t block[4];
 	} values;
 	uint8_t inverse[sizeof(struct parameter_values)];
@@ -68,30 +68,32 @@ struct agreement {
 };
 
 struct inccl_floats {
-	struct inccl_call call; /* the caller's call */
+	struct inccl_call call; /* copy of the caller's call */
 	struct inccl_shape shape;
 	enum inc_float type;
-	bool ordered; /* MIN and MAX; false: fixed point */
-	bool scaled;  /* the caller gave this exponent, so there is no agreement on heads */
+	bool ordered; /* the operator is MIN or MAX, which needs no fixed point */
+	bool scaled;  /* the caller gave `exponent`, so the ranks do not agree on heads */
 	int exponent;
 	struct inc_fixed fixed;
-	size_t count;      /* elements that this rank gives */
+	size_t count;      /* number of elements that this rank gives */
 	size_t wire_bytes; /* size of an element on the wire */
-	size_t section;    /* elements in a section: whole blocks, or all elements without blocks */
-	size_t piece;      /* elements of a section whose kinds are stored at a time */
+	/* number of elements in a section: whole blocks, or all elements without blocks */
+	size_t section;
+	size_t piece; /* number of elements of a section whose kinds are stored at a time */
 	size_t sections;
 	struct parameters own;
 	/* The collective that is being posted: kinds, elements, or the agreement on section
 	 * `asked` - 1. */
 	enum phase phase;
-	size_t first, end; /* elements of the current run, which is in one block of the shape */
+	/* range of elements of the current run, which is in one block of the shape */
+	size_t first, end;
 	size_t piece_end;
-	size_t asked; /* sections whose agreement has been posted */
+	size_t asked; /* number of sections whose agreement has been posted */
 	/* Results that have arrived: */
-	size_t agreed;                  /* sections whose agreement has arrived */
-	struct agreement *agreement[2]; /* used by sections in turn; NULL if ordered */
+	size_t agreed;                  /* number of sections whose agreement has arrived */
+	struct agreement *agreement[2]; /* agreements, used by sections in turn; NULL if ordered */
 	bool special[2];                /* a head of the section reports infinities or NaN */
-	uint8_t *kinds;                 /* kinds of a piece; NULL if scaled or ordered */
+	uint8_t *kinds; /* kinds of a piece (finite, infinity or NaN); NULL if scaled or ordered */
 };
 
 static size_t section_count(const struct inccl_floats *f, size_t s)
