@@ -12,8 +12,8 @@
  * count. */
 void inc_ctl_arm(struct event *timer, unsigned int ms);
 
-/* The clock of all time limits for peers: the time that the controller was awake. It runs only
- * while a limit does. */
+/* The clock of all time limits for peers: the time that the controller was awake. The clock runs
+ * only while a limit runs. */
 struct inc_timeouts {
 	struct event_base *base;
 	struct event *tick;
@@ -26,7 +26,7 @@ int inc_timeouts_start(struct inc_timeouts *all, struct event_base *base);
 /* Called after all timeouts are freed, and before the event loop is. */
 void inc_timeouts_stop(struct inc_timeouts *all);
 
-/* The current time of that clock. */
+/* Returns the current time of the clock of all time limits. */
 uint64_t inc_timeouts_now_ns(struct inc_timeouts *all);
 
 /*
@@ -42,7 +42,8 @@ typedef void inc_timeout_fn(void *arg);
 struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg);
 /* Starts the timeout, or starts it again from now. 0 ms: fn is called in the loop's next pass. */
 void inc_timeout_arm(struct inc_timeout *t, unsigned int ms);
-/* Does the same for a limit that ends at this time of inc_timeouts_now_ns(). */
+/* Does the same as inc_timeout_arm() for a limit that ends at this time of
+ * inc_timeouts_now_ns(). */
 void inc_timeout_arm_at(struct inc_timeout *t, uint64_t end_at_ns);
 /* Stops the timeout without a call of fn. A stopped timeout may be armed again. */
 void inc_timeout_stop(struct inc_timeout *t);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much each job uses: quotas, which are checked before a communicator gets its tree, and the
- * job that uses most of a resource that is used up. Either route.h finds that a switch is full, or
- * the switch itself refuses. A communicator that a switch has from an earlier controller, and that
- * no member has claimed, belongs to no job.
+ * Counts how much of each resource every job uses. This serves quotas, which are checked before a
+ * communicator gets its tree, and the job that uses most of a resource that is used up. Either
+ * route.h finds that a switch is full, or the switch itself refuses. A communicator that a switch
+ * has from an earlier controller, and that no member has claimed, belongs to no job.
  */
 #include <errno.h>
 #include <stdio.h>

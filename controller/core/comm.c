@@ -64,7 +64,7 @@ static void on_timeout(void *arg)
 	case COMM_WAIT_SWITCH:
 		absent = inc_comm_absent(comm);
 		/* The communicator waits until its switches have answered requests of other
-		 * communicators, which have time limits themselves. */
+		 * communicators. These requests have time limits, so this one needs none. */
 		if (!absent) {
 			inc_core_timer_arm(&comm->timer, core->opt.switch_timeout_ms);
 			break;
@@ -202,7 +202,7 @@ void inc_comm_end(struct inc_comm *comm)
 			 comm->group->job);
 	let_go(comm);
 	inc_failure_reports_free(&comm->failure_reports);
-	/* If inc_comm_adopt() had no memory, configs may be left without a tree. */
+	/* If inc_comm_adopt() had no memory, the communicator may have configs without a tree. */
 	free(comm->configs);
 	LIST_REMOVE(comm, entry);
 	if (comm->phase == COMM_REFUSED)
@@ -238,7 +238,8 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 
 	if (!client || !member->asked || member->destroyed || member->reported_failure)
 		return;
-	/* A member that waits for an answer receives an error, the others receive failed. */
+	/* A member that waits for an answer receives an error, the other members receive message
+	 * failed. */
 	if (comm->phase < COMM_CONFIGURED || comm->phase == COMM_REFUSED ||
 	    (comm->phase == COMM_CONFIGURED && member->ready)) {
 		inc_act_refuse(client, comm->code,

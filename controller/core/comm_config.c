@@ -250,8 +250,8 @@ const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm)
 	return NULL;
 }
 
-/* Whether a switch of the tree has so many requests under way that it could not answer another one
- * within its time limit. */
+/* Returns whether a switch of the tree has so many requests under way that it could not answer
+ * another one within its time limit. */
 static bool waits_for_answers(const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
@@ -270,7 +270,8 @@ static bool is_taken(struct inc_core *core, uint32_t number)
 	return inc_comm_find(core, number) || inc_orphan_known(core, number);
 }
 
-/* Finds a new tree, because switches may have connected or left since the last one was found. */
+/* The communicator has waited. Finds a new tree for it, because switches may have connected or left
+ * since the last one was found. */
 static int find_route(struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_group *group = comm->group;
@@ -294,7 +295,8 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 	return comm->configs ? 0 : inc_err_set(err, ENOMEM, "out of memory");
 }
 
-/* The communicator has a tree: waits for its switches, or negotiates and stores it. */
+/* The communicator has a tree: waits until its switches are ready, or negotiates and stores the
+ * communicator. */
 static void begin(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
@@ -382,8 +384,8 @@ static bool go_around(struct inc_comm *comm, struct inc_core_switch *sw, const c
 	return true;
 }
 
-/* Whether the switch confirms this communicator. If it confirms another one, the communicator
- * fails. */
+/* Checks whether the switch's answer names this communicator. If it names another one, this
+ * communicator fails. */
 static bool confirms(struct inc_comm *comm, const struct inc_core_switch *sw, uint32_t confirmed)
 {
 	if (confirmed == comm->number)

@@ -42,7 +42,8 @@ bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_core_switch *s
 /* Whether a switch that lists the communicator in its hello shall keep it. If the communicator
  * comes from an earlier controller, the switch becomes one of its switches. */
 bool inc_comm_takes(struct inc_comm *comm, struct inc_core_switch *sw);
-/* Fails the communicators of the switch that are not among the n that its hello lists. */
+/* Fails the communicators of the switch that are not among the n communicators that the switch's
+ * hello lists. */
 void inc_comm_check_kept(struct inc_core_switch *sw, const uint32_t *listed, size_t n);
 
 /* ---- comm_mode.c ---- */

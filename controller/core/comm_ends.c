@@ -15,7 +15,7 @@
 #include "controller/core/switch.h"
 #include "lib/base/random.h"
 
-/* A connection of a node of the tree, seen from that node. */
+/* A connection of a tree node's switch, seen from that switch. */
 struct link {
 	struct inc_route_end *own, *peer;
 	unsigned int rank; /* rank by which the node's switch names the connection */

@@ -25,7 +25,8 @@ struct inc_peer {
 struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core_switch *sw,
 			      int rank);
 
-/* Asks the switch for which ranks its communicators wait, if the answer decides about a failure. */
+/* Asks the switch for which ranks its communicators wait, for those communicators where the answer
+ * decides about a failure. */
 void inc_comms_ask_waiting(struct inc_core_switch *sw);
 /* Handles a part of a switch's answer about the ranks that it waits for. If a missing rank has
  * destroyed the communicator, the communicator fails. If a switch below is missing, that switch is

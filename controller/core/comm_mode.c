@@ -28,7 +28,7 @@ static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsi
 	return &comm->group->core->switches[comm->tree->nodes[node].sw];
 }
 
-/* The slots of a passthrough switch that a member's window needs. */
+/* Returns the number of slots of a passthrough switch that a member's window needs. */
 static unsigned int packets_of(const struct inc_comm_member *m)
 {
 	return m->window_messages *
@@ -110,9 +110,9 @@ static unsigned int port_bytes(const struct inc_core_switch *sw, unsigned int po
 	return bytes;
 }
 
-/* Whether the node may receive only messages of one packet. A passthrough switch accepts a partial
- * sum in network byte order only from a packet that names this order, and a device names it only in
- * the last packet of a message. */
+/* Returns whether the node's switch may receive only messages of one packet. A passthrough switch
+ * accepts a partial sum in network byte order only from a packet that names this order, and a
+ * device names it only in the last packet of a message. */
 static bool takes_last_packets_only(const struct inc_comm *comm, const struct inc_tree_node *node)
 {
 	const struct inc_tree_child *child = &comm->tree->children[node->first_child];
@@ -124,7 +124,7 @@ static bool takes_last_packets_only(const struct inc_comm *comm, const struct in
 	return false;
 }
 
-/* The most packets of a message that a node accepts. */
+/* Returns the most packets of a message that a node's switch accepts. */
 static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
@@ -163,7 +163,7 @@ static void choose_message(struct inc_comm *comm)
 }
 
 /* In passthrough and mixed trees each member's window is the one it asked for, and a switch has
- * slots for the largest one. 0, or -EINVAL: a window needs too many slots. */
+ * slots for the largest one. Returns 0, or -EINVAL if a window needs too many slots. */
 static int check_windows(struct inc_comm *comm, struct inc_err *err)
 {
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
@@ -179,8 +179,8 @@ static int check_windows(struct inc_comm *comm, struct inc_err *err)
 	return 0;
 }
 
-/* The window of a member in messages. If the member leaves the size of messages to the controller,
- * its window counts packets. */
+/* Returns the window of a member in messages. If the member leaves the size of messages to the
+ * controller, its window counts packets. */
 static unsigned int window_of(const struct inc_comm *comm, const struct inc_comm_member *m)
 {
 	const unsigned int packets = m->window_messages * (m->message_packets ?: 1);

@@ -19,8 +19,8 @@
 #include "lib/base/errno_name.h"
 #include "lib/base/log.h"
 
-/* Whether the rank is connected or may come back, so that it can still come or receive the
- * error. */
+/* Whether the rank is connected or may come back. Then it can still take part in the derivation, or
+ * receive its error. */
 static bool is_there(const struct inc_derivation *d, unsigned int rank)
 {
 	return d->parent->members[rank].client || inc_group_awaits(d->parent, rank);
@@ -153,8 +153,8 @@ static void on_timeout(void *arg)
 	char ranks[400];
 
 	/* The timer of the parent group decides which ranks have not come back, and a shrink goes
-	 * on without them. That timer was armed before this one, and ends in the same
-	 * millisecond. */
+	 * on without them. The group's timer was armed before the derivation's, and ends in the
+	 * same millisecond. */
 	if (awaits_return(d)) {
 		inc_core_timer_arm(&d->timer, 1);
 		return;
@@ -354,7 +354,7 @@ void inc_derive_leave(struct inc_core_client *client)
 		derivation_free(d);
 }
 
-/* Lets a derivation go on or fail after its parent group has changed. May free it. */
+/* Lets a derivation go on or fail after its parent group has changed. May free the derivation. */
 static void on_parent_changed(struct inc_derivation *d)
 {
 	const struct inc_group *parent = d->parent;

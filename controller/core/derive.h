@@ -76,12 +76,13 @@ struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_grou
 					  unsigned int world_size);
 /* Prints "rank 1 (h1, 10.77.1.1)". Each call overwrites the text of the call before. */
 const char *inc_derivation_name(const struct inc_derivation *d, unsigned int rank);
-/* Makes the groups and frees the derivation, if all ranks that must come have come. */
+/* Makes the groups and frees the derivation, if all ranks that must take part have asked. */
 void inc_derivation_make_if_complete(struct inc_derivation *d);
-/* Fails the derivation for the clients that wait, and for the ranks that ask later. May free it. */
+/* Fails the derivation for the clients that wait, and for the ranks that ask later. May free the
+ * derivation. */
 void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Sends the error of a REFUSED derivation to a client that asks for it. May free it. */
+/* Sends the error of a REFUSED derivation to a client that asks for it. May free the derivation. */
 void inc_derivation_answer_refused(struct inc_derivation *d, unsigned int rank,
 				   struct inc_core_client *client);
 /* Sends the error to the rank's client, which leaves the derivation. */

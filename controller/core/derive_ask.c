@@ -52,7 +52,7 @@ static struct inc_derivation *find_grow(const struct inc_core *core, const char 
 	return NULL;
 }
 
-/* The client waits in the derivation from now on. */
+/* Makes the client wait in the derivation from now on. */
 static void attach(struct inc_derivation *d, struct inc_core_client *client,
 		   const struct inc_join *join, const struct inc_msg_derive *said)
 {
@@ -134,7 +134,8 @@ static int disagree(struct inc_derivation *other, struct inc_core_client *client
 	return same ? 0 : open_refused(client, parent, join, said, EINVAL, &text);
 }
 
-/* Newcomers have come before any member of the group that grows: sets their derivation's parent. */
+/* Newcomers have asked before any member of the group that grows: sets their derivation's
+ * parent. */
 static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t round)
 {
 	d->parent = parent;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures that switches have reported and that the core cannot act on yet. A failure of a rank has
- * no effect if that rank had already left. After a restart of the controller that is unknown until
- * the rank has come back or its time to come back is over.
+ * Failures that switches have reported and on which the core cannot act yet. A failure of a rank
+ * has no effect if that rank had already left. After a restart of the controller that is unknown
+ * until the rank has come back or its time to come back is over.
  */
 #ifndef INC_FAILURE_REPORT_H
 #define INC_FAILURE_REPORT_H

@@ -446,8 +446,9 @@ void inc_group_silent(struct inc_member *member, unsigned int ms)
 
 /*
  * A member has left or is lost. Communicators that are not made yet fail, because their members
- * wait for an answer. Others end at once if the member is lost. After a clean leave they stay until
- * all members have destroyed them, because slower members may need a result once more.
+ * wait for an answer. Other communicators end at once if the member is lost. After a clean leave
+ * they stay until all members have destroyed them, because slower members may need a result once
+ * more.
  */
 static void end_comms(struct inc_group *group, unsigned int rank, bool clean)
 {

@@ -154,7 +154,7 @@ void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number)
 		o->ended = true;
 }
 
-/* Hands a failure report of an orphan to the communicator that a member has claimed. */
+/* Passes a failure report of an orphan to the communicator, which a member has claimed. */
 static void take_report(struct inc_comm *comm, const struct inc_failure_report *report)
 {
 	if (comm->phase == COMM_FAILED ||

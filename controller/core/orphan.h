@@ -25,7 +25,7 @@ void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number);
 void inc_orphans_report_failure(struct inc_core *core, uint32_t number, int code, const char *text);
 bool inc_orphan_is(const struct inc_core_switch *sw, uint32_t number);
 /* A member has claimed the communicator: its orphans on all switches end, and these switches become
- * switches of the communicator. It fails if one of them has reported that it failed
+ * switches of the communicator. The communicator fails if one of them has reported a failure
  * (inc_comm_apply_reports()). Returns 0 or -ENOMEM. */
 int inc_orphans_take(struct inc_comm *comm);
 /* The switch is lost. Its next hello lists its communicators again, except those that ended with

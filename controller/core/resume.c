@@ -130,7 +130,7 @@ static int check_group(const struct inc_core *core, const struct inc_group *grou
 	if (!group)
 		return 0;
 	/* The group does not come from an earlier controller: the member's own connection was lost,
-	 * and the other members were told that it is gone. */
+	 * and the other members have received the report that it is gone. */
 	if (group->phase != GROUP_RESTORED &&
 	    (!inc_group_resumed(group) || group->over_code != ESHUTDOWN))
 		return inc_err_set(err, ECONNRESET, "group %u is over%s%s", r->group,
@@ -281,8 +281,9 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	return take_switch(comm, c->sw);
 }
 
-/* Whether the member has destroyed the communicator, because its resume does not list it. A
- * communicator without a number is still being made, or has been refused, so no resume lists it. */
+/* Whether the member has destroyed the communicator, which is so if the member's message resume
+ * does not list it. A communicator without a number is still being made, or has been refused, so no
+ * resume lists it. */
 static bool has_destroyed(const struct resume *r, const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < r->n; i++) {

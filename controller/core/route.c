@@ -232,7 +232,7 @@ static void list_leaves(struct inc_routes *r, const unsigned int *hosts, unsigne
 	}
 }
 
-/* Sorts the roots into by_load, the least loaded first. */
+/* Sorts the roots into the array by_load, the least loaded root first. */
 static void sort_roots(struct inc_routes *r)
 {
 	for (unsigned int i = 0; i < r->n_roots; i++) {
@@ -244,9 +244,9 @@ static void sort_roots(struct inc_routes *r)
 	}
 }
 
-/* Searches first with the paths from each switch to the nearest root. Nearly always these paths
- * meet. They do not if parts of the network have roots of their own, or if the paths have no room.
- * Then the paths to one root after the other are tried. */
+/* Finds a tree. Searches first with the paths from each switch to the nearest root. Nearly always
+ * these paths meet. They do not if parts of the network have roots of their own, or if the paths
+ * have no room. Then the paths to one root after the other are tried. */
 static int find_tree(struct inc_routes *r, struct inc_err *err)
 {
 	int ret = inc_route_search(r, &r->all, err), again;
@@ -341,8 +341,8 @@ static int find_any_tree(struct inc_routes *r, struct inc_err *err)
 	return find_tree(r, err);
 }
 
-/* No tree has room. Finds out whether other communicators use the room (-ENOSPC), or whether the
- * communicator is too large for any tree (-E2BIG). */
+/* No tree has room. Finds out whether other communicators use the missing room (-ENOSPC), or
+ * whether the communicator is too large for any tree (-E2BIG). */
 static int explain_no_room(struct inc_routes *r, struct inc_err *err)
 {
 	const bool lacks = r->lacks;

@@ -2,8 +2,8 @@
 /*
  * Finds the switches of a communicator: a tree over the switches of its hosts, on shortest paths to
  * a root of the topology. The load of all communicators on switches and links is counted, and
- * shared evenly where there is a choice. comm_config.c calls this in the controller's one loop. It
- * depends on the topology only, so that it can be tested alone.
+ * shared evenly where there is a choice. comm_config.c calls this in the controller's one loop.
+ * This code depends on the topology only, so that it can be tested alone.
  */
 #ifndef INC_ROUTE_H
 #define INC_ROUTE_H
@@ -79,10 +79,10 @@ struct inc_route_use {
  * Gbit/s. */
 #define INC_LOAD_UNIT (1u << 20)
 
-/* The limits of a switch; all 0 if it is absent. */
+/* Returns the limits of a switch, which are all 0 if it is absent. */
 const struct inc_msg_limits *inc_routes_limits(const struct inc_routes *routes, unsigned int sw);
 const struct inc_route_use *inc_routes_use(const struct inc_routes *routes, unsigned int sw);
-/* The load of a link. A connection counts more on a slower link. */
+/* Returns the load of a link. A connection adds more load to a slower link. */
 uint64_t inc_routes_link_load(const struct inc_routes *routes, unsigned int link);
 
 /* The resource that was used up when the last communicator failed with -ENOSPC. NULL: several

@@ -31,7 +31,7 @@ static void take(struct inc_routes *r, unsigned int attempt, unsigned int s)
 	r->used[r->n_used++] = s;
 }
 
-/* The number of children for which a switch still has room in this tree. */
+/* Returns the number of children for which a switch still has room in this tree. */
 static unsigned int room(const struct inc_routes *r, unsigned int attempt, unsigned int s,
 			 unsigned int top)
 {
@@ -42,8 +42,9 @@ static unsigned int room(const struct inc_routes *r, unsigned int attempt, unsig
 	return can > has ? can - has : 0;
 }
 
-/* Whether a tree below top may have the edge: the path over it to top has no more load than the
- * limit. With the largest limit full switches are allowed, too, and say_full() then names them. */
+/* Whether a tree below top may have the edge, which is so if the path over the edge to top has no
+ * more load than the limit. With the largest limit full switches are allowed, too, and say_full()
+ * then names them. */
 static bool leads_on(struct inc_routes *r, const struct inc_order *order, unsigned int e,
 		     unsigned int top)
 {
@@ -310,7 +311,7 @@ static int try_levels(struct inc_routes *r, const struct inc_order *order, unsig
 	return ret;
 }
 
-/* The deepest switch of the tree without a parent, or NO_EDGE. */
+/* Finds the deepest switch of the tree without a parent; NO_EDGE if there is none. */
 static unsigned int deepest_without(const struct inc_routes *r, const struct inc_order *order,
 				    unsigned int top)
 {
@@ -382,7 +383,8 @@ static int try_limit(struct inc_routes *r, const struct inc_order *order, unsign
 	return ret;
 }
 
-/* The load of the most loaded switch or link of the tree that was found, with the communicator. */
+/* Returns the load of the most loaded switch or link of the tree that was found, including the new
+ * communicator. */
 static uint64_t worst_load(const struct inc_routes *r)
 {
 	uint64_t worst = 0;

@@ -23,7 +23,7 @@ uint64_t inc_route_switch_load(const struct inc_routes *r, unsigned int s)
 	return r->use[s].load + inc_route_slots_load(r->slots);
 }
 
-/* The load of the best path from a switch to top, without the switch itself. */
+/* Returns the load of the best path from a switch to top, without the switch itself. */
 static uint64_t way_from(struct inc_routes *r, const struct inc_order *order, unsigned int s,
 			 unsigned int top)
 {
@@ -42,8 +42,8 @@ static uint64_t way_from(struct inc_routes *r, const struct inc_order *order, un
 	return least;
 }
 
-/* The load of the best path from a parent to top, with the parent itself. INC_NO_WAY if it has no
- * room for a child. */
+/* Returns the load of the best path from a possible parent to top, with the parent itself.
+ * INC_NO_WAY if it has no room for a child. */
 static uint64_t way_of(struct inc_routes *r, const struct inc_order *order, unsigned int s,
 		       unsigned int top)
 {

@@ -240,16 +240,16 @@ void inc_switch_lost(struct inc_core_switch *sw)
 
 static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *answer)
 {
-	/* A switch whose connection is lost learns by its next welcome which communicators to
-	 * keep. */
+	/* A switch whose connection is lost receives, with its next welcome, the list of the
+	 * communicators to keep. */
 	if (!answer->code || answer->code == ECONNRESET ||
 	    (answer->unasked && answer->code == ENOTCONN))
 		return;
 	inc_warn("switch %s %s communicator %u: %s", inc_switch_name(sw),
 		 answer->unasked ? "cannot be asked to remove" : "does not remove", answer->of,
 		 answer->text);
-	/* The controller does not know any more which communicators the switch has. The next hello
-	 * lists them. */
+	/* The controller does not know any more which communicators the lost switch has. The next
+	 * hello of the switch lists them. */
 	if (answer->unasked)
 		sw->to_drop = "a request to it could not be sent";
 	else if (answer->code == ETIMEDOUT)

@@ -69,11 +69,11 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 void inc_switch_lost(struct inc_core_switch *sw);
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer);
 /* A communicator does not wait for the database any more (inc_comm.storing), so communicators that
- * wait for answers of its switches may go on. */
+ * wait for answers of its switches may begin. */
 void inc_switches_go_on(struct inc_core *core);
 const char *inc_switch_name(const struct inc_core_switch *sw);
-/* The switch has refused a communicator because it is full: for a while trees avoid it if they
- * can. */
+/* The switch has refused a communicator because it is full: for a while trees avoid the switch if
+ * they can. */
 void inc_switch_avoid(struct inc_core_switch *sw);
 /* Allocates a queue pair number that no connection of the switch uses. Returns 0 or -errno. */
 int inc_switch_qpn_get(struct inc_core_switch *sw, uint32_t *qpn);
@@ -83,8 +83,8 @@ int inc_switch_qpn_take(struct inc_core_switch *sw, uint32_t qpn);
 
 /* ---- switch_mode.c ---- */
 
-/* The mode for communicators that begin now: the one that a tool has set, or else that of the
- * topology, or else that of the switch. */
+/* Returns the mode for communicators that begin now: the one that a tool has set, or else that of
+ * the topology, or else the switch's own one. */
 enum inc_mode_of_switch inc_switch_mode(const struct inc_core_switch *sw);
 /* Checks whether the last hello names the mode. Returns 0, or -EOPNOTSUPP with the reason. */
 int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mode,

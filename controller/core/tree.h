@@ -103,10 +103,11 @@ static inline void inc_load_add(struct inc_load *load, struct inc_load more, int
 /* Finds the index of the switch's node; -1 if there is none. */
 int inc_tree_find(const struct inc_tree *tree, unsigned int sw);
 
-/* The resources that a node uses on its switch. Slots and rows are 0 in termination mode. */
+/* Returns the resources that a node uses on its switch. Slots and rows are 0 in termination
+ * mode. */
 struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int node);
 
-/* The ranks on hosts of the node's switch and of all switches below it. */
+/* Finds the ranks on hosts of the node's switch and of all switches below it. */
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_ranks *ranks);
 
 /* Finds the child that a switch names by this rank, or NULL. A switch below is named by the lowest

@@ -146,8 +146,8 @@ static const struct inc_program program = {
 		 "balance; 2 wrong command line.",
 };
 
-/* The exit code: 1 if a switch did not answer or, with --check, has received packets that no
- * counter explains. */
+/* Returns the exit code, which is 1 if a switch did not answer or, with --check, has received
+ * packets that no counter explains. */
 static int judge(const struct view *view, const json_t *data, bool check)
 {
 	json_t *entry, *error;

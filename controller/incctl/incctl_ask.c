@@ -165,8 +165,8 @@ static json_t *exchange(struct dialog *d, json_t *object, enum inc_message_id id
 }
 
 /* Asks for one page, and returns the answer as from a controller: {"data":[…],"next":…}. only: the
- * switch to ask, or NULL for the controller's own data or all switches. NULL, with the reason in
- * err. */
+ * switch to ask, or NULL for the controller's own data or all switches. Returns NULL with the
+ * reason in err after an error. */
 static json_t *ask(struct dialog *d, const char *only, int64_t from, struct inc_err *err)
 {
 	enum inc_message_id id = d->target->socket ? INC_MSG_ANSWER : INC_MSG_TOLD;
@@ -189,7 +189,7 @@ static json_t *ask(struct dialog *d, const char *only, int64_t from, struct inc_
 static int ask_rest(struct dialog *d, json_t *pages, const char *name, struct inc_err *err)
 {
 	json_t *next, *more, *page;
-	json_int_t last = FIRST_PAGE; /* 0: the first answer had no data of the switch */
+	json_int_t last = FIRST_PAGE; /* 0 if the first answer had no data of the switch */
 
 	while ((next = json_object_get(pages, "next"))) {
 		if (!json_is_integer(next) || json_integer_value(next) <= last ||

@@ -57,9 +57,9 @@ static void add_figures(json_t *edge, const json_t *tree, const json_t *before, 
 }
 
 /*
- * 0, or -EBADMSG: the answer is no tree. Edges stand from the root down, so each switch is a child
- * once, and before it has children. If that holds, a walk along the edges ends. This is checked
- * because the answer comes from a peer.
+ * Checks whether the answer is a tree. Returns 0 or -EBADMSG. Edges stand from the root down, so
+ * each switch is a child once, and before it has children. If that holds, a walk along the edges
+ * ends. This is checked because the answer comes from a peer.
  */
 static int check_tree(const json_t *tree, struct inc_err *err)
 {

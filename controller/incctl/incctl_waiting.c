@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The peers that switches wait for. In a tree a missing rank is missing at its own switch, at the
- * switch above and so on, and all other switches wait for the root. Only the first of these is of
- * interest.
+ * switch above and so on, and all other switches wait for the root. Only the switch that the rank
+ * is attached to is of interest.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,8 +34,8 @@ static json_t *missed_at(const json_t *data, const char *sw, long long communica
 	return NULL;
 }
 
-/* Whether the missing switch itself waits for a peer: for one below it or, if it is the parent, for
- * any peer except the switch that waits for it. */
+/* Whether the missing switch itself waits for a peer: for a peer below it or, if it is the parent,
+ * for any peer except the switch that waits for it. */
 static bool is_explained(const json_t *data, const char *sw, long long communicator,
 			 const json_t *missing)
 {

@@ -47,8 +47,8 @@ static void free_limit(struct inc_address_limit *limit)
 	free(limit);
 }
 
-/* The limit of the address, or NULL. Frees the limits of other addresses without connections that
- * have not used any of their budget lately. */
+/* Finds the limit of the address; NULL if there is none. Frees the limits of other addresses
+ * without connections that have not used any of their budget lately. */
 static struct inc_address_limit *find_limit(struct inc_ctl *ctl, const char *name, uint64_t now_ns)
 {
 	struct inc_address_limit *limit, *next, *found = NULL;

@@ -30,8 +30,8 @@ struct inc_address_limit *inc_address_limit_admit(struct inc_ctl *ctl, const str
 /* Counts one connection less. NULL is allowed. */
 void inc_address_limit_release(struct inc_address_limit *limit);
 
-/* Milliseconds until the address may send its next message. 0: it may now, and the message is
- * counted. */
+/* Returns the milliseconds until the address may send its next message. 0: it may send it now, and
+ * the message is counted. */
 unsigned int inc_address_limit_wait_ms(struct inc_address_limit *limit);
 
 /* Frees all limits. Called at the end, after all connections are closed. */

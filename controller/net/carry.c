@@ -3,7 +3,7 @@
  * Carries out the core's actions: messages to clients and switches, rows of the database, and the
  * timer. An action may cause an event at once, for example if a switch cannot be asked. The core
  * takes that event before the next one from outside, and the actions of that event are carried out
- * behind those that are left.
+ * after those that are left.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -124,7 +124,8 @@ void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event)
 {
 	inc_core_step(&ctl->core, event, now_of(ctl));
 	wake_when_due(ctl);
-	/* A message of this step may depend on the lost rows, so all rows are written before it. */
+	/* A message of this step may depend on the rows for which there was no memory, so all rows
+	 * are written before it. */
 	if (ctl->core.actions.rows_lost) {
 		ctl->core.actions.rows_lost = false;
 		inc_persist_lost(ctl->persist);

@@ -161,8 +161,8 @@ static void free_hello(struct hello *h)
 	free(h->failures);
 }
 
-/* If a port's MTU cannot be read, that of its cable counts. An error is logged only if the topology
- * has the port. */
+/* If a port's MTU cannot be read, the MTU of its cable counts. An error is logged only if the
+ * topology has the port. */
 static void read_ports(const struct inc_core_switch *sw, const json_t *ports, struct hello *h)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
@@ -268,7 +268,8 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 	list = json_array();
 	for (uint32_t i = 0; i < n; i++) {
 		if (json_array_append_new(list, json_integer(keep[i]))) {
-			/* Without the full list the switch would remove communicators that run. */
+			/* If the list of communicators to keep were incomplete, the switch would
+			 * remove communicators that run. */
 			json_decref(list);
 			return -ENOMEM;
 		}

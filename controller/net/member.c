@@ -65,7 +65,8 @@ static void on_idle(void *arg)
 	inc_client_free(client);
 }
 
-/* Called after every message as well, so that the list stays in the order of silence. */
+/* The function is called after every message as well, so that the list stays in the order of
+ * silence. */
 void inc_client_idle(struct inc_client *client)
 {
 	struct inc_ctl *ctl = client->ctl;
@@ -126,7 +127,7 @@ static void take_bye(struct inc_client *client, json_t *object)
 	client->bye = true;
 }
 
-/* Errors and pongs get no answer, because the peer would answer it in turn. */
+/* Messages error and pong get no answer, because the peer would answer that in turn. */
 static void take_nothing(struct inc_client *client, json_t *object)
 {
 }

@@ -333,8 +333,9 @@ static void add_names(const struct inc_core_switch *sw, json_t *data)
 	}
 }
 
-/* Puts the answer of a switch into its slot. If the answers so far fill the message, the slot only
- * says that the tool must ask this switch alone, from the same page on. */
+/* Puts the answer of a switch into its place in the answer to the tool. If the answers so far fill
+ * the message, that place only says that the tool must ask this switch alone, from the same page
+ * on. */
 static void fill_slot(struct inc_query *query, json_t *slot, json_t *data, json_t *next)
 {
 	const size_t bytes = json_dumpb(data, NULL, 0, JSON_COMPACT);

@@ -53,8 +53,8 @@ static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_nod
 			 false, child->rank, &ranks);
 }
 
-/* For an earlier controller's communicator: the edges from its ranks to their switches. The edges
- * between switches are unknown. */
+/* Adds the edges of an earlier controller's communicator: those from its ranks to their switches.
+ * The edges between switches are unknown. */
 static void add_known(const struct inc_comm *comm, json_t *edges)
 {
 	const struct inc_topology *topo = comm->group->core->topo;

@@ -105,7 +105,7 @@ static void on_waiting(struct inc_ctl *ctl, struct inc_core_switch *sw, int code
 		answer(ctl, sw, ASKED_WAITING, number, code ?: -ret, code ? text : strerror(-ret));
 }
 
-/* Finds the entry of a communicator in an answer. False: there is none. */
+/* Finds the entry of a communicator in an answer. Returns false if there is none. */
 static bool read_results(const json_t *object, uint32_t number, struct inc_msg_tally *out)
 {
 	const json_t *entry;

@@ -114,7 +114,7 @@ void inc_persist_before_send(struct inc_persist *persist)
 {
 	struct inc_err err;
 
-	/* While writes fail, only the timer tries again, and the objects that must be stored before
+	/* While writes fail, only the timer tries again, and objects that must be stored before
 	 * they begin. */
 	if (persist && !persist->failing)
 		inc_persist_now(persist, &err);
@@ -164,7 +164,8 @@ int inc_persist_start(struct inc_core *core, struct event_base *base, const char
 	inc_actions_free(&core->actions.list);
 	if (ret)
 		return ret;
-	/* A new file has nothing of an earlier controller's communicators. */
+	/* A new file does not name the communicators of an earlier controller, so communicators
+	 * that it lacks may run. */
 	core->knows_all = !fresh;
 	core->actions.stores = true;
 	/* Rows of objects that could not be restored are removed by the first transaction. */

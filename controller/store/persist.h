@@ -44,9 +44,10 @@ int inc_persist_start(struct inc_core *core, struct event_base *base, const char
 /* Stops writing. Objects that end because the controller ends stay in the database. */
 void inc_persist_stop(struct inc_persist *persist);
 
-/* Adds an ACTION_STORE, which inc_persist frees. It is written soon, even if no message follows. */
+/* Adds an ACTION_STORE, which inc_persist frees. The row is written soon, even if no message
+ * follows. */
 void inc_persist_add(struct inc_persist *persist, struct inc_action *action);
-/* An ACTION_STORE was lost for want of memory: the next transaction writes everything. */
+/* An ACTION_STORE was lost for want of memory, so the next transaction writes the whole core. */
 void inc_persist_lost(struct inc_persist *persist);
 /* Writes all changes. Returns 0, or -errno with the reason why the database could not be
  * written. */

@@ -320,7 +320,8 @@ static int finish(struct inc_core *core, const struct kept *k, struct inc_err *e
 	return 0;
 }
 
-/* The order in which they began, which is the order in answers. */
+/* The communicators are sorted into the order in which they began, which is the order in
+ * answers. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct kept *x = a, *y = b;
@@ -354,7 +355,8 @@ static int finish_all(struct restoring *r, struct inc_err *err)
 	}
 	for (group = LIST_FIRST(&r->core->groups); group; group = next) {
 		next = LIST_NEXT(group, entry);
-		/* Members of a group without communicators do not come back. */
+		/* Members of a group without communicators do not come back, because they have
+		 * nothing to resume. */
 		if (LIST_EMPTY(&group->comms))
 			inc_group_free(group);
 		else

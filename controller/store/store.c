@@ -52,8 +52,8 @@ void inc_store_rollback(struct inc_store *store)
 		sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* The statement of a table, made when it is first used. form: the function that writes its SQL for
- * the table's layout. */
+/* Returns the SQL statement of a table, which is made when it is first used. form: the function
+ * that writes its SQL for the table's layout. */
 static sqlite3_stmt *statement(struct inc_store *store, sqlite3_stmt **kept,
 			       enum inc_kept_table table,
 			       void (*form)(FILE *out, const struct inc_kept_layout *layout))
@@ -98,7 +98,7 @@ static void form_each(FILE *out, const struct inc_kept_layout *layout)
 		fprintf(out, "%s\"%s\"", i ? "," : "", layout->columns[i].name);
 }
 
-/* The value of a column that is a number or a word. */
+/* Reads the value of a column that is a number or a word. */
 static uint32_t load(const struct inc_kept_column *c, const void *at)
 {
 	switch (c->size) {

@@ -83,7 +83,7 @@ void connect_accept_end(struct connect_accept *client)
 }
 
 /* Ends the client. The client receives the error as the last message. If a connection is being
- * made, it fails with this error. */
+ * made, the connection fails with this error. */
 static void refuse(struct connect_accept *client, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -129,7 +129,7 @@ static int make_for_peer(struct connect_accept *client)
 	const uint64_t bytes = connect_socket_bytes(&asked->config);
 	const uint64_t others = service->making_bytes + rtrs->abandoned_bytes;
 
-	/* A single connection may use any amount that its settings allow. */
+	/* A single connection may use any amount of memory that its settings allow. */
 	if ((others && others + bytes > CONNECT_MAX_MAKING_BYTES) ||
 	    rtrs->n_abandoned >= CONNECT_MAX_CLIENTS)
 		return inc_err_set(&client->why, ENOBUFS,

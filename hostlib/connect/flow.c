@@ -19,8 +19,8 @@ int connect_flow_init(struct connect_flow *flow, const struct inc_connect_settin
 			 [CONNECT_WR_WRITE] = settings->max_rdma_wr,
 			 [CONNECT_WR_PROBE] = 1,
 			 [CONNECT_WR_CLOSE] = 1},
-		/* The batch of ACKs is half of their room in the send queue, so that the other half
-		 * can be posted before a completion arrives. */
+		/* The batch of ACKs is half of the ACKs' room in the send queue, so that the other
+		 * half can be posted before a completion arrives. */
 		.batch = {[CONNECT_WR_MESSAGE] = settings->buf_signal_batch,
 			  [CONNECT_WR_ACK] = acks / 2},
 	};

@@ -125,7 +125,7 @@ enum connect_received {
 };
 
 /*
- * Handles a completed receive of so many bytes, with an immediate (in host order) or without one.
+ * Handles a completed receive of this many bytes, with an immediate (in host order) or without one.
  * Returns 0; or -EPROTO, with a description in *why, if the peer has broken the protocol.
  */
 int connect_flow_receive(struct connect_flow *flow, bool has_immediate, uint32_t immediate,

@@ -77,8 +77,8 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* A client that closes the TCP connection now has no answer, so it will not send a
-		 * first message. */
+		/* A client that closes the TCP connection in this state has no answer, so it will
+		 * not send a first message. */
 		[CONNECT_SEEKING] =
 			{
 				ON(CAN_RECEIVE,
@@ -101,8 +101,8 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* A client that closes the TCP connection now may be ready, so only the time limit
-		 * decides. */
+		/* A client that closes the TCP connection in this state may be READY already, so
+		 * only the time limit decides. */
 		[CONNECT_ACCEPTED] =
 			{
 				ON(MESSAGE,

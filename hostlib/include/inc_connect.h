@@ -212,7 +212,7 @@ enum inc_connect_link_layer {
 
 struct inc_connect_port {
 	uint8_t port;       /* from 1 */
-	uint8_t link_layer; /* enum inc_connect_link_layer */
+	uint8_t link_layer; /* link layer of the port: enum inc_connect_link_layer */
 	uint32_t n_zones;
 	struct {
 		char name[INC_CONNECT_NAME_SIZE];
@@ -563,7 +563,7 @@ enum inc_connect_direction {
 
 struct inc_connect_transfer {
 	const struct inc_connect_region *region;
-	void *local;   /* address inside the region */
+	void *local;   /* address of the data inside the region */
 	uint32_t size; /* bytes */
 	uint32_t remote_key;
 	uint64_t remote_address;
@@ -610,7 +610,7 @@ struct inc_connect_socket_info {
 	char local_name[INC_CONNECT_NAME_SIZE];  /* device */
 	char remote_name[INC_CONNECT_NAME_SIZE]; /* device */
 	uint8_t local_port, remote_port;
-	uint8_t link_layer; /* enum inc_connect_link_layer */
+	uint8_t link_layer; /* link layer of the ports: enum inc_connect_link_layer */
 	unsigned int mtu_bytes;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t messages_sent, messages_received;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chooses the standby port of each port, and how many comms a device can have. Pure functions.
+ * Chooses the standby port of each port, and how many comms a device can have. The functions use
+ * only their arguments.
  */
 #ifndef HA_CHOOSE_H
 #define HA_CHOOSE_H

@@ -9,8 +9,8 @@
 #define RING_BYTES (HA_SLOTS * sizeof(struct ha_slot_wire))
 #define CACHE_LINE 64
 #define WIDE_NS    INC_NSEC_PER_MSEC
-/* A closed comm is freed after this many RTOs even if its machine has not ended, because each of
- * the machine's own limits is shorter. */
+/* A closed comm is freed after this many RTOs even if its state machine has not ended, because each
+ * of the machine's own limits is shorter. */
 #define GIVE_UP_RTOS 6
 
 int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev, bool sends,
@@ -38,8 +38,8 @@ int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev
 	comm->began_at_ns = inc_now_ns();
 	comm->dual = comm->config.enable_backup && comm->device->rail[1].device;
 	memset(comm->rail_up, true, sizeof(comm->rail_up));
-	/* a slot of zeros counts as never written, because a written slot is one of a group of at
-	 * least one */
+	/* a slot of zeros counts as never written, because the number of slots in the group of a
+	 * written slot is at least 1 */
 	comm->ring = ring ? memset(ring, 0, RING_BYTES) : NULL;
 	*out = comm;
 	return 0;
@@ -138,7 +138,7 @@ static bool is_draining(const struct ha_comm *comm)
 }
 
 /* Whether something is under way that needs timers of a ms. A receive that only waits for the peer
- * does not. */
+ * needs none. */
 static bool is_busy(const struct ha_comm *comm)
 {
 	return is_draining(comm) || comm->stage != HA_STAGE_UP || !comm->open ||

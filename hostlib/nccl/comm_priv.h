@@ -174,12 +174,13 @@ void ha_comm_free(struct ha_comm *comm);
 #define HA_ROUND_OPEN    0x4u
 #define HA_ROUND_CLOSING 0x8u  /* NCCL has closed the comm, or it never came up */
 #define HA_ROUND_OVER    0x10u /* no other party has the comm: call ha_comm_end() */
-/* Lets the comm progress: handles up to budget completions of its path. wide: serves the socket,
- * the standby path, ports and timers as well. */
+/* Lets the comm progress: handles up to budget completions of its path. If wide is set, it also
+ * serves the socket, the standby path, ports and timers. */
 unsigned int ha_comm_round(struct ha_comm *comm, unsigned int budget, bool wide, uint64_t now_ns);
 /* Does a round in a call of NCCL, and a wide one if the last wide round was a ms ago. */
 void ha_comm_advance(struct ha_comm *comm, uint64_t now_ns);
-/* Frees the comm on a worker's thread; the last call of the progress thread. */
+/* Frees the comm on a worker's thread. This is the last call of the progress thread for the
+ * comm. */
 void ha_comm_end(struct ha_comm *comm);
 
 /* comm_connect.c */
@@ -217,7 +218,7 @@ void ha_comm_job_over(struct ha_comm *comm, struct ha_comm_job *job);
 /* comm_failover.c */
 /* Carries out the actions that the state machine has put into comm->todo, until there are none. */
 void ha_comm_do(struct ha_comm *comm, uint64_t now_ns);
-/* Handle completions, and return how many there were. */
+/* Handle completions of a path or messages of the socket, and return how many there were. */
 unsigned int ha_comm_poll(struct ha_comm *comm, unsigned int budget, uint64_t now_ns);
 unsigned int ha_comm_poll_standby(struct ha_comm *comm, uint64_t now_ns);
 unsigned int ha_comm_receive_on_socket(struct ha_comm *comm, uint64_t now_ns);

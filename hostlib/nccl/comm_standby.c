@@ -70,8 +70,8 @@ static void report_channel(struct ha_comm *comm, uint64_t now_ns)
 
 /* ---- ports ---------------------------------------------------------------------------------- */
 
-/* Whether a path's port is as it was when the path was made: up, with the same GID at the same
- * index. */
+/* Whether a path's port is still as it was when the path was made: up, with the same GID at the
+ * same index. */
 static bool port_is_good(const struct ha_comm *comm, const struct ha_path *path)
 {
 	const struct ha_rail *rail = &comm->device->rail[path->rail];
@@ -107,7 +107,7 @@ static bool stands_by_on_rail_in_use(const struct ha_comm *comm)
 	return ha_comm_standby_ready(comm) && comm->standby->rail == comm->rail;
 }
 
-/* A port of this end is up again. */
+/* Handles that a port of this end is up again. */
 static void rail_came_up(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
 	if (stands_by_on_rail_in_use(comm) && rail != comm->rail)

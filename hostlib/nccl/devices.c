@@ -71,7 +71,7 @@ static void ask_sys(struct found *found)
 	const char *name = found->device->name;
 	char line[64], link[PATH_MAX];
 
-	/* only rxe has this file, which names its network interface */
+	/* only a device of rxe (software RoCE) has this file, which names its network interface */
 	found->rxe = read_sys(name, "parent", line, sizeof(line));
 	if (found->rxe)
 		snprintf(link, sizeof(link), SYS_NET "/%s/device", line);

@@ -43,8 +43,8 @@ void ha_end_fence(uint32_t epoch, struct ha_todo *todo)
 	todo->fence_epoch = epoch;
 }
 
-/* If the caller does not clear the actions that it has carried out, messages beyond MAX_MSGS are
- * dropped. The protocol allows that, because channels lose messages, too. */
+/* If the caller does not clear the messages in todo that it has sent, further ones are dropped. The
+ * protocol allows that, because channels lose messages, too. */
 void ha_end_send(struct ha_end *end, enum ha_control_msg_type type, const struct ha_report *report,
 		 bool again, uint64_t now_ns, struct ha_todo *todo)
 {
@@ -65,8 +65,8 @@ void ha_end_leave(struct ha_end *end, enum ha_cause cause, uint64_t now_ns, stru
 {
 	end->cause = cause;
 	end->failover = (struct ha_failover){.cause = cause, .began_at_ns = now_ns};
-	/* Posts for this queue pair are dropped: the next epoch has other keys, and there is no
-	 * report yet. */
+	/* Posts for the queue pair of the old epoch are dropped, because the next epoch has other
+	 * keys and no report has arrived yet. */
 	todo->posts = 0;
 	todo->probe = false;
 	ha_end_fence(end->epoch, todo);

@@ -68,7 +68,7 @@ struct ha_todo {
 	uint16_t post[HA_SLOTS];
 	/* write 0 bytes on the epoch's queue pair; an error completion is a failure of the path */
 	bool probe;
-	bool failover_over; /* a failover is over: log `failover` */
+	bool failover_over; /* a failover is over, so log the member `failover` of the end */
 	bool ended;         /* the state is DONE or FAILED now */
 };
 

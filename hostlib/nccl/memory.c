@@ -6,7 +6,7 @@
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/memory.h"
 
-/* Bytes that the cache of a device may hold registered, in use or not. */
+/* Most bytes that the cache of a device holds registered, in use or not. */
 #define CACHE_BYTES (1ul << 30)
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -49,7 +49,8 @@ void ha_caches_close(struct ha_caches *caches)
 	free(caches);
 }
 
-/* The cache of the device, which is made if there is none; NULL if there is no memory. */
+/* Finds the registration cache of the device, and makes it if there is none. Returns NULL if there
+ * is no memory. */
 static struct inc_rdma_cache *cache_of(struct ha_caches *caches, struct inc_rdma_device *device)
 {
 	struct device_cache *c;

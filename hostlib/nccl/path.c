@@ -215,7 +215,8 @@ int ha_path_fence(struct ha_path *path, struct inc_err *err)
 	if (ret)
 		return ret;
 	path->fenced = true;
-	path->waiting = 0; /* waiting descriptions are of this queue pair only */
+	/* descriptions that wait belong to this queue pair only, so they are dropped */
+	path->waiting = 0;
 	return 0;
 }
 
@@ -226,7 +227,7 @@ bool ha_path_drained(const struct ha_path *path)
 
 /* ---- the send queue ------------------------------------------------------------------------- */
 
-/* A part of the path's own registered buffer. */
+/* Returns a piece of the path's own registered buffer for a send request. */
 static struct ibv_sge own_piece(const struct ha_path *path, size_t at, uint32_t bytes)
 {
 	return (struct ibv_sge){(uintptr_t)path->memory + at, bytes, path->mr->lkey};

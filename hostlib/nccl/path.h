@@ -101,8 +101,8 @@ int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
 /* Destroys the queue pair and frees the path, which may be NULL. */
 void ha_path_destroy(struct ha_path *path);
 
-/* Polls up to max events in the order of completion, and returns how many there are. Posts receives
- * again. Never blocks. */
+/* Polls up to max events in the order of completion, and returns how many there are. Posts
+ * completed receives again. Never blocks. */
 unsigned int ha_path_poll(struct ha_path *path, struct ha_path_event *events, unsigned int max);
 /* Moves the queue pair to ERR: it no longer transfers data in either direction, and everything
  * posted completes. Returns 0 or -errno. */
@@ -118,9 +118,9 @@ bool ha_path_drained(const struct ha_path *path);
  */
 int ha_path_write(struct ha_path *path, uint64_t wr_id, const void *buffer, uint32_t lkey,
 		  uint32_t bytes, uint64_t address, uint32_t rkey, uint32_t immediate);
-/* If HA_WRITES are under way, the description waits for the next poll. */
+/* Posts a description. If HA_WRITES are under way, the description waits for the next poll. */
 int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot *slot);
-/* Writes 0 bytes, because a device needs neither address nor key for these. */
+/* Posts a probe, a WRITE of 0 bytes, because a device needs neither address nor key for these. */
 int ha_path_probe(struct ha_path *path, uint64_t wr_id);
 /* Sends a control message; -EAGAIN if HA_MSGS_AHEAD are under way. */
 int ha_path_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES]);

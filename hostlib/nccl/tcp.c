@@ -18,8 +18,9 @@ static socklen_t size_of(const union ha_address *address)
 	return address->sa.sa_family == AF_INET6 ? sizeof(address->in6) : sizeof(address->in4);
 }
 
-/* Whether another machine can reach this address by what a handle contains. A link-local address
- * also needs an interface index, which each machine assigns itself. */
+/* Whether another machine can reach this address by the address alone, which is all that a handle
+ * contains. A link-local address also needs an interface index, which each machine assigns
+ * itself. */
 static bool is_usable(const struct ifaddrs *entry)
 {
 	const struct in6_addr *in6;

@@ -75,8 +75,8 @@ static void unmap_buffers(struct inccl_request *req)
 		inccl_endpoint_unmap(ep, &req->recv_map);
 }
 
-/* Takes the request off the communicator's list and unmaps its buffers, so that only the caller has
- * it. */
+/* Removes the request from the communicator's list and unmaps its buffers, so that only the caller
+ * has it. */
 static void withdraw(struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
@@ -321,8 +321,8 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	return ret;
 }
 
-/* Ends a call: unlocks the communicator, and returns the result if the request is done, else
- * -EAGAIN. */
+/* Ends a call: unlocks the communicator, and returns the result if the request is done, and -EAGAIN
+ * otherwise. */
 static int collect(struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;

@@ -138,8 +138,8 @@ int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const 
 	wait->next = group->waits;
 	group->waits = wait;
 	ret = inccl_control_send(group, id, msg);
-	/* The controller has closed the connection. The control thread is about to read its last
-	 * messages, or the reason. */
+	/* The controller has closed the connection. The control thread is about to read the
+	 * controller's last messages, which may have the reason. */
 	if (!group->error && (ret == -EPIPE || ret == -ECONNRESET))
 		ret = 0;
 	if (ret) {

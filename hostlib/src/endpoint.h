@@ -94,8 +94,8 @@ int inccl_endpoint_probe(const struct inccl_transport *transport,
 /* Makes an endpoint. It has its numbers, but neither sends nor receives yet. */
 int inccl_endpoint_open(const struct inccl_transport *transport, const struct inccl_open_opts *opts,
 			struct inccl_endpoint **ep, struct inccl_own *own, struct inc_err *err);
-/* Sets the peer. The endpoint can receive from now on, and may send as soon as the communicator has
- * started. */
+/* Sets the endpoint's peer, which is the switch. The endpoint can receive from now on, and may send
+ * as soon as the communicator has started. */
 int inccl_endpoint_connect(struct inccl_endpoint *ep, const struct inc_channel_peer *peer,
 			   struct inc_err *err);
 void inccl_endpoint_close(struct inccl_endpoint *ep);

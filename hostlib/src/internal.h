@@ -49,7 +49,7 @@ struct inccl_log {
 	unsigned int owners;
 	pthread_mutex_t lock; /* the innermost of all locks; not held while fn runs */
 	struct inccl_log_entry *first, **last;
-	bool waiting; /* there are queued lines; threads also read it without the lock */
+	bool waiting; /* there are queued lines; threads also read this flag without the lock */
 	bool delivering;
 	bool ended; /* fn must not be called any more */
 	pthread_cond_t delivered;
@@ -84,7 +84,7 @@ struct control_wait {
 /* State of the connection to the controller. */
 enum inccl_link {
 	LINK_UP,
-	LINK_LOST, /* the connection is lost; running communicators go on */
+	LINK_LOST, /* the connection to the controller is lost; running communicators go on */
 	/* A new connection is up, and RESUME has been sent but not answered yet. */
 	LINK_RESUMING,
 };
@@ -128,7 +128,8 @@ struct inccl_group {
 
 struct inccl_request {
 	struct inccl_communicator *comm;
-	struct inccl_request *prev, *next; /* all uncollected requests, in order of start */
+	/* list of all requests that the caller has not collected, in the order of their start */
+	struct inccl_request *prev, *next;
 	/* Buffers to send and to receive, block by block (coll/coll.h). */
 	const uint8_t *send;
 	uint8_t *recv;
@@ -202,7 +203,7 @@ struct inccl_communicator {
 	pthread_cond_t changed; /* requests have finished, or the driver has left */
 
 	struct inccl_endpoint *ep;
-	struct inccl_bounce *bounce; /* NULL until a message needs it */
+	struct inccl_bounce *bounce; /* bounce buffer; NULL until a message needs it */
 	long long index;             /* index of the communicator in its group */
 	long long number;            /* the controller's number; -1: not yet known */
 	unsigned int payload, slots;
@@ -220,11 +221,11 @@ struct inccl_communicator {
 	char peer[80];
 	char tree[INC_CONTROL_TREE_LEN];
 	/* Members that resume.c sends to a controller that has restarted: */
-	char node[INC_CONTROL_SWITCH_LEN]; /* name of the switch */
+	char node[INC_CONTROL_SWITCH_LEN]; /* name of the switch to which this rank is connected */
 	struct inc_rc_end own;             /* this end of the connection to the switch */
 
 	struct inccl_request *first, *last; /* requests that the caller has not collected */
-	struct inccl_request *head;         /* the oldest unfinished request */
+	struct inccl_request *head;         /* the oldest request that is not done */
 	struct inccl_request *posting; /* the oldest request whose messages are not all posted */
 	uint32_t seq;                  /* sequence number of the next collective */
 	/* Each kind of collective is logged once. These bits are the kinds that describe() in
@@ -366,7 +367,7 @@ int inccl_control_connect(struct inccl_group *group, const struct inccl_place *p
 			  unsigned int timeout_ms, struct inc_err *err);
 /* Sets group->link, and is the only function that does so. Under the group's lock. */
 void inccl_control_set_link(struct inccl_group *group, enum inccl_link to);
-/* Connects to the same controller as another group. */
+/* Connects a new group to the same controller as another group. */
 int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_group *other,
 				 unsigned int timeout_ms, struct inc_err *err);
 /* Start and stop the thread that reads the connection. */

@@ -24,7 +24,8 @@
 #define LOOK_MAX_NS (4 * TAKE_OVER_NS)
 
 /* Sets the thread that serves the endpoint. If it is the communicator's thread, or the call that
- * destroys, no other call is about to follow, so the endpoint sends held-back ACKs at once. */
+ * destroys the communicator, no other call is about to follow, so the endpoint sends held-back ACKs
+ * at once. */
 static void set_driver(struct inccl_communicator *comm, enum inccl_driver driver)
 {
 	comm->driver = driver;
@@ -98,8 +99,8 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 /*
  * Whether the window has room for one more message. A passthrough switch makes the result in the
  * frame of the last contribution, and in a Broadcast only the root's frames are long enough
- * (decisions.md). So the root uses a quarter of the window and the other ranks all of it. Then
- * their packets of length 0 usually arrive before the root's.
+ * (decisions.md). So the root uses a quarter of the window and the other ranks all of it. Then the
+ * other ranks' packets of length 0 usually arrive before the root's.
  */
 static bool has_room(const struct inccl_communicator *comm, const struct inc_channel_exchange *msg)
 {
@@ -184,8 +185,8 @@ static bool finish_some(struct inccl_communicator *comm)
 	return any;
 }
 
-/* When the first unfinished request times out if nothing moves until then, on the clock of
- * comm->awake. */
+/* Returns the time when the first unfinished request times out if nothing moves until then, on the
+ * clock of comm->awake. */
 static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = UINT64_MAX, moved_at_ns;
@@ -304,7 +305,8 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	int ret = 0;
 
 	if (!comm->error && comm->grace_error) {
-		timer_ns = comm->grace_over_at_ns; /* only the controller's notice matters */
+		/* the endpoint has failed, so only the controller's notice is awaited */
+		timer_ns = comm->grace_over_at_ns;
 	} else if (!comm->error) {
 		ret = inccl_endpoint_arm(comm->ep, &pfd[0].fd, &pfd[0].events, &timer_ns);
 		if (ret < 0)

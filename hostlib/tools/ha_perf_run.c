@@ -61,7 +61,7 @@ static void note_gap(struct ha_perf *perf, uint64_t gap_ns)
 		.ms = (double)gap_ns / 1e6};
 }
 
-/* Notes the time between this completion and the one before. */
+/* Records the time between this completion and the one before. */
 static void note_completion(struct ha_perf *perf, bool timed)
 {
 	const uint64_t now_ns = inc_now_ns(), gap_ns = now_ns - perf->moved_at_ns;
@@ -122,7 +122,7 @@ static uint64_t slowest(const struct ha_perf *perf)
 	return done;
 }
 
-/* Notes the times of channel 0's messages that have completed since *had, from their post until
+/* Records the times of channel 0's messages that have completed since *had, from their post until
  * now. */
 static int note_messages(struct ha_perf *perf, uint64_t *had)
 {

@@ -36,7 +36,7 @@ int job_end(struct job *job);
 /* Prints a message about a failed operation, with the communicator's reason. */
 void job_report(const struct job *job, const char *what, int err);
 
-/* Whether a single switch computes this rank's results, not a tree of switches. */
+/* Whether a single switch computes this rank's results. If not, a tree of switches does. */
 static inline bool job_one_switch(const struct inccl_communicator_info *info)
 {
 	return strstr(info->tree, " of 1 switch") != NULL;

@@ -23,8 +23,8 @@ static inline uint64_t perf_value(uint32_t rank, uint64_t i, uint32_t iter)
 	return x ^ x >> 29;
 }
 
-/* A part of a result. Its elements combine the vectors of `ranks` ranks, beginning with rank
- * `first`, from element `offset` of each vector on. */
+/* A piece of a result vector. Its elements combine the vectors of `ranks` ranks, beginning with
+ * rank `first`, from element `offset` of each vector on. */
 struct perf_piece {
 	const void *data;
 	size_t count;

@@ -136,7 +136,7 @@ int inccl_bounce_map(struct inccl_communicator *comm, const struct inc_channel_r
  * of inccl_floats_fill(). */
 int inccl_bounce_fill(struct inccl_request *req, struct inc_channel_exchange *msg,
 		      struct inc_err *err);
-/* The message in the newest slot has been posted. */
+/* Reports that the message in the newest slot has been posted. */
 void inccl_bounce_posted(struct inccl_communicator *comm);
 /* Copies results that have arrived to the caller's buffers and frees their slots. Returns 0, or an
  * error of inccl_floats_collect(). */
@@ -164,7 +164,7 @@ void inccl_floats_begin(struct inccl_request *req);
 /* All messages of the current collective on the wire are posted. Returns 1 if the next collective
  * has started, -EAGAIN if it needs results first, or 0 if that was the last one. */
 int inccl_floats_advance(struct inccl_request *req);
-/* Whether nothing can be posted after the current collective before its results have arrived. */
+/* Whether no message can be posted after the current collective before its results have arrived. */
 bool inccl_floats_must_wait(const struct inccl_request *req);
 /* Fills len bytes of the next message. Returns -ERANGE and an explanation if the values have
  * changed since the start, or do not fit the agreed exponents. */
@@ -174,8 +174,8 @@ int inccl_floats_fill(struct inccl_request *req, struct inccl_bounce_slot *msg, 
  * different calls. */
 int inccl_floats_collect(struct inccl_request *req, const struct inccl_bounce_slot *msg,
 			 struct inc_err *err);
-/* Describes how the floats are reduced, for the log. Returns a number from 1 to 3, one for each
- * way. */
+/* Describes how the floats are reduced, for the log. Returns a number from 1 to 3, which stands for
+ * the way. */
 unsigned int inccl_floats_describe(const struct inccl_request *req, char *text, size_t size);
 
 #endif
