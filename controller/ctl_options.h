@@ -24,7 +24,7 @@ struct inc_ctl_options {
 	unsigned int job_communicators;
 	unsigned int job_slots;   /* quota of slots; 0: any number */
 	struct inc_tls_files tls; /* files with keys; if none is given, TLS is not used */
-	bool insecure;            /* without TLS on any address */
+	bool insecure;            /* the controller may listen without TLS on any address */
 	const char *metrics;      /* address where figures are read over HTTP; NULL: none */
 };
 

@@ -38,7 +38,7 @@ uint64_t inc_timeouts_now_ns(struct inc_timeouts *all);
 struct inc_timeout;
 /* Called once for each inc_timeout_arm(), from the event loop. It may free or arm the timeout. */
 typedef void inc_timeout_fn(void *arg);
-/* Makes a timeout that does not run yet. NULL: out of memory. */
+/* Makes a timeout that does not run yet. Returns NULL if there is no memory. */
 struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg);
 /* Starts the timeout, or starts it again from now. 0 ms: fn is called in the loop's next pass. */
 void inc_timeout_arm(struct inc_timeout *t, unsigned int ms);

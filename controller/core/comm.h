@@ -114,8 +114,8 @@ void inc_comm_ready(struct inc_member *member, uint32_t number);
 void inc_comm_destroy(struct inc_member *member, uint32_t number);
 /* Finds the communicator of this number; NULL if there is none. */
 struct inc_comm *inc_comm_find(struct inc_core *core, uint32_t number);
-/* Finds the group's communicator of this index, and makes it if there is none. NULL: out of
- * memory. */
+/* Finds the group's communicator of this index, and makes it if there is none. Returns NULL if
+ * there is no memory. */
 struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index);
 /* Fails the communicator, and sends its members the error. rank: the rank to blame, or -1. Before
  * the members have the answer to C this may free the communicator. */
@@ -133,7 +133,7 @@ void inc_comm_end_unused(struct inc_comm *comm);
 void inc_comm_forget_refused(struct inc_group *group);
 
 /* Makes a STARTED communicator of an earlier controller from a member's claim. sw: the member's
- * switch. NULL: out of memory. */
+ * switch. Returns NULL if there is no memory. */
 struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_claim *said,
 				struct inc_core_switch *sw);
 /* Adds a switch to a communicator that inc_comm_adopt() has made. Returns 0 or -ENOMEM. */
@@ -141,7 +141,7 @@ int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_core_switch *sw);
 /* A switch of a communicator that inc_comm_adopt() has made has connected: sets the mode of the
  * switch's node. */
 void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_core_switch *sw);
-/* Makes a COLLECTING communicator for a row of the database. NULL: out of memory. */
+/* Makes a COLLECTING communicator for a row of the database. Returns NULL if there is no memory. */
 struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index);
 
 /* ---- comm_report.c ---- */

@@ -363,7 +363,8 @@ void inc_comm_configure(struct inc_comm *comm)
 }
 
 /* A switch has refused the communicator because a resource that only the switch counts is used up.
- * Once for each communicator, a tree without that switch is tried. False: there is no such tree. */
+ * Once for each communicator, a tree without that switch is tried. Returns false if there is no
+ * such tree. */
 static bool go_around(struct inc_comm *comm, struct inc_core_switch *sw, const char *text)
 {
 	const struct inc_group *group = comm->group;

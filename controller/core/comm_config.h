@@ -33,8 +33,8 @@ void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, c
  * because. */
 void inc_comm_stored(struct inc_core *core, uint32_t number, int stored,
 		     const struct inc_err *because);
-/* Communicators that wait for the switch go on, because it has connected, or has answered half of
- * its requests. */
+/* Communicators that wait for the switch go on, because the switch has connected, or has answered
+ * half of its requests. */
 void inc_comm_switch_connected(struct inc_core_switch *sw);
 void inc_comm_switch_answered(struct inc_core_switch *sw);
 /* Whether the switch has the communicator, as far as the controller knows. */

@@ -32,7 +32,7 @@ static const struct inc_core_port *port_of(const struct inc_comm *comm, unsigned
 }
 
 /* Fills in connection i of a node, in the order of the configuration: children first, then the
- * parent. False: the node has no connection i. */
+ * parent. Returns false if the node has no connection i. */
 static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, struct link *out)
 {
 	const struct inc_tree *tree = comm->tree;

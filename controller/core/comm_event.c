@@ -236,8 +236,8 @@ void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switc
 	if (comm->ended)
 		return;
 	comm->ended = sw;
-	/* Before it starts, a communicator has other time limits. The limit for the reason then
-	 * begins with the start (inc_comm_set_phase()). */
+	/* Before it starts, a communicator has other time limits. The limit for the reason begins
+	 * when the communicator starts (inc_comm_set_phase()). */
 	if (comm->phase == COMM_STARTED)
 		inc_core_timer_arm(&comm->timer, sw->core->opt.switch_timeout_ms);
 }

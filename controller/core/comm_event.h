@@ -30,14 +30,15 @@ struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core
 void inc_comms_ask_waiting(struct inc_core_switch *sw);
 /* Handles a part of a switch's answer about the ranks that it waits for. If a missing rank has
  * destroyed the communicator, the communicator fails. If a switch below is missing, that switch is
- * asked. False: the answer does not decide, so the rest of it is needed. */
+ * asked. Returns false if the answer does not decide, so that the rest of it is needed. */
 bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_waiting *said);
 /* The switch has not answered in time for which ranks the communicator waits. Asks it again, if the
  * communicator still runs. */
 void inc_comm_retry_waiting(struct inc_core_switch *sw, uint32_t number);
-/* For a communicator some of whose ranks have not come back after a restart of the controller.
- * These ranks may have destroyed it, so its switches are asked whether they wait for them; if they
- * do, it fails. False: no rank is missing, or the communicator does not run. */
+/* Checks a communicator some of whose ranks have not come back after a restart of the controller.
+ * These ranks may have destroyed the communicator, so its switches are asked whether they wait for
+ * such a rank. If a switch does, the communicator fails. Returns false if no rank is missing, or
+ * the communicator does not run. */
 bool inc_comm_check_missing(struct inc_comm *comm);
 
 /* Acts on the failure reports of ranks that have come back, or whose time to come back is over. */

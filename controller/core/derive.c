@@ -258,7 +258,7 @@ static unsigned int behind(const struct place *places, unsigned int n, unsigned 
 	return k;
 }
 
-/* Makes the new groups without members. 0, or -ENOMEM: none of them exists. */
+/* Makes the new groups without members. Returns 0. After -ENOMEM none of them exists. */
 static int make_groups(const struct inc_derivation *d, struct place *places, unsigned int n)
 {
 	for (unsigned int i = 0, next; i < n; i = next) {

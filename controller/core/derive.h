@@ -62,11 +62,12 @@ void inc_derive_report(struct inc_member *member, const struct inc_msg_report *s
 
 /* ---- derive.c ---- */
 
-/* The connection of a client that waits in a derivation is over. */
+/* Handles that the connection of a client that waits in a derivation is over. */
 void inc_derive_leave(struct inc_core_client *client);
-/* A member of the parent group has left, or the time for its ranks to come back is over. */
+/* Handles that a member of the parent group has left, or that the time for its ranks to come back
+ * is over. */
 void inc_derive_parent_changed(struct inc_group *group);
-/* The parent group is about to be freed. */
+/* Handles that the parent group is about to be freed. */
 void inc_derive_parent_ended(struct inc_group *group);
 void inc_derivations_free(struct inc_core *core);
 

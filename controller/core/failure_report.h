@@ -25,8 +25,8 @@ struct inc_failure_report {
 };
 LIST_HEAD(inc_failure_reports, inc_failure_report);
 
-/* Adds a copy of the report, unless the switch has already reported the same rank. False: out of
- * memory. */
+/* Adds a copy of the report, unless the switch has already reported the same rank. Returns false if
+ * there is no memory. */
 bool inc_failure_report_add(struct inc_failure_reports *set,
 			    const struct inc_failure_report *report);
 /* Removes the report from its list, and frees it. */

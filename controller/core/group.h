@@ -70,12 +70,12 @@ static inline bool inc_group_formed(const struct inc_group *group)
 {
 	return group->phase != GROUP_FORMING;
 }
-/* The group comes from an earlier controller, and nothing new can begin in it. */
+/* Whether the group comes from an earlier controller, so that nothing new can begin in it. */
 static inline bool inc_group_resumed(const struct inc_group *group)
 {
 	return group->phase == GROUP_RETURNING || group->phase == GROUP_SETTLED;
 }
-/* Nothing new can begin in the group. */
+/* Whether nothing new can begin in the group. */
 static inline bool inc_group_ended(const struct inc_group *group)
 {
 	return group->phase >= GROUP_RETURNING;
@@ -97,13 +97,14 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 			 struct inc_join *join, struct inc_err *err);
 /* Handles message G, the request to join a job's group. */
 void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said);
-/* Makes a RETURNING group without members, for an earlier controller's number. NULL: no memory. */
+/* Makes a RETURNING group without members, for an earlier controller's number. Returns NULL if
+ * there is no memory. */
 struct inc_group *inc_group_adopt(struct inc_core *core, const char *job, unsigned int world_size,
 				  uint32_t number);
-/* Makes a RESTORED group without members. NULL: out of memory. */
+/* Makes a RESTORED group without members. Returns NULL if there is no memory. */
 struct inc_group *inc_group_restore(struct inc_core *core, const char *job, unsigned int world_size,
 				    uint32_t number);
-/* Makes a group from a parent group, without members. NULL: out of memory. */
+/* Makes a group from a parent group, without members. Returns NULL if there is no memory. */
 struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
 				   unsigned int world_size);
 /* Finds the group of this number; NULL if there is none. */

@@ -28,9 +28,9 @@ bool inc_orphan_is(const struct inc_core_switch *sw, uint32_t number);
  * switches of the communicator. The communicator fails if one of them has reported a failure
  * (inc_comm_apply_reports()). Returns 0 or -ENOMEM. */
 int inc_orphans_take(struct inc_comm *comm);
-/* The switch is lost. Its next hello lists its communicators again, except those that ended with
- * its daemon. These stay for the group timeout, so that a member that claims one of them receives
- * the reason. */
+/* Handles that the switch is lost. Its next hello lists its communicators again, except those that
+ * ended with its daemon. These stay for the group timeout, so that a member that claims one of them
+ * receives the reason. */
 void inc_orphans_forget(struct inc_core_switch *sw);
 void inc_orphans_free(struct inc_core *core);
 /* Whether any switch has an orphan of this number. */

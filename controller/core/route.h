@@ -18,7 +18,8 @@
 
 struct inc_routes;
 
-/* Makes the object, which counts no load yet. The topology must outlive it. NULL: out of memory. */
+/* Makes the object, which counts no load yet. The topology must outlive it. Returns NULL if there
+ * is no memory. */
 struct inc_routes *inc_routes_new(const struct inc_topology *topo);
 void inc_routes_free(struct inc_routes *routes);
 
@@ -59,8 +60,8 @@ int inc_route_compute(struct inc_routes *routes, const unsigned int *hosts, unsi
 int inc_route_restore(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      unsigned int slots, const struct inc_tree_node *nodes, unsigned int n,
 		      struct inc_tree **tree, struct inc_err *err);
-/* Makes a tree of one switch for a communicator of an earlier controller. Its shape is unknown and
- * its load is not counted. NULL: out of memory. */
+/* Makes a tree of one switch for a communicator of an earlier controller. The tree's shape is
+ * unknown and its load is not counted. Returns NULL if there is no memory. */
 struct inc_tree *inc_route_known(unsigned int sw);
 /* Adds a switch, without a parent, to a tree that inc_route_known() has made. *tree may move.
  * Returns 0 or -ENOMEM. */

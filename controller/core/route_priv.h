@@ -37,7 +37,7 @@ struct inc_spot {
 	/* stamp of a survey, and the load of the best path from the switch to the top of that
 	 * survey, with the switch itself */
 	unsigned int survey;
-	uint64_t way; /* that load; INC_NO_WAY: no path has room */
+	uint64_t way; /* load of that best path; INC_NO_WAY: no path has room */
 	/* hosts at the switch of the communicator with this stamp */
 	unsigned int job;         /* stamp of the communicator */
 	unsigned int hosts, host; /* number of these hosts, and the first of them */
@@ -111,7 +111,7 @@ static inline bool inc_route_usable(const struct inc_routes *r, unsigned int s)
 	       (r->there[s] && !(r->avoids && r->avoided[s] && r->spots[s].job != r->job));
 }
 
-/* The load of an edge's links, and of a switch, with this communicator. */
+/* Return the load of an edge's links, and of a switch, including this communicator. */
 uint64_t inc_route_edge_load(const struct inc_routes *routes, unsigned int e);
 uint64_t inc_route_switch_load(const struct inc_routes *routes, unsigned int sw);
 

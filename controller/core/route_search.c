@@ -54,7 +54,7 @@ static bool leads_on(struct inc_routes *r, const struct inc_order *order, unsign
 	       inc_route_way_over(r, order, e, top) <= r->limit;
 }
 
-/* Lists the edges to possible parents of the n switches of a level. 0 or -EHOSTUNREACH. */
+/* Lists the edges to possible parents of the n switches of a level. Returns 0 or -EHOSTUNREACH. */
 static int list_parents(struct inc_routes *r, const struct inc_order *order, unsigned int n,
 			unsigned int top, struct inc_err *err)
 {
@@ -283,7 +283,7 @@ static unsigned int start_tree(struct inc_routes *r)
 }
 
 /* Finds a tree below top level by level, in used and spots. A choice for one level is never changed
- * later. 0 or -errno. */
+ * later. Returns 0 or -errno. */
 static int try_levels(struct inc_routes *r, const struct inc_order *order, unsigned int top,
 		      struct inc_err *err)
 {

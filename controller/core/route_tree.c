@@ -118,7 +118,8 @@ static void add_children(const struct inc_routes *r, struct inc_tree *tree,
 		      sizeof(tree->children[0]), compare_children);
 }
 
-/* Makes an empty tree with room for the nodes and their children. NULL: out of memory. */
+/* Makes an empty tree with room for the nodes and their children. Returns NULL if there is no
+ * memory. */
 static struct inc_tree *tree_new(const struct inc_routes *r, unsigned int n, unsigned int n_hosts)
 {
 	struct inc_tree *tree = calloc(1, sizeof(*tree) + n * sizeof(tree->nodes[0]) +

@@ -137,8 +137,8 @@ void inc_switch_qpn_put(struct inc_core_switch *sw, uint32_t qpn)
 	}
 }
 
-/* Reads the description of a port of the topology from the switch's hello. False: the hello has no
- * port of that name and address. */
+/* Reads the description of a port of the topology from the switch's hello. Returns false if the
+ * hello has no port of that name and address. */
 static bool take_port(struct inc_core_switch *sw, unsigned int p,
 		      const struct inc_core_event *hello)
 {

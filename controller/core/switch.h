@@ -68,12 +68,12 @@ void inc_switches_free(struct inc_core *core);
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);
 void inc_switch_lost(struct inc_core_switch *sw);
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer);
-/* A communicator does not wait for the database any more (inc_comm.storing), so communicators that
- * wait for answers of its switches may begin. */
+/* Handles that a communicator does not wait for the database any more (inc_comm.storing), so
+ * communicators that wait for answers of its switches may begin. */
 void inc_switches_go_on(struct inc_core *core);
 const char *inc_switch_name(const struct inc_core_switch *sw);
-/* The switch has refused a communicator because it is full: for a while trees avoid the switch if
- * they can. */
+/* Handles that the switch has refused a communicator because it is full: for a while trees avoid
+ * the switch if they can. */
 void inc_switch_avoid(struct inc_core_switch *sw);
 /* Allocates a queue pair number that no connection of the switch uses. Returns 0 or -errno. */
 int inc_switch_qpn_get(struct inc_core_switch *sw, uint32_t *qpn);

@@ -44,8 +44,8 @@ json_t *incctl_rate(const json_t *now, const json_t *before, uint64_t ns);
 
 struct incctl_top {
 	double interval_s;
-	bool once; /* ends after one interval, without a loop */
-	bool json; /* prints one JSON object in a line for each interval */
+	bool once; /* incctl_top() ends after one interval, without a loop */
+	bool json; /* incctl_top() prints one JSON object in a line for each interval */
 };
 /* incctl_top.c: prints rates until a signal comes. Returns the exit code. */
 int incctl_top(const struct incctl_target *target, const struct incctl_top *top);

@@ -185,7 +185,7 @@ static json_t *ask(struct dialog *d, const char *only, int64_t from, struct inc_
 
 /* Asks for the remaining pages, and appends their data to that of the first one. Argument pages is
  * the controller's answer, or a switch's part of it. It has "data", and "next" if there are more
- * pages. Argument name is the switch, or NULL for the controller. 0 or -errno. */
+ * pages. Argument name is the switch, or NULL for the controller. Returns 0 or -errno. */
 static int ask_rest(struct dialog *d, json_t *pages, const char *name, struct inc_err *err)
 {
 	json_t *next, *more, *page;
@@ -230,7 +230,7 @@ static json_t *ask_all(struct dialog *d, struct inc_err *err)
 	return data;
 }
 
-/* Connects to the controller, with TLS if there are keys. 0 or -errno. */
+/* Connects to the controller, with TLS if there are keys. Returns 0 or -errno. */
 static int begin_controller(struct dialog *d, struct inc_err *err)
 {
 	const struct incctl_target *target = d->target;

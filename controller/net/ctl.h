@@ -69,12 +69,13 @@ struct inc_ctl {
 	unsigned int max_links;
 	LIST_HEAD(, inc_query) queries;
 	uint64_t next_query;
-	struct inc_persist *persist; /* NULL: the controller has no database */
+	struct inc_persist *persist; /* writer of the database; NULL: the controller has none */
 	struct inc_persist_counts persisted;
 	uint64_t started_at_ms;
 	struct inc_ctl_figures figures;
-	struct inc_scrape *scrape; /* NULL: the controller was started without --metrics */
-	struct event *keepalive;   /* the tick of keepalive.c; NULL: no time limit */
+	/* HTTP server of figures; NULL: the controller was started without --metrics */
+	struct inc_scrape *scrape;
+	struct event *keepalive; /* the tick of keepalive.c; NULL: no time limit */
 };
 
 struct inc_client {

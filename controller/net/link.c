@@ -380,8 +380,8 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	inc_log_on(before);
 }
 
-/* There are too many connections: closes the oldest one that has not said hello. False: there is
- * none. */
+/* There are too many connections: closes the oldest one that has not said hello. Returns false if
+ * there is none. */
 static bool make_room(struct inc_ctl *ctl)
 {
 	struct inc_switch_link *link, *oldest = NULL;

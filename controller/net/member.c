@@ -337,7 +337,7 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 }
 
 /* There are too many clients: closes the client without a group that has been silent for longest.
- * False: all clients have a group. */
+ * Returns false if all clients have a group. */
 static bool make_room(struct inc_ctl *ctl)
 {
 	struct inc_client *client;

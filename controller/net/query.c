@@ -154,8 +154,8 @@ static int compare_places(const void *a, const void *b)
 	return (*x)->place < (*y)->place ? -1 : (*x)->place > (*y)->place;
 }
 
-/* The communicators that the question asks for, in the order of their places. NULL: out of
- * memory. */
+/* Lists the communicators that the question asks for, in the order of their places. Returns NULL if
+ * there is no memory. */
 static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 					  const struct inc_msg_query *question, size_t *n)
 {

@@ -153,8 +153,8 @@ static struct inc_route_end end_of(const struct inc_kept_end *end)
 	return (struct inc_route_end){.end = end->end, .given = end->given};
 }
 
-/* Reads the row's two ports of the connection to the parent. False: the topology does not have them
- * any more. */
+/* Reads the row's two ports of the connection to the parent. Returns false if the topology does not
+ * have them any more. */
 static bool take_ports(const struct inc_topology *topo, const struct kept *k,
 		       const struct inc_kept_node *row, struct inc_tree_node *node)
 {

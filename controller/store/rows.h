@@ -71,13 +71,13 @@ struct inc_kept_comm {
 	uint32_t floats;
 	uint32_t message_packets;
 	uint32_t messages;
-	uint32_t counted; /* 0: the shape of its tree is not known */
+	uint32_t counted; /* 0: the shape of the communicator's tree is not known */
 };
 
 /* An end of a connection. */
 struct inc_kept_end {
 	struct inc_rc_end end; /* numbers of the end without its address, which the topology has */
-	uint32_t given;        /* as in struct inc_route_end */
+	uint32_t given;        /* queue pair number as in struct inc_route_end */
 };
 
 struct inc_kept_node {

@@ -19,8 +19,8 @@
 LIST_HEAD(connect_services, inc_connect_service);
 LIST_HEAD(connect_requests, inc_connect_request);
 
-/* Sockets that are being moved to RTR (rtr.h). An abandoned one still uses a thread and the memory
- * of its socket, although its owner may no longer exist. */
+/* Sockets that are being moved to RTR (rtr.h). A socket whose owner has abandoned it still uses a
+ * thread and memory, although the owner may no longer exist. */
 struct connect_rtrs {
 	LIST_HEAD(, connect_rtr) list;
 	unsigned int n_abandoned;
@@ -58,7 +58,8 @@ int connect_make_on(struct inc_connect *ctx, uint8_t dev, const char *name, uint
 
 /* Makes an event that calls on_socket when connect_socket_event() has something to report. If the
  * socket has something to report already, the loop calls on_socket later, because this function may
- * run deep inside another callback. The caller frees the event. NULL: no memory. */
+ * run deep inside another callback. The caller frees the event. Returns NULL if there is no
+ * memory. */
 struct event *connect_watch(struct inc_connect *ctx, const struct inc_connect_socket *socket,
 			    event_callback_fn on_socket, void *arg);
 

@@ -31,7 +31,7 @@ struct connect_figures {
 
 struct connect_counters;
 
-/* Makes a struct of counters that are 0, with one reference. NULL: no memory. */
+/* Makes a struct of counters that are 0, with one reference. Returns NULL if there is no memory. */
 struct connect_counters *connect_counters_new(void);
 struct connect_counters *connect_counters_hold(struct connect_counters *counters);
 /* Drops a reference. The last one frees the counters. counters may be NULL. */
@@ -69,8 +69,8 @@ enum connect_latency {
 void connect_counters_latency(struct connect_counters *counters, enum connect_latency which,
 			      const char *peer, uint64_t latency_ns);
 
-/* Returns the families for the answer to message stats. Called on the context's thread. NULL: no
- * memory. */
+/* Returns the families for the answer to message stats. Called on the context's thread. Returns
+ * NULL if there is no memory. */
 json_t *connect_figures_families(const struct connect_counters *counters);
 
 /* Returns a part of the context's metric families, so that a page can be written piece by piece.
@@ -79,7 +79,7 @@ json_t *connect_figures_families(const struct connect_counters *counters);
 json_t *connect_figures_part(const struct connect_counters *counters, unsigned int part);
 
 /* Converts families, from this context or from a peer, to Prometheus text. The caller frees it.
- * NULL: no memory. */
+ * Returns NULL if there is no memory. */
 char *connect_figures_text(const json_t *families);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Counters that spread the connections to a peer over the pairs of ports (select.h). Each peer has
- * a counter, which goes up by one with each connection. It begins at random, so that many clients
- * do not all begin with the same pair. Only one thread may use a struct connect_peers.
+ * a counter, which goes up by one with each connection. The counter begins at random, so that many
+ * clients do not all begin with the same pair. Only one thread may use a struct connect_peers.
  */
 #ifndef INC_CONNECT_PEERS_H
 #define INC_CONNECT_PEERS_H

@@ -72,7 +72,8 @@ extern const struct inc_message connect_messages[CONNECT_MSG_MAX];
  * inc_msg_error. For figures out is NULL, because the caller reads their "families" itself. Returns
  * 0; -EINVAL, and err names the wrong field; -EPROTONOSUPPORT: another version of the protocol. */
 int connect_read(enum connect_message_id id, const json_t *message, void *out, struct inc_err *err);
-/* Makes a message from its struct, the reverse of connect_read(). NULL: no memory. */
+/* Makes a message from its struct, the reverse of connect_read(). Returns NULL if there is no
+ * memory. */
 json_t *connect_new(enum connect_message_id id, const void *in);
 
 /* Returns the link layer of this end, or 0 if the message has both a lid and a gid, or neither. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Declarations that service.c (a service) and accept.c (its clients) share. Event base's thread. */
+/* Declarations that service.c (a service) and accept.c (its clients) share. All of these run on the
+ * event base's thread. */
 #ifndef INC_CONNECT_SERVICE_H
 #define INC_CONNECT_SERVICE_H
 

@@ -444,7 +444,7 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
 			log_broken(comm);
 		for (i = 0; i < todo.msgs; i++)
 			ha_comm_send(comm, &todo.msg[i]);
-		/* this comes first, because the actions below may start the next failover */
+		/* the failover is logged first, because the actions below may start the next one */
 		if (todo.failover_over)
 			log_failover(comm);
 		if (todo.posts)

@@ -59,8 +59,8 @@ struct ha_request {
 
 enum ha_stage {
 	HA_STAGE_CONNECTING,
-	HA_STAGE_HELLO,   /* waits for the peer's HELLO */
-	HA_STAGE_BRINGUP, /* waits for the path of epoch 0 */
+	HA_STAGE_HELLO,   /* the comm waits for the peer's HELLO */
+	HA_STAGE_BRINGUP, /* the comm waits for the path of epoch 0 */
 	HA_STAGE_UP,
 	HA_STAGE_LOST, /* the comm never came up; comm->error says why */
 };

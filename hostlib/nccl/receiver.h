@@ -47,7 +47,7 @@ struct ha_receiver {
 	/* Error with which this end fails when the queue pair has drained; 0: it does not end. */
 	int ending;
 	const char *ending_why;
-	bool ending_abort; /* this end sends ABORT when it fails then */
+	bool ending_abort; /* this end sends ABORT when the queue pair has drained */
 };
 
 /* One receive of a group, as NCCL gives it to irecv. */
@@ -101,8 +101,8 @@ void ha_receiver_tick(struct ha_receiver *receiver, uint64_t now_ns, struct ha_t
 void ha_receiver_close(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
 
 /* Whether this end is DONE and its sender may still need its last report. If so, the caller keeps
- * the socket open and goes on with messages and ticks. That ends with the sender's CLOSE or ABORT,
- * or after HA_LINGER_RTOS. */
+ * the socket open and goes on with messages and ticks. This wait ends with the sender's CLOSE or
+ * ABORT, or after HA_LINGER_RTOS. */
 bool ha_receiver_lingers(const struct ha_receiver *receiver, uint64_t now_ns);
 
 #endif

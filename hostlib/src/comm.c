@@ -460,7 +460,8 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	inccl_control_report(group, comm);
 	set_phase(comm, COMM_LEAVING);
 	limit = inccl_limit_ms(CONNECT_TIMEOUT_MS);
-	/* waits for the answer, so that it does not arrive at a closed connection */
+	/* the call waits for the answer, so that the answer does not arrive at a closed
+	 * connection */
 	if (group->link != LINK_LOST)
 		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},
 				   &wait, &limit, NULL);

@@ -36,8 +36,8 @@ static void derivation_init(struct derivation *derivation, struct inccl_group *g
 	pthread_mutex_unlock(&group->lock);
 }
 
-/* Checks that a group can be derived from this one. A shrink is for a group that has lost ranks, so
- * it only needs the controller. */
+/* Checks that a group can be derived from this group. A shrink is for a group that has lost ranks,
+ * so a shrink only needs the connection to the controller. */
 static int check_parent(struct inccl_group *group, enum inc_derive_how how, struct inc_err *err)
 {
 	int ret = 0;

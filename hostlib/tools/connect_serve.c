@@ -185,8 +185,8 @@ static void accepted(void *arg, struct inc_connect_socket *socket, const char *p
 	if (!c->event || event_add(c->event, NULL))
 		end_client(c, strerror(ENOMEM));
 	else
-		/* Messages that have arrived already do not make the descriptor readable, so handle
-		 * them now. */
+		/* Messages that have arrived already do not make the descriptor readable, so they
+		 * are handled now. */
 		event_active(c->event, EV_READ, 0);
 }
 
