@@ -23,7 +23,7 @@ struct inc_timeouts {
 
 /* Starts the clock. Returns 0 or -ENOMEM. */
 int inc_timeouts_start(struct inc_timeouts *all, struct event_base *base);
-/* Called after all timeouts are freed, and before the event loop is. */
+/* Stops the clock. Called after all timeouts are freed, and before the event loop is. */
 void inc_timeouts_stop(struct inc_timeouts *all);
 
 /* Returns the current time of the clock of all time limits. */
@@ -36,7 +36,8 @@ uint64_t inc_timeouts_now_ns(struct inc_timeouts *all);
  * most.
  */
 struct inc_timeout;
-/* Called once for each inc_timeout_arm(), from the event loop. It may free or arm the timeout. */
+/* A function that is called once for each inc_timeout_arm(), from the event loop. It may free or
+ * arm the timeout. */
 typedef void inc_timeout_fn(void *arg);
 /* Makes a timeout that does not run yet. Returns NULL if there is no memory. */
 struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg);

@@ -9,7 +9,8 @@
 #include "controller/core/group.h"
 #include "controller/core/switch.h"
 
-/* Returns NULL if there is no memory. */
+/* Appends a copy of the action and its payload to the core's list. Returns NULL if there is no
+ * memory. */
 static struct inc_action *append(struct inc_core *core, struct inc_action action,
 				 const void *payload, size_t size)
 {

@@ -13,7 +13,7 @@ struct inc_comm;
 struct inc_core_switch;
 struct inc_group;
 
-/* The resources that all communicators of this controller's groups use on a switch. */
+/* Adds up the resources that all communicators of this controller's groups use on a switch. */
 void inc_switch_load(const struct inc_core_switch *sw, struct inc_load *load);
 /* For the error of a switch that is full, prints "; job A has most there: …", or "" if no job has
  * any. */

@@ -113,8 +113,9 @@ struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index)
 	return comm_new(group, index);
 }
 
-/* The mode of a switch's node. No message after a restart of the controller names the mode of each
- * switch of a mixed tree, so the best guess is the switch's mode for new communicators. */
+/* Returns the mode of a switch's node in the tree. No message after a restart of the controller
+ * names the mode of each switch of a mixed tree, so the best guess is the switch's mode for new
+ * communicators. */
 static enum inc_mode_of_switch known_mode(const struct inc_comm *comm,
 					  const struct inc_core_switch *sw)
 {

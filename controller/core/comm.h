@@ -129,7 +129,8 @@ void inc_comm_configured(struct inc_comm *comm);
 void inc_comm_end(struct inc_comm *comm);
 /* Does the same as inc_comm_end() if all members have destroyed the communicator or are gone. */
 void inc_comm_end_unused(struct inc_comm *comm);
-/* A member has left: frees the REFUSED communicators whose error all other members have. */
+/* A member has left: frees the REFUSED communicators whose error all other members have
+ * received. */
 void inc_comm_forget_refused(struct inc_group *group);
 
 /* Makes a STARTED communicator of an earlier controller from a member's claim. sw: the member's

@@ -90,15 +90,15 @@ static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int po
 	return has->has_mac ? has->mac : NULL;
 }
 
-/* The smaller MTU of a port and its cable. */
+/* Returns the smaller MTU of a port and its cable. */
 static unsigned int port_mtu(const struct inc_core *core, unsigned int sw, unsigned int port)
 {
 	return min(core->topo->links[core->topo->switches[sw].ports[port].link].mtu,
 		   core->switches[sw].ports[port].mtu);
 }
 
-/* The largest payload of a packet that all endpoints of a port accept. A port of a switch in
- * passthrough mode has no endpoints, so it accepts any payload. */
+/* Returns the largest payload of a packet that all endpoints of a port accept. A port of a switch
+ * in passthrough mode has no endpoints, so it accepts any payload. */
 static unsigned int port_payload(const struct inc_comm *comm, const struct inc_tree_node *node,
 				 unsigned int port)
 {
@@ -112,7 +112,7 @@ static unsigned int port_payload(const struct inc_comm *comm, const struct inc_t
 	return most;
 }
 
-/* The largest packet must pass every port on its way. */
+/* Chooses the payload of packets, because a packet of that size must pass every port on its way. */
 static void choose_payload(struct inc_comm *comm)
 {
 	const struct inc_core *core = comm->group->core;

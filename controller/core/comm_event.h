@@ -43,9 +43,9 @@ bool inc_comm_check_missing(struct inc_comm *comm);
 
 /* Acts on the failure reports of ranks that have come back, or whose time to come back is over. */
 void inc_comm_apply_reports(struct inc_comm *comm);
-/* A neighbour has told the switch that the communicator has ended. The switch where it began to
- * end reports the reason, which fails the communicator. If no reason comes within switch_timeout_ms
- * the communicator fails without one. */
+/* A neighbour has told the switch that the communicator has ended. The switch where the
+ * communicator began to end reports the reason, which fails the communicator. If no reason comes
+ * within switch_timeout_ms the communicator fails without one. */
 void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switch *sw);
 
 #endif

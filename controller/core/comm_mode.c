@@ -100,7 +100,7 @@ static void choose_floats(struct inc_comm *comm)
 	}
 }
 
-/* The largest message in bytes that all endpoints of a port accept. */
+/* Returns the largest message in bytes that all endpoints of a port accept. */
 static unsigned int port_bytes(const struct inc_core_switch *sw, unsigned int port)
 {
 	unsigned int bytes = UINT32_MAX;

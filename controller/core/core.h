@@ -81,7 +81,8 @@ struct inc_core {
 	struct inc_core_timers timers;
 	struct inc_actions actions; /* actions of the last event that are not carried out yet */
 	struct inc_routes *routes;
-	struct inc_core_switch *switches; /* one per switch of the topology, same index */
+	/* array with a switch for each switch of the topology, at the same index */
+	struct inc_core_switch *switches;
 	LIST_HEAD(group_list, inc_group) groups;
 	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_orphan) orphans;

@@ -42,7 +42,8 @@ struct inc_order {
 	unsigned int *first_up, *up;
 };
 
-/* Returns 0 or -ENOMEM. The caller frees the object in both cases. */
+/* inc_graph_init() and inc_order_init() return 0 or -ENOMEM. The caller frees the object in both
+ * cases. */
 int inc_graph_init(struct inc_graph *graph, const struct inc_topology *topo);
 void inc_graph_free(struct inc_graph *graph);
 int inc_order_init(struct inc_order *order, const struct inc_graph *graph);
@@ -51,7 +52,7 @@ void inc_order_free(struct inc_order *order);
 void inc_order_from(struct inc_order *order, const struct inc_graph *graph,
 		    const unsigned int *roots, unsigned int n_roots, unsigned int *queue);
 
-/* The set of the switches on shortest paths from s to a root. */
+/* Returns the set of the switches on shortest paths from s to a root. */
 static inline const uint64_t *inc_above(const struct inc_order *order,
 					const struct inc_graph *graph, unsigned int s)
 {

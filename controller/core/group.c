@@ -210,7 +210,7 @@ void inc_groups_free(struct inc_core *core)
 		inc_group_free(LIST_FIRST(&core->groups));
 }
 
-/* The group that a member of this job joins. A group that is over, that was made from another
+/* Finds the group that a member of this job joins. A group that is over, that was made from another
  * group, or whose ranks are not all back does not count, so that the next run of the job may begin
  * at once. */
 static struct inc_group *find_job(const struct inc_core *core, const char *job)

@@ -116,7 +116,7 @@ void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 /* The member has not answered for so long: sends the reason to the member, whose connection ends
  * next. */
 void inc_group_silent(struct inc_member *member, unsigned int ms);
-/* The member's connection is over. clean: it ended with a bye. reason: for the log. */
+/* Handles that the member's connection is over. clean: it ended with a bye. reason: for the log. */
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
 /* The database has answered for a group that forms. stored: 0, or -errno with the reason in
  * because. */
@@ -140,7 +140,7 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 void inc_group_resume(struct inc_core_client *client, const struct inc_msg_resume *said);
 /* Whether the rank of an earlier controller's group has not come back, but still may. */
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
-/* The time for ranks to come back is over. May free the group. */
+/* Handles that the time for ranks to come back is over. May free the group. */
 void inc_group_settle(struct inc_group *group);
 /* Called once a second for a SETTLED group: fails its communicators that wait for a rank that has
  * not come back. */

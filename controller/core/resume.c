@@ -336,9 +336,9 @@ static void end_unused(struct inc_group *group)
 	}
 }
 
-/* How long the other ranks may take to come back, from the first one on. Each rank tries once a
- * second. The time does not begin at the controller's start, because until the first rank comes the
- * network may be down for all. */
+/* Returns how long the other ranks may take to come back, from the first one on. Each rank tries
+ * once a second. The time does not begin at the controller's start, because until the first rank
+ * comes the network may be down for all. */
 static unsigned int return_ms(const struct inc_core *core)
 {
 	const unsigned int ms = core->opt.member_timeout_ms + TRIES_MS;

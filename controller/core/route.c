@@ -118,7 +118,7 @@ static const struct inc_load *in_use(const struct inc_routes *r, unsigned int sw
 	return r->empty ? &nothing : &r->use[sw].taken;
 }
 
-/* The number of connections with the communicator's slots for which a switch has room. */
+/* Returns the number of connections with the communicator's slots for which a switch has room. */
 static unsigned int free_connections(const struct inc_routes *r, unsigned int sw)
 {
 	const struct inc_msg_limits *limits = &r->limits[sw];
@@ -166,8 +166,8 @@ struct part {
 	size_t figure;
 };
 
-/* The first resource of which a switch has too little for so many children; the last one if it has
- * enough of all others. */
+/* Finds the first resource of which a switch has too little for so many children; the last one if
+ * it has enough of all others. */
 static struct part lacking(const struct inc_routes *r, unsigned int sw, unsigned int children,
 			   bool up)
 {

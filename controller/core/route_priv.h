@@ -94,7 +94,7 @@ struct inc_routes {
 	struct inc_err lack_text;
 };
 
-/* The load that a communicator adds to a switch. */
+/* Returns the load that a communicator adds to a switch. */
 static inline uint64_t inc_route_slots_load(unsigned int slots)
 {
 	return (uint64_t)INC_LOAD_UNIT * slots / INC_DEF_SLOTS;
@@ -115,8 +115,8 @@ static inline bool inc_route_usable(const struct inc_routes *r, unsigned int s)
 uint64_t inc_route_edge_load(const struct inc_routes *routes, unsigned int e);
 uint64_t inc_route_switch_load(const struct inc_routes *routes, unsigned int sw);
 
-/* The number of children of the communicator for which a switch has room now. up: the switch also
- * needs a connection to a parent. */
+/* Returns the number of children of the communicator for which a switch has room now. up: the
+ * switch also needs a connection to a parent. */
 unsigned int inc_route_capacity(const struct inc_routes *routes, unsigned int sw, bool up);
 
 /* Writes into err which resource a switch lacks for so many children. Returns true if other
@@ -140,7 +140,8 @@ unsigned int inc_route_list_tops(struct inc_routes *routes, const struct inc_ord
  * load. */
 uint64_t inc_route_survey(struct inc_routes *routes, const struct inc_order *order,
 			  unsigned int top);
-/* The load of the best path that begins with the edge and leads to the top of the last survey. */
+/* Returns the load of the best path that begins with the edge and leads to the top of the last
+ * survey. */
 uint64_t inc_route_way_over(struct inc_routes *routes, const struct inc_order *order,
 			    unsigned int e, unsigned int top);
 

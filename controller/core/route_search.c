@@ -113,8 +113,8 @@ static unsigned int count_parents(struct inc_routes *r, unsigned int n)
 	return parents;
 }
 
-/* The best possible parent, or NO_EDGE if none has room: one that the tree has anyway, else the one
- * with room for most switches, else the least loaded. */
+/* Finds the best possible parent of a level, or NO_EDGE if none has room: one that the tree has
+ * anyway, else the one with room for most switches, else the least loaded. */
 static unsigned int best_parent(const struct inc_routes *r, unsigned int attempt, unsigned int n,
 				unsigned int top)
 {

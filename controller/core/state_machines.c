@@ -102,7 +102,7 @@ const char *inc_comm_state_name(const struct inc_comm *comm)
 	return inc_comm_phase_name(comm->phase);
 }
 
-/* The time limit of the phase; 0: there is none, or other objects have one. */
+/* Returns the time limit of the phase; 0: there is none, or other objects have one. */
 static unsigned int patience_ms(const struct inc_comm *comm)
 {
 	const struct inc_core_options *opt = &comm->group->core->opt;
@@ -128,7 +128,7 @@ void inc_comm_set_phase(struct inc_comm *comm, enum inc_comm_phase to)
 
 	snprintf(who, sizeof(who), "%u.%u (%u)", comm->group->number, comm->index, comm->number);
 	comm->phase = inc_machine_step(&comm_machine, who, comm->phase, to);
-	/* Once the communicator has started, only its own row changes. */
+	/* Once the communicator has started, only its own row of the database changes. */
 	if (to <= COMM_CONFIGURED || !comm->tree || !comm->tree->counted)
 		inc_act_store_comm(comm);
 	else

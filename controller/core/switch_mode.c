@@ -10,7 +10,7 @@
 #include "lib/base/pow2.h"
 #include "lib/proto/desc.h"
 
-/* The largest valid payload of a packet that does not exceed the endpoint's limit. */
+/* Returns the largest valid payload of a packet that does not exceed the endpoint's limit. */
 static unsigned int round_payload(unsigned int bytes)
 {
 	return inc_pow2_down(bytes < INC_MAX_PAYLOAD ? bytes : INC_MAX_PAYLOAD);

@@ -100,7 +100,8 @@ static void host_connection(const struct inc_route_comm *comm, const struct inc_
 	strcpy(c->port, port->name);
 }
 
-/* The connection between a node and its parent, seen from the node (up) or from the parent. */
+/* Fills in the connection between a node and its parent, seen from the node (up) or from the
+ * parent. */
 static void switch_connection(const struct inc_route_comm *comm, const struct inc_tree_node *node,
 			      bool up, struct inc_conn_conf *c)
 {

@@ -85,8 +85,8 @@ struct inc_tree {
 struct inc_load {
 	INC_LOAD_FIGURES(INC_METRIC_FIELD, inc_load)
 };
-/* The resources that one communicator uses on a switch where it has so many connections, including
- * the one to the parent. */
+/* Returns the resources that one communicator uses on a switch where it has so many connections,
+ * including the one to the parent. */
 static inline struct inc_load inc_load_of(unsigned int connections, unsigned int slots)
 {
 	return (struct inc_load){1, connections, slots, (uint64_t)connections * slots};

@@ -13,7 +13,7 @@ static void key_of(const char *sw, long long communicator, long long rank, char 
 	snprintf(buf, size, "%lld %lld %s", communicator, rank, sw);
 }
 
-/* An index of the switches' connections to children, by these keys. */
+/* Makes an index of the switches' connections to children, by these keys. */
 static json_t *index_connections(const json_t *connections)
 {
 	json_t *index = json_object(), *slot, *conn;

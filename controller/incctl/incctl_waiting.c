@@ -16,8 +16,8 @@ static bool is_up(const json_t *missing)
 	return json_is_true(json_object_get(missing, "up"));
 }
 
-/* The list of peers that a switch waits for in a communicator, or NULL if it waits for none or has
- * not answered. */
+/* Finds the list of peers that a switch waits for in a communicator, or NULL if it waits for none
+ * or has not answered. */
 static json_t *missed_at(const json_t *data, const char *sw, long long communicator)
 {
 	json_t *slot, *entry;

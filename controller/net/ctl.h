@@ -92,7 +92,7 @@ struct inc_client {
 	TAILQ_ENTRY(inc_client) entry;
 };
 
-/* A field that is a text, or "" if there is none. */
+/* Reads a field that is a text; "" if there is none. */
 static inline const char *inc_ctl_text(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));

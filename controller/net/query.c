@@ -34,7 +34,7 @@ struct inc_query {
 	LIST_ENTRY(inc_query) entry;
 };
 
-/* The resources that a job uses, and its quotas. */
+/* Makes a JSON object of the resources that a job uses, and of its quotas. */
 static json_t *usage_json(const struct inc_group *group)
 {
 	const struct inc_core_options *opt = &group->core->opt;
@@ -180,8 +180,8 @@ static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 	return list;
 }
 
-/* A page of the communicators' entries. Pages go by places, so that no communicator is listed twice
- * or left out when others begin or end meanwhile. */
+/* Makes a page of the communicators' entries. Pages are in the order of inc_comm.place, so that no
+ * communicator is listed twice or left out when others begin or end meanwhile. */
 static json_t *page_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
 			 json_t *(*one)(const struct inc_comm *comm), uint32_t *next)
 {

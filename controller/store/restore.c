@@ -320,8 +320,8 @@ static int finish(struct inc_core *core, const struct kept *k, struct inc_err *e
 	return 0;
 }
 
-/* The communicators are sorted into the order in which they began, which is the order in
- * answers. */
+/* Compares two communicators for sorting them by the order in which they began, which is the order
+ * in answers. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct kept *x = a, *y = b;

@@ -26,7 +26,8 @@ int inc_store_open(const char *path, struct inc_store **store, bool *fresh, stru
 void inc_store_close(struct inc_store *store); /* Closes the file. NULL is allowed. */
 
 /* The other functions may be called between begin and commit. After an error the caller calls
- * rollback, which undoes all changes since begin. 0 or -errno: -ENOSPC, -EROFS, -EIO, -ENOMEM. */
+ * rollback, which undoes all changes since begin. These functions return 0 or -errno, such as
+ * -ENOSPC, -EROFS, -EIO, -ENOMEM. */
 int inc_store_begin(struct inc_store *store, struct inc_err *err);
 int inc_store_commit(struct inc_store *store, struct inc_err *err);
 void inc_store_rollback(struct inc_store *store);

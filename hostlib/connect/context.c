@@ -260,8 +260,8 @@ static void name_host(struct inc_connect *ctx)
 	inc_printable(ctx->hostname);
 }
 
-/* Returns 0 if a port is usable or none needs to be; else -ENODEV, and err has the state of each
- * port. */
+/* Checks whether the machine has a usable port, if it needs one. Returns 0, or -ENODEV with the
+ * state of each port in err. */
 static int check_usable(struct inc_connect *ctx, struct inc_err *err)
 {
 	const struct inc_rdma_list *list = inc_rdma_inventory_get(ctx->inventory);

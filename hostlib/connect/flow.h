@@ -95,8 +95,8 @@ int connect_flow_init(struct connect_flow *flow, const struct inc_connect_settin
 /* Frees a flow. A flow of zeros is allowed. */
 void connect_flow_free(struct connect_flow *flow);
 
-/* How many requests of this kind may be posted now. A message also needs a credit. After the close
- * nothing may be posted. */
+/* Returns how many requests of this kind may be posted now. A message also needs a credit. After
+ * the close nothing may be posted. */
 uint32_t connect_flow_postable(const struct connect_flow *flow, enum connect_wr_kind kind);
 
 /* Counts a request as posted; connect_flow_postable() must allow it. Returns its number.
@@ -105,8 +105,8 @@ uint32_t connect_flow_postable(const struct connect_flow *flow, enum connect_wr_
 uint64_t connect_flow_post(struct connect_flow *flow, enum connect_wr_kind kind, uint32_t bytes,
 			   bool ask, bool *signalled);
 
-/* How many buffers an ACK must give back now. 0: no ACK is due, or the send queue has no room for
- * it. */
+/* Returns how many buffers an ACK must give back now. 0: no ACK is due, or the send queue has no
+ * room for it. */
 uint32_t connect_flow_ack_due(const struct connect_flow *flow);
 
 /* A request has completed, and so have all before it. Returns their number, or -EIO if no signalled
@@ -135,7 +135,7 @@ int connect_flow_receive(struct connect_flow *flow, bool has_immediate, uint32_t
  * message. */
 void connect_flow_release(struct connect_flow *flow);
 
-/* How many messages have arrived and are not released. */
+/* Returns how many messages have arrived and are not released. */
 static inline uint32_t connect_flow_held(const struct connect_flow *flow)
 {
 	return flow->received - flow->released;

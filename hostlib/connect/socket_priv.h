@@ -30,7 +30,7 @@
 
 /* A received message that the owner has not released. */
 struct connect_message {
-	uint32_t buffer; /* index of its receive buffer */
+	uint32_t buffer; /* index of the message's receive buffer */
 	uint32_t bytes;
 };
 

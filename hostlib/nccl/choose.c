@@ -20,8 +20,8 @@ static bool is_pci_function(const char *text, size_t len)
 	return true;
 }
 
-/* The length of the path without its last component, whose length goes to *last; 0 if the path has
- * only one component. */
+/* Returns the length of the path without its last component, whose length goes to *last; 0 if the
+ * path has only one component. */
 static size_t without_last(const char *path, size_t len, size_t *last)
 {
 	const char *slash = len ? memrchr(path, '/', len) : NULL;
@@ -54,9 +54,9 @@ static bool same_card(const char *a, const char *b)
 	return len && len == strlen(b) && !memcmp(a, b, len - 1);
 }
 
-/* The length of the part of a PCI path that two cards behind the same PCI switch share: the path
- * without the card's function and without the switch port before it. 0 if the card is not behind a
- * switch. */
+/* Returns the length of the part of a PCI path that two cards behind the same PCI switch share: the
+ * path without the card's function and without the switch port before it. 0 if the card is not
+ * behind a switch. */
 static size_t switch_of(const char *path)
 {
 	size_t last, rest, len = without_last(path, strlen(path), &last);

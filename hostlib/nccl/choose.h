@@ -26,7 +26,8 @@ struct ha_candidate {
 unsigned int ha_choose_standby(const struct ha_candidate *candidate, unsigned int n,
 			       unsigned int own, enum ha_affinity *affinity);
 
-/* How near two ports are to each other; HA_AFFINITY_NONE if one cannot stand by for the other. */
+/* Returns how near two ports are to each other; HA_AFFINITY_NONE if one cannot stand by for the
+ * other. */
 enum ha_affinity ha_affinity_of(const struct ha_candidate *a, const struct ha_candidate *b);
 
 /* Cuts a path of /sys after its last PCI function, because virtual devices (virtio) have more
@@ -35,8 +36,8 @@ void ha_pci_path_trim(char *path);
 
 #define HA_MAX_COMMS 256u /* most comms that the plugin reports to NCCL */
 
-/* How many comms a device has room for, at least 1. Each channel of NCCL needs one comm in each
- * direction. */
+/* Returns how many comms a device has room for, at least 1. Each channel of NCCL needs one comm in
+ * each direction. */
 unsigned int ha_comms_budget(const struct inc_rdma_limits *limits, const struct ha_config *config);
 
 #endif

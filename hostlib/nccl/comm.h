@@ -43,8 +43,8 @@ const struct ha_devices *ha_plugin_devices(const struct ha_plugin *plugin);
 int ha_listen(struct ha_plugin *plugin, unsigned int dev, struct ha_handle *handle,
 	      struct ha_listener **out, struct inc_err *err);
 void ha_listener_close(struct ha_listener *listener);
-/* Returns 0 and sets *out to NULL while the connection is not up yet; the caller then calls again
- * with the same handle. traffic_class -1: the configured one. */
+/* Connect or accept a comm. Return 0 and set *out to NULL while the connection is not up yet; the
+ * caller then calls again with the same handle. traffic_class -1: the configured one. */
 int ha_connect(struct ha_plugin *plugin, unsigned int dev, struct ha_handle *handle,
 	       int traffic_class, struct ha_comm **out, struct inc_err *err);
 int ha_accept(struct ha_listener *listener, struct ha_comm **out, struct inc_err *err);
@@ -58,8 +58,8 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 /* If a request still uses the memory, it stays registered until the comm ends. */
 void ha_deregister(struct ha_comm *comm, struct ha_region *region);
 
-/* Returns 0 and sets *out to NULL if NCCL has to call again: no request is free, no receive
- * matches, or a failover is under way. */
+/* Post a send or a receive. Return 0 and set *out to NULL if NCCL has to call again: no request is
+ * free, no receive matches, or a failover is under way. */
 int ha_isend(struct ha_comm *comm, void *data, size_t bytes, int tag, struct ha_region *region,
 	     struct ha_request **out);
 int ha_irecv(struct ha_comm *comm, unsigned int n, void **data, const size_t *bytes,

@@ -167,8 +167,8 @@ static int begin_connect(struct ha_plugin *plugin, unsigned int dev, const struc
 	return 0;
 }
 
-/* Returns 1 if the comm is up, and 0 if it is not up yet or another thread has its lock. After
- * -errno the comm belongs to the progress thread. */
+/* Checks the handshake. Returns 1 if the comm is up, and 0 if it is not up yet or another thread
+ * has its lock. After -errno the comm belongs to the progress thread. */
 static int look_at_handshake(struct ha_comm *comm, struct inc_err *err)
 {
 	int ret;
@@ -251,7 +251,8 @@ void ha_listener_close(struct ha_listener *listener)
 	free(listener);
 }
 
-/* Returns 1 if a connection was accepted and waits for its HELLO, 0 if there is none, or -errno. */
+/* Accepts a connection. Returns 1 if a connection was accepted and waits for its HELLO, 0 if there
+ * is none, or -errno. */
 static int take_socket(struct ha_listener *listener, struct ha_comm **place, struct inc_err *err)
 {
 	struct ha_comm *comm;

@@ -197,8 +197,8 @@ void ha_comm_abandon(struct ha_comm *comm);
 /* comm_paths.c */
 void ha_comm_bringup(struct ha_comm *comm, unsigned int bits, uint64_t now_ns);
 void ha_comm_destroy_path(struct ha_comm *comm, struct ha_path *path);
-/* The end has entered an epoch: its standby becomes the path in use if it is of that epoch, and is
- * dropped otherwise. */
+/* The end has entered an epoch: its standby path becomes the path in use if the standby is of that
+ * epoch, and is dropped otherwise. */
 void ha_comm_take_standby(struct ha_comm *comm);
 bool ha_comm_standby_ready(const struct ha_comm *comm);
 /* A job that runs on a worker. The comm counts it until the job calls ha_comm_job_over(). */
@@ -210,7 +210,7 @@ struct ha_comm_job {
 	struct ha_path_info peer;
 	bool dropped; /* the result is not wanted; protected by the comm's lock */
 };
-/* Returns NULL if there is no memory. */
+/* Makes a job for a worker. Returns NULL if there is no memory. */
 struct ha_comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job *job));
 /* Ends the job and unlocks the comm, after the actions that the job's result has led to. */
 void ha_comm_job_over(struct ha_comm *comm, struct ha_comm_job *job);

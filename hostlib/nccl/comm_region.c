@@ -39,8 +39,8 @@ static unsigned int rails(const struct ha_comm *comm)
 	return comm->dual ? HA_RAILS : 1;
 }
 
-/* The next region that some rail's device has neither registered nor refused; the rail in use comes
- * first. */
+/* Finds the next region that some rail's device has neither registered nor refused; the rail in use
+ * comes first. */
 static struct ha_comm_region *next_unregistered(struct ha_comm *comm, unsigned int *rail)
 {
 	struct ha_comm_region *region;

@@ -143,7 +143,7 @@ void ha_slot_encode(const struct ha_slot *slot, struct ha_slot_wire *wire);
 int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t epoch,
 		 struct ha_slot *slot, struct inc_err *err);
 
-/* The wr_id of a work request: its epoch, and the index of its request or slot. */
+/* Makes the wr_id of a work request from its epoch and the index of its request or slot. */
 static inline uint64_t ha_wr_id(uint32_t epoch, uint32_t index)
 {
 	return (uint64_t)epoch << 32 | index;

@@ -134,7 +134,7 @@ static bool may_be_used(const struct ha_config *config, const struct inc_rdma_de
 	       ha_iflist_passes(config->ib_hca, HA_IFLIST_DEVICES, device->name, port->number);
 }
 
-/* All ports that NCCL_IB_HCA allows, up or not; NULL if there is no memory. */
+/* Lists all ports that NCCL_IB_HCA allows, up or not. Returns NULL if there is no memory. */
 static struct found *find_ports(const struct ha_devices *devices, const struct inc_rdma_list *list,
 				unsigned int *n)
 {

@@ -121,14 +121,14 @@ void ha_end_flow(struct ha_end *end, unsigned int replayed, uint64_t now_ns, str
  * is fenced. */
 void ha_end_fail(struct ha_end *end, int error, const char *why, uint64_t now_ns,
 		 struct ha_todo *todo);
-/* A request or slot has been completed, so the paths do work. */
+/* Handles that a request or slot has been completed, so that the epoch's path is known to work. */
 void ha_end_completed(struct ha_end *end);
 /* Returns why a failure of the path ends the comm, or NULL if a failover is possible. */
 const char *ha_end_no_way(const struct ha_end *end, bool waiting);
 /* The path of this epoch is ready, or no longer ready (up is false). */
 void ha_end_path(struct ha_end *end, uint32_t epoch, bool up);
 void ha_end_channel(struct ha_end *end, bool alive, uint64_t now_ns, struct ha_todo *todo);
-/* A probe of this epoch has succeeded. */
+/* Handles that a probe of this epoch has succeeded. */
 void ha_end_probe_ok(struct ha_end *end);
 /* Posts a probe if one is due, and repeats an unanswered control message. */
 void ha_end_tick(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo);

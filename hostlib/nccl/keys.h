@@ -81,8 +81,8 @@ extern const struct ha_setting ha_settings[];
  * variable counts as not set. */
 int ha_config_read(struct ha_config *config, struct inc_err *err);
 
-/* The time after which the device itself reports an error: its timeout times its retries. Devices
- * take up to four times as long. */
+/* Returns the time after which the device itself reports an error: its timeout times its retries.
+ * Devices take up to four times as long. */
 uint64_t ha_config_window_ns(const struct ha_config *config);
 
 /* Whether some settings do not fit together, or do not fit a device of rxe; why has the warnings.

@@ -42,7 +42,7 @@ int ha_region_register(struct ha_region *region, struct ha_caches *caches,
 /* Ends the registrations on all rails. The caller frees the region itself. */
 void ha_region_release(struct ha_region *region);
 
-/* The keys of the region on a rail; 0 if it is not registered there. */
+/* Return the keys of the region on a rail; 0 if the region is not registered there. */
 uint32_t ha_region_lkey(const struct ha_region *region, unsigned int rail);
 uint32_t ha_region_rkey(const struct ha_region *region, unsigned int rail);
 

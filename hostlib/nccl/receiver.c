@@ -226,7 +226,7 @@ static void leaves(struct ha_receiver *receiver, enum ha_cause cause, uint64_t n
 	ha_end_leave(&receiver->end, cause, now_ns, todo);
 }
 
-/* The queue pair has drained, so this end enters state DONE or FAILED. */
+/* Ends the receiver: the queue pair has drained, so this end enters state DONE or FAILED. */
 static void ends(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
 {
 	if (receiver->peer_closed && !is_waiting(receiver))

@@ -412,7 +412,8 @@ static void receives_close(struct ha_sender *sender, const struct ha_control_msg
 		is_done(sender, now_ns, todo);
 }
 
-/* An end that is DONE or FAILED answers a peer that does not know that yet. */
+/* An end that is DONE or FAILED answers a peer whose message shows that it does not know that
+ * yet. */
 static void answers(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 		    struct ha_todo *todo)
 {

@@ -38,7 +38,7 @@ union ha_address {
  * (NCCL_SOCKET_IFNAME, see iflist.h). If ifname is NULL, loopback and bridges of containers come
  * last. Link-local addresses are never used. Returns the descriptor, or -errno. */
 int ha_socket_listen(const char *ifname, union ha_address *address, struct inc_err *err);
-/* Returns 1 if a connection was accepted, 0 if none is waiting, or -errno. */
+/* Accepts a connection. Returns 1 if a connection was accepted, 0 if none is waiting, or -errno. */
 int ha_socket_accept(int listen_fd, struct ha_socket *socket, struct inc_err *err);
 /* Begins to connect. Returns 0 or -errno. */
 int ha_socket_connect(struct ha_socket *socket, const union ha_address *address,

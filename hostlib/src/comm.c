@@ -165,8 +165,7 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm)
 	return inc_float_forms[comm->native_floats ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED];
 }
 
-/* The two round trips to the controller that create a communicator. Called under the group's
- * lock. */
+/* Creates a communicator by two round trips to the controller. Called under the group's lock. */
 static int negotiate(struct inccl_communicator *comm, const struct inccl_own *own,
 		     struct inccl_limit *limit, struct inc_err *err)
 {

@@ -72,8 +72,8 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *m
 					      "no interface has a unicast IPv4 address");
 }
 
-/* The host name that the controller shows. A name that a message cannot contain is changed, and is
- * no error. */
+/* Finds the host name that the controller shows. A name that a message cannot contain is changed
+ * without an error. */
 static void name_host(struct inccl_log *log, char *host, size_t size)
 {
 	char name[INC_CONTROL_NAME_LEN];

@@ -69,7 +69,7 @@ struct control_wait {
 	enum inc_message_id id; /* message type of the answer */
 	/* The communicator that the answer is about: */
 	long long index;  /* index in the group; -1: the answer is about no communicator */
-	long long number; /* the controller's number; -1: not known, or none */
+	long long number; /* the controller's number of the communicator; -1: not known, or none */
 	/* The caller waits on even if the group fails (for the answer to D), until the connection
 	 * is lost. */
 	bool farewell;
@@ -102,7 +102,7 @@ struct inccl_group {
 	struct inccl_log *log;
 
 	struct inc_stream stream;     /* connection to the controller; fd is -1 if it is closed */
-	struct inc_tls *tls;          /* owned by the group; NULL: no TLS */
+	struct inc_tls *tls;          /* keys of TLS, owned by the group; NULL: no TLS */
 	char host[256];               /* the controller's name as given by the caller */
 	struct sockaddr_storage peer; /* IP address of the controller, to connect again */
 	socklen_t peer_len;
@@ -267,7 +267,7 @@ struct inccl_communicator {
 	bool stop;
 };
 
-/* The byte order as control messages encode it. */
+/* Returns the byte order in the encoding of control messages. */
 static inline enum inc_byte_order inccl_wire_order(const struct inccl_communicator *comm)
 {
 	return comm->byte_order == INCCL_ORDER_NETWORK ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
@@ -334,8 +334,8 @@ struct inccl_log *inccl_log_hold(struct inccl_log *log);
 void inccl_log_put(struct inccl_log *log);
 /* Does the same as inccl_log_put() in a forked child: calls no callback and takes no lock. */
 void inccl_log_abandon(struct inccl_log *log);
-/* When this returns, the caller's callback runs in no thread and is not called again. Lines to
- * stderr are still printed. */
+/* Ends the log. When the function returns, the caller's callback runs in no thread and is not
+ * called again. Lines to stderr are still printed. */
 void inccl_log_end(struct inccl_log *log);
 void inccl_log_line(struct inccl_log *log, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -76,7 +76,8 @@ static void take_route(const struct nlmsghdr *nlh, route_fn fn, void *ctx)
 	}
 }
 
-/* Returns 1 if more routes follow, 0 if these were all, or -errno. */
+/* Reads an answer of the kernel. Returns 1 if more routes follow, 0 if these were all, or
+ * -errno. */
 static int take_answer(const char *buf, int left, route_fn fn, void *ctx)
 {
 	const struct nlmsghdr *nlh;

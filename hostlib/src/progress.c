@@ -202,8 +202,8 @@ static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 	return at;
 }
 
-/* The earlier of two times. One is limit_at_ns(). The other counts only if the controller is lost:
- * ORPHAN_TIMEOUT_MS after the later of that loss and the last movement. At that time the
+/* Returns the earlier of two times. One is limit_at_ns(). The other counts only if the controller
+ * is lost: ORPHAN_TIMEOUT_MS after the later of that loss and the last movement. At that time the
  * communicator fails if nothing moves until then. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {

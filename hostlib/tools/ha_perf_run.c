@@ -188,7 +188,8 @@ static int run_ring(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bo
 	return 0;
 }
 
-/* A barrier, so that waiting for a late rank is not timed. *more becomes the value of rank 0. */
+/* Waits for all ranks, so that waiting for a late rank is not timed. *more becomes the value of
+ * rank 0. */
 static int synchronize(struct ha_perf *perf, uint32_t *more)
 {
 	uint32_t all[HA_PERF_MAX_RANKS];

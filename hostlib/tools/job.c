@@ -33,7 +33,8 @@ static const struct inc_opt_word byte_orders[] = {
 #define PAYLOAD(bytes) {#bytes, bytes},
 static const struct inc_opt_word payloads[] = {INC_PAYLOADS(PAYLOAD){}};
 
-/* The library's rule for names (inccl.h): 1 to 64 printable ASCII characters without blanks. */
+/* Checks a job's name by the library's rule (inccl.h): 1 to 64 printable ASCII characters without
+ * blanks. */
 static int check_job_name(const char *text, struct inc_err *err)
 {
 	if (strlen(text) <= 64 && inc_is_word(text))

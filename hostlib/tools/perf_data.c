@@ -133,7 +133,7 @@ static uint64_t count_wrong(const struct perf_call *call, const struct perf_piec
 	return perf_float_count_wrong(dtype, piece, &bound);
 }
 
-/* The hash is FNV-1a. */
+/* Adds to the hash by the algorithm FNV-1a. */
 uint64_t perf_hash(const struct perf_call *call, uint64_t hash)
 {
 	const unsigned char *p = call->recv;

@@ -97,8 +97,8 @@ static double ulp_at(enum inccl_dtype dtype, uint32_t bits)
 	return fabs(decode(&f, dtype, bits + 1) - decode(&f, dtype, bits));
 }
 
-/* The bound for results that go through the switches as integers: how much a result may differ from
- * the exact one. most: the largest element of its block. */
+/* Returns the bound for results that go through the switches as integers: how much a result may
+ * differ from the exact one. most: the largest element of its block. */
 static double fixed_bound(const struct perf_piece *p, enum inccl_dtype dtype, double most,
 			  uint32_t got, unsigned int float_bits)
 {
@@ -109,8 +109,8 @@ static double fixed_bound(const struct perf_piece *p, enum inccl_dtype dtype, do
 	       (1 + 0x1p-30);
 }
 
-/* The bound for results of switches that add floats natively. want: the exact result; all: the sum
- * of the absolute values, or the product. */
+/* Returns the bound for results of switches that add floats natively. want: the exact result; all:
+ * the sum of the absolute values, or the product. */
 static double native_bound(const struct perf_piece *p, enum inccl_dtype dtype, double want,
 			   double all, uint32_t got, unsigned int roundings)
 {

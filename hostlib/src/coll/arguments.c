@@ -13,7 +13,7 @@ static int check_root(const struct inccl_call *call, int size, struct inc_err *e
 	return inc_err_set(err, EINVAL, "root %d: ranks are 0 to %d", call->root, size - 1);
 }
 
-/* The reason why floats go through the switches as integers, for an error message. */
+/* Returns the reason why floats go through the switches as integers, for an error message. */
 static const char *why_as_integers(const struct inccl_communicator *comm)
 {
 	switch (comm->mode) {
@@ -93,7 +93,7 @@ static int check_buffer(const struct inccl_plan *plan, const char *name, const v
 	return 0;
 }
 
-/* The offset of this rank's own block in a buffer that holds blocks_held blocks. */
+/* Returns the offset of this rank's own block in a buffer that holds blocks_held blocks. */
 static uint64_t own_offset(const struct inccl_plan *plan, uint32_t blocks_held)
 {
 	return blocks_held > 1 ? plan->shape.own_block * plan->block_bytes : 0;

@@ -128,8 +128,8 @@ bool inccl_uses_bounce(const struct inccl_request *req);
 /* Allocates the bounce buffer at the first call, under the communicator's lock. Returns 0 or
  * -ENOMEM. */
 int inccl_bounce_make(struct inccl_communicator *comm);
-/* The caller of the functions below holds the communicator's lock. This one registers the bounce
- * buffer and returns its region; 0 or -errno. */
+/* The caller of the functions below holds the communicator's lock. inccl_bounce_map() registers the
+ * bounce buffer and fills in its region. It returns 0 or -errno. */
 int inccl_bounce_map(struct inccl_communicator *comm, const struct inc_channel_region **region);
 /* Assigns a slot to the request's next message and fills it with the data to send. Repeated calls
  * before the message is posted do that once. Returns -EAGAIN if there is no room now, or an error

@@ -113,7 +113,7 @@ static size_t agreement_bytes(const struct inccl_floats *f, size_t s)
 	return sizeof(struct agreement) + section_blocks(f, s) * INC_FIXED_HEAD_BYTES;
 }
 
-/* The index of an element in its piece. */
+/* Returns the index of an element in its piece. */
 static size_t index_in_piece(const struct inccl_floats *f, size_t i)
 {
 	return i % f->section % f->piece;

@@ -4,7 +4,7 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* The number of messages of a block. The first one is a single packet, which carries the
+/* Returns the number of messages of a block. The first one is a single packet, which carries the
  * descriptor; the others have message_packets packets. */
 static uint64_t count_messages(unsigned int payload, unsigned int message_packets, uint64_t bytes)
 {
@@ -48,7 +48,7 @@ void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *p
 		req->messages = req->block_messages * req->blocks;
 }
 
-/* The descriptor of a block on the wire. Each block has its own root. */
+/* Returns the descriptor of a block on the wire. Each block has its own root. */
 static uint32_t block_desc(const struct inccl_request *req, uint32_t block)
 {
 	const uint32_t desc = INC_DESC(INC_DESC_COLL(req->desc), INC_DESC_OP(req->desc),
