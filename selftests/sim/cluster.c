@@ -11,12 +11,12 @@
 #define FAULTS_MOST_NS (4 * INC_NSEC_PER_SEC)
 #define CONVERGE_NS    (400 * INC_NSEC_PER_SEC)
 #define SETTLE_NS      (150 * INC_NSEC_PER_SEC)
-/* After this time, all that was under way when the last rank ended has arrived. */
+/* This long after the last rank has ended, all messages that were under way have arrived. */
 #define CALM_NS            (3 * INC_NSEC_PER_SEC)
-#define KEYS_ONE_OF        8 /* seeds */
-#define KEYS_BESIDE_ONE_OF 2 /* seeds with hostile peers */
-/* How many more pieces of memory the controller may have at the end than at its start. It then has
- * the switch and the switch's messages, and stores addresses for some seconds. */
+#define KEYS_ONE_OF        8 /* one of so many seeds has keys (TLS) */
+#define KEYS_BESIDE_ONE_OF 2 /* one of so many seeds with hostile peers has keys */
+/* How many more pieces of memory the controller may have at the end of a run than at its start. At
+ * the end it has the switch's connection and messages, and it stores addresses for some seconds. */
 #define MEMORY_PIECES_MOST 250
 
 struct cluster_figures cluster_figures;
@@ -68,7 +68,7 @@ static void add_group(unsigned int n)
 	}
 }
 
-/* --- a run --- */
+/* --- one run of a seed --- */
 
 static bool all_through(void)
 {
@@ -85,8 +85,8 @@ static bool all_through(void)
 	return all;
 }
 
-/* The controller must have no connection but the switch's. Connections of peers that are gone, also
- * of hostile ones, must be closed. */
+/* The controller must have no connection but that to the switch. Connections to peers that are
+ * gone, also to hostile ones, must be closed. */
 static bool nothing_left(void)
 {
 	struct inc_usage u;
@@ -135,7 +135,7 @@ static bool is_calm(void)
 static void finish(void)
 {
 	long pieces;
-	uint64_t resumes_at_ns; /* when the last standstill of a daemon ends */
+	uint64_t resumes_at_ns; /* end of the last standstill of a daemon */
 
 	cluster.ranks_through = true;
 	step_until(cluster_hostile_ended, sim_now_ns() + SETTLE_NS, "a hostile peer does not end");
@@ -159,7 +159,7 @@ static void finish(void)
 	check_process(&cluster.sw.process);
 }
 
-/* In some seeds all speak TLS. */
+/* In some seeds all processes speak TLS. */
 static void choose_keys(void)
 {
 	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_KEYS)};
@@ -196,7 +196,8 @@ void cluster_run(void)
 	for (i = 0; i < cluster.hosts; i++)
 		add_host(i);
 	controller_start();
-	/* members are refused before the controller is ready, which they cannot observe */
+	/* members that connect before the controller is ready are refused, and ranks cannot know
+	 * when it is ready */
 	step_until(is_ready, UINT64_MAX, "the controller does not start");
 	cluster_switch_start(&cluster.sw);
 	for (i = 0; i < cluster.n_groups; i++)

@@ -27,14 +27,15 @@
 struct controller controller;
 
 static struct {
-	const struct inc_core *core;            /* of the running controller */
-	sqlite3 *db;                            /* of the running controller */
-	struct inc_ndjson_draining draining[2]; /* of the switch's daemon, and of the controller */
-	void (*on_signal)(int);                 /* the controller's handler of SIGTERM */
-	/* its command line has a key; it has an address for figures */
+	const struct inc_core *core; /* state of the running controller */
+	sqlite3 *db;                 /* database of the running controller */
+	/* connections that are being closed: of the switch's daemon, and of the controller */
+	struct inc_ndjson_draining draining[2];
+	void (*on_signal)(int); /* the controller's handler of SIGTERM */
+	/* tls: the command line names a key; metrics: it names an address for metrics */
 	bool tls, metrics;
-	unsigned int descriptors_ready; /* how many it had when it became ready */
-	size_t pieces_ready;            /* likewise, pieces of memory */
+	unsigned int descriptors_ready; /* number of descriptors when the controller became ready */
+	size_t pieces_ready; /* number of pieces of memory when the controller became ready */
 } own;
 
 int inc_controller_main(int argc, char **argv);
@@ -65,9 +66,9 @@ int __wrap_sqlite3_close(sqlite3 *db);
 int __real_sqlite3_close(sqlite3 *db);
 void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...);
 
-/* --- its output, and calls of this scenario --- */
+/* --- the controller's output, and calls of this scenario --- */
 
-/* A log line of any process is a line of the trace, and counts for the hash. */
+/* Each log line of any process becomes a line of the trace, and is part of the run's hash. */
 void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
 {
 	char text[512];
@@ -198,7 +199,7 @@ unsigned int controller_rows(void)
 	return n;
 }
 
-/* --- the process --- */
+/* --- the controller's process --- */
 
 static void run(void *arg)
 {
@@ -258,7 +259,8 @@ static void write_topology(unsigned int hosts)
 	sim_require(!fclose(f), "%s cannot be written", TOPOLOGY);
 }
 
-/* The controller's file has all keys, and each other file has the key of one process. */
+/* The controller's key file has all keys. The file of each other process has that process's key
+ * only. */
 static void write_keys(void)
 {
 	static const struct {

@@ -15,33 +15,37 @@
 /* The controller counts ticks, so a rank that stands still for this long is certainly silent. */
 #define SILENT_LEAST_MS (CLUSTER_MEMBER_TIMEOUT_MS + 500)
 #define SILENT_MOST_MS  (2 * SILENT_LEAST_MS)
-/* A rank that stands still for less than this is only slow. The difference to the timeout covers a
- * tick and the delay of messages. */
+/* A rank that stands still for less than this time is only slow, and not silent. The difference to
+ * the timeout covers a tick and the delay of messages. */
 #define SLOW_MOST_MS         (CLUSTER_MEMBER_TIMEOUT_MS - 400)
-#define SILENCE_ONE_OF       8   /* seeds */
-#define FAILING_START_ONE_OF 8   /* seeds */
-#define FAILING_START_MOST   128 /* allocations that a daemon's start needs, at most */
-#define STANDSTILL_ONE_OF    8   /* seeds */
-/* A standstill exceeds the member's timeout always, and the switch's timeout (5 s) mostly. */
+#define SILENCE_ONE_OF       8 /* a rank is silent in one of so many seeds */
+#define FAILING_START_ONE_OF 8 /* the daemon's start fails in one of so many seeds */
+/* number of allocations that a start of the daemon needs at most */
+#define FAILING_START_MOST 128
+#define STANDSTILL_ONE_OF  8 /* a daemon stands still in one of so many seeds */
+/* Least standstill of the controller or the daemon. A standstill always exceeds the member's
+ * timeout, and mostly the switch's timeout (5 s). */
 #define STANDSTILL_LEAST_MS SILENT_LEAST_MS
 #define STANDSTILL_MOST_MS  30000
-#define TERMINATION_ONE_OF  8 /* seeds */
-/* How long the daemon is down at most after SIGTERM. It exceeds a rank's time limit for progress,
+#define TERMINATION_ONE_OF  8 /* an operator ends the daemon in one of so many seeds */
+/* How long the daemon is down at most after SIGTERM. This time exceeds a rank's limit for progress,
  * so that some jobs fail before the switch returns. */
 #define DOWN_AFTER_TERMINATION_MOST_MS 40000
-#define PORT_ONE_OF                    4 /* seeds */
-#define PORT_BESIDE_ONE_OF             2 /* seeds in which the daemon ends or stands still */
-#define PORT_AWAY_MOST_MS              7000
-#define NOTICED_NS                     INC_NSEC_PER_SEC /* a daemon notices a port's return by then */
-#define PAUSES_ONE_OF                  4                /* seeds */
-#define PAUSE_LONGEST_MS               60000
-/* The product's limits near which pauses are drawn: for a member, for a switch's answer, for the
- * first message of a client, for the progress of a collective. */
+#define PORT_ONE_OF                    4 /* a port's interface disappears in one of so many seeds */
+/* if the daemon ends or stands still, a port's interface disappears in one of so many seeds */
+#define PORT_BESIDE_ONE_OF 2
+#define PORT_AWAY_MOST_MS  7000
+/* within this time a daemon notices that a port has returned */
+#define NOTICED_NS       INC_NSEC_PER_SEC
+#define PAUSES_ONE_OF    4 /* several processes stand still in one of so many seeds */
+#define PAUSE_LONGEST_MS 60000
+/* Limits of the product near which pauses are drawn: the silence of a member, a switch's answer,
+ * the first message of a client, and the progress of a collective. */
 #define PAUSE_LIMITS_MS CLUSTER_MEMBER_TIMEOUT_MS, CLUSTER_SWITCH_TIMEOUT_MS, 10000, 30000
 
 static void on_daemon_away(bool ends);
 
-/* The group loses this rank, at once or after the member's timeout. */
+/* The group loses this rank, either at once or after the member's timeout. */
 static void lose_rank(struct cluster_rank *rank)
 {
 	if (!rank->group->died_at_ns || rank->formed)
@@ -87,10 +91,10 @@ uint64_t cluster_still_ns(const struct process *process, uint64_t since_ns)
 	return sum_ns;
 }
 
-/* The rank stands still, perhaps for longer than the controller waits, and then goes on. */
+/* The rank stands still, perhaps for longer than the controller waits for it, and then goes on. */
 static void pause_rank(void *arg, uint64_t for_ns)
 {
-	/* other incidents of the run can lengthen the silence by this */
+	/* other faults of the run can lengthen the rank's silence by this time */
 	const uint64_t slower_ns = cluster.slowed ? 2 * PAUSE_MOST_NS : 0;
 	struct cluster_rank *rank = arg;
 
@@ -183,7 +187,7 @@ static void cut(void *arg, uint64_t until_ns)
 	tcp_cut(process->addr, until_ns);
 }
 
-/* A random time before the faults end; early times are as frequent as late ones. */
+/* Draws a time before the faults end; early times are as frequent as late ones. */
 static uint64_t some_time(void)
 {
 	uint64_t at_ns = sim_now_ns() + sim_between(0, 1ull << (16 + sim_below(16)));
@@ -191,8 +195,8 @@ static uint64_t some_time(void)
 	return at_ns < cluster.faults_end_at_ns ? at_ns : cluster.faults_end_at_ns;
 }
 
-/* A process with libevent's HTTP server is spared, because that server (version 2.1) leaks a
- * connection for which it has no memory. */
+/* Lets the n-th allocation of a process fail. Processes with libevent's HTTP server are spared,
+ * because that server (version 2.1) leaks a connection for which it has no memory. */
 static void fail_allocation(void *arg, uint64_t n)
 {
 	const bool has_http = arg == &controller.process || arg == &cluster.sw.process;
@@ -244,7 +248,8 @@ static void choose_incident(void)
 	}
 }
 
-/* Draws how long after the start something happens: up to 2.1 s, and as often early as late. */
+/* Draws how long after the daemon's start a fault happens: up to 2.1 s, and as often early as
+ * late. */
 static uint64_t draw_delay_ns(struct rng *rng)
 {
 	return rng_below(rng, 1u << (16 + rng_below(rng, 16)));
@@ -272,8 +277,8 @@ static void choose_silence(void)
 	sim_after(delay_ns, pause_rank, rank, ms * INC_NSEC_PER_MSEC);
 }
 
-/* In some seeds one of the first allocations of the daemon fails, so that its start fails. The
- * random incidents hit a start too rarely. */
+/* In some seeds one of the daemon's first allocations fails, so that its start fails. Random
+ * failures of allocations hit a start too rarely. */
 static void choose_failing_start(void)
 {
 	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_FAILING_START)};
@@ -288,10 +293,10 @@ static void choose_failing_start(void)
 /* The controller or the daemon stands still. */
 static void pause_daemon(struct process *process, uint64_t start_at_ns, uint64_t ms)
 {
-	/* other incidents of the run can delay an answer by this */
+	/* other faults of the run can delay an answer by this time */
 	const uint64_t slower_ms = cluster.slowed ? 2 * PAUSE_MOST_NS / INC_NSEC_PER_MSEC : 0;
 
-	/* If the process stands still for less than that, its answers are only slow. */
+	/* if the process stands still for less than its peers wait, its answers are only slow */
 	if (ms + slower_ms >= CLUSTER_SWITCH_TIMEOUT_MS - 200) {
 		cluster.controller_stalls |= process == &controller.process;
 		cluster.daemon_stalls |= process == &cluster.sw.process;
@@ -332,8 +337,8 @@ static uint64_t draw_pause_ms(struct rng *rng)
 	return rng_below(rng, PAUSE_LONGEST_MS + 1);
 }
 
-/* In some seeds several processes stand still, each once: one after the other, or at the same
- * moment. False: none does in this seed. */
+/* In some seeds several processes stand still, each once: one after the other, or all at the same
+ * moment. Returns false if the processes do not in this seed. */
 static bool choose_pauses(void)
 {
 	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_PAUSES)};
@@ -419,8 +424,8 @@ static void lose_port(void *arg, uint64_t port)
 	sim_after(cluster.port.away_ns, return_port, NULL, port);
 }
 
-/* The daemon ends or stands still. If the port has returned only shortly before, the daemon may not
- * have observed that. */
+/* Called when the daemon ends or stands still. If the port has returned only shortly before, the
+ * daemon may not have observed the return. */
 static void on_daemon_away(bool ends)
 {
 	const bool is_back =

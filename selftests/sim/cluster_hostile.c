@@ -2,9 +2,9 @@
 /*
  * Hostile peers beside the honest ones, each a process on a machine of its own. They connect to the
  * ports of the controller and of the daemon at random moments, and send what no honest peer sends.
- * If there are keys, a hostile peer has a valid one. Its messages are then right except for the
- * permissions of that key. Functions of cluster.c call this file, and check that no trace of
- * hostile peers is left.
+ * In seeds with TLS a hostile peer has a valid key. Its messages are then right except for the
+ * permissions of that key. Functions of cluster.c call this file, and check that hostile peers
+ * leave no trace.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,44 +20,48 @@
 #include "selftests/control/tls_hostile.h"
 #include "sim.h"
 
-#define HOSTILE_ONE_OF 4 /* seeds */
+#define HOSTILE_ONE_OF 4 /* one of so many seeds has hostile peers */
 #define HOSTILE_MOST   3
 #define ATTACKS_MOST   24
 #define PIECES_MOST    4
-#define OPEN_MOST      20  /* connections at a time; the controller allows 16 per address */
-#define FLOOD_MOST     64  /* connections in a row */
-#define PATIENCE_MS    200 /* time to wait for a connection, a handshake or room to send */
-#define PIECE_MOST     (INC_MEMBER_LINE_MAX + 4096)
-#define QUESTIONS      150 /* the answers are more than a socket has room for */
+/* connections of a hostile peer at a time; the controller allows 16 per address */
+#define OPEN_MOST  20
+#define FLOOD_MOST 64 /* connections that a hostile peer makes in a row */
+/* time for which a hostile peer waits for a connection, a handshake or room to send */
+#define PATIENCE_MS 200
+#define PIECE_MOST  (INC_MEMBER_LINE_MAX + 4096)
+/* number of requests; their answers are more than a socket has room for */
+#define QUESTIONS 150
 
-/* END_STAY leaves the connection open. It is the last one, so that all smaller values end the
- * connection. */
+/* How a hostile peer ends a connection. END_STAY leaves it open. END_STAY is the last value, so
+ * that all smaller values end the connection. */
 enum end { END_CLOSE, END_RESET, END_SHUT, END_STAY, N_ENDS };
 
 struct connection {
-	int fd; /* -1: no connection */
+	int fd; /* descriptor of the connection; -1: none */
 	uint16_t port;
-	struct tls_hostile *tls; /* NULL: a connection without TLS */
+	struct tls_hostile *tls; /* TLS state of the connection; NULL: it has no TLS */
 };
 
 static struct hostile {
 	struct process process;
 	struct rng rng;
 	struct inc_tls *tls;
-	/* the honest host whose address it names when it joins a job of its own */
+	/* the honest host whose address the hostile peer names when it joins its own job */
 	unsigned int host;
 	struct connection open[OPEN_MOST];
-	char out[PIECE_MOST]; /* the bytes of the next message */
+	char out[PIECE_MOST]; /* the bytes of the peer's next message */
 } hostiles[HOSTILE_MOST];
 
 static unsigned int n_hostiles;
 
 /* --- messages --- */
 
-/* Placeholders. %J, %W, %R, %A: a job of honest ranks, its size, a rank and that rank's address.
- * %G, %C: the numbers of an honest group and communicator. %H: the address of an honest host. */
+/* The lines below have placeholders. For a job of honest ranks these are its name (%J), its size
+ * (%W), one of its ranks (%R) and that rank's address (%A). Numbers of an honest group and
+ * communicator are %G and %C. The address of an honest host is %H. */
 
-/* Lines that are no message. */
+/* Lines that are no valid messages. */
 static const char *const shapes[] = {
 	"[]\n",
 	"7\n",
@@ -106,7 +110,7 @@ static const char *const foreign[] = {
 	"{\"type\":\"bye\"}\n",
 };
 
-/* Messages that are valid except for the key. */
+/* Messages that are valid except that the sender's key does not allow them. */
 static const char *const wrong_key[] = {
 	"{\"type\":\"G\",\"version\":2,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":[\"%"
 	"A\"]}\n",
@@ -118,8 +122,8 @@ static const char *const wrong_key[] = {
 	"{\"type\":\"hello\",\"version\":2,\"switch\":\"s0\",\"communicators\":[]}\n",
 };
 
-/* A hostile peer makes a job of its own with these messages, and then names groups and
- * communicators of other jobs. */
+/* A hostile peer makes its own job with these messages, and then names groups and communicators of
+ * other jobs. */
 static const char *const own_job[] = {
 	"{\"type\":\"G\",\"version\":2,\"job\":\"" CLUSTER_JOB_HOSTILE
 	"\",\"rank\":0,\"world_size\":1,\"addrs\":[\"%H\"]}\n",
@@ -141,7 +145,7 @@ static void put(char *out, size_t *n, const char *text)
 	*n += len;
 }
 
-/* Replaces the placeholders in the line by current names and numbers. */
+/* Replaces the placeholders in the line by current names and numbers of the honest jobs. */
 static size_t fill_in(struct hostile *h, const char *line, char *out)
 {
 	const struct cluster_group *g = &cluster.group[rng_below(&h->rng, cluster.n_groups)];
@@ -196,7 +200,8 @@ static size_t half_hello(struct hostile *h, char *out)
 		h, "{\"type\":\"hello\",\"version\":2,\"switch\":\"s0\",\"communicators\":[]}",
 		out);
 
-	return 1 + rng_below(&h->rng, n - 1); /* at most without the newline */
+	/* the length of at most n bytes leaves out the newline */
+	return 1 + rng_below(&h->rng, n - 1);
 }
 
 static size_t garbage_behind(struct hostile *h, char *out)
@@ -207,7 +212,7 @@ static size_t garbage_behind(struct hostile *h, char *out)
 	return n + fill_random(h, out + n, 1 + rng_below(&h->rng, 200));
 }
 
-/* A line of about the greatest length, or with brackets nested too deeply. */
+/* Makes a line of about the greatest length, or with brackets nested too deeply. */
 static size_t long_line(struct hostile *h, char *out)
 {
 	const size_t n = INC_MEMBER_LINE_MAX - 10 + rng_below(&h->rng, 20);
@@ -270,7 +275,7 @@ static bool flush(const struct connection *c)
 	return good;
 }
 
-/* Sends bytes, after the handshake as TLS records. */
+/* Sends bytes on the connection: as TLS records if its handshake is done, else plain. */
 static bool say(const struct connection *c, const char *bytes, size_t n)
 {
 	size_t part;
@@ -397,8 +402,8 @@ static bool ask(struct hostile *h, const struct connection *c, char *out)
 	return good;
 }
 
-/* Waits for a communicator, because a line about a communicator of others has an effect only while
- * there is one. */
+/* Waits until there is a communicator, because a line about other jobs' communicators has an effect
+ * only then. */
 static void await_communicator(void)
 {
 	uint32_t group, communicator = 1;
@@ -426,8 +431,8 @@ static bool join_and_say(struct hostile *h, const struct connection *c, char *ou
 	return good;
 }
 
-/* Sends one piece of an attack. False: the connection is closed. Most pieces leave it open, so that
- * others can follow. */
+/* Sends one piece of an attack. Returns false if the connection is closed. Most pieces leave it
+ * open, so that others can follow. */
 static bool send_piece(struct hostile *h, const struct connection *c)
 {
 	static const enum piece {
@@ -439,14 +444,14 @@ static bool send_piece(struct hostile *h, const struct connection *c)
 		FOREIGN,
 		ASK,
 		OWN_JOB,
-		/* the following need keys */
+		/* the pieces from here on need keys */
 		WRONG_KEY,
 		RECORDS,
 	} pieces[] = {RANDOM,    HALF,      GARBAGE,   LONG,      SHAPE,   SHAPE,   SHAPE,
 		      FOREIGN,   FOREIGN,   FOREIGN,   FOREIGN,   ASK,     OWN_JOB, OWN_JOB,
 		      WRONG_KEY, WRONG_KEY, WRONG_KEY, WRONG_KEY, RECORDS, RECORDS};
 	const unsigned int n = sizeof(pieces) / sizeof(pieces[0]);
-	const unsigned int n_plain = n - 6; /* without the pieces that need keys */
+	const unsigned int n_plain = n - 6; /* number of pieces that need no keys */
 	char *const out = h->out;
 
 	if (c->port == CLUSTER_METRICS_PORT && rng_below(&h->rng, 3))
@@ -501,7 +506,8 @@ static void attack(struct hostile *h)
 	const uint16_t port = ports[rng_below(&h->rng, cluster.metrics ? 4 : 3)];
 	const bool of_daemon = port == CLUSTER_METRICS_PORT && rng_below(&h->rng, 2);
 	const uint32_t addr = of_daemon ? cluster.sw.process.addr : controller.process.addr;
-	/* With keys the peer mostly uses its own key. The figures need none. */
+	/* In seeds with keys, the peer mostly uses its own key. The port for metrics needs no
+	 * key. */
 	const bool tls = cluster.tls && port != CLUSTER_METRICS_PORT && rng_below(&h->rng, 8);
 	unsigned int pieces = 1 + rng_below(&h->rng, PIECES_MOST);
 	const bool reads = rng_below(&h->rng, 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The kernel of a switch's daemon, for its data path: the ring of events, AF_XDP, programs and
- * ports. The daemon's one thread calls this, and so does the data path when it passes something to
- * the daemon. */
+/* Stands for the kernel below a switch's daemon: the ring of events, AF_XDP, programs and ports.
+ * The daemon's only thread calls this file, and so does the data path when it passes an event or a
+ * packet to the daemon. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "userspace/xdp/xsk.h"
 #include "xdp_priv.h"
 
-#define RX_FRAMES 64 /* the same numbers as in userspace/xdp/xsk.c */
+#define RX_FRAMES 64 /* frames in the fill ring, as in userspace/xdp/xsk.c */
 #define TX_FRAMES 256
 
 static struct cluster_switch *the_switch;
@@ -30,7 +30,7 @@ struct ring_buffer {
 	void *arg;
 };
 
-static struct ring_buffer ring; /* of the running daemon */
+static struct ring_buffer ring; /* ring of the running daemon */
 
 static bool has_events(const void *arg)
 {
@@ -80,7 +80,7 @@ static void on_event(void *arg)
 
 struct inc_xsk {
 	unsigned int port;
-	bool dead; /* its interface is gone */
+	bool dead; /* the interface of this socket is gone */
 	int fd;
 	inc_xsk_rx_fn fn;
 	void *arg;
@@ -117,7 +117,7 @@ static void on_frame(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* The kernel removes a socket from the map, however its process ends. */
+/* Removes a socket from the map, as the kernel does however the socket's process ends. */
 static void forget_socket(void *arg)
 {
 	struct inc_xsk *x = arg;
@@ -217,8 +217,8 @@ bool inc_switch_left(const char *instance)
 	return the_switch->adopts;
 }
 
-/* A daemon that starts has read its state from the maps, so only the memory of a daemon is new; the
- * maps stay. */
+/* A daemon that starts reads its state from the maps. Only the memory of the daemon is new, and the
+ * maps remain. */
 int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 		    struct inc_err *err)
 {
@@ -230,14 +230,15 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	memset(sw->root, 0, inc_switch_root_rows(sw->opts.max_comms) * sizeof(*sw->root));
 	for (i = 0; i < INC_MAX_PORTS; i++)
 		sw->slot[i].used = NULL;
-	/* the predecessor's maps stay until this daemon has adopted them */
+	/* the predecessor's maps remain until this daemon has adopted them */
 	sw->adopted = sw->leaving = the_switch->adopts;
 	*out = sw;
 	return 0;
 }
 
-/* A daemon that ends removes its programs and maps, so the next one starts with an empty switch. A
- * killed daemon leaves them, and the next one adopts them. sw: NULL if nothing was opened. */
+/* A daemon that ends removes its programs and maps, so that the next one starts with an empty
+ * switch. A killed daemon does not remove its maps, and the next daemon adopts them. sw: NULL if
+ * nothing was opened. */
 void inc_switch_close(struct inc_switch *sw)
 {
 	if (sw && !sw->leaving)
@@ -345,7 +346,7 @@ struct inc_links_watch {
 	struct event *event;
 };
 
-static struct inc_links_watch watch; /* of the running daemon */
+static struct inc_links_watch watch; /* the running daemon's watch for changes of interfaces */
 
 static bool has_changed(const void *arg)
 {
@@ -452,9 +453,8 @@ static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, siz
 	return true;
 }
 
-/* A communicator that is removed before it has started, for example because memory is short, must
- * leave nothing behind.
- */
+/* If a communicator is removed before it has started, for example because memory is short, it must
+ * leave nothing behind. */
 static void check_taken_back(struct xdp *xdp)
 {
 	const struct inc_comm_conf conf = {.communicator = 1,

@@ -39,13 +39,14 @@ static void run_seeds(const struct seeds *seeds)
 	const struct cluster_figures *c = &cluster_figures;
 	const struct sim_figures *f = &sim_figures;
 
-	/* makes libevent sleep in poll(), with descriptors in an order that no hash decides */
+	/* makes libevent sleep in poll(), and pass descriptors in an order that does not depend on
+	 * a hash */
 	setenv("EVENT_NOEPOLL", "1", 1);
 	setenv("EVENT_NOSELECT", "1", 1);
 	event_set_log_callback(no_log);
 	sim_catch_crashes();
-	/* calloc() must use mmap() for a switch's maps, whose memory is cleared already and mostly
-	 * never touched. */
+	/* makes calloc() use mmap() for a switch's maps, because such memory is already cleared and
+	 * mostly never touched */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	memory_open();
 	xdp_open();
@@ -74,7 +75,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static pid_t child;
 
-/* A signal that ends this program ends the child; the directory is removed afterwards. */
+/* On a signal that ends this program, ends the child as well. The directory is removed
+ * afterwards. */
 static void on_end(int number)
 {
 	kill(child, SIGKILL);

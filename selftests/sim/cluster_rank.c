@@ -12,24 +12,24 @@
 
 #define BYTES_MOST 8192
 /* After the death of a rank, and after the daemon's SIGTERM, each affected call must fail within
- * this time. It is the timeout of members, or of switches, and 2 s for the messages. */
+ * this time. It is the timeout of members or of switches, plus 2 s for the messages. */
 #define DEATH_NS       ((CLUSTER_MEMBER_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
 #define TERMINATION_NS ((CLUSTER_SWITCH_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
-/* A collective that makes no progress for so long fails (inccl.h, timeout_ms). */
+/* A collective fails if it makes no progress for this time (inccl.h, timeout_ms). */
 #define PROGRESS_NS (30 * INC_NSEC_PER_SEC)
-/* No call lasts longer than this, including a creation with its 70 s. The time in which the rank
+/* No call may last longer than this, including a creation with its 70 s. Time in which the rank
  * itself stands still does not count. */
 #define CALL_NS (80 * INC_NSEC_PER_SEC)
 
 const struct inccl_transport inccl_transports[] = {{INCCL_TRANSPORT_SOFT, &inc_channel_soft}, {}};
 
-/* The state of a rank. */
+/* The data of a rank: its group, its buffers, and the state of its current call. */
 struct work {
 	struct cluster_rank *rank;
 	struct inccl_group *group;
-	struct cluster_made *made; /* its group */
-	bool all_have_it;          /* every rank of the group has its communicator */
-	bool connects;             /* its current call connects to the controller */
+	struct cluster_made *made; /* the rank's group as the test records it */
+	bool all_have_it;          /* every rank of the group has created its communicator */
+	bool connects;             /* the rank's current call connects to the controller */
 	char error[256];
 	_Alignas(8) uint8_t send[BYTES_MOST];
 	uint8_t recv[BYTES_MOST], expected[BYTES_MOST], other[BYTES_MOST];
@@ -70,9 +70,9 @@ static bool memory_has_failed(const struct cluster_group *group)
 	return failed == &controller.process || failed == &cluster.sw.process;
 }
 
-/* Whether the daemon stands still for about as long as a collective waits for progress. If a result
- * is lost, the daemon must send it again. If a port is lost, nothing moves before the daemon sees
- * its return. */
+/* Does the daemon stand still for about as long as a collective waits for progress? A lost result
+ * must be retransmitted by the daemon. After the loss of a port nothing moves until the daemon
+ * observes the port's return. */
 static bool needs_daemon_for_long(void)
 {
 	const uint64_t more_ms = cluster.port.goes ? 10000 : 2000;
@@ -87,8 +87,8 @@ static bool needs_daemon_for_long(void)
  * controller may fail a call that connects, if there are keys, and no other. */
 static bool has_reason(const struct work *w)
 {
-	/* With keys the controller takes part in the TLS handshake, for which there is a limit of 5
-	 * s. */
+	/* with keys, a call that connects needs the controller for the TLS handshake, which has a
+	 * limit of 5 s */
 	if (cluster.tls && cluster.controller_stalls && w->connects)
 		return true;
 	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
@@ -98,15 +98,16 @@ static bool has_reason(const struct work *w)
 		!w->all_have_it);
 }
 
-/* Whether the controller or the daemon dies or stands still in this run. The text of an error then
- * depends on that, so it is not checked. */
+/* Does the controller or the daemon die or stand still in this run? If so, the text of an error
+ * depends on that, and is not checked. */
 static bool control_plane_disturbed(void)
 {
 	return cluster.controller_dies || cluster.daemon_dies || cluster.controller_stalls ||
 	       cluster.daemon_stalls;
 }
 
-/* When the rank's call began, or the latest event that may fail it. */
+/* The time from which a call's failure has a reason: the start of the call, or the latest event
+ * that may fail it. */
 static uint64_t reason_at_ns(const struct cluster_rank *rank)
 {
 	uint64_t at_ns = rank->called_at_ns;
@@ -137,18 +138,18 @@ static uint64_t within_ns(void)
 				    ? TERMINATION_NS
 				    : DEATH_NS;
 
-	/* If the cause cannot be reported, a rank's own limit ends its collective. That is so while
-	 * the controller or the daemon stands still. It is also so if the daemon ends right after a
-	 * standstill, because the controller has closed the connection by which the daemon would
-	 * report its end. */
+	/* If the cause of a failure cannot be reported, the rank's own limit ends its collective.
+	 * That is so while the controller or the daemon stands still. It is also so if the daemon
+	 * ends right after a standstill, because the controller has closed the connection by which
+	 * the daemon would report its end. */
 	return stands_still(&controller.process) || stands_still(&cluster.sw.process) ||
 			       (cluster.terminated_at_ns && cluster.daemon_stalls)
 		       ? ns + PROGRESS_NS
 		       : ns;
 }
 
-/* A process that stood still does not blame a peer for messages that it missed meanwhile. Only a
- * rank that was silent or has died is called silent. */
+/* A process that stood still must not blame a peer for messages that the process itself missed.
+ * Only a rank that was silent or has died may be reported as silent. */
 static void check_blame(const struct work *w, const char *what)
 {
 	const struct cluster_group *group = w->rank->group;
@@ -222,9 +223,9 @@ void cluster_rank_overdue(const struct cluster_rank *rank)
 		    "%s: a call does not end", rank->process.name);
 }
 
-/* --- an AllReduce --- */
+/* --- an AllReduce, its data and its check --- */
 
-/* The data that this rank of the job gives to a call. */
+/* Fills in the data that this rank of the job contributes to a call. */
 static void fill(const struct work *w, unsigned int rank, uint32_t call, uint8_t *at, size_t size)
 {
 	struct rng rng = {.state = rng_mix(sim_seed() ^ w->group->number, call << 8 | rank)};
@@ -341,7 +342,7 @@ static void leave(struct work *w, struct inccl_group *group)
 		    "%s: the group does not end", w->rank->process.name);
 }
 
-/* Notes the members of each group, so that the expected sum of their results is known. */
+/* Records the members of each group, so that the expected sum of their results can be computed. */
 static void come_into(struct work *w)
 {
 	struct cluster_made *made = w->rank->group->made;
@@ -354,7 +355,7 @@ static void come_into(struct work *w)
 	w->made = made;
 }
 
-/* The remaining ranks shrink their group, each time that one of them is lost. */
+/* The remaining ranks shrink their group each time that they lose a rank. */
 static int shrink(struct work *w)
 {
 	INCCL_OPTS(inccl_group_opts, opts, .error = w->error, .error_size = sizeof(w->error));
@@ -362,7 +363,7 @@ static int shrink(struct work *w)
 	int ret;
 
 	if (cluster.port.goes)
-		think(2 * INC_NSEC_PER_SEC); /* the port may return meanwhile */
+		think(2 * INC_NSEC_PER_SEC); /* meanwhile the port may return */
 	begins(w->rank, "shrinks its group");
 	w->connects = true;
 	ret = ended(w, "the shrink", inccl_group_shrink(old, &opts, &w->group));

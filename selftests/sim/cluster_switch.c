@@ -96,7 +96,7 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* A daemon does not start while one of its ports is missing. */
+/* Is a port of the switch missing? A daemon does not start then. */
 static bool lacks_port(const struct cluster_switch *sw)
 {
 	unsigned int i;
@@ -107,7 +107,7 @@ static bool lacks_port(const struct cluster_switch *sw)
 	return false;
 }
 
-/* Does what userspace/main.c does, which reacts to signals. */
+/* Runs the daemon as userspace/main.c does, which reacts to signals. */
 static void run(void *arg)
 {
 	struct cluster_switch *sw = arg;

@@ -14,7 +14,7 @@
 #include "wire.h"
 #include "xdp.h"
 
-/* The switch's address at host n's port. */
+/* The switch's IP address at the port to host n. */
 #define CLUSTER_PORT_ADDR(n) (0x0a4d00fe + ((uint32_t)(n) << 8))
 #define CLUSTER_ROWS         4096
 #define CLUSTER_COMMS        16
@@ -28,34 +28,37 @@ struct cluster_switch {
 	struct xdp *xdp;
 	struct wire *down[XDP_PORTS];
 	unsigned int ports;
-	bool tls, metrics;    /* it has a key; it serves figures */
-	bool running;         /* its daemon has a thread */
-	bool ready;           /* and its start is complete */
-	uint64_t ready_at_ns; /* when the last start ended, with success or without */
-	void (*failed)(void); /* its daemon has ended by itself */
-	void (*ended)(void);  /* its daemon has ended after cluster_switch_stop(); or NULL */
-	bool lacked_port;     /* a daemon could not start, because a port was gone */
-	bool started, adopts; /* a daemon ran before; the new one adopts its maps */
-	bool closed; /* the last daemon ended and removed its programs and maps; frames are dropped
-		      */
+	bool tls, metrics;    /* tls: the daemon has a key; metrics: it serves metrics over HTTP */
+	bool running;         /* the daemon's thread exists */
+	bool ready;           /* the daemon's start is complete */
+	uint64_t ready_at_ns; /* when the last start of the daemon ended, with success or without */
+	void (*failed)(void); /* called when the daemon has ended by itself */
+	/* called when the daemon has ended after cluster_switch_stop(); may be NULL */
+	void (*ended)(void);
+	bool lacked_port; /* a daemon could not start, because an interface of a port was missing */
+	/* started: a daemon ran before; adopts: the new daemon adopts its maps */
+	bool started, adopts;
+	/* the last daemon ended and removed its programs and maps, so frames are dropped */
+	bool closed;
 };
 
-/* The caller has filled `down`. */
+/* Opens the switch. The caller has filled the member `down`. */
 void cluster_switch_open(struct cluster_switch *sw, unsigned int ports);
-/* Starts the daemon, again if it was killed. */
+/* Starts the daemon for the first time, or again after it was killed. */
 void cluster_switch_start(struct cluster_switch *sw);
 void cluster_switch_kill(struct cluster_switch *sw);
 /* Sends SIGTERM to the daemon. */
 void cluster_switch_stop(struct cluster_switch *sw);
 /* Frees what remains of the switch after the daemon's end. */
 void cluster_switch_close(struct cluster_switch *sw);
-/* cluster_kernel.c: the interface of a port is deleted, or moved to another namespace. The kernel
+/* cluster_kernel.c: deletes the interface of a port, or moves it to another namespace. The kernel
  * notifies the running daemon of each of these changes. */
 void cluster_port_delete(struct cluster_switch *sw, unsigned int port);
 void cluster_port_move(struct cluster_switch *sw, unsigned int port);
-/* The interface is made again, or moved back with its program. It gets another number. */
+/* Makes the interface of a port again, or moves it back with its program. The interface gets
+ * another number. */
 void cluster_port_return(struct cluster_switch *sw, unsigned int port);
-/* Opens the data path, and connects it with the daemon. */
+/* Opens the data path, and connects the daemon to it. */
 void cluster_xdp_open(struct cluster_switch *sw);
 /* A port by which frames arrive from a cable. */
 struct cluster_port {

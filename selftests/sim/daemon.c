@@ -13,7 +13,7 @@
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
 
-#define RX_FRAMES   64 /* the same numbers as in userspace/xdp/xsk.c */
+#define RX_FRAMES   64 /* frames in the fill ring, as in userspace/xdp/xsk.c */
 #define TX_FRAMES   256
 #define TURN_MIN_NS 1000
 #define TURN_MAX_NS 30000
@@ -23,7 +23,8 @@
 
 struct event_base {
 	struct daemon *daemon;
-	uint64_t life; /* number of the daemon's life: events of an earlier life are dropped */
+	/* number of the daemon's life; events that were scheduled in an earlier life are dropped */
+	uint64_t life;
 };
 
 struct event {
@@ -31,13 +32,13 @@ struct event {
 	event_callback_fn fn;
 	void *arg;
 	evutil_socket_t fd;
-	uint64_t armed; /* counts event_add(); 0: the event is not pending */
-	bool due;       /* for a descriptor: the callback is scheduled */
+	uint64_t armed; /* counts calls of event_add(); 0: the event is not pending */
+	bool due;       /* for an event of a descriptor: its callback is scheduled */
 	struct event *next;
 	bool freed;
 };
 
-static struct event *events; /* of all daemons */
+static struct event *events; /* list of the events of all daemons */
 static uint64_t armings;
 
 struct event *event_new(struct event_base *base, evutil_socket_t fd, short what,
@@ -103,7 +104,8 @@ static void readable(int fd)
 		}
 }
 
-/* Frees the events at the end of a run. Until then a freed event may still be scheduled. */
+/* Frees a daemon's events at the end of a run. Earlier that is not possible, because a freed event
+ * may still be scheduled. */
 static void free_events(const struct event_base *base)
 {
 	struct event **at = &events, *e;
@@ -169,7 +171,7 @@ static void on_event(void *arg)
 struct inc_xsk {
 	struct daemon *daemon;
 	unsigned int port;
-	bool dead; /* its interface is gone */
+	bool dead; /* the interface of this socket is gone */
 	int fd;
 	inc_xsk_rx_fn fn;
 	void *arg;
@@ -211,7 +213,7 @@ static struct inc_xsk *sockets[XDP_PORTS * 8];
 int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, inc_xsk_rx_fn rx,
 		 void *arg, struct inc_xsk **out, struct inc_err *err)
 {
-	/* not calloc(), because clearing the room for frames takes long */
+	/* malloc() and not calloc(), because clearing the memory of the frames takes long */
 	struct inc_xsk *x = malloc(sizeof(*x));
 	int i;
 

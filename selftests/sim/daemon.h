@@ -24,22 +24,22 @@ struct daemon {
 	struct xdp *xdp;
 	struct wire *down[XDP_PORTS];
 	unsigned int ports;
-	struct inc_slowpath *slow_path; /* NULL: dead */
+	/* the slow path (userspace/xdp); NULL: the daemon is dead */
+	struct inc_slowpath *slow_path;
 	struct event_base *base;
-	uint32_t n_comms, comm[4]; /* the communicators' indices */
-	/* Called for each frame before it leaves. watch_arg is the argument of this and the next
-	 * two. */
+	uint32_t n_comms, comm[4]; /* comm: the communicators' indices in the switch */
+	/* Called for each frame before it leaves the switch. watch_arg is the argument of watch(),
+	 * notice() and follow(). */
 	void (*watch)(void *arg, unsigned int port, const uint8_t *frame, size_t len);
 	void *watch_arg;
 	/* Receives each report of the daemon. */
 	void (*notice)(void *arg, enum inc_event_kind kind, const char *text);
-	/* Called when the daemon starts: it reads the state of the ports and their MAC
-	 * addresses. */
+	/* Called when the daemon starts, to read the state and MAC addresses of its ports. */
 	void (*follow)(void *arg);
-	bool away[XDP_PORTS]; /* the interface is down or gone, so nothing passes */
+	bool away[XDP_PORTS]; /* the interface of the port is down or gone, so no frame passes */
 };
 
-/* The caller has filled `down`. */
+/* Starts a switch. The caller has filled the member `down`. */
 void daemon_start(struct daemon *daemon, const char *name, unsigned int ports, uint32_t max_rows);
 void daemon_stop(struct daemon *daemon);
 /* Makes a communicator and returns its index. */
@@ -48,7 +48,7 @@ void daemon_remove(struct daemon *daemon, uint32_t comm);
 /* Kill the daemon (SIGKILL), and start a new one, which adopts the maps. */
 void daemon_kill(struct daemon *daemon);
 void daemon_revive(struct daemon *daemon);
-/* The interface of a port is gone, so its AF_XDP sockets are dead. */
+/* The interface of a port is gone, so the daemon's AF_XDP sockets on it are dead. */
 void daemon_lose_sockets(struct daemon *daemon, unsigned int port);
 /* A port by which frames arrive from a cable. */
 struct daemon_port {

@@ -12,8 +12,9 @@
 #include "host.h"
 #include "sim.h"
 
-#define HOSTS       32
-#define QUEUED_MOST 512 /* datagrams; stands for the size of a receive buffer */
+#define HOSTS 32
+/* number of datagrams that a socket queues; it stands for the size of a receive buffer */
+#define QUEUED_MOST 512
 #define FIRST_PORT  40000
 #define TTL         64
 #define LOOPBACK    1
@@ -33,12 +34,13 @@ struct sock {
 	int fd;
 	struct datagram *first, **last;
 	unsigned int queued;
-	struct datagram *given; /* those that the last receive returned; valid until the next one */
+	/* datagrams that the last receive returned, which are valid until the next receive */
+	struct datagram *given;
 };
 
 static struct host *hosts[HOSTS];
 static unsigned int n_hosts;
-static struct sock *socks[HOSTS]; /* one socket per host */
+static struct sock *socks[HOSTS]; /* the sockets of all hosts, one per host */
 static struct datagram *idle;
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags);
@@ -134,7 +136,8 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 			errno = EAGAIN;
 			return i ? (int)i : -1;
 		}
-		if (s->host->away && sim_chance(500)) { /* the route may be away, too */
+		/* a host whose interface is away may lack the route, too */
+		if (s->host->away && sim_chance(500)) {
 			errno = ENETUNREACH;
 			return i ? (int)i : -1;
 		}
@@ -198,7 +201,7 @@ static void release(struct datagram **list)
 	}
 }
 
-/* The socket was closed, or its process killed. */
+/* Called when a socket was closed, or when its process was killed. */
 static void forget(void *arg)
 {
 	struct sock *s = arg;
@@ -249,7 +252,7 @@ void inc_udp_close(struct inc_udp *udp)
 
 int inc_udp_inbox_init(struct inc_udp_inbox *inbox)
 {
-	inbox->bytes = NULL; /* datagrams are not copied */
+	inbox->bytes = NULL; /* the caller copies no datagrams */
 	return 0;
 }
 
@@ -360,7 +363,7 @@ void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int
 	task_fd_changed(s->fd);
 }
 
-/* --- replaces path_mtu.c, which asks the kernel --- */
+/* --- replaces path_mtu.c, which asks the kernel for the MTU of a path --- */
 
 int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
 		       struct inc_err *err)

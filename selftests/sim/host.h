@@ -13,31 +13,36 @@
 
 struct host {
 	struct process process;
-	uint8_t mac[6], gateway[6]; /* gateway: of the switch's port */
-	uint32_t addr;              /* network order */
-	uint16_t ports;             /* the next free one */
-	/* The interface that its sockets report; 0: loopback, which every port admits. */
+	/* MAC addresses of the host, and of the switch's port (gateway) */
+	uint8_t mac[6], gateway[6];
+	uint32_t addr;  /* IP address, in network order */
+	uint16_t ports; /* next free UDP port */
+	/* number of the interface that the host's sockets report; 0: loopback, which every port
+	 * admits */
 	unsigned int ifindex;
 	struct wire *up;
-	const bool *silent; /* if true, packets that its sockets send are lost; NULL: never */
-	bool away;          /* its interface is down, or does not exist */
-	/* Forged datagrams that its sockets have delivered (enum host_from). */
+	/* if *silent is true, packets that the host's sockets send are lost; NULL: never */
+	const bool *silent;
+	bool away; /* the host's interface is down, or does not exist */
+	/* Number of forged datagrams that the host's sockets have delivered, by sender (enum
+	 * host_from). */
 	uint64_t given_elsewhere, given_strange;
-	bool has_timer; /* after a full send buffer it waits by timer instead of polling for room */
+	/* when its send buffer is full, the product waits by a timer instead of polling for room */
+	bool has_timer;
 };
 
 /* host_add() registers a host, whose sockets belong to the caller's process. host_begin() forgets
  * all hosts. */
 void host_begin(void);
 void host_add(struct host *host);
-/* The number of its open sockets. */
+/* The number of the host's open sockets. */
 unsigned int host_sockets(const struct host *host);
-/* A frame has arrived by the cable. */
+/* A frame has arrived at the host by the cable. */
 void host_receive(void *host, const uint8_t *frame, size_t len);
 /* The sender of a frame: a peer, a forger whose packet is right except for the port, or a forger
  * whose packet belongs to no connection. */
 enum host_from { HOST_FROM_PEER, HOST_FROM_ELSEWHERE, HOST_FROM_STRANGER };
-/* A frame has arrived by any interface of the machine, and its network card has accepted it. */
+/* A frame has arrived by any interface of the machine, whose network card has accepted it. */
 void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int ifindex,
 	       enum host_from from);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Locks and conditions between tasks, and calls that identify threads and processes. The linker
- * (--wrap) replaces the C library's functions with these. The product calls them from tasks, or
- * outside of tasks, where no other thread can hold a lock.
+ * (--wrap) replaces the C library's functions with these. The product calls them in tasks. It also
+ * calls them outside of tasks, where no other thread can hold a lock.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -11,12 +11,14 @@
 #define MAGIC   0x5349d4a11c0ffee5
 #define OBJECTS 1024
 
-/* Stands before each piece. Memory without this head comes from another allocator. */
+/* Head in front of each piece of memory. Memory without such a head comes from another
+ * allocator. */
 struct head {
 	struct head *next, *prev;
 	const struct process *process;
 	size_t size;
-	uint64_t magic; /* contains the head's address, so that a copy of a head is not valid */
+	/* constant combined with the head's address, so that a copy of a head is not valid */
+	uint64_t magic;
 	uint64_t unused;
 };
 
@@ -27,7 +29,7 @@ static struct {
 	const struct process *process;
 	uint64_t n;
 	bool failed;
-	bool spared; /* the current call must not fail */
+	bool spared; /* the call that runs now must not fail */
 } failing;
 
 void *__wrap_malloc(size_t size);
@@ -49,8 +51,8 @@ void *__real_malloc(size_t size);
 void *__real_realloc(void *old, size_t size);
 void __real_free(void *at);
 
-/* This call must not fail, because libevent 2.1 uses the result of its allocation without a
- * check. */
+/* Makes sure that this call's allocation does not fail, because libevent 2.1 uses the result
+ * without a check. */
 void __wrap_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high)
 {
 	failing.spared = true;
@@ -170,11 +172,12 @@ char *__wrap_strdup(const char *text)
 
 /* --- OpenSSL's objects --- */
 
-/* OpenSSL allocates by itself. Each of its objects counts as a piece of its process' memory. */
+/* OpenSSL has an allocator of its own. Each of its objects therefore counts as one piece of its
+ * process's memory. */
 static struct object {
-	const struct process *process; /* NULL: this entry is free */
+	const struct process *process; /* owner of the object; NULL: this entry is free */
 	SSL_CTX *ctx;
-	SSL *ssl; /* Either ctx or ssl is NULL. */
+	SSL *ssl; /* one of ssl and ctx is NULL */
 } objects[OBJECTS];
 
 static void add_object(SSL_CTX *ctx, SSL *ssl)

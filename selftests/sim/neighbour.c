@@ -13,8 +13,8 @@
 
 static struct neighbour {
 	uint32_t addr;
-	uint8_t mac[6];  /* its MAC address */
-	uint8_t held[6]; /* the address in the kernel's table, if `known` */
+	uint8_t mac[6];  /* MAC address of the neighbour */
+	uint8_t held[6]; /* MAC address in the kernel's table, if `known` */
 	bool known;
 } neighbours[NEIGHBOURS];
 static unsigned int n_neighbours;

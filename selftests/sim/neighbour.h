@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The neighbour tables of all kernels in one, because no two ports share an address. It replaces
- * userspace/xdp/neighbour.c. A daemon that makes its kernel resolve an address
- * (userspace/xdp/whereabouts.c) uses the socket calls of tree_kernel.c.
+ * One neighbour table for the kernels of all machines, which is possible because no two ports share
+ * an address. It replaces userspace/xdp/neighbour.c. A daemon that makes its kernel resolve an
+ * address (userspace/xdp/whereabouts.c) uses the socket calls of tree_kernel.c.
  */
 #ifndef SIM_NEIGHBOUR_H
 #define SIM_NEIGHBOUR_H
@@ -12,11 +12,11 @@
 
 /* Called before a run. */
 void neighbour_begin(void);
-/* Adds the MAC address of an IP address (network order). known: the kernel has it from the
- * beginning. */
+/* Adds the MAC address of an IP address (network order). known: the kernel has that MAC address
+ * from the beginning. */
 void neighbour_add(uint32_t addr, const uint8_t mac[6], bool known);
-/* The IP address gets another MAC address and announces it. The announcement may be lost. A kernel
- * without an entry for the neighbour ignores it. */
+/* The IP address gets another MAC address, which is announced on the link. The announcement may be
+ * lost. A kernel without an entry for the neighbour ignores it. */
 void neighbour_moves(uint32_t addr, const uint8_t mac[6]);
 /* The kernel resolves the address on the link. The request or the answer may be lost. */
 void neighbour_ask(uint32_t addr);

@@ -8,7 +8,7 @@
 #include "sim.h"
 
 #define EVENTS_MOST 65536
-/* the clock does not begin with 0, because 0 means no time */
+/* start of the clock; it is not 0, because a time of 0 means "no time" */
 #define BEGIN_NS (1000 * INC_NSEC_PER_SEC)
 
 struct sim_figures sim_figures;
@@ -24,7 +24,7 @@ static struct {
 	uint64_t seed, now_ns, numbers, hash, faults_end_ns;
 	bool trace;
 	struct rng rng;
-	/* a heap: the parent of event i is (i - 1) / 2 and happens earlier */
+	/* a heap of events: event i has the parent (i - 1) / 2, which happens earlier */
 	struct event heap[EVENTS_MOST];
 	unsigned int n;
 } sim;
@@ -178,7 +178,7 @@ void sim_fail(const char *fmt, ...)
 	_Exit(1);
 }
 
-/* A crash prints its seed, too. */
+/* Prints the seed of a run in which the program crashes. */
 static void on_crash(int number)
 {
 	char text[64];

@@ -2,8 +2,8 @@
 /*
  * The core of the simulation: one seed, one clock, one queue of events, one thread. Only events
  * advance the clock. All random numbers come from the seed, in the order of the events, so a seed
- * is the same run each time. Important steps are noted. The notes make the trace for the reader,
- * and the hash by which two runs are compared.
+ * is the same run each time. Important steps of a run are noted. The notes are the lines of the
+ * trace, and their hash shows whether two runs are equal.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -32,7 +32,8 @@ uint32_t sim_below(uint32_t n);
 bool sim_chance(uint32_t permille);
 uint64_t sim_between(uint64_t from, uint64_t to);
 
-/* Faults end at this time. Until then sim_fault() is true with a chance of permille in 1,000. */
+/* Sets the time at which faults end. Until then sim_fault() is true with a chance of permille in
+ * 1,000. */
 void sim_faults_end(uint64_t at_ns);
 bool sim_faults(void);
 static inline bool sim_fault(uint32_t permille)
@@ -46,20 +47,20 @@ static inline void sim_after(uint64_t ns, sim_fn fn, void *arg, uint64_t arg2)
 {
 	sim_at(sim_now_ns() + ns, fn, arg, arg2);
 }
-/* Runs the next event; false: there is none. */
+/* Runs the next event. Returns false if there is no event. */
 bool sim_step(void);
 
-/* Writes a line of the trace, which counts for the hash as well: where, what, and up to three
- * numbers. No pointer may be among them, because they differ from run to run. */
+/* Notes a step of the run, with up to three numbers. The note is a line of the trace and a part of
+ * the hash. No number may be a pointer, because pointers differ from run to run. */
 void sim_note(const char *where, const char *what, uint64_t a, uint64_t b, uint64_t c);
-/* Adds bytes to the hash. */
+/* Adds bytes to the hash of the run. */
 void sim_hash_bytes(const void *data, size_t size);
 bool sim_tracing(void);
 uint64_t sim_hash(void);
 
 /* Reports an error of the run: prints the seed and the sentence, and ends the program. */
 void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-/* Called once in a program: a crash of the product's code prints the seed, too. */
+/* Called once in a program. Afterwards a crash of the product's code prints the seed, too. */
 void sim_catch_crashes(void);
 #define sim_require(good, ...)                 \
 	do {                                   \

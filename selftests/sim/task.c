@@ -17,7 +17,7 @@
 #define STACK_BYTES (512 * 1024)
 #define POLLED      320
 #define OFFERS_MOST 100
-/* Time between a wake-up and the first instruction, as a scheduler needs it. */
+/* Time between a task's wake-up and its first instruction, as a scheduler needs it. */
 #define TURN_MIN_NS 500
 #define TURN_MAX_NS 20000
 
@@ -27,30 +27,32 @@ struct task {
 	void (*fn)(void *arg);
 	void *arg;
 	bool used, asleep;
-	bool joined_later; /* another thread joins it, and its place becomes free only then */
+	/* another thread will join this task, so its place in `tasks` becomes free only then */
+	bool joined_later;
 	bool ended;
-	uint64_t turn; /* counts sleeps, because each wake-up is for one of them */
-	bool woken;    /* a wake-up for this sleep is scheduled */
+	/* number of the task's sleeps, because each wake-up is for one particular sleep */
+	uint64_t turn;
+	bool woken; /* a wake-up for the current sleep is scheduled */
 	unsigned int polled;
-	int fd[POLLED];       /* the descriptors on which it sleeps */
-	short events[POLLED]; /* and their events */
+	int fd[POLLED];       /* descriptors that the task polls while it sleeps */
+	short events[POLLED]; /* events for which the task polls each descriptor */
 	const void *waits_for;
 	struct task *joiner;
 };
 
 struct descriptor {
 	bool used;
-	struct process *process; /* the owner; NULL: none */
+	struct process *process; /* process that owns the descriptor; NULL: none */
 	bool (*readable)(const void *arg);
 	bool (*writable)(const void *arg);
 	void (*closed)(void *arg);
 	void *arg;
-	bool signalled; /* for an eventfd, and for a timerfd that has expired */
-	uint64_t armed; /* counts settings of a timerfd */
+	bool signalled; /* an eventfd has been written, or a timerfd has expired */
+	uint64_t armed; /* number of times that a timerfd was set */
 	uint64_t full_until_ns;
-	unsigned int offers; /* how often poll has reported room since the last send */
-	bool refused;        /* a send was refused for want of room */
-	uint64_t at_ns;      /* when the timer expires; 0: it does not run */
+	unsigned int offers; /* how often ppoll() has reported room to send since the last send */
+	bool refused;        /* a send on this descriptor was refused for want of room */
+	uint64_t at_ns;      /* when the timerfd expires; 0: its timer does not run */
 };
 
 static struct task tasks[TASKS];
@@ -98,7 +100,7 @@ static void trampoline(void)
 	swapcontext(&task->context, &outside);
 }
 
-/* Resumes the task, unless an earlier wake-up has done so, or its process is stopped. */
+/* Resumes the task, unless an earlier wake-up has resumed it already, or its process is stopped. */
 static void run(void *arg, uint64_t turn)
 {
 	struct task *task = arg;
@@ -122,7 +124,7 @@ struct task *task_new(struct process *process, void (*fn)(void *arg), void *arg)
 	for (i = 0; i < TASKS && tasks[i].used; i++)
 		;
 	sim_require(i < TASKS, "more than %u threads", TASKS);
-	/* wake-ups of an earlier task in this place must not resume this one */
+	/* wake-ups of the task that had this place before must not resume the new task */
 	tasks[i] = (struct task){
 		.process = process, .fn = fn, .arg = arg, .used = true, .turn = tasks[i].turn + 1};
 	tasks[i].asleep = true;
@@ -342,7 +344,7 @@ static short ready(const struct pollfd *pfd)
 	       (task_fd_takes(pfd->fd) ? pfd->events & POLLOUT : 0);
 }
 
-/* Fails if a thread polls for room again and again, and sends nothing. */
+/* Fails the run if a thread polls for room to send again and again, and sends nothing. */
 static void check_offers(struct descriptor *d)
 {
 	sim_require(++d->offers < OFFERS_MOST,
@@ -360,7 +362,7 @@ void task_fd_refused(int fd, bool refused)
 	descriptor(fd)->refused = refused;
 }
 
-/* A thread that was refused a send must poll for room, because nothing else reports it. */
+/* Checks that a thread whose send was refused polls for room, because nothing else reports it. */
 static void check_sleep(const struct pollfd *pfd)
 {
 	const struct descriptor *d = descriptor(pfd->fd);
@@ -370,8 +372,8 @@ static void check_sleep(const struct pollfd *pfd)
 		    self->process->name);
 }
 
-/* Other tasks run and some time passes even if a descriptor is readable at once, so that a thread
- * that only polls does not stop the clock. */
+/* Lets other tasks run and some time pass even if a descriptor is readable at once. Otherwise a
+ * thread that only polls would stop the clock. */
 int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
 	uint64_t at_ns = UINT64_MAX;
@@ -427,7 +429,9 @@ static void go_off(void *arg, uint64_t armed)
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *old)
 {
 	struct descriptor *d = descriptor(fd);
-	static uint64_t settings; /* counts for all descriptors, because a number may be reused */
+	/* counts settings of all timerfds together, because the number of a descriptor may be
+	 * reused */
+	static uint64_t settings;
 
 	d->armed = ++settings;
 	d->signalled = false;
@@ -442,7 +446,7 @@ void inc_signal_fd(int fd)
 	struct descriptor *d = descriptor(fd);
 
 	if (!d)
-		return; /* a descriptor of a process without this thread */
+		return; /* the descriptor belongs to a process without this thread */
 	d->signalled = true;
 	task_fd_changed(fd);
 }
@@ -464,7 +468,7 @@ int __wrap_close(int fd)
 	return 0;
 }
 
-/* --- threads, time and chance --- */
+/* --- threads, time and random numbers --- */
 
 struct start {
 	void *(*fn)(void *arg);
@@ -512,7 +516,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 	return 0;
 }
 
-/* Most first packet numbers are near the wrap. */
+/* Fills the data with random bytes. Half of the values of 4 bytes, such as a process's first PSN,
+ * are near the wrap of PSNs. */
 ssize_t __wrap_getrandom(void *data, size_t size, unsigned int flags)
 {
 	uint8_t *at = data;

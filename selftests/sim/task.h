@@ -16,36 +16,38 @@
 
 struct task;
 
-/* A process, which is stopped and continued as a whole: a rank, or a switch's daemon. */
+/* A process, that is a rank or a switch's daemon. It is stopped and continued as a whole. */
 struct process {
 	char name[8];
 	uint64_t paused_until_ns;
-	uint64_t stood_ns; /* the sum of all its stops, including the current one to its end */
-	uint32_t addr;     /* network order; 0: it has no TCP streams (tcp.h) */
-	bool dead;         /* it was killed and does not run any more */
+	/* total length of all stops of the process; the current stop counts to its end */
+	uint64_t stood_ns;
+	uint32_t addr; /* IP address, in network order; 0: the process has no TCP streams (tcp.h) */
+	bool dead;     /* the process was killed and does not run any more */
 };
 
 /* Removes all tasks and descriptors. */
 void task_begin(void);
-/* Makes a thread of the process, which starts to run soon. */
+/* Makes a thread of the process. The thread starts to run soon. */
 struct task *task_new(struct process *process, void (*fn)(void *arg), void *arg);
-/* For use inside a task: task_sleep() lets other tasks run until task_wake() is called for this
- * one. */
+/* Used inside a task: task_sleep() lets other tasks run until another one calls task_wake() for the
+ * sleeping task. */
 struct task *task_self(void);
 void task_sleep(void);
 void task_wake(struct task *task);
-/* The process whose thread runs; NULL: none. */
+/* The process whose thread runs now; NULL: none. */
 struct process *task_process(void);
-/* Lets other tasks run until task_wake_all(what) is called, or until the time. */
+/* Lets other tasks run until one calls task_wake_all(what), or until the given time. */
 void task_wait_for(const void *what, uint64_t until_ns);
 void task_wake_all(const void *what);
-/* SIGSTOP, for sim_at(): stops the process (struct process *) until that time. A longer stop that
- * has begun before remains. */
+/* SIGSTOP, in the form that sim_at() calls: stops the process (struct process *) until the given
+ * time. A stop that has begun before and lasts longer remains. */
 void task_stop(void *process, uint64_t until_ns);
 /* SIGKILL: the process' threads stop where they are, and its descriptors are closed. If a thread of
  * the process calls this, it does not return. */
 void task_kill(struct process *process);
-/* The number of threads that have not ended: of all processes, and of one. */
+/* The number of threads that have not ended: task_alive() counts those of all processes,
+ * task_alive_of() those of one. */
 unsigned int task_alive(void);
 unsigned int task_alive_of(const struct process *process);
 
@@ -53,19 +55,20 @@ unsigned int task_alive_of(const struct process *process);
  * that may have become true. */
 int task_fd_new(bool (*readable)(const void *arg), void *arg);
 void task_fd_changed(int fd);
-/* The descriptor accepts no data until this time, so POLLOUT is not reported. */
+/* Sets the time until which the descriptor accepts no data, so that POLLOUT is not reported. */
 void task_fd_full(int fd, uint64_t until_ns);
 bool task_fd_takes(int fd);
-/* Data was sent on the descriptor. */
+/* Called when data was sent on the descriptor. */
 void task_fd_sent(int fd);
-/* Sets whether a send was refused for want of room, and the thread has not polled room since. */
+/* Sets whether a send on the descriptor was refused for want of room, and the thread has not polled
+ * for room since. */
 void task_fd_refused(int fd, bool refused);
 void *task_fd_arg(int fd);
 void task_fd_close(int fd);
-/* Adds callbacks to a descriptor: writable() replaces task_fd_full(), and closed() is called when
- * the descriptor is closed by close() or by its process' death. */
+/* Adds callbacks to a descriptor. writable() replaces task_fd_full(). closed() is called when
+ * close() or the death of its process closes the descriptor. */
 void task_fd_more(int fd, bool (*writable)(const void *arg), void (*closed)(void *arg));
-/* writable(arg) may have become true. */
+/* Called when writable(arg) of the descriptor may have become true. */
 void task_fd_has_room(int fd);
 /* The number of descriptors that the process has open. */
 unsigned int task_fds_of(const struct process *process);

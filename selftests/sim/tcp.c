@@ -8,10 +8,11 @@
 
 #define DELAY_MIN_NS 5000
 #define DELAY_MAX_NS 100000
-#define LATE_MOST_NS (30 * INC_NSEC_PER_MSEC) /* delay by a lost segment, until faults end */
+/* greatest delay of a lost segment, until faults end */
+#define LATE_MOST_NS (30 * INC_NSEC_PER_MSEC)
 #define CUTS         8
 
-/* Bytes, an end of stream, or another signal on its way to an end of a stream. */
+/* Bytes, an end of stream, or another signal, on the way to one end of a stream. */
 struct segment {
 	struct tcp_end *to;
 	enum { BYTES, END, RESET, ARRIVED, REFUSED } what;
@@ -19,7 +20,7 @@ struct segment {
 	uint8_t bytes[];
 };
 
-static struct tcp_end *ends; /* all ends of a run; freed at its end */
+static struct tcp_end *ends; /* list of all ends of a run, which is freed at the end of the run */
 static struct {
 	uint32_t addr;
 	bool gone;
@@ -128,7 +129,7 @@ static void changed(struct tcp_end *e)
 
 static void take_bytes(struct tcp_end *e, const struct segment *s)
 {
-	if (e->closed) { /* no process reads here any more */
+	if (e->closed) { /* no process reads from this end any more */
 		tcp_send(e->peer, TCP_RESET, NULL, 0);
 		return;
 	}
@@ -213,7 +214,7 @@ void tcp_send(struct tcp_end *to, enum tcp_sign sign, const void *bytes, size_t 
 	pass(to, to->peer_addr, what[sign], bytes, size);
 }
 
-/* The connection request arrives at the other machine. */
+/* The connection request of this end arrives at the other machine. */
 static void take_request(void *arg, uint64_t unused)
 {
 	struct tcp_end *e = arg, *l = tcp_listener(e->peer_addr, e->peer_port), *theirs;
@@ -253,7 +254,8 @@ bool tcp_writable(const void *arg)
 	return (e->state == TCP_UP && e->under_way < TCP_BUFFER) || e->state == TCP_BROKEN;
 }
 
-/* Closes an end. Like a kernel it sends a reset if received bytes were not read. */
+/* Closes one end of a stream. As a kernel does, it sends a reset if received bytes were not
+ * read. */
 void tcp_closed(void *arg)
 {
 	struct tcp_end *e = arg;

@@ -74,7 +74,8 @@ int __wrap_socket(int domain, int type, int protocol)
 {
 	sim_require(domain == AF_INET, "socket(%d, %d)", domain, type);
 	if ((type & 0xf) != SOCK_STREAM)
-		return task_fd_new(NULL, NULL); /* a socket for ioctl() on interfaces */
+		/* a socket of the kernel, which the product uses for ioctl() about interfaces */
+		return task_fd_new(NULL, NULL);
 	return open_end(tcp_new(task_process()->addr));
 }
 
@@ -164,8 +165,8 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	return 0;
 }
 
-/* The daemon makes its kernel resolve a host's address (userspace/xdp/whereabouts.c). The request
- * is dropped, because the hosts of this simulation never change their addresses. */
+/* Drops the datagram by which the daemon makes its kernel resolve a host's address
+ * (userspace/xdp/whereabouts.c). The hosts of this simulation never change their addresses. */
 ssize_t __wrap_sendto(int fd, const void *bytes, size_t size, int flags, const struct sockaddr *to,
 		      socklen_t len)
 {
@@ -220,14 +221,14 @@ int __wrap_ioctl(int fd, unsigned long what, ...)
 		return 0;
 	}
 	sim_require(what == SIOCGIFHWADDR, "ioctl %lx", what);
-	ifr = arg; /* the request is for a switch's port */
+	ifr = arg; /* the product asks about the interface of a switch's port */
 	ifr->ifr_hwaddr.sa_family = ARPHRD_ETHER;
 	memcpy(ifr->ifr_hwaddr.sa_data, (const uint8_t[]){2, 0, 0, 0, 2, ifr->ifr_name[1] - '0'},
 	       6);
 	return 0;
 }
 
-/* --- bytes --- */
+/* --- sending and receiving bytes --- */
 
 ssize_t __wrap_writev(int fd, const struct iovec *iov, int n)
 {

@@ -3,17 +3,19 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-/* The time with faults, and the time from their end until all ranks must have ended. No
- * retransmission timer is longer than a second. */
+/* FAULTS_MOST_NS: the longest time with faults. The next value is the time from their end until all
+ * ranks must have ended. No retransmission timer is longer than a second. */
 #define FAULTS_MOST_NS INC_NSEC_PER_SEC
 #define CONVERGE_NS    (5 * INC_NSEC_PER_SEC)
-/* Ranks detect missing progress later than any fault lasts, except a death. A switch that has died
- * may return later than that. */
+/* The ranks' timeout for missing progress, which exceeds every fault except a death. A switch that
+ * has died may return later than this. */
 #define TIMEOUT_MS   8000
 #define AWAY_MOST_NS (20 * INC_NSEC_PER_SEC)
-/* A random time of all the time with faults would mostly be after the end of the run. */
+/* Limit of early times. A time drawn from the whole time with faults would mostly lie after the end
+ * of the run. */
 #define EARLY_NS (2 * INC_NSEC_PER_MSEC)
-/* A process may stand still for longer than any limit; ranks with this timeout wait for it. */
+/* The longest stop of a process in seeds with long stops. Ranks with this timeout wait for such a
+ * process. */
 #define LONG_STOP_MOST_NS (60 * INC_NSEC_PER_SEC)
 #define PATIENT_MS        600000
 #define STOPS_MOST        3
@@ -21,7 +23,7 @@
 
 struct tree tree;
 
-/* --- faults --- */
+/* --- the choice of faults --- */
 
 static void revive(void *arg, uint64_t unused)
 {
@@ -52,7 +54,7 @@ static void stop(void *process, uint64_t until_ns)
 	sim_at(until_ns, go_on, NULL, 0);
 }
 
-/* Draws the length of a stop: short, near a limit, or long. */
+/* Draws the length of a process's stop: short, near a limit, or long. */
 static uint64_t stop_ns(void)
 {
 	static const uint64_t limits_ns[] = {INC_AWAKE_STEP_NS, INC_AWAKE_RESPITE_NS,
@@ -77,7 +79,8 @@ static struct process *any_process(void)
 				    : &tree.sw[which - tree.n_ranks].daemon.process;
 }
 
-/* Each stop begins together with the one before it, or shortly after its end. */
+/* Draws long stops. Each stop begins together with the one before it, or shortly after that one's
+ * end. */
 static void choose_long_stops(void)
 {
 	const uint32_t n = 1 + sim_below(STOPS_MOST);
@@ -121,7 +124,7 @@ static void choose_incidents(void)
 	}
 }
 
-/* --- a run --- */
+/* --- one run of a seed --- */
 
 static void choose(void)
 {
@@ -165,8 +168,8 @@ static void begin(void)
 	tree_choose_moves();
 	if (sim_chance(tree.patient ? 600 : 60)) {
 		choose_long_stops();
-		/* With lost ports, a call of an impatient rank could fail without a stop as its
-		 * reason. */
+		/* Ports are lost only if the ranks are patient. Otherwise a call could fail because
+		 * of a port, without a stop as its reason. */
 		if (!tree.patient)
 			return;
 	} else {

@@ -15,7 +15,8 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-/* Sums of floats take long to check, native ones even longer. */
+/* Most packets of a call with floats, because sums of floats take long to check, and native sums
+ * even longer. */
 #define FLOAT_PACKETS_MOST 4
 #define NATIVE_BYTES_MOST  1024
 
@@ -107,7 +108,7 @@ size_t tree_recv_bytes(const struct tree_call *call, unsigned int rank)
 	return call->what == INCCL_REDUCE && call->root != (int)rank ? 0 : call->block_bytes;
 }
 
-/* Fills memory with random bytes of the seed. */
+/* Fills memory with random bytes that follow from the seed. */
 static void fill(const struct tree_call *call, uint8_t *at, size_t size)
 {
 	struct rng rng = {.state = sim_between(0, UINT64_MAX - 1)};
@@ -242,7 +243,7 @@ int tree_begin_call(struct tree_rank *rank, unsigned int i)
 	return start(rank, i, &opts);
 }
 
-/* --- float_data.c reports errors to cmocka, which are errors of the run here --- */
+/* --- float_data.c reports errors to cmocka; here they fail the run --- */
 
 static char found[256];
 
@@ -312,7 +313,8 @@ static void expect(struct tree_call *call, unsigned int i)
 	}
 }
 
-/* The floats of the first rank must be within the bound; those of the others must be the same. */
+/* The floats of the first rank must be within the error bound, and those of the other ranks must
+ * equal them. */
 static void check_floats(const struct tree_rank *rank, struct tree_call *call, unsigned int i,
 			 unsigned int block)
 {
@@ -338,7 +340,7 @@ static void check_floats(const struct tree_rank *rank, struct tree_call *call, u
 	call->known |= 1u << block;
 }
 
-/* If the call is not in place, the input must be unchanged. */
+/* If the call does not use one buffer for input and output, the input must be unchanged. */
 static void check_given(const struct tree_rank *rank, unsigned int i)
 {
 	const struct tree_call *call = &tree.call[i];

@@ -6,21 +6,21 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-#define CHUNKS_MOST 4096 /* chunks in one run */
-/* A process that is called unresponsive must have stood still for at least this long. Faults and
- * timers account for the rest of the limit.
- */
+#define CHUNKS_MOST 4096 /* number of chunks in one run */
+/* A process that a switch reports as unresponsive must have stood still for at least this long.
+ * Faults and timers account for the rest of the limit. */
 #define GUILTY_NS ((INC_UNRESPONSIVE_S - 3) * INC_NSEC_PER_SEC)
 
-/* Which data of a chunk a switch has sent, so that a resent packet can be compared. */
+/* Records which data of a chunk a switch has sent, so that a resent packet can be compared with
+ * it. */
 struct tree_sent {
-	uint64_t sum; /* checksum of the data, plus 1 */
-	/* masks of the children that were sent the data, and of those that were sent an empty
-	 * packet */
+	uint64_t sum; /* checksum of the data plus 1; 0: the switch has sent no data */
+	/* full: mask of the children that were sent the data; empty: mask of those that were sent
+	 * an empty packet */
 	uint32_t full, empty;
 };
 
-/* By switch and communicator: results (down) and partial sums (up). */
+/* The results (down) and partial sums (up) that each switch has sent for each communicator. */
 static struct sent {
 	struct tree_sent down[CHUNKS_MOST], up[CHUNKS_MOST];
 } all_sent[SWITCHES_MOST][COMMS_MOST];
@@ -34,9 +34,10 @@ void tree_watch_begin(void)
 			memset(all_sent[i], 0, tree.n_comms * sizeof(all_sent[i][0]));
 }
 
-/* For how long a switch's interface has been away. Returns 0 if its daemon must have reported the
- * loss by now. A daemon that stood still may be late. An interface that is only down is reported
- * only when something at that switch waits for the peer. */
+/* How long a switch's interface has been away, as an excuse for a false report. Returns 0 if the
+ * switch's daemon must have reported the loss by now. A daemon that stood still may be late. A
+ * daemon reports an interface that is only down when some communicator waits for the peer behind
+ * it. */
 static uint64_t excused_ns(const struct daemon_port *port)
 {
 	const struct tree_switch *sw = tree_switch_of(port);
@@ -47,8 +48,9 @@ static uint64_t excused_ns(const struct daemon_port *port)
 	return sim_now_ns() - sw->left_at_ns[port->port];
 }
 
-/* Have all ranks at a switch and below it destroyed a communicator? The controller knows that, and
- * a report about them ends nothing (controller/core/comm_event.c). top: NULL for a single rank. */
+/* Have all ranks at the switch `top` and below it destroyed a communicator? The controller knows
+ * that, and a report about these ranks ends nothing (controller/core/comm_event.c). If top is NULL,
+ * only one rank is meant. */
 static bool have_left(const struct tree_switch *top, const struct tree_rank *one)
 {
 	const struct tree_switch *sw;
@@ -68,11 +70,12 @@ static bool have_left(const struct tree_switch *top, const struct tree_rank *one
 /* The peer that a switch's report names, and the two ends of the cable to it. */
 struct named {
 	bool has_left;
-	const struct process *process; /* NULL: the report names no peer */
+	/* process of the named peer; NULL: the report names no peer */
+	const struct process *process;
 	const struct daemon_port *own; /* the switch's port */
 	const struct daemon_port
-		/* the peer's port; NULL: the peer is a rank, whose host's interface never
-		 * disappears */
+		/* the peer's port; NULL: the peer is a rank, because the interface of its host
+		 * never disappears */
 		*its;
 };
 
@@ -97,7 +100,8 @@ static struct named named_by(const struct tree_switch *sw, const char *text)
 			      &child->port};
 }
 
-/* A report of a lost port: the port must have been away for long, and no peer may be named. */
+/* Checks a report of a lost port: the port must have been away for long, and the report may name no
+ * peer. */
 static void check_port_notice(const struct tree_switch *sw, const char *text)
 {
 	unsigned int port;
@@ -122,8 +126,9 @@ static bool job_has_failed(void)
 	return false;
 }
 
-/* A process that has stood still may be called silent, and after the report of a lost port any
- * process may. But a switch must not blame a peer behind a port of its own that is away. */
+/* Checks a report that a peer is silent. A process that has stood still may be reported, and after
+ * the report of a lost port any process may. But a switch must not blame a peer behind a port of
+ * its own that is away. */
 static void check_silence(const struct tree_switch *sw, const char *text)
 {
 	const struct named n = named_by(sw, text);
@@ -141,7 +146,7 @@ static void check_silence(const struct tree_switch *sw, const char *text)
 		    "%s: %s, and the port to it is away", sw->daemon.process.name, text);
 }
 
-/* A switch reports the loss of a port, or that a peer is unresponsive, and nothing else. */
+/* Checks that a switch reports only the loss of a port, or that a peer is unresponsive. */
 void tree_check_notice(void *arg, enum inc_event_kind kind, const char *text)
 {
 	const struct tree_switch *sw = arg;
@@ -152,7 +157,7 @@ void tree_check_notice(void *arg, enum inc_event_kind kind, const char *text)
 	}
 	sim_require(kind == INC_EVENT_KIND_UNRESPONSIVE, "%s: %s: %s", sw->daemon.process.name,
 		    inc_event_info[kind].name, text);
-	if (!job_has_failed()) /* in a job that has failed peers become silent */
+	if (!job_has_failed()) /* after a job has failed, its ranks may be silent */
 		check_silence(sw, text);
 }
 
@@ -161,10 +166,10 @@ static int64_t number_of(uint32_t psn, uint32_t start, uint64_t near)
 	return (int64_t)near + inc_psn_diff(psn, start + (uint32_t)near);
 }
 
-/* A frame that leaves a switch, and its connection. */
+/* A frame that leaves a switch, and the connection to which it belongs. */
 struct leaving {
 	struct tree_switch *at;
-	unsigned int comm; /* index within the switch */
+	unsigned int comm; /* index of the communicator within the switch */
 	const char *name;  /* name of the switch */
 	const struct inc_switch *sw;
 	const struct inc_comm_cfg *cfg;
@@ -173,8 +178,8 @@ struct leaving {
 	bool up;
 };
 
-/* The connection that sends such frames by this port; NULL: the communicator has none. Two
- * endpoints of a rank may have the same queue pair number, at different UDP ports. */
+/* Finds the connection that sends such frames by this port. Returns NULL if the communicator has
+ * none. Two endpoints of a rank may have the same queue pair number, at different UDP ports. */
 static const struct inc_conn_cfg *find_conn(const struct leaving *l, unsigned int port,
 					    const uint8_t *frame)
 {
@@ -215,8 +220,9 @@ static uint32_t slot_of(const struct leaving *l, uint64_t r)
 	return r & ((1 << l->cfg->log2_slots) - 1);
 }
 
-/* The switch may acknowledge only packets that it has stored. A contribution must be in its row and
- * counted in its slot, or its result must exist. A packet of the parent is the result. */
+/* Checks that the switch acknowledges only packets that it has stored. A contribution must be in
+ * its row and counted in its slot, or its result must exist. A packet of the parent must be the
+ * result. */
 static void check_ack(const struct leaving *l, uint32_t psn)
 {
 	const uint32_t child = l->conn->child;
@@ -243,7 +249,8 @@ static void check_ack(const struct leaving *l, uint32_t psn)
 		    (long long)r);
 }
 
-/* Each partial sum without a result must still be stored, so that it can be resent. */
+/* Checks that each partial sum whose result has not come is still stored, so that it can be
+ * resent. */
 static void check_partials(const struct leaving *l)
 {
 	uint64_t r;
@@ -271,8 +278,8 @@ static uint64_t sum_of(const uint8_t *bytes, size_t len)
 	return sum | 1;
 }
 
-/* Results and partial sums leave only when they are complete. All receivers get the same bytes,
- * each time. A receiver that gets no data gets an empty packet each time. */
+/* Checks that results and partial sums leave only when they are complete. All receivers get the
+ * same bytes, each time. A receiver that gets no data gets an empty packet each time. */
 static void check_data(const struct leaving *l, uint32_t psn, const uint8_t *payload, size_t len)
 {
 	const uint64_t end = l->up ? l->state->up_next : l->state->tx_next;

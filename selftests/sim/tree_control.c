@@ -8,8 +8,8 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-/* Queue pair numbers of a communicator. The first are those of ports with hosts. Then come those of
- * cables between switches, the lower end before the upper one. */
+/* Queue pair numbers of the switches in a communicator. The first numbers are those of ports with
+ * hosts. Then come those of cables between switches, where the lower end precedes the upper end. */
 #define QPNS             32
 #define FIRST_QPN(life)  (INC_MIN_QPN + QPNS * (life))
 #define SWITCH_QPN(life) (FIRST_QPN(life) + XDP_PORTS)

@@ -8,20 +8,21 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-/* LAST: how long a killed process may still run, for a few system calls. START: how long a start
- * takes. TELL: the delay of the controller's messages. */
+/* LAST: how long a killed process may still run, for a few system calls. START: how long the start
+ * of a process takes. TELL: the delay of the controller's messages. */
 #define LAST_MOST_NS  (20 * INC_NSEC_PER_USEC)
 #define START_MOST_NS (5 * INC_NSEC_PER_MSEC)
 #define TELL_MOST_NS  (2 * INC_NSEC_PER_MSEC)
 #define LATE_MOST_NS  (100 * INC_NSEC_PER_MSEC)
-/* For this long packets to the surviving peers may still arrive, and count as progress. */
+/* Longest time after a death in which packets may still arrive at the surviving peers, and count as
+ * progress. */
 #define MOVES_MOST_NS (2 * INC_NSEC_PER_SEC)
-/* Because of faults and timers, ranks may miss a process for this much longer than it stood
- * still. */
+/* Because of faults and timers, ranks may miss a process for longer than it stood still, by at most
+ * this time. */
 #define LAGS_MOST_NS (3 * INC_NSEC_PER_SEC)
 
-/* Can the switch make a communicator now? It cannot while its daemon stands still, or after it has
- * lost an interface. */
+/* Can the switch make a communicator now? It cannot do so while its daemon stands still, or after
+ * it has lost an interface. */
 static bool is_there(const struct tree_switch *sw)
 {
 	unsigned int i;
@@ -85,7 +86,8 @@ void tree_report_failure(unsigned int number, const char *why)
 	}
 }
 
-/* The new daemon's hello tells the controller that it has no communicators. */
+/* The new daemon's first message (hello) shows the controller that the daemon has no
+ * communicators. */
 static void hello(void *arg, uint64_t unused)
 {
 	const struct tree_switch *sw = arg;
@@ -121,8 +123,8 @@ static void strike(const struct tree_switch *sw, struct tree_life *life)
 	life->struck_at_ns = sim_now_ns();
 }
 
-/* Frees the memory of the dead process through the product's own functions, whose packets are
- * dropped. */
+/* Frees the memory of the dead process through the product's own functions. The packets that these
+ * functions send are dropped. */
 static void free_dead(void *arg, uint64_t revive_at_ns)
 {
 	struct tree_switch *sw = arg;
@@ -142,7 +144,7 @@ static void free_dead(void *arg, uint64_t revive_at_ns)
 	sim_at(revive_at_ns, start_anew, sw, 0);
 }
 
-/* Kills the daemon between two frames that it was about to send. */
+/* Kills the daemon just before it sends one of its next frames. */
 void tree_death(void *arg, uint64_t revive_at_ns)
 {
 	struct tree_switch *sw = arg;
@@ -156,8 +158,8 @@ void tree_death(void *arg, uint64_t revive_at_ns)
 	sim_after(sim_between(0, LAST_MOST_NS), free_dead, sw, revive_at_ns);
 }
 
-/* Does the error name a connection of this rank's switch, or of one that has died? An error that
- * repeats another rank's error was checked there. */
+/* Does the error name a connection of this rank's switch, or of a switch that has died? An error
+ * that repeats the text of another rank's error was checked at that rank. */
 static bool names(const struct tree_rank *rank, const struct tree_life *life, const char *text)
 {
 	const uint32_t struck = life->struck | 1u << rank->at->number;
@@ -190,7 +192,8 @@ void tree_check_error(const struct tree_rank *rank, unsigned int number, const c
 		      uint64_t since_ns)
 {
 	const struct tree_life *life = &tree.life[number];
-	/* progress is possible while faults last and processes stand still */
+	/* the last time of progress: the death of a switch, or the end of all faults and
+	 * standstills */
 	const uint64_t last_ns = life->struck ? life->struck_at_ns : tree.quiet_at_ns;
 	uint64_t until_ns = (since_ns > last_ns ? since_ns : last_ns) +
 			    tree.opts.timeout_ms * INC_NSEC_PER_MSEC + MOVES_MOST_NS;

@@ -13,18 +13,19 @@
 #include "tree_priv.h"
 #include "userspace/term/worker.h"
 
-#define FORGED_MOST   150 /* packets in one run */
+#define FORGED_MOST   150 /* number of forged packets in one run */
 #define DELAY_MOST_NS (100 * INC_NSEC_PER_USEC)
-#define AHEAD_MOST    3 /* packets after the last one */
+#define AHEAD_MOST    3 /* how many packets after the last one a forged PSN may be */
 #define RUBBISH_MOST  200
 
 enum kind { CONTRIBUTION, RESPONSE, OWN_ADDRESS, UNKNOWN_PAIR, OTHERS_PAIR, RUBBISH };
 
-/* The last frames of one communicator on the cable at a port. A frame of length 0 is none. */
+/* The last frames of one communicator on the cable at a port. A length of 0 means that no frame was
+ * seen. */
 static struct seen {
 	unsigned int life;
-	struct frame request; /* from the peer */
-	struct frame sent;    /* the switch's result, or partial sum */
+	struct frame request; /* the last request from the peer */
+	struct frame sent;    /* the last frame of the switch: a result, or a partial sum */
 } all_seen[SWITCHES_MOST][XDP_PORTS][COMMS_MOST];
 
 static unsigned int left, permille;
@@ -57,9 +58,9 @@ static uint32_t psn_of(const struct frame *f)
 	return get24(f->data + FRAME_BTH + 9);
 }
 
-/* --- forging --- */
+/* --- making forged packets --- */
 
-/* Updates lengths and checksums, for a datagram with one packet. */
+/* Updates the lengths and checksums of a datagram with one packet. */
 static void seal(struct frame *f)
 {
 	uint8_t *ip = f->data + FRAME_IP, *udp = f->data + FRAME_UDP;
@@ -83,12 +84,13 @@ static void make_contribution(struct frame *f)
 	uint32_t i;
 
 	put24(f->data + FRAME_BTH + 9, psn_of(f) + sim_below(AHEAD_MOST + 1));
-	f->data[FRAME_BTH + 8] = sim_chance(500) ? 0x80 : 0; /* requests an ACK */
+	/* sometimes the packet requests an ACK */
+	f->data[FRAME_BTH + 8] = sim_chance(500) ? 0x80 : 0;
 	for (i = head; i < f->len - INC_ICRC_LEN; i++)
 		f->data[i] = sim_below(256);
 }
 
-/* The response is for the packet that the switch has sent last, or for one near it. */
+/* Forges a response to the packet that the switch has sent last, or to one near it. */
 static void make_response(struct frame *f, const struct frame *sent)
 {
 	static const uint8_t syndromes[] = {INC_AETH_ACK,           INC_AETH_NAK_SEQ,
@@ -97,7 +99,7 @@ static void make_response(struct frame *f, const struct frame *sent)
 
 	f->len = FRAME_EXT + INC_AETH_LEN + INC_ICRC_LEN;
 	f->data[FRAME_BTH] = INC_OP_ACK;
-	f->data[FRAME_BTH + 1] &= 0x40; /* clears pad count and solicited event */
+	f->data[FRAME_BTH + 1] &= 0x40; /* clears the pad count and the solicited event bit */
 	f->data[FRAME_BTH + 8] = 0;
 	put24(f->data + FRAME_BTH + 9, psn_of(sent) + sim_below(AHEAD_MOST) - 1);
 	f->data[FRAME_EXT] = syndromes[sim_below(sizeof(syndromes))];
@@ -113,8 +115,9 @@ static void make_rubbish(struct frame *f)
 		f->data[i] = sim_below(256);
 }
 
-/* Makes a forged packet. False: the frames that it needs have not been seen. Also false for a
- * packet from the own address of a switch in termination mode, because the kernel drops that. */
+/* Makes a forged packet of the given kind. Returns false if the frames that it needs have not been
+ * seen. Also returns false for a packet with an own address of a switch in termination mode,
+ * because the kernel drops such packets. */
 static bool make(enum kind kind, const struct daemon_port *victim, const struct daemon_port *at,
 		 unsigned int comm, struct frame *f)
 {
@@ -143,7 +146,7 @@ static bool make(enum kind kind, const struct daemon_port *victim, const struct 
 	return true;
 }
 
-/* --- sending --- */
+/* --- sending forged packets --- */
 
 static void send_through(const struct daemon_port *at, enum kind kind, const struct frame *f)
 {
@@ -153,7 +156,8 @@ static void send_through(const struct daemon_port *at, enum kind kind, const str
 		[OTHERS_PAIR] = INC_CTR_PASS_NO_CONN,  [RUBBISH] = INC_CTR_RX};
 	const uint64_t before = xdp_counter(at->daemon->xdp, counters[kind]);
 
-	/* the daemon attaches a program to a new interface when it has read the notice */
+	/* a daemon attaches its program to a new interface only after it has read the kernel's
+	 * notice */
 	if (!xdp_program_id(at->daemon->xdp, at->port))
 		return;
 	tree_take(at, f->data, f->len, HOST_FROM_STRANGER);
@@ -240,7 +244,8 @@ static void see_in(void *port, const uint8_t *frame, size_t len)
 	perhaps_strike(port);
 }
 
-/* A rank chooses its queue pair numbers. A switch's queue pair number contains the communicator. */
+/* Finds the communicator of a frame. A rank chooses its queue pair numbers freely, but a switch's
+ * queue pair number contains the communicator. */
 static unsigned int comm_towards(const struct daemon_port *port, const uint8_t *frame)
 {
 	const uint32_t pair = pair_of(frame);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* System calls of a daemon that makes its kernel resolve a peer's address
- * (userspace/xdp/whereabouts.c) with an empty datagram. Also epoll, by which a worker of
- * termination mode waits for its sockets. The linker replaces the C library's functions with
- * these. */
+/* System calls of a daemon that makes its kernel resolve a peer's address with an empty datagram
+ * (userspace/xdp/whereabouts.c). It also has epoll, by which a worker of termination mode waits for
+ * its sockets. The linker replaces the C library's functions with these. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -43,7 +42,8 @@ ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags, const st
 	return size;
 }
 
-/* Log messages of the switches, which faults of the seed cause, go to the trace only. */
+/* Writes log messages of the switches to the trace only, because faults of the seed cause many of
+ * them. */
 void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
 {
 	va_list ap;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Interfaces change in the middle of a run. MAC addresses of ranks' hosts and of switches' ports
- * change, and a card with a new address drops frames for the old one. Switches' interfaces are
- * taken down and up again, or deleted and made again with other numbers. Events call this, and it
- * is called before a communicator is made. */
+/* Changes of interfaces in the middle of a run. The MAC addresses of ranks' hosts and of switches'
+ * ports change, and a card with a new address drops frames for the old one. Interfaces of switches
+ * are taken down and up again, or deleted and made again with other numbers. Events call this file,
+ * and so does the creation of a communicator. */
 #include <stdio.h>
 #include <net/if.h>
 #include <stdarg.h>
@@ -16,11 +16,12 @@
 #include "userspace/xdp/slowpath.h"
 
 #define MOVES_MOST 3
-/* Delay until a kernel has learned a new address, and until a daemon has learned that of its own
- * port. */
+/* Greatest delay until a kernel has learned a peer's new MAC address, and until a daemon has
+ * learned that of its own port. */
 #define LEARN_MOST_NS  (50 * INC_NSEC_PER_MSEC)
 #define FOLLOW_MOST_NS INC_NSEC_PER_MSEC
-/* Absences of interfaces. All short ones together are shorter than the ranks' timeout. */
+/* Number and lengths of the times in which interfaces are away. All short ones together are shorter
+ * than the ranks' timeout. */
 #define LOSSES_MOST        3
 #define BRIEF_LOSS_MOST_NS (100 * INC_NSEC_PER_MSEC)
 #define SHORT_LOSS_MOST_NS (5 * INC_NSEC_PER_SEC / LOSSES_MOST)
@@ -42,7 +43,7 @@ int __wrap_ioctl(int fd, unsigned long what, ...)
 	va_end(ap);
 	sim_require(what == SIOCGIFHWADDR && following, "ioctl %lx", what);
 	port = (struct daemon_port){(struct daemon *)&following->daemon, ifr->ifr_name[1] - '0'};
-	ifr->ifr_hwaddr.sa_family = 1; /* ARPHRD_ETHER */
+	ifr->ifr_hwaddr.sa_family = 1; /* the value of ARPHRD_ETHER */
 	tree_port_mac(&port, (uint8_t *)ifr->ifr_hwaddr.sa_data);
 	return 0;
 }
@@ -58,8 +59,8 @@ void tree_follow_macs(void *arg)
 	memcpy(sw->followed, sw->moves, sizeof(sw->followed));
 }
 
-/* A daemon that stands still reads a notice of the kernel when it goes on. False: it can read the
- * notice now. */
+/* If the daemon stands still, lets it read the kernel's notice (with `read`) when it goes on.
+ * Returns false if the daemon can read the notice now. */
 static bool reads_later(struct tree_switch *sw, void (*read)(void *arg, uint64_t unused))
 {
 	const uint64_t until_ns = sw->daemon.process.paused_until_ns;
@@ -75,13 +76,13 @@ static void follow(void *arg, uint64_t unused)
 	struct tree_switch *sw = arg;
 
 	if (!sw->daemon.slow_path)
-		return; /* the next daemon reads the state when it starts */
+		return; /* the daemon is dead, and the next one reads the state when it starts */
 	if (!reads_later(sw, follow))
 		tree_follow_macs(sw);
 }
 
-/* The kernel of a host, or of a switch in termination mode, has learned the MAC address at the
- * other end of its cable. */
+/* The kernel of a host, or of a switch in termination mode, learns the new MAC address at the other
+ * end of its cable. */
 static void learn_rank(void *arg, uint64_t unused)
 {
 	const struct tree_rank *rank = arg;
@@ -178,7 +179,7 @@ void tree_choose_moves(void)
 	}
 }
 
-/* --- ports that disappear and return --- */
+/* --- interfaces of ports that disappear and return --- */
 
 static void look_in_passthrough(struct tree_switch *sw, unsigned int port, const char *why)
 {
@@ -200,7 +201,8 @@ static void look_in_passthrough(struct tree_switch *sw, unsigned int port, const
 		inc_slowpath_port_is(slow_path, at, sw->port_is[port], why);
 }
 
-/* Does the same as userspace/engine.c and the engines of both modes. */
+/* Gives the state of all ports to the switch's daemon. It does the same as userspace/engine.c and
+ * the engines of both modes. */
 void tree_look_at_ports(struct tree_switch *sw)
 {
 	char why[64];
@@ -218,13 +220,13 @@ void tree_look_at_ports(struct tree_switch *sw)
 	}
 }
 
-/* The daemon reads the kernel's notice. */
+/* The daemon reads the kernel's notice about an interface. */
 static void look(void *arg, uint64_t unused)
 {
 	struct tree_switch *sw = arg;
 
 	if (sw->mode == INC_PASSTHROUGH ? !sw->daemon.slow_path : sw->dead)
-		return; /* the next daemon reads the state when it starts */
+		return; /* the daemon is dead, and the next one reads the state when it starts */
 	if (!reads_later(sw, look))
 		tree_look_at_ports(sw);
 }
@@ -248,7 +250,7 @@ static void lose_port(void *arg, uint64_t what)
 	sim_after(sim_between(0, FOLLOW_MOST_NS), look, sw, 0);
 }
 
-/* An interface that is made again has another number, and mostly another MAC address. */
+/* Makes the interface of a port again. It has another number, and mostly another MAC address. */
 static void make_again(const struct daemon_port *port)
 {
 	struct tree_switch *sw = tree_switch_of(port);
@@ -305,7 +307,8 @@ static uint64_t absence_ns(void)
 void tree_choose_losses(void)
 {
 	const uint32_t n = sim_chance(200) ? 1 + sim_below(LOSSES_MOST) : 0;
-	static struct daemon_port ports[LOSSES_MOST]; /* the events' arguments */
+	/* the ports that are arguments of the events */
+	static struct daemon_port ports[LOSSES_MOST];
 	uint32_t i;
 
 	tree.loses_ports = n;
@@ -324,7 +327,7 @@ void tree_choose_losses(void)
 	}
 }
 
-/* --- receiving --- */
+/* --- frames that a switch receives --- */
 
 void tree_take(const struct daemon_port *port, const uint8_t *frame, size_t len,
 	       enum host_from from)
@@ -336,9 +339,8 @@ void tree_take(const struct daemon_port *port, const uint8_t *frame, size_t len,
 		daemon_receive((void *)port, frame, len);
 		return;
 	}
-	/* the kernel delivers a frame to the socket with the address, whatever interface the frame
-	 * arrives by
-	 */
+	/* the kernel delivers the frame to the socket with its destination address, whatever
+	 * interface the frame arrives by */
 	for (i = 0; i < sw->daemon.ports; i++)
 		if (len >= FRAME_UDP && !memcmp(frame + FRAME_IP + 16, &sw->host[i].addr, 4))
 			host_take(&sw->host[i], frame, len, sw->host[port->port].ifindex, from);
@@ -354,8 +356,8 @@ void tree_receive(void *arg, const uint8_t *frame, size_t len)
 		tree_take(port, frame, len, HOST_FROM_PEER);
 }
 
-/* A communicator that was made after the last change has the new address already. An older one has
- * it as soon as the daemon has followed the change. */
+/* Checks the source MAC address of a frame. A communicator that was made after the last change has
+ * the new address. An older one has it as soon as the daemon has read the change. */
 void tree_check_source(const struct tree_switch *sw, unsigned int port, const uint8_t *frame)
 {
 	sim_require(frame[6 + 2] >= sw->followed[port] && frame[6 + 2] <= sw->moves[port] &&

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The expected result for floats that switches add natively. Each switch adds its children's values
- * in the order of the lowest ranks below them, and rounds once. It is computed for a rank's result.
- * selftests/reduce has the arithmetic, whose names other files use, too; room.mk makes its symbols
- * local. */
+ * in the order of the lowest ranks below them, and rounds once. A rank's result is compared with
+ * it. selftests/reduce has the arithmetic. Other files use the same names, so room.mk makes its
+ * symbols local. */
 #include <string.h>
 #include "selftests/reduce/numbers.h"
 #include "sim.h"
 #include "tree_priv.h"
 
-/* One element of a call, which is added up over all ranks, and the sums of the switches. */
+/* One element of a call, and the sum of one switch for it. */
 struct sum {
 	const struct tree_call *call;
 	unsigned int number;
 	size_t i;
 	enum inc_float type;
 	unsigned int children;
-	long double value; /* the sum of the children so far */
-	uint32_t bits;     /* the bits of a single child's value */
+	long double value; /* sum of the children that were added so far */
+	/* bits of the value that was added last; they are the result if there is one child */
+	uint32_t bits;
 };
 
 static void add(struct sum *s, uint32_t bits)
@@ -28,7 +29,8 @@ static void add(struct sum *s, uint32_t bits)
 	s->bits = bits;
 }
 
-/* The child of `top` that is this switch or is above it; NULL: this switch is not below `top`. */
+/* Finds the child of `top` that is this switch or is above this switch. Returns NULL if this switch
+ * is not below `top`. */
 static const struct tree_switch *child_towards(const struct tree_switch *sw,
 					       const struct tree_switch *top)
 {

@@ -8,8 +8,8 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-#define HOSTS_ADDR 0x0a4d0001 /* address of rank 0 */
-/* address of the first switch's first port; the next switch's is greater by 256 */
+#define HOSTS_ADDR 0x0a4d0001 /* IP address of rank 0 */
+/* IP address of the first switch's first port; that of the next switch is greater by 256 */
 #define SWITCHES_ADDR 0x0a4d0101
 
 static void hang_switch(struct tree_switch *sw, struct tree_switch *parent)
@@ -29,7 +29,7 @@ static bool is_leaf(const struct tree_switch *sw)
 	return true;
 }
 
-/* Each leaf switch gets a rank; the other ranks are anywhere. */
+/* Gives each leaf switch a rank, and places the other ranks anywhere. */
 static void hang_ranks(void)
 {
 	unsigned int leaves = 0, i, r;
@@ -47,7 +47,7 @@ static void hang_ranks(void)
 	}
 }
 
-/* Ranks below a switch are in random order. */
+/* Puts the ranks below a switch into a random order. */
 static void shuffle_ranks(void)
 {
 	unsigned int r, other;
@@ -64,7 +64,7 @@ static void shuffle_ranks(void)
 	}
 }
 
-/* Mostly all switches have the same mode. */
+/* Chooses the modes of the switches. Mostly all switches have the same mode. */
 static void choose_modes(void)
 {
 	const uint32_t kind = sim_below(10);
@@ -80,8 +80,8 @@ static void choose_modes(void)
 						: INC_TREE_MIXED;
 }
 
-/* Adds a port without a member, by which forged packets arrive. A switch with a single port needs
- * it. */
+/* Adds a port without a member, by which forged packets arrive. A switch with only one port needs
+ * such a port. */
 static void add_stranger(struct tree_switch *sw)
 {
 	sw->has_stranger = sw->daemon.ports == 1 || sim_chance(500);
@@ -158,14 +158,15 @@ static void start_switch(struct tree_switch *sw)
 		     tree_slots(tree.opts.window) * sets * tree.n_comms);
 }
 
-/* The kernel's part of a port of a switch in termination mode. */
+/* Makes the kernel's network at a port of a switch in termination mode. */
 static void make_host(const struct daemon_port *port)
 {
 	struct tree_switch *sw = tree_switch_of(port);
 	struct host *host = &sw->host[port->port];
 
 	host->addr = tree_port_addr(port);
-	host->ifindex = xdp_ifindex(port->port) + XDP_NUMBERS; /* not 1, because that is loopback */
+	/* greater than 1, because interface 1 is loopback */
+	host->ifindex = xdp_ifindex(port->port) + XDP_NUMBERS;
 	tree_port_mac(port, host->mac);
 	host->silent = &sw->silent;
 	host->has_timer = true;

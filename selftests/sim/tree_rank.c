@@ -6,7 +6,8 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-/* Longer than all standstills of a run, so that no creation ends by this limit. */
+/* Timeout of a creation. It is longer than all standstills of a run, so that no creation fails by
+ * it. */
 #define CREATE_MS (1000 * 1000)
 
 const struct inccl_transport inccl_transports[] = {{INCCL_TRANSPORT_SOFT, &inc_channel_soft}, {}};
@@ -49,7 +50,7 @@ static bool begin(struct tree_rank *rank, unsigned int i)
 
 static bool end(struct tree_rank *rank, unsigned int i)
 {
-	/* earlier calls on another communicator have ended before */
+	/* at this time the earlier calls on other communicators have ended */
 	const uint64_t begin_ns = sim_now_ns();
 	int ret = inccl_wait(rank->call[i].request, -1);
 
@@ -62,8 +63,8 @@ static bool end(struct tree_rank *rank, unsigned int i)
 	return true;
 }
 
-/* Makes the calls. After an error the calls that have begun must end, too, with their results or
- * the error. */
+/* Makes all calls of a set of communicators. After an error the calls that have begun must end,
+ * too, with their results or with the error. */
 static bool compute(struct tree_rank *rank)
 {
 	unsigned int begun = 0, ended = 0;
@@ -100,8 +101,8 @@ void tree_meet(struct tree_rank *rank, unsigned int *count, const struct tree_li
 	rank->waits = NULL;
 }
 
-/* Creates all communicators one after the other, even if one fails, because the other ranks do the
- * same. */
+/* Creates all communicators of a round one after the other, even if one fails, because the other
+ * ranks do the same. */
 static bool create(struct tree_rank *rank)
 {
 	const unsigned int first = tree_first_life(rank);
@@ -135,9 +136,8 @@ static void destroy(struct tree_rank *rank)
 	}
 }
 
-/* Creates communicators, uses them and destroys them. False: a communicator has failed for some
- * rank.
- */
+/* Creates the communicators of a round, uses them and destroys them. Returns false if a
+ * communicator has failed for some rank. */
 static bool live(struct tree_rank *rank)
 {
 	bool *failed = &tree.failed[rank->round];

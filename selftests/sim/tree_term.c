@@ -2,7 +2,7 @@
 /*
  * A switch in termination mode: a worker of its unchanged engine (userspace/term), with soft
  * endpoints. A task of the switch's process runs the worker. Communicators are made and removed
- * between two of its turns, as in a worker without a thread of its own.
+ * between two turns of the worker, as in a worker without its own thread.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -40,8 +40,8 @@ static const struct tree_switch *asking(void)
 	return making;
 }
 
-/* A soft endpoint asks for its port's interface, so that it rejects frames that arrive at another
- * port. */
+/* Replaces the function with which a soft endpoint finds its port's interface, so that it rejects
+ * frames that arrive at another port. */
 int __wrap_inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
 int __wrap_inc_interface_at(unsigned int ifindex, struct inc_interface_place *out)
 {
@@ -69,7 +69,8 @@ static void on_notice(void *arg, const struct inc_msg_event *event)
 		printf("%12s     %-6s notice %s: %s\n", "", sw->daemon.process.name, name,
 		       event->message);
 	sim_note(sw->daemon.process.name, name, event->communicator, event->r, 0);
-	/* a switch that loses a neighbour may get the end of the communicator from another one */
+	/* a switch that loses a neighbour may learn the end of the communicator from another
+	 * neighbour */
 	if (event->kind != INC_EVENT_KIND_ENDED ||
 	    !tree.life[tree_life_of(event->communicator)].struck)
 		tree_check_notice(arg, event->kind, event->message);

@@ -9,10 +9,10 @@
 #define DELAY_MIN_NS 2000
 #define DELAY_MAX_NS 60000
 
-/* A frame under way. The memory of frames that have arrived is reused. */
+/* A frame on the cable. Memory of frames that have arrived is reused. */
 struct passage {
-	struct passage *next;      /* list of those that have arrived */
-	struct passage *next_made; /* list of all */
+	struct passage *next;      /* next in the list of frames that have arrived */
+	struct passage *next_made; /* next in the list of all frames */
 	struct wire *wire;
 	size_t len;
 	uint8_t frame[WIRE_FRAME_MOST];
@@ -31,7 +31,7 @@ void wire_begin(void)
 	}
 }
 
-/* Mostly a small chance, sometimes a great one. */
+/* Draws a chance in 1,000, which is mostly small and sometimes great. */
 static uint32_t permille(uint32_t most)
 {
 	switch (sim_below(4)) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The XDP programs and the helpers that they call; xdp_maps.c has the functions that the loader
- * calls. */
+/* Runs the XDP programs, and has the helpers that the programs call. xdp_maps.c has the functions
+ * that the loader calls. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-/* it brings <netinet/in.h>, which must come before <linux/in.h> */
+/* xdp_priv.h includes <netinet/in.h>, which must come before <linux/in.h> */
 #include "xdp_priv.h"
 
 /* libbpf has functions of these names, with other arguments */
@@ -19,7 +19,7 @@ enum { COMES, LEAVES, FRAMES };
 
 static uint8_t *frames;
 static struct xdp *current;
-/* Memory of a CPU, which no later packet reads. */
+/* Per-CPU memory, which a program uses for one packet only. */
 static struct inc_buf scratch;
 static struct inc_fold fold;
 static bool original; /* the program works on the frame itself, not on a copy */
@@ -88,7 +88,8 @@ long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
 	return 0;
 }
 
-/* A frame that arrived may have no room after it, and then cannot grow. */
+/* Grows or shrinks a frame. A frame that arrived may have no room after its end, and then cannot
+ * grow. */
 long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta)
 {
 	if (delta > 0 && original && current->tight)
@@ -133,7 +134,7 @@ static uint32_t place(unsigned int which, const void *data, uint32_t len)
 	return (uintptr_t)at;
 }
 
-/* A frame that leaves by an interface passes the egress program there. */
+/* Sends a frame by an interface, after the egress program of that interface has run on it. */
 static void leave(const struct xdp_md *from, uint32_t ifindex, bool is_original)
 {
 	uint32_t len = from->data_end - from->data;
@@ -147,8 +148,8 @@ static void leave(const struct xdp_md *from, uint32_t ifindex, bool is_original)
 				   ctx.data_end - ctx.data);
 }
 
-/* Makes the copies as the kernel does after the program has ended: one after the other; the last
- * copy is the frame itself. */
+/* Makes the copies of a frame as the kernel does after the program has ended: one after the other.
+ * The last copy is the frame itself. */
 static void redirect(const struct xdp_md *ctx)
 {
 	const struct xdp_redirect *r = &current->redirect;

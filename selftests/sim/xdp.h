@@ -14,17 +14,17 @@
 #include "lib/proto/maps.h"
 #include "loader/inc_loader.h"
 
-#define XDP_PORTS 10 /* so that a port's name has one digit */
-/* A port's interface first has the port's place plus 1 as its number. Each time that it is made
- * again, its number grows by this. */
+#define XDP_PORTS 10 /* at most 10 ports, so that a port's name has one digit */
+/* Distance between two numbers of one interface. A port's interface has at first the number of the
+ * port plus 1. Each time that the interface is made again, its number grows by this distance. */
 #define XDP_NUMBERS 16
 
-/* Receivers of frames that leave by a port, of frames for the slow path, and of events. */
+/* Functions that receive frames that leave by a port, frames for the slow path, and events. */
 struct xdp_out {
 	void (*frame)(void *arg, unsigned int port, const uint8_t *frame, size_t len);
-	/* false: no socket takes the frame */
+	/* receives a frame for the slow path; returns false if no AF_XDP socket accepts it */
 	bool (*slow_path)(void *arg, unsigned int port, const uint8_t *frame, size_t len);
-	/* an event waits in the ring */
+	/* called when an event waits in the ring */
 	void (*event)(void *arg);
 	void *arg;
 };
@@ -37,7 +37,7 @@ struct xdp *xdp_new(uint32_t max_comms, uint32_t max_connections, uint32_t max_r
 		    unsigned int ports, const struct xdp_out *out);
 void xdp_free(struct xdp *xdp);
 struct inc_switch *xdp_switch(struct xdp *xdp);
-/* The first number of a port's interface. */
+/* The first number that a port's interface has. */
 uint32_t xdp_ifindex(unsigned int port);
 /* The port whose interface has or had this number. */
 static inline unsigned int xdp_place(uint32_t ifindex)
@@ -46,21 +46,21 @@ static inline unsigned int xdp_place(uint32_t ifindex)
 }
 /* Deletes the interface: the kernel removes it from the maps, and its program is gone. */
 void xdp_delete(struct xdp *xdp, unsigned int port);
-/* Moves the interface to another namespace: the kernel removes it from the maps. */
+/* Moves the interface to another namespace, so that the kernel removes it from the maps. */
 void xdp_move(struct xdp *xdp, unsigned int port);
 /* The interface returns with another number. After xdp_delete() it has no program, after xdp_move()
  * it still has one. */
 void xdp_make(struct xdp *xdp, unsigned int port);
-/* Gives a new switch the interfaces of another one. No program is attached to them. */
+/* Gives a new switch the interfaces of another switch. No program is attached to them. */
 void xdp_inherit(struct xdp *xdp, const struct xdp *other);
-/* The current number of a port's interface; 0: there is none. */
+/* The current number of a port's interface; 0: the port has no interface. */
 uint32_t xdp_ifindex_now(const struct xdp *xdp, unsigned int port);
-/* The id of its program; 0: none. */
+/* The id of the program on a port's interface; 0: there is no program. */
 uint32_t xdp_program_id(const struct xdp *xdp, unsigned int port);
 /* A frame arrives at a port. */
 void xdp_receive(struct xdp *xdp, unsigned int port, const uint8_t *frame, size_t len);
 uint64_t xdp_counter(const struct xdp *xdp, enum inc_counter_id id);
-/* Entries of the look-ups by which packets find a communicator. */
+/* The number of entries in the maps by which packets find a communicator. */
 uint32_t xdp_entries(const struct xdp *xdp);
 /* Removes the next event from the ring of events; NULL: it is empty. */
 const struct inc_event *xdp_take_event(struct xdp *xdp);

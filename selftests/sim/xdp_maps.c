@@ -7,16 +7,16 @@
 #include "sim.h"
 #include "xdp_priv.h"
 
-/* Descriptors: each switch has numbers for its maps, and device maps follow after those of all
- * switches. */
+/* Descriptors of maps: each switch has a range of numbers for its maps, and the numbers of device
+ * maps follow after those of all switches. */
 #define SWITCHES     16
 #define FD_FIRST     (1 << 24)
 #define FD_OF_SWITCH 64
 #define FD_DEVMAPS   (FD_FIRST + SWITCHES * FD_OF_SWITCH)
 
 static struct xdp *switches[SWITCHES];
-/* All device maps. In the kernel a switch's map of maps holds a reference to them, whichever
- * program has made them, so they are freed with the last switch. */
+/* List of all device maps. They are freed with the last switch: in the kernel, a switch's map of
+ * maps holds a reference to them, whichever program has made them. */
 static struct xdp_devmap *devmaps;
 static int next_devmap = FD_DEVMAPS;
 static const char *const names[] = {INC_MAP_CONN_LOOKUP, INC_MAP_CONN_PLACE, INC_MAP_CONN_CFG,
@@ -43,7 +43,7 @@ enum {
 
 _Static_assert(sizeof(names) / sizeof(names[0]) == MAPS, "a name for each map");
 
-/* Allocates cleared memory, or ends the run. */
+/* Allocates cleared memory for n elements, or ends the run. */
 static void *array(size_t n, size_t size)
 {
 	void *at = calloc(n, size);
@@ -160,7 +160,7 @@ struct xdp *xdp_of_fd(int fd)
 	return switches[(fd - FD_FIRST) / FD_OF_SWITCH];
 }
 
-/* --- maps with other keys than an index --- */
+/* --- maps whose keys are no indices --- */
 
 struct inc_port *xdp_port_of(struct xdp *x, uint32_t ifindex)
 {
@@ -267,7 +267,8 @@ bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32
 	return xdp_id && xdp_id == slot->prog_id;
 }
 
-/* A program that was moved with its interface shows which number the connections still contain. */
+/* Attaches the program to a port. A program that was moved with its interface shows which interface
+ * number the connections still contain. */
 int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
 {
 	struct xdp_iface *iface = iface_of(sw, slot->port.ifindex);
@@ -477,7 +478,8 @@ int bpf_map_lookup_elem(int fd, const void *key, void *value)
 	return -1;
 }
 
-/* Supports only the map of the switch's own addresses, which adopting reads. */
+/* Supports only the map of the switch's own addresses, which the product reads when it adopts a
+ * switch. */
 int bpf_map_get_next_key(int fd, const void *key, void *next)
 {
 	const struct xdp *x = xdp_of_fd(fd);
