@@ -9,13 +9,14 @@
 #include "lib/base/thread.h"
 #include "selftests/term/loop.h"
 
-#define CHANNELS  1024 /* channels made between two resets */
+#define CHANNELS  1024 /* channels that a test may make between two calls of loop_reset() */
 #define FIRST_QPN 0x100
 #define WINDOW    64
-#define FILL      0xdb /* pattern of a buffer that is posted */
+#define FILL      0xdb /* pattern that fills each posted buffer */
 
 struct loop_device {
-	struct inc_channel_device head; /* the first member, because pointers are cast */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct inc_channel_device head;
 	struct inc_channel_device_opts opts;
 	uint32_t number;
 	int fd;
@@ -37,19 +38,20 @@ struct sending {
 };
 
 struct loop_channel {
-	struct inc_channel head; /* the first member, because pointers are cast */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct inc_channel head;
 	void *ctx;
 	struct loop_channel_state s;
 	bool lost, refuse_sends;
-	uint8_t *posted[WINDOW]; /* by number of the receive */
+	uint8_t *posted[WINDOW]; /* posted buffers, by the number of the receive */
 	struct sending sends[WINDOW];
-	uint64_t taken;    /* sends that the peer has taken */
-	uint64_t reported; /* acknowledgements that were reported */
+	uint64_t taken;    /* number of sends that the peer has received */
+	uint64_t reported; /* number of acknowledgements that progress() has reported */
 	struct happened happened[4 * WINDOW];
 	uint32_t n_happened;
 };
 
-/* The lock protects all of this, except data that only the workers' threads use. */
+/* Protects all static data of this file, except data that only the workers' threads use. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct loop_channel *channels[CHANNELS];
 static struct loop_channel_state closed[CHANNELS];
@@ -58,7 +60,8 @@ static struct loop_open now_open;
 static struct loop_device *devices[64];
 static uint32_t n_devices;
 
-/* An endpoint cannot return an error of the engine or of a test, so the program ends. */
+/* Ends the program if the condition is false, because an endpoint cannot return an error of the
+ * engine or of a test. */
 #define CHECK(condition)                                                                \
 	do {                                                                            \
 		if (!(condition)) {                                                     \
@@ -235,7 +238,8 @@ static int loop_connect(struct inc_channel *channel, const struct inc_channel_pe
 	return 0;
 }
 
-/* Posted buffers must still have the pattern, and buffers under way the bytes of the send. */
+/* Checks that posted buffers still have the pattern, and that buffers under way have the bytes of
+ * the send. */
 static void check_buffers(const struct loop_channel *ch)
 {
 	uint64_t m;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Endpoints without a wire: an implementation of lib/channel/channel.h in memory. The test
- * plays the peers of its channels. The endpoints check what the interface says of buffers: the
- * engine writes to no buffer that is posted, and changes none that is being sent. Any thread may
- * play peers.
+ * Endpoints without a wire: an implementation of lib/channel/channel.h in memory. The test plays
+ * the peers of its channels. The endpoints check two rules of the interface: the engine must not
+ * write to a posted buffer, and must not change a buffer that is being sent. Any thread may play
+ * peers.
  */
 #ifndef TERM_LOOP_H
 #define TERM_LOOP_H
@@ -16,7 +16,7 @@
 
 extern const struct inc_channel_ops loop_endpoints;
 
-/* Forgets all channels. None may be open. */
+/* Forgets all channels. The caller has closed them before. */
 void loop_reset(void);
 /* How many devices and channels are open, and how many regions are mapped. */
 struct loop_open {
@@ -24,7 +24,7 @@ struct loop_open {
 };
 struct loop_open loop_open(void);
 
-/* A message to or from a peer. */
+/* A message to a peer or from a peer. */
 struct loop_message {
 	uint8_t bytes[LOOP_MAX_MESSAGE];
 	uint32_t length;
@@ -35,15 +35,16 @@ struct loop_message {
 /*
  * Calls that play the peer at the other end of the channel with this queue pair number.
  */
-/* Sends a message, which the device reports at its next progress(). False: no receive is posted, so
- * a real peer would get an RNR NAK. A message to a channel that is not connected yet is an error of
- * the test, like everything else that no peer would do. */
+/* Sends a message, which the device reports at its next progress(). Returns false if no receive is
+ * posted, so that a real peer would get an RNR NAK. The test fails if the channel is not connected
+ * yet, and for everything else that no real peer would do. */
 bool loop_give(uint32_t qpn, const struct loop_message *m);
-/* Receives the next message for the peer; false: there is none yet. */
+/* Receives the next message for the peer. Returns false if there is none yet. */
 bool loop_take(uint32_t qpn, struct loop_message *out);
-/* Acknowledges the oldest message that is not acknowledged yet; false: there is none. */
+/* Acknowledges the engine's oldest message that was not acknowledged yet. Returns false if there is
+ * none. */
 bool loop_acknowledge(uint32_t qpn);
-/* The peer's connection breaks. */
+/* Breaks the peer's connection. */
 void loop_lose(uint32_t qpn, enum inc_channel_reason reason);
 /* The next send on the channel breaks it, with the reason REFUSED. */
 void loop_refuse_sends(uint32_t qpn);
@@ -51,10 +52,11 @@ void loop_refuse_sends(uint32_t qpn);
 struct loop_channel_state {
 	bool open, connected;
 	struct inc_channel_peer peer;
-	struct inc_channel_opts opts; /* without the handlers' data (`what` and `ctx`) */
+	/* options of the channel, without the handlers' data (`what` and `ctx`) */
+	struct inc_channel_opts opts;
 	uint64_t posted, given, sent, acknowledged;
-	uint64_t received; /* messages given that were reported to the engine */
-	uint8_t told;      /* the syndrome with which the engine closed the channel */
+	uint64_t received; /* messages of loop_give() that were reported to the engine */
+	uint8_t told;      /* AETH syndrome with which the engine closed the channel */
 	uint32_t device;
 };
 struct loop_channel_state loop_state(uint32_t qpn);

@@ -25,7 +25,8 @@ static uint64_t seed_of(const struct pair_end *e, uint64_t number)
 	return mix(e->seed * 1000003 + number);
 }
 
-/* Many messages are empty, short, of whole packets, or of the greatest length. */
+/* Draws the length of a message. Many messages are empty, short, of whole packets, or of the
+ * greatest length. */
 static uint32_t length_of(const struct pair_end *e, uint64_t number)
 {
 	uint64_t v = seed_of(e, number);
@@ -94,7 +95,8 @@ static void on_sent(void *ctx)
 	 */
 	if (e->peer->ch && e->peer->ch->dev->ops == &inc_channel_soft)
 		assert_true(e->n_done < e->peer->n_got);
-	/* nothing may read the buffer of an acknowledged message */
+	/* overwrites the buffer, because no device may read it after its message was acknowledged
+	 * */
 	memset(e->out + e->n_done % PAIR_MESSAGES * PAIR_MAX_MESSAGE, 0xee, PAIR_MAX_MESSAGE);
 	e->n_done++;
 }
@@ -111,7 +113,7 @@ static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 
 static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
 
-/* One block for both directions, because a channel has one region. */
+/* Makes the buffers of both directions in one block, because a channel has only one region. */
 static void make_buffers(struct inc_channel_device *dev, struct pair_end *e)
 {
 	const size_t bytes = PAIR_MESSAGES * PAIR_MAX_MESSAGE;
@@ -128,7 +130,7 @@ static void open_end(struct pair *p, unsigned int d, unsigned int i, uint64_t se
 {
 	struct pair_end *e = &p->end[d][i];
 	const struct inc_channel_opts opts = {
-		/* packet numbers wrap within the first messages */
+		/* PSNs wrap within the first messages */
 		.psn = INC_PSN_MASK - mix(seed) % 50,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAIR_PAYLOAD,

@@ -2,7 +2,8 @@
 /*
  * Two devices of a switch, of any kind, with channels between them, driven by one thread. Each end
  * of a channel sends a stream of messages, whose lengths, immediates and bytes follow from a seed.
- * It compares what it receives byte by byte: each message must arrive once, in order and intact.
+ * Each end compares what it receives byte by byte: each message must arrive once, in order and
+ * intact.
  */
 #ifndef TERM_PAIR_H
 #define TERM_PAIR_H
@@ -19,31 +20,34 @@
 struct pair_end {
 	struct inc_channel *ch;
 	struct inc_channel_own own;
-	struct inc_channel_region memory; /* the region of both in and out */
+	struct inc_channel_region memory; /* registered region that has both `in` and `out` */
 	uint64_t seed;                    /* seed of the messages that this end sends */
 	struct pair_end *peer;
 	uint64_t n_sent, n_done, n_got;
-	uint64_t total;        /* messages to send */
-	uint8_t *out;          /* PAIR_MESSAGES buffers */
-	uint8_t *in;           /* PAIR_MESSAGES buffers, too */
-	uint32_t posted, used; /* masks of buffers: posted now; used by a message at least once */
-	bool stingy;           /* this end posts no receive again */
+	uint64_t total; /* number of messages that this end shall send */
+	uint8_t *out;   /* PAIR_MESSAGES buffers for sends */
+	uint8_t *in;    /* PAIR_MESSAGES buffers for receives */
+	/* masks of receive buffers: those posted now, and those that a message has used at least
+	 * once */
+	uint32_t posted, used;
+	bool stingy; /* this end does not post a buffer again after it was used */
 	bool lost;
 	enum inc_channel_reason reason;
 	char text[256];
 };
 
-/* The address of a device. */
+/* The kind and address of a device. */
 struct pair_place {
 	const struct inc_channel_ops *ops;
 	const char *ifname;
 	struct in_addr ip;
-	uint16_t udp_port; /* 0: any free port */
+	uint16_t udp_port; /* UDP port of the device; 0: any free port */
 };
 
 struct pair {
 	struct pair_place place[2];
-	uint32_t max_message_bytes[2]; /* buffer sizes of their channels; 0: PAIR_MAX_MESSAGE */
+	/* buffer sizes of the two devices' channels; 0: PAIR_MAX_MESSAGE */
+	uint32_t max_message_bytes[2];
 	struct inc_channel_device *dev[2];
 	unsigned int n_channels;
 	struct pair_end end[2][PAIR_CHANNELS];
@@ -51,11 +55,11 @@ struct pair {
 
 /* Opens two soft devices on 127.0.0.1 with n channels, which are not connected yet. */
 void pair_open(struct pair *p, unsigned int n_channels, uint64_t seed);
-/* Does the same at given addresses, in two steps: opens a device, and makes channels between both
- * devices. */
+/* The two steps of pair_open() for given addresses: the first opens a device, and the second makes
+ * channels between both devices. */
 void pair_open_device(struct pair *p, unsigned int d, const struct pair_place *place);
 void pair_make(struct pair *p, unsigned int n_channels, uint64_t seed);
-/* Posts buffer m of an end again. */
+/* Posts receive buffer m of an end again. */
 void pair_post(struct pair_end *e, unsigned int m);
 void pair_connect(struct pair *p);
 void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
@@ -66,11 +70,11 @@ void pair_close(struct pair *p);
 
 /* Sets how many messages both ends of all channels shall send. */
 void pair_want(struct pair *p, uint64_t messages);
-/* One turn of each device: sends what it can, and receives what has arrived. */
+/* Makes one turn of each device, which sends what it can and receives what has arrived. */
 void pair_turn(struct pair *p);
-/* Turns until all messages have been sent, received and acknowledged. Fails after limit_s. */
+/* Makes turns until all messages have been sent, received and acknowledged. Fails after limit_s. */
 void pair_run(struct pair *p, unsigned int limit_s);
-/* Turns until what() is true. Fails after some seconds. */
+/* Makes turns until what() is true. Fails after some seconds. */
 void pair_until(struct pair *p, bool (*what)(struct pair *p));
 
 struct inc_channel_figures pair_figures(struct pair *p, unsigned int dev, unsigned int i);
@@ -79,10 +83,10 @@ struct inc_channel_device_figures pair_device_figures(struct pair *p, unsigned i
 /* Faults of received packets (soft_net.c): chances in 1,000 for each packet. */
 struct net_faults {
 	unsigned int lose, repeat, delay, damage;
-	unsigned int part; /* chance for a datagram that its packets arrive as separate datagrams */
+	unsigned int part; /* chance that the packets of a datagram arrive as separate datagrams */
 };
 void net_set(const struct net_faults *faults, uint64_t seed);
-/* How many packets were lost, repeated, delayed or damaged. */
+/* How many packets this network has lost, repeated, delayed or damaged. */
 uint64_t net_done(void);
 
 #endif

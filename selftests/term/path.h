@@ -9,17 +9,18 @@
 
 #define PATH_STEPS 128
 
-/* The choices of a run: at each step one of several alternatives was taken. */
+/* The choices of one run. Each step has several alternatives, of which the run takes one. */
 struct path {
 	uint32_t length, at;
 	uint8_t taken[PATH_STEPS], of[PATH_STEPS];
 };
 
-/* Returns one of n alternatives, 0 to n - 1; each run gets another sequence of them. */
+/* Returns the run's choice among n alternatives, 0 to n - 1. Each run makes another sequence of
+ * choices. */
 uint32_t path_choose(struct path *path, uint32_t n);
 /* Makes one of the possible moves of the world; false: no move is left. */
 bool path_step(struct path *path, struct world *w, bool late);
-/* Calls run for every path. Returns how many there were. */
+/* Calls run() for every path (sequence of choices). Returns the number of paths. */
 uint64_t path_all(void (*run)(struct path *path, void *arg), void *arg);
 
 #endif

@@ -9,9 +9,10 @@
 #include "selftests/reduce/numbers.h"
 #include "selftests/term/ref_floats.h"
 
-#define SUM UINT32_MAX /* stands for the sum in place of a child's number */
+/* stands for the sum of all children, where a function expects a child's number */
+#define SUM UINT32_MAX
 
-/* A stored result, because millions of orders use the same messages. */
+/* A result that is stored for later calls, because millions of orders use the same messages. */
 struct memo {
 	struct ref_floats f;
 	uint32_t child;
@@ -42,7 +43,7 @@ static bool same(const struct ref_floats *a, const struct ref_floats *b)
 	       a->n_children == b->n_children && a->swapped == b->swapped;
 }
 
-/* Where this result is stored, or is to be stored. */
+/* The entry in which a result is stored, or is to be stored. */
 static struct memo *remembered(const struct ref_floats *f, uint32_t child)
 {
 	static struct memo memos[256];
@@ -105,7 +106,8 @@ static long double element(const struct ref_floats *f, uint32_t child, uint32_t 
 	return any_float_value(type_of(f), float_bits(type_of(f), part, i));
 }
 
-/* Adds the children's values from the child `first` on, around to the one before it. */
+/* Adds the children's values, beginning with the child `first`. After the last child the addition
+ * continues with child 0. */
 static void reduce(const struct ref_floats *f, uint32_t first, uint8_t *bytes)
 {
 	const enum inc_float type = type_of(f);
@@ -151,7 +153,8 @@ const uint8_t *ref_floats_sum(const struct ref_floats *f)
 	if (INC_DESC_OP(f->desc) == INC_OPERATOR_SUM)
 		check_precision(f, bytes);
 	turn_round(f, bytes);
-	m = remembered(f, SUM); /* a child's value may have overwritten the place meanwhile */
+	/* computes the entry again, because a child's value may have overwritten it */
+	m = remembered(f, SUM);
 	memcpy(m->bytes, bytes, f->length);
 	m->filled = true;
 	return m->bytes;

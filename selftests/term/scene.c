@@ -39,7 +39,8 @@ struct inc_comm_conf scene_conf(uint32_t children, uint32_t messages, bool has_p
 	for (i = 0; i < conf.n_conns; i++) {
 		struct inc_conn_conf *c = &conf.conn[i];
 
-		/* two connections at each port, and ranks in another order than connections */
+		/* two connections share each port, and ranks are in another order than
+		 * connections */
 		snprintf(c->port, sizeof(c->port), "p%u", i / 2);
 		c->own.ip = htonl(0x0a000000 + i / 2);
 		c->peer.ip = htonl(0x0a010000 + i);
@@ -119,8 +120,8 @@ static int32_t sum_of(const struct scene *s, uint64_t number)
 	return sum;
 }
 
-/* Gives the next message of peer i, with two elements. A child sends the descriptor with the first
- * message and every third one; a parent always does. */
+/* Sends the next message of peer i, with two elements. A child sends the descriptor with the first
+ * message and every third one; a parent always sends it. */
 bool scene_give(struct scene *s, uint32_t i)
 {
 	const uint64_t number = s->given[i];
@@ -173,7 +174,7 @@ struct inc_term_view *scene_view(struct scene *s)
 	return &view;
 }
 
-/* Nothing is under way: all buffers are posted, and no others are in use. */
+/* Checks that nothing is under way: all buffers are posted, and no others are in use. */
 void scene_check_rest(struct scene *s, uint64_t messages)
 {
 	const struct inc_term_view *v = scene_view(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A communicator of the termination engine on endpoints without a wire (loop.h). Its peers compute
- * AllReduces of two int32 per message. The scene makes their messages, and checks what they are
- * sent.
+ * AllReduces of two int32 per message. The scene makes the peers' messages, and checks the engine's
+ * messages to them.
  */
 #ifndef TERM_SCENE_H
 #define TERM_SCENE_H
@@ -13,8 +13,10 @@
 #include "lib/proto/desc.h"
 #include "userspace/term/worker.h"
 
-#define PAYLOAD   4
-#define PACKETS   64 /* in the longest message: slots are then twice the window */
+#define PAYLOAD 4
+/* packets in the longest message; with this number there are twice as many slots as messages in the
+ * window */
+#define PACKETS   64
 #define MAX_PEERS (INC_COMM_MAX_CONNECTIONS)
 #define SUM(seq)  INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, seq)
 
@@ -23,7 +25,7 @@ struct scene {
 	struct inc_term_worker *w;
 	struct inc_term_comm *cm;
 	struct inc_comm_conf conf;
-	uint32_t n; /* connections, of which a parent's is the last */
+	uint32_t n; /* number of connections; the parent's connection is the last */
 	bool has_parent;
 	uint64_t given[MAX_PEERS], taken[MAX_PEERS], acknowledged[MAX_PEERS];
 	uint32_t n_told;
@@ -33,22 +35,22 @@ struct scene {
 /* Makes the configuration of communicator 12, with two connections at each port, and ranks in
  * another order than connections. */
 struct inc_comm_conf scene_conf(uint32_t children, uint32_t messages, bool has_parent);
-/* Runs the worker once. */
+/* Makes one turn of the worker. */
 void scene_turn(struct scene *s);
-/* Opens a worker without a communicator. */
+/* Opens a worker that has no communicator yet. */
 void scene_open_worker(struct scene *s);
 void scene_open(struct scene *s, uint32_t children, uint32_t messages, bool has_parent);
-/* Closes all, and checks that no device, channel or buffer is left. */
+/* Closes the worker, and checks that no device, channel or buffer remains. */
 void scene_close(struct scene *s);
-/* Connection i is numbered as in conf. */
+/* Is connection i the one to the parent? Connections are numbered as in `conf`. */
 bool scene_is_parent(const struct scene *s, uint32_t i);
 uint32_t scene_qpn(const struct scene *s, uint32_t i);
-/* Gives the connection's next message; false: no receive is posted for it. */
+/* Sends the next message of a connection's peer. Returns false if no receive is posted for it. */
 bool scene_give(struct scene *s, uint32_t i);
-/* Receives what the connection's peer has been sent so far, and checks it. */
+/* Receives the messages that the engine has sent to a connection's peer so far, and checks them. */
 void scene_take(struct scene *s, uint32_t i);
 void scene_take_all(struct scene *s);
-/* The figures of the communicator, valid until the next call. */
+/* The figures of the communicator. The memory is valid until the next call. */
 struct inc_term_view *scene_view(struct scene *s);
 /* Checks that nothing is under way: this number of results has been made, and all buffers are
  * posted. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A soft endpoint of a switch with a single peer, which is the test: it sends packets and checks
- * the answers. */
+/* A soft endpoint of a switch with a single peer. The test plays this peer: it sends packets and
+ * checks the endpoint's answers. */
 #ifndef TERM_SOFT_LONE_H
 #define TERM_SOFT_LONE_H
 
@@ -23,31 +23,32 @@ struct lone {
 	struct inc_channel *ch;
 	struct peer peer;
 	uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE], bytes[2 * INC_MAX_PAYLOAD];
-	bool replies; /* each message is sent back at once */
-	/* whether the peer acknowledges by results; set when the channel is made */
+	bool replies; /* the endpoint sends each message back at once */
+	/* the peer's messages acknowledge results; set when the channel is made */
 	bool results_acknowledge;
 	unsigned int n_got, n_sent, n_lost;
-	void *last; /* the last message */
+	void *last; /* buffer of the last message that the endpoint has received */
 	uint32_t length;
 	bool has_imm;
 	uint32_t imm;
 	enum inc_channel_reason reason;
-	char text[sizeof(((struct inc_channel_loss *)0)->text)]; /* why the channel was lost */
-	uint32_t psn;                                            /* PSN of the peer's next packet */
-	/* options of the next channel */
+	/* the reason for which the channel was lost */
+	char text[sizeof(((struct inc_channel_loss *)0)->text)];
+	uint32_t psn; /* PSN of the peer's next packet */
+	/* options of the next channel that is made */
 	bool se;
 	enum inc_channel_se peer_se;
 	bool is_switch;
-	uint64_t rto_max_ns; /* option of the next device */
+	uint64_t rto_max_ns; /* longest retransmission timeout of the next device that is opened */
 };
 
-/* Set-up for cmocka: a device with a connected channel, all of whose receives are posted. */
+/* Set-up for cmocka: opens a device with a connected channel, and posts all its receives. */
 int lone_setup(void **state);
 int lone_teardown(void **state);
-/* Makes another channel, for another port of the peer. */
+/* Makes another channel, whose peer has another port. */
 void lone_make(struct lone *w, bool connect, bool any_ip_id);
 void lone_end(struct lone *w);
-/* Closes and opens everything again. */
+/* Closes the device and the channel, and opens new ones. */
 void lone_reopen(struct lone *w);
 
 /* Runs the device until it has read all that loopback has delivered. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A bad network in front of every recvmmsg() of the program, which the linker replaces. It splits
- * datagrams that the kernel has merged. It loses, repeats, delays and damages packets, by a seed.
- * Packets keep the IP IDs with which they were sent, so that a lost packet leaves a gap in a run of
- * IDs, as on a wire.
+ * A bad network in front of every recvmmsg() of the program. The linker replaces that function. The
+ * network splits datagrams that the kernel has merged. It loses, repeats, delays and damages
+ * packets, as its seed decides. Packets keep the IP IDs with which they were sent, so that a lost
+ * packet leaves a gap in the IDs, as on a wire.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,11 +23,11 @@
 struct held {
 	struct held *next;
 	int fd;
-	unsigned int later; /* calls of recvmmsg() until it is delivered */
+	unsigned int later; /* number of calls of recvmmsg() until the packet is delivered */
 	struct sockaddr_storage from;
 	socklen_t from_len;
 	size_t size;
-	int step; /* size of the segments; 0: one packet */
+	int step; /* size of the datagram's segments; 0: it has one packet */
 	uint8_t data[];
 };
 
@@ -137,7 +137,7 @@ static void pass_datagram(int fd, struct mmsghdr *m)
  * is one packet. */
 static void put_control(struct msghdr *msg, int step)
 {
-	const struct in_pktinfo info = {.ipi_ifindex = 1 /* loopback */};
+	const struct in_pktinfo info = {.ipi_ifindex = 1 /* number of the loopback interface */};
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
 
 	cmsg->cmsg_level = IPPROTO_IP;

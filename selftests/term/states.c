@@ -12,27 +12,27 @@
 #define PLACES      (1u << PLACES_BITS)
 
 struct place {
-	uint64_t state;  /* digest of the state */
-	uint64_t orders; /* how many orders lead from there to the end; 0: the place is free */
+	uint64_t state;  /* digest of the world's state */
+	uint64_t orders; /* number of orders from this state to the end; 0: the entry is free */
 };
 
 struct search {
 	const struct states_job *job;
-	uint32_t move[STEPS]; /* the moves that lead to the current state */
+	uint32_t move[STEPS]; /* the moves that lead from the start to the current state */
 	uint32_t n_moves;
-	struct place *places; /* [PLACES], a hash table by digest */
+	struct place *places; /* hash table of PLACES entries, with the digest for its key */
 	uint64_t n_states;
 };
 
-/* --- a digest of all that the future depends on -------------------------------------------- */
+/* --- a digest of all state on which further events depend ------------------------------------ */
 
-/* Buffers are numbered in the order in which they are met, because it makes no difference which of
- * the free buffers was taken. */
+/* A digest of a state. It numbers buffers in the order in which they are met, because it makes no
+ * difference which of the free buffers the node has used. */
 struct digest {
 	const struct world *w;
 	uint64_t sum;
 	uint32_t n_met;
-	uint32_t met[STEPS]; /* places of buffers in the order in which they were met */
+	uint32_t met[STEPS]; /* indices of buffers, in the order in which they were met */
 };
 
 static void add(struct digest *d, const void *bytes, size_t n)
@@ -58,7 +58,8 @@ static void add_number(struct digest *d, uint64_t number)
 	add(d, &number, sizeof(number));
 }
 
-/* Adds the buffer's number, and when it is met for the first time its contents. */
+/* Adds the buffer's number to the digest. When the buffer is met for the first time, also adds its
+ * contents. */
 static void add_buffer(struct digest *d, const void *buffer)
 {
 	const struct world *w = d->w;
@@ -100,8 +101,8 @@ static void add_slot(struct digest *d, const struct inc_term *t, uint32_t i)
 	}
 }
 
-/* Adds the whole node, so that a field that is added to it later becomes a part of the state,
- * too. */
+/* Adds the whole node to the digest, so that it also covers fields that are added to the node
+ * later. */
 static void add_node(struct digest *d, const struct inc_term *t)
 {
 	struct inc_term rest = *t;
@@ -111,7 +112,8 @@ static void add_node(struct digest *d, const struct inc_term *t)
 	for (i = 0; i < t->slots; i++)
 		add_slot(d, t, i);
 	add(d, t->peer, (t->n_children + t->has_parent) * sizeof(t->peer[0]));
-	/* leaves out what has just been added, and actions that were requested and are done */
+	/* leaves out the arrays whose entries were added above, and actions that have been carried
+	 * out */
 	memset(rest.peer, 0, sizeof(rest.peer));
 	memset(rest.source, 0, sizeof(rest.source));
 	memset(rest.action, 0, sizeof(rest.action));
@@ -157,8 +159,8 @@ static struct place *place_of(struct search *s, uint64_t state)
 	return &s->places[i];
 }
 
-/* Replays the moves to the current state and lists the moves from there. If the state was met
- * before, *orders is its number of orders. */
+/* Replays the moves to the current state, and lists the moves from there. If the state was met
+ * before, sets *orders to its number of orders. */
 static uint32_t go(struct search *s, uint32_t moves[WORLD_MOVES], uint64_t *state, uint64_t *orders)
 {
 	const struct states_job *job = s->job;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Counts every order of all events of a world by its states. An order is a way through states, and
- * ways that meet in a state continue alike. So each event is played once in each state. Playing the
- * orders one after the other (path.h) would repeat it again and again.
+ * ways that meet in a state continue alike. So each event is played once in each state. If whole
+ * orders were played one after the other (path.h), an event would be repeated many times.
  */
 #ifndef TERM_STATES_H
 #define TERM_STATES_H
@@ -11,16 +11,16 @@
 #include <stdint.h>
 #include "selftests/term/world.h"
 
-/* The job whose orders are counted. */
+/* The job whose orders states_all() counts. */
 struct states_job {
 	struct world_shape shape;
 	const struct world_call *calls;
 	uint32_t n_calls;
-	bool late; /* sends are completed at any time, not at once */
+	bool late; /* sends may complete at any time; otherwise they complete at once */
 };
 
-/* Plays all orders and returns how many there are. *states (may be NULL): how many states there
- * are. */
+/* Plays all orders, and returns their number. *states: the number of states; the pointer may be
+ * NULL. */
 uint64_t states_all(const struct states_job *job, uint64_t *states);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits in lived time, which leaves out standstills of the process (lib/base/awake.h), at given
- * instants of the clock. */
+/* Tests of limits in awake time (lib/base/awake.h), which leaves out standstills of the process.
+ * The clock is simulated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #define BEGIN   (1000 * S)
 #define LIMIT_S 10
 
-/* Reads the clock every step_ns until the limit has passed. Returns the lived time until then, or 0
+/* Reads the clock every step_ns until the limit has passed. Returns the awake time until then, or 0
  * if the limit has not passed after 1000 readings. */
 static uint64_t passes_after(struct inc_awake *awake, uint64_t *clock_ns, uint64_t since_ns,
 			     uint64_t step_ns)
@@ -40,7 +40,7 @@ static void test_awake_all_the_time(void **state)
 	assert_int_equal(clock_ns - BEGIN, LIMIT_S * S);
 }
 
-/* A step of the greatest allowed length is no standstill. */
+/* If the clock advances by the greatest allowed step, that is no standstill. */
 static void test_longest_step(void **state)
 {
 	uint64_t clock_ns = BEGIN;
@@ -51,7 +51,7 @@ static void test_longest_step(void **state)
 	assert_int_equal(awake.resumed_at_ns, 0);
 }
 
-/* Of a standstill, however long, only one step counts. */
+/* A standstill counts as one step, however long it is. */
 static void test_one_standstill(void **state)
 {
 	uint64_t clock_ns = BEGIN;
@@ -64,7 +64,7 @@ static void test_one_standstill(void **state)
 	assert_int_equal(clock_ns - BEGIN, 1000 * S + LIMIT_S * S - INC_AWAKE_STEP_NS);
 }
 
-/* A limit that would pass with the end of a standstill passes after the respite. */
+/* If a limit would pass at the end of a standstill, it passes only after the respite. */
 static void test_respite(void **state)
 {
 	uint64_t clock_ns = BEGIN, at_ns;
@@ -80,7 +80,7 @@ static void test_respite(void **state)
 			 at_ns - since_ns + INC_AWAKE_RESPITE_NS);
 }
 
-/* Every step of the clock is a standstill: the limit passes nevertheless. */
+/* If every step of the clock is a standstill, the limit passes nevertheless. */
 static void test_stutter(void **state)
 {
 	const uint64_t most_ns = LIMIT_S * S + 2 * INC_AWAKE_RESPITE_NS;
@@ -93,7 +93,7 @@ static void test_stutter(void **state)
 	assert_int_equal(awake.resumed_at_ns, awake.now_ns);
 }
 
-/* The same if the process runs for a while between standstills. */
+/* If the process runs for a while between many standstills, the limit passes nevertheless. */
 static void test_stutter_and_run(void **state)
 {
 	const uint64_t most_ns = LIMIT_S * S + 2 * INC_AWAKE_RESPITE_NS;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * Which peer is sent what: every collective with every root, at a child and elsewhere, with hosts
- * and switches as children, at the root switch and below it. Also every operator on every type, and
- * messages of many shapes.
+ * Which peer is sent which data: every collective with every root, at a child and elsewhere, with
+ * hosts and switches as children, at the root switch and below it. Also every operator on every
+ * type, and messages of many shapes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 #include "lib/proto/desc.h"
 #include "selftests/term/world.h"
 
-/* Plays one message, from the last child to the first, so that the order of arrival is not that of
- * the ranks. */
+/* Plays one message. The children send it from the last child to the first, so that the order of
+ * arrival is not that of the ranks. */
 static void play(const struct world_shape *shape, const struct world_call *call, uint32_t n_calls)
 {
 	struct world w;
@@ -77,8 +77,8 @@ static void test_operators(void **state)
 			}
 }
 
-/* Messages without data, for which nothing is reduced or held. Vectors of several messages, whose
- * descriptor comes once, or again if a child repeats it. */
+/* Messages without data, for which the node reduces and stores nothing. Also vectors of several
+ * messages, whose descriptor comes once, or again if a child repeats it. */
 static void test_shapes(void **state)
 {
 	const uint32_t sum = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0),
@@ -110,8 +110,9 @@ static void test_most_children(void **state)
 	}
 }
 
-/* The node copies no buffer without need. It sends a Broadcast and the part of a single child as
- * they came. It computes nothing of a Reduce whose root is in another tree. */
+/* The node copies no buffer without need. It sends the data of a Broadcast, and of a single child,
+ * from the buffer in which they came. It computes nothing of a Reduce whose root is in another
+ * tree. */
 static void test_nothing_for_nothing(void **state)
 {
 	const struct world_shape shape = world_shape(3, 1, 1, false),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A communicator of the termination engine on endpoints without a wire. Messages and
- * acknowledgements arrive in every order, peers die at every moment, are slow or never read. Each
- * step accounts for all buffers.
+ * acknowledgements arrive in every order, peers die at every moment, are slow or never read. After
+ * each step the test accounts for all buffers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,13 +26,15 @@ struct job {
 	uint64_t deaths;
 };
 
-/* Lists the next possible moves. i: peer i gives its next message; n + i: it acknowledges one. */
+/* Lists the next possible moves. Move i: peer i sends its next message. Move n + i: peer i
+ * acknowledges a message. */
 static uint32_t moves(struct scene *s, uint32_t messages, uint32_t *move)
 {
 	uint32_t n = 0, i;
 
 	for (i = 0; i < s->n; i++) {
-		/* a host sends within the window from the oldest result that it lacks */
+		/* a host sends within the window, which begins at the oldest result that the host
+		 * lacks */
 		const uint64_t window = s->taken[i] + s->conf.messages;
 		const uint64_t most = scene_is_parent(s, i) ? s->taken[i] : messages;
 
@@ -67,7 +69,8 @@ static void play_order(struct path *path, void *arg)
 	scene_open(&s, job->children, job->window, job->has_parent);
 	while ((n = moves(&s, job->messages, move))) {
 		make(&s, move[path_choose(path, n)]);
-		/* a worker that polls rarely finds several events at once */
+		/* without this step the worker finds several events at once, like a worker that
+		 * polls rarely */
 		if (!job->batched || path_choose(path, 2)) {
 			scene_turn(&s);
 			scene_take_all(&s);
@@ -114,8 +117,8 @@ static void test_orders_at_a_time(void **state)
 
 /* --- deaths ---------------------------------------------------------------------------------- */
 
-/* The communicator has ended with peer i's failure. All other peers were informed, and what a
- * handler must not do itself has been done. */
+/* Checks that the failure of peer `dead` has ended the communicator. All other peers were informed,
+ * and the worker has done what a handler must not do itself. */
 static void check_over(struct scene *s, uint32_t dead, const char *event)
 {
 	const struct inc_term_view *v = scene_view(s);
@@ -140,7 +143,7 @@ static void check_over(struct scene *s, uint32_t dead, const char *event)
 	assert_int_equal(v->counters.received,
 			 v->counters.kept + v->counters.dropped + v->counters.results +
 				 v->counters.from_parent + v->counters.partials);
-	/* buffers that were not posted are back in the pool */
+	/* all buffers that were not posted are back in the pool */
 	assert_int_equal(v->buffers_taken, posted);
 }
 
@@ -163,7 +166,7 @@ static void play_death(struct path *path, void *arg)
 			dead = path_choose(path, s.n);
 			why = path_choose(path, sizeof(reasons) / sizeof(reasons[0]));
 			loop_lose(scene_qpn(&s, dead), reasons[why].reason);
-			/* another peer sends at the same moment */
+			/* another peer sends a message at the same moment */
 			make(&s, move[path_choose(path, n)]);
 			over = true;
 		} else {
@@ -220,8 +223,8 @@ static void test_mismatch(void **state)
 	scene_open(&s, 3, 2, false);
 	scene_give(&s, 0);
 	scene_give(&s, 2);
-	/* connection 1 has rank 1; the messages are compared with that of child 0, which is rank
-	 * 0 */
+	/* connection 1 has rank 1; the report compares its message with that of child 0, which is
+	 * rank 0 */
 	assert_true(loop_give(scene_qpn(&s, 1), &other));
 	scene_turn(&s);
 	check_over(&s, 1, "mismatch");
@@ -233,7 +236,8 @@ static void test_mismatch(void **state)
 
 /* --- slow and silent peers ------------------------------------------------------------------- */
 
-/* All peers give messages while there is room. All but the slow one receive and acknowledge. */
+/* All peers send messages while there is room. All peers but the slow one receive and
+ * acknowledge. */
 static void go_on(struct scene *s, uint32_t slow)
 {
 	bool any = true;
@@ -264,7 +268,8 @@ static void test_slow_peer(void **state)
 	scene_open(&s, 4, window, false);
 	for (round = 1; round <= 20; round++) {
 		go_on(&s, 2);
-		/* the others wait for the slow one, two windows ahead, and use no more buffers */
+		/* the other peers wait for the slow one, two windows ahead of it, and use no more
+		 * buffers */
 		for (i = 0; i < s.n; i++)
 			assert_int_equal(s.given[i], round * slots);
 		assert_true(scene_view(&s)->buffers_taken <= s.n * slots);
@@ -297,7 +302,7 @@ static void test_peer_that_never_reads(void **state)
 	assert_int_equal(v->conn[2].rank, s.conf.conn[0].rank);
 	assert_int_equal(v->conn[2].health, INC_CONN_UNRESPONSIVE);
 	assert_int_equal(v->conn[0].health, INC_CONN_ACTIVE);
-	/* the peer was only slow */
+	/* the peer was only slow, and now receives its results */
 	scene_take(&s, 0);
 	while (loop_acknowledge(scene_qpn(&s, 0)))
 		s.acknowledged[0]++;
@@ -317,7 +322,7 @@ static void test_waiting(void **state)
 	scene_open(&s, 3, 2, true);
 	scene_turn(&s);
 	assert_false(scene_view(&s)->waits);
-	scene_give(&s, 0); /* rank 2 */
+	scene_give(&s, 0); /* connection 0 has rank 2 */
 	scene_turn(&s);
 	v = scene_view(&s);
 	assert_true(v->waits && !v->waiting.up);
@@ -362,7 +367,7 @@ static void test_figures(void **state)
 	assert_int_equal(v->comm.rows, 0);
 	assert_int_equal(v->comm.payload_bytes, PAYLOAD);
 	assert_int_equal(v->comm.results, 1);
-	/* children by rank, and the parent after them */
+	/* figures list children by rank, and then the parent */
 	assert_int_equal(v->conn[0].own.qpn, scene_qpn(&s, 1));
 	assert_int_equal(v->conn[1].own.qpn, scene_qpn(&s, 0));
 	assert_true(v->conn[2].up && !v->conn[1].up);
@@ -385,7 +390,7 @@ static void test_figures(void **state)
 	scene_close(&s);
 }
 
-/* --- how a communicator is made -------------------------------------------------------------- */
+/* --- the creation of communicators ----------------------------------------------------------- */
 
 static void test_most_children(void **state)
 {
@@ -410,8 +415,8 @@ static void test_most_children(void **state)
 	scene_close(&s);
 }
 
-/* Numbers in the configuration are used. Missing ones are chosen, in the order of the
- * connections. */
+/* Queue pair numbers and PSNs in the configuration are used. Missing ones are chosen, in the order
+ * of the connections. */
 static void test_numbers(void **state)
 {
 	struct loop_channel_state ch;

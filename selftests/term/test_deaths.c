@@ -46,7 +46,7 @@ static void check_story(const struct world *w, uint32_t peer, uint32_t why)
 	assert_memory_equal(w->report.message, who, strlen(who));
 }
 
-/* A second peer that dies changes nothing more. */
+/* Lets a second peer die. That must change nothing more. */
 static void die(struct path *path, struct world *w, uint32_t peer)
 {
 	const uint32_t why = path_choose(path, sizeof(reasons) / sizeof(reasons[0]));

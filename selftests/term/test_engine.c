@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * The termination engine as the daemon uses it. Its threads work on endpoints without a wire.
- * Meanwhile this thread makes and removes communicators, queries them and receives notices.
+ * The termination engine as the daemon uses it. The engine's threads work on endpoints without a
+ * wire. Meanwhile the test's thread makes and removes communicators, queries them and receives
+ * notices.
  */
 #include <jansson.h>
 #include <setjmp.h>
@@ -24,7 +25,7 @@
 #include "userspace/term/term_engine.h"
 
 #define SUM(seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, seq)
-#define PORT     "lo" /* an interface that exists */
+#define PORT     "lo" /* an interface that every namespace has */
 
 const struct inc_channel_ops *const inc_term_kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &loop_endpoints};
@@ -132,7 +133,7 @@ static bool take(void *arg)
 	return loop_take(t->qpn, &t->m);
 }
 
-/* Plays a whole collective of one message. */
+/* Plays a whole collective, which has one message. */
 static void exchange(const struct inc_comm_conf *conf, uint32_t number)
 {
 	struct loop_message m = {.length = 4, .has_imm = true, .imm = SUM(number)};
@@ -188,7 +189,7 @@ static bool all_acknowledged(void *arg)
 
 /* --------------------------------------------------------------------------------------------- */
 
-/* Communicators are made and removed while others work. */
+/* Makes and removes communicators while others work. */
 static void come_and_go(uint32_t threads)
 {
 	struct inc_comm_conf conf[3];
@@ -230,7 +231,7 @@ static void test_three_threads(void **state)
 	come_and_go(3);
 }
 
-/* A worker's notices arrive on this thread, unless their communicator has been removed. */
+/* A worker's notices arrive on the test's thread, unless their communicator has been removed. */
 static void test_notices(void **state)
 {
 	struct inc_comm_conf conf = conf_of(10, 3);
@@ -308,7 +309,7 @@ static void test_room(void **state)
 	close_stage(&s);
 }
 
-/* A port whose interface was renamed uses the new name for new communicators. */
+/* If the interface of a port was renamed, new communicators use its new name. */
 static void test_renamed_port(void **state)
 {
 	struct inc_engine_port port = {.name = "eth7", .given = PORT, .condition = INC_PORT_UP};
@@ -334,7 +335,7 @@ static void test_renamed_port(void **state)
 	close_stage(&s);
 }
 
-/* A device reports a broken connection while its port is not up. The report names the port and no
+/* If a connection breaks while the switch's own port is not up, the report names the port and no
  * rank. */
 static void test_cut_by_port(void **state)
 {
@@ -360,8 +361,8 @@ static void test_cut_by_port(void **state)
 	}
 }
 
-/* A communicator that names a UDP port of one thread is given to that thread; others are spread
- * over the threads. */
+/* A communicator that names a UDP port of one thread is given to that thread. Other communicators
+ * are spread over the threads. */
 static void test_threads_and_ports(void **state)
 {
 	struct inc_comm_conf conf[4];
@@ -426,7 +427,7 @@ static void test_counters(void **state)
 	assert_true(json_integer_value(json_object_get(own, "buffer_bytes")) >= 2 * 4 * 256);
 	assert_true(json_is_string(json_object_get(own, "kernels")));
 	json_decref(status);
-	/* counters survive the communicator */
+	/* the engine's counters survive the communicator */
 	assert_int_equal(s.e->ops->remove_comm(s.e, 10, NULL), 0);
 	assert_int_equal(loop_open().devices, 0);
 	assert_int_equal(counter(&s, "rx"), 4);
@@ -458,9 +459,9 @@ static void test_offer(void **state)
 	test_free(said);
 }
 
-/* The solicited event bit of a partial sum shows its byte order. The switch sets it in its own
- * partial sums and checks it in those of switches below. Messages of hosts may have it or not,
- * because hosts were told the order. */
+/* The solicited event bit of a partial sum shows its byte order. The switch sets that bit in its
+ * own partial sums, and checks it in those of switches below. Messages of hosts may have the bit or
+ * not, because the controller has informed hosts of the order. */
 static void test_byte_order(void **state)
 {
 	struct stage s;
@@ -489,8 +490,8 @@ static void test_byte_order(void **state)
 	}
 }
 
-/* A counter that both engines have must be named and classified as with XDP, because the daemon
- * adds them up by name. */
+/* A counter that both engines have must have the same name and class in both, because the daemon
+ * adds such counters up by name. */
 static void test_counters_names(void **state)
 {
 #define _(ID, name, class, text) {#name, class},

@@ -56,8 +56,9 @@ static void test_form(void **state)
 	add_up(INC_ORDER_LITTLE, INC_FLOATS_FIXED, INC_DTYPE_FLOAT32, &bits, &bits_sum);
 }
 
-/* The child of rank 0 uses another form of floats than this switch: nothing is added, and the
- * report says why. text: the report; NULL: the form is right and there is no report. */
+/* The child of rank 0 uses another form of floats than this switch. The switch must add nothing,
+ * and report the reason. text: the expected report; NULL: the form is right, so there is no
+ * report. */
 static void meet(uint32_t floats, uint32_t imm, uint32_t length, const char *text)
 {
 	struct loop_message m = {.length = length, .has_imm = true, .imm = imm};
@@ -94,11 +95,11 @@ static void test_other_form(void **state)
 		meet(INC_FLOATS_FIXED, OF(ALLREDUCE, native), 4, WRONG THERE);
 		meet(INC_FLOATS_NATIVE, OF(ALLREDUCE, integer), 4, WRONG HERE);
 		meet(INC_FLOATS_NATIVE, OF(REDUCE, integer), 0, WRONG HERE);
-		/* a collective that only forwards floats does not depend on their form */
+		/* a collective that only forwards floats does not depend on the form of floats */
 		meet(INC_FLOATS_NATIVE, OF(BROADCAST, integer), 0, NULL);
 		meet(INC_FLOATS_FIXED, OF(BROADCAST, integer), 0, NULL);
 		meet(INC_FLOATS_NATIVE, OF(BROADCAST, native), 0, WRONG);
-		/* without an addition there is no form, so this type is invalid */
+		/* a Broadcast adds nothing and so has no form, which makes this type invalid */
 		meet(INC_FLOATS_FIXED, OF(BROADCAST, native), 0, WRONG);
 		meet(INC_FLOATS_FIXED, OF(ALL_GATHER, native), 0, WRONG);
 		meet(INC_FLOATS_FIXED, OF(BARRIER, native), 0, WRONG);
@@ -110,8 +111,8 @@ static void test_other_form(void **state)
 #undef WRONG
 }
 
-/* The parent answers a sum of floats in the other form, and so does a child's next message at the
- * same time. There is one report, and nothing is left behind. */
+/* The parent answers a sum of floats in the other form, and at the same time a child sends its next
+ * message in the other form. There is one report, and no buffer is left behind. */
 static void answer(uint32_t floats, uint32_t mine, uint32_t other)
 {
 	struct loop_message m = {.length = 4, .has_imm = true, .imm = OF(ALLREDUCE, mine)};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Which interfaces count as a port, in a network namespace of the test's own. They are the port
- * itself, also if it is renamed or made again, the bridge that it joins, and loopback. No other
- * interface counts. */
+/* Which interfaces count as a port, in a network namespace that the test makes. They are the port
+ * itself, also if it is renamed or made again, the bridge that the port joins, and loopback. No
+ * other interface counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void test_own(void **state)
 	assert_false(ok(&in, "p1"));
 	assert_true(ok(&in, "lo"));
 	assert_int_equal(if_nametoindex("lo"), LOOPBACK);
-	/* the kernel gave no interface */
+	/* interface 0: the kernel has named no interface */
 	assert_false(inc_channel_ingress_ok(&in, 0, now_ns));
 }
 
@@ -127,7 +127,7 @@ static void test_names_exchanged(void **state)
 	ip("add p1 type veth peer name x0");
 }
 
-/* Packets that arrive by other interfaces do not each cause a query of the kernel. */
+/* Packets that arrive by foreign interfaces do not each cause a query of the kernel. */
 static void test_asks_seldom(void **state)
 {
 	struct inc_channel_ingress in;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Which IP IDs a receiver assumes if it cannot see them. Also the linearity of the CRC, on which
- * this and the sending of one payload to many peers depend. */
+/* Which IP IDs a receiver assumes if it cannot read them. Also the linearity of the CRC. This guess
+ * depends on it, and so does sending one payload to many peers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static void test_runs(void **state)
 	assert_int_equal(inc_ip_ids_init(&ids, false), 0);
 	if (*state)
 		inc_ip_ids_expect(&ids, &path, 256);
-	/* one send has the IDs 0, 1, 2, ... */
+	/* one send call has the IDs 0, 1, 2, ... */
 	for (id = 0; id < 6; id++)
 		assert_true(believed(&ids, id == 0, id));
 	/* the send continues in the next datagram, because GRO did not merge all of it */
@@ -73,10 +73,10 @@ static void test_runs(void **state)
 	/* the next send begins with 0 again */
 	for (id = 0; id < 3; id++)
 		assert_true(believed(&ids, id == 0, id));
-	/* an XDP switch's IDs are all 0, merged or not */
+	/* all IDs of an XDP switch are 0, whether its packets were merged or not */
 	for (id = 0; id < 20; id++)
 		assert_true(believed(&ids, id % 5 == 0, 0));
-	/* two sends in one datagram: an old kernel's GRO ignores the ID */
+	/* two sends in one datagram, which an old kernel merges because its GRO ignores the ID */
 	assert_true(believed(&ids, true, 0));
 	assert_true(believed(&ids, false, 0));
 	assert_true(believed(&ids, false, 1));
@@ -96,19 +96,20 @@ static void test_holes(void **state)
 	assert_false(believed(&ids, true, 1));
 	assert_true(believed(&ids, true, 0));
 	assert_true(believed(&ids, false, 1));
-	/* 2 is missing: the next packet shows the place in the run, and the rest is accepted */
+	/* packet 2 is missing; the next packet is rejected but shows the position in the run, and
+	 * the rest is accepted */
 	assert_false(believed(&ids, false, 3));
 	for (id = 4; id < 10; id++)
 		assert_true(believed(&ids, false, id));
-	/* a packet is repeated */
+	/* a packet that is repeated */
 	assert_false(believed(&ids, false, 9));
 	assert_true(believed(&ids, false, 10));
-	/* two packets are swapped, and each of them shows another place */
+	/* two packets are swapped, and each of them shows another position in the run */
 	assert_false(believed(&ids, false, 12));
 	assert_false(believed(&ids, false, 11));
 	assert_false(believed(&ids, false, 13));
 	assert_true(believed(&ids, false, 14));
-	/* many packets are missing; then so many that damage is as likely */
+	/* many packets are missing, and then so many that damage is as likely */
 	assert_false(believed(&ids, false, 15 + 64));
 	assert_true(believed(&ids, false, 16 + 64));
 	assert_false(believed(&ids, false, 17 + 64 + 65));
@@ -118,7 +119,7 @@ static void test_holes(void **state)
 	assert_false(believed(&ids, true, 1));
 	assert_false(believed(&ids, true, 77));
 	assert_false(believed(&ids, true, 0xffff));
-	/* a damaged packet is lost, but not those after it */
+	/* a damaged packet is lost, but not the packets after it */
 	assert_true(believed(&ids, true, 0));
 	damaged(&ids, false, 1);
 	assert_true(believed(&ids, false, 2));
@@ -140,7 +141,7 @@ static void test_wrap(void **state)
 	inc_ip_ids_free(&ids);
 }
 
-/* An RDMA device may use any ID. No damage is accepted that another ID could not explain. */
+/* A peer with an RDMA device may use any ID. Damage is accepted only if another ID explains it. */
 static void test_any(void **state)
 {
 	static const size_t sizes[] = {0, 4, 256, 1024, 252, 2048};
@@ -155,7 +156,8 @@ static void test_any(void **state)
 			make(&p, sizes[(i + id) % 6], id);
 			assert_true(inc_ip_ids_check(&ids, &path, true, p.data, p.size));
 		}
-	/* no flipped bit looks like another ID, because the CRC distinguishes their places */
+	/* no flipped bit is mistaken for another ID, because the CRC distinguishes their
+	 * positions */
 	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		make(&p, sizes[i], 1234);
 		for (bit = 0; bit < 8 * p.size; bit++) {
@@ -166,7 +168,7 @@ static void test_any(void **state)
 			p.data[bit / 8] ^= 1 << bit % 8;
 		}
 	}
-	/* of wrong checksums, one in 65536 is accepted, not more */
+	/* of all wrong checksums, no more than one in 65536 is accepted */
 	make(&p, 1024, 1);
 	for (id = bit = 0; id < 200000; id++) {
 		inc_put_icrc(p.data + p.size - INC_ICRC_LEN, (id + 1) * 2654435761u);
@@ -176,7 +178,7 @@ static void test_any(void **state)
 	inc_ip_ids_free(&ids);
 }
 
-/* The quicker check for usual packets gives the same answers as the full one: for usual packets,
+/* The quicker check for usual packets gives the same results as the full check, for usual packets,
  * for others, and if the masked byte is not 0. */
 static void test_usual(void **state)
 {

@@ -30,9 +30,9 @@ struct world {
 	struct inc_term_worker *worker;
 	struct inc_term_comm *cm;
 	struct inc_comm_conf conf;
-	struct peer peer[3]; /* the parent's is the last */
+	struct peer peer[3]; /* the peers of the communicator; the parent is the last */
 	uint32_t n;
-	uint64_t results[3]; /* results that the peer has received */
+	uint64_t results[3]; /* number of results that each peer has received */
 };
 
 static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
@@ -49,7 +49,7 @@ static void add(struct world *w, bool has_parent)
 	uint32_t i;
 
 	w->n = 2 + has_parent;
-	/* with messages of this length each peer has exactly two receives */
+	/* with messages of this length the endpoint posts exactly two receives for each peer */
 	w->conf = (struct inc_comm_conf){.communicator = 12,
 					 .mode = INC_TERMINATION,
 					 .root = !has_parent,
@@ -114,8 +114,8 @@ static void give(struct world *w, uint32_t i, uint64_t number)
 					    .len = sizeof(value)});
 }
 
-/* Receives until the peer has the switch's message with this number. ACKs of the peer's messages
- * come first. */
+/* Receives until peer i has the switch's message with this number. Before it may come ACKs of the
+ * peer's messages. */
 static void until_result(struct world *w, uint32_t i, uint64_t number)
 {
 	const uint64_t end_ns = inc_now_ns() + 10 * INC_NSEC_PER_SEC;
@@ -131,7 +131,7 @@ static void until_result(struct world *w, uint32_t i, uint64_t number)
 			assert_int_equal(pkt.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
 			continue;
 		}
-		/* a packet that was not acknowledged is retransmitted */
+		/* the endpoint retransmits a packet that was not acknowledged */
 		if (pkt.psn < OWN_PSN + w->results[i])
 			continue;
 		assert_int_equal(pkt.psn, OWN_PSN + w->results[i]);
@@ -144,7 +144,7 @@ static void acknowledge(struct world *w, uint32_t i, uint64_t number)
 	peer_ack(&w->peer[i], INC_AETH_ACK, (OWN_PSN + number) & INC_PSN_MASK);
 }
 
-/* The ACKs of child 0 are lost. The other child never gets an RNR NAK. */
+/* The ACKs of child 0 are lost. The other child must not get an RNR NAK. */
 static void of_a_child(void **state)
 {
 	struct world w;
@@ -161,7 +161,7 @@ static void of_a_child(void **state)
 	close_world(&w);
 }
 
-/* The ACKs of the parent are lost. */
+/* The ACKs of the parent are lost. No child must get an RNR NAK. */
 static void of_the_parent(void **state)
 {
 	struct world w;
@@ -182,8 +182,8 @@ static void of_the_parent(void **state)
 	close_world(&w);
 }
 
-/* A peer sends a message that assumes a result which it was not sent. That message acknowledges
- * nothing. */
+/* A peer sends a message that is allowed only after a result which the switch has not sent. That
+ * message acknowledges nothing. */
 static void of_a_liar(void **state)
 {
 	struct world w;

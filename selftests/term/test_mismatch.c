@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Ranks call different collectives, and peers send what they must not: which of them the report
- * names, and how. */
+/* Ranks call different collectives, and peers send messages that they must not send. The report
+ * must name the right peer and the fault. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,7 +36,8 @@ static void check_story(const struct world *w, const char *event, const char *ra
 	assert_string_equal(w->report.message, text);
 }
 
-/* Three children's messages: child 0 gives a sum of 8 bytes, the others what stands here. */
+/* Messages of three children. Child 0 contributes to a sum of 8 bytes, and the other two send the
+ * messages in this row. */
 struct odd {
 	uint32_t first, first_length, desc[2], length[2];
 	const char *ranks, *text;
@@ -108,7 +109,7 @@ static const struct odd odds[] = {
 	 "1,2",
 	 CALLED_8
 	 ", but rank 1 called barrier (root 0, sequence 7) with 0 bytes; different: collective"},
-	/* here child 0 differs from both others */
+	/* in these rows child 0 differs from both other children */
 	{SUM,
 	 0,
 	 {SUM, SUM},
@@ -152,7 +153,7 @@ static const struct odd odds[] = {
 	 "rank 2 called barrier (root 0, sequence 7) with 4 bytes; different: size"},
 };
 
-/* In every order of arrival, at the root switch and below it. */
+/* Tries each row in every order of arrival, at the root switch and below it. */
 static void test_children(void **state)
 {
 	static const uint8_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
@@ -199,7 +200,7 @@ static void test_switches(void **state)
 	world_close(&w);
 }
 
-/* One child alone sends an invalid message, after a good one or as its first. */
+/* One child alone sends an invalid message, either after a good one or as its first. */
 static void try_invalid(uint64_t number, const struct inc_term_message *m, bool second,
 			const char *event, const char *text)
 {
@@ -236,7 +237,7 @@ static void test_invalid(void **state)
 		    "rank 1 sent an invalid request as message 0");
 	try_invalid(1, &inherited_part, true, "connection_error",
 		    "rank 1 sent an invalid request as message 1");
-	/* messages that are repeated, leave a gap, or exceed the window */
+	/* messages with a repeated number, with a gap before their number, or beyond the window */
 	try_invalid(0, &good, true, "mismatch", "rank 1 sent message 0 out of turn");
 	try_invalid(2, &good, true, "mismatch", "rank 1 sent message 2 out of turn");
 	try_invalid(1, &good, false, "mismatch", "rank 1 sent message 1 out of turn");
@@ -255,14 +256,14 @@ static void test_beyond_the_window(void **state)
 	for (i = 0; i < 2; i++)
 		world_give_this(&w, 1, i, &m);
 	assert_false(w.ended);
-	/* no receive is posted for this message, so it uses the buffer of child 0's */
+	/* no receive is posted for this message, so it uses the receive buffer of child 0 */
 	world_give_this(&w, 1, 2, &m);
 	check_story(&w, "mismatch", "1", "rank 1 sent message 2 out of turn");
 	world_check_ended(&w);
 	world_close(&w);
 }
 
-/* The parent's answer to partial sum 0 of two children with one rank each. */
+/* Tries an answer of the parent to partial sum 0, of two children with one rank each. */
 static void try_parent(uint32_t desc, uint32_t given, uint64_t number,
 		       const struct inc_term_message *m, bool good)
 {
@@ -308,14 +309,13 @@ static void test_parent(void **state)
 	try_parent(SUM, 8, 0, &m, false);
 	m = message(SUM, 0);
 	try_parent(SUM, 8, 0, &m, false);
-	/* a node whose ranks get no result must be sent no bytes */
+	/* a node must get no bytes if none of its ranks gets a result */
 	m = message(reduce, 8);
 	try_parent(reduce, 8, 0, &m, false);
 	m = message(reduce, 0);
 	try_parent(reduce, 8, 0, &m, true);
-	/* data of a rank below returns with its length; data from elsewhere may have any whole
-	 * number of elements
-	 */
+	/* data of a rank below the node must return with its length; data from elsewhere may have
+	 * any whole number of elements */
 	m = message(here, 12);
 	try_parent(here, 8, 0, &m, false);
 	m = message(here, 8);
@@ -326,8 +326,7 @@ static void test_parent(void **state)
 	try_parent(there, 0, 0, &m, false);
 }
 
-/* The parent answers what was not sent: no partial sum has gone up, or the answer has come
- * before. */
+/* The parent answers a partial sum that it was not sent, or answers one twice. */
 static void test_unasked(void **state)
 {
 	const struct inc_term_message m = message(SUM, 8);
@@ -343,7 +342,7 @@ static void test_unasked(void **state)
 			world_give_this(&w, 1, 0, &m);
 			assert_false(w.ended);
 		}
-		/* 2: the slot is free again and still contains this message */
+		/* case 2: the slot is free again, and still contains this message */
 		if (again == 2) {
 			world_finish(&w, 1);
 			world_finish(&w, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A single node: what it refuses, its place in the tree, and the figures that it reports. */
+/* A single node: the calls that it rejects, its place in the tree, and the figures that it
+ * reports. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +50,7 @@ static void test_conf(void **state)
 	refused(&shape, "communicator 12: rank 1 is behind two children");
 }
 
-/* Errors of the caller change nothing. */
+/* A call with wrong arguments changes nothing. */
 static void test_caller(void **state)
 {
 	const struct world_shape shape = world_shape(1, 1, 2, false);
@@ -77,7 +78,7 @@ static void test_caller(void **state)
 	world_close(&w);
 }
 
-/* Nothing is reported while actions are pending. */
+/* The node reports nothing while actions are pending. */
 static void test_busy(void **state)
 {
 	const struct world_shape shape = world_shape(2, 1, 2, false);
@@ -97,7 +98,7 @@ static void test_busy(void **state)
 	assert_int_equal(inc_term_tick(w.t, 1), -EBUSY);
 	assert_true(inc_term_next(w.t, &a));
 	assert_false(inc_term_next(w.t, &a));
-	/* nor while a communicator that has ended may have buffers to return */
+	/* it also reports nothing while a communicator that has ended may have buffers to return */
 	assert_int_equal(inc_term_message(w.t, 1, 1, &wrong), 0);
 	assert_true(inc_term_next(w.t, &a));
 	assert_int_equal(a.what, INC_TERM_DO_END);
@@ -165,7 +166,7 @@ static void check_peer(const struct world *w, uint32_t peer,
 	assert_int_equal(f.unresponsive, want->unresponsive);
 }
 
-/* Ticks as a worker does that never stands still. */
+/* Calls the tick as a worker does that never stands still. */
 static void tick_until(struct world *w, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t at_ns;
@@ -174,7 +175,7 @@ static void tick_until(struct world *w, uint64_t from_ns, uint64_t to_ns)
 		world_tick(w, at_ns);
 }
 
-/* A job of two children, of which child 0 has not acknowledged result 0. */
+/* Opens a job of two children, of which child 0 has not acknowledged result 0. */
 static void open_unacknowledged(struct world *w, const struct world_shape *shape)
 {
 	world_open(w, shape, calls, 3);
@@ -183,8 +184,9 @@ static void open_unacknowledged(struct world *w, const struct world_shape *shape
 	world_finish(w, 1);
 }
 
-/* The process stands still for pause_ns, after child 0 was silent for silence_ns. Child 0 is not
- * blamed before the respite is over, and never if it acknowledges until then. */
+/* Lets child 0 be silent for silence_ns, and then lets the process stand still for pause_ns. The
+ * node must not blame child 0 before the respite is over, and must never blame it if it
+ * acknowledges until then. */
 static void stand_still(uint64_t silence_ns, uint64_t pause_ns, bool acknowledges)
 {
 	const uint64_t second = INC_NSEC_PER_SEC, limit_ns = INC_UNRESPONSIVE_S * second;
@@ -222,7 +224,8 @@ static void test_standstill(void **state)
 		}
 }
 
-/* A child that is always silent is found, even if the process stands still again and again. */
+/* The node reports a child that is always silent, even if the process stands still again and
+ * again. */
 static void test_standstills(void **state)
 {
 	const struct world_shape shape = world_shape(2, 1, 2, false);
@@ -241,7 +244,8 @@ static void test_standstills(void **state)
 	world_close(&w);
 }
 
-/* Port 0 is the switch's port to child 0, which is silent. */
+/* Opens a job whose child 0 is silent. Port 0, the switch's port to that child, is in this
+ * condition. */
 static void open_without_port(struct world *w, const struct world_shape *shape,
 			      enum inc_port_condition condition)
 {
@@ -256,8 +260,8 @@ static void close_cut(struct world *w)
 	world_close(w);
 }
 
-/* While the switch's own port is away the child is not blamed, and the port is reported once. When
- * the port is back, the child has the whole limit again. */
+/* While the switch's own port is away, the node does not blame the child, and reports the port
+ * once. When the port is back, the child has the whole limit again. */
 static void test_port_away(void **state)
 {
 	static const enum inc_port_condition away[] = {INC_PORT_DOWN, INC_PORT_LOST};
@@ -283,8 +287,8 @@ static void test_port_away(void **state)
 	}
 }
 
-/* One port is away all the time, and another one comes and goes. The first port is not reported
- * again until both have been up. */
+/* One port is away all the time, and another one comes and goes. The node does not report the first
+ * port again until both have been up. */
 static void test_ports_away(void **state)
 {
 	const struct world_shape shape = world_shape(2, 1, 2, false);
@@ -307,8 +311,8 @@ static void test_ports_away(void **state)
 	close_cut(&w);
 }
 
-/* A port that is down is reported only if the communicator waits. A lost port is always reported.
- */
+/* The node reports a port that is down only if the communicator waits for a peer behind it. It
+ * always reports a port that is lost. */
 static void test_port_not_needed(void **state)
 {
 	const struct world_shape shape = world_shape(2, 1, 2, false);
@@ -325,7 +329,7 @@ static void test_port_not_needed(void **state)
 	close_cut(&w);
 }
 
-/* A standstill of the process does not count as time without the port. */
+/* A standstill of the process does not count as time in which the port was away. */
 static void test_port_standstill(void **state)
 {
 	const struct world_shape shape = world_shape(2, 1, 2, false);

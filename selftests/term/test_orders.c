@@ -20,7 +20,7 @@ static const struct world_call sums[] = {
 static const struct world_call others[] = {
 	{SUM(BFLOAT16, 0), 16, true}, {SUM(FLOAT32, 1), 8, true}, {SUM(FLOAT32, 1), 12, false}};
 
-/* Plays all orders. Their number is given, so that a missing order is noticed. */
+/* Plays all orders. The caller knows their number, so that a missing order is noticed. */
 static void try(uint32_t children, bool has_parent, uint32_t slots, uint32_t n_calls, bool late,
 		uint64_t orders)
 {
@@ -35,7 +35,7 @@ static void try(uint32_t children, bool has_parent, uint32_t slots, uint32_t n_c
 	assert_int_equal(n, orders);
 }
 
-/* (children * 3)! / 3!^children */
+/* the number of orders is (children * 3)! / 3!^children */
 static void test_arrivals(void **state)
 {
 	try(1, false, 4, 3, false, 1);
@@ -63,12 +63,12 @@ static void test_completions(void **state)
 	try(4, false, 2, 2, true, 107360640);
 	try(4, true, 2, 2, true, 33110508672);
 	try(4, false, 4, 3, true, 92445210685440);
-#ifndef __SANITIZE_ADDRESS__ /* takes ten seconds of a CPU without the sanitizer */
+#ifndef __SANITIZE_ADDRESS__ /* this search takes ten seconds of CPU time without the sanitizer */
 	try(4, true, 4, 3, true, 2865944623571735040);
 #endif
 }
 
-/* The window is smaller than the job, so the peers that are ahead wait. */
+/* The window is smaller than the job, so peers that are ahead have to wait. */
 static void test_windows(void **state)
 {
 	try(4, false, 1, 3, false, 13824);
@@ -78,7 +78,7 @@ static void test_windows(void **state)
 	try(3, false, 2, 3, false, 1296);
 }
 
-/* Other types, and elements in the other byte order. */
+/* Searches with other types, and with elements in the other byte order. */
 static void test_types(void **state)
 {
 	struct states_job job = {world_shape(3, 1, 4, false), others, 3, false};
@@ -102,8 +102,8 @@ static void play(struct path *path, void *arg)
 	world_close(&w);
 }
 
-/* States with equal digests continue alike: playing the orders one by one gives the same number of
- * them. */
+/* States with equal digests continue alike. This test proves it: playing the orders one by one must
+ * give the same number of orders. */
 static void test_one_by_one(void **state)
 {
 	struct states_job answers = {world_shape(3, 1, 4, true), sums, 3, false};
@@ -113,7 +113,8 @@ static void test_one_by_one(void **state)
 	assert_int_equal(path_all(play, &completions), states_all(&completions, NULL));
 }
 
-/* Sums depend on the order of addition; without that, the tests above would show nothing. */
+/* The sums must depend on the order of addition, because otherwise the tests above would show
+ * nothing. */
 static void test_orders_differ(void **state)
 {
 	const struct world_shape shape = world_shape(4, 1, 4, false);

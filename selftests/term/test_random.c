@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * Long random jobs of every shape, compared with the plain reference. Message numbers pass the
- * limits of 24, 32 and 64 bits. A slow peer makes the others wait, while no memory grows.
+ * Long random jobs of every shape, whose results are compared with the plain reference. Message
+ * numbers pass the limits of 24, 32 and 64 bits. A slow peer makes the others wait, while the use
+ * of memory does not grow.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@ static uint32_t below(uint32_t n)
 	return (seed >> 33) % n;
 }
 
-/* Draws calls. elsewhere: the root may be a rank that is not below the node. */
+/* Draws the calls of a job. elsewhere: the root may be a rank that is not below the node. */
 static void make_calls(struct world_call *calls, uint32_t n, uint32_t ranks, bool elsewhere)
 {
 	uint32_t i, seq = below(1024);
@@ -99,7 +100,7 @@ static void test_wrap(void **state)
 		}
 }
 
-/* One peer acknowledges nothing: the others go on to the end of their windows and no further. */
+/* One peer acknowledges nothing. The others advance to the end of their windows and no further. */
 static void stall(uint32_t children, bool has_parent, uint32_t slow)
 {
 	struct world_call calls[20];

@@ -17,7 +17,7 @@ static uint32_t draw(uint64_t *state)
 	return *state >> 33;
 }
 
-/* Sends nearly valid packets with right checksums, and random bytes. */
+/* Plays a peer that sends nearly valid packets with right checksums, and random bytes. */
 static void test_fuzz(void **state)
 {
 	struct lone *w = *state;
@@ -78,7 +78,7 @@ static void test_fuzz(void **state)
 
 struct end {
 	struct side *side;
-	struct inc_channel *ch; /* NULL: it has been closed */
+	struct inc_channel *ch; /* the channel; NULL: a handler has closed it */
 	uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
 };
 
@@ -113,7 +113,7 @@ static void fuzz_message(void *ctx, const struct inc_channel_message *m)
 
 	assert_non_null(end->ch);
 	end->side->n_got++;
-	/* sometimes no receive is posted, so the peer gets an RNR NAK */
+	/* sometimes a handler posts no receive, so that the peer gets an RNR NAK */
 	if (draw(&end->side->seed) % 16)
 		inc_channel_soft.post(end->ch, m->buffer);
 	say_some(end);
@@ -170,8 +170,8 @@ static void meet(struct side *s, unsigned int i, const struct inc_channel_own *o
 	assert_int_equal(inc_channel_soft.connect(s->end[i].ch, &peer, NULL), 0);
 }
 
-/* Makes a pair of channels again after one end was closed, sometimes before its peer has
- * noticed. */
+/* Makes a pair of channels again after one end was closed, sometimes before the other end has
+ * noticed that. */
 static void renew(struct side side[2], unsigned int i)
 {
 	struct inc_channel_own own[2];

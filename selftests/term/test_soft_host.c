@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The hosts' soft transport against a soft endpoint of a switch, which sends each message back as
- * its result. They must understand each other on a good network and on bad ones.
+ * its result. Both implementations must work together on a good network and on bad ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,8 @@ struct world {
 	struct inc_channel_region region;
 	uint8_t in[MESSAGES][BYTES]; /* the switch's buffers */
 	uint64_t n_got, n_given;
-	/* messages sent back and not acknowledged yet: n_given to n_got */
+	/* buffers of messages that were sent back and are not acknowledged yet: numbers n_given to
+	 * n_got */
 	void *under_way[MESSAGES];
 	uint8_t *send, *recv;
 };
@@ -225,7 +226,7 @@ static void test_bad(void **state)
 	}
 }
 
-/* The switch ends the communicator, and a host that waits learns that. */
+/* The switch ends the communicator. A host that waits must get that error. */
 static void test_ended(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Mirrored soft channels of an owner that does what lib/channel/channel.h allows and hosts do not
- * do. It shuts a channel from within a report, and has several channels on a device. */
+/* Soft channels in the mirrored form, in which hosts use them: each message comes back from the
+ * peer as its result. Their owner does what lib/channel/channel.h allows and hosts do not do. It
+ * shuts a channel from within a report, and has several channels on a device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 
 #define PAYLOAD  256
 #define MESSAGES 4
-#define SLOTS    256 /* places for results */
+#define SLOTS    256 /* number of results for which the channel has room */
 
 struct world {
 	struct inc_channel_device *dev;
@@ -25,7 +26,7 @@ struct world {
 	uint8_t data[MESSAGES * PAYLOAD];
 	unsigned int n_messages, n_sent;
 	bool shut_at_message, shut_at_sent;
-	uint8_t syndrome; /* with which the channel is shut */
+	uint8_t syndrome; /* AETH syndrome with which the handler shuts the channel */
 };
 
 static void shut(struct world *w)
@@ -104,7 +105,7 @@ static void end(struct world *w)
 	inc_channel_soft.close(w->dev);
 }
 
-/* Sends all messages, of one packet each, and has the peer receive them. */
+/* Sends all messages, which have one packet each, and lets the peer receive them. */
 static void exchange(struct world *w)
 {
 	unsigned int i;
@@ -128,7 +129,7 @@ static void exchange(struct world *w)
 		assert_true(peer_hear(&w->peer, &w->sent[i], 0));
 }
 
-/* The results arrive in the reverse order, so the last one completes all messages. */
+/* Lets the results arrive in the reverse order, so that the last one completes all messages. */
 static void results(struct world *w)
 {
 	static const uint8_t payload[PAYLOAD];
@@ -141,7 +142,8 @@ static void results(struct world *w)
 	inc_channel_soft.flush(w->dev);
 }
 
-/* Nothing is reported of a channel that a report has shut, although more has arrived. */
+/* After a report in which the handler shuts its channel, nothing more of that channel is reported,
+ * although more has arrived. */
 static void test_shut_by_report(void **state)
 {
 	static const uint8_t syndromes[] = {0, INC_AETH_NAK_OPERATION};
@@ -168,8 +170,8 @@ static void test_shut_by_report(void **state)
 	}
 }
 
-/* The deadline of a device with a mirrored channel includes the closing NAKs of channels that were
- * shut there. */
+/* If channels of a device were shut, the device's deadline includes their closing NAKs, also beside
+ * a mirrored channel. */
 static void test_closing_beside(void **state)
 {
 	struct world w = {.syndrome = INC_AETH_NAK_OPERATION};
@@ -189,7 +191,7 @@ static void test_closing_beside(void **state)
 /* A call of the sanitizers, with which this test is always built. */
 size_t __sanitizer_get_current_allocated_bytes(void);
 
-/* A channel that has ended is remembered, but the places of its results are not. */
+/* The device remembers a channel that has ended, but has freed the places of its results. */
 static void test_ended(void **state)
 {
 	struct world w = {.syndrome = INC_AETH_NAK_OPERATION};

@@ -28,14 +28,14 @@ static void test_messages(void **state)
 	assert_true(f.rx_packets > 2000);
 	assert_int_equal(pair_device_figures(&p, 0).damaged, 0);
 	assert_int_equal(pair_device_figures(&p, 0).strangers, 0);
-	/* one ACK for many packets, at the end of messages that request it */
+	/* the receiver has sent one ACK for many packets, at the end of messages that request it */
 	assert_true(f.acks_sent < f.rx_packets / 4);
 	assert_true(f.srtt_ns > 0);
 	pair_close(&p);
 }
 
-/* The receive that was posted last is used first. The kernel needs milliseconds to provide memory
- * that was never used, so none is used without need. */
+/* The endpoint uses the receive first that was posted last. The kernel needs milliseconds to
+ * provide memory that was never used, so the endpoint uses no such memory without need. */
 static void test_last_posted_first(void **state)
 {
 	struct pair p;
@@ -62,7 +62,7 @@ static void test_channels(void **state)
 	pair_close(&p);
 }
 
-/* Messages that are sent before the peer is known leave when it is known. */
+/* Messages that are sent before the peer's address is set leave when it is set. */
 static void test_connect_late(void **state)
 {
 	struct pair p;
@@ -123,7 +123,7 @@ static void test_shut(void **state)
 	p.end[0][0].ch = NULL;
 	pair_until(&p, told);
 	assert_int_equal(p.end[1][0].reason, INC_CHANNEL_ENDED);
-	/* the other channel of the same devices continues */
+	/* the other channel of the same devices still works */
 	p.end[0][1].total = p.end[1][1].total = 200;
 	p.end[0][0].total = p.end[1][0].total = 0;
 	p.end[0][0].n_got = p.end[1][0].n_got = 0;
@@ -132,7 +132,7 @@ static void test_shut(void **state)
 	pair_close(&p);
 }
 
-/* The first closing NAK is lost, and so are some of the following ones. */
+/* The first closing NAK is lost, and so are some of its repetitions. */
 static void test_shut_unheard(void **state)
 {
 	static const struct net_faults deaf = {.lose = 1000};
@@ -166,7 +166,7 @@ static void bad_network(const struct net_faults *faults, uint64_t seed, uint64_t
 	pair_run(&p, 60);
 	faulty = net_done();
 	assert_true(faulty > 0);
-	/* all continues when the network is good again */
+	/* all messages arrive when the network is good again */
 	net_set(&good, 1);
 	pair_want(&p, 100);
 	pair_run(&p, 20);

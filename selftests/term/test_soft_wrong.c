@@ -39,8 +39,8 @@ static void test_right(void **state)
 	lone_turn(w);
 	assert_int_equal(w->n_got, 3);
 	assert_false(w->has_imm);
-	/* No packet requested an ACK, so one ACK for all of them is due after a while. If the test
-	 * gets no CPU for that long, the endpoint acknowledges a part of them earlier. */
+	/* no packet requested an ACK, so the endpoint sends one ACK for all of them after a while;
+	 * if the test gets no CPU for that long, the endpoint acknowledges some of them earlier */
 	lone_expect_up_to(w, PEER_PSN + 4);
 	assert_true(lone_figures(w).acks_sent == 1 || inc_now_ns() - began_ns > INC_ACK_HOLD_NS);
 }
@@ -63,8 +63,8 @@ static void test_asked(void **state)
 	assert_int_equal(lone_figures(w).acks_sent, 1);
 }
 
-/* Expects the reply to the first packet, and then the ACK. The reply comes again if its timer is
- * quicker. */
+/* Expects the endpoint's reply to the first packet, and then the ACK. The reply may be
+ * retransmitted before the ACK. */
 static void expect_reply_and_ack(struct lone *w)
 {
 	struct inc_roce_packet pkt;
@@ -78,8 +78,8 @@ static void expect_reply_and_ack(struct lone *w)
 	assert_int_equal(pkt.psn, PEER_PSN);
 }
 
-/* A result is sent before the ACK of the message that it was made of. It replaces that ACK if the
- * peer agreed to that. */
+/* A result is sent before the ACK of the message from which it was made. The result replaces that
+ * ACK if the peer agreed to that. */
 static void test_ack_and_result(void **state)
 {
 	struct lone *w = *state;
@@ -113,7 +113,7 @@ static void test_order(void **state)
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_turn(w);
 	lone_expect(w, INC_AETH_ACK, PEER_PSN);
-	/* one NAK per gap */
+	/* the endpoint sends one NAK per gap */
 	w->psn++;
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_expect(w, INC_AETH_NAK_SEQ, PEER_PSN + 1);
@@ -124,12 +124,12 @@ static void test_order(void **state)
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_turn(w);
 	assert_int_equal(w->n_got, 2);
-	/* ... and another for the next gap */
+	/* the next gap causes another NAK */
 	w->psn++;
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_expect(w, INC_AETH_NAK_SEQ, PEER_PSN + 2);
 	assert_int_equal(lone_figures(w).naks_sent, 2);
-	/* a duplicate is acknowledged again */
+	/* the endpoint acknowledges a duplicate again */
 	w->psn = PEER_PSN;
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_expect(w, INC_AETH_ACK, PEER_PSN + 1);
@@ -149,7 +149,7 @@ static void test_room(void **state)
 	lone_expect(w, INC_AETH_ACK, PEER_PSN + MESSAGES - 1);
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_expect(w, INC_AETH_RNR | INC_CHANNEL_RNR_TIMER, PEER_PSN + MESSAGES);
-	/* a packet after the RNR NAK is no gap */
+	/* a packet after an RNR NAK counts as no gap */
 	lone_send(w, INC_OP_SEND_ONLY, 8);
 	lone_silent(w);
 	w->psn = PEER_PSN + MESSAGES;
@@ -177,7 +177,7 @@ static void invalid(struct lone *w, unsigned int before, uint8_t opcode, size_t 
 	assert_int_equal(w->n_lost, 1);
 	assert_int_equal(w->reason, INC_CHANNEL_INVALID);
 	assert_int_equal(w->n_got, 0);
-	/* the channel has ended: it accepts and sends nothing more */
+	/* the channel has ended, so it accepts no more packets and sends none */
 	w->psn = PEER_PSN + before;
 	lone_send(w, INC_OP_SEND_ONLY, 4);
 	lone_silent(w);
@@ -311,7 +311,7 @@ static void test_strangers(void **state)
 	lone_silent(w);
 	assert_int_equal(lone_device(w).strangers, 3);
 	close(other.fd);
-	/* a packet from the peer's port number at another address; the ICRC is that of the peer's
+	/* a packet that has the peer's port number but another address, with the ICRC of the peer's
 	 * packets */
 	other = w->peer;
 	other.fd = peer_socket(PEER_ADDR + 1, w->peer.to_host.sport);
@@ -320,7 +320,7 @@ static void test_strangers(void **state)
 	assert_int_equal(lone_device(w).strangers, 4);
 	assert_int_equal(w->n_got, 0);
 	close(other.fd);
-	/* a channel whose peer is not known yet */
+	/* a channel whose peer's address is not set yet */
 	lone_end(w);
 	lone_make(w, false, false);
 	strange(w, &what);
@@ -345,7 +345,7 @@ static void test_damage(void **state)
 	/* an RC opcode that the endpoint does not use */
 	what.opcode = 0x0c;
 	bad(w, &what);
-	/* answers to packets that were never sent */
+	/* responses to packets that the endpoint never sent */
 	what.len = 0;
 	what.opcode = INC_OP_ACK;
 	what.psn = OWN_PSN;
@@ -406,7 +406,7 @@ static void test_own_fault(void **state)
 		assert_int_equal(inc_channel_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
 		assert_int_equal(inc_channel_soft.connect(ch, &nowhere, NULL), 0);
 		assert_int_equal(inc_channel_soft.send(ch, w->out, 8, true, 7), 0);
-		/* the second time a message is sent after the error */
+		/* after the error the message is sent a second time */
 		if (i)
 			assert_int_not_equal(inc_channel_soft.send(ch, w->out, 8, true, 7), 0);
 		lone_turn(w);
@@ -419,7 +419,7 @@ static void test_own_fault(void **state)
 /* A call of the sanitizers, with which this test is always built. */
 size_t __sanitizer_get_current_allocated_bytes(void);
 
-/* A channel that has ended is remembered, but its memory is freed. */
+/* The endpoint remembers a channel that has ended, but has freed its memory. */
 static void test_ended(void **state)
 {
 	struct inc_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
@@ -481,8 +481,8 @@ static void test_switch_is_told(void **state)
 	lone_make(w, true, false);
 }
 
-/* A peer that sends after the end gets a closing NAK, but a flood of packets does not get a flood
- * of NAKs. */
+/* A peer that sends packets after the end gets a closing NAK, but a flood of packets does not get a
+ * flood of NAKs. */
 static void test_late(void **state)
 {
 	struct lone *w = *state;
@@ -509,14 +509,14 @@ static void test_late(void **state)
 		late += pkt.psn == ((PEER_PSN + 2) & INC_PSN_MASK);
 	}
 	assert_int_equal(w->n_got, 2);
-	/* includes the closing NAKs that are sent by timer */
+	/* the number includes the closing NAKs that are sent by timer */
 	assert_in_range(heard, 0, (inc_now_ns() - begin_ns) / (10 * INC_NSEC_PER_MSEC) + 8);
-	/* a peer switch that has ended the communicator, too, is not answered for ever */
+	/* a peer switch that has ended the communicator, too, is soon not answered any more */
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, OWN_PSN);
 	lone_make(w, true, false);
 }
 
-/* Sends packets in one call. Their ICRCs are for these IP IDs, whatever IDs the kernel uses. */
+/* Sends packets in one call. Their ICRCs match these IP IDs, whatever IDs the kernel uses. */
 static void say_run(struct lone *w, const uint16_t *ids, unsigned int n)
 {
 	const size_t size = INC_BTH_LEN + PAYLOAD + INC_ICRC_LEN;
@@ -547,8 +547,8 @@ static void say_run(struct lone *w, const uint16_t *ids, unsigned int n)
 	lone_turn(w);
 }
 
-/* The packets of a merged datagram have consecutive IDs, or 0. After a gap the first packet is not
- * accepted, but shows the new place in the run. */
+/* The packets of a merged datagram have consecutive IDs, or 0. The first packet after a gap is not
+ * accepted, but it shows the new position in the run. */
 static void test_ids(void **state)
 {
 	struct lone *w = *state;
@@ -574,7 +574,7 @@ static void test_ids(void **state)
 	lone_make(w, true, false);
 	say_run(w, (uint16_t[]){7, 8, 9}, 3);
 	assert_int_equal(w->n_got, 0);
-	/* an RDMA device uses any IDs */
+	/* a peer with an RDMA device uses any IDs */
 	lone_end(w);
 	lone_make(w, true, true);
 	say_run(w, (uint16_t[]){7, 40000, 9, 0}, 4);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Channels on simulated RDMA devices (selftests/fake_rc): a mirrored channel, as a host has it,
- * whose messages a posted channel, as a switch has it, sends back as their results. */
+/* Channels on simulated RDMA devices (selftests/fake_rc). One end is mirrored, as on a host: each
+ * of its messages has a result. The other end is posted, as on a switch: it sends each message back
+ * as the result. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,26 +17,30 @@
 #include "lib/proto/roce.h"
 #include "selftests/fake_rc/fake_rc.h"
 
-#define HOST_IP   0x0a4e0001 /* of fake0 */
-#define SWITCH_IP 0x0a4e0101 /* of fake1 */
+#define HOST_IP   0x0a4e0001 /* IP address of the device fake0 */
+#define SWITCH_IP 0x0a4e0101 /* IP address of the device fake1 */
 #define PAYLOAD   1024
 #define BYTES     (2 * PAYLOAD)
 #define MESSAGES  24
-#define WINDOW    12 /* the switch may post a receive again only after the next window has begun */
-#define HOST_PSN  0xfffff0
-#define OWN_PSN   77
-#define LIMIT_NS  (20 * INC_NSEC_PER_SEC)
+/* number of messages in the window; the switch may post a receive again only after the next window
+ * has begun */
+#define WINDOW   12
+#define HOST_PSN 0xfffff0
+#define OWN_PSN  77
+#define LIMIT_NS (20 * INC_NSEC_PER_SEC)
 
-/* One end: its device and its channel. */
+/* One end of the connection: its device and its channel. */
 struct end {
 	struct inc_channel_device *dev;
 	struct inc_channel *ch;
 	struct inc_channel_own own;
 	struct inc_channel_region region;
 	uint8_t data[MESSAGES][BYTES];
-	bool echoes; /* each message is sent back */
+	bool echoes; /* this end sends each message back */
 	uint64_t n_messages, n_sent, n_lost;
-	void *back[MESSAGES]; /* messages that are being sent back: n_sent to n_messages */
+	/* buffers of the messages that are being sent back, with the numbers n_sent to
+	 * n_messages */
+	void *back[MESSAGES];
 	struct inc_channel_loss loss;
 	bool shut_at_sent;
 };
@@ -130,7 +135,7 @@ static void close_end(struct end *e)
 	shut(e);
 	if (!e->dev)
 		return;
-	/* with a step to RTR under way a device would end on a thread of its own */
+	/* while a step to RTR is under way, the device would end on another thread */
 	while (!LIST_EMPTY(&VERBS_DEV(e->dev)->entries))
 		ops->progress(e->dev);
 	ops->unmap(e->dev, &e->region);
@@ -220,8 +225,8 @@ static void test_echo(void **state)
 	assert_int_equal(fake_objects(), 0);
 }
 
-/* The handler shuts a mirrored channel at the first of several sends that one completion reports.
- */
+/* One completion reports several sends of a mirrored channel. At the first one the handler shuts
+ * the channel. */
 static void test_shut_by_report(void **state)
 {
 	static struct end host, sw;
@@ -242,7 +247,7 @@ static void test_shut_by_report(void **state)
 	assert_int_equal(fake_objects(), 0);
 }
 
-/* Each call that can fail fails once, while both ends are opened and connected. */
+/* Lets each call that can fail do so once, while both ends are opened and connected. */
 static void test_failures(void **state)
 {
 	static struct end host, sw;
@@ -270,7 +275,7 @@ static void test_failures(void **state)
 	assert_true(n > 8);
 }
 
-/* Gives the host's queue pair up. */
+/* Lets the device give up the host's queue pair. */
 static void give_up(struct end *host, enum ibv_wc_status status)
 {
 	assert_int_equal(post(host, 0, true), 0);
@@ -303,7 +308,8 @@ static void lose(enum ibv_wc_status status, enum inc_channel_reason reason, int 
 	assert_int_equal(fake_objects(), 0);
 }
 
-/* A broken channel reports why. The event that the port is down may wait to be read until then. */
+/* A channel that breaks reports the reason. The event that the port is down may not have been read
+ * until then. */
 static void test_lost(void **state)
 {
 	lose(IBV_WC_REM_OP_ERR, INC_CHANNEL_ENDED, EREMOTEIO, false);
@@ -313,7 +319,7 @@ static void test_lost(void **state)
 	lose(IBV_WC_WR_FLUSH_ERR, INC_CHANNEL_CUT, ECANCELED, false);
 }
 
-/* Lets an end that would not sleep now run. False: it would sleep. */
+/* Runs an end if it would not sleep now. Returns false if it would sleep. */
 static bool wake(struct end *e)
 {
 	struct pollfd pfd = {.fd = ops->fd(e->dev, NULL), .events = POLLIN};
@@ -325,8 +331,8 @@ static bool wake(struct end *e)
 	return true;
 }
 
-/* Each end sleeps until its descriptor or arm() reports something, and a notification may come
- * late. */
+/* Runs both ends, each of which sleeps until its descriptor or arm() reports work. With `late`,
+ * notifications come late. */
 static void wakes(bool late)
 {
 	const uint64_t n = 300;
@@ -362,8 +368,8 @@ static void test_wakes(void **state)
 	wakes(true);
 }
 
-/* The device refuses to notify. That breaks its channels before the owner sleeps, so the owner must
- * not sleep on that. */
+/* The device refuses to notify. That breaks the device's channels, so arm() must prevent their
+ * owner from sleeping. */
 static void test_arm_fails(void **state)
 {
 	static struct end host, sw;
@@ -381,7 +387,7 @@ static void test_arm_fails(void **state)
 	assert_int_equal(fake_objects(), 0);
 }
 
-/* A host gives up a message whose result has not arrived. */
+/* A host unmaps the memory of a message whose result has not arrived. */
 static void test_unmap(void **state)
 {
 	static struct end host, sw;
@@ -404,7 +410,8 @@ static void test_unmap(void **state)
 	assert_int_equal(fake_objects(), 0);
 }
 
-/* A send fails after others that have requested no completion. The error names its number. */
+/* A send fails after other sends that have requested no completion. The error names the number of
+ * the failed send. */
 static void test_failed_send(void **state)
 {
 	static struct end host, sw;

@@ -27,7 +27,7 @@ struct world_shape world_shape(uint32_t n_children, uint32_t ranks, uint32_t slo
 	return shape;
 }
 
-/* Sets the node's counters as they are after `base` messages. */
+/* Sets the node's counters to the values that they have after `base` messages. */
 static void move_on(struct inc_term *t, uint64_t base)
 {
 	uint32_t i;
@@ -92,7 +92,8 @@ static bool is_child(const struct world *w, uint32_t peer)
 	return peer < w->shape->n_children;
 }
 
-/* Is the call's root at this child? For the parent: is the root outside this node's tree? */
+/* Is the root of the call at this child? If the peer is the parent: is the root outside this node's
+ * tree? */
 static bool has_root(const struct world *w, uint32_t peer, uint64_t number)
 {
 	const uint32_t root = INC_DESC_ROOT(call_of(w, number)->desc);
@@ -115,7 +116,8 @@ static uint32_t ranks_below(const struct world *w)
 	return n;
 }
 
-/* The length that a peer gives. The parent gives the result for the ranks below the node. */
+/* The length of a peer's message to the node. The parent sends the result for the ranks below the
+ * node. */
 static uint32_t given_length(const struct world *w, uint32_t peer, uint64_t number)
 {
 	const struct world_call *call = call_of(w, number);
@@ -136,7 +138,8 @@ static uint32_t given_length(const struct world *w, uint32_t peer, uint64_t numb
 	return 0;
 }
 
-/* The length that a peer must be sent: a child gets its result, the parent the partial sum. */
+/* The length of the node's message to a peer: a child must get its result, the parent the partial
+ * sum. */
 static uint32_t owed_length(const struct world *w, uint32_t peer, uint64_t number)
 {
 	const struct world_call *call = call_of(w, number);
@@ -158,7 +161,7 @@ static uint32_t owed_length(const struct world *w, uint32_t peer, uint64_t numbe
 	return 0;
 }
 
-/* Does a peer's message carry its descriptor? The parent's always does. */
+/* Does a message of this peer carry its descriptor? A message of the parent always does. */
 static bool brings_desc(const struct world *w, uint32_t peer, uint64_t number)
 {
 	return !is_child(w, peer) || call_of(w, number)->first || (number * 7 + peer) % 3 == 0;
@@ -177,7 +180,7 @@ static struct ref_floats floats_of(const struct world *w, uint64_t number)
 				   w->shape->form.swapped};
 }
 
-/* The bytes that a peer gives. */
+/* Fills in the bytes of a peer's message to the node. */
 static void fill(const struct world *w, uint32_t peer, uint64_t number, uint8_t *bytes,
 		 uint32_t length)
 {
@@ -194,7 +197,7 @@ static void fill(const struct world *w, uint32_t peer, uint64_t number, uint8_t 
 	}
 }
 
-/* Adds up the children's parts, child by child. */
+/* Adds up the children's contributions, child by child. */
 static void sum_of_parts(const struct world *w, uint64_t number, uint8_t sum[WORLD_BYTES])
 {
 	const uint32_t desc = call_of(w, number)->desc;
@@ -381,7 +384,7 @@ void world_give(struct world *w, uint32_t peer)
 		.buffer = bytes,
 	};
 
-	/* the window guarantees a posted receive for each message */
+	/* the window guarantees that a receive is posted for each message */
 	assert_true(p->given != p->posted);
 	fill(w, peer, p->given, bytes, m.length);
 	world_give_this(w, peer, p->given++, &m);
