@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The state of a world as one number (core_world.h). Numbers of groups, communicators and queue
- * pairs are left out, because they are random and do not matter. */
+/* Computes the state of a world as one number (core_world.h). Numbers of groups, communicators and
+ * queue pairs are left out, because they are random and do not matter. */
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
 #include "controller/core/group.h"

@@ -76,7 +76,8 @@ void world_lose(struct world *w, struct world_member *m, bool clean)
 					       .reason = "closed"});
 }
 
-/* Like net/member.c: a message that needs a group is refused if the member has none. */
+/* Is the member in a group? As in net/member.c, a message that needs a group is refused if the
+ * member has none. */
 static bool in_group(struct world_member *m)
 {
 	if (m->client.member && inc_group_formed(m->client.member->group))
@@ -152,8 +153,8 @@ static void say_hello(struct world *w, unsigned int s)
 					       .n_listed = w->switches[s].n});
 }
 
-/* Fills in the connections that a switch has made as requested. The controller orders them as its
- * tree does. */
+/* Fills in the connections that a switch has made as requested. The controller lists them in the
+ * order of its tree. */
 static void fill_configured(const struct world *w, unsigned int s, uint32_t number,
 			    struct inc_msg_configured *out)
 {
@@ -214,7 +215,7 @@ void world_switch_says(struct world *w, unsigned int s)
 		answer(w, s, said, 0);
 }
 
-/* The connection of a switch breaks: its pending requests are not answered, and it connects
+/* Breaks the connection of a switch. The switch does not answer its pending requests, and connects
  * again. */
 void world_cut(struct world *w, unsigned int s, bool forgets)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The controller's database in memory (core_world.h), with the rows of controller/store/rows.h. */
+/* The controller's database, held in memory (core_world.h), with the rows of
+ * controller/store/rows.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "controller/store/store.h"
@@ -99,7 +100,8 @@ bool store_has(enum inc_kept_table table, uint32_t key)
 	return false;
 }
 
-/* Columns with random numbers or counters, and the texts of errors, which contain such numbers. */
+/* Is this a column with random numbers or counters, or one with texts of errors, which contain such
+ * numbers? */
 static bool is_drawn(const struct inc_kept_column *column)
 {
 	static const char *const drawn[] = {"number", "of",   "first", "next",

@@ -111,7 +111,7 @@ static void take_start(struct world *w, struct world_member *m)
 	m->must = !w->job_ends;
 }
 
-/* The member learns that the group or the communicator has failed. */
+/* The member learns that its group or communicator has failed, and destroys the communicator. */
 static void take_failed(struct world_member *m)
 {
 	if (m->state == MEMBER_READIES || m->state == MEMBER_RUNS || m->state == MEMBER_RESUMES)
@@ -198,7 +198,7 @@ static void welcome(struct world_switch *sw, const uint32_t *keep, uint32_t n)
 	}
 }
 
-/* The switch carries a request out at once, and its answer waits in the queue. */
+/* Carries a request to a switch out at once. The switch's answer waits in its queue. */
 static void ask(struct world *w, const struct inc_action *action)
 {
 	struct world_switch *sw = &w->switches[action->sw->index];
@@ -213,8 +213,8 @@ static void ask(struct world *w, const struct inc_action *action)
 	world_push(&sw->queue, (struct world_said){SAYS_ANSWER, action->asked, action->number});
 }
 
-/* All members run, and all switches have their communicator. So the job can get its results, after
- * which members destroy the communicator. */
+/* Do all members run, and do all switches have their communicator? The job can then get its
+ * results, after which members destroy the communicator. */
 static bool can_finish(const struct world *w)
 {
 	const uint32_t number = w->members[0].made.communicator;
@@ -354,7 +354,8 @@ static void restart(struct world *w)
 	begin_core(w);
 }
 
-/* Carries out all actions. If the controller dies among them, the others are lost. */
+/* Carries out all actions of the core. If the controller dies among them, the remaining ones are
+ * lost. */
 static void carry(struct world *w)
 {
 	struct inc_action *action;
@@ -376,7 +377,7 @@ static void carry(struct world *w)
 			      w->core.switches[s].to_drop);
 }
 
-/* ---- called by the test ---- */
+/* ---- functions that the test calls ---- */
 
 void world_begin(struct world *w, enum inc_mode_of_switch mode, bool database, bool (*dies)(void))
 {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include "selftests/control/fabric.h"
 
-/* Each link has a network of two addresses, counted from 10.0.0.0. */
+/* Writes a port of a link. Each link has a network of two addresses, counted from 10.0.0.0. */
 static void put_port(FILE *f, const char *name, unsigned int n, unsigned int link, int end,
 		     const char *peer, unsigned int peer_n)
 {

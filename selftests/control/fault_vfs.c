@@ -37,7 +37,8 @@ static sqlite3_file *real_of(sqlite3_file *f)
 	return ((struct file *)f)->real;
 }
 
-/* Decides how this step ends: SQLITE_OK if it goes on. *now: it is the last one of the process. */
+/* Decides how this step ends: with SQLITE_OK the step is carried out. *now: the process is killed
+ * in this step. */
 static int step(int *now)
 {
 	char path[PATH_MAX + 8], word[16] = "";
@@ -137,8 +138,8 @@ static int on_device(sqlite3_file *f)
 	return real_of(f)->pMethods->xDeviceCharacteristics(real_of(f));
 }
 
-/* Version 1 has no memory shared between processes, which a database in exclusive mode does not
- * need. */
+/* Methods of version 1 have no memory shared between processes, which a database in exclusive mode
+ * does not need. */
 static const sqlite3_io_methods methods = {
 	.iVersion = 1,
 	.xClose = on_close,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Prints the page of figures of a switch whose engine only counts, as a scraper receives it. Prints
- * "part LINES" on stderr for each part of the page. The user is test_figures, for a switch with the
- * greatest number of figures, and for their names. Arguments: communicators, connections of each.
+ * Prints the metrics page of a switch whose engine only counts, as a scraper receives it. Prints
+ * "part LINES" on stderr for each part of the page. test_figures runs this program for a switch
+ * with the greatest number of metrics, and for their names. Arguments: number of communicators, and
+ * of connections of each.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static const struct inc_metric slowpath_metrics[] = {
 
 static uint32_t n_comms, n_conns;
 
-/* --- instead of userspace/engine.c --- */
+/* --- replacements of functions of userspace/engine.c --- */
 
 void inc_engines_usage(const struct inc_daemon *d, struct inc_engine_usage *out)
 {

@@ -2,13 +2,14 @@
 /*
  * TIMEOUT: 300
  *
- * Every order of events of the controller's core. Three members join, ask for a communicator over
- * two switches, run and leave. Any message may arrive next. At any moment one member or one switch
- * dies, or a switch's connection breaks. Before any action one controller may be killed, and the
- * next one starts with the database. At the end no member waits, and nothing is left in the core,
- * the switches or the database.
+ * Plays every order of events of the controller's core. Three members join, ask for a communicator
+ * over two switches, run and leave. Any message may arrive next. At any moment one member or one
+ * switch dies, or a switch's connection breaks. Before any action one controller may be killed, and
+ * the next one starts with the database. At the end no member waits, and nothing is left in the
+ * core, the switches or the database.
  *
- * The search replays the choices from the start, and does not go on from a state that it has seen.
+ * The search replays the choices from the start, and does not go on from a state that it has
+ * already reached.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +34,8 @@ static struct {
 
 static bool may_restart;
 
-/* The next choice of n alternatives. After the replayed choices it takes the first alternative. */
+/* Makes the next choice of n alternatives. First it repeats the choices that are replayed. After
+ * them it takes the first alternative. */
 static unsigned int choose(unsigned int n)
 {
 	world_require(search.at < DEEPEST, "a way of more than %d choices", DEEPEST);
@@ -50,7 +52,7 @@ static bool dies(void)
 	return may_restart && choose(2);
 }
 
-/* Prepares the next order. False: there is none. */
+/* Prepares the choices of the next order. Returns false if all orders were played. */
 static bool next_way(void)
 {
 	while (search.n && search.chosen[search.n - 1] + 1 == search.of[search.n - 1])
@@ -79,7 +81,7 @@ static void grow(void)
 	free(old);
 }
 
-/* True if the state is new. */
+/* Has no state with this hash been reached before? */
 static bool is_new(uint64_t hash)
 {
 	size_t at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Histograms (lib/metric/histogram.h): which bucket counts a value, how it is sent, and its
- * text. */
+/* Histograms (lib/metric/histogram.h): which bucket counts a value, how a histogram is sent, and
+ * its text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -136,7 +136,7 @@ static void buckets_add_up_and_times_are_seconds(void **state)
 	json_decref(families);
 }
 
-/* Received histograms that are inconsistent. */
+/* A received histogram that is inconsistent is left out. */
 static void what_is_no_histogram_is_left_out(void **state)
 {
 	static const char *const bad[] = {

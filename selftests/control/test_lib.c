@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
-/* ICRC of captured packets and compared with zlib; errors of YAML and of topologies. */
+/* Tests of lib: the ICRC of captured packets, compared with zlib; errors in YAML and in
+ * topologies. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -21,8 +22,8 @@
 #include "lib/topology/topology.h"
 #include "lib/conf/yaml.h"
 
-/* A congestion notification captured on a ConnectX-4 Lx (scapy, test/contrib/roce.uts),
- * from the IP header to the ICRC. */
+/* A congestion notification packet that was captured on a ConnectX-4 Lx (scapy,
+ * test/contrib/roce.uts), from the IP header to the ICRC. */
 static const uint8_t cnp[] = {
 	0x45, 0xc2, 0x00, 0x3c, 0x71, 0x8c, 0x40, 0x00, 0x40, 0x11, 0x91, 0x61, 0x0a, 0x00, 0x11,
 	0x01, 0x0a, 0x00, 0x12, 0x01, 0x00, 0x00, 0x12, 0xb7, 0x00, 0x28, 0x00, 0x00, 0x81, 0x00,
@@ -30,8 +31,8 @@ static const uint8_t cnp[] = {
 	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x82, 0xfd, 0x00, 0x2a,
 };
 
-/* The packet "UC SEND only" of the same file: IP id 1144, DF, 192.168.0.7 to itself, 49152 to
- * 4791. */
+/* The packet "UC SEND only" of the same file: IP ID 1144, DF, from 192.168.0.7 to itself, UDP port
+ * 49152 to 4791. */
 static const uint8_t uc_send[] = {
 	0x45, 0x01, 0x00, 0x40, 0x04, 0x78, 0x40, 0x00, 0x40, 0x11, 0xb4, 0xd5, 0xc0,
 	0xa8, 0x00, 0x07, 0xc0, 0xa8, 0x00, 0x07, 0xc0, 0x00, 0x12, 0xb7, 0x00, 0x2c,
@@ -59,7 +60,8 @@ static void check_captured(const uint8_t *packet, size_t len, bool df)
 	assert_int_equal(inc_icrc_udp(&path, packet[4] << 8 | packet[5], packet + 28, len - 32),
 			 stored(packet + len - 4));
 
-	/* computes it with zlib, and masks as in the annex */
+	/* computes the ICRC with zlib, and masks the fields that the annex to the specification
+	 * names */
 	memset(masked, 0xff, 8);
 	memcpy(masked + 8, packet, len - 4);
 	masked[8 + 1] = masked[8 + 8] = masked[8 + 10] = masked[8 + 11] = 0xff;
@@ -106,10 +108,10 @@ static void crc_in_parts(void **state)
 }
 
 #if defined(__x86_64__)
-#define HALVES 0x44u /* bits for YMM's and ZMM's upper halves in the state components in use */
+#define HALVES 0x44u /* bits of the state components in use for the upper halves of YMM and ZMM */
 
-/* The CRC uses vectors, which the caller does not. It must clear the upper halves, because dirty
- * ones slow the caller's SSE code down. */
+/* The CRC uses vector registers, which its caller does not use. The CRC must clear their upper
+ * halves, because dirty ones slow down the caller's SSE code. */
 static void crc_cleans_registers(void **state)
 {
 	static const uint8_t data[2048];
@@ -117,7 +119,7 @@ static void crc_cleans_registers(void **state)
 
 	if (!__get_cpuid_count(0xd, 1, &a, &b, &c, &d) || !(a & 0x4) ||
 	    !__builtin_cpu_supports("avx"))
-		skip(); /* no vectors, or no XGETBV to read the state */
+		skip(); /* the CPU has no vectors, or no XGETBV to read the state */
 	__asm__ volatile("vpcmpeqd %%xmm0, %%xmm0, %%xmm0\n\t"
 			 "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0"
 			 :
@@ -138,7 +140,7 @@ static void crc_cleans_registers(void **state)
 
 static void opcode_shapes(void **state)
 {
-	/* length of the extended headers by opcode, as in the specification's table */
+	/* length of the extended headers by opcode, as the specification's table has it */
 	static const int lengths[] = {0, 0, 0, 4, 0, 4, 16, 0, 0, 4, 16, 20};
 
 	for (int op = 0; op < 256; op++) {
@@ -152,7 +154,7 @@ static void opcode_shapes(void **state)
 
 static const struct {
 	const char *text;
-	const char *message; /* NULL: valid */
+	const char *message; /* expected error; NULL: the file is valid */
 } yaml_cases[] = {
 	{"a: 1\nb: {c: 2}\n", NULL},
 	{"", "t.yaml: empty file"},
@@ -207,7 +209,7 @@ static void yaml_nodes(void **state)
 	inc_yaml_free(doc);
 }
 
-/* A file with one error; %s is replaced by the case's text. */
+/* A topology file with one error. The text of a case replaces %s. */
 #define HOSTS    "hosts:\n  - {name: h0, ip: 10.77.0.1}\n  - {name: h1, ip: 10.77.1.1}\n"
 #define SWITCHES "switches:\n  - name: s0\n    root: true\n    ports:\n"
 #define PORTS                                             \
@@ -341,7 +343,7 @@ static void topology_bridge(void **state)
 	struct inc_err err = {""};
 
 	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err), 0);
-	assert_int_equal(topo->n_links, 5); /* each has a cable of its own */
+	assert_int_equal(topo->n_links, 5); /* each link has its own cable */
 	assert_int_equal(topo->n_leaves, 2);
 	port = &topo->switches[1].ports[0];
 	assert_int_equal(port->n_peers, 3);
@@ -359,7 +361,7 @@ static void topology_bridge(void **state)
 }
 
 static const struct {
-	const char *text, *host, *port; /* host NULL: invalid */
+	const char *text, *host, *port; /* parts of the text; host NULL: the text is invalid */
 } hostports[] = {
 	{"h", "h", "52200"},
 	{"10.0.0.1:1", "10.0.0.1", "1"},
@@ -374,7 +376,7 @@ static const struct {
 	{"h:0", NULL, NULL},
 	{"h:65536", NULL, NULL},
 	{"h:99999", NULL, NULL},
-	{"h:4294967297", NULL, NULL}, /* wraps to 1 in 32 bits */
+	{"h:4294967297", NULL, NULL}, /* a port number that wraps to 1 in 32 bits */
 	{"h:18446744073709551617", NULL, NULL},
 	{"h:-1", NULL, NULL},
 	{"h:+1", NULL, NULL},
@@ -420,7 +422,7 @@ static void listen_address(void **state)
 {
 	static const struct {
 		const char *text;
-		int family; /* 0: invalid */
+		int family; /* address family; 0: the text is no address */
 		int port;
 	} texts[] = {
 		{"127.0.0.1", AF_INET, 52400}, {"127.0.0.1:7", AF_INET, 7},
@@ -442,7 +444,7 @@ static void listen_address(void **state)
 		}
 		assert_int_equal(ret, 0);
 		assert_int_equal(at->ai_family, texts[i].family);
-		/* both families have the port at the same offset */
+		/* the sockaddr of both families has the port at the same offset */
 		assert_int_equal(ntohs(((struct sockaddr_in *)at->ai_addr)->sin_port),
 				 texts[i].port);
 		freeaddrinfo(at);
@@ -461,10 +463,10 @@ static const struct {
 	{"\x7f\x01", "??"},
 	{"csi \xc2\x9b"
 	 "1m",
-	 "csi ??1m"}, /* a control character C1 in UTF-8 */
+	 "csi ??1m"}, /* the control character CSI (C1) in UTF-8 */
 	{"csi \x9b"
 	 "1m",
-	 "csi ?1m"},                         /* and as a single byte */
+	 "csi ?1m"},                         /* the control character CSI as a single byte */
 	{"\xc0\x9b \xe0\x80\x9b", "?? ???"}, /* overlong encodings */
 	{"\xed\xa0\x80 \xf4\x90\x80\x80 \xff", "??? ???? ?"},
 	{"cut \xe2\x82", "cut ??"},
@@ -482,7 +484,7 @@ static void printable(void **state)
 		inc_printable(text);
 		assert_string_equal(text, printables[i].want);
 	}
-	/* for any two bytes, the result contains no control character */
+	/* the shown text contains no control character, whatever two bytes it is made from */
 	for (unsigned int n = 0; n < 1u << 16; n++) {
 		char two[] = {(char)(n & 0xff), (char)(n >> 8), 'm', 0};
 
@@ -503,7 +505,7 @@ static void error_text(void **state)
 
 static char logged[256];
 
-/* An output of the log that fails. */
+/* A failing output of the log. */
 static void take_line(const char *line, size_t len)
 {
 	snprintf(logged, sizeof(logged), "%.*s", (int)len, line);
@@ -523,8 +525,8 @@ static void log_line(void **state)
 	inc_log_sink(NULL);
 }
 
-/* With this timeout poll() returns when the time has come, not a millisecond earlier, and does not
- * return at once. */
+/* With this timeout poll() returns when the time has come, neither a millisecond earlier nor at
+ * once. */
 static void ms_until(void **state)
 {
 	assert_int_equal(inc_ms_until(5, 5), 0);

@@ -17,7 +17,8 @@
 
 #define ACCEPT_S 5
 
-static unsigned int until_failure; /* number of allocations until one fails; 0: none fails */
+/* number of allocations until one of them fails; 0: none fails */
+static unsigned int until_failure;
 static bool has_failed;
 
 static bool fails(void)
@@ -46,7 +47,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	event_base_loopbreak(evconnlistener_get_base(l));
 }
 
-/* A client connects and is accepted. */
+/* Checks that a client can connect to the listener and is accepted. */
 static void check_listens(struct evconnlistener *l, const bool *accepted)
 {
 	static const struct timeval limit = {.tv_sec = ACCEPT_S};
@@ -63,7 +64,8 @@ static void check_listens(struct evconnlistener *l, const bool *accepted)
 	assert_true(*accepted);
 }
 
-/* Makes a listener while the n-th allocation fails. False: there were fewer allocations. */
+/* Makes a listener while the n-th allocation fails. Returns false if fewer allocations were
+ * made. */
 static bool make(unsigned int n)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET,

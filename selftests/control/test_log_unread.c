@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A log whose reader does not read: inc_log_unblocked() drops lines and never blocks, whatever
- * stderr is. A child process logs, because a process has only one stderr, and the test reads.
+ * stderr is. A child process writes the log, because a process has only one stderr. The test reads
+ * it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@
 #include <unistd.h>
 #include "lib/base/log.h"
 
-#define LINES   3000 /* more than any kind of stderr stores */
+#define LINES   3000 /* number of lines, which is more than any kind of stderr can buffer */
 #define WAIT_MS 20000
 #define LIMIT_S 120
 
@@ -72,7 +73,8 @@ static void run_child(int writer, int full)
 	}
 }
 
-/* Lines and notes about dropped lines must account for everything that was logged. */
+/* Accounts for one line of the log. Lines and notes about dropped lines must add up to everything
+ * that was logged. */
 static void take_line(struct log *log, const char *line)
 {
 	unsigned int n;
@@ -95,8 +97,8 @@ static void take_line(struct log *log, const char *line)
 	log->next++;
 }
 
-/* Reads until a line has come after a note and after LINES. On a terminal a note may come before
- * LINES, because the kernel makes room while the child logs. */
+/* Reads the log until a line has come after a note and after all LINES. On a terminal a note may
+ * come before LINES, because the kernel makes room while the child logs. */
 static void read_log(struct log *log)
 {
 	char line[512], c;

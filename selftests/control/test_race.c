@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connects to one of several addresses, some of which do not answer: by a call that blocks, and in
- * an event loop. */
+/* Connects to one of several addresses, some of which do not answer. The connect is a call that
+ * blocks, or runs in an event loop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,15 +23,15 @@
 #include "lib/net/racing.h"
 
 #define DEADLINE_MS 10000
-/* much less than the deadline, much more than the first address's head start */
+/* a time that is much less than the deadline, and much more than the first address's head start */
 #define SOON_MS 3000
 #define MAX     4
 
-/* An address to which a name resolves. */
+/* An address to which the test's host name resolves. */
 struct place {
 	struct sockaddr_in addr;
 	struct addrinfo ai;
-	int listener, filler[2]; /* -1: none */
+	int listener, filler[2]; /* descriptors; -1: none */
 };
 
 static struct place place[MAX];
@@ -54,7 +54,8 @@ static void listen_at(struct place *p, int backlog)
 	assert_int_equal(getsockname(p->listener, (struct sockaddr *)&p->addr, &len), 0);
 }
 
-/* Fills the queue of connections, so that the kernel drops further SYNs without an answer. */
+/* Fills the queue of pending connections, so that the kernel drops further SYNs without an
+ * answer. */
 static void black_hole(struct place *p)
 {
 	int i;
@@ -68,7 +69,7 @@ static void black_hole(struct place *p)
 	}
 }
 
-/* Makes a port that refuses connections: it was in use a moment ago. */
+/* Makes a port that refuses connections, because no socket listens there any more. */
 static void refuse(struct place *p)
 {
 	listen_at(p, 1);
@@ -137,7 +138,7 @@ static int in_a_loop(const struct addrinfo *list, uint64_t deadline_ns)
 	tick = event_new(base, -1, EV_PERSIST, on_tick, &ticks);
 	assert_int_equal(event_add(tick, &often), 0);
 	assert_int_equal(inc_racing_start(base, list, deadline_ns, on_done, &fd, &racing), 0);
-	assert_int_equal(fd, INT_MAX); /* the result is not reported before the loop runs */
+	assert_int_equal(fd, INT_MAX); /* the result is reported only when the loop runs */
 	while (fd == INT_MAX)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 	assert_true(ticks > 0 || inc_now_ns() - begin_ns < 50 * INC_NSEC_PER_MSEC);
@@ -147,10 +148,10 @@ static int in_a_loop(const struct addrinfo *list, uint64_t deadline_ns)
 	return fd;
 }
 
-/* The variant under test: blocking, or in an event loop. */
+/* The variant under test: a blocking call, or a connect in an event loop. */
 static int (*reach)(const struct addrinfo *list, uint64_t deadline_ns) = waiting;
 
-/* Connects to one of the first n places. */
+/* Connects to one of the first n addresses. */
 static int try(unsigned int n, unsigned int timeout_ms)
 {
 	unsigned int i;
@@ -180,7 +181,7 @@ static void first_address_is_a_black_hole(void **state)
 	listen_at(&place[1], 4);
 	expect_peer(try(2, DEADLINE_MS), &place[1]);
 	assert_true(inc_now_ns() - begin < SOON_MS * INC_NSEC_PER_MSEC);
-	/* shorter than the usual head start */
+	/* the deadline is shorter than the usual head start */
 	expect_peer(try(2, 200), &place[1]);
 }
 
@@ -196,7 +197,7 @@ static void several_are(void **state)
 	assert_true(inc_now_ns() - begin < SOON_MS * INC_NSEC_PER_MSEC);
 }
 
-/* Earlier addresses are preferred. */
+/* An earlier address in the list is preferred to a later one. */
 static void the_first_that_answers(void **state)
 {
 	listen_at(&place[0], 4);
@@ -218,9 +219,9 @@ static void nobody_answers(void **state)
 }
 
 /*
- * No socket listens at a port from which the kernel may choose source ports, and the kernel chooses
- * this very port. TCP then connects the socket to itself. This is the last case, because it changes
- * the namespace.
+ * No socket listens at the destination port. The kernel may choose this port as the source port,
+ * and does choose it. TCP then connects the socket to itself, which must count as a failure. This
+ * is the last case, because it changes the namespace.
  */
 static void not_itself(void **state)
 {
@@ -253,7 +254,7 @@ static unsigned int descriptors(void)
 	return n;
 }
 
-/* The owner cancels: no callback is called, and no socket and no event is left. */
+/* The caller cancels the connect: no callback is called, and no socket and no event is left. */
 static void cancelled(void **state)
 {
 	struct event_base *base = event_base_new();
@@ -269,7 +270,7 @@ static void cancelled(void **state)
 					  inc_now_ns() + DEADLINE_MS * INC_NSEC_PER_MSEC, on_done,
 					  &fd, &racing),
 			 0);
-	/* both attempts have started */
+	/* waits until both attempts have started */
 	while (descriptors() < before + 2)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 	inc_racing_cancel(racing);

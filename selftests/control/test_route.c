@@ -58,7 +58,7 @@ static int teardown(void **state)
 static const struct {
 	unsigned int hosts[6];
 	unsigned int n;
-	const char *nodes; /* as node<parent, the root first */
+	const char *nodes; /* nodes of the expected tree as node<parent, the root first */
 } cases[] = {
 	{{0, 1}, 2, "s1"},
 	{{4}, 1, "s3"},
@@ -111,7 +111,7 @@ static const struct inc_route_member *get_member(const void *arg, unsigned int r
 	return &members[rank];
 }
 
-/* Only one port has a known MAC address: that of r to s3. */
+/* Returns the only MAC address that is known: that of r's port to s3. */
 static const uint8_t *get_mac(const void *arg, unsigned int sw, unsigned int port)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 7};
@@ -129,7 +129,7 @@ static long long number_of(const json_t *o, const char *key)
 	return json_integer_value(json_object_get(o, key));
 }
 
-/* The configuration of a node, which must survive printing and reading as a message. */
+/* The configuration of a node, which must survive being printed and read as a message. */
 static json_t *config_of(const struct inc_route_comm *comm, unsigned int node)
 {
 	struct inc_msg_configure said, read;
@@ -144,7 +144,7 @@ static json_t *config_of(const struct inc_route_comm *comm, unsigned int node)
 	return config;
 }
 
-/* Chooses queue pair numbers and PSNs from which the owner can be seen. */
+/* Chooses queue pair numbers and PSNs that show which node owns the connection's end. */
 static void number_ends(struct inc_tree *tree, const unsigned int *hosts, unsigned int n)
 {
 	for (unsigned int r = 0; r < n; r++)
@@ -182,7 +182,7 @@ static struct inc_tree *route(struct inc_route_comm *comm, const unsigned int *h
 	return tree;
 }
 
-/* The configuration of the root of such a communicator. */
+/* Returns the configuration of the root of a communicator of these hosts. */
 static json_t *root_config(const unsigned int *hosts, unsigned int n)
 {
 	struct inc_route_comm comm;
@@ -205,7 +205,7 @@ static void host_agrees(const json_t *conn, const unsigned int *hosts)
 	assert_null(json_object_get(conn, "ranks"));
 }
 
-/* Exactly one of the n configurations must have the other end of a connection between switches. */
+/* Checks that one of the n configurations has the other end of a connection between switches. */
 static void switch_agrees(const json_t *conn, json_t *const *configs, unsigned int n)
 {
 	unsigned int found = 0;
@@ -225,7 +225,7 @@ static void switch_agrees(const json_t *conn, json_t *const *configs, unsigned i
 		}
 	}
 	assert_int_equal(found, 1);
-	/* a child has its ranks; a peer has a MAC address if its switch announced one */
+	/* a child has its ranks; a peer has a MAC address only if its switch has announced one */
 	assert_int_equal(!json_object_get(conn, "ranks"),
 			 json_is_true(json_object_get(conn, "up")));
 	assert_int_equal(!!json_object_get(conn, "peer_mac"),
@@ -259,13 +259,13 @@ static void ends_agree(void **state)
 		}
 	}
 	assert_int_equal(to_hosts, 5);
-	assert_int_equal(between, 8); /* four links, each seen from both ends */
+	assert_int_equal(between, 8); /* four links, each seen from both of its ends */
 	for (unsigned int n = 0; n < tree->n; n++)
 		json_decref(configs[n]);
 	inc_route_release(routes, tree);
 }
 
-/* Several members on one host follow each other, whatever their ranks. */
+/* Several members on one host are adjacent in the order of children, whatever their ranks. */
 static void children_of_a_port(void **state)
 {
 	static const unsigned int hosts[] = {0, 1, 0, 1, 0};
@@ -279,7 +279,7 @@ static void children_of_a_port(void **state)
 	json_decref(config);
 }
 
-/* The ranks of each child in the root's configuration. */
+/* The root's configuration must name the right ranks of each child. */
 static void ranks_below(void **state)
 {
 	static const unsigned int hosts[] = {4, 0, 2, 1, 5, 3};
@@ -297,8 +297,8 @@ static void ranks_below(void **state)
 	json_decref(config);
 }
 
-/* A topology with n leaves of one host each, all linked to two spines. The spines are below a root,
- * or are roots themselves. The first spine has hosts of its own. */
+/* Makes a topology with n leaves of one host each, all linked to two spines. The spines are below a
+ * root, or are roots themselves. The first spine has hosts of its own. */
 static struct inc_topology *spines(unsigned int n, unsigned int own, bool above)
 {
 	struct inc_topology *made = NULL;
@@ -363,13 +363,13 @@ static const char *try_all(const struct inc_topology *t, const struct inc_msg_li
 	return *code ? err.msg : NULL;
 }
 
-/* A switch has at most 32 children; further ones use another switch if there is one. */
+/* A switch has at most 32 children. Further children use another switch if there is one. */
 static void too_many_children(void **state)
 {
 	static const struct {
 		unsigned int leaves, own;
 		bool above;
-		unsigned int switches; /* 0: no tree */
+		unsigned int switches; /* number of switches in the tree; 0: there is no tree */
 	} fan[] = {
 		{32, 0, false, 33}, {33, 0, false, 0},  {33, 0, true, 36},  {40, 0, true, 43},
 		{32, 0, true, 33},  {20, 20, true, 23}, {30, 20, true, 33}, {10, 32, false, 12},
@@ -406,7 +406,7 @@ static void reasons(void **state)
 		{{.rows = 255},
 		 -E2BIG,
 		 "switch a: 256 contribution rows are more than its limit of 255"},
-		/* counts its own hosts, and the leaves whose only way is through it */
+		/* the limit counts the spine's own hosts, and the leaves that have no other way */
 		{{.connections = 4},
 		 -E2BIG,
 		 "switch a: 6 connections are more than its limit of 4"},
@@ -426,7 +426,7 @@ static void reasons(void **state)
 	inc_topology_free(t);
 }
 
-/* A route avoids absent and full switches, and uses absent ones if there is no other way. */
+/* A route avoids absent and full switches. It uses absent ones if there is no other way. */
 static void around_the_absent(void **state)
 {
 	struct inc_topology *t = spines(4, 0, false);
@@ -436,7 +436,7 @@ static void around_the_absent(void **state)
 	struct inc_tree *trees[3];
 	struct inc_err err;
 
-	/* all are absent */
+	/* all switches are absent */
 	assert_int_equal(inc_route_compute(r, hosts, 4, 1, &trees[0], &err), 0);
 	assert_string_equal(t->switches[trees[0]->nodes[0].sw].name, "a");
 	inc_route_release(r, trees[0]);
@@ -447,7 +447,7 @@ static void around_the_absent(void **state)
 		assert_string_equal(t->switches[trees[i]->nodes[0].sw].name, "b");
 	}
 	inc_routes_offer(r, 0, &one);
-	inc_routes_offer(r, 1, &one); /* a limit for both spines */
+	inc_routes_offer(r, 1, &one); /* sets the same limit for both spines */
 	assert_int_equal(inc_route_compute(r, hosts, 4, 1, &trees[2], &err), 0);
 	assert_string_equal(t->switches[trees[2]->nodes[0].sw].name, "a");
 	for (int i = 0; i < 3; i++)
@@ -457,11 +457,11 @@ static void around_the_absent(void **state)
 	inc_topology_free(t);
 }
 
-/* A switch that is to be avoided is not used if there is a tree without it. */
+/* A route uses a switch that is to be avoided only if there is no tree without it. */
 static void around_what_refuses(void **state)
 {
 	static const struct {
-		unsigned int avoided; /* a bit for each switch */
+		unsigned int avoided; /* mask of switches to be avoided */
 		const char *root;
 	} given[] = {{0, "a"}, {1, "b"}, {1 | 4, "b"}, {1 | 2, "a"}, {2, "a"}};
 	struct inc_topology *t = spines(4, 0, false);
@@ -472,7 +472,7 @@ static void around_what_refuses(void **state)
 
 	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
 		for (unsigned int s = 0; s < t->n_switches; s++) {
-			inc_routes_offer(r, s, &(struct inc_msg_limits){0}); /* resets the switch */
+			inc_routes_offer(r, s, &(struct inc_msg_limits){0}); /* no limits */
 			inc_routes_avoid(r, s, given[i].avoided >> s & 1);
 		}
 		assert_int_equal(inc_route_compute(r, hosts, 4, 1, &tree, &err), 0);
@@ -483,7 +483,7 @@ static void around_what_refuses(void **state)
 	inc_topology_free(t);
 }
 
-/* Two roots with hosts and no switch above: the only way between them is through one of them. */
+/* Two roots with hosts and no switch above them: the only way between them is through one. */
 static void roots_side_by_side(void **state)
 {
 	static const char text[] =
@@ -516,7 +516,7 @@ static void roots_side_by_side(void **state)
 	inc_topology_free(t);
 }
 
-/* A host at the root t and one at l, with two ways between them: by a and x, or by b and y. */
+/* One host at the root t, one at l, and two ways between them: by a and x, or by b and y. */
 static const char two_ways[] =
 	"hosts:\n  - {name: h0, ip: 10.1.0.1}\n  - {name: h1, ip: 10.1.1.1}\n"
 	"switches:\n"
@@ -535,7 +535,7 @@ static const char two_ways[] =
 	"      - {name: a, ip: 10.4.0.2, peer: a}\n      - {name: b, ip: 10.4.1.2, peer: b}\n"
 	"      - {name: h, ip: 10.1.0.2, peer: h0}\n";
 
-/* The test has changed x, so the tree must use y. */
+/* After the test has changed switch x, the tree must use y. */
 static void goes_by_y(const char *links, bool x_there, const struct inc_msg_limits *x)
 {
 	const unsigned int hosts[] = {0, 1};
@@ -562,7 +562,7 @@ static void goes_by_y(const char *links, bool x_there, const struct inc_msg_limi
 	inc_topology_free(t);
 }
 
-/* The absent switch is two levels above the leaf that chooses its parent. */
+/* The route avoids an absent switch that is two levels above the leaf whose parent is chosen. */
 static void around_an_absent_switch_higher_up(void **state)
 {
 	goes_by_y("", false, NULL);

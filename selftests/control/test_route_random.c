@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Trees on random topologies, which are the same in every run, and on one of 1,024 switches. Each
- * result must be a tree that spans its ranks. Its resources must be given back, and equal
- * communicators must be spread evenly.
+ * Trees on random topologies, which are the same in every run, and on a topology of 1,024 switches.
+ * Each result must be a tree that spans its ranks. The resources of a tree must be given back, and
+ * equal communicators must be spread evenly.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,11 +28,12 @@ static unsigned int draw(unsigned int below)
 	return (seed >> 8) % below;
 }
 
-/* Levels of switches. Each switch is linked to one or more of the next level, and may have
- * hosts. */
+/* A topology in levels of switches. Each switch is linked to one or more switches of the next
+ * level, and may have hosts. */
 struct layers {
 	unsigned int levels, wide[MAX_LEVEL];
-	bool link[MAX_LEVEL][MAX_WIDE][MAX_WIDE]; /* [level][switch][switch of the level above] */
+	/* links, as [level][switch][switch of the level above] */
+	bool link[MAX_LEVEL][MAX_WIDE][MAX_WIDE];
 	unsigned int hosts, host_level[MAX_HOSTS], host_at[MAX_HOSTS];
 };
 
@@ -55,8 +56,8 @@ static void draw_layers(struct layers *l)
 	}
 }
 
-/* Each link has a network of its own. The addresses count links, because those by level and switch
- * would collide. */
+/* Writes a port of a link. Each link has a network of its own. Addresses count links, because
+ * addresses by level and switch would collide. */
 static void put_port(FILE *f, unsigned int *ports, unsigned int link, int end, const char *peer)
 {
 	fprintf(f, "      - {name: p%u, ip: 10.%u.%u.%u, peer: %s}\n", (*ports)++, link / 250,
@@ -92,7 +93,7 @@ static void put_switch(FILE *f, const struct layers *l, unsigned int level, unsi
 	}
 }
 
-/* A switch without hosts and links is left out of the file. */
+/* Does the switch have hosts or links? The file leaves out a switch without them. */
 static bool has_ports(const struct layers *l, unsigned int level, unsigned int s)
 {
 	bool any = level > 0;
@@ -129,7 +130,7 @@ static struct inc_topology *make_topology(const struct layers *l)
 	return topo;
 }
 
-/* Is there any way between these hosts' switches? */
+/* Is there any way between the switches of these hosts? */
 static bool connected(const struct inc_topology *topo, const unsigned int *hosts, unsigned int n)
 {
 	bool seen[MAX_LEVEL * MAX_WIDE] = {0}, more = true;
@@ -209,7 +210,8 @@ struct trial {
 	unsigned int top;
 	bool in[MAX_LEVEL * MAX_WIDE];
 	unsigned int up[MAX_LEVEL * MAX_WIDE], children[MAX_LEVEL * MAX_WIDE];
-	uint64_t best; /* greatest load of a part of the best tree; UINT64_MAX: there is no tree */
+	/* greatest load of any part of the best tree so far; UINT64_MAX: no tree was found */
+	uint64_t best;
 };
 
 static uint64_t bears(const struct inc_routes *r, unsigned int s, unsigned int up)
@@ -240,7 +242,7 @@ static void weigh(struct trial *t)
 	t->best = most < t->best ? most : t->best;
 }
 
-/* Tries every parent for the deepest switch that has none. */
+/* Tries every parent for the deepest switch that has no parent yet. */
 static void try_parents(struct trial *t)
 {
 	const struct inc_graph *graph = &t->r->graph;
@@ -273,7 +275,8 @@ static void try_parents(struct trial *t)
 	}
 }
 
-/* The load of the best tree with the lowest possible top, of switches that are connected. */
+/* The load of the best tree, found by trying all trees of connected switches. The top of such a
+ * tree is as low as possible. */
 static uint64_t best_by_trial(const struct inc_routes *r, const unsigned int *hosts, unsigned int n)
 {
 	uint64_t best = UINT64_MAX;
@@ -304,8 +307,8 @@ static uint64_t best_by_trial(const struct inc_routes *r, const unsigned int *ho
 	return best;
 }
 
-/* The load of the tree that was found, itself included; UINT64_MAX: a part of it is not
- * connected. */
+/* The load of the tree that the router found, with the tree itself included. Returns UINT64_MAX if
+ * a part of it is not connected. */
 static uint64_t found_bears(struct inc_routes *r, const struct inc_tree *tree)
 {
 	uint64_t most = 0, load;
@@ -337,8 +340,9 @@ static void offer_some(struct inc_routes *r)
 	}
 }
 
-/* One root, links of several rates, some switches absent and some soon full. If there is a tree the
- * router must find one, of connected switches, and no other tree may be better. */
+/* Routes on topologies with one root, links of several rates, some absent switches and some that
+ * are soon full. If there is a tree of connected switches the router must find one, and no other
+ * tree may be better. */
 static void as_good_as_by_trial(void **state)
 {
 	unsigned int refused = 0, worse = 0, found = 0;
@@ -486,7 +490,7 @@ static void large_fabric(void **state)
 			widen(&cores, inc_routes_use(routes, s)->taken.communicators);
 	}
 	assert_true(across > 400);
-	assert_true(cores.most <= across / 256 + 2); /* 256 cores */
+	assert_true(cores.most <= across / 256 + 2); /* there are 256 cores */
 	for (unsigned int j = 0; j < 1000; j++)
 		inc_route_release(routes, trees[j]);
 	assert_null(routes_in_use(topo, routes));
@@ -507,8 +511,8 @@ static const uint8_t *no_mac(const void *arg, unsigned int sw, unsigned int port
 	return NULL;
 }
 
-/* As many ranks as a descriptor can name. In the configurations each rank must be below exactly one
- * child of each switch above it, with its full number. */
+/* Routes a communicator of as many ranks as a descriptor can name. In the configurations each rank
+ * must be below exactly one child of each switch above it, with its full number. */
 static void many_ranks(void **state)
 {
 	struct inc_topology *topo = make_fabric(&large);
@@ -519,7 +523,8 @@ static void many_ranks(void **state)
 	struct inc_tree *tree;
 	struct inc_err err;
 
-	for (unsigned int i = 0; i < INC_MAX_RANKS; i++) /* eight ranks at each edge switch */
+	/* there are eight ranks at each edge switch */
+	for (unsigned int i = 0; i < INC_MAX_RANKS; i++)
 		members[i].host = hosts[i] = (i % 512) * 32 + i / 512;
 	if (inc_route_compute(routes, hosts, INC_MAX_RANKS, INC_DEF_SLOTS, &tree, &err))
 		fail_msg("%s", err.msg);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
 /*
- * Communicators for which there is no room: which switch is full, what is used there, and whether
- * the communicator would fit an empty switch.
+ * Communicators for which there is no room. The error must name the full switch and what is in use
+ * there, and whether the communicator would fit an empty switch.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -12,9 +12,8 @@
 #include <cmocka.h>
 #include "selftests/control/tree_check.h"
 
-/* Hosts h0 and h1 at s0, h2 and h3 at s1, h4 and h5 at s2. Switch a0 is above s0 and s1, and r is
- * above a0 and s2.
- */
+/* The topology: hosts h0 and h1 at s0, h2 and h3 at s1, h4 and h5 at s2. Switch a0 is above s0 and
+ * s1, and r is above a0 and s2. */
 static const char tree_text[] =
 	"hosts:\n"
 	"  - {name: h0, ip: 10.1.0.1}\n  - {name: h1, ip: 10.1.1.1}\n"
@@ -47,9 +46,11 @@ static int compute(struct inc_routes *r, const struct hosts *h, struct inc_tree 
 
 static const struct {
 	const char *name;
-	struct inc_msg_limits limits; /* of this switch; the others have no limits */
-	struct hosts first, second;   /* the first communicator exists, the second is requested */
-	/* the resource in use; TOO_BIG: the second would not fit alone */
+	/* limits of the named switch; other switches have no limits */
+	struct inc_msg_limits limits;
+	/* hosts of two communicators: the first exists, the second is requested */
+	struct hosts first, second;
+	/* the resource that is in use; TOO_BIG: the second communicator would not fit alone */
 	size_t figure;
 	const char *why;
 } cases[] = {
@@ -61,10 +62,10 @@ static const struct {
 	 "switch a0 has no room for 128 contribution rows: 72 of 200 are free"},
 	{"r", {.communicators = 1, .rows = 1024}, {2, {0, 4}}, {2, {1, 5}}, IN_USE(communicators),
 	 "switch r has no room for 1 communicator: 0 of 1 are free"},
-	/* the second tree uses other connections of r than the first */
+	/* the second tree uses other connections of r than the first tree */
 	{"a0", {.connections = 3}, {2, {0, 4}}, {2, {2, 5}}, IN_USE(connections),
 	 "switch a0 has no room for 2 connections: 1 of 3 are free"},
-	/* there is room for the host, but not for the parent */
+	/* s0 has room for the host, but not for the parent */
 	{"s0", {.connections = 2}, {1, {0}}, {2, {0, 2}}, IN_USE(connections),
 	 "switch s0 has no room for 2 connections: 1 of 2 are free"},
 	{"s0", {.rows = 255}, {2, {0, 1}}, {2, {0, 1}}, IN_USE(rows),
@@ -122,7 +123,8 @@ static void what_is_lacking(void **state)
 	inc_topology_free(topo);
 }
 
-/* Two leaves have different nearest roots, and the only way, which is over one root, is full. */
+/* Two leaves have different nearest roots. The only way between them leads over one root, which is
+ * full. */
 static void full_and_not_apart(void **state)
 {
 	static const char text[] =
@@ -151,7 +153,7 @@ static void full_and_not_apart(void **state)
 	for (unsigned int s = 0; s < t->n_switches; s++)
 		inc_routes_offer(r, s, &(struct inc_msg_limits){.communicators = 1});
 	assert_int_equal(inc_route_compute(r, hosts, 2, 1, &first, &err), 0);
-	for (unsigned int s = 3; s < t->n_switches; s++) /* the leaves have more room */
+	for (unsigned int s = 3; s < t->n_switches; s++) /* the leaves have no low limits */
 		inc_routes_offer(r, s, &(struct inc_msg_limits){.communicators = 2});
 	assert_int_equal(inc_route_compute(r, hosts, 2, 1, &second, &err), -ENOSPC);
 	assert_non_null(strstr(err.msg, "no room for 1 communicator"));

@@ -118,7 +118,7 @@ static void check_values(const struct outer *o)
 	assert_int_equal(o->ip.s_addr, inet_addr("10.0.0.1"));
 	assert_memory_equal(o->mac, "\x02\x00\x00\x00\x0a\xff", 6);
 	assert_string_equal(o->word, "w-1");
-	assert_string_equal(o->line, "two words\?\?"); /* too long, so it is cut */
+	assert_string_equal(o->line, "two words\?\?"); /* the word is too long, so it is cut */
 	assert_int_equal(o->choice, 2);
 	assert_int_equal(o->code, EMSGSIZE);
 	assert_int_equal(o->map.n, 3);
@@ -179,7 +179,7 @@ static void absent(void **state)
 	assert_int_equal(o.number, 10);
 	assert_int_equal(o.choice, 1);
 	assert_true(o.flag);
-	assert_int_equal(o.even, 2); /* unchanged */
+	assert_int_equal(o.even, 2); /* the earlier value is unchanged */
 	assert_int_equal(o.whole, 3);
 	assert_false(o.has_mac);
 	print = inc_schema_print(&schema, INC_FILE_ONLY, &o);
@@ -190,7 +190,7 @@ static void absent(void **state)
 }
 
 static const struct {
-	const char *text; /* a field as JSON, which is valid YAML, too */
+	const char *text; /* text of a field in JSON, which is valid YAML, too */
 	const char *wrong;
 } refused[] = {
 	{"\"number\":1", "number: 1 is not between 2 and 10"},
@@ -259,16 +259,17 @@ static void only_in_one_form(void **state)
 	assert_int_equal(read_yaml("number: 2\nmore: 3\n", &o, &err), -EINVAL);
 	assert_string_equal(err.msg, "f:2: unknown key 'more'");
 	assert_int_equal(read_yaml("number: 2\nmessage: 3\n", &o, &err), -EINVAL);
-	/* JSON with a number of that size is not even parsed */
+	/* the JSON parser itself rejects a number of that size */
 	assert_int_equal(read_yaml("number: 18446744073709551616\n", &o, &err), -EINVAL);
 	assert_string_equal(err.msg, "f:1: number: 18446744073709551616 is not between 2 and 10");
-	assert_int_equal(read_yaml("number: 010\n", &o, &err), 0); /* not octal */
+	/* a leading 0 does not make a number octal */
+	assert_int_equal(read_yaml("number: 010\n", &o, &err), 0);
 	assert_int_equal(o.number, 10);
 	assert_int_equal(read_json("[]", &o, &err), -EINVAL);
 	assert_int_equal(inc_schema_read_json(&schema, NULL, &o, &err), -EINVAL);
 }
 
-/* A hint with an invalid value counts as absent, and the rest is read. */
+/* A field that is a hint counts as absent if its value is invalid, and the rest is read. */
 static void hints(void **state)
 {
 	static const struct {
@@ -308,7 +309,7 @@ static void hint_list(void **state)
 	assert_int_equal(o.seen[0].n, 1);
 }
 
-/* A choice may have a name for all words that are not in its list. */
+/* A field with a list of words may have one value that stands for all other words. */
 static void other_word(void **state)
 {
 	static const char *const words[] = {"red", "green", "blue", "mixed", "grey"};
@@ -329,7 +330,7 @@ static void other_word(void **state)
 	}
 }
 
-/* A field that may come later must have a value in a file, and may be absent in a message. */
+/* A field that may be added later must have a value in a file, and may be absent in a message. */
 static void later(void **state)
 {
 	struct outer o = {.later = 3};
@@ -345,7 +346,7 @@ static void later(void **state)
 	assert_int_equal(o.later, 6);
 }
 
-/* A field may be 0 for "none", although its least value is greater. */
+/* A field may accept 0 for "none", although its least value is greater. */
 static void zero_is_none(void **state)
 {
 	struct outer o = {.none = 7};
@@ -365,7 +366,7 @@ static void zero_is_none(void **state)
 	json_decref(print);
 }
 
-/* Files may use a field's alias, messages may not. */
+/* Files may use the alias of a field's name, messages may not. */
 static void aliases(void **state)
 {
 	struct outer o = {};
@@ -382,7 +383,7 @@ static void aliases(void **state)
 	assert_int_equal(o.named, 0);
 }
 
-/* A text that was cut in the middle of a character is printed nevertheless. */
+/* A text that was cut in the middle of a UTF-8 character is printed nevertheless. */
 static void cut_line(void **state)
 {
 	struct outer o = {.line = "caf\xc3"};

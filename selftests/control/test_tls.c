@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
-/* lib/net/tls: which peers are accepted, and that others receive nothing. Both sides are OpenSSL's,
- * and memory takes the place of the network. */
+/* lib/net/tls: which peers are accepted, and that peers that are rejected receive no data. Both
+ * sides are OpenSSL's, and memory takes the place of the network. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,8 @@ static const char hex16[] = "00112233445566778899aabbccddeeff";
 
 static const char *at(const char *name)
 {
-	static char path[4][sizeof(dir) + 64]; /* a call uses up to four paths */
+	/* paths that at() has returned, because a call uses up to four of them */
+	static char path[4][sizeof(dir) + 64];
 	static unsigned int next;
 	char *p = path[next++ % 4];
 
@@ -42,8 +43,9 @@ static void put(const char *name, mode_t mode, const char *text)
 	assert_int_equal(chmod(at(name), mode), 0);
 }
 
-/* Makes a certificate for the common name cn and, if alt is set, for the host alt. ca signs it
- * (NULL: it signs itself), and it is valid for this number of days. Its key is in NAME.key. */
+/* Makes a certificate for the common name cn and, if alt is set, for the host alt. ca signs the
+ * certificate; if ca is NULL, it signs itself. It is valid for this number of days. Its key is in
+ * NAME.key. */
 struct signer {
 	X509 *cert;
 	EVP_PKEY *key;
@@ -122,10 +124,10 @@ static struct inc_tls *by_cert(bool server, const char *name, const char *ca)
 		    &(struct inc_tls_files){.cert = at(name), .cert_key = at(key), .ca = at(ca)});
 }
 
-/* A server's end of a connection, whose other end is in memory. */
+/* A server's end of a connection. The client's end is in memory. */
 struct pair {
 	SSL *server, *client;
-	BIO *wire; /* the client's end, if there is no client object */
+	BIO *wire; /* the client's end of the wire, if there is no client object */
 	int server_ret, client_ret;
 };
 
@@ -151,7 +153,7 @@ static void part(struct pair *p)
 	BIO_free(p->wire);
 }
 
-/* Runs more turns than any handshake needs. */
+/* Runs both sides for more turns than any handshake needs. */
 static void shake(struct pair *p)
 {
 	ERR_clear_error();
@@ -165,7 +167,8 @@ static void shake(struct pair *p)
 	}
 }
 
-/* The handshake succeeds, the server has the client's identity, and a word passes each way. */
+/* Checks that the handshake succeeds, that the server gets the client's identity, and that a word
+ * passes each way. */
 static void let_in(struct inc_tls *server, struct inc_tls *client, const char *host,
 		   const char *who)
 {
@@ -190,7 +193,8 @@ static void let_in(struct inc_tls *server, struct inc_tls *client, const char *h
 	part(&p);
 }
 
-/* The server has read no data of the client, has no identity for it, and can send no data. */
+/* Checks that the server has read no data of the client, has no identity for it, and can send no
+ * data. */
 static void told_nothing(struct pair *p)
 {
 	char identity[INC_TLS_IDENTITY_MAX + 1], word[8];
@@ -252,12 +256,14 @@ static void test_keys(void **state)
 static void test_strangers_keys(void **state)
 {
 	static const char *const lines[] = {
-		"switch:s0 ffffffffffffffffffffffffffffffff\n", /* another secret */
-		/* an identity that the server does not have */
+		"switch:s0 ffffffffffffffffffffffffffffffff\n", /* a line with a wrong secret */
+		/* a line with an identity that the server does not have */
 		"switch:s9 00112233445566778899aabbccddeeff\n",
-		"switch:s 00112233445566778899aabbccddeeff\n",   /* the beginning of an identity */
-		"switch:s00 00112233445566778899aabbccddeeff\n", /* longer than an identity */
-		/* another identity with the secret of switch:s0 */
+		/* a line with only the beginning of an identity */
+		"switch:s 00112233445566778899aabbccddeeff\n",
+		/* a line with more than an identity */
+		"switch:s00 00112233445566778899aabbccddeeff\n",
+		/* a line with another identity but the secret of switch:s0 */
 		"admin 00112233445566778899aabbccddeeff\n",
 	};
 	struct inc_tls *server, *client;
@@ -325,9 +331,8 @@ static void test_certificates(void **state)
 	discard(foreign);
 }
 
-/* Clients of other software: with older TLS, without a certificate, or with a server's certificate
- * where the server uses keys.
- */
+/* Clients of other software: one with older TLS, one without a certificate, and one that shows a
+ * certificate to a server that uses keys. */
 static void test_other_clients(void **state)
 {
 	struct signer ca = certify("ca", "the lab", NULL, NULL, 30);
@@ -341,7 +346,8 @@ static void test_other_clients(void **state)
 	for (int keyed = 0; keyed < 2; keyed++) {
 		SSL *client;
 
-		client = SSL_new(ctx); /* does not verify the server, and shows no certificate */
+		/* this client does not verify the server, and has no certificate */
+		client = SSL_new(ctx);
 		SSL_set_connect_state(client);
 		kept_out(server, client);
 		client = SSL_new(ctx);
@@ -386,14 +392,14 @@ static void test_no_client(void **state)
 		n = 1 + random() % (int)sizeof(bytes);
 		for (int j = 0; j < n; j++)
 			bytes[j] = random();
-		if (i % 2) /* a handshake record with random contents */
+		if (i % 2) /* every second client sends a handshake record with random contents */
 			memcpy(bytes, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 9);
 		BIO_write(p.wire, bytes, n);
 		SSL_do_handshake(p.server);
 		told_nothing(&p);
 		part(&p);
 	}
-	/* Half of a valid handshake, byte by byte. */
+	/* sends half of a valid handshake, byte by byte */
 	client = by_key(false, "server");
 	half = inc_tls_start(client, NULL, NULL);
 	SSL_set_bio(half, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
@@ -421,7 +427,7 @@ static void refused(const struct inc_tls_files *files, const char *why)
 	assert_null(inc_tls_server(files, &err));
 	if (!strstr(err.msg, why))
 		fail_msg("\"%s\" is not in \"%s\"", why, err.msg);
-	assert_null(strstr(err.msg, hex16)); /* no message contains a secret */
+	assert_null(strstr(err.msg, hex16)); /* no error message contains a secret */
 }
 
 static void refused_key(mode_t mode, const char *text, const char *why)
@@ -430,8 +436,8 @@ static void refused_key(mode_t mode, const char *text, const char *why)
 	refused(&(struct inc_tls_files){.key = at("bad")}, why);
 }
 
-/* A credential from systemd: an ACL lets the service's user read it, which appears as read
- * permission of the group. */
+/* Reads a key file that systemd has provided as a credential. An ACL lets the service's user read
+ * it, which appears as read permission of the group. */
 static void given_by_systemd(const char *line)
 {
 	struct inc_tls_keys keys;
@@ -443,7 +449,7 @@ static void given_by_systemd(const char *line)
 	inc_tls_keys_free(&keys);
 	refused_key(0444, line, "mode 0444");
 	refused_key(0460, line, "mode 0460");
-	/* directories that do not contain the file directly */
+	/* directories that do not contain the key file directly */
 	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", at("giv"), 1), 0);
 	refused_key(0440, line, "mode 0440");
 	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", "/", 1), 0);

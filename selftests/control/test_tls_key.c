@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include "lib/net/tls_key.h"
 
-#define N_KEYS 200 /* their text is longer than a buffer of stdio */
+#define N_KEYS 200 /* number of keys whose text is longer than a buffer of stdio */
 
 static char dir[] = "/tmp/test_tls_key.XXXXXX";
 static char path[sizeof(dir) + 8];
@@ -30,7 +30,7 @@ static void put(const char *bytes, size_t n)
 	assert_int_equal(chmod(path, 0600), 0);
 }
 
-/* Each '0' of the text is replaced by a NUL. */
+/* Checks that a key file with this text is refused. Each '0' of the text is replaced by a NUL. */
 static void refused(const char *text, const char *why)
 {
 	struct inc_tls_keys keys;
@@ -44,7 +44,7 @@ static void refused(const char *text, const char *why)
 	assert_int_equal(inc_tls_keys_read(path, &keys, &err), -EINVAL);
 	if (!strstr(err.msg, why))
 		fail_msg("\"%s\" is not in \"%s\"", why, err.msg);
-	assert_null(strstr(err.msg, "abcdef")); /* no message contains a secret */
+	assert_null(strstr(err.msg, "abcdef")); /* no error message contains a secret */
 	assert_int_equal(unlink(path), 0);
 }
 
@@ -70,7 +70,7 @@ static void set_limit(rlim_t bytes)
 	setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-/* After one write has failed, there is room again. */
+/* Makes room on the disk again after one write has failed. */
 static void on_full(int number)
 {
 	set_limit(RLIM_INFINITY);

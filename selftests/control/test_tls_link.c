@@ -67,8 +67,8 @@ static void free_pair(struct pair p)
 	inc_tls_link_free(p.controller);
 }
 
-/* Carries the bytes that one side has for the other, in pieces. Returns their number; *ret: the
- * result of the last piece. */
+/* Carries the bytes that one side wants to send to the other side, in pieces. Returns their number.
+ * *ret: the result of the last piece. */
 static size_t carry(struct inc_tls_link *from, struct inc_tls_link *to, size_t piece, int *ret)
 {
 	size_t n;
@@ -150,7 +150,7 @@ static void ends(void **state)
 	free_pair(p);
 }
 
-/* If a link ends before the handshake is complete, nothing is sent, and stored data is dropped. */
+/* A link that ends before the handshake is complete sends nothing and drops stored data. */
 static void ends_early(void **state)
 {
 	const struct pair p = new_pair();
@@ -178,14 +178,14 @@ static void does_not_speak_tls(void **state)
 	bytes = inc_tls_link_output(p.controller, &n);
 	assert_int_equal(n, 7);
 	assert_int_equal(bytes[0], SSL3_RT_ALERT);
-	/* and in the other direction: a controller that answers without TLS */
+	/* the other direction: a controller answers without TLS */
 	assert_int_equal(inc_tls_link_take(p.host, plain, strlen(plain), &err), -EPROTO);
 	assert_string_equal(err.msg, "the other side does not speak TLS");
 	assert_int_equal(inc_tls_link_write(p.host, plain, 1, &err), -EPROTO);
 	free_pair(p);
 }
 
-/* Flips each byte of the host's side of a connection: no wrong data may be delivered. */
+/* Flips each byte that the host's side of a connection sends. No wrong data may be delivered. */
 static void damaged(void **state)
 {
 	struct inc_err err;
@@ -272,7 +272,7 @@ static struct tls_hostile *hostile_peer(struct inc_tls_link *controller)
 	return h;
 }
 
-/* Both sides receive what the other one sends, and nothing else. */
+/* Checks that both sides receive what the other side sends, and nothing else. */
 static void still_talk(struct pair p)
 {
 	struct inc_err err = {""};
@@ -294,7 +294,8 @@ static void still_talk(struct pair p)
 	assert_int_equal(inc_tls_link_read(p.host, received, sizeof(received), &err), 3);
 }
 
-/* Reads as lib/net/ndjson.c does, until no more data comes. Returns the last result. */
+/* Reads the controller's side as lib/net/ndjson.c does, until no more data comes. Returns the last
+ * result. */
 static ssize_t take_all(struct inc_tls_link *controller, struct tls_hostile *h, struct inc_err *err)
 {
 	char received[64];
@@ -353,7 +354,8 @@ static void half_a_message_concerns_its_own_link(void **state)
 
 #define CALLERS_ERRORS 3
 
-/* Leaves one error of each kind in the queue: with a text, of the system, and without data. */
+/* Leaves one error of each kind in OpenSSL's queue: with a text, of the system, and without
+ * data. */
 static void leave_errors(void)
 {
 	ERR_clear_error();
@@ -401,7 +403,7 @@ static void errors_are_the_callers(void)
 	leave_errors();
 }
 
-/* With the caller's errors in the queue, every call works as without them, and leaves them
+/* With the caller's errors in OpenSSL's queue, every call works as without them, and leaves them
  * unchanged. */
 static void a_callers_errors_stay(void **state)
 {

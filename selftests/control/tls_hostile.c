@@ -15,11 +15,12 @@
 #define IV_BYTES     12
 #define TAG_BYTES    16
 #define HEAD_BYTES   5
-#define UPDATES      17 /* one more than KEY_UPDATES_MAX in lib/net/tls_link.c */
+/* number of key updates, one more than KEY_UPDATES_MAX in lib/net/tls_link.c */
+#define UPDATES 17
 
 struct tls_hostile {
 	SSL *ssl;
-	BIO *in, *out; /* the SSL object's ends */
+	BIO *in, *out; /* ends of the SSL object: bytes that it receives, and bytes that it sends */
 	uint8_t secret[SECRET_BYTES], key[KEY_BYTES], iv[IV_BYTES];
 	uint64_t sequence;
 };
@@ -32,8 +33,8 @@ static void expand(const uint8_t *secret, const char *label, uint8_t *out, size_
 	uint8_t made[SECRET_BYTES];
 
 	memcpy(info + 9, label, strlen(label));
-	info[len] = 0;     /* the context is empty */
-	info[len + 1] = 1; /* the first block of HKDF-Expand */
+	info[len] = 0;     /* the context of HKDF-Expand-Label is empty */
+	info[len + 1] = 1; /* counter of HKDF-Expand, because this is the first block */
 	HMAC(EVP_sha256(), secret, SECRET_BYTES, info, len + 2, made, NULL);
 	memcpy(out, made, n);
 }
@@ -45,7 +46,7 @@ static void use_secret(struct tls_hostile *h)
 	h->sequence = 0;
 }
 
-/* The index at which an SSL object has its struct tls_hostile, because the product uses the
+/* The index under which an SSL object stores its struct tls_hostile, because the product uses the
  * app_data. */
 static int place(void)
 {
@@ -56,7 +57,7 @@ static int place(void)
 	return index;
 }
 
-/* OpenSSL's key log callback, which gets the secrets as lines: LABEL RANDOM SECRET. */
+/* Callback of OpenSSL for the key log. It gets the secrets as lines: LABEL RANDOM SECRET. */
 static void on_secret(const SSL *ssl, const char *line)
 {
 	const char *label =
@@ -65,7 +66,8 @@ static void on_secret(const SSL *ssl, const char *line)
 	const char *hex = strrchr(line, ' ') + 1;
 	unsigned int byte;
 
-	/* the context may be shared with an SSL object of the product */
+	/* the context may be shared with an SSL object of the product, which has no struct
+	 * tls_hostile */
 	if (!h || strncmp(line, label, strlen(label)) != 0 || strlen(hex) != 2 * SECRET_BYTES)
 		return;
 	for (size_t i = 0; i < SECRET_BYTES; i++) {
@@ -85,7 +87,7 @@ struct tls_hostile *tls_hostile_new(struct inc_tls *tls)
 	SSL_set_bio(h->ssl, h->in, h->out);
 	SSL_set_ex_data(h->ssl, place(), h);
 	SSL_CTX_set_keylog_callback(SSL_get_SSL_CTX(h->ssl), on_secret);
-	SSL_do_handshake(h->ssl); /* the connecting side begins */
+	SSL_do_handshake(h->ssl); /* the handshake starts now if this side connects */
 	ERR_clear_error();
 	return h;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "selftests/control/tree_check.h"
 
-/* The two ends of a node's connection to its parent must be each other's peers. */
+/* Checks that the two ends of a node's connection to its parent are each other's peers. */
 static bool linked(const struct inc_topology *topo, const struct inc_tree_node *node,
 		   const struct inc_tree_node *parent)
 {
@@ -48,9 +48,8 @@ static const char *nodes_wrong(const struct inc_topology *topo, const struct inc
 	return wrong;
 }
 
-/* Each rank must be at its own switch, and each node but the root at its parent, exactly once, and
- * in the order of ports.
- */
+/* Checks the children of all nodes. Each rank must be at its own switch, and each node but the root
+ * at its parent, exactly once, and in the order of ports. */
 static const char *children_wrong(const struct inc_topology *topo, const struct inc_tree *tree,
 				  const unsigned int *hosts, unsigned int n_hosts)
 {
@@ -123,7 +122,7 @@ const char *tree_wrong(const struct inc_topology *topo, const struct inc_tree *t
 		wrong = children_wrong(topo, tree, hosts, n_hosts);
 	if (!wrong)
 		wrong = ranks_wrong(tree, n_hosts);
-	/* the tree must be minimal: a root with a single child that is a switch would only pass
+	/* the tree must be minimal, because a root whose single child is a switch would only pass
 	 * packets on */
 	if (!wrong && tree->nodes[0].n_children == 1 &&
 	    tree->children[tree->nodes[0].first_child].to_switch)

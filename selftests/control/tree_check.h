@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include "controller/core/route.h"
 
-/* NULL, or what is wrong with the tree of these hosts (by rank). */
+/* Returns NULL, or what is wrong with the tree of these hosts (by rank). */
 const char *tree_wrong(const struct inc_topology *topo, const struct inc_tree *tree,
 		       const unsigned int *hosts, unsigned int n_hosts);
-/* NULL, or the name of the first switch or link of which some resource is in use. */
+/* Returns NULL, or the name of the first switch or link that has a resource in use. */
 const char *routes_in_use(const struct inc_topology *topo, const struct inc_routes *routes);
 
 #endif
