@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Single cases of the XDP program. Each prepares communicators of its own, runs packets and removes
- * the communicators. Returns 0, or -1 with the reason in u->why.
+ * Single cases of the XDP program. Each case prepares its own communicators, runs packets and
+ * removes the communicators. It returns 0, or -1 with the reason in u->why.
  */
 #ifndef UNIT_CASES_H
 #define UNIT_CASES_H
@@ -18,26 +18,26 @@ struct unit_case {
 	case_fn *run;
 };
 
-extern const struct unit_case cases_header[];   /* one packet with one fault */
-extern const struct unit_case cases_protocol[]; /* order, windows, acknowledgements */
-extern const struct unit_case cases_link[];     /* CPUs, MAC addresses, NAKs around a gap */
-extern const struct unit_case cases_reduce[];   /* sums, copies, collectives, communicators */
-extern const struct unit_case cases_types[];    /* operators, types, byte orders, pads */
-extern const struct unit_case cases_tree[];     /* switches below the root */
+extern const struct unit_case cases_header[];   /* packets with exactly one fault */
+extern const struct unit_case cases_protocol[]; /* order of packets, windows, acknowledgements */
+extern const struct unit_case cases_link[];     /* several CPUs, MAC addresses, NAKs around a gap */
+extern const struct unit_case cases_reduce[]; /* sums, copies, collectives, several communicators */
+extern const struct unit_case cases_types[];  /* operators, types, byte orders, pads */
+extern const struct unit_case cases_tree[];   /* switches below the root of a tree */
 /* bounds, carries, map entries that contradict each other */
 extern const struct unit_case cases_edges[];
 
-/* Runs all cases and reports each. how: the suffix of their names. */
+/* Runs all cases and reports each. how: a suffix for the names of the cases. */
 void cases_run_all(struct unit *u, const char *how);
 
-/* Runs a data packet of the child; cm may be NULL. */
+/* Runs a data packet of the child. */
 int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t opcode,
 	      uint32_t len, uint32_t desc, bool ackreq);
 int case_ack(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn);
-/* Adds a communicator with ordinary values. */
+/* Adds a communicator with ordinary values. Returns NULL on failure. */
 struct ref_comm *case_comm(struct unit *u, uint32_t children, uint32_t ports, uint32_t payload,
 			   uint32_t slots);
-/* Fails with a text if the last packet did not end on this counter. */
+/* Fails with an explanation if the last packet did not end on this counter. */
 int case_expect(struct unit *u, enum inc_counter_id counter);
 
 #define RUN(expr)                  \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Cases that mutations of the program showed to be missing: bounds that only odd frames reach,
- * carries, map entries that contradict each other, rows that must not be mistaken for a result.
+ * Cases that mutation tests of the program showed to be missing: bounds that only odd frames reach,
+ * carries, map entries that contradict each other, and rows that must not be mistaken for a result.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +28,8 @@ static const struct inc_buf *sum_row(const struct unit *u, const struct ref_comm
 	return inc_switch_sums(u->sw) + cm->cfg.sum_base + r % cm->slots;
 }
 
-/* The lengths of IP and UDP agree, and the frame is long enough, but they are too short for the
- * headers. */
+/* The lengths of IP and UDP agree, and the frame is long enough. But the lengths are too short for
+ * the headers. */
 static int short_lengths(struct unit *u)
 {
 	static const uint8_t opcodes[] = {INC_OP_SEND_ONLY_IMM, INC_OP_WRITE_ONLY_IMM,
@@ -63,7 +63,7 @@ static int short_lengths(struct unit *u)
 	return 0;
 }
 
-/* Message sequence numbers wrap at 2^24, in the state and in packets. */
+/* Message sequence numbers (MSN) wrap at 2^24, in the connection's state and in packets. */
 static int msn_wraps(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 1, 256, 8);
@@ -131,7 +131,7 @@ static int checksum_zero(struct unit *u)
 	spec.conn[0].udp_csum = true;
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm);
-	/* finds a payload with such a copy, by computing the reference's result beforehand */
+	/* finds a payload with such a copy: the reference computes its result beforehand */
 	unit_data_spec(cm, 0, &p, &s, payload);
 	row = ref_contrib(cm, 0, 0);
 	memset(row, 0, sizeof(*row));
@@ -154,8 +154,8 @@ static int checksum_zero(struct unit *u)
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
-/* The IP header's checksum may carry again when it is folded. Finds an address of the switch that
- * causes it for an answer, and one for a copy. */
+/* The IP header's checksum may carry a second time when it is folded. The case finds an address of
+ * the switch that causes this for an answer, and another one for a copy. */
 static int header_checksum(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -198,8 +198,8 @@ static int header_checksum(struct unit *u)
 }
 
 /* The result is longer than the last arriver's frame, by the least and by the greatest difference,
- * with one child per port and with several. Each copy grows. One of the children wants a UDP
- * checksum, and one a WRITE. */
+ * with one child per port and with several. So each copy has to grow. One of the children wants a
+ * UDP checksum, and one receives by WRITE. */
 static int just_too_long(struct unit *u)
 {
 	static const uint32_t lens[] = {1, 4, 8, 252, 256, 1021, 1024, 2048};
@@ -224,7 +224,7 @@ static int just_too_long(struct unit *u)
 	return 0;
 }
 
-/* Removes a communicator while inc_comm_ports cannot be written. */
+/* Tries to remove a communicator while inc_comm_ports cannot be written. The removal must fail. */
 static int remove_in_vain(struct unit *u, uint32_t comm)
 {
 	int map = inc_switch_map_fd(u->sw, INC_MAP_COMM_PORTS), kept = dup(map), ret;
@@ -239,7 +239,8 @@ static int remove_in_vain(struct unit *u, uint32_t comm)
 	return ret && strstr(err.msg, INC_MAP_COMM_PORTS) ? 0 : why(u, "it was removed");
 }
 
-/* A communicator whose removal fails is unchanged, started or not. */
+/* If the removal of a communicator fails, the communicator is unchanged, whether it was started or
+ * not. */
 static int remove_fails(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 4);
@@ -266,7 +267,7 @@ static int remove_fails(struct unit *u)
 	return inc_switch_remove_comm(u->sw, index, &err);
 }
 
-/* Roots are distinguished by all eight bits of their rank. */
+/* The program distinguishes roots by all eight bits of their rank. */
 static int high_roots(struct unit *u)
 {
 	static const uint8_t ranks[] = {2, 130, 66, 254, 126, 255};
@@ -290,8 +291,9 @@ static int high_roots(struct unit *u)
 	return 0;
 }
 
-/* After a failed chunk its row holds no result, nor that of the slot's previous chunk. The slow
- * path may still be asked for the previous result, and must not take this row for it. */
+/* After a chunk has failed, its row holds no result, not even that of the slot's previous chunk.
+ * The slow path may still have to send the previous result, and must not mistake this row for
+ * it. */
 static int failed_row(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 2);
@@ -312,7 +314,8 @@ static int failed_row(struct unit *u)
 	return 0;
 }
 
-/* Runs a frame that must be dropped because of map entries of which the reference knows nothing. */
+/* Runs a frame that the program must drop because of map entries that only the program sees, and
+ * not the reference. */
 static int bad_config(struct unit *u, const struct frame *f, uint32_t ifindex, const char *what)
 {
 	const struct xdp_md md = {.data_end = f->len, .ingress_ifindex = ifindex};
@@ -338,7 +341,7 @@ static int set(struct unit *u, const char *map, uint32_t key, const void *value)
 	return why(u, map);
 }
 
-/* Map entries that contradict each other: the packet is dropped and counted, and nothing else
+/* If map entries contradict each other, the packet is dropped and counted, and nothing else
  * changes. */
 static int configs(struct unit *u)
 {
@@ -412,7 +415,8 @@ static int socket_of_port(struct unit *u)
 			const bool right = at == queue;
 			uint32_t verdict;
 
-			/* a socket of one of this port's two queues, then one of another port's */
+			/* puts a socket into one of this port's two queues, and then into one of
+			 * another port */
 			key = at < 2 ? own + at : at - 2;
 			if (bpf_map_update_elem(map, &key, &fd, BPF_ANY))
 				ret = why(u, strerror(errno));

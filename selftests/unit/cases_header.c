@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One packet with one fault: in its lengths, opcodes, header fields or ICRC. */
+/* Packets with exactly one fault: in the lengths, opcode, header fields or ICRC. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,9 +21,10 @@ static const struct kind {
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
-#define START 5 /* the next chunk of the connection */
+#define START 5 /* number of the connection's next chunk */
 
-/* Both children have sent all chunks before START; child 0 can send this kind of packet next. */
+/* Puts the communicator into a state in which both children have sent all chunks before START, and
+ * child 0 can send this kind of packet next. */
 static void ready(struct unit *u, struct ref_comm *cm, const struct kind *k)
 {
 	unit_reset(u, cm, START);
@@ -49,8 +50,8 @@ static int run0(struct unit *u, const struct ref_comm *cm, const struct frame *f
 	return unit_run(u, f, cm->conn[0].cfg.ifindex);
 }
 
-/* A frame cut at every byte, once unchanged, and once with lengths and ICRC that agree with the
- * cut. */
+/* Cuts a frame at every byte: once with the old lengths, and once with lengths and an ICRC that
+ * agree with the cut. */
 static int truncated(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
@@ -136,7 +137,7 @@ static int lengths_disagree(struct unit *u)
 	return 0;
 }
 
-/* Every opcode, in every state of the message, without payload, with a short one and with a full
+/* Every opcode in every state of the message: without payload, with a short payload and with a full
  * one. */
 static int opcodes(struct unit *u)
 {
@@ -225,7 +226,7 @@ static int lengths_after_longer(struct unit *u)
 	return 0;
 }
 
-/* A payload above the greatest size. */
+/* A payload that exceeds the greatest size is rejected. */
 static int oversized(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 2048, 16);
@@ -248,8 +249,8 @@ static int oversized(struct unit *u)
 	return 0;
 }
 
-/* Each bit flipped, once as damage, which the ICRC detects unless it masks the bit, and once with a
- * new ICRC. */
+/* Flips each bit of a frame. First the ICRC is unchanged and detects the damage, unless it masks
+ * that bit. Then the frame gets a matching ICRC. */
 static int flip_bits(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
@@ -284,8 +285,8 @@ static int flip_bits(struct unit *u)
 	return 0;
 }
 
-/* Routers may change some fields without breaking the ICRC; a change of their neighbours breaks
- * it. */
+/* Routers may change some header fields without breaking the ICRC. A change of the fields next to
+ * them breaks it. */
 static int masked_fields(struct unit *u)
 {
 	static const struct {
@@ -360,7 +361,7 @@ static int wrong_fields(struct unit *u)
 			frame_build(&f, &s);
 			RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
 		}
-		/* another child's queue pair with this child's addresses */
+		/* a packet with another child's queue pair but this child's addresses */
 		s = good;
 		s.qpn = cm->conn[1].cfg.own.qpn;
 		frame_build(&f, &s);
@@ -408,7 +409,7 @@ static int not_roce(struct unit *u)
 		frame_seal(&bad);
 		RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	}
-	/* fragments: the flag for more fragments, and every bit of the offset */
+	/* fragments: sets the flag for more fragments, and every bit of the offset */
 	for (i = 0; i < 14; i++) {
 		bad = f;
 		put16(bad.data + FRAME_IP + 6, 0x4000 | 1u << i);
@@ -433,7 +434,7 @@ static int not_roce(struct unit *u)
 	return 0;
 }
 
-/* A packet from outside with one of the switch's own addresses, of any kind, is dropped until no
+/* Drops a packet of any kind from outside that has one of the switch's own addresses, until no
  * connection has that address. */
 static int own_address(struct unit *u)
 {

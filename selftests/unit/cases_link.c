@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One CPU at a time works on a connection; the peer's MAC address; the NAKs around a gap. */
+/* Cases about the link: one CPU at a time works on a connection, the peer's MAC address, and NAKs
+ * around a gap. */
 #include <stdio.h>
 #include <string.h>
 #include <linux/if_ether.h>
@@ -21,7 +22,8 @@ static void set_busy(struct unit *u, struct ref_comm *cm, uint32_t child, uint32
 	state_of(u, cm, child)->busy = cm->conn[child].state.busy = busy;
 }
 
-/* While another CPU works on the connection, a packet changes nothing of it and gets no answer. */
+/* While another CPU works on the connection, a packet changes none of its state and gets no
+ * answer. */
 static int busy_connection(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
@@ -34,7 +36,7 @@ static int busy_connection(struct unit *u)
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
 	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn));
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
-	/* the other connection is not affected */
+	/* the other connection of the communicator is not affected */
 	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_ANS_ACK));
 	set_busy(u, cm, 0, 0);
@@ -42,8 +44,8 @@ static int busy_connection(struct unit *u)
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
-/* Every path through the program releases the connection, because the reference compares its busy
- * flag, too. */
+/* The program releases the connection on every path, because the reference compares the
+ * connection's busy flag, too. */
 static int always_let_go(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 2);
@@ -58,8 +60,8 @@ static int always_let_go(struct unit *u)
 	return 0;
 }
 
-/* After an RNR NAK the peer resends from the refused packet. So packets that it had sent after that
- * one get no sequence NAK; only the refused packet gets another RNR NAK. */
+/* After an RNR NAK the peer resends all packets from the refused one. So the packets that it had
+ * sent after the refused one get no sequence NAK. Only the refused packet gets another RNR NAK. */
 static int rnr_is_the_only_nak(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 1);
@@ -121,37 +123,40 @@ static struct ref_comm *mac_comm_of(struct unit *u, const uint8_t *known, bool f
 	return unit_add_comm(u, &spec);
 }
 
-/* The configuration has no MAC address for the child, so it is learned from frames. The latest
- * address counts, until two consecutive packets agree on one. */
+/* The configuration has no MAC address for the child, so the program learns the address from
+ * frames. The latest address counts, until two consecutive packets agree on one address. */
 static int mac_from_frames(struct unit *u)
 {
 	struct ref_comm *cm = mac_comm_of(u, NULL, false);
 
 	RUN(!cm);
-	RUN(from(u, cm, 0, mac_b, mac_b)); /* this source address is damaged */
-	RUN(from(u, cm, 0, mac_a, mac_a)); /* the same packet, retransmitted */
+	RUN(from(u, cm, 0, mac_b, mac_b)); /* the frame's source MAC address mac_b is damaged */
+	/* the same packet is retransmitted with the right address */
+	RUN(from(u, cm, 0, mac_a, mac_a));
 	RUN(from(u, cm, 1, mac_a, mac_a));
-	RUN(from(u, cm, 2, mac_b, mac_a)); /* one packet does not outweigh two */
+	RUN(from(u, cm, 2, mac_b, mac_a)); /* one packet does not outweigh two with mac_a */
 	RUN(from(u, cm, 3, mac_a, mac_a));
-	RUN(from(u, cm, 4, mac_b, mac_a)); /* again only one packet, not two consecutive ones */
+	/* again only one packet has mac_b, and not two consecutive ones */
+	RUN(from(u, cm, 4, mac_b, mac_a));
 	RUN(from(u, cm, 5, mac_c, mac_a));
 	RUN(from(u, cm, 6, mac_multicast, mac_a));
 	RUN(from(u, cm, 7, mac_c, mac_c)); /* the host has a new network card */
 	RUN(from(u, cm, 8, mac_c, mac_c));
 	/* The network repeats a damaged packet, which counts as one packet, not two. The answer to
-	 * the repetition goes astray, which matters only if the host requested it. */
+	 * the repetition goes to the wrong address. That matters only if the host requested the
+	 * answer. */
 	RUN(from(u, cm, 9, mac_b, mac_c));
 	RUN(from(u, cm, 9, mac_b, mac_b));
 	RUN(from(u, cm, 9, mac_b, mac_b));
 	RUN(from(u, cm, 10, mac_c, mac_c));
-	/* the earlier address needs two packets, too */
+	/* to return to the earlier address takes two packets, too */
 	RUN(from(u, cm, 11, mac_b, mac_c));
 	RUN(from(u, cm, 12, mac_b, mac_b));
 	RUN(from(u, cm, 13, mac_c, mac_b));
 	return from(u, cm, 14, mac_c, mac_c);
 }
 
-/* A host with a new MAC address retransmits its one packet until it gets the answer. */
+/* A host with a new MAC address retransmits its only packet until it gets the answer. */
 static int mac_of_who_moved(struct unit *u)
 {
 	struct ref_comm *cm = mac_comm_of(u, mac_a, false);
@@ -187,7 +192,7 @@ static int mac_configured(struct unit *u)
 	return 0;
 }
 
-/* A damaged source address misdirects no result, even if it is the first one. */
+/* A damaged source address misdirects no result, even if it is the first address that was seen. */
 static int results_find_their_child(struct unit *u)
 {
 	struct ref_comm *cm = mac_comm_of(u, NULL, false);
@@ -214,7 +219,7 @@ static int results_find_their_child(struct unit *u)
 	return 0;
 }
 
-/* A child of which only a multicast address was seen gets no frame. */
+/* If only a multicast address of a child was seen, the child gets no frame. */
 static int mac_unknown(struct unit *u)
 {
 	struct ref_comm *cm = mac_comm_of(u, NULL, false);
@@ -227,15 +232,15 @@ static int mac_unknown(struct unit *u)
 	memcpy(f.data + ETH_ALEN, mac_multicast, ETH_ALEN);
 	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
 	RUN(case_expect(u, INC_CTR_DROP_NO_MAC));
-	/* it gets no result either, but the other child does */
+	/* the child gets no result either, but the other child does */
 	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
 	RUN(from(u, cm, 0, mac_a, mac_a));
 	return case_expect(u, INC_CTR_ANS_DUPLICATE);
 }
 
-/* The child's row is overwritten while the copy of an earlier result leaves. The copy must not be a
- * mixture of both. */
+/* A child's row is overwritten while the copy of an earlier result leaves. The copy must not be a
+ * mixture of both results. */
 static int row_moved_before_the_copy(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Order of packets, messages, windows and acknowledgements of a single connection. */
+/* Order of packets, messages, windows and acknowledgements on a single connection. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <bpf/bpf.h>
 #include "cases.h"
 
-#define OPCODES 12 /* opcodes of data packets */
+#define OPCODES 12 /* number of opcodes of data packets */
 
 static bool ends_message(uint8_t op)
 {
@@ -41,7 +41,7 @@ static int opcode_order(struct unit *u)
 	return 0;
 }
 
-/* A message of n packets in order increases the MSN by one. */
+/* After a message of n packets in order, the MSN is greater by one. */
 static int messages(struct unit *u)
 {
 	static const uint8_t first[] = {INC_OP_SEND_FIRST, INC_OP_WRITE_FIRST};
@@ -72,7 +72,7 @@ static int messages(struct unit *u)
 	return -1;
 }
 
-/* A descriptor must be in a message's first packet, and must be a valid one. */
+/* A descriptor must be valid, and must be in a message's first packet. */
 static int descriptors(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 1, 256, 8);
@@ -86,7 +86,7 @@ static int descriptors(struct unit *u)
 					   ? INC_CTR_ANS_ACK
 					   : INC_CTR_ANS_NAK_INVALID));
 	}
-	for (top = 0; top < 1024; top++) { /* all values of collective, operator and type */
+	for (top = 0; top < 1024; top++) { /* every value of collective, operator and type */
 		unit_reset(u, cm, 0);
 		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 32, top << 22 | 3 << 14 | 9,
 			      true));
@@ -98,7 +98,8 @@ static int descriptors(struct unit *u)
 }
 
 /* PSNs behind and ahead of the expected one, from several starts. A gap gets one NAK, and another
- * when it recurs after it was closed. A duplicate is acknowledged again and changes nothing. */
+ * NAK when it recurs after it was closed. The program acknowledges a duplicate again, and changes
+ * nothing. */
 static int psn_order(struct unit *u)
 {
 	static const uint32_t starts[] = {0, 1, 5, 0x7ffffe, 0x800000, 0xfffffc, 0xffffff};
@@ -140,7 +141,7 @@ static int psn_order(struct unit *u)
 	return 0;
 }
 
-/* A child that is a whole window ahead is refused until the slot's result exists. */
+/* A child that is a whole window ahead is refused until its slot has the result. */
 static int older_generation(struct unit *u)
 {
 	static const uint32_t slots[] = {1, 2, 64, 4096};
@@ -152,7 +153,8 @@ static int older_generation(struct unit *u)
 		cm = case_comm(u, 2, 2, 256, slots[i]);
 		RUN(!cm);
 		for (lap = 0; lap < 3; lap++) {
-			/* from the start, from a slot in the middle, and across 2^32 generations */
+			/* starts with chunk 0, with a slot in the middle, and across 2^32
+			 * generations */
 			r0 = lap == 0   ? 0
 			     : lap == 1 ? 3 * slots[i] + slots[i] / 2
 					: (0x100000000ull - 1) * slots[i];
@@ -178,8 +180,8 @@ static int older_generation(struct unit *u)
 	return 0;
 }
 
-/* The last arriver's frame becomes the result, so its ACK is owed. The answer to a later packet
- * carries the ACK, or the child's own ACK is sent back as one. */
+/* The last arriver's frame becomes the result, so the switch still owes its sender an ACK. The
+ * answer to a later packet carries that ACK, or the child's own ACK is sent back as one. */
 static int owed_ack(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
@@ -196,14 +198,14 @@ static int owed_ack(struct unit *u)
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
 	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
-	/* the ACK of the next packet covers the owed one */
+	/* the ACK of the next packet includes the owed one */
 	RUN(case_data(u, cm, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_data(u, cm, 1, 1, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_data(u, cm, 1, 2, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_ACK));
 	RUN(case_ack(u, cm, 1, INC_AETH_ACK, psn + 1));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
-	/* the answer to a duplicate covers the owed one */
+	/* the answer to a duplicate includes the owed ACK */
 	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
 	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
@@ -232,7 +234,8 @@ static int ack_ranges(struct unit *u)
 				static const uint8_t syndrome[] = {INC_AETH_ACK, INC_AETH_NAK_SEQ,
 								   INC_AETH_RNR | 14};
 
-				/* ten results were sent, and four of them acknowledged */
+				/* the switch has sent ten results, and the child has acknowledged
+				 * four of them */
 				unit_reset(u, cm, 10);
 				cm->conn[0].state.tx_acked = 4;
 				inc_switch_conn_state(u->sw)[cm->cfg.conn_base].tx_acked = 4;
@@ -249,9 +252,9 @@ static int ack_ranges(struct unit *u)
 }
 
 /*
- * A child that never sends an ACK is allowed: its packet of chunk r + slots implies that it has
- * result r. The PSN in its ACKs and NAKs is looked up near that result. Without that, after 2^23
- * chunks, the PSN would match an old result, and the answer would be lost.
+ * A child may send no ACK at all: its packet of chunk r + slots implies that it has result r. The
+ * PSN in its ACKs and NAKs is looked up near that result. Otherwise, after 2^23 chunks, the PSN
+ * would match an old result, and the answer would be lost.
  */
 static int ack_after_long(struct unit *u)
 {
@@ -306,7 +309,7 @@ static int open_socket(struct unit *u)
 	return fd;
 }
 
-/* All syndromes, with and without a slow path. */
+/* The child sends all syndromes, with and without a slow path. */
 static int syndromes(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 1, 1, 256, 16);
@@ -333,7 +336,7 @@ static int syndromes(struct unit *u)
 	return ret;
 }
 
-/* No program reads the event ring: events are lost and counted, packets are not lost. */
+/* No process reads the event ring, so events are lost and counted. Packets are not lost. */
 static int event_ring_full(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 1, 1, 256, 16);
@@ -356,8 +359,8 @@ static int event_ring_full(struct unit *u)
 	return -1;
 }
 
-/* After a fatal error, data is refused behind, at and ahead of the expected PSN, and ACKs are
- * dropped. */
+/* After a fatal error the program refuses data behind, at and ahead of the expected PSN, and drops
+ * ACKs. */
 static int after_error(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
@@ -374,14 +377,15 @@ static int after_error(struct unit *u)
 	}
 	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn));
 	RUN(case_expect(u, INC_CTR_DROP_CONN_ERROR));
-	/* the other child is not affected */
+	/* the other child of the communicator is not affected */
 	RUN(case_data(u, cm, 1, 3, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
 	RUN(case_data(u, cm, 1, 4, INC_OP_SEND_ONLY, 16, 0, true));
 	return case_expect(u, INC_CTR_ANS_ACK);
 }
 
-/* Chunk numbers have 64 bits and PSNs 24: results and ACKs far beyond the first wrap. */
+/* Chunk numbers have 64 bits and PSNs 24. The case has results and ACKs far beyond the first wrap
+ * of PSNs. */
 static int far_chunks(struct unit *u)
 {
 	static const uint64_t at[] = {0xfffffe, 0x1fffffd, 0xfffffffeull, 0x123456789abull};

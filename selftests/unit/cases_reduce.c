@@ -20,7 +20,7 @@ static uint8_t only(uint32_t child)
 	return child & 1 ? INC_OP_WRITE_ONLY : INC_OP_SEND_ONLY;
 }
 
-/* 1 to 32 children on 1 to 4 ports with all payload sizes: sums and every copy are compared. */
+/* 1 to 32 children on 1 to 4 ports, with all payload sizes. Sums and every copy are compared. */
 static int children(struct unit *u)
 {
 	static const uint32_t payloads[] = {256, 512, 1024, 2048};
@@ -46,7 +46,8 @@ static int children(struct unit *u)
 		for (r = 0; r < 12; r++) {
 			len = r == 0 ? 4 : r == 1 ? payload : r == 2 ? payload - 4 : r * 4;
 			for (turn = 0; turn < n; turn++) {
-				/* the order of children; if n is a multiple of 5: */
+				/* the order of children; the next lines have another one if n is a
+				 * multiple of 5 */
 				c = (turn * 5 + r) % n;
 				if (n % 5 == 0)
 					c = (turn + r) % n;
@@ -60,7 +61,8 @@ static int children(struct unit *u)
 	return 0;
 }
 
-/* Results of every length: ICRC, UDP checksum and sum of the copies at each length. */
+/* Results of every length. For each length the ICRC, UDP checksum and sum of the copies are
+ * compared. */
 static int result_lengths(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -78,7 +80,7 @@ static int result_lengths(struct unit *u)
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
-/* Sums wrap, and negative numbers are added as two's complement. */
+/* Sums wrap. Negative numbers are added as two's complement. */
 static int extremes(struct unit *u)
 {
 	static const int32_t values[] = {0, 1, -1, INT32_MAX, INT32_MIN, 0x01020304, -256};
@@ -115,7 +117,7 @@ static int extremes(struct unit *u)
 	return 0;
 }
 
-/* With one child the switch is an echo. */
+/* With only one child the switch sends the child's data back. */
 static int echo(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 1, 1, 1024, 1);
@@ -162,8 +164,8 @@ static int mirror(struct unit *u)
 	return 0;
 }
 
-/* Which of four children may give data. To an AllReduce or Reduce all give or none, to a Broadcast
- * only the root, and to a Barrier no child. */
+/* May this one of four children give data? All or no children give data to an AllReduce or Reduce,
+ * only the root gives to a Broadcast, and no child to a Barrier. */
 static bool may_give(uint32_t coll, uint32_t root, uint32_t givers)
 {
 	if (coll == INC_COLL_BROADCAST || coll == INC_COLL_ALL_GATHER)
@@ -184,7 +186,7 @@ static int collectives(struct unit *u)
 		spec.conn[1].udp_csum = spec.conn[2].udp_csum = true;
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
-		for (root = 0; root < 5; root++) { /* root 4 is no rank here */
+		for (root = 0; root < 5; root++) { /* root 4 is no rank of this communicator */
 			for (giver = 0; giver < 16; giver++) {
 				for (last = 0; last < 4; last++) {
 					unit_reset(u, cm, 8 * giver + last);
@@ -205,8 +207,8 @@ static int collectives(struct unit *u)
 	return 0;
 }
 
-/* Children with another descriptor or length than the others: each alone, each pair, also the first
- * child. */
+/* Some children have another descriptor or length than the others: each child alone, and each pair,
+ * also with the first child. */
 static int mismatch(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 4, 2, 256, 8);
@@ -229,7 +231,7 @@ static int mismatch(struct unit *u)
 			}
 			if (odd != 15)
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
-			/* no child can go on, and ACKs do not count any more */
+			/* after the mismatch no child can go on, and ACKs do not count any more */
 			for (c = 0; c < 4 && cm->state.error; c++) {
 				RUN(case_data(u, cm, c, r + 1, only(c), 64, 0, true));
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
@@ -243,8 +245,8 @@ static int mismatch(struct unit *u)
 	return 0;
 }
 
-/* Types that are the same integers to the switch, and a sum that is to be divided. A child whose
- * descriptor means something else gets an error. */
+/* Types that are the same integers to the switch, and a sum that is to be divided. A child gets an
+ * error if its descriptor has another meaning than that of the others. */
 static int guises(struct unit *u)
 {
 	static const struct {
@@ -288,8 +290,8 @@ static int neighbours(struct unit *u)
 	for (i = 0; i < 8; i++) {
 		unit_spec(u, &spec, 600 + i, 2 + i % 3, 2, 256u << i % 4, 1u << i);
 		for (c = 0; c < spec.n_conns; c++) {
-			/* odd communicators use the queue pairs of the one before at another
-			 * address */
+			/* odd communicators use the queue pair numbers of the communicator before,
+			 * at another address */
 			spec.conn[c].own.qpn = 0x4000 + (i / 2) * 64 + c;
 			if (i & 1)
 				spec.conn[c].own.ip ^= htonl(0x100);
@@ -338,7 +340,8 @@ static int remove_and_add(struct unit *u)
 	return 0;
 }
 
-/* Checks that the place of a queue pair number holds this connection; NULL: it is free. */
+/* Checks that the entry of a queue pair number in inc_conn_place has this connection. NULL: the
+ * entry is free. */
 static int expect_place(struct unit *u, uint32_t qpn, const struct ref_comm *cm, uint32_t child)
 {
 	uint32_t place = inc_conn_place_of(qpn, unit_conn_places(u));
@@ -351,11 +354,11 @@ static int expect_place(struct unit *u, uint32_t qpn, const struct ref_comm *cm,
 	return -1;
 }
 
-/* Queue pair numbers that share a place in inc_conn_place. Whichever connection has the place,
- * packets of all find their connection, whatever communicators are added and removed. */
+/* Queue pair numbers that share an entry of inc_conn_place. Whichever connection has the entry,
+ * packets of all connections find theirs, whatever communicators are added and removed. */
 static int qpn_places(struct unit *u)
 {
-	/* the communicator that is removed, and added again in the next round */
+	/* the communicator that this round removes, and the next round adds again */
 	static const uint8_t gone[] = {0, 2, 1, 0, 2};
 	struct inc_comm_conf spec[3];
 	struct ref_comm *cm[3];
@@ -378,7 +381,7 @@ static int qpn_places(struct unit *u)
 			r[i]++;
 		}
 		i = gone[round];
-		/* communicator 0 has the places, because it was there before the others */
+		/* communicator 0 has the entries, because it was added before the others */
 		for (c = 0; c < 4; c++)
 			RUN(expect_place(u, 0x123 + c, cm[0], c));
 		RUN(unit_remove_comm(u, cm[i]));
@@ -396,7 +399,7 @@ static int qpn_places(struct unit *u)
 	return unit_compare_all(u);
 }
 
-/* One queue pair number for all communicators: the addresses select the connection. */
+/* All communicators have the same queue pair number, so the addresses select the connection. */
 static int one_qpn(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -425,8 +428,8 @@ static int one_qpn(struct unit *u)
 	return unit_compare_all(u);
 }
 
-/* A communicator that is configured but not started receives nothing, even if one with the same
- * numbers existed before, because its members may send at once. */
+/* A communicator that is configured but not started receives no packets, although its members may
+ * send at once. That is so even if a communicator with the same numbers existed before. */
 static int not_started(struct unit *u)
 {
 	struct unit_packet p = {
@@ -463,7 +466,7 @@ static int not_started(struct unit *u)
 	return 0;
 }
 
-/* If copies of a frame share their bytes, the slow path has to send the results. */
+/* If the copies of a frame share their bytes, the slow path has to send the results. */
 static int copies_shared(struct unit *u)
 {
 	struct ref_comm *cm = case_comm(u, 3, 3, 1024, 4);

@@ -11,7 +11,7 @@
 
 static const uint8_t parent_mac[6] = "\x02\x66\0\0\0\x01";
 
-/* A node below a parent whose MAC address is known, at parent_port. */
+/* Adds a node whose parent is at parent_port and has a known MAC address. */
 static struct ref_comm *node(struct unit *u, struct inc_comm_conf *spec, uint32_t parent_port)
 {
 	unit_spec_parent(u, spec, parent_port);
@@ -28,7 +28,8 @@ static struct ref_comm *some_node(struct unit *u, uint32_t children, uint32_t sl
 	return node(u, &spec, 3);
 }
 
-/* A node for tests of lengths: three children on two ports, one of which wants UDP checksums. */
+/* Adds a node for tests of lengths: three children on two ports, of which one wants UDP
+ * checksums. */
 static struct ref_comm *node_for_lengths(struct unit *u, uint32_t communicator, uint32_t payload)
 {
 	struct inc_comm_conf spec;
@@ -59,8 +60,8 @@ static int answer(struct unit *u, struct ref_comm *cm, uint64_t r, uint32_t len,
 	return case_data(u, cm, cm->cfg.children, r, INC_OP_SEND_ONLY_IMM, len, desc, true);
 }
 
-/* Messages of several packets are sent to the parent as single ones. A child beyond its window
- * waits for the parent's result, not for the partial sum. */
+/* The node sends messages of several packets to the parent as single packets. A child beyond its
+ * window waits for the parent's result, not for the partial sum. */
 static int partial(struct unit *u)
 {
 	static const uint8_t shape[] = {INC_OP_SEND_FIRST, INC_OP_SEND_MIDDLE,
@@ -94,8 +95,8 @@ static int partial(struct unit *u)
 }
 
 /* Plays every order in which two children and the parent can send three packets each, recursively.
- * If the parent sends a result before the partial sum, its connection fails, and nothing after that
- * counts. */
+ * If the parent sends a result before it has the partial sum, its connection fails, and nothing
+ * after that counts. */
 static int orders_from(struct unit *u, struct ref_comm *cm, uint64_t *base, uint32_t left[3],
 		       uint8_t *order, uint32_t n)
 {
@@ -112,7 +113,7 @@ static int orders_from(struct unit *u, struct ref_comm *cm, uint64_t *base, uint
 	}
 	if (n < 9)
 		return 0;
-	*base += 7; /* so that it begins at each slot, and in many generations */
+	*base += 7; /* the orders begin at each slot, and in many generations */
 	unit_reset(u, cm, *base);
 	next[0] = next[1] = next[2] = *base;
 	for (i = 0; i < 9; i++) {
@@ -120,7 +121,7 @@ static int orders_from(struct unit *u, struct ref_comm *cm, uint64_t *base, uint
 
 		RUN(order[i] < 2 ? give(u, cm, order[i], r, 32, ALLREDUCE)
 				 : answer(u, cm, r, 32, ALLREDUCE));
-		/* a refused packet is sent again */
+		/* the peer sends a refused packet again */
 		if (u->want.counter == INC_CTR_ANS_RNR)
 			next[order[i]]--;
 	}
@@ -137,7 +138,7 @@ static int every_order(struct unit *u)
 	return !cm || orders_from(u, cm, &base, left, order, 0) ? -1 : 0;
 }
 
-/* The parent's packet must answer the partial sum: in message, descriptor and length. */
+/* The parent's packet must match the partial sum in message, descriptor and length. */
 static int parent_lies(struct unit *u)
 {
 	struct ref_comm *cm = some_node(u, 2, 4);
@@ -158,7 +159,7 @@ static int parent_lies(struct unit *u)
 		unit_reset(u, cm, r);
 		RUN(give_all(u, cm, r, 64, ALLREDUCE) || answer(u, cm, r, 64, ALLREDUCE ^ 1u << i));
 		RUN(case_expect(u, INC_CTR_ANS_NAK_INVALID));
-		/* neither that packet nor a later one is accepted */
+		/* the program accepts neither that packet nor a later one */
 		RUN(answer(u, cm, r, 64, ALLREDUCE) || case_expect(u, INC_CTR_ANS_NAK_INVALID));
 	}
 	for (i = 0; i <= 256; i += 4, r++) {
@@ -169,7 +170,8 @@ static int parent_lies(struct unit *u)
 	return 0;
 }
 
-/* The parent's packet is a duplicate, ahead, repeated, new, or before its partial sum. */
+/* The parent's packet is a duplicate, ahead, repeated, or new, or it comes before its partial
+ * sum. */
 static int parent_psns(struct unit *u)
 {
 	struct ref_comm *cm = some_node(u, 2, 4);
@@ -187,12 +189,12 @@ static int parent_psns(struct unit *u)
 	}
 	RUN(give(u, cm, 0, 3, 64, ALLREDUCE) || case_expect(u, INC_CTR_ABS_STORED));
 	RUN(answer(u, cm, 3, 64, ALLREDUCE) || case_expect(u, INC_CTR_ANS_NAK_INVALID));
-	/* the children's partial sum is still sent, because only the slow path ends the
+	/* the program still sends the children's partial sum, because only the slow path ends the
 	 * communicator */
 	return give(u, cm, 1, 3, 64, ALLREDUCE) || case_expect(u, INC_CTR_UP_PARTIAL);
 }
 
-/* ACKs of the parent, and what its results imply. */
+/* ACKs of the parent, and what the parent's results acknowledge. */
 static int parent_acks(struct unit *u)
 {
 	struct ref_comm *cm = some_node(u, 2, 8);
@@ -209,12 +211,13 @@ static int parent_acks(struct unit *u)
 	RUN(case_ack(u, cm, p, INC_AETH_NAK_SEQ, psn + 3) ||
 	    case_expect(u, INC_CTR_DROP_NO_SLOWPATH));
 	RUN(case_ack(u, cm, p, INC_AETH_RNR, psn + 4));
-	/* result r implies that the parent has partial sum r; the ACK of the result is owed */
+	/* result r of the parent implies that it has partial sum r; the switch owes the ACK of the
+	 * result */
 	for (r = 0; r < 6; r++)
 		RUN(answer(u, cm, r, 64, ALLREDUCE));
 	RUN(case_ack(u, cm, p, INC_AETH_ACK, psn + 1) || case_expect(u, INC_CTR_ANS_OWED));
 	RUN(case_ack(u, cm, p, INC_AETH_NAK_OPERATION, psn + 5));
-	/* results are sent to the children as the parent's packets are acknowledged */
+	/* the parent's packets are acknowledged when the results are sent to the children */
 	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn + 5));
 	return 0;
 }
@@ -236,7 +239,7 @@ static int tree_collectives(struct unit *u)
 	cm = node(u, &spec, 2);
 	RUN(!cm);
 	for (coll = 0; coll < INC_N_COLLECTIVES; coll++)
-		for (root = 0; root < 7; root++) /* 5 and 6 are elsewhere */
+		for (root = 0; root < 7; root++) /* ranks 5 and 6 are elsewhere in the tree */
 			for (giver = 0; giver < 8; giver++)
 				for (k = 0; k < 3; k++, r++) {
 					unit_reset(u, cm, r);
@@ -250,7 +253,7 @@ static int tree_collectives(struct unit *u)
 	return 0;
 }
 
-/* A Broadcast whose root is the only rank below this switch: the child gets an empty result. */
+/* The root of a Broadcast is the only rank below this switch. The child gets an empty result. */
 static int only_rank_below(struct unit *u)
 {
 	struct ref_comm *cm = some_node(u, 1, 4);
@@ -262,7 +265,7 @@ static int only_rank_below(struct unit *u)
 	return 0;
 }
 
-/* 32 children have 4,096 ranks, any of which can be the root. */
+/* 32 children have 4,096 ranks. Each of these ranks can be the root. */
 static int many_ranks(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -279,7 +282,7 @@ static int many_ranks(struct unit *u)
 	}
 	cm = node(u, &spec, 3);
 	RUN(!cm);
-	/* a rank of each child, and the last rank */
+	/* tries a rank of each child, and the last rank */
 	for (root = 0; root < INC_MAX_RANKS; root += 117, r++) {
 		RUN(give_all(u, cm, r, 16, DESC(INC_COLL_REDUCE, root)));
 		RUN(answer(u, cm, r, 16, DESC(INC_COLL_REDUCE, root)));
@@ -288,7 +291,7 @@ static int many_ranks(struct unit *u)
 	return 0;
 }
 
-/* The parent and the children are all at the one port of a switch. */
+/* The parent and the children are all at one port of the switch. */
 static int one_arm(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -315,12 +318,12 @@ static int parent_unknown(struct unit *u)
 	unit_spec_parent(u, &spec, 2);
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm || give_all(u, cm, 0, 64, ALLREDUCE));
-	/* the address is learned from the parent's frame */
+	/* the program learns the address from the parent's frame */
 	RUN(answer(u, cm, 0, 64, ALLREDUCE) || case_expect(u, INC_CTR_MC_DOWN));
 	return give_all(u, cm, 1, 64, ALLREDUCE);
 }
 
-/* Results of every length from the parent. The ICRC and UDP checksum of the copies derive from the
+/* The parent sends results of every length. The ICRC and UDP checksum of the copies derive from the
  * parent's frame. */
 static int passed_lengths(struct unit *u)
 {
@@ -335,8 +338,8 @@ static int passed_lengths(struct unit *u)
 	return 0;
 }
 
-/* Partial sums and results whose length is not a multiple of 4. Data that is given elsewhere must
- * have whole elements, but this switch cannot check their number. */
+/* Partial sums and results whose length is not a multiple of 4. Data of ranks elsewhere must have
+ * whole elements, but this switch cannot check their number. */
 static int passed_pads(struct unit *u)
 {
 	const uint32_t bytes =
@@ -359,7 +362,8 @@ static int passed_pads(struct unit *u)
 	return 0;
 }
 
-/* Partial sums show their byte order. One in another order is refused, and no sum is made of it. */
+/* A partial sum shows its byte order. If that is another order than the switch's, the packet is
+ * refused and not added. */
 static int byte_orders(struct unit *u)
 {
 	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 64, .desc = ALLREDUCE};
@@ -388,7 +392,7 @@ static int byte_orders(struct unit *u)
 	return 0;
 }
 
-/* Configurations that are no tree are refused. */
+/* The loader refuses configurations that are no tree. */
 static int bad_trees(struct unit *u)
 {
 	static const struct {

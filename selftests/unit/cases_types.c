@@ -7,8 +7,8 @@
 
 #define TYPED(op, dtype) INC_DESC(INC_COLL_ALLREDUCE, op, dtype, 0, 5)
 
-/* Test numbers, of which each type uses the low bits: around zero, around the limits of every size
- * with and without a sign, and some whose bytes all differ. */
+/* Test numbers, of which each type uses the low bits. Some are around zero, some around the limits
+ * of every size with and without a sign, and some have bytes that all differ. */
 static const uint64_t values[] = {
 	0,
 	1,
@@ -57,7 +57,7 @@ static struct ref_comm *typed_comm(struct unit *u, uint32_t children, bool big, 
 	return unit_add_comm(u, &spec);
 }
 
-/* Sends packet r of a child as a whole message with this payload. */
+/* Sends packet r of a child, with this payload, as a whole message. */
 static int give(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint32_t desc,
 		const uint8_t *payload, uint32_t len)
 {
@@ -79,8 +79,8 @@ static int give(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r,
 }
 
 /* Combines every number with every other one, by each operator, in each type and byte order. The
- * first child's values come in blocks, the second child's in rotation, those of the others in any
- * order. */
+ * first child's values come in blocks, the second child's in rotation, and those of other children
+ * in any order. */
 static int operator_and_type(struct unit *u, uint32_t op, uint32_t dtype, bool big,
 			     uint32_t children)
 {
@@ -119,7 +119,7 @@ static int operators(struct unit *u)
 	return 0;
 }
 
-/* Results for two numbers that are written down here, not computed. */
+/* Results for two numbers. They are written down here, and not computed. */
 static const struct {
 	uint32_t op, dtype;
 	uint64_t a, b, want;
@@ -145,7 +145,8 @@ static const struct {
 	{INC_OPERATOR_AND, INC_DTYPE_INT16, 0x0ff0, 0x3333, 0x0330},
 	{INC_OPERATOR_OR, INC_DTYPE_INT64, 0xf0f, 0x1000000000000000, 0x1000000000000f0f},
 	{INC_OPERATOR_XOR, INC_DTYPE_UINT8, 0xaa, 0xff, 0x55},
-	/* operators and types that mean something else to the ranks */
+	/* operators and types that have another meaning for the ranks, but are these integers to
+	 * the switch */
 	{INC_OPERATOR_AVG, INC_DTYPE_INT32, 0xffffffff, 5, 4},
 	{INC_OPERATOR_AVG, INC_DTYPE_INT16, 0x7fff, 1, 0x8000},
 	{INC_OPERATOR_MIN, INC_DTYPE_FLOAT32, 0x80000000, 0x3f800000, 0x80000000},
@@ -184,8 +185,8 @@ static int known_answers(struct unit *u)
 	return 0;
 }
 
-/* Every length, for each type. If the elements are not whole the connection fails. Otherwise there
- * is a result, padded to a multiple of 4. */
+/* Every length, for each type. If the length is no multiple of the element's size, the connection
+ * fails. Otherwise there is a result, which is padded to a multiple of 4. */
 static int lengths(struct unit *u)
 {
 	struct ref_comm *cm = typed_comm(u, 2, false, 256);
@@ -205,7 +206,7 @@ static int lengths(struct unit *u)
 			RUN(case_data(u, cm, 1, len, INC_OP_WRITE_ONLY_IMM, len, desc, true));
 			RUN(case_expect(u, INC_CTR_MC_RESULT));
 		}
-		/* the last packet of a message */
+		/* this packet is the last one of a message */
 		for (len = 1; len <= 256; len += len == 20 ? 225 : 1) {
 			unit_reset(u, cm, len);
 			unit_prime(u, cm, 0, INC_OPEN_SEND, desc);
@@ -234,8 +235,8 @@ static int give_noisy(struct unit *u, struct ref_comm *cm, uint32_t child,
 	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
 }
 
-/* The pad of a result is zeros, whatever the contributions' pads are: by each operator, and if only
- * one child gives data. Copies with and without a UDP checksum. */
+/* The pad of a result is zeros, whatever the pads of the contributions are. The case tries each
+ * operator, a single child that gives data, and copies with and without a UDP checksum. */
 static int noisy_pads(struct unit *u)
 {
 	static const uint32_t lens[] = {1, 2, 3, 5, 6, 7, 253, 254, 255};
@@ -271,8 +272,8 @@ static int noisy_pads(struct unit *u)
 	return 0;
 }
 
-/* Lengths with the same number of words must not be confused. The pad count is in the headers,
- * whose CRC is stored from one result to the next. */
+/* Lengths with the same number of words must not be confused. The pad count is in the headers, and
+ * the program stores the headers' CRC from one result to the next. */
 static int pads_in_turn(struct unit *u)
 {
 	static const uint32_t lens[] = {8, 7, 6, 5, 8, 5, 7, 4, 3, 0, 1, 2, 4};

@@ -90,7 +90,7 @@ int compare_counters(struct unit *u)
 
 	if (compare_read_counters(u, have))
 		return -1;
-	/* the reference cannot tell how many events fit into the ring */
+	/* the reference cannot compute how many events fit into the ring */
 	if (u->hold_events)
 		u->ref.counter[INC_CTR_X_EVENT_LOST] = have[INC_CTR_X_EVENT_LOST];
 	for (id = 0; id < INC_CTR_MAX; id++) {
@@ -228,7 +228,7 @@ int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, u
 	return compare_payload(u, cm, "contribution", r, h, w);
 }
 
-/* Are these the same ones' complement sum, in whatever width and byte order? */
+/* Are these the same ones' complement sum, one in native order and one in network order? */
 static bool same_sum(uint32_t native32, uint32_t network16)
 {
 	uint8_t b[4];
@@ -237,7 +237,7 @@ static bool same_sum(uint32_t native32, uint32_t network16)
 	return (frame_sum16(b, 4, 0) % 0xffff) == network16 % 0xffff;
 }
 
-/* A row that is sent must agree in all of these fields. */
+/* Compares a row that is to be sent, which must agree with the reference in all of these fields. */
 static int compare_sent(struct unit *u, const struct ref_comm *cm, const char *what, uint64_t r,
 			const struct inc_buf *h, const struct inc_buf *w, bool csum)
 {

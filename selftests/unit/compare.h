@@ -12,10 +12,12 @@ int compare_verdict(struct unit *u, const struct frame *in, uint32_t verdict);
 int compare_read_counters(struct unit *u, uint64_t value[INC_CTR_MAX]);
 int compare_counters(struct unit *u);
 int compare_events(struct unit *u);
-int compare_comm(struct unit *u, const struct ref_comm *cm); /* includes all its connections */
+/* compares the communicator and all its connections */
+int compare_comm(struct unit *u, const struct ref_comm *cm);
 int compare_slot(struct unit *u, const struct ref_comm *cm, uint32_t slot);
 int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, uint64_t r);
-int compare_passed(struct unit *u, const struct ref_comm *cm, uint64_t r); /* the parent's row */
+/* compares a row of the parent's results */
+int compare_passed(struct unit *u, const struct ref_comm *cm, uint64_t r);
 int compare_result(struct unit *u, const struct ref_comm *cm, uint64_t r);
 int compare_frame(struct unit *u, const char *what, const struct frame *have,
 		  const struct frame *want);

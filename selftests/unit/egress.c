@@ -67,8 +67,8 @@ int egress_run(struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *v
 		       : 0;
 }
 
-/* Checks a copy for which there is no child. The kernel makes one if the frame has no room for the
- * sum. */
+/* Checks a copy that has no child to go to. The kernel makes such a copy if the frame has no room
+ * for the sum. */
 static int one_too_many(struct unit *u, uint32_t ifindex, const char *what)
 {
 	struct frame have;
@@ -104,8 +104,8 @@ int egress_copies(struct unit *u)
 		same = c && cm->conn[c - 1].cfg.ifindex == ifindex ? same + 1 : 1;
 		snprintf(what, sizeof(what), "communicator %u copy of result %llu for child %u",
 			 cm->index, r, c);
-		/* If a child has sent only one packet, its source address may be damaged, because
-		 * no ICRC covers it. A multicast address counts as unknown. */
+		/* if a child has sent only one packet, its source MAC address may be damaged,
+		 * because no ICRC covers it; a multicast address counts as unknown */
 		known = is_known(&cm->conn[c]);
 		if (egress_run(u, ifindex, &have, &verdict) ||
 		    verdict != (known ? XDP_PASS : XDP_DROP)) {
@@ -127,7 +127,7 @@ int egress_copies(struct unit *u)
 		u->ref.counter[INC_CTR_X_COPY]++;
 		u->copies++;
 	}
-	/* the program counts the copies for one port: one more has no child */
+	/* the program counts the copies for each port, and a further copy has no child */
 	return same > 1 || u->want.bare ? one_too_many(u, cm->conn[c - 1].cfg.ifindex, "result")
 					: 0;
 }

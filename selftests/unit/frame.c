@@ -91,11 +91,11 @@ uint32_t frame_icrc(const uint8_t *ip, uint32_t len)
 		return 0;
 	memset(head, 0xff, 8);
 	memcpy(head + 8, ip, masked);
-	head[8 + 1] = 0xff;                            /* TOS */
-	head[8 + 8] = 0xff;                            /* TTL */
-	memset(head + 8 + 10, 0xff, 2);                /* header checksum */
-	memset(head + 8 + INC_IP_LEN + 6, 0xff, 2);    /* UDP checksum */
-	head[8 + INC_IP_LEN + INC_UDP_LEN + 4] = 0xff; /* FECN, BECN, resv6 */
+	head[8 + 1] = 0xff;                            /* mask of the TOS byte */
+	head[8 + 8] = 0xff;                            /* mask of the TTL */
+	memset(head + 8 + 10, 0xff, 2);                /* mask of the IP header checksum */
+	memset(head + 8 + INC_IP_LEN + 6, 0xff, 2);    /* mask of the UDP checksum */
+	head[8 + INC_IP_LEN + INC_UDP_LEN + 4] = 0xff; /* mask of FECN, BECN and resv6 */
 	crc = crc32(crc, head, sizeof(head));
 	return crc32(crc, ip + masked, len - masked);
 }

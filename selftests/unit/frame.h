@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames of the unit suite, built field by field, with zlib's CRC-32 for the ICRC. They share only
- * the header layouts with the code under test.
+ * Frames of the unit suite. They are built field by field, and their ICRC uses zlib's CRC-32. The
+ * frames and the code under test share only the layouts of headers.
  */
 #ifndef UNIT_FRAME_H
 #define UNIT_FRAME_H
@@ -32,12 +32,12 @@ struct frame_spec {
 	bool df;
 	bool udp_csum;
 	uint8_t opcode;
-	uint8_t bth_flags; /* second byte of the BTH without the pad count: SE, M, TVer */
+	uint8_t bth_flags; /* second byte of the BTH without the pad count: the bits SE, M, TVer */
 	uint8_t pad;
 	uint16_t pkey;
-	uint8_t resv8a; /* FECN, BECN, resv6 */
+	uint8_t resv8a; /* byte of the BTH with FECN, BECN, resv6 */
 	uint32_t qpn;
-	uint8_t ack_byte; /* AckReq, resv7 */
+	uint8_t ack_byte; /* byte of the BTH with AckReq and resv7 */
 	uint32_t psn;
 	uint64_t va;
 	uint32_t rkey;
@@ -46,7 +46,7 @@ struct frame_spec {
 	uint8_t syndrome;
 	uint32_t msn;
 	const void *payload;
-	uint32_t len; /* without the pad */
+	uint32_t len; /* length of the payload without the pad */
 };
 
 struct frame {
@@ -54,23 +54,24 @@ struct frame {
 	uint8_t data[FRAME_MAX];
 };
 
-void put16(void *p, uint16_t v); /* network order */
+void put16(void *p, uint16_t v); /* writes v in network order */
 void put24(void *p, uint32_t v);
 void put32(void *p, uint32_t v);
 uint16_t get16(const void *p);
 uint32_t get24(const void *p);
 uint32_t get32(const void *p);
 
-/* Length of RETH, ImmDt or AETH after the BTH; -1: no opcode of the protocol. */
+/* Length of the headers RETH, ImmDt and AETH after the BTH; -1: the protocol has no such opcode. */
 int frame_ext_len(uint8_t opcode);
 bool frame_has_reth(uint8_t opcode);
 bool frame_has_imm(uint8_t opcode);
 
 void frame_build(struct frame *f, const struct frame_spec *spec);
-/* Updates IP checksum and ICRC after a change of header fields, for the IP total length. */
+/* Updates the IP checksum and the ICRC after a change of header fields. The IP total length decides
+ * what they cover. */
 void frame_seal(struct frame *f);
-uint32_t frame_icrc(const uint8_t *ip, uint32_t len); /* of len bytes, from the IP header on */
-/* The 16-bit ones' complement sum of len bytes, folded, not inverted. */
+uint32_t frame_icrc(const uint8_t *ip, uint32_t len); /* ICRC of len bytes, from the IP header on */
+/* The 16-bit ones' complement sum of len bytes, which is folded but not inverted. */
 uint32_t frame_sum16(const uint8_t *p, uint32_t len, uint32_t sum);
 /* True if the UDP checksum is absent (0) or right. */
 bool frame_udp_csum_ok(const struct frame *f);

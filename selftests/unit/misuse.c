@@ -3,7 +3,7 @@
 #include "misuse.h"
 
 /* Chooses a child that may send within its window (searching from a random one on), or the parent
- * if it has a result to send. If there is none, chooses any of them. */
+ * if it has a result to send. If no peer may send, chooses any of them. */
 static uint32_t some_child(struct rng *rng, const struct ref_comm *cm)
 {
 	uint32_t n = cm->cfg.children + cm->up, first = rng_below(rng, n), i;
@@ -26,11 +26,11 @@ static uint32_t damage(struct unit *u, struct rng *rng, struct frame *f, uint32_
 	uint32_t i, n;
 
 	switch (rng_below(rng, 9)) {
-	case 0: /* flipped bits */
+	case 0: /* flips some bits */
 		for (n = 1 + rng_below(rng, 4), i = 0; i < n; i++)
 			f->data[rng_below(rng, f->len)] ^= 1u << rng_below(rng, 8);
 		break;
-	case 1: /* a burst of wrong bytes */
+	case 1: /* writes a burst of wrong bytes */
 		i = rng_below(rng, f->len - 8);
 		for (n = 0; n < 8; n++)
 			f->data[i + n] ^= rng_next(rng);
@@ -43,24 +43,24 @@ static uint32_t damage(struct unit *u, struct rng *rng, struct frame *f, uint32_
 		memset(f->data + f->len, 0, n);
 		f->len += n;
 		break;
-	case 4: /* it arrives by another port */
+	case 4: /* lets the frame arrive by another port */
 		return u->port[rng_below(rng, UNIT_PORTS)];
-	case 5: /* random bytes after an Ethernet header */
+	case 5: /* writes random bytes after the Ethernet header */
 		f->len = FRAME_MIN_RUN + rng_below(rng, 200);
 		for (i = rng_chance(rng, 500) ? FRAME_BTH : 12; i < f->len; i++)
 			f->data[i] = rng_next(rng);
 		break;
-	case 6: /* a changed field of the BTH, with a right ICRC */
+	case 6: /* changes a field of the BTH, and gives the frame a right ICRC */
 		i = FRAME_BTH + rng_below(rng, INC_BTH_LEN);
 		if (i != FRAME_BTH && (i != FRAME_BTH + 1 || rng_chance(rng, 100)))
 			f->data[i] ^= 1u << rng_below(rng, 8);
 		frame_seal(f);
 		break;
-	case 7: /* any changed bit of the headers, with a right ICRC */
+	case 7: /* changes any bit of the headers, and gives the frame a right ICRC */
 		f->data[12 + rng_below(rng, FRAME_BTH - 12)] ^= 1u << rng_below(rng, 8);
 		frame_seal(f);
 		break;
-	default: /* from an unknown sender, which may use an address of the switch */
+	default: /* makes a packet of an unknown sender, which may use an address of the switch */
 		if (rng_chance(rng, 300))
 			memcpy(f->data + FRAME_IP + 12, f->data + FRAME_IP + 16, 4);
 		put24(f->data + FRAME_BTH + 5, rng_next(rng));
@@ -69,7 +69,7 @@ static uint32_t damage(struct unit *u, struct rng *rng, struct frame *f, uint32_
 	return ifindex;
 }
 
-/* Makes an ACK, NAK or RNR NAK, in or out of range. */
+/* Makes an ACK, NAK or RNR NAK, with a PSN in or out of range. */
 static void response(struct rng *rng, const struct ref_comm *cm, uint32_t child, struct frame *f)
 {
 	const struct ref_conn *c = &cm->conn[child];
@@ -104,9 +104,9 @@ static int some_packet(struct unit *u, struct stream *s, struct rng *rng, struct
 	struct unit_packet p;
 
 	*ifindex = cm->conn[child].cfg.ifindex;
-	if (what < 60 && next > 0) /* a duplicate */
+	if (what < 60 && next > 0) /* sends a duplicate */
 		next -= 1 + rng_below(rng, next < 40 ? next : 40);
-	else if (what < 110) /* after a gap */
+	else if (what < 110) /* sends a packet after a gap */
 		next += 1 + rng_below(rng, 5);
 	if (what >= 110 && what < 300) {
 		response(rng, cm, child, f);
@@ -114,12 +114,13 @@ static int some_packet(struct unit *u, struct stream *s, struct rng *rng, struct
 		if (stream_packet(s, child, next, &p))
 			return -1;
 		bytes = ref_element_bytes(p.desc);
-		/* another collective than the other children's */
+		/* the packet names another collective than those of the other children */
 		if (what == 999 && rng_chance(rng, 500))
 			p.desc++;
 		else if (what == 998 && rng_chance(rng, 300))
 			p.len = p.len ? p.len - bytes : bytes;
-		else if (what == 996 && rng_chance(rng, 300)) /* an incomplete element at its end */
+		/* the payload ends with an incomplete element */
+		else if (what == 996 && rng_chance(rng, 300))
 			p.len -= p.len != 0;
 		else if (what == 997 && rng_chance(rng, 300))
 			p.opcode = rng_below(rng, 12);
@@ -168,7 +169,8 @@ int misuse_round(struct unit *u, struct rng *rng, const struct misuse *m)
 	for (k = 0; k < m->packets && !ret; k++) {
 		i = rng_below(rng, n);
 		ret = run_one(u, &s[i], rng, m);
-		/* A failed communicator stays for a while, and then another one replaces it. */
+		/* A failed communicator stays for some packets, and then another one replaces
+		 * it. */
 		if (!ret && failed(s[i].cm) && ++after[i] > 30) {
 			after[i] = 0;
 			ret = m->compare(m->arg) || stream_close(u, &s[i]) ||

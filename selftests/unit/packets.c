@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Builds packets of a communicator's children and parent (unit.h). No switch is needed. */
+/* Builds packets of a communicator's children and parent (unit.h). The functions need no loaded
+ * switch. */
 #include <string.h>
 #include "unit.h"
 

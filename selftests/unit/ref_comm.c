@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A communicator of the reference: its rows, the results made of them, and the frames for its
- * children.
- */
+/* A communicator of the reference: its rows, the results that are made of them, and the frames for
+ * its children. */
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +70,7 @@ const uint8_t *ref_peer_mac(const struct ref_conn *c)
 	return c->state.mac.known ? c->state.mac.addr : c->state.mac_hint.addr;
 }
 
-/* Is the collective's root a rank of this connection? */
+/* Is the root of the collective a rank of this connection? */
 static bool behind(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 {
 	return inc_ranks_have(&cm->conn[child].ranks, INC_DESC_ROOT(desc));
@@ -138,8 +137,8 @@ void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 			memcpy(res->payload, b->payload, b->len);
 		res->len = b->len;
 	}
-	/* the parent gets it as a message of one packet, which requests an ACK if any child's
-	 * packet did */
+	/* the parent gets the partial sum as a message of one packet, which requests an ACK if any
+	 * child's packet requested one */
 	res->opcode = INC_OP_SEND_ONLY_IMM;
 	for (i = 0; i < cm->cfg.children; i++)
 		res->flags |= ref_contrib(cm, i, r)->flags & INC_BUF_F_ACKREQ;
@@ -152,7 +151,7 @@ void ref_seal(struct inc_buf *row)
 {
 	uint32_t padded = (row->len + 3) / 4 * 4; /* zeros fill the last word */
 
-	/* because zlib inverts the state before and after */
+	/* the complement, because zlib inverts the CRC's state before and after */
 	row->crc = ~crc32(0xffffffff, row->payload, padded);
 	row->csum = frame_sum16(row->payload, padded, 0);
 }
@@ -173,8 +172,8 @@ static uint32_t ranks_behind(const struct ref_comm *cm, uint32_t child)
 	return n;
 }
 
-/* Do the ranks of a connection (up: those below this switch) get the result's data? If not, they
- * get an empty packet. */
+/* Do the ranks of this connection get the result's data? (For the parent's connection: do the ranks
+ * below this switch get it?) If not, they get an empty packet. */
 static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 {
 	switch (INC_DESC_COLL(desc)) {
@@ -182,7 +181,7 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 	case INC_COLL_REDUCE_SCATTER:
 		return behind(cm, child, desc);
 	case INC_COLL_ALL_GATHER:
-	case INC_COLL_BROADCAST: /* the rank that gives the data already has it */
+	case INC_COLL_BROADCAST: /* the rank that gives the data already has the result */
 		return !behind(cm, child, desc) || ranks_behind(cm, child) > 1;
 	case INC_COLL_BARRIER:
 		return false;
@@ -191,7 +190,8 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 	}
 }
 
-/* Do some ranks give no data? Then only those that have the data know its length. */
+/* Do some ranks give no data to the collective? If so, only the other ranks know the data's
+ * length. */
 static bool few_give(uint32_t desc)
 {
 	return INC_DESC_COLL(desc) == INC_COLL_BROADCAST ||
@@ -205,13 +205,13 @@ bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 
 	if (!gets_data(cm, parent, partial->desc))
 		return len == 0;
-	/* data that is given elsewhere may have any number of elements */
+	/* data of ranks elsewhere may have any number of elements */
 	if (few_give(partial->desc) && !behind(cm, parent, partial->desc))
 		return len % ref_element_bytes(partial->desc) == 0;
 	return len == partial->len;
 }
 
-/* The fields that are alike in all frames to a peer. */
+/* Fills in the fields that are the same in all frames to a peer. */
 static void peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s)
 {
 	*s = (struct frame_spec){
@@ -265,8 +265,8 @@ void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct fram
 	s.payload = res->payload;
 	s.len = gets_data(cm, child, res->desc) ? res->len : 0;
 	s.pad = (4 - s.len % 4) % 4;
-	/* The message's length as the child announced it. A message of one packet is an exception,
-	 * because it may be empty and get data, or the reverse. */
+	/* the message's length as the child announced it. A message of one packet has its own
+	 * length instead, because it may be empty in one direction and have data in the other. */
 	s.dmalen = ref_is_only(b->opcode) ? s.len : ntohl(b->dmalen);
 	frame_build(out, &s);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The reference's elements: each is read from its bytes, combined as a number of 64 bits, and
- * written back. */
+/* Arithmetic of the reference on elements: each element is read from its bytes, combined as a
+ * number of 64 bits, and written back. */
 #include <string.h>
 #include "lib/proto/desc.h"
 #include "ref_switch.h"
@@ -52,7 +52,7 @@ static void put(uint8_t *p, uint32_t bytes, bool big, uint64_t v)
 		p[big ? bytes - 1 - i : i] = v >> 8 * i;
 }
 
-/* a < b, as numbers of the type */
+/* Is a less than b, as numbers of the descriptor's type? */
 static bool is_less(uint32_t desc, uint64_t a, uint64_t b)
 {
 	switch (INC_DESC_DTYPE(desc)) {

@@ -7,7 +7,7 @@
 #include "lib/proto/desc.h"
 #include "ref_switch.h"
 
-/* A frame on its way through the reference. */
+/* A frame that the reference is processing. */
 struct walk {
 	struct ref_switch *sw;
 	const struct frame *in;
@@ -86,7 +86,7 @@ static void learn_mac(struct walk *w)
 	}
 }
 
-/* Sends the frame back as an acknowledgement with this syndrome. */
+/* Sends the frame back to its sender as an acknowledgement with this syndrome. */
 static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, uint8_t syndrome)
 {
 	const struct inc_conn_cfg *cfg = &w->c->cfg;
@@ -119,7 +119,7 @@ static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, ui
 	end(w, XDP_TX, counter);
 }
 
-/* PSN of the last packet in order, which a cumulative ACK carries. */
+/* PSN of the last packet that was accepted in order. A cumulative ACK carries it. */
 static uint32_t kept_psn(const struct ref_conn *c)
 {
 	return (c->cfg.peer.psn + c->state.rx_next - 1) & INC_PSN_MASK;
@@ -149,7 +149,7 @@ static bool is_up(const struct walk *w)
 	return w->out->child == w->cm->cfg.children;
 }
 
-/* The child's bit in the slot; 0 for the parent. */
+/* The bit of the frame's child in its slot; 0 if the frame is from the parent. */
 static uint32_t child_bit(const struct walk *w)
 {
 	return is_up(w) ? 0 : 1u << w->out->child;
@@ -183,7 +183,8 @@ static bool shape_ok(const struct walk *w)
 	return true;
 }
 
-/* A child switch shows the byte order of its partial sums in the SE bit. */
+/* Does the partial sum have the communicator's byte order? A child switch shows the order in the SE
+ * bit. */
 static bool order_ok(const struct walk *w)
 {
 	bool big = w->cm->cfg.flags & INC_COMM_F_NET_ORDER;
@@ -191,8 +192,8 @@ static bool order_ok(const struct walk *w)
 	return !(w->c->cfg.flags & INC_CONN_F_SWITCH) || w->solicited == big;
 }
 
-/* Sends the frame on. If the frame cannot carry the row, an event tells the slow path to send
- * it. */
+/* Sends the frame on as a result or partial sum. If the frame cannot carry the row, an event makes
+ * the slow path send it. */
 static void send_on(struct walk *w, uint64_t r, bool cannot, enum inc_event_type pending,
 		    enum inc_counter_id counter)
 {
@@ -223,7 +224,7 @@ static void last_arrived(struct walk *w, uint64_t r)
 	w->out->bare = w->len < ref_result(cm, r)->len;
 	stuck = w->out->bare && w->sw->generic;
 	if (cm->up) {
-		/* the slot waits for the result */
+		/* from now on the slot waits for the parent's result */
 		cm->state.up_next = r + 1;
 		send_on(w, r, stuck, INC_EVENT_PARTIAL_PENDING, INC_CTR_UP_PARTIAL);
 		return;
@@ -232,7 +233,7 @@ static void last_arrived(struct walk *w, uint64_t r)
 	send_on(w, r, w->sw->copies_shared || stuck, INC_EVENT_RESULT_PENDING, INC_CTR_MC_RESULT);
 }
 
-/* Accepts the packet. */
+/* Accepts the packet: advances the state of its connection. */
 static void advance(struct walk *w, uint64_t r)
 {
 	struct inc_conn_state *st = &w->c->state;
@@ -273,7 +274,8 @@ static void store(struct walk *w, uint64_t r)
 	advance(w, r);
 }
 
-/* The parent's packet r brings the result of chunk r; the parent has received the partial sum. */
+/* Processes the parent's packet r, which brings the result of chunk r. It implies that the parent
+ * has received partial sum r. */
 static void from_parent(struct walk *w)
 {
 	struct ref_comm *cm = w->cm;
@@ -325,7 +327,8 @@ static void expected(struct walk *w)
 	}
 	if (INC_SLOT_GENERATION(word) != (uint32_t)(r / cm->slots)) {
 		st->rnrs_sent++;
-		st->nak_sent = 1; /* packets after the refused one need no NAK of their own */
+		/* packets after the refused one need no NAK, because the peer resends them, too */
+		st->nak_sent = 1;
 		answer(w, INC_CTR_ANS_RNR, w->psn, INC_AETH_RNR | INC_RNR_TIMER);
 		return;
 	}
@@ -371,8 +374,8 @@ static void acknowledgement(struct walk *w)
 	struct inc_conn_state *st = &w->c->state;
 	uint8_t syndrome = w->ext[0];
 	uint8_t type = syndrome & INC_AETH_TYPE_MASK;
-	/* An ACK carries the PSN of the last result received, a NAK that of the first one
-	 * missing. */
+	/* An ACK carries the PSN of the last result that the peer has received, a NAK the PSN of
+	 * the first one that it lacks. */
 	uint32_t last = type == INC_AETH_TYPE_ACK, fresh = 0, ahead;
 	uint64_t sent;
 
@@ -381,7 +384,7 @@ static void acknowledgement(struct walk *w)
 		return;
 	}
 	/* The contribution of chunk r + slots implies that the child has result r. The parent's
-	 * result r implies that it has partial sum r. */
+	 * result r implies that the parent has partial sum r. */
 	if (!is_up(w) && st->tx_acked + w->cm->slots < st->rx_next)
 		st->tx_acked = st->rx_next - w->cm->slots;
 	if (is_up(w) && st->tx_acked < st->rx_next)
@@ -389,7 +392,7 @@ static void acknowledgement(struct walk *w)
 	ahead = (w->psn - w->c->cfg.own.psn - st->tx_acked) & INC_PSN_MASK;
 	if (!(ahead & 0x800000))
 		fresh = ahead + last;
-	/* the PSN is behind, so this is an old packet */
+	/* the PSN is behind the last acknowledged one, so the packet is old */
 	sent = is_up(w) ? w->cm->state.up_next : w->cm->state.tx_next;
 	if (st->tx_acked + fresh > sent) {
 		end(w, XDP_DROP, INC_CTR_DROP_ACK_RANGE);
@@ -443,7 +446,7 @@ static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uin
 	return NULL;
 }
 
-/* Other packets pass to the kernel, except those with a source address of this switch. */
+/* Passes the frame to the kernel, unless its source address is one of this switch. */
 static void pass(struct walk *w, enum inc_counter_id why)
 {
 	const uint8_t *d = w->in->data;
@@ -462,7 +465,8 @@ static void pass(struct walk *w, enum inc_counter_id why)
 	end(w, XDP_PASS, why);
 }
 
-/* All checks before the connection's own rules. True: continue. */
+/* Makes all checks of headers before the rules of the connection. Returns true if the frame may be
+ * processed further. */
 static bool headers(struct walk *w, uint32_t ifindex)
 {
 	const uint8_t *d = w->in->data, *ip = d + FRAME_IP, *udp = d + FRAME_UDP;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The switch as docs/protocol.md describes it, in plain C: what must happen to one received frame.
- * It is written from the documents, not from the XDP program, and without regard to speed. The
- * structures of lib/proto/maps.h hold its state, so that each field can be compared with the maps.
+ * The reference: the switch as docs/protocol.md describes it, in plain C. It computes what must
+ * happen to one received frame. It is written from the documents, not from the XDP program, and
+ * without regard to speed. The structures of lib/proto/maps.h hold its state, so that each field
+ * can be compared with the maps.
  */
 #ifndef UNIT_REF_SWITCH_H
 #define UNIT_REF_SWITCH_H
@@ -20,8 +21,8 @@
 
 struct ref_conn {
 	struct inc_conn_cfg cfg;
-	struct inc_ranks ranks;      /* ranks of the connection */
-	struct inc_conn_state state; /* its caches stay 0 */
+	struct inc_ranks ranks;      /* the ranks that are reached by the connection */
+	struct inc_conn_state state; /* state of the connection; its caches of headers stay 0 */
 };
 
 struct ref_comm {
@@ -29,39 +30,43 @@ struct ref_comm {
 	struct inc_comm_cfg cfg;
 	struct inc_comm_state state;
 	uint32_t slots;
-	struct inc_slot *slot;  /* [slots] */
-	struct inc_buf *kept;   /* [child * slots + slot]; then the parent's results */
-	struct inc_buf *result; /* [slots]; crc and csum as in struct inc_buf */
-	bool up;                /* there is a parent: conn[cfg.children] */
+	struct inc_slot *slot; /* array of `slots` entries */
+	/* contributions at [child * slots + slot], and then the parent's results */
+	struct inc_buf *kept;
+	/* results, as an array of `slots` entries; crc and csum as in struct inc_buf */
+	struct inc_buf *result;
+	bool up; /* the communicator has a parent, whose connection is conn[cfg.children] */
 	struct ref_conn conn[INC_MAX_CONNECTIONS];
 };
 
 struct ref_switch {
 	struct ref_comm *comm[REF_MAX_COMMS];
-	bool slowpath;      /* a socket is in inc_xsk */
-	bool generic;       /* generic mode: a copy has no more room than its frame */
+	bool slowpath; /* inc_xsk has a socket of the slow path */
+	/* the programs run in generic mode, in which a copy has no more room than its frame */
+	bool generic;
 	bool copies_shared; /* the kernel's copies of a frame share their bytes */
 	uint64_t counter[INC_CTR_MAX];
 };
 
 /* The reference's result for one frame. */
 struct ref_out {
-	int verdict;                 /* XDP_* */
-	enum inc_counter_id counter; /* the counter of its class, beside INC_CTR_RX */
-	struct ref_comm *comm;       /* NULL: no connection matches */
+	int verdict;                 /* XDP verdict of the frame (XDP_DROP, XDP_TX, ...) */
+	enum inc_counter_id counter; /* the counter on which the frame ends, beside INC_CTR_RX */
+	struct ref_comm *comm;       /* communicator of the frame; NULL: no connection matches */
 	uint32_t child;
-	uint64_t r;   /* the chunk, for data in order */
-	bool stored;  /* contribution row (child, r) was written */
+	uint64_t r;   /* chunk number of data in order */
+	bool stored;  /* row r of the child's contributions was written */
 	bool reduced; /* result row r was written */
-	bool passed;  /* the parent's result r was stored */
-	bool bare;    /* the frame is sent on but has no room for the sum */
+	bool passed;  /* row r of the parent's results was written */
+	/* the frame is sent on but has no room for the sum, which the slow path must send */
+	bool bare;
 	int events;
 	struct inc_event event[REF_MAX_EVENTS];
-	struct frame frame; /* the answer if verdict is XDP_TX */
+	struct frame frame; /* the answer, if verdict is XDP_TX */
 };
 
-/* index: the communicator's number in the switch. cfg and conn (the parent's is the last) are
- * copied. NULL: no memory. */
+/* Adds a communicator. index: its number in the switch. The function copies cfg and conn, of which
+ * the parent's is the last. Returns NULL if there is no memory. */
 struct ref_comm *ref_comm_add(struct ref_switch *sw, uint32_t index, const struct inc_comm_cfg *cfg,
 			      const struct ref_conn *conn);
 void ref_comm_remove(struct ref_switch *sw, uint32_t index);
@@ -69,8 +74,8 @@ void ref_comm_remove(struct ref_switch *sw, uint32_t index);
 void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex,
 	       struct ref_out *out);
 
-/* Builds the frame that carries result r to this child. The child's row and the result's row must
- * still hold r. */
+/* Builds the frame that carries result r to this child. The child's contribution row and the
+ * result's row must still hold chunk r. */
 void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame *out);
 
 /* Builds the frame that carries partial sum r to the parent. */
@@ -82,24 +87,26 @@ struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r);
 /* Functions of ref_comm.c that ref_switch.c uses. */
 bool ref_is_only(uint8_t opcode);
 const uint8_t *ref_peer_mac(const struct ref_conn *c);
-/* The children that contradict the others. Their descriptor differs from that of the first child.
- * Or their length differs from that of the first child that has this descriptor and gives data. Or
- * they give nothing to an AllReduce or Reduce that has data, or give data to a Barrier or to
- * another root's Broadcast. */
+/* Mask of the children whose packets contradict the others. A child is one of them if its
+ * descriptor differs from that of the first child. It is also one if its length differs from
+ * that of the first child that has this descriptor and gives data. The same holds if it gives
+ * nothing to an AllReduce or Reduce that has data, or gives data to a Barrier or to another
+ * root's Broadcast. */
 uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r);
-/* Functions of ref_element.c. The size of the descriptor's type; 0: there is no such type. */
+/* Functions of ref_element.c. This one returns the size of the descriptor's type, or 0 if there is
+ * no such type. */
 uint32_t ref_element_bytes(uint32_t desc);
 bool ref_desc_known(uint32_t desc);
-/* Applies the operator to len bytes of elements, big endian or little, and stores the results in
- * `into`. */
+/* Applies the operator to len bytes of elements, which are big endian or little endian, and stores
+ * the results in `into`. */
 void ref_operate(uint32_t desc, bool big, uint8_t *into, const uint8_t *from, uint32_t len);
-/* Fills result row r. */
+/* Computes result row r from the contributions. */
 void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r);
-/* The result of chunk r is complete, so its slot goes to the next generation. */
+/* Moves the slot of chunk r to its next generation, because the result of chunk r is complete. */
 void ref_done(struct ref_comm *cm, uint64_t r);
 /* Has the parent's result for partial sum r the right length? */
 bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len);
-/* Computes crc and csum of a row. */
+/* Computes crc and csum of the row. */
 void ref_seal(struct inc_buf *row);
 
 #endif

@@ -15,13 +15,14 @@ void report_fail(const char *name, const char *fmt, ...) __attribute__((format(p
 /* The program's exit code: 1 if a test has failed. */
 int report_exit(void);
 
-/* splitmix64: the same numbers on every machine from the same seed. */
+/* A generator of random numbers (splitmix64). From the same seed it makes the same numbers on every
+ * machine. */
 struct rng {
 	uint64_t state;
 };
 
 uint64_t rng_next(struct rng *rng);
-uint32_t rng_below(struct rng *rng, uint32_t n); /* 0..n-1; n > 0 */
+uint32_t rng_below(struct rng *rng, uint32_t n); /* a number in 0..n-1; n > 0 */
 bool rng_chance(struct rng *rng, uint32_t permille);
 uint64_t rng_mix(uint64_t a, uint64_t b); /* a hash of two numbers */
 

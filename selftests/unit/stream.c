@@ -30,7 +30,7 @@ static uint32_t some_len(struct stream *s, uint32_t desc)
 	return bytes * (1 + rng_below(&s->rng, payload / bytes));
 }
 
-/* A random root, mostly a rank of one of the children. */
+/* Draws a root, which is mostly a rank of one of the children. */
 static uint32_t some_root(struct stream *s)
 {
 	const struct ref_comm *cm = s->cm;
@@ -43,7 +43,7 @@ static uint32_t some_root(struct stream *s)
 	return rank < INC_MAX_RANKS ? rank : inc_ranks_next(&c->ranks, 0);
 }
 
-/* Adds one collective: the message with the descriptor, then up to seven more. */
+/* Adds one collective: the message with the descriptor, and then up to seven more messages. */
 static int collective(struct stream *s)
 {
 	uint32_t packets = 1 + rng_below(&s->rng, 4), n = rng_below(&s->rng, 8), i, k;
@@ -61,7 +61,8 @@ static int collective(struct stream *s)
 	c.len = rng_chance(&s->rng, 200) ? 0 : some_len(s, c.desc);
 	if (coll == INC_COLL_BARRIER)
 		c.len = n = 0;
-	if (inc_root_gives(c.desc)) /* because only messages of one packet may be empty */
+	/* only messages of one packet, because other messages may not be empty */
+	if (inc_root_gives(c.desc))
 		packets = 1;
 	if (more(s, &c))
 		return -1;
@@ -83,7 +84,7 @@ static int collective(struct stream *s)
 	return 0;
 }
 
-/* The length of a child's packet r. */
+/* The length of the payload that a child gives with packet r. */
 static uint32_t given(const struct ref_comm *cm, uint32_t child, const struct chunk *c)
 {
 	if (inc_root_gives(c->desc) &&
@@ -92,8 +93,8 @@ static uint32_t given(const struct ref_comm *cm, uint32_t child, const struct ch
 	return c->len;
 }
 
-/* Builds the parent's packet: the partial sum's message, with the length that the parent must
- * send. */
+/* Builds the parent's packet for a partial sum. It has the partial sum's message, and the length
+ * that the parent must send. */
 static void parents_packet(const struct ref_comm *cm, const struct chunk *c, struct unit_packet *p)
 {
 	uint64_t r = p->r;
@@ -123,7 +124,7 @@ int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_pack
 	p->ackreq = rng_chance(
 		&rng, c->shape == INC_OP_SEND_FIRST || c->shape == INC_OP_SEND_MIDDLE ? 150 : 900);
 	p->solicited = rng_chance(&rng, 300);
-	/* a switch shows its byte order in this bit */
+	/* a child switch shows its byte order in this bit */
 	if (child < s->cm->cfg.children && s->cm->conn[child].cfg.flags & INC_CONN_F_SWITCH)
 		p->solicited = s->cm->cfg.flags & INC_COMM_F_NET_ORDER;
 	return 0;
@@ -175,7 +176,7 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 		child->peer.psn = some_psn(&rng);
 		child->own.psn = some_psn(&rng);
 		child->udp_csum = rng_chance(&rng, 400);
-		/* 0x0000 and 0x8000 are no partitions */
+		/* 0x0000 and 0x8000 are no valid partitions */
 		child->pkey = rng_chance(&rng, 800) ? INC_PKEY_DEFAULT : rng_next(&rng) | 1;
 		child->own.udp_port =
 			rng_chance(&rng, 800) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);

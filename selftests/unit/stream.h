@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Valid packets of a communicator's children and parent, which all follow from a seed. There are
- * collectives of every operator and type, by SEND or WRITE. The first message has the descriptor,
- * and further ones have 1 to 4 packets. All children send the same chunks; in a Broadcast only the
- * root sends data. A parent answers the partial sums.
+ * Valid packets of a communicator's children and parent, which all follow from a seed. The packets
+ * make collectives of every operator and type, by SEND or WRITE. The first message of a collective
+ * has the descriptor, and further messages have 1 to 4 packets. All children send the same chunks,
+ * but in a Broadcast only the root sends data. A parent answers the partial sums.
  */
 #ifndef UNIT_STREAM_H
 #define UNIT_STREAM_H
@@ -13,7 +13,9 @@
 struct chunk {
 	uint32_t desc;
 	uint32_t len;
-	uint8_t shape; /* opcode of a SEND; that of a WRITE is greater by INC_OP_WRITE_FIRST */
+	/* opcode of the packet if it is a SEND; the opcode of a WRITE is greater by
+	 * INC_OP_WRITE_FIRST */
+	uint8_t shape;
 };
 
 struct stream {
@@ -28,11 +30,11 @@ struct stream {
 	bool ended; /* the communicator or one of its connections has failed */
 };
 
-/* Opens a communicator of random shape at a random moment of its life. Returns 0, or -1 with
- * u->why. */
+/* Opens a communicator of random shape at a random moment of its life. Returns 0, or -1 with the
+ * reason in u->why. */
 int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_t seed);
 int stream_close(struct unit *u, struct stream *s);
-/* Builds the valid packet r of the child, or of the parent (child cfg.children). r may be before
+/* Builds the valid packet r of a child, or of the parent (child cfg.children). Chunk r may precede
  * the stream's base. */
 int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_packet *p);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
 /*
- * Tests the suite's own frames and ICRCs with packets of other origin: a UC SEND of scapy's tests,
- * and a CNP that was captured from a ConnectX-4 Lx.
+ * Tests the suite's own frames and ICRCs with packets of other origin: a UC SEND packet of scapy's
+ * tests, and a CNP that was captured from a ConnectX-4 Lx.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
 /*
- * The slow path's frames. Random connections and contributions are compared byte by byte with
- * frames that were built field by field (frame.c). Then the parser gets answers of children,
- * damaged frames and foreign frames.
+ * The frames of the slow path. Random connections and contributions are compared byte by byte with
+ * frames that were built field by field (frame.c). Then the slow path's parser gets answers of
+ * children, damaged frames and foreign frames.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define ROUNDS 20000
 
-/* The parameters of a frame, in the structures of both sides. */
+/* The parameters of one frame, in the structures of the slow path and of frame.c. */
 struct wish {
 	struct inc_conn_cfg cfg;
 	struct inc_mirror mirror;
@@ -59,7 +59,7 @@ static void random_wish(struct rng *rng, struct wish *w, uint8_t opcode)
 		.peer.udp_port = s->dport,
 		.pkey = s->pkey,
 		.peer.qpn = s->qpn,
-		/* must not appear in a frame to the peer */
+		/* a frame to the peer must not contain this number */
 		.own.qpn = rng_next(rng) & INC_QPN_MASK,
 		.rank = rng_below(rng, 32),
 	};
@@ -108,7 +108,8 @@ static int one_result(const char *what, const struct wish *w)
 {
 	struct frame have, want;
 
-	memset(have.data, 0xa5, sizeof(have.data)); /* like memory of an earlier frame */
+	/* garbage, as in memory that an earlier frame has used */
+	memset(have.data, 0xa5, sizeof(have.data));
 	have.len = inc_frame_result(have.data, &w->cfg, w->peer, &w->mirror, w->spec.psn,
 				    w->payload, w->spec.len);
 	frame_build(&want, &w->spec);
@@ -163,7 +164,8 @@ static void acks(void)
 
 	for (i = 0; i < ROUNDS; i++) {
 		random_wish(&rng, &w, INC_OP_ACK);
-		msn = rng_next(&rng); /* counted in 32 bits, sent in 24 */
+		/* the slow path counts MSNs in 32 bits, and sends 24 of them */
+		msn = rng_next(&rng);
 		w.spec.syndrome = rng_next(&rng);
 		w.spec.msn = msn & 0xffffff;
 		memset(have.data, 0xa5, sizeof(have.data));
@@ -176,8 +178,8 @@ static void acks(void)
 	report_ok("packet_acks (%u frames)", i);
 }
 
-/* A child's answer is parsed, then the same cut at every byte, and with each field changed that
- * makes it invalid. */
+/* The parser gets a child's answer. Then it gets the same answer cut at every byte, and with each
+ * change of a field that makes it invalid. */
 static void answers(void)
 {
 	static const struct {
@@ -205,8 +207,10 @@ static void answers(void)
 		w.spec.dport = INC_ROCE_UDP_PORT;
 		w.spec.syndrome = rng_next(&rng);
 		w.spec.ack_byte =
-			rng_next(&rng); /* AckReq and reserved bits, which are no part of the PSN */
-		w.spec.resv8a = rng_next(&rng); /* no part of the queue pair number either */
+			/* AckReq and reserved bits, which do not belong to the PSN */
+			rng_next(&rng);
+		/* FECN, BECN and reserved bits, which do not belong to the queue pair number */
+		w.spec.resv8a = rng_next(&rng);
 		frame_build(&f, &w.spec);
 		if (inc_frame_parse_aeth(f.data, f.len, &got) || got.psn != w.spec.psn ||
 		    got.syndrome != w.spec.syndrome || got.key.saddr != w.spec.saddr ||

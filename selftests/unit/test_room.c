@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
-/* Communicators for which a switch has no room. The error says which resource is full, how much is
- * wanted and free, and which communicators use it. The switch has no programs: only the plan is
- * made, and its resources are taken. */
+/* Communicators for which a switch has no room. The error must name the full resource, how much of
+ * it is wanted and free, and which communicators use it. The switch has no programs, because the
+ * test only makes the plan and takes its resources. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A configuration with the ranks from first to first + children - 1. */
+/* Makes a configuration with the ranks from first to first + children - 1. */
 static struct inc_comm_conf conf_of(uint32_t communicator, uint32_t children, uint32_t slots,
 				    uint32_t first)
 {
@@ -154,7 +154,8 @@ static void slots_full(void **state)
 		"8");
 }
 
-/* The highest rank decides: 4 rows for each of 4 communicators, and 64 more. */
+/* The highest rank determines the number of rows: 4 rows for each of 4 communicators, and 64
+ * more. */
 static void ranks_full(void **state)
 {
 	const struct inc_comm_conf first = conf_of(1, 1, 1, INC_MAX_RANKS - 1);
@@ -176,7 +177,8 @@ static void communicators_full(void **state)
 	refused(*state, &more, "communicator 5: all 4 places for communicators are in use");
 }
 
-/* If the switch never had that much, the error names no communicator that uses it. */
+/* If the switch has never had room for the request, the error does not blame other
+ * communicators. */
 static void never_fits(void **state)
 {
 	const struct inc_comm_conf conf = conf_of(1, 9, 1, 0);

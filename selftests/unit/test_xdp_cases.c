@@ -3,7 +3,7 @@
 /* The XDP program against the reference, case by case. */
 #include "cases.h"
 
-/* how: the suffix of the cases' names. */
+/* Runs all cases. how: a suffix for their names. */
 static void run_all(bool order_stores, const char *how)
 {
 	static struct unit u;

@@ -2,9 +2,9 @@
 // SIZE: check
 /*
  * The programs on real ports. Frames enter at the far ends of veth pairs. Answers, and the copies
- * of results that the devmap made, come back there. They are compared byte by byte with the
- * reference, in the order of a port's children. There is one process for each mode: native,
- * generic.
+ * of results that the devmap made, come back there. The test compares them byte by byte with the
+ * reference, in the order of a port's children. One process tests native mode, and one generic
+ * mode.
  */
 #include <errno.h>
 #include <poll.h>
@@ -35,8 +35,8 @@
 
 struct live {
 	struct unit u;
-	int far[UNIT_PORTS]; /* sockets on h0, h1, ... */
-	/* sockets on p0, p1, ..., which get the frames that passed to the kernel */
+	int far[UNIT_PORTS]; /* packet sockets on the hosts' ends h0, h1, ... */
+	/* packet sockets on p0, p1, ..., which get the frames that passed to the kernel */
 	int near[UNIT_PORTS];
 };
 
@@ -82,8 +82,9 @@ static int open_live(struct live *l)
 	int ret;
 
 	for (i = 0; i < UNIT_PORTS; i++) {
-		/* A host has GRO on. A veth accepts redirected frames while its peer polls, which
-		 * GRO causes. (For XDP_TX it would wake the peer only if that had a program.) */
+		/* switches GRO on, as a host has it: a veth accepts redirected frames while its
+		 * peer polls, which GRO causes; for XDP_TX it would wake the peer only if the peer
+		 * had a program */
 		snprintf(name, sizeof(name), "h%u", i);
 		ret = gro_on(name);
 		if (ret) {
@@ -176,7 +177,7 @@ static int send_frame(struct live *l, uint32_t ifindex, const struct frame *f)
 	}
 }
 
-/* Checks that no frame is left, and that counters and all state agree. */
+/* Checks that no frame is left, and that counters and all state agree with the reference. */
 static int settled(struct live *l)
 {
 	int64_t deadline = (int64_t)inc_now_ms() + DEADLINE_MS;
@@ -201,7 +202,8 @@ static uint8_t shape(uint32_t child, uint8_t send_opcode)
 	return send_opcode + (child & 1 ? INC_OP_WRITE_FIRST : 0);
 }
 
-/* Chunks of all lengths from children in changing order. Every child acknowledges its result. */
+/* Runs chunks of all lengths from children in changing order. Every child acknowledges its
+ * results. */
 static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t payload)
 {
 	struct unit *u = &l->u;
@@ -225,7 +227,7 @@ static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t 
 
 			c = (turn + r) % children;
 			p.opcode = shape(c, r % 8 == 0 ? INC_OP_SEND_ONLY_IMM : INC_OP_SEND_ONLY);
-			/* length 0, too, for which the answer to a SEND is longer than the
+			/* one length is 0, for which the answer to a SEND is longer than the
 			 * packet */
 			p.len = r % 8 == 7 ? payload : 4 * r;
 			if (r % 8 == 3)
@@ -244,7 +246,7 @@ static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t 
 }
 
 /* Broadcasts of all lengths in which the last arriver is not the root. In native mode the copies
- * grow, however little room the frame has. */
+ * can grow, however little room the frame has. */
 static int grown(struct live *l)
 {
 	const uint32_t desc = INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 9);
@@ -291,7 +293,8 @@ static int children_behind_one_port(struct live *l)
 	return comm_run(l, 32, 2, 2048);
 }
 
-/* NAK 60, RNR NAK, a duplicate, NAK 61, damage, and an unknown sender's packet, on the wire. */
+/* Answers on the wire: a NAK 60, an RNR NAK, the answers to a duplicate and to damage, a NAK 61,
+ * and an unknown sender's packet. */
 static int answers(struct live *l)
 {
 	struct unit *u = &l->u;
@@ -365,7 +368,7 @@ static int mode(bool generic)
 						  "have to send results");
 			else
 				report_fail(name, "%s", l.u.why);
-			break; /* because frames under way would disturb the next case */
+			break; /* the frames that are under way would disturb the next case */
 		}
 		report_ok("%s (by %s, %llu packets, %llu copies)", name,
 			  inc_attach_name(port->attach),

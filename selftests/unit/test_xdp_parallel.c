@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Children on several CPUs at once. Chance decides which of them is the last of a chunk. But
- * exactly one must be the last, and its sum must include all parts. Then the same below a parent
- * that answers each partial sum as soon as it exists, on any CPU.
+ * Children on several CPUs send at once. Chance decides which of them is the last of a chunk, but
+ * exactly one must be the last, and its sum must include all contributions. Afterwards the switch
+ * is below a parent, which answers each partial sum as soon as it exists, on any CPU.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -16,8 +16,9 @@
 #include "cases.h"
 #include "compare.h"
 
-#define CHILDREN   4
-#define CHUNKS     100000 /* because a lost arrival bit shows only after tens of thousands */
+#define CHILDREN 4
+/* so many chunks, because a lost arrival bit shows only after tens of thousands */
+#define CHUNKS     100000
 #define SLOTS      8
 #define LEN        64
 #define DEADLINE_S 20
@@ -26,14 +27,16 @@
 struct child {
 	struct unit *u;
 	struct ref_comm *cm;
-	uint32_t number; /* CHILDREN: the parent */
-	/* chunks of which this child was the last arriver; for the parent: results */
+	uint32_t number; /* number of the child; CHILDREN: this is the parent */
+	/* number of chunks of which this child was the last arriver; for the parent: number of its
+	 * results */
 	uint64_t last;
 	char why[256];
 };
 
 static atomic_bool stop;
-static _Atomic uint64_t chunks = CHUNKS; /* fewer if the machine is slow */
+/* number of chunks to run, which is reduced if the machine is slow */
+static _Atomic uint64_t chunks = CHUNKS;
 
 static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame_spec *s,
 		   uint8_t payload[INC_MAX_PAYLOAD])
@@ -47,7 +50,8 @@ static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct
 	unit_data_spec(cm, child, &p, s, payload);
 }
 
-/* The sum's row is stable until this child sends chunk r + SLOTS, so it can be read safely. */
+/* Checks the sum of chunk r. Its row is stable until this child sends chunk r + SLOTS, so it can be
+ * read safely. */
 static int check_sum(struct child *c, uint64_t r)
 {
 	const struct inc_buf *row = inc_switch_sums(c->u->sw) + c->cm->cfg.sum_base + r % SLOTS;
@@ -92,7 +96,8 @@ static int wait_turn(struct child *c, uint64_t r)
 	return parent ? check_sum(c, r) : 0;
 }
 
-/* The parent's result is stable in its row until the parent sends r + SLOTS. */
+/* Checks the stored result of the parent. It is stable in its row until the parent sends chunk r +
+ * SLOTS. */
 static int check_kept(struct child *c, uint64_t r, const uint8_t *payload)
 {
 	const struct inc_buf *row =
@@ -147,7 +152,7 @@ static void *run_child(void *arg)
 		CPU_SET(cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	for (r = 0; r < chunks && !stop; r++) {
-		/* no thread is further ahead of another than the window */
+		/* no thread is further ahead of another thread than the window */
 		if (c->number == 0 && r % 256 == 0 && r + 2 * SLOTS < chunks && inc_now_s() > end)
 			chunks = r + 2 * SLOTS;
 		int turn = wait_turn(c, r);
@@ -176,7 +181,8 @@ static struct ref_comm *add_comm(struct unit *u, bool parent)
 static int check_counters(struct unit *u, const struct inc_counters *before, uint64_t last,
 			  uint32_t threads)
 {
-	const uint32_t frames = threads - CHILDREN + 1; /* frames that are sent on, in each chunk */
+	/* number of frames that the switch sends on for each chunk */
+	const uint32_t frames = threads - CHILDREN + 1;
 	struct inc_counters now;
 
 	if (inc_switch_read_counters(u->sw, &now, NULL) || !now.balanced ||

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Children that do not wait for each other. Each sends its next packet even if the window is
+ * Children that do not wait for each other. Each child sends its next packet even if the window is
  * closed, repeats it at once if it was refused, and goes on after its ACK. With one or two slots,
- * most packets come while another CPU advances the slot. Then every child is on two CPUs at once,
+ * most packets come while another CPU advances the slot. Then every child runs on two CPUs at once,
  * which both send the same packets. Each chunk must have exactly one result, the right one. (In
  * test_xdp_parallel the children stay within the window.)
  */
@@ -21,13 +21,14 @@
 #define MAX_THREADS 8
 #define LEN         256
 #define CHUNKS      20000
-#define STEP        64 /* all threads agree on this number of chunks at a time */
-#define TIME_S      6  /* then the test ends, because the machine is slow */
-#define STALL_S     20 /* without any progress */
+#define STEP        64 /* number of chunks by which all threads extend their range at a time */
+#define TIME_S      6  /* time after which the test ends, because the machine is slow */
+#define STALL_S     20 /* time without any progress after which the test fails */
 
 struct race {
 	const char *name;
-	uint32_t children, slots, per_child; /* per_child: threads */
+	/* numbers of children, of slots, and of threads for each child */
+	uint32_t children, slots, per_child;
 };
 
 static const struct race races[] = {
@@ -42,12 +43,15 @@ struct sender {
 	struct ref_comm *cm;
 	const struct race *race;
 	uint32_t child;
-	uint64_t results, checked, refused; /* refused: its packets; checked: results */
+	/* results that this thread has caused, results that it has checked, and its packets that
+	 * were refused */
+	uint64_t results, checked, refused;
 	char why[256];
 };
 
 static atomic_bool stop;
-static _Atomic uint64_t chunks; /* the current end for all threads; with LAST it is final */
+/* the current end of the range for all threads; with the bit LAST it is final */
+static _Atomic uint64_t chunks;
 #define LAST 1ull
 _Static_assert(STEP % 2 == 0, "LAST is no part of a number");
 
@@ -63,7 +67,7 @@ static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct
 	unit_data_spec(cm, child, &p, s, payload);
 }
 
-/* Checks the row of result r, unless it already holds a later one. Only a second thread of this
+/* Checks the row of result r, unless it already holds a later result. Only a second thread of this
  * child can have caused that. */
 static int check_sum(struct sender *s, uint64_t r)
 {
@@ -95,7 +99,8 @@ static int check_sum(struct sender *s, uint64_t r)
 	return -1;
 }
 
-/* The outcome of packet r: 1 stored, 0 to be sent again, -1 wrong (why). */
+/* Returns the outcome of packet r: 1 if it is stored, 0 if it must be sent again, -1 if something
+ * is wrong (s->why). */
 static int outcome(struct sender *s, uint64_t r, uint32_t verdict, const struct frame *out)
 {
 	uint32_t psn, behind;
@@ -128,7 +133,8 @@ static int outcome(struct sender *s, uint64_t r, uint32_t verdict, const struct 
 	return !(behind & 0x800000);
 }
 
-/* Results before tx_next are complete, so their slots must be in a later generation. */
+/* Checks that the slots of all results before tx_next are in a later generation, because these
+ * results are complete. */
 static int check_edge(struct sender *s)
 {
 	const struct inc_comm_state *state = &inc_switch_comm_state(s->u->sw)[s->cm->index];
@@ -164,9 +170,9 @@ static int send_packet(struct sender *s, const struct frame *f, uint32_t *verdic
 }
 
 /*
- * Whether to go on with chunk r. All threads must stop at the same chunk, so extending the range
- * and ending are one atomic decision of any thread. Otherwise a thread that had no CPU for a while
- * could set an end that others have passed.
+ * Decides whether to go on with chunk r. All threads must stop at the same chunk, so extending the
+ * range and ending are one atomic decision of any thread. Otherwise a thread that had no CPU for a
+ * while could set an end that others have passed.
  */
 static bool go_on(uint64_t r, time_t end)
 {
@@ -210,8 +216,8 @@ static void *run_sender(void *arg)
 				      ? -1
 				      : outcome(s, r, verdict, &out);
 			if (!ret)
-				/* to the thread for which it waits; otherwise it would wait for
-				 * a time slice */
+				/* gives the CPU to the thread for which this one waits, and which
+				 * otherwise would wait for a time slice */
 				sched_yield();
 			if (!ret && inc_now_s() > stalled) {
 				snprintf(s->why, sizeof(s->why),
@@ -255,7 +261,7 @@ static int verify(struct unit *u, const struct ref_comm *cm, const struct sender
 			 (unsigned long long)state->tx_next, state->error);
 		return -1;
 	}
-	/* without refused packets and checked results the test has raced nothing */
+	/* without refused packets and checked results no race has happened */
 	if (refused && checked > chunks / 2)
 		return 0;
 	snprintf(u->why, sizeof(u->why), "%llu packets refused, %llu of %llu results checked",

@@ -2,14 +2,14 @@
 /*
  * The XDP program against the reference with random packets. There are several communicators at
  * once, whose children mostly follow the protocol and otherwise break it in every way. The same
- * seeds give the same packets. With an argument: that seed alone.
+ * seeds make the same packets. An argument is the only seed to run.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include "misuse.h"
 
 #define ROUNDS  8    /* sets of communicators for each seed */
-#define PACKETS 1200 /* in each round, at least */
+#define PACKETS 1200 /* least number of packets in each round */
 
 static const uint64_t seeds[] = {1,     2,     3,        20240,    4711,
 				 65537, 99991, 0xabcdef, 31415926, 0x5eed5eed};
@@ -47,7 +47,7 @@ static int one_seed(struct unit *u, uint64_t seed)
 	return 0;
 }
 
-/* The random packets must have reached every counter that a packet can reach here. */
+/* Checks that the random packets have reached every counter that a packet can reach here. */
 static void coverage(const struct unit *u)
 {
 	uint32_t id;

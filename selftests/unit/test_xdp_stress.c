@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Everything at once. Each child has two threads, on all CPUs. They send the next packet,
- * duplicates, packets ahead, beyond the window or damaged, with damaged MAC addresses, and ACKs,
- * NAKs and RNR NAKs of any near PSN. Every frame that the program sends is checked by itself: a
- * result against the sum of the children's values, with CRC and checksum, and an answer's PSN
- * against its MSN. Afterwards related counters must agree. Then the same while the communicator is
- * removed and added again.
+ * A stress test with everything at once. Each child has two threads, on all CPUs. They send the
+ * next packet, duplicates, packets ahead, beyond the window or damaged, with damaged MAC addresses,
+ * and ACKs, NAKs and RNR NAKs of any near PSN. The test checks every frame that the program sends:
+ * a result against the sum of the children's values, with CRC and checksum, and an answer's PSN
+ * against its MSN. Afterwards related counters must agree. A second part removes and adds the
+ * communicator meanwhile.
  *
  * test_xdp_stress [SECONDS [SEED]]
  */
@@ -30,7 +30,7 @@
 #define MAX_THREADS (PER_CHILD * MAX_CHILD)
 #define MAX_LEN     256
 #define MAX_CHUNKS  (1u << 18)
-#define MULTICAST   1 /* in the first byte of a MAC address */
+#define MULTICAST   1 /* multicast bit in the first byte of a MAC address */
 #define NO_DATA     (~0ull)
 
 /* offsets in struct inc_template of bpf/inc_multicast.h, which only BPF can include */
@@ -40,16 +40,16 @@
 #define TEMPLATE_CRC  24
 #define TEMPLATE_CSUM 28
 
-/* One communicator in one period of its life, the same for all threads. */
+/* One communicator in one period of its life, which all threads share. */
 struct stage {
 	struct unit *u;
 	struct inc_comm_conf spec;
-	struct ref_comm cm; /* only to build frames: its pointers are not used */
-	uint64_t base;      /* the first chunk */
+	struct ref_comm cm; /* used only to build frames, so its pointers are not used */
+	uint64_t base;      /* number of the first chunk */
 	uint32_t len;
-	bool churn; /* the communicator is removed and added again meanwhile */
+	bool churn; /* meanwhile the communicator is removed and added again */
 	atomic_bool stop;
-	_Atomic uint8_t seen[MAX_CHUNKS]; /* results of each chunk */
+	_Atomic uint8_t seen[MAX_CHUNKS]; /* number of results of each chunk */
 };
 
 struct worker {
@@ -80,7 +80,7 @@ static void data_spec(const struct stage *s, uint32_t child, uint64_t r, struct 
 	unit_data_spec(&s->cm, child, &p, spec, payload);
 }
 
-/* Checks the result that the last arriver's frame has become. */
+/* Checks the frame of the last arriver, which the program has made a result. */
 static int check_result(struct worker *w, const struct frame *out)
 {
 	struct stage *s = w->s;
@@ -104,7 +104,7 @@ static int check_result(struct worker *w, const struct frame *out)
 	}
 	if (len == s->len && out->len >= FRAME_EXT + ext + len) {
 		memcpy(have, out->data + FRAME_EXT + ext, len);
-		/* because zlib inverts the state before and after */
+		/* the complement, because zlib inverts the CRC's state before and after */
 		if (r >= s->base && !memcmp(have, want, len) &&
 		    crc == ~(uint32_t)crc32(0xffffffff, (uint8_t *)want, len) &&
 		    frame_sum16((uint8_t *)&csum, 4, 0) == frame_sum16((uint8_t *)want, len, 0)) {
@@ -120,7 +120,7 @@ static int check_result(struct worker *w, const struct frame *out)
 }
 
 /* Checks an answer: its PSN and MSN must agree, and it must go to the child. r: chunk of the data
- * packet that it answers, or NO_DATA. */
+ * packet that is answered, or NO_DATA. */
 static int check_answer(struct worker *w, const struct frame *in, uint64_t r,
 			const struct frame *out)
 {
@@ -144,7 +144,7 @@ static int check_answer(struct worker *w, const struct frame *in, uint64_t r,
 	}
 	if (!memcmp(out->data, right, 6))
 		return 0;
-	/* a duplicate is answered to its own source address */
+	/* the answer to a duplicate goes to the duplicate's own source address */
 	if (ack && r != NO_DATA && kept >= ((r - s->base) & INC_PSN_MASK) + 1 &&
 	    !(in->data[6] & MULTICAST) && !memcmp(out->data, in->data + 6, 6))
 		return 0;
@@ -191,7 +191,7 @@ static int send_frame(struct worker *w, const struct frame *f, uint64_t r)
 		return check_answer(w, f, r, &out);
 	if (opts.retval == XDP_DROP || (s->churn && opts.retval == XDP_PASS)) {
 		if (r != NO_DATA)
-			sched_yield(); /* because another thread has to make progress first */
+			sched_yield(); /* lets another thread make progress first */
 		return 0;
 	}
 	snprintf(w->why, sizeof(w->why), "child %u: verdict %s", w->child,
@@ -239,7 +239,8 @@ static int send_data(struct worker *w)
 	else if (what < 20)
 		r += 1 + rng_below(&w->rng, 3);
 	if (r < w->s->base || r >= w->s->base + MAX_CHUNKS)
-		r = w->s->base; /* the communicator may have been added again */
+		/* starts again, because the communicator may have been added again */
+		r = w->s->base;
 	data_spec(w->s, w->child, r, &spec, payload);
 	memcpy(spec.src_mac, w->s->spec.conn[w->child].peer_mac, 6);
 	if (rng_chance(&w->rng, 50))
@@ -272,7 +273,7 @@ static void *run_worker(void *arg)
 	return NULL;
 }
 
-/* Checks pairs of counters that must agree. */
+/* Checks the pairs of counters that must agree. */
 static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 {
 	const struct inc_comm_state *comm_st = inc_switch_comm_state(s->u->sw) + s->cm.index;
@@ -315,8 +316,9 @@ static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 	return -1;
 }
 
-/* Adds or removes another communicator, whose queue pair numbers share the places of the first
- * one's. It gets the places while the first one does not exist. */
+/* Adds or removes another communicator, whose queue pair numbers share the entries of
+ * inc_conn_place with the first one's. It has these entries while the first communicator does not
+ * exist. */
 static int toggle_other(struct stage *s, int *other, struct inc_err *err)
 {
 	struct inc_comm_conf spec = s->spec;
@@ -335,7 +337,8 @@ static int toggle_other(struct stage *s, int *other, struct inc_err *err)
 	return *other < 0 ? *other : inc_switch_start_comm(s->u->sw, *other, err);
 }
 
-/* Removes and adds the same addresses and queue pairs again and again, with packets under way. */
+/* Removes and adds a communicator with the same addresses and queue pairs again and again, while
+ * packets are under way. */
 static int come_and_go(struct stage *s, uint64_t end)
 {
 	struct inc_err err = {""};

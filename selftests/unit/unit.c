@@ -21,8 +21,8 @@ static int command(const char *cmd)
 	return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
-/* Switches IPv6 off, because neighbour discovery would count as received packets. Without IPv6 in
- * the kernel there is nothing to do. */
+/* Switches IPv6 off, because packets of neighbour discovery would count as received packets. If the
+ * kernel has no IPv6, there is nothing to do. */
 static void no_ipv6(void)
 {
 	FILE *f = fopen("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w");
@@ -40,13 +40,14 @@ static int make_namespace(struct unit *u)
 	uint32_t i;
 	int cpu;
 
-	/* The namespace has no name: it and its veths end with this process. */
+	/* the namespace has no name, so that it and its veths end with this process */
 	if (unshare(CLONE_NEWNET)) {
 		snprintf(u->why, sizeof(u->why), "unshare(CLONE_NEWNET): %s", strerror(errno));
 		return -errno;
 	}
 	no_ipv6();
-	/* Copies of one result are counted per CPU. */
+	/* the process stays on one CPU, because the program counts the copies of a result per
+	 * CPU */
 	cpu = sched_getcpu();
 	CPU_ZERO(&cpus);
 	CPU_SET(cpu < 0 ? 0 : cpu, &cpus);
@@ -55,7 +56,7 @@ static int make_namespace(struct unit *u)
 		return -errno;
 	}
 	for (i = 0; i < UNIT_PORTS; i++) {
-		/* the last port shares its place in inc_comm_cfg.port_child with another one */
+		/* the last port shares its entry in inc_comm_cfg.port_child with another port */
 		if (i == UNIT_PORTS - 1)
 			snprintf(index, sizeof(index), "index %u", u->port[1] + INC_PORT_PLACES);
 		snprintf(cmd, sizeof(cmd),
@@ -155,8 +156,8 @@ void unit_stop(struct unit *u)
 	u->counter_buf = NULL;
 }
 
-/* Enters the ranks of each connection as the caller gave them. The parent's connection gets all of
- * them. */
+/* Enters the ranks of each connection as the caller gave them. The parent's connection gets all
+ * ranks. */
 static void give_ranks(const struct inc_comm_conf *spec, struct ref_conn *conn)
 {
 	struct ref_conn *parent = &conn[spec->n_conns - 1];
@@ -198,7 +199,8 @@ struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec)
 		snprintf(u->why, sizeof(u->why), "communicator %d is not what was added", index);
 		return NULL;
 	}
-	/* The loader sorts the children by port; the values must be those of the caller. */
+	/* the loader has sorted the children by port, and the caller's values must follow that
+	 * order */
 	n = spec->n_conns;
 	for (i = 0; i < n; i++) {
 		const struct inc_conn_cfg *c = inc_switch_conn(u->sw, cfg->conn_base + i);
@@ -251,8 +253,8 @@ void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r)
 		st->rx_next = st->tx_acked = st->ack_asked = st->ack_sent = r;
 		conn[i] = *st;
 	}
-	/* The next chunk of slot s is the first one from r on whose number is s modulo the
-	 * slots. */
+	/* the next chunk of slot s is the first one from r on whose number is s modulo the number
+	 * of slots */
 	for (i = 0; i < cm->slots; i++) {
 		uint32_t generation = r / cm->slots + (i < r % cm->slots);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The program under test beside its reference. The loader's switch is not attached and runs in a
- * network namespace of its own, packet by packet (BPF_PROG_TEST_RUN). All that a packet may change
- * is compared with ref_switch.
+ * The program under test beside its reference. The loader's switch is attached to no port, and runs
+ * in its own network namespace, packet by packet (BPF_PROG_TEST_RUN). Everything that a packet may
+ * change is compared with ref_switch.
  */
 #ifndef UNIT_UNIT_H
 #define UNIT_UNIT_H
@@ -19,8 +19,9 @@
 struct ring_buffer;
 struct inc_xdp_test;
 
-/* Calls before and after each run of a program. Before it, the maps are as the program will find
- * them. Return 0, or -1 with u->why. */
+/* Functions that are called before and after each run of a program. before() is called when the
+ * maps have the contents that the program will find. Both return 0, or -1 with the reason in
+ * u->why. */
 struct unit_watch {
 	int (*before)(void *arg);
 	/* out: the frame `in` after the run; md: the context of the run, NULL for the egress
@@ -33,68 +34,70 @@ struct unit_watch {
 struct unit {
 	struct inc_switch *sw;
 	struct ref_switch ref;
-	uint32_t port[UNIT_PORTS]; /* ifindex of p0, p1, ... in the namespace */
+	uint32_t port[UNIT_PORTS]; /* ifindex of p0, p1, ... in the test's namespace */
 	int prog_fd;
 	int counter_fd;
 	int cpus;
-	uint64_t *counter_buf; /* [INC_CTR_MAX * cpus] */
+	uint64_t *counter_buf; /* buffer of INC_CTR_MAX * cpus entries */
 	struct ring_buffer *ring;
 	struct inc_xdp_test *egress; /* the egress program as a plain XDP program */
-	uint64_t copies;             /* number of compared copies */
-	/* the variant for CPUs that reorder stores; set before unit_start() */
+	uint64_t copies;             /* number of copies that were compared */
+	/* load the variant for CPUs that reorder stores; set before unit_start() */
 	bool order_stores;
-	const struct unit_watch *watch; /* may be NULL */
-	bool hold_events;               /* leave events in the ring, which loses further ones */
+	const struct unit_watch *watch; /* functions to call at each run; may be NULL */
+	bool hold_events; /* do not read the event ring, which then loses further events */
 	int events;
 	struct inc_event event[8]; /* events of the last packet */
-	struct frame out_frame;    /* the frame of the last packet after its run */
-	struct ref_out want;       /* the reference's result for it */
+	struct frame out_frame;    /* the last packet's frame after its run */
+	struct ref_out want;       /* the reference's result for the last packet */
 	uint64_t packets;
 	char why[1024]; /* reason of the last failure */
 };
 
 /*
  * Makes a namespace with UNIT_PORTS veth pairs (p0-h0, ...), binds the process to one CPU and loads
- * the switch. Returns 0. On error it returns -1 and has printed the line of the test `name`: not
+ * the switch. Returns 0. On error it returns -1 and has printed the result of the test `name`: not
  * ok, or skip if the process lacks the permission.
  */
 int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic);
 void unit_stop(struct unit *u);
 
-/* Adds the communicator to switch and reference. Returns the reference's, or NULL (why). */
+/* Adds the communicator to the switch and the reference. Returns the reference's communicator, or
+ * NULL with the reason in u->why. */
 struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec);
 int unit_remove_comm(struct unit *u, struct ref_comm *cm);
-/* Sets a communicator's state as if all its peers had passed the first r chunks. */
+/* Sets a communicator's state as if all its peers had sent and received the first r chunks. */
 void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r);
-/* Sets the child's state as inside a message (enum inc_open_message) of the collective desc. */
+/* Sets the child's state to one inside a message (enum inc_open_message) of the collective desc. */
 void unit_prime(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t open, uint32_t desc);
 
-/* Runs the frame through program and reference and compares them, including copies of a result.
- * Returns 0, or -1 with the difference in why. */
+/* Runs the frame through program and reference, and compares the results, including the copies of a
+ * result. Returns 0, or -1 with the difference in u->why. */
 int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex);
-/* Runs the frame through the program only. Results: its verdict, and u->out_frame. */
+/* Runs the frame through the program only. Stores the program's verdict, and its frame in
+ * u->out_frame. */
 int unit_run_program(struct unit *u, const struct frame *f, const struct xdp_md *md,
 		     uint32_t *verdict);
 /* The number of entries of inc_conn_place. */
 uint32_t unit_conn_places(const struct unit *u);
-/* Reads the event ring into event and events. */
+/* Reads the event ring into u->event and u->events. */
 int unit_take_events(struct unit *u);
-/* After a failure: copies the counters into the reference, so that the next test starts without a
- * difference. */
+/* Called after a failure: copies the counters into the reference, so that the next test starts
+ * without a difference. */
 void unit_forgive(struct unit *u);
 /* Compares the whole state of every communicator. */
 int unit_compare_all(struct unit *u);
-/* A communicator with ordinary values. Addresses derive from communicator and child. Children are
- * spread over ports 0..ports-1 in blocks. */
+/* Fills in a communicator with ordinary values. Addresses derive from communicator and child.
+ * Children are spread over ports 0..ports-1 in blocks. */
 void unit_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t communicator,
 	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots);
 
-/* Adds a parent after the children, at this port. */
+/* Adds a parent to the communicator after its children, at this port. */
 void unit_spec_parent(const struct unit *u, struct inc_comm_conf *spec, uint32_t port);
 
 /* Data packet r of a child, or of the parent (child cfg.children). kind: INC_OPEN_SEND or
- * INC_OPEN_WRITE. Bytes depend on (communicator, child, r) alone, so a repeat is the same packet.
- */
+ * INC_OPEN_WRITE. The payload depends only on communicator, child and r, so a repetition is the
+ * same packet. */
 struct unit_packet {
 	uint64_t r;
 	uint8_t opcode;
