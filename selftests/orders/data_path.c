@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The XDP programs and their helpers (data_path.h). This file is compiled with -fsanitize=thread,
- * so that each access of the programs, and each copy that a helper makes, goes through hooks.c.
+ * The XDP programs and the helpers that they call (data_path.h). This file is compiled with
+ * -fsanitize=thread, so that each access of the programs, and each copy that a helper makes, calls
+ * hooks.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 struct data_path data_path;
 struct data_path_cfg data_path_cfg;
 
-/* Memory of a single CPU. */
+/* Memory that each CPU has for itself. */
 static struct cpu {
 	struct inc_buf scratch;
 	struct inc_fold fold;
@@ -27,7 +28,7 @@ static struct cpu {
 
 /* The rows of the map inc_comm_ports. */
 static struct inc_devmap ports[INC_PORTS_ROWS];
-static uint8_t *frames; /* two for each CPU: one frame that arrives, one that leaves */
+static uint8_t *frames; /* two frames for each CPU: one that arrives, and one that leaves */
 
 static struct cpu *cpu(void)
 {
@@ -140,7 +141,7 @@ static uint32_t place(unsigned int which, const void *data, uint32_t len)
 	return (uintptr_t)at;
 }
 
-/* Stores the frame as the program left it, for the caller to inspect. */
+/* Stores the frame as the program has changed it, so that the caller can inspect it. */
 static const struct frame *taken(const struct xdp_md *ctx)
 {
 	struct frame *out = &cpu()->out;
@@ -162,8 +163,8 @@ static void copy(const struct xdp_md *from, uint32_t conn)
 		data_path_leaves(conn, taken(&ctx));
 }
 
-/* Makes the copies as the kernel does after the program has ended: one after the other, on this
- * CPU. */
+/* Makes the copies of a frame as the kernel does after the program has ended: one after the other,
+ * on this CPU. */
 static void multicast(const struct xdp_md *ctx)
 {
 	uint32_t children = data_path_cfg.comm.children, i;

@@ -17,7 +17,7 @@
 #define DATA_PATH_CONNS    (DATA_PATH_CHILDREN + 1)
 #define DATA_PATH_SLOTS    2
 
-/* Maps that CPUs share and write. */
+/* Maps that all CPUs share and write. */
 struct data_path {
 	struct inc_conn_state conn[DATA_PATH_CONNS];
 	struct inc_comm_state comm;
@@ -27,7 +27,8 @@ struct data_path {
 };
 extern struct data_path data_path;
 
-/* Maps that are filled before the first packet. Connection c is at port (interface) c + 1. */
+/* Maps whose contents are fixed before the first packet. Connection c is at port (interface) c +
+ * 1. */
 struct data_path_cfg {
 	struct inc_comm_cfg comm;
 	struct inc_conn_cfg conn[DATA_PATH_CONNS];
@@ -35,11 +36,13 @@ struct data_path_cfg {
 };
 extern struct data_path_cfg data_path_cfg;
 
-/* The result of the programs for a frame. */
+/* The outcome of the programs for a frame. */
 struct data_path_outcome {
 	enum inc_counter_id counter;
 	const struct frame
-		*answer; /* the frame itself if the counter is of class W (answered), else NULL */
+		/* the frame itself if the program sends it back as an answer (counter of class W);
+		 * else NULL */
+		*answer;
 };
 
 /* Maps memory for the frames and fills the tables. order_stores: the value of inc_order_stores,
@@ -47,12 +50,12 @@ struct data_path_outcome {
 int data_path_open(bool order_stores);
 /* Clears the memory that CPUs have for themselves. */
 void data_path_reset(void);
-/* The running thread's CPU receives a frame by the connection's port. Each copy that leaves is
+/* Lets the running thread's CPU receive a frame by the connection's port. Each copy that leaves is
  * passed to the test's data_path_leaves(), on the same thread. */
 struct data_path_outcome data_path_receive(uint32_t conn, const struct frame *frame);
-/* The test defines this function: a frame leaves for this connection's port. */
+/* A function of the test, which is called when a frame leaves by this connection's port. */
 void data_path_leaves(uint32_t conn, const struct frame *frame);
-/* How many events of this type there were, on all CPUs. */
+/* The number of events of this type, on all CPUs. */
 unsigned int data_path_events(enum inc_event_type type);
 
 #endif

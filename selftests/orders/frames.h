@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by the native builds of the XDP programs (orders, sim, native): where frames are, helpers
- * that only move bytes, and how constants are set. Each build includes this once, after the
- * programs, in the file that acts as their kernel.
+ * Shared by the native builds of the XDP programs (orders, sim, native): the memory of frames,
+ * helpers that only move bytes, and a way to set constants. Each build includes this file once,
+ * after the programs, in the file that acts as their kernel.
  */
 #ifndef ORDERS_FRAMES_H
 #define ORDERS_FRAMES_H
@@ -15,11 +15,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FRAMES_AT  ((void *)0x20000000) /* struct xdp_md has 32 bits for an address */
-#define FRAME_ROOM 4096                 /* the same room as in BPF_PROG_TEST_RUN */
+/* below 4 GiB, because struct xdp_md has 32 bits for an address */
+#define FRAMES_AT  ((void *)0x20000000)
+#define FRAME_ROOM 4096 /* bytes for a frame with its headroom, as in BPF_PROG_TEST_RUN */
 #define HEADROOM   256
 
-/* Maps room for n frames. NULL with errno on failure. */
+/* Maps memory for n frames. Returns NULL with errno on failure. */
 static inline uint8_t *map_frames(unsigned int n)
 {
 	void *at = mmap(FRAMES_AT, n * FRAME_ROOM, PROT_READ | PROT_WRITE,
@@ -50,7 +51,7 @@ long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
 	return 0;
 }
 
-/* Moves the frame's end by delta. New bytes are zeros, as in the kernel. */
+/* Moves the end of the frame by delta bytes. New bytes are zeros, as in the kernel. */
 static inline void move_end(struct xdp_md *ctx, int delta)
 {
 	if (delta > 0)
@@ -58,7 +59,7 @@ static inline void move_end(struct xdp_md *ctx, int delta)
 	ctx->data_end += delta;
 }
 
-/* Makes a constant of the programs writable: the loader sets it before it loads them. */
+/* Makes a constant of the programs writable, as the loader can set it before it loads them. */
 static inline void *constant(const volatile void *at, size_t size)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -69,7 +70,8 @@ static inline void *constant(const volatile void *at, size_t size)
 		perror("constants of the XDP programs");
 		abort();
 	}
-	inc_opaque(writable); /* because the compiler may assume that the constant never changes */
+	/* otherwise the compiler may assume that the constant never changes */
+	inc_opaque(writable);
 	return writable;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The functions that code compiled with -fsanitize=thread calls. There is one for each size of
- * access, called before it, and one in place of each atomic operation. They run on the thread of
- * the search, in the coroutine of the code. Tests without instrumented code have functions of their
- * own here.
+ * The functions that code compiled with -fsanitize=thread calls. One function for each size of
+ * access is called before the access, and one takes the place of each atomic operation. They run on
+ * the thread of the search, in the coroutine of the code. Tests without instrumented code have
+ * their own versions of these functions.
  */
 #include <string.h>
 #include "search_priv.h"
@@ -18,7 +18,7 @@ static bool concerns(const void *at, size_t size)
 	return search.self != NO_THREAD && words_shared(at, size);
 }
 
-/* Loads word by word, because each word may show another value. Then all values are put into memory
+/* Loads word by word, because each word may return another value. Then puts all values into memory
  * together. */
 static void load(const void *at, size_t size, enum search_sync sync)
 {
@@ -62,7 +62,7 @@ static void fence(enum search_sync sync)
 	memory_fence(search.self, sync);
 }
 
-/* An atomic operation on memory that is not shared is a barrier all the same. */
+/* An atomic operation on memory that is not shared is still a barrier. */
 static void update(const void *at, size_t size)
 {
 	struct op op = op_at(at, size, true, true, SEARCH_FULL);
@@ -115,8 +115,8 @@ static enum search_sync sync_of(int order)
 	}
 }
 
-/* Atomic operations that return a value are full barriers, whatever order they name, because BPF on
- * arm64 makes them so. User space has weaker ones in no place that matters. */
+/* An atomic operation that returns a value is a full barrier, whatever order it names, because BPF
+ * on arm64 makes it so. User space has weaker operations only where that does not matter. */
 #define UPDATE(bits, type, name, becomes)                                            \
 	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order); \
 	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order)  \
@@ -171,12 +171,13 @@ void __tsan_init(void)
 {
 }
 
-/* Replaces memcpy() and memset(), which the compiler generates from code that it could have
- * instrumented (the objects' symbols are renamed, see room.mk). */
+/* Replaces memcpy() and memset(). The compiler generates calls of them from accesses that it could
+ * have instrumented. The objects' symbols are renamed (room.mk). */
 void *orders_memcpy(void *to, const void *from, size_t size);
 void *orders_memcpy(void *to, const void *from, size_t size)
 {
-	uint8_t seen[4096]; /* other threads may run before the store */
+	/* copy of the data, because other threads may run between the load and the store */
+	uint8_t seen[4096];
 
 	if (!size || (!concerns(from, size) && !concerns(to, size)) || size > sizeof(seen))
 		return memcpy(to, from, size);

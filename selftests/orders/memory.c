@@ -18,16 +18,16 @@
 #include <string.h>
 #include "search_priv.h"
 
-#define MAX_VALUES 48   /* values of one word in one run */
-#define MAX_VIEWS  4096 /* views in one run */
+#define MAX_VALUES 48   /* number of values of one word in one run */
+#define MAX_VIEWS  4096 /* number of views in one run */
 
 struct view {
-	uint8_t at[MAX_WORDS]; /* the oldest value that may be seen, by word */
+	uint8_t at[MAX_WORDS]; /* for each word: the oldest value that the thread may still load */
 };
 
 struct value {
 	uint64_t word;
-	const struct view *carries; /* NULL: nothing */
+	const struct view *carries; /* view that a load of this value adopts; NULL: none */
 	uint16_t event;             /* the event that stored the value */
 };
 
@@ -39,7 +39,7 @@ static struct {
 static struct {
 	struct view now, after_barrier,
 		barrier;  /* after_barrier: the view after the next barrier */
-	struct op stores; /* the store since the last event; size 0: none */
+	struct op stores; /* the store of the thread since its last event; size 0: none */
 	uint16_t event;
 } viewer[SEARCH_THREADS];
 
@@ -63,7 +63,7 @@ void memory_begin(void)
 	used_views = 0;
 }
 
-/* The value that the word had when the run began becomes the first of its list. */
+/* Makes the value that the word had at the beginning of the run the first one of its list. */
 static void begin_history(unsigned int word)
 {
 	if (history[word].values)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Decides which orders are to be tried: dynamic partial order reduction with source sets and sleep
- * sets (Abdulla, Aronis, Jonsson, Sagonas: Optimal dynamic partial order reduction, POPL 2014, the
- * algorithm without wake-up trees).
+ * Decides which orders are to be tried. The algorithm is dynamic partial order reduction with
+ * source sets and sleep sets (Abdulla, Aronis, Jonsson, Sagonas: Optimal dynamic partial order
+ * reduction, POPL 2014, without wake-up trees).
  *
  * Two accesses depend on each other if they are of one thread, or if they are of one word and one
- * of them writes. Two orders end the same if all dependent accesses have the same relative order.
- * So only those dependent pairs of a run matter that follow each other immediately. For each such
- * pair a run is planned in which the second access comes first.
+ * of them writes. Two orders have the same end if all dependent accesses have the same relative
+ * order. So only those dependent pairs of a run matter that follow each other immediately. For each
+ * such pair the search plans a run in which the second access comes first.
  */
 #include <assert.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define MAX_DEPENDENT 64
 
-/* For each word: the event that wrote it last, and each thread's last load since then. */
+/* For each word: the event that wrote it last, and the last load of each thread since then. */
 static uint16_t writer[MAX_WORDS], reader[MAX_WORDS][SEARCH_THREADS];
 static uint16_t clock_of[SEARCH_THREADS][SEARCH_THREADS];
 
@@ -39,7 +39,7 @@ bool races_is_view(const struct op *op)
 
 bool races_independent(const struct op *next, const struct op *now)
 {
-	/* a load that may return older values may as well come later */
+	/* a load that may return older values may be delayed instead */
 	return !(next->writes || now->writes) || races_is_view(now) || !overlap(next, now);
 }
 
@@ -50,16 +50,16 @@ bool races_ready(const struct op *op, uint64_t word)
 	return op->wait == WAIT_NOT || word >= op->at_least;
 }
 
-/* Does event i happen before the event or thread with this vector clock? */
+/* Does event i happen before the event or thread that has this vector clock? */
 static bool before(unsigned int i, const uint16_t clock[SEARCH_THREADS])
 {
 	return clock[search.event[i].thread] >= search.event[i].seq;
 }
 
 /*
- * Event i could come before event j, and so could each event between them that does not depend on
- * j. A thread whose event can be the first of these is an initial. It begins an order in which i
- * comes before j. One initial must be tried in the state before j.
+ * Plans a run in which event i comes before the earlier event j. Each event between them that does
+ * not depend on j could come before j, too. A thread whose event can be the first of these is an
+ * initial, and begins such an order. One initial must be tried in the state before j.
  */
 static void race(unsigned int j, unsigned int i)
 {
@@ -104,7 +104,7 @@ static void add(uint16_t *list, unsigned int *n, uint16_t i)
 	list[(*n)++] = i;
 }
 
-/* The events on which event i depends directly, the last of each word and thread. */
+/* Lists the events on which event e depends directly: the last of each word and thread. */
 static unsigned int dependent(const struct event *e, uint16_t list[MAX_DEPENDENT])
 {
 	unsigned int n = 0, w, t;
@@ -123,8 +123,8 @@ static unsigned int dependent(const struct event *e, uint16_t list[MAX_DEPENDENT
 	return n;
 }
 
-/* A waiting thread cannot go on before the event that ended its wait. But it might go on before the
- * event that made the wait necessary. own: the thread's clock when it began to wait. */
+/* A thread that waits cannot go on before the event that ended its wait. But it might go on before
+ * the event that made the wait necessary. own: the thread's clock when it began to wait. */
 static void race_waiting(unsigned int i, const uint16_t own[SEARCH_THREADS])
 {
 	const struct event *e = &search.event[i];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The search: threads are coroutines, and it walks depth first through the tree of their orders. */
+/* The search. Threads are coroutines, and the search walks depth first through the tree of their
+ * orders. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #define STACK_BYTES (256 * 1024)
 
 enum state {
-	READY, /* its next access is pending */
+	READY, /* the thread's next access is pending */
 	ENDED,
 };
 
@@ -24,7 +25,7 @@ static struct {
 
 struct search search;
 static ucontext_t outside;
-static bool starting; /* threads run up to their first access */
+static bool starting; /* threads run up to their first access, before the search begins */
 
 static uint64_t latest(const struct op *op)
 {
@@ -45,7 +46,8 @@ static unsigned int enabled(void)
 	return mask;
 }
 
-/* The threads that sleep (need not be tried) in the state after the last event. */
+/* Mask of the threads that sleep in the state after the last event, which means that they need not
+ * be tried. */
 static unsigned int sleepers(void)
 {
 	const struct node *last = &search.node[search.events - 1];
@@ -60,7 +62,7 @@ static unsigned int sleepers(void)
 	return mask;
 }
 
-/* Carries over how many values each thread's next load need not see again. */
+/* Copies from the last state how many values each thread's next load need not try again. */
 static void keep_tried(struct node *node)
 {
 	const struct node *last = node - 1;
@@ -74,19 +76,19 @@ static void keep_tried(struct node *node)
 			continue;
 		node->tried[t] = last->tried[t];
 		w = words_number(next->at);
-		/* the last event woke the thread */
+		/* the last event woke the thread, because it depends on the thread's next access */
 		if ((last->sleep | last->done) >> t & 1 && !races_independent(next, &e->op))
 			node->tried[t] = memory_values(w) - 1;
 	}
 }
 
-/* Would it be a preemption if this thread ran next? */
+/* Would the search preempt a thread if this thread ran next? */
 static bool preempts(const struct node *node, unsigned int t)
 {
 	return node->last != NO_THREAD && t != node->last && node->enabled >> node->last & 1;
 }
 
-/* Those of the threads that may run next within the bound of preemptions. */
+/* Mask of the threads that may run next within the bound of preemptions. */
 static unsigned int within_bound(const struct node *node, unsigned int mask)
 {
 	unsigned int allowed = mask, t;
@@ -100,7 +102,7 @@ static unsigned int within_bound(const struct node *node, unsigned int mask)
 	return allowed;
 }
 
-/* Makes a new node. Returns the thread that runs first there, or NO_THREAD if every choice has been
+/* Makes a new node. Returns the thread that runs first in it, or NO_THREAD if every choice has been
  * tried. */
 static unsigned int open_node(void)
 {
@@ -132,7 +134,7 @@ static unsigned int open_node(void)
 	return node->thread;
 }
 
-/* The thread that runs next. NO_THREAD: the run is over. */
+/* Chooses the thread that runs next. Returns NO_THREAD if the run is over. */
 static unsigned int choose(void)
 {
 	if (search.events < search.prefix)
@@ -151,8 +153,8 @@ static void go(unsigned int to)
 		    to == NO_THREAD ? &outside : &thread[to].context);
 }
 
-/* In a model with views, a load returns the value that the node's choice selects. Every other
- * access uses the latest value. */
+/* Lets the access happen. In a model with views, a load returns the value that the node's choice
+ * selects. Every other access uses the latest value. */
 static void see(struct event *e, struct node *node)
 {
 	const struct op *op = &e->op;
@@ -216,7 +218,7 @@ static void run_thread(void)
 	memory_commit();
 	thread[me].state = ENDED;
 	go(starting ? NO_THREAD : choose());
-	abort(); /* a coroutine never resumes a thread that has ended */
+	abort(); /* unreachable, because a thread that has ended is never resumed */
 }
 
 void search_fail(const char *fmt, ...)
@@ -246,7 +248,7 @@ static void start(unsigned int t)
 	go(t);
 }
 
-/* Checks the run when all threads have ended or none can go on. */
+/* Checks the outcome of the run when all threads have ended or none can go on. */
 static void check_run(void)
 {
 	const char *why;
@@ -293,8 +295,8 @@ static void run_once(void)
 		search.result->runs++;
 }
 
-/* Prepares the next order: at the deepest node with a choice that was not tried. False: there is
- * none. */
+/* Prepares the next order, from the deepest node that has a choice which was not tried. Returns
+ * false if there is none. */
 static bool advance(void)
 {
 	for (unsigned int i = search.events; i--;) {

@@ -19,15 +19,15 @@
 
 #define SEARCH_THREADS 8
 
-/* Memory models: which stores of a thread another thread may see. */
+/* Memory models, which define the stores of a thread that another thread may see. */
 enum search_model {
-	SEARCH_SC, /* sequential consistency: every access takes effect at once */
+	SEARCH_SC, /* sequential consistency: every access takes effect at once, for all threads */
 	/* every load acquires, every store releases; a load may return an older value */
 	SEARCH_X86,
 	SEARCH_ARM64, /* plain accesses order nothing, atomics that return a value are barriers */
 };
 
-/* The ordering by an access, in the words of C11. */
+/* The ordering that an access requests, with the names of C11. */
 enum search_sync {
 	SEARCH_PLAIN = 0,
 	SEARCH_ACQUIRE = 1,
@@ -38,12 +38,12 @@ enum search_sync {
 struct search_program {
 	const char *name;
 	unsigned int threads;
-	/* Resets all shared memory, before each order. */
+	/* Resets all shared memory. It is called before each order. */
 	void (*reset)(void *arg);
-	/* The code of one thread. It may be abandoned at any access, so it must own nothing
-	 * then. */
+	/* The code of one thread. The search may abandon it at any access, so it must own no
+	 * resources then. */
 	void (*thread)(void *arg, unsigned int self);
-	/* The name of the word at this address, for the trace of a failure. May be NULL. */
+	/* Checks the outcome of a run. Returns NULL, or what is wrong. */
 	const char *(*check)(void *arg);
 	/* The name of the word at this address, for the trace of a failure. May be NULL. */
 	const char *(*word)(void *arg, const void *address);
@@ -52,49 +52,52 @@ struct search_program {
 
 struct search_options {
 	enum search_model model;
-	bool naive; /* all orders, also those with equal outcomes: to test the search itself */
-	/* Only orders with at most `preemptions` preemptions and loads of older values together. A
-	 * preemption is a change of thread although the last thread could go on. */
+	/* try all orders, also those with equal outcomes, which tests the search itself */
+	bool naive;
+	/* Try only orders with at most `preemptions` preemptions and loads of older values
+	 * together. A preemption is a change of thread although the last thread could go on. */
 	bool bounded;
 	unsigned int preemptions;
-	uint64_t max_runs; /* 0: no limit */
+	uint64_t max_runs; /* greatest number of runs; 0: no limit */
 };
 
 struct search_result {
-	uint64_t runs; /* orders tried to their end */
-	/* orders abandoned where they became equal to one that had been tried */
+	uint64_t runs; /* number of orders that were tried to their end */
+	/* number of orders that were abandoned because they became equal to an earlier one */
 	uint64_t cut;
-	uint64_t accesses;    /* accesses to shared memory, in all runs */
-	unsigned int longest; /* accesses of the longest run */
-	bool bound_met;       /* an order was left out because of its preemptions */
-	bool complete;        /* false: max_runs was reached */
-	char why[512];        /* the error, or ""; the trace was printed to stderr */
+	uint64_t accesses;    /* number of accesses to shared memory in all runs */
+	unsigned int longest; /* number of accesses in the longest run */
+	bool bound_met;       /* some order was not tried because it had too many preemptions */
+	bool complete;        /* all orders were tried; false: max_runs was reached */
+	char why[512];        /* the error, or ""; with an error the trace was printed to stderr */
 };
 
-/* Declares memory that the threads share, in whole words of 8 bytes, until search_forget(). */
+/* Declares that this memory is shared by the threads, in whole words of 8 bytes, until
+ * search_forget(). */
 void search_share(void *memory, size_t size);
-/* Declares a 4-byte word in shared memory on which threads spin until it is 0. The search does not
+/* Declares that threads spin on a 4-byte word in shared memory until it is 0. The search does not
  * run a thread that has read another value. */
 void search_spins_on(const uint32_t *word);
 void search_forget(void);
 
-/* Tries all orders. Returns 0, or -1 if one of them is wrong. */
+/* Tries all orders of the program. Returns 0, or -1 if one of them has a wrong outcome. */
 int search_run(const struct search_program *program, const struct search_options *options,
 	       struct search_result *result);
 
-/* Accesses to words of shared memory, for threads of the program that are not instrumented. */
+/* Accesses to words of shared memory, for code of a thread that is not instrumented. */
 uint64_t search_load(const uint64_t *word, enum search_sync sync);
 void search_store(uint64_t *word, uint64_t value, enum search_sync sync);
 uint64_t search_fetch_add(uint64_t *word, uint64_t add);
 /* Waits until the word is at least this value. */
 void search_wait(const uint64_t *word, uint64_t at_least);
-/* Reads the latest value; this is no access of the program. */
+/* Reads the latest value of a word. This does not count as an access of the program. */
 uint64_t search_latest(const void *address);
-/* Sets a range of shared memory to the latest values; this is no access of the program. */
+/* Sets a range of shared memory to the latest values. This does not count as an access of the
+ * program. */
 void search_settle(const void *from, size_t size);
-/* Reports an error, and ends this run and the search. */
+/* Reports an error. It ends this run and the search. */
 void search_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The running thread; SEARCH_THREADS if none runs. */
+/* The number of the running thread; SEARCH_THREADS if none runs. */
 unsigned int search_self(void);
 
 #endif

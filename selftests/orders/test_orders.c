@@ -3,7 +3,7 @@
  * The protocol of a slot between CPUs, in every order of their accesses (docs/orders.md). With
  * FULL=1 the bounds are wider. TIMEOUT: 1800
  *
- * By hand: test_orders [SHAPE_MODEL [PREEMPTIONS]], where 0 preemptions are no bound.
+ * Arguments: test_orders [SHAPE_MODEL [PREEMPTIONS]], where 0 preemptions mean no bound.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "selftests/unit/report.h"
 #include "world.h"
 
-/* Steps of a CPU; enum act explains them. */
+/* The steps of a CPU, in the notation of the shapes below (enum act). */
 #define K(conn, r)            \
 	{                     \
 		KEEP, conn, r \
@@ -33,8 +33,8 @@
 	{                     \
 		TICK, conn, 0 \
 	}
-/* A child's two chunks in one slot: IN_TURN sends the second after the first one's result, AT_ONCE
- * at once. */
+/* A child's two chunks in one slot. With IN_TURN it sends the second chunk after the first one's
+ * result, with AT_ONCE immediately. */
 #define IN_TURN(conn)                              \
 	{                                          \
 		K(conn, 0), W(conn, 0), K(conn, 1) \
@@ -43,14 +43,14 @@
 	{                              \
 		K(conn, 0), K(conn, 1) \
 	}
-/* The parent's results of two chunks. */
+/* The results that the parent sends for two chunks. */
 #define PARENT(conn)                                           \
 	{                                                      \
 		W(conn, 0), K(conn, 0), W(conn, 1), K(conn, 1) \
 	}
 
 static const struct shape shapes[] = {
-	/* name, children, slots, below the root, impatient, chunks, bounds, CPUs */
+	/* columns: name, children, slots, below the root, impatient, chunks, bounds, CPUs */
 	{"two", 2, 1, false, false, 2, 0, 0, {IN_TURN(0), IN_TURN(1)}},
 	{"three", 3, 1, false, false, 2, 0, 0, {IN_TURN(0), IN_TURN(1), IN_TURN(2)}},
 	{"two_impatient", 2, 1, false, true, 2, 0, 0, {AT_ONCE(0), AT_ONCE(1)}},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The search itself, on programs so small that all their outcomes are known: litmus tests of the
- * memory models, and random programs. With the reduction, random programs must have the same
- * outcomes as with all orders. TIMEOUT: 3600
+ * Tests the search itself, on programs so small that all their outcomes are known: litmus tests of
+ * the memory models, and random programs. A random program must have the same outcomes with the
+ * reduction as with all orders. TIMEOUT: 3600
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,8 @@ struct step {
 	uint64_t value;
 };
 
-/* Shared memory: the words. Private to a thread: the values that it has loaded, in their order. */
+/* The shared words of a program. Each thread also has the list of values that it has loaded, which
+ * is not shared. */
 static struct {
 	uint64_t word[WORDS];
 	uint64_t lock, fence;
@@ -33,7 +34,7 @@ struct toy {
 	struct step step[SEARCH_THREADS][MAX_OPS];
 	unsigned int steps[SEARCH_THREADS];
 	uint64_t seen[SEARCH_THREADS][MAX_OPS];
-	uint64_t outcome[MAX_OUTCOME]; /* hashes, in rising order */
+	uint64_t outcome[MAX_OUTCOME]; /* hashes of the outcomes, in rising order */
 	unsigned int outcomes;
 };
 
@@ -48,7 +49,7 @@ static void reset(void *arg)
 uint32_t __tsan_atomic32_exchange(volatile uint32_t *at, uint32_t value, int order);
 void __tsan_read4(void *at);
 
-/* Takes a lock as the data path takes that of a connection. */
+/* Takes a lock as the data path locks a connection. */
 static void lock(void)
 {
 	uint32_t *word = (uint32_t *)&memory.lock;
@@ -139,12 +140,14 @@ static int try(struct toy *toy, enum search_model model, bool naive, struct sear
 
 struct litmus {
 	const char *name;
-	const char *thread[3];    /* steps as letter and word: see parse() */
-	unsigned int outcomes[3]; /* SC, x86, arm64 */
-	unsigned int runs;        /* runs in SC; 0: not checked */
+	/* steps of each thread, as pairs of a letter and a word (see parse()) */
+	const char *thread[3];
+	unsigned int outcomes[3]; /* numbers of outcomes in the models SC, x86 and arm64 */
+	unsigned int runs;        /* number of runs in SC; 0: not checked */
 };
 
-/* The numbers of outcomes follow from the models in search.h; they were counted by hand. */
+/* The numbers of outcomes follow from the models in search.h. They were counted without the
+ * search. */
 static const struct litmus litmus[] = {
 	{"store_buffering", {"S0 L1", "S1 L0"}, {3, 4, 4}, 3},
 	{"message_passing", {"S0 S1", "L1 L0"}, {3, 3, 4}, 3},
@@ -162,7 +165,8 @@ static const struct litmus litmus[] = {
 	{"waits_for_what_is_released", {"S0 R1", "W1 L0"}, {1, 1, 1}, 1},
 };
 
-/* Stores are numbered, so that each stores a different value. */
+/* Reads the steps of a litmus test. Stores are numbered, so that each store has a different
+ * value. */
 static void parse(struct toy *toy, const struct litmus *what)
 {
 	static const char letters[] = "LSUFWARCO";
@@ -217,7 +221,8 @@ static void test_litmus(struct toy *toy)
 
 /* --- random programs --------------------------------------------------------------------- */
 
-/* Only the first thread never waits, and it stores into every word for which others wait. */
+/* Draws a random program. The first thread never waits, and stores into every word for which other
+ * threads wait. */
 static void draw(struct toy *toy, struct rng *rng)
 {
 	static const enum kind kinds[] = {LOAD,  LOAD, STORE,   STORE,   ADD,

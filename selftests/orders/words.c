@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Shared memory in words of 8 bytes, numbered in the order of first use. A number holds for all
- * runs of a search, so that tables by number stay small. */
+/* Shared memory in words of 8 bytes, which are numbered in the order of first use. The numbers hold
+ * for all runs of a search, so that tables by number stay small. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 struct region {
 	uint8_t *base;
 	size_t size;
-	uint16_t *number; /* of each word, plus 1 */
+	uint16_t *number; /* number of each word of the region plus 1; 0: no number yet */
 };
 
 static struct region region[MAX_REGIONS];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Implements world.h: peers, slow path, and the checks. */
+/* Implements world.h: the peers, the slow path, and the checks. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,24 +14,27 @@
 #define PAYLOAD  256
 #define ELEMENTS 2
 #define LEN      (ELEMENTS * 4)
-/* PSN of the first packet of connection 0's peer; each connection adds its number */
-#define RX_START  100
-#define TX_START  70000 /* PSN of the first packet that is sent to it, likewise */
+/* PSN of the first packet that connection 0's peer sends; other connections add their number */
+#define RX_START 100
+/* PSN of the first packet to connection 0's peer; other connections add their number */
+#define TX_START  70000
 #define PEER_QPN  0x300
 #define MAX_CHUNK 4
 
 static struct {
-	/* How often packet r has arrived at a peer. Peers wait for these words. */
+	/* For each peer: how often packet r has arrived at it. Peers wait for these words. */
 	uint64_t came[DATA_PATH_CONNS][MAX_CHUNK];
 } peers;
 
 static struct {
 	const struct shape *shape;
 	struct inc_switch sw;
-	struct frame frame[DATA_PATH_CONNS][MAX_CHUNK]; /* the packets of each peer, built once */
+	/* packets of each peer, which are built once */
+	struct frame frame[DATA_PATH_CONNS][MAX_CHUNK];
 	struct data_path initial;
 	unsigned int results[MAX_CHUNK],
-		partials[MAX_CHUNK]; /* packets that the data path has made */
+		/* number of results and partial sums that the data path has made, by chunk */
+		partials[MAX_CHUNK];
 } world;
 
 static uint32_t part(uint32_t child, uint64_t r, uint32_t i)
@@ -59,7 +62,7 @@ static uint32_t desc_of(uint64_t r)
 	return INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, r);
 }
 
-/* An element of packet r that this peer must receive. */
+/* An element that this peer must receive in packet r. */
 static uint32_t expected(uint32_t conn, uint64_t r, uint32_t i)
 {
 	bool from_parent = world.shape->up && conn < world.shape->children;
@@ -78,7 +81,7 @@ static bool right(const void *payload, uint32_t conn, uint64_t r)
 	return true;
 }
 
-/* Packet r has arrived at the peer, from the data path or from the slow path. */
+/* Called when packet r has arrived at the peer, from the data path or from the slow path. */
 static void comes(uint32_t conn, uint64_t r)
 {
 	search_fetch_add(&peers.came[conn][r], 1);
@@ -147,8 +150,8 @@ static void make_frame(uint32_t conn, uint64_t r)
 	frame_build(&world.frame[conn][r], &s);
 }
 
-/* Is packet r of a peer stored? Its row holds it, or a later one of the same slot. counted: a
- * child's packet must have set its bit in the slot as well. */
+/* Is packet r of a peer stored? If so, its row holds chunk r, or a later chunk of the same slot.
+ * counted: a child's packet must also have set its bit in the slot. */
 static bool kept(uint32_t conn, uint64_t r, bool counted)
 {
 	uint32_t slot = r % world.shape->slots, generation = r / world.shape->slots;
@@ -165,7 +168,7 @@ static bool kept(uint32_t conn, uint64_t r, bool counted)
 	return (uint32_t)have == element(conn, r, 0) && have >> 32 == element(conn, r, 1);
 }
 
-/* The switch has acknowledged all packets before `end`: they must be stored. */
+/* Checks that all packets before `end` are stored, because the switch has acknowledged them. */
 static void acked_to(uint32_t conn, uint64_t end, bool counted)
 {
 	for (uint64_t r = 0; r < end; r++)
@@ -174,7 +177,7 @@ static void acked_to(uint32_t conn, uint64_t end, bool counted)
 				    (unsigned long long)r, conn);
 }
 
-/* Checks what the switch did with packet r. Returns 1 if the packet is stored. Returns 0 if it was
+/* Checks how the switch answered packet r. Returns 1 if the packet is stored. Returns 0 if it was
  * refused and may be sent again. */
 static int judge_answer(uint32_t conn, uint64_t r, const struct data_path_outcome *out)
 {
@@ -248,7 +251,8 @@ static void send_ack(uint32_t conn, uint64_t r)
 
 /* --- the slow path ----------------------------------------------------------------------- */
 
-/* Reads what sp_conn_tick() and its callees read when the timer has run out, in the same order. */
+/* Reads the same data as sp_conn_tick() and its callees, in the same order, when the retransmission
+ * timer has expired. */
 static void tick(uint32_t conn)
 {
 	const struct inc_conn_cfg *cfg = &data_path_cfg.conn[conn];
@@ -389,7 +393,8 @@ static const char *check(void *arg)
 		       : NULL;
 }
 
-/* --- names, for a trace ------------------------------------------------------------------ */
+/* --- names of words for a trace
+ * ------------------------------------------------------------------ */
 
 static const char *word(void *arg, const void *address)
 {
@@ -443,7 +448,7 @@ static void configure(const struct shape *shape)
 			.peer.ip = htonl(0x0a000001 + c),
 			.own.ip = htonl(0x0a0000fe),
 			.peer.qpn = PEER_QPN + c,
-			.own.qpn = c, /* a connection's queue pair number is its place */
+			.own.qpn = c, /* the queue pair number of a connection is its index */
 			.peer.udp_port = INC_ROCE_UDP_PORT,
 			.own.udp_port = INC_ROCE_UDP_PORT,
 			.pkey = INC_PKEY_DEFAULT,

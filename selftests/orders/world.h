@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The surroundings of the data path in a search. Children and a parent send scripted packets on
- * CPUs of their own, the slow path's tick runs, and all that they see is checked.
+ * The surroundings of the data path in a search. Children and a parent send scripted packets, each
+ * on its own CPU. The slow path's tick runs, too. Everything that the peers and the tick observe is
+ * checked.
  */
 #ifndef ORDERS_WORLD_H
 #define ORDERS_WORLD_H
@@ -12,18 +13,19 @@
 
 enum act {
 	END,
-	/* connection sends packet r. If the packet is refused, it is sent again after result r -
-	 * slots */
+	/* the connection's peer sends packet r, and sends it again after result r - slots if it was
+	 * refused */
 	KEEP,
-	SEND,  /* connection sends packet r once; it may be refused */
-	AWAIT, /* waits until packet r has arrived at the connection's peer */
-	ACK,   /* the peer acknowledges the packets that it was sent, up to packet r */
+	SEND,  /* the connection's peer sends packet r once; the packet may be refused */
+	AWAIT, /* the CPU waits until packet r has arrived at the connection's peer */
+	ACK,   /* the connection's peer acknowledges the packets that it was sent, up to packet r */
 	TICK,  /* the slow path checks the connection once, as inc-switchd's timer does */
 };
 
 struct step {
 	enum act act;
-	uint32_t conn; /* a child, or the parent, which has the number after the last child */
+	/* index of a child's connection; the parent's is the one after the last child's */
+	uint32_t conn;
 	uint64_t r;
 };
 
@@ -32,17 +34,17 @@ struct step {
 struct shape {
 	const char *name;
 	uint32_t children, slots;
-	bool up; /* the switch is not the root */
-	/* children send before their window is open, so a result may find its child's row
+	bool up; /* the switch has a parent */
+	/* children send before their window is open; a result may then find that its child's row is
 	 * reused, and the switch need not send it */
 	bool impatient;
 	uint64_t chunks;
-	/* Bounds of the search without and with FULL=1. 0: none. */
+	/* Bounds of preemptions in the search, without and with FULL=1; 0: no bound. */
 	unsigned int preemptions, full_preemptions;
 	struct step cpu[SEARCH_THREADS][SHAPE_STEPS];
 };
 
-/* Searches all orders of the shape. Returns 0, or -1 with the reason in result. order_stores: see
+/* Searches all orders of the shape. Returns 0, or -1 with the reason in `result`. order_stores: see
  * data_path_open(). */
 int world_search(const struct shape *shape, const struct search_options *options, bool order_stores,
 		 struct search_result *result);
