@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counts the resources of connections, to compare them before and after. */
+/* Counts the resources that connections use, so that a test can compare them before and after. */
 #include <inttypes.h>
 #include <malloc.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 /* ---- resources of the kernel ----------------------------------------------------------------- */
 
-/* The sum of "name":N over all devices in the output of `rdma resource`. */
+/* Returns the sum of "name":N over all devices in the output of `rdma resource`. */
 static unsigned int sum_of(const char *text, const char *name)
 {
 	char key[16];
@@ -73,8 +73,8 @@ void books_now(struct books *books)
 	read_process(books);
 }
 
-/* The devices are read last and only if the rest matches, because that starts another program and
- * is slow. */
+/* Compares all resources. Those of the devices are read last, and only if the others match, because
+ * that starts another program and is slow. */
 static bool balanced(const struct books *before, struct books *now)
 {
 	*now = *before;

@@ -11,8 +11,8 @@
 #include "lib/base/clock.h"
 #include "selftests/vm/connect_live.h"
 
-/* Messages before a close. These are more packets than may be in flight without an acknowledgement
- * (128). */
+/* Number of messages before a close. These are more packets than may be in flight without an
+ * acknowledgement (128). */
 #define SOME 200
 
 /* Opens both sides with enough buffers for SOME messages. */
@@ -61,7 +61,7 @@ static void expect_shutdown(struct sides *s, struct held *h)
 	assert_int_equal(inc_connect_socket_progress(h->socket), -ESHUTDOWN);
 }
 
-/* One side closes. The other side reads all messages that came before the close, and then gets the
+/* One side closes. The other side reads all messages that were sent before, and then gets the
  * close. */
 void test_one_closes(void **state)
 {
@@ -86,8 +86,8 @@ void test_one_closes(void **state)
 	sides_close(&s);
 }
 
-/* Checks the messages that have arrived, in order. A side that got its peer's close has received
- * all messages. */
+/* Checks that the messages that have arrived are in order. A side that got its peer's close must
+ * have received all messages. */
 static void expect_what_came(struct sides *s, struct held *to, unsigned int seed)
 {
 	const void *got;
@@ -158,7 +158,7 @@ static void expect_failed(struct held *h)
 }
 
 /* The peer's queue pair disappears, as if its process was killed. A side that only receives does
- * not notice. A side that checks does. */
+ * not notice that. A side that checks its peer does. */
 void test_peer_is_gone(void **state)
 {
 	struct held held[SIDES], others[SIDES];
@@ -195,8 +195,8 @@ void test_peer_is_gone(void **state)
 
 /* ---- ports ---------------------------------------------------------------------------------- */
 
-/* A port that comes up again soon has no effect. Otherwise its socket fails, and the peer's socket
- * fails when it checks. */
+/* If a port comes up again soon, its going down has no effect. Otherwise the port's socket fails,
+ * and the peer's socket fails when it checks its peer. */
 void test_port_down_while_connected(void **state)
 {
 	struct held held[SIDES];
@@ -211,7 +211,7 @@ void test_port_down_while_connected(void **state)
 		open_pair(&s, held);
 		cable_known(&s, side, false);
 		cable_known(&s, side, true);
-		let_pass(&s, 2500); /* longer than the time that a port may be down */
+		let_pass(&s, 2500); /* a time that exceeds the limit for a port that is down */
 		assert_int_equal(held[CLIENT].error, 0);
 		assert_int_equal(held[SERVICE].error, 0);
 		talk(&s, held);
@@ -275,7 +275,7 @@ void test_port_down_while_connecting(void **state)
 	sides_close(&s);
 }
 
-/* The port is down before the request, so it is not among the client's ports. */
+/* The port goes down before the request, so it is not one of the client's ports. */
 void test_port_down_before(void **state)
 {
 	struct held held[SIDES];

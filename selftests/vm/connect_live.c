@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection service on rxe. Arguments: for the client's device and then the service's, its
- * name, the other end of its cable in namespace sw, and its address; then optionally the name of
- * one test. FULL=1 in the environment runs each test completely.
+ * The connection service on rxe. Arguments: first for the client's device and then for the
+ * service's, the device's name, the other end of its cable in namespace sw, and its address. The
+ * name of one test may follow. With FULL=1 in the environment each test runs completely.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -80,7 +80,7 @@ static int end(void **state)
 
 /* ---- main ----------------------------------------------------------------------------------- */
 
-/* Makes the heap countable. The allocator's caches for threads and its additional arenas would look
+/* Makes the heap countable: the allocator's caches for threads and its additional arenas would look
  * like leaks. malloc() reads the setting for the caches from the environment before main(), so the
  * program starts itself again. */
 static void count_heap(char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many connections: at once, one after the other, and by round robin. */
+/* Many connections: all at once, one after the other, and by round robin. */
 #include <errno.h>
 #include <inttypes.h>
 #include <setjmp.h>
@@ -102,8 +102,8 @@ void test_hundred_at_once(void **state)
 /* ---- one after the other -------------------------------------------------------------------- */
 
 #define WARM_UP 50
-/* Tolerance for the heap's growth per connection, for tables that grow in steps. It is less than
- * malloc()'s smallest piece of 32 bytes. */
+/* Tolerance for the growth of the heap per connection, because some tables grow in steps. It is
+ * less than malloc()'s smallest piece of 32 bytes. */
 #define HEAP_SLACK_BYTES 16
 
 static uint64_t connect_and_close(struct sides *s)
@@ -133,7 +133,7 @@ void test_connects_leave_nothing(void **state)
 	for (i = 0; i < WARM_UP; i++)
 		connect_and_close(&s);
 	books_balance(&s, &before);
-	books_now(&before); /* this count includes what is allocated only once */
+	books_now(&before); /* this count includes memory that is allocated only once */
 	since_ns = inc_now_ns();
 	for (i = 0; i < n; i++)
 		connecting_ns += connect_and_close(&s);
@@ -173,7 +173,7 @@ static unsigned int chosen_of(const struct outcome *out)
 	return i;
 }
 
-/* Makes `fitting` connections, each of which must use another pair of ports. With `zones`, only
+/* Makes `fitting` connections. Each of them must use another pair of ports. With `zones`, only
  * pairs of devices with the same name fit. */
 static void take_turns(struct sides *s, unsigned int fitting, bool zones)
 {
@@ -205,8 +205,8 @@ static void take_turns(struct sides *s, unsigned int fitting, bool zones)
 	assert_int_equal(__builtin_popcount(taken), fitting);
 }
 
-/* With two devices on each side, all four pairs are used in turn, or only those that share a
- * zone. */
+/* With two devices on each side, connections use all four pairs in turn, or only the pairs that
+ * share a zone. */
 void test_turns_and_zones(void **state)
 {
 	static const char all[] = "zones: []\n";

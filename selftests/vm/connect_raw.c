@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A service with clients that speak the protocol by hand, and TCP connections that are cut at any
- * byte. */
+/* A service whose clients speak the protocol without the library, and TCP connections that are cut
+ * at any byte. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 #include "lib/base/clock.h"
 #include "selftests/vm/connect_live.h"
 
-/* ---- lines by hand -------------------------------------------------------------------------- */
+/* ---- protocol lines without the library ------------------------------------------------------ */
 
 static int raw_open(struct sides *s)
 {
@@ -52,7 +52,7 @@ static size_t raw_line(struct sides *s, int fd, char *line, size_t size)
 
 /* The fields of a connect request. */
 struct ask {
-	int dev_off; /* offset from the device's true number */
+	int dev_off; /* offset that is added to the true number of the device */
 	const char *name;
 	unsigned int port;
 	const char *config;
@@ -78,7 +78,7 @@ static void raw_connect(struct sides *s, int fd, const struct ask *ask)
 	raw_send(fd, line);
 }
 
-/* The service's answer to the request, on a new connection. */
+/* Gets the service's answer to the request, on a new connection. */
 static void answer_to(struct sides *s, const struct ask *ask, char *line, size_t size)
 {
 	int fd = raw_open(s);
@@ -126,7 +126,7 @@ void test_wrong_device(void **state)
 }
 
 /* Requests more than rxe supports, from a service and from this side's own device. Each error must
- * name the field. */
+ * name the excessive field. */
 void test_cannot_do(void **state)
 {
 	static const struct {
@@ -166,8 +166,8 @@ void test_cannot_do(void **state)
 #define SILENT 20
 
 /* Some clients connect and send nothing, some send half a line, and one gets its queue pair but
- * does not use it. Other clients must be served meanwhile. At the end nothing may be left of the
- * silent ones. */
+ * does not use it. Other clients must be served meanwhile. At the end the silent clients must leave
+ * no resources. */
 void test_silent_client(void **state)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 3000};
@@ -210,7 +210,7 @@ void test_silent_client(void **state)
 
 /* ---- peers that cannot be reached ----------------------------------------------------------- */
 
-/* An address in the subnet of a side's port that no host has. */
+/* Writes an address in the subnet of a side's port that no host has. */
 static void unused_address(int side, char *address, size_t size)
 {
 	const char *own = ends[side].address;
@@ -246,7 +246,8 @@ static void service_seeks(struct sides *s)
 	close(fd);
 }
 
-/* Plays a service by hand that claims an address. Stops where the client resolves that address. */
+/* Plays a service that claims to have an address, without the library. Returns when the client
+ * resolves that address. */
 static struct inc_connect_request *client_seeks(struct sides *s, const char *address, int *fd,
 						struct outcome *out)
 {
@@ -277,7 +278,7 @@ static struct inc_connect_request *client_seeks(struct sides *s, const char *add
 }
 
 /* The peer's address does not exist, so the kernel tries to resolve it for a second or more. The
- * loops of both sides must go on. Nothing may be left, whichever event ends the attempt. */
+ * loops of both sides must go on. No resource may be left, whichever event ends the attempt. */
 void test_peer_is_nowhere(void **state)
 {
 	struct inc_connect_request *request;
@@ -339,8 +340,8 @@ static void nothing_was_accepted(struct sides *s, const struct books *before)
 	books_balance(s, before);
 }
 
-/* The service makes the queue pair, but its answer never arrives. The client waits, gives up, or
- * closes the connection. */
+/* The service makes the queue pair, but its answer never arrives. The client waits until a timeout,
+ * cancels, or closes the connection. */
 void test_lost_answer(void **state)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 2000};
@@ -386,8 +387,8 @@ void test_lost_answer(void **state)
 	sides_close(&s);
 }
 
-/* Cuts the TCP connection behind each byte of one direction; in the shorter run, behind every
- * seventh. */
+/* Cuts the TCP connection after each byte of one direction. The shorter run cuts it after every
+ * seventh byte. */
 static void cut_everywhere(int way)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 3000, .quiet = true};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A TCP relay between client and service, which can hold back bytes or cut the connection. */
+/* A TCP relay between client and service. It can hold back bytes or cut the connection. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,11 +14,12 @@
 #include "lib/base/clock.h"
 #include "selftests/vm/connect_live.h"
 
-/* A connection from the client, and the relay's own connection to the service. */
+/* A connection from the client, and the relay's connection to the service for it. */
 struct pipe {
 	struct relay *relay;
-	struct bufferevent *from[2]; /* from[UP] is the client, from[DOWN] the service */
-	bool over;                   /* the connection ends once all relayed bytes are sent */
+	/* from[UP] is the client's connection, from[DOWN] that to the service */
+	struct bufferevent *from[2];
+	bool over; /* both connections end once all relayed bytes are sent */
 	struct pipe *next;
 };
 
@@ -43,7 +44,7 @@ static void remember(struct relay *r, int way, const void *data, size_t size)
 	r->seen[way][r->passed[way]] = '\0';
 }
 
-/* Relays what the limit allows. Returns false if the connection must be cut. */
+/* Relays as many bytes as the limit allows. Returns false if the connection must be cut. */
 static bool pass(struct pipe *p, int way)
 {
 	struct evbuffer *in = bufferevent_get_input(p->from[way]);

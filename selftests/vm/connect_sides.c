@@ -19,7 +19,7 @@
 void test_settings(struct inc_connect_settings *settings)
 {
 	inc_connect_settings_init(settings, sizeof(*settings));
-	settings->timeout = 18; /* a timeout of 1.07 s */
+	settings->timeout = 18; /* ACK timeout of 1.07 s */
 	settings->retry_cnt = 3;
 	settings->buf_size = FEW;
 }
@@ -38,7 +38,7 @@ static void on_accepted(void *arg, struct inc_connect_socket *socket, const char
 	s->accepted[s->n_accepted++] = socket;
 }
 
-/* Writes a context's file. The default text allows only its own device. */
+/* Writes the file of a side's context. The default text allows only the side's own device. */
 static void write_file(int side, const char *text, char *path, size_t size)
 {
 	FILE *f;
@@ -248,7 +248,7 @@ void query_address(struct sides *s, const char *address, struct outcome *out)
 
 void open_adopt(struct sides *s, struct outcome *out, struct held held[SIDES])
 {
-	/* the event must point to the place that outlives the outcome */
+	/* the new event must point to held[CLIENT], which outlives the outcome */
 	event_free(out->held.readable);
 	hold(s, &held[CLIENT], out->held.socket);
 	take(s, &held[SERVICE]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection service's socket (hostlib/connect/socket.h) on rxe. These are the cases of
+ * The connection service's socket (hostlib/connect/socket.h) on rxe. The cases are those of
  * test_socket in which a real device matters. Two sockets on two devices are in one process.
  * Arguments: as for rdma_live.
  */
@@ -22,7 +22,7 @@
 #include "selftests/vm/rdma_ends.h"
 
 #define DEADLINE_S 60
-#define AREA       200000 /* bytes of a side's region; the second half is written by the peer */
+#define AREA       200000 /* bytes of a side's region; the peer writes into the second half */
 
 static struct inc_rdma_inventory *inventory;
 static struct connect_counters *counters;
@@ -33,7 +33,7 @@ struct side {
 	struct inc_connect_region *region;
 	uint8_t memory[AREA];
 	uint32_t sent, taken;
-	int error; /* the error of progress() */
+	int error; /* the error that progress() has returned */
 };
 static struct side sides[ENDS];
 
@@ -165,7 +165,7 @@ static void destroy(int i)
 
 static unsigned int descriptors;
 
-/* An emulated machine is slow, so ACK timeouts are long unless a test needs them. */
+/* An emulated machine is slow, so ACK timeouts are long unless a test needs short ones. */
 static int setup(void **state)
 {
 	inc_connect_settings_init(&settings, sizeof(settings));
@@ -200,7 +200,7 @@ static uint32_t message(int i, uint32_t n, uint8_t bytes[4096])
 	return size;
 }
 
-/* Sends as many messages as there are credits for. */
+/* Sends as many messages as the socket has credits for. */
 static void send_some(int i, uint32_t up_to)
 {
 	uint8_t bytes[4096];
@@ -232,7 +232,7 @@ static int take_some(int i)
 	return ret;
 }
 
-/* Makes progress. Returns true when all messages have arrived. */
+/* Makes progress on both sockets. Returns true when all messages have arrived. */
 static bool exchanged(uint32_t n)
 {
 	int i;
@@ -283,7 +283,7 @@ static void test_messages(void **state)
 	messages(1, 1, 1);
 }
 
-/* If a receiver releases no messages, the sender must wait, and nothing may fail. */
+/* If a receiver releases no messages, the sender must wait, and neither socket may fail. */
 static void test_credits(void **state)
 {
 	connected();
@@ -298,7 +298,7 @@ static void test_credits(void **state)
 /* ---- transfers ------------------------------------------------------------------------------ */
 
 #define BATCH 32
-#define EACH  3100 /* several packets */
+#define EACH  3100 /* the data of several packets */
 
 static void transfer(int i, enum inc_connect_direction direction)
 {
@@ -345,7 +345,7 @@ static void test_transfers(void **state)
 		fill(sides[1].memory, 7 + i);
 		transfer(i, INC_CONNECT_READ);
 		assert_int_equal(inc_connect_socket_check(sides[i].socket), 0);
-		again = false; /* each answer triggers the next check */
+		again = false; /* each answer makes the socket check its peer again */
 		UNTIL(again || (again = !inc_connect_socket_check(sides[i].socket)));
 		assert_int_equal(inc_connect_socket_info(sides[i].socket, &info), 0);
 		assert_int_equal(info.bytes_written, BATCH * EACH);
@@ -420,8 +420,8 @@ static void test_gone(void **state)
 	assert_int_equal(sides[0].error, -ETIMEDOUT);
 }
 
-/* Unplugs or plugs in the cable of an end. Its address and routes remain. One command makes both
- * changes, because on a slow machine two commands could be far apart. */
+/* Unplugs the cable of an end, or plugs it in. The address and routes of the end remain. One
+ * command makes both changes, because on a slow machine two commands could be far apart. */
 static void at_cable(int i, const char *first, const char *then)
 {
 	const char *port = ends[i].ifname + 1;

@@ -28,7 +28,7 @@ static void check_ends(const struct held held[SIDES], const struct inc_connect_s
 		assert_int_equal(info[side].local_port, 1);
 		assert_int_equal(info[side].remote_port, 1);
 		assert_int_equal(info[side].link_layer, INC_CONNECT_ETHERNET);
-		/* because the lab's links have an MTU of 2200 */
+		/* 2048, because the lab's links have an MTU of 2200 */
 		assert_int_equal(info[side].mtu_bytes, 2048);
 		assert_int_equal(info[side].local_qpn, info[!side].remote_qpn);
 		assert_memory_equal(info[side].settings, settings, sizeof(*settings));
@@ -39,7 +39,7 @@ static void check_ends(const struct held held[SIDES], const struct inc_connect_s
 	       info[SERVICE].latency_ns / 1e6);
 }
 
-/* Which pair of ports is found and chosen. Both ends must report the same. */
+/* Tests which pair of ports is found and chosen. Both ends must report the same pair. */
 void test_choice(void **state)
 {
 	struct inc_connect_settings settings;
@@ -104,7 +104,8 @@ static void check_next(struct stream *st, const void *got, size_t size)
 	st->received++;
 }
 
-/* Sends and receives as much as possible now. Returns true when all have arrived. */
+/* Sends and receives as many messages as possible now. Returns true when all messages have
+ * arrived. */
 static bool stream_on(struct stream *st)
 {
 	uint8_t data[FEW];
@@ -172,13 +173,13 @@ static void stream_both(const struct inc_connect_settings *settings)
 		assert_int_equal(inc_connect_socket_send(held[side].socket, big, sizeof(big)),
 				 -EMSGSIZE);
 	}
-	talk(&s, held); /* the rejected calls have not failed the connection */
+	talk(&s, held); /* the connection still works after the rejected calls */
 	close_pair(&s, held);
 	sides_close(&s);
 }
 
-/* Messages both ways at once, with batches that divide the buffers and others, with one buffer, and
- * with PSNs that wrap. */
+/* Messages in both directions at once: with batches that divide the number of buffers and others
+ * that do not, with one buffer, and with PSNs that wrap. */
 void test_messages(void **state)
 {
 	struct inc_connect_settings settings;
@@ -229,7 +230,7 @@ void test_slow_reader(void **state)
 
 /* ---- READ and WRITE ------------------------------------------------------------------------- */
 
-#define ROOM (1u << 20) /* bytes of each side's memory */
+#define ROOM (1u << 20) /* size of each side's memory in bytes */
 
 /* The description of its memory that a side sends to its peer. */
 struct told {
@@ -281,7 +282,7 @@ static void give_back(struct memory m[SIDES])
 	}
 }
 
-/* Describes pieces of growing length, one after the other, from offset `at` of both memories. */
+/* Describes pieces of growing length, which follow each other from offset `at` in both memories. */
 static uint32_t pieces(const struct memory *m, uint32_t n, uint32_t at,
 		       struct inc_connect_transfer *t)
 {
@@ -308,8 +309,8 @@ static void transfer(struct sides *s, struct held *h, enum inc_connect_direction
 		fail_msg("transfer: %s", inc_connect_socket_error(h->socket));
 }
 
-/* A batch that is too long or not inside the memory is rejected as a whole, and no part of it is
- * executed. */
+/* A batch that is too long, or that is not inside the memory, is rejected as a whole, and no part
+ * of it is executed. */
 static void check_refusals(struct held *h, const struct memory *m)
 {
 	struct inc_connect_settings settings;
@@ -332,7 +333,7 @@ static void check_refusals(struct held *h, const struct memory *m)
 	t[1].local = m->mem - 1;
 	assert_int_equal(inc_connect_socket_transfer(h->socket, INC_CONNECT_READ, t, 2, &ticket),
 			 -EINVAL);
-	/* no completion is polled in between, so all request slots are filled */
+	/* the loop polls no completions, so that all request slots are filled */
 	for (i = 0; !ret && i <= settings.max_rdma_wr; i++)
 		ret = inc_connect_socket_transfer(h->socket, INC_CONNECT_WRITE, t, 1, &ticket);
 	assert_int_equal(ret, -EAGAIN);
@@ -362,7 +363,7 @@ void test_transfers(void **state)
 	transfer(&s, &held[CLIENT], INC_CONNECT_WRITE, t, 30);
 	assert_memory_equal(m[SERVICE].mem, m[CLIENT].mem, written);
 	assert_memory_equal(m[SERVICE].mem + written, was + written, ROOM - written);
-	/* more than the queue pair's limit of concurrent READs */
+	/* 32 READs are more than the queue pair may have in progress at once */
 	end = pieces(&m[CLIENT], 32, written, t);
 	transfer(&s, &held[CLIENT], INC_CONNECT_READ, t, 32);
 	assert_memory_equal(m[CLIENT].mem + written, was + written, end - written);
@@ -423,7 +424,7 @@ void test_memory_that_is_not_lent(void **state)
 
 #define ROUNDS 100
 
-/* Returns each message to its sender, using only the socket. */
+/* Returns each message to its sender. The thread uses only the socket. */
 static void *echo(void *arg)
 {
 	struct inc_connect_socket *socket = arg;
@@ -443,7 +444,7 @@ static void *echo(void *arg)
 	return NULL;
 }
 
-/* Two threads without an event base: a socket can be used by any one thread. */
+/* Two threads without an event base: any one thread can use a socket. */
 void test_threads(void **state)
 {
 	struct held held[SIDES];
@@ -481,7 +482,7 @@ void test_threads(void **state)
 	sides_close(&s);
 }
 
-/* Sockets outlive the contexts and the service that created them. */
+/* Sockets remain usable after the contexts and the service that created them are gone. */
 void test_context_goes_first(void **state)
 {
 	struct held held[SIDES];
@@ -489,7 +490,7 @@ void test_context_goes_first(void **state)
 	struct sides s, gone;
 
 	sides_open(&s, NULL);
-	sides_close(&s); /* so that one-time allocations are not counted */
+	sides_close(&s); /* the first round is not counted, because it makes one-time allocations */
 	books_now(&before);
 	sides_open(&s, NULL);
 	open_pair(&s, held);

@@ -20,8 +20,8 @@
 
 static struct two_paths two;
 
-/* Makes a path whose devices give up after about half a second. Lost packets are retransmitted
- * until then. */
+/* Makes a path whose devices fail a request after about half a second. Until then they retransmit
+ * lost packets. */
 static void begin(uint32_t epoch)
 {
 	make_two(&two, 0, 1, epoch);
@@ -123,8 +123,8 @@ static void test_fence_and_drain(void **state)
 	assert_int_equal(drain(two.path[SENDER]), 0);
 }
 
-/* The receiver's interface drops everything that it sends. A payload arrives, but its sender gets
- * an error. */
+/* The receiver's interface drops every packet that the receiver sends. A payload arrives, but its
+ * sender gets an error. */
 static void test_only_acks_are_lost(void **state)
 {
 	begin(3);
@@ -145,7 +145,7 @@ static void wait_for_event(void)
 	refresh_rails();
 }
 
-/* Sets a link down, which removes the lab's routes. So it must be the last test. */
+/* Sets a link down, which removes the lab's routes. So this test must be the last one. */
 static void test_link_goes_down(void **state)
 {
 	struct two_paths other = {0};
@@ -166,7 +166,7 @@ static void test_link_goes_down(void **state)
 
 static int open_devices(void **state)
 {
-	config.qp_timeout = 15; /* a timeout of 134 ms */
+	config.qp_timeout = 15; /* ACK timeout of 134 ms */
 	config.qp_retry_cnt = 3;
 	open_rails(ENDS);
 	return 0;

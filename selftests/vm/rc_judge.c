@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hosts that use only libibverbs calls. So the device's RC state machine judges the switch without
- * libinccl in between. They also behave in ways in which libinccl would not: receives posted late,
- * any start PSN, any window. All hosts are in one thread.
+ * Hosts that use only libibverbs calls. So the switch is tested by the RC state machine of the
+ * device, without libinccl in between. The hosts also behave in ways in which libinccl would not:
+ * receives posted late, any start PSN, any window. All hosts are in one thread.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,16 +27,16 @@ struct host {
 	struct ibv_mr *send_mr, *recv_mr;
 	uint32_t *send, *recv;
 	unsigned int gid_index;
-	uint64_t posted;    /* sends posted, in messages */
-	uint64_t recvs;     /* receives posted */
-	uint64_t completed; /* results received */
-	uint64_t sent;      /* sends completed */
+	uint64_t posted;    /* number of messages for which sends were posted */
+	uint64_t recvs;     /* number of receives posted */
+	uint64_t completed; /* number of results received */
+	uint64_t sent;      /* number of sends completed */
 	uint64_t post_ns[MAX_WINDOW];
 };
 
 static struct judge_opts opts;
 static struct host hosts[JUDGE_MAX_HOSTS];
-static uint64_t messages; /* in one collective */
+static uint64_t messages; /* number of messages in one collective */
 static char failure[400];
 
 #define FAIL(...) (snprintf(failure, sizeof(failure), __VA_ARGS__), -1)
@@ -232,7 +232,8 @@ static int post_send(struct host *h)
 
 	wr.imm_data = htonl(INC_DESC(0, 0, 0, 0, h->posted / messages));
 	if (opts.write) {
-		/* each WRITE has an immediate, because only those complete at the target */
+		/* each WRITE has an immediate, because other WRITEs cause no completion at the
+		 * target */
 		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		wr.wr.rdma.remote_addr = (uintptr_t)h->recv + offset_of(m);
 		wr.wr.rdma.rkey = h->recv_mr->rkey;
@@ -297,7 +298,8 @@ static int poll_host(struct host *h)
 	return n < 0 ? FAIL("host %u: completion queue", h->index) : 0;
 }
 
-/* Makes one step of a host. Returns 1 when the host has finished and everything is acknowledged. */
+/* Makes one step of a host. Returns 1 when the host has finished and all its sends are
+ * acknowledged. */
 static int step(struct host *h, uint64_t total)
 {
 	uint64_t limit = (h->completed / messages + 1) * messages;
@@ -376,8 +378,9 @@ int main(int argc, char **argv)
 		printf("%s%llu", i ? ", " : "", (unsigned long long)hosts[i].completed);
 	printf("], \"seconds\": %.3f}\n", (inc_now_ns() - started) / 1e9);
 	fflush(stdout);
-	/* The program keeps its queue pairs until it reads a line, because the last ACK may be
-	 * lost. Then the switch retransmits its result, and the device acknowledges it alone. */
+	/* the program destroys its queue pairs only after it has read a line, because the last ACK
+	 * may be lost; the switch then retransmits its result, and the device acknowledges that
+	 * without the program */
 	if (!ret && !fgets(line, sizeof(line), stdin))
 		return 1;
 	return ret || wrong ? 1 : 0;

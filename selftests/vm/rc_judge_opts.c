@@ -58,7 +58,7 @@ static const struct inc_opt options[] = {
 	 INC_OPT_NUMBER(struct judge_opts, late_us, 0, 10000000)},
 	{.name = "timeout",
 	 .value = "N",
-	 .preset = "18", /* a timeout of 1.07 s */
+	 .preset = "18", /* ACK timeout of 1.07 s */
 	 .help = "of the queue pairs, as ibv_modify_qp(3) has it",
 	 INC_OPT_NUMBER(struct judge_opts, timeout, 1, 31)},
 	{.name = "retry-cnt",

@@ -74,10 +74,10 @@ static void check_described(const struct inc_rdma_list *list, const struct end *
 	assert_int_equal(port->number, 1);
 	assert_int_equal(port->link_layer, INC_RDMA_LINK_ETHERNET);
 	assert_int_equal(port->state, INC_RDMA_PORT_ACTIVE);
-	/* because the lab's links have an MTU of 2200 */
+	/* 2048, because the lab's links have an MTU of 2200 */
 	assert_int_equal(port->active_mtu_bytes, 2048);
 	assert_true(port->pkeys > 0 && port->pkey[0] == 0xffff);
-	/* for example "2.5 Gb/sec (1X SDR)" */
+	/* the line has the form "2.5 Gb/sec (1X SDR)" */
 	sysfs_says(end->device, "ports/1/rate", line, sizeof(line));
 	assert_int_equal(port->speed_mbps, (uint64_t)(atof(line) * 1000));
 	assert_true(device->guid && device->limits.max_qp && device->limits.max_qp_wr &&
@@ -154,7 +154,7 @@ static void test_port_goes_down_and_up(void **state)
 	after = inc_rdma_inventory_get(inventory);
 	assert_int_not_equal(described(after, ends[0].device)->port[0].state, INC_RDMA_PORT_ACTIVE);
 	assert_int_equal(described(after, ends[1].device)->port[0].state, INC_RDMA_PORT_ACTIVE);
-	/* an old list is unchanged as long as it is referenced */
+	/* an old list does not change as long as it is referenced */
 	assert_int_equal(described(before, ends[0].device)->port[0].state, INC_RDMA_PORT_ACTIVE);
 	inc_rdma_list_put(before);
 	inc_rdma_list_put(after);
@@ -173,7 +173,8 @@ static void test_port_goes_down_and_up(void **state)
 #define ADDED "rxe9"
 
 struct holder {
-	struct inc_rdma_subscriber subscriber; /* must be first */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct inc_rdma_subscriber subscriber;
 	struct inc_rdma_device *device;
 	unsigned int heard[INC_RDMA_DEVICE_OTHER + 1];
 };
@@ -203,7 +204,8 @@ static struct inc_rdma_device *hold(struct inc_rdma_inventory *inventory, const 
 	return device;
 }
 
-/* Refreshes the inventory after each event, until it has the address's GID, or has it no more. */
+/* Refreshes the inventory after each event, until the device's table has the address's GID, or
+ * lacks it. */
 static int wait_gid(struct inc_rdma_inventory *inventory, const char *address, bool there)
 {
 	uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
@@ -223,7 +225,7 @@ static int wait_gid(struct inc_rdma_inventory *inventory, const char *address, b
 	}
 }
 
-/* Removes an address and adds it again behind another one, so its GID has a new index. */
+/* Removes an IP address and adds it again after another one, so that its GID has a new index. */
 static void move_gid(struct inc_rdma_inventory *inventory)
 {
 	const struct inc_rdma_list *before;
@@ -243,7 +245,7 @@ static void move_gid(struct inc_rdma_inventory *inventory)
 	inc_rdma_list_put(before);
 }
 
-/* Removes the device in a child process, because the kernel waits until no process has the device
+/* Removes the device in a child process, because the removal blocks until no process has the device
  * open. */
 static void remove_device(struct inc_rdma_inventory *inventory, const struct holder *holder)
 {
@@ -304,7 +306,7 @@ static void test_device_comes_and_goes(void **state)
 	const struct inc_rdma_list *list;
 
 	come_change_and_go(inventory);
-	/* a new device of the same name is found like the first one */
+	/* a new device of the same name is found as the first one was */
 	come_change_and_go(inventory);
 	list = inc_rdma_inventory_get(inventory);
 	assert_int_equal(list->devices, ENDS);

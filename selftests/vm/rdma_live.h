@@ -7,7 +7,7 @@
 
 #define DEADLINE_S 60
 
-/* rdma_pair.c */
+/* tests of rdma_pair.c */
 void test_messages(void **state);
 void test_read_and_write(void **state);
 void test_what_a_peer_may_not(void **state);

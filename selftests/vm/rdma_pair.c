@@ -32,7 +32,7 @@ static void done(struct side *s, uint64_t id)
 			 ibv_wc_status_str(wc.status));
 }
 
-/* Messages of many lengths in both directions. Each is received at its own place. */
+/* Messages of many lengths in both directions. Each message is received into its own buffer. */
 void test_messages(void **state)
 {
 	static const uint32_t lengths[] = {1, 2048, 2049, 4096, 6000};
@@ -97,7 +97,7 @@ void test_read_and_write(void **state)
 	side_pair_close(s);
 }
 
-/* A peer's access to memory that was registered without that permission. */
+/* A peer accesses memory that was registered without the permission that the access needs. */
 void test_what_a_peer_may_not(void **state)
 {
 	static const struct {
@@ -140,7 +140,7 @@ void test_stop_flushes(void **state)
 }
 
 /* Requests that the device does not support, and impossible addresses of peers. Each error must
- * name its reason. */
+ * name the reason. */
 void test_refusals(void **state)
 {
 	unsigned int descriptors = open_descriptors();

@@ -84,7 +84,7 @@ void side_pair_open(struct side s[2], unsigned int access, uint8_t timeout)
 		s[i].psn = 0xfffff0 + 7 * i; /* PSNs wrap during the test */
 		make(&s[i], access);
 	}
-	/* the queue pairs hold references to what they need */
+	/* the queue pairs hold references to the objects that they need */
 	inc_rdma_inventory_close(inventory);
 	meet(&s[0], &s[1], timeout);
 	meet(&s[1], &s[0], timeout);

@@ -21,7 +21,8 @@
 #include "selftests/vm/rdma_ends.h"
 #include "selftests/vm/rdma_side.h"
 
-#define SILENCE_MS 8000 /* with a timeout of 17 the device gives up in half of this time */
+/* time limit; in half of it a device with a timeout of 17 fails its request */
+#define SILENCE_MS 8000
 #define PLACE      (SIDE_BYTES / SIDE_MESSAGES)
 
 struct last {
@@ -30,7 +31,7 @@ struct last {
 	bool silent;
 };
 
-/* The byte at offset `at` of message i of the last write, which is never 0. */
+/* The byte at offset `at` of message i in the last write. It is never 0. */
 static uint8_t pattern(const struct last *last, unsigned int i, unsigned int at)
 {
 	return 1 + (last->seed * 131 + i * 7 + at) % 255;

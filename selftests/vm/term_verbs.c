@@ -25,7 +25,8 @@
 #include "selftests/term/pair.h"
 #include "selftests/vm/rdma_ends.h"
 
-#define OWN_NETNS    "/proc/1/ns/net" /* the namespace of rxe, which is this machine's own */
+/* the network namespace of rxe, which is the main one of this machine */
+#define OWN_NETNS    "/proc/1/ns/net"
 #define SWITCH_NETNS "/run/netns/sw"
 #define ADDED        "rxe9"
 
@@ -67,7 +68,7 @@ static void enter_netns(const char *path)
 }
 
 /* Opens a device and, as device 1, a soft one in the switch's namespace. This thread stays in that
- * namespace, because a soft device queries its port's state when packets arrive. */
+ * namespace, because a soft device queries the state of its port when packets arrive. */
 static void open_mixed(struct pair *p, unsigned int n_channels, uint64_t seed)
 {
 	const struct pair_place verbs = place_of(&ends[0]);
@@ -119,11 +120,11 @@ static void test_probe(void **state)
 		fail_msg("%s", why.msg);
 	snprintf(want, sizeof(want), "%s port 1, GID ", ends[0].device);
 	assert_memory_equal(offer.device, want, strlen(want));
-	/* because the lab's links have an MTU of 2200 */
+	/* 2048, because the lab's links have an MTU of 2200 */
 	assert_int_equal(offer.payload_bytes, 2048);
 	assert_int_equal(offer.max_message_bytes, 1 << 20);
 	opts.ifname = "h9";
-	opts.own_ip.s_addr = htonl(0x0a4d0963); /* 10.77.9.99 */
+	opts.own_ip.s_addr = htonl(0x0a4d0963); /* 10.77.9.99, which is no address of this device */
 	assert_int_equal(inc_channel_verbs.probe(&opts, &offer, &why), -ENODEV);
 	assert_memory_equal(why.msg, "h9: ", 4);
 	assert_non_null(strstr(why.msg, "no RoCE v2 GID ::ffff:10.77.9.99"));
@@ -175,7 +176,7 @@ static bool full(struct pair *p)
 	return p->end[1][0].n_got == PAIR_MESSAGES;
 }
 
-/* A sender waits for a peer without posted receives, longer than any timeout. */
+/* A sender waits for a peer that has posted no receives, longer than any timeout. */
 static void test_no_room(void **state)
 {
 	uint64_t m, until_ns;
@@ -198,7 +199,8 @@ static void test_no_room(void **state)
 	pair_close(&p);
 }
 
-/* A device that has reported that there is nothing more to do is woken by its descriptor only. */
+/* After a device has reported that it has nothing more to do, only its descriptor wakes the
+ * thread. */
 static void test_wakes(void **state)
 {
 	uint64_t end_ns = inc_now_ns() + 60 * INC_NSEC_PER_SEC, now_ns;
@@ -233,7 +235,7 @@ static void test_wakes(void **state)
 	pair_close(&p);
 }
 
-/* ---- a soft endpoint on the other end ---- */
+/* ---- a soft endpoint as the peer of a device ---- */
 
 static void test_soft_peer(void **state)
 {
@@ -247,7 +249,7 @@ static void test_soft_peer(void **state)
 	f = pair_device_figures(&p, 1);
 	assert_int_equal(f.strangers, 0);
 	assert_int_equal(f.damaged, 0);
-	/* the end of the soft endpoint is reported to its peer */
+	/* the soft endpoint reports the end of its channel to its peer */
 	inc_channel_soft.shut(p.end[1][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[1][0].ch = NULL;
 	p.end[0][0].total++;
@@ -312,7 +314,7 @@ static void test_refusals(void **state)
 	peer.end.udp_port = 5000;
 	assert_int_equal(inc_channel_verbs.connect(ch, &peer, &err), -EPROTO);
 	inc_channel_verbs.shut(ch, 0);
-	/* rejected requests have no effect */
+	/* the rejected requests have had no effect */
 	pair_connect(&p);
 	pair_want(&p, 50);
 	pair_run(&p, 60);
@@ -372,7 +374,7 @@ static void test_shut(void **state)
 	pair_close(&p);
 }
 
-/* No host has the peer's address, so the kernel tries to resolve it for long. That must delay
+/* No host has the peer's IP address, so the kernel tries to resolve it for long. That must delay
  * neither connect() nor the engine's turns, nor the end of the channel or of the device. */
 static void test_nobody_there(void **state)
 {
@@ -403,7 +405,7 @@ static void test_nobody_there(void **state)
 	start_ns = inc_now_ns();
 	pair_close(&p);
 	assert_true(inc_now_ns() - start_ns < 500 * INC_NSEC_PER_MSEC);
-	/* the remaining objects are freed when the kernel gives up */
+	/* the kernel frees the remaining objects when it stops resolving */
 	while (open_descriptors() > before) {
 		assert_true(inc_now_ns() - start_ns < 60 * INC_NSEC_PER_SEC);
 		usleep(10000);
@@ -432,7 +434,7 @@ static bool gone(struct pair *p)
 	return p->end[0][0].lost && strstr(p->end[0][0].text, "gone");
 }
 
-/* The kernel removes a device once no process has it open any more. */
+/* The kernel removes a device once no process has it open. */
 static void test_device_gone(void **state)
 {
 	const struct pair_place added = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The verbs transport alone: a queue pair that is connected to itself. A message that it sends
+ * The verbs transport alone, on a queue pair that is connected to itself. A message that it sends
  * arrives at its own receives, as from a switch with one child. So only the device and the
- * transport take part. Arguments: address and name of an RDMA interface; then optionally the name
- * of one test.
+ * transport take part. Arguments: address and name of an RDMA interface. The name of one test may
+ * follow.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -193,7 +193,7 @@ static void test_sizes(void **state)
 		loop_connect(&l);
 		for (mode = INCCL_MODE_SENDRECV; mode <= INCCL_MODE_WRITE; mode++)
 			for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-				/* four bytes off the alignment of malloc() */
+				/* the buffer is four bytes off the alignment of malloc() */
 				echo_checked(&l, mode, send, recv + 4, sizes[i], mp + i);
 		assert_int_equal(drive(&l, UINT64_MAX), 0);
 		inccl_endpoint_close(l.ep);
@@ -262,7 +262,7 @@ static void test_retry_exhausted(void **state)
 	ret = echo(&l, INCCL_MODE_SENDRECV, send, recv, sizeof(send));
 	assert_int_equal(ret, -ETIMEDOUT);
 	assert_non_null(strstr(l.ep->error, ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)));
-	/* 4 attempts of 4.2 ms each; a device may take up to four times as long */
+	/* the device makes 4 attempts of 4.2 ms each, or of up to four times as long */
 	assert_true(inc_now_ns() - started < 5 * INC_NSEC_PER_SEC);
 	assert_int_equal(inccl_endpoint_progress(l.ep), -ETIMEDOUT);
 	inccl_endpoint_close(l.ep);

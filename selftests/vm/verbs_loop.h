@@ -16,21 +16,21 @@ struct loop {
 	struct inc_channel_peer peer;
 	unsigned int message_packets;
 	uint32_t seq;
-	bool armed_waits; /* sleep in poll instead of spinning */
+	bool armed_waits; /* waits sleep in poll() instead of spinning */
 };
 
 void loop_open(struct loop *l, unsigned int message_packets, unsigned int window, uint32_t psn,
 	       const char *options);
 void loop_connect(struct loop *l);
-/* Makes progress until message `goal` is complete, or for UINT64_MAX until the endpoint is quiet.
- * Returns 0 or the error. */
+/* Makes progress until message `goal` is complete. If `goal` is UINT64_MAX, until the endpoint is
+ * quiet. Returns 0 or the error. */
 int drive(struct loop *l, uint64_t goal);
-/* Fills send, sends it so that it arrives in recv, and compares. */
+/* Fills `send`, sends it so that it arrives in `recv`, and compares both buffers. */
 void echo_checked(struct loop *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv, size_t len,
 		  unsigned int seed);
-void *pages(void *at, size_t len); /* private and anonymous mappings */
+void *pages(void *at, size_t len); /* maps private, anonymous pages */
 
-/* verbs_memory.c */
+/* tests of verbs_memory.c */
 void test_cache(void **state);
 void test_cache_churn(void **state);
 void test_cache_slow_watcher(void **state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that is unmapped, or that is short, while a registration of a real device exists. */
+/* Memory that is unmapped, or that is short, while a device has a registration of it. */
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <pthread.h>
@@ -31,13 +31,14 @@ void test_cache(void **state)
 	loop_connect(&l);
 	cache = &VERBS_DEV(l.ep->dev)->cache;
 	if (!cache->watched)
-		skip(); /* the log states the reason; every request registers its memory again */
+		/* the log states the reason; then every request registers its memory again */
+		skip();
 	for (i = 0; i < 5; i++)
 		echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, i);
 	assert_int_equal(cache->misses, 2);
 	assert_int_equal(cache->hits, 8);
 
-	/* maps other pages at the same address */
+	/* replaces the buffer's pages by others at the same address */
 	munmap(send, len);
 	munmap(recv, len);
 	assert_int_equal(cache->entries, 2);
@@ -62,7 +63,7 @@ void test_cache(void **state)
 	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 20);
 	assert_int_equal(cache->misses, 6);
 
-	/* maps other pages over the buffer */
+	/* maps other pages in the place of the buffer */
 	assert_ptr_equal(mmap(send, len, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
 			 send);
@@ -81,7 +82,7 @@ struct churn {
 	unsigned long rounds;
 };
 
-/* Unmaps and maps memory all the time, like another thread of a program. */
+/* Unmaps and maps memory all the time, as another thread of a program might. */
 static void *churner(void *arg)
 {
 	struct churn *c = arg;
@@ -122,8 +123,8 @@ void test_cache_churn(void **state)
 	inccl_endpoint_close(l.ep);
 }
 
-/* The watcher has a lower priority on the same CPU. So this thread continues as soon as the watcher
- * has read a report. */
+/* The thread that watches registrations has a lower priority on the same CPU. So this thread
+ * continues as soon as the watcher has read a report. */
 void test_cache_slow_watcher(void **state)
 {
 	uint8_t *send = pages(NULL, 16384), *recv = pages(NULL, 16384);
@@ -148,7 +149,8 @@ void test_cache_slow_watcher(void **state)
 	munmap(recv, 16384);
 }
 
-/* The kernel reports no holes in shared memory. So its registrations must never be reused. */
+/* The kernel does not report holes in shared memory. So registrations of such memory must never be
+ * reused. */
 void test_shared_memory(void **state)
 {
 	size_t len = 65536;
@@ -186,7 +188,7 @@ static void write_number(const char *path, long value)
 	fclose(f);
 }
 
-/* Uses a pool of huge pages. That affects only this virtual machine. */
+/* Uses a pool of huge pages, which affects only this virtual machine. */
 void test_huge_pages(void **state)
 {
 	size_t huge = 2 << 20, len = 65536;
@@ -270,8 +272,7 @@ void test_locked_memory_is_shared(void **state)
 	in_forked_child(share_locked_memory, NULL);
 }
 
-/* In the child: makes an endpoint of its own, with buffers at the same addresses as the
- * parent's. */
+/* Runs in the child: makes another endpoint, with buffers at the same addresses as the parent's. */
 static int echo_in_child(void *arg)
 {
 	uint8_t *send = arg, *recv = send + 65536;
