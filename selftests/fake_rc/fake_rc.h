@@ -37,80 +37,84 @@
 #include "lib/rdma/device.h"
 #include "lib/rdma/info.h"
 
-/* ---- of both kinds -------------------------------------------------------------------------- */
+/* ---- for both kinds of devices --------------------------------------------------------------- */
 
 /* The number of objects that exist, without contexts and protection domains. */
 unsigned int fake_objects(void);
 
-/* The n-th call from now on that can fail fails with ENOMEM. With 0, no call fails. */
+/* Lets the n-th call from now on that can fail return ENOMEM. With n = 0 no call fails. */
 void fake_fail_call(unsigned int n);
-/* Whether the call that fake_fail_call() announced has failed. */
+/* Has the call that fake_fail_call() chose failed by now? */
 bool fake_has_failed(void);
 
-/* The device gives the queue pair up: its oldest request fails with this status, the others are
- * flushed. */
+/* Lets the device give the queue pair up: its oldest request fails with this status, and the others
+ * are flushed. */
 void fake_give_up(struct ibv_qp *qp, enum ibv_wc_status status);
 
-/* Completions that the program has not polled yet, and whether a notification is pending. */
+/* The number of completions that the program has not polled yet. The next function returns whether
+ * a notification is pending. */
 unsigned int fake_completions(const struct ibv_cq *cq);
 bool fake_notifies(const struct ibv_cq *cq);
-/* Notifications wait until fake_notify(), because a real device may deliver them late. */
+/* Holds notifications back until fake_notify(), because a real device may deliver them late. */
 void fake_notify_late(bool late);
 void fake_notify(struct ibv_cq *cq);
 /* Delivers a notification although there is no completion. */
 void fake_notify_of_nothing(struct ibv_cq *cq);
-/* Calls this once, just before the next request for a notification takes effect. */
+/* Calls `call` once, just before the next request for a notification takes effect. */
 void fake_before_arming(void (*call)(void));
 
-/* ---- by hand -------------------------------------------------------------------------------- */
+/* ---- devices that the test moves
+ * -------------------------------------------------------------- */
 
-#define FAKE_MAX_MESSAGE_BYTES 3000 /* the greatest message of the port of a fake_device() */
+#define FAKE_MAX_MESSAGE_BYTES 3000 /* longest message at the port of a fake_device() */
 
-/* Opens a device of this name with one RoCE v2 port, and describes the port. The device stays open
- * until the end of the program. */
+/* Opens a device of this name with one RoCE v2 port, and fills in the description of the port. The
+ * device stays open until the end of the program. */
 struct inc_rdma_device *fake_device(const char *name, struct inc_rdma_port_info *port);
-/* The state that the ports of all devices of fake_device() report. */
+/* Sets the state that the ports of all devices of fake_device() report. */
 void fake_port_state(enum ibv_port_state state);
 
-/* Delivers the oldest request that was not delivered yet to the peer. False: there is no such
- * request, or no peer. */
+/* Delivers the oldest request that was not delivered yet to the peer. Returns false if there is no
+ * such request, or no peer. */
 bool fake_execute(struct ibv_qp *qp);
-/* Acknowledges the oldest delivered request: the sender gets a completion if it asked for one. */
+/* Acknowledges the oldest request that was delivered. The sender gets a completion if it asked for
+ * one. */
 bool fake_acknowledge(struct ibv_qp *qp);
-/* Calls fake_execute() and fake_acknowledge() until nothing is left. */
+/* Calls fake_execute() and fake_acknowledge() until no request is left. */
 void fake_settle(struct ibv_qp *qp);
 
-/* ---- by itself ------------------------------------------------------------------------------ */
+/* ---- devices that work without the test
+ * ------------------------------------------------------- */
 
 #define FAKE_MACHINE_DEVICES   8
-#define FAKE_MACHINE_GIDS      4         /* places of a port's GID table */
-#define FAKE_MACHINE_MAX_BYTES (1 << 30) /* the greatest message */
+#define FAKE_MACHINE_GIDS      4         /* number of entries in a port's GID table */
+#define FAKE_MACHINE_MAX_BYTES (1 << 30) /* longest message */
 
-/* Makes this number of devices, all up and without faults. Those of an earlier call must be
- * closed. */
+/* Makes this number of devices, whose ports are all up and without faults. The devices of an
+ * earlier call must be closed. */
 void fake_machine(unsigned int devices);
 
-/* Faults: what happens to packets at a device's port. */
+/* Faults of a device's port, which change what happens to packets there. */
 #define FAKE_LOSE_REQUESTS_OUT 0x1u
 #define FAKE_LOSE_REQUESTS_IN  0x2u
-/* ACKs that this device sends are lost, so its peers retransmit */
+/* ACKs that this device sends are lost, so its peers retransmit their requests */
 #define FAKE_LOSE_ACKS_OUT 0x4u
-#define FAKE_LOSE_ACKS_IN  0x8u /* ACKs for this device are lost, so it retransmits */
+#define FAKE_LOSE_ACKS_IN  0x8u /* ACKs for this device are lost, so it retransmits its requests */
 /* Requests that the device sends are held until fake_let_go(). Their sender retransmits them and
- * fails, as with lost ones. They arrive all the same, if their queue pair still exists. */
+ * fails, as if they were lost. They arrive nevertheless, if their queue pair still exists. */
 #define FAKE_HOLD_OUT 0x10u
 #define FAKE_CUT \
 	(FAKE_LOSE_REQUESTS_OUT | FAKE_LOSE_REQUESTS_IN | FAKE_LOSE_ACKS_OUT | FAKE_LOSE_ACKS_IN)
 
 void fake_faults(unsigned int device, unsigned int faults);
-/* Delivers the held requests in their order, whatever faults there are now. Returns how many the
- * peers accepted. */
+/* Delivers the held requests in their order, whatever faults the port has now. Returns how many of
+ * them the peers accepted. */
 unsigned int fake_let_go(unsigned int device);
 
-/* The port goes down (nothing leaves or arrives; IBV_EVENT_PORT_ERR) or comes up. */
+/* Takes the port down (no packet leaves or arrives; IBV_EVENT_PORT_ERR), or brings it up. */
 void fake_port(unsigned int device, bool up);
-/* Moves the port's GID to another place of its table (IBV_EVENT_GID_CHANGE) and returns that
- * place. */
+/* Moves the port's GID to another entry of its table (IBV_EVENT_GID_CHANGE), and returns the index
+ * of that entry. */
 unsigned int fake_move_gid(unsigned int device);
 
 /* The calls that fake_refuse() can make fail. */
@@ -123,21 +127,22 @@ enum fake_call {
 	FAKE_TO_INIT,
 	FAKE_TO_RTR,
 	FAKE_TO_RTS,
-	FAKE_POST_WRITE, /* RDMA READ and WRITE */
-	FAKE_POST_SEND,  /* messages */
+	FAKE_POST_WRITE, /* posting an RDMA READ or WRITE */
+	FAKE_POST_SEND,  /* posting a message */
 	FAKE_POST_RECV,
 	FAKE_N_CALLS
 };
 
-/* The next calls of this kind, `times` of them, fail with the error (an errno). UINT_MAX: all, 0:
+/* Lets the next `times` calls of this kind fail with the error (an errno). UINT_MAX: all calls, 0:
  * none. */
 void fake_refuse(enum fake_call call, int error, unsigned int times);
-/* How many of the calls that fake_refuse() announced have not failed yet. */
+/* How many of the failures that fake_refuse() requested have not happened yet. */
 unsigned int fake_refusals_left(enum fake_call call);
-/* The devices have no inline data, so they refuse to create queue pairs that request it. */
+/* Sets whether the devices lack inline data, so that they refuse to create queue pairs that request
+ * it. */
 void fake_no_inline(bool none);
 /* With true, steps to RTR block, as on a host whose ARP requests are not answered. With false, they
- * go on. */
+ * continue. */
 void fake_wait_in_rtr(bool wait);
 unsigned int fake_waiting_in_rtr(void);
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Declarations that the files of this directory share. `fake_lock` protects all of it. */
+/* Declarations that the files of this directory share. The lock `fake_lock` protects all of these
+ * data. */
 #ifndef FAKE_RC_PRIV_H
 #define FAKE_RC_PRIV_H
 
 #include <pthread.h>
 #include "selftests/fake_rc/fake_rc.h"
 
-#define FAKE_MAX_OBJECTS  1024 /* objects of one kind */
-#define FAKE_DEPTH        1024 /* entries of any queue */
+#define FAKE_MAX_OBJECTS  1024 /* greatest number of objects of one kind */
+#define FAKE_DEPTH        1024 /* number of entries of any queue */
 #define FAKE_INLINE_BYTES 256
 
 struct fake_dev {
-	struct ibv_device ibv; /* the first member, because pointers are cast */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct ibv_device ibv;
 	bool by_hand;
 	enum ibv_port_state state;
 	unsigned int faults;
@@ -22,66 +24,71 @@ struct fake_dev {
 struct request {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	uint8_t copy[FAKE_INLINE_BYTES]; /* the inline data */
+	uint8_t copy[FAKE_INLINE_BYTES]; /* copy of the request's inline data */
 };
 
 struct fake_qp {
-	struct ibv_qp ibv; /* the first member, because pointers are cast */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct ibv_qp ibv;
 	struct fake_dev *dev;
 	enum ibv_qp_state state;
 	uint32_t peer_qpn;
 	union ibv_gid own_gid, peer_gid;
-	uint64_t patience_ns; /* time until the queue pair fails; 0: none */
+	/* time after which an unacknowledged request fails the queue pair; 0: no limit */
+	uint64_t patience_ns;
 	struct ibv_qp_cap cap;
-	/* the send queue: request n is at n % FAKE_DEPTH, and numbers begin with 1 */
+	/* the send queue: request n is at n % FAKE_DEPTH, and the first request has the number 1 */
 	struct request sq[FAKE_DEPTH];
 	uint64_t posted, executed, acknowledged, freed;
-	uint64_t arrived;     /* the peer's requests up to this number have arrived */
-	uint64_t waits_at_ns; /* since when the oldest request waits for its ACK; 0: none waits */
-	uint64_t tried;       /* fake_generation when all requests were last sent */
+	uint64_t arrived; /* number of the last request of the peer that has arrived */
+	/* time since which the oldest request has been waiting for its ACK; 0: none waits */
+	uint64_t waits_at_ns;
+	uint64_t tried; /* value of fake_generation when all requests were last sent */
 	struct ibv_recv_wr rq[FAKE_DEPTH];
 	struct ibv_sge rq_sge[FAKE_DEPTH];
 	uint64_t rq_posted, rq_taken;
 };
 
 extern pthread_mutex_t fake_lock;
-extern struct fake_qp *fake_qps[FAKE_MAX_OBJECTS]; /* NULL: a free place */
+extern struct fake_qp *fake_qps[FAKE_MAX_OBJECTS]; /* all queue pairs; NULL: a free entry */
 extern unsigned int fake_n_qps;
-extern uint64_t fake_generation; /* counts changes after which a lost request may get through */
+/* number of changes so far after which a lost request may arrive */
+extern uint64_t fake_generation;
 
 /* Ends the program with the reason if the condition does not hold. */
 void fake_must(bool holds, const char *reason);
 
-/* objects.c */
-uint32_t fake_number(void); /* a number for a queue pair or a key, different each time */
-/* Adds an object to the table of its kind, or removes it. n: how many places were ever in use at
- * once. */
+/* functions of objects.c */
+uint32_t fake_number(void); /* a number for a queue pair or a key, which no other object has had */
+/* Adds an object to the table of its kind, or removes it. n: number of entries that were ever in
+ * use at once. */
 void fake_put(void *table, unsigned int *n, void *object);
 void fake_take_out(void *table, unsigned int n, const void *object);
 void fake_complete_send(struct fake_qp *qp, uint64_t number, enum ibv_wc_status status);
 void fake_complete_receive(struct fake_qp *qp, const struct ibv_wc *wc);
 bool fake_may_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr, uint32_t length,
 		    int access);
-bool fake_call_fails(void); /* whether fake_fail_call() wants this call to fail; sets errno */
-/* 0, or the errno with which fake_refuse() or fake_fail_call() wants this call to fail. */
+bool fake_call_fails(void); /* does fake_fail_call() want this call to fail? If so, sets errno */
+/* Returns 0, or the errno with which fake_refuse() or fake_fail_call() wants this call to fail. */
 int fake_refused(enum fake_call call);
 
-/* queue_pairs.c */
+/* functions of queue_pairs.c */
 void fake_flush(struct fake_qp *qp);
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* wire.c */
+/* functions of wire.c */
 void fake_stop(struct fake_qp *qp, enum ibv_wc_status status);
-/* Sends what can be sent, and fails what has waited too long: of one queue pair, or of all. */
+/* Sends all requests that can be sent, and fails those that have waited too long: of one queue
+ * pair, or of all. */
 void fake_progress(struct fake_qp *qp);
 void fake_progress_all(void);
 void fake_forget_packets(void);
 
-/* machine.c */
+/* functions of machine.c */
 struct fake_dev *fake_dev_of(const struct ibv_context *ctx);
-struct fake_dev *fake_dev_at(const union ibv_gid *gid); /* NULL: no device has this GID */
-void fake_set_ops(struct ibv_context *ctx);             /* objects.c */
+struct fake_dev *fake_dev_at(const union ibv_gid *gid); /* returns NULL if no device has this GID */
+void fake_set_ops(struct ibv_context *ctx);             /* a function of objects.c */
 uint32_t fake_number(void);
 void fake_put(void *table, unsigned int *n, void *object);
 void fake_take_out(void *table, unsigned int n, const void *object);

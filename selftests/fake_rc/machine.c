@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The devices, their ports and interfaces, and the calls of libibverbs that query them. */
+/* The devices, their ports and network interfaces, and the calls of libibverbs that query them. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -17,14 +17,16 @@
 #undef ibv_get_device_list
 #undef ibv_query_port
 
-#define MAX_CONTEXTS  16 /* contexts that a device has open */
-#define MAX_EVENTS    64 /* events that the program has not read */
-#define FIRST_GID     1  /* a place of the GID table; place 0 has a link-local GID */
+#define MAX_CONTEXTS  16 /* number of contexts that a device can have open */
+#define MAX_EVENTS    64 /* number of events that the program has not read yet */
+#define FIRST_GID     1  /* first index in the GID table; index 0 has a link-local GID */
 #define FIRST_IFINDEX 900u
-#define MAX_DEVICES   (FAKE_MACHINE_DEVICES + 8) /* fake_device()'s are behind fake_machine()'s */
+/* the devices of fake_device() come after those of fake_machine() */
+#define MAX_DEVICES (FAKE_MACHINE_DEVICES + 8)
 
 struct fake_context {
-	struct ibv_context ibv; /* the first member, because pointers are cast */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct ibv_context ibv;
 	struct fake_dev *dev;
 	struct ibv_async_event event[MAX_EVENTS];
 	unsigned int put, taken;
@@ -45,7 +47,8 @@ static void unlock(void)
 	pthread_mutex_unlock(&fake_lock);
 }
 
-/* ---- the machine ---------------------------------------------------------------------------- */
+/* ---- the devices of fake_machine()
+ * ------------------------------------------------------------ */
 
 static void init_dev(struct fake_dev *dev, const char *name, uint32_t address)
 {
@@ -98,7 +101,7 @@ struct fake_dev *fake_dev_at(const union ibv_gid *gid)
 	return NULL;
 }
 
-/* Queues the event for each context that has the device open. */
+/* Queues the event in each context in which the device is open. */
 static void queue_event(struct fake_dev *dev, enum ibv_event_type type)
 {
 	struct fake_context *c;
@@ -150,9 +153,10 @@ unsigned int fake_move_gid(unsigned int device)
 
 /* ---- the host's interfaces ------------------------------------------------------------------ */
 
-/* Each device's GID is the address of an interface "fakeN", which is not up. */
+/* The GID of each device is the address of an interface "fakeN", which is not up. */
 struct own_interface {
-	struct ifaddrs ifa; /* the first member, because pointers are cast */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct ifaddrs ifa;
 	struct sockaddr_in address;
 	char name[16];
 	bool ours;
@@ -386,7 +390,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *tabl
 	return n;
 }
 
-/* ---- by hand -------------------------------------------------------------------------------- */
+/* ---- devices that the test moves
+ * -------------------------------------------------------------- */
 
 void fake_port_state(enum ibv_port_state state)
 {

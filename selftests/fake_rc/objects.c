@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects and the faults of their calls; completion queues and memory regions. */
+/* Completion queues and memory regions, the table of all objects, and the failures of calls. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +12,14 @@
 
 struct entry {
 	struct ibv_wc wc;
-	/* once this entry is polled, the send queue of this queue pair has room again */
+	/* number of the queue pair whose send queue has room again once this entry is polled */
 	uint32_t qpn;
 	uint64_t up_to;
 };
 
 struct fake_cq {
-	struct ibv_cq ibv; /* the first member, because pointers are cast */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct ibv_cq ibv;
 	struct entry entry[FAKE_DEPTH];
 	uint64_t put, taken;
 	bool armed;
@@ -26,7 +27,8 @@ struct fake_cq {
 };
 
 struct fake_mr {
-	struct ibv_mr ibv; /* the first member, because pointers are cast */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct ibv_mr ibv;
 	int access;
 };
 
@@ -228,7 +230,8 @@ void fake_complete_receive(struct fake_qp *qp, const struct ibv_wc *wc)
 	complete(cq_of(qp->ibv.recv_cq), (struct entry){.wc = *wc});
 }
 
-/* A polled completion makes room in the send queue of its queue pair. */
+/* Makes room in the send queue of the completion's queue pair, because the completion was
+ * polled. */
 static void free_room(const struct entry *entry)
 {
 	unsigned int i;
@@ -398,7 +401,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	return make_mr(FAKE_REG_MR, pd, addr, length, access);
 }
 
-/* The memory behind the descriptor is assumed to be mapped at iova. */
+/* Registers the memory behind the descriptor, which is assumed to be mapped at iova. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {

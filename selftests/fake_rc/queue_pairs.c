@@ -81,7 +81,8 @@ void fake_flush(struct fake_qp *qp)
 	}
 }
 
-/* The call may block without holding fake_lock, if no other thread uses the queue pair. */
+/* Moves the queue pair to RTR. The call may block without holding fake_lock, if no other thread
+ * uses the queue pair. */
 static int to_rtr(struct fake_qp *qp, const struct ibv_qp_attr *attr)
 {
 	const struct ibv_global_route *route = &attr->ah_attr.grh;
@@ -95,7 +96,7 @@ static int to_rtr(struct fake_qp *qp, const struct ibv_qp_attr *attr)
 	if (ret)
 		return ret;
 	if (!qp->dev->by_hand && route->sgid_index != qp->dev->gid_index)
-		return EINVAL; /* that place of the table has no GID */
+		return EINVAL; /* the entry of the GID table has no GID */
 	qp->own_gid = qp->dev->gid;
 	qp->peer_gid = route->dgid;
 	qp->peer_qpn = attr->dest_qp_num;
@@ -126,7 +127,7 @@ static int modify_qp(struct fake_qp *qp, struct ibv_qp_attr *attr)
 	qp->state = attr->qp_state;
 	if (qp->state == IBV_QPS_RTS)
 		to_rts(qp, attr);
-	fake_generation++; /* requests to this queue pair that were lost may get through now */
+	fake_generation++; /* requests to this queue pair that were lost before may arrive now */
 	return 0;
 }
 

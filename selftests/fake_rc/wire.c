@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets between queue pairs. A request is one packet with a number, as a PSN. The peer accepts it
- * if the number is the next one, recognises a duplicate, and drops it if an earlier one is missing.
+ * Packets between queue pairs. A request is one packet, whose number serves as its PSN. The peer
+ * accepts the packet if the number is the next one, recognises a duplicate, and drops the packet if
+ * an earlier one is missing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ struct packet {
 	uint32_t from_qpn, to_qpn;
 	union ibv_gid from, to;
 	uint64_t number;
-	struct ibv_send_wr wr; /* its scatter list is not used */
+	struct ibv_send_wr wr; /* a copy of the work request, whose scatter list is not used */
 	uint8_t *data;
 	uint32_t bytes;
 };
@@ -30,7 +31,8 @@ static struct held *first_held, **last_held = &first_held;
 /* The peer's treatment of a packet. */
 enum fate { LOST, ACCEPTED, DUPLICATE, DENIED };
 
-/* ---- at the peer ---------------------------------------------------------------------------- */
+/* ---- the peer of the sender
+ * --------------------------------------------------------------------- */
 
 static bool can_receive(const struct fake_qp *qp)
 {
@@ -50,8 +52,8 @@ static struct fake_qp *find_qp(uint32_t qpn, uint32_t peer_qpn)
 	return NULL;
 }
 
-/* Copies in rising order, as a device does. Up to 64 bytes are copied in atomic words, because
- * another thread may read them meanwhile. */
+/* Copies bytes in rising order, as a device does. Up to 64 bytes are copied in atomic words,
+ * because another thread may read them meanwhile. */
 static void place(void *to, const void *from, uint32_t bytes)
 {
 	uint32_t word, i;
@@ -66,7 +68,7 @@ static void place(void *to, const void *from, uint32_t bytes)
 	}
 }
 
-/* Completes the receiver's oldest posted receive, into which the bytes of a message go. */
+/* Completes the receiver's oldest posted receive, whose buffer gets the bytes of the message. */
 static void take_receive(struct fake_qp *qp, const struct packet *p, enum ibv_wc_opcode opcode)
 {
 	const uint64_t at = qp->rq_taken % FAKE_DEPTH;
@@ -91,8 +93,8 @@ static void take_receive(struct fake_qp *qp, const struct packet *p, enum ibv_wc
 	fake_complete_receive(qp, &wc);
 }
 
-/* Does an RDMA READ or WRITE. False: the peer's registration does not allow it. Without bytes no
- * key is needed. */
+/* Carries out an RDMA READ or WRITE. Returns false if the peer's registration does not allow it. A
+ * request without bytes needs no key. */
 static bool transfer(struct fake_qp *qp, const struct packet *p)
 {
 	void *theirs = (void *)(uintptr_t)p->wr.wr.rdma.remote_addr;
@@ -136,7 +138,8 @@ static enum fate arrive(const struct packet *p)
 	return p->number == qp->arrived + 1 ? carry_out(qp, p) : LOST;
 }
 
-/* ---- on its way ----------------------------------------------------------------------------- */
+/* ---- packets on their way
+ * ----------------------------------------------------------------------- */
 
 static struct packet packet_of(struct fake_qp *qp, uint64_t number)
 {
@@ -161,7 +164,7 @@ static struct packet packet_of(struct fake_qp *qp, uint64_t number)
 	return p;
 }
 
-/* Holds the packet back. A retransmitted packet is held only once. */
+/* Holds the packet back until fake_let_go(). A retransmitted packet is held only once. */
 static void hold(struct fake_qp *qp, const struct packet *p)
 {
 	struct held *h;
@@ -266,7 +269,8 @@ void fake_stop(struct fake_qp *qp, enum ibv_wc_status status)
 	fake_flush(qp);
 }
 
-/* The peer has refused the request after those that it acknowledged, so both queue pairs fail. */
+/* Called when the peer has refused the request after those that it acknowledged. Both queue pairs
+ * fail. */
 static void deny(struct fake_qp *qp)
 {
 	struct fake_qp *peer = find_qp(qp->peer_qpn, qp->ibv.qp_num);
@@ -278,7 +282,7 @@ static void deny(struct fake_qp *qp)
 		fake_stop(peer, IBV_WC_REM_ACCESS_ERR);
 }
 
-/* Sends all requests without an acknowledgement, from the oldest on. */
+/* Sends all requests that were not acknowledged, from the oldest on. */
 static void send_all(struct fake_qp *qp)
 {
 	uint64_t number;
@@ -331,7 +335,8 @@ void fake_give_up(struct ibv_qp *qp, enum ibv_wc_status status)
 	pthread_mutex_unlock(&fake_lock);
 }
 
-/* ---- by hand -------------------------------------------------------------------------------- */
+/* ---- devices that the test moves
+ * -------------------------------------------------------------- */
 
 bool fake_execute(struct ibv_qp *ibv)
 {
