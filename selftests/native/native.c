@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The XDP programs, and the kernel's helpers that they call. */
+/* Runs the XDP programs, and has the kernel's helpers that the programs call. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-/* it brings <netinet/in.h>, which must come before <linux/in.h> */
+/* native.h includes <netinet/in.h>, which must come before <linux/in.h> */
 #include "native.h"
 
 /* libbpf has a function of this name, with other arguments */
@@ -12,7 +12,7 @@
 #include "selftests/orders/frames.h"
 #include "loader/inc_crc_tables.h"
 
-#define TAILROOM 320 /* bytes at the end of a frame's room into which no frame grows */
+#define TAILROOM 320 /* bytes at the end of a frame's memory into which the frame cannot grow */
 
 static uint8_t *room;
 static struct native_maps *maps;
@@ -22,7 +22,7 @@ static struct {
 	uint32_t *places;
 	bool *check_icrc, *generic, *order_stores;
 } constants;
-/* Memory of a CPU, which no later packet reads. */
+/* Per-CPU memory, which a program uses for one packet only. */
 static struct inc_buf scratch;
 static struct inc_fold fold;
 
@@ -147,7 +147,8 @@ void bpf_ringbuf_submit(void *data, __u64 flags)
 	maps->events++;
 }
 
-/* Only events contain a time, and the comparison leaves it out. */
+/* The time in events is constant here, because the comparison leaves it out and nothing else uses
+ * it. */
 __u64 bpf_ktime_get_ns(void)
 {
 	return 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Cases that BPF_PROG_TEST_RUN cannot create, natively only. The egress program gets frames of
- * which nothing is to be made, and copies whose bytes the kernel shares. Others are queues that no
- * veth has, and ICRCs that are not checked.
+ * Cases that BPF_PROG_TEST_RUN cannot create, run natively only. The egress program gets frames
+ * that it must drop, and copies whose bytes the kernel shares. Other cases have queues that no veth
+ * has, and ICRCs that are not checked.
  */
 #include <string.h>
 #include "native.h"
@@ -29,7 +29,7 @@ static void constants(bool check_icrc, bool generic)
 		.places = t.maps.places, .check_icrc = check_icrc, .generic = generic});
 }
 
-/* The verdict for a frame of this length, EtherType and opcode at egress. */
+/* The verdict of the egress program for a frame of this length, EtherType and opcode. */
 static int leaves(uint32_t len, uint16_t ethertype, uint8_t opcode)
 {
 	uint8_t frame[LENGTH] = {};
@@ -57,7 +57,7 @@ static void shared_copies(void)
 
 	constants(true, true);
 	inc_copies_shared = 0;
-	/* the frame was a template and is none any more, because its check does not match */
+	/* the frame looks like a template but is none any more, because its check does not match */
 	check("shared_template_is_dropped", leaves(LENGTH, 0, 0) == XDP_DROP);
 	told = t.maps.events == 1 && t.maps.event[0].type == INC_EVENT_COPIES_SHARED;
 	check("it_is_told_and_known", told && inc_copies_shared == 1);
@@ -92,7 +92,7 @@ static void queues(struct ref_comm *cm)
 	t.maps.rx_queue = 0;
 }
 
-/* The ICRC check is off, which is for measurements only: a damaged packet counts then. */
+/* If the ICRC check is off, which is for measurements only, a damaged packet counts. */
 static void unchecked(struct ref_comm *cm)
 {
 	struct unit_packet p = {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // SIZE: check
 /*
- * One data path, compiled twice: random packets go through the XDP programs in the kernel and
- * natively, and both must do the same. PACKETS=n sets their number; FULL=1: 10,000,000. An argument
- * is the first seed. TIMEOUT: 7200
+ * Two builds of one data path: random packets go through the XDP programs in the kernel and
+ * natively, and both must do the same. PACKETS=n sets the number of packets; FULL=1 sets
+ * 10,000,000. An argument is the first seed. TIMEOUT: 7200
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 #define USUAL    150000
 #define FULL     10000000
-#define ROUND    2400 /* packets */
-#define GENERICS 8    /* one of this number of rounds has copies that share their bytes */
+#define ROUND    2400 /* packets in one round */
+#define GENERICS 8    /* one of so many rounds has copies of frames that share their bytes */
 #define ROWS     16384
 
 static int run(void *arg, const struct frame *f, uint32_t ifindex, struct ref_comm *cm)
@@ -44,7 +44,7 @@ static int compare(void *arg)
 	return ret;
 }
 
-/* The least number of packets. 0: the seeds that are given decide. */
+/* The least number of packets. 0: the number of seeds decides. */
 static uint64_t wanted(void)
 {
 	const char *packets = getenv("PACKETS"), *full = getenv("FULL");
@@ -54,7 +54,7 @@ static uint64_t wanted(void)
 	return full && !strcmp(full, "1") ? FULL : USUAL;
 }
 
-/* Runs rounds from this seed on, until there have been that many packets. */
+/* Runs rounds, beginning with this seed, until at least that many packets have been compared. */
 static int all_rounds(struct unit *u, struct twin *t, const char *how, uint64_t seed,
 		      uint64_t packets)
 {
@@ -79,8 +79,8 @@ static int all_rounds(struct unit *u, struct twin *t, const char *how, uint64_t 
 	return 0;
 }
 
-/* Ways in which the loader sets the programs up on some switch, each with its share of all
- * packets. */
+/* Variants in which the loader sets up the programs, depending on the switch, each with its share
+ * of all packets. */
 static const struct way {
 	const char *how;
 	bool order_stores, generic;

@@ -47,7 +47,7 @@ static int take_array(struct twin *t, const char *name, void *to, size_t size, u
 	return ret ? differ(t, "map %s: %s", name, strerror(-ret)) : 0;
 }
 
-/* Calls fn for all entries of a hash map or a device map. */
+/* Calls fn for all entries of a hash map or of a device map. */
 static int each_entry(struct twin *t, int fd,
 		      void (*fn)(struct twin *t, const void *key, const void *value))
 {
@@ -123,7 +123,7 @@ static int take_comm(struct twin *t, uint32_t comm)
 	return 0;
 }
 
-/* Reads what the egress program has noted for this CPU, from which the process does not move. */
+/* Reads the data that the egress program has stored for this CPU. The process stays on that CPU. */
 static int take_copies(struct twin *t, const struct inc_comm_cfg *cfg)
 {
 	const int fd = inc_switch_map_fd(t->u->sw, INC_MAP_COPY);
@@ -216,7 +216,7 @@ int twin_open(struct twin *t, struct unit *u)
 	ret = make_maps(&t->maps, u->sw);
 	if (ret)
 		return differ(t, "%s", strerror(-ret));
-	/* no program is attached: inc_port is empty, and answers go back by XDP_TX */
+	/* no program is attached to a port, so inc_port is empty, and answers go back by XDP_TX */
 	for (i = 0; i < UNIT_PORTS; i++)
 		t->maps.port[i].ifindex = 0;
 	if (compare_read_counters(u, t->maps.counter))
@@ -387,10 +387,10 @@ int twin_run(struct twin *t, const struct frame *f, uint32_t ifindex, const stru
 	return native.verdict == XDP_REDIRECT ? run_copies(t, &native) : 0;
 }
 
-/* --- beside the cases --- */
+/* --- running beside the cases of unit/ --- */
 
-#define WATCHED 150 /* the first packets of a communicator are compared, */
-#define SELDOM  128 /* and then one in this number */
+#define WATCHED 150 /* number of first packets of a communicator that are compared */
+#define SELDOM  128 /* one in so many later packets is compared */
 
 static void add_port(struct twin *t, const void *key, const void *value)
 {
@@ -439,8 +439,8 @@ static int take_all(void *arg)
 	return 0;
 }
 
-/* Nothing tells in advance whether the kernel's ring has room for this packet's event. Its counters
- * show it afterwards. */
+/* Finds out whether the kernel's ring had room for this packet's event. Only the kernel's counters
+ * show that, after the run. */
 static int find_ring_full(struct twin *t)
 {
 	uint64_t kernel[INC_CTR_MAX];
@@ -465,7 +465,8 @@ static int run_beside(void *arg, const struct frame *in, const struct xdp_md *md
 		native_egress(&t->maps, ifindex, in->data, in->len, &native);
 		return compare_run(t, "copy", &native, verdict, out);
 	}
-	/* the kernel does not show which rows of inc_xsk have a socket; its verdict does */
+	/* the kernel's verdict shows whether this row of inc_xsk has a socket, because the map
+	 * cannot be read */
 	t->maps.xsk = verdict == XDP_REDIRECT;
 	if (find_ring_full(t))
 		return -1;

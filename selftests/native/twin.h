@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A native twin of a switch that the loader has loaded. It has the same maps with the same
- * contents, and each packet runs through both programs. By definition the kernel's result is right.
+ * A native twin of a switch that the loader has loaded. The twin has the same maps with the same
+ * contents, and each packet runs through both programs. The kernel's result counts as right.
  */
 #ifndef NATIVE_TWIN_H
 #define NATIVE_TWIN_H
@@ -14,7 +14,7 @@ struct twin {
 	struct native_maps maps;
 	uint64_t copies;
 	struct unit_watch watch;
-	/* watched: packets since this communicator was the newest */
+	/* watched: number of packets since `communicator` became the newest one */
 	uint32_t watched, communicator;
 	bool skips;
 };
@@ -23,17 +23,18 @@ struct twin {
  * return 0, or -1 with u->why. */
 int twin_open(struct twin *t, struct unit *u);
 void twin_close(struct twin *t);
-/* The switch has got or lost a communicator: copies what the loader or the test has written to the
- * maps. cm: the new communicator, whose state is copied as well; NULL: none. */
+/* Called when the switch has got or lost a communicator. Copies what the loader or the test has
+ * written to the maps. cm: the new communicator, whose state is copied as well; NULL: none. */
 int twin_follow(struct twin *t, const struct ref_comm *cm);
 /* Runs the packet through both programs. They must agree in verdict, frame, destination, events,
- * each copy, and the states and slots of its communicator (NULL: it has none). */
+ * each copy, and in the states and slots of the packet's communicator (cm; NULL: it has none). */
 int twin_run(struct twin *t, const struct frame *f, uint32_t ifindex, const struct ref_comm *cm);
-/* Runs natively beside the cases of unit/: t->u->watch is set until twin_close(). Before each run
- * all maps are copied, because the case may have written to them. Of a case with many packets only
- * the first ones and some others are compared. */
+/* Runs the native programs beside the cases of unit/, by t->u->watch, until twin_close(). Before
+ * each run all maps are copied, because the case may have written to them. If a case has many
+ * packets, only the first ones and some others are compared. */
 void twin_watch(struct twin *t);
-/* Compare all that both programs write: counters; rows, slots and states of a communicator. */
+/* Compare everything that both programs write: counters, and the rows, slots and states of a
+ * communicator. */
 int twin_compare_counters(struct twin *t);
 int twin_compare(struct twin *t, const struct ref_comm *cm);
 
