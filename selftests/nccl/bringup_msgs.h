@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Short names for the actions of a path's bring-up, and the times of one epoch. */
+/* Short names for the actions of a path's bring-up, and times for tests with one epoch. */
 #ifndef NCCL_BRINGUP_MSGS_H
 #define NCCL_BRINGUP_MSGS_H
 

@@ -47,7 +47,7 @@ unsigned int flow_logged(const char *text)
 	return n;
 }
 
-/* Shows the plugin's log to help to explain a failed test. */
+/* Prints the plugin's log, to help to explain a failed test. */
 static void show_log(void)
 {
 	unsigned int i;
@@ -66,7 +66,7 @@ static void set_number(const char *name, unsigned int value)
 	setenv(name, text, 1);
 }
 
-/* Gives each end two rails of its own, because both ends are on one machine here and might share a
+/* Gives each end its own two rails, because both ends are on one machine here and might share a
  * device otherwise. */
 static void pair_rails(void)
 {
@@ -77,7 +77,8 @@ static void pair_rails(void)
 	for (i = 0; i < 4; i++) {
 		assert_string_equal(devices->device[i].rail[0].device->name,
 				    ((const char *[]){"fake0", "fake1", "fake2", "fake3"})[i]);
-		/* the number of references to each device stays the same */
+		/* exchanges rails between devices, so that the number of references to each device
+		 * stays the same */
 		if (devices->device[i].rail[1].device)
 			devices->device[i].rail[1] = devices->device[i ^ 1].rail[0];
 	}
@@ -91,7 +92,7 @@ int flow_open(void **state)
 	setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
 	set_number("HA_NCCL_RTO_MS", FLOW_RTO_MS);
 	set_number("HA_NCCL_HEARTBEAT_MS", FLOW_HEARTBEAT_MS);
-	set_number("HA_NCCL_QP_TIMEOUT", 12); /* a timeout of 17 ms, up to 7 times: 117 ms */
+	set_number("HA_NCCL_QP_TIMEOUT", 12); /* ACK timeout of 17 ms, up to 7 times: 117 ms */
 	set_number("HA_NCCL_QP_RETRY_CNT", 6);
 	if (ha_plugin_open(&flow_plugin, keep_line, &err))
 		fail_msg("%s", err.msg);
@@ -129,8 +130,8 @@ static struct ha_region *register_memory(struct ha_comm *comm, void *memory)
 bool flow_try_to_connect(struct flow *flow)
 {
 	const uint64_t began_at_ns = inc_now_ns();
-	/* The handle belongs to the current listener. NCCL's handles are char arrays at any
-	 * alignment, hence the odd address. */
+	/* The handle of the current listener. NCCL's handles are char arrays at any alignment,
+	 * hence the odd address. */
 	static char handle[1 + HA_NCCL_HANDLE_BYTES];
 	char carried[1 + HA_NCCL_HANDLE_BYTES];
 	struct inc_err err;
@@ -266,7 +267,7 @@ static void step_sends(struct flow *flow)
 			assert_int_equal(bytes, bytes_of(message->number));
 		flow->acknowledged++;
 	}
-	/* a quiet flow sends only the messages that were asked for */
+	/* a quiet flow makes no further sends */
 	while (!flow->send_error && flow->sent - flow->acknowledged < FLOW_DEPTH &&
 	       (!flow->quiet || flow->sent < flow->asked)) {
 		const uint32_t number = flow->sent;

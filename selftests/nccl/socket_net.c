@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A network plugin over TCP sockets, to try ha-nccl-perf on machines without RDMA, in all versions
- * of the interface. No call waits. test() moves the data.
+ * A network plugin for NCCL over TCP sockets, to try ha-nccl-perf on machines without RDMA, in all
+ * versions of the interface. No call waits, and test() moves the data.
  *
- * SOCKET_NET_FAULT makes it misbehave at message FAULT_AT of each comm: duplicate, drop, swap,
- * tear, overrun, block, size, late (a buffer changes after its completion) or remote (an error). In
- * addition there are consumed (irecvConsumed fails) and silent (test does not write *done). Other
- * faults apply from the beginning: merge (makeVDevice fails), nameless and boundless (a device's
- * properties), handle (connect and accept return a device handle).
+ * SOCKET_NET_FAULT makes the plugin misbehave at message FAULT_AT of each comm: duplicate, drop,
+ * swap, tear, overrun, block, size, late (a buffer changes after its completion) or remote (an
+ * error). In addition there are consumed (irecvConsumed fails) and silent (test does not write
+ * *done). Other faults apply from the beginning: merge (makeVDevice fails), nameless and boundless
+ * (a device's properties), handle (connect and accept return a device handle).
  *
- * It also fails if its caller omits something that NCCL does: irecvConsumed for each receive,
+ * The plugin also fails if its caller omits a call that NCCL makes: irecvConsumed for each receive,
  * closeListen before memory is registered, setNetAttr before connect.
  */
 #include <errno.h>
@@ -38,42 +38,43 @@ struct message {
 struct request {
 	struct comm *comm;
 	bool used, receives;
-	int n, left; /* n: messages of the request; left: those that are not complete */
+	/* n: number of messages of the request; left: number of those that are not complete */
+	int n, left;
 	struct message head[MAX_GROUP];
 	uint8_t *data[MAX_GROUP];
 	bool filled[MAX_GROUP];
-	uint8_t *late; /* the byte that changes after the completion */
+	uint8_t *late; /* byte of the buffer that the fault "late" changes after the completion */
 };
 
 struct comm {
 	int fd;
-	/* the listener that accepted this comm; NULL at the connecting end */
+	/* the listener that accepted this comm; NULL if this end connected */
 	const struct listening *listening;
 	struct request request[REQUESTS];
 	/* incomplete requests in the order in which they were posted */
 	struct request *queue[REQUESTS];
 	unsigned int queued;
 	struct message head; /* the header of the message that is being moved */
-	size_t moved;        /* bytes of the header and of the payload behind it */
+	size_t moved; /* number of bytes that were moved, of the header and then of the payload */
 	struct request *into;
 	int part;
-	uint64_t count; /* messages that are complete */
+	uint64_t count; /* number of messages that are complete */
 	uint64_t receives, consumed;
 	bool repeated, swapped;
-	uint8_t *late; /* the byte that changes at the next completion */
+	uint8_t *late; /* byte that the fault "late" changes at the next completion */
 };
 
 struct handle {
 	struct sockaddr_in address;
-	struct comm *comm; /* the connecting end */
+	struct comm *comm; /* the comm of the connecting end */
 };
 static_assert(sizeof(struct handle) <= HA_NCCL_HANDLE_BYTES, "a handle has 128 bytes");
 
-/* Whether a listener is open. Its comms refer to this after the listener is closed, so it is never
- * freed. The list of all keeps them reachable for a leak checker. Only one thread listens at a
- * time. */
+/* A listener, of which `open` changes. Its comms refer to it after it was closed, so it is never
+ * freed. The list of all listeners keeps them reachable for a leak checker. Only one thread listens
+ * at a time. */
 static struct listening {
-	bool open; /* until closeListen */
+	bool open; /* true until NCCL calls closeListen */
 	struct listening *before;
 } * last_listening;
 
@@ -145,7 +146,8 @@ static enum ha_nccl_result listen_at(void *place, void **out)
 	return HA_NCCL_SUCCESS;
 }
 
-/* NCCL calls connect with the same handle again until it gets a comm. */
+/* Connects to the handle's listener. NCCL repeats the call with the same handle until it gets a
+ * comm. */
 static enum ha_nccl_result connect_to(void *place, void **out)
 {
 	struct handle *handle = place;
@@ -231,8 +233,8 @@ static void unqueue(struct comm *comm, unsigned int i)
 	memmove(&comm->queue[i], &comm->queue[i + 1], (comm->queued - i) * sizeof(*comm->queue));
 }
 
-/* Moves bytes of a message up to offset `to`. Returns 1 if all are moved, 0 if not yet, -1 if the
- * connection has ended. */
+/* Moves the bytes of a message up to offset `to`. Returns 1 if all are moved, 0 if not yet, -1 if
+ * the connection has ended. */
 static int move(struct comm *comm, bool receives, uint8_t *data, size_t from, size_t to)
 {
 	while (comm->moved < to) {
@@ -249,7 +251,8 @@ static int move(struct comm *comm, bool receives, uint8_t *data, size_t from, si
 	return 1;
 }
 
-/* The request to send next. It is the first one, or another one with a fault. NULL: none yet. */
+/* Chooses the request to send next, which is the first one, or another one with a fault. Returns
+ * NULL if there is none yet. */
 static struct request *next_to_send(struct comm *comm)
 {
 	struct request *first = comm->queued ? comm->queue[0] : NULL;
@@ -294,7 +297,7 @@ static int progress_send(struct comm *comm)
 	return 0;
 }
 
-/* Finds the oldest receive with the message's tag. */
+/* Finds the oldest receive whose tag is that of the message. */
 static bool find_place(struct comm *comm)
 {
 	for (unsigned int i = 0; i < comm->queued; i++)
@@ -383,8 +386,8 @@ static enum ha_nccl_result receive_some(void *from, int n, void **data, const si
 	return n <= MAX_GROUP ? HA_NCCL_SUCCESS : HA_NCCL_INVALID_USAGE;
 }
 
-/* Host memory needs no flush. A request is made nevertheless, so that the caller's handling is
- * tested. */
+/* Makes a request for a flush, so that the caller's handling of it is tested. Host memory needs no
+ * flush. */
 static enum ha_nccl_result flush(void *from, int n, void **data, int *sizes, void **mhandles,
 				 void **out)
 {

@@ -48,7 +48,7 @@ static enum ha_nccl_result init_v10(ha_nccl_logger logger, ha_nccl_profiler prof
 	return init_v8(logger);
 }
 
-/* Calls that get the context check that it is this one. */
+/* The context that init returns. Calls that get a context check that it is this one. */
 static int context_v11;
 
 static enum ha_nccl_result init_v11(void **context, uint64_t comm_id,
@@ -135,7 +135,7 @@ static enum ha_nccl_result finalize_v11(void *context)
 	return context == &context_v11 ? HA_NCCL_SUCCESS : HA_NCCL_INVALID_ARGUMENT;
 }
 
-/* Fails without a message, because NCCL ignores the result. */
+/* Records that the call was made, and fails without a message, because NCCL ignores the result. */
 static enum ha_nccl_result hint_v11(void *context, struct ha_nccl_attr *attr)
 {
 	hinted = context == &context_v11;

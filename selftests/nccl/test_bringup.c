@@ -23,9 +23,10 @@ static unsigned int receive(struct ha_bringup *b, enum ha_control_msg_type type,
 
 /* ---- each event in each state --------------------------------------------------------------- */
 
-#define ATTEMPT 5u /* the attempt of the machines below */
+#define ATTEMPT 5u /* number of the attempt of the machines in the following tests */
 
-/* Makes a machine in this state, in its sixth attempt. In state IDLE that attempt has failed. */
+/* Makes a machine in this state, in its sixth attempt. In state IDLE its sixth attempt has
+ * failed. */
 static struct ha_bringup machine(bool leads, enum ha_bringup_state state)
 {
 	struct ha_bringup b;
@@ -59,18 +60,18 @@ enum event {
 	MADE,
 	ENTERED,
 	FAILED,
-	PATH, /* messages of this attempt */
+	PATH, /* from here on: messages of the machine's attempt */
 	PATH_READY,
 	PATH_FAILED,
-	PATH_NEXT, /* messages of the next attempt */
+	PATH_NEXT, /* from here on: messages of the next attempt */
 	READY_NEXT,
 	FAILED_NEXT,
-	PATH_OLD, /* messages of the previous attempt */
+	PATH_OLD, /* from here on: messages of the previous attempt */
 	READY_OLD,
 	FAILED_OLD,
 	READY_OTHER, /* a message of another epoch */
 	HURRY,
-	TICK, /* a tick at the same time, later ones follow */
+	TICK, /* a tick at the same time; the following events are later ticks */
 	TICK_RETRY,
 	TICK_TIMEOUT,
 	TAKEN,
@@ -79,7 +80,7 @@ enum event {
 
 static const struct {
 	enum ha_control_msg_type type;
-	int attempt; /* the difference to this machine's attempt */
+	int attempt; /* the message's attempt minus the machine's */
 } msgs[] = {
 	[PATH] = {HA_MSG_PATH, 0},
 	[PATH_READY] = {HA_MSG_PATH_READY, 0},
@@ -123,7 +124,8 @@ static unsigned int play(struct ha_bringup *b, enum event event)
 
 #define ANY -1
 
-/* The events that change a state or send something. All others must do nothing. */
+/* The events that change the machine's state or send a message. All other events must do
+ * nothing. */
 static const struct row {
 	int side;
 	enum ha_bringup_state state;
@@ -212,7 +214,7 @@ static void each_event_in_each_state(void **state)
 			}
 }
 
-/* PATH_READY may arrive before this end's device is ready, or even before PATH. */
+/* PATH_READY may arrive before this end's device is ready, and even before PATH. */
 static void early_msgs(void **state)
 {
 	struct ha_bringup b = machine(true, HA_BRINGUP_OFFERED);
@@ -249,19 +251,19 @@ static void unwanted_and_late_events(void **state)
 	/* the next epoch begins with attempt 0 */
 	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 0, AT_NS), MAKE);
 	assert_int_equal(b.attempt, 0);
-	/* another path for the same epoch */
+	/* the comm wants another path for the same epoch */
 	ha_bringup_made(&b, AT_NS);
 	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 1, AT_NS), DROP | MAKE);
 	assert_int_equal(b.attempt, 1);
 	assert_int_equal(b.rail, 1);
-	/* a follower keeps its path until the leader's message changes it */
+	/* a follower's path remains until a message of the leader changes it */
 	b = machine(false, HA_BRINGUP_READY);
 	assert_int_equal(ha_bringup_want(&b, EPOCH, 0, AT_NS), 0);
 	assert_int_equal(b.state, HA_BRINGUP_READY);
 	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 0, AT_NS), DROP | DOWN);
 }
 
-/* The two ends try all pairs of rails. Pairs of equal numbers come first. */
+/* The two ends try all pairs of rails, beginning with those of equal numbers. */
 static void rails(void **state)
 {
 	struct ha_bringup leader, follower;
@@ -282,7 +284,7 @@ static void rails(void **state)
 		ha_bringup_failed(&follower, AT_NS);
 		ha_bringup_failed(&leader, AT_NS);
 		assert_int_equal(ha_bringup_hurry(&leader, AT_NS), MAKE);
-		/* the wanted rail, because its port has come up */
+		/* the wanted rail is tried first, because its port has come up */
 		assert_int_equal(leader.rail, 1);
 		leader.rail = 1 ^ (~i & 1);
 	}
@@ -295,7 +297,7 @@ static void rails(void **state)
 	assert_int_equal(follower.rail, 0);
 }
 
-/* Without an answer the leader alternates between its rails. */
+/* If the leader gets no answer, it alternates between its rails. */
 static void a_leader_without_a_port(void **state)
 {
 	struct ha_bringup b;

@@ -17,8 +17,9 @@
 
 /* ---- two joined machines -------------------------------------------------------------------- */
 
-#define MAX_MSGS   10 /* messages in flight in one direction */
-#define FAULTS     2  /* faults in a search; one more with FULL=1 in the environment */
+#define MAX_MSGS 10 /* greatest number of messages in flight in one direction */
+/* number of faults in a search; with FULL=1 in the environment there is one more */
+#define FAULTS     2
 #define MAX_JOINED 4000000u
 
 enum { NO_JOB, MAKING, ENTERING };
@@ -30,11 +31,12 @@ struct joined {
 	struct {
 		uint8_t state, wanted, tried, ready_received, attempt;
 		uint8_t job, qp, up;
-		/* bit i: the queue pair of attempt i has entered RTR */
+		/* bit i is set if the queue pair of attempt i has entered RTR */
 		uint8_t has_entered;
-		uint8_t msgs, msg[MAX_MSGS]; /* messages to this side: type << 4 | attempt */
+		/* messages on the way to this side: type << 4 | attempt */
+		uint8_t msgs, msg[MAX_MSGS];
 	} side[SIDES];
-	uint8_t faults; /* faults that may still happen */
+	uint8_t faults; /* number of faults that may still happen */
 };
 
 static struct known {
@@ -58,7 +60,7 @@ static void show_trail(uint32_t i)
 	}
 }
 
-static uint32_t from; /* index + 1 of the state whose events are being applied */
+static uint32_t from; /* index + 1 of the state whose events are applied now */
 
 static void must(bool holds, const char *what)
 {
@@ -115,7 +117,7 @@ static void take_msg(struct joined *j, int s, unsigned int i)
 	list[MAX_MSGS - 1] = 0;
 }
 
-/* Carries out a machine's actions as comm.c does, and checks the rules that comm.c relies on. */
+/* Carries out a machine's actions as comm.c does. Checks the rules on which comm.c relies. */
 static void carry_out(struct joined *j, int s, const struct ha_bringup *b, unsigned int bits)
 {
 	__typeof__(&j->side[s]) me = &j->side[s];
@@ -162,7 +164,7 @@ enum joint_event {
 	J_MSG,
 	J_JOB,
 	J_HURRY,
-	J_TICK, /* a timer, which expires only if nothing else is possible */
+	J_TICK, /* a timer expires, which is possible only if no other event is */
 	J_FIRST_FAULT,
 	J_LOSE = J_FIRST_FAULT,
 	J_REPEAT,
@@ -229,7 +231,7 @@ static bool play_joined(struct joined *j, int s, enum joint_event event, unsigne
 	if (i && event != J_MSG && event != J_LOSE && event != J_REPEAT)
 		return false;
 	if (i && j->side[s].msg[i] == j->side[s].msg[i - 1])
-		return false; /* an equal message was already tried */
+		return false; /* an equal message was already tried, so this one need not be */
 	switch (event) {
 	case J_WANT:
 		if (b.wanted)
@@ -299,8 +301,8 @@ static void add(const struct joined *j, const char *by, int s)
 	table[i] = ++n_known;
 }
 
-/* From every state, without further faults but with timers, both ends must become ready for the
- * same attempt within a bounded number of rounds. */
+/* Checks that from this state both ends become ready for the same attempt within a bounded number
+ * of rounds. There are no further faults, but timers expire. */
 static void check_end(struct joined j)
 {
 	unsigned int round, s;
@@ -351,7 +353,7 @@ static void every_order_of_two(void **state)
 
 #define FLAPS 20000
 
-/* One end of a flapping path. Messages arrive in order. */
+/* One end of a path that flaps. Messages arrive in order. */
 struct end {
 	struct ha_bringup b;
 	int job;
@@ -402,7 +404,7 @@ static void move(struct end *ends, int s, uint64_t now_ns)
 	act(ends, s, ha_bringup_tick(&me->b, now_ns));
 }
 
-/* After a path has flapped for long, it must come up once it stops. */
+/* After a path has flapped for long, it must come up once the flapping stops. */
 static void many_flaps(void **state)
 {
 	static struct end ends[SIDES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * Calls the plugin's tables by ha-nccl-perf's own code, in the way that NCCL's proxy does, over
- * fake devices. Both ends are in this process.
+ * Calls the functions of the plugin's tables by ha-nccl-perf's own code, in the way in which NCCL's
+ * proxy does, over fake devices. Both ends are in this process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #define GROUPS     200u
 #define BYTES      3000u
 #define PATIENCE_S 20
-#define COMMS      20u /* comms that the service thread makes */
+#define COMMS      20u /* number of comms that the service thread makes */
 
 extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
 extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
@@ -50,17 +50,17 @@ struct job {
 	struct ha_stream_opts opts;
 	struct ha_stream end[2];
 	union {
-		/* members that all versions have are at the same offsets */
+		/* the members that all versions of the table have are at the same offsets */
 		struct ha_nccl_net_v8 v8;
 		struct ha_nccl_net_v9 v9;
 		struct ha_nccl_net_v11 v11;
-	} table; /* the plugin's table, or one with a fault */
+	} table; /* table of the plugin, in which a test may replace a function by one that fails */
 };
 
 static const int device[] = {[SENDER] = 0, [RECEIVER] = 2};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int stands_by, failovers; /* counts of log lines, protected by the lock */
+static unsigned int stands_by, failovers; /* counts of log lines, which the lock protects */
 
 static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
 		     int line, const char *format, ...)
@@ -153,7 +153,7 @@ static int move(struct job *job, uint64_t to)
 	return err;
 }
 
-/* Runs the job from init on. Returns 0, or -errno and sets net.err. */
+/* Runs the job from the plugin's init on. Returns 0, or -errno and sets net.err. */
 static int job_run(struct job *job, uint64_t groups)
 {
 	int ndev, err = ha_net_init(&job->net, log_line);
@@ -206,7 +206,7 @@ static enum ha_nccl_result refuse_merge(int *dev, struct ha_nccl_vdevice *parts)
 	return HA_NCCL_INVALID_USAGE;
 }
 
-/* If irecvConsumed fails, the job ends at its first receive. */
+/* If irecvConsumed fails, the job ends at the first receive. */
 static void irecv_consumed_that_fails(void **state)
 {
 	struct job job;
@@ -221,8 +221,8 @@ static void irecv_consumed_that_fails(void **state)
 	}
 }
 
-/* If makeVDevice fails, the job ends before it begins, but only for NCCL 2.24 and 2.25. NCCL merges
- * the four devices into one card, because they have no PCI function. */
+/* If makeVDevice fails, the job ends before it begins, but only with NCCL 2.24 and 2.25. NCCL
+ * merges the four devices into one card, because they have no PCI function. */
 static void merge_that_fails(void **state)
 {
 	struct job job;
@@ -240,7 +240,8 @@ static void merge_that_fails(void **state)
 	}
 }
 
-/* NCCL closes the listening comm long before the standby is needed, and usually before it is up. */
+/* NCCL closes the listening comm long before the standby path is needed, and usually before that
+ * path is up. A failover must work nevertheless. */
 static void failover_without_a_listener(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();
@@ -272,7 +273,7 @@ struct service {
 	int err;
 };
 
-/* A thread that connects, registers, deregisters and closes repeatedly. */
+/* A thread that connects, registers memory, deregisters it and closes, again and again. */
 static void *serve(void *arg)
 {
 	struct service *service = arg;

@@ -14,9 +14,10 @@
 #include "hostlib/nccl/iflist.h"
 
 #define ROOT "/sys/devices/pci0000:00"
-#define BUS  ROOT "/0000:00:01.0/0000:01:00.0" /* a switch below a port of the root complex */
-#define ETH  INC_RDMA_LINK_ETHERNET
-#define IB   INC_RDMA_LINK_INFINIBAND
+/* path in sysfs of a PCI switch below a port of the root complex */
+#define BUS ROOT "/0000:00:01.0/0000:01:00.0"
+#define ETH INC_RDMA_LINK_ETHERNET
+#define IB  INC_RDMA_LINK_INFINIBAND
 
 static void lists(void **state)
 {
@@ -28,7 +29,7 @@ static void lists(void **state)
 		{NULL, "mlx5_0", 1, true},
 		{"", "mlx5_0", 1, true},
 		{"mlx5", "mlx5_0", 1, true},
-		{"mlx5_1", "mlx5_10", 1, true}, /* a prefix matches as well */
+		{"mlx5_1", "mlx5_10", 1, true}, /* an entry of NCCL's list matches as a prefix */
 		{"=mlx5_1", "mlx5_10", 1, false},
 		{"=mlx5_1", "mlx5_1", 2, true},
 		{"=mlx5", "mlx5_1", 1, false},
@@ -45,16 +46,16 @@ static void lists(void **state)
 		{"^=mlx5_1", "mlx5_10", 1, true},
 		{"^=mlx5_1:1", "mlx5_1", 1, false},
 		{"^=mlx5_1:1", "mlx5_1", 2, true},
-		{"=^mlx5_1", "mlx5_1", 1, false}, /* behind "=", "^" is not a negation */
+		{"=^mlx5_1", "mlx5_1", 1, false}, /* after "=", "^" is no negation */
 		{"=^mlx5_1", "^mlx5_1", 1, true},
-		{"^", "mlx5_0", 1, false}, /* an empty list negated matches everything */
+		{"^", "mlx5_0", 1, false}, /* the negation of an empty list matches everything */
 		{"=", "mlx5_0", 1, true},
 		{",,mlx5_0,,", "mlx5_0", 1, true},
 		{",,mlx5_0,,", "rxe0", 1, false},
-		/* an entry without a name is ignored, so the list is empty */
+		/* an entry without a name is ignored, so this list is empty */
 		{":1", "mlx5_0", 1, true},
 		{"mlx5_0:", "mlx5_0", 3, true},
-		/* the rail number, which NCCL accepts behind the port */
+		/* the last number is the rail, which NCCL accepts after the port */
 		{"mlx5_0::5", "mlx5_0", 3, true},
 		{"mlx5_0:x", "mlx5_0", 1, false},
 		{"mlx5_0:-1", "mlx5_0", 9, true},
@@ -127,15 +128,15 @@ static void affinities(void **state)
 		struct ha_candidate a, b;
 		enum ha_affinity affinity;
 	} rows[] = {
-		/* two cards behind one switch */
+		/* two cards behind one PCI switch */
 		{{"m0", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.0"},
 		 {"m1", 1, true, ETH, BUS "/0000:02:01.0/0000:04:00.0"},
 		 HA_AFFINITY_SWITCH},
-		/* two cards behind two switches of one root complex */
+		/* two cards behind two PCI switches of one root complex */
 		{{"m0", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.0"},
 		 {"m1", 1, true, ETH, ROOT "/0000:00:02.0/0000:11:00.0/0000:12:01.0/0000:14:00.0"},
 		 HA_AFFINITY_DEVICE},
-		/* each card at its own port of the root complex */
+		/* each card is at its own port of the root complex */
 		{{"m0", 1, true, ETH, ROOT "/0000:00:01.0/0000:03:00.0"},
 		 {"m1", 1, true, ETH, ROOT "/0000:00:02.0/0000:04:00.0"},
 		 HA_AFFINITY_DEVICE},
@@ -144,7 +145,7 @@ static void affinities(void **state)
 		 {"m1", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.1"},
 		 HA_AFFINITY_PORT},
 		{{"m0", 1, true, ETH, ""}, {"m0", 2, true, ETH, ""}, HA_AFFINITY_PORT},
-		/* devices without PCI */
+		/* devices that are not on PCI */
 		{{"rxe0", 1, true, ETH, ""}, {"rxe1", 1, true, ETH, ""}, HA_AFFINITY_DEVICE},
 		{{"m0", 1, true, ETH, ""}, {"m1", 1, true, IB, ""}, HA_AFFINITY_NONE},
 		{{"m0", 1, true, ETH, ""}, {"m0", 1, true, ETH, ""}, HA_AFFINITY_NONE},
@@ -159,7 +160,7 @@ static void affinities(void **state)
 
 static void standbys(void **state)
 {
-	/* a card of two functions and a single one behind the same switch, and another card
+	/* a card of two functions and a single one behind the same PCI switch, and another card
 	 * elsewhere */
 	struct ha_candidate four[] = {
 		{"m0", 1, true, ETH, BUS "/0000:02:00.0/0000:03:00.0"},
@@ -172,8 +173,8 @@ static void standbys(void **state)
 	assert_int_equal(ha_choose_standby(four, 4, 0, &affinity), 2);
 	assert_int_equal(affinity, HA_AFFINITY_SWITCH);
 	assert_int_equal(ha_choose_standby(four, 4, 1, &affinity), 2);
-	/* several devices are equally near: take the next one, at the end of the table the first
-	 * one */
+	/* of several equally near devices the next one is chosen, and after the last one of the
+	 * table the first */
 	assert_int_equal(ha_choose_standby(four, 4, 2, &affinity), 0);
 	assert_int_equal(ha_choose_standby(four, 4, 3, &affinity), 0);
 	assert_int_equal(affinity, HA_AFFINITY_DEVICE);
@@ -198,14 +199,15 @@ static void budget(void **state)
 	static const struct {
 		unsigned int max_qp, max_cqe, channels, wr, recvs, comms;
 	} rows[] = {
-		/* a ConnectX: the limit are 576 x 32 completions of each */
+		/* a ConnectX, whose limit is 576 x 32 completions of each device */
 		{262144, 4194303, 16, 64, 8, 227},
-		{262144, 1 << 30, 16, 64, 8, 256},   /* the upper limit */
-		{1024, 4194303, 16, 64, 8, 32},      /* queue pairs are the limit */
-		{65536, 32767, 16, 64, 8, 1},        /* limits of rxe */
-		{0, 0, 16, 64, 8, 1},                /* the lower limit */
-		{65536, 32767, 1, 64, 1, 127},       /* the limit are 128 x 2 completions */
-		{65536, 4194303, 1024, 65536, 8, 1}, /* the product must not overflow */
+		{262144, 1 << 30, 16, 64, 8, 256}, /* the result is the upper limit */
+		{1024, 4194303, 16, 64, 8, 32},    /* the number of queue pairs is the limit */
+		{65536, 32767, 16, 64, 8, 1},      /* limits of rxe */
+		{0, 0, 16, 64, 8, 1},              /* the result is the lower limit */
+		{65536, 32767, 1, 64, 1, 127},     /* the limit is 128 x 2 completions */
+		/* the product of these numbers must not overflow */
+		{65536, 4194303, 1024, 65536, 8, 1},
 	};
 	size_t i;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Comms with all their parts except real devices. Both ends are in one process, with its progress
- * thread and workers, over two rails that fail when the test says so.
+ * Comms with all parts except real devices. Both ends are in one process, with its progress thread
+ * and workers, over two rails that fail when the test makes them fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,8 +71,8 @@ static void send_hello(int fd, uint64_t nonce)
 	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
 }
 
-/* Whether the plugin closed the connection without sending a message. A message would reveal the
- * comm's nonce to the stranger. */
+/* Has the plugin closed the connection without sending a message? A message would reveal the comm's
+ * nonce to the stranger. */
 static bool is_hung_up(int fd)
 {
 	uint8_t byte;
@@ -83,7 +83,7 @@ static bool is_hung_up(int fd)
 }
 
 /* NCCL's thread runs under SCHED_FIFO on one CPU while it opens the plugin and connects. The
- * plugin's threads must not inherit that. */
+ * plugin's threads must inherit neither. */
 static void threads_inherit_nothing(void **state)
 {
 	const cpu_set_t before = become_busy();
@@ -100,8 +100,8 @@ static void threads_inherit_nothing(void **state)
 	assert_false(inherit);
 }
 
-/* connect returns "not yet" until the peer accepts. Connections of strangers to the listener's port
- * must not delay that. */
+/* The connect call returns "not yet" until the peer accepts. Connections of strangers to the
+ * listener's port must not delay that. */
 static void never_blocks(void **state)
 {
 	struct ha_comm *comm = NULL, *accepted = NULL;
@@ -153,7 +153,7 @@ static void never_blocks(void **state)
 	close(strangers[3]);
 }
 
-/* Messages of one group of receives. They are sent in another order. */
+/* The messages of one group of receives, which are sent in another order. */
 struct group {
 	uint32_t out[HA_GROUP], in[HA_GROUP];
 	struct ha_region *out_region, *in_region;
@@ -309,7 +309,7 @@ static void port_down(void **state)
 	print_message("# port down to flowing: %llu us\n",
 		      (unsigned long long)((inc_now_ns() - began_at_ns) / 1000));
 	flow_receive(&flow, 100);
-	/* the first rail comes up again as standby soon after its port */
+	/* soon after its port, the first rail comes up again as standby */
 	began_at_ns = inc_now_ns();
 	fake_port(FLOW_SENDER(0), true);
 	flow_until_standby(&flow, 0, 2);
@@ -334,7 +334,7 @@ static void gid_moves(void **state)
 }
 
 /* A queue pair whose peer does not answer may wait in the kernel for seconds, on its way to RTR.
- * Meanwhile data and registrations must go on. */
+ * Meanwhile data transfers and registrations must go on. */
 static void aiming_waits(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();
@@ -365,7 +365,7 @@ static void aiming_waits(void **state)
 	flow_disconnect(&flow);
 }
 
-/* Another descriptor of the same file, or -1. */
+/* Finds another descriptor of the same file. Returns -1 if there is none. */
 static int copy_of(int fd)
 {
 	struct stat own, other;
@@ -379,8 +379,8 @@ static int copy_of(int fd)
 	return -1;
 }
 
-/* NCCL closes its descriptor of a GPU's memory soon. The plugin keeps a copy for the other rail,
- * which must be close-on-exec. */
+/* NCCL soon closes its descriptor of a GPU's memory. The plugin's copy for the other rail must be
+ * close-on-exec. */
 static void copy_of_gpu_memory(void **state)
 {
 	const int fd = memfd_create("gpu", 0);
@@ -403,9 +403,9 @@ static void copy_of_gpu_memory(void **state)
 	ha_deregister(flow.receive, region);
 	assert_int_equal(copy_of(fd), -1);
 	/* if the descriptor cannot be copied, nothing is registered, because the address alone
-	 * could mean other memory later */
+	 * could refer to other memory later */
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	copy = dup(fd); /* the lowest free number */
+	copy = dup(fd); /* returns the lowest free number, which limits further descriptors */
 	assert_int_equal(close(copy), 0);
 	none = (struct rlimit){.rlim_cur = copy, .rlim_max = limit.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -419,7 +419,7 @@ static void copy_of_gpu_memory(void **state)
 	close(fd);
 }
 
-/* The end's epoch, and the rail that it uses in it. */
+/* The epoch of a comm's end. *rail: the rail that the end uses in this epoch. */
 static uint32_t epoch_of(struct ha_comm *comm, unsigned int *rail)
 {
 	uint32_t epoch;
@@ -443,8 +443,8 @@ static void until_epoch(struct flow *flow, uint32_t epoch)
 	}
 }
 
-/* 200 failovers, with alternating faults. On a busy machine a path may also fail without a fault,
- * so epoch and rail are read each time. */
+/* Makes 200 failovers with alternating faults. On a busy machine a path may also fail without a
+ * fault, so epoch and rail are read each time. */
 static void many_failovers(void **state)
 {
 	static const unsigned int faults[] = {FAKE_LOSE_ACKS_IN, FAKE_LOSE_REQUESTS_OUT,
@@ -477,7 +477,7 @@ static void many_failovers(void **state)
 
 /* ---- all paths fail ------------------------------------------------------------------------- */
 
-/* Every request must end with an error in bounded time. */
+/* If all paths fail, every request must end with an error in bounded time. */
 static void both_dead(void **state)
 {
 	struct flow flow = {0};
@@ -495,7 +495,7 @@ static void both_dead(void **state)
 
 /* ---- the end of a comm ---------------------------------------------------------------------- */
 
-/* Both ends are closed with requests in flight. Nothing may be left. */
+/* Closes both ends with requests in flight. No resource may be left. */
 static void close_in_flight(void **state)
 {
 	unsigned int i;
@@ -510,7 +510,7 @@ static void close_in_flight(void **state)
 }
 
 /* The receiver has all messages and is closed, but its acknowledgements are lost. The sender must
- * still learn that everything arrived. */
+ * still get the completion of each send. */
 static void receiver_lingers(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();

@@ -20,7 +20,8 @@
 #include "selftests/fake_rc/fake_rc.h"
 #include "selftests/nccl/flow.h"
 
-/* Waits without calls of the comm, so only the plugin's own threads can make progress. */
+/* Waits for a log line without calls of the comm, so that only the plugin's own threads can make
+ * progress. */
 static void wait_until_logged(const char *text, unsigned int n)
 {
 	const uint64_t began_at_ns = inc_now_ns();
@@ -33,8 +34,8 @@ static void wait_until_logged(const char *text, unsigned int n)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* NCCL deregisters memory while requests use it, and then a path fails. The requests that are
- * written again still need the memory's keys. */
+/* NCCL deregisters memory while requests use it, and then a path fails. The requests are
+ * retransmitted on another path, for which they still need the memory's keys. */
 static void taken_back_in_use(void **state)
 {
 	struct flow flow = {0};
@@ -72,10 +73,10 @@ static void until_registered(struct flow *flow, struct ha_comm *comm,
 	} while (!known);
 }
 
-/* The standby's device has rejected the memory. After a failover to it, the comm returns to the
- * path whose device has the memory registered. The log must still report the failover correctly.
- * When the rejecting device becomes standby again, it is tried again, because it may have room
- * then. */
+/* The standby's device has rejected the memory. After a failover to the standby, the comm returns
+ * to the path whose device has the memory registered. The log must still report the failover
+ * correctly. When the rejecting device becomes standby again, the registration is tried again,
+ * because the device may have room then. */
 static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct ha_region *region)
 {
 	struct ha_comm_region *known = (struct ha_comm_region *)region;
@@ -92,7 +93,7 @@ static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct h
 	flow_receive(flow, 100);
 	until_registered(flow, comm, known, FLOW_SENDER(1));
 	flow_until_logged(flow, "fake1 stands by for epoch ", 2);
-	/* the first port may have come up too late for epoch 2, which then is on the standby once
+	/* the first port may have come up too late for epoch 2, which then uses the standby once
 	 * more */
 	if (flow_logged("fake1 stands by for epoch 2")) {
 		flow_until_failover(flow, 2);
@@ -131,8 +132,7 @@ static void sends_refused(void **state)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* A message larger than the device allows is an error of the caller, and not a failure of the
- * path. */
+/* A message larger than the device allows is an error of the caller, not a failure of the path. */
 static void too_large(void **state)
 {
 	const size_t room = FAKE_MACHINE_MAX_BYTES + 1ul;
@@ -144,7 +144,8 @@ static void too_large(void **state)
 	int ret = 0;
 
 	flow_connect(&flow);
-	in = flow.in; /* it is smaller than room, but nothing will be written there */
+	/* the buffer is smaller than the receive's size, but nothing will be written there */
+	in = flow.in;
 	assert_int_equal(ha_irecv(flow.receive, 1, &in, &room, &tag, &flow.in_region, &receive), 0);
 	while (!ret && !send) {
 		ret = ha_isend(flow.send, flow.out, room, tag, flow.out_region, &send);
@@ -160,7 +161,7 @@ static void too_large(void **state)
  * ---------------------------------------------------------------------------------- */
 
 /* The receiver has failed and its last message is lost. The sender has no request in flight that
- * could fail. It must notice the receiver's silence. */
+ * could fail. The sender must notice that the receiver is silent. */
 static void silent_when_failed(void **state)
 {
 	const uint64_t far = 1000;
@@ -174,7 +175,7 @@ static void silent_when_failed(void **state)
 	assert_int_equal(shutdown(flow.send->socket.fd, SHUT_RDWR), 0);
 	pthread_mutex_unlock(&flow.send->lock);
 	wait_until_logged("socket: ", 2);
-	/* with both locks held, no other thread can post */
+	/* while the test holds both locks, no other thread can post */
 	pthread_mutex_lock(&flow.send->lock);
 	pthread_mutex_lock(&flow.receive->lock);
 	fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
@@ -193,7 +194,8 @@ static void silent_when_failed(void **state)
 /* More than twice the connections that a listener examines at a time, but fewer than its backlog
  * allows in addition. */
 #define STRANGERS 180
-#define SOON_NS   (4 * INC_NSEC_PER_SEC) /* a listener allows a silent connection more time */
+/* a listener waits longer than this for a silent connection */
+#define SOON_NS (4 * INC_NSEC_PER_SEC)
 
 /* Many strangers connect and send nothing. They must not delay a real peer for long. */
 static void silent_strangers(void **state)
@@ -234,7 +236,8 @@ static void silent_strangers(void **state)
 
 /* ---- log ------------------------------------------------------------------------------------ */
 
-/* If the path in use fails and none can follow, the log must name the path and the cause. */
+/* If the path in use fails and no other path can follow, the log must name the path and the
+ * cause. */
 static void log_names_path_and_cause(void **state)
 {
 	const uint64_t began_at_ns = inc_now_ns();

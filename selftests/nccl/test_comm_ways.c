@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The comms of test_comm.c with settings other than the defaults, and without the socket that they
- * usually exchange messages on.
+ * The comms of test_comm.c with other settings than the defaults, and without the socket on which
+ * their ends usually exchange messages.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,8 +45,8 @@ WITH("HA_NCCL_ENABLE_BACKUP", "0", single)
 WITH("HA_NCCL_RTO_ADAPTIVE", "1", adaptive)
 WITH("HA_NCCL_FAILBACK", "0", default)
 
-/* With failback, the comm returns to the first rail as soon as that is up, once, without errors for
- * the traffic. */
+/* With failback, the comm returns to the first rail once, as soon as that rail is up, without
+ * errors for the traffic. */
 static void goes_back(void **state)
 {
 	struct flow flow = {0};
@@ -69,7 +69,7 @@ static void goes_back(void **state)
 	flow_disconnect(&flow);
 }
 
-/* Without the setting, the comm stays on the standby. */
+/* Without failback, the comm stays on the standby. */
 static void stays(void **state)
 {
 	struct flow flow = {0};
@@ -86,7 +86,7 @@ static void stays(void **state)
 	flow_disconnect(&flow);
 }
 
-/* Without a standby, both ends fail in the time that the device needs to give up. */
+/* Without a standby, both ends fail within the time that the device needs to give up. */
 static void single_path(void **state)
 {
 	struct flow flow = {0};
@@ -100,7 +100,8 @@ static void single_path(void **state)
 	flow_disconnect(&flow);
 }
 
-/* After three successive recoveries of less than 100 ms, the timeout becomes half as long again. */
+/* After three successive recoveries of less than 100 ms, the comm makes its timeout half as long
+ * again. */
 static void waits_longer(void **state)
 {
 	struct flow flow = {0};
@@ -121,8 +122,8 @@ static void waits_longer(void **state)
 	flow_disconnect(&flow);
 }
 
-/* The socket is closed. Messages then use the standby path, and new paths come up by messages on
- * the path in use. */
+/* The socket between the ends is closed. Messages then use the standby path. New paths come up by
+ * messages on the path in use. */
 static void no_socket(void **state)
 {
 	struct flow flow = {0};
@@ -152,13 +153,15 @@ static void no_socket(void **state)
 /* ---- calls that the device rejects ---- ---- */
 
 static const enum fake_call of_a_path[] = {FAKE_CREATE_CQ, FAKE_REG_MR, FAKE_CREATE_QP,
-					   FAKE_TO_INIT,   FAKE_TO_RTR, FAKE_TO_RTS,
-					   FAKE_POST_RECV}; /* must be the last one */
+					   FAKE_TO_INIT, FAKE_TO_RTR, FAKE_TO_RTS,
+					   /* this call must be the last one of the list */
+					   FAKE_POST_RECV};
 
 #define N_OF_A_PATH (sizeof(of_a_path) / sizeof(of_a_path[0]))
 
 /* The device rejects each call for the first path, at either end. Either the comm comes up
- * nevertheless, or the end reports the reason. Nothing may hang or be left. */
+ * nevertheless, or the end reports the reason. The comm may not hang, and no resource may be
+ * left. */
 static void refused_at_first(void **state)
 {
 	unsigned int i, times, up = 0;
@@ -180,15 +183,15 @@ static void refused_at_first(void **state)
 	assert_true(up > 0);
 }
 
-/* The device rejects each call for a standby repeatedly. The standby must come up once the calls
- * succeed. */
+/* The device repeatedly rejects each call for a standby path. The standby must come up once the
+ * calls succeed. */
 static void refused_standby(void **state)
 {
 	struct flow flow = {0};
 	unsigned int i, epoch = 0;
 
 	flow_connect(&flow);
-	/* not POST_RECV, because the path in use needs it, too */
+	/* tries all calls but POST_RECV, because the path in use needs that one, too */
 	for (i = 0; of_a_path[i] != FAKE_POST_RECV; i++) {
 		flow_until_standby(&flow, epoch % 2 ? 0 : 1, epoch + 1);
 		fake_refuse(of_a_path[i], ENOMEM, UINT_MAX);
@@ -223,8 +226,8 @@ static void refused_post(void **state)
 	flow_disconnect(&flow);
 }
 
-/* A rejected message counts as lost. The comm must not leave the path, because it still carries
- * payloads. */
+/* A message that the device rejects counts as lost. The comm must not leave the path, because it
+ * still carries payloads. */
 static void refused_msgs(void **state)
 {
 	struct flow flow = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The plugin's settings (hostlib/nccl/keys.h), and docs/nccl.md's table of them. */
+/* The plugin's settings (hostlib/nccl/keys.h), and the table of settings in docs/nccl.md. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -64,7 +64,7 @@ static void defaults(void **state)
 	assert_false(ha_config_doubts(&config, false, &err));
 }
 
-/* The value of the setting with this variable's name. */
+/* The value of the setting that this environment variable sets. */
 static int64_t value_of(const struct ha_config *config, const char *name)
 {
 #define NUMBER(type, member, variable, ...) \
@@ -76,8 +76,8 @@ static int64_t value_of(const struct ha_config *config, const char *name)
 	return 0;
 }
 
-/* Every variable accepts both its bounds and nothing beyond them. All others have their defaults,
- * except where these contradict the bound. */
+/* Every variable accepts its two bounds and nothing beyond them. All other settings have their
+ * defaults, except where these contradict the bound. */
 static void bounds(void **state)
 {
 	const struct ha_setting *setting;
@@ -131,7 +131,7 @@ static void no_numbers(void **state)
 	assert_null(config.ib_hca);
 }
 
-/* Random texts. An accepted one must have been read as the number that it contains. */
+/* Reads random texts. An accepted text must have been read as the number that it contains. */
 static void random_values(void **state)
 {
 	static const char some[] = "0123456789999 -+x.,e\n\xff";
@@ -175,7 +175,7 @@ static void together(void **state)
 	assert_true(ha_config_window_ns(&config) == 7ull * (4096ull << 31));
 
 	config.qp_timeout = 14;
-	config.rto_ms = 940; /* a timeout below twice the window (939.5 ms) gets a warning */
+	config.rto_ms = 940; /* a timeout below twice the window (939.5 ms) causes a warning */
 	assert_false(ha_config_doubts(&config, false, &err));
 	config.rto_ms = 939;
 	assert_true(ha_config_doubts(&config, false, &err));
@@ -223,7 +223,7 @@ static void document(void **state)
 	assert_null(setting->name);
 }
 
-/* The document's table of windows must have the values that the code computes. */
+/* The table of windows in docs/nccl.md must have the values that the code computes. */
 static void document_windows(void **state)
 {
 	char path[PATH_MAX], line[1000], row[200];

@@ -59,15 +59,17 @@ static void there_and_back(void **state)
 	}
 }
 
-/* A peer on another machine or of another release reads these bytes, so their format is fixed. */
+/* The format of a handle is fixed, because a peer on another machine or of another release reads
+ * these bytes. */
 static void bytes(void **state)
 {
-	static const uint8_t expected[] = {
-		'H',  'A',  'H',  'N',  1,    1,    4, 0,    /* magic, version, flags, family, 0 */
-		0x12, 0x67, 10,   1,    2,    3,    0, 0,    /* port, address */
-		0,    0,    0,    0,    0,    0,    0, 0,    /* the rest of an IPv6 address */
-		0,    0,    0,    0,    0,    0,    1, 0x23, /* scope, nonce */
-		0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0, 0};
+	static const uint8_t expected[] = {/* bytes of magic, version, flags, family, 0 */
+					   'H', 'A', 'H', 'N', 1, 1, 4, 0, 0x12, 0x67, 10, 1, 2, 3,
+					   0, 0, /* bytes of port and address */
+					   /* the remaining bytes of an IPv6 address */
+					   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+					   0x23, /* bytes of scope and nonce */
+					   0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0, 0};
 	const union ha_address address = ipv4();
 	struct ha_handle handle;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Every order of events at both ends of a comm, for small shapes. The search visits all reachable
- * states, and applies each event once in each. States are compared completely. It checks the
- * properties of docs/nccl-failover.md. TIMEOUT: 600
+ * states, and applies each event once in each state. States are compared completely. The search
+ * checks the properties of docs/nccl-failover.md. TIMEOUT: 600
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 struct seen {
 	struct seen *next;
 	uint32_t bytes;
-	bool on_the_way; /* on the path from the start to the current state of the search */
+	bool on_the_way; /* the state is on the path from the start to the search's current state */
 	uint8_t data[];
 };
 
@@ -31,7 +31,7 @@ static struct search {
 	const char *broken;
 } search;
 
-/* Packs a state by leaving out zeros: the number of zero words before, a mask of the next word's
+/* Packs a state by leaving out zeros: the number of zero words before a word, a mask of the word's
  * nonzero bytes, and these bytes. */
 static uint32_t pack(const struct world *w, uint8_t *out)
 {
@@ -95,7 +95,7 @@ static void grow(void)
 	search.n_heads = n;
 }
 
-/* Finds or adds the state. Sets *is_new if it was added. */
+/* Finds the state among those that were visited, or adds it. Sets *is_new if it was added. */
 static struct seen *remember(const struct world *w, bool *is_new)
 {
 	static struct world copy;
@@ -152,7 +152,7 @@ static void show_trail(void)
 	free(w);
 }
 
-/* Whether all properties hold in this state and in all that follow from it. */
+/* Do all properties hold in this state and in all states that follow from it? */
 static bool visit(const struct world *w)
 {
 	struct world_event events[WORLD_EVENTS];
@@ -170,7 +170,9 @@ static bool visit(const struct world *w)
 		search.broken = next->broken;
 	here = remember(next, &is_new);
 	if (!is_new && here->on_the_way && !search.broken)
-		search.broken = "hang"; /* the search has come back to a state on its own path */
+		/* the search has reached a state on its own path, so the events can repeat for
+		 * ever */
+		search.broken = "hang";
 	here->on_the_way = true;
 	for (i = 0; is_new && i < n && !search.broken; i++) {
 		assert_true(search.depth < MAX_DEPTH);

@@ -15,7 +15,7 @@
 static struct two_paths two;
 static struct inc_err err;
 
-/* Makes devices give up after 3 ms, for tests in which they shall. */
+/* Lets devices give up after 3 ms, for tests in which they have to. */
 static void give_up_soon(void)
 {
 	config.qp_timeout = 8;
@@ -108,7 +108,7 @@ static void payloads(void **state)
 	destroy_two(&two);
 }
 
-/* An end does not poll for long, while the peer fills all slots. */
+/* An end of the path does not poll for long, while its peer fills all slots. */
 static void all_slots_at_once(void **state)
 {
 	uint32_t i;
@@ -181,7 +181,7 @@ static void descriptions(void **state)
 	destroy_two(&two);
 }
 
-/* More descriptions than the send queue holds, because the ACKs of earlier ones were lost. */
+/* More descriptions than the send queue can hold, because ACKs of earlier ones were lost. */
 static void descriptions_wait_for_room(void **state)
 {
 	uint32_t i;
@@ -202,7 +202,7 @@ static void descriptions_wait_for_room(void **state)
 	destroy_two(&two);
 }
 
-/* Descriptions stay in order behind waiting ones, also after a temporary rejection. */
+/* Descriptions are sent in order after those that wait, also after a temporary rejection. */
 static void descriptions_wait_in_order(void **state)
 {
 	uint32_t i;
@@ -283,7 +283,7 @@ static void only_acks_are_lost(void **state)
 	event = next_event(two.path[SENDER]);
 	assert_true(event.kind == HA_PATH_COMPLETED && !event.ok && event.flushed &&
 		    event.wr_id == ha_wr_id(2, 2));
-	event = next_event(two.path[SENDER]); /* the failed completion of a receive */
+	event = next_event(two.path[SENDER]); /* the event is the failed completion of a receive */
 	assert_int_equal(event.kind, HA_PATH_DEAD);
 	expect_nothing(two.path[SENDER]);
 	expect_landed(&two, 70, 9);
@@ -317,7 +317,7 @@ static void a_short_loss(void **state)
 	}
 }
 
-/* A message of another length ends the path, because bytes of an older one follow it. */
+/* A message of another length ends the path, because bytes of an older message follow it. */
 static void a_msg_of_another_length(void **state)
 {
 	for (uint32_t bytes = 0; bytes < HA_MSG_BYTES; bytes += HA_MSG_BYTES - 1) {
@@ -340,7 +340,7 @@ static void a_msg_that_gets_nowhere(void **state)
 	event = next_event(two.path[SENDER]);
 	assert_int_equal(event.kind, HA_PATH_DEAD);
 	assert_non_null(event.why);
-	while (two.path[SENDER]->receives) /* the end is reported only once */
+	while (two.path[SENDER]->receives) /* the path reports the end only once */
 		expect_nothing(two.path[SENDER]);
 	assert_int_equal(two.path[SENDER]->msgs, 0);
 	expect_nothing(two.path[RECEIVER]);
@@ -361,7 +361,7 @@ static void a_port_that_is_down(void **state)
 	assert_int_equal(write_payload(&two, 0, 9, 70), 0);
 	event = next_event(two.path[SENDER]);
 	assert_true(event.kind == HA_PATH_COMPLETED && !event.ok);
-	expect_nothing(two.path[RECEIVER]); /* the posted receives are not flushed */
+	expect_nothing(two.path[RECEIVER]); /* the device does not flush the posted receives */
 	fake_port(2, true);
 	refresh_rails();
 	make_two(&other, 0, 2, 1);
@@ -374,7 +374,7 @@ static void a_gid_that_has_moved(void **state)
 	const unsigned int before = fake_move_gid(2), after = fake_move_gid(2);
 
 	assert_int_not_equal(before, after);
-	/* the inventory still has the old index */
+	/* the inventory still has the old index of the GID */
 	assert_int_equal(try_two(&two, (unsigned int[]){0, 2}, 0, &err), -EINVAL);
 	refresh_rails();
 	make_two(&two, 0, 2, 0);
@@ -428,7 +428,7 @@ static void every_call_may_fail(void **state)
 
 /* ---- the end of a path ---------------------------------------------------------------------- */
 
-/* The drain must report exactly what the receiver's device has acknowledged. */
+/* A drained path must report exactly what the receiver's device has acknowledged. */
 static void a_fence_at_the_receiver(void **state)
 {
 	struct ha_path_event last;
@@ -448,13 +448,14 @@ static void a_fence_at_the_receiver(void **state)
 	expect_landed(&two, 71, 9);
 	expect_msg(RECEIVER, 1);
 	expect_description_sent(3);
-	assert_int_equal(two.path[RECEIVER]->receives, HA_RECEIVES - 3); /* not posted again */
+	assert_int_equal(two.path[RECEIVER]->receives,
+			 HA_RECEIVES - 3); /* used ones are not posted again */
 	assert_false(ha_path_drained(two.path[RECEIVER]));
 	assert_int_equal(drain(two.path[RECEIVER]), 0);
 	assert_int_equal(target[0], 2);
 	fence(two.path[RECEIVER]); /* a second fence is allowed */
 	assert_true(ha_path_drained(two.path[RECEIVER]));
-	describe(4); /* a request that is posted too late completes, too */
+	describe(4); /* a request that is posted after the fence completes, too */
 	assert_false(ha_path_drained(two.path[RECEIVER]));
 	last = next_event(two.path[RECEIVER]);
 	assert_true(last.kind == HA_PATH_COMPLETED && last.flushed && !last.ok);
@@ -521,7 +522,7 @@ static void two_epochs(void **state)
 	destroy_two(&two);
 }
 
-/* A fence discards waiting descriptions, because the next epoch cannot use them. */
+/* A fence discards the descriptions that wait, because the next epoch cannot use them. */
 static void a_fence_drops_what_waits(void **state)
 {
 	uint32_t i;
@@ -561,7 +562,7 @@ static int nothing_is_left(void **state)
 	fake_no_inline(false);
 	for (i = 0; i < 4; i++)
 		fake_faults(i, 0);
-	destroy_two(&two); /* a failed test may have left the paths */
+	destroy_two(&two); /* frees the paths that a failed test may have left */
 	assert_int_equal(fake_objects(), 0);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Control messages and slots. Encoded ones can be decoded, and invalid bytes are rejected.
+/* Control messages and slots: encoded ones can be decoded, and invalid bytes are rejected.
  * fuzz_nccl tries arbitrary bytes. */
 #include <errno.h>
 #include <limits.h>
@@ -96,7 +96,7 @@ static void reads_what_is_written(void **state)
 	}
 }
 
-/* Offsets of fields that docs/nccl-failover.md defines. */
+/* Offsets of the fields of messages, as docs/nccl-failover.md defines them. */
 static const struct {
 	const char *what;
 	enum ha_control_msg_type type;
@@ -206,7 +206,7 @@ static void names(void **state)
 	assert_true(ha_before(UINT32_MAX, 0) && !ha_before(0, UINT32_MAX) && !ha_before(5, 5));
 }
 
-/* docs/nccl-failover.md must have the number of each type and of each cause. */
+/* docs/nccl-failover.md must have the number of each message type and of each cause. */
 static void document(void **state)
 {
 	static const char *const rows[] = {

@@ -68,8 +68,8 @@ static void is(enum ha_state state, uint32_t epoch)
 	assert_int_equal(r.end.epoch, epoch);
 }
 
-/* Begins with a group of three receives and a single one. The second receive is complete, and the
- * standby is ready. */
+/* Begins with a group of three receives and a single receive. The second receive is complete, and
+ * the standby path is ready. */
 static void begin(void)
 {
 	begin_as(true);
@@ -126,12 +126,12 @@ static void all_slots(void **state)
 	for (i = 1; i < HA_SLOTS; i++)
 		land(0, i);
 	ha_receiver_release(&r, 1);
-	assert_int_equal(irecv(1), -EAGAIN); /* a report could not cover another slot */
+	assert_int_equal(irecv(1), -EAGAIN); /* a report has no room for a further slot */
 	land(0, 0);
 	assert_int_equal(irecv(1), 1);
 }
 
-/* Each request has its own sizes, although its place in the ring is reused many times. */
+/* Each request has its own sizes, although its entry in the ring is reused many times. */
 static void untested(void **state)
 {
 	uint32_t sizes[HA_GROUP];
@@ -152,11 +152,13 @@ static void untested(void **state)
 static void resumes(void **state)
 {
 	switching();
-	assert_int_equal(irecv(1), 2); /* the receive waits for the end of the failover */
+	/* the receive is accepted, and waits for the end of the failover */
+	assert_int_equal(irecv(1), 2);
 	assert_int_equal(todo.posts, 0);
 	receive(HA_MSG_RESUME, 1);
 	is(HA_FLOWING, 1);
-	assert_int_equal(todo.posts, 3); /* sequences 0 and 2, and the new one */
+	/* the posts are for sequences 0 and 2, and for the new receive */
+	assert_int_equal(todo.posts, 3);
 	assert_true(todo.post[0] == 0 && todo.post[1] == 2 && todo.post[2] == 4);
 	assert_true(todo.failover_over && r.end.failover.replayed == 3 &&
 		    r.end.failover.delivered == 1);
@@ -172,7 +174,7 @@ static void opened(void **state)
 	receive(HA_MSG_OPEN, 1);
 	is(HA_SWITCHING, 1);
 	assert_true(todo.fence && r.end.cause == HA_CAUSE_PEER);
-	receive(HA_MSG_OPEN, 1); /* before the drain is over, no answer is sent */
+	receive(HA_MSG_OPEN, 1); /* no answer is sent before the path is drained */
 	assert_int_equal(todo.msgs, 0);
 	ha_receiver_drained(&r, 0, now, &todo);
 	expect_sent(HA_MSG_REPORT, 1);
@@ -188,7 +190,7 @@ static void opened(void **state)
 	assert_int_equal(todo.msgs, 0);
 }
 
-/* RESUME was lost, and the sender has already left the next path, too. */
+/* The message RESUME was lost, and the sender has already left the next path, too. */
 static void opened_while_switching(void **state)
 {
 	switching();
@@ -270,7 +272,7 @@ static void impossible_payloads(void **state)
 	ha_receiver_landed(&r, 0, 0, 65, now, &todo);
 	is(HA_FAILED, 0);
 	switching();
-	land(0, 0); /* a payload after the report is an error */
+	land(0, 0); /* a payload that arrives after the report is an error */
 	is(HA_FAILED, 1);
 }
 
@@ -287,11 +289,12 @@ static void impossible_messages(void **state)
 	assert_int_equal(r.end.error, -EPROTO);
 	begin();
 	receive(HA_MSG_OPEN, 1);
-	receive(HA_MSG_RESUME, 1); /* RESUME before the report is an error */
+	receive(HA_MSG_RESUME, 1); /* a RESUME that arrives before the report is an error */
 	assert_int_equal(r.end.error, -EPROTO);
 }
 
-/* Payloads that arrived before the failure are delivered, because the sender may rely on that. */
+/* With only one path, payloads that arrived before the failure are delivered, because the sender
+ * may rely on that. */
 static void one_path(void **state)
 {
 	begin_as(false);
@@ -368,7 +371,7 @@ static void probes(void **state)
 	ha_receiver_completed(&r, ha_wr_id(0, HA_WR_PROBE), false, now, &todo);
 	is(HA_SWITCHING, 1);
 	assert_int_equal(r.end.cause, HA_CAUSE_PROBE);
-	/* a failed completion of the previous epoch is ignored */
+	/* a failed completion that belongs to the previous epoch is ignored */
 	switching();
 	receive(HA_MSG_RESUME, 1);
 	ha_receiver_completed(&r, ha_wr_id(0, 0), false, now, &todo);
@@ -383,7 +386,7 @@ static void another_comms_msg(void **state)
 	ha_receiver_msg(&r, &msg, now, &todo);
 	is(HA_FLOWING, 0);
 	assert_false(r.peer_ended);
-	receive(HA_MSG_ABORT, 0); /* a message of this comm ends it */
+	receive(HA_MSG_ABORT, 0); /* a message that belongs to this comm ends it */
 	assert_true(r.peer_ended);
 }
 

@@ -58,7 +58,7 @@ static void rail_by_rail(void **state)
 	assert_int_equal(ha_region_lkey(&r, 0), 0);
 	key = ha_region_rkey(&r, 1);
 	add(&r, 0);
-	add(&r, 1); /* a registration that exists is not repeated */
+	add(&r, 1); /* a second call does not repeat a registration that exists */
 	assert_int_equal(ha_region_rkey(&r, 1), key);
 	assert_int_not_equal(ha_region_rkey(&r, 0), key);
 	assert_int_equal(fake_objects(), 2);
@@ -85,14 +85,14 @@ static void comms_share(void **state)
 	assert_ptr_equal(a.mr[0], b.mr[0]);
 	assert_int_equal(fake_objects(), 1);
 	ha_region_release(&a);
-	assert_int_equal(fake_objects(), 1); /* b still uses the registration */
+	assert_int_equal(fake_objects(), 1); /* region b still uses the registration */
 	ha_region_release(&b);
 	/* the unused registration is retained for a later user */
 	assert_int_equal(fake_objects(), 1);
 	add(&c, 0);
 	assert_int_equal(fake_objects(), 1);
 	ha_region_release(&c);
-	/* memory whose pages were dropped is registered again */
+	/* if pages were dropped, the memory is registered again */
 	assert_int_equal(madvise(memory, BYTES, MADV_DONTNEED), 0);
 	c = region_of(0, BYTES, HOST, -1);
 	add(&c, 0);
@@ -116,7 +116,7 @@ static void memory_of_a_gpu(void **state)
 	assert_non_null(r.own[0]);
 	assert_null(r.mr[0]);
 	ha_region_release(&r);
-	assert_int_equal(fake_objects(), 0); /* not retained */
+	assert_int_equal(fake_objects(), 0); /* the registration was not retained */
 	add(&plain, 1);
 	assert_non_null(plain.own[1]);
 	ha_region_release(&plain);

@@ -77,7 +77,7 @@ static void is(enum ha_state state, uint32_t epoch)
 	assert_int_equal(s.end.epoch, epoch);
 }
 
-/* Begins with two sends in flight, a free slot of another tag, and a standby that is ready. */
+/* Begins with two sends in flight, a free slot of another tag, and a standby path that is ready. */
 static void begin(void)
 {
 	begin_as(true);
@@ -151,8 +151,8 @@ static void all_requests(void **state)
 	assert_int_equal(isend(1), -EAGAIN);
 }
 
-/* REPORT lists one of the sends as received, so it is complete. The other one waits until its slot
- * is described again, and is written again. */
+/* REPORT lists one of the sends as received, so that send is complete. The other send waits until
+ * its slot is described again, and is then written again. */
 static void takes_a_report(void **state)
 {
 	switching();
@@ -173,7 +173,7 @@ static void takes_a_report(void **state)
 	assert_int_equal(s.send[0].rkey, 2);
 	describe(2, 9, 1);
 	assert_int_equal(isend(9), 2);
-	/* a repeated REPORT is answered but has no effect */
+	/* the sender answers a repeated REPORT, which has no other effect */
 	receive(HA_MSG_REPORT, 1, 0, 2);
 	expect_sent(HA_MSG_RESUME, 1);
 	assert_int_equal(s.send[0].state, HA_SEND_IN_FLIGHT);
@@ -213,7 +213,7 @@ static void the_receiver_first(void **state)
 static void impossible_reports(void **state)
 {
 	switching();
-	receive(HA_MSG_REPORT, 1, 0, 4); /* reports slot 2, which was not written */
+	receive(HA_MSG_REPORT, 1, 0, 4); /* the message reports slot 2, which was not written */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.end.error, -EPROTO);
 	expect_sent(HA_MSG_ABORT, 1);
@@ -222,7 +222,7 @@ static void impossible_reports(void **state)
 	assert_int_equal(s.end.error, -EPROTO);
 	begin();
 	ha_sender_completed(&s, ha_wr_id(0, 0), true, now, &todo);
-	receive(HA_MSG_REPORT, 1, 0, 0); /* omits a send that was acknowledged */
+	receive(HA_MSG_REPORT, 1, 0, 0); /* the message omits a send that was acknowledged */
 	assert_int_equal(s.end.error, -EPROTO);
 	assert_int_equal(s.send[1].state, HA_SEND_FAILED);
 	begin();
@@ -238,7 +238,7 @@ static void impossible_slots(void **state)
 	switching();
 	receive(HA_MSG_REPORT, 1, 0, 0);
 	done_all();
-	describe(0, 3, 1); /* the slot had another tag before */
+	describe(0, 3, 1); /* the slot had another tag before, so this is an error */
 	is(HA_FAILED, 1);
 	assert_int_equal(s.end.error, -EPROTO);
 }
@@ -312,8 +312,8 @@ static void no_progress(void **state)
 	is(HA_FLOWING, 1);
 }
 
-/* A slot is described at the moment when its path is abandoned. The send for it must not be written
- * on the next path, because that has no report yet. */
+/* A slot is described at the moment when its path is abandoned. The send for this slot must not be
+ * written on the next path, because no report for that path has come. */
 static void a_slot_of_the_path_that_is_left(void **state)
 {
 	const struct ha_slot slot = {.bytes = 64, .tag = 1, .epoch = 1, .sequence = 1, .slots = 1};
@@ -381,7 +381,7 @@ static void probes(void **state)
 	done_all();
 	now += 3 * BEAT;
 	ha_sender_tick(&s, now, &todo);
-	assert_false(todo.probe); /* a probe is already in flight */
+	assert_false(todo.probe); /* another probe is already in flight */
 	ha_sender_completed(&s, ha_wr_id(0, HA_WR_PROBE), true, now, &todo);
 	ha_sender_tick(&s, now, &todo);
 	assert_true(todo.probe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The plugin in the way that NCCL finds it: loaded by its name, with four tables of functions. Only
- * optional functions may be missing. */
+/* The plugin in the form in which NCCL finds it: loaded by its name, with four tables of functions.
+ * Only optional functions may be missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static const struct {
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
-/* The index of a member's pointer in a table. It is the same in all versions that have the
+/* The index of a member's pointer in a table. The index is the same in all versions that have the
  * member. */
 #define PLACE(member) (offsetof(struct ha_nccl_net_v11, member) / sizeof(void *))
 static_assert(offsetof(struct ha_nccl_net_v8, irecvConsumed) ==
@@ -45,7 +45,7 @@ static int load(void **state)
 	const char *build = getenv("INC_BUILD");
 
 	snprintf(plugin_path, sizeof(plugin_path), "%s/libnccl-net-ha.so", build ?: "build");
-	/* with the flags that NCCL uses */
+	/* loads the plugin with the flags that NCCL uses */
 	plugin = dlopen(plugin_path, RTLD_NOW | RTLD_LOCAL);
 	if (!plugin)
 		fprintf(stderr, "%s\n", dlerror());
@@ -57,7 +57,7 @@ static int unload(void **state)
 	return dlclose(plugin);
 }
 
-/* The four symbols are all that the dynamic symbol table defines. */
+/* The dynamic symbol table defines the four tables and no other symbols. */
 static void symbols(void **state)
 {
 	char command[PATH_MAX + 64], line[300], name[200];
@@ -80,15 +80,15 @@ static void symbols(void **state)
 	assert_int_equal(found, N_TABLES);
 }
 
-/* NCCL calls these functions only if they are not NULL. A failure of some of them would end the
- * job. */
+/* May this member be NULL? NCCL calls some functions only if they are not NULL. The failure of some
+ * of them would end the job. */
 static bool may_be_null(size_t k)
 {
 	return k == PLACE(getDeviceMr) || k == PLACE(irecvConsumed) || k == PLACE(makeVDevice) ||
 	       k == PLACE(setNetAttr);
 }
 
-/* A table consists of pointers only. */
+/* No required member of a table is NULL. A table consists of pointers only. */
 static void nothing_missing(void **state)
 {
 	void *const *member;
@@ -118,8 +118,8 @@ static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, con
 	warnings += level == HA_NCCL_LOG_WARN;
 }
 
-/* A wrong setting makes init fail, and the log names it. NCCL 2.28 and 2.29 then call finalize with
- * the content of the context, which may belong to another plugin. */
+/* A wrong setting makes init fail, and the log names the setting. NCCL 2.28 and 2.29 then call
+ * finalize with the content of the context, which may belong to another plugin. */
 static void init_fails(void **state)
 {
 	const struct ha_nccl_net_v11 *v11 = dlsym(plugin, "ncclNetPlugin_v11");
@@ -139,7 +139,8 @@ static void init_fails(void **state)
 	unsetenv("HA_NCCL_RTO_MS");
 }
 
-/* Two communicators of NCCL, first one after the other and then both at once, over fake devices. */
+/* Opens two communicators of NCCL over fake devices, first one after the other and then both at
+ * once. */
 static void init_and_finalize(void **state)
 {
 	const struct ha_nccl_net_v11 *v11 = dlsym(plugin, "ncclNetPlugin_v11");

@@ -23,7 +23,8 @@ struct pair {
 	int listen_fd;
 	union ha_address address;
 	struct ha_socket a, b;
-	int raw; /* a peer that is a plain socket instead of a struct ha_socket; -1: none */
+	/* descriptor of a peer that is a plain socket instead of a struct ha_socket; -1: none */
+	int raw;
 };
 
 static void wait_for(int fd, short events)
@@ -115,7 +116,7 @@ static void there_and_back(void **state)
 
 	assert_int_equal(ha_socket_accept(pair->listen_fd, &pair->b, &err), 0);
 	connect_a(pair);
-	/* a message before the connection is up is sent later */
+	/* a message that is given before the connection is up is sent later */
 	fill(msg, 99);
 	assert_int_equal(ha_socket_send(&pair->a, msg), 0);
 	accept_b(pair);
@@ -134,7 +135,7 @@ static void there_and_back(void **state)
 	assert_int_equal(ha_socket_receive(&pair->a, received), 0);
 }
 
-/* A message must arrive whole, however it was split. */
+/* A message must arrive whole, even if it is split into single bytes. */
 static void byte_by_byte(void **state)
 {
 	struct pair *pair = *state;
@@ -154,7 +155,7 @@ static void byte_by_byte(void **state)
 			assert_memory_equal(received, msg + msgs++ * HA_MSG_BYTES, HA_MSG_BYTES);
 	}
 	assert_int_equal(msgs, 3);
-	/* one and a half messages, then the other half together with another message */
+	/* one and a half messages, and then the other half together with another message */
 	assert_int_equal(send(pair->raw, msg, 192, 0), 192);
 	assert_int_equal(receive(&pair->b, received), 1);
 	assert_memory_equal(received, msg, HA_MSG_BYTES);
@@ -166,7 +167,7 @@ static void byte_by_byte(void **state)
 	}
 }
 
-/* Messages that the kernel accepts in parts must arrive whole, whichever call sends the rest. */
+/* Messages that the kernel accepts in parts must arrive whole, whatever call sends the rest. */
 static void partial_writes(void **state)
 {
 	struct pair *pair = *state;
@@ -181,7 +182,7 @@ static void partial_writes(void **state)
 	pair->b.fd = ends[0];
 	pair->b.connected = true;
 	pair->raw = ends[1];
-	/* the kernel raises this to its minimum */
+	/* a too small size, which the kernel raises to its minimum */
 	setsockopt(pair->b.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	while (pair->b.out_bytes < (HA_SOCKET_QUEUE - 1) * HA_MSG_BYTES) {
 		fill(msg, sent++);
@@ -209,7 +210,7 @@ static void reads_nothing(void **state)
 
 	connect_raw(pair);
 	assert_int_equal(send(pair->raw, msg, sizeof(msg), 0), sizeof(msg));
-	/* stop if more is accepted than any buffer of the kernel could hold */
+	/* ends the loop if more bytes are accepted than any buffer of the kernel could hold */
 	while (!ret && sent < 10000000) {
 		ret = ha_socket_send(&pair->b, msg);
 		sent += !ret;
@@ -217,7 +218,7 @@ static void reads_nothing(void **state)
 	assert_int_equal(ret, -ENOBUFS);
 	assert_true(sent >= HA_SOCKET_QUEUE);
 	assert_int_equal(ha_socket_send(&pair->b, msg), -ENOBUFS);
-	/* a message that the peer sent before is still received */
+	/* a message that the peer sent before it closed is still received */
 	assert_int_equal(receive(&pair->b, received), 1);
 	assert_int_equal(ha_socket_receive(&pair->b, received), -ENOBUFS);
 }
@@ -231,7 +232,8 @@ static void closes(void **state)
 	connect_raw(pair);
 	fill(msg, 1);
 	assert_int_equal(send(pair->raw, msg, sizeof(msg), 0), sizeof(msg));
-	assert_int_equal(send(pair->raw, msg, 60, 0), 60); /* half a message is discarded */
+	/* half a message, which the receiver discards */
+	assert_int_equal(send(pair->raw, msg, 60, 0), 60);
 	close(pair->raw);
 	pair->raw = -1;
 	assert_int_equal(receive(&pair->b, received), 1);
@@ -279,7 +281,7 @@ static void resets(void **state)
 	assert_int_equal(ha_socket_receive(&pair->b, received), -ECONNRESET);
 }
 
-/* Any bytes form messages. Their meaning is not the socket's concern. */
+/* Any 128 bytes are a message for the socket, because it does not interpret them. */
 static void garbage(void **state)
 {
 	struct pair *pair = *state;
@@ -322,7 +324,7 @@ static void interfaces(void **state)
 	union ha_address address;
 	struct inc_err err = {""};
 
-	/* a loopback address of IPv4 with a port */
+	/* checks that the text is read as an IPv4 loopback address with a port */
 	assert_int_equal(pair->address.sa.sa_family, AF_INET);
 	assert_int_equal(ntohl(pair->address.in4.sin_addr.s_addr) >> 24, 127);
 	assert_int_not_equal(pair->address.in4.sin_port, 0);
@@ -330,7 +332,7 @@ static void interfaces(void **state)
 	assert_non_null(strstr(err.msg, "NCCL_SOCKET_IFNAME==none0"));
 }
 
-/* The same over IPv6, if the machine has it. */
+/* The socket works over IPv6, too, if the machine has it. */
 static void ipv6(void **state)
 {
 	struct pair *pair = *state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * Random walks of both ends of a comm: many requests, groups of receives, wrapping sequence
- * numbers, faults and repairs over many epochs. WALK_SEED=n repeats only the walk of that seed.
- * TIMEOUT: 300
+ * Random walks of both ends of a comm, with many requests, groups of receives, sequence numbers
+ * that wrap, and faults and repairs over many epochs. WALK_SEED=n repeats only the walk of that
+ * seed. TIMEOUT: 300
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,8 @@ static struct world_shape draw(uint64_t *seed)
 	};
 }
 
-/* Chooses faults rarely, so that requests complete between them and a path can come up again. */
+/* Chooses the next event, which is rarely a fault, so that requests complete between faults and a
+ * path can come up again. */
 static struct world_event choose(const struct world_event *events, unsigned int n, uint64_t *seed)
 {
 	unsigned int i = (unsigned int)(next_random(seed) % n);

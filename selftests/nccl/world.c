@@ -23,7 +23,8 @@ void world_must(struct world *w, bool holds, const char *property)
 		w->broken = property;
 }
 
-/* Sends are not in the order of slots: in each pair of slots, the second comes first. */
+/* Returns the slot of a send. Sends are not in the order of slots: in each pair of slots, the
+ * second comes first. */
 unsigned int world_slot_of(const struct world *w, unsigned int message)
 {
 	if (w->shape.tags < 2 || (message ^ 1) >= w->shape.messages)
@@ -97,8 +98,8 @@ static void lose(struct world_items *list)
 	memset(list, 0, sizeof(*list));
 }
 
-/* Moves a queue pair to ERR. Unacknowledged requests are flushed, and arriving packets are not
- * placed in memory. */
+/* Moves a queue pair to ERR. Unacknowledged requests are flushed, and packets that arrive later are
+ * not placed in memory. */
 static void fence(struct world_way *way, struct world_way *other)
 {
 	way->fenced = true;
@@ -291,8 +292,8 @@ static void slot_lands(struct world *w, unsigned int epoch)
 		ha_slot_encode(&item.slot, &w->ring[item.index]);
 	/* The receiver ignores the successful completion of a description. */
 	acknowledge(&pair->back, &pair->there, item.kind == WORLD_PROBE);
-	/* The sender looks at the slot at once. A later look is equivalent to a slot that arrives
-	 * later. */
+	/* the sender reads the slot at once; to read it later has the same effect as a slot that
+	 * arrives later */
 	ha_sender_look(&w->sender, w->now_ns, &todo);
 	do_sender(w, &todo);
 }

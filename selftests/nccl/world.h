@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sender and a receiver of the plugin in one thread. They are joined by simulated queue pairs,
- * one per epoch, and by a control channel. The world also plays NCCL's part at both ends, and
- * causes faults. It is plain memory, so a copy of it is an independent world. It offers the events
- * that are possible, and an event is one step.
+ * A sender and a receiver of the plugin in one thread. Simulated queue pairs, one per epoch, and a
+ * control channel join them. The world also plays the part of NCCL at both ends, and causes faults.
+ * It is plain memory, so a copy of it is an independent world. It lists the events that are
+ * possible, and one event is one step.
  */
 #ifndef NCCL_WORLD_H
 #define NCCL_WORLD_H
@@ -14,8 +14,8 @@
 #include "hostlib/nccl/receiver.h"
 #include "hostlib/nccl/sender.h"
 
-/* The exhaustive search copies and compares millions of worlds, so they are small. Random walks use
- * a large world. */
+/* The exhaustive search copies and compares millions of worlds, so its worlds are small. Random
+ * walks use a large world. */
 #ifndef WORLD_LARGE
 #define WORLD_MESSAGES 8u
 #define WORLD_EPOCHS   4u
@@ -27,22 +27,24 @@
 #endif
 #define WORLD_MSGS 4u /* messages in flight in one direction; a further one is lost */
 
-/* A test's parameters: the messages that NCCL sends and receives, and the faults that may occur. */
+/* The parameters of a test: the messages that NCCL sends and receives, and the faults that may
+ * occur. */
 struct world_shape {
-	unsigned int messages; /* messages sent and received in all */
-	unsigned int group;    /* receives in an irecv at most; the last irecv has the rest */
-	unsigned int tags;     /* slot i has tag i % tags */
-	unsigned int window;   /* irecvs in flight at most */
-	uint32_t start;        /* the first sequence number */
-	unsigned int faults;   /* faults in all, of any kind */
-	unsigned int repairs;  /* paths that come up again */
-	/* epochs beyond epoch 0; if not 0, the standby is up from the start */
+	unsigned int messages; /* total number of messages that are sent and received */
+	/* greatest number of receives in an irecv; the last irecv has the rest */
+	unsigned int group;
+	unsigned int tags;    /* slot i has tag i % tags */
+	unsigned int window;  /* greatest number of irecvs in flight */
+	uint32_t start;       /* sequence number of the first message */
+	unsigned int faults;  /* total number of faults, of any kind */
+	unsigned int repairs; /* number of paths that may come up again */
+	/* number of epochs beyond epoch 0; if not 0, the standby path is up from the start */
 	unsigned int extra_epochs;
 	bool dual;
-	/* faults that end the comm are possible: loss of the control channel, timers that expire
-	 * too early */
+	/* faults that end the comm are possible: the control channel is lost, or timers expire too
+	 * early */
 	bool fatal;
-	/* the ends learn of the first standby at any time instead of at the start */
+	/* the ends get to know the first standby path at any time instead of at the start */
 	bool late_path;
 	bool triggers; /* both ends may also leave a healthy path without a fault */
 };
@@ -51,10 +53,10 @@ enum world_kind { WORLD_PAYLOAD, WORLD_SLOT, WORLD_PROBE };
 
 struct world_item {
 	uint8_t kind;
-	uint16_t index;      /* request of a payload, or place of a slot in the ring */
-	uint16_t message;    /* of a payload: the message's number */
-	uint32_t key;        /* of a payload: the epoch of the description that it uses, + 1 */
-	struct ha_slot slot; /* of a description: the slot; of a payload: its destination */
+	uint16_t index;   /* request to which a payload belongs, or index of a slot in the ring */
+	uint16_t message; /* of a payload: number of its message */
+	uint32_t key;     /* of a payload: epoch of the description that it uses, plus 1 */
+	struct ha_slot slot; /* of a description: its slot; of a payload: its destination */
 };
 
 struct world_completion {
@@ -77,14 +79,17 @@ struct world_completions {
  * sending end's completions that it has not polled. */
 struct world_way {
 	bool cut;
-	bool fenced; /* the end that sends here is in ERR and neither sends nor receives */
+	/* the end that sends in this direction has its queue pair in ERR, so it neither sends nor
+	 * receives */
+	bool fenced;
 	struct world_items wire;
 	struct world_completions unacked, done;
 };
 
 struct world_pair {
-	struct world_way there, back;    /* from the sender, and from the receiver */
-	struct world_completions landed; /* completions that the receiver has not polled */
+	/* the two directions: from the sender, and from the receiver */
+	struct world_way there, back;
+	struct world_completions landed; /* completions that the receiver has not polled yet */
 };
 
 struct world_msgs {
@@ -102,10 +107,10 @@ struct world {
 	struct world_msgs to_receiver, to_sender;
 	bool control_cut;
 	uint32_t up;                       /* the newest epoch whose path is up */
-	bool sender_heard, receiver_heard; /* whether each end knows of that path */
+	bool sender_heard, receiver_heard; /* whether each end has the newest path */
 	unsigned int faults, repairs, causes;
 	bool early; /* a timer expired before its time */
-	/* the part of NCCL */
+	/* the part of NCCL, which the world plays */
 	unsigned int sent, received; /* counts of posted requests */
 	uint16_t message[HA_REQUESTS];
 	uint16_t sends_done, receives_done;
@@ -116,7 +121,7 @@ struct world {
 #define WORLD_HEARTBEAT_NS 100u
 #define WORLD_RTO_NS       300u
 
-/* Kinds of events. Those from CUT_THERE on are faults. */
+/* Kinds of events. CUT_THERE and all kinds after it are faults. */
 #define WORLD_KINDS(_)       \
 	_(POST_SEND)         \
 	_(POST_RECV)         \
@@ -174,10 +179,10 @@ void world_step(struct world *w, struct world_event event);
 void world_check_end(struct world *w);
 bool world_ended(const struct world *w);
 void world_print(const struct world *w, struct world_event event);
-/* Brings equivalent worlds into the same form: instants become ages. */
+/* Brings equivalent worlds into the same form, in which instants are replaced by ages. */
 void world_normalize(struct world *w);
 
-/* Shared by world.c and possible.c. */
+/* Functions that world.c and possible.c share. */
 void world_must(struct world *w, bool holds, const char *property);
 unsigned int world_slot_of(const struct world *w, unsigned int message);
 uint32_t world_tag_of(const struct world *w, unsigned int slot);
