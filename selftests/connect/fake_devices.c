@@ -20,7 +20,8 @@ struct port {
 };
 
 struct counted {
-	struct inc_rdma_list list; /* must be first */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct inc_rdma_list list;
 	unsigned int refs;
 	struct inc_rdma_device_info *device;
 	struct port *port;

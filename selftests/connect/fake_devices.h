@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Fakes of RDMA devices and of connection sockets. They replace lib/rdma/inventory.h and
- * hostlib/connect/socket.h. Both ends of a connection are in one process. The test decides which
- * calls fail, which messages are lost, and which events arrive.
+ * hostlib/connect/socket.h. Both ends of a connection are in one process. The test decides what
+ * calls fail, what messages are lost, and what events arrive.
  */
 #ifndef FAKE_DEVICES_H
 #define FAKE_DEVICES_H
@@ -21,7 +21,8 @@ extern struct fake_devices {
 } fake_devices;
 
 void fake_devices_reset(void);
-/* Makes the descriptors of all inventories readable, so that contexts refresh their lists. */
+/* Makes the descriptors of all inventories readable, so that contexts refresh their lists of
+ * devices. */
 void fake_devices_changed(void);
 
 /* The calls of hostlib/connect/socket.h, in the order in which a connection makes them. */
@@ -36,25 +37,26 @@ enum fake_call {
 };
 
 extern struct fake_sockets {
-	/* The n-th call of this kind from now on fails with `error` (1: the next call); 0: none
-	 * fails. */
+	/* For each kind of call: the n-th call from now on fails with `error` (1: the next call);
+	 * 0: no call fails. */
 	unsigned int fail_in[FAKE_N_CALLS];
 	int error;
-	bool lose_probe;        /* the probe is lost, and neither side gets an event */
-	bool hold_rtr;          /* steps to RTR begun from now on wait for fake_rtr_go_on() */
-	bool lose_completion;   /* the message arrives, but its sender gets no completion */
-	unsigned int alive;     /* sockets that were created and not destroyed */
-	unsigned int handed[2]; /* sockets handed over in state READY [0] and CLOSED [1] */
+	bool lose_probe;      /* the probe is lost, and neither side gets an event */
+	bool hold_rtr;        /* steps to RTR that begin from now on wait for fake_rtr_go_on() */
+	bool lose_completion; /* the message arrives, but its sender gets no completion */
+	unsigned int alive;   /* number of sockets that were created and not destroyed */
+	/* numbers of sockets that were handed to an owner in state READY [0] and CLOSED [1] */
+	unsigned int handed[2];
 } fake_sockets;
 
 void fake_sockets_reset(void);
 
 struct inc_connect_socket;
-/* The owner of this end closes it. The peer gets PEER_CLOSED. */
+/* Plays an owner that closes this end. The peer gets PEER_CLOSED. */
 void fake_socket_close(struct inc_connect_socket *socket);
-/* fake_rtr_waiting() returns how many steps to RTR wait, each in its own thread.
- * fake_rtr_go_on() lets n more of them continue, in the order of their arrival. Steps that
- * arrive later count, too. */
+/* fake_rtr_waiting() returns the number of steps to RTR that wait, each in its own thread.
+ * fake_rtr_go_on() lets n more steps continue, in the order of their arrival, also those that
+ * arrive later. */
 unsigned int fake_rtr_waiting(void);
 void fake_rtr_go_on(unsigned int n);
 /* Makes every existing socket fail with fake_sockets.error. */

@@ -25,12 +25,12 @@
 #include <unistd.h>
 #include "hostlib/include/inc_connect.h"
 
-#define WINDOW 3 /* messages sent that the peer has not released */
+#define WINDOW 3 /* number of sent messages that the peer has not released yet */
 
 enum frame_kind { MESSAGE = 1, RELEASED, READ_ASKED, READ_DATA, WRITE_DATA, WRITTEN };
 
 struct frame {
-	/* size: of what follows this header; of READ_ASKED: of the data that is asked for */
+	/* size: bytes that follow this header; for READ_ASKED: bytes of the requested data */
 	uint32_t kind, size;
 	uint64_t address, local;
 };
@@ -50,12 +50,12 @@ struct inc_connect_socket {
 	int fd, error;
 	struct inc_connect_settings settings;
 	struct evbuffer *in; /* bytes that have not been parsed yet */
-	uint8_t *message;    /* the oldest message, */
-	uint32_t size;       /* and its size */
+	uint8_t *message;    /* the oldest message that has arrived */
+	uint32_t size;       /* size of the oldest message */
 	unsigned int under_way;
 	/* the answer to a check has arrived, but progress() has not returned it yet */
 	bool checked;
-	uint64_t begun, ended; /* counts of transfers */
+	uint64_t begun, ended; /* numbers of transfers that have begun and ended */
 };
 
 struct inc_connect_region {
@@ -79,7 +79,7 @@ static bool fault(const char *name)
 	return have && !strcmp(have, name);
 }
 
-/* The address "127.0.0.1:PORT". A text without a port gets that of FAKE_PORT. */
+/* Reads the address "127.0.0.1:PORT". A text without a port gets the port of FAKE_PORT. */
 static struct sockaddr_in address_of(const char *text)
 {
 	const char *port = text ? strchr(text, ':') : NULL;
@@ -285,8 +285,8 @@ static void put(struct inc_connect_socket *s, struct frame frame, const void *da
 		s->error = -ECONNRESET;
 }
 
-/* Whether the next frame can be processed. A message waits until the application has released the
- * one before it. */
+/* Can the next frame be processed? A message waits until the application has released the one
+ * before it. */
 static bool can_take(const struct inc_connect_socket *s, struct frame *frame)
 {
 	const size_t have = evbuffer_get_length(s->in);

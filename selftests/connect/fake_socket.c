@@ -21,7 +21,7 @@
 
 struct fake_sockets fake_sockets;
 
-/* Events that happen once each, in the order in which they are reported. */
+/* Events that happen once each for a socket, in the order in which they are reported. */
 static const enum connect_event order[] = {CONNECT_EVENT_MESSAGE, CONNECT_EVENT_PROBED,
 					   CONNECT_EVENT_PEER_CLOSED};
 #define N_ORDER (sizeof(order) / sizeof(order[0]))
@@ -34,9 +34,9 @@ struct inc_connect_socket {
 	bool has_buffers, can_send, over;
 	bool has[N_ORDER];
 	int error;
-	bool held; /* this socket's step to RTR waits */
+	bool held; /* the socket's step to RTR waits for fake_rtr_go_on() */
 	int rtr_error;
-	atomic_int rtr; /* state of the step to RTR, which has its own thread */
+	atomic_int rtr; /* state of the socket's step to RTR, which has its own thread */
 };
 
 enum { NOT_AIMED, AIMED, ENTERING, ENTERED };
@@ -44,8 +44,8 @@ enum { NOT_AIMED, AIMED, ENTERING, ENTERED };
 static LIST_HEAD(, inc_connect_socket) sockets = LIST_HEAD_INITIALIZER(sockets);
 static uint32_t last_qpn = 16;
 
-/* Steps to RTR that are held. Tickets number them in the order of their arrival, and tickets below
- * rtr_may_go may continue. */
+/* Steps to RTR that are held back. Tickets number them in the order of their arrival, and steps
+ * with a ticket below rtr_may_go may continue. */
 static pthread_mutex_t rtr_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t rtr_go = PTHREAD_COND_INITIALIZER;
 static unsigned int rtr_come, rtr_may_go;
@@ -134,7 +134,7 @@ int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_i
 	return may(FAKE_AIM, err);
 }
 
-/* Runs in a thread of its own. */
+/* Makes the step to RTR, in the thread of that step. */
 int connect_socket_enter_rtr(struct inc_connect_socket *socket)
 {
 	socket->rtr = ENTERING;
@@ -213,7 +213,7 @@ int connect_socket_event(struct inc_connect_socket *socket, enum connect_event *
 		if (socket->has[i]) {
 			socket->has[i] = false;
 			*event = order[i];
-			inc_signal_fd(socket->fd); /* more events may be waiting */
+			inc_signal_fd(socket->fd); /* further events may be waiting */
 			return 1;
 		}
 	return 0;
@@ -240,7 +240,7 @@ void inc_connect_socket_destroy(struct inc_connect_socket *socket)
 {
 	if (!socket)
 		return;
-	/* a real device would still use the queue pair */
+	/* while the step to RTR runs, a real device would still use the queue pair */
 	assert_int_not_equal(socket->rtr, ENTERING);
 	LIST_REMOVE(socket, entry);
 	close(socket->fd);

@@ -75,8 +75,8 @@ void loop_end(void)
 		inc_connect_socket_destroy(loop.sockets[i]);
 	event_base_free(loop.base);
 	assert_int_equal(fake_sockets.alive, 0);
-	/* A name lookup that no request waits for any more keeps its descriptor until the resolver
-	 * answers. */
+	/* the lookup of a name for which no request waits any more keeps its descriptor until the
+	 * resolver answers */
 	while (open_descriptors() != descriptors_before)
 		assert_true(inc_now_ms() < late_at_ms);
 }
@@ -86,7 +86,7 @@ void loop_turn(void)
 	event_base_loop(loop.base, EVLOOP_NONBLOCK);
 }
 
-/* Turns the loop until something happens, or for a moment. */
+/* Runs one turn of the loop, which lasts until something happens, or for a moment. */
 static void turn_slowly(void)
 {
 	const struct timeval moment = {.tv_usec = 10000};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A harness for tests of libinc_connect: a context with its event base, a service in it, and
- * clients that speak TCP by themselves, all in one thread. It runs the loop until the awaited
- * condition is true. */
+/* A harness for tests of libinc_connect: a context with its event base, a service in it, and TCP
+ * clients of the test, all in one thread. The harness runs the loop until the awaited condition is
+ * true. */
 #ifndef LOOP_H
 #define LOOP_H
 
@@ -19,45 +19,46 @@ extern struct loop {
 	struct inc_connect_service *service;
 	char address[32]; /* the service's address, "127.0.0.1:PORT" */
 	unsigned int accepted;
-	struct inc_connect_socket *sockets[128]; /* accepted sockets */
-	char peer[INC_CONNECT_HOST_SIZE];        /* the peer of the last accepted socket */
-	void (*then)(void);                      /* called at the end of the accept callback */
-	unsigned int lines;                      /* lines in the log */
-	char line[512];                          /* the last line of the log */
+	struct inc_connect_socket *sockets[128]; /* sockets that the service has accepted */
+	char peer[INC_CONNECT_HOST_SIZE]; /* address of the peer of the last accepted socket */
+	void (*then)(void);               /* function to call at the end of the accept callback */
+	unsigned int lines;               /* number of lines in the log */
+	char line[512];                   /* the last line of the log */
 } loop;
 
-/* Makes a context with `devices` fake devices and a service that keeps the sockets it accepts. */
+/* Makes a context with `devices` fake devices and a service. The service keeps the sockets that it
+ * accepts. */
 void loop_begin(unsigned int devices, unsigned int accept_timeout_ms);
-/* Frees everything and checks that no socket and no descriptor is left. */
+/* Frees everything, and checks that no socket and no descriptor is left. */
 void loop_end(void);
 
-/* Runs the loop until *there >= n. Fails the test if that takes too long. */
+/* Runs the loop until *there >= n. Fails the test if this takes too long. */
 void loop_until(const unsigned int *there, unsigned int n);
 /* Runs the events that are ready now, without waiting. */
 void loop_turn(void);
 
-/* Whether steps to RTR are in progress. */
+/* Is any step to RTR in progress? */
 bool loop_on_the_way(void);
 /* Runs the loop until no step to RTR is in progress. */
 void loop_until_no_rtr(void);
 /* Runs the loop until n steps to RTR are held (fake_devices.h). */
 void loop_until_waiting(unsigned int n);
 
-/* The number of descriptors opened since loop_begin(). */
+/* The number of descriptors that were opened since loop_begin(). */
 unsigned int loop_descriptors(void);
 
-/* The value of one of the context's figures, by its full name such as "inc_connect_accepting". */
+/* The value of one of the context's metrics, by its full name such as "inc_connect_accepting". */
 unsigned long loop_figure(const char *name);
 
-/* A TCP client with a non-blocking socket. */
+/* Opens a TCP client with a non-blocking socket. */
 int tcp_open(void);
 void tcp_send(int fd, const char *text, size_t len);
-/* Runs the loop until the service has closed the connection. Returns all text that it sent before;
- * the caller frees it. */
+/* Runs the loop until the service has closed the connection. Returns all text that the service sent
+ * before. The caller frees the text. */
 char *tcp_read_to_end(int fd);
-/* Runs the loop until the service has sent a line, and returns it; the caller frees it. */
+/* Runs the loop until the service has sent a line, and returns that line. The caller frees it. */
 char *tcp_read_line(int fd);
-/* Sends a text on a new connection and returns the whole answer. */
+/* Sends a text on a new connection, and returns everything that the service answers. */
 char *tcp_ask(const char *text);
 
 #endif

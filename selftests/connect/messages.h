@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A sample of each message of the protocol except figures, with every field. */
+/* A sample of each message of the protocol, with every field. Only the message figures has none. */
 #ifndef CONNECT_TEST_MESSAGES_H
 #define CONNECT_TEST_MESSAGES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Helpers for tests of a service: requests of a client and checks of the answers. Include cmocka
+/* Helpers for tests of a service: a client's requests, and checks of the answers. Include cmocka
  * first. */
 #ifndef SELFTESTS_CONNECT_SERVICE_CLIENT_H
 #define SELFTESTS_CONNECT_SERVICE_CLIENT_H
@@ -10,12 +10,13 @@
 #include "selftests/connect/loop.h"
 
 #define LONG_MS 15000
-/* A timeout that shall expire, but only after the preceding steps, also on a slow machine. */
+/* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
 #define SHORT_MS 300
 
 #define QUERY   "{\"type\":\"query\",\"version\":1}\n"
 #define FIGURES "{\"type\":\"stats\",\"version\":1}\n"
-/* A connect whose queue pair does not exist, so its first message never arrives */
+/* Text of a connect request whose queue pair does not exist, so that its first message never
+ * arrives. */
 #define CONNECT_TO(dev, name, port, config)                                                     \
 	"{\"type\":\"connect\",\"version\":1,\"hostname\":\"h\",\"dev\":0,\"dev_name\":\"c0\"," \
 	"\"port\":1,\"mtu\":3,\"qp_num\":2,\"start_psn\":0,\"gid\":\"::ffff:10.9.9.9\","        \
@@ -31,7 +32,8 @@ static inline void nothing_is_made(void)
 	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
 }
 
-/* Sends a text and checks that the answer contains `want`. "": there must be no answer. */
+/* Sends a text and checks that the answer contains `want`. If `want` is "", there must be no
+ * answer. */
 static inline void expect_said(const char *text, const char *want)
 {
 	char *said = tcp_ask(text);
@@ -41,7 +43,7 @@ static inline void expect_said(const char *text, const char *want)
 	free(said);
 }
 
-/* Opens a client that has asked for a queue pair and has received the answer. */
+/* Opens a client, sends its request for a queue pair, and receives the answer. */
 static inline int tcp_connected(const char *text)
 {
 	const int fd = tcp_open();

@@ -76,7 +76,8 @@ static const char *act(struct side *s, enum connect_action_bit action)
 		break;
 	case CONNECT_ACTION_STOP:
 		s->qp = s->qp == QP_NONE ? QP_NONE : QP_ERR;
-		/* a stop also suppresses the report of a step to RTR that is in progress */
+		/* a stopped side does not get the report of its step to RTR, which is still in
+		 * progress */
 		s->aiming = false;
 		break;
 	default:
@@ -91,7 +92,7 @@ const char *side_step(struct side *side, enum connect_event event)
 	enum connect_action_bit action;
 	const char *wrong = NULL;
 
-	/* a service begins with the TCP connection of the request */
+	/* a service's side begins with the TCP connection on which the request came */
 	if (event == CONNECT_EVENT_ASKED && side->state == CONNECT_NEW)
 		side->tcp = true;
 	if (event == CONNECT_EVENT_TIMEOUT)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A model of one side of a connection, without a device. For each action it has the precondition
- * and the effect. */
+/* A model of one side of a connection, without a device. The model knows the precondition and the
+ * effect of each action. */
 #ifndef SIDE_H
 #define SIDE_H
 
@@ -10,19 +10,21 @@
 enum { QP_NONE, QP_INIT, QP_RTR, QP_RTS, QP_ERR };
 enum { TOLD_NOTHING, TOLD_READY, TOLD_FAILED };
 
-/* A new side is all zero. It has only byte members, so that two sides can be compared as memory. */
+/* State of a side. A new side is all zero. It has only byte members, so that two sides can be
+ * compared as memory. */
 struct side {
-	uint8_t state; /* enum connect_state */
+	uint8_t state; /* a value of enum connect_state */
 	uint8_t qp;
 	uint8_t clock, tcp;
-	uint8_t aiming;   /* its queue pair's step to RTR is in progress */
+	uint8_t aiming;   /* the queue pair's step to RTR is in progress */
 	uint8_t receives; /* receive buffers are posted */
 	uint8_t told;
 	uint8_t answered;
-	uint8_t probed, closed; /* the probe or the close has been posted */
+	/* probed: the probe has been posted; closed: the close has been posted */
+	uint8_t probed, closed;
 };
 
-/* Applies an event with all its consequences. Returns NULL, or a text that names the violated
+/* Applies an event with all its consequences. Returns NULL, or a text that names a violated
  * rule. */
 const char *side_step(struct side *side, enum connect_event event);
 

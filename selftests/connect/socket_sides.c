@@ -126,7 +126,8 @@ void registered(void)
 	}
 }
 
-/* Destroys a side's socket but keeps its memory, with which the peer's transfers are compared. */
+/* Destroys a side's socket but not its memory, because the peer's transfers are still compared with
+ * it. */
 void destroy_side(int i)
 {
 	struct side *s = &sides[i];
@@ -305,8 +306,8 @@ void check_over(int i)
 	assert_true(s->stopped);
 }
 
-/* Checks that a completion makes the descriptor readable if the last progress() reported that there
- * was nothing to do. */
+/* Checks that a completion makes the descriptor readable, if the last progress() returned that
+ * there was nothing to do. */
 static void check_woken(int i)
 {
 	const struct inc_connect_socket *s = sides[i].socket;
@@ -397,7 +398,7 @@ static void settle_side(int i)
 	step(i, END_TRANSFER, 0);
 }
 
-/* Everything that a round of both sides can change. */
+/* All values that a round of both sides can change. */
 struct progress {
 	struct connect_flow flow;
 	enum connect_state state;
@@ -432,7 +433,7 @@ void settle(void)
 	int i, round, quiet = 0;
 
 	note(before);
-	/* a side may notice only in the next round what its peer does in this one */
+	/* a side may notice only in the next round what its peer does in this round */
 	for (round = 0; quiet < 3; round++) {
 		assert_true(round < 200);
 		for (i = 0; i < SIDES; i++)

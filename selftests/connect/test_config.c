@@ -81,7 +81,7 @@ static void presets_are_valid(void **state)
 }
 
 /* Sets each limit of the device to one less than the default settings need. The error must name the
- * field. */
+ * limited field. */
 static void limits_of_a_device_are_checked(void **state)
 {
 	static const struct inc_rdma_limits enough = {.max_qp_wr = 170,
@@ -119,8 +119,8 @@ static void limits_of_a_device_are_checked(void **state)
 	assert_true(connect_recv_wr(&s) <= connect_send_wr(&s));
 }
 
-/* Compiled callers depend on these offsets. So new settings must be appended at the present end of
- * the struct. */
+/* Compiled callers depend on these offsets. So new settings must be appended at the end of the
+ * struct. */
 static void settings_have_fixed_offsets(void **state)
 {
 	static const struct {
@@ -173,7 +173,7 @@ static void an_empty_file_changes_nothing(void **state)
 
 static const struct {
 	const char *text;
-	const char *line; /* line and field that the error names */
+	const char *line; /* text with the line and the field that the error names */
 	const char *why;
 } bad[] = {
 	{"zone: []\n", ":1: ", "'zone'"},
@@ -229,7 +229,7 @@ static void errors_name_line_and_field(void **state)
 		assert_non_null(strstr(err.msg, "/tmp/inc-connect-"));
 		assert_non_null(strstr(err.msg, bad[i].line));
 		assert_non_null(strstr(err.msg, bad[i].why));
-		/* a rejected file must change nothing */
+		/* reading a file that is rejected must change nothing */
 		assert_memory_equal(config, before, sizeof(*config));
 	}
 	free(config);
@@ -273,7 +273,7 @@ static void no_such_file(void **state)
 	free(config);
 }
 
-/* The indented lines of the document's section "## The file". */
+/* Returns the indented lines of the section "## The file" in docs/connect.md. */
 static char *example(void)
 {
 	char *section = document_section("The file"), *line, *rest, *text = NULL;
@@ -304,7 +304,7 @@ static void the_example_of_the_document(void **state)
 	assert_int_equal(config->default_zones.n, 1);
 	assert_int_equal(config->n_allowed, 2);
 	assert_int_equal(config->allowed[1].port, 2);
-	/* the example must have all settings at their defaults */
+	/* the example in docs/connect.md must have all settings at their defaults */
 	inc_connect_settings_init(&preset, sizeof(preset));
 	assert_memory_equal(&config->queue_pair, &preset, sizeof(preset));
 #define NAMED(name, type, preset, least, most, about) \
@@ -338,17 +338,18 @@ static void zones_of_a_port(void **state)
 				   "- {device: mlx5_1, zones: [y]}\n",
 				   config, &err),
 			 0);
-	/* the zones of all addresses of the port */
+	/* the port belongs to the zones of all its addresses */
 	connect_port_zones(config, "mlx5_0", &port, &zones);
 	assert_int_equal(zones.n, 3);
 	assert_string_equal(zones.zone[2].name, "c");
 	port.gids = 1;
-	/* no zone contains the port's addresses */
+	/* no zone contains an address of the port, so it has none */
 	connect_port_zones(config, "mlx5_0", &port, &zones);
 	assert_int_equal(zones.n, 1);
 	assert_string_equal(zones.zone[0].name, "d");
 	port.gids = 3;
-	connect_port_zones(config, "mlx5_1", &port, &zones); /* zones given by the device's name */
+	/* the file gives these zones to the device by its name */
+	connect_port_zones(config, "mlx5_1", &port, &zones);
 	assert_int_equal(zones.n, 1);
 	assert_string_equal(zones.zone[0].name, "y");
 	port.number = 2;

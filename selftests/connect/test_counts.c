@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checks the figures over TCP and fake devices. Each requested connection increments one counter of
- * each side. Gauges return to 0. Peers have histograms if the settings ask for them. A client that
- * queries a service gets its figures.
+ * Checks the metrics of libinc_connect over TCP and fake devices. Each requested connection
+ * increments one counter of each side. Gauges return to 0. Peers have histograms if the settings
+ * ask for them. A client that queries a service gets the service's metrics.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,11 +18,12 @@
 #include "selftests/connect/loop.h"
 
 #define LONG_MS 15000
-/* A timeout that shall expire, but only after the preceding steps, also on a slow machine. */
+/* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
 #define SHORT_MS 300
-#define LATER_MS (5 * SHORT_MS) /* timeout of a client that shall expire after its service's */
+/* timeout of a client, which shall expire after that of its service */
+#define LATER_MS (5 * SHORT_MS)
 
-static unsigned int callbacks; /* callbacks of requests */
+static unsigned int callbacks; /* number of callbacks of requests */
 
 static void on_opened(void *arg, int error, const char *why, struct inc_connect_socket *socket,
 		      const struct inc_connect_choice *choice)
@@ -102,14 +103,16 @@ static void a_step_fails(void **state)
 		unsigned int n;
 		unsigned int connects, connects_failed, accepts_failed, timeouts;
 	} rows[] = {
-		/* client's step; the service never sees the client */
+		/* a step of the client, of which the service never gets to know */
 		{FAKE_MAKE, 1, 0, 1, 0, 0},
-		{FAKE_MAKE, 2, 0, 1, 1, 0},          /* service's step */
-		{FAKE_ENTER_RTR, 1, 0, 1, 1, 0},     /* service's step */
-		{FAKE_ENTER_RTR, 2, 0, 1, 1, 1},     /* client's step; the service times out */
-		{FAKE_POST_RECEIVES, 1, 0, 1, 1, 0}, /* service's step */
-		{FAKE_PROBE, 1, 0, 1, 1, 1},         /* client's step; the service times out */
-		/* service's step; the client is ready by then */
+		{FAKE_MAKE, 2, 0, 1, 1, 0},      /* a step of the service fails */
+		{FAKE_ENTER_RTR, 1, 0, 1, 1, 0}, /* a step of the service fails */
+		/* a step of the client fails, and the service times out */
+		{FAKE_ENTER_RTR, 2, 0, 1, 1, 1},
+		{FAKE_POST_RECEIVES, 1, 0, 1, 1, 0}, /* a step of the service fails */
+		/* a step of the client fails, and the service times out */
+		{FAKE_PROBE, 1, 0, 1, 1, 1},
+		/* a step of the service fails, when the client is already ready */
 		{FAKE_TO_RTS, 2, 1, 0, 1, 0},
 	};
 	size_t i;
@@ -126,7 +129,7 @@ static void a_step_fails(void **state)
 	}
 }
 
-/* A cancelled request counts as a failure of neither side. */
+/* A request that was cancelled counts as a failure on neither side. */
 static void cancelled(void **state)
 {
 	struct inc_connect_request *request;
@@ -151,7 +154,7 @@ static void has(struct inc_connect *ctx, const char *name, const char *peer, uns
 	free(text);
 }
 
-/* The client's settings apply to both sides. */
+/* A client that asks for histograms gets them on both sides. */
 static void histograms_by_the_clients_settings(void **state)
 {
 	INC_CONNECT_OPTS(inc_connect_opts, opts);
@@ -186,7 +189,7 @@ static void on_accepted(void *arg, struct inc_connect_socket *socket, const char
 	callbacks++;
 }
 
-/* The service's own settings apply to all its clients. */
+/* A service that asks for histograms has them for all its clients. */
 static void histograms_by_the_services_settings(void **state)
 {
 	INC_CONNECT_OPTS(inc_connect_opts, opts);

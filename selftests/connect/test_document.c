@@ -46,7 +46,8 @@ static uint32_t value_at(const struct inc_field *f, const void *values)
 	return f->size == sizeof(bool) ? *(const bool *)at : *(const uint32_t *)at;
 }
 
-/* The text that a cell must begin with, or contain, to state the values that a field accepts. */
+/* Writes the text with which a cell must begin, or which it must contain, to state the values that
+ * a field accepts. */
 static void domain_of(const struct inc_field *f, char *text, size_t size)
 {
 	const unsigned long long least = f->min, most = f->max;
@@ -69,7 +70,8 @@ static void domain_of(const struct inc_field *f, char *text, size_t size)
 		snprintf(text, size, "a line of up to %zu characters", f->size - 1);
 		break;
 	case INC_WORD:
-		/* an address has its own description; other texts are limited by length */
+		/* an address has a description of its own; other texts are limited by their
+		 * length */
 		snprintf(text, size, f->given ? f->what : "1 to %zu characters without blanks",
 			 f->size - 1);
 		break;
@@ -124,7 +126,7 @@ static void messages(void **state)
 	free(wire);
 }
 
-/* Checks that every row of the document's table of fields is a field of a message. */
+/* Checks that a row of the document's table of fields names a field of a message. */
 static bool is_path(const struct inc_schema *schema, const char *path)
 {
 	size_t i, n;
@@ -281,12 +283,13 @@ static void reasons(void **state)
 		if (r != INC_CONNECT_CHOSEN)
 			has(choice, row);
 	}
-	/* all reasons except "chosen", plus the heading and the rule below it */
+	/* the table has all reasons except "chosen", and two more lines for the heading and the
+	 * rule below it */
 	assert_int_equal(count(choice, "\n|"), INC_CONNECT_N_REASONS + 1);
 	free(choice);
 }
 
-/* All final states share one row. */
+/* All final states share one row of the document's table. */
 static void states(void **state)
 {
 	char *life = document_section("The life of a connection"), row[200];
@@ -303,7 +306,7 @@ static void states(void **state)
 	free(life);
 }
 
-/* The text part of a HELP line "name text (unit)". */
+/* The text in a HELP line of the form "name text (unit)". */
 static char *text_in(char *help)
 {
 	char *text = strchr(help, ' ') + 1, *unit = strrchr(text, '(');
@@ -357,7 +360,7 @@ static char *read_file(const char *path)
 	return text;
 }
 
-/* The public header, which is the manual as well, must state how long a close takes. */
+/* The public header must state how long a close takes, because the header is also the manual. */
 static void the_time_of_a_close(void **state)
 {
 	char want[60], *text = read_file("hostlib/include/inc_connect.h");
@@ -368,7 +371,7 @@ static void the_time_of_a_close(void **state)
 	free(text);
 }
 
-/* Collects the calls of the public header. The document must name no other call. */
+/* The document must not name calls that the public header does not have. */
 static void calls(void **state)
 {
 	char *document = document_read(), *header = read_file("hostlib/include/inc_connect.h");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The figures of a context (hostlib/connect/figures.h): names, units, peers, threads, and the text
+/* The metrics of a context (hostlib/connect/figures.h): names, units, peers, threads, and the text
  * format. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,8 +80,8 @@ static void each_figure_has_its_value(void **state)
 	connect_counters_release(c);
 }
 
-/* The parts together have each line of the page once, in its order, and each has at most a few
- * hundred lines. */
+/* The parts of the metrics page together have each line of the page once, in its order. Each part
+ * has at most a few hundred lines. */
 static void parts_add_up_to_the_page(void **state)
 {
 	struct connect_counters *c = connect_counters_new();
@@ -164,8 +164,8 @@ static void peers_are_bounded(void **state)
 	connect_counters_release(c);
 }
 
-/* A peer's name that is too long, cut inside a UTF-8 character, or has control characters is shown
- * in printable form. */
+/* A peer's name is shown in printable form if it is too long, is cut inside a UTF-8 character, or
+ * has control characters. */
 static void names_of_peers_are_printable(void **state)
 {
 	struct connect_counters *c = connect_counters_new();
@@ -201,7 +201,7 @@ static void figures_of_a_service_are_printable(void **state)
 	free(text);
 }
 
-/* The longest possible answer must fit into the longest line that a client accepts. */
+/* The longest possible answer with metrics must fit into the longest line that a client accepts. */
 static void the_longest_answer_fits(void **state)
 {
 	struct connect_counters *c = connect_counters_new();
@@ -243,8 +243,8 @@ static void *count_much(void *arg)
 	return NULL;
 }
 
-/* Sockets count in their own threads while the context is asked for its figures, and after it is
- * gone. */
+/* Sockets count in their own threads while another thread reads the context's metrics, and also
+ * after the context is gone. */
 static void any_thread_counts(void **state)
 {
 	struct connect_counters *c = connect_counters_new(), *mine = connect_counters_hold(c);

@@ -19,7 +19,7 @@
 
 #define MAX_DEPTH 256
 #define MAX_INBOX 128
-#define MESSAGE   0 /* entry of an inbox for a message; other entries are immediates */
+#define MESSAGE   0 /* entry of an inbox that stands for a message; other entries are immediates */
 
 static bool takes_receive(enum connect_wr_kind kind)
 {
@@ -31,8 +31,8 @@ static bool takes_receive(enum connect_wr_kind kind)
 struct end {
 	struct connect_flow flow;
 	uint64_t delivered;        /* requests that the device has completed */
-	uint32_t receives;         /* receives that are posted and still free */
-	uint32_t inbox[MAX_INBOX]; /* completed receives: an immediate, or MESSAGE */
+	uint32_t receives;         /* number of receives that are posted and unused */
+	uint32_t inbox[MAX_INBOX]; /* receives that have completed: an immediate, or MESSAGE */
 	uint32_t n_inbox;
 	uint32_t to_send, transfers, flushes; /* actions that this side will still begin */
 	bool closes, never_looks;
@@ -77,7 +77,7 @@ static void pair_init(struct pair *p, const struct plan *plan)
 	}
 }
 
-/* Gives a copied pair its own rings, because the copied pointers point to the original's. */
+/* Gives the copy of a pair its own rings, because its pointers point to the original's rings. */
 static void own_rings(struct pair *p)
 {
 	p->end[0].flow.ring = p->ring[0];
@@ -103,7 +103,7 @@ static void post_ack_if_due(struct end *e)
 		post(e, CONNECT_WR_ACK, n, false);
 }
 
-/* ---- the possible events -------------------------------------------------------------------- */
+/* ---- the events that are possible ----------------------------------------------------------- */
 
 enum act { SEND, DELIVER, COMPLETE, HEAR, RELEASE, FLUSH, TRANSFER, CLOSE, N_ACTS };
 
@@ -116,7 +116,7 @@ static bool try_deliver(struct end *e, struct end *peer)
 	r = &e->flow.ring[++e->delivered % e->flow.depth];
 	if (!takes_receive(r->kind))
 		return true;
-	assert_true(peer->receives > 0); /* otherwise the device would send an RNR NAK */
+	assert_true(peer->receives > 0); /* else the device sends an RNR NAK */
 	peer->receives--;
 	assert_true(peer->n_inbox < MAX_INBOX);
 	peer->inbox[peer->n_inbox++] =
@@ -226,7 +226,7 @@ static void check(const struct pair *p)
 	}
 }
 
-/* Checks a state in which nothing can go on. Only a close may have cut off messages. */
+/* Checks a state in which no event is possible any more. Only a close may have cut off messages. */
 static void check_end(const struct pair *p)
 {
 	const struct end *e, *peer;
@@ -268,7 +268,7 @@ _Static_assert(!(sizeof(struct end) % sizeof(uint64_t)) &&
 		       !(sizeof(struct connect_wr) % sizeof(uint64_t)),
 	       "they are hashed by words");
 
-/* Stores the state. Returns false if it is known, apart from values that no longer matter. */
+/* Stores the state. Returns false if it is not new, apart from values that no longer matter. */
 static bool is_new(struct pair *p)
 {
 	uint64_t hash = 0, n;
@@ -337,7 +337,8 @@ static void explore(const struct pair *from)
 
 static void every_order(void **state)
 {
-	/* buffers, receives per ACK, sends per completion, transfers; what each side begins */
+	/* columns: buffers, receives per ACK, sends per completion, transfers; each side's actions
+	 * */
 	static const struct plan plans[] = {
 		{1, 1, 1, 1, {4, 0}, {2, 0}, {0, 0}, {false, false}},
 		{1, 1, 1, 1, {2, 2}, {0, 0}, {0, 0}, {false, false}},
@@ -382,7 +383,7 @@ static void walk(struct pair *p, unsigned int seed, bool deaf)
 	unsigned int idle = 0, side, act, start, i;
 
 	p->end[1].never_looks = deaf;
-	/* a side that acts rarely lets the queues fill up */
+	/* a side that acts rarely, so that the queues fill up */
 	while (idle < 64) {
 		side = rand_r(&seed) >> 4 & 1;
 		start = (rand_r(&seed) >> 4) % N_ACTS;
@@ -426,7 +427,7 @@ static void long_walks(void **state)
 	free(p);
 }
 
-/* One side posts and never polls its completions. */
+/* One side posts messages and never polls its completions. */
 static void one_side_never_polls(void **state)
 {
 	struct pair *p = malloc(sizeof(*p));
@@ -512,7 +513,7 @@ static void nothing_is_posted_after_a_close(void **state)
 static const struct word {
 	bool has_immediate;
 	uint32_t immediate, bytes;
-	const char *lie; /* the expected error; NULL: valid */
+	const char *lie; /* part of the expected error; NULL: the peer's word is valid */
 } words[] = {
 	{true, 0, 0, "unknown immediate"},
 	{true, 0xffffffff, 0, "unknown immediate"},
@@ -523,9 +524,9 @@ static const struct word {
 	{false, 0, 0, "without data"},
 	{false, 0, 1, NULL},
 	{false, 0, 1, NULL},
-	{false, 0, 1, "more messages"}, /* more than its two credits */
+	{false, 0, 1, "more messages"}, /* the peer exceeds its two credits */
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT, 0, "does not have"},
-	/* only one message was sent to the peer */
+	/* the peer acknowledges two messages, but only one was sent to it */
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 2, 0, "does not have"},
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | CONNECT_IMM_VALUE, 0, "does not have"},
 	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 1, "data beside"},
@@ -566,7 +567,7 @@ static void protocol_errors_of_a_peer(void **state)
 	connect_flow_free(&flow);
 }
 
-/* The side that has sent the first message must not receive a first message. */
+/* If a side has sent a first message, it must not receive one. */
 static void a_first_message_has_one_direction(void **state)
 {
 	struct connect_flow flow;

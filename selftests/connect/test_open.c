@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Client and service together (inc_connect_open() and the requests beside it), over TCP and fake
+ * Client and service together (inc_connect_open() and the other requests), over TCP and fake
  * devices. Any step may fail, any message may be lost, and either side may be closed at any time.
- * Every request must be answered exactly once, and nothing may be left.
+ * Every request must be answered exactly once, and no resource may be left.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 
 #define LONG_MS  15000
 #define SHORT_MS 60
-/* A timeout that shall expire, but only after the preceding steps, also on a slow machine. */
+/* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
 #define STEPS_MS 300
 
 /* The results that a request's callback has received. */
@@ -35,9 +35,9 @@ static struct outcome {
 	unsigned int opened;
 	uint64_t counter;
 	unsigned int pairs;
-	uint8_t local_dev; /* of the chosen pair */
+	uint8_t local_dev; /* device of this side in the chosen pair */
 	unsigned int devices;
-	bool inside; /* a call of the library is on the stack, in which no callback may run */
+	bool inside; /* the program is inside a call of the library, in which no callback may run */
 	void (*then)(void);
 } outcome;
 
@@ -116,8 +116,8 @@ static struct inc_connect_request *open_here(void)
 	return open_to(loop.address, LONG_MS);
 }
 
-/* Runs the loop until no connection is being made. Then each socket must belong to a client or to
- * the service. */
+/* Runs the loop until no connection is being made. Then each socket must have an owner, at the
+ * client or at the service. */
 static void until_quiet(void)
 {
 	while (loop_figure("inc_connect_connecting") || loop_figure("inc_connect_accepting") ||
@@ -203,7 +203,7 @@ static void questions(void **state)
 			 0);
 	loop_until(&outcome.times, 2);
 	assert_int_equal(outcome.error, 0);
-	/* cancelled at once, so no answer may arrive */
+	/* the query is cancelled at once, so its answer may not arrive */
 	assert_int_equal(inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
 	inc_connect_cancel(request);
 	inc_connect_cancel(NULL);
@@ -215,7 +215,7 @@ static void questions(void **state)
 static void addresses(void **state)
 {
 	static const struct {
-		const char *address; /* %u stands for the service's port */
+		const char *address; /* address of the service; %u stands for its port */
 		int error;
 	} rows[] = {
 		{"localhost:%u", 0},
@@ -315,13 +315,13 @@ static void closed_before_it_was_ready(void **state)
 	loop_until(&loop.accepted, 1);
 	fake_socket_close(loop.sockets[0]);
 	loop_until(&outcome.opened, 1);
-	/* the client got a socket that is already closed, from which it can still read */
+	/* the client got a socket that is already closed, from which it can still read messages */
 	assert_int_equal(fake_sockets.handed[1], 1);
 	end();
 }
 
-/* A connection is made in fewer turns of the loop than this. A turn also waits for threads that are
- * in progress. */
+/* Greatest number of turns of the loop for making a connection. A turn also waits for threads that
+ * are in progress. */
 #define TURNS 30
 
 static void turn(unsigned int n)
@@ -420,7 +420,7 @@ static void destroyed_inside_callbacks(void **state)
 			inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request);
 		if (kind == 3)
 			inc_connect_ask_figures(loop.ctx, loop.address, NULL, on_told, &request);
-		open_here(); /* this cancelled request must never call back */
+		open_here(); /* this request is cancelled, so its callback must never run */
 		loop_until(&outcome.times, 1);
 		loop_turn();
 		assert_int_equal(outcome.times, 1);
@@ -439,7 +439,7 @@ static void destroyed_inside_accepted(void **state)
 	end();
 }
 
-/* A TCP listener that the test serves by hand instead of a service. */
+/* Opens a TCP listener, whose service the test plays. */
 static int serve_by_hand(char address[32])
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -471,7 +471,7 @@ static void strange_services(void **state)
 		{"{\"type\":\"devices\"", -EPROTO, "in the middle of a line"},
 		{"{\"type\":\"devices\"}\n", -EPROTO, "devices: "},
 		{"{\"type\":\"error\",\"errno\":\"ENOTTY\",\"message\":\"no\"}\n", -ENOTTY, ": no"},
-		/* a service of another version, which describes the mismatch itself */
+		/* the answer of a service of another version, which describes the mismatch */
 		{"{\"type\":\"error\",\"errno\":\"EPROTONOSUPPORT\",\"message\":\"version 1, this "
 		 "service speaks 2\"}\n",
 		 -EPROTONOSUPPORT, ": version 1, this service speaks 2"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The choice of the pair whose turn it is (hostlib/connect/peers.h). */
+/* The choice of a pair of ports by round robin (hostlib/connect/peers.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static void each_peer_has_its_own_counter(void **state)
 	connect_peers_init(&peers);
 	a = connect_peers_next(&peers, "a");
 	b = connect_peers_next(&peers, "b");
-	assert_true(a != b); /* two random numbers are equal once in 2^64 runs */
+	assert_true(a != b); /* two random numbers of 64 bits are equal only once in 2^64 runs */
 	assert_true(connect_peers_next(&peers, "a") == a + 1);
 	assert_true(connect_peers_next(&peers, "a") == a + 2);
 	assert_true(connect_peers_next(&peers, "b") == b + 1);

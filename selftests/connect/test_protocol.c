@@ -37,7 +37,7 @@ static int read_one(enum connect_message_id id, json_t *message, struct inc_err 
 	int ret;
 
 	assert_non_null(out);
-	memset(out, 0xa5, sizeof(*out)); /* old contents of the result must not matter */
+	memset(out, 0xa5, sizeof(*out)); /* the earlier contents of the result must not matter */
 	ret = connect_read(id, message, out, err);
 	json_decref(message);
 	free(out);
@@ -63,7 +63,7 @@ static void read_and_print_are_inverse(void **state)
 			fail_msg("%s: %s", connect_samples[i].text, err.msg);
 		again = print(connect_samples[i].id, out);
 		assert_true(json_equal(message, again));
-		/* unknown fields are ignored */
+		/* a field that the reader does not have is ignored */
 		json_object_set_new(message, "colour", json_string("red"));
 		assert_int_equal(read_one(connect_samples[i].id, message, &err), 0);
 		json_decref(again);
@@ -72,7 +72,7 @@ static void read_and_print_are_inverse(void **state)
 }
 
 /* Each top-level field gets a wrong type, or is missing although it is required. The error must
- * name it. */
+ * name the field. */
 static void every_wrong_field_is_named(void **state)
 {
 	size_t i;
@@ -88,7 +88,9 @@ static void every_wrong_field_is_named(void **state)
 			struct inc_err err = {""};
 
 			if (!json_object_get(message, field->name)) {
-				json_decref(message); /* the other link layer */
+				/* this sample has no such field, because it is for the other link
+				 * layer */
+				json_decref(message);
 				continue;
 			}
 			json_object_set_new(message, field->name, json_real(1.5));
@@ -104,7 +106,8 @@ static void every_wrong_field_is_named(void **state)
 	}
 }
 
-/* A sample with another value at a path such as "devices.0.ports.1.link_layer". */
+/* Returns a sample in which the field at a path such as "devices.0.ports.1.link_layer" has another
+ * value. */
 static json_t *with(size_t sample, const char *path, json_t *value)
 {
 	json_t *message = parse(connect_samples[sample].text), *at = message;
@@ -259,7 +262,7 @@ static void either_lid_or_gid(void **state)
 	assert_int_equal(connect_link_of(&(struct connect_info){0}), 0);
 }
 
-/* Every message has a sample except figures, which has only one field, whose reader is tolerant
+/* Every message has a sample. Only figures has none, because its single field may have any contents
  * (test_figures.c). */
 static void every_kind_has_a_sample(void **state)
 {
@@ -274,8 +277,8 @@ static void every_kind_has_a_sample(void **state)
 	}
 }
 
-/* A request of another version is rejected with an error that says so, for every kind of
- * request. */
+/* A request of another version is rejected, for every kind of request, and the error names the
+ * versions. */
 static void another_version_is_reported(void **state)
 {
 	struct inc_err err = {""};
@@ -290,7 +293,7 @@ static void another_version_is_reported(void **state)
 				 -EPROTONOSUPPORT);
 		assert_string_equal(err.msg, "version 2, this service speaks 1");
 	}
-	/* the version is checked before all other fields */
+	/* the version is checked before the other fields */
 	assert_int_equal(
 		read_one(CONNECT_MSG_CONNECT, parse("{\"type\":\"connect\",\"version\":9}"), &err),
 		-EPROTONOSUPPORT);
@@ -310,14 +313,14 @@ static void settings_that_are_absent_have_their_defaults(void **state)
 	assert_int_equal(connect_read(CONNECT_MSG_CONNECT, message, &asked, &err), 0);
 	json_decref(message);
 	inc_connect_settings_init(&preset, sizeof(preset));
-	asked.config.sz = preset.sz; /* sz is not one of the settings */
+	asked.config.sz = preset.sz; /* sz is the size of the struct, and no setting */
 	assert_memory_equal(&asked.config, &preset, sizeof(preset));
 	message = with(3, "config", json_pack("{s:i}", "send_buf_cnt", 4));
 	assert_int_equal(read_one(CONNECT_MSG_CONNECT, message, &err), -EINVAL);
 	assert_string_equal(err.msg, "config.buf_ack_batch: 8 is more than send_buf_cnt, 4");
 }
 
-/* The longest possible messages fit into the longest line. */
+/* The longest possible messages fit into the longest line that a reader accepts. */
 static void the_longest_lines_fit(void **state)
 {
 	struct inc_connect_devices *all = calloc(1, sizeof(*all));

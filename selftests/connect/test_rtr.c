@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The step to RTR (hostlib/connect/rtr.h) over TCP and fake devices. It takes as long as the kernel
- * needs to resolve the peer's address. The tests check what else goes on meanwhile, and what
- * happens if something ends meanwhile.
+ * The step to RTR (hostlib/connect/rtr.h) over TCP and fake devices. The step takes as long as the
+ * kernel needs to resolve the peer's address. The tests check that other work goes on during the
+ * step, and that the request, service or context may end during it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #include "selftests/connect/loop.h"
 
 #define LONG_MS 15000
-/* A timeout that shall expire, but only after the preceding steps, also on a slow machine. */
+/* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
 #define STEPS_MS 300
 
 /* The results that callbacks have received. */
@@ -70,8 +70,8 @@ static struct inc_connect_request *open_for(unsigned int timeout_ms)
 	return request;
 }
 
-/* Runs the loop until no connection is being made. Then each socket must belong to a client or to
- * the service. */
+/* Runs the loop until no connection is being made. Then each socket must have an owner, at the
+ * client or at the service. */
 static void until_quiet(void)
 {
 	while (loop_figure("inc_connect_connecting") || loop_figure("inc_connect_accepting") ||
@@ -80,7 +80,7 @@ static void until_quiet(void)
 	assert_int_equal(fake_sockets.alive, loop.accepted);
 }
 
-/* The steps to RTR of both sides take long, one after the other. The loop goes on meanwhile and
+/* The steps to RTR of both sides take long, one after the other. Meanwhile the loop goes on and
  * answers other clients. */
 static void a_slow_step_blocks_no_other_client(void **state)
 {
@@ -105,7 +105,7 @@ static void a_slow_step_blocks_no_other_client(void **state)
 	loop_end();
 }
 
-/* Advances the connection until one side's step to RTR is held. */
+/* Makes a connection up to the point where one side's step to RTR is held back. */
 static struct inc_connect_request *open_to_rtr(bool client, unsigned int timeout_ms)
 {
 	struct inc_connect_request *request;
@@ -119,7 +119,7 @@ static struct inc_connect_request *open_to_rtr(bool client, unsigned int timeout
 	return request;
 }
 
-/* Releases the held step after its request has ended. The remains must be freed, whatever the
+/* Lets the held step continue after its request has ended. The socket must be freed, whatever the
  * kernel's answer is, and no callback may run. */
 static void release_after_the_end(void)
 {
@@ -192,8 +192,9 @@ static void service_ends_during_rtr(void **state)
 	loop_end();
 }
 
-/* The end of a context waits for the thread. This test cannot prove that the wait begins before the
- * thread goes on. But it proves that the socket exists until the thread is done. */
+/* A thread that lets the step to RTR continue while the context ends. The end of the context must
+ * wait for that step. The test cannot prove that the wait begins before the step continues. But it
+ * proves that the socket exists until the step is done. */
 static void *go_on(void *arg)
 {
 	sched_yield();
@@ -216,8 +217,8 @@ static void context_ends_during_rtr(void **state)
 	}
 }
 
-/* The thread of the caller's loop runs under SCHED_FIFO on one CPU. The threads for RTR must not
- * inherit that. */
+/* The thread of the caller's loop runs under SCHED_FIFO on one CPU. The threads for steps to RTR
+ * must inherit neither. */
 static void thread_inherits_nothing(void **state)
 {
 	cpu_set_t before;

@@ -33,11 +33,12 @@ struct machine {
 struct row {
 	const char *what;
 	const char *remote[MAX], *local[MAX];
-	const char *settings; /* flags: "z": zones must match; "p": InfiniBand is not preferred */
+	const char *settings; /* letters: "z": zones must match; "p": InfiniBand is not preferred */
 	uint64_t counter;
 	int ret;
-	const char *chosen;  /* the chosen pair as "REMOTE LOCAL", for example "ib0 ib1" */
-	const char *reasons; /* one letter for each pair, see reason_of() */
+	const char *chosen; /* the chosen pair as "REMOTE LOCAL", for example "ib0 ib1" */
+	/* reasons of the choice, one letter for each pair of ports, see reason_of() */
+	const char *reasons;
 	bool zones_ignored;
 };
 
@@ -206,7 +207,7 @@ static void add_device(struct machine *m, const char *text)
 	set_zones(&named->zones, zones);
 }
 
-/* Describes the machine as a service does in its answer. */
+/* Describes the machine in the form of a service's answer. */
 static void tell(struct machine *m)
 {
 	unsigned int i;
@@ -291,7 +292,8 @@ static void table(void **state)
 		assert_true(seen[i]);
 }
 
-/* From any start of the counter, n successive calls choose each of n pairs once, in their order. */
+/* From any start of the counter, n successive calls choose each of the n pairs once, in their
+ * order. */
 static void round_robin_from_any_start(void **state)
 {
 	static const char *const theirs[MAX] = {"en0 a", "ib1 a", "ib2 a"};
@@ -302,7 +304,8 @@ static void round_robin_from_any_start(void **state)
 
 	for (prefer = 0; prefer < 2; prefer++) {
 		local->config.prefer_ibdevice = prefer;
-		pairs = prefer ? 4 : 5; /* 2 x 2 pairs of one link layer, and 1 x 1 of the other */
+		/* four pairs (2 x 2) have one link layer, and one pair (1 x 1) has the other */
+		pairs = prefer ? 4 : 5;
 		for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 			unsigned int times[9] = {0}, used = 0;
 

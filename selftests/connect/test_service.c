@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A service as its clients see it, line by line over TCP, with fake devices (fake_devices.h). */
+/* The answers of a service to its clients, line by line over TCP, with fake devices
+ * (fake_devices.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +30,7 @@ static void answers_queries(void **state)
 	expect_said(QUERY, "{\"dev\":1,\"dev_name\":\"fake1\",\"ports\":"
 			   "[{\"port\":1,\"link_layer\":2,\"zones\":[]}]}");
 	expect_said(FIGURES, "\"name\":\"inc_connect_accepting\"");
-	/* two requests, one after the other on one connection */
+	/* two requests that follow each other on one connection */
 	expect_said(QUERY FIGURES, "\"families\":[");
 	loop_end();
 }
@@ -111,11 +112,12 @@ static void refuses_long_lines(void **state)
 	free(text);
 }
 
-/* Each request that a client may send, from the protocol's own table, and its answer. */
+/* Each request that a client may send, as the protocol's table lists them, and the expected
+ * answer. */
 static const struct {
 	enum connect_message_id id;
 	const char *text, *answer;
-	unsigned int device_calls; /* calls of the device that can fail */
+	unsigned int device_calls; /* number of device calls that can fail during this request */
 } requests[] = {
 	{CONNECT_MSG_QUERY, QUERY, "\"type\":\"devices\"", 0},
 	{CONNECT_MSG_ASK_FIGURES, FIGURES, "\"type\":\"figures\"", 0},
@@ -123,8 +125,9 @@ static const struct {
 };
 #define N_REQUESTS (sizeof(requests) / sizeof(requests[0]))
 
-/* Checks that the answer is exactly one line, which contains `want`, while other clients are
- * served. The service closes the connection after an error and keeps it open after an answer. */
+/* Checks that the answer is exactly one line, which contains `want`, while the service also answers
+ * other clients. The service closes the connection after an error, and does not close it after
+ * another answer. */
 static void expect_one_line(const char *text, const char *want, bool is_error)
 {
 	const int fd = tcp_open();
@@ -177,7 +180,7 @@ static void every_message_is_answered_once(void **state)
 	}
 }
 
-/* A client hangs up behind any byte of its request. Nothing may be left of it. */
+/* A client hangs up after any byte of its request. The service must keep no resource of it. */
 static void cut_at_every_byte(void **state)
 {
 	static const char text[] = QUERY CONNECT;
@@ -191,7 +194,7 @@ static void cut_at_every_byte(void **state)
 		close(fd);
 		loop_turn();
 	}
-	/* the last clients were sent their answers, so their sockets end by timeout */
+	/* the last clients have received their answers, so their sockets end by timeout */
 	while (fake_sockets.alive || loop_figure("inc_connect_accepting"))
 		expect_said(QUERY, "fake0");
 	assert_int_equal(loop.accepted, 0);
@@ -223,15 +226,15 @@ static void silent_clients_are_ended(void **state)
 	loop_end();
 }
 
-/* If a client hangs up before its answer is sent, the service drops it; later, the service keeps
- * the socket. */
+/* If a client hangs up before its answer is sent, the service drops its socket. If it hangs up
+ * later, the service keeps the socket. */
 static void hanging_up(void **state)
 {
 	int fd;
 
 	loop_begin(1, LONG_MS);
 	fd = tcp_connected(CONNECT);
-	loop_turn(); /* sends the answer */
+	loop_turn(); /* in this turn the service sends the answer */
 	close(fd);
 	expect_said(QUERY, "fake0");
 	assert_int_equal(fake_sockets.alive, 1);
@@ -242,7 +245,7 @@ static void hanging_up(void **state)
 	loop_end();
 }
 
-/* A connection that is reset before the service accepts it. getpeername() fails for it. */
+/* A connection that is reset before the service accepts it, so that getpeername() fails. */
 static void reset_before_it_is_accepted(void **state)
 {
 	const struct linger reset = {1, 0};
@@ -307,7 +310,7 @@ static void listens_where_it_is_told(void **state)
 	struct inc_connect_service *one, *two;
 
 	loop_begin(1, LONG_MS);
-	/* no callback to accept with */
+	/* options without an accept callback are rejected */
 	assert_int_equal(inc_connect_serve(loop.ctx, &opts, &one), -EINVAL);
 	opts.accepted = (void (*)(void *, struct inc_connect_socket *, const char *))abort;
 	if (!inc_connect_serve(loop.ctx, &opts, &one)) {
@@ -328,7 +331,7 @@ static void listens_where_it_is_told(void **state)
 	loop_end();
 }
 
-/* Settings of callers that were compiled with an older or a newer struct. */
+/* Settings of callers that were compiled with an older or a newer version of the struct. */
 static void settings_of_any_size(void **state)
 {
 	struct {
@@ -343,7 +346,7 @@ static void settings_of_any_size(void **state)
 
 	fake_devices_reset();
 	fake_devices.n = 1;
-	/* an older caller's struct is shorter, and bytes behind it must not be used */
+	/* an older caller's struct is shorter, and bytes after it must not be used */
 	memset(&given, 0xff, sizeof(given));
 	inc_connect_settings_init(&given.known,
 				  offsetof(struct inc_connect_settings, buf_signal_batch));
@@ -366,7 +369,7 @@ static void settings_of_any_size(void **state)
 	assert_int_equal(inc_connect_create(base, &opts, &ctx), -E2BIG);
 	assert_string_equal(
 		error, "settings: 80 bytes, but this library knows only 64, and the rest is not 0");
-	/* a struct that is too short even for sz */
+	/* a struct that is too short even for its size member */
 	memset(&given, 0, sizeof(given));
 	inc_connect_settings_init(&given.known, sizeof(size_t) - 1);
 	assert_int_equal(given.known.sz, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits of what clients can make a service allocate. */
+/* Limits of the resources that clients can make a service allocate. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,13 +27,13 @@ static char *ask_line(const char *text, int *fd)
 }
 
 /* Clients can make a service allocate memory before they have sent anything over their queue pairs.
- * For each kind of request only a limited number is served. */
+ * For each kind of request the service accepts only a limited number of clients. */
 static void memory_is_bounded(void **state)
 {
 	static const struct {
 		const char *text;
 		size_t fit;
-		bool full; /* then even a small request is rejected */
+		bool full; /* after these clients even a small request is rejected */
 	} rows[] = {
 		/* 39 buffers of 16 MiB: 16 to send from and 23 receives, of which 6 are for ACKs */
 		{CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16"), 1,
@@ -47,7 +47,7 @@ static void memory_is_bounded(void **state)
 		{CONNECT_TO("0", "fake0", "1",
 			    "\"buf_size\":64,\"max_rdma_wr\":65536,\"max_sge\":256"),
 		 3, false},
-		/* more than the limit, but a single connection may have it */
+		/* this request exceeds the limit of memory, but a single connection may have it */
 		{CONNECT_TO("0", "fake0", "1",
 			    "\"buf_size\":16384,\"send_buf_cnt\":16384,\"buf_ack_batch\":1,"
 			    "\"max_rdma_wr\":65536,\"max_sge\":256"),
@@ -186,8 +186,8 @@ static bool has_heard(int fd)
 	return recv(fd, &(char){0}, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
 }
 
-/* Clients of several addresses: so many are served at once, and the others wait until some of these
- * have left. */
+/* Of many clients with several addresses, the service serves a limited number at once. The others
+ * wait until some of these have left. */
 static void more_than_fit_wait(void **state)
 {
 	enum { N = CONNECT_MAX_CLIENTS + 88, PER_ADDRESS = 150 };

@@ -144,7 +144,7 @@ static void the_ports_limit_of_a_message(void **state)
 	nothing_is_left();
 }
 
-/* Requests beyond the limits are rejected, or have to wait. */
+/* Requests that exceed a socket's limits are rejected, or have to wait. */
 static void limits(void **state)
 {
 	struct inc_connect_socket *s;
@@ -204,7 +204,8 @@ static void limits(void **state)
 	nothing_is_left();
 }
 
-/* Messages that arrive before the hand-over belong to the owner. progress() reports them once. */
+/* Messages that arrive before the socket is handed over belong to its owner. progress() reports
+ * them once. */
 static void messages_before_the_hand_over(void **state)
 {
 	struct inc_err err = {""};
@@ -227,7 +228,7 @@ static void messages_before_the_hand_over(void **state)
 	nothing_is_left();
 }
 
-/* The peer sends two messages and closes before this side polls the first completion. */
+/* The peer sends two messages and closes before this side polls its first completion. */
 static void a_close_before_the_hand_over(void **state)
 {
 	struct inc_err err = {""};
@@ -277,7 +278,7 @@ static void one_comes(void)
 }
 
 /* A message arrives between the last poll and the request for a notification, so no event reports
- * it. */
+ * the message. */
 static void a_message_before_it_is_asked_for(void **state)
 {
 	connected();

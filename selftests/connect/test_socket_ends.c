@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ends of a socket (hostlib/connect/socket.h): faults of every kind at any step. */
+/* The ends of a socket (hostlib/connect/socket.h): every kind of fault at every step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -45,7 +45,7 @@ static void break_it(enum breakage what, int i, unsigned int random)
 	}
 }
 
-/* Checks the socket of side i after a fault of this kind and all its consequences. */
+/* Checks the socket of side i after a fault of this kind and after all its consequences. */
 static void check_broken(enum breakage what, int i, const uint32_t sent[SIDES])
 {
 	const struct inc_connect_socket *a = sides[i].socket, *b = sides[!i].socket;
@@ -54,7 +54,7 @@ static void check_broken(enum breakage what, int i, const uint32_t sent[SIDES])
 		assert_int_equal(a->state, CONNECT_CLOSED);
 		assert_int_equal(b->state, CONNECT_CLOSED);
 		assert_int_equal(inc_connect_socket_close(sides[i].socket), 0);
-		/* the peer has received all that was sent before the close */
+		/* the peer has received all messages that were sent before the close */
 		if (what == A_CLOSES)
 			assert_int_equal(sides[!i].taken, sent[i]);
 		assert_int_equal(take_one(!i), -ESHUTDOWN);
@@ -63,7 +63,8 @@ static void check_broken(enum breakage what, int i, const uint32_t sent[SIDES])
 		assert_int_equal(a->state, CONNECT_FAILED);
 		assert_true(a->error != -ESHUTDOWN);
 		assert_int_equal(take_one(i), a->error);
-		assert_null(inc_connect_socket_error(b)); /* no event has reached it */
+		/* no event has reached the socket of side b */
+		assert_null(inc_connect_socket_error(b));
 	}
 	if (what == DESTROYED)
 		assert_null(inc_connect_socket_error(b));
@@ -92,7 +93,8 @@ static void break_at(enum breakage what, unsigned int seed, unsigned int steps)
 	break_it(what, i, rand_r(&random));
 	walk(&random, 100);
 	settle();
-	/* The failed call has ended one of the two sockets. Otherwise nothing may have changed. */
+	/* the failed call has ended one of the two sockets; if no call failed, nothing may have
+	 * changed */
 	if (what == CALL_FAILS && fake_has_failed())
 		assert_true(sides[CLIENT].socket->error || sides[SERVICE].socket->error);
 	else if (what != CALL_FAILS)
@@ -146,7 +148,7 @@ static void a_failure_before_the_hand_over(void **state)
 	assert_non_null(strstr(err.msg, "fake0/1 to service fake1/1: sending: "));
 	nothing_is_left();
 
-	/* the failure comes after the message and before the owner has the socket */
+	/* the failure comes after the message, and before the socket is handed to its owner */
 	assert_int_equal(begin_pair(&err), 0);
 	fake_settle(qp_of(CLIENT));
 	fake_give_up(qp_of(SERVICE), IBV_WC_RETRY_EXC_ERR);
@@ -256,7 +258,7 @@ static void wait_for(int i, int error)
 	check_over(i);
 }
 
-/* A side that receives its peer's close ends at once. Messages that it has sent are lost. */
+/* A side that receives its peer's close ends at once. Messages that this side has sent are lost. */
 static void closes_that_cross(void **state)
 {
 	struct inc_connect_socket *first, *second;
@@ -329,8 +331,8 @@ static void a_port_that_goes_down(void **state)
 	nothing_is_left();
 }
 
-/* The owner polls rarely. The port came up in between, so the limit for a port that is down starts
- * anew. */
+/* The owner polls rarely. Between two polls the port came up and went down again, so the limit for
+ * a port that is down starts anew. */
 static void a_port_that_is_down_again(void **state)
 {
 	struct inc_connect_socket *s;
@@ -341,7 +343,7 @@ static void a_port_that_is_down_again(void **state)
 	while (inc_connect_socket_progress(s) > 0)
 		;
 	assert_true(s->port_down_at_ns);
-	/* pretend that the port went down so long ago */
+	/* pretends that the port went down this long ago */
 	s->port_down_at_ns -= CONNECT_PORT_DOWN_MS * INC_NSEC_PER_MSEC;
 	tell_port(CLIENT, true);
 	tell_port(CLIENT, false);
@@ -388,7 +390,8 @@ static void a_wait_ends_in_time(void **state)
 
 	connected();
 	s = sides[CLIENT].socket;
-	assert_int_equal(inc_connect_socket_wait(s, -1), 0); /* the owner has not polled yet */
+	/* the result is 0, because the owner has not polled yet */
+	assert_int_equal(inc_connect_socket_wait(s, -1), 0);
 	assert_int_equal(inc_connect_socket_progress(s), 0);
 	assert_int_equal(inc_connect_socket_wait(s, 0), -ETIMEDOUT);
 	assert_int_equal(inc_connect_socket_wait(s, 10), -ETIMEDOUT);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * The state machine of one side (hostlib/connect/state.h). Every event is applied in every
- * reachable state, by any sequence, and all actions so far are part of the state. The test has its
- * own list of the precondition and effect of each action.
+ * The state machine of one side of a connection (hostlib/connect/state.h). Every event is applied
+ * in every reachable state, after every sequence of events. All actions so far are part of the
+ * state. The test has its own list of the precondition and the effect of each action.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static struct {
 } known[MAX_SIDES];
 static size_t n_known;
 
-/* Prints the events that led to this state, the last first. */
+/* Prints the events that led to this state, beginning with the last one. */
 static void show_trail(size_t i)
 {
 	for (; i; i = known[i].before)
@@ -168,12 +168,13 @@ static void irrelevant_events_change_nothing(void **state)
 
 	assert_int_equal(step.to, CONNECT_READY);
 	assert_int_equal(step.actions, 0);
-	/* a client that hangs up after the answer may be ready; before the answer it cannot be */
+	/* a client that hangs up after the service's answer may be ready; before the answer it
+	 * cannot be */
 	assert_int_equal(connect_next(CONNECT_ACCEPTED, CONNECT_EVENT_LOST).to, CONNECT_ACCEPTED);
 	assert_int_equal(connect_next(CONNECT_ANSWERING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
-	/* nor can a client that hangs up while its address is resolved */
+	/* a client that hangs up while its address is resolved cannot be ready either */
 	assert_int_equal(connect_next(CONNECT_SEEKING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
-	/* a client that has the answer needs no TCP any more */
+	/* a client that has the answer does not need the TCP connection any more */
 	assert_int_equal(connect_next(CONNECT_AIMING, CONNECT_EVENT_LOST).to, CONNECT_AIMING);
 	assert_int_equal(connect_next(CONNECT_PROBING, CONNECT_EVENT_LOST).to, CONNECT_PROBING);
 	assert_int_equal(connect_next(CONNECT_ASKING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
@@ -190,7 +191,7 @@ static void a_close_may_overtake_the_first_completion(void **state)
 struct doer {
 	enum connect_state state;
 	uint32_t done;
-	uint32_t fails; /* each action may fail only once */
+	uint32_t fails; /* mask of the actions that shall fail; each may fail only once */
 	enum connect_state told_in;
 };
 
@@ -209,8 +210,8 @@ static int do_it(void *arg, enum connect_action_bit action)
 	return -1;
 }
 
-/* If an action fails on the way to a state, the owner gets only the report of the failure. An owner
- * that already has the socket gets no report. */
+/* If an action fails on the way to a state, the owner gets only the report of the failure. If the
+ * owner already has the socket, it gets no report. */
 static void an_action_that_fails(void **state)
 {
 	const uint32_t ends = CONNECT_DO(STOP_CLOCK) | CONNECT_DO(HANG_UP) | CONNECT_DO(STOP);
@@ -239,7 +240,7 @@ static void an_action_that_fails(void **state)
 				assert_true(!told || d.told_in == CONNECT_FAILED);
 				assert_int_equal(d.done & ends, ends);
 				assert_false(d.done & CONNECT_DO(REPORT_READY));
-				/* actions after the failed one must not have begun */
+				/* the actions after the failed one must not have begun */
 				assert_false(d.done & ~ends & ~CONNECT_DO(REPORT_FAILED) &
 					     ~((2u << action) - 1));
 			}

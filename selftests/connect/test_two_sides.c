@@ -4,8 +4,9 @@
  * A client and a service (hostlib/connect/state.h) with all possible events between them, in every
  * order. TCP and RDMA are independent of each other, a completion and a message may be polled in
  * either order, and owners may close at any time. One case is not promised, and is counted here:
- * one side can be ready after the other has given up. It notices that at its next message or at
- * inc_connect_socket_check(). No protocol can avoid that if the last message may be lost.
+ * one side can be ready after the other has given up. The ready side notices that at its next
+ * message or at inc_connect_socket_check(). No protocol can avoid this if the last message may be
+ * lost.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,29 +22,31 @@
 
 enum { CLIENT, SERVICE };
 
-/* Messages on the TCP connection, or received and not yet processed by the program. */
+/* Lines on the way on the TCP connection, or received and not yet processed by the program. */
 enum {
-	QUERY = 1 << 0, /* of the TCP connection */
+	QUERY = 1 << 0, /* a query, which the client sends on the TCP connection */
 	REQUEST = 1 << 1,
 	DEVICES = 1 << 2,
 	ANSWER = 1 << 3,
-	/* the report that the service's answer is out, not yet processed by the service */
+	/* the report that the service's answer has been sent, not yet processed by the service */
 	WRITTEN = 1 << 4,
 	CUT = 1 << 5,   /* the TCP connection has ended */
-	BEGUN = 1 << 6, /* the client's owner has made its request, which happens once */
+	BEGUN = 1 << 6, /* the client's owner has made its request, which happens only once */
 	ASKED = 1 << 7,
 };
 
-/* State of the messages of one side. */
+/* Bits for the RDMA messages of one side. */
 enum {
-	FIRST = 1 << 0,     /* on the wire: the client's probe, or the service's data */
-	CLOSING = 1 << 1,   /* on the wire: its close */
-	FIRST_IN = 1 << 2,  /* received by the peer's device */
-	CLOSE_IN = 1 << 3,  /* its close, received by the peer's device */
-	FIRST_OUT = 1 << 4, /* the completion of the first message, not yet polled */
-	CLOSE_OUT = 1 << 5, /* the completion of the close, not yet polled */
-	BROKEN = 1 << 6,    /* a failed completion, not yet polled */
-	SENT = 1 << 7,      /* the service has sent its data, which happens once */
+	/* on the wire: the first message, which is the client's probe or the service's data */
+	FIRST = 1 << 0,
+	CLOSING = 1 << 1,  /* on the wire: the close of this side */
+	FIRST_IN = 1 << 2, /* the first message was received by the peer's device */
+	CLOSE_IN = 1 << 3, /* the close was received by the peer's device */
+	/* the completion of the first message has come, but was not polled yet */
+	FIRST_OUT = 1 << 4,
+	CLOSE_OUT = 1 << 5, /* the completion of the close has come, but was not polled yet */
+	BROKEN = 1 << 6,    /* a failed completion has come, but was not polled yet */
+	SENT = 1 << 7,      /* the service has sent its data, which happens only once */
 };
 
 struct world {
@@ -54,8 +57,8 @@ struct world {
 
 struct channel {
 	bool lossy;      /* any message may be lost, and any device call may fail */
-	bool unordered;  /* messages of one side may arrive in another order */
-	bool owners_end; /* owners may close at any time */
+	bool unordered;  /* messages of one side may arrive in another order than they were sent */
+	bool owners_end; /* the owners may close at any time */
 };
 
 static struct world *worlds;
@@ -83,7 +86,7 @@ static void add(const struct world *w)
 	}
 }
 
-/* Applies one side's event, and sends what its actions send. */
+/* Applies an event to one side, and sends the messages that follow from the side's actions. */
 static void step(struct world w, int who, enum connect_event event)
 {
 	struct side *s = &w.side[who];
@@ -106,12 +109,13 @@ static void step(struct world w, int who, enum connect_event event)
 	add(&w);
 }
 
-/* A line arrives at the client's or the service's end of TCP, unless that side no longer reads. */
+/* Lets a line arrive at the client's or the service's end of TCP, unless that side has stopped
+ * reading. */
 static unsigned int move_tcp(const struct world *w)
 {
 	const bool reads[2] = {
 		w->side[CLIENT].tcp && !(w->tcp & CUT),
-		/* the service reads TCP itself until the request for a queue pair */
+		/* until the request for a queue pair the service itself reads the TCP connection */
 		!(w->tcp & CUT) && (w->side[SERVICE].tcp || !(w->tcp & ASKED)),
 	};
 	static const struct {
@@ -149,8 +153,8 @@ static unsigned int move_tcp(const struct world *w)
 	return n;
 }
 
-/* Reports that the answer is out. Reports the end of TCP to a side that has read everything before
- * it. */
+/* Reports that the answer has been sent. Reports the end of TCP to a side that has read everything
+ * before it. */
 static unsigned int move_tcp_ends(const struct world *w)
 {
 	static const int to[2] = {DEVICES | ANSWER, QUERY | REQUEST | WRITTEN};
@@ -171,7 +175,7 @@ static unsigned int move_tcp_ends(const struct world *w)
 		if (!w->side[who].tcp || !over || w->tcp & to[who])
 			continue;
 		next = *w;
-		next.side[who].tcp = 0; /* the end is reported once */
+		next.side[who].tcp = 0; /* the end of TCP is reported only once */
 		step(next, who, CONNECT_EVENT_LOST);
 		n++;
 	}
@@ -183,7 +187,8 @@ static bool hears(const struct side *s)
 	return (s->qp == QP_RTR || s->qp == QP_RTS) && s->receives;
 }
 
-/* A message moves from the wire into the peer's device, or its sender gets a failed completion. */
+/* Moves a message from the wire into the peer's device, or lets its sender get a failed
+ * completion. */
 static unsigned int move_wire(const struct world *w, int who, const struct channel *c)
 {
 	unsigned int n = 0;
@@ -215,11 +220,11 @@ static unsigned int move_wire(const struct world *w, int who, const struct chann
 	return n;
 }
 
-/* The program polls completions and received messages of its device, in any order. */
+/* Lets the program poll completions and received messages of its device, in any order. */
 static unsigned int move_seen(const struct world *w, int who, const struct channel *c)
 {
 	const struct {
-		uint8_t of; /* the side whose messages these are */
+		uint8_t of; /* index of the side that has sent these messages */
 		uint8_t bit;
 		enum connect_event event;
 	} kinds[] = {
@@ -241,14 +246,15 @@ static unsigned int move_seen(const struct world *w, int who, const struct chann
 		n++;
 		next.rdma[kinds[i].of] &= ~kinds[i].bit;
 		if (kinds[i].bit == FIRST_OUT && who == SERVICE)
-			add(&next); /* the service's data instead of the client's probe */
+			/* this is the completion of the service's data, not of a client's probe */
+			add(&next);
 		else
 			step(next, who, kinds[i].event);
 	}
 	return n;
 }
 
-/* The kernel resolves the peer's address, or fails to where failures are possible. */
+/* Lets the kernel resolve the peer's address, or fail to do so if failures are possible. */
 static unsigned int move_device(const struct world *w, const struct channel *c)
 {
 	unsigned int n = 0;
@@ -296,8 +302,8 @@ static unsigned int move_owners(const struct world *w, const struct channel *c)
 	return n;
 }
 
-/* Time passes if nothing else can happen. Where a step can take long, time may also pass
- * before it. */
+/* Lets time pass if no other event is possible. If a step can take long, time may also pass before
+ * that step. */
 static unsigned int move_time(const struct world *w)
 {
 	unsigned int n = 0;
@@ -325,7 +331,7 @@ static void move_faults(const struct world *w)
 			step(*w, who, CONNECT_EVENT_FAILED);
 }
 
-/* A side that is ready checks whether its peer still exists. */
+/* Lets a side that is ready check whether its peer still exists. */
 static unsigned int move_check(const struct world *w)
 {
 	unsigned int n = 0;
@@ -358,12 +364,13 @@ static void visit(const struct world *w, const struct channel *c)
 		n = move_check(w);
 	if (n)
 		return;
-	/* no event is possible any more */
+	/* in this state no event is possible any more */
 	n_ends++;
 	assert_int_equal(client->state == CONNECT_READY, service->state == CONNECT_READY);
 	assert_true(client->state == CONNECT_READY || is_final(client));
 	assert_true(service->state == CONNECT_READY || is_final(service) ||
-		    service->state == CONNECT_NEW); /* the client's request never reached it */
+		    /* the client's request has never reached the service */
+		    service->state == CONNECT_NEW);
 	n_ready += client->state == CONNECT_READY;
 }
 
@@ -417,7 +424,7 @@ static void lossy_both_or_neither(void **state)
 {
 	explore(&(struct channel){.lossy = true});
 	assert_true(n_ready > 0 && n_ready < n_ends);
-	assert_true(n_half > 0); /* the case that is not promised must occur */
+	assert_true(n_half > 0); /* the case that is not promised must occur in the search */
 }
 
 static void everything_at_once(void **state)
