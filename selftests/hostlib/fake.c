@@ -40,7 +40,8 @@ again:
 			f->received[used++] = c;
 		if (c != '\n')
 			continue;
-		/* the controller does not answer a failure report (docs/control.md) */
+		/* the controller does not answer a failure report (docs/control.md), and so neither
+		 * does this one */
 		report = !strncmp(f->received + line, REPORT, sizeof(REPORT) - 1);
 		line = used;
 		if (report && *answer && **answer)
@@ -58,7 +59,7 @@ again:
 			break;
 	}
 	f->was_reset = n < 0;
-	/* fake_stop() closes it, because no other thread uses it then */
+	/* fake_stop() closes the descriptor, because no other thread uses it then */
 	shutdown(f->fd, SHUT_RDWR);
 	return NULL;
 }
@@ -142,7 +143,8 @@ int fake_join(struct fake *f, const char *const *answers, bool hang_up,
 	opts.controller = controller;
 	opts.job = "t";
 	opts.address = "127.0.0.1";
-	/* an answer ends the wait, but a busy machine may delay the test for long before that */
+	/* with answers, the wait ends by an answer, but a busy machine may delay the test for long
+	 * before that */
 	opts.create_timeout_ms = *answers ? PATIENT_MS : HASTY_MS;
 	opts.error = error;
 	opts.error_size = 256;

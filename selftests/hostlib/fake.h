@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A fake controller. It answers each line that it receives with the next of its texts. After the
- * last text it is silent until the member leaves, or it closes the connection (hang_up). At the
- * text HANG_UP it closes the connection as well, and continues with the member's next connection.
+ * A fake controller. It answers each line that it receives with the next one of its texts. After
+ * the last text it is silent until the member leaves, or it closes the connection (hang_up). At the
+ * text HANG_UP it also closes the connection, and continues with the member's next connection.
  */
 #ifndef SELFTESTS_FAKE_H
 #define SELFTESTS_FAKE_H
@@ -37,27 +37,28 @@ struct fake {
 
 extern const char HANG_UP[];
 
-/* Timeout of a creation that shall time out, and of any other creation. */
+/* HASTY_MS: timeout of a creation that shall time out. PATIENT_MS: timeout of any other
+ * creation. */
 #define HASTY_MS   400
 #define PATIENT_MS 20000
 
 double now_s(void);
 void fake_start(struct fake *f, const char *const *answers, bool hang_up);
 void fake_stop(struct fake *f);
-/* A second connection to the same controller, with its own answers. The caller stops both after the
- * last use of either. */
+/* Serves a second connection to the same controller, with its own answers. The caller stops both
+ * fakes after the last use of either. */
 void fake_beside(struct fake *f, const struct fake *first, const char *const *answers,
 		 bool hang_up);
 /* Sends a text from the test's thread, after the last answer. */
 void fake_send(struct fake *f, const char *text);
-/* Closes the connection, like a controller that ends. */
+/* Closes the member's connection, like a controller that ends. */
 void fake_hang_up(struct fake *f);
-/* The number in this field of the last received line that has the field. */
+/* The number in this field of the last line that was received with this field. */
 long fake_received_number(const struct fake *f, const char *field);
-/* Starts the fake and joins its group. opts gives rank, world size and log. */
+/* Starts the fake controller and joins its group. opts has the rank, world size and log. */
 int fake_join(struct fake *f, const char *const *answers, bool hang_up,
 	      const struct inccl_group_opts *opts, struct inccl_group **group, char error[256]);
-/* Starts the fake and creates a group as rank 0 of 1. log may be NULL. */
+/* Starts the fake controller and creates a group as rank 0 of 1. log may be NULL. */
 int fake_create(struct fake *f, const char *const *answers, bool hang_up,
 		struct inccl_group **group, char error[256], void (*log)(void *, const char *),
 		void *log_ctx);

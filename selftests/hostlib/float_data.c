@@ -99,7 +99,7 @@ static double given_value(const struct float_given *given, unsigned int rank, si
 	return float_value(given->dtype, float_bits(given->dtype, given->of_rank[rank], i));
 }
 
-/* The largest magnitude in element i's block, over all ranks. */
+/* The largest magnitude in the block of element i, over all ranks. */
 static double largest(const struct float_given *given, size_t i)
 {
 	double most = 0x1p-126, v;
@@ -117,7 +117,7 @@ static double largest(const struct float_given *given, size_t i)
 	return most;
 }
 
-/* The distance from a number of this size to the next larger one of the type. */
+/* The distance from a number of this size to the type's next larger number. */
 static double ulp(enum inccl_dtype dtype, uint32_t bits)
 {
 	const struct format *f = format_of(dtype);
@@ -149,7 +149,7 @@ static void check_sum(const struct float_given *given, bool mean, size_t i, uint
 		bound /= given->ranks;
 	}
 	bound += ulp(given->dtype, bits) / 2;
-	/* the division for the mean is itself rounded */
+	/* the division that makes the mean rounds its result, too */
 	bound *= 1 + 0x1p-40;
 	error = fabsl(exact - float_value(given->dtype, bits));
 	if (!(error <= bound))

@@ -14,7 +14,7 @@
 /* float_bits() returns an element's bits, float_value() its exact value. */
 uint32_t float_bits(enum inccl_dtype dtype, const void *array, size_t i);
 double float_value(enum inccl_dtype dtype, uint32_t bits);
-/* The type's quiet NaN. */
+/* The quiet NaN of the type. */
 uint32_t float_nan(enum inccl_dtype dtype);
 
 /*
@@ -23,21 +23,23 @@ uint32_t float_nan(enum inccl_dtype dtype);
  */
 #define FLOAT_BELOW 4
 void float_fill(enum inccl_dtype dtype, void *array, size_t count, uint32_t seed, bool special);
-/* Fills an array with arbitrary bit patterns. */
+/* Fills an array of floats with arbitrary bit patterns. */
 void float_fill_any(enum inccl_dtype dtype, void *array, size_t count, uint32_t seed);
 
-/* The contributions of all ranks, each a vector of count elements. */
+/* The contributions of all ranks, each of which is a vector of count elements. */
 struct float_given {
 	enum inccl_dtype dtype;
 	const void *const *of_rank;
 	unsigned int ranks;
 	size_t count;
-	size_t block;      /* elements that share an exponent; 0: all elements share FLOAT_BELOW */
-	unsigned int bits; /* the field float_bits of struct inccl_communicator_info */
+	/* number of elements that share an exponent; 0: all elements have the exponent
+	 * FLOAT_BELOW */
+	size_t block;
+	unsigned int bits; /* value of the field float_bits in struct inccl_communicator_info */
 };
 
-/* Asserts that bits are a permitted result of op for element i. SUM and AVG must be within the
- * bound. */
+/* Asserts that `bits` are a permitted result of op for element i. For SUM and AVG the result must
+ * be within the error bound. */
 void float_check(const struct float_given *given, enum inccl_op op, size_t i, uint32_t bits);
 
 #endif

@@ -16,7 +16,7 @@
 #include "selftests/hostlib/lockstep.h"
 
 #define WAIT_MS    30000
-#define SWITCH_PSN 77 /* the start PSN that CONN_TO() contains */
+#define SWITCH_PSN 77 /* first PSN of the switch, which CONN_TO() contains */
 #define STR2(x)    #x
 #define STR(x)     STR2(x)
 
@@ -126,7 +126,7 @@ void lockstep_reset(struct lockstep *ls)
 	}
 }
 
-/* Receives a rank's packets. ACKs are ignored, because this switch needs nothing from them. */
+/* Receives the packets of a rank. ACKs are ignored, because this switch does not depend on them. */
 static void receive_from(struct lockstep *ls, struct lockstep_rank *rank)
 {
 	struct lockstep_packet *packet;
@@ -138,7 +138,7 @@ static void receive_from(struct lockstep *ls, struct lockstep_rank *rank)
 			continue;
 		}
 		if (inc_psn_diff(head.psn, rank->peer.host_psn + (uint32_t)rank->received) < 0)
-			continue; /* a retransmission */
+			continue; /* the packet is a retransmission */
 		assert_int_equal(head.psn, (rank->peer.host_psn + rank->received) & INC_PSN_MASK);
 		assert_true(rank->received - ls->results < LOCKSTEP_SLOTS);
 		assert_true(head.len <= LOCKSTEP_PAYLOAD);
@@ -157,7 +157,7 @@ static void receive_from(struct lockstep *ls, struct lockstep_rank *rank)
 }
 
 /* Checks that packet r of all ranks forms one chunk: the descriptors are equal, and every rank that
- * must contribute does. Returns the chunk's length. */
+ * must contribute data does so. Returns the chunk's length. */
 static size_t check_chunk(const struct lockstep *ls)
 {
 	const struct lockstep_packet *first = &ls->rank[0].ring[ls->results % LOCKSTEP_SLOTS], *p;
@@ -206,7 +206,8 @@ static void put_element(uint8_t *at, size_t size, bool big, int64_t v)
 		at[big ? size - 1 - k : k] = (uint64_t)v >> 8 * k;
 }
 
-/* Unsigned 64-bit elements are not compared by these tests, so signed arithmetic suffices. */
+/* Combines two elements. Signed arithmetic suffices, because these tests do not compare unsigned
+ * elements of 64 bits. */
 static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 {
 	switch (op) {

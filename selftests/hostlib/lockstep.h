@@ -21,7 +21,7 @@
 #define LOCKSTEP_PAYLOAD 256
 #define LOCKSTEP_SLOTS   64
 #define LOCKSTEP_TRACE   512
-/* In termination mode: the bytes of a message, and the messages in flight. */
+/* For termination mode: the greatest number of bytes in a message, and of messages in flight. */
 #define LOCKSTEP_MESSAGE_BYTES (16 * LOCKSTEP_PAYLOAD)
 #define LOCKSTEP_MESSAGES      64
 
@@ -29,30 +29,34 @@ struct lockstep;
 
 struct lockstep_conf {
 	unsigned int ranks;
-	unsigned int window, message_packets; /* requested by the ranks */
+	/* options with which the ranks create the communicator */
+	unsigned int window, message_packets;
 	enum inccl_byte_order byte_order;
-	/* The controller's decision on these requests. */
-	enum inc_tree_mode mode; /* in termination mode the ranks' packets are not in step */
-	bool native;             /* the switch adds floats as they are; then */
+	/* The modes and limits on which the controller decides. */
+	/* mode of the switches; in termination mode the ranks' packets are not in step */
+	enum inc_tree_mode mode;
+	/* the switch adds floats without conversion to integers; then the next member must be
+	 * set */
+	bool native;
 	void (*reduce_floats)(const struct lockstep *ls, uint32_t desc, uint8_t *result,
-			      size_t len); /* this callback reduces what lockstep_given() returns */
-	/* 0: the controller does not send the field */
-	unsigned int agreed_packets; /* packets of a message */
-	unsigned int messages;       /* messages in flight at most */
+			      size_t len); /* reduces the floats that lockstep_given() returns */
+	/* Agreed limits of messages; 0: the controller does not send the field. */
+	unsigned int agreed_packets; /* number of packets in a message */
+	unsigned int messages;       /* greatest number of messages in flight */
 };
 
 /* A rank's contribution in termination mode. */
 struct lockstep_message {
-	uint32_t desc; /* the descriptor of this packet, or of the last one that had one */
+	uint32_t desc; /* descriptor of this message, or of the last one that had a descriptor */
 	bool has_imm;
 	size_t len;
 	uint8_t bytes[LOCKSTEP_MESSAGE_BYTES];
 };
 
-/* A contribution as it was received. */
+/* A contribution of a rank, as it was received. */
 struct lockstep_packet {
 	struct inc_roce_packet head;
-	uint32_t desc; /* the descriptor of this packet, or of the last one that had one */
+	uint32_t desc; /* descriptor of this packet, or of the last one that had a descriptor */
 	uint8_t payload[LOCKSTEP_PAYLOAD];
 };
 
@@ -63,19 +67,20 @@ struct lockstep_rank {
 	char joined[128], conn[512];
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
-	/* the expected result of the communicator's destruction */
+	/* expected result of destroying the communicator */
 	int ended;
-	struct lockstep_packet ring[LOCKSTEP_SLOTS]; /* packet r is at r modulo the length */
-	/* received packets; in termination mode received messages */
+	/* received packets; packet r is at r modulo the length */
+	struct lockstep_packet ring[LOCKSTEP_SLOTS];
+	/* number of received packets; in termination mode number of received messages */
 	uint64_t received;
 	uint32_t desc;
-	/* In termination mode, message m is at m modulo LOCKSTEP_MESSAGES. Packets received and
-	 * sent: */
+	/* In termination mode: messages (message m is at m modulo LOCKSTEP_MESSAGES), and the
+	 * numbers of packets received and sent. */
 	struct lockstep_message *message;
 	uint64_t packets, sent;
-	unsigned int longest; /* packets of the longest message since lockstep_reset() */
-	/* bytes of payload received from and sent to the rank, and the most packets in flight; all
-	 * since lockstep_reset() */
+	unsigned int longest; /* number of packets in the longest message since lockstep_reset() */
+	/* since lockstep_reset(): bytes of payload received from the rank and sent to it, and the
+	 * greatest number of packets in flight */
 	uint64_t gave, got;
 	unsigned int most_under_way;
 	struct lockstep_packet trace[LOCKSTEP_TRACE]; /* the first packets since lockstep_reset() */
@@ -93,21 +98,23 @@ struct lockstep {
 void lockstep_up(struct lockstep *ls, const struct lockstep_conf *conf);
 void lockstep_down(struct lockstep *ls);
 void lockstep_reset(struct lockstep *ls);
-/* Receives all packets that have arrived. */
+/* Receives all packets that have arrived at the switch. */
 void lockstep_receive(struct lockstep *ls);
-/* Receives packets, and sends the results that can be made. */
+/* Receives all packets that have arrived, and sends the results that can be made. */
 void lockstep_serve(struct lockstep *ls);
-/* Serves all ranks until every request is done. Asserts that none failed. */
+/* Serves all ranks until every request is done. Asserts that no request has failed. */
 void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests);
-/* Whether a rank's log contains the text. */
+/* Does a rank's log contain the text? */
 bool lockstep_logged(struct lockstep *ls, const char *text);
-/* The same two functions for termination mode; lockstep.c calls them. */
+/* The same as lockstep_receive() and lockstep_serve() in termination mode. lockstep.c calls
+ * them. */
 void lockstep_receive_messages(struct lockstep *ls);
 void lockstep_serve_messages(struct lockstep *ls);
-/* into = into op from, by the operator and type of desc, in the byte order of the wire. */
+/* Combines `into` with `from` by the operator and type of desc, in the byte order of the wire, and
+ * stores the result in `into`. */
 void lockstep_combine(const struct lockstep *ls, uint32_t desc, uint8_t *into, const uint8_t *from,
 		      size_t len);
-/* In termination mode: a rank's contribution to the result that is being made. */
+/* In termination mode: the contribution of a rank to the result that is being made. */
 const uint8_t *lockstep_given(const struct lockstep *ls, unsigned int rank);
 /* Asserts that no rank sends an unexpected packet. */
 void lockstep_silent(struct lockstep *ls);

@@ -29,7 +29,8 @@ static void begin(struct lockstep_rank *rank)
 	m->desc = rank->desc;
 }
 
-/* The descriptor in host form. Fails if the rank uses another float format than the switch. */
+/* Returns the descriptor in its host form. Fails if the rank uses another form of floats than the
+ * switch. */
 static uint32_t desc_of(const struct lockstep *ls, uint32_t imm)
 {
 	uint32_t desc;
@@ -77,7 +78,7 @@ static void receive_from(struct lockstep *ls, struct lockstep_rank *rank)
 			continue;
 		}
 		if (inc_psn_diff(p.psn, rank->peer.host_psn + (uint32_t)rank->packets) < 0)
-			continue; /* a retransmission */
+			continue; /* the packet is a retransmission */
 		assert_int_equal(p.psn, (rank->peer.host_psn + rank->packets) & INC_PSN_MASK);
 		rank->packets++;
 		take(ls, rank, &p);
@@ -95,8 +96,8 @@ static bool is_float(const struct lockstep *ls, uint32_t desc)
 	return ls->conf.native && inc_reduces_floats(desc);
 }
 
-/* Reduces the next message of all ranks into result, and returns its length. All descriptors must
- * be equal, and all contributions equally long. */
+/* Reduces the next message of all ranks into `result`, and returns its length. All descriptors must
+ * be equal, and all contributions must have the same length. */
 static size_t reduce(struct lockstep *ls, uint8_t *result)
 {
 	const uint32_t desc = message_of(&ls->rank[0], ls->results)->desc;

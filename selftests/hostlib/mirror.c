@@ -5,17 +5,19 @@
 #include "lib/proto/desc.h"
 #include "selftests/hostlib/mirror.h"
 
-#define MESSAGES 4096 /* messages in flight at most */
+#define MESSAGES 4096 /* greatest number of messages in flight */
 
 static struct {
 	struct inccl_communicator *comm;
 	const struct inc_channel_ops *real;
 	struct inc_channel_ops ops;
-	uint64_t begin; /* messages that the real channel had completed before */
+	/* number of messages that the real channel had completed before the mirror was installed */
+	uint64_t begin;
 	unsigned int payload, real_payload;
-	uint64_t under_way, results; /* packets */
+	/* packets that are in flight, and packets that were returned as results */
+	uint64_t under_way, results;
 	struct inc_channel_exchange messages[MESSAGES];
-	uint32_t desc; /* of the last message posted */
+	uint32_t desc; /* descriptor of the last message that was posted */
 	uint64_t bytes[INC_OPERATOR_AVG + 1];
 } m;
 

@@ -19,11 +19,13 @@
 #include "hostlib/include/inccl.h"
 
 #define PATIENCE_S 60
-#define MAYBE      0x180000000 /* SigBlk bits of signals 32 and 33, which the C library uses */
+/* SigBlk bits of signals 32 and 33, which the C library may leave unblocked */
+#define MAYBE 0x180000000
 
 static __typeof__(inccl_group_create) *create;
 static __typeof__(inccl_group_destroy) *destroy;
-static unsigned int at_first; /* other threads at the start, which belong to a sanitizer */
+/* number of other threads at the start, which belong to a sanitizer */
+static unsigned int at_first;
 
 static void require(bool holds, const char *what)
 {
@@ -45,7 +47,7 @@ static int make(unsigned int timeout_ms, char error[256])
 	return err;
 }
 
-/* Counts the threads except this one. Sets *unblocked to the signals that one of them does not
+/* Counts all threads except this one. Sets *unblocked to the signals that any of them does not
  * block. */
 static unsigned int threads(unsigned long long *unblocked)
 {
@@ -64,7 +66,7 @@ static unsigned int threads(unsigned long long *unblocked)
 		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
 		status = fopen(path, "r");
 		if (!status)
-			continue; /* the thread has just ended */
+			continue; /* the thread has ended since it was listed */
 		n++;
 		while (fgets(line, sizeof(line), status))
 			if (sscanf(line, "SigBlk: %llx", &mask) == 1)

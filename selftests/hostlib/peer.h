@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A fake peer of a soft endpoint. It receives the endpoint's packets one by one, and checks every
- * ICRC with the IP ID that the kernel must have assigned. It sends the packets that the test
+ * The fake peer of a soft endpoint. The peer receives the endpoint's packets one by one. It checks
+ * every ICRC with the IP ID that the kernel must have assigned. It sends the packets that the test
  * describes.
  */
 #ifndef SELFTESTS_PEER_H
@@ -18,7 +18,7 @@
 
 static const struct inccl_transport peer_soft = {INCCL_TRANSPORT_SOFT, &inc_channel_soft};
 
-/* The soft channel of an endpoint, whose timers and counts a test may set. */
+/* The soft channel of an endpoint. A test may set the channel's timers and counts. */
 static inline struct soft_channel *peer_channel(const struct inccl_endpoint *ep)
 {
 	return SOFT_CH(ep->ch);
@@ -37,10 +37,11 @@ struct peer {
 	struct inc_roce_path from_host, to_host;
 	struct sockaddr_in host;
 	uint32_t host_qpn, host_psn, own_psn;
-	/* expected IP ID of the next packet; a new send call begins at 0 again */
+	/* expected IP ID of the next packet; the IDs of each send call begin at 0 */
 	uint16_t next_id;
 	uint8_t buf[65536]; /* the packets of the last receive call */
-	/* after peer_hear_together(): the rest of the packets received together */
+	/* after peer_hear_together(): position, remaining bytes and packet size of the packets that
+	 * were received together */
 	size_t at, left, step;
 	unsigned int together;
 };
@@ -53,46 +54,47 @@ struct say {
 	uint32_t rkey, dmalen, imm;
 	const void *payload;
 	size_t len;
-	/* false header fields: */
-	uint32_t qpn;  /* 0: the host's queue pair */
-	uint16_t pkey; /* 0: the default P_Key */
+	/* header fields with which the test can make the packet false */
+	uint32_t qpn;  /* queue pair number of the packet; 0: that of the host */
+	uint16_t pkey; /* P_Key of the packet; 0: the default P_Key */
 	bool bad_icrc;
-	size_t cut; /* bytes cut off at the end */
+	size_t cut; /* number of bytes that are cut off at the end of the packet */
 };
 
-/* A socket bound to an address and a port. Port 0: any. */
+/* Opens a socket at an IP address and a port. Port 0: any free port. */
 int peer_socket(uint32_t address, uint16_t port);
-/* peer_listen() creates a peer and returns its UDP port. peer_meet() sets the endpoint with which
- * it exchanges packets. */
+/* peer_listen() opens a peer and returns its UDP port. peer_meet() sets the endpoint with which the
+ * peer exchanges packets. */
 uint16_t peer_listen(struct peer *peer);
 void peer_meet(struct peer *peer, uint16_t udp_port, uint32_t qpn, uint32_t host_psn,
 	       uint32_t own_psn);
-/* A soft endpoint on 127.0.0.1 and a fake peer, connected to each other. */
+/* Opens a soft endpoint on 127.0.0.1 and a fake peer, and connects them to each other. */
 struct inccl_endpoint *peer_pair(struct peer *peer, unsigned int payload, unsigned int slots,
 				 uint32_t host_psn, uint32_t own_psn);
-/* Like peer_pair(), but the peer receives whole messages, as a switch in termination mode does.
- * Both start PSNs are 0. */
+/* Options of a peer that, other than that of peer_pair(), receives whole messages, as a switch in
+ * termination mode does. Both start PSNs are 0. */
 struct peer_form {
 	unsigned int payload;
 	unsigned int slots;
 	unsigned int message_packets;
-	unsigned int messages; /* messages in flight at most */
+	unsigned int messages; /* greatest number of messages in flight */
 };
 struct inccl_endpoint *peer_pair_by_message(struct peer *peer, const struct peer_form *form);
 void peer_close(struct peer *peer, struct inccl_endpoint *ep);
 
-/* Receives the host's next packet, within timeout_ms. Returns false if none arrives. A wrong ICRC
- * fails the test. */
+/* Receives the endpoint's next packet, within timeout_ms. Returns false if no packet arrives. A
+ * wrong ICRC fails the test. */
 bool peer_hear(struct peer *peer, struct inc_roce_packet *pkt, int timeout_ms);
-/* From now on the packets of one send call arrive together. The test then receives them by
+/* After this call the packets of one send call arrive together. The test then receives them by
  * peer_next() instead of peer_hear(). */
 void peer_hear_together(struct peer *peer);
-/* The next packet that has arrived, and how many arrived with it in one send call. Returns false if
- * there is none. */
+/* Receives the next packet. Returns false if there is none. *together: how many packets arrived
+ * with it in one send call. */
 bool peer_next(struct peer *peer, struct inc_roce_packet *pkt, unsigned int *together);
 void peer_say(struct peer *peer, const struct say *say);
 void peer_ack(struct peer *peer, uint8_t syndrome, uint32_t psn);
-/* Sends the mirror of a contribution, with another payload and the PSN of result r. */
+/* Answers a contribution with its mirror: the same headers, with another payload and the PSN of
+ * result r. */
 void peer_mirror(struct peer *peer, const struct inc_roce_packet *of, uint64_t r,
 		 const void *payload);
 

@@ -17,7 +17,7 @@ static int create(struct fake *f, const char *const *answers, bool hang_up,
 	return fake_create(f, answers, hang_up, group, error, NULL, NULL);
 }
 
-/* Creates a group with an answer that must make the creation fail. */
+/* Creates a group. The controller's answer must make the creation fail. */
 static int refused(const char *answer, bool hang_up, char error[256])
 {
 	const char *const answers[] = {answer, NULL};
@@ -61,7 +61,8 @@ static void bad_arguments(void **state)
 	assert_non_null(strstr(error, "INCCL_CONTROLLER"));
 	opts.sz = 3;
 	assert_int_equal(inccl_group_create(&opts, &group), -EINVAL);
-	/* a newer caller's longer struct is valid if the fields unknown to the library are zero */
+	/* the struct of a newer caller is longer, which is valid if the fields unknown to the
+	 * library are zero */
 	assert_int_equal(inccl_group_create(&newer.opts, &group), -EINVAL);
 	newer.more[15] = 1;
 	assert_int_equal(inccl_group_create(&newer.opts, &group), -E2BIG);
@@ -173,7 +174,7 @@ static void bad_connections(void **state)
 		{"{\"type\":\"C\",\"comm\":1,\"communicator\":12}\n", -ETIMEDOUT, "'C'"},
 		{"{\"type\":\"error\",\"comm\":0,\"errno\":\"ENOSPC\",\"message\":\"full\"}\n",
 		 -ENOSPC, "full"},
-		/* an error about another communicator is no answer to this request */
+		/* an error about another communicator does not answer this request */
 		{"{\"type\":\"error\",\"communicator\":9,\"errno\":\"ENOSPC\","
 		 "\"message\":\"full\"}\n",
 		 -ETIMEDOUT, "'C'"},
@@ -199,15 +200,15 @@ static void bad_connections(void **state)
 		assert_non_null(strstr(f.received, "\"byte_order\":\"little\""));
 		if (!strstr(error, cases[i].part))
 			fail_msg("case %zu: no '%s' in %s", i, cases[i].part, error);
-		/* the member reports to the controller, for the other ranks, each failure that the
-		 * controller cannot know */
+		/* the member reports to the controller each failure that the controller cannot
+		 * detect, so that it can inform the other ranks */
 		if (!strstr(f.received, "\"type\":\"failed\",\"comm\":0") !=
 		    (cases[i].want == -ENOSPC))
 			fail_msg("case %zu: received %s", i, f.received);
 	}
 }
 
-/* A member with several communicators starts each only by its own number. */
+/* If a member has several communicators, each starts only when its own number is announced. */
 static void started_by_number(void **state)
 {
 	const char *const answers[] = {JOINED, CONN("5", "1024", "8"),
@@ -232,7 +233,7 @@ static int begin_sum(struct inccl_communicator *comm, const void *send, void *re
 	return inccl_allreduce_start(comm, send, recv, 4, INCCL_INT32, INCCL_SUM, opts, request);
 }
 
-/* A communicator whose switch is a port at which nothing answers. */
+/* A communicator whose switch does not exist: no socket answers at the switch's port. */
 static void dead_switch(void **state)
 {
 	const char *const answers[] = {JOINED, CONN("5", "1024", "8"), STARTED, NULL};
@@ -267,7 +268,7 @@ static void dead_switch(void **state)
 		-EINVAL);
 	assert_int_equal(inccl_allreduce_write(comm, NULL, 0, NULL), 0);
 	assert_int_equal(inccl_allreduce_sendrecv(comm, NULL, 0, NULL), 0);
-	/* a longer options struct is valid if the fields unknown to the library are zero */
+	/* a longer struct of options is valid if the fields unknown to the library are zero */
 	unknown.c.sz = sizeof(unknown);
 	unknown.more = 0;
 	assert_int_equal(inccl_allreduce(comm, NULL, NULL, 0, INCCL_INT32, INCCL_SUM, &unknown.c),
@@ -285,20 +286,20 @@ static void dead_switch(void **state)
 	assert_int_equal(inccl_communicator_failed_rank(comm), -1);
 	assert_int_equal(inccl_barrier(comm, NULL), -ETIMEDOUT);
 	assert_true(now_s() - begin < 5);
-	/* the answer to the destroy message D never arrives; the wait for it is limited, too */
+	/* the request to destroy (D) is never answered, but the wait for it is limited */
 	assert_int_equal(inccl_communicator_destroy(comm), -ETIMEDOUT);
 	assert_true(now_s() - begin < 15);
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_stop(&f);
-	/* the timeout was reported before D, without blaming this rank */
+	/* the member reported the timeout before the request D, without a blame on this rank */
 	told = strstr(f.received, "\"failed\",\"communicator\":12,\"errno\":\"ETIMEDOUT\"");
 	assert_non_null(told);
 	assert_null(strstr(told, "\"rank\""));
 	assert_true(told < strstr(f.received, "\"type\":\"D\""));
 }
 
-/* The failure notice follows directly after `start`. Waiting calls return its error, and the
- * communicator has its rank. */
+/* The controller's failure notice comes directly after `start`. Calls that wait return the notice's
+ * error, and the communicator has the rank of the notice. */
 static void rank_lost(void **state)
 {
 	const char *const answers[] = {JOINED, CONN("5", "1024", "8"),
@@ -321,7 +322,7 @@ static void rank_lost(void **state)
 		assert_string_equal(inccl_group_error(group), "rank 2 left the group");
 		assert_int_equal(inccl_communicator_destroy(comm), -ECONNRESET);
 	} else {
-		/* the failure notice arrived before the communicator started */
+		/* the failure notice may arrive before the communicator has started */
 		assert_int_equal(ret, -ECONNRESET);
 		assert_string_equal(error, "rank 2 left the group");
 	}
@@ -329,8 +330,8 @@ static void rank_lost(void **state)
 	fake_stop(&f);
 }
 
-/* Options that no rank could use are reported to the other ranks as well. The next communicator
- * gets the next number. */
+/* If a rank's options could not be used by any rank, the rank reports that to the other ranks, too.
+ * The next communicator gets the next number. */
 static void unusable_options_are_reported(void **state)
 {
 	const char *const answers[] = {JOINED, NULL};
@@ -371,7 +372,7 @@ static void wait_for_error(struct inccl_communicator *comm)
 	}
 }
 
-/* A member that loses its controller reconnects and reports its running communicators. Afterwards
+/* A member that loses its controller reconnects and reports its running communicators. After that
  * it processes the controller's messages as before. */
 static void controller_back(void **state)
 {
@@ -413,7 +414,8 @@ static void controller_back(void **state)
 		assert_non_null(strstr(f.received,
 				       "{\"communicator\":12,\"comm\":0,\"switch\":\"s0\","
 				       "\"transport\":\"soft\","));
-		/* failures that the controller itself reported are not sent back to it */
+		/* the member does not report failures back to the controller that the controller
+		 * itself reported */
 		assert_null(strstr(f.received, "\"type\":\"failed\""));
 	}
 }
@@ -465,9 +467,9 @@ static void words(void **state)
 	assert_string_equal(inccl_version(), "0.2.0");
 }
 
-/* The member no longer reads the controller's messages while it leaves, but its last message must
- * arrive. If it closed the connection with unread data, TCP would reset the connection, and the
- * controller would take the member for dead. */
+/* A member that leaves no longer reads the controller's messages, but its last message must arrive.
+ * If it closed the connection with unread data, TCP would reset the connection. The controller
+ * would then report that the member is dead. */
 static void last_message_arrives(void **state)
 {
 	static const char *const answers[] = {JOINED, NULL};
@@ -489,7 +491,7 @@ static void last_message_arrives(void **state)
 	}
 }
 
-/* A controller that hangs does not keep the member from leaving. */
+/* A controller that hangs does not prevent the member from leaving. */
 static void a_hanging_controller_holds_up_no_member(void **state)
 {
 	struct inccl_group *group;
@@ -498,7 +500,7 @@ static void a_hanging_controller_holds_up_no_member(void **state)
 	double begin;
 
 	assert_int_equal(create(&f, (const char *const[]){JOINED, NULL}, false, &group, error), 0);
-	/* the controller neither reads nor closes the connection */
+	/* from now on the controller neither reads nor closes the connection */
 	assert_int_equal(pthread_cancel(f.thread), 0);
 	begin = now_s();
 	assert_int_equal(inccl_group_destroy(group), 0);

@@ -17,11 +17,11 @@
 #define PACKET_ELEMENTS (LOCKSTEP_PAYLOAD / 4)
 #define MOST_ELEMENTS   2000
 #define GUARD           8
-#define JUNK            ((void *)1) /* an address that must not be accessed */
+#define JUNK            ((void *)1) /* an address that no call may access */
 
 static struct lockstep ls;
 
-/* One collective on all ranks. */
+/* One collective that all ranks run. */
 struct run {
 	enum inccl_collective collective;
 	size_t count;
@@ -33,7 +33,7 @@ struct run {
 static struct buffers {
 	int32_t send[LOCKSTEP_RANKS * MOST_ELEMENTS + GUARD];
 	int32_t recv[LOCKSTEP_RANKS * MOST_ELEMENTS + GUARD];
-	const void *given; /* the arguments of the call */
+	const void *given; /* arguments that the call was given */
 	void *got;
 } buffers[LOCKSTEP_RANKS];
 
@@ -56,7 +56,7 @@ static bool is_root(const struct run *run, unsigned int rank)
 	return run->root == (int)rank;
 }
 
-/* send_count() and recv_count(): the elements in the rank's buffers. */
+/* send_count() and recv_count(): number of elements in the rank's buffers. */
 static size_t send_count(const struct run *run, unsigned int rank)
 {
 	switch (run->collective) {
@@ -153,7 +153,8 @@ static struct inccl_request *start(const struct run *run, unsigned int rank)
 	return req;
 }
 
-/* Checks every element of recv. The bytes around recv, and send, must be unchanged. */
+/* Checks every element of the rank's recv buffer. The bytes around that buffer, and the send
+ * buffer, must be unchanged. */
 static void verify(const struct run *run, unsigned int rank)
 {
 	const size_t gives = send_count(run, rank), gets = recv_count(run, rank);
@@ -192,8 +193,8 @@ static void carry_out(const struct run *run)
 		verify(run, i);
 }
 
-/* Checks how many elements each rank sends and receives. None may go to a rank that does not need
- * it. */
+/* Checks how many elements each rank sends and receives. A rank must get no elements that it does
+ * not need. */
 static void check_traffic(const struct run *run)
 {
 	const unsigned int ranks = ls.conf.ranks;
@@ -224,8 +225,8 @@ static void check_traffic(const struct run *run)
 	}
 }
 
-/* Checks the lengths of messages. They are as long as the collective's data allow. A rank that
- * contributes nothing sends an empty packet for each message. */
+/* Checks the lengths of messages. They are as long as the data of the collective allow. A rank that
+ * contributes no data sends an empty packet for each message. */
 static void check_messages(const struct run *run)
 {
 	const unsigned int packets = (run->count + PACKET_ELEMENTS - 1) / PACKET_ELEMENTS;
@@ -242,8 +243,8 @@ static void check_messages(const struct run *run)
 	}
 }
 
-/* Checks the most packets in flight. It must be the window, and for the root of a Broadcast a
- * quarter of it. */
+/* Checks the greatest number of packets in flight. It must be the window, or for the root of a
+ * Broadcast a quarter of the window. */
 static void check_windows(const struct run *run)
 {
 	const unsigned int window = ls.conf.window * ls.conf.message_packets;
@@ -334,7 +335,7 @@ static void four_ranks_wide_window(void **state)
 	all_of(&(struct lockstep_conf){.ranks = 4, .window = 64, .message_packets = 1});
 }
 
-/* Termination mode: messages are whole for every combination of contributors and receivers. */
+/* In termination mode, messages are whole for every combination of contributors and receivers. */
 static void termination_mode(void **state)
 {
 	struct lockstep_conf conf = {.ranks = 4,
@@ -354,7 +355,7 @@ static void termination_mode(void **state)
 	all_of(&conf);
 }
 
-/* Ranks that ask for no size of messages get messages of the agreed size. */
+/* Ranks that request no size of messages get messages of the agreed size. */
 static void termination_mode_with_default_sizes(void **state)
 {
 	all_of(&(struct lockstep_conf){.ranks = 3,
@@ -370,8 +371,8 @@ static void termination_mode_with_default_sizes(void **state)
 				       .messages = 4});
 }
 
-/* Only some of the switches are in termination mode. These limit the number of messages, however
- * short they are. */
+/* Only some of the switches are in termination mode. They limit the number of messages, however
+ * short the messages are. */
 static void mixed_tree(void **state)
 {
 	all_of(&(struct lockstep_conf){.ranks = 3,
@@ -396,7 +397,7 @@ static void network_order(void **state)
 	uint32_t element;
 
 	all_of(&conf);
-	/* A Broadcast converts the byte order, too, because hosts may differ in it. */
+	/* the order of bytes matters for a Broadcast, too, because hosts may differ in it */
 	lockstep_up(&ls, &conf);
 	carry_out(&run);
 	memcpy(&element, ls.rank[2].trace[0].payload, sizeof(element));
@@ -404,8 +405,8 @@ static void network_order(void **state)
 	lockstep_down(&ls);
 }
 
-/* Checks the packets of one rank's block. Each packet is a message of its own. The first one
- * carries the descriptor. */
+/* Checks the packets of one rank's block. Each packet is a whole message. The first one carries the
+ * descriptor. */
 static void check_block(const struct lockstep_packet *p, unsigned int packets, bool write,
 			uint32_t desc, size_t bytes, bool gives)
 {
@@ -423,8 +424,8 @@ static void check_block(const struct lockstep_packet *p, unsigned int packets, b
 	}
 }
 
-/* Blocks of three packets, one after the other. Each has its rank as root, and all have the same
- * sequence number. */
+/* The blocks of the ranks have three packets each, and follow each other. Each block has its rank
+ * as root, and all blocks have the same sequence number. */
 static void blocks_on_the_wire(void **state)
 {
 	static const enum inccl_collective which[] = {INCCL_REDUCE, INCCL_BROADCAST,
@@ -462,7 +463,8 @@ static void blocks_on_the_wire(void **state)
 	lockstep_down(&ls);
 }
 
-/* If all ranks contribute and all receive, messages have the length that the communicator has. */
+/* If all ranks contribute and all receive, messages have the length that was agreed for the
+ * communicator. */
 static void messages_on_the_wire(void **state)
 {
 	static const uint8_t shape[] = {INC_OP_SEND_ONLY_IMM, INC_OP_SEND_FIRST, INC_OP_SEND_MIDDLE,
@@ -482,8 +484,8 @@ static void messages_on_the_wire(void **state)
 	lockstep_down(&ls);
 }
 
-/* A WRITE names the place of its result in recv, even if its contribution is empty. It names no
- * place if no result follows. */
+/* A WRITE carries the address of its result in recv, even if its contribution is empty. It carries
+ * no address if no result follows. */
 static void addresses_on_the_wire(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
@@ -504,7 +506,8 @@ static void addresses_on_the_wire(void **state)
 	lockstep_down(&ls);
 }
 
-/* Several different collectives in flight, some of them empty. Each ends with its own result. */
+/* Several different collectives are in flight, and some of them are empty. Each one ends with its
+ * own result. */
 static void several_at_once(void **state)
 {
 	static const struct run runs[] = {

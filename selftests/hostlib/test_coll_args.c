@@ -15,7 +15,7 @@
 
 static struct lockstep ls;
 
-/* A rejected call explains itself, in the caller's error buffer and in the log. */
+/* The explanation of a rejected call. It must be in the caller's error buffer and in the log. */
 static char why[256];
 
 static void refused(int ret, int want, const char *sentence)
@@ -29,7 +29,8 @@ static void refused(int ret, int want, const char *sentence)
 	lockstep_reset(&ls);
 }
 
-/* Wrong buffers for rank 1 of 3. The buffers a and b hold a block of 8 elements for each rank. */
+/* Tries wrong buffers of rank 1 of 3. The buffers a and b hold a block of 8 elements for each
+ * rank. */
 static void wrong_buffers(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
 {
 	int32_t a[24], b[24];
@@ -57,8 +58,8 @@ static void wrong_buffers(struct inccl_communicator *comm, struct inccl_collecti
 		"has no 128 bytes behind it");
 }
 
-/* An operation in place has exactly one valid position. Every other overlap of the two buffers is
- * rejected. */
+/* A collective in place has exactly one valid position of the smaller buffer. Every other overlap
+ * of the two buffers is rejected. */
 static void wrong_places(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
 {
 	static const char sentence[] = "overlap, and not as they do in place";
@@ -71,7 +72,7 @@ static void wrong_places(struct inccl_communicator *comm, struct inccl_collectiv
 	refused(inccl_reduce(comm, mid, mid + 1, 8, INCCL_INT32, INCCL_SUM, 1, opts), -EINVAL,
 		sentence);
 	refused(inccl_broadcast(comm, mid, mid + 1, 8, INCCL_INT32, 1, opts), -EINVAL, sentence);
-	/* in place, rank 1's block is 8 elements into the buffer of all blocks */
+	/* in place, the block of rank 1 begins 8 elements into the buffer of all blocks */
 	refused(inccl_reduce_scatter(comm, mid, mid, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
 		sentence);
 	refused(inccl_reduce_scatter(comm, mid, mid + 16, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
@@ -146,7 +147,7 @@ static void wrong_arguments(void **state)
 	lockstep_down(&ls);
 }
 
-/* Adjacent buffers do not overlap. */
+/* Buffers that are adjacent do not overlap, so they are accepted. */
 static void adjacent_buffers(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
@@ -165,8 +166,8 @@ static void adjacent_buffers(void **state)
 	lockstep_down(&ls);
 }
 
-/* A communicator that has failed rejects a collective in place. Its contribution must be unchanged,
- * although it had already been converted for a wire of the other byte order. */
+/* A communicator that has failed rejects a collective in place. The contribution must be unchanged,
+ * although it had already been converted to a wire of the other byte order. */
 static void refused_in_place(void **state)
 {
 	const struct lockstep_conf conf = {
@@ -198,8 +199,8 @@ static void wide_shape(int rank, int size, int root, struct inccl_shape *shape)
 		.blocks = size, .send_blocks = size, .recv_blocks = 1, .own_block = rank};
 }
 
-/* The largest counts and the largest number of ranks. The last message must be at the right
- * place. */
+/* Collectives with the largest counts and the largest number of ranks. Their last message must be
+ * at the right place. */
 static void large_counts(void **state)
 {
 	const uint64_t count = INT32_MAX, bytes = count * 4;
@@ -235,7 +236,7 @@ static void large_counts(void **state)
 	inccl_segment_message(&req, 4095 * req.block_messages - 1, &msg);
 	assert_int_equal(INC_DESC_ROOT(msg.imm), 4094);
 	assert_int_equal(msg.recv_len, 0);
-	/* the same count with long messages */
+	/* runs the largest count with long messages, too */
 	call.collective = INCCL_ALLREDUCE;
 	plan.shape = (struct inccl_shape){.blocks = 1, .send_blocks = 1, .recv_blocks = 1};
 	plan.send_bytes = bytes;

@@ -20,19 +20,19 @@
 #include "selftests/hostlib/lockstep.h"
 
 #define RANKS   3
-#define THREADS 3 /* threads of a rank */
+#define THREADS 3 /* number of threads of a rank */
 #define CALLS   1500
 #define MOST    300
-#define FLIGHT  3 /* requests in flight of one thread */
+#define FLIGHT  3 /* number of requests that a thread has in flight */
 #define LIMIT_S 250
 
 static struct lockstep ls;
-static unsigned int todo; /* threads that have not ended */
-static bool cancels;      /* some threads that wait are cancelled */
+static unsigned int todo; /* number of threads that have not ended */
+static bool cancels;      /* in this run some of the threads that wait are cancelled */
 static pthread_mutex_t order[RANKS];
 static unsigned int next_call[RANKS];
 
-/* One collective, determined by its number k, and a thread's buffers for it. */
+/* A collective, which its number k determines, and a thread's buffers for it. */
 struct call {
 	unsigned int k, rank;
 	enum {
@@ -185,7 +185,8 @@ static void *wait_long(void *req)
 	return (void *)(intptr_t)inccl_wait(req, -1);
 }
 
-/* Waits in another thread and cancels that thread, perhaps before the request is done. */
+/* Waits for the request in another thread and cancels that thread, perhaps before the request is
+ * done. */
 static int wait_cancelled(struct inccl_request *req)
 {
 	pthread_t thread;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Integers of every type, in collectives whose blocks end in the middle of packets. */
+/* Integers of every type, in collectives whose blocks do not end with a packet. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,8 @@ static struct buffers {
 	int64_t send[LOCKSTEP_RANKS * TYPED_COUNT], recv[LOCKSTEP_RANKS * TYPED_COUNT];
 } buffers[LOCKSTEP_RANKS];
 
-/* put() and get() access element i of an array. Their values fit into every type. */
+/* put() and get() write and read element i of an array. The values that they are given fit into
+ * every type. */
 static void put(enum inccl_dtype dtype, void *array, size_t i, int64_t value)
 {
 	const size_t size = inccl_dtype_size(dtype);
@@ -44,8 +45,8 @@ static int64_t small(enum inccl_dtype dtype, unsigned int rank, size_t i)
 	return inccl_dtype_name(dtype)[0] == 'u' ? 2 * v : 2 * v - 11;
 }
 
-/* Blocks have an odd number of elements. Each block must be at its place for every size of type.
- * The mean must be the quotient that C computes from the sum. */
+/* Runs collectives whose blocks have an odd number of elements. Each block must be at its place for
+ * every size of type. The mean must be the quotient that C computes from the sum. */
 static void typed(enum inccl_dtype dtype)
 {
 	const unsigned int ranks = ls.conf.ranks;

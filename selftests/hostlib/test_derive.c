@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Derived groups and communicators as one rank sees them: which message it sends on which
+/* Derived groups and communicators from the view of one rank: which message it sends on which
  * connection, and how it handles each answer. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,8 +27,8 @@
 #define NONE JOINED_AS("7", "0", "0")
 #define DONE "{\"type\":\"D\",\"communicator\":12}\n"
 
-/* A rank with a communicator, and the fake controllers of both connections: that of its group, and
- * that of the derived object. */
+/* A rank with a communicator, and the fake controllers of its two connections: that of its group,
+ * and that of the derived object. */
 struct rank {
 	struct fake fake, beside;
 	struct inccl_group *group;
@@ -47,7 +47,7 @@ static void keep_log(void *ctx, const char *line)
 	strncat(r->log, line, sizeof(r->log) - strlen(r->log) - 1);
 }
 
-/* Sets up a rank. answers: those on the derived object's connection. */
+/* Sets up a rank. answers: the controller's answers on the connection of the derived object. */
 static void up_logging(struct rank *r, const char *const *answers, bool hang_up,
 		       void (*log)(void *, const char *), void *log_ctx)
 {
@@ -69,7 +69,7 @@ static void up(struct rank *r, const char *const *answers, bool hang_up)
 	up_logging(r, answers, hang_up, keep_log, r);
 }
 
-/* Destroys the rank. Afterwards `received` has everything that the controller received. */
+/* Destroys the rank. After that, `received` has everything that the fake controllers received. */
 static void down(struct rank *r)
 {
 	fake_hang_up(&r->fake);
@@ -104,8 +104,8 @@ static void wrong_calls(void **state)
 	assert_null(group);
 }
 
-/* An argument that is wrong on this rank alone is reported to the other ranks on the parent's
- * connection. Nothing else is sent, but the attempt has a number. */
+/* If an argument is wrong on this rank alone, the rank reports that to the other ranks on the
+ * parent's connection. It sends nothing else, but the attempt gets a number. */
 static void fails_here(void **state)
 {
 	const char *const none[] = {NULL};
@@ -166,7 +166,7 @@ static void parts(void **state)
 	assert_int_equal(inccl_communicator_info(r.comm, &info), 0);
 	assert_int_equal(info.rank, 2);
 	assert_int_equal(info.world_size, 4);
-	/* the blamed rank is numbered within the part */
+	/* the rank that is blamed has its number within the derived group */
 	fake_send(&r.beside, REPORTED);
 	assert_int_equal(inccl_barrier(part, NULL), -ECONNRESET);
 	assert_int_equal(inccl_communicator_failed_rank(part), 2);
@@ -198,7 +198,7 @@ static void split_into_no_part(void **state)
 	assert_non_null(strstr(r.beside.received, "\"type\":\"bye\""));
 }
 
-/* A duplicate without options asks for the options of the original. */
+/* A duplicate without options requests the options of the original. */
 static void duplicate(void **state)
 {
 	const char *const answers[] = {JOINED_AS("8", "2", "4"), CONN("5", "1024", "32"), STARTED,
@@ -224,8 +224,8 @@ static void count_lines(void *ctx, const char *line)
 	*(unsigned int *)ctx += *line;
 }
 
-/* A duplicate outlives its group, and then has something to log. The callback's context is freed
- * with the group, as inccl.h allows. */
+/* A duplicate outlives the group and then has something to log. The callback's context is freed
+ * with the group, which inccl.h allows. */
 static void log_ends_with_the_group(void **state)
 {
 	const char *const answers[] = {JOINED_AS("8", "2", "4"), CONN("5", "1024", "32"), STARTED,
@@ -281,7 +281,7 @@ static void *end_log(void *arg)
 	return NULL;
 }
 
-/* Whether the thread that ends the log sleeps. It sleeps only in inccl_log_end(). */
+/* Does the thread that ends the log sleep? It can sleep only in inccl_log_end(). */
 static bool ender_sleeps(void)
 {
 	const pid_t ender = __atomic_load_n(&slow.ender, __ATOMIC_ACQUIRE);
@@ -316,7 +316,8 @@ static void end_waits_for_the_callback(void **state)
 	assert_true(slow.left_before_the_end);
 }
 
-/* An error in the controller's answer is the error of the call, and the call has a time limit. */
+/* An error in the controller's answer becomes the error of the call. The call also has a time
+ * limit. */
 static void refused(void **state)
 {
 	const struct {
@@ -366,7 +367,7 @@ static void silent(void **state)
 	assert_non_null(strstr(r.fake.received, "\"errno\":\"ETIMEDOUT\""));
 }
 
-/* A group that has failed can be shrunk, but neither split nor grown. */
+/* A group that has failed can be shrunk, but not split or grown. */
 static void after_the_loss_of_a_rank(void **state)
 {
 	const char *const answers[] = {JOINED_AS("8", "1", "3"), NULL};
@@ -390,7 +391,7 @@ static void after_the_loss_of_a_rank(void **state)
 	assert_non_null(strstr(r.beside.received, "\"how\":\"shrink\",\"of\":7,\"round\":0"));
 }
 
-/* A rank that has lost its controller can derive nothing, not even a shrunk group. */
+/* A rank that has lost its controller can derive no group, not even a shrunk one. */
 static void controller_gone(void **state)
 {
 	const char *const none[] = {NULL};

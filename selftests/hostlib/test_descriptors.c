@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A rank with closed standard streams. No descriptor of the library may be 0, 1 or 2. Otherwise
- * text printed to stderr would go into a connection. */
+/* A rank with closed standard streams. None of the library's descriptors may be 0, 1 or 2, because
+ * text that is printed to stderr would go into a connection. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "selftests/hostlib/fake.h"
 
 #define LIMIT_S 60
-#define RANK    "rank" /* the argument that makes this program run as the rank */
+#define RANK    "rank" /* argument with which this program runs as the rank */
 
 /* Exit codes of the process that runs as the rank. */
 enum { FINE, NO_GROUP, NO_COMMUNICATOR, TOOK_A_PLACE };

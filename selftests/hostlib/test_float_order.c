@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A request of floats consists of several collectives on the wire. These tests cover their order
- * beside other requests, parameters that differ between ranks, and failures in the middle.
+ * A request with floats consists of several collectives on the wire. These tests check the order of
+ * these collectives beside other requests, parameters that differ between ranks, and failures in
+ * the middle of a request.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +62,7 @@ static void check_sum(unsigned int rank, bool special)
 			assert_true(data[rank][i] == want(i));
 }
 
-/* The successive descriptors of the packets that a rank has sent. */
+/* Collects the successive descriptors of the packets that a rank has sent. */
 static unsigned int descriptors(const struct lockstep_rank *rank, uint32_t *descs)
 {
 	unsigned int n = 0;
@@ -75,7 +76,7 @@ static unsigned int descriptors(const struct lockstep_rank *rank, uint32_t *desc
 #define DESC(op, dtype, seq) \
 	INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_##op, INC_DTYPE_##dtype, 0, seq)
 
-/* The collectives on the wire of a sum. An empty sum has a sequence number, too. */
+/* Checks which collectives a sum makes on the wire. An empty sum has a sequence number, too. */
 static void collectives_on_the_wire(void **state)
 {
 	static const uint32_t all[] = {DESC(MAX, AGREED, 0), DESC(SUM, FIXED, 0),
@@ -109,7 +110,7 @@ static void collectives_on_the_wire(void **state)
 	lockstep_down(&ls);
 }
 
-/* Different calls begin with different descriptors, so that a switch notices ranks that
+/* Different calls begin with different descriptors, so that a switch detects ranks that
  * disagree. */
 static void different_calls_have_different_descriptors(void **state)
 {
@@ -143,8 +144,8 @@ static void different_calls_have_different_descriptors(void **state)
 
 static float longs[2][LONG];
 
-/* A vector longer than one agreement on exponents covers, with infinities behind the first piece.
- * Rank 0 has sent all it can before rank 1 begins. */
+/* A vector that is longer than one agreement on exponents covers, with infinities after the first
+ * piece. Rank 0 has sent all that it can before rank 1 begins. */
 static void long_one(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 12, .message_packets = 4};
@@ -183,8 +184,8 @@ static void long_one(void **state)
 static int32_t number[MANY][LOCKSTEP_RANKS];
 static float sums[MANY][LOCKSTEP_RANKS][COUNT];
 
-/* Starts the k-th of a sequence of requests: integers, floats, floats with infinities, floats in
- * one pass, MIN of floats. */
+/* Starts request k of a sequence: integers, floats, floats with infinities, floats in one pass, MIN
+ * of floats. */
 static struct inccl_request *start_one(unsigned int k, unsigned int r)
 {
 	struct inccl_communicator *comm = ls.rank[r].comm;
@@ -223,8 +224,9 @@ static void check_one(unsigned int k, unsigned int r)
 	}
 }
 
-/* Rank 0 starts all requests at once. Rank 1 starts one after each progress, rank 2 each after the
- * end of the one before. The packets on the wire must be the same, which lockstep.c checks. */
+/* Rank 0 starts all requests at once. Rank 1 starts one request after each progress, rank 2 each
+ * request after the end of the one before. The packets on the wire must be the same, which
+ * lockstep.c checks. */
 static void started_at_different_times(void **state)
 {
 	struct lockstep_conf conf = {.ranks = 3, .message_packets = 1};
@@ -260,7 +262,7 @@ static void started_at_different_times(void **state)
 	}
 }
 
-/* No caller makes progress. The communicators' threads must continue with the next collective
+/* No caller makes progress. The communicators' threads must start the next collectives of a request
  * themselves. */
 static void driven_by_the_thread(void **state)
 {
@@ -303,8 +305,8 @@ static int exchange_at_second_asking(struct inc_channel *ch, const struct inc_ch
 	return asked ? -EAGAIN : real_exchange(ch, x);
 }
 
-/* In place, converting a message overwrites the floats. So the message must be converted only once,
- * although post() is called twice. */
+/* If a collective is in place, converting a message overwrites the floats. So the message must be
+ * converted only once, although post() is called twice. */
 static void converted_once(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
@@ -331,7 +333,7 @@ static void converted_once(void **state)
 	lockstep_down(&ls);
 }
 
-/* Runs until each rank's request has ended with this error. */
+/* Serves all ranks until each rank's request has ended with this error. */
 static void ends_with(struct inccl_request *const *requests, int error)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
@@ -354,12 +356,12 @@ static void ends_with(struct inccl_request *const *requests, int error)
 	}
 }
 
-/* Ranks whose calls differ in a parameter that changes the meaning of the integers must all notice,
- * although the collectives on the wire are the same. */
+/* If ranks call with different parameters that change the meaning of the integers, all of them must
+ * detect that, although their collectives on the wire are the same. */
 static void different_parameters(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
-	/* float_block of rank 1 and of the others, with the same number of blocks */
+	/* float_block of rank 1 and of the others, which make the same number of blocks */
 	static const unsigned int blocks[][2] = {{65, 64},
 						 {64, 64},
 						 {64, 64},
@@ -392,8 +394,8 @@ static void different_parameters(void **state)
 	}
 }
 
-/* A value at or above the caller's bound is rejected. Nothing is sent or changed, and the other
- * ranks get a report. */
+/* A value at or above the bound that the caller has given is rejected. Nothing is sent or changed,
+ * and the other ranks get a report. */
 static void out_of_range(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
@@ -426,7 +428,7 @@ static void out_of_range(void **state)
 	}
 }
 
-/* The same for an element deep in a long vector. The error names its index. */
+/* A value out of range deep in a long vector is rejected, too. The error names its index. */
 static void out_of_range_far(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
@@ -444,7 +446,7 @@ static void out_of_range_far(void **state)
 	lockstep_down(&ls);
 }
 
-/* Wrong calls are rejected as usual, and the communicator stays usable. */
+/* Wrong calls are rejected as usual, and the communicator remains usable. */
 static void refused(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
@@ -472,7 +474,7 @@ static void refused(void **state)
 	lockstep_down(&ls);
 }
 
-/* Serves until rank 0 has begun this many collectives on the wire, and no further. */
+/* Serves the ranks until rank 0 has begun this number of collectives on the wire. */
 static void serve_until(unsigned int collectives, struct inccl_request *const *requests)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
@@ -491,7 +493,7 @@ static void serve_until(unsigned int collectives, struct inccl_request *const *r
 }
 
 /* The communicator fails in each of the three collectives of a request. That request and the one
- * behind it must fail. */
+ * after it must fail. */
 static void fails_in_the_middle(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 2, .window = 1, .message_packets = 1};
@@ -515,7 +517,7 @@ static void fails_in_the_middle(void **state)
 	}
 }
 
-/* The switch falls silent in each of the three collectives of a request. */
+/* The switch becomes silent in each of the three collectives of a request, which times out. */
 static void times_out_in_the_middle(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 1, .message_packets = 1};
@@ -533,8 +535,9 @@ static void times_out_in_the_middle(void **state)
 	}
 }
 
-/* A request that has not posted its last collective cannot be completed by the other ranks, so its
- * destruction is an error. The second and the third collective are posted together. */
+/* If a request has not posted its last collective, the other ranks cannot complete it without this
+ * rank, so destroying the communicator is an error. The second and the third collective are posted
+ * together. */
 static void destroyed_in_the_middle(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 64, .message_packets = 1};
@@ -555,8 +558,8 @@ static void destroyed_in_the_middle(void **state)
 	}
 }
 
-/* If the caller changes a vector in flight, the request must fail instead of returning a wrong
- * sum. */
+/* If the caller changes a vector whose request is in flight, the request must fail instead of
+ * returning a wrong sum. */
 static void vector_changed_in_flight(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};

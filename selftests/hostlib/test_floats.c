@@ -17,26 +17,27 @@
 
 static struct lockstep ls;
 
-/* One collective of floats on all ranks. */
+/* One collective of floats that all ranks run. */
 struct run {
 	enum inccl_collective collective;
 	enum inccl_dtype dtype;
 	enum inccl_op op;
 	size_t count;
-	unsigned int float_block; /* 0: the default */
+	unsigned int float_block; /* option float_block of the ranks; 0: the default */
 	int root;
 	bool scaled, special, in_place;
 	enum inccl_mode mode;
 };
 
 static struct buffers {
-	uint32_t given[LOCKSTEP_RANKS * MOST]; /* a copy of send from before the call */
+	uint32_t given[LOCKSTEP_RANKS * MOST]; /* copy of the send buffers, made before the call */
 	uint32_t send[LOCKSTEP_RANKS * MOST];
 	uint32_t recv[MOST + GUARD];
 	void *got;
 } buffers[LOCKSTEP_RANKS];
 
-/* How many elements a rank contributes, and how many it receives from which index on. */
+/* How many elements a rank contributes. The next functions return how many it receives, and from
+ * which index on. */
 static size_t given_count(const struct run *run)
 {
 	return run->collective == INCCL_REDUCE_SCATTER ? ls.conf.ranks * run->count : run->count;
@@ -134,7 +135,7 @@ static void carry_out(const struct run *run)
 	lockstep_finish(&ls, requests);
 	for (r = 0; r < ls.conf.ranks; r++)
 		verify(run, r);
-	/* all ranks must have the same bits */
+	/* all ranks must have results with the same bits */
 	for (r = 1; run->collective == INCCL_ALLREDUCE && r < ls.conf.ranks; r++)
 		assert_memory_equal(buffers[r].got, buffers[0].got,
 				    run->count * inccl_dtype_size(run->dtype));
@@ -203,7 +204,7 @@ static void four_ranks_messages_of_four(void **state)
 	all_of(&(struct lockstep_conf){.ranks = 4, .window = 8, .message_packets = 4});
 }
 
-/* Collectives that do not reduce must carry every bit pattern unchanged. */
+/* Collectives that do not reduce must forward every bit pattern unchanged. */
 static void carried_as_they_are(void **state)
 {
 	const struct lockstep_conf conf = {
@@ -252,8 +253,7 @@ static void words(void **state)
 		assert_string_equal(inccl_dtype_name(dtype), names[i]);
 		assert_int_equal(inccl_dtype_size(dtype), sizes[i]);
 	}
-	/* the numbers between integer and float types, and those behind the last type, are not
-	 * used */
+	/* the numbers between integer and float types, and after the last type, are no types */
 	for (dtype = INCCL_UINT8 + 1; dtype < INCCL_FLOAT32; dtype++)
 		assert_true(!inccl_dtype_name(dtype) && !inccl_dtype_size(dtype));
 	assert_null(inccl_dtype_name(INCCL_BFLOAT16 + 1));

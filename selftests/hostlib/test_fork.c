@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A child process forked from a rank. It can destroy the library's objects. Nothing that it does
- * may reach the rank, the controller or the switch. */
+/* A child process that was forked from a rank. The child can destroy the library's objects. Nothing
+ * that it does may reach the rank, the controller or the switch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@
 
 #define CHILD_LIMIT_S 10
 
-/* An assertion for the child process. cmocka's own would run the parent's remaining tests in the
- * child. */
+/* An assertion for the child process. cmocka's assertions would run the parent's remaining tests in
+ * the child. */
 #define REQUIRE(condition)                                                             \
 	do {                                                                           \
 		if (!(condition)) {                                                    \
@@ -28,7 +28,7 @@
 		}                                                                      \
 	} while (0)
 
-/* Runs act in a child process, which must succeed. */
+/* Runs `act` in a child process, which must succeed. */
 static void in_child(struct world *w, void (*act)(struct world *w))
 {
 	pid_t pid = fork();
@@ -36,7 +36,7 @@ static void in_child(struct world *w, void (*act)(struct world *w))
 
 	assert_true(pid >= 0);
 	if (!pid) {
-		/* ends a child that waits for a thread which does not exist in it */
+		/* ends a child that waits for a thread which does not exist in the child */
 		alarm(CHILD_LIMIT_S);
 		act(w);
 		_exit(0);
@@ -61,12 +61,12 @@ static void give_back(struct world *w)
 	REQUIRE(inccl_group_destroy(w->group) == -EBUSY);
 	REQUIRE(inccl_communicator_destroy(w->comm) == 0);
 	REQUIRE(inccl_group_destroy(w->group) == 0);
-	/* closed are the group's connection and eventfd, and the communicator's socket, two
-	 * eventfds and timer */
+	/* the child has closed the group's connection and eventfd, and the communicator's socket,
+	 * two eventfds and timer */
 	REQUIRE(open_descriptors() == before - 6);
 }
 
-/* The rank must work as if there had been no child. */
+/* Checks that the rank works as if there had been no child. */
 static void expect_alive(struct world *w)
 {
 	struct inccl_request *req = world_start(w, 0);
@@ -89,8 +89,7 @@ static void child_destroys_what_it_inherited(void **state)
 	expect_alive(w);
 }
 
-/* A collective in flight belongs to the rank. The child must neither send packets nor receive
- * any. */
+/* A collective in flight belongs to the rank. The child must send and receive no packets of it. */
 static void child_destroys_during_a_collective(void **state)
 {
 	struct world *w = *state;
@@ -104,8 +103,8 @@ static void child_destroys_during_a_collective(void **state)
 	assert_null(strstr(w->fake.received, "\"failed\""));
 }
 
-/* Another thread of the rank may have held any lock during the fork. The child must not wait for
- * these locks. */
+/* Another thread of the rank may have held any lock at the time of the fork. The child must not
+ * wait for these locks. */
 static void child_destroys_while_locks_are_held(void **state)
 {
 	struct world *w = *state;
@@ -181,7 +180,7 @@ static void make_own(struct world *w)
 	world_teardown(&own);
 }
 
-/* A group that the child creates itself works. */
+/* A group that the child creates itself works as usual. */
 static void child_makes_its_own(void **state)
 {
 	struct world *w = *state;

@@ -21,10 +21,10 @@ static void keep_log(void *ctx, const char *line)
 	strncat(ctx, line, 4095 - strlen(ctx));
 }
 
-static bool latin1; /* non-ASCII bytes count as letters, as in the locale ISO-8859-1 */
+static bool latin1; /* non-ASCII bytes count as letters, as in a locale with ISO-8859-1 */
 
-/* The C library's table of characters, which isgraph() and similar functions use. This replaces the
- * locale, because few machines have one with a byte per character. */
+/* Replaces the C library's table of characters, which isgraph() and similar functions use. The test
+ * does not set a locale, because few machines have one with a byte per character. */
 const unsigned short **__ctype_b_loc(void)
 {
 	static unsigned short table[384];
@@ -40,8 +40,8 @@ const unsigned short **__ctype_b_loc(void)
 	return &of_latin1;
 }
 
-/* A name that is not valid in a message is rejected. The error names the option or variable that
- * has it. */
+/* A name that is not valid in a message is rejected. The error names the option or variable from
+ * which the name comes. */
 static void job_names(void **state)
 {
 	static const char *const wrong[] = {"", "two words", "caf\xe9", "caf\xc3\xa9", "a\tb"};
@@ -65,8 +65,8 @@ static void job_names(void **state)
 	}
 }
 
-/* The compiler assumes that the table is constant, so it must not see both states in one
- * function. */
+/* Does isgraph() accept the character? The compiler assumes that the table is constant, so it must
+ * not see both states of the table in one function. */
 __attribute__((noipa)) static bool is_shown(int c)
 {
 	return isgraph(c);
@@ -81,8 +81,8 @@ static void job_names_in_latin1(void **state)
 	assert_false(is_shown(0xe9));
 }
 
-/* The machine's name is only for people to read. An invalid one must not keep the machine out of a
- * group. */
+/* The name of the machine is only for people to read. If it is invalid, the machine can join a
+ * group nevertheless. */
 static void invalid_host_name(void **state)
 {
 	static const char name[] = "two words\xe9";

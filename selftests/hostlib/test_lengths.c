@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /* Messages of any number of bytes over the soft endpoint: the padding of packets, and the end of
- * the received data. */
+ * received data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #define PAYLOAD   256
 #define SLOTS     64
-#define MESSAGES  3 /* messages in one send */
+#define MESSAGES  3 /* number of messages in one send */
 #define ROOM      (5 * PAYLOAD)
 #define IMM       0x1234567
 #define WAIT_MS   5000
@@ -26,8 +26,8 @@ struct world {
 	struct inccl_endpoint *ep;
 	struct inc_channel_region region;
 	uint8_t send[MESSAGES][ROOM], recv[MESSAGES][ROOM], want[MESSAGES][ROOM];
-	uint64_t received; /* packets received, and all answered */
-	uint64_t posted;   /* messages posted */
+	uint64_t received; /* number of packets that were received, all of which were answered */
+	uint64_t posted;   /* number of messages that were posted */
 };
 
 static int setup(void **state)
@@ -75,7 +75,7 @@ static void post(struct world *w, unsigned int i, uint32_t len, uint8_t mode)
 	w->posted++;
 }
 
-/* Receives the packets of message i and answers each. */
+/* Receives the packets of message i, and answers each of them. */
 static void answer(struct world *w, unsigned int i, uint32_t len)
 {
 	static const uint8_t zeros[3];

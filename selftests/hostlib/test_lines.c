@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Lines of JSON (lib/net/lines.h). The same objects must result, however the bytes are split. */
+/* Lines of JSON (lib/net/lines.h). However the bytes are split, the same objects must result. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 
 #define MAX 100
 
-/* Feeds bytes into the parser, up to `step` at a time as far as it has room, and takes the objects
- * out. out gets the field n of each object as a decimal digit. Returns the last result. */
+/* Feeds bytes into the parser, up to `step` at a time as far as it has room, and reads the objects.
+ * out: the field n of each object as a decimal digit. Returns the last result. */
 static int feed(struct inc_lines *l, const char *text, size_t len, size_t step, char *out,
 		struct inc_err *err)
 {
@@ -59,14 +59,14 @@ static void any_pieces(void **state)
 		assert_true(inc_lines_open(&l));
 		assert_int_equal(feed(&l, "\"n\":5}\n", 7, step, out, NULL), 0);
 		assert_string_equal(out, "5");
-		/* nothing is stored of lines that have been parsed */
+		/* the parser stores no bytes of lines that it has parsed */
 		assert_false(inc_lines_open(&l));
 		assert_null(l.buf);
 		inc_lines_free(&l);
 	}
 }
 
-/* A line of len characters. */
+/* Makes a line of len characters. */
 static char *line(size_t len, const char *end)
 {
 	char *text = malloc(len + 3);
@@ -100,7 +100,8 @@ static void limits(void **state)
 					feed(&l, too_long, strlen(too_long), step, out, &err),
 					-EMSGSIZE);
 				assert_string_equal(err.msg, "line too long");
-				/* which the parser notices before the line's end arrives */
+				/* the parser notices that the line is too long before its end
+				 * arrives */
 				inc_lines_free(&l);
 				assert_int_equal(feed(&l, too_long, maxima[i] + 1, step, out, NULL),
 						 -EMSGSIZE);
@@ -114,7 +115,7 @@ static void no_messages(void **state)
 {
 	static const struct {
 		const char *text;
-		size_t len; /* 0: the length of the text */
+		size_t len; /* length of the input; 0: length of `text` */
 		const char *why;
 	} cases[] = {
 		{"x\n", 0, "not JSON (column 1)"},

@@ -2,7 +2,8 @@
 /*
  * Long collectives whose data has another form on the wire than in the caller's vector. They must
  * need no more memory than short ones, and splitting them must not change the result. The library
- * is built without sanitizers, because the tests limit the address space too tightly for them.
+ * is built without sanitizers, because the tests limit the address space too tightly for
+ * sanitizers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,11 +21,11 @@
 #include "selftests/hostlib/lockstep.h"
 #include "selftests/hostlib/mirror.h"
 
-/* The memory that inccl.h promises as a limit beside a window. malloc() may reserve all of it at
+/* The limit of memory beside a window that inccl.h promises. malloc() may reserve all of it at
  * once. */
 #define BOUND_BYTES (2 << 20)
 #define PAYLOAD     2048
-#define WINDOW      64 /* in packets */
+#define WINDOW      64 /* number of packets */
 
 static struct lockstep ls;
 static struct inccl_communicator *comm;
@@ -71,7 +72,7 @@ static size_t address_space(void)
 #define LIMITED()
 #endif
 
-/* From now on this process can get `more` bytes of address space; 0: no limit. */
+/* Limits the process to `more` further bytes of address space; 0: no limit. */
 static void limit(size_t more)
 {
 	struct rlimit l;
@@ -81,13 +82,13 @@ static void limit(size_t more)
 	assert_int_equal(setrlimit(RLIMIT_AS, &l), 0);
 }
 
-/* A float16 from 1 to 2. The sum of a single rank leaves it unchanged. */
+/* Element i as a float16 from 1 to 2. The sum of a single rank does not change it. */
 static uint16_t half(size_t i)
 {
 	return 0x3c00 + (i * 2654435761u >> 7) % 1024;
 }
 
-/* 256 MiB of float16, which are twice as large on the wire. */
+/* Sums 256 MiB of float16, which are twice as large on the wire. */
 static void float16_sum(void **state)
 {
 	const size_t count = (size_t)128 << 20;
@@ -110,7 +111,7 @@ static void float16_sum(void **state)
 	munmap(values, count * sizeof(*values));
 }
 
-/* The largest agreement before a sum, with an exponent for each element. */
+/* Makes the largest agreement on exponents before a sum, which has an exponent for each element. */
 static void block_of_one(void **state)
 {
 	const size_t count = (size_t)4 << 20;
@@ -133,8 +134,8 @@ static void block_of_one(void **state)
 	munmap(values, count * sizeof(*values));
 }
 
-/* The largest possible count, on a rank that receives no result. Its vector has 4 GiB, but is never
- * written. */
+/* Runs a collective with the largest possible count, on a rank that receives no result. The rank's
+ * vector has 4 GiB, but is never written. */
 static void two_thousand_million(void **state)
 {
 	const size_t count = INT32_MAX, section = INCCL_FLOATS_PIECE;
@@ -149,14 +150,15 @@ static void two_thousand_million(void **state)
 			 0);
 	limit(0);
 	assert_int_equal(mirror_bytes(INC_OPERATOR_SUM), count * sizeof(int32_t));
-	/* each section has 14 bytes of parameters, beside the heads */
+	/* each section has 14 bytes of parameters in addition to the exponents */
 	assert_int_equal(mirror_bytes(INC_OPERATOR_MAX), sections * 14 + heads * 2);
 	down();
 	munmap((void *)zeros, count * sizeof(*zeros));
 }
 
-/* A ReduceScatter in the other byte order, or a MIN of floats, must convert the contribution. That
- * is longer than the block that the rank receives, so it does not fit there. */
+/* A ReduceScatter in the other byte order, or with MIN of floats, must convert the contribution.
+ * The contribution is longer than the block that the rank receives, so the converted data does not
+ * fit into that block. */
 static void reduce_scatter(void **state)
 {
 	const size_t count = (size_t)8 << 20;
@@ -191,8 +193,8 @@ static void reduce_scatter(void **state)
 	munmap(recv, count * sizeof(*recv));
 }
 
-/* Without memory a collective sends nothing and changes nothing, and the communicator stays
- * usable. */
+/* If there is no memory, a collective sends nothing and changes nothing, and the communicator
+ * remains usable. */
 static void no_memory(void **state)
 {
 	const size_t count = (size_t)2 << 20;
@@ -208,7 +210,7 @@ static void no_memory(void **state)
 	for (i = 0; i < count; i++)
 		values[i] = half(i);
 	limit(1);
-	/* use up also the free memory in the heaps of all threads */
+	/* uses up the free memory in the heaps of all threads, too */
 	while ((more = malloc(64 << 10))) {
 		*more = rest;
 		rest = more;
@@ -240,8 +242,7 @@ static int32_t sums[2 * MOST];
 static struct inc_fixed_head heads[2 * MOST];
 static uint8_t kinds[2 * MOST];
 
-/* Fills the contribution with random bits. In some parts of the vector these may be infinities and
- * NaN. */
+/* Fills the contribution with random bits. Some parts of the vector may have infinities and NaN. */
 static void fill_wildly(enum inccl_dtype dtype, size_t count)
 {
 	const uint32_t calm = dtype == INCCL_FLOAT32 ? 0xbfffffff : 0xbfff;
@@ -259,7 +260,8 @@ static void fill_wildly(enum inccl_dtype dtype, size_t count)
 	}
 }
 
-/* The result that lib/reduce computes for the whole vector at once. count: contributed elements. */
+/* Computes the result of the whole vector at once by lib/reduce. count: number of contributed
+ * elements. */
 static void *whole(enum inc_float type, uint32_t block, uint32_t ranks, size_t count, void *values)
 {
 	struct inc_fixed fixed;
@@ -294,7 +296,8 @@ static void same_bits_of(enum inccl_dtype dtype, uint32_t block, unsigned int ra
 	free(want);
 }
 
-/* The block sizes divide a section, do not divide it, or are larger than a section. */
+/* The result has the same bits as that of the whole vector. The block sizes divide a section, do
+ * not divide it, or are larger than a section. */
 static void same_bits(void **state)
 {
 	static const uint32_t blocks[] = {64,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Effects of switches' modes on a caller: floats that are added as they are, the calls that are
- * rejected with their reasons, and the fields that the library reports. */
+/* Effects of the switches' modes on a caller: floats that switches add without conversion, calls
+ * that are rejected with their reasons, and the fields that the library reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "selftests/hostlib/lockstep.h"
 #include "selftests/reduce/numbers.h"
 
-#define COUNT 900 /* elements of a collective: several messages of each type */
+#define COUNT 900 /* elements in a collective: several messages of each type */
 
 static struct lockstep ls;
 static uint8_t given[LOCKSTEP_RANKS][COUNT * 4], got[LOCKSTEP_RANKS][COUNT * 4];
@@ -26,7 +26,7 @@ static uint32_t turned(enum inc_float type, uint32_t bits)
 	return type == INC_FLOAT32 ? __builtin_bswap32(bits) : __builtin_bswap16(bits);
 }
 
-/* The switch's reduction of floats, one rank after the other. */
+/* Plays the switch's reduction of floats, which adds one rank after the other. */
 static void reduce_floats(const struct lockstep *l, uint32_t desc, uint8_t *result, size_t len)
 {
 	const enum inc_float type = (enum inc_float)(INC_DESC_DTYPE(desc) - INC_DTYPE_FLOAT32);
@@ -55,8 +55,8 @@ static enum inc_float type_of(enum inccl_dtype dtype)
 	return (enum inc_float)(dtype - INCCL_FLOAT32);
 }
 
-/* The expected result for element i: the operator over all ranks in their order. An average is that
- * sum, divided. */
+/* The expected result for element i: the operator over all ranks in their order. For an average,
+ * the sum is divided. */
 static uint32_t want(enum inccl_dtype dtype, enum inccl_op op, size_t i)
 {
 	const enum inc_float type = type_of(dtype);
@@ -79,13 +79,13 @@ static void fill(enum inccl_dtype dtype, uint64_t seed)
 			uint32_t bits = random_finite(type_of(dtype), &seed);
 
 			if (random_below(&seed, 40) == 0)
-				/* infinities and NaN are possible */
+				/* these bits may also be infinities and NaN */
 				bits = (uint32_t)random_u64(&seed);
 			set_float_bits(type_of(dtype), given[r], i, bits);
 		}
 }
 
-/* Runs an AllReduce. All ranks must have the bits of the reference. */
+/* Runs an AllReduce. The results of all ranks must have the bits of the reference. */
 static void all_reduce(enum inccl_dtype dtype, enum inccl_op op,
 		       const struct inccl_collective_opts *opts)
 {
@@ -121,7 +121,8 @@ static void native_floats(void **state)
 	}
 }
 
-/* Floats as they are need no heads and no integers. Only their elements are on the wire. */
+/* If switches add floats without conversion, only the elements are on the wire, without exponents
+ * and integers. */
 static void only_elements_on_the_wire(void **state)
 {
 	lockstep_up(&ls, &terminated);
@@ -145,7 +146,7 @@ static void options_without_effect(void **state)
 	for (unsigned int i = 0; i < 2; i++)
 		all_reduce(INCCL_FLOAT32, INCCL_SUM, &opts);
 	assert_true(lockstep_logged(&ls, note));
-	/* each rank logs it once */
+	/* each rank logs the reason once */
 	first = ls.log;
 	for (unsigned int r = 0; r < ls.conf.ranks; r++)
 		first = strstr(first, note) + 1;
@@ -180,7 +181,7 @@ static void reported_fields(void **state)
 	assert_string_equal(info.mode, "mixed");
 	assert_string_equal(info.floats, "fixed");
 	assert_int_equal(info.float_bits, 29);
-	assert_int_equal(info.window, 8); /* the limit on messages in flight */
+	assert_int_equal(info.window, 8); /* window is the agreed limit of messages in flight */
 	lockstep_down(&ls);
 }
 
@@ -203,7 +204,7 @@ static void rejected_calls(void **state)
 	static const struct {
 		enum inc_tree_mode mode;
 		bool native, write;
-		const char *prod; /* the error of a PROD; NULL: it is supported */
+		const char *prod; /* part of the error of a PROD; NULL: PROD is supported */
 	} cases[] = {
 		{INC_TREE_PASSTHROUGH, false, true, "the switches are in passthrough mode"},
 		{INC_TREE_MIXED, false, false, "not all of the switches are in termination mode"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Parsers of the library and its tools, for files and packets: hand-written cases and random
- * garbage. */
+/* Parsers of the library and its tools, for files and packets. Inputs are cases that are written
+ * down here, and random garbage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,7 +30,7 @@ static uint32_t rnd(uint32_t below)
 	return seed % below;
 }
 
-/* A copy at the end of its own allocation, so that a sanitizer catches reads beyond it. */
+/* Returns a copy that ends with its allocation, so that a sanitizer detects reads beyond it. */
 static void *exact(const void *data, size_t len)
 {
 	void *p = malloc(len ? len : 1);
@@ -89,7 +89,7 @@ static void npy_good(void **state)
 		0);
 }
 
-/* NumPy's files of every type that the library has. */
+/* Reads files as NumPy writes them, of every type that the library has. */
 static void npy_types(void **state)
 {
 	static const struct {
@@ -227,7 +227,7 @@ static void npy_round_trip(void **state)
 	assert_int_equal(npy_load(gone, &back, &err), -ENOENT);
 	assert_int_equal(npy_load(dir, &back, &err), -EINVAL);
 	unlink(path);
-	/* the failed calls left no file behind */
+	/* the calls that failed have left no file behind */
 	assert_int_equal(rmdir(dir), 0);
 }
 
@@ -240,8 +240,9 @@ static void write_place(const char *path, int want)
 	assert_true(!want == !err.msg[0]);
 }
 
-/* The output file may already exist. A link remains, and its target is replaced with the same
- * permissions. A target that is no regular file is written to, and not replaced. */
+/* The output file may already exist. If it is a link, the link remains, and the link's target is
+ * replaced with the same permissions. A target that is no regular file is written to, and not
+ * replaced. */
 static void npy_places(void **state)
 {
 	char dir[] = "/tmp/inc-npy-XXXXXX", path[64], link[64], buf[512];
@@ -359,7 +360,7 @@ static void packet_garbage(void **state)
 		}
 		free(p);
 	}
-	/* enough of the random inputs are valid for a meaningful test */
+	/* enough of the random inputs were valid, so the test had an effect */
 	assert_true(taken > n / 20);
 }
 

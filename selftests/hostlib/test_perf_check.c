@@ -2,8 +2,8 @@
 /* SIZE: check */
 /*
  * Tests inccl-perf --check, on which other tests rely. For every collective, type and operator it
- * must accept a correct result. It must find each element that is wrong, stale, misplaced or
- * written behind the end.
+ * must accept a correct result. It must find each element that is wrong, stale, misplaced, or
+ * written after the end.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "selftests/reduce/numbers.h"
 
 #define RANKS 3
-#define COUNT 150 /* elements in all; a block has 50 */
+#define COUNT 150 /* number of elements in all; each block has 50 */
 #define OWN   1
 #define ROOT  1
 #define ITER  4
@@ -26,7 +26,8 @@
 static uint64_t given[RANKS][COUNT + PERF_GUARD_BYTES / 8];
 static uint64_t send_memory[COUNT + PERF_GUARD_BYTES / 8],
 	recv_memory[COUNT + PERF_GUARD_BYTES / 8];
-/* The communicator sends nothing: its endpoint has a name and figures, and no channel. */
+/* Functions of an endpoint that has a name and figures but no channel, because the communicator
+ * sends nothing. */
 static void no_figures(const struct inc_channel *ch, struct inc_channel_figures *out)
 {
 	*out = (struct inc_channel_figures){};
@@ -88,8 +89,8 @@ static int64_t combine(const struct perf_call *call, int64_t a, int64_t b)
 	}
 }
 
-/* put_integer() and put_float() write element `to` of the result: the reduction of element `from`
- * of all ranks. */
+/* put_integer() and put_float() write element `to` of the result, which is the reduction of element
+ * `from` of all ranks. */
 static void put_integer(const struct perf_call *call, size_t to, size_t from)
 {
 	const enum inccl_dtype dtype = call->dtype;
@@ -99,7 +100,8 @@ static void put_integer(const struct perf_call *call, size_t to, size_t from)
 	for (unsigned int r = 1; r < RANKS; r++)
 		v = combine(call, v, integer(dtype, given[r], from));
 	if (call->op == INCCL_AVG) {
-		v = (int64_t)((uint64_t)v << (64 - 8 * size)); /* wraps to the size of the type */
+		/* the sum wraps to the size of the type */
+		v = (int64_t)((uint64_t)v << (64 - 8 * size));
 		if (inccl_dtype_name(dtype)[0] == 'u')
 			v = (int64_t)(((uint64_t)v >> (64 - 8 * size)) / RANKS);
 		else
@@ -158,7 +160,7 @@ static void carry_out(const struct perf_call *call)
 	}
 }
 
-/* Changes element i by more than any rounding error. */
+/* Changes element i of the result by more than any rounding error. */
 static void spoil(const struct perf_call *call, size_t i)
 {
 	const enum inc_float type = (enum inc_float)(call->dtype - INCCL_FLOAT32);
@@ -183,7 +185,8 @@ static void check(const struct perf_opts *opts, enum inccl_dtype dtype, enum inc
 	size_t i;
 
 	perf_place(&call, COUNT, send_memory, recv_memory);
-	/* only a Broadcast's root has data, so each rank's data is made as if it were the root */
+	/* only the root of a Broadcast has data, so each rank's data is made as if that rank were
+	 * the root */
 	for (call.rank = 0; call.rank < RANKS; call.rank++) {
 		perf_place(&call, COUNT, given[call.rank], recv_memory);
 		call.send_count = opts->collective == INCCL_REDUCE_SCATTER ? COUNT : call.count;
@@ -252,6 +255,7 @@ int main(void)
 		cmocka_unit_test(floats_as_they_are),
 	};
 
-	group.maker = getpid(); /* a process with another number would count as a forked child */
+	/* with another process number the group would count as that of a forked child */
+	group.maker = getpid();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The progress of a communicator: which thread makes it, and when its callers get results and
- * errors. A real group and communicator run between a fake controller and a fake switch.
+ * The progress of a communicator: which thread makes it, and when callers get results and errors. A
+ * real group and communicator run between a fake controller and a fake switch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,8 @@
 #include "lib/base/clock.h"
 #include "selftests/hostlib/world.h"
 
-/* The sanitizers lose track of a thread that is cancelled in an intercepted call. */
+/* WATCHED: the program has a sanitizer, which loses track of a thread that is cancelled in an
+ * intercepted call. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define WATCHED true
 #else
@@ -46,7 +47,7 @@ static bool acknowledged(struct inccl_communicator *comm)
 }
 
 /* The switch sends NAK 63. The controller names the responsible rank a moment later, and the error
- * must contain that. */
+ * of the call must name that rank. */
 static void notice_names_the_rank_in_time(void **state)
 {
 	struct world *w = *state;
@@ -100,7 +101,7 @@ static void no_busy_loop_without_a_notice(void **state)
 	assert_true(cpu_ns() - cpu < NOTICE_GRACE_MS / 5 * INC_NSEC_PER_MSEC);
 }
 
-/* The controller is lost while a collective has waited long for a slow rank. */
+/* The controller is lost while a collective has already waited long for a slow rank. */
 static void slow_rank_then_no_controller(void **state)
 {
 	struct world *w = *state;
@@ -124,8 +125,8 @@ static void slow_rank_then_no_controller(void **state)
 	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 
-	/* now the rank never arrives, so the collective fails a fixed time after the controller was
-	 * lost */
+	/* the rank's next contribution never arrives, so the collective fails a fixed time after
+	 * the loss of the controller */
 	req = world_start(w, 1);
 	pthread_mutex_lock(&w->comm->lock);
 	w->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
@@ -170,7 +171,7 @@ static void log_asks_for_the_error(void **state)
 	assert_string_equal(w->seen_group, "rank 3 left the group");
 }
 
-/* The same for an error that the caller's own thread finds. */
+/* The log is called for an error that the caller's own thread finds, too. */
 static void log_of_a_caller(void **state)
 {
 	struct world *w = *state;
@@ -186,8 +187,8 @@ static void log_of_a_caller(void **state)
 	assert_non_null(strstr(w->seen, "not acknowledged"));
 }
 
-/* In network order, elements are big endian on the wire only. The send buffer is unchanged, even if
- * the collective cannot start. */
+/* In network order, elements are big endian on the wire but not in memory. The send buffer is
+ * unchanged, even if the collective cannot start. */
 static void network_order(void **state)
 {
 	static const int32_t given[4] = {1, -2, 0x01020304, 5};
@@ -235,7 +236,7 @@ static void network_order(void **state)
 	assert_memory_equal(w->data[0], given, sizeof(given));
 }
 
-/* Elements of each size are byte-swapped, also where the last ones do not fill a word. */
+/* Elements of every size are byte-swapped, also if the last ones do not fill a word. */
 static void network_order_sizes(void **state)
 {
 	static const enum inccl_dtype types[] = {INCCL_UINT8, INCCL_INT16, INCCL_UINT32,
@@ -311,9 +312,9 @@ static void cancelled_beside_another(void **state)
 	world_receive(w, &pkt[0], 0);
 	world_receive(w, &pkt[1], 1);
 	world_until(w, two_wait);
-	/* cancels the waiter that does not make progress */
+	/* cancels the thread that waits and does not make progress */
 	join_cancelled(&t[1]);
-	/* cancels the waiter that makes progress, while the other one waits again */
+	/* cancels the thread that makes progress, while the other one waits again */
 	waiter_start(&t[2], t[1].req);
 	world_until(w, two_wait);
 	join_cancelled(&t[0]);
@@ -324,7 +325,7 @@ static void cancelled_beside_another(void **state)
 	assert_int_equal(inccl_wait(t[0].req, WAIT_MS), 0);
 }
 
-/* A collective with its own time limit does not wait for the communicator's longer one. */
+/* A collective that has its own time limit does not wait for the communicator's longer limit. */
 static void own_time_limit(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
@@ -336,7 +337,8 @@ static void own_time_limit(void **state)
 	assert_true(inc_now_ns() - begin < WAIT_MS * INC_NSEC_PER_MSEC);
 }
 
-/* The same without retransmissions, so that no other timer wakes the waiter. */
+/* A collective's own time limit also works without retransmissions, when no other timer wakes the
+ * waiting thread. */
 static void own_time_limit_alone(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
@@ -355,9 +357,9 @@ static bool knows_of_standstill(struct inccl_communicator *comm)
 	return comm->awake.resumed_at_ns;
 }
 
-/* A process stands still for longer than the time limit; here, because the serving thread cannot
- * get the lock. It must process the packets that arrived meanwhile instead of reporting that its
- * switch is silent. */
+/* A process stands still for longer than the time limit. Here the reason is that the serving thread
+ * cannot get the lock. The process must handle the packets that arrived meanwhile instead of
+ * reporting that its switch is silent. */
 static void stood_still(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 1500);
@@ -384,8 +386,8 @@ static void stood_still(void **state)
 	assert_int_equal(t.result, 0);
 }
 
-/* Two threads wait, and one of them makes progress for both. Each must return when its own request
- * is done. */
+/* Two threads wait, and one of them makes progress for both. Each thread must return when its own
+ * request is done. */
 static void first_of_two(void **state)
 {
 	struct world *w = *state;
@@ -409,8 +411,8 @@ static void first_of_two(void **state)
 	assert_int_equal(t[1].result, 0);
 }
 
-/* One thread sleeps without a timer. A collective that another thread starts meanwhile must be
- * retransmitted in time. */
+/* One thread sleeps without a timer. A collective that another thread starts meanwhile must
+ * nevertheless be retransmitted in time. */
 static void started_beside_a_sleeper(void **state)
 {
 	struct inccl_request *second;

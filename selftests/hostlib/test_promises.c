@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The promises of inccl.h about time limits, rejections and ends, if a peer misbehaves. A real
- * group and communicator run between a fake controller and a fake switch.
+ * The promises of inccl.h about time limits, rejections and ends of communicators, if a peer
+ * misbehaves. A real group and communicator run between a fake controller and a fake switch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/world.h"
 
-/* An RNR NAK that asks for the longest possible wait, 655.36 ms. */
+/* An RNR NAK that requests the longest possible wait, 655.36 ms. */
 #define RNR_LONGEST INC_AETH_TYPE_RNR
 
 static void destroy(struct world *w, int want)
@@ -38,8 +38,8 @@ static bool is_patient(struct inccl_communicator *comm)
 	return peer_stats(comm->ep).rnrs_received;
 }
 
-/* A posted collective has not been sent because of an RNR NAK, and then its rank destroys the
- * communicator. The other ranks cannot complete it, so they get a report. */
+/* Because of an RNR NAK, a posted collective was not sent, and then its rank destroys the
+ * communicator. The other ranks cannot complete the collective, so they get a report. */
 static void unsent_at_the_end(void **state)
 {
 	struct world *w = *state;
@@ -55,8 +55,8 @@ static void unsent_at_the_end(void **state)
 	assert_true(was_told(w, "\"errno\":\"ECANCELED\""));
 }
 
-/* A contribution was lost on the wire when its rank destroys the communicator. Either the rank
- * retransmits it, or the other ranks get a report. */
+/* A contribution is lost on the wire, and then its rank destroys the communicator. Either the rank
+ * retransmits the contribution, or the other ranks get a report. */
 static void lost_at_the_end(void **state)
 {
 	struct world *w = *state;
@@ -68,7 +68,7 @@ static void lost_at_the_end(void **state)
 	assert_true(peer_hear(&w->peer, &pkt, 0) || was_told(w, "\"errno\":\"ECANCELED\""));
 }
 
-/* The report names the rank that destroyed the communicator. */
+/* The report about an unfinished collective names the rank that destroyed its communicator. */
 static void named_at_the_end(void **state)
 {
 	struct world *w = *state;
@@ -94,7 +94,7 @@ static void *settle(void *arg)
 	return NULL;
 }
 
-/* While there is time, a rank that destroys its communicator retransmits lost packets, so that no
+/* A rank that destroys its communicator retransmits lost packets while there is time, so that no
  * other rank fails. */
 static void sent_again_at_the_end(void **state)
 {
@@ -115,7 +115,7 @@ static void sent_again_at_the_end(void **state)
 }
 
 /* If the switch has acknowledged the contribution, no rank fails, although the result comes after
- * the destruction. */
+ * the communicator was destroyed. */
 static void kept_at_the_end(void **state)
 {
 	struct world *w = *state;
@@ -133,7 +133,7 @@ static bool in_grace(struct inccl_communicator *comm)
 	return comm->grace_error;
 }
 
-/* Destroying a communicator that the switch has already ended returns that error. */
+/* Destroying a communicator that the switch has already ended returns the error of that end. */
 static void ended_before(void **state)
 {
 	struct world *w = *state;
@@ -143,7 +143,7 @@ static void ended_before(void **state)
 	world_receive(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	world_until(w, in_grace);
-	/* settling must not make it fail a second time */
+	/* the wait for acknowledgements must not make the communicator fail a second time */
 	pthread_mutex_lock(&w->comm->lock);
 	inccl_comm_settle(w->comm, 0);
 	assert_int_equal(w->comm->error, 0);
@@ -151,7 +151,7 @@ static void ended_before(void **state)
 	destroy(w, -EREMOTEIO);
 }
 
-/* A collective's own time limit applies even behind a collective with a longer limit. */
+/* A collective's own time limit also applies after a collective with a longer limit. */
 static void own_time_limit_behind_another(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 100);
@@ -183,7 +183,8 @@ static bool acknowledged(struct inccl_communicator *comm)
 	return peer_stats(comm->ep).acks_received;
 }
 
-/* A switch that repeats an acknowledgement makes no progress, so the time limit still expires. */
+/* An acknowledgement that the switch repeats is no progress, so the time limit expires
+ * nevertheless. */
 static void repetition_is_no_progress(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 200);
@@ -215,7 +216,7 @@ static uint64_t looks(struct inccl_communicator *comm)
 }
 
 /* The switch sends an RNR NAK for a packet and then acknowledges that packet. The waiting thread
- * must sleep until the end of the wait. */
+ * must sleep until the requested wait is over. */
 static void no_busy_loop_after_an_rnr_nak(void **state)
 {
 	struct world *w = *state;
@@ -238,11 +239,11 @@ static void no_busy_loop_after_an_rnr_nak(void **state)
 	world_until(w, acknowledged);
 	before = looks(w->comm);
 	assert_int_equal(inccl_wait(req, 400), -EAGAIN);
-	/* one or two timers, but no busy loop */
+	/* one or two timers have woken the thread, but it was no busy loop */
 	assert_true(looks(w->comm) - before < 20);
 }
 
-/* Options that only a later library knows are rejected with an explanation in all calls. */
+/* Options that only a later library supports are rejected with an explanation, in all calls. */
 static void unknown_options_are_explained(void **state)
 {
 	struct {
@@ -281,8 +282,8 @@ static void unknown_options_are_explained(void **state)
 	assert_string_not_equal(why_group, "");
 }
 
-/* Structs of callers that were compiled for an earlier library are shorter. Bytes behind their end
- * are neither read nor written. */
+/* Structs of callers that were compiled for an earlier library are shorter. The library neither
+ * reads nor writes the bytes after their end. */
 static void older_callers(void **state)
 {
 	struct inccl_collective_opts opts;
@@ -305,7 +306,7 @@ static void older_callers(void **state)
 		assert_int_equal(behind[i], 0xff);
 }
 
-/* A window counts messages, but its limit is in packets. */
+/* A window is a number of messages, but its limit is a number of packets. */
 static void window_of_long_messages(void **state)
 {
 	char why[256] = "";
@@ -328,7 +329,7 @@ static int map_nothing(struct inc_channel_device *dev, void *addr, size_t len,
 	return inc_err_set(err, EFAULT, "the test takes no memory");
 }
 
-/* Memory that the device rejects is explained, too. */
+/* If the device rejects the caller's memory, the error explains that. */
 static void unregistered_memory_is_explained(void **state)
 {
 	char why[256] = "";
@@ -351,7 +352,7 @@ static void unregistered_memory_is_explained(void **state)
 	assert_string_not_equal(why, "");
 }
 
-/* If a result differs only in its immediate, the error says so. */
+/* If only the immediate of a result is wrong, the error says so. */
 static void wrong_immediate_is_reported(void **state)
 {
 	struct world *w = *state;
@@ -371,7 +372,8 @@ static bool is_refused(struct inccl_communicator *comm)
 	return peer_stats(comm->ep).bad_packets;
 }
 
-/* A packet that still waits to be sent cannot have a result, so a result for it is rejected. */
+/* A result for a packet that still waits to be sent is rejected, because such a packet cannot have
+ * a result. */
 static void result_of_what_was_not_sent(void **state)
 {
 	struct world *w = *state;
@@ -394,8 +396,8 @@ static bool both_acknowledged(struct inccl_communicator *comm)
 	return waiter_sleeps(comm) && peer_stats(comm->ep).acks_received == 2;
 }
 
-/* A thread that calls inccl_test() while another one waits leaves the progress to the waiter, and
- * does not wake it. */
+/* If a thread calls inccl_test() while another one waits, the waiting thread makes the progress,
+ * and is not woken. */
 static void test_beside_a_waiter(void **state)
 {
 	struct world *w = *state;

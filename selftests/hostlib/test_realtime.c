@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * A rank that computes under SCHED_FIFO on one CPU. The library's threads must still answer for it,
- * and must stay on the CPUs on which the process was started. Needs root.
+ * A rank that computes under SCHED_FIFO on one CPU. The library's threads must nevertheless answer
+ * the switch and the controller. They must stay on the CPUs to which the process was bound at its
+ * start. The test needs root.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@
 #include "lib/base/thread.h"
 #include "selftests/hostlib/world.h"
 
-#define NARROW "narrow" /* the argument that makes this program bind itself to one CPU first */
+#define NARROW "narrow" /* argument with which this program first binds itself to one CPU */
 
 struct rank {
 	void *world;
@@ -50,8 +51,8 @@ static void pin(pthread_t thread, int cpu)
 	assert_int_equal(pthread_setaffinity_np(thread, sizeof(one), &one), 0);
 }
 
-/* Gives a thread ordinary scheduling. The fake controller is a thread here, but in reality another
- * process. */
+/* Gives a thread ordinary scheduling. The fake controller is a thread here, but the real one is
+ * another process. */
 static void make_ordinary(pthread_t thread)
 {
 	const struct sched_param none = {0};
@@ -60,7 +61,7 @@ static void make_ordinary(pthread_t thread)
 	assert_int_equal(pthread_setaffinity_np(thread, sizeof(started_on), &started_on), 0);
 }
 
-/* Sets ready, and then computes without sleeping until it is stopped. */
+/* Sets `ready`, and then computes without sleeping until the test stops it. */
 static void *compute(void *arg)
 {
 	const struct sched_param first = {.sched_priority = 10};
@@ -79,8 +80,8 @@ static void *compute(void *arg)
 	return NULL;
 }
 
-/* The switch receives the contribution and sends the result. Returns whether the rank acknowledges
- * it. */
+/* Lets the switch receive the contribution and send the result. Returns whether the rank
+ * acknowledges the result. */
 static bool result_is_acknowledged(struct world *w)
 {
 	struct inc_roce_packet pkt;
@@ -95,7 +96,8 @@ static bool ping_is_answered(struct world *w)
 {
 	const uint64_t end_ns = deadline_after_ms(WAIT_MS);
 
-	w->answers[4] = w->answers[3]; /* the answer after the pong must be the one for the end */
+	/* the controller's answer after the pong must be the one for the end of the group */
+	w->answers[4] = w->answers[3];
 	fake_send(&w->fake, "{\"type\":\"ping\"}\n");
 	while (!strstr(w->fake.received, "\"pong\"") && inc_now_ns() < end_ns)
 		poll(NULL, 0, 1);
@@ -124,8 +126,8 @@ static void busy_rank_is_alive(void **state)
 	assert_true(acknowledged);
 }
 
-/* Checks that all threads of this process, with the library's, may run on the CPUs of `want` and no
- * others. */
+/* Checks that all threads of this process, including the library's, may run on the CPUs of `want`
+ * and no others. */
 static void expect_masks(const cpu_set_t *want)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -142,11 +144,11 @@ static void expect_masks(const cpu_set_t *want)
 		threads++;
 	}
 	closedir(tasks);
-	assert_true(threads >= 4); /* this thread, the fake controller's, and two of the library */
+	/* the threads are this one, the fake controller's, and two of the library */
+	assert_true(threads >= 4);
 }
 
-/* A thread that is bound to a CPU creates a group. The library's threads must not be bound
- * with it. */
+/* A thread that is bound to a CPU creates a group. The library's threads must not inherit that. */
 static void thread_mask_is_not_inherited(void **state)
 {
 	struct world *w;
@@ -161,8 +163,7 @@ static void thread_mask_is_not_inherited(void **state)
 	world_teardown(&world);
 }
 
-/* If a process was bound to CPUs when it was started, that applies to the library's threads,
- * too. */
+/* If a process was bound to CPUs at its start, the library's threads are bound to them, too. */
 static void process_mask_holds(void **state)
 {
 	int status;
@@ -189,7 +190,8 @@ static void *measure_stack(void *bytes)
 	return NULL;
 }
 
-/* The program, or RLIMIT_STACK at its start, has made the default stack of all threads small. */
+/* The program, or RLIMIT_STACK at its start, has made the default stack of all threads small. The
+ * library's threads have their own size. */
 static void stack_is_not_the_default(void **state)
 {
 	pthread_attr_t attr;
@@ -205,7 +207,7 @@ static void stack_is_not_the_default(void **state)
 	pthread_attr_setstacksize(&attr, was);
 	pthread_setattr_default_np(&attr);
 	pthread_attr_destroy(&attr);
-	assert_int_equal(bytes, 1 << 20); /* the size that inccl.h states */
+	assert_int_equal(bytes, 1 << 20); /* this is the size that inccl.h states */
 }
 
 int main(int argc, char **argv)
@@ -222,7 +224,7 @@ int main(int argc, char **argv)
 	if (sched_getaffinity(0, sizeof(started_on), &started_on))
 		return 1;
 	if (argc > 1 && !strcmp(argv[1], NARROW)) {
-		freopen("/dev/null", "w", stdout); /* hides the TAP output of the inner run */
+		freopen("/dev/null", "w", stdout); /* hides the output (TAP) of the inner run */
 		return cmocka_run_group_tests(narrow, NULL, NULL) || CPU_COUNT(&started_on) != 1;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -17,10 +17,11 @@
 #include <unistd.h>
 #include "selftests/hostlib/fake.h"
 
-#define LIMIT_S   120
-#define WAIT_S    10
-#define MAX_FD    256
-#define NOTHING   "" /* an empty answer; HANG_UP is recognised by its address */
+#define LIMIT_S 120
+#define WAIT_S  10
+#define MAX_FD  256
+/* an empty answer; HANG_UP, which is empty too, is recognised by its address */
+#define NOTHING   ""
 #define RESUMED   "{\"type\":\"resumed\",\"group\":7}\n"
 #define DESTROYED "{\"type\":\"D\",\"communicator\":12}\n"
 #define CONN_1                                                                            \
@@ -69,7 +70,7 @@ static void until(const bool *flag)
 	}
 }
 
-/* The log callback on the control thread. It must not assert. */
+/* The log callback, which runs on the control thread and so must not assert. */
 static void on_line(void *arg, const char *line)
 {
 	struct world *w = arg;
@@ -113,8 +114,8 @@ static void end(struct world *w)
 	fake_stop(&w->fake);
 }
 
-/* A rank reports a failure to a controller that ends at that moment. It must report it again to the
- * next controller. */
+/* A rank reports a failure to a controller that ends at that moment. The rank must repeat the
+ * report to the next controller. */
 static void own_failure(void **state)
 {
 	const char *const answers[] = {JOINED,  CONN("5", "1024", "8"),
@@ -139,7 +140,7 @@ static void own_failure(void **state)
 	assert_non_null(strstr(told, "\"type\":\"D\""));
 }
 
-/* The UDP port in the first message of this type. */
+/* The UDP port in the first message of this type that the controller received. */
 static long udp_port_said(const struct world *w, const char *type)
 {
 	const char *at = strstr(w->fake.received, type);
@@ -150,8 +151,8 @@ static long udp_port_said(const struct world *w, const char *type)
 	return strtol(strchr(at, ':') + 1, NULL, 10);
 }
 
-/* A rank destroys a communicator and is slow to notice the loss of the controller. It must not wait
- * for an answer that cannot come. The communicator must not be reported as running. */
+/* A rank destroys a communicator and is slow to notice the loss of the controller. The rank must
+ * not wait for an answer that cannot come, and must not report the communicator as running. */
 static void slow_destroyer(void **state)
 {
 	const char *const answers[] = {
@@ -182,8 +183,8 @@ static void slow_destroyer(void **state)
 	assert_true(!ended || ended > strchr(told, '\n'));
 }
 
-/* A member that resumes reports the same UDP port again, because the controller cannot know it
- * otherwise. */
+/* A member that resumes reports the same UDP port again, because a new controller has no other
+ * source for it. */
 static void port_is_reported_again(void **state)
 {
 	const char *const answers[] = {
@@ -198,7 +199,7 @@ static void port_is_reported_again(void **state)
 			 udp_port_said(w, "\"type\":\"C\""));
 }
 
-/* A controller that rejects the connection for lack of room has not processed the resume message.
+/* A controller that rejects the connection for lack of room has not processed the message "resume".
  * The member must retry. */
 static void controller_without_room(void **state)
 {
@@ -220,7 +221,8 @@ static void controller_without_room(void **state)
 	end(w);
 }
 
-/* After the controller is back, a later failure is not attributed to a lost controller. */
+/* After a new controller has resumed the group, a later failure is not attributed to the loss of a
+ * controller. */
 static void no_orphan_after_a_resume(void **state)
 {
 	const char *const answers[] = {
@@ -235,8 +237,8 @@ static void no_orphan_after_a_resume(void **state)
 	end(w);
 }
 
-/* Counts this process's sockets that are connected to the port, and how many of them have the
- * option set. */
+/* Counts the sockets of this process that are connected to the port, and those of them on which the
+ * option is set. */
 static void count(unsigned short port, int level, int option, int *all, int *with)
 {
 	*all = *with = 0;
@@ -253,8 +255,8 @@ static void count(unsigned short port, int level, int option, int *all, int *wit
 	}
 }
 
-/* The connection to the second controller has keepalive, too, because its machine may fail like the
- * first one's. */
+/* The connection to the second controller has keepalive, too, because that controller's machine may
+ * fail like the first one's. */
 static void keepalive_after_a_resume(void **state)
 {
 	const char *const answers[] = {

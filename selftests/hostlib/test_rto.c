@@ -21,7 +21,7 @@ static struct inc_rto fresh(void)
 	return t;
 }
 
-/* One round trip of the packets before `end`, sent at `now`. */
+/* Plays one round trip: packets before `end` are sent at `now`, and acknowledged later. */
 static void round_trip(struct inc_rto *t, uint64_t end, uint64_t now, uint64_t rtt)
 {
 	inc_rto_measure(t, end, now);
@@ -39,8 +39,8 @@ static void first_sample(void **state)
 	assert_int_equal(inc_rto_wait_ns(&t), 90 * MS);
 }
 
-/* By RFC 6298: smoothed by 1/8 of the sample, and the variance by 1/4 of its distance, which may be
- * positive or negative. */
+/* As RFC 6298 demands, a sample changes the smoothed time by 1/8, and the variance by 1/4 of the
+ * sample's distance, which may be positive or negative. */
 static void smoothing(void **state)
 {
 	struct inc_rto t = fresh();
@@ -65,16 +65,17 @@ static void bounds(void **state)
 	assert_int_equal(inc_rto_wait_ns(&t), MIN);
 	round_trip(&t, end, 0, 5000 * MS);
 	assert_int_equal(inc_rto_wait_ns(&t), MAX);
-	/* a first timeout beyond the upper bound is limited */
+	/* a first timeout beyond the upper bound is set to that bound */
 	inc_rto_init(&t, 2 * MAX, MIN, MAX);
 	assert_int_equal(inc_rto_wait_ns(&t), MAX);
-	/* so is one below the lower bound, because inc-switchd --rto-min-ms may be larger than the
-	 * first timeout */
+	/* a first timeout below the lower bound is set to that bound, because inc-switchd
+	 * --rto-min-ms may be larger than the first timeout */
 	inc_rto_init(&t, FIRST, 25 * FIRST, MAX);
 	assert_int_equal(inc_rto_wait_ns(&t), 25 * FIRST);
 }
 
-/* Only one measurement runs at a time. It ends with the last packet that it covers. */
+/* Only one measurement runs at a time. It ends when the last packet that it covers is
+ * acknowledged. */
 static void one_at_a_time(void **state)
 {
 	struct inc_rto t = fresh();
@@ -131,7 +132,8 @@ static void back_off(void **state)
 	assert_int_equal(inc_rto_wait_ns(&t), FIRST);
 }
 
-/* 50 lost frames in a row must be over after eight timeouts, before a peer gives up. */
+/* After 50 lost frames in a row, eight timeouts must have retransmitted all of them, before a peer
+ * gives up. */
 static void probes(void **state)
 {
 	struct inc_rto t = fresh();

@@ -2,7 +2,8 @@
 /* SIZE: check */
 /*
  * The soft endpoint on a path that loses sends of several packets (UDP_SEGMENT). An example is a
- * veth whose peer runs generic XDP, because it gets such a send as one frame and drops that.
+ * veth whose peer runs generic XDP, because the peer gets such a send as one frame and drops that
+ * frame.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,11 +26,13 @@ struct world {
 	struct inc_channel_region region;
 	uint8_t send[PACKETS * PAYLOAD], recv[PACKETS * PAYLOAD];
 	unsigned int posted;
-	unsigned int next;     /* the peer has accepted all packets before this one */
-	unsigned int together; /* accepted packets that arrived together with others of one send */
+	/* number of the next packet; the peer has accepted all packets before it */
+	unsigned int next;
+	/* number of accepted packets that arrived together with others of the same send */
+	unsigned int together;
 	unsigned int dropped;
 	bool uncut; /* the peer drops packets that arrive together */
-	bool cable; /* false: the peer drops everything */
+	bool cable; /* the cable is plugged in; false: the peer drops everything */
 };
 
 static int setup(void **state)
@@ -74,7 +77,7 @@ static void post(struct world *w, unsigned int until)
 	}
 }
 
-/* A plain RC peer that returns each payload. */
+/* Plays a plain RC peer that returns each payload. */
 static void answer(struct world *w, const struct inc_roce_packet *pkt, unsigned int together)
 {
 	unsigned int r = (pkt->psn - w->peer.host_psn) & INC_PSN_MASK;
@@ -82,7 +85,8 @@ static void answer(struct world *w, const struct inc_roce_packet *pkt, unsigned 
 	if (!w->cable || (w->uncut && together > 1)) {
 		w->dropped++;
 	} else if (pkt->opcode == INC_OP_ACK || r > w->next) {
-		return; /* no NAK: in this worst case only timeouts reveal the loss */
+		/* the peer sends no NAK, so in this worst case only timeouts reveal the loss */
+		return;
 	} else if (r < w->next) {
 		peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + w->next - 1);
 	} else {
@@ -104,7 +108,7 @@ static void step(struct world *w)
 		answer(w, &pkt, together);
 }
 
-/* Serves until all packets before `until` have their results. */
+/* Serves the endpoint until all packets before `until` have their results. */
 static void run(struct world *w, unsigned int until)
 {
 	uint64_t end = deadline_after_ms(END_MS);
@@ -144,7 +148,7 @@ static void one_by_one_where_it_does_not(void **state)
 	assert_true(w->dropped > 0);
 	assert_int_equal(w->together, 0);
 	/* three timeouts, and more on a busy machine; without the detection each packet would cost
-	 * one */
+	 * one timeout */
 	assert_in_range(peer_stats(w->ep).timeouts, INC_UNCUT_TIMEOUTS, 40);
 }
 
@@ -157,8 +161,8 @@ static void tries_again(void **state)
 	w->uncut = true;
 	run(w, PACKETS / 2);
 	pause = peer_channel(w->ep)->tx.single_pause_ns;
-	/* an unsuccessful attempt to send together costs one timeout, and the next pause is
-	 * longer */
+	/* a failed attempt to send packets together costs one timeout, and the next pause between
+	 * attempts is longer */
 	dropped = w->dropped;
 	peer_channel(w->ep)->tx.together_at_ns = inc_now_ns();
 	run(w, PACKETS / 2 + 2 * SLOTS);

@@ -25,7 +25,7 @@ struct world {
 	struct inccl_endpoint *ep;
 	uint8_t send[MAX * PAYLOAD], recv[MAX * PAYLOAD], want[MAX * PAYLOAD];
 	struct inc_channel_region region;
-	struct inc_roce_packet received[MAX]; /* the payload pointers are not valid later */
+	struct inc_roce_packet received[MAX]; /* their payload pointers are not valid later */
 	uint8_t mode;
 };
 
@@ -115,7 +115,7 @@ static void result(struct world *w, unsigned int r)
 	peer_mirror(&w->peer, &w->received[r], r, w->want + r * PAYLOAD);
 }
 
-/* Serves the endpoint as its communicator would, for `ms` milliseconds or until it has failed. */
+/* Serves the endpoint as its communicator does, for `ms` milliseconds or until it has failed. */
 static int serve(struct world *w, unsigned int ms)
 {
 	uint64_t end = deadline_after_ms(ms), at, now;
@@ -138,7 +138,7 @@ static int serve(struct world *w, unsigned int ms)
 	return 0;
 }
 
-/* Serves until the endpoint has completed this many messages. */
+/* Serves the endpoint until it has completed this number of messages. */
 static void serve_until(struct world *w, uint64_t completed)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
@@ -149,7 +149,7 @@ static void serve_until(struct world *w, uint64_t completed)
 	}
 }
 
-/* Serves until it has retransmitted this many packets. */
+/* Serves the endpoint until it has retransmitted this number of packets. */
 static void serve_until_resent(struct world *w, uint64_t packets)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
@@ -278,14 +278,14 @@ static void nak_goes_back(void **state)
 	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 3);
 	assert_int_equal(serve(w, 1), 0);
 	receive(w, 3, 5);
-	/* a repeated NAK is stale once later packets are acknowledged */
+	/* a repeated NAK has no effect once later packets are acknowledged */
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
 	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 3);
 	expect_nothing(w);
 	assert_int_equal(peer_stats(w->ep).packets_resent, 5);
 }
 
-/* A NAK for the packet after the last one acknowledges everything, so the timer must stop. */
+/* A NAK for the packet after the last one acknowledges all packets, so the timer must stop. */
 static void nak_of_the_next(void **state)
 {
 	struct world *w = *state;
@@ -311,8 +311,8 @@ static void timeout_probes(void **state)
 	serve_until_resent(w, 1);
 	receive(w, 2, 1);
 	assert_true(w->received[2].ackreq);
-	/* The other packets had arrived, and only their ACK was lost. Nothing is retransmitted,
-	 * however long the other ranks take. */
+	/* the other packets had arrived, and only their ACK was lost; nothing is retransmitted,
+	 * however long the other ranks take */
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
 	assert_int_equal(serve(w, 1), 0);
 	while (peer_hear(&w->peer, &pkt, 0))
@@ -320,7 +320,7 @@ static void timeout_probes(void **state)
 	expect_nothing(w);
 }
 
-/* If packets were late and not lost, a timeout must not retransmit everything in flight. */
+/* If packets are late and not lost, a timeout must not retransmit all packets in flight. */
 static void timeout_recovers_gently(void **state)
 {
 	struct world *w = *state;
@@ -340,7 +340,7 @@ static void timeout_recovers_gently(void **state)
 	assert_int_equal(serve(w, 0), 0);
 	receive(w, 3, 4);
 	assert_false(peer_hear(&w->peer, &pkt, 0));
-	/* now the late acknowledgement arrives */
+	/* the late acknowledgement of all packets arrives */
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + SLOTS - 1);
 	expect_nothing(w);
 	assert_int_equal(peer_stats(w->ep).packets_resent, 7);
@@ -370,7 +370,7 @@ static void rnr_waits(void **state)
 	post_all(w, 4);
 	receive(w, 0, 4);
 	begin = inc_now_ns();
-	peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.host_psn + 1); /* wait for 10.24 ms */
+	peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.host_psn + 1); /* a wait of 10.24 ms */
 	serve_until_resent(w, 3);
 	receive(w, 1, 3);
 	assert_true(inc_now_ns() - begin > 10 * INC_NSEC_PER_MSEC);
@@ -418,7 +418,7 @@ static void gap_is_named_once(void **state)
 	expect_nothing(w);
 	assert_int_equal(peer_stats(w->ep).naks_sent, 1);
 	result(w, 1);
-	result(w, 2); /* go-back-N: the peer repeats a result that has already arrived */
+	result(w, 2); /* go-back-N: the peer repeats this result, although it has already arrived */
 	result(w, 3);
 	serve_until(w, 4);
 	assert_int_equal(serve(w, 1), 0);
@@ -461,7 +461,7 @@ static void strangers(void **state)
 		say.bad_icrc = n == 0;
 		say.qpn = n == 1 ? w->peer.host_qpn ^ 1 : 0;
 		say.pkey = n == 2 ? 0x7fff : 0;
-		say.psn += n == 3 ? 2 : n == 4 ? -1 : 0; /* not sent yet; too old */
+		say.psn += n == 3 ? 2 : n == 4 ? -1 : 0; /* a PSN not sent yet, and one too old */
 		say.cut = n == 5 ? 3 : n == 6 ? PAYLOAD + 8 : 0;
 		peer_say(&w->peer, &say);
 	}
@@ -471,7 +471,7 @@ static void strangers(void **state)
 		peer_say(&other, &lie);
 		close(other.fd);
 	}
-	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2); /* not sent yet */
+	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2); /* a packet that was not sent yet */
 	while (peer_stats(w->ep).bad_packets < 10 && inc_now_ns() < end)
 		assert_int_equal(serve(w, 1), 0);
 	assert_int_equal(peer_stats(w->ep).bad_packets, 10);
@@ -520,8 +520,8 @@ static uint32_t rnd(uint32_t below)
 	return seed % below;
 }
 
-/* A plain RC peer that returns another payload, over a wire that loses, duplicates and reorders
- * packets. The results must be correct and the endpoint must finish. PSNs wrap. */
+/* Plays a plain RC peer that returns another payload, over a wire that loses, duplicates and
+ * reorders packets. The results must be correct, and the endpoint must finish. PSNs wrap. */
 static void bad_wire(void **state)
 {
 	struct world *w = *state;

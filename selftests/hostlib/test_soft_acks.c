@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * The soft endpoint's acknowledgements: for which packets it requests ACKs, how it counts messages,
- * and what it infers from late ACKs and from ACKs after a retransmission.
+ * The acknowledgements of the soft endpoint: for which packets it requests ACKs, how it counts
+ * messages, and how it treats late ACKs and ACKs after a retransmission.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,15 +17,15 @@
 
 #define PAYLOAD    256
 #define SLOTS      128
-#define RECEIVE_MS 10000 /* only a failing test waits that long */
+#define RECEIVE_MS 10000 /* time limit for a packet; only a failing test waits that long */
 
 struct world {
 	struct peer peer;
 	struct inccl_endpoint *ep;
 	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
 	struct inc_channel_region region;
-	struct inc_roce_packet received[SLOTS]; /* the payload pointers are not valid later */
-	uint64_t now_ns; /* a simulated clock for the decision when to acknowledge results */
+	struct inc_roce_packet received[SLOTS]; /* their payload pointers are not valid later */
+	uint64_t now_ns; /* simulated clock for the decision when to acknowledge results */
 };
 
 static int setup(void **state)
@@ -129,7 +129,7 @@ static void where_acks_are_asked(void **state)
 				 i % INC_ACK_EVERY == INC_ACK_EVERY - 1 || i == 39 || i == 99);
 }
 
-/* The ACK for results carries the number of complete messages (MSN). */
+/* The ACK of results carries the number of complete messages (MSN). */
 static void messages_are_counted(void **state)
 {
 	struct world *w = *state;
@@ -157,7 +157,7 @@ static void messages_are_counted(void **state)
 			 7);
 }
 
-/* A NAK acknowledges all packets before the one it names, so a timeout retransmits that one. */
+/* A NAK acknowledges all packets before the one that it names, which a timeout retransmits. */
 static void nak_acknowledges(void **state)
 {
 	struct world *w = *state;
@@ -174,7 +174,7 @@ static void nak_acknowledges(void **state)
 	assert_true(w->received[3].ackreq);
 }
 
-/* A retransmitted packet gives no sample of the round-trip time. A packet sent only once does. */
+/* A packet gives a sample of the round-trip time only if it was sent once. */
 static void round_trip_samples(void **state)
 {
 	struct world *w = *state;
@@ -194,7 +194,7 @@ static void round_trip_samples(void **state)
 	post(w, 4, 8, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 4, 8);
-	/* the sample is for the last packet sent, and not for the first one acknowledged */
+	/* the sample is that of the last packet sent, and not of the first one acknowledged */
 	ack(w, INC_AETH_ACK, 4);
 	assert_int_equal(s->tx.rto.srtt_ns, 0);
 	poll(NULL, 0, 30);
@@ -219,8 +219,8 @@ static void round_trip_samples(void **state)
 	assert_true(s->tx.rto.rto_ns >= INCCL_RTO_MIN_NS);
 }
 
-/* Each timeout doubles the next one, until an acknowledgement arrives. Sending stays cautious after
- * a timeout until everything in flight at that time is acknowledged. */
+/* Each timeout doubles the next one, until an acknowledgement arrives. After a timeout the endpoint
+ * sends few packets at a time until everything that was in flight is acknowledged. */
 static void backoff(void **state)
 {
 	struct world *w = *state;
@@ -248,9 +248,9 @@ static void backoff(void **state)
 	assert_int_equal(peer_stats(w->ep).packets_resent, 3);
 }
 
-/* Many frames are lost in a row. After three unanswered timeouts each further one retransmits twice
- * as many packets, one by one. That must not count as a sign of a path that loses sends of several
- * packets. */
+/* Many frames are lost in a row. After three unanswered timeouts each further timeout retransmits
+ * twice as many packets, one by one. The endpoint must not infer that the path loses sends of
+ * several packets. */
 static void silence(void **state)
 {
 	static const unsigned int again[] = {1, 1, 1, 2, 4, 8, 16, 32};
@@ -270,7 +270,7 @@ static void silence(void **state)
 	assert_int_equal(peer_stats(w->ep).timeouts, 8);
 	assert_int_equal(peer_stats(w->ep).packets_resent, total);
 	assert_true(s->tx.uncut <= 1);
-	/* after an answer the remaining packets are sent without further timeouts */
+	/* after an answer the endpoint sends the remaining packets without further timeouts */
 	calls = peer_stats(w->ep).timeouts;
 	ack(w, INC_AETH_ACK, 31);
 	serve(w);
@@ -279,7 +279,7 @@ static void silence(void **state)
 	assert_int_equal(peer_stats(w->ep).timeouts, calls);
 }
 
-/* A result that arrived out of order and arrives again is a duplicate, and not a second result. */
+/* A result that arrives out of order, and then again, is a duplicate and not a second result. */
 static void early_duplicates(void **state)
 {
 	struct world *w = *state;
@@ -299,7 +299,7 @@ static void early_duplicates(void **state)
 	assert_int_equal(w->ep->completed, 0);
 }
 
-/* Collectives [first, end) of one packet each. The switch's results come later. */
+/* Posts collectives [first, end) of one packet each. The switch's results come later. */
 static void collectives(struct world *w, unsigned int first, unsigned int end)
 {
 	unsigned int i;
@@ -311,14 +311,14 @@ static void collectives(struct world *w, unsigned int first, unsigned int end)
 	receive(w, first, end);
 }
 
-/* Processes all packets that have arrived. */
+/* Lets the endpoint process all packets that have arrived. */
 static void take_in(struct world *w)
 {
 	inc_soft_receive(soft_device_of(peer_channel(w->ep)));
 	inc_soft_mirror_answer(peer_channel(w->ep), w->now_ns);
 }
 
-/* Processes the results [first, end) at the same simulated time. */
+/* Lets the endpoint process the results [first, end), all at the same simulated time. */
 static void take_results(struct world *w, unsigned int first, unsigned int end)
 {
 	uint64_t results = peer_stats(w->ep).results + end - first,
@@ -334,7 +334,7 @@ static void take_results(struct world *w, unsigned int first, unsigned int end)
 	inc_soft_mirror_answer(peer_channel(w->ep), w->now_ns);
 }
 
-/* Receives the endpoint's next ACK or NAK. Skips retransmissions, which occur on a busy machine. */
+/* Receives the endpoint's next ACK or NAK. Skips retransmissions of a busy machine. */
 static bool receive_response(struct world *w, struct inc_roce_packet *pkt, int timeout_ms)
 {
 	while (peer_hear(&w->peer, pkt, timeout_ms))
@@ -351,7 +351,7 @@ static void expect_no_ack(struct world *w)
 	assert_false(receive_response(w, &pkt, 0));
 }
 
-/* Expects one ACK for all results before `end`, after which none is pending. */
+/* Expects one ACK for all results before `end`. After it no ACK may be pending. */
 static void expect_one_ack(struct world *w, unsigned int end)
 {
 	struct inc_roce_packet pkt;
@@ -363,8 +363,8 @@ static void expect_one_ack(struct world *w, unsigned int end)
 	expect_no_ack(w);
 }
 
-/* Results of small collectives share an ACK. 32 results make one, although each requests it. PSNs
- * wrap. */
+/* Results of small collectives share an ACK. 32 results make one ACK, although each of them
+ * requests one. PSNs wrap. */
 static void acks_are_grouped(void **state)
 {
 	struct world *w = *state;
@@ -395,7 +395,7 @@ static void hold_time_ends(void **state)
 	collectives(w, 0, 3);
 	take_results(w, 0, 1);
 	assert_true(peer_channel(w->ep)->ack_at_ns == end_ns);
-	/* later results do not postpone the ACK, and its time wakes a sleeping thread */
+	/* later results do not postpone the ACK, whose time wakes a sleeping thread */
 	w->now_ns += INC_ACK_HOLD_NS / 10;
 	take_results(w, 1, 2);
 	assert_true(peer_channel(w->ep)->ack_at_ns == end_ns);
@@ -408,8 +408,8 @@ static void hold_time_ends(void **state)
 	expect_one_ack(w, 2);
 }
 
-/* Collectives end at intervals of pace_ns, and `group` results share an ACK. None may wait for the
- * end of its hold time, because a thread would have to wake up for that. */
+/* Runs collectives that end at intervals of pace_ns, of which `group` results share an ACK. No ACK
+ * may wait for the end of its hold time, because a thread would have to wake up for that. */
 static void at_pace(struct world *w, unsigned int first, uint64_t pace_ns, unsigned int group)
 {
 	const unsigned int end = first + 2 * group;
@@ -439,7 +439,7 @@ static void group_size_by_pace(void **state)
 	assert_int_equal(peer_stats(w->ep).acks_sent, 8);
 }
 
-/* One slow collective among fast ones does not end a group, but two in a row do. */
+/* One slow collective among fast ones does not end a group of results. Two in a row do. */
 static void slow_collectives(void **state)
 {
 	const uint64_t quick_ns = INC_ACK_HOLD_NS / 100, slow_ns = INC_ACK_HOLD_NS / 5;
@@ -457,7 +457,7 @@ static void slow_collectives(void **state)
 	expect_one_ack(w, 6);
 }
 
-/* A long collective's results are acknowledged when it ends, and before that with every 32nd
+/* The results of a long collective are acknowledged when it ends, and before that with every 32nd
  * result. */
 static void long_collective_is_acknowledged(void **state)
 {
@@ -475,8 +475,9 @@ static void long_collective_is_acknowledged(void **state)
 	expect_one_ack(w, INC_ACK_EVERY + 2);
 }
 
-/* A switch that receives whole messages retains each result until it is acknowledged, and has room
- * for a window of them. So a quarter of the window causes an ACK, long before 32 results do. */
+/* A switch that receives whole messages stores each result until it is acknowledged, and has
+ * room for a window of results. So a quarter of the window causes an ACK, long before 32 results
+ * would. */
 static void quarter_of_the_window_is_acknowledged(void **state)
 {
 	const struct peer_form form = {
@@ -498,8 +499,8 @@ static void quarter_of_the_window_is_acknowledged(void **state)
 	assert_int_equal(peer_stats(w->ep).acks_sent, 1);
 }
 
-/* If no caller is about to start the next collective, all results are acknowledged at once, but not
- * in the middle of a collective. */
+/* If no caller is about to start the next collective, the endpoint acknowledges all results at
+ * once, but not in the middle of a collective. */
 static void acknowledged_at_once_without_a_caller(void **state)
 {
 	struct world *w = *state;
@@ -514,7 +515,7 @@ static void acknowledged_at_once_without_a_caller(void **state)
 	assert_int_equal(peer_stats(w->ep).acks_sent, 1);
 }
 
-/* The ACK of a group is lost. The peer retransmits one of its results, and gets an ACK for all. */
+/* The ACK of a group is lost. The peer retransmits one result, and gets an ACK for all. */
 static void grouped_ack_is_lost(void **state)
 {
 	struct world *w = *state;
@@ -530,8 +531,8 @@ static void grouped_ack_is_lost(void **state)
 	assert_int_equal(peer_stats(w->ep).acks_sent, 2);
 }
 
-/* A result that requests an ACK although its contribution did not is acknowledged at once, because
- * the peer retransmits results and delays the next ones until then. */
+/* If a result requests an ACK although its contribution did not, it was retransmitted. It is
+ * acknowledged at once, because the peer delays the next results until then. */
 static void explicit_ack_requests(void **state)
 {
 	struct world *w = *state;
@@ -545,7 +546,7 @@ static void explicit_ack_requests(void **state)
 	take_results(w, 1, 2);
 	expect_one_ack(w, 2);
 
-	/* the last result requests an ACK as its contribution did, and arrives early here */
+	/* the last result requests an ACK as its contribution did, and here it arrives early */
 	peer_mirror(&w->peer, &w->received[7], 7, w->send);
 	while (peer_stats(w->ep).results < 3)
 		take_in(w);
@@ -557,8 +558,8 @@ static void explicit_ack_requests(void **state)
 	expect_one_ack(w, 8);
 }
 
-/* Each result requests an ACK as its contribution did. The one that fills a gap was retransmitted,
- * so it is acknowledged at once. */
+/* Each result requests an ACK as its contribution did. The result that fills a gap was
+ * retransmitted, so it is acknowledged at once. */
 static void gap_is_closed(void **state)
 {
 	struct world *w = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The kernel does not send what the soft endpoint gives it, or it returns late. The send buffer is
+/* The soft endpoint when a call of the kernel fails to send or returns late. The send buffer is
  * full in the middle of a message, the device cannot segment a send, or the process stands still in
  * a call. */
 #include <setjmp.h>
@@ -20,15 +20,15 @@
 
 #define PAYLOAD    256
 #define SLOTS      64
-#define LONG       7 /* packets in the second message */
+#define LONG       7 /* number of packets in the second message */
 #define RECEIVE_MS 5000
 
-static unsigned int room;    /* how many packets the send buffer accepts */
+static unsigned int room;    /* number of packets that the send buffer accepts */
 static bool single;          /* the device cannot segment a send */
-static uint64_t receives_ns; /* how long each call of recvmmsg() seems to take */
-static uint64_t ahead_ns;    /* how far the process's clock is ahead of the kernel's */
+static uint64_t receives_ns; /* time that each call of recvmmsg() seems to take */
+static uint64_t ahead_ns;    /* time by which the process's clock is ahead of the kernel's */
 
-/* These replace the C library's functions. */
+/* Replacements of the C library's functions. */
 
 int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 {
@@ -76,13 +76,13 @@ static void receive(struct peer *peer, struct inccl_endpoint *ep, uint32_t r,
 		assert_true(inc_now_ns() < end_ns);
 		assert_true(inccl_endpoint_progress(ep) >= 0);
 		assert_int_equal(inccl_endpoint_flush(ep), 0);
-		/* skips retransmissions */
+		/* repeats the call to skip retransmissions */
 	} while (!peer_hear(peer, pkt, 1) || pkt->psn != ((peer->host_psn + r) & INC_PSN_MASK));
 }
 
-/* The first message and one packet of the second have been sent. The peer has received both, and
- * the result of the first has arrived. The peer cannot send the second one's result before it has
- * received the rest. */
+/* The endpoint has sent the first message and one packet of the second. The peer has received both,
+ * and the result of the first message has arrived. The peer cannot send the second result before it
+ * has received the rest of the second message. */
 static void rest_of_a_message(void **state)
 {
 	static uint8_t data[(1 + LONG) * PAYLOAD], got[(1 + LONG) * PAYLOAD];
@@ -127,7 +127,7 @@ static void rest_of_a_message(void **state)
 	peer_close(&peer, ep);
 }
 
-/* Posts n messages of one packet each, which lie one after another. */
+/* Posts n messages of one packet each, whose data lie one after the other. */
 static void post_singles(struct inccl_endpoint *ep, struct inc_channel_region *region,
 			 unsigned int n)
 {
@@ -148,8 +148,8 @@ static void post_singles(struct inccl_endpoint *ep, struct inc_channel_region *r
 	}
 }
 
-/* The device turns out not to support UDP_SEGMENT. The packets of that send go one by one at once,
- * because no timer runs that would send them later. */
+/* The device turns out not to support UDP_SEGMENT. The endpoint sends the packets of that send one
+ * by one at once, because no timer runs that would send them later. */
 static void single_sends(void **state)
 {
 	static uint8_t data[4 * PAYLOAD];
@@ -176,7 +176,7 @@ static void single_sends(void **state)
 }
 
 /* The process stands still for longer than the retransmission timeout while it receives an ACK. The
- * timer of the next packet runs from the end of that call, so nothing is sent again. */
+ * timer of the next packet runs from the end of that call, so no packet is retransmitted. */
 static void slow_receive(void **state)
 {
 	static uint8_t data[2 * PAYLOAD];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* A soft endpoint is opened. The test supplies the random numbers that it draws. */
+/* A soft endpoint is opened. The test supplies the random numbers that the endpoint draws. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,10 +13,10 @@
 #include "hostlib/src/endpoint.h"
 #include "lib/proto/roce.h"
 
-static const uint32_t *lots; /* the last number repeats */
+static const uint32_t *lots; /* values that getrandom() returns; the last one repeats */
 static unsigned int n_lots, drawn;
 
-/* Replaces the C library's function. */
+/* Replaces the C library's function, and returns the values of `lots`. */
 ssize_t getrandom(void *buf, size_t len, unsigned int flags)
 {
 	uint32_t lot = lots[drawn < n_lots ? drawn : n_lots - 1];
@@ -67,7 +67,8 @@ static void usable_queue_pairs(void **state)
 	assert_int_equal(qpn_drawn(most, 1), INC_MAX_QPN);
 }
 
-/* The channel of an endpoint has no name, so its errors begin with the transport. */
+/* A channel of an endpoint has no name, so the errors of opening it begin with the name of the
+ * transport. */
 static void errors_name_the_transport(void **state)
 {
 	const struct inccl_open_opts opts = {.addr = htonl(INADDR_LOOPBACK),

@@ -2,8 +2,8 @@
 /* SIZE: check */
 /*
  * When a communicator acknowledges its results to the switch, which thread wakes up for that, and
- * how many system calls it costs. A real group and communicator run between a fake controller and a
- * fake switch.
+ * how many system calls an acknowledgement costs. A real group and communicator run between a fake
+ * controller and a fake switch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +26,8 @@ static bool told(struct inccl_communicator *comm)
 	return peer_stats(comm->ep).acks_sent;
 }
 
-/* Pretends that collectives take no time, however slow the machine is. So the ACK of the next
- * result is held back for others. */
+/* Makes the endpoint assume that collectives take no time, however slow the machine is. So it holds
+ * the ACK of the next result back, to acknowledge more results with it. */
 static void in_a_hurry(struct inccl_communicator *comm)
 {
 	pthread_mutex_lock(&comm->lock);
@@ -35,8 +35,8 @@ static void in_a_hurry(struct inccl_communicator *comm)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* Runs one collective with a single packet r. The switch returns the contribution. Sets *pkt to the
- * packet. */
+/* Runs one collective with the single packet r. The switch returns the contribution. Sets *pkt to
+ * the packet. */
 static void collective(struct world *w, struct inc_roce_packet *pkt, unsigned int r)
 {
 	struct inccl_request *req;
@@ -48,7 +48,7 @@ static void collective(struct world *w, struct inc_roce_packet *pkt, unsigned in
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 }
 
-/* The same with a caller that sleeps until the end. */
+/* Runs one collective, whose caller sleeps until its end. */
 static void collective_slept(struct world *w)
 {
 	struct inc_roce_packet pkt;
@@ -62,8 +62,9 @@ static void collective_slept(struct world *w)
 	pthread_join(t.thread, NULL);
 }
 
-/* If the caller does not call again, its last result must still be acknowledged. That must happen
- * before the thread takes over, because the switch would retransmit the result otherwise. */
+/* If the caller does not call again, its last result must be acknowledged nevertheless. That must
+ * happen before the communicator's thread takes over, because the switch would retransmit the
+ * result otherwise. */
 static void last_result_is_acknowledged(void **state)
 {
 	struct inccl_communicator *comm;
@@ -73,11 +74,11 @@ static void last_result_is_acknowledged(void **state)
 	comm = w->comm;
 	collective_slept(w);
 	pthread_mutex_lock(&comm->lock);
-	/* a busy machine may have acknowledged it already */
+	/* a busy machine may have acknowledged the result already */
 	ack_at_ns = peer_channel(comm->ep)->ack_at_ns;
 	assert_true(told(comm) || (ack_at_ns <= inc_now_ns() + INC_ACK_HOLD_NS &&
 				   comm->alarm_at_ns == ack_at_ns));
-	/* calls that make no progress still keep the thread from taking over */
+	/* calls that make no progress nevertheless prevent the thread from taking over */
 	while (!told(comm)) {
 		comm->activity++;
 		pthread_mutex_unlock(&comm->lock);
@@ -109,8 +110,8 @@ static void *nothing(void *arg)
 	return NULL;
 }
 
-/* Stops the communicator's thread for cases about callers alone. An empty thread takes its place,
- * because the end joins it. */
+/* Stops the communicator's thread, for cases about callers alone. An empty thread takes its place,
+ * because the end of the communicator joins it. */
 static void stop_thread(struct inccl_communicator *comm)
 {
 	pthread_mutex_lock(&comm->lock);
@@ -121,7 +122,7 @@ static void stop_thread(struct inccl_communicator *comm)
 	assert_int_equal(inc_thread_create(&comm->thread, nothing, NULL), 0);
 }
 
-/* The time at which the thread wakes up; UINT64_MAX: never. */
+/* The time at which the communicator's thread wakes up; UINT64_MAX: never. */
 static uint64_t alarm_ns(struct inccl_communicator *comm)
 {
 	struct itimerspec left;
@@ -136,14 +137,15 @@ static uint64_t alarm_ns(struct inccl_communicator *comm)
 	return comm->alarm_at_ns;
 }
 
-/* The cost of a small collective. It needs one call to send and one to receive, if the result has
- * arrived already. 32 collectives share one ACK and one alarm. The alarm is set exactly while some
- * results are not acknowledged. */
+/* Counts the system calls of small collectives. Each needs one call to send and one to receive, if
+ * the result has arrived already. 32 collectives share one ACK and one alarm. The alarm is set
+ * exactly while some results are not acknowledged. */
 static void small_collectives_cost(void **state)
 {
 	struct inccl_transport_stats stats;
 	struct inccl_communicator *comm;
-	uint64_t recv_calls; /* the count before, because the thread may already have received */
+	/* number of calls before, because the thread may already have received */
+	uint64_t recv_calls;
 	const uint64_t never_ns = UINT64_MAX / 2;
 	struct world *w = *state;
 	struct inc_roce_packet pkt;
@@ -159,7 +161,8 @@ static void small_collectives_cost(void **state)
 		if (i % INC_ACK_EVERY == 0) {
 			assert_true(peer_channel(comm->ep)->ack_at_ns <=
 				    inc_now_ns() + INC_ACK_HOLD_NS);
-			/* a slow machine must not reach this time */
+			/* far in the future, so that even a slow machine does not reach this
+			 * time */
 			peer_channel(comm->ep)->ack_at_ns = never_ns;
 		}
 		if (i % INC_ACK_EVERY == INC_ACK_EVERY - 1)
@@ -172,8 +175,8 @@ static void small_collectives_cost(void **state)
 	assert_int_equal(stats.recv_calls - recv_calls, 2 * INC_ACK_EVERY);
 }
 
-/* If a caller leaves a collective in flight, the thread takes over soon, however late its next
- * regular look is. The alarm for that stays set afterwards. */
+/* If a caller leaves while a collective is in flight, the communicator's thread takes over soon,
+ * however late its next regular look is. After that the alarm for the next look stays set. */
 static void collective_in_flight_is_served(void **state)
 {
 	struct inccl_communicator *comm;
@@ -196,7 +199,7 @@ static void collective_in_flight_is_served(void **state)
 	assert_true(comm->alarm_at_ns == at_ns);
 }
 
-/* A result whose end a caller finds by inccl_test() is acknowledged, too. */
+/* A result is acknowledged, too, if a caller finds it by inccl_test(). */
 static void polled_result_is_acknowledged(void **state)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
@@ -219,8 +222,8 @@ static void polled_result_is_acknowledged(void **state)
 	assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns);
 }
 
-/* A collective may be finished when its call begins to wait, because an earlier one's progress has
- * brought its result. Its result must be acknowledged although nothing waits. */
+/* A collective may be finished before its call begins to wait, because the progress of an earlier
+ * call has brought its result. The result must be acknowledged although no call waits for it. */
 static void result_of_another_call_is_acknowledged(void **state)
 {
 	struct inccl_communicator *comm;
@@ -251,7 +254,7 @@ static void result_of_another_call_is_acknowledged(void **state)
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 }
 
-/* While the caller polls for a collective in flight, each alarm that expires is set again. */
+/* While a caller polls for a collective in flight, each alarm that expires is set again. */
 static void alarm_follows_alarm(void **state)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS), first_ns, at_ns;
@@ -280,8 +283,8 @@ static void alarm_follows_alarm(void **state)
 	} while (at_ns == first_ns || at_ns == UINT64_MAX);
 }
 
-/* While calls leave nothing in flight, the thread looks rarely. Once it finds something in flight,
- * it looks as often as it would take over. */
+/* While calls leave no collective in flight, the communicator's thread looks for packets rarely.
+ * Once it finds a collective in flight, it looks as often as it would take over. */
 static void looks_as_needed(void **state)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS), look_at_ns;
@@ -314,8 +317,8 @@ static void looks_as_needed(void **state)
 	} while (!looked);
 }
 
-/* A failed communicator acknowledges nothing, and sets no alarm. An alarm would expire at once,
- * again and again. */
+/* A failed communicator acknowledges nothing, and sets no alarm, because such an alarm would expire
+ * at once, again and again. */
 static void no_alarm_after_a_failure(void **state)
 {
 	struct inccl_communicator *comm;
@@ -333,7 +336,7 @@ static void no_alarm_after_a_failure(void **state)
 	assert_true(alarm_ns(comm) == UINT64_MAX);
 }
 
-/* While nothing is in flight and all results are acknowledged, no thread wakes up. */
+/* While no collective is in flight and all results are acknowledged, no thread wakes up. */
 static void no_wake_up_while_idle(void **state)
 {
 	struct world *w = *state;
@@ -346,7 +349,7 @@ static void no_wake_up_while_idle(void **state)
 	world_receive_ack(w, 0);
 	world_until(w, thread_drives);
 	assert_int_equal(pthread_getcpuclockid(w->comm->thread, &clock), 0);
-	/* until the thread sleeps */
+	/* waits until the communicator's thread sleeps */
 	end_ns = deadline_after_ms(WAIT_MS);
 	do {
 		assert_true(inc_now_ns() < end_ns);

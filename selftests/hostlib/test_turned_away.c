@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * A member whose controller rejects it before its first request must report the reason, in
- * whichever order its threads notice. A member that stood still must read an answer that arrived
- * meanwhile.
+ * A controller rejects a member before the member's first request. The member must report the
+ * controller's reason, in whatever order its threads notice the rejection. A member that stood
+ * still must read an answer that arrived meanwhile.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@
 #include "hostlib/include/inccl.h"
 #include "selftests/hostlib/fake.h"
 
-/* how long the lookup of the member's addresses takes, before it joins */
+/* how long the lookup of the member's addresses takes, before the member joins */
 static unsigned int look_ms;
 
 int getifaddrs(struct ifaddrs **list)
@@ -37,7 +37,7 @@ int getifaddrs(struct ifaddrs **list)
 	return next(list);
 }
 
-static unsigned int wake_ms; /* how long the control thread takes to wake up */
+static unsigned int wake_ms; /* how long the member's control thread takes to wake up */
 
 int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
@@ -53,7 +53,7 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 /* A controller that accepts one member and then rejects it. */
 struct closed_door {
 	int listener;
-	const char *words; /* the last text that it sends, or NULL */
+	const char *words; /* last text that the controller sends; NULL: none */
 	bool resets;
 };
 
@@ -63,7 +63,7 @@ static void *turns_away(void *arg)
 	const struct linger at_once = {.l_onoff = 1};
 	int fd = accept(door->listener, NULL, NULL);
 
-	usleep(50 * 1000); /* so that the member's control thread sleeps by now */
+	usleep(50 * 1000); /* lets time pass, so that the member's control thread sleeps by now */
 	if (door->words)
 		assert_int_equal(send(fd, door->words, strlen(door->words), 0),
 				 strlen(door->words));
@@ -74,7 +74,7 @@ static void *turns_away(void *arg)
 	return NULL;
 }
 
-/* Returns a listener, and writes its HOST:PORT. */
+/* Opens and returns a listener, and writes its HOST:PORT into `controller`. */
 static int open_door(char controller[32])
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -107,8 +107,8 @@ static int turned_away(struct closed_door *door, char error[256])
 	return ret;
 }
 
-/* The controller closes without a text. That is what happens to a member with a rejected
- * certificate, because in TLS 1.3 the client begins before it learns of the rejection. */
+/* The controller closes the connection without a text. That happens to a member whose certificate
+ * is rejected, because in TLS 1.3 the client begins before it gets the rejection. */
 static void turned_away_at_once(void **state)
 {
 	struct closed_door door = {};
@@ -130,7 +130,8 @@ static void turned_away_with_words(void **state)
 	assert_string_equal(error, "too many clients");
 }
 
-/* The same, but the reset arrives before the member has read the reason. */
+/* The controller sends its reason and resets the connection before the member has read that
+ * reason. */
 static void turned_away_unread(void **state)
 {
 	struct closed_door door = {.words = FULL, .resets = true};
@@ -146,7 +147,7 @@ static void turned_away_unread(void **state)
 
 #define LIMIT_MS 500
 
-/* Joins with a control thread that is slower than the waiting thread. */
+/* Joins with a control thread that is slower than the thread that waits. */
 static int join_slowly(const char *controller, char error[256])
 {
 	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .controller = controller,

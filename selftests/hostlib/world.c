@@ -13,7 +13,7 @@
 #include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/world.h"
 
-/* A log callback that makes every call that inccl.h allows in one. */
+/* A log callback that makes every call that inccl.h allows in a callback. */
 static void curious_log(void *ctx, const char *line)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};

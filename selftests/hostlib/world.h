@@ -16,7 +16,7 @@
 
 #define SWITCH_PSN 77
 #define WAIT_MS    5000
-#define LIMIT_S    40 /* limit for a whole program, so that a deadlock ends it */
+#define LIMIT_S    40 /* time limit for a whole test program, so that a deadlock ends it */
 
 struct world {
 	struct fake fake;
@@ -39,21 +39,21 @@ struct waiter {
 	int result;
 };
 
-/* Set-up and teardown of a cmocka test. Elements are little endian on the wire, or in network
- * order. */
+/* Set-up and teardown of a cmocka test. world_setup(): elements are little endian on the wire.
+ * world_setup_network(): they are in network order. */
 int world_setup(void **state);
 int world_setup_network(void **state);
 int world_teardown(void **state);
 
-/* Starts an AllReduce of data[i] in place. */
+/* Starts an AllReduce of data[i] in place, and returns its request. */
 struct inccl_request *world_start(struct world *w, unsigned int i);
-/* The switch receives contribution r. */
+/* Lets the switch receive contribution r. */
 void world_receive(struct world *w, struct inc_roce_packet *pkt, unsigned int r);
-/* The switch receives the ACK of the results up to r. */
+/* Lets the switch receive the ACK of the results up to r. */
 void world_receive_ack(struct world *w, unsigned int r);
 void waiter_start(struct waiter *t, struct inccl_request *req);
 
-/* Waits until the condition is true. It is evaluated under the communicator's lock. */
+/* Waits until the condition is true. The condition is evaluated under the communicator's lock. */
 void world_until(struct world *w, bool (*condition)(struct inccl_communicator *));
 bool thread_drives(struct inccl_communicator *comm);
 bool waiter_sleeps(struct inccl_communicator *comm);
