@@ -11,7 +11,7 @@
 #include "lib/roce/parse.h"
 #include "selftests/fuzz/air.h"
 
-#define QUEUED     8 /* datagrams */
+#define QUEUED     8 /* number of datagrams on the way to the endpoint */
 #define ROOM       16384
 #define REMEMBERED 64
 
@@ -58,7 +58,7 @@ const struct air_packet *air_data_packet(unsigned int back)
 	return &memory[(data_packets - 1 - back) % REMEMBERED];
 }
 
-/* --- to the endpoint --- */
+/* --- datagrams to the endpoint --- */
 
 static struct datagram *last(void)
 {
@@ -157,7 +157,7 @@ void air_send_garbage(struct fuzz_bytes *bytes)
  * is one packet. */
 static void put_control(struct msghdr *msg, int step)
 {
-	const struct in_pktinfo info = {.ipi_ifindex = 1 /* loopback */};
+	const struct in_pktinfo info = {.ipi_ifindex = 1 /* number of the loopback interface */};
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
 
 	cmsg->cmsg_level = IPPROTO_IP;
@@ -203,7 +203,7 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags, stru
 	return -1;
 }
 
-/* --- from the endpoint --- */
+/* --- datagrams from the endpoint --- */
 
 static void remember(const struct inc_roce_packet *pkt)
 {

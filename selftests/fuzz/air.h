@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The network between a soft endpoint and its peer, under the control of a fuzz target. The linker
+ * The network between a soft endpoint and its peer, which a fuzz target controls. The linker
  * replaces recvmmsg(), sendmmsg(), sendto() and clock_gettime() with functions of air.c. Nothing
  * passes through the kernel, and the clock stands still until the target advances it. The
  * endpoint's packets are checked: a peer must be able to parse them, and their ICRCs must be right.
@@ -12,12 +12,12 @@
 #include "lib/roce/wire.h"
 #include "selftests/fuzz/fuzz.h"
 
-/* A packet that the peer sends. */
+/* A packet of the peer. */
 struct air_packet {
 	uint8_t opcode;
 	bool ackreq, se;
 	uint16_t pkey;
-	uint32_t qpn, psn, imm; /* imm: of an ACK, the AETH */
+	uint32_t qpn, psn, imm; /* imm: the immediate; of an ACK, the AETH */
 	uint64_t va;
 	uint32_t rkey, dmalen;
 	const uint8_t *payload;
@@ -26,23 +26,24 @@ struct air_packet {
 };
 
 /* Starts a new input, with no packet under way. to_peer: path of the endpoint's packets; back: path
- * of the peer's. */
+ * of the peer's packets. */
 void air_begin(const struct inc_roce_path *to_peer, const struct inc_roce_path *back);
-/* Build the next datagram for the endpoint, of packets that are all as long as the first, except
- * the last. air_send() returns false if the datagram has no room for the packet. air_send_end()
- * sends it. */
+/* These build the next datagram for the endpoint. Its packets all have the length of the first one,
+ * except the last. air_send() returns false if the datagram has no room for the packet.
+ * air_send_end() sends it. */
 void air_send_begin(void);
 bool air_send(const struct air_packet *packet);
 void air_send_end(void);
 /* Sends a datagram of any bytes. */
 void air_send_bytes(const uint8_t *data, size_t size);
-/* Send what the input has next: an ACK of any kind for a packet near start_psn, or any bytes. */
+/* Send a packet that the next bytes of the input describe: an ACK of any kind for a packet near
+ * start_psn, or a datagram of any bytes. */
 void air_send_ack(struct fuzz_bytes *bytes, uint32_t qpn, uint32_t start_psn);
 void air_send_garbage(struct fuzz_bytes *bytes);
 void air_pass_ns(uint64_t ns);
-/* How many packets the endpoint has sent. */
+/* The number of packets that the endpoint has sent. */
 unsigned int air_sent(void);
-/* One of the endpoint's last data packets, counted backwards; NULL: there is none. */
+/* One of the last data packets of the endpoint, counted backwards from 0. NULL: there is none. */
 const struct air_packet *air_data_packet(unsigned int back);
 
 #endif

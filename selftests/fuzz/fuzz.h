@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Coverage-guided fuzzing, with one program fuzz_TARGET for each parser. libFuzzer calls
- * LLVMFuzzerTestOneInput() of fuzz_TARGET.c on its one thread. The input is in a block of exactly
- * its length, so that a sanitizer reports any access beyond it. Apart from what sanitizers find, a
- * target states by fuzz_require() what must be true of the result. test_fuzz replays corpus/TARGET
- * and runs each target for a while; `make fuzz` runs them for longer.
+ * LLVMFuzzerTestOneInput() of fuzz_TARGET.c on its single thread. The input is in a block of
+ * exactly its length, so that a sanitizer reports any access beyond it. A target states by
+ * fuzz_require() what must be true of the result. test_fuzz replays corpus/TARGET and runs each
+ * target for a while; `make fuzz` runs the targets for longer.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -28,17 +28,17 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 void fuzz_wrong(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 
-/* A refusal must be one line without control characters, and begin with `where` (NULL: with
- * anything). */
+/* Checks the error of a rejected input: one line without control characters that begins with
+ * `where` (NULL: with anything). */
 void fuzz_check_refusal(const struct inc_err *err, const char *where);
-/* Checks a refusal of the form "FILE:LINE: what", or "FILE: what" for a file without a line to
- * name. */
+/* Checks the error of a rejected file. It has the form "FILE:LINE: what", or "FILE: what" if the
+ * file has no line to name. */
 void fuzz_check_file_refusal(const struct inc_err *err, const char *file);
-/* The text must contain no control characters: printable() leaves it unchanged. lines: newlines are
- * allowed. */
+/* Checks that the text contains no control characters, so that printable() leaves it unchanged.
+ * lines: newlines are allowed. */
 void fuzz_check_shown(const char *text, bool lines);
 
-/* Reads numbers from the front of the bytes; 0 if no bytes are left. */
+/* Reads numbers from the front of the bytes. A number is 0 if no bytes are left. */
 struct fuzz_bytes {
 	const uint8_t *data;
 	size_t size;
@@ -46,10 +46,10 @@ struct fuzz_bytes {
 uint8_t fuzz_take8(struct fuzz_bytes *bytes);
 uint16_t fuzz_take16(struct fuzz_bytes *bytes);
 uint32_t fuzz_take32(struct fuzz_bytes *bytes);
-/* Reads up to a newline, which is dropped, or to the end. Returns a text in a block of its own,
- * which the caller frees. NULL: nothing is left. */
+/* Reads a line up to its newline, which is dropped, or up to the end. Returns a text in a block of
+ * its own, which the caller frees. Returns NULL if no bytes are left. */
 char *fuzz_take_line(struct fuzz_bytes *bytes);
-/* All remaining bytes as a text, likewise. */
+/* Returns all remaining bytes as a text in a block of its own, which the caller frees. */
 char *fuzz_take_text(struct fuzz_bytes *bytes);
 
 /* Writes the bytes to a file and returns its path, which is always the same. */

@@ -4,7 +4,7 @@
  *
  * Target: how incctl prints the answers of a controller or a switch. The data of any answer goes
  * through every view: tables, trees, pictures, YAML and Prometheus text. The output must contain no
- * control characters. The lines after the first are an earlier state of the same data, and the
+ * control characters. The lines after the first one are an earlier state of the same data, and
  * trees.
  */
 #include <stdio.h>

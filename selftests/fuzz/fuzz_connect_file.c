@@ -2,9 +2,10 @@
 /*
  * RUNS: 3000
  *
- * Target: a context's file of the connection service. A refusal must be one line that has the place
- * in the file, and must change nothing. An accepted file must be within all bounds, give the same
- * when it is read again into the same struct, and be usable.
+ * Target: the file of a context of the connection service. The error of a rejected file must be one
+ * line that has the place in the file, and the file must change nothing. An accepted file must be
+ * within all bounds, have the same effect when it is read again into the same struct, and be
+ * usable.
  */
 #include <stdlib.h>
 #include <string.h>

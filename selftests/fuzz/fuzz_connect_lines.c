@@ -2,11 +2,12 @@
 /*
  * RUNS: 20000
  *
- * Target: lines of client and service, as a message of each kind. A refusal must be one line. An
- * accepted message must print as a message that is read as the same. Settings must be computable
- * from it, one of its devices selectable, and its figures valid Prometheus text. Every struct is in
- * a block of exactly its size. After each message an honest one of the same kind is read again. It
- * must give the same as before all messages, whatever errno the thread has.
+ * Target: lines of client and service, as a message of each kind. The error of a rejected line must
+ * be one line. If a message is accepted and printed, it must be read as the same message. Settings
+ * must be computable from it, one of its devices selectable, and its metrics valid Prometheus text.
+ * Every struct is in a block of exactly its size. After each message an honest one of the same kind
+ * is read again. It must have the same result as before all messages, whatever errno the thread
+ * has.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -41,7 +42,7 @@ static const char *check_connect(const struct connect_connect *asked)
 	return NULL;
 }
 
-/* The counts must be within the lists, because no sanitizer reports an entry beyond a list inside
+/* Are the counts within the lists? No sanitizer reports an entry beyond the end of a list inside
  * the struct. */
 static bool within_bounds(const struct inc_connect_devices *d)
 {
@@ -59,8 +60,8 @@ static bool within_bounds(const struct inc_connect_devices *d)
 	return true;
 }
 
-/* Selects among pairs of the peer's ports and three own ports: InfiniBand, Ethernet, and an
- * Ethernet port that is down. */
+/* Selects among pairs of the peer's ports and three ports of this side: InfiniBand, Ethernet, and
+ * an Ethernet port that is down. */
 static const char *check_devices(const struct inc_connect_devices *remote, unsigned int counter)
 {
 	static const struct inc_rdma_gid gid = {.type = INC_RDMA_GID_ROCE_V2,
@@ -174,7 +175,7 @@ static const char *check_print(enum connect_message_id id, const void *in)
 
 static void try_one(enum connect_message_id id, const json_t *object, unsigned int counter)
 {
-	/* a message of figures has no struct */
+	/* a message with metrics has no struct */
 	void *in = malloc(size_of(id) ?: 1);
 	struct inc_err err = {""};
 	const char *why;
@@ -195,7 +196,7 @@ static void try_one(enum connect_message_id id, const json_t *object, unsigned i
 	free(in);
 }
 
-/* One end of a connection. */
+/* The fields of one end of a connection. */
 #define END_FIELDS                                                                               \
 	"\"hostname\":\"n1\",\"dev\":0,\"dev_name\":\"mlx5_0\",\"port\":1,\"mtu\":5,\"qp_num\":" \
 	"17,\"start_psn\":9"
@@ -217,7 +218,7 @@ static const char *const honest_texts[CONNECT_MSG_MAX] = {
 	[CONNECT_MSG_ERROR] = "{\"type\":\"error\",\"errno\":\"ENODEV\",\"message\":\"no port\"}",
 };
 
-/* Returns what an honest message becomes, as text that the caller frees. */
+/* Reads an honest message, and returns its contents as a text that the caller frees. */
 static char *read_honest(enum connect_message_id id)
 {
 	json_t *object = json_loads(honest_texts[id], 0, NULL), *again;

@@ -38,7 +38,7 @@
 #define MEMBERS  8
 #define SWITCHES 4
 #define HONEST   2
-#define TURNS    8  /* turns of the event loop after a line, at most */
+#define TURNS    8  /* greatest number of turns of the event loop after a line */
 #define KEY_MOST 80 /* bytes of a line of a key file */
 
 enum { KEY_ADMIN, KEY_S0, KEY_S1, KEY_MEMBER, N_KEYS };
@@ -54,19 +54,19 @@ static const char topology[] =
 	"links: []\n";
 
 static const char *const identities[N_KEYS] = {"admin", "switch:s0", "switch:s1", "member"};
-/* NULL while the controller has no keys */
+/* keys of the peers and of the controller; NULL while the controller has no keys */
 static struct inc_tls *key[N_KEYS], *all_keys;
 
 struct peer {
-	int fd;                    /* -1: not connected */
-	struct inc_tls_link *link; /* NULL: a connection without TLS */
+	int fd;                    /* descriptor of the peer; -1: not connected */
+	struct inc_tls_link *link; /* TLS link of the peer; NULL: a connection without TLS */
 	struct inc_lines lines;
 };
 
 static struct inc_ctl ctl;
 static struct peer peers[MEMBERS + SWITCHES];
 static struct peer honest[HONEST];
-static char *shown; /* the answer about the honest members' group */
+static char *shown; /* the controller's answer to a question about the honest members' group */
 static uint32_t drawn;
 static long long last_comm, last_seq;
 
@@ -108,7 +108,7 @@ static void set_up(void)
 		key[i] = make_keys(inc_tls_client, i, i + 1);
 }
 
-/* Sends what the peer's end of TLS has for the controller. */
+/* Sends the bytes that the peer's end of TLS has for the controller. */
 static void flush(struct peer *peer)
 {
 	size_t n;
@@ -126,13 +126,13 @@ static void peer_send(struct peer *peer, const char *text, size_t n)
 		send(peer->fd, text, n, MSG_NOSIGNAL);
 		return;
 	}
-	/* A link that has failed cannot send. */
+	/* a link that has failed cannot send anything */
 	if (!inc_tls_link_write(peer->link, text, n, &err))
 		flush(peer);
 }
 
-/* Like recv(), of the bytes that the controller sends. arrived: set if any bytes came, also those
- * of TLS. */
+/* Receives bytes of the controller, like recv(). arrived: set if any bytes came, also those of
+ * TLS. */
 static ssize_t peer_recv(struct peer *peer, void *space, size_t room, bool *arrived)
 {
 	struct inc_err err;
@@ -154,8 +154,8 @@ static ssize_t peer_recv(struct peer *peer, void *space, size_t room, bool *arri
 	}
 }
 
-/* Connects a peer. address: the peer's, by which the controller distinguishes hosts. with: the
- * peer's key, for a run over TLS; NULL: the caller speaks TLS itself. */
+/* Connects a peer. address: the peer's address, by which the controller distinguishes hosts. with:
+ * the peer's key, for a run over TLS; NULL: the caller itself speaks TLS. */
 static void dial(struct peer *peer, uint32_t address, bool is_switch, struct inc_tls *with)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
@@ -187,7 +187,8 @@ static void hang_up(struct peer *peer)
 
 /* --- the honest members --- */
 
-/* The next object that the controller has sent to an honest member. NULL: none. */
+/* The next object that the controller has sent to an honest member. Returns NULL if there is
+ * none. */
 static json_t *next_object(struct peer *peer)
 {
 	struct inc_err err = {""};
@@ -210,7 +211,7 @@ static json_t *next_object(struct peer *peer)
 	return object;
 }
 
-/* Waits for the answer to what the peer has sent. */
+/* Waits for the controller's answer to the peer's request. */
 static json_t *await(struct peer *peer)
 {
 	json_t *object = NULL;
@@ -222,7 +223,8 @@ static json_t *await(struct peer *peer)
 	return object;
 }
 
-/* Sends a request and returns the answer, for json_decref(). Nothing may have arrived before it. */
+/* Sends a request, and returns the answer, which the caller releases by json_decref(). Nothing may
+ * have arrived before the answer. */
 static json_t *ask(struct peer *peer, const char *question, const char *type)
 {
 	json_t *object = next_object(peer);
@@ -235,8 +237,8 @@ static json_t *ask(struct peer *peer, const char *question, const char *type)
 	return object;
 }
 
-/* The view that a tool gets of the honest members' group, without its age and the usage of others
- * in the job. */
+/* The view that a tool gets of the honest members' group. It leaves out the group's age and the
+ * usage of other members of the job. */
 static char *show_group(void)
 {
 	json_t *answer = ask(&honest[0], "{\"type\":\"A\",\"what\":\"groups\"}\n", "A"), *row;
@@ -261,7 +263,7 @@ static void begin_honest(void)
 {
 	char text[200];
 
-	/* the group gets the number before the first one that inputs of the corpus use */
+	/* the group gets the number before the first one that inputs of the corpus contain */
 	ctl.core.group_numbers.first--;
 	ctl.core.group_numbers.next--;
 	for (int i = 0; i < HONEST; i++) {
@@ -351,7 +353,7 @@ static void end(void)
 	inc_topology_free(ctl.topo);
 }
 
-/* The object must be valid by one of the message tables of its type. */
+/* Checks that the object is valid by one of the message tables of its type. */
 static void check_message(const json_t *object)
 {
 	const char *type = inc_message_type(object);
@@ -384,7 +386,8 @@ static void check_configure(const json_t *object)
 	free(conf);
 }
 
-/* Reads and checks all that has arrived. False: nothing has arrived. */
+/* Reads and checks everything that has arrived at the peer. Returns false if nothing has
+ * arrived. */
 static bool read_all(struct peer *peer, bool is_switch)
 {
 	json_t *object;
@@ -433,7 +436,7 @@ static void turn(void)
 	}
 }
 
-/* The line with "$" and "#" replaced, and a newline. */
+/* Returns the line with its "$" and "#" replaced, and with a newline. */
 static char *fill_in(const char *line, size_t *len)
 {
 	char *out = NULL;
@@ -463,17 +466,18 @@ static void send_line(unsigned int i, const char *line)
 		dial(&peers[i], i, i >= MEMBERS,
 		     key[i < MEMBERS ? KEY_ADMIN : KEY_S0 + (i - MEMBERS) * 2 / SWITCHES]);
 	text = fill_in(line, &len);
-	/* fails if the controller has closed the connection */
+	/* sending fails if the controller has closed the connection */
 	peer_send(&peers[i], text, len);
 	free(text);
 }
 
-/* A peer with a valid key floods the controller with new keys, or leaves in the middle of a message
- * of TLS. So its connection ends with errors of OpenSSL. */
+/* A peer with a valid key floods the controller with new keys, or leaves in the middle of a TLS
+ * message. So its connection ends with errors of OpenSSL. */
 static void break_off(bool flood)
 {
 	struct tls_hostile *h = tls_hostile_new(key[KEY_ADMIN]);
-	/* its connection is closed first, so that the controller has room for a new one */
+	/* the connection of this peer is closed first, so that the controller has room for a new
+	 * one */
 	struct peer *peer = &peers[0];
 	const void *bytes;
 	char answer[4096];

@@ -3,9 +3,10 @@
  * RUNS: 20000
  *
  * Target: the natively compiled XDP programs (selftests/native), on maps that the loader's own code
- * has filled (selftests/sim/xdp_maps.c). They get valid, wrong and damaged packets of a
- * communicator's children and parent, and must do what the reference of selftests/unit does. The
- * first bytes of an input are the communicator's shape; each packet is made of some more.
+ * has filled (selftests/sim/xdp_maps.c). The programs get valid, wrong and damaged packets of a
+ * communicator's children and parent, and must do the same as the reference of selftests/unit. The
+ * first bytes of an input are the shape of the communicator, and each packet is made of some
+ * further bytes.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -75,7 +76,7 @@ static struct inc_comm_conf conf_of(struct fuzz_bytes *bytes)
 	return conf;
 }
 
-/* Copies the maps that the loader has filled, for the programs. */
+/* Copies the maps that the loader has filled into the native programs' maps. */
 static void take_maps(struct world *w)
 {
 	struct xdp *x = w->xdp;
@@ -195,7 +196,8 @@ static bool is(const struct native_out *out, const struct frame *want)
 	return out->len == want->len && !memcmp(out->frame, want->data, want->len);
 }
 
-/* Compares a copy that leaves by a port with the wanted one; NULL: it must be dropped. */
+/* Compares a copy that leaves by a port with the expected one. If that is NULL, the copy must be
+ * dropped. */
 static void copy(struct world *w, const struct frame *from, uint32_t ifindex,
 		 const struct frame *want)
 {

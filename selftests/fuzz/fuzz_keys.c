@@ -2,9 +2,9 @@
 /*
  * RUNS: 40000
  *
- * Target: key files. An accepted file's keys are found by their identities, which are valid and
- * unique. A refusal names file and line, but repeats nothing of the file's contents, because they
- * are secret.
+ * Target: key files. The keys of an accepted file are found by their identities, which are valid
+ * and unique. The error of a rejected file names file and line, but repeats nothing of the file's
+ * contents, because they are secret.
  */
 #include <string.h>
 #include <sys/stat.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * RUNS: 200000
- * Input of the NCCL plugin. The first byte selects a control message, a slot of the ring, a handle
- * or a list of devices. A control message that is decoded must encode to the same bytes, and a slot
- * or an address that is accepted must be usable.
+ *
+ * Target: data that the NCCL plugin receives. The first byte of an input selects a control message,
+ * a slot of the ring, a handle or a list of devices. A control message that is decoded must encode
+ * to the same bytes, and a slot or an address that is accepted must be usable.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /*
  * RUNS: 60000
  *
- * Target: .npy files. Data that is accepted is complete and as long as its shape says. It is saved
- * as a file that loads as the same data.
+ * Target: .npy files. The data of an accepted file is complete, and has the length of its shape.
+ * When it is saved, the new file loads as the same data.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 #include "hostlib/tools/npy.h"
 #include "selftests/fuzz/fuzz.h"
 
-#define MOST_BYTES (1 << 20) /* capacity of the pipe */
+#define MOST_BYTES (1 << 20) /* capacity of the pipe in bytes */
 
-/* Saves into a pipe, because npy writes directly to anything but a regular file. */
+/* Saves the data into a pipe, because npy writes directly to a file that is not a regular one. */
 static void check_saved(const struct npy *npy)
 {
 	static uint8_t bytes[MOST_BYTES];

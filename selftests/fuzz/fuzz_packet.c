@@ -3,8 +3,8 @@
  * RUNS: 300000
  *
  * Target: the parser of UDP payloads in user space (lib/roce). An accepted packet lies within the
- * bytes and is the same when it is written again. The ICRC that the writer computes is the one that
- * the parser expects.
+ * given bytes, and is the same when it is written again. The ICRC that the writer computes is the
+ * one that the parser expects.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static bool same(const struct inc_roce_packet *a, const struct inc_roce_packet *
 	       !memcmp(a->payload, b->payload, a->len);
 }
 
-/* The packet is accepted with its ICRC, and not with another one. */
+/* Checks that the packet is accepted with its ICRC, and rejected with another one. */
 static void check_icrc(const struct inc_roce_path *path, uint16_t id, uint8_t *packet, size_t len,
 		       uint32_t wrong)
 {

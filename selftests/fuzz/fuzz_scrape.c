@@ -2,10 +2,10 @@
 /*
  * RUNS: 2500
  *
- * Target: the HTTP server of figures (lib/net/scrape.h), over a real connection, with requests in
- * pieces. To any request the answer must begin as an answer of HTTP does. While each piece is read,
- * an honest reader is in the middle of its request, and must then receive the whole page. The errno
- * of the thread is an unrelated one meanwhile.
+ * Target: the HTTP server of metrics (lib/net/scrape.h), over a real connection, with requests in
+ * pieces. The answer to any request must begin as an HTTP answer. While each piece is read, an
+ * honest reader is in the middle of its request, and must then receive the whole page. Meanwhile
+ * the thread's errno has an unrelated value.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define PIECES    4
 #define PORT_FROM 20000
 #define PORTS     20000
-#define PAGE_MS   5000 /* the longest time that an honest reader waits */
+#define PAGE_MS   5000 /* longest time that an honest reader waits for the page */
 
 static struct event_base *base;
 static struct sockaddr_in at = {.sin_family = AF_INET};
@@ -35,8 +35,8 @@ static bool part(void *arg, struct inc_scrape_at *where, FILE *out)
 }
 
 /* Opens a new server for each input, because connections that were closed are freed only after a
- * while. The server reports a port of the kernel's choice only in its log, so the port is chosen
- * here. */
+ * while. The server reports a port that the kernel has chosen only in its log, so the port is
+ * chosen here. */
 static struct inc_scrape *start(void)
 {
 	static unsigned int tried;
@@ -66,12 +66,13 @@ static int dial(void)
 	/* the fuzzer's own timer may interrupt connect(), which continues nevertheless */
 	while (connect(fd, (struct sockaddr *)&at, sizeof(at)) && errno != EISCONN)
 		fuzz_require(errno == EINTR || errno == EALREADY, "connect: %s", strerror(errno));
-	/* with this option no port remains in TIME_WAIT */
+	/* this option prevents that ports remain in TIME_WAIT */
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	return fd;
 }
 
-/* Runs the event loop with an arbitrary errno, because its caller may have any. */
+/* Runs the event loop with an arbitrary errno, because the caller of the loop may have any
+ * value. */
 static void loop(void)
 {
 	errno = ENOTEMPTY;

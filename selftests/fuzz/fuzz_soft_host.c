@@ -2,11 +2,11 @@
 /*
  * RUNS: 12000
  *
- * Target: libinccl's soft endpoint (air.h) and a switch that sends anything. There are results that
- * mirror the sent packets or do not, in any order, ACKs, NAKs and random bytes, while time passes.
- * An input is steps of some bytes each. Messages must complete in order, with the data that the
- * switch sent with their PSN. An endpoint that has failed must give the reason in one line, and
- * must stay failed.
+ * Target: libinccl's soft endpoint (air.h) with a switch that sends anything. The switch sends
+ * results that mirror the sent packets or do not, in any order, ACKs, NAKs and random bytes, while
+ * time passes. An input is a list of steps of some bytes each. Messages must complete in order,
+ * with the data that the switch sent with their PSN. An endpoint that has failed must give the
+ * reason in one line, and must stay failed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define PAYLOAD   256
 #define SLOTS     16
-#define MOST      64 /* messages of an input */
+#define MOST      64 /* number of messages of an input */
 #define ADDR      0x7f000001
 #define PEER_PORT 4000
 #define PEER_QPN  0x4321

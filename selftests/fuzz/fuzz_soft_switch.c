@@ -2,9 +2,10 @@
 /*
  * RUNS: 20000
  *
- * Target: a soft endpoint of a switch (air.h) and a peer that sends anything, in any order, while
- * time passes. An input is steps of some bytes each. A delivered message must be in a buffer that
- * was posted, and consist of the bytes of the peer's packets in the order of their PSNs.
+ * Target: a soft endpoint of a switch (air.h) with a peer that sends anything, in any order, while
+ * time passes. An input is a list of steps of some bytes each. A delivered message must be in a
+ * buffer that was posted, and consist of the bytes of the peer's packets in the order of their
+ * PSNs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,10 +31,10 @@ static struct inc_channel *ch;
 static struct inc_channel_own own;
 static uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
 static bool posted[MESSAGES];
-static uint32_t taken; /* packets of delivered messages */
+static uint32_t taken; /* number of packets in the messages that were delivered */
 static bool lost;
 
-/* The payload of the peer's packet with this PSN. */
+/* Byte i of the payload of the peer's packet with this PSN. */
 static uint8_t byte_of(uint32_t psn, size_t i)
 {
 	return (uint8_t)((psn & INC_PSN_MASK) * 7 + i * 3 + i / 256);
@@ -120,7 +121,8 @@ static void make_channel(uint8_t how)
 	lost = false;
 }
 
-/* Sends packets. next: the PSN that the endpoint expects, by the count of an honest peer. */
+/* Sends packets of the peer. next: the PSN that the endpoint expects, as an honest peer would
+ * count. */
 static void say(struct fuzz_bytes *bytes, uint32_t *next)
 {
 	unsigned int n = 1 + fuzz_take8(bytes) % 4, i;

@@ -3,9 +3,9 @@
  * RUNS: 6000
  *
  * Target: a switch's file, in the project's form and in that of the original documents. All values
- * of an accepted file are within bounds, and its communicators are complete. A refusal names file
- * and place. The same communicators are read as "configure" messages, and if the input is JSON, it
- * is read as "configure" itself.
+ * of an accepted file are within bounds, and its communicators are complete. The error of a
+ * rejected file names file and place. The same communicators are read as "configure" messages. If
+ * the input is JSON, it is itself read as "configure".
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,8 @@ static void check_comm(const struct inc_comm_conf *cm)
 	fuzz_require(ups == !cm->root, "%u up, root %u", ups, cm->root);
 }
 
-/* A communicator that was read must print as a message that is read as the same. */
+/* Checks that a communicator that was read prints as a message that is read as the same
+ * communicator. */
 static void check_configure(const struct inc_comm_conf *comm)
 {
 	struct inc_msg_configure *said = calloc(1, sizeof(*said));

@@ -4,8 +4,8 @@
  *
  * Target: the tables of the control plane. The input is read as a message of every type with its
  * name, in both directions. If it is no message, it is read as a connection and as a communicator
- * of a switch's file. A refusal is one line. An accepted input prints as something that is read
- * again and prints the same. Every struct is in a block of exactly its size.
+ * of a switch's file. The error of a rejected input is one line. The text of an accepted input can
+ * be read again and then prints the same text. Every struct is in a block of exactly its size.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ static void check_file(const struct inc_schema *schema, const char *text, size_t
 	f = open_memstream(&yaml, &yaml_len);
 	inc_yaml_write(f, print);
 	fclose(f);
-	/* a field that was absent prints as empty, which a file must not contain */
+	/* an absent field prints as an empty one, which a file must not contain */
 	if (read_file(schema, yaml, yaml_len, second, &err)) {
 		fuzz_require(strstr(err.msg, "is empty"), "its print is refused: %s", err.msg);
 		goto out;

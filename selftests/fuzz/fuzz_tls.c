@@ -3,9 +3,8 @@
  * RUNS: 4000
  *
  * Target: TLS with a peer that has no key and sends anything, in pieces, to a listening and to a
- * connecting side. The peer must never be authenticated, none of its data may be delivered, and no
- * data may be sent to it. OpenSSL is not instrumented, so only the code around it guides the
- * fuzzer.
+ * connecting side. The side must never authenticate the peer, deliver none of its data, and send it
+ * no data. OpenSSL is not instrumented, so only the code around it guides the fuzzer.
  */
 #include <errno.h>
 #include <stdlib.h>

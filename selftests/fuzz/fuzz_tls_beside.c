@@ -2,13 +2,13 @@
 /*
  * RUNS: 1500
  *
- * Target: two connections on one thread. The peer of one has a valid key and sends anything; both
- * ends of the other are honest. An input is a first byte and then steps. The first byte selects the
- * side of the hostile peer, and the error that the caller has left in OpenSSL's queue.
+ * Target: two connections on one thread. The peer of the first has a valid key and sends anything;
+ * both ends of the second are honest. An input is a first byte and then steps. The first byte
+ * selects the side of the hostile peer, and the error that the caller has left in OpenSSL's queue.
  *
  * After each step the honest connection must carry a message each way, and the state of the thread
- * must be the caller's. OpenSSL's queue of errors has what the caller left there, and no error
- * message contains an unrelated errno.
+ * must be the caller's. OpenSSL's queue of errors must have what the caller left there, and no
+ * error message may contain an unrelated errno.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,13 +20,14 @@
 #include "selftests/control/tls_hostile.h"
 #include "selftests/fuzz/fuzz.h"
 
-#define STRANGE_ERRNO ENOTEMPTY /* no call of a link sets this */
+#define STRANGE_ERRNO ENOTEMPTY /* a value of errno that no call of a link sets */
 #define STEPS_MOST    64
 
 enum step { UPDATES, RECORD, RAW, DELIVER, SAY, END, N_STEPS };
 
-static struct inc_tls *side[2];        /* the connecting and the listening side */
-static struct inc_tls_link *honest[2]; /* likewise; open for the whole run */
+static struct inc_tls *side[2]; /* contexts of the connecting and the listening side */
+/* links of the connecting and the listening side, open for the whole run */
+static struct inc_tls_link *honest[2];
 /* the error that the caller has left in OpenSSL's queue; 0: none */
 static unsigned long left;
 
@@ -112,7 +113,8 @@ static void set_up(void)
 	fuzz_require(inc_tls_link_done(honest[0]) && inc_tls_link_done(honest[1]), "no handshake");
 }
 
-/* Delivers all that the hostile peer has to send, as one segment. False: the link has failed. */
+/* Delivers everything that the hostile peer has to send, as one segment. Returns false if the link
+ * has failed. */
 static bool deliver(struct inc_tls_link *link, struct tls_hostile *h)
 {
 	struct inc_err err = {""};
@@ -212,7 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		say(honest[0], honest[1]);
 		say(honest[1], honest[0]);
 	}
-	/* ends the link, as its owner does after the peer has gone or failed */
+	/* ends the link, as its owner does after the peer has left or the link has failed */
 	leave();
 	inc_tls_link_end(link);
 	check_left(0, &err);

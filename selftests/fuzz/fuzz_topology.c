@@ -2,8 +2,8 @@
 /*
  * RUNS: 15000
  *
- * Target: topology files. All indexes of an accepted topology are in range. A refusal names file
- * and place.
+ * Target: topology files. All indexes of an accepted topology are in range. The error of a rejected
+ * file names file and place.
  */
 #include <string.h>
 #include "lib/topology/topology.h"

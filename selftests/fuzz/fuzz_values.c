@@ -2,9 +2,9 @@
 /*
  * RUNS: 60000
  *
- * Target: values of command lines and the environment. The input is read as HOST:PORT, an address
- * to listen at, ranks, numbers, sizes and seconds. A refusal is one line. Ranks print as they were
- * read.
+ * Target: values of command lines and of the environment. The input is read as HOST:PORT, an
+ * address to listen at, ranks, numbers, sizes and seconds. The error of a rejected value is one
+ * line. Ranks print as they were read.
  */
 #include <netdb.h>
 #include <stdlib.h>
