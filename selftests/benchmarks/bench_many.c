@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Compares SUMs of many sources with a copy that reads and writes as many bytes. Each round
- * measures both. One run has messages that a switch still has in its caches, another vectors that
- * come from memory. Prints the median of the rounds for every set of loops that this CPU runs.
+ * measures both. One run has messages that a switch still has in its caches, and another has
+ * vectors that come from memory. Prints the median of the rounds for every set of loops that this
+ * CPU runs.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 #include "lib/base/opt.h"
 #include "lib/reduce/kernels.h"
 
-#define MOST        8 /* most sources of a sum */
+#define MOST        8 /* greatest number of sources of a sum */
 #define ROUND_BYTES (8u << 20)
 
 struct settings {
@@ -24,18 +25,19 @@ struct settings {
 	uint64_t rounds;
 };
 
-/* One thing that is measured: a set of loops, or a copy. */
+/* One thing that is measured: a sum by one set of loops, or a copy. */
 struct pass {
-	const struct inc_kernels *k; /* NULL: this pass is a copy, by */
+	const struct inc_kernels *k; /* the set of loops; NULL: this pass is a copy, by */
 	void (*copy)(void *dst, const void *src, size_t bytes);
 	struct inc_reduction r;
-	size_t element_bytes, bytes; /* element_bytes: of one element. bytes: of one source */
+	size_t element_bytes, bytes; /* sizes of one element, and of one source */
 	unsigned int n;
-	double *rates; /* GB/s read and written, one for each round; sorted afterwards */
+	/* GB/s that were read and written, one value for each round; sorted afterwards */
+	double *rates;
 	double median;
 };
 
-static uint8_t *memory; /* MOST sources, followed by the result */
+static uint8_t *memory; /* memory for MOST sources, followed by the result */
 
 static void by_memcpy(void *dst, const void *src, size_t bytes)
 {

@@ -10,7 +10,7 @@
 #include "lib/reduce/floats.h"
 #include "lib/reduce/kernels.h"
 
-#define BYTES    65536 /* of elements, in each of the buffers */
+#define BYTES    65536 /* bytes of elements in each of the buffers */
 #define ROUNDS   10
 #define ROUND_NS 2000000
 
@@ -107,7 +107,7 @@ static void divide_floats(const struct pass *p)
 /* One table of the output. It has a row for each loop and a column for each type. */
 struct table {
 	const char *const *types;
-	const size_t *bytes; /* bytes of one element of each type */
+	const size_t *bytes; /* size in bytes of one element of each type */
 	int n;
 };
 

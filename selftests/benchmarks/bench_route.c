@@ -20,7 +20,8 @@
 
 struct bench {
 	struct inc_topology *topo;
-	struct inc_route_member *members; /* in order of ranks */
+	/* the members of the communicator, in the order of ranks */
+	struct inc_route_member *members;
 	struct inc_msg_configure *said;
 	uint32_t runs;
 	bool json;
@@ -28,7 +29,7 @@ struct bench {
 
 struct load {
 	const char *name;
-	unsigned int ranks; /* in each communicator */
+	unsigned int ranks; /* number of ranks in each communicator */
 	bool scattered;     /* members are spread over all hosts; false: they are neighbours */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Measures a pair of soft endpoints of a termination switch: messages both ways between two
- * threads, and one message to many peers, as results are sent. Prints Gbit/s of payload each way,
- * and the CPU time of each thread for a KiB both ways.
+ * Measures a pair of soft endpoints of a termination switch: messages in both directions between
+ * two threads, and one message to many peers, as results are sent. Prints Gbit/s of payload in each
+ * direction, and the CPU time of each thread for a KiB in both directions.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ struct side {
 	bool sends;
 	bool one_buffer; /* all channels send the same buffer, as a switch does with a result */
 	uint8_t *out, *in;
-	uint64_t bytes; /* bytes received by this side */
+	uint64_t bytes; /* bytes that this side has received */
 	uint64_t cpu_ns;
 	pthread_t thread;
 };
@@ -205,7 +205,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Retransmissions and their causes, summed over all channels. */
+/* Numbers of retransmissions and of their causes, summed over all channels. */
 struct repairs {
 	unsigned long long resent, timeouts, naks, rnrs;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Measures the cost of a packet in the XDP programs, by BPF_PROG_TEST_RUN of the data path's own
- * leaves. bpf/inc_xdp_test.bpf.c restores their state before each round. Beside them stand an empty
- * XDP program and zlib's crc32 over the same bytes. Prints nanoseconds per packet: minimum and
- * median over runs.
+ * functions. bpf/inc_xdp_test.bpf.c restores their state before each round. For comparison, an
+ * empty XDP program and zlib's crc32 over the same bytes are measured. Prints nanoseconds per
+ * packet: minimum and median over runs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,10 +27,11 @@
 #include "loader/inc_raw.h"
 #include "inc_xdp_test.skel.h"
 
-#define RUNS    100
-#define ROUNDS  2000
-#define IFINDEX 1            /* loopback, which is the ingress port of BPF_PROG_TEST_RUN */
-#define OTHER   "inc-others" /* the port of all children except the first */
+#define RUNS   100
+#define ROUNDS 2000
+/* number of the loopback interface, which is the ingress port of BPF_PROG_TEST_RUN */
+#define IFINDEX 1
+#define OTHER   "inc-others" /* name of the port of all children except the first */
 
 struct bench {
 	struct inc_switch *sw;
@@ -40,7 +41,8 @@ struct bench {
 	uint8_t left[INC_MAX_PAYLOAD + 128 + 256]; /* the frame as the last run returned it */
 	uint32_t payload;
 	uint32_t children;
-	uint32_t communicators; /* how many the switch has; the last one is measured */
+	/* number of communicators of the switch; the last one is measured */
+	uint32_t communicators;
 	bool json;
 };
 
@@ -62,7 +64,7 @@ static struct figure summarise(uint32_t *ns)
 	return (struct figure){ns[0], ns[RUNS / 2]};
 }
 
-/* Builds child 0's first packet: SEND only with immediate, random data. */
+/* Builds the first packet of child 0, which is a SEND only with immediate and has random data. */
 static void build_frame(struct bench *b, const struct inc_conn_conf *child, uint32_t desc)
 {
 	uint8_t *ip = b->frame + INC_ETH_LEN, *udp = ip + INC_IP_LEN;
@@ -216,8 +218,8 @@ static int setup(struct bench *b, struct inc_err *err)
 	return 0;
 }
 
-/* Runs a program on the frame many times. want: the verdict that proves that the round did what its
- * name says. */
+/* Runs a program on the frame many times. want: the verdict that proves that each round did the
+ * work that is measured. */
 static int run(struct bench *b, struct bpf_program *prog, uint32_t want, uint64_t arrived,
 	       struct figure *out, struct inc_err *err)
 {
@@ -326,7 +328,7 @@ static int measure(struct bench *b, struct inc_err *err)
 		{"contribution, not the last", b->test->progs.inc_bench_handle, 1, 0},
 		{"last contribution, sum, ICRC of result", b->test->progs.inc_bench_handle, 4,
 		 others},
-		/* of the template that the row above has left */
+		/* the next row uses the template that the row above has left */
 		{"putting a template back (part of the next)",
 		 b->test->progs.inc_bench_template_only, 2, 0},
 		{"one copy with its ICRC", b->test->progs.inc_bench_copy, 2, 0},

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A competitor that the benchmark measures beside the switch: MPI_Allreduce (SUM of float32) on the
- * same hosts and links. selftests/benchmarks/mpi starts this program on every host. Rank 0 prints
- * one JSON object per size with the median time of a call, as inccl-perf measures it.
+ * A competitor that the benchmark measures for comparison with the switch: MPI_Allreduce (SUM of
+ * float32) on the same hosts and links. selftests/benchmarks/mpi starts this program on every host.
+ * Rank 0 prints one JSON object per size with the median time of a call, as inccl-perf measures it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <mpi.h>
 
-/* all calls of one size move about so many bytes, but there are three calls at least */
+/* all calls of one size together move about so many bytes, but there are at least three calls */
 #define MOST_BYTES (32l << 20)
 
 static int by_value(const void *a, const void *b)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A competitor that the benchmark measures beside the switch: a ring AllReduce of int32 over TCP,
- * with reduce-scatter and allgather as MPI and NCCL do it, on the same hosts and links. Rank and
- * size come from INCCL_RANK and INCCL_WORLD_SIZE, and the addresses of all ranks from the command
- * line. Rank 0 prints one JSON object per size.
+ * A competitor that the benchmark measures for comparison with the switch: a ring AllReduce of
+ * int32 over TCP, with reduce-scatter and allgather as MPI and NCCL do it, on the same hosts and
+ * links. Rank and size come from INCCL_RANK and INCCL_WORLD_SIZE, and the addresses of all ranks
+ * from the command line. Rank 0 prints one JSON object per size.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,7 +27,8 @@
 
 struct ring {
 	int rank, size;
-	int next, prev; /* sockets to rank + 1 and from rank - 1 */
+	/* sockets to the next rank (rank + 1) and from the previous one (rank - 1) */
+	int next, prev;
 };
 
 static int die(const char *what)
@@ -56,7 +57,7 @@ static int connect_ring(struct ring *r, const char *const *addrs)
 		if (inc_now_ns() > deadline)
 			return die("connect");
 		close(r->next);
-		poll(NULL, 0, 10); /* wait, because the neighbour may still be starting */
+		poll(NULL, 0, 10); /* waits, because the neighbour may still be starting */
 	}
 	if (poll(&p, 1, CONNECT_MS) != 1 || (r->prev = accept(lfd, NULL, NULL)) < 0)
 		return die("accept");
@@ -65,8 +66,8 @@ static int connect_ring(struct ring *r, const char *const *addrs)
 	return 0;
 }
 
-/* Sends and receives at the same time. Otherwise every rank could block on a full buffer of the
- * next one. */
+/* Sends and receives at the same time. Otherwise every rank could block because the next rank's
+ * buffer is full. */
 static int exchange(struct ring *r, const char *out, size_t out_len, char *in, size_t in_len)
 {
 	while (out_len || in_len) {
