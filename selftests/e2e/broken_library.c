@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A library for LD_PRELOAD. It spoils the results of every collective, so that test_check can see
- * whether inccl-perf notices that. BROKEN selects how:
+ * A library for LD_PRELOAD. It spoils the results of every collective, so that test_check can find
+ * out whether inccl-perf detects that. BROKEN selects how:
  *	zeros	every result is zero
  *	own	the result is this rank's contribution
  *	next	in results of 16 bits, each element from zero on becomes the next number
@@ -13,10 +13,10 @@
 #include <string.h>
 #include "hostlib/include/inccl.h"
 
-/* The collective in progress. inccl-perf has one at a time. */
+/* The collective in progress. inccl-perf has only one at a time. */
 static struct {
 	void *recv;
-	void *own; /* a copy of this rank's contribution */
+	void *own; /* copy of this rank's contribution */
 	size_t bytes;
 } last;
 

@@ -14,14 +14,15 @@
 #include "selftests/belongings.h"
 
 #define MAX_LIVE 16
-#define SETTLED  20   /* nothing may grow after so many cycles */
-#define MORE_KIB 1024 /* tolerance for the allocator */
-#define ELEMENTS 300  /* of a collective: two packets */
+#define SETTLED  20   /* number of cycles after which neither descriptors nor memory may grow */
+#define MORE_KIB 1024 /* tolerance for memory that the allocator retains */
+#define ELEMENTS 300  /* number of elements of a collective, which are two packets */
 
 static struct inccl_group *group;
 static struct inccl_communicator *comm[MAX_LIVE];
 static int32_t data[MAX_LIVE][ELEMENTS];
-static struct inccl_communicator *whole; /* NULL: the communicators are not split off */
+/* the communicator from which the others are split off; NULL: they are not split off */
+static struct inccl_communicator *whole;
 static int rank, size, colors = 1;
 
 static void fail(const char *what, int err)
@@ -118,7 +119,8 @@ static void check_own(uint32_t cycle, uint32_t cycles)
 	exit(1);
 }
 
-/* The group, the communicator to split if there is one, and the first LIVE communicators. */
+/* Creates the group, the communicator to split if there is one, and the first LIVE
+ * communicators. */
 static void begin(uint32_t live)
 {
 	int err = inccl_group_create(NULL, &group);

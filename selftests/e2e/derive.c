@@ -24,9 +24,9 @@
 #define PARTS     4
 #define TRY_MS    20
 #define TRIES     1000
-#define SURVIVORS 50 /* collectives after the loss of a rank */
+#define SURVIVORS 50 /* number of collectives after the loss of a rank */
 
-/* A communicator, and the numbers in the job of its ranks, in its order. */
+/* A communicator, and the numbers that its ranks have in the job, in the communicator's order. */
 struct part {
 	struct inccl_communicator *comm;
 	int n;
@@ -55,7 +55,7 @@ static uint32_t give(int of, uint32_t round, int i, uint32_t k)
 	return (of + 1) * 2654435761u + round * 40503u + i * 69069u + k;
 }
 
-/* Checks the order of the part's ranks. Each rank broadcasts its number in the job. */
+/* Checks the order of the part's ranks: each rank broadcasts its number in the job. */
 static void check_ranks(struct part *p)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
@@ -144,7 +144,7 @@ static int parts(const char *rounds)
 		check_ranks(&part[i]);
 	for (int round = 0; round < atoi(rounds); round++)
 		check(exchange(part, PARTS, round), "allreduce");
-	/* destroy the parent communicator and its group first, because the parts do not need
+	/* destroys the parent communicator and its group first, because the parts do not need
 	 * them */
 	check(inccl_communicator_destroy(part[0].comm), "destroy");
 	check(inccl_group_destroy(group), "group");
@@ -155,7 +155,7 @@ static int parts(const char *rounds)
 	return 0;
 }
 
-/* Finds the numbers in the job of the remaining ranks. Each rank broadcasts its own. */
+/* Finds the numbers of the remaining ranks in the job: each rank broadcasts its number. */
 static void ask_ranks(struct part *p)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};

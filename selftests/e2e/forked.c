@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program that forks while it is a rank of a job, whose environment names the rank. The child
- * destroys all that it has inherited and exits normally. The parent then continues as a rank.
- * Prints "went on". Exit code 0, or 1 with an error message.
+ * destroys all objects that it has inherited, and exits normally. The parent then continues as a
+ * rank. Prints "went on". Exit code 0, or 1 with an error message.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -15,14 +15,15 @@
 #include "hostlib/include/inccl.h"
 #include "lib/base/clock.h"
 
-#define ELEMENTS 16384 /* of a collective: 64 KiB */
-#define TIMES    8     /* collectives between two pauses */
+#define ELEMENTS 16384 /* number of elements of a collective, which are 64 KiB */
+#define TIMES    8     /* number of collectives between two pauses */
 #define SAY_NS   (100 * INC_NSEC_PER_MSEC)
 
 static volatile sig_atomic_t asked;
 static struct inccl_group *group;
 static char error[512];
-static int32_t data[ELEMENTS + 1]; /* the last element is not 0 in the last collective */
+/* data of a collective; rank 0 sets the last element in the last collective */
+static int32_t data[ELEMENTS + 1];
 static uint32_t collectives;
 static int rank, size;
 
@@ -45,7 +46,8 @@ static uint32_t give(int of, uint32_t k)
 	return (of + 1) * 2654435761u + collectives * 40503u + k;
 }
 
-/* Runs a collective. last: rank 0 sets it in the last one. Returns whether rank 0 has set it. */
+/* Runs a collective. last: rank 0 wants it to be the last one. Returns whether rank 0 wants
+ * that. */
 static int allreduce(struct inccl_communicator *comm, int last)
 {
 	int err;

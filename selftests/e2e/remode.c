@@ -15,7 +15,7 @@
 #include "hostlib/include/inccl.h"
 
 #define MAX_COMMS 8
-#define ELEMENTS  40000 /* of a collective: several messages */
+#define ELEMENTS  40000 /* number of elements of a collective, which are several messages */
 #define ROUNDS    5
 
 static struct inccl_group *group;
@@ -37,7 +37,7 @@ static uint32_t part(int of, int n, uint32_t round, uint32_t k)
 	return (of + 1) * 2654435761u + n * 40503u + round * 69069u + k;
 }
 
-/* Sums of these floats are exact. */
+/* An element of a rank's contribution. Sums of these floats are exact. */
 static float float_part(int of, int n, uint32_t round, uint32_t k)
 {
 	return part(of, n, round, k) % 65536;

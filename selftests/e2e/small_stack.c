@@ -15,10 +15,11 @@
 #include <unistd.h>
 #include "hostlib/include/inccl.h"
 
-#define ELEMENTS 100000 /* of the longest collective, which needs more than a window */
+/* number of elements in the longest collective, which needs more than a window */
+#define ELEMENTS 100000
 #define PAINT    0xa5
 
-/* Sanitizers make frames larger and keep some of their own state on the stack. */
+/* Sanitizers make stack frames larger, and store some of their own state on the stack. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define STACK_BYTES (16 * INCCL_MIN_STACK_BYTES)
 #else

@@ -20,19 +20,22 @@
 #include <time.h>
 #include "hostlib/include/inccl.h"
 
-#define COMMS    3
-#define ELEMENTS 700 /* of the largest collective: several packets, of which the last is short */
+#define COMMS 3
+/* number of elements in the largest collective, which are several packets, the last of them
+ * short */
+#define ELEMENTS 700
 #define FLIGHT   4
-/* all ranks must have the same number, because each collective needs all of them */
+/* all ranks must run the same number of rounds, because each collective needs all of them */
 #define ROUNDS   2000
 #define RENEWALS 12
 
 static enum inccl_mode renewal_mode = INCCL_MODE_WRITE;
 static struct inccl_group *group;
 static struct inccl_communicator *comm[COMMS];
-static pthread_rwlock_t alive[COMMS]; /* the thread that recreates comm[i] write-locks alive[i] */
+/* lock of comm[i]; the thread that recreates comm[i] locks it for writing */
+static pthread_rwlock_t alive[COMMS];
 static pthread_mutex_t order = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t sequence; /* of communicator 0; protected by order */
+static uint32_t sequence; /* number of collectives on communicator 0; protected by `order` */
 static atomic_uint collectives, lines, looks;
 static atomic_bool done;
 static int rank, size;
@@ -163,9 +166,9 @@ static void pause_briefly(void)
 	nanosleep(&pause, NULL);
 }
 
-/* Threads that call inccl_test() without a pause occupy every CPU of a small machine. Linux
- * can divide CPU time by session first, so the switch's daemon would wait up to 100 ms for
- * each turn. */
+/* Threads that call inccl_test() without a pause occupy every CPU of a small machine. Linux can
+ * divide CPU time by session first, so the switch's daemon would wait up to 100 ms for each turn.
+ * Therefore this thread pauses. */
 static void *poll_many(void *arg)
 {
 	struct inccl_request *request[FLIGHT] = {NULL};
@@ -216,7 +219,7 @@ static void *look(void *arg)
 		if (inccl_group_error(group))
 			fail(inccl_group_error(group), 0);
 		looks++;
-		/* without pauses this thread would starve the others on a single CPU */
+		/* without pauses this thread would starve the other threads on a single CPU */
 		pause_briefly();
 	}
 	return arg;
