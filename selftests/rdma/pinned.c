@@ -20,13 +20,14 @@
 #include <infiniband/verbs.h>
 #include "selftests/rdma/pinned.h"
 
-#define CHILD_S 30 /* an alarm ends a child that hangs */
+#define CHILD_S 30 /* time after which an alarm ends a child that hangs */
 
 /* ---- the fake device ------------------------------------------------------------------ */
 
 struct pinned {
-	struct ibv_mr mr; /* must be first */
-	int in, out;      /* the ends of the pipe that holds the pinned pages */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct ibv_mr mr;
+	int in, out; /* the ends of the pipe that holds the pinned pages */
 };
 
 static int device_reg(void *pd, struct inc_rdma_mr *mr)
@@ -108,7 +109,7 @@ void open_cache(struct inc_rdma_cache *cache, struct domain *domain)
 
 /*
  * Maps private memory at an address, or at a new one. New addresses are far from those that the
- * kernel gives to other threads (for example a sanitizer's), so that an unmapped range stays
+ * kernel gives to other threads (for example a sanitizer's), so that an unmapped range remains
  * unmapped. They are not adjacent to each other.
  */
 uint8_t *map_at(void *at, size_t len)
@@ -130,7 +131,7 @@ void fill(uint8_t *p, size_t len, uint64_t word)
 		memcpy(p + i, &word, sizeof(word));
 }
 
-/* How many pages of [p, p + len) differ between the device's view and the program's. */
+/* The number of pages of [p, p + len) in which the device sees other data than the program. */
 static unsigned int wrong_pages(const struct inc_rdma_mr *mr, const uint8_t *p, size_t len)
 {
 	const uint8_t *start = (const uint8_t *)mr->range.start;
@@ -232,7 +233,7 @@ static void by_moving_away(uint8_t *p)
 	munmap(to, LEN);
 }
 
-/* Moves the pages away and keeps the mapping. */
+/* Moves the pages elsewhere, and does not unmap the old range. */
 void by_moving_pages_away(uint8_t *p)
 {
 	uint8_t *to = mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);

@@ -2,7 +2,7 @@
 /*
  * Helpers for tests of the registration cache, with a fake RDMA device. A registration splices the
  * pages into a pipe, which really pins them. A "read by DMA" reads the pipe. So a stale
- * registration shows other data than the program sees at that address.
+ * registration shows other data than the program has at that address.
  */
 #ifndef SELFTESTS_PINNED_H
 #define SELFTESTS_PINNED_H
@@ -22,7 +22,7 @@
 /* The fake of a protection domain: a limit on pinned memory, which all its users share. */
 struct domain {
 	pthread_mutex_t lock;
-	size_t pinned, limit; /* in bytes; limit 0: no limit */
+	size_t pinned, limit; /* pinned bytes and their limit; limit 0: no limit */
 };
 
 extern struct domain unlimited;
@@ -61,15 +61,15 @@ static inline unsigned int move_watcher(int policy, int priority)
 void open_cache(struct inc_rdma_cache *cache, struct domain *domain);
 uint8_t *map_at(void *at, size_t len);
 void fill(uint8_t *p, size_t len, uint64_t word);
-/* Does with a buffer what a request does: fills it and registers it. Returns in how many pages the
- * device sees another word than the program. */
+/* Uses a buffer as a request does: fills it and registers it. Returns the number of pages in which
+ * the device sees another word than the program. */
 unsigned int use(struct inc_rdma_cache *cache, uint8_t *p, size_t len, uint64_t word);
-/* Runs fn in a child. Returns its exit code, or 128 + the signal that ended it. */
+/* Runs fn in a child process. Returns its exit code, or 128 + the signal that ended it. */
 int in_child(int (*fn)(void *), void *arg);
-/* How many mappings a userfaultfd watches for writes ("uw" in /proc). */
+/* The number of mappings that a userfaultfd watches for writes ("uw" in /proc). */
 unsigned int watched_mappings(void);
 
-/* A way to replace the pages at p[0..LEN), completely or in part. */
+/* A way in which a program can replace the pages at p[0..LEN), completely or in part. */
 struct way {
 	const char *name;
 	void (*lose)(uint8_t *p);

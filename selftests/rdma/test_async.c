@@ -15,13 +15,14 @@
 #include "lib/rdma/device_priv.h"
 
 struct listener {
-	struct inc_rdma_subscriber subscriber; /* must be first */
+	/* must be the first member, because pointers to it are cast to this struct */
+	struct inc_rdma_subscriber subscriber;
 	struct inc_rdma_device *device;
 	unsigned int heard;
 	enum inc_rdma_event_kind last;
-	/* of the last event: whether it was reported by a peer */
+	/* the last event was reported by a peer */
 	bool by_peer;
-	void (*act)(struct listener *self); /* called inside the subscriber's callback */
+	void (*act)(struct listener *self); /* function that the subscriber's callback calls */
 	struct listener *other;
 };
 
@@ -116,7 +117,7 @@ static void add_other(struct listener *self)
 	self->act = NULL;
 }
 
-/* Each subscriber gets an event once, whichever others unsubscribe before or behind it. A
+/* Each subscriber gets an event once, whatever other subscribers unsubscribe before or after it. A
  * subscriber may be freed once it has unsubscribed. */
 static void subscribers_come_and_go_in_callbacks(void **state)
 {
@@ -143,7 +144,7 @@ static void subscribers_come_and_go_in_callbacks(void **state)
 	stays[1].other = &late;
 	say(device, INC_RDMA_PORT_UP, 1, NULL, NULL);
 	assert_true(stays[0].heard == 1 && stays[1].heard == 1);
-	assert_int_equal(late.heard, 0); /* it subscribed after the event had begun */
+	assert_int_equal(late.heard, 0); /* this subscriber subscribed after the event had begun */
 	say(device, INC_RDMA_PORT_UP, 1, NULL, NULL);
 	assert_true(stays[0].heard == 2 && stays[1].heard == 2 && late.heard == 1);
 	inc_rdma_unsubscribe(device, &stays[0].subscriber);
@@ -155,7 +156,7 @@ static void subscribers_come_and_go_in_callbacks(void **state)
 /* ---- two threads ------------------------------------------------------------------------ */
 
 static sem_t inside, let_go;
-static volatile bool left; /* the callback has returned */
+static volatile bool left; /* the thread has returned from the callback */
 
 static void stay_inside(struct listener *self)
 {
@@ -179,7 +180,8 @@ static void *unsubscriber(void *arg)
 	return NULL;
 }
 
-/* Waits until `first` is the first subscriber of the device; NULL: until there is none. */
+/* Waits until `first` is the first subscriber of the device. NULL: waits until there is no
+ * subscriber. */
 static void wait_first(struct inc_rdma_device *device, const struct listener *first)
 {
 	bool there = true;
@@ -201,7 +203,7 @@ static void unsubscribing_waits_for_a_running_callback(void **state)
 	listen_to(&l, device, 0, NULL, NULL);
 	assert_int_equal(pthread_create(&thread[0], NULL, teller, device), 0);
 	sem_wait(&inside);
-	/* no lock is held during a callback, so others may subscribe and unsubscribe */
+	/* no lock is held during a callback, so other threads may subscribe and unsubscribe */
 	listen_to(&other, device, 0, NULL, NULL);
 	inc_rdma_unsubscribe(device, &other.subscriber);
 	assert_int_equal(pthread_create(&thread[1], NULL, unsubscriber, &l), 0);
@@ -215,8 +217,8 @@ static void unsubscribing_waits_for_a_running_callback(void **state)
 	end_device(device);
 }
 
-/* In the callback: waits until a thread that unsubscribes this subscriber has removed it. Then it
- * removes and frees the next one, too. */
+/* Runs in a callback. It waits until a thread that unsubscribes this subscriber has removed it.
+ * Then it removes and frees the next one, too. */
 static void outlive_both(struct listener *self)
 {
 	stay_inside(self);
@@ -225,8 +227,8 @@ static void outlive_both(struct listener *self)
 	free(self->other);
 }
 
-/* Two subscribers unsubscribe during a callback: one by a thread that waits for the callback, the
- * other meanwhile. The dispatcher must access neither of them afterwards. */
+/* Two subscribers unsubscribe during a callback: one by a thread that waits for the callback, and
+ * the other one meanwhile. The dispatcher must access neither of them afterwards. */
 static void the_next_subscriber_may_leave_meanwhile(void **state)
 {
 	struct inc_rdma_device *device = make_device();
@@ -258,7 +260,7 @@ static struct ibv_qp queue_pair;
 static struct listener old_one, new_one;
 static bool to_be_read;
 
-/* Replaces libibverbs' function. */
+/* Replaces libibverbs' function, which reads an event. */
 static enum ibv_event_type read_type = IBV_EVENT_QP_FATAL;
 
 int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
@@ -273,8 +275,8 @@ int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 	return 0;
 }
 
-/* A thread that waits for this acknowledgement to destroy the queue pair continues now. It may
- * create another queue pair at the same address. */
+/* Replaces libibverbs' function. A thread that waits for this acknowledgement to destroy the queue
+ * pair continues now. It may create another queue pair at the same address. */
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	inc_rdma_unsubscribe(old_one.device, &old_one.subscriber);

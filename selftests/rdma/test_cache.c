@@ -32,8 +32,8 @@ static void hits_and_misses(void **state)
 	assert_int_equal(use(&cache, p + PAGE, PAGE, 3), 0);
 	assert_int_equal(cache.misses, 1);
 	assert_int_equal(cache.hits, 2);
-	/* two users at the same time; then one that writes, which the first registration does not
-	 * allow */
+	/* two users at the same time, and then one that writes, which the first registration does
+	 * not allow */
 	assert_int_equal(inc_rdma_cache_get(&cache, p + 5, 10, 0, &mr), 0);
 	assert_int_equal(inc_rdma_cache_get(&cache, p + 5, 10, 0, &second), 0);
 	assert_ptr_equal(mr, second);
@@ -43,7 +43,7 @@ static void hits_and_misses(void **state)
 	inc_rdma_mr_put(&cache, second);
 	inc_rdma_mr_put(&cache, mr);
 	assert_int_equal(cache.misses, 2);
-	/* a cache of another communicator; closing the first cache does not end the watch of this
+	/* another communicator's cache; closing the first cache does not end the watch of this
 	 * one */
 	assert_int_equal(use(&other, p, LEN, 4), 0);
 	assert_int_equal(other.misses, 1);
@@ -114,7 +114,8 @@ static void lost_pages_are_registered_anew(void **state)
 	assert_int_equal(unlimited.pinned, 0);
 }
 
-/* Moved pages are not watched at their new place, and neither are those beside them. */
+/* Pages that were moved are not watched at their new address, and neither are those next to
+ * them. */
 static void moved_pages_are_not_watched(void **state)
 {
 	struct inc_rdma_cache cache;
@@ -124,7 +125,7 @@ static void moved_pages_are_not_watched(void **state)
 	assert_int_equal(use(&cache, p, LEN, 1), 0);
 	assert_int_equal(watched_mappings(), 1);
 	assert_ptr_equal(mremap(p + PAGE, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
-	/* causes another report, which is read after the first was handled */
+	/* this use causes another report, which is read after the first one was handled */
 	assert_int_equal(use(&cache, p, PAGE, 2), 0);
 	munmap(p, PAGE);
 	assert_int_equal(use(&cache, to + PAGE, PAGE, 3), 0);
@@ -228,7 +229,7 @@ static void huge_pages_are_cached(void **state)
 	struct inc_rdma_cache cache;
 	uint8_t *p;
 
-	/* one page more, because a stale registration still holds its page */
+	/* the pool has one page more, because a stale registration still holds its page */
 	pool_before = huge_pool(4);
 	p = mmap(NULL, len, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB | MAP_POPULATE, -1, 0);
@@ -269,7 +270,8 @@ static void evicted_memory_is_let_go(void **state)
 		assert_int_equal(use(&cache, p + 2 * i * PAGE, PAGE, i), 0);
 	assert_int_equal(cache.entries, INC_RDMA_CACHE_ENTRIES);
 	assert_int_equal(watched_mappings(), INC_RDMA_CACHE_ENTRIES);
-	/* a registration that covers all others replaces them, and is watched while it is used */
+	/* a registration that covers all others replaces them, and its memory is watched while it
+	 * is used */
 	fill(p, 2 * n * PAGE, 0);
 	assert_int_equal(inc_rdma_cache_get(&cache, p, 2 * n * PAGE, 0, &whole), 0);
 	assert_int_equal(watched_mappings(), 1);
@@ -281,7 +283,7 @@ static void evicted_memory_is_let_go(void **state)
 	munmap(p, 2 * n * PAGE);
 }
 
-/* An operation unpins memory that was unmapped, even if the operation itself is a hit. */
+/* The next operation unpins memory that was unmapped, even if the operation itself is a hit. */
 static void next_operation_unpins_what_is_gone(void **state)
 {
 	uint8_t *p = map_at(NULL, LEN), *gone = map_at(NULL, LEN);
@@ -320,7 +322,7 @@ static void idle_memory_of_others_gives_way(void **state)
 		inc_rdma_cache_get(&two, p + 4 * LEN, 3 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr), 0);
 	assert_int_equal(one.entries, 1);
 	inc_rdma_mr_put(&two, mr);
-	/* a cache that retains nothing */
+	/* this cache retains no registrations */
 	assert_int_equal(inc_rdma_cache_get(&none, p, 3 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr), 0);
 	inc_rdma_mr_put(&none, mr);
 	assert_int_equal(inc_rdma_cache_get(&two, p, 4 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr),

@@ -15,11 +15,11 @@
 #undef ibv_query_port
 
 #define PORTS 3
-#define GIDS  4 /* size of a port's table, in which entries 0 and 2 exist */
+#define GIDS  4 /* size of a port's GID table, in which entries 0 and 2 exist */
 
 static struct {
-	bool port[PORTS + 1]; /* by port number: the port cannot be queried */
-	bool gids[PORTS + 1]; /* by port number: the port's GIDs cannot be queried */
+	bool port[PORTS + 1]; /* for each port number: the port cannot be queried */
+	bool gids[PORTS + 1]; /* for each port number: the port's GIDs cannot be queried */
 	bool table;           /* the query of all the device's GIDs fails */
 } fails;
 
@@ -53,7 +53,8 @@ int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index,
 	return 0;
 }
 
-/* Fails like the kernel's: if a port fails, or if the table is too small. */
+/* Replaces libibverbs' function. It fails as in the kernel if a port fails, or if the table is too
+ * small. */
 ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *table, size_t most,
 			     uint32_t flags, size_t size)
 {

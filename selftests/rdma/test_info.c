@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The functions on devices without side effects: path MTUs, filters, GIDs and limits. The test
- * supplies the descriptions. */
+/* The functions about devices that have no side effects: path MTUs, filters, GIDs and limits. The
+ * test supplies the descriptions of devices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -42,7 +42,7 @@ static void filters(void **state)
 	assert_true(inc_rdma_filter_passes(&none, "rxe0", 1));
 	assert_true(inc_rdma_filter_passes(&named, "mlx5_0", 0));
 	assert_true(inc_rdma_filter_passes(&named, "mlx5_0", 7));
-	/* the filter names one of its ports */
+	/* the filter names one port of the device */
 	assert_true(inc_rdma_filter_passes(&named, "mlx5_1", 0));
 	assert_true(inc_rdma_filter_passes(&named, "mlx5_1", 2));
 	assert_false(inc_rdma_filter_passes(&named, "mlx5_1", 1));
@@ -118,7 +118,7 @@ static const struct inc_rdma_port_info port = {
 	.gids = sizeof(table) / sizeof(table[0]),
 };
 
-/* The index of the GID that is found, or -1. */
+/* The index of the GID that is found for this wish, or -1. */
 static int found(struct inc_rdma_gid_wish wish)
 {
 	const struct inc_rdma_gid *gid = inc_rdma_gid_find(&port, &wish);
@@ -157,7 +157,7 @@ static void gids_by_interface_and_the_first_global_one(void **state)
 	wish.own_ifname = "eth4";
 	assert_int_equal(found(wish), 1);
 	wish.global = true;
-	assert_int_equal(found(wish), 7); /* the first one that is neither link-local nor zero */
+	assert_int_equal(found(wish), 7); /* the first GID that is neither link-local nor zero */
 	wish.own_ifname = "eth6";
 	assert_int_equal(found(wish), 8);
 	wish.own_ifname = "eth5";
@@ -165,7 +165,7 @@ static void gids_by_interface_and_the_first_global_one(void **state)
 	wish.own_ifname = "eth";
 	assert_int_equal(found(wish), -1);
 	wish.own_ifname = NULL;
-	/* not entry 4, which no interface of this namespace has */
+	/* the result is not entry 4, whose GID no interface of this namespace has */
 	assert_int_equal(found(wish), 7);
 	wish.type = INC_RDMA_GID_ROCE_V1;
 	assert_int_equal(found(wish), 2);

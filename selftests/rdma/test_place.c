@@ -27,7 +27,7 @@ static struct inc_rdma_port_info port = {.number = 1,
 					 .pkeys = 1};
 static struct inc_rdma_device_info device = {.name = "made_up", .port = &port, .ports = 1};
 static struct inc_rdma_list list = {.device = &device, .devices = 1};
-static char opened; /* its address stands for a device or an inventory */
+static char opened; /* a variable whose address stands for a device or an inventory */
 
 int inc_rdma_inventory_open(const struct inc_rdma_filter *filter, struct inc_rdma_inventory **out,
 			    struct inc_err *err)

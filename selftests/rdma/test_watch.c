@@ -30,7 +30,7 @@
 struct worker {
 	pthread_t thread;
 	struct inc_rdma_cache *cache;
-	const atomic_bool *enough; /* of comer(): it may end */
+	const atomic_bool *enough; /* set when comer() may end */
 	unsigned int number, rounds, wrong;
 	unsigned int seed;
 };
@@ -38,8 +38,8 @@ struct worker {
 /* Real-time priorities, so that other processes on this machine do not delay the watcher. */
 enum { WATCHER_PRIORITY = 1, PRIORITY };
 
-/* priority 0: ordinary scheduling. Without the privilege for real time all threads stay ordinary,
- * and the race is only rarer. */
+/* Sets the thread's priority; 0: ordinary scheduling. Without the privilege for real time all
+ * threads stay ordinary, and the race only becomes rarer. */
 static void set_priority(int priority)
 {
 	struct sched_param param = {.sched_priority = priority};
@@ -124,8 +124,8 @@ static void no_stale_hit_while_others_unmap(void **state)
 	assert_int_equal(in_child(lose_pages_at_once, &threads), 0);
 }
 
-/* Several threads map, use and unmap memory. The kernel gives an address that one thread has
- * unmapped to another at once. */
+/* A thread that maps, uses and unmaps memory. The kernel at once gives an address that one thread
+ * has unmapped to another thread. */
 static void *passer(void *arg)
 {
 	struct worker *w = arg;
@@ -340,7 +340,7 @@ static void leave_the_parents_stack(void)
 #endif
 }
 
-/* In the child: registers the parent's buffer in a cache and a watch of its own. */
+/* Runs in the child: registers the parent's buffer in another cache with another watch. */
 static int use_own_cache(void *arg)
 {
 	uint8_t *p = arg;
