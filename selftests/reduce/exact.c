@@ -7,14 +7,14 @@
 void exact_add(struct exact *e, long double value, int32_t factor)
 {
 	int exponent;
-	/* the 32 significant bits as an integer */
+	/* the 32 significant bits of the value, as an integer */
 	int64_t integer = (int64_t)ldexpl(frexpl(value, &exponent), 32);
 	int place = exponent - 32 - UNIT_EXPONENT;
 	__int128 wide;
 
 	if (!integer)
 		return;
-	/* bits below the unit are zeros */
+	/* shifts out the bits below the unit, which are zeros */
 	for (; place < 0; place++)
 		integer /= 2;
 	wide = (__int128)integer * factor * ((__int128)1 << place % 32);

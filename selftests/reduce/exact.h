@@ -9,14 +9,15 @@
 #define EXACT_LIMBS 12
 
 struct exact {
-	int64_t limb[EXACT_LIMBS]; /* of 32 bits each, with carries that were not propagated yet */
+	/* limbs of 32 bits each, with carries that were not propagated yet */
+	int64_t limb[EXACT_LIMBS];
 };
 
 /* Adds factor * value to e. The value must be a finite element of a float type, or a multiple of
  * 2^-200 with at most 32 significant bits. |factor| <= 4096. At most 2^17 additions are allowed. */
 void exact_add(struct exact *e, long double value, int32_t factor);
 
-/* Whether e <= 0. */
+/* Is the sum e at most 0? */
 bool exact_not_positive(struct exact e);
 
 /* Negates e if it is negative. */

@@ -8,7 +8,7 @@
 
 _Static_assert(LDBL_MANT_DIG >= 64, "long double holds the sums of the reference");
 
-/* splitmix64 */
+/* the generator splitmix64 */
 uint64_t random_u64(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -50,7 +50,7 @@ __int128 integer_value(enum inc_dtype type, const void *elements, size_t i)
 	return integer_of(type, bits);
 }
 
-/* The result without wrapping to the size of the type. */
+/* The result of the operator before it wraps to the size of the type. */
 static __int128 wide_result(enum inc_operator op, __int128 x, __int128 y)
 {
 	switch (op) {
@@ -155,8 +155,8 @@ uint32_t least_normal(enum inc_float type)
 	return (const uint32_t[]){0x00800000, 0x0400, 0x0080}[type];
 }
 
-/* The value of a 16-bit magnitude. That of infinity counts as the power of two that would follow
- * the largest number. */
+/* The value of the magnitude of a 16-bit float. Infinity counts as the power of two that would
+ * follow the largest number. */
 static long double narrow_value(int fraction_bits, int bias, uint32_t magnitude)
 {
 	int field = (int)(magnitude >> fraction_bits);
@@ -186,7 +186,8 @@ long double float_value(enum inc_float type, uint32_t bits)
 	return bits & sign_bit(type) ? -value : value;
 }
 
-/* Binary search, because magnitudes are in the order of their values. */
+/* Finds the nearest element by a binary search, because magnitudes are in the order of their
+ * values. */
 static uint32_t narrow_nearest(enum inc_float type, long double value)
 {
 	uint32_t low = 0, high = infinity(type);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Elements as numbers, for the tests of lib/reduce: random and extreme ones, and a reference that
- * shares no code with the library. The reference is slow. It computes in 128 bits and in long
+ * Elements as numbers, for the tests of lib/reduce: random and extreme numbers, and a reference
+ * that shares no code with the library. The reference is slow. It computes in 128 bits and in long
  * double, which holds every sum of up to 4096 fixed-point integers exactly.
  */
 #ifndef REDUCE_NUMBERS_H
@@ -15,35 +15,37 @@
 uint64_t random_u64(uint64_t *state);
 uint32_t random_below(uint64_t *state, uint32_t limit);
 
-/* The value of element i of an array of integers with any alignment. */
+/* The value of element i of an array of integers, at any alignment. */
 __int128 integer_value(enum inc_dtype type, const void *elements, size_t i);
-/* x op y, wrapped to the type. */
+/* The result of the operator for x and y, wrapped to the type. */
 __int128 integer_result(enum inc_operator op, enum inc_dtype type, __int128 x, __int128 y);
-/* Fills an array with random bits, the ends of the range, and small numbers. */
+/* Fills an array with random bits, numbers at the ends of the range, and small numbers. */
 void random_integers(void *elements, enum inc_dtype type, size_t count, uint64_t *state);
 
 const char *float_name(enum inc_float type);
-/* The bits of element i of an array with any alignment. */
+/* The bits of element i of an array of floats, at any alignment. */
 uint32_t float_bits(enum inc_float type, const void *values, size_t i);
 void set_float_bits(enum inc_float type, void *values, size_t i, uint32_t bits);
 
 uint32_t sign_bit(enum inc_float type);
 uint32_t infinity(enum inc_float type);
 uint32_t quiet_nan(enum inc_float type);
-uint32_t largest(enum inc_float type);      /* the largest finite number */
-uint32_t least_normal(enum inc_float type); /* the smallest positive normal number */
+uint32_t largest(enum inc_float type);      /* bits of the largest finite number */
+uint32_t least_normal(enum inc_float type); /* bits of the smallest positive normal number */
 
-/* The exact value of a finite element. */
+/* The exact value of a finite float. */
 long double float_value(enum inc_float type, uint32_t bits);
 /* The bits of the element nearest to the value, with ties to even. Too large values become
  * infinity. A zero has the value's sign. */
 uint32_t float_nearest(enum inc_float type, long double value);
 
-/* The same two functions with infinities and NaN, which are those of long double. */
+/* The same as float_value() and float_nearest(), but also for infinities and NaN, which are those
+ * of long double. */
 long double any_float_value(enum inc_float type, uint32_t bits);
 uint32_t any_float_nearest(enum inc_float type, long double value);
-/* x op y as docs/floats.md defines it for floats that are reduced as they are. This is one step of
- * several, so a sum or product is rounded to float32. op must not be a bitwise operator. */
+/* The result of the operator for x and y, as docs/floats.md defines it for floats that are reduced
+ * without conversion. It is one of several steps, so a sum or product is rounded to float32. op
+ * must not be a bitwise operator. */
 long double float_result(enum inc_operator op, long double x, long double y);
 
 /* A finite element, chosen from random bits, small and round numbers, and the ends of the range. */

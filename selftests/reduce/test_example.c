@@ -40,7 +40,7 @@ static void expect_line(const char *line)
 		fail_msg("docs/floats.md has no line '%s'", line);
 }
 
-/* "2^-n", or "-" if no two elements of different size are exact. */
+/* Prints "2^-n", or "-" if no two elements of different size are exact. */
 static const char *power(char room[16], int n)
 {
 	if (n > 0)

@@ -25,7 +25,8 @@
 
 static uint8_t result[4 * WORLD_MAX_COUNT];
 
-/* The number of bits must be the largest with which a sum over all ranks cannot wrap. */
+/* The number of bits of the integers must be the largest with which a sum over all ranks cannot
+ * wrap. */
 static void bits_for_the_world(void **state)
 {
 	struct inc_fixed f;
@@ -66,7 +67,7 @@ static void every_family(void **state)
 				}
 }
 
-/* With many ranks only few bits are left. The last block is short. */
+/* With many ranks only few bits remain for an integer. The last block is short. */
 static void many_ranks(void **state)
 {
 	static const uint32_t worlds[] = {100, 1000, 1024, 4095, 4096};
@@ -140,7 +141,7 @@ static void order_of_arrival(void **state)
 	assert_memory_equal(first, result, sizeof(first));
 }
 
-/* The sum's bits for one element of each of n ranks, in a block of its own. */
+/* The bits of the sum of one element of each of n ranks, which is in a block of its own. */
 static uint32_t sum_of(enum inc_float type, unsigned int n, const uint32_t *bits)
 {
 	struct inc_fixed_head heads = {0}, mine;
@@ -171,13 +172,15 @@ static void beyond_the_largest(void **state)
 		enum inc_float type;
 		uint32_t bits[2], want;
 	} cases[] = {
-		{INC_FLOAT32, {0x7f7fffff, 0x73000000}, 0x7f800000}, /* + 2^103 */
-		{INC_FLOAT32, {0x7f7fffff, 0x72f00000}, 0x7f7fffff}, /* one unit of 2^99 less */
+		/* the second summand is 2^103 */
+		{INC_FLOAT32, {0x7f7fffff, 0x73000000}, 0x7f800000},
+		/* the second summand is 2^103 - 2^99 */
+		{INC_FLOAT32, {0x7f7fffff, 0x72f00000}, 0x7f7fffff},
 		{INC_FLOAT32, {0xff7fffff, 0xff7fffff}, 0xff800000},
-		{INC_FLOAT16, {0x7bff, 0x4c00}, 0x7c00}, /* 65504 + 16 */
-		{INC_FLOAT16, {0x7bff, 0x4bff}, 0x7bff}, /* 65504 + 15.99 */
+		{INC_FLOAT16, {0x7bff, 0x4c00}, 0x7c00}, /* 65504 + 16, which is infinite */
+		{INC_FLOAT16, {0x7bff, 0x4bff}, 0x7bff}, /* 65504 + 15.99, which is not infinite */
 		{INC_FLOAT16, {0xfbff, 0xcc00}, 0xfc00},
-		{INC_BFLOAT16, {0x7f7f, 0x7b00}, 0x7f80}, /* + 2^119 */
+		{INC_BFLOAT16, {0x7f7f, 0x7b00}, 0x7f80}, /* the second summand is 2^119 */
 		{INC_BFLOAT16, {0x7f7f, 0x7aff}, 0x7f7f},
 	};
 	size_t i;
@@ -193,9 +196,9 @@ static void beyond_the_largest(void **state)
  */
 static void rounded_once(void **state)
 {
-	const uint32_t half[] = {0x3c00, 0x1000, 0x0001}; /* 1 + 2^-11 + 2^-24 */
+	const uint32_t half[] = {0x3c00, 0x1000, 0x0001}; /* bits of 1, 2^-11 and 2^-24 */
 	const uint32_t even[] = {0x3c00, 0x1000, 0};
-	const uint32_t brain[] = {0x3f80, 0x3b80, 0x3200}; /* 1 + 2^-8 + 2^-27 */
+	const uint32_t brain[] = {0x3f80, 0x3b80, 0x3200}; /* bits of 1, 2^-8 and 2^-27 */
 	const uint32_t brain_even[] = {0x3f80, 0x3b80, 0x0000};
 
 	assert_int_equal(sum_of(INC_FLOAT16, 3, half), 0x3c01);
@@ -204,7 +207,8 @@ static void rounded_once(void **state)
 	assert_int_equal(sum_of(INC_BFLOAT16, 3, brain_even), 0x3f80);
 }
 
-/* Infinities and NaN in one block: only their elements are affected, not those beside them. */
+/* If a block has infinities and NaN, only their elements are affected, not the ones next to
+ * them. */
 static void specials(void **state)
 {
 	const float values[2][6] = {{INFINITY, INFINITY, -INFINITY, 1, NAN, 2.5f},
@@ -290,7 +294,7 @@ static void scaled_errors(void **state)
 	assert_int_equal(inc_fixed_put_scaled(&f, fixed, values, -127, 0, 5, &err), -EINVAL);
 }
 
-/* One pass with an exponent gives the same result as both phases with that exponent. */
+/* The one-pass form with an exponent has the same result as both phases with that exponent. */
 static void scaled_sums(void **state)
 {
 	static uint8_t values[4 * 500], sums[2][4 * 500], got[2][4 * 500];
@@ -314,7 +318,7 @@ static void scaled_sums(void **state)
 	}
 }
 
-/* Heads smaller than the maxima of all ranks are rejected. */
+/* Exponents that are smaller than the maxima of all ranks are rejected. */
 static void wrong_heads(void **state)
 {
 	const float values[4] = {1, 2, INFINITY, 3};
@@ -399,7 +403,7 @@ static void in_place_checked(void **state)
 	assert_string_equal(err.msg, "element 1, 4, is not below 2^2");
 }
 
-/* Division of floats as they are: every 16-bit element, and random 32-bit ones. */
+/* Divides floats that are not converted: every 16-bit element, and random 32-bit ones. */
 static void divide_elements(void **state)
 {
 	static const uint32_t divisors[] = {1, 2, 3, 7, 10, 1000, 4095, 4096};
@@ -453,7 +457,8 @@ static void any_environment(void **state)
 		world_values(&w, 0, values);
 		fesetround(FE_UPWARD);
 #ifdef __SSE__
-		_mm_setcsr(_mm_getcsr() | 0x8040); /* flush to zero, denormals are zero */
+		/* sets the modes "flush to zero" and "denormals are zero" */
+		_mm_setcsr(_mm_getcsr() | 0x8040);
 #endif
 		inc_fixed_heads(&w.fixed, heads, values, 700);
 		inc_fixed_put(&w.fixed, fixed, values, heads, 0, 700, NULL);

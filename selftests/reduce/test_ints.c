@@ -48,7 +48,8 @@ static void check(const char *what, enum inc_dtype type, const uint8_t *room, si
 				 types[type].name, i, count);
 }
 
-/* place < n: dst is that source; place == n: dst is elsewhere. */
+/* Reduces once and compares. If place < n, dst is the source of that index; if place == n, dst is
+ * elsewhere. */
 static void reduce_once(const struct inc_kernels *k, enum inc_operator op, enum inc_dtype type,
 			unsigned int n, size_t count, unsigned int place, uint64_t *state)
 {
@@ -199,7 +200,8 @@ static void divide_every_element(void **state)
 	}
 }
 
-/* The public functions must use the set that is reported as in use, and its right row. */
+/* The public functions must use the set of loops that is reported as in use, and the right row of
+ * it. */
 static void public_names(void **state)
 {
 	const int8_t a = -128, b = 127;

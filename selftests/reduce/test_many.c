@@ -22,14 +22,14 @@
 #include "selftests/reduce/exact.h"
 #include "selftests/reduce/numbers.h"
 
-#define COUNT 2100 /* more than two blocks of 16-bit floats */
+#define COUNT 2100 /* number of elements, more than two blocks of 16-bit floats */
 #define GUARD 64
 #define ROOM  (GUARD + COUNT * 8 + 8 + GUARD)
 
 static const struct {
 	const char *name;
 	size_t bytes;
-	enum inc_dtype integer; /* the integer type, unless it is a float */
+	enum inc_dtype integer; /* the integer type, if `is` is INC_N_FLOATS */
 	enum inc_float is;      /* the float type, or INC_N_FLOATS */
 } types[INC_N_WIRE_DTYPES] = {
 #define _(NAME, name, bytes, sign) \
@@ -50,7 +50,7 @@ static const char *const operators[] = {
 		"avg",
 };
 
-/* The sources and result of a reduction in the caller's form, and the expected result. */
+/* The sources of a reduction, and its result and expected result, in the caller's form. */
 static uint8_t sources[INC_REDUCE_MOST][ROOM], elsewhere[ROOM], want[ROOM], before[ROOM];
 
 struct once {
@@ -58,7 +58,7 @@ struct once {
 	struct inc_reduction r;
 	unsigned int n;
 	size_t count;
-	unsigned int place; /* the source that is dst as well, or n */
+	unsigned int place; /* index of the source that is dst as well; n: dst is elsewhere */
 };
 
 /* --- the reference ----------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ static void fill(enum inc_dtype type, uint8_t *elements, size_t count, unsigned 
 		/* numbers of similar size, so that all bits matter and differences cancel */
 		else if (kind == 2)
 			bits = (one + random_below(random, 1 << 8)) | sign;
-		else if (kind == 3) /* denormals and their neighbours */
+		else if (kind == 3) /* denormals and numbers near them */
 			bits = random_below(random, least_normal(is) + 2) | sign;
 		set_float_bits(is, elements, i, bits);
 	}
@@ -193,8 +193,8 @@ static void each_set(void (*run_set)(const struct inc_kernels *k))
 
 /* --- the tests --------------------------------------------------------------------------- */
 
-/* Numbers of sources below, at and above a fold's limit. Counts around the sizes of vectors and
- * blocks. */
+/* Numbers of sources below, at and above the limit of one pass, and counts around the sizes of
+ * vectors and blocks. */
 static void reduce_all(const struct inc_kernels *k)
 {
 	static const unsigned int numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33, 64};
@@ -223,7 +223,7 @@ static void every_operator(void **state)
 	each_set(reduce_all);
 }
 
-/* Several blocks and a remainder, in place and not. */
+/* Reduces several blocks and a remainder, in place and not. */
 static void reduce_long(const struct inc_kernels *k)
 {
 	struct once o = {.k = k};
@@ -247,8 +247,8 @@ static void several_blocks(void **state)
 	each_set(reduce_long);
 }
 
-/* Every 16-bit float alone and added to others. This covers all conversions to float32, and all
- * kinds of rounding back. */
+/* Reduces every 16-bit float alone, and added to others. This covers all conversions to float32,
+ * and all kinds of rounding back. */
 static void reduce_halves(const struct inc_kernels *k)
 {
 	static const long double others[] = {0.0L,     -0.0L,    0x1p-25L, -0x1.8p-25L, 0x1p-11L,
@@ -286,7 +286,7 @@ static void every_half(void **state)
 /* Checks that the library's sum of n elements is near the exact one. */
 static void near_sum(enum inc_float is, const void *const *src, unsigned int n, size_t i)
 {
-	/* of the rounding to 16 bits at the end */
+	/* half a unit in the last place, for the rounding to 16 bits at the end */
 	static const long double half_ulp[] = {0, 0x1p-11L, 0x1p-8L};
 	long double got = float_value(is, float_bits(is, elsewhere, i)), all = 0;
 	struct exact off = {};
@@ -304,8 +304,8 @@ static void near_sum(enum inc_float is, const void *const *src, unsigned int n, 
 	assert_true(exact_not_positive(off));
 }
 
-/* A sum of n elements has n - 1 roundings. Each is at most half a unit of the sum so far. A 16-bit
- * float has one more at the end. */
+/* A sum of n elements has n - 1 roundings. Each rounding is at most half a unit of the sum so far.
+ * A sum of 16-bit floats has one more rounding at the end. */
 static void sums_are_near(void **state)
 {
 	const void *src[17];
@@ -326,7 +326,8 @@ static void sums_are_near(void **state)
 	}
 }
 
-/* Each rounding of a product is 2^-24 of its value, if it is far from the ends of the range. */
+/* Each rounding of a product is at most 2^-24 of its value, if the product is far from the ends of
+ * the range. */
 static void products_are_near(void **state)
 {
 	const struct inc_reduction r = {INC_OPERATOR_PROD, INC_DTYPE_FLOAT32, false};

@@ -45,7 +45,7 @@ static uint32_t expected(enum inc_float type, enum inc_operator op, uint32_t x, 
 	return (a > b) == max ? x : y;
 }
 
-/* Reduces the elements of two ranks in the way that the host library and a switch do. */
+/* Reduces the elements of two ranks as the host library and a switch do. */
 static void reduce_pair(enum inc_float type, enum inc_operator op, void *result, const void *x,
 			const void *y, size_t count)
 {
@@ -126,8 +126,8 @@ static void random_pairs(void **state)
 	}
 }
 
-/* Every 16-bit element with its successor, its negative and itself, which proves that the order is
- * total. */
+/* Compares every 16-bit element with its successor, its negative and itself, which proves that the
+ * order is total. */
 static void every_element(void **state)
 {
 	static uint16_t x[65536], y[65536];

@@ -34,7 +34,7 @@ struct once {
 	_(get_mean, k->get_mean(to, o->from, o->count, o->exponent, o->divisor)) \
 	_(divide, k->divide(to, o->from, o->count, o->divisor))
 
-/* Runs one loop into room, and returns its return value. */
+/* Runs one loop, whose result goes into `room`, and returns the loop's return value. */
 #define RUN(loop, call)                                                                     \
 	static uint32_t run_##loop(const struct inc_float_kernels *k, const struct once *o, \
 				   uint8_t *to)                                             \
@@ -132,7 +132,7 @@ static void every_set(void **state)
 	assert_ptr_equal(inc_kernel_sets[i - 1], &inc_kernels_generic);
 }
 
-/* No entry of a table may be missing. The best usable set must be in use. */
+/* No entry of a table of loops may be missing. The best usable set must be in use. */
 static void tables(void **state)
 {
 	int op, type, ends;

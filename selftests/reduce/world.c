@@ -10,11 +10,12 @@
 #include "selftests/reduce/numbers.h"
 #include "selftests/reduce/world.h"
 
-/* For each element: the exact values over all ranks, and the sum of the reference's integers. */
+/* For each element: the sums of the exact values over all ranks, and of the reference's
+ * integers. */
 static struct {
 	struct exact sum;
-	long double largest; /* the largest finite magnitude of the block */
-	int64_t integer;     /* the sum of the reference's integers */
+	long double largest; /* largest finite magnitude in the element's block, over all ranks */
+	int64_t integer;     /* sum of the integers that the reference computes */
 	bool positive, negative, nan;
 } truth[WORLD_MAX_COUNT];
 static uint8_t room[3][4 * WORLD_MAX_COUNT + 8];
@@ -47,8 +48,8 @@ static uint32_t special_bits(enum inc_float type, uint32_t random)
 	return all[random % 5];
 }
 
-/* An element of a rank. random: this rank's random numbers; shared: those that all ranks have in
- * common. */
+/* An element of a rank. random: random numbers of this rank; shared: random numbers that all ranks
+ * have in common. */
 static uint32_t element(const struct world *w, uint32_t rank, size_t i, uint64_t *random,
 			uint64_t *shared)
 {
@@ -103,7 +104,7 @@ void world_values(const struct world *w, uint32_t rank, void *values)
 	}
 }
 
-/* The exponent of element i's block, by which the unit of its integers is defined. */
+/* The exponent of the block of element i. It defines the unit of the block's integers. */
 static int exponent_of(const struct world *w, size_t i)
 {
 	int exponent;

@@ -40,12 +40,13 @@ struct world {
 	size_t count;
 	uint64_t seed;
 	uint32_t divisor;
-	bool permuted; /* the ranks' integers arrive in another order */
+	/* the integers of the ranks are added in another order than that of the ranks */
+	bool permuted;
 	struct inc_fixed fixed;
 };
 
 /* Runs all phases for all ranks, in chunks of random sizes from buffers of random alignment. Checks
- * the result, and leaves it in values. */
+ * the result, and stores it in values. */
 void world_run(struct world *w, void *values);
 
 /* Fills values with the elements of one rank. */
