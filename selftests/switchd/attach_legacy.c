@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * attach-legacy PORT PORT: attaches the XDP program to the first port through libxdp's dispatcher.
- * Then tells libxdp to use no dispatcher, as it does itself if a dispatcher cannot be loaded, and
- * attaches to the second port. Prints how each is attached, detaches the first and reports whether
- * it has no program any more. Exit code 77: no dispatcher works here.
+ * Then makes libxdp use no dispatcher, as libxdp does itself if a dispatcher cannot be loaded, and
+ * attaches the program to the second port. Prints how each program is attached, detaches the first
+ * one, and reports whether its port has no program any more. Exit code 77: no dispatcher works
+ * here.
  */
 #include <stdio.h>
 #include <stdlib.h>

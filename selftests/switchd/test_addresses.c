@@ -45,7 +45,7 @@ static void test_answers(void **state)
 
 	for (i = 0; i < ROUNDS; i++) {
 		inc_addresses_refresh(addresses);
-		event_base_dispatch(base); /* until no event is left */
+		event_base_dispatch(base); /* runs until no event is left */
 		assert_non_null(inc_addresses_take(addresses, &why));
 		assert_string_equal(why, "");
 	}
@@ -63,11 +63,11 @@ static bool is_alone(void)
 	while (readdir(dir))
 		n++;
 	closedir(dir);
-	return n == 3; /* ".", ".." and the current thread */
+	return n == 3; /* the three entries are ".", ".." and the current thread */
 }
 
-/* The thread that resolved the name has ended, so the owner must close the descriptor. The loop has
- * not run, so the event still waits for it. */
+/* The thread that resolved the name has ended, so the owner of the lookup must close the
+ * descriptor. The loop has not run, so the event still waits for the descriptor. */
 static void test_given_up(void **state)
 {
 	inc_addresses_refresh(addresses);

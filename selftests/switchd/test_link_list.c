@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of interfaces and the watch on changes, in a network namespace of the test's own.
+/* The list of interfaces and the watch for changes, in a network namespace that the test makes.
  * Interfaces change while the kernel lists them, and many change within a short time. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,9 +18,10 @@
 #include "lib/base/clock.h"
 #include "userspace/links.h"
 
-#define PAIRS   40 /* the kernel needs several messages for this number of interfaces */
+/* number of veth pairs, for whose interfaces the kernel needs several messages */
+#define PAIRS   40
 #define CHANGES 100
-#define TRIES   5 /* repetitions, because a machine without a free CPU may delay the watch */
+#define TRIES   5 /* number of attempts, because a machine without a free CPU may delay the watch */
 
 ssize_t __real_mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size);
 ssize_t __wrap_mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size);
@@ -85,7 +86,8 @@ static int read_links(unsigned int disturbed)
 		assert_null(list);
 		return n;
 	}
-	assert_int_equal(n, 2 * PAIRS + 3); /* and loopback and the pair that moves */
+	/* loopback and the pair that moves are in the list, too */
+	assert_int_equal(n, 2 * PAIRS + 3);
 	for (i = 0; i < PAIRS; i++) {
 		snprintf(name, sizeof(name), "p%d", i);
 		assert_non_null(inc_link_called(list, n, name));
@@ -160,7 +162,7 @@ static void end(struct watched *w)
 	close(w->fd);
 }
 
-/* A change is read long before the check that is made every second. */
+/* A change is read at once, and not only by the check that is made every second. */
 static void test_soon(void **state)
 {
 	uint64_t took_ms = UINT64_MAX;
@@ -180,7 +182,7 @@ static void test_soon(void **state)
 }
 
 /* The loop runs after each change. The number of checks depends on the time, not on the number of
- * changes. Changes do not defer the check. */
+ * changes. Changes do not delay the check. */
 static void test_many(void **state)
 {
 	const uint64_t least_ms = 10 * INC_LINKS_GATHER_MS;
