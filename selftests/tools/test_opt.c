@@ -23,7 +23,7 @@ struct settings {
 	int word;
 	struct inc_opt_list list, rest_of_arguments;
 	char **command;
-	unsigned int pad; /* makes a wrong offset of the group visible */
+	unsigned int pad; /* padding that makes a wrong offset of the group visible */
 	struct shared shared;
 	unsigned int checked;
 };
@@ -128,8 +128,8 @@ static const struct inc_program
 static struct settings s;
 static const struct inc_command *command;
 
-/* Parses a line, split at blanks; "_" is an empty word. The copy of the line is static, because
- * settings point into it. */
+/* Parses a command line that is split at blanks; "_" is an empty word. The copy of the line is
+ * static, because settings point into it. */
 static int parse(const struct inc_program *program, const char *line)
 {
 	static char text[256];
