@@ -24,8 +24,8 @@ static inline unsigned int open_descriptors(void)
 	return n;
 }
 
-/* Makes the calling thread one that computes under SCHED_FIFO, as far as the machine allows it, on
- * one CPU of those that it had. */
+/* Makes the calling thread run under SCHED_FIFO, as far as the machine allows that, on one of the
+ * CPUs on which it could run. Returns the earlier set of CPUs. */
 static inline cpu_set_t become_busy(void)
 {
 	const struct sched_param first = {.sched_priority = 10};
@@ -40,8 +40,8 @@ static inline cpu_set_t become_busy(void)
 	return before;
 }
 
-/* Restores the calling thread's policy and CPUs. Returns how many other threads this process has.
- * Sets *inherit if one of them has the policy or the CPUs of a busy thread. */
+/* Restores the calling thread's policy and CPUs. Returns the number of other threads of this
+ * process. Sets *inherit if one of them has the policy or the CPUs of a busy thread. */
 static inline unsigned int become_idle(const cpu_set_t *before, bool *inherit)
 {
 	const struct sched_param none = {0};
@@ -55,7 +55,7 @@ static inline unsigned int become_idle(const cpu_set_t *before, bool *inherit)
 		abort();
 	while ((task = readdir(dir))) {
 		tid = atoi(task->d_name);
-		/* a thread may have ended meanwhile */
+		/* a thread may have ended since it was listed */
 		if (!tid || tid == gettid() || sched_getaffinity(tid, sizeof(mask), &mask))
 			continue;
 		*inherit |= !CPU_EQUAL(&mask, before) || sched_getscheduler(tid) == SCHED_FIFO;

@@ -12,8 +12,10 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
-static unsigned int epoll_removed; /* descriptors that were removed while still open */
-static unsigned int epoll_gone;    /* descriptors that were closed before they were removed */
+/* number of descriptors that were removed while they were open */
+static unsigned int epoll_removed;
+/* number of descriptors that were closed before they were removed */
+static unsigned int epoll_gone;
 
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
