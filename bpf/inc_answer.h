@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Answer: turns the received frame into an ACK or NAK for its sender. */
+/* Turns the received frame into an ACK or NAK for its sender. */
 #ifndef INC_ANSWER_H
 #define INC_ANSWER_H
 
@@ -14,15 +14,18 @@
 #define INC_ACK_FRAME_LEN (INC_ETH_LEN + INC_ACK_IP_LEN)
 
 /*
- * Returns the ICRC state of the headers just written, over IP to BTH. All words but the one with
- * the PSN are the same for every frame of a connection with this key. So the state before that
- * word is cached in *cache, as key << 32 | state. An entry is never torn or stale, because it is
- * one word, written by one CPU at a time, and contains its own key. The key must not be 0.
+ * Returns the ICRC state of the headers just written, over IP to BTH. All words of these headers
+ * but the one with the PSN are the same for every frame of a connection with this key. So the state
+ * before that word is cached in *cache, as key << 32 | state. An entry is never torn or stale,
+ * because it is one word, written by one CPU at a time, and contains its own key. The key must not
+ * be 0.
  */
 static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache)
 {
 	const __u32 *headers = data + INC_ETH_LEN;
-	__u32 w[INC_IP_TO_BTH_LEN / 4]; /* IP 0..4, UDP 5..6, BTH 7..9; the last word has the PSN */
+	/* the words of IP are 0..4, those of UDP 5..6, and those of the BTH 7..9; the last has the
+	 * PSN */
+	__u32 w[INC_IP_TO_BTH_LEN / 4];
 	__u64 cached = *(volatile __u64 *)cache;
 	__u32 state;
 
@@ -40,7 +43,7 @@ static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache
 	return inc_crc_word(state, headers[9]);
 }
 
-/* Rewrites the frame as an ACK packet. Returns outcome, or the counter that says why no answer
+/* Rewrites the frame as an ACK packet. Returns outcome, or the counter of the reason why no answer
  * is possible. */
 static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 						      const struct inc_packet *pkt,
@@ -56,7 +59,7 @@ static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 	if (!peer.word)
 		return INC_CTR_DROP_NO_MAC;
 
-	/* on veth a short frame has no room behind it, but every frame has room in front */
+	/* a short frame on a veth has no room at its end, but every frame has room at its start */
 	if (delta < 0 ? bpf_xdp_adjust_tail(ctx, delta)
 		      : delta > 0 && bpf_xdp_adjust_head(ctx, -delta))
 		return INC_CTR_DROP_NO_ROOM;
@@ -73,7 +76,7 @@ static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 	return outcome;
 }
 
-/* Answers with a cumulative ACK of all packets that are stored. */
+/* Answers a data packet with an ACK of all packets that are stored. */
 static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
 							  const struct inc_packet *pkt,
 							  const struct inc_match *m,
@@ -85,10 +88,10 @@ static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
 }
 
 /*
- * Answers with a NAK or RNR NAK. It normally has the PSN of the expected packet, because it
- * acknowledges all packets before that. If the refused packet is stored already, and the
- * communicator or connection has failed since, the NAK has that packet's PSN. Its sender waits for
- * that packet only, and may have no other in flight that the NAK could fail.
+ * Answers a data packet with a NAK or RNR NAK. The NAK normally has the PSN of the expected packet,
+ * because it acknowledges all packets before that. If the refused packet is stored already, and the
+ * communicator or connection has failed since, the NAK has the refused packet's PSN. Its sender
+ * waits for that packet only, and may have no other in flight that the NAK could fail.
  */
 static __always_inline enum inc_counter_id inc_answer_nak(struct xdp_md *ctx,
 							  const struct inc_packet *pkt,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Check: copies the packet into a row and checks its ICRC. */
+/* Copies the packet into a row of inc_kept, and checks its ICRC. */
 #ifndef INC_CHECK_H
 #define INC_CHECK_H
 
@@ -7,9 +7,9 @@
 #include "bpf/inc_maps.h"
 
 /*
- * Copies IP header to ICRC into the row, so that the payload is in row->payload, and checks the
- * ICRC there. A row without a counted contribution may be written before the check, because no
- * program reads it until its arrival bit is set.
+ * Copies the packet from its IP header to its ICRC into the row, so that the payload is in
+ * row->payload, and checks the ICRC there. A row without a counted contribution may be written
+ * before the check, because no program reads it until the contribution's arrival bit is set.
  */
 __noinline int inc_load_checked(struct xdp_md *ctx, struct inc_buf *row, __u32 hdr_len,
 				__u32 body_len)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Connection: takes the connection for one CPU at a time, and learns the MAC address of its peer.
+ * Takes a connection for one CPU at a time, and learns the MAC address of the connection's peer.
  *
  * Receive queues usually keep a connection's packets on one CPU. But a change of RSS, XPS on the
- * other side of a veth, or generic XDP can give two packets to two CPUs. All state of a
- * connection, its row included, belongs to the program that holds its busy word. So a packet's
- * fate, which is decided from state read under the busy word, stays valid until the program
- * releases it.
+ * other side of a veth, or generic XDP can give two packets to two CPUs. All state of a connection,
+ * its row included, belongs to the program that holds its busy word. So a packet's fate, which is
+ * decided from that state, stays valid until the program releases the busy word. /
  */
 #ifndef INC_CONN_H
 #define INC_CONN_H
@@ -15,11 +14,11 @@
 #include "bpf/inc_match.h"
 #include "bpf/inc_parse.h"
 
-/* How often the busy word is read before the program gives up: for about 4 us, a few times as
- * long as one packet takes. */
+/* How often a program reads the busy word before it gives up: for about 4 us, a few times as long
+ * as one packet takes. */
 #define INC_BUSY_LOOKS 1024
 
-/* Takes the connection. Returns 0 if another CPU holds it for too long. */
+/* Takes the connection. Returns 0 if another CPU holds the connection for too long. */
 __noinline int inc_enter(struct inc_conn_state *st)
 {
 	if (!st)
@@ -35,7 +34,7 @@ static __always_inline void inc_leave(struct inc_conn_state *st)
 	inc_publish32(&st->busy, 0);
 }
 
-/* The MAC address for frames to the peer; the word 0: not known yet. */
+/* The MAC address for frames to the peer. Its word is 0 as long as the address is not known. */
 static __always_inline union inc_mac inc_peer_mac(const struct inc_conn_state *st)
 {
 	union inc_mac mac = {.word = *(volatile __u64 *)&st->mac.word};
@@ -53,9 +52,10 @@ static __always_inline bool inc_may_learn_mac(const struct inc_match *m,
 }
 
 /*
- * Learns the peer's MAC address. No checksum covers the Ethernet header, so the source address of
- * one intact packet is only a hint. If the next packet has the same address, it is accepted. The
- * two must have different PSNs, because the network may repeat a damaged packet unchanged.
+ * Learns the peer's MAC address from a packet. No checksum covers the Ethernet header, so the
+ * source address of one intact packet is only a hint. If the peer's next packet has the same source
+ * address, that becomes the peer's address. The two packets must have different PSNs, because the
+ * network may repeat a damaged packet unchanged.
  */
 static __always_inline void inc_learn_mac(const struct inc_match *m, const struct inc_packet *pkt)
 {
@@ -79,9 +79,9 @@ static __always_inline void inc_learn_mac(const struct inc_match *m, const struc
 }
 
 /*
- * The MAC address for the answer to this packet. A packet that comes again means that our answer
- * was lost, so this answer goes to the source address of the packet itself. That is right if the
- * peer has moved. If the address was damaged on the way, one answer is lost.
+ * The MAC address for the answer to this packet. If the peer sends a packet again, our answer was
+ * lost, so this answer goes to the source address of the packet itself. That is right if the peer
+ * has moved. If the network has damaged the source address, one answer is lost.
  */
 static __always_inline union inc_mac inc_answer_mac(const struct inc_match *m,
 						    const struct inc_packet *pkt, bool again)

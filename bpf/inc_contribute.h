@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Contribute: decides the fate of a data packet, stores it in its row and counts a child's
+ * Decides the fate of a data packet, stores the packet in its row, and counts a child's
  * contribution.
  */
 #ifndef INC_CONTRIBUTE_H
@@ -13,36 +13,38 @@
 #include "bpf/inc_parse.h"
 
 enum inc_fate {
-	INC_FATE_CONTRIBUTION, /* the expected packet of a child: it is stored and counted */
-	INC_FATE_EARLY,        /* the expected packet of a child, but its slot still has an older
-				* chunk */
-	INC_FATE_RESULT,       /* the expected packet of the parent */
-	INC_FATE_INVALID,      /* the expected packet, but it cannot be stored: its opcode, length,
-				* descriptor or byte order is wrong, or the parent cannot have the
-				* partial sum yet */
-	INC_FATE_BEHIND,       /* received before */
-	INC_FATE_AHEAD,        /* packets before it are missing */
+	/* it is the expected packet of a child, so it is stored and counted */
+	INC_FATE_CONTRIBUTION,
+	/* it is the expected packet of a child, but its slot still has an older chunk */
+	INC_FATE_EARLY,
+	INC_FATE_RESULT, /* it is the expected packet of the parent */
+	/* it is the expected packet, but the switch cannot store it: its opcode, length, descriptor
+	 * or byte order is wrong, or the parent cannot have the partial sum yet */
+	INC_FATE_INVALID,
+	INC_FATE_BEHIND, /* the switch has received the packet before */
+	INC_FATE_AHEAD,  /* packets before this one are missing */
 	INC_FATE_CONN_ENDED,
 	INC_FATE_COMM_ENDED,
 };
 
 /*
- * The fate of a data packet, and the place of the expected packet: its slot, and its row there. It
- * is decided once, from one read of each word that other CPUs change. So the decision to copy the
+ * The fate of a data packet, and the slot and row where the expected packet is stored. Both are
+ * decided once, from one read of each word that other CPUs change. So the decision to copy the
  * packet into the row and the decision to count it cannot differ.
  */
 struct inc_place {
 	__u64 r;
 	enum inc_fate fate;
-	__u32 syndrome; /* of the connection or communicator that has ended */
+	__u32 syndrome; /* AETH syndrome of the connection or communicator that has ended */
 	__u32 slot;
 	__u32 generation;
-	__u32 desc; /* explicit or inherited */
+	__u32 desc; /* the packet's descriptor, from its immediate or from the packet before it */
 	struct inc_slot *state;
-	struct inc_buf *row; /* for a contribution or a result; otherwise NULL */
+	struct inc_buf *row; /* the row for a contribution or a result; NULL for any other fate */
 };
 
-/* Whether the opcode may come next, and the length fits the opcode. */
+/* Whether the packet's opcode may follow that of the packet before, and the length fits the
+ * opcode. */
 static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const struct inc_match *m)
 {
 	__u8 now = inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE : INC_OPEN_SEND;
@@ -58,7 +60,7 @@ static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const 
 	return pkt->len || inc_op_in(pkt->opcode, INC_OPS_ONLY);
 }
 
-/* Whether a switch's elements have the byte order of this communicator. Hosts need no check,
+/* Whether a child switch's elements have the byte order of this communicator. Hosts need no check,
  * because the controller has set their order. */
 static __always_inline bool inc_order_ok(const struct inc_packet *pkt, const struct inc_match *m)
 {
@@ -86,7 +88,7 @@ static __always_inline bool inc_is_result(const struct inc_packet *pkt, const st
 	       inc_answers(pkt, m, partial);
 }
 
-/* Whether the child's packet, with this descriptor, may be a contribution. */
+/* Whether the child's packet may be a contribution. desc: the packet's descriptor. */
 static __always_inline bool inc_is_contribution(const struct inc_packet *pkt,
 						const struct inc_match *m, __u32 desc)
 {
@@ -158,9 +160,9 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 }
 
 /*
- * Whether there are a slot and a row. For a contribution and a result inc_decide() has found both.
- * verifier 6.1: it does not relate its knowledge of the pointers to the fate. Without this check it
- * treats them as NULL and rejects the program.
+ * Whether the packet has a slot and a row. For a contribution and a result inc_decide() has found
+ * both. verifier 6.1: it does not relate its knowledge of the pointers to the fate. Without this
+ * check it treats them as NULL and rejects the program.
  */
 static __always_inline bool inc_has_place(struct inc_place *at)
 {
@@ -169,7 +171,7 @@ static __always_inline bool inc_has_place(struct inc_place *at)
 	return at->state && at->row;
 }
 
-/* Ends the connection: this packet and every later one is answered with a NAK. */
+/* Ends the connection. This packet and every later one of it is answered with a NAK. */
 static __always_inline enum inc_counter_id
 inc_refuse(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
 {
@@ -179,7 +181,7 @@ inc_refuse(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_ma
 	return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_INVALID, INC_CTR_ANS_NAK_INVALID);
 }
 
-/* Stores the packet's properties in its row; the payload is there already. The chunk number is
+/* Stores the packet's properties in its row, which has the payload already. The chunk number is
  * written first, so that a reader of the previous chunk notices that the row is being reused. */
 static __always_inline void inc_describe(const struct inc_packet *pkt, const struct inc_place *at)
 {
@@ -195,8 +197,8 @@ static __always_inline void inc_describe(const struct inc_packet *pkt, const str
 	row->dmalen = pkt->dmalen;
 }
 
-/* Advances the connection over the stored packet. If the packet comes again, it is a duplicate
- * from here on. */
+/* Advances the connection's state over the packet that was just stored. If the peer sends the
+ * packet again, it is a duplicate from here on. */
 static __always_inline void inc_advance(const struct inc_packet *pkt, const struct inc_match *m,
 					const struct inc_place *at)
 {
@@ -213,15 +215,17 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 			inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE : INC_OPEN_SEND;
 	}
 	st->rx_next = at->r + 1;
-	/* the slow path must not see ack_asked before rx_next */
+	/* ack_asked is written after rx_next, because the slow path must not see it earlier */
 	if (pkt->ackreq)
 		inc_publish64(&st->ack_asked, at->r + 1);
 }
 
-/* Counts the contribution in at->row. Returns true for the last contribution of the chunk, whose
- * CPU then reduces. That is exactly one, because no bit is set twice in a generation. A repeated
- * packet is behind rx_next. Below the root all bits stay set until the parent's result has come,
- * and until then the next packet for the slot is early. */
+/*
+ * Counts the contribution in at->row. Returns true for the last contribution of the chunk, whose
+ * CPU then reduces. Exactly one contribution is the last one, because no arrival bit is set twice
+ * in a generation. A repeated packet is behind rx_next. Below the root all bits stay set until the
+ * parent's result has come, and until then the next packet for the slot is early.
+ */
 static __always_inline bool inc_arrive(const struct inc_match *m, const struct inc_place *at)
 {
 	__u64 bit = 1ull << (m->cfg->child & 31), before;

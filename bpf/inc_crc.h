@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CRC-32 of the ICRC. States here have no initial and no final xor.
+ * Computes the CRC-32 of the ICRC. CRC states in this file have no initial and no final xor.
  *
  * Modulo the CRC-32 polynomial x^0 = x^-145 + x^-183 + x^-211 + x^-300 (Chorba, arXiv 2412.16398).
  * So a bit can be removed from a message if it is xored into the places 145, 183, 211 and 300 bits
@@ -25,18 +25,19 @@
 #define INC_CRC_MAX_LEN (INC_BUF_HDR + INC_MAX_PAYLOAD)
 
 #define INC_FOLD_REACH 300
-#define INC_FOLD_BLOCK 32 /* bytes that step 1 removes in one round */
+#define INC_FOLD_BLOCK 32 /* number of bytes that step 1 removes in one round */
 #define INC_FOLD_MIN   (INC_FOLD_REACH + INC_FOLD_BLOCK)
-#define INC_LAST_WORDS 5 /* for step 3 */
-/* Words for step 2: INC_BEHIND_WORDS at least after step 1; INC_SHORT_WORDS at most, step 3
- * included, without step 1. */
+#define INC_LAST_WORDS 5 /* number of words that step 3 processes */
+/* Words for step 2. After step 1 there are at least INC_BEHIND_WORDS. Without step 1 there are at
+ * most INC_SHORT_WORDS, and the words of step 3 count as well. */
 #define INC_BEHIND_WORDS (INC_FOLD_REACH / 8 - INC_LAST_WORDS)
 #define INC_SHORT_WORDS  ((INC_FOLD_MIN - 4) / 8)
 
 struct inc_fold {
-	__u8 before[INC_FOLD_REACH + 4]; /* zeros, because no word is removed before the first */
+	/* zeros, because step 1 has removed no word before the first */
+	__u8 before[INC_FOLD_REACH + 4];
 	__u8 taken[INC_CRC_MAX_LEN - INC_FOLD_REACH];
-	__u8 behind[INC_FOLD_BLOCK]; /* room for zeros behind the last removed word */
+	__u8 behind[INC_FOLD_BLOCK]; /* room for zeros after the last removed word */
 };
 
 /* Key 0: the words that step 1 has removed from the current run, 2 KB. Writer: inc_crc_row(),
@@ -64,7 +65,7 @@ static __always_inline __u32 inc_crc_word64(__u32 state, __u64 word)
 	       inc_crc_table[1][word >> 48 & 0xff] ^ inc_crc_table[0][word >> 56];
 }
 
-/* The state after len more zero bytes; len is a multiple of 4, below 4096. */
+/* Advances a CRC state over len zero bytes. len: a multiple of 4, below 4096. */
 static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
 {
 	len >>= 2;
@@ -80,8 +81,8 @@ static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
 
 #define INC_WORD(p, at) (*(const __u64 *)((p) + (at)))
 
-/* Progress of a run: the five words removed last, o1 the very last, and the start state. The
- * state is 0 once the first word includes it. */
+/* Progress of a run of step 2: the five words removed last, of which o1 is the very last, and the
+ * start state. The state is 0 once the first word includes it. */
 struct inc_run {
 	__u64 o1, o2, o3, o4, o5;
 	__u64 state;
@@ -115,7 +116,7 @@ static __always_inline __u64 inc_left(__u64 o2, __u64 o3, __u64 o4, __u64 o5)
 	return u;
 }
 
-/* Shifts the removed words by one place, and adds the one removed now. */
+/* Shifts the removed words of the run by one place, and adds the word removed now. */
 static __always_inline void inc_taken(struct inc_run *run, __u64 out)
 {
 	run->o5 = run->o4;
@@ -184,7 +185,8 @@ static __always_inline void inc_take_behind(const __u8 *p, __u8 *q, struct inc_r
 	}
 }
 
-/* Step 2 without step 1: in groups of five, so that no word has to be shifted. */
+/* Step 2 without step 1. It removes words in groups of five, so that no removed word has to be
+ * shifted. */
 static __always_inline void inc_take_fives(const __u8 *p, __u32 words, struct inc_run *run)
 {
 	for (__u32 i = 0; i < words && i <= INC_SHORT_WORDS - 5; i += 5) {
@@ -214,7 +216,7 @@ static __always_inline __u32 inc_last_words(const __u8 *p, const __u8 *z, struct
 	return state;
 }
 
-/* A run that is too short for these steps. */
+/* The CRC of a run that is too short for the three steps. */
 static __always_inline __u32 inc_few_words(const __u8 *p, __u32 words, __u32 len, __u32 state)
 {
 	for (int k = 0; k < INC_LAST_WORDS - 1 && words; k++, words--, p += 8)
@@ -255,13 +257,14 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 		p += INC_BEHIND_WORDS * 8;
 		z = fold->taken + at + (INC_BEHIND_WORDS * 8 - INC_FOLD_REACH);
 		more = words - INC_LAST_WORDS - INC_BEHIND_WORDS - at / 8;
-		/* this address may be before `taken` */
+		/* this address may be before the member `taken` */
 		last_z = (const __u8 *)fold + offsetof(struct inc_fold, taken) - INC_FOLD_REACH +
 			 (words - INC_LAST_WORDS) * 8;
 	} else {
 		at = (words - INC_LAST_WORDS) / 5 * 5;
 		inc_take_fives(start, at, &run);
-		/* verifier 6.1: always true, but the verifier does not follow the division */
+		/* verifier 6.1: the condition is always true, but the verifier does not follow the
+		 * division */
 		inc_opaque(at);
 		if (at > INC_SHORT_WORDS - 5)
 			return 0;
@@ -270,7 +273,7 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 		more = words - INC_LAST_WORDS - at;
 		last_z = fold->before;
 	}
-	/* step 2 for the words beyond INC_BEHIND_WORDS or the last five */
+	/* step 2 for the words after the first INC_BEHIND_WORDS, except the last five */
 	for (__u32 k = 0; k < 4 && k < more; k++) {
 		inc_taken(&run, inc_left_next(&run) ^ INC_WORD(p, k * 8) ^ INC_WORD(z, k * 8) ^
 					run.state);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Egress: makes the copy of a result for one child, or of a partial sum for the parent, from a
- * template that leaves a port. The CRC of the payload is known, and the payload is in the frame
- * unless the template is bare. The program adds the headers and the ICRC.
+ * The egress program makes the copy of a result for one child, or of a partial sum for the parent,
+ * from a template (inc_template.h) that leaves a port. The CRC of the payload is known, and the
+ * payload is in the frame unless the template is bare. This program adds the headers and the ICRC.
  */
 #ifndef INC_EGRESS_H
 #define INC_EGRESS_H
@@ -18,20 +18,20 @@
 #include "bpf/inc_maps.h"
 #include "bpf/inc_template.h"
 
-/* One copy. */
+/* The properties of one copy. */
 struct inc_outgoing {
-	const struct inc_conn_cfg *cfg; /* of the receiver */
+	const struct inc_conn_cfg *cfg; /* configuration of the receiver's connection */
 	struct inc_conn_state *st;
 	union inc_mac mac;
 	struct inc_mirror mirror;
 	__u32 ext_len;
-	__u32 len;      /* of the payload; 0 for a child that receives none */
-	__u32 body_len; /* the payload with its pad */
+	__u32 len;      /* length of the payload; 0 for a child that receives no data */
+	__u32 body_len; /* length of the payload with its pad */
 	__u32 crc;      /* CRC of payload and pad from state 0 */
 	__u32 csum;     /* ones' complement sum of payload and pad */
 	__u16 ip_len;
-	__be32 reth[4]; /* zeros if the opcode has no RETH */
-	__be32 imm;     /* zero if the opcode has no immediate */
+	__be32 reth[4]; /* the copy's RETH; zeros if the opcode has none */
+	__be32 imm;     /* the copy's immediate; 0 if the opcode has none */
 };
 
 static __always_inline __u16 inc_fold_csum(__u64 sum)
@@ -44,8 +44,8 @@ static __always_inline __u16 inc_fold_csum(__u64 sum)
 	return sum ?: 0xffff;
 }
 
-/* Any one of the communicator's children on a port; its configuration describes all children
- * there. NULL: the communicator has no child on this port. */
+/* Finds any one of the communicator's children on a port. Its configuration describes all children
+ * there. Returns NULL if the communicator has no child on this port. */
 static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_comm_cfg *comm,
 							       __u32 ifindex)
 {
@@ -67,14 +67,14 @@ static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_
 	return NULL;
 }
 
-/* Results of making a copy; below 0: it cannot be made. */
+/* Results of making a copy. A result below 0 means that the copy cannot be made. */
 #define INC_COPY_MADE  0
-#define INC_COPY_SPARE 1 /* the copy has no receiver */
+#define INC_COPY_SPARE 1 /* the copy has no receiver, so it is dropped */
 
 /*
  * Finds the receiver of this copy: a child on the port, or the parent (child comm->children). The
- * copies of one multicast are identical clones. But the copies for one port leave one after
- * another on one CPU, so counting them identifies their receivers.
+ * copies of one multicast are identical clones. But the copies for one port leave one after another
+ * on one CPU, so this function counts them to identify their receivers.
  */
 static __always_inline int inc_copy_peer(const struct inc_template *t,
 					 const struct inc_comm_cfg *comm, __u32 ifindex,
@@ -105,8 +105,8 @@ static __always_inline int inc_copy_peer(const struct inc_template *t,
 	return INC_COPY_MADE;
 }
 
-/* Reads a row's properties once and completely. A child that has its result already (the slow
- * path may have been faster) can overwrite the row while its copy is made. */
+/* Reads the properties of a result's row once and completely. A child that has its result already,
+ * because the slow path may have been faster, can overwrite the row while its copy is made. */
 static __always_inline int inc_read_mirror(const volatile struct inc_buf *row, __u64 r,
 					   struct inc_mirror *mine)
 {
@@ -118,8 +118,9 @@ static __always_inline int inc_read_mirror(const volatile struct inc_buf *row, _
 	mine->va = row->va;
 	mine->rkey = row->rkey;
 	mine->dmalen = row->dmalen;
-	/* All that was read belongs to chunk r or a newer one, because this CPU has seen the
-	 * chunk complete. If the row still has chunk r after the barrier, none of it is newer. */
+	/* All values that were read belong to chunk r or a newer one, because this CPU has seen the
+	 * chunk complete. If the row still has chunk r after the barrier, none of the values is
+	 * newer. */
 	inc_barrier();
 	return row->r == r ? 0 : -1;
 }
@@ -161,7 +162,7 @@ static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifi
 	return INC_COPY_MADE;
 }
 
-/* Resizes the frame to the copy's length: in front if the lengths of the extended headers
+/* Resizes the frame to the copy's length: at its start if the lengths of the extended headers
  * differ, and at its end. */
 static __always_inline int inc_resize(struct xdp_md *ctx, const struct inc_outgoing *out,
 				      __u32 ext_len)
@@ -175,9 +176,9 @@ static __always_inline int inc_resize(struct xdp_md *ctx, const struct inc_outgo
 	return delta && bpf_xdp_adjust_tail(ctx, delta) ? -1 : 0;
 }
 
-/* Adds the payload to a bare template's copy, which has its final length. The row is not reused
- * until the receivers have their results. If the slow path was faster, this copy is superfluous,
- * and its ICRC shows that the payload was overwritten meanwhile. */
+/* Adds the payload to the copy of a bare template. The frame has its final length already. The row
+ * is not reused until the receivers have their results. If the slow path was faster, this copy is
+ * superfluous, and its ICRC shows that the payload was overwritten meanwhile. */
 static __always_inline int inc_fill_copy(struct xdp_md *ctx, const struct inc_template *t,
 					 const struct inc_outgoing *out)
 {
@@ -189,7 +190,7 @@ static __always_inline int inc_fill_copy(struct xdp_md *ctx, const struct inc_te
 	return inc_store_payload(ctx, row, out->ext_len, out->len);
 }
 
-/* Writes Ethernet to BTH. Returns the ICRC state behind them. */
+/* Writes the copy's headers from Ethernet to BTH. Returns the ICRC state behind them. */
 static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgoing *out, __u64 r)
 {
 	__u8 opcode = out->mirror.opcode;
@@ -203,7 +204,7 @@ static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgo
 			       &out->st->data_cache);
 }
 
-/* Writes RETH and immediate, if the opcode has them. */
+/* Writes the copy's RETH and immediate, if the opcode has them. */
 static __always_inline int inc_copy_ext(void *at, void *end, struct inc_outgoing *out, __u32 *state)
 {
 	const struct inc_mirror *mirror = &out->mirror;
@@ -228,7 +229,8 @@ static __always_inline int inc_copy_ext(void *at, void *end, struct inc_outgoing
 	return 0;
 }
 
-/* Writes the UDP checksum, over pseudo header, UDP, BTH, extended headers, payload and ICRC. */
+/* Writes the copy's UDP checksum, over pseudo header, UDP, BTH, extended headers, payload and
+ * ICRC. */
 static __always_inline void inc_copy_udp_csum(void *data, const struct inc_outgoing *out,
 					      __u32 icrc)
 {
@@ -242,8 +244,8 @@ static __always_inline void inc_copy_udp_csum(void *data, const struct inc_outgo
 	((struct udphdr *)w)->check = inc_fold_csum(sum);
 }
 
-/* Writes the ICRC at off, in the frame's last four bytes. A plain store saves each copy the call
- * of bpf_xdp_store_bytes(). */
+/* Writes the ICRC at offset off, in the frame's last four bytes. A plain store saves each copy the
+ * call of bpf_xdp_store_bytes(). */
 static __always_inline int inc_store_icrc(struct xdp_md *ctx, __u32 off, __u32 icrc)
 {
 	void *data = (void *)(long)ctx->data;
@@ -260,8 +262,8 @@ static __always_inline int inc_store_icrc(struct xdp_md *ctx, __u32 off, __u32 i
 	return 0;
 }
 
-/* Makes one copy; returns INC_COPY_* or less than 0. Then the frame is dropped, and the slow
- * path sends the result. */
+/* Makes one copy. Returns INC_COPY_*, or a number below 0. In that case the frame is dropped, and
+ * the slow path sends the result. */
 static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 {
 	void *data = (void *)(long)ctx->data;

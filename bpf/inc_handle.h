@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Handle: the path of a packet through the switch. It is parsed, matched to a connection and
- * checked. Then it is a contribution, a result of the parent, or a response to packets that were
- * sent. A contribution is stored. The last one of a chunk is followed by the reduction, and the
- * sum is multicast or sent to the parent. Every packet ends on exactly one counter, which
- * determines its verdict.
+ * The path of a packet through the switch. The program parses the packet, finds its connection and
+ * checks it. Then the packet is a contribution, a result of the parent, or a response to packets
+ * that the switch has sent. A contribution is stored. The last one of a chunk is followed by the
+ * reduction, and the sum is multicast or sent to the parent. Every packet ends on exactly one
+ * counter, which determines its verdict.
  */
 #ifndef INC_HANDLE_H
 #define INC_HANDLE_H
@@ -43,13 +43,13 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 		inc_publish64(&m->comm_st->up_next, at->r + 1);
 		return inc_send_up(ctx, pkt, m, at);
 	}
-	/* the result is in its row, so the slot may be filled again and the result be sent */
+	/* the result is in its row, so the slot may be filled again, and the result may be sent */
 	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
 	inc_publish64(&m->comm_st->tx_next, at->r + 1);
 	return inc_multicast(ctx, pkt, m, at);
 }
 
-/* Stores and counts a contribution, which is intact. */
+/* Stores and counts a contribution, whose ICRC is right. */
 static __always_inline enum inc_counter_id inc_contribute(struct xdp_md *ctx,
 							  const struct inc_packet *pkt,
 							  const struct inc_match *m,
@@ -76,8 +76,8 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	case INC_FATE_CONTRIBUTION:
 		return inc_contribute(ctx, pkt, m, at);
 	case INC_FATE_EARLY:
-		/* the peer resends from this packet on, so the packets behind it that are in
-		 * flight are not answered by a NAK */
+		/* the peer resends from this packet on, so packets after it that are in flight get
+		 * no NAK */
 		st->nak_sent = 1;
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
 	case INC_FATE_RESULT:
@@ -123,7 +123,7 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	if (at.row)
 		intact = inc_load_checked(ctx, at.row, INC_IP_TO_BTH_LEN + pkt->ext_len,
 					  pkt->len + pkt->pad);
-	else /* its row, if it has one, may have a contribution that counts */
+	else /* the packet's row, if it has one, may have a contribution that counts */
 		intact = inc_load_checked(ctx, bpf_map_lookup_elem(&inc_scratch, &zero),
 					  INC_IP_TO_BTH_LEN + pkt->ext_len, pkt->len + pkt->pad);
 	if (!intact)
@@ -168,8 +168,8 @@ static __always_inline int inc_verdict(struct xdp_md *ctx, enum inc_counter_id c
 		return XDP_PASS;
 	if (inc_counter_is(c, 'M') || c == INC_CTR_ABS_SLOWPATH)
 		return XDP_REDIRECT;
-	/* Not plain XDP_TX, because veth notifies its peer of that only if the peer has an XDP
-	 * program. Otherwise an answer would wait there for other traffic. */
+	/* This is not plain XDP_TX, because veth notifies its peer of that only if the peer has an
+	 * XDP program. Otherwise an answer would wait there for other traffic. */
 	if (inc_counter_is(c, 'W'))
 		return bpf_redirect_map(&inc_answer_port, ctx->ingress_ifindex, XDP_TX);
 	return XDP_DROP;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Maps and rodata of the switch, and the addressing of their rows. The comments here give the keys,
- * the values and the writers; lib/proto/maps.h describes the fields of the values. The loader
- * replaces sizes of 1 by its options.
+ * Maps and read-only data of the switch, and the functions that address rows of the maps. The
+ * comments here give the keys, the values and the writers. lib/proto/maps.h describes the fields of
+ * the values. If a size is 1 here, the loader replaces it by the size that its options give.
  */
 #ifndef INC_MAPS_H
 #define INC_MAPS_H
@@ -25,9 +25,12 @@ struct {
 	__type(value, __u32);
 } inc_conn_lookup SEC(".maps");
 
-/* Last bits of a queue pair number (inc_conn_place_of()) -> connection id plus 1, or 0. It saves
- * the look-up for most packets. It is a hint, which the program compares with the connection's
- * own numbers. Writer: loader, with the look-up entry. inc_conn_places() gives its size. */
+/*
+ * Last bits of a queue pair number (inc_conn_place_of()) -> connection id plus 1, or 0. This map
+ * saves the look-up in inc_conn_lookup for most packets. The id is a hint, so the program compares
+ * it with the connection's own numbers. Writer: loader, with the look-up entry. inc_conn_places()
+ * gives its size.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -72,8 +75,8 @@ struct {
 	__type(value, struct inc_comm_cfg);
 } inc_comm_cfg SEC(".maps");
 
-/* Row of a communicator's ranks, counted from its root_base -> the children behind which they
- * are. Writer: loader. Size: inc_switch_root_rows(). */
+/* Row of a communicator's ranks, counted from the communicator's root_base -> the children behind
+ * which the ranks are. Writer: loader. Size: inc_switch_root_rows(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -92,7 +95,8 @@ struct {
 	__type(value, struct inc_comm_state);
 } inc_comm_state SEC(".maps");
 
-/* Row of a slot -> generation and arrival bits. Writer: XDP, atomically. Size: like inc_sum. */
+/* Row of a slot -> the slot's generation and arrival bits. Writer: XDP, atomically. Size: like
+ * inc_sum. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -102,7 +106,7 @@ struct {
 } inc_slot SEC(".maps");
 
 /* Row of (child, slot), counted from the communicator's kept_base -> the child's contribution,
- * or the parent's result. Writer: the CPU that holds the connection. Size: the switch's
+ * or the parent's result. Writer: the CPU that has taken the connection. Size: the switch's
  * max_rows, 2,304 bytes each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -129,9 +133,9 @@ struct inc_devmap {
 	__uint(value_size, sizeof(struct bpf_devmap_val));
 };
 
-/* Communicator and direction (enum inc_ports_row) -> the devmap through which its templates are
- * multicast: receiver -> port and egress program. Writer: loader. Size: INC_PORTS_ROWS times
- * that of inc_comm_cfg. */
+/* Communicator and direction (enum inc_ports_row) -> the devmap through which the communicator's
+ * templates are multicast: receiver -> port and egress program. Writer: loader. Size:
+ * INC_PORTS_ROWS times that of inc_comm_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -165,8 +169,8 @@ struct {
 	__type(value, struct inc_port);
 } inc_port SEC(".maps");
 
-/* Ifindex -> the same port with the egress program, through which answers leave (see
- * inc_verdict()). Writer: loader. Size: INC_MAX_PORTS. */
+/* Ifindex -> the same port and the egress program, through which answers leave (see inc_verdict()).
+ * Writer: loader. Size: INC_MAX_PORTS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
 	__uint(max_entries, INC_MAX_PORTS);
@@ -190,14 +194,14 @@ struct {
 	__type(value, __u64);
 } inc_counter SEC(".maps");
 
-/* Events for the slow path, oldest first. Writer: XDP. 64 KB. */
+/* Ring buffer of events for the slow path, oldest first. Writer: XDP. Size: 64 KB. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 64 * 1024);
 } inc_event SEC(".maps");
 
-/* Key 0: a row in which packets are checked that have no row of their own (yet). Writer: XDP,
- * each CPU in its own. */
+/* Key 0 -> a row in which the program checks packets that have no row of their own yet. Writer:
+ * XDP, each CPU in its own. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -206,16 +210,18 @@ struct {
 } inc_scratch SEC(".maps");
 
 /* CRC tables, filled by the loader (loader/inc_crc_tables.c). */
-const volatile __u32 inc_crc_table[8][256];       /* of a byte followed by k zero bytes */
-const volatile __u32 inc_shift_table[10][4][256]; /* of byte j of a state, advanced over 4 << p
-						   * zero bytes */
-const volatile bool inc_check_icrc = true;        /* false for measurements only */
+/* [k][b]: CRC state after byte b and k zero bytes */
+const volatile __u32 inc_crc_table[8][256];
+/* [p][j][b]: the state whose byte j is b, advanced over 4 << p zero bytes */
+const volatile __u32 inc_shift_table[10][4][256];
+/* false: the program does not check ICRCs, which is for measurements only */
+const volatile bool inc_check_icrc = true;
 /* Number of entries of inc_conn_place. */
 const volatile __u32 inc_places = 1;
 /* Whether the ports run the program in generic mode. */
 const volatile bool inc_generic = false;
-/* 1: the kernel's copies share their bytes (inc_is_shared_copy()), so the slow path sends all
- * results. Writer: the egress program, which never resets it. */
+/* If it is 1, the kernel's copies of a frame share their bytes (inc_is_shared_copy()), so the slow
+ * path sends all results. Writer: the egress program, which never resets it. */
 __u32 inc_copies_shared;
 /* Whether this CPU may reorder stores, or loads (INC_ORDER_STORES). Then inc_publish*() and
  * inc_barrier() need an atomic instruction, which x86 does not need. Writer: loader. */
@@ -224,8 +230,8 @@ const volatile bool inc_order_stores = true;
 /* verifier 6.1: keeps the compiler from merging range checks into a form that it cannot follow. */
 #define inc_opaque(var) asm volatile("" : "+r"(var))
 
-/* Stores value in *p in order with other stores: a CPU that reads value there sees all earlier
- * stores, and a CPU that does not read it sees no later store. */
+/* Stores value in *p in order with other stores. A CPU that reads value from *p sees all earlier
+ * stores of this CPU, and a CPU that does not read it there sees no later store. */
 static __always_inline void inc_publish64(__u64 *p, __u64 value)
 {
 	asm volatile("" ::: "memory");
@@ -246,8 +252,8 @@ static __always_inline void inc_publish32(__u32 *p, __u32 value)
 	asm volatile("" ::: "memory");
 }
 
-/* Orders earlier loads before later loads, and earlier stores before later stores. An atomic
- * instruction that returns a value does so, whatever memory it changes. */
+/* Orders earlier loads before later loads, and earlier stores before later stores. Any atomic
+ * instruction that returns a value does so, so it works on an unimportant word. */
 static __always_inline void inc_barrier(void)
 {
 	__u64 nothing = 0;
@@ -258,7 +264,7 @@ static __always_inline void inc_barrier(void)
 	asm volatile("" ::: "memory");
 }
 
-/* A child's row in inc_kept; the parent's child number is comm->children. */
+/* Finds a child's row in inc_kept. The parent's rows are those of child number comm->children. */
 static __always_inline struct inc_buf *inc_kept_row(const struct inc_comm_cfg *comm, __u32 child,
 						    __u32 slot)
 {
@@ -274,8 +280,8 @@ static __always_inline struct inc_buf *inc_sum_row(const struct inc_comm_cfg *co
 	return bpf_map_lookup_elem(&inc_sum, &row);
 }
 
-/* The child behind which the collective's root is, plus 1; 0: there is none, or the collective
- * has no root. */
+/* The child behind which the root rank of the collective is, plus 1. It is 0 if no child has the
+ * root, or if the collective has no root. */
 static __always_inline __u32 inc_root_child_plus_1(const struct inc_comm_cfg *comm, __u32 desc)
 {
 	__u32 root = INC_DESC_ROOT(desc), row;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Match: finds the connection to which a packet belongs. */
+/* Finds the connection to which a packet belongs. */
 #ifndef INC_MATCH_H
 #define INC_MATCH_H
 
@@ -10,10 +10,10 @@
 #include "lib/proto/maps.h"
 
 struct inc_match {
-	__u32 conn; /* id of the connection */
+	__u32 conn; /* id of the packet's connection */
 	const struct inc_conn_cfg *cfg;
 	struct inc_conn_state *st;
-	const struct inc_comm_cfg *comm; /* the communicator of the connection */
+	const struct inc_comm_cfg *comm; /* configuration of the connection's communicator */
 	struct inc_comm_state *comm_st;
 };
 
@@ -23,7 +23,7 @@ static __always_inline bool inc_is_up(const struct inc_match *m)
 	return m->cfg->flags & INC_CONN_F_UP;
 }
 
-/* The child's bit in a mask; 0 for the parent, which is in no mask. */
+/* The child's bit in a mask of children. It is 0 for the parent, which is in no mask. */
 static __always_inline __u32 inc_child_bit(const struct inc_match *m)
 {
 	return inc_is_up(m) ? 0 : 1u << (m->cfg->child & 31);
@@ -34,12 +34,14 @@ static __always_inline __u32 inc_child_bit(const struct inc_match *m)
 static __always_inline bool inc_match_place(const struct inc_packet *pkt, struct inc_match *m)
 {
 	__u32 place = inc_conn_place_of(pkt->dqpn, inc_places);
-	/* volatile: read once, because the loader may write it meanwhile */
+	/* this load is volatile, so that it happens once, because the loader may write the word
+	 * meanwhile */
 	const volatile __u32 *conn_plus_1 = bpf_map_lookup_elem(&inc_conn_place, &place);
 
 	if (!conn_plus_1)
 		return false;
-	m->conn = *conn_plus_1 - 1; /* 0 becomes a number that no connection has */
+	/* if the word is 0, this becomes a number that no connection has */
+	m->conn = *conn_plus_1 - 1;
 	m->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &m->conn);
 	return m->cfg && m->cfg->own.qpn == pkt->dqpn && m->cfg->peer.ip == pkt->saddr &&
 	       m->cfg->own.ip == pkt->daddr;
@@ -95,7 +97,7 @@ inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 	m->comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm);
 	m->comm_st = bpf_map_lookup_elem(&inc_comm_state, &comm);
 	if (!m->comm || !m->comm_st || !(m->comm->flags & INC_COMM_F_VALID) ||
-	    m->cfg->child > INC_MAX_CHILDREN /* the parent's is the number of children */ ||
+	    m->cfg->child > INC_MAX_CHILDREN /* the parent's child is the number of children */ ||
 	    m->comm->log2_slots > INC_MAX_LOG2_SLOTS)
 		return INC_CTR_DROP_CONFIG;
 	return INC_CONTINUE;

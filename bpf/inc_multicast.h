@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Multicast: turns a frame into a template, which is sent to every port of the communicator, once
- * for each child there; or, below the root, to the parent. The frame is the one with the last
- * contribution, or the parent's with the result. If the last contribution is shorter than the sum,
- * the template is bare (enum inc_ports_row); in a Broadcast all contributions but the root's are.
+ * Turns a frame into a template (inc_template.h), which is sent to every port of the communicator,
+ * once for each child there; or, if the switch is below the root, to the parent. The frame has the
+ * last contribution, or the parent's result. If the last contribution is shorter than the sum, the
+ * template is bare (enum inc_ports_row); in a Broadcast all contributions but the root's are.
  */
 #ifndef INC_MULTICAST_H
 #define INC_MULTICAST_H
@@ -15,7 +15,7 @@
 #include "bpf/inc_template.h"
 
 /* Writes the template over the frame's first headers. The extended headers behind them, and the
- * row's payload unless the template is bare, are in the frame already. */
+ * row's payload unless the template is bare, are already in the frame. */
 static __always_inline int inc_put_template(struct xdp_md *ctx, const struct inc_packet *pkt,
 					    const struct inc_match *m, const struct inc_place *at,
 					    const struct inc_buf *row, bool up, bool bare)
@@ -48,8 +48,9 @@ static __always_inline bool inc_is_bare(const struct inc_packet *pkt, const stru
 	return row->len > pkt->len;
 }
 
-/* Turns the frame into a template of the sum in the row. -1 if it would have to be bare in
- * generic mode, because copies have no more room than the frame there. */
+/* Turns the frame into a template of the sum in the row. Returns -1 if the template would have to
+ * be bare in generic mode. There a copy has no more room than the frame, so the egress program
+ * could not add the payload. */
 static __always_inline int inc_put_sum(struct xdp_md *ctx, const struct inc_packet *pkt,
 				       const struct inc_match *m, const struct inc_place *at,
 				       const struct inc_buf *row, bool up)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Operate: combines rows into one, element by element, by the operator and type of a descriptor.
+ * Combines the contributions in rows into one row, element by element, by the operator and type of
+ * a descriptor.
  *
- * The sum of 32-bit numbers in the host's order combines up to four rows in a pass. All other
+ * The sum of 32-bit numbers in the host's order combines up to four rows at a time. All other
  * operations combine two rows, eight bytes at a time: a word of lanes, one element each. Numbers
  * in network order are converted by reversing a whole word, which also reverses the order of the
  * lanes. That does not matter, because the result is reversed again.
@@ -13,10 +14,11 @@
 #include "lib/proto/desc.h"
 #include "bpf/inc_maps.h"
 
-#define INC_SUM_ROWS 4 /* in one pass, at most */
-#define INC_SUM_STEP 8 /* elements in one round */
+#define INC_SUM_ROWS 4 /* number of rows that one pass sums at most */
+#define INC_SUM_STEP 8 /* number of elements that one round sums */
 
-/* Element i of the sum of rows whose payloads are at p[]. rows: a constant of the caller. */
+/* Returns element i of the sum of rows whose payloads are at p[]. rows: their number, which is a
+ * constant in each caller. */
 static __always_inline __u32 inc_sum_element(__u32 *const p[INC_SUM_ROWS], __u32 rows, __u32 i)
 {
 	__u32 sum = 0;
@@ -28,9 +30,9 @@ static __always_inline __u32 inc_sum_element(__u32 *const p[INC_SUM_ROWS], __u32
 	return sum;
 }
 
-/* Writes the sums of rows to dst->payload, dst->len bytes of them with their pad. Their ones'
- * complement sum goes to dst->csum, so that one pass serves the UDP checksums of all copies. dst
- * may be one of the rows. */
+/* Writes the sum of the rows to dst->payload, dst->len bytes with their pad. The ones' complement
+ * sum of these goes to dst->csum, so that one pass serves the UDP checksums of all copies. dst may
+ * be one of the rows. */
 static __always_inline void inc_sum_pass(struct inc_buf *dst, __u32 *const p[INC_SUM_ROWS],
 					 __u32 rows)
 {
@@ -63,7 +65,7 @@ static __always_inline void inc_sum_pass(struct inc_buf *dst, __u32 *const p[INC
 	dst->csum = (csum & 0xffffffff) + (csum >> 32);
 }
 
-/* Sums up to four rows of 32-bit numbers in the host's order; NULL ends the list. */
+/* Sums up to four rows of 32-bit numbers in the host's order. A NULL ends the list of rows. */
 __noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_buf *b,
 			     struct inc_buf *c, struct inc_buf *d)
 {
@@ -91,33 +93,34 @@ __noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_
 	return 0;
 }
 
-/* How two words are combined. */
+/* How two words of elements are combined. A lane is the bits of one element in a word. */
 enum inc_method {
-	INC_FIRST,  /* the first word */
-	INC_ADD,    /* sums of lanes */
-	INC_CHOOSE, /* of each two lanes the smaller or the larger one */
+	INC_FIRST,  /* the result is the first word */
+	INC_ADD,    /* each lane of the result is the sum of the two lanes */
+	INC_CHOOSE, /* each lane of the result is the smaller or the larger of the two lanes */
 	INC_AND,
 	INC_OR,
 	INC_XOR,
-	INC_TIMES_8, /* products of lanes of so many bits */
+	/* each lane of the result is the product of two lanes, which have so many bits */
+	INC_TIMES_8,
 	INC_TIMES_16,
 	INC_TIMES_32,
 	INC_TIMES_64,
 };
 
 /*
- * The lanes of a type, and whether an operator chooses the larger of two.
+ * The lanes of an element type, and whether an operator chooses the larger of two.
  *
- * verifier 6.1: tables, because the verifier does not know the values in them. With known values
- * it would walk a loop again for each value.
+ * verifier 6.1: tables, because the verifier does not know the values in them. With known values it
+ * would walk a loop again for each value.
  */
 struct inc_lanes {
-	__u64 top;   /* the highest bit of each lane */
-	__u64 sign;  /* the same if numbers have a sign, else 0 */
-	__u32 below; /* number of bits of a lane below its highest */
+	__u64 top;   /* mask of the highest bit of each lane */
+	__u64 sign;  /* the same mask if the type has a sign, else 0 */
+	__u32 below; /* number of bits of a lane without its highest bit */
 };
 
-/* All ones divided by the ones of a lane is the lowest bit of each lane. */
+/* All ones, divided by one lane of ones, is the lowest bit of each lane. */
 #define INC_TOPS(bytes) (~0ull / (~0ull >> (64 - 8 * (bytes))) << (8 * (bytes)-1))
 static const struct inc_lanes inc_lanes_of[16] = {
 #define _(NAME, name, bytes, has_sign)                    \
@@ -131,7 +134,8 @@ static const struct inc_lanes inc_lanes_of[16] = {
 };
 static const __u64 inc_takes_larger[8] = {[INC_OPERATOR_MAX] = ~0ull};
 
-/* Adds lanes. The highest bits are added without carry, so that no carry leaves its lane. */
+/* Adds two words lane by lane. The highest bits are added without carry, so that no carry leaves
+ * its lane. */
 static __always_inline __u64 inc_add_lanes(const struct inc_lanes *l, __u64 a, __u64 b)
 {
 	return ((a & ~l->top) + (b & ~l->top)) ^ ((a ^ b) & l->top);
@@ -156,7 +160,7 @@ static __always_inline __u64 inc_choose_lanes(const struct inc_lanes *l, __u64 l
 	return b ^ ((a ^ b) & take_a);
 }
 
-/* Multiplies lanes. bits: a constant of the caller. */
+/* Multiplies two words lane by lane. bits: the bits of a lane, a constant in each caller. */
 static __always_inline __u64 inc_times_lanes(__u32 bits, __u64 a, __u64 b)
 {
 	__u64 product = 0;
@@ -169,7 +173,8 @@ static __always_inline __u64 inc_times_lanes(__u32 bits, __u64 a, __u64 b)
 	return product;
 }
 
-/* Combines two words. how and be (numbers are in network order): constants of the caller. */
+/* Combines two words. how: the method. be: the numbers are in network order. Both are constants in
+ * each caller. */
 static __always_inline __u64 inc_operate_word(enum inc_method how, bool be, __u32 desc, __u64 a,
 					      __u64 b)
 {
@@ -215,7 +220,7 @@ static __always_inline __u64 inc_operate_word(enum inc_method how, bool be, __u3
 }
 
 #define INC_OPERATE_WORDS (INC_MAX_PAYLOAD / 8)
-#define INC_OPERATE_STEP  4 /* words in one round */
+#define INC_OPERATE_STEP  4 /* number of words that one round combines */
 
 /* Combines the rows at a and b into dst: dst->len bytes, and the rest of the last round. dst may
  * be one of the rows. */
@@ -255,8 +260,8 @@ static __always_inline int inc_multiply(struct inc_buf *dst, const __u64 *a, con
 	}
 }
 
-/* Combines two rows into one by the descriptor; without row_b the other row is copied. be:
- * numbers are in network order. inc_end_row() clears the rest of the last word. */
+/* Combines two rows into dst by the descriptor. If row_b is NULL, row_a is copied. be: the numbers
+ * are in network order. inc_end_row() clears the rest of the last word. */
 __noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct inc_buf *row_b,
 			   __u32 desc, bool be)
 {
@@ -282,13 +287,13 @@ __noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct in
 	case INC_OPERATOR_XOR:
 		return inc_operate_pass(dst, a, b, INC_XOR, false, desc);
 	case INC_OPERATOR_PROD:
-	default: /* a descriptor has three bits for eight operators, so there is no other */
+	default: /* impossible, because a descriptor has three bits for eight operators */
 		return inc_multiply(dst, a, b, desc, be);
 	}
 }
 
-/* Clears the pad, which has been combined from pads and ICRCs, and computes the checksum of the
- * row. */
+/* Clears the pad of a combined row, because it was combined from pads and ICRCs, and computes the
+ * checksum of the row. */
 static __always_inline void inc_end_row(struct inc_buf *row)
 {
 	__u32 at = row->len & (INC_MAX_PAYLOAD - 4), odd = row->len & 3;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Parse: reads the RoCEv2 fields of a frame, or finds why it is not for the switch. */
+/* Reads the RoCEv2 fields of a frame, or finds why the frame is not for the switch. */
 #ifndef INC_PARSE_H
 #define INC_PARSE_H
 
@@ -19,12 +19,13 @@ struct inc_packet {
 	__be32 daddr;
 	__u32 dqpn;
 	__u32 psn;
-	__u32 ip_len;    /* IP header to ICRC */
-	__u32 frame_len; /* with the Ethernet header and the link's padding */
-	__u32 ext_len;   /* RETH, ImmDt, AETH */
-	__u32 len;       /* payload without pad */
-	__u32 imm;       /* host order, if the opcode has one; of an ACK: the AETH */
-	__be64 va;       /* RETH, as received */
+	__u32 ip_len;    /* length from the IP header to the ICRC */
+	__u32 frame_len; /* length with the Ethernet header and the link's padding */
+	__u32 ext_len;   /* length of the extended headers: RETH, ImmDt, AETH */
+	__u32 len;       /* length of the payload without its pad */
+	/* the immediate in host order, if the opcode has one; the AETH of an ACK packet */
+	__u32 imm;
+	__be64 va; /* the fields of the RETH, as received */
 	__be32 rkey;
 	__be32 dmalen;
 	__u16 pkey;
@@ -33,12 +34,12 @@ struct inc_packet {
 	__u8 tver;
 	__u8 ackreq;
 	__u8 se;
-	union inc_mac mac; /* Ethernet source */
+	union inc_mac mac; /* source address of the Ethernet header */
 };
 
-/* Parses Ethernet to BTH, which determine whether the packet may be for the switch. Lengths are
- * checked against the frame here; inc_parse_ext() checks what they leave for headers and
- * payload. */
+/* Parses the headers from Ethernet to BTH, which determine whether the packet may be for the
+ * switch. This function checks the lengths in IP and UDP against the frame. inc_parse_ext() checks
+ * whether they leave room for extended headers and payload. */
 static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct inc_packet *pkt)
 {
 	void *data = (void *)(long)ctx->data;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Reduce: the CPU with the last contribution compares the contributions of the slot and combines
- * them.
- */
+/* The CPU with the last contribution of a slot compares the contributions and combines them. */
 #ifndef INC_REDUCE_H
 #define INC_REDUCE_H
 
@@ -11,7 +8,7 @@
 #include "bpf/inc_maps.h"
 #include "bpf/inc_operate.h"
 
-/* The children that may send data in a collective where not all must. */
+/* The mask of children that may send data in a collective in which not all children must. */
 static __always_inline __u32 inc_root_mask(const struct inc_comm_cfg *comm, __u32 desc)
 {
 	__u32 child_plus_1 = inc_root_gives(desc) ? inc_root_child_plus_1(comm, desc) : 0;
@@ -20,11 +17,11 @@ static __always_inline __u32 inc_root_mask(const struct inc_comm_cfg *comm, __u3
 }
 
 /*
- * Compares the descriptors and lengths of the children's contributions to one chunk. Returns a
- * mask of the children that differ from the first one. Writes the descriptor, the length of the
- * contributions, and the mask of children that sent data to result. It also writes the form for a
- * parent: one message with the descriptor, whatever messages the children use. That message
- * requests an ACK if a child did, and its flags have the byte order.
+ * Compares the descriptors and lengths of the children's contributions to one chunk. Returns a mask
+ * of the children that differ from the first one. Writes the descriptor, the length of the
+ * contributions, and the mask of children that sent data to result. It also writes how the partial
+ * sum goes to a parent, which is as one message with the descriptor, whatever messages the children
+ * use. That message requests an ACK if a child did, and its flags have the byte order.
  *
  * verifier 6.1: both masks grow in the row. In registers the verifier would follow each of their
  * values, child by child.
@@ -74,15 +71,15 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 	return *differ;
 }
 
-/* The child's row; NULL: there is no such child. */
+/* Returns the child's row, or NULL if there is no such child. */
 static __always_inline struct inc_buf *inc_child_row(const struct inc_comm_cfg *comm, __u32 child,
 						     __u32 slot)
 {
 	return child < comm->children ? inc_kept_row(comm, child, slot) : NULL;
 }
 
-/* Sums the rows of all children, 32-bit numbers in the host's order: four rows in the first
- * pass, and the sum so far with three more in each further pass. */
+/* Sums the rows of all children, which have 32-bit numbers in the host's order. It sums four rows
+ * in the first pass, and the sum so far with three more in each further pass. */
 static __always_inline void inc_sum_all(const struct inc_comm_cfg *comm, struct inc_buf *result,
 					__u32 slot)
 {
@@ -119,7 +116,7 @@ static __always_inline void inc_operate_some(const struct inc_comm_cfg *comm,
 	inc_end_row(result);
 }
 
-/* Whether inc_sum_all() can reduce this. */
+/* Whether inc_sum_all() can reduce the contributions. */
 static __always_inline bool inc_is_plain_sum(const struct inc_comm_cfg *comm, __u32 desc)
 {
 	return (INC_DESC_OP(desc) == INC_OPERATOR_SUM || INC_DESC_OP(desc) == INC_OPERATOR_AVG) &&
@@ -139,7 +136,8 @@ __noinline __u32 inc_reduce(__u32 comm_id, __u32 slot, __u64 r)
 	result = inc_sum_row(comm, slot);
 	if (!result)
 		return ~0u;
-	/* a slow path that reads the row meanwhile finds neither chunk */
+	/* a slow path that reads the row during the reduction finds neither the old nor the new
+	 * chunk */
 	inc_publish64(&result->r, ~0ull);
 	differ = inc_compare(result, comm_id, slot);
 	if (differ)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Response: processes the ACKs and NAKs of a child for results, and of the parent for partial
- * sums.
- */
+/* Processes the ACKs and NAKs that a child sends for results, and the parent for partial sums. */
 #ifndef INC_RESPONSE_H
 #define INC_RESPONSE_H
 
@@ -26,10 +23,12 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 	return INC_CTR_ABS_SLOWPATH;
 }
 
-/* Advances tx_acked by what the peer's own packets imply. Results request an ACK only if
- * contributions do, so a peer that never requests one sends none, and tx_acked would stay
- * behind. It must not, because a PSN is resolved by its distance to tx_acked, which must be
- * below 2^23. */
+/*
+ * Advances tx_acked by the acknowledgement that the peer's own packets imply. Results request an
+ * ACK only if contributions do. So a peer that never requests an ACK sends none, and tx_acked would
+ * stay behind. It must not, because the program finds the number of a PSN by its distance to
+ * tx_acked, which must be below 2^23.
+ */
 static __always_inline void inc_take_implied(const struct inc_match *m, __u64 sent)
 {
 	__u64 implied = inc_implied(m->comm, m->cfg, m->st->rx_next);
@@ -40,9 +39,9 @@ static __always_inline void inc_take_implied(const struct inc_match *m, __u64 se
 }
 
 /*
- * Processes an ACK or NAK. An ACK acknowledges all packets up to its PSN; if an ACK is owed to the
- * peer, the frame is turned into that ACK. A NAK of a sequence error and an RNR NAK acknowledge
- * the packets before their PSN; the slow path does the rest.
+ * Processes an ACK or NAK of a peer. An ACK acknowledges all packets up to its PSN. If the switch
+ * owes the peer an ACK, this turns the frame into that ACK. A NAK of a sequence error and an RNR
+ * NAK acknowledge the packets before their PSN; the slow path does the rest.
  */
 static __always_inline enum inc_counter_id
 inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
@@ -58,8 +57,8 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 		return INC_CTR_DROP_CONN_ERROR;
 	inc_take_implied(m, sent);
 	room = sent - st->tx_acked;
-	/* the number of packets that this packet acknowledges anew: an ACK has the PSN of the
-	 * last packet received, a NAK that of the first one missing */
+	/* number of packets that this packet acknowledges for the first time: an ACK has the PSN of
+	 * the last packet received, a NAK that of the first one missing */
 	ahead = inc_psn_diff(pkt->psn, m->cfg->own.psn + (__u32)st->tx_acked);
 	if (type == INC_AETH_TYPE_ACK)
 		ahead++;

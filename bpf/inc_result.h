@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Result: below the root, the parent's packet r has the result of chunk r, whose partial sum was
- * sent to the parent. It is stored in the parent's row, from which the slow path resends it, and
- * it is passed on to the children.
+ * Below the root, the parent's packet r has the result of chunk r, whose partial sum this switch
+ * has sent to the parent. The program stores this result in the parent's row, from which the slow
+ * path resends it, and multicasts it to the children.
  */
 #ifndef INC_RESULT_H
 #define INC_RESULT_H
@@ -15,8 +15,8 @@
 #include "bpf/inc_operate.h"
 #include "bpf/inc_parse.h"
 
-/* CRC of the payload in a row that inc_load_checked() has found intact. It is computed from the
- * ICRC, which covers headers and payload, and the CRC of the headers alone. */
+/* Computes the CRC of the payload in a row that inc_load_checked() has found intact. This needs
+ * only the ICRC, which covers headers and payload, and the CRC of the headers alone. */
 static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struct inc_buf *row)
 {
 	__u32 hdr_len = INC_IP_TO_BTH_LEN + pkt->ext_len, body = pkt->len + pkt->pad, headers;
@@ -25,15 +25,16 @@ static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struc
 		return inc_crc_row(row, offsetof(struct inc_buf, payload), body, 0);
 	headers = inc_crc_row(row, offsetof(struct inc_buf, payload) - hdr_len, hdr_len,
 			      INC_ICRC_SEED);
-	/* verifier 6.1: checked here, where it is used. A value that was checked before the call
-	 * has been spilled to the stack, and may count as unbounded afterwards. */
+	/* verifier 6.1: the check is here, where the value is used. If it were before the call, the
+	 * value would be spilled to the stack, and the verifier may treat it as unbounded
+	 * afterwards. */
 	inc_opaque(body);
 	if (body > INC_MAX_PAYLOAD)
 		return 0;
 	return ~*(__u32 *)(row->payload + body) ^ inc_crc_shift(headers, body);
 }
 
-/* Makes a result of the packet in the row. Its copies need the CRC of its payload, and a
+/* Turns the packet in the row into a result. The result's copies need the CRC of its payload, and a
  * checksum if a child wants one. */
 static __always_inline void inc_keep_result(const struct inc_packet *pkt, const struct inc_match *m,
 					    struct inc_buf *row, __u64 r)
@@ -46,7 +47,7 @@ static __always_inline void inc_keep_result(const struct inc_packet *pkt, const 
 	inc_publish64(&row->r, r);
 }
 
-/* Accepts a result, which is intact. */
+/* Accepts a result of the parent, whose ICRC is right. */
 static __always_inline enum inc_counter_id inc_accept_result(struct xdp_md *ctx,
 							     const struct inc_packet *pkt,
 							     const struct inc_match *m,
@@ -56,7 +57,7 @@ static __always_inline enum inc_counter_id inc_accept_result(struct xdp_md *ctx,
 		return INC_CTR_DROP_CONFIG;
 	inc_keep_result(pkt, m, at->row, at->r);
 	inc_advance(pkt, m, at);
-	/* the children may fill the slot again */
+	/* from here on the children may fill the slot again */
 	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
 	inc_publish64(&m->comm_st->tx_next, at->r + 1);
 	return inc_pass_on(ctx, pkt, m, at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Template: the frame that inc_multicast.h makes of a packet, and from which the egress program
- * makes a copy.
+ * A template is the frame that inc_multicast.h makes of a packet. From each copy of it the egress
+ * program makes a packet for one receiver.
  */
 #ifndef INC_TEMPLATE_H
 #define INC_TEMPLATE_H
@@ -10,25 +10,26 @@
 #include "bpf/inc_maps.h"
 
 /*
- * Stands in the template's first bytes, where each copy's headers will be. The kernel runs one
- * egress program for everything that leaves a port in a flush. So answers go through it, too, and
- * the EtherType distinguishes them from templates.
+ * The struct is in the template's first bytes, where each copy's headers will be. The kernel runs
+ * one egress program for everything that leaves a port in a flush. So answers go through that
+ * program, too, and the EtherType distinguishes them from templates.
  */
 struct inc_template {
 	__u32 comm;
 	__u64 r;
-	__be16 ethertype; /* INC_TEMPLATE_ETHERTYPE */
-	__u16 ext_len;    /* extended headers in the frame */
+	__be16 ethertype; /* always INC_TEMPLATE_ETHERTYPE */
+	__u16 ext_len;    /* length of the extended headers in the frame */
 	__u32 slot;
-	__u32 len; /* payload */
+	__u32 len; /* length of the payload */
 	__u32 crc;
 	__u32 csum;
-	__u16 up; /* 1: to the parent */
+	__u16 up; /* 1: the receiver is the parent */
 	__u16 root_child_plus_1;
-	__u32 bare;                    /* 1: only the sum's row has the payload */
-	__u32 check;                   /* inc_template_check(), in generic mode */
-} __attribute__((packed, aligned(4))); /* aligned, so that the compiler copies it in words and
-					* not in bytes */
+	/* 1: the template is bare, that is, only the sum's row has the payload */
+	__u32 bare;
+	__u32 check; /* inc_template_check() of this struct, in generic mode */
+	/* the struct is aligned, so that the compiler copies it in words and not in bytes */
+} __attribute__((packed, aligned(4)));
 
 #define INC_TEMPLATE_ETHERTYPE 0
 
@@ -53,7 +54,7 @@ static __always_inline __u32 inc_template_check(const struct inc_template *t)
 		 t->up << 16 ^ t->root_child_plus_1 ^ t->bare << 31);
 }
 
-/* Writes the row's payload, len bytes and their pad, behind the frame's headers. */
+/* Writes the row's payload of len bytes and its pad behind the frame's headers. */
 static __always_inline int inc_store_payload(struct xdp_md *ctx, const struct inc_buf *row,
 					     __u32 ext_len, __u32 len)
 {
@@ -70,10 +71,10 @@ static __always_inline int inc_store_payload(struct xdp_md *ctx, const struct in
 }
 
 /*
- * Whether the frame is a result's copy that was overwritten by another copy. In generic mode,
+ * Whether the frame is a copy of a result that another copy has overwritten. In generic mode,
  * kernels without "bpf: Run generic devmap egress prog on private skb" clone a frame but not its
- * bytes, so that the first copy is written over all of them. Besides such copies, only answers and
- * packets for a parent leave through the egress program in that mode.
+ * bytes, so the first copy's headers overwrite those of all copies. Besides such copies, only
+ * answers and packets for a parent leave through the egress program in that mode.
  */
 static __always_inline bool inc_is_shared_copy(struct xdp_md *ctx)
 {

@@ -19,7 +19,7 @@ int inc_switch(struct xdp_md *ctx)
 	return inc_verdict(ctx, c);
 }
 
-/* Runs on each copy and answer that leaves a port; one program for all ports. */
+/* This one program for all ports runs on each copy and answer that leaves a port. */
 SEC("xdp/devmap")
 int inc_egress(struct xdp_md *ctx)
 {

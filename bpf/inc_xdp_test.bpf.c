@@ -17,11 +17,11 @@ int inc_egress_test(struct xdp_md *ctx)
 	return inc_egress_copy(ctx, inc_test_egress_ifindex);
 }
 
-/* Set by the benchmark: the frame's own headers, and the state from which each round starts. */
+/* The benchmark sets these: the frame's own headers, and the state from which each round starts. */
 __u8 inc_bench_headers[INC_HEADERS_LEN];
 __u32 inc_bench_conn;
 __u32 inc_bench_slot_row;
-__u64 inc_bench_arrived; /* arrival bits of the other children */
+__u64 inc_bench_arrived; /* arrival bits of the other children, which every round restores */
 
 static __always_inline int inc_bench_reset(struct xdp_md *ctx)
 {
@@ -45,7 +45,7 @@ int inc_bench_empty(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* Measures what the rounds below spend on restoring state. */
+/* Measures how long the rounds of the programs below spend on restoring state. */
 SEC("xdp")
 int inc_bench_reset_only(struct xdp_md *ctx)
 {
@@ -65,7 +65,7 @@ int inc_bench_handle(struct xdp_md *ctx)
 	return inc_verdict(ctx, c);
 }
 
-/* A struct inc_template as inc_multicast.h makes it, set by the benchmark. */
+/* The benchmark sets this to a struct inc_template as inc_multicast.h makes it. */
 __u32 inc_bench_template[sizeof(struct inc_template) / 4];
 
 static __always_inline int inc_bench_put_template(struct xdp_md *ctx)
@@ -84,7 +84,7 @@ int inc_bench_template_only(struct xdp_md *ctx)
 	return inc_bench_put_template(ctx) ? XDP_ABORTED : XDP_PASS;
 }
 
-/* Makes the copy for one child. */
+/* Makes the copy of a template for one child. */
 SEC("xdp")
 int inc_bench_copy(struct xdp_md *ctx)
 {
