@@ -5,7 +5,7 @@
  * Receive queues usually keep a connection's packets on one CPU. But a change of RSS, XPS on the
  * other side of a veth, or generic XDP can give two packets to two CPUs. All state of a connection,
  * its row included, belongs to the program that holds its busy word. So a packet's fate, which is
- * decided from that state, stays valid until the program releases the busy word. /
+ * decided from that state, stays valid until the program releases the busy word.
  */
 #ifndef INC_CONN_H
 #define INC_CONN_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Takes over the communicators of a predecessor, a daemon of the same instance that has ended. The
- * maps describe all of them. A configuration is written before the look-ups that lead packets to
- * it, and cleared after them. So a communicator whose look-ups all exist is complete. Any other
- * was being made or removed when the daemon died. Called once, from the daemon's start.
+ * maps describe all these communicators. A configuration is written before the look-ups that lead
+ * packets to it, and cleared after them. So a communicator whose look-ups all exist is complete.
+ * Any other was being made or removed when the daemon died. The daemon calls this once, when it
+ * starts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static int read_maps(struct inc_switch *sw, struct inc_err *err)
 				    inc_switch_root_rows(sw->opts.max_comms), err);
 }
 
-/* Fills b with a communicator that is in the maps, like the code that made it. */
+/* Fills b with a communicator that is in the maps, as the code that made the communicator had
+ * filled it. */
 static void build_of(const struct inc_switch *sw, uint32_t comm, struct inc_comm_build *b)
 {
 	*b = (struct inc_comm_build){.comm = comm, .cfg = sw->comm[comm]};
@@ -60,7 +62,8 @@ static bool is_whole(const struct inc_switch *sw, const struct inc_comm_build *b
 	return true;
 }
 
-/* Takes over a communicator, so that its results leave by this daemon's egress program. */
+/* Takes over a communicator, so that the communicator's results leave by this daemon's egress
+ * program. */
 static int take_comm(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
 	int ret = inc_comm_make_ports(sw, b, err);
@@ -76,7 +79,7 @@ static int by_addr(const void *a, const void *b)
 	return memcmp(a, b, sizeof(__be32));
 }
 
-/* Deletes addresses that no connection uses any more from inc_own_addr. */
+/* Deletes those of the addresses from inc_own_addr that no connection uses any more. */
 static void drop_addrs(struct inc_switch *sw, const __be32 *addr, uint32_t n)
 {
 	int fd = inc_switch_map_fd(sw, INC_MAP_OWN_ADDR);
@@ -91,8 +94,8 @@ static void drop_addrs(struct inc_switch *sw, const __be32 *addr, uint32_t n)
 	}
 }
 
-/* Counts again how many connections use each address. The old count may be off by one, for the
- * connection that was being made. */
+/* Counts again how many connections use each address of the switch. The count in the map may be off
+ * by one, because the predecessor may have died while it made a connection. */
 static int count_addrs(struct inc_switch *sw, struct inc_err *err)
 {
 	__be32 *addr = calloc(sw->opts.max_connections, sizeof(*addr));
@@ -117,7 +120,7 @@ static int count_addrs(struct inc_switch *sw, struct inc_err *err)
 	return ret;
 }
 
-/* Takes over the communicator (returns 1), or removes it if it is not complete. */
+/* Takes over the communicator and returns 1, or removes the communicator if it is not complete. */
 static int judge_comm(struct inc_switch *sw, uint32_t cm, struct inc_err *err)
 {
 	const uint32_t number = sw->comm[cm].communicator;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports. libxdp puts the program into a dispatcher, where other XDP programs can run beside it;
- * for that it loads another copy of the program. If libxdp cannot do that, the plain program is
- * attached by a bpf_link.
+ * Attaches the XDP program to ports. libxdp puts the program into a dispatcher, where other XDP
+ * programs can run beside it. For that libxdp loads another copy of the program. If libxdp cannot
+ * do that, the plain program is attached by a bpf_link.
  *
  * A port that a predecessor has left changes its program while packets arrive. A bpf_link is
- * updated to the new program. In a dispatcher the new program is added beside the old one, which
- * is then removed. For that moment the first of them handles the switch's packets, and other
- * packets pass through both. A program belongs to a predecessor if it uses the map of ports, which
- * both share.
+ * updated to the new program. In a dispatcher the new program is added beside the old one, which is
+ * then removed. For that moment the first of them handles the switch's packets, and other packets
+ * pass through both. A program belongs to a predecessor if it uses the map of ports, which
+ * predecessor and successor share.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static enum xdp_attach_mode xdp_mode(bool generic)
 	return generic ? XDP_MODE_SKB : XDP_MODE_NATIVE;
 }
 
-/* Opens a second object from the same bytes for libxdp. It shares every map with the first. */
+/* Opens a second object from the same bytes for libxdp. The two objects share every map. */
 static int open_ext(struct inc_switch *sw, struct inc_err *err)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, open_opts, .object_name = "inc_xdp");
@@ -107,7 +107,7 @@ static void close_ext(struct inc_switch *sw)
 	sw->ext_obj = NULL;
 }
 
-/* The id of the interface's XDP program; 0: it has none. */
+/* The id of the XDP program on the port's interface; 0: the interface has none. */
 static uint32_t attached_id(const struct inc_switch_port *port)
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, has);
@@ -117,7 +117,7 @@ static uint32_t attached_id(const struct inc_switch_port *port)
 	return port->generic ? has.skb_prog_id : has.drv_prog_id;
 }
 
-/* Reports an attached program without a look at it, because that takes CAP_SYS_ADMIN. */
+/* Rejects a port with any XDP program, because only CAP_SYS_ADMIN can see whose it is. */
 static int check_taken_unseen(uint32_t ifindex, const char *ifname, bool generic,
 			      struct inc_err *err)
 {
@@ -148,7 +148,7 @@ static int check_taken(const struct inc_switch *sw, uint32_t ifindex, const char
 					      xdp_program__id(prog),
 					      xdp_multiprog__attach_mode(mp) == XDP_MODE_SKB, err);
 	}
-	/* beside another switch's program ours would get neither packets nor queues */
+	/* ours would get neither packets nor queues beside another switch's program */
 	while (!ret && (prog = xdp_multiprog__next_prog(prog, mp)))
 		if (!strcmp(xdp_program__name(prog), INC_PROG_SWITCH) && !is_own(sw, prog))
 			ret = inc_err_set(err, EBUSY,
@@ -161,8 +161,8 @@ static int check_taken(const struct inc_switch *sw, uint32_t ifindex, const char
 	return ret;
 }
 
-/* Whether the interface has a program without a dispatcher. libxdp would attach the plain
- * program if its dispatcher does not work. That program cannot share the port, and no descriptor
+/* Whether the interface has a program without a dispatcher. libxdp would attach the plain program
+ * if libxdp's dispatcher does not work. A plain program cannot share the port, and no descriptor
  * detaches it when the process dies, so a bpf_link is better. */
 static bool is_legacy(uint32_t ifindex)
 {
@@ -209,7 +209,7 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	const char *story;
 	int ret;
 
-	/* otherwise libxdp might attach the program and fail to detach it */
+	/* if this process could not detach it, libxdp must not attach the program */
 	ret = inc_attach_can_share(&why);
 	if (ret)
 		return inc_err_set(err, -ret, "interface %s: %s", port->name, why.msg);
@@ -223,7 +223,7 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	if (!ret && is_legacy(port->ifindex)) {
 		xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
 		if (!in_dispatcher(sw))
-			close_ext(sw); /* no dispatcher uses it */
+			close_ext(sw); /* no dispatcher uses this copy of the program */
 		ret = inc_err_set(&why, EOPNOTSUPP, "its dispatcher does not work here");
 	}
 	story = inc_capture_end();
@@ -255,8 +255,9 @@ static int update_link(struct inc_switch *sw, struct inc_port_slot *slot, int fd
 	return 0;
 }
 
-/* Whether the link holds its program on the port. It does not if it was detached, if its
- * interface is gone, or if this number is that of an interface in another namespace. */
+/* Whether the link holds its program on the port. It does not if the operator has detached it, if
+ * its interface is gone, or if the link's interface number is that of an interface in another
+ * namespace. */
 static bool link_holds(int fd, const struct inc_switch_port *port)
 {
 	struct bpf_link_info info = {};
@@ -267,8 +268,8 @@ static bool link_holds(int fd, const struct inc_switch_port *port)
 }
 
 /* Finds the link of an interface that has another number now, because it was moved to another
- * namespace and back. The name of its pin has the old number and is changed to the new one.
- * -ENOENT: there is none. */
+ * namespace and back. The name of the link's pin has the old number, so this renames the pin.
+ * -ENOENT: there is no such link. */
 static int moved_link(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	int map = inc_switch_map_fd(sw, INC_MAP_PORT), fd;
@@ -296,8 +297,8 @@ static int moved_link(struct inc_switch *sw, struct inc_port_slot *slot)
 	return -ENOENT;
 }
 
-/* Finds the link by which a predecessor has attached the port; -ENOENT: there is none. The pin
- * of a link that does not hold the port any more is removed. */
+/* Finds the link by which a predecessor has attached the port. -ENOENT: there is no such link. If
+ * the link does not hold the port any more, this removes the link's pin. */
 static int left_link(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	const struct inc_switch_port *port = &slot->port;
@@ -331,8 +332,7 @@ static bool keep_left_link(struct inc_switch *sw, struct inc_port_slot *slot)
 	return fd >= 0;
 }
 
-/* Removes what a predecessor has attached in the other way, before the port is attached in this
- * way. */
+/* Removes a predecessor's program that is attached in the other way (libxdp or bpf_link). */
 static void drop_other_way(struct inc_switch *sw, struct inc_port_slot *slot, enum inc_attach way)
 {
 	const struct inc_switch_port *port = &slot->port;
@@ -340,7 +340,7 @@ static void drop_other_way(struct inc_switch *sw, struct inc_port_slot *slot, en
 
 	link_name(port, name);
 	if (sw->adopted && way == INC_ATTACH_LIBXDP)
-		inc_unpin(sw, name); /* the link ends with its last descriptor */
+		inc_unpin(sw, name); /* this ends the link, which detaches the program */
 	else if (sw->adopted && !keep_left_link(sw, slot))
 		inc_purge_interface(port->ifindex, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)),
 				    0);
@@ -526,7 +526,7 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 	slot->port.generic = sw->opts.generic;
 	ret = inc_attach_slot(sw, slot, err);
 	if (ret) {
-		if (!sw->leaving) /* while leaving is set, the predecessor's port must go on */
+		if (!sw->leaving) /* while leaving is set, the program must stay on the port */
 			inc_forget_port(sw, ifindex);
 		return ret;
 	}
@@ -574,7 +574,7 @@ void inc_forget_ports(struct inc_switch *sw)
 		if (inc_is_port(sw, port.ifindex))
 			continue;
 		link_name(&port, name);
-		inc_unpin(sw, name); /* the link ends with its last descriptor */
+		inc_unpin(sw, name); /* this ends the link, which detaches the program */
 		inc_forget_port(sw, port.ifindex);
 	}
 	inc_dispatchers_purge(inc_map_id(fd), sw);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators: writes planned ones into the maps, starts them, and removes them. */
+/* Writes planned communicators (inc_comm_plan.h) into the maps, starts them, and removes them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
-#define NO_CHUNK (~0ull) /* chunk number of a row without a chunk */
+#define NO_CHUNK (~0ull) /* chunk number that marks a row without a chunk */
 
-/* Clears the state of a new communicator. Plain stores suffice, because no packet leads to its
- * rows before the look-up entries are written. */
+/* Clears the state of a new communicator. Plain stores suffice, because no packet can reach the
+ * communicator's rows before the look-up entries are written. */
 static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, struct inc_err *err)
 {
 	uint32_t slots = 1u << b->cfg.log2_slots, n = inc_comm_conns(&b->cfg), i, conn;
@@ -37,7 +37,7 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 	return ret;
 }
 
-/* The number of rows of inc_comm_ports that the communicator uses. */
+/* The number of rows of inc_comm_ports that a communicator uses. */
 static uint32_t ports_rows(const struct inc_comm_cfg *cfg)
 {
 	return cfg->flags & INC_COMM_F_UP ? INC_PORTS_ROWS : INC_PORTS_UP_BARE;
@@ -45,7 +45,7 @@ static uint32_t ports_rows(const struct inc_comm_cfg *cfg)
 
 /*
  * Writes the communicator's rows of inc_comm_ports in one batch. Each write to a map of maps waits
- * until all running programs have ended, which takes longer than everything else. Kernels since
+ * until all running programs have ended, which takes longer than all other steps. Kernels since
  * 6.8 wait once for a batch.
  */
 static int set_rows(const struct inc_switch *sw, const struct inc_comm_build *b,
@@ -72,7 +72,8 @@ static int make_devmap(const struct inc_comm_build *b, uint32_t entries, struct 
 		      : fd;
 }
 
-/* Fills to with the receivers of this row, one entry for each copy. Returns their number. */
+/* Fills to with the receivers of this row of inc_comm_ports, one entry for each copy. Returns their
+ * number. */
 static uint32_t receivers_of(const struct inc_comm_build *b, enum inc_ports_row which,
 			     const struct inc_conn_cfg *to[INC_MAX_CHILDREN + 1])
 {
@@ -90,7 +91,7 @@ static uint32_t receivers_of(const struct inc_comm_build *b, enum inc_ports_row 
 	return n;
 }
 
-/* Makes the devmap for a row; returns its descriptor. */
+/* Makes the devmap for a row of inc_comm_ports. Returns the devmap's descriptor. */
 static int make_row(struct inc_switch *sw, const struct inc_comm_build *b, enum inc_ports_row which,
 		    struct inc_err *err)
 {
@@ -136,7 +137,8 @@ int inc_comm_make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct 
 	return ret;
 }
 
-/* Replaces the communicator's rows by empty devmaps, so that no frame leaves by them any more. */
+/* Replaces the communicator's rows of inc_comm_ports by empty devmaps, so that no frame leaves by
+ * them any more. */
 static int empty_ports(struct inc_switch *sw, const struct inc_comm_build *b, struct inc_err *err)
 {
 	int none = make_devmap(b, 1, err), ret;
@@ -225,7 +227,7 @@ static int make_lookups(struct inc_switch *sw, struct inc_comm_build *b, struct 
 	return 0;
 }
 
-/* Returns how many look-ups existed. */
+/* Deletes the look-up entries of the communicator's connections. Returns how many existed. */
 static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 {
 	uint32_t deleted = 0;
@@ -234,8 +236,8 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 		struct inc_conn_key key = inc_conn_key_of(&b->conn[--b->lookups]);
 
 		inc_comm_set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
-		/* a communicator that was not started has no look-up, and its addresses are not
-		 * counted */
+		/* a communicator that was not started has no look-up entry, and its addresses are
+		 * not counted */
 		if (bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key))
 			continue;
 		deleted++;
@@ -244,13 +246,13 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 	return deleted;
 }
 
-/* Cuts the communicator off from packets. First the look-ups are deleted, so that no packet
- * finds it, and then the devmaps that running programs may use are replaced. If that fails, the
- * look-ups are made again. */
+/* Cuts the communicator off from packets. First this deletes the look-up entries, so that no packet
+ * finds the communicator. Then it replaces the devmaps that running programs may use. If that
+ * fails, it makes the look-up entries again. */
 static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
 	bool started = delete_lookups(sw, b);
-	/* this waits until all programs that run now have ended */
+	/* this call waits until all programs that run now have ended */
 	int ret = b->ports ? empty_ports(sw, b, err) : 0;
 
 	if (ret && started)
@@ -258,7 +260,7 @@ static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc
 	return ret;
 }
 
-/* Clears configuration that no program uses any more. */
+/* Clears the communicator's rows of configuration, which no program uses any more. */
 static void clear_config(struct inc_switch *sw, const struct inc_comm_build *b)
 {
 	static const struct inc_comm_cfg no_comm;
@@ -342,8 +344,8 @@ static void set_own_mac(struct inc_switch *sw, uint32_t conn, const uint8_t mac[
 		sw->conn[conn] = cfg;
 }
 
-/* Sets the MAC address of all connections of the port whose own address is not configured.
- * Returns how many have changed. */
+/* Sets the source MAC address in all connections of the port whose own address is not configured.
+ * Returns how many connections have changed. */
 static uint32_t follow_mac(struct inc_switch *sw, uint32_t ifindex, const uint8_t mac[6])
 {
 	uint32_t comm, i, conn, n = 0;
@@ -367,7 +369,7 @@ void inc_switch_follow_mac(struct inc_switch *sw, const struct inc_switch_port *
 	uint32_t n;
 
 	if (inc_port_mac(port->ifindex, mac))
-		return; /* the interface is gone */
+		return; /* the port's interface is gone */
 	n = follow_mac(sw, port->ifindex, mac);
 	if (n)
 		inc_info("port %s: its MAC address has changed; %u connections send from the new "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators: checks a configuration, and chooses its connections and rows. */
+/* Checks the configuration of a communicator, and chooses its connections and rows. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -32,8 +32,8 @@ static bool same_key(const struct inc_conn_cfg *a, const struct inc_conn_cfg *b)
 	return a->peer.ip == b->peer.ip && a->own.ip == b->own.ip && a->own.qpn == b->own.qpn;
 }
 
-/* The ifindex of a port, which stays the interface that had the name when it was attached; 0: it
- * is gone. */
+/* Returns the ifindex of a name, or 0. That of a port stays the interface that had the name when
+ * the port was attached, and is 0 once that interface is gone. */
 static uint32_t ifindex_of(const struct inc_switch *sw, const char *ifname)
 {
 	const struct inc_switch_port *port = inc_switch_port_find(sw, ifname);
@@ -61,7 +61,7 @@ int inc_port_mac(uint32_t ifindex, uint8_t mac[6])
 	return ret;
 }
 
-/* Fills err with an error of one connection, and which connection it is. */
+/* Fills err with an error of one connection. The text names the connection. */
 __attribute__((format(printf, 4, 5))) static int refuse(const struct inc_comm_conf *conf,
 							const struct inc_conn_conf *c,
 							struct inc_err *err, const char *fmt, ...)
@@ -80,7 +80,7 @@ __attribute__((format(printf, 4, 5))) static int refuse(const struct inc_comm_co
 	return -EINVAL;
 }
 
-/* The ranks behind a child. */
+/* The ranks behind a child, from the configuration of the child's connection. */
 static struct inc_ranks ranks_of(const struct inc_conn_conf *c)
 {
 	struct inc_ranks ranks = {};
@@ -91,8 +91,8 @@ static struct inc_ranks ranks_of(const struct inc_conn_conf *c)
 	return ranks;
 }
 
-/* Checks that each rank is behind only one child. below: the ranks behind the children before
- * this one; those of this child are added. */
+/* Checks that each rank is behind only one child. below has the ranks behind the children before
+ * this one, and this child's ranks are added to it. */
 static int check_ranks(const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
 		       struct inc_ranks *below, struct inc_err *err)
 {
@@ -181,7 +181,7 @@ static int check_conf(const struct inc_switch *sw, const struct inc_comm_conf *c
 	return 0;
 }
 
-/* Sorts children of one port together, and the parent last. */
+/* The order of connections: children of one port stand together, and the parent is last. */
 static int by_port(const void *a, const void *b)
 {
 	const struct inc_conn_cfg *x = a, *y = b;
@@ -283,7 +283,7 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 	return 0;
 }
 
-/* The entry in the caller's list that belongs to a sorted connection. */
+/* The entry in the caller's list to which a sorted connection belongs. */
 static const struct inc_conn_conf *conf_of(const struct inc_comm_conf *conf,
 					   const struct inc_conn_cfg *conn)
 {
@@ -306,7 +306,7 @@ static union inc_mac plan_mac(const struct inc_conn_conf *c)
 	return mac;
 }
 
-/* Enters the ranks behind a child; returns their number. */
+/* Stores behind which child each rank is. Returns the number of ranks behind this child. */
 static uint32_t plan_ranks(struct inc_comm_build *b, const struct inc_conn_conf *c, uint32_t child)
 {
 	const struct inc_ranks ranks = ranks_of(c);
@@ -322,7 +322,7 @@ static uint32_t plan_ranks(struct inc_comm_build *b, const struct inc_conn_conf 
 	return n;
 }
 
-/* Fills in the values that depend on all connections, which are sorted. */
+/* Fills in the values of a plan that depend on all connections, which are sorted. */
 static void plan_children(const struct inc_comm_conf *conf, struct inc_comm_build *b)
 {
 	struct inc_conn_cfg *parent =
@@ -359,7 +359,7 @@ void inc_comm_plan_ports(struct inc_comm_build *b)
 			b->conn[i].port_first = first;
 			b->conn[i].port_children = n;
 		}
-		if (!*place) /* else another port has the place */
+		if (!*place) /* if the place is taken, another port of the communicator has it */
 			*place = first + 1;
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The counters of the XDP programs, summed over the CPUs. */
+/* Reads the counters of the XDP programs, summed over the CPUs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +79,8 @@ int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *o
 	after = add_up(out);
 	/*
 	 * A packet is counted as received first and on its outcome last. So the number of received
-	 * packets is at least the outcomes read before. It exceeds those read after by at most the
-	 * packets in progress, one per CPU.
+	 * packets is at least the outcomes read before. It exceeds the outcomes read after it by at
+	 * most the packets in progress, one per CPU.
 	 */
 	for (attempt = 0; !ret && attempt < READ_ATTEMPTS; attempt++) {
 		before = after;

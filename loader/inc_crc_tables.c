@@ -37,7 +37,7 @@ void inc_crc_fill_tables(uint32_t crc[INC_CRC_SLICES][256],
 			shift[0][j][b] = state;
 		}
 	}
-	/* 4 << p zero bytes are twice 4 << (p - 1). */
+	/* a state advanced over 4 << p zero bytes has been advanced twice over 4 << (p - 1) */
 	for (p = 1; p < INC_SHIFT_POWERS; p++)
 		for (j = 0; j < 4; j++)
 			for (b = 0; b < 256; b++)

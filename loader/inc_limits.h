@@ -12,29 +12,31 @@
 #include "lib/proto/desc.h"
 #include "lib/proto/maps.h"
 
-#define INC_BPFFS        "/sys/fs/bpf"
-#define INC_PIN_ROOT     INC_BPFFS "/inc"
-#define INC_RUN_DIR      "/run/inc"
-#define INC_LOCK_PATH    INC_RUN_DIR "/%s.lock" /* of an instance that may load programs */
-#define INC_INSTANCE_LEN 32                     /* with the final 0; letters, digits, '-' and '_' */
+#define INC_BPFFS     "/sys/fs/bpf"
+#define INC_PIN_ROOT  INC_BPFFS "/inc"
+#define INC_RUN_DIR   "/run/inc"
+#define INC_LOCK_PATH INC_RUN_DIR "/%s.lock" /* lock of an instance that may load programs */
+/* size of an instance's name, with the final 0; the name has letters, digits, '-' and '_' */
+#define INC_INSTANCE_LEN 32
 #define INC_DEF_COMMS    64
 #define INC_DEF_CONNS    1024
-#define INC_DEF_ROWS     16384 /* of sizeof(struct inc_buf); there are half as many for results */
-#define INC_MAX_COMMS    1024
-#define INC_MAX_CONNS    32768
-#define INC_MAX_ROWS     (1 << 20)
+/* rows for contributions, of sizeof(struct inc_buf) each; there are half as many for results */
+#define INC_DEF_ROWS  16384
+#define INC_MAX_COMMS 1024
+#define INC_MAX_CONNS 32768
+#define INC_MAX_ROWS  (1 << 20)
 
 enum inc_attach {
-	INC_ATTACH_AUTO = 0, /* libxdp, or a bpf_link if libxdp cannot attach */
+	INC_ATTACH_AUTO = 0, /* attach by libxdp, or by a bpf_link if libxdp cannot attach */
 	INC_ATTACH_LIBXDP,
 	INC_ATTACH_BPF_LINK,
 };
 
-/* -EINVAL with a message if the text is not valid as an instance's name. */
+/* Checks an instance's name. Returns 0, or -EINVAL with a message if the text is not valid. */
 int inc_instance_name_check(const char *instance, struct inc_err *err);
 
-/* The number of rows of inc_root_child for so many communicators: four for each, which is 256
- * ranks, and the rows of one communicator of the largest size. */
+/* The number of rows of inc_root_child for so many communicators. It is four for each, which is
+ * enough for 256 ranks, and the rows of one communicator of the largest size. */
 static inline uint32_t inc_switch_root_rows(uint32_t max_comms)
 {
 	return 4 * max_comms + INC_MAX_RANKS / INC_ROOTS_PER_ROW;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens, sizes and loads the BPF object, and has the accessors. */
+/* Opens, sizes and loads the BPF object of a switch, and has the functions that return parts of the
+ * switch. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "loader/inc_loader_priv.h"
 #include "loader/inc_raw.h"
 
-/* The last messages of libbpf and libxdp, which explain errors on stderr, line by line. */
+/* The last messages of libbpf and libxdp on stderr, line by line, because they explain an error. */
 static char capture_text[400];
 static libbpf_print_fn_t capture_libbpf;
 static libxdp_print_fn_t capture_libxdp;
@@ -39,7 +40,8 @@ static void tell(const char *line, size_t len)
 	capture_text[used + len] = 0;
 }
 
-/* Adds the verifier's last message, which stands before its line of statistics. */
+/* Adds the verifier's last message to capture_text. The message stands before the verifier's line
+ * of statistics. */
 static void tell_verifier(char *log)
 {
 	char *end = strstr(log, "\nprocessed "), *line;
@@ -110,7 +112,7 @@ static int check_capabilities(struct inc_err *err)
 	uint64_t have;
 
 	if (syscall(SYS_capget, &hdr, data))
-		return 0; /* loading will show the error instead */
+		return 0; /* the load that follows will report the error */
 	have = data[0].effective | (uint64_t)data[1].effective << 32;
 	if (have >> CAP_SYS_ADMIN & 1 && have >> CAP_NET_ADMIN & 1)
 		return 0;
@@ -147,8 +149,8 @@ int inc_switch_possible(struct inc_err *err)
 
 uint32_t inc_switch_sum_rows(uint32_t max_rows)
 {
-	/* a communicator with two or more ranks has at least two contribution rows per result
-	 * row */
+	/* this many rows suffice, because a communicator of two or more ranks has at least two
+	 * contribution rows per result row */
 	if (max_rows / 2 >= INC_MAX_SLOTS)
 		return max_rows / 2;
 	return max_rows < INC_MAX_SLOTS ? max_rows : INC_MAX_SLOTS;
@@ -314,7 +316,8 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	ret = inc_switch_possible(err);
 	if (ret)
 		goto fail;
-	/* kernels before 5.11 count maps against this limit; later ones ignore it */
+	/* kernels before 5.11 count the memory of maps against this limit, and later ones
+	 * ignore it */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (sw->opts.pin) {
 		ret = inc_bpffs_mount(err);

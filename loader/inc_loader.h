@@ -2,18 +2,18 @@
 /*
  * The BPF objects of one switch: sizing, loading, communicators, ports, pins, counters.
  *
- * Life of a switch: inc_switch_open() loads and pins, inc_switch_attach_port() attaches
- * the program to an interface, inc_switch_add_comm() and inc_switch_start_comm() make a
- * communicator, inc_switch_close() removes everything. Ports and communicators may come in any
- * order.
+ * Life of a switch: inc_switch_open() loads and pins, inc_switch_attach_port() attaches the program
+ * to an interface, inc_switch_add_comm() and inc_switch_start_comm() make a communicator,
+ * inc_switch_close() removes everything. Ports and communicators may be added in any order.
  *
  * When a process dies, or after inc_switch_leave(), its programs go on without it. The next process
- * of the instance takes them over: inc_switch_open() on the old maps, inc_switch_attach_port() for
- * all ports, then inc_switch_adopt(). Each port changes from the old program to the new one without
- * losing a packet. If one of these calls fails, everything goes on as it was left.
- * Not thread-safe: one thread per struct inc_switch.
+ * of the instance takes the programs over: inc_switch_open() on the old maps,
+ * inc_switch_attach_port() for all ports, then inc_switch_adopt(). Each port changes from the old
+ * program to the new one without losing a packet. If one of these calls fails, everything goes on
+ * as it was left. Not thread-safe: one thread per struct inc_switch.
  *
- * All functions return 0 (or the value in their comment), or -errno with the reason in err.
+ * All functions return 0 or the value in their comment. On failure they return -errno with the
+ * reason in err.
  */
 #ifndef INC_LOADER_H
 #define INC_LOADER_H
@@ -28,20 +28,24 @@
 #include "lib/proto/maps.h"
 #include "loader/inc_limits.h"
 
-/* sz is sizeof(struct inc_switch_opts). A max_* of 0 means the default of inc_limits.h. */
+/* Options of a switch. sz is sizeof(struct inc_switch_opts). A max_* of 0 means the default of
+ * inc_limits.h. */
 struct inc_switch_opts {
 	size_t sz;
-	const char *instance; /* names the pin directory; required with pin */
+	const char *instance; /* name of the instance, and of its pin directory; pin requires it */
 	uint32_t max_comms;
 	uint32_t max_connections;
-	uint32_t max_rows; /* contribution rows: connections * slots, summed over communicators */
+	/* limit of contribution rows, which are connections * slots, summed over communicators */
+	uint32_t max_rows;
 	enum inc_attach attach;
-	bool generic;      /* generic (skb) XDP instead of native */
-	bool pin;          /* pin everything under INC_PIN_ROOT/<instance>; the caller holds the
-			    * lock of the instance (INC_LOCK_PATH) */
+	bool generic; /* attach in generic (skb) XDP mode instead of native mode */
+	/* pin all maps and programs under INC_PIN_ROOT/<instance>. The caller holds the lock of the
+	 * instance (INC_LOCK_PATH) */
+	bool pin;
 	bool skip_icrc;    /* do not check the ICRC of received packets */
 	bool order_stores; /* use barriers like on a CPU that reorders stores, for tests */
-	bool fresh;        /* with pin: remove what a predecessor left, instead of taking it over */
+	/* if pin is set: remove what a predecessor left, instead of taking it over */
+	bool fresh;
 };
 
 /* The value of inc_order_stores for other programs that share the switch's maps. */
@@ -54,9 +58,10 @@ struct inc_switch_opts {
 struct inc_switch_port {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex;
-	uint32_t index; /* in inc_port */
+	uint32_t index; /* number of the port in inc_port */
 	bool generic;
-	enum inc_attach attach; /* INC_ATTACH_LIBXDP or INC_ATTACH_BPF_LINK */
+	/* how the port is attached: INC_ATTACH_LIBXDP or INC_ATTACH_BPF_LINK */
+	enum inc_attach attach;
 };
 
 struct inc_switch;
@@ -64,15 +69,17 @@ struct inc_switch;
 /* Sends the messages of libbpf and libxdp to the debug log from now on, for the whole process.
  * The errors of the functions here contain the important ones. */
 void inc_switch_hush_libraries(void);
-/* Whether this process may load such programs on this kernel: 0, -EPERM or -EOPNOTSUPP. */
+/* Whether this process may load XDP programs of a switch on this kernel: 0, -EPERM or
+ * -EOPNOTSUPP. */
 int inc_switch_possible(struct inc_err *err);
 /*
- * Opens, sizes, loads and (with pin) pins, or takes over what a daemon of the same instance left.
- * -EPROTO if its maps have another layout or other sizes than requested.
+ * Opens, sizes and loads the object of a switch. If opts.pin is set, this pins the maps and
+ * programs, or takes over those that a daemon of the same instance left. -EPROTO: the predecessor's
+ * maps have another layout or other sizes than requested.
  */
 int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **sw,
 		    struct inc_err *err);
-/* Detaches every port, unpins, frees. NULL is allowed. */
+/* Detaches every port, removes the pins, and frees the switch. sw may be NULL. */
 void inc_switch_close(struct inc_switch *sw);
 /* Makes inc_switch_close() leave programs and pins for the next daemon of the instance. */
 void inc_switch_leave(struct inc_switch *sw);
@@ -82,62 +89,64 @@ void inc_switch_leave(struct inc_switch *sw);
  * connection that has no port. Returns the number of communicators; 0 if there is no predecessor.
  */
 int inc_switch_adopt(struct inc_switch *sw, struct inc_err *err);
-/* Fills out with the configuration of a communicator. Fields that only hosts and the controller
- * use are not known. */
+/* Fills out with the configuration of a communicator. Fields that only hosts and the controller use
+ * stay unknown. */
 void inc_switch_describe(const struct inc_switch *sw, uint32_t comm, struct inc_comm_conf *out);
 /* Whether inc_switch_add_comm() of conf would make exactly this communicator. */
 bool inc_switch_comm_is(const struct inc_switch *sw, uint32_t comm,
 			const struct inc_comm_conf *conf);
 const struct inc_switch_opts *inc_switch_get_opts(const struct inc_switch *sw);
 
-/* -EEXIST if the port is attached already, -EBUSY if another program holds it. */
+/* Attaches the program to an interface. -EEXIST: the port is attached already. -EBUSY: another
+ * program holds the interface. */
 int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err);
 int inc_switch_detach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err);
-/* Attached ports, 0..n-1; NULL behind the last. */
+/* Returns attached port n, counted from 0, or NULL if there are not so many. */
 const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t i);
 const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname);
 
 /* The present properties of a port's interface, as the kernel reports them. */
 struct inc_port_seen {
 	char name[IF_NAMESIZE];
-	uint32_t ifindex; /* differs from the port's if the interface was made again */
-	uint32_t xdp_id;  /* of its XDP program; 0: none */
+	/* number of the interface, which differs from the port's if the interface was made again */
+	uint32_t ifindex;
+	uint32_t xdp_id; /* id of the interface's XDP program; 0: it has none */
 };
 
 /*
  * Compares port n with the properties of its interface, and restores what is missing: the program
- * on the interface, and the interface's entries in maps. Its communicators go on. 0: nothing was
- * missing; 1: something was restored; -EBUSY and so on: that failed, and err says what the
- * operator can do.
+ * on the interface, and the interface's entries in maps. The port's communicators go on. Returns 0:
+ * nothing was missing; 1: something was restored; -EBUSY and so on: that failed, and err says what
+ * the operator can do.
  */
 int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port_seen *seen,
 			  struct inc_err *err);
 
 /*
- * Validates all of conf, then applies all of it or nothing. Children may be at any interface. If
- * one connection is up, the parent must be at a port. Children are sorted by ifindex, so their
- * ordinal in the switch is not their rank. Returns the communicator's index. No packet finds the
+ * Adds a communicator: validates all of conf, then applies all of it or nothing. Children may be at
+ * any interface, but a parent must be at a port. Children are sorted by ifindex, so their ordinal
+ * in the switch is not their rank. Returns the communicator's index. No packet finds the
  * communicator until inc_switch_start_comm(), so that the caller can prepare for its events in
  * between.
  */
 int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 			struct inc_err *err);
 int inc_switch_start_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err);
-/* Afterwards no program uses the communicator's rows any more. On failure the communicator is
- * unchanged. */
+/* Removes a communicator. Afterwards no program uses its rows any more. On failure the communicator
+ * is unchanged. */
 int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err);
 /* Reads the MAC addresses of all ports. Connections without a configured address send from their
  * port's address from now on. If a map cannot be written, the next call tries again. */
 void inc_switch_follow_macs(struct inc_switch *sw);
-/* The same for one port. */
+/* Does the same for one port. */
 void inc_switch_follow_mac(struct inc_switch *sw, const struct inc_switch_port *port);
-/* NULL if there is no such communicator. */
+/* Returns the configuration of a communicator by its index, or NULL if there is none. */
 const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm);
 const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn);
 /* Whether the ranks behind this child receive data of the collective, or a packet of length 0. */
 bool inc_switch_child_gets(const struct inc_switch *sw, uint32_t comm, uint32_t child,
 			   uint32_t desc);
-/* Index of the communicator with this number, or -ENOENT. */
+/* Returns the index of the communicator with this number of the controller, or -ENOENT. */
 int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator);
 
 /* The size of a resource of a switch, and how much of it communicators use. */
@@ -149,15 +158,17 @@ struct inc_usage_of {
 struct inc_usage {
 	struct inc_usage_of communicators;
 	struct inc_usage_of connections;
-	struct inc_usage_of rows;      /* of contributions */
-	struct inc_usage_of slots;     /* and as many result rows */
-	struct inc_usage_of root_rows; /* for ranks that can be a root, INC_ROOTS_PER_ROW each */
+	struct inc_usage_of rows;  /* rows of contributions */
+	struct inc_usage_of slots; /* slots, each of which has a result row */
+	/* rows for ranks that can be a root, with INC_ROOTS_PER_ROW ranks each */
+	struct inc_usage_of root_rows;
 };
 
 void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out);
 
-/* File descriptors by name (INC_MAP_*; programs inc_switch, inc_egress) or -ENOENT. The switch
- * owns them. inc_switch is the plain XDP program (BPF_PROG_TEST_RUN). */
+/* Returns the file descriptor of a map or program by its name (INC_MAP_*; programs inc_switch,
+ * inc_egress) or -ENOENT. The switch owns them. inc_switch is the plain XDP program
+ * (BPF_PROG_TEST_RUN). */
 int inc_switch_map_fd(const struct inc_switch *sw, const char *name);
 int inc_switch_prog_fd(const struct inc_switch *sw, const char *name);
 /* bpf_map_update_elem() on a map by its name. */
@@ -165,14 +176,15 @@ int inc_switch_map_set(const struct inc_switch *sw, const char *name, const void
 		       const void *value, uint64_t flags, struct inc_err *err);
 
 struct inc_counters {
-	uint64_t value[INC_CTR_MAX]; /* summed over the CPUs */
+	uint64_t value[INC_CTR_MAX]; /* value of each counter, summed over the CPUs */
 	uint64_t received, passed, dropped, absorbed, answered, multicast;
-	bool balanced; /* received is the sum of the five after it */
+	/* received is the sum of passed, dropped, absorbed, answered and multicast */
+	bool balanced;
 };
 
 struct inc_counter_info {
 	const char *name;
-	char class; /* R, P, D, A, W, M or X */
+	char class; /* class of the counter: R, P, D, A, W, M or X */
 	const char *text;
 };
 

@@ -19,30 +19,33 @@ struct inc_xdp;
 
 struct inc_port_slot {
 	struct inc_switch_port port;
-	struct inc_switch_port *used; /* &port, or NULL: free */
-	int link_fd;                  /* of a bpf_link, else -1 */
-	uint32_t prog_id;             /* id of the XDP program that the interface has with ours
-				       * attached; 0: none */
-	uint32_t left_ifindex;        /* former ifindex, which its connections still have; 0:
-				       * none */
-	bool stale;                   /* its communicators' entries in the maps must be written
-				       * again */
+	struct inc_switch_port *used; /* the attached port, &port; NULL: the slot is free */
+	int link_fd;                  /* descriptor of the port's bpf_link, else -1 */
+	/* id of the XDP program that the interface has while ours is attached; 0: none */
+	uint32_t prog_id;
+	/* former ifindex, which the port's connections still have; 0: there is none */
+	uint32_t left_ifindex;
+	/* the entries in maps of the port's communicators must be written again */
+	bool stale;
 };
 
 struct inc_switch {
-	struct inc_switch_opts opts; /* defaults filled in; opts.instance is instance */
+	/* options with defaults filled in; opts.instance is the member instance */
+	struct inc_switch_opts opts;
 	char instance[INC_INSTANCE_LEN];
 	uint32_t sum_rows;
 	struct inc_xdp *skel;
-	struct bpf_object *ext_obj; /* the copy that libxdp loads; it shares every map */
+	/* copy of the object that libxdp loads; the copy shares every map */
+	struct bpf_object *ext_obj;
 	struct xdp_program *ext;
 	bool pinned;  /* the pin directory belongs to this process */
-	bool adopted; /* the maps are those of a predecessor, whose programs went on */
+	bool adopted; /* the maps are those of a predecessor, whose programs still run */
 	bool leaving; /* pins and attached programs stay when this process ends */
 	struct inc_port_slot slot[INC_MAX_PORTS];
-	struct inc_comm_cfg *comm; /* [max_comms], the content of inc_comm_cfg */
-	struct inc_conn_cfg *conn; /* [max_connections], the content of inc_conn_cfg */
-	struct inc_root_row *root; /* [inc_switch_root_rows()], the content of inc_root_child */
+	struct inc_comm_cfg *comm; /* [max_comms]: copy of the content of inc_comm_cfg */
+	struct inc_conn_cfg *conn; /* [max_connections]: copy of the content of inc_conn_cfg */
+	/* [inc_switch_root_rows()]: copy of the content of inc_root_child */
+	struct inc_root_row *root;
 	struct inc_conn_state *conn_state;
 	struct inc_comm_state *comm_state;
 	struct inc_slot *slots;
@@ -53,72 +56,72 @@ struct inc_switch {
 /* inc_pin.c */
 int inc_bpffs_mount(struct inc_err *err);
 /*
- * Takes over what the instance's predecessor left (sw->adopted). If the predecessor had not
- * finished its start, or opts.fresh is set, removes it. -EPROTO if its maps have another layout;
- * its programs go on.
+ * Takes over what the instance's predecessor left, and sets sw->adopted. If the predecessor had not
+ * finished its start, or opts.fresh is set, this removes what it left. -EPROTO: the predecessor's
+ * maps have another layout, and its programs go on.
  */
 int inc_instance_claim(struct inc_switch *sw, struct inc_err *err);
-/* For a predecessor: replaces the object's maps by the predecessor's. */
+/* If there is a predecessor, replaces the object's maps by the predecessor's. */
 int inc_reuse_maps(struct inc_switch *sw, struct inc_err *err);
 void inc_instance_release(struct inc_switch *sw);
 int inc_pin_all(struct inc_switch *sw, struct inc_err *err);
 int inc_pin_fd(struct inc_switch *sw, int fd, const char *name, struct inc_err *err);
 void inc_unpin(struct inc_switch *sw, const char *name);
-/* The descriptor of the object that is pinned by this name, or -errno. */
+/* Returns a descriptor of the object that is pinned by this name, or -errno. */
 int inc_pinned_fd(const struct inc_switch *sw, const char *name);
 
-/* inc_range.c: resources of which a communicator has one contiguous run. */
+/* inc_range.c: the resources of which a communicator has one contiguous run of entries. */
 enum inc_range { INC_RANGE_CONN, INC_RANGE_KEPT, INC_RANGE_SUM, INC_RANGE_ROOT };
-/* Finds n free entries in a row. 0, or -ENOSPC. */
+/* Finds n free entries in a row of a resource. Returns 0, or -ENOSPC. */
 int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t *out);
 /* Returns -ENOSPC and fills err with the reason why there are no n entries in a row: how many
  * are free in total, how many in a row, and which communicator uses most. */
 int inc_range_refuse(const struct inc_switch *sw, uint32_t communicator, enum inc_range what,
 		     uint32_t n, struct inc_err *err);
 
-/* inc_taken.c: -EBUSY; err names the owner of the program on the port, and the command that
- * frees the port. */
+/* inc_taken.c: rejects a port that is in use. Returns -EBUSY, and err names the owner of the
+ * program on the port and the command that frees the port. */
 int inc_taken_error(uint32_t ifindex, const char *ifname, const char *prog, uint32_t prog_id,
 		    bool generic, struct inc_err *err);
 
-/* inc_purge.c: a program belongs to this switch or a predecessor if it uses the switch's map of
+/* inc_purge.c. A program belongs to this switch or a predecessor if it uses the switch's map of
  * ports. */
 uint32_t inc_map_id(int fd);
 bool inc_uses_map(int prog_fd, uint32_t map_id);
 /* Removes all programs that use the map from libxdp's dispatcher on ifindex, except the program
- * with the id spare (0: none). A predecessor that died while it took over has left two. False:
- * there was none. */
+ * with the id spare (0: none). A predecessor that died while it took over has left two programs.
+ * Returns false if there was none. */
 bool inc_purge_interface(uint32_t ifindex, uint32_t map_id, uint32_t spare);
-/* Removes a dispatcher with program xdp_id that runs only programs which use the map. It is for
+/* Removes a dispatcher that has program xdp_id, if all programs that it runs use the map. It is for
  * an interface that has another number now, because libxdp looks for pins by number and does not
- * find that dispatcher. Returns the former number; 0: there is no such dispatcher. */
+ * find that dispatcher. Returns the interface's former number; 0: there is no such dispatcher. */
 uint32_t inc_purge_moved(uint32_t ifindex, uint32_t xdp_id, bool generic, uint32_t map_id);
-/* Removes programs that use the map from all dispatchers, even if their interface is gone. If
- * spare is not NULL, its ports are left alone. */
+/* Removes programs that use the map from all dispatchers, even if a dispatcher's interface is gone.
+ * If spare is not NULL, the ports of that switch keep their programs. */
 void inc_dispatchers_purge(uint32_t map_id, const struct inc_switch *spare);
 
 /* inc_attach.c */
 void inc_attach_close(struct inc_switch *sw);
-/* Attaches the program to the interface of a slot, whose port is filled in, and enters it in the
- * maps. */
+/* Attaches the program to the interface of a slot whose port is filled in, and enters the port in
+ * the maps. */
 int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err);
 /* Whether the interface, whose XDP program is xdp_id, still has the switch's program. */
 bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32_t xdp_id);
 /* Removes the port's bpf_link and its pin, if it has one. */
 void inc_drop_link(struct inc_switch *sw, struct inc_port_slot *slot);
-/* Enter a port in the maps that the programs need before it is attached, and remove it from
- * them. */
+/* These two enter a port in the maps that the programs need before the port is attached, and remove
+ * it from them. */
 int inc_enter_port(struct inc_switch *sw, const struct inc_switch_port *port, struct inc_err *err);
 void inc_forget_port(struct inc_switch *sw, uint32_t ifindex);
-/* Whether ifindex is an attached port. */
+/* Whether ifindex is the number of an attached port. */
 bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex);
-/* Removes what a predecessor has left on interfaces that are no ports any more. */
+/* Removes what a predecessor has left on interfaces that are not ports of this switch any more. */
 void inc_forget_ports(struct inc_switch *sw);
 
-/* inc_port.c: moves a predecessor's communicators to the present interfaces of its ports. */
+/* inc_port.c: moves a predecessor's communicators to the present interfaces of their ports. */
 int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err);
 
-/* inc_loader.c: collect the last messages of libbpf and libxdp for an error. */
+/* inc_loader.c: these collect the last messages of libbpf and libxdp for an error. */
 void inc_capture_begin(void);
 const char *inc_capture_end(void);
 

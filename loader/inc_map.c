@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writes the switch's maps. It is apart from inc_loader.c, because the simulation and a fuzzer
- * link it with maps of their own.
+ * Writes the switch's maps. These functions are apart from inc_loader.c, because the simulation and
+ * a fuzzer link this file with maps of their own.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pins. A process that opens a pinned switch holds the lock of its instance. So existing pins
- * belong to a predecessor that has died, or has left them for the next process. Its maps are used
- * again if it had pinned all of them. The map that it pins last describes their layout.
+ * Pins the maps and programs of a switch. A process that opens a pinned switch holds the lock of
+ * its instance. So existing pins belong to a predecessor that has died, or has left them for the
+ * next process. This process uses the predecessor's maps if it had pinned all of them. The map that
+ * is pinned last describes the layout of the maps.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -73,8 +74,8 @@ static void unlink_files(const char *dir)
 	closedir(d);
 }
 
-/* Deletes the pins in a directory, which has only files. It tries twice, because the first try
- * may have failed for lack of memory, and pins that stay would hold maps of many MB. */
+/* Deletes the pins in a directory, which contains only files. A second try follows, because the
+ * first may have failed for lack of memory, and pins that stay would hold maps of many MB. */
 static int empty_dir(const char *dir)
 {
 	unlink_files(dir);
@@ -104,8 +105,8 @@ static int clean_leftovers(struct inc_switch *sw, struct inc_err *err)
 	return 0;
 }
 
-/* Makes the directory, and its root. The last instance that ends removes the root, perhaps
- * between the two steps. */
+/* Makes the instance's directory of pins, and the root above it. The last instance that ends
+ * removes the root, perhaps between the two steps. */
 static int make_pin_dir(const char *dir, struct inc_err *err)
 {
 	for (;;) {
@@ -138,7 +139,7 @@ int inc_pinned_fd(const struct inc_switch *sw, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Checks that this daemon's programs can use the predecessor's maps. */
+/* Checks the layout of the predecessor's maps, so that this daemon's programs can use them. */
 static int check_layout(const struct inc_switch *sw, int fd, struct inc_err *err)
 {
 	const uint32_t key = 0;
@@ -224,13 +225,15 @@ void inc_instance_release(struct inc_switch *sw)
 	int ret;
 
 	if (sw->pinned && !sw->leaving) {
-		inc_unpin(sw, INC_MAP_LAYOUT); /* first, because from now on the pins are not
-						* complete */
+		/* the layout goes first, because from now on the pins are not complete */
+		inc_unpin(sw, INC_MAP_LAYOUT);
 		pin_path(sw, NULL, path);
 		ret = empty_dir(path);
 		if (ret)
 			inc_warn("directory %s cannot be removed: %s", path, strerror(-ret));
-		rmdir(INC_PIN_ROOT); /* succeeds for the last instance only */
+		/* this succeeds for the last instance only, because other instances have
+		 * directories in it */
+		rmdir(INC_PIN_ROOT);
 		sw->pinned = false;
 	}
 }
@@ -253,7 +256,7 @@ void inc_unpin(struct inc_switch *sw, const char *name)
 	unlink(path);
 }
 
-/* Makes map use a predecessor's map. Its type and sizes must be those requested now. */
+/* Makes map use a predecessor's map. The type and sizes of that must be those requested now. */
 static int reuse_map(const struct inc_switch *sw, struct bpf_map *map, int fd, struct inc_err *err)
 {
 	struct bpf_map_info has = {};
@@ -305,7 +308,8 @@ static int pin_programs(struct inc_switch *sw, struct inc_err *err)
 	int ret;
 
 	bpf_object__for_each_program (prog, sw->skel->obj) {
-		inc_unpin(sw, bpf_program__name(prog)); /* that of a predecessor */
+		/* removes the pin of the predecessor's program */
+		inc_unpin(sw, bpf_program__name(prog));
 		ret = inc_pin_fd(sw, bpf_program__fd(prog), bpf_program__name(prog), err);
 		if (ret)
 			return ret;

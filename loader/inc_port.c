@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports that change while the switch runs. An operator may detach the program, move the interface
- * to another namespace and back, or delete it and make it again. The kernel then removes the
- * interface from every devmap, ends the link that holds the program, or gives the interface
+ * Repairs ports that change while the switch runs. An operator may detach the program, move the
+ * interface to another namespace and back, or delete it and make it again. The kernel then removes
+ * the interface from every devmap, ends the link that holds the program, or gives the interface
  * another number. The caller passes the interface's present properties. These are compared with
  * what the switch needs, and what is missing is restored. The next check repeats a step that
  * failed. The engine calls this on the daemon's one thread.
@@ -34,7 +34,7 @@ const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, 
 	return NULL;
 }
 
-/* Whether the kernel has removed the interface from the devmaps. */
+/* Whether the kernel has removed the port's interface from the devmaps. */
 static bool has_left_maps(const struct inc_switch *sw, const struct inc_switch_port *port)
 {
 	struct bpf_devmap_val val;
@@ -43,7 +43,8 @@ static bool has_left_maps(const struct inc_switch *sw, const struct inc_switch_p
 				   &val);
 }
 
-/* Fills b with the present plan of a communicator; false: it has no connection at the port. */
+/* Fills b with the present plan of a communicator. False: the communicator has no connection at the
+ * port. */
 static bool build_at(const struct inc_switch *sw, uint32_t comm, uint32_t ifindex,
 		     struct inc_comm_build *b)
 {
@@ -59,8 +60,8 @@ static bool build_at(const struct inc_switch *sw, uint32_t comm, uint32_t ifinde
 	return found;
 }
 
-/* Changes the port's connections to its present number. write_rows() writes that to the maps and
- * may fail, so the slot stays stale until it has succeeded. */
+/* Changes the interface number of the port's connections to its present number. write_rows() writes
+ * that to the maps and may fail, so the slot stays stale until write_rows() has succeeded. */
 static void move_conns(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	const uint32_t from = slot->left_ifindex;
@@ -101,8 +102,8 @@ static int for_comms(struct inc_switch *sw, const struct inc_port_slot *slot, co
 	return ret;
 }
 
-/* Writes connections with the port's number to the maps. A packet that arrives before is dropped
- * because of its port, and its host retransmits it. */
+/* Writes connections with the port's new number to the maps. The program drops a packet that
+ * arrives earlier, because its port is wrong, and the host retransmits it. */
 static int write_rows(struct inc_switch *sw, const struct inc_port_slot *slot, struct inc_err *err)
 {
 	return slot->stale ? for_comms(sw, slot, inc_comm_write, err) : 0;
@@ -119,8 +120,9 @@ static int attach_again(struct inc_switch *sw, struct inc_port_slot *slot, uint3
 	inc_drop_link(sw, slot);
 	slot->prog_id = 0;
 	inc_purge_moved(slot->port.ifindex, xdp_id, slot->port.generic, map_id);
-	slot->used = NULL; /* so that inc_dispatchers_purge() removes the pins of a dispatcher
-			    * that is gone */
+	/* a free slot is no port, so inc_dispatchers_purge() removes the pins of a dispatcher that
+	 * is gone */
+	slot->used = NULL;
 	inc_dispatchers_purge(map_id, sw);
 	slot->used = &slot->port;
 	ret = inc_attach_slot(sw, slot, &why);
@@ -170,7 +172,7 @@ static void move_port(struct inc_switch *sw, struct inc_port_slot *slot, uint32_
 	slot->prog_id = 0;
 }
 
-/* Enters the port in the maps again, so that results of its communicators leave by it. */
+/* Enters the port in the maps again, so that results of the port's communicators leave by it. */
 static int return_to_maps(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
 {
 	int ret = inc_enter_port(sw, &slot->port, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Removes programs of a switch from libxdp's dispatchers, even those of a predecessor. They are
- * recognized by a map that they use. Called by the loader, from its one thread.
+ * Removes programs of a switch from libxdp's dispatchers, even programs of a predecessor. A program
+ * belongs to the switch if it uses a certain map. The loader calls this on its one thread.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ uint32_t inc_map_id(int fd)
 
 bool inc_uses_map(int prog_fd, uint32_t map_id)
 {
-	uint32_t ids[64], i; /* the programs use half as many maps */
+	uint32_t ids[64], i; /* room for twice as many maps as the programs use */
 	struct bpf_prog_info info = {.map_ids = (uintptr_t)ids, .nr_map_ids = 64};
 	__u32 len = sizeof(info);
 
@@ -36,8 +36,8 @@ bool inc_uses_map(int prog_fd, uint32_t map_id)
 	return false;
 }
 
-/* Removes one program that uses the map from the dispatcher on ifindex, except the program with
- * the id spare. False: there is none. */
+/* Removes one program that uses the map from the dispatcher on ifindex, except the program with the
+ * id spare. Returns false if there is no such program. */
 static bool purge_one(uint32_t ifindex, uint32_t map_id, uint32_t spare)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
@@ -115,7 +115,8 @@ static void delete_pin(const char *path, void *arg)
 	unlink(path);
 }
 
-/* Whether all programs in a dispatcher use the map, and there is at least one. */
+/* Whether the dispatcher in this directory runs at least one program, and all its programs use the
+ * map. */
 static bool is_ours_alone(const char *dir, uint32_t map_id)
 {
 	struct pinned_progs progs = {.map_id = map_id};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Finds free connections and rows for a communicator, and reports how many are in use and by which
- * communicator.
+ * Finds free connections and rows for a communicator, and reports how many are in use and which
+ * communicator uses most.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -83,7 +83,7 @@ int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_
 	return best == UINT32_MAX ? -ENOSPC : 0;
 }
 
-/* The length of the longest free run. */
+/* The length of the longest run of free entries. */
 static uint32_t longest_free(const struct inc_switch *sw, enum inc_range what)
 {
 	uint32_t fits = 0, too_many = total_of(sw, what) + 1, n, at;
@@ -98,7 +98,7 @@ static uint32_t longest_free(const struct inc_switch *sw, enum inc_range what)
 	return fits;
 }
 
-/* Returns how much is in use; *holder is the communicator that uses most. */
+/* Returns how many entries are in use. *holder becomes the communicator that uses most of them. */
 static uint32_t sum_used(const struct inc_switch *sw, enum inc_range what,
 			 const struct inc_comm_cfg **holder, uint32_t *held)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copies of the state that the data path writes (inc_state.h), and the mapped arrays for tests
+ * Copies the state that the data path writes (inc_state.h), and returns the mapped arrays for tests
  * (inc_raw.h).
  */
 #include <errno.h>
@@ -15,7 +15,8 @@ _Static_assert(sizeof(struct inc_conn_state) == 16 * sizeof(uint64_t), "a word h
 
 void inc_switch_read_conn(const struct inc_switch *sw, uint32_t conn, struct inc_conn_state *out)
 {
-	/* in the order that inc_state.h requires: rx_next is word 0, tx_acked word 1 */
+	/* words of the state in the order in which inc_state.h requires to read them: rx_next is
+	 * word 0, tx_acked word 1 */
 	static const uint8_t order[] = {4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 1, 2, 3, 0};
 	const uint64_t *from = (const uint64_t *)&sw->conn_state[conn];
 	uint64_t word[sizeof(order)];
@@ -31,9 +32,10 @@ void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc
 	const struct inc_comm_state *from = &sw->comm_state[comm];
 
 	*out = (struct inc_comm_state){.tx_next = LOAD(from->tx_next), .error = LOAD(from->error)};
-	out->up_next = LOAD(from->up_next); /* after tx_next, so that it is not below it */
-	out->error_r = LOAD(from->error_r); /* after error, because the writer stores error_r
-					     * first */
+	/* up_next is read after tx_next, so that it is not below tx_next */
+	out->up_next = LOAD(from->up_next);
+	/* error_r is read after error, because the writer stores error_r first */
+	out->error_r = LOAD(from->error_r);
 }
 
 static uint64_t slot_of(const struct inc_comm_cfg *cfg, uint64_t r)
@@ -83,8 +85,8 @@ static void read_head(const struct inc_buf *row, struct inc_kept_head *out)
 	};
 }
 
-/* Checks that the row still has chunk r. Its chunk number is written first, so if it is r before
- * and after the copy, the copy is consistent. */
+/* Checks that the row still has chunk r. The program writes a row's chunk number first. So if the
+ * number is r before and after the copy, the copy is consistent. */
 static int still_held(const struct inc_buf *row, uint64_t r)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);

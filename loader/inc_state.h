@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Consistent copies of the state that the XDP programs write, for user space. The programs write
- * at any time. So a state is copied with the right atomics and in the right order, and a row is
- * checked to be of one chunk. The slow path calls these once a tick for each connection, and
+ * Consistent copies of the state that the XDP programs write, for user space. The programs write at
+ * any time. So these functions copy a state with the right atomics and in the right order, and
+ * check that a row is of one chunk. The slow path calls these once a tick for each connection, and
  * queries call them, all on the daemon's one thread.
  */
 #ifndef INC_STATE_H
@@ -25,38 +25,40 @@ void inc_switch_read_conn(const struct inc_switch *sw, uint32_t conn, struct inc
 void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc_comm_state *out);
 
 /*
- * The oldest incomplete chunk of a communicator that has contributions: its number, and a bit for
- * each child whose contribution has come. False: no such chunk, so no child waits.
+ * Finds the oldest incomplete chunk of a communicator that has contributions. Stores the chunk's
+ * number, and a bit for each child whose contribution has come. False: there is no such chunk, so
+ * no child waits.
  */
 bool inc_switch_waiting(const struct inc_switch *sw, uint32_t comm, uint64_t *r, uint32_t *arrived);
 
-/* The contribution of a child to a chunk, without its data. */
+/* The properties of a child's contribution to a chunk, without its data. */
 struct inc_kept_head {
-	struct inc_mirror mirror; /* repeated by the result to the child */
-	uint32_t len;             /* payload bytes */
+	struct inc_mirror mirror; /* fields that the result to the child repeats */
+	uint32_t len;             /* length of the payload */
 };
 
-/* 0, or -ESTALE if the row has another chunk by now; then out is inconsistent. */
+/* Copies the properties of a contribution. Returns 0, or -ESTALE if the row has another chunk by
+ * now. In that case out is inconsistent. */
 int inc_switch_read_kept(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
 			 struct inc_kept_head *out);
 /*
- * Copies the data of result r of a communicator; below the root it is the parent's result. The
- * length is INC_MAX_PAYLOAD at most. 0, or -ESTALE like above.
+ * Copies the data of result r of a communicator. Below the root that is the parent's result. The
+ * length is INC_MAX_PAYLOAD at most. Returns 0 or -ESTALE as inc_switch_read_kept() does.
  */
 int inc_switch_read_sum(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
 			uint32_t *len);
-/* Copies partial sum r in the same way, with its form as a message to the parent. */
+/* Copies partial sum r in the same way, with the form that it has as a message to the parent. */
 int inc_switch_read_partial(const struct inc_switch *sw, uint32_t comm, uint64_t r,
 			    uint8_t *payload, struct inc_kept_head *out);
 /* A bit for each child whose descriptor or length for chunk r differs from the first child's. */
 uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint64_t r);
 
-/* Sets the MAC address of a connection's peer if it is not known. An address that was learned
- * from the peer's frames meanwhile has precedence and is not overwritten. */
+/* Sets the MAC address of a connection's peer if no address is known. If the program has learned an
+ * address from the peer's frames meanwhile, that has precedence, and this does not overwrite it. */
 void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, const uint8_t mac[6]);
 
-/* Ends a communicator at chunk r: from now on the programs answer its packets with this AETH
- * syndrome. */
+/* Ends a communicator at chunk r. From now on the programs answer the communicator's packets with
+ * this AETH syndrome. */
 void inc_switch_end_comm(struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t syndrome);
 
 #endif

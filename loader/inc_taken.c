@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Finds the owner of a port that is in use, and the command that frees it. A program held by a
- * link is detached only by the link's end: `ip link set xdp off` has no effect on it, and a pinned
- * link outlives its process.
+ * Finds the owner of a port that is in use, and the command that frees it. If a bpf_link holds a
+ * program, only the link's end detaches the program. The command `ip link set xdp off` has no
+ * effect on it, and a pinned link outlives its process.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "loader/inc_loader_priv.h"
 
-/* The id of the link, if it holds that program on the interface; else 0. */
+/* The id of the link, if it holds that program on the interface. 0: it does not. */
 static uint32_t link_id_of(int fd, uint32_t ifindex, uint32_t prog_id)
 {
 	struct bpf_link_info info = {};
@@ -41,7 +41,8 @@ static uint32_t find_link(uint32_t ifindex, uint32_t prog_id)
 	return found;
 }
 
-/* Finds the instance whose pins hold the link. False: no visible instance does. */
+/* Finds the instance whose pins hold the link of the interface's program. False: no instance that
+ * is visible here does. */
 static bool find_instance(uint32_t ifindex, uint32_t prog_id, char name[INC_INSTANCE_LEN])
 {
 	char path[PATH_MAX];
@@ -67,7 +68,7 @@ static bool find_instance(uint32_t ifindex, uint32_t prog_id, char name[INC_INST
 	return found;
 }
 
-/* The process that holds the instance's lock; 0: none. */
+/* The process that holds the instance's lock. 0: no process holds it. */
 static int find_process(const char *instance)
 {
 	char path[PATH_MAX], text[32] = "";
