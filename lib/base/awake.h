@@ -17,15 +17,16 @@
 #include "lib/base/clock.h"
 
 #define INC_AWAKE_STEP_NS INC_NSEC_PER_SEC
-/* For this time after a standstill no limit passes. The process reads in it what peers sent
- * during the standstill, and peers retransmit what was lost, because requesters wait a second at
- * most by default. */
+/* For this time after a standstill no limit passes. The process uses it to read what peers sent
+ * during the standstill. Peers retransmit within it what was lost, because requesters wait a second
+ * at most by default. */
 #define INC_AWAKE_RESPITE_NS (2 * INC_NSEC_PER_SEC)
 
 struct inc_awake {
-	uint64_t looked_at_ns;  /* by CLOCK_MONOTONIC; 0: never */
-	uint64_t now_ns;        /* by this clock, which begins with the value of CLOCK_MONOTONIC */
-	uint64_t resumed_at_ns; /* end of the last standstill, by this clock; 0: none */
+	uint64_t looked_at_ns; /* the last reading of CLOCK_MONOTONIC; 0: none yet */
+	/* the present time of this clock, which begins with the value of CLOCK_MONOTONIC */
+	uint64_t now_ns;
+	uint64_t resumed_at_ns; /* end of the last standstill, by this clock; 0: there was none */
 };
 
 /* Returns the time by this clock. clock_ns: the time by CLOCK_MONOTONIC. */

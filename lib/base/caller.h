@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * For the public calls of the libraries: structs of options that begin with their own size, and
- * the buffer into which an error's text goes.
+ * For the public calls of the libraries: structs of options that begin with their own size, and the
+ * caller's buffer for the text of an error.
  */
 #ifndef INC_CALLER_H
 #define INC_CALLER_H
@@ -23,7 +23,8 @@ int inc_caller_opts(void *known, size_t known_size, const void *given);
 /* Like inc_caller_opts(), but members that an older caller's struct lacks keep the values that
  * known has. given is not NULL. */
 int inc_caller_opts_over(void *known, size_t known_size, const void *given);
-/* Copies the error's text into the caller's buffer of size bytes. buf NULL: there is none. */
+/* Copies the error's text into the caller's buffer of size bytes. buf NULL: the caller has no
+ * buffer. */
 void inc_caller_explain(char *buf, size_t size, const struct inc_err *err);
 
 #endif

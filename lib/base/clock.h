@@ -35,7 +35,7 @@ static inline time_t inc_now_s(void)
 	return inc_now_ns() / INC_NSEC_PER_SEC;
 }
 
-/* Nanoseconds since 1970. */
+/* CLOCK_REALTIME as nanoseconds since 1970. */
 static inline uint64_t inc_wall_ns(void)
 {
 	return inc_clock_ns(CLOCK_REALTIME);
@@ -50,7 +50,7 @@ static inline int inc_ms_until(uint64_t at_ns, uint64_t now_ns)
 	return ms < INT_MAX ? ms : INT_MAX;
 }
 
-/* A duration as libevent takes it. */
+/* A duration in the struct that libevent uses. */
 static inline struct timeval inc_timeval_of_ms(unsigned int ms)
 {
 	return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An error with its text. Functions that can fail for a reason a user should read take a struct
- * inc_err * (NULL: not wanted), fill it with one line that names the object (file and line,
- * interface, peer) and return -errno. Texts of others that the line quotes are made printable
- * (printable.h).
+ * inc_err * (NULL: the caller does not want the text), fill it with one line that names the object
+ * (file and line, interface, peer) and return -errno. The line may quote texts of peers, which are
+ * made printable (printable.h).
  */
 #ifndef INC_ERR_H
 #define INC_ERR_H
@@ -17,11 +17,11 @@ struct inc_err {
 /* Stores the formatted line in err and returns -code (code is a positive errno). */
 int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same, with "where: " before the text unless where is empty. */
+/* Like inc_err_set(), with "where: " before the text unless where is empty. */
 int inc_err_vset(struct inc_err *err, int code, const char *where, const char *fmt, va_list ap)
 	__attribute__((format(printf, 4, 0)));
-/* Appends a reason to those that err has: "first; second". Text beyond the end of the buffer is
- * cut off. */
+/* Appends a reason to the reasons in err: "first; second". Text beyond the end of the buffer is cut
+ * off. */
 void inc_err_add(struct inc_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -3,9 +3,9 @@
 #ifndef INC_ERRNO_NAME_H
 #define INC_ERRNO_NAME_H
 
-/* "EINVAL"; NULL if code is no errno of this system. */
+/* Returns the name of an errno, such as "EINVAL"; NULL if code is no errno of this system. */
 const char *inc_errno_name(int code);
-/* The errno that has this name; 0 if none has, or name is NULL. */
+/* Returns the errno that has this name; 0 if no errno has the name, or name is NULL. */
 int inc_errno_from_name(const char *name);
 
 #endif

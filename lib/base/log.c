@@ -18,8 +18,8 @@
 #include "lib/base/printable.h"
 
 #define TEXT_BYTES 1024
-/* JSON escapes up to double a text. A line must not exceed PIPE_BUF, so that a pipe takes it in
- * one write. */
+/* JSON escapes up to double a text. A line must not exceed PIPE_BUF, so that one write passes it to
+ * a pipe. */
 #define LINE_BYTES (2 * TEXT_BYTES + 256)
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
@@ -27,7 +27,8 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static char log_program[32] = "inc";
 static enum inc_log_level log_level = INC_LOG_INFO;
 static bool log_json;
-static void (*log_sink)(const char *line, size_t len); /* NULL: stderr, where a write may block */
+/* receiver of each line; NULL: stderr, where a write may block */
+static void (*log_sink)(const char *line, size_t len);
 static __thread struct inc_log_account *log_account;
 
 void inc_log_init(const char *program)
@@ -51,7 +52,8 @@ struct inc_log_account *inc_log_on(struct inc_log_account *account)
 	return before;
 }
 
-/* Whether the account has room for a line. If so, first logs how many lines were dropped. */
+/* Whether the thread's account has room for a line. If it has, this first logs how many lines of
+ * the account were dropped. */
 static bool may_write(void)
 {
 	struct inc_log_account *account = log_account;
@@ -74,7 +76,7 @@ static bool may_write(void)
 	return true;
 }
 
-/* Formats one line with its newline; returns its length. */
+/* Formats one line of the log with its newline. Returns its length. */
 static size_t compose(enum inc_log_level level, const char *text, char out[LINE_BYTES])
 {
 	const uint64_t now_ns = inc_wall_ns();
@@ -93,7 +95,7 @@ static size_t compose(enum inc_log_level level, const char *text, char out[LINE_
 				 level_names[level], "program", log_program, "message", text);
 	n = line ? json_dumpb(line, out, LINE_BYTES - 1, JSON_COMPACT) : 0;
 	json_decref(line);
-	if (!n) /* no memory for the object: write a plain line */
+	if (!n) /* there was no memory for the JSON object, so write a plain line */
 		n = snprintf(out, LINE_BYTES - 1, "%s %-5s %s: %s", time_text, level_names[level],
 			     log_program, text);
 	out[n++] = '\n';
@@ -106,19 +108,21 @@ void inc_log_sink(void (*sink)(const char *line, size_t len))
 }
 
 /* The state of inc_log_unblocked(): the descriptor it writes to, and the end of a line of which
- * only the beginning could be written. All of it is under the lock. */
+ * only the beginning could be written. The lock protects all members. */
 static struct {
 	pthread_mutex_t lock;
-	int fd; /* -1: not opened yet */
+	int fd; /* descriptor to which lines are written; -1: not opened yet */
 	unsigned int left_out;
 	char rest[LINE_BYTES];
 	size_t rest_bytes;
 } unblocked = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* Opens the descriptor of inc_log_unblocked(). A terminal may have room for a part of a line,
- * and a write of more would block. So it is opened a second time with O_NONBLOCK, which on
- * stderr itself would also hold for the programs that share it. If this user may not open the
- * terminal, a write may still block. */
+/*
+ * Opens the descriptor of inc_log_unblocked(). A terminal may have room for a part of a line, and a
+ * write of more would block. So this opens the terminal a second time with O_NONBLOCK. On stderr
+ * itself that flag would also hold for the programs that share stderr. If this user may not open
+ * the terminal, a write may still block.
+ */
 static int unblocked_fd(void)
 {
 	int own = -1;
@@ -132,9 +136,9 @@ static int unblocked_fd(void)
 	return unblocked.fd;
 }
 
-/* Writes a line, or its beginning; the rest goes to unblocked.rest. Returns false if nothing
- * could be written. A pipe or socket that poll() reports as writable has room for a whole line,
- * so only terminals leave a rest. */
+/* Writes a line to unblocked.fd, or only the line's beginning. In that case the rest goes to
+ * unblocked.rest. Returns false if nothing could be written. If poll() reports a pipe or socket as
+ * writable, it has room for a whole line, so only terminals leave a rest. */
 static bool write_unblocked(const char *line, size_t len)
 {
 	struct pollfd p = {.fd = unblocked_fd(), .events = POLLOUT};
@@ -147,8 +151,8 @@ static bool write_unblocked(const char *line, size_t len)
 	return true;
 }
 
-/* Writes the rest of an unfinished line, which must come before any other line. Whether all of
- * it is written. */
+/* Writes the rest of an unfinished line, which must come before any other line. Returns whether the
+ * whole rest was written. */
 static bool finish_line(void)
 {
 	return !unblocked.rest_bytes ||
@@ -185,7 +189,7 @@ void inc_log(enum inc_log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	inc_printable(text); /* the text may quote a peer */
+	inc_printable(text); /* the text may quote a peer, so it is made printable */
 	n = compose(level, text, line);
 	if (log_sink)
 		log_sink(line, n);

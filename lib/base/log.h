@@ -13,7 +13,7 @@
 
 enum inc_log_level { INC_LOG_ERROR, INC_LOG_WARN, INC_LOG_INFO, INC_LOG_DEBUG };
 
-/* Sets the program's name for every line and reads the environment. Call once in main. */
+/* Sets the program's name for every line, and reads the environment. main() calls this once. */
 void inc_log_init(const char *program);
 /*
  * Replaces stderr: sink receives each whole line, with its newline, on the thread that logs. NULL
@@ -23,7 +23,7 @@ void inc_log_init(const char *program);
 void inc_log_sink(void (*sink)(const char *line, size_t len));
 /* A sink for programs that must not block: it writes to stderr, but drops a line if stderr has
  * no room because its reader (a terminal, too) does not read. The next line that can be written
- * is preceded by one with the number of dropped lines. */
+ * is preceded by one that has the number of dropped lines. */
 void inc_log_unblocked(const char *line, size_t len);
 void inc_log(enum inc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -36,8 +36,8 @@ struct inc_log_account {
 	unsigned int left_out;
 };
 
-/* Sets the account for all further lines of this thread; NULL: no limit. Returns the account
- * before. */
+/* Sets the account for all further lines of this thread. NULL: no limit. Returns the account that
+ * was set before. */
 struct inc_log_account *inc_log_on(struct inc_log_account *account);
 
 #define inc_error(...) inc_log(INC_LOG_ERROR, __VA_ARGS__)

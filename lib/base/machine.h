@@ -13,16 +13,16 @@
 #define INC_STEP(state) (1u << (state))
 
 struct inc_machine {
-	const char *what; /* "communicator" */
-	unsigned int n;   /* states, 32 at most */
+	const char *what; /* what the machine describes, such as "communicator", for the log */
+	unsigned int n;   /* number of states, 32 at most */
 	const char *const *name;
-	const uint32_t *steps; /* by state: a bit for each state that may follow it */
+	const uint32_t *steps; /* for each state: a bit for each state that may follow it */
 };
 
 /*
- * Returns to. A step that the table does not allow is an error of the program. It is logged as an
- * error and made all the same, because the caller has acted on it already. who: the object's name,
- * for the log.
+ * Checks and logs a step, and returns the new state, to. A step that the table does not allow is an
+ * error of the program. It is logged as an error and made all the same, because the caller has
+ * acted on it already. who: the object's name, for the log.
  */
 unsigned int inc_machine_step(const struct inc_machine *m, const char *who, unsigned int from,
 			      unsigned int to);

@@ -12,7 +12,7 @@
 
 struct parser {
 	const struct inc_program *program;
-	const struct inc_command *command; /* NULL: none yet */
+	const struct inc_command *command; /* command that was given; NULL: none yet */
 	struct inc_opt_set set;
 	bool given[INC_OPT_MAX];
 	char *settings;
@@ -111,14 +111,14 @@ static bool print_for(const struct inc_program *program, const char *reader)
 	return false;
 }
 
-/* "--name", "--name=value" or "--name value". */
+/* Parses "--name", "--name=value" or "--name value". */
 static int take_long(struct parser *p)
 {
 	char *word = *p->words++, *value = strchr(word, '=');
 	const struct inc_opt *opt;
 	unsigned int i;
 
-	/* messages name the option without its value */
+	/* error messages name the option without its value */
 	if (value)
 		*value++ = 0;
 	for (i = 0; i < p->set.count; i++)
@@ -138,7 +138,7 @@ static int take_long(struct parser *p)
 	return take_entry(p, i, word, value ? value : *p->words++);
 }
 
-/* "-jk", "-n4" or "-n 4". */
+/* Parses "-jk", "-n4" or "-n 4". */
 static int take_letters(struct parser *p)
 {
 	const char *at = *p->words++ + 1;
@@ -216,7 +216,7 @@ static int take_words(struct parser *p)
 			ret = take_letters(p);
 		} else {
 			ret = take_argument(p);
-			/* NODE -- CMD: a "--" may also stand right before the command line of
+			/* in "NODE -- CMD" a "--" may also stand right before the command line of
 			 * INC_OPT_REST */
 			p->ended = p->ended || rest;
 			p->dashes = p->dashes && !rest;
@@ -256,7 +256,7 @@ static int check_required(const struct parser *p)
 	return 0;
 }
 
-/* The exit code after --help, --version and the like. */
+/* Returns the exit code after --help, --version and the like. */
 static int end_printing(void)
 {
 	struct inc_err err;

@@ -5,9 +5,9 @@
  * docs/man/room.mk) and the completion files of shells (--help=bash, --help=zsh, for
  * docs/completion/room.mk).
  *
- * A program describes itself in a struct inc_program, reads its command line with inc_opt_parse(),
- * and finds the values in a struct of its own, the settings. An error in the command line is
- * reported in one line on stderr, and the program ends with 2.
+ * A program describes its options in a struct inc_program, and reads its command line with
+ * inc_opt_parse(). That stores the values in a struct of the program, which is called the settings.
+ * An error in the command line is reported in one line on stderr, and the program ends with 2.
  */
 #ifndef INC_OPT_H
 #define INC_OPT_H
@@ -17,12 +17,12 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 
-/* The value of a constant as a string literal, for help and presets. */
+/* The value of a constant as a string literal, for help texts and presets. */
 #define INC_STR_(x) #x
 #define INC_STR(x)  INC_STR_(x)
 
 enum inc_opt_kind {
-	INC_KIND_END, /* of a table: an empty entry */
+	INC_KIND_END, /* the empty entry that ends a table */
 	INC_KIND_HEADING,
 	INC_KIND_TERM,
 	INC_KIND_FLAG,
@@ -38,8 +38,8 @@ enum inc_opt_kind {
 	INC_KIND_VERSION,
 };
 
-/* One of the words that an option accepts, and the number it stands for. Lists end with an empty
- * one. */
+/* One of the words that an option accepts, and the number of the word. Lists of words end with an
+ * empty one. */
 struct inc_opt_word {
 	const char *word;
 	int value;
@@ -56,65 +56,68 @@ struct inc_opt_list {
 typedef int (*inc_opt_check)(const char *text, struct inc_err *err);
 
 /*
- * An option; without name and letter, an argument. Arguments are taken in the order of the table.
- * The last line of an entry is one of the INC_OPT_* macros below, which gives the kind of value
- * and the member of the settings that receives it.
+ * Describes an option. An entry without name and letter is an argument. Arguments are taken in the
+ * order of the table. The last line of an entry is one of the INC_OPT_* macros below, which gives
+ * the kind of value and the member of the settings that receives it.
  */
 struct inc_opt {
-	const char *name;   /* without its dashes */
-	char letter;        /* the short form; 0: none */
-	const char *value;  /* the name of the value in --help: "FILE"; of a word NULL: the list
-			     * of its words */
-	const char *help;   /* --help and the man page wrap it; "\n" breaks a line */
-	const char *preset; /* the default, which --help prints; NULL: none */
-	const char *alias;  /* another name, such as an older one; NULL: none */
+	const char *name; /* name of the option without its dashes */
+	char letter;      /* short form of the option; 0: none */
+	/* name of the value in --help, such as "FILE"; NULL for INC_OPT_WORD: --help shows the list
+	 * of words */
+	const char *value;
+	/* help text, which --help and the man page wrap; a newline in it breaks a line */
+	const char *help;
+	const char *preset; /* default value, which --help prints; NULL: none */
+	const char *alias;  /* another name of the option, such as an older one; NULL: none */
 	bool required;
 
 	enum inc_opt_kind kind;
-	size_t offset; /* of the member in the settings */
-	size_t size;   /* of a number's member */
+	size_t offset; /* offset of the member in the settings */
+	size_t size;   /* size of the member of a number */
 	uint64_t min, max;
 	const struct inc_opt_word *words;
-	inc_opt_check check; /* NULL: any text is accepted */
+	inc_opt_check check; /* check of the value; NULL: the option accepts any text */
 	int (*take)(void *member, const char *text, struct inc_err *err);
 };
 
 /* The offset of a member; does not compile if the member has another type. */
 #define INC_OPT_AT(s, m, type) .offset = offsetof(s, m) + _Generic(&((s *)0)->m, type * : 0)
 
-/* No value: bool becomes true. */
+/* An option without a value, which sets its bool member to true. */
 #define INC_OPT_FLAG(s, m) .kind = INC_KIND_FLAG, INC_OPT_AT(s, m, bool)
-/* A decimal number without sign or blanks, for a member of any integer type. */
+/* A decimal number without sign or blanks. Its member may have any integer type. */
 #define INC_OPT_NUMBER(s, m, least, most)                                                        \
 	.kind = INC_KIND_NUMBER, .min = (least), .max = (most),                                  \
 	.offset = offsetof(s, m) +                                                               \
 		  _Generic(((s *)0)->m, int : 0, unsigned int : 0, long : 0, unsigned long : 0), \
 	.size = sizeof(((s *)0)->m)
-/* Bytes, with a suffix K, M or G (of 1024), for a uint64_t. */
+/* A number of bytes with an optional suffix K, M or G (of 1024), for a uint64_t member. */
 #define INC_OPT_SIZE(s, m) .kind = INC_KIND_SIZE, INC_OPT_AT(s, m, uint64_t)
 /* The text itself, if the check accepts it. */
 #define INC_OPT_TEXT(s, m, look) \
 	.kind = INC_KIND_TEXT, .check = (look), INC_OPT_AT(s, m, const char *)
-/* One of the words: its number, for an int or an enum. */
+/* One of the words in a list. Its number goes to an int or enum member. */
 #define INC_OPT_WORD(s, m, list)                \
 	.kind = INC_KIND_WORD, .words = (list), \
 	.offset = offsetof(s, m) + 0 * sizeof(char[sizeof(((s *)0)->m) == sizeof(int) ? 1 : -1])
-/* A function parses the text into the member (of any type). */
+/* A value of any form. A function parses the text into the member, which may have any type. */
 #define INC_OPT_TAKE(s, m, function) \
 	.kind = INC_KIND_TAKE, .take = (function), .offset = offsetof(s, m)
-/* Like INC_OPT_TAKE, for a function that sets several members or none: it receives the table's
- * whole struct. */
+/* Like INC_OPT_TAKE, for a function that sets several members or none. It receives the whole struct
+ * of the table. */
 #define INC_OPT_TAKE_WHOLE(function) .kind = INC_KIND_TAKE, .take = (function)
-/* Any number of texts. */
+/* Texts of a repeatable option, in a struct inc_opt_list. */
 #define INC_OPT_LIST(s, m, look) \
 	.kind = INC_KIND_LIST, .check = (look), INC_OPT_AT(s, m, struct inc_opt_list)
 /* An argument: the name of one of the program's commands. */
 #define INC_OPT_COMMAND .kind = INC_KIND_COMMAND
-/* The last argument: all further words, options or not, behind "--" or an argument. They stay
- * in argv and end with a NULL. */
+/* The last argument, which is all further words, options or not, after "--" or after another
+ * argument. They stay in argv, and a NULL ends them. */
 #define INC_OPT_REST(s, m) .kind = INC_KIND_REST, INC_OPT_AT(s, m, char **)
 
-/* Entries that are only printed: a heading above the options that follow, and an item of a list. */
+/* Entries that --help only prints: a heading above the options that follow, and an item of a
+ * list. */
 #define INC_OPT_HEADING(text)                            \
 	{                                                \
 		.kind = INC_KIND_HEADING, .help = (text) \
@@ -124,10 +127,11 @@ struct inc_opt {
 		.kind = INC_KIND_TERM, .value = (term), .help = (text) \
 	}
 
-/* A table, and the offset in the program's settings of the struct that the table fills. So
- * several programs can share a table. */
+/* A table, and the offset in a program's settings of the struct that the table fills. With that
+ * offset several programs can share a table. */
 struct inc_opt_group {
-	const struct inc_opt *options; /* ends with an empty entry; NULL: no group */
+	/* the table, which ends with an empty entry; NULL: there is no group */
+	const struct inc_opt *options;
 	size_t offset;
 };
 
@@ -139,23 +143,28 @@ struct inc_command {
 	const char *name;
 	const char *help;
 	struct inc_opt_group groups[INC_OPT_GROUPS];
-	int (*check)(void *settings); /* like that of the program */
-	const void *own;              /* data of the program about this command */
+	/* check of the command's options together, like that of the program */
+	int (*check)(void *settings);
+	const void *own; /* data of the program about this command */
 };
 
 struct inc_program {
 	const char *name;
 	unsigned int man_section;
-	const char *brief;        /* half a sentence, for the top of the man page */
-	const char *about;        /* paragraphs, "\n\n" between them */
-	const char *const *forms; /* forms of the usage line, ended by a NULL; NULL: made from
-				   * the table */
+	/* half a sentence about the program, for the top of the man page */
+	const char *brief;
+	/* description of the program: paragraphs, with an empty line between them */
+	const char *about;
+	/* forms of the usage line, ended by a NULL; NULL: --help makes one from the table */
+	const char *const *forms;
 	struct inc_opt_group groups[INC_OPT_GROUPS];
-	const struct inc_command *commands; /* ended by an empty one; NULL: none */
-	const char *notes;                  /* paragraphs behind the options */
-	const char *exits;   /* exit codes; NULL: 0 ok, 1 failure, 2 wrong command line */
-	const char *version; /* the text of --version; NULL: there is no such option */
-	/* checks the options together: 0, or -EINVAL after inc_usage(). NULL: no check */
+	/* list of commands, ended by an empty one; NULL: none */
+	const struct inc_command *commands;
+	const char *notes; /* further paragraphs of --help, after the options */
+	/* description of the exit codes; NULL: 0 ok, 1 failure, 2 wrong command line */
+	const char *exits;
+	const char *version; /* text of --version; NULL: the program has no such option */
+	/* checks the options together. Returns 0, or -EINVAL after inc_usage(). NULL: no check */
 	int (*check)(void *settings);
 };
 
@@ -176,12 +185,12 @@ int inc_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Parsers of values, for checks of the programs' own. They return 0, or -EINVAL and the reason. */
 int inc_opt_number(const char *text, uint64_t min, uint64_t max, uint64_t *out,
 		   struct inc_err *err);
-/* Seconds, "1" or "0.25". */
+/* Parses seconds, "1" or "0.25". */
 int inc_opt_seconds(const char *text, double min, double max, double *out, struct inc_err *err);
-/* Bytes, with an optional suffix K, M or G. *end: the first character that is no part of the
+/* Parses bytes, with an optional suffix K, M or G. *end becomes the first character after the
  * size. */
 int inc_opt_size(const char *text, const char **end, uint64_t *out);
-/* Accepts any text as a path but the empty one. */
+/* Accepts any text as a path, except the empty one. */
 int inc_path_check(const char *text, struct inc_err *err);
 
 #endif

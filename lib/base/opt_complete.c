@@ -7,7 +7,8 @@
 #include <string.h>
 #include "lib/base/opt_priv.h"
 
-/* The words that an option accepts, divided by blanks; the empty text if it accepts any value. */
+/* Returns the words that an option accepts, divided by blanks. The text is empty if the option
+ * accepts any value. */
 static void value_words(char *text, size_t size, const struct inc_opt *opt)
 {
 	inc_opt_value_name(text, size, opt);
@@ -167,7 +168,7 @@ static void zsh_name(const struct inc_opt *opt, const char *dashes, const char *
 	const bool many = opt->kind == INC_KIND_LIST || opt->kind == INC_KIND_TAKE;
 
 	inc_opt_help_text(help, sizeof(help), opt);
-	/* '=' after a long name allows both "--name value" and "--name=value" */
+	/* a '=' after a long name makes zsh accept both "--name value" and "--name=value" */
 	printf("\t\t'%s%s%s%s[", many ? "*" : "", dashes, name,
 	       inc_opt_has_value(opt) ? dashes[1] ? "=" : "+" : "");
 	zsh_text(help);

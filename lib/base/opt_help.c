@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* --help: a program's table as text of 80 columns. */
+/* --help: prints a program's table as text of 80 columns. */
 #include <stdarg.h>
 #include <string.h>
 #include "lib/base/opt_priv.h"
 
 #define WIDTH    80
-#define HELP_AT  30 /* where the help of an option begins */
+#define HELP_AT  30 /* column where the help of an option begins */
 #define TEXT_MAX 1024
 
 static void add(char *text, size_t size, const char *fmt, ...)
@@ -21,8 +21,8 @@ static void add(char *text, size_t size, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Prints the words of text, wrapped to WIDTH, and ends the line. column: where the cursor
- * stands; indent: where further lines begin. */
+/* Prints the words of text, wrapped to WIDTH, and ends the line. column: where the cursor stands.
+ * indent: where further lines begin. */
 static void wrap(const char *text, unsigned int column, unsigned int indent)
 {
 	while (*text) {
@@ -94,7 +94,7 @@ static void make_form(char *text, size_t size, const struct inc_opt_set *set)
 		add(text, size, "%s--%s %s", *text ? " " : "", set->opt[i]->name, value);
 		shown++;
 	}
-	/* --help alone is not worth an "[OPTIONS]" */
+	/* do not print "[OPTIONS]" for --help alone */
 	if (options > shown + 1)
 		add(text, size, "%s[OPTIONS]", *text ? " " : "");
 	for (i = 0; i < set->count; i++) {
@@ -198,7 +198,7 @@ static void print_commands(const struct inc_program *program)
 		if (shared)
 			continue;
 		inc_opt_collect(&set, program, c);
-		set.count--; /* without --help, which the program's own list has */
+		set.count--; /* do not print --help, because the program's own list has it */
 		print_options(&set);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * --help=man prints the parts of a program's man page that its table has, in the macros of man(7).
- * docs/man/room.mk joins them to the hand-written rest.
+ * docs/man/room.mk joins these parts to the rest of the page, which is written by hand.
  */
 #include <ctype.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static void print_commands(const struct inc_program *program)
 		paragraph(c->name);
 		paragraph(c->help);
 		inc_opt_collect(&set, program, c);
-		set.count--; /* without --help, which the program's own list has */
+		set.count--; /* do not print --help, because the program's own list has it */
 		print_options(&set);
 	}
 }

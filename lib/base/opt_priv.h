@@ -7,16 +7,17 @@
 #include <stdio.h>
 #include "lib/base/opt.h"
 
-#define INC_OPT_MAX 64 /* entries of one command line, headings included */
+#define INC_OPT_MAX 64 /* limit of entries of one command line, headings included */
 
-/* The entries that apply to a command line: those of the tables, then --help and --version. */
+/* The entries that hold for a command line: those of the program's tables, then --help and
+ * --version. */
 struct inc_opt_set {
 	const struct inc_opt *opt[INC_OPT_MAX];
-	size_t offset[INC_OPT_MAX]; /* of the group's struct in the settings */
+	size_t offset[INC_OPT_MAX]; /* offset in the settings of the struct of each entry's group */
 	unsigned int count;
 };
 
-/* Fills set. command NULL: with the program's own entries. */
+/* Fills set. command NULL: set has the entries of the program itself. */
 void inc_opt_collect(struct inc_opt_set *set, const struct inc_program *program,
 		     const struct inc_command *command);
 
@@ -41,26 +42,26 @@ static inline bool inc_opt_has_value(const struct inc_opt *opt)
 	       opt->kind != INC_KIND_VERSION;
 }
 
-/* opt_value.c: parses a text into the option's member. said: the option as the user wrote it,
- * for the message. */
+/* opt_value.c: parses a text into the option's member. said: the option as the user wrote it, for
+ * error messages. */
 int inc_opt_take(const struct inc_opt *opt, const char *said, const char *text, void *member);
 
-/* opt_help.c, opt_man.c. command NULL: the help of the whole program. */
+/* opt_help.c and opt_man.c: print help. command NULL: print the help of the whole program. */
 void inc_opt_help(const struct inc_program *program, const struct inc_command *command);
 void inc_opt_man(const struct inc_program *program);
-/* opt_complete.c: completion files. */
+/* opt_complete.c: print completion files. */
 void inc_opt_bash(const struct inc_program *program);
 void inc_opt_zsh(const struct inc_program *program);
 
-/* opt_help.c: calls print for each form of the command line, for usage and SYNOPSIS. command:
- * NULL or a name. */
+/* opt_help.c: calls print for each form of the command line, for the usage line and SYNOPSIS.
+ * command: NULL or a name. */
 typedef void (*inc_opt_print_form)(const char *name, const char *command, const char *form,
 				   bool first);
 void inc_opt_forms(const struct inc_program *program, inc_opt_print_form print);
-/* Writes the name of the option's value: of a word the list of its words ("auto|soft"), else the
- * name in the table. */
+/* Writes the name of the option's value. For an option with words that is their list ("auto|soft"),
+ * else the name in the table. */
 void inc_opt_value_name(char *text, size_t size, const struct inc_opt *opt);
-/* Writes the help text, and behind it the preset, the alias, and "(repeatable)". */
+/* Writes the help text of an option, and after it the preset, the alias, and "(repeatable)". */
 void inc_opt_help_text(char *text, size_t size, const struct inc_opt *opt);
 const char *inc_opt_exits(const struct inc_program *program);
 

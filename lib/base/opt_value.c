@@ -43,7 +43,7 @@ int inc_opt_seconds(const char *text, double min, double max, double *out, struc
 	char *end;
 	double v = strtod(text, &end);
 
-	/* strtod() accepts "inf", "0x1" and "1e3", too */
+	/* strtod() also accepts "inf", "0x1" and "1e3", so check the characters */
 	if (end == text || *end || text[strspn(text, "0123456789.")] || v < min || v > max)
 		return inc_err_set(err, EINVAL, "'%.300s' is not a number of seconds from %g to %g",
 				   text, min, max);

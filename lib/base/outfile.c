@@ -13,7 +13,7 @@ static int fail(const char *path, int code, struct inc_err *err)
 	return inc_err_set(err, code, "%s: %s", path, strerror(code));
 }
 
-/* Fills path, and temp if the path is for a regular file. */
+/* Fills path, and temp if the path is that of a regular file. */
 static int resolve(struct inc_outfile *out, const char *path, struct inc_err *err)
 {
 	struct stat st, link;
@@ -97,7 +97,8 @@ release:
 	return ret;
 }
 
-/* Sets the owner and the permissions of the file that is replaced, or those of a new file. */
+/* Gives the new file the owner and the permissions of the file that it replaces, or those of a new
+ * file. */
 static int set_mode(const struct inc_outfile *out)
 {
 	mode_t mask = umask(0), mode = out->mode;
@@ -106,7 +107,8 @@ static int set_mode(const struct inc_outfile *out)
 	if (!out->replaces)
 		mode = 0666 & ~mask;
 	else if (fchown(fileno(out->f), out->uid, out->gid))
-		mode &= 0700; /* the owner or group has changed and must not gain access */
+		/* the file's owner or group has changed, and the new one must not gain access */
+		mode &= 0700;
 	return fchmod(fileno(out->f), mode) ? -errno : 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An output file that appears whole or not at all: it is written beside its place, synced, and
- * renamed. If the path is a symbolic link, the file it points to is replaced and the link stays. A
- * path that is no regular file (/dev/null, a FIFO) is never replaced but written to.
+ * An output file that appears whole or not at all, because it is written under a temporary name,
+ * synced, and renamed. If the path is a symbolic link, the file it points to is replaced and the
+ * link stays. A path that is no regular file (/dev/null, a FIFO) is never replaced but written to.
  */
 #ifndef INC_OUTFILE_H
 #define INC_OUTFILE_H
@@ -14,8 +14,10 @@
 
 struct inc_outfile {
 	FILE *f;
-	char *path; /* owned; links resolved */
-	char *temp; /* owned; NULL: no regular file, so it is written in place */
+	char *path; /* path of the file, with links resolved; owned */
+	/* path of the temporary file; NULL: path is no regular file, so it is written in place;
+	 * owned */
+	char *temp;
 	bool replaces;
 	mode_t mode; /* mode and owner of the file that is replaced */
 	uid_t uid;

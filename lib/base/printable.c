@@ -16,7 +16,7 @@ static size_t take_char(const unsigned char *p, uint32_t *code)
 	}
 	*code = *p & (0x7f >> n);
 	for (i = 1; i < n; i++) {
-		if (p[i] >> 6 != 2) /* the terminating zero ends here, too */
+		if (p[i] >> 6 != 2) /* the terminating zero of the text fails this check, too */
 			return 0;
 		*code = *code << 6 | (p[i] & 0x3f);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Makes text of peers safe to print in logs, errors and incctl. A terminal obeys escape sequences,
- * and forged lines or reversed text mislead a reader, so these are replaced.
+ * and forged lines or reversed text mislead a reader, so these functions replace them.
  */
 #ifndef INC_PRINTABLE_H
 #define INC_PRINTABLE_H
@@ -15,8 +15,8 @@
  */
 void inc_printable(char *text);
 
-/* Whether text is a word: at least one character, all printable ASCII without blanks. The locale
- * does not matter, because both ends of a connection must agree. */
+/* Whether text is a word: at least one character, all of them printable ASCII and no blanks. The
+ * locale does not matter, because both ends of a connection must agree. */
 bool inc_is_word(const char *text);
 /* Makes a word of a text that is not empty: other bytes become '?'. */
 void inc_make_word(char *text);

@@ -19,7 +19,8 @@ void inc_printing_begin(void)
 	sigaction(SIGALRM, &action, NULL);
 	printing = 1;
 	if (stopping)
-		alarm(1); /* the signal came before the write began */
+		/* the signal came before the write began, so the handler has not set the alarm */
+		alarm(1);
 }
 
 void inc_printing_end(void)

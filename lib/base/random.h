@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 
-/* 0, or -errno with err. */
+/* Draws a random number of 24 bits. Returns 0, or -errno with err. */
 int inc_random24(uint32_t *out, struct inc_err *err);
 /* Draws a random queue pair number that is at least min. */
 int inc_random_qpn(uint32_t min, uint32_t *qpn, struct inc_err *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A token bucket: one token each interval, at most burst at once. It is stored as the instant at
- * which the bucket would be full again, so a struct that is zero but for its two bounds is a full
- * bucket.
+ * A token bucket, which limits how often something happens: one token each interval, at most burst
+ * at once. The bucket is stored as the instant at which it would be full again, so a struct that is
+ * zero but for its two bounds is a full bucket.
  */
 #ifndef INC_RATE_H
 #define INC_RATE_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct inc_rate {
-	uint64_t interval_ns; /* per token; 0: no limit */
+	uint64_t interval_ns; /* time in which one token becomes available; 0: no limit */
 	uint64_t burst;
 	uint64_t full_at_ns;
 };
@@ -20,9 +20,9 @@ static inline int inc_rate_full(const struct inc_rate *rate, uint64_t now_ns)
 	return rate->full_at_ns <= now_ns;
 }
 
-/* Takes n tokens and returns 0; or returns the nanoseconds until a token is available, and takes
- * none. If there is one token, a caller may take more than there are, and the next caller waits
- * longer for that. */
+/* If a token is available, takes n tokens and returns 0. Otherwise takes none, and returns the
+ * nanoseconds until a token is available. If there is one token, a caller may take more than there
+ * are, and the next caller waits longer for that. */
 static inline uint64_t inc_rate_take(struct inc_rate *rate, uint64_t n, uint64_t now_ns)
 {
 	const uint64_t room_ns = rate->interval_ns * rate->burst;

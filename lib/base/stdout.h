@@ -10,9 +10,9 @@
 #include <unistd.h>
 #include "lib/base/err.h"
 
-/* Opens /dev/null in place of standard streams that are closed. Daemons call it before they open
- * anything. Without it a socket could get one of these numbers, and what is printed or logged
- * would be sent through it. */
+/* Opens /dev/null in place of standard streams that are closed. Daemons call this before they open
+ * anything. Without it a socket could get one of these numbers, and what is printed or logged would
+ * be sent through it. */
 static inline void inc_stdio_hold(void)
 {
 	int fd;

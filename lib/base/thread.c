@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include "lib/base/thread.h"
 
-#define CPU_SETS 8 /* of CPU_SETSIZE CPUs each */
+#define CPU_SETS 8 /* number of sets in a mask, with CPU_SETSIZE CPUs each */
 
-/* The CPUs on which the process might run when this code was loaded; start_mask_bytes 0: not
- * known. */
+/* The CPUs on which the process might run when this code was loaded. start_mask_bytes 0: these CPUs
+ * are not known. */
 static cpu_set_t start_mask[CPU_SETS];
 static size_t start_mask_bytes;
 
@@ -28,7 +28,8 @@ __attribute__((constructor)) static void remember_start_mask(void)
 	CPU_OR_S(sizeof(start_mask), start_mask, start_mask, main_mask);
 }
 
-/* pthread_create() with all signals blocked. Returns 0 or a positive errno. */
+/* Like pthread_create(), with all signals blocked in the new thread. Returns 0 or a positive
+ * errno. */
 static int create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	sigset_t all, old;
@@ -43,8 +44,8 @@ static int create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(voi
 	return err;
 }
 
-/* Makes a realtime thread's child an ordinary one. Threads under SCHED_BATCH or SCHED_IDLE keep
- * that policy, because leaving SCHED_IDLE takes a privilege. */
+/* Sets attributes so that a realtime thread's child is an ordinary thread. Threads under
+ * SCHED_BATCH or SCHED_IDLE keep that policy, because leaving SCHED_IDLE takes a privilege. */
 static int leave_realtime(pthread_attr_t *attr)
 {
 	const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
@@ -102,7 +103,7 @@ void inc_signal_fd(int fd)
 {
 	uint64_t one = 1;
 
-	/* fails only if the counter is full, so the descriptor is readable already */
+	/* this fails only if the counter is full, so the descriptor is readable already */
 	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }

@@ -5,12 +5,13 @@
 #include "lib/net/netdev.h"
 #include "lib/channel/ingress.h"
 
-#define LOOPBACK 1 /* the index that the kernel gives it in every network namespace */
-/* An unknown sender can cause a question to the kernel, so there is no more than one in this time.
+/* index of the loopback interface, which the kernel gives it in every network namespace */
+#define LOOPBACK 1
+/* Time between two questions to the kernel, because an unknown sender can cause one by each packet.
  * Peers of a port that was created again retransmit meanwhile. */
 #define ASK_EVERY_NS (100 * INC_NSEC_PER_MSEC)
-/* The kernel's answer is used for so long. After that the port may have left its bridge, or another
- * interface may have its index. */
+/* The kernel's answer is used for so long. After that time the port may have left its bridge, or
+ * another interface may have the port's index. */
 #define KEEP_NS INC_NSEC_PER_SEC
 
 static bool is_known(const struct inc_channel_ingress *in, unsigned int ifindex)
@@ -18,8 +19,9 @@ static bool is_known(const struct inc_channel_ingress *in, unsigned int ifindex)
 	return ifindex == in->ifindex || ifindex == in->master;
 }
 
-/* The port stays the interface that it has been, whatever the interface's name is now. Only when
- * that interface is gone does the port become the one that has its name. */
+/* Asks the kernel for the port's interface. The port stays the interface that it has been, whatever
+ * the interface's name is now. Only when that interface is gone does the port become the interface
+ * that has its name. */
 static void ask(struct inc_channel_ingress *in)
 {
 	struct inc_interface_place place;

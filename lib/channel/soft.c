@@ -14,7 +14,7 @@
 #include "lib/net/netdev.h"
 #include "lib/channel/soft_priv.h"
 
-/* The only place where a channel's life changes. */
+/* The only function that changes the life of a channel. */
 static void soft_go(struct soft_channel *ch, enum soft_life to)
 {
 	static const char *const names[] = {"made", "connected", "broken", "ended"};
@@ -31,7 +31,8 @@ static void soft_go(struct soft_channel *ch, enum soft_life to)
 		ch->report = true;
 }
 
-/* A host's path decides how large its packets may be, which hostlib/src/path_mtu.c finds out. */
+/* A soft device reports no limit for packets, because a host's path decides how large they may be.
+ * hostlib/src/path_mtu.c finds that size. */
 static int soft_probe(const struct inc_channel_device_opts *opts, struct inc_channel_offer *out,
 		      struct inc_err *why)
 {
@@ -180,7 +181,7 @@ struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn)
 	return NULL;
 }
 
-/* Chooses the number that was asked for, or any that no channel has. */
+/* Returns the queue pair number that was asked for, or any number that no channel has. */
 static int choose_qpn(struct soft_device *dev, uint32_t wanted, uint32_t *qpn, struct inc_err *err)
 {
 	struct soft_channel *ch;
@@ -233,7 +234,7 @@ static int allocate(struct soft_device *dev, struct soft_channel *ch)
 	return use_jump(dev, ch);
 }
 
-/* Frees what an ended channel does not need any more. */
+/* Frees the memory that an ended channel does not need any more. */
 static void free_rings(struct soft_channel *ch)
 {
 	free(ch->tx.ring);
@@ -482,9 +483,9 @@ static int soft_fd(const struct inc_channel_device *d, short *events)
 	return udp->fd;
 }
 
-/* A host asks before each sleep, so the deadlines of its channels are computed exactly, because a
- * wake-up for a timer that was set anew meanwhile costs as much as a collective. A host has no
- * other channels, and their deadlines may be early. */
+/* A host calls this before each sleep. So this computes the deadlines of the host's channels
+ * exactly, because a wake-up for a timer that was set anew meanwhile costs as much as a
+ * collective. All channels of a host are mirrored. The deadlines of other channels may be early. */
 static uint64_t soft_deadline_ns(const struct inc_channel_device *d)
 {
 	const struct soft_device *dev = (const struct soft_device *)d;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mirrored soft channels. A contribution describes its packets and those of its result at once. The
- * packets of results are compared with what is expected, and copied to their places in whatever
- * order they arrive. A result also acknowledges its contribution.
+ * Mirrored soft channels. When the owner sends a contribution, the channel describes the packets of
+ * the contribution and those of its result. It compares packets of results with these descriptions,
+ * and copies them to their places in whatever order they arrive. A result also acknowledges its
+ * contribution.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_pe
 	struct soft_mirror *m = ch->mirror;
 
 	ch->payload = peer->payload;
-	ch->messages = peer->packets; /* each has a packet at least */
+	ch->messages = peer->packets; /* limit of messages, because each has a packet at least */
 	ch->tx.slots = peer->packets;
 	ch->tx.ring = calloc(peer->packets, sizeof(*ch->tx.ring));
 	ch->sends = calloc(peer->packets, sizeof(*ch->sends));
@@ -74,7 +75,7 @@ static uint32_t packets_of(const struct soft_channel *ch, uint32_t len)
 	return len ? (len + ch->payload - 1) / ch->payload : 1;
 }
 
-/* Describes the n packets of a contribution. */
+/* Describes the n packets of a contribution in the requester's ring. */
 static void describe_sends(struct soft_channel *ch, const struct inc_channel_exchange *x,
 			   uint32_t n)
 {
@@ -98,7 +99,8 @@ static void describe_sends(struct soft_channel *ch, const struct inc_channel_exc
 	}
 }
 
-/* Describes the n packets of its result. first: the number of the contribution's first packet. */
+/* Describes the n packets of a contribution's result. first: the number of the contribution's first
+ * packet. */
 static void describe_results(struct soft_channel *ch, const struct inc_channel_exchange *x,
 			     uint32_t n, uint64_t first)
 {
@@ -128,7 +130,7 @@ int inc_soft_exchange(struct inc_channel *c, const struct inc_channel_exchange *
 
 	if (ch->life != SOFT_CONNECTED)
 		return -ENOTCONN;
-	/* nothing, in a message of one packet, is a packet, too */
+	/* a result without data is a packet, too, if the message has one packet */
 	if (!m->by_message)
 		sends = results = sends > results ? sends : results;
 	if (first + sends - m->tx_done > ch->tx.slots ||
@@ -144,8 +146,8 @@ int inc_soft_exchange(struct inc_channel *c, const struct inc_channel_exchange *
 	return 0;
 }
 
-/* Whether a result of what has been sent is still to come. No result comes of a message of which a
- * part was not sent, which happens if the send buffer was full in between. */
+/* Whether a result of what has been sent is still to come. If a part of a message was not sent,
+ * because the send buffer was full in between, no result of it comes. */
 static bool result_is_due(const struct soft_channel *ch)
 {
 	const struct soft_mirror *m = ch->mirror;
@@ -158,8 +160,9 @@ bool inc_soft_mirror_holds(const struct soft_channel *ch, uint64_t limit)
 {
 	const struct inc_requester *q = &ch->tx;
 
-	/* Results that are still to come will open the window further. So wait until a send is
-	 * worth its system call, unless no result is due. */
+	/* Whether flush() should wait for more to send. Results that are still to come will open
+	 * the window further. So it waits until a send is worth its system call, unless no result
+	 * is due. */
 	return q->next < limit && result_is_due(ch) && q->next >= q->high &&
 	       q->next >= ch->mirror->tx_flush && limit - q->next < ch->mirror->hold_packets;
 }
@@ -188,9 +191,9 @@ static void advance(struct soft_channel *ch)
 	}
 }
 
-/* Whether a packet is the result that is expected. If not, how says in what it differs from what
- * its contribution requested. p: the contribution's last packet, or its packet of the same number
- * if packets correspond to each other. */
+/* Whether a packet is the result that is expected. If it is not, how becomes a text that says in
+ * what the packet differs from what its contribution requested. p: the contribution's last packet.
+ * If packets correspond to each other, it is the contribution's packet of the same number. */
 static bool mirrors(const struct soft_result *want, const struct inc_tx_packet *p,
 		    const struct inc_roce_packet *pkt, struct inc_err *how)
 {
@@ -221,9 +224,9 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 		memcpy(p->recv, pkt->payload, pkt->len);
 	p->flags |= SOFT_F_GOT;
 	ch->rx_packets++;
-	/* The mirror of an ACK request of ours can wait. One that the peer has added to a result
-	 * that it retransmits, or to one that closes a gap, cannot, because it clocks the next
-	 * ones. */
+	/* The ACK that a result requests can wait if the request only mirrors ours. If the peer has
+	 * added the request to a result that it retransmits, or to one that closes a gap, the ACK
+	 * cannot wait, because the peer sends its next packets only after it. */
 	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < m->rx_high))
 		ch->ack_now = true;
 	if (r >= m->rx_high)
@@ -245,7 +248,7 @@ void inc_soft_mirror_receive(struct soft_channel *ch, const struct inc_roce_pack
 	struct inc_err how;
 
 	soft_activate(ch);
-	/* no switch can have made a result of what was not sent */
+	/* a switch cannot have made a result of a packet that was not sent */
 	if (at < 0 || r >= m->rx_posted || (r >= ch->rx_next && p->kept > ch->tx.high)) {
 		soft_device_of(ch)->damaged++;
 		return;
@@ -267,14 +270,15 @@ void inc_soft_mirror_receive(struct soft_channel *ch, const struct inc_roce_pack
 
 /* ---- answers ---- */
 
-/* Notes that all results before rx_next are acknowledged. */
+/* Stores that all results before rx_next are acknowledged. */
 static void note_acked(struct soft_channel *ch)
 {
 	ch->rx_acked = ch->rx_next;
 	ch->mirror->acked_msn = ch->rx_msn;
 }
 
-/* A result that is missing while later ones are here was lost or overtaken, so wait a little. */
+/* Sends a NAK for a missing result. If later results are here, it was lost or overtaken, so this
+ * function waits a little before it sends the NAK. */
 static void answer_gap(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_mirror *m = ch->mirror;
@@ -310,7 +314,7 @@ static bool last_in_time(const struct soft_channel *ch, uint64_t now_ns)
 	return m->ended && now_ns + SOFT_ACK_PATIENCE * took_ns > ch->ack_at_ns;
 }
 
-/* Whether it is time for an ACK of the results that are not acknowledged. */
+/* Whether the channel must acknowledge now the results that it has not acknowledged. */
 static bool ack_due(struct soft_channel *ch, uint64_t now_ns)
 {
 	const struct soft_mirror *m = ch->mirror;

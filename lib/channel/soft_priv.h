@@ -9,8 +9,9 @@
  *	soft_rx.c	receives; assembles the messages of posted channels
  *	soft_mirror.c	mirrored channels: contributions, and results in any order
  *
- * The channels that a turn has touched are in the list of active channels, because they may owe an
- * ACK or have something to send. All of it is sent by one batch at the turn's end.
+ * A turn is one call of progress() or flush(). The channels that it has touched are in the list of
+ * active channels, because they may owe an ACK or have something to send. One batch at the turn's
+ * end sends all of that.
  */
 #ifndef INC_CHANNEL_SOFT_PRIV_H
 #define INC_CHANNEL_SOFT_PRIV_H
@@ -29,30 +30,32 @@
 #include "lib/channel/ingress.h"
 
 #define SOFT_BUCKETS      1024
-#define SOFT_BUFFER_BYTES (8 << 20) /* of the socket, each way */
-/* Packets under way of a posted channel, at most: enough for two of the longest messages. */
+#define SOFT_BUFFER_BYTES (8 << 20) /* default size of the socket's buffer in each direction */
+/* The most packets under way of a posted channel, enough for two of the longest messages. */
 #define SOFT_MAX_RING 2048
-/* Memory of the socket's receive buffer that one packet needs: a page and the kernel's struct. */
+/* Memory that one packet needs in the socket's receive buffer, which is a page and the kernel's
+ * struct. */
 #define SOFT_RECV_TRUESIZE 4864
-/* How long after a send that found the socket full the next one is tried. */
+/* Time from a send that found the socket full to the next attempt. */
 #define SOFT_BLOCKED_NS (200 * INC_NSEC_PER_USEC)
 /* A channel that is shut reports this to its peer by closing NAKs. A NAK is not acknowledged, so
  * SOFT_CLOSING_NAKS of them are sent. The first wait is SOFT_CLOSING_NS, and each further one twice
  * as long. A peer that goes on sending gets a further one, at most every SOFT_CLOSING_PACE_NS. */
 #define SOFT_CLOSING_NAKS 8
-/* Closing NAKs to a switch, which may have nothing to send for as long as an outage lasts. The
- * waits grow to rto_max at most. */
+/* Number of closing NAKs to a switch, which may have nothing to send for as long as an outage
+ * lasts. The waits between them grow to rto_max at most. */
 #define SOFT_SWITCH_CLOSING_NAKS 120
 #define SOFT_CLOSING_NS          (20 * INC_NSEC_PER_MSEC)
 #define SOFT_CLOSING_PACE_NS     (10 * INC_NSEC_PER_MSEC)
-/* Ended channels that are remembered, so that their peers get closing NAKs. The oldest is forgotten
- * first. */
+/* Number of ended channels that a device remembers, so that their peers get closing NAKs. The
+ * device forgets the oldest first. */
 #define SOFT_MAX_ENDED 1024
 /* When a collective ends, the ACK of its results may wait for the next collective. It waits only if
  * the next one will probably end before INC_ACK_HOLD_NS are over. That is assumed if it may take
  * SOFT_ACK_PATIENCE times as long as the quicker of the last two. */
 #define SOFT_ACK_PATIENCE 4
-/* A missing result is lost, and not only late, when it is this old or this many packets behind. */
+/* A missing result counts as lost, and not only late, when it has been missing for so long, or when
+ * so many later packets are here. */
 #define SOFT_GAP_NS      (2 * INC_NSEC_PER_MSEC)
 #define SOFT_GAP_PACKETS 128
 
@@ -63,37 +66,40 @@ struct soft_content {
 	const uint8_t *buffer;
 	uint32_t length, payload;
 	uint32_t users;
-	uint32_t crc[]; /* of each full payload, from state 0 */
+	uint32_t crc[]; /* CRC of each full payload, from state 0 */
 };
 
 struct soft_send {
-	struct soft_content *content; /* NULL: length 0 */
+	struct soft_content *content; /* bytes of the message; NULL: it has length 0 */
 	uint32_t length;
 	uint32_t imm;
 	bool has_imm;
-	uint64_t end; /* one past its last packet, once described; counts the channel's */
+	/* number of the packet after the message's last one, counted over the whole channel; valid
+	 * once the message is described */
+	uint64_t end;
 };
 
 enum soft_life {
 	SOFT_MADE,
 	SOFT_CONNECTED,
-	SOFT_BROKEN, /* reported to the handler, unless `report` is set */
-	SOFT_ENDED,  /* shut; its peer gets closing NAKs */
+	SOFT_BROKEN, /* the loss was reported to the handler, unless `report` is set */
+	SOFT_ENDED,  /* the owner has shut the channel; its peer gets closing NAKs */
 };
 
 /* A packet of a result that a mirrored channel expects. */
 struct soft_result {
 	uint8_t *recv;
-	uint64_t kept; /* once this packet is here, the peer has all contributions before this */
-	uint32_t imm;  /* if the opcode has one */
+	/* once this packet is here, the peer has all contributions before packet `kept` */
+	uint64_t kept;
+	uint32_t imm; /* the packet's immediate, if the opcode has one */
 	uint16_t recv_len;
 	uint8_t opcode;
-	uint8_t flags; /* SOFT_F_* */
+	uint8_t flags; /* SOFT_F_* of the packet */
 };
 
-#define SOFT_F_GOT   0x1 /* it is here */
-#define SOFT_F_LAST  0x2 /* the last packet of its message */
-#define SOFT_F_FLUSH 0x4 /* the last packet of its collective */
+#define SOFT_F_GOT   0x1 /* the packet is here */
+#define SOFT_F_LAST  0x2 /* it is the last packet of its message */
+#define SOFT_F_FLUSH 0x4 /* it is the last packet of its collective */
 
 /*
  * The fields of a mirrored channel, beside those of soft_channel. Packets of contributions and
@@ -108,72 +114,84 @@ struct soft_result {
  * overwritten, even if a buffer is both.
  */
 struct soft_mirror {
-	struct soft_result *results; /* tx.slots of them */
-	bool by_message;             /* as in struct inc_channel_peer */
-	bool unattended;             /* the owner is not about to call again */
-	unsigned int hold_packets;   /* flush() sends fewer only if no result is due */
-	uint64_t tx_flush;           /* packets before this are sent at once */
-	uint64_t tx_done;            /* the results of all packets before this are here */
-	uint64_t rx_posted;          /* results expected */
-	uint64_t rx_high;            /* one past the highest result that is here */
-	uint32_t acked_msn;          /* rx_msn of the last ACK */
-	uint32_t ack_every;          /* completed messages that make an ACK due */
-	bool ended;                  /* this turn has brought the last result of a collective */
-	uint64_t ended_at_ns;        /* when that last happened */
-	uint64_t took_ns;            /* from the time before until then: the pace of collectives */
-	uint64_t gap_r, gap_at_ns;   /* the missing result, and since when; UINT64_MAX: none is */
-	bool gap_nak_sent;           /* a NAK has reported it */
+	struct soft_result *results; /* descriptions of expected results, tx.slots of them */
+	bool by_message;             /* `by_message` of struct inc_channel_peer */
+	bool unattended;             /* the owner will not call again soon */
+	/* flush() sends fewer packets than this only if no result is due */
+	unsigned int hold_packets;
+	uint64_t tx_flush; /* packets of contributions before this one are sent at once */
+	/* the results of all packets of contributions before this one are here */
+	uint64_t tx_done;
+	uint64_t rx_posted;   /* packets of results before this one are described */
+	uint64_t rx_high;     /* one past the highest packet of a result that is here */
+	uint32_t acked_msn;   /* value of rx_msn at the last ACK */
+	uint32_t ack_every;   /* an ACK is due after so many completed messages */
+	bool ended;           /* this turn has received the last result of a collective */
+	uint64_t ended_at_ns; /* time when a collective last ended */
+	/* time between the ends of the last two collectives: their pace */
+	uint64_t took_ns;
+	/* the missing packet of a result, and since when it is missing; UINT64_MAX: none is */
+	uint64_t gap_r, gap_at_ns;
+	bool gap_nak_sent; /* a NAK has requested the missing packet */
 	uint64_t reordered;
 };
 
 struct soft_channel {
-	struct inc_channel ch; /* first */
-	enum soft_life life;   /* soft_go() */
+	struct inc_channel ch; /* the public part, which must be the first member */
+	enum soft_life life;   /* changed by soft_go() only */
 	char what[64];
 	void *ctx;
 	uint32_t own_qpn, payload, max_message_bytes, messages;
 	LIST_ENTRY(soft_channel) in_bucket;
-	TAILQ_ENTRY(soft_channel) in_all; /* channels; ended; gone */
+	/* link in the device's list of channels, of ended ones, or of those to be freed */
+	TAILQ_ENTRY(soft_channel) in_all;
 	bool active;
 	SLIST_ENTRY(soft_channel) next_active;
-	bool report; /* `loss` is not reported to the handler yet */
+	bool report; /* `loss` was not reported to the handler yet */
 	struct inc_channel_loss loss;
-	struct soft_mirror *mirror; /* NULL: a posted channel */
+	struct soft_mirror *mirror; /* state of a mirrored channel; NULL: the channel is posted */
 
-	/* requester: messages are counted in 64 bits,
-	 * sent <= described <= queued <= sent + messages */
+	/* Requester. Messages are counted in 64 bits: sent <= described <= queued <= sent +
+	 * messages */
 	struct inc_requester tx;
-	struct soft_send *sends;  /* messages of them */
-	uint64_t queued;          /* by send() or exchange() */
-	uint64_t described;       /* described as packets, wholly */
-	uint64_t sent;            /* acknowledged, and the handler knows */
-	uint32_t described_bytes; /* of message `cut`, described */
+	struct soft_send *sends; /* ring of queued messages, `messages` of them */
+	uint64_t queued;         /* number of messages that send() or exchange() has queued */
+	uint64_t described;      /* number of messages that are wholly described as packets */
+	/* number of messages that are acknowledged and reported to the handler */
+	uint64_t sent;
+	/* bytes of message number `described` that are described as packets */
+	uint32_t described_bytes;
 
 	/* responder */
 	struct inc_roce_path from_peer;
 	struct inc_ip_ids ids;
-	bool to_switch;   /* the peer is one */
-	bool port_logged; /* the log reports that packets of the peer arrive at another port */
+	bool to_switch;   /* the peer is a switch */
+	bool port_logged; /* the log has reported that packets of the peer arrive at another port */
 	enum inc_channel_se peer_se;
-	uint32_t peer_psn; /* of its packet 0 */
-	void **buffers;    /* n_posted of messages: a stack, so that what is used stays in caches */
+	uint32_t peer_psn; /* PSN of the peer's packet 0 */
+	/* stack of posted buffers, n_posted of at most `messages`. It is a stack, so that used
+	 * memory stays in caches */
+	void **buffers;
 	uint32_t n_posted;
-	uint8_t *filling;   /* where the arriving message goes; NULL: none is arriving */
-	uint64_t rx_next;   /* packet expected: all before this are here */
-	uint64_t rx_acked;  /* acknowledged to the peer: all before this */
-	uint64_t ack_at_ns; /* when an ACK that is held back must go; UINT64_MAX: none is */
-	uint32_t rx_msn;    /* messages completed */
-	uint32_t filled;    /* bytes of the arriving message */
-	bool asked;         /* a packet of it has requested an ACK */
-	bool owes;          /* the peer has requested an ACK, */
-	bool ack_behind;    /* which goes behind what is sent there next */
-	bool ack_now;       /* an ACK is sent at the end of this turn */
-	bool nak_sent;      /* a NAK or RNR NAK requests rx_next, so packets ahead draw none */
+	uint8_t *filling;  /* buffer of the message that is arriving; NULL: none is arriving */
+	uint64_t rx_next;  /* number of the expected packet; all packets before it are here */
+	uint64_t rx_acked; /* all packets before this one are acknowledged to the peer */
+	/* time when an ACK that is held back must be sent; UINT64_MAX: none is held back */
+	uint64_t ack_at_ns;
+	uint32_t rx_msn; /* number of messages that have arrived completely */
+	uint32_t filled; /* bytes of the arriving message that are here */
+	bool asked;      /* a packet of the arriving message has requested an ACK */
+	bool owes;       /* the peer has requested an ACK, which is not sent yet */
+	/* the ACK that is owed is sent after the packets that this channel sends next */
+	bool ack_behind;
+	bool ack_now; /* the ACK is sent at the end of this turn */
+	/* a NAK or RNR NAK has requested rx_next, so later packets cause no further NAK */
+	bool nak_sent;
 	uint64_t rx_packets, duplicates, acks_sent, naks_sent, rnrs_sent;
 
-	/* ended */
+	/* members of an ended channel */
 	uint8_t syndrome;
-	unsigned int closing_naks; /* to go */
+	unsigned int closing_naks; /* number of closing NAKs that are still to be sent */
 	uint64_t closing_at_ns, closing_wait_ns, closing_sent_at_ns;
 };
 
@@ -185,7 +203,7 @@ struct soft_inbox {
 };
 
 struct soft_device {
-	struct inc_channel_device dev; /* first */
+	struct inc_channel_device dev; /* the public part, which must be the first member */
 	const struct inc_channel_handler *handler;
 	void (*log)(void *ctx, enum inc_log_level level, const char *fmt, ...)
 		__attribute__((format(printf, 3, 4)));
@@ -195,18 +213,20 @@ struct soft_device {
 	struct soft_inbox *inbox;
 	struct inc_batch batch;
 	struct in_addr own_ip;
-	bool of_port; /* packets must arrive at ingress */
+	bool of_port; /* packets must arrive at the port `ingress` */
 	struct inc_channel_ingress ingress;
-	unsigned int n_mirrored; /* channels */
+	unsigned int n_mirrored; /* number of mirrored channels */
 	uint32_t next_rkey;
-	LIST_HEAD(, soft_channel) bucket[SOFT_BUCKETS]; /* by own_qpn; ended ones, too */
+	/* channels by own_qpn, ended ones as well */
+	LIST_HEAD(, soft_channel) bucket[SOFT_BUCKETS];
 	TAILQ_HEAD(, soft_channel) channels, ended, gone;
 	unsigned int n_ended;
 	SLIST_HEAD(, soft_channel) active;
-	bool in_progress;            /* handlers are called, and channels that go are freed later */
-	uint64_t due_at_ns;          /* no timer runs out before this */
-	struct soft_content *latest; /* the content made last, while anybody uses it */
-	struct inc_crc32_jump *jump[4]; /* by payload */
+	/* handlers are being called, so channels that are closed are freed later */
+	bool in_progress;
+	uint64_t due_at_ns;             /* no timer of a channel expires before this time */
+	struct soft_content *latest;    /* the content made last, while any message uses it */
+	struct inc_crc32_jump *jump[4]; /* tables by payload size */
 	uint64_t strangers, wrong_port, damaged;
 };
 
@@ -218,7 +238,7 @@ static inline struct soft_device *soft_device_of(const struct soft_channel *ch)
 	return SOFT_DEV(ch->ch.dev);
 }
 
-/* Puts the channel into the list that flush() works off. */
+/* Puts the channel into the list of active channels, which flush() goes through. */
 static inline void soft_activate(struct soft_channel *ch)
 {
 	if (ch->active)
@@ -227,14 +247,14 @@ static inline void soft_activate(struct soft_channel *ch)
 	SLIST_INSERT_HEAD(&soft_device_of(ch)->active, ch, next_active);
 }
 
-/* Notes that a timer may expire at that time. */
+/* Stores that a timer may expire at that time. */
 static inline void soft_due(struct soft_device *dev, uint64_t at_ns)
 {
 	if (at_ns < dev->due_at_ns)
 		dev->due_at_ns = at_ns;
 }
 
-/* PSN of the last packet of the peer that was received in order. */
+/* PSN of the last packet that has arrived from the peer in order. */
 static inline uint32_t inc_soft_kept(const struct soft_channel *ch)
 {
 	return ch->peer_psn + (uint32_t)(ch->rx_next ? ch->rx_next - 1 : 0);
@@ -254,48 +274,51 @@ static inline uint64_t soft_deadline_of(const struct soft_channel *ch)
 }
 
 /* soft.c */
-/* Breaks the channel. The handler learns of it at the end of progress(), this one or the next.
- * error: a positive errno. */
+/* Breaks the channel. The handler receives the report at the end of progress(), this call or the
+ * next. error: a positive errno. */
 void inc_soft_lose(struct soft_channel *ch, enum inc_channel_reason reason, int error,
 		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* Frees a channel; within progress() at the end of that. */
+/* Frees a channel at once, or at the end of progress() if that is running. */
 void inc_soft_forget(struct soft_channel *ch);
 void inc_soft_free_gone(struct soft_device *dev);
-/* The channel of that number, ended ones, too; NULL: there is none. */
+/* Finds the channel with that queue pair number, even if it has ended. NULL: there is none. */
 struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn);
 
 /* soft_tx.c */
-/* The opcode of a packet of a message: the first of it, the last, both or neither. */
+/* Returns the opcode of a packet of a message by its place: the first, the last, both or
+ * neither. */
 uint8_t inc_soft_opcode(bool write, bool has_imm, bool first, bool last);
 int inc_soft_send(struct inc_channel *ch, const void *buffer, uint32_t length, bool has_imm,
 		  uint32_t imm);
 void inc_soft_shown(struct inc_channel *ch, uint64_t n);
-/* The peer has acknowledged more: reports the messages that it has now. */
+/* Called when the peer has acknowledged more packets. Reports the messages that the peer has
+ * now. */
 void inc_soft_sent(struct soft_channel *ch);
-/* Gives up what is not acknowledged. */
+/* Gives up all messages that are not acknowledged. */
 void inc_soft_drop_sends(struct soft_channel *ch);
-/* Sends what active channels have and owe. */
+/* Sends what active channels have queued, and the ACKs that they owe. */
 void inc_soft_flush(struct inc_channel_device *dev);
-/* Runs the timers that have expired. */
+/* Runs the timers of all channels that have expired. */
 void inc_soft_timers(struct soft_device *dev, uint64_t now_ns);
-/* Reports the end of the channel to its peer. */
+/* Sends a closing NAK, which reports the end of the channel to its peer. */
 void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns);
-/* Sends an AETH at once, whose PSN is psn. It acknowledges the packets before rx_next. */
+/* Sends an ACK packet with PSN psn at once. It acknowledges the packets before rx_next. */
 void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn);
 
 /* soft_rx.c */
-/* Receives what one system call returns. Returns whether there may be more. */
+/* Receives the packets that one system call returns. Returns whether there may be more. */
 bool inc_soft_receive(struct soft_device *dev);
 bool inc_soft_progress(struct inc_channel_device *dev);
 
 /* soft_mirror.c */
-/* Allocates what a mirrored channel needs, before connect(). -ENOMEM. */
+/* Allocates what a mirrored channel needs, before connect(). Returns 0 or -ENOMEM. */
 int inc_soft_mirror_new(struct soft_channel *ch);
-/* The peer is known: its window, and how it counts. -ENOMEM. */
+/* Called when the peer is known. Stores the peer's window, and whether it counts by messages.
+ * Returns 0 or -ENOMEM. */
 int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_peer *peer);
 void inc_soft_mirror_free(struct soft_channel *ch);
 int inc_soft_exchange(struct inc_channel *ch, const struct inc_channel_exchange *x);
-/* A packet of the peer that is no ACK packet. */
+/* Processes a packet of the peer that is no ACK packet. */
 void inc_soft_mirror_receive(struct soft_channel *ch, const struct inc_roce_packet *pkt,
 			     uint64_t now_ns);
 /* Sends the ACK or NAK that is due. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Soft channels: receiving. A packet belongs to the channel whose queue pair it names. It must come
- * from the channel's peer, at the right port, with a valid ICRC. All other packets are counted and
- * dropped. Messages of posted channels are assembled in the order of their packets. A packet behind
- * the expected one is acknowledged again, and packets ahead of it draw one NAK.
+ * Soft channels receive packets here. A packet belongs to the channel whose queue pair it names.
+ * The packet must come from the channel's peer, at the right port, with a valid ICRC. All other
+ * packets are counted and dropped. Messages of posted channels are assembled in the order of their
+ * packets. A packet behind the expected one is acknowledged again, and packets ahead of it draw one
+ * NAK.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,7 +15,7 @@
 static void send_nak(struct soft_channel *ch, uint8_t syndrome)
 {
 	inc_soft_send_aeth(ch, syndrome, ch->peer_psn + (uint32_t)ch->rx_next);
-	/* a NAK acknowledges the packets before the one that it names */
+	/* a NAK acknowledges the packets before the packet that it names */
 	ch->rx_acked = ch->rx_next;
 	ch->ack_now = false;
 	ch->ack_at_ns = UINT64_MAX;
@@ -27,7 +28,7 @@ static void refuse(struct soft_channel *ch, const struct inc_roce_packet *pkt, c
 		      (unsigned long long)ch->rx_next, pkt->opcode, pkt->len, why);
 }
 
-/* Returns the fault of a packet that has the expected PSN; NULL: it has none. */
+/* Returns the fault of a packet that has the expected PSN; NULL: the packet has no fault. */
 static const char *fault(const struct soft_channel *ch, const struct inc_roce_packet *pkt)
 {
 	bool begins = inc_op_in(pkt->opcode, INC_OPS_BEGIN);
@@ -104,7 +105,7 @@ static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt
 		deliver(ch, pkt);
 }
 
-/* A NAK that ends the connection. r: the packet that it names. */
+/* Processes a NAK that ends the connection. r: the packet that the NAK names. */
 static void take_nak(struct soft_channel *ch, uint8_t syndrome, uint64_t r)
 {
 	const unsigned long long packet = r;
@@ -148,9 +149,9 @@ static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt
 	}
 }
 
-/* Answers a peer that goes on sending to an ended channel with a closing NAK, but not with a flood
- * of them. The NAK names the packet itself if it is a duplicate, because an RDMA device accepts a
- * NAK only for a packet that it awaits an answer to. */
+/* Answers a packet to an ended channel with a closing NAK, but limits how often, because the peer
+ * may go on sending. The NAK names the packet itself if it is a duplicate, because an RDMA device
+ * accepts a NAK only for a packet that it awaits an answer to. */
 static void take_late(struct soft_channel *ch, const struct inc_roce_packet *pkt, uint64_t now_ns)
 {
 	const uint32_t next = ch->peer_psn + (uint32_t)ch->rx_next;
@@ -160,8 +161,8 @@ static void take_late(struct soft_channel *ch, const struct inc_roce_packet *pkt
 				     now_ns);
 }
 
-/* Whether d names the channel's peer as its sender. An RDMA device has a source port for each flow.
- */
+/* Whether datagram d comes from the channel's peer. An RDMA device has a source port for each flow,
+ * so its port is not compared. */
 static bool from_peer(const struct soft_channel *ch, const struct inc_datagram *d)
 {
 	const struct sockaddr_in *peer = &ch->tx.to.addr;
@@ -170,9 +171,9 @@ static bool from_peer(const struct soft_channel *ch, const struct inc_datagram *
 	       (ch->ids.span || ch->from_peer.sport == ntohs(d->from.sin_port));
 }
 
-/* Whether d arrived at the device's port. At other ports, anyone can forge the peer's address. The
- * first such packet is logged, because the host may be connected to another port than configured.
- */
+/* Whether datagram d arrived at the device's port. At other ports, anyone can forge the peer's
+ * address. The first such packet is logged, because the host may be connected to another port than
+ * configured. */
 static bool by_port(struct soft_channel *ch, const struct inc_datagram *d, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
@@ -224,8 +225,8 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 		take_data(ch, &pkt);
 }
 
-/* Mirrored channels answer before their owner posts more, because an ACK that is due anyway must
- * not wait for that. */
+/* Sends the answers of mirrored channels before their owner posts more, because an ACK that is due
+ * must not wait for that. */
 static void answer_mirrored(struct soft_device *dev, uint64_t now_ns)
 {
 	struct soft_channel *ch;

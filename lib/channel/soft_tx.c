@@ -64,7 +64,7 @@ _Static_assert(INC_OP_SEND_FIRST == 0 &&
 
 uint8_t inc_soft_opcode(bool write, bool has_imm, bool first, bool last)
 {
-	/* the distance from an opcode of SEND */
+	/* the first opcode of SEND or WRITE, whose opcodes stand in the same order */
 	const uint8_t base = write ? INC_OP_WRITE_FIRST : INC_OP_SEND_FIRST;
 
 	if (first && last)
@@ -100,7 +100,7 @@ static bool describe_packet(struct soft_channel *ch, const struct soft_send *s)
 	return last;
 }
 
-/* Describes packets of queued messages, as far as the requester's ring has room. */
+/* Describes the packets of queued messages, as far as the requester's ring has room. */
 static void describe(struct soft_channel *ch)
 {
 	struct soft_send *s;
@@ -159,7 +159,7 @@ void inc_soft_shown(struct inc_channel *c, uint64_t n)
 	struct soft_channel *ch = SOFT_CH(c);
 	uint64_t message, r = 0;
 
-	/* the peer cannot have a packet that was not sent yet */
+	/* a peer cannot have received a packet that was not sent yet */
 	for (message = ch->sent; message < n && message < ch->described; message++) {
 		if (send_of(ch, message)->end > ch->tx.high)
 			break;
@@ -167,7 +167,8 @@ void inc_soft_shown(struct inc_channel *c, uint64_t n)
 	}
 	if (ch->life != SOFT_CONNECTED || r <= ch->tx.acked)
 		return;
-	inc_rto_spoil(&ch->tx.rto); /* they may have arrived long ago, so this is no round trip */
+	/* the packets may have arrived long ago, so this acknowledgement measures no round trip */
+	inc_rto_spoil(&ch->tx.rto);
 	inc_requester_kept(&ch->tx, r, inc_now_ns());
 	inc_soft_sent(ch);
 }
@@ -186,7 +187,7 @@ static void send_batch(struct soft_device *dev, uint64_t now_ns)
 		inc_batch_send(&dev->batch, &dev->udp, now_ns);
 }
 
-/* Sends an ACK if one is due, and otherwise notes when it will be. An ACK that the peer has
+/* Sends an ACK if one is due. Otherwise stores when an ACK will be due. An ACK that the peer has
  * requested waits as well, because mostly a result follows soon, and an ACK before it would wake
  * the peer for nothing. */
 static void answer(struct soft_channel *ch, uint64_t now_ns)
@@ -226,7 +227,8 @@ void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn)
 		ch->naks_sent++;
 }
 
-/* Puts the packets that a channel may send into batches. The last batch is not sent yet. */
+/* Puts the packets that a channel may send into batches. The last batch stays unsent, because the
+ * next channel may add to it. */
 static void fill(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
@@ -262,7 +264,8 @@ static void send_active(struct soft_device *dev, uint64_t now_ns)
 	} while (segment && !dev->udp.segment);
 }
 
-/* Ends the channel's part of a turn. Something to send may be left, because the socket is full. */
+/* Ends the channel's part of a turn. Packets may be left, because the socket is full. In that case
+ * the channel stays active. */
 static void settle(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
@@ -284,8 +287,8 @@ void inc_soft_flush(struct inc_channel_device *d)
 	struct soft_channel *ch, *next;
 	uint64_t now_ns;
 
-	/* `blocked` is cleared even with nothing to send, because an ACK may have emptied the queue
-	 * meanwhile, and a host would go on polling for room that is there */
+	/* this clears `blocked` even if there is nothing to send, because an ACK may have emptied
+	 * the queue meanwhile, and a host would go on polling for room that is there */
 	if (SLIST_EMPTY(&dev->active) && !dev->udp.blocked)
 		return;
 	now_ns = inc_now_ns();
