@@ -37,14 +37,14 @@
 struct inc_channel_ops;
 
 /* RNR timer code of the RNR NAKs of posted channels: 164 ms. A peer that keeps to its window
- * receives one only if an ACK for a device of the switch was lost. That device requests the ACK
- * again after 0.54 s, and a host's device tries seven times. */
+ * receives such a NAK only if an ACK for an RDMA device of the switch was lost. That device
+ * requests the ACK again after 0.54 s, and a host's device tries seven times. */
 #define INC_CHANNEL_RNR_TIMER 28
 
 /* The longest message of a posted channel on an RDMA device. */
 #define INC_CHANNEL_VERBS_MAX_MESSAGE (1 << 20)
 
-/* A kind's own device and channel begin with these. */
+/* The first member of a kind's own struct of a device or a channel. */
 struct inc_channel_device {
 	const struct inc_channel_ops *ops;
 };
@@ -55,13 +55,14 @@ struct inc_channel {
 
 /* ---- reports ---- */
 
-/* Why a channel is broken. */
+/* The reason why a channel is broken. */
 enum inc_channel_reason {
 	INC_CHANNEL_INVALID, /* the peer has sent an invalid request */
 	INC_CHANNEL_REFUSED, /* the peer has refused a message as invalid */
 	INC_CHANNEL_SILENT,  /* the peer does not acknowledge */
 	INC_CHANNEL_ENDED,   /* the peer reports that the communicator has ended (NAK 63) */
-	INC_CHANNEL_CUT,     /* the own end cannot go on: device, port, memory */
+	/* this end cannot go on, because its device, port or memory has failed */
+	INC_CHANNEL_CUT,
 };
 
 struct inc_channel_loss {
@@ -70,187 +71,221 @@ struct inc_channel_loss {
 	char text[256];
 };
 
-/* A message that has arrived in a posted buffer. Of mirrored channels all is 0, because they
- * compare a result with what exchange() has described, and a result that differs breaks the
- * channel. */
+/* A message that has arrived in a posted buffer. For mirrored channels all members are 0. These
+ * channels compare a result with what exchange() has described, and a result that differs breaks
+ * the channel. */
 struct inc_channel_message {
-	bool has_imm; /* it has immediate data, in host order */
+	bool has_imm; /* the message has immediate data, which is in imm in host order */
 	uint32_t imm;
-	uint32_t length; /* bytes */
-	void *buffer;    /* one of the posted buffers */
+	uint32_t length; /* length of the message in bytes */
+	void *buffer;    /* the posted buffer that has the message */
 };
 
-/* ctx: as in the channel's options. */
+/* Functions of the owner that a channel calls. ctx is that of the channel's options. */
 struct inc_channel_handler {
-	/* A message has arrived; messages come in the order of their numbers. The buffer is the
-	 * handler's from now on, whatever the length. */
+	/* Reports a message that has arrived; messages come in the order of their numbers. The
+	 * buffer belongs to the handler from now on, whatever the length. */
 	void (*message)(void *ctx, const struct inc_channel_message *m);
-	/* The peer has acknowledged the oldest message sent, so its memory is not read any more. */
+	/* Reports that the peer has acknowledged the oldest message sent, so the channel does not
+	 * read that message's memory any more. */
 	void (*sent)(void *ctx);
-	/* The channel is broken for good, and neither sends nor receives any more. Buffers that
-	 * were posted or sent are the owner's again when the channel is shut. loss->text is one
-	 * line. */
+	/* Reports that the channel is broken for good, and neither sends nor receives any more.
+	 * Buffers that were posted or sent are the owner's again when the channel is shut.
+	 * loss->text is one line. */
 	void (*lost)(void *ctx, const struct inc_channel_loss *loss);
 };
 
 /* ---- devices ---- */
 
-/* Settings of RDMA devices. Names and units of attributes are those of ibv_modify_qp(3). */
+/* Settings of RDMA devices. The attributes of queue pairs have the names and units of
+ * ibv_modify_qp(3). */
 struct inc_channel_verbs_settings {
-	char device[64];   /* "": the device that has the address */
-	int port;          /* 0: any */
-	int gid_index;     /* -1: found by address */
-	int timeout;       /* ACK timeout is 4.096 us * 2^timeout */
-	int retry_cnt;     /* 7 is for ever on some devices (rxe) */
-	int rnr_retry;     /* 7 is for ever on every device */
-	int min_rnr_timer; /* code of the delay that our RNR NAKs request */
-	int sl;            /* 802.1p priority on a VLAN */
-	int traffic_class; /* TOS byte: DSCP * 4 + ECN */
-	int hop_limit;     /* TTL */
-	int flow_label;    /* 0: the device's choice; UDP source port of some devices */
-	int pkey_index;    /* -1: the index of the channel's P_Key */
-	int port_down_ms;  /* a port that stays down so long breaks its channels */
-	int cache_mib;     /* registrations that are stored for reuse; 0: none */
+	char device[64]; /* name of the device; "": the device that has the address */
+	int port;        /* number of the device's port; 0: any */
+	int gid_index;   /* index of the GID; -1: that of the address */
+	int timeout;     /* the ACK timeout is 4.096 us * 2^timeout */
+	/* number of retries after timeouts; 7 means for ever on some devices (rxe) */
+	int retry_cnt;
+	int rnr_retry;     /* number of retries after RNR NAKs; 7 means for ever on every device */
+	int min_rnr_timer; /* code of the delay that this end's RNR NAKs request */
+	int sl;            /* service level: the 802.1p priority on a VLAN */
+	int traffic_class; /* TOS byte of the IP header: DSCP * 4 + ECN */
+	int hop_limit;     /* TTL of the IP header */
+	/* flow label, from which some devices choose the UDP source port; 0: the device
+	 * chooses it */
+	int flow_label;
+	/* index of a P_Key in the port's table; -1: that of the channel's P_Key */
+	int pkey_index;
+	int port_down_ms; /* if a port stays down for so long, its channels break */
+	/* size of the registrations that are stored for reuse; 0: none is stored */
+	int cache_mib;
 };
 
 struct inc_channel_device_opts {
-	const char *ifname; /* the port: soft channels accept packets that arrive there only. NULL:
-			     * packets may arrive at any interface, which suits a host. */
+	/* name of the port. If it is given, soft channels accept only packets that arrive there.
+	 * NULL: packets may arrive at any interface, which suits a host. */
+	const char *ifname;
 	struct in_addr own_ip;
-	uint16_t udp_port;               /* soft: where to receive; 0: any free one */
-	uint64_t rto_min_ns, rto_max_ns; /* soft: bounds of the retransmission timeout */
-	int buffer_bytes; /* soft: of the socket, each way, where the kernel allows it; 0: 8 MiB */
+	/* soft channels: UDP port on which they receive; 0: any free port */
+	uint16_t udp_port;
+	uint64_t rto_min_ns, rto_max_ns; /* soft channels: bounds of the retransmission timeout */
+	/* soft channels: size of the socket's buffer in each direction, if the kernel allows it; 0:
+	 * 8 MiB */
+	int buffer_bytes;
 	const struct inc_channel_handler *handler;
-	/* Another device of this kind that the same thread serves, for memory that devices use in
-	 * turn; NULL: none */
+	/* Another device of this kind that the same thread serves. The two share memory that they
+	 * use in turn. NULL: there is none. */
 	const struct inc_channel_device *beside;
-	/* verbs: connect() waits until the peer's Ethernet address is known. Otherwise a thread
-	 * waits, and the channel is connected later. Also, only a device that does not block
-	 * notices that its hardware was removed. */
+	/* RDMA devices: if it is set, connect() waits until the peer's Ethernet address is known.
+	 * Otherwise a thread waits, and the channel is connected later. Also, only a device that
+	 * does not block notices that its hardware was removed. */
 	bool may_block;
-	const struct inc_channel_verbs_settings *verbs; /* NULL: those of a switch */
-	/* Logs one line without a newline; NULL: it goes to the program's log. */
+	/* settings of RDMA devices; NULL: those of a switch */
+	const struct inc_channel_verbs_settings *verbs;
+	/* Logs one line without a newline. NULL: the line goes to the program's log. */
 	void (*log)(void *ctx, enum inc_log_level level, const char *fmt, ...)
 		__attribute__((format(printf, 3, 4)));
 	void *log_ctx;
 };
 
-/* The capabilities of a device. */
+/* The capabilities of a device, as probe() finds them. */
 struct inc_channel_offer {
-	char device[64];        /* "mlx5_0 port 1, GID 3"; of a soft device the address */
-	uint32_t payload_bytes; /* that a packet can carry at most; 0: the device does not limit
-				 * it, so the path decides */
+	/* name of the device, such as "mlx5_0 port 1, GID 3"; the address of a soft device */
+	char device[64];
+	/* most payload bytes of a packet; 0: the device has no limit, so the path has one */
+	uint32_t payload_bytes;
 	uint32_t max_message_bytes;
-	uint32_t max_messages; /* under way at most in a mirrored channel */
-	uint32_t
-		receive_packets; /* that the device stores until progress(); UINT32_MAX: no limit */
-	bool udp_csum;           /* packets should have UDP checksums */
+	uint32_t max_messages; /* most messages under way in a mirrored channel */
+	/* packets that the device can store until progress() is called; UINT32_MAX: no limit */
+	uint32_t receive_packets;
+	bool udp_csum; /* packets to the device should have UDP checksums */
 };
 
-/* A device's rights to memory. */
+/* The rights of a device to a region of memory. */
 enum inc_channel_access {
-	INC_CHANNEL_READ,    /* send from it */
-	INC_CHANNEL_RECEIVE, /* also store messages in it */
-	INC_CHANNEL_WRITE,   /* also let the peer write to it by RDMA WRITE */
+	INC_CHANNEL_READ,    /* the device may send from the region */
+	INC_CHANNEL_RECEIVE, /* it may also store messages in the region */
+	INC_CHANNEL_WRITE,   /* the peer, too, may write to the region by RDMA WRITE */
 };
 
-/* Memory that a device knows. */
+/* A region of memory that a device may use. */
 struct inc_channel_region {
 	void *addr;
 	size_t len;
 	uint32_t lkey;
-	uint32_t rkey; /* names the region in a RETH */
-	uint64_t va;   /* address in a RETH that means addr */
-	void *priv;    /* the device's */
+	uint32_t rkey; /* R_Key, which names the region in a RETH */
+	uint64_t va;   /* the address in a RETH that means addr */
+	void *priv;    /* data of the device */
 };
 
-/* Packets that belong to no channel. */
+/* Counters of packets that belong to no channel, and of system calls. */
 struct inc_channel_device_figures {
-	uint64_t strangers;  /* for no channel, or of another sender than the channel's peer */
-	uint64_t wrong_port; /* of a channel's peer, but from another interface than the port */
-	uint64_t damaged;    /* malformed, contradictory, or with a wrong checksum */
-	uint64_t send_calls, recv_calls; /* to the kernel or the device */
+	/* packets for no channel, or from another sender than the channel's peer */
+	uint64_t strangers;
+	/* packets of a channel's peer that came from another interface than the port */
+	uint64_t wrong_port;
+	/* packets that are malformed, contradictory, or have a wrong checksum */
+	uint64_t damaged;
+	uint64_t send_calls, recv_calls; /* calls of the kernel or the device */
 };
 
 /* ---- channels ---- */
 
-/* Requirement for the solicited event bit of the last packet of messages that arrive. */
+/* What a channel requires of the solicited event bit in the last packet of each message that
+ * arrives. */
 enum inc_channel_se {
 	INC_CHANNEL_SE_ANY,
-	INC_CHANNEL_SE_LACKS, /* a message with the bit is an invalid request */
-	INC_CHANNEL_SE_HAS,   /* a message without the bit is one */
+	/* messages must lack the bit; a message with it is an invalid request */
+	INC_CHANNEL_SE_LACKS,
+	/* messages must have the bit; a message without it is an invalid request */
+	INC_CHANNEL_SE_HAS,
 };
 
 struct inc_channel_opts {
-	uint32_t qpn; /* own queue pair number; 0: any. Devices choose it themselves. */
-	uint32_t psn; /* of the first packet sent */
+	/* queue pair number of this end; 0: any. RDMA devices choose it themselves. */
+	uint32_t qpn;
+	uint32_t psn; /* PSN of the first packet that this end sends */
 	uint16_t pkey;
-	uint32_t payload;           /* bytes of a packet at most */
+	uint32_t payload;           /* most payload bytes of a packet */
 	uint32_t max_message_bytes; /* the size of a posted buffer */
-	/* posted: receives posted at most, and messages sent and not acknowledged at most.
-	 * mirrored: messages whose results are not there at most. */
+	/* Posted channels: the most receives that are posted, and the most messages that are sent
+	 * and not acknowledged. Mirrored channels: the most messages whose results are not here. */
 	uint32_t messages;
-	bool mirrored; /* results mirror contributions: exchange() instead of post() and send() */
-	bool se;       /* messages sent are solicited events, by their last packets at least */
-	enum inc_channel_se peer_se; /* soft only, because a device does not report the bit */
-	/* posted: the region of all buffers that are posted or sent */
+	/* the channel is mirrored: its owner calls exchange() instead of post() and send() */
+	bool mirrored;
+	/* the last packets of messages sent, at least, have the solicited event bit */
+	bool se;
+	/* the bit that the peer's messages must have; for soft channels only, because an RDMA
+	 * device does not report the bit */
+	enum inc_channel_se peer_se;
+	/* posted channels: the region that contains all buffers that are posted or sent */
 	const struct inc_channel_region *memory;
-	const char *what; /* for messages: "communicator 12, rank 3"; copied */
-	void *ctx;        /* for the handler */
+	/* name of the channel for error messages, such as "communicator 12, rank 3"; copied */
+	const char *what;
+	void *ctx; /* argument for the handler */
 };
 
-/* Numbers of the own end, which the peer must know. */
+/* The numbers of this end, which the peer must know. */
 struct inc_channel_own {
-	struct inc_rc_end end; /* without its address and kind */
+	struct inc_rc_end end; /* end of the connection, without its address and kind */
 	uint16_t pkey;
 };
 
 struct inc_channel_peer {
-	const char *name; /* for messages; NULL: that of the channel's options */
+	/* name of the peer for error messages; NULL: the name in the channel's options */
+	const char *name;
 	struct inc_rc_end end;
-	/* soft: the peer is an RDMA device, whose IP IDs a UDP socket cannot know. So any IP ID is
-	 * accepted, at the price of 16 of the ICRC's 32 bits. */
+	/* Soft channels: the peer is an RDMA device, and a UDP socket cannot know the IP IDs of its
+	 * packets. So the channel accepts any IP ID, at the price of 16 of the ICRC's 32 bits. */
 	bool any_ip_id;
-	/* soft: the peer uses a result as the acknowledgement of its contribution, as soft hosts
-	 * do, so no ACK need accompany the result. */
+	/* Soft channels: the peer uses a result as the acknowledgement of its contribution, as soft
+	 * hosts do. So no ACK need accompany the result. */
 	bool results_acknowledge;
-	/* soft: the peer is a switch. Each end may wait for the other with nothing to send. So a
-	 * NAK 63 of the peer is accepted whatever packet it names, and the peer is told of the end
-	 * of the channel for minutes. A host is told for seconds. */
+	/* Soft channels: the peer is a switch. Each end may wait for the other with nothing to
+	 * send. So the channel accepts a NAK 63 of the peer whatever packet it names, and sends
+	 * closing NAKs to the peer for minutes. A host gets them for seconds. */
 	bool is_switch;
-	/* mirrored only: */
-	uint32_t payload; /* agreed bytes per packet, at most those of the options */
-	uint32_t packets; /* under way at most, a power of two */
+	/* These are for mirrored channels only: */
+	/* payload bytes of a packet, as agreed with the peer; at most those of the options */
+	uint32_t payload;
+	uint32_t packets; /* most packets under way, a power of two */
 	/* A message and its result may differ in their packets, so a result acknowledges the whole
 	 * message. Otherwise packet r of one corresponds to packet r of the other. */
 	bool by_message;
-	uint32_t messages; /* under way at most, if by_message */
+	uint32_t messages; /* most messages under way, if by_message is set */
 };
 
-/* A contribution and the place of its result (mirrored). */
+/* A contribution of a mirrored channel, and the memory for its result. */
 struct inc_channel_exchange {
-	const void *send; /* send_len bytes in send_region; unchanged until the result is there */
-	void *recv;       /* recv_len bytes in recv_region */
-	/* 0: nothing is sent, or received. If packets correspond to each other, only a message of
-	 * one packet may have a length of 0. */
+	/* contribution, send_len bytes in send_region; its owner does not change it until the
+	 * result is here */
+	const void *send;
+	void *recv; /* memory for the result, recv_len bytes in recv_region */
+	/* If a length is 0, nothing is sent, or nothing is received. If packets correspond to each
+	 * other, only a message of one packet may have a length of 0. */
 	uint32_t send_len, recv_len;
-	const struct inc_channel_region *send_region, *recv_region; /* NULL if the length is 0 */
-	uint32_t imm;                                               /* host order, if has_imm */
+	/* region of each memory; NULL if its length is 0 */
+	const struct inc_channel_region *send_region, *recv_region;
+	/* immediate data in host order, if has_imm is set */
+	uint32_t imm;
 	bool has_imm; /* the last packet of the message has immediate data */
-	bool write;   /* RDMA WRITE: the message names recv, and its result is written there */
-	bool last;    /* of its collective: request an ACK, and send without delay */
+	/* the message is an RDMA WRITE that names recv, where the switch writes the result */
+	bool write;
+	/* it is the last message of its collective: request an ACK, and send without delay */
+	bool last;
 };
 
-/* Packets; all 0 if a device sends them and does not count them (verbs, posted). */
+/* Counters of packets. All are 0 if an RDMA device sends the packets and does not count them, as
+ * for posted channels. */
 struct inc_channel_figures {
 	uint64_t rx_packets, duplicates, reordered, naks_sent, naks_received, rnrs_sent,
 		rnrs_received;
 	uint64_t tx_packets, retransmits, acks_sent, acks_received, timeouts;
-	uint64_t srtt_ns; /* smoothed round trip; 0: not measured */
+	uint64_t srtt_ns; /* smoothed round trip time; 0: not measured */
 };
 
 struct inc_channel_ops {
-	const char *name; /* "soft" */
+	const char *name; /* name of the kind, such as "soft" */
 
 	/* Finds out what a device would offer, without opening it. 0, or -ENODEV if there is none.
 	 * why: one line for the log in both cases. */
@@ -259,24 +294,24 @@ struct inc_channel_ops {
 	int (*open)(const struct inc_channel_device_opts *opts, struct inc_channel_device **out,
 		    struct inc_err *err);
 	void (*offer)(const struct inc_channel_device *dev, struct inc_channel_offer *out);
-	/* After all channels are shut and all memory is unmapped. */
+	/* Closes a device, after all its channels are shut and all its memory is unmapped. */
 	void (*close)(struct inc_channel_device *dev);
-	/* close() in a forked child, with the channels: frees memory and closes descriptors, and
-	 * does not disturb the parent's device. */
+	/* Does what close() does, in a forked child and together with the device's channels. It
+	 * frees memory and closes descriptors, and does not disturb the parent's device. */
 	void (*abandon)(struct inc_channel_device *dev);
 
 	/* Makes memory known to the device. */
 	int (*map)(struct inc_channel_device *dev, void *addr, size_t len,
 		   enum inc_channel_access access, struct inc_channel_region *region,
 		   struct inc_err *err);
-	/* A mirrored channel that still awaits a result in a region breaks, because the device must
-	 * not write to it any more. */
+	/* Removes a region from the device. If a mirrored channel still awaits a result in the
+	 * region, the channel breaks, because the device must not write there any more. */
 	void (*unmap)(struct inc_channel_device *dev, struct inc_channel_region *region);
 
 	/* Makes a channel, which can receive as soon as it is connected. */
 	int (*make)(struct inc_channel_device *dev, const struct inc_channel_opts *opts,
 		    struct inc_channel **out, struct inc_channel_own *own, struct inc_err *err);
-	/* -EALREADY: it has its peer. */
+	/* Connects a channel to its peer. -EALREADY: the channel has its peer already. */
 	int (*connect)(struct inc_channel *ch, const struct inc_channel_peer *peer,
 		       struct inc_err *err);
 	/* Ends a channel and frees ch. Buffers posted and messages sent are the owner's again when
@@ -285,28 +320,30 @@ struct inc_channel_ops {
 	 * INC_AETH_NAK_OPERATION reports that the communicator has ended. */
 	void (*shut)(struct inc_channel *ch, uint8_t syndrome);
 
-	/* Posts one more receive; allowed before connect() as well. 0 or -ENOBUFS. */
+	/* Posts one more receive. This is allowed before connect() as well. Returns 0 or
+	 * -ENOBUFS. */
 	int (*post)(struct inc_channel *ch, void *buffer);
-	/* Sends; length 0: buffer NULL. 0, or -errno: then the channel is broken, which is
-	 * reported. Bytes leave at flush() at the latest. */
+	/* Sends a message. buffer is NULL if length is 0. Returns 0 or -errno. On failure the
+	 * channel is broken, and the handler receives a report. The message leaves at flush() at
+	 * the latest. */
 	int (*send)(struct inc_channel *ch, const void *buffer, uint32_t length, bool has_imm,
 		    uint32_t imm);
-	/* Sends a contribution and expects its result; x is copied. 0, -EAGAIN: the queue is full,
-	 * so call again after progress(), or -ENOTCONN: the channel is broken. */
+	/* Sends a contribution and expects its result; x is copied. Returns 0. -EAGAIN: the queue
+	 * is full, so call again after progress(). -ENOTCONN: the channel is broken. */
 	int (*exchange)(struct inc_channel *ch, const struct inc_channel_exchange *x);
 	/* The peer's own messages prove that it has the first n messages sent to it, so this counts
-	 * as an ACK of them. n counts from the channel's first message. NULL: a device reads what
-	 * it sends until the ACK itself has come. */
+	 * as an ACK of them. n counts from the channel's first message. The function is NULL for
+	 * RDMA devices, because these read what they send until the ACK itself has come. */
 	void (*shown)(struct inc_channel *ch, uint64_t n);
-	/* Sends what is queued. A mirrored soft channel may wait for more, while results are due
-	 * that will open its window. */
+	/* Sends all messages that are queued. A mirrored soft channel may wait for more of them,
+	 * while results are due that will open its window. */
 	void (*flush)(struct inc_channel_device *dev);
 
-	/* Receives what is there, a bounded amount, answers it and retransmits. True: more may be
-	 * there. The caller calls flush() afterwards. */
+	/* Receives a bounded number of packets that have arrived, answers them, and retransmits
+	 * what is due. True: more packets may have arrived. The caller calls flush() afterwards. */
 	bool (*progress)(struct inc_channel_device *dev);
-	/* Before a wait. True: something has come meanwhile, which may have been reported, so call
-	 * progress() instead. */
+	/* Called before the owner waits. True: something has arrived meanwhile, which may have been
+	 * reported already, so call progress() instead. */
 	bool (*arm)(struct inc_channel_device *dev);
 	/* The descriptor to wait for, and what to wait for: *events is POLLIN, with POLLOUT while
 	 * the send buffer is full. A caller of many devices may wait for POLLIN alone, because
@@ -316,19 +353,20 @@ struct inc_channel_ops {
 	 * none). */
 	uint64_t (*deadline_ns)(const struct inc_channel_device *dev);
 
-	/* Mirrored. Packets of contributions whose results are not there. */
+	/* For mirrored channels. Returns the number of packets of contributions whose results are
+	 * not here. */
 	uint64_t (*under_way)(const struct inc_channel *ch);
-	/* Mirrored. When progress() must be called to send an ACK of results that is held back;
-	 * UINT64_MAX: none is. */
+	/* For mirrored channels. Returns when progress() must be called to send an ACK of results
+	 * that is held back. UINT64_MAX: no ACK is held back. */
 	uint64_t (*ack_at_ns)(const struct inc_channel *ch);
-	/* Mirrored. Whether the owner is about to call again soon. If not, ACKs are not held back
-	 * when all results are there. */
+	/* For mirrored channels. Sets whether the owner will call again soon. If it will not, the
+	 * channel holds no ACK back once all results are here. */
 	void (*attend)(struct inc_channel *ch, bool attended);
-	/* Mirrored. Grows with everything new that arrives: a result, or an ACK of more than
-	 * before. */
+	/* For mirrored channels. Returns a number that grows with everything new that arrives,
+	 * which is a result, or an ACK of more than before. */
 	uint64_t (*moved)(const struct inc_channel *ch);
-	/* Mirrored. Writes what the channel waits for: "contribution 17 is not acknowledged (40
-	 * sent, 3 timeouts)". */
+	/* For mirrored channels. Writes what the channel waits for: "contribution 17 is not
+	 * acknowledged (40 sent, 3 timeouts)". */
 	void (*describe)(const struct inc_channel *ch, char *buf, size_t size);
 
 	void (*figures)(const struct inc_channel *ch, struct inc_channel_figures *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RDMA devices: how they are found, opened and closed, their memory and their events. */
+/* RDMA devices: this file finds, opens and closes them, and has their memory and their events. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include "lib/rdma/region.h"
 #include "lib/channel/verbs_priv.h"
 
-/* The settings of a switch's queue pairs, for the same reasons as hosts' (docs/verbs.md): 0.54 s
- * per try and 3.8 s in all, which no device lengthens to for ever. A peer that has no receive
- * posted is a slow one, for which others wait, so it is retried for ever. */
+/* The settings of a switch's queue pairs. The reasons are those of hosts' settings (docs/verbs.md).
+ * One try takes 0.54 s, and all take 3.8 s, which no device turns into tries for ever. A peer that
+ * has no receive posted is a slow one, for which others wait, so it is retried for ever. */
 static const struct inc_channel_verbs_settings of_switch = {
 	.gid_index = -1,
 	.timeout = 17,
@@ -123,7 +123,7 @@ static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_eve
 	case INC_RDMA_DEVICE_GONE:
 		inc_verbs_lose_all(dev, EIO, event->text);
 		break;
-	case INC_RDMA_QP_FATAL: /* its channel's */
+	case INC_RDMA_QP_FATAL: /* its channel handles it */
 		return;
 	default:
 		break;
@@ -206,7 +206,7 @@ static int watch(struct verbs_device *dev)
 	return 0;
 }
 
-/* Frees a device. This may wait for steps to RTR. */
+/* Frees a device. This may wait for steps to RTR of its queue pairs. */
 static void end(struct verbs_device *dev)
 {
 	inc_verbs_end_entries(dev);
@@ -235,15 +235,17 @@ static void verbs_close(struct inc_channel_device *d)
 	struct verbs_device *dev = VERBS_DEV(d);
 	pthread_t thread;
 
-	/* the kernel still looks for peers' addresses, and the caller is not to wait for that */
+	/* the kernel still looks for Ethernet addresses of peers, and the caller must not wait for
+	 * that */
 	if (!LIST_EMPTY(&dev->entries) && !inc_thread_create(&thread, end_thread, dev))
 		pthread_detach(thread);
 	else
 		end(dev);
 }
 
-/* The queue pairs, the registrations and what libibverbs stores of them are the parent's, and every
- * call to libibverbs would reach the parent's device. */
+/* Closes the device in a forked child. The queue pairs, the registrations and what libibverbs
+ * stores of them belong to the parent, and every call to libibverbs would reach the parent's
+ * device. */
 static void verbs_abandon(struct inc_channel_device *d)
 {
 	struct verbs_device *dev = VERBS_DEV(d);
@@ -351,7 +353,7 @@ static uint64_t verbs_under_way(const struct inc_channel *c)
 	return ((const struct verbs_channel *)c)->under_way;
 }
 
-/* The device acknowledges results by itself. */
+/* No ACK is held back, because the device acknowledges results by itself. */
 static uint64_t verbs_ack_at_ns(const struct inc_channel *c)
 {
 	return UINT64_MAX;
@@ -378,8 +380,8 @@ static void verbs_describe(const struct inc_channel *c, char *buf, size_t size)
 		 verbs_device_of(ch)->port_down_at_ns ? ", the port is down" : "");
 }
 
-/* The device counts packets, and does not report them by queue pair. Those of mirrored channels
- * follow from the lengths of their messages. */
+/* The device counts its packets, but not by queue pair. The packets of mirrored channels follow
+ * from the lengths of their messages. */
 static void verbs_figures(const struct inc_channel *c, struct inc_channel_figures *out)
 {
 	const struct verbs_channel *ch = (const struct verbs_channel *)c;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Channels on RDMA devices: how a queue pair is made, connected to its peer, and ended. */
+/* Makes the queue pairs of channels on RDMA devices, connects them to their peers, and ends
+ * them. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -14,10 +15,11 @@
 #include "lib/rdma/gid.h"
 #include "lib/channel/verbs_priv.h"
 
-/* Completions of a device at first; the queue grows with channels. */
+/* Number of completions in the queue of a device at first. The queue grows with the number of
+ * channels. */
 #define COMPLETIONS 256
 
-/* The only place where a channel's life changes. */
+/* The only function that changes the life of a channel. */
 static void verbs_go(struct verbs_channel *ch, enum verbs_life to)
 {
 	static const char *const names[] = {"made", "entering", "connected", "broken"};
@@ -43,7 +45,8 @@ unsigned int inc_verbs_most_messages(const struct inc_rdma_device *device)
 {
 	unsigned int most = device->limits.max_qp_wr / 2;
 
-	/* sends outlive their results by an acknowledgement, so their queue is deeper */
+	/* a send keeps its slot until an acknowledgement after its result, so its queue is
+	 * deeper */
 	if (most > device->limits.max_cqe / 4)
 		most = device->limits.max_cqe / 4;
 	return most > VERBS_BATCH ? most - VERBS_BATCH : 0;
@@ -73,7 +76,7 @@ static int check(const struct verbs_device *dev, const struct inc_channel_opts *
 	return 0;
 }
 
-/* The index of the channel's partition in the port's table. */
+/* Finds the index of the channel's partition in the port's P_Key table. */
 static int find_pkey(const struct verbs_device *dev, const struct inc_channel_opts *opts,
 		     uint16_t *index, struct inc_err *err)
 {
@@ -96,8 +99,8 @@ static int find_pkey(const struct verbs_device *dev, const struct inc_channel_op
 				   opts->what, dev->device->name, dev->port, opts->pkey);
 }
 
-/* Makes room for the completions of one more channel. The queue is made with the first one, because
- * not every device can enlarge it. */
+/* Makes room in the completion queue for one more channel. The queue is made with the first
+ * channel, because not every device can enlarge it. */
 static int reserve_completions(struct verbs_device *dev, unsigned int entries, struct inc_err *err)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -189,8 +192,8 @@ static struct verbs_channel *new_channel(struct verbs_device *dev,
 	ch->mirrored = opts->mirrored;
 	ch->memory = opts->memory ? opts->memory->lkey : 0;
 	ch->n_receives = opts->messages;
-	/* mirrored: a send outlives its result, because its slot is free after an acknowledgement
-	 * that was requested for one of the next sends */
+	/* mirrored channels: a send keeps its slot until an acknowledgement that was requested for
+	 * one of the next sends, so there are more slots than messages */
 	ch->n_sends = opts->mirrored ? 2 * opts->messages + VERBS_BATCH : opts->messages;
 	ch->psn = opts->psn & INC_PSN_MASK;
 	ch->se = opts->se;
@@ -275,7 +278,7 @@ static int connect_now(struct verbs_channel *ch, const struct inc_rdma_peer *to,
 	return 0;
 }
 
-/* Has a thread wait for the peer's Ethernet address. */
+/* Starts a thread that waits for the peer's Ethernet address. */
 static int connect_later(struct verbs_channel *ch, const struct inc_rdma_peer *to,
 			 struct inc_err *err)
 {
@@ -338,7 +341,7 @@ int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer
 	return dev->may_block ? connect_now(ch, &to, err) : connect_later(ch, &to, err);
 }
 
-/* No machine has answered with the peer's Ethernet address. */
+/* Breaks the channel, because no machine has answered with the peer's Ethernet address. */
 static bool is_silence(int error)
 {
 	return error == -ETIMEDOUT || error == -EHOSTUNREACH;
@@ -363,7 +366,7 @@ static void entered(struct verbs_channel *ch, int error)
 	verbs_activate(ch);
 }
 
-/* Waits for the entry's thread, and frees the entry. */
+/* Waits until the thread of this step to RTR has ended, and frees the entry. */
 static void end_entry(struct verbs_entry *entry)
 {
 	pthread_join(entry->thread, NULL);
@@ -406,8 +409,8 @@ void inc_verbs_lose(struct verbs_channel *ch, enum inc_channel_reason reason, in
 
 	if (ch->life == VERBS_BROKEN)
 		return;
-	/* the device must not use buffers any more; a queue pair that enters RTR has none, and
-	 * belongs to the thread */
+	/* the device must not use buffers any more. A queue pair that enters RTR has no buffers,
+	 * and belongs to the thread of that step */
 	if (ch->life == VERBS_CONNECTED)
 		inc_rdma_qp_to_err(&ch->qp, NULL);
 	verbs_go(ch, VERBS_BROKEN);
@@ -428,7 +431,7 @@ void inc_verbs_lose_all(struct verbs_device *dev, int error, const char *text)
 		inc_verbs_lose(ch, INC_CHANNEL_CUT, error, "%s", text);
 }
 
-/* The peer receives nothing, because a device sends no NAK on request. */
+/* Ends the channel without a message to the peer, because a device sends no NAK on request. */
 void inc_verbs_shut(struct inc_channel *c, uint8_t syndrome)
 {
 	struct verbs_channel *ch = VERBS_CH(c);
@@ -441,7 +444,9 @@ void inc_verbs_shut(struct inc_channel *c, uint8_t syndrome)
 	} else {
 		inc_rdma_qp_destroy(&ch->qp);
 	}
-	inc_verbs_drop_sends(ch); /* after the queue pair, because the device reads until then */
+	/* this comes after the end of the queue pair, because the device reads the messages until
+	 * then */
+	inc_verbs_drop_sends(ch);
 	dev->reserved -= completions_of(ch);
 	dev->left_over += completions_of(ch);
 	dev->reports -= ch->report;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages to work requests, completions to messages. */
+/* Makes work requests of messages, and reports completions as messages. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,14 +8,17 @@
 #include "lib/base/thread.h"
 #include "lib/channel/verbs_priv.h"
 
-/* wr_id: the queue of the two, the channel's id, and of a send the lowest 31 bits of its number,
- * because the sends before it need not have had a completion */
+/* wr_id of a work request: which of the channel's two queues it is in, and the channel's id. That
+ * of a send also has the lowest 31 bits of the send's number, because the sends before it need not
+ * have had a completion. */
 #define WR_SEND(ch, number) ((uint64_t)(number) << 33 | (uint64_t)(ch)->id << 1)
 #define WR_RECV(ch)         ((uint64_t)(ch)->id << 1 | 1)
 
-#define POLLS          8    /* batches of completions at most that a turn takes */
-#define SIGNAL_EVERY   16   /* mirrored: messages at most between two completed sends */
-#define IDLE_POLLS_MAX 1024 /* empty polls between two looks at the events of an idle device */
+#define POLLS 8 /* number of batches of completions that a turn processes at most */
+/* mirrored channels: number of messages between two sends that request a completion, at most */
+#define SIGNAL_EVERY 16
+/* number of empty polls between two looks at the events of an idle device */
+#define IDLE_POLLS_MAX 1024
 
 /* ---- to the device ---- */
 
@@ -62,7 +65,7 @@ int inc_verbs_send(struct inc_channel *c, const void *buffer, uint32_t length, b
 	return 0;
 }
 
-/* The address in the region that means p to the device. */
+/* Returns the address in the region that means p to the device. */
 static uint64_t address(const struct inc_channel_region *region, const void *p)
 {
 	return region->va + ((uintptr_t)p - (uintptr_t)region->addr);
@@ -74,8 +77,9 @@ static void expect_result(struct verbs_channel *ch, const struct inc_channel_exc
 	const uint32_t longer = x->send_len > x->recv_len ? x->send_len : x->recv_len;
 	struct verbs_receive *r = receive_of(ch, ch->posted++);
 
-	/* A WRITE completes at its target only if it carries an immediate. That of the collective's
-	 * first packet may be repeated (docs/protocol.md, P-28). */
+	/* The kind of work request for a contribution. A WRITE completes at its target only if it
+	 * carries an immediate. The immediate of the collective's first packet may be repeated
+	 * (docs/protocol.md, P-28). */
 	*r = (struct verbs_receive){
 		.buffer = x->recv,
 		.bytes = write ? 0 : x->recv_len,
@@ -112,7 +116,8 @@ static void queue_contribution(struct verbs_channel *ch, const struct inc_channe
 		s->mr = x->send_region->priv;
 		inc_rdma_mr_get(&verbs_device_of(ch)->cache, s->mr);
 	}
-	/* the own destination, where the switch writes the result; length 0 needs none */
+	/* the request names this end's memory, where the switch writes the result; a result of
+	 * length 0 needs none */
 	if (write && x->recv_len) {
 		s->remote_addr = address(x->recv_region, x->recv);
 		s->rkey = x->recv_region->rkey;
@@ -124,7 +129,8 @@ static void queue_contribution(struct verbs_channel *ch, const struct inc_channe
 int inc_verbs_exchange(struct inc_channel *c, const struct inc_channel_exchange *x)
 {
 	struct verbs_channel *ch = VERBS_CH(c);
-	/* A WRITE of nothing that brings nothing has no place to name; a SEND does the same. */
+	/* A WRITE without data to which no data returns has no memory to name, so it is sent as a
+	 * SEND. That means the same to the switch. */
 	const bool write = x->write && (x->send_len || x->recv_len);
 
 	if (ch->life != VERBS_CONNECTED)
@@ -143,7 +149,8 @@ int inc_verbs_exchange(struct inc_channel *c, const struct inc_channel_exchange 
 	return 0;
 }
 
-/* Gives a batch of receives to the device. False: there are no more, or the channel is broken. */
+/* Gives a batch of receives to the device. Returns false if there are no more receives, or the
+ * channel is broken. */
 static bool give_receives(struct verbs_channel *ch)
 {
 	struct ibv_recv_wr wr[VERBS_BATCH], *bad;
@@ -192,7 +199,7 @@ static void fill_send(const struct verbs_channel *ch, uint64_t number, struct ib
 	}
 }
 
-/* The same with messages to be sent. */
+/* Does the same with messages to be sent. */
 static bool give_sends(struct verbs_channel *ch)
 {
 	struct ibv_send_wr wr[VERBS_BATCH], *bad;
@@ -223,7 +230,8 @@ void inc_verbs_flush(struct inc_channel_device *d)
 	while ((ch = SLIST_FIRST(&dev->active))) {
 		SLIST_REMOVE_HEAD(&dev->active, next_active);
 		ch->active = false;
-		/* receives first, because a result can arrive before post_send returns */
+		/* receives come first, because a result can arrive before ibv_post_send()
+		 * returns */
 		while (ch->life == VERBS_CONNECTED && give_receives(ch))
 			;
 		while (ch->life == VERBS_CONNECTED && give_sends(ch))
@@ -257,7 +265,8 @@ static enum inc_channel_reason reason_of(const struct ibv_wc *wc)
 	case IBV_WC_REM_ACCESS_ERR:
 		return receiving ? INC_CHANNEL_INVALID : INC_CHANNEL_REFUSED;
 	case IBV_WC_LOC_LEN_ERR:
-	case IBV_WC_LOC_QP_OP_ERR: /* rxe's status for a message longer than the receive */
+	case IBV_WC_LOC_QP_OP_ERR: /* rxe reports this status for a message that is longer than the
+				      receive */
 		return receiving ? INC_CHANNEL_INVALID : INC_CHANNEL_CUT;
 	default:
 		return INC_CHANNEL_CUT;
@@ -271,8 +280,8 @@ static uint64_t number_of_send(const struct verbs_channel *ch, const struct ibv_
 
 static void failed(struct verbs_channel *ch, const struct ibv_wc *wc)
 {
-	/* The request was given up because another one failed. The completion of that one says why,
-	 * and may come before or after this one. */
+	/* The device gave up this request because another one failed. The completion of that
+	 * request says why it failed, and may come before or after this one. */
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
 		ch->flushed = verbs_device_of(ch)->flushed = true;
 		return;
@@ -293,8 +302,8 @@ static void put_send(struct verbs_channel *ch)
 	s->mr = NULL;
 }
 
-/* Reports the sends up to the oldest one that has requested a completion. The handler may shut the
- * channel with any of these reports. */
+/* Reports the sends up to and including the oldest one that has requested a completion. The handler
+ * may shut the channel with any of these reports. */
 static void complete_sends(struct verbs_channel *ch)
 {
 	struct verbs_device *dev = verbs_device_of(ch);
@@ -315,7 +324,8 @@ void inc_verbs_drop_sends(struct verbs_channel *ch)
 		put_send(ch);
 }
 
-/* Compares a message with the result that is expected. False: it differs, so the channel breaks. */
+/* Compares a message with the result that is expected. Returns false if it differs, and the channel
+ * breaks. */
 static bool is_expected(struct verbs_channel *ch, const struct ibv_wc *wc)
 {
 	const struct verbs_receive *r = receive_of(ch, ch->taken);
@@ -333,7 +343,7 @@ static bool is_expected(struct verbs_channel *ch, const struct ibv_wc *wc)
 	return false;
 }
 
-/* The handler may shut the channel, so its call is the last thing here. */
+/* The handler may shut the channel, so its call is the last statement here. */
 static void complete_receive(struct verbs_channel *ch, const struct ibv_wc *wc)
 {
 	const struct inc_channel_handler *handler = verbs_device_of(ch)->handler;
@@ -368,7 +378,8 @@ static void complete(struct verbs_channel *ch, const struct ibv_wc *wc)
 		complete_sends(ch);
 }
 
-/* Takes completions until there are none, or many are taken. Returns whether there are none. */
+/* Processes completions until there are none left, or many are processed. Returns whether none is
+ * left. */
 static bool take_completions(struct verbs_device *dev, unsigned int *taken)
 {
 	struct ibv_wc wc[VERBS_BATCH];
@@ -457,11 +468,12 @@ static void timers(struct verbs_device *dev)
 		return;
 	snprintf(text, sizeof(text), "port down for %d ms", dev->settings.port_down_ms);
 	inc_verbs_lose_all(dev, ENETDOWN, text);
-	dev->port_down_at_ns = inc_now_ns(); /* for channels that come meanwhile */
+	/* the time counts anew for channels that are made from now on */
+	dev->port_down_at_ns = inc_now_ns();
 }
 
 /* Breaks channels whose requests came back flushed, although all completions and events have been
- * read, and none of them has said why. */
+ * read, and none of these gives the reason. */
 static void lose_flushed(struct verbs_device *dev)
 {
 	struct verbs_channel *ch;
@@ -501,8 +513,9 @@ bool inc_verbs_progress(struct inc_channel_device *d)
 	unsigned int taken = 0;
 	bool empty = take_completions(dev, &taken);
 
-	/* Events are read if one is known to wait or is likely, because each look is a system call.
-	 * If this process stood still, an event that the port is up again may wait to be read. */
+	/* Whether to read events. They are read if one is known to wait or is likely, because each
+	 * read is a system call. If this process stood still, an event that the port is up again
+	 * may wait to be read. */
 	if (dev->completions.armed || dev->flushed || !dev->completions.cq ||
 	    (!taken && ++dev->idle_polls >= IDLE_POLLS_MAX) || down_too_long(dev)) {
 		take_events(dev);
@@ -527,7 +540,7 @@ bool inc_verbs_arm(struct inc_channel_device *d)
 	ret = inc_rdma_completions_arm(&dev->completions);
 	if (ret)
 		inc_verbs_lose_all(dev, -ret, strerror(-ret));
-	/* completions from before the request cause no notification */
+	/* completions that came before the request cause no notification, so process them now */
 	take_completions(dev, &taken);
 	lost = dev->reports;
 	report(dev);

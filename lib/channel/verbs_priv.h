@@ -7,9 +7,10 @@
  *	verbs_channel.c	makes, connects and ends queue pairs
  *	verbs_data.c	messages to work requests, completions to messages
  *
- * All of it runs on the device's thread, except two calls that may wait for long. These are the
- * step to RTR, during which the kernel looks for the peer's Ethernet address, and the end of a
- * device that waits for such a step. If a device must not block, they have threads of their own.
+ * All these functions run on the device's thread, except two calls that may wait for long. These
+ * are the step to RTR, during which the kernel looks for the peer's Ethernet address, and the end
+ * of a device that waits for such a step. If a device must not block, they have threads of their
+ * own.
  *
  * Each device has a protection domain, one completion queue, and one descriptor for all events. A
  * device of a switch has an inventory as well, which notices that the hardware was removed. Nothing
@@ -33,26 +34,30 @@
 #include "lib/rdma/qp.h"
 #include "lib/channel/channel.h"
 
-#define VERBS_BATCH   32 /* work requests per doorbell, completions per poll */
+#define VERBS_BATCH   32 /* number of work requests per doorbell, and of completions per poll */
 #define VERBS_BUCKETS 256
-/* Not every device reports that it is removed, so it is looked for so often. */
+/* Time between two checks whether the device is still there, because not every device reports that
+ * it is removed. */
 #define VERBS_LOOK_NS (5 * INC_NSEC_PER_SEC)
 
 struct verbs_send {
 	const void *buffer;
-	uint64_t remote_addr; /* of a WRITE */
+	uint64_t remote_addr; /* address at the peer to which a WRITE writes */
 	uint32_t length, lkey, rkey;
 	uint32_t imm;
 	bool has_imm, write;
-	bool signaled;          /* its completion also completes those before it */
-	struct inc_rdma_mr *mr; /* mirrored: a reference, held until the send is complete */
+	/* this request's completion also completes the requests before it */
+	bool signaled;
+	/* mirrored channels: reference to the registration, held until the send is complete */
+	struct inc_rdma_mr *mr;
 };
 
 struct verbs_receive {
 	void *buffer;
-	uint32_t bytes; /* of the buffer; 0: no memory, because the peer writes to it by WRITE */
+	/* size of the buffer; 0: there is no memory, because the peer writes to it by WRITE */
+	uint32_t bytes;
 	uint32_t lkey;
-	/* mirrored: the result that is expected */
+	/* mirrored channels: the result that is expected */
 	const struct inc_channel_region *region;
 	uint32_t length, packets, imm;
 	bool has_imm;
@@ -60,96 +65,107 @@ struct verbs_receive {
 
 enum verbs_life {
 	VERBS_MADE,
-	VERBS_ENTERING, /* its step to RTR is in progress */
+	VERBS_ENTERING, /* the queue pair's step to RTR is in progress */
 	VERBS_CONNECTED,
-	VERBS_BROKEN, /* reported to the handler, unless `report` is set */
+	VERBS_BROKEN, /* the loss was reported to the handler, unless `report` is set */
 };
 
-/* A queue pair's step to RTR. */
+/* The step to RTR of a queue pair. */
 struct verbs_entry {
 	LIST_ENTRY(verbs_entry) entry;
-	struct verbs_channel *ch; /* NULL: it was shut, and this entry owns its queue pair */
-	struct inc_rdma_qp qp;    /* of a channel that was shut */
+	/* channel of the queue pair; NULL: it was shut, and this entry owns its queue pair */
+	struct verbs_channel *ch;
+	struct inc_rdma_qp qp; /* queue pair of a channel that was shut */
 	struct inc_rdma_rtr rtr;
 	pthread_t thread;
-	int error;        /* written by the thread before it sets `over` */
+	int error;        /* result of the step, which the thread writes before it sets `over` */
 	atomic_bool over; /* the step has ended, and dev->entered_fd is signalled next */
 	int entered_fd;
 };
 
 struct verbs_channel {
-	struct inc_channel ch; /* first */
-	enum verbs_life life;  /* verbs_go() */
+	struct inc_channel ch; /* the public part, which must be the first member */
+	enum verbs_life life;  /* changed by verbs_go() only */
 	char what[96];
 	void *ctx;
 	uint32_t payload, max_message_bytes;
-	uint32_t psn; /* of its first packet */
+	uint32_t psn; /* PSN of this end's first packet */
 	bool mirrored;
-	bool se;         /* messages sent are solicited events */
-	uint32_t memory; /* posted: the local key of all buffers */
-	uint32_t id;     /* in requests (wr_id): of no other channel of the device, ever */
+	bool se;         /* messages sent have the solicited event bit */
+	uint32_t memory; /* posted channels: local key of the region with all buffers */
+	/* number of the channel in wr_id of its requests; the device never uses it for another
+	 * channel */
+	uint32_t id;
 	LIST_ENTRY(verbs_channel) in_bucket;
 	TAILQ_ENTRY(verbs_channel) in_all;
-	bool active; /* it has something to post */
+	bool active; /* the channel has requests to post */
 	SLIST_ENTRY(verbs_channel) next_active;
 	struct inc_rdma_qp qp;
 	struct inc_rdma_subscriber events;
-	struct verbs_entry *entry; /* its step to RTR, while that is under way */
-	bool report;               /* `loss` is not reported to the handler yet */
+	struct verbs_entry *entry; /* the queue pair's step to RTR, while it is under way */
+	bool report;               /* `loss` was not reported to the handler yet */
 	struct inc_channel_loss loss;
-	bool flushed; /* a request came back because of another one, which should tell why */
+	/* a request came back flushed because another one failed, whose completion should say
+	 * why */
+	bool flushed;
 
-	/* Rings of n_receives and n_sends, counted in 64 bits:
-	 * taken <= given <= posted <= taken + n_receives,
-	 * sent <= begun <= queued <= sent + n_sends. */
+	/* Rings of n_receives and n_sends elements. Positions are counted in 64 bits: taken <=
+	 * given <= posted <= taken + n_receives, and sent <= begun <= queued <= sent + n_sends. */
 	uint32_t n_receives, n_sends;
 	struct verbs_receive *receives;
-	uint64_t posted; /* by post() or exchange() */
-	uint64_t given;  /* to the device */
-	uint64_t taken;  /* messages received */
+	uint64_t posted; /* number of receives from post() or exchange() */
+	uint64_t given;  /* number of receives that were given to the device */
+	uint64_t taken;  /* number of messages received */
 	struct verbs_send *sends;
-	uint64_t queued; /* by send() or exchange() */
-	uint64_t begun;  /* the device has them */
-	uint64_t sent;   /* acknowledged */
+	uint64_t queued; /* number of messages from send() or exchange() */
+	uint64_t begun;  /* number of messages that were given to the device */
+	uint64_t sent;   /* number of messages that are acknowledged */
 
-	/* mirrored */
-	uint64_t signal_due; /* request a completion at this message at the latest */
-	uint64_t under_way;  /* packets */
-	uint32_t imm;        /* of the collective in progress */
+	/* members of mirrored channels */
+	/* number of the message that must request a completion, if none before it did */
+	uint64_t signal_due;
+	uint64_t under_way; /* number of packets under way */
+	uint32_t imm;       /* immediate of the collective in progress */
 	uint64_t tx_packets, rx_packets, acks;
 };
 
 struct verbs_device {
-	struct inc_channel_device dev; /* first */
+	struct inc_channel_device dev; /* the public part, which must be the first member */
 	const struct inc_channel_handler *handler;
 	void (*log)(void *ctx, enum inc_log_level level, const char *fmt, ...)
 		__attribute__((format(printf, 3, 4)));
 	void *log_ctx;
 	struct inc_channel_verbs_settings settings;
 	bool may_block;
-	struct inc_rdma_inventory *inventory; /* of this device and port alone; NULL: may_block */
+	/* inventory of this device and port alone; NULL if may_block is set */
+	struct inc_rdma_inventory *inventory;
 	struct inc_rdma_device *device;
 	uint8_t port, gid_index;
-	uint16_t pkey; /* at settings.pkey_index */
+	uint16_t pkey; /* the P_Key at settings.pkey_index */
 	unsigned int mtu_bytes;
 	uint32_t max_message_bytes;
-	struct inc_rdma_subscriber events;       /* of the port and the device */
-	struct inc_rdma_completions completions; /* made with the first channel */
-	/* Completions that channels may have in the queue, and those of channels that were shut,
-	 * which are there until the queue has been seen empty. */
+	/* subscription to events of the port and the device */
+	struct inc_rdma_subscriber events;
+	/* completion queue, which is made with the first channel */
+	struct inc_rdma_completions completions;
+	/* Number of completions that channels may have in the queue. Those of channels that were
+	 * shut count until the queue was empty once. */
 	unsigned int reserved, left_over;
 	int epoll_fd, entered_fd;
-	struct inc_rdma_cache cache; /* of registrations; has an ops pointer once it is open */
+	/* cache of registrations; its ops pointer is set once it is open */
+	struct inc_rdma_cache cache;
 	LIST_HEAD(, verbs_entry) entries;
-	LIST_HEAD(, verbs_channel) bucket[VERBS_BUCKETS]; /* by id */
+	LIST_HEAD(, verbs_channel) bucket[VERBS_BUCKETS]; /* channels by id */
 	TAILQ_HEAD(, verbs_channel) channels;
 	SLIST_HEAD(, verbs_channel) active;
 	uint32_t last_id;
-	unsigned int reports;     /* channels with `report` */
-	unsigned int idle_polls;  /* since events were last read */
-	bool flushed;             /* a channel has `flushed` */
-	uint64_t port_down_at_ns; /* 0: it is up */
-	uint64_t look_at_ns;      /* UINT64_MAX: never, because there is no inventory */
+	unsigned int reports;     /* number of channels with `report` */
+	unsigned int idle_polls;  /* number of empty polls since events were last read */
+	bool flushed;             /* a channel has `flushed` set */
+	uint64_t port_down_at_ns; /* time when the port went down; 0: it is up */
+	/* time of the next check whether the device is still there; UINT64_MAX: never, because
+	 * there is no inventory */
+	uint64_t look_at_ns;
 	uint64_t send_calls, recv_calls;
 };
 
@@ -161,7 +177,7 @@ static inline struct verbs_device *verbs_device_of(const struct verbs_channel *c
 	return VERBS_DEV(ch->ch.dev);
 }
 
-/* Puts the channel into the list that flush() works off. */
+/* Puts the channel into the list of active channels, which flush() goes through. */
 static inline void verbs_activate(struct verbs_channel *ch)
 {
 	if (ch->active || ch->life != VERBS_CONNECTED)
@@ -176,16 +192,17 @@ int inc_verbs_make(struct inc_channel_device *d, const struct inc_channel_opts *
 int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer,
 		      struct inc_err *err);
 void inc_verbs_shut(struct inc_channel *c, uint8_t syndrome);
-/* Frees a channel in a forked child, whose queue pair is the parent's. */
+/* Frees a channel in a forked child. The channel's queue pair belongs to the parent. */
 void inc_verbs_abandon_channel(struct verbs_channel *ch);
-/* The most messages under way of a mirrored channel; 0: the device's queues are too short. */
+/* Returns the most messages under way of a mirrored channel. 0: the device's queues are too
+ * short. */
 unsigned int inc_verbs_most_messages(const struct inc_rdma_device *device);
-/* Processes the steps to RTR that have ended. */
+/* Processes the steps to RTR that have ended since the last call. */
 void inc_verbs_take_entries(struct verbs_device *dev);
 /* Waits for the remaining steps, after all channels are shut. */
 void inc_verbs_end_entries(struct verbs_device *dev);
-/* Breaks the channel. The handler learns of it at the end of progress(), this one or the next.
- * error: a positive errno. */
+/* Breaks the channel. The handler receives the report at the end of progress(), this call or the
+ * next. error: a positive errno. */
 void inc_verbs_lose(struct verbs_channel *ch, enum inc_channel_reason reason, int error,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Breaks all channels, because the device or its port has failed. */
@@ -200,7 +217,7 @@ void inc_verbs_flush(struct inc_channel_device *d);
 uint64_t inc_verbs_deadline_ns(const struct inc_channel_device *d);
 bool inc_verbs_progress(struct inc_channel_device *d);
 bool inc_verbs_arm(struct inc_channel_device *d);
-/* Gives back what the channel's sends hold. */
+/* Releases the references to registrations that the channel's sends hold. */
 void inc_verbs_drop_sends(struct verbs_channel *ch);
 /* Breaks the mirrored channels that await a result in this region. */
 void inc_verbs_stop_writes(struct verbs_device *dev, const struct inc_channel_region *region);

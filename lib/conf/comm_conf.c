@@ -40,7 +40,8 @@ bool inc_pkey_good(uint64_t pkey)
 
 #define CONN(member) INC_AT(struct inc_conn_conf, member)
 #define GIVEN(flag)  .given = offsetof(struct inc_conn_conf, flag)
-/* Numbers of an end that may become known later; and the name that files had for them. */
+/* Macros for the rows of an end's numbers, which may become known later. Each has the name that the
+ * number had in older files. */
 #define LATER(old, what)     .need = INC_OPTIONAL, .empty = true, .alias = (old), .text = what
 #define PSN(flag, old, what) .need = INC_LATER, GIVEN(flag), .alias = (old), .text = what
 

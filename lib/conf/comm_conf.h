@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The configuration of a communicator at a switch: its connections and sizes. The controller sends
- * it in "configure". inc-switchd reads it from there or from its file, and prints the
+ * it in "configure". inc-switchd reads it from this message or from its file, and prints the
  * communicators that it has. The engines and the loader work from it (docs/control.md, "Switch"
  * and "configure").
  */
@@ -21,8 +21,9 @@
 #define INC_DEF_PAYLOAD 1024
 #define INC_DEF_SLOTS   512
 /* Limit of a communicator in any mode; maps.h has the limits of passthrough mode. */
-#define INC_COMM_MAX_CHILDREN    64
-#define INC_COMM_MAX_CONNECTIONS (INC_COMM_MAX_CHILDREN + 1) /* the parent's included */
+#define INC_COMM_MAX_CHILDREN 64
+/* limit of connections, which includes that to the parent */
+#define INC_COMM_MAX_CONNECTIONS (INC_COMM_MAX_CHILDREN + 1)
 /* In termination mode: the memory that the messages of one connection's window may use at a
  * switch. */
 #define INC_MAX_WINDOW_BYTES (64u << 20)
@@ -60,41 +61,46 @@ static inline bool inc_order_is_foreign(enum inc_byte_order order)
 	return (order == INC_ORDER_LITTLE) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 }
 
-/* A connection as the switch sees it. In termination mode a number of an end may be unknown. The
+/* A connection as the switch sees it. In termination mode an end's number may be unknown. The
  * engine chooses its own numbers, and those of the peer come later, in "connect". The kind of an
  * end has a meaning in termination mode only. */
 struct inc_conn_conf {
-	uint32_t communicator; /* in files: to which this connection belongs */
-	bool up;               /* to the parent switch */
-	uint32_t rank;         /* of the child; if that is a switch, the lowest rank below it */
+	/* files: number of the communicator to which this connection belongs */
+	uint32_t communicator;
+	bool up; /* the connection leads to the parent switch */
+	/* rank of the child; if the child is a switch, the lowest rank below it */
+	uint32_t rank;
 	bool has_ranks;
-	struct inc_ranks ranks; /* all ranks below a child that is a switch */
+	struct inc_ranks ranks; /* all ranks below the child, if it is a switch */
 	char port[IF_NAMESIZE];
 	struct inc_rc_end own;
 	bool has_own_mac;
-	uint8_t own_mac[6]; /* zeros: the port's */
+	uint8_t own_mac[6]; /* MAC address of the switch's end; zeros: that of the port */
 	bool has_own_psn;
 	struct inc_rc_end peer;
-	bool has_peer_mac;   /* the address is fixed; without it, the switch learns it from
-			      * received frames */
-	uint8_t peer_mac[6]; /* zeros: not known, so the kernel's neighbour table is looked up */
+	/* peer_mac is fixed; without it, the switch learns the address from received frames */
+	bool has_peer_mac;
+	/* MAC address of the peer; zeros: it is not known, so the kernel's neighbour table is
+	 * looked up */
+	uint8_t peer_mac[6];
 	bool has_peer_psn;
 	uint16_t pkey;
-	bool udp_csum; /* results carry a UDP checksum */
+	bool udp_csum; /* results to this peer carry a UDP checksum */
 };
 
 struct inc_comm_conf {
-	uint32_t communicator; /* unique in the switch */
-	bool has_mode;         /* in a file: without it the switch's mode applies */
-	uint32_t mode;         /* enum inc_mode_of_switch */
-	bool root;             /* no connection leads to a parent switch */
+	uint32_t communicator; /* number of the communicator, unique in the switch */
+	/* the file names the communicator's mode; without it the switch's mode applies */
+	bool has_mode;
+	uint32_t mode; /* mode of the communicator: enum inc_mode_of_switch */
+	bool root;     /* this switch is the root: no connection leads to a parent switch */
 	uint32_t payload;
 	uint32_t slots;
-	uint32_t byte_order; /* enum inc_byte_order: of the elements */
-	/* In termination mode: */
-	uint32_t message_packets; /* packets of the longest message */
-	uint32_t messages;        /* messages in flight of each peer: a power of two */
-	uint32_t floats;          /* enum inc_float_form */
+	uint32_t byte_order; /* byte order of the elements: enum inc_byte_order */
+	/* These are for termination mode: */
+	uint32_t message_packets; /* number of packets of the longest message */
+	uint32_t messages;        /* number of messages of each peer in flight: a power of two */
+	uint32_t floats;          /* form of floats: enum inc_float_form */
 	uint32_t n_conns;
 	struct inc_conn_conf conn[INC_COMM_MAX_CONNECTIONS];
 };
@@ -103,13 +109,13 @@ extern const char *const inc_byte_orders[];
 extern const char *const inc_modes_of_switch[];
 extern const char *const inc_float_forms[];
 extern const char *const inc_endpoint_kinds[];
-/* The kind of endpoint for a member's transport, as "C" names it: a device for verbs, a socket
- * for all other names. */
+/* Returns the kind of endpoint for a member's transport, by the transport's name in "C"
+ * (docs/control.md): a device for verbs, a socket for all other names. */
 enum inc_endpoint_kind inc_endpoint_kind_of(const char *transport);
 extern const struct inc_schema inc_conn_schema;
 extern const struct inc_schema inc_comm_schema;
 
-/* For other tables that have such fields. */
+/* Checks of values, for other tables that have such fields. */
 bool inc_payload_good(uint64_t payload);
 bool inc_slots_good(uint64_t slots);
 bool inc_pkey_good(uint64_t pkey);
@@ -135,10 +141,10 @@ bool inc_pkey_good(uint64_t pkey);
 _Static_assert(INC_N_RC_END_FIELDS == 5, "a new field of an end needs a row in INC_END_FIELDS");
 
 /*
- * The fields' rules that depend on the mode, which tables cannot express. Fills in the values that
- * absent fields have in this mode, and checks the result. form: INC_FILE_ONLY, for which the
- * peer's numbers must be present, or INC_MESSAGE_ONLY. Returns 0, or -EINVAL with the reason; the
- * reason for a connection does not name the connection. comm->mode must be set.
+ * Applies the rules of fields that depend on the mode, because tables cannot express them. Fills in
+ * the values that absent fields have in this mode, and checks the result. form: INC_FILE_ONLY, for
+ * which the peer's numbers must be present, or INC_MESSAGE_ONLY. Returns 0, or -EINVAL with the
+ * reason; the reason for a connection does not name the connection. comm->mode must be set.
  * inc_conn_conf_settle() uses no connections of comm.
  */
 int inc_conn_conf_settle(struct inc_conn_conf *conn, const struct inc_comm_conf *comm,

@@ -8,10 +8,11 @@
 #ifndef INC_EVENT_KIND_H
 #define INC_EVENT_KIND_H
 
-/* The party that the events of a kind blame, or are about. */
+/* The object that events of a kind are about, and may blame. */
 enum inc_event_about {
-	INC_EVENT_ABOUT_PEER,   /* the event's ranks; without ranks, the parent */
-	INC_EVENT_ABOUT_PORT,   /* a port of the switch; communicator 0: the port alone */
+	INC_EVENT_ABOUT_PEER, /* the ranks in the event; if it has none, the parent */
+	/* a port of the switch; an event with communicator 0 is about the port alone */
+	INC_EVENT_ABOUT_PORT,
 	INC_EVENT_ABOUT_SWITCH, /* the switch itself */
 };
 
@@ -36,7 +37,7 @@ enum inc_event_kind {
 #define _(NAME, name, code, about, text) INC_EVENT_KIND_##NAME,
 	INC_EVENT_KINDS(_)
 #undef _
-		INC_EVENT_KIND_OTHER, /* the receiver does not know the name */
+		INC_EVENT_KIND_OTHER, /* a kind whose name the receiver does not know */
 	INC_EVENT_KIND_MAX
 };
 
@@ -51,7 +52,7 @@ struct inc_event_info {
 };
 
 extern const struct inc_event_info inc_event_info[INC_EVENT_KIND_MAX];
-/* The same names for a schema (schema.h), without that of INC_EVENT_KIND_OTHER. */
+/* The names of all kinds for a schema (schema.h), without that of INC_EVENT_KIND_OTHER. */
 extern const char *const inc_event_names[];
 
 #endif

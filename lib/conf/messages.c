@@ -11,7 +11,8 @@ const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
 #undef WORD
 
 /* clang-format off */
-/* The tables: S_fields and inc_S_schema of each STRUCT(S) and TABLE(S, ...), and texts of enums. */
+/* The tables of messages: S_fields and inc_S_schema of each STRUCT(S) and TABLE(S, ...), and the
+ * names of each ENUM. */
 #define ENUM(TAG, NAMES) const char *const NAMES[] = {
 #define NAME(VALUE, TEXT) [VALUE] = TEXT,
 #define END_ENUM NULL};
@@ -27,7 +28,7 @@ const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
 	{KEY, INC_LIST_AT(struct inc_msg_##S, MEMBER, COUNT, \
 			  ONE(sizeof(((struct inc_msg_##S *)0)->MEMBER[0]), INC_TYPE_##TYPE)), \
 	 .min = MIN, .text = TEXT, INC_NEED_##NEED(S, MEMBER)},
-/* the schema of each value of a list */
+/* schema of each value of a list of plain values */
 #define ONE(bytes, ...) \
 	&(const struct inc_schema){&(const struct inc_field){.size = bytes, __VA_ARGS__}, 1, bytes}
 #define OTHER(KEY, NEED, VALUE, TEXT) \
@@ -43,7 +44,7 @@ const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
 #define STRUCT(S) BEGIN(S, S)
 #define TABLE(T, S, ...) BEGIN(T, S) __VA_ARGS__ END(T)
 #define INC_TYPE(TYPE, ...) __VA_ARGS__
-/* FLAG is called with the (S, MEMBER) behind NEED */
+/* FLAG is called with the (S, MEMBER) that follows NEED */
 #define INC_NEED(FLAG, ...) __VA_ARGS__, FLAG
 #define INC_FLAG_NO(S, MEMBER) .given = 0
 #define INC_FLAG_HAS(S, MEMBER) .given = offsetof(struct inc_msg_##S, has_##MEMBER)

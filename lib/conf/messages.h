@@ -17,24 +17,24 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/rc_end.h"
 
-struct json_t; /* of jansson */
+struct json_t; /* a JSON value of the library jansson */
 
 #define INC_CONTROL_VERSION       2
 #define INC_MAX_WORLD             1024
-#define INC_MAX_GROUP_COMMS       64 /* of one group at the same time */
-#define INC_MIN_MTU               68 /* the least that IPv4 allows */
+#define INC_MAX_GROUP_COMMS       64 /* limit of communicators of one group at the same time */
+#define INC_MIN_MTU               68 /* the least MTU that IPv4 allows */
 #define INC_MAX_MTU               65535
-#define INC_MAX_ADDRS             64 /* of one member */
-#define INC_CONTROL_NAME_LEN      65 /* of names of jobs and hosts, with the terminator */
-#define INC_CONTROL_SWITCH_LEN    16 /* of a switch's name, with the terminator */
-#define INC_CONTROL_TRANSPORT_LEN 16 /* a transport's name */
-#define INC_CONTROL_PORT_LEN      16 /* a port's name */
+#define INC_MAX_ADDRS             64 /* limit of addresses of one member */
+#define INC_CONTROL_NAME_LEN      65 /* size of the names of jobs and hosts, with the final 0 */
+#define INC_CONTROL_SWITCH_LEN    16 /* size of a switch's name, with the final 0 */
+#define INC_CONTROL_TRANSPORT_LEN 16 /* size of a transport's name */
+#define INC_CONTROL_PORT_LEN      16 /* size of a port's name */
 #define INC_CONTROL_TREE_LEN      160
-/* Of a switch: one of each kind at each port. */
+/* Limit of the endpoints of a switch, which has at most one of each kind at each port. */
 #define INC_MAX_ENDPOINTS (INC_MAX_PORTS * INC_N_ENDPOINT_KINDS)
 
-extern const char *const inc_operator_names[]; /* of enum inc_operator */
-extern const char *const inc_dtype_names[];    /* of enum inc_dtype */
+extern const char *const inc_operator_names[]; /* names of enum inc_operator */
+extern const char *const inc_dtype_names[];    /* names of enum inc_dtype */
 
 /* struct inc_msg_S of each STRUCT(S), the enums, and the schema of each STRUCT and TABLE */
 /* clang-format off */
@@ -53,7 +53,7 @@ extern const char *const inc_dtype_names[];    /* of enum inc_dtype */
 #define END(S) };
 #define TABLE(T, S, ...) extern const struct inc_schema inc_##T##_schema;
 #define INC_TYPE(TYPE, ...) TYPE
-/* FLAG is called with the (S, MEMBER) behind NEED */
+/* FLAG is called with the (S, MEMBER) that follows NEED */
 #define INC_NEED(FLAG, ...) FLAG
 #define INC_FLAG_NO(S, MEMBER)
 #define INC_FLAG_HAS(S, MEMBER) bool has_##MEMBER;
@@ -68,14 +68,14 @@ enum inc_message_id {
 
 struct inc_message {
 	const char *type;
-	const char *from, *to; /* for the documents */
+	const char *from, *to; /* sender and receiver of the message, for the documents */
 	struct inc_schema schema;
 	const char *text;
 };
 
 extern const struct inc_message inc_messages[INC_MSG_MAX];
 
-/* The value of "type"; "" if the object has none. */
+/* Returns the value of the field "type", or "" if the object has none. */
 const char *inc_message_type(const struct json_t *object);
 /* Whether type is the name of message id. Several messages share a name: a request and its
  * answer, for example. */
@@ -83,9 +83,10 @@ bool inc_message_is(const char *type, enum inc_message_id id);
 /* Reads the fields of a message into its struct. Returns 0, or -EINVAL with a message. */
 int inc_message_read(enum inc_message_id id, const struct json_t *object, void *out,
 		     struct inc_err *err);
-/* Makes a message from its struct; in may be NULL if "type" is its only field. NULL: no memory. */
+/* Makes a message from its struct. in may be NULL if "type" is the message's only field. Returns
+ * NULL if there is no memory. */
 struct json_t *inc_message_new(enum inc_message_id id, const void *in);
-/* The same for a message of another protocol's table. */
+/* Makes a message of another protocol's table in the same way. */
 struct json_t *inc_message_print(const struct inc_message *message, const void *in);
 
 #endif

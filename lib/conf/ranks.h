@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sets of ranks: those behind a connection. Files and messages write a set as "0-3,8". The
- * controller makes the sets, and the loader puts them into its map.
+ * Sets of ranks, such as the ranks behind a connection. Files and messages write a set as "0-3,8".
+ * The controller makes the sets, and the loader puts them into its map.
  */
 #ifndef INC_RANKS_H
 #define INC_RANKS_H
@@ -12,7 +12,7 @@
 #include "lib/proto/desc.h"
 
 struct inc_ranks {
-	uint64_t word[INC_MAX_RANKS / 64]; /* a bit per rank */
+	uint64_t word[INC_MAX_RANKS / 64]; /* one bit for each rank */
 };
 
 static inline void inc_ranks_add(struct inc_ranks *set, uint32_t rank)
@@ -26,11 +26,12 @@ static inline bool inc_ranks_have(const struct inc_ranks *set, uint32_t rank)
 }
 
 uint32_t inc_ranks_count(const struct inc_ranks *set);
-/* The lowest rank of the set that is at least from; INC_MAX_RANKS: there is none. */
+/* Returns the lowest rank of the set that is at least from; INC_MAX_RANKS: there is none. */
 uint32_t inc_ranks_next(const struct inc_ranks *set, uint32_t from);
 void inc_ranks_join(struct inc_ranks *set, const struct inc_ranks *other);
 
-/* "0-3,8": ranks and ranges in rising order, none twice. 0, or -EINVAL. */
+/* Parses a set such as "0-3,8", which has ranks and ranges in rising order, and none twice. Returns
+ * 0 or -EINVAL. */
 int inc_ranks_parse(const char *text, struct inc_ranks *set);
 /* Writes the set as such a text, cut at size; returns its length. The text of a set has at most
  * INC_RANKS_TEXT bytes. */

@@ -27,7 +27,7 @@ int inc_source_wrong(const struct inc_source *at, struct inc_err *err, const cha
 	return ret;
 }
 
-/* Writes the names as "red, green or blue". */
+/* Writes the names of a choice as "red, green or blue". */
 static void list_names(const char *const *names, char *buf, size_t size)
 {
 	size_t used = snprintf(buf, size, "%s", names[0]);
@@ -126,7 +126,8 @@ static int read_uint(const struct inc_field *f, const struct inc_source *at, con
 	unsigned long long value;
 	char *end;
 
-	/* strtoull() accepts blanks and signs, and reads 010 as octal, so reject these first */
+	/* strtoull() accepts blanks and signs, and reads 010 as octal, so this rejects such texts
+	 * first */
 	if (*text < '0' || *text > '9')
 		return -EINVAL;
 	errno = 0;
@@ -246,8 +247,8 @@ static int read_word(const struct inc_field *f, const char *text, char *out)
 	return 0;
 }
 
-/* Control characters become blanks and other bytes that are not ASCII '?', because the line may
- * be sent on to any peer. */
+/* Makes a text printable: control characters become blanks, and other bytes that are not ASCII
+ * become '?', because the line may be sent on to any peer. */
 static int read_line(const struct inc_field *f, const char *text, char *out)
 {
 	size_t i;
@@ -369,7 +370,7 @@ static int read_absent(const struct inc_field *f, const struct inc_source *map, 
 		return inc_source_wrong(map, err, "'%s' is missing", f->name);
 	if (f->need == INC_LATER && map->form->is == INC_MESSAGE_ONLY)
 		return 0;
-	/* the default of a text is what the struct holds already */
+	/* the default of a text is the text that the struct has already */
 	if (f->need != INC_OPTIONAL && f->need != INC_HINT &&
 	    (f->kind == INC_UINT || f->kind == INC_INT || f->kind == INC_BOOL ||
 	     f->kind == INC_CHOICE))

@@ -18,36 +18,40 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 
-struct json_t; /* of jansson */
+struct json_t; /* a JSON value of the library jansson */
 
 enum inc_field_kind {
-	INC_UINT,   /* an unsigned integer of 1, 2, 4 or 8 bytes, from min to max */
-	INC_INT,    /* int32_t, any */
-	INC_REAL,   /* a double, from min to max */
-	INC_BOOL,   /* true or false; also 0 or 1, which programs in C write */
+	INC_UINT,   /* unsigned integer of 1, 2, 4 or 8 bytes, from min to max */
+	INC_INT,    /* int32_t with any value */
+	INC_REAL,   /* double, from min to max */
+	INC_BOOL,   /* bool: true or false; also 0 or 1, which programs in C write */
 	INC_IPV4,   /* struct in_addr: the address of one host */
-	INC_MAC,    /* uint8_t[6] */
-	INC_RANKS,  /* struct inc_ranks: "0-3,8" */
-	INC_WORD,   /* char[]: printable ASCII without blanks, 1 to size - 1 */
+	INC_MAC,    /* uint8_t[6]: a MAC address */
+	INC_RANKS,  /* struct inc_ranks: ranks such as "0-3,8" */
+	INC_WORD,   /* char[]: a word of printable ASCII without blanks, 1 to size - 1 characters */
 	INC_LINE,   /* char[]: a line for people; made printable ASCII, and cut to what fits */
-	INC_CHOICE, /* an unsigned integer: the index of the text in names */
+	INC_CHOICE, /* unsigned integer: the index of the text in names */
 	INC_ERRNO,  /* int: the number behind an error's symbolic name */
-	INC_MAP,    /* a struct, whose schema is in of */
-	INC_LIST,   /* an array of such structs; their number is in the uint32_t at count, and
-		     * max is its limit */
-	INC_OTHER,  /* only the name is in the table: its owner reads and prints it */
+	INC_MAP,    /* struct, whose schema is in the member of */
+	/* array of such structs. The uint32_t at count has their number, and max is its limit */
+	INC_LIST,
+	/* the table has only the field's name, because its owner reads and prints the value */
+	INC_OTHER,
 };
 
 enum inc_field_need {
 	INC_REQUIRED,
-	INC_OPTIONAL, /* if it is absent, the struct keeps its value */
-	INC_DEFAULT,  /* if it is absent, the value is def */
-	INC_TOLD,     /* a file may omit it, and the log then reports the default; a message may
-		       * not */
-	INC_LATER,    /* in a file like INC_TOLD; in a message like INC_OPTIONAL, because it may
-		       * come later */
-	INC_HINT,     /* like INC_OPTIONAL, and a value that cannot be read counts as absent,
-		       * because the message takes effect without it */
+	INC_OPTIONAL, /* if the field is absent, the struct keeps its value */
+	INC_DEFAULT,  /* if the field is absent, the value is def */
+	/* a file may omit the field, and the log then reports the default; a message must have
+	 * it */
+	INC_TOLD,
+	/* in a file the need is INC_TOLD; in a message it is INC_OPTIONAL, because the value may
+	 * come later */
+	INC_LATER,
+	/* the need is INC_OPTIONAL, but a value that cannot be read counts as absent, because the
+	 * message takes effect without it */
+	INC_HINT,
 };
 
 /* Where a field may stand: in files, in messages, or in both. Elsewhere it is neither read nor
@@ -61,26 +65,32 @@ enum inc_field_form {
 struct inc_schema;
 
 struct inc_field {
-	const char *name; /* NULL: the only field of a schema whose elements are plain values */
+	/* name of the field; NULL: the only field of a schema whose elements are plain values */
+	const char *name;
 	enum inc_field_kind kind;
 	enum inc_field_need need;
 	enum inc_field_form form;
-	size_t offset; /* in the struct */
-	size_t size;   /* of the member */
+	size_t offset; /* offset of the field's member in the struct */
+	size_t size;   /* size of the member */
 	uint64_t min, max;
 	uint64_t def;
-	/* UINT: a check of the value besides min and max; its rule stands in what */
+	/* for UINT: a check of the value besides min and max; the text what describes the check */
 	bool (*good)(uint64_t value);
-	const char *what;         /* WORD, UINT with good: "an interface name" */
-	const char *const *names; /* CHOICE: NULL behind the last */
-	const char *other;        /* CHOICE: printed for the index of that NULL, as which any other
-				   * word is read. NULL: another word is an error */
+	/* for WORD, and UINT with good: the values that are accepted, such as "an interface
+	 * name" */
+	const char *what;
+	const char *const *names; /* for CHOICE: the names, with a NULL after the last */
+	/* for CHOICE: the name that is printed for the index of that NULL. Any word that is not in
+	 * names is read as that index. NULL: such a word is an error */
+	const char *other;
 	const struct inc_schema *of;
-	size_t count;      /* LIST: offset */
-	size_t given;      /* offset of a bool that is set if the field was present; it is not the
-			    * struct's first member. 0: there is none */
-	bool empty;        /* WORD, IPV4: the empty text counts as absent. UINT: so does 0, which is
-			    * not printed */
+	size_t count; /* for LIST: offset of the uint32_t with the number of elements */
+	/* offset of a bool that is set if the field was present. The bool must not be the struct's
+	 * first member, because 0 means that there is none */
+	size_t given;
+	/* for WORD and IPV4: the empty text counts as absent. For UINT: 0 counts as absent, and is
+	 * not printed */
+	bool empty;
 	const char *alias; /* another name of the field in files; NULL: none */
 	const char *text;
 };
@@ -88,12 +98,12 @@ struct inc_field {
 struct inc_schema {
 	const struct inc_field *fields;
 	size_t n;
-	size_t size; /* of the struct */
+	size_t size; /* size of the struct that the schema fills */
 };
 
-/* The offset and size of a member, for a field's initializer. */
+/* The offset and size of a member, for the initializer of a field. */
 #define INC_AT(type, member) .offset = offsetof(type, member), .size = sizeof(((type *)0)->member)
-/* The places of an array and of the uint32_t with the number of its elements. */
+/* The offsets of an array and of the uint32_t with the number of its elements. */
 #define INC_LIST_AT(type, member, number, schema)                                            \
 	.kind = INC_LIST, .offset = offsetof(type, member),                                  \
 	.max = sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), .of = (schema), \
@@ -117,7 +127,7 @@ int inc_schema_read_json(const struct inc_schema *schema, const struct json_t *o
 			 struct inc_err *err);
 
 /* Makes the JSON object from the struct. form: INC_FILE_ONLY or INC_MESSAGE_ONLY. A field with
- * given is printed only if that bool is set. NULL: no memory. */
+ * given is printed only if that bool is set. Returns NULL if there is no memory. */
 struct json_t *inc_schema_print(const struct inc_schema *schema, enum inc_field_form form,
 				const void *in);
 

@@ -15,26 +15,28 @@
 /* A value of a file or of a message. */
 struct inc_source {
 	const struct inc_source_form *form;
-	const void *value;           /* in the format's own type */
-	const struct inc_source *in; /* the mapping or list that contains it, for errors; NULL:
-				      * none */
-	const char *name;            /* the key in that mapping; NULL: element index of a list */
+	const void *value; /* the value in the type of the format's library */
+	/* the mapping or list that contains the value, for errors; NULL: none */
+	const struct inc_source *in;
+	/* key of the value in that mapping; NULL: it is element index of a list */
+	const char *name;
 	size_t index;
-	char buf[32]; /* for text() */
+	char buf[32]; /* room for the text that text() returns */
 };
 
 struct inc_source_form {
 	enum inc_field_form is;
-	/* checks that the value is a mapping which the schema allows: 0, or -EINVAL with a
+	/* checks that the value is a mapping which the schema allows. Returns 0, or -EINVAL with a
 	 * message */
 	int (*map)(const struct inc_source *at, const struct inc_schema *schema,
 		   struct inc_err *err);
-	/* the value of a key; NULL: the key is absent */
+	/* returns the value of a key; NULL: the mapping lacks the key */
 	const void *(*member)(const struct inc_source *map, const char *key);
-	/* whether the value is a list; n: its length */
+	/* returns whether the value is a list, and sets n to its length */
 	bool (*list)(const struct inc_source *at, size_t *n);
 	const void *(*element)(const struct inc_source *list, size_t i);
-	/* the text of a scalar; NULL: it is no scalar, or cannot be of the field's kind */
+	/* returns the text of a scalar; NULL: the value is no scalar, or cannot be of the field's
+	 * kind */
 	const char *(*text)(struct inc_source *at, const struct inc_field *field);
 	/* fills err with the place of the value and the text; returns -EINVAL */
 	int (*wrong)(const struct inc_source *at, struct inc_err *err, const char *fmt, va_list ap);
@@ -45,7 +47,7 @@ static inline bool inc_field_in(const struct inc_field *field, enum inc_field_fo
 	return field->form == INC_EVERYWHERE || field->form == form;
 }
 
-/* Reads a mapping by its table. 0, or -EINVAL with a message. */
+/* Reads a mapping by its table. Returns 0, or -EINVAL with a message. */
 int inc_schema_read(const struct inc_schema *schema, const struct inc_source *map, void *out,
 		    struct inc_err *err);
 int inc_source_wrong(const struct inc_source *at, struct inc_err *err, const char *fmt, ...)

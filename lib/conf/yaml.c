@@ -10,9 +10,9 @@
 #include "lib/base/fd.h"
 #include "lib/conf/yaml_priv.h"
 
-#define YAML_FIRST_BYTES (64u << 10) /* room for most files */
+#define YAML_FIRST_BYTES (64u << 10) /* first size of the buffer, which fits most files */
 #define YAML_MAX_BYTES   (16u << 20)
-/* libyaml takes quadratic time for deeply nested flow collections */
+/* limit of nested flow collections, because libyaml takes quadratic time for them */
 #define YAML_MAX_FLOW_DEPTH 64
 
 struct inc_yaml {
@@ -356,7 +356,7 @@ int inc_yaml_check_keys(const struct inc_yaml_node *map, const char *const *know
 		while (*k && strcmp(*k, text) != 0)
 			k++;
 		if (!*k) {
-			/* report the line of the key and the path of the mapping */
+			/* this error has the line of the key and the path of the mapping */
 			struct inc_yaml_node at = *map;
 
 			at.node = key->node;

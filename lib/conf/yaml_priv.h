@@ -7,15 +7,16 @@
 #include <yaml.h>
 #include "lib/conf/yaml.h"
 
-/* One for each node of the libyaml document, with the same index. */
+/* Data of one node of the libyaml document. The array of them has the same indexes as the nodes. */
 struct inc_yaml_node {
 	const struct inc_yaml *doc;
 	const yaml_node_t *node;
-	/* The node that contains this one, for messages. If aliases repeat a node, its parent is
-	 * where the node stands first. A parent's index is always below its child's, so there is
-	 * no cycle. */
+	/* Index of the node that contains this one, for messages. If aliases repeat a node, this is
+	 * the node that contains its first occurrence. A parent's index is always below its
+	 * child's, so there is no cycle. */
 	const struct inc_yaml_node *parent;
-	const char *key; /* in a mapping; NULL: element number index of a sequence */
+	/* key of the node in a mapping; NULL: the node is element number index of a sequence */
+	const char *key;
 	size_t index;
 };
 

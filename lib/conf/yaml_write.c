@@ -5,8 +5,8 @@
 #include <string.h>
 #include "lib/conf/yaml.h"
 
-/* Whether YAML reads the text as the same text without quotes: it has no indicator, is no number
- * and none of YAML's words. */
+/* Whether YAML reads the text without quotes as the same text. It does not if the text has an
+ * indicator, is a number, or is one of YAML's words. */
 static bool plain(const char *text)
 {
 	static const char *const words[] = {"true", "false", "yes", "no", "on",
@@ -42,7 +42,8 @@ static void write_scalar(FILE *out, const json_t *value)
 		fputs(json_string_value(value), out);
 	else
 		json_dump_callback(value, put_ascii, out,
-				   JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* it is YAML, too */
+				   /* the JSON text is valid YAML, too */
+				   JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 }
 
 /* Prints a key like a value, because a peer may have chosen it, and it may go to a terminal. */
