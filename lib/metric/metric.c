@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Figures and histograms as JSON. Daemons call this from their event loop, tools once. */
+/* Writes figures and histograms as JSON. Daemons call these functions from their event loop, and
+ * tools call them once. */
 #include <string.h>
 #include "lib/metric/histogram.h"
 #include "lib/metric/metric.h"
@@ -20,7 +21,7 @@ void inc_metric_json(const struct inc_metric *table, size_t n, const void *value
 		json_object_set_new(object, table[i].name, value_of(&table[i], values));
 }
 
-/* Finds the family of this name. It searches from the end, because samples of one family are
+/* Finds the family of this name. The search begins at the end, because samples of one family are
  * added one after another. */
 static json_t *find_family(json_t *families, const char *name)
 {

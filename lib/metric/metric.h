@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Figures. A list of them in one macro makes the fields of a struct and the table that explains
- * them. Their JSON and Prometheus text are printed by that table:
+ * Figures are numbers that a program counts or measures. A list of figures in one macro makes the
+ * fields of a struct and the table that explains them. Their JSON and Prometheus text are printed
+ * by that table:
  *
  *	#define INC_DOOR_FIGURES(_, T) \
  *		_(T, opened, "", COUNTER, "times that it was opened") \
@@ -23,23 +24,23 @@
 #include <jansson.h>
 
 enum inc_metric_kind {
-	INC_METRIC_COUNTER, /* only grows */
+	INC_METRIC_COUNTER, /* a number that only grows */
 	INC_METRIC_GAUGE,
 };
 
 struct inc_metric {
 	const char *name;
-	const char *unit; /* "" if name contains it */
+	const char *unit; /* unit of the figure; "" if the name contains it */
 	enum inc_metric_kind kind;
 	const char *text;
-	size_t offset; /* of the uint64_t with its value */
+	size_t offset; /* offset of the uint64_t with the figure's value */
 };
 
 #define INC_METRIC_FIELD(T, name, unit, kind, text) uint64_t name;
 #define INC_METRIC_ROW(T, name, unit, kind, text) \
 	{#name, unit, INC_METRIC_##kind, text, offsetof(struct T, name)},
 
-#define INC_METRIC_NAME_LEN 128 /* of a family's full name, with the final 0 */
+#define INC_METRIC_NAME_LEN 128 /* size of a family's full name, with the final 0 */
 
 #define INC_METRICS(table) (table), sizeof(table) / sizeof((table)[0])
 
@@ -47,8 +48,9 @@ struct inc_metric {
 void inc_metric_json(const struct inc_metric *table, size_t n, const void *values, json_t *object);
 
 /*
- * Adds a sample of each figure to families, in the family "inc_<room>_<name>", which is made if it
- * is missing. It takes over the caller's reference to labels; NULL: no labels.
+ * Adds a sample of each figure to families. The sample goes into the family "inc_<room>_<name>",
+ * which this makes if it is missing. It takes over the caller's reference to labels; NULL: no
+ * labels.
  */
 void inc_metric_sample(json_t *families, const char *room, const struct inc_metric *table, size_t n,
 		       const void *values, json_t *labels);
@@ -68,12 +70,12 @@ void inc_metric_print(FILE *out, const json_t *families);
 
 /* A label of a sample; lists of labels end with an empty one. */
 struct inc_label {
-	const char *name; /* letters, digits and _ */
+	const char *name; /* name of the label: letters, digits and _ */
 	const char *value;
 };
 
-/* Print the same text in parts and without JSON: the head of a figure's family, and then its
- * samples, from the structs at values. labels may be NULL. */
+/* These print the same text in parts and without JSON: first the head of a figure's family, and
+ * then its samples, from the structs at values. labels may be NULL. */
 void inc_metric_print_head(FILE *out, const char *room, const struct inc_metric *m);
 void inc_metric_print_sample(FILE *out, const char *room, const struct inc_metric *m,
 			     const void *values, const struct inc_label *labels);

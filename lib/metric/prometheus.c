@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Prints figures as the text that a Prometheus server scrapes. Tools print them from JSON
- * families, daemons from their tables.
+ * Prints figures as the text that a Prometheus server scrapes. Tools print the text from JSON
+ * families, and daemons print it from their tables of figures.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -11,10 +11,10 @@
 
 #define MICROSECONDS "microseconds"
 #define ENDING_US    "_us"
-#define NUMBER_SIZE  32 /* of a number's text, with the final 0 */
+#define NUMBER_SIZE  32 /* size of a number's text, with the final 0 */
 
-/* A family as Prometheus names it: a counter's name ends with "_total", and times are in
- * seconds. */
+/* The properties of a family as Prometheus has them: a counter's name ends with "_total", and times
+ * are in seconds. */
 struct family {
 	const char *name;
 	const char *unit;
@@ -56,8 +56,8 @@ static void put_value(FILE *out, const struct family *f, uint64_t value)
 	fprintf(out, " %s\n", number_of(f, value, text));
 }
 
-/* Escapes the characters that would end the text: a backslash, a newline and, in a label, a
- * quotation mark. */
+/* Escapes the characters that would end a text in the output: a backslash, a newline and, in a
+ * label, a quotation mark. */
 static void put_escaped(FILE *out, const char *text, bool quoted)
 {
 	for (; *text; text++) {
@@ -110,8 +110,8 @@ static bool is_name(const char *text)
 	return text[0] && !isdigit((unsigned char)text[0]);
 }
 
-/* Prints the labels of a sample. A histogram's own label "le" is reserved for buckets: le is the
- * bucket's bound, or NULL. */
+/* Prints the labels of a sample. le is the bound of a histogram's bucket, or NULL. It becomes the
+ * label "le", so no other label may have that name. */
 static void put_labels(FILE *out, const struct family *f, json_t *labels, const char *le)
 {
 	char between = '{';
@@ -138,8 +138,8 @@ static void print_json_sample(FILE *out, const struct family *f, const json_t *s
 	put_value(out, f, json_integer_value(value));
 }
 
-/* Whether the list has n numbers that are not negative; growing: each must be larger than the
- * one before. */
+/* Whether the list has n numbers that are not negative. growing: each number must also be larger
+ * than the one before. */
 static bool are_numbers(const json_t *list, size_t n, bool growing)
 {
 	json_int_t last = -1, number;
@@ -218,7 +218,7 @@ void inc_metric_print(FILE *out, const json_t *families)
 	}
 }
 
-/* name: a buffer for the family's full name. */
+/* Returns how Prometheus names a family. name: a buffer for the family's full name. */
 static struct family family_of(const char *room, const struct inc_metric *m,
 			       char name[INC_METRIC_NAME_LEN])
 {

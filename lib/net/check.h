@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Check whether a text can name an interface, an address or a socket, by its form alone. They
+ * These check whether a text can name an interface, an address or a socket, by its form alone. They
  * return 0, or -EINVAL and a sentence that quotes the text, as option tables need it
  * (lib/base/opt.h).
  */
@@ -10,9 +10,9 @@
 #include "lib/base/err.h"
 
 int inc_ifname_check(const char *text, struct inc_err *err);
-/* Four numbers without a prefix length. */
+/* Checks for an IPv4 address: four numbers without a prefix length. */
 int inc_ipv4_check(const char *text, struct inc_err *err);
-/* A path that fits into the address of a socket. */
+/* Checks for a path that fits into the address of a UNIX socket. */
 int inc_socket_path_check(const char *text, struct inc_err *err);
 
 #endif

@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include "lib/net/hostport.h"
 
-/* Finds the host and the port (NULL: there is none) in the text. False: the text has neither
- * form. */
+/* Finds the host and the port in the text. The port is NULL if the text has none. Returns false if
+ * the text does not have the form of an address. */
 static bool split(const char *text, const char **host, size_t *len, const char **port)
 {
 	const char *colon = strrchr(text, ':'), *end;
@@ -27,13 +27,13 @@ static bool split(const char *text, const char **host, size_t *len, const char *
 		*len = colon - text;
 		*port = colon + 1;
 	} else {
-		*len = strlen(text); /* a name, or an IPv6 address without brackets */
+		*len = strlen(text); /* the text is a name, or an IPv6 address without brackets */
 	}
 	return *len > 0;
 }
 
-/* Parses a port from least to 65535. getaddrinfo() would accept larger numbers and let them
- * wrap. */
+/* Parses a port from least to 65535. getaddrinfo() is no check, because it accepts larger numbers
+ * and lets them wrap. */
 static bool take_port(const char *text, unsigned int least, unsigned int *out)
 {
 	unsigned int v = 0;

@@ -8,17 +8,17 @@
 #include <stddef.h>
 #include "lib/base/err.h"
 
-#define INC_PORT_MEMBERS  52200 /* where a controller listens for members and tools */
-#define INC_PORT_SWITCHES 52311 /* where a controller listens for switches */
+#define INC_PORT_MEMBERS  52200 /* port where a controller listens for members and tools */
+#define INC_PORT_SWITCHES 52311 /* port where a controller listens for switches */
 
 struct inc_hostport {
-	char host[256]; /* without brackets */
-	char port[6];   /* "1" to "65535", as getaddrinfo() takes it */
+	char host[256]; /* host name or address, without brackets */
+	char port[6];   /* port from "1" to "65535", in the form for getaddrinfo() */
 };
 
 /*
- * Splits text into host and port; a text without a port gets default_port. what is the name of the
- * text in the error ("controller"). 0, or -EINVAL with a message.
+ * Splits text into host and port. If the text has no port, the result gets default_port. what is
+ * the name of the text in error messages ("controller"). Returns 0, or -EINVAL with a message.
  */
 int inc_hostport_parse(const char *what, const char *text, unsigned int default_port,
 		       struct inc_hostport *out, struct inc_err *err);
@@ -29,22 +29,23 @@ int inc_hostport_check(const char *text, struct inc_err *err);
 struct addrinfo;
 struct sockaddr;
 
-/* Converts a socket address to numeric texts. An IPv4 address mapped into IPv6, as sockets for
- * both families have it, is written as IPv4. 0, or -EINVAL if it is neither IPv4 nor IPv6. */
+/* Converts a socket address to numeric texts. It writes an IPv4 address as IPv4 even if a
+ * socket for both families has mapped it into IPv6. Returns 0, or -EINVAL if it is neither
+ * IPv4 nor IPv6. */
 int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostport *out);
 
 /* Room for the longest text of inc_hostport_peer_text(), "[IPv6%interface]:port" and its NUL. */
 #define INC_PEER_TEXT_BYTES (INET6_ADDRSTRLEN + IF_NAMESIZE + sizeof("[]:65535"))
 
 /* Writes the address of a connected socket's peer to out, as "10.77.0.1:40312" or
- * "[fd00::1]:40312". 0; -EINVAL: the peer has no IP address, or the connection is already reset.
- * out is "unix" then. */
+ * "[fd00::1]:40312". Returns 0. If the peer has no IP address, or the connection is already reset,
+ * it writes "unix" and returns -EINVAL. */
 int inc_hostport_peer_text(int fd, char *out, size_t size);
 
 /*
  * Parses an address to listen on for TCP: ADDRESS or ADDRESS:PORT, numeric, so that no name is
- * looked up. Port 0: any free port. The caller frees *out by freeaddrinfo(). 0, or -EINVAL with a
- * message.
+ * looked up. Port 0: any free port. The caller frees *out by freeaddrinfo(). Returns 0, or -EINVAL
+ * with a message.
  */
 int inc_hostport_listen(const char *what, const char *text, unsigned int default_port,
 			struct addrinfo **out, struct inc_err *err);

@@ -15,7 +15,7 @@ void inc_lines_free(struct inc_lines *l)
 
 char *inc_lines_space(struct inc_lines *l, size_t *room)
 {
-	const size_t most = l->max_line + 2; /* with carriage return and newline */
+	const size_t most = l->max_line + 2; /* limit of a line with carriage return and newline */
 	size_t want;
 	char *more;
 
@@ -50,7 +50,8 @@ static int read_object(const char *line, size_t len, json_t **object, struct inc
 	json_t *value;
 
 	value = json_loadb(line, len, JSON_REJECT_DUPLICATES, &error);
-	/* err does not quote the line, because jansson may cut a UTF-8 character in the middle */
+	/* err does not quote the line, because jansson's text may cut a UTF-8 character in the
+	 * middle */
 	if (!value)
 		return inc_err_set(err, EBADMSG, "not JSON (column %d)", error.column);
 	if (!json_is_object(value)) {
@@ -91,7 +92,8 @@ int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err)
 		if (len)
 			return read_object(line, len, object, err);
 	}
-	/* free the buffer, because a peer that has sent a long line may send nothing for days */
+	/* this frees the buffer, because a peer that has sent a long line may send nothing for
+	 * days */
 	inc_lines_free(l);
 	return 0;
 }
@@ -103,6 +105,6 @@ char *inc_line_of(const json_t *object, size_t *len)
 	if (!text)
 		return NULL;
 	*len = strlen(text);
-	text[(*len)++] = '\n'; /* replaces the terminator */
+	text[(*len)++] = '\n'; /* the newline replaces the final 0 */
 	return text;
 }

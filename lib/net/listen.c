@@ -10,8 +10,10 @@
 
 void inc_listener_refused(const char *why)
 {
-	static uint64_t told_at_ns; /* static, because the shortage concerns the whole process */
-	static unsigned int more;   /* left out since that line */
+	/* time of the last line in the log; static, because the shortage concerns the whole
+	 * process */
+	static uint64_t told_at_ns;
+	static unsigned int more; /* number of lines that were left out since then */
 	const uint64_t now_ns = inc_now_ns();
 
 	if (told_at_ns && now_ns - told_at_ns < QUIET_S * INC_NSEC_PER_SEC) {
@@ -45,7 +47,7 @@ static void on_error(struct evconnlistener *l, void *arg)
 int inc_listener_guard(struct evconnlistener *l)
 {
 	evconnlistener_set_error_cb(l, on_error);
-	/* evconnlistener_new*() does not report that enabling failed, so enable it again and
-	 * check */
+	/* evconnlistener_new*() does not report that enabling failed, so this enables the listener
+	 * again and checks the result */
 	return evconnlistener_enable(l) ? -ENOMEM : 0;
 }

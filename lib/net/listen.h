@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Listeners that survive when the process has no free descriptors. Part of libinc_event.a. */
+/* Listeners that survive a shortage of descriptors in the process. This is part of
+ * libinc_event.a. */
 #ifndef INC_LISTEN_H
 #define INC_LISTEN_H
 

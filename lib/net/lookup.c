@@ -16,13 +16,13 @@
 
 struct inc_lookup {
 	struct inc_hostport at;
-	int fd;           /* an eventfd, readable once there is an answer */
-	atomic_uint refs; /* held by the owner and by the thread */
+	int fd;           /* an eventfd, which is readable once there is an answer */
+	atomic_uint refs; /* number of references; the owner and the thread hold one each */
 	/* These belong to the thread until done is set, and then to the owner. */
 	atomic_bool done;
 	struct addrinfo *list;
-	int code;  /* of getaddrinfo() */
-	int error; /* errno if code is EAI_SYSTEM */
+	int code;  /* return value of getaddrinfo() */
+	int error; /* value of errno, if code is EAI_SYSTEM */
 };
 
 static void put(struct inc_lookup *lookup)

@@ -18,22 +18,23 @@
 struct addrinfo;
 struct inc_lookup;
 
-/* Converts a host that is a numeric address, without any look-up. 0 and *list, which the caller
- * frees by freeaddrinfo(); -ENOENT: the host is a name; or another -errno with the reason. */
+/* Converts a host that is a numeric address, without any look-up. Returns 0 and *list, which the
+ * caller frees by freeaddrinfo(). -ENOENT: the host is a name. Any other -errno comes with the
+ * reason. */
 int inc_lookup_number(const struct inc_hostport *at, struct addrinfo **list, struct inc_err *err);
 
-/* Begins a look-up. 0, or -errno with the reason. */
+/* Begins a look-up. Returns 0, or -errno with the reason. */
 int inc_lookup_start(const struct inc_hostport *at, struct inc_lookup **out, struct inc_err *err);
 
-/* The descriptor of the look-up, which can be read as soon as there is an answer. The look-up
- * owns it. */
+/* Returns the descriptor of the look-up, which is readable as soon as there is an answer. The
+ * look-up owns the descriptor. */
 int inc_lookup_fd(const struct inc_lookup *lookup);
 
 /*
- * Takes the answer and frees the look-up. 0 and *list, which the caller frees by freeaddrinfo().
- * -EINPROGRESS: there is no answer yet, and the look-up goes on. On other errors the reason is the
- * text of gai_strerror(). -EAGAIN: no name server has answered; -ENOMEM; an -errno of the system;
- * -EHOSTUNREACH: there is no such name, or it has no address.
+ * Returns the answer and frees the look-up. On success it returns 0 and *list, which the caller
+ * frees by freeaddrinfo(). -EINPROGRESS: there is no answer yet, and the look-up goes on. On other
+ * errors the reason is the text of gai_strerror(). -EAGAIN: no name server has answered; -ENOMEM;
+ * an -errno of the system; -EHOSTUNREACH: there is no such name, or it has no address.
  */
 int inc_lookup_end(struct inc_lookup *lookup, struct addrinfo **list, struct inc_err *err);
 

@@ -21,36 +21,34 @@
 #include "lib/net/tls_link.h"
 #include "lib/net/wait.h"
 
-#define READ_MAX_BYTES (64u << 10) /* read from the socket before lines are parsed */
-#define UNREAD_MS                                                                \
-	10 /* until the timer checks again whether unread bytes have completed a \
-	    * line */
+#define READ_MAX_BYTES  (64u << 10) /* limit of bytes that are read before lines are parsed */
+#define UNREAD_MS       10 /* time to the next check whether unread bytes have completed a line */
 #define DRAIN_TIMEOUT_S 1
-#define DRAIN_MAX       256        /* connections that may drain; each holds a descriptor */
-#define DRAIN_MAX_BYTES (4u << 20) /* read and discarded while draining */
+#define DRAIN_MAX       256 /* limit of draining connections, because each holds a descriptor */
+#define DRAIN_MAX_BYTES (4u << 20) /* limit of bytes that are discarded while draining */
 
 struct inc_ndjson {
-	struct bufferevent *bev;  /* reads */
-	struct evbuffer *out;     /* bytes to be written */
-	struct inc_tls_link *tls; /* NULL: plain */
-	struct event *writable;   /* added while out has bytes */
-	struct event *pause;      /* runs while the owner pauses; NULL: the owner never pauses */
-	struct event *timer;      /* message timeout, deferred call of closed, end of draining */
+	struct bufferevent *bev;  /* the socket's bufferevent, which only reads */
+	struct evbuffer *out;     /* bytes to be written to the socket */
+	struct inc_tls_link *tls; /* TLS of the connection; NULL: it is not encrypted */
+	struct event *writable;   /* event for a writable socket, added while out has bytes */
+	struct event *pause;      /* timer of the owner's pause; NULL: the owner never pauses */
+	struct event *timer;      /* timer for a message, a deferred call of closed, or draining */
 	struct inc_ndjson_limits limits;
 	struct inc_lines lines;
 	struct inc_ndjson_ops ops;
 	void *arg;
-	bool line_open;    /* timer runs because a line has begun */
-	bool failed;       /* closed is due or was called */
+	bool line_open;    /* the timer runs because a line has begun */
+	bool failed;       /* the connection has failed, so closed is due or was called */
 	bool reported;     /* closed was called */
-	bool dead;         /* freed by the owner, and draining */
-	bool peer_done;    /* the peer has closed its direction; it may still read */
-	unsigned int busy; /* callbacks on the stack */
+	bool dead;         /* the owner has freed the connection, and it is draining */
+	bool peer_done;    /* the peer has closed its direction, but may still read */
+	unsigned int busy; /* number of callbacks on the stack */
 	size_t drained;
 	int code;
 	char reason[160];
 	char peer[INC_PEER_TEXT_BYTES];
-	LIST_ENTRY(inc_ndjson) entry; /* in limits.draining, while dead */
+	LIST_ENTRY(inc_ndjson) entry; /* link in the list limits.draining, while dead is set */
 };
 
 static struct inc_ndjson_draining draining_here;
@@ -86,8 +84,8 @@ static void arm(struct inc_ndjson *conn, unsigned int ms)
 	event_add(conn->timer, &tv);
 }
 
-/* Marks the connection as failed. The failure is reported by report(): at once if a callback of
- * the loop has found it, else by the timer, because the owner itself has called a function. */
+/* Marks the connection as failed. If a callback of the loop has found the failure, the call of
+ * report() follows at once. If the owner itself has called a function, the timer calls report(). */
 static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -127,8 +125,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		drain_end(conn);
 		return;
 	}
-	/* bytes are unread: this process is late, after a standstill or under load, and not the
-	 * peer */
+	/* if bytes are unread, this process is late and not the peer, after a standstill or under
+	 * load */
 	if (!conn->failed && inc_wait_has_unread(bufferevent_getfd(conn->bev))) {
 		arm(conn, UNREAD_MS);
 		return;
@@ -176,7 +174,7 @@ static void peer_ended(struct inc_ndjson *conn)
 		fail(conn, 0, "closed by peer");
 }
 
-/* Moves the bytes that TLS has for the peer to the queue. */
+/* Moves the bytes that TLS has for the peer to the queue of bytes to be written. */
 static int queue_tls(struct inc_ndjson *conn)
 {
 	size_t n;
@@ -216,7 +214,7 @@ static int remove_tls(struct inc_ndjson *conn, struct evbuffer *in, char *space,
 		if (n)
 			break;
 	}
-	/* reading may produce an answer, such as new keys */
+	/* the bytes read may cause an answer of TLS, such as new keys */
 	if (queue_tls(conn) && n >= 0)
 		n = inc_err_set(&err, ENOMEM, "out of memory");
 	if (n == -ECONNRESET) {
@@ -228,7 +226,8 @@ static int remove_tls(struct inc_ndjson *conn, struct evbuffer *in, char *space,
 	return n;
 }
 
-/* Moves received bytes to the line buffer. False: there are none, or the connection has failed. */
+/* Moves received bytes to the line buffer. Returns false if there are none, or the connection has
+ * failed. */
 static bool take_bytes(struct inc_ndjson *conn, struct evbuffer *in)
 {
 	size_t room;
@@ -248,7 +247,7 @@ static bool take_bytes(struct inc_ndjson *conn, struct evbuffer *in)
 	return n > 0;
 }
 
-/* Whether the owner wants to receive nothing for now; then starts the pause. */
+/* Whether the owner wants to receive nothing for now. If so, this starts the pause. */
 static bool pauses(struct inc_ndjson *conn)
 {
 	const unsigned int ms = conn->pause ? conn->ops.waits(conn, conn->arg) : 0;
@@ -261,7 +260,7 @@ static bool pauses(struct inc_ndjson *conn)
 	return true;
 }
 
-/* Delivers complete lines to the owner. */
+/* Delivers all complete lines to the owner. */
 static void take_lines(struct inc_ndjson *conn, struct evbuffer *in)
 {
 	struct inc_err err;
@@ -325,9 +324,9 @@ static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 
 static void on_written(struct inc_ndjson *conn)
 {
-	/* All queued bytes are sent. Shut down our direction and wait for the peer's close. If
-	 * we closed with the peer's bytes unread, TCP would send a reset, and the peer could
-	 * lose our last lines. */
+	/* Called when all queued bytes are sent. Shuts down our direction and waits for the peer's
+	 * close. If we closed with the peer's bytes unread, TCP would send a reset, and the peer
+	 * could lose our last lines. */
 	if (conn->dead && conn->peer_done)
 		drain_end(conn);
 	else if (conn->dead)
@@ -346,7 +345,7 @@ static void on_broken(struct inc_ndjson *conn, int code, const char *reason)
 	report(conn);
 }
 
-/* Writes some of the queue by sendmsg(). libevent's own writing would raise SIGPIPE, whose
+/* Writes some of the queued bytes by sendmsg(). libevent's own writing would raise SIGPIPE, whose
  * handling a library must not change. Returns 0 or -errno; a socket without room is no error. */
 static int write_some(struct inc_ndjson *conn)
 {
@@ -387,7 +386,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 
 	conn->peer_done |= !!(what & BEV_EVENT_EOF);
 	if (conn->dead) {
-		/* a peer that has closed only its own direction still reads */
+		/* a peer that has closed only its own direction still reads our lines */
 		if (!(what & BEV_EVENT_EOF) || !evbuffer_get_length(conn->out))
 			drain_end(conn);
 		return;
@@ -440,7 +439,7 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 		goto err_memory;
 	tune_socket(conn, fd);
 	bufferevent_setcb(conn->bev, on_read, NULL, on_event, conn);
-	/* read ahead at most this, besides one line */
+	/* read ahead at most so many bytes, besides one line */
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, READ_MAX_BYTES);
 	bufferevent_disable(conn->bev, EV_WRITE);
 	if (bufferevent_enable(conn->bev, EV_READ))
@@ -470,7 +469,7 @@ const char *inc_ndjson_identity(const struct inc_ndjson *conn)
 	return conn->tls ? inc_tls_link_identity(conn->tls) : NULL;
 }
 
-/* Adds a line to the queue. */
+/* Adds a line to the queue of bytes to be written. */
 static int queue(struct inc_ndjson *conn, const char *text, size_t len)
 {
 	struct inc_err err;
@@ -542,7 +541,7 @@ void inc_ndjson_flush(struct inc_ndjson *conn)
 {
 	size_t before = 0, waits = conn->failed ? 0 : evbuffer_get_length(conn->out);
 
-	/* write_some() writes a few pieces per call */
+	/* each call of write_some() writes only a few pieces */
 	for (; waits && waits != before; waits = evbuffer_get_length(conn->out)) {
 		before = waits;
 		if (write_some(conn))

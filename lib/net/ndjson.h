@@ -25,34 +25,37 @@ struct inc_ndjson_draining {
 };
 
 struct inc_ndjson_ops {
-	/* Delivers one object. The connection holds the reference; incref to store it. */
+	/* Delivers one object. The connection holds the reference to it, so a callee that stores
+	 * the object increments the count. */
 	void (*message)(struct inc_ndjson *conn, json_t *object, void *arg);
 	/*
-	 * The connection has ended: code 0 for a close by the peer, else a positive errno; reason
-	 * is one line. Called once, from the loop and never from within a function below. The
-	 * owner then calls inc_ndjson_free().
+	 * Reports that the connection has ended. code is 0 if the peer has closed it, else a
+	 * positive errno; reason is one line. This is called once, from the loop and never from
+	 * within a function below. The owner then calls inc_ndjson_free().
 	 */
 	void (*closed)(struct inc_ndjson *conn, int code, const char *reason, void *arg);
 	/* Returns for how many milliseconds the connection shall deliver and read nothing; 0: it
-	 * goes on. May be NULL: it never pauses. */
+	 * goes on. The function may be NULL: then the connection never pauses. */
 	unsigned int (*waits)(struct inc_ndjson *conn, void *arg);
-	/* All queued bytes have been given to the kernel. Called from the loop; may be NULL. */
+	/* Reports that all queued bytes have been given to the kernel. It is called from the loop,
+	 * and may be NULL. */
 	void (*written)(struct inc_ndjson *conn, void *arg);
 };
 
 struct inc_ndjson_limits {
-	size_t max_line;                 /* bytes without the newline */
-	size_t max_write;                /* bytes queued for the peer */
-	unsigned int message_timeout_ms; /* for a line to be completed, and for the peer to read
-					  * some of the queue; 0: no limit */
-	/* The list for connections that drain, of the same loop. NULL: the list of the process,
-	 * if it has only one loop. */
+	size_t max_line;  /* limit of a line, without its newline */
+	size_t max_write; /* limit of the bytes queued for the peer */
+	/* time limit for the completion of a line, and for the peer to read some of the queue; 0:
+	 * no limit */
+	unsigned int message_timeout_ms;
+	/* The list for connections that drain, which belong to the same loop. NULL: the list of the
+	 * process, if it has only one loop. */
 	struct inc_ndjson_draining *draining;
 };
 
 /*
  * Takes over a connected socket: makes it non-blocking, and sets keepalive and no-delay on TCP.
- * ops and limits are copied. NULL and err on failure; the socket is closed then, too.
+ * ops and limits are copied. On failure it returns NULL with err, and has closed the socket.
  */
 struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 				  const struct inc_ndjson_limits *limits,
@@ -61,35 +64,35 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 /*
  * Switches the connection to TLS, in the role of the context (client or server). Call it before
  * anything is sent and before the loop runs again. host: see inc_tls_start(). No line is sent or
- * delivered before the peer is authenticated. The context is owned by the connection and by the
- * caller. 0; or -errno and err, and then the connection is to be freed.
+ * delivered before the peer is authenticated. The connection and the caller both own the context.
+ * Returns 0, or -errno with err. On failure the caller frees the connection.
  */
 int inc_ndjson_secure(struct inc_ndjson *conn, struct inc_tls *tls, const char *host,
 		      struct inc_err *err);
 
-/* The authenticated identity of the peer, from the first message on. NULL: the connection is not
- * encrypted, and the peer may be anyone. */
+/* Returns the authenticated identity of the peer, from the first message on. NULL: the connection
+ * is not encrypted, and the peer may be anyone. */
 const char *inc_ndjson_identity(const struct inc_ndjson *conn);
 
-/* Queue one object. The caller keeps its reference (inc_ndjson_send), or it is taken over (_new;
- * NULL gives -ENOMEM). If more than max_write bytes would wait, the connection ends (closed will
- * be called) and -ENOBUFS is returned. */
+/* These queue one object. inc_ndjson_send() leaves the caller its reference to the object, and
+ * inc_ndjson_send_new() takes it over. The latter returns -ENOMEM for NULL. If more than max_write
+ * bytes would wait, the connection ends (closed will be called) and -ENOBUFS is returned. */
 int inc_ndjson_send(struct inc_ndjson *conn, json_t *object);
 int inc_ndjson_send_new(struct inc_ndjson *conn, json_t *object);
 
-/* Queues an error message; seq: of the request that it answers, NULL: none. The caller keeps its
- * reference to seq. */
+/* Queues an error message. seq: the number of the request that the error answers; NULL: none. The
+ * caller keeps its reference to seq. */
 int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Writes as much of the queue as the socket takes without blocking. Owners call it if their loop
- * does not run again. */
+/* Writes as much of the queue as the socket accepts without blocking. Owners call this if their
+ * loop does not run again. */
 void inc_ndjson_flush(struct inc_ndjson *conn);
 
 /*
- * Ends the connection. It may be called inside the callbacks, and no callback comes afterwards.
- * Queued bytes are still sent for up to a second, then the socket is closed. If many connections
- * drain already because their peers do not close, this one is closed without waiting.
+ * Ends the connection. The owner may call this inside the callbacks, and no callback comes
+ * afterwards. Queued bytes are still sent for up to a second, then the socket is closed. If many
+ * connections drain already because their peers do not close, this one is closed without waiting.
  */
 void inc_ndjson_free(struct inc_ndjson *conn);
 
@@ -97,12 +100,14 @@ void inc_ndjson_free(struct inc_ndjson *conn);
  * before event_base_free(), and not from within the callbacks above. */
 void inc_ndjson_drain_stop(struct inc_ndjson_draining *draining);
 
-/* "10.77.0.1:40312", "[fd00::1]:40312", or "unix" */
+/* Returns the address of the peer: "10.77.0.1:40312", "[fd00::1]:40312", or "unix". */
 const char *inc_ndjson_peer(const struct inc_ndjson *conn);
-/* Whether the peer still has its direction open, by the kernel's TCP state. The peer may have
- * closed it while its last bytes are unread, for example after a standstill of this process. 0:
- * it is open, or this is no TCP connection, or the kernel does not report the state.
- * -ECONNRESET: the peer has closed its direction, even if it still reads. */
+/*
+ * Whether the peer still has its direction open, by the kernel's TCP state. The peer may have
+ * closed it while its last bytes are unread, for example after a standstill of this process.
+ * Returns 0: the direction is open, or this is no TCP connection, or the kernel does not report the
+ * state. -ECONNRESET: the peer has closed its direction, even if it still reads.
+ */
 int inc_ndjson_check_open(const struct inc_ndjson *conn, struct inc_err *err);
 
 #endif

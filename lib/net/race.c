@@ -13,8 +13,8 @@
 #define HEAD_START_MS 250
 
 /* TCP connects a socket to itself if no program listens on the port and the kernel chooses that
- * very port as the source. Such a socket would hold the port, so that the controller could not
- * listen there when it restarts. */
+ * very port as the source. Such a socket would hold the port, so the controller could not listen
+ * there when it restarts. */
 int inc_race_ended(int fd)
 {
 	static const struct linger at_once = {.l_onoff = 1};
@@ -37,7 +37,8 @@ int inc_race_ended(int fd)
 	return ECONNREFUSED;
 }
 
-/* Takes the result of a runner that is connected or has failed. */
+/* Handles the result of a runner, that is an attempt to connect, which is connected or has
+ * failed. */
 static void finish(struct inc_race *race, struct pollfd *runner)
 {
 	int err = inc_race_ended(runner->fd);
@@ -115,7 +116,7 @@ int inc_race_begin(struct inc_race *race, const struct addrinfo *list, uint64_t 
 	race->runner = calloc(race->addresses + 1, sizeof(*race->runner));
 	if (!race->runner)
 		return -ENOMEM;
-	/* however short the time is, every address gets a share of it */
+	/* every address gets a share of the time, however short it is */
 	share_ns = now_ns < deadline_ns ? (deadline_ns - now_ns) / (race->addresses + 1) : 0;
 	if (share_ns < race->head_start_ns)
 		race->head_start_ns = share_ns;

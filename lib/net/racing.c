@@ -9,8 +9,8 @@
 struct inc_racing {
 	struct inc_race race;
 	struct event_base *base;
-	struct event *timer;  /* the next step */
-	struct event **watch; /* one for each runner; NULL: none */
+	struct event *timer;  /* timer of the next step */
+	struct event **watch; /* write events, one for each runner; NULL: none */
 	inc_racing_done done;
 	void *arg;
 };
@@ -92,7 +92,7 @@ int inc_racing_start(struct event_base *base, const struct addrinfo *list, uint6
 	racing->timer = evtimer_new(base, on_event, racing);
 	if (racing->timer && !inc_race_begin(&racing->race, list, deadline_ns))
 		racing->watch = calloc(racing->race.addresses + 1, sizeof(*racing->watch));
-	/* the first step runs from the loop, too, because done must be called from there */
+	/* the loop calls the first step, too, because only the loop may call done */
 	if (!racing->watch || evtimer_add(racing->timer, &now)) {
 		inc_racing_cancel(racing);
 		return -ENOMEM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A race (race.h) in an event loop, for inc-switchd and libinc_connect. All of it runs on the
- * loop's thread. Part of libinc_event.a.
+ * A race (race.h) in an event loop, for inc-switchd and libinc_connect. All functions run on the
+ * loop's thread. They are part of libinc_event.a.
  */
 #ifndef INC_RACING_H
 #define INC_RACING_H
@@ -12,8 +12,8 @@ struct addrinfo;
 struct event_base;
 struct inc_racing;
 
-/* Called once, from the loop, after the race has been freed. fd: a connected socket, which the
- * callee owns, or -errno like inc_race_step(). */
+/* The loop calls this once, after it has freed the race. fd: a connected socket, which the callee
+ * owns, or -errno as from inc_race_step(). */
 typedef void (*inc_racing_done)(void *arg, int fd);
 
 /* Starts a race. The list must outlive it. 0 or -errno. */

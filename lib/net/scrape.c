@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Metrics over HTTP by libevent's server, with the limits that libevent does not have. */
+/* Serves metrics over HTTP by libevent's server, with the limits that libevent does not have. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -16,22 +16,24 @@
 #include "lib/net/listen.h"
 #include "lib/net/scrape.h"
 
-#define MAX_CONNECTIONS (INC_SCRAPE_DESCRIPTORS - 1) /* further ones wait in the kernel's queue */
+/* limit of connections; further ones wait in the kernel's queue */
+#define MAX_CONNECTIONS (INC_SCRAPE_DESCRIPTORS - 1)
 #define BACKLOG         32
-#define MAX_HEADERS     8192 /* bytes */
-#define MAX_BODY        4096 /* a request's body is not used */
-#define SILENCE_S       5    /* without a byte in either direction */
-#define REQUEST_S       5    /* from a connection's begin to the end of its request */
-#define LIFETIME_S      30   /* of a connection in any case */
-#define SWEEP_MS        100
+#define MAX_HEADERS     8192 /* limit of the bytes of a request's headers */
+#define MAX_BODY        4096 /* limit of a request's body, which is not used */
+#define SILENCE_S       5    /* limit of the time without a byte in either direction */
+/* limit of the time from a connection's begin to the end of its request */
+#define REQUEST_S  5
+#define LIFETIME_S 30 /* limit of a connection's time in any case */
+#define SWEEP_MS   100
 
 /* A connection. libevent does not report when a connection without a request ends. So we hold a
- * second reference to its bufferevent, whose callbacks are unset once libevent has finished with
- * it. */
+ * second reference to the connection's bufferevent. When libevent has finished with that, its
+ * callbacks are unset. */
 struct scrape_conn {
 	struct bufferevent *bev;
 	uint64_t opened_at_ns;
-	bool asked; /* its request is complete */
+	bool asked; /* the client's request is complete */
 	LIST_ENTRY(scrape_conn) entry;
 };
 
@@ -46,8 +48,8 @@ struct scrape_page {
 struct inc_scrape {
 	struct event_base *base;
 	struct evhttp *http;
-	struct evconnlistener *listener; /* owned by http */
-	struct event *sweep;             /* runs while there are connections */
+	struct evconnlistener *listener; /* socket that accepts connections, owned by http */
+	struct event *sweep;             /* timer that runs while there are connections */
 	inc_scrape_part part;
 	void *arg;
 	LIST_HEAD(, scrape_conn) connections;
@@ -82,7 +84,7 @@ static void on_gone(struct evhttp_connection *connection, void *arg)
 	page_free(page);
 }
 
-/* Writes one part to buffer; false: it was the last. */
+/* Writes one part of the page to buffer. Returns false if it was the last part. */
 static bool write_part(struct scrape_page *page, struct evbuffer *buffer)
 {
 	const struct inc_scrape *s = page->scrape;
@@ -100,8 +102,8 @@ static bool write_part(struct scrape_page *page, struct evbuffer *buffer)
 	return more;
 }
 
-/* Called when the part before has been sent. Empty parts are skipped, because they would never
- * count as sent. */
+/* Called when the part before has been sent. Skips empty parts, because libevent would never report
+ * that they were sent. */
 static void on_written(struct evhttp_connection *connection, void *arg)
 {
 	struct scrape_page *page = arg;
@@ -249,7 +251,8 @@ static int make_server(struct inc_scrape *s, const struct addrinfo *at)
 	evhttp_set_max_headers_size(s->http, MAX_HEADERS);
 	evhttp_set_max_body_size(s->http, MAX_BODY);
 	evhttp_set_timeout(s->http, SILENCE_S);
-	evhttp_set_allowed_methods(s->http, UINT16_MAX); /* on_request() answers with 405 */
+	/* allow all methods, because on_request() answers the wrong ones with 405 */
+	evhttp_set_allowed_methods(s->http, UINT16_MAX);
 	evhttp_set_gencb(s->http, on_request, s);
 	evhttp_set_bevcb(s->http, on_connection, s);
 	s->listener = evconnlistener_new_bind(s->base, NULL, NULL,
@@ -314,8 +317,8 @@ void inc_scrape_stop(struct inc_scrape *s)
 	if (!s)
 		return;
 	if (s->http)
-		evhttp_free(s->http); /* frees the listener, the connections and their requests,
-				       * too */
+		/* this frees the listener, the connections and their requests, too */
+		evhttp_free(s->http);
 	while (!LIST_EMPTY(&s->pages))
 		page_free(LIST_FIRST(&s->pages));
 	while (!LIST_EMPTY(&s->connections))

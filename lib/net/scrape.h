@@ -17,29 +17,30 @@
 #include <event2/event.h>
 #include "lib/base/err.h"
 
-#define INC_SCRAPE_DESCRIPTORS 9 /* at most: of the clients and of the listener */
+/* limit of descriptors: those of the clients and that of the listener */
+#define INC_SCRAPE_DESCRIPTORS 9
 
 struct inc_scrape;
 
-/* The position in a page; all 0: its begin. The writer of the page chooses what the numbers
- * count. */
+/* The position in a page. All members 0: the page's begin. The writer of the page chooses what the
+ * numbers count. */
 struct inc_scrape_at {
 	uint32_t section;
 	uint32_t place;
 };
 
-/* Writes the next part of a page, at most some hundred lines, and moves *at behind it. False: it
- * was the last part. */
+/* Writes the next part of a page, at most some hundred lines, and moves *at behind it. Returns
+ * false if it was the last part. */
 typedef bool (*inc_scrape_part)(void *arg, struct inc_scrape_at *at, FILE *out);
 
-/* Checks an option or a field of a file for the form ADDRESS or ADDRESS:PORT. */
+/* Checks whether an option or a field of a file has the form ADDRESS or ADDRESS:PORT. */
 int inc_scrape_check(const char *where, struct inc_err *err);
 
 /* Listens at that address. Without a port the kernel chooses a free one, which the log names. 0,
  * or -errno with the reason. */
 int inc_scrape_start(struct event_base *base, const char *where, inc_scrape_part part, void *arg,
 		     struct inc_scrape **out, struct inc_err *err);
-/* NULL is allowed. */
+/* Stops the server. s may be NULL. */
 void inc_scrape_stop(struct inc_scrape *s);
 
 #endif

@@ -9,7 +9,7 @@
 #include "lib/net/stream.h"
 #include "lib/net/wait.h"
 
-#define LAST_WORDS_MS 1000 /* to send an alert, or an answer to a change of keys */
+#define LAST_WORDS_MS 1000 /* time limit for an alert, or an answer to a change of keys */
 
 static int send_all(int fd, const char *bytes, size_t n, uint64_t deadline_ns)
 {
@@ -51,7 +51,7 @@ static uint64_t soon(void)
 /* Receives some bytes and passes them to TLS. 0, -EAGAIN, -ECONNRESET at the end, or -errno. */
 static int take_some(struct inc_stream *stream, struct inc_err *err)
 {
-	char bytes[4096]; /* on the caller's stack, which may be small */
+	char bytes[4096]; /* the buffer is on the caller's stack, which may be small */
 	const ssize_t n = recv(stream->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 	int ret;
 
@@ -111,7 +111,8 @@ int inc_stream_send(struct inc_stream *stream, const void *bytes, size_t n, uint
 		ret = inc_tls_link_write(stream->tls, bytes, n, NULL) ?: flush(stream, deadline_ns);
 	else
 		ret = send_all(stream->fd, bytes, n, deadline_ns);
-	/* a part may have been sent, so the reader must find the end of the connection */
+	/* a part of the bytes may have been sent, so shut the connection down, and its reader finds
+	 * the end */
 	if (ret)
 		shutdown(stream->fd, SHUT_RDWR);
 	return ret;

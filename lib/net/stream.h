@@ -13,14 +13,15 @@
 #include "lib/net/tls_link.h"
 
 struct inc_stream {
-	int fd;                   /* -1: none */
-	struct inc_tls_link *tls; /* NULL: no TLS */
+	int fd;                   /* the socket; -1: none */
+	struct inc_tls_link *tls; /* TLS of the socket; NULL: no TLS */
 };
 
 /*
- * Takes over the socket. With tls (NULL: none) the handshake authenticates both sides before the
- * deadline; host: see inc_tls_start(). stop_fd: the wait ends when it becomes readable; -1: none.
- * 0; or -errno with one line (-ECANCELED: stopped), and then the caller still owns the socket.
+ * Takes over the socket. If tls is not NULL, a TLS handshake authenticates both sides before the
+ * deadline. host: see inc_tls_start(). stop_fd: the wait ends when this descriptor becomes
+ * readable; -1: none. Returns 0, or -errno with one line (-ECANCELED: stopped). On failure the
+ * caller still owns the socket.
  */
 int inc_stream_open(struct inc_stream *stream, int fd, struct inc_tls *tls, const char *host,
 		    uint64_t deadline_ns, int stop_fd, struct inc_err *err);
@@ -28,14 +29,15 @@ int inc_stream_open(struct inc_stream *stream, int fd, struct inc_tls *tls, cons
  * After a failure the connection is shut down. */
 int inc_stream_send(struct inc_stream *stream, const void *bytes, size_t n, uint64_t deadline_ns);
 /*
- * Receives what is there and returns its length. 0: the peer has closed; -EAGAIN: nothing yet, so
- * wait until the socket is readable; or another -errno with one line. Call it until it returns
- * -EAGAIN, because bytes that TLS has decrypted already do not make the socket readable.
+ * Receives the bytes that have come, and returns their number. 0: the peer has closed. -EAGAIN: no
+ * bytes yet, so wait until the socket is readable. Any other -errno comes with one line. Call this
+ * until it returns -EAGAIN, because bytes that TLS has decrypted already do not make the socket
+ * readable.
  */
 ssize_t inc_stream_receive(struct inc_stream *stream, void *buf, size_t room, struct inc_err *err);
-/* Waits until the socket is readable. 0, or -ETIMEDOUT. */
+/* Waits until the socket is readable. Returns 0 or -ETIMEDOUT. */
 int inc_stream_wait(const struct inc_stream *stream, uint64_t deadline_ns);
-/* Ends our direction; the peer may still send. */
+/* Ends our direction of the connection. The peer may still send. */
 void inc_stream_end(struct inc_stream *stream);
 /* Closes the socket and sets fd to -1. A closed stream is allowed. */
 void inc_stream_close(struct inc_stream *stream);

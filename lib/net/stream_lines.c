@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Lines of JSON from a stream (stream_lines.h). */
+/* Reads and writes lines of JSON on a stream (stream_lines.h). */
 #include <errno.h>
 #include <string.h>
 #include "lib/net/stream_lines.h"

@@ -16,8 +16,8 @@
 /* Receives bytes into the line buffer; returns like inc_stream_receive(), or -ENOMEM. Call it
  * after inc_lines_next() has returned 0. */
 ssize_t inc_stream_fill(struct inc_stream *stream, struct inc_lines *lines, struct inc_err *err);
-/* The next object, owned by the caller. NULL and one line in err: none came until the deadline,
- * the peer has closed, or inc_lines_next() has rejected the line. */
+/* Returns the next object, which the caller owns. NULL with one line in err: no object came until
+ * the deadline, the peer has closed, or inc_lines_next() has rejected the line. */
 json_t *inc_stream_next(struct inc_stream *stream, struct inc_lines *lines, uint64_t deadline_ns,
 			struct inc_err *err);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * TLS 1.3 by OpenSSL (tls.h). Programs make contexts when they start; the callbacks run within the
- * handshake, on the thread of the connection.
+ * TLS 1.3 by OpenSSL (tls.h). Programs make contexts when they start. OpenSSL calls the callbacks
+ * here during the handshake, on the thread of the connection.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,16 +20,18 @@
 #define KEY_SUITES  "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 #define CERT_SUITES "TLS_AES_256_GCM_SHA384:" KEY_SUITES
 
-static const unsigned char key_suite[] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
+/* number of the suite TLS_AES_128_GCM_SHA256 */
+static const unsigned char key_suite[] = {0x13, 0x01};
 
 struct inc_tls {
 	SSL_CTX *ctx;
 	bool server;
 	unsigned int owners;
-	struct inc_tls_keys keys; /* n is 0: certificates instead */
+	/* the pre-shared keys; if n is 0, the context uses certificates instead */
+	struct inc_tls_keys keys;
 };
 
-/* The text of the first error in the queue, which has caused the others. */
+/* Returns the text of the first error in the queue, because that error has caused the others. */
 static const char *reason(void)
 {
 	const unsigned long code = ERR_peek_error();
@@ -48,7 +50,8 @@ static int failed(struct inc_err *err, int code, const char *what)
 	return ret;
 }
 
-/* Makes the session by which OpenSSL represents a pre-shared key. NULL: no memory. */
+/* Makes the session by which OpenSSL represents a pre-shared key. Returns NULL if there is no
+ * memory. */
 static SSL_SESSION *session_of(SSL *ssl, const struct inc_tls_key *key)
 {
 	const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, key_suite);
@@ -62,7 +65,8 @@ static SSL_SESSION *session_of(SSL *ssl, const struct inc_tls_key *key)
 	return NULL;
 }
 
-/* Set instead of an identity: the client has offered a key with an identity that we do not have. */
+/* Stored instead of an identity: the client has offered a key with an identity that we do not
+ * have. */
 static const char unknown[] = "";
 
 /* Finds the key that the client has offered. An unknown identity is no error here, because
@@ -83,8 +87,8 @@ static int on_find(SSL *ssl, const unsigned char *identity, size_t size, SSL_SES
 	if (!key)
 		return 1;
 	*session = session_of(ssl, key);
-	/* The client has this identity only if the handshake succeeds, and inc_tls_identity()
-	 * checks that. */
+	/* This stores the identity now. The client has it only if the handshake succeeds, and
+	 * inc_tls_identity() checks that. */
 	SSL_set_app_data(ssl, (char *)key->identity);
 	return *session != NULL;
 }
@@ -98,8 +102,8 @@ static int on_offer(SSL *ssl, const unsigned char *identity, size_t size, SSL_SE
 	return 1;
 }
 
-/* Offers the client's own key to the server. md: a hash that the server has chosen; a key with
- * another hash cannot be offered. */
+/* Offers the client's own key to the server. md: a hash that the server has chosen. This cannot
+ * offer a key that has another hash. */
 static int on_use(SSL *ssl, const EVP_MD *md, const unsigned char **identity, size_t *size,
 		  SSL_SESSION **session)
 {
@@ -213,8 +217,8 @@ static int set_up(struct inc_tls *tls, const struct inc_tls_files *files, struct
 					      SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_mode(tls->ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 					   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/* With keys no side sends a certificate. A peer without a key must have one, and is
-	 * rejected. */
+	/* With keys no side sends a certificate. OpenSSL requires a certificate of a peer that
+	 * shows no key, so it rejects such a peer. */
 	SSL_CTX_set_verify(tls->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	return files->key ? take_key_file(tls, files->key, err)
 			  : take_certificates(tls, files, err);
@@ -362,7 +366,7 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 	if (SSL_is_init_finished(ssl) || ERR_GET_LIB(code) != ERR_LIB_SSL)
 		return NULL;
 	switch (ERR_GET_REASON(code)) {
-	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* we have no certificate to sign with */
+	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* this side has no certificate that can sign */
 		if (tls->server && !tls->keys.n)
 			return "our certificate's key makes no signature that the other side "
 			       "accepts";
@@ -398,7 +402,8 @@ static const char *wrong_key(const SSL *ssl, unsigned long code)
 	switch (ERR_GET_REASON(code)) {
 	case SSL_R_BINDER_DOES_NOT_VERIFY:
 		return tls->server ? "we have another secret for" : NULL;
-	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* there is no certificate, either */
+	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* we know no such key, and have no certificate,
+						       either */
 		return tls->server ? "we have no such key" : NULL;
 	case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
 	case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
@@ -410,8 +415,8 @@ static const char *wrong_key(const SSL *ssl, unsigned long code)
 	}
 }
 
-/* The identity of the key that the handshake was about: our own as a client, or the one of ours
- * that the client has offered; "": none. */
+/* Returns the identity of the key that the handshake used. That is our own key if we are the
+ * client, else the key of ours that the client has offered. "": no key. */
 static const char *key_meant(const SSL *ssl)
 {
 	const struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));

@@ -14,28 +14,28 @@
 #include "lib/base/err.h"
 #include "lib/net/tls_key.h"
 
-struct inc_tls; /* the context that all connections of one side share; owns its keys */
+struct inc_tls; /* A context, which all connections of one side share. It owns its keys. */
 
-/* The files that were given: either key alone, or the other three; NULL: not given. */
+/* The names of the files that were given: either key alone, or the other three. NULL: not given. */
 struct inc_tls_files {
-	const char *key;      /* tls_key.h; the file of a client has one key */
-	const char *cert;     /* PEM: the own certificate, then those between it and the CA's */
-	const char *cert_key; /* PEM, not encrypted; mode 0600 */
+	const char *key;      /* keys (tls_key.h); the file of a client has one key */
+	const char *cert;     /* PEM: our own certificate, then those between it and the CA's */
+	const char *cert_key; /* PEM: private key of cert, not encrypted; the file has mode 0600 */
 	const char *ca;       /* PEM: the CA that signs the other side's certificate */
 };
 
-/* Whether any of the files is given. */
+/* Whether any of the files was given. */
 bool inc_tls_wanted(const struct inc_tls_files *files);
 
-/* The files that the environment names: INCCL_KEY, INCCL_TLS_CERT, INCCL_TLS_CERT_KEY,
+/* Returns the files that the environment names: INCCL_KEY, INCCL_TLS_CERT, INCCL_TLS_CERT_KEY,
  * INCCL_TLS_CA. */
 struct inc_tls_files inc_tls_of_environment(void);
 
-/* Make the context of the side that listens, and of the side that connects. NULL and err on
- * failure, with one line that names the file. */
+/* These make the context of the side that listens, and of the side that connects. On failure they
+ * return NULL, and err has one line that names the file. */
 struct inc_tls *inc_tls_server(const struct inc_tls_files *files, struct inc_err *err);
 struct inc_tls *inc_tls_client(const struct inc_tls_files *files, struct inc_err *err);
-/* Adds an owner, who calls inc_tls_free(), too. Any thread. */
+/* Adds an owner to the context, who calls inc_tls_free(), too. Any thread may call this. */
 struct inc_tls *inc_tls_hold(struct inc_tls *tls);
 /* Releases the context; the last owner's call frees it. Call it after all of its SSLs have been
  * freed. NULL is allowed. */
@@ -49,8 +49,9 @@ void inc_tls_free(struct inc_tls *tls);
 SSL *inc_tls_start(struct inc_tls *tls, const char *host, struct inc_err *err);
 
 /*
- * The identity of the peer: the one of its key, or the common name of its certificate. 0 once the
- * handshake is done; -ENOTCONN before; -EACCES with a message if the certificate has no such name.
+ * Returns the identity of the peer, which is that of its key, or the common name of its
+ * certificate. 0: the handshake is done. -ENOTCONN: it is not done. -EACCES with a message: the
+ * certificate has no such name.
  */
 int inc_tls_identity(SSL *ssl, char identity[INC_TLS_IDENTITY_MAX + 1], struct inc_err *err);
 

@@ -13,7 +13,8 @@ struct inc_tls_errors {
 	struct error {
 		unsigned long code;
 		int line, flags;
-		char *file, *function, *data; /* NULL: there was no memory for it */
+		/* texts of the error; NULL: there was no memory for them */
+		char *file, *function, *data;
 	} error[ERR_NUM_ERRORS];
 };
 

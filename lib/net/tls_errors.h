@@ -5,25 +5,25 @@
  * to a program that uses OpenSSL itself, and we must not read or remove the errors of that
  * program.
  *
- * So each function of tls_link.h that calls OpenSSL begins with INC_TLS_OWN_ERRORS(), and so do
- * the functions of tls.h that make and free a context. The other functions of tls.h are called by
+ * So each function of tls_link.h that calls OpenSSL begins with INC_TLS_OWN_ERRORS(), and so do the
+ * functions of tls.h that make and free a context. The other functions of tls.h are called by
  * tls_link.c, inside of these. Until such a function returns, the queue has only its own errors,
- * and begins empty. Then the queue holds again what it held before. A mark of the program
- * (ERR_set_mark()) is lost if there is an error below it, because OpenSSL itself removes marks in
- * a handshake.
+ * and begins empty. When the function returns, the queue holds again what it held before. A mark of
+ * the program (ERR_set_mark()) is lost if there is an error below it, because OpenSSL itself
+ * removes marks in a handshake.
  */
 #ifndef INC_TLS_ERRORS_H
 #define INC_TLS_ERRORS_H
 
 struct inc_tls_errors;
 
-/* The last declaration of a function. */
+/* Each such function has this as the last of its declarations. */
 #define INC_TLS_OWN_ERRORS()               \
 	struct inc_tls_errors *kept_errors \
 		__attribute__((cleanup(inc_tls_errors_restore), unused)) = inc_tls_errors_keep()
 
-/* Empties the queue and returns its errors. NULL: there were none, which is the usual case, or
- * there was no memory to store them. */
+/* Empties the queue and returns its errors. NULL: the queue was empty, which is the usual case, or
+ * there was no memory to store the errors. */
 struct inc_tls_errors *inc_tls_errors_keep(void);
 /* Replaces the errors in the queue by the stored ones. Frees *kept. */
 void inc_tls_errors_restore(struct inc_tls_errors **kept);

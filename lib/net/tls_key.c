@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Key files (tls_key.h). Programs call this when they start, and when they make keys. Any thread.
+ * Key files (tls_key.h). Programs call these functions when they start, and when they make keys.
+ * Any thread may call them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 #include "lib/base/fd.h"
 #include "lib/net/tls_key.h"
 
-/* An identity, a blank, hex and a newline; a longer line is invalid. */
+/* Limit of a line, which has an identity, a blank, hex and a newline. A longer line is invalid. */
 #define LINE_SIZE (INC_TLS_IDENTITY_MAX + 2 * INC_TLS_SECRET_MAX + 64)
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@";
@@ -81,8 +82,8 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* Parses a line. NULL, or the error, which quotes nothing of the line, because the secret may
- * stand in the wrong place. */
+/* Parses a line of a key file. Returns NULL, or the error. The error quotes nothing of the line,
+ * because the secret may stand in the wrong place. */
 static const char *parse(char *line, struct inc_tls_key *key)
 {
 	const size_t name = strcspn(line, " \t");
@@ -116,8 +117,8 @@ static int by_identity(const void *a, const void *b)
 	return strcmp(x->identity, y->identity);
 }
 
-/* Returns the place for the next key. NULL: no memory. It does not call realloc(), because that
- * leaves a copy of the secrets in freed memory. */
+/* Returns the place for the next key, or NULL if there is no memory. It does not call realloc(),
+ * because that leaves a copy of the secrets in freed memory. */
 static struct inc_tls_key *next_key(struct inc_tls_keys *keys, size_t *room)
 {
 	if (keys->n == *room) {
@@ -136,8 +137,9 @@ static struct inc_tls_key *next_key(struct inc_tls_keys *keys, size_t *room)
 	return &keys->key[keys->n];
 }
 
-/* Reads the next line, of at most LINE_SIZE, without its newline. 1, 0 at the end of the file,
- * or -EINVAL and the error. fgets() would not do, because a NUL would hide the rest of the line. */
+/* Reads the next line, of at most LINE_SIZE, without its newline. Returns 1, 0 at the end of the
+ * file, or -EINVAL with the error. fgets() would not do, because a NUL would hide the rest of the
+ * line. */
 static int next_line(FILE *f, char *line, const char **wrong)
 {
 	size_t n = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Key files: pre-shared keys, each with the identity that it proves. A line is an identity, a
- * blank and the secret in hex. Empty lines and lines that begin with # are ignored. A client's
- * file has one key, a server's file the keys of all clients. Only the file's owner may have the
- * right to read it. Used by tls.h and by programs that make keys. Any thread.
+ * Key files: pre-shared keys, each with the identity that it proves. A line is an identity, a blank
+ * and the secret in hex. Empty lines and lines that begin with # are ignored. A client's file has
+ * one key, a server's file the keys of all clients. Only the file's owner may have the right to
+ * read it. Contexts (tls.h) and programs that make keys use these functions. Any thread may call
+ * them.
  */
 #ifndef INC_TLS_KEY_H
 #define INC_TLS_KEY_H
@@ -12,11 +13,12 @@
 #include <stdio.h>
 #include "lib/base/err.h"
 
-#define INC_TLS_IDENTITY_MAX   128 /* bytes: letters, digits and "-_.:@" */
-#define INC_TLS_SECRET_MIN     16  /* bytes */
+/* longest identity, in bytes, which are letters, digits and "-_.:@" */
+#define INC_TLS_IDENTITY_MAX   128
+#define INC_TLS_SECRET_MIN     16 /* shortest secret, in bytes */
 #define INC_TLS_SECRET_MAX     64
 #define INC_TLS_SECRET_DEFAULT 32
-#define INC_TLS_KEYS_MAX       65536 /* in one file */
+#define INC_TLS_KEYS_MAX       65536 /* limit of keys in one file */
 
 struct inc_tls_key {
 	char identity[INC_TLS_IDENTITY_MAX + 1];
@@ -26,10 +28,11 @@ struct inc_tls_key {
 
 struct inc_tls_keys {
 	size_t n;
-	struct inc_tls_key *key; /* owned; sorted by identity */
+	struct inc_tls_key *key; /* array of keys, sorted by identity; owned */
 };
 
-/* Whether a text can be an identity. 0, or -EINVAL and a sentence that quotes it. */
+/* Checks whether a text can be an identity. Returns 0, or -EINVAL and a sentence that quotes the
+ * text. */
 int inc_tls_identity_check(const char *text, struct inc_err *err);
 
 /*
@@ -39,18 +42,19 @@ int inc_tls_identity_check(const char *text, struct inc_err *err);
  */
 int inc_tls_secret_open(const char *path, FILE **out, struct inc_err *err);
 
-/* Reads a key file: at least one key, and no identity twice. 0, or -errno with a message that
- * names file and line but quotes nothing of the line; *keys is empty then. */
+/* Reads a key file, which must have at least one key, and no identity twice. Returns 0, or -errno
+ * with a message. The message names file and line but quotes nothing of the line. On failure *keys
+ * is empty. */
 int inc_tls_keys_read(const char *path, struct inc_tls_keys *keys, struct inc_err *err);
-/* Finds a key by its identity. NULL: there is none. */
+/* Finds a key by its identity. Returns NULL if there is none. */
 const struct inc_tls_key *inc_tls_keys_find(const struct inc_tls_keys *keys, const char *identity);
 /* Overwrites the secrets and frees the keys. */
 void inc_tls_keys_free(struct inc_tls_keys *keys);
 
-/* A fresh secret from getrandom(). 0, or -errno. */
+/* Makes a key with a fresh secret from getrandom(). Returns 0 or -errno. */
 int inc_tls_key_make(struct inc_tls_key *key, const char *identity, struct inc_err *err);
-/* Writes keys to a new file with mode 0600; -EEXIST if the path exists. 0, or -errno with a
- * message, and then there is no file. */
+/* Writes keys to a new file with mode 0600. -EEXIST: the path exists. Returns 0, or -errno with a
+ * message. On failure there is no new file. */
 int inc_tls_keys_write(const char *path, const struct inc_tls_keys *keys, struct inc_err *err);
 
 #endif

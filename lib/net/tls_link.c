@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One TLS connection (tls_link.h): OpenSSL between two memory BIOs. */
+/* One TLS connection (tls_link.h), which is OpenSSL between two memory BIOs. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -10,17 +10,19 @@
 #include "lib/net/tls_errors.h"
 #include "lib/net/tls_link.h"
 
-/* How often a peer may request new traffic keys, because each costs work and an answer. Normal
- * peers hardly ever do, because a key is good for 2^24 records. */
+/* Limit of the peer's requests for new traffic keys, because each costs work and an answer. Normal
+ * peers hardly ever send one, because a key is good for 2^24 records. */
 #define KEY_UPDATES_MAX 16
 
 struct inc_tls_link {
 	struct inc_tls *tls;
 	SSL *ssl;
-	BIO *in, *out;                           /* owned by ssl; bytes of the peer, and for the
-						  * peer */
-	BIO *kept;                               /* written before the handshake was done */
-	char identity[INC_TLS_IDENTITY_MAX + 1]; /* "": not authenticated, or we are the client */
+	/* encrypted bytes from the peer, and for the peer; owned by ssl */
+	BIO *in, *out;
+	/* plain bytes that were written before the handshake was done */
+	BIO *kept;
+	/* identity of the client; "": it is not authenticated, or we are the client */
+	char identity[INC_TLS_IDENTITY_MAX + 1];
 	unsigned int key_updates;
 	bool begun;  /* the peer has sent bytes */
 	bool done;   /* the handshake has authenticated both sides */
@@ -59,8 +61,8 @@ struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, str
 	SSL_set_msg_callback(link->ssl, on_message);
 	SSL_set_msg_callback_arg(link->ssl, link);
 	if (!SSL_is_server(link->ssl))
-		SSL_do_handshake(link->ssl); /* makes the first message; the handshake cannot be
-					      * done yet */
+		/* this makes the first message; the handshake cannot be done yet */
+		SSL_do_handshake(link->ssl);
 	return link;
 
 fail:
@@ -91,8 +93,8 @@ static int broken(struct inc_tls_link *link, int ret, struct inc_err *err)
 	return inc_tls_why(link->ssl, ret, err);
 }
 
-/* Answers a peer whose first byte is no TLS record by an alert. OpenSSL sends nothing to such a
- * peer, and its program could not report why it gets no answer. */
+/* If the peer's first byte does not begin a TLS record, answers with an alert. OpenSSL sends
+ * nothing to such a peer, and its program could not report why it gets no answer. */
 static int not_tls(struct inc_tls_link *link, struct inc_err *err)
 {
 	static const unsigned char protocol_version[] = {
@@ -103,8 +105,8 @@ static int not_tls(struct inc_tls_link *link, struct inc_err *err)
 	return inc_err_set(err, EPROTO, "the other side does not speak TLS");
 }
 
-/* Encrypts all bytes, one record at a time, as OpenSSL does. The queue of errors is emptied
- * before each, because a handshake that succeeded may have left some in it. */
+/* Encrypts all bytes, one record at a time, as OpenSSL does. This empties the queue of errors
+ * before each record, because a handshake that succeeded may have left some errors there. */
 static int write_all(struct inc_tls_link *link, const char *bytes, size_t n, struct inc_err *err)
 {
 	int ret;

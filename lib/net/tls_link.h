@@ -2,7 +2,8 @@
 /*
  * One TLS connection without a socket. The owner passes in the bytes that the peer has sent, sends
  * on the bytes that come out for the peer, and reads and writes plain text. So ndjson.h, libinccl,
- * incctl and inc-lab keep their sockets and their own ways of waiting. One thread at a time.
+ * incctl and inc-lab keep their sockets and their own ways of waiting. One thread at a time may use
+ * a connection.
  *
  * After each call of inc_tls_link_take(), _write() and _end() the owner sends the bytes of
  * inc_tls_link_output(), even if the call has failed, because they may be the alert with the
@@ -25,34 +26,35 @@ struct inc_tls_link;
  * failure.
  */
 struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, struct inc_err *err);
-/* NULL is allowed. */
+/* Frees the connection. link may be NULL. */
 void inc_tls_link_free(struct inc_tls_link *link);
 
-/* Takes bytes that the peer has sent, any number. 0; or -errno with one line, after which the
- * connection is unusable. */
+/* Passes bytes that the peer has sent to the connection. Returns 0, or -errno with one line, after
+ * which the connection is unusable. */
 int inc_tls_link_take(struct inc_tls_link *link, const void *bytes, size_t n, struct inc_err *err);
-/* Reads decrypted bytes and returns their number. 0: the link needs more bytes of the peer
- * first; -ECONNRESET: the peer has ended its direction by an alert; another -errno with one
+/* Reads decrypted bytes and returns their number. 0: the connection needs more bytes of the peer
+ * first. -ECONNRESET: the peer has ended its direction by an alert. Any other -errno comes with one
  * line: the connection is broken. */
 ssize_t inc_tls_link_read(struct inc_tls_link *link, void *buf, size_t room, struct inc_err *err);
 
-/* Encrypts bytes for the peer. Before the handshake is done they are only stored. 0, or -errno
- * with one line. */
+/* Encrypts bytes for the peer. Before the handshake is done, it only stores them. Returns 0, or
+ * -errno with one line. */
 int inc_tls_link_write(struct inc_tls_link *link, const void *bytes, size_t n, struct inc_err *err);
-/* The number of bytes stored until the handshake is done. */
+/* Returns the number of bytes that are stored until the handshake is done. */
 size_t inc_tls_link_kept(const struct inc_tls_link *link);
-/* Ends our direction by an alert. Bytes that are still stored are discarded. */
+/* Ends our direction by an alert. Discards bytes that are still stored. */
 void inc_tls_link_end(struct inc_tls_link *link);
 
-/* The encrypted bytes for the peer, *n of them, maybe 0. They are valid until the next call of a
- * function above. */
+/* Returns the encrypted bytes for the peer. *n becomes their number, which may be 0. They are valid
+ * until the next call of a function above. */
 const void *inc_tls_link_output(struct inc_tls_link *link, size_t *n);
-/* Reports that all these bytes have been sent or copied. */
+/* Reports that the owner has sent or copied all these bytes. */
 void inc_tls_link_sent(struct inc_tls_link *link);
 
 /* Whether the handshake has authenticated both sides. */
 bool inc_tls_link_done(const struct inc_tls_link *link);
-/* The identity of the client, after the handshake. NULL before it, and on the client's side. */
+/* Returns the identity of the client, after the handshake. NULL: the handshake is not done, or we
+ * are the client. */
 const char *inc_tls_link_identity(const struct inc_tls_link *link);
 
 #endif

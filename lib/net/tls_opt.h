@@ -6,8 +6,8 @@
 #include "lib/base/opt.h"
 #include "lib/net/tls.h"
 
-/* --key, --tls-cert, --tls-cert-key and --tls-ca, for a member struct inc_tls_files of a
- * program's settings. inc_tls_server() and inc_tls_client() check the files. */
+/* The options --key, --tls-cert, --tls-cert-key and --tls-ca, for a member struct inc_tls_files of
+ * a program's settings. inc_tls_server() and inc_tls_client() check the files. */
 extern const struct inc_opt inc_tls_options[];
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waits for a descriptor, for code without an event loop, and asks the kernel about a connection
- * whose bytes have not all been read. Any thread.
+ * whose bytes have not all been read. Any thread may call the functions.
  */
 #ifndef INC_WAIT_H
 #define INC_WAIT_H
@@ -10,13 +10,13 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 
-/* Waits until poll() reports one of events for fd. 0, -ETIMEDOUT, or -ECANCELED if stop_fd (-1:
- * none) is readable. */
+/* Waits until poll() reports one of events for fd. Returns 0, -ETIMEDOUT, or -ECANCELED if stop_fd
+ * is readable. stop_fd -1: none. */
 int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns);
 
-/* Whether the kernel has bytes of the peer that were not read yet. */
+/* Whether the kernel has bytes of the peer that this process has not read yet. */
 bool inc_wait_has_unread(int fd);
-/* Like inc_ndjson_check_open(), for a descriptor. */
+/* Does the same as inc_ndjson_check_open(), for a descriptor. */
 int inc_wait_check_open(int fd, struct inc_err *err);
 
 #endif
