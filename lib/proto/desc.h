@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A collective on the wire: the descriptor in the immediate data, and the rules which ranks send
- * and receive data. For the XDP programs and for user space.
+ * A collective on the wire: the descriptor in the immediate data, and the rules about which ranks
+ * send and receive data. XDP programs and user space use this header.
  */
 #ifndef INC_PROTO_DESC_H
 #define INC_PROTO_DESC_H
@@ -15,14 +15,14 @@
  *   31..29 collective   28..26 operator   25..22 data type
  *   21..10 root rank    9..0   sequence number of the collective, modulo 2^10
  */
-/* _(NAME, name) */
-#define INC_COLLECTIVES(_)                                                           \
-	_(ALLREDUCE, allreduce)                                                      \
-	_(REDUCE, reduce)                                                            \
-	_(BROADCAST, broadcast)                                                      \
-	_(BARRIER, barrier)                                                          \
-	/* a Reduce of each rank's block, or a Broadcast of it, one after another */ \
-	_(REDUCE_SCATTER, reducescatter)                                             \
+/* The collectives: _(NAME, name) */
+#define INC_COLLECTIVES(_)                                                                   \
+	_(ALLREDUCE, allreduce)                                                              \
+	_(REDUCE, reduce)                                                                    \
+	_(BROADCAST, broadcast)                                                              \
+	_(BARRIER, barrier)                                                                  \
+	/* a Reduce of each rank's block, or a Broadcast of each block, one after another */ \
+	_(REDUCE_SCATTER, reducescatter)                                                     \
 	_(ALL_GATHER, allgather)
 
 enum inc_collective {
@@ -32,7 +32,7 @@ enum inc_collective {
 		INC_N_COLLECTIVES
 };
 
-/* _(NAME, name) */
+/* The operators: _(NAME, name) */
 #define INC_OPERATORS(_) \
 	_(SUM, sum)      \
 	_(MIN, min)      \
@@ -52,7 +52,7 @@ enum inc_operator {
 	INC_OPERATOR_AVG = INC_N_OPERATORS,
 };
 
-/* _(NAME, name, bytes, whether it has a sign) */
+/* The element types: _(NAME, name, bytes, whether the type has a sign) */
 #define INC_DTYPES(_)           \
 	_(INT32, int32, 4, 1)   \
 	_(UINT32, uint32, 4, 0) \
@@ -67,8 +67,8 @@ enum inc_operator {
  * Types that an XDP switch treats as the integer of their size and sign. Each has its own number,
  * so that the switch detects ranks whose descriptors differ. FLOAT32 to BFLOAT16 are floats that
  * are only passed on, or that hosts have mapped to integers with the same order (MIN, MAX). AGREED
- * and FIXED are the two passes of a sum of floats (docs/floats.md): its exponents and its
- * elements. Columns as above.
+ * and FIXED are the two passes of a sum of floats (docs/floats.md): the sum's exponents and its
+ * elements. The columns are those of INC_DTYPES.
  */
 #define INC_GUISES(_)               \
 	_(FLOAT32, float32, 4, 1)   \
@@ -84,7 +84,8 @@ enum inc_dtype {
 	INC_DTYPES(_)
 #undef _
 		INC_N_DTYPES,
-	INC_DTYPE_BEFORE_GUISES = INC_N_DTYPES - 1, /* so that guises begin with INC_N_DTYPES */
+	/* with this value the guises begin with INC_N_DTYPES */
+	INC_DTYPE_BEFORE_GUISES = INC_N_DTYPES - 1,
 #define _(NAME, name, bytes, sign) INC_DTYPE_##NAME,
 	INC_GUISES(_)
 #undef _
@@ -99,7 +100,8 @@ enum inc_dtype {
 	INC_N_NATIVES = INC_DTYPE_BFLOAT16 - INC_DTYPE_FLOAT32 + 1,
 };
 
-#define INC_MAX_RANKS     4096 /* of a communicator; a descriptor can name each as the root */
+/* limit of the ranks of a communicator, because a descriptor can name each as the root */
+#define INC_MAX_RANKS     4096
 #define INC_DESC_SEQ_MASK 0x3ffu
 #define INC_DESC(coll, op, dtype, root, seq)                                           \
 	(((__u32)(coll)&7) << 29 | ((__u32)(op)&7) << 26 | ((__u32)(dtype)&15) << 22 | \
@@ -185,7 +187,7 @@ static inline __attribute__((always_inline)) _Bool inc_desc_from_wire(__u32 wire
 	return inc_desc_to_wire(*desc, native) == wire;
 }
 
-/* Whether only ranks behind the root's connection may send data. */
+/* Whether only ranks behind the connection to the root may send data. */
 static inline __attribute__((always_inline)) _Bool inc_root_gives(__u32 desc)
 {
 	return INC_DESC_COLL(desc) == INC_COLL_BROADCAST ||
@@ -215,8 +217,8 @@ static inline __attribute__((always_inline)) __u64 inc_out_of_step(__u32 desc, _
 
 /*
  * Whether the ranks behind a connection receive data of this collective, or a packet of length 0.
- * has_root: the root is one of these ranks; ranks: their number. A root does not receive what it
- * broadcasts, but ranks that share a child switch with it do.
+ * has_root: the root is one of these ranks; ranks: the number of these ranks. A root does not
+ * receive what it broadcasts, but ranks that share a child switch with it do.
  */
 static inline __attribute__((always_inline)) _Bool inc_ranks_get(__u32 desc, _Bool has_root,
 								 __u32 ranks)
@@ -245,7 +247,7 @@ inc_answer_fits(__u32 desc, __u32 bytes, __u32 partial_bytes, _Bool root_below, 
 {
 	if (!inc_ranks_get(desc, root_below, ranks))
 		return !bytes;
-	/* data of a root elsewhere may have any number of elements */
+	/* data of a root that is not below this switch may have any number of elements */
 	if (inc_root_gives(desc) && !root_below)
 		return inc_desc_known(desc, bytes);
 	return bytes == partial_bytes;

@@ -2,7 +2,7 @@
 /*
  * Writes RoCEv2 headers: Ethernet, IPv4, UDP, BTH, RETH, ImmDt, AETH and the four bytes of the
  * ICRC. The XDP programs, the slow path and the soft transport make their packets by these
- * functions. No other file knows the offsets of the fields.
+ * functions. No other file has the offsets of the fields.
  *
  * Every function writes at `at`, which may have any alignment, and reads nothing but its
  * arguments. Arguments are in host order. Only addresses and the fields of a RETH, which a packet
@@ -16,8 +16,8 @@
 
 #define INC_ETHERTYPE_IPV4 0x0800
 #define INC_IP_PROTO_UDP   17
-#define INC_IP_DF          0x4000 /* in the word with the flags */
-#define INC_IP_VER_IHL_TOS 0x4500 /* version 4, header of 20 bytes, TOS 0 */
+#define INC_IP_DF          0x4000 /* the don't-fragment bit, in the word with the flags */
+#define INC_IP_VER_IHL_TOS 0x4500 /* first word of IPv4: version 4, header of 20 bytes, TOS 0 */
 #define INC_IP_TTL         64
 
 /* The ends of a connection, in the terms of the IP and UDP headers. */
@@ -26,7 +26,7 @@ struct inc_roce_path {
 	__be32 daddr;
 	__u16 sport;
 	__u16 dport;
-	_Bool df; /* the don't-fragment bit */
+	_Bool df; /* the don't-fragment bit is set */
 };
 
 INC_INLINE __be16 inc_be16(__u16 v)
@@ -47,8 +47,8 @@ INC_INLINE __be32 inc_be32(__u32 v)
 #endif
 }
 
-/* A BPF program may access a packet in words at any address, but clang would split a memcpy of a
- * word into bytes. In user space the memcpy becomes one instruction. */
+/* A word at any address. A BPF program may access a packet in words at any address, but clang would
+ * split a memcpy of a word into bytes. In user space the memcpy becomes one instruction. */
 #ifdef __bpf__
 #define INC_STORE(at, value)     (*(__typeof__(value) *)(at) = (value))
 #define INC_COPY(type, to, from) (*(type *)(to) = *(const type *)(from))
@@ -80,8 +80,8 @@ INC_INLINE void inc_put_eth(__u8 *at, const __u8 *to, const __u8 *from)
 	inc_put16(at + 12, inc_be16(INC_ETHERTYPE_IPV4));
 }
 
-/* Writes IPv4 without options, and UDP. ip_len: from the IP header to the ICRC. The UDP checksum
- * is 0, which means none. */
+/* Writes IPv4 without options, and UDP. ip_len: length from the IP header to the ICRC. The UDP
+ * checksum is 0, which means none. */
 INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16 id, __u16 ip_len)
 {
 	__be16 flags = path->df ? inc_be16(INC_IP_DF) : 0;
@@ -110,8 +110,8 @@ INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16
 	inc_put32(at + 4, inc_be32((__u32)(ip_len - INC_IP_LEN) << 16));
 }
 
-/* flags: INC_BTH_SE, INC_BTH_M, and the pad's length << INC_BTH_PAD_SHIFT. ackreq_psn:
- * INC_BTH_ACKREQ or not, and the PSN, of which the lowest 24 bits count. */
+/* Writes a BTH. flags: INC_BTH_SE, INC_BTH_M, and the pad's length << INC_BTH_PAD_SHIFT.
+ * ackreq_psn: INC_BTH_ACKREQ or not, and the PSN, of which the lowest 24 bits count. */
 INC_INLINE void inc_put_bth(__u8 *at, __u8 opcode, __u8 flags, __u16 pkey, __u32 qpn,
 			    __u32 ackreq_psn)
 {

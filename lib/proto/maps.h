@@ -16,9 +16,11 @@
 #include "lib/proto/rc_end.h"
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION     8
-#define INC_MAX_CHILDREN    32                     /* of a communicator in passthrough mode */
-#define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1) /* the parent's included */
+#define INC_ABI_VERSION 8
+/* limit of the children of a communicator in passthrough mode */
+#define INC_MAX_CHILDREN 32
+/* limit of its connections, which includes that to the parent */
+#define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1)
 #define INC_MAX_SLOTS       4096
 #define INC_MAX_LOG2_SLOTS  12
 /* The numbers of slots that a communicator may have. */
@@ -30,7 +32,7 @@ INC_INLINE _Bool inc_slots_ok(__u64 slots)
 _Static_assert(INC_MAX_SLOTS == 4096, "as INC_SLOTS_TEXT says");
 _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's logarithm");
 
-#define INC_RNR_TIMER 12 /* RNR timer code of our RNR NAKs: 0.64 ms */
+#define INC_RNR_TIMER 12 /* RNR timer code of the switch's RNR NAKs: 0.64 ms */
 
 /* Names of the maps that user space looks up, as they are pinned and as bpftool shows them (15
  * characters at most). bpf/inc_maps.h has all maps. */
@@ -50,20 +52,20 @@ _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's log
 #define INC_MAP_EVENT       "inc_event"
 #define INC_MAP_LAYOUT      "inc_layout"
 
-/* inc_layout[0]. It is pinned beside the maps and after all of them, so a daemon that finds it
- * finds all maps. Writer: loader. A daemon with another INC_ABI_VERSION leaves the pinned maps
- * alone. */
+/* inc_layout[0] describes the maps. It is pinned beside the maps and after all of them, so a daemon
+ * that finds it finds all maps. Writer: loader. A daemon with another INC_ABI_VERSION does not use
+ * the pinned maps. */
 struct inc_layout {
 	__u32 abi;
 	__u32 generic; /* 1: the ports run the program in generic mode */
 };
 
-/* inc_conn_lookup: which connection a packet belongs to. Writer: loader.
- * The value is a connection id, the index into inc_conn_cfg and inc_conn_state. */
+/* Key of inc_conn_lookup, which gives the connection that a packet belongs to. Writer: loader. The
+ * value is a connection id, the index into inc_conn_cfg and inc_conn_state. */
 struct inc_conn_key {
 	__be32 saddr; /* the peer's address */
 	__be32 daddr; /* the switch's address */
-	__u32 dqpn;   /* host order: the switch's queue pair number */
+	__u32 dqpn;   /* the switch's queue pair number, in host order */
 };
 
 /* inc_conn_place[inc_conn_place_of(queue pair number, places)] is where the program looks for a
@@ -75,8 +77,8 @@ INC_INLINE __u32 inc_conn_place_of(__u32 qpn, __u32 places)
 	return qpn & (places - 1);
 }
 
-/* The number of places. With all connections in use, one in nine of the controller's random
- * queue pair numbers shares its place. */
+/* The number of places in inc_conn_place. With all connections in use, one in nine of the
+ * controller's random queue pair numbers shares its place. */
 INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 {
 	__u32 places = 1;
@@ -100,64 +102,80 @@ INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 union inc_mac {
 	struct {
 		__u8 addr[6];
-		__u8 known; /* 1; the word 0 is no address */
+		__u8 known; /* 1 if there is an address; then the word is not 0 */
 		__u8 resv;
 	};
 	__u64 word;
 };
 
-/* inc_conn_cfg[connection id]. Writer: loader, before it adds the look-up entry. After that only
- * own_mac changes (inc_switch_follow_macs()). A program may read own_mac half written. One frame
- * then has a mixed source MAC address, which no receiver of this protocol checks. */
+/*
+ * inc_conn_cfg[connection id]: the configuration of a connection. Writer: loader, before it adds
+ * the look-up entry. After that only own_mac changes (inc_switch_follow_macs()). A program may read
+ * own_mac half written. One frame then has a mixed source MAC address, which no receiver of this
+ * protocol checks.
+ */
 struct inc_conn_cfg {
-	__u32 comm;    /* index into inc_comm_cfg */
-	__u32 child;   /* 0..children-1, children of one port together; of the parent: children */
-	__u32 rank;    /* of the child; of a child switch: the lowest rank below it; of the
-			* parent: the lowest rank below this switch */
-	__u32 ifindex; /* packets of this connection must arrive here */
-	struct inc_rc_end own;  /* the switch's; its PSN is that of result 0 to the peer */
-	struct inc_rc_end peer; /* its PSN is that of the peer's packet 0 */
+	__u32 comm; /* the communicator: index into inc_comm_cfg */
+	/* number of the child, 0..children-1, where children of one port stand together; for the
+	 * parent: children */
+	__u32 child;
+	/* rank of the child; for a child switch the lowest rank below it; for the parent the lowest
+	 * rank below this switch */
+	__u32 rank;
+	__u32 ifindex;          /* packets of this connection must arrive at this interface */
+	struct inc_rc_end own;  /* the switch's end; its PSN is that of result 0 to the peer */
+	struct inc_rc_end peer; /* the peer's end; its PSN is that of the peer's packet 0 */
 	__u16 pkey;
-	__u16 flags;        /* INC_CONN_F_* */
-	__u8 own_mac[6];    /* the switch's MAC address, source of every frame to the peer */
+	__u16 flags; /* INC_CONN_F_* */
+	/* the switch's MAC address, which is the source of every frame to the peer */
+	__u8 own_mac[6];
 	__u8 port_first;    /* ordinal of the first child on this child's port */
 	__u8 port_children; /* number of children on this child's port */
-	__u32 ranks;        /* number of ranks behind the child; of the parent: below this switch */
+	/* number of ranks behind the child; for the parent the number of ranks below this switch */
+	__u32 ranks;
 };
 
-/* inc_conn_state[connection id]. Writer: the XDP program that holds busy, one at a time; the
- * egress program writes data_cache. User space fills it before the look-up entry exists. After
- * that user space writes `mac` only, by compare-and-exchange (inc_switch_found_peer()). Each
- * state has two cache lines of its own. */
+/*
+ * inc_conn_state[connection id]: the state of a connection. Writer: the XDP program that holds
+ * busy, one at a time; the egress program writes data_cache. User space fills it before the look-up
+ * entry exists. After that user space writes `mac` only, by compare-and-exchange
+ * (inc_switch_found_peer()). Each state has two cache lines of its own.
+ */
 struct inc_conn_state {
-	__u64 rx_next;     /* r of the next packet expected; all packets before it are stored */
-	__u64 tx_acked;    /* the peer has acknowledged all packets sent to it before this r */
-	__u64 ack_asked;   /* one past the highest r that asked for an ACK */
-	__u64 ack_sent;    /* one past the highest r acknowledged by XDP; an ACK is owed while
-			    * ack_asked > ack_sent (the slow path sends it after a delay) */
-	__u64 ack_cache;   /* key << 32 | CRC state of the ACK header's first 36 bytes */
-	__u64 data_cache;  /* likewise, for the headers of results */
-	__u32 msn;         /* messages completed by the child, modulo 2^24 */
-	__u32 desc;        /* descriptor of the collective in progress */
-	__u8 open_message; /* enum inc_open_message: inside a multi-packet message? */
-	__u8 desc_valid;   /* a descriptor has been seen */
-	__u8 nak_sent;     /* a sequence or RNR NAK has requested rx_next, so packets ahead of it
-			    * are not answered by another */
-	__u8 error;        /* AETH syndrome that ended the connection; 0: alive */
-	__u8 refusal;      /* syndrome of the last fatal NAK from the peer; 0: none */
+	/* number r of the next packet expected; all packets before it are stored */
+	__u64 rx_next;
+	__u64 tx_acked;  /* the peer has acknowledged all packets sent to it before this r */
+	__u64 ack_asked; /* one past the highest r whose packet has requested an ACK */
+	/* one past the highest r that XDP has acknowledged. While ack_asked > ack_sent an ACK is
+	 * owed, which the slow path sends after a delay */
+	__u64 ack_sent;
+	/* cache of the ACK header's CRC: key << 32 | CRC state of its first 36 bytes */
+	__u64 ack_cache;
+	__u64 data_cache; /* the same for the headers of results */
+	__u32 msn;        /* number of messages that the child has completed, modulo 2^24 */
+	__u32 desc;       /* descriptor of the collective in progress */
+	/* enum inc_open_message: whether the next packet is inside a multi-packet message */
+	__u8 open_message;
+	__u8 desc_valid; /* a descriptor has been received, so desc is valid */
+	/* a sequence error NAK or RNR NAK has requested rx_next, so later packets cause no further
+	 * NAK */
+	__u8 nak_sent;
+	__u8 error;   /* AETH syndrome that ended the connection; 0: alive */
+	__u8 refusal; /* syndrome of the last fatal NAK from the peer; 0: none */
 	__u8 resv0[11];
-	__u64 duplicates; /* packets received with r below rx_next */
-	__u32 naks_sent;  /* this and the next three: modulo 2^32 */
+	__u64 duplicates; /* number of packets received with r below rx_next */
+	/* number of NAKs sent; this and the next three counters are modulo 2^32 */
+	__u32 naks_sent;
 	__u32 rnrs_sent;
 	__u32 naks_received;
-	__u32 acks_received; /* ACKs that acknowledge nothing new included */
-	__u64 ack_named;     /* one past the result that the last ACK acknowledged, even if
-			      * that was not new */
+	__u32 acks_received; /* number of ACKs received, with those that acknowledge nothing new */
+	/* one past the result that the last ACK acknowledged, even if that was not new */
+	__u64 ack_named;
 	/* The MAC address for frames to the peer: configured, from the kernel's neighbour table,
 	 * or the source of two successive frames. */
 	union inc_mac mac;
-	/* Another source MAC address that one frame had, or the address before mac changed. It
-	 * is used while mac is not known. */
+	/* Another source MAC address that one frame had, or the address before mac changed. Frames
+	 * go to it while mac is not known. */
 	union inc_mac mac_hint;
 	__u32 busy;     /* 1: a program works on a packet of this connection */
 	__u32 hint_psn; /* PSN of the frame with mac_hint, or INC_NO_PSN */
@@ -183,31 +201,36 @@ INC_INLINE __u32 inc_port_place_of(__u32 ifindex)
 	return ifindex & (INC_PORT_PLACES - 1);
 }
 
-/* inc_comm_cfg[communicator]. Writer: loader, before it adds the look-up entries. */
+/* inc_comm_cfg[communicator]: the configuration of a communicator. Writer: loader, before it adds
+ * the look-up entries. */
 struct inc_comm_cfg {
 	__u32 flags;     /* INC_COMM_F_* */
-	__u32 children;  /* 1..INC_MAX_CHILDREN */
-	__u32 full_mask; /* one bit per child */
+	__u32 children;  /* number of children: 1..INC_MAX_CHILDREN */
+	__u32 full_mask; /* mask with one bit for each child */
 	__u32 log2_slots;
-	__u32 payload;   /* path MTU of the communicator, see inc_payload_ok() */
-	__u32 conn_base; /* child c has connection conn_base + c, the parent the one behind these */
-	__u32 kept_base; /* (child c, slot s) has row kept_base + (c << log2_slots) + s; the
-			  * parent's rows follow those of the children */
-	__u32 sum_base;  /* slot s has row sum_base + s of inc_sum and inc_slot */
+	__u32 payload; /* path MTU of the communicator, see inc_payload_ok() */
+	/* child c has connection conn_base + c; the parent has the connection after these */
+	__u32 conn_base;
+	/* child c and slot s have row kept_base + (c << log2_slots) + s of inc_kept; the parent's
+	 * rows follow those of the children */
+	__u32 kept_base;
+	__u32 sum_base;     /* slot s has row sum_base + s of inc_sum and inc_slot */
 	__u32 communicator; /* the controller's number, by which user space finds the
 			     * communicator */
-	__u32 root_base;    /* first row in inc_root_child; inc_root_row() gives the row of a
-			     * rank */
-	__u32 root_rows;    /* number of these rows; a rank beyond them is not below this switch */
+	/* first row of the communicator in inc_root_child; inc_root_row() gives the row of a
+	 * rank */
+	__u32 root_base;
+	/* number of these rows; a rank that has no row is not below this switch */
+	__u32 root_rows;
 	__u32 resv[5];
-	/* The first child on a port, plus 1; 0: no port of the communicator has this place. If
-	 * two ports share a place, one of them is here, and the program finds the children of
-	 * the other by a search through all children. */
+	/* The first child on the port that has this place, plus 1; 0: no port of the communicator
+	 * has the place. If two ports share a place, one of them is here, and the program finds the
+	 * children of the other by a search through all children. */
 	__u8 port_child[INC_PORT_PLACES];
 };
 
-/* Number of connections of a communicator: one for each child, then that of the parent, if it
- * has one. */
+/* Returns the number of connections of a communicator, which is one for each child and one for the
+ * parent, if there is one. */
 INC_INLINE __u32 inc_comm_conns(const struct inc_comm_cfg *comm)
 {
 	return comm->children + (comm->flags & INC_COMM_F_UP ? 1 : 0);
@@ -224,9 +247,9 @@ INC_INLINE __u64 inc_implied(const struct inc_comm_cfg *comm, const struct inc_c
 	return rx_next > late ? rx_next - late : 0;
 }
 
-/* inc_comm_state[communicator]. Writers: the CPU with the last contribution to a chunk; for
- * tx_next below the root, the CPU with the parent's result; the slow path, which may end the
- * communicator (error, error_r). */
+/* inc_comm_state[communicator]: the state of a communicator. Writers: the CPU with the last
+ * contribution to a chunk; for tx_next below the root, the CPU with the parent's result; the slow
+ * path, which may end the communicator (error, error_r). */
 struct inc_comm_state {
 	/* Results before this r are complete. Results complete in order. The CPU with the last
 	 * contribution to r keeps its connection busy until it has written tx_next, and no later
@@ -235,44 +258,48 @@ struct inc_comm_state {
 	__u64 tx_next;
 	__u32 error; /* AETH syndrome that ended the communicator; 0: alive */
 	__u32 resv0;
-	__u64 error_r; /* chunk where it ended */
+	__u64 error_r; /* chunk at which the communicator ended */
 	/* Below the root: partial sums before this r are complete, in the same order. up_next is
 	 * at least tx_next, and at most the number of slots ahead of it. */
 	__u64 up_next;
 	__u64 resv[4];
 };
 
-/* inc_root_child[row]: the child behind which each rank is. Writer: loader, before it adds the
- * look-up entries. */
+/* inc_root_child[row]: a row says behind which child each of some ranks is. Writer: loader, before
+ * it adds the look-up entries. */
 #define INC_ROOTS_PER_ROW 64
 struct inc_root_row {
-	__u8 child_plus_1[INC_ROOTS_PER_ROW]; /* 0: the rank is not below this switch */
+	/* number of the child behind which the rank is, plus 1; 0: the rank is not below this
+	 * switch */
+	__u8 child_plus_1[INC_ROOTS_PER_ROW];
 };
 
-/* The row of a rank, counted from the communicator's root_base. */
+/* Returns the row of a rank, counted from the communicator's root_base. */
 INC_INLINE __u32 inc_root_row_of(__u32 rank)
 {
 	return rank / INC_ROOTS_PER_ROW;
 }
 
-/* The place of a rank in its row. */
+/* Returns the place of a rank in its row. */
 INC_INLINE __u8 *inc_root_place(struct inc_root_row *row, __u32 rank)
 {
 	return &row->child_plus_1[rank % INC_ROOTS_PER_ROW];
 }
 
-/* The row of a rank, counted from the first row of the map. False: the communicator has no row
- * for the rank, because the rank is not below this switch. */
+/* Finds the row of a rank, counted from the first row of the map. Returns false if the communicator
+ * has no row for the rank, because the rank is not below this switch. */
 INC_INLINE _Bool inc_root_row(const struct inc_comm_cfg *comm, __u32 rank, __u32 *row)
 {
 	*row = comm->root_base + inc_root_row_of(rank);
 	return inc_root_row_of(rank) < comm->root_rows;
 }
 
-/* inc_slot[row]: generation << 32 | arrival bits. Writer: XDP, atomically. A contribution counts
- * once its bit is set. The slot moves to the next generation once its result is complete. Below
- * the root all bits are set from the moment when the partial sum is complete until the parent's
- * result comes. */
+/*
+ * inc_slot[row]: the state of a slot, generation << 32 | arrival bits. Writer: XDP, atomically. A
+ * contribution counts once its bit is set. The slot moves to the next generation once its result is
+ * complete. Below the root all bits are set from the moment when the partial sum is complete until
+ * the parent's result comes.
+ */
 struct inc_slot {
 	__u64 word;
 };
@@ -281,7 +308,7 @@ struct inc_slot {
 #define INC_SLOT_ARRIVED(word)    ((__u32)(word))
 
 #define INC_BUF_F_ACKREQ 0x1 /* the contribution requested an ACK, so its result does, too */
-#define INC_BUF_F_SE     0x2 /* solicited event */
+#define INC_BUF_F_SE     0x2 /* the contribution had the solicited event bit */
 #define INC_BUF_HDR      64
 #define INC_BUF_TAIL     128
 
@@ -296,23 +323,26 @@ struct inc_slot {
  *   the last contribution.
  */
 struct inc_buf {
-	__u64 r;     /* the chunk in this row; the slow path checks it before and after it reads
-		      * the row */
-	__u32 len;   /* payload bytes without pad */
-	__u32 desc;  /* collective descriptor, explicit or inherited */
-	__u8 opcode; /* of a contribution or partial sum: BTH opcode */
-	__u8 flags;  /* likewise: INC_BUF_F_* */
+	__u64 r;   /* the chunk in this row; the slow path checks it before and after it reads
+		    * the row */
+	__u32 len; /* length of the payload without its pad */
+	/* the collective's descriptor, from the packet's immediate or from the packet before it */
+	__u32 desc;
+	__u8 opcode; /* BTH opcode of a contribution or partial sum */
+	__u8 flags;  /* INC_BUF_F_* of a contribution or partial sum */
 	__u8 resv[14];
-	__be64 va;   /* of a contribution: RETH of a WRITE first or only packet, as received: */
-	__be32 rkey; /* the memory of the child for the result of this message */
+	__be64 va;   /* RETH of a contribution in a WRITE first or only packet, as received: */
+	__be32 rkey; /* it names the memory of the child for the result of this message */
 	__be32 dmalen;
-	__u32 crc;    /* of a result: CRC-32 of payload and pad from state 0, no final xor */
-	__u32 csum;   /* with INC_COMM_F_UDP_CSUM only: ones' complement sum of payload and pad,
-		       * 32 bits */
-	__u32 givers; /* of a sum: one bit per child that sent data */
-	__u32 differ; /* of a sum: one bit per child whose descriptor or length differs */
-	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked for the ICRC, ending at
-				* payload */
+	__u32 crc; /* CRC-32 of a result's payload and pad, from state 0 and without final xor */
+	/* ones' complement sum of a result's payload and pad, 32 bits; only with
+	 * INC_COMM_F_UDP_CSUM */
+	__u32 csum;
+	__u32 givers; /* one bit for each child that sent data to this sum */
+	/* one bit for each child whose descriptor or length differs from child 0's, in a sum */
+	__u32 differ;
+	/* headers from IP to the last extended header, masked for the ICRC; they end at payload */
+	__u8 hdr[INC_BUF_HDR];
 	__u8 payload[INC_MAX_PAYLOAD];
 	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room so that the verifier accepts the bounds of a
 				  * copy */
@@ -326,9 +356,10 @@ INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
 	return comm->flags & INC_COMM_F_NET_ORDER ? INC_BUF_F_SE : 0;
 }
 
-/* inc_port[ifindex]. Writer: loader. */
+/* inc_port[ifindex]: a port of the switch. Writer: loader. */
 struct inc_port {
-	__u32 index; /* 0..ports-1; XSK row of queue q is index * INC_PORT_QUEUES + q */
+	/* number of the port, 0..ports-1; queue q of it has XSK row index * INC_PORT_QUEUES + q */
+	__u32 index;
 };
 
 #define INC_MAX_PORTS   64
@@ -338,30 +369,32 @@ struct inc_port {
  * inc_comm_ports[communicator * INC_PORTS_ROWS + row]: the ports to which a template is multicast.
  * If the frame is too short for the sum, it goes as a bare template, and the egress program adds
  * the payload to each copy from the row. Copies that the kernel makes have a page each and can
- * grow. The last copy is the frame itself, which may lack the room. So a bare template is sent
- * once more than it has receivers, and the last copy is dropped.
+ * grow. The last copy is the frame itself, which may lack the room. So the devmap of a bare
+ * template has one entry more than receivers, and the egress program drops the last copy.
  */
 enum inc_ports_row {
-	INC_PORTS_DOWN,      /* to the port of each child */
-	INC_PORTS_DOWN_BARE, /* the same, and once more to the port of the last child */
-	INC_PORTS_UP_BARE,   /* below the root: twice to the parent's port */
+	INC_PORTS_DOWN, /* to the port of each child */
+	/* to the port of each child, and once more to the port of the last child */
+	INC_PORTS_DOWN_BARE,
+	INC_PORTS_UP_BARE, /* below the root: to the parent's port, twice */
 	INC_PORTS_ROWS
 };
 
-/* inc_copy[connection id of the first child on a port, or of the parent], per CPU: numbers the
- * copies of one multicast, which the kernel makes alike. Writer: the egress program. */
+/* inc_copy[connection id of the first child on a port, or of the parent], per CPU: the number of
+ * the last copy. It distinguishes the copies of one multicast, because the kernel makes them alike.
+ * Writer: the egress program. */
 struct inc_copy {
 	__u64 r_plus_1; /* chunk of the last copy, plus 1; 0: none yet */
-	__u32 ordinal;  /* of the last copy */
+	__u32 ordinal;  /* number of the last copy */
 	__u32 resv;
 };
 
 /*
- * Counters, one row per name, per CPU. Class R counts every packet received. Each packet then
- * counts in exactly one other class. The classes are P (passed to the kernel), D (dropped), A
- * (absorbed: stored or used without an answer), W (answered) and M (became the packet that is
- * multicast). So R = P + D + A + W + M. Class X counts other things than received packets (copies,
- * bytes, sums).
+ * The packet counters. Each has a row for each CPU. Class R counts every packet received. Each
+ * packet then counts in exactly one other class. The classes are P (passed to the kernel), D
+ * (dropped), A (absorbed: stored or used without an answer), W (answered) and M (became the packet
+ * that is multicast). So R = P + D + A + W + M. Class X counts other things than received packets
+ * (copies, bytes, sums).
  */
 #define INC_COUNTERS(_)                                                                           \
 	_(RX, rx, 'R', "packets received on the switch's ports")                                  \
@@ -430,20 +463,22 @@ _Static_assert(INC_CTR_MAX <= 64, "the counters of a class fit a mask");
 enum inc_event_type {
 	/* children differ; mask: those whose descriptor or length differs from child 0's */
 	INC_EVENT_MISMATCH = 1,
-	INC_EVENT_CONN_ERROR,      /* connection ended by a fatal NAK that the switch sent; arg,
-				    * mask: as below */
-	INC_EVENT_PEER_NAK,        /* a peer sent a fatal NAK; arg: syndrome; mask 0: the parent */
-	INC_EVENT_RESULT_PENDING,  /* result r is in its row, and the slow path must send it to
-				    * all children */
-	INC_EVENT_PARTIAL_PENDING, /* likewise for partial sum r, to the parent */
+	/* the switch has ended a connection by a fatal NAK; arg and mask are those of PEER_NAK */
+	INC_EVENT_CONN_ERROR,
+	/* a peer has sent a fatal NAK; arg: its syndrome; mask: the child, or 0 for the parent */
+	INC_EVENT_PEER_NAK,
+	INC_EVENT_RESULT_PENDING, /* result r is in its row, and the slow path must send it to
+				   * all children */
+	/* partial sum r is in its row, and the slow path must send it to the parent */
+	INC_EVENT_PARTIAL_PENDING,
 	/* The kernel's copies of a frame share their bytes, so all results are pending from now
 	 * on. The event concerns no single communicator. */
 	INC_EVENT_COPIES_SHARED,
 };
 
-/* inc_event: ring buffer. Writer: XDP. */
+/* An event in the ring buffer inc_event. Writer: XDP. */
 struct inc_event {
-	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 time_ns; /* time of the event by CLOCK_MONOTONIC */
 	__u32 type;    /* enum inc_event_type */
 	__u32 comm;
 	__u32 conn;

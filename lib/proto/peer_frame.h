@@ -11,19 +11,19 @@
 #include "lib/proto/frame.h"
 #include "lib/proto/maps.h"
 
-/* The fields that a result to a child repeats from that child's contribution to the same chunk.
- * For a partial sum they come from its own row. */
+/* The fields that a result to a child repeats from that child's contribution to the same chunk. For
+ * a partial sum these fields come from the partial sum's row. */
 struct inc_mirror {
 	__u32 desc; /* the immediate, if the opcode has one */
 	__u8 opcode;
 	__u8 flags;  /* INC_BUF_F_* */
 	__be64 va;   /* RETH, if the opcode has one, as received: */
-	__be32 rkey; /* the memory of the child for this message */
+	__be32 rkey; /* it names the memory of the child for the result of this message */
 	__be32 dmalen;
 };
 
 /* Writes Ethernet, IP (ID 0, DF), UDP and BTH: INC_HEADERS_LEN bytes. peer: the destination MAC
- * address. ip_len: from the IP header to the ICRC. bth_flags and ackreq_psn: like for
+ * address. ip_len: length from the IP header to the ICRC. bth_flags and ackreq_psn: like for
  * inc_put_bth(). */
 INC_INLINE void inc_put_peer_headers(__u8 *at, const struct inc_conn_cfg *cfg, union inc_mac peer,
 				     __u16 ip_len, __u8 opcode, __u8 bth_flags, __u32 ackreq_psn)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One end of an RC connection. Everything that describes a connection has both ends, as members
- * that are called own and peer. The XDP programs have them in inc_conn_cfg (maps.h), a switch in
- * its configuration, the controller in its trees, messages and database, and a rank in its
- * endpoint. A switch's own end is the rank's peer.
+ * that are called own and peer. The XDP programs have both ends in inc_conn_cfg (maps.h), and a
+ * switch has them in its configuration. The controller has them in its trees, messages and
+ * database, and a rank in its endpoint. A switch's own end is the rank's peer.
  */
 #ifndef INC_PROTO_RC_END_H
 #define INC_PROTO_RC_END_H
@@ -18,11 +18,12 @@ enum inc_endpoint_kind { INC_ENDPOINT_SOFT, INC_ENDPOINT_VERBS, INC_N_ENDPOINT_K
 /* The address is in network byte order, all numbers are in host byte order. */
 struct inc_rc_end {
 	__be32 ip;
-	__u16 udp_port; /* where it receives; a switch also sends from there. 0: not known yet */
-	__u8 kind;      /* enum inc_endpoint_kind */
-	__u8 resv;      /* 0 */
-	__u32 qpn;      /* queue pair number; 0: not known yet */
-	__u32 psn;      /* of the first packet that it sends */
+	/* UDP port at which the end receives; a switch also sends from it. 0: not known yet */
+	__u16 udp_port;
+	__u8 kind; /* kind of the end: enum inc_endpoint_kind */
+	__u8 resv; /* always 0 */
+	__u32 qpn; /* queue pair number; 0: not known yet */
+	__u32 psn; /* PSN of the first packet that this end sends */
 };
 
 /* All fields of the struct, so that a table with a row for each can assert that it has them. */

@@ -14,11 +14,14 @@
 #define INC_ROCE_UDP_PORT 4791
 #define INC_PSN_MASK      0xffffffu
 #define INC_QPN_MASK      0xffffffu
-#define INC_MIN_QPN       2 /* 0, 1 and the last number are for management and multicast */
-#define INC_MAX_QPN       (INC_QPN_MASK - 1)
-#define INC_PKEY_DEFAULT  0xffff
-#define INC_PKEY_BITS     0x7fff /* of the partition, never all 0; the top bit means full member */
-#define INC_ICRC_LEN      4
+/* the least queue pair number of a connection; 0, 1 and the last number are for management and
+ * multicast */
+#define INC_MIN_QPN      2
+#define INC_MAX_QPN      (INC_QPN_MASK - 1)
+#define INC_PKEY_DEFAULT 0xffff
+/* the partition's bits of a P_Key, which are never all 0; the top bit means full member */
+#define INC_PKEY_BITS 0x7fff
+#define INC_ICRC_LEN  4
 
 /* RC opcodes of a BTH (transport class 000). */
 enum inc_opcode {
@@ -37,9 +40,10 @@ enum inc_opcode {
 	INC_OP_ACK = 0x11,
 };
 
-/* AETH syndromes. The syndrome of an ACK has a credit count; 0x1f means no credit limit. */
+/* AETH syndromes. The syndrome of an ACK has a credit count. The count 0x1f means that there is no
+ * credit limit. */
 #define INC_AETH_ACK           0x1f
-#define INC_AETH_RNR           0x20 /* | 5-bit timer code */
+#define INC_AETH_RNR           0x20 /* the lowest five bits are the timer code */
 #define INC_AETH_NAK_SEQ       0x60
 #define INC_AETH_NAK_INVALID   0x61
 #define INC_AETH_NAK_ACCESS    0x62
@@ -62,7 +66,7 @@ struct inc_bth {
 #define INC_BTH_TVER_MASK 0x0f
 #define INC_BTH_SE        0x80
 #define INC_BTH_M         0x40
-#define INC_BTH_ACKREQ    0x80000000u /* in ackreq_psn, host order */
+#define INC_BTH_ACKREQ    0x80000000u /* the bit in ackreq_psn, host order, that requests an ACK */
 
 struct inc_reth {
 	__be64 va;
@@ -88,19 +92,19 @@ _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 
 /* Bytes of Ethernet to BTH, which every packet has. */
 #define INC_HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
-/* IP, UDP and BTH. */
+/* Bytes of IP, UDP and BTH. */
 #define INC_IP_TO_BTH_LEN (INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
 /* The most bytes that an IP packet has besides its payload: a WRITE with an immediate. */
 #define INC_MAX_OVERHEAD (INC_IP_TO_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + INC_ICRC_LEN)
 
-/* CRC-32 state after eight 0xff bytes, which stand for the masked LRH or GRH in the ICRC;
- * reflected polynomial 0xEDB88320. */
+/* CRC-32 state after eight 0xff bytes, which stand for the masked LRH or GRH in the ICRC. The
+ * polynomial is the reflected 0xEDB88320. */
 #define INC_ICRC_SEED 0xdebb20e3u
 #define INC_CRC_POLY  0xedb88320u
 
 #define INC_OPBIT(op) (1u << INC_OP_##op)
 
-/* Sets of opcodes; op is below 32. */
+/* Whether op is in a set of opcodes. op is below 32. */
 INC_INLINE _Bool inc_op_in(__u8 op, __u32 set)
 {
 	return op < 32 && set >> op & 1;
@@ -135,16 +139,17 @@ INC_INLINE __u32 inc_ext_len(__u8 op)
 	       (op == INC_OP_ACK ? INC_AETH_LEN : 0);
 }
 
-/* The DMA length in a RETH. A packet that is a whole message has its own length there, because a
- * contribution and its result may differ in length (one of them may be empty). Other packets
- * have the length of their message. Both lengths are in the same byte order. */
+/* The length in a RETH (DMALen). A packet that is a whole message has its own length there, because
+ * a contribution and its result may differ in length, and one of them may be empty. Any other
+ * packet has the length of its message. Both arguments have the byte order of the result. */
 INC_INLINE __u32 inc_dmalen(__u8 op, __u32 len, __u32 message)
 {
 	return inc_op_in(op, INC_OPS_ONLY) ? len : message;
 }
 
-/* Pad bytes behind a payload up to a whole word (PadCnt of the BTH). They are zeros. They count
- * in the lengths of IP and UDP and in both checksums, but not in the length of the data. */
+/* Returns the number of pad bytes after a payload up to a whole word (PadCnt of the BTH). They are
+ * zeros. They count in the lengths of IP and UDP and in both checksums, but not in the length of
+ * the data. */
 INC_INLINE __u32 inc_pad(__u32 len)
 {
 	return -len & 3;
@@ -193,7 +198,7 @@ INC_INLINE _Bool inc_mac_given(const __u8 *mac)
 	return mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5];
 }
 
-/* a - b in the space of PSNs, -2^23 to 2^23 - 1. */
+/* Returns a - b in the space of PSNs, -2^23 to 2^23 - 1. */
 INC_INLINE __s32 inc_psn_diff(__u32 a, __u32 b)
 {
 	return (__s32)((a - b) << 8) >> 8;

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include "lib/rdma/device_priv.h"
 
-/* The events that are delivered, with their kinds. Others are ignored, because completions
- * report the same (a connection is established, a queue is drained). */
+/* The events that are delivered, with their kinds. Others are ignored, because completions report
+ * the same (a connection is established, a queue is drained). */
 static const struct {
 	enum ibv_event_type type;
 	enum inc_rdma_event_kind kind;
@@ -64,8 +64,9 @@ void inc_rdma_unsubscribe(struct inc_rdma_device *device, struct inc_rdma_subscr
 	if (async->calling == subscriber)
 		async->left = true;
 	if (async->calling == subscriber && pthread_equal(async->caller, pthread_self()))
-		async->calling = NULL; /* it unsubscribes in its own call, and may be freed
-					* before the call returns */
+		/* the subscriber may unsubscribe in its own call, and be freed before the call
+		 * returns */
+		async->calling = NULL;
 	while (async->calling == subscriber)
 		pthread_cond_wait(&async->called, &async->lock);
 	pthread_mutex_unlock(&async->lock);
@@ -78,7 +79,8 @@ static bool concerns(const struct inc_rdma_event *event, const struct inc_rdma_s
 	       (!event->cq || !s->cq || s->cq == event->cq);
 }
 
-/* Numbers an event. A subscriber that is added from now on does not receive it. */
+/* Returns the number of a new event. A subscriber that is added from now on does not receive the
+ * event. */
 static uint64_t take_number(struct inc_rdma_device *device)
 {
 	struct inc_rdma_async *async = &device->async;
@@ -109,7 +111,7 @@ static void tell(struct inc_rdma_device *device, const struct inc_rdma_event *ev
 		pthread_mutex_unlock(&async->lock);
 		s->on_event(s, event);
 		pthread_mutex_lock(&async->lock);
-		/* s has unsubscribed, and maybe the next one, too, so begin again */
+		/* if s has unsubscribed, the next one may have, too, so begin again */
 		s = async->left ? async->first : s->next;
 		async->calling = NULL;
 		pthread_cond_broadcast(&async->called);
@@ -122,7 +124,7 @@ void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *
 	tell(device, event, take_number(device));
 }
 
-/* Fills *to. False: events of this type are not delivered. */
+/* Fills *to from an event of libibverbs. Returns false if events of this type are not delivered. */
 static bool translate(const struct ibv_async_event *from, struct inc_rdma_event *to)
 {
 	unsigned int i, n = sizeof(told) / sizeof(told[0]);
@@ -164,8 +166,8 @@ int inc_rdma_device_take(struct inc_rdma_device *device)
 
 	for (n = 0; !ibv_get_async_event(device->ctx, &ev); n++) {
 		wanted = translate(&ev, &event);
-		/* number it first: after the acknowledgement the queue pair may be destroyed,
-		 * and another made at its address */
+		/* the event gets its number first: after the acknowledgement the queue pair may be
+		 * destroyed, and another made at its address */
 		number = take_number(device);
 		ibv_ack_async_event(&ev);
 		if (wanted)

@@ -20,30 +20,31 @@
 struct inc_rdma_device;
 
 enum inc_rdma_event_kind {
-	/* of a port */
+	/* events of a port */
 	INC_RDMA_PORT_UP,
 	INC_RDMA_PORT_WENT_DOWN,
 	INC_RDMA_GID_CHANGE,
 	INC_RDMA_PKEY_CHANGE,
 	INC_RDMA_LID_CHANGE,
-	INC_RDMA_PORT_OTHER, /* subnet manager, re-registration: only logged */
-	/* of a queue pair or a completion queue, which is unusable from now on */
+	/* another event of a port, such as one about the subnet manager; it is only logged */
+	INC_RDMA_PORT_OTHER,
+	/* events of a queue pair or a completion queue, which is unusable from now on */
 	INC_RDMA_QP_FATAL,
 	INC_RDMA_CQ_FATAL,
-	/* of the device and everything made on it */
+	/* events of the device and everything made on it */
 	INC_RDMA_DEVICE_FATAL,
-	INC_RDMA_DEVICE_GONE, /* a refresh of the inventory has not found it */
+	INC_RDMA_DEVICE_GONE, /* a refresh of the inventory has not found the device */
 	INC_RDMA_DEVICE_OTHER,
 };
 
 struct inc_rdma_event {
 	enum inc_rdma_event_kind kind;
-	uint8_t port;            /* of an event of a port, else 0 */
-	const struct ibv_qp *qp; /* QP_FATAL; only to compare with, because it may be destroyed
-				  * by now */
-	const struct ibv_cq *cq; /* CQ_FATAL; likewise */
-	const char *text;        /* for people: "port error". Static. */
-	bool by_peer;            /* QP_FATAL: the peer has sent an invalid request */
+	uint8_t port; /* number of the port, in an event of a port; else 0 */
+	/* queue pair of QP_FATAL; only to compare with, because it may be destroyed by now */
+	const struct ibv_qp *qp;
+	const struct ibv_cq *cq; /* completion queue of CQ_FATAL; only to compare with */
+	const char *text;        /* static text for people, such as "port error" */
+	bool by_peer;            /* in QP_FATAL: the peer has sent an invalid request */
 };
 
 /*
@@ -53,27 +54,29 @@ struct inc_rdma_event {
  */
 struct inc_rdma_subscriber {
 	void (*on_event)(struct inc_rdma_subscriber *self, const struct inc_rdma_event *event);
-	uint8_t port;            /* 0: all ports */
-	const struct ibv_qp *qp; /* NULL: all */
-	const struct ibv_cq *cq; /* NULL: all */
-	/* Internal to async.c. */
+	uint8_t port;            /* port whose events it receives; 0: all ports */
+	const struct ibv_qp *qp; /* queue pair whose events it receives; NULL: all */
+	const struct ibv_cq *cq; /* completion queue whose events it receives; NULL: all */
+	/* These are internal to async.c. */
 	struct inc_rdma_subscriber *next;
-	uint64_t told; /* number of the last event that it has received or must not receive */
+	/* number of the last event that the subscriber has received or must not receive */
+	uint64_t told;
 };
 
 /* The events' part of a device, internal to async.c. */
 struct inc_rdma_async {
 	pthread_mutex_t lock;
-	pthread_cond_t called; /* signalled when a call of a subscriber has returned */
+	/* condition that is signalled when a call of a subscriber has returned */
+	pthread_cond_t called;
 	struct inc_rdma_subscriber *first;
 	struct inc_rdma_subscriber *calling; /* the subscriber that is being called */
-	bool left;                           /* that subscriber has unsubscribed meanwhile */
+	/* the subscriber that is being called has unsubscribed meanwhile */
+	bool left;
 	pthread_t caller;
 	uint64_t events;
 };
 
-/* Adds a subscriber, whose first four fields are set. It receives the events that come from now
- * on. */
+/* Adds a subscriber, whose first four fields are set. It receives the events from now on. */
 void inc_rdma_subscribe(struct inc_rdma_device *device, struct inc_rdma_subscriber *subscriber);
 /* Removes a subscriber. It is not called any more once this returns: if another thread is
  * calling it, this waits for the end of that call. A subscriber that was not added is allowed. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Policy: a registration may outlive its request only while the kernel reports changes of its
- * memory (watch.c). If it does not (an old kernel, shared memory, memory of a file, a mapping of
- * another userfaultfd), every request registers anew. A look-up is a hit only if the entry is not
- * stale and no change is being reported. So a buffer that was freed and allocated again at the
- * same address is registered again.
+ * memory (watch.c). If the kernel does not (it is old, or the memory is shared, of a file, or
+ * mapped by another userfaultfd), every request registers anew. A look-up is a hit only if the
+ * entry is not stale and no change is being reported. So a buffer that was freed and allocated
+ * again at the same address is registered again.
  *
  * Evicted memory is no longer watched, so the kernel splits the program's mappings in at most as
  * many places as the caches have entries.
@@ -33,7 +33,7 @@ static void release(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 	free(mr);
 }
 
-/* Removes entry i from the table. */
+/* Removes entry i from the table and returns it. */
 static struct inc_rdma_mr *take(struct inc_rdma_cache *cache, unsigned int i)
 {
 	struct inc_rdma_mr *mr = cache->entry[i];
@@ -229,8 +229,8 @@ int inc_rdma_cache_open(struct inc_rdma_cache *cache, const struct inc_rdma_cach
 
 void inc_rdma_cache_close(struct inc_rdma_cache *cache)
 {
-	/* before it leaves the watch, because a thread that unmaps watched memory waits for the
-	 * watcher */
+	/* this comes before the cache leaves the watch, because a thread that unmaps watched memory
+	 * waits for the watcher */
 	drop_idle(cache);
 	if (cache->watched)
 		inc_rdma_watch_leave(cache);

@@ -25,12 +25,12 @@ struct ibv_mr;
 
 /* A range of watched memory, part of its registration. */
 struct inc_rdma_range {
-	uintptr_t start, end; /* whole pages */
-	size_t page;          /* their size; a huge page is watched as a whole */
-	/* under the list's lock: */
+	uintptr_t start, end; /* first and last address, on the bounds of whole pages */
+	size_t page;          /* size of the pages; a huge page is watched as a whole */
+	/* The lock of the list protects these: */
 	struct inc_rdma_range *next;
-	bool stale; /* its pages have been replaced or unmapped */
-	bool gone;  /* stale, and the kernel no longer watches it */
+	bool stale; /* the pages have been replaced or unmapped */
+	bool gone;  /* the range is stale, and the kernel no longer watches it */
 };
 
 /*
@@ -41,12 +41,12 @@ struct inc_rdma_range {
 struct inc_rdma_mr {
 	struct ibv_mr *mr;
 	struct inc_rdma_range range;
-	unsigned int access; /* IBV_ACCESS_*: the device's rights besides reading */
-	bool watched;        /* the range is in the watch's list */
-	/* under the cache's lock: */
-	bool cached; /* in the table */
+	unsigned int access; /* IBV_ACCESS_*: the device's rights to the memory besides reading */
+	bool watched;        /* the range is in the list of the watch */
+	/* The lock of the cache protects these: */
+	bool cached; /* the registration is in the table */
 	unsigned int refs;
-	uint64_t used; /* clock of the last look-up */
+	uint64_t used; /* clock of the cache at the last look-up */
 };
 
 struct inc_rdma_cache_ops {
@@ -60,37 +60,38 @@ struct inc_rdma_cache_ops {
 struct inc_rdma_cache {
 	const struct inc_rdma_cache_ops *ops;
 	void *pd;
-	bool watched; /* false: nothing is cached */
+	bool watched; /* false: the cache stores nothing */
 	pthread_mutex_t lock;
 	struct inc_rdma_mr *entry[INC_RDMA_CACHE_ENTRIES];
 	unsigned int entries;
 	size_t bytes, max_bytes;
 	uint64_t clock;
 	uint64_t hits, misses;
-	uint64_t marks;              /* value of inc_rdma_watch_marks() when stale entries were
-				      * last dropped */
-	struct inc_rdma_cache *next; /* in the list of caches that joined the watch, under its
-				      * life lock */
+	/* value of inc_rdma_watch_marks() when stale entries were last dropped */
+	uint64_t marks;
+	/* link in the list of caches that joined the watch, under the lock of the watch's life */
+	struct inc_rdma_cache *next;
 };
 
 /* Opens a cache. 0, or -errno if memory cannot be watched; the cache then works, but caches
  * nothing. */
 int inc_rdma_cache_open(struct inc_rdma_cache *cache, const struct inc_rdma_cache_ops *ops,
 			void *pd, size_t max_bytes);
-/* No registration may be in use. */
+/* Closes a cache. No registration may be in use. */
 void inc_rdma_cache_close(struct inc_rdma_cache *cache);
 
 /* Returns a registration that covers addr[0..len) (len not 0) and allows the access, with one
- * reference for the caller. -errno of ops->reg, or -ENOMEM. */
+ * reference for the caller. On failure it returns -errno of ops->reg, or -ENOMEM. */
 int inc_rdma_cache_get(struct inc_rdma_cache *cache, const void *addr, size_t len,
 		       unsigned int access, struct inc_rdma_mr **out);
-void inc_rdma_mr_get(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr); /* adds a reference */
+/* adds a reference to a registration */
+void inc_rdma_mr_get(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr);
 void inc_rdma_mr_put(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr);
 
-/* -errno: the kernel does not report changes of memory */
+/* Joins a cache to the watch. -errno: the kernel does not report changes of memory. */
 int inc_rdma_watch_join(struct inc_rdma_cache *cache);
 void inc_rdma_watch_leave(struct inc_rdma_cache *cache);
-/* Calls fn for every cache that has joined; none leaves meanwhile. */
+/* Calls fn for every cache that has joined. No cache leaves meanwhile. */
 void inc_rdma_watch_each(void (*fn)(struct inc_rdma_cache *cache));
 
 /* Adds a range before its memory is pinned, so that no change is missed. Widens the range to
@@ -102,7 +103,7 @@ void inc_rdma_watch_remove(struct inc_rdma_range *range);
 bool inc_rdma_watch_fresh(struct inc_rdma_range *range);
 /* Whether the watcher has received a change of the range. */
 bool inc_rdma_watch_stale(const struct inc_rdma_range *range);
-/* The number of ranges that have become stale so far. */
+/* Returns the number of ranges that have become stale so far. */
 uint64_t inc_rdma_watch_marks(void);
 
 #endif

@@ -13,25 +13,27 @@
 
 /* Capacities of a queue pair that a caller requests. */
 struct inc_rdma_qp_caps {
-	uint32_t send_wr; /* requests posted and not complete, at most */
+	uint32_t send_wr; /* most requests that are posted and not complete */
 	uint32_t recv_wr;
-	uint32_t send_sge; /* pieces of memory per request */
+	uint32_t send_sge; /* most pieces of memory in a request */
 	uint32_t recv_sge;
-	uint32_t inline_bytes;  /* of a send that need not be registered; 0: none */
-	uint8_t rd_atomic;      /* our own RDMA READs in flight */
-	uint8_t dest_rd_atomic; /* those of the peer */
+	/* length up to which the memory of a send need not be registered; 0: none */
+	uint32_t inline_bytes;
+	uint8_t rd_atomic;      /* number of our own RDMA READs in flight */
+	uint8_t dest_rd_atomic; /* number of the peer's RDMA READs in flight */
 };
 
-/* A field that exceeds the limits of a device. */
+/* A field of the capacities that exceeds the limits of a device. */
 struct inc_rdma_excess {
-	const char *field; /* of struct inc_rdma_qp_caps */
+	const char *field; /* name of the field in struct inc_rdma_qp_caps */
 	unsigned int wanted, most;
 };
 
-/* Whether a field exceeds the limits; *excess is the first one. */
+/* Whether a field exceeds the limits of the device. *excess becomes the first such field. */
 bool inc_rdma_qp_caps_exceed(const struct inc_rdma_limits *limits,
 			     const struct inc_rdma_qp_caps *caps, struct inc_rdma_excess *excess);
-/* 0, or -EINVAL: err has the field, its value and the limit, and device is the name in the text. */
+/* Checks all fields. Returns 0, or -EINVAL: err has the field, its value and the limit. device is
+ * the device's name in that text. */
 int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *limits,
 			   const struct inc_rdma_qp_caps *caps, struct inc_err *err);
 

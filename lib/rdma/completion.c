@@ -77,7 +77,8 @@ static void ack(struct inc_rdma_completions *completions)
 
 void inc_rdma_completions_close(struct inc_rdma_completions *completions)
 {
-	/* ibv_destroy_cq() waits until all notifications that were read are acknowledged */
+	/* acknowledge first, because ibv_destroy_cq() waits until all notifications that were read
+	 * are acknowledged */
 	ack(completions);
 	if (completions->cq)
 		ibv_destroy_cq(completions->cq);

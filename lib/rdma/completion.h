@@ -2,11 +2,11 @@
 /*
  * A completion queue with a descriptor to sleep on.
  *
- * In a loop: poll the queue (ibv_poll_cq) until it is empty, and call inc_rdma_completions_arm().
- * Poll again, because completions from before it cause no notification. Sleep until the descriptor
- * is readable, call inc_rdma_completions_take(), and begin again.
+ * A caller does this in a loop: poll the queue (ibv_poll_cq) until it is empty, and call
+ * inc_rdma_completions_arm(). Poll again, because completions from before it cause no notification.
+ * Sleep until the descriptor is readable, call inc_rdma_completions_take(), and begin again.
  *
- * Threads: one at a time.
+ * Threads: one at a time per queue.
  */
 #ifndef INC_RDMA_COMPLETION_H
 #define INC_RDMA_COMPLETION_H
@@ -17,11 +17,11 @@
 #include "lib/rdma/device.h"
 
 struct inc_rdma_completions {
-	struct inc_rdma_device *device; /* holds a reference */
+	struct inc_rdma_device *device; /* the device, with a reference to it */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	bool armed;           /* a notification was requested and has not come */
-	unsigned int unacked; /* notifications that were read but not acknowledged */
+	unsigned int unacked; /* number of notifications that were read but not acknowledged */
 	unsigned int ack_batch;
 };
 
@@ -42,14 +42,17 @@ int inc_rdma_completions_grow(struct inc_rdma_completions *completions, unsigned
  * allowed. */
 void inc_rdma_completions_close(struct inc_rdma_completions *completions);
 
-/* Its descriptor: readable when a requested notification has come. It does not block. */
+/* Returns the queue's descriptor, which is readable when a requested notification has come. The
+ * descriptor does not block. */
 int inc_rdma_completions_fd(const struct inc_rdma_completions *completions);
-/* Requests one notification for the next completion, unless one is pending. 0 or -errno. */
+/* Requests one notification for the next completion, unless one is requested already. Returns 0 or
+ * -errno. */
 int inc_rdma_completions_arm(struct inc_rdma_completions *completions);
 /* Reads all notifications, so that the descriptor becomes readable only for new ones. */
 void inc_rdma_completions_take(struct inc_rdma_completions *completions);
 
-/* The errno that describes best why a request has failed. */
+/* Returns the errno that describes best why a request has failed, from the status of its
+ * completion. */
 int inc_rdma_completion_errno(enum ibv_wc_status status);
 
 #endif

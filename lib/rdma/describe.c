@@ -8,7 +8,8 @@
 #include "lib/rdma/device_priv.h"
 #include "lib/rdma/mtu.h"
 
-#define MAX_GID_INDEX UINT8_MAX /* struct ibv_global_route has no room for more */
+/* limit of an index, because struct ibv_global_route has no room for larger ones */
+#define MAX_GID_INDEX UINT8_MAX
 
 struct lane {
 	unsigned int code, value;
@@ -53,7 +54,7 @@ static int describe_pkeys(struct inc_rdma_device *device, unsigned int n,
 static int describe_port(struct inc_rdma_device *device, const struct ibv_port_attr *attr,
 			 struct inc_rdma_port_info *port)
 {
-	/* the field is newer than the call, and 0 means InfiniBand */
+	/* an old library does not fill this field, and 0 means InfiniBand */
 	port->link_layer = attr->link_layer ? (enum inc_rdma_link_layer)attr->link_layer
 					    : INC_RDMA_LINK_INFINIBAND;
 	port->state = (enum inc_rdma_port_state)attr->state;
@@ -112,8 +113,8 @@ static int describe_gids(struct inc_rdma_port_info *port, const struct ibv_gid_e
 	return 0;
 }
 
-/* Queries the GIDs of one port one by one. Returns their number, or -errno. An entry may be
- * empty. */
+/* Queries the GIDs of one port one by one. Returns their number, or -errno. An entry of the table
+ * may be empty. */
 static ssize_t ask_each_gid(struct inc_rdma_device *device, unsigned int port, unsigned int size,
 			    struct ibv_gid_entry *table)
 {
@@ -130,9 +131,9 @@ static ssize_t ask_each_gid(struct inc_rdma_device *device, unsigned int port, u
 	return n;
 }
 
-/* Stores the GIDs of all ports. size[i]: entries of port[i]'s table; most: of all ports
- * together. First queries the whole table of the device. That call fails for all ports if it
- * fails for one, and then each entry is queried. */
+/* Stores the GIDs of all ports. size[i]: entries of port[i]'s table; most: of all ports together.
+ * First this queries the whole table of the device. That query fails for all ports if it fails for
+ * one. In that case this queries each entry. */
 static int describe_all_gids(struct inc_rdma_device *device, struct inc_rdma_port_info *port,
 			     unsigned int ports, const unsigned int *size, unsigned int most,
 			     const struct ifaddrs *own)
@@ -233,7 +234,7 @@ bool inc_rdma_describe_same(const struct inc_rdma_device_info *a,
 {
 	unsigned int i;
 
-	/* limits need no comparison, because a device whose limits change is removed and added
+	/* this does not compare limits, because a device whose limits change is removed and added
 	 * again */
 	if (a->index != b->index || strcmp(a->name, b->name) || !same_fault(&a->fault, &b->fault) ||
 	    a->guid != b->guid || a->ports != b->ports)

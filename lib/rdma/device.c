@@ -43,8 +43,8 @@ static void end(struct inc_rdma_device *device)
 }
 
 /* Moves the descriptor of events to a number behind the standard streams. libibverbs uses and
- * closes the value of this member. Its other descriptor, cmd_fd, rejects text that is printed to
- * it. */
+ * closes the descriptor that this member has. cmd_fd, the other descriptor of the context, may
+ * stay, because it rejects text that is printed to it. */
 static int move_events(struct ibv_context *ctx)
 {
 	ctx->async_fd = inc_fd_high(ctx->async_fd);

@@ -19,25 +19,28 @@
 #include "lib/rdma/async.h"
 #include "lib/rdma/info.h"
 
-/* Set when the device is opened. After that only the last two members change. */
+/* An open device. All members are set when the device is opened. After that only the last two
+ * change. */
 struct inc_rdma_device {
 	char name[INC_RDMA_NAME_SIZE];
-	struct ibv_context *ctx; /* its async_fd does not block */
-	struct ibv_pd *pd;       /* one for all users of this device through this inventory */
-	uint8_t ports;           /* numbered from 1 */
+	struct ibv_context *ctx; /* context of libibverbs, whose async_fd does not block */
+	/* protection domain, one for all users of this device through this inventory */
+	struct ibv_pd *pd;
+	uint8_t ports; /* number of ports, which are numbered from 1 */
 	struct inc_rdma_limits limits;
-	struct inc_rdma_async async; /* internal to async.c */
-	atomic_uint refs;            /* internal to device.c */
+	struct inc_rdma_async async; /* state of the events, internal to async.c */
+	atomic_uint refs;            /* number of references, internal to device.c */
 };
 
-/* Adds a reference; returns device. */
+/* Adds a reference and returns device. */
 struct inc_rdma_device *inc_rdma_device_ref(struct inc_rdma_device *device);
 /* Releases a reference. Before the last release all objects on ctx and pd must be destroyed, and
  * all subscribers removed. NULL is allowed. */
 void inc_rdma_device_put(struct inc_rdma_device *device);
 
-/* Call it before the first device is opened. After fork() the device then still sees the
- * parent's registered memory (ibv_fork_init(3); kernels from 5.12 on need no help). 0 or -errno. */
+/* Makes registered memory survive a fork() (ibv_fork_init(3)). Call it before the first device is
+ * opened. Without it, on kernels before 5.12, the device may no longer see the parent's memory
+ * after a fork(). Returns 0 or -errno. */
 int inc_rdma_fork_safe(void);
 
 #endif

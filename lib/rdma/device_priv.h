@@ -7,11 +7,12 @@
 #include <stdbool.h>
 #include "lib/rdma/device.h"
 
-/* device.c: opens a device with one reference; NULL, with fault, if that fails. */
+/* device.c: opens a device with one reference. On failure it returns NULL, with the reason in
+ * fault. */
 struct inc_rdma_device *inc_rdma_device_open(struct ibv_device *ibv, struct inc_rdma_fault *fault);
 
-/* describe.c: fills info's limits and ports. own: the addresses of this network namespace.
- * -ENOMEM, else 0, with faults in info for each query that failed. */
+/* describe.c: fills in info's limits and ports. own: the addresses of this network namespace.
+ * Returns -ENOMEM, else 0. Each query that failed leaves a fault in info. */
 int inc_rdma_describe(struct inc_rdma_device *device, const struct inc_rdma_filter *filter,
 		      const struct ifaddrs *own, struct inc_rdma_device_info *info);
 /* Frees what info points to. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds a GID of a port. Its index must be looked up each time, because it depends on the order in
- * which addresses were added, and changes when addresses are removed. No device is accessed: it
- * searches a description.
+ * which addresses were added, and changes when addresses are removed. No device is accessed,
+ * because this searches a description (info.h).
  */
 #ifndef INC_RDMA_GID_H
 #define INC_RDMA_GID_H
@@ -12,31 +12,34 @@
 #include <stdint.h>
 #include "lib/rdma/info.h"
 
-#define INC_RDMA_GID_TEXT_SIZE INET6_ADDRSTRLEN /* "::ffff:10.0.0.1" */
+#define INC_RDMA_GID_TEXT_SIZE INET6_ADDRSTRLEN /* room for a text such as "::ffff:10.0.0.1" */
 
-/* The properties that a GID must have; a member that is zero (index: below 0) does not matter. */
+/* The properties that a GID must have. A member that is zero (for index: below 0) does not
+ * matter. */
 struct inc_rdma_gid_wish {
-	enum inc_rdma_gid_type type; /* always compared */
-	const uint8_t *raw;          /* this address, 16 bytes */
-	const char *own_ifname;      /* an address of this interface in our network namespace */
-	bool global;                 /* neither zero nor link-local, and of an interface of ours */
-	int index;                   /* at this index of the table */
+	enum inc_rdma_gid_type type; /* the GID's type, which is always compared */
+	const uint8_t *raw;          /* the GID is this address of 16 bytes */
+	/* the GID is an address of this interface in our network namespace */
+	const char *own_ifname;
+	/* the GID is neither zero nor link-local, and belongs to an interface of ours */
+	bool global;
+	int index; /* the GID is at this index of the table */
 };
 
 /*
- * The port's first GID with these properties; NULL: there is none. A GID is skipped if its
- * interface is not the interface of our network namespace that has the address, because packets
- * from it would leave by an interface of another namespace. The result is part of the port's
- * description.
+ * Finds the port's first GID with these properties. Returns NULL if there is none. It skips a GID
+ * if its interface is not the interface of our network namespace that has the address, because
+ * packets from it would leave by an interface of another namespace. The result is part of the
+ * port's description.
  */
 const struct inc_rdma_gid *inc_rdma_gid_find(const struct inc_rdma_port_info *port,
 					     const struct inc_rdma_gid_wish *wish);
 
-/* The GID of an IPv4 address in network order: ::ffff:a.b.c.d. */
+/* Makes the GID of an IPv4 address in network order: ::ffff:a.b.c.d. */
 void inc_rdma_gid_of_ipv4(uint32_t addr, uint8_t raw[16]);
 /* Prints a GID as an IPv6 address; returns buf. */
 const char *inc_rdma_gid_print(const uint8_t raw[16], char buf[INC_RDMA_GID_TEXT_SIZE]);
-/* The reverse: 0, or -EINVAL if the text is no IPv6 address. */
+/* Reads a GID from such a text. Returns 0, or -EINVAL if the text is no IPv6 address. */
 int inc_rdma_gid_parse(const char *text, uint8_t raw[16]);
 
 #endif

@@ -11,26 +11,27 @@
 
 /* A device of this machine; its position in the inventory's table is its index. */
 struct slot {
-	char name[INC_RDMA_NAME_SIZE];  /* "": free */
-	struct ibv_device *ibv;         /* unchanged while device is open */
-	struct inc_rdma_device *device; /* NULL: it could not be opened */
+	char name[INC_RDMA_NAME_SIZE]; /* name of the device; "": the slot is free */
+	/* the device in libibverbs, unchanged while device is open */
+	struct ibv_device *ibv;
+	struct inc_rdma_device *device; /* the open device; NULL: it could not be opened */
 	struct inc_rdma_fault fault;
 	struct inc_rdma_subscriber subscriber;
 	struct inc_rdma_inventory *inventory;
-	bool seen; /* by the current refresh */
+	bool seen; /* the current refresh has found the device */
 };
 
 struct counted_list {
-	struct inc_rdma_list list; /* must be the first member */
+	struct inc_rdma_list list; /* the public list, which must be the first member */
 	atomic_uint refs;
 };
 
 struct inc_rdma_inventory {
 	struct inc_rdma_filter filter;
 	int epoll_fd;
-	bool stale;           /* an event has reported a change, so the list is out of date */
-	pthread_mutex_t lock; /* protects list, and the slots' devices against threads that do
-			       * not refresh */
+	bool stale; /* an event has reported a change, so the list is out of date */
+	/* protects list, and the slots' devices, against threads that do not refresh */
+	pthread_mutex_t lock;
 	struct counted_list *list;
 	struct slot slot[INC_RDMA_MAX_DEVICES];
 };
@@ -70,7 +71,8 @@ static void lose(struct inc_rdma_inventory *inventory, struct slot *slot)
 	if (!device)
 		return;
 	inc_rdma_unsubscribe(device, &slot->subscriber);
-	/* holders may keep the descriptor open, and then epoll would not remove it by itself */
+	/* other holders may keep the descriptor open, and closing it would then not remove it from
+	 * epoll */
 	epoll_ctl(inventory->epoll_fd, EPOLL_CTL_DEL, device->ctx->async_fd, NULL);
 	inc_rdma_tell(device, &gone);
 	inc_rdma_device_put(device);
@@ -96,8 +98,8 @@ static void try_to_open(struct inc_rdma_inventory *inventory, struct slot *slot)
 	pthread_mutex_unlock(&inventory->lock);
 }
 
-/* The slot of a device that was there before, else a free one, else NULL. An open device keeps
- * its struct ibv_device allocated, so a new device with the same name has another address. */
+/* Returns the slot of a device that was there before, else a free slot, else NULL. An open device
+ * keeps its struct ibv_device allocated, so a new device with the same name has another address. */
 static struct slot *slot_of(struct inc_rdma_inventory *inventory, struct ibv_device *ibv)
 {
 	struct slot *slot = inventory->slot, *end = slot + INC_RDMA_MAX_DEVICES, *free_slot = NULL;
@@ -122,7 +124,8 @@ static unsigned int match_slots(struct inc_rdma_inventory *inventory, struct ibv
 
 	for (i = 0; i < INC_RDMA_MAX_DEVICES; i++)
 		inventory->slot[i].seen = false;
-	/* known devices first, so that indices of gone devices are free for new ones */
+	/* the first pass is for known devices, so that indices of gone devices are free for new
+	 * ones */
 	for (pass = 0; pass < 2; pass++) {
 		passed_over = 0;
 		for (i = 0; i < n; i++) {
@@ -192,7 +195,8 @@ static bool same_list(const struct inc_rdma_list *a, const struct inc_rdma_list 
 	return true;
 }
 
-/* Makes the list current, and takes over the caller's reference. 1: it differs from the old one. */
+/* Makes the list current, and takes over the caller's reference to it. Returns 1 if the new list
+ * differs from the old one. */
 static int publish(struct inc_rdma_inventory *inventory, struct counted_list *counted)
 {
 	struct counted_list *old = counted;
@@ -276,8 +280,8 @@ int inc_rdma_inventory_take(struct inc_rdma_inventory *inventory)
 			device = ((struct slot *)ready[i].data.ptr)->device;
 			if (inc_rdma_device_take(device) >= 0)
 				continue;
-			/* it would stay readable for ever without an event; the refresh finds
-			 * the reason */
+			/* without an event the descriptor would stay readable for ever; the refresh
+			 * finds the reason */
 			epoll_ctl(inventory->epoll_fd, EPOLL_CTL_DEL, device->ctx->async_fd, NULL);
 			inventory->stale = true;
 		}

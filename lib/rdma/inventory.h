@@ -23,34 +23,36 @@
 struct inc_rdma_inventory;
 
 /*
- * Opens the devices that pass the filter (copied; NULL: all). Returns 0 even if there is no
- * device, or none could be opened; the list shows that. -errno: -ENOMEM and the like.
+ * Opens the devices that pass the filter, which is copied (NULL: all devices). Returns 0 even if
+ * there is no device, or none could be opened, because the list shows that. Returns -errno, such as
+ * -ENOMEM, if there is no inventory.
  */
 int inc_rdma_inventory_open(const struct inc_rdma_filter *filter, struct inc_rdma_inventory **out,
 			    struct inc_err *err);
-/* Releases the inventory's references. NULL is allowed. */
+/* Frees the inventory, which releases its references. inventory may be NULL. */
 void inc_rdma_inventory_close(struct inc_rdma_inventory *inventory);
 
 /*
  * Queries everything again. Call it when inc_rdma_inventory_take() returns 1, and now and then,
- * because some devices do not report every change. 1: the list has changed; 0: nothing has;
- * -errno: the queries failed, and the old list stays. The inventory releases a device that is
- * gone. Its subscribers receive INC_RDMA_DEVICE_GONE on this thread before this returns. It tries
- * again to open a device that could not be opened.
+ * because some devices do not report every change. Returns 1: the list has changed; 0: the list has
+ * not changed; -errno: the queries failed, and the old list stays. The inventory releases a device
+ * that is gone. Its subscribers receive INC_RDMA_DEVICE_GONE on this thread before this returns. It
+ * tries again to open a device that could not be opened.
  */
 int inc_rdma_inventory_refresh(struct inc_rdma_inventory *inventory, struct inc_err *err);
 
-/* The list of the last refresh; release it by inc_rdma_list_put(). */
+/* Returns the list of the last refresh. The caller releases it by inc_rdma_list_put(). */
 const struct inc_rdma_list *inc_rdma_inventory_get(struct inc_rdma_inventory *inventory);
 void inc_rdma_list_put(const struct inc_rdma_list *list);
 
-/* The open device with this index and this name, with a reference for the caller; NULL: there is
- * none, or it is not open. Both must match, because another device may have got the index since
- * the caller read it. */
+/* Returns the open device with this index and this name, with a reference for the caller. NULL:
+ * there is none, or it is not open. Both must match, because another device may have got the index
+ * since the caller read it. */
 struct inc_rdma_device *inc_rdma_inventory_device(struct inc_rdma_inventory *inventory,
 						  uint8_t index, const char *name);
 
-/* A descriptor that is readable while any of its devices has an asynchronous event. */
+/* Returns a descriptor that is readable while any device of the inventory has an asynchronous
+ * event. */
 int inc_rdma_inventory_fd(const struct inc_rdma_inventory *inventory);
 /*
  * Reads the events of all devices until there are none (for edge-triggered loops, too) and

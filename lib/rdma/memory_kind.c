@@ -15,7 +15,7 @@
 struct mapping {
 	uintptr_t start, end;
 	bool shared;
-	unsigned long inode; /* 0: no file */
+	unsigned long inode; /* inode of the mapped file; 0: no file */
 	const char *path;
 };
 
@@ -34,7 +34,7 @@ static bool parse(char *line, struct mapping *m)
 	if (strlen(p) < 6 || *p != ' ')
 		return false;
 	m->shared = p[4] != 'p';
-	for (i = 0; i < 3; i++) { /* permissions, offset, device */
+	for (i = 0; i < 3; i++) { /* skips permissions, offset and device */
 		p = strchr(p + 1, ' ');
 		if (!p)
 			return false;
@@ -45,11 +45,11 @@ static bool parse(char *line, struct mapping *m)
 }
 
 struct question {
-	uintptr_t at, end; /* all before `at` is known to be private */
+	uintptr_t at, end; /* the memory before `at` is known to be private */
 	enum inc_rdma_memory kind;
 };
 
-/* Reads one line; true when the kind is known. */
+/* Reads one line of the maps. Returns true when the kind is known. */
 static bool answered(struct question *q, char *line)
 {
 	struct mapping m;

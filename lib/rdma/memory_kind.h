@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 enum inc_rdma_memory {
-	INC_RDMA_MEMORY_OTHER,   /* shared, of a file, partly unmapped, or unknown */
-	INC_RDMA_MEMORY_PRIVATE, /* all of it is private and anonymous */
-	INC_RDMA_MEMORY_HUGE,    /* likewise, and some are huge pages of hugetlb */
+	INC_RDMA_MEMORY_OTHER,   /* the memory is shared, of a file, partly unmapped, or unknown */
+	INC_RDMA_MEMORY_PRIVATE, /* all of the memory is private and anonymous */
+	/* all of the memory is private and anonymous, and some pages are huge pages of hugetlb */
+	INC_RDMA_MEMORY_HUGE,
 };
 
 enum inc_rdma_memory inc_rdma_memory_kind(uintptr_t start, uintptr_t end);

@@ -10,13 +10,13 @@
 #define INC_RDMA_MTU_MIN_BYTES 256u
 #define INC_RDMA_MTU_MAX_BYTES 4096u
 
-/* The bytes of a code; 0 for an invalid code. */
+/* Returns the bytes of a code, and 0 for an invalid code. */
 static inline unsigned int inc_rdma_mtu_bytes(unsigned int code)
 {
 	return code >= 1 && code <= 5 ? INC_RDMA_MTU_MIN_BYTES / 2 << code : 0;
 }
 
-/* The code of the largest MTU that is at most so many bytes; 0 below 256. */
+/* Returns the code of the largest MTU that is at most so many bytes, and 0 below 256. */
 static inline unsigned int inc_rdma_mtu_code(unsigned int bytes)
 {
 	unsigned int code = 0;

@@ -26,7 +26,7 @@ static bool port_will_do(const struct inc_rdma_device_info *device,
 	return false;
 }
 
-/* Whether the device meets the requirements; then fills place, except its device. */
+/* Whether the device meets the requirements. If it does, this fills place, except its device. */
 static bool choose(const struct inc_rdma_device_info *device,
 		   const struct inc_rdma_place_wish *wish, uint32_t addr,
 		   struct inc_rdma_place *place, struct inc_err *why)

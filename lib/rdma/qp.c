@@ -60,7 +60,7 @@ destroy:
 	return ret;
 }
 
-/* The name of a number of the peer that is out of range; NULL: all are valid. */
+/* Returns the name of a number of the peer that is out of range. NULL: all numbers are valid. */
 static const char *bad_field(const struct inc_rdma_peer *peer)
 {
 	return peer->qpn > INC_QPN_MASK              ? "qpn"

@@ -33,17 +33,18 @@
 #define HUGE_PAGE_MAX (16ull << 30)
 
 static struct {
-	pthread_mutex_t life; /* for start, end and the caches; the watcher's thread never takes
-			       * it */
+	/* protects start, end and the caches; the watcher's thread never takes this lock */
+	pthread_mutex_t life;
 	unsigned int users;
 	struct inc_rdma_cache *caches;
 	int stop_fd;
 	pthread_t thread;
 
-	pthread_mutex_t list; /* for the ranges; cache.h says what its holder must not do */
+	/* protects the ranges; cache.h says what the holder of this lock must not do */
+	pthread_mutex_t list;
 	struct inc_rdma_range *ranges;
 	uint64_t marks;
-	int fd; /* opened before the thread starts; the thread closes it */
+	int fd; /* userfaultfd, opened before the thread starts; the thread closes it */
 	size_t page;
 } watch = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
@@ -99,8 +100,8 @@ static void dropped(uintptr_t start, uintptr_t end)
 			mark(r);
 }
 
-/* The kernel no longer watches [start, end). The rest of a range is unregistered at once, while
- * its addresses still belong to it. Later another mapping may be there. */
+/* The kernel no longer watches [start, end). This unregisters the rest of a range at once, while
+ * the addresses still belong to the range. Later another mapping may be there. */
 static void unmapped(uintptr_t start, uintptr_t end)
 {
 	struct inc_rdma_range *r;
@@ -153,8 +154,9 @@ static void read_reports(void)
 	pthread_mutex_unlock(&watch.list);
 }
 
-/* Checks whether the kernel watches the range. 0: it does; -EAGAIN: an unmapping is under way,
- * and its report was not read yet; -ENOENT: another mapping, which is not watched, is there now. */
+/* Checks whether the kernel watches the range. Returns 0: it does. -EAGAIN: an unmapping is
+ * under way, whose report was not read yet. -ENOENT: another mapping, which is not watched, is
+ * there now. */
 static int probe(const struct inc_rdma_range *range)
 {
 	/* removes a protection that is not there; only the error code matters */
@@ -205,7 +207,8 @@ static void *watcher(void *arg)
 
 static void before_fork(void)
 {
-	pthread_mutex_lock(&watch.life); /* the descriptors must not change during the fork */
+	/* this thread holds the lock, because the descriptors must not change during the fork */
+	pthread_mutex_lock(&watch.life);
 }
 
 static void after_fork(void)
@@ -248,7 +251,7 @@ static int start(void)
 	watch.page = sysconf(_SC_PAGESIZE);
 	if (access("/proc/self/maps", R_OK))
 		return -errno;
-	/* user mode only needs no privilege, and page faults are not needed */
+	/* userfaultfd for user mode only needs no privilege, and page faults are not needed */
 	watch.fd =
 		inc_fd_high(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
 	if (watch.fd < 0)
@@ -276,7 +279,7 @@ int inc_rdma_watch_join(struct inc_rdma_cache *cache)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret;
 
-	/* outside the lock, because a fork that waits for the lock may hold a lock of the C
+	/* this is outside the lock, because a fork that waits for the lock may hold a lock of the C
 	 * library */
 	pthread_once(&once, add_fork_handlers);
 	if (fork_handlers)
@@ -299,7 +302,7 @@ void inc_rdma_watch_leave(struct inc_rdma_cache *cache)
 	pthread_mutex_lock(&watch.life);
 	for (p = &watch.caches; *p && *p != cache; p = &(*p)->next)
 		;
-	/* false in the child of a fork, which has none of the parent's caches */
+	/* *p is NULL in the child of a fork, which has none of the parent's caches */
 	if (*p) {
 		*p = cache->next;
 		if (!--watch.users) {
@@ -388,7 +391,7 @@ bool inc_rdma_watch_fresh(struct inc_rdma_range *range)
 	pthread_mutex_lock(&watch.list);
 	ret = range->stale ? 0 : probe(range);
 	if (ret == -ENOENT)
-		mark(range); /* another mapping is there without a report */
+		mark(range); /* the kernel has not reported another mapping that is there */
 	fresh = !range->stale && !ret;
 	pthread_mutex_unlock(&watch.list);
 	return fresh;
