@@ -12,11 +12,11 @@
 #include "lib/reduce/floats.h"
 
 struct inc_float_format {
-	int32_t mantissa_bits; /* after the binary point */
-	int32_t bias;          /* of the exponent field */
-	uint32_t sign;         /* the sign bit */
-	uint32_t inf;          /* +inf, and the bits of the exponent field */
-	uint32_t nan;          /* the quiet NaN that results have */
+	int32_t mantissa_bits; /* number of mantissa bits after the binary point */
+	int32_t bias;          /* bias of the exponent field */
+	uint32_t sign;         /* mask of the sign bit */
+	uint32_t inf;          /* bits of +inf, and mask of the exponent field */
+	uint32_t nan;          /* bits of the quiet NaN that results have */
 };
 
 #define INC_FLOAT_INF(bits, mantissa_bits) ((1u << ((bits)-1)) - (1u << (mantissa_bits)))
@@ -49,7 +49,7 @@ INC_ELEMENT int32_t inc_float_exponent(const struct inc_float_format *f, uint32_
 	return (field > 0 ? field : 1) - f->bias - f->mantissa_bits;
 }
 
-/* x / 2^right to the nearest integer, ties to even. x is at most 2^31. */
+/* Returns x / 2^right, rounded to the nearest integer, ties to even. x is at most 2^31. */
 INC_ELEMENT uint32_t inc_shift_rounded(uint32_t x, int32_t right)
 {
 	uint32_t by = right < 31 ? (uint32_t)right : 31;
@@ -60,7 +60,7 @@ INC_ELEMENT uint32_t inc_shift_rounded(uint32_t x, int32_t right)
 	return right > 31 ? 0 : (x + up) >> by;
 }
 
-/* x * 2^left to the nearest integer, ties to even, if the result fits. */
+/* Returns x * 2^left, rounded to the nearest integer, ties to even, if the result fits. */
 INC_ELEMENT uint32_t inc_scale_rounded(uint32_t x, int32_t left)
 {
 	uint32_t up = left > 0 ? (uint32_t)left & 31 : 0;
@@ -68,7 +68,7 @@ INC_ELEMENT uint32_t inc_scale_rounded(uint32_t x, int32_t left)
 	return inc_shift_rounded(x << up, left < 0 ? -left : 0);
 }
 
-/* The element times 2^shift, as a rounded integer, if it fits. */
+/* Returns the element times 2^shift as a rounded integer, if the result fits. */
 INC_ELEMENT int32_t inc_float_to_fixed(const struct inc_float_format *f, uint32_t element,
 				       int32_t shift)
 {
@@ -79,7 +79,7 @@ INC_ELEMENT int32_t inc_float_to_fixed(const struct inc_float_format *f, uint32_
 	return (int32_t)(element & f->sign ? 0 - q : q);
 }
 
-/* The index of the highest set bit of x, 0 to 31. x is not 0. */
+/* Returns the index of the highest set bit of x, 0 to 31. x is not 0. */
 INC_ELEMENT int32_t inc_top_bit(uint32_t x)
 {
 	int32_t eight = x >= 1u << 24 ? 8 : 0;
@@ -90,15 +90,16 @@ INC_ELEMENT int32_t inc_top_bit(uint32_t x)
 	return (bits >> 23) - 127 + eight;
 }
 
-/* The magnitude of the element nearest to x * 2^exponent, ties to even; +inf if it exceeds the
- * largest number. */
+/* Returns the magnitude of the element nearest to x * 2^exponent, ties to even. It is +inf if that
+ * exceeds the largest number. */
 INC_ELEMENT uint32_t inc_float_round(const struct inc_float_format *f, uint32_t x, int32_t exponent)
 {
 	int32_t top = inc_top_bit(x);
 	int32_t field = top + exponent + f->bias;
-	int32_t least = field > 1 ? field : 1; /* smaller numbers have fewer bits */
+	/* numbers below the least exponent have fewer bits */
+	int32_t least = field > 1 ? field : 1;
 	uint32_t mantissa = inc_scale_rounded(x, f->mantissa_bits - top - (least - field));
-	/* a mantissa rounded up to the next power of two increments the exponent */
+	/* if the mantissa is rounded up to the next power of two, it increments the exponent */
 	uint32_t magnitude = ((uint32_t)(least - 1) << f->mantissa_bits) + mantissa;
 
 	magnitude = magnitude < f->inf ? magnitude : f->inf;
@@ -106,9 +107,10 @@ INC_ELEMENT uint32_t inc_float_round(const struct inc_float_format *f, uint32_t 
 }
 
 /*
- * The same for |x| / divisor. The quotient as a double has a relative error of at most 2^-52 in
- * any rounding mode. A quotient that is not half-way between two elements is at least 2^-36 of it
- * away from half-way. So its first bits, and whether any follow, decide the rounding.
+ * Returns the magnitude of the element nearest to |x| / divisor * 2^exponent. The quotient as a
+ * double has a relative error of at most 2^-52 in any rounding mode. A quotient that is not
+ * half-way between two elements is at least 2^-36 of it away from half-way. So its first bits, and
+ * whether any follow, decide the rounding.
  */
 INC_ELEMENT uint32_t inc_float_round_quotient(const struct inc_float_format *f, int32_t x,
 					      int32_t exponent, uint32_t divisor)
@@ -126,7 +128,7 @@ INC_ELEMENT uint32_t inc_float_round_quotient(const struct inc_float_format *f, 
 	return inc_float_round(f, first, exponent + top - 30);
 }
 
-/* The element nearest to sum * 2^exponent. */
+/* Returns the element nearest to sum * 2^exponent. */
 INC_ELEMENT uint32_t inc_float_from_fixed(const struct inc_float_format *f, int32_t sum,
 					  int32_t exponent)
 {
@@ -145,7 +147,8 @@ INC_ELEMENT uint32_t inc_float_divided(const struct inc_float_format *f, uint32_
 				       uint32_t divisor)
 {
 	uint32_t magnitude = element & (f->sign - 1);
-	/* masks, because the compiler would make a branch of a choice that skips the quotient */
+	/* these are masks, because the compiler would make a branch of a choice that skips the
+	 * quotient */
 	uint32_t finite = 0 - (uint32_t)(magnitude < f->inf);
 	uint32_t nan = 0 - (uint32_t)(magnitude > f->inf);
 	uint32_t quotient = inc_float_round_quotient(f, (int32_t)inc_float_mantissa(f, magnitude),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Floating-point numbers as integers: vectors in blocks, infinities and NaN. */
+/* Converts floating-point numbers to integers and back: vectors in blocks, infinities and NaN. */
 #include <errno.h>
 #include <string.h>
 #include "lib/reduce/float_bits.h"
@@ -9,13 +9,13 @@
 /* A head's exponent is e + HEAD_BIAS, and the values of its block are below 2^e. */
 #define HEAD_BIAS 126
 
-/* The address of element i. */
+/* Returns the address of element i. */
 static const void *at(const struct inc_fixed *f, const void *values, size_t i)
 {
 	return (const uint8_t *)values + i * inc_float_size(f->type);
 }
 
-/* The bits of element i. */
+/* Returns the bits of element i. */
 static uint32_t bits_at(const struct inc_fixed *f, const void *values, size_t i)
 {
 	uint32_t wide;
@@ -94,7 +94,7 @@ size_t inc_fixed_blocks(const struct inc_fixed *f, size_t count)
 	return count / f->block + (count % f->block > 0);
 }
 
-/* The number of elements, from first on and count at most, that are in the block of first. */
+/* Returns how many elements, from first on and count at most, are in the block of first. */
 static size_t run_of(const struct inc_fixed *f, size_t first, size_t count)
 {
 	size_t left = f->block - first % f->block;
@@ -102,7 +102,7 @@ static size_t run_of(const struct inc_fixed *f, size_t first, size_t count)
 	return left < count ? left : count;
 }
 
-/* The head's exponent for a block whose largest magnitude this is. */
+/* Returns the head's exponent for a block whose largest magnitude this is. */
 static uint8_t head_exponent(const struct inc_fixed *f, uint32_t magnitude)
 {
 	const struct inc_float_format *format = &inc_float_formats[f->type];
@@ -157,14 +157,14 @@ void inc_fixed_kinds(const struct inc_fixed *f, uint8_t *kinds, const void *valu
 	}
 }
 
-/* The smallest magnitude that is at least 2^exponent. */
+/* Returns the smallest magnitude that is at least 2^exponent. */
 static uint32_t limit_of(const struct inc_float_format *format, int32_t exponent)
 {
 	return inc_float_round(format, 1, exponent) > 0 ? inc_float_round(format, 1, exponent) : 1;
 }
 
-/* Fills err with the first of n values whose magnitude is at least limit, because of which they
- * do not become integers. */
+/* Fills err with the first of n values that does not become an integer, because its magnitude is at
+ * least limit. */
 static int refuse(const struct inc_fixed *f, const void *values, int32_t exponent, bool special,
 		  uint32_t limit, size_t first, size_t n, struct inc_err *err)
 {
@@ -201,8 +201,8 @@ static int put_run(const struct inc_fixed *f, void *fixed, const void *values, i
 	int32_t shift = (int32_t)f->bits - exponent;
 	bool infinite;
 
-	/* scan first: in place, the values are overwritten before an error could name one; and
-	 * an infinity in a special block would hide a finite value that does not fit */
+	/* Scan all values first. In place, the values are overwritten before an error could name
+	 * one; and an infinity in a special block would hide a finite value that does not fit. */
 	if (special || fixed == values) {
 		if (k->scan(values, n, &infinite) >= limit || (infinite && !special))
 			return refuse(f, values, exponent, special, limit, first, n, err);

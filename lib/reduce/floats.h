@@ -37,7 +37,7 @@
 #include "lib/base/err.h"
 #include "lib/proto/desc.h"
 
-/* _(NAME, name, bits, bits after the binary point) */
+/* The types: _(NAME, name, bits, bits after the binary point) */
 #define INC_FLOATS(_)               \
 	_(FLOAT32, float32, 32, 23) \
 	_(FLOAT16, float16, 16, 10) \
@@ -50,7 +50,7 @@ enum inc_float {
 		INC_N_FLOATS
 };
 
-/* Bytes of an element. */
+/* Returns the bytes of an element. */
 size_t inc_float_size(enum inc_float type);
 
 /*
@@ -60,8 +60,8 @@ size_t inc_float_size(enum inc_float type);
  */
 void inc_float_to_order(enum inc_float type, enum inc_operator op, void *keys, const void *values,
 			size_t count);
-/* Maps the integers back, bit by bit; integers beyond the infinities become the type's quiet
- * NaN. */
+/* Maps the integers back to floats, bit by bit. Integers beyond the infinities become the type's
+ * quiet NaN. */
 void inc_float_from_order(enum inc_float type, void *values, const void *keys, size_t count);
 
 /*
@@ -81,44 +81,46 @@ void inc_float_divide(enum inc_float type, void *dst, const void *src, size_t co
  */
 struct inc_fixed {
 	enum inc_float type;
-	uint32_t block;    /* elements */
-	uint32_t world;    /* ranks */
-	unsigned int bits; /* 30 for one rank, 28 for four, 18 for 4096 */
+	uint32_t block; /* number of elements of a block */
+	uint32_t world; /* number of ranks */
+	/* each integer is at most 2^bits: 30 for one rank, 28 for four, 18 for 4096 */
+	unsigned int bits;
 };
 
 /* A good block for unknown data: the heads are less than 1 % of the elements. */
 #define INC_FIXED_BLOCK 64
 
-/* -EINVAL: block is 0, or world is not 1 to INC_MAX_RANKS. */
+/* Chooses the parameters. Returns 0. -EINVAL: block is 0, or world is not 1 to INC_MAX_RANKS. */
 int inc_fixed_init(struct inc_fixed *f, enum inc_float type, uint32_t block, uint32_t world,
 		   struct inc_err *err);
 
-/* The properties of a block that ranks exchange before its elements: MAX of each byte over all
- * ranks. */
+/* The head of a block: the properties that ranks exchange before the block's elements. The result
+ * is the MAX of each byte over all ranks. */
 struct inc_fixed_head {
-	uint8_t exponent; /* of the largest finite element: e + 126, 0 for all below 2^-126 */
-	uint8_t special;  /* 1: the block has an infinity or NaN */
+	/* exponent of the largest finite element: e + 126, or 0 for all elements below 2^-126 */
+	uint8_t exponent;
+	uint8_t special; /* 1: the block has an infinity or NaN */
 };
 #define INC_FIXED_HEAD_BYTES sizeof(struct inc_fixed_head)
 
-/* Blocks of a vector of count elements; the last one may be short. */
+/* Returns the number of blocks of a vector with count elements. The last one may be short. */
 size_t inc_fixed_blocks(const struct inc_fixed *f, size_t count);
 
 /* Computes the heads of this rank's values, which begin at a block's first element. */
 void inc_fixed_heads(const struct inc_fixed *f, struct inc_fixed_head *heads, const void *values,
 		     size_t count);
 
-/* Whether any of these blocks is special. */
+/* Whether any of these blocks is special, that is, has an infinity or NaN. */
 bool inc_fixed_special(const struct inc_fixed_head *heads, size_t blocks);
 
-/* The kind of an element; the OR over all ranks determines the result. */
+/* The kind of an element that is not finite. The OR over all ranks determines the result. */
 enum inc_fixed_kind {
 	INC_FIXED_POSITIVE = 1, /* +inf */
 	INC_FIXED_NEGATIVE = 2, /* -inf; together with +inf: NaN */
 	INC_FIXED_NAN = 4,
 };
 
-/* kinds[i]: the kind of values[i], 0 if it is finite. */
+/* Sets kinds[i] to the kind of values[i], which is 0 if the value is finite. */
 void inc_fixed_kinds(const struct inc_fixed *f, uint8_t *kinds, const void *values, size_t count);
 
 /*
@@ -142,19 +144,20 @@ void inc_fixed_get(const struct inc_fixed *f, void *values, const void *sums,
 		   const struct inc_fixed_head *heads, const uint8_t *kinds, size_t first,
 		   size_t count, uint32_t divisor);
 
-/* Bounds of exponent in the one-pass form. */
+/* Bounds of the parameter exponent in the form with one pass. */
 #define INC_FIXED_MIN_EXPONENT (-126)
 #define INC_FIXED_MAX_EXPONENT 128
 
 /*
- * In one pass: every finite element is below 2^exponent, and the caller passes the same exponent
- * on all ranks. It returns -ERANGE if values[first..] has an element that is not below 2^exponent
- * or not finite. Then err names the first such element, and fixed is invalid. It returns -EINVAL
- * if exponent is out of its bounds.
+ * The form with one pass. Every finite element is below 2^exponent, and all ranks pass the same
+ * exponent. It returns -ERANGE if values[first..] has an element that is not below 2^exponent or
+ * not finite. In that case err names the first such element, and fixed is invalid. It returns
+ * -EINVAL if exponent is out of its bounds.
  */
 int inc_fixed_put_scaled(const struct inc_fixed *f, void *fixed, const void *values, int exponent,
 			 size_t first, size_t count, struct inc_err *err);
-/* values[i] from sums[i], with the exponent passed to inc_fixed_put_scaled(); divisor as above. */
+/* Sets values[i] from sums[i], with the exponent that inc_fixed_put_scaled() received. divisor: as
+ * for inc_fixed_get(). */
 void inc_fixed_get_scaled(const struct inc_fixed *f, void *values, const void *sums, int exponent,
 			  size_t count, uint32_t divisor);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Converts halves to float32 and back, two at a time. A pair is 32 bits, so that no vector has to
- * be split or joined. The functions work on the upper half of a pair; for the lower half the
- * caller shifts it up. They have no branch, so that loops become vectors. Unlike float_bits.h they
- * use the CPU's arithmetic, which must round to nearest and keep denormals.
+ * be split or joined. The functions work on the upper half of a pair. For the lower half the caller
+ * shifts the pair up. The functions have no branch, so that loops become vectors. Unlike
+ * float_bits.h, they use the CPU's arithmetic, which must round to nearest and keep denormals.
  */
 #ifndef INC_HALF_BITS_H
 #define INC_HALF_BITS_H
@@ -28,15 +28,15 @@ INC_ELEMENT uint32_t inc_float_as_bits(float x)
 	return bits;
 }
 
-/* The bits of a result. Every NaN has the same bits, because CPUs differ in the NaN that they
- * make of two. */
+/* Returns the bits of a result. Every NaN gets the same bits, because CPUs differ in the NaN that
+ * they make of two. */
 INC_ELEMENT uint32_t inc_native_bits(float x)
 {
 	return x != x ? inc_float_formats[INC_FLOAT32].nan : inc_float_as_bits(x);
 }
 
-/* Selects one or other by a mask. The compiler would make a branch of ?:, and a loop with a
- * branch does not become vectors. */
+/* Selects one or other by a mask. It is no choice (?:), because the compiler would make a branch of
+ * that, and a loop with a branch does not become vectors. */
 INC_ELEMENT uint32_t inc_choose(int chosen, uint32_t one, uint32_t other)
 {
 	uint32_t mask = 0 - (uint32_t)chosen;
@@ -44,14 +44,14 @@ INC_ELEMENT uint32_t inc_choose(int chosen, uint32_t one, uint32_t other)
 	return (one & mask) | (other & ~mask);
 }
 
-/* The upper half of a pair as a float32. */
+/* Returns the upper half of a pair of bfloat16 as a float32. */
 INC_ELEMENT float inc_open_bfloat16(uint32_t pair)
 {
 	return inc_bits_as_float(pair & 0xffff0000);
 }
 
-/* x rounded to nearest, ties to even. The result is in the upper half; the lower half is
- * undefined. */
+/* Rounds x to a bfloat16, to nearest, ties to even. The result is in the upper half, and the lower
+ * half is undefined. */
 INC_ELEMENT uint32_t inc_close_bfloat16(float x)
 {
 	uint32_t bits = inc_float_as_bits(x);
@@ -60,15 +60,15 @@ INC_ELEMENT uint32_t inc_close_bfloat16(float x)
 	return x != x ? inc_float_formats[INC_FLOAT32].nan : rounded;
 }
 
-/* The difference between the exponent biases of float32 and float16, in float32's exponent
- * field. */
+/* Difference between the exponent biases of float32 and float16, in float32's exponent field. */
 #define INC_FLOAT16_REBIAS (112 << 23)
 
 INC_ELEMENT float inc_open_float16(uint32_t pair)
 {
 	int32_t magnitude = (int32_t)(pair & 0x7fff0000);
 	uint32_t moved = (uint32_t)(magnitude >> 3) + INC_FLOAT16_REBIAS;
-	/* with a denormal's bits below those of 2^-14, the sum exceeds 2^-14 by its value */
+	/* the denormal's bits are put below those of 2^-14, so the sum exceeds 2^-14 by the
+	 * denormal's value */
 	float small = inc_bits_as_float(moved + (1 << 23)) - 0x1p-14f;
 
 	moved += inc_choose(magnitude >= 0x7c000000, INC_FLOAT16_REBIAS, 0);
@@ -82,7 +82,8 @@ INC_ELEMENT uint32_t inc_close_float16(float x)
 	int32_t magnitude = (int32_t)(bits & INT32_MAX);
 	uint32_t odd = (uint32_t)magnitude >> 13 & 1;
 	uint32_t half = ((uint32_t)magnitude + 0xfff + odd - INC_FLOAT16_REBIAS) >> 13;
-	/* added to 0.5, the last bit of the float32 has the value of the smallest denormal */
+	/* in a float32 near 0.5 the last bit has the value of the smallest denormal, so the sum is
+	 * rounded to it */
 	float small = inc_bits_as_float((uint32_t)magnitude) + 0.5f;
 
 	half = inc_choose(magnitude < 0x38800000,

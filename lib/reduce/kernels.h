@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loops behind operate.h and floats.h, with a table for each instruction set. All sets have
- * the same C (kernels_int.h, kernels_float.h, kernels_native.h). lib/room.mk compiles it once for
- * each set and type, by INC_SET and INC_TYPE (part_int.c, part_float.c, set.c). operate.c chooses
- * a set, and tests run all of them.
+ * The loops behind operate.h and floats.h, with a table of them for each instruction set. All sets
+ * are compiled from the same C (kernels_int.h, kernels_float.h, kernels_native.h). lib/room.mk
+ * compiles it once for each set and type, by INC_SET and INC_TYPE (part_int.c, part_float.c,
+ * set.c). operate.c chooses a set, and tests run all of them.
  */
 #ifndef INC_REDUCE_KERNELS_H
 #define INC_REDUCE_KERNELS_H
@@ -22,8 +22,8 @@ typedef void (*inc_fold)(void *dst, const void *const *src, unsigned int n, size
 
 /*
  * More sources need several folds, of blocks that stay in the first-level cache. Between two folds
- * of halves the result is a part: float32s, not yet rounded to halves, in an internal order of the
- * loop. The flags say which ends of a fold are parts: src[0], dst, or both.
+ * of halves the result is called a part. It has float32s, not yet rounded to halves, in an internal
+ * order of the loop. The flags say which ends of a fold are parts: src[0], dst, or both.
  */
 enum inc_fold_ends {
 	INC_FOLD_FROM_PART = 1,
@@ -38,14 +38,15 @@ enum inc_fold_ends {
 struct inc_float_kernels {
 	void (*to_order)(void *keys, const void *values, size_t count, int32_t nan_key);
 	void (*from_order)(void *values, const void *keys, size_t count);
-	/* Returns the largest finite magnitude; *special: whether any value is not finite. */
+	/* Returns the largest finite magnitude. *special becomes whether any value is not
+	 * finite. */
 	uint32_t (*scan)(const void *values, size_t count, bool *special);
-	/* fixed[i] = values[i] * 2^shift, if it fits. Returns the largest magnitude of all
+	/* Sets fixed[i] = values[i] * 2^shift, if that fits. Returns the largest magnitude of all
 	 * values. */
 	uint32_t (*put)(void *fixed, const void *values, size_t count, int32_t shift);
-	/* values[i] = sums[i] * 2^exponent */
+	/* Sets values[i] = sums[i] * 2^exponent. */
 	void (*get)(void *values, const void *sums, size_t count, int32_t exponent);
-	/* The same, divided. */
+	/* Sets values[i] = sums[i] * 2^exponent / divisor. */
 	void (*get_mean)(void *values, const void *sums, size_t count, int32_t exponent,
 			 uint32_t divisor);
 	void (*divide)(void *dst, const void *src, size_t count, uint32_t divisor);
@@ -59,9 +60,10 @@ struct inc_int_kernels {
 
 struct inc_kernels {
 	const char *name;
-	bool (*usable)(void); /* whether this CPU can run it */
+	bool (*usable)(void); /* returns whether this CPU can run the set */
 	const struct inc_int_kernels *ints[INC_N_DTYPES];
-	/* Reverse the bytes of each element; indexed by the logarithm of its size. */
+	/* These reverse the bytes of each element. The index is the logarithm of the element's
+	 * size. */
 	void (*swap[4])(void *dst, const void *src, size_t count);
 	const struct inc_float_kernels *floats[INC_N_FLOATS];
 };
@@ -78,13 +80,13 @@ INC_REDUCE_SET(avx512)
  * CPU. */
 extern const struct inc_kernels *const inc_kernel_sets[];
 
-/* The first set that this CPU can run. */
+/* Returns the first set that this CPU can run. */
 const struct inc_kernels *inc_kernels(void);
 
-/* The integer key of a NaN, which wins under op (MIN or MAX). */
+/* Returns the integer key of a NaN, which wins under op (MIN or MAX). */
 int32_t inc_float_nan_key(enum inc_float type, enum inc_operator op);
 
-/* inc_reduce_many() (many.h) with this set. */
+/* Does what inc_reduce_many() (many.h) does, with this set. */
 int inc_reduce_many_by(const struct inc_kernels *k, const struct inc_reduction *r, void *dst,
 		       const void *const *src, unsigned int n, size_t count);
 

@@ -54,7 +54,7 @@
 		INC_FOR_EACH(count)                                                             \
 		{                                                                               \
 			uint##bits##_t x = from[i] & INT##bits##_MAX;                           \
-			/* a mask, because a choice would become a branch */                    \
+			/* this is a mask, because a choice would become a branch */            \
 			uint##bits##_t y = x & (uint##bits##_t) - (x < inf);                    \
                                                                                                 \
 			largest = x > largest ? x : largest;                                    \
@@ -118,7 +118,7 @@
 	INC_GET_KERNELS(NAME, name, bits)
 INC_FLOATS(INC_FLOAT_KERNELS)
 
-/* Initializes a struct inc_float_kernels; sums and products are in kernels_native.h. */
+/* Initializes a struct inc_float_kernels. Its sums and products are in kernels_native.h. */
 #define INC_FLOAT_TABLE(name)                                                            \
 	{                                                                                \
 		to_order_##name, from_order_##name, scan_##name, put_##name, get_##name, \

@@ -51,8 +51,8 @@
 			op##_##name##_of(dst, src, INC_FOLD_MOST, count);                       \
 	}
 
-/* A quotient of 32-bit numbers as a double, truncated, is exact: a quotient that is no integer
- * is below the next integer by at least 2^-32 of its size. */
+/* Returns a quotient of 32-bit numbers. The quotient as a double, truncated, is exact, because a
+ * quotient that is no integer is below the next integer by at least 2^-32 of its size. */
 #define INC_QUOTIENT_1(x, divisor, name) ((double)(x) / (divisor))
 #define INC_QUOTIENT_2(x, divisor, name) ((double)(x) / (divisor))
 #define INC_QUOTIENT_4(x, divisor, name) ((double)(x) / (divisor))

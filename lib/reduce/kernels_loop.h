@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "lib/proto/desc.h"
 
-/* An element at any address. */
+/* Types of an element at any address. */
 #define _(NAME, name, bytes, has_sign) typedef name##_t name##_any __attribute__((aligned(1)));
 INC_DTYPES(_)
 #undef _

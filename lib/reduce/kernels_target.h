@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* A name that ends with that of the set. */
+/* A name that ends with the name of the set. */
 #define INC_OF_SET(name)        INC_OF_SET_(name, INC_SET)
 #define INC_OF_SET_(name, set)  INC_OF_SET__(name, set)
 #define INC_OF_SET__(name, set) inc_##name##_##set
@@ -28,7 +28,7 @@
 #define INC_TARGET __attribute__((target("avx2,f16c")))
 #define INC_USABLE (__builtin_cpu_supports("avx2") && has_f16c())
 #else
-/* clang has no such preference in target attributes */
+/* clang does not know this preference in target attributes */
 #ifdef __clang__
 #define INC_PREFERENCE ""
 #else

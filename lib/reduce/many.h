@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reduces many sources in one pass over memory. Engines that have whole messages reduce those of
- * their children by it. Floats are reduced as floats here. docs/floats.md has the rules for that,
- * and the other rules for switches that add integers only.
+ * their children by it. Floats are reduced as floats here. docs/floats.md has the rules for that.
+ * It also has the rules for switches that add integers only.
  */
 #ifndef INC_REDUCE_MANY_H
 #define INC_REDUCE_MANY_H
@@ -11,17 +11,19 @@
 #include <stddef.h>
 #include "lib/proto/desc.h"
 
-#define INC_REDUCE_MOST 64 /* sources of one call */
+#define INC_REDUCE_MOST 64 /* limit of the sources of one call */
 
 struct inc_reduction {
-	enum inc_operator op; /* INC_OPERATOR_AVG: a sum, which the ranks divide */
-	/* FLOAT32, FLOAT16, BFLOAT16: floats; AGREED, FIXED: the integers that represent them */
+	/* the operator; INC_OPERATOR_AVG makes a sum, which the ranks divide */
+	enum inc_operator op;
+	/* the type; FLOAT32, FLOAT16 and BFLOAT16 are floats, AGREED and FIXED the integers that
+	 * represent them */
 	enum inc_dtype type;
 	bool swapped; /* the elements of the sources and of dst are not in the machine's byte
 		       * order */
 };
 
-/* Whether the operator exists for the type: for floats SUM, AVG, PROD, MIN and MAX, for integers
+/* Whether the operator exists for the type. Floats have SUM, AVG, PROD, MIN and MAX, integers have
  * all. */
 bool inc_can_reduce(enum inc_operator op, enum inc_dtype type);
 

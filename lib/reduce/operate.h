@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reductions on the host: every operator on every integer type of lib/proto/desc.h, and the
- * division of a sum for an average. For the host library's local steps and for engines that reduce
- * in user space. Floats are in floats.h.
+ * division of a sum for an average. The host library's local steps and engines that reduce in user
+ * space use them. Floats are in floats.h.
  *
  * The loops are compiled for several instruction sets, and the first call chooses the best that
  * this CPU runs. All give the same bits. Any thread may call the functions. They have no state,
@@ -16,24 +16,24 @@
 #include <stdint.h>
 #include "lib/proto/desc.h"
 
-/* The instruction set in use: "avx512", "avx2" or "generic". */
+/* Returns the name of the instruction set in use: "avx512", "avx2" or "generic". */
 const char *inc_reduce_set(void);
 
 /*
- * dst[i] = a[i] op b[i] for count elements in the machine's byte order. SUM and PROD wrap modulo
- * 2^bits, signed types too.
+ * Sets dst[i] = a[i] op b[i] for count elements in the machine's byte order. SUM and PROD wrap
+ * modulo 2^bits, signed types too.
  */
 void inc_reduce(enum inc_operator op, enum inc_dtype type, void *dst, const void *a, const void *b,
 		size_t count);
 
 /*
- * dst[i] = src[i] / divisor, rounded towards zero like in C and NCCL. If a sum has wrapped, the
+ * Sets dst[i] = src[i] / divisor, rounded towards zero as in C and NCCL. If a sum has wrapped, the
  * wrapped value is divided. divisor: 1 or more.
  */
 void inc_reduce_divide(enum inc_dtype type, void *dst, const void *src, size_t count,
 		       uint32_t divisor);
 
-/* dst[i] = src[i] with its bytes reversed; bytes of an element: 1, 2, 4 or 8. */
+/* Sets dst[i] to src[i] with its bytes reversed. bytes: the size of an element, 1, 2, 4 or 8. */
 void inc_reduce_swap(void *dst, const void *src, size_t count, size_t bytes);
 
 #endif

@@ -26,7 +26,8 @@ void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path,
 	inc_icrc_usual_init(&ids->usual, path, payload);
 }
 
-/* Reduces v by the basis; returns the rest. If the rest is 0, *id is the ID that makes v. */
+/* Reduces v by the basis and returns the rest. If the rest is 0, *id is the ID that causes the
+ * change v of the CRC. */
 static uint32_t rest_of(const struct inc_ip_id_span *span, uint32_t v, uint16_t *id)
 {
 	unsigned int i;
@@ -39,7 +40,7 @@ static uint32_t rest_of(const struct inc_ip_id_span *span, uint32_t v, uint16_t 
 	return v;
 }
 
-/* Fills the basis: the change that each bit of the ID makes to the CRC state of a packet,
+/* Fills the basis with the change that each bit of the ID makes to the CRC state of a packet,
  * reduced to independent ones. */
 static void make_span(struct inc_ip_id_span *span, size_t size)
 {
@@ -78,8 +79,8 @@ static const struct inc_ip_id_span *span_of(struct inc_ip_ids *ids, size_t size)
 	return span;
 }
 
-/* The ID that is expected after a rejected packet, whose CRC is wrong by wrong_by with ID 0. If
- * the packet was damaged, it has used the next ID, whatever is in it. */
+/* Returns the ID that is expected after a rejected packet, whose CRC is wrong by wrong_by with ID
+ * 0. If the packet was damaged, it has used the next ID, whatever is in it. */
 static uint16_t resume(struct inc_ip_ids *ids, uint32_t wrong_by, size_t size)
 {
 	uint16_t id;

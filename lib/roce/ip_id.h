@@ -11,7 +11,7 @@
  * An RDMA device may choose any ID. With such a peer the difference of the CRCs must be one that
  * some ID makes (the CRC is linear), so 16 of its 32 bits still check the packet.
  *
- * One struct for each connection, used by its receiver.
+ * Each connection has one such struct, which the connection's receiver uses.
  */
 #ifndef INC_ROCE_IP_ID_H
 #define INC_ROCE_IP_ID_H
@@ -28,26 +28,30 @@
 /* The changes that IDs can make to the CRC of packets of one size: all XOR sums of the basis. */
 struct inc_ip_id_span {
 	size_t size;
-	uint32_t basis[16]; /* each has a highest bit that all after it lack; 0: end of the basis */
-	uint16_t id[16];    /* the ID that makes this change */
+	/* changes of the CRC, each with a highest bit that all later ones lack; 0: end of the
+	 * basis */
+	uint32_t basis[16];
+	uint16_t id[16]; /* for each change in basis the ID that makes it */
 };
 
 struct inc_ip_ids {
-	uint16_t next; /* the ID after that of the last packet */
+	uint16_t next; /* the ID that follows the ID of the last packet */
 	/* Which guess was right the last time, for the first packet of a datagram and for the
-	 * others: true: the next ID; false: 0. It is tried first. */
+	 * others. true: the next ID; false: 0. The receiver tries this guess first. */
 	bool counts[2];
-	struct inc_ip_id_span *span; /* [INC_IP_ID_SIZES] if the peer is a device; NULL: any
-				      * other peer */
+	/* changes for [INC_IP_ID_SIZES] sizes if the peer is an RDMA device; NULL: any other
+	 * peer */
+	struct inc_ip_id_span *span;
 	unsigned int next_span;
-	struct inc_ip_id_span gap; /* for rejected packets of a peer that is no device */
+	struct inc_ip_id_span gap; /* changes for rejected packets of a peer that is no device */
 	struct inc_icrc_usual usual;
 };
 
-/* any: the peer is an RDMA device, so any ID is possible. -ENOMEM. */
+/* Initializes the struct. any: the peer is an RDMA device, so any ID is possible. Returns 0 or
+ * -ENOMEM. */
 int inc_ip_ids_init(struct inc_ip_ids *ids, bool any);
 void inc_ip_ids_free(struct inc_ip_ids *ids);
-/* Makes the check of full packets on this path quicker. Not for a device. */
+/* Makes the check of full packets on this path quicker. It is not for a peer that is a device. */
 void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path, size_t payload);
 
 /* Whether the ICRC of a packet is right. The UDP payload is data, with a size of at least

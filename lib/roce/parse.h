@@ -11,25 +11,25 @@
 struct inc_roce_packet {
 	uint8_t opcode;
 	bool ackreq;
-	bool se; /* solicited event */
+	bool se; /* the solicited event bit is set */
 	uint16_t pkey;
 	uint32_t qpn;
 	uint32_t psn;
-	uint64_t va; /* RETH, if the opcode has one */
+	uint64_t va; /* the fields of the RETH, if the opcode has one */
 	uint32_t rkey;
 	uint32_t dmalen;
-	uint32_t imm;     /* if the opcode has one */
-	uint8_t syndrome; /* of an ACK */
+	uint32_t imm;     /* the immediate, if the opcode has one */
+	uint8_t syndrome; /* AETH syndrome of an ACK packet */
 	uint32_t msn;
 	const uint8_t *payload;
-	size_t len; /* of the payload, pad excluded */
+	size_t len; /* length of the payload without its pad */
 };
 
-/* data, size: the UDP payload. 0, or -EBADMSG if it is no RC SEND, RDMA WRITE or ACK packet with
- * consistent lengths. The ICRC is not checked. */
+/* Parses a UDP payload of size bytes. Returns 0, or -EBADMSG if it is no RC SEND, RDMA WRITE or ACK
+ * packet with consistent lengths. The ICRC is not checked. */
 int inc_roce_parse(const uint8_t *data, size_t size, struct inc_roce_packet *pkt);
 
-/* The packet number nearest to r_base whose PSN is psn. base: the PSN of packet r_base. */
+/* Returns the packet number nearest to r_base whose PSN is psn. base: the PSN of packet r_base. */
 static inline int64_t inc_psn_to_r(uint32_t psn, uint32_t base, uint64_t r_base)
 {
 	return (int64_t)r_base + inc_psn_diff(psn, base);

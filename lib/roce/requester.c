@@ -29,7 +29,7 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 
 	if (now_ns >= q->together_at_ns)
 		q->together_at_ns = 0;
-	/* after a timeout without an answer packets are sent one by one, too: see judge_path() */
+	/* after a timeout without an answer packets are also sent one by one: see judge_path() */
 	together = udp->segment && !q->together_at_ns && !q->rto.backoff;
 	for (r = q->next; r < limit; r++) {
 		struct inc_tx_packet *p = inc_requester_packet(q, r);
@@ -86,12 +86,12 @@ static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
 		q->high = q->next;
 	if (q->rto_at_ns == UINT64_MAX)
 		inc_requester_restart_timer(q, now_ns);
-	/* the last one requests an ACK */
+	/* the last packet requests an ACK */
 	if (fresh == packets)
 		inc_rto_measure(&q->rto, q->next, now_ns);
 }
 
-/* Handles a send that failed with errno. False: further sends would fail now, too. */
+/* Handles a send that failed with errno. Returns false if further sends would fail now, too. */
 static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, uint64_t now_ns)
 {
 	switch (errno) {
@@ -112,7 +112,7 @@ static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, u
 			b->from[i]->failed = errno;
 		return true;
 	default:
-		/* counts as lost on the path; the timer resends it */
+		/* the packets count as lost on the path, so the timer resends them */
 		udp->send_error = errno;
 		sent(b->from[i], b->send[i].segments, now_ns);
 		return true;
@@ -149,8 +149,8 @@ void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 
 void inc_requester_restart_timer(struct inc_requester *q, uint64_t now_ns)
 {
-	/* During the delay that the peer has requested nothing is resent, and a timer that runs
-	 * out would only wake the thread. */
+	/* While the delay runs that the peer has requested, nothing is resent, and a timer that
+	 * expires would only wake the thread. */
 	uint64_t from_ns = now_ns > q->rnr_over_at_ns ? now_ns : q->rnr_over_at_ns;
 
 	q->rto_at_ns = q->acked < q->high ? from_ns + inc_rto_wait_ns(&q->rto) : UINT64_MAX;
@@ -181,14 +181,14 @@ void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 	inc_requester_restart_timer(q, now_ns);
 }
 
-/* Resends from r on. */
+/* Resends all packets from r on. */
 static void go_back(struct inc_requester *q, uint64_t r)
 {
 	q->next = r > q->acked ? r : q->acked;
 	inc_rto_spoil(&q->rto);
 }
 
-/* The peer is alive and has requested all packets from r on. */
+/* The peer is alive and has requested all packets from r on, so this resends them. */
 static void asked_again(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 {
 	go_back(q, r);
@@ -220,7 +220,7 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 					    const struct inc_roce_packet *pkt, uint64_t now_ns,
 					    uint64_t *at)
 {
-	/* the packet number nearest to acked */
+	/* r is the packet number nearest to acked */
 	int64_t r = inc_psn_to_r(pkt->psn, q->start_psn + (uint32_t)q->acked, q->acked);
 
 	if (r < 0)
@@ -247,10 +247,12 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 	return INC_HEARD_ODD;
 }
 
-/* Called at a timeout: decides whether the path loses packets that are sent by one UDP_SEGMENT
- * call. After a timeout a probe is sent alone (below and inc_requester_fill()), so an outage
- * counts once, however long it is. A requester that tries again after a period of single packets
- * needs only one timeout to fall back. */
+/*
+ * Called at a timeout: decides whether the path loses packets that are sent by one UDP_SEGMENT
+ * call. After a timeout a probe is sent alone, by this function and inc_requester_fill(), so an
+ * outage counts once, however long it is. A requester that tries again after a period of single
+ * packets needs only one timeout to fall back.
+ */
 static void judge_path(struct inc_requester *q, uint64_t now_ns)
 {
 	if (!(inc_requester_packet(q, q->acked)->flags & INC_TX_MANY) ||

@@ -24,12 +24,12 @@
 #include "lib/roce/segments.h"
 #include "lib/roce/udp.h"
 
-/* a requester requests an ACK at least every so many packets, and a responder sends one after so
- * many */
+/* A requester requests an ACK in at least one of so many packets, and a responder sends an ACK
+ * after so many. */
 #define INC_ACK_EVERY 32
-/* A responder acknowledges fewer packets at most this long after the first of them, so that
- * small messages that follow each other share an ACK. It is less than a requester waits for one
- * (SOFT_RTO_MIN_NS, INC_DEF_RTO_MIN_MS; inc-switchd's options allow no less). */
+/* A responder acknowledges fewer packets at most this long after the first of them, so that small
+ * messages that follow each other share an ACK. This time is shorter than a requester waits for an
+ * ACK (SOFT_RTO_MIN_NS, INC_DEF_RTO_MIN_MS; inc-switchd's options allow no less). */
 #define INC_ACK_HOLD_NS INC_NSEC_PER_MSEC
 /* A requester's retransmission timeout until it has measured a round trip, within its bounds (in
  * the slow path: sp_first_rto_ns()). */
@@ -43,36 +43,45 @@
 #define INC_SINGLE_PAUSE_MAX_NS (64 * INC_NSEC_PER_SEC)
 
 struct inc_requester_figures {
-	uint64_t sent;   /* packets, sent the first time */
-	uint64_t resent; /* packets, sent again */
+	uint64_t sent;   /* number of packets that were sent for the first time */
+	uint64_t resent; /* number of packets that were sent again */
 	uint64_t acks, naks, rnrs, timeouts;
 };
 
 struct inc_requester {
-	/* Set by the owner before any packet is described. */
+	/* The owner sets these before it describes any packet. */
 	struct inc_tx_peer to;
 	uint32_t start_psn;
-	unsigned int slots;         /* a power of two */
-	struct inc_tx_packet *ring; /* slots of them */
+	unsigned int slots;         /* number of slots of the ring, a power of two */
+	struct inc_tx_packet *ring; /* descriptors of packets, as many as slots */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
 
-	uint64_t posted; /* packets described */
+	uint64_t posted; /* number of packets that are described */
 	uint64_t next;   /* the next packet to send */
-	uint64_t high;   /* all packets before this were sent at least once */
-	uint64_t acked;  /* the peer has acknowledged all packets before this */
-	/* After a timeout the ACK was mostly only late, and the packets before `recover` have
-	 * arrived. So only `burst` packets from acked on are sent again (inc_rto_probes()),
-	 * twice as many after each acknowledgement. recover 0: no timeout to recover from. */
+	uint64_t high;   /* all packets before this one were sent at least once */
+	uint64_t acked;  /* the peer has acknowledged all packets before this one */
+	/*
+	 * Recovery from a timeout. The ACK was mostly only late, and the packets before `recover`
+	 * have arrived. So only `burst` packets from acked on are sent again (inc_rto_probes()),
+	 * and twice as many after each acknowledgement. recover 0: there is no timeout to recover
+	 * from.
+	 */
 	uint64_t recover, burst;
-	unsigned int uncut;       /* timeouts in a row for packets sent by one UDP_SEGMENT call */
-	uint64_t together_at_ns;  /* packets are sent one by one until then; 0: together */
-	uint64_t single_pause_ns; /* the next period of sending one by one */
+	/* number of timeouts in a row for packets sent by one UDP_SEGMENT call */
+	unsigned int uncut;
+	/* until this time packets are sent one by one; 0: packets are sent together */
+	uint64_t together_at_ns;
+	/* length of the next period in which packets are sent one by one */
+	uint64_t single_pause_ns;
 	struct inc_rto rto;
-	uint64_t rto_at_ns; /* UINT64_MAX: the timer is stopped, because no packet is in flight */
+	/* time when the retransmission timer expires; UINT64_MAX: it is stopped, because no packet
+	 * is in flight */
+	uint64_t rto_at_ns;
 	uint64_t rnr_over_at_ns; /* end of the delay that an RNR NAK of the peer requested; 0:
 				  * none */
-	int failed;              /* a positive errno: nothing can be sent to the peer any more */
+	/* a positive errno why nothing can be sent to the peer any more; 0: nothing has failed */
+	int failed;
 	struct inc_requester_figures figures;
 };
 
@@ -85,48 +94,52 @@ static inline struct inc_tx_packet *inc_requester_packet(const struct inc_reques
 
 /* ---- sending ---- */
 
-/* Sends under construction for one socket. The sends of a requester stand together. */
+/* Sends for one socket that are under construction. The sends of a requester stand together. */
 struct inc_batch {
 	struct inc_segments send[INC_BATCH_SENDS];
 	struct mmsghdr msg[INC_BATCH_SENDS];
-	struct inc_requester *from[INC_BATCH_SENDS]; /* NULL: an ACK packet */
+	/* requester of each send; NULL: the send is an ACK packet */
+	struct inc_requester *from[INC_BATCH_SENDS];
 	unsigned int n;
 };
 
-/* The requester may now send the packets before the returned one; next: none. */
+/* Returns the end of the packets that the requester may send now. If it is q->next, the requester
+ * may send none. */
 uint64_t inc_requester_limit(const struct inc_requester *q);
-/* Adds the packets before limit to the batch, which has none of this requester yet; the last one
- * requests an ACK. False: the batch is full, so send it and call again for the rest. */
+/* Adds the packets before limit to the batch, which has none of this requester yet. The last one
+ * requests an ACK. Returns false if the batch is full, so the caller sends it and calls again for
+ * the rest. */
 bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, struct inc_batch *batch,
 			uint64_t limit, uint64_t now_ns);
-/* Adds an ACK packet to the batch, which must have room for it. If it cannot be sent, it is
- * lost. */
+/* Adds an ACK packet to the batch, which must have room for it. If the ACK packet cannot be sent,
+ * it is lost. */
 void inc_batch_ack(struct inc_batch *batch, const struct inc_tx_peer *to, uint8_t syndrome,
 		   uint32_t psn, uint32_t msn);
-/* Sends the batch and empties it. Packets that could not be sent (the socket is full, or turned
- * out not to support UDP_SEGMENT) are in the state before they were added. If packets can never
- * be sent, `failed` of their requester is set. */
+/* Sends the batch and empties it. If packets could not be sent, because the socket is full or does
+ * not support UDP_SEGMENT, they are in the state before they were added. If packets can never be
+ * sent, `failed` of their requester is set. */
 void inc_batch_send(struct inc_batch *batch, struct inc_udp *udp, uint64_t now_ns);
 
 /* ---- receiving ---- */
 
-/* The peer has acknowledged all packets before r. */
+/* Reports that the peer has acknowledged all packets before r. */
 void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns);
 
 enum inc_requester_heard {
-	INC_HEARD,     /* valid, or late */
-	INC_HEARD_ODD, /* contradicts what was sent, and is ignored */
-	INC_HEARD_NAK, /* a NAK that ends the connection; *r is the packet that it names */
+	INC_HEARD,     /* the packet is valid, or late */
+	INC_HEARD_ODD, /* the packet contradicts what was sent, so it is ignored */
+	/* the packet is a NAK that ends the connection; *r is the packet that it names */
+	INC_HEARD_NAK,
 };
-/* Processes an ACK packet. */
+/* Processes an ACK packet of the peer. */
 enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 					    const struct inc_roce_packet *pkt, uint64_t now_ns,
 					    uint64_t *r);
 
 /* Restarts the retransmission timer from now, or from the end of the delay that the peer has
- * requested. It runs only if packets are in flight. */
+ * requested. The timer runs only if packets are in flight. */
 void inc_requester_restart_timer(struct inc_requester *q, uint64_t now_ns);
-/* When inc_requester_timers() must be called at the latest. */
+/* Returns when inc_requester_timers() must be called at the latest. */
 uint64_t inc_requester_deadline_ns(const struct inc_requester *q);
 void inc_requester_timers(struct inc_requester *q, uint64_t now_ns);
 

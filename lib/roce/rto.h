@@ -11,23 +11,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Doublings of the timeout and of the packets; max_ns limits the timeout long before. */
+/* limit of the doublings of the timeout and of the packets; max_ns limits the timeout long
+ * before */
 #define INC_RTO_DOUBLINGS     10
 #define INC_RTO_SINGLE_PROBES 3
 
 struct inc_rto {
 	uint64_t min_ns, max_ns;
-	uint64_t srtt_ns; /* smoothed round trip time; 0: no measurement yet */
+	uint64_t srtt_ns; /* smoothed round trip time; 0: nothing was measured yet */
 	uint64_t rttvar_ns;
-	uint64_t rto_ns;      /* without the back-off */
-	unsigned int backoff; /* timeouts since the last answer of the peer */
+	uint64_t rto_ns;      /* the timeout without the back-off */
+	unsigned int backoff; /* number of timeouts since the last answer of the peer */
 	bool spoiled;         /* the current measurement is invalid */
-	uint64_t sample_end;  /* the measurement ends when all packets before this are
-			       * acknowledged; 0: none is under way */
+	/* the measurement ends when all packets before this one are acknowledged; 0: no measurement
+	 * is under way */
+	uint64_t sample_end;
 	uint64_t sample_at_ns;
 };
 
-/* first_ns: the timeout before the first measurement, within the bounds. */
+/* Initializes the estimator. first_ns: the timeout before the first measurement, which is brought
+ * within the bounds. */
 void inc_rto_init(struct inc_rto *t, uint64_t first_ns, uint64_t min_ns, uint64_t max_ns);
 
 /* Reports that all packets before end have been sent, the last of them now. Begins a measurement
@@ -39,7 +42,8 @@ void inc_rto_spoil(struct inc_rto *t);
 /* Reports that all packets before acked are acknowledged. */
 void inc_rto_acked(struct inc_rto *t, uint64_t acked, uint64_t now_ns);
 
-/* Reports a timeout: no answer for inc_rto_wait_ns(). The next timeout is twice as long. */
+/* Reports a timeout, which is no answer for inc_rto_wait_ns(). The next timeout is twice as
+ * long. */
 void inc_rto_timed_out(struct inc_rto *t);
 /* Reports an answer of the peer, which ends the back-off. */
 void inc_rto_heard(struct inc_rto *t);
@@ -49,10 +53,12 @@ static inline unsigned int inc_rto_doublings(const struct inc_rto *t)
 	return t->backoff < INC_RTO_DOUBLINGS ? t->backoff : INC_RTO_DOUBLINGS;
 }
 
-/* The number of packets to send after a timeout that has been counted. One packet probes how far
- * the peer is, because mostly only an ACK was late. If three probes in a row get no answer, the
- * path loses packets, and each further timeout sends twice as many. So a loss of 50 frames in a
- * row ends after eight timeouts, as with a NIC that resends its whole window. */
+/*
+ * Returns the number of packets to send after a timeout that has been counted. One packet probes
+ * how far the peer is, because mostly only an ACK was late. If three probes in a row get no answer,
+ * the path loses packets, and each further timeout sends twice as many. So a loss of 50 frames in a
+ * row ends after eight timeouts, as with a NIC that resends its whole window.
+ */
 static inline unsigned int inc_rto_probes(const struct inc_rto *t)
 {
 	const unsigned int doublings = inc_rto_doublings(t);
@@ -60,7 +66,7 @@ static inline unsigned int inc_rto_probes(const struct inc_rto *t)
 	return doublings <= INC_RTO_SINGLE_PROBES ? 1 : 1u << (doublings - INC_RTO_SINGLE_PROBES);
 }
 
-/* The current timeout. */
+/* Returns the current timeout with the back-off. */
 uint64_t inc_rto_wait_ns(const struct inc_rto *t);
 
 #endif

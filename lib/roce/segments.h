@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets for a UDP socket: many packets per send, which the kernel segments (UDP_SEGMENT), and
- * many sends per system call. Payloads are never copied. A send is a gather list: headers and
+ * Makes packets for a UDP socket. A send has many packets, which the kernel segments (UDP_SEGMENT),
+ * and a system call has many sends. Payloads are never copied. A send is a gather list: headers and
  * ICRCs, which are made in its own buffer, and payloads in the caller's memory. Requesters
  * (requester.h) use it and choose the packets.
  */
@@ -16,12 +16,13 @@
 #include "lib/proto/frame.h"
 #include "lib/roce/wire.h"
 
-/* Limits of a send: the UDP length field, and the number of packets with 1,024 bytes that fit. */
+/* Limits of a send, which are the UDP length field, and the number of packets with 1,024 bytes that
+ * fit. */
 #define INC_MAX_SEND_BYTES 65000
 #define INC_MAX_SEGMENTS   62
 _Static_assert(INC_MAX_SEGMENTS <= INC_SEND_PACKETS,
 	       "no more packets than a kernel makes of a send");
-/* How many packets of wire_bytes, from BTH to ICRC, fit in one send. */
+/* Returns how many packets of wire_bytes, from BTH to ICRC, fit in one send. */
 static inline unsigned int inc_segments_most(unsigned int wire_bytes)
 {
 	const unsigned int fit = INC_MAX_SEND_BYTES / wire_bytes;
@@ -29,22 +30,23 @@ static inline unsigned int inc_segments_most(unsigned int wire_bytes)
 	return fit < INC_MAX_SEGMENTS ? fit : INC_MAX_SEGMENTS;
 }
 
-/* UDP_SEGMENT sends per system call */
+/* number of UDP_SEGMENT sends per system call */
 #define INC_BATCH_SENDS 8
 
-#define INC_TX_ASK     0x1 /* requests an ACK, even in the middle of a send */
-#define INC_TX_HAS_CRC 0x2 /* crc is valid */
-#define INC_TX_MANY    0x4 /* the last time, the packet was sent together with others */
+#define INC_TX_ASK     0x1 /* the packet requests an ACK, even in the middle of a send */
+#define INC_TX_HAS_CRC 0x2 /* the member crc is valid */
+#define INC_TX_MANY    0x4 /* the packet was sent together with others the last time */
 #define INC_TX_ASKED   0x8 /* the packet has requested an ACK */
 
-/* A packet to send and resend. */
+/* A packet to send and to resend. */
 struct inc_tx_packet {
-	const uint8_t *payload; /* must not change until the packet is acknowledged */
-	uint64_t va;            /* RETH, first or only packets of WRITE */
+	/* the payload, which must not change until the packet is acknowledged */
+	const uint8_t *payload;
+	uint64_t va; /* RETH of a WRITE's first or only packet */
 	uint32_t rkey;
 	uint32_t dmalen;
 	uint32_t imm;
-	uint32_t crc; /* of the payload from state 0 */
+	uint32_t crc; /* CRC of the payload from state 0 */
 	uint16_t len;
 	uint8_t opcode;
 	uint8_t flags; /* INC_TX_* */
@@ -55,18 +57,20 @@ struct inc_tx_peer {
 	struct inc_roce_path path;
 	struct inc_icrc_usual usual;
 	struct sockaddr_in addr;
-	uint32_t qpn; /* of the peer */
+	uint32_t qpn; /* queue pair number of the peer */
 	uint16_t pkey;
-	bool se;                           /* packets other than ACKs are solicited events */
-	const struct inc_crc32_jump *jump; /* over full payloads; NULL: no packet has a crc */
+	/* packets to the peer, other than ACKs, have the solicited event bit */
+	bool se;
+	/* table for CRCs over full payloads; NULL: no packet has a crc */
+	const struct inc_crc32_jump *jump;
 };
 
 /* The most bytes between two payloads: pad and ICRC of one packet, and headers of the next. */
 #define INC_JOINT_MAX (3 + INC_ICRC_LEN + INC_MAX_HEAD_LEN)
 
 /*
- * One send under construction. The kernel segments it into packets of `size` bytes and numbers
- * their IP IDs from 0 on. In iov[], parts of `bytes` with headers and ICRCs alternate with
+ * One send under construction. The kernel segments the send into packets of `size` bytes and
+ * numbers their IP IDs from 0 on. In iov[], parts of `bytes` with headers and ICRCs alternate with
  * payloads.
  */
 struct inc_segments {
@@ -74,24 +78,25 @@ struct inc_segments {
 	uint8_t bytes[(INC_MAX_SEGMENTS + 1) * INC_JOINT_MAX];
 	char control[CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8)));
 	unsigned int iovs, segments;
-	size_t used;  /* of `bytes` */
-	size_t joint; /* start of the part of `bytes` that is not in iov[] yet */
-	size_t size;  /* of the first packet, from BTH to ICRC */
-	size_t total; /* of all packets */
-	bool closed;  /* the last packet is shorter than the first, so the kernel allows none
-		       * after it */
+	size_t used;  /* length of the used part of `bytes` */
+	size_t joint; /* start of that part of `bytes` which is not in iov[] yet */
+	size_t size;  /* length of the first packet, from BTH to ICRC */
+	size_t total; /* length of all packets */
+	/* the last packet is shorter than the first, so the kernel allows no packet after it */
+	bool closed;
 };
 
 void inc_segments_begin(struct inc_segments *t);
-/* Appends a packet. False: it must go into another send. ackreq_psn: the PSN, with
- * INC_BTH_ACKREQ if it requests an ACK. together: it may share a send with other packets. */
+/* Appends a packet. Returns false if the packet must go into another send. ackreq_psn: the PSN,
+ * with INC_BTH_ACKREQ if the packet requests an ACK. together: the packet may share a send with
+ * others. */
 bool inc_segments_add(struct inc_segments *t, const struct inc_tx_peer *to,
 		      const struct inc_tx_packet *p, uint32_t ackreq_psn, bool together);
-/* Fills msg for sendmmsg(). */
+/* Ends the send, and fills msg for sendmmsg(). */
 void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to, struct mmsghdr *msg);
 
-/* An ACK packet, which is sent alone: as a send, or written to `at`, which has room for
- * INC_ACK_PACKET_LEN bytes. */
+/* These make an ACK packet, which is sent alone: one makes a send, the other writes the packet to
+ * `at`, which has room for INC_ACK_PACKET_LEN bytes. */
 void inc_segments_ack(struct inc_segments *t, const struct inc_tx_peer *to, uint8_t syndrome,
 		      uint32_t psn, uint32_t msn);
 #define INC_ACK_PACKET_LEN (INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)

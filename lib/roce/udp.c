@@ -17,7 +17,7 @@ static int set_option(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
-/* Makes a buffer as large as the kernel allows, up to bytes; returns its size. */
+/* Makes a socket buffer as large as the kernel allows, up to bytes. Returns its size. */
 static int grow_buffer(int fd, int force, int plain, int bytes)
 {
 	socklen_t len = sizeof(int);
@@ -45,7 +45,7 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 	if (bind(udp->fd, (struct sockaddr *)&at, sizeof(at)) ||
 	    getsockname(udp->fd, (struct sockaddr *)&at, &len))
 		return inc_err_set(err, errno, "UDP socket on %s: %s", text, strerror(errno));
-	/* With DF and without connect() the kernel sends IP ID 0, which the ICRC covers. PROBE
+	/* With DF and without connect() the kernel sends IP ID 0, and the ICRC covers the ID. PROBE
 	 * sets DF like DO, but ignores the path MTU in ICMP messages, which anyone can forge. */
 	ret = set_option(udp->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	if (ret)
@@ -87,7 +87,7 @@ void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, const v
 	udp->send_calls++;
 	if (sendto(udp->fd, packet, size, MSG_DONTWAIT, (const struct sockaddr *)to, sizeof(*to)) <
 	    0)
-		udp->send_error = errno; /* lost: the peer will request it again */
+		udp->send_error = errno; /* the packet is lost, so the peer will request it again */
 }
 
 int inc_udp_inbox_init(struct inc_udp_inbox *inbox)
@@ -144,8 +144,8 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 	udp->recv_calls++;
 	n = recvmmsg(udp->fd, msg, INC_UDP_RECVS, MSG_DONTWAIT, NULL);
 	if (n < 0) {
-		/* errors of earlier sends are returned here, too; the retransmission timer
-		 * handles them */
+		/* this also returns errors of earlier sends, whose packets the retransmission timer
+		 * resends */
 		if (errno != EAGAIN && errno != EINTR)
 			udp->send_error = errno;
 		return 0;

@@ -52,13 +52,14 @@ unsigned int inc_roce_payload(unsigned int mtu)
 
 uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len)
 {
-	/* isa-l inverts the state before and after, like zlib */
+	/* isa-l, like zlib, inverts the state before and after */
 	state = ~crc32_gzip_refl(~state, data, len);
 	clean_uppers();
 	return state;
 }
 
-/* head: the first len bytes of a packet, at most INC_IP_TO_BTH_LEN */
+/* Returns the CRC state over a packet's masked head. head: the first len bytes of the packet, at
+ * most INC_IP_TO_BTH_LEN. */
 static uint32_t masked_state(uint8_t *head, size_t len)
 {
 	inc_icrc_mask(head);
@@ -162,7 +163,7 @@ void inc_crc32_jump_init(struct inc_crc32_jump *jump, size_t len)
 
 uint64_t inc_rnr_timeout_ns(uint8_t syndrome)
 {
-	/* InfiniBand Architecture Specification Vol. 1, table 45: units of 10 us */
+	/* from InfiniBand Architecture Specification Vol. 1, table 45, in units of 10 us */
 	static const uint32_t tens_of_us[32] = {
 		65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
 		48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * RoCEv2 packets in user space: the ICRC (with isa-l's carry-less CRC) and the headers of each
- * opcode. Used by the slow path, the soft endpoints and the tests.
+ * opcode. The slow path, the soft endpoints and the tests use these functions.
  */
 #ifndef INC_ROCE_WIRE_H
 #define INC_ROCE_WIRE_H
@@ -11,38 +11,38 @@
 #include <stdint.h>
 #include "lib/proto/frame.h"
 
-/* BTH, RETH and immediate */
+/* Bytes of BTH, RETH and immediate. */
 #define INC_MAX_HEAD_LEN (INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN)
 
-/* Length of the extended headers that follow the BTH (RETH, ImmDt, AETH). -1: the opcode is not
- * RC SEND, RDMA WRITE or ACK. */
+/* Returns the length of the extended headers that follow the BTH (RETH, ImmDt, AETH). -1: the
+ * opcode is not RC SEND, RDMA WRITE or ACK. */
 int inc_roce_ext_len(uint8_t opcode);
 bool inc_roce_has_imm(uint8_t opcode);
 bool inc_roce_has_reth(uint8_t opcode);
 
-/* The largest payload of packets within an MTU; 0: none fits. */
+/* Returns the largest payload of packets within an MTU; 0: none fits. */
 unsigned int inc_roce_payload(unsigned int mtu);
 
-/* CRC-32 state over len bytes from a start state, without initial and final xor. */
+/* Returns the CRC-32 state over len bytes from a start state, without initial and final xor. */
 uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len);
 
 /*
- * ICRC of a packet over IPv4. At ip is the 20-byte IP header (no options), followed in memory by
- * UDP, BTH, extended headers, payload and pad. The length len is from the IP header up to, not
- * including, the ICRC. This function masks the fields that the ICRC leaves out. On the wire the
- * value is least significant byte first.
+ * Returns the ICRC of a packet over IPv4. At ip is the 20-byte IP header (no options), followed in
+ * memory by UDP, BTH, extended headers, payload and pad. The length len is from the IP header up
+ * to, not including, the ICRC. This function masks the fields that the ICRC leaves out. On the wire
+ * the value is least significant byte first.
  */
 uint32_t inc_icrc_ipv4(const void *ip, size_t len);
 
 /*
- * The same for a sender or receiver that has only the UDP payload; path and ip_id are the IP and
- * UDP fields that are not masked. len: UDP payload without the ICRC.
+ * Returns the ICRC for a sender or receiver that has only the UDP payload. path and ip_id are the
+ * IP and UDP fields that are not masked. len: length of the UDP payload without the ICRC.
  */
 uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const void *bth,
 		      size_t len);
 
 /*
- * The first part of inc_icrc_udp(): the CRC-32 state behind head, which is BTH and extended
+ * The first part of inc_icrc_udp(). Returns the CRC-32 state after head, which is BTH and extended
  * headers of head_len bytes (INC_MAX_HEAD_LEN at most). rest_len: bytes between head and the ICRC.
  */
 uint32_t inc_icrc_head(const struct inc_roce_path *path, uint16_t ip_id, const void *head,
@@ -57,25 +57,27 @@ uint32_t inc_icrc_head(const struct inc_roce_path *path, uint16_t ip_id, const v
  */
 #define INC_ICRC_IDS INC_SEND_PACKETS
 struct inc_icrc_usual {
-	size_t len; /* from BTH to the ICRC, which is not counted; 0: no length is usual */
-	/* The CRC of such a packet with 0 in its masked byte (INC_BTH_MASKED_AT), xor the CRC
-	 * with 0xff there. */
+	/* usual length from BTH to the ICRC, which is not counted; 0: no length is usual */
+	size_t len;
+	/* The CRC of such a packet with 0 in its masked byte (INC_BTH_MASKED_AT), xor the packet's
+	 * CRC with 0xff there. */
 	uint32_t masked;
-	uint32_t state[INC_ICRC_IDS]; /* at the BTH, by ID */
+	uint32_t state[INC_ICRC_IDS]; /* CRC states at the BTH, by IP ID */
 };
-/* For full packets without extended headers. */
+/* Computes the states for full packets without extended headers. */
 void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_roce_path *path,
 			 size_t payload);
-/* inc_icrc_udp() and inc_icrc_head(), faster for packets of the usual length. */
+/* These do what inc_icrc_udp() and inc_icrc_head() do, but faster for packets of the usual
+ * length. */
 uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
 			    uint16_t ip_id, const void *bth, size_t len);
 uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
 			     uint16_t ip_id, const void *head, size_t head_len, size_t rest_len);
 
 /*
- * Combines CRC states. The CRC is linear: the state behind two parts is the state behind the
- * first, advanced over the length of the second, xor the state of the second from 0. So the CRC of
- * a payload for many peers is computed once. The tables are for one length.
+ * Tables that combine CRC states. The CRC is linear: the state after two parts is the state after
+ * the first, advanced over the length of the second, xor the state of the second from 0. So the CRC
+ * of a payload for many peers is computed once. The tables are for one length.
  */
 struct inc_crc32_jump {
 	size_t len;
@@ -89,7 +91,7 @@ static inline uint32_t inc_crc32_jump(const struct inc_crc32_jump *jump, uint32_
 	       jump->by_byte[2][state >> 16 & 0xff] ^ jump->by_byte[3][state >> 24];
 }
 
-/* The delay that the 5-bit timer code in the syndrome of an RNR NAK requests. */
+/* Returns the delay that the 5-bit timer code in the syndrome of an RNR NAK requests. */
 uint64_t inc_rnr_timeout_ns(uint8_t syndrome);
 
 #endif

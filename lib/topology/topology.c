@@ -22,7 +22,8 @@ static const struct inc_field host_fields[] = {
 };
 static const struct inc_schema host_schema = INC_SCHEMA(struct inc_topo_host, host_fields);
 
-/* A peer may come after the port in the file, so peers are resolved when all names are known. */
+/* Peers are resolved when all names are known, because a peer may come after the port in the
+ * file. */
 static const struct inc_field port_fields[] = {
 	{"name", NAME_FIELD, INC_AT(struct inc_topo_port, name)},
 	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_port, ip)},
@@ -79,7 +80,7 @@ static int check_name(const struct inc_yaml_node *map, const char *name, struct 
 			      "'%.64s' is not a name (letters, digits, - and _)", name);
 }
 
-/* Registers a name, which must be new. */
+/* Registers the name of a node, which must be new. */
 static int take_name(struct inc_topology *topo, const struct inc_yaml_node *map, const char *name,
 		     enum inc_topo_kind kind, unsigned int index, struct inc_err *err)
 {
@@ -94,7 +95,7 @@ static int take_name(struct inc_topology *topo, const struct inc_yaml_node *map,
 							: 0;
 }
 
-/* Registers an address, which must be new. */
+/* Registers the address of a node, which must be new. */
 static int take_ip(struct inc_topology *topo, const struct inc_yaml_node *map, struct in_addr ip,
 		   enum inc_topo_kind kind, unsigned int index, struct inc_err *err)
 {
@@ -195,7 +196,7 @@ static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *
 			ret = take_name(topo, map, sw->name, INC_TOPO_SWITCH, i, err);
 		if (ret)
 			return ret;
-		topo->n_switches++; /* count it first, so that its ports are freed */
+		topo->n_switches++; /* this counts the switch first, so that its ports are freed */
 		ret = read_ports(topo, sw, inc_yaml_get(map, "ports"), err);
 		if (ret)
 			return ret;

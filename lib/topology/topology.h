@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A topology file (docs/control.md, "Topology"), read and checked. inc-controller computes routes
- * on it, and inc-lab builds it. All names are resolved to indexes. links[] has every link, even if
- * the file has no entry for it.
+ * on it, and inc-lab builds it. All names are resolved to indexes. The array links[] has every
+ * link, even if the file has no entry for it.
  */
 #ifndef INC_TOPOLOGY_H
 #define INC_TOPOLOGY_H
@@ -22,14 +22,14 @@
 #define INC_TOPO_MAX_HOSTS    16384
 #define INC_TOPO_MAX_SWITCHES 1024
 #define INC_TOPO_MAX_BRIDGES  1024
-#define INC_TOPO_MAX_PORTS    64    /* of one switch */
-#define INC_TOPO_MAX_PEERS    1024  /* of one port */
-#define INC_TOPO_DEF_RATE     10000 /* Mbit/s, of a link without a rate in the file */
+#define INC_TOPO_MAX_PORTS    64    /* limit of the ports of one switch */
+#define INC_TOPO_MAX_PEERS    1024  /* limit of the peers of one port */
+#define INC_TOPO_DEF_RATE     10000 /* rate in Mbit/s of a link without a rate in the file */
 
 /* The faults that a link adds to its frames, in each direction. All zero: a plain cable. */
 struct inc_topo_wire {
-	double rate_mbit; /* 0: unlimited */
-	double loss;      /* probabilities, 0 to 1 */
+	double rate_mbit; /* rate of the link; 0: unlimited */
+	double loss;      /* probabilities of faults, 0 to 1 */
 	double duplicate;
 	double corrupt;
 	double reorder;
@@ -39,33 +39,35 @@ struct inc_topo_wire {
 struct inc_topo_host {
 	char name[INC_TOPO_NAME_MAX];
 	struct in_addr ip;
-	unsigned int sw;   /* the switch to which the host is attached */
-	unsigned int port; /* that switch's port */
-	unsigned int link; /* the host's own cable, to that port or to the bridge before it */
+	unsigned int sw;   /* index of the switch to which the host is attached */
+	unsigned int port; /* index of that switch's port */
+	/* link of the host's own cable, which leads to that port or to the bridge before it */
+	unsigned int link;
 };
 
 /* A host or a switch that a port leads to. */
 struct inc_topo_peer {
 	bool to_switch;
-	unsigned int index; /* into switches (true) or hosts (false) */
-	unsigned int port;  /* of a peer that is a switch: the port that leads back to this
-			     * switch */
+	unsigned int index; /* index into switches (if to_switch is set) or hosts */
+	/* if the peer is a switch: index of the peer's port that leads back to this switch */
+	unsigned int port;
 };
 
 struct inc_topo_port {
 	char name[INC_TOPO_NAME_MAX];
 	struct in_addr ip;
-	struct inc_topo_peer *peers; /* one peer, or several behind a bridge */
+	struct inc_topo_peer *peers; /* the port's peers: one, or several behind a bridge */
 	unsigned int n_peers;
-	int bridge;        /* the bridge at the other end of the port's cable; -1: the peer is
-			    * there */
-	unsigned int link; /* the port's own cable */
+	/* index of the bridge at the other end of the port's cable; -1: the peer is there */
+	int bridge;
+	unsigned int link; /* link of the port's own cable */
 };
 
 struct inc_topo_switch {
 	char name[INC_TOPO_NAME_MAX];
 	bool root;
-	bool has_mode; /* else the switch's own mode applies */
+	/* the file has a mode for the switch; otherwise the switch's own mode applies */
+	bool has_mode;
 	enum inc_mode_of_switch mode;
 	struct inc_topo_port *ports;
 	unsigned int n_ports;
@@ -84,55 +86,55 @@ enum inc_topo_kind {
 
 struct inc_topo_end {
 	enum inc_topo_kind kind;
-	unsigned int index; /* into hosts, switches or bridges */
-	unsigned int port;  /* of a switch */
+	unsigned int index; /* index into hosts, switches or bridges */
+	unsigned int port;  /* index of the port, for a switch */
 };
 
 /* A cable. end[0] is a host or a switch's port, end[1] a switch's port or a bridge. Between two
  * switches, end[1] is the switch that comes first in the file. */
 struct inc_topo_link {
 	struct inc_topo_end end[2];
-	unsigned int mtu; /* of the IP packet, at both ends */
-	double rate_mbit; /* the rate that it can carry */
+	unsigned int mtu; /* MTU of the IP packet, at both ends */
+	double rate_mbit; /* rate that the cable can carry */
 	bool has_wire;    /* the file has a wire here, even if the wire adds no fault (yet) */
 	struct inc_topo_wire wire;
 };
 
-/* Hash table from keys to numbers (topology_index.c). */
+/* A hash table from keys to numbers (topology_index.c). */
 struct inc_topo_index {
 	struct inc_topo_slot {
 		uint32_t key;
-		uint32_t value; /* plus 1; 0: free */
+		uint32_t value; /* number of the key, plus 1; 0: the entry is free */
 	} * slots;
 	size_t room, n;
 };
 
 struct inc_topology {
 	char name[64];
-	unsigned int prefix; /* length of every link's network */
-	unsigned int mtu;    /* of links without an MTU in the file */
-	double rate_mbit;    /* of links without a rate; 0: the file has none */
+	unsigned int prefix; /* prefix length of every link's network */
+	unsigned int mtu;    /* MTU of links without an MTU in the file */
+	double rate_mbit;    /* rate of links without a rate; 0: the file has none */
 	struct inc_topo_host *hosts;
 	unsigned int n_hosts;
 	struct inc_topo_switch *switches;
 	unsigned int n_switches;
-	unsigned int n_leaves; /* switches with hosts */
+	unsigned int n_leaves; /* number of switches with hosts */
 	struct inc_topo_bridge *bridges;
 	unsigned int n_bridges;
 	struct inc_topo_link *links;
 	unsigned int n_links;
-	struct inc_topo_index by_name, by_ip; /* hosts, switches and bridges; the port of an end
-					       * is not set */
+	/* indexes of hosts, switches and bridges; the port of an end is not set */
+	struct inc_topo_index by_name, by_ip;
 };
 
-/* Reads a file. 0, or -errno with "file:line: field: text". */
+/* Reads a file. Returns 0, or -errno with "file:line: field: text". */
 int inc_topology_load(const char *path, struct inc_topology **topo, struct inc_err *err);
-/* Likewise, but parses text from memory; name stands for the path. */
+/* Does the same with a text in memory. name stands for the path in error messages. */
 int inc_topology_parse(const char *name, const char *text, size_t len, struct inc_topology **topo,
 		       struct inc_err *err);
 void inc_topology_free(struct inc_topology *topo);
 
-/* Index, or -1. */
+/* These return an index, or -1. */
 int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip);
 int inc_topology_host_by_name(const struct inc_topology *topo, const char *name);
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name);

@@ -42,7 +42,8 @@ static unsigned int add_link(struct inc_topology *topo, struct inc_topo_end a,
 	return topo->n_links++;
 }
 
-/* Adds the cable of a port, and those of its hosts. A cable between two switches is added once. */
+/* Adds the cable of a port, and the cables of its hosts. A cable between two switches is added
+ * once. */
 static void add_links(struct inc_topology *topo, unsigned int s, unsigned int p,
 		      const struct inc_topo_wire *wire)
 {
@@ -64,7 +65,7 @@ static void add_links(struct inc_topology *topo, unsigned int s, unsigned int p,
 			if (port->bridge < 0)
 				port->link = link;
 		} else if (port->bridge < 0) {
-			/* the switch with the lower index has added it */
+			/* the call for the switch with the lower index has added the cable */
 			port->link =
 				peer->index < s
 					? topo->switches[peer->index].ports[peer->port].link
@@ -76,7 +77,7 @@ static void add_links(struct inc_topology *topo, unsigned int s, unsigned int p,
 	}
 }
 
-/* wire: the wire of every link; NULL: the file has none */
+/* Makes all links. wire: the wire of every link; NULL: the file has none. */
 static int make_links(struct inc_topology *topo, const struct inc_topo_wire *wire,
 		      struct inc_err *err)
 {
@@ -147,7 +148,7 @@ static int read_link(struct inc_topology *topo, const struct inc_yaml_node *map,
 	struct inc_topo_end ends[2];
 	int ret;
 
-	/* check keys and values first, because errors in them do not depend on the link */
+	/* this checks keys and values first, because errors in them do not depend on the link */
 	ret = inc_schema_read_yaml(&link_schema, map, &unknown, err);
 	if (!ret)
 		ret = read_ends(topo, map, ends, err);
@@ -180,7 +181,7 @@ static int read_links(struct inc_topology *topo, const struct inc_yaml_node *seq
 	return ret;
 }
 
-/* Sets the rate of links without one: that of their wire, or the default. */
+/* Sets the rate of links without one to that of their wire, or to the default. */
 static void choose_rates(struct inc_topology *topo)
 {
 	for (unsigned int i = 0; i < topo->n_links; i++) {

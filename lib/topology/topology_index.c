@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hosts, switches and ports by name and by address: a hash table with open addressing, so that
- * reading a file with thousands of names takes linear time.
+ * Finds hosts, switches and ports by name and by address, with a hash table that has open
+ * addressing. So reading a file with thousands of names takes linear time.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/topology/topology_priv.h"
 
-/* Fibonacci hashing: the upper bits of the product depend on all bits of the key. */
+/* The hash of a key, by Fibonacci hashing, because the upper bits of the product depend on all bits
+ * of the key. */
 static size_t place(const struct inc_topo_index *x, uint32_t key)
 {
 	return (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (x->room - 1);
@@ -50,7 +51,7 @@ static int add(struct inc_topo_index *x, uint32_t key, enum inc_topo_kind kind, 
 	return 0;
 }
 
-/* Finds the next entry with this key. *at is 0 for the first, and is advanced. */
+/* Finds the next entry with this key. *at is 0 for the first entry, and this advances it. */
 static bool next(const struct inc_topo_index *x, uint32_t key, size_t *at, enum inc_topo_kind *kind,
 		 unsigned int *index)
 {

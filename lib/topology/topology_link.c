@@ -21,7 +21,7 @@ static bool same_network(const struct inc_topology *topo, struct in_addr a, stru
 	return (ntohl(a.s_addr) ^ ntohl(b.s_addr)) >> (32 - topo->prefix) == 0;
 }
 
-/* The node in the file for a port's peer. */
+/* Returns the node in the file for a port's peer. */
 static const struct inc_yaml_node *peer_node(const struct inc_yaml_node *port, unsigned int i)
 {
 	const struct inc_yaml_node *peers = inc_yaml_get(port, "peers");
@@ -132,7 +132,7 @@ static int resolve_port(struct inc_topology *topo, unsigned int s, unsigned int 
 	return ret;
 }
 
-/* The port of a switch that leads to the other switch; n_ports: there is none. */
+/* Returns the port of a switch that leads to the other switch. n_ports: there is none. */
 static unsigned int port_to(const struct inc_topo_switch *sw, unsigned int other)
 {
 	for (unsigned int p = 0; p < sw->n_ports; p++) {

@@ -10,7 +10,7 @@
 #include "lib/conf/yaml.h"
 
 #define INC_TOPO_MTU_FIELD .kind = INC_UINT, .need = INC_OPTIONAL, .min = 576, .max = 9216
-/* 0: the file has none */
+/* 0: the file has no rate */
 #define INC_TOPO_RATE_FIELD .kind = INC_REAL, .need = INC_OPTIONAL, .max = 1000000
 
 /* The list of switches in the file, by either name of the field, or the mapping of a single
@@ -36,8 +36,8 @@ int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *roo
 int inc_topology_cables(struct inc_topology *topo, const struct inc_yaml_node *root,
 			struct inc_err *err);
 
-/* topology_index.c: looks up hosts, switches and bridges by name and by address. Names are
- * stored in topo before they are added. 0 or -ENOMEM. */
+/* topology_index.c: these look up hosts, switches and bridges by name and by address. A name must
+ * be stored in topo before it is added. They return 0 or -ENOMEM. */
 int inc_topology_add_name(struct inc_topology *topo, enum inc_topo_kind kind, unsigned int index);
 int inc_topology_add_ip(struct inc_topology *topo, struct in_addr ip, enum inc_topo_kind kind,
 			unsigned int index);
