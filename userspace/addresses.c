@@ -12,8 +12,8 @@
 #include "lib/net/wait.h"
 #include "userspace/addresses.h"
 
-/* How long the start waits for the first look-up. Meanwhile the daemon does nothing else, not even
- * retransmissions for communicators that it has taken over. */
+/* How long the start waits for the first look-up. Meanwhile the daemon does nothing else. It does
+ * not even retransmit for communicators that it has taken over. */
 #define START_MS 1000
 
 struct inc_addresses {
@@ -23,9 +23,9 @@ struct inc_addresses {
 	struct addrinfo *list;     /* the addresses in use; NULL: none yet */
 	struct addrinfo *fresh;    /* result of a later look-up, not in use yet; NULL: none */
 	struct inc_lookup *lookup; /* the look-up under way; NULL: none */
-	struct event *answer;      /* of the look-up's descriptor */
+	struct event *answer;      /* event of the look-up's descriptor */
 	bool number;               /* the host is a numeric address */
-	struct inc_err why;        /* why the last look-up failed; "": it did not */
+	struct inc_err why;        /* why the last look-up failed; "": it did not fail */
 };
 
 static void free_list(struct addrinfo *list)
@@ -35,7 +35,7 @@ static void free_list(struct addrinfo *list)
 }
 
 /* Ends the look-up and stores its addresses. Returns 0, -errno with the reason in why, or
- * -EINPROGRESS if there is no answer yet. */
+ * -EINPROGRESS if the look-up has no answer yet. */
 static int take_answer(struct inc_addresses *a, struct inc_err *why)
 {
 	struct addrinfo *list;

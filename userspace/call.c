@@ -14,8 +14,8 @@ static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
 static const char *const operators[] = {INC_OPERATORS(WORD)[INC_OPERATOR_AVG] = "avg"};
 static const char *const dtypes[] = {INC_WIRE_DTYPES(WORD)};
 
-/* Engines refuse descriptors with unknown values, but the slow path may read a row while the data
- * path writes it. */
+/* The name of a value of a descriptor, or "unknown". Engines refuse descriptors with unknown
+ * values, but the slow path may read a row while the data path writes it. */
 #define NAME_OF(names, value) \
 	((value) < sizeof(names) / sizeof(*(names)) ? (names)[value] : "unknown")
 
@@ -37,8 +37,8 @@ static int describe(char *text, size_t size, const struct inc_call *call)
 			INC_DESC_ROOT(desc), INC_DESC_SEQ(desc), call->bytes);
 }
 
-/* Returns the earlier of two sequence numbers, which wrap around. They are always less than half of
- * the range apart. */
+/* Returns the earlier of two sequence numbers, which wrap around. The two are always less than half
+ * of the range apart. */
 static uint32_t earlier(uint32_t a, uint32_t b)
 {
 	return ((b - a) & INC_DESC_SEQ_MASK) <= INC_DESC_SEQ_MASK / 2 ? a : b;

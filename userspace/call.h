@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Texts that both engines use in error reports: the names of peers, and which collective each of
- * them has called. The functions keep no state and may be called on any thread. */
+/* Texts that both engines use in error reports: the names of peers, and which collective each peer
+ * has called. The functions keep no state and may be called on any thread. */
 #ifndef INC_CALL_H
 #define INC_CALL_H
 
@@ -18,8 +18,8 @@ const char *inc_child_name(char buf[INC_PEER_TEXT], bool is_switch, uint32_t ran
 
 struct inc_call {
 	char who[INC_PEER_TEXT];
-	uint32_t desc;  /* INC_DESC */
-	uint32_t bytes; /* length of its contribution */
+	uint32_t desc;  /* descriptor of the call: INC_DESC */
+	uint32_t bytes; /* length of the rank's contribution */
 };
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The static file of a switch. */
+/* Reads the static file of a switch. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,9 +94,9 @@ static struct inc_comm_conf *find_comm(struct inc_switch_conf *conf, uint32_t co
 }
 
 /*
- * The only communicator of a file that has no list of them. A switch without a name is in the
- * original documents' form. There hosts send numbers in network byte order to a switch in
- * passthrough mode, and in little-endian order to one in termination mode.
+ * Sets up the only communicator of a file that has no list of communicators. A switch without a
+ * name is in the original documents' form. There hosts send numbers in network byte order to a
+ * switch in passthrough mode, and in little-endian order to one in termination mode.
  */
 static struct inc_comm_conf unlisted_comm(const struct inc_yaml_node *sw, uint32_t mode)
 {
@@ -110,7 +110,7 @@ static struct inc_comm_conf unlisted_comm(const struct inc_yaml_node *sw, uint32
 				      .byte_order = turned ? INC_ORDER_NETWORK : INC_ORDER_LITTLE};
 }
 
-/* mode: for a communicator that does not set one. */
+/* Reads a communicator. mode: the mode of a communicator whose mapping has none. */
 static int read_comm(const struct inc_yaml_node *node, uint32_t mode, struct inc_switch_conf *conf,
 		     struct inc_err *err)
 {
@@ -126,7 +126,7 @@ static int read_comm(const struct inc_yaml_node *node, uint32_t mode, struct inc
 	if (!cm->has_mode)
 		cm->mode = mode;
 	cm->has_mode = true;
-	cm->root = true; /* until a connection to a parent is read */
+	cm->root = true; /* the communicator is the root until a connection to a parent is read */
 	conf->n_comms++;
 	return 0;
 }
@@ -284,9 +284,9 @@ static void forget_repeated_ports(struct inc_settings *s)
 		inc_settings_add_port(s, listed.port[i]);
 }
 
-/* s: the file's settings. merged: the same, merged with the command line's. The timers are checked
- * as merged, because the command line may set one of them. The file's address for metrics is
- * checked even if the command line's is used. */
+/* Checks the settings of a switch. s: the file's settings. merged: the file's settings merged with
+ * the command line's. The timers are checked as merged, because the command line may set one of
+ * them. The file's address for metrics is checked even if the command line's is used. */
 static int check_settings(const struct inc_yaml_node *sw, const struct inc_settings *s,
 			  const struct inc_settings *merged, struct inc_err *err)
 {
@@ -319,7 +319,8 @@ static void log_left_out(const char *path, const struct inc_yaml_node *sw,
 			 named ? "" : ", as the original documents' files have it");
 }
 
-/* alone: the file has this switch alone, as the mapping "switch", which may lack connections. */
+/* Reads a switch. alone: the file has only this switch, as the mapping "switch", which may lack
+ * connections. */
 static int read_switch(const char *path, const struct inc_yaml_node *sw, bool alone,
 		       const struct inc_settings *line, struct inc_switch_conf *conf,
 		       struct inc_err *err)
@@ -456,7 +457,7 @@ int inc_config_load(const char *path, const char *name, const struct inc_setting
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err)
 {
 	const struct inc_settings *s = &conf->settings;
-	/* rows and slots: of passthrough mode only */
+	/* rows and slots count communicators of passthrough mode only */
 	uint64_t connections = 0, rows = 0, slots = 0;
 	uint32_t i, k;
 

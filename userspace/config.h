@@ -24,17 +24,17 @@
 #define INC_DEF_THREADS      1
 #define INC_MAX_THREADS      64
 
-#define INC_METRICS_ADDR_LEN 64 /* ADDRESS:PORT, with the final 0 */
+#define INC_METRICS_ADDR_LEN 64 /* size of the text ADDRESS:PORT, with the final 0 */
 
 /* Names of the modes of XDP in files, on the command line and in answers to queries. */
 #define INC_XDP_NATIVE  "native"
 #define INC_XDP_GENERIC "generic"
 
-/* Settings of the command line or of the file. 0 and false mean "not set". After
+/* Settings of the command line or of the file. The values 0 and false mean "not set". After
  * inc_settings_complete() every setting has its value. */
 struct inc_settings {
 	bool mode_given;
-	uint32_t mode; /* enum inc_mode_of_switch, for communicators that do not set one */
+	uint32_t mode; /* mode of communicators that do not set one: enum inc_mode_of_switch */
 	bool xdp_given;
 	bool generic;
 	bool old_xdp_given; /* the file has settings.mode, the old name of settings.xdp */
@@ -47,18 +47,20 @@ struct inc_settings {
 	uint32_t rto_min_ms;
 	uint32_t rto_max_ms;
 	uint32_t ack_delay_ms;
-	uint32_t threads; /* worker threads of termination mode */
+	uint32_t threads; /* number of worker threads of termination mode */
 	bool metrics_given;
-	char metrics[INC_METRICS_ADDR_LEN]; /* where metrics are served over HTTP */
+	char metrics[INC_METRICS_ADDR_LEN]; /* address at which metrics are served over HTTP */
 };
 
 struct inc_switch_conf {
 	char name[INC_SWITCH_NAME_LEN];
-	bool has_id; /* the switch's number in files of the original documents' form */
+	/* the file has a number of the switch, as files of the original documents' form do */
+	bool has_id;
 	uint32_t id;
 	bool root;
 	struct inc_settings settings;
-	bool ports_given; /* settings lists the ports; else they are those of connections */
+	/* the settings list the ports; otherwise the ports are those of the connections */
+	bool ports_given;
 	struct inc_comm_conf *comm;
 	uint32_t n_comms;
 };
@@ -76,14 +78,14 @@ extern const struct inc_schema inc_switch_schema;
 int inc_config_load(const char *path, const char *name, const struct inc_settings *line,
 		    struct inc_switch_conf *out, struct inc_err *err);
 /*
- * Checks that the ports are given and that all communicators fit the limits in the settings, which
- * must be merged with the command line's and complete. Otherwise the error would appear only when
- * the maps are filled. path is for the message.
+ * Checks that the ports are given and that all communicators fit the limits in the settings. The
+ * settings must be complete and merged with the command line's. Without this check the error would
+ * appear only when the maps are filled. path is for the message.
  */
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err);
 void inc_config_free(struct inc_switch_conf *conf);
 
-/* Reads the communicator of a "configure" message. */
+/* Reads the communicator in a "configure" message. */
 int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_err *err);
 
 /* Returns -EINVAL if the longest retransmission timeout is below the shortest one. Timeouts that
@@ -93,11 +95,11 @@ int inc_settings_check_timers(const struct inc_settings *s, struct inc_err *err)
  * warning and sets xdp, unless that is set. where: the file or option, for the log. */
 void inc_settings_old_xdp(struct inc_settings *s, bool generic, const char *where);
 bool inc_settings_has_port(const struct inc_settings *s, const char *ifname);
-/* Adds a port, unless the list has it already. Returns false if the list is full. */
+/* Adds a port to the settings, unless they have it already. Returns false if the list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);
 /* Returns 0 if text is an address at which metrics can be served, else -EINVAL. */
 int inc_settings_check_metrics(const char *text, struct inc_err *err);
-/* Copies the settings that s lacks from more. No other function decides which of two settings is
+/* Copies the settings that s lacks from more. Only this function decides which of two settings is
  * used. */
 void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more);
 /* Sets all settings that are still missing to their defaults. */

@@ -13,10 +13,11 @@
 #include "lib/conf/yaml.h"
 #include "userspace/config.h"
 
-/* For each field of a table, in how many of the file's mappings it was missing. */
+/* Counts, for each field of a table, in how many of the file's mappings the field was missing. */
 struct inc_absent {
 	const struct inc_schema *schema;
-	const char *what; /* plural of what the table describes, such as "connections" */
+	/* plural of the objects that the table describes, such as "connections" */
+	const char *what;
 	uint32_t times[INC_MAX_FIELDS];
 	uint32_t of; /* number of mappings that were checked */
 };

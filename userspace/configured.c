@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The switch's configuration in the form of its file. The daemon stores the configuration of each
- * communicator, and a query prints it with the schemas that read files (config.h,
+ * communicator, and a query prints the configurations with the schemas that read files (config.h,
  * lib/conf/comm_conf.h).
  */
 #include <jansson.h>
@@ -114,7 +114,8 @@ const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicato
 	return "leaf";
 }
 
-/* The field `root` of the file's form: true if no communicator has a parent. */
+/* Whether the switch is a root: the field `root` of the file's form. It is true if no communicator
+ * has a parent. */
 static bool is_root(const struct inc_daemon *d)
 {
 	const struct inc_configured *c;

@@ -13,8 +13,8 @@
 #include "userspace/privileges.h"
 #include "userspace/switchd.h"
 
-/* Warns if the MTU of connection i's port is too small. Does so at the first connection of each
- * port only. */
+/* Warns if the MTU of the port of connection i is too small. It warns only at the first connection
+ * of each port. */
 static void warn_mtu(const struct inc_comm_conf *conf, uint32_t i)
 {
 	const unsigned int need = INC_MAX_OVERHEAD + conf->payload;
@@ -39,8 +39,8 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	int ret;
 
 	for (i = 0; i < s->n_ports; i++) {
-		/* before the engine attaches the port, because some drivers take the link down for
-		 * a moment then */
+		/* this warns before the engine attaches the port, because some drivers take the
+		 * link down for a moment then */
 		inc_interface_warn_down(s->port[i]);
 		ret = inc_ports_attach(d, s->port[i], err);
 		if (ret)
@@ -49,8 +49,8 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	return 0;
 }
 
-/* Warns if no interface has the connection's own address. Hosts send ARP requests for it, and the
- * kernel answers only if it has the address. */
+/* Warns if no interface has the connection's own address. Hosts send ARP requests for that address,
+ * and the kernel answers only if it has the address. */
 static void warn_foreign_address(const struct inc_conn_conf *c)
 {
 	char text[INET_ADDRSTRLEN];
@@ -66,7 +66,7 @@ static void on_links(void *arg)
 }
 
 /* Replaces the port names in conf by the ports' present names. conf may have the names that the
- * switch was started with, as "hello" and files do. These are looked for first, because two ports
+ * switch was started with, as "hello" and files do. This looks for these first, because two ports
  * may have exchanged their names. */
 static void call_ports(const struct inc_daemon *d, struct inc_comm_conf *conf)
 {
@@ -196,9 +196,9 @@ static bool is_there(const struct inc_daemon *d, const struct inc_comm_conf *con
 	       at.engine->ops->is(at.engine, at.place, conf);
 }
 
-/* Whether a communicator that the last daemon left is kept. With a file, it is kept if the file
- * describes it without any difference. With a controller it is always kept, because the controller
- * removes what it does not need. */
+/* Whether to keep a communicator that the last daemon has left. With a file, this keeps it if the
+ * file describes it without any difference. With a controller it always keeps it, because the
+ * controller removes communicators that it does not need. */
 static bool keeps(const struct inc_daemon *d, uint32_t communicator)
 {
 	uint32_t i;
@@ -220,7 +220,7 @@ static int adopt(struct inc_daemon *d, struct inc_err *err)
 		ret = e->ops->adopt ? e->ops->adopt(e, err) : 0;
 		if (ret < 0)
 			return ret;
-		/* a start that fails from here on leaves them to the next daemon */
+		/* if a later step of the start fails, the communicators stay for the next daemon */
 		d->leaving |= ret > 0;
 	}
 	if (!d->leaving)
@@ -268,8 +268,8 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	ret = d->lock_fd < 0 ? d->lock_fd : inc_engines_open(d, err);
 	ret = ret ?: open_ports(d, err);
 	ret = ret ?: adopt(d, err);
-	/* from here on the daemon reads what others send, so it drops privileges that it does not
-	 * need */
+	/* after this step the daemon reads what others send, so it drops privileges that it does
+	 * not need */
 	ret = ret ?: inc_privileges_drop(inc_engine_shares_ports(d->opt.attach), err);
 	ret = ret ?: inc_links_watch_start(d->base, on_links, d, &d->watch, err);
 	ret = ret ?: configure_file(d, err);
@@ -278,7 +278,8 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	if (!ret && d->conf.settings.metrics_given)
 		ret = inc_scrape_start(d->base, d->conf.settings.metrics, inc_figures_part, d,
 				       &d->scrape, err);
-	/* last, so that a client that finds the socket finds a switch that works */
+	/* this is the last step, so that a client that finds the socket finds a switch that
+	 * works */
 	ret = ret ?: inc_query_server_start(d, &d->server, err);
 	if (!ret) {
 		d->leaving = false;
@@ -307,7 +308,7 @@ static void report_ends(struct inc_daemon *d)
 
 void inc_daemon_stop(struct inc_daemon *d)
 {
-	if (d->client && d->server) /* else the start has failed */
+	if (d->client && d->server) /* if these two do not exist, the start has failed */
 		report_ends(d);
 	inc_query_server_stop(d->server);
 	inc_scrape_stop(d->scrape);

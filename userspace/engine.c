@@ -76,7 +76,7 @@ int inc_engines_offer(struct inc_daemon *d, enum inc_mode_of_switch mode,
 
 bool inc_daemon_next_comm(const struct inc_daemon *d, uint32_t *cursor, struct inc_comm_at *at)
 {
-	const uint32_t places = d->conf.settings.max_comms; /* of each engine */
+	const uint32_t places = d->conf.settings.max_comms; /* limit of the places of each engine */
 
 	while (*cursor < INC_N_MODES * places) {
 		at->engine = d->engine[*cursor / places];
@@ -112,7 +112,7 @@ void inc_engines_usage(const struct inc_daemon *d, struct inc_engine_usage *out)
 		INC_USAGE_FIGURES(_, )
 #undef _
 	}
-	/* all modes share these two limits; each of the other figures belongs to one mode */
+	/* all modes share these two limits, but each of the other figures belongs to one mode */
 	out->communicators_limit = d->conf.settings.max_comms;
 	out->connections_limit = d->conf.settings.max_connections;
 }
@@ -177,7 +177,8 @@ int inc_engines_add_comm(struct inc_daemon *d, struct inc_comm_conf *conf, struc
 	return ret ?: kinds[conf->mode]->add_comm(d->engine[conf->mode], conf, err);
 }
 
-/* Adds a counter to the one of the same name, if another mode's engine has counted it, too. */
+/* Adds a counter to the sum. If another mode's engine has counted a counter of that name, the two
+ * are added up. */
 static void add_counter(struct inc_engine_counters *sum, const struct inc_engine_counter *more)
 {
 	size_t i;

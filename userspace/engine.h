@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The interface between the daemon and an engine. An engine owns the ports, makes results out of
- * contributions, and counts what it does. The daemon, its queries, its events and its connection to
- * the controller use an engine through these functions only. There is one engine for each mode of a
- * communicator (engine.c).
+ * The interface between the daemon and an engine. An engine reduces in one mode of a switch. It
+ * owns the ports, makes results out of contributions, and counts what it does. The daemon, its
+ * queries, its events and its connection to the controller use an engine through these functions
+ * only. There is one engine for each mode of a communicator (engine.c).
  *
  * An engine stores its communicators in places, numbered from 0 to the setting max_comms - 1. A
  * communicator has the same place as long as it exists. All calls come from the daemon's only
@@ -33,18 +33,19 @@ struct inc_settings;
  * are set. The engine calls this from the event loop. It may not add or remove communicators. */
 typedef void (*inc_notice_fn)(void *arg, const struct inc_msg_event *event);
 
-/* Everything that the options point to must outlive the engine. */
+/* Options of an engine. All objects that they point to must outlive the engine. */
 struct inc_engine_opts {
 	struct event_base *base;
 	const char *instance;
-	/* of the command line; each engine reads those that concern it */
+	/* options of the command line; each engine reads those that concern it */
 	const struct inc_options *options;
-	const struct inc_settings *settings; /* command line and file merged, with defaults */
+	/* settings of command line and file, merged and with defaults */
+	const struct inc_settings *settings;
 	inc_notice_fn notice;
 	void *arg;
 };
 
-/* Resources that are in use, and the limits of each. */
+/* Resources that are in use, and the limit of each. */
 #define INC_USAGE_FIGURES(_, T)                                                            \
 	_(T, communicators, "", GAUGE, "communicators in use")                             \
 	_(T, communicators_limit, "", GAUGE, "communicators that the switch has room for") \
@@ -68,10 +69,12 @@ enum inc_port_condition {
 	INC_PORT_LOST, /* the switch cannot use the port, so no communicator is created on it */
 };
 
-/* A communicator's port that is lost for so long is reported to the controller. A port that is down
- * for so long is reported if the communicator waits. The limit is shorter than INC_UNRESPONSIVE_S,
- * so that another switch does not report a peer first. While the port is not up, peers behind it
- * are not reported for their silence. */
+/*
+ * If a communicator's port is lost for so long, the switch reports it to the controller. If a port
+ * is down for so long, the switch reports it if the communicator waits. The limit is shorter than
+ * INC_UNRESPONSIVE_S, so that another switch does not report a peer first. While the port is not
+ * up, the switch does not report peers behind it for their silence.
+ */
 #define INC_PORT_LOST_S 8ull
 
 /* Size of the text that says why a port is not up, with the final 0. */
@@ -85,10 +88,12 @@ enum inc_port_condition {
 struct inc_engine_port {
 	char name[IF_NAMESIZE];  /* the interface's present name, or the last that it had */
 	char given[IF_NAMESIZE]; /* the name that the switch was started with */
-	uint32_t ifindex;        /* of the port's interface, or of the last one */
-	bool gone;               /* the last check found no interface for the port */
+	/* index of the port's interface, or of the last interface that it had */
+	uint32_t ifindex;
+	bool gone; /* the last check found no interface for the port */
 	enum inc_port_condition condition;
-	char reason[INC_PORT_REASON]; /* why it is not up, and how to repair that; "": it is up */
+	/* why the port is not up, and how to repair that; "": it is up */
+	char reason[INC_PORT_REASON];
 	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
 };
 
@@ -105,15 +110,17 @@ struct inc_link;
 	_(T, ended, "", GAUGE, "1: an error has ended it")
 
 struct inc_engine_comm {
-	uint32_t communicator;          /* its number at the controller */
-	enum inc_byte_order byte_order; /* of the elements in packets */
-	uint8_t error;                  /* AETH syndrome that ended it; 0: alive */
-	const char *reason;             /* a word for error, if the engine has one; or NULL */
-	/* connections are numbered: first the children's, then the parent's, if there is one */
+	uint32_t communicator;          /* number of the communicator at the controller */
+	enum inc_byte_order byte_order; /* byte order of the elements in packets */
+	uint8_t error;                  /* AETH syndrome that ended the communicator; 0: alive */
+	const char *reason;             /* a word for the error, if the engine has one; or NULL */
+	/* connections are numbered: first those to the children, then that to the parent, if there
+	 * is one */
 	INC_COMM_FIGURES(INC_METRIC_FIELD, inc_engine_comm)
 };
 
-/* In termination mode, received and acknowledged count messages, not packets. */
+/* Figures of a connection. In termination mode, received and acknowledged count messages, not
+ * packets. */
 #define INC_CONN_FIGURES(_, T)                                                                \
 	_(T, received, "", COUNTER, "packets or messages of the peer that were kept")         \
 	_(T, acknowledged, "", COUNTER, "packets or messages that the peer has acknowledged") \
@@ -131,14 +138,16 @@ enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, IN
 
 struct inc_engine_conn {
 	bool up; /* this is the connection to the parent */
-	/* of the child; of a child switch, the lowest rank behind it; if up, the lowest rank below
-	 * this switch */
+	/* rank of the child; for a child switch the lowest rank behind it; if up is set, the lowest
+	 * rank below this switch */
 	uint32_t rank;
 	char port[IF_NAMESIZE]; /* the port's present name, or the last that it had */
 	struct inc_rc_end own, peer;
 	enum inc_conn_health health;
-	bool unresponsive; /* stays set after its communicator has ended */
-	uint8_t error;     /* AETH syndrome that ended it or its communicator; 0: alive */
+	/* the peer is unresponsive, which stays set after its communicator has ended */
+	bool unresponsive;
+	/* AETH syndrome that ended the connection or its communicator; 0: alive */
+	uint8_t error;
 	/* a word for why this connection failed, if it did and the engine has one; or NULL */
 	const char *reason;
 	INC_CONN_FIGURES(INC_METRIC_FIELD, inc_engine_conn)
@@ -147,27 +156,28 @@ struct inc_engine_conn {
 /* The oldest incomplete chunk of a communicator to which some children have contributed. */
 struct inc_engine_waiting {
 	uint64_t chunk;
-	uint64_t arrived; /* a bit per child */
+	uint64_t arrived; /* mask with a bit for each child that has contributed */
 	bool up; /* all children have contributed, and the switch waits for the parent's result */
-	uint64_t waited_ms; /* since the chunk was first seen incomplete */
+	uint64_t waited_ms; /* time since the chunk was first seen incomplete */
 };
 
 /* A counter of packets. Its class says which sum of struct inc_engine_counters includes it. */
 struct inc_engine_counter {
 	const char *name;
-	/* received (R) = passed (P) + dropped (D) + absorbed (A) + answered (W) + multicast (M); X
-	 * is in none of these sums */
+	/* Sums of the counters' classes: received (R) = passed (P) + dropped (D) + absorbed (A) +
+	 * answered (W) + multicast (M). X is in none of these sums. */
 	char class;
 	const char *text;
 	uint64_t value;
 };
 
-/* Of all engines together; two engines may share a counter by its name. */
+/* Limit of the counters of all engines together. Two engines may share a counter by its name. */
 #define INC_ENGINE_COUNTERS 64
 
 struct inc_engine_counters {
 	uint64_t received, passed, dropped, absorbed, answered, multicast;
-	bool balanced; /* the sums agree, apart from packets that are being processed */
+	/* the equation of the sums holds, apart from packets that are being processed */
+	bool balanced;
 	size_t n;
 	struct inc_engine_counter counter[INC_ENGINE_COUNTERS];
 };
@@ -182,30 +192,34 @@ struct inc_engine_ops {
 	int (*offer)(const struct inc_engine_opts *opts, struct inc_msg_engine *out,
 		     struct inc_err *err);
 
-	/* Opens an engine, to which ports and communicators can be added. It receives nothing. */
+	/* Opens an engine, to which ports and communicators can be added. The engine receives
+	 * nothing yet. */
 	int (*open)(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err);
 	/* Removes ports and communicators, and frees the engine. */
 	void (*close)(struct inc_engine *e);
 	/* After this, close() leaves running what works without a daemon, for the instance's next
-	 * daemon. NULL: nothing of this engine does. */
+	 * daemon. The function is NULL if nothing of this engine works without a daemon. */
 	void (*leave)(struct inc_engine *e);
-	/* Takes over the communicators that the instance's last daemon has left. Called once all
-	 * ports are attached. Returns the number of communicators. NULL: no daemon leaves any. */
+	/* Takes over the communicators that the instance's last daemon has left. The caller has
+	 * attached all ports. Returns the number of communicators. The function is NULL if no
+	 * daemon of this mode leaves any. */
 	int (*adopt)(struct inc_engine *e, struct inc_err *err);
 	/* Fills out with the configuration of an adopted communicator, as far as the engine can
-	 * read it back. NULL if adopt is. */
+	 * read it back. The function is NULL if adopt is. */
 	void (*describe)(const struct inc_engine *e, uint32_t place, struct inc_comm_conf *out);
 	/* Whether the communicator in this place is configured as conf says. */
 	bool (*is)(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf);
 
 	/* Attaches a port, which exists and is in the settings. */
 	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
-	/* Compares port i with what the kernel reports of it now, repairs what has been lost, and
-	 * follows changes. The port's interface is link; NULL: the interface is gone. Returns true
-	 * if something was lost since the last call. The caller has set the condition and the
+	/*
+	 * Compares port i with what the kernel reports of the port now, repairs what has been lost,
+	 * and follows changes. The port's interface is link; NULL: the interface is gone. Returns
+	 * true if something was lost since the last call. The caller has set the condition and the
 	 * reason in port as they follow from link. An engine that cannot use the port replaces
-	 * them. */
+	 * them.
+	 */
 	bool (*check_port)(struct inc_engine *e, size_t i, const struct inc_link *link,
 			   struct inc_engine_port *port);
 
@@ -216,8 +230,8 @@ struct inc_engine_ops {
 	 */
 	int (*add_comm)(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err);
 	int (*start_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
-	/* Sets the numbers of peers that conf left open. -ENOENT: there is no such
-	 * connection; -EALREADY: it has its peer. */
+	/* Sets the numbers of peers that the configuration of add_comm() left open. -ENOENT: there
+	 * is no such connection; -EALREADY: it has its peer. */
 	int (*connect_comm)(struct inc_engine *e, uint32_t communicator,
 			    const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err);
 	/* Removes a communicator. When this returns 0, the engine does not use the communicator any
@@ -229,26 +243,28 @@ struct inc_engine_ops {
 	int (*find)(const struct inc_engine *e, uint32_t communicator);
 	/* Fills out with the communicator in a place, or returns false if the place is empty. */
 	bool (*comm)(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out);
-	/* The next two functions need a place that is not empty. They report its state at the last
-	 * call of comm(), or a later state. i: 0..connections-1. */
+	/* Fills out with connection i, 0..connections-1. This and the next function need a place
+	 * that is not empty. They report the communicator's state at the last call of comm(), or a
+	 * later state. */
 	void (*conn)(const struct inc_engine *e, uint32_t place, uint32_t i,
 		     struct inc_engine_conn *out);
-	/* Returns false if no chunk is incomplete. */
+	/* Fills out with the oldest incomplete chunk. Returns false if no chunk is incomplete. */
 	bool (*waiting)(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out);
 	int (*counters)(const struct inc_engine *e, struct inc_engine_counters *out,
 			struct inc_err *err);
-	/* The next three functions add what only this engine has to the answers to "status",
-	 * "ports" and "metrics". */
+	/* The next three functions add the figures that only this engine has to the answers to
+	 * "status", "ports" and "metrics". */
 	void (*tell_status)(const struct inc_engine *e, json_t *status);
-	/* tell_port may be NULL if there is nothing to add. */
+	/* This function may be NULL if there is nothing to add. */
 	void (*tell_port)(const struct inc_engine *e, size_t i, json_t *port);
 	void (*tell_metrics)(const struct inc_engine *e, json_t *families);
 	/* Logs one line of totals before the engine is closed. */
 	void (*log_totals)(const struct inc_engine *e);
 };
 
-/* xdp/xdp_engine.c: whether it attaches ports by libxdp, now or later, so that other XDP programs
- * can share them. That needs CAP_SYS_ADMIN as long as ports may be attached or detached. */
+/* xdp/xdp_engine.c: whether the engine attaches ports by libxdp, now or later, so that other
+ * XDP programs can share them. That needs CAP_SYS_ADMIN as long as ports may be attached or
+ * detached. */
 bool inc_engine_shares_ports(enum inc_attach attach);
 
 #endif

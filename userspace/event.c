@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events: they are logged, stored for queries, and sent to the controller, now or when it is
+/* Logs events, stores them for queries, and sends them to the controller, now or when it is
  * connected again. */
 #include <errno.h>
 #include <stdlib.h>
@@ -58,8 +58,8 @@ static bool is_again(const struct inc_msg_event *a, const struct inc_msg_event *
 	       !memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0]));
 }
 
-/* Stores a failure for the controller. It replaces one of the same communicator, kind and ranks,
- * because a host may become unresponsive again and again. */
+/* Stores a failure for the controller. The failure replaces one of the same communicator, kind and
+ * ranks, because a host may become unresponsive again and again. */
 static void remember(struct inc_events *events, const struct inc_msg_event *event)
 {
 	struct inc_failure *f;
@@ -117,7 +117,8 @@ static bool lacks_port(const struct inc_daemon *d, const struct inc_comm_at *at)
 	return away;
 }
 
-/* An event that names no rank is about the parent. */
+/* Whether the peer of an event is still unresponsive. An event that names no rank is about the
+ * parent. */
 static bool is_unresponsive(const struct inc_comm_at *at, const struct inc_msg_event *event)
 {
 	struct inc_engine_conn conn;
@@ -131,8 +132,8 @@ static bool is_unresponsive(const struct inc_comm_at *at, const struct inc_msg_e
 	return false;
 }
 
-/* An unresponsive peer may have answered since. A lost port may be back, unless the communicator
- * has ended because of it. */
+/* Whether the failure that an event reports still holds. An unresponsive peer may have answered
+ * since. A lost port may be back, unless the communicator has ended because of it. */
 bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *event)
 {
 	const bool of_port = event->kind == INC_EVENT_KIND_PORT_LOST;

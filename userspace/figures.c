@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* All figures of a switch: as JSON families for queries (query.c), and as Prometheus text, in
- * parts, for scrapes. Both have the same figures. */
+ * parts, for scrapes. Both forms have the same figures. */
 #include <stdio.h>
 #include "lib/base/clock.h"
 #include "lib/metric/metric.h"

@@ -13,7 +13,7 @@
 #include "loader/inc_limits.h"
 #include "userspace/instance.h"
 
-/* Whether dir is a directory of this user's into which no other user can write. */
+/* Whether dir is a directory of this process's user into which no other user can write. */
 static bool is_own(const char *dir)
 {
 	struct stat st;
@@ -24,9 +24,10 @@ static bool is_own(const char *dir)
 
 const char *inc_run_dir(struct inc_err *err)
 {
-	static char own[PATH_MAX - 64]; /* leaves room for the names of files in the directory */
-	/* the result of the first call, so that later calls delete the files that were created
-	 * there */
+	/* the size leaves room for the names of files in the directory */
+	static char own[PATH_MAX - 64];
+	/* the result of the first call, so that later calls name the same directory and can delete
+	 * its files */
 	static const char *dir;
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 

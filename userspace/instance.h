@@ -13,7 +13,7 @@
  * directory. */
 const char *inc_run_dir(struct inc_err *err);
 
-/* Returns the descriptor of the lock, or -EBUSY if another daemon holds it. */
+/* Locks the instance. Returns the descriptor of the lock, or -EBUSY if another daemon holds it. */
 int inc_instance_lock(const char *instance, struct inc_err *err);
 void inc_instance_unlock(const char *instance, int fd);
 

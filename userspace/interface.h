@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Properties of a switch's ports that it reports, read from the kernel. */
+/* Properties of a switch's ports that the switch reports, read from the kernel. */
 #ifndef INC_SWITCH_INTERFACE_H
 #define INC_SWITCH_INTERFACE_H
 
@@ -22,7 +22,8 @@ struct inc_interface_stats {
 	INC_INTERFACE_FIGURES(INC_METRIC_FIELD, inc_interface_stats)
 };
 
-/* Sets all to 0 if this thread's network namespace has no such interface. */
+/* Reads the interface's counters. Sets all to 0 if this thread's network namespace has no such
+ * interface. */
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out);
 
 /* Returns an object as in "hello": name, IPv4 address ("" for none), MAC address and MTU. addrs:

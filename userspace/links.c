@@ -98,8 +98,8 @@ static int read_once(struct list *list)
 	return ret;
 }
 
-/* Repeats the read after -EINTR, because the list may lack interfaces that changed while the kernel
- * listed them. */
+/* Reads all interfaces. It repeats the read after -EINTR, because the list may lack interfaces that
+ * changed while the kernel listed them. */
 int inc_links_read(struct inc_link **out)
 {
 	struct list list = {};
@@ -145,8 +145,8 @@ struct inc_links_watch {
 	void *arg;
 };
 
-/* Discards the kernel's messages. The handler lists all interfaces instead, so lost messages do not
- * matter. */
+/* Discards the kernel's messages. The handler lists all interfaces instead, so it does not matter
+ * if messages are lost. */
 static void on_changed(evutil_socket_t fd, short what, void *arg)
 {
 	const struct timeval soon = inc_timeval_of_ms(INC_LINKS_GATHER_MS);

@@ -13,22 +13,25 @@
 #include <net/if.h>
 #include "lib/base/err.h"
 
-/* How often a list that changes while it is read is read again, before the reader gives up. */
+/* If a list changes while it is read, the reader reads it again, so often before the reader gives
+ * up. */
 #define INC_LINKS_TRIES 8
-/* Changes within this time are handled by one read, because each read lists all interfaces. */
+/* One read handles all changes within this time, because each read lists all interfaces. */
 #define INC_LINKS_GATHER_MS 20
 
 struct inc_link {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex;
-	bool up; /* IFF_UP, which the operator sets; the carrier may be missing all the same */
-	uint32_t xdp_id; /* id of its XDP program; 0: none */
+	/* the operator has set the interface up (IFF_UP); the carrier may be missing all the
+	 * same */
+	bool up;
+	uint32_t xdp_id; /* id of the interface's XDP program; 0: none */
 };
 
 /* Reads all interfaces into *out, which the caller frees. Returns their number, or -errno. -EINTR
  * means that interfaces changed during each of INC_LINKS_TRIES tries. */
 int inc_links_read(struct inc_link **out);
-/* Return the interface with this index or name, or NULL. */
+/* These return the interface with this index or name, or NULL. */
 const struct inc_link *inc_link_at(const struct inc_link *list, int n, uint32_t ifindex);
 const struct inc_link *inc_link_called(const struct inc_link *list, int n, const char *name);
 

@@ -18,8 +18,8 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 }
 
 /* Signals that stop the daemon and remove its programs, pins and files. A terminal that closes
- * sends SIGHUP. SIGUSR1 stops it before an upgrade, and leaves programs and pins to the next
- * daemon. */
+ * sends SIGHUP. SIGUSR1 stops the daemon before an upgrade, and leaves programs and pins to the
+ * next daemon. */
 static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
 
 #define STOP_SIGNALS (sizeof(stop_signals) / sizeof(stop_signals[0]))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The command line of inc-switchd. */
+/* Reads the command line of inc-switchd. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

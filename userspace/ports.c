@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The switch's ports, which all engines share: attaches them, follows their interfaces, and reports
- * ports that are lost or back. The daemon calls all functions on its only thread.
+ * Attaches the switch's ports, which all engines share, follows their interfaces, and reports ports
+ * that are lost or back. The daemon calls all functions on its only thread.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -13,9 +13,9 @@
 #include "userspace/links.h"
 #include "userspace/switchd.h"
 
-/* Finds the interface of a port: the same one as before, whatever its name is now, else one that
- * was created again under the port's last name or its first name. A port that was gone is found by
- * name only, because another interface may have received its index meanwhile. */
+/* Finds the interface of a port. It is the same interface as before, whatever its name is now, else
+ * one that was created again under the port's last name or its first name. A port that was gone is
+ * found by name only, because another interface may have received its index meanwhile. */
 static const struct inc_link *link_of(const struct inc_daemon *d,
 				      const struct inc_engine_port *port,
 				      const struct inc_link *list, int n)
@@ -27,7 +27,7 @@ static const struct inc_link *link_of(const struct inc_daemon *d,
 	link = link ?: inc_link_called(list, n, port->given);
 	for (i = 0; link && i < d->n_ports; i++)
 		if (&d->port[i] != port && d->port[i].ifindex == link->ifindex)
-			return NULL; /* the interface is another port's */
+			return NULL; /* this interface belongs to another port */
 	return link;
 }
 
@@ -101,9 +101,12 @@ static void report(struct inc_daemon *d, const struct inc_engine_port *port,
 	}
 }
 
-/* Checks a port in the engine of one mode. seen has the condition that follows from the kernel's
- * report. Each engine receives a copy of it, because a port that one mode has lost may work in the
- * other. all receives the worst condition, so that no mode creates a communicator on the port. */
+/*
+ * Checks a port in the engine of one mode. seen has the port's condition as it follows from the
+ * kernel's report. Each engine receives a copy of seen, because a port that one mode has lost may
+ * work in the other. all receives the worst condition, so that no mode creates a communicator on
+ * the port.
+ */
 static bool check_port(struct inc_engine *e, size_t i, const struct inc_link *link,
 		       const struct inc_engine_port *seen, struct inc_engine_port *all)
 {

@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include "userspace/privileges.h"
 
-/* The capabilities that are kept. CAP_SYS_ADMIN must be the last one, because it is kept only if
- * ports are shared. */
+/* The capabilities that this process keeps. CAP_SYS_ADMIN must be the last one, because the process
+ * keeps it only if ports are shared. */
 static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN};
 
 #define N_KEPT (sizeof(kept) / sizeof(kept[0]))
@@ -37,8 +37,8 @@ static int empty_bounding_set(size_t n_kept, struct inc_err *err)
 	return 0;
 }
 
-/* Leaves the process those of the kept capabilities that it has now, as permitted and effective but
- * not inheritable. */
+/* Of the capabilities that this process has now, leaves it those that are kept. They are permitted
+ * and effective but not inheritable. */
 static int keep(cap_t now, cap_t set, size_t n_kept)
 {
 	cap_flag_value_t has;

@@ -12,9 +12,9 @@
 /*
  * Keeps only the capabilities that a switch needs in either mode: CAP_NET_ADMIN to attach programs,
  * CAP_BPF and CAP_PERFMON to load them, and CAP_NET_RAW for AF_XDP. Programs may be loaded later,
- * when the first communicator of passthrough mode is created. All other capabilities are dropped
- * for good, from the bounding set as well, so a program that this process starts has none. Before
- * that, the limit on locked memory (RLIMIT_MEMLOCK) is removed, because AF_XDP rings and RDMA lock
+ * when the first communicator of passthrough mode is created. This drops all other capabilities for
+ * good, from the bounding set as well, so a program that this process starts has none. Before that,
+ * it removes the limit on locked memory (RLIMIT_MEMLOCK), because AF_XDP rings and RDMA lock
  * memory.
  *
  * shares_ports: CAP_SYS_ADMIN is kept as well. Without it libxdp finds no program in its

@@ -9,16 +9,18 @@
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
-/* A page ends after so many connections: about 250 KB of JSON, of at most 1 MiB in a line. */
+/* A page of an answer ends after so many connections. They are about 250 KB of JSON, and a line has
+ * at most 1 MiB. */
 #define PAGE_CONNECTIONS 512
 
 /* One part of an answer that is too long for one line. from and next are cursors of
  * inc_daemon_next_comm(), which hold while communicators come and go. */
 struct inc_page {
 	bool has_only;
-	uint32_t only; /* the communicator that is asked for; else all are */
+	/* number of the communicator that the query asks for; otherwise the answer has all */
+	uint32_t only;
 	uint32_t from;
-	uint32_t next; /* 0: this is the last part */
+	uint32_t next; /* cursor of the next part; 0: this is the last part */
 };
 
 static json_t *count(uint64_t v)
@@ -94,7 +96,7 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 	struct inc_interface_stats stats;
 	size_t i;
 
-	inc_ports_check(d); /* so that the answer is up to date */
+	inc_ports_check(d); /* this makes the answer up to date */
 	list = inc_query_port_list(d, false);
 	json_array_foreach (list, i, v) {
 		const struct inc_engine_port *port = &d->port[i];
@@ -137,8 +139,8 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 
 typedef void (*comm_fn)(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *list);
 
-/* Calls fn for each communicator from page->from on, until the page is full. All connections of a
- * communicator are in the same page. */
+/* Calls fn for each communicator from page->from on, until the page is full. A page has all
+ * connections of each of its communicators. */
 static json_t *each_comm(const struct inc_daemon *d, struct inc_page *page, comm_fn fn,
 			 json_t *list)
 {
@@ -232,7 +234,8 @@ static void add_config(const struct inc_daemon *d, const struct inc_comm_at *at,
 	inc_configured_append(d, at->comm.communicator, json_array_get(list, 0));
 }
 
-/* The switch in the form of its file. Each page has the switch with other communicators. */
+/* Answers with the switch in the form of its file. Each page has the switch with other
+ * communicators. */
 static json_t *query_config(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	json_t *list = json_array();
@@ -246,7 +249,7 @@ static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct
 	return each_comm(d, page, add_waiting, json_array());
 }
 
-/* The first page also has the figures of the switch itself. */
+/* Answers with metrics. The first page also has the figures of the switch itself. */
 static json_t *query_metrics(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	json_t *families = json_array();

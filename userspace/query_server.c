@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The local socket, by which a user who may open it queries the switch without a controller. */
+/* The local socket, by which a user who may open the socket queries the switch without a
+ * controller. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	struct query_client *c, *oldest = NULL;
 	struct inc_err err;
 
-	/* the oldest connection is closed for the new one, so that idle clients cannot keep others
+	/* the new connection replaces the oldest one, so that idle clients cannot keep others
 	 * out */
 	if (s->n_clients >= MAX_CLIENTS) {
 		LIST_FOREACH (c, &s->clients, entry)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A switch's settings (config.h): checks, the merge of the command line's with the file's, and the
- * defaults. */
+/* A switch's settings (config.h): checks them, merges those of the command line with the file's,
+ * and has the defaults. */
 #include <errno.h>
 #include <string.h>
 #include "userspace/config.h"

@@ -16,7 +16,7 @@
 
 #define RETRY_MIN_MS 100
 #define RETRY_MAX_MS 1000
-#define CONNECT_MS   5000 /* for a connection, and for the answer to hello */
+#define CONNECT_MS   5000 /* time limit for a connection, and for the answer to hello */
 #define MAX_WRITE    (16 << 20)
 #define MESSAGE_MS   10000
 
@@ -26,10 +26,11 @@ struct inc_client {
 	struct inc_daemon *d;
 	enum state state;
 	struct inc_addresses *addresses;
-	struct event *timer;       /* expires at the next attempt, or when an answer is overdue */
-	struct inc_racing *racing; /* while CONNECTING */
+	/* timer that expires at the next attempt, or when an answer is overdue */
+	struct event *timer;
+	struct inc_racing *racing; /* the race for a connection, while the state is CONNECTING */
 	struct inc_ndjson *conn;
-	struct inc_tls *tls; /* NULL: without TLS */
+	struct inc_tls *tls; /* TLS of the connection; NULL: without TLS */
 	unsigned int retry_ms;
 	/* the last reason that was logged in the present outage; "": none yet */
 	char said[sizeof(((struct inc_err *)0)->msg)];
@@ -42,14 +43,14 @@ static int arm(struct inc_client *c, unsigned int ms)
 	return evtimer_add(c->timer, &tv);
 }
 
-/* The only place where the state changes. It also starts the state's timer. WAITING lasts for
- * retry_ms, which grows with each attempt, and GREETING for CONNECT_MS. CONNECTING has the limit of
- * its race, and CONNECTED has none. */
+/* Changes the client's state, which no other function does. It also starts the state's timer.
+ * WAITING lasts for retry_ms, which grows with each attempt, and GREETING for CONNECT_MS.
+ * CONNECTING has the limit of its race, and CONNECTED has none. */
 static void go(struct inc_client *c, enum state to)
 {
 	static const char *const names[] = {"waiting", "connecting", "greeting", "connected"};
 	static const uint32_t steps[] = {
-		/* from WAITING to WAITING: an attempt may fail at once */
+		/* a step from WAITING to WAITING happens if an attempt fails at once */
 		[WAITING] = INC_STEP(WAITING) | INC_STEP(CONNECTING),
 		[CONNECTING] = INC_STEP(WAITING) | INC_STEP(GREETING),
 		[GREETING] = INC_STEP(WAITING) | INC_STEP(CONNECTED),
@@ -71,9 +72,9 @@ const char *inc_client_state(const struct inc_client *c)
 	return c->state == CONNECTED ? "connected" : c->state == WAITING ? "lost" : "connecting";
 }
 
-/* Closes the connection and schedules the next attempt, each time after a longer wait. The reason
- * is logged as a warning if the connection was up, or if it is not the last reason. For example, a
- * controller that could not be reached may now reject our key. */
+/* Closes the connection and schedules the next attempt, each time after a longer wait. This logs
+ * the reason as a warning if the connection was up, or if the reason is not the last one. For
+ * example, a controller that could not be reached may now reject our key. */
 static void retry(struct inc_client *c, const char *why)
 {
 	if (c->state == CONNECTED || strncmp(c->said, why, sizeof(c->said) - 1) != 0)
@@ -127,8 +128,8 @@ static const struct inc_msg_engine *say_engine(const struct inc_client *c, uint3
 	return NULL;
 }
 
-/* Adds the capabilities in both modes. The limits of passthrough mode are repeated outside the
- * list, for controllers that read only those. */
+/* Adds the capabilities in both modes. The limits of passthrough mode stand outside the list as
+ * well, for controllers that read only those. */
 static void say_engines(const struct inc_client *c, struct inc_msg_hello *said)
 {
 	const struct inc_msg_engine *passes;
@@ -142,7 +143,7 @@ static void say_engines(const struct inc_client *c, struct inc_msg_hello *said)
 	say_engine(c, INC_TERMINATION, said);
 }
 
-/* Whether hello carries no earlier failure of the same communicator. */
+/* Whether no earlier failure of the same communicator is in hello. */
 static bool is_first(const struct inc_events *events, const struct inc_failure *failure)
 {
 	const struct inc_failure *f;
@@ -156,7 +157,7 @@ static bool is_first(const struct inc_events *events, const struct inc_failure *
 	return true;
 }
 
-/* The first failure of each communicator, for hello. on_welcome() sends the others. */
+/* Returns the first failure of each communicator, for hello. on_welcome() sends the others. */
 static json_t *first_failures(struct inc_daemon *d)
 {
 	json_t *list = json_array();
@@ -262,8 +263,8 @@ static void on_configure(struct inc_client *c, const json_t *object)
 	int ret;
 
 	ret = inc_config_json(object, &conf, &err);
-	/* the MAC address of another switch's port comes from that switch's hello and may have
-	 * changed since, so it is only the address to begin with */
+	/* if the peer is another switch's port, its MAC address comes from that switch's hello and
+	 * may have changed since, so this switch only begins with the address */
 	for (i = 0; !ret && i < conf.n_conns; i++)
 		conf.conn[i].has_peer_mac = false;
 	ret = ret ?: inc_daemon_configure(c->d, &conf, &err);
@@ -419,7 +420,7 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 	if (ret)
 		goto fail;
 	c->timer = evtimer_new(d->base, on_timer, c);
-	/* without this timer there would be no first attempt */
+	/* without this timer the client would make no first attempt */
 	if (!c->timer || arm(c, 0)) {
 		ret = inc_err_set(err, ENOMEM, "no memory for the controller's connection");
 		goto fail;

@@ -28,30 +28,31 @@ struct inc_options {
 	const char *controller; /* HOST[:PORT] */
 	const char *name;
 	const char *instance;
-	enum inc_xdp xdp; /* --xdp, which options.c copies into settings */
+	enum inc_xdp xdp; /* mode of --xdp, which options.c copies into settings */
 	enum inc_attach attach;
 	struct inc_settings settings;
-	struct inc_tls_files tls; /* for the controller's connection; none: no TLS */
+	struct inc_tls_files tls; /* files for TLS with the controller; none: no TLS */
 	int ready_fd;             /* -1: none */
 	bool check_only;
 	bool skip_icrc;
-	bool fresh; /* --fresh: what an earlier daemon has left is removed */
+	bool fresh; /* option --fresh: what an earlier daemon has left is removed */
 };
 
-/* Returns -1 if the daemon is to run, else the exit code (help, usage error). */
+/* Parses the command line. Returns -1 if the daemon is to run, else the exit code (help, usage
+ * error). */
 int inc_options_parse(int argc, char **argv, struct inc_options *opt);
 
 /* An event that is reported again to a controller that reconnects. */
 struct inc_failure {
 	struct inc_msg_event event;
-	bool told; /* the last hello carried it */
+	bool told; /* the last hello carried this failure */
 	TAILQ_ENTRY(inc_failure) entry;
 };
 
 struct inc_events {
-	struct inc_msg_event kept[INC_EVENTS_KEPT]; /* for queries, the oldest first */
+	struct inc_msg_event kept[INC_EVENTS_KEPT]; /* events for queries, the oldest first */
 	uint32_t n_kept;
-	TAILQ_HEAD(, inc_failure) failures; /* of communicators that exist */
+	TAILQ_HEAD(, inc_failure) failures; /* failures of communicators that exist */
 };
 
 struct inc_client;
@@ -63,11 +64,13 @@ struct inc_query_server;
 struct inc_daemon {
 	struct event_base *base;
 	struct inc_options opt;
-	/* from the file; with a controller, from the command line: name and settings */
+	/* configuration from the file; with a controller it is from the command line and has only
+	 * name and settings */
 	struct inc_switch_conf conf;
 	char instance[INC_INSTANCE_LEN];
-	int lock_fd;                            /* of the instance's lock; -1: not held */
-	struct inc_engine *engine[INC_N_MODES]; /* NULL: not opened yet */
+	/* descriptor of the instance's lock; -1: not held */
+	int lock_fd;
+	struct inc_engine *engine[INC_N_MODES]; /* engine of each mode; NULL: not opened yet */
 	struct inc_engine_port port[INC_MAX_PORTS];
 	uint32_t n_ports;
 	int ports_unread; /* errno of the last attempt to read the interfaces; 0: it worked */
@@ -78,7 +81,7 @@ struct inc_daemon {
 	struct inc_scrape *scrape;
 	struct inc_links_watch *watch;
 	uint64_t started_at_ns;
-	/* inc_daemon_stop() leaves running what works without a daemon, for the next one */
+	/* inc_daemon_stop() leaves what works without a daemon running, for the next daemon */
 	bool leaving;
 };
 
@@ -89,13 +92,13 @@ void inc_daemon_stop(struct inc_daemon *d);
 /* Creates a communicator, or nothing if that fails. The numbers of the switch's own ends that conf
  * leaves open are written to conf. */
 int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err);
-/* Sets the peers of connections that were configured without them. */
+/* Sets the peers of connections that were configured without their peers. */
 int inc_daemon_connect(struct inc_daemon *d, uint32_t communicator, const struct inc_msg_peer *peer,
 		       uint32_t n, struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
 
-/* Runs the statement that follows for each engine e that is open. A break leaves one engine only.
- */
+/* Runs the statement that follows for each engine e that is open. A break ends it for one engine
+ * only. */
 #define INC_FOR_ENGINES(d, e)                                           \
 	for (uint32_t e##_mode = 0; e##_mode < INC_N_MODES; e##_mode++) \
 		for (struct inc_engine *e = (d)->engine[e##_mode]; e; e = NULL)
@@ -104,7 +107,7 @@ int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_er
 struct inc_comm_at {
 	struct inc_engine *engine;
 	uint32_t place;
-	struct inc_engine_comm comm; /* its state when it was found */
+	struct inc_engine_comm comm; /* state of the communicator when it was found */
 };
 
 /* Runs the statement that follows for each communicator of all engines. */
@@ -121,14 +124,14 @@ void inc_engines_close(struct inc_daemon *d);
  * reason if this switch cannot have that engine. */
 int inc_engines_offer(struct inc_daemon *d, enum inc_mode_of_switch mode,
 		      struct inc_msg_engine *out, struct inc_err *err);
-/* Adds a communicator, as add_comm() of its mode's engine does, which this opens if necessary. */
+/* Adds a communicator, as add_comm() of its mode's engine does. Opens that engine if necessary. */
 int inc_engines_add_comm(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err);
 /* Finds the next communicator, and moves the cursor behind it. The first call has cursor 0. A
  * cursor holds while communicators come and go. */
 bool inc_daemon_next_comm(const struct inc_daemon *d, uint32_t *cursor, struct inc_comm_at *at);
 bool inc_daemon_find_comm(const struct inc_daemon *d, uint32_t communicator,
 			  struct inc_comm_at *at);
-/* Sums over all engines. */
+/* These add up the figures of all engines. */
 void inc_engines_usage(const struct inc_daemon *d, struct inc_engine_usage *out);
 int inc_engines_counters(const struct inc_daemon *d, struct inc_engine_counters *out,
 			 struct inc_err *err);
@@ -155,18 +158,18 @@ const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicato
 json_t *inc_configured_switch(const struct inc_daemon *d);
 void inc_configured_append(const struct inc_daemon *d, uint32_t communicator, json_t *sw);
 
-/* event.c: logs, stores and reports an event. It is an inc_notice_fn, and arg is the daemon.
- * Failures that still hold are reported again to a controller that reconnects. */
+/* event.c: logs, stores and reports an event. The function is an inc_notice_fn, and arg is the
+ * daemon. Failures that still hold are reported again to a controller that reconnects. */
 void inc_event_notice(void *arg, const struct inc_msg_event *event);
 /* Does the same for a port of the switch by itself, which is no failure of a communicator. */
 void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind, const char *text);
 int inc_events_open(struct inc_daemon *d);
 void inc_events_close(struct inc_daemon *d);
-/* Whether a failure still holds. */
+/* Whether the failure that an event reports still holds. */
 bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *event);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 
-/* query.c: answers a "query" message on the connection it came from. */
+/* query.c: answers a "query" message on the connection from which the message came. */
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
 /* Returns the name, address, MAC address and MTU of each port. If given, the names are those that
  * the switch was started with, as in "hello", because the controller's topology has these. */
@@ -184,15 +187,15 @@ uint64_t inc_figures_uptime_s(const struct inc_daemon *d);
 void inc_figures_switch(const struct inc_daemon *d, json_t *families);
 /* Adds the figures of a communicator, and of its connections. */
 void inc_figures_comm(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *families);
-/* An inc_scrape_part; arg: the daemon. */
+/* Prints a part of a scrape; an inc_scrape_part, with the daemon as arg. */
 bool inc_figures_part(void *arg, struct inc_scrape_at *part, FILE *out);
 
-/* query_server.c: <instance>.sock in inc_run_dir() */
+/* query_server.c: the socket <instance>.sock in inc_run_dir() */
 int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out,
 			   struct inc_err *err);
 void inc_query_server_stop(struct inc_query_server *s);
 
-/* switch_client.c */
+/* switch_client.c: the connection to the controller */
 int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err);
 void inc_client_stop(struct inc_client *c);
 /* Sends an event if the controller is connected. */

@@ -6,8 +6,8 @@
 
 _Static_assert(INC_COMM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all that children give");
 
-/* For each type the integer of the same size and sign, as which a switch reduces it if it does not
- * reduce floats. */
+/* For each float type the integer of the same size and sign, as which a switch reduces it if it
+ * does not reduce floats. */
 #define INTEGER_1_0 INC_DTYPE_UINT8
 #define INTEGER_2_1 INC_DTYPE_INT16
 #define INTEGER_4_1 INC_DTYPE_INT32

@@ -9,7 +9,7 @@
 #include "userspace/term/capabilities.h"
 #include "userspace/term/kinds.h"
 
-/* The port's first IPv4 address, to which hosts send. */
+/* Reads the port's first IPv4 address, to which hosts send. */
 static bool address_of(const char *ifname, struct in_addr *out)
 {
 	struct ifaddrs *list, *a;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Creates, connects and frees communicators. comm_run.c has their work, and comm_view.c their
- * figures. */
+/* Creates, connects and frees communicators of termination mode. comm_run.c has their work, and
+ * comm_view.c their figures. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +17,11 @@ static uint32_t buffer_bytes(const struct inc_comm_conf *conf)
 }
 
 /*
- * The number of receives with each peer. A peer may send message m + window as soon as it has
- * result m, although other peers have not acknowledged that result. If the receive for it were not
- * posted, it would get an RNR NAK. So there are two windows of receives. They have room for at
- * least 2 * INC_ACK_EVERY packets, because soft hosts acknowledge once in INC_ACK_EVERY packets.
+ * The number of receives that are posted with each peer. A peer may send message m + window as soon
+ * as it has result m, although other peers have not acknowledged that result. If the receive for
+ * that message were not posted, the peer would get an RNR NAK. So there are two windows of
+ * receives. They have room for at least 2 * INC_ACK_EVERY packets, because soft hosts acknowledge
+ * once in INC_ACK_EVERY packets.
  */
 static uint32_t receives_of(const struct inc_comm_conf *conf)
 {
@@ -47,7 +48,7 @@ const char *comm_what(const struct comm_end *end, char buf[COMM_WHAT])
 	return buf;
 }
 
-/* Whether a is ordered before b: children by their ranks, then the parent. */
+/* Whether connection a is ordered before b: children by their ranks, then the parent. */
 static bool before(const struct inc_conn_conf *a, const struct inc_conn_conf *b)
 {
 	return a->up != b->up ? b->up : a->rank < b->rank;
@@ -109,7 +110,7 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	return ret;
 }
 
-/* The end with the lowest peer number that uses the same device. */
+/* Returns the end with the lowest peer number that uses the same device. */
 static struct comm_end *first_of_device(struct comm_end *end)
 {
 	uint32_t i = 0;
@@ -119,7 +120,7 @@ static struct comm_end *first_of_device(struct comm_end *end)
 	return &end->cm->end[i];
 }
 
-/* Puts the peer's name and port before the device's own message. */
+/* Puts the peer's name and the port before the device's own message. */
 static int name_device(const struct comm_end *end, int ret, struct inc_err *err)
 {
 	char what[COMM_WHAT];
@@ -170,9 +171,9 @@ static int choose_psn(struct inc_conn_conf *conn, struct inc_err *err)
 	return conn->has_own_psn ? 0 : inc_random24(&conn->own.psn, err);
 }
 
-/* The solicited event bit that messages of this peer must have. In a child switch's partial sums it
- * shows the byte order. Numbers that were added in the wrong order would make a wrong sum, and
- * nothing else shows that (docs/protocol.md). */
+/* Returns the requirement for the solicited event bit in messages of this peer. In a child switch's
+ * partial sums the bit shows the byte order. Numbers that were added in the wrong order would make
+ * a wrong sum, and nothing else shows that (docs/protocol.md). */
 static enum inc_channel_se se_of(const struct inc_conn_conf *conn, bool network)
 {
 	if (conn->up || !conn->has_ranks)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Termination mode: a communicator. It has a node, which decides what is done, a channel to each
+ * A communicator of termination mode. It has a node, which decides what is done, a channel to each
  * peer, which sends and receives, and the buffers of its messages. Peers have the node's numbers.
  * The children come first, in the order of their ranks, because floats are added in this order,
  * whatever the children's ports are. The parent comes last.
@@ -26,13 +26,14 @@ struct inc_term_comm;
 /* Options of a communicator, from its owner, a worker. */
 struct inc_term_comm_opts {
 	struct inc_term_devices *devices;
-	/* Indexed by enum inc_endpoint_kind; NULL: the switch has none of this kind. */
+	/* Table of each kind of channels, by enum inc_endpoint_kind. NULL: the switch has none of
+	 * this kind. */
 	const struct inc_channel_ops *const *kinds;
 	inc_notice_fn notice;
 	void *arg;
 };
 
-/* The handler of all devices that communicators use. */
+/* The handler of all devices that communicators use, which receives the channels' reports. */
 extern const struct inc_channel_handler inc_term_comm_handler;
 
 /*
@@ -43,8 +44,8 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 		      struct inc_term_comm **out, struct inc_err *err);
 /* Connects the communicator to the peers whose numbers conf had. */
 int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err);
-/* Connects the communicator to peers whose numbers are known only now. -ENOENT: there
- * is no such connection; -EALREADY: it has its peer. */
+/* Connects the communicator to peers whose numbers were not known before. -ENOENT: there is no such
+ * connection; -EALREADY: the connection has its peer. */
 int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *peer, uint32_t n,
 			  struct inc_err *err);
 /* Frees the communicator. Peers that are still connected receive no notice of it. */
@@ -53,11 +54,11 @@ void inc_term_comm_free(struct inc_term_comm *cm);
 /* Checks time limits; called about four times a second. */
 void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns);
 /* Stores the condition of the switch's own port on the way to a peer. Peers are numbered as in
- * struct inc_term_view. reason: that of struct inc_engine_port. */
+ * struct inc_term_view. reason: the text of struct inc_engine_port. */
 void inc_term_comm_port(struct inc_term_comm *cm, uint32_t peer, enum inc_port_condition condition,
 			const char *reason);
-/* Closes the channels of a communicator that has ended. Called when no device is at work, because
- * the handler that reports the end may still be using one of these channels. */
+/* Closes the channels of a communicator that has ended. The caller makes this call when no device
+ * is at work, because the handler that reports the end may still be using one of these channels. */
 void inc_term_comm_settle(struct inc_term_comm *cm);
 
 /*

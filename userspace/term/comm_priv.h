@@ -16,35 +16,40 @@
 struct comm_end {
 	struct inc_term_comm *cm;
 	uint32_t peer; /* the peer's number in the node */
-	/* own numbers are filled in; the peer's are added when they are known */
+	/* numbers of both ends; the switch's are filled in, and the peer's are added when they are
+	 * known */
 	struct inc_conn_conf conf;
 	struct inc_channel_device *dev;
-	struct inc_channel_region memory; /* the pool as dev knows it, if owns_memory */
-	bool owns_memory;                 /* false: an end with a lower number has the region */
-	struct inc_channel *ch;           /* NULL: it has been closed */
-	struct inc_channel_figures last;  /* figures of ch when it was closed */
-	char port_reason[INC_CALL_TEXT];  /* why the switch's own port is not up; "": it is up */
+	struct inc_channel_region memory; /* the pool as a region of dev, if owns_memory is set */
+	/* this end has the region; false: an end with a lower number has it */
+	bool owns_memory;
+	struct inc_channel *ch;          /* channel of the connection; NULL: it has been closed */
+	struct inc_channel_figures last; /* figures of ch when it was closed */
+	char port_reason[INC_CALL_TEXT]; /* why the switch's own port is not up; "": it is up */
 	bool connected;
 	bool lost; /* this connection has failed, which ended the communicator */
 	enum inc_term_reason lost_for;
-	uint64_t received, sent, acknowledged; /* numbers of messages */
+	/* numbers of messages received, sent and acknowledged */
+	uint64_t received, sent, acknowledged;
 };
 
 struct inc_term_comm {
 	struct inc_term_comm_opts opts;
-	struct inc_comm_conf conf; /* its connections are copied to end[], and used there */
+	/* configuration; its connections were copied to end[], and are used there */
+	struct inc_comm_conf conf;
 	struct inc_term *node;
-	struct inc_term_form form; /* of the elements that it reduces */
+	struct inc_term_form form; /* form of the elements that the communicator reduces */
 	struct inc_term_pool *pool;
 	uint32_t n_children, n_ends;
-	uint32_t receives; /* receives posted with each peer */
+	uint32_t receives; /* number of receives posted with each peer */
 	bool ended;
 	enum inc_term_reason ended_for;
-	const char *why;        /* added to the report of the end; NULL: nothing is */
-	bool settled;           /* channels are closed */
-	uint64_t kept, dropped; /* messages that were only stored, or dropped */
+	const char *why; /* text that is added to the report of the end; NULL: none */
+	bool settled;    /* the channels of an ended communicator are closed */
+	/* number of messages that were only stored, and of messages dropped */
+	uint64_t kept, dropped;
 	uint64_t reduced_bytes, mismatches;
-	struct comm_end end[INC_COMM_MAX_CONNECTIONS]; /* by the peer's number */
+	struct comm_end end[INC_COMM_MAX_CONNECTIONS]; /* ends by the peer's number */
 };
 
 /* Writes a name for messages, such as "communicator 12, rank 3". Returns buf. */

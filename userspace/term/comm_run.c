@@ -67,7 +67,7 @@ static void notify(struct inc_term_comm *cm, const struct inc_term_action *a)
 	cm->opts.notice(cm->opts.arg, &event);
 }
 
-/* Performs all actions that the node requests after an event. */
+/* Performs all actions that the node requests after an event of the communicator's channels. */
 static void act(struct inc_term_comm *cm)
 {
 	struct inc_term_action a;
@@ -124,9 +124,9 @@ static void refuse_floats(struct comm_end *end, const struct inc_channel_message
 
 /*
  * Uses a message as an implied ACK of earlier results or partial sums. A child sends message m only
- * when it has result m - window. The parent makes result m of the switch's partial sum m. If an ACK
- * is lost, other peers need not wait for its repetition. Otherwise they could be two windows ahead
- * of the oldest unacknowledged result, and find no receive.
+ * when it has result m - window. The parent makes result m of the switch's partial sum m. So if an
+ * ACK is lost, other peers need not wait for its repetition. Without this, other peers could be two
+ * windows ahead of the oldest unacknowledged result, and find no receive.
  */
 static void heed_shown(struct comm_end *end)
 {
@@ -173,7 +173,7 @@ static void on_sent(void *ctx)
 
 static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
-	/* the node's words for why a channel is broken */
+	/* for each reason why a channel is broken, the node's reason */
 	static const enum inc_term_reason reasons[] = {
 		[INC_CHANNEL_INVALID] = INC_TERM_INVALID,
 		[INC_CHANNEL_REFUSED] = INC_TERM_REFUSED,

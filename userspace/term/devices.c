@@ -10,13 +10,13 @@
 #include "lib/proto/roce.h"
 #include "userspace/term/devices.h"
 
-#define EVENTS 64 /* events that one epoll_wait() returns */
+#define EVENTS 64 /* number of events that one epoll_wait() returns */
 
 struct shared {
 	struct inc_channel_device *dev;
 	char ifname[IF_NAMESIZE];
 	struct in_addr own_ip;
-	uint16_t udp_port; /* as the first user wanted it; 0: any */
+	uint16_t udp_port; /* UDP port that the first user requested; 0: any */
 	uint32_t users;
 	/* progress() has more to do, as epoll or its last call reported, so the worker must not
 	 * wait */
@@ -28,7 +28,7 @@ struct inc_term_devices {
 	struct inc_term_devices_opts opts;
 	int epoll_fd;
 	LIST_HEAD(, shared) list;
-	struct inc_channel_device_figures closed; /* of devices that are closed now */
+	struct inc_channel_device_figures closed; /* figures of devices that are closed now */
 };
 
 static int watch(struct inc_term_devices *d, int fd, struct shared *s)
@@ -113,7 +113,7 @@ static int open_shared(struct inc_term_devices *d, const struct inc_term_device_
 {
 	int ret = open_at(d, want, want->udp_port ?: INC_ROCE_UDP_PORT, s, err);
 
-	/* another worker, or a NIC's driver, may use RoCEv2's port; any other port will do */
+	/* another worker, or a NIC's driver, may use RoCEv2's port, so use any other port */
 	if (ret == -EADDRINUSE && !want->udp_port)
 		ret = open_at(d, want, 0, s, err);
 	if (ret)
@@ -188,8 +188,8 @@ void inc_term_devices_put(struct inc_term_devices *d, struct inc_channel_device 
 	free(s);
 }
 
-/* Milliseconds to wait, rounded up, because a timer that is checked too early must be checked
- * twice. */
+/* Returns the milliseconds to wait. They are rounded up, because a timer that is checked too early
+ * must be checked twice. */
 static int wait_ms(struct inc_term_devices *d, uint64_t until_ns, uint64_t now_ns)
 {
 	struct shared *s;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The devices of one worker, which its communicators share. The worker waits here only: until a
- * packet arrives, a device's timer expires, or another thread calls. Used on the worker's thread
- * alone.
+ * packet arrives, a device's timer expires, or another thread calls. Only the worker's thread calls
+ * these functions.
  */
 #ifndef INC_TERM_DEVICES_H
 #define INC_TERM_DEVICES_H
@@ -20,15 +20,16 @@ struct inc_term_devices_opts {
 	uint64_t rto_min_ns, rto_max_ns;
 };
 
-/* wake_fd: readable when another thread calls the worker; the caller closes it. */
+/* Creates the object. wake_fd: a descriptor that is readable when another thread calls the worker.
+ * The caller closes wake_fd. */
 int inc_term_devices_new(const struct inc_term_devices_opts *opts, int wake_fd,
 			 struct inc_term_devices **out, struct inc_err *err);
-/* To be called after the last inc_term_devices_put(). */
+/* Frees the object, after the last inc_term_devices_put(). */
 void inc_term_devices_free(struct inc_term_devices *d);
 
 /*
- * Describes a device: its kind, port and address. udp_port: where it must receive; 0: at RoCEv2's
- * port if that is free, else at any.
+ * Describes a device: its kind, port and address. udp_port: UDP port at which it must receive; 0:
+ * at RoCEv2's port if that is free, else at any.
  */
 struct inc_term_device_want {
 	const struct inc_channel_ops *ops;
@@ -38,18 +39,20 @@ struct inc_term_device_want {
 };
 int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_device_want *want,
 			 struct inc_channel_device **out, struct inc_err *err);
-/* Gives a device back, once for each get; the last call closes it. */
+/* Gives a device back, once for each call of inc_term_devices_get(). The last call closes the
+ * device. */
 void inc_term_devices_put(struct inc_term_devices *d, struct inc_channel_device *dev);
 
 /*
- * Waits for work of the devices, until until_ns (CLOCK_MONOTONIC) at the latest, and does it.
- * Returns whether wake_fd is readable.
+ * Waits for work of the devices, until until_ns (CLOCK_MONOTONIC) at the latest, and does this
+ * work. Returns whether wake_fd is readable.
  */
 bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns);
-/* Sends what all devices have queued since the last flush. */
+/* Sends the packets that all devices have queued since the last flush. */
 void inc_term_devices_flush(struct inc_term_devices *d);
 
-/* Packets that belonged to no channel, summed over all devices, also those that are closed now. */
+/* Returns the counters of packets that belonged to no channel, summed over all devices, also those
+ * that are closed now. */
 struct inc_channel_device_figures inc_term_devices_figures(const struct inc_term_devices *d);
 
 #endif

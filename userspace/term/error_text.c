@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reports of a node for the log and the controller, and its figures for queries. */
+/* Texts of a node's reports for the log and the controller, and the node's figures for queries. */
 #include <stdio.h>
 #include <string.h>
 #include "lib/proto/roce.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A node: its creation, its events and actions, and its ticks. */
+/* A node (node.h): its creation, its events and actions, and its ticks. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "lib/proto/maps.h"
 #include "userspace/term/node_priv.h"
 
-/* Adds a child and the ranks behind it. A rank is behind one child only. */
+/* Adds a child and the ranks behind it. A rank is behind only one child. */
 static int add_child(struct inc_term *t, uint32_t child, const struct inc_term_child *conf,
 		     struct inc_err *err)
 {
@@ -192,7 +192,8 @@ static void watch_peer(struct inc_term *t, uint32_t peer)
 					     .number = p->acknowledged});
 }
 
-/* Whether a message that is waited for, or one that is not acknowledged, may need this peer. */
+/* Whether a message that the node waits for, or one that is not acknowledged, may need this
+ * peer. */
 static bool is_needed(const struct inc_term *t, const struct term_peer *p)
 {
 	return t->waiting_seen_at_ns || p->acknowledged != p->sent;
@@ -207,7 +208,8 @@ static void watch_port(struct inc_term *t, uint32_t peer)
 	if (!p->away_at_ns)
 		p->away_at_ns = t->awake.now_ns;
 	if (t->port_lost_reported ||
-	    /* a port that is only down may be set up again before anything waits for it */
+	    /* if a port is only down, the operator may set it up again before anything waits
+	     * for it */
 	    (p->port_condition == INC_PORT_DOWN && !is_needed(t, p)) ||
 	    !inc_awake_past(&t->awake, p->away_at_ns, INC_PORT_LOST_S * INC_NSEC_PER_SEC))
 		return;

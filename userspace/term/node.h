@@ -9,7 +9,7 @@
  * result mirrors the child's own message: it has the descriptor as immediate if that message had
  * it (docs/protocol.md, where a packet is what a message is here). Below the root the partial sum
  * is sent to the parent as message m, always with the descriptor, and the parent's message m is
- * result m. Numbers count from 0 in 64 bits.
+ * result m. Message numbers count from 0 in 64 bits.
  *
  * The caller is the communicator (comm.h), on the thread that it belongs to. Its channels
  * (lib/channel) send and receive. Their reports become events of the node, and the communicator
@@ -47,24 +47,24 @@
 #include "userspace/call.h"
 #include "userspace/engine.h"
 
-/* The most receives that are posted with each peer: two windows. */
+/* Limit of the receives that are posted with each peer, which are two windows. */
 #define INC_TERM_MAX_RECEIVES (2 * INC_MAX_SLOTS)
 
 struct inc_term_child {
 	bool is_switch;
-	struct inc_ranks ranks; /* the ranks behind the child; of a host, its own */
+	struct inc_ranks ranks; /* the ranks behind the child; for a host its own rank */
 };
 
 struct inc_term_conf {
-	uint32_t communicator; /* its number at the controller */
-	/* receives posted with each peer, and also the number of slots: a power of two */
+	uint32_t communicator; /* number of the communicator at the controller */
+	/* number of receives posted with each peer, and of slots: a power of two */
 	uint32_t receives;
 	bool has_parent;
 	uint32_t n_children;
-	const struct inc_term_child *child; /* in the order in which floats are added */
+	const struct inc_term_child *child; /* children, in the order in which floats are added */
 };
 
-/* A peer is the number of a child, or n_children for the parent. */
+/* A peer is named by the number of a child, or by n_children for the parent. */
 struct inc_term;
 
 /* Why a peer's connection or the communicator ends, or is reported. _(NAME, name, kind, syndrome,
@@ -76,7 +76,7 @@ struct inc_term;
 	  "called something else as message %llu") \
 	_(OUT_OF_TURN, out_of_turn, MISMATCH, INC_AETH_NAK_OPERATION, \
 	  "sent message %llu out of turn") \
-	/* failures of a connection */ \
+	/* a connection has failed */ \
 	_(INVALID, invalid, CONNECTION_ERROR, INC_AETH_NAK_INVALID, \
 	  "sent an invalid request as message %llu") \
 	_(REFUSED, refused, PEER_NAK, INC_AETH_NAK_INVALID, "refused message %llu") \
@@ -103,15 +103,15 @@ struct inc_term_reason_info {
 extern const struct inc_term_reason_info inc_term_reasons[];
 
 enum inc_term_do {
-	/* buffer = source[0] op source[1] op ..., elements of desc, length bytes each. buffer is
-	 * source[0]. The caller does this before it asks for the next action. */
+	/* buffer = source[0] op source[1] op ..., elements of desc, in length bytes for each
+	 * source. buffer is source[0]. The caller does this before it asks for the next action. */
 	INC_TERM_DO_REDUCE,
-	INC_TERM_DO_SEND,    /* buffer is NULL if length is 0 */
-	INC_TERM_DO_RELEASE, /* the node does not need buffer any more */
+	INC_TERM_DO_SEND,    /* sends buffer to the peer; buffer is NULL if length is 0 */
+	INC_TERM_DO_RELEASE, /* releases buffer, which the node does not need any more */
 	INC_TERM_DO_RECEIVE,
-	INC_TERM_DO_REPORT, /* a peer is unresponsive; the communicator goes on */
-	/* The switch's own port to peer is lost, or is down and needed, and has been so for
-	 * INC_PORT_LOST_S. The communicator goes on. */
+	INC_TERM_DO_REPORT, /* reports that a peer is unresponsive; the communicator goes on */
+	/* Reports that the switch's own port to peer is lost, or is down and needed, and has been
+	 * so for INC_PORT_LOST_S. The communicator goes on. */
 	INC_TERM_DO_PORT_LOST,
 	/* The communicator has ended. The caller closes its connections, and calls inc_term_sent()
 	 * for each message that is not acknowledged, whether or not it was sent. Only RELEASE
@@ -121,23 +121,25 @@ enum inc_term_do {
 
 struct inc_term_action {
 	enum inc_term_do what;
-	uint32_t peer;   /* SEND, PORT_LOST */
-	uint64_t number; /* of the message */
+	uint32_t peer;   /* peer of SEND and PORT_LOST */
+	uint64_t number; /* number of the message */
 	void *buffer;
 	uint32_t length;
-	bool has_desc;             /* SEND: desc is its immediate */
+	bool has_desc;             /* desc is the immediate of SEND */
 	uint32_t desc;             /* INC_DESC */
-	const void *const *source; /* REDUCE: n_sources, 2 or more */
+	const void *const *source; /* sources of REDUCE, n_sources of them, which is 2 or more */
 	uint32_t n_sources;
-	enum inc_term_reason reason; /* REPORT, END */
-	uint64_t children; /* REPORT, END: a bit for each child concerned; 0: the parent */
+	enum inc_term_reason reason; /* reason of REPORT and END */
+	uint64_t children; /* a bit for each child that REPORT or END concerns; 0: the parent */
 };
 
 /* A message that has arrived. */
 struct inc_term_message {
-	bool has_desc; /* desc came as its immediate; else the last desc holds */
+	/* the message had desc as its immediate; otherwise the descriptor of the peer's last
+	 * message holds */
+	bool has_desc;
 	uint32_t desc;
-	uint32_t length; /* bytes */
+	uint32_t length; /* length in bytes */
 	void *buffer;    /* the message's data; may be NULL if length is 0 */
 };
 
@@ -150,18 +152,19 @@ int inc_term_new(const struct inc_term_conf *conf, struct inc_term **out, struct
 void inc_term_free(struct inc_term *t);
 
 /*
- * Events. After each event the caller performs all actions. Before that, another event returns
- * -EBUSY. -EINVAL: there is no such peer or reason, or the peer's oldest unacknowledged message has
- * another number. Both are errors of the caller, and change nothing.
+ * Passes events to the node. After each event the caller performs all actions. Before that, another
+ * event returns -EBUSY. -EINVAL: there is no such peer or reason, or the peer's oldest
+ * unacknowledged message has another number. Both are errors of the caller, and change nothing.
  */
 /* A message of the peer has arrived. number counts this peer's messages. The node owns the buffer
  * from now on, also after the end. */
 int inc_term_message(struct inc_term *t, uint32_t peer, uint64_t number,
 		     const struct inc_term_message *m);
 /* The peer has acknowledged message number, or never will, because its channel was closed. The
- * buffer is not read any more. To be called in the order in which the messages were sent. */
+ * buffer is not read any more. The caller reports messages in the order in which they were sent. */
 int inc_term_sent(struct inc_term *t, uint32_t peer, uint64_t number);
-/* The peer's connection has failed, which ends the communicator. reason: from INVALID on. */
+/* Reports that the peer's connection has failed, which ends the communicator. reason: INVALID, or
+ * one that follows it in the list. */
 int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason);
 /* Sets the time, because the node has no clock. How long it and its peers have waited is as exact
  * as these calls are frequent. If two calls are further apart than INC_AWAKE_STEP_NS, this process
@@ -181,34 +184,40 @@ void inc_term_describe(const struct inc_term *t, const struct inc_term_action *a
 		       struct inc_msg_event *out);
 
 /*
- * Figures for those of userspace/engine.h. They count messages; endpoints count packets.
+ * Figures of a node, from which come those of userspace/engine.h. They count messages, while
+ * endpoints count packets.
  */
 struct inc_term_figures {
-	uint64_t results;  /* made here, or received from the parent */
-	uint64_t partials; /* sent to the parent */
+	/* number of results that this node has made, or received from the parent */
+	uint64_t results;
+	uint64_t partials; /* number of partial sums sent to the parent */
 	bool ended;
 };
 void inc_term_figures(const struct inc_term *t, struct inc_term_figures *out);
 
 struct inc_term_peer_figures {
-	uint32_t rank; /* lowest rank behind the peer; of the parent, the lowest below this node */
-	uint64_t received;     /* messages received from the peer */
-	uint64_t sent;         /* messages sent to the peer */
-	uint64_t acknowledged; /* sent messages that the peer has acknowledged */
-	bool unresponsive;     /* was reported, and has not acknowledged anything since */
+	/* lowest rank behind the peer; for the parent the lowest rank below this node */
+	uint32_t rank;
+	uint64_t received;     /* number of messages received from the peer */
+	uint64_t sent;         /* number of messages sent to the peer */
+	uint64_t acknowledged; /* number of sent messages that the peer has acknowledged */
+	/* the peer was reported as unresponsive, and has not acknowledged anything since */
+	bool unresponsive;
 };
-/* peer must exist. */
+/* Fills out with the figures of a peer, which must exist. */
 void inc_term_peer_figures(const struct inc_term *t, uint32_t peer,
 			   struct inc_term_peer_figures *out);
 
 /* The oldest message that has contributions of some children, and no result yet. */
 struct inc_term_waiting {
 	uint64_t number;
-	uint64_t arrived;    /* a bit per child */
-	bool up;             /* all children have contributed, and the parent's result is awaited */
-	uint64_t seen_at_ns; /* the first tick at which it was so; 0: none yet */
+	uint64_t arrived; /* mask with a bit for each child that has contributed */
+	/* all children have contributed, and the node waits for the parent's result */
+	bool up;
+	/* the first tick at which the node waited for this message; 0: no tick yet */
+	uint64_t seen_at_ns;
 };
-/* Returns false if no message is waited for. */
+/* Fills out with that message. Returns false if the node waits for none. */
 bool inc_term_waiting(const struct inc_term *t, struct inc_term_waiting *out);
 
 #endif

@@ -23,7 +23,7 @@ struct inc_term_notices {
 	struct event *event;
 	int fd;
 	pthread_mutex_t lock;
-	struct told_list list; /* protected by lock */
+	struct told_list list; /* queued events, protected by lock */
 };
 
 static struct told *take(struct inc_term_notices *n)

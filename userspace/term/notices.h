@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A queue of the workers' events, for the daemon's thread. */
+/* A queue through which the workers' events reach the daemon's thread. */
 #ifndef INC_TERM_NOTICES_H
 #define INC_TERM_NOTICES_H
 
@@ -10,10 +10,11 @@
 
 struct inc_term_notices;
 
-/* fn is called from the base's event loop, in the order in which events were queued. */
+/* Creates a queue. The base's event loop calls fn for each event, in the order in which events were
+ * queued. */
 int inc_term_notices_new(struct event_base *base, inc_notice_fn fn, void *arg,
 			 struct inc_term_notices **out, struct inc_err *err);
-/* To be called after all threads that queue events have ended. */
+/* Frees the queue, after all threads that queue events have ended. */
 void inc_term_notices_free(struct inc_term_notices *n);
 /* Queues an event. May be called on any thread. arg: the queue. */
 void inc_term_notices_tell(void *arg, const struct inc_msg_event *event);

@@ -5,9 +5,9 @@
 #include "userspace/term/pool.h"
 
 #define LINE_BYTES 64
-/* How much of a pool has memory from the start: as much as a usual window needs. Without it, the
- * kernel would make a huge page when a worker first writes to it. That takes milliseconds, in which
- * the worker does nothing else. */
+/* How many bytes of a pool have memory from the start, which is as much as a usual window needs.
+ * Without it, the kernel would make a huge page when a worker first writes to it. That takes
+ * milliseconds, in which the worker does nothing else. */
 #define READY_BYTES (8 << 20)
 
 struct inc_term_pool {
@@ -45,9 +45,9 @@ int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, st
 		goto none;
 	}
 	madvise(p->memory, p->bytes,
-		MADV_HUGEPAGE); /* fewer TLB misses, if the kernel has huge pages */
+		MADV_HUGEPAGE); /* huge pages, if the kernel has them, cause fewer TLB misses */
 	p->n = p->n_free = n;
-	/* may fail: the kernel then allocates on first write */
+	/* if this fails, the kernel allocates memory on first write */
 	madvise(p->memory, p->bytes < READY_BYTES ? p->bytes : READY_BYTES, MADV_POPULATE_WRITE);
 	for (i = 0; i < n; i++)
 		p->free[i] = p->memory + i * stride_of(bytes);

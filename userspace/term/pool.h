@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A pool of buffers of one size in one block of memory, for one communicator. Used on the thread
- * that the communicator belongs to.
+ * A pool of buffers of one size in one block of memory, for one communicator. Only the thread of
+ * that communicator calls these functions.
  */
 #ifndef INC_TERM_POOL_H
 #define INC_TERM_POOL_H
@@ -23,12 +23,12 @@ void inc_term_pool_free(struct inc_term_pool *p);
 void *inc_term_pool_take(struct inc_term_pool *p);
 void inc_term_pool_put(struct inc_term_pool *p, void *buffer);
 
-/* The number of buffers that are taken. */
+/* Returns the number of buffers that are taken. */
 uint32_t inc_term_pool_taken(const struct inc_term_pool *p);
-/* The whole memory of the pool, for devices that must register it. */
+/* Returns the whole memory of the pool, for devices that must register it. */
 void *inc_term_pool_memory(const struct inc_term_pool *p, size_t *bytes);
 
-/* Bytes of memory that a pool of such buffers takes. */
+/* Returns the bytes of memory that a pool of such buffers takes. */
 size_t inc_term_pool_bytes(uint32_t n, uint32_t bytes);
 
 #endif

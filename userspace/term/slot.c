@@ -9,7 +9,7 @@
 #include "lib/proto/desc.h"
 #include "userspace/term/node_priv.h"
 
-/* The only place where a slot's state changes. */
+/* Changes a slot's state, which no other function does. */
 static void term_slot_go(struct inc_term *t, struct term_slot *slot, enum term_slot_state to)
 {
 	static const char *const names[] = {"idle", "aggregating", "complete", "at the parent",
@@ -28,13 +28,13 @@ static void term_slot_go(struct inc_term *t, struct term_slot *slot, enum term_s
 	slot->state = inc_machine_step(&machine, slot->who, slot->state, to);
 	if (to == TERM_SLOT_IDLE) {
 		t->freed++;
-		/* its buffers have been released, so each peer may fill the slot again */
+		/* the slot's buffers have been released, so each peer may fill the slot again */
 		term_do(t, &(struct inc_term_action){.what = INC_TERM_DO_RECEIVE});
 	}
 }
 
-/* The child that has the collective's root behind it, plus 1. Returns 0 if no child has, or if the
- * collective has no root. */
+/* Returns the child that has the collective's root behind it, plus 1. Returns 0 if no child has, or
+ * if the collective has no root. */
 static uint32_t root_child_plus_1(const struct inc_term *t, uint32_t desc)
 {
 	return inc_has_root(desc) ? t->child_plus_1[INC_DESC_ROOT(desc)] : 0;
@@ -48,9 +48,9 @@ static uint64_t root_bit(const struct inc_term *t, uint32_t desc)
 }
 
 /*
- * Compares what the children have called, and fills in desc, length and givers. Returns a bit for
- * each child that differs from child 0, or that has contributed data against the rules of the
- * collective (inc_out_of_step()).
+ * Compares the collectives that the children have called, and fills in desc, length and givers.
+ * Returns a bit for each child that differs from child 0, or that has contributed data against the
+ * rules of the collective (inc_out_of_step()).
  */
 static uint64_t compare(const struct inc_term *t, struct term_slot *slot)
 {
@@ -139,7 +139,7 @@ static void broadcast(struct inc_term *t, struct term_slot *slot, void *buffer, 
 	}
 }
 
-/* All children have contributed. */
+/* Completes a slot, after all children have contributed to it. */
 static void complete(struct inc_term *t, struct term_slot *slot)
 {
 	uint64_t differ;
@@ -163,7 +163,7 @@ static void complete(struct inc_term *t, struct term_slot *slot)
 	send_part(t, t->n_children, slot, sum, slot->length, true);
 }
 
-/* Refuses a message that is in no slot yet, and ends the communicator. */
+/* Refuses a peer's message that is in no slot yet, and ends the communicator. */
 static void refuse(struct inc_term *t, uint32_t peer, enum inc_term_reason reason, uint64_t number,
 		   const struct inc_term_message *m)
 {
@@ -206,8 +206,8 @@ void term_take_part(struct inc_term *t, uint32_t child, uint64_t number,
 		complete(t, slot);
 }
 
-/* Whether this message of the parent answers the partial sum. It must have the descriptor, and as
- * much data as the ranks below get. */
+/* Whether this message of the parent answers the partial sum. An answer must have the descriptor,
+ * and as much data as the ranks below get. */
 static bool answers(const struct inc_term *t, const struct term_slot *slot,
 		    const struct inc_term_message *m)
 {
@@ -221,7 +221,7 @@ void term_take_result(struct inc_term *t, uint64_t number, const struct inc_term
 	struct term_slot *slot = term_slot(t, number);
 	struct term_peer *p = &t->peer[t->n_children];
 
-	/* there is no partial sum for a result that was not requested */
+	/* a message that was not requested answers no partial sum */
 	if (number != p->received || number == t->partials || !answers(t, slot, m)) {
 		refuse(t, t->n_children, INC_TERM_INVALID, number, m);
 		return;

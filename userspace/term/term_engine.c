@@ -20,17 +20,20 @@
 #include "userspace/term/term_engine.h"
 #include "userspace/term/worker.h"
 
-/* The place of a communicator. */
+/* A communicator in its place. */
 struct place {
 	struct inc_term_comm *cm;
 	struct inc_term_worker *worker;
-	struct inc_comm_conf conf;              /* with the switch's own numbers filled in */
-	uint8_t port[INC_COMM_MAX_CONNECTIONS]; /* by peer: the index in term_engine.port */
-	size_t bytes;                           /* of its buffers */
-	struct inc_term_view view;              /* figures at the last call of comm() */
+	/* configuration, with the switch's own numbers filled in */
+	struct inc_comm_conf conf;
+	/* for each peer the index of its port in term_engine.port */
+	uint8_t port[INC_COMM_MAX_CONNECTIONS];
+	size_t bytes; /* size of the communicator's buffers */
+	/* figures of the communicator at the last call of comm() */
+	struct inc_term_view view;
 };
 
-/* A port of the switch, as of the last check. */
+/* A port of the switch, as the last check found it. */
 struct port {
 	char name[IF_NAMESIZE];
 	enum inc_port_condition condition;
@@ -38,11 +41,12 @@ struct port {
 };
 
 struct term_engine {
-	struct inc_engine base; /* first, because the daemon holds a pointer to it */
+	/* the public part, which is first, because the daemon holds a pointer to it */
+	struct inc_engine base;
 	struct inc_term_notices *notices;
 	struct inc_term_worker *worker[INC_MAX_THREADS];
 	uint32_t n_workers;
-	struct place **place; /* [n_places]; NULL: empty */
+	struct place **place; /* [n_places]: the places; NULL: empty */
 	uint32_t n_places, max_connections;
 	struct port port[INC_MAX_PORTS];
 	uint32_t n_ports;
@@ -70,7 +74,7 @@ static const struct term_engine *const_engine_of(const struct inc_engine *e)
 	return (const struct term_engine *)e;
 }
 
-/* The limit of all buffers: half of the machine's memory. */
+/* Returns the limit of all buffers, which is half of the machine's memory. */
 static uint64_t bytes_limit(void)
 {
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
@@ -199,7 +203,7 @@ static bool term_check_port(struct inc_engine *e, size_t i, const struct inc_lin
 	return false;
 }
 
-/* The index of the port that has this name now, or n_ports if no port has it. */
+/* Returns the index of the port that has this name now, or n_ports if no port has the name. */
 static uint32_t port_called(const struct term_engine *t, const char *name)
 {
 	uint32_t i = 0;
@@ -280,7 +284,7 @@ static int check(const struct term_engine *t, const struct inc_comm_conf *conf, 
 }
 
 /* Whether the communicator in a place receives at the address and UDP port that connection c names.
- * One thread must then have both communicators. */
+ * If it does, the thread of that communicator must get this one as well. */
 static bool receives_at(const struct place *p, const struct inc_conn_conf *c)
 {
 	uint32_t i;

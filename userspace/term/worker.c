@@ -11,7 +11,8 @@
 
 #define TICK_NS (INC_TERM_TICK_MS * INC_NSEC_PER_MSEC)
 
-/* A call of the daemon's thread, which waits until the worker's thread has done it. */
+/* A function call of the daemon's thread, which waits until the worker's thread has made the
+ * call. */
 struct call {
 	int (*fn)(struct inc_term_worker *w, struct call *call);
 	struct inc_term_comm *cm;
@@ -19,7 +20,7 @@ struct call {
 	const struct inc_msg_peer *peer;
 	uint32_t n_peers;
 	struct inc_term_view *view;
-	uint32_t of_peer; /* the peer on the way to which the port is */
+	uint32_t of_peer; /* peer to which the port leads */
 	const char *reason;
 	enum inc_port_condition condition;
 	struct inc_channel_device_figures figures;
@@ -30,7 +31,7 @@ struct call {
 struct inc_term_worker {
 	struct inc_term_comm_opts comm_opts;
 	struct inc_term_devices *devices;
-	struct inc_term_comm **comms; /* [room] */
+	struct inc_term_comm **comms; /* [room]: the communicators */
 	uint32_t n_comms, room;
 	uint64_t tick_at_ns;
 	bool settle; /* a communicator has sent a notice, perhaps of its end */
@@ -40,7 +41,7 @@ struct inc_term_worker {
 	bool has_thread;
 	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t served;
-	struct call *call; /* NULL: there is none */
+	struct call *call; /* the call to be made; NULL: there is none */
 	bool stop;
 };
 

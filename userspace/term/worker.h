@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A thread of the termination engine, with communicators that belong to it. Only this thread uses
- * them, so none of them has a lock. The daemon's thread has its calls done on this thread, and
+ * them, so none of them has a lock. The worker's thread makes calls for the daemon's thread, which
  * waits for the results.
  */
 #ifndef INC_TERM_WORKER_H
@@ -21,7 +21,7 @@ struct inc_term_worker;
 struct inc_term_worker_opts {
 	const struct inc_channel_ops *const *kinds;
 	uint64_t rto_min_ns, rto_max_ns;
-	/* Called on the worker's thread. */
+	/* The function that receives notices; it is called on the worker's thread. */
 	inc_notice_fn notice;
 	void *arg;
 };
@@ -38,9 +38,9 @@ void inc_term_worker_free(struct inc_term_worker *w);
  * worker's thread. */
 void inc_term_worker_turn(struct inc_term_worker *w, uint64_t until_ns);
 
-/* Called on the daemon's thread alone. Each function runs one of comm.h on the worker's thread, and
- * waits for its result: add runs inc_term_comm_new(), start_comm inc_term_comm_start(), and remove
- * inc_term_comm_free(). The others run the one of the same name. */
+/* Only the daemon's thread calls these functions. Each runs a function of comm.h on the worker's
+ * thread, and waits for its result: add runs inc_term_comm_new(), start_comm inc_term_comm_start(),
+ * and remove inc_term_comm_free(). The others run the one of the same name. */
 int inc_term_worker_add(struct inc_term_worker *w, struct inc_comm_conf *conf,
 			struct inc_term_comm **out, struct inc_err *err);
 int inc_term_worker_start_comm(struct inc_term_worker *w, struct inc_term_comm *cm,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures of connections and communicators. The maps have their states as long as the communicator
- * exists, so the tick reads them there, and reports each failure once. Events of the ring only make
- * this faster. Peers of an ended communicator receive several closing NAKs, because a NAK is not
- * acknowledged.
+ * Reports failures of connections and communicators. The maps have the states of both as long as
+ * the communicator exists, so the tick reads the states there, and reports each failure once.
+ * Events of the ring only make this faster. Peers of an ended communicator receive several closing
+ * NAKs, because a NAK is not acknowledged.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 #include "lib/base/machine.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define CLOSING_NAKS 8 /* to each peer; the waits between them double, up to rto_max */
+/* number of closing NAKs to each peer; the waits between them double, up to rto_max */
+#define CLOSING_NAKS 8
 
 const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
 {
@@ -106,9 +107,9 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 	sp->notice(sp->arg, INC_EVENT_KIND_MISMATCH, cm->index, mask, r, text);
 }
 
-/* Sends a closing NAK (63). It names the last packet received from the peer, because a host ignores
- * a NAK for a packet that it has not sent. A switch accepts it with any number, also from a switch
- * that has received nothing yet. */
+/* Sends a closing NAK (63). The NAK names the last packet received from the peer, because a host
+ * ignores a NAK for a packet that the host has not sent. A switch accepts a closing NAK with any
+ * number, also from a switch that has received nothing yet. */
 static void send_closing_nak(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 {
 	const struct sp_conn *c = &cm->conn[peer];
@@ -157,7 +158,8 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 			    uint8_t syndrome)
 {
 	uint64_t r = conn_state(sp, &cm->conn[peer])
-			     .rx_next; /* the invalid packet, because rx_next no longer moves */
+			     /* number of the invalid packet, because rx_next no longer changes */
+			     .rx_next;
 
 	sp_notice_peer(sp, cm, peer, INC_EVENT_KIND_CONNECTION_ERROR, r,
 		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection%s",
@@ -165,13 +167,14 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 		       is_switch(sp, &cm->conn[peer])
 			       ? " (have both switches the same payload and byte_order?)"
 			       : "");
-	/* nothing more comes from a switch whose request was invalid, so the communicator ends */
+	/* the communicator ends, because nothing more comes from a switch whose request was
+	 * invalid */
 	if (is_switch(sp, &cm->conn[peer]) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);
 }
 
-/* A switch has sent NAK 63, because the communicator has ended there. So it ends here as well, and
- * then in the whole tree. The switch at which it ended first reports the reason. */
+/* Handles NAK 63 of a switch, which reports that the communicator has ended there. So it ends here
+ * as well, and then in the whole tree. The switch at which it ended first reports the reason. */
 static void end_with_switch(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r)
 {
 	if (cm->phase != SP_COMM_RUNNING)
@@ -195,7 +198,7 @@ void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	c->refusal_told = true;
 	sp_notice_peer(sp, cm, peer, INC_EVENT_KIND_PEER_NAK, r, "refused %s %llu with NAK 0x%02x",
 		       sp_thing(cm, peer), (unsigned long long)r, syndrome);
-	/* the refusing switch cannot go on, so the communicator ends */
+	/* the communicator ends, because the switch that has refused the packet cannot go on */
 	if (is_switch(sp, c) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);
 }
@@ -205,8 +208,8 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 	const struct inc_comm_state ended = comm_state(sp, cm);
 	uint32_t c;
 
-	/* the XDP path found this error, because the slow path sets the phase together with its own
-	 * errors */
+	/* this error is one that the XDP path found, because the slow path sets the phase together
+	 * with its own errors */
 	if (ended.error && cm->phase == SP_COMM_RUNNING) {
 		start_telling(sp, cm, now);
 		tell_mismatch(sp, cm, ended.error_r);

@@ -17,7 +17,7 @@
 struct answer {
 	uint8_t mac[6];
 	int found;
-	uint16_t nud; /* NUD_*; 0: there is no entry */
+	uint16_t nud; /* state of the entry: NUD_*; 0: there is no entry */
 };
 
 static int on_neighbour(const struct nlmsghdr *nlh, void *data)
@@ -70,8 +70,8 @@ static int on_route(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_STOP;
 }
 
-/* Returns the next hop to addr by the interface: a router, or addr itself. It is addr as well if
- * the kernel has no route. */
+/* Returns the next hop to addr by the interface, which is a router, or addr itself. If the kernel
+ * has no route, it is addr as well. */
 static struct in_addr next_hop(struct mnl_socket *nl, uint32_t ifindex, struct in_addr addr)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];

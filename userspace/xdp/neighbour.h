@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The MAC address of an IPv4 peer, from the kernel's neighbour table. If the peer is behind a
+/* Reads the MAC address of an IPv4 peer from the kernel's neighbour table. If the peer is behind a
  * router, this is the router's MAC address. */
 #ifndef INC_NEIGHBOUR_H
 #define INC_NEIGHBOUR_H
@@ -9,8 +9,8 @@
 
 /*
  * Reads the MAC address that the kernel has for addr on the interface. Returns -ENOENT if it has
- * none, because it has sent nothing to the neighbour or received no answer. Other errors are
- * netlink's. Waits for nothing but the kernel.
+ * none, because the kernel has sent nothing to the neighbour or received no answer. Other errors
+ * are netlink's. Waits for nothing but the kernel.
  */
 int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6]);
 

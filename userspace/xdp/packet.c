@@ -10,7 +10,8 @@
 #include "lib/roce/wire.h"
 #include "userspace/xdp/packet.h"
 
-/* Ones' complement sum, not yet folded; an odd last byte counts as if a 0 followed. */
+/* Adds the words of data to a ones' complement sum, which is not yet folded. An odd last byte
+ * counts as if a 0 followed it. */
 static uint64_t add_words(uint64_t sum, const void *data, size_t len)
 {
 	const uint8_t *p = data;
@@ -49,7 +50,7 @@ static void put_udp_csum(uint8_t *frame, const struct inc_conn_cfg *cfg, size_t 
 	sum = add_words(sum, &cfg->own.ip, 4);
 	sum = add_words(sum, &cfg->peer.ip, 4);
 	check = fold(add_words(sum, udp, udp_len));
-	check = check ?: 0xffff; /* 0 means "no checksum" */
+	check = check ?: 0xffff; /* a checksum of 0 would mean "no checksum" */
 	memcpy(udp + offsetof(struct udphdr, check), &check, sizeof(check));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames of the slow path. It builds retransmitted results and partial sums, ACKs and NAKs, and
- * parses ACKs and NAKs of peers. The frames are built as the XDP path builds them
+ * Frames of the slow path. These functions build retransmitted results and partial sums, ACKs and
+ * NAKs, and parse ACKs and NAKs of peers. They build frames as the XDP path builds them
  * (docs/protocol.md, "Headers of results").
  */
 #ifndef INC_PACKET_H
@@ -14,8 +14,8 @@
 
 #define INC_FRAME_MAX (INC_ETH_LEN + INC_MAX_OVERHEAD + INC_MAX_PAYLOAD)
 
-/* Both build a frame and return its length; frame has room for INC_FRAME_MAX. peer: the MAC address
- * that the frame is sent to. len: payload bytes. */
+/* Both functions build a frame and return its length. frame has room for INC_FRAME_MAX. peer: the
+ * MAC address to which the frame is sent. len: length of the payload. */
 size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
 			const struct inc_mirror *m, uint32_t psn, const void *payload, size_t len);
 size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
@@ -28,7 +28,8 @@ struct inc_aeth_frame {
 	uint8_t syndrome;
 };
 
-/* Returns 0, or -EBADMSG if the frame is not a complete ACK packet over IPv4 without options. */
+/* Parses an ACK or NAK. Returns 0, or -EBADMSG if the frame is not a complete ACK packet over IPv4
+ * without options. */
 int inc_frame_parse_aeth(const uint8_t *frame, size_t size, struct inc_aeth_frame *out);
 
 #endif

@@ -89,8 +89,8 @@ int inc_slowpath_check_port(struct inc_slowpath *sp, const struct inc_switch_por
 	return 1;
 }
 
-/* The port is up again. Packets that were outstanding while it was away are not late, so this
- * resets their timers and retransmits them at once. */
+/* Called when the port is up again. Packets that were outstanding while the port was away are not
+ * late, so this resets their timers and retransmits them at once. */
 static void forgive(struct inc_slowpath *sp, const struct sp_port *port, uint64_t now)
 {
 	uint32_t i, c;
@@ -171,7 +171,8 @@ void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 
 		if (!port || port->condition == INC_PORT_UP ||
 		    now - port->lost_at_ns < INC_PORT_LOST_S * INC_NSEC_PER_SEC ||
-		    /* a port that is only down may be set up again before it is needed */
+		    /* if a port is only down, the operator may set it up again before it is
+		     * needed */
 		    (port->condition == INC_PORT_DOWN && !is_needed(cm, &cm->conn[c])))
 			continue;
 		cm->port_told = true;

@@ -15,8 +15,8 @@
 #include "lib/roce/wire.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define BURST     64 /* packets retransmitted beyond the last acknowledged one */
-#define FREE_NAKS 3  /* NAKs without progress that are each answered by a burst */
+#define BURST     64 /* limit of packets retransmitted beyond the last acknowledged one */
+#define FREE_NAKS 3  /* number of NAKs without progress that are each answered by a burst */
 
 static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
 {
@@ -166,7 +166,7 @@ void sp_pay_at_once(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 		pay(sp, cm, peer, &st);
 }
 
-/* Sends an ACK that the XDP path has owed for longer than the delay. Returns true while one is
+/* Sends an ACK that the XDP path has owed for longer than the delay. Returns true while an ACK is
  * owed. */
 static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		     const struct inc_conn_state *st, uint64_t now)
@@ -177,7 +177,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		c->owed_r = 0;
 		return false;
 	}
-	/* the delay runs from the oldest ACK owed, and starts again if that one has been sent
+	/* the delay runs from the oldest ACK owed, and starts again if that ACK has been sent
 	 * meanwhile */
 	if (c->owed_r <= st->ack_sent) {
 		c->owed_r = st->ack_asked;
@@ -188,7 +188,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	return pay(sp, cm, peer, st);
 }
 
-/* The peer has made progress: it has all packets before acked. */
+/* Stores the peer's progress: the peer has all packets before acked. */
 static void advance(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked, uint64_t now)
 {
 	c->acked = acked;
@@ -281,7 +281,7 @@ static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	c->stats.timeouts++;
 	sp->stats.timeouts++;
 	inc_rto_timed_out(&c->rto);
-	/* a peer that has sent NAKs for this packet answers, so it is sent one packet at a time */
+	/* a peer that has sent NAKs for this packet answers, so it gets one packet at a time */
 	end = c->acked + (c->asked ? 1 : inc_rto_probes(&c->rto));
 	if (end > sent)
 		end = sent;
@@ -350,8 +350,8 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	uint64_t acked = inc_implied(&cm->cfg, conn_cfg(sp, c), st.rx_next), sent;
 	bool owed;
 
-	/* the XDP path answers all packets of an ended connection or communicator; the communicator
-	 * may have ended since the tick of the peer before this one */
+	/* the XDP path answers all packets of an ended connection or communicator. The tick of the
+	 * peer before this one may have ended the communicator */
 	if (st.error || comm_state(sp, cm).error)
 		return false;
 	owed = pay_owed(sp, cm, peer, &st, now);
@@ -360,7 +360,8 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	if (st.tx_acked > acked)
 		acked = st.tx_acked;
 	sent = sent_end(sp, cm,
-			peer); /* read after the peer's state, so that it is not below acked */
+			/* this is read after the peer's state, so that it is not below acked */
+			peer);
 	take_progress(cm, c, acked, sent, now);
 	if (sent <= c->acked) {
 		c->outstanding = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Input of the slow path: NAKs of the peers, and events of the XDP programs. */
+/* Handles the input of the slow path: NAKs of the peers, and events of the XDP programs. */
 #include <errno.h>
 #include <string.h>
 #include <bpf/bpf.h>
@@ -46,12 +46,12 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 		return;
 	}
 	c = &cm->conn[peer];
-	/* r: of the numbers with this PSN, the one nearest to acked */
+	/* r is the number nearest to acked of those with this PSN */
 	acked = conn_state(sp, c).tx_acked;
 	r = acked;
 	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->own.psn + (uint32_t)r);
 	if (r > (int64_t)sent_end(sp, cm, peer))
-		return; /* it names a packet that was never sent */
+		return; /* the NAK names a packet that was never sent */
 	acked = c->acked > acked ? c->acked : acked;
 	if (r < (int64_t)acked) {
 		/* an RNR NAK is ignored, because an ACK for its packet has overtaken it */
@@ -117,7 +117,7 @@ int sp_on_event(void *arg, void *data, size_t size)
 	}
 	cm = e.comm < sp->max_comms ? sp->comm[e.comm] : NULL;
 	if (!cm)
-		return ret; /* the event is of a communicator that has just been removed */
+		return ret; /* the event belongs to a communicator that has just been removed */
 	peer = e.conn - cm->cfg.conn_base;
 	if (peer >= cm->n_conns)
 		return ret;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The slow path's start, its communicators, and its tick. */
+/* Starts the slow path, adds its communicators, and has its tick. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
  * maps even then, because nothing else shows it new traffic. */
 #define TICK_BUSY_MS 1
 #define TICK_IDLE_MS 10
-/* Events handled at a time, so that a flood of them does not delay the timers. */
+/* Number of events that are handled at a time, so that a flood of them does not delay the
+ * timers. */
 #define RING_BATCH 256
 /* The number of events that fit the ring. */
 #define RING_EVENTS (64 * 1024 / sizeof(struct inc_event))
@@ -26,7 +27,8 @@ static void arm(struct inc_slowpath *sp, unsigned int ms)
 	evtimer_add(sp->tick, &tv);
 }
 
-/* If each frame delayed the tick, frames faster than ticks would stop all timers. */
+/* Makes the next tick come soon, but never delays it. If each frame delayed the tick, frames that
+ * come faster than ticks would stop all timers. */
 void sp_hurry(struct inc_slowpath *sp)
 {
 	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * INC_NSEC_PER_MSEC < sp->tick_at_ns)
@@ -66,7 +68,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	sp->tick_at_ns = UINT64_MAX;
 	take_events(
-		sp); /* before the states are read, because an event names the chunk of a failure */
+		/* events are read before the states, because an event names the chunk of a
+		 * failure */
+		sp);
 	now = sp_now(sp);
 	for (i = 0; i < sp->max_comms; i++) {
 		struct sp_comm *cm = sp->comm[i];
@@ -172,8 +176,8 @@ int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_e
 
 		conn->id = cfg->conn_base + c;
 		conn->progress_at_ns = now;
-		/* An ACK that is owed already has been owed since before this daemon started, so it
-		 * is overdue. */
+		/* If an ACK is owed already, it has been owed since before this daemon started, so
+		 * it is overdue. */
 		conn->owed_r = conn_state(sp, conn).ack_asked;
 		inc_rto_init(&conn->rto, sp_first_rto_ns(sp),
 			     sp->opts.rto_min_ms * INC_NSEC_PER_MSEC,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The slow path, which makes the switch a reliable requester. It reads the states of the
- * connections in mapped maps. From the result rows it retransmits (go-back-N) what a child NAKs or
- * does not acknowledge in time. It sends ACKs that the switch owes, and reads the event ring. The
- * XDP path never waits for it.
+ * connections in mapped maps. From the result rows it retransmits (go-back-N) packets for which a
+ * child sends a NAK or no ACK in time. It sends ACKs that the switch owes, and reads the event
+ * ring. The XDP path never waits for it.
  */
 #ifndef INC_SLOWPATH_H
 #define INC_SLOWPATH_H
@@ -41,8 +41,8 @@ uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_swi
  * interface now. Returns 0 if they work, 1 if they were opened again, or -errno. */
 int inc_slowpath_check_port(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			    struct inc_err *err);
-/* Sets the port's condition. why: one line, which is reported for communicators that wait for a
- * peer behind the port. */
+/* Sets the port's condition. why: one line of text, which is reported for communicators that wait
+ * for a peer behind the port. */
 void inc_slowpath_port_is(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			  enum inc_port_condition now_is, const char *why);
 
@@ -50,8 +50,8 @@ void inc_slowpath_port_is(struct inc_slowpath *sp, const struct inc_switch_port 
  * that the slow path is ready for the communicator's first event. It is removed only after
  * inc_switch_remove_comm() has succeeded. */
 int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
-/* Adds a communicator after inc_switch_adopt(). Unlike inc_slowpath_add_comm(), this keeps the
- * events in the ring, because they belong to this communicator. */
+/* Adds a communicator after inc_switch_adopt(). Unlike inc_slowpath_add_comm(), this function
+ * leaves the events in the ring, because they belong to this communicator. */
 int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
 /* Sends all ACKs that the switch owes now. Called before the daemon ends and the data path runs on
  * without a slow path, because peers' timers may expire before the next daemon starts. */
@@ -62,7 +62,7 @@ void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
  * timeouts and rtt_us. */
 void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
 		       struct inc_engine_conn *out);
-/* Milliseconds since chunk r of the communicator was first seen incomplete. */
+/* Returns the milliseconds since chunk r of the communicator was first seen incomplete. */
 uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r);
 
 #define INC_SLOWPATH_FIGURES(_, T)                                                        \

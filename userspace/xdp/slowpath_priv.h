@@ -31,13 +31,14 @@
  * show which it is.
  */
 struct sp_stale_nak {
-	unsigned int naks;    /* stale NAKs received; 0: none is being checked */
-	unsigned int probes;  /* sent since the peer's last answer */
-	uint64_t r;           /* the packet that the NAK names */
-	uint64_t end;         /* one past the last packet that the peer had acknowledged by then */
-	uint64_t first_at_ns; /* when the first stale NAK came */
-	uint64_t answered_at_ns; /* when the first stale NAK came, or an ACK after it */
-	uint64_t probe_at_ns;    /* when the next probe is due */
+	unsigned int naks;   /* number of stale NAKs received; 0: none is being checked */
+	unsigned int probes; /* number of probes sent since the peer's last answer */
+	uint64_t r;          /* number of the packet that the NAK names */
+	/* one past the last packet that the peer had acknowledged when it sent the NAK */
+	uint64_t end;
+	uint64_t first_at_ns;    /* time of the first stale NAK */
+	uint64_t answered_at_ns; /* time of the first stale NAK, or of an ACK after it */
+	uint64_t probe_at_ns;    /* time of the next probe */
 	/* The connection's state at the peer's last answer. If one of these numbers has changed,
 	 * the peer goes on, so the NAK was old. */
 	uint64_t rx_next;
@@ -47,13 +48,14 @@ struct sp_stale_nak {
 
 enum sp_conn_phase {
 	SP_CONN_WELL,
-	SP_CONN_UNRESPONSIVE, /* has not answered for long, but may answer again */
-	SP_CONN_ENDED,        /* the XDP path has ended it with a fatal NAK */
+	SP_CONN_UNRESPONSIVE, /* the peer has not answered for long, but may answer again */
+	SP_CONN_ENDED,        /* the XDP path has ended the connection with a fatal NAK */
 };
 
 enum sp_comm_phase {
 	SP_COMM_RUNNING,
-	SP_COMM_TELLING, /* has ended; all peers are sent closing NAKs, several times */
+	/* the communicator has ended; all peers are sent closing NAKs, several times */
+	SP_COMM_TELLING,
 	SP_COMM_ENDED,
 };
 
@@ -63,31 +65,36 @@ struct sp_conn {
 	uint32_t id;
 	bool outstanding;        /* at the last tick, the peer had not acknowledged everything */
 	uint64_t acked;          /* the peer has all packets before this one */
-	uint64_t progress_at_ns; /* when acked moved, or when a packet became outstanding */
-	uint64_t resent_at_ns;   /* when a packet was last retransmitted */
-	uint64_t resend_next;    /* [resend_next, resend_end) is to be retransmitted */
+	uint64_t progress_at_ns; /* time when acked changed, or when a packet became outstanding */
+	uint64_t resent_at_ns;   /* time when a packet was last retransmitted */
+	uint64_t resend_next;    /* packets [resend_next, resend_end) are to be retransmitted */
 	uint64_t resend_end;
-	/* end of the packets sent before the timeout's probe; those that the ACK of the probe does
-	 * not cover are lost */
+	/* End of the packets that were sent before the timeout's probe. Those that the ACK of the
+	 * probe does not cover are lost. */
 	uint64_t probe_end;
-	uint64_t hold_ends_at_ns; /* end of the wait that an RNR NAK asked for */
-	/* its backoff starts again at each progress, and at the first NAKs after it */
+	uint64_t hold_ends_at_ns; /* end of the wait that an RNR NAK requested */
+	/* retransmission timeout; its backoff starts again at each progress, and at the first NAKs
+	 * after it */
 	struct inc_rto rto;
-	unsigned int asked; /* NAKs and RNR NAKs since the last progress */
+	unsigned int asked; /* number of NAKs and RNR NAKs since the last progress */
 	struct sp_stale_nak stale_nak;
-	enum sp_conn_phase phase; /* changed by sp_conn_go() only */
+	enum sp_conn_phase phase; /* phase of the connection, which only sp_conn_go() changes */
 	bool refusal_told;        /* the notice that the peer has refused a packet was sent */
 	uint64_t paid;            /* the slow path has acknowledged all packets before this one */
 	/* the oldest packet whose ACK is owed, seen first at owed_at_ns; 0: none */
 	uint64_t owed_r;
 	uint64_t owed_at_ns;
-	/* The peer's MAC address from the kernel's neighbour table, until the peer's packets show
-	 * an address; word is 0 if there is none. found_backoff is the backoff when it was read.
-	 * Attempts are counted from there, so that the first one afterwards uses this address. */
+	/*
+	 * The peer's MAC address from the kernel's neighbour table, until the peer's packets show
+	 * an address; word is 0 if there is none. found_backoff is the backoff at the time when the
+	 * address was read. Attempts are counted from there, so that the first attempt afterwards
+	 * uses this address.
+	 */
 	union inc_mac found;
 	unsigned int found_backoff;
 	bool found_answered; /* the peer has answered since the kernel gave this address */
-	/* while the peer does not answer: when the kernel is asked again for its address */
+	/* time when the kernel is asked again for the peer's address, while the peer does not
+	 * answer */
 	uint64_t look_at_ns;
 	uint64_t look_wait_ns; /* the wait that ends at look_at_ns; 0: the peer answers */
 	struct {
@@ -100,22 +107,22 @@ struct sp_comm {
 	struct inc_comm_cfg cfg;
 	uint64_t wait_r; /* the oldest incomplete chunk, first seen at wait_at_ns */
 	uint64_t wait_at_ns;
-	enum sp_comm_phase phase; /* changed by sp_comm_go() only */
-	/* in SP_COMM_TELLING: closing NAKs that all peers are still sent */
+	enum sp_comm_phase phase; /* phase of the communicator, which only sp_comm_go() changes */
+	/* number of closing NAKs that all peers are still sent, in SP_COMM_TELLING */
 	unsigned int closing_naks;
 	uint64_t closing_nak_at_ns, closing_wait_ns;
 	bool port_told; /* the notice that a port is lost was sent */
 	uint32_t n_conns;
-	/* the children's by their ordinals, then the parent's */
+	/* connections: the children's by their ordinals, then the parent's */
 	struct sp_conn conn[INC_MAX_CONNECTIONS];
 };
 
 struct sp_port {
-	uint32_t queues; /* 0: not a port, or its sockets cannot be opened */
+	uint32_t queues; /* number of AF_XDP sockets; 0: no port, or its sockets cannot be opened */
 	uint32_t ifindex;
 	struct inc_xsk *xsk[INC_PORT_QUEUES];
 	enum inc_port_condition condition;
-	uint64_t lost_at_ns;       /* when the port stopped being up */
+	uint64_t lost_at_ns;       /* time when the port stopped being up */
 	char why[INC_PORT_REASON]; /* why the port is not up, for the notice */
 };
 
@@ -126,11 +133,11 @@ struct inc_slowpath {
 	inc_slowpath_notice_fn notice;
 	void *arg;
 	struct sp_port port[INC_MAX_PORTS];
-	struct sp_comm **comm; /* [max_comms] */
+	struct sp_comm **comm; /* [max_comms]: the communicators */
 	uint32_t max_comms, n_comms;
 	struct inc_awake awake; /* the clock that sp_now() reads */
 	struct event *tick;
-	uint64_t tick_at_ns; /* UINT64_MAX: not armed */
+	uint64_t tick_at_ns; /* time of the next tick; UINT64_MAX: the timer is not armed */
 	unsigned int ring_budget;
 	struct ring_buffer *ring;
 	struct event *ring_readable;
@@ -145,8 +152,8 @@ static inline uint64_t sp_now(struct inc_slowpath *sp)
 	return inc_awake_now_ns(&sp->awake);
 }
 
-/* The first retransmission timeout, before a round trip has been measured. It is within the
- * configured bounds. Soft endpoints have INC_RTO_FIRST_NS instead. */
+/* The first retransmission timeout, before a round trip has been measured. The timeout is within
+ * the configured bounds. Soft endpoints have INC_RTO_FIRST_NS instead. */
 static inline uint64_t sp_first_rto_ns(const struct inc_slowpath *sp)
 {
 	const uint64_t first_ns = 4 * INC_NSEC_PER_MSEC * sp->opts.rto_min_ms;
@@ -178,7 +185,7 @@ static inline bool is_parent(const struct sp_comm *cm, uint32_t peer)
 	return peer == cm->cfg.children;
 }
 
-/* One past the last packet that the switch has sent to the peer, or has tried to send. */
+/* Returns one past the last packet that the switch has sent to the peer, or has tried to send. */
 static inline uint64_t sent_end(const struct inc_slowpath *sp, const struct sp_comm *cm,
 				uint32_t peer)
 {
@@ -198,7 +205,7 @@ static inline bool is_switch(const struct inc_slowpath *sp, const struct sp_conn
 	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
 }
 
-/* Below, peer is the ordinal of a child, or cfg.children for the parent. */
+/* In the functions below, peer is the ordinal of a child, or cfg.children for the parent. */
 
 /* resend.c */
 
@@ -216,11 +223,11 @@ int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uin
 void sp_pay_at_once(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
 /* Schedules all packets that the peer has not acknowledged for retransmission. */
 void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
-/* The peer has sent a NAK for packet r, or an RNR NAK that asks to wait for hold_ns. Returns true
- * if the retransmission is scheduled. */
+/* Handles a NAK of the peer for packet r, or an RNR NAK that requests a wait of hold_ns. Returns
+ * true if the retransmission is scheduled. */
 bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 	      uint64_t hold_ns);
-/* Retransmits packet r. Returns as sp_send(). */
+/* Retransmits packet r. Returns what sp_send() returns. */
 int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq);
 /* Retransmits the oldest packet that the peer has not acknowledged, if there is one, and requests
  * an ACK. */
@@ -229,7 +236,7 @@ void sp_flush(struct inc_slowpath *sp);
 
 /* port.c */
 
-/* The port of a connection, or NULL if its interface is not a port. */
+/* Returns the port of a connection, or NULL if its interface is not a port. */
 struct sp_port *sp_port_of(struct inc_slowpath *sp, const struct sp_conn *c);
 /* Whether the connection's port is lost or down. Then no peer is blamed for its silence. */
 bool sp_port_is_away(struct inc_slowpath *sp, const struct sp_conn *c);
@@ -250,7 +257,8 @@ int sp_peer_mac(const struct sp_conn *c, const struct inc_conn_state *st, union 
 
 /* stale_nak.c */
 
-/* The peer has sent a NAK for packet r, although it has acknowledged all packets before acked. */
+/* Handles a NAK of the peer for packet r, although the peer has acknowledged all packets before
+ * acked. */
 void sp_note_stale_nak(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 		       uint64_t acked);
 /* Probes a peer that has sent a stale NAK, and decides whether the communicator ends. Returns true
@@ -262,7 +270,7 @@ bool sp_stale_nak_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 /* Reports each failure in a communicator once. After the end of the communicator, repeats the
  * closing NAKs to its peers. */
 void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
-/* The only functions that change these states. */
+/* Only these functions change the phases of connections and communicators. */
 void sp_conn_go(const struct sp_comm *cm, struct sp_conn *c, enum sp_conn_phase to);
 void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to);
 /* Reports that the peer has refused packet r with a fatal NAK. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A stale NAK names a packet that its sender has acknowledged before. Either an ACK has overtaken
- * the NAK on the wire. Then the peer answers a retransmitted packet with an ACK of all that it has.
- * Or the peer contradicts itself. Then the switch retransmits what the rows still hold. If the peer
- * goes on sending NAKs, or answers nothing, the switch reports it and ends the communicator,
- * because the other peers would wait for it for ever.
+ * A stale NAK names a packet that its sender has acknowledged before. There are two explanations.
+ * An ACK may have overtaken the NAK on the wire. In that case the peer answers a retransmitted
+ * packet with an ACK of all that it has. Or the peer contradicts itself. To find out, the switch
+ * retransmits what the rows still hold. If the peer goes on sending NAKs, or answers nothing, the
+ * switch reports it and ends the communicator, because the other peers would wait for it for ever.
  */
 #include <stdio.h>
 #include "lib/base/clock.h"
@@ -15,7 +15,7 @@
  * network delays a NAK for so long. */
 #define STALE_NAKS    8
 #define STALE_NAKS_S  2
-#define PROBE_RESULTS 16 /* in the first probe; later probes have one */
+#define PROBE_RESULTS 16 /* number of packets in the first probe; later probes have one */
 #define MAX_SHIFT     10
 
 static void save_state(struct sp_stale_nak *nak, const struct inc_conn_state *st)
@@ -47,9 +47,9 @@ void sp_note_stale_nak(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 		  (unsigned long long)r);
 }
 
-/* Retransmits packets from the one that the NAK names. If its row has been reused, retransmits the
- * last packet that the peer has acknowledged. The last packet sent requests an ACK. Returns false
- * if nothing could be sent. */
+/* Retransmits packets from the packet that the NAK names. If its row has been reused, retransmits
+ * the last packet that the peer has acknowledged. The last packet that this sends requests an ACK.
+ * Returns false if nothing could be sent. */
 static bool probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 {
 	const struct sp_stale_nak *nak = &cm->conn[peer].stale_nak;
@@ -62,9 +62,9 @@ static bool probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 	return r > nak->r || !sp_resend(sp, cm, peer, nak->end - 1, true);
 }
 
-/* Whether all rows have been reused since the NAK. That also shows that the peer has what they
- * held. The switch then has no packet for a probe, and the peer's silence proves nothing, because a
- * child may wait long for the others. */
+/* Whether all rows have been reused since the NAK. That also shows that the peer has the packets of
+ * these rows. The switch then has no packet for a probe, and the peer's silence proves nothing,
+ * because a child may wait long for the others. */
 static bool is_gone(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer)
 {
 	const struct sp_stale_nak *nak = &cm->conn[peer].stale_nak;
@@ -99,7 +99,7 @@ bool sp_stale_nak_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 
 	if (!nak->naks)
 		return false;
-	if (sp_port_is_away(sp, c)) { /* the peer cannot answer */
+	if (sp_port_is_away(sp, c)) { /* the peer cannot answer, because the port is away */
 		nak->answered_at_ns = nak->probe_at_ns = now;
 		nak->probes = 0;
 		return true;

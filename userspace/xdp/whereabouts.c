@@ -21,11 +21,12 @@
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-/* How long the kernel has for its answer before it is asked again. The first wait doubles each
+/* How long the kernel has for its answer before this asks it again. The first wait doubles each
  * time, up to the longest one. */
-#define LOOK_FIRST_MS   5
-#define LOOK_MOST_MS    1000
-#define SILENT_TIMEOUTS 2 /* timeouts in a row, after which the peer may have another address */
+#define LOOK_FIRST_MS 5
+#define LOOK_MOST_MS  1000
+/* number of timeouts in a row, after which the peer may have another address */
+#define SILENT_TIMEOUTS 2
 #define DISCARD_PORT    9
 
 /* Sends an empty datagram from the port, which makes the kernel send an ARP request for the peer.
@@ -53,8 +54,8 @@ static bool is_unknown(const struct inc_conn_state *st)
 	return !(st->mac.word || st->mac_hint.word);
 }
 
-/* Whether the kernel is to be asked for the peer's address. An unknown address of a child alone is
- * no reason, because a child sends first. */
+/* Whether to ask the kernel for the peer's address. An unknown address of a child alone is no
+ * reason, because a child sends first. */
 static bool is_lost(const struct sp_comm *cm, uint32_t peer, const struct sp_conn *c,
 		    const struct inc_conn_state *st)
 {
@@ -62,8 +63,8 @@ static bool is_lost(const struct sp_comm *cm, uint32_t peer, const struct sp_con
 }
 
 /* Drops the kernel's address if the data path has the same one now, or if the peer has answered
- * from another one. It is kept if the data path has it as a hint, because the peer's next packet
- * shows which of the two is right. */
+ * from another one. The address stays if the data path has it as a hint, because the peer's next
+ * packet shows which of the two is right. */
 static void settle(struct sp_conn *c, const struct inc_conn_state *st)
 {
 	if (c->rto.backoff < c->found_backoff) {
@@ -75,10 +76,12 @@ static void settle(struct sp_conn *c, const struct inc_conn_state *st)
 		c->found.word = 0;
 }
 
-/* Reads the kernel's address of the peer. Returns true if it is the first one from the kernel. If
- * the kernel's address changes later, the new one is used, but it neither restarts the count of
+/*
+ * Reads the kernel's address of the peer. Returns true if it is the first address from the kernel.
+ * If the kernel's address changes later, the new one is used, but it neither restarts the count of
  * attempts nor is tried at once. Otherwise forged ARP packets could take all attempts from the
- * addresses that the peer has shown. */
+ * addresses that the peer has shown.
+ */
 static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_conn_state *st)
 {
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
@@ -89,8 +92,8 @@ static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_co
 	    mac.word == st->mac.word || mac.word == c->found.word)
 		return false;
 	if (is_unknown(st)) {
-		/* c->found does not get it, because the peer's packets may have shown another
-		 * address by now, which the data path keeps. */
+		/* c->found does not get this address, because the peer's packets may have shown
+		 * another address by now, which the data path keeps */
 		inc_switch_found_peer(sp->sw, c->id, mac.addr);
 		return true;
 	}

@@ -25,7 +25,8 @@
 #define BUSY_PAUSE_MS 5
 
 struct xdp_engine {
-	struct inc_engine base; /* first, because the daemon holds a pointer to it */
+	/* the public part, which is first, because the daemon holds a pointer to it */
+	struct inc_engine base;
 	struct inc_switch *sw;
 	struct inc_slowpath *sp;
 	inc_notice_fn notice;
@@ -209,8 +210,8 @@ static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link
 	return ret;
 }
 
-/* Checks that each connection is at a port of the switch, and fills in the peer's MAC address. It
- * is the configured one, or the one that the controller sends, else the one in the kernel's
+/* Checks that each connection is at a port of the switch, and fills in the peer's MAC address. That
+ * address is the configured one, or the one that the controller sends, else the one in the kernel's
  * neighbour table. If there is none, the peer's first frames show it. */
 static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, struct inc_err *err)
 {
@@ -248,7 +249,8 @@ static int xdp_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct
 	comm = inc_switch_add_comm(x->sw, &known, err);
 	if (comm < 0)
 		return comm;
-	/* before the communicator starts, so that the slow path is ready for its first event */
+	/* this comes before the communicator starts, so that the slow path is ready for its first
+	 * event */
 	ret = inc_slowpath_add_comm(x->sp, comm, err);
 	if (ret)
 		inc_switch_remove_comm(x->sw, comm, NULL);

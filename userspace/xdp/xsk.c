@@ -17,10 +17,11 @@
 #include "userspace/xdp/xsk.h"
 
 #define FRAME_SIZE 4096u
-#define RX_FRAMES  64u /* frames in the fill ring; also the size of the receive ring */
+#define RX_FRAMES  64u /* number of frames in the fill ring, and size of the receive ring */
 #define TX_FRAMES  256u
 #define RX_BATCH   32u
-/* The kernel sends a bounded number of frames per call, 16 at the least. */
+/* Limit of the calls of a flush, because the kernel sends a bounded number of frames per call, 16
+ * at the least. */
 #define MAX_KICKS (TX_FRAMES / 16 + 2)
 
 _Static_assert(INC_FRAME_MAX <= FRAME_SIZE, "a result fits a frame");
@@ -32,7 +33,7 @@ struct inc_xsk {
 	struct xsk_ring_prod fill, tx;
 	struct xsk_ring_cons comp, rx;
 	struct event *readable;
-	uint64_t free_tx[TX_FRAMES]; /* addresses in the area */
+	uint64_t free_tx[TX_FRAMES]; /* addresses of free frames in the area */
 	uint32_t n_free;
 	bool unsent; /* frames were queued since the last flush, or the last flush left some */
 	int refused; /* errno of the last flush, if the kernel refused to send; else 0 */
@@ -71,7 +72,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		xsk_ring_cons__release(&x->rx, n);
 		refill(x, addrs, n);
 	}
-	/* a driver that went to sleep for want of frames is woken by a receive call */
+	/* a receive call wakes a driver that went to sleep for want of frames */
 	if (xsk_ring_prod__needs_wakeup(&x->fill))
 		recvfrom(fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
 }
@@ -106,8 +107,8 @@ void inc_xsk_tx_put(struct inc_xsk *x, uint8_t *frame, size_t len)
 	struct xdp_desc *desc;
 	uint32_t at;
 
-	/* the ring has a place for every frame, so the reservation cannot fail; this only keeps the
-	 * frame if it does */
+	/* the ring has a place for every frame, so the reservation cannot fail; if it does, this
+	 * keeps the frame */
 	if (!len || xsk_ring_prod__reserve(&x->tx, 1, &at) != 1) {
 		x->free_tx[x->n_free++] = addr;
 		return;

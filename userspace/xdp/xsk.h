@@ -14,16 +14,17 @@
 
 struct inc_xsk;
 
-/* Receives a frame. frame is valid during the call only. */
+/* A function that receives a frame, which is valid during the call only. */
 typedef void (*inc_xsk_rx_fn)(const uint8_t *frame, size_t len, void *arg);
 
-/* Returns -EBUSY if another process has a socket on the queue, or had one until a moment ago. */
+/* Opens a socket on a queue. Returns -EBUSY if another process has a socket on the queue, or had
+ * one until a moment ago. */
 int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, inc_xsk_rx_fn rx,
 		 void *arg, struct inc_xsk **out, struct inc_err *err);
 void inc_xsk_close(struct inc_xsk *x);
 int inc_xsk_fd(const struct inc_xsk *x);
-/* Returns false if the kernel has unbound the socket, because its interface left the namespace.
- * Such a socket cannot be bound again. */
+/* Whether the socket works. Returns false if the kernel has unbound it, because its interface left
+ * the namespace. Such a socket cannot be bound again. */
 bool inc_xsk_lives(const struct inc_xsk *x);
 
 /* Returns the memory of a free frame, or NULL if all frames are being sent. */
@@ -34,7 +35,7 @@ void inc_xsk_tx_put(struct inc_xsk *x, uint8_t *frame, size_t len);
 /* Makes the kernel send the queued frames. */
 void inc_xsk_tx_flush(struct inc_xsk *x);
 
-/* The number of an interface's receive queues, at least 1. */
+/* Returns the number of an interface's receive queues, at least 1. */
 uint32_t inc_rx_queues(const char *ifname);
 
 #endif
