@@ -10,10 +10,11 @@
 #include <string.h>
 #include "lib/proto/maps.h"
 
-#define MAX_QUERIES   3
-#define PANEL_HEIGHT  8
-#define COLUMNS       24
-#define PROMETHEUS    "${DS_PROMETHEUS}" /* Grafana asks for this source when it imports the file */
+#define MAX_QUERIES  3
+#define PANEL_HEIGHT 8
+#define COLUMNS      24
+/* Grafana asks for this data source when it imports the file */
+#define PROMETHEUS    "${DS_PROMETHEUS}"
 #define DROP_COUNTERS "inc_counter_drop_*_total"
 
 #define OF(metric)    metric "{switch=~\"$switch\"}"
@@ -22,15 +23,16 @@
 #define RESULTS       RATE(OF("inc_communicator_results_total"))
 #define BY(labels, x) "sum by (" labels ") (" x ")"
 
-/* A panel, or with a title alone the heading of the panels behind it. */
+/* A panel of the dashboard. An entry with only a title is the heading of the panels that follow. */
 struct panel {
 	const char *title;
-	unsigned int width; /* of COLUMNS */
+	unsigned int width; /* width in columns, of which a row has COLUMNS */
 	const char *unit;
 	const char *text;
 	struct {
 		const char *expr, *legend;
-	} queries[MAX_QUERIES]; /* one without a legend stands for all DROP_COUNTERS */
+		/* queries of the panel; one without a legend stands for all DROP_COUNTERS */
+	} queries[MAX_QUERIES];
 };
 
 /* clang-format off */
@@ -113,7 +115,8 @@ static void add_query(json_t *queries, const char *expr, const char *legend)
 					datasource(), "expr", expr, "legendFormat", legend));
 }
 
-/* The counter drop_bad_icrc is drawn as "bad icrc", and only while packets are dropped. */
+/* Adds the query of a counter of drops. The panel shows drop_bad_icrc as "bad icrc", and only while
+ * packets are dropped. */
 static void add_drop(json_t *queries, const char *counter)
 {
 	char expr[200], legend[80];
@@ -165,7 +168,7 @@ static json_t *panel_json(const struct panel *p, size_t id, unsigned int x, unsi
 			 "mode", "multi", "sort", "desc", "targets", queries_of(p));
 }
 
-/* Panels stand side by side as far as there are columns. */
+/* Puts panels side by side as long as there are columns. */
 static json_t *all_panels(void)
 {
 	json_t *list = json_array();
@@ -186,7 +189,7 @@ static json_t *all_panels(void)
 	return list;
 }
 
-/* The variable of the dashboard that chooses switches. */
+/* Prints the variable of the dashboard that chooses switches. */
 static json_t *switch_variable(void)
 {
 	return json_pack(

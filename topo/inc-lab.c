@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* inc-lab: network namespaces as hosts, switches and the cables between them. */
+/* inc-lab makes network namespaces, which stand for hosts and switches, and the cables between
+ * them. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,9 +14,9 @@
 #include "lib/base/stdout.h"
 #include "topo/lab.h"
 
-static struct lab lab; /* static, because it is large; one per process */
+static struct lab lab; /* the lab, one per process; static, because it is large */
 
-/* The values of the command line; each command uses its part. */
+/* The values of the command line. Each command uses some of them. */
 struct settings {
 	const char *name;
 	bool json;
@@ -33,8 +34,8 @@ static int fail(const struct inc_err *err)
 	return 1;
 }
 
-/* Checks more arguments for a daemon, given as one text, which must split into words like in a
- * shell. */
+/* Checks more arguments for a daemon. They are given as one text, which must split into words as in
+ * a shell. */
 static int check_words(const char *text, struct inc_err *err)
 {
 	wordexp_t w;
@@ -50,7 +51,7 @@ static int check_env(const char *text, struct inc_err *err)
 	return strchr(text, '=') > text ? 0 : inc_err_set(err, EINVAL, "'%.300s' is not K=V", text);
 }
 
-/* "threaded" or "threaded:CPU" */
+/* Parses "threaded" or "threaded:CPU". */
 static int take_napi(void *options, const char *text, struct inc_err *err)
 {
 	static const char word[] = "threaded";
@@ -107,7 +108,7 @@ static int cmd_up(struct settings *s)
 		puts(lab.name);
 	free(lab.links);
 	if (inc_stdout_flush(&err)) {
-		/* without the name printed, the lab could not be taken down by it */
+		/* if the name were not printed, nobody could take down the lab by its name */
 		inc_error("%s", err.msg);
 		lab.links = NULL;
 		if (lab_down(&lab, &err))
@@ -245,7 +246,7 @@ static int cmd_down(struct settings *s)
 	if (geteuid())
 		return inc_err_set(&err, EPERM, "taking lab %s down needs root", lab.name),
 		       fail(&err);
-	/* finish in any case, because half a lab is worse than a late end */
+	/* ignore signals to finish in any case, because half a lab is worse than a late end */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * inc-wire: forwards frames between two interfaces like a faulty cable. Rate, delay, loss,
+ * inc-wire forwards frames between two interfaces like a faulty cable. Rate, delay, loss,
  * duplication, corruption and reordering happen at random (seeded), or at frames with given
  * numbers. Faults are set at run time through a UNIX socket.
  */
@@ -24,14 +24,16 @@
 #include "lib/base/outfile.h"
 #include "topo/wire_priv.h"
 
-#define HOLD_NS         (5 * INC_NSEC_PER_MSEC) /* how long a held frame waits to be overtaken */
+/* time for which a held frame waits until other frames overtake it */
+#define HOLD_NS         (5 * INC_NSEC_PER_MSEC)
 #define QUEUE_MAX_BYTES (1 << 20)
 
 struct wire {
-	struct wire_port port[WIRE_DIRS]; /* [d]: the port that receives frames of direction d */
+	/* [d]: the port that receives the frames of direction d */
+	struct wire_port port[WIRE_DIRS];
 	struct wire_line line[WIRE_DIRS];
 	struct wire_heap heap;
-	uint8_t *frames; /* received frames of one batch, owned */
+	uint8_t *frames; /* the received frames of one batch, owned */
 	const struct wire_args *args;
 	int control_fd;
 	int signal_fd;
@@ -46,7 +48,7 @@ static void put(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t 
 	n->send_errors += failed;
 }
 
-/* Sends a frame after the line's rate and delay, and extra_ns later. */
+/* Sends a frame after the rate and the delay of the line, and extra_ns later. */
 static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t len, uint64_t now,
 		 uint64_t extra_ns)
 {
@@ -55,7 +57,8 @@ static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t
 	struct wire_queued *q;
 
 	if (line->rate_bps) {
-		/* 24 bytes: preamble, frame check sequence and gap, which occupy a cable, too */
+		/* 24 bytes more: preamble, frame check sequence and gap, which occupy a cable,
+		 * too */
 		uint64_t ns = (len + 24) * 8 * INC_NSEC_PER_SEC / line->rate_bps;
 
 		if (line->queued_bytes + len > line->queue_max_bytes) {
@@ -157,7 +160,7 @@ static void read_port(struct wire *w, enum wire_dir dir)
 	}
 }
 
-/* Sends frames that are due; returns when the next one is due, 0: none waits. */
+/* Sends frames that are due. Returns when the next one is due; 0: no frame waits. */
 static uint64_t run_queue(struct wire *w)
 {
 	uint64_t now = inc_now_ns(), next = 0;
@@ -208,8 +211,8 @@ static void write_stats(struct wire *w)
 	json_decref(s);
 }
 
-/* Answers one request on the control socket: a packet with SPECs separated by blanks, or
- * "stats". Every request is a connection, because a datagram's answer could not leave the wire's
+/* Answers one request on the control socket: a packet with SPECs separated by blanks, or "stats".
+ * Every request has its own connection, because the answer to a datagram could not leave the wire's
  * network namespace. */
 static void serve_control(struct wire *w)
 {
@@ -246,7 +249,7 @@ out:
 	close(fd);
 }
 
-/* Removes a socket that an earlier wire left, but no other file. */
+/* Removes a socket that an earlier wire left, but no file of another kind. */
 static int remove_socket(const char *path)
 {
 	struct stat st;
@@ -282,7 +285,7 @@ static int open_control(struct wire *w, struct inc_err *err)
 		return 0;
 	if (w->control_fd >= 0)
 		close(w->control_fd);
-	w->control_fd = -1; /* so that the path, which may be another process's, is not removed */
+	w->control_fd = -1; /* the path may be another process's, so it must not be removed */
 	return inc_err_set(err, -ret, "--control %s: %s", w->args->control_path, strerror(-ret));
 }
 
@@ -352,7 +355,7 @@ static int loop(struct wire *w)
 	}
 }
 
-/* Opens signals and both ends of the wire. */
+/* Opens the signals and both ends of the wire. */
 static int open_wire(struct wire *w, struct inc_err *err)
 {
 	const struct wire_args *args = w->args;

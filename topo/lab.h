@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inc-lab: a topology of network namespaces. The parts of a lab are written to
- * /run/inc-lab/NAME.json before any of them is made, so that `down` can always remove them.
+ * inc-lab makes a topology of network namespaces, which is called a lab. It writes the parts of a
+ * lab to /run/inc-lab/NAME.json before it makes any of them, so that `down` can always remove them.
  */
 #ifndef INC_TOPO_LAB_H
 #define INC_TOPO_LAB_H
@@ -20,41 +20,44 @@
 #define LAB_PIN_DIR "/sys/fs/bpf/inc"
 #define LAB_RUN_DIR "/run/inc"
 
-/* "inc-12ab34", or the value of --name. Together with a switch's name it is an instance of
- * inc-switchd, which has at most 31 characters. */
+/* Size of a lab's name, which is "inc-12ab34", or the value of --name. Together with a switch's
+ * name it is the name of an instance of inc-switchd, which has at most 31 characters. */
 #define LAB_NAME_MAX 16
 #define LAB_NODE_MAX 40
 #define LAB_NS_MAX   (LAB_NAME_MAX + LAB_NODE_MAX + 2)
-#define LAB_NODES    250 /* as many as the management network has addresses */
+#define LAB_NODES    250 /* limit of nodes: as many as the management network has addresses */
 
-#define LAB_LOCK_LIMIT_S 120 /* one switch may take half of it to become ready */
+/* limit of the wait for a lock; one switch may take half of it to become ready */
+#define LAB_LOCK_LIMIT_S 120
 
 enum lab_role { LAB_CONTROLLER, LAB_HOST, LAB_SWITCH, LAB_BRIDGE, LAB_WIRE, LAB_ROLES };
 extern const char *const lab_role_names[LAB_ROLES];
 
 struct lab_node {
-	char name[LAB_NODE_MAX]; /* controller, h0, s0, b0; of a wire: h0-s0 */
+	char name[LAB_NODE_MAX]; /* name of the node: controller, h0, s0, b0; for a wire h0-s0 */
 	enum lab_role role;
 	char netns[LAB_NS_MAX];
-	struct in_addr mgmt; /* 10.99.0.x; bridges and wires have none */
-	struct in_addr addr; /* of a host: of its data port */
-	int rank;            /* of a host: its position in the topology file */
-	const char *mode;    /* of a switch, while the lab is made: its mode in the topology;
-			      * NULL: none */
+	struct in_addr mgmt; /* management address 10.99.0.x; bridges and wires have none */
+	struct in_addr addr; /* for a host: address of its data port */
+	int rank;            /* for a host: its position in the topology file */
+	/* for a switch, while the lab is made: its mode in the topology; NULL: none */
+	const char *mode;
 	/* the process of the node; pid 0: none */
 	pid_t pid;
-	uint64_t start_time; /* field 22 of /proc/PID/stat, which distinguishes it from a later
-			      * process with this pid */
-	int child_status;    /* by waitpid(), valid once ended is set for a child of ours */
+	/* field 22 of /proc/PID/stat, which distinguishes the process from a later one with this
+	 * pid */
+	uint64_t start_time;
+	/* status from waitpid(), valid once ended is set for a child of this process */
+	int child_status;
 	bool ended;
-	/* Whether the namespace, and the pins and sockets of a switch, belong to the lab: this
+	/* The namespace, and the pins and sockets of a switch, belong to the lab, because this
 	 * process has made them, or the lab's file has them. When `up` fails, it removes nothing
 	 * that it has not made. */
 	bool netns_made, pins_made;
 };
 
 struct lab_end {
-	int node; /* index into lab.nodes */
+	int node; /* the node at this end: index into lab.nodes */
 	char ifname[16];
 	struct in_addr ip;
 	char mac[18];
@@ -66,61 +69,62 @@ struct lab_link {
 	struct lab_end end[2];
 	unsigned int prefix;
 	unsigned int mtu;
-	int wire;              /* index into lab.nodes; -1: the two veths are a pair */
-	char wire_args[8][48]; /* --set SPEC values */
+	/* the wire of the cable: index into lab.nodes; -1: the two veths are a pair */
+	int wire;
+	char wire_args[8][48]; /* SPEC values of --set for the wire */
 	unsigned int n_wire_args;
 	uint64_t seed;
 };
 
 struct lab {
 	char name[LAB_NAME_MAX];
-	char tag[64]; /* INC_LAB_TAG of the process that made it, to find leftovers */
+	char tag[64]; /* INC_LAB_TAG of the process that made the lab, to find leftovers */
 	char topology[PATH_MAX];
 	char state_path[PATH_MAX];
-	char dir[PATH_MAX / 2]; /* logs and sockets */
-	bool dir_made;          /* like netns_made of a node */
-	/* The lock of the process that makes or removes the lab, on dir; -1: not held. Its
-	 * commands inherit the lock. So if the process is killed, the next one waits until these
-	 * commands have ended. */
+	char dir[PATH_MAX / 2]; /* directory of the lab, with logs and sockets */
+	bool dir_made;          /* this process has made the directory, or the lab's file has it */
+	/* Descriptor of the lock on dir, which the process that makes or removes the lab holds; -1:
+	 * not held. The commands of that process inherit the lock. So if the process is killed, the
+	 * next one waits until these commands have ended. */
 	int lock;
 	struct lab_node nodes[LAB_NODES];
 	unsigned int n_nodes;
-	struct lab_link *links; /* owned; only while the lab is made */
+	struct lab_link *links; /* cables, only while the lab is made; owned */
 	unsigned int n_links;
 };
 
-/* Set by SIGINT, SIGTERM and SIGHUP while a lab is being made. */
+/* Set by the handler of SIGINT, SIGTERM and SIGHUP while a lab is being made. */
 extern volatile int lab_interrupted;
 
-/* Whether the node has a process. */
+/* Whether a node of this role has a process. */
 static inline bool lab_has_process(const struct lab_node *node)
 {
 	return node->role != LAB_HOST && node->role != LAB_BRIDGE;
 }
 
 /* lab_state.c */
-/* Whether a lab may have this name: 0, or -EINVAL and a message. */
+/* Checks whether a lab may have this name. Returns 0, or -EINVAL and a message. */
 int lab_name_check(const char *name, struct inc_err *err);
-/* Sets only name and paths; name NULL: a random one. */
+/* Sets only the name and the paths of a lab. name NULL: a random name. */
 int lab_init(struct lab *lab, const char *name, struct inc_err *err);
-/* Writes the lab's file completely or not at all. create: -EEXIST if the file exists. */
+/* Writes the lab's file completely or not at all. create: returns -EEXIST if the file exists. */
 int lab_save(const struct lab *lab, bool create, struct inc_err *err);
 /* Takes the lock under which a lab's names are taken or given back, by one process at a time.
- * Without it two labs could share names, and a reader could find half a lab. A descriptor to
- * close, or -errno. */
+ * Without it two labs could share names, and a reader could find half a lab. Returns a descriptor
+ * to close, or -errno. */
 int lab_lock_names(struct inc_err *err);
-/* Takes lab->lock on the directory just made; the names must be locked. */
+/* Takes lab->lock on the directory that was just made. The caller holds the lock of the names. */
 int lab_lock_new(struct lab *lab, struct inc_err *err);
 /* Takes lab->lock of the lab with this name. If another process holds it, logs that and waits.
  * -EBUSY after LAB_LOCK_LIMIT_S, -ENOENT if the lab is gone then. */
 int lab_lock(struct lab *lab, struct inc_err *err);
-/* Reads a lab's file. name NULL: the only lab. */
+/* Reads a lab's file. name NULL: that of the only lab. */
 int lab_load(struct lab *lab, const char *name, struct inc_err *err);
 json_t *lab_to_json(const struct lab *lab);
-/* Names of all labs as a JSON array of strings. */
+/* Returns the names of all labs as a JSON array of strings. */
 json_t *lab_names(void);
 struct lab_node *lab_find(struct lab *lab, const char *name);
-/* Path of a node's log, socket or statistics: suffix "log", "sock", "json". */
+/* Makes the path of a node's log, socket or statistics. suffix: "log", "sock" or "json". */
 void lab_path(const struct lab *lab, const struct lab_node *node, const char *suffix,
 	      char path[PATH_MAX]);
 void lab_instance(const struct lab *lab, const struct lab_node *node, char instance[LAB_NS_MAX]);
@@ -130,9 +134,9 @@ unsigned int lab_hosts(const struct lab *lab);
 /* Makes the keys of all nodes, in the lab's directory. */
 int lab_keys_make(const struct lab *lab, struct inc_err *err);
 bool lab_has_keys(const struct lab *lab);
-/* The paths of the controller's file with all keys, and of the key file for programs on a node.
- * A switch has a key of its own, all hosts share a member's key, and the controller's node has
- * an admin's key. */
+/* These make the path of the controller's file with all keys, and of the key file for programs on a
+ * node. A switch has a key of its own, all hosts share a member's key, and the controller's node
+ * has an admin's key. */
 void lab_keys_path(const struct lab *lab, char path[PATH_MAX]);
 void lab_key_path(const struct lab *lab, const struct lab_node *node, char path[PATH_MAX]);
 
@@ -143,65 +147,70 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err);
 int lab_net_namespaces(struct lab *lab, struct inc_err *err);
 /* Makes links and addresses in the namespaces. */
 int lab_net_up(struct lab *lab, struct inc_err *err);
-/* Whether all ports of a bridge forward; that takes up to a second after their cables are up. 0,
- * or -EIO with the port that does not. */
+/* Checks whether all ports of a bridge forward, which takes up to a second after their cables are
+ * up. Returns 0, or -EIO with the port that does not. */
 int lab_net_forwards(const struct lab_node *bridge, struct inc_err *err);
-/* Removes the namespaces; returns how many are left. */
+/* Removes the namespaces. Returns how many are left. */
 unsigned int lab_net_down(const struct lab *lab);
 bool lab_netns_exists(const char *netns);
-/* Enables threaded NAPI for the ports of a switch, on one CPU (-1: any). */
+/* Enables threaded NAPI for the ports of a switch, on one CPU. cpu -1: any CPU. */
 int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cpu,
 		      struct inc_err *err);
 
 /* lab_proc.c */
-/* Finds a program that was built or installed with inc-lab, else by PATH. */
+/* Finds a program that was built or installed with inc-lab. If there is none, execvp() will search
+ * PATH. */
 void lab_find_program(const char *name, char path[PATH_MAX]);
-/* Runs a program to its end with text as its input. -EIO with the end of its output if it fails. */
+/* Runs a program to its end, with text as its input. If it fails, returns -EIO with the end of its
+ * output. */
 int lab_command(char *const argv[], const char *text, struct inc_err *err);
 /* Joins the namespace, in a new child. Returns -errno. */
 int lab_join(const char *netns);
 /* Joins a namespace and returns a descriptor of the old one, or -errno. */
 int lab_enter(const char *netns);
 void lab_leave(int fd);
-/* Starts a program in the background inside the node's namespace; its output goes to the node's
+/* Starts a program in the background inside the node's namespace. Its output goes to the node's
  * log. */
 int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	       struct inc_err *err);
 bool lab_alive(struct lab_node *node);
-/* Ends the processes of the lab, first by TERM and then by KILL. Returns how many are left. */
+/* Ends the processes of the lab, first by SIGTERM and then by SIGKILL. Returns how many are
+ * left. */
 unsigned int lab_kill(struct lab *lab);
 
 /* lab_up.c */
 struct lab_up_options {
-	const char *switch_args; /* more words for the commands; NULL: none */
+	const char *switch_args; /* more words for the command lines of the daemons; NULL: none */
 	const char *controller_args;
-	bool insecure; /* without keys */
+	bool insecure; /* the lab has no keys */
 	bool napi_threaded;
-	int napi_cpu; /* -1: any */
+	int napi_cpu; /* CPU for threaded NAPI; -1: any */
 };
 int lab_up(struct lab *lab, const struct lab_up_options *options, struct inc_err *err);
-/* Removes everything, in whatever state the lab is. -EBUSY with a message if something is left;
- * the lab's file then stays for another try. */
+/* Removes the whole lab, in whatever state it is. If something is left, returns -EBUSY with a
+ * message, and the lab's file stays for another try. */
 int lab_down(struct lab *lab, struct inc_err *err);
-/* Sends a question to the controller; the caller owns *data. 0 or -errno with a message. */
+/* Sends a question to the controller. The caller owns *data. Returns 0, or -errno with a
+ * message. */
 int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_err *err);
 
 /* lab_run.c */
 struct lab_run_options {
-	const char *ranks; /* "0,2-3": start only these ranks; NULL: all */
-	const char *hosts; /* "0,2-3": a world of only these hosts; NULL: all */
+	const char *ranks; /* list such as "0,2-3": start only these ranks; NULL: all */
+	const char *hosts; /* list such as "0,2-3": the world has only these hosts; NULL: all */
 	bool no_prefix;
-	int only;                /* show only this rank's output; -1: all */
-	double timeout_s;        /* 0: none */
-	struct inc_opt_list env; /* K=V */
+	int only;                /* show only the output of this rank; -1: of all */
+	double timeout_s;        /* time limit; 0: none */
+	struct inc_opt_list env; /* variables of the environment, K=V */
 };
-/* Whether the text can be a list of ranks or hosts of any lab. 0, or -EINVAL and a message. */
+/* Checks whether the text can be a list of ranks or hosts of any lab. Returns 0, or -EINVAL and a
+ * message. */
 int lab_list_check(const char *text, struct inc_err *err);
-/* Returns the exit code. */
+/* Runs a command on hosts of the lab. Returns the exit code. */
 int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[]);
-/* Replaces this process; returns only on failure. */
+/* Runs a command on one node in place of this process. It returns only on failure. */
 int lab_exec(struct lab *lab, const char *node, char *const argv[], struct inc_err *err);
-/* Sets the INCCL_* variables of a host, and PATH with this build's programs first. */
+/* Sets the INCCL_* variables of a host, and a PATH that begins with this build's programs. */
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
 		 const char *job);
 

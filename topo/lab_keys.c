@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The keys of a lab, with which every program in it authenticates to the controller. They are in
- * the lab's directory and are removed with it. A user who may not read that directory has no key.
+ * Makes the keys of a lab, with which every program in the lab authenticates to the controller. The
+ * keys are in the lab's directory and are removed with that directory. A user who may not read that
+ * directory has no key.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ bool lab_has_keys(const struct lab *lab)
 	return !access(path, F_OK);
 }
 
-/* Makes one more key, and a file with it for its owner. */
+/* Makes one more key, and a file for its owner with only that key. */
 static int add(struct inc_tls_keys *all, const char *identity, const char *path,
 	       struct inc_err *err)
 {

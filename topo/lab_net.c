@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Namespaces, links, addresses and routes, through ip(8) in batches. */
+/* Makes namespaces, links, addresses and routes, through ip(8) in batches. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -20,9 +20,9 @@
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
-/* A text that grows: commands for ip(8). */
+/* A text that grows, which has commands for ip(8). */
 struct batch {
-	char *text; /* owned */
+	char *text; /* the text, owned */
 	size_t len;
 	FILE *f;
 };
@@ -33,7 +33,7 @@ static int batch_open(struct batch *b, struct inc_err *err)
 	return b->f ? 0 : inc_err_set(err, ENOMEM, "out of memory");
 }
 
-/* Runs the batch in a namespace (NULL: the present one) and frees it. */
+/* Runs the batch in a namespace and frees the batch. netns NULL: the present namespace. */
 static int batch_run(struct batch *b, const char *netns, struct inc_err *err)
 {
 	char *in_ns[] = {"ip", "-n", (char *)netns, "-batch", "-", NULL};
@@ -48,7 +48,7 @@ static int batch_run(struct batch *b, const char *netns, struct inc_err *err)
 
 static const char *ip_text(struct in_addr a)
 {
-	static char text[4][INET_ADDRSTRLEN]; /* enough for one fprintf */
+	static char text[4][INET_ADDRSTRLEN]; /* four texts are enough for one fprintf() */
 	static unsigned int i;
 
 	return inet_ntop(AF_INET, &a, text[i++ % 4], INET_ADDRSTRLEN);
@@ -66,8 +66,8 @@ static int write_file(const char *path, const char *value)
 	return ret;
 }
 
-/* Turns GRO of a veth on or off. GRO turns on its NAPI, which it needs to receive redirected
- * frames. */
+/* Turns GRO of a veth on or off. GRO turns on the veth's NAPI, which the veth needs to receive
+ * redirected frames. */
 static int set_gro(const char *ifname, bool on)
 {
 	struct ethtool_value gro = {.cmd = ETHTOOL_SGRO, .data = on};
@@ -83,8 +83,8 @@ static int set_gro(const char *ifname, bool on)
 	return ret;
 }
 
-/* Writes commands for the veth pairs, each end made in its namespace. They have one queue each,
- * so that one CPU at a time serves it. */
+/* Writes commands for the veth pairs, each end made in its namespace. Each end has one queue, so
+ * that one CPU at a time serves it. */
 static void write_links(const struct lab *lab, FILE *f)
 {
 	static const char *const queues = "numtxqueues 1 numrxqueues 1";
@@ -118,8 +118,8 @@ static void write_links(const struct lab *lab, FILE *f)
 	}
 }
 
-/* The segment of a link. Links with the same number are neighbours: one cable, or all cables of
- * a bridge. */
+/* Returns the number of a link's segment. Links with the same number are neighbours, which are one
+ * cable, or all cables of a bridge. */
 static unsigned int segment(const struct lab *lab, unsigned int link)
 {
 	const unsigned int node = lab->links[link].end[1].node;
@@ -138,8 +138,9 @@ static bool is_in(const struct lab *lab, unsigned int node, unsigned int seg)
 	return false;
 }
 
-/* Adds the neighbours of node `at` on a segment that have not been seen to the queue. The first
- * hop to them is that to `at`, or, at the start of the search, the neighbour itself. */
+/* Adds those neighbours of node `at` on a segment to the queue that the search has not seen. The
+ * first hop to a neighbour is the first hop to `at`. At the start of the search it is the neighbour
+ * itself. */
 static void see_neighbours(const struct lab *lab, unsigned int at, unsigned int seg,
 			   const struct lab_end **via, unsigned int *queue, unsigned int *tail)
 {
@@ -166,7 +167,7 @@ static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 	for (; head < tail; head++) {
 		const unsigned int at = queue[head];
 
-		/* hosts do not forward */
+		/* hosts do not forward, so no path leads through them */
 		if (at != from && lab->nodes[at].role != LAB_SWITCH)
 			continue;
 		for (unsigned int i = 0; i < lab->n_links; i++) {
@@ -193,8 +194,8 @@ static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 	}
 }
 
-/* Writes the addresses of one end, and permanent entries for its neighbours, because a wire
- * could lose ARP packets. */
+/* Writes the addresses of one end, and permanent neighbour entries for its neighbours, because a
+ * wire could lose ARP packets. */
 static void write_end(const struct lab *lab, unsigned int link, const struct lab_end *end, FILE *f)
 {
 	const unsigned int seg = segment(lab, link);
@@ -237,7 +238,7 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 	old = lab_enter(node->netns);
 	if (old < 0)
 		return inc_err_set(err, -old, "namespace %s: %s", node->netns, strerror(-old));
-	/* IPv4 only, because neighbour discovery would disturb the counters */
+	/* the lab uses IPv4 only, because IPv6's neighbour discovery would disturb the counters */
 	write_file("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
 	write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
 	if (node->role == LAB_SWITCH)
@@ -291,8 +292,8 @@ int lab_net_namespaces(struct lab *lab, struct inc_err *err)
 	return 0;
 }
 
-/* Turns GRO on at an end to which a switch redirects frames: that of a host or bridge, or of
- * another switch, which may have no XDP program there. */
+/* Turns GRO on at an end to which a switch redirects frames. That is the end of a host or bridge,
+ * or of another switch, which may have no XDP program there. */
 static int turn_gro_on(const struct lab *lab, const struct lab_end *end, struct inc_err *err)
 {
 	const struct lab_node *node = &lab->nodes[end->node];
@@ -336,7 +337,7 @@ int lab_net_forwards(const struct lab_node *bridge, struct inc_err *err)
 			       " [ $state = $0 ] && continue;"
 			       " p=${p%/brport}; echo \"port ${p##*/} does not forward\"; exit 1;"
 			       " done";
-	/* `ip netns exec` mounts the namespace's own /sys */
+	/* `ip netns exec` mounts the /sys of the namespace */
 	char *argv[] = {"ip", "netns", "exec", (char *)bridge->netns,
 			"sh", "-c",    script, INC_STR(BR_STATE_FORWARDING),
 			NULL};
@@ -362,8 +363,8 @@ unsigned int lab_net_down(const struct lab *lab)
 	return left;
 }
 
-/* The pids of the kernel threads of threaded NAPI for an interface name. Interfaces in several
- * namespaces may have the name, so the caller uses only those that are new. */
+/* Finds the pids of the kernel threads of threaded NAPI for an interface name. Interfaces in
+ * several namespaces may have the name, so the caller uses only the threads that are new. */
 static size_t napi_threads(const char *ifname, pid_t *pids, size_t max)
 {
 	DIR *proc = opendir("/proc");
@@ -398,7 +399,7 @@ static size_t napi_threads(const char *ifname, pid_t *pids, size_t max)
 
 static int port_threaded(const char *netns, const char *ifname, int cpu, struct inc_err *err)
 {
-	/* `ip netns exec` mounts the namespace's own /sys */
+	/* `ip netns exec` mounts the /sys of the namespace */
 	char path[64], *argv[] = {"ip", "netns",          "exec", (char *)netns, "sh",
 				  "-c", "echo 1 >\"$0\"", path,   NULL};
 	pid_t before[1024], after[1024];
@@ -434,7 +435,7 @@ static int port_threaded(const char *netns, const char *ifname, int cpu, struct 
 int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cpu,
 		      struct inc_err *err)
 {
-	/* one lab at a time, so that new threads belong to this one */
+	/* only one lab at a time does this, so that new threads belong to it */
 	int lock = open(LAB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
 
 	if (lock < 0 || flock(lock, LOCK_EX))

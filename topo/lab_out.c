@@ -15,18 +15,19 @@ struct lab_out {
 	int fd;
 	void (*drained)(void *arg);
 	void *arg;
-	struct event *event; /* owned; of wake_fd */
+	struct event *event; /* event of wake_fd; owned */
 	int wake_fd;
 	pthread_t writer;
-	pthread_mutex_t lock; /* protects the members below */
+	pthread_mutex_t lock; /* protects the members after it */
 	pthread_cond_t more;
-	struct evbuffer *queue;        /* owned; whole lines */
-	size_t waiting_bytes;          /* the line that is being written included */
-	int failed;                    /* errno */
-	char line[LAB_OUT_LINE_BYTES]; /* used by the writer only */
+	struct evbuffer *queue; /* queue of whole lines; owned */
+	/* bytes that wait, with those of the line that is being written */
+	size_t waiting_bytes;
+	int failed;                    /* errno of the first write that failed; 0: none */
+	char line[LAB_OUT_LINE_BYTES]; /* line that is being written, used by the writer only */
 };
 
-/* Writes a line. 0, even if the reader has closed its end, or -errno. The thread may be
+/* Writes a line. Returns 0, even if the reader has closed its end, or -errno. The thread may be
  * cancelled here, and while it waits for lines. */
 static int write_line(int fd, const char *line, size_t len)
 {

@@ -11,19 +11,20 @@
 #include <stddef.h>
 #include <event2/event.h>
 
-#define LAB_OUT_LINE_BYTES ((64 << 10) + 64) /* the longest line, with its prefix and newline */
+/* size of the longest line, with its prefix and newline */
+#define LAB_OUT_LINE_BYTES ((64 << 10) + 64)
 
 struct lab_out;
 
-/* Opens an output. drained is called in the loop each time the queue becomes empty. NULL: no
- * memory, thread or descriptor. */
+/* Opens an output. The event loop calls drained each time the queue becomes empty. Returns NULL if
+ * there is no memory, thread or descriptor. */
 struct lab_out *lab_out_open(struct event_base *base, int fd, void (*drained)(void *arg),
 			     void *arg);
-/* Queues one line, whose only newline is its last byte. The thread writes it by one call. */
+/* Queues one line, whose only newline is its last byte. The thread writes the line by one call. */
 void lab_out_put(struct lab_out *out, const char *line, size_t len);
 /* Whether the queue is so long that no more should be read for this output. */
 bool lab_out_is_full(struct lab_out *out);
-/* The number of bytes that are queued or being written. */
+/* Returns the number of bytes that are queued or being written. */
 size_t lab_out_waiting(struct lab_out *out);
 /* Closes the output and discards its queue. Returns the errno of the first write that failed, or
  * 0; a reader that has closed its end is no failure. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes: runs helpers to their end, starts daemons in namespaces, and ends them. */
+/* Runs helper programs to their end, starts daemons in namespaces, and ends processes. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,8 @@ volatile int lab_interrupted;
 
 void lab_find_program(const char *name, char path[PATH_MAX])
 {
-	/* as built; then as installed, with daemons in sbin */
+	/* places of programs beside inc-lab: first as built, then as installed, with daemons in
+	 * sbin */
 	static const char *const places[] = {"", "../sbin/", "../bin/"};
 	char self[PATH_MAX / 2];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -38,7 +39,7 @@ void lab_find_program(const char *name, char path[PATH_MAX])
 		if (!access(path, X_OK))
 			return;
 	}
-	snprintf(path, PATH_MAX, "%s", name); /* execvp() searches PATH */
+	snprintf(path, PATH_MAX, "%s", name); /* leave the name, because execvp() searches PATH */
 }
 
 int lab_join(const char *netns)
@@ -73,7 +74,7 @@ int lab_enter(const char *netns)
 void lab_leave(int fd)
 {
 	if (setns(fd, CLONE_NEWNET))
-		abort(); /* every later step would change the wrong namespace */
+		abort(); /* give up, because every later step would change the wrong namespace */
 	close(fd);
 }
 
@@ -115,7 +116,9 @@ int lab_command(char *const argv[], const char *text, struct inc_err *err)
 		goto out;
 	}
 	if (!pid) {
-		setpgid(0, 0); /* so that Ctrl-C reaches only inc-lab, which then undoes the lab */
+		/* a group of its own, so that Ctrl-C reaches only inc-lab, which then undoes the
+		 * lab */
+		setpgid(0, 0);
 		dup2(in, 0);
 		dup2(out, 1);
 		dup2(out, 2);
@@ -153,10 +156,10 @@ static uint64_t start_time(pid_t pid)
 	if (n <= 0)
 		return 0;
 	buf[n] = 0;
-	p = strrchr(buf, ')'); /* the name may contain blanks and parentheses */
+	p = strrchr(buf, ')'); /* the name of the process may contain blanks and parentheses */
 	if (!p || p[1] != ' ' || p[2] == 'Z')
 		return 0;
-	/* behind the name: state is field 3, start time is field 22 */
+	/* these fields follow the name: state is field 3, start time is field 22 */
 	p += 2;
 	for (int i = 3; i < 22 && p; i++)
 		p = strchr(p + 1, ' ');
@@ -171,7 +174,7 @@ bool lab_alive(struct lab_node *node)
 
 	if (!node->pid || node->ended)
 		return false;
-	/* a child of ours only while the lab is made */
+	/* the process is a child of this one only while the lab is made */
 	if (waitpid(node->pid, &status, WNOHANG) == node->pid) {
 		node->ended = true;
 		node->child_status = status;
@@ -200,8 +203,8 @@ int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	if (!pid) {
 		sigset_t none;
 
-		if (lab->lock >= 0) /* the daemon must not hold the lock, because it goes on when
-				     * the lab is made */
+		if (lab->lock >= 0) /* the daemon must not hold the lock, because the daemon goes on
+				       when the lab is made */
 			fcntl(lab->lock, F_SETFD, FD_CLOEXEC);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
@@ -243,7 +246,7 @@ static int pidfd_open(pid_t pid)
 	return syscall(SYS_pidfd_open, pid, 0);
 }
 
-/* Ends a process and waits for its end: TERM first, then KILL. */
+/* Ends a process and waits for its end. It sends SIGTERM first, then SIGKILL. */
 static void end_process(pid_t pid, int grace_ms)
 {
 	struct pollfd p = {.fd = pidfd_open(pid), .events = POLLIN};
@@ -264,8 +267,8 @@ static void end_process(pid_t pid, int grace_ms)
 	waitpid(pid, NULL, WNOHANG);
 }
 
-/* Ends every process in one of the lab's namespaces, even if inc-lab did not start it. Returns
- * their number. */
+/* Ends every process in one of the lab's namespaces, even if inc-lab did not start it. Returns the
+ * number of these processes. */
 static unsigned int kill_in_namespaces(const struct lab *lab, int grace_ms)
 {
 	ino_t inodes[LAB_NODES];
@@ -281,7 +284,7 @@ static unsigned int kill_in_namespaces(const struct lab *lab, int grace_ms)
 		char path[LAB_NS_MAX + 16];
 
 		snprintf(path, sizeof(path), "/run/netns/%s", lab->nodes[i].netns);
-		/* a file that is not, or no longer, a mounted namespace has another device */
+		/* a file on which no namespace is mounted, or is no longer, has another device */
 		inodes[i] = !lab->nodes[i].netns_made || stat(path, &st) ||
 					    st.st_dev != own.st_dev || st.st_ino == own.st_ino
 				    ? 0
@@ -314,14 +317,15 @@ unsigned int lab_kill(struct lab *lab)
 {
 	unsigned int left;
 
-	/* switches before wires and the controller, so that they can remove their pins */
+	/* switches end before wires and the controller, so that they can remove their pins */
 	static const enum lab_role order[] = {LAB_SWITCH, LAB_WIRE, LAB_CONTROLLER};
 
 	for (size_t o = 0; o < sizeof(order) / sizeof(order[0]); o++)
 		for (unsigned int i = 0; i < lab->n_nodes; i++)
 			if (lab->nodes[i].role == order[o] && lab_alive(&lab->nodes[i]))
 				end_process(lab->nodes[i].pid, KILL_GRACE_MS);
-	/* processes of `run` and `exec`, and those that a damaged state file does not list */
+	/* this ends processes of `run` and `exec`, and those that a damaged lab file does not
+	 * list */
 	left = kill_in_namespaces(lab, 1000);
 	for (int i = 0; i < 10 && left; i++)
 		left = kill_in_namespaces(lab, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs a command on every host and joins their outputs line by line; runs a command on one node. */
+/* Runs a command on every host and joins the outputs line by line, or runs one on one node. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -20,28 +20,28 @@
 #include "topo/lab.h"
 #include "topo/lab_out.h"
 
-#define LINE_MAX_BYTES (64 << 10) /* a longer line is cut into several */
+#define LINE_MAX_BYTES (64 << 10) /* limit of a line; a longer line is cut into several */
 #define GRACE_S                                                                        \
 	3                /* from the first signal to KILL, and how long the reader may \
 			  * then take */
-#define DRAIN_READS  64  /* more than a pipe holds */
-#define EXIT_TIMEOUT 124 /* like timeout(1) */
-#define JOB_SIGNALS  7   /* signals that a job handles */
+#define DRAIN_READS  64  /* number of reads, which read more than a pipe holds */
+#define EXIT_TIMEOUT 124 /* exit code after the time limit, like that of timeout(1) */
+#define JOB_SIGNALS  7   /* number of signals that a job handles */
 
 struct job;
 
 struct stream {
 	struct job *job;
 	int rank;
-	struct lab_out *out;     /* owned by the job */
-	struct evbuffer *buffer; /* owned */
-	struct event *event;     /* owned; NULL: the stream has ended */
+	struct lab_out *out;     /* output to which the stream is copied, owned by the job */
+	struct evbuffer *buffer; /* the part of a line that has been read; owned */
+	struct event *event;     /* event for the stream; NULL: the stream has ended; owned */
 };
 
 struct member {
 	const struct lab_node *host;
 	int rank;
-	pid_t pid; /* 0: not started, or ended; leader of a process group of its own */
+	pid_t pid; /* leader of a process group of its own; 0: not started, or ended */
 	pid_t group;
 	struct stream stream[2];
 };
@@ -54,16 +54,16 @@ struct job {
 	unsigned int running;
 	unsigned int streams;
 	int worst;
-	int ended_by;           /* exit code after a signal or the time limit; 0: none */
-	bool flushing;          /* all commands have ended, and their output is still being
-				 * written */
-	struct lab_out *out[2]; /* owned; stdout, stderr */
+	int ended_by; /* exit code after a signal or the time limit; 0: none */
+	/* all commands have ended, and their output is still being written */
+	bool flushing;
+	struct lab_out *out[2]; /* outputs for stdout and stderr; owned */
 	struct event *grace, *timeout;
 	struct event *signals[JOB_SIGNALS];
-	sighandler_t sigpipe; /* action of SIGPIPE when we were started, restored for the members */
+	sighandler_t sigpipe; /* former action of SIGPIPE, which is restored for the members */
 };
 
-/* Parses "0,2-3" into in; NULL: all. -EINVAL and a message. */
+/* Parses a list such as "0,2-3" into in. text NULL: all. Returns 0, or -EINVAL and a message. */
 static int parse_list(const char *text, unsigned int n, bool *in, struct inc_err *err)
 {
 	memset(in, text ? 0 : 1, n * sizeof(*in));
@@ -114,8 +114,8 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 	} else {
 		unsetenv("INCCL_KEY");
 	}
-	/* Each is put in front, so PATH begins with the directory of inc-lab, and then has that
-	 * of the daemons, which differs once they are installed. */
+	/* Each directory is put in front. So PATH begins with the directory of inc-lab, and then
+	 * has that of the daemons, which is another one once they are installed. */
 	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
 		const char *path = getenv("PATH");
 
@@ -139,7 +139,7 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 		setenv("INCCL_JOB", job, 1);
 }
 
-/* Writes whole lines, each by one write; at the end of the stream also the rest. */
+/* Writes whole lines, each by one write. At the end of the stream this also writes the rest. */
 static void print_lines(struct stream *s, bool end)
 {
 	const struct lab_run_options *o = s->job->options;
@@ -162,7 +162,7 @@ static void print_lines(struct stream *s, bool end)
 		evbuffer_remove(s->buffer, out + prefix, n);
 		if (out[prefix + n - 1] != '\n')
 			out[prefix + n++] = '\n';
-		/* the errors of a rank are never hidden */
+		/* errors of a rank are always shown */
 		if (o->only < 0 || o->only == s->rank || s->out == s->job->out[1])
 			lab_out_put(s->out, out, prefix + n);
 	}
@@ -179,7 +179,7 @@ static void maybe_done(struct job *job)
 		event_base_loopbreak(job->base);
 }
 
-/* Reads once. False: there is nothing now, or the stream has ended and is closed. */
+/* Reads once. Returns false if there is nothing now, or the stream has ended and is closed. */
 static bool read_stream(struct stream *s, int fd)
 {
 	int n = evbuffer_read(s->buffer, fd, LINE_MAX_BYTES);
@@ -201,7 +201,7 @@ static void on_output(int fd, short what, void *arg)
 	struct stream *s = arg;
 
 	read_stream(s, fd);
-	/* a command whose output is not read waits, like for a full pipe */
+	/* stop reading, so that the command waits as it would for a full pipe */
 	if (s->event && lab_out_is_full(s->out))
 		event_del(s->event);
 	maybe_done(s->job);
@@ -222,7 +222,7 @@ static void on_drained(void *arg)
 	maybe_done(job);
 }
 
-/* Reads output that was written before the end, from a pipe that a process still holds. */
+/* Reads the output that was written before the end from a pipe that a process still holds. */
 static void drain_stream(struct stream *s)
 {
 	int fd;
@@ -247,11 +247,11 @@ static void signal_all(struct job *job, int sig)
 }
 
 /* Ends all descendants of this job, in any session. When a process of the job ends, its children
- * become ours. */
+ * become children of this process. */
 static void kill_descendants(void)
 {
 	char path[64], word[16];
-	int again = 100; /* rounds; each ends a generation */
+	int again = 100; /* limit of rounds, each of which ends a generation of processes */
 	bool found;
 	FILE *f;
 
@@ -316,7 +316,7 @@ static void member_ended(struct job *job, struct member *m, int status)
 			  strsignal(WTERMSIG(status)));
 	if (code > job->worst)
 		job->worst = code;
-	/* ends the background processes of the member, too */
+	/* this ends the background processes of the member, too */
 	kill(-m->group, SIGKILL);
 	m->pid = m->group = 0;
 	job->running--;
@@ -328,7 +328,7 @@ static void on_child(int sig, short what, void *arg)
 	int status;
 	pid_t pid;
 
-	/* other children are orphans of members, which we only reap */
+	/* other children are orphans of members, for which this process only waits */
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 		for (unsigned int i = 0; i < job->n; i++)
 			if (job->member[i].pid == pid)
@@ -346,7 +346,7 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, job->sigpipe);
 	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* so that no member survives if inc-lab is killed */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the kernel kills the member if inc-lab is killed */
 	dup2(null, 0);
 	dup2(fds[0], 1);
 	dup2(fds[1], 2);
@@ -380,8 +380,8 @@ static int start_member(const struct lab *lab, struct job *job, struct member *m
 		m->pid = 0;
 		goto fail;
 	}
-	setpgid(m->pid, m->pid); /* also in the parent, because it must be done before the first
-				  * kill */
+	/* the parent sets the group, too, because this must be done before the first kill */
+	setpgid(m->pid, m->pid);
 	m->group = m->pid;
 	job->running++;
 	for (int i = 0; i < 2; i++) {
@@ -407,8 +407,8 @@ fail:
 	return -errno;
 }
 
-/* Selects the members of the job. Returns the size of the world; 0 after a message: the lab has
- * no such hosts or ranks. */
+/* Selects the members of the job. Returns the size of the world. It is 0 after a message if the lab
+ * has no such hosts or ranks. */
 static unsigned int pick_members(struct lab *lab, struct job *job)
 {
 	bool in_world[LAB_NODES], started[LAB_NODES];
@@ -449,7 +449,7 @@ static unsigned int pick_members(struct lab *lab, struct job *job)
 	return size;
 }
 
-/* Adds the events for signals and the time limit; free_events() frees them. */
+/* Adds the events for signals and for the time limit. free_events() frees them. */
 static void add_events(struct job *job)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -528,7 +528,7 @@ static void start_members(const struct lab *lab, struct job *job, int size, char
 	}
 }
 
-/* Log lines go to the queue of stderr, so that they never block the loop. */
+/* The output for log lines, which go to the queue of stderr, so that they never block the loop. */
 static struct lab_out *log_out;
 
 static void log_line(const char *line, size_t len)
@@ -568,7 +568,7 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	}
 	add_events(&job);
 	start_members(lab, &job, size, argv);
-	/* a member may have ended before SIGCHLD had a handler */
+	/* handle members that ended before SIGCHLD had a handler */
 	on_child(SIGCHLD, 0, &job);
 	if (job.running || job.streams)
 		event_base_dispatch(job.base);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Names, paths and the file that lists the parts of a lab. */
+/* Makes the names and paths of a lab, and has the file that lists the lab's parts. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <dirent.h>
@@ -142,7 +142,7 @@ static int write_beside(const struct lab *lab, char *tmp, size_t size, struct in
 	int fd, ret = 0;
 	FILE *f;
 
-	/* repeat if a `down` removes the empty directory at this moment */
+	/* repeat this if a `down` removes the empty directory at this moment */
 	do {
 		if (mkdir(LAB_DIR, 0755) && errno != EEXIST) {
 			ret = -errno;
@@ -188,7 +188,7 @@ int lab_save(const struct lab *lab, bool create, struct inc_err *err)
 		inc_err_set(err, -ret, "%s: cannot write: %s", lab->state_path, strerror(-ret));
 out:
 	if (ret && create)
-		rmdir(LAB_DIR); /* fails if another lab is in it */
+		rmdir(LAB_DIR); /* this fails if another lab is in the directory */
 	return ret;
 }
 
@@ -219,7 +219,8 @@ int lab_lock_names(struct inc_err *err)
 	return inc_err_set(err, errno, "%s: %s", LAB_DIR, strerror(errno));
 }
 
-/* Opens the directory for lab->lock, without O_CLOEXEC: see lab.h. */
+/* Opens the directory for lab->lock. It leaves out O_CLOEXEC, because commands inherit the lock
+ * (lab.h). */
 static int open_dir(struct lab *lab, struct inc_err *err)
 {
 	lab->lock = open(lab->dir, O_RDONLY | O_DIRECTORY);
@@ -266,9 +267,9 @@ static int open_named(struct lab *lab, struct inc_err *err)
 		return names;
 	if (access(lab->state_path, F_OK)) {
 		ret = inc_err_set(err, ENOENT, "no lab %s is up (%s)", lab->name, lab->state_path);
-		rmdir(LAB_DIR); /* fails if another lab is in it */
+		rmdir(LAB_DIR); /* this fails if another lab is in the directory */
 	} else if (mkdir(lab->dir, 0755) && errno != EEXIST) {
-		/* an `up` that was killed may not have made it */
+		/* an `up` that was killed may not have made the directory */
 		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
 	} else {
 		ret = open_dir(lab, err);
@@ -337,7 +338,8 @@ static int node_from_json(struct lab_node *node, json_t *o)
 	return 0;
 }
 
-/* The name of the only lab, or a message that says what to do. */
+/* Finds the name of the only lab. If there is not exactly one, makes a message that says what to
+ * do. */
 static int the_lab(char name[LAB_NAME_MAX], struct inc_err *err)
 {
 	json_t *names = lab_names();

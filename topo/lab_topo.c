@@ -30,7 +30,8 @@ static struct lab_node *add_node(struct lab *lab, enum lab_role role, const char
 	snprintf(netns, sizeof(netns), "%s-%s", lab->name, role == LAB_CONTROLLER ? "ctl" : name);
 	memcpy(node->netns, netns, sizeof(netns));
 	if (role != LAB_WIRE && role != LAB_BRIDGE)
-		node->mgmt.s_addr = htonl(0x0a630001 + lab->n_nodes); /* 10.99.0.1 + index */
+		/* the address is 10.99.0.1 + index */
+		node->mgmt.s_addr = htonl(0x0a630001 + lab->n_nodes);
 	lab->n_nodes++;
 	return node;
 }
@@ -42,7 +43,7 @@ static void wire_arg(struct lab_link *link, const char *key, double value)
 			 "%s=%.9f", key, value);
 }
 
-/* Sets one end of a link. Nodes are in the order of the file: the controller, hosts, switches,
+/* Sets one end of a link. Nodes have the order of the file: the controller, hosts, switches,
  * bridges. */
 static void set_end(struct lab_end *end, const struct inc_topology *topo,
 		    const struct inc_topo_end *from, unsigned int link)

@@ -21,12 +21,13 @@
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
-#define READY_LIMIT_MS 60000 /* a busy or emulated machine verifies BPF programs slowly */
+/* time limit; a busy or emulated machine verifies BPF programs slowly */
+#define READY_LIMIT_MS 60000
 #define POLL_NS        (10 * INC_NSEC_PER_MSEC)
 #define ASK_LIMIT_S    5
 #define MAX_ARGS       256
 
-/* Connects to the controller from inside its namespace. */
+/* Connects to the controller's port for members, from inside the controller's namespace. */
 static int connect_member_port(const struct lab *lab)
 {
 	struct timeval limit = {.tv_sec = ASK_LIMIT_S};
@@ -70,7 +71,8 @@ static int open_stream(const struct lab *lab, struct inc_stream *stream, uint64_
 	return ret;
 }
 
-/* Sends a question and returns the answer; NULL, with the reason in why. */
+/* Sends a question to the controller and returns the answer. Returns NULL, with the reason in why,
+ * if there is none. */
 static json_t *exchange(struct inc_stream *stream, const char *what, uint64_t deadline_ns,
 			struct inc_err *why)
 {
@@ -113,7 +115,8 @@ int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_e
 				   why.msg);
 }
 
-/* Conditions for wait_ready: 0, or -errno and why the node is not ready. */
+/* The functions below are conditions for wait_ready(). They return 0, or -errno and why the node is
+ * not ready. */
 static int wire_ready(struct lab *lab, struct lab_node *node, struct inc_err *why)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -255,7 +258,7 @@ static int start_wire(struct lab *lab, struct lab_node *node, struct inc_err *er
 	return ret ? ret : wait_ready(lab, node, wire_ready, err);
 }
 
-/* Appends the words of a text, split like in a shell. They are valid as long as *words. */
+/* Appends the words of a text, which is split as in a shell. They are valid as long as *words. */
 static int add_words(char **argv, int *n, const char *option, const char *text, wordexp_t *words,
 		     struct inc_err *err)
 {
@@ -294,7 +297,7 @@ static int start_controller(struct lab *lab, const char *more, struct inc_err *e
 	return ret;
 }
 
-/* Starts a switch without waiting, so that switches load their programs at the same time. */
+/* Starts a switch without waiting for it, so that switches load their programs at the same time. */
 static int start_switch(struct lab *lab, struct lab_node *node, const char *more,
 			struct inc_err *err)
 {
@@ -383,8 +386,8 @@ static int check_free(const struct lab *lab, struct inc_err *err)
 	return 0;
 }
 
-/* Makes the lab's file and its namespaces, by which everything else is found. *named: the file
- * exists now, so lab_down() must be called later. */
+/* Makes the lab's file and its namespaces. Every other part of the lab is found by these two.
+ * *named: the file exists now, so lab_down() must be called later. */
 static int take_names(struct lab *lab, const struct lab_up_options *options, bool *named,
 		      struct inc_err *err)
 {
@@ -397,7 +400,7 @@ static int take_names(struct lab *lab, const struct lab_up_options *options, boo
 	if (!ret)
 		ret = lab_save(lab, true, err);
 	else
-		rmdir(LAB_DIR); /* fails if another lab is in it */
+		rmdir(LAB_DIR); /* this fails if another lab is in the directory */
 	*named = !ret;
 	if (!ret && mkdir(lab->dir, 0755))
 		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
@@ -425,7 +428,7 @@ static int make(struct lab *lab, const struct lab_up_options *options, struct in
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		if (lab->nodes[i].role == LAB_SWITCH)
 			ret = start_switch(lab, &lab->nodes[i], options->switch_args, err);
-	/* save before the long wait, in case this process is killed */
+	/* save the file before the long wait, in case this process is killed */
 	if (!ret)
 		ret = lab_save(lab, false, err);
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
@@ -475,7 +478,8 @@ static void remove_instance(const struct lab *lab, const struct lab_node *node)
 	char instance[LAB_NS_MAX], path[PATH_MAX];
 
 	lab_instance(lab, node, instance);
-	if (instance_in_use(instance)) { /* the lab's own daemons have ended */
+	if (instance_in_use(instance)) { /* an instance in use is another's, because the lab's own
+					    daemons have ended */
 		inc_warn("instance %s is another inc-switchd's now: left alone", instance);
 		return;
 	}
@@ -487,8 +491,9 @@ static void remove_instance(const struct lab *lab, const struct lab_node *node)
 	}
 }
 
-/* Removes the lab's directory and its file together. If only one of them exists while the names
- * are locked, a process was killed between. left: how much else is left of the lab. */
+/* Removes the lab's directory and its file together. If only one of them exists while the names are
+ * locked, a process was killed between the two steps. left: number of other parts that are left of
+ * the lab. */
 static int give_names_back(const struct lab *lab, unsigned int left, struct inc_err *err)
 {
 	if (lab->dir_made)
@@ -501,7 +506,7 @@ static int give_names_back(const struct lab *lab, unsigned int left, struct inc_
 				   lab->name, left);
 	if (unlink(lab->state_path) && errno != ENOENT)
 		return inc_err_set(err, errno, "%s: %s", lab->state_path, strerror(errno));
-	rmdir(LAB_DIR); /* fails if another lab is in it */
+	rmdir(LAB_DIR); /* this fails if another lab is in the directory */
 	return 0;
 }
 

@@ -25,7 +25,7 @@ static uint64_t splitmix64(uint64_t *x)
 	return z ^ z >> 31;
 }
 
-/* xoroshiro128+ */
+/* Draws the next random number, by xoroshiro128+. */
 static uint64_t rng_next(uint64_t s[2])
 {
 	uint64_t s0 = s[0], s1 = s[1], r = s0 + s1;
@@ -69,8 +69,8 @@ static int fault_add(struct wire_line *line, const struct wire_fault *fault, str
 	return 0;
 }
 
-/* Parses "up:..." or "down:...": returns the direction and moves *text behind it; -1: there is
- * none. */
+/* Parses "up:..." or "down:...". Returns the direction and moves *text behind it. Returns -1 if the
+ * text has no direction. */
 static int take_dir(const char **text)
 {
 	for (int d = 0; d < WIRE_DIRS; d++) {
@@ -84,7 +84,7 @@ static int take_dir(const char **text)
 	return -1;
 }
 
-/* Parses a deterministic fault: "3" or "0,5,9", with "@20" behind it for a delay of 20 ms. */
+/* Parses a deterministic fault, such as "3" or "0,5,9". "@20" behind it is a delay of 20 ms. */
 static int set_fault(struct wire_line lines[WIRE_DIRS], enum wire_act act, enum wire_class class,
 		     const char *spec, const char *text, struct inc_err *err)
 {
@@ -208,8 +208,9 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 
 		if (strcmp(key, faults[i].name))
 			continue;
-		/* These three are probabilities if the value has a dot or no direction, and
-		 * otherwise faults: corrupt=up:1 means frame 1. */
+		/* If the value of one of these three has a dot or no direction, it is a
+		 * probability. Otherwise it is a deterministic fault: corrupt=up:1 means frame
+		 * 1. */
 		if ((!strcmp(key, "corrupt") || !strcmp(key, "reorder") || !strcmp(key, "burst")) &&
 		    (strchr(text, '.') || !strchr(text, ':')))
 			break;
@@ -218,7 +219,7 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 	return set_number(lines, key, spec, eq + 1, err);
 }
 
-/* The offset of the BTH; 0 if the frame is not RoCEv2 over IPv4. */
+/* Returns the offset of the BTH; 0 if the frame is not RoCEv2 over IPv4. */
 static size_t bth_offset(const uint8_t *frame, size_t len)
 {
 	size_t l4 = INC_ETH_LEN + INC_IP_LEN;
@@ -227,7 +228,7 @@ static size_t bth_offset(const uint8_t *frame, size_t len)
 	if (len < l4 + INC_UDP_LEN + INC_BTH_LEN || frame[12] != 0x08 || frame[13] != 0x00 ||
 	    frame[14] != 0x45 || frame[23] != IPPROTO_UDP)
 		return 0;
-	/* results have source port 4791, contributions destination port 4791 */
+	/* results have the source port 4791, and contributions the destination port 4791 */
 	memcpy(&v, frame + l4, 2);
 	if (ntohs(v) != INC_ROCE_UDP_PORT) {
 		memcpy(&v, frame + l4 + 2, 2);

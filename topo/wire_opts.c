@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The command line of inc-wire, and `inc-wire ctl`, which sends faults to a running wire. */
+/* Parses the command line of inc-wire, and runs `inc-wire ctl`, which sends faults to a running
+ * wire. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -121,7 +122,7 @@ static int check_request(void *settings)
 		const char *spec = args->specs.text[i];
 		size_t n;
 
-		/* "stats" must be alone */
+		/* "stats" must be the only word of a request */
 		if ((args->specs.count > 1 || strcmp(spec, "stats")) && check_spec(spec, &err))
 			return inc_usage("%s", err.msg);
 		n = snprintf(at, left, "%s%s", i ? " " : "", spec);
@@ -183,7 +184,7 @@ static int print_answer(const char *answer)
 	return 1;
 }
 
-/* Sends one request; returns the length of the answer, or -errno. */
+/* Sends one request to the wire. Returns the length of the answer, or -errno. */
 static ssize_t ask(const struct wire_args *args, char *answer, size_t size)
 {
 	struct timeval limit = {.tv_sec = 5};

@@ -21,10 +21,12 @@
 #include <linux/virtio_net.h>
 #include "topo/wire_priv.h"
 
-#define SOCKET_BUFFER (32 << 20) /* bytes; a whole window of every communicator fits */
+/* size of the socket's buffer in bytes; a whole window of every communicator fits into it */
+#define SOCKET_BUFFER (32 << 20)
 
-/* Attaches an empty XDP program. It turns on NAPI here, which ndo_xdp_xmit into this veth needs.
- * It also turns off segmentation offload at the peer, so that frames are as long as on a cable. */
+/* Attaches an empty XDP program to the interface. The program turns on NAPI there, because
+ * ndo_xdp_xmit into this veth needs it. The program also turns off segmentation offload at the
+ * peer, so that frames are as long as on a cable. */
 static int attach_pass(struct wire_port *port, struct inc_err *err)
 {
 	static const struct bpf_insn insns[] = {
@@ -48,7 +50,8 @@ static int attach_pass(struct wire_port *port, struct inc_err *err)
 	close(prog);
 	if (ret)
 		return ret;
-	/* the program turns on generic receive offload, which would join TCP segments */
+	/* the program turns on generic receive offload, which would join TCP segments, so turn that
+	 * off */
 	strcpy(ifr.ifr_name, port->ifname);
 	if (ioctl(port->fd, SIOCETHTOOL, &ifr))
 		return inc_err_set(err, errno, "%s: turning GRO off: %s", port->ifname,
@@ -73,7 +76,7 @@ int wire_port_open(struct wire_port *port, const char *ifname, struct inc_err *e
 	port->out = calloc(WIRE_BATCH, WIRE_FRAME_MAX);
 	if (!port->out)
 		return inc_err_set(err, ENOMEM, "out of memory");
-	/* protocol 0, so that no frame arrives before the socket is bound */
+	/* the protocol is 0, so that no frame arrives before the socket is bound */
 	port->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (port->fd < 0) {
 		ret = inc_err_set(err, errno, "AF_PACKET socket: %s", strerror(errno));
@@ -113,7 +116,7 @@ void wire_port_close(struct wire_port *port)
 	port->out = NULL;
 }
 
-/* Computes the Internet checksum that the sender has left to its device. */
+/* Computes the Internet checksum that the sender has left to its device to compute. */
 static bool complete_checksum(uint8_t *frame, size_t len, const struct virtio_net_hdr *hdr)
 {
 	size_t start = hdr->csum_start, at = start + hdr->csum_offset;
@@ -152,7 +155,7 @@ int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BAT
 	}
 	n = recvmmsg(port->fd, msg, WIRE_BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
 	if (n < 0)
-		return 0; /* EAGAIN, or ENETDOWN when the interface is gone */
+		return 0; /* the error is EAGAIN, or ENETDOWN when the interface is gone */
 	for (int i = 0; i < n; i++) {
 		uint8_t *frame = iov[i][1].iov_base;
 
@@ -202,7 +205,7 @@ unsigned int wire_port_flush(struct wire_port *port)
 		}
 		if (sent < 0 && errno == EINTR)
 			continue;
-		failed++; /* only that frame */
+		failed++; /* only that frame has failed */
 		done++;
 	}
 	port->n_out = 0;

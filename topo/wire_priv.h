@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * inc-wire: a cable with faults, between the veth of a host and the veth of a switch. Direction
- * "up" is host to switch. It has one thread, which owns every structure.
+ * "up" is host to switch. inc-wire has one thread, which owns every structure.
  */
 #ifndef INC_TOPO_WIRE_PRIV_H
 #define INC_TOPO_WIRE_PRIV_H
@@ -14,8 +14,10 @@
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
 
-#define WIRE_FRAME_MAX    16384 /* bytes; native XDP supports only much smaller MTUs */
-#define WIRE_BURST_FRAMES 50    /* lost in a row, the first included */
+/* limit of a frame in bytes; native XDP supports only much smaller MTUs */
+#define WIRE_FRAME_MAX 16384
+/* number of frames that a burst loses in a row, the first included */
+#define WIRE_BURST_FRAMES 50
 
 enum wire_dir { WIRE_UP, WIRE_DOWN, WIRE_DIRS };
 extern const char *const wire_dir_names[WIRE_DIRS];
@@ -35,57 +37,63 @@ enum wire_act {
 	WIRE_ACTS
 };
 
-/* A deterministic fault of frame number `index` of its class. */
+/* A deterministic fault, which hits frame number `index` of its class. */
 struct wire_fault {
 	enum wire_act act;
-	enum wire_class class; /* WIRE_DATA or WIRE_ACK */
-	uint64_t index;        /* counted from the wire's start */
-	uint64_t delay_ns;     /* for WIRE_DELAY */
+	enum wire_class class; /* class of the frame: WIRE_DATA or WIRE_ACK */
+	uint64_t index;        /* number of the frame in its class, counted from the wire's start */
+	uint64_t delay_ns;     /* delay of the frame, for WIRE_DELAY */
 };
 
 struct wire_counters {
 	uint64_t received;
-	uint64_t forwarded; /* frames sent, copies included */
-	uint64_t lost;      /* by probability, fault or a link that is down */
+	uint64_t forwarded; /* number of frames sent, copies included */
+	/* number of frames lost by probability, by a fault, or because the link is down */
+	uint64_t lost;
 	uint64_t duplicated;
 	uint64_t corrupted;
 	uint64_t reordered;
-	uint64_t delayed;  /* by a fault */
-	uint64_t overflow; /* lost unintentionally: queue full, socket buffer full or frame too
-			    * long */
+	uint64_t delayed; /* number of frames delayed by a fault */
+	/* number of frames lost unintentionally: queue full, socket buffer full or frame too
+	 * long */
+	uint64_t overflow;
 	uint64_t send_errors;
 	uint64_t class[WIRE_CLASSES];
 };
 
 /* One direction of the wire. */
 struct wire_line {
-	double p[WIRE_ACTS];      /* probability per frame; WIRE_DELAY unused */
-	uint64_t rate_bps;        /* 0: unlimited */
-	uint64_t delay_ns;        /* propagation */
+	/* probability of each act per frame; that of WIRE_DELAY is unused */
+	double p[WIRE_ACTS];
+	uint64_t rate_bps;        /* rate of the line; 0: unlimited */
+	uint64_t delay_ns;        /* propagation delay of the line */
 	uint64_t queue_max_bytes; /* limit of queued_bytes */
-	uint64_t queued_bytes;    /* bytes that wait because of the rate */
-	uint64_t line_free_at_ns; /* when the last bit accepted so far has left */
-	uint64_t up_at_ns;        /* all frames before this are lost */
-	unsigned int burst;       /* frames that the current burst will still drop */
+	uint64_t queued_bytes;    /* number of bytes that wait because of the rate */
+	uint64_t line_free_at_ns; /* time when the last bit that was accepted so far has left */
+	/* time at which the link is up again; all frames before it are lost */
+	uint64_t up_at_ns;
+	unsigned int burst; /* number of frames that the current burst will still drop */
 	uint64_t rng[2];
-	struct wire_fault *faults; /* owned */
+	struct wire_fault *faults; /* deterministic faults, owned */
 	size_t n_faults;
 	struct wire_counters n;
-	/* The frame that waits to be overtaken. */
-	uint8_t *held; /* owned, NULL: none */
+	/* The frame that waits to be overtaken. NULL: there is none. */
+	uint8_t *held; /* the frame, owned; NULL: none */
 	size_t held_len;
-	unsigned int held_gap;   /* frames that must still overtake it */
-	uint64_t held_due_at_ns; /* when it is sent in any case */
+	unsigned int held_gap;   /* number of frames that must still overtake the held frame */
+	uint64_t held_due_at_ns; /* time when the held frame is sent in any case */
 };
 
 struct wire_verdict {
 	bool drop;
-	unsigned int copies; /* 1 or 2 */
+	unsigned int copies; /* number of copies to send, 1 or 2 */
 	bool corrupt;
 	bool corrupt_eth;
 	bool corrupt_any;
-	uint32_t corrupt_at;      /* random; modulo the number of bits it is the bit to flip */
-	unsigned int reorder_gap; /* 0: the frame keeps its place */
+	/* a random number; modulo the number of bits it is the bit to flip */
+	uint32_t corrupt_at;
+	/* number of frames that overtake the frame; 0: the frame stays in its place */
+	unsigned int reorder_gap;
 	uint64_t delay_ns;
 };
 
@@ -98,9 +106,9 @@ void wire_line_free(struct wire_line *line);
 int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err *err);
 
 enum wire_class wire_classify(const uint8_t *frame, size_t len);
-/* Decides about the next frame of a line and counts it. It draws the same number of random
- * values for every frame. So decisions depend only on the seed and the frame's number, except
- * while a link is down. */
+/* Decides what happens to the next frame of a line, and counts the frame. It draws the same number
+ * of random values for every frame. So decisions depend only on the seed and the frame's number,
+ * except while a link is down. */
 void wire_decide(struct wire_line *line, enum wire_class class, uint64_t now_ns,
 		 struct wire_verdict *verdict);
 /* Flips one bit: of a RoCE frame behind its UDP header, of other frames behind the Ethernet
@@ -118,49 +126,51 @@ struct wire_queued {
 	uint64_t due_at_ns;
 	uint64_t order;
 	enum wire_dir dir;
-	bool counted; /* included in line->queued_bytes */
+	bool counted; /* the frame is included in line->queued_bytes */
 	size_t len;
 	uint8_t data[];
 };
 struct wire_heap {
-	struct wire_queued **v; /* owned, like its elements */
+	struct wire_queued **v; /* array of frames; the array and its elements are owned */
 	size_t len, cap;
 	uint64_t order;
 };
 int wire_heap_push(struct wire_heap *heap, struct wire_queued *q);
-/* The earliest frame, which stays in the heap; NULL: the heap is empty. */
+/* Returns the earliest frame, which stays in the heap. NULL: the heap is empty. */
 struct wire_queued *wire_heap_min(const struct wire_heap *heap);
-/* Removes the earliest frame; the caller frees it. */
+/* Removes the earliest frame and returns it. The caller frees it. */
 struct wire_queued *wire_heap_pop(struct wire_heap *heap);
 void wire_heap_free(struct wire_heap *heap);
 
-#define WIRE_BATCH 64 /* most frames that are sent together */
+#define WIRE_BATCH 64 /* limit of the frames that are sent together */
 
-/* One end: a veth in native XDP mode, read and written by AF_PACKET. Its XDP program is empty;
- * it provides NAPI for frames redirected into the veth, and no segmentation offload at its peer. */
+/* One end of the wire: a veth in native XDP mode, read and written by AF_PACKET. The veth's XDP
+ * program is empty. It provides NAPI for frames redirected into the veth, and no segmentation
+ * offload at its peer. */
 struct wire_port {
 	char ifname[16];
 	int ifindex;
 	int fd;
-	int link_fd; /* holds the XDP program on the interface */
+	int link_fd; /* descriptor of the bpf_link that holds the XDP program on the interface */
 	unsigned int n_out;
-	uint8_t *out; /* WIRE_BATCH frames to be sent, owned */
+	uint8_t *out; /* buffer for WIRE_BATCH frames to be sent, owned */
 	size_t out_len[WIRE_BATCH];
 };
 
 int wire_port_open(struct wire_port *port, const char *ifname, struct inc_err *err);
 void wire_port_close(struct wire_port *port);
-/* Reads up to WIRE_BATCH frames. Frame i is at frames + i * WIRE_FRAME_MAX and has lens[i]
- * bytes, with complete checksums; lens[i] 0: it was too long. Returns the number of frames, 0 if
+/* Reads up to WIRE_BATCH frames. Frame i is at frames + i * WIRE_FRAME_MAX and has lens[i] bytes,
+ * with complete checksums; lens[i] 0: the frame was too long. Returns the number of frames, 0 if
  * there are none. */
 int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BATCH]);
 /* Queues a frame, and sends the batch if it is full. Returns the number of frames that failed. */
 unsigned int wire_port_write(struct wire_port *port, const uint8_t *frame, size_t len);
 unsigned int wire_port_flush(struct wire_port *port);
-/* Frames that the kernel has dropped since the last call because they were not read in time. */
+/* Returns the number of frames that the kernel has dropped since the last call because they were
+ * not read in time. */
 uint64_t wire_port_drops(struct wire_port *port);
 
-#define WIRE_MESSAGE_MAX 4096 /* of a request on the control socket, and of its answer */
+#define WIRE_MESSAGE_MAX 4096 /* size of a request on the control socket, and of its answer */
 
 /* The values of inc-wire's command line (wire_opts.c). */
 struct wire_args {
@@ -168,17 +178,19 @@ struct wire_args {
 	const char *netns;
 	struct inc_opt_list specs;
 	uint64_t seed;
-	const char *stats_path, *control_path; /* NULL: none */
-	/* of inc-wire ctl */
+	/* paths of the statistics and of the control socket; NULL: none */
+	const char *stats_path, *control_path;
+	/* the command is `inc-wire ctl`, to which the members after this one belong */
 	bool is_ctl;
 	char request[WIRE_MESSAGE_MAX];
 };
 
-/* Returns -1 if the program shall go on, else the exit code. The caller frees args->specs. */
+/* Parses the command line. Returns -1 if the program shall go on, else the exit code. The caller
+ * frees args->specs. */
 int wire_parse(int argc, char **argv, struct wire_args *args);
 /* Sends the request to the wire at control_path; returns the exit code. */
 int wire_ctl(const struct wire_args *args);
-/* path must have passed inc_socket_path_check(). */
+/* Makes the address of a socket from its path, which must have passed inc_socket_path_check(). */
 void wire_socket_address(struct sockaddr_un *sun, const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A binary heap of frames by due time; frames with equal times stay in order. */
+/* A binary heap of frames by due time. Frames with equal times stay in order. */
 #include <errno.h>
 #include <stdlib.h>
 #include "topo/wire_priv.h"
