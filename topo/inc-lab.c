@@ -108,7 +108,7 @@ static int cmd_up(struct settings *s)
 		puts(lab.name);
 	free(lab.links);
 	if (inc_stdout_flush(&err)) {
-		/* if the name were not printed, nobody could take down the lab by its name */
+		/* no user could take down the lab by its name if the name were not printed */
 		inc_error("%s", err.msg);
 		lab.links = NULL;
 		if (lab_down(&lab, &err))

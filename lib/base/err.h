@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An error with its text. Functions that can fail for a reason a user should read take a struct
- * inc_err * (NULL: the caller does not want the text), fill it with one line that names the object
- * (file and line, interface, peer) and return -errno. The line may quote texts of peers, which are
- * made printable (printable.h).
+ * inc_err * (NULL: no text is wanted) and return -errno. They fill it with one line that names the
+ * object (file and line, interface, peer). The line may quote texts of peers, which are made
+ * printable (printable.h).
  */
 #ifndef INC_ERR_H
 #define INC_ERR_H

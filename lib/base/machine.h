@@ -13,7 +13,7 @@
 #define INC_STEP(state) (1u << (state))
 
 struct inc_machine {
-	const char *what; /* what the machine describes, such as "communicator", for the log */
+	const char *what; /* name of the objects that have this machine, such as "communicator" */
 	unsigned int n;   /* number of states, 32 at most */
 	const char *const *name;
 	const uint32_t *steps; /* for each state: a bit for each state that may follow it */

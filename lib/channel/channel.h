@@ -191,8 +191,7 @@ struct inc_channel_device_figures {
 
 /* ---- channels ---- */
 
-/* What a channel requires of the solicited event bit in the last packet of each message that
- * arrives. */
+/* The requirement for the solicited event bit in the last packet of each message that arrives. */
 enum inc_channel_se {
 	INC_CHANNEL_SE_ANY,
 	/* messages must lack the bit; a message with it is an invalid request */

@@ -43,7 +43,7 @@ static void end(struct inc_rdma_device *device)
 }
 
 /* Moves the descriptor of events to a number behind the standard streams. libibverbs uses and
- * closes the descriptor that this member has. cmd_fd, the other descriptor of the context, may
+ * closes the descriptor that this member has. The other descriptor of the context, cmd_fd, may
  * stay, because it rejects text that is printed to it. */
 static int move_events(struct ibv_context *ctx)
 {

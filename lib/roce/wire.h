@@ -35,8 +35,9 @@ uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len);
 uint32_t inc_icrc_ipv4(const void *ip, size_t len);
 
 /*
- * Returns the ICRC for a sender or receiver that has only the UDP payload. path and ip_id are the
- * IP and UDP fields that are not masked. len: length of the UDP payload without the ICRC.
+ * Returns the ICRC for a sender or receiver that has only the UDP payload. The parameters path and
+ * ip_id are the IP and UDP fields that are not masked. len: length of the UDP payload without the
+ * ICRC.
  */
 uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const void *bth,
 		      size_t len);
