@@ -13,13 +13,13 @@
 #include "bpf/inc_parse.h"
 
 enum inc_fate {
-	/* it is the expected packet of a child, so it is stored and counted */
+	/* the packet is the expected one of a child, so it is stored and counted */
 	INC_FATE_CONTRIBUTION,
-	/* it is the expected packet of a child, but its slot still has an older chunk */
+	/* the packet is the expected one of a child, but its slot still has an older chunk */
 	INC_FATE_EARLY,
-	INC_FATE_RESULT, /* it is the expected packet of the parent */
-	/* it is the expected packet, but the switch cannot store it: its opcode, length, descriptor
-	 * or byte order is wrong, or the parent cannot have the partial sum yet */
+	INC_FATE_RESULT, /* the packet is the expected one of the parent */
+	/* the packet is the expected one, but the switch cannot store it: its opcode, length,
+	 * descriptor or byte order is wrong, or the parent cannot have the partial sum yet */
 	INC_FATE_INVALID,
 	INC_FATE_BEHIND, /* the switch has received the packet before */
 	INC_FATE_AHEAD,  /* packets before this one are missing */

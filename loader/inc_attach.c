@@ -340,7 +340,7 @@ static void drop_other_way(struct inc_switch *sw, struct inc_port_slot *slot, en
 
 	link_name(port, name);
 	if (sw->adopted && way == INC_ATTACH_LIBXDP)
-		inc_unpin(sw, name); /* this ends the link, which detaches the program */
+		inc_unpin(sw, name); /* removing the pin detaches the program */
 	else if (sw->adopted && !keep_left_link(sw, slot))
 		inc_purge_interface(port->ifindex, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)),
 				    0);
@@ -574,7 +574,7 @@ void inc_forget_ports(struct inc_switch *sw)
 		if (inc_is_port(sw, port.ifindex))
 			continue;
 		link_name(&port, name);
-		inc_unpin(sw, name); /* this ends the link, which detaches the program */
+		inc_unpin(sw, name); /* removing the pin detaches the program */
 		inc_forget_port(sw, port.ifindex);
 	}
 	inc_dispatchers_purge(inc_map_id(fd), sw);

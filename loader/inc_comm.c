@@ -252,7 +252,7 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
 	bool started = delete_lookups(sw, b);
-	/* this call waits until all programs that run now have ended */
+	/* empty_ports() waits until all programs that run now have ended */
 	int ret = b->ports ? empty_ports(sw, b, err) : 0;
 
 	if (ret && started)

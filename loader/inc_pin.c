@@ -231,7 +231,7 @@ void inc_instance_release(struct inc_switch *sw)
 		ret = empty_dir(path);
 		if (ret)
 			inc_warn("directory %s cannot be removed: %s", path, strerror(-ret));
-		/* this succeeds for the last instance only, because other instances have
+		/* rmdir() succeeds for the last instance only, because other instances have
 		 * directories in it */
 		rmdir(INC_PIN_ROOT);
 		sw->pinned = false;

@@ -38,9 +38,9 @@ struct lab_node {
 	enum lab_role role;
 	char netns[LAB_NS_MAX];
 	struct in_addr mgmt; /* management address 10.99.0.x; bridges and wires have none */
-	struct in_addr addr; /* for a host: address of its data port */
-	int rank;            /* for a host: its position in the topology file */
-	/* for a switch, while the lab is made: its mode in the topology; NULL: none */
+	struct in_addr addr; /* address of a host's data port */
+	int rank;            /* position of a host in the topology file */
+	/* mode of a switch in the topology, while the lab is made; NULL: none */
 	const char *mode;
 	/* the process of the node; pid 0: none */
 	pid_t pid;

@@ -435,7 +435,7 @@ static int port_threaded(const char *netns, const char *ifname, int cpu, struct 
 int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cpu,
 		      struct inc_err *err)
 {
-	/* only one lab at a time does this, so that new threads belong to it */
+	/* the lock lets one lab at a time do this, so that new threads belong to that lab */
 	int lock = open(LAB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
 
 	if (lock < 0 || flock(lock, LOCK_EX))

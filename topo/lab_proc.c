@@ -159,7 +159,7 @@ static uint64_t start_time(pid_t pid)
 	p = strrchr(buf, ')'); /* the name of the process may contain blanks and parentheses */
 	if (!p || p[1] != ' ' || p[2] == 'Z')
 		return 0;
-	/* these fields follow the name: state is field 3, start time is field 22 */
+	/* the state (field 3) and the start time (field 22) follow the name */
 	p += 2;
 	for (int i = 3; i < 22 && p; i++)
 		p = strchr(p + 1, ' ');
@@ -324,8 +324,7 @@ unsigned int lab_kill(struct lab *lab)
 		for (unsigned int i = 0; i < lab->n_nodes; i++)
 			if (lab->nodes[i].role == order[o] && lab_alive(&lab->nodes[i]))
 				end_process(lab->nodes[i].pid, KILL_GRACE_MS);
-	/* this ends processes of `run` and `exec`, and those that a damaged lab file does not
-	 * list */
+	/* kill processes of `run` and `exec`, and those that a damaged lab file does not list */
 	left = kill_in_namespaces(lab, 1000);
 	for (int i = 0; i < 10 && left; i++)
 		left = kill_in_namespaces(lab, 0);

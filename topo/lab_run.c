@@ -21,12 +21,10 @@
 #include "topo/lab_out.h"
 
 #define LINE_MAX_BYTES (64 << 10) /* limit of a line; a longer line is cut into several */
-#define GRACE_S                                                                        \
-	3                /* from the first signal to KILL, and how long the reader may \
-			  * then take */
-#define DRAIN_READS  64  /* number of reads, which read more than a pipe holds */
-#define EXIT_TIMEOUT 124 /* exit code after the time limit, like that of timeout(1) */
-#define JOB_SIGNALS  7   /* number of signals that a job handles */
+#define GRACE_S        3   /* time from the first signal to SIGKILL, and then for the reader */
+#define DRAIN_READS    64  /* number of reads, which read more than a pipe holds */
+#define EXIT_TIMEOUT   124 /* exit code after the time limit, like that of timeout(1) */
+#define JOB_SIGNALS    7   /* number of signals that a job handles */
 
 struct job;
 
@@ -316,7 +314,7 @@ static void member_ended(struct job *job, struct member *m, int status)
 			  strsignal(WTERMSIG(status)));
 	if (code > job->worst)
 		job->worst = code;
-	/* this ends the background processes of the member, too */
+	/* kill the background processes of the member, too */
 	kill(-m->group, SIGKILL);
 	m->pid = m->group = 0;
 	job->running--;

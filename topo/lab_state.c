@@ -188,7 +188,7 @@ int lab_save(const struct lab *lab, bool create, struct inc_err *err)
 		inc_err_set(err, -ret, "%s: cannot write: %s", lab->state_path, strerror(-ret));
 out:
 	if (ret && create)
-		rmdir(LAB_DIR); /* this fails if another lab is in the directory */
+		rmdir(LAB_DIR); /* rmdir() fails if another lab is in the directory */
 	return ret;
 }
 
@@ -267,7 +267,7 @@ static int open_named(struct lab *lab, struct inc_err *err)
 		return names;
 	if (access(lab->state_path, F_OK)) {
 		ret = inc_err_set(err, ENOENT, "no lab %s is up (%s)", lab->name, lab->state_path);
-		rmdir(LAB_DIR); /* this fails if another lab is in the directory */
+		rmdir(LAB_DIR); /* rmdir() fails if another lab is in the directory */
 	} else if (mkdir(lab->dir, 0755) && errno != EEXIST) {
 		/* an `up` that was killed may not have made the directory */
 		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));

@@ -400,7 +400,7 @@ static int take_names(struct lab *lab, const struct lab_up_options *options, boo
 	if (!ret)
 		ret = lab_save(lab, true, err);
 	else
-		rmdir(LAB_DIR); /* this fails if another lab is in the directory */
+		rmdir(LAB_DIR); /* rmdir() fails if another lab is in the directory */
 	*named = !ret;
 	if (!ret && mkdir(lab->dir, 0755))
 		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
@@ -506,7 +506,7 @@ static int give_names_back(const struct lab *lab, unsigned int left, struct inc_
 				   lab->name, left);
 	if (unlink(lab->state_path) && errno != ENOENT)
 		return inc_err_set(err, errno, "%s: %s", lab->state_path, strerror(errno));
-	rmdir(LAB_DIR); /* this fails if another lab is in the directory */
+	rmdir(LAB_DIR); /* rmdir() fails if another lab is in the directory */
 	return 0;
 }
 

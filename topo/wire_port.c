@@ -205,7 +205,7 @@ unsigned int wire_port_flush(struct wire_port *port)
 		}
 		if (sent < 0 && errno == EINTR)
 			continue;
-		failed++; /* only that frame has failed */
+		failed++; /* only this frame has failed */
 		done++;
 	}
 	port->n_out = 0;

@@ -39,8 +39,8 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	int ret;
 
 	for (i = 0; i < s->n_ports; i++) {
-		/* this warns before the engine attaches the port, because some drivers take the
-		 * link down for a moment then */
+		/* the warning comes before the engine attaches the port, because some drivers take
+		 * the link down for a moment then */
 		inc_interface_warn_down(s->port[i]);
 		ret = inc_ports_attach(d, s->port[i], err);
 		if (ret)
@@ -268,8 +268,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	ret = d->lock_fd < 0 ? d->lock_fd : inc_engines_open(d, err);
 	ret = ret ?: open_ports(d, err);
 	ret = ret ?: adopt(d, err);
-	/* after this step the daemon reads what others send, so it drops privileges that it does
-	 * not need */
+	/* privileges are dropped here, because from now on the daemon reads what others send */
 	ret = ret ?: inc_privileges_drop(inc_engine_shares_ports(d->opt.attach), err);
 	ret = ret ?: inc_links_watch_start(d->base, on_links, d, &d->watch, err);
 	ret = ret ?: configure_file(d, err);
@@ -278,7 +277,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	if (!ret && d->conf.settings.metrics_given)
 		ret = inc_scrape_start(d->base, d->conf.settings.metrics, inc_figures_part, d,
 				       &d->scrape, err);
-	/* this is the last step, so that a client that finds the socket finds a switch that
+	/* the socket for queries is opened last, so that a client that finds it finds a switch that
 	 * works */
 	ret = ret ?: inc_query_server_start(d, &d->server, err);
 	if (!ret) {

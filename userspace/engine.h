@@ -137,7 +137,7 @@ struct inc_engine_comm {
 enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, INC_CONN_ENDED };
 
 struct inc_engine_conn {
-	bool up; /* this is the connection to the parent */
+	bool up; /* the connection leads to the parent */
 	/* rank of the child; for a child switch the lowest rank behind it; if up is set, the lowest
 	 * rank below this switch */
 	uint32_t rank;

@@ -27,7 +27,7 @@ static const struct inc_link *link_of(const struct inc_daemon *d,
 	link = link ?: inc_link_called(list, n, port->given);
 	for (i = 0; link && i < d->n_ports; i++)
 		if (&d->port[i] != port && d->port[i].ifindex == link->ifindex)
-			return NULL; /* this interface belongs to another port */
+			return NULL; /* the interface of that name belongs to another port */
 	return link;
 }
 

@@ -70,7 +70,7 @@ int inc_privileges_drop(bool shares_ports, struct inc_err *err)
 	size_t n_kept = shares_ports ? N_KEPT : N_KEPT - 1;
 	int ret;
 
-	/* without CAP_SYS_RESOURCE this fails, and the call that later exceeds the old limit
+	/* without CAP_SYS_RESOURCE setrlimit() fails, and the call that later exceeds the old limit
 	 * reports it */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

@@ -96,7 +96,7 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 	struct inc_interface_stats stats;
 	size_t i;
 
-	inc_ports_check(d); /* this makes the answer up to date */
+	inc_ports_check(d); /* check the ports first, so that the answer is up to date */
 	list = inc_query_port_list(d, false);
 	json_array_foreach (list, i, v) {
 		const struct inc_engine_port *port = &d->port[i];

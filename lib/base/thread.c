@@ -103,7 +103,8 @@ void inc_signal_fd(int fd)
 {
 	uint64_t one = 1;
 
-	/* this fails only if the counter is full, so the descriptor is readable already */
+	/* write() fails only if the eventfd's counter is full, so the descriptor is readable
+	 * already */
 	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }

@@ -61,7 +61,7 @@ enum inc_channel_reason {
 	INC_CHANNEL_REFUSED, /* the peer has refused a message as invalid */
 	INC_CHANNEL_SILENT,  /* the peer does not acknowledge */
 	INC_CHANNEL_ENDED,   /* the peer reports that the communicator has ended (NAK 63) */
-	/* this end cannot go on, because its device, port or memory has failed */
+	/* this end of the channel cannot go on, because its device, port or memory has failed */
 	INC_CHANNEL_CUT,
 };
 
@@ -164,7 +164,7 @@ struct inc_channel_offer {
 /* The rights of a device to a region of memory. */
 enum inc_channel_access {
 	INC_CHANNEL_READ,    /* the device may send from the region */
-	INC_CHANNEL_RECEIVE, /* it may also store messages in the region */
+	INC_CHANNEL_RECEIVE, /* the device may also store messages in the region */
 	INC_CHANNEL_WRITE,   /* the peer, too, may write to the region by RDMA WRITE */
 };
 
@@ -270,7 +270,7 @@ struct inc_channel_exchange {
 	bool has_imm; /* the last packet of the message has immediate data */
 	/* the message is an RDMA WRITE that names recv, where the switch writes the result */
 	bool write;
-	/* it is the last message of its collective: request an ACK, and send without delay */
+	/* the contribution is the last of its collective: request an ACK, and send without delay */
 	bool last;
 };
 

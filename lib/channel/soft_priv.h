@@ -98,8 +98,8 @@ struct soft_result {
 };
 
 #define SOFT_F_GOT   0x1 /* the packet is here */
-#define SOFT_F_LAST  0x2 /* it is the last packet of its message */
-#define SOFT_F_FLUSH 0x4 /* it is the last packet of its collective */
+#define SOFT_F_LAST  0x2 /* the packet is the last one of its message */
+#define SOFT_F_FLUSH 0x4 /* the packet is the last one of its collective */
 
 /*
  * The fields of a mirrored channel, beside those of soft_channel. Packets of contributions and

@@ -287,8 +287,9 @@ void inc_soft_flush(struct inc_channel_device *d)
 	struct soft_channel *ch, *next;
 	uint64_t now_ns;
 
-	/* this clears `blocked` even if there is nothing to send, because an ACK may have emptied
-	 * the queue meanwhile, and a host would go on polling for room that is there */
+	/* flush() clears `blocked` even if there is nothing to send, because an ACK may have
+	 * emptied the socket's queue meanwhile. Otherwise a host would go on polling for room that
+	 * is there */
 	if (SLIST_EMPTY(&dev->active) && !dev->udp.blocked)
 		return;
 	now_ns = inc_now_ns();

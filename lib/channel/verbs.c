@@ -123,7 +123,7 @@ static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_eve
 	case INC_RDMA_DEVICE_GONE:
 		inc_verbs_lose_all(dev, EIO, event->text);
 		break;
-	case INC_RDMA_QP_FATAL: /* its channel handles it */
+	case INC_RDMA_QP_FATAL: /* the queue pair's channel handles it */
 		return;
 	default:
 		break;

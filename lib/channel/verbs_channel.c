@@ -444,8 +444,8 @@ void inc_verbs_shut(struct inc_channel *c, uint8_t syndrome)
 	} else {
 		inc_rdma_qp_destroy(&ch->qp);
 	}
-	/* this comes after the end of the queue pair, because the device reads the messages until
-	 * then */
+	/* the sends are dropped after the end of the queue pair, because the device reads the
+	 * messages until then */
 	inc_verbs_drop_sends(ch);
 	dev->reserved -= completions_of(ch);
 	dev->left_over += completions_of(ch);

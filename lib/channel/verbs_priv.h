@@ -46,7 +46,7 @@ struct verbs_send {
 	uint32_t length, lkey, rkey;
 	uint32_t imm;
 	bool has_imm, write;
-	/* this request's completion also completes the requests before it */
+	/* completion of this request also completes the requests before it */
 	bool signaled;
 	/* mirrored channels: reference to the registration, held until the send is complete */
 	struct inc_rdma_mr *mr;

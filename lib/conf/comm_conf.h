@@ -93,7 +93,7 @@ struct inc_comm_conf {
 	/* the file names the communicator's mode; without it the switch's mode applies */
 	bool has_mode;
 	uint32_t mode; /* mode of the communicator: enum inc_mode_of_switch */
-	bool root;     /* this switch is the root: no connection leads to a parent switch */
+	bool root;     /* the switch is the root, that is, no connection leads to a parent switch */
 	uint32_t payload;
 	uint32_t slots;
 	uint32_t byte_order; /* byte order of the elements: enum inc_byte_order */

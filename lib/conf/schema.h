@@ -46,8 +46,8 @@ enum inc_field_need {
 	/* a file may omit the field, and the log then reports the default; a message must have
 	 * it */
 	INC_TOLD,
-	/* in a file the need is INC_TOLD; in a message it is INC_OPTIONAL, because the value may
-	 * come later */
+	/* the need is INC_TOLD in a file, and INC_OPTIONAL in a message, because the value may come
+	 * later */
 	INC_LATER,
 	/* the need is INC_OPTIONAL, but a value that cannot be read counts as absent, because the
 	 * message takes effect without it */
@@ -74,22 +74,21 @@ struct inc_field {
 	size_t size;   /* size of the member */
 	uint64_t min, max;
 	uint64_t def;
-	/* for UINT: a check of the value besides min and max; the text what describes the check */
+	/* check of a UINT value besides min and max; the text what describes the check */
 	bool (*good)(uint64_t value);
-	/* for WORD, and UINT with good: the values that are accepted, such as "an interface
-	 * name" */
+	/* values that a WORD, or a UINT with good, accepts, such as "an interface name" */
 	const char *what;
-	const char *const *names; /* for CHOICE: the names, with a NULL after the last */
-	/* for CHOICE: the name that is printed for the index of that NULL. Any word that is not in
-	 * names is read as that index. NULL: such a word is an error */
+	const char *const *names; /* names of a CHOICE, with a NULL after the last */
+	/* name that is printed for the index of the NULL in names. Any word that is not in names is
+	 * read as that index. NULL: such a word is an error */
 	const char *other;
 	const struct inc_schema *of;
-	size_t count; /* for LIST: offset of the uint32_t with the number of elements */
+	size_t count; /* offset of the uint32_t with the number of elements of a LIST */
 	/* offset of a bool that is set if the field was present. The bool must not be the struct's
 	 * first member, because 0 means that there is none */
 	size_t given;
-	/* for WORD and IPV4: the empty text counts as absent. For UINT: 0 counts as absent, and is
-	 * not printed */
+	/* the empty text of a WORD or IPV4 counts as absent; so does 0 of a UINT, which is not
+	 * printed */
 	bool empty;
 	const char *alias; /* another name of the field in files; NULL: none */
 	const char *text;

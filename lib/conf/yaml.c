@@ -356,7 +356,7 @@ int inc_yaml_check_keys(const struct inc_yaml_node *map, const char *const *know
 		while (*k && strcmp(*k, text) != 0)
 			k++;
 		if (!*k) {
-			/* this error has the line of the key and the path of the mapping */
+			/* the error message has the line of the key and the path of the mapping */
 			struct inc_yaml_node at = *map;
 
 			at.node = key->node;

@@ -42,8 +42,7 @@ static void write_scalar(FILE *out, const json_t *value)
 		fputs(json_string_value(value), out);
 	else
 		json_dump_callback(value, put_ascii, out,
-				   /* the JSON text is valid YAML, too */
-				   JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+				   JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* JSON is YAML, too */
 }
 
 /* Prints a key like a value, because a peer may have chosen it, and it may go to a terminal. */

@@ -33,7 +33,7 @@ extern const struct inc_histogram_bounds inc_histogram_times_us;
 
 /* The counts of a histogram. If all members are zero, no value has been counted yet. */
 struct inc_histogram {
-	/* for each bound: the number of values above the bound before it, up to this bound */
+	/* number of values above the bound before it, up to this bound, for each bound */
 	uint64_t counts[INC_HISTOGRAM_MAX + 1];
 	uint64_t sum;
 };

@@ -62,9 +62,8 @@ static int read_object(const char *line, size_t len, json_t **object, struct inc
 	return 1;
 }
 
-#define TLS_ALERT                                                                     \
-	0x15 /* first byte of the alert by which a TLS peer answers a line; JSON does \
-	      * not begin with it */
+/* first byte of the alert by which a TLS peer answers a line; no JSON begins with it */
+#define TLS_ALERT 0x15
 
 int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err)
 {
@@ -92,8 +91,8 @@ int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err)
 		if (len)
 			return read_object(line, len, object, err);
 	}
-	/* this frees the buffer, because a peer that has sent a long line may send nothing for
-	 * days */
+	/* free the buffer of the line, because a peer that has sent a long line may send nothing
+	 * for days */
 	inc_lines_free(l);
 	return 0;
 }

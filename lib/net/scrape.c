@@ -317,7 +317,7 @@ void inc_scrape_stop(struct inc_scrape *s)
 	if (!s)
 		return;
 	if (s->http)
-		/* this frees the listener, the connections and their requests, too */
+		/* evhttp_free() also frees the listener, the connections and their requests */
 		evhttp_free(s->http);
 	while (!LIST_EMPTY(&s->pages))
 		page_free(LIST_FIRST(&s->pages));

@@ -61,7 +61,7 @@ struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, str
 	SSL_set_msg_callback(link->ssl, on_message);
 	SSL_set_msg_callback_arg(link->ssl, link);
 	if (!SSL_is_server(link->ssl))
-		/* this makes the first message; the handshake cannot be done yet */
+		/* the call makes the client's first message; the handshake cannot be done yet */
 		SSL_do_handshake(link->ssl);
 	return link;
 

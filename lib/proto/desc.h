@@ -84,7 +84,7 @@ enum inc_dtype {
 	INC_DTYPES(_)
 #undef _
 		INC_N_DTYPES,
-	/* with this value the guises begin with INC_N_DTYPES */
+	/* the next enumerator, which is the first guise, has the value INC_N_DTYPES */
 	INC_DTYPE_BEFORE_GUISES = INC_N_DTYPES - 1,
 #define _(NAME, name, bytes, sign) INC_DTYPE_##NAME,
 	INC_GUISES(_)

@@ -88,13 +88,11 @@ INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 	return places;
 }
 
-#define INC_CONN_F_UDP_CSUM  0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
-#define INC_CONN_F_FIXED_MAC 0x2 /* the peer's MAC address is configured and never changes */
-#define INC_CONN_F_UP        0x4 /* the peer is the parent switch */
-#define INC_CONN_F_SWITCH    0x8 /* the peer is a switch, parent or child */
-#define INC_CONN_F_OWN_MAC                                                \
-	0x10 /* own_mac is configured; else it follows the MAC address of \
-	      * the port */
+#define INC_CONN_F_UDP_CSUM  0x1  /* results carry a UDP checksum (lets the peer use UDP_GRO) */
+#define INC_CONN_F_FIXED_MAC 0x2  /* the peer's MAC address is configured and never changes */
+#define INC_CONN_F_UP        0x4  /* the peer is the parent switch */
+#define INC_CONN_F_SWITCH    0x8  /* the peer is a switch, parent or child */
+#define INC_CONN_F_OWN_MAC   0x10 /* own_mac is configured; else it follows that of the port */
 
 #define INC_NO_PSN 0xffffffffu
 
@@ -151,7 +149,7 @@ struct inc_conn_state {
 	__u64 ack_sent;
 	/* cache of the ACK header's CRC: key << 32 | CRC state of its first 36 bytes */
 	__u64 ack_cache;
-	__u64 data_cache; /* the same for the headers of results */
+	__u64 data_cache; /* cache of the CRC of a result's headers, in the same form */
 	__u32 msn;        /* number of messages that the child has completed, modulo 2^24 */
 	__u32 desc;       /* descriptor of the collective in progress */
 	/* enum inc_open_message: whether the next packet is inside a multi-packet message */
@@ -332,7 +330,7 @@ struct inc_buf {
 	__u8 flags;  /* INC_BUF_F_* of a contribution or partial sum */
 	__u8 resv[14];
 	__be64 va;   /* RETH of a contribution in a WRITE first or only packet, as received: */
-	__be32 rkey; /* it names the memory of the child for the result of this message */
+	__be32 rkey; /* the RETH names the memory of the child for the result of this message */
 	__be32 dmalen;
 	__u32 crc; /* CRC-32 of a result's payload and pad, from state 0 and without final xor */
 	/* ones' complement sum of a result's payload and pad, 32 bits; only with
@@ -373,10 +371,12 @@ struct inc_port {
  * template has one entry more than receivers, and the egress program drops the last copy.
  */
 enum inc_ports_row {
-	INC_PORTS_DOWN, /* to the port of each child */
-	/* to the port of each child, and once more to the port of the last child */
+	INC_PORTS_DOWN, /* the template is multicast to the port of each child */
+	/* a bare template is sent to the port of each child, and once more to that of the last
+	 * child */
 	INC_PORTS_DOWN_BARE,
-	INC_PORTS_UP_BARE, /* below the root: to the parent's port, twice */
+	/* below the root a bare template is sent to the parent's port twice */
+	INC_PORTS_UP_BARE,
 	INC_PORTS_ROWS
 };
 

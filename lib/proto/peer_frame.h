@@ -18,7 +18,7 @@ struct inc_mirror {
 	__u8 opcode;
 	__u8 flags;  /* INC_BUF_F_* */
 	__be64 va;   /* RETH, if the opcode has one, as received: */
-	__be32 rkey; /* it names the memory of the child for the result of this message */
+	__be32 rkey; /* the RETH names the memory of the child for this message */
 	__be32 dmalen;
 };
 

@@ -229,8 +229,8 @@ int inc_rdma_cache_open(struct inc_rdma_cache *cache, const struct inc_rdma_cach
 
 void inc_rdma_cache_close(struct inc_rdma_cache *cache)
 {
-	/* this comes before the cache leaves the watch, because a thread that unmaps watched memory
-	 * waits for the watcher */
+	/* drop entries before the cache leaves the watch, because a thread that unmaps watched
+	 * memory waits for the watcher */
 	drop_idle(cache);
 	if (cache->watched)
 		inc_rdma_watch_leave(cache);

@@ -234,7 +234,7 @@ bool inc_rdma_describe_same(const struct inc_rdma_device_info *a,
 {
 	unsigned int i;
 
-	/* this does not compare limits, because a device whose limits change is removed and added
+	/* limits are not compared, because a device whose limits change is removed and added
 	 * again */
 	if (a->index != b->index || strcmp(a->name, b->name) || !same_fault(&a->fault, &b->fault) ||
 	    a->guid != b->guid || a->ports != b->ports)

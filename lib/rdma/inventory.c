@@ -139,7 +139,8 @@ static unsigned int match_slots(struct inc_rdma_inventory *inventory, struct ibv
 				continue;
 			slot->seen = true;
 			slot->ibv = list[i];
-			if (!slot->name[0]) /* other threads read the name of an open device */
+			if (!slot->name[0]) /* the name of an open device stays, because other
+					       threads read it */
 				snprintf(slot->name, sizeof(slot->name), "%s",
 					 ibv_get_device_name(list[i]));
 		}

@@ -44,7 +44,7 @@ struct inc_rdma_peer {
 	uint8_t sl;
 	enum inc_rdma_link_layer link_layer;
 	uint16_t lid; /* LID of the peer on InfiniBand, inside one subnet without a global header */
-	/* for Ethernet: */
+	/* members for Ethernet: */
 	uint8_t gid[16];
 	uint8_t own_gid_index; /* index of our own GID in our port's table (gid.h) */
 	uint8_t hop_limit;

@@ -279,8 +279,8 @@ int inc_rdma_watch_join(struct inc_rdma_cache *cache)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret;
 
-	/* this is outside the lock, because a fork that waits for the lock may hold a lock of the C
-	 * library */
+	/* fork handlers are added outside the lock, because a fork that waits for the lock may hold
+	 * a lock of the C library */
 	pthread_once(&once, add_fork_handlers);
 	if (fork_handlers)
 		return fork_handlers;

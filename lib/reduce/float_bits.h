@@ -147,8 +147,8 @@ INC_ELEMENT uint32_t inc_float_divided(const struct inc_float_format *f, uint32_
 				       uint32_t divisor)
 {
 	uint32_t magnitude = element & (f->sign - 1);
-	/* these are masks, because the compiler would make a branch of a choice that skips the
-	 * quotient */
+	/* masks select the results here, because the compiler would make a branch of a choice that
+	 * skips the quotient */
 	uint32_t finite = 0 - (uint32_t)(magnitude < f->inf);
 	uint32_t nan = 0 - (uint32_t)(magnitude > f->inf);
 	uint32_t quotient = inc_float_round_quotient(f, (int32_t)inc_float_mantissa(f, magnitude),

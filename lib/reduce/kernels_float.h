@@ -10,8 +10,8 @@
 #include "lib/reduce/kernels_loop.h"
 #include "lib/reduce/kernels_target.h"
 
-/* The same step converts values to keys and back: the bits of negative numbers are inverted,
- * except the sign. */
+/* Converts values to keys and, by the same step, keys to values. The step inverts the bits of
+ * negative numbers, except the sign. */
 #define INC_ORDER_KERNELS(NAME, name, bits)                                                    \
 	INC_TARGET static void to_order_##name(void *keys, const void *values, size_t count,   \
 					       int32_t nan_key)                                \

@@ -70,7 +70,7 @@ struct inc_requester {
 	uint64_t recover, burst;
 	/* number of timeouts in a row for packets sent by one UDP_SEGMENT call */
 	unsigned int uncut;
-	/* until this time packets are sent one by one; 0: packets are sent together */
+	/* time until which packets are sent one by one; 0: packets are sent together */
 	uint64_t together_at_ns;
 	/* length of the next period in which packets are sent one by one */
 	uint64_t single_pause_ns;

@@ -144,8 +144,8 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 	udp->recv_calls++;
 	n = recvmmsg(udp->fd, msg, INC_UDP_RECVS, MSG_DONTWAIT, NULL);
 	if (n < 0) {
-		/* this also returns errors of earlier sends, whose packets the retransmission timer
-		 * resends */
+		/* recvmmsg() also returns errors of earlier sends, whose packets the retransmission
+		 * timer resends */
 		if (errno != EAGAIN && errno != EINTR)
 			udp->send_error = errno;
 		return 0;

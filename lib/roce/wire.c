@@ -163,7 +163,8 @@ void inc_crc32_jump_init(struct inc_crc32_jump *jump, size_t len)
 
 uint64_t inc_rnr_timeout_ns(uint8_t syndrome)
 {
-	/* from InfiniBand Architecture Specification Vol. 1, table 45, in units of 10 us */
+	/* the delays of InfiniBand Architecture Specification Vol. 1, table 45, in units of 10
+	 * us */
 	static const uint32_t tens_of_us[32] = {
 		65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
 		48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,

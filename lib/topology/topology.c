@@ -196,7 +196,9 @@ static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *
 			ret = take_name(topo, map, sw->name, INC_TOPO_SWITCH, i, err);
 		if (ret)
 			return ret;
-		topo->n_switches++; /* this counts the switch first, so that its ports are freed */
+		/* count the switch before its ports are read, so that these are freed after an
+		 * error */
+		topo->n_switches++;
 		ret = read_ports(topo, sw, inc_yaml_get(map, "ports"), err);
 		if (ret)
 			return ret;

@@ -14,9 +14,8 @@
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 
-#define INC_TOPO_NAME_LEN                                                       \
-	15 /* of hosts, switches and ports, because interfaces have these names \
-	    */
+/* longest name of a host, switch or port, because interfaces have these names */
+#define INC_TOPO_NAME_LEN 15
 #define INC_TOPO_NAME_MAX (INC_TOPO_NAME_LEN + 1)
 
 #define INC_TOPO_MAX_HOSTS    16384

@@ -148,7 +148,8 @@ static int read_link(struct inc_topology *topo, const struct inc_yaml_node *map,
 	struct inc_topo_end ends[2];
 	int ret;
 
-	/* this checks keys and values first, because errors in them do not depend on the link */
+	/* check keys and values of all links first, because errors in them do not depend on the
+	 * link */
 	ret = inc_schema_read_yaml(&link_schema, map, &unknown, err);
 	if (!ret)
 		ret = read_ends(topo, map, ends, err);

@@ -27,7 +27,7 @@ struct comm_end {
 	struct inc_channel_figures last; /* figures of ch when it was closed */
 	char port_reason[INC_CALL_TEXT]; /* why the switch's own port is not up; "": it is up */
 	bool connected;
-	bool lost; /* this connection has failed, which ended the communicator */
+	bool lost; /* the connection of this end has failed, which ended the communicator */
 	enum inc_term_reason lost_for;
 	/* numbers of messages received, sent and acknowledged */
 	uint64_t received, sent, acknowledged;

@@ -173,7 +173,7 @@ static void on_sent(void *ctx)
 
 static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
-	/* for each reason why a channel is broken, the node's reason */
+	/* reason of the node for each reason why a channel is broken */
 	static const enum inc_term_reason reasons[] = {
 		[INC_CHANNEL_INVALID] = INC_TERM_INVALID,
 		[INC_CHANNEL_REFUSED] = INC_TERM_REFUSED,

@@ -76,7 +76,8 @@ struct inc_term {
 	struct term_slot *slot; /* [slots]: the slots */
 	struct term_part *part; /* [slots][n_children]: the contributions */
 	struct term_peer peer[INC_COMM_MAX_CHILDREN + 1];
-	/* for each rank the child that it is behind, plus 1; 0: the rank is not below this node */
+	/* number of the child that each rank is behind, plus 1; 0: the rank is not below this
+	 * node */
 	uint8_t child_plus_1[INC_MAX_RANKS];
 	uint64_t partials; /* all messages before this one have been sent up as partial sums */
 	uint64_t results;  /* all messages before this one have been sent down as results */
@@ -89,7 +90,7 @@ struct inc_term {
 	/* the node has reported a lost port; false again when all ports are up */
 	bool port_lost_reported;
 	bool ended;
-	/* after the end: the node has released the buffers of all slots before this one */
+	/* slot whose buffers are released next, after the end of the communicator */
 	uint32_t release_slot;
 	const void *source[INC_COMM_MAX_CHILDREN]; /* sources of the action REDUCE */
 	uint32_t n_actions, taken;

@@ -26,7 +26,7 @@ struct place {
 	struct inc_term_worker *worker;
 	/* configuration, with the switch's own numbers filled in */
 	struct inc_comm_conf conf;
-	/* for each peer the index of its port in term_engine.port */
+	/* index of each peer's port in term_engine.port */
 	uint8_t port[INC_COMM_MAX_CONNECTIONS];
 	size_t bytes; /* size of the communicator's buffers */
 	/* figures of the communicator at the last call of comm() */

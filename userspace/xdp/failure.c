@@ -208,8 +208,8 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 	const struct inc_comm_state ended = comm_state(sp, cm);
 	uint32_t c;
 
-	/* this error is one that the XDP path found, because the slow path sets the phase together
-	 * with its own errors */
+	/* the XDP path has found the error that ended the communicator, because the slow path sets
+	 * the phase together with its own errors */
 	if (ended.error && cm->phase == SP_COMM_RUNNING) {
 		start_telling(sp, cm, now);
 		tell_mismatch(sp, cm, ended.error_r);

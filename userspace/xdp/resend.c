@@ -359,9 +359,8 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	sp_find_peer(sp, cm, peer, &st, now);
 	if (st.tx_acked > acked)
 		acked = st.tx_acked;
-	sent = sent_end(sp, cm,
-			/* this is read after the peer's state, so that it is not below acked */
-			peer);
+	/* read the end of the sent packets after the peer's state, so that it is not below acked */
+	sent = sent_end(sp, cm, peer);
 	take_progress(cm, c, acked, sent, now);
 	if (sent <= c->acked) {
 		c->outstanding = false;

@@ -67,10 +67,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	uint32_t i, c;
 
 	sp->tick_at_ns = UINT64_MAX;
-	take_events(
-		/* events are read before the states, because an event names the chunk of a
-		 * failure */
-		sp);
+	/* read events before the states, because an event names the chunk of a failure */
+	take_events(sp);
 	now = sp_now(sp);
 	for (i = 0; i < sp->max_comms; i++) {
 		struct sp_comm *cm = sp->comm[i];

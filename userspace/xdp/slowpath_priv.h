@@ -63,7 +63,8 @@ enum sp_comm_phase {
  * Packets are numbered as r in lib/proto/maps.h. */
 struct sp_conn {
 	uint32_t id;
-	bool outstanding;        /* at the last tick, the peer had not acknowledged everything */
+	/* packets were outstanding at the last tick, that is, sent and not acknowledged */
+	bool outstanding;
 	uint64_t acked;          /* the peer has all packets before this one */
 	uint64_t progress_at_ns; /* time when acked changed, or when a packet became outstanding */
 	uint64_t resent_at_ns;   /* time when a packet was last retransmitted */

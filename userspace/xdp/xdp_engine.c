@@ -249,7 +249,7 @@ static int xdp_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct
 	comm = inc_switch_add_comm(x->sw, &known, err);
 	if (comm < 0)
 		return comm;
-	/* this comes before the communicator starts, so that the slow path is ready for its first
+	/* the slow path adds the communicator before it starts, so that it is ready for the first
 	 * event */
 	ret = inc_slowpath_add_comm(x->sp, comm, err);
 	if (ret)
