@@ -116,8 +116,8 @@ struct inc_port_seen {
 /*
  * Compares port n with the properties of its interface, and restores what is missing: the program
  * on the interface, and the interface's entries in maps. The port's communicators go on. Returns 0:
- * nothing was missing; 1: something was restored; -EBUSY and so on: that failed, and err says what
- * the operator can do.
+ * nothing was missing; 1: something was restored; -EBUSY and so on: the repair failed, and err says
+ * what the operator can do.
  */
 int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port_seen *seen,
 			  struct inc_err *err);

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* A bit of inc_machine.steps: this state may follow. */
+/* The bit of a state in inc_machine.steps: a step to this state is allowed. */
 #define INC_STEP(state) (1u << (state))
 
 struct inc_machine {

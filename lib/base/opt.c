@@ -18,7 +18,7 @@ struct parser {
 	char *settings;
 	char **words; /* the words not yet parsed, ended by a NULL */
 	bool ended;   /* all further words are arguments, even if they begin with a dash */
-	bool dashes;  /* a "--" has been seen, so a second one is an argument */
+	bool dashes;  /* a "--" has been seen, so a second "--" is an argument */
 	bool done;    /* --help or --version has been printed */
 };
 

@@ -15,8 +15,8 @@
 struct inc_outfile {
 	FILE *f;
 	char *path; /* path of the file, with links resolved; owned */
-	/* path of the temporary file; NULL: path is no regular file, so it is written in place;
-	 * owned */
+	/* path of the temporary file, owned; NULL: path is no regular file, so the file is written
+	 * in place */
 	char *temp;
 	bool replaces;
 	mode_t mode; /* mode and owner of the file that is replaced */

@@ -33,7 +33,8 @@ static inline int inc_stdout_flush(struct inc_err *err)
 	errno = 0;
 	if (!fflush(stdout) && !ferror(stdout))
 		return 0;
-	code = errno ? errno : EIO; /* an earlier write has failed, and its errno is lost */
+	/* an earlier write has failed, and the errno of that write is lost */
+	code = errno ? errno : EIO;
 	return inc_err_set(err, code, "stdout: %s", strerror(code));
 }
 

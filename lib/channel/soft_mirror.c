@@ -130,7 +130,7 @@ int inc_soft_exchange(struct inc_channel *c, const struct inc_channel_exchange *
 
 	if (ch->life != SOFT_CONNECTED)
 		return -ENOTCONN;
-	/* a result without data is a packet, too, if the message has one packet */
+	/* a result without data is one packet, too, if the message has one packet */
 	if (!m->by_message)
 		sends = results = sends > results ? sends : results;
 	if (first + sends - m->tx_done > ch->tx.slots ||

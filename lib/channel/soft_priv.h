@@ -89,7 +89,7 @@ enum soft_life {
 /* A packet of a result that a mirrored channel expects. */
 struct soft_result {
 	uint8_t *recv;
-	/* once this packet is here, the peer has all contributions before packet `kept` */
+	/* once this packet is here, the peer has all contributions before packet number `kept` */
 	uint64_t kept;
 	uint32_t imm; /* the packet's immediate, if the opcode has one */
 	uint16_t recv_len;

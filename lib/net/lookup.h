@@ -2,8 +2,8 @@
 /*
  * Looks up the addresses of a host's name. getaddrinfo() may block for any time, so a separate
  * thread calls it. The owner of the look-up waits for a descriptor, within the owner's own time
- * limit, and may give up at any moment. The thread then ends when getaddrinfo() returns. It blocks
- * all signals. A shared object with this code must stay loaded until then (-z nodelete).
+ * limit, and may give up at any moment. The thread then ends when getaddrinfo() returns. The thread
+ * blocks all signals. A shared object with this code must stay loaded until then (-z nodelete).
  *
  * race.h, inc-switchd, libinc_connect and ha-nccl-perf use it. A look-up belongs to one thread at
  * a time. A child of fork() must not use its parent's look-ups.

@@ -19,7 +19,7 @@
 #define INC_ABI_VERSION 8
 /* limit of the children of a communicator in passthrough mode */
 #define INC_MAX_CHILDREN 32
-/* limit of its connections, which includes that to the parent */
+/* limit of the connections of a communicator, which includes that to the parent */
 #define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1)
 #define INC_MAX_SLOTS       4096
 #define INC_MAX_LOG2_SLOTS  12

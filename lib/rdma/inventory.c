@@ -71,7 +71,7 @@ static void lose(struct inc_rdma_inventory *inventory, struct slot *slot)
 	if (!device)
 		return;
 	inc_rdma_unsubscribe(device, &slot->subscriber);
-	/* other holders may keep the descriptor open, and closing it would then not remove it from
+	/* other holders may keep the descriptor open, and then close() would not remove it from
 	 * epoll */
 	epoll_ctl(inventory->epoll_fd, EPOLL_CTL_DEL, device->ctx->async_fd, NULL);
 	inc_rdma_tell(device, &gone);

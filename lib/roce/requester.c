@@ -188,7 +188,8 @@ static void go_back(struct inc_requester *q, uint64_t r)
 	inc_rto_spoil(&q->rto);
 }
 
-/* The peer is alive and has requested all packets from r on, so this resends them. */
+/* Handles a NAK: the peer is alive and has requested all packets from r on, so this function
+ * resends them. */
 static void asked_again(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 {
 	go_back(q, r);

@@ -38,7 +38,8 @@
  * acknowledgement between them, packets are sent one by one. Generic XDP, for example, receives
  * such a send unsegmented and drops it. */
 #define INC_UNCUT_TIMEOUTS 3
-/* The first period of sending one by one. It doubles each time that UDP_SEGMENT fails again. */
+/* The first period in which packets are sent one by one. The period doubles each time that
+ * UDP_SEGMENT fails again. */
 #define INC_SINGLE_PAUSE_NS     INC_NSEC_PER_SEC
 #define INC_SINGLE_PAUSE_MAX_NS (64 * INC_NSEC_PER_SEC)
 

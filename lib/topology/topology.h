@@ -21,7 +21,7 @@
 #define INC_TOPO_MAX_HOSTS    16384
 #define INC_TOPO_MAX_SWITCHES 1024
 #define INC_TOPO_MAX_BRIDGES  1024
-#define INC_TOPO_MAX_PORTS    64    /* limit of the ports of one switch */
+#define INC_TOPO_MAX_PORTS    64    /* limit of the ports of a switch */
 #define INC_TOPO_MAX_PEERS    1024  /* limit of the peers of one port */
 #define INC_TOPO_DEF_RATE     10000 /* rate in Mbit/s of a link without a rate in the file */
 

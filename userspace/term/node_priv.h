@@ -84,7 +84,7 @@ struct inc_term {
 	uint64_t freed;    /* the slots of all messages before this one are free */
 	/* number of the message that the node waited for at the last tick */
 	uint64_t waiting_number;
-	/* time since which it waits for that message; 0: it waited for none */
+	/* time since which the node waits for message waiting_number; 0: it waited for none */
 	uint64_t waiting_seen_at_ns;
 	struct inc_awake awake; /* clock of the ticks, which measures the silence of peers */
 	/* the node has reported a lost port; false again when all ports are up */

@@ -92,8 +92,8 @@ static struct inc_call call_of(const struct inc_slowpath *sp, const struct sp_co
 	return call;
 }
 
-/* Reports which children called something else for chunk r. The chunk's rows, and the mask in its
- * result's row, do not change after the end of the communicator. */
+/* Reports which children called another collective for chunk r. The chunk's rows, and the mask in
+ * its result's row, do not change after the end of the communicator. */
 static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 {
 	const uint32_t mask = inc_switch_read_differ(sp->sw, cm->index, r);
