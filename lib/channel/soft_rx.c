@@ -131,7 +131,7 @@ static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt
 	uint64_t r;
 
 	soft_activate(ch);
-	/* accepted whatever packet it names, so the text names none */
+	/* the channel accepts this NAK whatever packet it names, so the text names none */
 	if (ch->to_switch && pkt->syndrome == INC_AETH_NAK_OPERATION) {
 		inc_soft_lose(ch, INC_CHANNEL_ENDED, EREMOTEIO,
 			      "remote operational error (NAK 63)");
@@ -241,7 +241,8 @@ static void answer_mirrored(struct soft_device *dev, uint64_t now_ns)
 bool inc_soft_receive(struct soft_device *dev)
 {
 	unsigned int i, n = inc_udp_receive(&dev->udp, &dev->inbox->in);
-	/* after the call, in which the process may have lost its CPU for longer than a timeout */
+	/* read the time after the call, in which the process may have lost its CPU for longer than
+	 * a timeout */
 	const uint64_t now_ns = inc_now_ns();
 	const struct inc_datagram *g;
 	size_t at;
