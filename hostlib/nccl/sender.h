@@ -13,13 +13,14 @@
 #include "hostlib/nccl/end.h"
 #include "hostlib/nccl/control_msg.h"
 
-#define HA_SEND_STATES(_)                                                                  \
-	_(FREE)                                                                            \
-	_(BOUND) /* the request has a sequence; its slot is not described in this epoch */ \
-/* the payload was posted in this epoch, and has not completed yet */
-_(IN_FLIGHT)
-_(COMPLETE)
-_(FAILED) /* the request has failed with end.error */
+/* BOUND: the request has a sequence, and its slot is not described in this epoch. IN_FLIGHT: its
+ * payload was posted in this epoch, and has not completed yet. FAILED: see end.error. */
+#define HA_SEND_STATES(_) \
+	_(FREE)           \
+	_(BOUND)          \
+	_(IN_FLIGHT)      \
+	_(COMPLETE)       \
+	_(FAILED)
 
 enum ha_send_state {
 #define HA_SEND_STATE_(NAME) HA_SEND_##NAME,
