@@ -17,6 +17,7 @@
 #include "controller/net/keepalive.h"
 #include "controller/net/address_limit.h"
 #include "lib/base/log.h"
+#include "lib/base/notify.h"
 #include "lib/base/opt.h"
 #include "lib/base/stdout.h"
 
@@ -328,6 +329,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ret = inc_stdout_flush(err); /* a script that waits for this line would wait for ever */
 	if (ret)
 		goto out;
+	inc_notify_ready();
 	ret = event_base_dispatch(ctl->base) < 0 ? inc_err_set(err, EIO, "the event loop failed")
 						 : 0;
 out:

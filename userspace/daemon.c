@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/notify.h"
 #include "lib/proto/roce.h"
 #include "userspace/instance.h"
 #include "userspace/interface.h"
@@ -180,6 +181,7 @@ static void tell_ready(const struct inc_daemon *d)
 
 	inc_info("ready: switch %s, instance %s, %u ports", d->conf.name, d->instance,
 		 d->conf.settings.n_ports);
+	inc_notify_ready();
 	if (d->opt.ready_fd < 0)
 		return;
 	if (write(d->opt.ready_fd, text, sizeof(text) - 1) < 0)

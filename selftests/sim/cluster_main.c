@@ -43,6 +43,7 @@ static void run_seeds(const struct seeds *seeds)
 	 * a hash */
 	setenv("EVENT_NOEPOLL", "1", 1);
 	setenv("EVENT_NOSELECT", "1", 1);
+	unsetenv("NOTIFY_SOCKET"); /* a service manager's socket is not simulated */
 	event_set_log_callback(no_log);
 	sim_catch_crashes();
 	/* makes calloc() use mmap() for a switch's maps, because such memory is already cleared and
