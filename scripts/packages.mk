@@ -25,10 +25,12 @@ deb: ## Debian packages, build/packages/deb/*.deb
 	$(Q)rm -rf $(DIST)/deb/$(DIST_NAME)
 	@ls $(DIST)/deb/*.deb
 
+# Debian's brp-compress has "#!/bin/sh" and needs bash, or it compresses no man page.
+RPM_OF_DEBIAN := --nodeps -D '__brp_compress /bin/bash %{_rpmconfigdir}/brp-compress %{?_prefix}'
 rpm: ## RPM packages, build/packages/rpm/RPMS/*/*.rpm (with Debian's rpmbuild as well)
 	$(Q)scripts/install-deps packages
 	$(Q)$(MAKE) --no-print-directory dist
 	$(Q)rm -rf $(DIST)/rpm && mkdir -p $(DIST)/rpm
-	$(Q)$(PACKAGER) RPM_BUILD_NCPUS=$(PACKAGE_JOBS) rpmbuild --quiet $(if $(wildcard /etc/debian_version),--nodeps) \
+	$(Q)$(PACKAGER) RPM_BUILD_NCPUS=$(PACKAGE_JOBS) rpmbuild --quiet $(if $(wildcard /etc/debian_version),$(RPM_OF_DEBIAN)) \
 		-D '_topdir $(DIST)/rpm' -ta $(DIST)/$(DIST_NAME).tar.gz
 	@ls $(DIST)/rpm/RPMS/*/*.rpm
