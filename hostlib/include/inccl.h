@@ -634,12 +634,15 @@ enum inccl_dtype {
 };
 
 enum inccl_op {
-	/* the sum; of integers modulo 2^bits, so a sum that does not fit wraps without an error */
+	/* The sum. Of integers it is modulo 2^bits, so a sum that does not fit wraps without an
+	 * error. */
 	INCCL_SUM = 0,
 	INCCL_MIN = 1,
 	INCCL_MAX = 2,
-	INCCL_PROD = 3, /* the product; of integers modulo 2^bits, like the sum */
-	INCCL_AND = 4,  /* bitwise, like INCCL_OR and INCCL_XOR */
+	/* The product. Of integers it is modulo 2^bits, like the sum. */
+	INCCL_PROD = 3,
+	/* AND, OR and XOR are bitwise. */
+	INCCL_AND = 4,
 	INCCL_OR = 5,
 	INCCL_XOR = 6,
 	/* The sum, divided by the world size on each rank that gets it. Integers are rounded
