@@ -156,8 +156,9 @@ struct inc_connect_opts {
 	 * A setting that an older caller's struct lacks has its default. NULL: those of the file,
 	 * or the defaults. */
 	const struct inc_connect_settings *settings;
-	/* A context without a usable device is no error. Its service answers with an empty list,
-	 * and its client can only query. The file can allow this, too. */
+	/* If true, a context without a usable device is no error: its service answers with an empty
+	 * list, and its client can only query. The configuration file has a setting of the same
+	 * name, and either of the two is enough. */
 	bool allow_no_usable_devices;
 	char *error;       /* room for one line that explains a failure, or NULL */
 	size_t error_size; /* bytes */

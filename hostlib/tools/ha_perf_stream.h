@@ -60,7 +60,7 @@ struct ha_stream {
 	struct ha_stream_slot *slot;
 	/* numbers of groups; consumed counts those that the caller has read */
 	uint64_t posted, done, consumed;
-	unsigned int part; /* number of messages of the next group that are posted */
+	unsigned int part; /* messages that are posted already of the group that is being posted */
 	/* sequence of a skipped message, by tag; the next message shows whether it was lost or
 	 * overtaken. UINT64_MAX: none */
 	uint64_t missing[HA_NET_MAX_GROUP];
