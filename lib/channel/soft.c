@@ -490,15 +490,16 @@ static uint64_t soft_deadline_ns(const struct inc_channel_device *d)
 {
 	const struct soft_device *dev = (const struct soft_device *)d;
 	const struct soft_channel *ch;
-	uint64_t at_ns = UINT64_MAX;
+	uint64_t at_ns = UINT64_MAX, ch_at_ns;
 
 	if (!dev->n_mirrored || dev->n_ended || !dev->due_at_ns)
 		return dev->due_at_ns;
 	TAILQ_FOREACH (ch, &dev->channels, in_all) {
 		if (!ch->mirror)
 			return dev->due_at_ns;
-		if (ch->life == SOFT_CONNECTED && soft_deadline_of(ch) < at_ns)
-			at_ns = soft_deadline_of(ch);
+		ch_at_ns = ch->life == SOFT_CONNECTED ? soft_deadline_of(ch) : UINT64_MAX;
+		if (ch_at_ns < at_ns)
+			at_ns = ch_at_ns;
 	}
 	return at_ns;
 }

@@ -289,7 +289,7 @@ void inc_soft_flush(struct inc_channel_device *d)
 
 	/* flush() clears `blocked` even if there is nothing to send, because an ACK may have
 	 * emptied the socket's queue meanwhile. Otherwise a host would go on polling for room that
-	 * is there */
+	 * is there. */
 	if (SLIST_EMPTY(&dev->active) && !dev->udp.blocked)
 		return;
 	now_ns = inc_now_ns();
@@ -312,11 +312,7 @@ void inc_soft_flush(struct inc_channel_device *d)
 
 void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns)
 {
-	struct soft_device *dev = soft_device_of(ch);
-	uint8_t packet[INC_ACK_PACKET_LEN];
-
-	inc_put_ack_packet(packet, &ch->tx.to, ch->syndrome, psn, ch->rx_msn);
-	inc_udp_send_one(&dev->udp, &ch->tx.to.addr, packet, sizeof(packet));
+	inc_soft_send_aeth(ch, ch->syndrome, psn);
 	ch->closing_sent_at_ns = now_ns;
 }
 

@@ -253,7 +253,7 @@ static void verbs_abandon(struct inc_channel_device *d)
 
 	while ((ch = TAILQ_FIRST(&dev->channels))) {
 		TAILQ_REMOVE(&dev->channels, ch, in_all);
-		inc_verbs_abandon_channel(ch);
+		inc_verbs_release(ch);
 	}
 	if (dev->completions.channel)
 		close(inc_rdma_completions_fd(&dev->completions));

@@ -156,16 +156,11 @@ static int make_qp(struct verbs_device *dev, struct verbs_channel *ch,
 	return 0;
 }
 
-static void release(struct verbs_channel *ch)
+void inc_verbs_release(struct verbs_channel *ch)
 {
 	free(ch->receives);
 	free(ch->sends);
 	free(ch);
-}
-
-void inc_verbs_abandon_channel(struct verbs_channel *ch)
-{
-	release(ch);
 }
 
 static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_event *event)
@@ -203,7 +198,7 @@ static struct verbs_channel *new_channel(struct verbs_device *dev,
 	ch->sends = calloc(ch->n_sends, sizeof(*ch->sends));
 	if (ch->receives && ch->sends)
 		return ch;
-	release(ch);
+	inc_verbs_release(ch);
 	return NULL;
 }
 
@@ -221,7 +216,7 @@ int inc_verbs_make(struct inc_channel_device *d, const struct inc_channel_opts *
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->what, strerror(ENOMEM));
 	ret = make_qp(dev, ch, opts, err);
 	if (ret) {
-		release(ch);
+		inc_verbs_release(ch);
 		return ret;
 	}
 	ch->events = (struct inc_rdma_subscriber){
@@ -454,5 +449,5 @@ void inc_verbs_shut(struct inc_channel *c, uint8_t syndrome)
 		SLIST_REMOVE(&dev->active, ch, verbs_channel, next_active);
 	LIST_REMOVE(ch, in_bucket);
 	TAILQ_REMOVE(&dev->channels, ch, in_all);
-	release(ch);
+	inc_verbs_release(ch);
 }

@@ -192,8 +192,9 @@ int inc_verbs_make(struct inc_channel_device *d, const struct inc_channel_opts *
 int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer,
 		      struct inc_err *err);
 void inc_verbs_shut(struct inc_channel *c, uint8_t syndrome);
-/* Frees a channel in a forked child. The channel's queue pair belongs to the parent. */
-void inc_verbs_abandon_channel(struct verbs_channel *ch);
+/* Frees the memory of a channel, and not its queue pair, which in a forked child is the parent's.
+ */
+void inc_verbs_release(struct verbs_channel *ch);
 /* Returns the most messages under way of a mirrored channel. 0: the device's queues are too
  * short. */
 unsigned int inc_verbs_most_messages(const struct inc_rdma_device *device);

@@ -158,8 +158,6 @@ static void add_figures(struct inc_channel_device_figures *sum, const struct sha
 	sum->strangers += f.strangers;
 	sum->wrong_port += f.wrong_port;
 	sum->damaged += f.damaged;
-	sum->send_calls += f.send_calls;
-	sum->recv_calls += f.recv_calls;
 }
 
 struct inc_channel_device_figures inc_term_devices_figures(const struct inc_term_devices *d)
