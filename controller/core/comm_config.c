@@ -15,6 +15,7 @@
 #include "controller/core/switch.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/min.h"
 
 static struct inc_core_switch *switch_of(const struct inc_comm *comm,
 					 const struct inc_tree_node *node)
@@ -77,11 +78,6 @@ static const struct inc_route_member *route_member(const void *arg, unsigned int
 	return &comm->members[rank].route;
 }
 
-static unsigned int min(unsigned int a, unsigned int b)
-{
-	return a < b ? a : b;
-}
-
 static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int port)
 {
 	const struct inc_comm *comm = arg;
@@ -93,8 +89,8 @@ static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int po
 /* Returns the smaller MTU of a port and its cable. */
 static unsigned int port_mtu(const struct inc_core *core, unsigned int sw, unsigned int port)
 {
-	return min(core->topo->links[core->topo->switches[sw].ports[port].link].mtu,
-		   core->switches[sw].ports[port].mtu);
+	return inc_min(core->topo->links[core->topo->switches[sw].ports[port].link].mtu,
+		       core->switches[sw].ports[port].mtu);
 }
 
 /* Returns the largest payload of a packet that all endpoints of a port accept. A port of a switch
@@ -108,7 +104,7 @@ static unsigned int port_payload(const struct inc_comm *comm, const struct inc_t
 	if (node->mode == INC_PASSTHROUGH)
 		return most;
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++)
-		most = min(most, payload[kind] ?: most);
+		most = inc_min(most, payload[kind] ?: most);
 	return most;
 }
 
@@ -124,8 +120,8 @@ static void choose_payload(struct inc_comm *comm)
 		const struct inc_topo_host *host =
 			&core->topo->hosts[comm->members[rank].route.host];
 
-		comm->payload = min(comm->payload, comm->members[rank].payload);
-		mtu = min(mtu, core->topo->links[host->link].mtu);
+		comm->payload = inc_min(comm->payload, comm->members[rank].payload);
+		mtu = inc_min(mtu, core->topo->links[host->link].mtu);
 	}
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		const struct inc_tree_node *node = &comm->tree->nodes[i];
@@ -133,13 +129,13 @@ static void choose_payload(struct inc_comm *comm)
 		for (unsigned int k = 0; k < node->n_children; k++) {
 			const unsigned int port = comm->tree->children[node->first_child + k].port;
 
-			mtu = min(mtu, port_mtu(core, node->sw, port));
-			comm->payload = min(comm->payload, port_payload(comm, node, port));
+			mtu = inc_min(mtu, port_mtu(core, node->sw, port));
+			comm->payload = inc_min(comm->payload, port_payload(comm, node, port));
 		}
 		if (node->parent < 0)
 			continue;
-		mtu = min(mtu, port_mtu(core, node->sw, node->up_port));
-		comm->payload = min(comm->payload, port_payload(comm, node, node->up_port));
+		mtu = inc_min(mtu, port_mtu(core, node->sw, node->up_port));
+		comm->payload = inc_min(comm->payload, port_payload(comm, node, node->up_port));
 	}
 	while (comm->payload > INC_MIN_PAYLOAD && comm->payload + INC_MAX_OVERHEAD > mtu)
 		comm->payload /= 2;

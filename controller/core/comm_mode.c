@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include "lib/base/min.h"
 #include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
 #include "controller/core/core.h"
@@ -18,11 +19,6 @@
  * short. Each message uses as much memory of the switch as a long one. */
 #define SUITABLE_MESSAGES 16
 
-static unsigned int min(unsigned int a, unsigned int b)
-{
-	return a < b ? a : b;
-}
-
 static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsigned int node)
 {
 	return &comm->group->core->switches[comm->tree->nodes[node].sw];
@@ -32,7 +28,7 @@ static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsi
 static unsigned int packets_of(const struct inc_comm_member *m)
 {
 	return m->window_messages *
-	       min(m->message_packets ?: 1, INC_MAX_PASSTHROUGH_MESSAGE_PACKETS);
+	       inc_min(m->message_packets ?: 1, INC_MAX_PASSTHROUGH_MESSAGE_PACKETS);
 }
 
 void inc_comm_choose_slots(struct inc_comm *comm)
@@ -43,7 +39,7 @@ void inc_comm_choose_slots(struct inc_comm *comm)
 		if (packets < packets_of(&comm->members[rank]))
 			packets = packets_of(&comm->members[rank]);
 	}
-	comm->slots = inc_pow2_up(min(packets, INC_MAX_SLOTS));
+	comm->slots = inc_pow2_up(inc_min(packets, INC_MAX_SLOTS));
 }
 
 /* Connections will end at this port, so checks that the port has an endpoint. Returns 0 or
@@ -106,7 +102,7 @@ static unsigned int port_bytes(const struct inc_core_switch *sw, unsigned int po
 	unsigned int bytes = UINT32_MAX;
 
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++)
-		bytes = min(bytes, sw->ports[port].message_bytes[kind] ?: UINT32_MAX);
+		bytes = inc_min(bytes, sw->ports[port].message_bytes[kind] ?: UINT32_MAX);
 	return bytes;
 }
 
@@ -134,18 +130,18 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 	if (node->mode == INC_PASSTHROUGH)
 		return takes_last_packets_only(comm, node) ? 1
 							   : INC_MAX_PASSTHROUGH_MESSAGE_PACKETS;
-	bytes = min(bytes, sw->engines[INC_TERMINATION].limits.message_bytes ?: bytes);
+	bytes = inc_min(bytes, sw->engines[INC_TERMINATION].limits.message_bytes ?: bytes);
 	for (unsigned int i = 0; i < node->n_children; i++) {
 		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];
 
 		/* A passthrough switch sends single packets to its parent. */
 		if (child->to_switch && comm->tree->nodes[child->node].mode == INC_PASSTHROUGH)
 			return 1;
-		bytes = min(bytes, port_bytes(sw, child->port));
+		bytes = inc_min(bytes, port_bytes(sw, child->port));
 	}
 	if (node->parent >= 0)
-		bytes = min(bytes, port_bytes(sw, node->up_port));
-	return min(bytes / comm->payload ?: 1, INC_MAX_MESSAGE_PACKETS);
+		bytes = inc_min(bytes, port_bytes(sw, node->up_port));
+	return inc_min(bytes / comm->payload ?: 1, INC_MAX_MESSAGE_PACKETS);
 }
 
 static void choose_message(struct inc_comm *comm)
@@ -159,7 +155,7 @@ static void choose_message(struct inc_comm *comm)
 		comm->message_packets =
 			inc_segments_most(INC_BTH_LEN + comm->payload + INC_ICRC_LEN);
 	for (unsigned int n = 0; n < comm->tree->n; n++)
-		comm->message_packets = min(comm->message_packets, most_packets(comm, n));
+		comm->message_packets = inc_min(comm->message_packets, most_packets(comm, n));
 }
 
 /* In passthrough and mixed trees each member's window is the one it asked for, and a switch has
@@ -184,7 +180,7 @@ static int check_windows(struct inc_comm *comm, struct inc_err *err)
 static unsigned int window_of(const struct inc_comm *comm, const struct inc_comm_member *m)
 {
 	const unsigned int packets = m->window_messages * (m->message_packets ?: 1);
-	const unsigned int few = m->message_packets ? 1 : min(packets, SUITABLE_MESSAGES);
+	const unsigned int few = m->message_packets ? 1 : inc_min(packets, SUITABLE_MESSAGES);
 	const unsigned int messages = packets / comm->message_packets;
 
 	return messages > few ? messages : few;
@@ -198,15 +194,15 @@ static void choose_window(struct inc_comm *comm)
 	unsigned int bytes = INC_MAX_WINDOW_BYTES, window = INC_MAX_SLOTS;
 
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
-		window = min(window, window_of(comm, &comm->members[rank]));
+		window = inc_min(window, window_of(comm, &comm->members[rank]));
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
 		const struct inc_msg_limits *limits =
 			&switch_of(comm, n)->engines[comm->tree->nodes[n].mode].limits;
 
 		if (comm->tree->nodes[n].mode == INC_TERMINATION)
-			bytes = min(bytes, limits->window_bytes ?: bytes);
+			bytes = inc_min(bytes, limits->window_bytes ?: bytes);
 	}
-	comm->messages = inc_pow2_down(min(window, bytes / message ?: 1));
+	comm->messages = inc_pow2_down(inc_min(window, bytes / message ?: 1));
 }
 
 int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)
@@ -228,6 +224,6 @@ int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)
 		return ret;
 	}
 	choose_window(comm);
-	comm->slots = inc_pow2_up(min(comm->messages * comm->message_packets, INC_MAX_SLOTS));
+	comm->slots = inc_pow2_up(inc_min(comm->messages * comm->message_packets, INC_MAX_SLOTS));
 	return 0;
 }

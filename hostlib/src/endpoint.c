@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/fd.h"
+#include "lib/base/min.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/endpoint.h"
 
@@ -89,11 +90,6 @@ int inccl_endpoint_probe(const struct inccl_transport *transport,
 	return ret ?: transport->channel->probe(&device, &offer, why);
 }
 
-static unsigned int at_most(unsigned int n, unsigned int limit)
-{
-	return n < limit ? n : limit;
-}
-
 /* Chooses the window: the one of the caller's options or the default, limited by what the device
  * can store. Returns the number of messages that the channel must have room for. A collective may
  * need single packets where others go in messages, so there is room for as many. */
@@ -101,18 +97,18 @@ static unsigned int choose_window(const struct inccl_open_opts *opts,
 				  const struct inc_channel_offer *offer, struct inccl_own *own)
 {
 	const unsigned int each = opts->message_packets, most = offer->max_messages;
-	const unsigned int packets = at_most(INCCL_DEFAULT_WINDOW, offer->receive_packets);
+	const unsigned int packets = inc_min(INCCL_DEFAULT_WINDOW, offer->receive_packets);
 	unsigned int window = opts->window_messages;
 
 	if (!window && packets < INCCL_DEFAULT_WINDOW)
 		opts->log(opts->log_ctx,
 			  "%s: the receive buffer holds %u packets (net.core.rmem_max)",
 			  offer->device, packets);
-	window = at_most(window ?: packets / each ?: 1, most);
+	window = inc_min(window ?: packets / each ?: 1, most);
 	own->window_messages = window;
 	own->most_packets = offer->receive_packets == UINT32_MAX
 				    ? window * each
-				    : at_most(offer->receive_packets, INCCL_MESSAGES_WINDOW);
+				    : inc_min(offer->receive_packets, INCCL_MESSAGES_WINDOW);
 	return window < most / each ? window * each : most;
 }
 
@@ -122,7 +118,7 @@ static int choose_payload(const struct inccl_endpoint *ep, const struct inccl_op
 {
 	if (!offer->payload_bytes)
 		return inccl_path_payload(ep->ops->fd(ep->dev, NULL), opts, payload, err);
-	*payload = at_most(opts->payload ?: offer->payload_bytes, offer->payload_bytes);
+	*payload = inc_min(opts->payload ?: offer->payload_bytes, offer->payload_bytes);
 	return 0;
 }
 
