@@ -3,7 +3,8 @@
  * Restores groups and communicators from the database when the controller starts: before any peer
  * can connect, and before any row is written again. Communicators that had not started when the
  * controller was killed are left out, because no member can claim them. Their members lost their
- * connections while they waited, and a switch that has one of them is told not to keep it.
+ * connections while they waited. The welcome to a switch does not list such a communicator, so the
+ * switch removes it.
  */
 #include <errno.h>
 #include <stdio.h>

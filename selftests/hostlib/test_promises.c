@@ -352,7 +352,7 @@ static void unregistered_memory_is_explained(void **state)
 	assert_string_not_equal(why, "");
 }
 
-/* If only the immediate of a result is wrong, the error says so. */
+/* If only the immediate of a result is wrong, the error names the immediate. */
 static void wrong_immediate_is_reported(void **state)
 {
 	struct world *w = *state;

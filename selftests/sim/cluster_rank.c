@@ -164,10 +164,11 @@ static void check_blame(const struct work *w, const char *what)
 		    w->error);
 }
 
-/* Checks the text of an error. If a rank was silent, the error of every rank says so, also that of
- * the silent one. After SIGTERM to the daemon, the error names the switch, or a rank that left
- * because of it. If a port was lost, the error of a new communicator names the port, or the switch
- * if its daemon could not start without that port. */
+/* Checks that the text of an error names something that has happened. A rank that was silent is
+ * blamed on every rank with "has not answered", on the silent rank as well. After SIGTERM to the
+ * daemon, the error names the switch, or a rank that left because of it. If a port was lost, the
+ * error of a new communicator names the port, or the switch if its daemon could not start without
+ * that port. */
 static void check_story(const struct work *w, const char *what)
 {
 	const struct cluster_group *group = w->rank->group;

@@ -458,7 +458,7 @@ static void test_connect_later(void **state)
 	struct inc_msg_peer peers[] = {
 		{.rank = 1, .peer.qpn = 500, .peer.psn = 9, .peer.udp_port = 6000},
 		{.up = true, .peer.qpn = 501, .peer.udp_port = 6001}};
-	const struct inc_msg_peer nobody = {.rank = 7, .peer.qpn = 5};
+	const struct inc_msg_peer absent = {.rank = 7, .peer.qpn = 5};
 	const struct inc_msg_peer twice[] = {peers[0], peers[0]};
 	struct loop_channel_state ch;
 	struct scene s;
@@ -472,7 +472,7 @@ static void test_connect_later(void **state)
 	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
 	assert_false(loop_state(scene_qpn(&s, 0)).connected);
 	assert_true(loop_state(scene_qpn(&s, 1)).connected);
-	assert_int_equal(inc_term_worker_connect(s.w, s.cm, &nobody, 1, NULL), -ENOENT);
+	assert_int_equal(inc_term_worker_connect(s.w, s.cm, &absent, 1, NULL), -ENOENT);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, twice, 2, NULL), -EALREADY);
 	assert_false(loop_state(scene_qpn(&s, 0)).connected);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 2, NULL), 0);
