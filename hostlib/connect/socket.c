@@ -114,6 +114,7 @@ int connect_socket_make(const struct connect_socket_opts *opts, struct inc_conne
 	socket->settings.sz = sizeof(socket->settings);
 	socket->device = inc_rdma_device_ref(opts->device);
 	socket->counters = connect_counters_hold(opts->counters);
+	socket->port_timer.limit_ms = CONNECT_PORT_DOWN_MS;
 	socket->epoll_fd = socket->device_events.timer_fd = -1;
 	pthread_mutex_init(&socket->device_events.lock, NULL);
 	ret = describe(socket, opts, err);

@@ -23,6 +23,7 @@
 #include "lib/base/err.h"
 #include "lib/rdma/async.h"
 #include "lib/rdma/completion.h"
+#include "lib/rdma/port_timer.h"
 #include "lib/rdma/qp.h"
 
 #define CONNECT_DRAIN_MS     200  /* how long a close waits for posted requests */
@@ -86,9 +87,9 @@ struct inc_connect_socket {
 	/* number of messages received before the hand-over, which the first progress() adds to its
 	 * result */
 	int uncounted_messages;
-	bool flushed; /* requests were flushed, and the reason is not known yet */
-	/* 0: the socket is not closing; the port is not down */
-	uint64_t drain_ends_at_ns, port_down_at_ns;
+	bool flushed;              /* requests were flushed, and the reason is not known yet */
+	uint64_t drain_ends_at_ns; /* 0: the socket is not closing */
+	struct inc_rdma_port_timer port_timer;
 	uint64_t wake_at_ns; /* time at which the timer fires; 0: never */
 	struct inc_rdma_subscriber subscriber;
 	struct connect_device_events device_events;
@@ -108,7 +109,7 @@ void connect_socket_step(struct inc_connect_socket *socket, enum connect_event e
  * connect_socket_close_events() is due even after an error. */
 int connect_socket_open_events(struct inc_connect_socket *socket, struct inc_err *err);
 void connect_socket_close_events(struct inc_connect_socket *socket);
-/* Sets the timer by drain_ends_at_ns, port_down_at_ns and error. */
+/* Sets the timer by drain_ends_at_ns, port_timer and error. */
 void connect_socket_set_timer(struct inc_connect_socket *socket);
 
 /* socket_data.c. Each function returns 0, or the error that has ended the socket. */

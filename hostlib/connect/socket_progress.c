@@ -86,17 +86,13 @@ static void set_timer(struct inc_connect_socket *socket)
 	timerfd_settime(socket->device_events.timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-static uint64_t port_deadline_ns(const struct inc_connect_socket *socket)
-{
-	return socket->port_down_at_ns + CONNECT_PORT_DOWN_MS * INC_NSEC_PER_MSEC;
-}
-
 void connect_socket_set_timer(struct inc_connect_socket *socket)
 {
+	const uint64_t port_ns = inc_rdma_port_deadline_ns(&socket->port_timer);
 	uint64_t at_ns = socket->drain_ends_at_ns;
 
-	if (socket->port_down_at_ns && (!at_ns || at_ns > port_deadline_ns(socket)))
-		at_ns = port_deadline_ns(socket);
+	if (port_ns != UINT64_MAX && (!at_ns || at_ns > port_ns))
+		at_ns = port_ns;
 	/* The descriptor stays readable, so that the owner calls progress() and receives the
 	 * error. */
 	if (socket->error)
@@ -212,10 +208,10 @@ static void handle_events(struct inc_connect_socket *socket)
 	if (fatal)
 		connect_socket_fail(socket, EIO, "%s", fatal);
 	if (was_up)
-		socket->port_down_at_ns = 0;
-	if (down && !socket->port_down_at_ns)
-		socket->port_down_at_ns = now_ns;
-	else if (down && now_ns >= port_deadline_ns(socket))
+		inc_rdma_port_came_up(&socket->port_timer);
+	if (down)
+		inc_rdma_port_went_down(&socket->port_timer, now_ns);
+	if (inc_rdma_port_expired(&socket->port_timer, now_ns))
 		connect_socket_fail(socket, ENETDOWN, "the port is down");
 	if (socket->drain_ends_at_ns && now_ns >= socket->drain_ends_at_ns)
 		connect_socket_step(socket, CONNECT_EVENT_TIMEOUT);
@@ -274,7 +270,7 @@ static int handle_completion(struct inc_connect_socket *socket, const struct ibv
 					   "%s: %s (vendor error 0x%x)%s",
 					   receive ? "receiving" : "sending",
 					   ibv_wc_status_str(wc->status), wc->vendor_err,
-					   socket->port_down_at_ns ? "; the port is down" : "");
+					   inc_rdma_port_note(&socket->port_timer));
 	return receive ? handle_receive(socket, wc) : handle_sent(socket, wc->wr_id);
 }
 

@@ -112,11 +112,10 @@ static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_eve
 
 	switch (event->kind) {
 	case INC_RDMA_PORT_UP:
-		dev->port_down_at_ns = 0;
+		inc_rdma_port_came_up(&dev->port_timer);
 		break;
 	case INC_RDMA_PORT_WENT_DOWN:
-		if (!dev->port_down_at_ns)
-			dev->port_down_at_ns = inc_now_ns();
+		inc_rdma_port_went_down(&dev->port_timer, inc_now_ns());
 		break;
 	case INC_RDMA_CQ_FATAL:
 	case INC_RDMA_DEVICE_FATAL:
@@ -278,6 +277,7 @@ static int verbs_open(const struct inc_channel_device_opts *opts, struct inc_cha
 	dev->log = opts->log ?: inc_channel_log;
 	dev->log_ctx = opts->log_ctx;
 	dev->settings = *settings_of(opts);
+	dev->port_timer.limit_ms = dev->settings.port_down_ms;
 	dev->may_block = opts->may_block;
 	dev->look_at_ns = UINT64_MAX;
 	TAILQ_INIT(&dev->channels);
@@ -377,7 +377,7 @@ static void verbs_describe(const struct inc_channel *c, char *buf, size_t size)
 	snprintf(buf, size, "message %llu of %llu has no result, %llu sends are not acknowledged%s",
 		 (unsigned long long)ch->taken, (unsigned long long)ch->posted,
 		 (unsigned long long)(ch->queued - ch->sent),
-		 verbs_device_of(ch)->port_down_at_ns ? ", the port is down" : "");
+		 inc_rdma_port_note(&verbs_device_of(ch)->port_timer));
 }
 
 /* The device counts its packets, but not by queue pair. The packets of mirrored channels follow

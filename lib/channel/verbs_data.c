@@ -436,26 +436,23 @@ static void take_events(struct verbs_device *dev)
 
 /* ---- turns ---- */
 
-static uint64_t port_deadline_ns(const struct verbs_device *dev)
-{
-	return dev->port_down_at_ns && !TAILQ_EMPTY(&dev->channels)
-		       ? dev->port_down_at_ns + dev->settings.port_down_ms * INC_NSEC_PER_MSEC
-		       : UINT64_MAX;
-}
-
 uint64_t inc_verbs_deadline_ns(const struct inc_channel_device *d)
 {
 	const struct verbs_device *dev = (const struct verbs_device *)d;
-	const uint64_t port_ns = port_deadline_ns(dev);
+	const uint64_t port_ns = TAILQ_EMPTY(&dev->channels)
+					 ? UINT64_MAX
+					 : inc_rdma_port_deadline_ns(&dev->port_timer);
 
 	if (dev->reports || !SLIST_EMPTY(&dev->active))
 		return 0;
 	return port_ns < dev->look_at_ns ? port_ns : dev->look_at_ns;
 }
 
+/* The clock is read only if the port is down, because each turn calls this. */
 static bool down_too_long(const struct verbs_device *dev)
 {
-	return dev->port_down_at_ns && inc_now_ns() >= port_deadline_ns(dev);
+	return dev->port_timer.down_at_ns && !TAILQ_EMPTY(&dev->channels) &&
+	       inc_rdma_port_expired(&dev->port_timer, inc_now_ns());
 }
 
 static void timers(struct verbs_device *dev)
@@ -468,8 +465,7 @@ static void timers(struct verbs_device *dev)
 		return;
 	snprintf(text, sizeof(text), "port down for %d ms", dev->settings.port_down_ms);
 	inc_verbs_lose_all(dev, ENETDOWN, text);
-	/* the time counts anew for channels that are made from now on */
-	dev->port_down_at_ns = inc_now_ns();
+	inc_rdma_port_restart(&dev->port_timer, inc_now_ns());
 }
 
 /* Breaks channels whose requests came back flushed, although all completions and events have been
@@ -491,7 +487,7 @@ static void report(struct verbs_device *dev)
 	struct inc_channel_loss *loss;
 	struct verbs_channel *ch;
 
-	if (dev->reports && !dev->port_down_at_ns)
+	if (dev->reports && !dev->port_timer.down_at_ns)
 		take_events(dev);
 	while (dev->reports) {
 		TAILQ_FOREACH (ch, &dev->channels, in_all)
@@ -500,8 +496,8 @@ static void report(struct verbs_device *dev)
 		ch->report = false;
 		dev->reports--;
 		loss = &ch->loss;
-		if (dev->port_down_at_ns && loss->error != ENETDOWN)
-			strncat(loss->text, "; the port is down",
+		if (loss->error != ENETDOWN)
+			strncat(loss->text, inc_rdma_port_note(&dev->port_timer),
 				sizeof(loss->text) - strlen(loss->text) - 1);
 		dev->handler->lost(ch->ctx, loss);
 	}

@@ -31,6 +31,7 @@
 #include "lib/rdma/cache.h"
 #include "lib/rdma/completion.h"
 #include "lib/rdma/inventory.h"
+#include "lib/rdma/port_timer.h"
 #include "lib/rdma/qp.h"
 #include "lib/channel/channel.h"
 
@@ -159,10 +160,10 @@ struct verbs_device {
 	TAILQ_HEAD(, verbs_channel) channels;
 	SLIST_HEAD(, verbs_channel) active;
 	uint32_t last_id;
-	unsigned int reports;     /* number of channels with `report` */
-	unsigned int idle_polls;  /* number of empty polls since events were last read */
-	bool flushed;             /* a channel has `flushed` set */
-	uint64_t port_down_at_ns; /* time when the port went down; 0: it is up */
+	unsigned int reports;    /* number of channels with `report` */
+	unsigned int idle_polls; /* number of empty polls since events were last read */
+	bool flushed;            /* a channel has `flushed` set */
+	struct inc_rdma_port_timer port_timer;
 	/* time of the next check whether the device is still there; UINT64_MAX: never, because
 	 * there is no inventory */
 	uint64_t look_at_ns;

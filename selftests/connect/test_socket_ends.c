@@ -318,11 +318,11 @@ static void a_port_that_goes_down(void **state)
 	tell_port(CLIENT, false);
 	assert_int_equal(inc_connect_socket_wait(s, 20000), 0);
 	assert_int_equal(inc_connect_socket_progress(s), 0);
-	assert_true(s->port_down_at_ns && !readable(CLIENT, 0));
+	assert_true(s->port_timer.down_at_ns && !readable(CLIENT, 0));
 	tell_port(CLIENT, true);
 	assert_true(readable(CLIENT, 0));
 	assert_int_equal(inc_connect_socket_progress(s), 0);
-	assert_false(s->port_down_at_ns || s->wake_at_ns || readable(CLIENT, 0));
+	assert_false(s->port_timer.down_at_ns || s->wake_at_ns || readable(CLIENT, 0));
 	start_ns = inc_now_ns();
 	tell_port(CLIENT, false);
 	wait_for(CLIENT, -ENETDOWN);
@@ -342,16 +342,16 @@ static void a_port_that_is_down_again(void **state)
 	tell_port(CLIENT, false);
 	while (inc_connect_socket_progress(s) > 0)
 		;
-	assert_true(s->port_down_at_ns);
+	assert_true(s->port_timer.down_at_ns);
 	/* pretends that the port went down this long ago */
-	s->port_down_at_ns -= CONNECT_PORT_DOWN_MS * INC_NSEC_PER_MSEC;
+	s->port_timer.down_at_ns -= CONNECT_PORT_DOWN_MS * INC_NSEC_PER_MSEC;
 	tell_port(CLIENT, true);
 	tell_port(CLIENT, false);
 	assert_int_equal(inc_connect_socket_progress(s), 0);
-	assert_true(s->port_down_at_ns && !readable(CLIENT, 0));
+	assert_true(s->port_timer.down_at_ns && !readable(CLIENT, 0));
 	tell_port(CLIENT, true);
 	assert_int_equal(inc_connect_socket_progress(s), 0);
-	assert_int_equal(s->port_down_at_ns, 0);
+	assert_int_equal(s->port_timer.down_at_ns, 0);
 	nothing_is_left();
 }
 
