@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""libinccl over verbs on rxe: the transport alone, then jobs through the switch."""
+"""libinccl over verbs on rxe: the transport alone, then jobs through the switch. FULL=1: every number of hosts with
+the longest vector, and every collective in each mode in place and beside soft hosts."""
 import contextlib
 import itertools
 import os
@@ -10,7 +11,10 @@ import signal
 from vmlab import BUILD, Background, Capture, case, command, expect, guest_lab, lab, libtest, \
     netem, perf, qdisc_stats, run
 
-SIZES = "4,12,1024,1028,16K,65540,1M,4M"
+FULL = os.environ.get("FULL") == "1"
+SIZES = [4, 12, 1024, 1028, 16 << 10, 65540, 1 << 20]
+LONG = 4 << 20
+MODES = ("sendrecv", "write")
 
 
 def alone():
@@ -46,13 +50,13 @@ def show(name, rows):
 
 
 def jobs():
-    for ranks, mode in itertools.product((2, 3, 4), ("sendrecv", "write")):
+    for ranks, mode in itertools.product((2, 3, 4), MODES):
         name = f"{ranks}_hosts_{mode}"
+        sizes = SIZES + [LONG] * (FULL or ranks == 2)
         with case(name):
-            rows = perf("--sizes", SIZES, "-n", "2", "-w", "1", "--mode", mode, ranks=ranks,
+            rows = perf("--sizes", ",".join(map(str, sizes)), "-n", "2", "-w", "1", "--mode", mode, ranks=ranks,
                         timeout=200)
-            expect([r["bytes"] for r in rows] == [4, 12, 1024, 1028, 16 << 10, 65540, 1 << 20, 4 << 20],
-                   f"sizes {rows}")
+            expect([r["bytes"] for r in rows] == sizes, f"sizes {rows}")
             expect({r["transport"] for r in rows} == {"verbs"}, f"{rows}")
             show(name, rows)
     for packets, window, payload in ((4, 32, 1024), (64, 8, 2048), (4, 1, 1024), (1, 7, 512)):
@@ -68,18 +72,22 @@ def collectives():
     """Includes empty packets from and to a device, as SEND and as WRITE. Queues are deep enough for single packets in
     collectives that otherwise use messages."""
     names = ("reduce", "broadcast", "reducescatter", "allgather")
-    for collective, mode in itertools.product(names, ("sendrecv", "write")):
+    for (i, collective), mode in itertools.product(enumerate(names), MODES):
         with case(f"{collective}_{mode}"):
             rows = perf("--sizes", "0,16,4112,1M", "-n", "2", "-w", "1", "--mode", mode, "--root", "2",
                         collective=collective, ranks=4, timeout=200)
             expect({r["transport"] for r in rows} == {"verbs"}, f"{rows}")
             show(f"{collective} {mode}", rows)
-        with case(f"{collective}_{mode}_in_place_beside_messages_of_4"):
-            perf("--sizes", "4112,262144", "-n", "2", "-w", "0", "--mode", mode, "--message-packets", "4",
-                 "--window", "8", "--in-place", collective=collective, ranks=4, timeout=200)
-        with case(f"{collective}_{mode}_soft_and_verbs"):
-            perf("--sizes", "4112,262144", "-n", "2", "-w", "0", "--mode", mode, collective=collective,
-                 ranks=4, transport="verbs,soft,verbs,soft", timeout=200)
+        # one of the two shapes for each mode; the next collective has the other one
+        in_place = mode == MODES[i % 2]
+        if FULL or in_place:
+            with case(f"{collective}_{mode}_in_place_beside_messages_of_4"):
+                perf("--sizes", "4112,262144", "-n", "2", "-w", "0", "--mode", mode, "--message-packets", "4",
+                     "--window", "8", "--in-place", collective=collective, ranks=4, timeout=200)
+        if FULL or not in_place:
+            with case(f"{collective}_{mode}_soft_and_verbs"):
+                perf("--sizes", "4112,262144", "-n", "2", "-w", "0", "--mode", mode, collective=collective,
+                     ranks=4, transport="verbs,soft,verbs,soft", timeout=200)
 
 
 def psn_wrap():
@@ -88,7 +96,7 @@ def psn_wrap():
 
 
 def mixed():
-    for mode in ("sendrecv", "write"):
+    for mode in MODES:
         with case(f"soft_and_verbs_{mode}"):
             perf("--sizes", "4,1028,65540,1M", "-n", "2", "-w", "1", "--mode", mode, ranks=4,
                  transport="verbs,soft,verbs,soft", timeout=200)
@@ -179,7 +187,7 @@ def switch_gone():
 def captured():
     """Captures packets, which test_verbs examines by tshark and scapy outside of the guest."""
     with case("capture"), Capture(0, "h0.pcapng"):
-        for mode in ("sendrecv", "write"):
+        for mode in MODES:
             perf("--sizes", "4,4100,40000", "-n", "1", "-w", "0", "--message-packets", "4",
                  "--payload", "1024", "--mode", mode, ranks=3)
 
