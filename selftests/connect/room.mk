@@ -12,7 +12,7 @@ $(call connect_test,test_service test_service_bounds test_open test_rtr test_cou
 	$(call connect,accept call client context question request rtr service))
 # Tests with fake devices, which replace libibverbs' functions.
 $(call connect_test,test_socket test_socket_ends,socket_sides,\
-	$(patsubst %,selftests/fake_rc/%.c,objects queue_pairs wire machine) $(call connect,socket socket_data socket_progress socket_region))
+	$(FAKE_VERBS) $(call connect,socket socket_data socket_progress socket_region))
 
 # The fake library for test_tool. It has the symbol versions of the real one, so that inc-connect accepts it.
 FAKE_CONNECT := $(B)/selftests/connect/fake/libinc_connect.so.0

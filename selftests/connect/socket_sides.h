@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two sockets (hostlib/connect/socket.h) over the fake devices of selftests/fake_rc/fake_rc.h. The
+ * Two sockets (hostlib/connect/socket.h) over the fake devices of selftests/fakes/verbs.h. The
  * functions here let the owners of the sockets and the devices do one step at a time.
  */
 #ifndef SOCKET_SIDES_H
@@ -12,7 +12,7 @@
 #include "hostlib/connect/socket.h"
 #include "hostlib/connect/socket_priv.h"
 #include "lib/base/err.h"
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 
 /* Bytes of each part of a side's region, which is the size of the longest transfer. */
 #define AREA FAKE_MAX_MESSAGE_BYTES

@@ -12,7 +12,7 @@
 #include <string.h>
 #include "hostlib/nccl/abi.h"
 #include "lib/base/clock.h"
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 #include "selftests/nccl/flow.h"
 
 #define LOG_LINES 4096u

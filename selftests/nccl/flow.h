@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Both ends of a comm in one process, over the fake devices of selftests/fake_rc. The sender's
+ * Both ends of a comm in one process, over the fake devices of selftests/fakes/verbs.h. The sender's
  * rails are "fake0" and "fake1", the receiver's are "fake2" and "fake3". A flow sends numbered
  * messages, and checks that each is received once and at its place.
  *

@@ -3,8 +3,6 @@
 # sanitizers. The exhaustive searches are built without sanitizers, because they visit millions of states.
 nccl = $(patsubst %,hostlib/nccl/%.c,$(1))
 nccl_test = $(call tests_address,nccl,$(1),$(patsubst %,selftests/nccl/%.c,$(2)) $(3))
-# Fake devices, which replace libibverbs' functions.
-FAKE_RC := $(wildcard selftests/fake_rc/*.c)
 
 # ---- state machines ----
 
@@ -22,13 +20,13 @@ $(call nccl_test,test_config,,$(call nccl,keys))
 $(call nccl_test,test_handle,,$(call nccl,handle))
 $(call nccl_test,test_tcp,,$(call nccl,tcp iflist))
 $(call nccl_test,test_bringup test_bringup_ends,,$(call nccl,bringup))
-$(call nccl_test,test_path,two_paths,$(call nccl,path choose devices iflist control_msg) $(FAKE_RC))
-$(call nccl_test,test_region,,$(call nccl,memory) $(FAKE_RC))
+$(call nccl_test,test_path,two_paths,$(call nccl,path choose devices iflist control_msg) $(FAKE_VERBS))
+$(call nccl_test,test_region,,$(call nccl,memory) $(FAKE_VERBS))
 # The whole plugin except NCCL's tables.
-$(call nccl_test,test_comm test_comm_breaks test_comm_ways,flow,$(filter-out %/plugin.c,$(PLUGIN_SRC)) $(FAKE_RC))
+$(call nccl_test,test_comm test_comm_breaks test_comm_ways,flow,$(filter-out %/plugin.c,$(PLUGIN_SRC)) $(FAKE_VERBS))
 
 # The plugin with NCCL's tables, called by ha-nccl-perf's code.
-$(call nccl_test,test_calls,,$(PLUGIN_SRC) $(patsubst %,hostlib/tools/ha_perf_%.c,net stream survey verify) $(FAKE_RC))
+$(call nccl_test,test_calls,,$(PLUGIN_SRC) $(patsubst %,hostlib/tools/ha_perf_%.c,net stream survey verify) $(FAKE_VERBS))
 
 # A test that loads the plugin as it is installed.
 $(call tests_plain,nccl,test_tables)

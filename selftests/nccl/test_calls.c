@@ -19,7 +19,7 @@
 #include "hostlib/nccl/abi.h"
 #include "hostlib/tools/ha_perf_stream.h"
 #include "lib/base/clock.h"
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 
 #define GROUPS     200u
 #define BYTES      3000u

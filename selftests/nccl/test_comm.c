@@ -25,7 +25,7 @@
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 #include "selftests/belongings.h"
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 #include "selftests/nccl/flow.h"
 
 /* ---- without faults ------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 #include "selftests/nccl/flow.h"
 
 /* Waits for a log line without calls of the comm, so that only the plugin's own threads can make

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include "hostlib/nccl/comm_priv.h"
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 #include "selftests/nccl/flow.h"
 
 static int open_with(const char *key, const char *value)

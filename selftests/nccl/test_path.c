@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Paths over fake devices (selftests/fake_rc). */
+/* Paths over fake devices (selftests/fakes/verbs.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <string.h>
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 #include "selftests/nccl/two_paths.h"
 
 static struct two_paths two;

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include "hostlib/nccl/memory.h"
 #include "lib/rdma/inventory.h"
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 
 #define HOST  1 /* NCCL_PTR_HOST */
 #define GPU   2 /* NCCL_PTR_CUDA */

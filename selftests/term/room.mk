@@ -17,7 +17,7 @@ $(call tests_address,term,test_form test_comm,$(patsubst %,selftests/term/%.c,sc
 $(call tests_address,term,test_engine,selftests/term/loop.c $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE))
 $(call tests_address,term,test_soft_wrong test_soft_fuzz,selftests/term/soft_lone.c selftests/hostlib/peer.c $(INCCL_SRC))
 $(call tests_address,term,test_soft_mirror,selftests/hostlib/peer.c $(INCCL_SRC))
-$(call tests_address,term,test_verbs,$(wildcard selftests/fake_rc/*.c))
+$(call tests_address,term,test_verbs,$(FAKE_VERBS))
 $(call tests_address,term,test_lost_acks,selftests/hostlib/peer.c $(TERM_COMM) $(TERM_NODE) $(INCCL_SRC))
 $(call tests_address,term,test_ip_id test_awake)
 $(call tests_address,term,test_ingress)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Channels on simulated RDMA devices (selftests/fake_rc). One end is mirrored, as on a host: each
+/* Channels on simulated RDMA devices (selftests/fakes/verbs.h). One end is mirrored, as on a host: each
  * of its messages has a result. The other end is posted, as on a switch: it sends each message back
  * as the result. */
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "lib/base/clock.h"
 #include "lib/channel/verbs_priv.h"
 #include "lib/proto/roce.h"
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 
 #define HOST_IP   0x0a4e0001 /* IP address of the device fake0 */
 #define SWITCH_IP 0x0a4e0101 /* IP address of the device fake1 */

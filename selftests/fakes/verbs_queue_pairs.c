@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "selftests/fake_rc/fake_rc_priv.h"
+#include "selftests/fakes/verbs_priv.h"
 
 struct fake_qp *fake_qps[FAKE_MAX_OBJECTS];
 unsigned int fake_n_qps;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "lib/rdma/device_priv.h"
 #include "lib/rdma/gid.h"
-#include "selftests/fake_rc/fake_rc_priv.h"
+#include "selftests/fakes/verbs_priv.h"
 
 #undef ibv_get_device_list
 #undef ibv_query_port

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "selftests/fake_rc/fake_rc_priv.h"
+#include "selftests/fakes/verbs_priv.h"
 
 #undef ibv_reg_mr
 
@@ -59,7 +59,7 @@ void fake_must(bool holds, const char *reason)
 {
 	if (holds)
 		return;
-	fprintf(stderr, "# fake_rc: %s\n", reason);
+	fprintf(stderr, "# fake verbs: %s\n", reason);
 	abort();
 }
 

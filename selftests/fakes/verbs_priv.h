@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Declarations that the files of this directory share. The lock `fake_lock` protects all of these
+/* Declarations that the files verbs_*.c share. The lock `fake_lock` protects all of these
  * data. */
-#ifndef FAKE_RC_PRIV_H
-#define FAKE_RC_PRIV_H
+#ifndef SELFTESTS_FAKES_VERBS_PRIV_H
+#define SELFTESTS_FAKES_VERBS_PRIV_H
 
 #include <pthread.h>
-#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/fakes/verbs.h"
 
 #define FAKE_MAX_OBJECTS  1024 /* greatest number of objects of one kind */
 #define FAKE_DEPTH        1024 /* number of entries of any queue */
@@ -58,7 +58,7 @@ extern uint64_t fake_generation;
 /* Ends the program with the reason if the condition does not hold. */
 void fake_must(bool holds, const char *reason);
 
-/* functions of objects.c */
+/* functions of verbs_objects.c */
 uint32_t fake_number(void); /* a number for a queue pair or a key, which no other object has had */
 /* Adds an object to the table of its kind, or removes it. n: number of entries that were ever in
  * use at once. */
@@ -72,12 +72,12 @@ bool fake_call_fails(void); /* does fake_fail_call() want this call to fail? If 
 /* Returns 0, or the errno with which fake_refuse() or fake_fail_call() wants this call to fail. */
 int fake_refused(enum fake_call call);
 
-/* functions of queue_pairs.c */
+/* functions of verbs_queue_pairs.c */
 void fake_flush(struct fake_qp *qp);
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* functions of wire.c */
+/* functions of verbs_wire.c */
 void fake_stop(struct fake_qp *qp, enum ibv_wc_status status);
 /* Sends all requests that can be sent, and fails those that have waited too long: of one queue
  * pair, or of all. */
@@ -85,10 +85,10 @@ void fake_progress(struct fake_qp *qp);
 void fake_progress_all(void);
 void fake_forget_packets(void);
 
-/* functions of machine.c */
+/* functions of verbs_devices.c */
 struct fake_dev *fake_dev_of(const struct ibv_context *ctx);
 struct fake_dev *fake_dev_at(const union ibv_gid *gid); /* returns NULL if no device has this GID */
-void fake_set_ops(struct ibv_context *ctx);             /* a function of objects.c */
+void fake_set_ops(struct ibv_context *ctx);             /* a function of verbs_objects.c */
 uint32_t fake_number(void);
 void fake_put(void *table, unsigned int *n, void *object);
 void fake_take_out(void *table, unsigned int n, const void *object);

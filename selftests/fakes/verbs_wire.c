@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
-#include "selftests/fake_rc/fake_rc_priv.h"
+#include "selftests/fakes/verbs_priv.h"
 
 struct packet {
 	uint32_t from_qpn, to_qpn;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Simulated RDMA devices: what libibverbs does for RC queue pairs, in memory. The functions have
- * the names of libibverbs' own and replace them. A program that links the objects of this
- * directory, and libibverbs behind them for the rest (ibv_wc_status_str() and the like), has only
+ * the names of libibverbs' own and replace them. A program that links verbs_*.c, and libibverbs behind them for the rest (ibv_wc_status_str() and the like), has only
  * these devices. Both ends of a connection are in that program.
  *
  * A misuse ends the program, although a real device might accept it or fail later. Misuses are a
@@ -28,8 +27,8 @@
  *	fake_faults(0, 0);
  *	assert_int_equal(fake_objects(), 0);  all objects were destroyed
  */
-#ifndef FAKE_RC_H
-#define FAKE_RC_H
+#ifndef SELFTESTS_FAKES_VERBS_H
+#define SELFTESTS_FAKES_VERBS_H
 
 #include <stdbool.h>
 #include <stdint.h>
