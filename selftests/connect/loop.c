@@ -15,7 +15,8 @@
 #include <unistd.h>
 #include "hostlib/connect/context.h"
 #include "lib/base/clock.h"
-#include "selftests/connect/fake_devices.h"
+#include "selftests/fakes/connect_socket.h"
+#include "selftests/fakes/inventory.h"
 #include "selftests/connect/loop.h"
 #include "selftests/belongings.h"
 
@@ -52,9 +53,9 @@ void loop_begin(unsigned int devices, unsigned int accept_timeout_ms)
 			 .error = error, .error_size = sizeof(error));
 
 	descriptors_before = open_descriptors();
-	fake_devices_reset();
+	fake_inventory_reset();
 	fake_sockets_reset();
-	fake_devices.n = devices;
+	fake_inventory.n = devices;
 	memset(&loop, 0, sizeof(loop));
 	loop.base = event_base_new();
 	assert_non_null(loop.base);
@@ -120,7 +121,7 @@ void loop_until_waiting(unsigned int n)
 {
 	const uint64_t late_at_ms = inc_now_ms() + LOOP_PATIENCE_MS;
 
-	while (fake_rtr_waiting() < n) {
+	while (fake_sockets_rtr_waiting() < n) {
 		assert_true(inc_now_ms() < late_at_ms);
 		turn_slowly();
 	}

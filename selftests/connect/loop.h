@@ -41,7 +41,7 @@ void loop_turn(void);
 bool loop_on_the_way(void);
 /* Runs the loop until no step to RTR is in progress. */
 void loop_until_no_rtr(void);
-/* Runs the loop until n steps to RTR are held (fake_devices.h). */
+/* Runs the loop until n steps to RTR are held (fakes/connect_socket.h). */
 void loop_until_waiting(unsigned int n);
 
 /* The number of descriptors that were opened since loop_begin(). */

@@ -8,16 +8,16 @@ $(call connect_test,test_flow test_select test_figures test_peers test_protocol)
 $(call connect_test,test_state test_two_sides,side)
 $(call connect_test,test_config test_document,document)
 # Tests with an event loop. They replace devices and sockets by fakes.
-$(call connect_test,test_service test_service_bounds test_open test_rtr test_counts,fake_devices fake_socket loop,\
-	$(call connect,accept call client context question request rtr service))
+$(call connect_test,test_service test_service_bounds test_open test_rtr test_counts,loop,\
+	$(call fakes,inventory connect_socket) $(call connect,accept call client context question request rtr service))
 # Tests with fake devices, which replace libibverbs' functions.
 $(call connect_test,test_socket test_socket_ends,socket_sides,\
 	$(FAKE_VERBS) $(call connect,socket socket_data socket_progress socket_region))
 
 # The fake library for test_tool. It has the symbol versions of the real one, so that inc-connect accepts it.
 FAKE_CONNECT := $(B)/selftests/connect/fake/libinc_connect.so.0
-$(call plain,selftests/connect/fake_library.c): EXTRA := -fvisibility=default
-$(eval $(call program,$(FAKE_CONNECT),$(call plain,selftests/connect/fake_library.c) hostlib/libinc_connect.map,-levent_core,\
+$(call plain,selftests/fakes/libinc_connect.c): EXTRA := -fvisibility=default
+$(eval $(call program,$(FAKE_CONNECT),$(call plain,selftests/fakes/libinc_connect.c) hostlib/libinc_connect.map,-levent_core,\
 	-shared -Wl$$(comma)-soname$$(comma)libinc_connect.so.0 -Wl$$(comma)--version-script=hostlib/libinc_connect.map))
 
 TESTS_connect += $(FAKE_CONNECT)

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "selftests/connect/fake_devices.h"
+#include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/loop.h"
 
 #define LONG_MS 15000

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "selftests/connect/fake_devices.h"
+#include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/loop.h"
 
 #define LONG_MS 15000
@@ -99,21 +99,21 @@ static void first_message_is_lost(void **state)
 static void a_step_fails(void **state)
 {
 	static const struct {
-		enum fake_call call;
+		enum fake_socket_call call;
 		unsigned int n;
 		unsigned int connects, connects_failed, accepts_failed, timeouts;
 	} rows[] = {
 		/* a step of the client, of which the service never gets to know */
-		{FAKE_MAKE, 1, 0, 1, 0, 0},
-		{FAKE_MAKE, 2, 0, 1, 1, 0},      /* a step of the service fails */
-		{FAKE_ENTER_RTR, 1, 0, 1, 1, 0}, /* a step of the service fails */
+		{FAKE_SOCKET_MAKE, 1, 0, 1, 0, 0},
+		{FAKE_SOCKET_MAKE, 2, 0, 1, 1, 0},      /* a step of the service fails */
+		{FAKE_SOCKET_ENTER_RTR, 1, 0, 1, 1, 0}, /* a step of the service fails */
 		/* a step of the client fails, and the service times out */
-		{FAKE_ENTER_RTR, 2, 0, 1, 1, 1},
-		{FAKE_POST_RECEIVES, 1, 0, 1, 1, 0}, /* a step of the service fails */
+		{FAKE_SOCKET_ENTER_RTR, 2, 0, 1, 1, 1},
+		{FAKE_SOCKET_POST_RECEIVES, 1, 0, 1, 1, 0}, /* a step of the service fails */
 		/* a step of the client fails, and the service times out */
-		{FAKE_PROBE, 1, 0, 1, 1, 1},
+		{FAKE_SOCKET_PROBE, 1, 0, 1, 1, 1},
 		/* a step of the service fails, when the client is already ready */
-		{FAKE_TO_RTS, 2, 1, 0, 1, 0},
+		{FAKE_SOCKET_TO_RTS, 2, 1, 0, 1, 0},
 	};
 	size_t i;
 

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "selftests/connect/fake_devices.h"
+#include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/loop.h"
 
 #define LONG_MS  15000
@@ -257,11 +257,11 @@ static void addresses(void **state)
 
 static void every_step_may_fail(void **state)
 {
-	enum fake_call call;
+	enum fake_socket_call call;
 	unsigned int n;
 
-	for (call = 0; call < FAKE_N_CALLS; call++)
-		for (n = 1; n <= 1u + (call != FAKE_PROBE); n++) {
+	for (call = 0; call < FAKE_SOCKET_N_CALLS; call++)
+		for (n = 1; n <= 1u + (call != FAKE_SOCKET_PROBE); n++) {
 			begin(1, STEPS_MS);
 			fake_sockets.fail_in[call] = n;
 			fake_sockets.error = ENOSPC;
@@ -270,7 +270,7 @@ static void every_step_may_fail(void **state)
 			until_quiet();
 			/* the service makes the last step to RTS, so its client notices no
 			 * failure */
-			if (call == FAKE_TO_RTS && n == 2) {
+			if (call == FAKE_SOCKET_TO_RTS && n == 2) {
 				assert_int_equal(outcome.error, 0);
 				assert_int_equal(loop.accepted, 0);
 			} else {

@@ -17,7 +17,7 @@
 #include <string.h>
 #include "hostlib/connect/context.h"
 #include "selftests/belongings.h"
-#include "selftests/connect/fake_devices.h"
+#include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/loop.h"
 
 #define LONG_MS 15000
@@ -96,8 +96,8 @@ static void a_slow_step_blocks_no_other_client(void **state)
 		loop_until(&outcome.times, i + 1);
 		assert_int_equal(outcome.error, 0);
 		assert_int_equal(outcome.devices, 1);
-		assert_int_equal(fake_rtr_waiting(), 1);
-		fake_rtr_go_on(1);
+		assert_int_equal(fake_sockets_rtr_waiting(), 1);
+		fake_sockets_rtr_go_on(1);
 	}
 	loop_until(&outcome.opened, 1);
 	loop_until(&loop.accepted, 1);
@@ -113,7 +113,7 @@ static struct inc_connect_request *open_to_rtr(bool client, unsigned int timeout
 	request = open_for(timeout_ms);
 	loop_until_waiting(1);
 	if (client) {
-		fake_rtr_go_on(1);
+		fake_sockets_rtr_go_on(1);
 		loop_until_waiting(1);
 	}
 	return request;
@@ -127,7 +127,7 @@ static void release_after_the_end(void)
 
 	assert_true(loop_on_the_way());
 	assert_true(fake_sockets.alive);
-	fake_rtr_go_on(2);
+	fake_sockets_rtr_go_on(2);
 	until_quiet();
 	assert_int_equal(outcome.times, times);
 	assert_int_equal(loop.accepted, 0);
@@ -198,7 +198,7 @@ static void service_ends_during_rtr(void **state)
 static void *go_on(void *arg)
 {
 	sched_yield();
-	fake_rtr_go_on(2);
+	fake_sockets_rtr_go_on(2);
 	return NULL;
 }
 

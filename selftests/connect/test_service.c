@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The answers of a service to its clients, line by line over TCP, with fake devices
- * (fake_devices.h). */
+ * (fakes/inventory.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "hostlib/connect/protocol.h"
 #include "hostlib/connect/service.h"
-#include "selftests/connect/fake_devices.h"
+#include "selftests/fakes/inventory.h"
 #include "selftests/connect/loop.h"
 #include "selftests/connect/service_client.h"
 
@@ -40,16 +40,16 @@ static void ports_come_and_go(void **state)
 	unsigned int lines;
 
 	loop_begin(1, LONG_MS);
-	fake_devices.down = true;
+	fake_inventory.down = true;
 	expect_said(QUERY, "fake0");
-	fake_devices_changed();
+	fake_inventory_changed();
 	loop_until(&loop.lines, 1);
 	assert_string_equal(loop.line, "fake0/1: down");
 	expect_said(QUERY, "\"devices\":[]");
 	expect_said(CONNECT, "\"errno\":\"ENETDOWN\"");
-	fake_devices.down = false;
+	fake_inventory.down = false;
 	lines = loop.lines;
-	fake_devices_changed();
+	fake_inventory_changed();
 	loop_until(&loop.lines, lines + 1);
 	assert_string_equal(loop.line, "fake0/1: active");
 	expect_said(QUERY, "fake0");
@@ -92,7 +92,7 @@ static void refuses_what_is_wrong(void **state)
 		expect_said(QUERY, "fake0");
 		nothing_is_made();
 	}
-	fake_devices.shut = true;
+	fake_inventory.shut = true;
 	expect_said(CONNECT, "fake0 is gone");
 	loop_end();
 }
@@ -121,7 +121,7 @@ static const struct {
 } requests[] = {
 	{CONNECT_MSG_QUERY, QUERY, "\"type\":\"devices\"", 0},
 	{CONNECT_MSG_ASK_FIGURES, FIGURES, "\"type\":\"figures\"", 0},
-	{CONNECT_MSG_CONNECT, CONNECT, "\"type\":\"connected\"", FAKE_POST_RECEIVES + 1},
+	{CONNECT_MSG_CONNECT, CONNECT, "\"type\":\"connected\"", FAKE_SOCKET_POST_RECEIVES + 1},
 };
 #define N_REQUESTS (sizeof(requests) / sizeof(requests[0]))
 
@@ -344,8 +344,8 @@ static void settings_of_any_size(void **state)
 	struct event_base *base = event_base_new();
 	struct inc_connect *ctx;
 
-	fake_devices_reset();
-	fake_devices.n = 1;
+	fake_inventory_reset();
+	fake_inventory.n = 1;
 	/* an older caller's struct is shorter, and bytes after it must not be used */
 	memset(&given, 0xff, sizeof(given));
 	inc_connect_settings_init(&given.known,
@@ -387,15 +387,15 @@ static void refuses_wrong_options(void **state)
 	struct inc_connect *ctx;
 	char big[sizeof(opts) + 8] = {0};
 
-	fake_devices_reset();
+	fake_inventory_reset();
 	assert_int_equal(inc_connect_create(base, &opts, &ctx), -ENODEV);
 	assert_string_equal(error, "no RDMA device here");
 	assert_int_equal(inc_connect_create(base, NULL, &ctx), -ENODEV);
-	fake_devices.n = 2;
-	fake_devices.down = true;
+	fake_inventory.n = 2;
+	fake_inventory.down = true;
 	assert_int_equal(inc_connect_create(base, &opts, &ctx), -ENODEV);
 	assert_string_equal(error, "no RDMA port that can be used; fake0/1: down; fake1/1: down");
-	fake_devices.down = false;
+	fake_inventory.down = false;
 	assert_int_equal(inc_connect_create(NULL, &opts, &ctx), -EINVAL);
 	inc_connect_settings_init(&settings, sizeof(settings));
 	opts.settings = &settings;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "hostlib/connect/protocol.h"
 #include "hostlib/connect/service.h"
-#include "selftests/connect/fake_devices.h"
+#include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/loop.h"
 #include "selftests/connect/service_client.h"
 
@@ -119,7 +119,7 @@ static void unresolved_clients_are_bounded(void **state)
 		expect_said(rows[i].next, "ENOBUFS");
 		expect_said(QUERY, "fake0");
 		fake_sockets.hold_rtr = false;
-		fake_rtr_go_on(rows[i].fit);
+		fake_sockets_rtr_go_on(rows[i].fit);
 		nothing_is_made();
 		fd = tcp_connected(rows[i].next);
 		close(fd);

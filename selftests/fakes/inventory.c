@@ -10,9 +10,9 @@
 #include "lib/base/thread.h"
 #include "lib/rdma/gid.h"
 #include "lib/rdma/inventory.h"
-#include "selftests/connect/fake_devices.h"
+#include "selftests/fakes/inventory.h"
 
-struct fake_devices fake_devices;
+struct fake_inventory fake_inventory;
 
 struct port {
 	struct inc_rdma_port_info info;
@@ -35,12 +35,12 @@ struct inc_rdma_inventory {
 static struct inc_rdma_inventory *inventories[8];
 static struct inc_rdma_device open_device;
 
-void fake_devices_reset(void)
+void fake_inventory_reset(void)
 {
-	memset(&fake_devices, 0, sizeof(fake_devices));
+	memset(&fake_inventory, 0, sizeof(fake_inventory));
 }
 
-void fake_devices_changed(void)
+void fake_inventory_changed(void)
 {
 	size_t i;
 
@@ -55,11 +55,11 @@ static struct counted *describe(void)
 	unsigned int i;
 
 	c->refs = 1;
-	c->device = calloc(fake_devices.n + 1, sizeof(*c->device));
-	c->port = calloc(fake_devices.n + 1, sizeof(*c->port));
+	c->device = calloc(fake_inventory.n + 1, sizeof(*c->device));
+	c->port = calloc(fake_inventory.n + 1, sizeof(*c->port));
 	c->list.device = c->device;
-	c->list.devices = fake_devices.n;
-	for (i = 0; i < fake_devices.n; i++) {
+	c->list.devices = fake_inventory.n;
+	for (i = 0; i < fake_inventory.n; i++) {
 		struct port *port = &c->port[i];
 
 		inc_rdma_gid_of_ipv4(htonl(0x0a090001 | i << 8), port->gid.raw);
@@ -67,7 +67,7 @@ static struct counted *describe(void)
 		port->gid.own_ifindex = i + 1;
 		port->info.number = 1;
 		port->info.link_layer = INC_RDMA_LINK_ETHERNET;
-		port->info.state = fake_devices.down ? INC_RDMA_PORT_DOWN : INC_RDMA_PORT_ACTIVE;
+		port->info.state = fake_inventory.down ? INC_RDMA_PORT_DOWN : INC_RDMA_PORT_ACTIVE;
 		port->info.active_mtu_bytes = 1024;
 		port->info.max_message_bytes = 1 << 30;
 		port->info.gid = &port->gid;
@@ -136,7 +136,7 @@ const struct inc_rdma_list *inc_rdma_inventory_get(struct inc_rdma_inventory *in
 struct inc_rdma_device *inc_rdma_inventory_device(struct inc_rdma_inventory *inventory,
 						  uint8_t index, const char *name)
 {
-	return fake_devices.shut ? NULL : &open_device;
+	return fake_inventory.shut ? NULL : &open_device;
 }
 
 void inc_rdma_device_put(struct inc_rdma_device *device)

@@ -17,7 +17,7 @@
 #include "hostlib/connect/socket.h"
 #include "lib/base/thread.h"
 #include "lib/rdma/mtu.h"
-#include "selftests/connect/fake_devices.h"
+#include "selftests/fakes/connect_socket.h"
 
 struct fake_sockets fake_sockets;
 
@@ -34,7 +34,7 @@ struct inc_connect_socket {
 	bool has_buffers, can_send, over;
 	bool has[N_ORDER];
 	int error;
-	bool held; /* the socket's step to RTR waits for fake_rtr_go_on() */
+	bool held; /* the socket's step to RTR waits for fake_sockets_rtr_go_on() */
 	int rtr_error;
 	atomic_int rtr; /* state of the socket's step to RTR, which has its own thread */
 };
@@ -56,7 +56,7 @@ void fake_sockets_reset(void)
 	rtr_come = rtr_may_go = 0;
 }
 
-unsigned int fake_rtr_waiting(void)
+unsigned int fake_sockets_rtr_waiting(void)
 {
 	unsigned int n;
 
@@ -66,7 +66,7 @@ unsigned int fake_rtr_waiting(void)
 	return n;
 }
 
-void fake_rtr_go_on(unsigned int n)
+void fake_sockets_rtr_go_on(unsigned int n)
 {
 	pthread_mutex_lock(&rtr_lock);
 	rtr_may_go += n;
@@ -85,7 +85,7 @@ static void wait_for_go(void)
 	pthread_mutex_unlock(&rtr_lock);
 }
 
-static int may(enum fake_call call, struct inc_err *err)
+static int may(enum fake_socket_call call, struct inc_err *err)
 {
 	if (!fake_sockets.fail_in[call] || --fake_sockets.fail_in[call])
 		return 0;
@@ -97,7 +97,7 @@ int connect_socket_make(const struct connect_socket_opts *opts, struct inc_conne
 			struct inc_err *err)
 {
 	struct inc_connect_socket *s;
-	int ret = may(FAKE_MAKE, err);
+	int ret = may(FAKE_SOCKET_MAKE, err);
 
 	if (ret)
 		return ret;
@@ -130,8 +130,8 @@ int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_i
 	socket->rtr = AIMED;
 	socket->held = fake_sockets.hold_rtr;
 	socket->peer_qpn = peer->qp_num;
-	socket->rtr_error = may(FAKE_ENTER_RTR, NULL);
-	return may(FAKE_AIM, err);
+	socket->rtr_error = may(FAKE_SOCKET_ENTER_RTR, NULL);
+	return may(FAKE_SOCKET_AIM, err);
 }
 
 /* Makes the step to RTR, in the thread of that step. */
@@ -155,13 +155,13 @@ int connect_socket_post_receives(struct inc_connect_socket *socket, struct inc_e
 {
 	assert_int_equal(socket->rtr, ENTERED);
 	socket->has_buffers = true;
-	return may(FAKE_POST_RECEIVES, err);
+	return may(FAKE_SOCKET_POST_RECEIVES, err);
 }
 
 int connect_socket_to_rts(struct inc_connect_socket *socket, struct inc_err *err)
 {
 	socket->can_send = true;
-	return may(FAKE_TO_RTS, err);
+	return may(FAKE_SOCKET_TO_RTS, err);
 }
 
 static void put(struct inc_connect_socket *socket, enum connect_event event)
@@ -186,7 +186,7 @@ static struct inc_connect_socket *peer_of(const struct inc_connect_socket *socke
 int connect_socket_probe(struct inc_connect_socket *socket, struct inc_err *err)
 {
 	struct inc_connect_socket *peer = peer_of(socket);
-	int ret = may(FAKE_PROBE, err);
+	int ret = may(FAKE_SOCKET_PROBE, err);
 
 	if (ret || fake_sockets.lose_probe)
 		return ret;
