@@ -5,13 +5,13 @@ CONNECT_ROOM := $(call connect,config figures flow peers protocol select state)
 connect_test = $(call tests_address,connect,$(1),$(patsubst %,selftests/connect/%.c,$(2)) $(CONNECT_ROOM) $(3))
 
 $(call connect_test,test_flow test_select test_figures test_peers test_protocol)
-$(call connect_test,test_state test_two_sides,side)
+$(call connect_test,test_state test_two_sides,model_side)
 $(call connect_test,test_config test_document,document)
 # Tests with an event loop. They replace devices and sockets by fakes.
-$(call connect_test,test_service test_service_bounds test_open test_rtr test_counts,loop,\
+$(call connect_test,test_service test_service_bounds test_open test_rtr test_counts,harness_service,\
 	$(call fakes,inventory connect_socket) $(call connect,accept call client context question request rtr service))
 # Tests with fake devices, which replace libibverbs' functions.
-$(call connect_test,test_socket test_socket_ends,socket_sides,\
+$(call connect_test,test_socket test_socket_ends,harness_socket_sides,\
 	$(FAKE_VERBS) $(call connect,socket socket_data socket_progress socket_region))
 
 # The fake library for test_tool. It has the symbol versions of the real one, so that inc-connect accepts it.

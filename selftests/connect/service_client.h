@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "selftests/fakes/connect_socket.h"
-#include "selftests/connect/loop.h"
+#include "selftests/connect/harness_service.h"
 
 #define LONG_MS 15000
 /* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
@@ -27,9 +27,9 @@
 /* Checks that no connection is being made. */
 static inline void nothing_is_made(void)
 {
-	loop_until_no_rtr();
+	service_until_no_rtr();
 	assert_int_equal(fake_sockets.alive, 0);
-	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
+	assert_int_equal(service_figure("inc_connect_accepting"), 0);
 }
 
 /* Sends a text and checks that the answer contains `want`. If `want` is "", there must be no

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "selftests/fakes/connect_socket.h"
-#include "selftests/connect/loop.h"
+#include "selftests/connect/harness_service.h"
 
 #define LONG_MS 15000
 /* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
@@ -37,62 +37,63 @@ static void open_from(struct inc_connect *ctx, unsigned int timeout_ms)
 	INC_CONNECT_OPTS(inc_connect_request_opts, opts, .timeout_ms = timeout_ms);
 	struct inc_connect_request *request;
 
-	assert_int_equal(inc_connect_open(ctx, loop.address, &opts, on_opened, &request), 0);
+	assert_int_equal(inc_connect_open(ctx, service_harness.address, &opts, on_opened, &request),
+			 0);
 }
 
 static void begin(unsigned int devices, unsigned int accept_timeout_ms)
 {
-	loop_begin(devices, accept_timeout_ms);
+	service_begin(devices, accept_timeout_ms);
 	callbacks = 0;
 }
 
 static void until_over(unsigned int requests)
 {
-	loop_until(&callbacks, requests);
-	while (loop_figure("inc_connect_accepting"))
-		event_base_loop(loop.base, EVLOOP_ONCE);
-	assert_int_equal(loop_figure("inc_connect_connecting"), 0);
+	service_until(&callbacks, requests);
+	while (service_figure("inc_connect_accepting"))
+		event_base_loop(service_harness.base, EVLOOP_ONCE);
+	assert_int_equal(service_figure("inc_connect_connecting"), 0);
 }
 
 /* Checks the counters of the harness's context, which has both the client and the service. */
 static void expect(unsigned int connects, unsigned int connects_failed, unsigned int accepts,
 		   unsigned int accepts_failed, unsigned int timeouts)
 {
-	assert_int_equal(loop_figure("inc_connect_connect_latency_seconds_count"), connects);
-	assert_int_equal(loop_figure("inc_connect_connect_failed_total"), connects_failed);
-	assert_int_equal(loop_figure("inc_connect_accept_latency_seconds_count"), accepts);
-	assert_int_equal(loop_figure("inc_connect_accept_failed_total"), accepts_failed);
-	assert_int_equal(loop_figure("inc_connect_accept_timeout_total"), timeouts);
+	assert_int_equal(service_figure("inc_connect_connect_latency_seconds_count"), connects);
+	assert_int_equal(service_figure("inc_connect_connect_failed_total"), connects_failed);
+	assert_int_equal(service_figure("inc_connect_accept_latency_seconds_count"), accepts);
+	assert_int_equal(service_figure("inc_connect_accept_failed_total"), accepts_failed);
+	assert_int_equal(service_figure("inc_connect_accept_timeout_total"), timeouts);
 }
 
 static void success(void **state)
 {
 	begin(1, LONG_MS);
-	open_from(loop.ctx, LONG_MS);
-	open_from(loop.ctx, LONG_MS);
-	assert_int_equal(loop_figure("inc_connect_connecting"), 2);
+	open_from(service_harness.ctx, LONG_MS);
+	open_from(service_harness.ctx, LONG_MS);
+	assert_int_equal(service_figure("inc_connect_connecting"), 2);
 	until_over(2);
 	expect(2, 0, 2, 0, 0);
-	loop_end();
+	service_end();
 }
 
 static void no_device(void **state)
 {
 	begin(0, LONG_MS);
-	open_from(loop.ctx, LONG_MS);
+	open_from(service_harness.ctx, LONG_MS);
 	until_over(1);
 	expect(0, 1, 0, 0, 0);
-	loop_end();
+	service_end();
 }
 
 static void first_message_is_lost(void **state)
 {
 	begin(1, SHORT_MS);
 	fake_sockets.lose_probe = true;
-	open_from(loop.ctx, LATER_MS);
+	open_from(service_harness.ctx, LATER_MS);
 	until_over(1);
 	expect(0, 1, 0, 1, 1);
-	loop_end();
+	service_end();
 }
 
 /* Lets a step of the client or of the service fail, and checks that the peer fails, too. */
@@ -121,11 +122,11 @@ static void a_step_fails(void **state)
 		begin(1, rows[i].timeouts ? SHORT_MS : LONG_MS);
 		fake_sockets.fail_in[rows[i].call] = rows[i].n;
 		fake_sockets.error = ENOSPC;
-		open_from(loop.ctx, LONG_MS);
+		open_from(service_harness.ctx, LONG_MS);
 		until_over(1);
 		expect(rows[i].connects, rows[i].connects_failed, 0, rows[i].accepts_failed,
 		       rows[i].timeouts);
-		loop_end();
+		service_end();
 	}
 }
 
@@ -135,12 +136,14 @@ static void cancelled(void **state)
 	struct inc_connect_request *request;
 
 	begin(1, LONG_MS);
-	assert_int_equal(inc_connect_open(loop.ctx, loop.address, NULL, on_opened, &request), 0);
-	assert_int_equal(loop_figure("inc_connect_connecting"), 1);
+	assert_int_equal(inc_connect_open(service_harness.ctx, service_harness.address, NULL,
+					  on_opened, &request),
+			 0);
+	assert_int_equal(service_figure("inc_connect_connecting"), 1);
 	inc_connect_cancel(request);
 	until_over(0);
 	expect(0, 0, 0, 0, 0);
-	loop_end();
+	service_end();
 }
 
 static void has(struct inc_connect *ctx, const char *name, const char *peer, unsigned int n)
@@ -163,24 +166,24 @@ static void histograms_by_the_clients_settings(void **state)
 	char *text;
 
 	begin(1, LONG_MS);
-	open_from(loop.ctx, LONG_MS);
+	open_from(service_harness.ctx, LONG_MS);
 	until_over(1);
-	text = inc_connect_figures(loop.ctx);
+	text = inc_connect_figures(service_harness.ctx);
 	assert_null(strstr(text, "inc_connect_peer_"));
 	free(text);
 	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.record_latency_per_peer = true;
 	opts.settings = &settings;
-	assert_int_equal(inc_connect_create(loop.base, &opts, &other), 0);
+	assert_int_equal(inc_connect_create(service_harness.base, &opts, &other), 0);
 	open_from(other, LONG_MS);
 	open_from(other, LONG_MS);
 	until_over(3);
 	expect(1, 0, 3, 0, 0);
-	has(loop.ctx, "inc_connect_peer_accept_latency_seconds_count", "127.0.0.1", 2);
-	has(other, "inc_connect_peer_connect_latency_seconds_count", loop.address, 2);
-	has(other, "inc_connect_peer_accept_latency_seconds_count", loop.address, 0);
+	has(service_harness.ctx, "inc_connect_peer_accept_latency_seconds_count", "127.0.0.1", 2);
+	has(other, "inc_connect_peer_connect_latency_seconds_count", service_harness.address, 2);
+	has(other, "inc_connect_peer_accept_latency_seconds_count", service_harness.address, 0);
 	inc_connect_destroy(other);
-	loop_end();
+	service_end();
 }
 
 static void on_accepted(void *arg, struct inc_connect_socket *socket, const char *peer)
@@ -204,18 +207,18 @@ static void histograms_by_the_services_settings(void **state)
 	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.record_latency_per_peer = true;
 	opts.settings = &settings;
-	assert_int_equal(inc_connect_create(loop.base, &opts, &other), 0);
+	assert_int_equal(inc_connect_create(service_harness.base, &opts, &other), 0);
 	assert_int_equal(inc_connect_serve(other, &serve, &service), 0);
-	snprintf(loop.address, sizeof(loop.address), "127.0.0.1:%u",
+	snprintf(service_harness.address, sizeof(service_harness.address), "127.0.0.1:%u",
 		 inc_connect_service_port(service));
-	open_from(loop.ctx, LONG_MS);
-	loop_until(&callbacks, 2);
+	open_from(service_harness.ctx, LONG_MS);
+	service_until(&callbacks, 2);
 	has(other, "inc_connect_peer_accept_latency_seconds_count", "127.0.0.1", 1);
-	text = inc_connect_figures(loop.ctx);
+	text = inc_connect_figures(service_harness.ctx);
 	assert_null(strstr(text, "inc_connect_peer_"));
 	free(text);
 	inc_connect_destroy(other);
-	loop_end();
+	service_end();
 }
 
 static char *told;
@@ -233,16 +236,17 @@ static void a_query_returns_the_same_figures(void **state)
 	char *text;
 
 	begin(1, LONG_MS);
-	open_from(loop.ctx, LONG_MS);
+	open_from(service_harness.ctx, LONG_MS);
 	until_over(1);
-	assert_int_equal(inc_connect_ask_figures(loop.ctx, loop.address, NULL, on_told, &request),
+	assert_int_equal(inc_connect_ask_figures(service_harness.ctx, service_harness.address, NULL,
+						 on_told, &request),
 			 0);
-	loop_until(&callbacks, 2);
-	text = inc_connect_figures(loop.ctx);
+	service_until(&callbacks, 2);
+	text = inc_connect_figures(service_harness.ctx);
 	assert_string_equal(told, text);
 	free(told);
 	free(text);
-	loop_end();
+	service_end();
 }
 
 int main(void)

@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "selftests/fakes/connect_socket.h"
-#include "selftests/connect/loop.h"
+#include "selftests/connect/harness_service.h"
 
 #define LONG_MS  15000
 #define SHORT_MS 60
@@ -87,7 +87,7 @@ static void on_told(void *arg, int error, const char *why, const char *figures)
 
 static void begin(unsigned int devices, unsigned int accept_timeout_ms)
 {
-	loop_begin(devices, accept_timeout_ms);
+	service_begin(devices, accept_timeout_ms);
 	memset(&outcome, 0, sizeof(outcome));
 }
 
@@ -97,7 +97,7 @@ static void end(void)
 
 	for (i = 0; i < outcome.opened; i++)
 		inc_connect_socket_destroy(outcome.sockets[i]);
-	loop_end();
+	service_end();
 }
 
 static struct inc_connect_request *open_to(const char *address, unsigned int timeout_ms)
@@ -106,41 +106,42 @@ static struct inc_connect_request *open_to(const char *address, unsigned int tim
 	struct inc_connect_request *request;
 
 	outcome.inside = true;
-	assert_int_equal(inc_connect_open(loop.ctx, address, &opts, on_opened, &request), 0);
+	assert_int_equal(inc_connect_open(service_harness.ctx, address, &opts, on_opened, &request),
+			 0);
 	outcome.inside = false;
 	return request;
 }
 
 static struct inc_connect_request *open_here(void)
 {
-	return open_to(loop.address, LONG_MS);
+	return open_to(service_harness.address, LONG_MS);
 }
 
 /* Runs the loop until no connection is being made. Then each socket must have an owner, at the
  * client or at the service. */
 static void until_quiet(void)
 {
-	while (loop_figure("inc_connect_connecting") || loop_figure("inc_connect_accepting") ||
-	       loop_on_the_way())
-		event_base_loop(loop.base, EVLOOP_ONCE);
-	assert_int_equal(fake_sockets.alive, outcome.opened + loop.accepted);
+	while (service_figure("inc_connect_connecting") ||
+	       service_figure("inc_connect_accepting") || service_rtr_under_way())
+		event_base_loop(service_harness.base, EVLOOP_ONCE);
+	assert_int_equal(fake_sockets.alive, outcome.opened + service_harness.accepted);
 }
 
 static void both_get_a_socket(void **state)
 {
 	begin(1, LONG_MS);
 	open_here();
-	assert_int_equal(loop_figure("inc_connect_connecting"), 1);
-	loop_until(&outcome.opened, 1);
-	loop_until(&loop.accepted, 1);
+	assert_int_equal(service_figure("inc_connect_connecting"), 1);
+	service_until(&outcome.opened, 1);
+	service_until(&service_harness.accepted, 1);
 	assert_int_equal(outcome.times, 1);
 	assert_int_equal(fake_sockets.handed[0], 2);
-	assert_string_equal(loop.peer, "127.0.0.1");
+	assert_string_equal(service_harness.peer, "127.0.0.1");
 	assert_int_equal(outcome.pairs, 1);
 	until_quiet();
-	assert_int_equal(loop_figure("inc_connect_connect_latency_seconds_count"), 1);
-	assert_int_equal(loop_figure("inc_connect_accept_latency_seconds_count"), 1);
-	assert_int_equal(loop_figure("inc_connect_connect_failed_total"), 0);
+	assert_int_equal(service_figure("inc_connect_connect_latency_seconds_count"), 1);
+	assert_int_equal(service_figure("inc_connect_accept_latency_seconds_count"), 1);
+	assert_int_equal(service_figure("inc_connect_connect_failed_total"), 0);
 	end();
 }
 
@@ -151,8 +152,8 @@ static void a_hundred_at_once(void **state)
 	begin(3, LONG_MS);
 	for (i = 0; i < 100; i++)
 		open_here();
-	loop_until(&outcome.opened, 100);
-	loop_until(&loop.accepted, 100);
+	service_until(&outcome.opened, 100);
+	service_until(&service_harness.accepted, 100);
 	until_quiet();
 	assert_int_equal(outcome.times, 100);
 	end();
@@ -166,13 +167,13 @@ static void ports_take_turns(void **state)
 	begin(3, LONG_MS);
 	for (i = 0; i < 9; i++) {
 		open_here();
-		loop_until(&outcome.opened, i + 1);
+		service_until(&outcome.opened, i + 1);
 		assert_int_equal(outcome.pairs, 9);
 		assert_true(!i || outcome.counter == last + 1);
 		assert_int_equal(outcome.local_dev, outcome.counter % 9 % 3);
 		last = outcome.counter;
 	}
-	loop_until(&loop.accepted, 9);
+	service_until(&service_harness.accepted, 9);
 	end();
 }
 
@@ -180,10 +181,10 @@ static void without_devices(void **state)
 {
 	begin(0, LONG_MS);
 	open_here();
-	loop_until(&outcome.times, 1);
+	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ENODEV);
 	assert_non_null(strstr(outcome.why, "no RDMA device here"));
-	assert_int_equal(loop_figure("inc_connect_connect_failed_total"), 1);
+	assert_int_equal(service_figure("inc_connect_connect_failed_total"), 1);
 	end();
 }
 
@@ -194,20 +195,25 @@ static void questions(void **state)
 
 	begin(2, LONG_MS);
 	outcome.inside = true;
-	assert_int_equal(inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
+	assert_int_equal(inc_connect_query(service_harness.ctx, service_harness.address, NULL,
+					   on_queried, &request),
+			 0);
 	outcome.inside = false;
-	loop_until(&outcome.times, 1);
+	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, 0);
 	assert_int_equal(outcome.devices, 2);
-	assert_int_equal(inc_connect_ask_figures(loop.ctx, loop.address, &opts, on_told, &request),
+	assert_int_equal(inc_connect_ask_figures(service_harness.ctx, service_harness.address,
+						 &opts, on_told, &request),
 			 0);
-	loop_until(&outcome.times, 2);
+	service_until(&outcome.times, 2);
 	assert_int_equal(outcome.error, 0);
 	/* the query is cancelled at once, so its answer may not arrive */
-	assert_int_equal(inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
+	assert_int_equal(inc_connect_query(service_harness.ctx, service_harness.address, NULL,
+					   on_queried, &request),
+			 0);
 	inc_connect_cancel(request);
 	inc_connect_cancel(NULL);
-	loop_turn();
+	service_turn();
 	assert_int_equal(outcome.times, 2);
 	end();
 }
@@ -233,19 +239,23 @@ static void addresses(void **state)
 	begin(1, LONG_MS);
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		error[0] = '\0';
-		assert_int_equal(inc_connect_open(loop.ctx, wrong[i], &opts, on_opened, &request),
-				 -EINVAL);
+		assert_int_equal(
+			inc_connect_open(service_harness.ctx, wrong[i], &opts, on_opened, &request),
+			-EINVAL);
 		assert_true(error[0]);
 	}
-	assert_int_equal(inc_connect_query(loop.ctx, loop.address, &opts, NULL, &request), -EINVAL);
+	assert_int_equal(inc_connect_query(service_harness.ctx, service_harness.address, &opts,
+					   NULL, &request),
+			 -EINVAL);
 	opts.sz = 3;
-	assert_int_equal(inc_connect_query(loop.ctx, loop.address, &opts, on_queried, &request),
+	assert_int_equal(inc_connect_query(service_harness.ctx, service_harness.address, &opts,
+					   on_queried, &request),
 			 -EINVAL);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		snprintf(address, sizeof(address), rows[i].address,
-			 inc_connect_service_port(loop.service));
+			 inc_connect_service_port(service_harness.service));
 		open_to(address, LONG_MS);
-		loop_until(&outcome.times, i + 1);
+		service_until(&outcome.times, i + 1);
 		if (outcome.error != rows[i].error)
 			fail_msg("%s: %s", address, outcome.why);
 		if (rows[i].error)
@@ -266,13 +276,13 @@ static void every_step_may_fail(void **state)
 			fake_sockets.fail_in[call] = n;
 			fake_sockets.error = ENOSPC;
 			open_here();
-			loop_until(&outcome.times, 1);
+			service_until(&outcome.times, 1);
 			until_quiet();
 			/* the service makes the last step to RTS, so its client notices no
 			 * failure */
 			if (call == FAKE_SOCKET_TO_RTS && n == 2) {
 				assert_int_equal(outcome.error, 0);
-				assert_int_equal(loop.accepted, 0);
+				assert_int_equal(service_harness.accepted, 0);
 			} else {
 				assert_int_equal(outcome.error, -ENOSPC);
 			}
@@ -285,13 +295,13 @@ static void first_message_is_lost(void **state)
 {
 	begin(1, STEPS_MS);
 	fake_sockets.lose_probe = true;
-	open_to(loop.address, 5 * STEPS_MS);
+	open_to(service_harness.address, 5 * STEPS_MS);
 	until_quiet();
-	loop_until(&outcome.times, 1);
+	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
 	assert_non_null(strstr(outcome.why, "sends its first message"));
 	assert_int_equal(fake_sockets.alive, 0);
-	assert_int_equal(loop_figure("inc_connect_accept_timeout_total"), 1);
+	assert_int_equal(service_figure("inc_connect_accept_timeout_total"), 1);
 	end();
 }
 
@@ -299,10 +309,10 @@ static void its_completion_is_lost(void **state)
 {
 	begin(1, LONG_MS);
 	fake_sockets.lose_completion = true;
-	open_to(loop.address, 1000);
-	loop_until(&outcome.times, 1);
+	open_to(service_harness.address, 1000);
+	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
-	assert_int_equal(loop.accepted, 1);
+	assert_int_equal(service_harness.accepted, 1);
 	until_quiet();
 	end();
 }
@@ -312,9 +322,9 @@ static void closed_before_it_was_ready(void **state)
 	begin(1, LONG_MS);
 	fake_sockets.lose_completion = true;
 	open_here();
-	loop_until(&loop.accepted, 1);
-	fake_socket_close(loop.sockets[0]);
-	loop_until(&outcome.opened, 1);
+	service_until(&service_harness.accepted, 1);
+	fake_socket_close(service_harness.sockets[0]);
+	service_until(&outcome.opened, 1);
 	/* the client got a socket that is already closed, from which it can still read messages */
 	assert_int_equal(fake_sockets.handed[1], 1);
 	end();
@@ -327,7 +337,8 @@ static void closed_before_it_was_ready(void **state)
 static void turn(unsigned int n)
 {
 	while (n--)
-		event_base_loop(loop.base, EVLOOP_ONCE | (loop_on_the_way() ? 0 : EVLOOP_NONBLOCK));
+		event_base_loop(service_harness.base,
+				EVLOOP_ONCE | (service_rtr_under_way() ? 0 : EVLOOP_NONBLOCK));
 }
 
 static void cancelled_at_any_time(void **state)
@@ -369,10 +380,10 @@ static void service_ends_at_any_time(void **state)
 
 	for (turns = 0; turns < TURNS; turns++) {
 		begin(1, LONG_MS);
-		open_to(loop.address, SHORT_MS);
+		open_to(service_harness.address, SHORT_MS);
 		turn(turns);
-		inc_connect_service_close(loop.service);
-		loop_until(&outcome.times, 1);
+		inc_connect_service_close(service_harness.service);
+		service_until(&outcome.times, 1);
 		lost += outcome.error != 0;
 		until_quiet();
 		end();
@@ -390,7 +401,7 @@ static void device_breaks_at_any_time(void **state)
 		open_here();
 		turn(turns);
 		fake_sockets_break();
-		loop_until(&outcome.times, 1);
+		service_until(&outcome.times, 1);
 		broken += outcome.error == -ENETDOWN;
 		until_quiet();
 		end();
@@ -400,8 +411,8 @@ static void device_breaks_at_any_time(void **state)
 
 static void destroy_context(void)
 {
-	inc_connect_destroy(loop.ctx);
-	loop.ctx = NULL;
+	inc_connect_destroy(service_harness.ctx);
+	service_harness.ctx = NULL;
 }
 
 static void destroyed_inside_callbacks(void **state)
@@ -417,12 +428,14 @@ static void destroyed_inside_callbacks(void **state)
 		if (kind == 1)
 			open_to("127.0.0.1:1", LONG_MS);
 		if (kind == 2)
-			inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request);
+			inc_connect_query(service_harness.ctx, service_harness.address, NULL,
+					  on_queried, &request);
 		if (kind == 3)
-			inc_connect_ask_figures(loop.ctx, loop.address, NULL, on_told, &request);
+			inc_connect_ask_figures(service_harness.ctx, service_harness.address, NULL,
+						on_told, &request);
 		open_here(); /* this request is cancelled, so its callback must never run */
-		loop_until(&outcome.times, 1);
-		loop_turn();
+		service_until(&outcome.times, 1);
+		service_turn();
 		assert_int_equal(outcome.times, 1);
 		end();
 	}
@@ -431,11 +444,11 @@ static void destroyed_inside_callbacks(void **state)
 static void destroyed_inside_accepted(void **state)
 {
 	begin(1, LONG_MS);
-	loop.then = destroy_context;
+	service_harness.then = destroy_context;
 	open_here();
 	open_here();
-	loop_until(&loop.accepted, 1);
-	loop_turn();
+	service_until(&service_harness.accepted, 1);
+	service_turn();
 	end();
 }
 
@@ -492,10 +505,10 @@ static void strange_services(void **state)
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		open_to(address, LONG_MS);
 		while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
-			loop_turn();
+			service_turn();
 		tcp_send(fd, rows[i].text, strlen(rows[i].text));
 		shutdown(fd, SHUT_WR);
-		loop_until(&outcome.times, i + 1);
+		service_until(&outcome.times, i + 1);
 		close(fd);
 		if (outcome.error != rows[i].error || !strstr(outcome.why, rows[i].why))
 			fail_msg("%s: %s", rows[i].text, outcome.why);
@@ -503,7 +516,7 @@ static void strange_services(void **state)
 	}
 	/* a service that sends nothing */
 	open_to(address, SHORT_MS);
-	loop_until(&outcome.times, i + 1);
+	service_until(&outcome.times, i + 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
 	close(listener);
 	end();

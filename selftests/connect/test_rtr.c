@@ -18,7 +18,7 @@
 #include "hostlib/connect/context.h"
 #include "selftests/belongings.h"
 #include "selftests/fakes/connect_socket.h"
-#include "selftests/connect/loop.h"
+#include "selftests/connect/harness_service.h"
 
 #define LONG_MS 15000
 /* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
@@ -56,7 +56,7 @@ static void on_queried(void *arg, int error, const char *why,
 
 static void begin(unsigned int accept_timeout_ms)
 {
-	loop_begin(1, accept_timeout_ms);
+	service_begin(1, accept_timeout_ms);
 	memset(&outcome, 0, sizeof(outcome));
 	fake_sockets.hold_rtr = true;
 }
@@ -66,7 +66,9 @@ static struct inc_connect_request *open_for(unsigned int timeout_ms)
 	INC_CONNECT_OPTS(inc_connect_request_opts, opts, .timeout_ms = timeout_ms);
 	struct inc_connect_request *request;
 
-	assert_int_equal(inc_connect_open(loop.ctx, loop.address, &opts, on_opened, &request), 0);
+	assert_int_equal(inc_connect_open(service_harness.ctx, service_harness.address, &opts,
+					  on_opened, &request),
+			 0);
 	return request;
 }
 
@@ -74,10 +76,10 @@ static struct inc_connect_request *open_for(unsigned int timeout_ms)
  * client or at the service. */
 static void until_quiet(void)
 {
-	while (loop_figure("inc_connect_connecting") || loop_figure("inc_connect_accepting") ||
-	       loop_on_the_way())
-		event_base_loop(loop.base, EVLOOP_ONCE);
-	assert_int_equal(fake_sockets.alive, loop.accepted);
+	while (service_figure("inc_connect_connecting") ||
+	       service_figure("inc_connect_accepting") || service_rtr_under_way())
+		event_base_loop(service_harness.base, EVLOOP_ONCE);
+	assert_int_equal(fake_sockets.alive, service_harness.accepted);
 }
 
 /* The steps to RTR of both sides take long, one after the other. Meanwhile the loop goes on and
@@ -90,19 +92,20 @@ static void a_slow_step_blocks_no_other_client(void **state)
 	begin(LONG_MS);
 	open_for(LONG_MS);
 	for (i = 0; i < 2; i++) {
-		loop_until_waiting(1);
-		assert_int_equal(
-			inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
-		loop_until(&outcome.times, i + 1);
+		service_until_waiting(1);
+		assert_int_equal(inc_connect_query(service_harness.ctx, service_harness.address,
+						   NULL, on_queried, &request),
+				 0);
+		service_until(&outcome.times, i + 1);
 		assert_int_equal(outcome.error, 0);
 		assert_int_equal(outcome.devices, 1);
 		assert_int_equal(fake_sockets_rtr_waiting(), 1);
 		fake_sockets_rtr_go_on(1);
 	}
-	loop_until(&outcome.opened, 1);
-	loop_until(&loop.accepted, 1);
+	service_until(&outcome.opened, 1);
+	service_until(&service_harness.accepted, 1);
 	until_quiet();
-	loop_end();
+	service_end();
 }
 
 /* Makes a connection up to the point where one side's step to RTR is held back. */
@@ -111,10 +114,10 @@ static struct inc_connect_request *open_to_rtr(bool client, unsigned int timeout
 	struct inc_connect_request *request;
 
 	request = open_for(timeout_ms);
-	loop_until_waiting(1);
+	service_until_waiting(1);
 	if (client) {
 		fake_sockets_rtr_go_on(1);
-		loop_until_waiting(1);
+		service_until_waiting(1);
 	}
 	return request;
 }
@@ -125,14 +128,14 @@ static void release_after_the_end(void)
 {
 	const unsigned int times = outcome.times;
 
-	assert_true(loop_on_the_way());
+	assert_true(service_rtr_under_way());
 	assert_true(fake_sockets.alive);
 	fake_sockets_rtr_go_on(2);
 	until_quiet();
 	assert_int_equal(outcome.times, times);
-	assert_int_equal(loop.accepted, 0);
-	assert_int_equal(loop.ctx->rtrs.n_abandoned, 0);
-	assert_int_equal(loop.ctx->rtrs.abandoned_bytes, 0);
+	assert_int_equal(service_harness.accepted, 0);
+	assert_int_equal(service_harness.ctx->rtrs.n_abandoned, 0);
+	assert_int_equal(service_harness.ctx->rtrs.abandoned_bytes, 0);
 }
 
 static void cancelled_during_rtr(void **state)
@@ -144,7 +147,7 @@ static void cancelled_during_rtr(void **state)
 		inc_connect_cancel(open_to_rtr(client, LONG_MS));
 		release_after_the_end();
 		assert_int_equal(outcome.times, 0);
-		loop_end();
+		service_end();
 	}
 }
 
@@ -152,20 +155,20 @@ static void timeout_during_rtr(void **state)
 {
 	begin(LONG_MS);
 	open_to_rtr(true, STEPS_MS);
-	loop_until(&outcome.times, 1);
+	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
 	assert_non_null(strstr(outcome.why, "looks for the service's port"));
-	inc_connect_service_close(loop.service);
+	inc_connect_service_close(service_harness.service);
 	release_after_the_end();
-	loop_end();
+	service_end();
 
 	begin(STEPS_MS);
 	open_to_rtr(false, LONG_MS);
-	loop_until(&outcome.times, 1);
+	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
 	assert_non_null(strstr(outcome.why, "no way to the client's port within"));
 	release_after_the_end();
-	loop_end();
+	service_end();
 }
 
 static void device_fails_during_rtr(void **state)
@@ -174,10 +177,10 @@ static void device_fails_during_rtr(void **state)
 	open_to_rtr(true, LONG_MS);
 	fake_sockets.error = ENETDOWN;
 	fake_sockets_break();
-	loop_until(&outcome.times, 1);
+	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ENETDOWN);
 	release_after_the_end();
-	loop_end();
+	service_end();
 }
 
 /* When the service or the context ends, no thread may still use a destroyed queue pair. */
@@ -185,11 +188,11 @@ static void service_ends_during_rtr(void **state)
 {
 	begin(LONG_MS);
 	open_to_rtr(false, LONG_MS);
-	inc_connect_service_close(loop.service);
-	loop_until(&outcome.times, 1);
+	inc_connect_service_close(service_harness.service);
+	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ECONNRESET);
 	release_after_the_end();
-	loop_end();
+	service_end();
 }
 
 /* A thread that lets the step to RTR continue while the context ends. The end of the context must
@@ -211,7 +214,7 @@ static void context_ends_during_rtr(void **state)
 		begin(LONG_MS);
 		open_to_rtr(client, LONG_MS);
 		assert_int_equal(pthread_create(&thread, NULL, go_on, NULL), 0);
-		loop_end();
+		service_end();
 		assert_int_equal(pthread_join(thread, NULL), 0);
 		assert_int_equal(outcome.times, 0);
 	}
@@ -230,7 +233,7 @@ static void thread_inherits_nothing(void **state)
 	assert_true(become_idle(&before, &inherit));
 	assert_false(inherit);
 	release_after_the_end();
-	loop_end();
+	service_end();
 }
 
 int main(void)

@@ -17,43 +17,43 @@
 #include "hostlib/connect/protocol.h"
 #include "hostlib/connect/service.h"
 #include "selftests/fakes/inventory.h"
-#include "selftests/connect/loop.h"
+#include "selftests/connect/harness_service.h"
 #include "selftests/connect/service_client.h"
 
 static void answers_queries(void **state)
 {
-	loop_begin(0, LONG_MS);
+	service_begin(0, LONG_MS);
 	expect_said(QUERY, "\"devices\":[]");
 	expect_said(QUERY, "\"hostname\":\"");
-	loop_end();
-	loop_begin(2, LONG_MS);
+	service_end();
+	service_begin(2, LONG_MS);
 	expect_said(QUERY, "{\"dev\":1,\"dev_name\":\"fake1\",\"ports\":"
 			   "[{\"port\":1,\"link_layer\":2,\"zones\":[]}]}");
 	expect_said(FIGURES, "\"name\":\"inc_connect_accepting\"");
 	/* two requests that follow each other on one connection */
 	expect_said(QUERY FIGURES, "\"families\":[");
-	loop_end();
+	service_end();
 }
 
 static void ports_come_and_go(void **state)
 {
 	unsigned int lines;
 
-	loop_begin(1, LONG_MS);
+	service_begin(1, LONG_MS);
 	fake_inventory.down = true;
 	expect_said(QUERY, "fake0");
 	fake_inventory_changed();
-	loop_until(&loop.lines, 1);
-	assert_string_equal(loop.line, "fake0/1: down");
+	service_until(&service_harness.lines, 1);
+	assert_string_equal(service_harness.line, "fake0/1: down");
 	expect_said(QUERY, "\"devices\":[]");
 	expect_said(CONNECT, "\"errno\":\"ENETDOWN\"");
 	fake_inventory.down = false;
-	lines = loop.lines;
+	lines = service_harness.lines;
 	fake_inventory_changed();
-	loop_until(&loop.lines, lines + 1);
-	assert_string_equal(loop.line, "fake0/1: active");
+	service_until(&service_harness.lines, lines + 1);
+	assert_string_equal(service_harness.line, "fake0/1: active");
 	expect_said(QUERY, "fake0");
-	loop_end();
+	service_end();
 }
 
 static void refuses_what_is_wrong(void **state)
@@ -86,7 +86,7 @@ static void refuses_what_is_wrong(void **state)
 	};
 	size_t i;
 
-	loop_begin(1, LONG_MS);
+	service_begin(1, LONG_MS);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		expect_said(rows[i].text, rows[i].want);
 		expect_said(QUERY, "fake0");
@@ -94,7 +94,7 @@ static void refuses_what_is_wrong(void **state)
 	}
 	fake_inventory.shut = true;
 	expect_said(CONNECT, "fake0 is gone");
-	loop_end();
+	service_end();
 }
 
 static void refuses_long_lines(void **state)
@@ -105,10 +105,10 @@ static void refuses_long_lines(void **state)
 	assert_non_null(text);
 	memset(text, ' ', size);
 	text[size] = '\0';
-	loop_begin(1, LONG_MS);
+	service_begin(1, LONG_MS);
 	expect_said(text, "EMSGSIZE");
 	expect_said(QUERY, "fake0");
-	loop_end();
+	service_end();
 	free(text);
 }
 
@@ -142,7 +142,7 @@ static void expect_one_line(const char *text, const char *want, bool is_error)
 	expect_said(QUERY, "\"devices\":[");
 	assert_true(recv(fd, &(char){0}, 1, 0) <= 0);
 	close(fd);
-	inc_connect_service_close(loop.service);
+	inc_connect_service_close(service_harness.service);
 }
 
 static void every_message_is_answered_once(void **state)
@@ -157,25 +157,25 @@ static void every_message_is_answered_once(void **state)
 	assert_int_equal(known, N_REQUESTS);
 	for (i = 0; i < N_REQUESTS; i++) {
 		assert_string_equal(connect_messages[requests[i].id].from, "client");
-		loop_begin(1, LONG_MS);
+		service_begin(1, LONG_MS);
 		expect_one_line(requests[i].text, requests[i].answer, false);
-		loop_end();
+		service_end();
 		snprintf(text, sizeof(text), "%s", requests[i].text);
 		memcpy(strstr(text, wrong[0]), wrong[1], strlen(wrong[1]));
-		loop_begin(1, LONG_MS);
+		service_begin(1, LONG_MS);
 		expect_one_line(text, "version 2, this service speaks 1", true);
-		loop_end();
+		service_end();
 		snprintf(text, sizeof(text), "{\"type\":\"%s\"}\n",
 			 connect_messages[requests[i].id].type);
-		loop_begin(1, LONG_MS);
+		service_begin(1, LONG_MS);
 		expect_one_line(text, "EINVAL", true);
-		loop_end();
+		service_end();
 		for (call = 0; call < requests[i].device_calls; call++) {
-			loop_begin(1, LONG_MS);
+			service_begin(1, LONG_MS);
 			fake_sockets.fail_in[call] = 1;
 			fake_sockets.error = EIO;
 			expect_one_line(requests[i].text, "EIO", true);
-			loop_end();
+			service_end();
 		}
 	}
 }
@@ -187,18 +187,18 @@ static void cut_at_every_byte(void **state)
 	size_t len;
 	int fd;
 
-	loop_begin(1, SHORT_MS);
+	service_begin(1, SHORT_MS);
 	for (len = 0; len < sizeof(text); len++) {
 		fd = tcp_open();
 		tcp_send(fd, text, len);
 		close(fd);
-		loop_turn();
+		service_turn();
 	}
 	/* the last clients have received their answers, so their sockets end by timeout */
-	while (fake_sockets.alive || loop_figure("inc_connect_accepting"))
+	while (fake_sockets.alive || service_figure("inc_connect_accepting"))
 		expect_said(QUERY, "fake0");
-	assert_int_equal(loop.accepted, 0);
-	loop_end();
+	assert_int_equal(service_harness.accepted, 0);
+	service_end();
 }
 
 static void silent_clients_are_ended(void **state)
@@ -208,7 +208,7 @@ static void silent_clients_are_ended(void **state)
 	size_t i;
 	int fd;
 
-	loop_begin(1, SHORT_MS);
+	service_begin(1, SHORT_MS);
 	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		fd = tcp_open();
 		tcp_send(fd, texts[i], strlen(texts[i]));
@@ -218,12 +218,12 @@ static void silent_clients_are_ended(void **state)
 		close(fd);
 		assert_int_equal(fake_sockets.alive, 0);
 	}
-	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
-	assert_int_equal(loop_figure("inc_connect_accept_failed_total"), 1);
-	assert_int_equal(loop_figure("inc_connect_accept_timeout_total"), 1);
-	assert_non_null(
-		strstr(loop.line, "127.0.0.1: not accepted: no first message within 300 ms"));
-	loop_end();
+	assert_int_equal(service_figure("inc_connect_accepting"), 0);
+	assert_int_equal(service_figure("inc_connect_accept_failed_total"), 1);
+	assert_int_equal(service_figure("inc_connect_accept_timeout_total"), 1);
+	assert_non_null(strstr(service_harness.line,
+			       "127.0.0.1: not accepted: no first message within 300 ms"));
+	service_end();
 }
 
 /* If a client hangs up before its answer is sent, the service drops its socket. If it hangs up
@@ -232,17 +232,17 @@ static void hanging_up(void **state)
 {
 	int fd;
 
-	loop_begin(1, LONG_MS);
+	service_begin(1, LONG_MS);
 	fd = tcp_connected(CONNECT);
-	loop_turn(); /* in this turn the service sends the answer */
+	service_turn(); /* in this turn the service sends the answer */
 	close(fd);
 	expect_said(QUERY, "fake0");
 	assert_int_equal(fake_sockets.alive, 1);
-	assert_int_equal(loop_figure("inc_connect_accepting"), 1);
-	inc_connect_service_close(loop.service);
+	assert_int_equal(service_figure("inc_connect_accepting"), 1);
+	inc_connect_service_close(service_harness.service);
 	assert_int_equal(fake_sockets.alive, 0);
-	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
-	loop_end();
+	assert_int_equal(service_figure("inc_connect_accepting"), 0);
+	service_end();
 }
 
 /* A connection that is reset before the service accepts it, so that getpeername() fails. */
@@ -251,15 +251,16 @@ static void reset_before_it_is_accepted(void **state)
 	const struct linger reset = {1, 0};
 	int fd;
 
-	loop_begin(1, LONG_MS);
+	service_begin(1, LONG_MS);
 	fd = tcp_open();
 	tcp_send(fd, CONNECT, strlen(CONNECT));
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
 	close(fd);
-	loop_until(&loop.lines, 1);
-	assert_string_equal(loop.line, "127.0.0.1: not accepted: Connection reset by peer");
+	service_until(&service_harness.lines, 1);
+	assert_string_equal(service_harness.line,
+			    "127.0.0.1: not accepted: Connection reset by peer");
 	nothing_is_made();
-	loop_end();
+	service_end();
 }
 
 static void device_fails_meanwhile(void **state)
@@ -267,7 +268,7 @@ static void device_fails_meanwhile(void **state)
 	char *said;
 	int fd;
 
-	loop_begin(1, LONG_MS);
+	service_begin(1, LONG_MS);
 	fd = tcp_connected(CONNECT);
 	fake_sockets.error = ENETDOWN;
 	fake_sockets_break();
@@ -276,8 +277,8 @@ static void device_fails_meanwhile(void **state)
 	free(said);
 	close(fd);
 	assert_int_equal(fake_sockets.alive, 0);
-	assert_int_equal(loop_figure("inc_connect_accept_failed_total"), 1);
-	loop_end();
+	assert_int_equal(service_figure("inc_connect_accept_failed_total"), 1);
+	service_end();
 }
 
 static void ends_with_clients_in_every_state(void **state)
@@ -287,18 +288,18 @@ static void ends_with_clients_in_every_state(void **state)
 	int fd[sizeof(texts) / sizeof(texts[0])];
 
 	for (turns = 0; turns < 12; turns++) {
-		loop_begin(1, LONG_MS);
+		service_begin(1, LONG_MS);
 		for (i = 0; i < n; i++) {
 			fd[i] = tcp_open();
 			tcp_send(fd[i], texts[i], strlen(texts[i]));
 		}
 		for (i = 0; i < turns; i++)
-			event_base_loop(loop.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+			event_base_loop(service_harness.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 		if (turns % 2)
-			inc_connect_service_close(loop.service);
+			inc_connect_service_close(service_harness.service);
 		for (i = 0; i < n; i++)
 			close(fd[i]);
-		loop_end();
+		service_end();
 	}
 }
 
@@ -309,26 +310,27 @@ static void listens_where_it_is_told(void **state)
 			 .error_size = sizeof(error));
 	struct inc_connect_service *one, *two;
 
-	loop_begin(1, LONG_MS);
+	service_begin(1, LONG_MS);
 	/* options without an accept callback are rejected */
-	assert_int_equal(inc_connect_serve(loop.ctx, &opts, &one), -EINVAL);
+	assert_int_equal(inc_connect_serve(service_harness.ctx, &opts, &one), -EINVAL);
 	opts.accepted = (void (*)(void *, struct inc_connect_socket *, const char *))abort;
-	if (!inc_connect_serve(loop.ctx, &opts, &one)) {
+	if (!inc_connect_serve(service_harness.ctx, &opts, &one)) {
 		/* a client that connects by IPv4 is named by its IPv4 address */
-		inc_connect_service_close(loop.service);
-		loop.service = one;
+		inc_connect_service_close(service_harness.service);
+		service_harness.service = one;
 		said = tcp_ask(CONNECT_TO("0", "fake0", "1", "") QUERY);
 		free(said);
-		assert_non_null(strstr(loop.line, "127.0.0.1: not accepted"));
+		assert_non_null(strstr(service_harness.line, "127.0.0.1: not accepted"));
 	}
-	snprintf(address, sizeof(address), "127.0.0.1:%u", inc_connect_service_port(loop.service));
+	snprintf(address, sizeof(address), "127.0.0.1:%u",
+		 inc_connect_service_port(service_harness.service));
 	opts.listen = address;
-	assert_int_equal(inc_connect_serve(loop.ctx, &opts, &two), -EADDRINUSE);
+	assert_int_equal(inc_connect_serve(service_harness.ctx, &opts, &two), -EADDRINUSE);
 	assert_non_null(strstr(error, address));
 	opts.listen = "localhost";
-	assert_int_equal(inc_connect_serve(loop.ctx, &opts, &two), -EINVAL);
+	assert_int_equal(inc_connect_serve(service_harness.ctx, &opts, &two), -EINVAL);
 	assert_non_null(strstr(error, "listen 'localhost'"));
-	loop_end();
+	service_end();
 }
 
 /* Settings of callers that were compiled with an older or a newer version of the struct. */

@@ -15,7 +15,7 @@
 #include "hostlib/connect/protocol.h"
 #include "hostlib/connect/service.h"
 #include "selftests/fakes/connect_socket.h"
-#include "selftests/connect/loop.h"
+#include "selftests/connect/harness_service.h"
 #include "selftests/connect/service_client.h"
 
 /* Sends a request and returns the first line of the answer. The connection stays open. */
@@ -58,7 +58,7 @@ static void memory_is_bounded(void **state)
 	size_t i, k;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		loop_begin(1, LONG_MS);
+		service_begin(1, LONG_MS);
 		for (k = 0; k < rows[i].fit; k++) {
 			said = ask_line(rows[i].text, &fd[k]);
 			assert_non_null(strstr(said, "connected"));
@@ -68,10 +68,10 @@ static void memory_is_bounded(void **state)
 		said = ask_line(CONNECT, &fd[k]);
 		assert_non_null(strstr(said, rows[i].full ? "ENOBUFS" : "connected"));
 		free(said);
-		inc_connect_service_close(loop.service);
+		inc_connect_service_close(service_harness.service);
 		for (k = 0; k <= rows[i].fit; k++)
 			close(fd[k]);
-		loop_end();
+		service_end();
 	}
 }
 
@@ -105,15 +105,15 @@ static void unresolved_clients_are_bounded(void **state)
 
 	allow_descriptors(4 * CONNECT_MAX_CLIENTS);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		loop_begin(1, LONG_MS);
+		service_begin(1, LONG_MS);
 		fake_sockets.hold_rtr = true;
 		for (k = 0; k < rows[i].fit; k++) {
 			fd = tcp_open();
 			tcp_send(fd, rows[i].text, strlen(rows[i].text));
-			loop_until_waiting(k + 1);
+			service_until_waiting(k + 1);
 			close(fd);
-			while (loop_figure("inc_connect_accepting"))
-				event_base_loop(loop.base, EVLOOP_ONCE);
+			while (service_figure("inc_connect_accepting"))
+				event_base_loop(service_harness.base, EVLOOP_ONCE);
 		}
 		assert_int_equal(fake_sockets.alive, rows[i].fit);
 		expect_said(rows[i].next, "ENOBUFS");
@@ -123,7 +123,7 @@ static void unresolved_clients_are_bounded(void **state)
 		nothing_is_made();
 		fd = tcp_connected(rows[i].next);
 		close(fd);
-		loop_end();
+		service_end();
 	}
 }
 
@@ -134,10 +134,10 @@ static void many_at_once(void **state)
 	char *said;
 	size_t i;
 
-	loop_begin(1, LONG_MS);
+	service_begin(1, LONG_MS);
 	for (i = 0; i < N + MORE; i++) {
 		fd[i] = tcp_open();
-		loop_turn();
+		service_turn();
 	}
 	for (i = N; i < N + MORE; i++) {
 		said = tcp_read_to_end(fd[i]);
@@ -154,7 +154,7 @@ static void many_at_once(void **state)
 		close(fd[i]);
 	}
 	expect_said(QUERY, "fake0");
-	loop_end();
+	service_end();
 }
 
 /* options without a callback are rejected */
@@ -166,19 +166,19 @@ static void clients_that_never_close_are_bounded(void **state)
 	size_t i;
 
 	allow_descriptors(4 * N);
-	loop_begin(1, LONG_MS);
+	service_begin(1, LONG_MS);
 	for (i = 0; i < N; i++) {
 		fd[i] = tcp_open();
 		tcp_send(fd[i], "x\n", 2);
 		said = tcp_read_line(fd[i]);
 		assert_non_null(strstr(said, "EBADMSG"));
 		free(said);
-		loop_turn();
-		assert_true(loop_descriptors() <= i + 1 + KEPT + OWN);
+		service_turn();
+		assert_true(service_descriptors() <= i + 1 + KEPT + OWN);
 	}
 	for (i = 0; i < N; i++)
 		close(fd[i]);
-	loop_end();
+	service_end();
 }
 
 static bool has_heard(int fd)
@@ -197,8 +197,8 @@ static void more_than_fit_wait(void **state)
 	size_t i;
 
 	allow_descriptors(4 * N);
-	loop_begin(1, LONG_MS);
-	to.sin_port = htons(inc_connect_service_port(loop.service));
+	service_begin(1, LONG_MS);
+	to.sin_port = htons(inc_connect_service_port(service_harness.service));
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	for (i = 0; i < N; i++) {
 		from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i / PER_ADDRESS);
@@ -207,10 +207,10 @@ static void more_than_fit_wait(void **state)
 		assert_int_equal(bind(fd[i], (struct sockaddr *)&from, sizeof(from)), 0);
 		assert_int_equal(connect(fd[i], (struct sockaddr *)&to, sizeof(to)), 0);
 		tcp_send(fd[i], QUERY, strlen(QUERY));
-		loop_turn();
+		service_turn();
 	}
 	for (i = 0; i < 100; i++)
-		loop_turn();
+		service_turn();
 	for (i = 0; i < N; i++)
 		assert_int_equal(has_heard(fd[i]), i < CONNECT_MAX_CLIENTS);
 	for (i = 0; i < N / 2; i++)
@@ -222,7 +222,7 @@ static void more_than_fit_wait(void **state)
 		free(said);
 		close(fd[i]);
 	}
-	loop_end();
+	service_end();
 }
 
 int main(void)

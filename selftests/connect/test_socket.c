@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <string.h>
-#include "selftests/connect/socket_sides.h"
+#include "selftests/connect/harness_socket_sides.h"
 
 static void both_are_connected(void **state)
 {

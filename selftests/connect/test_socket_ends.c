@@ -11,7 +11,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/rdma/device_priv.h"
-#include "selftests/connect/socket_sides.h"
+#include "selftests/connect/harness_socket_sides.h"
 
 /* ---- any fault at any step ------------------------------------------------------------------ */
 

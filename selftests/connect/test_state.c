@@ -12,12 +12,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "selftests/connect/side.h"
+#include "selftests/connect/model_side.h"
 
 #define MAX_SIDES 4096
 
 static struct {
-	struct side side;
+	struct model_side side;
 	size_t before;
 	enum connect_event by;
 } known[MAX_SIDES];
@@ -46,9 +46,9 @@ static bool is_final(enum connect_state state)
 	return state == CONNECT_CLOSED || state == CONNECT_FAILED;
 }
 
-static void check_side(const struct side *s, size_t from, enum connect_event event)
+static void check_side(const struct model_side *s, size_t from, enum connect_event event)
 {
-	const struct side *was = &known[from].side;
+	const struct model_side *was = &known[from].side;
 
 	must(s->state != CONNECT_NEW || was->state == CONNECT_NEW, from, event,
 	     "a return to the state NEW");
@@ -81,7 +81,7 @@ static void check_side(const struct side *s, size_t from, enum connect_event eve
 	}
 }
 
-static void remember(const struct side *s, size_t from, enum connect_event event)
+static void remember(const struct model_side *s, size_t from, enum connect_event event)
 {
 	size_t i;
 
@@ -104,8 +104,8 @@ static void explore(void)
 	memset(known, 0, sizeof(known));
 	for (i = 0; i < n_known; i++) {
 		for (event = 0; event < CONNECT_N_EVENTS; event++) {
-			struct side s = known[i].side;
-			const char *wrong = side_step(&s, event);
+			struct model_side s = known[i].side;
+			const char *wrong = model_side_step(&s, event);
 
 			must(!wrong, i, event, wrong);
 			check_side(&s, i, event);

@@ -16,9 +16,9 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
-#include "selftests/connect/side.h"
+#include "selftests/connect/model_side.h"
 
-#define MAX_WORLDS (1u << 20)
+#define MAX_STATES (1u << 20)
 
 enum { CLIENT, SERVICE };
 
@@ -49,8 +49,8 @@ enum {
 	SENT = 1 << 7,      /* the service has sent its data, which happens only once */
 };
 
-struct world {
-	struct side side[2];
+struct connection {
+	struct model_side side[2];
 	uint8_t tcp;
 	uint8_t rdma[2];
 };
@@ -61,62 +61,62 @@ struct channel {
 	bool owners_end; /* the owners may close at any time */
 };
 
-static struct world *worlds;
-static uint32_t *places, n_worlds, n_ends, n_ready, n_half;
+static struct connection *states;
+static uint32_t *places, n_states, n_ends, n_ready, n_half;
 
-static void add(const struct world *w)
+static void add(const struct connection *conn)
 {
-	const uint8_t *byte = (const uint8_t *)w;
+	const uint8_t *byte = (const uint8_t *)conn;
 	uint32_t hash = 2166136261u;
 	size_t i;
 
-	for (i = 0; i < sizeof(*w); i++)
+	for (i = 0; i < sizeof(*conn); i++)
 		hash = (hash ^ byte[i]) * 16777619u;
 	for (;; hash++) {
-		uint32_t *place = &places[hash % (2 * MAX_WORLDS)];
+		uint32_t *place = &places[hash % (2 * MAX_STATES)];
 
 		if (!*place) {
-			assert_true(n_worlds < MAX_WORLDS);
-			worlds[n_worlds++] = *w;
-			*place = n_worlds;
+			assert_true(n_states < MAX_STATES);
+			states[n_states++] = *conn;
+			*place = n_states;
 			return;
 		}
-		if (!memcmp(&worlds[*place - 1], w, sizeof(*w)))
+		if (!memcmp(&states[*place - 1], conn, sizeof(*conn)))
 			return;
 	}
 }
 
 /* Applies an event to one side, and sends the messages that follow from the side's actions. */
-static void step(struct world w, int who, enum connect_event event)
+static void step(struct connection conn, int who, enum connect_event event)
 {
-	struct side *s = &w.side[who];
-	const struct side was = *s;
+	struct model_side *s = &conn.side[who];
+	const struct model_side was = *s;
 	const uint32_t actions = connect_next(s->state, event).actions;
-	const char *wrong = side_step(s, event);
+	const char *wrong = model_side_step(s, event);
 
 	if (wrong)
 		fail_msg("%s: %s", connect_state_text(was.state), wrong);
 	if (actions & CONNECT_DO(SEND_QUERY))
-		w.tcp |= QUERY;
+		conn.tcp |= QUERY;
 	if (actions & CONNECT_DO(MAKE))
-		w.tcp |= REQUEST;
+		conn.tcp |= REQUEST;
 	if (actions & CONNECT_DO(SEND_ANSWER))
-		w.tcp |= ANSWER | WRITTEN;
+		conn.tcp |= ANSWER | WRITTEN;
 	if (actions & CONNECT_DO(POST_PROBE))
-		w.rdma[who] |= FIRST;
+		conn.rdma[who] |= FIRST;
 	if (actions & CONNECT_DO(POST_CLOSE))
-		w.rdma[who] |= CLOSING;
-	add(&w);
+		conn.rdma[who] |= CLOSING;
+	add(&conn);
 }
 
 /* Lets a line arrive at the client's or the service's end of TCP, unless that side has stopped
  * reading. */
-static unsigned int move_tcp(const struct world *w)
+static unsigned int move_tcp(const struct connection *conn)
 {
 	const bool reads[2] = {
-		w->side[CLIENT].tcp && !(w->tcp & CUT),
+		conn->side[CLIENT].tcp && !(conn->tcp & CUT),
 		/* until the request for a queue pair the service itself reads the TCP connection */
-		!(w->tcp & CUT) && (w->side[SERVICE].tcp || !(w->tcp & ASKED)),
+		!(conn->tcp & CUT) && (conn->side[SERVICE].tcp || !(conn->tcp & ASKED)),
 	};
 	static const struct {
 		int line, to;
@@ -126,22 +126,22 @@ static unsigned int move_tcp(const struct world *w)
 		{DEVICES, CLIENT, CONNECT_EVENT_DEVICES},
 		{ANSWER, CLIENT, CONNECT_EVENT_CONNECTED},
 	};
-	struct world next;
+	struct connection next;
 	unsigned int n = 0;
 	size_t i;
 
-	if (w->tcp & QUERY) {
-		next = *w;
+	if (conn->tcp & QUERY) {
+		next = *conn;
 		next.tcp &= ~QUERY;
 		next.tcp |= reads[SERVICE] ? DEVICES : 0;
 		add(&next);
 		n++;
 	}
 	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		if (!(w->tcp & lines[i].line))
+		if (!(conn->tcp & lines[i].line))
 			continue;
 		n++;
-		next = *w;
+		next = *conn;
 		next.tcp &= ~lines[i].line;
 		if (!reads[lines[i].to]) {
 			add(&next);
@@ -155,26 +155,26 @@ static unsigned int move_tcp(const struct world *w)
 
 /* Reports that the answer has been sent. Reports the end of TCP to a side that has read everything
  * before it. */
-static unsigned int move_tcp_ends(const struct world *w)
+static unsigned int move_tcp_ends(const struct connection *conn)
 {
 	static const int to[2] = {DEVICES | ANSWER, QUERY | REQUEST | WRITTEN};
-	struct world next = *w;
+	struct connection next = *conn;
 	unsigned int n = 0;
 	int who;
 
-	if (w->tcp & WRITTEN) {
+	if (conn->tcp & WRITTEN) {
 		next.tcp &= ~WRITTEN;
 		step(next, SERVICE, CONNECT_EVENT_ANSWERED);
 		n++;
 	}
 	for (who = 0; who < 2; who++) {
-		const struct side *peer = &w->side[!who];
+		const struct model_side *peer = &conn->side[!who];
 		const bool over =
-			w->tcp & CUT || (!peer->tcp && (who == SERVICE || w->tcp & ASKED));
+			conn->tcp & CUT || (!peer->tcp && (who == SERVICE || conn->tcp & ASKED));
 
-		if (!w->side[who].tcp || !over || w->tcp & to[who])
+		if (!conn->side[who].tcp || !over || conn->tcp & to[who])
 			continue;
-		next = *w;
+		next = *conn;
 		next.side[who].tcp = 0; /* the end of TCP is reported only once */
 		step(next, who, CONNECT_EVENT_LOST);
 		n++;
@@ -182,27 +182,27 @@ static unsigned int move_tcp_ends(const struct world *w)
 	return n;
 }
 
-static bool hears(const struct side *s)
+static bool hears(const struct model_side *s)
 {
 	return (s->qp == QP_RTR || s->qp == QP_RTS) && s->receives;
 }
 
 /* Moves a message from the wire into the peer's device, or lets its sender get a failed
  * completion. */
-static unsigned int move_wire(const struct world *w, int who, const struct channel *c)
+static unsigned int move_wire(const struct connection *conn, int who, const struct channel *c)
 {
 	unsigned int n = 0;
 	int bit;
 
 	for (bit = FIRST; bit <= CLOSING; bit <<= 1) {
-		struct world next = *w;
+		struct connection next = *conn;
 
-		if (!(w->rdma[who] & bit) ||
-		    (bit == CLOSING && w->rdma[who] & FIRST && !c->unordered))
+		if (!(conn->rdma[who] & bit) ||
+		    (bit == CLOSING && conn->rdma[who] & FIRST && !c->unordered))
 			continue;
 		n++;
 		next.rdma[who] &= ~bit;
-		if (!hears(&w->side[!who])) {
+		if (!hears(&conn->side[!who])) {
 			next.rdma[who] |= BROKEN;
 			add(&next);
 			continue;
@@ -211,7 +211,7 @@ static unsigned int move_wire(const struct world *w, int who, const struct chann
 		add(&next);
 		if (!c->lossy)
 			continue;
-		next.rdma[who] = (w->rdma[who] & ~bit) | BROKEN; /* the message was lost */
+		next.rdma[who] = (conn->rdma[who] & ~bit) | BROKEN; /* the message was lost */
 		add(&next);
 		/* the message arrived, but its acknowledgement was lost */
 		next.rdma[who] |= bit << 2;
@@ -221,7 +221,7 @@ static unsigned int move_wire(const struct world *w, int who, const struct chann
 }
 
 /* Lets the program poll completions and received messages of its device, in any order. */
-static unsigned int move_seen(const struct world *w, int who, const struct channel *c)
+static unsigned int move_seen(const struct connection *conn, int who, const struct channel *c)
 {
 	const struct {
 		uint8_t of; /* index of the side that has sent these messages */
@@ -238,10 +238,10 @@ static unsigned int move_seen(const struct world *w, int who, const struct chann
 	size_t i;
 
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		struct world next = *w;
+		struct connection next = *conn;
 
-		if (!(w->rdma[kinds[i].of] & kinds[i].bit) ||
-		    (kinds[i].bit == CLOSE_IN && w->rdma[!who] & FIRST_IN && !c->unordered))
+		if (!(conn->rdma[kinds[i].of] & kinds[i].bit) ||
+		    (kinds[i].bit == CLOSE_IN && conn->rdma[!who] & FIRST_IN && !c->unordered))
 			continue;
 		n++;
 		next.rdma[kinds[i].of] &= ~kinds[i].bit;
@@ -255,48 +255,48 @@ static unsigned int move_seen(const struct world *w, int who, const struct chann
 }
 
 /* Lets the kernel resolve the peer's address, or fail to do so if failures are possible. */
-static unsigned int move_device(const struct world *w, const struct channel *c)
+static unsigned int move_device(const struct connection *conn, const struct channel *c)
 {
 	unsigned int n = 0;
 	int who;
 
 	for (who = 0; who < 2; who++) {
-		if (!w->side[who].aiming)
+		if (!conn->side[who].aiming)
 			continue;
-		step(*w, who, CONNECT_EVENT_CAN_RECEIVE);
+		step(*conn, who, CONNECT_EVENT_CAN_RECEIVE);
 		if (c->lossy)
-			step(*w, who, CONNECT_EVENT_FAILED);
+			step(*conn, who, CONNECT_EVENT_FAILED);
 		n++;
 	}
 	return n;
 }
 
-static bool is_final(const struct side *s)
+static bool is_final(const struct model_side *s)
 {
 	return s->state == CONNECT_CLOSED || s->state == CONNECT_FAILED;
 }
 
-static unsigned int move_owners(const struct world *w, const struct channel *c)
+static unsigned int move_owners(const struct connection *conn, const struct channel *c)
 {
-	const struct side *service = &w->side[SERVICE];
-	struct world next = *w;
+	const struct model_side *service = &conn->side[SERVICE];
+	struct connection next = *conn;
 	unsigned int n = 0;
 	int who;
 
-	if (!(w->tcp & BEGUN)) {
+	if (!(conn->tcp & BEGUN)) {
 		next.tcp |= BEGUN;
 		step(next, CLIENT, CONNECT_EVENT_OPEN);
 		return 1;
 	}
-	if (service->state == CONNECT_READY && !(w->rdma[SERVICE] & SENT)) {
+	if (service->state == CONNECT_READY && !(conn->rdma[SERVICE] & SENT)) {
 		next.rdma[SERVICE] |= SENT | FIRST;
 		add(&next);
 		n++;
 	}
 	for (who = 0; who < 2 && c->owners_end; who++)
-		if (!is_final(&w->side[who]) && w->side[who].state != CONNECT_NEW &&
-		    w->side[who].state != CONNECT_CLOSING) {
-			step(*w, who, CONNECT_EVENT_CLOSE);
+		if (!is_final(&conn->side[who]) && conn->side[who].state != CONNECT_NEW &&
+		    conn->side[who].state != CONNECT_CLOSING) {
+			step(*conn, who, CONNECT_EVENT_CLOSE);
 			n++;
 		}
 	return n;
@@ -304,64 +304,64 @@ static unsigned int move_owners(const struct world *w, const struct channel *c)
 
 /* Lets time pass if no other event is possible. If a step can take long, time may also pass before
  * that step. */
-static unsigned int move_time(const struct world *w)
+static unsigned int move_time(const struct connection *conn)
 {
 	unsigned int n = 0;
 	int who;
 
 	for (who = 0; who < 2; who++)
-		if (w->side[who].clock) {
-			step(*w, who, CONNECT_EVENT_TIMEOUT);
+		if (conn->side[who].clock) {
+			step(*conn, who, CONNECT_EVENT_TIMEOUT);
 			n++;
 		}
 	return n;
 }
 
-static void move_faults(const struct world *w)
+static void move_faults(const struct connection *conn)
 {
-	struct world next = *w;
+	struct connection next = *conn;
 	int who;
 
-	if (!(w->tcp & CUT)) {
-		next.tcp = (w->tcp | CUT) & ~(QUERY | REQUEST | DEVICES | ANSWER);
+	if (!(conn->tcp & CUT)) {
+		next.tcp = (conn->tcp | CUT) & ~(QUERY | REQUEST | DEVICES | ANSWER);
 		add(&next);
 	}
 	for (who = 0; who < 2; who++)
-		if (!is_final(&w->side[who]) && w->side[who].state != CONNECT_NEW)
-			step(*w, who, CONNECT_EVENT_FAILED);
+		if (!is_final(&conn->side[who]) && conn->side[who].state != CONNECT_NEW)
+			step(*conn, who, CONNECT_EVENT_FAILED);
 }
 
 /* Lets a side that is ready check whether its peer still exists. */
-static unsigned int move_check(const struct world *w)
+static unsigned int move_check(const struct connection *conn)
 {
 	unsigned int n = 0;
 	int who;
 
 	for (who = 0; who < 2; who++)
-		if (w->side[who].state == CONNECT_READY && !hears(&w->side[!who])) {
+		if (conn->side[who].state == CONNECT_READY && !hears(&conn->side[!who])) {
 			n_half++;
-			step(*w, who, CONNECT_EVENT_FAILED);
+			step(*conn, who, CONNECT_EVENT_FAILED);
 			n++;
 		}
 	return n;
 }
 
-static void visit(const struct world *w, const struct channel *c)
+static void visit(const struct connection *conn, const struct channel *c)
 {
-	const struct side *client = &w->side[CLIENT], *service = &w->side[SERVICE];
-	unsigned int n = move_owners(w, c) + move_device(w, c);
+	const struct model_side *client = &conn->side[CLIENT], *service = &conn->side[SERVICE];
+	unsigned int n = move_owners(conn, c) + move_device(conn, c);
 	int who;
 
-	if (w->tcp & BEGUN)
-		n += move_tcp(w) + move_tcp_ends(w);
+	if (conn->tcp & BEGUN)
+		n += move_tcp(conn) + move_tcp_ends(conn);
 	for (who = 0; who < 2; who++)
-		n += move_wire(w, who, c) + move_seen(w, who, c);
-	if (c->lossy && w->tcp & BEGUN)
-		move_faults(w);
+		n += move_wire(conn, who, c) + move_seen(conn, who, c);
+	if (c->lossy && conn->tcp & BEGUN)
+		move_faults(conn);
 	if (!n || c->lossy)
-		n += move_time(w);
+		n += move_time(conn);
 	if (!n)
-		n = move_check(w);
+		n = move_check(conn);
 	if (n)
 		return;
 	/* in this state no event is possible any more */
@@ -376,21 +376,21 @@ static void visit(const struct world *w, const struct channel *c)
 
 static void explore(const struct channel *c)
 {
-	const struct world first = {0};
+	const struct connection first = {0};
 	uint32_t i;
 
-	worlds = calloc(MAX_WORLDS, sizeof(*worlds));
-	places = calloc(2 * MAX_WORLDS, sizeof(*places));
-	assert_true(worlds && places);
-	n_worlds = n_ends = n_ready = n_half = 0;
+	states = calloc(MAX_STATES, sizeof(*states));
+	places = calloc(2 * MAX_STATES, sizeof(*places));
+	assert_true(states && places);
+	n_states = n_ends = n_ready = n_half = 0;
 	add(&first);
-	for (i = 0; i < n_worlds; i++) {
-		const struct world w = worlds[i];
+	for (i = 0; i < n_states; i++) {
+		const struct connection conn = states[i];
 
-		visit(&w, c);
+		visit(&conn, c);
 	}
-	print_message("%u worlds, %u ends, %u of them ready\n", n_worlds, n_ends, n_ready);
-	free(worlds);
+	print_message("%u states, %u ends, %u of them ready\n", n_states, n_ends, n_ready);
+	free(states);
 	free(places);
 }
 

@@ -26,8 +26,8 @@ extern struct fake_sockets {
 	 * 0: no call fails. */
 	unsigned int fail_in[FAKE_SOCKET_N_CALLS];
 	int error;
-	bool lose_probe;      /* the probe is lost, and neither side gets an event */
-	bool hold_rtr;        /* steps to RTR that begin from now on wait for fake_sockets_rtr_go_on() */
+	bool lose_probe; /* the probe is lost, and neither side gets an event */
+	bool hold_rtr;   /* steps to RTR that begin from now on wait for fake_sockets_rtr_go_on() */
 	bool lose_completion; /* the message arrives, but its sender gets no completion */
 	unsigned int alive;   /* number of sockets that were created and not destroyed */
 	/* numbers of sockets that were handed to an owner in state READY [0] and CLOSED [1] */
@@ -40,8 +40,8 @@ struct inc_connect_socket;
 /* Plays an owner that closes this end. The peer gets PEER_CLOSED. */
 void fake_socket_close(struct inc_connect_socket *socket);
 /* fake_sockets_rtr_waiting() returns the number of steps to RTR that wait, each in its own thread.
- * fake_sockets_rtr_go_on() lets n more steps continue, in the order of their arrival, also those that
- * arrive later. */
+ * fake_sockets_rtr_go_on() lets n more steps continue, in the order of their arrival, also those
+ * that arrive later. */
 unsigned int fake_sockets_rtr_waiting(void);
 void fake_sockets_rtr_go_on(unsigned int n);
 /* Makes every existing socket fail with fake_sockets.error. */

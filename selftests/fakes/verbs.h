@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Simulated RDMA devices: what libibverbs does for RC queue pairs, in memory. The functions have
- * the names of libibverbs' own and replace them. A program that links verbs_*.c, and libibverbs behind them for the rest (ibv_wc_status_str() and the like), has only
- * these devices. Both ends of a connection are in that program.
+ * the names of libibverbs' own and replace them. A program that links verbs_*.c, and libibverbs
+ *behind them for the rest (ibv_wc_status_str() and the like), has only these devices. Both ends of
+ *a connection are in that program.
  *
  * A misuse ends the program, although a real device might accept it or fail later. Misuses are a
  * message for which no receive is posted, memory that is not registered, and more entries of a

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A model of one side of a connection, without a device. The model knows the precondition and the
  * effect of each action. */
-#ifndef SIDE_H
-#define SIDE_H
+#ifndef SELFTESTS_CONNECT_MODEL_SIDE_H
+#define SELFTESTS_CONNECT_MODEL_SIDE_H
 
 #include <stdint.h>
 #include "hostlib/connect/state.h"
@@ -12,7 +12,7 @@ enum { TOLD_NOTHING, TOLD_READY, TOLD_FAILED };
 
 /* State of a side. A new side is all zero. It has only byte members, so that two sides can be
  * compared as memory. */
-struct side {
+struct model_side {
 	uint8_t state; /* a value of enum connect_state */
 	uint8_t qp;
 	uint8_t clock, tcp;
@@ -26,6 +26,6 @@ struct side {
 
 /* Applies an event with all its consequences. Returns NULL, or a text that names a violated
  * rule. */
-const char *side_step(struct side *side, enum connect_event event);
+const char *model_side_step(struct model_side *side, enum connect_event event);
 
 #endif

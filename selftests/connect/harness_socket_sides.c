@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/connect/config.h"
-#include "selftests/connect/socket_sides.h"
+#include "selftests/connect/harness_socket_sides.h"
 
 static struct inc_rdma_port_info ports[SIDES];
 struct inc_rdma_device *devices[SIDES];
 struct connect_counters *counters;
-struct side sides[SIDES];
+struct socket_side sides[SIDES];
 struct inc_connect_settings settings;
 
 /* ---- two sides ------------------------------------------------------------------------------ */
@@ -130,12 +130,12 @@ void registered(void)
  * it. */
 void destroy_side(int i)
 {
-	struct side *s = &sides[i];
+	struct socket_side *s = &sides[i];
 
 	inc_connect_region_release(s->region);
 	inc_connect_socket_destroy(s->socket);
-	memset(s, 0, offsetof(struct side, memory));
-	memset(&s->sent, 0, sizeof(*s) - offsetof(struct side, sent));
+	memset(s, 0, offsetof(struct socket_side, memory));
+	memset(&s->sent, 0, sizeof(*s) - offsetof(struct socket_side, sent));
 }
 
 void nothing_is_left(void)
@@ -247,7 +247,7 @@ int take_one(int i)
 
 void begin_transfer(int i, unsigned int random)
 {
-	struct side *s = &sides[i], *peer = &sides[!i];
+	struct socket_side *s = &sides[i], *peer = &sides[!i];
 	const uint32_t n = 1 + random % settings.max_rdma_wr_per_post, each = AREA / n;
 	struct inc_connect_transfer t[40];
 	uint32_t k;
@@ -275,7 +275,7 @@ void begin_transfer(int i, unsigned int random)
 
 static void end_transfer(int i)
 {
-	struct side *s = &sides[i], *peer = &sides[!i];
+	struct socket_side *s = &sides[i], *peer = &sides[!i];
 
 	if (!s->ticket || inc_connect_socket_transferred(s->socket, s->ticket))
 		return;

@@ -17,33 +17,34 @@
 #include "lib/base/clock.h"
 #include "selftests/fakes/connect_socket.h"
 #include "selftests/fakes/inventory.h"
-#include "selftests/connect/loop.h"
+#include "selftests/connect/harness_service.h"
 #include "selftests/belongings.h"
 
-struct loop loop;
+struct service_harness service_harness;
 static unsigned int descriptors_before;
 
-unsigned int loop_descriptors(void)
+unsigned int service_descriptors(void)
 {
 	return open_descriptors() - descriptors_before;
 }
 
 static void on_accepted(void *arg, struct inc_connect_socket *socket, const char *peer)
 {
-	snprintf(loop.peer, sizeof(loop.peer), "%s", peer);
-	assert_true(loop.accepted < sizeof(loop.sockets) / sizeof(loop.sockets[0]));
-	loop.sockets[loop.accepted++] = socket;
-	if (loop.then)
-		loop.then();
+	snprintf(service_harness.peer, sizeof(service_harness.peer), "%s", peer);
+	assert_true(service_harness.accepted <
+		    sizeof(service_harness.sockets) / sizeof(service_harness.sockets[0]));
+	service_harness.sockets[service_harness.accepted++] = socket;
+	if (service_harness.then)
+		service_harness.then();
 }
 
 static void on_log(void *ctx, const char *line)
 {
-	loop.lines++;
-	snprintf(loop.line, sizeof(loop.line), "%s", line);
+	service_harness.lines++;
+	snprintf(service_harness.line, sizeof(service_harness.line), "%s", line);
 }
 
-void loop_begin(unsigned int devices, unsigned int accept_timeout_ms)
+void service_begin(unsigned int devices, unsigned int accept_timeout_ms)
 {
 	char error[512] = "";
 	INC_CONNECT_OPTS(inc_connect_opts, opts, .allow_no_usable_devices = true, .error = error,
@@ -56,25 +57,26 @@ void loop_begin(unsigned int devices, unsigned int accept_timeout_ms)
 	fake_inventory_reset();
 	fake_sockets_reset();
 	fake_inventory.n = devices;
-	memset(&loop, 0, sizeof(loop));
-	loop.base = event_base_new();
-	assert_non_null(loop.base);
-	assert_int_equal(inc_connect_create(loop.base, &opts, &loop.ctx), 0);
-	assert_int_equal(inc_connect_serve(loop.ctx, &serve, &loop.service), 0);
+	memset(&service_harness, 0, sizeof(service_harness));
+	service_harness.base = event_base_new();
+	assert_non_null(service_harness.base);
+	assert_int_equal(inc_connect_create(service_harness.base, &opts, &service_harness.ctx), 0);
+	assert_int_equal(inc_connect_serve(service_harness.ctx, &serve, &service_harness.service),
+			 0);
 	assert_string_equal(error, "");
-	snprintf(loop.address, sizeof(loop.address), "127.0.0.1:%u",
-		 inc_connect_service_port(loop.service));
+	snprintf(service_harness.address, sizeof(service_harness.address), "127.0.0.1:%u",
+		 inc_connect_service_port(service_harness.service));
 }
 
-void loop_end(void)
+void service_end(void)
 {
-	const uint64_t late_at_ms = inc_now_ms() + LOOP_PATIENCE_MS;
+	const uint64_t late_at_ms = inc_now_ms() + SERVICE_PATIENCE_MS;
 	unsigned int i;
 
-	inc_connect_destroy(loop.ctx);
-	for (i = 0; i < loop.accepted; i++)
-		inc_connect_socket_destroy(loop.sockets[i]);
-	event_base_free(loop.base);
+	inc_connect_destroy(service_harness.ctx);
+	for (i = 0; i < service_harness.accepted; i++)
+		inc_connect_socket_destroy(service_harness.sockets[i]);
+	event_base_free(service_harness.base);
 	assert_int_equal(fake_sockets.alive, 0);
 	/* the lookup of a name for which no request waits any more keeps its descriptor until the
 	 * resolver answers */
@@ -82,9 +84,9 @@ void loop_end(void)
 		assert_true(inc_now_ms() < late_at_ms);
 }
 
-void loop_turn(void)
+void service_turn(void)
 {
-	event_base_loop(loop.base, EVLOOP_NONBLOCK);
+	event_base_loop(service_harness.base, EVLOOP_NONBLOCK);
 }
 
 /* Runs one turn of the loop, which lasts until something happens, or for a moment. */
@@ -92,13 +94,13 @@ static void turn_slowly(void)
 {
 	const struct timeval moment = {.tv_usec = 10000};
 
-	event_base_loopexit(loop.base, &moment);
-	event_base_loop(loop.base, EVLOOP_ONCE);
+	event_base_loopexit(service_harness.base, &moment);
+	event_base_loop(service_harness.base, EVLOOP_ONCE);
 }
 
-void loop_until(const unsigned int *there, unsigned int n)
+void service_until(const unsigned int *there, unsigned int n)
 {
-	const uint64_t late_at_ms = inc_now_ms() + LOOP_PATIENCE_MS;
+	const uint64_t late_at_ms = inc_now_ms() + SERVICE_PATIENCE_MS;
 
 	while (*there < n) {
 		assert_true(inc_now_ms() < late_at_ms);
@@ -106,20 +108,20 @@ void loop_until(const unsigned int *there, unsigned int n)
 	}
 }
 
-bool loop_on_the_way(void)
+bool service_rtr_under_way(void)
 {
-	return !LIST_EMPTY(&loop.ctx->rtrs.list);
+	return !LIST_EMPTY(&service_harness.ctx->rtrs.list);
 }
 
-void loop_until_no_rtr(void)
+void service_until_no_rtr(void)
 {
-	while (loop_on_the_way())
-		event_base_loop(loop.base, EVLOOP_ONCE);
+	while (service_rtr_under_way())
+		event_base_loop(service_harness.base, EVLOOP_ONCE);
 }
 
-void loop_until_waiting(unsigned int n)
+void service_until_waiting(unsigned int n)
 {
-	const uint64_t late_at_ms = inc_now_ms() + LOOP_PATIENCE_MS;
+	const uint64_t late_at_ms = inc_now_ms() + SERVICE_PATIENCE_MS;
 
 	while (fake_sockets_rtr_waiting() < n) {
 		assert_true(inc_now_ms() < late_at_ms);
@@ -127,9 +129,9 @@ void loop_until_waiting(unsigned int n)
 	}
 }
 
-unsigned long loop_figure(const char *name)
+unsigned long service_figure(const char *name)
 {
-	char *text = inc_connect_figures(loop.ctx), *at, want[80];
+	char *text = inc_connect_figures(service_harness.ctx), *at, want[80];
 	unsigned long value;
 
 	assert_non_null(text);
@@ -144,7 +146,8 @@ unsigned long loop_figure(const char *name)
 int tcp_open(void)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_port = htons(inc_connect_service_port(loop.service)),
+				 .sin_port =
+					 htons(inc_connect_service_port(service_harness.service)),
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -164,7 +167,7 @@ void tcp_send(int fd, const char *text, size_t len)
 
 static char *read_text(int fd, bool line)
 {
-	const uint64_t late_at_ms = inc_now_ms() + LOOP_PATIENCE_MS;
+	const uint64_t late_at_ms = inc_now_ms() + SERVICE_PATIENCE_MS;
 	size_t len = 0, room = 1 << 20;
 	char *text = malloc(room);
 	ssize_t n;

@@ -3,8 +3,8 @@
  * Two sockets (hostlib/connect/socket.h) over the fake devices of selftests/fakes/verbs.h. The
  * functions here let the owners of the sockets and the devices do one step at a time.
  */
-#ifndef SOCKET_SIDES_H
-#define SOCKET_SIDES_H
+#ifndef SELFTESTS_CONNECT_HARNESS_SOCKET_SIDES_H
+#define SELFTESTS_CONNECT_HARNESS_SOCKET_SIDES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ enum { CLIENT, SERVICE, SIDES };
 /* The parts of a side's memory region. */
 enum { SOURCE, WRITTEN_BY_PEER, READ_FROM_PEER, PARTS };
 
-struct side {
+struct socket_side {
 	struct inc_connect_socket *socket;
 	struct inc_connect_region *region;
 	uint8_t memory[PARTS][AREA];
@@ -35,7 +35,7 @@ struct side {
 
 extern struct inc_rdma_device *devices[SIDES];
 extern struct connect_counters *counters;
-extern struct side sides[SIDES];
+extern struct socket_side sides[SIDES];
 extern struct inc_connect_settings settings; /* settings of the sockets that are made from now on */
 
 /* Set-up and teardown of a group of tests, and the reset before each test, which sets small sizes

@@ -2,18 +2,18 @@
 /* A harness for tests of libinc_connect: a context with its event base, a service in it, and TCP
  * clients of the test, all in one thread. The harness runs the loop until the awaited condition is
  * true. */
-#ifndef LOOP_H
-#define LOOP_H
+#ifndef SELFTESTS_CONNECT_HARNESS_SERVICE_H
+#define SELFTESTS_CONNECT_HARNESS_SERVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include "hostlib/include/inc_connect.h"
 
-#define LOOP_PATIENCE_MS 20000
+#define SERVICE_PATIENCE_MS 20000
 
 struct event_base;
 
-extern struct loop {
+extern struct service_harness {
 	struct event_base *base;
 	struct inc_connect *ctx;
 	struct inc_connect_service *service;
@@ -24,31 +24,31 @@ extern struct loop {
 	void (*then)(void);               /* function to call at the end of the accept callback */
 	unsigned int lines;               /* number of lines in the log */
 	char line[512];                   /* the last line of the log */
-} loop;
+} service_harness;
 
 /* Makes a context with `devices` fake devices and a service. The service keeps the sockets that it
  * accepts. */
-void loop_begin(unsigned int devices, unsigned int accept_timeout_ms);
+void service_begin(unsigned int devices, unsigned int accept_timeout_ms);
 /* Frees everything, and checks that no socket and no descriptor is left. */
-void loop_end(void);
+void service_end(void);
 
 /* Runs the loop until *there >= n. Fails the test if this takes too long. */
-void loop_until(const unsigned int *there, unsigned int n);
+void service_until(const unsigned int *there, unsigned int n);
 /* Runs the events that are ready now, without waiting. */
-void loop_turn(void);
+void service_turn(void);
 
 /* Is any step to RTR in progress? */
-bool loop_on_the_way(void);
+bool service_rtr_under_way(void);
 /* Runs the loop until no step to RTR is in progress. */
-void loop_until_no_rtr(void);
+void service_until_no_rtr(void);
 /* Runs the loop until n steps to RTR are held (fakes/connect_socket.h). */
-void loop_until_waiting(unsigned int n);
+void service_until_waiting(unsigned int n);
 
-/* The number of descriptors that were opened since loop_begin(). */
-unsigned int loop_descriptors(void);
+/* The number of descriptors that were opened since service_begin(). */
+unsigned int service_descriptors(void);
 
 /* The value of one of the context's metrics, by its full name such as "inc_connect_accepting". */
-unsigned long loop_figure(const char *name);
+unsigned long service_figure(const char *name);
 
 /* Opens a TCP client with a non-blocking socket. */
 int tcp_open(void);

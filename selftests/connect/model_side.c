@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdbool.h>
 #include <stddef.h>
-#include "selftests/connect/side.h"
+#include "selftests/connect/model_side.h"
 
 #define NEED(condition, text)        \
 	do {                         \
@@ -9,7 +9,7 @@
 			return text; \
 	} while (0)
 
-static const char *act_on_tcp(struct side *s, enum connect_action_bit action)
+static const char *act_on_tcp(struct model_side *s, enum connect_action_bit action)
 {
 	switch (action) {
 	case CONNECT_ACTION_SEND_QUERY:
@@ -42,7 +42,7 @@ static const char *act_on_tcp(struct side *s, enum connect_action_bit action)
 	return NULL;
 }
 
-static const char *act(struct side *s, enum connect_action_bit action)
+static const char *act(struct model_side *s, enum connect_action_bit action)
 {
 	switch (action) {
 	case CONNECT_ACTION_MAKE:
@@ -86,7 +86,7 @@ static const char *act(struct side *s, enum connect_action_bit action)
 	return NULL;
 }
 
-const char *side_step(struct side *side, enum connect_event event)
+const char *model_side_step(struct model_side *side, enum connect_event event)
 {
 	const struct connect_step step = connect_next(side->state, event);
 	enum connect_action_bit action;
