@@ -106,7 +106,7 @@ void connected(void)
 		fail_msg("%s", err.msg);
 	expect_no_event(CLIENT);
 	expect_no_event(SERVICE);
-	fake_settle(qp_of(CLIENT));
+	fake_verbs_settle(qp_of(CLIENT));
 	service_is_ready();
 	expect_event(CLIENT, CONNECT_EVENT_PROBED);
 	connect_socket_hand_over(sides[CLIENT].socket, CONNECT_READY, 1);
@@ -144,8 +144,8 @@ void nothing_is_left(void)
 
 	destroy_side(CLIENT);
 	destroy_side(SERVICE);
-	fake_fail_call(0);
-	assert_int_equal(fake_objects(), 0);
+	fake_verbs_fail_call(0);
+	assert_int_equal(fake_verbs_objects(), 0);
 	assert_int_equal(devices[CLIENT]->refs, 1);
 	assert_int_equal(devices[SERVICE]->refs, 1);
 	assert_int_equal(figures->connections, 0);
@@ -178,8 +178,8 @@ void set_sizes_of_kind(unsigned int kind)
 
 int open_fakes(void **state)
 {
-	devices[CLIENT] = fake_device("fake0", &ports[CLIENT]);
-	devices[SERVICE] = fake_device("fake1", &ports[SERVICE]);
+	devices[CLIENT] = fake_verbs_device("fake0", &ports[CLIENT]);
+	devices[SERVICE] = fake_verbs_device("fake1", &ports[SERVICE]);
 	counters = connect_counters_new();
 	return counters ? 0 : -1;
 }
@@ -193,8 +193,8 @@ int close_fakes(void **state)
 int reset_fakes(void **state)
 {
 	set_sizes(8, 4, 4, 8);
-	fake_notify_late(false);
-	fake_port_state(IBV_PORT_ACTIVE);
+	fake_verbs_notify_late(false);
+	fake_verbs_port_state(IBV_PORT_ACTIVE);
 	return 0;
 }
 
@@ -312,8 +312,8 @@ static void check_woken(int i)
 {
 	const struct inc_connect_socket *s = sides[i].socket;
 
-	if (s->idle && !s->error && fake_completions(s->completions.cq) &&
-	    !fake_notifies(s->completions.cq))
+	if (s->idle && !s->error && fake_verbs_completions(s->completions.cq) &&
+	    !fake_verbs_notifies(s->completions.cq))
 		assert_true(readable(i, 0));
 }
 
@@ -346,13 +346,13 @@ static void step(int i, enum act act, unsigned int random)
 		inc_connect_socket_progress(s);
 		break;
 	case EXECUTE:
-		fake_execute(s->qp.ibv);
+		fake_verbs_execute(s->qp.ibv);
 		break;
 	case ACKNOWLEDGE:
-		fake_acknowledge(s->qp.ibv);
+		fake_verbs_acknowledge(s->qp.ibv);
 		break;
 	case NOTIFY:
-		fake_notify(s->completions.cq);
+		fake_verbs_notify(s->completions.cq);
 		break;
 	case FLUSH:
 		inc_connect_socket_flush(s);
@@ -388,7 +388,7 @@ void walk(unsigned int *seed, unsigned int steps)
 
 static void settle_side(int i)
 {
-	fake_settle(qp_of(i));
+	fake_verbs_settle(qp_of(i));
 	step(i, NOTIFY, 0);
 	step(i, PROGRESS, 0);
 	if (sides[i].closes)
@@ -423,7 +423,7 @@ static void note(struct progress at[SIDES])
 		at[i].error = s->error;
 		at[i].taken = sides[i].taken;
 		at[i].ticket = sides[i].ticket;
-		at[i].completions = fake_completions(s->completions.cq);
+		at[i].completions = fake_verbs_completions(s->completions.cq);
 	}
 }
 

@@ -15,7 +15,7 @@
 #include "selftests/fakes/verbs.h"
 
 /* Bytes of each part of a side's region, which is the size of the longest transfer. */
-#define AREA FAKE_MAX_MESSAGE_BYTES
+#define AREA FAKE_VERBS_MAX_MESSAGE_BYTES
 
 enum { CLIENT, SERVICE, SIDES };
 /* The parts of a side's memory region. */

@@ -75,7 +75,7 @@ static void any_order_of_work(void **state)
 		for (seed = 1; seed <= 16; seed++) {
 			random = seed;
 			set_sizes_of_kind(k);
-			fake_notify_late(seed % 2);
+			fake_verbs_notify_late(seed % 2);
 			connected();
 			registered();
 			walk(&random, 3000);
@@ -133,12 +133,12 @@ static void the_ports_limit_of_a_message(void **state)
 	struct inc_connect_socket_info info = {.sz = sizeof(info)};
 	struct inc_err err = {""};
 
-	settings.buf_size = FAKE_MAX_MESSAGE_BYTES;
+	settings.buf_size = FAKE_VERBS_MAX_MESSAGE_BYTES;
 	connected();
 	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &info), 0);
-	assert_int_equal(info.max_transfer_bytes, FAKE_MAX_MESSAGE_BYTES);
+	assert_int_equal(info.max_transfer_bytes, FAKE_VERBS_MAX_MESSAGE_BYTES);
 	nothing_is_left();
-	settings.buf_size = FAKE_MAX_MESSAGE_BYTES + 1;
+	settings.buf_size = FAKE_VERBS_MAX_MESSAGE_BYTES + 1;
 	assert_int_equal(begin_pair(&err), -EINVAL);
 	assert_string_equal(err.msg, "fake0/1: buf_size: 3001, the port can do 3000");
 	nothing_is_left();
@@ -185,7 +185,7 @@ static void limits(void **state)
 	t[0].local = (uint8_t *)sides[CLIENT].memory - 1;
 	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t, 1, &ticket), -EINVAL);
 	t[0].local = sides[CLIENT].memory;
-	t[0].size = FAKE_MAX_MESSAGE_BYTES + 1;
+	t[0].size = FAKE_VERBS_MAX_MESSAGE_BYTES + 1;
 	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t, 1, &ticket),
 			 -EMSGSIZE);
 	t[0].local = sides[SERVICE].memory;
@@ -211,11 +211,11 @@ static void messages_before_the_hand_over(void **state)
 	struct inc_err err = {""};
 
 	assert_int_equal(begin_pair(&err), 0);
-	fake_settle(qp_of(CLIENT));
+	fake_verbs_settle(qp_of(CLIENT));
 	service_is_ready();
 	assert_int_equal(send_one(SERVICE), 0);
 	assert_int_equal(send_one(SERVICE), 0);
-	fake_settle(qp_of(SERVICE));
+	fake_verbs_settle(qp_of(SERVICE));
 	expect_event(CLIENT, CONNECT_EVENT_MESSAGE);
 	expect_event(CLIENT, CONNECT_EVENT_PROBED);
 	expect_no_event(CLIENT);
@@ -234,12 +234,12 @@ static void a_close_before_the_hand_over(void **state)
 	struct inc_err err = {""};
 
 	assert_int_equal(begin_pair(&err), 0);
-	fake_execute(qp_of(CLIENT));
+	fake_verbs_execute(qp_of(CLIENT));
 	service_is_ready();
 	assert_int_equal(send_one(SERVICE), 0);
 	assert_int_equal(send_one(SERVICE), 0);
 	assert_int_equal(inc_connect_socket_close(sides[SERVICE].socket), -EAGAIN);
-	fake_settle(qp_of(SERVICE));
+	fake_verbs_settle(qp_of(SERVICE));
 	expect_event(CLIENT, CONNECT_EVENT_MESSAGE);
 	expect_event(CLIENT, CONNECT_EVENT_PEER_CLOSED);
 	expect_no_event(CLIENT);
@@ -261,9 +261,9 @@ static void a_close_and_a_failure_at_once(void **state)
 	assert_int_equal(send_one(SERVICE), 0);
 	assert_int_equal(inc_connect_socket_close(sides[SERVICE].socket), -EAGAIN);
 	assert_int_equal(send_one(CLIENT), 0);
-	while (fake_execute(qp_of(SERVICE)))
+	while (fake_verbs_execute(qp_of(SERVICE)))
 		;
-	fake_give_up(qp_of(CLIENT), IBV_WC_RETRY_EXC_ERR);
+	fake_verbs_give_up(qp_of(CLIENT), IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), -ESHUTDOWN);
 	assert_int_equal(take_one(CLIENT), 0);
 	assert_int_equal(take_one(CLIENT), -ESHUTDOWN);
@@ -274,7 +274,7 @@ static void a_close_and_a_failure_at_once(void **state)
 static void one_comes(void)
 {
 	assert_int_equal(send_one(SERVICE), 0);
-	fake_execute(qp_of(SERVICE));
+	fake_verbs_execute(qp_of(SERVICE));
 }
 
 /* A message arrives between the last poll and the request for a notification, so no event reports
@@ -285,7 +285,7 @@ static void a_message_before_it_is_asked_for(void **state)
 	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), 0);
 	one_comes();
 	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), 1);
-	fake_before_arming(one_comes);
+	fake_verbs_before_arming(one_comes);
 	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), 1);
 	assert_int_equal(take_one(CLIENT), 0);
 	assert_int_equal(take_one(CLIENT), 0);

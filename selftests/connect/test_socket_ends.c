@@ -31,7 +31,7 @@ static void break_it(enum breakage what, int i, unsigned int random)
 		inc_connect_socket_close(sides[i].socket);
 		break;
 	case GIVES_UP:
-		fake_give_up(qp_of(i), IBV_WC_RETRY_EXC_ERR);
+		fake_verbs_give_up(qp_of(i), IBV_WC_RETRY_EXC_ERR);
 		break;
 	case DESTROYED:
 		destroy_side(i);
@@ -41,7 +41,7 @@ static void break_it(enum breakage what, int i, unsigned int random)
 		inc_rdma_tell(devices[i], &event);
 		break;
 	default:
-		fake_fail_call(1 + random % 5);
+		fake_verbs_fail_call(1 + random % 5);
 	}
 }
 
@@ -69,7 +69,7 @@ static void check_broken(enum breakage what, int i, const uint32_t sent[SIDES])
 	if (what == DESTROYED)
 		assert_null(inc_connect_socket_error(b));
 	if (b && !b->error) {
-		fake_give_up(qp_of(!i), IBV_WC_RETRY_EXC_ERR);
+		fake_verbs_give_up(qp_of(!i), IBV_WC_RETRY_EXC_ERR);
 		settle();
 		assert_int_equal(b->state, CONNECT_FAILED);
 		assert_true(b->error == -ETIMEDOUT || b->error == -ECANCELED);
@@ -84,7 +84,7 @@ static void break_at(enum breakage what, unsigned int seed, unsigned int steps)
 	uint32_t sent[SIDES];
 
 	set_sizes_of_kind(seed % N_SIZES);
-	fake_notify_late(seed & 2);
+	fake_verbs_notify_late(seed & 2);
 	connected();
 	registered();
 	walk(&random, steps);
@@ -95,7 +95,7 @@ static void break_at(enum breakage what, unsigned int seed, unsigned int steps)
 	settle();
 	/* the failed call has ended one of the two sockets; if no call failed, nothing may have
 	 * changed */
-	if (what == CALL_FAILS && fake_has_failed())
+	if (what == CALL_FAILS && fake_verbs_has_failed())
 		assert_true(sides[CLIENT].socket->error || sides[SERVICE].socket->error);
 	else if (what != CALL_FAILS)
 		check_broken(what, i, sent);
@@ -122,9 +122,9 @@ static void every_call_may_fail(void **state)
 
 	for (n = 1;; n++) {
 		err.msg[0] = '\0';
-		fake_fail_call(n);
+		fake_verbs_fail_call(n);
 		ret = begin_pair(&err);
-		if (!fake_has_failed())
+		if (!fake_verbs_has_failed())
 			break;
 		assert_int_equal(ret, -ENOMEM);
 		assert_ptr_equal(strstr(err.msg, "fake"), err.msg);
@@ -142,7 +142,7 @@ static void a_failure_before_the_hand_over(void **state)
 
 	assert_int_equal(begin_pair(&err), 0);
 	expect_no_event(CLIENT);
-	fake_give_up(qp_of(CLIENT), IBV_WC_RETRY_EXC_ERR);
+	fake_verbs_give_up(qp_of(CLIENT), IBV_WC_RETRY_EXC_ERR);
 	assert_true(readable(CLIENT, 0));
 	assert_int_equal(connect_socket_event(sides[CLIENT].socket, &event, &err), -ETIMEDOUT);
 	assert_non_null(strstr(err.msg, "fake0/1 to service fake1/1: sending: "));
@@ -150,8 +150,8 @@ static void a_failure_before_the_hand_over(void **state)
 
 	/* the failure comes after the message, and before the socket is handed to its owner */
 	assert_int_equal(begin_pair(&err), 0);
-	fake_settle(qp_of(CLIENT));
-	fake_give_up(qp_of(SERVICE), IBV_WC_RETRY_EXC_ERR);
+	fake_verbs_settle(qp_of(CLIENT));
+	fake_verbs_give_up(qp_of(SERVICE), IBV_WC_RETRY_EXC_ERR);
 	expect_event(SERVICE, CONNECT_EVENT_MESSAGE);
 	connect_socket_hand_over(sides[SERVICE].socket, CONNECT_READY, 1);
 	assert_int_equal(inc_connect_socket_progress(sides[SERVICE].socket), -ECANCELED);
@@ -210,7 +210,7 @@ static void protocol_errors_of_a_peer(void **state)
 	registered();
 	for (n = 0; n < 9; n++)
 		say(CLIENT, NULL, 1);
-	fake_settle(qp_of(CLIENT));
+	fake_verbs_settle(qp_of(CLIENT));
 	assert_int_equal(inc_connect_socket_progress(sides[SERVICE].socket), -EPROTO);
 	assert_non_null(strstr(inc_connect_socket_error(sides[SERVICE].socket),
 			       "more messages than there are buffers"));
@@ -273,10 +273,10 @@ static void closes_that_cross(void **state)
 	assert_int_equal(inc_connect_socket_flush(first), -EAGAIN);
 	assert_int_equal(inc_connect_socket_close(first), -EAGAIN);
 	assert_int_equal(inc_connect_socket_close(second), -EAGAIN);
-	fake_settle(qp_of(SERVICE));
+	fake_verbs_settle(qp_of(SERVICE));
 	assert_int_equal(inc_connect_socket_progress(first), -ESHUTDOWN);
 	assert_int_equal(inc_connect_socket_close(first), 0);
-	fake_settle(qp_of(CLIENT));
+	fake_verbs_settle(qp_of(CLIENT));
 	assert_int_equal(inc_connect_socket_progress(second), -ESHUTDOWN);
 	assert_int_equal(inc_connect_socket_close(second), 0);
 	assert_int_equal(inc_connect_socket_receive(first, &data, &size), 0);
@@ -359,7 +359,7 @@ static void a_port_that_is_down(void **state)
 {
 	struct inc_err err = {""};
 
-	fake_port_state(IBV_PORT_DOWN);
+	fake_verbs_port_state(IBV_PORT_DOWN);
 	assert_int_equal(make_side(CLIENT, &err), -ENETDOWN);
 	assert_string_equal(err.msg, "fake0/1: the port is down");
 	nothing_is_left();
@@ -373,13 +373,13 @@ static void a_spurious_notification(void **state)
 	connected();
 	s = sides[CLIENT].socket;
 	assert_int_equal(inc_connect_socket_progress(s), 0);
-	fake_notify_of_nothing(s->completions.cq);
+	fake_verbs_notify_of_nothing(s->completions.cq);
 	for (n = 0; readable(CLIENT, 0); n++) {
 		assert_int_equal(inc_connect_socket_progress(s), 0);
 		assert_true(n < 1000);
 	}
 	assert_int_equal(send_one(SERVICE), 0);
-	fake_settle(qp_of(SERVICE));
+	fake_verbs_settle(qp_of(SERVICE));
 	assert_true(readable(CLIENT, 0));
 	nothing_is_left();
 }
@@ -396,7 +396,7 @@ static void a_wait_ends_in_time(void **state)
 	assert_int_equal(inc_connect_socket_wait(s, 0), -ETIMEDOUT);
 	assert_int_equal(inc_connect_socket_wait(s, 10), -ETIMEDOUT);
 	assert_int_equal(send_one(SERVICE), 0);
-	fake_settle(qp_of(SERVICE));
+	fake_verbs_settle(qp_of(SERVICE));
 	assert_int_equal(inc_connect_socket_wait(s, -1), 0);
 	nothing_is_left();
 }

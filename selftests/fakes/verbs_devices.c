@@ -21,38 +21,38 @@
 #define MAX_EVENTS    64 /* number of events that the program has not read yet */
 #define FIRST_GID     1  /* first index in the GID table; index 0 has a link-local GID */
 #define FIRST_IFINDEX 900u
-/* the devices of fake_device() come after those of fake_machine() */
-#define MAX_DEVICES (FAKE_MACHINE_DEVICES + 8)
+/* the devices of fake_verbs_device() come after those of fake_verbs_machine() */
+#define MAX_DEVICES (FAKE_VERBS_MACHINE_DEVICES + 8)
 
-struct fake_context {
+struct fake_verbs_context {
 	/* must be the first member, because pointers to it are cast to this struct */
 	struct ibv_context ibv;
-	struct fake_dev *dev;
+	struct fake_verbs_dev *dev;
 	struct ibv_async_event event[MAX_EVENTS];
 	unsigned int put, taken;
 };
 
-static struct fake_dev devs[MAX_DEVICES];
+static struct fake_verbs_dev devs[MAX_DEVICES];
 static unsigned int n_devs, n_by_hand;
-static struct fake_context *contexts[MAX_DEVICES * MAX_CONTEXTS];
+static struct fake_verbs_context *contexts[MAX_DEVICES * MAX_CONTEXTS];
 static enum ibv_port_state state_by_hand = IBV_PORT_ACTIVE;
 
 static void lock(void)
 {
-	pthread_mutex_lock(&fake_lock);
+	pthread_mutex_lock(&fake_verbs_lock);
 }
 
 static void unlock(void)
 {
-	pthread_mutex_unlock(&fake_lock);
+	pthread_mutex_unlock(&fake_verbs_lock);
 }
 
-/* ---- the devices of fake_machine()
+/* ---- the devices of fake_verbs_machine()
  * ------------------------------------------------------------ */
 
-static void init_dev(struct fake_dev *dev, const char *name, uint32_t address)
+static void init_dev(struct fake_verbs_dev *dev, const char *name, uint32_t address)
 {
-	*dev = (struct fake_dev){.state = IBV_PORT_ACTIVE, .gid_index = FIRST_GID};
+	*dev = (struct fake_verbs_dev){.state = IBV_PORT_ACTIVE, .gid_index = FIRST_GID};
 	dev->ibv.node_type = IBV_NODE_CA;
 	dev->ibv.transport_type = IBV_TRANSPORT_IB;
 	snprintf(dev->ibv.name, sizeof(dev->ibv.name), "%s", name);
@@ -60,37 +60,37 @@ static void init_dev(struct fake_dev *dev, const char *name, uint32_t address)
 	inc_rdma_gid_of_ipv4(htonl(address), dev->gid.raw);
 }
 
-void fake_machine(unsigned int devices)
+void fake_verbs_machine(unsigned int devices)
 {
 	char name[16];
 	unsigned int i;
 
-	fake_must(devices <= FAKE_MACHINE_DEVICES, "too many devices");
+	fake_verbs_must(devices <= FAKE_VERBS_MACHINE_DEVICES, "too many devices");
 	lock();
 	for (i = 0; i < MAX_DEVICES * MAX_CONTEXTS; i++)
-		fake_must(!contexts[i], "a device is still open");
-	fake_forget_packets();
+		fake_verbs_must(!contexts[i], "a device is still open");
+	fake_verbs_forget_packets();
 	for (i = 0; i < devices; i++) {
 		snprintf(name, sizeof(name), "fake%u", i);
 		init_dev(&devs[i], name, 0x0a4e0001 + (i << 8));
 	}
 	n_devs = devices;
-	fake_generation++;
+	fake_verbs_generation++;
 	unlock();
 }
 
-static struct fake_dev *dev_number(unsigned int device)
+static struct fake_verbs_dev *dev_number(unsigned int device)
 {
-	fake_must(device < n_devs, "there is no such device");
+	fake_verbs_must(device < n_devs, "there is no such device");
 	return &devs[device];
 }
 
-struct fake_dev *fake_dev_of(const struct ibv_context *ctx)
+struct fake_verbs_dev *fake_verbs_dev_of(const struct ibv_context *ctx)
 {
-	return ((const struct fake_context *)ctx)->dev;
+	return ((const struct fake_verbs_context *)ctx)->dev;
 }
 
-struct fake_dev *fake_dev_at(const union ibv_gid *gid)
+struct fake_verbs_dev *fake_verbs_dev_at(const union ibv_gid *gid)
 {
 	unsigned int i;
 
@@ -102,50 +102,50 @@ struct fake_dev *fake_dev_at(const union ibv_gid *gid)
 }
 
 /* Queues the event in each context in which the device is open. */
-static void queue_event(struct fake_dev *dev, enum ibv_event_type type)
+static void queue_event(struct fake_verbs_dev *dev, enum ibv_event_type type)
 {
-	struct fake_context *c;
+	struct fake_verbs_context *c;
 	unsigned int i;
 
 	for (i = 0; i < MAX_DEVICES * MAX_CONTEXTS; i++) {
 		c = contexts[i];
 		if (!c || c->dev != dev)
 			continue;
-		fake_must(c->put - c->taken < MAX_EVENTS, "nobody reads the events");
+		fake_verbs_must(c->put - c->taken < MAX_EVENTS, "nobody reads the events");
 		c->event[c->put++ % MAX_EVENTS] =
 			(struct ibv_async_event){.element.port_num = 1, .event_type = type};
-		fake_must(!eventfd_write(c->ibv.async_fd, 1), "eventfd");
+		fake_verbs_must(!eventfd_write(c->ibv.async_fd, 1), "eventfd");
 	}
 }
 
-void fake_faults(unsigned int device, unsigned int faults)
+void fake_verbs_faults(unsigned int device, unsigned int faults)
 {
 	lock();
 	dev_number(device)->faults = faults;
-	fake_generation++;
+	fake_verbs_generation++;
 	unlock();
 }
 
-void fake_port(unsigned int device, bool up)
+void fake_verbs_port(unsigned int device, bool up)
 {
-	struct fake_dev *dev;
+	struct fake_verbs_dev *dev;
 
 	lock();
 	dev = dev_number(device);
 	dev->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	queue_event(dev, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-	fake_generation++;
+	fake_verbs_generation++;
 	unlock();
 }
 
-unsigned int fake_move_gid(unsigned int device)
+unsigned int fake_verbs_move_gid(unsigned int device)
 {
-	struct fake_dev *dev;
+	struct fake_verbs_dev *dev;
 	unsigned int index;
 
 	lock();
 	dev = dev_number(device);
-	index = dev->gid_index = FIRST_GID + dev->gid_index % (FAKE_MACHINE_GIDS - 1);
+	index = dev->gid_index = FIRST_GID + dev->gid_index % (FAKE_VERBS_MACHINE_GIDS - 1);
 	queue_event(dev, IBV_EVENT_GID_CHANGE);
 	unlock();
 	return index;
@@ -224,7 +224,7 @@ void ibv_free_device_list(struct ibv_device **list)
 
 __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-	return htobe64(0x02fa4e0000000000ull + ((struct fake_dev *)device - devs));
+	return htobe64(0x02fa4e0000000000ull + ((struct fake_verbs_dev *)device - devs));
 }
 
 int ibv_fork_init(void)
@@ -232,29 +232,30 @@ int ibv_fork_init(void)
 	return 0;
 }
 
-static struct fake_context *make_context(struct fake_dev *dev)
+static struct fake_verbs_context *make_context(struct fake_verbs_dev *dev)
 {
-	struct fake_context *c = calloc(1, sizeof(*c));
+	struct fake_verbs_context *c = calloc(1, sizeof(*c));
 
 	c->dev = dev;
 	c->ibv.device = &dev->ibv;
 	c->ibv.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 	c->ibv.num_comp_vectors = 1;
-	fake_must(c->ibv.async_fd >= 0, "eventfd");
-	fake_set_ops(&c->ibv);
+	fake_verbs_must(c->ibv.async_fd >= 0, "eventfd");
+	fake_verbs_set_ops(&c->ibv);
 	return c;
 }
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	struct fake_context *c = NULL;
+	struct fake_verbs_context *c = NULL;
 	unsigned int i;
 
 	lock();
-	if (!fake_refused(FAKE_OPEN)) {
-		c = make_context((struct fake_dev *)device);
+	if (!fake_verbs_refused(FAKE_VERBS_OPEN)) {
+		c = make_context((struct fake_verbs_dev *)device);
 		for (i = 0; contexts[i]; i++)
-			fake_must(i + 1 < MAX_DEVICES * MAX_CONTEXTS, "too many open devices");
+			fake_verbs_must(i + 1 < MAX_DEVICES * MAX_CONTEXTS,
+					"too many open devices");
 		contexts[i] = c;
 	}
 	unlock();
@@ -266,8 +267,8 @@ int ibv_close_device(struct ibv_context *ctx)
 	unsigned int i;
 
 	lock();
-	for (i = 0; contexts[i] != (struct fake_context *)ctx; i++)
-		fake_must(i + 1 < MAX_DEVICES * MAX_CONTEXTS, "a device that is not open");
+	for (i = 0; contexts[i] != (struct fake_verbs_context *)ctx; i++)
+		fake_verbs_must(i + 1 < MAX_DEVICES * MAX_CONTEXTS, "a device that is not open");
 	contexts[i] = NULL;
 	close(ctx->async_fd);
 	free(ctx);
@@ -291,7 +292,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
-	struct fake_context *c = (struct fake_context *)ctx;
+	struct fake_verbs_context *c = (struct fake_verbs_context *)ctx;
 	eventfd_t one;
 
 	if (eventfd_read(ctx->async_fd, &one))
@@ -312,11 +313,11 @@ int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {
 	*attr = (struct ibv_device_attr){
 		.phys_port_cnt = 1,
-		.max_qp = FAKE_MAX_OBJECTS,
-		.max_qp_wr = FAKE_DEPTH,
+		.max_qp = FAKE_VERBS_MAX_OBJECTS,
+		.max_qp_wr = FAKE_VERBS_DEPTH,
 		.max_sge = 16,
-		.max_cqe = FAKE_DEPTH,
-		.max_mr = FAKE_MAX_OBJECTS,
+		.max_cqe = FAKE_VERBS_DEPTH,
+		.max_mr = FAKE_VERBS_MAX_OBJECTS,
 		.max_mr_size = UINT64_MAX,
 		.max_qp_rd_atom = 16,
 		.max_qp_init_rd_atom = 16,
@@ -327,7 +328,7 @@ int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_port_attr *out)
 {
 	struct ibv_port_attr *attr = (struct ibv_port_attr *)out;
-	const struct fake_dev *dev = fake_dev_of(ctx);
+	const struct fake_verbs_dev *dev = fake_verbs_dev_of(ctx);
 	int ret;
 
 	lock();
@@ -335,14 +336,14 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_por
 		.state = dev->by_hand ? state_by_hand : dev->state,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = IBV_MTU_1024,
-		.gid_tbl_len = FAKE_MACHINE_GIDS,
-		.max_msg_sz = FAKE_MACHINE_MAX_BYTES,
+		.gid_tbl_len = FAKE_VERBS_MACHINE_GIDS,
+		.max_msg_sz = FAKE_VERBS_MACHINE_MAX_BYTES,
 		.pkey_tbl_len = 1,
 		.active_width = 2,
 		.active_speed = 32,
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
 	};
-	ret = fake_call_fails() ? ENOMEM : 0;
+	ret = fake_verbs_call_fails() ? ENOMEM : 0;
 	unlock();
 	return ret;
 }
@@ -353,7 +354,8 @@ int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pke
 	return 0;
 }
 
-static bool fill_gid(const struct fake_dev *dev, unsigned int index, struct ibv_gid_entry *entry)
+static bool fill_gid(const struct fake_verbs_dev *dev, unsigned int index,
+		     struct ibv_gid_entry *entry)
 {
 	*entry = (struct ibv_gid_entry){
 		.gid_index = index, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
@@ -372,7 +374,7 @@ int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index,
 	bool there;
 
 	lock();
-	there = fill_gid(fake_dev_of(ctx), index, entry);
+	there = fill_gid(fake_verbs_dev_of(ctx), index, entry);
 	unlock();
 	return there ? 0 : ENODATA;
 }
@@ -384,8 +386,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *tabl
 	ssize_t n = 0;
 
 	lock();
-	for (i = 0; i < FAKE_MACHINE_GIDS && n < (ssize_t)most; i++)
-		n += fill_gid(fake_dev_of(ctx), i, &table[n]);
+	for (i = 0; i < FAKE_VERBS_MACHINE_GIDS && n < (ssize_t)most; i++)
+		n += fill_gid(fake_verbs_dev_of(ctx), i, &table[n]);
 	unlock();
 	return n;
 }
@@ -393,12 +395,12 @@ ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *tabl
 /* ---- devices that the test moves
  * -------------------------------------------------------------- */
 
-void fake_port_state(enum ibv_port_state state)
+void fake_verbs_port_state(enum ibv_port_state state)
 {
 	state_by_hand = state;
 }
 
-struct inc_rdma_device *fake_device(const char *name, struct inc_rdma_port_info *port)
+struct inc_rdma_device *fake_verbs_device(const char *name, struct inc_rdma_port_info *port)
 {
 	static struct {
 		struct inc_rdma_device rdma;
@@ -407,7 +409,7 @@ struct inc_rdma_device *fake_device(const char *name, struct inc_rdma_port_info 
 	} devices[4];
 	static const uint16_t pkey = 0xffff;
 	const unsigned int n = n_by_hand++;
-	struct fake_dev *dev = &devs[FAKE_MACHINE_DEVICES + n];
+	struct fake_verbs_dev *dev = &devs[FAKE_VERBS_MACHINE_DEVICES + n];
 	struct inc_rdma_device *device = &devices[n].rdma;
 
 	init_dev(dev, name, 0x0a4d0001 + n);
@@ -426,7 +428,7 @@ struct inc_rdma_device *fake_device(const char *name, struct inc_rdma_port_info 
 					    .link_layer = INC_RDMA_LINK_ETHERNET,
 					    .state = INC_RDMA_PORT_ACTIVE,
 					    .active_mtu_bytes = 1024,
-					    .max_message_bytes = FAKE_MAX_MESSAGE_BYTES,
+					    .max_message_bytes = FAKE_VERBS_MAX_MESSAGE_BYTES,
 					    .pkey = &pkey,
 					    .pkeys = 1,
 					    .gid = &devices[n].gid,

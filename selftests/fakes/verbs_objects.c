@@ -17,25 +17,25 @@ struct entry {
 	uint64_t up_to;
 };
 
-struct fake_cq {
+struct fake_verbs_cq {
 	/* must be the first member, because pointers to it are cast to this struct */
 	struct ibv_cq ibv;
-	struct entry entry[FAKE_DEPTH];
+	struct entry entry[FAKE_VERBS_DEPTH];
 	uint64_t put, taken;
 	bool armed;
 	unsigned int late, unacknowledged;
 };
 
-struct fake_mr {
+struct fake_verbs_mr {
 	/* must be the first member, because pointers to it are cast to this struct */
 	struct ibv_mr ibv;
 	int access;
 };
 
-pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t fake_verbs_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct fake_mr *mrs[FAKE_MAX_OBJECTS];
-static struct fake_cq *cqs[FAKE_MAX_OBJECTS];
+static struct fake_verbs_mr *mrs[FAKE_VERBS_MAX_OBJECTS];
+static struct fake_verbs_cq *cqs[FAKE_VERBS_MAX_OBJECTS];
 static unsigned int n_mrs, n_cqs;
 static unsigned int objects, calls_to_failure;
 static bool has_failed, notify_late;
@@ -43,19 +43,19 @@ static void (*before_arming)(void);
 static struct {
 	int error;
 	unsigned int times;
-} refused[FAKE_N_CALLS];
+} refused[FAKE_VERBS_N_CALLS];
 
 static void lock(void)
 {
-	pthread_mutex_lock(&fake_lock);
+	pthread_mutex_lock(&fake_verbs_lock);
 }
 
 static void unlock(void)
 {
-	pthread_mutex_unlock(&fake_lock);
+	pthread_mutex_unlock(&fake_verbs_lock);
 }
 
-void fake_must(bool holds, const char *reason)
+void fake_verbs_must(bool holds, const char *reason)
 {
 	if (holds)
 		return;
@@ -63,52 +63,52 @@ void fake_must(bool holds, const char *reason)
 	abort();
 }
 
-uint32_t fake_number(void)
+uint32_t fake_verbs_number(void)
 {
 	static uint32_t last = 16;
 
 	return ++last;
 }
 
-void fake_put(void *table, unsigned int *n, void *object)
+void fake_verbs_put(void *table, unsigned int *n, void *object)
 {
 	void **const entry = table;
 	unsigned int i;
 
 	for (i = 0; i < *n && entry[i]; i++)
 		;
-	fake_must(i < FAKE_MAX_OBJECTS, "too many objects");
+	fake_verbs_must(i < FAKE_VERBS_MAX_OBJECTS, "too many objects");
 	entry[i] = object;
 	*n += i == *n;
 	objects++;
 }
 
-void fake_take_out(void *table, unsigned int n, const void *object)
+void fake_verbs_take_out(void *table, unsigned int n, const void *object)
 {
 	void **const entry = table;
 	unsigned int i;
 
 	for (i = 0; i < n && entry[i] != object; i++)
 		;
-	fake_must(i < n, "an object that is not there");
+	fake_verbs_must(i < n, "an object that is not there");
 	entry[i] = NULL;
 	objects--;
 }
 
 /* ---- calls that fail ------------------------------------------------------------------------ */
 
-void fake_fail_call(unsigned int n)
+void fake_verbs_fail_call(unsigned int n)
 {
 	calls_to_failure = n;
 	has_failed = false;
 }
 
-bool fake_has_failed(void)
+bool fake_verbs_has_failed(void)
 {
 	return has_failed;
 }
 
-bool fake_call_fails(void)
+bool fake_verbs_call_fails(void)
 {
 	if (!calls_to_failure || --calls_to_failure)
 		return false;
@@ -117,7 +117,7 @@ bool fake_call_fails(void)
 	return true;
 }
 
-void fake_refuse(enum fake_call call, int error, unsigned int times)
+void fake_verbs_refuse(enum fake_verbs_call call, int error, unsigned int times)
 {
 	lock();
 	refused[call].error = error;
@@ -125,7 +125,7 @@ void fake_refuse(enum fake_call call, int error, unsigned int times)
 	unlock();
 }
 
-unsigned int fake_refusals_left(enum fake_call call)
+unsigned int fake_verbs_refusals_left(enum fake_verbs_call call)
 {
 	unsigned int n;
 
@@ -135,9 +135,9 @@ unsigned int fake_refusals_left(enum fake_call call)
 	return n;
 }
 
-int fake_refused(enum fake_call call)
+int fake_verbs_refused(enum fake_verbs_call call)
 {
-	if (fake_call_fails())
+	if (fake_verbs_call_fails())
 		return ENOMEM;
 	if (!refused[call].times)
 		return 0;
@@ -147,7 +147,7 @@ int fake_refused(enum fake_call call)
 	return errno;
 }
 
-unsigned int fake_objects(void)
+unsigned int fake_verbs_objects(void)
 {
 	unsigned int n;
 
@@ -159,40 +159,40 @@ unsigned int fake_objects(void)
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-static struct fake_cq *cq_of(const struct ibv_cq *cq)
+static struct fake_verbs_cq *cq_of(const struct ibv_cq *cq)
 {
-	return (struct fake_cq *)cq;
+	return (struct fake_verbs_cq *)cq;
 }
 
-void fake_notify_late(bool late)
+void fake_verbs_notify_late(bool late)
 {
 	notify_late = late;
 }
 
-static void notify(struct fake_cq *cq)
+static void notify(struct fake_verbs_cq *cq)
 {
 	for (; cq->late; cq->late--)
-		fake_must(!eventfd_write(cq->ibv.channel->fd, 1), "eventfd");
+		fake_verbs_must(!eventfd_write(cq->ibv.channel->fd, 1), "eventfd");
 }
 
-void fake_notify(struct ibv_cq *cq)
+void fake_verbs_notify(struct ibv_cq *cq)
 {
 	lock();
 	notify(cq_of(cq));
 	unlock();
 }
 
-bool fake_notifies(const struct ibv_cq *cq)
+bool fake_verbs_notifies(const struct ibv_cq *cq)
 {
 	return cq_of(cq)->late;
 }
 
-void fake_notify_of_nothing(struct ibv_cq *cq)
+void fake_verbs_notify_of_nothing(struct ibv_cq *cq)
 {
-	fake_must(!eventfd_write(cq->channel->fd, 1), "eventfd");
+	fake_verbs_must(!eventfd_write(cq->channel->fd, 1), "eventfd");
 }
 
-unsigned int fake_completions(const struct ibv_cq *cq)
+unsigned int fake_verbs_completions(const struct ibv_cq *cq)
 {
 	unsigned int n;
 
@@ -202,10 +202,11 @@ unsigned int fake_completions(const struct ibv_cq *cq)
 	return n;
 }
 
-static void complete(struct fake_cq *cq, struct entry entry)
+static void complete(struct fake_verbs_cq *cq, struct entry entry)
 {
-	fake_must(cq->put - cq->taken < (uint64_t)cq->ibv.cqe, "a completion queue overflows");
-	cq->entry[cq->put++ % FAKE_DEPTH] = entry;
+	fake_verbs_must(cq->put - cq->taken < (uint64_t)cq->ibv.cqe,
+			"a completion queue overflows");
+	cq->entry[cq->put++ % FAKE_VERBS_DEPTH] = entry;
 	if (!cq->armed)
 		return;
 	cq->armed = false;
@@ -214,9 +215,9 @@ static void complete(struct fake_cq *cq, struct entry entry)
 		notify(cq);
 }
 
-void fake_complete_send(struct fake_qp *qp, uint64_t number, enum ibv_wc_status status)
+void fake_verbs_complete_send(struct fake_verbs_qp *qp, uint64_t number, enum ibv_wc_status status)
 {
-	const struct ibv_send_wr *wr = &qp->sq[number % FAKE_DEPTH].wr;
+	const struct ibv_send_wr *wr = &qp->sq[number % FAKE_VERBS_DEPTH].wr;
 
 	complete(cq_of(qp->ibv.send_cq),
 		 (struct entry){
@@ -225,7 +226,7 @@ void fake_complete_send(struct fake_qp *qp, uint64_t number, enum ibv_wc_status 
 			 .up_to = number});
 }
 
-void fake_complete_receive(struct fake_qp *qp, const struct ibv_wc *wc)
+void fake_verbs_complete_receive(struct fake_verbs_qp *qp, const struct ibv_wc *wc)
 {
 	complete(cq_of(qp->ibv.recv_cq), (struct entry){.wc = *wc});
 }
@@ -236,23 +237,23 @@ static void free_room(const struct entry *entry)
 {
 	unsigned int i;
 
-	for (i = 0; entry->qpn && i < fake_n_qps; i++)
-		if (fake_qps[i] && fake_qps[i]->ibv.qp_num == entry->qpn) {
-			fake_qps[i]->freed = entry->up_to;
+	for (i = 0; entry->qpn && i < fake_verbs_n_qps; i++)
+		if (fake_verbs_qps[i] && fake_verbs_qps[i]->ibv.qp_num == entry->qpn) {
+			fake_verbs_qps[i]->freed = entry->up_to;
 			return;
 		}
 }
 
 static int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 {
-	struct fake_cq *cq = cq_of(ibv);
+	struct fake_verbs_cq *cq = cq_of(ibv);
 	struct entry *e;
 	int i;
 
 	lock();
-	fake_progress_all();
+	fake_verbs_progress_all();
 	for (i = 0; i < n && cq->taken < cq->put; i++) {
-		e = &cq->entry[cq->taken++ % FAKE_DEPTH];
+		e = &cq->entry[cq->taken++ % FAKE_VERBS_DEPTH];
 		wc[i] = e->wc;
 		free_room(e);
 	}
@@ -260,7 +261,7 @@ static int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	return i;
 }
 
-void fake_before_arming(void (*call)(void))
+void fake_verbs_before_arming(void (*call)(void))
 {
 	before_arming = call;
 }
@@ -274,7 +275,7 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited)
 	if (call)
 		call();
 	lock();
-	ret = fake_call_fails() ? ENOMEM : 0;
+	ret = fake_verbs_call_fails() ? ENOMEM : 0;
 	cq_of(ibv)->armed |= !ret;
 	unlock();
 	return ret;
@@ -285,11 +286,11 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
 	struct ibv_comp_channel *channel = NULL;
 
 	lock();
-	if (!fake_call_fails()) {
+	if (!fake_verbs_call_fails()) {
 		channel = calloc(1, sizeof(*channel));
 		channel->context = ctx;
 		channel->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-		fake_must(channel->fd >= 0, "eventfd");
+		fake_verbs_must(channel->fd >= 0, "eventfd");
 		objects++;
 	}
 	unlock();
@@ -309,14 +310,15 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int vector)
 {
-	struct fake_cq *cq = NULL;
+	struct fake_verbs_cq *cq = NULL;
 
 	lock();
-	if (!fake_refused(FAKE_CREATE_CQ)) {
-		fake_must(cqe <= FAKE_DEPTH, "a completion queue is larger than it can be");
+	if (!fake_verbs_refused(FAKE_VERBS_CREATE_CQ)) {
+		fake_verbs_must(cqe <= FAKE_VERBS_DEPTH,
+				"a completion queue is larger than it can be");
 		cq = calloc(1, sizeof(*cq));
 		cq->ibv = (struct ibv_cq){.context = ctx, .channel = channel, .cqe = cqe};
-		fake_put(cqs, &n_cqs, cq);
+		fake_verbs_put(cqs, &n_cqs, cq);
 	}
 	unlock();
 	return cq ? &cq->ibv : NULL;
@@ -327,30 +329,31 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 	unsigned int i;
 
 	lock();
-	for (i = 0; i < fake_n_qps; i++)
-		fake_must(!fake_qps[i] || (fake_qps[i]->ibv.send_cq != cq &&
-					   fake_qps[i]->ibv.recv_cq != cq),
-			  "a queue pair has lost its completion queue");
-	fake_must(!cq_of(cq)->unacknowledged, "not acknowledged: a real device waits for ever");
-	fake_take_out(cqs, n_cqs, cq);
+	for (i = 0; i < fake_verbs_n_qps; i++)
+		fake_verbs_must(!fake_verbs_qps[i] || (fake_verbs_qps[i]->ibv.send_cq != cq &&
+						       fake_verbs_qps[i]->ibv.recv_cq != cq),
+				"a queue pair has lost its completion queue");
+	fake_verbs_must(!cq_of(cq)->unacknowledged,
+			"not acknowledged: a real device waits for ever");
+	fake_verbs_take_out(cqs, n_cqs, cq);
 	free(cq);
 	unlock();
 	return 0;
 }
 
-static struct fake_cq *cq_with(const struct ibv_comp_channel *channel)
+static struct fake_verbs_cq *cq_with(const struct ibv_comp_channel *channel)
 {
 	unsigned int i;
 
 	for (i = 0; i < n_cqs && !(cqs[i] && cqs[i]->ibv.channel == channel); i++)
 		;
-	fake_must(i < n_cqs, "an event of a queue that is not there");
+	fake_verbs_must(i < n_cqs, "an event of a queue that is not there");
 	return cqs[i];
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out, void **ctx)
 {
-	struct fake_cq *cq;
+	struct fake_verbs_cq *cq;
 	eventfd_t one;
 
 	if (eventfd_read(channel->fd, &one))
@@ -372,19 +375,19 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static struct ibv_mr *make_mr(enum fake_call call, struct ibv_pd *pd, void *addr, size_t length,
-			      int access)
+static struct ibv_mr *make_mr(enum fake_verbs_call call, struct ibv_pd *pd, void *addr,
+			      size_t length, int access)
 {
-	struct fake_mr *mr = NULL;
+	struct fake_verbs_mr *mr = NULL;
 
 	lock();
-	if (!fake_refused(call)) {
+	if (!fake_verbs_refused(call)) {
 		mr = calloc(1, sizeof(*mr));
 		mr->access = access;
 		mr->ibv = (struct ibv_mr){
 			.context = pd->context, .pd = pd, .addr = addr, .length = length};
-		mr->ibv.lkey = mr->ibv.rkey = fake_number();
-		fake_put(mrs, &n_mrs, mr);
+		mr->ibv.lkey = mr->ibv.rkey = fake_verbs_number();
+		fake_verbs_put(mrs, &n_mrs, mr);
 	}
 	unlock();
 	return mr ? &mr->ibv : NULL;
@@ -392,35 +395,35 @@ static struct ibv_mr *make_mr(enum fake_call call, struct ibv_pd *pd, void *addr
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	return make_mr(FAKE_REG_MR, pd, addr, length, access);
+	return make_mr(FAKE_VERBS_REG_MR, pd, addr, length, access);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access)
 {
-	return make_mr(FAKE_REG_MR, pd, addr, length, access);
+	return make_mr(FAKE_VERBS_REG_MR, pd, addr, length, access);
 }
 
 /* Registers the memory behind the descriptor, which is assumed to be mapped at iova. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
-	return make_mr(FAKE_REG_DMABUF, pd, (void *)(uintptr_t)iova, length, access);
+	return make_mr(FAKE_VERBS_REG_DMABUF, pd, (void *)(uintptr_t)iova, length, access);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	lock();
-	fake_take_out(mrs, n_mrs, ibv);
+	fake_verbs_take_out(mrs, n_mrs, ibv);
 	free(ibv);
 	unlock();
 	return 0;
 }
 
-bool fake_may_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr, uint32_t length,
-		    int access)
+bool fake_verbs_may_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr,
+			  uint32_t length, int access)
 {
-	const struct fake_mr *mr;
+	const struct fake_verbs_mr *mr;
 	unsigned int i;
 
 	for (i = 0; i < n_mrs; i++) {
@@ -433,10 +436,10 @@ bool fake_may_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr, 
 	return false;
 }
 
-void fake_set_ops(struct ibv_context *ctx)
+void fake_verbs_set_ops(struct ibv_context *ctx)
 {
 	ctx->ops.poll_cq = poll_cq;
 	ctx->ops.req_notify_cq = req_notify_cq;
-	ctx->ops.post_send = fake_post_send;
-	ctx->ops.post_recv = fake_post_recv;
+	ctx->ops.post_send = fake_verbs_post_send;
+	ctx->ops.post_recv = fake_verbs_post_recv;
 }

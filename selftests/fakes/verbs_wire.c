@@ -19,10 +19,10 @@ struct packet {
 	uint32_t bytes;
 };
 
-/* A packet that waits for fake_let_go(). */
+/* A packet that waits for fake_verbs_let_go(). */
 struct held {
 	struct packet packet;
-	struct fake_dev *dev;
+	struct fake_verbs_dev *dev;
 	struct held *next;
 };
 
@@ -34,18 +34,18 @@ enum fate { LOST, ACCEPTED, DUPLICATE, DENIED };
 /* ---- the peer of the sender
  * --------------------------------------------------------------------- */
 
-static bool can_receive(const struct fake_qp *qp)
+static bool can_receive(const struct fake_verbs_qp *qp)
 {
 	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
 }
 
-static struct fake_qp *find_qp(uint32_t qpn, uint32_t peer_qpn)
+static struct fake_verbs_qp *find_qp(uint32_t qpn, uint32_t peer_qpn)
 {
-	struct fake_qp *qp;
+	struct fake_verbs_qp *qp;
 	unsigned int i;
 
-	for (i = 0; i < fake_n_qps; i++) {
-		qp = fake_qps[i];
+	for (i = 0; i < fake_verbs_n_qps; i++) {
+		qp = fake_verbs_qps[i];
 		if (qp && qp->ibv.qp_num == qpn && qp->peer_qpn == peer_qpn && can_receive(qp))
 			return qp;
 	}
@@ -69,9 +69,10 @@ static void place(void *to, const void *from, uint32_t bytes)
 }
 
 /* Completes the receiver's oldest posted receive, whose buffer gets the bytes of the message. */
-static void take_receive(struct fake_qp *qp, const struct packet *p, enum ibv_wc_opcode opcode)
+static void take_receive(struct fake_verbs_qp *qp, const struct packet *p,
+			 enum ibv_wc_opcode opcode)
 {
-	const uint64_t at = qp->rq_taken % FAKE_DEPTH;
+	const uint64_t at = qp->rq_taken % FAKE_VERBS_DEPTH;
 	struct ibv_wc wc = {
 		.wr_id = qp->rq[at].wr_id,
 		.status = IBV_WC_SUCCESS,
@@ -80,36 +81,37 @@ static void take_receive(struct fake_qp *qp, const struct packet *p, enum ibv_wc
 		.qp_num = qp->ibv.qp_num,
 	};
 
-	fake_must(qp->rq_taken < qp->rq_posted, "a message finds no receive");
+	fake_verbs_must(qp->rq_taken < qp->rq_posted, "a message finds no receive");
 	qp->rq_taken++;
 	if (p->wr.opcode != IBV_WR_SEND) {
 		wc.wc_flags = IBV_WC_WITH_IMM;
 		wc.imm_data = p->wr.imm_data;
 	}
 	if (opcode == IBV_WC_RECV && p->bytes) {
-		fake_must(p->bytes <= qp->rq_sge[at].length, "a message is too long");
+		fake_verbs_must(p->bytes <= qp->rq_sge[at].length, "a message is too long");
 		place((void *)(uintptr_t)qp->rq_sge[at].addr, p->data, p->bytes);
 	}
-	fake_complete_receive(qp, &wc);
+	fake_verbs_complete_receive(qp, &wc);
 }
 
 /* Carries out an RDMA READ or WRITE. Returns false if the peer's registration does not allow it. A
  * request without bytes needs no key. */
-static bool transfer(struct fake_qp *qp, const struct packet *p)
+static bool transfer(struct fake_verbs_qp *qp, const struct packet *p)
 {
 	void *theirs = (void *)(uintptr_t)p->wr.wr.rdma.remote_addr;
 	const bool read = p->wr.opcode == IBV_WR_RDMA_READ;
 
 	if (!p->bytes)
 		return true;
-	if (!fake_may_touch(qp->ibv.context, p->wr.wr.rdma.rkey, p->wr.wr.rdma.remote_addr,
-			    p->bytes, read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE))
+	if (!fake_verbs_may_touch(qp->ibv.context, p->wr.wr.rdma.rkey, p->wr.wr.rdma.remote_addr,
+				  p->bytes,
+				  read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE))
 		return false;
 	place(read ? p->data : theirs, read ? theirs : p->data, p->bytes);
 	return true;
 }
 
-static enum fate carry_out(struct fake_qp *qp, const struct packet *p)
+static enum fate carry_out(struct fake_verbs_qp *qp, const struct packet *p)
 {
 	switch (p->wr.opcode) {
 	case IBV_WR_SEND:
@@ -128,7 +130,7 @@ static enum fate carry_out(struct fake_qp *qp, const struct packet *p)
 
 static enum fate arrive(const struct packet *p)
 {
-	struct fake_qp *qp = find_qp(p->to_qpn, p->from_qpn);
+	struct fake_verbs_qp *qp = find_qp(p->to_qpn, p->from_qpn);
 
 	if (!qp || (!qp->dev->by_hand && (memcmp(&qp->own_gid, &p->to, sizeof(p->to)) ||
 					  memcmp(&qp->peer_gid, &p->from, sizeof(p->from)))))
@@ -141,9 +143,9 @@ static enum fate arrive(const struct packet *p)
 /* ---- packets on their way
  * ----------------------------------------------------------------------- */
 
-static struct packet packet_of(struct fake_qp *qp, uint64_t number)
+static struct packet packet_of(struct fake_verbs_qp *qp, uint64_t number)
 {
-	struct request *r = &qp->sq[number % FAKE_DEPTH];
+	struct request *r = &qp->sq[number % FAKE_VERBS_DEPTH];
 	const bool copied = r->wr.send_flags & IBV_SEND_INLINE;
 	struct packet p = {
 		.from_qpn = qp->ibv.qp_num,
@@ -157,22 +159,23 @@ static struct packet packet_of(struct fake_qp *qp, uint64_t number)
 	};
 
 	if (!copied && p.bytes)
-		fake_must(fake_may_touch(qp->ibv.context, r->sge.lkey, r->sge.addr, r->sge.length,
-					 r->wr.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE
-									  : 0),
-			  "memory of a request under way is not registered any more");
+		fake_verbs_must(
+			fake_verbs_may_touch(
+				qp->ibv.context, r->sge.lkey, r->sge.addr, r->sge.length,
+				r->wr.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0),
+			"memory of a request under way is not registered any more");
 	return p;
 }
 
-/* Holds the packet back until fake_let_go(). A retransmitted packet is held only once. */
-static void hold(struct fake_qp *qp, const struct packet *p)
+/* Holds the packet back until fake_verbs_let_go(). A retransmitted packet is held only once. */
+static void hold(struct fake_verbs_qp *qp, const struct packet *p)
 {
 	struct held *h;
 
 	for (h = first_held; h; h = h->next)
 		if (h->packet.from_qpn == p->from_qpn && h->packet.number == p->number)
 			return;
-	fake_must(p->wr.opcode != IBV_WR_RDMA_READ, "a READ cannot be held");
+	fake_verbs_must(p->wr.opcode != IBV_WR_RDMA_READ, "a READ cannot be held");
 	h = calloc(1, sizeof(*h));
 	h->packet = *p;
 	h->packet.data = NULL;
@@ -196,20 +199,20 @@ static void free_held(struct held **at)
 	free(h);
 }
 
-void fake_forget_packets(void)
+void fake_verbs_forget_packets(void)
 {
 	while (first_held)
 		free_held(&first_held);
 }
 
-unsigned int fake_let_go(unsigned int device)
+unsigned int fake_verbs_let_go(unsigned int device)
 {
 	struct held **at = &first_held;
 	unsigned int taken = 0;
 	char name[16];
 
 	snprintf(name, sizeof(name), "fake%u", device);
-	pthread_mutex_lock(&fake_lock);
+	pthread_mutex_lock(&fake_verbs_lock);
 	while (*at)
 		if (strcmp((*at)->dev->ibv.name, name)) {
 			at = &(*at)->next;
@@ -217,73 +220,74 @@ unsigned int fake_let_go(unsigned int device)
 			taken += arrive(&(*at)->packet) == ACCEPTED;
 			free_held(at);
 		}
-	fake_generation++;
-	pthread_mutex_unlock(&fake_lock);
+	fake_verbs_generation++;
+	pthread_mutex_unlock(&fake_verbs_lock);
 	return taken;
 }
 
-static bool leaves(const struct fake_dev *dev, unsigned int fault)
+static bool leaves(const struct fake_verbs_dev *dev, unsigned int fault)
 {
 	return dev && dev->state == IBV_PORT_ACTIVE && !(dev->faults & fault);
 }
 
-static enum fate send_one(struct fake_qp *qp, uint64_t number)
+static enum fate send_one(struct fake_verbs_qp *qp, uint64_t number)
 {
 	struct packet p = packet_of(qp, number);
-	struct fake_dev *to = fake_dev_at(&qp->peer_gid);
+	struct fake_verbs_dev *to = fake_verbs_dev_at(&qp->peer_gid);
 
-	if (qp->dev->faults & FAKE_HOLD_OUT) {
+	if (qp->dev->faults & FAKE_VERBS_HOLD_OUT) {
 		hold(qp, &p);
 		return LOST;
 	}
-	if (leaves(qp->dev, FAKE_LOSE_REQUESTS_OUT) && leaves(to, FAKE_LOSE_REQUESTS_IN))
+	if (leaves(qp->dev, FAKE_VERBS_LOSE_REQUESTS_OUT) &&
+	    leaves(to, FAKE_VERBS_LOSE_REQUESTS_IN))
 		return arrive(&p);
 	return LOST;
 }
 
-static bool ack_arrives(const struct fake_qp *qp)
+static bool ack_arrives(const struct fake_verbs_qp *qp)
 {
-	return leaves(qp->dev, FAKE_LOSE_ACKS_IN) &&
-	       leaves(fake_dev_at(&qp->peer_gid), FAKE_LOSE_ACKS_OUT);
+	return leaves(qp->dev, FAKE_VERBS_LOSE_ACKS_IN) &&
+	       leaves(fake_verbs_dev_at(&qp->peer_gid), FAKE_VERBS_LOSE_ACKS_OUT);
 }
 
 /* ---- the sender ----------------------------------------------------------------------------- */
 
-static bool acknowledge(struct fake_qp *qp)
+static bool acknowledge(struct fake_verbs_qp *qp)
 {
 	if (qp->state != IBV_QPS_RTS || qp->acknowledged == qp->executed)
 		return false;
 	qp->acknowledged++;
-	if (qp->sq[qp->acknowledged % FAKE_DEPTH].wr.send_flags & IBV_SEND_SIGNALED)
-		fake_complete_send(qp, qp->acknowledged, IBV_WC_SUCCESS);
+	if (qp->sq[qp->acknowledged % FAKE_VERBS_DEPTH].wr.send_flags & IBV_SEND_SIGNALED)
+		fake_verbs_complete_send(qp, qp->acknowledged, IBV_WC_SUCCESS);
 	return true;
 }
 
-void fake_stop(struct fake_qp *qp, enum ibv_wc_status status)
+void fake_verbs_stop(struct fake_verbs_qp *qp, enum ibv_wc_status status)
 {
 	if (qp->state == IBV_QPS_ERR)
 		return;
 	if (qp->acknowledged < qp->posted)
-		fake_complete_send(qp, ++qp->acknowledged, status);
+		fake_verbs_complete_send(qp, ++qp->acknowledged, status);
 	qp->state = IBV_QPS_ERR;
-	fake_flush(qp);
+	fake_verbs_flush(qp);
 }
 
 /* Called when the peer has refused the request after those that it acknowledged. Both queue pairs
  * fail. */
-static void deny(struct fake_qp *qp)
+static void deny(struct fake_verbs_qp *qp)
 {
-	struct fake_qp *peer = find_qp(qp->peer_qpn, qp->ibv.qp_num);
+	struct fake_verbs_qp *peer = find_qp(qp->peer_qpn, qp->ibv.qp_num);
 
 	while (acknowledge(qp))
 		;
-	fake_stop(qp, IBV_WC_REM_ACCESS_ERR);
+	fake_verbs_stop(qp, IBV_WC_REM_ACCESS_ERR);
 	if (peer && !peer->dev->by_hand)
-		fake_stop(peer, IBV_WC_REM_ACCESS_ERR);
+		fake_verbs_stop(peer, IBV_WC_REM_ACCESS_ERR);
 }
 
 /* Sends all requests that were not acknowledged, from the oldest on. */
-static void send_all(struct fake_qp *qp)
+static void send_all(struct fake_verbs_qp *qp)
 {
 	uint64_t number;
 
@@ -303,12 +307,12 @@ static void send_all(struct fake_qp *qp)
 		}
 }
 
-void fake_progress(struct fake_qp *qp)
+void fake_verbs_progress(struct fake_verbs_qp *qp)
 {
 	if (qp->dev->by_hand || qp->state != IBV_QPS_RTS || qp->acknowledged == qp->posted)
 		return;
-	if (qp->tried != fake_generation) {
-		qp->tried = fake_generation;
+	if (qp->tried != fake_verbs_generation) {
+		qp->tried = fake_verbs_generation;
 		send_all(qp);
 	}
 	if (qp->acknowledged == qp->posted || qp->state != IBV_QPS_RTS)
@@ -316,35 +320,35 @@ void fake_progress(struct fake_qp *qp)
 	if (!qp->waits_at_ns)
 		qp->waits_at_ns = inc_now_ns();
 	else if (qp->patience_ns && inc_now_ns() - qp->waits_at_ns >= qp->patience_ns)
-		fake_stop(qp, IBV_WC_RETRY_EXC_ERR);
+		fake_verbs_stop(qp, IBV_WC_RETRY_EXC_ERR);
 }
 
-void fake_progress_all(void)
+void fake_verbs_progress_all(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < fake_n_qps; i++)
-		if (fake_qps[i])
-			fake_progress(fake_qps[i]);
+	for (i = 0; i < fake_verbs_n_qps; i++)
+		if (fake_verbs_qps[i])
+			fake_verbs_progress(fake_verbs_qps[i]);
 }
 
-void fake_give_up(struct ibv_qp *qp, enum ibv_wc_status status)
+void fake_verbs_give_up(struct ibv_qp *qp, enum ibv_wc_status status)
 {
-	pthread_mutex_lock(&fake_lock);
-	fake_stop((struct fake_qp *)qp, status);
-	pthread_mutex_unlock(&fake_lock);
+	pthread_mutex_lock(&fake_verbs_lock);
+	fake_verbs_stop((struct fake_verbs_qp *)qp, status);
+	pthread_mutex_unlock(&fake_verbs_lock);
 }
 
 /* ---- devices that the test moves
  * -------------------------------------------------------------- */
 
-bool fake_execute(struct ibv_qp *ibv)
+bool fake_verbs_execute(struct ibv_qp *ibv)
 {
-	struct fake_qp *qp = (struct fake_qp *)ibv;
+	struct fake_verbs_qp *qp = (struct fake_verbs_qp *)ibv;
 	enum fate fate = LOST;
 	struct packet p;
 
-	pthread_mutex_lock(&fake_lock);
+	pthread_mutex_lock(&fake_verbs_lock);
 	if (qp->state == IBV_QPS_RTS && qp->executed < qp->posted) {
 		p = packet_of(qp, qp->executed + 1);
 		fate = arrive(&p);
@@ -353,24 +357,24 @@ bool fake_execute(struct ibv_qp *ibv)
 		deny(qp);
 	else if (fate == ACCEPTED)
 		qp->executed++;
-	pthread_mutex_unlock(&fake_lock);
+	pthread_mutex_unlock(&fake_verbs_lock);
 	return fate != LOST;
 }
 
-bool fake_acknowledge(struct ibv_qp *qp)
+bool fake_verbs_acknowledge(struct ibv_qp *qp)
 {
 	bool done;
 
-	pthread_mutex_lock(&fake_lock);
-	done = acknowledge((struct fake_qp *)qp);
-	pthread_mutex_unlock(&fake_lock);
+	pthread_mutex_lock(&fake_verbs_lock);
+	done = acknowledge((struct fake_verbs_qp *)qp);
+	pthread_mutex_unlock(&fake_verbs_lock);
 	return done;
 }
 
-void fake_settle(struct ibv_qp *qp)
+void fake_verbs_settle(struct ibv_qp *qp)
 {
-	while (fake_execute(qp))
+	while (fake_verbs_execute(qp))
 		;
-	while (fake_acknowledge(qp))
+	while (fake_verbs_acknowledge(qp))
 		;
 }

@@ -88,7 +88,7 @@ int flow_open(void **state)
 {
 	struct inc_err err;
 
-	fake_machine(4);
+	fake_verbs_machine(4);
 	setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
 	set_number("HA_NCCL_RTO_MS", FLOW_RTO_MS);
 	set_number("HA_NCCL_HEARTBEAT_MS", FLOW_HEARTBEAT_MS);
@@ -105,7 +105,7 @@ int flow_close(void **state)
 	ha_plugin_close(flow_plugin);
 	while (log_lines)
 		free(log_line[--log_lines]);
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 	return 0;
 }
 

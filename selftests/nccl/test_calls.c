@@ -256,14 +256,14 @@ static void failover_without_a_listener(void **state)
 		must_be_in_time(began_at_ns);
 		assert_int_equal(move(&job, to += 10), 0);
 	}
-	fake_faults((unsigned int)device[SENDER], FAKE_CUT);
+	fake_verbs_faults((unsigned int)device[SENDER], FAKE_VERBS_CUT);
 	while (lines(&failovers) < logged_before + 2) {
 		must_be_in_time(began_at_ns);
 		assert_int_equal(move(&job, to += 10), 0);
 	}
 	assert_int_equal(move(&job, to += GROUPS), 0);
 	job_end(&job);
-	fake_faults((unsigned int)device[SENDER], 0);
+	fake_verbs_faults((unsigned int)device[SENDER], 0);
 }
 
 struct service {
@@ -316,7 +316,7 @@ static void two_threads(void **state)
 
 static int set_up(void **state)
 {
-	fake_machine(4);
+	fake_verbs_machine(4);
 	setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
 	setenv("HA_NCCL_RTO_MS", "1000", 1);
 	setenv("HA_NCCL_HEARTBEAT_MS", "50", 1);

@@ -257,11 +257,11 @@ static void leave_rail(unsigned int device, unsigned int faults)
 	flow_connect(&flow);
 	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
-	fake_faults(device, faults);
+	fake_verbs_faults(device, faults);
 	flow_until_failover(&flow, 1);
 	flow_receive(&flow, 100);
-	fake_faults(device, 0);
-	fake_let_go(device);
+	fake_verbs_faults(device, 0);
+	fake_verbs_let_go(device);
 	flow_receive(&flow, 100);
 	flow_finish(&flow);
 	assert_int_equal(flow_logged("failover"), 2);
@@ -270,27 +270,27 @@ static void leave_rail(unsigned int device, unsigned int faults)
 
 static void acks_lost(void **state)
 {
-	leave_rail(FLOW_SENDER(0), FAKE_LOSE_ACKS_IN);
+	leave_rail(FLOW_SENDER(0), FAKE_VERBS_LOSE_ACKS_IN);
 }
 
 static void data_lost(void **state)
 {
-	leave_rail(FLOW_SENDER(0), FAKE_LOSE_REQUESTS_OUT);
+	leave_rail(FLOW_SENDER(0), FAKE_VERBS_LOSE_REQUESTS_OUT);
 }
 
 static void descriptions_lost(void **state)
 {
-	leave_rail(FLOW_RECEIVER(0), FAKE_LOSE_REQUESTS_OUT);
+	leave_rail(FLOW_RECEIVER(0), FAKE_VERBS_LOSE_REQUESTS_OUT);
 }
 
 static void data_late(void **state)
 {
-	leave_rail(FLOW_SENDER(0), FAKE_HOLD_OUT);
+	leave_rail(FLOW_SENDER(0), FAKE_VERBS_HOLD_OUT);
 }
 
 static void all_lost(void **state)
 {
-	leave_rail(FLOW_RECEIVER(0), FAKE_CUT);
+	leave_rail(FLOW_RECEIVER(0), FAKE_VERBS_CUT);
 }
 
 /* The device reports that its port is down, so no timer is needed. */
@@ -303,7 +303,7 @@ static void port_down(void **state)
 	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
 	began_at_ns = inc_now_ns();
-	fake_port(FLOW_SENDER(0), false);
+	fake_verbs_port(FLOW_SENDER(0), false);
 	flow_until_failover(&flow, 1);
 	assert_true(flow_logged("port down") >= 1);
 	print_message("# port down to flowing: %llu us\n",
@@ -311,7 +311,7 @@ static void port_down(void **state)
 	flow_receive(&flow, 100);
 	/* soon after its port, the first rail comes up again as standby */
 	began_at_ns = inc_now_ns();
-	fake_port(FLOW_SENDER(0), true);
+	fake_verbs_port(FLOW_SENDER(0), true);
 	flow_until_standby(&flow, 0, 2);
 	assert_true(inc_now_ns() - began_at_ns < INC_NSEC_PER_SEC);
 	flow_finish(&flow);
@@ -325,7 +325,7 @@ static void gid_moves(void **state)
 	flow_connect(&flow);
 	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
-	fake_move_gid(FLOW_SENDER(0));
+	fake_verbs_move_gid(FLOW_SENDER(0));
 	flow_until_failover(&flow, 1);
 	flow_until_standby(&flow, 0, 2);
 	flow_receive(&flow, 100);
@@ -345,11 +345,11 @@ static void aiming_waits(void **state)
 
 	flow_connect(&flow);
 	flow_until_standby(&flow, 1, 1);
-	fake_wait_in_rtr(true);
-	fake_port(FLOW_SENDER(0), false);
+	fake_verbs_wait_in_rtr(true);
+	fake_verbs_port(FLOW_SENDER(0), false);
 	flow_until_failover(&flow, 1);
-	fake_port(FLOW_SENDER(0), true);
-	while (!fake_waiting_in_rtr()) {
+	fake_verbs_port(FLOW_SENDER(0), true);
+	while (!fake_verbs_waiting_in_rtr()) {
 		flow_step(&flow);
 		assert_false(flow_is_late(began_at_ns));
 	}
@@ -357,9 +357,9 @@ static void aiming_waits(void **state)
 				     &region, &err),
 			 0);
 	flow_receive(&flow, 100);
-	assert_true(fake_waiting_in_rtr() > 0);
+	assert_true(fake_verbs_waiting_in_rtr() > 0);
 	ha_deregister(flow.receive, region);
-	fake_wait_in_rtr(false);
+	fake_verbs_wait_in_rtr(false);
 	flow_until_standby(&flow, 0, 2);
 	flow_finish(&flow);
 	flow_disconnect(&flow);
@@ -447,8 +447,8 @@ static void until_epoch(struct flow *flow, uint32_t epoch)
  * fault, so epoch and rail are read each time. */
 static void many_failovers(void **state)
 {
-	static const unsigned int faults[] = {FAKE_LOSE_ACKS_IN, FAKE_LOSE_REQUESTS_OUT,
-					      FAKE_HOLD_OUT, FAKE_CUT};
+	static const unsigned int faults[] = {FAKE_VERBS_LOSE_ACKS_IN, FAKE_VERBS_LOSE_REQUESTS_OUT,
+					      FAKE_VERBS_HOLD_OUT, FAKE_VERBS_CUT};
 	struct flow flow = {0};
 	unsigned int i, rail, device;
 	uint32_t epoch;
@@ -462,13 +462,13 @@ static void many_failovers(void **state)
 		flow_until_logged(&flow, text, 1);
 		device = i % 3 ? FLOW_SENDER(rail) : FLOW_RECEIVER(rail);
 		if (i % 8)
-			fake_port(device, false);
+			fake_verbs_port(device, false);
 		else
-			fake_faults(device, faults[i / 8 % 4]);
+			fake_verbs_faults(device, faults[i / 8 % 4]);
 		until_epoch(&flow, epoch + 1);
-		fake_faults(device, 0);
-		fake_let_go(device);
-		fake_port(device, true);
+		fake_verbs_faults(device, 0);
+		fake_verbs_let_go(device);
+		fake_verbs_port(device, true);
 	}
 	flow_finish(&flow);
 	assert_int_equal(flow.failed, 0);
@@ -487,7 +487,7 @@ static void both_dead(void **state)
 	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
 	for (i = 0; i < 4; i++)
-		fake_faults(i, FAKE_CUT);
+		fake_verbs_faults(i, FAKE_VERBS_CUT);
 	flow_until_failed(&flow);
 	assert_true(flow_logged("failed in epoch") == 2);
 	flow_disconnect(&flow);
@@ -520,7 +520,7 @@ static void receiver_lingers(void **state)
 	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
 	flow_finish(&flow);
-	fake_faults(FLOW_SENDER(0), FAKE_LOSE_ACKS_IN);
+	fake_verbs_faults(FLOW_SENDER(0), FAKE_VERBS_LOSE_ACKS_IN);
 	while (flow.asked == flow.received)
 		flow_step(&flow);
 	flow.quiet = true;
@@ -541,7 +541,7 @@ static void receiver_lingers(void **state)
 		assert_false(flow_is_late(began_at_ns));
 		sched_yield();
 	}
-	fake_faults(FLOW_SENDER(0), 0);
+	fake_verbs_faults(FLOW_SENDER(0), 0);
 	ha_deregister(flow.send, flow.out_region);
 	ha_comm_close(flow.send);
 	free(flow.out);

@@ -44,14 +44,14 @@ static void taken_back_in_use(void **state)
 	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
 	flow_finish(&flow);
-	fake_faults(FLOW_SENDER(0), FAKE_LOSE_REQUESTS_OUT);
+	fake_verbs_faults(FLOW_SENDER(0), FAKE_VERBS_LOSE_REQUESTS_OUT);
 	while (flow.sent - flow.acknowledged < FLOW_DEPTH)
 		flow_step(&flow);
 	ha_deregister(flow.send, flow.out_region);
 	ha_deregister(flow.receive, flow.in_region);
 	flow.out_region = flow.in_region = NULL;
 	wait_until_logged("epoch 1, ", 2);
-	fake_faults(FLOW_SENDER(0), 0);
+	fake_verbs_faults(FLOW_SENDER(0), 0);
 	flow.quiet = true;
 	flow_finish(&flow);
 	assert_int_equal(flow.failed, 0);
@@ -87,9 +87,9 @@ static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct h
 	known->registered[FLOW_SENDER(1)] = false;
 	known->refused[FLOW_SENDER(1)] = true;
 	pthread_mutex_unlock(&comm->lock);
-	fake_port(FLOW_SENDER(0), false);
+	fake_verbs_port(FLOW_SENDER(0), false);
 	flow_until_logged(flow, "cause port down, epoch 1, ", 1);
-	fake_port(FLOW_SENDER(0), true);
+	fake_verbs_port(FLOW_SENDER(0), true);
 	flow_receive(flow, 100);
 	until_registered(flow, comm, known, FLOW_SENDER(1));
 	flow_until_logged(flow, "fake1 stands by for epoch ", 2);
@@ -98,11 +98,11 @@ static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct h
 	if (flow_logged("fake1 stands by for epoch 2")) {
 		flow_until_failover(flow, 2);
 	} else {
-		fake_port(FLOW_SENDER(0), false);
+		fake_verbs_port(FLOW_SENDER(0), false);
 		flow_until_failover(flow, 3);
 	}
 	flow_receive(flow, 100);
-	fake_port(FLOW_SENDER(0), true);
+	fake_verbs_port(FLOW_SENDER(0), true);
 	flow_finish(flow);
 	assert_int_equal(flow->failed, 0);
 	assert_int_equal(flow_logged("epoch 0, "), 0);
@@ -135,7 +135,7 @@ static void sends_refused(void **state)
 /* A message larger than the device allows is an error of the caller, not a failure of the path. */
 static void too_large(void **state)
 {
-	const size_t room = FAKE_MACHINE_MAX_BYTES + 1ul;
+	const size_t room = FAKE_VERBS_MACHINE_MAX_BYTES + 1ul;
 	const uint64_t began_at_ns = inc_now_ns();
 	struct ha_request *receive, *send = NULL;
 	struct flow flow = {0};
@@ -178,11 +178,11 @@ static void silent_when_failed(void **state)
 	/* while the test holds both locks, no other thread can post */
 	pthread_mutex_lock(&flow.send->lock);
 	pthread_mutex_lock(&flow.receive->lock);
-	fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
+	fake_verbs_refuse(FAKE_VERBS_POST_SEND, ENOMEM, 1);
 	ha_receiver_landed(&flow.receive->receiver, 0, flow.received + far, 1, inc_now_ns(),
 			   &flow.receive->todo);
 	ha_comm_do(flow.receive, inc_now_ns());
-	fake_refuse(FAKE_POST_SEND, 0, 0);
+	fake_verbs_refuse(FAKE_VERBS_POST_SEND, 0, 0);
 	pthread_mutex_unlock(&flow.receive->lock);
 	pthread_mutex_unlock(&flow.send->lock);
 	wait_until_logged("failed in epoch", 2);
@@ -246,18 +246,18 @@ static void log_names_path_and_cause(void **state)
 
 	flow_connect(&flow);
 	flow_until_standby(&flow, 1, 1);
-	fake_refuse(FAKE_CREATE_QP, ENOMEM, UINT_MAX);
-	fake_port(FLOW_SENDER(1), false);
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, UINT_MAX);
+	fake_verbs_port(FLOW_SENDER(1), false);
 	flow_until_logged(&flow, "no path for epoch 1", 1);
 	for (i = 0; i < 4; i++)
-		fake_faults(i, FAKE_CUT);
+		fake_verbs_faults(i, FAKE_VERBS_CUT);
 	while (flow_logged("failed in epoch") < 2) {
 		flow_step(&flow);
 		assert_false(flow_is_late(began_at_ns));
 	}
 	assert_true(flow_logged("no other path is ready") >= 1);
 	assert_true(flow_logged("cause error completion, and no other") >= 1);
-	fake_refuse(FAKE_CREATE_QP, 0, 0);
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, 0, 0);
 	flow_disconnect(&flow);
 }
 

@@ -54,11 +54,11 @@ static void goes_back(void **state)
 	flow_connect(&flow);
 	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
-	fake_port(FLOW_SENDER(0), false);
+	fake_verbs_port(FLOW_SENDER(0), false);
 	flow_until_failover(&flow, 1);
 	flow_receive(&flow, 100);
 	assert_int_equal(flow_logged("cause failback"), 0);
-	fake_port(FLOW_SENDER(0), true);
+	fake_verbs_port(FLOW_SENDER(0), true);
 	flow_until_failover(&flow, 2);
 	assert_int_equal(flow_logged("cause failback"), 1);
 	flow_until_standby(&flow, 1, 3);
@@ -76,9 +76,9 @@ static void stays(void **state)
 
 	flow_connect(&flow);
 	flow_until_standby(&flow, 1, 1);
-	fake_port(FLOW_SENDER(0), false);
+	fake_verbs_port(FLOW_SENDER(0), false);
 	flow_until_failover(&flow, 1);
-	fake_port(FLOW_SENDER(0), true);
+	fake_verbs_port(FLOW_SENDER(0), true);
 	flow_until_standby(&flow, 0, 2);
 	flow_receive(&flow, 500);
 	assert_int_equal(flow_logged("failover"), 2);
@@ -94,7 +94,7 @@ static void single_path(void **state)
 	flow_connect(&flow);
 	flow_receive(&flow, 500);
 	assert_int_equal(flow_logged("stands by"), 0);
-	fake_faults(FLOW_SENDER(0), FAKE_CUT);
+	fake_verbs_faults(FLOW_SENDER(0), FAKE_VERBS_CUT);
 	flow_until_failed(&flow);
 	assert_int_equal(flow_logged("failover"), 0);
 	flow_disconnect(&flow);
@@ -113,9 +113,9 @@ static void waits_longer(void **state)
 
 		assert_true(epoch < 12); /* on a busy machine some recoveries are slower */
 		flow_until_standby(&flow, !rail, epoch);
-		fake_port(FLOW_SENDER(rail), false);
+		fake_verbs_port(FLOW_SENDER(rail), false);
 		flow_until_failover(&flow, epoch);
-		fake_port(FLOW_SENDER(rail), true);
+		fake_verbs_port(FLOW_SENDER(rail), true);
 	}
 	assert_true(epoch > 3);
 	flow_finish(&flow);
@@ -141,9 +141,9 @@ static void no_socket(void **state)
 
 		flow_until_standby(&flow, !rail, epoch);
 		flow_receive(&flow, 50);
-		fake_port(FLOW_SENDER(rail), false);
+		fake_verbs_port(FLOW_SENDER(rail), false);
 		flow_until_failover(&flow, epoch);
-		fake_port(FLOW_SENDER(rail), true);
+		fake_verbs_port(FLOW_SENDER(rail), true);
 	}
 	flow_finish(&flow);
 	assert_int_equal(flow.failed, 0);
@@ -152,10 +152,11 @@ static void no_socket(void **state)
 
 /* ---- calls that the device rejects ---- ---- */
 
-static const enum fake_call of_a_path[] = {FAKE_CREATE_CQ, FAKE_REG_MR, FAKE_CREATE_QP,
-					   FAKE_TO_INIT, FAKE_TO_RTR, FAKE_TO_RTS,
-					   /* this call must be the last one of the list */
-					   FAKE_POST_RECV};
+static const enum fake_verbs_call of_a_path[] = {FAKE_VERBS_CREATE_CQ, FAKE_VERBS_REG_MR,
+						 FAKE_VERBS_CREATE_QP, FAKE_VERBS_TO_INIT,
+						 FAKE_VERBS_TO_RTR, FAKE_VERBS_TO_RTS,
+						 /* this call must be the last one of the list */
+						 FAKE_VERBS_POST_RECV};
 
 #define N_OF_A_PATH (sizeof(of_a_path) / sizeof(of_a_path[0]))
 
@@ -170,13 +171,13 @@ static void refused_at_first(void **state)
 		for (times = 1; times <= 4; times++) {
 			struct flow flow = {0};
 
-			fake_refuse(of_a_path[i], ENOMEM, times);
+			fake_verbs_refuse(of_a_path[i], ENOMEM, times);
 			if (flow_try_to_connect(&flow)) {
 				flow_receive(&flow, 20);
 				flow_finish(&flow);
 				up++;
 			}
-			fake_refuse(of_a_path[i], 0, 0);
+			fake_verbs_refuse(of_a_path[i], 0, 0);
 			flow_disconnect(&flow);
 		}
 	}
@@ -192,15 +193,15 @@ static void refused_standby(void **state)
 
 	flow_connect(&flow);
 	/* tries all calls but POST_RECV, because the path in use needs that one, too */
-	for (i = 0; of_a_path[i] != FAKE_POST_RECV; i++) {
+	for (i = 0; of_a_path[i] != FAKE_VERBS_POST_RECV; i++) {
 		flow_until_standby(&flow, epoch % 2 ? 0 : 1, epoch + 1);
-		fake_refuse(of_a_path[i], ENOMEM, UINT_MAX);
-		fake_port(FLOW_SENDER(epoch % 2 ? 1 : 0), false);
+		fake_verbs_refuse(of_a_path[i], ENOMEM, UINT_MAX);
+		fake_verbs_port(FLOW_SENDER(epoch % 2 ? 1 : 0), false);
 		epoch++;
 		flow_until_failover(&flow, epoch);
 		flow_until_logged(&flow, "no path for epoch", 2 * i + 2);
-		fake_refuse(of_a_path[i], 0, 0);
-		fake_port(FLOW_SENDER(epoch % 2 ? 0 : 1), true);
+		fake_verbs_refuse(of_a_path[i], 0, 0);
+		fake_verbs_port(FLOW_SENDER(epoch % 2 ? 0 : 1), true);
 		flow_receive(&flow, 50);
 	}
 	flow_finish(&flow);
@@ -218,7 +219,7 @@ static void refused_post(void **state)
 	for (epoch = 1; epoch <= 20; epoch++) {
 		flow_until_standby(&flow, epoch % 2 ? 1 : 0, epoch);
 		flow_receive(&flow, 20);
-		fake_refuse(FAKE_POST_WRITE, ENOMEM, 1);
+		fake_verbs_refuse(FAKE_VERBS_POST_WRITE, ENOMEM, 1);
 		flow_until_failover(&flow, epoch);
 	}
 	flow_finish(&flow);
@@ -236,8 +237,8 @@ static void refused_msgs(void **state)
 	flow_connect(&flow);
 	flow_until_standby(&flow, 1, 1);
 	for (i = 0; i < 20; i++) {
-		fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
-		while (fake_refusals_left(FAKE_POST_SEND))
+		fake_verbs_refuse(FAKE_VERBS_POST_SEND, ENOMEM, 1);
+		while (fake_verbs_refusals_left(FAKE_VERBS_POST_SEND))
 			flow_receive(&flow, 1);
 	}
 	flow_finish(&flow);

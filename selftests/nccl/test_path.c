@@ -75,11 +75,11 @@ static void as_many_msgs_as_may_be(void **state)
 	unsigned int i;
 
 	make_two(&two, 0, 2, 0);
-	fake_faults(0, FAKE_LOSE_ACKS_IN);
+	fake_verbs_faults(0, FAKE_VERBS_LOSE_ACKS_IN);
 	for (i = 0; i < HA_MSGS_AHEAD; i++)
 		send_msg(SENDER, i);
 	assert_int_equal(ha_path_send(two.path[SENDER], msg), -EAGAIN);
-	fake_faults(0, 0);
+	fake_verbs_faults(0, 0);
 	expect_nothing(two.path[SENDER]);
 	send_msg(SENDER, i);
 	for (i = 0; i <= HA_MSGS_AHEAD; i++)
@@ -187,13 +187,13 @@ static void descriptions_wait_for_room(void **state)
 	uint32_t i;
 
 	make_two(&two, 0, 2, 1);
-	fake_faults(2, FAKE_LOSE_ACKS_IN);
+	fake_verbs_faults(2, FAKE_VERBS_LOSE_ACKS_IN);
 	for (i = 1; i <= HA_WRITES + HA_SLOTS; i++)
 		describe(i);
 	expect_described(HA_WRITES);
 	assert_int_equal(ha_path_describe(two.path[RECEIVER], 0, &(struct ha_slot){0}), -EAGAIN);
 	assert_int_equal(ha_path_probe(two.path[RECEIVER], 0), -EAGAIN);
-	fake_faults(2, 0);
+	fake_verbs_faults(2, 0);
 	for (i = 1; i <= HA_WRITES + HA_SLOTS; i++)
 		expect_description_sent(i);
 	for (i = HA_WRITES + 1; i <= HA_WRITES + HA_SLOTS; i++)
@@ -208,11 +208,11 @@ static void descriptions_wait_in_order(void **state)
 	uint32_t i;
 
 	make_two(&two, 0, 2, 1);
-	fake_faults(2, FAKE_LOSE_ACKS_IN);
+	fake_verbs_faults(2, FAKE_VERBS_LOSE_ACKS_IN);
 	for (i = 1; i <= HA_WRITES + 2; i++)
 		describe(i);
-	fake_faults(2, 0);
-	fake_refuse(FAKE_POST_WRITE, ENOMEM, 1);
+	fake_verbs_faults(2, 0);
+	fake_verbs_refuse(FAKE_VERBS_POST_WRITE, ENOMEM, 1);
 	expect_description_sent(1);
 	assert_int_equal(two.path[RECEIVER]->waiting, 2);
 	describe(HA_WRITES + 3);
@@ -223,11 +223,11 @@ static void descriptions_wait_in_order(void **state)
 
 static void without_inline_data(void **state)
 {
-	fake_no_inline(true);
+	fake_verbs_no_inline(true);
 	msgs(NULL);
 	descriptions(NULL);
 	descriptions_wait_for_room(NULL);
-	fake_no_inline(false);
+	fake_verbs_no_inline(false);
 }
 
 static void probes(void **state)
@@ -243,13 +243,13 @@ static void probes(void **state)
 		assert_true(event.kind == HA_PATH_COMPLETED && event.ok &&
 			    event.wr_id == ha_wr_id(4, HA_WR_PROBE));
 		expect_nothing(two.path[!end]);
-		fake_faults(0, FAKE_CUT);
+		fake_verbs_faults(0, FAKE_VERBS_CUT);
 		assert_int_equal(ha_path_probe(two.path[end], ha_wr_id(4, HA_WR_PROBE)), 0);
 		event = next_event(two.path[end]);
 		assert_true(event.kind == HA_PATH_COMPLETED && !event.ok && !event.flushed &&
 			    event.wr_id == ha_wr_id(4, HA_WR_PROBE));
 		assert_non_null(event.why);
-		fake_faults(0, 0);
+		fake_verbs_faults(0, 0);
 		destroy_two(&two);
 	}
 }
@@ -274,7 +274,7 @@ static void only_acks_are_lost(void **state)
 	make_two(&two, 0, 2, 2);
 	assert_int_equal(write_payload(&two, 0, 9, 70), 0);
 	expect_written(&two, 0);
-	fake_faults(0, FAKE_LOSE_ACKS_IN);
+	fake_verbs_faults(0, FAKE_VERBS_LOSE_ACKS_IN);
 	assert_int_equal(write_payload(&two, 1, 10, 71), 0);
 	assert_int_equal(write_payload(&two, 2, 11, 72), 0);
 	event = next_event(two.path[SENDER]);
@@ -290,7 +290,7 @@ static void only_acks_are_lost(void **state)
 	expect_landed(&two, 71, 10);
 	expect_landed(&two, 72, 11);
 	expect_nothing(two.path[RECEIVER]);
-	fake_faults(0, 0);
+	fake_verbs_faults(0, 0);
 	fence(two.path[SENDER]);
 	assert_int_equal(drain(two.path[SENDER]), 0);
 	destroy_two(&two);
@@ -298,16 +298,16 @@ static void only_acks_are_lost(void **state)
 
 static void a_short_loss(void **state)
 {
-	static const unsigned int faults[] = {FAKE_LOSE_REQUESTS_OUT, FAKE_LOSE_ACKS_IN, FAKE_CUT};
-	unsigned int i;
+	static const unsigned int faults[] = {FAKE_VERBS_LOSE_REQUESTS_OUT, FAKE_VERBS_LOSE_ACKS_IN,
+					      FAKE_VERBS_CUT};
 
-	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+	for (unsigned int i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		make_two(&two, 0, 2, 2);
-		fake_faults(0, faults[i]);
+		fake_verbs_faults(0, faults[i]);
 		assert_int_equal(write_payload(&two, 1, 10, 71), 0);
 		send_msg(SENDER, 9);
 		expect_nothing(two.path[SENDER]);
-		fake_faults(0, 0);
+		fake_verbs_faults(0, 0);
 		expect_written(&two, 1);
 		expect_landed(&two, 71, 10);
 		expect_msg(RECEIVER, 9);
@@ -334,7 +334,7 @@ static void a_msg_that_gets_nowhere(void **state)
 
 	give_up_soon();
 	make_two(&two, 0, 2, 0);
-	fake_faults(2, FAKE_LOSE_REQUESTS_IN);
+	fake_verbs_faults(2, FAKE_VERBS_LOSE_REQUESTS_IN);
 	send_msg(SENDER, 1);
 	send_msg(SENDER, 2);
 	event = next_event(two.path[SENDER]);
@@ -344,7 +344,7 @@ static void a_msg_that_gets_nowhere(void **state)
 		expect_nothing(two.path[SENDER]);
 	assert_int_equal(two.path[SENDER]->msgs, 0);
 	expect_nothing(two.path[RECEIVER]);
-	fake_faults(2, 0);
+	fake_verbs_faults(2, 0);
 	destroy_two(&two);
 }
 
@@ -355,14 +355,14 @@ static void a_port_that_is_down(void **state)
 
 	give_up_soon();
 	make_two(&two, 0, 2, 0);
-	fake_port(2, false);
+	fake_verbs_port(2, false);
 	refresh_rails();
 	assert_int_equal(make_end(&other, RECEIVER, 2, 1, &err), -ENETDOWN);
 	assert_int_equal(write_payload(&two, 0, 9, 70), 0);
 	event = next_event(two.path[SENDER]);
 	assert_true(event.kind == HA_PATH_COMPLETED && !event.ok);
 	expect_nothing(two.path[RECEIVER]); /* the device does not flush the posted receives */
-	fake_port(2, true);
+	fake_verbs_port(2, true);
 	refresh_rails();
 	make_two(&other, 0, 2, 1);
 	destroy_two(&other);
@@ -371,7 +371,7 @@ static void a_port_that_is_down(void **state)
 
 static void a_gid_that_has_moved(void **state)
 {
-	const unsigned int before = fake_move_gid(2), after = fake_move_gid(2);
+	const unsigned int before = fake_verbs_move_gid(2), after = fake_verbs_move_gid(2);
 
 	assert_int_not_equal(before, after);
 	/* the inventory still has the old index of the GID */
@@ -414,15 +414,15 @@ static void every_call_may_fail(void **state)
 	unsigned int n = 0;
 
 	do {
-		fake_fail_call(++n);
+		fake_verbs_fail_call(++n);
 		err.msg[0] = '\0';
 		if (try_two(&two, (unsigned int[]){0, 2}, 0, &err))
 			assert_true(err.msg[0] || n > 2 * HA_RECEIVES);
 		else
 			destroy_two(&two);
-		assert_int_equal(fake_objects(), 0);
-	} while (fake_has_failed());
-	fake_fail_call(0);
+		assert_int_equal(fake_verbs_objects(), 0);
+	} while (fake_verbs_has_failed());
+	fake_verbs_fail_call(0);
 	assert_true(n > 2 * HA_RECEIVES);
 }
 
@@ -473,15 +473,15 @@ static void a_packet_that_comes_late(void **state)
 		make_two(&two, 0, 2, 5);
 		memset(target, 0, sizeof(target));
 		source[3] = 77;
-		fake_faults(0, FAKE_HOLD_OUT);
+		fake_verbs_faults(0, FAKE_VERBS_HOLD_OUT);
 		assert_int_equal(write_payload(&two, 0, 9, 70), 0);
 		event = next_event(two.path[SENDER]);
 		assert_true(event.kind == HA_PATH_COMPLETED && !event.ok);
 		fence(two.path[SENDER]);
 		if (fenced)
 			fence(two.path[RECEIVER]);
-		fake_faults(0, 0);
-		assert_int_equal(fake_let_go(0), !fenced);
+		fake_verbs_faults(0, 0);
+		assert_int_equal(fake_verbs_let_go(0), !fenced);
 		assert_int_equal(target[3], fenced ? 0 : 77);
 		if (fenced)
 			assert_int_equal(drain(two.path[RECEIVER]), 0);
@@ -500,7 +500,7 @@ static void two_epochs(void **state)
 
 	make_two(&two, 0, 2, 8);
 	make_two(&next, 1, 3, 9);
-	fake_faults(0, FAKE_CUT);
+	fake_verbs_faults(0, FAKE_VERBS_CUT);
 	assert_int_equal(write_payload(&two, 4, 9, 70), 0);
 	assert_int_equal(write_payload(&two, 5, 9, 71), 0);
 	fence(two.path[SENDER]);
@@ -517,7 +517,7 @@ static void two_epochs(void **state)
 		}
 	assert_int_equal(failed, 2);
 	assert_int_equal(drain(two.path[RECEIVER]), 0);
-	fake_faults(0, 0);
+	fake_verbs_faults(0, 0);
 	destroy_two(&next);
 	destroy_two(&two);
 }
@@ -528,13 +528,13 @@ static void a_fence_drops_what_waits(void **state)
 	uint32_t i;
 
 	make_two(&two, 0, 2, 1);
-	fake_faults(2, FAKE_CUT);
+	fake_verbs_faults(2, FAKE_VERBS_CUT);
 	for (i = 0; i < HA_WRITES + 5; i++)
 		describe(i);
 	fence(two.path[RECEIVER]);
 	assert_int_equal(drain(two.path[RECEIVER]), 0);
 	assert_int_equal(two.path[RECEIVER]->waiting, 0);
-	fake_faults(2, 0);
+	fake_verbs_faults(2, 0);
 	destroy_two(&two);
 }
 
@@ -542,7 +542,7 @@ static void a_fence_drops_what_waits(void **state)
 
 static int open_machine(void **state)
 {
-	fake_machine(4);
+	fake_verbs_machine(4);
 	open_rails(4);
 	return 0;
 }
@@ -558,12 +558,12 @@ static int nothing_is_left(void **state)
 	unsigned int i;
 
 	config.qp_timeout = 20;
-	fake_fail_call(0);
-	fake_no_inline(false);
+	fake_verbs_fail_call(0);
+	fake_verbs_no_inline(false);
 	for (i = 0; i < 4; i++)
-		fake_faults(i, 0);
+		fake_verbs_faults(i, 0);
 	destroy_two(&two); /* frees the paths that a failed test may have left */
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 	return 0;
 }
 

@@ -61,7 +61,7 @@ static void rail_by_rail(void **state)
 	add(&r, 1); /* a second call does not repeat a registration that exists */
 	assert_int_equal(ha_region_rkey(&r, 1), key);
 	assert_int_not_equal(ha_region_rkey(&r, 0), key);
-	assert_int_equal(fake_objects(), 2);
+	assert_int_equal(fake_verbs_objects(), 2);
 	assert_ptr_equal(r.mr[0]->mr->pd, rails[0].device->pd);
 	assert_ptr_equal(r.mr[1]->mr->pd, rails[1].device->pd);
 	assert_true((uintptr_t)r.mr[0]->mr->addr <= (uintptr_t)r.address);
@@ -83,14 +83,14 @@ static void comms_share(void **state)
 	}
 	add(&b, 0);
 	assert_ptr_equal(a.mr[0], b.mr[0]);
-	assert_int_equal(fake_objects(), 1);
+	assert_int_equal(fake_verbs_objects(), 1);
 	ha_region_release(&a);
-	assert_int_equal(fake_objects(), 1); /* region b still uses the registration */
+	assert_int_equal(fake_verbs_objects(), 1); /* region b still uses the registration */
 	ha_region_release(&b);
 	/* the unused registration is retained for a later user */
-	assert_int_equal(fake_objects(), 1);
+	assert_int_equal(fake_verbs_objects(), 1);
 	add(&c, 0);
-	assert_int_equal(fake_objects(), 1);
+	assert_int_equal(fake_verbs_objects(), 1);
 	ha_region_release(&c);
 	/* if pages were dropped, the memory is registered again */
 	assert_int_equal(madvise(memory, BYTES, MADV_DONTNEED), 0);
@@ -116,15 +116,15 @@ static void memory_of_a_gpu(void **state)
 	assert_non_null(r.own[0]);
 	assert_null(r.mr[0]);
 	ha_region_release(&r);
-	assert_int_equal(fake_objects(), 0); /* the registration was not retained */
+	assert_int_equal(fake_verbs_objects(), 0); /* the registration was not retained */
 	add(&plain, 1);
 	assert_non_null(plain.own[1]);
 	ha_region_release(&plain);
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 	/* neither dma-buf nor a kernel module supports the GPU's memory */
-	fake_refuse(FAKE_REG_DMABUF, EOPNOTSUPP, 1);
+	fake_verbs_refuse(FAKE_VERBS_REG_DMABUF, EOPNOTSUPP, 1);
 	assert_int_equal(ha_region_register(&r, caches, rails, 0, &err), -EOPNOTSUPP);
-	fake_refuse(FAKE_REG_MR, EFAULT, 1);
+	fake_verbs_refuse(FAKE_VERBS_REG_MR, EFAULT, 1);
 	assert_int_equal(ha_region_register(&plain, caches, rails, 0, &err), -EOPNOTSUPP);
 	assert_int_equal(ha_region_lkey(&plain, 0), 0);
 }
@@ -133,10 +133,10 @@ static void a_refusal(void **state)
 {
 	struct ha_region r = region_of(0, BYTES, HOST, -1);
 
-	fake_refuse(FAKE_REG_MR, EINVAL, 1);
+	fake_verbs_refuse(FAKE_VERBS_REG_MR, EINVAL, 1);
 	assert_int_equal(ha_region_register(&r, caches, rails, 0, &err), -EINVAL);
 	assert_non_null(strstr(err.msg, "fake0: register 65536 bytes: "));
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 	add(&r, 0);
 	ha_region_release(&r);
 }
@@ -178,7 +178,7 @@ static int open_machine(void **state)
 	const struct inc_rdma_list *list;
 	unsigned int i;
 
-	fake_machine(HA_RAILS);
+	fake_verbs_machine(HA_RAILS);
 	if (inc_rdma_inventory_open(NULL, &inventory, &err))
 		return -1;
 	list = inc_rdma_inventory_get(inventory);
@@ -195,7 +195,7 @@ static int nothing_is_left(void **state)
 	unsigned int i;
 
 	ha_caches_close(caches);
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 	for (i = 0; i < HA_RAILS; i++) {
 		assert_int_equal(rails[i].device->refs, 2);
 		inc_rdma_device_put(rails[i].device);

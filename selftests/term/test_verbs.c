@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Channels on simulated RDMA devices (selftests/fakes/verbs.h). One end is mirrored, as on a host: each
- * of its messages has a result. The other end is posted, as on a switch: it sends each message back
- * as the result. */
+/* Channels on simulated RDMA devices (selftests/fakes/verbs.h). One end is mirrored, as on a host:
+ * each of its messages has a result. The other end is posted, as on a switch: it sends each message
+ * back as the result. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -222,7 +222,7 @@ static void test_echo(void **state)
 	assert_int_equal(ops->under_way(host.ch), 0);
 	close_end(&host);
 	close_end(&sw);
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 }
 
 /* One completion reports several sends of a mirrored channel. At the first one the handler shuts
@@ -244,7 +244,7 @@ static void test_shut_by_report(void **state)
 	assert_int_equal(host.n_messages, 0);
 	close_end(&host);
 	close_end(&sw);
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 }
 
 /* Lets each call that can fail do so once, while both ends are opened and connected. */
@@ -258,7 +258,7 @@ static void test_failures(void **state)
 	for (n = 1;; n++) {
 		memset(&host, 0, sizeof(host));
 		memset(&sw, 0, sizeof(sw));
-		fake_fail_call(n);
+		fake_verbs_fail_call(n);
 		ret = open_end(&host, false, &err);
 		ret = ret ?: open_end(&sw, true, &err);
 		ret = ret ?: connect_end(&sw, &host, &err);
@@ -267,11 +267,11 @@ static void test_failures(void **state)
 			assert_true(*err.msg);
 		close_end(&host);
 		close_end(&sw);
-		assert_int_equal(fake_objects(), 0);
-		if (!fake_has_failed())
+		assert_int_equal(fake_verbs_objects(), 0);
+		if (!fake_verbs_has_failed())
 			break;
 	}
-	fake_fail_call(0);
+	fake_verbs_fail_call(0);
 	assert_true(n > 8);
 }
 
@@ -280,7 +280,7 @@ static void give_up(struct end *host, enum ibv_wc_status status)
 {
 	assert_int_equal(post(host, 0, true), 0);
 	ops->flush(host->dev);
-	fake_give_up(VERBS_CH(host->ch)->qp.ibv, status);
+	fake_verbs_give_up(VERBS_CH(host->ch)->qp.ibv, status);
 }
 
 static void lose(enum ibv_wc_status status, enum inc_channel_reason reason, int error,
@@ -291,9 +291,9 @@ static void lose(enum ibv_wc_status status, enum inc_channel_reason reason, int 
 	memset(&host, 0, sizeof(host));
 	memset(&sw, 0, sizeof(sw));
 	open_pair(&host, &sw);
-	fake_faults(0, FAKE_LOSE_ACKS_IN);
+	fake_verbs_faults(0, FAKE_VERBS_LOSE_ACKS_IN);
 	if (port_is_down)
-		fake_port(0, false);
+		fake_verbs_port(0, false);
 	give_up(&host, status);
 	turn(&host);
 	assert_int_equal(host.n_lost, 1);
@@ -303,9 +303,9 @@ static void lose(enum ibv_wc_status status, enum inc_channel_reason reason, int 
 	assert_int_equal(post(&host, 1, true), -ENOTCONN);
 	close_end(&host);
 	close_end(&sw);
-	fake_port(0, true);
-	fake_faults(0, 0);
-	assert_int_equal(fake_objects(), 0);
+	fake_verbs_port(0, true);
+	fake_verbs_faults(0, 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 }
 
 /* A channel that breaks reports the reason. The event that the port is down may not have been read
@@ -342,7 +342,7 @@ static void wakes(bool late)
 	memset(&host, 0, sizeof(host));
 	memset(&sw, 0, sizeof(sw));
 	open_pair(&host, &sw);
-	fake_notify_late(late);
+	fake_verbs_notify_late(late);
 	turn(&sw);
 	while (host.n_messages < n || host.n_sent < n || sw.n_sent < n) {
 		while (m < n && m - host.n_messages < WINDOW &&
@@ -352,14 +352,14 @@ static void wakes(bool late)
 		if (wake(&host) | wake(&sw))
 			continue;
 		assert_true(late);
-		fake_notify(VERBS_DEV(host.dev)->completions.cq);
-		fake_notify(VERBS_DEV(sw.dev)->completions.cq);
+		fake_verbs_notify(VERBS_DEV(host.dev)->completions.cq);
+		fake_verbs_notify(VERBS_DEV(sw.dev)->completions.cq);
 		assert_true(wake(&host) | wake(&sw));
 	}
-	fake_notify_late(false);
+	fake_verbs_notify_late(false);
 	close_end(&host);
 	close_end(&sw);
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 }
 
 static void test_wakes(void **state)
@@ -377,14 +377,14 @@ static void test_arm_fails(void **state)
 	memset(&host, 0, sizeof(host));
 	memset(&sw, 0, sizeof(sw));
 	open_pair(&host, &sw);
-	fake_fail_call(1);
+	fake_verbs_fail_call(1);
 	assert_true(ops->arm(host.dev));
-	assert_true(fake_has_failed());
+	assert_true(fake_verbs_has_failed());
 	assert_int_equal(host.n_lost, 1);
 	assert_int_equal(host.loss.reason, INC_CHANNEL_CUT);
 	close_end(&host);
 	close_end(&sw);
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 }
 
 /* A host unmaps the memory of a message whose result has not arrived. */
@@ -407,7 +407,7 @@ static void test_unmap(void **state)
 	assert_int_equal(host.n_messages, 0);
 	close_end(&host);
 	close_end(&sw);
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 }
 
 /* A send fails after other sends that have requested no completion. The error names the number of
@@ -422,22 +422,22 @@ static void test_failed_send(void **state)
 	assert_int_equal(post(&host, 0, false), 0);
 	assert_int_equal(post(&host, 1, false), 0);
 	ops->flush(host.dev);
-	fake_faults(0, FAKE_LOSE_ACKS_IN);
+	fake_verbs_faults(0, FAKE_VERBS_LOSE_ACKS_IN);
 	assert_int_equal(post(&host, 2, false), 0);
 	ops->flush(host.dev);
-	fake_give_up(VERBS_CH(host.ch)->qp.ibv, IBV_WC_RETRY_EXC_ERR);
+	fake_verbs_give_up(VERBS_CH(host.ch)->qp.ibv, IBV_WC_RETRY_EXC_ERR);
 	turn(&host);
 	assert_int_equal(host.n_lost, 1);
 	assert_non_null(strstr(host.loss.text, "sending message 2"));
-	fake_faults(0, 0);
+	fake_verbs_faults(0, 0);
 	close_end(&host);
 	close_end(&sw);
-	assert_int_equal(fake_objects(), 0);
+	assert_int_equal(fake_verbs_objects(), 0);
 }
 
 static int setup(void **state)
 {
-	fake_machine(2);
+	fake_verbs_machine(2);
 	return 0;
 }
 
