@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "selftests/hostlib/fake.h"
+#include "selftests/fakes/controller.h"
 
 static int create(struct fake *f, const char *const *answers, bool hang_up,
 		  struct inccl_group **group, char error[256])

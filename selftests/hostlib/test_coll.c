@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/proto/desc.h"
-#include "selftests/hostlib/lockstep.h"
+#include "selftests/fakes/switch.h"
 
 #define PACKET_ELEMENTS (LOCKSTEP_PAYLOAD / 4)
 #define MOST_ELEMENTS   2000

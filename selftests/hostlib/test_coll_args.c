@@ -11,7 +11,7 @@
 #include "lib/proto/desc.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
-#include "selftests/hostlib/lockstep.h"
+#include "selftests/fakes/switch.h"
 
 static struct lockstep ls;
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
-#include "selftests/hostlib/lockstep.h"
+#include "selftests/fakes/switch.h"
 
 #define RANKS   3
 #define THREADS 3 /* number of threads of a rank */

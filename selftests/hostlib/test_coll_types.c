@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "selftests/hostlib/lockstep.h"
+#include "selftests/fakes/switch.h"
 
 #define TYPED_COUNT 75
 

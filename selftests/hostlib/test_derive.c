@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"
-#include "selftests/hostlib/fake.h"
+#include "selftests/fakes/controller.h"
 
 #define LIMIT_S 120
 #define REFUSED "{\"type\":\"error\",\"errno\":\"ECONNRESET\",\"message\":\"rank 1 left\"}\n"

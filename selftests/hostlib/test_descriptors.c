@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "selftests/hostlib/fake.h"
+#include "selftests/fakes/controller.h"
 
 #define LIMIT_S 60
 #define RANK    "rank" /* argument with which this program runs as the rank */

@@ -17,7 +17,7 @@
 #include "lib/proto/desc.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
-#include "selftests/hostlib/lockstep.h"
+#include "selftests/fakes/switch.h"
 
 #define WAIT_MS 10000
 #define COUNT   200
@@ -226,7 +226,7 @@ static void check_one(unsigned int k, unsigned int r)
 
 /* Rank 0 starts all requests at once. Rank 1 starts one request after each progress, rank 2 each
  * request after the end of the one before. The packets on the wire must be the same, which
- * lockstep.c checks. */
+ * fakes/switch.c checks. */
 static void started_at_different_times(void **state)
 {
 	struct lockstep_conf conf = {.ranks = 3, .message_packets = 1};

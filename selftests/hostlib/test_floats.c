@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <string.h>
 #include "selftests/hostlib/float_data.h"
-#include "selftests/hostlib/lockstep.h"
+#include "selftests/fakes/switch.h"
 
 #define MOST  1000
 #define GUARD 8

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "selftests/hostlib/fake.h"
+#include "selftests/fakes/controller.h"
 
 static void keep_log(void *ctx, const char *line)
 {

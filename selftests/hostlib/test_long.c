@@ -18,8 +18,8 @@
 #include <sys/resource.h>
 #include "hostlib/src/coll/coll.h"
 #include "lib/proto/desc.h"
-#include "selftests/hostlib/lockstep.h"
-#include "selftests/hostlib/mirror.h"
+#include "selftests/fakes/switch.h"
+#include "selftests/fakes/transport.h"
 
 /* The limit of memory beside a window that inccl.h promises. malloc() may reserve all of it at
  * once. */

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 #include "lib/proto/desc.h"
-#include "selftests/hostlib/lockstep.h"
+#include "selftests/fakes/switch.h"
 #include "selftests/reduce/numbers.h"
 
 #define COUNT 900 /* elements in a collective: several messages of each type */

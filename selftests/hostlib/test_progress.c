@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
-#include "selftests/hostlib/world.h"
+#include "selftests/hostlib/fixture_rank.h"
 
 /* WATCHED: the program has a sanitizer, which loses track of a thread that is cancelled in an
  * intercepted call. */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
-#include "selftests/hostlib/world.h"
+#include "selftests/hostlib/fixture_rank.h"
 
 /* An RNR NAK that requests the longest possible wait, 655.36 ms. */
 #define RNR_LONGEST INC_AETH_TYPE_RNR

@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
-#include "selftests/hostlib/world.h"
+#include "selftests/hostlib/fixture_rank.h"
 
 #define NARROW "narrow" /* argument with which this program first binds itself to one CPU */
 

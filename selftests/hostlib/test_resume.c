@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "selftests/hostlib/fake.h"
+#include "selftests/fakes/controller.h"
 
 #define LIMIT_S 120
 #define WAIT_S  10

@@ -19,7 +19,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 #include "lib/channel/soft_priv.h"
-#include "selftests/hostlib/world.h"
+#include "selftests/hostlib/fixture_rank.h"
 
 static bool told(struct inccl_communicator *comm)
 {

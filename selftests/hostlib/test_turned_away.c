@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include "hostlib/include/inccl.h"
-#include "selftests/hostlib/fake.h"
+#include "selftests/fakes/controller.h"
 
 /* how long the lookup of the member's addresses takes, before the member joins */
 static unsigned int look_ms;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
-#include "selftests/hostlib/world.h"
+#include "selftests/hostlib/fixture_rank.h"
 
 /* A log callback that makes every call that inccl.h allows in a callback. */
 static void curious_log(void *ctx, const char *line)

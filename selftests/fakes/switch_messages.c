@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The test switch of lockstep.h in termination mode. */
+/* The test switch of switch.h in termination mode. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 #include "lib/proto/desc.h"
-#include "selftests/hostlib/lockstep.h"
+#include "selftests/fakes/switch.h"
 
 static struct lockstep_message *message_of(const struct lockstep_rank *rank, uint64_t number)
 {

@@ -4,8 +4,8 @@
  * the last text it is silent until the member leaves, or it closes the connection (hang_up). At the
  * text HANG_UP it also closes the connection, and continues with the member's next connection.
  */
-#ifndef SELFTESTS_FAKE_H
-#define SELFTESTS_FAKE_H
+#ifndef SELFTESTS_FAKES_CONTROLLER_H
+#define SELFTESTS_FAKES_CONTROLLER_H
 
 #include <pthread.h>
 #include <stdbool.h>

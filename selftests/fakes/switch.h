@@ -6,15 +6,15 @@
  * on messages instead: it receives message m of every rank, and sends each rank message m with the
  * result in as many packets as needed.
  */
-#ifndef SELFTESTS_LOCKSTEP_H
-#define SELFTESTS_LOCKSTEP_H
+#ifndef SELFTESTS_FAKES_SWITCH_H
+#define SELFTESTS_FAKES_SWITCH_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/include/inccl.h"
 #include "lib/proto/roce.h"
-#include "selftests/hostlib/fake.h"
+#include "selftests/fakes/controller.h"
 #include "selftests/hostlib/peer.h"
 
 #define LOCKSTEP_RANKS   4
@@ -106,7 +106,7 @@ void lockstep_serve(struct lockstep *ls);
 void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests);
 /* Does a rank's log contain the text? */
 bool lockstep_logged(struct lockstep *ls, const char *text);
-/* The same as lockstep_receive() and lockstep_serve() in termination mode. lockstep.c calls
+/* The same as lockstep_receive() and lockstep_serve() in termination mode. switch.c calls
  * them. */
 void lockstep_receive_messages(struct lockstep *ls);
 void lockstep_serve_messages(struct lockstep *ls);

@@ -4,8 +4,8 @@
  * unchanged, as if the other ranks contributed neutral elements. Completions are delayed and in
  * order. There is no network, so the speed is that of memory.
  */
-#ifndef SELFTESTS_MIRROR_H
-#define SELFTESTS_MIRROR_H
+#ifndef SELFTESTS_FAKES_TRANSPORT_H
+#define SELFTESTS_FAKES_TRANSPORT_H
 
 #include <stdint.h>
 #include "hostlib/include/inccl.h"

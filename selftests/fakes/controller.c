@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
-#include "selftests/hostlib/fake.h"
+#include "selftests/fakes/controller.h"
 
 #define REPORT "{\"type\":\"failed\""
 

@@ -3,15 +3,15 @@
  * A real group and communicator (window 8, payload 1024) between a fake controller and a fake
  * switch, which the test controls.
  */
-#ifndef SELFTESTS_WORLD_H
-#define SELFTESTS_WORLD_H
+#ifndef SELFTESTS_HOSTLIB_FIXTURE_RANK_H
+#define SELFTESTS_HOSTLIB_FIXTURE_RANK_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/src/internal.h"
 #include "lib/roce/parse.h"
-#include "selftests/hostlib/fake.h"
+#include "selftests/fakes/controller.h"
 #include "selftests/hostlib/peer.h"
 
 #define SWITCH_PSN 77

@@ -13,7 +13,7 @@
 #include "lib/channel/soft_priv.h"
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
-#include "selftests/hostlib/lockstep.h"
+#include "selftests/fakes/switch.h"
 
 #define WAIT_MS    30000
 #define SWITCH_PSN 77 /* first PSN of the switch, which CONN_TO() contains */

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "hostlib/src/internal.h"
 #include "lib/proto/desc.h"
-#include "selftests/hostlib/mirror.h"
+#include "selftests/fakes/transport.h"
 
 #define MESSAGES 4096 /* greatest number of messages in flight */
 
