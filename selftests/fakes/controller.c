@@ -22,9 +22,9 @@ double now_s(void)
 	return (double)inc_now_ns() / INC_NSEC_PER_SEC;
 }
 
-static void *fake_thread(void *arg)
+static void *serve(void *arg)
 {
-	struct fake *f = arg;
+	struct fake_controller *f = arg;
 	const char *const *answer = f->answers;
 	size_t used = 0, line = 0;
 	bool report;
@@ -59,12 +59,12 @@ again:
 			break;
 	}
 	f->was_reset = n < 0;
-	/* fake_stop() closes the descriptor, because no other thread uses it then */
+	/* fake_controller_stop() closes the descriptor, because no other thread uses it then */
 	shutdown(f->fd, SHUT_RDWR);
 	return NULL;
 }
 
-void fake_start(struct fake *f, const char *const *answers, bool hang_up)
+void fake_controller_start(struct fake_controller *f, const char *const *answers, bool hang_up)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET};
 	socklen_t len = sizeof(addr);
@@ -80,10 +80,11 @@ void fake_start(struct fake *f, const char *const *answers, bool hang_up)
 	assert_int_equal(listen(f->listener, 4), 0);
 	assert_int_equal(getsockname(f->listener, (struct sockaddr *)&addr, &len), 0);
 	f->port = ntohs(addr.sin_port);
-	assert_int_equal(pthread_create(&f->thread, NULL, fake_thread, f), 0);
+	assert_int_equal(pthread_create(&f->thread, NULL, serve, f), 0);
 }
 
-void fake_beside(struct fake *f, const struct fake *first, const char *const *answers, bool hang_up)
+void fake_controller_beside(struct fake_controller *f, const struct fake_controller *first,
+			    const char *const *answers, bool hang_up)
 {
 	memset(f, 0, sizeof(*f));
 	f->fd = -1;
@@ -91,10 +92,10 @@ void fake_beside(struct fake *f, const struct fake *first, const char *const *an
 	f->hang_up = hang_up;
 	f->listener = dup(first->listener);
 	assert_true(f->listener >= 0);
-	assert_int_equal(pthread_create(&f->thread, NULL, fake_thread, f), 0);
+	assert_int_equal(pthread_create(&f->thread, NULL, serve, f), 0);
 }
 
-void fake_stop(struct fake *f)
+void fake_controller_stop(struct fake_controller *f)
 {
 	shutdown(f->listener, SHUT_RDWR);
 	pthread_join(f->thread, NULL);
@@ -103,19 +104,19 @@ void fake_stop(struct fake *f)
 	close(f->listener);
 }
 
-void fake_send(struct fake *f, const char *text)
+void fake_controller_send(struct fake_controller *f, const char *text)
 {
 	size_t len = strlen(text);
 
 	assert_int_equal(write(f->fd, text, len), len);
 }
 
-void fake_hang_up(struct fake *f)
+void fake_controller_hang_up(struct fake_controller *f)
 {
 	shutdown(f->fd, SHUT_RDWR);
 }
 
-long fake_received_number(const struct fake *f, const char *field)
+long fake_controller_received_number(const struct fake_controller *f, const char *field)
 {
 	char key[64];
 	const char *at = f->received, *found = NULL;
@@ -129,8 +130,9 @@ long fake_received_number(const struct fake *f, const char *field)
 	return strtol(found, NULL, 10);
 }
 
-int fake_join(struct fake *f, const char *const *answers, bool hang_up,
-	      const struct inccl_group_opts *more, struct inccl_group **group, char error[256])
+int fake_controller_join(struct fake_controller *f, const char *const *answers, bool hang_up,
+			 const struct inccl_group_opts *more, struct inccl_group **group,
+			 char error[256])
 {
 	struct inccl_group_opts opts = *more;
 	double begin = now_s();
@@ -138,7 +140,7 @@ int fake_join(struct fake *f, const char *const *answers, bool hang_up,
 	int ret;
 
 	error[0] = 0;
-	fake_start(f, answers, hang_up);
+	fake_controller_start(f, answers, hang_up);
 	snprintf(controller, sizeof(controller), "127.0.0.1:%u", f->port);
 	opts.controller = controller;
 	opts.job = "t";
@@ -153,11 +155,11 @@ int fake_join(struct fake *f, const char *const *answers, bool hang_up,
 	return ret;
 }
 
-int fake_create(struct fake *f, const char *const *answers, bool hang_up,
-		struct inccl_group **group, char error[256], void (*log)(void *, const char *),
-		void *log_ctx)
+int fake_controller_create(struct fake_controller *f, const char *const *answers, bool hang_up,
+			   struct inccl_group **group, char error[256],
+			   void (*log)(void *, const char *), void *log_ctx)
 {
 	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .log = log, .log_ctx = log_ctx);
 
-	return fake_join(f, answers, hang_up, &opts, group, error);
+	return fake_controller_join(f, answers, hang_up, &opts, group, error);
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include "hostlib/include/inccl.h"
 
-struct fake {
+struct fake_controller {
 	int listener;
 	int fd; /* the member's connection; -1: none */
 	unsigned short port;
@@ -43,24 +43,25 @@ extern const char HANG_UP[];
 #define PATIENT_MS 20000
 
 double now_s(void);
-void fake_start(struct fake *f, const char *const *answers, bool hang_up);
-void fake_stop(struct fake *f);
+void fake_controller_start(struct fake_controller *f, const char *const *answers, bool hang_up);
+void fake_controller_stop(struct fake_controller *f);
 /* Serves a second connection to the same controller, with its own answers. The caller stops both
  * fakes after the last use of either. */
-void fake_beside(struct fake *f, const struct fake *first, const char *const *answers,
-		 bool hang_up);
+void fake_controller_beside(struct fake_controller *f, const struct fake_controller *first,
+			    const char *const *answers, bool hang_up);
 /* Sends a text from the test's thread, after the last answer. */
-void fake_send(struct fake *f, const char *text);
+void fake_controller_send(struct fake_controller *f, const char *text);
 /* Closes the member's connection, like a controller that ends. */
-void fake_hang_up(struct fake *f);
+void fake_controller_hang_up(struct fake_controller *f);
 /* The number in this field of the last line that was received with this field. */
-long fake_received_number(const struct fake *f, const char *field);
+long fake_controller_received_number(const struct fake_controller *f, const char *field);
 /* Starts the fake controller and joins its group. opts has the rank, world size and log. */
-int fake_join(struct fake *f, const char *const *answers, bool hang_up,
-	      const struct inccl_group_opts *opts, struct inccl_group **group, char error[256]);
+int fake_controller_join(struct fake_controller *f, const char *const *answers, bool hang_up,
+			 const struct inccl_group_opts *opts, struct inccl_group **group,
+			 char error[256]);
 /* Starts the fake controller and creates a group as rank 0 of 1. log may be NULL. */
-int fake_create(struct fake *f, const char *const *answers, bool hang_up,
-		struct inccl_group **group, char error[256], void (*log)(void *, const char *),
-		void *log_ctx);
+int fake_controller_create(struct fake_controller *f, const char *const *answers, bool hang_up,
+			   struct inccl_group **group, char error[256],
+			   void (*log)(void *, const char *), void *log_ctx);
 
 #endif

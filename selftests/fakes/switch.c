@@ -22,31 +22,32 @@
 
 static void keep_log(void *ctx, const char *line)
 {
-	struct lockstep *ls = ctx;
+	struct fake_switch *sw = ctx;
 	size_t used;
 
-	pthread_mutex_lock(&ls->log_lock);
-	used = strlen(ls->log);
-	snprintf(ls->log + used, sizeof(ls->log) - used, "%s\n", line);
-	pthread_mutex_unlock(&ls->log_lock);
+	pthread_mutex_lock(&sw->log_lock);
+	used = strlen(sw->log);
+	snprintf(sw->log + used, sizeof(sw->log) - used, "%s\n", line);
+	pthread_mutex_unlock(&sw->log_lock);
 }
 
-bool lockstep_logged(struct lockstep *ls, const char *text)
+bool fake_switch_logged(struct fake_switch *sw, const char *text)
 {
 	bool said;
 
-	pthread_mutex_lock(&ls->log_lock);
-	said = strstr(ls->log, text);
-	pthread_mutex_unlock(&ls->log_lock);
+	pthread_mutex_lock(&sw->log_lock);
+	said = strstr(sw->log, text);
+	pthread_mutex_unlock(&sw->log_lock);
 	return said;
 }
 
 /* Writes the connection message. Mode, float format and limits follow the number of slots, because
  * CONN_TO() has no fields for them. */
-static void write_conn(const struct lockstep *ls, struct lockstep_rank *rank, const char *port)
+static void write_conn(const struct fake_switch *sw, struct fake_switch_rank *rank,
+		       const char *port)
 {
-	const struct lockstep_conf *conf = &ls->conf;
-	char slots[160] = STR(LOCKSTEP_SLOTS), *at = slots + strlen(slots), *end = slots + 160;
+	const struct fake_switch_conf *conf = &sw->conf;
+	char slots[160] = STR(FAKE_SWITCH_SLOTS), *at = slots + strlen(slots), *end = slots + 160;
 
 	at += snprintf(at, end - at, ",\"mode\":\"%s\",\"floats\":\"%s\"",
 		       inc_tree_modes[conf->mode], inc_float_forms[conf->native]);
@@ -54,36 +55,37 @@ static void write_conn(const struct lockstep *ls, struct lockstep_rank *rank, co
 		at += snprintf(at, end - at, ",\"message_packets\":%u", conf->agreed_packets);
 	if (conf->messages)
 		snprintf(at, end - at, ",\"messages\":%u", conf->messages);
-	snprintf(rank->conn, sizeof(rank->conn), CONN_TO("%s", "%u", STR(LOCKSTEP_PAYLOAD), "%s"),
-		 slots, port, PEER_QPN);
+	snprintf(rank->conn, sizeof(rank->conn),
+		 CONN_TO("%s", "%u", STR(FAKE_SWITCH_PAYLOAD), "%s"), slots, port, PEER_QPN);
 }
 
-static void rank_up(struct lockstep *ls, unsigned int i)
+static void rank_up(struct fake_switch *sw, unsigned int i)
 {
-	struct lockstep_rank *rank = &ls->rank[i];
-	INCCL_OPTS(inccl_group_opts, group, .rank = i, .world_size = ls->conf.ranks,
-		   .log = keep_log, .log_ctx = ls);
+	struct fake_switch_rank *rank = &sw->rank[i];
+	INCCL_OPTS(inccl_group_opts, group, .rank = i, .world_size = sw->conf.ranks,
+		   .log = keep_log, .log_ctx = sw);
 	INCCL_OPTS(inccl_communicator_opts, comm, .transport = INCCL_TRANSPORT_SOFT,
-		   .payload = LOCKSTEP_PAYLOAD, .window = ls->conf.window,
-		   .message_packets = ls->conf.message_packets, .create_timeout_ms = 4000,
-		   .byte_order = ls->conf.byte_order);
+		   .payload = FAKE_SWITCH_PAYLOAD, .window = sw->conf.window,
+		   .message_packets = sw->conf.message_packets, .create_timeout_ms = 4000,
+		   .byte_order = sw->conf.byte_order);
 	char error[256], port[8];
 
 	snprintf(port, sizeof(port), "%u", peer_listen(&rank->peer));
-	write_conn(ls, rank, port);
-	rank->message = calloc(LOCKSTEP_MESSAGES, sizeof(*rank->message));
+	write_conn(sw, rank, port);
+	rank->message = calloc(FAKE_SWITCH_MESSAGES, sizeof(*rank->message));
 	assert_non_null(rank->message);
-	snprintf(rank->joined, sizeof(rank->joined), JOINED_AS("7", "%u", "%u"), i, ls->conf.ranks);
+	snprintf(rank->joined, sizeof(rank->joined), JOINED_AS("7", "%u", "%u"), i, sw->conf.ranks);
 	rank->answers[0] = rank->joined;
 	rank->answers[1] = rank->conn;
 	rank->answers[2] = STARTED;
 	rank->answers[3] = "{\"type\":\"D\",\"communicator\":12}\n";
-	if (fake_join(&rank->fake, rank->answers, false, &group, &rank->group, error) ||
+	if (fake_controller_join(&rank->controller, rank->answers, false, &group, &rank->group,
+				 error) ||
 	    inccl_communicator_create(rank->group, &comm, &rank->comm))
 		fail_msg("%s", error);
-	peer_meet(&rank->peer, fake_received_number(&rank->fake, "own_port"),
-		  fake_received_number(&rank->fake, "own_qp"),
-		  fake_received_number(&rank->fake, "own_psn"), SWITCH_PSN);
+	peer_meet(&rank->peer, fake_controller_received_number(&rank->controller, "own_port"),
+		  fake_controller_received_number(&rank->controller, "own_qp"),
+		  fake_controller_received_number(&rank->controller, "own_psn"), SWITCH_PSN);
 	/* a busy machine must not cause timeouts in cases about something else */
 	pthread_mutex_lock(&rank->comm->lock);
 	peer_channel(rank->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
@@ -91,35 +93,35 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 	pthread_mutex_unlock(&rank->comm->lock);
 }
 
-void lockstep_up(struct lockstep *ls, const struct lockstep_conf *conf)
+void fake_switch_up(struct fake_switch *sw, const struct fake_switch_conf *conf)
 {
-	memset(ls, 0, sizeof(*ls));
-	ls->conf = *conf;
-	pthread_mutex_init(&ls->log_lock, NULL);
+	memset(sw, 0, sizeof(*sw));
+	sw->conf = *conf;
+	pthread_mutex_init(&sw->log_lock, NULL);
 	for (unsigned int i = 0; i < conf->ranks; i++)
-		rank_up(ls, i);
+		rank_up(sw, i);
 }
 
-void lockstep_down(struct lockstep *ls)
+void fake_switch_down(struct fake_switch *sw)
 {
-	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
-		struct lockstep_rank *rank = &ls->rank[i];
+	for (unsigned int i = 0; i < sw->conf.ranks; i++) {
+		struct fake_switch_rank *rank = &sw->rank[i];
 
 		assert_int_equal(inccl_communicator_destroy(rank->comm), rank->ended);
 		assert_int_equal(inccl_group_destroy(rank->group), 0);
-		fake_stop(&rank->fake);
+		fake_controller_stop(&rank->controller);
 		close(rank->peer.fd);
 		free(rank->message);
 	}
 }
 
-void lockstep_reset(struct lockstep *ls)
+void fake_switch_reset(struct fake_switch *sw)
 {
-	pthread_mutex_lock(&ls->log_lock);
-	ls->log[0] = 0;
-	pthread_mutex_unlock(&ls->log_lock);
-	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
-		struct lockstep_rank *rank = &ls->rank[i];
+	pthread_mutex_lock(&sw->log_lock);
+	sw->log[0] = 0;
+	pthread_mutex_unlock(&sw->log_lock);
+	for (unsigned int i = 0; i < sw->conf.ranks; i++) {
+		struct fake_switch_rank *rank = &sw->rank[i];
 
 		rank->gave = rank->got = 0;
 		rank->most_under_way = rank->traced = rank->longest = 0;
@@ -127,9 +129,9 @@ void lockstep_reset(struct lockstep *ls)
 }
 
 /* Receives the packets of a rank. ACKs are ignored, because this switch does not depend on them. */
-static void receive_from(struct lockstep *ls, struct lockstep_rank *rank)
+static void receive_from(struct fake_switch *sw, struct fake_switch_rank *rank)
 {
-	struct lockstep_packet *packet;
+	struct fake_switch_packet *packet;
 	struct inc_roce_packet head;
 
 	while (peer_hear(&rank->peer, &head, 0)) {
@@ -140,35 +142,36 @@ static void receive_from(struct lockstep *ls, struct lockstep_rank *rank)
 		if (inc_psn_diff(head.psn, rank->peer.host_psn + (uint32_t)rank->received) < 0)
 			continue; /* the packet is a retransmission */
 		assert_int_equal(head.psn, (rank->peer.host_psn + rank->received) & INC_PSN_MASK);
-		assert_true(rank->received - ls->results < LOCKSTEP_SLOTS);
-		assert_true(head.len <= LOCKSTEP_PAYLOAD);
+		assert_true(rank->received - sw->results < FAKE_SWITCH_SLOTS);
+		assert_true(head.len <= FAKE_SWITCH_PAYLOAD);
 		if (inc_op_in(head.opcode, INC_OPS_IMM))
 			rank->desc = head.imm;
-		packet = &rank->ring[rank->received++ % LOCKSTEP_SLOTS];
+		packet = &rank->ring[rank->received++ % FAKE_SWITCH_SLOTS];
 		packet->head = head;
 		packet->desc = rank->desc;
 		memcpy(packet->payload, head.payload, head.len);
 		rank->gave += head.len;
-		if (rank->received - ls->results > rank->most_under_way)
-			rank->most_under_way = rank->received - ls->results;
-		if (rank->traced < LOCKSTEP_TRACE)
+		if (rank->received - sw->results > rank->most_under_way)
+			rank->most_under_way = rank->received - sw->results;
+		if (rank->traced < FAKE_SWITCH_TRACE)
 			rank->trace[rank->traced++] = *packet;
 	}
 }
 
 /* Checks that packet r of all ranks forms one chunk: the descriptors are equal, and every rank that
  * must contribute data does so. Returns the chunk's length. */
-static size_t check_chunk(const struct lockstep *ls)
+static size_t check_chunk(const struct fake_switch *sw)
 {
-	const struct lockstep_packet *first = &ls->rank[0].ring[ls->results % LOCKSTEP_SLOTS], *p;
+	const struct fake_switch_packet *first = &sw->rank[0].ring[sw->results % FAKE_SWITCH_SLOTS],
+					*p;
 	size_t len = 0;
 	unsigned int i;
 
-	for (i = 0; i < ls->conf.ranks; i++)
-		if (ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS].head.len > len)
-			len = ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS].head.len;
-	for (i = 0; i < ls->conf.ranks; i++) {
-		p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
+	for (i = 0; i < sw->conf.ranks; i++)
+		if (sw->rank[i].ring[sw->results % FAKE_SWITCH_SLOTS].head.len > len)
+			len = sw->rank[i].ring[sw->results % FAKE_SWITCH_SLOTS].head.len;
+	for (i = 0; i < sw->conf.ranks; i++) {
+		p = &sw->rank[i].ring[sw->results % FAKE_SWITCH_SLOTS];
 		assert_int_equal(p->desc, first->desc);
 		switch (INC_DESC_COLL(p->desc)) {
 		case INC_COLL_ALLREDUCE:
@@ -223,13 +226,13 @@ static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 	}
 }
 
-void lockstep_combine(const struct lockstep *ls, uint32_t desc, uint8_t *into, const uint8_t *from,
-		      size_t len)
+void fake_switch_combine(const struct fake_switch *sw, uint32_t desc, uint8_t *into,
+			 const uint8_t *from, size_t len)
 {
 #define _(NAME, name, bytes, sign) sign,
 	static const bool has_sign[] = {INC_WIRE_DTYPES(_)};
 #undef _
-	const bool big = ls->conf.byte_order == INCCL_ORDER_NETWORK;
+	const bool big = sw->conf.byte_order == INCCL_ORDER_NETWORK;
 	const bool sign = has_sign[INC_DESC_DTYPE(desc)];
 	const size_t size = inc_element_bytes(desc);
 
@@ -239,25 +242,26 @@ void lockstep_combine(const struct lockstep *ls, uint32_t desc, uint8_t *into, c
 				    element(from + at, size, sign, big)));
 }
 
-static void reduce(const struct lockstep *ls, uint8_t *result)
+static void reduce(const struct fake_switch *sw, uint8_t *result)
 {
 	bool any = false;
 
-	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
-		const struct lockstep_packet *p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
+	for (unsigned int i = 0; i < sw->conf.ranks; i++) {
+		const struct fake_switch_packet *p =
+			&sw->rank[i].ring[sw->results % FAKE_SWITCH_SLOTS];
 
 		if (any)
-			lockstep_combine(ls, p->desc, result, p->payload, p->head.len);
+			fake_switch_combine(sw, p->desc, result, p->payload, p->head.len);
 		else
 			memcpy(result, p->payload, p->head.len);
 		any |= p->head.len;
 	}
 }
 
-static void send_result(struct lockstep *ls, unsigned int i, size_t len, const uint8_t *result)
+static void send_result(struct fake_switch *sw, unsigned int i, size_t len, const uint8_t *result)
 {
-	struct lockstep_rank *rank = &ls->rank[i];
-	const struct lockstep_packet *of = &rank->ring[ls->results % LOCKSTEP_SLOTS];
+	struct fake_switch_rank *rank = &sw->rank[i];
+	const struct fake_switch_packet *of = &rank->ring[sw->results % FAKE_SWITCH_SLOTS];
 	bool only = inc_op_in(of->head.opcode, INC_OPS_ONLY);
 
 	if (!inc_ranks_get(of->desc, INC_DESC_ROOT(of->desc) == i, 1))
@@ -267,7 +271,7 @@ static void send_result(struct lockstep *ls, unsigned int i, size_t len, const u
 	rank->got += len;
 	peer_say(&rank->peer, &(struct say){
 				      .opcode = of->head.opcode,
-				      .psn = SWITCH_PSN + ls->results,
+				      .psn = SWITCH_PSN + sw->results,
 				      .ackreq = of->head.ackreq,
 				      .va = of->head.va,
 				      .rkey = of->head.rkey,
@@ -278,68 +282,68 @@ static void send_result(struct lockstep *ls, unsigned int i, size_t len, const u
 			      });
 }
 
-void lockstep_receive(struct lockstep *ls)
+void fake_switch_receive(struct fake_switch *sw)
 {
-	if (ls->conf.mode == INC_TREE_TERMINATION) {
-		lockstep_receive_messages(ls);
+	if (sw->conf.mode == INC_TREE_TERMINATION) {
+		fake_switch_receive_messages(sw);
 		return;
 	}
-	for (unsigned int i = 0; i < ls->conf.ranks; i++)
-		receive_from(ls, &ls->rank[i]);
+	for (unsigned int i = 0; i < sw->conf.ranks; i++)
+		receive_from(sw, &sw->rank[i]);
 }
 
-void lockstep_serve(struct lockstep *ls)
+void fake_switch_serve(struct fake_switch *sw)
 {
-	uint8_t result[LOCKSTEP_PAYLOAD];
+	uint8_t result[FAKE_SWITCH_PAYLOAD];
 	unsigned int i;
 	size_t len;
 
-	if (ls->conf.mode == INC_TREE_TERMINATION) {
-		lockstep_serve_messages(ls);
+	if (sw->conf.mode == INC_TREE_TERMINATION) {
+		fake_switch_serve_messages(sw);
 		return;
 	}
 	for (;;) {
-		lockstep_receive(ls);
-		for (i = 0; i < ls->conf.ranks; i++)
-			if (ls->rank[i].received == ls->results)
+		fake_switch_receive(sw);
+		for (i = 0; i < sw->conf.ranks; i++)
+			if (sw->rank[i].received == sw->results)
 				return;
-		len = check_chunk(ls);
-		reduce(ls, result);
-		for (i = 0; i < ls->conf.ranks; i++)
-			send_result(ls, i, len, result);
-		ls->results++;
+		len = check_chunk(sw);
+		reduce(sw, result);
+		for (i = 0; i < sw->conf.ranks; i++)
+			send_result(sw, i, len, result);
+		sw->results++;
 	}
 }
 
-void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests)
+void fake_switch_finish(struct fake_switch *sw, struct inccl_request *const *requests)
 {
 	uint64_t end = deadline_after_ms(WAIT_MS);
-	bool done[LOCKSTEP_RANKS] = {false};
-	unsigned int left = ls->conf.ranks, i;
+	bool done[FAKE_SWITCH_RANKS] = {false};
+	unsigned int left = sw->conf.ranks, i;
 	int ret;
 
 	while (left) {
-		lockstep_serve(ls);
-		for (i = 0; i < ls->conf.ranks; i++) {
+		fake_switch_serve(sw);
+		for (i = 0; i < sw->conf.ranks; i++) {
 			ret = done[i] ? -EAGAIN : inccl_test(requests[i]);
 			if (ret == -EAGAIN)
 				continue;
 			if (ret)
 				fail_msg("rank %u: %s", i,
-					 inccl_communicator_error(ls->rank[i].comm));
+					 inccl_communicator_error(sw->rank[i].comm));
 			done[i] = true;
 			left--;
 		}
 		if (inc_now_ns() > end)
 			fail_msg("%u ranks are not done after %llu results", left,
-				 (unsigned long long)ls->results);
+				 (unsigned long long)sw->results);
 	}
-	lockstep_serve(ls);
+	fake_switch_serve(sw);
 }
 
-void lockstep_silent(struct lockstep *ls)
+void fake_switch_silent(struct fake_switch *sw)
 {
-	lockstep_serve(ls);
-	for (unsigned int i = 0; i < ls->conf.ranks; i++)
-		assert_int_equal(ls->rank[i].received, ls->results);
+	fake_switch_serve(sw);
+	for (unsigned int i = 0; i < sw->conf.ranks; i++)
+		assert_int_equal(sw->rank[i].received, sw->results);
 }

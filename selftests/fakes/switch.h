@@ -17,17 +17,17 @@
 #include "selftests/fakes/controller.h"
 #include "selftests/hostlib/peer.h"
 
-#define LOCKSTEP_RANKS   4
-#define LOCKSTEP_PAYLOAD 256
-#define LOCKSTEP_SLOTS   64
-#define LOCKSTEP_TRACE   512
+#define FAKE_SWITCH_RANKS   4
+#define FAKE_SWITCH_PAYLOAD 256
+#define FAKE_SWITCH_SLOTS   64
+#define FAKE_SWITCH_TRACE   512
 /* For termination mode: the greatest number of bytes in a message, and of messages in flight. */
-#define LOCKSTEP_MESSAGE_BYTES (16 * LOCKSTEP_PAYLOAD)
-#define LOCKSTEP_MESSAGES      64
+#define FAKE_SWITCH_MESSAGE_BYTES (16 * FAKE_SWITCH_PAYLOAD)
+#define FAKE_SWITCH_MESSAGES      64
 
-struct lockstep;
+struct fake_switch;
 
-struct lockstep_conf {
+struct fake_switch_conf {
 	unsigned int ranks;
 	/* options with which the ranks create the communicator */
 	unsigned int window, message_packets;
@@ -38,30 +38,30 @@ struct lockstep_conf {
 	/* the switch adds floats without conversion to integers; then the next member must be
 	 * set */
 	bool native;
-	void (*reduce_floats)(const struct lockstep *ls, uint32_t desc, uint8_t *result,
-			      size_t len); /* reduces the floats that lockstep_given() returns */
+	void (*reduce_floats)(const struct fake_switch *sw, uint32_t desc, uint8_t *result,
+			      size_t len); /* reduces the floats that fake_switch_given() returns */
 	/* Agreed limits of messages; 0: the controller does not send the field. */
 	unsigned int agreed_packets; /* number of packets in a message */
 	unsigned int messages;       /* greatest number of messages in flight */
 };
 
 /* A rank's contribution in termination mode. */
-struct lockstep_message {
+struct fake_switch_message {
 	uint32_t desc; /* descriptor of this message, or of the last one that had a descriptor */
 	bool has_imm;
 	size_t len;
-	uint8_t bytes[LOCKSTEP_MESSAGE_BYTES];
+	uint8_t bytes[FAKE_SWITCH_MESSAGE_BYTES];
 };
 
 /* A contribution of a rank, as it was received. */
-struct lockstep_packet {
+struct fake_switch_packet {
 	struct inc_roce_packet head;
 	uint32_t desc; /* descriptor of this packet, or of the last one that had a descriptor */
-	uint8_t payload[LOCKSTEP_PAYLOAD];
+	uint8_t payload[FAKE_SWITCH_PAYLOAD];
 };
 
-struct lockstep_rank {
-	struct fake fake;
+struct fake_switch_rank {
+	struct fake_controller controller;
 	struct peer peer;
 	const char *answers[5];
 	char joined[128], conn[512];
@@ -70,53 +70,55 @@ struct lockstep_rank {
 	/* expected result of destroying the communicator */
 	int ended;
 	/* received packets; packet r is at r modulo the length */
-	struct lockstep_packet ring[LOCKSTEP_SLOTS];
+	struct fake_switch_packet ring[FAKE_SWITCH_SLOTS];
 	/* number of received packets; in termination mode number of received messages */
 	uint64_t received;
 	uint32_t desc;
-	/* In termination mode: messages (message m is at m modulo LOCKSTEP_MESSAGES), and the
+	/* In termination mode: messages (message m is at m modulo FAKE_SWITCH_MESSAGES), and the
 	 * numbers of packets received and sent. */
-	struct lockstep_message *message;
+	struct fake_switch_message *message;
 	uint64_t packets, sent;
-	unsigned int longest; /* number of packets in the longest message since lockstep_reset() */
-	/* since lockstep_reset(): bytes of payload received from the rank and sent to it, and the
-	 * greatest number of packets in flight */
+	unsigned int
+		longest; /* number of packets in the longest message since fake_switch_reset() */
+	/* since fake_switch_reset(): bytes of payload received from the rank and sent to it, and
+	 * the greatest number of packets in flight */
 	uint64_t gave, got;
 	unsigned int most_under_way;
-	struct lockstep_packet trace[LOCKSTEP_TRACE]; /* the first packets since lockstep_reset() */
+	struct fake_switch_packet
+		trace[FAKE_SWITCH_TRACE]; /* the first packets since fake_switch_reset() */
 	unsigned int traced;
 };
 
-struct lockstep {
-	struct lockstep_conf conf;
-	struct lockstep_rank rank[LOCKSTEP_RANKS];
+struct fake_switch {
+	struct fake_switch_conf conf;
+	struct fake_switch_rank rank[FAKE_SWITCH_RANKS];
 	uint64_t results;
 	pthread_mutex_t log_lock;
 	char log[4096]; /* the log lines of all ranks */
 };
 
-void lockstep_up(struct lockstep *ls, const struct lockstep_conf *conf);
-void lockstep_down(struct lockstep *ls);
-void lockstep_reset(struct lockstep *ls);
+void fake_switch_up(struct fake_switch *sw, const struct fake_switch_conf *conf);
+void fake_switch_down(struct fake_switch *sw);
+void fake_switch_reset(struct fake_switch *sw);
 /* Receives all packets that have arrived at the switch. */
-void lockstep_receive(struct lockstep *ls);
+void fake_switch_receive(struct fake_switch *sw);
 /* Receives all packets that have arrived, and sends the results that can be made. */
-void lockstep_serve(struct lockstep *ls);
+void fake_switch_serve(struct fake_switch *sw);
 /* Serves all ranks until every request is done. Asserts that no request has failed. */
-void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests);
+void fake_switch_finish(struct fake_switch *sw, struct inccl_request *const *requests);
 /* Does a rank's log contain the text? */
-bool lockstep_logged(struct lockstep *ls, const char *text);
-/* The same as lockstep_receive() and lockstep_serve() in termination mode. switch.c calls
+bool fake_switch_logged(struct fake_switch *sw, const char *text);
+/* The same as fake_switch_receive() and fake_switch_serve() in termination mode. switch.c calls
  * them. */
-void lockstep_receive_messages(struct lockstep *ls);
-void lockstep_serve_messages(struct lockstep *ls);
+void fake_switch_receive_messages(struct fake_switch *sw);
+void fake_switch_serve_messages(struct fake_switch *sw);
 /* Combines `into` with `from` by the operator and type of desc, in the byte order of the wire, and
  * stores the result in `into`. */
-void lockstep_combine(const struct lockstep *ls, uint32_t desc, uint8_t *into, const uint8_t *from,
-		      size_t len);
+void fake_switch_combine(const struct fake_switch *sw, uint32_t desc, uint8_t *into,
+			 const uint8_t *from, size_t len);
 /* In termination mode: the contribution of a rank to the result that is being made. */
-const uint8_t *lockstep_given(const struct lockstep *ls, unsigned int rank);
+const uint8_t *fake_switch_given(const struct fake_switch *sw, unsigned int rank);
 /* Asserts that no rank sends an unexpected packet. */
-void lockstep_silent(struct lockstep *ls);
+void fake_switch_silent(struct fake_switch *sw);
 
 #endif

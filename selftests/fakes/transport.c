@@ -11,7 +11,8 @@ static struct {
 	struct inccl_communicator *comm;
 	const struct inc_channel_ops *real;
 	struct inc_channel_ops ops;
-	/* number of messages that the real channel had completed before the mirror was installed */
+	/* number of messages that the real channel had completed before this transport was
+	 * installed */
 	uint64_t begin;
 	unsigned int payload, real_payload;
 	/* packets that are in flight, and packets that were returned as results */
@@ -83,7 +84,7 @@ static uint64_t deadline_ns(const struct inc_channel_device *dev)
 	return UINT64_MAX;
 }
 
-void mirror_begin(struct inccl_communicator *comm, unsigned int payload)
+void fake_transport_begin(struct inccl_communicator *comm, unsigned int payload)
 {
 	pthread_mutex_lock(&comm->lock);
 	memset(&m, 0, sizeof(m));
@@ -105,7 +106,7 @@ void mirror_begin(struct inccl_communicator *comm, unsigned int payload)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-void mirror_end(void)
+void fake_transport_end(void)
 {
 	struct inccl_communicator *comm = m.comm;
 
@@ -116,7 +117,7 @@ void mirror_end(void)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-uint64_t mirror_bytes(unsigned int op)
+uint64_t fake_transport_bytes(unsigned int op)
 {
 	return m.bytes[op];
 }

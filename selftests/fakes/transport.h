@@ -10,13 +10,14 @@
 #include <stdint.h>
 #include "hostlib/include/inccl.h"
 
-/* Installs the mirror, of which only one can exist at a time. No message may be in flight. payload:
- * size of packets from now on. */
-void mirror_begin(struct inccl_communicator *comm, unsigned int payload);
-/* Removes the mirror, and restores the endpoint's real transport. */
-void mirror_end(void);
+/* Installs this transport, of which only one can exist at a time. No message may be in flight.
+ * payload: size of packets from now on. */
+void fake_transport_begin(struct inccl_communicator *comm, unsigned int payload);
+/* Removes this transport, and restores the endpoint's real transport. */
+void fake_transport_end(void);
 
-/* Number of bytes that were posted with this operator (of INC_OPERATORS) since mirror_begin(). */
-uint64_t mirror_bytes(unsigned int op);
+/* Number of bytes that were posted with this operator (of INC_OPERATORS) since
+ * fake_transport_begin(). */
+uint64_t fake_transport_bytes(unsigned int op);
 
 #endif

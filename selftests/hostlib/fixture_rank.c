@@ -17,95 +17,96 @@
 static void curious_log(void *ctx, const char *line)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	struct world *w = ctx;
+	struct rank_fixture *fx = ctx;
 	const char *text;
 
-	if (!__atomic_load_n(&w->curious, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&fx->curious, __ATOMIC_ACQUIRE))
 		return;
-	text = inccl_communicator_error(w->comm);
+	text = inccl_communicator_error(fx->comm);
 	if (text)
-		snprintf(w->seen, sizeof(w->seen), "%s", text);
-	text = inccl_group_error(w->group);
+		snprintf(fx->seen, sizeof(fx->seen), "%s", text);
+	text = inccl_group_error(fx->group);
 	if (text)
-		snprintf(w->seen_group, sizeof(w->seen_group), "%s", text);
-	inccl_communicator_failed_rank(w->comm);
-	inccl_communicator_info(w->comm, &info);
-	__atomic_add_fetch(&w->lines, 1, __ATOMIC_RELEASE);
+		snprintf(fx->seen_group, sizeof(fx->seen_group), "%s", text);
+	inccl_communicator_failed_rank(fx->comm);
+	inccl_communicator_info(fx->comm, &info);
+	__atomic_add_fetch(&fx->lines, 1, __ATOMIC_RELEASE);
 }
 
 static int setup_order(void **state, enum inccl_byte_order order)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct rank_fixture *fx = calloc(1, sizeof(*fx));
 	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
 		   .payload = 1024, .window = 8, .create_timeout_ms = 4000, .byte_order = order);
 	char error[256], port[8];
 
-	*state = w;
-	if (!w)
+	*state = fx;
+	if (!fx)
 		return -1;
-	snprintf(port, sizeof(port), "%u", peer_listen(&w->peer));
-	snprintf(w->conn, sizeof(w->conn), CONN_TO("%s", "%u", "1024", "8"), port, PEER_QPN);
-	w->answers[0] = JOINED;
-	w->answers[1] = w->conn;
-	w->answers[2] = STARTED;
-	w->answers[3] = "{\"type\":\"D\",\"communicator\":12}\n";
-	if (fake_create(&w->fake, w->answers, false, &w->group, error, curious_log, w) ||
-	    inccl_communicator_create(w->group, &opts, &w->comm))
+	snprintf(port, sizeof(port), "%u", peer_listen(&fx->peer));
+	snprintf(fx->conn, sizeof(fx->conn), CONN_TO("%s", "%u", "1024", "8"), port, PEER_QPN);
+	fx->answers[0] = JOINED;
+	fx->answers[1] = fx->conn;
+	fx->answers[2] = STARTED;
+	fx->answers[3] = "{\"type\":\"D\",\"communicator\":12}\n";
+	if (fake_controller_create(&fx->controller, fx->answers, false, &fx->group, error,
+				   curious_log, fx) ||
+	    inccl_communicator_create(fx->group, &opts, &fx->comm))
 		fail_msg("%s", error);
-	peer_meet(&w->peer, fake_received_number(&w->fake, "own_port"),
-		  fake_received_number(&w->fake, "own_qp"),
-		  fake_received_number(&w->fake, "own_psn"), SWITCH_PSN);
+	peer_meet(&fx->peer, fake_controller_received_number(&fx->controller, "own_port"),
+		  fake_controller_received_number(&fx->controller, "own_qp"),
+		  fake_controller_received_number(&fx->controller, "own_psn"), SWITCH_PSN);
 	/* a busy machine must not cause timeouts in cases about something else */
-	pthread_mutex_lock(&w->comm->lock);
-	peer_channel(w->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
-	peer_channel(w->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
-	pthread_mutex_unlock(&w->comm->lock);
+	pthread_mutex_lock(&fx->comm->lock);
+	peer_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	peer_channel(fx->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
+	pthread_mutex_unlock(&fx->comm->lock);
 	return 0;
 }
 
-int world_setup(void **state)
+int rank_setup(void **state)
 {
 	return setup_order(state, INCCL_ORDER_LITTLE);
 }
 
-int world_setup_network(void **state)
+int rank_setup_network(void **state)
 {
 	return setup_order(state, INCCL_ORDER_NETWORK);
 }
 
-int world_teardown(void **state)
+int rank_teardown(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 
-	inccl_communicator_destroy(w->comm);
-	inccl_group_destroy(w->group);
-	fake_stop(&w->fake);
-	close(w->peer.fd);
-	free(w);
+	inccl_communicator_destroy(fx->comm);
+	inccl_group_destroy(fx->group);
+	fake_controller_stop(&fx->controller);
+	close(fx->peer.fd);
+	free(fx);
 	return 0;
 }
 
-struct inccl_request *world_start(struct world *w, unsigned int i)
+struct inccl_request *rank_start(struct rank_fixture *fx, unsigned int i)
 {
 	struct inccl_request *req;
 
-	assert_int_equal(inccl_allreduce_start(w->comm, w->data[i], w->data[i], 4, INCCL_INT32,
+	assert_int_equal(inccl_allreduce_start(fx->comm, fx->data[i], fx->data[i], 4, INCCL_INT32,
 					       INCCL_SUM, NULL, &req),
 			 0);
 	return req;
 }
 
-void world_receive(struct world *w, struct inc_roce_packet *pkt, unsigned int r)
+void rank_receive(struct rank_fixture *fx, struct inc_roce_packet *pkt, unsigned int r)
 {
-	assert_true(peer_hear(&w->peer, pkt, WAIT_MS));
-	assert_int_equal(pkt->psn, (w->peer.host_psn + r) & INC_PSN_MASK);
+	assert_true(peer_hear(&fx->peer, pkt, WAIT_MS));
+	assert_int_equal(pkt->psn, (fx->peer.host_psn + r) & INC_PSN_MASK);
 }
 
-void world_receive_ack(struct world *w, unsigned int r)
+void rank_receive_ack(struct rank_fixture *fx, unsigned int r)
 {
 	struct inc_roce_packet pkt;
 
-	assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
+	assert_true(peer_hear(&fx->peer, &pkt, WAIT_MS));
 	assert_int_equal(pkt.opcode, INC_OP_ACK);
 	assert_int_equal(pkt.psn, (SWITCH_PSN + r) & INC_PSN_MASK);
 }
@@ -135,15 +136,15 @@ bool waiter_sleeps(struct inccl_communicator *comm)
 	return comm->driver == DRIVER_WAITER && comm->sleeping;
 }
 
-void world_until(struct world *w, bool (*condition)(struct inccl_communicator *))
+void rank_until(struct rank_fixture *fx, bool (*condition)(struct inccl_communicator *))
 {
 	uint64_t end = deadline_after_ms(WAIT_MS);
 	bool done;
 
 	do {
-		pthread_mutex_lock(&w->comm->lock);
-		done = condition(w->comm);
-		pthread_mutex_unlock(&w->comm->lock);
+		pthread_mutex_lock(&fx->comm->lock);
+		done = condition(fx->comm);
+		pthread_mutex_unlock(&fx->comm->lock);
 		assert_true(done || inc_now_ns() < end);
 		poll(NULL, 0, done ? 0 : 1);
 	} while (!done);

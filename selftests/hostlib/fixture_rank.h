@@ -18,8 +18,8 @@
 #define WAIT_MS    5000
 #define LIMIT_S    40 /* time limit for a whole test program, so that a deadlock ends it */
 
-struct world {
-	struct fake fake;
+struct rank_fixture {
+	struct fake_controller controller;
 	struct peer peer;
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
@@ -39,22 +39,22 @@ struct waiter {
 	int result;
 };
 
-/* Set-up and teardown of a cmocka test. world_setup(): elements are little endian on the wire.
- * world_setup_network(): they are in network order. */
-int world_setup(void **state);
-int world_setup_network(void **state);
-int world_teardown(void **state);
+/* Set-up and teardown of a cmocka test. rank_setup(): elements are little endian on the wire.
+ * rank_setup_network(): they are in network order. */
+int rank_setup(void **state);
+int rank_setup_network(void **state);
+int rank_teardown(void **state);
 
 /* Starts an AllReduce of data[i] in place, and returns its request. */
-struct inccl_request *world_start(struct world *w, unsigned int i);
+struct inccl_request *rank_start(struct rank_fixture *fx, unsigned int i);
 /* Lets the switch receive contribution r. */
-void world_receive(struct world *w, struct inc_roce_packet *pkt, unsigned int r);
+void rank_receive(struct rank_fixture *fx, struct inc_roce_packet *pkt, unsigned int r);
 /* Lets the switch receive the ACK of the results up to r. */
-void world_receive_ack(struct world *w, unsigned int r);
+void rank_receive_ack(struct rank_fixture *fx, unsigned int r);
 void waiter_start(struct waiter *t, struct inccl_request *req);
 
 /* Waits until the condition is true. The condition is evaluated under the communicator's lock. */
-void world_until(struct world *w, bool (*condition)(struct inccl_communicator *));
+void rank_until(struct rank_fixture *fx, bool (*condition)(struct inccl_communicator *));
 bool thread_drives(struct inccl_communicator *comm);
 bool waiter_sleeps(struct inccl_communicator *comm);
 

@@ -11,10 +11,10 @@
 #include <string.h>
 #include "selftests/fakes/controller.h"
 
-static int create(struct fake *f, const char *const *answers, bool hang_up,
+static int create(struct fake_controller *f, const char *const *answers, bool hang_up,
 		  struct inccl_group **group, char error[256])
 {
-	return fake_create(f, answers, hang_up, group, error, NULL, NULL);
+	return fake_controller_create(f, answers, hang_up, group, error, NULL, NULL);
 }
 
 /* Creates a group. The controller's answer must make the creation fail. */
@@ -22,10 +22,10 @@ static int refused(const char *answer, bool hang_up, char error[256])
 {
 	const char *const answers[] = {answer, NULL};
 	struct inccl_group *group = (void *)1;
-	struct fake f;
+	struct fake_controller f;
 	int ret = create(&f, answers, hang_up, &group, error);
 
-	fake_stop(&f);
+	fake_controller_stop(&f);
 	assert_null(group);
 	assert_true(error[0]);
 	return ret;
@@ -142,9 +142,9 @@ static void endless_line(void **state)
 	free(text);
 }
 
-static int create_comm(const char *const *answers, struct fake *f, struct inccl_group **group,
-		       struct inccl_communicator **comm, char error[256],
-		       unsigned int create_timeout_ms)
+static int create_comm(const char *const *answers, struct fake_controller *f,
+		       struct inccl_group **group, struct inccl_communicator **comm,
+		       char error[256], unsigned int create_timeout_ms)
 {
 	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
 		   .payload = 1024, .window = 8, .create_timeout_ms = create_timeout_ms,
@@ -182,7 +182,7 @@ static void bad_connections(void **state)
 	struct inccl_communicator *comm;
 	struct inccl_group *group;
 	char error[256];
-	struct fake f;
+	struct fake_controller f;
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -194,7 +194,7 @@ static void bad_connections(void **state)
 			fail_msg("case %zu: %s", i, error);
 		assert_null(comm);
 		assert_int_equal(inccl_group_destroy(group), 0);
-		fake_stop(&f);
+		fake_controller_stop(&f);
 		assert_non_null(strstr(f.received, "\"world_size\":1"));
 		assert_non_null(strstr(f.received, "\"payload\":1024"));
 		assert_non_null(strstr(f.received, "\"byte_order\":\"little\""));
@@ -219,12 +219,12 @@ static void started_by_number(void **state)
 	struct inccl_communicator *comm;
 	struct inccl_group *group;
 	char error[256];
-	struct fake f;
+	struct fake_controller f;
 
 	assert_int_equal(create_comm(answers, &f, &group, &comm, error, HASTY_MS), -ETIMEDOUT);
 	assert_non_null(strstr(error, "'start'"));
 	assert_int_equal(inccl_group_destroy(group), 0);
-	fake_stop(&f);
+	fake_controller_stop(&f);
 }
 
 static int begin_sum(struct inccl_communicator *comm, const void *send, void *recv,
@@ -248,7 +248,7 @@ static void dead_switch(void **state)
 	double begin = now_s();
 	const char *told;
 	char error[256];
-	struct fake f;
+	struct fake_controller f;
 
 	assert_int_equal(create_comm(answers, &f, &group, &comm, error, PATIENT_MS), 0);
 	assert_int_equal(inccl_group_destroy(group), -EBUSY);
@@ -290,7 +290,7 @@ static void dead_switch(void **state)
 	assert_int_equal(inccl_communicator_destroy(comm), -ETIMEDOUT);
 	assert_true(now_s() - begin < 15);
 	assert_int_equal(inccl_group_destroy(group), 0);
-	fake_stop(&f);
+	fake_controller_stop(&f);
 	/* the member reported the timeout before the request D, without a blame on this rank */
 	told = strstr(f.received, "\"failed\",\"communicator\":12,\"errno\":\"ETIMEDOUT\"");
 	assert_non_null(told);
@@ -311,7 +311,7 @@ static void rank_lost(void **state)
 	struct inccl_group *group;
 	int32_t x = 1;
 	char error[256];
-	struct fake f;
+	struct fake_controller f;
 	int ret;
 
 	ret = create_comm(answers, &f, &group, &comm, error, PATIENT_MS);
@@ -327,7 +327,7 @@ static void rank_lost(void **state)
 		assert_string_equal(error, "rank 2 left the group");
 	}
 	assert_int_equal(inccl_group_destroy(group), 0);
-	fake_stop(&f);
+	fake_controller_stop(&f);
 }
 
 /* If a rank's options could not be used by any rank, the rank reports that to the other ranks, too.
@@ -339,7 +339,7 @@ static void unusable_options_are_reported(void **state)
 	struct inccl_communicator *comm;
 	struct inccl_group *group;
 	char error[256];
-	struct fake f;
+	struct fake_controller f;
 
 	assert_int_equal(create(&f, answers, false, &group, error), 0);
 	assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EINVAL);
@@ -350,7 +350,7 @@ static void unusable_options_are_reported(void **state)
 	opts.byte_order = 9;
 	assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EINVAL);
 	assert_int_equal(inccl_group_destroy(group), 0);
-	fake_stop(&f);
+	fake_controller_stop(&f);
 	assert_non_null(strstr(f.received, "\"type\":\"failed\",\"comm\":0,\"errno\":\"EINVAL\","
 					   "\"message\":\"payload 1000"));
 	assert_non_null(strstr(f.received, "\"type\":\"failed\",\"comm\":1,\"errno\":\"EINVAL\","
@@ -396,7 +396,7 @@ static void controller_back(void **state)
 	struct inccl_communicator *comm;
 	struct inccl_group *group;
 	char error[256];
-	struct fake f;
+	struct fake_controller f;
 
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(create_comm(both[i], &f, &group, &comm, error, PATIENT_MS), 0);
@@ -406,7 +406,7 @@ static void controller_back(void **state)
 		assert_non_null(inccl_group_error(group));
 		assert_int_equal(inccl_communicator_destroy(comm), -want[i]);
 		assert_int_equal(inccl_group_destroy(group), 0);
-		fake_stop(&f);
+		fake_controller_stop(&f);
 		assert_non_null(strstr(f.received,
 				       "\"type\":\"resume\",\"version\":2,\"job\":\"t\","
 				       "\"rank\":0,\"world_size\":1"));
@@ -477,16 +477,16 @@ static void last_message_arrives(void **state)
 	static char pings[1000 * (sizeof(ping) - 1) + 1];
 	struct inccl_group *group;
 	char error[256];
-	struct fake f;
+	struct fake_controller f;
 	int i;
 
 	for (i = 0; i < 1000; i++)
 		memcpy(pings + i * (sizeof(ping) - 1), ping, sizeof(ping));
 	for (i = 0; i < 20; i++) {
 		assert_int_equal(create(&f, answers, false, &group, error), 0);
-		fake_send(&f, pings);
+		fake_controller_send(&f, pings);
 		assert_int_equal(inccl_group_destroy(group), 0);
-		fake_stop(&f);
+		fake_controller_stop(&f);
 		assert_false(f.was_reset);
 	}
 }
@@ -495,7 +495,7 @@ static void last_message_arrives(void **state)
 static void a_hanging_controller_holds_up_no_member(void **state)
 {
 	struct inccl_group *group;
-	struct fake f;
+	struct fake_controller f;
 	char error[256];
 	double begin;
 
@@ -505,7 +505,7 @@ static void a_hanging_controller_holds_up_no_member(void **state)
 	begin = now_s();
 	assert_int_equal(inccl_group_destroy(group), 0);
 	assert_true(now_s() - begin < PATIENT_MS / 1000.0);
-	fake_stop(&f);
+	fake_controller_stop(&f);
 }
 
 int main(void)

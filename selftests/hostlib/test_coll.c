@@ -14,12 +14,12 @@
 #include "lib/proto/desc.h"
 #include "selftests/fakes/switch.h"
 
-#define PACKET_ELEMENTS (LOCKSTEP_PAYLOAD / 4)
+#define PACKET_ELEMENTS (FAKE_SWITCH_PAYLOAD / 4)
 #define MOST_ELEMENTS   2000
 #define GUARD           8
 #define JUNK            ((void *)1) /* an address that no call may access */
 
-static struct lockstep ls;
+static struct fake_switch sw;
 
 /* One collective that all ranks run. */
 struct run {
@@ -31,11 +31,11 @@ struct run {
 };
 
 static struct buffers {
-	int32_t send[LOCKSTEP_RANKS * MOST_ELEMENTS + GUARD];
-	int32_t recv[LOCKSTEP_RANKS * MOST_ELEMENTS + GUARD];
+	int32_t send[FAKE_SWITCH_RANKS * MOST_ELEMENTS + GUARD];
+	int32_t recv[FAKE_SWITCH_RANKS * MOST_ELEMENTS + GUARD];
 	const void *given; /* arguments that the call was given */
 	void *got;
-} buffers[LOCKSTEP_RANKS];
+} buffers[FAKE_SWITCH_RANKS];
 
 static int32_t value(unsigned int rank, size_t i)
 {
@@ -46,7 +46,7 @@ static int32_t sum(size_t i)
 {
 	uint32_t s = 0;
 
-	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+	for (unsigned int r = 0; r < sw.conf.ranks; r++)
 		s += (uint32_t)value(r, i);
 	return (int32_t)s;
 }
@@ -63,7 +63,7 @@ static size_t send_count(const struct run *run, unsigned int rank)
 	case INCCL_BROADCAST:
 		return is_root(run, rank) ? run->count : 0;
 	case INCCL_REDUCE_SCATTER:
-		return run->count * ls.conf.ranks;
+		return run->count * sw.conf.ranks;
 	default:
 		return run->count;
 	}
@@ -75,7 +75,7 @@ static size_t recv_count(const struct run *run, unsigned int rank)
 	case INCCL_REDUCE:
 		return is_root(run, rank) ? run->count : 0;
 	case INCCL_ALL_GATHER:
-		return run->count * ls.conf.ranks;
+		return run->count * sw.conf.ranks;
 	default:
 		return run->count;
 	}
@@ -118,7 +118,7 @@ static void fill(const struct run *run, unsigned int rank)
 
 static struct inccl_request *start(const struct run *run, unsigned int rank)
 {
-	struct inccl_communicator *comm = ls.rank[rank].comm;
+	struct inccl_communicator *comm = sw.rank[rank].comm;
 	INCCL_OPTS(inccl_collective_opts, opts, .mode = run->mode);
 	const struct buffers *b = &buffers[rank];
 	struct inccl_request *req = NULL;
@@ -180,16 +180,16 @@ static void verify(const struct run *run, unsigned int rank)
 
 static void carry_out(const struct run *run)
 {
-	struct inccl_request *requests[LOCKSTEP_RANKS];
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
 	unsigned int i;
 
-	lockstep_reset(&ls);
-	for (i = 0; i < ls.conf.ranks; i++) {
+	fake_switch_reset(&sw);
+	for (i = 0; i < sw.conf.ranks; i++) {
 		fill(run, i);
 		requests[i] = start(run, i);
 	}
-	lockstep_finish(&ls, requests);
-	for (i = 0; i < ls.conf.ranks; i++)
+	fake_switch_finish(&sw, requests);
+	for (i = 0; i < sw.conf.ranks; i++)
 		verify(run, i);
 }
 
@@ -197,7 +197,7 @@ static void carry_out(const struct run *run)
  * not need. */
 static void check_traffic(const struct run *run)
 {
-	const unsigned int ranks = ls.conf.ranks;
+	const unsigned int ranks = sw.conf.ranks;
 	const size_t count = run->count;
 
 	for (unsigned int i = 0; i < ranks; i++) {
@@ -220,8 +220,8 @@ static void check_traffic(const struct run *run)
 		default:
 			break;
 		}
-		assert_int_equal(ls.rank[i].gave, 4 * gives);
-		assert_int_equal(ls.rank[i].got, 4 * gets);
+		assert_int_equal(sw.rank[i].gave, 4 * gives);
+		assert_int_equal(sw.rank[i].got, 4 * gets);
 	}
 }
 
@@ -232,14 +232,14 @@ static void check_messages(const struct run *run)
 	const unsigned int packets = (run->count + PACKET_ELEMENTS - 1) / PACKET_ELEMENTS;
 	/* the first message has only one packet */
 	const unsigned int most =
-		ls.conf.agreed_packets < packets - 1 ? ls.conf.agreed_packets : packets - 1;
+		sw.conf.agreed_packets < packets - 1 ? sw.conf.agreed_packets : packets - 1;
 	bool gives;
 
-	for (unsigned int i = 0; i < ls.conf.ranks; i++) {
-		assert_true(ls.rank[i].most_under_way <= ls.conf.messages);
+	for (unsigned int i = 0; i < sw.conf.ranks; i++) {
+		assert_true(sw.rank[i].most_under_way <= sw.conf.messages);
 		gives = run->collective != INCCL_BROADCAST || is_root(run, i);
 		if (packets > 1)
-			assert_int_equal(ls.rank[i].longest, gives ? most : 0);
+			assert_int_equal(sw.rank[i].longest, gives ? most : 0);
 	}
 }
 
@@ -247,15 +247,15 @@ static void check_messages(const struct run *run)
  * Broadcast a quarter of the window. */
 static void check_windows(const struct run *run)
 {
-	const unsigned int window = ls.conf.window * ls.conf.message_packets;
+	const unsigned int window = sw.conf.window * sw.conf.message_packets;
 	unsigned int packets = (run->count + PACKET_ELEMENTS - 1) / PACKET_ELEMENTS, want, i;
 
-	for (i = 0; i < ls.conf.ranks; i++) {
-		assert_true(ls.rank[i].most_under_way <= window);
+	for (i = 0; i < sw.conf.ranks; i++) {
+		assert_true(sw.rank[i].most_under_way <= window);
 		if (run->collective != INCCL_BROADCAST)
 			continue;
 		want = is_root(run, i) ? (window + 3) / 4 : window;
-		assert_int_equal(ls.rank[i].most_under_way, packets < want ? packets : want);
+		assert_int_equal(sw.rank[i].most_under_way, packets < want ? packets : want);
 	}
 }
 
@@ -264,13 +264,13 @@ static void check_windows(const struct run *run)
 static void check_few_messages(const struct run *run)
 {
 	const unsigned int packets =
-		run->collective == INCCL_ALLREDUCE ? ls.conf.agreed_packets : 1;
+		run->collective == INCCL_ALLREDUCE ? sw.conf.agreed_packets : 1;
 
-	for (unsigned int i = 0; i < ls.conf.ranks; i++)
-		assert_true(ls.rank[i].most_under_way <= ls.conf.messages * packets);
+	for (unsigned int i = 0; i < sw.conf.ranks; i++)
+		assert_true(sw.rank[i].most_under_way <= sw.conf.messages * packets);
 }
 
-static void all_of(const struct lockstep_conf *conf)
+static void all_of(const struct fake_switch_conf *conf)
 {
 	static const size_t counts[] = {0,
 					1,
@@ -284,7 +284,7 @@ static void all_of(const struct lockstep_conf *conf)
 						      INCCL_ALL_GATHER};
 	unsigned int c, i, how;
 
-	lockstep_up(&ls, conf);
+	fake_switch_up(&sw, conf);
 	for (c = 0; c < sizeof(which) / sizeof(*which); c++)
 		for (i = 0; i < sizeof(counts) / sizeof(*counts); i++)
 			for (how = 0; how < 4; how++) {
@@ -307,120 +307,120 @@ static void all_of(const struct lockstep_conf *conf)
 				else
 					check_few_messages(&run);
 			}
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 static void one_rank(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 1, .window = 7, .message_packets = 1});
+	all_of(&(struct fake_switch_conf){.ranks = 1, .window = 7, .message_packets = 1});
 }
 
 static void two_ranks_one_packet_at_a_time(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 2, .window = 1, .message_packets = 1});
+	all_of(&(struct fake_switch_conf){.ranks = 2, .window = 1, .message_packets = 1});
 }
 
 static void three_ranks(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 3, .window = 7, .message_packets = 1});
+	all_of(&(struct fake_switch_conf){.ranks = 3, .window = 7, .message_packets = 1});
 }
 
 static void four_ranks_messages_of_four(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 4, .window = 8, .message_packets = 4});
+	all_of(&(struct fake_switch_conf){.ranks = 4, .window = 8, .message_packets = 4});
 }
 
 static void four_ranks_wide_window(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 4, .window = 64, .message_packets = 1});
+	all_of(&(struct fake_switch_conf){.ranks = 4, .window = 64, .message_packets = 1});
 }
 
 /* In termination mode, messages are whole for every combination of contributors and receivers. */
 static void termination_mode(void **state)
 {
-	struct lockstep_conf conf = {.ranks = 4,
-				     .window = 8,
-				     .message_packets = 4,
-				     .mode = INC_TREE_TERMINATION,
-				     .agreed_packets = 4,
-				     .messages = 8};
+	struct fake_switch_conf conf = {.ranks = 4,
+					.window = 8,
+					.message_packets = 4,
+					.mode = INC_TREE_TERMINATION,
+					.agreed_packets = 4,
+					.messages = 8};
 
 	all_of(&conf);
-	conf = (struct lockstep_conf){.ranks = 2,
-				      .window = 1,
-				      .message_packets = 1,
-				      .mode = INC_TREE_TERMINATION,
-				      .agreed_packets = 1,
-				      .messages = 1};
+	conf = (struct fake_switch_conf){.ranks = 2,
+					 .window = 1,
+					 .message_packets = 1,
+					 .mode = INC_TREE_TERMINATION,
+					 .agreed_packets = 1,
+					 .messages = 1};
 	all_of(&conf);
 }
 
 /* Ranks that request no size of messages get messages of the agreed size. */
 static void termination_mode_with_default_sizes(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 3,
-				       .window = 64,
-				       .byte_order = INCCL_ORDER_NETWORK,
-				       .mode = INC_TREE_TERMINATION,
-				       .agreed_packets = 16,
-				       .messages = 32});
-	all_of(&(struct lockstep_conf){.ranks = 1,
-				       .window = 5,
-				       .mode = INC_TREE_TERMINATION,
-				       .agreed_packets = 3,
-				       .messages = 4});
+	all_of(&(struct fake_switch_conf){.ranks = 3,
+					  .window = 64,
+					  .byte_order = INCCL_ORDER_NETWORK,
+					  .mode = INC_TREE_TERMINATION,
+					  .agreed_packets = 16,
+					  .messages = 32});
+	all_of(&(struct fake_switch_conf){.ranks = 1,
+					  .window = 5,
+					  .mode = INC_TREE_TERMINATION,
+					  .agreed_packets = 3,
+					  .messages = 4});
 }
 
 /* Only some of the switches are in termination mode. They limit the number of messages, however
  * short the messages are. */
 static void mixed_tree(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 3,
-				       .window = 16,
-				       .message_packets = 1,
-				       .mode = INC_TREE_MIXED,
-				       .agreed_packets = 1,
-				       .messages = 4});
-	all_of(&(struct lockstep_conf){.ranks = 2,
-				       .window = 4,
-				       .message_packets = 4,
-				       .mode = INC_TREE_MIXED,
-				       .agreed_packets = 4,
-				       .messages = 4});
+	all_of(&(struct fake_switch_conf){.ranks = 3,
+					  .window = 16,
+					  .message_packets = 1,
+					  .mode = INC_TREE_MIXED,
+					  .agreed_packets = 1,
+					  .messages = 4});
+	all_of(&(struct fake_switch_conf){.ranks = 2,
+					  .window = 4,
+					  .message_packets = 4,
+					  .mode = INC_TREE_MIXED,
+					  .agreed_packets = 4,
+					  .messages = 4});
 }
 
 static void network_order(void **state)
 {
-	const struct lockstep_conf conf = {
+	const struct fake_switch_conf conf = {
 		.ranks = 3, .window = 2, .message_packets = 3, .byte_order = INCCL_ORDER_NETWORK};
 	struct run run = {.collective = INCCL_BROADCAST, .count = 1, .root = 2};
 	uint32_t element;
 
 	all_of(&conf);
 	/* the order of bytes matters for a Broadcast, too, because hosts may differ in it */
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	carry_out(&run);
-	memcpy(&element, ls.rank[2].trace[0].payload, sizeof(element));
+	memcpy(&element, sw.rank[2].trace[0].payload, sizeof(element));
 	assert_int_equal(be32toh(element), (uint32_t)value(2, 0));
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 /* Checks the packets of one rank's block. Each packet is a whole message. The first one carries the
  * descriptor. */
-static void check_block(const struct lockstep_packet *p, unsigned int packets, bool write,
+static void check_block(const struct fake_switch_packet *p, unsigned int packets, bool write,
 			uint32_t desc, size_t bytes, bool gives)
 {
 	static const uint8_t send_ops[] = {INC_OP_SEND_ONLY_IMM, INC_OP_SEND_ONLY};
 	unsigned int k;
 
 	for (k = 0; k < packets; k++, p++) {
-		size_t len = bytes - k * LOCKSTEP_PAYLOAD;
+		size_t len = bytes - k * FAKE_SWITCH_PAYLOAD;
 
 		assert_int_equal(p->head.opcode, write ? INC_OP_WRITE_ONLY_IMM : send_ops[k > 0]);
 		assert_int_equal(p->desc, desc);
-		assert_int_equal(p->head.len, !gives                   ? 0
-					      : len < LOCKSTEP_PAYLOAD ? len
-								       : LOCKSTEP_PAYLOAD);
+		assert_int_equal(p->head.len, !gives                      ? 0
+					      : len < FAKE_SWITCH_PAYLOAD ? len
+									  : FAKE_SWITCH_PAYLOAD);
 	}
 }
 
@@ -430,10 +430,10 @@ static void blocks_on_the_wire(void **state)
 {
 	static const enum inccl_collective which[] = {INCCL_REDUCE, INCCL_BROADCAST,
 						      INCCL_REDUCE_SCATTER, INCCL_ALL_GATHER};
-	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 4};
+	const struct fake_switch_conf conf = {.ranks = 3, .window = 4, .message_packets = 4};
 	unsigned int c, r, b, blocks, write, seq = 0;
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	for (c = 0; c < 4; c++)
 		for (write = 0; write < 2; write++, seq++) {
 			struct run run = {
@@ -446,13 +446,13 @@ static void blocks_on_the_wire(void **state)
 			blocks = which[c] >= INCCL_REDUCE_SCATTER ? 3 : 1;
 			carry_out(&run);
 			for (r = 0; r < 3; r++) {
-				assert_int_equal(ls.rank[r].traced, 3 * blocks);
+				assert_int_equal(sw.rank[r].traced, 3 * blocks);
 				for (b = 0; b < blocks; b++) {
 					unsigned int root = blocks > 1 ? b : 1;
 					uint32_t desc = INC_DESC(which[c], INC_OPERATOR_SUM,
 								 INC_DTYPE_INT32, root, seq);
 
-					check_block(&ls.rank[r].trace[3 * b], 3, write, desc,
+					check_block(&sw.rank[r].trace[3 * b], 3, write, desc,
 						    4 * run.count,
 						    which[c] == INCCL_REDUCE ||
 							    which[c] == INCCL_REDUCE_SCATTER ||
@@ -460,7 +460,7 @@ static void blocks_on_the_wire(void **state)
 				}
 			}
 		}
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 /* If all ranks contribute and all receive, messages have the length that was agreed for the
@@ -469,41 +469,41 @@ static void messages_on_the_wire(void **state)
 {
 	static const uint8_t shape[] = {INC_OP_SEND_ONLY_IMM, INC_OP_SEND_FIRST, INC_OP_SEND_MIDDLE,
 					INC_OP_SEND_LAST,     INC_OP_SEND_FIRST, INC_OP_SEND_LAST};
-	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 3};
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 3};
 	struct run run = {.collective = INCCL_ALLREDUCE, .count = 5 * PACKET_ELEMENTS + 1};
 	unsigned int k;
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	carry_out(&run);
-	assert_int_equal(ls.rank[1].traced, sizeof(shape));
-	assert_true(lockstep_logged(&ls,
-				    "allreduce (sum of int32): 1 blocks, messages of 3 packets, "
-				    "12 packets under way, through s0"));
+	assert_int_equal(sw.rank[1].traced, sizeof(shape));
+	assert_true(fake_switch_logged(&sw,
+				       "allreduce (sum of int32): 1 blocks, messages of 3 packets, "
+				       "12 packets under way, through s0"));
 	for (k = 0; k < sizeof(shape); k++)
-		assert_int_equal(ls.rank[1].trace[k].head.opcode, shape[k]);
-	lockstep_down(&ls);
+		assert_int_equal(sw.rank[1].trace[k].head.opcode, shape[k]);
+	fake_switch_down(&sw);
 }
 
 /* A WRITE carries the address of its result in recv, even if its contribution is empty. It carries
  * no address if no result follows. */
 static void addresses_on_the_wire(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
 	struct run run = {.collective = INCCL_ALL_GATHER,
 			  .count = PACKET_ELEMENTS + 1,
 			  .mode = INCCL_MODE_WRITE};
-	const struct lockstep_packet *p = ls.rank[1].trace;
+	const struct fake_switch_packet *p = sw.rank[1].trace;
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	carry_out(&run);
-	assert_int_equal(ls.rank[1].traced, 4);
-	assert_int_equal(p[1].head.va - p[0].head.va, LOCKSTEP_PAYLOAD);
+	assert_int_equal(sw.rank[1].traced, 4);
+	assert_int_equal(p[1].head.va - p[0].head.va, FAKE_SWITCH_PAYLOAD);
 	assert_int_equal(p[0].head.rkey, p[1].head.rkey);
 	assert_int_equal(p[0].head.len, 0);
-	assert_int_equal(p[2].head.len, LOCKSTEP_PAYLOAD);
+	assert_int_equal(p[2].head.len, FAKE_SWITCH_PAYLOAD);
 	assert_int_equal(p[2].head.va, 0);
 	assert_int_equal(p[2].head.rkey, 0);
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 /* Several different collectives are in flight, and some of them are empty. Each one ends with its
@@ -517,29 +517,29 @@ static void several_at_once(void **state)
 		{.collective = INCCL_ALL_GATHER, .count = 0},
 		{.collective = INCCL_BROADCAST, .count = 1, .root = 2},
 	};
-	const struct lockstep_conf conf = {.ranks = 3, .window = 2, .message_packets = 1};
-	struct inccl_request *requests[5][LOCKSTEP_RANKS];
+	const struct fake_switch_conf conf = {.ranks = 3, .window = 2, .message_packets = 1};
+	struct inccl_request *requests[5][FAKE_SWITCH_RANKS];
 	const struct run *first = &runs[0], *last = &runs[4];
-	int32_t news[LOCKSTEP_RANKS] = {0, 0, 77};
+	int32_t news[FAKE_SWITCH_RANKS] = {0, 0, 77};
 	unsigned int i, k;
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	for (i = 0; i < conf.ranks; i++) {
 		fill(first, i);
 		for (k = 0; k < 4; k++)
 			requests[k][i] = start(&runs[k], i);
-		assert_int_equal(inccl_broadcast_start(ls.rank[i].comm, &news[i], &news[i],
+		assert_int_equal(inccl_broadcast_start(sw.rank[i].comm, &news[i], &news[i],
 						       last->count, INCCL_INT32, last->root, NULL,
 						       &requests[4][i]),
 				 0);
 	}
 	for (k = 5; k-- > 0;)
-		lockstep_finish(&ls, requests[k]);
+		fake_switch_finish(&sw, requests[k]);
 	for (i = 0; i < conf.ranks; i++) {
 		verify(first, i);
 		assert_int_equal(news[i], 77);
 	}
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 int main(void)

@@ -13,7 +13,7 @@
 #include "hostlib/src/internal.h"
 #include "selftests/fakes/switch.h"
 
-static struct lockstep ls;
+static struct fake_switch sw;
 
 /* The explanation of a rejected call. It must be in the caller's error buffer and in the log. */
 static char why[256];
@@ -23,10 +23,10 @@ static void refused(int ret, int want, const char *sentence)
 	assert_int_equal(ret, want);
 	if (!strstr(why, sentence))
 		fail_msg("no '%s' in '%s'", sentence, why);
-	assert_true(lockstep_logged(&ls, sentence));
-	assert_true(lockstep_logged(&ls, " refused: "));
+	assert_true(fake_switch_logged(&sw, sentence));
+	assert_true(fake_switch_logged(&sw, " refused: "));
 	why[0] = 0;
-	lockstep_reset(&ls);
+	fake_switch_reset(&sw);
 }
 
 /* Tries wrong buffers of rank 1 of 3. The buffers a and b hold a block of 8 elements for each
@@ -115,69 +115,69 @@ static void wrong_kinds(struct inccl_communicator *comm, struct inccl_collective
 /* A rejected call sends nothing, has no sequence number, and leaves the communicator usable. */
 static void wrong_arguments(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
 	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
-	struct inccl_request *req = (void *)1, *requests[LOCKSTEP_RANKS];
+	struct inccl_request *req = (void *)1, *requests[FAKE_SWITCH_RANKS];
 	struct {
 		struct inccl_collective_opts opts;
 		int more;
 	} newer = {.opts = {.sz = sizeof(newer)}, .more = 1};
 
-	lockstep_up(&ls, &conf);
-	wrong_buffers(ls.rank[1].comm, &opts);
-	wrong_places(ls.rank[1].comm, &opts);
-	wrong_kinds(ls.rank[1].comm, &opts);
+	fake_switch_up(&sw, &conf);
+	wrong_buffers(sw.rank[1].comm, &opts);
+	wrong_places(sw.rank[1].comm, &opts);
+	wrong_kinds(sw.rank[1].comm, &opts);
 	assert_int_equal(
-		inccl_broadcast_start(ls.rank[1].comm, NULL, NULL, 1, INCCL_INT32, 0, NULL, &req),
+		inccl_broadcast_start(sw.rank[1].comm, NULL, NULL, 1, INCCL_INT32, 0, NULL, &req),
 		-EINVAL);
 	assert_null(req);
 	assert_int_equal(
-		inccl_broadcast_start(ls.rank[1].comm, NULL, NULL, 1, INCCL_INT32, 0, NULL, NULL),
+		inccl_broadcast_start(sw.rank[1].comm, NULL, NULL, 1, INCCL_INT32, 0, NULL, NULL),
 		-EINVAL);
 	assert_int_equal(inccl_reduce(NULL, NULL, NULL, 0, INCCL_INT32, INCCL_SUM, 0, NULL),
 			 -EINVAL);
-	lockstep_reset(&ls);
-	assert_int_equal(inccl_barrier(ls.rank[1].comm, &newer.opts), -E2BIG);
-	assert_true(lockstep_logged(&ls, "barrier refused: the options"));
-	lockstep_silent(&ls);
+	fake_switch_reset(&sw);
+	assert_int_equal(inccl_barrier(sw.rank[1].comm, &newer.opts), -E2BIG);
+	assert_true(fake_switch_logged(&sw, "barrier refused: the options"));
+	fake_switch_silent(&sw);
 	for (unsigned int i = 0; i < conf.ranks; i++)
-		assert_int_equal(inccl_barrier_start(ls.rank[i].comm, NULL, &requests[i]), 0);
-	lockstep_finish(&ls, requests);
-	assert_int_equal(INC_DESC_SEQ(ls.rank[1].trace[0].desc), 0);
-	lockstep_down(&ls);
+		assert_int_equal(inccl_barrier_start(sw.rank[i].comm, NULL, &requests[i]), 0);
+	fake_switch_finish(&sw, requests);
+	assert_int_equal(INC_DESC_SEQ(sw.rank[1].trace[0].desc), 0);
+	fake_switch_down(&sw);
 }
 
 /* Buffers that are adjacent do not overlap, so they are accepted. */
 static void adjacent_buffers(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
-	struct inccl_request *requests[LOCKSTEP_RANKS];
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
 	int32_t data[2][16] = {{1}, {[8] = 2}};
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	for (unsigned int r = 0; r < conf.ranks; r++)
-		assert_int_equal(inccl_allreduce_start(ls.rank[r].comm, data[r] + 8 * r,
+		assert_int_equal(inccl_allreduce_start(sw.rank[r].comm, data[r] + 8 * r,
 						       data[r] + 8 * !r, 8, INCCL_INT32, INCCL_SUM,
 						       NULL, &requests[r]),
 				 0);
-	lockstep_finish(&ls, requests);
+	fake_switch_finish(&sw, requests);
 	assert_int_equal(data[0][8], 3);
 	assert_int_equal(data[1][0], 3);
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 /* A communicator that has failed rejects a collective in place. The contribution must be unchanged,
  * although it had already been converted to a wire of the other byte order. */
 static void refused_in_place(void **state)
 {
-	const struct lockstep_conf conf = {
+	const struct fake_switch_conf conf = {
 		.ranks = 2, .window = 4, .message_packets = 1, .byte_order = INCCL_ORDER_NETWORK};
 	struct inccl_communicator *comm;
 	int32_t a[4] = {1, 2, 3, 4};
 	static const int32_t same[4] = {1, 2, 3, 4};
 
-	lockstep_up(&ls, &conf);
-	comm = ls.rank[1].comm;
+	fake_switch_up(&sw, &conf);
+	comm = sw.rank[1].comm;
 	inccl_comm_fail(comm, EIO, -1, "as the test wants it");
 	assert_int_equal(inccl_allreduce(comm, a, a, 4, INCCL_INT32, INCCL_SUM, NULL), -EIO);
 	assert_memory_equal(a, same, sizeof(a));
@@ -189,8 +189,8 @@ static void refused_in_place(void **state)
 	assert_int_equal(inccl_broadcast(comm, a, a, 4, INCCL_INT32, 1, NULL), -EIO);
 	assert_memory_equal(a + 2, same + 2, 2 * sizeof(*a));
 	assert_int_equal(inccl_communicator_destroy(comm), -EIO);
-	ls.rank[1].comm = NULL;
-	lockstep_down(&ls);
+	sw.rank[1].comm = NULL;
+	fake_switch_down(&sw);
 }
 
 static void wide_shape(int rank, int size, int root, struct inccl_shape *shape)

@@ -26,7 +26,7 @@
 #define FLIGHT  3 /* number of requests that a thread has in flight */
 #define LIMIT_S 250
 
-static struct lockstep ls;
+static struct fake_switch sw;
 static unsigned int todo; /* number of threads that have not ended */
 static bool cancels;      /* in this run some of the threads that wait are cancelled */
 static pthread_mutex_t order[RANKS];
@@ -106,7 +106,7 @@ static int begin(struct call *c)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .mode = c->k % 2 ? INCCL_MODE_WRITE : 0,
 		   .float_exponent = c->kind == SCALED ? &(int){10} : NULL);
-	struct inccl_communicator *comm = ls.rank[c->rank].comm;
+	struct inccl_communicator *comm = sw.rank[c->rank].comm;
 	void *recv = c->in_place ? c->send : c->recv;
 
 	switch (c->kind) {
@@ -219,7 +219,7 @@ static void end(struct call *c, uint32_t *random)
 	}
 	if (ret) {
 		fprintf(stderr, "rank %u, call %u: %d: %s\n", c->rank, c->k, ret,
-			inccl_communicator_error(ls.rank[c->rank].comm));
+			inccl_communicator_error(sw.rank[c->rank].comm));
 		abort();
 	}
 	check(c);
@@ -255,11 +255,11 @@ static void *caller(void *arg)
 	return NULL;
 }
 
-static void run(const struct lockstep_conf *conf)
+static void run(const struct fake_switch_conf *conf)
 {
 	pthread_t thread[RANKS * THREADS];
 
-	lockstep_up(&ls, conf);
+	fake_switch_up(&sw, conf);
 	todo = RANKS * THREADS;
 	for (unsigned int r = 0; r < RANKS; r++) {
 		next_call[r] = 0;
@@ -268,31 +268,31 @@ static void run(const struct lockstep_conf *conf)
 	for (uintptr_t i = 0; i < RANKS * THREADS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, caller, (void *)i), 0);
 	while (__atomic_load_n(&todo, __ATOMIC_ACQUIRE)) {
-		lockstep_serve(&ls);
+		fake_switch_serve(&sw);
 		usleep(20);
 	}
 	for (unsigned int i = 0; i < RANKS * THREADS; i++)
 		pthread_join(thread[i], NULL);
-	lockstep_serve(&ls);
-	lockstep_down(&ls);
+	fake_switch_serve(&sw);
+	fake_switch_down(&sw);
 }
 
 static void one_packet(void **state)
 {
-	run(&(struct lockstep_conf){.ranks = RANKS, .window = 1, .message_packets = 1});
+	run(&(struct fake_switch_conf){.ranks = RANKS, .window = 1, .message_packets = 1});
 }
 
 static void windows(void **state)
 {
-	run(&(struct lockstep_conf){.ranks = RANKS, .window = 7, .message_packets = 3});
+	run(&(struct fake_switch_conf){.ranks = RANKS, .window = 7, .message_packets = 3});
 }
 
 static void network(void **state)
 {
-	run(&(struct lockstep_conf){.ranks = RANKS,
-				    .window = 16,
-				    .message_packets = 1,
-				    .byte_order = INCCL_ORDER_NETWORK});
+	run(&(struct fake_switch_conf){.ranks = RANKS,
+				       .window = 16,
+				       .message_packets = 1,
+				       .byte_order = INCCL_ORDER_NETWORK});
 }
 
 int main(void)

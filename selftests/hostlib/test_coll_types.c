@@ -11,11 +11,11 @@
 
 #define TYPED_COUNT 75
 
-static struct lockstep ls;
+static struct fake_switch sw;
 
 static struct buffers {
-	int64_t send[LOCKSTEP_RANKS * TYPED_COUNT], recv[LOCKSTEP_RANKS * TYPED_COUNT];
-} buffers[LOCKSTEP_RANKS];
+	int64_t send[FAKE_SWITCH_RANKS * TYPED_COUNT], recv[FAKE_SWITCH_RANKS * TYPED_COUNT];
+} buffers[FAKE_SWITCH_RANKS];
 
 /* put() and get() write and read element i of an array. The values that they are given fit into
  * every type. */
@@ -49,8 +49,8 @@ static int64_t small(enum inccl_dtype dtype, unsigned int rank, size_t i)
  * every size of type. The mean must be the quotient that C computes from the sum. */
 static void typed(enum inccl_dtype dtype)
 {
-	const unsigned int ranks = ls.conf.ranks;
-	struct inccl_request *requests[LOCKSTEP_RANKS];
+	const unsigned int ranks = sw.conf.ranks;
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
 	struct buffers *b;
 	unsigned int r, k;
 	int64_t all;
@@ -60,11 +60,11 @@ static void typed(enum inccl_dtype dtype)
 		for (i = 0; i < ranks * TYPED_COUNT; i++)
 			put(dtype, buffers[r].send, i, small(dtype, r, i));
 	for (r = 0; r < ranks; r++)
-		assert_int_equal(inccl_reduce_scatter_start(ls.rank[r].comm, buffers[r].send,
+		assert_int_equal(inccl_reduce_scatter_start(sw.rank[r].comm, buffers[r].send,
 							    buffers[r].recv, TYPED_COUNT, dtype,
 							    INCCL_AVG, NULL, &requests[r]),
 				 0);
-	lockstep_finish(&ls, requests);
+	fake_switch_finish(&sw, requests);
 	for (r = 0; r < ranks; r++)
 		for (i = 0; i < TYPED_COUNT; i++) {
 			for (all = 0, k = 0; k < ranks; k++)
@@ -72,11 +72,11 @@ static void typed(enum inccl_dtype dtype)
 			assert_int_equal(get(dtype, buffers[r].recv, i), all / (int64_t)ranks);
 		}
 	for (r = 0; r < ranks; r++)
-		assert_int_equal(inccl_all_gather_start(ls.rank[r].comm, buffers[r].send,
+		assert_int_equal(inccl_all_gather_start(sw.rank[r].comm, buffers[r].send,
 							buffers[r].recv, TYPED_COUNT, dtype, NULL,
 							&requests[r]),
 				 0);
-	lockstep_finish(&ls, requests);
+	fake_switch_finish(&sw, requests);
 	for (r = 0; r < ranks; r++)
 		for (b = &buffers[r], i = 0; i < ranks * TYPED_COUNT; i++)
 			assert_int_equal(get(dtype, b->recv, i),
@@ -85,14 +85,14 @@ static void typed(enum inccl_dtype dtype)
 
 static void every_integer_type(void **state)
 {
-	struct lockstep_conf conf = {.ranks = 3, .window = 3, .message_packets = 1};
+	struct fake_switch_conf conf = {.ranks = 3, .window = 3, .message_packets = 1};
 
 	for (conf.byte_order = INCCL_ORDER_LITTLE; conf.byte_order <= INCCL_ORDER_NETWORK;
 	     conf.byte_order++) {
-		lockstep_up(&ls, &conf);
+		fake_switch_up(&sw, &conf);
 		for (enum inccl_dtype dtype = 0; dtype < INCCL_FLOAT32; dtype++)
 			typed(dtype);
-		lockstep_down(&ls);
+		fake_switch_down(&sw);
 	}
 }
 

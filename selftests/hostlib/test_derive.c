@@ -30,7 +30,7 @@
 /* A rank with a communicator, and the fake controllers of its two connections: that of its group,
  * and that of the derived object. */
 struct rank {
-	struct fake fake, beside;
+	struct fake_controller controller, beside;
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
 	char error[256];
@@ -58,10 +58,11 @@ static void up_logging(struct rank *r, const char *const *answers, bool hang_up,
 		   .byte_order = INCCL_ORDER_NETWORK);
 
 	memset(r, 0, sizeof(*r));
-	assert_int_equal(fake_join(&r->fake, parent_answers, false, &group, &r->group, r->error),
+	assert_int_equal(fake_controller_join(&r->controller, parent_answers, false, &group,
+					      &r->group, r->error),
 			 0);
 	assert_int_equal(inccl_communicator_create(r->group, &comm, &r->comm), 0);
-	fake_beside(&r->beside, &r->fake, answers, hang_up);
+	fake_controller_beside(&r->beside, &r->controller, answers, hang_up);
 }
 
 static void up(struct rank *r, const char *const *answers, bool hang_up)
@@ -72,11 +73,11 @@ static void up(struct rank *r, const char *const *answers, bool hang_up)
 /* Destroys the rank. After that, `received` has everything that the fake controllers received. */
 static void down(struct rank *r)
 {
-	fake_hang_up(&r->fake);
+	fake_controller_hang_up(&r->controller);
 	inccl_communicator_destroy(r->comm);
 	assert_int_equal(inccl_group_destroy(r->group), 0);
-	fake_stop(&r->fake);
-	fake_stop(&r->beside);
+	fake_controller_stop(&r->controller);
+	fake_controller_stop(&r->beside);
 }
 
 static int split(struct rank *r, int color, int key, struct inccl_communicator **part)
@@ -134,16 +135,17 @@ static void fails_here(void **state)
 	assert_int_equal(inccl_group_shrink(r.group, &newer.opts, &group), -E2BIG);
 	assert_non_null(strstr(r.log, "split 0 of group 7: payload 1000"));
 	down(&r);
-	assert_non_null(strstr(r.fake.received,
+	assert_non_null(strstr(r.controller.received,
 			       "\"type\":\"failed\",\"derive\":{\"how\":\"split\",\"of\":7,"
 			       "\"round\":0,\"color\":1,\"key\":2},\"errno\":\"EINVAL\","
 			       "\"message\":\"payload 1000"));
-	assert_non_null(strstr(r.fake.received, "{\"how\":\"duplicate\",\"of\":7,\"round\":1,"));
-	assert_non_null(strstr(r.fake.received, "{\"how\":\"grow\",\"of\":7,\"round\":2,"));
-	assert_non_null(strstr(r.fake.received, "world_size 4: want 5 to 1024"));
-	assert_non_null(strstr(r.fake.received, "{\"how\":\"grow\",\"of\":7,\"round\":3,"));
-	assert_non_null(strstr(r.fake.received, "{\"how\":\"shrink\",\"of\":7,\"round\":0,"));
-	assert_non_null(strstr(r.fake.received, "{\"how\":\"shrink\",\"of\":7,\"round\":1,"));
+	assert_non_null(
+		strstr(r.controller.received, "{\"how\":\"duplicate\",\"of\":7,\"round\":1,"));
+	assert_non_null(strstr(r.controller.received, "{\"how\":\"grow\",\"of\":7,\"round\":2,"));
+	assert_non_null(strstr(r.controller.received, "world_size 4: want 5 to 1024"));
+	assert_non_null(strstr(r.controller.received, "{\"how\":\"grow\",\"of\":7,\"round\":3,"));
+	assert_non_null(strstr(r.controller.received, "{\"how\":\"shrink\",\"of\":7,\"round\":0,"));
+	assert_non_null(strstr(r.controller.received, "{\"how\":\"shrink\",\"of\":7,\"round\":1,"));
 	assert_string_equal(r.beside.received, "");
 }
 
@@ -167,7 +169,7 @@ static void parts(void **state)
 	assert_int_equal(info.rank, 2);
 	assert_int_equal(info.world_size, 4);
 	/* the rank that is blamed has its number within the derived group */
-	fake_send(&r.beside, REPORTED);
+	fake_controller_send(&r.beside, REPORTED);
 	assert_int_equal(inccl_barrier(part, NULL), -ECONNRESET);
 	assert_int_equal(inccl_communicator_failed_rank(part), 2);
 	assert_null(inccl_communicator_error(r.comm));
@@ -180,7 +182,7 @@ static void parts(void **state)
 			       "\"derive\":{\"how\":\"split\",\"of\":7,\"round\":0,"
 			       "\"color\":3,\"key\":-7}"));
 	assert_non_null(strstr(r.beside.received, "\"type\":\"bye\""));
-	assert_null(strstr(r.fake.received, "derive"));
+	assert_null(strstr(r.controller.received, "derive"));
 }
 
 static void split_into_no_part(void **state)
@@ -238,17 +240,17 @@ static void log_ends_with_the_group(void **state)
 	up_logging(&r, answers, false, count_lines, context);
 	assert_int_equal(inccl_communicator_duplicate(r.comm, NULL, &twin), 0);
 	assert_true(*context);
-	fake_hang_up(&r.fake);
+	fake_controller_hang_up(&r.controller);
 	inccl_communicator_destroy(r.comm);
 	assert_int_equal(inccl_group_destroy(r.group), 0);
 	free(context);
 	before = lines;
-	fake_send(&r.beside, REPORTED);
+	fake_controller_send(&r.beside, REPORTED);
 	assert_int_equal(inccl_barrier(twin, NULL), -ECONNRESET);
 	assert_int_equal(inccl_communicator_destroy(twin), -ECONNRESET);
 	assert_int_equal(lines, before);
-	fake_stop(&r.fake);
-	fake_stop(&r.beside);
+	fake_controller_stop(&r.controller);
+	fake_controller_stop(&r.beside);
 }
 
 static struct {
@@ -347,7 +349,7 @@ static void refused(void **state)
 		/* the parent communicator is unchanged */
 		assert_null(inccl_communicator_error(r.comm));
 		down(&r);
-		assert_non_null(strstr(r.fake.received, "\"type\":\"failed\",\"derive\":"));
+		assert_non_null(strstr(r.controller.received, "\"type\":\"failed\",\"derive\":"));
 	}
 }
 
@@ -364,7 +366,7 @@ static void silent(void **state)
 	assert_null(group);
 	assert_non_null(strstr(r.error, "no answer"));
 	down(&r);
-	assert_non_null(strstr(r.fake.received, "\"errno\":\"ETIMEDOUT\""));
+	assert_non_null(strstr(r.controller.received, "\"errno\":\"ETIMEDOUT\""));
 }
 
 /* A group that has failed can be shrunk, but not split or grown. */
@@ -376,8 +378,9 @@ static void after_the_loss_of_a_rank(void **state)
 	struct rank r;
 
 	up(&r, answers, false);
-	fake_send(&r.fake, "{\"type\":\"failed\",\"group\":7,\"rank\":0,\"errno\":\"ECONNRESET\","
-			   "\"message\":\"rank 0 left the group\"}\n");
+	fake_controller_send(&r.controller,
+			     "{\"type\":\"failed\",\"group\":7,\"rank\":0,\"errno\":\"ECONNRESET\","
+			     "\"message\":\"rank 0 left the group\"}\n");
 	assert_int_equal(inccl_barrier(r.comm, NULL), -ECONNRESET);
 	assert_int_equal(split(&r, 0, 0, &part), -ECONNRESET);
 	assert_non_null(strstr(r.error, "rank 0 left"));
@@ -400,7 +403,7 @@ static void controller_gone(void **state)
 	double begin;
 
 	up(&r, none, false);
-	fake_hang_up(&r.fake);
+	fake_controller_hang_up(&r.controller);
 	begin = now_s();
 	while (!inccl_group_error(r.group)) {
 		assert_true(now_s() - begin < PATIENT_MS / 1000.0);
@@ -417,12 +420,12 @@ static void newcomer(void **state)
 	INCCL_OPTS(inccl_group_opts, opts, .rank = 3, .world_size = 4, .join = 1);
 	struct inccl_group *group;
 	char error[256];
-	struct fake f;
+	struct fake_controller f;
 
-	assert_int_equal(fake_join(&f, answers, false, &opts, &group, error), 0);
+	assert_int_equal(fake_controller_join(&f, answers, false, &opts, &group, error), 0);
 	assert_int_equal(inccl_group_rank(group), 3);
 	assert_int_equal(inccl_group_destroy(group), 0);
-	fake_stop(&f);
+	fake_controller_stop(&f);
 	assert_non_null(strstr(f.received, "\"derive\":{\"how\":\"grow\","));
 	assert_null(strstr(f.received, "\"of\""));
 }

@@ -50,11 +50,11 @@ static void closed_streams(void **state)
 	const char *const answers[] = {JOINED, CONN("5", "1024", "512"), STARTED,
 				       "{\"type\":\"D\",\"communicator\":12}\n", NULL};
 	char controller[32];
-	struct fake f;
+	struct fake_controller f;
 	int status;
 	pid_t pid;
 
-	fake_start(&f, answers, false);
+	fake_controller_start(&f, answers, false);
 	snprintf(controller, sizeof(controller), "127.0.0.1:%u", f.port);
 	pid = fork();
 	if (!pid) {
@@ -62,7 +62,7 @@ static void closed_streams(void **state)
 		_exit(127);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	fake_stop(&f);
+	fake_controller_stop(&f);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), FINE);
 	assert_non_null(strstr(f.received, "\"bye\""));

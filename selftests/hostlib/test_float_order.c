@@ -22,8 +22,8 @@
 #define WAIT_MS 10000
 #define COUNT   200
 
-static struct lockstep ls;
-static float data[LOCKSTEP_RANKS][COUNT];
+static struct fake_switch sw;
+static float data[FAKE_SWITCH_RANKS][COUNT];
 static char why[256];
 
 /* Fills a rank's data with small integers, whose sums are exact. With `special`, one element is
@@ -38,7 +38,7 @@ static void fill(unsigned int rank, bool special)
 
 static float want(size_t i)
 {
-	const float ranks = ls.conf.ranks;
+	const float ranks = sw.conf.ranks;
 
 	return ranks * i + ranks * (ranks - 1) / 2;
 }
@@ -47,7 +47,7 @@ static struct inccl_request *start(unsigned int rank, const struct inccl_collect
 {
 	struct inccl_request *req = NULL;
 
-	assert_int_equal(inccl_allreduce_start(ls.rank[rank].comm, data[rank], data[rank], COUNT,
+	assert_int_equal(inccl_allreduce_start(sw.rank[rank].comm, data[rank], data[rank], COUNT,
 					       INCCL_FLOAT32, INCCL_SUM, opts, &req),
 			 0);
 	return req;
@@ -63,7 +63,7 @@ static void check_sum(unsigned int rank, bool special)
 }
 
 /* Collects the successive descriptors of the packets that a rank has sent. */
-static unsigned int descriptors(const struct lockstep_rank *rank, uint32_t *descs)
+static unsigned int descriptors(const struct fake_switch_rank *rank, uint32_t *descs)
 {
 	unsigned int n = 0;
 
@@ -83,31 +83,31 @@ static void collectives_on_the_wire(void **state)
 				       DESC(MAX, AGREED, 2), DESC(OR, AGREED, 2),
 				       DESC(SUM, FIXED, 2),  DESC(MAX, AGREED, 3),
 				       DESC(SUM, FIXED, 3)};
-	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
 	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = &(int){10});
-	struct inccl_request *requests[4][LOCKSTEP_RANKS];
-	uint32_t descs[LOCKSTEP_TRACE];
+	struct inccl_request *requests[4][FAKE_SWITCH_RANKS];
+	uint32_t descs[FAKE_SWITCH_TRACE];
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	for (unsigned int k = 0; k < 4; k++) {
 		for (unsigned int r = 0; r < conf.ranks; r++) {
 			fill(r, k == 2);
 			if (k == 1)
-				assert_int_equal(inccl_allreduce_start(ls.rank[r].comm, NULL, NULL,
+				assert_int_equal(inccl_allreduce_start(sw.rank[r].comm, NULL, NULL,
 								       0, INCCL_FLOAT16, INCCL_SUM,
 								       NULL, &requests[k][r]),
 						 0);
 			else
 				requests[k][r] = start(r, k == 3 ? &opts : NULL);
 		}
-		lockstep_finish(&ls, requests[k]);
+		fake_switch_finish(&sw, requests[k]);
 	}
-	assert_int_equal(descriptors(&ls.rank[1], descs), 7);
+	assert_int_equal(descriptors(&sw.rank[1], descs), 7);
 	assert_memory_equal(descs, all, sizeof(all));
-	assert_true(lockstep_logged(&ls, ", in fixed point of 29 bits, an exponent "
-					 "for 64 elements agreed on first"));
-	assert_true(lockstep_logged(&ls, ", in units of 2^-19, in one pass"));
-	lockstep_down(&ls);
+	assert_true(fake_switch_logged(&sw, ", in fixed point of 29 bits, an exponent "
+					    "for 64 elements agreed on first"));
+	assert_true(fake_switch_logged(&sw, ", in units of 2^-19, in one pass"));
+	fake_switch_down(&sw);
 }
 
 /* Different calls begin with different descriptors, so that a switch detects ranks that
@@ -127,14 +127,14 @@ static void different_calls_have_different_descriptors(void **state)
 	struct inccl_request *req;
 
 	for (unsigned int k = 0; k < n; k++) {
-		lockstep_up(&ls,
-			    &(struct lockstep_conf){.ranks = 1, .window = 4, .message_packets = 1});
-		assert_int_equal(inccl_allreduce_start(ls.rank[0].comm, data[0], data[0], COUNT,
+		fake_switch_up(&sw, &(struct fake_switch_conf){
+					    .ranks = 1, .window = 4, .message_packets = 1});
+		assert_int_equal(inccl_allreduce_start(sw.rank[0].comm, data[0], data[0], COUNT,
 						       calls[k].dtype, calls[k].op, NULL, &req),
 				 0);
-		lockstep_finish(&ls, &req);
-		first[k] = ls.rank[0].trace[0].desc;
-		lockstep_down(&ls);
+		fake_switch_finish(&sw, &req);
+		first[k] = sw.rank[0].trace[0].desc;
+		fake_switch_down(&sw);
 		for (unsigned int i = 0; i < k; i++)
 			assert_int_not_equal(first[i], first[k]);
 	}
@@ -148,11 +148,11 @@ static float longs[2][LONG];
  * piece. Rank 0 has sent all that it can before rank 1 begins. */
 static void long_one(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 2, .window = 12, .message_packets = 4};
-	struct inccl_request *requests[LOCKSTEP_RANKS];
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 12, .message_packets = 4};
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
 	size_t i;
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	for (unsigned int r = 0; r < 2; r++) {
 		for (i = 0; i < LONG; i++)
 			longs[r][i] = (float)(i % 1000 + r);
@@ -160,13 +160,13 @@ static void long_one(void **state)
 		longs[r][LONG - 1] = INFINITY;
 	}
 	for (unsigned int r = 0; r < 2; r++) {
-		assert_int_equal(inccl_allreduce_start(ls.rank[r].comm, longs[r], longs[r], LONG,
+		assert_int_equal(inccl_allreduce_start(sw.rank[r].comm, longs[r], longs[r], LONG,
 						       INCCL_FLOAT32, INCCL_SUM, NULL,
 						       &requests[r]),
 				 0);
-		lockstep_receive(&ls);
+		fake_switch_receive(&sw);
 	}
-	lockstep_finish(&ls, requests);
+	fake_switch_finish(&sw, requests);
 	for (unsigned int r = 0; r < 2; r++) {
 		assert_true(longs[r][INCCL_FLOATS_PIECE + 5] == -INFINITY);
 		assert_true(longs[r][LONG - 1] == INFINITY);
@@ -176,19 +176,19 @@ static void long_one(void **state)
 			;
 		assert_int_equal(i, LONG);
 	}
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 #define MANY 8
 
-static int32_t number[MANY][LOCKSTEP_RANKS];
-static float sums[MANY][LOCKSTEP_RANKS][COUNT];
+static int32_t number[MANY][FAKE_SWITCH_RANKS];
+static float sums[MANY][FAKE_SWITCH_RANKS][COUNT];
 
 /* Starts request k of a sequence: integers, floats, floats with infinities, floats in one pass, MIN
  * of floats. */
 static struct inccl_request *start_one(unsigned int k, unsigned int r)
 {
-	struct inccl_communicator *comm = ls.rank[r].comm;
+	struct inccl_communicator *comm = sw.rank[r].comm;
 	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = k % 4 == 3 ? &(int){10} : NULL);
 	struct inccl_request *req = NULL;
 
@@ -220,7 +220,7 @@ static void check_one(unsigned int k, unsigned int r)
 	} else if (k % 4) {
 		assert_true(sums[k][r][0] == -1);
 	} else {
-		assert_int_equal(number[k][r], 7 * ls.conf.ranks);
+		assert_int_equal(number[k][r], 7 * sw.conf.ranks);
 	}
 }
 
@@ -229,14 +229,14 @@ static void check_one(unsigned int k, unsigned int r)
  * fakes/switch.c checks. */
 static void started_at_different_times(void **state)
 {
-	struct lockstep_conf conf = {.ranks = 3, .message_packets = 1};
-	struct inccl_request *requests[LOCKSTEP_RANKS][MANY];
-	unsigned int started[LOCKSTEP_RANKS], done[LOCKSTEP_RANKS], r, left;
+	struct fake_switch_conf conf = {.ranks = 3, .message_packets = 1};
+	struct inccl_request *requests[FAKE_SWITCH_RANKS][MANY];
+	unsigned int started[FAKE_SWITCH_RANKS], done[FAKE_SWITCH_RANKS], r, left;
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
 	int ret;
 
 	for (conf.window = 1; conf.window <= 64; conf.window *= 8) {
-		lockstep_up(&ls, &conf);
+		fake_switch_up(&sw, &conf);
 		memset(started, 0, sizeof(started));
 		memset(done, 0, sizeof(done));
 		for (left = 3 * MANY; left;) {
@@ -247,7 +247,7 @@ static void started_at_different_times(void **state)
 				requests[1][started[1]] = start_one(started[1], 1), started[1]++;
 			if (started[2] < MANY && started[2] == done[2])
 				requests[2][started[2]] = start_one(started[2], 2), started[2]++;
-			lockstep_serve(&ls);
+			fake_switch_serve(&sw);
 			for (r = 0; r < 3; r++) {
 				ret = done[r] < started[r] ? inccl_test(requests[r][done[r]])
 							   : -EAGAIN;
@@ -258,7 +258,7 @@ static void started_at_different_times(void **state)
 				left--;
 			}
 		}
-		lockstep_down(&ls);
+		fake_switch_down(&sw);
 	}
 }
 
@@ -266,32 +266,32 @@ static void started_at_different_times(void **state)
  * themselves. */
 static void driven_by_the_thread(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
-	struct inccl_request *requests[LOCKSTEP_RANKS];
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
 	bool busy = true;
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	for (unsigned int r = 0; r < 2; r++) {
 		fill(r, true);
 		requests[r] = start(r, NULL);
 	}
 	while (busy) {
 		assert_true(inc_now_ns() < end_ns);
-		lockstep_serve(&ls);
+		fake_switch_serve(&sw);
 		poll(NULL, 0, 1);
 		busy = false;
 		for (unsigned int r = 0; r < 2; r++) {
-			pthread_mutex_lock(&ls.rank[r].comm->lock);
-			busy |= ls.rank[r].comm->head != NULL;
-			pthread_mutex_unlock(&ls.rank[r].comm->lock);
+			pthread_mutex_lock(&sw.rank[r].comm->lock);
+			busy |= sw.rank[r].comm->head != NULL;
+			pthread_mutex_unlock(&sw.rank[r].comm->lock);
 		}
 	}
 	for (unsigned int r = 0; r < 2; r++) {
 		assert_int_equal(inccl_wait(requests[r], 0), 0);
 		check_sum(r, true);
 	}
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 /* A channel whose exchange() rejects each message once with -EAGAIN. */
@@ -309,13 +309,13 @@ static int exchange_at_second_asking(struct inc_channel *ch, const struct inc_ch
  * converted only once, although post() is called twice. */
 static void converted_once(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
 	struct inccl_communicator *comm;
 	const struct inc_channel_ops *real;
 	struct inccl_request *req;
 
-	lockstep_up(&ls, &conf);
-	comm = ls.rank[0].comm;
+	fake_switch_up(&sw, &conf);
+	comm = sw.rank[0].comm;
 	pthread_mutex_lock(&comm->lock);
 	real = comm->ep->ops;
 	reluctant = *real;
@@ -325,31 +325,31 @@ static void converted_once(void **state)
 	pthread_mutex_unlock(&comm->lock);
 	fill(0, true);
 	req = start(0, NULL);
-	lockstep_finish(&ls, &req);
+	fake_switch_finish(&sw, &req);
 	check_sum(0, true);
 	pthread_mutex_lock(&comm->lock);
 	comm->ep->ops = real;
 	pthread_mutex_unlock(&comm->lock);
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 /* Serves all ranks until each rank's request has ended with this error. */
 static void ends_with(struct inccl_request *const *requests, int error)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
-	bool done[LOCKSTEP_RANKS] = {false};
-	unsigned int left = ls.conf.ranks;
+	bool done[FAKE_SWITCH_RANKS] = {false};
+	unsigned int left = sw.conf.ranks;
 	int ret;
 
 	while (left) {
 		assert_true(inc_now_ns() < end_ns);
-		lockstep_serve(&ls);
-		for (unsigned int r = 0; r < ls.conf.ranks; r++) {
+		fake_switch_serve(&sw);
+		for (unsigned int r = 0; r < sw.conf.ranks; r++) {
 			ret = done[r] ? -EAGAIN : inccl_test(requests[r]);
 			if (ret == -EAGAIN)
 				continue;
 			assert_int_equal(ret, error);
-			ls.rank[r].ended = error;
+			sw.rank[r].ended = error;
 			done[r] = true;
 			left--;
 		}
@@ -360,7 +360,7 @@ static void ends_with(struct inccl_request *const *requests, int error)
  * detect that, although their collectives on the wire are the same. */
 static void different_parameters(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
 	/* float_block of rank 1 and of the others, which make the same number of blocks */
 	static const unsigned int blocks[][2] = {{65, 64},
 						 {64, 64},
@@ -369,17 +369,17 @@ static void different_parameters(void **state)
 						 {200 + (1 << 8), 200},
 						 {200 + (1 << 16), 200},
 						 {200 + (1 << 24), 200}};
-	struct inccl_request *requests[LOCKSTEP_RANKS];
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
 
 	for (unsigned int what = 0; what < 7; what++) {
-		lockstep_up(&ls, &conf);
+		fake_switch_up(&sw, &conf);
 		memset(data, 0, sizeof(data));
 		for (unsigned int r = 0; r < 3; r++) {
 			INCCL_OPTS(inccl_collective_opts, opts, .float_block = blocks[what][r != 1],
 				   .float_exponent = what == 1 ? &(int){3 + (r == 2)} : NULL);
 
 			assert_int_equal(inccl_allreduce_start(
-						 ls.rank[r].comm, data[r], data[r], 128,
+						 sw.rank[r].comm, data[r], data[r], 128,
 						 what == 3 && !r ? INCCL_FLOAT16 : INCCL_FLOAT32,
 						 what == 2 && r ? INCCL_AVG : INCCL_SUM, &opts,
 						 &requests[r]),
@@ -387,10 +387,10 @@ static void different_parameters(void **state)
 		}
 		ends_with(requests, -EREMOTEIO);
 		for (unsigned int r = 0; r < 3; r++)
-			assert_non_null(strstr(inccl_communicator_error(ls.rank[r].comm),
+			assert_non_null(strstr(inccl_communicator_error(sw.rank[r].comm),
 					       "not every rank has called it with the same type, "
 					       "operator, float_block and float_exponent"));
-		lockstep_down(&ls);
+		fake_switch_down(&sw);
 	}
 }
 
@@ -398,7 +398,7 @@ static void different_parameters(void **state)
  * and the other ranks get a report. */
 static void out_of_range(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
 	static const float bad[] = {8, -9, INFINITY, NAN};
 	static const char *const sentences[] = {"element 199, 8, is not below 2^3",
 						"element 199, -9, is not below 2^3",
@@ -408,54 +408,54 @@ static void out_of_range(void **state)
 	float before[COUNT];
 
 	for (unsigned int i = 0; i < 4; i++) {
-		lockstep_up(&ls, &conf);
+		fake_switch_up(&sw, &conf);
 		memset(data, 0, sizeof(data));
 		data[1][COUNT - 1] = bad[i];
 		memcpy(before, data[1], sizeof(before));
-		assert_int_equal(inccl_allreduce(ls.rank[1].comm, data[1], data[1], COUNT,
+		assert_int_equal(inccl_allreduce(sw.rank[1].comm, data[1], data[1], COUNT,
 						 INCCL_FLOAT32, INCCL_AVG, &opts),
 				 -ERANGE);
 		assert_non_null(strstr(why, sentences[i]));
 		assert_memory_equal(data[1], before, sizeof(before));
-		assert_int_equal(inccl_communicator_failed_rank(ls.rank[1].comm), 1);
-		assert_non_null(strstr(inccl_communicator_error(ls.rank[1].comm), sentences[i]));
-		pthread_mutex_lock(&ls.rank[1].comm->lock);
-		assert_int_not_equal(ls.rank[1].comm->report, REPORT_NONE);
-		pthread_mutex_unlock(&ls.rank[1].comm->lock);
-		lockstep_silent(&ls);
-		ls.rank[1].ended = -ERANGE;
-		lockstep_down(&ls);
+		assert_int_equal(inccl_communicator_failed_rank(sw.rank[1].comm), 1);
+		assert_non_null(strstr(inccl_communicator_error(sw.rank[1].comm), sentences[i]));
+		pthread_mutex_lock(&sw.rank[1].comm->lock);
+		assert_int_not_equal(sw.rank[1].comm->report, REPORT_NONE);
+		pthread_mutex_unlock(&sw.rank[1].comm->lock);
+		fake_switch_silent(&sw);
+		sw.rank[1].ended = -ERANGE;
+		fake_switch_down(&sw);
 	}
 }
 
 /* A value out of range deep in a long vector is rejected, too. The error names its index. */
 static void out_of_range_far(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
 	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = &(int){3}, .error = why,
 		   .error_size = sizeof(why));
 	static float values[5000] = {[3456] = 8};
 	struct inccl_request *req;
 
-	lockstep_up(&ls, &conf);
-	assert_int_equal(inccl_allreduce_start(ls.rank[0].comm, values, values, 5000, INCCL_FLOAT32,
+	fake_switch_up(&sw, &conf);
+	assert_int_equal(inccl_allreduce_start(sw.rank[0].comm, values, values, 5000, INCCL_FLOAT32,
 					       INCCL_SUM, &opts, &req),
 			 -ERANGE);
 	assert_non_null(strstr(why, "element 3456, 8, is not below 2^3"));
-	ls.rank[0].ended = -ERANGE;
-	lockstep_down(&ls);
+	sw.rank[0].ended = -ERANGE;
+	fake_switch_down(&sw);
 }
 
 /* Wrong calls are rejected as usual, and the communicator remains usable. */
 static void refused(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
 	static const enum inccl_op ops[] = {INCCL_PROD, INCCL_AND, INCCL_OR, INCCL_XOR};
 	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
 	struct inccl_communicator *comm;
 
-	lockstep_up(&ls, &conf);
-	comm = ls.rank[1].comm;
+	fake_switch_up(&sw, &conf);
+	comm = sw.rank[1].comm;
 	for (unsigned int i = 0; i < 4; i++) {
 		assert_int_equal(
 			inccl_reduce(comm, data[1], NULL, 4, INCCL_BFLOAT16, ops[i], 0, &opts),
@@ -470,25 +470,25 @@ static void refused(void **state)
 		-EINVAL);
 	assert_string_equal(why, "float_exponent 129: want -126 to 128");
 	assert_null(inccl_communicator_error(comm));
-	lockstep_silent(&ls);
-	lockstep_down(&ls);
+	fake_switch_silent(&sw);
+	fake_switch_down(&sw);
 }
 
 /* Serves the ranks until rank 0 has begun this number of collectives on the wire. */
 static void serve_until(unsigned int collectives, struct inccl_request *const *requests)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
-	uint32_t descs[LOCKSTEP_TRACE];
+	uint32_t descs[FAKE_SWITCH_TRACE];
 	unsigned int r;
 
 	for (;;) {
-		for (r = 0; r < ls.conf.ranks; r++)
+		for (r = 0; r < sw.conf.ranks; r++)
 			assert_int_equal(inccl_test(requests[r]), -EAGAIN);
-		lockstep_receive(&ls);
-		if (descriptors(&ls.rank[0], descs) == collectives)
+		fake_switch_receive(&sw);
+		if (descriptors(&sw.rank[0], descs) == collectives)
 			return;
 		assert_true(inc_now_ns() < end_ns);
-		lockstep_serve(&ls);
+		fake_switch_serve(&sw);
 	}
 }
 
@@ -496,11 +496,11 @@ static void serve_until(unsigned int collectives, struct inccl_request *const *r
  * after it must fail. */
 static void fails_in_the_middle(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 2, .window = 1, .message_packets = 1};
-	struct inccl_request *requests[LOCKSTEP_RANKS], *next[LOCKSTEP_RANKS];
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 1, .message_packets = 1};
+	struct inccl_request *requests[FAKE_SWITCH_RANKS], *next[FAKE_SWITCH_RANKS];
 
 	for (unsigned int phase = 1; phase <= 3; phase++) {
-		lockstep_up(&ls, &conf);
+		fake_switch_up(&sw, &conf);
 		for (unsigned int r = 0; r < 2; r++) {
 			fill(r, true);
 			requests[r] = start(r, NULL);
@@ -508,30 +508,30 @@ static void fails_in_the_middle(void **state)
 		}
 		serve_until(phase, requests);
 		for (unsigned int r = 0; r < 2; r++) {
-			inccl_comm_fail(ls.rank[r].comm, EIO, 1, "as the test wants it");
+			inccl_comm_fail(sw.rank[r].comm, EIO, 1, "as the test wants it");
 			assert_int_equal(inccl_wait(requests[r], -1), -EIO);
 			assert_int_equal(inccl_wait(next[r], -1), -EIO);
-			ls.rank[r].ended = -EIO;
+			sw.rank[r].ended = -EIO;
 		}
-		lockstep_down(&ls);
+		fake_switch_down(&sw);
 	}
 }
 
 /* The switch becomes silent in each of the three collectives of a request, which times out. */
 static void times_out_in_the_middle(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 1, .window = 1, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 1, .window = 1, .message_packets = 1};
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 200);
 	struct inccl_request *req;
 
 	for (unsigned int phase = 1; phase <= 3; phase++) {
-		lockstep_up(&ls, &conf);
+		fake_switch_up(&sw, &conf);
 		fill(0, true);
 		req = start(0, &opts);
 		serve_until(phase, &req);
 		assert_int_equal(inccl_wait(req, WAIT_MS), -ETIMEDOUT);
-		ls.rank[0].ended = -ETIMEDOUT;
-		lockstep_down(&ls);
+		sw.rank[0].ended = -ETIMEDOUT;
+		fake_switch_down(&sw);
 	}
 }
 
@@ -540,21 +540,21 @@ static void times_out_in_the_middle(void **state)
  * together. */
 static void destroyed_in_the_middle(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 1, .window = 64, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 1, .window = 64, .message_packets = 1};
 	struct inccl_request *req;
 
 	for (unsigned int phase = 1; phase <= 3; phase += 2) {
-		lockstep_up(&ls, &conf);
+		fake_switch_up(&sw, &conf);
 		fill(0, true);
 		req = start(0, NULL);
 		serve_until(phase, &req);
-		peer_ack(&ls.rank[0].peer, INC_AETH_ACK,
-			 ls.rank[0].peer.host_psn + ls.rank[0].received - 1);
-		assert_int_equal(inccl_communicator_destroy(ls.rank[0].comm), 0);
-		ls.rank[0].comm = NULL;
-		assert_int_equal(lockstep_logged(&ls, "destroyed in the middle of a collective"),
+		peer_ack(&sw.rank[0].peer, INC_AETH_ACK,
+			 sw.rank[0].peer.host_psn + sw.rank[0].received - 1);
+		assert_int_equal(inccl_communicator_destroy(sw.rank[0].comm), 0);
+		sw.rank[0].comm = NULL;
+		assert_int_equal(fake_switch_logged(&sw, "destroyed in the middle of a collective"),
 				 phase < 3);
-		lockstep_down(&ls);
+		fake_switch_down(&sw);
 	}
 }
 
@@ -562,18 +562,18 @@ static void destroyed_in_the_middle(void **state)
  * returning a wrong sum. */
 static void vector_changed_in_flight(void **state)
 {
-	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
+	const struct fake_switch_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
 	struct inccl_request *req;
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	fill(0, false);
 	req = start(0, NULL);
 	data[0][5] = 1e6f;
 	ends_with(&req, -ERANGE);
-	assert_non_null(strstr(inccl_communicator_error(ls.rank[0].comm),
+	assert_non_null(strstr(inccl_communicator_error(sw.rank[0].comm),
 			       "element 5, 1e+06, is not below 2^6"));
-	assert_int_equal(inccl_communicator_failed_rank(ls.rank[0].comm), 0);
-	lockstep_down(&ls);
+	assert_int_equal(inccl_communicator_failed_rank(sw.rank[0].comm), 0);
+	fake_switch_down(&sw);
 }
 
 int main(void)

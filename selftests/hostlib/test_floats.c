@@ -15,7 +15,7 @@
 #define MOST  1000
 #define GUARD 8
 
-static struct lockstep ls;
+static struct fake_switch sw;
 
 /* One collective of floats that all ranks run. */
 struct run {
@@ -30,17 +30,18 @@ struct run {
 };
 
 static struct buffers {
-	uint32_t given[LOCKSTEP_RANKS * MOST]; /* copy of the send buffers, made before the call */
-	uint32_t send[LOCKSTEP_RANKS * MOST];
+	uint32_t given[FAKE_SWITCH_RANKS *
+		       MOST]; /* copy of the send buffers, made before the call */
+	uint32_t send[FAKE_SWITCH_RANKS * MOST];
 	uint32_t recv[MOST + GUARD];
 	void *got;
-} buffers[LOCKSTEP_RANKS];
+} buffers[FAKE_SWITCH_RANKS];
 
 /* How many elements a rank contributes. The next functions return how many it receives, and from
  * which index on. */
 static size_t given_count(const struct run *run)
 {
-	return run->collective == INCCL_REDUCE_SCATTER ? ls.conf.ranks * run->count : run->count;
+	return run->collective == INCCL_REDUCE_SCATTER ? sw.conf.ranks * run->count : run->count;
 }
 
 static size_t got_count(const struct run *run, unsigned int rank)
@@ -73,7 +74,7 @@ static void fill(const struct run *run, unsigned int rank)
 
 static struct inccl_request *start(const struct run *run, unsigned int rank)
 {
-	struct inccl_communicator *comm = ls.rank[rank].comm;
+	struct inccl_communicator *comm = sw.rank[rank].comm;
 	const int exponent = FLOAT_BELOW;
 	INCCL_OPTS(inccl_collective_opts, opts, .mode = run->mode, .float_block = run->float_block,
 		   .float_exponent = run->scaled ? &exponent : NULL);
@@ -98,19 +99,19 @@ static void verify(const struct run *run, unsigned int rank)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
 	const size_t size = inccl_dtype_size(run->dtype), gets = got_count(run, rank);
-	const void *of_rank[LOCKSTEP_RANKS];
+	const void *of_rank[FAKE_SWITCH_RANKS];
 	struct float_given given = {.dtype = run->dtype,
 				    .of_rank = of_rank,
-				    .ranks = ls.conf.ranks,
+				    .ranks = sw.conf.ranks,
 				    .count = given_count(run),
 				    .block = run->scaled ? 0 : run->float_block ?: 64};
 	struct buffers *b = &buffers[rank];
 	const uint8_t *recv = (uint8_t *)b->recv, *send = (uint8_t *)b->send;
 	size_t i;
 
-	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+	for (unsigned int r = 0; r < sw.conf.ranks; r++)
 		of_rank[r] = buffers[r].given;
-	assert_int_equal(inccl_communicator_info(ls.rank[rank].comm, &info), 0);
+	assert_int_equal(inccl_communicator_info(sw.rank[rank].comm, &info), 0);
 	given.bits = info.float_bits;
 	for (i = 0; i < gets; i++)
 		float_check(&given, run->op, got_first(run, rank) + i,
@@ -125,18 +126,18 @@ static void verify(const struct run *run, unsigned int rank)
 
 static void carry_out(const struct run *run)
 {
-	struct inccl_request *requests[LOCKSTEP_RANKS];
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
 	unsigned int r;
 
-	for (r = 0; r < ls.conf.ranks; r++) {
+	for (r = 0; r < sw.conf.ranks; r++) {
 		fill(run, r);
 		requests[r] = start(run, r);
 	}
-	lockstep_finish(&ls, requests);
-	for (r = 0; r < ls.conf.ranks; r++)
+	fake_switch_finish(&sw, requests);
+	for (r = 0; r < sw.conf.ranks; r++)
 		verify(run, r);
 	/* all ranks must have results with the same bits */
-	for (r = 1; run->collective == INCCL_ALLREDUCE && r < ls.conf.ranks; r++)
+	for (r = 1; run->collective == INCCL_ALLREDUCE && r < sw.conf.ranks; r++)
 		assert_memory_equal(buffers[r].got, buffers[0].got,
 				    run->count * inccl_dtype_size(run->dtype));
 }
@@ -154,7 +155,7 @@ static void all_ways(struct run *run)
 		for (unsigned int i = 0; i < sizeof(counts) / sizeof(*counts); i++, way++) {
 			run->collective = which[c];
 			run->count = counts[i];
-			run->root = way % ls.conf.ranks;
+			run->root = way % sw.conf.ranks;
 			run->float_block = blocks[way % 4];
 			run->in_place = way % 2;
 			run->mode = way % 3 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV;
@@ -169,76 +170,76 @@ static void all_ways(struct run *run)
 		}
 }
 
-static void all_of(const struct lockstep_conf *conf)
+static void all_of(const struct fake_switch_conf *conf)
 {
 	static const enum inccl_op ops[] = {INCCL_SUM, INCCL_AVG, INCCL_MIN, INCCL_MAX};
 
-	lockstep_up(&ls, conf);
+	fake_switch_up(&sw, conf);
 	for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++)
 		for (unsigned int o = 0; o < 4; o++) {
 			struct run run = {.dtype = dtype, .op = ops[o]};
 
 			all_ways(&run);
 		}
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 static void one_rank(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 1, .window = 7, .message_packets = 1});
+	all_of(&(struct fake_switch_conf){.ranks = 1, .window = 7, .message_packets = 1});
 }
 
 static void two_ranks_one_packet_at_a_time(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 2, .window = 1, .message_packets = 1});
+	all_of(&(struct fake_switch_conf){.ranks = 2, .window = 1, .message_packets = 1});
 }
 
 static void three_ranks_network_order(void **state)
 {
-	all_of(&(struct lockstep_conf){
+	all_of(&(struct fake_switch_conf){
 		.ranks = 3, .window = 5, .message_packets = 1, .byte_order = INCCL_ORDER_NETWORK});
 }
 
 static void four_ranks_messages_of_four(void **state)
 {
-	all_of(&(struct lockstep_conf){.ranks = 4, .window = 8, .message_packets = 4});
+	all_of(&(struct fake_switch_conf){.ranks = 4, .window = 8, .message_packets = 4});
 }
 
 /* Collectives that do not reduce must forward every bit pattern unchanged. */
 static void carried_as_they_are(void **state)
 {
-	const struct lockstep_conf conf = {
+	const struct fake_switch_conf conf = {
 		.ranks = 3, .window = 4, .message_packets = 1, .byte_order = INCCL_ORDER_NETWORK};
-	struct inccl_request *requests[LOCKSTEP_RANKS];
-	uint32_t gathered[LOCKSTEP_RANKS][3 * 75];
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
+	uint32_t gathered[FAKE_SWITCH_RANKS][3 * 75];
 	const size_t count = 75;
 
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++) {
 		const size_t bytes = count * inccl_dtype_size(dtype);
 
 		for (unsigned int r = 0; r < conf.ranks; r++) {
 			float_fill_any(dtype, buffers[r].send, count, r + 1);
-			assert_int_equal(inccl_broadcast_start(ls.rank[r].comm, buffers[r].send,
+			assert_int_equal(inccl_broadcast_start(sw.rank[r].comm, buffers[r].send,
 							       buffers[r].recv, count, dtype, 1,
 							       NULL, &requests[r]),
 					 0);
 		}
-		lockstep_finish(&ls, requests);
+		fake_switch_finish(&sw, requests);
 		for (unsigned int r = 0; r < conf.ranks; r++)
 			assert_memory_equal(buffers[r].recv, buffers[1].send, bytes);
 		for (unsigned int r = 0; r < conf.ranks; r++)
-			assert_int_equal(inccl_all_gather_start(ls.rank[r].comm, buffers[r].send,
+			assert_int_equal(inccl_all_gather_start(sw.rank[r].comm, buffers[r].send,
 								gathered[r], count, dtype, NULL,
 								&requests[r]),
 					 0);
-		lockstep_finish(&ls, requests);
+		fake_switch_finish(&sw, requests);
 		for (unsigned int r = 0; r < conf.ranks; r++)
 			for (unsigned int k = 0; k < conf.ranks; k++)
 				assert_memory_equal((uint8_t *)gathered[r] + k * bytes,
 						    buffers[k].send, bytes);
 	}
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 static void words(void **state)

@@ -29,7 +29,7 @@
 	} while (0)
 
 /* Runs `act` in a child process, which must succeed. */
-static void in_child(struct world *w, void (*act)(struct world *w))
+static void in_child(struct rank_fixture *fx, void (*act)(struct rank_fixture *fx))
 {
 	pid_t pid = fork();
 	int status;
@@ -38,7 +38,7 @@ static void in_child(struct world *w, void (*act)(struct world *w))
 	if (!pid) {
 		/* ends a child that waits for a thread which does not exist in the child */
 		alarm(CHILD_LIMIT_S);
-		act(w);
+		act(fx);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -54,74 +54,74 @@ static int open_descriptors(void)
 	return n;
 }
 
-static void give_back(struct world *w)
+static void give_back(struct rank_fixture *fx)
 {
 	const int before = open_descriptors();
 
-	REQUIRE(inccl_group_destroy(w->group) == -EBUSY);
-	REQUIRE(inccl_communicator_destroy(w->comm) == 0);
-	REQUIRE(inccl_group_destroy(w->group) == 0);
+	REQUIRE(inccl_group_destroy(fx->group) == -EBUSY);
+	REQUIRE(inccl_communicator_destroy(fx->comm) == 0);
+	REQUIRE(inccl_group_destroy(fx->group) == 0);
 	/* the child has closed the group's connection and eventfd, and the communicator's socket,
 	 * two eventfds and timer */
 	REQUIRE(open_descriptors() == before - 6);
 }
 
 /* Checks that the rank works as if there had been no child. */
-static void expect_alive(struct world *w)
+static void expect_alive(struct rank_fixture *fx)
 {
-	struct inccl_request *req = world_start(w, 0);
+	struct inccl_request *req = rank_start(fx, 0);
 	struct inc_roce_packet pkt;
 
-	world_receive(w, &pkt, 0);
-	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
+	rank_receive(fx, &pkt, 0);
+	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
-	assert_null(inccl_group_error(w->group));
-	assert_null(strstr(w->fake.received, "\"D\""));
-	assert_null(strstr(w->fake.received, "\"bye\""));
-	assert_null(strstr(w->fake.received, "\"failed\""));
+	assert_null(inccl_group_error(fx->group));
+	assert_null(strstr(fx->controller.received, "\"D\""));
+	assert_null(strstr(fx->controller.received, "\"bye\""));
+	assert_null(strstr(fx->controller.received, "\"failed\""));
 }
 
 static void child_destroys_what_it_inherited(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 
-	in_child(w, give_back);
-	expect_alive(w);
+	in_child(fx, give_back);
+	expect_alive(fx);
 }
 
 /* A collective in flight belongs to the rank. The child must send and receive no packets of it. */
 static void child_destroys_during_a_collective(void **state)
 {
-	struct world *w = *state;
-	struct inccl_request *req = world_start(w, 0);
+	struct rank_fixture *fx = *state;
+	struct inccl_request *req = rank_start(fx, 0);
 	struct inc_roce_packet pkt;
 
-	world_receive(w, &pkt, 0);
-	in_child(w, give_back);
-	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
+	rank_receive(fx, &pkt, 0);
+	in_child(fx, give_back);
+	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
-	assert_null(strstr(w->fake.received, "\"failed\""));
+	assert_null(strstr(fx->controller.received, "\"failed\""));
 }
 
 /* Another thread of the rank may have held any lock at the time of the fork. The child must not
  * wait for these locks. */
 static void child_destroys_while_locks_are_held(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 
-	pthread_mutex_lock(&w->group->lock);
-	pthread_mutex_lock(&w->comm->lock);
-	pthread_mutex_lock(&w->group->log->lock);
-	in_child(w, give_back);
-	pthread_mutex_unlock(&w->group->log->lock);
-	pthread_mutex_unlock(&w->comm->lock);
-	pthread_mutex_unlock(&w->group->lock);
-	expect_alive(w);
+	pthread_mutex_lock(&fx->group->lock);
+	pthread_mutex_lock(&fx->comm->lock);
+	pthread_mutex_lock(&fx->group->log->lock);
+	in_child(fx, give_back);
+	pthread_mutex_unlock(&fx->group->log->lock);
+	pthread_mutex_unlock(&fx->comm->lock);
+	pthread_mutex_unlock(&fx->group->lock);
+	expect_alive(fx);
 }
 
 static struct inccl_request *pending;
 
-static void call_everything(struct world *w)
+static void call_everything(struct rank_fixture *fx)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
 	char why[4][256] = {"", "", "", ""};
@@ -133,20 +133,20 @@ static void call_everything(struct world *w)
 	struct inccl_request *req;
 	struct inccl_group *other;
 
-	REQUIRE(inccl_group_rank(w->group) == -ECHILD);
-	REQUIRE(inccl_group_size(w->group) == -ECHILD);
-	REQUIRE(inccl_group_error(w->group) != NULL);
-	REQUIRE(inccl_group_shrink(w->group, &group, &other) == -ECHILD && !other);
-	REQUIRE(inccl_group_grow(w->group, 2, &group, &other) == -ECHILD && !other);
-	REQUIRE(inccl_communicator_create(w->group, &create, &comm) == -ECHILD && !comm);
-	REQUIRE(inccl_communicator_split(w->comm, 0, 0, &split, &comm) == -ECHILD && !comm);
-	REQUIRE(inccl_communicator_duplicate(w->comm, &split, &comm) == -ECHILD && !comm);
-	REQUIRE(inccl_communicator_info(w->comm, &info) == -ECHILD);
-	REQUIRE(inccl_communicator_error(w->comm) != NULL);
-	REQUIRE(inccl_communicator_failed_rank(w->comm) == -1);
-	REQUIRE(inccl_barrier(w->comm, &opts) == -ECHILD);
-	REQUIRE(inccl_barrier_start(w->comm, &opts, &req) == -ECHILD && !req);
-	REQUIRE(inccl_allreduce_write(w->comm, w->data[1], 4, w->data[1]) == -ECHILD);
+	REQUIRE(inccl_group_rank(fx->group) == -ECHILD);
+	REQUIRE(inccl_group_size(fx->group) == -ECHILD);
+	REQUIRE(inccl_group_error(fx->group) != NULL);
+	REQUIRE(inccl_group_shrink(fx->group, &group, &other) == -ECHILD && !other);
+	REQUIRE(inccl_group_grow(fx->group, 2, &group, &other) == -ECHILD && !other);
+	REQUIRE(inccl_communicator_create(fx->group, &create, &comm) == -ECHILD && !comm);
+	REQUIRE(inccl_communicator_split(fx->comm, 0, 0, &split, &comm) == -ECHILD && !comm);
+	REQUIRE(inccl_communicator_duplicate(fx->comm, &split, &comm) == -ECHILD && !comm);
+	REQUIRE(inccl_communicator_info(fx->comm, &info) == -ECHILD);
+	REQUIRE(inccl_communicator_error(fx->comm) != NULL);
+	REQUIRE(inccl_communicator_failed_rank(fx->comm) == -1);
+	REQUIRE(inccl_barrier(fx->comm, &opts) == -ECHILD);
+	REQUIRE(inccl_barrier_start(fx->comm, &opts, &req) == -ECHILD && !req);
+	REQUIRE(inccl_allreduce_write(fx->comm, fx->data[1], 4, fx->data[1]) == -ECHILD);
 	REQUIRE(inccl_test(pending) == -ECHILD);
 	REQUIRE(inccl_wait(pending, -1) == -ECHILD);
 	for (unsigned int i = 0; i < 4; i++)
@@ -156,41 +156,41 @@ static void call_everything(struct world *w)
 
 static void calls_of_a_child_are_rejected(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 
-	pending = world_start(w, 0);
-	world_receive(w, &pkt, 0);
-	in_child(w, call_everything);
-	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
+	pending = rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
+	in_child(fx, call_everything);
+	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
 	assert_int_equal(inccl_wait(pending, WAIT_MS), 0);
-	assert_null(strstr(w->fake.received, "\"failed\""));
+	assert_null(strstr(fx->controller.received, "\"failed\""));
 }
 
 /* the thread sanitizer does not support children with threads of their own */
 #ifndef __SANITIZE_THREAD__
-static void make_own(struct world *w)
+static void make_own(struct rank_fixture *fx)
 {
 	void *own;
 
-	give_back(w);
-	REQUIRE(!world_setup(&own));
-	w = own;
-	REQUIRE(inccl_group_rank(w->group) == 0);
-	world_teardown(&own);
+	give_back(fx);
+	REQUIRE(!rank_setup(&own));
+	fx = own;
+	REQUIRE(inccl_group_rank(fx->group) == 0);
+	rank_teardown(&own);
 }
 
 /* A group that the child creates itself works as usual. */
 static void child_makes_its_own(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 
-	in_child(w, make_own);
-	expect_alive(w);
+	in_child(fx, make_own);
+	expect_alive(fx);
 }
 #endif
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rank_setup, rank_teardown)
 
 int main(void)
 {

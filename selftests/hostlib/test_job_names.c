@@ -89,14 +89,14 @@ static void invalid_host_name(void **state)
 	const char *const answers[] = {JOINED, NULL};
 	struct inccl_group *group;
 	char error[256], log[4096] = "";
-	struct fake f;
+	struct fake_controller f;
 
 	if (unshare(CLONE_NEWUTS) || sethostname(name, sizeof(name) - 1))
 		skip();
-	if (fake_create(&f, answers, false, &group, error, keep_log, log))
+	if (fake_controller_create(&f, answers, false, &group, error, keep_log, log))
 		fail_msg("%s", error);
 	assert_int_equal(inccl_group_destroy(group), 0);
-	fake_stop(&f);
+	fake_controller_stop(&f);
 	assert_non_null(strstr(f.received, "\"host\":\"two?words?\""));
 	assert_non_null(strstr(log, "host name 'two words?'"));
 }

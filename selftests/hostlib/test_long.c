@@ -27,24 +27,24 @@
 #define PAYLOAD     2048
 #define WINDOW      64 /* number of packets */
 
-static struct lockstep ls;
+static struct fake_switch sw;
 static struct inccl_communicator *comm;
 
 /* Sets up rank 0 of a job of this size. Its contributions return to it unchanged. */
 static void up(unsigned int ranks, enum inccl_byte_order order)
 {
-	lockstep_up(&ls, &(struct lockstep_conf){.ranks = ranks,
-						 .window = WINDOW,
-						 .message_packets = 1,
-						 .byte_order = order});
-	comm = ls.rank[0].comm;
-	mirror_begin(comm, PAYLOAD);
+	fake_switch_up(&sw, &(struct fake_switch_conf){.ranks = ranks,
+						       .window = WINDOW,
+						       .message_packets = 1,
+						       .byte_order = order});
+	comm = sw.rank[0].comm;
+	fake_transport_begin(comm, PAYLOAD);
 }
 
 static void down(void)
 {
-	mirror_end();
-	lockstep_down(&ls);
+	fake_transport_end();
+	fake_switch_down(&sw);
 }
 
 static void *memory(size_t bytes, int protection)
@@ -106,7 +106,7 @@ static void float16_sum(void **state)
 	for (i = 0; i < count && values[i] == half(i); i++)
 		;
 	assert_int_equal(i, count);
-	assert_int_equal(mirror_bytes(INC_OPERATOR_SUM), count * sizeof(int32_t));
+	assert_int_equal(fake_transport_bytes(INC_OPERATOR_SUM), count * sizeof(int32_t));
 	down();
 	munmap(values, count * sizeof(*values));
 }
@@ -149,9 +149,9 @@ static void two_thousand_million(void **state)
 	assert_int_equal(inccl_reduce(comm, zeros, NULL, count, INCCL_FLOAT16, INCCL_SUM, 1, NULL),
 			 0);
 	limit(0);
-	assert_int_equal(mirror_bytes(INC_OPERATOR_SUM), count * sizeof(int32_t));
+	assert_int_equal(fake_transport_bytes(INC_OPERATOR_SUM), count * sizeof(int32_t));
 	/* each section has 14 bytes of parameters in addition to the exponents */
-	assert_int_equal(mirror_bytes(INC_OPERATOR_MAX), sections * 14 + heads * 2);
+	assert_int_equal(fake_transport_bytes(INC_OPERATOR_MAX), sections * 14 + heads * 2);
 	down();
 	munmap((void *)zeros, count * sizeof(*zeros));
 }
@@ -225,7 +225,8 @@ static void no_memory(void **state)
 	}
 	assert_non_null(strstr(why, "no memory"));
 	assert_null(inccl_communicator_error(comm));
-	assert_int_equal(mirror_bytes(INC_OPERATOR_MAX) + mirror_bytes(INC_OPERATOR_SUM), 0);
+	assert_int_equal(
+		fake_transport_bytes(INC_OPERATOR_MAX) + fake_transport_bytes(INC_OPERATOR_SUM), 0);
 	for (i = 0; i < count && values[i] == half(i); i++)
 		;
 	assert_int_equal(i, count);

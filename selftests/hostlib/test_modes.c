@@ -15,19 +15,19 @@
 
 #define COUNT 900 /* elements in a collective: several messages of each type */
 
-static struct lockstep ls;
-static uint8_t given[LOCKSTEP_RANKS][COUNT * 4], got[LOCKSTEP_RANKS][COUNT * 4];
+static struct fake_switch sw;
+static uint8_t given[FAKE_SWITCH_RANKS][COUNT * 4], got[FAKE_SWITCH_RANKS][COUNT * 4];
 static char why[256];
 
 static uint32_t turned(enum inc_float type, uint32_t bits)
 {
-	if (ls.conf.byte_order == INCCL_ORDER_LITTLE)
+	if (sw.conf.byte_order == INCCL_ORDER_LITTLE)
 		return bits;
 	return type == INC_FLOAT32 ? __builtin_bswap32(bits) : __builtin_bswap16(bits);
 }
 
 /* Plays the switch's reduction of floats, which adds one rank after the other. */
-static void reduce_floats(const struct lockstep *l, uint32_t desc, uint8_t *result, size_t len)
+static void reduce_floats(const struct fake_switch *l, uint32_t desc, uint8_t *result, size_t len)
 {
 	const enum inc_float type = (enum inc_float)(INC_DESC_DTYPE(desc) - INC_DTYPE_FLOAT32);
 	long double x = 0, y;
@@ -35,20 +35,20 @@ static void reduce_floats(const struct lockstep *l, uint32_t desc, uint8_t *resu
 	for (size_t i = 0; i < len / inc_element_bytes(desc); i++) {
 		for (unsigned int r = 0; r < l->conf.ranks; r++) {
 			y = any_float_value(
-				type, turned(type, float_bits(type, lockstep_given(l, r), i)));
+				type, turned(type, float_bits(type, fake_switch_given(l, r), i)));
 			x = r ? float_result(INC_DESC_OP(desc), x, y) : y;
 		}
 		set_float_bits(type, result, i, turned(type, any_float_nearest(type, x)));
 	}
 }
 
-static const struct lockstep_conf terminated = {.ranks = 3,
-						.window = 16,
-						.mode = INC_TREE_TERMINATION,
-						.native = true,
-						.reduce_floats = reduce_floats,
-						.agreed_packets = 4,
-						.messages = 8};
+static const struct fake_switch_conf terminated = {.ranks = 3,
+						   .window = 16,
+						   .mode = INC_TREE_TERMINATION,
+						   .native = true,
+						   .reduce_floats = reduce_floats,
+						   .agreed_packets = 4,
+						   .messages = 8};
 
 static enum inc_float type_of(enum inccl_dtype dtype)
 {
@@ -63,18 +63,18 @@ static uint32_t want(enum inccl_dtype dtype, enum inccl_op op, size_t i)
 	long double x = any_float_value(type, float_bits(type, given[0], i));
 	uint32_t bits;
 
-	for (unsigned int r = 1; r < ls.conf.ranks; r++)
+	for (unsigned int r = 1; r < sw.conf.ranks; r++)
 		x = float_result((enum inc_operator)op, x,
 				 any_float_value(type, float_bits(type, given[r], i)));
 	bits = any_float_nearest(type, x);
 	if (op == INCCL_AVG)
-		bits = any_float_nearest(type, any_float_value(type, bits) / ls.conf.ranks);
+		bits = any_float_nearest(type, any_float_value(type, bits) / sw.conf.ranks);
 	return bits;
 }
 
 static void fill(enum inccl_dtype dtype, uint64_t seed)
 {
-	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+	for (unsigned int r = 0; r < sw.conf.ranks; r++)
 		for (size_t i = 0; i < COUNT; i++) {
 			uint32_t bits = random_finite(type_of(dtype), &seed);
 
@@ -89,15 +89,15 @@ static void fill(enum inccl_dtype dtype, uint64_t seed)
 static void all_reduce(enum inccl_dtype dtype, enum inccl_op op,
 		       const struct inccl_collective_opts *opts)
 {
-	struct inccl_request *requests[LOCKSTEP_RANKS];
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
 
 	fill(dtype, 1 + op + 10 * dtype);
-	for (unsigned int r = 0; r < ls.conf.ranks; r++)
-		assert_int_equal(inccl_allreduce_start(ls.rank[r].comm, given[r], got[r], COUNT,
+	for (unsigned int r = 0; r < sw.conf.ranks; r++)
+		assert_int_equal(inccl_allreduce_start(sw.rank[r].comm, given[r], got[r], COUNT,
 						       dtype, op, opts, &requests[r]),
 				 0);
-	lockstep_finish(&ls, requests);
-	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+	fake_switch_finish(&sw, requests);
+	for (unsigned int r = 0; r < sw.conf.ranks; r++)
 		for (size_t i = 0; i < COUNT; i++)
 			assert_int_equal(float_bits(type_of(dtype), got[r], i), want(dtype, op, i));
 }
@@ -105,19 +105,19 @@ static void all_reduce(enum inccl_dtype dtype, enum inccl_op op,
 static void native_floats(void **state)
 {
 	static const enum inccl_op ops[] = {INCCL_SUM, INCCL_PROD, INCCL_MIN, INCCL_MAX, INCCL_AVG};
-	struct lockstep_conf conf = terminated;
+	struct fake_switch_conf conf = terminated;
 
 	for (unsigned int order = 0; order < 2; order++) {
 		conf.byte_order = order ? INCCL_ORDER_NETWORK : INCCL_ORDER_LITTLE;
-		lockstep_up(&ls, &conf);
+		fake_switch_up(&sw, &conf);
 		for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++)
 			for (unsigned int o = 0; o < 5; o++)
 				all_reduce(dtype, ops[o], NULL);
-		assert_true(lockstep_logged(&ls,
-					    "(sum of float32): 1 blocks, messages of 4 packets, "
-					    "16 packets under way, through s0 (127.0.0.1), as "
-					    "floats\n"));
-		lockstep_down(&ls);
+		assert_true(fake_switch_logged(&sw,
+					       "(sum of float32): 1 blocks, messages of 4 packets, "
+					       "16 packets under way, through s0 (127.0.0.1), as "
+					       "floats\n"));
+		fake_switch_down(&sw);
 	}
 }
 
@@ -125,12 +125,12 @@ static void native_floats(void **state)
  * and integers. */
 static void only_elements_on_the_wire(void **state)
 {
-	lockstep_up(&ls, &terminated);
-	lockstep_reset(&ls);
+	fake_switch_up(&sw, &terminated);
+	fake_switch_reset(&sw);
 	all_reduce(INCCL_BFLOAT16, INCCL_SUM, NULL);
-	for (unsigned int r = 0; r < ls.conf.ranks; r++)
-		assert_int_equal(ls.rank[r].gave, COUNT * 2);
-	lockstep_down(&ls);
+	for (unsigned int r = 0; r < sw.conf.ranks; r++)
+		assert_int_equal(sw.rank[r].gave, COUNT * 2);
+	fake_switch_down(&sw);
 }
 
 static void options_without_effect(void **state)
@@ -140,49 +140,50 @@ static void options_without_effect(void **state)
 	static const char note[] = "float_block and float_exponent have no effect";
 	char *first;
 
-	lockstep_up(&ls, &terminated);
+	fake_switch_up(&sw, &terminated);
 	all_reduce(INCCL_FLOAT32, INCCL_SUM, NULL);
-	assert_false(lockstep_logged(&ls, note));
+	assert_false(fake_switch_logged(&sw, note));
 	for (unsigned int i = 0; i < 2; i++)
 		all_reduce(INCCL_FLOAT32, INCCL_SUM, &opts);
-	assert_true(lockstep_logged(&ls, note));
+	assert_true(fake_switch_logged(&sw, note));
 	/* each rank logs the reason once */
-	first = ls.log;
-	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+	first = sw.log;
+	for (unsigned int r = 0; r < sw.conf.ranks; r++)
 		first = strstr(first, note) + 1;
 	assert_null(strstr(first, note));
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 static void reported_fields(void **state)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	struct lockstep_conf conf = terminated;
+	struct fake_switch_conf conf = terminated;
 
-	lockstep_up(&ls, &conf);
-	assert_int_equal(inccl_communicator_info(ls.rank[1].comm, &info), 0);
+	fake_switch_up(&sw, &conf);
+	assert_int_equal(inccl_communicator_info(sw.rank[1].comm, &info), 0);
 	assert_string_equal(info.mode, "termination");
 	assert_string_equal(info.floats, "native");
 	assert_int_equal(info.float_bits, 0);
 	assert_int_equal(info.message_packets, 4);
 	assert_int_equal(info.window, 4);
-	assert_non_null(strstr(ls.rank[1].fake.received, "\"message_packets\":0,\"window\":16,"));
-	assert_non_null(strstr(ls.rank[1].fake.received, "\"floats\":\"native\""));
+	assert_non_null(
+		strstr(sw.rank[1].controller.received, "\"message_packets\":0,\"window\":16,"));
+	assert_non_null(strstr(sw.rank[1].controller.received, "\"floats\":\"native\""));
 	assert_true(
-		lockstep_logged(&ls, "(termination, floats native), payload 256, window 4 x 4"));
-	lockstep_down(&ls);
+		fake_switch_logged(&sw, "(termination, floats native), payload 256, window 4 x 4"));
+	fake_switch_down(&sw);
 
 	conf.mode = INC_TREE_MIXED;
 	conf.native = false;
 	conf.agreed_packets = 1;
-	lockstep_up(&ls, &conf);
+	fake_switch_up(&sw, &conf);
 	info.sz = sizeof(info);
-	assert_int_equal(inccl_communicator_info(ls.rank[1].comm, &info), 0);
+	assert_int_equal(inccl_communicator_info(sw.rank[1].comm, &info), 0);
 	assert_string_equal(info.mode, "mixed");
 	assert_string_equal(info.floats, "fixed");
 	assert_int_equal(info.float_bits, 29);
 	assert_int_equal(info.window, 8); /* window is the agreed limit of messages in flight */
-	lockstep_down(&ls);
+	fake_switch_down(&sw);
 }
 
 static void refuse(enum inccl_op op, enum inccl_mode mode, const char *text)
@@ -192,11 +193,11 @@ static void refuse(enum inccl_op op, enum inccl_mode mode, const char *text)
 
 	why[0] = 0;
 	assert_int_equal(
-		inccl_allreduce(ls.rank[0].comm, given[0], got[0], 4, INCCL_FLOAT32, op, &opts),
+		inccl_allreduce(sw.rank[0].comm, given[0], got[0], 4, INCCL_FLOAT32, op, &opts),
 		-EOPNOTSUPP);
 	if (!strstr(why, text))
 		fail_msg("%s", why);
-	assert_null(inccl_communicator_error(ls.rank[0].comm));
+	assert_null(inccl_communicator_error(sw.rank[0].comm));
 }
 
 static void rejected_calls(void **state)
@@ -211,19 +212,19 @@ static void rejected_calls(void **state)
 		{INC_TREE_TERMINATION, false, false, "not every rank and switch supports floats"},
 		{INC_TREE_TERMINATION, true, false, NULL},
 	};
-	struct lockstep_conf conf = terminated;
+	struct fake_switch_conf conf = terminated;
 
 	for (unsigned int i = 0; i < 4; i++) {
 		conf.mode = cases[i].mode;
 		conf.native = cases[i].native;
-		lockstep_up(&ls, &conf);
+		fake_switch_up(&sw, &conf);
 		refuse(INCCL_AND, INCCL_MODE_SENDRECV, "and of float32: floats have sum");
 		if (cases[i].prod)
 			refuse(INCCL_PROD, INCCL_MODE_SENDRECV, cases[i].prod);
 		if (!cases[i].write)
 			refuse(INCCL_SUM, INCCL_MODE_WRITE, "mode write: a switch of ");
-		lockstep_silent(&ls); /* the rejected calls have sent nothing */
-		lockstep_down(&ls);
+		fake_switch_silent(&sw); /* the rejected calls have sent nothing */
+		fake_switch_down(&sw);
 	}
 }
 

@@ -50,34 +50,34 @@ static bool acknowledged(struct inccl_communicator *comm)
  * of the call must name that rank. */
 static void notice_names_the_rank_in_time(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 	struct waiter t;
 
-	waiter_start(&t, world_start(w, 0));
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
-	world_until(w, in_grace);
-	fake_send(&w->fake, NOTICE);
+	waiter_start(&t, rank_start(fx, 0));
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	rank_until(fx, in_grace);
+	fake_controller_send(&fx->controller, NOTICE);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, -EREMOTEIO);
-	assert_string_equal(inccl_communicator_error(w->comm), "rank 2 called a barrier");
-	assert_int_equal(inccl_communicator_failed_rank(w->comm), 2);
+	assert_string_equal(inccl_communicator_error(fx->comm), "rank 2 called a barrier");
+	assert_int_equal(inccl_communicator_failed_rank(fx->comm), 2);
 }
 
 static void notice_reaches_the_thread_in_time(void **state)
 {
-	struct world *w = *state;
-	struct inccl_request *req = world_start(w, 0);
+	struct rank_fixture *fx = *state;
+	struct inccl_request *req = rank_start(fx, 0);
 	struct inc_roce_packet pkt;
 
-	world_receive(w, &pkt, 0);
-	world_until(w, thread_drives);
-	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
-	world_until(w, in_grace);
-	fake_send(&w->fake, NOTICE);
+	rank_receive(fx, &pkt, 0);
+	rank_until(fx, thread_drives);
+	peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	rank_until(fx, in_grace);
+	fake_controller_send(&fx->controller, NOTICE);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -EREMOTEIO);
-	assert_string_equal(inccl_communicator_error(w->comm), "rank 2 called a barrier");
+	assert_string_equal(inccl_communicator_error(fx->comm), "rank 2 called a barrier");
 }
 
 static uint64_t cpu_ns(void)
@@ -87,60 +87,60 @@ static uint64_t cpu_ns(void)
 
 static void no_busy_loop_without_a_notice(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 	struct waiter t;
 	uint64_t cpu = cpu_ns();
 
-	waiter_start(&t, world_start(w, 0));
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	waiter_start(&t, rank_start(fx, 0));
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, -EREMOTEIO);
-	assert_non_null(strstr(inccl_communicator_error(w->comm), "NAK 63"));
+	assert_non_null(strstr(inccl_communicator_error(fx->comm), "NAK 63"));
 	assert_true(cpu_ns() - cpu < NOTICE_GRACE_MS / 5 * INC_NSEC_PER_MSEC);
 }
 
 /* The controller is lost while a collective has already waited long for a slow rank. */
 static void slow_rank_then_no_controller(void **state)
 {
-	struct world *w = *state;
-	struct inccl_request *req = world_start(w, 0);
+	struct rank_fixture *fx = *state;
+	struct inccl_request *req = rank_start(fx, 0);
 	struct inc_roce_packet pkt;
 	uint64_t end = deadline_after_ms(WAIT_MS);
 
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
-	world_until(w, acknowledged);
-	pthread_mutex_lock(&w->comm->lock);
-	w->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
-	pthread_mutex_unlock(&w->comm->lock);
-	fake_hang_up(&w->fake);
-	while (!inccl_group_error(w->group)) {
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+	rank_until(fx, acknowledged);
+	pthread_mutex_lock(&fx->comm->lock);
+	fx->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
+	pthread_mutex_unlock(&fx->comm->lock);
+	fake_controller_hang_up(&fx->controller);
+	while (!inccl_group_error(fx->group)) {
 		assert_true(inc_now_ns() < end);
 		poll(NULL, 0, 1);
 	}
 	assert_int_equal(inccl_wait(req, 100), -EAGAIN);
 	/* the slow rank arrives after all */
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 
 	/* the rank's next contribution never arrives, so the collective fails a fixed time after
 	 * the loss of the controller */
-	req = world_start(w, 1);
-	pthread_mutex_lock(&w->comm->lock);
-	w->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
-	w->comm->orphan_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
-	pthread_mutex_unlock(&w->comm->lock);
+	req = rank_start(fx, 1);
+	pthread_mutex_lock(&fx->comm->lock);
+	fx->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
+	fx->comm->orphan_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
+	pthread_mutex_unlock(&fx->comm->lock);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -ETIMEDOUT);
-	assert_non_null(strstr(inccl_communicator_error(w->comm), "the controller is gone"));
+	assert_non_null(strstr(inccl_communicator_error(fx->comm), "the controller is gone"));
 }
 
-static void until_logged(struct world *w)
+static void until_logged(struct rank_fixture *fx)
 {
 	uint64_t end = deadline_after_ms(WAIT_MS);
 
-	while (!__atomic_load_n(&w->lines, __ATOMIC_ACQUIRE)) {
+	while (!__atomic_load_n(&fx->lines, __ATOMIC_ACQUIRE)) {
 		assert_true(inc_now_ns() < end);
 		poll(NULL, 0, 1);
 	}
@@ -148,43 +148,44 @@ static void until_logged(struct world *w)
 
 static void log_asks_for_the_error(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 	struct waiter t;
 
-	__atomic_store_n(&w->curious, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&fx->curious, true, __ATOMIC_RELEASE);
 	/* this communicator ignores another communicator's failure */
-	fake_send(&w->fake, "{\"type\":\"failed\",\"communicator\":13,\"errno\":\"EIO\"}\n"
-			    "{\"type\":\"error\",\"errno\":\"EINVAL\",\"message\":\"what?\"}\n");
-	until_logged(w);
-	assert_string_equal(w->seen, "");
-	waiter_start(&t, world_start(w, 0));
-	world_receive(w, &pkt, 0);
-	__atomic_store_n(&w->lines, 0, __ATOMIC_RELEASE);
-	fake_send(&w->fake, NOTICE);
+	fake_controller_send(&fx->controller,
+			     "{\"type\":\"failed\",\"communicator\":13,\"errno\":\"EIO\"}\n"
+			     "{\"type\":\"error\",\"errno\":\"EINVAL\",\"message\":\"what?\"}\n");
+	until_logged(fx);
+	assert_string_equal(fx->seen, "");
+	waiter_start(&t, rank_start(fx, 0));
+	rank_receive(fx, &pkt, 0);
+	__atomic_store_n(&fx->lines, 0, __ATOMIC_RELEASE);
+	fake_controller_send(&fx->controller, NOTICE);
 	pthread_join(t.thread, NULL);
-	until_logged(w);
-	assert_string_equal(w->seen, "rank 2 called a barrier");
-	__atomic_store_n(&w->lines, 0, __ATOMIC_RELEASE);
-	fake_send(&w->fake, GROUP_NOTICE);
-	until_logged(w);
-	assert_string_equal(w->seen_group, "rank 3 left the group");
+	until_logged(fx);
+	assert_string_equal(fx->seen, "rank 2 called a barrier");
+	__atomic_store_n(&fx->lines, 0, __ATOMIC_RELEASE);
+	fake_controller_send(&fx->controller, GROUP_NOTICE);
+	until_logged(fx);
+	assert_string_equal(fx->seen_group, "rank 3 left the group");
 }
 
 /* The log is called for an error that the caller's own thread finds, too. */
 static void log_of_a_caller(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inccl_request *req;
 
-	pthread_mutex_lock(&w->comm->lock);
-	__atomic_store_n(&w->curious, true, __ATOMIC_RELEASE);
-	w->comm->timeout_ns = 50 * INC_NSEC_PER_MSEC;
-	pthread_mutex_unlock(&w->comm->lock);
-	req = world_start(w, 0);
+	pthread_mutex_lock(&fx->comm->lock);
+	__atomic_store_n(&fx->curious, true, __ATOMIC_RELEASE);
+	fx->comm->timeout_ns = 50 * INC_NSEC_PER_MSEC;
+	pthread_mutex_unlock(&fx->comm->lock);
+	req = rank_start(fx, 0);
 	assert_int_equal(inccl_wait(req, -1), -ETIMEDOUT);
-	until_logged(w);
-	assert_non_null(strstr(w->seen, "not acknowledged"));
+	until_logged(fx);
+	assert_non_null(strstr(fx->seen, "not acknowledged"));
 }
 
 /* In network order, elements are big endian on the wire but not in memory. The send buffer is
@@ -193,24 +194,24 @@ static void network_order(void **state)
 {
 	static const int32_t given[4] = {1, -2, 0x01020304, 5};
 	const int32_t sum[4] = {htonl(7), htonl(-8), htonl(0x0a0b0c0d), htonl(0)};
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	unsigned int round;
 
-	assert_non_null(strstr(w->fake.received, "\"byte_order\":\"network\""));
+	assert_non_null(strstr(fx->controller.received, "\"byte_order\":\"network\""));
 	for (round = 0; round < 4; round++) {
 		INCCL_OPTS(inccl_collective_opts, opts,
 			   .mode = round / 2 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV);
-		int32_t *send = w->data[0], *recv = w->data[round % 2];
+		int32_t *send = fx->data[0], *recv = fx->data[round % 2];
 		struct inccl_request *req;
 		struct inc_roce_packet pkt;
 		unsigned int i;
 
 		memcpy(send, given, sizeof(given));
-		assert_int_equal(inccl_allreduce_start(w->comm, send, recv, 4, INCCL_INT32,
+		assert_int_equal(inccl_allreduce_start(fx->comm, send, recv, 4, INCCL_INT32,
 						       INCCL_SUM, &opts, &req),
 				 0);
 		do
-			assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
+			assert_true(peer_hear(&fx->peer, &pkt, WAIT_MS));
 		while (pkt.opcode == INC_OP_ACK);
 		assert_int_equal(pkt.len, sizeof(given));
 		for (i = 0; i < 4; i++) {
@@ -219,21 +220,21 @@ static void network_order(void **state)
 			memcpy(&v, pkt.payload + 4 * i, 4);
 			assert_int_equal((int32_t)ntohl(v), given[i]);
 		}
-		peer_mirror(&w->peer, &pkt, round, sum);
+		peer_mirror(&fx->peer, &pkt, round, sum);
 		assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 		for (i = 0; i < 4; i++)
 			assert_int_equal(recv[i], (int32_t)ntohl(sum[i]));
 		if (send != recv)
 			assert_memory_equal(send, given, sizeof(given));
 	}
-	fake_send(&w->fake, NOTICE);
-	while (!inccl_communicator_error(w->comm))
+	fake_controller_send(&fx->controller, NOTICE);
+	while (!inccl_communicator_error(fx->comm))
 		poll(NULL, 0, 1);
-	memcpy(w->data[0], given, sizeof(given));
-	assert_int_equal(
-		inccl_allreduce(w->comm, w->data[0], w->data[0], 4, INCCL_INT32, INCCL_SUM, NULL),
-		-EREMOTEIO);
-	assert_memory_equal(w->data[0], given, sizeof(given));
+	memcpy(fx->data[0], given, sizeof(given));
+	assert_int_equal(inccl_allreduce(fx->comm, fx->data[0], fx->data[0], 4, INCCL_INT32,
+					 INCCL_SUM, NULL),
+			 -EREMOTEIO);
+	assert_memory_equal(fx->data[0], given, sizeof(given));
 }
 
 /* Elements of every size are byte-swapped, also if the last ones do not fill a word. */
@@ -241,24 +242,24 @@ static void network_order_sizes(void **state)
 {
 	static const enum inccl_dtype types[] = {INCCL_UINT8, INCCL_INT16, INCCL_UINT32,
 						 INCCL_INT64};
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	unsigned int round, i;
 
 	for (round = 0; round < 8; round++) {
 		enum inccl_dtype type = types[round / 2];
 		size_t size = inccl_dtype_size(type), count = 15 / size, len = count * size;
-		uint8_t *send = (uint8_t *)w->data[0], *recv = (uint8_t *)w->data[round % 2];
+		uint8_t *send = (uint8_t *)fx->data[0], *recv = (uint8_t *)fx->data[round % 2];
 		uint8_t result[15];
 		struct inccl_request *req;
 		struct inc_roce_packet pkt;
 
-		for (i = 0; i < sizeof(w->data[0]); i++)
+		for (i = 0; i < sizeof(fx->data[0]); i++)
 			send[i] = recv[i] = i + 1;
-		assert_int_equal(inccl_allreduce_start(w->comm, send, recv, count, type, INCCL_MAX,
+		assert_int_equal(inccl_allreduce_start(fx->comm, send, recv, count, type, INCCL_MAX,
 						       NULL, &req),
 				 0);
 		do
-			assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
+			assert_true(peer_hear(&fx->peer, &pkt, WAIT_MS));
 		while (pkt.opcode == INC_OP_ACK);
 		assert_int_equal(pkt.len, len);
 		for (i = 0; i < len; i++) {
@@ -266,9 +267,9 @@ static void network_order_sizes(void **state)
 			assert_int_equal(pkt.payload[i], (i ^ (size - 1)) + 1);
 			result[i] = 100 + (i ^ (size - 1));
 		}
-		peer_mirror(&w->peer, &pkt, round, result);
+		peer_mirror(&fx->peer, &pkt, round, result);
 		assert_int_equal(inccl_wait(req, WAIT_MS), 0);
-		for (i = 0; i < sizeof(w->data[0]); i++) {
+		for (i = 0; i < sizeof(fx->data[0]); i++) {
 			assert_int_equal(recv[i], i < len ? 100 + i : i + 1);
 			if (send != recv)
 				assert_int_equal(send[i], i + 1);
@@ -287,39 +288,39 @@ static void join_cancelled(struct waiter *t)
 
 static void cancelled_while_it_serves(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 	struct waiter t;
 
-	waiter_start(&t, world_start(w, 0));
-	world_receive(w, &pkt, 0);
-	world_until(w, waiter_sleeps);
+	waiter_start(&t, rank_start(fx, 0));
+	rank_receive(fx, &pkt, 0);
+	rank_until(fx, waiter_sleeps);
 	join_cancelled(&t);
-	world_until(w, thread_drives);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	rank_until(fx, thread_drives);
+	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(t.req, WAIT_MS), 0);
 }
 
 static void cancelled_beside_another(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt[2];
 	struct waiter t[3];
 
-	waiter_start(&t[0], world_start(w, 0));
-	world_until(w, waiter_sleeps);
-	waiter_start(&t[1], world_start(w, 1));
-	world_receive(w, &pkt[0], 0);
-	world_receive(w, &pkt[1], 1);
-	world_until(w, two_wait);
+	waiter_start(&t[0], rank_start(fx, 0));
+	rank_until(fx, waiter_sleeps);
+	waiter_start(&t[1], rank_start(fx, 1));
+	rank_receive(fx, &pkt[0], 0);
+	rank_receive(fx, &pkt[1], 1);
+	rank_until(fx, two_wait);
 	/* cancels the thread that waits and does not make progress */
 	join_cancelled(&t[1]);
 	/* cancels the thread that makes progress, while the other one waits again */
 	waiter_start(&t[2], t[1].req);
-	world_until(w, two_wait);
+	rank_until(fx, two_wait);
 	join_cancelled(&t[0]);
-	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
-	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
+	peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
+	peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
 	pthread_join(t[2].thread, NULL);
 	assert_int_equal(t[2].result, 0);
 	assert_int_equal(inccl_wait(t[0].req, WAIT_MS), 0);
@@ -329,10 +330,10 @@ static void cancelled_beside_another(void **state)
 static void own_time_limit(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	uint64_t begin = inc_now_ns();
 
-	assert_int_equal(inccl_barrier(w->comm, &opts), -ETIMEDOUT);
+	assert_int_equal(inccl_barrier(fx->comm, &opts), -ETIMEDOUT);
 	assert_true(inc_now_ns() - begin >= 50 * INC_NSEC_PER_MSEC);
 	assert_true(inc_now_ns() - begin < WAIT_MS * INC_NSEC_PER_MSEC);
 }
@@ -342,13 +343,13 @@ static void own_time_limit(void **state)
 static void own_time_limit_alone(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inccl_request *req;
 	struct inc_roce_packet pkt;
 
-	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	assert_int_equal(inccl_barrier_start(fx->comm, &opts, &req), 0);
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	assert_int_equal(inccl_wait(req, -1), -ETIMEDOUT);
 }
 
@@ -364,24 +365,24 @@ static void stood_still(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 1500);
 	const uint64_t longer_ns = 4 * INC_NSEC_PER_SEC;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 	struct inccl_request *req;
 	struct waiter t;
 	uint64_t begin_ns;
 
-	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	assert_int_equal(inccl_barrier_start(fx->comm, &opts, &req), 0);
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	waiter_start(&t, req);
-	world_until(w, waiter_sleeps);
-	pthread_mutex_lock(&w->comm->lock);
+	rank_until(fx, waiter_sleeps);
+	pthread_mutex_lock(&fx->comm->lock);
 	begin_ns = inc_now_ns();
 	while (inc_now_ns() < begin_ns + longer_ns)
 		poll(NULL, 0, 10);
-	pthread_mutex_unlock(&w->comm->lock);
-	world_until(w, knows_of_standstill);
-	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
+	pthread_mutex_unlock(&fx->comm->lock);
+	rank_until(fx, knows_of_standstill);
+	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, 0);
 }
@@ -390,23 +391,23 @@ static void stood_still(void **state)
  * request is done. */
 static void first_of_two(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt[2];
 	struct inccl_request *req;
 	struct waiter t[2];
 
-	req = world_start(w, 0);
-	waiter_start(&t[1], world_start(w, 1));
-	world_receive(w, &pkt[0], 0);
-	world_receive(w, &pkt[1], 1);
-	world_until(w, waiter_sleeps);
+	req = rank_start(fx, 0);
+	waiter_start(&t[1], rank_start(fx, 1));
+	rank_receive(fx, &pkt[0], 0);
+	rank_receive(fx, &pkt[1], 1);
+	rank_until(fx, waiter_sleeps);
 	waiter_start(&t[0], req);
-	world_until(w, two_wait);
-	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
+	rank_until(fx, two_wait);
+	peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
 	pthread_join(t[0].thread, NULL);
 	assert_int_equal(t[0].result, 0);
-	world_until(w, waiter_sleeps);
-	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
+	rank_until(fx, waiter_sleeps);
+	peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
 	pthread_join(t[1].thread, NULL);
 	assert_int_equal(t[1].result, 0);
 }
@@ -416,26 +417,26 @@ static void first_of_two(void **state)
 static void started_beside_a_sleeper(void **state)
 {
 	struct inccl_request *second;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt[2];
 	struct waiter t;
 
-	waiter_start(&t, world_start(w, 0));
-	world_receive(w, &pkt[0], 0);
-	peer_ack(&w->peer, INC_AETH_ACK, pkt[0].psn);
-	world_until(w, acknowledged);
-	world_until(w, waiter_sleeps);
-	second = world_start(w, 1);
-	world_receive(w, &pkt[1], 1);
-	world_receive(w, &pkt[1], 1);
-	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
-	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
+	waiter_start(&t, rank_start(fx, 0));
+	rank_receive(fx, &pkt[0], 0);
+	peer_ack(&fx->peer, INC_AETH_ACK, pkt[0].psn);
+	rank_until(fx, acknowledged);
+	rank_until(fx, waiter_sleeps);
+	second = rank_start(fx, 1);
+	rank_receive(fx, &pkt[1], 1);
+	rank_receive(fx, &pkt[1], 1);
+	peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
+	peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, 0);
 	assert_int_equal(inccl_wait(second, WAIT_MS), 0);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rank_setup, rank_teardown)
 
 int main(void)
 {
@@ -446,9 +447,9 @@ int main(void)
 		CASE(slow_rank_then_no_controller),
 		CASE(log_of_a_caller),
 		CASE(log_asks_for_the_error),
-		cmocka_unit_test_setup_teardown(network_order, world_setup_network, world_teardown),
-		cmocka_unit_test_setup_teardown(network_order_sizes, world_setup_network,
-						world_teardown),
+		cmocka_unit_test_setup_teardown(network_order, rank_setup_network, rank_teardown),
+		cmocka_unit_test_setup_teardown(network_order_sizes, rank_setup_network,
+						rank_teardown),
 		CASE(own_time_limit),
 		CASE(own_time_limit_alone),
 		CASE(stood_still),

@@ -20,17 +20,17 @@
 /* An RNR NAK that requests the longest possible wait, 655.36 ms. */
 #define RNR_LONGEST INC_AETH_TYPE_RNR
 
-static void destroy(struct world *w, int want)
+static void destroy(struct rank_fixture *fx, int want)
 {
-	int ret = inccl_communicator_destroy(w->comm);
+	int ret = inccl_communicator_destroy(fx->comm);
 
-	w->comm = NULL;
+	fx->comm = NULL;
 	assert_int_equal(ret, want);
 }
 
-static bool was_told(struct world *w, const char *text)
+static bool was_told(struct rank_fixture *fx, const char *text)
 {
-	return strstr(w->fake.received, text);
+	return strstr(fx->controller.received, text);
 }
 
 static bool is_patient(struct inccl_communicator *comm)
@@ -42,46 +42,46 @@ static bool is_patient(struct inccl_communicator *comm)
  * communicator. The other ranks cannot complete the collective, so they get a report. */
 static void unsent_at_the_end(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 
-	world_start(w, 0);
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, RNR_LONGEST, pkt.psn);
-	world_until(w, is_patient);
-	world_start(w, 1);
-	assert_false(peer_hear(&w->peer, &pkt, 50));
-	destroy(w, 0);
-	assert_true(was_told(w, "\"errno\":\"ECANCELED\""));
+	rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, RNR_LONGEST, pkt.psn);
+	rank_until(fx, is_patient);
+	rank_start(fx, 1);
+	assert_false(peer_hear(&fx->peer, &pkt, 50));
+	destroy(fx, 0);
+	assert_true(was_told(fx, "\"errno\":\"ECANCELED\""));
 }
 
 /* A contribution is lost on the wire, and then its rank destroys the communicator. Either the rank
  * retransmits the contribution, or the other ranks get a report. */
 static void lost_at_the_end(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 
-	world_start(w, 0);
-	world_receive(w, &pkt, 0);
-	destroy(w, 0);
-	assert_true(peer_hear(&w->peer, &pkt, 0) || was_told(w, "\"errno\":\"ECANCELED\""));
+	rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
+	destroy(fx, 0);
+	assert_true(peer_hear(&fx->peer, &pkt, 0) || was_told(fx, "\"errno\":\"ECANCELED\""));
 }
 
 /* The report about an unfinished collective names the rank that destroyed its communicator. */
 static void named_at_the_end(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 
-	world_start(w, 0);
-	world_receive(w, &pkt, 0);
-	pthread_mutex_lock(&w->comm->lock);
-	inccl_comm_settle(w->comm, 0);
-	pthread_mutex_unlock(&w->comm->lock);
-	assert_int_equal(inccl_communicator_failed_rank(w->comm), 0);
-	assert_non_null(strstr(inccl_communicator_error(w->comm), "destroyed in the middle"));
-	destroy(w, -ECANCELED);
+	rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
+	pthread_mutex_lock(&fx->comm->lock);
+	inccl_comm_settle(fx->comm, 0);
+	pthread_mutex_unlock(&fx->comm->lock);
+	assert_int_equal(inccl_communicator_failed_rank(fx->comm), 0);
+	assert_non_null(strstr(inccl_communicator_error(fx->comm), "destroyed in the middle"));
+	destroy(fx, -ECANCELED);
 }
 
 static void *settle(void *arg)
@@ -98,34 +98,34 @@ static void *settle(void *arg)
  * other rank fails. */
 static void sent_again_at_the_end(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 	pthread_t settler;
 
-	pthread_mutex_lock(&w->comm->lock);
-	peer_channel(w->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
-	pthread_mutex_unlock(&w->comm->lock);
-	world_start(w, 0);
-	world_receive(w, &pkt, 0);
-	assert_int_equal(pthread_create(&settler, NULL, settle, w->comm), 0);
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	pthread_mutex_lock(&fx->comm->lock);
+	peer_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
+	pthread_mutex_unlock(&fx->comm->lock);
+	rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
+	assert_int_equal(pthread_create(&settler, NULL, settle, fx->comm), 0);
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	pthread_join(settler, NULL);
-	destroy(w, 0);
+	destroy(fx, 0);
 }
 
 /* If the switch has acknowledged the contribution, no rank fails, although the result comes after
  * the communicator was destroyed. */
 static void kept_at_the_end(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 
-	world_start(w, 0);
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
-	destroy(w, 0);
-	assert_false(was_told(w, "\"errno\""));
+	rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+	destroy(fx, 0);
+	assert_false(was_told(fx, "\"errno\""));
 }
 
 static bool in_grace(struct inccl_communicator *comm)
@@ -136,19 +136,19 @@ static bool in_grace(struct inccl_communicator *comm)
 /* Destroying a communicator that the switch has already ended returns the error of that end. */
 static void ended_before(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 
-	world_start(w, 0);
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
-	world_until(w, in_grace);
+	rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	rank_until(fx, in_grace);
 	/* the wait for acknowledgements must not make the communicator fail a second time */
-	pthread_mutex_lock(&w->comm->lock);
-	inccl_comm_settle(w->comm, 0);
-	assert_int_equal(w->comm->error, 0);
-	pthread_mutex_unlock(&w->comm->lock);
-	destroy(w, -EREMOTEIO);
+	pthread_mutex_lock(&fx->comm->lock);
+	inccl_comm_settle(fx->comm, 0);
+	assert_int_equal(fx->comm->error, 0);
+	pthread_mutex_unlock(&fx->comm->lock);
+	destroy(fx, -EREMOTEIO);
 }
 
 /* A collective's own time limit also applies after a collective with a longer limit. */
@@ -156,10 +156,10 @@ static void own_time_limit_behind_another(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 100);
 	struct inccl_request *second;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 
-	world_start(w, 0);
-	assert_int_equal(inccl_barrier_start(w->comm, &opts, &second), 0);
+	rank_start(fx, 0);
+	assert_int_equal(inccl_barrier_start(fx->comm, &opts, &second), 0);
 	assert_int_equal(inccl_wait(second, 2000), -ETIMEDOUT);
 }
 
@@ -168,13 +168,13 @@ static void own_time_limit_from_its_start(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = WAIT_MS);
 	struct inccl_request *second;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 
-	world_start(w, 0);
-	pthread_mutex_lock(&w->comm->lock);
-	w->comm->moved_at_ns -= 2 * WAIT_MS * INC_NSEC_PER_MSEC;
-	pthread_mutex_unlock(&w->comm->lock);
-	assert_int_equal(inccl_barrier_start(w->comm, &opts, &second), 0);
+	rank_start(fx, 0);
+	pthread_mutex_lock(&fx->comm->lock);
+	fx->comm->moved_at_ns -= 2 * WAIT_MS * INC_NSEC_PER_MSEC;
+	pthread_mutex_unlock(&fx->comm->lock);
+	assert_int_equal(inccl_barrier_start(fx->comm, &opts, &second), 0);
 	assert_int_equal(inccl_test(second), -EAGAIN);
 }
 
@@ -189,17 +189,17 @@ static void repetition_is_no_progress(void **state)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 200);
 	uint64_t end_ns = deadline_after_ms(2000);
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inccl_request *req;
 	struct inc_roce_packet pkt;
 	int ret;
 
-	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
-	world_until(w, acknowledged);
+	assert_int_equal(inccl_barrier_start(fx->comm, &opts, &req), 0);
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+	rank_until(fx, acknowledged);
 	do {
-		peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+		peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 		ret = inccl_wait(req, 20);
 	} while (ret == -EAGAIN && inc_now_ns() < end_ns);
 	assert_int_equal(ret, -ETIMEDOUT);
@@ -219,28 +219,28 @@ static uint64_t looks(struct inccl_communicator *comm)
  * must sleep until the requested wait is over. */
 static void no_busy_loop_after_an_rnr_nak(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inccl_request *req;
 	struct inc_roce_packet pkt;
 	uint32_t first_psn;
 	uint64_t before;
 
-	world_start(w, 0);
-	req = world_start(w, 1);
-	world_receive(w, &pkt, 0);
+	rank_start(fx, 0);
+	req = rank_start(fx, 1);
+	rank_receive(fx, &pkt, 0);
 	first_psn = pkt.psn;
-	world_receive(w, &pkt, 1);
-	pthread_mutex_lock(&w->comm->lock);
-	peer_channel(w->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
-	pthread_mutex_unlock(&w->comm->lock);
-	peer_ack(&w->peer, RNR_LONGEST, first_psn);
-	world_until(w, is_patient);
-	peer_ack(&w->peer, INC_AETH_ACK, first_psn);
-	world_until(w, acknowledged);
-	before = looks(w->comm);
+	rank_receive(fx, &pkt, 1);
+	pthread_mutex_lock(&fx->comm->lock);
+	peer_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
+	pthread_mutex_unlock(&fx->comm->lock);
+	peer_ack(&fx->peer, RNR_LONGEST, first_psn);
+	rank_until(fx, is_patient);
+	peer_ack(&fx->peer, INC_AETH_ACK, first_psn);
+	rank_until(fx, acknowledged);
+	before = looks(fx->comm);
 	assert_int_equal(inccl_wait(req, 400), -EAGAIN);
 	/* one or two timers have woken the thread, but it was no busy loop */
-	assert_true(looks(w->comm) - before < 20);
+	assert_true(looks(fx->comm) - before < 20);
 }
 
 /* Options that only a later library supports are rejected with an explanation, in all calls. */
@@ -261,11 +261,11 @@ static void unknown_options_are_explained(void **state)
 	char why[256] = "", why_group[256] = "", why_comm[256] = "";
 	struct inccl_communicator *no_comm;
 	struct inccl_group *no_group;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 
 	newer.opts.error = why;
 	newer.opts.error_size = sizeof(why);
-	assert_int_equal(inccl_barrier(w->comm, &newer.opts), -E2BIG);
+	assert_int_equal(inccl_barrier(fx->comm, &newer.opts), -E2BIG);
 	assert_string_not_equal(why, "");
 	group.opts.error = why_group;
 	group.opts.error_size = sizeof(why_group);
@@ -273,12 +273,12 @@ static void unknown_options_are_explained(void **state)
 	assert_string_not_equal(why_group, "");
 	comm.opts.error = why_comm;
 	comm.opts.error_size = sizeof(why_comm);
-	assert_int_equal(inccl_communicator_create(w->group, &comm.opts, &no_comm), -E2BIG);
+	assert_int_equal(inccl_communicator_create(fx->group, &comm.opts, &no_comm), -E2BIG);
 	assert_string_not_equal(why_comm, "");
 	why_comm[0] = why_group[0] = 0;
-	assert_int_equal(inccl_communicator_split(w->comm, 0, 0, &comm.opts, &no_comm), -E2BIG);
+	assert_int_equal(inccl_communicator_split(fx->comm, 0, 0, &comm.opts, &no_comm), -E2BIG);
 	assert_string_not_equal(why_comm, "");
-	assert_int_equal(inccl_group_shrink(w->group, &group.opts, &no_group), -E2BIG);
+	assert_int_equal(inccl_group_shrink(fx->group, &group.opts, &no_group), -E2BIG);
 	assert_string_not_equal(why_group, "");
 }
 
@@ -290,15 +290,15 @@ static void older_callers(void **state)
 	struct inccl_communicator_info info;
 	const size_t known = offsetof(struct inccl_communicator_info, device);
 	const uint8_t *behind = (const uint8_t *)&info + known;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inccl_request *req;
 
 	memset(&opts, 0xff, sizeof(opts));
 	opts.sz = offsetof(struct inccl_collective_opts, mode);
-	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
+	assert_int_equal(inccl_barrier_start(fx->comm, &opts, &req), 0);
 	memset(&info, 0xff, sizeof(info));
 	info.sz = known;
-	assert_int_equal(inccl_communicator_info(w->comm, &info), 0);
+	assert_int_equal(inccl_communicator_info(fx->comm, &info), 0);
 	assert_int_equal(info.sz, known);
 	assert_int_equal(info.payload, 1024);
 	assert_string_equal(info.transport, "soft");
@@ -314,9 +314,9 @@ static void window_of_long_messages(void **state)
 		   .message_packets = 2, .window = INC_MAX_SLOTS / 2 + 1,
 		   .create_timeout_ms = HASTY_MS, .error = why, .error_size = sizeof(why));
 	struct inccl_communicator *comm;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 
-	assert_int_equal(inccl_communicator_create(w->group, &opts, &comm), -EINVAL);
+	assert_int_equal(inccl_communicator_create(fx->group, &opts, &comm), -EINVAL);
 	assert_non_null(strstr(why, "window 2049 of 2 packets: at most 4096 packets"));
 }
 
@@ -335,19 +335,19 @@ static void unregistered_memory_is_explained(void **state)
 	char why[256] = "";
 	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
 	const struct inc_channel_ops *real;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	int ret;
 
-	real = w->comm->ep->ops;
+	real = fx->comm->ep->ops;
 	closed = *real;
 	closed.map = map_nothing;
-	pthread_mutex_lock(&w->comm->lock);
-	w->comm->ep->ops = &closed;
-	pthread_mutex_unlock(&w->comm->lock);
-	ret = inccl_allreduce(w->comm, w->data[0], w->data[0], 4, INCCL_INT32, INCCL_SUM, &opts);
-	pthread_mutex_lock(&w->comm->lock);
-	w->comm->ep->ops = real;
-	pthread_mutex_unlock(&w->comm->lock);
+	pthread_mutex_lock(&fx->comm->lock);
+	fx->comm->ep->ops = &closed;
+	pthread_mutex_unlock(&fx->comm->lock);
+	ret = inccl_allreduce(fx->comm, fx->data[0], fx->data[0], 4, INCCL_INT32, INCCL_SUM, &opts);
+	pthread_mutex_lock(&fx->comm->lock);
+	fx->comm->ep->ops = real;
+	pthread_mutex_unlock(&fx->comm->lock);
 	assert_int_equal(ret, -EFAULT);
 	assert_string_not_equal(why, "");
 }
@@ -355,16 +355,16 @@ static void unregistered_memory_is_explained(void **state)
 /* If only the immediate of a result is wrong, the error names the immediate. */
 static void wrong_immediate_is_reported(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inccl_request *req;
 	struct inc_roce_packet pkt;
 
-	req = world_start(w, 0);
-	world_receive(w, &pkt, 0);
+	req = rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
 	pkt.imm++;
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -EPROTO);
-	assert_non_null(strstr(inccl_communicator_error(w->comm), "immediate"));
+	assert_non_null(strstr(inccl_communicator_error(fx->comm), "immediate"));
 }
 
 static bool is_refused(struct inccl_communicator *comm)
@@ -376,19 +376,19 @@ static bool is_refused(struct inccl_communicator *comm)
  * a result. */
 static void result_of_what_was_not_sent(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 
-	world_start(w, 0);
-	world_receive(w, &pkt, 0);
-	peer_ack(&w->peer, RNR_LONGEST, pkt.psn);
-	world_until(w, is_patient);
-	world_start(w, 1);
+	rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
+	peer_ack(&fx->peer, RNR_LONGEST, pkt.psn);
+	rank_until(fx, is_patient);
+	rank_start(fx, 1);
 	pkt.imm++;
 	pkt.rkey++;
-	peer_mirror(&w->peer, &pkt, 1, pkt.payload);
-	world_until(w, is_refused);
-	assert_null(inccl_communicator_error(w->comm));
+	peer_mirror(&fx->peer, &pkt, 1, pkt.payload);
+	rank_until(fx, is_refused);
+	assert_null(inccl_communicator_error(fx->comm));
 }
 
 static bool both_acknowledged(struct inccl_communicator *comm)
@@ -400,30 +400,30 @@ static bool both_acknowledged(struct inccl_communicator *comm)
  * and is not woken. */
 static void test_beside_a_waiter(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt[2];
 	struct inccl_request *req;
 	uint64_t before;
 	struct waiter t;
 
-	waiter_start(&t, world_start(w, 0));
-	req = world_start(w, 1);
+	waiter_start(&t, rank_start(fx, 0));
+	req = rank_start(fx, 1);
 	for (unsigned int i = 0; i < 2; i++) {
-		world_receive(w, &pkt[i], i);
-		peer_ack(&w->peer, INC_AETH_ACK, pkt[i].psn);
+		rank_receive(fx, &pkt[i], i);
+		peer_ack(&fx->peer, INC_AETH_ACK, pkt[i].psn);
 	}
-	world_until(w, both_acknowledged);
-	before = looks(w->comm);
+	rank_until(fx, both_acknowledged);
+	before = looks(fx->comm);
 	assert_int_equal(inccl_test(req), -EAGAIN);
-	assert_int_equal(looks(w->comm), before);
-	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
-	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
+	assert_int_equal(looks(fx->comm), before);
+	peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
+	peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, 0);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rank_setup, rank_teardown)
 
 int main(void)
 {

@@ -25,7 +25,7 @@
 #define NARROW "narrow" /* argument with which this program first binds itself to one CPU */
 
 struct rank {
-	void *world;
+	void *fixture;
 	int cpu;
 	bool refused; /* this machine does not allow real-time scheduling */
 	bool ready, stop;
@@ -70,9 +70,9 @@ static void *compute(void *arg)
 	pin(pthread_self(), rank->cpu);
 	rank->refused = pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
 	if (!rank->refused) {
-		world_setup(&rank->world);
-		make_ordinary(((struct world *)rank->world)->fake.thread);
-		world_start(rank->world, 0);
+		rank_setup(&rank->fixture);
+		make_ordinary(((struct rank_fixture *)rank->fixture)->controller.thread);
+		rank_start(rank->fixture, 0);
 	}
 	__atomic_store_n(&rank->ready, true, __ATOMIC_RELEASE);
 	while (!rank->refused && !__atomic_load_n(&rank->stop, __ATOMIC_ACQUIRE))
@@ -82,26 +82,26 @@ static void *compute(void *arg)
 
 /* Lets the switch receive the contribution and send the result. Returns whether the rank
  * acknowledges the result. */
-static bool result_is_acknowledged(struct world *w)
+static bool result_is_acknowledged(struct rank_fixture *fx)
 {
 	struct inc_roce_packet pkt;
 
-	if (!peer_hear(&w->peer, &pkt, WAIT_MS))
+	if (!peer_hear(&fx->peer, &pkt, WAIT_MS))
 		return false;
-	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
-	return peer_hear(&w->peer, &pkt, WAIT_MS) && pkt.opcode == INC_OP_ACK;
+	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
+	return peer_hear(&fx->peer, &pkt, WAIT_MS) && pkt.opcode == INC_OP_ACK;
 }
 
-static bool ping_is_answered(struct world *w)
+static bool ping_is_answered(struct rank_fixture *fx)
 {
 	const uint64_t end_ns = deadline_after_ms(WAIT_MS);
 
 	/* the controller's answer after the pong must be the one for the end of the group */
-	w->answers[4] = w->answers[3];
-	fake_send(&w->fake, "{\"type\":\"ping\"}\n");
-	while (!strstr(w->fake.received, "\"pong\"") && inc_now_ns() < end_ns)
+	fx->answers[4] = fx->answers[3];
+	fake_controller_send(&fx->controller, "{\"type\":\"ping\"}\n");
+	while (!strstr(fx->controller.received, "\"pong\"") && inc_now_ns() < end_ns)
 		poll(NULL, 0, 1);
-	return strstr(w->fake.received, "\"pong\"");
+	return strstr(fx->controller.received, "\"pong\"");
 }
 
 static void busy_rank_is_alive(void **state)
@@ -114,14 +114,14 @@ static void busy_rank_is_alive(void **state)
 	while (!__atomic_load_n(&rank.ready, __ATOMIC_ACQUIRE))
 		poll(NULL, 0, 1);
 	if (!rank.refused) {
-		answered = ping_is_answered(rank.world);
-		acknowledged = result_is_acknowledged(rank.world);
+		answered = ping_is_answered(rank.fixture);
+		acknowledged = result_is_acknowledged(rank.fixture);
 	}
 	__atomic_store_n(&rank.stop, true, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
 	if (rank.refused)
 		skip();
-	world_teardown(&rank.world);
+	rank_teardown(&rank.fixture);
 	assert_true(answered);
 	assert_true(acknowledged);
 }
@@ -151,16 +151,16 @@ static void expect_masks(const cpu_set_t *want)
 /* A thread that is bound to a CPU creates a group. The library's threads must not inherit that. */
 static void thread_mask_is_not_inherited(void **state)
 {
-	struct world *w;
-	void *world;
+	struct rank_fixture *fx;
+	void *fixture;
 
 	pin(pthread_self(), last_cpu());
-	world_setup(&world);
-	w = world;
+	rank_setup(&fixture);
+	fx = fixture;
 	make_ordinary(pthread_self());
-	make_ordinary(w->fake.thread);
+	make_ordinary(fx->controller.thread);
 	expect_masks(&started_on);
-	world_teardown(&world);
+	rank_teardown(&fixture);
 }
 
 /* If a process was bound to CPUs at its start, the library's threads are bound to them, too. */
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
 	if (sched_getaffinity(0, sizeof(started_on), &started_on))
 		return 1;
 	if (argc > 1 && !strcmp(argv[1], NARROW)) {
-		freopen("/dev/null", "w", stdout); /* hides the output (TAP) of the inner run */
+		freopen("/dev/null", "fx", stdout); /* hides the output (TAP) of the inner run */
 		return cmocka_run_group_tests(narrow, NULL, NULL) || CPU_COUNT(&started_on) != 1;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -31,8 +31,8 @@
 #define STARTED_1 "{\"type\":\"start\",\"communicator\":13}\n"
 #define STALL     "{\"type\":\"error\",\"comm\":9,\"errno\":\"EINVAL\",\"message\":\"stall\"}\n"
 
-struct world {
-	struct fake fake;
+struct rank {
+	struct fake_controller controller;
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
 	bool back;  /* the library has reported that the controller is back */
@@ -41,7 +41,7 @@ struct world {
 	bool stalled;
 };
 
-static struct world world;
+static struct rank the_rank;
 static int release_fd[2];
 
 static void on_signal(int number)
@@ -49,7 +49,7 @@ static void on_signal(int number)
 	int saved = errno;
 	char c;
 
-	__atomic_store_n(&world.stalled, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&the_rank.stalled, true, __ATOMIC_RELEASE);
 	while (read(release_fd[0], &c, 1) < 0 && errno == EINTR)
 		;
 	errno = saved;
@@ -73,45 +73,47 @@ static void until(const bool *flag)
 /* The log callback, which runs on the control thread and so must not assert. */
 static void on_line(void *arg, const char *line)
 {
-	struct world *w = arg;
+	struct rank *r = arg;
 
 	if (strstr(line, "stall")) {
-		pthread_kill(w->thread, SIGUSR1);
-		while (!is_set(&w->stalled))
+		pthread_kill(r->thread, SIGUSR1);
+		while (!is_set(&r->stalled))
 			poll(NULL, 0, 1);
 	}
 	if (strstr(line, "knows the running communicators")) {
-		__atomic_store_n(&w->back, true, __ATOMIC_RELEASE);
-		if (w->stall && write(release_fd[1], "", 1) != 1)
+		__atomic_store_n(&r->back, true, __ATOMIC_RELEASE);
+		if (r->stall && write(release_fd[1], "", 1) != 1)
 			abort();
 	}
 }
 
-static struct inccl_communicator *add(struct world *w, unsigned int timeout_ms)
+static struct inccl_communicator *add(struct rank *r, unsigned int timeout_ms)
 {
 	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
 		   .payload = 1024, .window = 8, .timeout_ms = timeout_ms);
 	struct inccl_communicator *comm;
 
-	assert_int_equal(inccl_communicator_create(w->group, &opts, &comm), 0);
+	assert_int_equal(inccl_communicator_create(r->group, &opts, &comm), 0);
 	return comm;
 }
 
-static struct world *begin(const char *const *answers, unsigned int timeout_ms)
+static struct rank *begin(const char *const *answers, unsigned int timeout_ms)
 {
-	struct world *w = &world;
+	struct rank *r = &the_rank;
 	char error[256];
 
-	memset(w, 0, sizeof(*w));
-	assert_int_equal(fake_create(&w->fake, answers, false, &w->group, error, on_line, w), 0);
-	w->comm = add(w, timeout_ms);
-	return w;
+	memset(r, 0, sizeof(*r));
+	assert_int_equal(fake_controller_create(&r->controller, answers, false, &r->group, error,
+						on_line, r),
+			 0);
+	r->comm = add(r, timeout_ms);
+	return r;
 }
 
-static void end(struct world *w)
+static void end(struct rank *r)
 {
-	assert_int_equal(inccl_group_destroy(w->group), 0);
-	fake_stop(&w->fake);
+	assert_int_equal(inccl_group_destroy(r->group), 0);
+	fake_controller_stop(&r->controller);
 }
 
 /* A rank reports a failure to a controller that ends at that moment. The rank must repeat the
@@ -123,16 +125,16 @@ static void own_failure(void **state)
 				       HANG_UP, RESUMED,
 				       NOTHING, DESTROYED,
 				       NULL};
-	struct world *w = begin(answers, 50);
+	struct rank *r = begin(answers, 50);
 	const char *told;
 	int32_t x = 1;
 
-	assert_int_equal(inccl_allreduce(w->comm, &x, &x, 1, INCCL_INT32, INCCL_SUM, NULL),
+	assert_int_equal(inccl_allreduce(r->comm, &x, &x, 1, INCCL_INT32, INCCL_SUM, NULL),
 			 -ETIMEDOUT);
-	until(&w->back);
-	assert_int_equal(inccl_communicator_destroy(w->comm), -ETIMEDOUT);
-	end(w);
-	told = strstr(w->fake.received, "\"type\":\"resume\"");
+	until(&r->back);
+	assert_int_equal(inccl_communicator_destroy(r->comm), -ETIMEDOUT);
+	end(r);
+	told = strstr(r->controller.received, "\"type\":\"resume\"");
 	assert_non_null(told);
 	told = strstr(told, "\"type\":\"failed\",\"communicator\":12,\"errno\":\"ETIMEDOUT\"");
 	assert_non_null(told);
@@ -141,9 +143,9 @@ static void own_failure(void **state)
 }
 
 /* The UDP port in the first message of this type that the controller received. */
-static long udp_port_said(const struct world *w, const char *type)
+static long udp_port_said(const struct rank *r, const char *type)
 {
-	const char *at = strstr(w->fake.received, type);
+	const char *at = strstr(r->controller.received, type);
 
 	assert_non_null(at);
 	at = strstr(at, "\"own_port\":");
@@ -159,24 +161,24 @@ static void slow_destroyer(void **state)
 		JOINED, CONN("5", "1024", "8"), STARTED, CONN_1, STARTED_1, STALL, HANG_UP, RESUMED,
 		NULL};
 	struct sigaction action = {.sa_handler = on_signal};
-	struct world *w = begin(answers, 0);
-	struct inccl_communicator *other = add(w, 0);
+	struct rank *r = begin(answers, 0);
+	struct inccl_communicator *other = add(r, 0);
 	double since = now_s();
 	const char *told, *ended;
 
 	assert_int_equal(pipe(release_fd), 0);
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
-	w->stall = true;
-	w->thread = pthread_self();
-	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
-	assert_true(is_set(&w->back));
+	r->stall = true;
+	r->thread = pthread_self();
+	assert_int_equal(inccl_communicator_destroy(r->comm), 0);
+	assert_true(is_set(&r->back));
 	assert_true(now_s() - since < 4);
-	fake_hang_up(&w->fake);
+	fake_controller_hang_up(&r->controller);
 	inccl_communicator_destroy(other);
-	end(w);
+	end(r);
 	close(release_fd[0]);
 	close(release_fd[1]);
-	told = strstr(w->fake.received, "\"type\":\"resume\"");
+	told = strstr(r->controller.received, "\"type\":\"resume\"");
 	assert_non_null(told);
 	assert_non_null(strstr(told, "\"communicators\":[{\"communicator\":13,"));
 	ended = strstr(told, "\"communicator\":12");
@@ -189,14 +191,14 @@ static void port_is_reported_again(void **state)
 {
 	const char *const answers[] = {
 		JOINED, CONN("5", "1024", "8"), STARTED, HANG_UP, RESUMED, DESTROYED, NULL};
-	struct world *w = begin(answers, 0);
+	struct rank *r = begin(answers, 0);
 
-	until(&w->back);
-	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
-	end(w);
-	assert_true(udp_port_said(w, "\"type\":\"C\"") > 0);
-	assert_int_equal(udp_port_said(w, "\"type\":\"resume\""),
-			 udp_port_said(w, "\"type\":\"C\""));
+	until(&r->back);
+	assert_int_equal(inccl_communicator_destroy(r->comm), 0);
+	end(r);
+	assert_true(udp_port_said(r, "\"type\":\"C\"") > 0);
+	assert_int_equal(udp_port_said(r, "\"type\":\"resume\""),
+			 udp_port_said(r, "\"type\":\"C\""));
 }
 
 /* A controller that rejects the connection for lack of room has not processed the message "resume".
@@ -213,12 +215,12 @@ static void controller_without_room(void **state)
 		RESUMED,
 		DESTROYED,
 		NULL};
-	struct world *w = begin(answers, 0);
+	struct rank *r = begin(answers, 0);
 
-	until(&w->back);
-	assert_null(inccl_communicator_error(w->comm));
-	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
-	end(w);
+	until(&r->back);
+	assert_null(inccl_communicator_error(r->comm));
+	assert_int_equal(inccl_communicator_destroy(r->comm), 0);
+	end(r);
 }
 
 /* After a new controller has resumed the group, a later failure is not attributed to the loss of a
@@ -228,13 +230,13 @@ static void no_orphan_after_a_resume(void **state)
 	const char *const answers[] = {
 		JOINED, CONN("5", "1024", "8"), STARTED, HANG_UP, RESUMED, NOTHING, DESTROYED,
 		NULL};
-	struct world *w = begin(answers, 50);
+	struct rank *r = begin(answers, 50);
 
-	until(&w->back);
-	assert_int_equal(inccl_barrier(w->comm, NULL), -ETIMEDOUT);
-	assert_null(strstr(inccl_communicator_error(w->comm), "the controller is gone"));
-	assert_int_equal(inccl_communicator_destroy(w->comm), -ETIMEDOUT);
-	end(w);
+	until(&r->back);
+	assert_int_equal(inccl_barrier(r->comm, NULL), -ETIMEDOUT);
+	assert_null(strstr(inccl_communicator_error(r->comm), "the controller is gone"));
+	assert_int_equal(inccl_communicator_destroy(r->comm), -ETIMEDOUT);
+	end(r);
 }
 
 /* Counts the sockets of this process that are connected to the port, and those of them on which the
@@ -261,15 +263,15 @@ static void keepalive_after_a_resume(void **state)
 {
 	const char *const answers[] = {
 		JOINED, CONN("5", "1024", "8"), STARTED, HANG_UP, RESUMED, DESTROYED, NULL};
-	struct world *w = begin(answers, 0);
+	struct rank *r = begin(answers, 0);
 	int all, with;
 
-	until(&w->back);
-	count(w->fake.port, SOL_SOCKET, SO_KEEPALIVE, &all, &with);
+	until(&r->back);
+	count(r->controller.port, SOL_SOCKET, SO_KEEPALIVE, &all, &with);
 	assert_int_equal(all, 1);
 	assert_int_equal(with, 1);
-	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
-	end(w);
+	assert_int_equal(inccl_communicator_destroy(r->comm), 0);
+	end(r);
 }
 
 int main(void)

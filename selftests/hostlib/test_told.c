@@ -37,28 +37,28 @@ static void in_a_hurry(struct inccl_communicator *comm)
 
 /* Runs one collective with the single packet r. The switch returns the contribution. Sets *pkt to
  * the packet. */
-static void collective(struct world *w, struct inc_roce_packet *pkt, unsigned int r)
+static void collective(struct rank_fixture *fx, struct inc_roce_packet *pkt, unsigned int r)
 {
 	struct inccl_request *req;
 
-	in_a_hurry(w->comm);
-	req = world_start(w, 0);
-	world_receive(w, pkt, r);
-	peer_mirror(&w->peer, pkt, r, pkt->payload);
+	in_a_hurry(fx->comm);
+	req = rank_start(fx, 0);
+	rank_receive(fx, pkt, r);
+	peer_mirror(&fx->peer, pkt, r, pkt->payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 }
 
 /* Runs one collective, whose caller sleeps until its end. */
-static void collective_slept(struct world *w)
+static void collective_slept(struct rank_fixture *fx)
 {
 	struct inc_roce_packet pkt;
 	struct waiter t;
 
-	in_a_hurry(w->comm);
-	waiter_start(&t, world_start(w, 0));
-	world_receive(w, &pkt, 0);
-	world_until(w, waiter_sleeps);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	in_a_hurry(fx->comm);
+	waiter_start(&t, rank_start(fx, 0));
+	rank_receive(fx, &pkt, 0);
+	rank_until(fx, waiter_sleeps);
+	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	pthread_join(t.thread, NULL);
 }
 
@@ -68,11 +68,11 @@ static void collective_slept(struct world *w)
 static void last_result_is_acknowledged(void **state)
 {
 	struct inccl_communicator *comm;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	uint64_t ack_at_ns;
 
-	comm = w->comm;
-	collective_slept(w);
+	comm = fx->comm;
+	collective_slept(fx);
 	pthread_mutex_lock(&comm->lock);
 	/* a busy machine may have acknowledged the result already */
 	ack_at_ns = peer_channel(comm->ep)->ack_at_ns;
@@ -87,22 +87,22 @@ static void last_result_is_acknowledged(void **state)
 		pthread_mutex_lock(&comm->lock);
 	}
 	pthread_mutex_unlock(&comm->lock);
-	world_receive_ack(w, 0);
+	rank_receive_ack(fx, 0);
 }
 
 /* Destroying a communicator acknowledges its results at once. */
 static void destruction_acknowledges(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 
-	collective_slept(w);
-	pthread_mutex_lock(&w->comm->lock);
-	if (!told(w->comm))
-		peer_channel(w->comm->ep)->ack_at_ns = UINT64_MAX - 1;
-	pthread_mutex_unlock(&w->comm->lock);
-	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
-	w->comm = NULL;
-	world_receive_ack(w, 0);
+	collective_slept(fx);
+	pthread_mutex_lock(&fx->comm->lock);
+	if (!told(fx->comm))
+		peer_channel(fx->comm->ep)->ack_at_ns = UINT64_MAX - 1;
+	pthread_mutex_unlock(&fx->comm->lock);
+	assert_int_equal(inccl_communicator_destroy(fx->comm), 0);
+	fx->comm = NULL;
+	rank_receive_ack(fx, 0);
 }
 
 static void *nothing(void *arg)
@@ -147,16 +147,16 @@ static void small_collectives_cost(void **state)
 	/* number of calls before, because the thread may already have received */
 	uint64_t recv_calls;
 	const uint64_t never_ns = UINT64_MAX / 2;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 	unsigned int i;
 
-	comm = w->comm;
+	comm = fx->comm;
 	stop_thread(comm);
 	recv_calls = peer_stats(comm->ep).recv_calls;
 	assert_true(alarm_ns(comm) == UINT64_MAX);
 	for (i = 0; i < 2 * INC_ACK_EVERY; i++) {
-		collective(w, &pkt, i);
+		collective(fx, &pkt, i);
 		assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns);
 		if (i % INC_ACK_EVERY == 0) {
 			assert_true(peer_channel(comm->ep)->ack_at_ns <=
@@ -166,7 +166,7 @@ static void small_collectives_cost(void **state)
 			peer_channel(comm->ep)->ack_at_ns = never_ns;
 		}
 		if (i % INC_ACK_EVERY == INC_ACK_EVERY - 1)
-			world_receive_ack(w, i);
+			rank_receive_ack(fx, i);
 	}
 	assert_true(alarm_ns(comm) == UINT64_MAX);
 	stats = peer_stats(comm->ep);
@@ -180,22 +180,22 @@ static void small_collectives_cost(void **state)
 static void collective_in_flight_is_served(void **state)
 {
 	struct inccl_communicator *comm;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inccl_request *req;
 	struct inc_roce_packet pkt;
 	uint64_t at_ns;
 
-	comm = w->comm;
+	comm = fx->comm;
 	stop_thread(comm);
 	comm->look_at_ns = UINT64_MAX;
-	req = world_start(w, 0);
+	req = rank_start(fx, 0);
 	at_ns = alarm_ns(comm);
 	/* TAKE_OVER_NS (progress.c) plus a margin */
 	assert_true(at_ns <= inc_now_ns() + 5 * INC_NSEC_PER_MSEC);
-	world_receive(w, &pkt, 0);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	rank_receive(fx, &pkt, 0);
+	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
-	world_receive_ack(w, 0);
+	rank_receive_ack(fx, 0);
 	assert_true(comm->alarm_at_ns == at_ns);
 }
 
@@ -204,17 +204,17 @@ static void polled_result_is_acknowledged(void **state)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS);
 	struct inccl_communicator *comm;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inccl_request *req;
 	struct inc_roce_packet pkt;
 	int ret;
 
-	comm = w->comm;
+	comm = fx->comm;
 	stop_thread(comm);
 	in_a_hurry(comm);
-	req = world_start(w, 0);
-	world_receive(w, &pkt, 0);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	req = rank_start(fx, 0);
+	rank_receive(fx, &pkt, 0);
+	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	while ((ret = inccl_test(req)) == -EAGAIN)
 		assert_true(inc_now_ns() < end_ns);
 	assert_int_equal(ret, 0);
@@ -227,28 +227,29 @@ static void polled_result_is_acknowledged(void **state)
 static void result_of_another_call_is_acknowledged(void **state)
 {
 	struct inccl_communicator *comm;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt, next;
 	struct inccl_request *req;
 	unsigned int i;
 
-	comm = w->comm;
+	comm = fx->comm;
 	stop_thread(comm);
-	collective(w, &pkt, 0);
+	collective(fx, &pkt, 0);
 	in_a_hurry(comm);
-	req = world_start(w, 0);
-	world_receive(w, &pkt, 1);
+	req = rank_start(fx, 0);
+	rank_receive(fx, &pkt, 1);
 	/* These packets fill one receive call. The next receive call finds both results, after the
 	 * second contribution has been sent. */
 	for (i = 0; i < INC_UDP_RECVS; i++)
-		peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+		peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	next = pkt;
 	next.imm++;
 	next.rkey++;
-	peer_mirror(&w->peer, &pkt, 1, pkt.payload);
-	peer_mirror(&w->peer, &next, 2, pkt.payload);
+	peer_mirror(&fx->peer, &pkt, 1, pkt.payload);
+	peer_mirror(&fx->peer, &next, 2, pkt.payload);
 	assert_int_equal(
-		inccl_allreduce(comm, w->data[1], w->data[1], 4, INCCL_INT32, INCCL_SUM, NULL), 0);
+		inccl_allreduce(comm, fx->data[1], fx->data[1], 4, INCCL_INT32, INCCL_SUM, NULL),
+		0);
 	assert_true(peer_channel(comm->ep)->ack_at_ns != UINT64_MAX);
 	assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
@@ -259,14 +260,14 @@ static void alarm_follows_alarm(void **state)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS), first_ns, at_ns;
 	struct inccl_communicator *comm;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inccl_request *req;
 
-	comm = w->comm;
+	comm = fx->comm;
 	pthread_mutex_lock(&comm->lock);
 	comm->look_at_ns = UINT64_MAX;
 	pthread_mutex_unlock(&comm->lock);
-	req = world_start(w, 0);
+	req = rank_start(fx, 0);
 	pthread_mutex_lock(&comm->lock);
 	first_ns = comm->alarm_at_ns;
 	pthread_mutex_unlock(&comm->lock);
@@ -289,10 +290,10 @@ static void looks_as_needed(void **state)
 {
 	uint64_t end_ns = deadline_after_ms(WAIT_MS), look_at_ns;
 	struct inccl_communicator *comm;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	bool seldom, looked, soon;
 
-	comm = w->comm;
+	comm = fx->comm;
 	do {
 		assert_true(inc_now_ns() < end_ns);
 		poll(NULL, 0, 1);
@@ -301,7 +302,7 @@ static void looks_as_needed(void **state)
 		seldom = comm->look_at_ns > inc_now_ns() + 8 * INC_NSEC_PER_MSEC;
 		pthread_mutex_unlock(&comm->lock);
 	} while (!seldom);
-	world_start(w, 0);
+	rank_start(fx, 0);
 	pthread_mutex_lock(&comm->lock);
 	look_at_ns = comm->look_at_ns;
 	pthread_mutex_unlock(&comm->lock);
@@ -322,12 +323,12 @@ static void looks_as_needed(void **state)
 static void no_alarm_after_a_failure(void **state)
 {
 	struct inccl_communicator *comm;
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 
-	comm = w->comm;
+	comm = fx->comm;
 	stop_thread(comm);
-	collective(w, &pkt, 0);
+	collective(fx, &pkt, 0);
 	assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns && !told(comm));
 	inccl_comm_fail(comm, EIO, 0, "that was it");
 	pthread_mutex_lock(&comm->lock);
@@ -339,16 +340,16 @@ static void no_alarm_after_a_failure(void **state)
 /* While no collective is in flight and all results are acknowledged, no thread wakes up. */
 static void no_wake_up_while_idle(void **state)
 {
-	struct world *w = *state;
+	struct rank_fixture *fx = *state;
 	struct inc_roce_packet pkt;
 	struct timespec before, after;
 	uint64_t end_ns;
 	clockid_t clock;
 
-	collective(w, &pkt, 0);
-	world_receive_ack(w, 0);
-	world_until(w, thread_drives);
-	assert_int_equal(pthread_getcpuclockid(w->comm->thread, &clock), 0);
+	collective(fx, &pkt, 0);
+	rank_receive_ack(fx, 0);
+	rank_until(fx, thread_drives);
+	assert_int_equal(pthread_getcpuclockid(fx->comm->thread, &clock), 0);
 	/* waits until the communicator's thread sleeps */
 	end_ns = deadline_after_ms(WAIT_MS);
 	do {
@@ -359,7 +360,7 @@ static void no_wake_up_while_idle(void **state)
 	} while (before.tv_sec != after.tv_sec || before.tv_nsec != after.tv_nsec);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rank_setup, rank_teardown)
 
 int main(void)
 {
