@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include "selftests/term/pair.h"
+#include "selftests/term/harness_device_pair.h"
 
 #define HELD     4096
 #define MAX_SIZE 65536

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 #include "lib/proto/desc.h"
-#include "selftests/term/world.h"
+#include "selftests/term/harness_node.h"
 
 /* Plays one message. The children send it from the last child to the first, so that the order of
  * arrival is not that of the ranks. */

@@ -14,9 +14,9 @@
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
-#include "selftests/term/loop.h"
-#include "selftests/term/path.h"
-#include "selftests/term/scene.h"
+#include "selftests/fakes/channel.h"
+#include "selftests/term/harness_paths.h"
+#include "selftests/term/fixture_comm.h"
 
 /* --- every order ----------------------------------------------------------------------------- */
 

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lib/proto/desc.h"
-#include "selftests/term/path.h"
-#include "selftests/term/world.h"
+#include "selftests/term/harness_paths.h"
+#include "selftests/term/harness_node.h"
 
 #define SUM(seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_FLOAT32, 0, seq)
 

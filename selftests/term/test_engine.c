@@ -19,7 +19,7 @@
 #include "lib/proto/desc.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
-#include "selftests/term/loop.h"
+#include "selftests/fakes/channel.h"
 #include "userspace/config.h"
 #include "userspace/term/kinds.h"
 #include "userspace/term/term_engine.h"

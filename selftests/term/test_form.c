@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "selftests/term/loop.h"
-#include "selftests/term/scene.h"
+#include "selftests/fakes/channel.h"
+#include "selftests/term/fixture_comm.h"
 
 #define OF(coll, dtype) INC_DESC(INC_COLL_##coll, INC_OPERATOR_SUM, dtype, 0, 0)
 #define NATIVE(type)    (INC_DTYPE_NATIVE + INC_DTYPE_##type - INC_DTYPE_FLOAT32)

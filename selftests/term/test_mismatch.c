@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lib/proto/desc.h"
-#include "selftests/term/world.h"
+#include "selftests/term/harness_node.h"
 
 #define CALL(coll, op, dtype, root, seq) \
 	INC_DESC(INC_COLL_##coll, INC_OPERATOR_##op, INC_DTYPE_##dtype, root, seq)

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include "lib/base/awake.h"
 #include "lib/proto/desc.h"
-#include "selftests/term/world.h"
+#include "selftests/term/harness_node.h"
 #include "userspace/term/worker.h"
 
 #define SUM INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0)

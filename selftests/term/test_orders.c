@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <cmocka.h>
 #include "lib/proto/desc.h"
-#include "selftests/term/path.h"
-#include "selftests/term/states.h"
-#include "selftests/term/world.h"
+#include "selftests/term/harness_paths.h"
+#include "selftests/term/harness_states.h"
+#include "selftests/term/harness_node.h"
 
 #define SUM(dtype, seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_##dtype, 0, seq)
 

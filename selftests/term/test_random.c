@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
-#include "selftests/term/world.h"
+#include "selftests/term/harness_node.h"
 
 #define MAX_CALLS 2000
 

@@ -15,7 +15,7 @@
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
 #include "selftests/hostlib/peer.h"
-#include "selftests/term/pair.h"
+#include "selftests/term/harness_device_pair.h"
 
 #define PAYLOAD  1024
 #define PACKETS  64 /* packets of the longest message */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/proto/roce.h"
-#include "selftests/term/pair.h"
+#include "selftests/term/harness_device_pair.h"
 
 static const struct net_faults good = {0};
 

@@ -22,7 +22,7 @@
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
 #include "selftests/belongings.h"
-#include "selftests/term/pair.h"
+#include "selftests/term/harness_device_pair.h"
 #include "selftests/vm/rdma_ends.h"
 
 /* the network namespace of rxe, which is the main one of this machine */

@@ -5,8 +5,8 @@
  * write to a posted buffer, and must not change a buffer that is being sent. Any thread may play
  * peers.
  */
-#ifndef TERM_LOOP_H
-#define TERM_LOOP_H
+#ifndef SELFTESTS_FAKES_CHANNEL_H
+#define SELFTESTS_FAKES_CHANNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Runs a test once for every sequence of events that can happen in a world. */
-#ifndef TERM_PATH_H
-#define TERM_PATH_H
+#ifndef SELFTESTS_TERM_HARNESS_PATHS_H
+#define SELFTESTS_TERM_HARNESS_PATHS_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "selftests/term/world.h"
+#include "selftests/term/harness_node.h"
 
 #define PATH_STEPS 128
 

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
-#include "selftests/term/loop.h"
-#include "selftests/term/scene.h"
+#include "selftests/fakes/channel.h"
+#include "selftests/term/fixture_comm.h"
 
 static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {[INC_ENDPOINT_SOFT] =
 										  &loop_endpoints};

@@ -2,14 +2,14 @@
 /*
  * Counts every order of all events of a world by its states. An order is a way through states, and
  * ways that meet in a state continue alike. So each event is played once in each state. If whole
- * orders were played one after the other (path.h), an event would be repeated many times.
+ * orders were played one after the other (harness_paths.h), an event would be repeated many times.
  */
-#ifndef TERM_STATES_H
-#define TERM_STATES_H
+#ifndef SELFTESTS_TERM_HARNESS_STATES_H
+#define SELFTESTS_TERM_HARNESS_STATES_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "selftests/term/world.h"
+#include "selftests/term/harness_node.h"
 
 /* The job whose orders states_all() counts. */
 struct states_job {

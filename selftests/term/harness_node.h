@@ -4,8 +4,8 @@
  * buffers and sends. A plain reference computes what the node must send to each peer. A broken rule
  * fails the test at once.
  */
-#ifndef TERM_WORLD_H
-#define TERM_WORLD_H
+#ifndef SELFTESTS_TERM_HARNESS_NODE_H
+#define SELFTESTS_TERM_HARNESS_NODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

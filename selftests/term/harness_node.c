@@ -5,7 +5,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "selftests/term/ref_floats.h"
-#include "selftests/term/world.h"
+#include "selftests/term/harness_node.h"
 #include "selftests/unit/ref_switch.h"
 #include "userspace/term/node_priv.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
-#include "selftests/term/pair.h"
+#include "selftests/term/harness_device_pair.h"
 
 static uint64_t mix(uint64_t v)
 {

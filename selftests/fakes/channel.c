@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "lib/base/thread.h"
-#include "selftests/term/loop.h"
+#include "selftests/fakes/channel.h"
 
 #define CHANNELS  1024 /* channels that a test may make between two calls of loop_reset() */
 #define FIRST_QPN 0x100

@@ -5,8 +5,8 @@
  * Each end compares what it receives byte by byte: each message must arrive once, in order and
  * intact.
  */
-#ifndef TERM_PAIR_H
-#define TERM_PAIR_H
+#ifndef SELFTESTS_TERM_HARNESS_DEVICE_PAIR_H
+#define SELFTESTS_TERM_HARNESS_DEVICE_PAIR_H
 
 #include <stdbool.h>
 #include <stdint.h>

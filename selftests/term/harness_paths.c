@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "selftests/term/path.h"
+#include "selftests/term/harness_paths.h"
 
 uint32_t path_choose(struct path *path, uint32_t n)
 {

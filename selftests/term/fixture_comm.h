@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A communicator of the termination engine on endpoints without a wire (loop.h). Its peers compute
- * AllReduces of two int32 per message. The scene makes the peers' messages, and checks the engine's
- * messages to them.
+ * A communicator of the termination engine on endpoints without a wire (selftests/fakes/channel.h).
+ * Its peers compute AllReduces of two int32 per message. The scene makes the peers' messages, and
+ * checks the engine's messages to them.
  */
-#ifndef TERM_SCENE_H
-#define TERM_SCENE_H
+#ifndef SELFTESTS_TERM_FIXTURE_COMM_H
+#define SELFTESTS_TERM_FIXTURE_COMM_H
 
 #include <stdbool.h>
 #include <stdint.h>
