@@ -9,12 +9,13 @@
 #include "lib/base/thread.h"
 #include "selftests/fakes/channel.h"
 
-#define CHANNELS  1024 /* channels that a test may make between two calls of loop_reset() */
+/* channels that a test may make between two calls of fake_channel_reset() */
+#define CHANNELS  1024
 #define FIRST_QPN 0x100
 #define WINDOW    64
 #define FILL      0xdb /* pattern that fills each posted buffer */
 
-struct loop_device {
+struct fake_channel_device {
 	/* must be the first member, because pointers to it are cast to this struct */
 	struct inc_channel_device head;
 	struct inc_channel_device_opts opts;
@@ -27,21 +28,21 @@ enum what { GIVEN, ACKNOWLEDGED, LOST };
 /* An event of a channel that progress() has not reported yet. */
 struct happened {
 	enum what what;
-	struct loop_message m;
+	struct fake_channel_message m;
 	enum inc_channel_reason reason;
 };
 
 struct sending {
 	/* the engine's buffer, which must not change until the send is acknowledged */
 	const uint8_t *buffer;
-	struct loop_message m; /* the bytes at the time of the send */
+	struct fake_channel_message m; /* the bytes at the time of the send */
 };
 
-struct loop_channel {
+struct fake_channel {
 	/* must be the first member, because pointers to it are cast to this struct */
 	struct inc_channel head;
 	void *ctx;
-	struct loop_channel_state s;
+	struct fake_channel_state s;
 	bool lost, refuse_sends;
 	uint8_t *posted[WINDOW]; /* posted buffers, by the number of the receive */
 	struct sending sends[WINDOW];
@@ -53,11 +54,11 @@ struct loop_channel {
 
 /* Protects all static data of this file, except data that only the workers' threads use. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct loop_channel *channels[CHANNELS];
-static struct loop_channel_state closed[CHANNELS];
+static struct fake_channel *channels[CHANNELS];
+static struct fake_channel_state closed[CHANNELS];
 static uint32_t n_channels;
-static struct loop_open now_open;
-static struct loop_device *devices[64];
+static struct fake_channels_open now_open;
+static struct fake_channel_device *devices[64];
 static uint32_t n_devices;
 
 /* Ends the program if the condition is false, because an endpoint cannot return an error of the
@@ -70,15 +71,15 @@ static uint32_t n_devices;
 		}                                                                       \
 	} while (0)
 
-void loop_reset(void)
+void fake_channel_reset(void)
 {
 	CHECK(!now_open.channels && !now_open.devices && !now_open.maps);
 	n_channels = n_devices = 0;
 }
 
-struct loop_open loop_open(void)
+struct fake_channels_open fake_channels_open(void)
 {
-	struct loop_open found;
+	struct fake_channels_open found;
 
 	pthread_mutex_lock(&lock);
 	found = now_open;
@@ -86,23 +87,23 @@ struct loop_open loop_open(void)
 	return found;
 }
 
-static struct loop_channel *channel_of(uint32_t qpn)
+static struct fake_channel *channel_of(uint32_t qpn)
 {
 	CHECK(qpn >= FIRST_QPN && qpn - FIRST_QPN < n_channels);
 	return channels[qpn - FIRST_QPN];
 }
 
-static struct loop_device *device_of(struct inc_channel_device *dev)
+static struct fake_channel_device *device_of(struct inc_channel_device *dev)
 {
-	return (struct loop_device *)dev;
+	return (struct fake_channel_device *)dev;
 }
 
-static struct loop_channel *of(const struct inc_channel *ch)
+static struct fake_channel *of(const struct inc_channel *ch)
 {
-	return (struct loop_channel *)ch;
+	return (struct fake_channel *)ch;
 }
 
-static void happen(struct loop_channel *ch, const struct happened *h)
+static void happen(struct fake_channel *ch, const struct happened *h)
 {
 	CHECK(ch->n_happened < 4 * WINDOW);
 	ch->happened[ch->n_happened++] = *h;
@@ -111,18 +112,18 @@ static void happen(struct loop_channel *ch, const struct happened *h)
 
 /* --- the functions that the engine calls --------------------------------------------------- */
 
-static int loop_probe(const struct inc_channel_device_opts *opts, struct inc_channel_offer *out,
-		      struct inc_err *why)
+static int fake_channel_probe(const struct inc_channel_device_opts *opts,
+			      struct inc_channel_offer *out, struct inc_err *why)
 {
 	*out = (struct inc_channel_offer){.payload_bytes = 1024,
-					  .max_message_bytes = LOOP_MAX_MESSAGE};
-	snprintf(out->device, sizeof(out->device), "loop of %s", opts->ifname);
+					  .max_message_bytes = FAKE_CHANNEL_MAX_MESSAGE};
+	snprintf(out->device, sizeof(out->device), "channels of %s", opts->ifname);
 	return 0;
 }
 
 /* Binds a UDP port, as a socket does: each port belongs to one device, and 0 selects a free one.
  * The caller holds the lock. */
-static int bind_device(struct loop_device *d)
+static int bind_device(struct fake_channel_device *d)
 {
 	uint32_t i, place = 0;
 
@@ -141,10 +142,10 @@ static int bind_device(struct loop_device *d)
 	return 0;
 }
 
-static int loop_device_open(const struct inc_channel_device_opts *opts,
-			    struct inc_channel_device **out, struct inc_err *err)
+static int fake_channel_device_open(const struct inc_channel_device_opts *opts,
+				    struct inc_channel_device **out, struct inc_err *err)
 {
-	struct loop_device *d = calloc(1, sizeof(*d));
+	struct fake_channel_device *d = calloc(1, sizeof(*d));
 	int ret;
 
 	CHECK(d);
@@ -152,7 +153,7 @@ static int loop_device_open(const struct inc_channel_device_opts *opts,
 		free(d);
 		return inc_err_set(err, ENODEV, "port %s is broken", opts->ifname);
 	}
-	d->head.ops = &loop_endpoints;
+	d->head.ops = &fake_channel_ops;
 	d->opts = *opts;
 	d->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	CHECK(d->fd >= 0);
@@ -168,9 +169,9 @@ static int loop_device_open(const struct inc_channel_device_opts *opts,
 	return 0;
 }
 
-static void loop_device_close(struct inc_channel_device *dev)
+static void fake_channel_device_close(struct inc_channel_device *dev)
 {
-	struct loop_device *d = device_of(dev);
+	struct fake_channel_device *d = device_of(dev);
 	uint32_t i = 0;
 
 	pthread_mutex_lock(&lock);
@@ -183,9 +184,9 @@ static void loop_device_close(struct inc_channel_device *dev)
 	free(d);
 }
 
-static int loop_map(struct inc_channel_device *dev, void *addr, size_t len,
-		    enum inc_channel_access access, struct inc_channel_region *region,
-		    struct inc_err *err)
+static int fake_channel_map(struct inc_channel_device *dev, void *addr, size_t len,
+			    enum inc_channel_access access, struct inc_channel_region *region,
+			    struct inc_err *err)
 {
 	*region = (struct inc_channel_region){.addr = addr, .len = len};
 	pthread_mutex_lock(&lock);
@@ -194,19 +195,21 @@ static int loop_map(struct inc_channel_device *dev, void *addr, size_t len,
 	return 0;
 }
 
-static void loop_unmap(struct inc_channel_device *dev, struct inc_channel_region *region)
+static void fake_channel_unmap(struct inc_channel_device *dev, struct inc_channel_region *region)
 {
 	pthread_mutex_lock(&lock);
 	now_open.maps--;
 	pthread_mutex_unlock(&lock);
 }
 
-static int loop_make(struct inc_channel_device *dev, const struct inc_channel_opts *opts,
-		     struct inc_channel **out, struct inc_channel_own *own, struct inc_err *err)
+static int fake_channel_make(struct inc_channel_device *dev, const struct inc_channel_opts *opts,
+			     struct inc_channel **out, struct inc_channel_own *own,
+			     struct inc_err *err)
 {
-	struct loop_channel *ch = calloc(1, sizeof(*ch));
+	struct fake_channel *ch = calloc(1, sizeof(*ch));
 
-	CHECK(ch && opts->messages <= WINDOW && opts->max_message_bytes <= LOOP_MAX_MESSAGE);
+	CHECK(ch && opts->messages <= WINDOW &&
+	      opts->max_message_bytes <= FAKE_CHANNEL_MAX_MESSAGE);
 	ch->head.dev = dev;
 	ch->ctx = opts->ctx;
 	ch->s.opts = *opts;
@@ -225,10 +228,10 @@ static int loop_make(struct inc_channel_device *dev, const struct inc_channel_op
 	return 0;
 }
 
-static int loop_connect(struct inc_channel *channel, const struct inc_channel_peer *peer,
-			struct inc_err *err)
+static int fake_channel_connect(struct inc_channel *channel, const struct inc_channel_peer *peer,
+				struct inc_err *err)
 {
-	struct loop_channel *ch = of(channel);
+	struct fake_channel *ch = of(channel);
 
 	CHECK(!ch->s.connected);
 	pthread_mutex_lock(&lock);
@@ -240,7 +243,7 @@ static int loop_connect(struct inc_channel *channel, const struct inc_channel_pe
 
 /* Checks that posted buffers still have the pattern, and that buffers under way have the bytes of
  * the send. */
-static void check_buffers(const struct loop_channel *ch)
+static void check_buffers(const struct fake_channel *ch)
 {
 	uint64_t m;
 
@@ -253,9 +256,9 @@ static void check_buffers(const struct loop_channel *ch)
 	}
 }
 
-static void loop_shut(struct inc_channel *channel, uint8_t syndrome)
+static void fake_channel_shut(struct inc_channel *channel, uint8_t syndrome)
 {
-	struct loop_channel *ch = of(channel);
+	struct fake_channel *ch = of(channel);
 	uint32_t i;
 
 	pthread_mutex_lock(&lock);
@@ -270,9 +273,9 @@ static void loop_shut(struct inc_channel *channel, uint8_t syndrome)
 	free(ch);
 }
 
-static int loop_post(struct inc_channel *channel, void *buffer)
+static int fake_channel_post(struct inc_channel *channel, void *buffer)
 {
-	struct loop_channel *ch = of(channel);
+	struct fake_channel *ch = of(channel);
 
 	pthread_mutex_lock(&lock);
 	CHECK(buffer && ch->s.posted - ch->s.received < ch->s.opts.messages);
@@ -282,10 +285,10 @@ static int loop_post(struct inc_channel *channel, void *buffer)
 	return 0;
 }
 
-static int loop_send(struct inc_channel *channel, const void *buffer, uint32_t length, bool has_imm,
-		     uint32_t imm)
+static int fake_channel_send(struct inc_channel *channel, const void *buffer, uint32_t length,
+			     bool has_imm, uint32_t imm)
 {
-	struct loop_channel *ch = of(channel);
+	struct fake_channel *ch = of(channel);
 	struct sending *s = &ch->sends[ch->s.sent % WINDOW];
 	int ret = 0;
 
@@ -305,29 +308,29 @@ static int loop_send(struct inc_channel *channel, const void *buffer, uint32_t l
 	return ret;
 }
 
-static void loop_flush(struct inc_channel_device *dev)
+static void fake_channel_flush(struct inc_channel_device *dev)
 {
 }
 
-static bool loop_arm(struct inc_channel_device *dev)
+static bool fake_channel_arm(struct inc_channel_device *dev)
 {
 	return false;
 }
 
-static int loop_fd(const struct inc_channel_device *dev, short *events)
+static int fake_channel_fd(const struct inc_channel_device *dev, short *events)
 {
-	return ((const struct loop_device *)dev)->fd;
+	return ((const struct fake_channel_device *)dev)->fd;
 }
 
-static uint64_t loop_deadline(const struct inc_channel_device *dev)
+static uint64_t fake_channel_deadline(const struct inc_channel_device *dev)
 {
 	return UINT64_MAX;
 }
 
 /* Removes the oldest event of a channel of the device; NULL: there is none. */
-static struct loop_channel *next(struct inc_channel_device *dev, struct happened *out)
+static struct fake_channel *next(struct inc_channel_device *dev, struct happened *out)
 {
-	struct loop_channel *ch, *found = NULL;
+	struct fake_channel *ch, *found = NULL;
 	uint32_t i;
 
 	pthread_mutex_lock(&lock);
@@ -343,7 +346,7 @@ static struct loop_channel *next(struct inc_channel_device *dev, struct happened
 	return found;
 }
 
-static void report_message(struct loop_channel *ch, const struct happened *h)
+static void report_message(struct fake_channel *ch, const struct happened *h)
 {
 	const struct inc_channel_handler *handler = device_of(ch->head.dev)->opts.handler;
 	struct inc_channel_message m = {
@@ -358,10 +361,10 @@ static void report_message(struct loop_channel *ch, const struct happened *h)
 	handler->message(ch->ctx, &m);
 }
 
-static bool loop_progress(struct inc_channel_device *dev)
+static bool fake_channel_progress(struct inc_channel_device *dev)
 {
 	const struct inc_channel_handler *handler = device_of(dev)->opts.handler;
-	struct loop_channel *ch;
+	struct fake_channel *ch;
 	struct happened h;
 
 	inc_drain_fd(device_of(dev)->fd);
@@ -389,9 +392,9 @@ static bool loop_progress(struct inc_channel_device *dev)
 	return false;
 }
 
-static void loop_figures(const struct inc_channel *channel, struct inc_channel_figures *out)
+static void fake_channel_figures(const struct inc_channel *channel, struct inc_channel_figures *out)
 {
-	const struct loop_channel *ch = of(channel);
+	const struct fake_channel *ch = of(channel);
 
 	pthread_mutex_lock(&lock);
 	*out = (struct inc_channel_figures){.rx_packets = ch->s.given,
@@ -402,37 +405,37 @@ static void loop_figures(const struct inc_channel *channel, struct inc_channel_f
 }
 
 /* Every device reports the same figures, so that the test recognises sums. */
-static void loop_device_figures(const struct inc_channel_device *dev,
-				struct inc_channel_device_figures *out)
+static void fake_channel_device_figures(const struct inc_channel_device *dev,
+					struct inc_channel_device_figures *out)
 {
 	*out = (struct inc_channel_device_figures){.strangers = 1, .damaged = 2};
 }
 
-const struct inc_channel_ops loop_endpoints = {
-	.probe = loop_probe,
-	.open = loop_device_open,
-	.close = loop_device_close,
-	.map = loop_map,
-	.unmap = loop_unmap,
-	.make = loop_make,
-	.connect = loop_connect,
-	.shut = loop_shut,
-	.post = loop_post,
-	.send = loop_send,
-	.flush = loop_flush,
-	.fd = loop_fd,
-	.deadline_ns = loop_deadline,
-	.progress = loop_progress,
-	.arm = loop_arm,
-	.figures = loop_figures,
-	.device_figures = loop_device_figures,
+const struct inc_channel_ops fake_channel_ops = {
+	.probe = fake_channel_probe,
+	.open = fake_channel_device_open,
+	.close = fake_channel_device_close,
+	.map = fake_channel_map,
+	.unmap = fake_channel_unmap,
+	.make = fake_channel_make,
+	.connect = fake_channel_connect,
+	.shut = fake_channel_shut,
+	.post = fake_channel_post,
+	.send = fake_channel_send,
+	.flush = fake_channel_flush,
+	.fd = fake_channel_fd,
+	.deadline_ns = fake_channel_deadline,
+	.progress = fake_channel_progress,
+	.arm = fake_channel_arm,
+	.figures = fake_channel_figures,
+	.device_figures = fake_channel_device_figures,
 };
 
 /* --- the functions that a test calls as a peer --------------------------------------------- */
 
-bool loop_give(uint32_t qpn, const struct loop_message *m)
+bool fake_channel_give(uint32_t qpn, const struct fake_channel_message *m)
 {
-	struct loop_channel *ch;
+	struct fake_channel *ch;
 	bool ok;
 
 	pthread_mutex_lock(&lock);
@@ -448,9 +451,9 @@ bool loop_give(uint32_t qpn, const struct loop_message *m)
 	return ok;
 }
 
-bool loop_take(uint32_t qpn, struct loop_message *out)
+bool fake_channel_take(uint32_t qpn, struct fake_channel_message *out)
 {
-	struct loop_channel *ch;
+	struct fake_channel *ch;
 	bool ok;
 
 	pthread_mutex_lock(&lock);
@@ -462,9 +465,9 @@ bool loop_take(uint32_t qpn, struct loop_message *out)
 	return ok;
 }
 
-bool loop_acknowledge(uint32_t qpn)
+bool fake_channel_acknowledge(uint32_t qpn)
 {
-	struct loop_channel *ch;
+	struct fake_channel *ch;
 	bool ok;
 
 	pthread_mutex_lock(&lock);
@@ -478,9 +481,9 @@ bool loop_acknowledge(uint32_t qpn)
 	return ok;
 }
 
-void loop_lose(uint32_t qpn, enum inc_channel_reason reason)
+void fake_channel_lose(uint32_t qpn, enum inc_channel_reason reason)
 {
-	struct loop_channel *ch;
+	struct fake_channel *ch;
 
 	pthread_mutex_lock(&lock);
 	ch = channel_of(qpn);
@@ -489,17 +492,17 @@ void loop_lose(uint32_t qpn, enum inc_channel_reason reason)
 	pthread_mutex_unlock(&lock);
 }
 
-void loop_refuse_sends(uint32_t qpn)
+void fake_channel_refuse_sends(uint32_t qpn)
 {
 	pthread_mutex_lock(&lock);
 	channel_of(qpn)->refuse_sends = true;
 	pthread_mutex_unlock(&lock);
 }
 
-struct loop_channel_state loop_state(uint32_t qpn)
+struct fake_channel_state fake_channel_state(uint32_t qpn)
 {
-	struct loop_channel_state s;
-	struct loop_channel *ch;
+	struct fake_channel_state s;
+	struct fake_channel *ch;
 
 	pthread_mutex_lock(&lock);
 	ch = channel_of(qpn);

@@ -12,21 +12,21 @@
 #include <stdint.h>
 #include "lib/channel/channel.h"
 
-#define LOOP_MAX_MESSAGE 256
+#define FAKE_CHANNEL_MAX_MESSAGE 256
 
-extern const struct inc_channel_ops loop_endpoints;
+extern const struct inc_channel_ops fake_channel_ops;
 
 /* Forgets all channels. The caller has closed them before. */
-void loop_reset(void);
+void fake_channel_reset(void);
 /* How many devices and channels are open, and how many regions are mapped. */
-struct loop_open {
+struct fake_channels_open {
 	uint32_t devices, channels, maps;
 };
-struct loop_open loop_open(void);
+struct fake_channels_open fake_channels_open(void);
 
 /* A message to a peer or from a peer. */
-struct loop_message {
-	uint8_t bytes[LOOP_MAX_MESSAGE];
+struct fake_channel_message {
+	uint8_t bytes[FAKE_CHANNEL_MAX_MESSAGE];
 	uint32_t length;
 	bool has_imm;
 	uint32_t imm;
@@ -38,27 +38,27 @@ struct loop_message {
 /* Sends a message, which the device reports at its next progress(). Returns false if no receive is
  * posted, so that a real peer would get an RNR NAK. The test fails if the channel is not connected
  * yet, and for everything else that no real peer would do. */
-bool loop_give(uint32_t qpn, const struct loop_message *m);
+bool fake_channel_give(uint32_t qpn, const struct fake_channel_message *m);
 /* Receives the next message for the peer. Returns false if there is none yet. */
-bool loop_take(uint32_t qpn, struct loop_message *out);
+bool fake_channel_take(uint32_t qpn, struct fake_channel_message *out);
 /* Acknowledges the engine's oldest message that was not acknowledged yet. Returns false if there is
  * none. */
-bool loop_acknowledge(uint32_t qpn);
+bool fake_channel_acknowledge(uint32_t qpn);
 /* Breaks the peer's connection. */
-void loop_lose(uint32_t qpn, enum inc_channel_reason reason);
+void fake_channel_lose(uint32_t qpn, enum inc_channel_reason reason);
 /* The next send on the channel breaks it, with the reason REFUSED. */
-void loop_refuse_sends(uint32_t qpn);
+void fake_channel_refuse_sends(uint32_t qpn);
 
-struct loop_channel_state {
+struct fake_channel_state {
 	bool open, connected;
 	struct inc_channel_peer peer;
 	/* options of the channel, without the handlers' data (`what` and `ctx`) */
 	struct inc_channel_opts opts;
 	uint64_t posted, given, sent, acknowledged;
-	uint64_t received; /* messages of loop_give() that were reported to the engine */
+	uint64_t received; /* messages of fake_channel_give() that were reported to the engine */
 	uint8_t told;      /* AETH syndrome with which the engine closed the channel */
 	uint32_t device;
 };
-struct loop_channel_state loop_state(uint32_t qpn);
+struct fake_channel_state fake_channel_state(uint32_t qpn);
 
 #endif

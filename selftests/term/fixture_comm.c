@@ -10,19 +10,19 @@
 #include "selftests/fakes/channel.h"
 #include "selftests/term/fixture_comm.h"
 
-static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {[INC_ENDPOINT_SOFT] =
-										  &loop_endpoints};
+static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
+	[INC_ENDPOINT_SOFT] = &fake_channel_ops};
 
 static void on_notice(void *arg, const struct inc_msg_event *event)
 {
-	struct scene *s = arg;
+	struct comm_fixture *fx = arg;
 
 	assert_int_equal(event->communicator, 12);
-	s->n_told++;
-	s->report = *event;
+	fx->n_told++;
+	fx->report = *event;
 }
 
-struct inc_comm_conf scene_conf(uint32_t children, uint32_t messages, bool has_parent)
+struct inc_comm_conf comm_conf(uint32_t children, uint32_t messages, bool has_parent)
 {
 	struct inc_comm_conf conf = {
 		.communicator = 12,
@@ -54,139 +54,139 @@ struct inc_comm_conf scene_conf(uint32_t children, uint32_t messages, bool has_p
 	return conf;
 }
 
-void scene_turn(struct scene *s)
+void comm_turn(struct comm_fixture *fx)
 {
-	inc_term_worker_turn(s->w, 0);
+	inc_term_worker_turn(fx->w, 0);
 }
 
-void scene_open_worker(struct scene *s)
+void comm_open_worker(struct comm_fixture *fx)
 {
 	const struct inc_term_worker_opts opts = {.kinds = kinds,
 						  .rto_min_ns = INC_NSEC_PER_MSEC,
 						  .rto_max_ns = INC_NSEC_PER_SEC,
 						  .notice = on_notice,
-						  .arg = s};
+						  .arg = fx};
 
-	memset(s, 0, sizeof(*s));
-	assert_int_equal(inc_term_worker_new(&opts, &s->w, NULL), 0);
+	memset(fx, 0, sizeof(*fx));
+	assert_int_equal(inc_term_worker_new(&opts, &fx->w, NULL), 0);
 }
 
-void scene_open(struct scene *s, uint32_t children, uint32_t messages, bool has_parent)
+void comm_open(struct comm_fixture *fx, uint32_t children, uint32_t messages, bool has_parent)
 {
 	struct inc_err err = {};
 
-	scene_open_worker(s);
-	s->conf = scene_conf(children, messages, has_parent);
-	s->n = s->conf.n_conns;
-	s->has_parent = has_parent;
-	if (inc_term_worker_add(s->w, &s->conf, &s->cm, &err) ||
-	    inc_term_worker_start_comm(s->w, s->cm, &err))
+	comm_open_worker(fx);
+	fx->conf = comm_conf(children, messages, has_parent);
+	fx->n = fx->conf.n_conns;
+	fx->has_parent = has_parent;
+	if (inc_term_worker_add(fx->w, &fx->conf, &fx->cm, &err) ||
+	    inc_term_worker_start_comm(fx->w, fx->cm, &err))
 		fail_msg("%s", err.msg);
 }
 
-void scene_close(struct scene *s)
+void comm_close(struct comm_fixture *fx)
 {
-	struct loop_open left;
+	struct fake_channels_open left;
 
-	inc_term_worker_free(s->w);
-	left = loop_open();
+	inc_term_worker_free(fx->w);
+	left = fake_channels_open();
 	assert_int_equal(left.devices + left.channels + left.maps, 0);
-	loop_reset();
+	fake_channel_reset();
 }
 
-bool scene_is_parent(const struct scene *s, uint32_t i)
+bool comm_is_parent(const struct comm_fixture *fx, uint32_t i)
 {
-	return s->has_parent && i == s->n - 1;
+	return fx->has_parent && i == fx->n - 1;
 }
 
-uint32_t scene_qpn(const struct scene *s, uint32_t i)
+uint32_t comm_qpn(const struct comm_fixture *fx, uint32_t i)
 {
-	return s->conf.conn[i].own.qpn;
+	return fx->conf.conn[i].own.qpn;
 }
 
-static int32_t part(const struct scene *s, uint32_t i, uint64_t number)
+static int32_t part(const struct comm_fixture *fx, uint32_t i, uint64_t number)
 {
-	return scene_is_parent(s, i) ? -7 * (int32_t)number - 1
-				     : (int32_t)(1 + s->conf.conn[i].rank) * (int32_t)(1 + number);
+	return comm_is_parent(fx, i) ? -7 * (int32_t)number - 1
+				     : (int32_t)(1 + fx->conf.conn[i].rank) * (int32_t)(1 + number);
 }
 
-static int32_t sum_of(const struct scene *s, uint64_t number)
+static int32_t sum_of(const struct comm_fixture *fx, uint64_t number)
 {
 	int32_t sum = 0;
 	uint32_t i;
 
-	for (i = 0; i < s->n - s->has_parent; i++)
-		sum += part(s, i, number);
+	for (i = 0; i < fx->n - fx->has_parent; i++)
+		sum += part(fx, i, number);
 	return sum;
 }
 
 /* Sends the next message of peer i, with two elements. A child sends the descriptor with the first
  * message and every third one; a parent always sends it. */
-bool scene_give(struct scene *s, uint32_t i)
+bool comm_give(struct comm_fixture *fx, uint32_t i)
 {
-	const uint64_t number = s->given[i];
-	const int32_t value[2] = {part(s, i, number), 5};
-	struct loop_message m = {.length = sizeof(value),
-				 .has_imm = scene_is_parent(s, i) || number % 3 == 0,
-				 .imm = SUM(0)};
+	const uint64_t number = fx->given[i];
+	const int32_t value[2] = {part(fx, i, number), 5};
+	struct fake_channel_message m = {.length = sizeof(value),
+					 .has_imm = comm_is_parent(fx, i) || number % 3 == 0,
+					 .imm = SUM(0)};
 
 	memcpy(m.bytes, value, sizeof(value));
-	if (!loop_give(scene_qpn(s, i), &m))
+	if (!fake_channel_give(comm_qpn(fx, i), &m))
 		return false;
-	s->given[i]++;
+	fx->given[i]++;
 	return true;
 }
 
 /* Checks the messages that the engine has sent to peer i. */
-void scene_take(struct scene *s, uint32_t i)
+void comm_take(struct comm_fixture *fx, uint32_t i)
 {
-	const uint32_t children = s->n - s->has_parent;
-	struct loop_message m;
+	const uint32_t children = fx->n - fx->has_parent;
+	struct fake_channel_message m;
 	int32_t value[2];
 
-	while (loop_take(scene_qpn(s, i), &m)) {
-		const uint64_t number = s->taken[i]++;
-		const bool down = s->has_parent && !scene_is_parent(s, i);
+	while (fake_channel_take(comm_qpn(fx, i), &m)) {
+		const uint64_t number = fx->taken[i]++;
+		const bool down = fx->has_parent && !comm_is_parent(fx, i);
 
 		assert_int_equal(m.length, sizeof(value));
 		memcpy(value, m.bytes, sizeof(value));
-		assert_int_equal(value[0], down ? part(s, s->n - 1, number) : sum_of(s, number));
+		assert_int_equal(value[0], down ? part(fx, fx->n - 1, number) : sum_of(fx, number));
 		assert_int_equal(value[1], down ? 5 : 5 * children);
-		assert_int_equal(m.has_imm, scene_is_parent(s, i) || number % 3 == 0);
+		assert_int_equal(m.has_imm, comm_is_parent(fx, i) || number % 3 == 0);
 		if (m.has_imm)
 			assert_int_equal(m.imm, SUM(0));
 	}
 }
 
-void scene_take_all(struct scene *s)
+void comm_take_all(struct comm_fixture *fx)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->n; i++)
-		scene_take(s, i);
+	for (i = 0; i < fx->n; i++)
+		comm_take(fx, i);
 }
 
-struct inc_term_view *scene_view(struct scene *s)
+struct inc_term_view *comm_view(struct comm_fixture *fx)
 {
 	static struct inc_term_view view;
 
-	inc_term_worker_view(s->w, s->cm, &view);
+	inc_term_worker_view(fx->w, fx->cm, &view);
 	return &view;
 }
 
 /* Checks that nothing is under way: all buffers are posted, and no others are in use. */
-void scene_check_rest(struct scene *s, uint64_t messages)
+void comm_check_rest(struct comm_fixture *fx, uint64_t messages)
 {
-	const struct inc_term_view *v = scene_view(s);
+	const struct inc_term_view *v = comm_view(fx);
 	uint32_t i;
 
 	assert_false(v->waits);
 	assert_int_equal(v->comm.results, messages);
-	assert_int_equal(v->buffers_taken, s->n * v->comm.receives);
-	for (i = 0; i < s->n; i++) {
-		const struct loop_channel_state ch = loop_state(scene_qpn(s, i));
+	assert_int_equal(v->buffers_taken, fx->n * v->comm.receives);
+	for (i = 0; i < fx->n; i++) {
+		const struct fake_channel_state ch = fake_channel_state(comm_qpn(fx, i));
 
 		assert_int_equal(ch.posted - ch.given, v->comm.receives);
-		assert_int_equal(s->taken[i], messages);
+		assert_int_equal(fx->taken[i], messages);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A communicator of the termination engine on endpoints without a wire (selftests/fakes/channel.h).
- * Its peers compute AllReduces of two int32 per message. The scene makes the peers' messages, and
+ * Its peers compute AllReduces of two int32 per message. The fixture makes the peers' messages, and
  * checks the engine's messages to them.
  */
 #ifndef SELFTESTS_TERM_FIXTURE_COMM_H
@@ -21,7 +21,7 @@
 #define SUM(seq)  INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, seq)
 
 /* A communicator, and what its peers have done so far. */
-struct scene {
+struct comm_fixture {
 	struct inc_term_worker *w;
 	struct inc_term_comm *cm;
 	struct inc_comm_conf conf;
@@ -34,26 +34,26 @@ struct scene {
 
 /* Makes the configuration of communicator 12, with two connections at each port, and ranks in
  * another order than connections. */
-struct inc_comm_conf scene_conf(uint32_t children, uint32_t messages, bool has_parent);
+struct inc_comm_conf comm_conf(uint32_t children, uint32_t messages, bool has_parent);
 /* Makes one turn of the worker. */
-void scene_turn(struct scene *s);
+void comm_turn(struct comm_fixture *fx);
 /* Opens a worker that has no communicator yet. */
-void scene_open_worker(struct scene *s);
-void scene_open(struct scene *s, uint32_t children, uint32_t messages, bool has_parent);
+void comm_open_worker(struct comm_fixture *fx);
+void comm_open(struct comm_fixture *fx, uint32_t children, uint32_t messages, bool has_parent);
 /* Closes the worker, and checks that no device, channel or buffer remains. */
-void scene_close(struct scene *s);
+void comm_close(struct comm_fixture *fx);
 /* Is connection i the one to the parent? Connections are numbered as in `conf`. */
-bool scene_is_parent(const struct scene *s, uint32_t i);
-uint32_t scene_qpn(const struct scene *s, uint32_t i);
+bool comm_is_parent(const struct comm_fixture *fx, uint32_t i);
+uint32_t comm_qpn(const struct comm_fixture *fx, uint32_t i);
 /* Sends the next message of a connection's peer. Returns false if no receive is posted for it. */
-bool scene_give(struct scene *s, uint32_t i);
+bool comm_give(struct comm_fixture *fx, uint32_t i);
 /* Receives the messages that the engine has sent to a connection's peer so far, and checks them. */
-void scene_take(struct scene *s, uint32_t i);
-void scene_take_all(struct scene *s);
+void comm_take(struct comm_fixture *fx, uint32_t i);
+void comm_take_all(struct comm_fixture *fx);
 /* The figures of the communicator. The memory is valid until the next call. */
-struct inc_term_view *scene_view(struct scene *s);
+struct inc_term_view *comm_view(struct comm_fixture *fx);
 /* Checks that nothing is under way: this number of results has been made, and all buffers are
  * posted. */
-void scene_check_rest(struct scene *s, uint64_t messages);
+void comm_check_rest(struct comm_fixture *fx, uint64_t messages);
 
 #endif

@@ -20,14 +20,14 @@ static uint64_t mix(uint64_t v)
 	return v ^ v >> 33;
 }
 
-static uint64_t seed_of(const struct pair_end *e, uint64_t number)
+static uint64_t seed_of(const struct device_pair_end *e, uint64_t number)
 {
 	return mix(e->seed * 1000003 + number);
 }
 
 /* Draws the length of a message. Many messages are empty, short, of whole packets, or of the
  * greatest length. */
-static uint32_t length_of(const struct pair_end *e, uint64_t number)
+static uint32_t length_of(const struct device_pair_end *e, uint64_t number)
 {
 	uint64_t v = seed_of(e, number);
 
@@ -35,16 +35,16 @@ static uint32_t length_of(const struct pair_end *e, uint64_t number)
 	case 0:
 		return v >> 8 & 1 ? 0 : 4;
 	case 1:
-		return (v >> 8) % PAIR_PAYLOAD;
+		return (v >> 8) % DEVICE_PAIR_PAYLOAD;
 	case 2:
-		return ((v >> 8) % 16 + 1) * PAIR_PAYLOAD;
+		return ((v >> 8) % 16 + 1) * DEVICE_PAIR_PAYLOAD;
 	case 3:
-		return PAIR_MAX_MESSAGE;
+		return DEVICE_PAIR_MAX_MESSAGE;
 	}
-	return (v >> 8) % (PAIR_MAX_MESSAGE + 1);
+	return (v >> 8) % (DEVICE_PAIR_MAX_MESSAGE + 1);
 }
 
-static void fill(const struct pair_end *e, uint64_t number, uint8_t *out, uint32_t length)
+static void fill(const struct device_pair_end *e, uint64_t number, uint8_t *out, uint32_t length)
 {
 	uint64_t v = seed_of(e, number) | 1;
 	uint32_t i;
@@ -55,20 +55,20 @@ static void fill(const struct pair_end *e, uint64_t number, uint8_t *out, uint32
 	}
 }
 
-void pair_post(struct pair_end *e, unsigned int m)
+void device_pair_post(struct device_pair_end *e, unsigned int m)
 {
 	assert_false(e->posted & 1u << m);
 	e->posted |= 1u << m;
-	assert_int_equal(e->ch->dev->ops->post(e->ch, e->in + m * PAIR_MAX_MESSAGE), 0);
+	assert_int_equal(e->ch->dev->ops->post(e->ch, e->in + m * DEVICE_PAIR_MAX_MESSAGE), 0);
 }
 
 static void on_message(void *ctx, const struct inc_channel_message *m)
 {
-	struct pair_end *e = ctx;
+	struct device_pair_end *e = ctx;
 	const uint64_t number = e->n_got++, v = seed_of(e->peer, number);
 	const size_t at = (uint8_t *)m->buffer - e->in;
-	const unsigned int which = at / PAIR_MAX_MESSAGE;
-	uint8_t want[PAIR_MAX_MESSAGE];
+	const unsigned int which = at / DEVICE_PAIR_MAX_MESSAGE;
+	uint8_t want[DEVICE_PAIR_MAX_MESSAGE];
 
 	assert_true(number < e->peer->n_sent);
 	assert_int_equal(m->length, length_of(e->peer, number));
@@ -77,17 +77,17 @@ static void on_message(void *ctx, const struct inc_channel_message *m)
 		assert_int_equal(m->imm, (uint32_t)v);
 	fill(e->peer, number, want, m->length);
 	assert_memory_equal(m->buffer, want, m->length);
-	assert_true(which < PAIR_MESSAGES && at == which * PAIR_MAX_MESSAGE);
+	assert_true(which < DEVICE_PAIR_MESSAGES && at == which * DEVICE_PAIR_MAX_MESSAGE);
 	assert_true(e->posted & 1u << which);
 	e->posted &= ~(1u << which);
 	e->used |= 1u << which;
 	if (!e->stingy)
-		pair_post(e, which);
+		device_pair_post(e, which);
 }
 
 static void on_sent(void *ctx)
 {
-	struct pair_end *e = ctx;
+	struct device_pair_end *e = ctx;
 
 	assert_true(e->n_done < e->n_sent);
 	/* Soft endpoints report a message before its acknowledgement; other kinds may report it
@@ -97,13 +97,14 @@ static void on_sent(void *ctx)
 		assert_true(e->n_done < e->peer->n_got);
 	/* overwrites the buffer, because no device may read it after its message was acknowledged
 	 * */
-	memset(e->out + e->n_done % PAIR_MESSAGES * PAIR_MAX_MESSAGE, 0xee, PAIR_MAX_MESSAGE);
+	memset(e->out + e->n_done % DEVICE_PAIR_MESSAGES * DEVICE_PAIR_MAX_MESSAGE, 0xee,
+	       DEVICE_PAIR_MAX_MESSAGE);
 	e->n_done++;
 }
 
 static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
-	struct pair_end *e = ctx;
+	struct device_pair_end *e = ctx;
 
 	assert_false(e->lost);
 	e->lost = true;
@@ -114,9 +115,9 @@ static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
 
 /* Makes the buffers of both directions in one block, because a channel has only one region. */
-static void make_buffers(struct inc_channel_device *dev, struct pair_end *e)
+static void make_buffers(struct inc_channel_device *dev, struct device_pair_end *e)
 {
-	const size_t bytes = PAIR_MESSAGES * PAIR_MAX_MESSAGE;
+	const size_t bytes = DEVICE_PAIR_MESSAGES * DEVICE_PAIR_MAX_MESSAGE;
 	struct inc_err err;
 
 	e->in = malloc(2 * bytes);
@@ -126,16 +127,16 @@ static void make_buffers(struct inc_channel_device *dev, struct pair_end *e)
 		fail_msg("map: %s", err.msg);
 }
 
-static void open_end(struct pair *p, unsigned int d, unsigned int i, uint64_t seed)
+static void open_end(struct device_pair *p, unsigned int d, unsigned int i, uint64_t seed)
 {
-	struct pair_end *e = &p->end[d][i];
+	struct device_pair_end *e = &p->end[d][i];
 	const struct inc_channel_opts opts = {
 		/* PSNs wrap within the first messages */
 		.psn = INC_PSN_MASK - mix(seed) % 50,
 		.pkey = INC_PKEY_DEFAULT,
-		.payload = PAIR_PAYLOAD,
-		.max_message_bytes = p->max_message_bytes[d] ?: PAIR_MAX_MESSAGE,
-		.messages = PAIR_MESSAGES,
+		.payload = DEVICE_PAIR_PAYLOAD,
+		.max_message_bytes = p->max_message_bytes[d] ?: DEVICE_PAIR_MAX_MESSAGE,
+		.messages = DEVICE_PAIR_MESSAGES,
 		.memory = &e->memory,
 		.what = "the pair's",
 		.ctx = e,
@@ -148,12 +149,13 @@ static void open_end(struct pair *p, unsigned int d, unsigned int i, uint64_t se
 	make_buffers(p->dev[d], e);
 	if (p->place[d].ops->make(p->dev[d], &opts, &e->ch, &e->own, &err))
 		fail_msg("make: %s", err.msg);
-	for (m = 0; m < PAIR_MESSAGES; m++)
-		pair_post(e, m);
+	for (m = 0; m < DEVICE_PAIR_MESSAGES; m++)
+		device_pair_post(e, m);
 	assert_int_equal(e->ch->dev->ops->post(e->ch, e->in), -ENOBUFS);
 }
 
-void pair_open_device(struct pair *p, unsigned int d, const struct pair_place *place)
+void device_pair_open_device(struct device_pair *p, unsigned int d,
+			     const struct device_pair_place *place)
 {
 	const struct inc_channel_device_opts opts = {
 		.ifname = place->ifname,
@@ -172,7 +174,7 @@ void pair_open_device(struct pair *p, unsigned int d, const struct pair_place *p
 	assert_ptr_equal(p->dev[d]->ops, place->ops);
 }
 
-void pair_make(struct pair *p, unsigned int n_channels, uint64_t seed)
+void device_pair_make(struct device_pair *p, unsigned int n_channels, uint64_t seed)
 {
 	unsigned int d, i;
 
@@ -182,18 +184,19 @@ void pair_make(struct pair *p, unsigned int n_channels, uint64_t seed)
 			open_end(p, d, i, seed * 16 + d * 8 + i);
 }
 
-void pair_open(struct pair *p, unsigned int n_channels, uint64_t seed)
+void device_pair_open(struct device_pair *p, unsigned int n_channels, uint64_t seed)
 {
-	const struct pair_place place = {
+	const struct device_pair_place place = {
 		.ops = &inc_channel_soft, .ifname = "lo", .ip = {htonl(INADDR_LOOPBACK)}};
 
 	memset(p, 0, sizeof(*p));
-	pair_open_device(p, 0, &place);
-	pair_open_device(p, 1, &place);
-	pair_make(p, n_channels, seed);
+	device_pair_open_device(p, 0, &place);
+	device_pair_open_device(p, 1, &place);
+	device_pair_make(p, n_channels, seed);
 }
 
-struct inc_channel_peer pair_peer(const struct pair *p, unsigned int d, unsigned int i)
+struct inc_channel_peer device_pair_peer(const struct device_pair *p, unsigned int d,
+					 unsigned int i)
 {
 	const struct inc_channel_own *to = &p->end[!d][i].own;
 
@@ -206,8 +209,8 @@ struct inc_channel_peer pair_peer(const struct pair *p, unsigned int d, unsigned
 	};
 }
 
-void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
-		      const struct inc_channel_peer *peer)
+void device_pair_connect_end(struct device_pair *p, unsigned int d, unsigned int i,
+			     const struct inc_channel_peer *peer)
 {
 	struct inc_channel *ch = p->end[d][i].ch;
 	struct inc_err err;
@@ -217,19 +220,19 @@ void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
 	assert_int_equal(p->place[d].ops->connect(ch, peer, &err), -EALREADY);
 }
 
-void pair_connect(struct pair *p)
+void device_pair_connect(struct device_pair *p)
 {
 	struct inc_channel_peer peer;
 	unsigned int d, i;
 
 	for (d = 0; d < 2; d++)
 		for (i = 0; i < p->n_channels; i++) {
-			peer = pair_peer(p, d, i);
-			pair_connect_end(p, d, i, &peer);
+			peer = device_pair_peer(p, d, i);
+			device_pair_connect_end(p, d, i, &peer);
 		}
 }
 
-static void close_end(struct inc_channel_device *dev, struct pair_end *e)
+static void close_end(struct inc_channel_device *dev, struct device_pair_end *e)
 {
 	if (e->ch)
 		dev->ops->shut(e->ch, 0);
@@ -237,7 +240,7 @@ static void close_end(struct inc_channel_device *dev, struct pair_end *e)
 	free(e->in);
 }
 
-void pair_close(struct pair *p)
+void device_pair_close(struct device_pair *p)
 {
 	unsigned int d, i;
 
@@ -248,7 +251,7 @@ void pair_close(struct pair *p)
 	}
 }
 
-void pair_want(struct pair *p, uint64_t messages)
+void device_pair_want(struct device_pair *p, uint64_t messages)
 {
 	unsigned int d, i;
 
@@ -257,11 +260,12 @@ void pair_want(struct pair *p, uint64_t messages)
 			p->end[d][i].total += messages;
 }
 
-static void send_more(struct pair_end *e)
+static void send_more(struct device_pair_end *e)
 {
-	while (e->ch && !e->lost && e->n_sent < e->total && e->n_sent - e->n_done < PAIR_MESSAGES) {
+	while (e->ch && !e->lost && e->n_sent < e->total &&
+	       e->n_sent - e->n_done < DEVICE_PAIR_MESSAGES) {
 		const uint64_t number = e->n_sent++, v = seed_of(e, number);
-		uint8_t *out = e->out + number % PAIR_MESSAGES * PAIR_MAX_MESSAGE;
+		uint8_t *out = e->out + number % DEVICE_PAIR_MESSAGES * DEVICE_PAIR_MAX_MESSAGE;
 		uint32_t length = length_of(e, number);
 
 		fill(e, number, out, length);
@@ -271,7 +275,7 @@ static void send_more(struct pair_end *e)
 	}
 }
 
-void pair_turn(struct pair *p)
+void device_pair_turn(struct device_pair *p)
 {
 	unsigned int d, i;
 
@@ -285,7 +289,7 @@ void pair_turn(struct pair *p)
 	}
 }
 
-static bool all_done(struct pair *p)
+static bool all_done(struct device_pair *p)
 {
 	unsigned int d, i;
 
@@ -297,7 +301,8 @@ static bool all_done(struct pair *p)
 	return true;
 }
 
-static void turn_until(struct pair *p, bool (*what)(struct pair *p), unsigned int limit_s)
+static void turn_until(struct device_pair *p, bool (*what)(struct device_pair *p),
+		       unsigned int limit_s)
 {
 	uint64_t end_ns = inc_now_ns() + limit_s * INC_NSEC_PER_SEC;
 
@@ -306,11 +311,11 @@ static void turn_until(struct pair *p, bool (*what)(struct pair *p), unsigned in
 			fail_msg("not within %u s: %llu of %llu messages done", limit_s,
 				 (unsigned long long)p->end[0][0].n_done,
 				 (unsigned long long)p->end[0][0].total);
-		pair_turn(p);
+		device_pair_turn(p);
 	}
 }
 
-void pair_run(struct pair *p, unsigned int limit_s)
+void device_pair_run(struct device_pair *p, unsigned int limit_s)
 {
 	unsigned int d, i;
 
@@ -322,12 +327,13 @@ void pair_run(struct pair *p, unsigned int limit_s)
 		}
 }
 
-void pair_until(struct pair *p, bool (*what)(struct pair *p))
+void device_pair_until(struct device_pair *p, bool (*what)(struct device_pair *p))
 {
 	turn_until(p, what, 20);
 }
 
-struct inc_channel_figures pair_figures(struct pair *p, unsigned int d, unsigned int i)
+struct inc_channel_figures device_pair_figures(struct device_pair *p, unsigned int d,
+					       unsigned int i)
 {
 	struct inc_channel_figures f;
 
@@ -335,7 +341,7 @@ struct inc_channel_figures pair_figures(struct pair *p, unsigned int d, unsigned
 	return f;
 }
 
-struct inc_channel_device_figures pair_device_figures(struct pair *p, unsigned int d)
+struct inc_channel_device_figures device_pair_device_figures(struct device_pair *p, unsigned int d)
 {
 	struct inc_channel_device_figures f;
 

@@ -12,21 +12,21 @@
 #include <stdint.h>
 #include "lib/channel/channel.h"
 
-#define PAIR_PAYLOAD     1024
-#define PAIR_MAX_MESSAGE 16384
-#define PAIR_MESSAGES    8
-#define PAIR_CHANNELS    4
+#define DEVICE_PAIR_PAYLOAD     1024
+#define DEVICE_PAIR_MAX_MESSAGE 16384
+#define DEVICE_PAIR_MESSAGES    8
+#define DEVICE_PAIR_CHANNELS    4
 
-struct pair_end {
+struct device_pair_end {
 	struct inc_channel *ch;
 	struct inc_channel_own own;
 	struct inc_channel_region memory; /* registered region that has both `in` and `out` */
 	uint64_t seed;                    /* seed of the messages that this end sends */
-	struct pair_end *peer;
+	struct device_pair_end *peer;
 	uint64_t n_sent, n_done, n_got;
 	uint64_t total; /* number of messages that this end shall send */
-	uint8_t *out;   /* PAIR_MESSAGES buffers for sends */
-	uint8_t *in;    /* PAIR_MESSAGES buffers for receives */
+	uint8_t *out;   /* DEVICE_PAIR_MESSAGES buffers for sends */
+	uint8_t *in;    /* DEVICE_PAIR_MESSAGES buffers for receives */
 	/* masks of receive buffers: those posted now, and those that a message has used at least
 	 * once */
 	uint32_t posted, used;
@@ -37,48 +37,52 @@ struct pair_end {
 };
 
 /* The kind and address of a device. */
-struct pair_place {
+struct device_pair_place {
 	const struct inc_channel_ops *ops;
 	const char *ifname;
 	struct in_addr ip;
 	uint16_t udp_port; /* UDP port of the device; 0: any free port */
 };
 
-struct pair {
-	struct pair_place place[2];
-	/* buffer sizes of the two devices' channels; 0: PAIR_MAX_MESSAGE */
+struct device_pair {
+	struct device_pair_place place[2];
+	/* buffer sizes of the two devices' channels; 0: DEVICE_PAIR_MAX_MESSAGE */
 	uint32_t max_message_bytes[2];
 	struct inc_channel_device *dev[2];
 	unsigned int n_channels;
-	struct pair_end end[2][PAIR_CHANNELS];
+	struct device_pair_end end[2][DEVICE_PAIR_CHANNELS];
 };
 
 /* Opens two soft devices on 127.0.0.1 with n channels, which are not connected yet. */
-void pair_open(struct pair *p, unsigned int n_channels, uint64_t seed);
-/* The two steps of pair_open() for given addresses: the first opens a device, and the second makes
- * channels between both devices. */
-void pair_open_device(struct pair *p, unsigned int d, const struct pair_place *place);
-void pair_make(struct pair *p, unsigned int n_channels, uint64_t seed);
+void device_pair_open(struct device_pair *p, unsigned int n_channels, uint64_t seed);
+/* The two steps of device_pair_open() for given addresses: the first opens a device, and the second
+ * makes channels between both devices. */
+void device_pair_open_device(struct device_pair *p, unsigned int d,
+			     const struct device_pair_place *place);
+void device_pair_make(struct device_pair *p, unsigned int n_channels, uint64_t seed);
 /* Posts receive buffer m of an end again. */
-void pair_post(struct pair_end *e, unsigned int m);
-void pair_connect(struct pair *p);
-void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
-		      const struct inc_channel_peer *peer);
+void device_pair_post(struct device_pair_end *e, unsigned int m);
+void device_pair_connect(struct device_pair *p);
+void device_pair_connect_end(struct device_pair *p, unsigned int d, unsigned int i,
+			     const struct inc_channel_peer *peer);
 /* The address of the peer of an end. */
-struct inc_channel_peer pair_peer(const struct pair *p, unsigned int d, unsigned int i);
-void pair_close(struct pair *p);
+struct inc_channel_peer device_pair_peer(const struct device_pair *p, unsigned int d,
+					 unsigned int i);
+void device_pair_close(struct device_pair *p);
 
 /* Sets how many messages both ends of all channels shall send. */
-void pair_want(struct pair *p, uint64_t messages);
+void device_pair_want(struct device_pair *p, uint64_t messages);
 /* Makes one turn of each device, which sends what it can and receives what has arrived. */
-void pair_turn(struct pair *p);
+void device_pair_turn(struct device_pair *p);
 /* Makes turns until all messages have been sent, received and acknowledged. Fails after limit_s. */
-void pair_run(struct pair *p, unsigned int limit_s);
+void device_pair_run(struct device_pair *p, unsigned int limit_s);
 /* Makes turns until what() is true. Fails after some seconds. */
-void pair_until(struct pair *p, bool (*what)(struct pair *p));
+void device_pair_until(struct device_pair *p, bool (*what)(struct device_pair *p));
 
-struct inc_channel_figures pair_figures(struct pair *p, unsigned int dev, unsigned int i);
-struct inc_channel_device_figures pair_device_figures(struct pair *p, unsigned int dev);
+struct inc_channel_figures device_pair_figures(struct device_pair *p, unsigned int dev,
+					       unsigned int i);
+struct inc_channel_device_figures device_pair_device_figures(struct device_pair *p,
+							     unsigned int dev);
 
 /* Faults of received packets (soft_net.c): chances in 1,000 for each packet. */
 struct net_faults {

@@ -28,60 +28,60 @@ struct job {
 
 /* Lists the next possible moves. Move i: peer i sends its next message. Move n + i: peer i
  * acknowledges a message. */
-static uint32_t moves(struct scene *s, uint32_t messages, uint32_t *move)
+static uint32_t moves(struct comm_fixture *fx, uint32_t messages, uint32_t *move)
 {
 	uint32_t n = 0, i;
 
-	for (i = 0; i < s->n; i++) {
+	for (i = 0; i < fx->n; i++) {
 		/* a host sends within the window, which begins at the oldest result that the host
 		 * lacks */
-		const uint64_t window = s->taken[i] + s->conf.messages;
-		const uint64_t most = scene_is_parent(s, i) ? s->taken[i] : messages;
+		const uint64_t window = fx->taken[i] + fx->conf.messages;
+		const uint64_t most = comm_is_parent(fx, i) ? fx->taken[i] : messages;
 
-		const struct loop_channel_state ch = loop_state(scene_qpn(s, i));
+		const struct fake_channel_state ch = fake_channel_state(comm_qpn(fx, i));
 
 		/* without a posted receive the peer would get an RNR NAK */
-		if (s->given[i] < most && ch.given < ch.posted &&
-		    (scene_is_parent(s, i) || s->given[i] < window))
+		if (fx->given[i] < most && ch.given < ch.posted &&
+		    (comm_is_parent(fx, i) || fx->given[i] < window))
 			move[n++] = i;
-		if (s->acknowledged[i] < s->taken[i])
-			move[n++] = s->n + i;
+		if (fx->acknowledged[i] < fx->taken[i])
+			move[n++] = fx->n + i;
 	}
 	return n;
 }
 
-static void make(struct scene *s, uint32_t move)
+static void make(struct comm_fixture *fx, uint32_t move)
 {
-	if (move < s->n) {
-		assert_true(scene_give(s, move));
+	if (move < fx->n) {
+		assert_true(comm_give(fx, move));
 		return;
 	}
-	assert_true(loop_acknowledge(scene_qpn(s, move - s->n)));
-	s->acknowledged[move - s->n]++;
+	assert_true(fake_channel_acknowledge(comm_qpn(fx, move - fx->n)));
+	fx->acknowledged[move - fx->n]++;
 }
 
 static void play_order(struct path *path, void *arg)
 {
 	const struct job *job = arg;
 	uint32_t move[2 * MAX_PEERS], n;
-	struct scene s;
+	struct comm_fixture fx;
 
-	scene_open(&s, job->children, job->window, job->has_parent);
-	while ((n = moves(&s, job->messages, move))) {
-		make(&s, move[path_choose(path, n)]);
+	comm_open(&fx, job->children, job->window, job->has_parent);
+	while ((n = moves(&fx, job->messages, move))) {
+		make(&fx, move[path_choose(path, n)]);
 		/* without this step the worker finds several events at once, like a worker that
 		 * polls rarely */
 		if (!job->batched || path_choose(path, 2)) {
-			scene_turn(&s);
-			scene_take_all(&s);
-		} else if (!moves(&s, job->messages, move)) {
-			scene_turn(&s);
-			scene_take_all(&s);
+			comm_turn(&fx);
+			comm_take_all(&fx);
+		} else if (!moves(&fx, job->messages, move)) {
+			comm_turn(&fx);
+			comm_take_all(&fx);
 		}
 	}
-	scene_check_rest(&s, job->messages);
-	assert_int_equal(s.n_told, 0);
-	scene_close(&s);
+	comm_check_rest(&fx, job->messages);
+	assert_int_equal(fx.n_told, 0);
+	comm_close(&fx);
 }
 
 static void try_orders(uint32_t children, uint32_t messages, uint32_t window, bool has_parent,
@@ -119,21 +119,21 @@ static void test_orders_at_a_time(void **state)
 
 /* Checks that the failure of peer `dead` has ended the communicator. All other peers were informed,
  * and the worker has done what a handler must not do itself. */
-static void check_over(struct scene *s, uint32_t dead, const char *event)
+static void check_over(struct comm_fixture *fx, uint32_t dead, const char *event)
 {
-	const struct inc_term_view *v = scene_view(s);
+	const struct inc_term_view *v = comm_view(fx);
 	uint64_t posted = 0;
 	uint32_t i;
 
 	assert_true(v->comm.ended);
 	assert_int_equal(v->comm.error, INC_AETH_NAK_OPERATION);
-	assert_int_equal(s->n_told, 1);
-	assert_string_equal(inc_event_info[s->report.kind].name, event);
-	assert_int_equal(s->report.n_ranks, !scene_is_parent(s, dead));
-	if (!scene_is_parent(s, dead))
-		assert_int_equal(s->report.ranks[0], s->conf.conn[dead].rank);
-	for (i = 0; i < s->n; i++) {
-		const struct loop_channel_state ch = loop_state(scene_qpn(s, i));
+	assert_int_equal(fx->n_told, 1);
+	assert_string_equal(inc_event_info[fx->report.kind].name, event);
+	assert_int_equal(fx->report.n_ranks, !comm_is_parent(fx, dead));
+	if (!comm_is_parent(fx, dead))
+		assert_int_equal(fx->report.ranks[0], fx->conf.conn[dead].rank);
+	for (i = 0; i < fx->n; i++) {
+		const struct fake_channel_state ch = fake_channel_state(comm_qpn(fx, i));
 
 		assert_false(ch.open);
 		assert_int_equal(ch.told, INC_AETH_NAK_OPERATION);
@@ -158,29 +158,29 @@ static void play_death(struct path *path, void *arg)
 	struct job *job = arg;
 	uint32_t move[2 * MAX_PEERS], n, dead = 0, why = 0;
 	bool over = false;
-	struct scene s;
+	struct comm_fixture fx;
 
-	scene_open(&s, job->children, job->window, job->has_parent);
-	while (!over && (n = moves(&s, job->messages, move))) {
+	comm_open(&fx, job->children, job->window, job->has_parent);
+	while (!over && (n = moves(&fx, job->messages, move))) {
 		if (path_choose(path, 2)) {
-			dead = path_choose(path, s.n);
+			dead = path_choose(path, fx.n);
 			why = path_choose(path, sizeof(reasons) / sizeof(reasons[0]));
-			loop_lose(scene_qpn(&s, dead), reasons[why].reason);
+			fake_channel_lose(comm_qpn(&fx, dead), reasons[why].reason);
 			/* another peer sends a message at the same moment */
-			make(&s, move[path_choose(path, n)]);
+			make(&fx, move[path_choose(path, n)]);
 			over = true;
 		} else {
-			make(&s, move[path_choose(path, n)]);
+			make(&fx, move[path_choose(path, n)]);
 		}
-		scene_turn(&s);
-		scene_take_all(&s);
+		comm_turn(&fx);
+		comm_take_all(&fx);
 	}
 	if (over) {
-		check_over(&s, dead, reasons[why].event);
-		inc_term_worker_turn(s.w, 0);
+		check_over(&fx, dead, reasons[why].event);
+		inc_term_worker_turn(fx.w, 0);
 		job->deaths++;
 	}
-	scene_close(&s);
+	comm_close(&fx);
 }
 
 static void test_deaths(void **state)
@@ -202,60 +202,60 @@ static void test_deaths(void **state)
 
 static void test_send_that_fails(void **state)
 {
-	struct scene s;
+	struct comm_fixture fx;
 
-	scene_open(&s, 2, 2, false);
-	loop_refuse_sends(scene_qpn(&s, 1));
-	scene_give(&s, 0);
-	scene_give(&s, 1);
-	scene_turn(&s);
-	scene_turn(&s);
-	check_over(&s, 1, "peer_nak");
-	scene_close(&s);
+	comm_open(&fx, 2, 2, false);
+	fake_channel_refuse_sends(comm_qpn(&fx, 1));
+	comm_give(&fx, 0);
+	comm_give(&fx, 1);
+	comm_turn(&fx);
+	comm_turn(&fx);
+	check_over(&fx, 1, "peer_nak");
+	comm_close(&fx);
 }
 
 static void test_mismatch(void **state)
 {
-	const struct loop_message other = {
+	const struct fake_channel_message other = {
 		.length = 4, .has_imm = true, .imm = SUM(1), .bytes = {1}};
-	struct scene s;
+	struct comm_fixture fx;
 
-	scene_open(&s, 3, 2, false);
-	scene_give(&s, 0);
-	scene_give(&s, 2);
+	comm_open(&fx, 3, 2, false);
+	comm_give(&fx, 0);
+	comm_give(&fx, 2);
 	/* connection 1 has rank 1; the report compares its message with that of child 0, which is
 	 * rank 0 */
-	assert_true(loop_give(scene_qpn(&s, 1), &other));
-	scene_turn(&s);
-	check_over(&s, 1, "mismatch");
-	assert_non_null(strstr(s.report.message, "rank 0 called allreduce"));
-	assert_non_null(strstr(s.report.message, "but rank 1 called allreduce"));
-	assert_int_equal(scene_view(&s)->counters.mismatches, 1);
-	scene_close(&s);
+	assert_true(fake_channel_give(comm_qpn(&fx, 1), &other));
+	comm_turn(&fx);
+	check_over(&fx, 1, "mismatch");
+	assert_non_null(strstr(fx.report.message, "rank 0 called allreduce"));
+	assert_non_null(strstr(fx.report.message, "but rank 1 called allreduce"));
+	assert_int_equal(comm_view(&fx)->counters.mismatches, 1);
+	comm_close(&fx);
 }
 
 /* --- slow and silent peers ------------------------------------------------------------------- */
 
 /* All peers send messages while there is room. All peers but the slow one receive and
  * acknowledge. */
-static void go_on(struct scene *s, uint32_t slow)
+static void go_on(struct comm_fixture *fx, uint32_t slow)
 {
 	bool any = true;
 	uint32_t i;
 
 	while (any) {
 		any = false;
-		for (i = 0; i < s->n; i++)
-			any |= scene_give(s, i);
-		scene_turn(s);
-		for (i = 0; i < s->n; i++) {
+		for (i = 0; i < fx->n; i++)
+			any |= comm_give(fx, i);
+		comm_turn(fx);
+		for (i = 0; i < fx->n; i++) {
 			if (i == slow)
 				continue;
-			scene_take(s, i);
-			while (loop_acknowledge(scene_qpn(s, i)))
-				s->acknowledged[i]++;
+			comm_take(fx, i);
+			while (fake_channel_acknowledge(comm_qpn(fx, i)))
+				fx->acknowledged[i]++;
 		}
-		scene_turn(s);
+		comm_turn(fx);
 	}
 }
 
@@ -263,53 +263,53 @@ static void test_slow_peer(void **state)
 {
 	const uint32_t window = 8, slots = 2 * window;
 	uint32_t round, i;
-	struct scene s;
+	struct comm_fixture fx;
 
-	scene_open(&s, 4, window, false);
+	comm_open(&fx, 4, window, false);
 	for (round = 1; round <= 20; round++) {
-		go_on(&s, 2);
+		go_on(&fx, 2);
 		/* the other peers wait for the slow one, two windows ahead of it, and use no more
 		 * buffers */
-		for (i = 0; i < s.n; i++)
-			assert_int_equal(s.given[i], round * slots);
-		assert_true(scene_view(&s)->buffers_taken <= s.n * slots);
-		scene_take(&s, 2);
+		for (i = 0; i < fx.n; i++)
+			assert_int_equal(fx.given[i], round * slots);
+		assert_true(comm_view(&fx)->buffers_taken <= fx.n * slots);
+		comm_take(&fx, 2);
 		for (i = 0; i < slots; i++)
-			assert_true(loop_acknowledge(scene_qpn(&s, 2)));
-		scene_turn(&s);
+			assert_true(fake_channel_acknowledge(comm_qpn(&fx, 2)));
+		comm_turn(&fx);
 	}
-	scene_check_rest(&s, 20 * slots);
-	scene_close(&s);
+	comm_check_rest(&fx, 20 * slots);
+	comm_close(&fx);
 }
 
 static void test_peer_that_never_reads(void **state)
 {
 	uint64_t now = inc_now_ns();
 	const struct inc_term_view *v;
-	struct scene s;
+	struct comm_fixture fx;
 	uint32_t i;
 
-	scene_open(&s, 3, 4, false);
-	go_on(&s, 0);
+	comm_open(&fx, 3, 4, false);
+	go_on(&fx, 0);
 	for (i = 0; i < 12; i++, now += INC_NSEC_PER_SEC)
-		inc_term_comm_tick(s.cm, now);
-	assert_int_equal(s.n_told, 1);
-	assert_string_equal(inc_event_info[s.report.kind].name, "unresponsive");
-	assert_int_equal(s.report.ranks[0], s.conf.conn[0].rank);
-	v = scene_view(&s);
+		inc_term_comm_tick(fx.cm, now);
+	assert_int_equal(fx.n_told, 1);
+	assert_string_equal(inc_event_info[fx.report.kind].name, "unresponsive");
+	assert_int_equal(fx.report.ranks[0], fx.conf.conn[0].rank);
+	v = comm_view(&fx);
 	assert_false(v->comm.ended);
 	/* figures list connections by rank, and connection 0 has the highest rank */
-	assert_int_equal(v->conn[2].rank, s.conf.conn[0].rank);
+	assert_int_equal(v->conn[2].rank, fx.conf.conn[0].rank);
 	assert_int_equal(v->conn[2].health, INC_CONN_UNRESPONSIVE);
 	assert_int_equal(v->conn[0].health, INC_CONN_ACTIVE);
 	/* the peer was only slow, and now receives its results */
-	scene_take(&s, 0);
-	while (loop_acknowledge(scene_qpn(&s, 0)))
-		s.acknowledged[0]++;
-	scene_turn(&s);
-	inc_term_comm_tick(s.cm, now);
-	assert_int_equal(scene_view(&s)->conn[2].health, INC_CONN_ACTIVE);
-	scene_close(&s);
+	comm_take(&fx, 0);
+	while (fake_channel_acknowledge(comm_qpn(&fx, 0)))
+		fx.acknowledged[0]++;
+	comm_turn(&fx);
+	inc_term_comm_tick(fx.cm, now);
+	assert_int_equal(comm_view(&fx)->conn[2].health, INC_CONN_ACTIVE);
+	comm_close(&fx);
 }
 
 /* --- reports and figures --------------------------------------------------------------------- */
@@ -317,48 +317,48 @@ static void test_peer_that_never_reads(void **state)
 static void test_waiting(void **state)
 {
 	const struct inc_term_view *v;
-	struct scene s;
+	struct comm_fixture fx;
 
-	scene_open(&s, 3, 2, true);
-	scene_turn(&s);
-	assert_false(scene_view(&s)->waits);
-	scene_give(&s, 0); /* connection 0 has rank 2 */
-	scene_turn(&s);
-	v = scene_view(&s);
+	comm_open(&fx, 3, 2, true);
+	comm_turn(&fx);
+	assert_false(comm_view(&fx)->waits);
+	comm_give(&fx, 0); /* connection 0 has rank 2 */
+	comm_turn(&fx);
+	v = comm_view(&fx);
 	assert_true(v->waits && !v->waiting.up);
 	assert_int_equal(v->waiting.chunk, 0);
 	assert_int_equal(v->waiting.arrived, 1 << 2);
-	inc_term_comm_tick(s.cm, inc_now_ns() - 3000 * INC_NSEC_PER_MSEC);
-	v = scene_view(&s);
+	inc_term_comm_tick(fx.cm, inc_now_ns() - 3000 * INC_NSEC_PER_MSEC);
+	v = comm_view(&fx);
 	assert_true(v->waiting.waited_ms >= 3000 && v->waiting.waited_ms < 60000);
-	scene_give(&s, 1);
-	scene_give(&s, 2);
-	scene_turn(&s);
-	assert_true(scene_view(&s)->waiting.up);
-	scene_take_all(&s);
-	scene_give(&s, 3);
-	scene_turn(&s);
-	assert_false(scene_view(&s)->waits);
-	scene_close(&s);
+	comm_give(&fx, 1);
+	comm_give(&fx, 2);
+	comm_turn(&fx);
+	assert_true(comm_view(&fx)->waiting.up);
+	comm_take_all(&fx);
+	comm_give(&fx, 3);
+	comm_turn(&fx);
+	assert_false(comm_view(&fx)->waits);
+	comm_close(&fx);
 }
 
 static void test_figures(void **state)
 {
 	const struct inc_term_view *v;
-	struct scene s;
+	struct comm_fixture fx;
 	uint32_t i;
 
-	scene_open(&s, 2, 2, true);
+	comm_open(&fx, 2, 2, true);
 	for (i = 0; i < 2; i++)
-		scene_give(&s, i);
-	scene_turn(&s);
-	scene_take_all(&s);
-	scene_give(&s, 2);
-	scene_turn(&s);
-	scene_take_all(&s);
-	assert_true(loop_acknowledge(scene_qpn(&s, 0)));
-	scene_turn(&s);
-	v = scene_view(&s);
+		comm_give(&fx, i);
+	comm_turn(&fx);
+	comm_take_all(&fx);
+	comm_give(&fx, 2);
+	comm_turn(&fx);
+	comm_take_all(&fx);
+	assert_true(fake_channel_acknowledge(comm_qpn(&fx, 0)));
+	comm_turn(&fx);
+	v = comm_view(&fx);
 	assert_int_equal(v->comm.communicator, 12);
 	assert_int_equal(v->comm.children, 2);
 	assert_int_equal(v->comm.connections, 3);
@@ -368,8 +368,8 @@ static void test_figures(void **state)
 	assert_int_equal(v->comm.payload_bytes, PAYLOAD);
 	assert_int_equal(v->comm.results, 1);
 	/* figures list children by rank, and then the parent */
-	assert_int_equal(v->conn[0].own.qpn, scene_qpn(&s, 1));
-	assert_int_equal(v->conn[1].own.qpn, scene_qpn(&s, 0));
+	assert_int_equal(v->conn[0].own.qpn, comm_qpn(&fx, 1));
+	assert_int_equal(v->conn[1].own.qpn, comm_qpn(&fx, 0));
 	assert_true(v->conn[2].up && !v->conn[1].up);
 	assert_int_equal(v->conn[1].peer.qpn, 77);
 	assert_int_equal(v->conn[1].peer.udp_port, 5000);
@@ -387,70 +387,70 @@ static void test_figures(void **state)
 	assert_int_equal(v->counters.from_parent, 1);
 	assert_int_equal(v->counters.results, 0);
 	assert_int_equal(v->counters.reduced_bytes, 16);
-	scene_close(&s);
+	comm_close(&fx);
 }
 
 /* --- the creation of communicators ----------------------------------------------------------- */
 
 static void test_most_children(void **state)
 {
-	struct scene s;
+	struct comm_fixture fx;
 	uint32_t i, r;
 
-	scene_open(&s, INC_COMM_MAX_CHILDREN, 2, true);
-	assert_int_equal(loop_open().devices, (s.n + 1) / 2);
+	comm_open(&fx, INC_COMM_MAX_CHILDREN, 2, true);
+	assert_int_equal(fake_channels_open().devices, (fx.n + 1) / 2);
 	for (r = 0; r < 5; r++) {
-		for (i = 0; i < s.n - 1; i++)
-			assert_true(scene_give(&s, i));
-		scene_turn(&s);
-		scene_take_all(&s);
-		assert_true(scene_give(&s, s.n - 1));
-		scene_turn(&s);
-		scene_take_all(&s);
-		for (i = 0; i < s.n; i++)
-			assert_true(loop_acknowledge(scene_qpn(&s, i)));
-		scene_turn(&s);
+		for (i = 0; i < fx.n - 1; i++)
+			assert_true(comm_give(&fx, i));
+		comm_turn(&fx);
+		comm_take_all(&fx);
+		assert_true(comm_give(&fx, fx.n - 1));
+		comm_turn(&fx);
+		comm_take_all(&fx);
+		for (i = 0; i < fx.n; i++)
+			assert_true(fake_channel_acknowledge(comm_qpn(&fx, i)));
+		comm_turn(&fx);
 	}
-	scene_check_rest(&s, 5);
-	scene_close(&s);
+	comm_check_rest(&fx, 5);
+	comm_close(&fx);
 }
 
 /* Queue pair numbers and PSNs in the configuration are used. Missing ones are chosen, in the order
  * of the connections. */
 static void test_numbers(void **state)
 {
-	struct loop_channel_state ch;
-	struct scene s;
+	struct fake_channel_state ch;
+	struct comm_fixture fx;
 	uint32_t i;
 
-	scene_open_worker(&s);
-	s.conf = scene_conf(3, 2, false);
-	s.conf.conn[1].own.psn = 0x123456;
-	s.conf.conn[1].has_own_psn = true;
-	s.conf.conn[2].own.udp_port = 9000;
-	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
+	comm_open_worker(&fx);
+	fx.conf = comm_conf(3, 2, false);
+	fx.conf.conn[1].own.psn = 0x123456;
+	fx.conf.conn[1].has_own_psn = true;
+	fx.conf.conn[2].own.udp_port = 9000;
+	assert_int_equal(inc_term_worker_add(fx.w, &fx.conf, &fx.cm, NULL), 0);
 	for (i = 0; i < 3; i++) {
-		const struct inc_conn_conf *c = &s.conf.conn[i];
+		const struct inc_conn_conf *c = &fx.conf.conn[i];
 
 		assert_int_equal(c->rank, 2 - i);
-		ch = loop_state(c->own.qpn);
+		ch = fake_channel_state(c->own.qpn);
 		assert_int_equal(ch.opts.psn, c->own.psn);
 		assert_true(c->has_own_psn);
 		assert_int_equal(ch.posted, 4);
 		assert_int_equal(ch.opts.max_message_bytes, PACKETS * PAYLOAD);
 		assert_false(ch.connected);
 	}
-	assert_int_equal(s.conf.conn[1].own.psn, 0x123456);
-	assert_int_equal(s.conf.conn[0].own.udp_port, INC_ROCE_UDP_PORT);
-	assert_int_equal(s.conf.conn[2].own.udp_port, 9000);
-	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
-	ch = loop_state(s.conf.conn[2].own.qpn);
+	assert_int_equal(fx.conf.conn[1].own.psn, 0x123456);
+	assert_int_equal(fx.conf.conn[0].own.udp_port, INC_ROCE_UDP_PORT);
+	assert_int_equal(fx.conf.conn[2].own.udp_port, 9000);
+	assert_int_equal(inc_term_worker_start_comm(fx.w, fx.cm, NULL), 0);
+	ch = fake_channel_state(fx.conf.conn[2].own.qpn);
 	assert_true(ch.connected);
 	assert_int_equal(ch.peer.end.qpn, 79);
 	assert_int_equal(ch.peer.end.psn, 5);
 	assert_int_equal(ch.peer.end.udp_port, 5002);
-	assert_int_equal(ch.peer.end.ip, s.conf.conn[2].peer.ip);
-	scene_close(&s);
+	assert_int_equal(ch.peer.end.ip, fx.conf.conn[2].peer.ip);
+	comm_close(&fx);
 }
 
 static void test_connect_later(void **state)
@@ -460,37 +460,37 @@ static void test_connect_later(void **state)
 		{.up = true, .peer.qpn = 501, .peer.udp_port = 6001}};
 	const struct inc_msg_peer absent = {.rank = 7, .peer.qpn = 5};
 	const struct inc_msg_peer twice[] = {peers[0], peers[0]};
-	struct loop_channel_state ch;
-	struct scene s;
+	struct fake_channel_state ch;
+	struct comm_fixture fx;
 
-	scene_open_worker(&s);
-	s.conf = scene_conf(2, 2, true);
-	s.conf.conn[0].peer.qpn = s.conf.conn[2].peer.qpn = 0;
-	s.n = 3;
-	s.has_parent = true;
-	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
-	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
-	assert_false(loop_state(scene_qpn(&s, 0)).connected);
-	assert_true(loop_state(scene_qpn(&s, 1)).connected);
-	assert_int_equal(inc_term_worker_connect(s.w, s.cm, &absent, 1, NULL), -ENOENT);
-	assert_int_equal(inc_term_worker_connect(s.w, s.cm, twice, 2, NULL), -EALREADY);
-	assert_false(loop_state(scene_qpn(&s, 0)).connected);
-	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 2, NULL), 0);
-	ch = loop_state(scene_qpn(&s, 0));
+	comm_open_worker(&fx);
+	fx.conf = comm_conf(2, 2, true);
+	fx.conf.conn[0].peer.qpn = fx.conf.conn[2].peer.qpn = 0;
+	fx.n = 3;
+	fx.has_parent = true;
+	assert_int_equal(inc_term_worker_add(fx.w, &fx.conf, &fx.cm, NULL), 0);
+	assert_int_equal(inc_term_worker_start_comm(fx.w, fx.cm, NULL), 0);
+	assert_false(fake_channel_state(comm_qpn(&fx, 0)).connected);
+	assert_true(fake_channel_state(comm_qpn(&fx, 1)).connected);
+	assert_int_equal(inc_term_worker_connect(fx.w, fx.cm, &absent, 1, NULL), -ENOENT);
+	assert_int_equal(inc_term_worker_connect(fx.w, fx.cm, twice, 2, NULL), -EALREADY);
+	assert_false(fake_channel_state(comm_qpn(&fx, 0)).connected);
+	assert_int_equal(inc_term_worker_connect(fx.w, fx.cm, peers, 2, NULL), 0);
+	ch = fake_channel_state(comm_qpn(&fx, 0));
 	assert_int_equal(ch.peer.end.qpn, 500);
 	assert_int_equal(ch.peer.end.psn, 9);
 	assert_int_equal(ch.peer.end.udp_port, 6000);
-	assert_int_equal(loop_state(scene_qpn(&s, 2)).peer.end.qpn, 501);
-	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 1, NULL), -EALREADY);
-	scene_give(&s, 0);
-	scene_give(&s, 1);
-	scene_turn(&s);
-	scene_take_all(&s);
-	scene_give(&s, 2);
-	scene_turn(&s);
-	scene_take_all(&s);
-	assert_int_equal(s.taken[0], 1);
-	scene_close(&s);
+	assert_int_equal(fake_channel_state(comm_qpn(&fx, 2)).peer.end.qpn, 501);
+	assert_int_equal(inc_term_worker_connect(fx.w, fx.cm, peers, 1, NULL), -EALREADY);
+	comm_give(&fx, 0);
+	comm_give(&fx, 1);
+	comm_turn(&fx);
+	comm_take_all(&fx);
+	comm_give(&fx, 2);
+	comm_turn(&fx);
+	comm_take_all(&fx);
+	assert_int_equal(fx.taken[0], 1);
+	comm_close(&fx);
 }
 
 /* A communicator that cannot be made leaves nothing behind. */
@@ -508,12 +508,12 @@ static void test_refusals(void **state)
 	};
 	struct inc_comm_conf conf;
 	struct inc_err err;
-	struct scene s;
+	struct comm_fixture fx;
 	uint32_t i;
 
-	scene_open_worker(&s);
+	comm_open_worker(&fx);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		conf = scene_conf(3, 2, true);
+		conf = comm_conf(3, 2, true);
 		if (i == 0)
 			conf.conn[2].own.kind = INC_ENDPOINT_VERBS;
 		else if (i == 1)
@@ -524,12 +524,14 @@ static void test_refusals(void **state)
 			conf.conn[0].rank = conf.conn[1].rank;
 		else
 			conf.messages = 3;
-		assert_int_equal(inc_term_worker_add(s.w, &conf, &s.cm, &err), cases[i].code);
+		assert_int_equal(inc_term_worker_add(fx.w, &conf, &fx.cm, &err), cases[i].code);
 		if (!strstr(err.msg, cases[i].text))
 			fail_msg("'%s' is not in: %s", cases[i].text, err.msg);
-		assert_int_equal(loop_open().devices + loop_open().channels + loop_open().maps, 0);
+		assert_int_equal(fake_channels_open().devices + fake_channels_open().channels +
+					 fake_channels_open().maps,
+				 0);
 	}
-	scene_close(&s);
+	comm_close(&fx);
 }
 
 int main(void)

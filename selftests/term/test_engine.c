@@ -28,7 +28,7 @@
 #define PORT     "lo" /* an interface that every namespace has */
 
 const struct inc_channel_ops *const inc_term_kinds[INC_N_ENDPOINT_KINDS] = {
-	[INC_ENDPOINT_SOFT] = &loop_endpoints};
+	[INC_ENDPOINT_SOFT] = &fake_channel_ops};
 
 struct stage {
 	struct event_base *base;
@@ -65,13 +65,13 @@ static void open_stage(struct stage *s, uint32_t threads)
 
 static void close_stage(struct stage *s)
 {
-	struct loop_open left;
+	struct fake_channels_open left;
 
 	s->e->ops->close(s->e);
 	event_base_free(s->base);
-	left = loop_open();
+	left = fake_channels_open();
 	assert_int_equal(left.devices + left.channels + left.maps, 0);
-	loop_reset();
+	fake_channel_reset();
 }
 
 static struct inc_comm_conf conf_of(uint32_t communicator, uint32_t children)
@@ -123,20 +123,20 @@ static bool until(bool (*is_so)(void *arg), void *arg)
 
 struct taken {
 	uint32_t qpn;
-	struct loop_message m;
+	struct fake_channel_message m;
 };
 
 static bool take(void *arg)
 {
 	struct taken *t = arg;
 
-	return loop_take(t->qpn, &t->m);
+	return fake_channel_take(t->qpn, &t->m);
 }
 
 /* Plays a whole collective, which has one message. */
 static void exchange(const struct inc_comm_conf *conf, uint32_t number)
 {
-	struct loop_message m = {.length = 4, .has_imm = true, .imm = SUM(number)};
+	struct fake_channel_message m = {.length = 4, .has_imm = true, .imm = SUM(number)};
 	int32_t want = 0, value;
 	struct taken t;
 	uint32_t i;
@@ -145,14 +145,14 @@ static void exchange(const struct inc_comm_conf *conf, uint32_t number)
 		value = (int32_t)(conf->communicator * 100 + i * 10 + number);
 		want += value;
 		memcpy(m.bytes, &value, sizeof(value));
-		assert_true(loop_give(conf->conn[i].own.qpn, &m));
+		assert_true(fake_channel_give(conf->conn[i].own.qpn, &m));
 	}
 	for (i = 0; i < conf->n_conns; i++) {
 		t.qpn = conf->conn[i].own.qpn;
 		assert_true(until(take, &t));
 		memcpy(&value, t.m.bytes, sizeof(value));
 		assert_int_equal(value, want);
-		assert_true(loop_acknowledge(t.qpn));
+		assert_true(fake_channel_acknowledge(t.qpn));
 	}
 }
 
@@ -241,7 +241,7 @@ static void test_notices(void **state)
 
 	open_stage(&s, 1);
 	add(&s, &conf);
-	loop_lose(conf.conn[1].own.qpn, INC_CHANNEL_SILENT);
+	fake_channel_lose(conf.conn[1].own.qpn, INC_CHANNEL_SILENT);
 	assert_true(until(has_told, &s));
 	assert_int_equal(s.n_told, 1);
 	assert_string_equal(inc_event_info[s.notice.kind].name, "unresponsive");
@@ -253,10 +253,11 @@ static void test_notices(void **state)
 	assert_true(s.e->ops->comm(s.e, 0, &comm));
 	assert_true(comm.ended);
 	for (i = 0; i < 3; i++)
-		assert_int_equal(loop_state(conf.conn[i].own.qpn).told, INC_AETH_NAK_OPERATION);
+		assert_int_equal(fake_channel_state(conf.conn[i].own.qpn).told,
+				 INC_AETH_NAK_OPERATION);
 	conf = conf_of(11, 2);
 	add(&s, &conf);
-	loop_lose(conf.conn[0].own.qpn, INC_CHANNEL_SILENT);
+	fake_channel_lose(conf.conn[0].own.qpn, INC_CHANNEL_SILENT);
 	do
 		assert_true(s.e->ops->comm(s.e, 1, &comm));
 	while (!comm.ended);
@@ -351,7 +352,7 @@ static void test_cut_by_port(void **state)
 		conf = conf_of(10, 3);
 		add(&s, &conf);
 		assert_false(s.e->ops->check_port(s.e, 0, NULL, &port));
-		loop_lose(conf.conn[1].own.qpn, reasons[i]);
+		fake_channel_lose(conf.conn[1].own.qpn, reasons[i]);
 		assert_true(until(has_told, &s));
 		assert_string_equal(inc_event_info[s.notice.kind].name, "port_lost");
 		assert_int_equal(s.notice.communicator, 10);
@@ -377,13 +378,13 @@ static void test_threads_and_ports(void **state)
 				conf[0].conn[0].own.udp_port;
 		add(&s, &conf[i]);
 	}
-	assert_int_equal(loop_state(conf[2].conn[0].own.qpn).device,
-			 loop_state(conf[0].conn[0].own.qpn).device);
-	assert_int_not_equal(loop_state(conf[1].conn[0].own.qpn).device,
-			     loop_state(conf[0].conn[0].own.qpn).device);
-	assert_int_equal(loop_state(conf[3].conn[0].own.qpn).device,
-			 loop_state(conf[1].conn[0].own.qpn).device);
-	assert_int_equal(loop_open().devices, 2);
+	assert_int_equal(fake_channel_state(conf[2].conn[0].own.qpn).device,
+			 fake_channel_state(conf[0].conn[0].own.qpn).device);
+	assert_int_not_equal(fake_channel_state(conf[1].conn[0].own.qpn).device,
+			     fake_channel_state(conf[0].conn[0].own.qpn).device);
+	assert_int_equal(fake_channel_state(conf[3].conn[0].own.qpn).device,
+			 fake_channel_state(conf[1].conn[0].own.qpn).device);
+	assert_int_equal(fake_channels_open().devices, 2);
 	close_stage(&s);
 }
 
@@ -429,7 +430,7 @@ static void test_counters(void **state)
 	json_decref(status);
 	/* the engine's counters survive the communicator */
 	assert_int_equal(s.e->ops->remove_comm(s.e, 10, NULL), 0);
-	assert_int_equal(loop_open().devices, 0);
+	assert_int_equal(fake_channels_open().devices, 0);
 	assert_int_equal(counter(&s, "rx"), 4);
 	assert_int_equal(counter(&s, "term_damaged"), 2);
 	close_stage(&s);
@@ -447,7 +448,7 @@ static void test_offer(void **state)
 	assert_int_equal(said->limits.children, INC_COMM_MAX_CHILDREN);
 	assert_int_equal(said->n_endpoints, 1);
 	assert_string_equal(said->endpoints[0].port, PORT);
-	assert_string_equal(said->endpoints[0].device, "loop of " PORT);
+	assert_string_equal(said->endpoints[0].device, "channels of " PORT);
 	assert_int_equal(said->endpoints[0].payload, 1024);
 	assert_true(said->set[0]);
 	for (i = 0; i < said->kernels[INC_OPERATOR_SUM].n_types; i++)
@@ -478,7 +479,8 @@ static void test_byte_order(void **state)
 		open_stage(&s, 1);
 		add(&s, &conf);
 		for (i = 0; i < 3; i++) {
-			const struct loop_channel_state ch = loop_state(conf.conn[i].own.qpn);
+			const struct fake_channel_state ch =
+				fake_channel_state(conf.conn[i].own.qpn);
 
 			assert_int_equal(ch.peer.is_switch, i > 0);
 			assert_int_equal(ch.opts.se, network && i == 2);

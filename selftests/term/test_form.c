@@ -19,25 +19,25 @@ static void add_up(uint32_t byte_order, uint32_t floats, uint32_t dtype, const v
 		   const void *twice)
 {
 	const uint32_t imm = OF(ALLREDUCE, dtype);
-	struct loop_message m = {.length = 4, .has_imm = true, .imm = imm};
-	struct scene s;
+	struct fake_channel_message m = {.length = 4, .has_imm = true, .imm = imm};
+	struct comm_fixture fx;
 	uint32_t i;
 
-	scene_open_worker(&s);
-	s.conf = scene_conf(2, 2, false);
-	s.conf.byte_order = byte_order;
-	s.conf.floats = floats;
-	s.n = 2;
-	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
-	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
+	comm_open_worker(&fx);
+	fx.conf = comm_conf(2, 2, false);
+	fx.conf.byte_order = byte_order;
+	fx.conf.floats = floats;
+	fx.n = 2;
+	assert_int_equal(inc_term_worker_add(fx.w, &fx.conf, &fx.cm, NULL), 0);
+	assert_int_equal(inc_term_worker_start_comm(fx.w, fx.cm, NULL), 0);
 	memcpy(m.bytes, each, 4);
 	for (i = 0; i < 2; i++)
-		assert_true(loop_give(scene_qpn(&s, i), &m));
-	scene_turn(&s);
-	assert_true(loop_take(scene_qpn(&s, 1), &m));
+		assert_true(fake_channel_give(comm_qpn(&fx, i), &m));
+	comm_turn(&fx);
+	assert_true(fake_channel_take(comm_qpn(&fx, 1), &m));
 	assert_memory_equal(m.bytes, twice, 4);
 	assert_int_equal(m.imm, imm);
-	scene_close(&s);
+	comm_close(&fx);
 }
 
 static void test_form(void **state)
@@ -61,25 +61,25 @@ static void test_form(void **state)
  * report. */
 static void meet(uint32_t floats, uint32_t imm, uint32_t length, const char *text)
 {
-	struct loop_message m = {.length = length, .has_imm = true, .imm = imm};
-	struct scene s;
+	struct fake_channel_message m = {.length = length, .has_imm = true, .imm = imm};
+	struct comm_fixture fx;
 
-	scene_open_worker(&s);
-	s.conf = scene_conf(2, 2, false);
-	s.conf.floats = floats;
-	s.n = 2;
-	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
-	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
-	assert_true(loop_give(scene_qpn(&s, 1), &m));
-	scene_turn(&s);
-	assert_int_equal(s.n_told, text != NULL);
-	assert_false(loop_take(scene_qpn(&s, 0), &m));
+	comm_open_worker(&fx);
+	fx.conf = comm_conf(2, 2, false);
+	fx.conf.floats = floats;
+	fx.n = 2;
+	assert_int_equal(inc_term_worker_add(fx.w, &fx.conf, &fx.cm, NULL), 0);
+	assert_int_equal(inc_term_worker_start_comm(fx.w, fx.cm, NULL), 0);
+	assert_true(fake_channel_give(comm_qpn(&fx, 1), &m));
+	comm_turn(&fx);
+	assert_int_equal(fx.n_told, text != NULL);
+	assert_false(fake_channel_take(comm_qpn(&fx, 0), &m));
 	if (text) {
-		assert_string_equal(inc_event_info[s.report.kind].name, "connection_error");
-		assert_int_equal(s.report.n_ranks, 1);
-		assert_string_equal(s.report.message, text);
+		assert_string_equal(inc_event_info[fx.report.kind].name, "connection_error");
+		assert_int_equal(fx.report.n_ranks, 1);
+		assert_string_equal(fx.report.message, text);
 	}
-	scene_close(&s);
+	comm_close(&fx);
 }
 
 static void test_other_form(void **state)
@@ -115,28 +115,28 @@ static void test_other_form(void **state)
  * message in the other form. There is one report, and no buffer is left behind. */
 static void answer(uint32_t floats, uint32_t mine, uint32_t other)
 {
-	struct loop_message m = {.length = 4, .has_imm = true, .imm = OF(ALLREDUCE, mine)};
-	struct scene s;
+	struct fake_channel_message m = {.length = 4, .has_imm = true, .imm = OF(ALLREDUCE, mine)};
+	struct comm_fixture fx;
 	uint32_t i;
 
-	scene_open_worker(&s);
-	s.conf = scene_conf(2, 2, true);
-	s.conf.floats = floats;
-	s.n = 3;
-	s.has_parent = true;
-	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
-	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
-	for (i = 0; i < s.n; i++)
-		if (!scene_is_parent(&s, i))
-			assert_true(loop_give(scene_qpn(&s, i), &m));
-	scene_turn(&s);
+	comm_open_worker(&fx);
+	fx.conf = comm_conf(2, 2, true);
+	fx.conf.floats = floats;
+	fx.n = 3;
+	fx.has_parent = true;
+	assert_int_equal(inc_term_worker_add(fx.w, &fx.conf, &fx.cm, NULL), 0);
+	assert_int_equal(inc_term_worker_start_comm(fx.w, fx.cm, NULL), 0);
+	for (i = 0; i < fx.n; i++)
+		if (!comm_is_parent(&fx, i))
+			assert_true(fake_channel_give(comm_qpn(&fx, i), &m));
+	comm_turn(&fx);
 	m.imm = OF(ALLREDUCE, other);
-	for (i = 0; i < s.n; i++)
-		assert_true(loop_give(scene_qpn(&s, i), &m));
-	scene_turn(&s);
-	assert_int_equal(s.n_told, 1);
-	assert_non_null(strstr(s.report.message, "floats are to be added"));
-	scene_close(&s);
+	for (i = 0; i < fx.n; i++)
+		assert_true(fake_channel_give(comm_qpn(&fx, i), &m));
+	comm_turn(&fx);
+	assert_int_equal(fx.n_told, 1);
+	assert_non_null(strstr(fx.report.message, "floats are to be added"));
+	comm_close(&fx);
 }
 
 static void test_other_answer(void **state)

@@ -16,95 +16,96 @@ static const struct net_faults good = {0};
 static void test_messages(void **state)
 {
 	struct inc_channel_figures f;
-	struct pair p;
+	struct device_pair p;
 
 	net_set(&good, 1);
-	pair_open(&p, 1, 1);
-	pair_connect(&p);
-	pair_want(&p, 2000);
-	pair_run(&p, 60);
-	f = pair_figures(&p, 0, 0);
+	device_pair_open(&p, 1, 1);
+	device_pair_connect(&p);
+	device_pair_want(&p, 2000);
+	device_pair_run(&p, 60);
+	f = device_pair_figures(&p, 0, 0);
 	assert_true(f.tx_packets > 2000);
 	assert_true(f.rx_packets > 2000);
-	assert_int_equal(pair_device_figures(&p, 0).damaged, 0);
-	assert_int_equal(pair_device_figures(&p, 0).strangers, 0);
+	assert_int_equal(device_pair_device_figures(&p, 0).damaged, 0);
+	assert_int_equal(device_pair_device_figures(&p, 0).strangers, 0);
 	/* the receiver has sent one ACK for many packets, at the end of messages that request it */
 	assert_true(f.acks_sent < f.rx_packets / 4);
 	assert_true(f.srtt_ns > 0);
-	pair_close(&p);
+	device_pair_close(&p);
 }
 
 /* The endpoint uses the receive first that was posted last. The kernel needs milliseconds to
  * provide memory that was never used, so the endpoint uses no such memory without need. */
 static void test_last_posted_first(void **state)
 {
-	struct pair p;
+	struct device_pair p;
 
 	net_set(&good, 1);
-	pair_open(&p, 1, 7);
-	pair_connect(&p);
-	pair_want(&p, 100);
-	pair_run(&p, 60);
-	assert_int_equal(p.end[0][0].used, 1u << (PAIR_MESSAGES - 1));
-	assert_int_equal(p.end[1][0].used, 1u << (PAIR_MESSAGES - 1));
-	pair_close(&p);
+	device_pair_open(&p, 1, 7);
+	device_pair_connect(&p);
+	device_pair_want(&p, 100);
+	device_pair_run(&p, 60);
+	assert_int_equal(p.end[0][0].used, 1u << (DEVICE_PAIR_MESSAGES - 1));
+	assert_int_equal(p.end[1][0].used, 1u << (DEVICE_PAIR_MESSAGES - 1));
+	device_pair_close(&p);
 }
 
 static void test_channels(void **state)
 {
-	struct pair p;
+	struct device_pair p;
 
 	net_set(&good, 1);
-	pair_open(&p, PAIR_CHANNELS, 2);
-	pair_connect(&p);
-	pair_want(&p, 500);
-	pair_run(&p, 60);
-	pair_close(&p);
+	device_pair_open(&p, DEVICE_PAIR_CHANNELS, 2);
+	device_pair_connect(&p);
+	device_pair_want(&p, 500);
+	device_pair_run(&p, 60);
+	device_pair_close(&p);
 }
 
 /* Messages that are sent before the peer's address is set leave when it is set. */
 static void test_connect_late(void **state)
 {
-	struct pair p;
+	struct device_pair p;
 	int i;
 
 	net_set(&good, 1);
-	pair_open(&p, 2, 3);
-	pair_want(&p, 20);
+	device_pair_open(&p, 2, 3);
+	device_pair_want(&p, 20);
 	for (i = 0; i < 10; i++)
-		pair_turn(&p);
-	assert_int_equal(p.end[0][0].n_sent, PAIR_MESSAGES);
+		device_pair_turn(&p);
+	assert_int_equal(p.end[0][0].n_sent, DEVICE_PAIR_MESSAGES);
 	assert_int_equal(p.end[1][0].n_got, 0);
-	pair_connect(&p);
-	pair_run(&p, 20);
-	pair_close(&p);
+	device_pair_connect(&p);
+	device_pair_run(&p, 20);
+	device_pair_close(&p);
 }
 
-static bool refused_for_room(struct pair *p)
+static bool refused_for_room(struct device_pair *p)
 {
-	return pair_figures(p, 1, 0).rnrs_sent > 3 && pair_figures(p, 0, 0).rnrs_received > 3;
+	return device_pair_figures(p, 1, 0).rnrs_sent > 3 &&
+	       device_pair_figures(p, 0, 0).rnrs_received > 3;
 }
 
 static void test_no_room(void **state)
 {
-	struct pair p;
+	struct device_pair p;
 	uint64_t m;
 
 	net_set(&good, 1);
-	pair_open(&p, 1, 4);
-	pair_connect(&p);
+	device_pair_open(&p, 1, 4);
+	device_pair_connect(&p);
 	p.end[1][0].stingy = true;
-	pair_want(&p, 3 * PAIR_MESSAGES);
-	pair_until(&p, refused_for_room);
-	assert_int_equal(p.end[1][0].n_got, PAIR_MESSAGES);
+	device_pair_want(&p, 3 * DEVICE_PAIR_MESSAGES);
+	device_pair_until(&p, refused_for_room);
+	assert_int_equal(p.end[1][0].n_got, DEVICE_PAIR_MESSAGES);
 	p.end[1][0].stingy = false;
-	for (m = 0; m < PAIR_MESSAGES; m++)
-		pair_post(&p.end[1][0], m);
-	pair_run(&p, 20);
-	pair_close(&p);
+	for (m = 0; m < DEVICE_PAIR_MESSAGES; m++)
+		device_pair_post(&p.end[1][0], m);
+	device_pair_run(&p, 20);
+	device_pair_close(&p);
 }
 
-static bool told(struct pair *p)
+static bool told(struct device_pair *p)
 {
 	return p->end[1][0].lost;
 }
@@ -112,65 +113,65 @@ static bool told(struct pair *p)
 /* A channel that is closed informs its peer, whether or not the peer sends anything. */
 static void test_shut(void **state)
 {
-	struct pair p;
+	struct device_pair p;
 
 	net_set(&good, 1);
-	pair_open(&p, 2, 5);
-	pair_connect(&p);
-	pair_want(&p, 10);
-	pair_run(&p, 20);
+	device_pair_open(&p, 2, 5);
+	device_pair_connect(&p);
+	device_pair_want(&p, 10);
+	device_pair_run(&p, 20);
 	inc_channel_soft.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[0][0].ch = NULL;
-	pair_until(&p, told);
+	device_pair_until(&p, told);
 	assert_int_equal(p.end[1][0].reason, INC_CHANNEL_ENDED);
 	/* the other channel of the same devices still works */
 	p.end[0][1].total = p.end[1][1].total = 200;
 	p.end[0][0].total = p.end[1][0].total = 0;
 	p.end[0][0].n_got = p.end[1][0].n_got = 0;
 	p.end[1][0].lost = false;
-	pair_run(&p, 20);
-	pair_close(&p);
+	device_pair_run(&p, 20);
+	device_pair_close(&p);
 }
 
 /* The first closing NAK is lost, and so are some of its repetitions. */
 static void test_shut_unheard(void **state)
 {
 	static const struct net_faults deaf = {.lose = 1000};
-	struct pair p;
+	struct device_pair p;
 
 	net_set(&good, 1);
-	pair_open(&p, 1, 6);
-	pair_connect(&p);
-	pair_want(&p, 1);
-	pair_run(&p, 20);
+	device_pair_open(&p, 1, 6);
+	device_pair_connect(&p);
+	device_pair_want(&p, 1);
+	device_pair_run(&p, 20);
 	net_set(&deaf, 1);
 	inc_channel_soft.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[0][0].ch = NULL;
-	pair_turn(&p);
-	pair_turn(&p);
+	device_pair_turn(&p);
+	device_pair_turn(&p);
 	assert_true(net_done() > 0);
 	net_set(&good, 1);
-	pair_until(&p, told);
-	pair_close(&p);
+	device_pair_until(&p, told);
+	device_pair_close(&p);
 }
 
 static void bad_network(const struct net_faults *faults, uint64_t seed, uint64_t messages)
 {
 	uint64_t faulty;
-	struct pair p;
+	struct device_pair p;
 
 	net_set(faults, seed);
-	pair_open(&p, 2, seed);
-	pair_connect(&p);
-	pair_want(&p, messages);
-	pair_run(&p, 60);
+	device_pair_open(&p, 2, seed);
+	device_pair_connect(&p);
+	device_pair_want(&p, messages);
+	device_pair_run(&p, 60);
 	faulty = net_done();
 	assert_true(faulty > 0);
 	/* all messages arrive when the network is good again */
 	net_set(&good, 1);
-	pair_want(&p, 100);
-	pair_run(&p, 20);
-	pair_close(&p);
+	device_pair_want(&p, 100);
+	device_pair_run(&p, 20);
+	device_pair_close(&p);
 }
 
 static void test_loss(void **state)
@@ -217,7 +218,7 @@ static void test_refusals(void **state)
 	struct inc_channel_opts opts = {
 		.qpn = 77,
 		.pkey = INC_PKEY_DEFAULT,
-		.payload = PAIR_PAYLOAD,
+		.payload = DEVICE_PAIR_PAYLOAD,
 		.max_message_bytes = 1 << 20,
 		.messages = 4,
 		.what = "communicator 3, rank 1",
@@ -225,10 +226,10 @@ static void test_refusals(void **state)
 	struct inc_channel *ch, *other;
 	struct inc_channel_own own;
 	struct inc_err err;
-	struct pair p;
+	struct device_pair p;
 
 	net_set(&good, 1);
-	pair_open(&p, 1, 7);
+	device_pair_open(&p, 1, 7);
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), 0);
 	assert_int_equal(own.end.qpn, 77);
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &other, &own, &err), -EADDRINUSE);
@@ -238,13 +239,13 @@ static void test_refusals(void **state)
 	inc_channel_soft.shut(ch, 0);
 	opts.payload = 1000;
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
-	opts.payload = PAIR_PAYLOAD;
+	opts.payload = DEVICE_PAIR_PAYLOAD;
 	opts.max_message_bytes++;
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
 	opts.max_message_bytes = 1024;
 	opts.qpn = 1;
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
-	pair_close(&p);
+	device_pair_close(&p);
 }
 
 static void test_probe(void **state)

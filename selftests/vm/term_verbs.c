@@ -32,23 +32,23 @@
 
 /* ---- helpers ---- */
 
-static struct pair_place place_of(const struct end *end)
+static struct device_pair_place place_of(const struct end *end)
 {
-	return (struct pair_place){
+	return (struct device_pair_place){
 		.ops = &inc_channel_verbs, .ifname = end->ifname, .ip = {end->addr}};
 }
 
-static void open_pair(struct pair *p, unsigned int n_channels, uint64_t seed)
+static void open_pair(struct device_pair *p, unsigned int n_channels, uint64_t seed)
 {
-	struct pair_place place;
+	struct device_pair_place place;
 	unsigned int d;
 
 	memset(p, 0, sizeof(*p));
 	for (d = 0; d < 2; d++) {
 		place = place_of(&ends[d]);
-		pair_open_device(p, d, &place);
+		device_pair_open_device(p, d, &place);
 	}
-	pair_make(p, n_channels, seed);
+	device_pair_make(p, n_channels, seed);
 }
 
 /* The switch's address on a device's link. */
@@ -69,39 +69,39 @@ static void enter_netns(const char *path)
 
 /* Opens a device and, as device 1, a soft one in the switch's namespace. This thread stays in that
  * namespace, because a soft device queries the state of its port when packets arrive. */
-static void open_mixed(struct pair *p, unsigned int n_channels, uint64_t seed)
+static void open_mixed(struct device_pair *p, unsigned int n_channels, uint64_t seed)
 {
-	const struct pair_place verbs = place_of(&ends[0]);
-	const struct pair_place soft = {.ops = &inc_channel_soft,
-					.ifname = "p0",
-					.ip = switch_addr(&ends[0]),
-					.udp_port = INC_ROCE_UDP_PORT};
+	const struct device_pair_place verbs = place_of(&ends[0]);
+	const struct device_pair_place soft = {.ops = &inc_channel_soft,
+					       .ifname = "p0",
+					       .ip = switch_addr(&ends[0]),
+					       .udp_port = INC_ROCE_UDP_PORT};
 
 	memset(p, 0, sizeof(*p));
-	pair_open_device(p, 0, &verbs);
+	device_pair_open_device(p, 0, &verbs);
 	enter_netns(SWITCH_NETNS);
-	pair_open_device(p, 1, &soft);
-	pair_make(p, n_channels, seed);
+	device_pair_open_device(p, 1, &soft);
+	device_pair_make(p, n_channels, seed);
 }
 
-static bool first_lost(struct pair *p)
+static bool first_lost(struct device_pair *p)
 {
 	return p->end[0][0].lost;
 }
 
-static bool second_lost(struct pair *p)
+static bool second_lost(struct device_pair *p)
 {
 	return p->end[1][0].lost;
 }
 
-static bool both_lost(struct pair *p)
+static bool both_lost(struct device_pair *p)
 {
 	return p->end[0][0].lost && p->end[1][0].lost;
 }
 
-static void lost_for(const struct pair *p, unsigned int d, enum inc_channel_reason reason)
+static void lost_for(const struct device_pair *p, unsigned int d, enum inc_channel_reason reason)
 {
-	const struct pair_end *e = &p->end[d][0];
+	const struct device_pair_end *e = &p->end[d][0];
 
 	if (e->reason != reason)
 		fail_msg("device %u: reason %d, not %d: %s", d, e->reason, reason, e->text);
@@ -133,70 +133,70 @@ static void test_probe(void **state)
 static void test_messages(void **state)
 {
 	const unsigned int before = open_descriptors();
-	struct pair p;
+	struct device_pair p;
 
 	open_pair(&p, 1, 1);
-	pair_connect(&p);
-	pair_want(&p, 1000);
-	pair_run(&p, 120);
-	assert_int_equal(pair_figures(&p, 0, 0).rx_packets, 0);
-	pair_close(&p);
+	device_pair_connect(&p);
+	device_pair_want(&p, 1000);
+	device_pair_run(&p, 120);
+	assert_int_equal(device_pair_figures(&p, 0, 0).rx_packets, 0);
+	device_pair_close(&p);
 	assert_int_equal(open_descriptors(), before);
 }
 
 static void test_channels(void **state)
 {
-	struct pair p;
+	struct device_pair p;
 
-	open_pair(&p, PAIR_CHANNELS, 2);
-	pair_connect(&p);
-	pair_want(&p, 200);
-	pair_run(&p, 120);
-	pair_close(&p);
+	open_pair(&p, DEVICE_PAIR_CHANNELS, 2);
+	device_pair_connect(&p);
+	device_pair_want(&p, 200);
+	device_pair_run(&p, 120);
+	device_pair_close(&p);
 }
 
 /* Messages that are posted before the peer's address is set are sent afterwards. */
 static void test_connect_late(void **state)
 {
-	struct pair p;
+	struct device_pair p;
 	int i;
 
 	open_pair(&p, 2, 3);
-	pair_want(&p, 20);
+	device_pair_want(&p, 20);
 	for (i = 0; i < 10; i++)
-		pair_turn(&p);
-	assert_int_equal(p.end[0][0].n_sent, PAIR_MESSAGES);
-	pair_connect(&p);
-	pair_run(&p, 60);
-	pair_close(&p);
+		device_pair_turn(&p);
+	assert_int_equal(p.end[0][0].n_sent, DEVICE_PAIR_MESSAGES);
+	device_pair_connect(&p);
+	device_pair_run(&p, 60);
+	device_pair_close(&p);
 }
 
-static bool full(struct pair *p)
+static bool full(struct device_pair *p)
 {
-	return p->end[1][0].n_got == PAIR_MESSAGES;
+	return p->end[1][0].n_got == DEVICE_PAIR_MESSAGES;
 }
 
 /* A sender waits for a peer that has posted no receives, longer than any timeout. */
 static void test_no_room(void **state)
 {
 	uint64_t m, until_ns;
-	struct pair p;
+	struct device_pair p;
 
 	open_pair(&p, 1, 4);
-	pair_connect(&p);
+	device_pair_connect(&p);
 	p.end[1][0].stingy = true;
-	pair_want(&p, 3 * PAIR_MESSAGES);
-	pair_until(&p, full);
+	device_pair_want(&p, 3 * DEVICE_PAIR_MESSAGES);
+	device_pair_until(&p, full);
 	until_ns = inc_now_ns() + 6 * INC_NSEC_PER_SEC;
 	while (inc_now_ns() < until_ns)
-		pair_turn(&p);
-	assert_int_equal(p.end[1][0].n_got, PAIR_MESSAGES);
+		device_pair_turn(&p);
+	assert_int_equal(p.end[1][0].n_got, DEVICE_PAIR_MESSAGES);
 	assert_false(p.end[0][0].lost || p.end[1][0].lost);
 	p.end[1][0].stingy = false;
-	for (m = 0; m < PAIR_MESSAGES; m++)
-		pair_post(&p.end[1][0], m);
-	pair_run(&p, 60);
-	pair_close(&p);
+	for (m = 0; m < DEVICE_PAIR_MESSAGES; m++)
+		device_pair_post(&p.end[1][0], m);
+	device_pair_run(&p, 60);
+	device_pair_close(&p);
 }
 
 /* After a device has reported that it has nothing more to do, only its descriptor wakes the
@@ -205,12 +205,12 @@ static void test_wakes(void **state)
 {
 	uint64_t end_ns = inc_now_ns() + 60 * INC_NSEC_PER_SEC, now_ns;
 	struct pollfd fds[2];
-	struct pair p;
+	struct device_pair p;
 	int d;
 
 	open_pair(&p, 1, 5);
-	pair_connect(&p);
-	pair_want(&p, 200);
+	device_pair_connect(&p);
+	device_pair_want(&p, 200);
 	while (p.end[0][0].n_done < 200 || p.end[1][0].n_done < 200) {
 		uint64_t due_ns = UINT64_MAX;
 		bool more;
@@ -218,7 +218,7 @@ static void test_wakes(void **state)
 		now_ns = inc_now_ns();
 		assert_true(now_ns < end_ns);
 		do {
-			pair_turn(&p);
+			device_pair_turn(&p);
 			more = false;
 			for (d = 0; d < 2; d++)
 				more |= inc_channel_verbs.progress(p.dev[d]) ||
@@ -229,10 +229,11 @@ static void test_wakes(void **state)
 			if (inc_channel_verbs.deadline_ns(p.dev[d]) < due_ns)
 				due_ns = inc_channel_verbs.deadline_ns(p.dev[d]);
 		}
-		if (due_ns > now_ns && p.end[0][0].n_sent - p.end[0][0].n_done == PAIR_MESSAGES)
+		if (due_ns > now_ns &&
+		    p.end[0][0].n_sent - p.end[0][0].n_done == DEVICE_PAIR_MESSAGES)
 			assert_int_not_equal(poll(fds, 2, 4000), 0);
 	}
-	pair_close(&p);
+	device_pair_close(&p);
 }
 
 /* ---- a soft endpoint as the peer of a device ---- */
@@ -240,22 +241,22 @@ static void test_wakes(void **state)
 static void test_soft_peer(void **state)
 {
 	struct inc_channel_device_figures f;
-	struct pair p;
+	struct device_pair p;
 
 	open_mixed(&p, 2, 6);
-	pair_connect(&p);
-	pair_want(&p, 300);
-	pair_run(&p, 120);
-	f = pair_device_figures(&p, 1);
+	device_pair_connect(&p);
+	device_pair_want(&p, 300);
+	device_pair_run(&p, 120);
+	f = device_pair_device_figures(&p, 1);
 	assert_int_equal(f.strangers, 0);
 	assert_int_equal(f.damaged, 0);
 	/* the soft endpoint reports the end of its channel to its peer */
 	inc_channel_soft.shut(p.end[1][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[1][0].ch = NULL;
 	p.end[0][0].total++;
-	pair_until(&p, first_lost);
+	device_pair_until(&p, first_lost);
 	lost_for(&p, 0, INC_CHANNEL_ENDED);
-	pair_close(&p);
+	device_pair_close(&p);
 }
 
 static int leave_netns(void **state)
@@ -266,7 +267,7 @@ static int leave_netns(void **state)
 
 /* ---- rejected requests ---- ---- */
 
-static void refuses(struct pair *p, struct inc_channel_opts opts, const char *why)
+static void refuses(struct device_pair *p, struct inc_channel_opts opts, const char *why)
 {
 	struct inc_channel *ch;
 	struct inc_channel_own own;
@@ -291,7 +292,7 @@ static void test_refusals(void **state)
 	struct inc_channel *ch;
 	struct inc_channel_own own;
 	struct inc_err err;
-	struct pair p;
+	struct device_pair p;
 
 	open_pair(&p, 1, 7);
 	opts.qpn = 77;
@@ -310,15 +311,15 @@ static void test_refusals(void **state)
 	refuses(&p, opts, "the device can do");
 	assert_int_equal(inc_channel_verbs.make(p.dev[0], &good, &ch, &own, &err), 0);
 	assert_int_equal(own.end.udp_port, INC_ROCE_UDP_PORT);
-	peer = pair_peer(&p, 0, 0);
+	peer = device_pair_peer(&p, 0, 0);
 	peer.end.udp_port = 5000;
 	assert_int_equal(inc_channel_verbs.connect(ch, &peer, &err), -EPROTO);
 	inc_channel_verbs.shut(ch, 0);
 	/* the rejected requests have had no effect */
-	pair_connect(&p);
-	pair_want(&p, 50);
-	pair_run(&p, 60);
-	pair_close(&p);
+	device_pair_connect(&p);
+	device_pair_want(&p, 50);
+	device_pair_run(&p, 60);
+	device_pair_close(&p);
 }
 
 /* ---- failures ---- ---- */
@@ -328,41 +329,41 @@ static void test_refusals(void **state)
  * end of a communicator. */
 static void test_too_long(void **state)
 {
-	struct pair_place place;
-	struct pair p;
+	struct device_pair_place place;
+	struct device_pair p;
 	unsigned int d;
 
 	memset(&p, 0, sizeof(p));
 	for (d = 0; d < 2; d++) {
 		place = place_of(&ends[d]);
-		pair_open_device(&p, d, &place);
+		device_pair_open_device(&p, d, &place);
 	}
 	p.max_message_bytes[1] = 512;
-	pair_make(&p, 1, 8);
-	pair_connect(&p);
+	device_pair_make(&p, 1, 8);
+	device_pair_connect(&p);
 	p.end[0][0].total = 200;
-	pair_until(&p, both_lost);
+	device_pair_until(&p, both_lost);
 	lost_for(&p, 1, INC_CHANNEL_INVALID);
 	if (p.end[0][0].reason != INC_CHANNEL_ENDED)
 		lost_for(&p, 0, INC_CHANNEL_REFUSED);
-	pair_close(&p);
+	device_pair_close(&p);
 }
 
 /* A queue pair that was destroyed does not answer. Its sender gives up within seconds. */
 static void test_shut(void **state)
 {
 	uint64_t start_ns;
-	struct pair p;
+	struct device_pair p;
 
 	open_pair(&p, 2, 9);
-	pair_connect(&p);
-	pair_want(&p, 10);
-	pair_run(&p, 60);
+	device_pair_connect(&p);
+	device_pair_want(&p, 10);
+	device_pair_run(&p, 60);
 	inc_channel_verbs.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[0][0].ch = NULL;
 	p.end[1][0].total++;
 	start_ns = inc_now_ns();
-	pair_until(&p, second_lost);
+	device_pair_until(&p, second_lost);
 	lost_for(&p, 1, INC_CHANNEL_SILENT);
 	assert_true(inc_now_ns() - start_ns < 15 * INC_NSEC_PER_SEC);
 	/* the second channel of these devices still works */
@@ -370,8 +371,8 @@ static void test_shut(void **state)
 	p.end[1][0].total = p.end[1][0].n_done;
 	p.end[0][1].total = p.end[1][1].total = 100;
 	while (p.end[0][1].n_done < 100 || p.end[1][1].n_done < 100)
-		pair_turn(&p);
-	pair_close(&p);
+		device_pair_turn(&p);
+	device_pair_close(&p);
 }
 
 /* No host has the peer's IP address, so the kernel tries to resolve it for long. That must delay
@@ -381,18 +382,18 @@ static void test_nobody_there(void **state)
 	const unsigned int before = open_descriptors();
 	uint64_t start_ns, turn_ns, longest_ns = 0;
 	struct inc_channel_peer peer;
-	struct pair p;
+	struct device_pair p;
 
 	shell("ip neigh del %s dev %s || true; ip route replace 10.77.200.0/24 dev %s table 100",
 	      "10.77.200.9", ends[0].ifname, ends[0].ifname);
 	open_pair(&p, 2, 10);
-	peer = pair_peer(&p, 0, 0);
+	peer = device_pair_peer(&p, 0, 0);
 	peer.end.ip = inet_addr("10.77.200.9");
 	start_ns = inc_now_ns();
-	pair_connect_end(&p, 0, 0, &peer);
+	device_pair_connect_end(&p, 0, 0, &peer);
 	while (!p.end[0][0].lost) {
 		turn_ns = inc_now_ns();
-		pair_turn(&p);
+		device_pair_turn(&p);
 		turn_ns = inc_now_ns() - turn_ns;
 		longest_ns = turn_ns > longest_ns ? turn_ns : longest_ns;
 		assert_true(inc_now_ns() - start_ns < 60 * INC_NSEC_PER_SEC);
@@ -401,9 +402,9 @@ static void test_nobody_there(void **state)
 	assert_non_null(strstr(p.end[0][0].text, "no ARP answer?"));
 	assert_true(inc_now_ns() - start_ns > INC_NSEC_PER_SEC / 2);
 	assert_true(longest_ns < 500 * INC_NSEC_PER_MSEC);
-	pair_connect_end(&p, 0, 1, &peer);
+	device_pair_connect_end(&p, 0, 1, &peer);
 	start_ns = inc_now_ns();
-	pair_close(&p);
+	device_pair_close(&p);
 	assert_true(inc_now_ns() - start_ns < 500 * INC_NSEC_PER_MSEC);
 	/* the kernel frees the remaining objects when it stops resolving */
 	while (open_descriptors() > before) {
@@ -414,22 +415,22 @@ static void test_nobody_there(void **state)
 
 static void test_port_down(void **state)
 {
-	struct pair p;
+	struct device_pair p;
 
 	open_pair(&p, 1, 11);
-	pair_connect(&p);
-	pair_want(&p, 10);
-	pair_run(&p, 60);
+	device_pair_connect(&p);
+	device_pair_want(&p, 10);
+	device_pair_run(&p, 60);
 	shell("ip link set %s down", ends[0].ifname);
-	pair_until(&p, first_lost);
+	device_pair_until(&p, first_lost);
 	lost_for(&p, 0, INC_CHANNEL_CUT);
 	assert_non_null(strstr(p.end[0][0].text, "port down for 2000 ms"));
 	assert_false(p.end[1][0].lost); /* this end's port is up, and it has not sent anything */
-	pair_close(&p);
+	device_pair_close(&p);
 	shell("ip link set %s up", ends[0].ifname);
 }
 
-static bool gone(struct pair *p)
+static bool gone(struct device_pair *p)
 {
 	return p->end[0][0].lost && strstr(p->end[0][0].text, "gone");
 }
@@ -437,10 +438,10 @@ static bool gone(struct pair *p)
 /* The kernel removes a device once no process has it open. */
 static void test_device_gone(void **state)
 {
-	const struct pair_place added = {
+	const struct device_pair_place added = {
 		.ops = &inc_channel_verbs, .ifname = "d0", .ip = {inet_addr("10.79.0.1")}};
-	const struct pair_place other = place_of(&ends[1]);
-	struct pair p;
+	const struct device_pair_place other = place_of(&ends[1]);
+	struct device_pair p;
 	int status;
 	pid_t pid;
 
@@ -448,18 +449,18 @@ static void test_device_gone(void **state)
 	      "ip addr add 10.79.0.1/24 dev d0 && rdma link add %s type rxe netdev d0",
 	      ADDED);
 	memset(&p, 0, sizeof(p));
-	pair_open_device(&p, 0, &added);
-	pair_open_device(&p, 1, &other);
-	pair_make(&p, 1, 12);
+	device_pair_open_device(&p, 0, &added);
+	device_pair_open_device(&p, 1, &other);
+	device_pair_make(&p, 1, 12);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		execlp("rdma", "rdma", "link", "delete", ADDED, NULL);
 		_exit(127);
 	}
-	pair_until(&p, gone);
+	device_pair_until(&p, gone);
 	lost_for(&p, 0, INC_CHANNEL_CUT);
-	pair_close(&p);
+	device_pair_close(&p);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	shell("ip link del d0");
