@@ -14,11 +14,11 @@
 #include "userspace/term/arithmetic.h"
 #include "userspace/term/node.h"
 
-#define WORLD_MOVES (2 * (INC_COMM_MAX_CHILDREN + 1))
-#define WORLD_BYTES REF_FLOATS_BYTES /* bytes of a buffer, and of the longest message */
+#define NODE_MOVES (2 * (INC_COMM_MAX_CHILDREN + 1))
+#define NODE_BYTES REF_FLOATS_BYTES /* bytes of a buffer, and of the longest message */
 
 /* A message of the job, with the collective that its ranks call. */
-struct world_call {
+struct node_call {
 	uint32_t desc;
 	uint32_t length; /* length that a rank contributes, if it contributes data */
 	/* the message is the first one of its collective, with which all peers send the descriptor;
@@ -26,7 +26,7 @@ struct world_call {
 	bool first;
 };
 
-struct world_shape {
+struct node_shape {
 	uint32_t n_children, slots;
 	bool has_parent;
 	struct inc_term_form form;
@@ -35,34 +35,33 @@ struct world_shape {
 
 /* A shape with n children of this number of ranks each, from rank 0 on. A child with one rank is a
  * host, a child with more ranks is a switch. Floats are native, in the machine's byte order. */
-struct world_shape world_shape(uint32_t n_children, uint32_t ranks, uint32_t slots,
-			       bool has_parent);
+struct node_shape node_shape(uint32_t n_children, uint32_t ranks, uint32_t slots, bool has_parent);
 
-struct world_send {
+struct node_send {
 	uint64_t number;
 	uint8_t *buffer;
 	uint32_t length;
 };
 
-struct world_peer {
+struct node_peer {
 	uint64_t posted; /* receives posted since the start */
 	uint64_t given;  /* messages that have filled a receive */
 	uint64_t sent, done;
 };
 
-struct world {
+struct node_harness {
 	struct inc_term *t;
-	const struct world_shape *shape;
+	const struct node_shape *shape;
 	uint32_t n_peers;
-	const struct world_call *calls;
+	const struct node_call *calls;
 	uint64_t n_calls;
-	uint64_t base; /* number of the world's first message */
-	struct world_peer peer[INC_COMM_MAX_CHILDREN + 1];
-	struct world_send *sends; /* sends under way, as [n_peers][slots] */
+	uint64_t base; /* number of the node's first message */
+	struct node_peer peer[INC_COMM_MAX_CHILDREN + 1];
+	struct node_send *sends; /* sends under way, as [n_peers][slots] */
 	/* numbers of buffers: all (one for each receive that can be posted), those in use, and the
 	 * most in use so far */
 	uint32_t n_buffers, n_taken, most_taken;
-	uint8_t (*bytes)[WORLD_BYTES];
+	uint8_t (*bytes)[NODE_BYTES];
 	bool *taken;       /* for each buffer: the node owns it */
 	uint32_t *reading; /* for each buffer: number of sends under way that read it */
 	bool ended;
@@ -70,41 +69,41 @@ struct world {
 	struct inc_msg_event report; /* the last report of the node */
 };
 
-void world_open(struct world *w, const struct world_shape *shape, const struct world_call *calls,
-		uint64_t n_calls);
-/* Opens a world whose node has processed `base` messages already. */
-void world_open_at(struct world *w, const struct world_shape *shape, const struct world_call *calls,
-		   uint64_t n_calls, uint64_t base);
+void node_open(struct node_harness *h, const struct node_shape *shape,
+	       const struct node_call *calls, uint64_t n_calls);
+/* Opens a node that has processed `base` messages already. */
+void node_open_at(struct node_harness *h, const struct node_shape *shape,
+		  const struct node_call *calls, uint64_t n_calls, uint64_t base);
 /* Checks that the node has no buffers but those being sent, and frees everything. */
-void world_close(struct world *w);
+void node_close(struct node_harness *h);
 
 /* Can the peer send its next message? Such a message must exist, and a receive must be posted for
  * it. The parent can send after the partial sum has come. */
-bool world_can_give(const struct world *w, uint32_t peer);
-void world_give(struct world *w, uint32_t peer);
+bool node_can_give(const struct node_harness *h, uint32_t peer);
+void node_give(struct node_harness *h, uint32_t peer);
 /* Sends a message of the caller's choice to the node; m->buffer has its bytes. */
-void world_give_this(struct world *w, uint32_t peer, uint64_t number,
-		     const struct inc_term_message *m);
-bool world_can_finish(const struct world *w, uint32_t peer);
+void node_give_this(struct node_harness *h, uint32_t peer, uint64_t number,
+		    const struct inc_term_message *m);
+bool node_can_finish(const struct node_harness *h, uint32_t peer);
 /* Acknowledges the oldest message that the peer was sent and has not acknowledged. */
-void world_finish(struct world *w, uint32_t peer);
-void world_lose(struct world *w, uint32_t peer, enum inc_term_reason reason);
-void world_tick(struct world *w, uint64_t now_ns);
+void node_finish(struct node_harness *h, uint32_t peer);
+void node_lose(struct node_harness *h, uint32_t peer, enum inc_term_reason reason);
+void node_tick(struct node_harness *h, uint64_t now_ns);
 
 /* Lists the possible moves, and returns their number. Move i: the next message of peer i comes.
  * Move n_peers + i (if late): the oldest send to peer i completes. `move` has room for
- * WORLD_MOVES. */
-uint32_t world_moves(const struct world *w, bool late, uint32_t *move);
+ * NODE_MOVES. */
+uint32_t node_moves(const struct node_harness *h, bool late, uint32_t *move);
 /* Makes one move. If `late` is false, sends complete at once. */
-void world_move(struct world *w, bool late, uint32_t move);
+void node_move(struct node_harness *h, bool late, uint32_t move);
 
 /* Do the children's floats have another sum if they arrive in another order? */
-bool world_order_matters(const struct world *w, uint64_t number);
+bool node_order_matters(const struct node_harness *h, uint64_t number);
 
 /* Checks that all messages were given, sent and acknowledged, and that all buffers are returned. */
-void world_check_done(const struct world *w);
+void node_check_done(const struct node_harness *h);
 /* Called after the end of the communicator. Lets the sends under way complete, and the messages on
  * their way arrive. Checks that all buffers are returned. */
-void world_check_ended(struct world *w);
+void node_check_ended(struct node_harness *h);
 
 #endif

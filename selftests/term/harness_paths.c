@@ -18,12 +18,12 @@ uint32_t path_choose(struct path *path, uint32_t n)
 	return path->taken[at];
 }
 
-bool path_step(struct path *path, struct world *w, bool late)
+bool path_step(struct path *path, struct node_harness *h, bool late)
 {
-	uint32_t moves[WORLD_MOVES], n = world_moves(w, late, moves);
+	uint32_t moves[NODE_MOVES], n = node_moves(h, late, moves);
 
 	if (n)
-		world_move(w, late, moves[path_choose(path, n)]);
+		node_move(h, late, moves[path_choose(path, n)]);
 	return n;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs a test once for every sequence of events that can happen in a world. */
+/* Runs a test once for every sequence of events that can happen to a node. */
 #ifndef SELFTESTS_TERM_HARNESS_PATHS_H
 #define SELFTESTS_TERM_HARNESS_PATHS_H
 
@@ -18,8 +18,8 @@ struct path {
 /* Returns the run's choice among n alternatives, 0 to n - 1. Each run makes another sequence of
  * choices. */
 uint32_t path_choose(struct path *path, uint32_t n);
-/* Makes one of the possible moves of the world; false: no move is left. */
-bool path_step(struct path *path, struct world *w, bool late);
+/* Makes one of the possible moves of the node; false: no move is left. */
+bool path_step(struct path *path, struct node_harness *h, bool late);
 /* Calls run() for every path (sequence of choices). Returns the number of paths. */
 uint64_t path_all(void (*run)(struct path *path, void *arg), void *arg);
 

@@ -12,7 +12,7 @@
 #define PLACES      (1u << PLACES_BITS)
 
 struct place {
-	uint64_t state;  /* digest of the world's state */
+	uint64_t state;  /* digest of the harness's state */
 	uint64_t orders; /* number of orders from this state to the end; 0: the entry is free */
 };
 
@@ -29,7 +29,7 @@ struct search {
 /* A digest of a state. It numbers buffers in the order in which they are met, because it makes no
  * difference which of the free buffers the node has used. */
 struct digest {
-	const struct world *w;
+	const struct node_harness *h;
 	uint64_t sum;
 	uint32_t n_met;
 	uint32_t met[STEPS]; /* indices of buffers, in the order in which they were met */
@@ -62,15 +62,15 @@ static void add_number(struct digest *d, uint64_t number)
  * contents. */
 static void add_buffer(struct digest *d, const void *buffer)
 {
-	const struct world *w = d->w;
+	const struct node_harness *h = d->h;
 	uint32_t place, i;
 
 	if (!buffer) {
 		add_number(d, UINT64_MAX);
 		return;
 	}
-	place = ((const uint8_t *)buffer - w->bytes[0]) / WORLD_BYTES;
-	assert_true(place < w->n_buffers);
+	place = ((const uint8_t *)buffer - h->bytes[0]) / NODE_BYTES;
+	assert_true(place < h->n_buffers);
 	for (i = 0; i < d->n_met && d->met[i] != place; i++)
 		;
 	add_number(d, i);
@@ -78,9 +78,9 @@ static void add_buffer(struct digest *d, const void *buffer)
 		return;
 	assert_true(d->n_met < STEPS);
 	d->met[d->n_met++] = place;
-	add_number(d, w->taken[place]);
-	add_number(d, w->reading[place]);
-	add(d, w->bytes[place], WORLD_BYTES);
+	add_number(d, h->taken[place]);
+	add_number(d, h->reading[place]);
+	add(d, h->bytes[place], NODE_BYTES);
 }
 
 static void add_slot(struct digest *d, const struct inc_term *t, uint32_t i)
@@ -123,28 +123,28 @@ static void add_node(struct digest *d, const struct inc_term *t)
 	add(d, &rest, offsetof(struct inc_term, action));
 }
 
-static uint64_t digest(const struct world *w)
+static uint64_t digest(const struct node_harness *h)
 {
-	struct digest d = {.w = w};
+	struct digest d = {.h = h};
 	uint32_t i;
 
-	add_node(&d, w->t);
-	for (i = 0; i < w->n_peers; i++) {
-		const struct world_peer *p = &w->peer[i];
+	add_node(&d, h->t);
+	for (i = 0; i < h->n_peers; i++) {
+		const struct node_peer *p = &h->peer[i];
 		uint64_t n;
 
 		add(&d, p, sizeof(*p));
 		for (n = p->done; n != p->sent; n++) {
-			const struct world_send *s =
-				&w->sends[i * w->shape->slots + n % w->shape->slots];
+			const struct node_send *s =
+				&h->sends[i * h->shape->slots + n % h->shape->slots];
 
 			add_number(&d, s->length);
 			add_buffer(&d, s->buffer);
 		}
 	}
-	add_number(&d, w->n_taken);
-	add_number(&d, w->ended);
-	add_number(&d, w->n_told);
+	add_number(&d, h->n_taken);
+	add_number(&d, h->ended);
+	add_number(&d, h->n_told);
 	return d.sum;
 }
 
@@ -161,27 +161,27 @@ static struct place *place_of(struct search *s, uint64_t state)
 
 /* Replays the moves to the current state, and lists the moves from there. If the state was met
  * before, sets *orders to its number of orders. */
-static uint32_t go(struct search *s, uint32_t moves[WORLD_MOVES], uint64_t *state, uint64_t *orders)
+static uint32_t go(struct search *s, uint32_t moves[NODE_MOVES], uint64_t *state, uint64_t *orders)
 {
 	const struct states_job *job = s->job;
-	struct world w;
+	struct node_harness h;
 	uint32_t i, n;
 
-	world_open(&w, &job->shape, job->calls, job->n_calls);
+	node_open(&h, &job->shape, job->calls, job->n_calls);
 	for (i = 0; i < s->n_moves; i++)
-		world_move(&w, job->late, s->move[i]);
-	n = world_moves(&w, job->late, moves);
-	*state = digest(&w);
+		node_move(&h, job->late, s->move[i]);
+	n = node_moves(&h, job->late, moves);
+	*state = digest(&h);
 	*orders = place_of(s, *state)->orders;
 	if (!n)
-		world_check_done(&w);
-	world_close(&w);
+		node_check_done(&h);
+	node_close(&h);
 	return n;
 }
 
 static uint64_t explore(struct search *s)
 {
-	uint32_t moves[WORLD_MOVES], n, i;
+	uint32_t moves[NODE_MOVES], n, i;
 	uint64_t state, orders;
 
 	n = go(s, moves, &state, &orders);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Counts every order of all events of a world by its states. An order is a way through states, and
+ * Counts every order of all events of a node by its states. An order is a way through states, and
  * ways that meet in a state continue alike. So each event is played once in each state. If whole
  * orders were played one after the other (harness_paths.h), an event would be repeated many times.
  */
@@ -13,8 +13,8 @@
 
 /* The job whose orders states_all() counts. */
 struct states_job {
-	struct world_shape shape;
-	const struct world_call *calls;
+	struct node_shape shape;
+	const struct node_call *calls;
 	uint32_t n_calls;
 	bool late; /* sends may complete at any time; otherwise they complete at once */
 };

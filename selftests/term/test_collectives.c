@@ -14,22 +14,22 @@
 
 /* Plays one message. The children send it from the last child to the first, so that the order of
  * arrival is not that of the ranks. */
-static void play(const struct world_shape *shape, const struct world_call *call, uint32_t n_calls)
+static void play(const struct node_shape *shape, const struct node_call *call, uint32_t n_calls)
 {
-	struct world w;
+	struct node_harness h;
 	uint32_t i, m;
 
-	world_open(&w, shape, call, n_calls);
+	node_open(&h, shape, call, n_calls);
 	for (m = 0; m < n_calls; m++) {
 		for (i = shape->n_children; i-- > 0;)
-			world_give(&w, i);
+			node_give(&h, i);
 		if (shape->has_parent)
-			world_give(&w, shape->n_children);
-		for (i = 0; i < w.n_peers; i++)
-			world_finish(&w, i);
+			node_give(&h, shape->n_children);
+		for (i = 0; i < h.n_peers; i++)
+			node_finish(&h, i);
 	}
-	world_check_done(&w);
-	world_close(&w);
+	node_check_done(&h);
+	node_close(&h);
 }
 
 static const uint32_t shapes[][2] = {{1, 1}, {1, 3}, {2, 1}, {3, 1}, {3, 2}, {5, 7}};
@@ -40,13 +40,13 @@ static void test_roots(void **state)
 
 	for (s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
 		for (up = 0; up < 2; up++) {
-			const struct world_shape shape =
-				world_shape(shapes[s][0], shapes[s][1], 1, up);
+			const struct node_shape shape =
+				node_shape(shapes[s][0], shapes[s][1], 1, up);
 			const uint32_t ranks = shapes[s][0] * shapes[s][1];
 
 			for (coll = 0; coll < INC_N_COLLECTIVES; coll++)
 				for (root = 0; root < ranks + 2 * up; root++) {
-					const struct world_call call = {
+					const struct node_call call = {
 						INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32,
 							 root < ranks ? root : INC_MAX_RANKS - 1,
 							 7),
@@ -65,10 +65,10 @@ static void test_operators(void **state)
 	for (way = 0; way < 8; way++)
 		for (op = 0; op <= INC_OPERATOR_AVG; op++)
 			for (dtype = 0; dtype < INC_N_WIRE_DTYPES; dtype++) {
-				struct world_shape shape = world_shape(4, 1, 2, way & 1);
+				struct node_shape shape = node_shape(4, 1, 2, way & 1);
 				const uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, op, dtype, 0, 0);
-				const struct world_call calls[] = {
-					{desc, WORLD_BYTES, true},
+				const struct node_call calls[] = {
+					{desc, NODE_BYTES, true},
 					{desc, inc_element_bytes(desc), false}};
 
 				shape.form.native_floats = way & 2;
@@ -83,13 +83,13 @@ static void test_shapes(void **state)
 {
 	const uint32_t sum = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0),
 		       max = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_MAX, INC_DTYPE_INT8, 0, 1);
-	const struct world_call calls[] = {{sum, 0, true},  {sum, 64, false}, {sum, 64, false},
-					   {sum, 4, false}, {max, 3, true},   {max, 0, false}};
+	const struct node_call calls[] = {{sum, 0, true},  {sum, 64, false}, {sum, 64, false},
+					  {sum, 4, false}, {max, 3, true},   {max, 0, false}};
 	uint32_t n, up;
 
 	for (n = 1; n <= 5; n++)
 		for (up = 0; up < 2; up++) {
-			const struct world_shape shape = world_shape(n, 1, 2, up);
+			const struct node_shape shape = node_shape(n, 1, 2, up);
 
 			play(&shape, calls, sizeof(calls) / sizeof(calls[0]));
 		}
@@ -97,14 +97,14 @@ static void test_shapes(void **state)
 
 static void test_most_children(void **state)
 {
-	const struct world_call calls[] = {
+	const struct node_call calls[] = {
 		{INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_FLOAT32, 0, 0), 64, true},
 		{INC_DESC(INC_COLL_BROADCAST, 0, INC_DTYPE_INT64, 63 * 64, 1), 64, true},
 		{INC_DESC(INC_COLL_BARRIER, 0, 0, 0, 2), 0, true}};
 	uint32_t up;
 
 	for (up = 0; up < 2; up++) {
-		const struct world_shape shape = world_shape(INC_COMM_MAX_CHILDREN, 64, 1, up);
+		const struct node_shape shape = node_shape(INC_COMM_MAX_CHILDREN, 64, 1, up);
 
 		play(&shape, calls, 3);
 	}
@@ -115,31 +115,31 @@ static void test_most_children(void **state)
  * tree. */
 static void test_nothing_for_nothing(void **state)
 {
-	const struct world_shape shape = world_shape(3, 1, 1, false),
-				 one = world_shape(1, 1, 1, false);
-	const struct world_call broadcast = {INC_DESC(INC_COLL_BROADCAST, 0, INC_DTYPE_INT32, 1, 0),
-					     64, true},
-				sum = {INC_DESC(INC_COLL_ALLREDUCE, 0, INC_DTYPE_INT32, 1, 0), 64,
-				       true};
-	struct world w;
+	const struct node_shape shape = node_shape(3, 1, 1, false),
+				one = node_shape(1, 1, 1, false);
+	const struct node_call broadcast = {INC_DESC(INC_COLL_BROADCAST, 0, INC_DTYPE_INT32, 1, 0),
+					    64, true},
+			       sum = {INC_DESC(INC_COLL_ALLREDUCE, 0, INC_DTYPE_INT32, 1, 0), 64,
+				      true};
+	struct node_harness h;
 	uint32_t i;
 
-	world_open(&w, &shape, &broadcast, 1);
+	node_open(&h, &shape, &broadcast, 1);
 	for (i = 0; i < 3; i++)
-		world_give(&w, i);
-	assert_int_equal(w.n_reduced, 0);
-	assert_int_equal(w.n_taken, 1);
+		node_give(&h, i);
+	assert_int_equal(h.n_reduced, 0);
+	assert_int_equal(h.n_taken, 1);
 	for (i = 0; i < 3; i++)
-		world_finish(&w, i);
-	world_check_done(&w);
-	world_close(&w);
+		node_finish(&h, i);
+	node_check_done(&h);
+	node_close(&h);
 
-	world_open(&w, &one, &sum, 1);
-	world_give(&w, 0);
-	assert_int_equal(w.n_reduced, 0);
-	world_finish(&w, 0);
-	world_check_done(&w);
-	world_close(&w);
+	node_open(&h, &one, &sum, 1);
+	node_give(&h, 0);
+	assert_int_equal(h.n_reduced, 0);
+	node_finish(&h, 0);
+	node_check_done(&h);
+	node_close(&h);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 
 #define SUM(seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_FLOAT32, 0, seq)
 
-static const struct world_call sums[] = {{SUM(0), 8, true}, {SUM(1), 8, true}};
+static const struct node_call sums[] = {{SUM(0), 8, true}, {SUM(1), 8, true}};
 
 static const struct {
 	enum inc_term_reason reason;
@@ -27,66 +27,66 @@ static const struct {
 	       {INC_TERM_CUT, "connection_error"}};
 
 struct job {
-	struct world_shape shape;
+	struct node_shape shape;
 	uint64_t deaths;
 };
 
-static void check_story(const struct world *w, uint32_t peer, uint32_t why)
+static void check_story(const struct node_harness *h, uint32_t peer, uint32_t why)
 {
 	char who[32] = "the parent ";
 
-	assert_string_equal(inc_event_info[w->report.kind].name, reasons[why].event);
-	if (peer < w->shape->n_children) {
-		assert_int_equal(w->report.n_ranks, 1);
-		assert_int_equal(w->report.ranks[0], peer);
+	assert_string_equal(inc_event_info[h->report.kind].name, reasons[why].event);
+	if (peer < h->shape->n_children) {
+		assert_int_equal(h->report.n_ranks, 1);
+		assert_int_equal(h->report.ranks[0], peer);
 		snprintf(who, sizeof(who), "rank %u ", peer);
 	} else {
-		assert_int_equal(w->report.n_ranks, 0);
+		assert_int_equal(h->report.n_ranks, 0);
 	}
-	assert_memory_equal(w->report.message, who, strlen(who));
+	assert_memory_equal(h->report.message, who, strlen(who));
 }
 
 /* Lets a second peer die. That must change nothing more. */
-static void die(struct path *path, struct world *w, uint32_t peer)
+static void die(struct path *path, struct node_harness *h, uint32_t peer)
 {
 	const uint32_t why = path_choose(path, sizeof(reasons) / sizeof(reasons[0]));
 	struct inc_term_figures f;
 
-	world_lose(w, peer, reasons[why].reason);
-	assert_true(w->ended);
-	check_story(w, peer, why);
-	world_lose(w, 0, INC_TERM_SILENT);
-	check_story(w, peer, why);
-	world_tick(w, 1ull << 40);
-	assert_int_equal(w->n_told, 0);
-	inc_term_figures(w->t, &f);
+	node_lose(h, peer, reasons[why].reason);
+	assert_true(h->ended);
+	check_story(h, peer, why);
+	node_lose(h, 0, INC_TERM_SILENT);
+	check_story(h, peer, why);
+	node_tick(h, 1ull << 40);
+	assert_int_equal(h->n_told, 0);
+	inc_term_figures(h->t, &f);
 	assert_true(f.ended);
-	world_check_ended(w);
+	node_check_ended(h);
 }
 
 static void play(struct path *path, void *arg)
 {
 	struct job *job = arg;
-	struct world w;
+	struct node_harness h;
 	uint32_t peer;
 
-	world_open(&w, &job->shape, sums, 2);
+	node_open(&h, &job->shape, sums, 2);
 	do {
-		peer = path_choose(path, w.n_peers + 1);
-		if (peer < w.n_peers) {
-			die(path, &w, peer);
+		peer = path_choose(path, h.n_peers + 1);
+		if (peer < h.n_peers) {
+			die(path, &h, peer);
 			job->deaths++;
 			break;
 		}
-	} while (path_step(path, &w, true));
-	if (!w.ended)
-		world_check_done(&w);
-	world_close(&w);
+	} while (path_step(path, &h, true));
+	if (!h.ended)
+		node_check_done(&h);
+	node_close(&h);
 }
 
 static void try(uint32_t children, uint32_t slots, bool has_parent)
 {
-	struct job job = {world_shape(children, 1, slots, has_parent), 0};
+	struct job job = {node_shape(children, 1, slots, has_parent), 0};
 	uint64_t n = path_all(play, &job);
 
 	print_message("# %u children, %u slots%s: %llu deaths in %llu orders\n", children, slots,

@@ -14,26 +14,26 @@
 	INC_DESC(INC_COLL_##coll, INC_OPERATOR_##op, INC_DTYPE_##dtype, root, seq)
 #define SUM CALL(ALLREDUCE, SUM, INT32, 0, 7)
 
-static const uint8_t data[WORLD_BYTES] = {1, 2, 3};
+static const uint8_t data[NODE_BYTES] = {1, 2, 3};
 
 static struct inc_term_message message(uint32_t desc, uint32_t length)
 {
 	return (struct inc_term_message){true, desc, length, (void *)data};
 }
 
-static void check_story(const struct world *w, const char *event, const char *ranks,
+static void check_story(const struct node_harness *h, const char *event, const char *ranks,
 			const char *text)
 {
 	char named[64] = "";
 	uint32_t i, n = 0;
 
-	assert_true(w->ended);
-	assert_string_equal(inc_event_info[w->report.kind].name, event);
-	for (i = 0; i < w->report.n_ranks; i++)
+	assert_true(h->ended);
+	assert_string_equal(inc_event_info[h->report.kind].name, event);
+	for (i = 0; i < h->report.n_ranks; i++)
 		n += snprintf(named + n, sizeof(named) - n, "%s%u", i ? "," : "",
-			      w->report.ranks[i]);
+			      h->report.ranks[i]);
 	assert_string_equal(named, ranks);
-	assert_string_equal(w->report.message, text);
+	assert_string_equal(h->report.message, text);
 }
 
 /* Messages of three children. Child 0 contributes to a sum of 8 bytes, and the other two send the
@@ -163,60 +163,60 @@ static void test_children(void **state)
 	for (o = 0; o < sizeof(odds) / sizeof(odds[0]); o++)
 		for (k = 0; k < 6; k++)
 			for (up = 0; up < 2; up++) {
-				const struct world_shape shape = world_shape(3, 1, 2, up);
+				const struct node_shape shape = node_shape(3, 1, 2, up);
 				const struct odd *odd = &odds[o];
 				const struct inc_term_message m[] = {
 					message(odd->first, odd->first_length),
 					message(odd->desc[0], odd->length[0]),
 					message(odd->desc[1], odd->length[1])};
-				struct world w;
+				struct node_harness h;
 
-				world_open(&w, &shape, NULL, 0);
+				node_open(&h, &shape, NULL, 0);
 				for (i = 0; i < 3; i++) {
-					assert_false(w.ended);
-					world_give_this(&w, orders[k][i], 0, &m[orders[k][i]]);
+					assert_false(h.ended);
+					node_give_this(&h, orders[k][i], 0, &m[orders[k][i]]);
 				}
-				check_story(&w, "mismatch", odd->ranks, odd->text);
-				world_check_ended(&w);
-				world_close(&w);
+				check_story(&h, "mismatch", odd->ranks, odd->text);
+				node_check_ended(&h);
+				node_close(&h);
 			}
 }
 
 /* A child that is a switch stands for its ranks, and the report names the switch. */
 static void test_switches(void **state)
 {
-	const struct world_shape shape = world_shape(2, 3, 1, false);
+	const struct node_shape shape = node_shape(2, 3, 1, false);
 	const struct inc_term_message m = message(SUM, 8), other = message(SUM, 4);
-	struct world w;
+	struct node_harness h;
 
-	world_open(&w, &shape, NULL, 0);
-	world_give_this(&w, 0, 0, &m);
-	world_give_this(&w, 1, 0, &other);
-	check_story(&w, "mismatch", "3",
+	node_open(&h, &shape, NULL, 0);
+	node_give_this(&h, 0, 0, &m);
+	node_give_this(&h, 1, 0, &other);
+	check_story(&h, "mismatch", "3",
 		    "the switch of rank 0 called allreduce (sum of int32, root 0, sequence 7) with "
 		    "8 bytes, but the switch of rank 3 called allreduce (sum of int32, root 0, "
 		    "sequence 7) with 4 bytes; different: size");
-	world_check_ended(&w);
-	world_close(&w);
+	node_check_ended(&h);
+	node_close(&h);
 }
 
 /* One child alone sends an invalid message, either after a good one or as its first. */
 static void try_invalid(uint64_t number, const struct inc_term_message *m, bool second,
 			const char *event, const char *text)
 {
-	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct node_shape shape = node_shape(2, 1, 2, false);
 	const struct inc_term_message good = message(SUM, 8);
-	struct world w;
+	struct node_harness h;
 
-	world_open(&w, &shape, NULL, 0);
+	node_open(&h, &shape, NULL, 0);
 	if (second)
-		world_give_this(&w, 1, 0, &good);
-	assert_false(w.ended);
-	world_give_this(&w, 1, number, m);
-	check_story(&w, event, "1", text);
-	world_give_this(&w, 0, 0, &good);
-	world_check_ended(&w);
-	world_close(&w);
+		node_give_this(&h, 1, 0, &good);
+	assert_false(h.ended);
+	node_give_this(&h, 1, number, m);
+	check_story(&h, event, "1", text);
+	node_give_this(&h, 0, 0, &good);
+	node_check_ended(&h);
+	node_close(&h);
 }
 
 static void test_invalid(void **state)
@@ -247,49 +247,49 @@ static void test_invalid(void **state)
 
 static void test_beyond_the_window(void **state)
 {
-	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct node_shape shape = node_shape(2, 1, 2, false);
 	const struct inc_term_message m = message(SUM, 8);
-	struct world w;
+	struct node_harness h;
 	uint32_t i;
 
-	world_open(&w, &shape, NULL, 0);
+	node_open(&h, &shape, NULL, 0);
 	for (i = 0; i < 2; i++)
-		world_give_this(&w, 1, i, &m);
-	assert_false(w.ended);
+		node_give_this(&h, 1, i, &m);
+	assert_false(h.ended);
 	/* no receive is posted for this message, so it uses the receive buffer of child 0 */
-	world_give_this(&w, 1, 2, &m);
-	check_story(&w, "mismatch", "1", "rank 1 sent message 2 out of turn");
-	world_check_ended(&w);
-	world_close(&w);
+	node_give_this(&h, 1, 2, &m);
+	check_story(&h, "mismatch", "1", "rank 1 sent message 2 out of turn");
+	node_check_ended(&h);
+	node_close(&h);
 }
 
 /* Tries an answer of the parent to partial sum 0, of two children with one rank each. */
 static void try_parent(uint32_t desc, uint32_t given, uint64_t number,
 		       const struct inc_term_message *m, bool good)
 {
-	const struct world_shape shape = world_shape(2, 1, 2, true);
+	const struct node_shape shape = node_shape(2, 1, 2, true);
 	const struct inc_term_message mine = message(desc, given),
 				      none = message(desc, inc_all_give(desc) ? given : 0);
 	char text[80];
-	struct world w;
+	struct node_harness h;
 
-	world_open(&w, &shape, NULL, 0);
-	world_give_this(&w, 0, 0, &mine);
-	world_give_this(&w, 1, 0, &none);
-	assert_false(w.ended);
-	assert_int_equal(w.peer[2].sent, 1);
-	world_give_this(&w, 2, number, m);
-	assert_int_equal(!w.ended, good);
+	node_open(&h, &shape, NULL, 0);
+	node_give_this(&h, 0, 0, &mine);
+	node_give_this(&h, 1, 0, &none);
+	assert_false(h.ended);
+	assert_int_equal(h.peer[2].sent, 1);
+	node_give_this(&h, 2, number, m);
+	assert_int_equal(!h.ended, good);
 	if (!good) {
 		snprintf(text, sizeof(text), "the parent sent an invalid request as message %llu",
 			 (unsigned long long)number);
-		check_story(&w, "connection_error", "", text);
-		world_check_ended(&w);
+		check_story(&h, "connection_error", "", text);
+		node_check_ended(&h);
 	} else {
-		assert_int_equal(w.peer[0].sent, 1);
-		assert_int_equal(w.peer[1].sent, 1);
+		assert_int_equal(h.peer[0].sent, 1);
+		assert_int_equal(h.peer[1].sent, 1);
 	}
-	world_close(&w);
+	node_close(&h);
 }
 
 static void test_parent(void **state)
@@ -330,29 +330,29 @@ static void test_parent(void **state)
 static void test_unasked(void **state)
 {
 	const struct inc_term_message m = message(SUM, 8);
-	struct world w;
+	struct node_harness h;
 	uint32_t again;
 
 	for (again = 0; again < 3; again++) {
-		const struct world_shape shape = world_shape(1, 1, again == 2 ? 1 : 2, true);
+		const struct node_shape shape = node_shape(1, 1, again == 2 ? 1 : 2, true);
 
-		world_open(&w, &shape, NULL, 0);
+		node_open(&h, &shape, NULL, 0);
 		if (again) {
-			world_give_this(&w, 0, 0, &m);
-			world_give_this(&w, 1, 0, &m);
-			assert_false(w.ended);
+			node_give_this(&h, 0, 0, &m);
+			node_give_this(&h, 1, 0, &m);
+			assert_false(h.ended);
 		}
 		/* case 2: the slot is free again, and still contains this message */
 		if (again == 2) {
-			world_finish(&w, 1);
-			world_finish(&w, 0);
+			node_finish(&h, 1);
+			node_finish(&h, 0);
 		}
-		world_give_this(&w, 1, again / 2, &m);
-		check_story(&w, "connection_error", "",
+		node_give_this(&h, 1, again / 2, &m);
+		check_story(&h, "connection_error", "",
 			    again == 2 ? "the parent sent an invalid request as message 1"
 				       : "the parent sent an invalid request as message 0");
-		world_check_ended(&w);
-		world_close(&w);
+		node_check_ended(&h);
+		node_close(&h);
 	}
 }
 

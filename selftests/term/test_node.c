@@ -14,9 +14,9 @@
 
 #define SUM INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0)
 
-static const struct world_call calls[] = {{SUM, 8, true}, {SUM, 8, false}, {SUM, 8, false}};
+static const struct node_call calls[] = {{SUM, 8, true}, {SUM, 8, false}, {SUM, 8, false}};
 
-static void refused(const struct world_shape *shape, const char *why)
+static void refused(const struct node_shape *shape, const char *why)
 {
 	const struct inc_term_conf conf = {.communicator = 12,
 					   .receives = shape->slots,
@@ -33,7 +33,7 @@ static void refused(const struct world_shape *shape, const char *why)
 
 static void test_conf(void **state)
 {
-	struct world_shape shape = world_shape(2, 1, 4, false);
+	struct node_shape shape = node_shape(2, 1, 4, false);
 
 	shape.slots = 3;
 	refused(&shape, "communicator 12: receives are a power of two up to 8192, not 3");
@@ -53,68 +53,68 @@ static void test_conf(void **state)
 /* A call with wrong arguments changes nothing. */
 static void test_caller(void **state)
 {
-	const struct world_shape shape = world_shape(1, 1, 2, false);
+	const struct node_shape shape = node_shape(1, 1, 2, false);
 	const struct inc_term_message empty = {.has_desc = true, .desc = SUM};
 	struct inc_term_action a;
-	struct world w;
+	struct node_harness h;
 
-	world_open(&w, &shape, calls, 3);
-	assert_int_equal(inc_term_message(w.t, 1, 0, &empty), -EINVAL);
-	assert_int_equal(inc_term_sent(w.t, 0, 0), -EINVAL);
-	assert_int_equal(inc_term_sent(w.t, 1, 0), -EINVAL);
-	assert_int_equal(inc_term_lost(w.t, 1, INC_TERM_SILENT), -EINVAL);
-	assert_int_equal(inc_term_lost(w.t, 0, INC_TERM_MISMATCH), -EINVAL);
-	assert_int_equal(inc_term_lost(w.t, 0, INC_TERM_OUT_OF_TURN), -EINVAL);
-	assert_false(inc_term_next(w.t, &a));
-	world_give(&w, 0);
-	world_give(&w, 0);
-	assert_int_equal(inc_term_sent(w.t, 0, 1), -EINVAL);
-	world_finish(&w, 0);
-	assert_int_equal(inc_term_sent(w.t, 0, 0), -EINVAL);
-	world_finish(&w, 0);
-	world_give(&w, 0);
-	world_finish(&w, 0);
-	world_check_done(&w);
-	world_close(&w);
+	node_open(&h, &shape, calls, 3);
+	assert_int_equal(inc_term_message(h.t, 1, 0, &empty), -EINVAL);
+	assert_int_equal(inc_term_sent(h.t, 0, 0), -EINVAL);
+	assert_int_equal(inc_term_sent(h.t, 1, 0), -EINVAL);
+	assert_int_equal(inc_term_lost(h.t, 1, INC_TERM_SILENT), -EINVAL);
+	assert_int_equal(inc_term_lost(h.t, 0, INC_TERM_MISMATCH), -EINVAL);
+	assert_int_equal(inc_term_lost(h.t, 0, INC_TERM_OUT_OF_TURN), -EINVAL);
+	assert_false(inc_term_next(h.t, &a));
+	node_give(&h, 0);
+	node_give(&h, 0);
+	assert_int_equal(inc_term_sent(h.t, 0, 1), -EINVAL);
+	node_finish(&h, 0);
+	assert_int_equal(inc_term_sent(h.t, 0, 0), -EINVAL);
+	node_finish(&h, 0);
+	node_give(&h, 0);
+	node_finish(&h, 0);
+	node_check_done(&h);
+	node_close(&h);
 }
 
 /* The node reports nothing while actions are pending. */
 static void test_busy(void **state)
 {
-	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct node_shape shape = node_shape(2, 1, 2, false);
 	const struct inc_term_message empty = {.has_desc = true, .desc = SUM},
 				      wrong = {.has_desc = true, .desc = ~0u};
 	struct inc_term_action a;
-	struct world w;
+	struct node_harness h;
 
-	world_open(&w, &shape, NULL, 0);
-	assert_int_equal(inc_term_message(w.t, 0, 0, &empty), 0);
-	assert_int_equal(inc_term_message(w.t, 1, 0, &empty), 0);
-	assert_int_equal(inc_term_message(w.t, 1, 1, &empty), -EBUSY);
-	assert_true(inc_term_next(w.t, &a));
+	node_open(&h, &shape, NULL, 0);
+	assert_int_equal(inc_term_message(h.t, 0, 0, &empty), 0);
+	assert_int_equal(inc_term_message(h.t, 1, 0, &empty), 0);
+	assert_int_equal(inc_term_message(h.t, 1, 1, &empty), -EBUSY);
+	assert_true(inc_term_next(h.t, &a));
 	assert_int_equal(a.what, INC_TERM_DO_SEND);
-	assert_int_equal(inc_term_sent(w.t, 0, 0), -EBUSY);
-	assert_int_equal(inc_term_lost(w.t, 0, INC_TERM_SILENT), -EBUSY);
-	assert_int_equal(inc_term_tick(w.t, 1), -EBUSY);
-	assert_true(inc_term_next(w.t, &a));
-	assert_false(inc_term_next(w.t, &a));
+	assert_int_equal(inc_term_sent(h.t, 0, 0), -EBUSY);
+	assert_int_equal(inc_term_lost(h.t, 0, INC_TERM_SILENT), -EBUSY);
+	assert_int_equal(inc_term_tick(h.t, 1), -EBUSY);
+	assert_true(inc_term_next(h.t, &a));
+	assert_false(inc_term_next(h.t, &a));
 	/* it also reports nothing while a communicator that has ended may have buffers to return */
-	assert_int_equal(inc_term_message(w.t, 1, 1, &wrong), 0);
-	assert_true(inc_term_next(w.t, &a));
+	assert_int_equal(inc_term_message(h.t, 1, 1, &wrong), 0);
+	assert_true(inc_term_next(h.t, &a));
 	assert_int_equal(a.what, INC_TERM_DO_END);
-	assert_int_equal(inc_term_sent(w.t, 0, 0), -EBUSY);
-	assert_false(inc_term_next(w.t, &a));
-	assert_int_equal(inc_term_sent(w.t, 0, 0), 0);
-	assert_false(inc_term_next(w.t, &a));
-	world_close(&w);
+	assert_int_equal(inc_term_sent(h.t, 0, 0), -EBUSY);
+	assert_false(inc_term_next(h.t, &a));
+	assert_int_equal(inc_term_sent(h.t, 0, 0), 0);
+	assert_false(inc_term_next(h.t, &a));
+	node_close(&h);
 }
 
-static void check_waiting(const struct world *w, uint64_t number, uint64_t arrived, bool up,
+static void check_waiting(const struct node_harness *h, uint64_t number, uint64_t arrived, bool up,
 			  uint64_t seen_at_ns)
 {
 	struct inc_term_waiting found;
 
-	assert_true(inc_term_waiting(w->t, &found));
+	assert_true(inc_term_waiting(h->t, &found));
 	assert_int_equal(found.number, number);
 	assert_int_equal(found.arrived, arrived);
 	assert_int_equal(found.up, up);
@@ -123,42 +123,42 @@ static void check_waiting(const struct world *w, uint64_t number, uint64_t arriv
 
 static void test_waiting(void **state)
 {
-	const struct world_shape shape = world_shape(2, 1, 2, true);
+	const struct node_shape shape = node_shape(2, 1, 2, true);
 	const uint64_t second = INC_NSEC_PER_SEC;
 	struct inc_term_waiting none;
-	struct world w;
+	struct node_harness h;
 
-	world_open(&w, &shape, calls, 3);
-	assert_false(inc_term_waiting(w.t, &none));
-	world_tick(&w, second);
-	world_give(&w, 1);
-	check_waiting(&w, 0, 2, false, 0);
-	world_tick(&w, 2 * second);
-	world_tick(&w, 3 * second);
-	check_waiting(&w, 0, 2, false, 2 * second);
-	world_give(&w, 0);
-	check_waiting(&w, 0, 3, true, 2 * second);
-	world_give(&w, 0);
-	world_give(&w, 1);
-	check_waiting(&w, 0, 3, true, 2 * second);
-	world_give(&w, 2);
-	check_waiting(&w, 1, 3, true, 0);
-	world_tick(&w, 4 * second);
-	check_waiting(&w, 1, 3, true, 4 * second);
-	world_give(&w, 2);
-	assert_false(inc_term_waiting(w.t, &none));
-	world_tick(&w, 5 * second);
-	world_lose(&w, 0, INC_TERM_SILENT);
-	world_check_ended(&w);
-	world_close(&w);
+	node_open(&h, &shape, calls, 3);
+	assert_false(inc_term_waiting(h.t, &none));
+	node_tick(&h, second);
+	node_give(&h, 1);
+	check_waiting(&h, 0, 2, false, 0);
+	node_tick(&h, 2 * second);
+	node_tick(&h, 3 * second);
+	check_waiting(&h, 0, 2, false, 2 * second);
+	node_give(&h, 0);
+	check_waiting(&h, 0, 3, true, 2 * second);
+	node_give(&h, 0);
+	node_give(&h, 1);
+	check_waiting(&h, 0, 3, true, 2 * second);
+	node_give(&h, 2);
+	check_waiting(&h, 1, 3, true, 0);
+	node_tick(&h, 4 * second);
+	check_waiting(&h, 1, 3, true, 4 * second);
+	node_give(&h, 2);
+	assert_false(inc_term_waiting(h.t, &none));
+	node_tick(&h, 5 * second);
+	node_lose(&h, 0, INC_TERM_SILENT);
+	node_check_ended(&h);
+	node_close(&h);
 }
 
-static void check_peer(const struct world *w, uint32_t peer,
+static void check_peer(const struct node_harness *h, uint32_t peer,
 		       const struct inc_term_peer_figures *want)
 {
 	struct inc_term_peer_figures f;
 
-	inc_term_peer_figures(w->t, peer, &f);
+	inc_term_peer_figures(h->t, peer, &f);
 	assert_int_equal(f.rank, want->rank);
 	assert_int_equal(f.received, want->received);
 	assert_int_equal(f.sent, want->sent);
@@ -167,21 +167,21 @@ static void check_peer(const struct world *w, uint32_t peer,
 }
 
 /* Calls the tick as a worker does that never stands still. */
-static void tick_until(struct world *w, uint64_t from_ns, uint64_t to_ns)
+static void tick_until(struct node_harness *h, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t at_ns;
 
 	for (at_ns = from_ns; at_ns <= to_ns; at_ns += INC_TERM_TICK_MS * INC_NSEC_PER_MSEC)
-		world_tick(w, at_ns);
+		node_tick(h, at_ns);
 }
 
 /* Opens a job of two children, of which child 0 has not acknowledged result 0. */
-static void open_unacknowledged(struct world *w, const struct world_shape *shape)
+static void open_unacknowledged(struct node_harness *h, const struct node_shape *shape)
 {
-	world_open(w, shape, calls, 3);
-	world_give(w, 0);
-	world_give(w, 1);
-	world_finish(w, 1);
+	node_open(h, shape, calls, 3);
+	node_give(h, 0);
+	node_give(h, 1);
+	node_finish(h, 1);
 }
 
 /* Lets child 0 be silent for silence_ns, and then lets the process stand still for pause_ns. The
@@ -190,24 +190,24 @@ static void open_unacknowledged(struct world *w, const struct world_shape *shape
 static void stand_still(uint64_t silence_ns, uint64_t pause_ns, bool acknowledges)
 {
 	const uint64_t second = INC_NSEC_PER_SEC, limit_ns = INC_UNRESPONSIVE_S * second;
-	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct node_shape shape = node_shape(2, 1, 2, false);
 	const uint64_t resumed_ns = second + silence_ns + pause_ns;
 	const uint64_t left_ns = limit_ns > silence_ns + INC_AWAKE_STEP_NS + INC_AWAKE_RESPITE_NS
 					 ? limit_ns - silence_ns - INC_AWAKE_STEP_NS
 					 : INC_AWAKE_RESPITE_NS;
-	struct world w;
+	struct node_harness h;
 
-	open_unacknowledged(&w, &shape);
-	tick_until(&w, second, second + silence_ns);
-	tick_until(&w, resumed_ns, resumed_ns + left_ns - INC_NSEC_PER_MSEC);
-	assert_int_equal(w.n_told, 0);
+	open_unacknowledged(&h, &shape);
+	tick_until(&h, second, second + silence_ns);
+	tick_until(&h, resumed_ns, resumed_ns + left_ns - INC_NSEC_PER_MSEC);
+	assert_int_equal(h.n_told, 0);
 	if (acknowledges)
-		world_finish(&w, 0);
-	tick_until(&w, resumed_ns + left_ns, resumed_ns + left_ns + second);
-	assert_int_equal(w.n_told, !acknowledges);
-	world_lose(&w, 1, INC_TERM_CUT);
-	world_check_ended(&w);
-	world_close(&w);
+		node_finish(&h, 0);
+	tick_until(&h, resumed_ns + left_ns, resumed_ns + left_ns + second);
+	assert_int_equal(h.n_told, !acknowledges);
+	node_lose(&h, 1, INC_TERM_CUT);
+	node_check_ended(&h);
+	node_close(&h);
 }
 
 static void test_standstill(void **state)
@@ -228,36 +228,36 @@ static void test_standstill(void **state)
  * again. */
 static void test_standstills(void **state)
 {
-	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct node_shape shape = node_shape(2, 1, 2, false);
 	uint64_t at_ns = INC_NSEC_PER_SEC, lived_ns = 0;
-	struct world w;
+	struct node_harness h;
 
-	open_unacknowledged(&w, &shape);
-	while (!w.n_told && lived_ns < 3 * INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC) {
-		tick_until(&w, at_ns, at_ns + 3 * INC_NSEC_PER_SEC);
+	open_unacknowledged(&h, &shape);
+	while (!h.n_told && lived_ns < 3 * INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC) {
+		tick_until(&h, at_ns, at_ns + 3 * INC_NSEC_PER_SEC);
 		lived_ns += 3 * INC_NSEC_PER_SEC;
 		at_ns += 103 * INC_NSEC_PER_SEC;
 	}
 	assert_in_range(lived_ns, 6 * INC_NSEC_PER_SEC, 2 * INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC);
-	world_lose(&w, 1, INC_TERM_CUT);
-	world_check_ended(&w);
-	world_close(&w);
+	node_lose(&h, 1, INC_TERM_CUT);
+	node_check_ended(&h);
+	node_close(&h);
 }
 
 /* Opens a job whose child 0 is silent. Port 0, the switch's port to that child, is in this
  * condition. */
-static void open_without_port(struct world *w, const struct world_shape *shape,
+static void open_without_port(struct node_harness *h, const struct node_shape *shape,
 			      enum inc_port_condition condition)
 {
-	open_unacknowledged(w, shape);
-	inc_term_port(w->t, 0, condition);
+	open_unacknowledged(h, shape);
+	inc_term_port(h->t, 0, condition);
 }
 
-static void close_cut(struct world *w)
+static void close_cut(struct node_harness *h)
 {
-	world_lose(w, 1, INC_TERM_CUT);
-	world_check_ended(w);
-	world_close(w);
+	node_lose(h, 1, INC_TERM_CUT);
+	node_check_ended(h);
+	node_close(h);
 }
 
 /* While the switch's own port is away, the node does not blame the child, and reports the port
@@ -265,25 +265,25 @@ static void close_cut(struct world *w)
 static void test_port_away(void **state)
 {
 	static const enum inc_port_condition away[] = {INC_PORT_DOWN, INC_PORT_LOST};
-	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct node_shape shape = node_shape(2, 1, 2, false);
 	const uint64_t second = INC_NSEC_PER_SEC, limit_ns = INC_UNRESPONSIVE_S * second;
-	struct world w;
+	struct node_harness h;
 	unsigned int i;
 
 	for (i = 0; i < sizeof(away) / sizeof(*away); i++) {
-		open_without_port(&w, &shape, away[i]);
-		tick_until(&w, second, second + INC_PORT_LOST_S * second - INC_NSEC_PER_MSEC);
-		assert_int_equal(w.n_port_lost, 0);
-		tick_until(&w, second + INC_PORT_LOST_S * second, 60 * second);
-		assert_int_equal(w.n_port_lost, 1);
-		assert_int_equal(w.n_told, 0);
-		inc_term_port(w.t, 0, INC_PORT_UP);
-		tick_until(&w, 60 * second, 60 * second + limit_ns - second);
-		assert_int_equal(w.n_told, 0);
-		tick_until(&w, 60 * second + limit_ns, 61 * second + limit_ns);
-		assert_int_equal(w.n_told, 1);
-		assert_int_equal(w.n_port_lost, 1);
-		close_cut(&w);
+		open_without_port(&h, &shape, away[i]);
+		tick_until(&h, second, second + INC_PORT_LOST_S * second - INC_NSEC_PER_MSEC);
+		assert_int_equal(h.n_port_lost, 0);
+		tick_until(&h, second + INC_PORT_LOST_S * second, 60 * second);
+		assert_int_equal(h.n_port_lost, 1);
+		assert_int_equal(h.n_told, 0);
+		inc_term_port(h.t, 0, INC_PORT_UP);
+		tick_until(&h, 60 * second, 60 * second + limit_ns - second);
+		assert_int_equal(h.n_told, 0);
+		tick_until(&h, 60 * second + limit_ns, 61 * second + limit_ns);
+		assert_int_equal(h.n_told, 1);
+		assert_int_equal(h.n_port_lost, 1);
+		close_cut(&h);
 	}
 }
 
@@ -291,88 +291,88 @@ static void test_port_away(void **state)
  * port again until both have been up. */
 static void test_ports_away(void **state)
 {
-	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct node_shape shape = node_shape(2, 1, 2, false);
 	const uint64_t second = INC_NSEC_PER_SEC;
-	struct world w;
+	struct node_harness h;
 	uint64_t s;
 
-	open_without_port(&w, &shape, INC_PORT_LOST);
+	open_without_port(&h, &shape, INC_PORT_LOST);
 	for (s = 1; s < 40; s++) {
-		inc_term_port(w.t, 1, s % 2 ? INC_PORT_DOWN : INC_PORT_UP);
-		tick_until(&w, s * second, (s + 1) * second - INC_NSEC_PER_MSEC);
+		inc_term_port(h.t, 1, s % 2 ? INC_PORT_DOWN : INC_PORT_UP);
+		tick_until(&h, s * second, (s + 1) * second - INC_NSEC_PER_MSEC);
 	}
-	assert_int_equal(w.n_port_lost, 1);
-	inc_term_port(w.t, 0, INC_PORT_UP);
-	inc_term_port(w.t, 1, INC_PORT_UP);
-	tick_until(&w, 40 * second, 41 * second);
-	inc_term_port(w.t, 1, INC_PORT_LOST);
-	tick_until(&w, 41 * second, 50 * second);
-	assert_int_equal(w.n_port_lost, 2);
-	close_cut(&w);
+	assert_int_equal(h.n_port_lost, 1);
+	inc_term_port(h.t, 0, INC_PORT_UP);
+	inc_term_port(h.t, 1, INC_PORT_UP);
+	tick_until(&h, 40 * second, 41 * second);
+	inc_term_port(h.t, 1, INC_PORT_LOST);
+	tick_until(&h, 41 * second, 50 * second);
+	assert_int_equal(h.n_port_lost, 2);
+	close_cut(&h);
 }
 
 /* The node reports a port that is down only if the communicator waits for a peer behind it. It
  * always reports a port that is lost. */
 static void test_port_not_needed(void **state)
 {
-	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct node_shape shape = node_shape(2, 1, 2, false);
 	const uint64_t second = INC_NSEC_PER_SEC;
-	struct world w;
+	struct node_harness h;
 
-	world_open(&w, &shape, calls, 3);
-	inc_term_port(w.t, 0, INC_PORT_DOWN);
-	tick_until(&w, second, 60 * second);
-	assert_int_equal(w.n_port_lost, 0);
-	inc_term_port(w.t, 0, INC_PORT_LOST);
-	tick_until(&w, 60 * second, 61 * second);
-	assert_int_equal(w.n_port_lost, 1);
-	close_cut(&w);
+	node_open(&h, &shape, calls, 3);
+	inc_term_port(h.t, 0, INC_PORT_DOWN);
+	tick_until(&h, second, 60 * second);
+	assert_int_equal(h.n_port_lost, 0);
+	inc_term_port(h.t, 0, INC_PORT_LOST);
+	tick_until(&h, 60 * second, 61 * second);
+	assert_int_equal(h.n_port_lost, 1);
+	close_cut(&h);
 }
 
 /* A standstill of the process does not count as time in which the port was away. */
 static void test_port_standstill(void **state)
 {
-	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct node_shape shape = node_shape(2, 1, 2, false);
 	const uint64_t second = INC_NSEC_PER_SEC;
-	struct world w;
+	struct node_harness h;
 
-	open_without_port(&w, &shape, INC_PORT_LOST);
-	tick_until(&w, second, 3 * second);
-	tick_until(&w, 1000 * second, 1001 * second);
-	assert_int_equal(w.n_port_lost, 0);
-	close_cut(&w);
+	open_without_port(&h, &shape, INC_PORT_LOST);
+	tick_until(&h, second, 3 * second);
+	tick_until(&h, 1000 * second, 1001 * second);
+	assert_int_equal(h.n_port_lost, 0);
+	close_cut(&h);
 }
 
 static void test_figures(void **state)
 {
-	struct world_shape shape = world_shape(2, 1, 2, true);
+	struct node_shape shape = node_shape(2, 1, 2, true);
 	struct inc_term_figures f;
-	struct world w;
+	struct node_harness h;
 
 	memset(shape.child, 0, sizeof(shape.child));
 	inc_ranks_add(&shape.child[0].ranks, 9);
 	inc_ranks_add(&shape.child[1].ranks, 5);
-	world_open(&w, &shape, calls, 3);
-	world_give(&w, 0);
-	world_give(&w, 0);
-	world_give(&w, 1);
-	world_give(&w, 1);
-	world_give(&w, 2);
-	world_finish(&w, 1);
-	inc_term_figures(w.t, &f);
+	node_open(&h, &shape, calls, 3);
+	node_give(&h, 0);
+	node_give(&h, 0);
+	node_give(&h, 1);
+	node_give(&h, 1);
+	node_give(&h, 2);
+	node_finish(&h, 1);
+	inc_term_figures(h.t, &f);
 	assert_true(f.results == 1 && f.partials == 2 && !f.ended);
-	check_peer(&w, 0, &(struct inc_term_peer_figures){9, 2, 1, 0, false});
-	check_peer(&w, 1, &(struct inc_term_peer_figures){5, 2, 1, 1, false});
-	check_peer(&w, 2, &(struct inc_term_peer_figures){5, 1, 2, 0, false});
-	tick_until(&w, INC_NSEC_PER_SEC, (1 + INC_UNRESPONSIVE_S) * INC_NSEC_PER_SEC);
-	assert_int_equal(w.n_told, 2);
-	assert_string_equal(inc_event_info[w.report.kind].name, "unresponsive");
-	assert_string_equal(w.report.message, "the parent has not acknowledged message 0");
-	check_peer(&w, 0, &(struct inc_term_peer_figures){9, 2, 1, 0, true});
-	world_lose(&w, 1, INC_TERM_REFUSED);
-	assert_string_equal(w.report.message, "rank 5 refused message 1");
-	world_check_ended(&w);
-	world_close(&w);
+	check_peer(&h, 0, &(struct inc_term_peer_figures){9, 2, 1, 0, false});
+	check_peer(&h, 1, &(struct inc_term_peer_figures){5, 2, 1, 1, false});
+	check_peer(&h, 2, &(struct inc_term_peer_figures){5, 1, 2, 0, false});
+	tick_until(&h, INC_NSEC_PER_SEC, (1 + INC_UNRESPONSIVE_S) * INC_NSEC_PER_SEC);
+	assert_int_equal(h.n_told, 2);
+	assert_string_equal(inc_event_info[h.report.kind].name, "unresponsive");
+	assert_string_equal(h.report.message, "the parent has not acknowledged message 0");
+	check_peer(&h, 0, &(struct inc_term_peer_figures){9, 2, 1, 0, true});
+	node_lose(&h, 1, INC_TERM_REFUSED);
+	assert_string_equal(h.report.message, "rank 5 refused message 1");
+	node_check_ended(&h);
+	node_close(&h);
 }
 
 int main(void)

@@ -15,16 +15,16 @@
 
 #define SUM(dtype, seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_##dtype, 0, seq)
 
-static const struct world_call sums[] = {
+static const struct node_call sums[] = {
 	{SUM(FLOAT32, 0), 16, true}, {SUM(FLOAT16, 1), 16, true}, {SUM(FLOAT16, 1), 8, false}};
-static const struct world_call others[] = {
+static const struct node_call others[] = {
 	{SUM(BFLOAT16, 0), 16, true}, {SUM(FLOAT32, 1), 8, true}, {SUM(FLOAT32, 1), 12, false}};
 
 /* Plays all orders. The caller knows their number, so that a missing order is noticed. */
 static void try(uint32_t children, bool has_parent, uint32_t slots, uint32_t n_calls, bool late,
 		uint64_t orders)
 {
-	const struct states_job job = {world_shape(children, 1, slots, has_parent), sums, n_calls,
+	const struct states_job job = {node_shape(children, 1, slots, has_parent), sums, n_calls,
 				       late};
 	uint64_t states, n = states_all(&job, &states);
 
@@ -81,7 +81,7 @@ static void test_windows(void **state)
 /* Searches with other types, and with elements in the other byte order. */
 static void test_types(void **state)
 {
-	struct states_job job = {world_shape(3, 1, 4, false), others, 3, false};
+	struct states_job job = {node_shape(3, 1, 4, false), others, 3, false};
 
 	assert_int_equal(states_all(&job, NULL), 1680);
 	job.shape.form.swapped = true;
@@ -93,21 +93,21 @@ static void test_types(void **state)
 static void play(struct path *path, void *arg)
 {
 	const struct states_job *job = arg;
-	struct world w;
+	struct node_harness h;
 
-	world_open(&w, &job->shape, job->calls, job->n_calls);
-	while (path_step(path, &w, job->late))
+	node_open(&h, &job->shape, job->calls, job->n_calls);
+	while (path_step(path, &h, job->late))
 		;
-	world_check_done(&w);
-	world_close(&w);
+	node_check_done(&h);
+	node_close(&h);
 }
 
 /* States with equal digests continue alike. This test proves it: playing the orders one by one must
  * give the same number of orders. */
 static void test_one_by_one(void **state)
 {
-	struct states_job answers = {world_shape(3, 1, 4, true), sums, 3, false};
-	struct states_job completions = {world_shape(2, 1, 4, false), sums, 3, true};
+	struct states_job answers = {node_shape(3, 1, 4, true), sums, 3, false};
+	struct states_job completions = {node_shape(2, 1, 4, false), sums, 3, true};
 
 	assert_int_equal(path_all(play, &answers), states_all(&answers, NULL));
 	assert_int_equal(path_all(play, &completions), states_all(&completions, NULL));
@@ -117,18 +117,18 @@ static void test_one_by_one(void **state)
  * nothing. */
 static void test_orders_differ(void **state)
 {
-	const struct world_shape shape = world_shape(4, 1, 4, false);
-	struct world w;
+	const struct node_shape shape = node_shape(4, 1, 4, false);
+	struct node_harness h;
 	uint64_t i;
 
-	world_open(&w, &shape, sums, 3);
+	node_open(&h, &shape, sums, 3);
 	for (i = 0; i < 3; i++)
-		assert_true(world_order_matters(&w, i));
-	world_close(&w);
-	world_open(&w, &shape, others, 3);
+		assert_true(node_order_matters(&h, i));
+	node_close(&h);
+	node_open(&h, &shape, others, 3);
 	for (i = 0; i < 3; i++)
-		assert_true(world_order_matters(&w, i));
-	world_close(&w);
+		assert_true(node_order_matters(&h, i));
+	node_close(&h);
 }
 
 int main(void)

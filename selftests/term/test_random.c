@@ -25,12 +25,12 @@ static uint32_t below(uint32_t n)
 }
 
 /* Draws the calls of a job. elsewhere: the root may be a rank that is not below the node. */
-static void make_calls(struct world_call *calls, uint32_t n, uint32_t ranks, bool elsewhere)
+static void make_calls(struct node_call *calls, uint32_t n, uint32_t ranks, bool elsewhere)
 {
 	uint32_t i, seq = below(1024);
 
 	for (i = 0; i < n; i++) {
-		struct world_call *c = &calls[i];
+		struct node_call *c = &calls[i];
 		uint32_t dtype = below(INC_N_WIRE_DTYPES), element;
 
 		c->first = !i || !below(3);
@@ -41,7 +41,7 @@ static void make_calls(struct world_call *calls, uint32_t n, uint32_t ranks, boo
 		else
 			c->desc = calls[i - 1].desc;
 		element = inc_element_bytes(c->desc);
-		c->length = below(8) ? element * below(WORLD_BYTES / element + 1) : 0;
+		c->length = below(8) ? element * below(NODE_BYTES / element + 1) : 0;
 		if (INC_DESC_COLL(c->desc) == INC_COLL_BARRIER)
 			c->length = 0;
 	}
@@ -49,26 +49,26 @@ static void make_calls(struct world_call *calls, uint32_t n, uint32_t ranks, boo
 
 /* Makes random moves until none is possible. At times all moves are equally likely, at times some
  * are more frequent. */
-static void run(struct world *w)
+static void run(struct node_harness *h)
 {
-	uint32_t moves[WORLD_MOVES], n, i;
+	uint32_t moves[NODE_MOVES], n, i;
 
-	for (i = 0; (n = world_moves(w, true, moves)); i++)
-		world_move(w, true, moves[below(i / 50 % 2 ? 1 + below(n) : n)]);
+	for (i = 0; (n = node_moves(h, true, moves)); i++)
+		node_move(h, true, moves[below(i / 50 % 2 ? 1 + below(n) : n)]);
 }
 
 static void play(uint32_t children, uint32_t ranks, uint32_t slots, bool has_parent, uint32_t n,
 		 uint64_t base)
 {
-	static struct world_call calls[MAX_CALLS];
-	const struct world_shape shape = world_shape(children, ranks, slots, has_parent);
-	struct world w;
+	static struct node_call calls[MAX_CALLS];
+	const struct node_shape shape = node_shape(children, ranks, slots, has_parent);
+	struct node_harness h;
 
 	make_calls(calls, n, children * ranks, has_parent);
-	world_open_at(&w, &shape, calls, n, base);
-	run(&w);
-	world_check_done(&w);
-	world_close(&w);
+	node_open_at(&h, &shape, calls, n, base);
+	run(&h);
+	node_check_done(&h);
+	node_close(&h);
 }
 
 static void test_jobs(void **state)
@@ -103,45 +103,45 @@ static void test_wrap(void **state)
 /* One peer acknowledges nothing. The others advance to the end of their windows and no further. */
 static void stall(uint32_t children, bool has_parent, uint32_t slow)
 {
-	struct world_call calls[20];
-	const struct world_shape shape = world_shape(children, 1, 4, has_parent);
+	struct node_call calls[20];
+	const struct node_shape shape = node_shape(children, 1, 4, has_parent);
 	const uint64_t second = INC_NSEC_PER_SEC;
 	struct inc_term_peer_figures f;
-	struct world w;
+	struct node_harness h;
 	uint32_t i, round;
 
 	for (i = 0; i < 20; i++)
-		calls[i] = (struct world_call){
+		calls[i] = (struct node_call){
 			INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, i), 16,
 			true};
-	world_open(&w, &shape, calls, 20);
+	node_open(&h, &shape, calls, 20);
 	for (round = 0; round < 20; round++)
-		for (i = 0; i < w.n_peers; i++) {
-			if (world_can_give(&w, i))
-				world_give(&w, i);
-			if (i != slow && world_can_finish(&w, i))
-				world_finish(&w, i);
+		for (i = 0; i < h.n_peers; i++) {
+			if (node_can_give(&h, i))
+				node_give(&h, i);
+			if (i != slow && node_can_finish(&h, i))
+				node_finish(&h, i);
 		}
-	for (i = 0; i < w.n_peers; i++)
-		assert_int_equal(w.peer[i].given, 4);
-	assert_true(w.n_taken <= 4 * w.n_peers);
+	for (i = 0; i < h.n_peers; i++)
+		assert_int_equal(h.peer[i].given, 4);
+	assert_true(h.n_taken <= 4 * h.n_peers);
 	for (i = 0; i < 15; i++) {
-		world_tick(&w, (1000 + i) * second);
-		assert_int_equal(w.n_told, i >= INC_UNRESPONSIVE_S);
+		node_tick(&h, (1000 + i) * second);
+		assert_int_equal(h.n_told, i >= INC_UNRESPONSIVE_S);
 	}
-	assert_string_equal(inc_event_info[w.report.kind].name, "unresponsive");
-	assert_int_equal(w.report.n_ranks, slow < children);
-	inc_term_peer_figures(w.t, slow, &f);
+	assert_string_equal(inc_event_info[h.report.kind].name, "unresponsive");
+	assert_int_equal(h.report.n_ranks, slow < children);
+	inc_term_peer_figures(h.t, slow, &f);
 	assert_true(f.unresponsive && f.sent == 4 && f.acknowledged == 0);
-	world_finish(&w, slow);
-	world_tick(&w, 1020 * second);
-	inc_term_peer_figures(w.t, slow, &f);
-	assert_true(!f.unresponsive && w.n_told == 1 && !w.ended);
-	run(&w);
-	for (i = 0; i < w.n_peers; i++)
-		assert_int_equal(w.peer[i].done, 20);
-	assert_int_equal(w.n_taken, 0);
-	world_close(&w);
+	node_finish(&h, slow);
+	node_tick(&h, 1020 * second);
+	inc_term_peer_figures(h.t, slow, &f);
+	assert_true(!f.unresponsive && h.n_told == 1 && !h.ended);
+	run(&h);
+	for (i = 0; i < h.n_peers; i++)
+		assert_int_equal(h.peer[i].done, 20);
+	assert_int_equal(h.n_taken, 0);
+	node_close(&h);
 }
 
 static void test_slow(void **state)
