@@ -26,7 +26,7 @@
 #include "lib/base/clock.h"
 #include "selftests/belongings.h"
 #include "selftests/fakes/verbs.h"
-#include "selftests/nccl/flow.h"
+#include "selftests/nccl/harness_flow.h"
 
 /* ---- without faults ------------------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 #include "selftests/fakes/verbs.h"
-#include "selftests/nccl/flow.h"
+#include "selftests/nccl/harness_flow.h"
 
 /* Waits for a log line without calls of the comm, so that only the plugin's own threads can make
  * progress. */

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include "hostlib/nccl/comm_priv.h"
 #include "selftests/fakes/verbs.h"
-#include "selftests/nccl/flow.h"
+#include "selftests/nccl/harness_flow.h"
 
 static int open_with(const char *key, const char *value)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "selftests/nccl/world.h"
+#include "selftests/nccl/harness_ends.h"
 
 #define MAX_BYTES 16384u
 #define MAX_DEPTH 2000u
@@ -25,22 +25,22 @@ struct seen {
 static struct search {
 	struct seen **heads;
 	size_t n_heads, states;
-	struct world_event trail[MAX_DEPTH];
+	struct ends_event trail[MAX_DEPTH];
 	unsigned int depth;
-	struct world start;
+	struct ends start;
 	const char *broken;
 } search;
 
 /* Packs a state by leaving out zeros: the number of zero words before a word, a mask of the word's
  * nonzero bytes, and these bytes. */
-static uint32_t pack(const struct world *w, uint8_t *out)
+static uint32_t pack(const struct ends *b, uint8_t *out)
 {
-	const uint64_t *words = (const uint64_t *)w;
+	const uint64_t *words = (const uint64_t *)b;
 	uint32_t n = 0, zeros = 0;
 	size_t i;
 	int k;
 
-	for (i = 0; i < sizeof(*w) / 8; i++) {
+	for (i = 0; i < sizeof(*b) / 8; i++) {
 		uint64_t word = words[i];
 		uint8_t *mask;
 
@@ -96,15 +96,15 @@ static void grow(void)
 }
 
 /* Finds the state among those that were visited, or adds it. Sets *is_new if it was added. */
-static struct seen *remember(const struct world *w, bool *is_new)
+static struct seen *remember(const struct ends *b, bool *is_new)
 {
-	static struct world copy;
+	static struct ends copy;
 	static uint8_t data[MAX_BYTES];
 	struct seen *s, **head;
 	uint32_t bytes;
 
-	memcpy(&copy, w, sizeof(copy));
-	world_normalize(&copy);
+	memcpy(&copy, b, sizeof(copy));
+	ends_normalize(&copy);
 	bytes = pack(&copy, data);
 	if (search.states >= search.n_heads)
 		grow();
@@ -140,32 +140,32 @@ static void forget(void)
 
 static void show_trail(void)
 {
-	struct world *w = malloc(sizeof(*w));
+	struct ends *b = malloc(sizeof(*b));
 	unsigned int i;
 
-	assert_non_null(w);
-	memcpy(w, &search.start, sizeof(*w));
+	assert_non_null(b);
+	memcpy(b, &search.start, sizeof(*b));
 	for (i = 0; i < search.depth; i++) {
-		world_step(w, search.trail[i]);
-		world_print(w, search.trail[i]);
+		ends_step(b, search.trail[i]);
+		ends_print(b, search.trail[i]);
 	}
-	free(w);
+	free(b);
 }
 
 /* Do all properties hold in this state and in all states that follow from it? */
-static bool visit(const struct world *w)
+static bool visit(const struct ends *b)
 {
-	struct world_event events[WORLD_EVENTS];
-	struct world *next = malloc(sizeof(*next));
+	struct ends_event events[ENDS_EVENTS];
+	struct ends *next = malloc(sizeof(*next));
 	struct seen *here;
 	unsigned int i, n;
 	bool is_new, quiet;
 
 	assert_non_null(next);
-	memcpy(next, w, sizeof(*next));
-	n = world_events(next, events, &quiet);
-	if (quiet && world_ended(next))
-		world_check_end(next);
+	memcpy(next, b, sizeof(*next));
+	n = ends_events(next, events, &quiet);
+	if (quiet && ends_are_over(next))
+		ends_check_end(next);
 	if (next->broken)
 		search.broken = next->broken;
 	here = remember(next, &is_new);
@@ -176,9 +176,9 @@ static bool visit(const struct world *w)
 	here->on_the_way = true;
 	for (i = 0; is_new && i < n && !search.broken; i++) {
 		assert_true(search.depth < MAX_DEPTH);
-		memcpy(next, w, sizeof(*next));
+		memcpy(next, b, sizeof(*next));
 		search.trail[search.depth++] = events[i];
-		world_step(next, events[i]);
+		ends_step(next, events[i]);
 		if (visit(next))
 			search.depth--;
 	}
@@ -187,11 +187,11 @@ static bool visit(const struct world *w)
 	return !search.broken;
 }
 
-static void try(const char *name, struct world_shape shape)
+static void try(const char *name, struct ends_shape shape)
 {
 	search.depth = 0;
 	search.broken = NULL;
-	world_init(&search.start, &shape);
+	ends_init(&search.start, &shape);
 	if (!visit(&search.start)) {
 		print_error("%s: %s\n", name, search.broken);
 		show_trail();
@@ -202,19 +202,19 @@ static void try(const char *name, struct world_shape shape)
 	forget();
 }
 
-static const struct world_shape base = {.messages = 2,
-					.group = 1,
-					.tags = 2,
-					.window = 2,
-					.faults = 1,
-					.extra_epochs = 1,
-					.dual = true,
-					.fatal = true,
-					.triggers = true};
+static const struct ends_shape base = {.messages = 2,
+				       .group = 1,
+				       .tags = 2,
+				       .window = 2,
+				       .faults = 1,
+				       .extra_epochs = 1,
+				       .dual = true,
+				       .fatal = true,
+				       .triggers = true};
 
 static void test_one_fault(void **state)
 {
-	struct world_shape shape = base;
+	struct ends_shape shape = base;
 
 	shape.messages = 1;
 	try("one message", shape);
@@ -228,7 +228,7 @@ static void test_one_fault(void **state)
 
 static void test_group(void **state)
 {
-	struct world_shape shape = base;
+	struct ends_shape shape = base;
 
 	shape.group = 2;
 	shape.start = UINT32_MAX;
@@ -237,7 +237,7 @@ static void test_group(void **state)
 
 static void test_two_faults(void **state)
 {
-	struct world_shape shape = base;
+	struct ends_shape shape = base;
 
 	shape.messages = 1;
 	shape.faults = 2;
@@ -253,7 +253,7 @@ static void test_two_faults(void **state)
 
 static void test_three_faults(void **state)
 {
-	struct world_shape shape = base;
+	struct ends_shape shape = base;
 
 	shape.messages = 1;
 	shape.faults = 3;
@@ -263,7 +263,7 @@ static void test_three_faults(void **state)
 
 static void test_two_messages_two_faults(void **state)
 {
-	struct world_shape shape = base;
+	struct ends_shape shape = base;
 
 	shape.tags = 1;
 	shape.faults = 2;
@@ -273,7 +273,7 @@ static void test_two_messages_two_faults(void **state)
 
 static void test_no_standby(void **state)
 {
-	struct world_shape shape = base;
+	struct ends_shape shape = base;
 
 	shape.extra_epochs = 0;
 	try("two messages, no standby ever up", shape);

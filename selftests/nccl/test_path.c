@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 #include "selftests/fakes/verbs.h"
-#include "selftests/nccl/two_paths.h"
+#include "selftests/nccl/harness_two_paths.h"
 
 static struct two_paths two;
 static struct inc_err err;

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include "selftests/nccl/two_paths.h"
+#include "selftests/nccl/harness_two_paths.h"
 #include "selftests/vm/rdma_ends.h"
 
 #define DEADLINE_S 60

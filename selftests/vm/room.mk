@@ -10,7 +10,7 @@ $(call vm_program,rdma_writes,rdma_side rdma_ends)
 $(call vm_program,term_verbs,rdma_ends,selftests/term/harness_device_pair.c)
 $(call vm_program,connect_socket,rdma_ends,$(patsubst %,hostlib/connect/%.c,socket socket_data socket_progress socket_region \
 	flow state select config protocol figures))
-$(call vm_program,nccl_path,rdma_ends,selftests/nccl/two_paths.c $(patsubst %,hostlib/nccl/%.c,path devices choose iflist control_msg))
+$(call vm_program,nccl_path,rdma_ends,selftests/nccl/harness_two_paths.c $(patsubst %,hostlib/nccl/%.c,path devices choose iflist control_msg))
 $(call vm_program,rc_judge,rc_judge_opts)
 
 # These use the public interface only.

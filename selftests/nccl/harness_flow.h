@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Both ends of a comm in one process, over the fake devices of selftests/fakes/verbs.h. The sender's
- * rails are "fake0" and "fake1", the receiver's are "fake2" and "fake3". A flow sends numbered
- * messages, and checks that each is received once and at its place.
+ * Both ends of a comm in one process, over the fake devices of selftests/fakes/verbs.h. The
+ * sender's rails are "fake0" and "fake1", the receiver's are "fake2" and "fake3". A flow sends
+ * numbered messages, and checks that each is received once and at its place.
  *
  * Every wait has a time limit, after which the test fails.
  */
-#ifndef NCCL_FLOW_H
-#define NCCL_FLOW_H
+#ifndef SELFTESTS_NCCL_HARNESS_FLOW_H
+#define SELFTESTS_NCCL_HARNESS_FLOW_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -466,4 +466,4 @@ static enum ha_nccl_result merge(int *dev, struct ha_nccl_vdevice *parts)
 	return is_fault("merge") ? HA_NCCL_INVALID_USAGE : HA_NCCL_INTERNAL_ERROR;
 }
 
-#include "socket_net_versions.h"
+#include "selftests/fakes/nccl_net_socket_versions.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
-#include "selftests/nccl/two_paths.h"
+#include "selftests/nccl/harness_two_paths.h"
 
 #undef ibv_reg_mr
 

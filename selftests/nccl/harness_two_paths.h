@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One path with both of its ends in one process: a sender's and a receiver's, on rails that the
  * test chooses. */
-#ifndef TWO_PATHS_H
-#define TWO_PATHS_H
+#ifndef SELFTESTS_NCCL_HARNESS_TWO_PATHS_H
+#define SELFTESTS_NCCL_HARNESS_TWO_PATHS_H
 
 #include "hostlib/nccl/path.h"
 

@@ -13,7 +13,7 @@
 #include "hostlib/nccl/abi.h"
 #include "lib/base/clock.h"
 #include "selftests/fakes/verbs.h"
-#include "selftests/nccl/flow.h"
+#include "selftests/nccl/harness_flow.h"
 
 #define LOG_LINES 4096u
 #define LOG_SHOWN 40u

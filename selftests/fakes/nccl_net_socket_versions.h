@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The parts of the interface that differ between versions, and the exported tables. Included by
- * socket_net.c only. */
-#ifndef SOCKET_NET_VERSIONS_H
-#define SOCKET_NET_VERSIONS_H
+ * nccl_net_socket.c only. */
+#ifndef SELFTESTS_FAKES_NCCL_NET_SOCKET_VERSIONS_H
+#define SELFTESTS_FAKES_NCCL_NET_SOCKET_VERSIONS_H
 
 #define PROPERTIES                                                                    \
 	.name = is_fault("nameless") ? NULL                                           \
