@@ -7,6 +7,6 @@ $(foreach name,threads churn derive live remode forked small_stack,\
 	$(eval TESTS_e2e += $(B)/selftests/e2e/$(name)))
 
 # A library that spoils results, to be preloaded into a program.
-$(call plain,selftests/e2e/broken_library.c): EXTRA := -fvisibility=default
-$(eval $(call program,$(B)/selftests/e2e/broken_library.so,$(call plain,selftests/e2e/broken_library.c),-ldl,-shared))
+$(call plain,selftests/fakes/libinccl_broken.c): EXTRA := -fvisibility=default
+$(eval $(call program,$(B)/selftests/e2e/broken_library.so,$(call plain,selftests/fakes/libinccl_broken.c),-ldl,-shared))
 TESTS_e2e += $(B)/selftests/e2e/broken_library.so

@@ -3,7 +3,7 @@
 # these.
 NATIVE_LIBS := $(UNIT) $(LOADER) $(LIB)
 # $(call native,NAME,FLAVOUR): the objects of a program whose XDP programs are of that flavour.
-native = $(call plain,selftests/native/$(1).c selftests/native/twin.c) $(B)/obj/$(2)/selftests/native/native.o $(NATIVE_LIBS)
+native = $(call plain,selftests/native/$(1).c selftests/native/harness_native_twin.c) $(B)/obj/$(2)/selftests/native/native.o $(NATIVE_LIBS)
 
 $(foreach name,same cases alone,\
 	$(eval $(call program,$(B)/selftests/native/test_$(name),$(call native,test_$(name),native),$$(TEST_LIBS))) \

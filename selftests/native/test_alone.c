@@ -7,13 +7,13 @@
 #include <string.h>
 #include "native.h"
 #include "selftests/unit/cases.h"
-#include "twin.h"
+#include "harness_native_twin.h"
 
 #define ROWS   4096
 #define LENGTH 200
 
 static struct unit u;
-static struct twin t;
+static struct native_twin t;
 
 static void check(const char *name, bool good)
 {
@@ -117,8 +117,8 @@ int main(void)
 
 	if (native_open() || unit_start(&u, "alone", ROWS, false))
 		return report_exit();
-	cm = twin_open(&t, &u) ? NULL : case_comm(&u, 2, 2, 256, 8);
-	if (!cm || twin_follow(&t, cm)) {
+	cm = native_twin_open(&t, &u) ? NULL : case_comm(&u, 2, 2, 256, 8);
+	if (!cm || native_twin_follow(&t, cm)) {
 		report_fail("alone", "%s", u.why);
 	} else {
 		egress_of_others();
@@ -126,7 +126,7 @@ int main(void)
 		queues(cm);
 		unchecked(cm);
 	}
-	twin_close(&t);
+	native_twin_close(&t);
 	unit_stop(&u);
 	return report_exit();
 }

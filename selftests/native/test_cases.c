@@ -3,25 +3,25 @@
  * The cases of unit/test_xdp_cases, run natively beside the kernel's programs. TIMEOUT: 600
  */
 #include "selftests/unit/cases.h"
-#include "twin.h"
+#include "harness_native_twin.h"
 
 #define ROWS 16384
 
 static void run_all(bool order_stores, const char *how)
 {
 	static struct unit u;
-	static struct twin t;
+	static struct native_twin t;
 
 	u.order_stores = order_stores;
 	if (unit_start(&u, "cases", ROWS, false))
 		return;
-	if (twin_open(&t, &u)) {
+	if (native_twin_open(&t, &u)) {
 		report_fail("cases", "%s", u.why);
 	} else {
-		twin_watch(&t);
+		native_twin_watch(&t);
 		cases_run_all(&u, how);
 	}
-	twin_close(&t);
+	native_twin_close(&t);
 	unit_stop(&u);
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "selftests/unit/misuse.h"
-#include "twin.h"
+#include "harness_native_twin.h"
 
 #define USUAL    150000
 #define FULL     10000000
@@ -20,27 +20,27 @@
 
 static int run(void *arg, const struct frame *f, uint32_t ifindex, struct ref_comm *cm)
 {
-	struct twin *t = arg;
+	struct native_twin *t = arg;
 	struct ref_out followed;
 
 	ref_input(&t->u->ref, f, ifindex, &followed);
-	return twin_run(t, f, ifindex, followed.comm ?: cm);
+	return native_twin_run(t, f, ifindex, followed.comm ?: cm);
 }
 
 static int opened(void *arg, struct ref_comm *cm)
 {
-	return twin_follow(arg, cm);
+	return native_twin_follow(arg, cm);
 }
 
 static int compare(void *arg)
 {
-	struct twin *t = arg;
-	int ret = twin_compare_counters(t);
+	struct native_twin *t = arg;
+	int ret = native_twin_compare_counters(t);
 	uint32_t i;
 
 	for (i = 0; i < REF_MAX_COMMS && !ret; i++)
 		if (t->u->ref.comm[i])
-			ret = twin_compare(t, t->u->ref.comm[i]);
+			ret = native_twin_compare(t, t->u->ref.comm[i]);
 	return ret;
 }
 
@@ -55,7 +55,7 @@ static uint64_t wanted(void)
 }
 
 /* Runs rounds, beginning with this seed, until at least that many packets have been compared. */
-static int all_rounds(struct unit *u, struct twin *t, const char *how, uint64_t seed,
+static int all_rounds(struct unit *u, struct native_twin *t, const char *how, uint64_t seed,
 		      uint64_t packets)
 {
 	const struct misuse misuse = {
@@ -94,18 +94,18 @@ static const struct way {
 static int one_way(const struct way *way, uint64_t seed)
 {
 	static struct unit u;
-	static struct twin t;
+	static struct native_twin t;
 	int ret;
 
 	u.order_stores = way->order_stores;
 	if (unit_start(&u, "same", ROWS, way->generic))
 		return -1;
-	ret = twin_open(&t, &u);
+	ret = native_twin_open(&t, &u);
 	if (ret)
 		report_fail("same", "%s: %s", way->how, u.why);
 	else
 		ret = all_rounds(&u, &t, way->how, seed, wanted() * way->percent / 100);
-	twin_close(&t);
+	native_twin_close(&t);
 	unit_stop(&u);
 	return ret;
 }

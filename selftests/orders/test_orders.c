@@ -10,7 +10,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "selftests/unit/report.h"
-#include "world.h"
+#include "harness_peers.h"
 
 /* The steps of a CPU, in the notation of the shapes below (enum act). */
 #define K(conn, r)            \
@@ -178,7 +178,7 @@ static void test(const struct shape *shape, const char *name, struct search_opti
 	struct search_result result;
 	double begin_s = now_s();
 
-	if (world_search(shape, &options, order_stores, &result)) {
+	if (search_shape(shape, &options, order_stores, &result)) {
 		report_fail(name, "order %llu: %s", (unsigned long long)result.runs, result.why);
 		return;
 	}

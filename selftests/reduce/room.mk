@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The tests of lib/reduce are built twice: like the library, whose loops are vectorized, and with the sanitizers.
-REDUCE_HELPERS := $(patsubst %,selftests/reduce/%.c,numbers exact world)
+REDUCE_HELPERS := $(patsubst %,selftests/reduce/%.c,numbers exact harness_float_sum)
 
 define test_reduce
 $(call test_plain,reduce,$(1),$(REDUCE_HELPERS))

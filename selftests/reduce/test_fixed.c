@@ -2,7 +2,7 @@
 /*
  * Floats in shared-exponent fixed point. Every result is compared bit by bit with a reference in
  * long double. Its distance from the exact sum must be within the bound of docs/floats.md. The
- * families of inputs are made to provoke errors (world.h).
+ * families of inputs are made to provoke errors (harness_float_sum.h).
  */
 #include <errno.h>
 #include <fenv.h>
@@ -21,9 +21,9 @@
 #include "lib/reduce/floats.h"
 #include "lib/reduce/operate.h"
 #include "selftests/reduce/numbers.h"
-#include "selftests/reduce/world.h"
+#include "selftests/reduce/harness_float_sum.h"
 
-static uint8_t result[4 * WORLD_MAX_COUNT];
+static uint8_t result[4 * FLOAT_SUM_MAX_COUNT];
 
 /* The number of bits of the integers must be the largest with which a sum over all ranks cannot
  * wrap. */
@@ -31,12 +31,12 @@ static void bits_for_the_world(void **state)
 {
 	struct inc_fixed f;
 	struct inc_err err;
-	uint32_t world;
+	uint32_t ranks;
 
-	for (world = 1; world <= INC_MAX_RANKS; world++) {
-		assert_int_equal(inc_fixed_init(&f, INC_FLOAT32, 64, world, NULL), 0);
-		assert_true((int64_t)world << f.bits <= INT32_MAX);
-		assert_true((int64_t)world << (f.bits + 1) > INT32_MAX);
+	for (ranks = 1; ranks <= INC_MAX_RANKS; ranks++) {
+		assert_int_equal(inc_fixed_init(&f, INC_FLOAT32, 64, ranks, NULL), 0);
+		assert_true((int64_t)ranks << f.bits <= INT32_MAX);
+		assert_true((int64_t)ranks << (f.bits + 1) > INT32_MAX);
 	}
 	assert_int_equal(inc_fixed_init(&f, INC_FLOAT32, 0, 4, &err), -EINVAL);
 	assert_string_equal(err.msg, "fixed point: blocks of 0 elements");
@@ -47,44 +47,44 @@ static void bits_for_the_world(void **state)
 
 static void every_family(void **state)
 {
-	static const uint32_t worlds[] = {1, 2, 3, 4, 8, 17}, blocks[] = {1, 2, 64, 1024};
-	struct world w = {.seed = 5};
+	static const uint32_t ranks[] = {1, 2, 3, 4, 8, 17}, blocks[] = {1, 2, 64, 1024};
+	struct float_sum s = {.seed = 5};
 	unsigned int i, j;
 	int type, family;
 
 	for (type = 0; type < INC_N_FLOATS; type++)
-		for (family = 0; family < WORLD_N_FAMILIES; family++)
+		for (family = 0; family < FLOAT_SUM_N_FAMILIES; family++)
 			for (i = 0; i < 6; i++)
 				for (j = 0; j < 4; j++) {
-					w.type = type;
-					w.family = family;
-					w.ranks = worlds[i];
-					w.block = blocks[j];
-					w.count = w.block + 1 + 2 * (w.seed % 9);
-					w.divisor = w.seed % 3 ? 1 : w.ranks;
-					w.seed++;
-					world_run(&w, result);
+					s.type = type;
+					s.family = family;
+					s.ranks = ranks[i];
+					s.block = blocks[j];
+					s.count = s.block + 1 + 2 * (s.seed % 9);
+					s.divisor = s.seed % 3 ? 1 : s.ranks;
+					s.seed++;
+					float_sum_run(&s, result);
 				}
 }
 
 /* With many ranks only few bits remain for an integer. The last block is short. */
 static void many_ranks(void **state)
 {
-	static const uint32_t worlds[] = {100, 1000, 1024, 4095, 4096};
-	struct world w = {.seed = 100};
+	static const uint32_t ranks[] = {100, 1000, 1024, 4095, 4096};
+	struct float_sum s = {.seed = 100};
 	int family;
 	unsigned int i;
 
 	for (i = 0; i < 5; i++)
-		for (family = 0; family < WORLD_N_FAMILIES; family++) {
-			w.seed++;
-			w.type = w.seed % INC_N_FLOATS;
-			w.family = family;
-			w.ranks = worlds[i];
-			w.block = 4;
-			w.count = 7;
-			w.divisor = w.seed % 2 ? 1 : w.ranks;
-			world_run(&w, result);
+		for (family = 0; family < FLOAT_SUM_N_FAMILIES; family++) {
+			s.seed++;
+			s.type = s.seed % INC_N_FLOATS;
+			s.family = family;
+			s.ranks = ranks[i];
+			s.block = 4;
+			s.count = 7;
+			s.divisor = s.seed % 2 ? 1 : s.ranks;
+			float_sum_run(&s, result);
 		}
 }
 
@@ -94,17 +94,17 @@ static void at_random(void **state)
 	int round;
 
 	for (round = 0; round < 400; round++) {
-		struct world w = {
+		struct float_sum s = {
 			.type = random_below(&random, INC_N_FLOATS),
-			.family = random_below(&random, WORLD_N_FAMILIES),
+			.family = random_below(&random, FLOAT_SUM_N_FAMILIES),
 			.ranks = 1 + random_below(&random, 1u << random_below(&random, 10)),
 			.block = 1 + random_below(&random, 1u << random_below(&random, 12)),
 			.seed = random_u64(&random),
 		};
 
-		w.count = 1 + random_below(&random, w.ranks > 10 ? 10000 / w.ranks : 1000);
-		w.divisor = round % 2 ? 1 : w.ranks;
-		world_run(&w, result);
+		s.count = 1 + random_below(&random, s.ranks > 10 ? 10000 / s.ranks : 1000);
+		s.divisor = round % 2 ? 1 : s.ranks;
+		float_sum_run(&s, result);
 	}
 }
 
@@ -127,17 +127,17 @@ static void elements_of_nothing(void **state)
 static void order_of_arrival(void **state)
 {
 	static uint8_t first[4 * 300];
-	struct world w = {.type = INC_FLOAT32,
-			  .family = WORLD_RANGE,
-			  .block = 64,
-			  .ranks = 33,
-			  .count = 300,
-			  .seed = 7,
-			  .divisor = 1};
+	struct float_sum s = {.type = INC_FLOAT32,
+			      .family = FLOAT_SUM_RANGE,
+			      .block = 64,
+			      .ranks = 33,
+			      .count = 300,
+			      .seed = 7,
+			      .divisor = 1};
 
-	world_run(&w, first);
-	w.permuted = true;
-	world_run(&w, result);
+	float_sum_run(&s, first);
+	s.permuted = true;
+	float_sum_run(&s, result);
 	assert_memory_equal(first, result, sizeof(first));
 }
 
@@ -298,22 +298,22 @@ static void scaled_errors(void **state)
 static void scaled_sums(void **state)
 {
 	static uint8_t values[4 * 500], sums[2][4 * 500], got[2][4 * 500];
-	struct world w = {.block = 500, .ranks = 5, .count = 500, .seed = 9};
+	struct float_sum s = {.block = 500, .ranks = 5, .count = 500, .seed = 9};
 	struct inc_fixed_head head;
 	int type;
 
 	for (type = 0; type < INC_N_FLOATS; type++) {
-		w.type = type;
-		w.family = WORLD_UNIFORM;
-		inc_fixed_init(&w.fixed, type, w.block, w.ranks, NULL);
-		world_values(&w, 0, values);
+		s.type = type;
+		s.family = FLOAT_SUM_UNIFORM;
+		inc_fixed_init(&s.fixed, type, s.block, s.ranks, NULL);
+		float_sum_values(&s, 0, values);
 		head = (struct inc_fixed_head){.exponent = 3 + 126};
-		assert_int_equal(inc_fixed_put(&w.fixed, sums[0], values, &head, 0, 500, NULL), 0);
-		assert_int_equal(inc_fixed_put_scaled(&w.fixed, sums[1], values, 3, 0, 500, NULL),
+		assert_int_equal(inc_fixed_put(&s.fixed, sums[0], values, &head, 0, 500, NULL), 0);
+		assert_int_equal(inc_fixed_put_scaled(&s.fixed, sums[1], values, 3, 0, 500, NULL),
 				 0);
 		assert_memory_equal(sums[0], sums[1], 4 * 500);
-		inc_fixed_get(&w.fixed, got[0], sums[0], &head, NULL, 0, 500, 1);
-		inc_fixed_get_scaled(&w.fixed, got[1], sums[1], 3, 500, 1);
+		inc_fixed_get(&s.fixed, got[0], sums[0], &head, NULL, 0, 500, 1);
+		inc_fixed_get_scaled(&s.fixed, got[1], sums[1], 3, 500, 1);
 		assert_memory_equal(got[0], got[1], inc_float_size(type) * 500);
 	}
 }
@@ -441,28 +441,29 @@ static void divide_elements(void **state)
 static void any_environment(void **state)
 {
 	static uint8_t want[2][4 * 700];
-	struct world w = {.type = INC_FLOAT32, .block = 64, .ranks = 1, .count = 700, .divisor = 3};
-	static const enum world_family families[2] = {WORLD_DENORMAL, WORLD_RANGE};
+	struct float_sum s = {
+		.type = INC_FLOAT32, .block = 64, .ranks = 1, .count = 700, .divisor = 3};
+	static const enum float_sum_family families[2] = {FLOAT_SUM_DENORMAL, FLOAT_SUM_RANGE};
 	static uint8_t values[4 * 700], got[4 * 700];
 	static struct inc_fixed_head heads[700];
 	static int32_t fixed[700];
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		w.family = families[i];
-		world_run(&w, want[i]);
+		s.family = families[i];
+		float_sum_run(&s, want[i]);
 	}
 	for (i = 0; i < 2; i++) {
-		w.family = families[i];
-		world_values(&w, 0, values);
+		s.family = families[i];
+		float_sum_values(&s, 0, values);
 		fesetround(FE_UPWARD);
 #ifdef __SSE__
 		/* sets the modes "flush to zero" and "denormals are zero" */
 		_mm_setcsr(_mm_getcsr() | 0x8040);
 #endif
-		inc_fixed_heads(&w.fixed, heads, values, 700);
-		inc_fixed_put(&w.fixed, fixed, values, heads, 0, 700, NULL);
-		inc_fixed_get(&w.fixed, got, fixed, heads, NULL, 0, 700, 3);
+		inc_fixed_heads(&s.fixed, heads, values, 700);
+		inc_fixed_put(&s.fixed, fixed, values, heads, 0, 700, NULL);
+		inc_fixed_get(&s.fixed, got, fixed, heads, NULL, 0, 700, 3);
 #ifdef __SSE__
 		_mm_setcsr(_mm_getcsr() & ~0x8040u);
 #endif

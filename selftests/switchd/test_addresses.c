@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <unistd.h>
-#include "selftests/epoll_gone.h"
+#include "selftests/fakes/epoll_ctl.h"
 #include "userspace/addresses.h"
 
 #define LIMIT_S 60

@@ -3,18 +3,18 @@
  * A sum of floats over many ranks, with families of inputs that provoke certain errors. The
  * expected result comes from the reference of numbers.h and from exact sums.
  */
-#ifndef REDUCE_WORLD_H
-#define REDUCE_WORLD_H
+#ifndef SELFTESTS_REDUCE_HARNESS_FLOAT_SUM_H
+#define SELFTESTS_REDUCE_HARNESS_FLOAT_SUM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/reduce/floats.h"
 
-#define WORLD_MAX_COUNT 2100
+#define FLOAT_SUM_MAX_COUNT 2100
 
 /* _(name, description of a rank's elements) */
-#define WORLD_FAMILIES(_)                                           \
+#define FLOAT_SUM_FAMILIES(_)                                       \
 	_(ZEROS, "zeros of both signs")                             \
 	_(UNIFORM, "random between -1 and 1")                       \
 	_(CANCEL, "large numbers that cancel but for a small rest") \
@@ -26,16 +26,16 @@
 	_(ONE_BIG, "one large element in a block, the others tiny") \
 	_(SPECIAL, "infinities and NaN among the others, of all kinds in one block")
 
-enum world_family {
-#define _(NAME, text) WORLD_##NAME,
-	WORLD_FAMILIES(_)
+enum float_sum_family {
+#define _(NAME, text) FLOAT_SUM_##NAME,
+	FLOAT_SUM_FAMILIES(_)
 #undef _
-		WORLD_N_FAMILIES
+		FLOAT_SUM_N_FAMILIES
 };
 
-struct world {
+struct float_sum {
 	enum inc_float type;
-	enum world_family family;
+	enum float_sum_family family;
 	uint32_t block, ranks;
 	size_t count;
 	uint64_t seed;
@@ -47,9 +47,9 @@ struct world {
 
 /* Runs all phases for all ranks, in chunks of random sizes from buffers of random alignment. Checks
  * the result, and stores it in values. */
-void world_run(struct world *w, void *values);
+void float_sum_run(struct float_sum *s, void *values);
 
 /* Fills values with the elements of one rank. */
-void world_values(const struct world *w, uint32_t rank, void *values);
+void float_sum_values(const struct float_sum *s, uint32_t rank, void *values);
 
 #endif

@@ -4,8 +4,8 @@
  * epoll a descriptor that is closed, or that has been reused, and reports no error. This header
  * replaces the epoll_ctl() that libevent calls. Exactly one source file of a program includes it.
  */
-#ifndef SELFTESTS_EPOLL_GONE_H
-#define SELFTESTS_EPOLL_GONE_H
+#ifndef SELFTESTS_FAKES_EPOLL_CTL_H
+#define SELFTESTS_FAKES_EPOLL_CTL_H
 
 #include <errno.h>
 #include <unistd.h>

@@ -4,8 +4,8 @@
  * on its own CPU. The slow path's tick runs, too. Everything that the peers and the tick observe is
  * checked.
  */
-#ifndef ORDERS_WORLD_H
-#define ORDERS_WORLD_H
+#ifndef SELFTESTS_ORDERS_HARNESS_PEERS_H
+#define SELFTESTS_ORDERS_HARNESS_PEERS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,7 +46,7 @@ struct shape {
 
 /* Searches all orders of the shape. Returns 0, or -1 with the reason in `result`. order_stores: see
  * data_path_open(). */
-int world_search(const struct shape *shape, const struct search_options *options, bool order_stores,
+int search_shape(const struct shape *shape, const struct search_options *options, bool order_stores,
 		 struct search_result *result);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Implements world.h: the peers, the slow path, and the checks. */
+/* Implements harness_peers.h: the peers, the slow path, and the checks. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "lib/proto/desc.h"
 #include "loader/inc_loader_priv.h"
 #include "loader/inc_state.h"
-#include "world.h"
+#include "harness_peers.h"
 
 #define PAYLOAD  256
 #define ELEMENTS 2
@@ -35,7 +35,7 @@ static struct {
 	unsigned int results[MAX_CHUNK],
 		/* number of results and partial sums that the data path has made, by chunk */
 		partials[MAX_CHUNK];
-} world;
+} scripted;
 
 static uint32_t part(uint32_t child, uint64_t r, uint32_t i)
 {
@@ -45,14 +45,14 @@ static uint32_t part(uint32_t child, uint64_t r, uint32_t i)
 /* An element of a packet that a peer sends: a child's contribution, or the parent's result. */
 static uint32_t element(uint32_t conn, uint64_t r, uint32_t i)
 {
-	return conn < world.shape->children ? part(conn, r, i) : 0x1234567 * (r + 1) + i;
+	return conn < scripted.shape->children ? part(conn, r, i) : 0x1234567 * (r + 1) + i;
 }
 
 static uint32_t partial(uint64_t r, uint32_t i)
 {
 	uint32_t sum = 0;
 
-	for (uint32_t c = 0; c < world.shape->children; c++)
+	for (uint32_t c = 0; c < scripted.shape->children; c++)
 		sum += part(c, r, i);
 	return sum;
 }
@@ -65,9 +65,9 @@ static uint32_t desc_of(uint64_t r)
 /* An element that this peer must receive in packet r. */
 static uint32_t expected(uint32_t conn, uint64_t r, uint32_t i)
 {
-	bool from_parent = world.shape->up && conn < world.shape->children;
+	bool from_parent = scripted.shape->up && conn < scripted.shape->children;
 
-	return from_parent ? element(world.shape->children, r, i) : partial(r, i);
+	return from_parent ? element(scripted.shape->children, r, i) : partial(r, i);
 }
 
 static bool right(const void *payload, uint32_t conn, uint64_t r)
@@ -94,7 +94,7 @@ void data_path_leaves(uint32_t conn, const struct frame *frame)
 	uint32_t end = frame->len - INC_ICRC_LEN, icrc;
 
 	if (frame->len != FRAME_EXT + INC_IMM_LEN + LEN + INC_ICRC_LEN ||
-	    bth[0] != INC_OP_SEND_ONLY_IMM || r >= world.shape->chunks ||
+	    bth[0] != INC_OP_SEND_ONLY_IMM || r >= scripted.shape->chunks ||
 	    get24(bth + 5) != PEER_QPN + conn) {
 		search_fail("a frame that leaves for connection %u is no packet for it", conn);
 		return;
@@ -147,20 +147,20 @@ static void make_frame(uint32_t conn, uint64_t r)
 	s.imm = desc_of(r);
 	s.payload = payload;
 	s.len = LEN;
-	frame_build(&world.frame[conn][r], &s);
+	frame_build(&scripted.frame[conn][r], &s);
 }
 
 /* Is packet r of a peer stored? If so, its row holds chunk r, or a later chunk of the same slot.
  * counted: a child's packet must also have set its bit in the slot. */
 static bool kept(uint32_t conn, uint64_t r, bool counted)
 {
-	uint32_t slot = r % world.shape->slots, generation = r / world.shape->slots;
-	const struct inc_buf *row = &data_path.kept[conn * world.shape->slots + slot];
+	uint32_t slot = r % scripted.shape->slots, generation = r / scripted.shape->slots;
+	const struct inc_buf *row = &data_path.kept[conn * scripted.shape->slots + slot];
 	uint64_t word = search_latest(&data_path.slot[slot].word), have;
 
 	if (INC_SLOT_GENERATION(word) > generation)
 		return true;
-	if (counted && conn < world.shape->children && !(word >> conn & 1))
+	if (counted && conn < scripted.shape->children && !(word >> conn & 1))
 		return false;
 	if (search_latest(&row->r) != r)
 		return false;
@@ -193,10 +193,10 @@ static int judge_answer(uint32_t conn, uint64_t r, const struct data_path_outcom
 		return 1;
 	case INC_CTR_MC_RESULT:
 	case INC_CTR_MC_DOWN:
-		world.results[r]++;
+		scripted.results[r]++;
 		return 1;
 	case INC_CTR_UP_PARTIAL:
-		world.partials[r]++;
+		scripted.partials[r]++;
 		return 1;
 	case INC_CTR_ANS_RNR:
 		return 0;
@@ -209,8 +209,8 @@ static int judge_answer(uint32_t conn, uint64_t r, const struct data_path_outcom
 
 static void send_until_kept(uint32_t conn, uint64_t r)
 {
-	uint32_t slots = world.shape->slots;
-	struct data_path_outcome out = data_path_receive(conn, &world.frame[conn][r]);
+	uint32_t slots = scripted.shape->slots;
+	struct data_path_outcome out = data_path_receive(conn, &scripted.frame[conn][r]);
 
 	if (judge_answer(conn, r, &out))
 		return;
@@ -220,7 +220,7 @@ static void send_until_kept(uint32_t conn, uint64_t r)
 	}
 	/* the result has arrived, so the window is open: from now on the packet must be accepted */
 	search_wait(&peers.came[conn][r - slots], 1);
-	out = data_path_receive(conn, &world.frame[conn][r]);
+	out = data_path_receive(conn, &scripted.frame[conn][r]);
 	if (!judge_answer(conn, r, &out))
 		search_fail("packet %llu of connection %u is refused, though result %llu has come",
 			    (unsigned long long)r, conn, (unsigned long long)(r - slots));
@@ -256,7 +256,7 @@ static void send_ack(uint32_t conn, uint64_t r)
 static void tick(uint32_t conn)
 {
 	const struct inc_conn_cfg *cfg = &data_path_cfg.conn[conn];
-	bool up = conn == world.shape->children;
+	bool up = conn == scripted.shape->children;
 	struct inc_kept_head head;
 	struct inc_conn_state st;
 	struct inc_comm_state comm;
@@ -265,7 +265,7 @@ static void tick(uint32_t conn)
 	uint32_t len;
 	int ret;
 
-	inc_switch_read_conn(&world.sw, conn, &st);
+	inc_switch_read_conn(&scripted.sw, conn, &st);
 	if (st.ack_asked > st.rx_next)
 		search_fail("connection %u asked for an ACK of %llu, but only %llu are kept", conn,
 			    (unsigned long long)st.ack_asked, (unsigned long long)st.rx_next);
@@ -273,18 +273,18 @@ static void tick(uint32_t conn)
 		acked_to(conn, st.rx_next, false);
 	acked = inc_implied(&data_path_cfg.comm, cfg, st.rx_next);
 	acked = st.tx_acked > acked ? st.tx_acked : acked;
-	inc_switch_read_comm(&world.sw, 0, &comm);
+	inc_switch_read_comm(&scripted.sw, 0, &comm);
 	sent = up ? comm.up_next : comm.tx_next;
-	if (comm.up_next < comm.tx_next && world.shape->up)
+	if (comm.up_next < comm.tx_next && scripted.shape->up)
 		search_fail("more results than partial sums");
 	if (sent <= acked)
 		return;
 	if (up) {
-		ret = inc_switch_read_partial(&world.sw, 0, acked, payload, &head);
+		ret = inc_switch_read_partial(&scripted.sw, 0, acked, payload, &head);
 		len = head.len;
 	} else {
-		ret = inc_switch_read_sum(&world.sw, 0, acked, payload, &len)
-			      ?: inc_switch_read_kept(&world.sw, 0, conn, acked, &head);
+		ret = inc_switch_read_sum(&scripted.sw, 0, acked, payload, &len)
+			      ?: inc_switch_read_kept(&scripted.sw, 0, conn, acked, &head);
 	}
 	if (ret)
 		return;
@@ -301,25 +301,25 @@ static void tick(uint32_t conn)
 
 static void reset(void *arg)
 {
-	memcpy(&data_path, &world.initial, sizeof(data_path));
+	memcpy(&data_path, &scripted.initial, sizeof(data_path));
 	memset(&peers, 0, sizeof(peers));
-	memset(world.results, 0, sizeof(world.results));
-	memset(world.partials, 0, sizeof(world.partials));
+	memset(scripted.results, 0, sizeof(scripted.results));
+	memset(scripted.partials, 0, sizeof(scripted.partials));
 	data_path_reset();
 }
 
 static void run(void *arg, unsigned int self)
 {
-	const struct step *s = world.shape->cpu[self];
+	const struct step *s = scripted.shape->cpu[self];
 	struct data_path_outcome out;
 
-	for (; s < world.shape->cpu[self] + SHAPE_STEPS && s->act; s++) {
+	for (; s < scripted.shape->cpu[self] + SHAPE_STEPS && s->act; s++) {
 		switch (s->act) {
 		case KEEP:
 			send_until_kept(s->conn, s->r);
 			break;
 		case SEND:
-			out = data_path_receive(s->conn, &world.frame[s->conn][s->r]);
+			out = data_path_receive(s->conn, &scripted.frame[s->conn][s->r]);
 			if (out.counter != INC_CTR_ANS_NAK_SEQ && out.counter != INC_CTR_DROP_AHEAD)
 				judge_answer(s->conn, s->r, &out);
 			break;
@@ -344,14 +344,14 @@ static const char *check_conn(uint32_t conn)
 	static char why[128];
 	uint64_t r;
 
-	for (r = 0; r < world.shape->chunks; r++)
-		if (!peers.came[conn][r] &&
-		    !(world.shape->impatient && r + world.shape->slots < world.shape->chunks)) {
+	for (r = 0; r < scripted.shape->chunks; r++)
+		if (!peers.came[conn][r] && !(scripted.shape->impatient &&
+					      r + scripted.shape->slots < scripted.shape->chunks)) {
 			snprintf(why, sizeof(why), "packet %llu has not come to connection %u",
 				 (unsigned long long)r, conn);
 			return why;
 		}
-	if (st->rx_next == world.shape->chunks && !st->busy && !st->error)
+	if (st->rx_next == scripted.shape->chunks && !st->busy && !st->error)
 		return NULL;
 	snprintf(why, sizeof(why), "connection %u expects %llu, busy %u, error %#x", conn,
 		 (unsigned long long)st->rx_next, st->busy, st->error);
@@ -360,15 +360,15 @@ static const char *check_conn(uint32_t conn)
 
 static const char *check(void *arg)
 {
-	const struct shape *shape = world.shape;
+	const struct shape *shape = scripted.shape;
 	const struct inc_comm_state *comm = &data_path.comm;
 	static char why[128];
 	const char *wrong = NULL;
 
 	for (uint64_t r = 0; r < shape->chunks; r++)
-		if (world.results[r] != 1 || world.partials[r] != shape->up) {
+		if (scripted.results[r] != 1 || scripted.partials[r] != shape->up) {
 			snprintf(why, sizeof(why), "chunk %llu: %u results, %u partial sums",
-				 (unsigned long long)r, world.results[r], world.partials[r]);
+				 (unsigned long long)r, scripted.results[r], scripted.partials[r]);
 			return why;
 		}
 	for (uint32_t c = 0; c < shape->children + shape->up && !wrong; c++)
@@ -465,15 +465,15 @@ static void configure(const struct shape *shape)
 		comm->port_child[inc_port_place_of(c + 1)] = c + 1;
 		data_path_cfg.roots.child_plus_1[c] = c + 1;
 	}
-	world.initial = (struct data_path){};
+	scripted.initial = (struct data_path){};
 	for (c = 0; c < conns; c++)
-		world.initial.conn[c].mac =
+		scripted.initial.conn[c].mac =
 			(union inc_mac){.addr = {2, 0x40, 0, 0, 0, c}, .known = 1};
 	for (c = 0; c < DATA_PATH_CONNS * DATA_PATH_SLOTS; c++)
-		world.initial.kept[c].r = ~0ull; /* marks the row as empty */
+		scripted.initial.kept[c].r = ~0ull; /* marks the row as empty */
 	for (c = 0; c < DATA_PATH_SLOTS; c++)
-		world.initial.sum[c].r = ~0ull;
-	world.sw = (struct inc_switch){
+		scripted.initial.sum[c].r = ~0ull;
+	scripted.sw = (struct inc_switch){
 		.comm = comm,
 		.conn = data_path_cfg.conn,
 		.conn_state = data_path.conn,
@@ -484,7 +484,7 @@ static void configure(const struct shape *shape)
 	};
 }
 
-int world_search(const struct shape *shape, const struct search_options *options, bool order_stores,
+int search_shape(const struct shape *shape, const struct search_options *options, bool order_stores,
 		 struct search_result *result)
 {
 	struct search_program program = {shape->name, 0, reset, run, check, word, NULL};
@@ -497,7 +497,7 @@ int world_search(const struct shape *shape, const struct search_options *options
 			 strerror(-ret));
 		return -1;
 	}
-	world.shape = shape;
+	scripted.shape = shape;
 	configure(shape);
 	for (c = 0; c < conns; c++)
 		for (uint64_t r = 0; r < shape->chunks; r++)

@@ -11,11 +11,12 @@
 #include "loader/inc_loader_priv.h"
 #include "selftests/unit/compare.h"
 #include "selftests/unit/egress.h"
-#include "twin.h"
+#include "harness_native_twin.h"
 
-static int differ(struct twin *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int differ(struct native_twin *t, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static int differ(struct twin *t, const char *fmt, ...)
+static int differ(struct native_twin *t, const char *fmt, ...)
 {
 	size_t n;
 	va_list ap;
@@ -29,7 +30,7 @@ static int differ(struct twin *t, const char *fmt, ...)
 }
 
 /* Reads an array map of the switch into an array. */
-static int take_array(struct twin *t, const char *name, void *to, size_t size, uint32_t n)
+static int take_array(struct native_twin *t, const char *name, void *to, size_t size, uint32_t n)
 {
 	int fd = inc_switch_map_fd(t->u->sw, name);
 	uint32_t *keys = calloc(n, sizeof(*keys)), count = n, batch, i;
@@ -48,8 +49,8 @@ static int take_array(struct twin *t, const char *name, void *to, size_t size, u
 }
 
 /* Calls fn for all entries of a hash map or of a device map. */
-static int each_entry(struct twin *t, int fd,
-		      void (*fn)(struct twin *t, const void *key, const void *value))
+static int each_entry(struct native_twin *t, int fd,
+		      void (*fn)(struct native_twin *t, const void *key, const void *value))
 {
 	uint8_t key[2][sizeof(struct inc_conn_key)], value[64];
 	void *before = NULL;
@@ -64,7 +65,7 @@ static int each_entry(struct twin *t, int fd,
 	return errno == ENOENT ? 0 : differ(t, "a map cannot be read: %s", strerror(errno));
 }
 
-static void add_lookup(struct twin *t, const void *key, const void *value)
+static void add_lookup(struct native_twin *t, const void *key, const void *value)
 {
 	struct native_lookup *l = &t->maps.lookup[t->maps.lookups++];
 
@@ -72,7 +73,7 @@ static void add_lookup(struct twin *t, const void *key, const void *value)
 	memcpy(&l->conn, value, sizeof(l->conn));
 }
 
-static void add_addr(struct twin *t, const void *key, const void *value)
+static void add_addr(struct native_twin *t, const void *key, const void *value)
 {
 	struct native_addr *a = &t->maps.own_addr[t->maps.own_addrs++];
 
@@ -80,7 +81,7 @@ static void add_addr(struct twin *t, const void *key, const void *value)
 	memcpy(&a->count, value, sizeof(a->count));
 }
 
-static int take_hashes(struct twin *t)
+static int take_hashes(struct native_twin *t)
 {
 	t->maps.lookups = t->maps.own_addrs = 0;
 	return each_entry(t, inc_switch_map_fd(t->u->sw, INC_MAP_CONN_LOOKUP), add_lookup) ||
@@ -91,7 +92,7 @@ static int take_hashes(struct twin *t)
 }
 
 /* Reads the device map in a row of inc_comm_ports. */
-static int take_ports(struct twin *t, uint32_t row, struct native_ports *out)
+static int take_ports(struct native_twin *t, uint32_t row, struct native_ports *out)
 {
 	int outer = inc_switch_map_fd(t->u->sw, INC_MAP_COMM_PORTS), fd, ret = 0;
 	struct bpf_devmap_val value;
@@ -109,7 +110,7 @@ static int take_ports(struct twin *t, uint32_t row, struct native_ports *out)
 	return ret;
 }
 
-static int take_comm(struct twin *t, uint32_t comm)
+static int take_comm(struct native_twin *t, uint32_t comm)
 {
 	const int parents = inc_switch_map_fd(t->u->sw, INC_MAP_PARENT_PORT);
 	struct bpf_devmap_val parent;
@@ -124,7 +125,7 @@ static int take_comm(struct twin *t, uint32_t comm)
 }
 
 /* Reads the data that the egress program has stored for this CPU. The process stays on that CPU. */
-static int take_copies(struct twin *t, const struct inc_comm_cfg *cfg)
+static int take_copies(struct native_twin *t, const struct inc_comm_cfg *cfg)
 {
 	const int fd = inc_switch_map_fd(t->u->sw, INC_MAP_COPY);
 	struct inc_copy *each = calloc(t->u->cpus, sizeof(*each));
@@ -139,7 +140,7 @@ static int take_copies(struct twin *t, const struct inc_comm_cfg *cfg)
 	return ret ? differ(t, "map %s: %s", INC_MAP_COPY, strerror(errno)) : 0;
 }
 
-static void take_state(struct twin *t, const struct inc_comm_cfg *cfg, uint32_t comm)
+static void take_state(struct native_twin *t, const struct inc_comm_cfg *cfg, uint32_t comm)
 {
 	const struct inc_switch *sw = t->u->sw;
 	const size_t conns = inc_comm_conns(cfg), slots = 1u << cfg->log2_slots;
@@ -154,13 +155,13 @@ static void take_state(struct twin *t, const struct inc_comm_cfg *cfg, uint32_t 
 	       conns * slots * sizeof(*m->kept));
 }
 
-static int follow_state(struct twin *t, const struct ref_comm *cm)
+static int follow_state(struct native_twin *t, const struct ref_comm *cm)
 {
 	take_state(t, &cm->cfg, cm->index);
 	return take_comm(t, cm->index) || take_copies(t, &cm->cfg) ? -1 : 0;
 }
 
-int twin_follow(struct twin *t, const struct ref_comm *cm)
+int native_twin_follow(struct native_twin *t, const struct ref_comm *cm)
 {
 	struct native_maps *m = &t->maps;
 	const struct inc_switch *sw = t->u->sw;
@@ -206,7 +207,7 @@ static int make_maps(struct native_maps *m, const struct inc_switch *sw)
 #undef MAKE
 }
 
-int twin_open(struct twin *t, struct unit *u)
+int native_twin_open(struct native_twin *t, struct unit *u)
 {
 	uint32_t i;
 	int ret;
@@ -221,10 +222,10 @@ int twin_open(struct twin *t, struct unit *u)
 		t->maps.port[i].ifindex = 0;
 	if (compare_read_counters(u, t->maps.counter))
 		return -1;
-	return twin_follow(t, NULL);
+	return native_twin_follow(t, NULL);
 }
 
-void twin_close(struct twin *t)
+void native_twin_close(struct native_twin *t)
 {
 	struct native_maps *m = &t->maps;
 
@@ -245,7 +246,7 @@ void twin_close(struct twin *t)
 	t->u->watch = NULL;
 }
 
-static int same_bytes(struct twin *t, const char *what, uint32_t number, const void *native,
+static int same_bytes(struct native_twin *t, const char *what, uint32_t number, const void *native,
 		      const void *kernel, size_t size)
 {
 	const uint8_t *n = native, *k = kernel;
@@ -259,7 +260,7 @@ static int same_bytes(struct twin *t, const char *what, uint32_t number, const v
 		      n[i], k[i]);
 }
 
-static int compare_state(struct twin *t, const struct inc_comm_cfg *cfg, uint32_t comm)
+static int compare_state(struct native_twin *t, const struct inc_comm_cfg *cfg, uint32_t comm)
 {
 	const struct inc_switch *sw = t->u->sw;
 	const struct native_maps *m = &t->maps;
@@ -277,7 +278,7 @@ static int compare_state(struct twin *t, const struct inc_comm_cfg *cfg, uint32_
 		       : 0;
 }
 
-int twin_compare(struct twin *t, const struct ref_comm *cm)
+int native_twin_compare(struct native_twin *t, const struct ref_comm *cm)
 {
 	const struct inc_switch *sw = t->u->sw;
 	const struct inc_comm_cfg *cfg = &cm->cfg;
@@ -294,7 +295,7 @@ int twin_compare(struct twin *t, const struct ref_comm *cm)
 		       : 0;
 }
 
-int twin_compare_counters(struct twin *t)
+int native_twin_compare_counters(struct native_twin *t)
 {
 	uint64_t kernel[INC_CTR_MAX];
 	uint32_t id;
@@ -310,7 +311,7 @@ int twin_compare_counters(struct twin *t)
 	return 0;
 }
 
-static int compare_run(struct twin *t, const char *what, const struct native_out *native,
+static int compare_run(struct native_twin *t, const char *what, const struct native_out *native,
 		       uint32_t verdict, const struct frame *kernel)
 {
 	if ((uint32_t)native->verdict != verdict)
@@ -322,7 +323,7 @@ static int compare_run(struct twin *t, const char *what, const struct native_out
 	return same_bytes(t, what, 0, native->frame, kernel->data, kernel->len);
 }
 
-static int same_events(struct twin *t)
+static int same_events(struct native_twin *t)
 {
 	const struct unit *u = t->u;
 	uint32_t i;
@@ -340,7 +341,7 @@ static int same_events(struct twin *t)
 }
 
 /* Compares one copy that leaves by a port. */
-static int run_copy(struct twin *t, uint32_t ifindex)
+static int run_copy(struct native_twin *t, uint32_t ifindex)
 {
 	struct native_out native;
 	struct frame kernel;
@@ -353,7 +354,7 @@ static int run_copy(struct twin *t, uint32_t ifindex)
 	return compare_run(t, "copy", &native, verdict, &kernel);
 }
 
-static int run_copies(struct twin *t, const struct native_out *out)
+static int run_copies(struct native_twin *t, const struct native_out *out)
 {
 	uint32_t i;
 
@@ -365,7 +366,8 @@ static int run_copies(struct twin *t, const struct native_out *out)
 	return 0;
 }
 
-int twin_run(struct twin *t, const struct frame *f, uint32_t ifindex, const struct ref_comm *cm)
+int native_twin_run(struct native_twin *t, const struct frame *f, uint32_t ifindex,
+		    const struct ref_comm *cm)
 {
 	struct unit *u = t->u;
 	struct xdp_md md = {.data_end = f->len, .ingress_ifindex = ifindex};
@@ -392,7 +394,7 @@ int twin_run(struct twin *t, const struct frame *f, uint32_t ifindex, const stru
 #define WATCHED 150 /* number of first packets of a communicator that are compared */
 #define SELDOM  128 /* one in so many later packets is compared */
 
-static void add_port(struct twin *t, const void *key, const void *value)
+static void add_port(struct native_twin *t, const void *key, const void *value)
 {
 	uint32_t i;
 
@@ -402,7 +404,7 @@ static void add_port(struct twin *t, const void *key, const void *value)
 	memcpy(&t->maps.port[i].value, value, sizeof(t->maps.port[i].value));
 }
 
-static bool skips(struct twin *t)
+static bool skips(struct native_twin *t)
 {
 	uint32_t newest = 0, i;
 
@@ -417,14 +419,14 @@ static bool skips(struct twin *t)
 
 static int take_all(void *arg)
 {
-	struct twin *t = arg;
+	struct native_twin *t = arg;
 	struct native_maps *m = &t->maps;
 	uint32_t i;
 
 	t->skips = skips(t);
 	if (t->skips)
 		return 0;
-	if (twin_follow(t, NULL) || compare_read_counters(t->u, m->counter) ||
+	if (native_twin_follow(t, NULL) || compare_read_counters(t->u, m->counter) ||
 	    take_array(t, INC_MAP_CONN_CFG, m->conn_cfg, sizeof(*m->conn_cfg),
 		       m->max_connections) ||
 	    take_array(t, INC_MAP_COMM_CFG, m->comm_cfg, sizeof(*m->comm_cfg), m->max_comms) ||
@@ -441,7 +443,7 @@ static int take_all(void *arg)
 
 /* Finds out whether the kernel's ring had room for this packet's event. Only the kernel's counters
  * show that, after the run. */
-static int find_ring_full(struct twin *t)
+static int find_ring_full(struct native_twin *t)
 {
 	uint64_t kernel[INC_CTR_MAX];
 
@@ -454,7 +456,7 @@ static int find_ring_full(struct twin *t)
 static int run_beside(void *arg, const struct frame *in, const struct xdp_md *md, uint32_t ifindex,
 		      uint32_t verdict, const struct frame *out)
 {
-	struct twin *t = arg;
+	struct native_twin *t = arg;
 	struct native_out native;
 	uint32_t i;
 
@@ -473,15 +475,15 @@ static int run_beside(void *arg, const struct frame *in, const struct xdp_md *md
 	t->maps.rx_queue = md->rx_queue_index;
 	native_switch(&t->maps, ifindex, in->data, in->len, &native);
 	if (compare_run(t, "frame", &native, verdict, out) ||
-	    (!t->u->hold_events && same_events(t)) || twin_compare_counters(t))
+	    (!t->u->hold_events && same_events(t)) || native_twin_compare_counters(t))
 		return -1;
 	for (i = 0; i < REF_MAX_COMMS; i++)
-		if (t->u->ref.comm[i] && twin_compare(t, t->u->ref.comm[i]))
+		if (t->u->ref.comm[i] && native_twin_compare(t, t->u->ref.comm[i]))
 			return -1;
 	return 0;
 }
 
-void twin_watch(struct twin *t)
+void native_twin_watch(struct native_twin *t)
 {
 	t->watch = (struct unit_watch){.before = take_all, .after = run_beside, .arg = t};
 	t->u->watch = &t->watch;
