@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core_world.h"
+#include "selftests/fakes/core_peers.h"
 #include "lib/base/log.h"
 
 #define DEEPEST 400
@@ -38,12 +38,12 @@ static bool may_restart;
  * them it takes the first alternative. */
 static unsigned int choose(unsigned int n)
 {
-	world_require(search.at < DEEPEST, "a way of more than %d choices", DEEPEST);
+	peers_require(search.at < DEEPEST, "a way of more than %d choices", DEEPEST);
 	if (search.at == search.n) {
 		search.chosen[search.n] = 0;
 		search.of[search.n++] = n;
 	}
-	world_require(search.of[search.at] == n, "choice %u is not the same again", search.at);
+	peers_require(search.of[search.at] == n, "choice %u is not the same again", search.at);
 	return search.chosen[search.at++];
 }
 
@@ -101,30 +101,30 @@ static bool is_new(uint64_t hash)
 static void run(enum inc_mode_of_switch mode, bool database)
 {
 	const unsigned int replayed = search.n;
-	struct world_event events[EVENTS];
-	static struct world w;
+	struct peers_event events[EVENTS];
+	static struct core_peers peers;
 	uint64_t before, after = 0;
 	unsigned int n;
 
 	search.at = 0;
 	search.runs++;
-	world_begin(&w, mode, database, dies);
-	while ((n = world_enabled(&w, events))) {
-		const struct world_event *next = &events[choose(n)];
+	peers_begin(&peers, mode, database, dies);
+	while ((n = peers_enabled(&peers, events))) {
+		const struct peers_event *next = &events[choose(n)];
 
-		world_do(&w, next);
+		peers_do(&peers, next);
 		before = after;
-		after = world_hash(&w);
-		world_require(next->what != WORLD_TIME || after != before,
+		after = peers_hash(&peers);
+		peers_require(next->what != PEERS_TIME || after != before,
 			      "nothing happens any more, and time only passes");
 		if (search.at >= replayed && !is_new(after))
 			break;
 	}
 	if (!n) {
 		search.ends++;
-		world_check_end(&w);
+		peers_check_end(&peers);
 	}
-	world_end(&w);
+	peers_end(&peers);
 }
 
 static void search_all(enum inc_mode_of_switch mode, bool database, bool restarts)

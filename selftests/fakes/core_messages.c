@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Passes the messages of members and switches to the core as events (core_world.h). */
+/* Passes the messages of members and switches to the core as events (core_peers.h). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
-#include "core_world.h"
+#include "selftests/fakes/core_peers.h"
 
 #define PAYLOAD 1024
 
-static void fill_join(const struct world *w, unsigned int rank, struct inc_msg_join *join)
+static void fill_join(const struct core_peers *peers, unsigned int rank, struct inc_msg_join *join)
 {
 	*join = (struct inc_msg_join){.version = INC_CONTROL_VERSION,
 				      .job = "job",
 				      .rank = rank,
-				      .world_size = WORLD_MEMBERS,
+				      .world_size = PEERS_MEMBERS,
 				      .n_addrs = 1,
 				      .host = "node"};
-	join->addrs[0] = w->topo->hosts[rank].ip;
+	join->addrs[0] = peers->topo->hosts[rank].ip;
 }
 
-static void say_join(struct world *w, struct world_member *m, unsigned int rank)
+static void say_join(struct core_peers *peers, struct peers_member *m, unsigned int rank)
 {
 	struct inc_msg_join join;
 
-	fill_join(w, rank, &join);
-	world_step(w, &(struct inc_core_event){
-			      .kind = CORE_EVENT_JOIN, .client = &m->client, .join = &join});
+	fill_join(peers, rank, &join);
+	peers_step(peers, &(struct inc_core_event){
+				  .kind = CORE_EVENT_JOIN, .client = &m->client, .join = &join});
 }
 
-static void say_ask(struct world *w, struct world_member *m, unsigned int rank)
+static void say_ask(struct core_peers *peers, struct peers_member *m, unsigned int rank)
 {
 	const struct inc_msg_ask ask_for = {.transport = "soft",
 					    .own.qpn = 0x100 + rank,
@@ -39,18 +39,18 @@ static void say_ask(struct world *w, struct world_member *m, unsigned int rank)
 					    .pkey = 0xffff};
 	struct inc_err why;
 
-	world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_ASK,
-					       .client = &m->client,
-					       .ask = &ask_for,
-					       .why = &why});
+	peers_step(peers, &(struct inc_core_event){.kind = CORE_EVENT_ASK,
+						   .client = &m->client,
+						   .ask = &ask_for,
+						   .why = &why});
 }
 
-static void say_resume(struct world *w, struct world_member *m, unsigned int rank)
+static void say_resume(struct core_peers *peers, struct peers_member *m, unsigned int rank)
 {
 	struct inc_msg_resume resume = {.group = m->group, .n_claims = 1};
 	struct inc_msg_claim *claim = &resume.claims[0];
 
-	fill_join(w, rank, &resume.join);
+	fill_join(peers, rank, &resume.join);
 	*claim = (struct inc_msg_claim){.communicator = m->made.communicator,
 					.transport = "soft",
 					.own.qpn = 0x100 + rank,
@@ -61,70 +61,72 @@ static void say_resume(struct world *w, struct world_member *m, unsigned int ran
 					.floats = m->made.floats,
 					.message_packets = m->made.message_packets,
 					.messages = m->made.messages};
-	strcpy(claim->node, w->topo->switches[w->topo->hosts[rank].sw].name);
-	world_step(w, &(struct inc_core_event){
-			      .kind = CORE_EVENT_RESUME, .client = &m->client, .resume = &resume});
+	strcpy(claim->node, peers->topo->switches[peers->topo->hosts[rank].sw].name);
+	peers_step(peers, &(struct inc_core_event){.kind = CORE_EVENT_RESUME,
+						   .client = &m->client,
+						   .resume = &resume});
 }
 
-void world_lose(struct world *w, struct world_member *m, bool clean)
+void peers_lose(struct core_peers *peers, struct peers_member *m, bool clean)
 {
 	m->queue.n = 0;
 	m->state = MEMBER_GONE;
-	world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_LEFT,
-					       .client = &m->client,
-					       .clean = clean,
-					       .reason = "closed"});
+	peers_step(peers, &(struct inc_core_event){.kind = CORE_EVENT_LEFT,
+						   .client = &m->client,
+						   .clean = clean,
+						   .reason = "closed"});
 }
 
 /* Is the member in a group? As in net/member.c, a message that needs a group is refused if the
  * member has none. */
-static bool in_group(struct world_member *m)
+static bool in_group(struct peers_member *m)
 {
 	if (m->client.member && inc_group_formed(m->client.member->group))
 		return true;
-	world_refused(m);
+	peers_refused(m);
 	return false;
 }
 
-void world_member_says(struct world *w, unsigned int rank)
+void peers_member_says(struct core_peers *peers, unsigned int rank)
 {
-	struct world_member *m = &w->members[rank];
-	const struct world_said said = world_pop(&m->queue);
+	struct peers_member *m = &peers->members[rank];
+	const struct peers_said said = peers_pop(&m->queue);
 
 	switch (said.kind) {
 	case SAYS_JOIN:
-		say_join(w, m, rank);
+		say_join(peers, m, rank);
 		break;
 	case SAYS_RESUME:
-		say_resume(w, m, rank);
+		say_resume(peers, m, rank);
 		break;
 	case SAYS_ASK:
 		if (in_group(m))
-			say_ask(w, m, rank);
+			say_ask(peers, m, rank);
 		break;
 	case SAYS_BYE:
-		world_lose(w, m, true);
+		peers_lose(peers, m, true);
 		break;
 	default:
 		if (said.kind == SAYS_DESTROY)
 			m->state = MEMBER_DESTROYS;
 		if (in_group(m))
-			world_step(w, &(struct inc_core_event){.kind = said.kind == SAYS_READY
-									       ? CORE_EVENT_READY
-									       : CORE_EVENT_DESTROY,
-							       .client = &m->client,
-							       .number = said.number});
+			peers_step(peers,
+				   &(struct inc_core_event){.kind = said.kind == SAYS_READY
+									    ? CORE_EVENT_READY
+									    : CORE_EVENT_DESTROY,
+							    .client = &m->client,
+							    .number = said.number});
 		break;
 	}
 }
 
-static void say_hello(struct world *w, unsigned int s)
+static void say_hello(struct core_peers *peers, unsigned int s)
 {
 	struct inc_msg_hello hello = {
 		.version = INC_CONTROL_VERSION,
-		.mode = w->mode,
+		.mode = peers->mode,
 		.limits = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS}};
-	const struct inc_topo_switch *own = &w->topo->switches[s];
+	const struct inc_topo_switch *own = &peers->topo->switches[s];
 	struct inc_msg_port ports[4] = {};
 
 	for (unsigned int p = 0; p < own->n_ports; p++) {
@@ -134,7 +136,7 @@ static void say_hello(struct world *w, unsigned int s)
 			(struct inc_msg_offer){.payload = 4096, .message_bytes = 65536};
 		strcpy(hello.engines[0].endpoints[p].port, own->ports[p].name);
 	}
-	if (w->mode == INC_TERMINATION) {
+	if (peers->mode == INC_TERMINATION) {
 		hello.n_engines = 1;
 		hello.engines[0].mode = INC_TERMINATION;
 		hello.engines[0].n_endpoints = own->n_ports;
@@ -142,23 +144,23 @@ static void say_hello(struct world *w, unsigned int s)
 		hello.engines[0].limits =
 			(struct inc_msg_limits){.children = 64, .slots = INC_MAX_SLOTS};
 	}
-	w->switches[s].connected = true;
-	world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_HELLO,
-					       .sw = &w->core.switches[s],
-					       .hello = &hello,
-					       .from = "a switch",
-					       .ports = ports,
-					       .n_ports = own->n_ports,
-					       .listed = w->switches[s].has,
-					       .n_listed = w->switches[s].n});
+	peers->switches[s].connected = true;
+	peers_step(peers, &(struct inc_core_event){.kind = CORE_EVENT_HELLO,
+						   .sw = &peers->core.switches[s],
+						   .hello = &hello,
+						   .from = "a switch",
+						   .ports = ports,
+						   .n_ports = own->n_ports,
+						   .listed = peers->switches[s].has,
+						   .n_listed = peers->switches[s].n});
 }
 
 /* Fills in the connections that a switch has made as requested. The controller lists them in the
  * order of its tree. */
-static void fill_configured(const struct world *w, unsigned int s, uint32_t number,
+static void fill_configured(const struct core_peers *peers, unsigned int s, uint32_t number,
 			    struct inc_msg_configured *out)
 {
-	const struct inc_comm *comm = inc_comm_find((struct inc_core *)&w->core, number);
+	const struct inc_comm *comm = inc_comm_find((struct inc_core *)&peers->core, number);
 	const struct inc_tree *tree = comm ? comm->tree : NULL;
 	const int n = tree ? inc_tree_find(tree, s) : -1;
 	const struct inc_tree_node *node = n < 0 ? NULL : &tree->nodes[n];
@@ -182,52 +184,52 @@ static void fill_configured(const struct world *w, unsigned int s, uint32_t numb
 								 .own.udp_port = 7000};
 }
 
-static void answer(struct world *w, unsigned int s, struct world_said said, int code)
+static void answer(struct core_peers *peers, unsigned int s, struct peers_said said, int code)
 {
 	static struct inc_msg_configured configured;
 	const struct inc_msg_number number = {said.number};
 	const struct inc_msg_tally results = {.communicator = said.number};
 	struct inc_core_event event = {.kind = CORE_EVENT_ANSWER,
-				       .sw = &w->core.switches[s],
+				       .sw = &peers->core.switches[s],
 				       .asked = said.asked,
 				       .of = said.number,
 				       .code = code,
 				       .text = code ? "connection lost" : ""};
 
 	if (said.asked == ASKED_CONFIGURE) {
-		fill_configured(w, s, said.number, &configured);
+		fill_configured(peers, s, said.number, &configured);
 		event.configured = &configured;
 	} else if (said.asked == ASKED_CONNECT) {
 		event.connected = &number;
-	} else if (said.asked == ASKED_RESULTS && world_has(&w->switches[s], said.number)) {
+	} else if (said.asked == ASKED_RESULTS && peers_has(&peers->switches[s], said.number)) {
 		event.results = &results;
 	}
-	world_step(w, &event);
+	peers_step(peers, &event);
 }
 
-void world_switch_says(struct world *w, unsigned int s)
+void peers_switch_says(struct core_peers *peers, unsigned int s)
 {
-	const struct world_said said = world_pop(&w->switches[s].queue);
+	const struct peers_said said = peers_pop(&peers->switches[s].queue);
 
 	if (said.kind == SAYS_HELLO)
-		say_hello(w, s);
+		say_hello(peers, s);
 	else
-		answer(w, s, said, 0);
+		answer(peers, s, said, 0);
 }
 
 /* Breaks the connection of a switch. The switch does not answer its pending requests, and connects
  * again. */
-void world_cut(struct world *w, unsigned int s, bool forgets)
+void peers_cut(struct core_peers *peers, unsigned int s, bool forgets)
 {
-	struct world_switch *sw = &w->switches[s];
-	struct world_queue lost = sw->queue;
+	struct peers_switch *sw = &peers->switches[s];
+	struct peers_queue lost = sw->queue;
 
 	sw->connected = false;
-	sw->queue = (struct world_queue){.n = 1, .said = {{.kind = SAYS_HELLO}}};
+	sw->queue = (struct peers_queue){.n = 1, .said = {{.kind = SAYS_HELLO}}};
 	if (forgets)
 		sw->n = 0;
-	world_step(w, &(struct inc_core_event){.kind = CORE_EVENT_SWITCH_LOST,
-					       .sw = &w->core.switches[s]});
+	peers_step(peers, &(struct inc_core_event){.kind = CORE_EVENT_SWITCH_LOST,
+						   .sw = &peers->core.switches[s]});
 	while (lost.n)
-		answer(w, s, world_pop(&lost), ECONNRESET);
+		answer(peers, s, peers_pop(&lost), ECONNRESET);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The controller's database, held in memory (core_world.h), with the rows of
+/* The controller's database, held in memory (core_peers.h), with the rows of
  * controller/store/rows.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "controller/store/store.h"
-#include "core_world.h"
+#include "selftests/fakes/core_peers.h"
 
 #define MOST 64
 
@@ -45,7 +45,7 @@ int inc_store_put(struct inc_store *store, enum inc_kept_table table, const void
 	while (i < tables[table].n && !same(table, tables[table].rows[i], row))
 		i++;
 	if (i == tables[table].n) {
-		world_require(i < MOST, "the database has too many rows");
+		peers_require(i < MOST, "the database has too many rows");
 		tables[table].rows[tables[table].n++] = malloc(size);
 	}
 	memcpy(tables[table].rows[i], row, size);
@@ -120,12 +120,12 @@ uint64_t store_hash(uint64_t hash)
 	for (unsigned int t = 0; t < INC_N_KEPT_TABLES; t++) {
 		const struct inc_kept_layout *layout = &inc_kept_layouts[t];
 
-		hash = world_mix(hash, &tables[t].n, sizeof(tables[t].n));
+		hash = peers_mix(hash, &tables[t].n, sizeof(tables[t].n));
 		for (unsigned int i = 0; i < tables[t].n * layout->n; i++) {
 			const struct inc_kept_column *column = &layout->columns[i % layout->n];
 
 			if (!is_drawn(column))
-				hash = world_mix(hash,
+				hash = peers_mix(hash,
 						 tables[t].rows[i / layout->n] + column->offset,
 						 column->size);
 		}

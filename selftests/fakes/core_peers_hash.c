@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Computes the state of a world as one number (core_world.h). Numbers of groups, communicators and
- * queue pairs are left out, because they are random and do not matter. */
+/* Computes the state of the core and its peers as one number (core_peers.h). Numbers of groups,
+ * communicators and queue pairs are left out, because they are random and do not matter. */
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
 #include "controller/core/group.h"
 #include "controller/core/orphan.h"
 #include "controller/core/switch.h"
-#include "core_world.h"
+#include "selftests/fakes/core_peers.h"
 
-uint64_t world_mix(uint64_t hash, const void *bytes, size_t n)
+uint64_t peers_mix(uint64_t hash, const void *bytes, size_t n)
 {
 	const unsigned char *b = bytes;
 
@@ -17,7 +17,7 @@ uint64_t world_mix(uint64_t hash, const void *bytes, size_t n)
 	return hash;
 }
 
-#define MIX(hash, value) (hash) = world_mix(hash, &(value), sizeof(value))
+#define MIX(hash, value) (hash) = peers_mix(hash, &(value), sizeof(value))
 
 static uint64_t mix_comm(uint64_t hash, const struct inc_comm *comm)
 {
@@ -99,7 +99,7 @@ static uint64_t mix_core(uint64_t hash, const struct inc_core *core)
 	return hash;
 }
 
-static uint64_t mix_queue(uint64_t hash, const struct world_queue *queue)
+static uint64_t mix_queue(uint64_t hash, const struct peers_queue *queue)
 {
 	MIX(hash, queue->n);
 	for (unsigned int i = 0; i < queue->n; i++) {
@@ -109,24 +109,24 @@ static uint64_t mix_queue(uint64_t hash, const struct world_queue *queue)
 	return hash;
 }
 
-uint64_t world_hash(const struct world *w)
+uint64_t peers_hash(const struct core_peers *peers)
 {
-	uint64_t hash = mix_core(0xcbf29ce484222325, &w->core);
+	uint64_t hash = mix_core(0xcbf29ce484222325, &peers->core);
 
-	for (unsigned int i = 0; i < WORLD_MEMBERS; i++) {
-		MIX(hash, w->members[i].state);
-		MIX(hash, w->members[i].dead);
-		MIX(hash, w->members[i].done);
-		MIX(hash, w->members[i].must);
-		hash = mix_queue(hash, &w->members[i].queue);
+	for (unsigned int i = 0; i < PEERS_MEMBERS; i++) {
+		MIX(hash, peers->members[i].state);
+		MIX(hash, peers->members[i].dead);
+		MIX(hash, peers->members[i].done);
+		MIX(hash, peers->members[i].must);
+		hash = mix_queue(hash, &peers->members[i].queue);
 	}
-	for (unsigned int s = 0; s < WORLD_SWITCHES; s++) {
-		MIX(hash, w->switches[s].connected);
-		MIX(hash, w->switches[s].n);
-		hash = mix_queue(hash, &w->switches[s].queue);
+	for (unsigned int s = 0; s < PEERS_SWITCHES; s++) {
+		MIX(hash, peers->switches[s].connected);
+		MIX(hash, peers->switches[s].n);
+		hash = mix_queue(hash, &peers->switches[s].queue);
 	}
-	MIX(hash, w->had_death);
-	MIX(hash, w->had_restart);
-	MIX(hash, w->job_ends);
+	MIX(hash, peers->had_death);
+	MIX(hash, peers->had_restart);
+	MIX(hash, peers->job_ends);
 	return store_hash(hash);
 }
