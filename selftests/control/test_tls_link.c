@@ -17,7 +17,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include "lib/net/tls_link.h"
-#include "selftests/control/tls_hostile.h"
+#include "selftests/fakes/tls_hostile.h"
 
 static char path[] = "/tmp/test_tls_link.XXXXXX";
 static struct inc_tls *server, *client;

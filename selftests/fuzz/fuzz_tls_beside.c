@@ -17,7 +17,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include "lib/net/tls_link.h"
-#include "selftests/control/tls_hostile.h"
+#include "selftests/fakes/tls_hostile.h"
 #include "selftests/fuzz/fuzz.h"
 
 #define STRANGE_ERRNO ENOTEMPTY /* a value of errno that no call of a link sets */

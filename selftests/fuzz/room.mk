@@ -12,7 +12,7 @@ FUZZ_connect_file := $(FUZZ_SEEN)
 FUZZ_connect_lines := $(FUZZ_SEEN)
 FUZZ_answers := $(filter-out %/incctl.c,$(INCCTL_SRC))
 FUZZ_controller := $(FUZZ_switch_file) $(filter-out controller/main.c,$(CONTROLLER_SRC)) \
-	selftests/control/tls_hostile.c
+	$(call fakes,tls_hostile)
 LOADER_controller := $(LOADER)
 WRAP_controller := $(call wrapped,getrandom)
 FUZZ_nccl := $(patsubst %,hostlib/nccl/%.c,control_msg handle iflist)
@@ -31,7 +31,7 @@ FUZZ_scrape :=
 FUZZ_values :=
 FUZZ_keys :=
 FUZZ_tls :=
-FUZZ_tls_beside := selftests/control/tls_hostile.c
+FUZZ_tls_beside := $(call fakes,tls_hostile)
 FUZZ_npy := hostlib/tools/npy.c
 
 # alignment is not checked in the XDP programs, because frames begin at any address and are read in words

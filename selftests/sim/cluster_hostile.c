@@ -17,7 +17,7 @@
 #include "cluster.h"
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
-#include "selftests/control/tls_hostile.h"
+#include "selftests/fakes/tls_hostile.h"
 #include "sim.h"
 
 #define HOSTILE_ONE_OF 4 /* one of so many seeds has hostile peers */

@@ -22,7 +22,7 @@ SIM_TREE_WRAP := $(SIM_WRAP) $(call wrapped,socket setsockopt sendto ioctl epoll
 
 # With the controller, the switch's daemon and libevent. libevent's system calls are replaced.
 SIM_CLUSTER := $(SIM_SHARED) $(call sim,cluster_main cluster cluster_faults cluster_hostile cluster_rank cluster_switch cluster_kernel cluster_controller locks \
-	memory tcp tcp_calls) $(call plain,selftests/control/tls_hostile.c)
+	memory tcp tcp_calls) $(call plain,selftests/fakes/tls_hostile.c)
 SIM_CONTROL := $(SIM_HOST) $(call plain,$(patsubst %,hostlib/src/%.c,control derive resume)) $(SIM_SWITCH) \
 	$(call plain,$(patsubst %,userspace/%.c,daemon config config_default settings configured addresses switch_client query \
 	figures event engine ports xdp/xdp_engine) loader/inc_adopt.c $(filter-out controller/main.c,$(CONTROLLER_SRC)))

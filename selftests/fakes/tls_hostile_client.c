@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * hostile_tls KEYFILE ADDRESS PORT flood|half: a hostile client for test_keys. It connects to a
- * real program, authenticates with a valid key, sends the attack that tls_hostile.h describes, and
- * ends the stream. It waits until the other side has ended the stream, too, because that side has
- * then read everything.
+ * tls_hostile_client KEYFILE ADDRESS PORT flood|half: a hostile client for test_keys. It connects
+ * to a real program, authenticates with a valid key, sends the attack that tls_hostile.h describes,
+ * and ends the stream. It waits until the other side has ended the stream, too, because that side
+ * has then read everything.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/socket.h>
-#include "selftests/control/tls_hostile.h"
+#include "selftests/fakes/tls_hostile.h"
 
 static void give_up(const char *what)
 {
-	fprintf(stderr, "hostile_tls: %s\n", what);
+	fprintf(stderr, "tls_hostile_client: %s\n", what);
 	exit(1);
 }
 
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
 	int fd;
 
 	if (argc != 5)
-		give_up("usage: hostile_tls KEYFILE ADDRESS PORT flood|half");
+		give_up("usage: tls_hostile_client KEYFILE ADDRESS PORT flood|half");
 	tls = inc_tls_client(&(struct inc_tls_files){.key = argv[1]}, &err);
 	if (!tls)
 		give_up(err.msg);

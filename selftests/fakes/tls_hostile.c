@@ -8,7 +8,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
-#include "selftests/control/tls_hostile.h"
+#include "selftests/fakes/tls_hostile.h"
 
 #define SECRET_BYTES 32 /* bytes of a SHA-256 hash */
 #define KEY_BYTES    16 /* bytes of an AES-128 key */

@@ -2,13 +2,13 @@
 /*
  * A peer that has a valid key and misbehaves after the handshake. OpenSSL makes the handshake.
  * Everything after it is made here, record by record, because OpenSSL would never send it. The
- * users are test_tls_link, the program hostile_tls, the fuzzers fuzz_tls_beside and
+ * users are test_tls_link, the program tls_hostile_client, the fuzzers fuzz_tls_beside and
  * fuzz_controller, and the hostile peers of the simulation (selftests/sim/cluster_hostile.c).
  *
  * No function leaves an error in OpenSSL's queue, so that a test sees only the product's errors.
  */
-#ifndef TLS_HOSTILE_H
-#define TLS_HOSTILE_H
+#ifndef SELFTESTS_FAKES_TLS_HOSTILE_H
+#define SELFTESTS_FAKES_TLS_HOSTILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
