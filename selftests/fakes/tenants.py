@@ -9,7 +9,8 @@ import re
 import select
 import time
 
-from fakes import Member, Switch, Failure, expect
+from fakes.control_peers import Member, Switch
+from libtest import Failure, expect
 
 PATIENCE_S = 20  # for any answer, because all of the controller's timeouts together take 3 s
 FOREIGN = "FOREIGN"  # contained in messages about communicators of other jobs, and must never arrive
@@ -43,15 +44,15 @@ class SwitchLine(Careless, Switch):
 
 
 class Actor:
-    """One end of a connection in the event loop of the world."""
+    """One end of a connection in the event loop of the tenants."""
 
-    def __init__(self, world, line):
-        self.world, self.owed = world, {}
+    def __init__(self, tenants, line):
+        self.tenants, self.owed = tenants, {}
         self.connect(line)
 
     def connect(self, line):
         self.line = line
-        self.world.actors[line.sock.fileno()] = self
+        self.tenants.actors[line.sock.fileno()] = self
 
     def send(self, **fields):
         self.line.send(**fields)
@@ -63,7 +64,7 @@ class Actor:
         return self.owed.pop(what, None) is not None
 
     def close(self):
-        self.world.actors.pop(self.line.sock.fileno(), None)
+        self.tenants.actors.pop(self.line.sock.fileno(), None)
         self.line.close()
         self.owed.clear()
 
@@ -85,8 +86,8 @@ class Rank(Actor):
     """comms: by the group's index, [state, number]. States: asked, made, ready, started, failed, leaving."""
 
     def __init__(self, job, rank):
-        world = job.world
-        super().__init__(world, MemberLine(world.c.member_port))
+        tenants = job.tenants
+        super().__init__(tenants, MemberLine(tenants.c.member_port))
         self.job, self.rank, self.comms, self.over, self.group = job, rank, {}, False, None
         self.qpns = {}  # by index, the rank's own
         self.meddled = None  # a number of another job, which it has tried to use
@@ -99,9 +100,9 @@ class Rank(Actor):
     def ask(self, index):
         if self.line.sock.fileno() < 0 or self.over:
             return
-        self.world.qpn += 1
-        self.qpns[index] = self.world.qpn
-        self.line.ask(index, window=self.job.windows[index], own_qp=self.world.qpn)
+        self.tenants.qpn += 1
+        self.qpns[index] = self.tenants.qpn
+        self.line.ask(index, window=self.job.windows[index], own_qp=self.tenants.qpn)
         self.comms[index] = ["asked", None]
         self.owe("C", index)
 
@@ -122,26 +123,26 @@ class Rank(Actor):
         comm = self.comms.get(index)
         if self.line.sock.fileno() < 0 or self.over or not comm or comm[0] != "made":
             return
-        if self.world.chance(.03):
+        if self.tenants.chance(.03):
             self.leave(index)
-        elif self.world.chance(.03):
+        elif self.tenants.chance(.03):
             self.send(type="failed", communicator=comm[1], errno="EIO", message="no device")
             comm[0] = "failed"
-            self.world.later(50, lambda: self.leave(index))
-        elif not self.world.chance(.02):
+            self.tenants.later(50, lambda: self.leave(index))
+        elif not self.tenants.chance(.02):
             comm[0] = "ready"
             self.owe("ready", index)
             self.send(type="ready", communicator=comm[1])
 
     def meddle(self):
         """Uses numbers of another job."""
-        numbers = [n for n in self.world.alive() if self.world.numbers[n][0] is not self.job]
+        numbers = [n for n in self.tenants.alive() if self.tenants.numbers[n][0] is not self.job]
         if not numbers or self.line.sock.fileno() < 0 or ("meddled",) in self.owed or \
                 not self.group or self.over:
             return
-        number = self.meddled = self.world.draw.choice(numbers)
+        number = self.meddled = self.tenants.draw.choice(numbers)
         self.owe("meddled")
-        self.send(**self.world.draw.choice((
+        self.send(**self.tenants.draw.choice((
             dict(type="ready", communicator=number), dict(type="D", communicator=number),
             dict(type="failed", communicator=number, rank=0, errno="EIO", message=FOREIGN))))
 
@@ -152,24 +153,24 @@ class Rank(Actor):
         """Ends the connection, orderly or not."""
         if self.line.sock.fileno() < 0:
             return
-        if self.world.chance(.7):
+        if self.tenants.chance(.7):
             self.send(type="bye")
         self.close()
 
     def on_end(self):
-        expect(self.world.restarts, f"{self}: the controller has closed its connection")
+        expect(self.tenants.restarts, f"{self}: the controller has closed its connection")
         self.comms = {i: comm for i, comm in self.comms.items() if comm[0] == "started"}
         if self.over or not self.comms:
             self.job.lost()
         else:
-            self.world.later(self.world.draw.randrange(500), self.resume)
+            self.tenants.later(self.tenants.draw.randrange(500), self.resume)
 
     def resume(self):
         """A new controller has started: reconnects, so that what runs goes on."""
         if self.job.over:
             return
-        self.connect(MemberLine(self.world.c.member_port))
-        placed = {number: next(name for name, config in self.world.placed[number].items()
+        self.connect(MemberLine(self.tenants.c.member_port))
+        placed = {number: next(name for name, config in self.tenants.placed[number].items()
                                if any(c["peer_qp"] == self.qpns[i] for c in config["connections"]))
                   for i, (_, number) in self.comms.items()}
         self.line.resume(self.job.name, self.group, self.rank, self.job.size, (),
@@ -181,9 +182,9 @@ class Rank(Actor):
 
     def on_resumed(self, got):
         expect(self.paid("resumed") and got["group"] == self.group, f"{self}: {got}")
-        self.world.resumed += 1
+        self.tenants.resumed += 1
         for index in self.comms:
-            self.world.later(self.world.draw.randrange(400), lambda index=index: self.leave(index))
+            self.tenants.later(self.tenants.draw.randrange(400), lambda index=index: self.leave(index))
 
     def on_message(self, got):
         expect(FOREIGN not in got.get("message", ""), f"{self} receives a message of another job: {got}")
@@ -200,18 +201,18 @@ class Rank(Actor):
     def on_C(self, got):
         index, number = got["comm"], got["communicator"]
         expect(self.paid("C", index), f"{self}: {got}")
-        self.world.claim(number, self.job, index)
-        self.world.check_route(self, got)
+        self.tenants.claim(number, self.job, index)
+        self.tenants.check_route(self, got)
         self.comms[index] = ["made", number]
-        self.world.later(self.world.draw.randrange(100), lambda: self.begin(index))
+        self.tenants.later(self.tenants.draw.randrange(100), lambda: self.begin(index))
 
     def on_start(self, got):
         index = self.by_number(got["communicator"])
         expect(index is not None and self.paid("ready", index), f"{self}: {got}")
         if self.comms[index][0] == "ready":
             self.comms[index][0] = "started"
-        self.world.started += 1
-        self.world.later(self.world.draw.randrange(800), lambda: self.leave(index))
+        self.tenants.started += 1
+        self.tenants.later(self.tenants.draw.randrange(800), lambda: self.leave(index))
 
     def on_D(self, got):
         index = self.by_number(got["communicator"])
@@ -241,7 +242,7 @@ class Rank(Actor):
             return
         elif self.paid("ready", index):
             self.comms[index][0] = "failed"
-            self.world.later(self.world.draw.randrange(100), lambda: self.leave(index))
+            self.tenants.later(self.tenants.draw.randrange(100), lambda: self.leave(index))
         else:
             raise Failure(f"{self} has not asked for this: {got}")
 
@@ -258,23 +259,23 @@ class Rank(Actor):
             waits = self.comms[index][0] == "ready"  # the answer to its ready is on its way
             self.comms[index][0] = "failed"
             if not waits:
-                self.world.later(self.world.draw.randrange(100), lambda: self.leave(index))
+                self.tenants.later(self.tenants.draw.randrange(100), lambda: self.leave(index))
 
 
 class Job:
     """All ranks of a job, which use several communicators at a time."""
 
-    def __init__(self, world, name):
-        draw = world.draw
-        self.world, self.name, self.ranks, self.over = world, name, [], False
+    def __init__(self, tenants, name):
+        draw = tenants.draw
+        self.tenants, self.name, self.ranks, self.over = tenants, name, [], False
         self.size = draw.choice((1, 2, 2, 3, 4, 6))
-        self.hosts = [draw.choice(world.hosts) for _ in range(self.size)]
+        self.hosts = [draw.choice(tenants.hosts) for _ in range(self.size)]
         self.windows, self.waits, self.left = [], self.size, draw.randrange(1, 6)
         for rank in draw.sample(range(self.size), self.size):
-            if world.chance(.02):
+            if tenants.chance(.02):
                 continue  # this rank never joins
-            world.later(draw.randrange(60), lambda rank=rank: self.come(rank))
-        world.later(3000, lambda: self.waits and self.lost())
+            tenants.later(draw.randrange(60), lambda rank=rank: self.come(rank))
+        tenants.later(3000, lambda: self.waits and self.lost())
 
     def come(self, rank):
         if not self.over:
@@ -287,28 +288,28 @@ class Job:
 
     def next(self):
         """Begins another communicator, or ends the job."""
-        world = self.world
+        tenants = self.tenants
         if self.over:
             return
         if not self.left:
-            world.later(900, self.lost)
+            tenants.later(900, self.lost)
             return
         self.left -= 1
         index = len(self.windows)
-        self.windows.append(world.draw.choice((1, 16, 64, 512)))
+        self.windows.append(tenants.draw.choice((1, 16, 64, 512)))
         for rank in self.ranks:
-            if world.chance(.01):
+            if tenants.chance(.01):
                 continue
-            world.later(world.draw.randrange(60), lambda rank=rank: rank.ask(index))
-        if world.chance(.1):
-            world.later(world.draw.randrange(200), self.lose_one)
-        world.later(world.draw.randrange(300), self.next)
+            tenants.later(tenants.draw.randrange(60), lambda rank=rank: rank.ask(index))
+        if tenants.chance(.1):
+            tenants.later(tenants.draw.randrange(200), self.lose_one)
+        tenants.later(tenants.draw.randrange(300), self.next)
 
     def lose_one(self):
-        rank = self.world.draw.choice(self.ranks)
+        rank = self.tenants.draw.choice(self.ranks)
         if rank.line.sock.fileno() >= 0 and not self.over:
             rank.close()
-            self.world.later(PATIENCE_S * 100, self.lost)
+            self.tenants.later(PATIENCE_S * 100, self.lost)
 
     def lost(self):
         """The job has lost a rank, so it is over; the other ranks leave one by one."""
@@ -316,17 +317,17 @@ class Job:
             return
         self.over = True
         for rank in self.ranks:
-            self.world.later(self.world.draw.randrange(200), rank.finish)
-        self.world.later(250, lambda: self.world.jobs.remove(self))
+            self.tenants.later(self.tenants.draw.randrange(200), rank.finish)
+        self.tenants.later(250, lambda: self.tenants.jobs.remove(self))
 
 
 class Guest(Actor):
     """A rank that does only what the test calls."""
 
-    def __init__(self, world, job, rank, size):
-        super().__init__(world, MemberLine(world.c.member_port))
+    def __init__(self, tenants, job, rank, size):
+        super().__init__(tenants, MemberLine(tenants.c.member_port))
         self.heard = []
-        self.line.join(job, rank, size, addr=world.hosts[rank])
+        self.line.join(job, rank, size, addr=tenants.hosts[rank])
 
     def on_message(self, got):
         if got["type"] == "C":
@@ -341,11 +342,11 @@ class Guest(Actor):
 class Node(Actor):
     """A switch. have: its communicators, by number. It reconnects with or without them."""
 
-    def __init__(self, world, name, have):
-        super().__init__(world, SwitchLine(world.c.switch_port))
+    def __init__(self, tenants, name, have):
+        super().__init__(tenants, SwitchLine(tenants.c.switch_port))
         self.name, self.have, self.welcome = name, have, False
-        world.nodes[name] = self
-        self.line.hello(name, communicators=sorted(have), ports=[], **world.limits)
+        tenants.nodes[name] = self
+        self.line.hello(name, communicators=sorted(have), ports=[], **tenants.limits)
         self.owe("welcome")
 
     def __str__(self):
@@ -360,9 +361,9 @@ class Node(Actor):
         self.come_back()
 
     def come_back(self):
-        self.world.nodes.pop(self.name, None)
-        self.world.later(self.world.draw.randrange(300),
-                         lambda: Node(self.world, self.name, self.have))
+        self.tenants.nodes.pop(self.name, None)
+        self.tenants.later(self.tenants.draw.randrange(300),
+                         lambda: Node(self.tenants, self.name, self.have))
 
     def on_end(self):
         # because of an answer that it did not give
@@ -386,68 +387,68 @@ class Node(Actor):
         used = [c["own_qp"] for x in (*self.have.values(), config) for c in x["connections"]]
         expect(len(set(used)) == len(used), f"{self}: a queue pair number twice in {used}")
         rows = sum(len(x["connections"]) * x["slots"] for x in self.have.values())
-        if len(self.have) < self.world.limits["groups"] and \
-                rows + len(conns) * config["slots"] <= self.world.limits["rows"]:
+        if len(self.have) < self.tenants.limits["groups"] and \
+                rows + len(conns) * config["slots"] <= self.tenants.limits["rows"]:
             return True
         # a controller does not count communicators of its predecessor
-        expect(self.world.restarts, f"{self} has {len(self.have)} communicators with {rows} rows, "
+        expect(self.tenants.restarts, f"{self} has {len(self.have)} communicators with {rows} rows, "
                "and gets another one")
         return False
 
     def on_configure(self, got):
-        world, config = self.world, got["config"]
+        tenants, config = self.tenants, got["config"]
         number = config["communicator"]
-        world.configured += 1
+        tenants.configured += 1
         if not self.check_room(config):
             self.line.refuse(got, "ENOSPC", "full")
             return
-        if world.chance(.04):
-            self.line.refuse(got, world.draw.choice(("ENOSPC", "EINVAL", "ETIMEDOUT")), "not today")
+        if tenants.chance(.04):
+            self.line.refuse(got, tenants.draw.choice(("ENOSPC", "EINVAL", "ETIMEDOUT")), "not today")
             return
-        if world.chance(.02):
+        if tenants.chance(.02):
             self.drop()
             return
         self.have[number] = config
-        world.seen(self.name, config)
-        if world.chance(.02):
-            self.drop(restart=world.chance(.5))
-        elif world.chance(.02):
+        tenants.seen(self.name, config)
+        if tenants.chance(.02):
+            self.drop(restart=tenants.chance(.5))
+        elif tenants.chance(.02):
             self.send(type="configured", seq=got["seq"], communicator=number + 1)
-        elif not world.chance(.02):
-            late = 900 if world.chance(.05) else 40
-            world.later(world.draw.randrange(late), lambda: self.confirm(got, number))
+        elif not tenants.chance(.02):
+            late = 900 if tenants.chance(.05) else 40
+            tenants.later(tenants.draw.randrange(late), lambda: self.confirm(got, number))
 
     def confirm(self, got, number):
         if self.line.sock.fileno() < 0:
             return
         self.send(type="configured", seq=got["seq"], communicator=number)
-        if self.world.chance(.03):
+        if self.tenants.chance(.03):
             self.tell(number, "")
 
     def on_remove(self, got):
         self.have.pop(got["communicator"], None)
-        if self.world.chance(.01):
+        if self.tenants.chance(.01):
             return  # it violates the protocol, and the controller disconnects it
-        if self.world.chance(.01):
+        if self.tenants.chance(.01):
             self.line.refuse(got, "EBUSY", "still here")
-        elif self.world.chance(.01):
+        elif self.tenants.chance(.01):
             self.drop()
         else:
             self.line.done(got)
 
     def on_query(self, got):
-        draw = self.world.draw
+        draw = self.tenants.draw
         data = [dict(communicator=n, chunk=1, arrived=[], results=0,
                      missing=[dict(rank=draw.randrange(8), since_ms=1)])
                 for n in (*self.have, draw.randrange(1, 1 << 32))]
-        if not self.world.chance(.1):
+        if not self.tenants.chance(.1):
             self.send(type="answer", seq=got["seq"], what=got["what"], data=data)
 
     def on_error(self, got):
         raise Failure(f"{self}: {got}")
 
     def tell(self, number, text):
-        draw = self.world.draw
+        draw = self.tenants.draw
         more = dict(rank=draw.choice((0, 1, 5, 1023))) if draw.random() < .7 else {}
         self.send(type="event", switch=self.name, time_ns=1, event=draw.choice(EVENTS),
                   communicator=number, message=text, **more)
@@ -456,19 +457,19 @@ class Node(Actor):
         """Sends messages that belong to no request."""
         if self.line.sock.fileno() < 0 or not self.welcome:
             return
-        world = self.world
-        strange = [n for n in world.alive() if not world.is_on(self.name, n)]
+        tenants = self.tenants
+        strange = [n for n in tenants.alive() if not tenants.is_on(self.name, n)]
         if strange:
-            self.tell(world.draw.choice(strange), FOREIGN)
-        if self.have and world.chance(.1):
-            self.tell(world.draw.choice(list(self.have)), "of its own")
-        if world.chance(.05):
-            self.drop(restart=world.chance(.5))
-        if world.chance(.1):
-            self.send(type="configured", seq=world.draw.randrange(1000), communicator=1)
+            self.tell(tenants.draw.choice(strange), FOREIGN)
+        if self.have and tenants.chance(.1):
+            self.tell(tenants.draw.choice(list(self.have)), "of its own")
+        if tenants.chance(.05):
+            self.drop(restart=tenants.chance(.5))
+        if tenants.chance(.1):
+            self.send(type="configured", seq=tenants.draw.randrange(1000), communicator=1)
 
 
-class World:
+class Tenants:
     """All actors. renew: kills the controller, starts another one and returns it."""
 
     def __init__(self, c, topology, seed, limits, renew):

@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 
-from fakes import Controller, expect, until
+from harness_controller import Controller, expect, until
 from libtest import BUILD, Failure, scratch
 
 FAULT = os.path.join(BUILD, "selftests/control/inc-controller-fault")
@@ -93,7 +93,7 @@ class Rank:
         return self.line
 
 
-class Story:
+class LastingJob:
     """A group of two ranks with two communicators, one after the other, each destroyed by both ranks, and its end. It
     goes on until the controller dies. Then this object has the state of the ranks and of the switch.
     """
@@ -185,7 +185,7 @@ class Story:
         # none
         expect(running <= set(kept), f"{running} run, of {self.there} {kept} are kept")
         self.there = list(kept)
-        again = Story()
+        again = LastingJob()
         again.switch, again.told, again.there = self.switch, self.told, self.there
         for r in again.ranks:
             r.join(c, "before", 2)
@@ -223,17 +223,17 @@ class Story:
 
 def started(c, n=2, comms=1, job="before", switch=None):
     """Ranks with running communicators, and their switch."""
-    story = Story(n)
-    story.switch = switch or c.switch()
-    for r in story.ranks:
+    lasting = LastingJob(n)
+    lasting.switch = switch or c.switch()
+    for r in lasting.ranks:
         r.join(c, job, n)
-    for r in story.ranks:
+    for r in lasting.ranks:
         r.group = r.line.want("G")["group"]
     for comm in range(comms):
-        story.begin(comm)
-    return story
+        lasting.begin(comm)
+    return lasting
 
 
-def welcomed(c, story, keep=None):
-    story.switch = c.raw_switch().hello(communicators=story.there).welcome(
-        keep=story.there if keep is None else keep)
+def welcomed(c, lasting, keep=None):
+    lasting.switch = c.raw_switch().hello(communicators=lasting.there).welcome(
+        keep=lasting.there if keep is None else keep)
