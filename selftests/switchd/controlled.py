@@ -2,7 +2,7 @@
 """A switch with a scripted controller, and communicators of either mode that it makes there."""
 import contextlib
 
-from switchd import Daemon, FakeController, command, expect
+from switchd import Daemon, ScriptedController, command, expect
 from terminated import COMM, PAYLOAD, addressed
 
 
@@ -17,7 +17,7 @@ def controlled(*args, ranks=2, prefix=(), addresses=True):
     with addressed(ranks) as (directory, net, peers):
         if not addresses:
             forget_addresses(net)
-        controller = FakeController(net.switch)
+        controller = ScriptedController(net.switch)
         try:
             with Daemon(net.switch, directory, "--controller", f"127.0.0.1:{controller.port}",
                         "--name", "s7", "--rto-min-ms", "20", "--rto-max-ms", "100",
