@@ -40,14 +40,14 @@ static void ports_come_and_go(void **state)
 	unsigned int lines;
 
 	service_begin(1, LONG_MS);
-	fake_inventory.down = true;
+	fake_inventory.state = INC_RDMA_PORT_DOWN;
 	expect_said(QUERY, "fake0");
 	fake_inventory_changed();
 	service_until(&service_harness.lines, 1);
 	assert_string_equal(service_harness.line, "fake0/1: down");
 	expect_said(QUERY, "\"devices\":[]");
 	expect_said(CONNECT, "\"errno\":\"ENETDOWN\"");
-	fake_inventory.down = false;
+	fake_inventory.state = INC_RDMA_PORT_ACTIVE;
 	lines = service_harness.lines;
 	fake_inventory_changed();
 	service_until(&service_harness.lines, lines + 1);
@@ -394,10 +394,10 @@ static void refuses_wrong_options(void **state)
 	assert_string_equal(error, "no RDMA device here");
 	assert_int_equal(inc_connect_create(base, NULL, &ctx), -ENODEV);
 	fake_inventory.n = 2;
-	fake_inventory.down = true;
+	fake_inventory.state = INC_RDMA_PORT_DOWN;
 	assert_int_equal(inc_connect_create(base, &opts, &ctx), -ENODEV);
 	assert_string_equal(error, "no RDMA port that can be used; fake0/1: down; fake1/1: down");
-	fake_inventory.down = false;
+	fake_inventory.state = INC_RDMA_PORT_ACTIVE;
 	assert_int_equal(inc_connect_create(NULL, &opts, &ctx), -EINVAL);
 	inc_connect_settings_init(&settings, sizeof(settings));
 	opts.settings = &settings;

@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "lib/base/thread.h"
@@ -17,6 +16,7 @@ struct fake_inventory fake_inventory;
 struct port {
 	struct inc_rdma_port_info info;
 	struct inc_rdma_gid gid;
+	uint16_t pkey;
 };
 
 struct counted {
@@ -37,7 +37,7 @@ static struct inc_rdma_device open_device;
 
 void fake_inventory_reset(void)
 {
-	memset(&fake_inventory, 0, sizeof(fake_inventory));
+	fake_inventory = (struct fake_inventory){.state = INC_RDMA_PORT_ACTIVE};
 }
 
 void fake_inventory_changed(void)
@@ -67,11 +67,14 @@ static struct counted *describe(void)
 		port->gid.own_ifindex = i + 1;
 		port->info.number = 1;
 		port->info.link_layer = INC_RDMA_LINK_ETHERNET;
-		port->info.state = fake_inventory.down ? INC_RDMA_PORT_DOWN : INC_RDMA_PORT_ACTIVE;
+		port->info.state = fake_inventory.state;
 		port->info.active_mtu_bytes = 1024;
 		port->info.max_message_bytes = 1 << 30;
 		port->info.gid = &port->gid;
 		port->info.gids = 1;
+		port->pkey = 0xffff;
+		port->info.pkey = &port->pkey;
+		port->info.pkeys = 1;
 		snprintf(c->device[i].name, sizeof(c->device[i].name), "fake%u", i);
 		c->device[i].index = i;
 		c->device[i].port = &port->info;

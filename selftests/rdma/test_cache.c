@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <infiniband/verbs.h>
-#include "selftests/rdma/pinned.h"
+#include "selftests/rdma/harness_cache.h"
 
 /* ---- which requests are hits ---------------------------------------------------------- */
 
@@ -287,7 +287,7 @@ static void evicted_memory_is_let_go(void **state)
 static void next_operation_unpins_what_is_gone(void **state)
 {
 	uint8_t *p = map_at(NULL, LEN), *gone = map_at(NULL, LEN);
-	struct domain domain = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct fake_domain domain = {.lock = PTHREAD_MUTEX_INITIALIZER};
 	struct inc_rdma_cache cache;
 
 	open_cache(&cache, &domain);
@@ -304,7 +304,7 @@ static void next_operation_unpins_what_is_gone(void **state)
 
 static void idle_memory_of_others_gives_way(void **state)
 {
-	struct domain limited = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 4 * LEN};
+	struct fake_domain limited = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 4 * LEN};
 	struct inc_rdma_cache one, two, none;
 	uint8_t *p = map_at(NULL, 8 * LEN);
 	struct inc_rdma_mr *used, *mr;
@@ -312,7 +312,7 @@ static void idle_memory_of_others_gives_way(void **state)
 
 	open_cache(&one, &limited);
 	open_cache(&two, &limited);
-	assert_int_equal(inc_rdma_cache_open(&none, &pinned_memory, &limited, 0), 0);
+	assert_int_equal(inc_rdma_cache_open(&none, &fake_registration_ops, &limited, 0), 0);
 	assert_int_equal(inc_rdma_cache_get(&one, p, LEN, 0, &used), 0);
 	for (i = 1; i < 4; i++)
 		assert_int_equal(use(&one, p + i * LEN, LEN, i), 0);

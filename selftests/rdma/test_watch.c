@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <infiniband/verbs.h>
 #include "selftests/belongings.h"
-#include "selftests/rdma/pinned.h"
+#include "selftests/rdma/harness_cache.h"
 
 #define THREADS    4
 #define PER_THREAD 5000
@@ -171,7 +171,7 @@ static void *comer(void *arg)
 		struct inc_rdma_mr *mr;
 		int ret;
 
-		if (inc_rdma_cache_open(&cache, &pinned_memory, w->cache->pd, 64 << 20))
+		if (inc_rdma_cache_open(&cache, &fake_registration_ops, w->cache->pd, 64 << 20))
 			abort();
 		ret = inc_rdma_cache_get(&cache, p, LEN, IBV_ACCESS_LOCAL_WRITE, &mr);
 		if (!ret)
@@ -192,7 +192,7 @@ static int nothing(void *arg)
 
 static int come_and_go(void *arg)
 {
-	struct domain limited = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 2 * LEN};
+	struct fake_domain limited = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 2 * LEN};
 	struct inc_rdma_cache common = {.pd = &limited};
 	atomic_bool enough = false;
 	struct worker w[THREADS];

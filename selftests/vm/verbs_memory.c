@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "lib/channel/verbs_priv.h"
-#include "selftests/rdma/pinned.h"
+#include "selftests/rdma/harness_cache.h"
 #include "selftests/vm/verbs_loop.h"
 
 void test_cache(void **state)

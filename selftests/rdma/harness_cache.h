@@ -1,32 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Helpers for tests of the registration cache, with a fake RDMA device. A registration splices the
- * pages into a pipe, which really pins them. A "read by DMA" reads the pipe. So a stale
- * registration shows other data than the program has at that address.
- */
-#ifndef SELFTESTS_PINNED_H
-#define SELFTESTS_PINNED_H
+/* Helpers for tests of the registration cache, whose registrations are fakes
+ * (selftests/fakes/registration.h). */
+#ifndef SELFTESTS_RDMA_HARNESS_CACHE_H
+#define SELFTESTS_RDMA_HARNESS_CACHE_H
 
 #include <dirent.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "lib/rdma/cache.h"
+#include "selftests/fakes/registration.h"
 
 #define PAGE 4096ul
-#define LEN  (4 * PAGE)
+#define LEN  FAKE_REGISTRATION_BYTES
 
-/* The fake of a protection domain: a limit on pinned memory, which all its users share. */
-struct domain {
-	pthread_mutex_t lock;
-	size_t pinned, limit; /* pinned bytes and their limit; limit 0: no limit */
-};
-
-extern struct domain unlimited;
-extern const struct inc_rdma_cache_ops pinned_memory;
+extern struct fake_domain unlimited;
 
 /*
  * Moves the cache's watcher thread to the caller's CPU, and sets its policy and priority, as far as
@@ -58,7 +48,7 @@ static inline unsigned int move_watcher(int policy, int priority)
 }
 
 /* Opens a cache. Skips the test if this machine cannot watch memory. */
-void open_cache(struct inc_rdma_cache *cache, struct domain *domain);
+void open_cache(struct inc_rdma_cache *cache, struct fake_domain *domain);
 uint8_t *map_at(void *at, size_t len);
 void fill(uint8_t *p, size_t len, uint64_t word);
 /* Uses a buffer as a request does: fills it and registers it. Returns the number of pages in which

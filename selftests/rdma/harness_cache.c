@@ -14,90 +14,17 @@
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <infiniband/verbs.h>
-#include "selftests/rdma/pinned.h"
+#include "selftests/rdma/harness_cache.h"
 
 #define CHILD_S 30 /* time after which an alarm ends a child that hangs */
 
-/* ---- the fake device ------------------------------------------------------------------ */
+struct fake_domain unlimited = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-struct pinned {
-	/* must be the first member, because pointers to it are cast to this struct */
-	struct ibv_mr mr;
-	int in, out; /* the ends of the pipe that holds the pinned pages */
-};
-
-static int device_reg(void *pd, struct inc_rdma_mr *mr)
+void open_cache(struct inc_rdma_cache *cache, struct fake_domain *domain)
 {
-	struct iovec iov = {.iov_base = (void *)mr->range.start};
-	size_t len = mr->range.end - mr->range.start;
-	struct domain *domain = pd;
-	struct pinned *pinned;
-	int fds[2];
-	bool over;
-
-	pthread_mutex_lock(&domain->lock);
-	over = domain->limit && domain->pinned + len > domain->limit;
-	domain->pinned += over ? 0 : len;
-	pthread_mutex_unlock(&domain->lock);
-	if (over)
-		return -ENOMEM;
-	pinned = calloc(1, sizeof(*pinned));
-	if (!pinned || pipe2(fds, O_NONBLOCK | O_CLOEXEC))
-		abort();
-	/* the tests read only the first pages */
-	iov.iov_len = len < LEN ? len : LEN;
-	if (vmsplice(fds[1], &iov, 1, 0) != (ssize_t)iov.iov_len)
-		abort();
-	pinned->mr.pd = pd;
-	pinned->mr.length = len;
-	pinned->in = fds[1];
-	pinned->out = fds[0];
-	mr->mr = &pinned->mr;
-	return 0;
-}
-
-static void device_dereg(struct inc_rdma_mr *mr)
-{
-	struct pinned *pinned = (struct pinned *)mr->mr;
-	struct domain *domain = (struct domain *)pinned->mr.pd;
-
-	pthread_mutex_lock(&domain->lock);
-	domain->pinned -= pinned->mr.length;
-	pthread_mutex_unlock(&domain->lock);
-	close(pinned->in);
-	close(pinned->out);
-	free(pinned);
-}
-
-const struct inc_rdma_cache_ops pinned_memory = {.reg = device_reg, .dereg = device_dereg};
-
-/* Reads the first LEN bytes of the registration as the device sees them. */
-static void device_read(const struct inc_rdma_mr *mr, uint8_t *buf)
-{
-	const struct pinned *pinned = (const struct pinned *)mr->mr;
-	int fds[2];
-	ssize_t n;
-
-	if (pipe2(fds, O_NONBLOCK | O_CLOEXEC))
-		abort();
-	n = tee(pinned->out, fds[1], LEN, 0);
-	if (n <= 0 || read(fds[0], buf, n) != n)
-		abort();
-	close(fds[0]);
-	close(fds[1]);
-}
-
-/* ---- helpers -------------------------------------------------------------------------- */
-
-struct domain unlimited = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void open_cache(struct inc_rdma_cache *cache, struct domain *domain)
-{
-	int ret = inc_rdma_cache_open(cache, &pinned_memory, domain, 64 << 20);
+	int ret = inc_rdma_cache_open(cache, &fake_registration_ops, domain, 64 << 20);
 
 	if (ret == -EPERM || ret == -ENOSYS) {
 		print_message("# SKIP userfaultfd: %s\n", strerror(-ret));
@@ -139,7 +66,7 @@ static unsigned int wrong_pages(const struct inc_rdma_mr *mr, const uint8_t *p, 
 	uint8_t buf[LEN];
 	size_t i;
 
-	device_read(mr, buf);
+	fake_registration_read(mr, buf);
 	for (i = 0; i < len; i += PAGE)
 		wrong += !!memcmp(buf + (p - start) + i, p + i, sizeof(uint64_t));
 	return wrong;
