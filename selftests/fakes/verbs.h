@@ -72,6 +72,21 @@ void fake_verbs_before_arming(void (*call)(void));
 struct inc_rdma_device *fake_verbs_device(const char *name, struct inc_rdma_port_info *port);
 /* Sets the state that the ports of all devices of fake_verbs_device() report. */
 void fake_verbs_port_state(enum ibv_port_state state);
+/* Sets the number of ports of a device of fake_verbs_device(). All ports are alike except for their
+ * GIDs, which have the indices 0 and 2. */
+void fake_verbs_ports(struct inc_rdma_device *device, unsigned int ports);
+
+/* Queries that fail. Bit n of a mask stands for port n. */
+extern struct fake_verbs_refused_queries {
+	uint32_t ports;   /* the queries of these ports fail with EIO */
+	uint32_t gids;    /* the queries of these ports' GIDs fail with EPERM */
+	bool whole_table; /* the query of all GIDs of a device fails with EINVAL */
+} fake_verbs_refused_queries;
+
+/* Lets the device report an event. A device of fake_verbs_device() never blocks a reader. */
+void fake_verbs_report(struct inc_rdma_device *device, const struct ibv_async_event *event);
+/* Calls `call` once, when the program acknowledges the next event. */
+void fake_verbs_before_ack(void (*call)(void));
 
 /* Delivers the oldest request that was not delivered yet to the peer. Returns false if there is no
  * such request, or no peer. */

@@ -2,6 +2,7 @@
 /* The devices, their ports and network interfaces, and the calls of libibverbs that query them. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -36,6 +37,8 @@ static struct fake_verbs_dev devs[MAX_DEVICES];
 static unsigned int n_devs, n_by_hand;
 static struct fake_verbs_context *contexts[MAX_DEVICES * MAX_CONTEXTS];
 static enum ibv_port_state state_by_hand = IBV_PORT_ACTIVE;
+static void (*before_ack)(void);
+struct fake_verbs_refused_queries fake_verbs_refused_queries;
 
 static void lock(void)
 {
@@ -47,12 +50,12 @@ static void unlock(void)
 	pthread_mutex_unlock(&fake_verbs_lock);
 }
 
-/* ---- the devices of fake_verbs_machine()
- * ------------------------------------------------------------ */
+/* ---- the devices of fake_verbs_machine() ----------------------------------------------------- */
 
 static void init_dev(struct fake_verbs_dev *dev, const char *name, uint32_t address)
 {
-	*dev = (struct fake_verbs_dev){.state = IBV_PORT_ACTIVE, .gid_index = FIRST_GID};
+	*dev = (struct fake_verbs_dev){
+		.state = IBV_PORT_ACTIVE, .ports = 1, .gid_index = FIRST_GID};
 	dev->ibv.node_type = IBV_NODE_CA;
 	dev->ibv.transport_type = IBV_TRANSPORT_IB;
 	snprintf(dev->ibv.name, sizeof(dev->ibv.name), "%s", name);
@@ -101,21 +104,22 @@ struct fake_verbs_dev *fake_verbs_dev_at(const union ibv_gid *gid)
 	return NULL;
 }
 
-/* Queues the event in each context in which the device is open. */
+static void put_event(struct fake_verbs_context *c, const struct ibv_async_event *event)
+{
+	fake_verbs_must(c->put - c->taken < MAX_EVENTS, "nobody reads the events");
+	c->event[c->put++ % MAX_EVENTS] = *event;
+	fake_verbs_must(!eventfd_write(c->ibv.async_fd, 1), "eventfd");
+}
+
+/* Queues the event of the device's port in each context in which the device is open. */
 static void queue_event(struct fake_verbs_dev *dev, enum ibv_event_type type)
 {
-	struct fake_verbs_context *c;
+	const struct ibv_async_event event = {.element.port_num = 1, .event_type = type};
 	unsigned int i;
 
-	for (i = 0; i < MAX_DEVICES * MAX_CONTEXTS; i++) {
-		c = contexts[i];
-		if (!c || c->dev != dev)
-			continue;
-		fake_verbs_must(c->put - c->taken < MAX_EVENTS, "nobody reads the events");
-		c->event[c->put++ % MAX_EVENTS] =
-			(struct ibv_async_event){.element.port_num = 1, .event_type = type};
-		fake_verbs_must(!eventfd_write(c->ibv.async_fd, 1), "eventfd");
-	}
+	for (i = 0; i < MAX_DEVICES * MAX_CONTEXTS; i++)
+		if (contexts[i] && contexts[i]->dev == dev)
+			put_event(contexts[i], &event);
 }
 
 void fake_verbs_faults(unsigned int device, unsigned int faults)
@@ -305,14 +309,24 @@ int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
+	void (*const call)(void) = before_ack;
+
+	before_ack = NULL;
+	if (call)
+		call();
 }
 
 /* ---- libibverbs: queries -------------------------------------------------------------------- */
 
+static bool refused(uint32_t ports, unsigned int port)
+{
+	return ports >> port & 1;
+}
+
 int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {
 	*attr = (struct ibv_device_attr){
-		.phys_port_cnt = 1,
+		.phys_port_cnt = fake_verbs_dev_of(ctx)->ports,
 		.max_qp = FAKE_VERBS_MAX_OBJECTS,
 		.max_qp_wr = FAKE_VERBS_DEPTH,
 		.max_sge = 16,
@@ -343,7 +357,9 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_por
 		.active_speed = 32,
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
 	};
-	ret = fake_verbs_call_fails() ? ENOMEM : 0;
+	ret = refused(fake_verbs_refused_queries.ports, port) ? EIO
+	      : fake_verbs_call_fails()                       ? ENOMEM
+							      : 0;
 	unlock();
 	return ret;
 }
@@ -354,50 +370,81 @@ int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pke
 	return 0;
 }
 
-static bool fill_gid(const struct fake_verbs_dev *dev, unsigned int index,
+static bool fill_gid(const struct fake_verbs_dev *dev, unsigned int port, unsigned int index,
 		     struct ibv_gid_entry *entry)
 {
 	*entry = (struct ibv_gid_entry){
-		.gid_index = index, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
+		.gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_ROCE_V2};
 	if (index == dev->gid_index)
 		entry->gid = dev->gid;
 	else if (!index)
 		entry->gid = (union ibv_gid){.raw = {0xfe, 0x80, [15] = dev->gid.raw[14] + 1}};
 	else
 		return false;
+	entry->gid.raw[13] += port - 1;
 	return true;
 }
 
 int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t size)
 {
-	bool there;
+	int ret;
 
 	lock();
-	there = fill_gid(fake_verbs_dev_of(ctx), index, entry);
+	fake_verbs_must(index < FAKE_VERBS_MACHINE_GIDS, "a GID beyond the port's table");
+	ret = refused(fake_verbs_refused_queries.gids, port)         ? EPERM
+	      : fill_gid(fake_verbs_dev_of(ctx), port, index, entry) ? 0
+								     : ENODATA;
 	unlock();
-	return there ? 0 : ENODATA;
+	return ret;
 }
 
 ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *table, size_t most,
 			     uint32_t flags, size_t size)
 {
-	unsigned int i;
+	const struct fake_verbs_dev *dev = fake_verbs_dev_of(ctx);
+	unsigned int port, i;
 	ssize_t n = 0;
 
+	if (fake_verbs_refused_queries.whole_table || most < dev->ports * FAKE_VERBS_MACHINE_GIDS)
+		return -EINVAL;
 	lock();
-	for (i = 0; i < FAKE_VERBS_MACHINE_GIDS && n < (ssize_t)most; i++)
-		n += fill_gid(fake_verbs_dev_of(ctx), i, &table[n]);
+	for (port = 1; port <= dev->ports && n >= 0; port++) {
+		for (i = 0; i < FAKE_VERBS_MACHINE_GIDS; i++)
+			n += fill_gid(dev, port, i, &table[n]);
+		if (refused(fake_verbs_refused_queries.gids, port))
+			n = -EPERM;
+	}
 	unlock();
 	return n;
 }
 
-/* ---- devices that the test moves
- * -------------------------------------------------------------- */
+/* ---- devices that the test moves ------------------------------------------------------------- */
 
 void fake_verbs_port_state(enum ibv_port_state state)
 {
 	state_by_hand = state;
+}
+
+void fake_verbs_ports(struct inc_rdma_device *device, unsigned int ports)
+{
+	struct fake_verbs_dev *dev = fake_verbs_dev_of(device->ctx);
+
+	dev->ports = ports;
+	dev->gid_index = 2;
+	device->ports = ports;
+}
+
+void fake_verbs_report(struct inc_rdma_device *device, const struct ibv_async_event *event)
+{
+	lock();
+	put_event((struct fake_verbs_context *)device->ctx, event);
+	unlock();
+}
+
+void fake_verbs_before_ack(void (*call)(void))
+{
+	before_ack = call;
 }
 
 struct inc_rdma_device *fake_verbs_device(const char *name, struct inc_rdma_port_info *port)
@@ -416,6 +463,7 @@ struct inc_rdma_device *fake_verbs_device(const char *name, struct inc_rdma_port
 	dev->by_hand = true;
 	device->ctx = devices[n].pd.context = &make_context(dev)->ibv;
 	device->pd = &devices[n].pd;
+	fcntl(device->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	snprintf(device->name, sizeof(device->name), "%s", name);
 	device->ports = 1;
 	device->limits = (struct inc_rdma_limits){100, 1000, 16, 1000, 16, 16};

@@ -17,6 +17,7 @@ struct fake_verbs_dev {
 	bool by_hand;
 	enum ibv_port_state state;
 	unsigned int faults;
+	unsigned int ports;
 	unsigned int gid_index;
 	union ibv_gid gid;
 };

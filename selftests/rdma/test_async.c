@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /* The subscribers of asynchronous events, which may subscribe and unsubscribe during an event.
- * These cases need no device. */
+ * Most cases need no device, and the last ones have a fake one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/rdma/device_priv.h"
+#include "selftests/fakes/verbs.h"
 
 struct listener {
 	/* must be the first member, because pointers to it are cast to this struct */
@@ -254,30 +254,28 @@ static void the_next_subscriber_may_leave_meanwhile(void **state)
 	end_device(device);
 }
 
-/* ---- reading of events from the device -------------------------------------------------- */
+/* ---- reading of events from a fake device -------------------------------------------------- */
 
 static struct ibv_qp queue_pair;
 static struct listener old_one, new_one;
-static bool to_be_read;
 
-/* Replaces libibverbs' function, which reads an event. */
-static enum ibv_event_type read_type = IBV_EVENT_QP_FATAL;
-
-int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+static struct inc_rdma_device *open_device(void)
 {
-	if (!to_be_read) {
-		errno = EAGAIN;
-		return -1;
-	}
-	to_be_read = false;
-	event->event_type = read_type;
-	event->element.qp = &queue_pair;
-	return 0;
+	struct inc_rdma_port_info port;
+
+	return fake_verbs_device("fake", &port);
 }
 
-/* Replaces libibverbs' function. A thread that waits for this acknowledgement to destroy the queue
- * pair continues now. It may create another queue pair at the same address. */
-void ibv_ack_async_event(struct ibv_async_event *event)
+static void report(struct inc_rdma_device *device, enum ibv_event_type type)
+{
+	const struct ibv_async_event event = {.event_type = type, .element.qp = &queue_pair};
+
+	fake_verbs_report(device, &event);
+}
+
+/* Runs during an acknowledgement. A thread that waits for it to destroy the queue pair continues
+ * now. It may create another queue pair at the same address. */
+static void replace_queue_pair(void)
 {
 	inc_rdma_unsubscribe(old_one.device, &old_one.subscriber);
 	listen_to(&new_one, old_one.device, 0, &queue_pair, NULL);
@@ -285,14 +283,13 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 
 static void a_new_queue_pair_gets_no_old_event(void **state)
 {
-	struct inc_rdma_device *device = make_device();
+	struct inc_rdma_device *device = open_device();
 	struct listener all = {0};
-	struct ibv_context ctx;
 
-	device->ctx = &ctx;
 	listen_to(&all, device, 0, NULL, NULL);
 	listen_to(&old_one, device, 0, &queue_pair, NULL);
-	to_be_read = true;
+	fake_verbs_before_ack(replace_queue_pair);
+	report(device, IBV_EVENT_QP_FATAL);
 	assert_int_equal(inc_rdma_device_take(device), 1);
 	assert_true(all.heard == 1 && all.last == INC_RDMA_QP_FATAL);
 	assert_true(old_one.heard == 0 && new_one.heard == 0);
@@ -300,7 +297,7 @@ static void a_new_queue_pair_gets_no_old_event(void **state)
 	assert_true(all.heard == 2 && new_one.heard == 1);
 	inc_rdma_unsubscribe(device, &new_one.subscriber);
 	inc_rdma_unsubscribe(device, &all.subscriber);
-	end_device(device);
+	assert_null(device->async.first);
 }
 
 static void events_caused_by_the_peer(void **state)
@@ -312,24 +309,19 @@ static void events_caused_by_the_peer(void **state)
 		      {IBV_EVENT_QP_REQ_ERR, true},
 		      {IBV_EVENT_QP_ACCESS_ERR, true},
 		      {IBV_EVENT_PATH_MIG_ERR, false}};
-	struct inc_rdma_device *device = make_device();
+	struct inc_rdma_device *device = open_device();
 	struct listener all = {0};
-	struct ibv_context ctx;
 	size_t i;
 
-	device->ctx = &ctx;
-	old_one = new_one = (struct listener){.device = device};
 	listen_to(&all, device, 0, NULL, NULL);
 	for (i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-		read_type = events[i].type;
-		to_be_read = true;
+		report(device, events[i].type);
 		assert_int_equal(inc_rdma_device_take(device), 1);
 		assert_true(all.heard == i + 1 && all.last == INC_RDMA_QP_FATAL);
 		assert_int_equal(all.by_peer, events[i].by_peer);
-		inc_rdma_unsubscribe(device, &new_one.subscriber);
 	}
 	inc_rdma_unsubscribe(device, &all.subscriber);
-	end_device(device);
+	assert_null(device->async.first);
 }
 
 int main(void)
