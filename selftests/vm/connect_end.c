@@ -16,10 +16,10 @@
 #define SOME 200
 
 /* Opens both sides with enough buffers for SOME messages. */
-static void open_for_some(struct sides *s)
+static void open_for_some(struct connect_sides *s)
 {
 	struct inc_connect_settings settings;
-	const struct sides_opts opts = {.setting = &settings};
+	const struct connect_sides_opts opts = {.setting = &settings};
 
 	test_settings(&settings);
 	settings.buf_size = 100;
@@ -27,7 +27,7 @@ static void open_for_some(struct sides *s)
 	sides_open(s, &opts);
 }
 
-static void send_some(struct sides *s, struct held *from, unsigned int seed)
+static void send_some(struct connect_sides *s, struct held *from, unsigned int seed)
 {
 	uint8_t data[100];
 	unsigned int i;
@@ -38,7 +38,7 @@ static void send_some(struct sides *s, struct held *from, unsigned int seed)
 	}
 }
 
-static void expect_some(struct sides *s, struct held *to, unsigned int seed)
+static void expect_some(struct connect_sides *s, struct held *to, unsigned int seed)
 {
 	uint8_t data[100];
 	unsigned int i;
@@ -49,7 +49,7 @@ static void expect_some(struct sides *s, struct held *to, unsigned int seed)
 	}
 }
 
-static void expect_shutdown(struct sides *s, struct held *h)
+static void expect_shutdown(struct connect_sides *s, struct held *h)
 {
 	const void *got;
 	size_t size;
@@ -66,12 +66,12 @@ static void expect_shutdown(struct sides *s, struct held *h)
 void test_one_closes(void **state)
 {
 	struct held held[SIDES];
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 	int side, ret;
 
 	open_for_some(&s);
-	books_now(&before);
+	resources_now(&before);
 	for (side = 0; side < SIDES; side++) {
 		open_pair(&s, held);
 		send_some(&s, &held[side], 1);
@@ -82,13 +82,13 @@ void test_one_closes(void **state)
 		expect_shutdown(&s, &held[!side]);
 		let_go(&held[!side]);
 	}
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	sides_close(&s);
 }
 
 /* Checks that the messages that have arrived are in order. A side that got its peer's close must
  * have received all messages. */
-static void expect_what_came(struct sides *s, struct held *to, unsigned int seed)
+static void expect_what_came(struct connect_sides *s, struct held *to, unsigned int seed)
 {
 	const void *got;
 	uint8_t data[100];
@@ -110,12 +110,12 @@ static void expect_what_came(struct sides *s, struct held *to, unsigned int seed
 void test_both_close(void **state)
 {
 	struct held held[SIDES];
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 	int side, later, i, ret;
 
 	open_for_some(&s);
-	books_now(&before);
+	resources_now(&before);
 	for (later = 0; later < 8; later++) {
 		open_pair(&s, held);
 		send_some(&s, &held[CLIENT], 1);
@@ -134,7 +134,7 @@ void test_both_close(void **state)
 		let_go(&held[CLIENT]);
 		let_go(&held[SERVICE]);
 	}
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	sides_close(&s);
 }
 
@@ -162,25 +162,25 @@ static void expect_failed(struct held *h)
 void test_peer_is_gone(void **state)
 {
 	struct held held[SIDES], others[SIDES];
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 	int side, i, ret;
 
 	sides_open(&s, NULL);
-	books_now(&before);
+	resources_now(&before);
 	for (side = 0; side < SIDES; side++) {
 		open_pair(&s, held);
 		for (i = 0; i < 5; i++) {
 			UNTIL(&s, (ret = inc_connect_socket_check(held[side].socket)) != -EAGAIN);
 			assert_int_equal(ret, 0);
 		}
-		talk(&s, held);
+		exchange(&s, held);
 		UNTIL(&s, (ret = inc_connect_socket_flush(held[side].socket)) != -EAGAIN);
 		assert_int_equal(ret, 0);
 		let_go(&held[!side]);
 		/* other connections on the same devices must work meanwhile */
 		open_pair(&s, others);
-		talk(&s, others);
+		exchange(&s, others);
 		close_pair(&s, others);
 		assert_int_equal(held[side].error, 0);
 		UNTIL(&s, (ret = inc_connect_socket_check(held[side].socket)) != -EAGAIN);
@@ -189,7 +189,7 @@ void test_peer_is_gone(void **state)
 		expect_failed(&held[side]);
 		let_go(&held[side]);
 	}
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	sides_close(&s);
 }
 
@@ -200,13 +200,13 @@ void test_peer_is_gone(void **state)
 void test_port_down_while_connected(void **state)
 {
 	struct held held[SIDES];
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 	uint64_t since_ns;
 	int side, ret;
 
 	sides_open(&s, NULL);
-	books_now(&before);
+	resources_now(&before);
 	for (side = 0; side < SIDES; side++) {
 		open_pair(&s, held);
 		cable_known(&s, side, false);
@@ -214,7 +214,7 @@ void test_port_down_while_connected(void **state)
 		let_pass(&s, 2500); /* a time that exceeds the limit for a port that is down */
 		assert_int_equal(held[CLIENT].error, 0);
 		assert_int_equal(held[SERVICE].error, 0);
-		talk(&s, held);
+		exchange(&s, held);
 
 		since_ns = inc_now_ns();
 		cable_known(&s, side, false);
@@ -231,7 +231,7 @@ void test_port_down_while_connected(void **state)
 		let_go(&held[SERVICE]);
 		cable_known(&s, side, true);
 	}
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	open_pair(&s, held);
 	close_pair(&s, held);
 	sides_close(&s);
@@ -240,18 +240,18 @@ void test_port_down_while_connected(void **state)
 /* The client's port goes down after the service has answered, so the first message is lost. */
 void test_port_down_while_connecting(void **state)
 {
-	const struct sides_opts opts = {.accept_timeout_ms = 3000};
+	const struct connect_sides_opts opts = {.accept_timeout_ms = 3000};
 	struct held held[SIDES];
 	struct outcome out;
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 	struct relay r;
 	size_t answer;
 	int side;
 
 	sides_open(&s, &opts);
 	relay_open(&r, &s);
-	books_now(&before);
+	resources_now(&before);
 	answer = relay_learn(&r);
 	for (side = 0; side < SIDES; side++) {
 		relay_reset(&r);
@@ -267,7 +267,7 @@ void test_port_down_while_connecting(void **state)
 		assert_int_equal(s.n_accepted, 0);
 		cable_known(&s, side, true);
 		relay_reset(&r);
-		books_balance(&s, &before);
+		resources_returned(&s, &before);
 	}
 	open_pair(&s, held);
 	close_pair(&s, held);
@@ -280,7 +280,7 @@ void test_port_down_before(void **state)
 {
 	struct held held[SIDES];
 	struct outcome out;
-	struct sides s;
+	struct connect_sides s;
 
 	sides_open(&s, NULL);
 	cable_known(&s, CLIENT, false);
@@ -298,7 +298,7 @@ void test_port_down_before(void **state)
 	printf("# %s\n", out.why);
 	cable_known(&s, SERVICE, true);
 	open_pair(&s, held);
-	talk(&s, held);
+	exchange(&s, held);
 	close_pair(&s, held);
 	sides_close(&s);
 }

@@ -51,7 +51,7 @@ void cable(int side, bool in)
 	close(sw);
 }
 
-void cable_known(struct sides *s, int side, bool in)
+void cable_known(struct connect_sides *s, int side, bool in)
 {
 	struct inc_connect_devices *devices = malloc(sizeof(*devices));
 

@@ -38,7 +38,7 @@ struct held {
 
 #define MAX_ACCEPTED 128
 
-struct sides {
+struct connect_sides {
 	struct event_base *base;
 	struct event *tick; /* timer that limits each wait of the loop */
 	struct inc_connect *ctx[SIDES];
@@ -48,7 +48,7 @@ struct sides {
 	unsigned int n_accepted;
 };
 
-struct sides_opts {
+struct connect_sides_opts {
 	/* the file of each side's context; NULL: only the side's own device */
 	const char *file[SIDES];
 	/* the client's settings; NULL: test_settings() */
@@ -61,28 +61,28 @@ struct sides_opts {
  * must end. */
 void test_settings(struct inc_connect_settings *settings);
 /* Opens both sides. opts may be NULL. */
-void sides_open(struct sides *s, const struct sides_opts *opts);
+void sides_open(struct connect_sides *s, const struct connect_sides_opts *opts);
 /* Closes both sides. Sockets that were accepted but not fetched by take() are destroyed. */
-void sides_close(struct sides *s);
+void sides_close(struct connect_sides *s);
 
 /* Runs one turn of the loop, for 10 ms at most. Fails the test after the deadline. */
-void turn(struct sides *s, uint64_t deadline_at_ns, const char *what, int line);
+void turn(struct connect_sides *s, uint64_t deadline_at_ns, const char *what, int line);
 #define UNTIL(s, condition)                                                                 \
 	for (uint64_t by_ns_ = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC; !(condition);) \
 	turn(s, by_ns_, #condition, __LINE__)
 /* Runs the loop for exactly this time. */
-void let_pass(struct sides *s, unsigned int ms);
+void let_pass(struct connect_sides *s, unsigned int ms);
 
-void hold(struct sides *s, struct held *h, struct inc_connect_socket *socket);
+void hold(struct connect_sides *s, struct held *h, struct inc_connect_socket *socket);
 void let_go(struct held *h);
 /* Waits for the next socket that the service has accepted, and fetches it. */
-void take(struct sides *s, struct held *h);
+void take(struct connect_sides *s, struct held *h);
 
 #define MAX_PAIRS 8
 
 /* The outcome of a request. */
 struct outcome {
-	struct sides *s;
+	struct connect_sides *s;
 	bool done;
 	int error;
 	char why[600];
@@ -98,30 +98,31 @@ struct outcome {
 };
 
 /* Begins a request, whose outcome the loop sets later. timeout_ms 0: the default. */
-struct inc_connect_request *open_begin(struct sides *s, const char *address,
+struct inc_connect_request *open_begin(struct connect_sides *s, const char *address,
 				       unsigned int timeout_ms, struct outcome *out);
 /* Makes a request, and waits for its outcome. */
-void open_address(struct sides *s, const char *address, unsigned int timeout_ms,
+void open_address(struct connect_sides *s, const char *address, unsigned int timeout_ms,
 		  struct outcome *out);
-void query_address(struct sides *s, const char *address, struct outcome *out);
+void query_address(struct connect_sides *s, const char *address, struct outcome *out);
 /* Fetches both ends of the connection that a request has made. Waits for the service's end. */
-void open_adopt(struct sides *s, struct outcome *out, struct held held[SIDES]);
+void open_adopt(struct connect_sides *s, struct outcome *out, struct held held[SIDES]);
 /* Makes a connection and fetches both ends. The service has received its first message then. */
-void open_pair(struct sides *s, struct held held[SIDES]);
+void open_pair(struct connect_sides *s, struct held held[SIDES]);
 /* Closes both ends and waits until both are destroyed. */
-void close_pair(struct sides *s, struct held held[SIDES]);
+void close_pair(struct connect_sides *s, struct held held[SIDES]);
 
 /* Fills p with bytes that depend on the seed only. */
 void fill(uint8_t *p, size_t size, unsigned int seed);
-void send_message(struct sides *s, struct held *from, const void *data, size_t size);
-void expect_message(struct sides *s, struct held *to, const void *data, size_t size);
+void send_message(struct connect_sides *s, struct held *from, const void *data, size_t size);
+void expect_message(struct connect_sides *s, struct held *to, const void *data, size_t size);
 /* Sends a message each way and checks it. */
-void talk(struct sides *s, struct held held[SIDES]);
+void exchange(struct connect_sides *s, struct held held[SIDES]);
 
-/* ---- connect_books.c ------------------------------------------------------------------------ */
+/* ---- connect_resources.c ------------------------------------------------------------------------
+ */
 
 /* The resources that a connection must return. */
-struct books {
+struct resources {
 	/* numbers of objects of all devices */
 	unsigned int queue_pairs, completion_queues, regions, domains;
 	unsigned int descriptors;
@@ -129,12 +130,12 @@ struct books {
 	uint64_t pinned_bytes; /* bytes that registrations have pinned */
 };
 
-void books_now(struct books *books);
+void resources_now(struct resources *resources);
 /* Waits until all resources except the heap are as before. Fails with the differences. s: the sides
  * whose loop must run meanwhile, or NULL. */
-void books_balance(struct sides *s, const struct books *before);
+void resources_returned(struct connect_sides *s, const struct resources *before);
 /* The sum of a metric's series in inc_connect_figures(). Fails if there is no such metric. */
-double figure(struct sides *s, int side, const char *name);
+double figure(struct connect_sides *s, int side, const char *name);
 
 /* ---- connect_relay.c ------------------------------------------------------------------------ */
 
@@ -145,7 +146,7 @@ enum { UP, DOWN }; /* direction of bytes: to the service (UP), or from it (DOWN)
  * direction counts the bytes of all connections. Further bytes either wait, or end the connection.
  */
 struct relay {
-	struct sides *s;
+	struct connect_sides *s;
 	struct evconnlistener *listener;
 	char address[64];
 	size_t limit[2];  /* greatest number of bytes in each direction; SIZE_MAX: no limit */
@@ -156,7 +157,7 @@ struct relay {
 	struct pipe *pipes;
 };
 
-void relay_open(struct relay *r, struct sides *s);
+void relay_open(struct relay *r, struct connect_sides *s);
 /* Clears the counts and the limits of the relay. */
 void relay_reset(struct relay *r);
 /* Relays the bytes that wait at a limit. */
@@ -168,7 +169,7 @@ size_t relay_learn(struct relay *r);
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* tests of connect_talk.c */
+/* tests of connect_messages.c */
 void test_choice(void **state);
 void test_messages(void **state);
 void test_slow_reader(void **state);
@@ -203,6 +204,6 @@ void test_turns_and_zones(void **state);
 void cable(int side, bool in);
 /* Changes a side's cable as cable() does, and waits until the side's context has noticed the
  * change. */
-void cable_known(struct sides *s, int side, bool in);
+void cable_known(struct connect_sides *s, int side, bool in);
 
 #endif

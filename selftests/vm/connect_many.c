@@ -25,7 +25,7 @@ static unsigned int done_of(const struct outcome *out)
 }
 
 /* Each client's message must come back from the socket that was made for that client. */
-static void echo_all(struct sides *s, struct outcome *out, struct held *served)
+static void echo_all(struct connect_sides *s, struct outcome *out, struct held *served)
 {
 	const void *got;
 	uint32_t word;
@@ -49,7 +49,7 @@ static void echo_all(struct sides *s, struct outcome *out, struct held *served)
 	}
 }
 
-static void close_all(struct sides *s, struct outcome *out, struct held *served)
+static void close_all(struct connect_sides *s, struct outcome *out, struct held *served)
 {
 	int i, ret;
 
@@ -70,16 +70,16 @@ static void close_all(struct sides *s, struct outcome *out, struct held *served)
 void test_hundred_at_once(void **state)
 {
 	struct outcome *out = calloc(HUNDRED, sizeof(*out));
-	const struct sides_opts opts = {.quiet = true};
+	const struct connect_sides_opts opts = {.quiet = true};
 	struct held served[HUNDRED];
-	struct books before;
+	struct resources before;
 	uint64_t since_ns;
-	struct sides s;
+	struct connect_sides s;
 	int i;
 
 	assert_non_null(out);
 	sides_open(&s, &opts);
-	books_now(&before);
+	resources_now(&before);
 	since_ns = inc_now_ns();
 	for (i = 0; i < HUNDRED; i++)
 		open_begin(&s, s.address, 0, &out[i]);
@@ -94,7 +94,7 @@ void test_hundred_at_once(void **state)
 	assert_true(figure(&s, SERVICE, "inc_connect_connections") == HUNDRED);
 	echo_all(&s, out, served);
 	close_all(&s, out, served);
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	sides_close(&s);
 	free(out);
 }
@@ -106,42 +106,42 @@ void test_hundred_at_once(void **state)
  * less than malloc()'s smallest piece of 32 bytes. */
 #define HEAP_SLACK_BYTES 16
 
-static uint64_t connect_and_close(struct sides *s)
+static uint64_t connect_and_close(struct connect_sides *s)
 {
 	uint64_t since_ns = inc_now_ns(), ns;
 	struct held held[SIDES];
 
 	open_pair(s, held);
 	ns = inc_now_ns() - since_ns;
-	talk(s, held);
+	exchange(s, held);
 	close_pair(s, held);
 	return ns;
 }
 
 void test_connects_leave_nothing(void **state)
 {
-	const struct sides_opts opts = {.quiet = true};
+	const struct connect_sides_opts opts = {.quiet = true};
 	const unsigned int n = full ? 10000 : 500;
 	uint64_t connecting_ns = 0, since_ns;
-	struct books before, after;
-	struct sides s;
+	struct resources before, after;
+	struct connect_sides s;
 	unsigned int i;
 	int64_t grown;
 
 	sides_open(&s, &opts);
-	books_now(&before);
+	resources_now(&before);
 	for (i = 0; i < WARM_UP; i++)
 		connect_and_close(&s);
-	books_balance(&s, &before);
-	books_now(&before); /* this count includes memory that is allocated only once */
+	resources_returned(&s, &before);
+	resources_now(&before); /* this count includes memory that is allocated only once */
 	since_ns = inc_now_ns();
 	for (i = 0; i < n; i++)
 		connecting_ns += connect_and_close(&s);
 	printf("# %u connects one after the other: %.0f a second; with a message each way and both "
 	       "closes %.0f a second\n",
 	       n, n / (connecting_ns / 1e9), n / ((inc_now_ns() - since_ns) / 1e9));
-	books_balance(&s, &before);
-	books_now(&after);
+	resources_returned(&s, &before);
+	resources_now(&after);
 	grown = after.heap_bytes - before.heap_bytes;
 	printf("# the heap has grown by %" PRId64 " bytes\n", grown);
 	assert_true(grown <= (int64_t)n * HEAP_SLACK_BYTES);
@@ -175,7 +175,7 @@ static unsigned int chosen_of(const struct outcome *out)
 
 /* Makes `fitting` connections. Each of them must use another pair of ports. With `zones`, only
  * pairs of devices with the same name fit. */
-static void take_turns(struct sides *s, unsigned int fitting, bool zones)
+static void take_turns(struct connect_sides *s, unsigned int fitting, bool zones)
 {
 	struct held held[SIDES];
 	struct outcome out;
@@ -199,7 +199,7 @@ static void take_turns(struct sides *s, unsigned int fitting, bool zones)
 					    out.pair[chosen].remote_name);
 		taken |= 1u << chosen;
 		open_adopt(s, &out, held);
-		talk(s, held);
+		exchange(s, held);
 		close_pair(s, held);
 	}
 	assert_int_equal(__builtin_popcount(taken), fitting);
@@ -214,9 +214,9 @@ void test_turns_and_zones(void **state)
 				    "- {subnet: 10.77.0.0/24, zones: [left]}\n"
 				    "- {subnet: 10.77.1.0/24, zones: [right, far]}\n";
 	static const char elsewhere[] = "default_zones: [moon]\nallow_unknown_zone: false\n";
-	struct sides_opts opts = {.file = {all, all}};
+	struct connect_sides_opts opts = {.file = {all, all}};
 	struct outcome out;
-	struct sides s;
+	struct connect_sides s;
 
 	sides_open(&s, &opts);
 	take_turns(&s, 4, false);

@@ -16,7 +16,7 @@
 
 /* ---- protocol lines without the library ------------------------------------------------------ */
 
-static int raw_open(struct sides *s)
+static int raw_open(struct connect_sides *s)
 {
 	struct sockaddr_in service = {.sin_family = AF_INET};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -34,7 +34,7 @@ static void raw_send(int fd, const char *text)
 }
 
 /* Receives until a line is complete or the service has closed. Returns the length. */
-static size_t raw_line(struct sides *s, int fd, char *line, size_t size)
+static size_t raw_line(struct connect_sides *s, int fd, char *line, size_t size)
 {
 	size_t len = 0;
 	ssize_t n = 1;
@@ -59,7 +59,7 @@ struct ask {
 	const char *address; /* address of the client's GID; NULL: the client's own */
 };
 
-static void raw_connect(struct sides *s, int fd, const struct ask *ask)
+static void raw_connect(struct connect_sides *s, int fd, const struct ask *ask)
 {
 	struct inc_connect_devices *devices = malloc(sizeof(*devices));
 	char line[1000];
@@ -79,7 +79,7 @@ static void raw_connect(struct sides *s, int fd, const struct ask *ask)
 }
 
 /* Gets the service's answer to the request, on a new connection. */
-static void answer_to(struct sides *s, const struct ask *ask, char *line, size_t size)
+static void answer_to(struct connect_sides *s, const struct ask *ask, char *line, size_t size)
 {
 	int fd = raw_open(s);
 
@@ -88,7 +88,8 @@ static void answer_to(struct sides *s, const struct ask *ask, char *line, size_t
 	close(fd);
 }
 
-static void refused(struct sides *s, const struct ask *ask, const char *code, const char *word)
+static void refused(struct connect_sides *s, const struct ask *ask, const char *code,
+		    const char *word)
 {
 	char line[1000], want[32];
 
@@ -105,11 +106,11 @@ void test_wrong_device(void **state)
 {
 	struct ask ask = {0, "rxe77", 1, "", NULL};
 	struct held held[SIDES];
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 
 	sides_open(&s, NULL);
-	books_now(&before);
+	resources_now(&before);
 	refused(&s, &ask, "ENODEV", "rxe77");
 	ask.name = ends[SERVICE].device;
 	ask.dev_off = 7;
@@ -117,7 +118,7 @@ void test_wrong_device(void **state)
 	ask.dev_off = 0;
 	ask.port = 2;
 	refused(&s, &ask, "ENODEV", "2");
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	assert_true(figure(&s, SERVICE, "inc_connect_accept_failed_total") == 3);
 	assert_int_equal(s.n_accepted, 0);
 	open_pair(&s, held);
@@ -140,16 +141,16 @@ void test_cannot_do(void **state)
 		{"\"pkey_index\":60000", "pkey_index"},
 	};
 	struct inc_connect_settings settings;
-	struct sides_opts opts = {.setting = &settings};
+	struct connect_sides_opts opts = {.setting = &settings};
 	struct outcome out;
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 	size_t i;
 
 	test_settings(&settings);
 	settings.max_sge = 200;
 	sides_open(&s, &opts);
-	books_now(&before);
+	resources_now(&before);
 	for (i = 0; i < sizeof(too_much) / sizeof(too_much[0]); i++)
 		refused(&s, &(struct ask){0, ends[SERVICE].device, 1, too_much[i].config, NULL},
 			"EINVAL", too_much[i].word);
@@ -157,7 +158,7 @@ void test_cannot_do(void **state)
 	assert_int_equal(out.error, -EINVAL);
 	assert_non_null(strstr(out.why, "max_sge"));
 	printf("# %s\n", out.why);
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	sides_close(&s);
 }
 
@@ -170,17 +171,17 @@ void test_cannot_do(void **state)
  * no resources. */
 void test_silent_client(void **state)
 {
-	const struct sides_opts opts = {.accept_timeout_ms = 3000};
+	const struct connect_sides_opts opts = {.accept_timeout_ms = 3000};
 	const struct ask ask = {0, ends[SERVICE].device, 1, "", NULL};
 	struct held held[SIDES];
-	struct books before;
+	struct resources before;
 	uint64_t since_ns;
-	struct sides s;
+	struct connect_sides s;
 	char line[1000];
 	int fd[SILENT + 1], i;
 
 	sides_open(&s, &opts);
-	books_now(&before);
+	resources_now(&before);
 	since_ns = inc_now_ns();
 	for (i = 0; i < SILENT; i++) {
 		fd[i] = raw_open(&s);
@@ -192,7 +193,7 @@ void test_silent_client(void **state)
 	assert_true(raw_line(&s, fd[SILENT], line, sizeof(line)));
 	assert_non_null(strstr(line, "\"type\":\"connected\""));
 	open_pair(&s, held);
-	talk(&s, held);
+	exchange(&s, held);
 	close_pair(&s, held);
 	UNTIL(&s, figure(&s, SERVICE, "inc_connect_accept_timeout_total") == 1);
 	assert_true(figure(&s, SERVICE, "inc_connect_accept_failed_total") == 1);
@@ -204,7 +205,7 @@ void test_silent_client(void **state)
 	}
 	printf("# all have been hung up on after %.1f s\n", (inc_now_ns() - since_ns) / 1e9);
 	assert_int_equal(s.n_accepted, 0);
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	sides_close(&s);
 }
 
@@ -220,7 +221,7 @@ static void unused_address(int side, char *address, size_t size)
 
 /* The kernel cannot resolve the client's address. The service's loop must answer others
  * meanwhile. */
-static void service_seeks(struct sides *s)
+static void service_seeks(struct connect_sides *s)
 {
 	char address[32], line[1000];
 	const struct ask ask = {0, ends[SERVICE].device, 1, "", address};
@@ -248,8 +249,8 @@ static void service_seeks(struct sides *s)
 
 /* Plays a service that claims to have an address, without the library. Returns when the client
  * resolves that address. */
-static struct inc_connect_request *client_seeks(struct sides *s, const char *address, int *fd,
-						struct outcome *out)
+static struct inc_connect_request *client_seeks(struct connect_sides *s, const char *address,
+						int *fd, struct outcome *out)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -284,17 +285,17 @@ void test_peer_is_nowhere(void **state)
 	struct inc_connect_request *request;
 	struct held held[SIDES];
 	struct outcome out, asked;
-	struct books before, all;
+	struct resources before, all;
 	uint64_t since_ns;
 	char address[32];
-	struct sides s;
+	struct connect_sides s;
 	int fd;
 
-	books_now(&all);
+	resources_now(&all);
 	sides_open(&s, NULL);
-	books_now(&before);
+	resources_now(&before);
 	service_seeks(&s);
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 
 	unused_address(CLIENT, address, sizeof(address));
 	client_seeks(&s, address, &fd, &out);
@@ -307,13 +308,13 @@ void test_peer_is_nowhere(void **state)
 	assert_non_null(strstr(out.why, "nowhere far/1"));
 	assert_non_null(strstr(out.why, address));
 	close(fd);
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 
 	request = client_seeks(&s, address, &fd, &out);
 	query_address(&s, s.address, &asked);
 	inc_connect_cancel(request);
 	close(fd);
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	assert_false(out.done);
 	open_pair(&s, held);
 	close_pair(&s, held);
@@ -326,38 +327,38 @@ void test_peer_is_nowhere(void **state)
 	printf("# the contexts' end took %.2f s\n", (inc_now_ns() - since_ns) / 1e9);
 	assert_false(out.done);
 	close(fd);
-	books_balance(NULL, &all);
+	resources_returned(NULL, &all);
 }
 
 /* ---- lost answers --------------------------------------------------------------------------- */
 
-static void nothing_was_accepted(struct sides *s, const struct books *before)
+static void nothing_was_accepted(struct connect_sides *s, const struct resources *before)
 {
 	UNTIL(s, figure(s, SERVICE, "inc_connect_accepting") == 0);
 	assert_int_equal(s->n_accepted, 0);
 	assert_true(figure(s, SERVICE, "inc_connect_connections") == 0);
 	assert_true(figure(s, CLIENT, "inc_connect_connecting") == 0);
-	books_balance(s, before);
+	resources_returned(s, before);
 }
 
 /* The service makes the queue pair, but its answer never arrives. The client waits until a timeout,
  * cancels, or closes the connection. */
 void test_lost_answer(void **state)
 {
-	const struct sides_opts opts = {.accept_timeout_ms = 2000};
+	const struct connect_sides_opts opts = {.accept_timeout_ms = 2000};
 	const struct ask ask = {0, ends[SERVICE].device, 1, "", NULL};
 	const struct linger reset = {1, 0};
 	struct inc_connect_request *request;
 	struct outcome out;
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 	struct relay r;
 	size_t answer;
 	int fd;
 
 	sides_open(&s, &opts);
 	relay_open(&r, &s);
-	books_now(&before);
+	resources_now(&before);
 	answer = relay_learn(&r);
 	relay_reset(&r);
 
@@ -391,17 +392,17 @@ void test_lost_answer(void **state)
  * seventh byte. */
 static void cut_everywhere(int way)
 {
-	const struct sides_opts opts = {.accept_timeout_ms = 3000, .quiet = true};
+	const struct connect_sides_opts opts = {.accept_timeout_ms = 3000, .quiet = true};
 	struct held held[SIDES];
 	struct outcome out;
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 	struct relay r;
 	size_t n, total, step = full ? 1 : 7, cuts = 0;
 
 	sides_open(&s, &opts);
 	relay_open(&r, &s);
-	books_now(&before);
+	resources_now(&before);
 	relay_learn(&r);
 	total = r.passed[way];
 	for (n = 0; n < total - 1; n += step, cuts++) {

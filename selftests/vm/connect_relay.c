@@ -119,7 +119,7 @@ static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struc
 			 0);
 }
 
-void relay_open(struct relay *r, struct sides *s)
+void relay_open(struct relay *r, struct connect_sides *s)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET};
 	socklen_t len = sizeof(any);

@@ -31,7 +31,7 @@ static void log_line(void *ctx, const char *line)
 
 static void on_accepted(void *arg, struct inc_connect_socket *socket, const char *peer)
 {
-	struct sides *s = arg;
+	struct connect_sides *s = arg;
 
 	assert_true(s->n_accepted < MAX_ACCEPTED);
 	assert_non_null(peer);
@@ -53,7 +53,7 @@ static void write_file(int side, const char *text, char *path, size_t size)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void open_context(struct sides *s, int side, const struct sides_opts *opts,
+static void open_context(struct connect_sides *s, int side, const struct connect_sides_opts *opts,
 			 const struct inc_connect_settings *settings)
 {
 	char path[64], why[300] = "";
@@ -71,9 +71,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 }
 
-void sides_open(struct sides *s, const struct sides_opts *opts)
+void sides_open(struct connect_sides *s, const struct connect_sides_opts *opts)
 {
-	static const struct sides_opts none;
+	static const struct connect_sides_opts none;
 	const struct timeval tick = {0, TICK_US};
 	struct inc_connect_settings preset;
 	char why[300] = "";
@@ -97,7 +97,7 @@ void sides_open(struct sides *s, const struct sides_opts *opts)
 		 inc_connect_service_port(s->service));
 }
 
-void sides_close(struct sides *s)
+void sides_close(struct connect_sides *s)
 {
 	unsigned int i;
 
@@ -110,14 +110,14 @@ void sides_close(struct sides *s)
 	event_base_free(s->base);
 }
 
-void turn(struct sides *s, uint64_t deadline_at_ns, const char *what, int line)
+void turn(struct connect_sides *s, uint64_t deadline_at_ns, const char *what, int line)
 {
 	if (inc_now_ns() > deadline_at_ns)
 		fail_msg("line %d: not within %d s: %s", line, DEADLINE_S, what);
 	event_base_loop(s->base, EVLOOP_ONCE);
 }
 
-void let_pass(struct sides *s, unsigned int ms)
+void let_pass(struct connect_sides *s, unsigned int ms)
 {
 	uint64_t until_ns = inc_now_ns() + ms * INC_NSEC_PER_MSEC;
 
@@ -139,7 +139,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-void hold(struct sides *s, struct held *h, struct inc_connect_socket *socket)
+void hold(struct connect_sides *s, struct held *h, struct inc_connect_socket *socket)
 {
 	*h = (struct held){.socket = socket};
 	h->readable = event_new(s->base, inc_connect_socket_fd(socket), EV_READ | EV_PERSIST,
@@ -158,7 +158,7 @@ void let_go(struct held *h)
 	*h = (struct held){0};
 }
 
-void take(struct sides *s, struct held *h)
+void take(struct connect_sides *s, struct held *h)
 {
 	UNTIL(s, s->n_accepted);
 	hold(s, h, s->accepted[0]);
@@ -198,7 +198,7 @@ static void on_opened(void *arg, int error, const char *why, struct inc_connect_
 		hold(out->s, &out->held, socket);
 }
 
-struct inc_connect_request *open_begin(struct sides *s, const char *address,
+struct inc_connect_request *open_begin(struct connect_sides *s, const char *address,
 				       unsigned int timeout_ms, struct outcome *out)
 {
 	struct inc_connect_request *request = NULL;
@@ -214,7 +214,7 @@ struct inc_connect_request *open_begin(struct sides *s, const char *address,
 	return request;
 }
 
-void open_address(struct sides *s, const char *address, unsigned int timeout_ms,
+void open_address(struct connect_sides *s, const char *address, unsigned int timeout_ms,
 		  struct outcome *out)
 {
 	open_begin(s, address, timeout_ms, out);
@@ -234,7 +234,7 @@ static void on_queried(void *arg, int error, const char *why,
 	out->device = devices->devices[0];
 }
 
-void query_address(struct sides *s, const char *address, struct outcome *out)
+void query_address(struct connect_sides *s, const char *address, struct outcome *out)
 {
 	INC_CONNECT_OPTS(inc_connect_request_opts, opts, .arg = out);
 	struct inc_connect_request *request;
@@ -246,7 +246,7 @@ void query_address(struct sides *s, const char *address, struct outcome *out)
 	UNTIL(s, out->done);
 }
 
-void open_adopt(struct sides *s, struct outcome *out, struct held held[SIDES])
+void open_adopt(struct connect_sides *s, struct outcome *out, struct held held[SIDES])
 {
 	/* the new event must point to held[CLIENT], which outlives the outcome */
 	event_free(out->held.readable);
@@ -254,7 +254,7 @@ void open_adopt(struct sides *s, struct outcome *out, struct held held[SIDES])
 	take(s, &held[SERVICE]);
 }
 
-void open_pair(struct sides *s, struct held held[SIDES])
+void open_pair(struct connect_sides *s, struct held held[SIDES])
 {
 	struct outcome out;
 
@@ -264,7 +264,7 @@ void open_pair(struct sides *s, struct held held[SIDES])
 	open_adopt(s, &out, held);
 }
 
-void close_pair(struct sides *s, struct held held[SIDES])
+void close_pair(struct connect_sides *s, struct held held[SIDES])
 {
 	int side, ret;
 
@@ -289,7 +289,7 @@ void fill(uint8_t *p, size_t size, unsigned int seed)
 		p[i] = rand_r(&seed) >> 8;
 }
 
-void send_message(struct sides *s, struct held *from, const void *data, size_t size)
+void send_message(struct connect_sides *s, struct held *from, const void *data, size_t size)
 {
 	int ret;
 
@@ -298,7 +298,7 @@ void send_message(struct sides *s, struct held *from, const void *data, size_t s
 		fail_msg("send: %s", inc_connect_socket_error(from->socket));
 }
 
-void expect_message(struct sides *s, struct held *to, const void *data, size_t size)
+void expect_message(struct connect_sides *s, struct held *to, const void *data, size_t size)
 {
 	const void *got;
 	size_t got_size;
@@ -312,7 +312,7 @@ void expect_message(struct sides *s, struct held *to, const void *data, size_t s
 	assert_int_equal(inc_connect_socket_release(to->socket), 0);
 }
 
-void talk(struct sides *s, struct held held[SIDES])
+void exchange(struct connect_sides *s, struct held held[SIDES])
 {
 	uint8_t data[SIDES][64];
 	int side;

@@ -23,9 +23,9 @@ static void fill(uint8_t *p, size_t len, unsigned int seed)
 		p[i] = rand_r(&seed) >> 8;
 }
 
-static void done(struct side *s, uint64_t id)
+static void done(struct rdma_side *s, uint64_t id)
 {
-	struct ibv_wc wc = side_next(s);
+	struct ibv_wc wc = rdma_side_next(s);
 
 	if (wc.status != IBV_WC_SUCCESS || wc.wr_id != id)
 		fail_msg("%s: request %llu: %s", s->qp.what, (unsigned long long)wc.wr_id,
@@ -37,24 +37,24 @@ void test_messages(void **state)
 {
 	static const uint32_t lengths[] = {1, 2048, 2049, 4096, 6000};
 	unsigned int descriptors = open_descriptors();
-	const uint32_t half = SIDE_BYTES / 2, room = half / SIDE_MESSAGES;
-	struct side s[2];
+	const uint32_t half = RDMA_SIDE_BYTES / 2, room = half / RDMA_SIDE_MESSAGES;
+	struct rdma_side s[2];
 	struct ibv_wc wc;
 	int i, side, got;
 
-	side_pair_open(s, IBV_ACCESS_LOCAL_WRITE, TIMEOUT);
+	rdma_side_pair_open(s, IBV_ACCESS_LOCAL_WRITE, TIMEOUT);
 	for (side = 0; side < 2; side++) {
-		fill(s[side].mem, SIDE_BYTES, side);
-		for (i = 0; i < SIDE_MESSAGES; i++)
-			side_receive(&s[side], i, half + i * room, room);
+		fill(s[side].mem, RDMA_SIDE_BYTES, side);
+		for (i = 0; i < RDMA_SIDE_MESSAGES; i++)
+			rdma_side_receive(&s[side], i, half + i * room, room);
 	}
-	for (i = 0; i < SIDE_MESSAGES; i++)
+	for (i = 0; i < RDMA_SIDE_MESSAGES; i++)
 		for (side = 0; side < 2; side++)
-			side_post(&s[side], i, i % 2 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND, i * room,
-				  lengths[i % 5], &s[!side], 0);
+			rdma_side_post(&s[side], i, i % 2 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+				       i * room, lengths[i % 5], &s[!side], 0);
 	for (side = 0; side < 2; side++)
-		for (i = got = 0; i < 2 * SIDE_MESSAGES; i++) {
-			wc = side_next(&s[side]);
+		for (i = got = 0; i < 2 * RDMA_SIDE_MESSAGES; i++) {
+			wc = rdma_side_next(&s[side]);
 			assert_int_equal(wc.status, IBV_WC_SUCCESS);
 			if (!(wc.opcode & IBV_WC_RECV))
 				continue;
@@ -67,7 +67,7 @@ void test_messages(void **state)
 					    s[!side].mem + got * room, wc.byte_len);
 			got++;
 		}
-	side_pair_close(s);
+	rdma_side_pair_close(s);
 	assert_int_equal(open_descriptors(), descriptors);
 }
 
@@ -75,26 +75,27 @@ void test_read_and_write(void **state)
 {
 	const unsigned int access =
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-	const uint32_t len = 100001, half = SIDE_BYTES / 2;
-	struct side s[2];
+	const uint32_t len = 100001, half = RDMA_SIDE_BYTES / 2;
+	struct rdma_side s[2];
 	int i;
 
-	side_pair_open(s, access, TIMEOUT);
-	fill(s[0].mem, SIDE_BYTES, 1);
-	fill(s[1].mem, SIDE_BYTES, 2);
-	side_post(&s[0], 1, IBV_WR_RDMA_WRITE, 0, len, &s[1], half);
+	rdma_side_pair_open(s, access, TIMEOUT);
+	fill(s[0].mem, RDMA_SIDE_BYTES, 1);
+	fill(s[1].mem, RDMA_SIDE_BYTES, 2);
+	rdma_side_post(&s[0], 1, IBV_WR_RDMA_WRITE, 0, len, &s[1], half);
 	done(&s[0], 1);
 	assert_memory_equal(s[1].mem + half, s[0].mem, len);
 	/* more READs than the queue pair may have in progress, so the device delays the rest */
 	for (i = 0; i < 8; i++)
-		side_post(&s[0], 10 + i, IBV_WR_RDMA_READ, half + i * 1000, 1000, &s[1], i * 1000);
+		rdma_side_post(&s[0], 10 + i, IBV_WR_RDMA_READ, half + i * 1000, 1000, &s[1],
+			       i * 1000);
 	for (i = 0; i < 8; i++)
 		done(&s[0], 10 + i);
 	assert_memory_equal(s[0].mem + half, s[1].mem, 8000);
-	side_post(&s[1], 3, IBV_WR_RDMA_READ, half, len, &s[0], 0);
+	rdma_side_post(&s[1], 3, IBV_WR_RDMA_READ, half, len, &s[0], 0);
 	done(&s[1], 3);
 	assert_memory_equal(s[1].mem + half, s[0].mem, len);
-	side_pair_close(s);
+	rdma_side_pair_close(s);
 }
 
 /* A peer accesses memory that was registered without the permission that the access needs. */
@@ -107,36 +108,36 @@ void test_what_a_peer_may_not(void **state)
 		{IBV_WR_RDMA_READ, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE},
 		{IBV_WR_RDMA_WRITE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ},
 	};
-	struct side s[2];
+	struct rdma_side s[2];
 	struct ibv_wc wc;
 	size_t i;
 
 	for (i = 0; i < sizeof(tried) / sizeof(tried[0]); i++) {
-		side_pair_open(s, tried[i].access, TIMEOUT);
-		side_post(&s[0], 1, tried[i].opcode, 0, 100, &s[1], 0);
-		wc = side_next(&s[0]);
+		rdma_side_pair_open(s, tried[i].access, TIMEOUT);
+		rdma_side_post(&s[0], 1, tried[i].opcode, 0, 100, &s[1], 0);
+		wc = rdma_side_next(&s[0]);
 		assert_int_equal(wc.status, IBV_WC_REM_ACCESS_ERR);
-		side_pair_close(s);
+		rdma_side_pair_close(s);
 	}
 }
 
 void test_stop_flushes(void **state)
 {
-	struct side s[2];
+	struct rdma_side s[2];
 	struct inc_err err = {""};
 	struct ibv_wc wc;
 	int i;
 
-	side_pair_open(s, IBV_ACCESS_LOCAL_WRITE, TIMEOUT);
+	rdma_side_pair_open(s, IBV_ACCESS_LOCAL_WRITE, TIMEOUT);
 	for (i = 0; i < 5; i++)
-		side_receive(&s[0], i, 0, 100);
+		rdma_side_receive(&s[0], i, 0, 100);
 	assert_int_equal(inc_rdma_qp_to_err(&s[0].qp, &err), 0);
 	for (i = 0; i < 5; i++) {
-		wc = side_next(&s[0]);
+		wc = rdma_side_next(&s[0]);
 		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 		assert_int_equal(wc.wr_id, i);
 	}
-	side_pair_close(s);
+	rdma_side_pair_close(s);
 }
 
 /* Requests that the device does not support, and impossible addresses of peers. Each error must
@@ -156,9 +157,9 @@ void test_refusals(void **state)
 	struct inc_rdma_qp_opts opts = {.port = 9};
 	struct inc_rdma_qp qp;
 	struct inc_err err = {""};
-	struct side s[2];
+	struct rdma_side s[2];
 
-	side_pair_open(s, 0, TIMEOUT);
+	rdma_side_pair_open(s, 0, TIMEOUT);
 	assert_int_equal(inc_rdma_completions_open(&none, s[0].device,
 						   s[0].device->limits.max_cqe + 1, 1, &err),
 			 -EINVAL);
@@ -182,6 +183,6 @@ void test_refusals(void **state)
 	assert_int_equal(inc_rdma_qp_to_rtr(&qp, &peer, &err), -EINVAL);
 	assert_non_null(strstr(err.msg, "qpn"));
 	inc_rdma_qp_destroy(&qp);
-	side_pair_close(s);
+	rdma_side_pair_close(s);
 	assert_int_equal(open_descriptors(), descriptors);
 }

@@ -17,7 +17,7 @@
 
 #define DEADLINE_S 60
 
-static void choose(struct inc_rdma_inventory *inventory, const struct end *end, struct side *s)
+static void choose(struct inc_rdma_inventory *inventory, const struct end *end, struct rdma_side *s)
 {
 	const struct inc_rdma_list *list = inc_rdma_inventory_get(inventory);
 	const struct inc_rdma_device_info *info = described(list, end->device);
@@ -32,27 +32,28 @@ static void choose(struct inc_rdma_inventory *inventory, const struct end *end, 
 	inc_rdma_list_put(list);
 }
 
-static void make(struct side *s, unsigned int access)
+static void make(struct rdma_side *s, unsigned int access)
 {
 	struct inc_rdma_qp_opts opts = {
-		.caps = {SIDE_MESSAGES, SIDE_MESSAGES, 2, 1, 0, 4, 4},
+		.caps = {RDMA_SIDE_MESSAGES, RDMA_SIDE_MESSAGES, 2, 1, 0, 4, 4},
 		.port = 1,
 		.access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
 	struct inc_err err = {""};
 
-	if (inc_rdma_completions_open(&s->completions, s->device, 2 * SIDE_MESSAGES, 8, &err))
+	if (inc_rdma_completions_open(&s->completions, s->device, 2 * RDMA_SIDE_MESSAGES, 8, &err))
 		fail_msg("%s", err.msg);
 	opts.send_cq = opts.recv_cq = s->completions.cq;
 	if (inc_rdma_qp_make(&s->qp, s->device, &opts, &err))
 		fail_msg("%s", err.msg);
-	s->mem = mmap(NULL, SIDE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	s->mem = mmap(NULL, RDMA_SIDE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		      -1, 0);
 	assert_ptr_not_equal(s->mem, MAP_FAILED);
-	inc_rdma_regions_open(&s->cache, s->device->pd, SIDE_BYTES);
-	assert_int_equal(inc_rdma_cache_get(&s->cache, s->mem, SIDE_BYTES, access, &s->mr), 0);
+	inc_rdma_regions_open(&s->cache, s->device->pd, RDMA_SIDE_BYTES);
+	assert_int_equal(inc_rdma_cache_get(&s->cache, s->mem, RDMA_SIDE_BYTES, access, &s->mr), 0);
 }
 
-static void meet(struct side *s, const struct side *other, uint8_t timeout)
+static void meet(struct rdma_side *s, const struct rdma_side *other, uint8_t timeout)
 {
 	const struct inc_rdma_rts rts = {
 		.psn = s->psn, .timeout = timeout, .retry_cnt = 6, .rnr_retry = 6};
@@ -73,7 +74,7 @@ static void meet(struct side *s, const struct side *other, uint8_t timeout)
 		fail_msg("%s", err.msg);
 }
 
-void side_pair_open(struct side s[2], unsigned int access, uint8_t timeout)
+void rdma_side_pair_open(struct rdma_side s[2], unsigned int access, uint8_t timeout)
 {
 	struct inc_rdma_inventory *inventory = open_all();
 	int i;
@@ -90,7 +91,7 @@ void side_pair_open(struct side s[2], unsigned int access, uint8_t timeout)
 	meet(&s[1], &s[0], timeout);
 }
 
-void side_pair_close(struct side s[2])
+void rdma_side_pair_close(struct rdma_side s[2])
 {
 	int i;
 
@@ -100,11 +101,11 @@ void side_pair_close(struct side s[2])
 		inc_rdma_mr_put(&s[i].cache, s[i].mr);
 		inc_rdma_cache_close(&s[i].cache);
 		inc_rdma_device_put(s[i].device);
-		munmap(s[i].mem, SIDE_BYTES);
+		munmap(s[i].mem, RDMA_SIDE_BYTES);
 	}
 }
 
-bool side_next_within(struct side *s, unsigned int limit_ms, struct ibv_wc *wc)
+bool rdma_side_next_within(struct rdma_side *s, unsigned int limit_ms, struct ibv_wc *wc)
 {
 	struct pollfd pfd = {.fd = inc_rdma_completions_fd(&s->completions), .events = POLLIN};
 	uint64_t deadline_at_ns = inc_now_ns() + limit_ms * INC_NSEC_PER_MSEC;
@@ -122,16 +123,16 @@ bool side_next_within(struct side *s, unsigned int limit_ms, struct ibv_wc *wc)
 	}
 }
 
-struct ibv_wc side_next(struct side *s)
+struct ibv_wc rdma_side_next(struct rdma_side *s)
 {
 	struct ibv_wc wc;
 
-	if (!side_next_within(s, DEADLINE_S * 1000, &wc))
+	if (!rdma_side_next_within(s, DEADLINE_S * 1000, &wc))
 		fail_msg("%s: no completion", s->qp.what);
 	return wc;
 }
 
-void side_receive(struct side *s, uint64_t id, uint32_t at, uint32_t len)
+void rdma_side_receive(struct rdma_side *s, uint64_t id, uint32_t at, uint32_t len)
 {
 	struct ibv_sge sge = {(uintptr_t)s->mem + at, len, s->mr->mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad;
@@ -139,8 +140,8 @@ void side_receive(struct side *s, uint64_t id, uint32_t at, uint32_t len)
 	assert_int_equal(ibv_post_recv(s->qp.ibv, &wr, &bad), 0);
 }
 
-void side_post(struct side *s, uint64_t id, enum ibv_wr_opcode opcode, uint32_t at, uint32_t len,
-	       const struct side *other, uint32_t there)
+void rdma_side_post(struct rdma_side *s, uint64_t id, enum ibv_wr_opcode opcode, uint32_t at,
+		    uint32_t len, const struct rdma_side *other, uint32_t there)
 {
 	struct ibv_sge sge = {(uintptr_t)s->mem + at, len, s->mr->mr->lkey};
 	struct ibv_send_wr wr =

@@ -9,10 +9,10 @@
 #include "lib/rdma/qp.h"
 #include "lib/rdma/region.h"
 
-#define SIDE_BYTES    (1u << 20) /* size of each side's memory in bytes */
-#define SIDE_MESSAGES 40         /* messages in flight in each direction */
+#define RDMA_SIDE_BYTES    (1u << 20) /* size of each side's memory in bytes */
+#define RDMA_SIDE_MESSAGES 40         /* messages in flight in each direction */
 
-struct side {
+struct rdma_side {
 	struct inc_rdma_device *device;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
@@ -27,18 +27,18 @@ struct side {
 
 /* Makes both queue pairs in RTS, with memory that allows this access. timeout: the ACK timeout of
  * the queue pair, after which the device retries six times. */
-void side_pair_open(struct side s[2], unsigned int access, uint8_t timeout);
-void side_pair_close(struct side s[2]);
+void rdma_side_pair_open(struct rdma_side s[2], unsigned int access, uint8_t timeout);
+void rdma_side_pair_close(struct rdma_side s[2]);
 
 /* Waits for the side's next completion. Returns false if none arrives within the limit, which may
  * be exceeded by a second. */
-bool side_next_within(struct side *s, unsigned int limit_ms, struct ibv_wc *wc);
+bool rdma_side_next_within(struct rdma_side *s, unsigned int limit_ms, struct ibv_wc *wc);
 /* Waits for the side's next completion, and fails the test if none arrives. */
-struct ibv_wc side_next(struct side *s);
-void side_receive(struct side *s, uint64_t id, uint32_t at, uint32_t len);
+struct ibv_wc rdma_side_next(struct rdma_side *s);
+void rdma_side_receive(struct rdma_side *s, uint64_t id, uint32_t at, uint32_t len);
 /* Posts a SEND or WRITE from this side's memory at `at`, or a READ into it. `there` is the offset
  * in the other side's memory. */
-void side_post(struct side *s, uint64_t id, enum ibv_wr_opcode opcode, uint32_t at, uint32_t len,
-	       const struct side *other, uint32_t there);
+void rdma_side_post(struct rdma_side *s, uint64_t id, enum ibv_wr_opcode opcode, uint32_t at,
+		    uint32_t len, const struct rdma_side *other, uint32_t there);
 
 #endif

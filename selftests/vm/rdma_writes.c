@@ -23,7 +23,7 @@
 
 /* time limit; in half of it a device with a timeout of 17 fails its request */
 #define SILENCE_MS 8000
-#define PLACE      (SIDE_BYTES / SIDE_MESSAGES)
+#define PLACE      (RDMA_SIDE_BYTES / RDMA_SIDE_MESSAGES)
 
 struct last {
 	unsigned int n, bytes, seed, sent;
@@ -37,7 +37,7 @@ static uint8_t pattern(const struct last *last, unsigned int i, unsigned int at)
 	return 1 + (last->seed * 131 + i * 7 + at) % 255;
 }
 
-static void write_all(struct side s[2], struct last *last)
+static void write_all(struct rdma_side s[2], struct last *last)
 {
 	struct inc_err err = {""};
 	struct ibv_wc wc;
@@ -50,19 +50,19 @@ static void write_all(struct side s[2], struct last *last)
 	for (i = 0; i < last->n; i++) {
 		for (at = 0; at < last->bytes; at++)
 			s[0].mem[i * PLACE + at] = pattern(last, i, at);
-		side_receive(&s[1], i, 0, 0);
+		rdma_side_receive(&s[1], i, 0, 0);
 	}
 	for (i = 0; i < last->n; i++)
-		side_post(&s[0], i, IBV_WR_RDMA_WRITE_WITH_IMM, i * PLACE, last->bytes, &s[1],
-			  i * PLACE);
+		rdma_side_post(&s[0], i, IBV_WR_RDMA_WRITE_WITH_IMM, i * PLACE, last->bytes, &s[1],
+			       i * PLACE);
 	for (i = 0; i < last->n; i++) {
-		if (!last->silent && !side_next_within(&s[0], SILENCE_MS, &wc)) {
+		if (!last->silent && !rdma_side_next_within(&s[0], SILENCE_MS, &wc)) {
 			last->silent = true;
 			if (inc_rdma_qp_to_err(&s[0].qp, &err))
 				fail_msg("%s", err.msg);
 		}
 		if (last->silent)
-			wc = side_next(&s[0]);
+			wc = rdma_side_next(&s[0]);
 		if (wc.status == IBV_WC_SUCCESS)
 			last->sent++;
 		else if (last->sent == i)
@@ -70,7 +70,7 @@ static void write_all(struct side s[2], struct last *last)
 	}
 }
 
-static unsigned int placed(const struct side *s, const struct last *last)
+static unsigned int placed(const struct rdma_side *s, const struct last *last)
 {
 	unsigned int i, at, n = 0;
 
@@ -83,7 +83,7 @@ static unsigned int placed(const struct side *s, const struct last *last)
 }
 
 /* Polls all completions of a side, and returns how many succeeded. */
-static unsigned int arrived(struct side *s)
+static unsigned int arrived(struct rdma_side *s)
 {
 	struct ibv_wc wc;
 	unsigned int n = 0;
@@ -97,15 +97,15 @@ int main(int argc, char **argv)
 {
 	struct last last = {.status = "success"};
 	struct inc_err err = {""};
-	struct side s[2];
+	struct rdma_side s[2];
 	char line[80];
 
 	if (argc < 2 || !read_ends(argc - 1, argv + 1, "rdma_writes TIMEOUT"))
 		return 2;
-	side_pair_open(s, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, atoi(argv[1]));
+	rdma_side_pair_open(s, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, atoi(argv[1]));
 	while (fgets(line, sizeof(line), stdin)) {
 		if (sscanf(line, "write %u %u", &last.n, &last.bytes) == 2) {
-			if (last.n > SIDE_MESSAGES || last.bytes > PLACE)
+			if (last.n > RDMA_SIDE_MESSAGES || last.bytes > PLACE)
 				return 2;
 			write_all(s, &last);
 		} else if (!strcmp(line, "fence\n")) {
@@ -120,6 +120,6 @@ int main(int argc, char **argv)
 		       last.silent ? "true" : "false");
 		fflush(stdout);
 	}
-	side_pair_close(s);
+	rdma_side_pair_close(s);
 	return 0;
 }

@@ -15,6 +15,6 @@ $(call vm_program,rc_judge,rc_judge_opts)
 
 # These use the public interface only.
 $(eval $(call program,$(B)/selftests/vm/connect_live,\
-	$(call plain,$(patsubst %,selftests/vm/connect_%.c,live sides books relay talk end raw many)) $(B)/libinc_connect.so,\
+	$(call plain,$(patsubst %,selftests/vm/connect_%.c,live sides resources relay messages end raw many)) $(B)/libinc_connect.so,\
 	-L$$(B) -linc_connect $$(E2E_RPATH) $(EVENT_LIBS) -lcmocka -lpthread))
 TESTS_vm += $(B)/selftests/vm/connect_live

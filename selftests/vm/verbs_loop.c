@@ -49,8 +49,8 @@ static struct inccl_open_opts make_opts(unsigned int message_packets, unsigned i
 	};
 }
 
-void loop_open(struct loop *l, unsigned int message_packets, unsigned int window, uint32_t psn,
-	       const char *options)
+void loopback_open(struct loopback *l, unsigned int message_packets, unsigned int window,
+		   uint32_t psn, const char *options)
 {
 	struct inccl_open_opts opts = make_opts(message_packets, window, psn, options);
 	struct inc_err err = {""};
@@ -70,7 +70,7 @@ void loop_open(struct loop *l, unsigned int message_packets, unsigned int window
 	};
 }
 
-void loop_connect(struct loop *l)
+void loopback_connect(struct loopback *l)
 {
 	struct inc_err err = {""};
 
@@ -78,7 +78,7 @@ void loop_connect(struct loop *l)
 		fail_msg("connect: %s", err.msg);
 }
 
-int drive(struct loop *l, uint64_t goal)
+int drive(struct loopback *l, uint64_t goal)
 {
 	uint64_t deadline = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC, until;
 	struct pollfd pfd;
@@ -102,7 +102,7 @@ int drive(struct loop *l, uint64_t goal)
 	}
 }
 
-static int post_all(struct loop *l, enum inccl_mode mode, const uint8_t *send, uint8_t *recv,
+static int post_all(struct loopback *l, enum inccl_mode mode, const uint8_t *send, uint8_t *recv,
 		    size_t len, struct inc_channel_region *send_region,
 		    struct inc_channel_region *recv_region)
 {
@@ -141,7 +141,7 @@ static int post_all(struct loop *l, enum inccl_mode mode, const uint8_t *send, u
 	return inccl_endpoint_flush(l->ep);
 }
 
-static int echo(struct loop *l, enum inccl_mode mode, const void *send, void *recv, size_t len)
+static int echo(struct loopback *l, enum inccl_mode mode, const void *send, void *recv, size_t len)
 {
 	struct inc_channel_region sr, rr;
 	int ret;
@@ -166,8 +166,8 @@ static void fill(uint8_t *p, size_t len, unsigned int seed)
 		p[i] = rand_r(&seed) >> 8;
 }
 
-void echo_checked(struct loop *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv, size_t len,
-		  unsigned int seed)
+void echo_checked(struct loopback *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv,
+		  size_t len, unsigned int seed)
 {
 	int ret;
 
@@ -186,11 +186,11 @@ static void test_sizes(void **state)
 	size_t i, most = 1 << 20;
 	uint8_t *send = malloc(most), *recv = malloc(most + 64);
 	unsigned int mp, mode;
-	struct loop l;
+	struct loopback l;
 
 	for (mp = 1; mp <= 64; mp *= 4) {
-		loop_open(&l, mp, 0, 0xfffff0, NULL);
-		loop_connect(&l);
+		loopback_open(&l, mp, 0, 0xfffff0, NULL);
+		loopback_connect(&l);
 		for (mode = INCCL_MODE_SENDRECV; mode <= INCCL_MODE_WRITE; mode++)
 			for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 				/* the buffer is four bytes off the alignment of malloc() */
@@ -206,14 +206,14 @@ static void test_windows(void **state)
 {
 	static const unsigned int windows[] = {1, 2, 7, 32, 4096};
 	uint8_t *send = malloc(300000), *recv = malloc(300000);
-	struct loop l;
+	struct loopback l;
 	size_t i;
 
 	for (i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
-		loop_open(&l, 1, windows[i], 1, NULL);
+		loopback_open(&l, 1, windows[i], 1, NULL);
 		assert_int_equal(l.own.window_messages, windows[i]);
 		l.armed_waits = i % 2;
-		loop_connect(&l);
+		loopback_connect(&l);
 		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, 300000, i);
 		echo_checked(&l, INCCL_MODE_WRITE, send, recv, 300000, i);
 		inccl_endpoint_close(l.ep);
@@ -234,12 +234,12 @@ void *pages(void *at, size_t len)
 static void test_read_only_memory(void **state)
 {
 	uint8_t *send = pages(NULL, 8192), *recv = pages(NULL, 8192);
-	struct loop l;
+	struct loopback l;
 
 	fill(send, 8192, 5);
 	assert_int_equal(mprotect(send, 8192, PROT_READ), 0);
-	loop_open(&l, 1, 0, 0, "cache_mib=0");
-	loop_connect(&l);
+	loopback_open(&l, 1, 0, 0, "cache_mib=0");
+	loopback_connect(&l);
 	assert_int_equal(echo(&l, INCCL_MODE_SENDRECV, send, recv, 8192), 0);
 	assert_memory_equal(send, recv, 8192);
 	inccl_endpoint_close(l.ep);
@@ -251,13 +251,13 @@ static void test_retry_exhausted(void **state)
 {
 	uint8_t send[64] = {1}, recv[64];
 	uint64_t started;
-	struct loop l;
+	struct loopback l;
 	int ret;
 
-	loop_open(&l, 1, 0, 0, "timeout=10,retry_cnt=3");
+	loopback_open(&l, 1, 0, 0, "timeout=10,retry_cnt=3");
 	l.peer.end.qpn = (l.own.end.qpn + 0x1000) & INC_QPN_MASK;
 	l.armed_waits = true;
-	loop_connect(&l);
+	loopback_connect(&l);
 	started = inc_now_ns();
 	ret = echo(&l, INCCL_MODE_SENDRECV, send, recv, sizeof(send));
 	assert_int_equal(ret, -ETIMEDOUT);
@@ -272,11 +272,11 @@ static void test_given_up(void **state)
 {
 	uint8_t send[64] = {1}, recv[64];
 	struct inc_channel_region sr, rr;
-	struct loop l;
+	struct loopback l;
 
-	loop_open(&l, 1, 0, 0, NULL);
+	loopback_open(&l, 1, 0, 0, NULL);
 	l.peer.end.qpn = (l.own.end.qpn + 0x1000) & INC_QPN_MASK;
-	loop_connect(&l);
+	loopback_connect(&l);
 	assert_int_equal(inccl_endpoint_map(l.ep, send, sizeof(send), false, &sr), 0);
 	assert_int_equal(inccl_endpoint_map(l.ep, recv, sizeof(recv), true, &rr), 0);
 	assert_int_equal(post_all(&l, INCCL_MODE_WRITE, send, recv, sizeof(send), &sr, &rr), 0);
@@ -298,13 +298,13 @@ static void test_port_down(void **state)
 {
 	uint8_t send[64] = {1}, recv[64];
 	struct inc_channel_region sr, rr;
-	struct loop l;
+	struct loopback l;
 	int ret;
 
-	loop_open(&l, 1, 0, 0, "port_down_ms=200,timeout=20");
+	loopback_open(&l, 1, 0, 0, "port_down_ms=200,timeout=20");
 	l.peer.end.qpn = (l.own.end.qpn + 0x1000) & INC_QPN_MASK;
 	l.armed_waits = true;
-	loop_connect(&l);
+	loopback_connect(&l);
 	assert_int_equal(inccl_endpoint_map(l.ep, send, sizeof(send), false, &sr), 0);
 	assert_int_equal(inccl_endpoint_map(l.ep, recv, sizeof(recv), true, &rr), 0);
 	assert_int_equal(post_all(&l, INCCL_MODE_SENDRECV, send, recv, sizeof(send), &sr, &rr), 0);

@@ -10,7 +10,7 @@
 
 static const struct inccl_transport peer_verbs = {INCCL_TRANSPORT_VERBS, &inc_channel_verbs};
 
-struct loop {
+struct loopback {
 	struct inccl_endpoint *ep;
 	struct inccl_own own;
 	struct inc_channel_peer peer;
@@ -19,15 +19,15 @@ struct loop {
 	bool armed_waits; /* waits sleep in poll() instead of spinning */
 };
 
-void loop_open(struct loop *l, unsigned int message_packets, unsigned int window, uint32_t psn,
-	       const char *options);
-void loop_connect(struct loop *l);
+void loopback_open(struct loopback *l, unsigned int message_packets, unsigned int window,
+		   uint32_t psn, const char *options);
+void loopback_connect(struct loopback *l);
 /* Makes progress until message `goal` is complete. If `goal` is UINT64_MAX, until the endpoint is
  * quiet. Returns 0 or the error. */
-int drive(struct loop *l, uint64_t goal);
+int drive(struct loopback *l, uint64_t goal);
 /* Fills `send`, sends it so that it arrives in `recv`, and compares both buffers. */
-void echo_checked(struct loop *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv, size_t len,
-		  unsigned int seed);
+void echo_checked(struct loopback *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv,
+		  size_t len, unsigned int seed);
 void *pages(void *at, size_t len); /* maps private, anonymous pages */
 
 /* tests of verbs_memory.c */

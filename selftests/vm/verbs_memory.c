@@ -24,11 +24,11 @@ void test_cache(void **state)
 	size_t len = 256 << 10;
 	uint8_t *send = pages(NULL, len), *recv = pages(NULL, len), *moved;
 	struct inc_rdma_cache *cache;
-	struct loop l;
+	struct loopback l;
 	unsigned int i;
 
-	loop_open(&l, 1, 0, 0, NULL);
-	loop_connect(&l);
+	loopback_open(&l, 1, 0, 0, NULL);
+	loopback_connect(&l);
 	cache = &VERBS_DEV(l.ep->dev)->cache;
 	if (!cache->watched)
 		/* the log states the reason; then every request registers its memory again */
@@ -103,11 +103,11 @@ void test_cache_churn(void **state)
 {
 	struct churn churn = {false};
 	pthread_t thread;
-	struct loop l;
+	struct loopback l;
 	unsigned int i;
 
-	loop_open(&l, 1, 0, 0, NULL);
-	loop_connect(&l);
+	loopback_open(&l, 1, 0, 0, NULL);
+	loopback_connect(&l);
 	assert_int_equal(pthread_create(&thread, NULL, churner, &churn), 0);
 	for (i = 0; i < 200; i++) {
 		uint8_t *send = pages(NULL, 65536), *recv = pages(NULL, 65536);
@@ -129,16 +129,16 @@ void test_cache_slow_watcher(void **state)
 {
 	uint8_t *send = pages(NULL, 16384), *recv = pages(NULL, 16384);
 	cpu_set_t before, one;
-	struct loop l;
+	struct loopback l;
 	unsigned int i;
 
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-	loop_open(&l, 1, 0, 0, NULL);
+	loopback_open(&l, 1, 0, 0, NULL);
 	assert_int_equal(move_watcher(SCHED_IDLE, 0), 1);
-	loop_connect(&l);
+	loopback_connect(&l);
 	for (i = 0; i < 300; i++) {
 		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, 16384, i);
 		assert_int_equal(madvise(i & 1 ? send : recv, 16384, MADV_DONTNEED), 0);
@@ -156,14 +156,14 @@ void test_shared_memory(void **state)
 	size_t len = 65536;
 	int fd = memfd_create("verbs_loop", MFD_CLOEXEC);
 	uint8_t *send, *recv = pages(NULL, len);
-	struct loop l;
+	struct loopback l;
 	unsigned int i;
 
 	assert_true(fd >= 0 && !ftruncate(fd, len));
 	send = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(send, MAP_FAILED);
-	loop_open(&l, 1, 0, 0, NULL);
-	loop_connect(&l);
+	loopback_open(&l, 1, 0, 0, NULL);
+	loopback_connect(&l);
 	for (i = 0; i < 20; i++) {
 		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, i);
 		if (i & 1)
@@ -194,15 +194,15 @@ void test_huge_pages(void **state)
 	size_t huge = 2 << 20, len = 65536;
 	struct inc_rdma_cache *cache;
 	uint8_t *p;
-	struct loop l;
+	struct loopback l;
 	unsigned int i;
 
 	write_number("/proc/sys/vm/nr_hugepages", 4);
 	p = mmap(NULL, 2 * huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
 		 -1, 0);
 	assert_ptr_not_equal(p, MAP_FAILED);
-	loop_open(&l, 1, 0, 0, NULL);
-	loop_connect(&l);
+	loopback_open(&l, 1, 0, 0, NULL);
+	loopback_connect(&l);
 	cache = &VERBS_DEV(l.ep->dev)->cache;
 	for (i = 0; i < 5; i++)
 		echo_checked(&l, INCCL_MODE_WRITE, p + 4096, p + huge + 8192, len, i);
@@ -252,13 +252,13 @@ static int share_locked_memory(void *arg)
 {
 	size_t len = 256 << 10;
 	uint8_t *p = pages(NULL, 4 * len);
-	struct loop one, two;
+	struct loopback one, two;
 
 	lower_locked_memory(3 * len);
-	loop_open(&one, 1, 0, 0, NULL);
-	loop_open(&two, 1, 0, 0, NULL);
-	loop_connect(&one);
-	loop_connect(&two);
+	loopback_open(&one, 1, 0, 0, NULL);
+	loopback_open(&two, 1, 0, 0, NULL);
+	loopback_connect(&one);
+	loopback_connect(&two);
 	echo_checked(&one, INCCL_MODE_SENDRECV, p, p + len, len, 1);
 	echo_checked(&two, INCCL_MODE_SENDRECV, p + 2 * len, p + 3 * len, len, 2);
 	echo_checked(&one, INCCL_MODE_SENDRECV, p, p + len, len, 3);
@@ -276,11 +276,11 @@ void test_locked_memory_is_shared(void **state)
 static int echo_in_child(void *arg)
 {
 	uint8_t *send = arg, *recv = send + 65536;
-	struct loop l;
+	struct loopback l;
 	unsigned int i;
 
-	loop_open(&l, 1, 0, 0, NULL);
-	loop_connect(&l);
+	loopback_open(&l, 1, 0, 0, NULL);
+	loopback_connect(&l);
 	for (i = 0; i < 50; i++) {
 		echo_checked(&l, INCCL_MODE_WRITE, send, recv, 65536, 100 + i);
 		munmap(i & 1 ? send : recv, 65536);
@@ -295,12 +295,12 @@ static int close_while_child_lives(void *arg)
 {
 	uint8_t *p = pages(NULL, 131072);
 	int fds[2], status;
-	struct loop l;
+	struct loopback l;
 	pid_t pid;
 	char c;
 
-	loop_open(&l, 1, 0, 0, NULL);
-	loop_connect(&l);
+	loopback_open(&l, 1, 0, 0, NULL);
+	loopback_connect(&l);
 	echo_checked(&l, INCCL_MODE_WRITE, p, p + 65536, 65536, 1);
 	in_forked_child(echo_in_child, p);
 	echo_checked(&l, INCCL_MODE_WRITE, p, p + 65536, 65536, 2);

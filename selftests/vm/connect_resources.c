@@ -28,7 +28,7 @@ static unsigned int sum_of(const char *text, const char *name)
 	return sum;
 }
 
-static void read_devices(struct books *books)
+static void read_devices(struct resources *resources)
 {
 	char text[4096];
 	FILE *f = popen("exec rdma -j resource show", "r");
@@ -39,10 +39,10 @@ static void read_devices(struct books *books)
 	text[n] = '\0';
 	if (pclose(f) || !strstr(text, "\"qp\":"))
 		fail_msg("rdma resource show: '%s'", text);
-	books->queue_pairs = sum_of(text, "qp");
-	books->completion_queues = sum_of(text, "cq");
-	books->regions = sum_of(text, "mr");
-	books->domains = sum_of(text, "pd");
+	resources->queue_pairs = sum_of(text, "qp");
+	resources->completion_queues = sum_of(text, "cq");
+	resources->regions = sum_of(text, "mr");
+	resources->domains = sum_of(text, "pd");
 }
 
 static uint64_t pinned(void)
@@ -59,23 +59,23 @@ static uint64_t pinned(void)
 	return kib << 10;
 }
 
-static void read_process(struct books *books)
+static void read_process(struct resources *resources)
 {
-	books->descriptors = open_descriptors();
-	books->pinned_bytes = pinned();
-	books->heap_bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
+	resources->descriptors = open_descriptors();
+	resources->pinned_bytes = pinned();
+	resources->heap_bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
 }
 
-void books_now(struct books *books)
+void resources_now(struct resources *resources)
 {
-	memset(books, 0, sizeof(*books));
-	read_devices(books);
-	read_process(books);
+	memset(resources, 0, sizeof(*resources));
+	read_devices(resources);
+	read_process(resources);
 }
 
 /* Compares all resources. Those of the devices are read last, and only if the others match, because
  * that starts another program and is slow. */
-static bool balanced(const struct books *before, struct books *now)
+static bool balanced(const struct resources *before, struct resources *now)
 {
 	*now = *before;
 	read_process(now);
@@ -86,10 +86,10 @@ static bool balanced(const struct books *before, struct books *now)
 	return !memcmp(before, now, sizeof(*now));
 }
 
-void books_balance(struct sides *s, const struct books *before)
+void resources_returned(struct connect_sides *s, const struct resources *before)
 {
 	uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
-	struct books now;
+	struct resources now;
 
 	while (!balanced(before, &now)) {
 		if (inc_now_ns() > deadline_at_ns)
@@ -108,7 +108,7 @@ void books_balance(struct sides *s, const struct books *before)
 
 /* ---- resources of this process --------------------------------------------------------------- */
 
-double figure(struct sides *s, int side, const char *name)
+double figure(struct connect_sides *s, int side, const char *name)
 {
 	char *text = inc_connect_figures(s->ctx[side]), *line, *rest;
 	size_t len = strlen(name);

@@ -45,12 +45,12 @@ void test_choice(void **state)
 	struct inc_connect_settings settings;
 	struct held held[SIDES];
 	struct outcome out;
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 
 	sides_open(&s, NULL);
 	test_settings(&settings);
-	books_now(&before);
+	resources_now(&before);
 	query_address(&s, s.address, &out);
 	assert_int_equal(out.error, 0);
 	assert_int_equal(out.devices, 1);
@@ -73,7 +73,7 @@ void test_choice(void **state)
 	close_pair(&s, held);
 	assert_true(figure(&s, CLIENT, "inc_connect_connections") == 0);
 	assert_true(figure(&s, SERVICE, "inc_connect_connections") == 0);
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	sides_close(&s);
 }
 
@@ -153,10 +153,10 @@ static void check_counts(const struct held held[SIDES])
 
 static void stream_both(const struct inc_connect_settings *settings)
 {
-	const struct sides_opts opts = {.setting = settings};
+	const struct connect_sides_opts opts = {.setting = settings};
 	struct held held[SIDES];
 	struct stream there, back;
-	struct sides s;
+	struct connect_sides s;
 	uint8_t big[FEW + 1] = {0};
 	int side, ret;
 
@@ -173,7 +173,7 @@ static void stream_both(const struct inc_connect_settings *settings)
 		assert_int_equal(inc_connect_socket_send(held[side].socket, big, sizeof(big)),
 				 -EMSGSIZE);
 	}
-	talk(&s, held); /* the connection still works after the rejected calls */
+	exchange(&s, held); /* the connection still works after the rejected calls */
 	close_pair(&s, held);
 	sides_close(&s);
 }
@@ -200,7 +200,7 @@ void test_slow_reader(void **state)
 {
 	struct inc_connect_settings settings;
 	struct held held[SIDES];
-	struct sides s;
+	struct connect_sides s;
 	uint8_t data[8];
 	uint32_t i;
 
@@ -223,7 +223,7 @@ void test_slow_reader(void **state)
 		fill(data, sizeof(data), i);
 		expect_message(&s, &held[SERVICE], data, sizeof(data));
 	}
-	talk(&s, held);
+	exchange(&s, held);
 	close_pair(&s, held);
 	sides_close(&s);
 }
@@ -244,7 +244,8 @@ struct memory {
 	struct told told; /* the peer's description */
 };
 
-static void lend(struct sides *s, struct held held[SIDES], struct memory m[SIDES], bool remote)
+static void lend(struct connect_sides *s, struct held held[SIDES], struct memory m[SIDES],
+		 bool remote)
 {
 	const void *got;
 	struct told own;
@@ -297,7 +298,7 @@ static uint32_t pieces(const struct memory *m, uint32_t n, uint32_t at,
 	return at;
 }
 
-static void transfer(struct sides *s, struct held *h, enum inc_connect_direction direction,
+static void transfer(struct connect_sides *s, struct held *h, enum inc_connect_direction direction,
 		     const struct inc_connect_transfer *t, uint32_t n)
 {
 	uint64_t ticket;
@@ -346,13 +347,13 @@ void test_transfers(void **state)
 	struct inc_connect_socket_info info = {.sz = sizeof(info)};
 	struct memory m[SIDES];
 	struct held held[SIDES];
-	struct books before;
-	struct sides s;
+	struct resources before;
+	struct connect_sides s;
 	uint32_t written, end;
 	uint8_t *was;
 
 	sides_open(&s, NULL);
-	books_now(&before);
+	resources_now(&before);
 	open_pair(&s, held);
 	lend(&s, held, m, true);
 	was = malloc(ROOM);
@@ -376,11 +377,11 @@ void test_transfers(void **state)
 	assert_int_equal(info.bytes_written, written);
 	assert_int_equal(info.bytes_read, end - written);
 	check_refusals(&held[CLIENT], &m[CLIENT]);
-	talk(&s, held);
+	exchange(&s, held);
 	free(was);
 	give_back(m);
 	close_pair(&s, held);
-	books_balance(&s, &before);
+	resources_returned(&s, &before);
 	sides_close(&s);
 }
 
@@ -391,7 +392,7 @@ void test_memory_that_is_not_lent(void **state)
 	struct inc_connect_transfer t;
 	struct memory m[SIDES];
 	struct held held[SIDES];
-	struct sides s;
+	struct connect_sides s;
 	uint64_t ticket;
 	uint8_t *was = malloc(ROOM);
 	int ret;
@@ -448,7 +449,7 @@ static void *echo(void *arg)
 void test_threads(void **state)
 {
 	struct held held[SIDES];
-	struct sides s;
+	struct connect_sides s;
 	uint8_t data[64];
 	const void *got;
 	pthread_t thread;
@@ -486,12 +487,12 @@ void test_threads(void **state)
 void test_context_goes_first(void **state)
 {
 	struct held held[SIDES];
-	struct books before;
-	struct sides s, gone;
+	struct resources before;
+	struct connect_sides s, gone;
 
 	sides_open(&s, NULL);
 	sides_close(&s); /* the first round is not counted, because it makes one-time allocations */
-	books_now(&before);
+	resources_now(&before);
 	sides_open(&s, NULL);
 	open_pair(&s, held);
 	gone = s;
@@ -500,8 +501,8 @@ void test_context_goes_first(void **state)
 	inc_connect_destroy(s.ctx[SERVICE]);
 	gone.service = NULL;
 	gone.ctx[CLIENT] = gone.ctx[SERVICE] = NULL;
-	talk(&gone, held);
+	exchange(&gone, held);
 	close_pair(&gone, held);
 	sides_close(&gone);
-	books_balance(NULL, &before);
+	resources_returned(NULL, &before);
 }
