@@ -23,13 +23,13 @@
 #define MAX_CHANNELS 8
 
 struct end {
-	struct side *side;
+	struct soft_side *side;
 	struct inc_channel *ch;
 	struct inc_channel_own own;
 	uint64_t sent, done;
 };
 
-struct side {
+struct soft_side {
 	const char *addr;
 	struct inc_channel_device *dev;
 	struct end end[MAX_CHANNELS];
@@ -97,7 +97,7 @@ static int open_in(const char *ns, const struct inc_channel_device_opts *opts,
 	return ret;
 }
 
-static void open_side(struct side *s, const char *ns)
+static void open_side(struct soft_side *s, const char *ns)
 {
 	struct inc_channel_device_opts opts = {
 		.ifname = "lo",
@@ -132,7 +132,7 @@ static void open_side(struct side *s, const char *ns)
 	}
 }
 
-static void connect_side(struct side *s, const struct side *peer)
+static void connect_side(struct soft_side *s, const struct soft_side *peer)
 {
 	struct inc_err err;
 	unsigned int i;
@@ -150,7 +150,7 @@ static void connect_side(struct side *s, const struct side *peer)
 	}
 }
 
-static void send_some(struct side *s)
+static void send_some(struct soft_side *s)
 {
 	unsigned int i;
 	bool room = true;
@@ -179,7 +179,7 @@ static void send_some(struct side *s)
 
 static void *run(void *arg)
 {
-	struct side *s = arg;
+	struct soft_side *s = arg;
 	uint64_t now_ns, at_ns;
 	bool more;
 
@@ -210,7 +210,7 @@ struct repairs {
 	unsigned long long resent, timeouts, naks, rnrs;
 };
 
-static void close_side(struct side *s, struct repairs *sum)
+static void close_side(struct soft_side *s, struct repairs *sum)
 {
 	struct inc_channel_figures f;
 	unsigned int i;
@@ -228,7 +228,7 @@ static void close_side(struct side *s, struct repairs *sum)
 	free(s->out);
 }
 
-static void print(const char *what, const struct side s[2], double ns, const struct repairs *r)
+static void print(const char *what, const struct soft_side s[2], double ns, const struct repairs *r)
 {
 	const double kib = (double)(s[0].bytes + s[1].bytes) / 1024;
 
@@ -241,7 +241,7 @@ static void print(const char *what, const struct side s[2], double ns, const str
 	       r->resent, r->timeouts, r->naks, r->rnrs);
 }
 
-static void measure(const char *what, struct side s[2], unsigned int channels, bool both,
+static void measure(const char *what, struct soft_side s[2], unsigned int channels, bool both,
 		    bool one_buffer)
 {
 	struct repairs sum = {};
@@ -322,7 +322,7 @@ static const struct inc_program program = {
 
 int main(int argc, char **argv)
 {
-	struct side s[2] = {};
+	struct soft_side s[2] = {};
 	int ret;
 
 	ret = inc_opt_parse(&program, argc, argv, &set, NULL);

@@ -38,7 +38,7 @@ struct end {
 	bool closes, never_looks;
 };
 
-struct pair {
+struct flow_pair {
 	struct end end[2];
 	struct connect_wr ring[2][MAX_DEPTH];
 	uint32_t recv_wr;
@@ -50,7 +50,7 @@ struct plan {
 	bool closes[2];
 };
 
-static void pair_init(struct pair *p, const struct plan *plan)
+static void pair_init(struct flow_pair *p, const struct plan *plan)
 {
 	struct inc_connect_settings s;
 	struct connect_flow flow;
@@ -78,7 +78,7 @@ static void pair_init(struct pair *p, const struct plan *plan)
 }
 
 /* Gives the copy of a pair its own rings, because its pointers point to the original's rings. */
-static void own_rings(struct pair *p)
+static void own_rings(struct flow_pair *p)
 {
 	p->end[0].flow.ring = p->ring[0];
 	p->end[1].flow.ring = p->ring[1];
@@ -160,7 +160,7 @@ static bool try_hear(struct end *e)
 	return true;
 }
 
-static bool try_act(struct pair *p, int side, enum act act)
+static bool try_act(struct flow_pair *p, int side, enum act act)
 {
 	struct end *e = &p->end[side];
 
@@ -209,7 +209,7 @@ static bool try_act(struct pair *p, int side, enum act act)
 	}
 }
 
-static void check(const struct pair *p)
+static void check(const struct flow_pair *p)
 {
 	const struct end *e;
 	int i;
@@ -227,7 +227,7 @@ static void check(const struct pair *p)
 }
 
 /* Checks a state in which no event is possible any more. Only a close may have cut off messages. */
-static void check_end(const struct pair *p)
+static void check_end(const struct flow_pair *p)
 {
 	const struct end *e, *peer;
 	int i;
@@ -269,7 +269,7 @@ _Static_assert(!(sizeof(struct end) % sizeof(uint64_t)) &&
 	       "they are hashed by words");
 
 /* Stores the state. Returns false if it is not new, apart from values that no longer matter. */
-static bool is_new(struct pair *p)
+static bool is_new(struct flow_pair *p)
 {
 	uint64_t hash = 0, n;
 	struct connect_flow *f;
@@ -297,7 +297,7 @@ static bool is_new(struct pair *p)
 	return true;
 }
 
-static void copy_pair(struct pair *to, const struct pair *from)
+static void copy_pair(struct flow_pair *to, const struct flow_pair *from)
 {
 	int i;
 
@@ -309,9 +309,9 @@ static void copy_pair(struct pair *to, const struct pair *from)
 	own_rings(to);
 }
 
-static void explore(const struct pair *from)
+static void explore(const struct flow_pair *from)
 {
-	struct pair *next = malloc(sizeof(*next));
+	struct flow_pair *next = malloc(sizeof(*next));
 	bool goes_on = false, is_from = false;
 	enum act act;
 	int side;
@@ -358,7 +358,7 @@ static void every_order(void **state)
 		{3, 2, 2, 1, {5, 4}, {0, 0}, {0, 0}, {false, false}},
 		{2, 2, 2, 1, {3, 3}, {0, 0}, {0, 0}, {true, true}},
 	};
-	struct pair *p = malloc(sizeof(*p));
+	struct flow_pair *p = malloc(sizeof(*p));
 	size_t i;
 
 	seen = malloc(SEEN_SIZE * sizeof(*seen));
@@ -378,7 +378,7 @@ static void every_order(void **state)
 
 /* ---- long random walks ---------------------------------------------------------------------- */
 
-static void walk(struct pair *p, unsigned int seed, bool deaf)
+static void walk(struct flow_pair *p, unsigned int seed, bool deaf)
 {
 	unsigned int idle = 0, side, act, start, i;
 
@@ -413,7 +413,7 @@ static const struct plan walks[] = {
 
 static void long_walks(void **state)
 {
-	struct pair *p = malloc(sizeof(*p));
+	struct flow_pair *p = malloc(sizeof(*p));
 	unsigned int seed;
 	size_t i;
 
@@ -430,7 +430,7 @@ static void long_walks(void **state)
 /* One side posts messages and never polls its completions. */
 static void one_side_never_polls(void **state)
 {
-	struct pair *p = malloc(sizeof(*p));
+	struct flow_pair *p = malloc(sizeof(*p));
 	size_t i;
 
 	assert_non_null(p);

@@ -125,15 +125,15 @@ static struct inc_tls *by_cert(bool server, const char *name, const char *ca)
 }
 
 /* A server's end of a connection. The client's end is in memory. */
-struct pair {
+struct tls_pair {
 	SSL *server, *client;
 	BIO *wire; /* the client's end of the wire, if there is no client object */
 	int server_ret, client_ret;
 };
 
-static struct pair join(struct inc_tls *server, SSL *client)
+static struct tls_pair join(struct inc_tls *server, SSL *client)
 {
-	struct pair p = {.server = inc_tls_start(server, NULL, NULL), .client = client};
+	struct tls_pair p = {.server = inc_tls_start(server, NULL, NULL), .client = client};
 	BIO *near, *far;
 
 	assert_non_null(p.server);
@@ -146,7 +146,7 @@ static struct pair join(struct inc_tls *server, SSL *client)
 	return p;
 }
 
-static void part(struct pair *p)
+static void part(struct tls_pair *p)
 {
 	SSL_free(p->server);
 	SSL_free(p->client);
@@ -154,7 +154,7 @@ static void part(struct pair *p)
 }
 
 /* Runs both sides for more turns than any handshake needs. */
-static void shake(struct pair *p)
+static void shake(struct tls_pair *p)
 {
 	ERR_clear_error();
 	for (int i = 0; i < 8; i++) {
@@ -172,7 +172,7 @@ static void shake(struct pair *p)
 static void let_in(struct inc_tls *server, struct inc_tls *client, const char *host,
 		   const char *who)
 {
-	struct pair p = join(server, inc_tls_start(client, host, NULL));
+	struct tls_pair p = join(server, inc_tls_start(client, host, NULL));
 	char identity[INC_TLS_IDENTITY_MAX + 1], word[8] = "";
 	struct inc_err err = {0};
 
@@ -195,7 +195,7 @@ static void let_in(struct inc_tls *server, struct inc_tls *client, const char *h
 
 /* Checks that the server has read no data of the client, has no identity for it, and can send no
  * data. */
-static void told_nothing(struct pair *p)
+static void told_nothing(struct tls_pair *p)
 {
 	char identity[INC_TLS_IDENTITY_MAX + 1], word[8];
 	struct inc_err err;
@@ -208,7 +208,7 @@ static void told_nothing(struct pair *p)
 
 static void kept_out(struct inc_tls *server, SSL *client)
 {
-	struct pair p = join(server, client);
+	struct tls_pair p = join(server, client);
 
 	assert_non_null(client);
 	shake(&p);
@@ -373,7 +373,7 @@ static void test_no_client(void **state)
 	struct inc_tls *server, *client;
 	unsigned char bytes[1 << 14];
 	struct inc_err err;
-	struct pair p;
+	struct tls_pair p;
 	SSL *half;
 	int n;
 

@@ -46,22 +46,22 @@ static int tear_down(void **state)
 	return unlink(path);
 }
 
-struct pair {
+struct link_pair {
 	struct inc_tls_link *host, *controller;
 };
 
-static struct pair new_pair(void)
+static struct link_pair new_pair(void)
 {
 	struct inc_err err;
-	const struct pair p = {inc_tls_link_new(client, "ctl", &err),
-			       inc_tls_link_new(server, NULL, &err)};
+	const struct link_pair p = {inc_tls_link_new(client, "ctl", &err),
+				    inc_tls_link_new(server, NULL, &err)};
 
 	assert_non_null(p.host);
 	assert_non_null(p.controller);
 	return p;
 }
 
-static void free_pair(struct pair p)
+static void free_pair(struct link_pair p)
 {
 	inc_tls_link_free(p.host);
 	inc_tls_link_free(p.controller);
@@ -85,7 +85,7 @@ static size_t carry(struct inc_tls_link *from, struct inc_tls_link *to, size_t p
 	return n;
 }
 
-static void shake(struct pair p, size_t piece)
+static void shake(struct link_pair p, size_t piece)
 {
 	int ret;
 
@@ -104,7 +104,7 @@ static void however_it_is_cut(void **state)
 	for (size_t i = 0; i < sizeof(said); i++)
 		said[i] = random();
 	for (size_t k = 0; k < sizeof(pieces) / sizeof(pieces[0]); k++) {
-		const struct pair p = new_pair();
+		const struct link_pair p = new_pair();
 		size_t got = 0;
 		ssize_t n;
 		int ret;
@@ -131,7 +131,7 @@ static void however_it_is_cut(void **state)
 
 static void ends(void **state)
 {
-	const struct pair p = new_pair();
+	const struct link_pair p = new_pair();
 	struct inc_err err;
 	char received[8];
 	int ret;
@@ -153,7 +153,7 @@ static void ends(void **state)
 /* A link that ends before the handshake is complete sends nothing and drops stored data. */
 static void ends_early(void **state)
 {
-	const struct pair p = new_pair();
+	const struct link_pair p = new_pair();
 	struct inc_err err;
 	size_t n;
 
@@ -168,7 +168,7 @@ static void ends_early(void **state)
 static void does_not_speak_tls(void **state)
 {
 	static const char plain[] = "{\"type\":\"A\"}\n";
-	const struct pair p = new_pair();
+	const struct link_pair p = new_pair();
 	const unsigned char *bytes;
 	struct inc_err err;
 	size_t n;
@@ -193,7 +193,7 @@ static void damaged(void **state)
 	bool more = true;
 
 	for (size_t at = 0; more; at++) {
-		const struct pair p = new_pair();
+		const struct link_pair p = new_pair();
 		size_t n, done = 0;
 		int ret = 0;
 
@@ -225,7 +225,7 @@ static void damaged(void **state)
  * an answer. */
 static void new_keys_on_and_on(void **state)
 {
-	const struct pair p = new_pair();
+	const struct link_pair p = new_pair();
 	/* the SSL object is the link's second member, and there is no function to get it */
 	SSL *ssl = *(SSL **)((char *)p.host + sizeof(void *));
 	unsigned int updates = 0;
@@ -273,7 +273,7 @@ static struct tls_hostile *hostile_peer(struct inc_tls_link *controller)
 }
 
 /* Checks that both sides receive what the other side sends, and nothing else. */
-static void still_talk(struct pair p)
+static void still_talk(struct link_pair p)
 {
 	struct inc_err err = {""};
 	char received[8];
@@ -311,7 +311,7 @@ static ssize_t take_all(struct inc_tls_link *controller, struct tls_hostile *h, 
 
 static void a_flood_concerns_its_own_link(void **state)
 {
-	const struct pair p = new_pair();
+	const struct link_pair p = new_pair();
 	struct inc_err err = {""};
 	struct inc_tls_link *controller = inc_tls_link_new(server, NULL, &err);
 	struct tls_hostile *h = hostile_peer(controller);
@@ -332,7 +332,7 @@ static void a_flood_concerns_its_own_link(void **state)
 
 static void half_a_message_concerns_its_own_link(void **state)
 {
-	const struct pair p = new_pair();
+	const struct link_pair p = new_pair();
 	struct inc_err err = {""};
 	struct inc_tls_link *controller = inc_tls_link_new(server, NULL, &err);
 	struct tls_hostile *h = hostile_peer(controller);
@@ -412,7 +412,7 @@ static void a_callers_errors_stay(void **state)
 	struct inc_tls *tls;
 	struct inc_tls_link *controller;
 	struct tls_hostile *h;
-	struct pair p;
+	struct link_pair p;
 
 	leave_errors();
 	p = new_pair();

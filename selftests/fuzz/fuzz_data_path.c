@@ -34,7 +34,7 @@ static const uint32_t descs[] = {
 	INC_DESC(INC_COLL_BARRIER, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 6),
 };
 
-struct world {
+struct both_switches {
 	struct xdp *xdp;
 	struct native_maps maps;
 	struct native_ports ports[COMMS * INC_PORTS_ROWS];
@@ -77,10 +77,10 @@ static struct inc_comm_conf conf_of(struct fuzz_bytes *bytes)
 }
 
 /* Copies the maps that the loader has filled into the native programs' maps. */
-static void take_maps(struct world *w)
+static void take_maps(struct both_switches *both)
 {
-	struct xdp *x = w->xdp;
-	struct native_maps *m = &w->maps;
+	struct xdp *x = both->xdp;
+	struct native_maps *m = &both->maps;
 	uint32_t i;
 
 	*m = (struct native_maps){.max_comms = COMMS,
@@ -95,32 +95,32 @@ static void take_maps(struct world *w)
 				  .copy = x->copy,
 				  .comm_cfg = x->comm_cfg,
 				  .comm_state = x->sw.comm_state,
-				  .parent = w->parent,
-				  .ports = w->ports,
+				  .parent = both->parent,
+				  .ports = both->ports,
 				  .root = x->root,
 				  .slots = x->sw.slots,
 				  .sums = x->sw.sums,
 				  .kept = x->sw.kept,
-				  .lookup = w->lookup,
+				  .lookup = both->lookup,
 				  .lookups = x->lookups,
-				  .own_addr = w->own_addr,
+				  .own_addr = both->own_addr,
 				  .own_addrs = x->own_addrs};
 	for (i = 0; i < COMMS * INC_PORTS_ROWS; i++) {
 		const struct xdp_devmap *from = x->comm_ports[i];
 
-		w->ports[i].n = from ? from->n : 0;
+		both->ports[i].n = from ? from->n : 0;
 		if (from)
-			memcpy(w->ports[i].ifindex, from->ifindex, sizeof(from->ifindex));
+			memcpy(both->ports[i].ifindex, from->ifindex, sizeof(from->ifindex));
 	}
 	for (i = 0; i < COMMS; i++)
-		w->parent[i] = x->parent[i].ifindex;
+		both->parent[i] = x->parent[i].ifindex;
 	for (i = 0; i < x->lookups; i++)
-		w->lookup[i] = (struct native_lookup){x->lookup[i].key, x->lookup[i].conn};
+		both->lookup[i] = (struct native_lookup){x->lookup[i].key, x->lookup[i].conn};
 	for (i = 0; i < x->own_addrs; i++)
-		w->own_addr[i] = (struct native_addr){x->own_addr[i].addr, x->own_addr[i].count};
+		both->own_addr[i] = (struct native_addr){x->own_addr[i].addr, x->own_addr[i].count};
 }
 
-static void make_world(struct world *w, const struct inc_comm_conf *conf)
+static void make_switches(struct both_switches *both, const struct inc_comm_conf *conf)
 {
 	const struct xdp_out nowhere = {};
 	struct ref_conn conn[INC_MAX_CONNECTIONS] = {};
@@ -130,10 +130,10 @@ static void make_world(struct world *w, const struct inc_comm_conf *conf)
 	int index;
 	uint32_t i;
 
-	memset(w, 0, sizeof(*w));
+	memset(both, 0, sizeof(*both));
 	sim_begin(1, false);
-	w->xdp = xdp_new(COMMS, CONNECTIONS, ROWS, PORTS, &nowhere);
-	sw = xdp_switch(w->xdp);
+	both->xdp = xdp_new(COMMS, CONNECTIONS, ROWS, PORTS, &nowhere);
+	sw = xdp_switch(both->xdp);
 	index = inc_switch_add_comm(sw, conf, &err);
 	fuzz_require(index >= 0 && !inc_switch_start_comm(sw, index, &err), "%s", err.msg);
 	cfg = inc_switch_comm(sw, index);
@@ -143,11 +143,11 @@ static void make_world(struct world *w, const struct inc_comm_conf *conf)
 						      ? 0
 						      : ntohl(conn[i].cfg.peer.ip) >> 8 & 0xff);
 	}
-	w->cm = ref_comm_add(&w->ref, index, cfg, conn);
-	fuzz_require(w->cm, "no memory for the reference");
-	for (i = 0; w->cm->up && i < cfg->children; i++)
-		inc_ranks_join(&w->cm->conn[cfg->children].ranks, &conn[i].ranks);
-	take_maps(w);
+	both->cm = ref_comm_add(&both->ref, index, cfg, conn);
+	fuzz_require(both->cm, "no memory for the reference");
+	for (i = 0; both->cm->up && i < cfg->children; i++)
+		inc_ranks_join(&both->cm->conn[cfg->children].ranks, &conn[i].ranks);
+	take_maps(both);
 }
 
 static void damage(struct fuzz_bytes *bytes, struct frame *f, uint32_t how)
@@ -163,19 +163,19 @@ static void damage(struct fuzz_bytes *bytes, struct frame *f, uint32_t how)
 }
 
 /* Makes the next packet of a child or the parent. Returns the port by which it arrives. */
-static uint32_t some_packet(struct world *w, struct fuzz_bytes *bytes, struct frame *f)
+static uint32_t some_packet(struct both_switches *both, struct fuzz_bytes *bytes, struct frame *f)
 {
 	static const uint8_t opcodes[] = {INC_OP_SEND_ONLY_IMM,  INC_OP_SEND_ONLY,
 					  INC_OP_SEND_FIRST,     INC_OP_SEND_MIDDLE,
 					  INC_OP_SEND_LAST,      INC_OP_SEND_LAST_IMM,
 					  INC_OP_WRITE_ONLY_IMM, INC_OP_WRITE_FIRST};
 	const uint32_t who = fuzz_take8(bytes), how = fuzz_take8(bytes), when = fuzz_take8(bytes);
-	const uint32_t child = (who & 15) % (w->cm->cfg.children + w->cm->up);
-	const struct ref_conn *c = &w->cm->conn[child];
+	const uint32_t child = (who & 15) % (both->cm->cfg.children + both->cm->up);
+	const struct ref_conn *c = &both->cm->conn[child];
 	struct unit_packet p = {.ackreq = how & 8, .solicited = how & 16};
 
 	if (who >> 4 == 15) {
-		unit_ack(w->cm, child, fuzz_take8(bytes),
+		unit_ack(both->cm, child, fuzz_take8(bytes),
 			 c->cfg.own.psn + c->state.tx_acked + (when & 15) - 4, f);
 	} else {
 		p.r = c->state.rx_next + (when & 3) - (when >> 2 & 3);
@@ -184,7 +184,7 @@ static uint32_t some_packet(struct world *w, struct fuzz_bytes *bytes, struct fr
 		p.opcode = opcodes[how >> 5];
 		p.desc = descs[(who >> 4) % (sizeof(descs) / sizeof(descs[0]))];
 		p.len = when & 128 ? PAYLOAD : fuzz_take8(bytes);
-		unit_data(w->cm, child, &p, f);
+		unit_data(both->cm, child, &p, f);
 	}
 	if (how & 7)
 		damage(bytes, f, how);
@@ -198,12 +198,12 @@ static bool is(const struct native_out *out, const struct frame *want)
 
 /* Compares a copy that leaves by a port with the expected one. If that is NULL, the copy must be
  * dropped. */
-static void copy(struct world *w, const struct frame *from, uint32_t ifindex,
+static void copy(struct both_switches *both, const struct frame *from, uint32_t ifindex,
 		 const struct frame *want)
 {
 	struct native_out out;
 
-	native_egress(&w->maps, ifindex, from->data, from->len, &out);
+	native_egress(&both->maps, ifindex, from->data, from->len, &out);
 	fuzz_require(out.verdict == (want ? XDP_PASS : XDP_DROP), "verdict %d of a copy",
 		     out.verdict);
 	fuzz_require(!want || is(&out, want), "another copy");
@@ -214,62 +214,64 @@ static bool is_known(const struct ref_conn *c)
 	return c->state.mac.known || c->state.mac_hint.known;
 }
 
-static void copies(struct world *w, const struct frame *template, const struct ref_out *want)
+static void copies(struct both_switches *both, const struct frame *template,
+		   const struct ref_out *want)
 {
-	const uint32_t children = w->cm->cfg.children;
+	const uint32_t children = both->cm->cfg.children;
 	struct frame f;
 	uint32_t i;
 
 	if (want->counter == INC_CTR_UP_PARTIAL) {
-		ref_partial(w->cm, want->r, &f);
-		copy(w, template, w->cm->conn[children].cfg.ifindex,
-		     is_known(&w->cm->conn[children]) ? &f : NULL);
+		ref_partial(both->cm, want->r, &f);
+		copy(both, template, both->cm->conn[children].cfg.ifindex,
+		     is_known(&both->cm->conn[children]) ? &f : NULL);
 		return;
 	}
 	for (i = 0; i < children; i++) {
-		ref_copy(w->cm, i, want->r, &f);
-		copy(w, template, w->cm->conn[i].cfg.ifindex,
-		     is_known(&w->cm->conn[i]) ? &f : NULL);
+		ref_copy(both->cm, i, want->r, &f);
+		copy(both, template, both->cm->conn[i].cfg.ifindex,
+		     is_known(&both->cm->conn[i]) ? &f : NULL);
 	}
 }
 
-static void one_packet(struct world *w, struct fuzz_bytes *bytes)
+static void one_packet(struct both_switches *both, struct fuzz_bytes *bytes)
 {
-	const uint32_t first = w->cm->cfg.conn_base;
+	const uint32_t first = both->cm->cfg.conn_base;
 	struct native_out out;
 	struct frame f, template;
 	struct ref_out want;
 	uint32_t ifindex, i;
 
-	ifindex = some_packet(w, bytes, &f);
-	ref_input(&w->ref, &f, ifindex, &want);
-	native_switch(&w->maps, ifindex, f.data, f.len, &out);
+	ifindex = some_packet(both, bytes, &f);
+	ref_input(&both->ref, &f, ifindex, &want);
+	native_switch(&both->maps, ifindex, f.data, f.len, &out);
 	fuzz_require(out.verdict == want.verdict, "verdict %d, not %d (%s)", out.verdict,
 		     want.verdict, inc_counter_info[want.counter].name);
 	fuzz_require(want.verdict != XDP_PASS || is(&out, &f), "a packet that passes was changed");
 	fuzz_require(want.verdict != XDP_TX || is(&out, &want.frame), "another answer");
-	fuzz_require(w->maps.events == (uint32_t)want.events, "%u events, not %d", w->maps.events,
-		     want.events);
+	fuzz_require(both->maps.events == (uint32_t)want.events, "%u events, not %d",
+		     both->maps.events, want.events);
 	for (i = 0; i < INC_CTR_MAX; i++)
-		fuzz_require(inc_counter_is(i, 'X') || w->maps.counter[i] == w->ref.counter[i],
+		fuzz_require(inc_counter_is(i, 'X') ||
+				     both->maps.counter[i] == both->ref.counter[i],
 			     "counter %s", inc_counter_info[i].name);
-	for (i = 0; i < w->cm->cfg.children + w->cm->up; i++)
-		fuzz_require(w->maps.conn_state[first + i].rx_next ==
-					     w->cm->conn[i].state.rx_next &&
-				     w->maps.conn_state[first + i].tx_acked ==
-					     w->cm->conn[i].state.tx_acked,
+	for (i = 0; i < both->cm->cfg.children + both->cm->up; i++)
+		fuzz_require(both->maps.conn_state[first + i].rx_next ==
+					     both->cm->conn[i].state.rx_next &&
+				     both->maps.conn_state[first + i].tx_acked ==
+					     both->cm->conn[i].state.tx_acked,
 			     "another state of child %u", i);
 	if (!inc_counter_is(want.counter, 'M') && want.counter != INC_CTR_UP_PARTIAL)
 		return;
 	template.len = out.len;
 	memcpy(template.data, out.frame, out.len);
-	copies(w, &template, &want);
+	copies(both, &template, &want);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_bytes bytes = {data, size};
-	static struct world w;
+	static struct both_switches both;
 	static bool opened;
 	struct inc_comm_conf conf;
 	uint32_t i;
@@ -279,10 +281,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	native_set(&(struct native_constants){.places = inc_conn_places(CONNECTIONS),
 					      .check_icrc = true});
 	conf = conf_of(&bytes);
-	make_world(&w, &conf);
+	make_switches(&both, &conf);
 	for (i = 0; bytes.size && i < PACKETS_MOST; i++)
-		one_packet(&w, &bytes);
-	ref_comm_remove(&w.ref, w.cm->index);
-	xdp_free(w.xdp);
+		one_packet(&both, &bytes);
+	ref_comm_remove(&both.ref, both.cm->index);
+	xdp_free(both.xdp);
 	return 0;
 }

@@ -19,7 +19,7 @@
 #define LIMIT_MS 10000
 
 /* A listener on loopback and the two ends of a connection. */
-struct pair {
+struct tcp_pair {
 	int listen_fd;
 	union ha_address address;
 	struct ha_socket a, b;
@@ -42,14 +42,14 @@ static void fill(uint8_t msg[HA_MSG_BYTES], unsigned int n)
 		msg[i] = n * 7 + i;
 }
 
-static void connect_a(struct pair *pair)
+static void connect_a(struct tcp_pair *pair)
 {
 	struct inc_err err = {""};
 
 	assert_int_equal(ha_socket_connect(&pair->a, &pair->address, &err), 0);
 }
 
-static void accept_b(struct pair *pair)
+static void accept_b(struct tcp_pair *pair)
 {
 	struct inc_err err = {""};
 
@@ -61,7 +61,7 @@ static void accept_b(struct pair *pair)
 
 static int begin(void **state)
 {
-	struct pair *pair = calloc(1, sizeof(*pair));
+	struct tcp_pair *pair = calloc(1, sizeof(*pair));
 	struct inc_err err = {""};
 
 	assert_non_null(pair);
@@ -74,7 +74,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 
 	ha_socket_close(&pair->a);
 	ha_socket_close(&pair->b);
@@ -86,7 +86,7 @@ static int end(void **state)
 }
 
 /* Connects b to a plain socket. */
-static void connect_raw(struct pair *pair)
+static void connect_raw(struct tcp_pair *pair)
 {
 	struct inc_err err = {""};
 
@@ -109,7 +109,7 @@ static int receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
 
 static void there_and_back(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	uint8_t msg[HA_MSG_BYTES], received[HA_MSG_BYTES];
 	struct inc_err err = {""};
 	unsigned int i;
@@ -138,7 +138,7 @@ static void there_and_back(void **state)
 /* A message must arrive whole, even if it is split into single bytes. */
 static void byte_by_byte(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	uint8_t msg[3 * HA_MSG_BYTES], received[HA_MSG_BYTES];
 	unsigned int i, msgs = 0;
 	int ret;
@@ -170,7 +170,7 @@ static void byte_by_byte(void **state)
 /* Messages that the kernel accepts in parts must arrive whole, whatever call sends the rest. */
 static void partial_writes(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	uint8_t msg[HA_MSG_BYTES], received[HA_MSG_BYTES];
 	unsigned int sent = 0, got = 0;
 	bool parted = false;
@@ -203,7 +203,7 @@ static void partial_writes(void **state)
 
 static void reads_nothing(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	uint8_t msg[HA_MSG_BYTES] = {0}, received[HA_MSG_BYTES];
 	unsigned int sent = 0;
 	int ret = 0;
@@ -225,7 +225,7 @@ static void reads_nothing(void **state)
 
 static void closes(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	uint8_t msg[HA_MSG_BYTES], received[HA_MSG_BYTES];
 	int ret;
 
@@ -250,7 +250,7 @@ static void closes(void **state)
 /* Sending to a closed peer returns an error and raises no SIGPIPE. */
 static void sends_to_a_closed_peer(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	uint8_t msg[HA_MSG_BYTES] = {0};
 
 	connect_raw(pair);
@@ -268,7 +268,7 @@ static void sends_to_a_closed_peer(void **state)
 static void resets(void **state)
 {
 	const struct linger abort = {.l_onoff = 1};
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	uint8_t msg[HA_MSG_BYTES] = {0}, received[HA_MSG_BYTES];
 
 	connect_raw(pair);
@@ -284,7 +284,7 @@ static void resets(void **state)
 /* Any 128 bytes are a message for the socket, because it does not interpret them. */
 static void garbage(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	uint8_t bytes[5 * HA_MSG_BYTES], received[HA_MSG_BYTES];
 	unsigned int i;
 
@@ -301,7 +301,7 @@ static void garbage(void **state)
 
 static void nobody_listens(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	struct inc_err err = {""};
 	int ret;
 
@@ -320,7 +320,7 @@ static void nobody_listens(void **state)
 
 static void interfaces(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	union ha_address address;
 	struct inc_err err = {""};
 
@@ -335,7 +335,7 @@ static void interfaces(void **state)
 /* The socket works over IPv6, too, if the machine has it. */
 static void ipv6(void **state)
 {
-	struct pair *pair = *state;
+	struct tcp_pair *pair = *state;
 	union ha_address address = {
 		.in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT}};
 	uint8_t msg[HA_MSG_BYTES], received[HA_MSG_BYTES];

@@ -28,14 +28,14 @@ static struct inc_rdma_inventory *inventory;
 static struct connect_counters *counters;
 static struct inc_connect_settings settings;
 
-struct side {
+struct socket_side {
 	struct inc_connect_socket *socket;
 	struct inc_connect_region *region;
 	uint8_t memory[AREA];
 	uint32_t sent, taken;
 	int error; /* the error that progress() has returned */
 };
-static struct side sides[ENDS];
+static struct socket_side sides[ENDS];
 
 /* ---- the two sockets ------------------------------------------------------------------------ */
 
