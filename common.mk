@@ -69,10 +69,10 @@ FLAGS_thread = $(CC) $(C_BASE) -O1 -g1 $(CFLAGS) $(SAN_THREAD)
 FUZZ_CHECKS := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FLAGS_fuzz = $(CLANG) $(C_BASE) -Wno-sign-compare -O1 -gline-tables-only -fno-omit-frame-pointer \
 	-fsanitize=fuzzer-no-link $(FUZZ_CHECKS)
-# native: the XDP programs, compiled by clang for this machine instead of for BPF. The shim stands for
+# native: the XDP programs, compiled by clang for this machine instead of for BPF. selftests/fakes/bpf stands for
 # the kernel's helpers. PLANTED names a folder with changed copies of the programs (test_planted).
 NATIVE := -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-address-of-packed-member -Wno-unused-function \
-	-gline-tables-only -fno-strict-aliasing -D_GNU_SOURCE -Iselftests/orders/shim $(PLANTED) -I. -MMD -MP
+	-gline-tables-only -fno-strict-aliasing -D_GNU_SOURCE -Iselftests/fakes $(PLANTED) -I. -MMD -MP
 # Frames begin at any address and are read in words, so alignment is not checked.
 NATIVE_CHECKS := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 NATIVE_COVERAGE := -fprofile-instr-generate -fcoverage-mapping

@@ -35,7 +35,7 @@ FUZZ_tls_beside := $(call fakes,tls_hostile)
 FUZZ_npy := hostlib/tools/npy.c
 
 # alignment is not checked in the XDP programs, because frames begin at any address and are read in words
-$(call fuzz,selftests/native/native.c): EXTRA := -Iselftests/orders/shim -Wno-address-of-packed-member -Wno-unused-function \
+$(call fuzz,selftests/native/native.c): EXTRA := -Iselftests/fakes -Wno-address-of-packed-member -Wno-unused-function \
 	-fno-sanitize=alignment -Wno-missing-prototypes -Wno-shadow -Wno-pointer-arith
 
 FUZZ_TARGETS := $(patsubst selftests/fuzz/fuzz_%.c,%,$(wildcard selftests/fuzz/fuzz_*.c))

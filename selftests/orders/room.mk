@@ -7,7 +7,7 @@ ORDERS_SEARCH := $(patsubst %,selftests/orders/%.c,search words races memory hoo
 
 # -fno-vectorize and the like keep each instruction one access, so that the compiler calls a hook for each of them.
 WATCHED := -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-address-of-packed-member -Wno-unused-function \
-	-O2 -g -D_GNU_SOURCE -Iselftests/orders/shim -I. -MMD -MP -fno-vectorize -fno-slp-vectorize -fsanitize=thread \
+	-O2 -g -D_GNU_SOURCE -Iselftests/fakes -I. -MMD -MP -fno-vectorize -fno-slp-vectorize -fsanitize=thread \
 	-mllvm -tsan-instrument-func-entry-exit=0 -mllvm -tsan-instrument-read-before-write=1
 ORDERS_RENAMED := --redefine-sym memcpy=orders_memcpy --redefine-sym memset=orders_memset
 ORDERS_WATCHED := $(addprefix $(B)/obj/watched/,selftests/orders/data_path.o loader/inc_state.o)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Replaces libbpf's header of this name when the XDP programs are compiled for the search of
- * orders. Maps are variables of which only the address matters. Helpers are functions of
- * data_path.c, which has the contents of each map.
+ * The kernel's helpers for XDP programs. Replaces libbpf's header of this name when the programs
+ * are compiled natively. Maps are variables of which only the address matters. The helpers are
+ * functions of the file that acts as the kernel and has the contents of each map:
+ * orders/data_path.c, native/native.c or sim/xdp.c.
  */
-#ifndef ORDERS_BPF_HELPERS_H
-#define ORDERS_BPF_HELPERS_H
+#ifndef SELFTESTS_FAKES_BPF_HELPERS_H
+#define SELFTESTS_FAKES_BPF_HELPERS_H
 
 #include <linux/types.h>
 
