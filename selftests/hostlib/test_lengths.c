@@ -21,7 +21,7 @@
 #define WAIT_MS   5000
 #define UNTOUCHED 0xee
 
-struct world {
+struct fixture {
 	struct peer peer;
 	struct inccl_endpoint *ep;
 	struct inc_channel_region region;
@@ -32,7 +32,7 @@ struct world {
 
 static int setup(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct fixture *w = calloc(1, sizeof(*w));
 	size_t i;
 
 	*state = w;
@@ -50,14 +50,14 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	peer_close(&w->peer, w->ep);
 	free(w);
 	return 0;
 }
 
-static void post(struct world *w, unsigned int i, uint32_t len, uint8_t mode)
+static void post(struct fixture *w, unsigned int i, uint32_t len, uint8_t mode)
 {
 	struct inc_channel_exchange msg = {
 		.send = w->send[i],
@@ -76,7 +76,7 @@ static void post(struct world *w, unsigned int i, uint32_t len, uint8_t mode)
 }
 
 /* Receives the packets of message i, and answers each of them. */
-static void answer(struct world *w, unsigned int i, uint32_t len)
+static void answer(struct fixture *w, unsigned int i, uint32_t len)
 {
 	static const uint8_t zeros[3];
 	struct inc_roce_packet pkt;
@@ -99,7 +99,7 @@ static void answer(struct world *w, unsigned int i, uint32_t len)
 }
 
 /* Serves until the endpoint has all results. */
-static void serve(struct world *w)
+static void serve(struct fixture *w)
 {
 	uint64_t end = deadline_after_ms(WAIT_MS);
 
@@ -110,7 +110,7 @@ static void serve(struct world *w)
 	}
 }
 
-static void one_send(struct world *w, const uint32_t len[MESSAGES], uint8_t mode)
+static void one_send(struct fixture *w, const uint32_t len[MESSAGES], uint8_t mode)
 {
 	unsigned int i;
 

@@ -20,7 +20,7 @@
 #define PACKETS 2048
 #define END_MS  30000
 
-struct world {
+struct fixture {
 	struct peer peer;
 	struct inccl_endpoint *ep;
 	struct inc_channel_region region;
@@ -37,7 +37,7 @@ struct world {
 
 static int setup(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct fixture *w = calloc(1, sizeof(*w));
 	size_t i;
 
 	*state = w;
@@ -53,14 +53,14 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	peer_close(&w->peer, w->ep);
 	free(w);
 	return 0;
 }
 
-static void post(struct world *w, unsigned int until)
+static void post(struct fixture *w, unsigned int until)
 {
 	for (; w->posted < until && w->posted - w->ep->completed < SLOTS; w->posted++) {
 		struct inc_channel_exchange msg = {
@@ -78,7 +78,7 @@ static void post(struct world *w, unsigned int until)
 }
 
 /* Plays a plain RC peer that returns each payload. */
-static void answer(struct world *w, const struct inc_roce_packet *pkt, unsigned int together)
+static void answer(struct fixture *w, const struct inc_roce_packet *pkt, unsigned int together)
 {
 	unsigned int r = (pkt->psn - w->peer.host_psn) & INC_PSN_MASK;
 
@@ -96,7 +96,7 @@ static void answer(struct world *w, const struct inc_roce_packet *pkt, unsigned 
 	}
 }
 
-static void step(struct world *w)
+static void step(struct fixture *w)
 {
 	struct inc_roce_packet pkt;
 	unsigned int together;
@@ -109,7 +109,7 @@ static void step(struct world *w)
 }
 
 /* Serves the endpoint until all packets before `until` have their results. */
-static void run(struct world *w, unsigned int until)
+static void run(struct fixture *w, unsigned int until)
 {
 	uint64_t end = deadline_after_ms(END_MS);
 
@@ -121,7 +121,7 @@ static void run(struct world *w, unsigned int until)
 	assert_memory_equal(w->recv, w->send, until * PAYLOAD);
 }
 
-static void wait_timeouts(struct world *w, uint64_t more)
+static void wait_timeouts(struct fixture *w, uint64_t more)
 {
 	uint64_t end = deadline_after_ms(END_MS), want = peer_stats(w->ep).timeouts + more;
 
@@ -133,7 +133,7 @@ static void wait_timeouts(struct world *w, uint64_t more)
 
 static void together_where_it_works(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	run(w, PACKETS);
 	assert_true(w->together > PACKETS / 2);
@@ -141,7 +141,7 @@ static void together_where_it_works(void **state)
 
 static void one_by_one_where_it_does_not(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	w->uncut = true;
 	run(w, PACKETS);
@@ -154,7 +154,7 @@ static void one_by_one_where_it_does_not(void **state)
 
 static void tries_again(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	unsigned int dropped;
 	uint64_t pause;
 
@@ -181,7 +181,7 @@ static void tries_again(void **state)
 
 static void an_outage_is_no_reason(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	w->cable = false;
 	post(w, PACKETS);

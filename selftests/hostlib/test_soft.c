@@ -20,7 +20,7 @@
 #define IMM        0x1234567
 #define RECEIVE_MS 2000
 
-struct world {
+struct fixture {
 	struct peer peer;
 	struct inccl_endpoint *ep;
 	uint8_t send[MAX * PAYLOAD], recv[MAX * PAYLOAD], want[MAX * PAYLOAD];
@@ -29,7 +29,7 @@ struct world {
 	uint8_t mode;
 };
 
-static int setup_psn(struct world *w, uint32_t host_psn, uint32_t peer_psn)
+static int setup_psn(struct fixture *w, uint32_t host_psn, uint32_t peer_psn)
 {
 	size_t i;
 
@@ -48,7 +48,7 @@ static int setup_psn(struct world *w, uint32_t host_psn, uint32_t peer_psn)
 
 static int setup(void **state)
 {
-	struct world *w = malloc(sizeof(*w));
+	struct fixture *w = malloc(sizeof(*w));
 
 	*state = w;
 	return w ? setup_psn(w, 1000, 70000) : -1;
@@ -56,7 +56,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	peer_close(&w->peer, w->ep);
 	free(w);
@@ -64,7 +64,7 @@ static int teardown(void **state)
 }
 
 /* Posts packets [first, first + n) as one message. */
-static void post(struct world *w, unsigned int first, unsigned int n, bool imm, bool last)
+static void post(struct fixture *w, unsigned int first, unsigned int n, bool imm, bool last)
 {
 	struct inc_channel_exchange msg = {
 		.send = w->send + first * PAYLOAD,
@@ -82,7 +82,7 @@ static void post(struct world *w, unsigned int first, unsigned int n, bool imm, 
 	assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
 }
 
-static void post_all(struct world *w, unsigned int n)
+static void post_all(struct fixture *w, unsigned int n)
 {
 	unsigned int i;
 
@@ -91,12 +91,12 @@ static void post_all(struct world *w, unsigned int n)
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 }
 
-static void impatient(struct world *w)
+static void impatient(struct fixture *w)
 {
 	peer_channel(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 }
 
-static void receive(struct world *w, unsigned int first, unsigned int n)
+static void receive(struct fixture *w, unsigned int first, unsigned int n)
 {
 	struct inc_roce_packet pkt;
 	unsigned int i;
@@ -110,13 +110,13 @@ static void receive(struct world *w, unsigned int first, unsigned int n)
 	}
 }
 
-static void result(struct world *w, unsigned int r)
+static void result(struct fixture *w, unsigned int r)
 {
 	peer_mirror(&w->peer, &w->received[r], r, w->want + r * PAYLOAD);
 }
 
 /* Serves the endpoint as its communicator does, for `ms` milliseconds or until it has failed. */
-static int serve(struct world *w, unsigned int ms)
+static int serve(struct fixture *w, unsigned int ms)
 {
 	uint64_t end = deadline_after_ms(ms), at, now;
 	struct pollfd pfd;
@@ -139,7 +139,7 @@ static int serve(struct world *w, unsigned int ms)
 }
 
 /* Serves the endpoint until it has completed this number of messages. */
-static void serve_until(struct world *w, uint64_t completed)
+static void serve_until(struct fixture *w, uint64_t completed)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
@@ -150,7 +150,7 @@ static void serve_until(struct world *w, uint64_t completed)
 }
 
 /* Serves the endpoint until it has retransmitted this number of packets. */
-static void serve_until_resent(struct world *w, uint64_t packets)
+static void serve_until_resent(struct fixture *w, uint64_t packets)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
@@ -160,7 +160,7 @@ static void serve_until_resent(struct world *w, uint64_t packets)
 	}
 }
 
-static void serve_until_nak(struct world *w)
+static void serve_until_nak(struct fixture *w)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
@@ -170,7 +170,7 @@ static void serve_until_nak(struct world *w)
 	}
 }
 
-static void expect_ack(struct world *w, uint8_t syndrome, unsigned int r)
+static void expect_ack(struct fixture *w, uint8_t syndrome, unsigned int r)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 	struct inc_roce_packet pkt;
@@ -185,7 +185,7 @@ static void expect_ack(struct world *w, uint8_t syndrome, unsigned int r)
 }
 
 /* Checks that no packet is in flight, and that no timer could send one later. */
-static void expect_nothing(struct world *w)
+static void expect_nothing(struct fixture *w)
 {
 	struct inc_roce_packet pkt;
 	uint64_t at;
@@ -206,7 +206,7 @@ static void shapes(void **state)
 		{INC_OP_WRITE_ONLY_IMM, INC_OP_WRITE_FIRST, INC_OP_WRITE_MIDDLE,
 		 INC_OP_WRITE_LAST_IMM, INC_OP_WRITE_ONLY_IMM, INC_OP_WRITE_ONLY_IMM},
 	};
-	struct world *w = *state;
+	struct fixture *w = *state;
 	unsigned int i, round;
 	const struct inc_roce_packet *p;
 
@@ -240,7 +240,7 @@ static void shapes(void **state)
 
 static void any_order(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	int r;
 
 	post_all(w, SLOTS);
@@ -257,7 +257,7 @@ static void any_order(void **state)
 
 static void ring_is_full(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	const struct inc_channel_exchange msg = {
 		.send = w->send, .recv = w->recv, .send_len = PAYLOAD, .recv_len = PAYLOAD};
 
@@ -271,7 +271,7 @@ static void ring_is_full(void **state)
 
 static void nak_goes_back(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	post_all(w, 8);
 	receive(w, 0, 8);
@@ -288,7 +288,7 @@ static void nak_goes_back(void **state)
 /* A NAK for the packet after the last one acknowledges all packets, so the timer must stop. */
 static void nak_of_the_next(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	post_all(w, 8);
 	receive(w, 0, 8);
@@ -301,7 +301,7 @@ static void nak_of_the_next(void **state)
 
 static void timeout_probes(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct inc_roce_packet pkt;
 
 	impatient(w);
@@ -323,7 +323,7 @@ static void timeout_probes(void **state)
 /* If packets are late and not lost, a timeout must not retransmit all packets in flight. */
 static void timeout_recovers_gently(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct inc_roce_packet pkt;
 
 	impatient(w);
@@ -349,7 +349,7 @@ static void timeout_recovers_gently(void **state)
 
 static void result_implies_ack(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	post_all(w, 8);
 	receive(w, 0, 8);
@@ -364,7 +364,7 @@ static void result_implies_ack(void **state)
 
 static void rnr_waits(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	uint64_t begin;
 
 	post_all(w, 4);
@@ -382,7 +382,7 @@ static void fatal_naks(void **state)
 {
 	static const uint8_t naks[] = {INC_AETH_NAK_INVALID, INC_AETH_NAK_ACCESS,
 				       INC_AETH_NAK_OPERATION};
-	struct world *w = *state;
+	struct fixture *w = *state;
 	unsigned int i;
 
 	for (i = 0; i < 3; i++) {
@@ -402,7 +402,7 @@ static void fatal_naks(void **state)
 
 static void gap_is_named_once(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	post_all(w, 8);
 	receive(w, 0, 8);
@@ -429,7 +429,7 @@ static void gap_is_named_once(void **state)
 
 static void duplicates_are_answered(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	post_all(w, 2);
 	receive(w, 0, 2);
@@ -445,7 +445,7 @@ static void duplicates_are_answered(void **state)
 
 static void strangers(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct peer other = w->peer;
 	struct say lie = {.opcode = INC_OP_SEND_ONLY_IMM, .imm = IMM, .payload = w->want};
 	const uint64_t end = deadline_after_ms(RECEIVE_MS);
@@ -483,7 +483,7 @@ static void strangers(void **state)
 
 static void false_mirrors(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct inc_roce_packet pkt, as;
 	unsigned int n;
 
@@ -524,7 +524,7 @@ static uint32_t rnd(uint32_t below)
  * reorders packets. The results must be correct, and the endpoint must finish. PSNs wrap. */
 static void bad_wire(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	unsigned int posted = 0, next = 0, acked = 0, r;
 	uint64_t end = deadline_after_ms(30000), resend_ns = 0;
 	struct inc_roce_packet pkt;

@@ -19,7 +19,7 @@
 #define SLOTS      128
 #define RECEIVE_MS 10000 /* time limit for a packet; only a failing test waits that long */
 
-struct world {
+struct fixture {
 	struct peer peer;
 	struct inccl_endpoint *ep;
 	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
@@ -30,7 +30,7 @@ struct world {
 
 static int setup(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct fixture *w = calloc(1, sizeof(*w));
 
 	*state = w;
 	if (!w)
@@ -44,7 +44,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	peer_close(&w->peer, w->ep);
 	free(w);
@@ -52,7 +52,7 @@ static int teardown(void **state)
 }
 
 /* Posts messages [first, end) of one packet each. If `last`, the final one ends a collective. */
-static void post(struct world *w, unsigned int first, unsigned int end, bool last)
+static void post(struct fixture *w, unsigned int first, unsigned int end, bool last)
 {
 	unsigned int i;
 
@@ -72,7 +72,7 @@ static void post(struct world *w, unsigned int first, unsigned int end, bool las
 	}
 }
 
-static void receive(struct world *w, unsigned int first, unsigned int end)
+static void receive(struct fixture *w, unsigned int first, unsigned int end)
 {
 	struct inc_roce_packet pkt;
 	unsigned int i;
@@ -84,13 +84,13 @@ static void receive(struct world *w, unsigned int first, unsigned int end)
 	}
 }
 
-static void serve(struct world *w)
+static void serve(struct fixture *w)
 {
 	assert_true(inccl_endpoint_progress(w->ep) >= 0);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 }
 
-static void serve_until_resent(struct world *w, uint64_t packets)
+static void serve_until_resent(struct fixture *w, uint64_t packets)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
@@ -101,7 +101,7 @@ static void serve_until_resent(struct world *w, uint64_t packets)
 	}
 }
 
-static void ack(struct world *w, uint8_t syndrome, unsigned int r)
+static void ack(struct fixture *w, uint8_t syndrome, unsigned int r)
 {
 	uint64_t before = peer_stats(w->ep).acks_received + peer_stats(w->ep).naks_received;
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
@@ -117,7 +117,7 @@ static void ack(struct world *w, uint8_t syndrome, unsigned int r)
  * the window allows. Otherwise the window could be full of packets that are never acknowledged. */
 static void where_acks_are_asked(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	unsigned int i;
 
 	post(w, 0, 40, true);
@@ -132,7 +132,7 @@ static void where_acks_are_asked(void **state)
 /* The ACK of results carries the number of complete messages (MSN). */
 static void messages_are_counted(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct inc_roce_packet pkt;
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 	unsigned int r;
@@ -160,7 +160,7 @@ static void messages_are_counted(void **state)
 /* A NAK acknowledges all packets before the one that it names, which a timeout retransmits. */
 static void nak_acknowledges(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	post(w, 0, 8, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
@@ -177,7 +177,7 @@ static void nak_acknowledges(void **state)
 /* A packet gives a sample of the round-trip time only if it was sent once. */
 static void round_trip_samples(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct soft_channel *s = peer_channel(w->ep);
 	uint64_t first, sent_ns;
 
@@ -223,7 +223,7 @@ static void round_trip_samples(void **state)
  * sends few packets at a time until everything that was in flight is acknowledged. */
 static void backoff(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct soft_channel *s = peer_channel(w->ep);
 	uint64_t begin;
 
@@ -254,7 +254,7 @@ static void backoff(void **state)
 static void silence(void **state)
 {
 	static const unsigned int again[] = {1, 1, 1, 2, 4, 8, 16, 32};
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct soft_channel *s = peer_channel(w->ep);
 	uint64_t calls, total = 0;
 
@@ -282,7 +282,7 @@ static void silence(void **state)
 /* A result that arrives out of order, and then again, is a duplicate and not a second result. */
 static void early_duplicates(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	post(w, 0, 4, true);
@@ -300,7 +300,7 @@ static void early_duplicates(void **state)
 }
 
 /* Posts collectives [first, end) of one packet each. The switch's results come later. */
-static void collectives(struct world *w, unsigned int first, unsigned int end)
+static void collectives(struct fixture *w, unsigned int first, unsigned int end)
 {
 	unsigned int i;
 
@@ -312,14 +312,14 @@ static void collectives(struct world *w, unsigned int first, unsigned int end)
 }
 
 /* Lets the endpoint process all packets that have arrived. */
-static void take_in(struct world *w)
+static void take_in(struct fixture *w)
 {
 	inc_soft_receive(soft_device_of(peer_channel(w->ep)));
 	inc_soft_mirror_answer(peer_channel(w->ep), w->now_ns);
 }
 
 /* Lets the endpoint process the results [first, end), all at the same simulated time. */
-static void take_results(struct world *w, unsigned int first, unsigned int end)
+static void take_results(struct fixture *w, unsigned int first, unsigned int end)
 {
 	uint64_t results = peer_stats(w->ep).results + end - first,
 		 until = deadline_after_ms(RECEIVE_MS);
@@ -335,7 +335,7 @@ static void take_results(struct world *w, unsigned int first, unsigned int end)
 }
 
 /* Receives the endpoint's next ACK or NAK. Skips retransmissions of a busy machine. */
-static bool receive_response(struct world *w, struct inc_roce_packet *pkt, int timeout_ms)
+static bool receive_response(struct fixture *w, struct inc_roce_packet *pkt, int timeout_ms)
 {
 	while (peer_hear(&w->peer, pkt, timeout_ms))
 		if (pkt->opcode == INC_OP_ACK)
@@ -343,7 +343,7 @@ static bool receive_response(struct world *w, struct inc_roce_packet *pkt, int t
 	return false;
 }
 
-static void expect_no_ack(struct world *w)
+static void expect_no_ack(struct fixture *w)
 {
 	struct inc_roce_packet pkt;
 
@@ -352,7 +352,7 @@ static void expect_no_ack(struct world *w)
 }
 
 /* Expects one ACK for all results before `end`. After it no ACK may be pending. */
-static void expect_one_ack(struct world *w, unsigned int end)
+static void expect_one_ack(struct fixture *w, unsigned int end)
 {
 	struct inc_roce_packet pkt;
 
@@ -367,7 +367,7 @@ static void expect_one_ack(struct world *w, unsigned int end)
  * requests one. PSNs wrap. */
 static void acks_are_grouped(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	collectives(w, 0, INC_ACK_EVERY + 2);
 	assert_true(w->received[0].ackreq && w->received[1].ackreq);
@@ -386,7 +386,7 @@ static void acks_are_grouped(void **state)
 /* Fewer results are acknowledged when the hold time after the first of them is over. */
 static void hold_time_ends(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	const uint64_t end_ns = w->now_ns + INC_ACK_HOLD_NS;
 	uint64_t at_ns;
 	short events;
@@ -410,7 +410,7 @@ static void hold_time_ends(void **state)
 
 /* Runs collectives that end at intervals of pace_ns, of which `group` results share an ACK. No ACK
  * may wait for the end of its hold time, because a thread would have to wake up for that. */
-static void at_pace(struct world *w, unsigned int first, uint64_t pace_ns, unsigned int group)
+static void at_pace(struct fixture *w, unsigned int first, uint64_t pace_ns, unsigned int group)
 {
 	const unsigned int end = first + 2 * group;
 	struct inc_roce_packet pkt;
@@ -430,7 +430,7 @@ static void at_pace(struct world *w, unsigned int first, uint64_t pace_ns, unsig
 
 static void group_size_by_pace(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	at_pace(w, 0, 10000, INC_ACK_EVERY);
 	at_pace(w, 64, 100000, 8);
@@ -444,7 +444,7 @@ static void slow_collectives(void **state)
 {
 	const uint64_t quick_ns = INC_ACK_HOLD_NS / 100, slow_ns = INC_ACK_HOLD_NS / 5;
 	const uint64_t took_ns[] = {quick_ns, quick_ns, slow_ns, quick_ns, slow_ns, slow_ns};
-	struct world *w = *state;
+	struct fixture *w = *state;
 	unsigned int r;
 
 	collectives(w, 0, 6);
@@ -461,7 +461,7 @@ static void slow_collectives(void **state)
  * result. */
 static void long_collective_is_acknowledged(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	post(w, 0, INC_ACK_EVERY + 2, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
@@ -482,7 +482,7 @@ static void quarter_of_the_window_is_acknowledged(void **state)
 {
 	const struct peer_form form = {
 		.payload = PAYLOAD, .slots = SLOTS, .message_packets = 1, .messages = 16};
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	peer_close(&w->peer, w->ep);
 	w->ep = peer_pair_by_message(&w->peer, &form);
@@ -503,7 +503,7 @@ static void quarter_of_the_window_is_acknowledged(void **state)
  * once, but not in the middle of a collective. */
 static void acknowledged_at_once_without_a_caller(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	collectives(w, 0, 2);
 	peer_channel(w->ep)->mirror->unattended = true;
@@ -518,7 +518,7 @@ static void acknowledged_at_once_without_a_caller(void **state)
 /* The ACK of a group is lost. The peer retransmits one result, and gets an ACK for all. */
 static void grouped_ack_is_lost(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	collectives(w, 0, INC_ACK_EVERY);
 	take_results(w, 0, 1);
@@ -535,7 +535,7 @@ static void grouped_ack_is_lost(void **state)
  * acknowledged at once, because the peer delays the next results until then. */
 static void explicit_ack_requests(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	post(w, 0, 8, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
@@ -562,7 +562,7 @@ static void explicit_ack_requests(void **state)
  * retransmitted, so it is acknowledged at once. */
 static void gap_is_closed(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	collectives(w, 0, 3);
 	take_results(w, 0, 1);

@@ -26,7 +26,7 @@
 #define PEER_PSN 0xfffffa
 #define SUM      INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0)
 
-struct world {
+struct fixture {
 	struct inc_term_worker *worker;
 	struct inc_term_comm *cm;
 	struct inc_comm_conf conf;
@@ -43,7 +43,7 @@ static void on_notice(void *arg, const struct inc_msg_event *event)
 	fail_msg("%s: %s", inc_event_info[event->kind].name, event->message);
 }
 
-static void add(struct world *w, bool has_parent)
+static void add(struct fixture *w, bool has_parent)
 {
 	struct inc_err err = {};
 	uint32_t i;
@@ -80,7 +80,7 @@ static void add(struct world *w, bool has_parent)
 			  OWN_PSN, PEER_PSN);
 }
 
-static void open_world(struct world *w, bool has_parent)
+static void open_world(struct fixture *w, bool has_parent)
 {
 	/* the timers never expire in this test */
 	const struct inc_term_worker_opts opts = {.kinds = kinds,
@@ -94,7 +94,7 @@ static void open_world(struct world *w, bool has_parent)
 	add(w, has_parent);
 }
 
-static void close_world(struct world *w)
+static void close_world(struct fixture *w)
 {
 	uint32_t i;
 
@@ -103,7 +103,7 @@ static void close_world(struct world *w)
 		close(w->peer[i].fd);
 }
 
-static void give(struct world *w, uint32_t i, uint64_t number)
+static void give(struct fixture *w, uint32_t i, uint64_t number)
 {
 	uint32_t value[2] = {htole32(1 + i + number), htole32(5)};
 
@@ -116,7 +116,7 @@ static void give(struct world *w, uint32_t i, uint64_t number)
 
 /* Receives until peer i has the switch's message with this number. Before it may come ACKs of the
  * peer's messages. */
-static void until_result(struct world *w, uint32_t i, uint64_t number)
+static void until_result(struct fixture *w, uint32_t i, uint64_t number)
 {
 	const uint64_t end_ns = inc_now_ns() + 10 * INC_NSEC_PER_SEC;
 	struct inc_roce_packet pkt;
@@ -139,7 +139,7 @@ static void until_result(struct world *w, uint32_t i, uint64_t number)
 	}
 }
 
-static void acknowledge(struct world *w, uint32_t i, uint64_t number)
+static void acknowledge(struct fixture *w, uint32_t i, uint64_t number)
 {
 	peer_ack(&w->peer[i], INC_AETH_ACK, (OWN_PSN + number) & INC_PSN_MASK);
 }
@@ -147,7 +147,7 @@ static void acknowledge(struct world *w, uint32_t i, uint64_t number)
 /* The ACKs of child 0 are lost. The other child must not get an RNR NAK. */
 static void of_a_child(void **state)
 {
-	struct world w;
+	struct fixture w;
 	uint64_t m;
 
 	open_world(&w, false);
@@ -164,7 +164,7 @@ static void of_a_child(void **state)
 /* The ACKs of the parent are lost. No child must get an RNR NAK. */
 static void of_the_parent(void **state)
 {
-	struct world w;
+	struct fixture w;
 	uint64_t m;
 	uint32_t i;
 
@@ -186,7 +186,7 @@ static void of_the_parent(void **state)
  * message acknowledges nothing. */
 static void of_a_liar(void **state)
 {
-	struct world w;
+	struct fixture w;
 	uint64_t m;
 
 	open_world(&w, false);

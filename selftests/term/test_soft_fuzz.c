@@ -77,19 +77,19 @@ static void test_fuzz(void **state)
 #define ROUNDS 60000
 
 struct end {
-	struct side *side;
+	struct soft_side *side;
 	struct inc_channel *ch; /* the channel; NULL: a handler has closed it */
 	uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
 };
 
-struct side {
+struct soft_side {
 	struct inc_channel_device *dev;
 	struct end end[PAIRS];
 	uint64_t seed;
 	unsigned int n_got, n_sent, n_lost, n_shut;
 };
 
-static void end_some(struct side *s)
+static void end_some(struct soft_side *s)
 {
 	struct end *end = &s->end[draw(&s->seed) % PAIRS];
 
@@ -141,7 +141,7 @@ static void fuzz_lost(void *ctx, const struct inc_channel_loss *loss)
 	end_some(end->side);
 }
 
-static void make_end(struct side *s, unsigned int i, struct inc_channel_own *own)
+static void make_end(struct soft_side *s, unsigned int i, struct inc_channel_own *own)
 {
 	const struct inc_channel_opts opts = {.psn = draw(&s->seed),
 					      .pkey = INC_PKEY_DEFAULT,
@@ -159,7 +159,7 @@ static void make_end(struct side *s, unsigned int i, struct inc_channel_own *own
 		assert_int_equal(inc_channel_soft.post(s->end[i].ch, s->end[i].in[k]), 0);
 }
 
-static void meet(struct side *s, unsigned int i, const struct inc_channel_own *other)
+static void meet(struct soft_side *s, unsigned int i, const struct inc_channel_own *other)
 {
 	const struct inc_channel_peer peer = {.end.ip = htonl(PEER_ADDR),
 					      .end.udp_port = other->end.udp_port,
@@ -172,7 +172,7 @@ static void meet(struct side *s, unsigned int i, const struct inc_channel_own *o
 
 /* Makes a pair of channels again after one end was closed, sometimes before the other end has
  * noticed that. */
-static void renew(struct side side[2], unsigned int i)
+static void renew(struct soft_side side[2], unsigned int i)
 {
 	struct inc_channel_own own[2];
 	unsigned int k;
@@ -193,7 +193,7 @@ static void test_shut_inside(void **state)
 						     .rto_min_ns = INC_NSEC_PER_MSEC,
 						     .rto_max_ns = 4 * INC_NSEC_PER_MSEC,
 						     .handler = &handler};
-	static struct side side[2] = {{.seed = 1}, {.seed = 2}};
+	static struct soft_side side[2] = {{.seed = 1}, {.seed = 2}};
 	unsigned int i, k;
 
 	for (k = 0; k < 2; k++) {
@@ -202,7 +202,7 @@ static void test_shut_inside(void **state)
 			side[k].end[i].side = &side[k];
 	}
 	for (i = 0; i < ROUNDS; i++) {
-		struct side *s = &side[draw(&side[0].seed) % 2];
+		struct soft_side *s = &side[draw(&side[0].seed) % 2];
 
 		renew(side, i % PAIRS);
 		say_some(&s->end[draw(&s->seed) % PAIRS]);

@@ -24,7 +24,7 @@
 #define HOST_PSN 0xfffff0
 #define OWN_PSN  77
 
-struct world {
+struct fixture {
 	struct inc_channel_device *dev;
 	struct inc_channel *ch;
 	struct inccl_endpoint *ep;
@@ -39,7 +39,7 @@ struct world {
 
 static void on_message(void *ctx, const struct inc_channel_message *m)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 	uint32_t i;
 
 	for (i = 0; i < m->length; i++)
@@ -52,7 +52,7 @@ static void on_message(void *ctx, const struct inc_channel_message *m)
 
 static void on_sent(void *ctx)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 
 	assert_int_equal(inc_channel_soft.post(w->ch, w->under_way[w->n_given++ % MESSAGES]), 0);
 }
@@ -68,7 +68,7 @@ static void no_log(void *ctx, const char *fmt, ...)
 {
 }
 
-static void open_switch(struct world *w, struct inc_channel_own *own)
+static void open_switch(struct fixture *w, struct inc_channel_own *own)
 {
 	const struct inc_channel_device_opts opts = {
 		.ifname = "lo",
@@ -96,7 +96,7 @@ static void open_switch(struct world *w, struct inc_channel_own *own)
 		assert_int_equal(inc_channel_soft.post(w->ch, w->in[i]), 0);
 }
 
-static void open_host(struct world *w, const struct inc_channel_own *to)
+static void open_host(struct fixture *w, const struct inc_channel_own *to)
 {
 	const struct inccl_open_opts opts = {
 		.addr = htonl(INADDR_LOOPBACK),
@@ -139,7 +139,7 @@ static uint32_t length_of(uint64_t m)
 	return m % 5 ? lengths[m % 8] : 4 * (m % 200);
 }
 
-static void post(struct world *w, uint64_t m, uint64_t n)
+static void post(struct fixture *w, uint64_t m, uint64_t n)
 {
 	uint32_t len = length_of(m);
 	struct inc_channel_exchange msg = {
@@ -159,7 +159,7 @@ static void post(struct world *w, uint64_t m, uint64_t n)
 
 static void run(uint64_t n, unsigned int limit_s)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct fixture *w = calloc(1, sizeof(*w));
 	uint64_t m = 0, end_ns = inc_now_ns() + limit_s * INC_NSEC_PER_SEC, i, at;
 	struct inc_channel_own own;
 	int ret = 0;
@@ -229,7 +229,7 @@ static void test_bad(void **state)
 /* The switch ends the communicator. A host that waits must get that error. */
 static void test_ended(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct fixture *w = calloc(1, sizeof(*w));
 	uint64_t end_ns = inc_now_ns() + 20 * INC_NSEC_PER_SEC;
 	struct inc_channel_own own;
 

@@ -17,7 +17,7 @@
 #define MESSAGES 4
 #define SLOTS    256 /* number of results for which the channel has room */
 
-struct world {
+struct fixture {
 	struct inc_channel_device *dev;
 	struct inc_channel *ch;
 	struct inc_channel_region region;
@@ -29,7 +29,7 @@ struct world {
 	uint8_t syndrome; /* AETH syndrome with which the handler shuts the channel */
 };
 
-static void shut(struct world *w)
+static void shut(struct fixture *w)
 {
 	if (w->ch)
 		inc_channel_soft.shut(w->ch, w->syndrome);
@@ -38,7 +38,7 @@ static void shut(struct world *w)
 
 static void on_message(void *ctx, const struct inc_channel_message *m)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 
 	w->n_messages++;
 	if (w->shut_at_message)
@@ -47,7 +47,7 @@ static void on_message(void *ctx, const struct inc_channel_message *m)
 
 static void on_sent(void *ctx)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 
 	w->n_sent++;
 	if (w->shut_at_sent)
@@ -61,7 +61,7 @@ static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 
 static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
 
-static void make(struct world *w)
+static void make(struct fixture *w)
 {
 	const struct inc_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
 					      .payload = PAYLOAD,
@@ -83,7 +83,7 @@ static void make(struct world *w)
 	peer_meet(&w->peer, own.end.udp_port, own.end.qpn, 0, 0);
 }
 
-static void begin(struct world *w)
+static void begin(struct fixture *w)
 {
 	const struct inc_channel_device_opts opts = {
 		.own_ip = {htonl(PEER_ADDR)},
@@ -98,7 +98,7 @@ static void begin(struct world *w)
 	make(w);
 }
 
-static void end(struct world *w)
+static void end(struct fixture *w)
 {
 	shut(w);
 	close(w->peer.fd);
@@ -106,7 +106,7 @@ static void end(struct world *w)
 }
 
 /* Sends all messages, which have one packet each, and lets the peer receive them. */
-static void exchange(struct world *w)
+static void exchange(struct fixture *w)
 {
 	unsigned int i;
 
@@ -130,7 +130,7 @@ static void exchange(struct world *w)
 }
 
 /* Lets the results arrive in the reverse order, so that the last one completes all messages. */
-static void results(struct world *w)
+static void results(struct fixture *w)
 {
 	static const uint8_t payload[PAYLOAD];
 	unsigned int i;
@@ -150,8 +150,8 @@ static void test_shut_by_report(void **state)
 	unsigned int i;
 
 	for (i = 0; i < 2; i++) {
-		struct world at_message = {.syndrome = syndromes[i], .shut_at_message = true};
-		struct world at_sent = {.syndrome = syndromes[i], .shut_at_sent = true};
+		struct fixture at_message = {.syndrome = syndromes[i], .shut_at_message = true};
+		struct fixture at_sent = {.syndrome = syndromes[i], .shut_at_sent = true};
 
 		begin(&at_message);
 		exchange(&at_message);
@@ -174,7 +174,7 @@ static void test_shut_by_report(void **state)
  * a mirrored channel. */
 static void test_closing_beside(void **state)
 {
-	struct world w = {.syndrome = INC_AETH_NAK_OPERATION};
+	struct fixture w = {.syndrome = INC_AETH_NAK_OPERATION};
 	struct inc_channel *other;
 
 	begin(&w);
@@ -194,7 +194,7 @@ size_t __sanitizer_get_current_allocated_bytes(void);
 /* The device remembers a channel that has ended, but has freed the places of its results. */
 static void test_ended(void **state)
 {
-	struct world w = {.syndrome = INC_AETH_NAK_OPERATION};
+	struct fixture w = {.syndrome = INC_AETH_NAK_OPERATION};
 	size_t before;
 	unsigned int i;
 
