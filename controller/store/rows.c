@@ -3,6 +3,7 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "controller/store/rows.h"
+#include "controller/store/store.h"
 
 static const char *const kinds[] = {
 	[INC_KEPT_GROUP_NUMBERS] = "group", [INC_KEPT_COMM_NUMBERS] = "communicator", NULL};
@@ -41,8 +42,9 @@ static const char *const kinds[] = {
 	{                                                                                         \
 		.name = #e "_given", .kind = INC_KEPT_NUMBER, AT(s, e.given), .max = INC_QPN_MASK \
 	}
-_Static_assert(INC_N_RC_END_FIELDS == 5,
-	       "a new field of an end needs a column in END and a step in store_open.c");
+_Static_assert(INC_N_RC_END_FIELDS == 5 && INC_STORE_VERSION == 2,
+	       "a new field of an end needs a column in END, a new INC_STORE_VERSION and a step in "
+	       "store_open.c; change both numbers here");
 
 static const struct inc_kept_column numbers[] = {
 	WORD(inc_kept_numbers, kind, kinds),

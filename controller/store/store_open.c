@@ -154,7 +154,10 @@ static int migrate(struct inc_store *store, int64_t version, struct inc_err *err
 	if (!ret && !version)
 		ret = make_tables(store, err);
 	for (; !ret && version && version < INC_STORE_VERSION; version++)
-		ret = steps[version](store, err);
+		ret = steps[version] ? steps[version](store, err)
+				     : inc_err_set(err, ENOTSUP,
+						   "%s: no step converts schema version %lld",
+						   store->path, (long long)version);
 	if (!ret && !current)
 		ret = inc_store_exec(store, "PRAGMA user_version = " INC_STR(INC_STORE_VERSION),
 				     "cannot be converted", err);

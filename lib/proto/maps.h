@@ -494,7 +494,8 @@ struct inc_event {
 	_Static_assert(__builtin_offsetof(struct type, field) == (offset), \
 		       "offset of " #type "." #field)
 
-_Static_assert(INC_N_RC_END_FIELDS == 5, "a new field of an end needs a new INC_ABI_VERSION");
+_Static_assert(INC_N_RC_END_FIELDS == 5 && INC_ABI_VERSION == 8,
+	       "a new field of an end needs a new INC_ABI_VERSION; change both numbers here");
 INC_ASSERT_SIZE(inc_conn_key, 12);
 INC_ASSERT_SIZE(inc_conn_cfg, 64);
 INC_ASSERT_OFFSET(inc_conn_cfg, own, 16);
