@@ -16,7 +16,7 @@ import re
 import socket
 import subprocess
 
-from vmlab import Failure, command, expect, wait_for
+from vmlab import Failure, command, expect, gid_of, wait_for
 
 RAILS = ("a", "b")
 MTU = 4200  # path MTU 4096; few packets, because each is slow in an emulated machine
@@ -66,8 +66,7 @@ def sys_port(host, rail, name):
 
 def gid_index(host, rail):
     """The index of the GID with the rail's address, or None."""
-    last = address(host, rail).split(".")
-    want = "0000:0000:0000:0000:0000:ffff:{:02x}{:02x}:{:02x}{:02x}".format(*map(int, last))
+    want = gid_of(address(host, rail))
     for index in range(16):
         with contextlib.suppress(OSError):
             if sys_port(host, rail, f"gids/{index}") == want:

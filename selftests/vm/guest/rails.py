@@ -1,56 +1,79 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The lab of hosts with two rails, and each of its faults, with plain verbs. A wire must do exactly what it was asked
+"""The lab of hosts with two rails, and each of its faults, with raw verbs. A wire must do exactly what it was asked
 to do, or the failover's tests prove nothing."""
-import json
+import concurrent.futures
 import os
-import subprocess
-import threading
 
 import halab
-from halab import ACKS, PAYLOADS, RAILS, WRITES, active, address, device, gid_index, interface
-from vmlab import BUILD, case, expect, libtest, wait_for
+from halab import ACKS, PAYLOADS, RAILS, WRITES, active, address, device, gid_index
+from rawverbs import enums, Side, status_name, SUCCESS
+from vmlab import Failure, case, expect, libtest, wait_for
 
-RETRY = "transport retry counter exceeded"
+RETRY = "IBV_WC_RETRY_EXC_ERR"
 BYTES = 9000  # three packets: first, middle, last
 # Timeouts of the device, which retries six times: it gives up after half a second, or after four.
 HASTY, PATIENT = 14, 17
+SILENCE_S = 8  # time limit for a completion; in half of it a PATIENT device fails its request
+MESSAGES, PLACE = 40, 26000  # the most messages of a write, and the most bytes of each
+PATTERN = bytes(range(1, 256)) * (PLACE // 255 + 2)
 
 
 class Writes:
-    """Runs rdma_writes from host 0 to host 1 on one rail."""
+    """RDMA WRITEs with immediate from host 0 to host 1 on one rail. Tests change the wire between start() and
+    answer()."""
 
     def __init__(self, rail, timeout=HASTY, hosts=(0, 1)):
-        ends = [word for host in hosts
-                for word in (device(host, rail), interface(host, rail), address(host, rail))]
-        self.process = subprocess.Popen([os.path.join(BUILD, "selftests/vm/rdma_writes"), str(timeout), *ends],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.seed, self.expected = 0, []
+        self.near, self.far = self.sides = [Side(device(host, rail), address(host, rail), MESSAGES * PLACE, MESSAGES)
+                                            for host in hosts]
+        mtu = min(side.context.query_port(1).active_mtu for side in self.sides)
+        psns = 0xfffff0, 0xfffff7  # PSNs wrap during the test
+        for i, (own, peer) in enumerate((self.sides, self.sides[::-1])):
+            own.connect(peer.address, peer.qp.qp_num, psns[i], psns[1 - i], mtu, timeout)
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, value, trace):
-        self.process.stdin.close()
-        try:
-            code = self.process.wait(30)
-        finally:
-            self.process.kill()
-            self.process.stdout.close()
-        expect(kind or code == 0, f"rdma_writes ended with {code}")
+        for side in self.sides:
+            side.close()
 
-    def start(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
+    def start(self, n, size):
+        """Host 0 writes this many messages of this size. No byte of them is 0."""
+        self.seed += 1
+        self.expected = [PATTERN[begin:begin + size] for begin in ((self.seed * 131 + i * 7) % 255 for i in range(n))]
+        for i, message in enumerate(self.expected):
+            self.near.out.write(message, size, i * PLACE)
+            self.far.qp.post_recv(self.far.receive_request())
+        for i in range(n):
+            self.near.qp.post_send(self.near.send_request(enums.ibv_wr_opcode.IBV_WR_RDMA_WRITE_WITH_IMM, i * PLACE,
+                                                          size, self.far))
+
+    def look(self):
+        """Returns how many messages of the last write are in host 1's memory."""
+        return sum(self.far.into.read(len(message), i * PLACE) == message for i, message in enumerate(self.expected))
 
     def answer(self):
-        return json.loads(self.process.stdout.readline())
-
-    def ask(self, *words):
-        self.start(*words)
-        return self.answer()
+        """Waits until each message has its completion. Returns the number that succeeded, the status of the first one
+        that failed, host 1's completions since the last answer, and look(). silent: nothing completed for too long, so
+        that the queue pair was set to ERR."""
+        ends, silent = [], False
+        while len(ends) < len(self.expected):
+            try:
+                ends += wait_for("a completion", self.near.poll, SILENCE_S)
+            except Failure:
+                expect(not silent, "no completion in ERR")
+                silent = True
+                self.near.to_err()
+        failed = [status_name(status) for _, status, _ in ends if status != SUCCESS]
+        arrived = sum(status == SUCCESS for _, status, _ in self.far.poll())
+        return {"sent": len(ends) - len(failed), "status": (failed or ["IBV_WC_SUCCESS"])[0], "arrived": arrived,
+                "placed": self.look(), "silent": silent}
 
     def write(self, n=3, size=BYTES):
-        return self.ask("write", n, size)
+        self.start(n, size)
+        return self.answer()
 
 
 def answer(sent, status, arrived, placed):
@@ -58,7 +81,7 @@ def answer(sent, status, arrived, placed):
 
 
 def right(said, n=3):
-    expect(said == answer(n, "success", n, n), f"{said}")
+    expect(said == answer(n, "IBV_WC_SUCCESS", n, n), f"{said}")
 
 
 def wires(lab):
@@ -92,7 +115,7 @@ def opcodes(lab):
         expect(lost.packets() == 0 and acks.packets() == 0, f"{lost.packets()} {acks.packets()}")
     with case("loss_that_ends_is_repaired"), Writes("a", PATIENT) as w, \
             lab.drop(0, "a", "out", WRITES) as lost:
-        w.start("write", 3, BYTES)
+        w.start(3, BYTES)
         wait_for("a loss", lost.packets)
         lost.off()
         right(w.answer())
@@ -102,7 +125,7 @@ def late(lab):
     for direction, kinds in (("out", WRITES), ("in", ACKS)):
         with case(f"held_{direction}_goes_on_later"), Writes("a", PATIENT) as w, \
                 lab.hold(0, "a", direction, kinds) as held:
-            w.start("write", 1, 100)
+            w.start(1, 100)
             wait_for("a packet", held.take)
             expect(held.release() >= 1, "nothing was held")
             right(w.answer(), 1)
@@ -112,20 +135,15 @@ def late(lab):
                 said = w.write(1, 100)
                 expect(said == answer(0, RETRY, 0, 0), f"{said}")
                 if fence:
-                    w.ask("fence")
+                    w.far.to_err()
                 expect(held.release() >= 7, "not all tries were held")
-                got = []
-
-                def look():
-                    got.append(w.ask("look")["placed"])
-                    return got[-1]
                 if fence:
                     # messages sent after it have arrived on the same path
                     with Writes("a", PATIENT) as after:
                         right(after.write(1, 100), 1)
-                    expect(look() == 0, "a queue pair in ERR has placed a payload")
+                    expect(w.look() == 0, "a queue pair in ERR has placed a payload")
                 else:
-                    wait_for("the late payload", look)
+                    wait_for("the late payload", w.look)
 
 
 def links(lab):
@@ -160,22 +178,21 @@ def cut_under_way(lab):
     it report. What it does report must be right."""
     for name, host, how in (("own_end_1", 0, "near"), ("own_end_2", 0, "near"), ("own_end_3", 0, "near"),
                             ("own_cable", 0, "far"), ("peers_end", 1, "near"), ("peers_cable", 1, "far")):
-        with case(f"{name}_cut_under_way_is_told_at_a_fence_at_the_latest"), Writes("a") as w:
+        with case(f"{name}_cut_under_way_is_told_at_a_fence_at_the_latest"), Writes("a") as w, \
+                concurrent.futures.ThreadPoolExecutor(1) as pool:
             done = []
 
             def go_on():
-                said = {"sent": 30}
-                while said["sent"] == 30:
-                    w.start("write", 30, 20000)
-                    said = w.answer()
-                    done.append(said)
-            writer = threading.Thread(target=go_on, daemon=True)
-            writer.start()
+                watch = libtest.stopwatch()
+                while watch() < 30:
+                    done.append(w.write(30, 20000))
+                    if done[-1]["sent"] < 30:
+                        return done[-1]
+                raise Failure("no end")
+            last = pool.submit(go_on)
             wait_for("data", lambda: len(done) > 3)
             with lab.cut_for(host, "a", how):
-                writer.join(30)
-            expect(not writer.is_alive(), "no end")
-            said = done[-1]
+                said = last.result()
             print(f"# {said}", flush=True)
             expect(said["sent"] <= said["arrived"] and said["placed"] >= said["arrived"], f"{said}")
             expect(how == "near" and host == 0 or said["status"] == RETRY, f"{said}")

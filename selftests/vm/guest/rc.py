@@ -6,16 +6,16 @@ import dataclasses
 import itertools
 import typing
 
-from vmlab import case, connections, counters, expect, guest_lab, judges, kernel_drops, lab, \
-    libtest, netem, qdisc_stats, rxe_total, wait_for
+from rc_judge import judges, Load
+from vmlab import Failure, case, connections, counters, expect, guest_lab, kernel_drops, lab, libtest, netem, \
+    qdisc_stats, rxe_total, wait_for
 
 
 @dataclasses.dataclass
 class Run:
-    """One case: a run of Judge with these arguments."""
+    """One case: a run of Judge with this load."""
     name: str
-    args: tuple
-    hosts: int = 2
+    load: Load
     fault: tuple = ()     # arguments of netem
     direction: str = ""   # direction of the fault
     check: typing.Callable[[dict, dict, list], None] = lambda rxe, switch, conns: None
@@ -43,7 +43,7 @@ def agree(run, communicator, rxe_before, switch_before, drops_before):
     the reverse."""
     ours, conns = wait_for("all results acknowledged",
                            lambda: all_known(communicator, switch_before), 20)
-    rxe, drops = rxe_total(run.hosts, rxe_before), kernel_drops(run.hosts, drops_before)
+    rxe, drops = rxe_total(run.load.hosts, rxe_before), kernel_drops(run.load.hosts, drops_before)
     story = f"rxe {rxe}\nswitch {ours}\nconnections {conns}\nkernel {drops}"
     received = ours["rx"] - ours["pass_not_roce"] - ours["pass_no_connection"]
     sent = ours["copies_sent"] + sum(v for k, v in ours.items() if k.startswith("answered_")) + \
@@ -55,17 +55,20 @@ def agree(run, communicator, rxe_before, switch_before, drops_before):
             expect(least <= gone <= least + drops["either"],
                    f"{way}: {gone} packets have gone, {taken} in netem, {drops} in the kernel\n{story}")
     expect(not any(c["error"] for c in conns), f"a connection has failed\n{story}")
-    expect(len(conns) == run.hosts and len({c["results"] for c in conns}) == 1,
+    expect(len(conns) == run.load.hosts and len({c["results"] for c in conns}) == 1,
            f"not the same results\n{story}")
     return rxe, ours, conns
 
 
 def judged(run, judge):
     """A run that must succeed."""
-    before = rxe_total(run.hosts), counters(), kernel_drops(run.hosts)
-    result = judge.run()
+    before = rxe_total(run.load.hosts), counters(), kernel_drops(run.load.hosts)
+    try:
+        seconds = judge.run()
+    except Failure as failure:
+        raise Failure(f"{failure}\n{connections(judge.communicator)}\n{counters()}") from None
     rxe, ours, conns = agree(run, judge.communicator, *before)
-    print(f"# {run.name}: {result['messages']} messages in {result['seconds']} s; rxe "
+    print(f"# {run.name}: {judge.hosts[0].total} messages in {seconds:.3f} s; rxe "
           f"{dict((k, v) for k, v in rxe.items() if v)}; switch "
           f"{dict((k, v) for k, v in ours.items() if v)}; resent "
           f"{[c['retransmits'] for c in conns]}, ACKs paid {[c['acks_paid'] for c in conns]}",
@@ -75,14 +78,13 @@ def judged(run, judge):
 
 
 def shapes():
-    for mode, packets in itertools.product(("send", "write"), (1, 4, 64)):
-        yield Run(f"{mode}_messages_of_{packets}",
-                  ("--mode", mode, "--message-packets", packets, "--bytes", 300004,
-                   "--window", max(1, 128 // packets), "--psn", 0xffff00, "--result-psn", 0xfffffe))
+    for write, packets in itertools.product((False, True), (1, 4, 64)):
+        yield Run(f"{'write' if write else 'send'}_messages_of_{packets}",
+                  Load(write=write, message_packets=packets, bytes=300004, window=max(1, 128 // packets),
+                       psn=0xffff00, result_psn=0xfffffe))
     for payload in (256, 512, 2048):
-        yield Run(f"payload_{payload}", ("--payload", payload, "--bytes", 100000, "--mode", "write",
-                                         "--message-packets", 2, "--window", 32))
-    yield Run("window_1", ("--window", 1, "--bytes", 40000))
+        yield Run(f"payload_{payload}", Load(payload=payload, bytes=100000, write=True, message_packets=2, window=32))
+    yield Run("window_1", Load(window=1, bytes=40000))
 
 
 def check_loss_out(rxe, ours, conns):
@@ -125,8 +127,8 @@ FAULTS = [
 def faults():
     for (name, what, *checks), direction in itertools.product(FAULTS, ("out", "in")):
         yield Run(f"{name}_{direction}",
-                  ("--mode", "write" if direction == "in" else "send", "--message-packets", 4,
-                   "--bytes", 400000, "--window", 16, "--psn", 0xffff80, "--result-psn", 0xffff80),
+                  Load(write=direction == "in", message_packets=4, bytes=400000, window=16, psn=0xffff80,
+                       result_psn=0xffff80),
                   fault=what, direction=direction, check=checks[direction == "in"])
 
 
@@ -137,26 +139,25 @@ def check_late_receives(rxe, ours, conns):
 
 def silent_switch(judge):
     guest_lab("switch", "off")
-    judge.start()
-    result = judge.result(60)
-    expect("transport retry counter exceeded" in result["error"], f"{result}")
-    expect(result["seconds"] < 20, f"{result}")
+    watch, end = libtest.stopwatch(), "no failure"
+    try:
+        judge.run()
+    except Failure as failure:
+        end = str(failure)
+    expect("IBV_WC_RETRY_EXC_ERR" in end and watch() < 20, f"{end} after {watch()} s")
 
 
 def test():
     runs = [*shapes(), *faults(),
-            Run("receives_posted_late", ("--late-us", 3000, "--min-rnr-timer", 12, "--window", 8,
-                                         "--bytes", 100000), check=check_late_receives),
-            Run("four_hosts", ("--bytes", 200000, "--mode", "write", "--message-packets", 4,
-                               "--window", 16), hosts=4)]
-    silent = Run("retry_exhausted", ("--timeout", 10, "--retry-cnt", 3, "--limit", 30))
-    with lab(4, "--wires"), \
-            judges(("--hosts", run.hosts, *run.args) for run in (*runs, silent)) as found:
+            Run("receives_posted_late", Load(late_us=3000, min_rnr_timer=12, window=8, bytes=100000),
+                check=check_late_receives),
+            Run("four_hosts", Load(hosts=4, bytes=200000, write=True, message_packets=4, window=16))]
+    with lab(4, "--wires"), judges([*(run.load for run in runs), Load(timeout=10, retry_cnt=3, limit_s=30)]) as found:
         for run, judge in zip(runs, found):
             fault = netem(0, run.direction, *run.fault) if run.fault else contextlib.nullcontext()
             with case(run.name), fault:
                 judged(run, judge)
-        with case(silent.name):
+        with case("retry_exhausted"):
             silent_switch(found[-1])
 
 

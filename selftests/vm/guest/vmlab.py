@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -74,6 +73,11 @@ class Background:
 def perf(*args, collective="allreduce", **more):
     result = run(os.path.join(BUILD, "inccl-perf"), collective, *args, "--check", "--json", **more)
     return perf_rows(result, args)
+
+
+def gid_of(address):
+    """The GID of an IPv4 address, in the kernel's form."""
+    return "0000:0000:0000:0000:0000:ffff:{:02x}{:02x}:{:02x}{:02x}".format(*map(int, address.split(".")))
 
 
 def rxe_counters(host):
@@ -182,65 +186,3 @@ class Capture:
             self.process.wait(30)
         lost = self.says(r"dropped on interface '[^']*': \d+/(\d+)")
         expect(kind or lost == ["0"], "dumpcap lost frames: " + self.text[-500:])
-
-
-class Judge:
-    """A run of rc_judge: hosts with raw verbs, for which the switch has a communicator from its file."""
-
-    def __init__(self, communicator, *args):
-        self.communicator = communicator
-        self.process = subprocess.Popen(
-            [os.path.join(BUILD, "selftests/vm/rc_judge"), "--communicator", str(communicator),
-             *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def config(self):
-        """This run's part of the switch's file."""
-        line = self.process.stdout.readline()
-        said = json.loads(line)
-        expect("connections" in said, f"rc_judge: {line}")
-        return said
-
-    def start(self):
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-
-    def result(self, timeout=90):
-        """Returns the run's result. Its queue pairs stay until end(), so that they acknowledge retransmissions."""
-        if not select.select([self.process.stdout], [], [], timeout)[0]:
-            self.process.kill()
-            raise Failure(f"rc_judge: not done after {timeout} s")
-        line = self.process.stdout.readline()
-        expect(line, f"rc_judge: exit code {self.process.poll()} without a result")
-        return json.loads(line)
-
-    def end(self):
-        self.process.communicate("end\n", timeout=60)
-
-    def run(self, timeout=90):
-        self.start()
-        result = self.result(timeout)
-        expect(result["error"] == "" and result["wrong"] == 0,
-               f"{result}\n{json.dumps(connections(self.communicator))}\n{counters()}")
-        return result
-
-
-@contextlib.contextmanager
-def judges(many):
-    """Makes a Judge for each list of arguments, and one switch with the communicators of all. Starting the switch is
-    most of a run's time on an emulated machine."""
-    found = []
-    try:
-        for number, args in enumerate(many):
-            found.append(Judge(number, *args))
-        parts = [judge.config() for judge in found]
-        switch = {"name": "s0", "root": True, "id": 0}
-        for key in ("communicators", "connections"):
-            switch[key] = [row for part in parts for row in part[key]]
-        with open("/tmp/judge.yaml", "w") as f:
-            json.dump({"switches": [switch]}, f)  # JSON is YAML
-        guest_lab("switch", f.name, timeout=90)
-        yield found
-    finally:
-        for judge in found:
-            judge.process.kill()
-            judge.process.wait()
