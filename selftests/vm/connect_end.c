@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The ends of connections: a close by one side or both, a peer that disappears, and a port that
  * goes down. */
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,49 +13,26 @@
 /* Number of messages before a close. These are more packets than may be in flight without an
  * acknowledgement (128). */
 #define SOME 200
+#define SIZE 100 /* bytes of each of them */
 
 /* Opens both sides with enough buffers for SOME messages. */
-static void open_for_some(struct connect_sides *s)
+static void open_for_some(void)
 {
 	struct inc_connect_settings settings;
 	const struct connect_sides_opts opts = {.setting = &settings};
 
 	test_settings(&settings);
-	settings.buf_size = 100;
+	settings.buf_size = SIZE;
 	settings.send_buf_cnt = 256;
-	sides_open(s, &opts);
+	sides_open(&opts);
 }
 
-static void send_some(struct connect_sides *s, struct held *from, unsigned int seed)
-{
-	uint8_t data[100];
-	unsigned int i;
-
-	for (i = 0; i < SOME; i++) {
-		fill(data, sizeof(data), seed + i);
-		send_message(s, from, data, sizeof(data));
-	}
-}
-
-static void expect_some(struct connect_sides *s, struct held *to, unsigned int seed)
-{
-	uint8_t data[100];
-	unsigned int i;
-
-	for (i = 0; i < SOME; i++) {
-		fill(data, sizeof(data), seed + i);
-		expect_message(s, to, data, sizeof(data));
-	}
-}
-
-static void expect_shutdown(struct connect_sides *s, struct held *h)
+static void expect_shutdown(struct held *h)
 {
 	const void *got;
 	size_t size;
-	int ret;
 
-	UNTIL(s, (ret = inc_connect_socket_receive(h->socket, &got, &size)) != -EAGAIN);
-	assert_int_equal(ret, -ESHUTDOWN);
+	assert_int_equal(DONE(inc_connect_socket_receive(h->socket, &got, &size)), -ESHUTDOWN);
 	assert_int_equal(inc_connect_socket_send(h->socket, "x", 1), -ESHUTDOWN);
 	assert_int_equal(inc_connect_socket_progress(h->socket), -ESHUTDOWN);
 }
@@ -65,33 +41,27 @@ static void expect_shutdown(struct connect_sides *s, struct held *h)
  * close. */
 void test_one_closes(void **state)
 {
-	struct held held[SIDES];
-	struct resources before;
-	struct connect_sides s;
-	int side, ret;
+	int side;
 
-	open_for_some(&s);
-	resources_now(&before);
+	open_for_some();
 	for (side = 0; side < SIDES; side++) {
-		open_pair(&s, held);
-		send_some(&s, &held[side], 1);
-		UNTIL(&s, (ret = inc_connect_socket_close(held[side].socket)) != -EAGAIN);
-		assert_int_equal(ret, 0);
-		let_go(&held[side]);
-		expect_some(&s, &held[!side], 1);
-		expect_shutdown(&s, &held[!side]);
-		let_go(&held[!side]);
+		open_pair(held);
+		send_messages(&held[side], SOME, SIZE, 1);
+		assert_int_equal(DONE(inc_connect_socket_close(held[side].socket)), 0);
+		let_go(&held[side], 1);
+		expect_messages(&held[!side], SOME, SIZE, 1);
+		expect_shutdown(&held[!side]);
+		let_go(&held[!side], 1);
 	}
-	resources_returned(&s, &before);
-	sides_close(&s);
+	sides_close();
 }
 
 /* Checks that the messages that have arrived are in order. A side that got its peer's close must
  * have received all messages. */
-static void expect_what_came(struct connect_sides *s, struct held *to, unsigned int seed)
+static void expect_what_came(struct held *to, unsigned int seed)
 {
 	const void *got;
-	uint8_t data[100];
+	uint8_t data[SIZE];
 	unsigned int n;
 	size_t size;
 
@@ -109,33 +79,25 @@ static void expect_what_came(struct connect_sides *s, struct held *to, unsigned 
 /* Both sides close, at the same time or with a short delay. */
 void test_both_close(void **state)
 {
-	struct held held[SIDES];
-	struct resources before;
-	struct connect_sides s;
 	int side, later, i, ret;
 
-	open_for_some(&s);
-	resources_now(&before);
+	open_for_some();
 	for (later = 0; later < 8; later++) {
-		open_pair(&s, held);
-		send_some(&s, &held[CLIENT], 1);
-		send_some(&s, &held[SERVICE], 2);
+		open_pair(held);
+		send_messages(&held[CLIENT], SOME, SIZE, 1);
+		send_messages(&held[SERVICE], SOME, SIZE, 2);
 		ret = inc_connect_socket_close(held[later % 2].socket);
 		assert_true(ret == -EAGAIN || !ret);
 		/* each turn of the loop handles one event or tick */
 		for (i = 0; i < later / 2; i++)
-			turn(&s, UINT64_MAX, "", __LINE__);
-		for (side = 0; side < SIDES; side++) {
-			UNTIL(&s, (ret = inc_connect_socket_close(held[side].socket)) != -EAGAIN);
-			assert_int_equal(ret, 0);
-		}
-		expect_what_came(&s, &held[CLIENT], 2);
-		expect_what_came(&s, &held[SERVICE], 1);
-		let_go(&held[CLIENT]);
-		let_go(&held[SERVICE]);
+			turn(UINT64_MAX, "", __LINE__);
+		for (side = 0; side < SIDES; side++)
+			assert_int_equal(DONE(inc_connect_socket_close(held[side].socket)), 0);
+		expect_what_came(&held[CLIENT], 2);
+		expect_what_came(&held[SERVICE], 1);
+		let_go(held, SIDES);
 	}
-	resources_returned(&s, &before);
-	sides_close(&s);
+	sides_close();
 }
 
 /* Checks that a socket has failed: every later call returns its error, and there is an
@@ -161,36 +123,25 @@ static void expect_failed(struct held *h)
  * not notice that. A side that checks its peer does. */
 void test_peer_is_gone(void **state)
 {
-	struct held held[SIDES], others[SIDES];
-	struct resources before;
-	struct connect_sides s;
-	int side, i, ret;
+	int side, i;
 
-	sides_open(&s, NULL);
-	resources_now(&before);
+	sides_open(NULL);
 	for (side = 0; side < SIDES; side++) {
-		open_pair(&s, held);
-		for (i = 0; i < 5; i++) {
-			UNTIL(&s, (ret = inc_connect_socket_check(held[side].socket)) != -EAGAIN);
-			assert_int_equal(ret, 0);
-		}
-		exchange(&s, held);
-		UNTIL(&s, (ret = inc_connect_socket_flush(held[side].socket)) != -EAGAIN);
-		assert_int_equal(ret, 0);
-		let_go(&held[!side]);
+		open_pair(held);
+		for (i = 0; i < 5; i++)
+			assert_int_equal(DONE(inc_connect_socket_check(held[side].socket)), 0);
+		exchange(held);
+		assert_int_equal(DONE(inc_connect_socket_flush(held[side].socket)), 0);
+		let_go(&held[!side], 1);
 		/* other connections on the same devices must work meanwhile */
-		open_pair(&s, others);
-		exchange(&s, others);
-		close_pair(&s, others);
+		connect_and_close();
 		assert_int_equal(held[side].error, 0);
-		UNTIL(&s, (ret = inc_connect_socket_check(held[side].socket)) != -EAGAIN);
-		assert_int_equal(ret, 0);
-		UNTIL(&s, held[side].error);
+		assert_int_equal(DONE(inc_connect_socket_check(held[side].socket)), 0);
+		UNTIL(held[side].error);
 		expect_failed(&held[side]);
-		let_go(&held[side]);
+		let_go(&held[side], 1);
 	}
-	resources_returned(&s, &before);
-	sides_close(&s);
+	sides_close();
 }
 
 /* ---- ports ---------------------------------------------------------------------------------- */
@@ -199,106 +150,76 @@ void test_peer_is_gone(void **state)
  * and the peer's socket fails when it checks its peer. */
 void test_port_down_while_connected(void **state)
 {
-	struct held held[SIDES];
-	struct resources before;
-	struct connect_sides s;
 	uint64_t since_ns;
-	int side, ret;
+	int side;
 
-	sides_open(&s, NULL);
-	resources_now(&before);
+	sides_open(NULL);
 	for (side = 0; side < SIDES; side++) {
-		open_pair(&s, held);
-		cable_known(&s, side, false);
-		cable_known(&s, side, true);
-		let_pass(&s, 2500); /* a time that exceeds the limit for a port that is down */
+		open_pair(held);
+		cable(side, false);
+		cable(side, true);
+		let_pass(2500); /* a time that exceeds the limit for a port that is down */
 		assert_int_equal(held[CLIENT].error, 0);
 		assert_int_equal(held[SERVICE].error, 0);
-		exchange(&s, held);
+		exchange(held);
 
 		since_ns = inc_now_ns();
-		cable_known(&s, side, false);
-		UNTIL(&s, held[side].error);
+		cable(side, false);
+		UNTIL(held[side].error);
 		printf("# %.1f s after the cable was pulled:\n", (inc_now_ns() - since_ns) / 1e9);
 		expect_failed(&held[side]);
 		assert_non_null(strstr(inc_connect_socket_error(held[side].socket), "port"));
 		assert_int_equal(held[!side].error, 0);
-		ret = inc_connect_socket_check(held[!side].socket);
-		assert_int_equal(ret, 0);
-		UNTIL(&s, held[!side].error);
+		assert_int_equal(inc_connect_socket_check(held[!side].socket), 0);
+		UNTIL(held[!side].error);
 		expect_failed(&held[!side]);
-		let_go(&held[CLIENT]);
-		let_go(&held[SERVICE]);
-		cable_known(&s, side, true);
+		let_go(held, SIDES);
+		cable(side, true);
 	}
-	resources_returned(&s, &before);
-	open_pair(&s, held);
-	close_pair(&s, held);
-	sides_close(&s);
+	connect_and_close();
+	sides_close();
 }
 
 /* The client's port goes down after the service has answered, so the first message is lost. */
 void test_port_down_while_connecting(void **state)
 {
 	const struct connect_sides_opts opts = {.accept_timeout_ms = 3000};
-	struct held held[SIDES];
-	struct outcome out;
-	struct resources before;
-	struct connect_sides s;
-	struct relay r;
-	size_t answer;
+	const size_t answer = relay_open(&opts);
 	int side;
 
-	sides_open(&s, &opts);
-	relay_open(&r, &s);
-	resources_now(&before);
-	answer = relay_learn(&r);
 	for (side = 0; side < SIDES; side++) {
-		relay_reset(&r);
-		r.limit[DOWN] = answer;
-		open_begin(&s, r.address, 4000, &out);
-		UNTIL(&s, figure(&s, SERVICE, "inc_connect_accepting") == 1);
-		cable_known(&s, side, false);
-		relay_release(&r);
-		UNTIL(&s, out.done);
-		assert_true(out.error);
-		printf("# %s\n", out.why);
-		UNTIL(&s, figure(&s, SERVICE, "inc_connect_accepting") == 0);
-		assert_int_equal(s.n_accepted, 0);
-		cable_known(&s, side, true);
-		relay_reset(&r);
-		resources_returned(&s, &before);
+		relay_reset();
+		relay.limit[DOWN] = answer;
+		open_begin(relay.address, 4000, &opened);
+		UNTIL(figure(SERVICE, "inc_connect_accepting") == 1);
+		cable(side, false);
+		relay_release();
+		UNTIL(opened.done);
+		assert_true(opened.error);
+		printf("# %s\n", opened.why);
+		UNTIL(figure(SERVICE, "inc_connect_accepting") == 0);
+		assert_int_equal(sides.n_accepted, 0);
+		cable(side, true);
+		relay_reset();
+		resources_returned(&sides.before);
 	}
-	open_pair(&s, held);
-	close_pair(&s, held);
-	relay_close(&r);
-	sides_close(&s);
+	connect_and_close();
+	sides_close();
 }
 
 /* The port goes down before the request, so it is not one of the client's ports. */
 void test_port_down_before(void **state)
 {
-	struct held held[SIDES];
-	struct outcome out;
-	struct connect_sides s;
+	sides_open(NULL);
+	cable(CLIENT, false);
+	open_fails(sides.address, 0, -ENODEV, "");
+	cable(CLIENT, true);
 
-	sides_open(&s, NULL);
-	cable_known(&s, CLIENT, false);
-	open_address(&s, s.address, 0, &out);
-	assert_int_equal(out.error, -ENODEV);
-	printf("# %s\n", out.why);
-	cable_known(&s, CLIENT, true);
-
-	cable_known(&s, SERVICE, false);
-	query_address(&s, s.address, &out);
-	assert_int_equal(out.error, 0);
-	assert_int_equal(out.devices, 0);
-	open_address(&s, s.address, 0, &out);
-	assert_int_equal(out.error, -ENODEV);
-	printf("# %s\n", out.why);
-	cable_known(&s, SERVICE, true);
-	open_pair(&s, held);
-	exchange(&s, held);
-	close_pair(&s, held);
-	sides_close(&s);
+	cable(SERVICE, false);
+	query_address();
+	assert_int_equal(queried.devices, 0);
+	open_fails(sides.address, 0, -ENODEV, "");
+	cable(SERVICE, true);
+	connect_and_close();
+	sides_close();
 }

@@ -25,40 +25,32 @@ bool full;
 
 /* ---- cables --------------------------------------------------------------------------------- */
 
-static void set_up(const char *name, bool up)
+static void plug(int side, bool in)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	const int sw = open("/run/netns/sw", O_RDONLY | O_CLOEXEC);
 	struct ifreq ifr = {0};
-
-	assert_true(fd >= 0);
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", name);
-	assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &ifr), 0);
-	ifr.ifr_flags = up ? ifr.ifr_flags | IFF_UP : ifr.ifr_flags & ~IFF_UP;
-	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
-	close(fd);
-}
-
-void cable(int side, bool in)
-{
-	int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	int sw = open("/run/netns/sw", O_RDONLY | O_CLOEXEC);
+	int fd;
 
 	assert_true(own >= 0 && sw >= 0);
 	assert_int_equal(setns(sw, CLONE_NEWNET), 0);
-	set_up(ends[side].port, in);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* stays in namespace sw */
 	assert_int_equal(setns(own, CLONE_NEWNET), 0);
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ends[side].port);
+	assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &ifr), 0);
+	ifr.ifr_flags = in ? ifr.ifr_flags | IFF_UP : ifr.ifr_flags & ~IFF_UP;
+	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+	close(fd);
 	close(own);
 	close(sw);
 }
 
-void cable_known(struct connect_sides *s, int side, bool in)
+void cable(int side, bool in)
 {
-	struct inc_connect_devices *devices = malloc(sizeof(*devices));
+	static struct inc_connect_devices devices;
 
-	assert_non_null(devices);
-	cable(side, in);
-	UNTIL(s, (inc_connect_devices(s->ctx[side], devices), devices->n_devices == in));
-	free(devices);
+	plug(side, in);
+	UNTIL((inc_connect_devices(sides.ctx[side], &devices), devices.n_devices == in));
 }
 
 static uint64_t began_at_ns;
@@ -72,8 +64,8 @@ static int begin(void **state)
 /* A failed test may have left a cable unplugged. */
 static int end(void **state)
 {
-	cable(CLIENT, true);
-	cable(SERVICE, true);
+	plug(CLIENT, true);
+	plug(SERVICE, true);
 	printf("# %.1f s\n", (inc_now_ns() - began_at_ns) / 1e9);
 	return 0;
 }
@@ -97,32 +89,9 @@ static void count_heap(char **argv)
 
 int main(int argc, char **argv)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-	const struct CMUnitTest tests[] = {
-		TEST(test_choice),
-		TEST(test_messages),
-		TEST(test_slow_reader),
-		TEST(test_transfers),
-		TEST(test_memory_that_is_not_lent),
-		TEST(test_threads),
-		TEST(test_context_goes_first),
-		TEST(test_one_closes),
-		TEST(test_both_close),
-		TEST(test_peer_is_gone),
-		TEST(test_wrong_device),
-		TEST(test_cannot_do),
-		TEST(test_silent_client),
-		TEST(test_peer_is_nowhere),
-		TEST(test_lost_answer),
-		TEST(test_cut_requests),
-		TEST(test_cut_answers),
-		TEST(test_port_down_before),
-		TEST(test_port_down_while_connecting),
-		TEST(test_port_down_while_connected),
-		TEST(test_turns_and_zones),
-		TEST(test_hundred_at_once),
-		TEST(test_connects_leave_nothing),
-	};
+#define _(name) cmocka_unit_test_setup_teardown(name, begin, end),
+	const struct CMUnitTest tests[] = {CONNECT_TESTS(_)};
+#undef _
 	const char *whole = getenv("FULL");
 	int i;
 

@@ -7,6 +7,8 @@
 #ifndef CONNECT_LIVE_H
 #define CONNECT_LIVE_H
 
+#include <errno.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +29,23 @@ struct end {
 extern struct end ends[SIDES];
 extern bool full; /* run each test completely; `make test` runs only a part of each */
 
+/* ---- connect_resources.c -------------------------------------------------------------------- */
+
+/* The resources that a connection must return: objects of all devices, descriptors of this
+ * process, and bytes that registrations have pinned. */
+enum { QUEUE_PAIRS, COMPLETION_QUEUES, REGIONS, DOMAINS, DESCRIPTORS, PINNED_BYTES, RESOURCES };
+
+struct resources {
+	uint64_t of[RESOURCES];
+};
+
+void resources_now(struct resources *resources);
+/* Waits until all resources are as before; the loop of open sides runs meanwhile. Fails with the
+ * differences. */
+void resources_returned(const struct resources *before);
+/* The sum of a metric's series in inc_connect_figures(). Fails if there is no such metric. */
+double figure(int side, const char *name);
+
 /* ---- connect_sides.c ------------------------------------------------------------------------ */
 
 /* A socket that belongs to the test, and its event in the loop. */
@@ -38,6 +57,7 @@ struct held {
 
 #define MAX_ACCEPTED 128
 
+/* The client and the service of the running test. */
 struct connect_sides {
 	struct event_base *base;
 	struct event *tick; /* timer that limits each wait of the loop */
@@ -46,7 +66,10 @@ struct connect_sides {
 	char address[64]; /* the service's address with its port */
 	struct inc_connect_socket *accepted[MAX_ACCEPTED];
 	unsigned int n_accepted;
+	struct resources before; /* the resources after both sides, and the relay, were opened */
 };
+extern struct connect_sides sides;
+extern struct held held[SIDES]; /* both ends of the test's connection */
 
 struct connect_sides_opts {
 	/* the file of each side's context; NULL: only the side's own device */
@@ -61,81 +84,78 @@ struct connect_sides_opts {
  * must end. */
 void test_settings(struct inc_connect_settings *settings);
 /* Opens both sides. opts may be NULL. */
-void sides_open(struct connect_sides *s, const struct connect_sides_opts *opts);
-/* Closes both sides. Sockets that were accepted but not fetched by take() are destroyed. */
-void sides_close(struct connect_sides *s);
+void sides_open(const struct connect_sides_opts *opts);
+/* Waits until the test's connections have returned all resources, and closes both sides. */
+void sides_close(void);
+/* Closes what is open of both sides. Sockets that were accepted but not fetched by take() are
+ * destroyed. */
+void sides_free(void);
 
 /* Runs one turn of the loop, for 10 ms at most. Fails the test after the deadline. */
-void turn(struct connect_sides *s, uint64_t deadline_at_ns, const char *what, int line);
-#define UNTIL(s, condition)                                                                 \
+void turn(uint64_t deadline_at_ns, const char *what, int line);
+#define UNTIL(condition)                                                                    \
 	for (uint64_t by_ns_ = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC; !(condition);) \
-	turn(s, by_ns_, #condition, __LINE__)
+	turn(by_ns_, #condition, __LINE__)
+/* Repeats a call until it returns something else than -EAGAIN, which is the value. */
+#define DONE(call)                                 \
+	({                                         \
+		int ret_;                          \
+		UNTIL((ret_ = (call)) != -EAGAIN); \
+		ret_;                              \
+	})
 /* Runs the loop for exactly this time. */
-void let_pass(struct connect_sides *s, unsigned int ms);
+void let_pass(unsigned int ms);
 
-void hold(struct connect_sides *s, struct held *h, struct inc_connect_socket *socket);
-void let_go(struct held *h);
+void hold(struct held *h, struct inc_connect_socket *socket);
+void let_go(struct held *h, unsigned int n);
 /* Waits for the next socket that the service has accepted, and fetches it. */
-void take(struct connect_sides *s, struct held *h);
+void take(struct held *h);
 
 #define MAX_PAIRS 8
 
 /* The outcome of a request. */
 struct outcome {
-	struct connect_sides *s;
 	bool done;
 	int error;
 	char why[600];
 	struct held held; /* the socket that a connect has made */
-	bool chosen;      /* a pair of ports was chosen */
-	struct inc_connect_pair pair[MAX_PAIRS];
-	uint32_t pairs;
-	bool zones_ignored;
-	uint64_t counter;
+	struct inc_connect_choice choice;
+	struct inc_connect_pair pair[MAX_PAIRS]; /* the pairs of the choice */
 	/* the number of devices in the answer to a query */
 	uint32_t devices;
 	struct inc_connect_device device; /* the first device in the answer */
 };
+extern struct outcome opened;  /* of open_address() */
+extern struct outcome queried; /* of query_address() */
 
 /* Begins a request, whose outcome the loop sets later. timeout_ms 0: the default. */
-struct inc_connect_request *open_begin(struct connect_sides *s, const char *address,
-				       unsigned int timeout_ms, struct outcome *out);
+struct inc_connect_request *open_begin(const char *address, unsigned int timeout_ms,
+				       struct outcome *outcome);
 /* Makes a request, and waits for its outcome. */
-void open_address(struct connect_sides *s, const char *address, unsigned int timeout_ms,
-		  struct outcome *out);
-void query_address(struct connect_sides *s, const char *address, struct outcome *out);
-/* Fetches both ends of the connection that a request has made. Waits for the service's end. */
-void open_adopt(struct connect_sides *s, struct outcome *out, struct held held[SIDES]);
+void open_address(const char *address, unsigned int timeout_ms);
+/* Queries the service, which must answer. */
+void query_address(void);
+/* Makes a request that must fail with this error, and with this word in the reason. */
+void open_fails(const char *address, unsigned int timeout_ms, int error, const char *word);
+/* Moves the socket that a request has made from its outcome to h. */
+void adopt(struct held *h, const struct outcome *outcome);
 /* Makes a connection and fetches both ends. The service has received its first message then. */
-void open_pair(struct connect_sides *s, struct held held[SIDES]);
-/* Closes both ends and waits until both are destroyed. */
-void close_pair(struct connect_sides *s, struct held held[SIDES]);
+void open_pair(struct held pair[SIDES]);
+void open_pair_at(const char *address, struct held pair[SIDES]);
+/* Closes all these sockets and waits until all are destroyed. */
+void close_all(struct held *h, unsigned int n);
+/* Makes a connection, sends a message each way and closes it. Returns the time of the connect. */
+uint64_t connect_and_close(void);
 
 /* Fills p with bytes that depend on the seed only. */
 void fill(uint8_t *p, size_t size, unsigned int seed);
-void send_message(struct connect_sides *s, struct held *from, const void *data, size_t size);
-void expect_message(struct connect_sides *s, struct held *to, const void *data, size_t size);
+void send_message(struct held *from, const void *data, size_t size);
+void expect_message(struct held *to, const void *data, size_t size);
+/* n messages of FEW bytes at most, filled from growing seeds. */
+void send_messages(struct held *from, unsigned int n, size_t size, unsigned int seed);
+void expect_messages(struct held *to, unsigned int n, size_t size, unsigned int seed);
 /* Sends a message each way and checks it. */
-void exchange(struct connect_sides *s, struct held held[SIDES]);
-
-/* ---- connect_resources.c ------------------------------------------------------------------------
- */
-
-/* The resources that a connection must return. */
-struct resources {
-	/* numbers of objects of all devices */
-	unsigned int queue_pairs, completion_queues, regions, domains;
-	unsigned int descriptors;
-	uint64_t heap_bytes;   /* bytes that the process has allocated */
-	uint64_t pinned_bytes; /* bytes that registrations have pinned */
-};
-
-void resources_now(struct resources *resources);
-/* Waits until all resources except the heap are as before. Fails with the differences. s: the sides
- * whose loop must run meanwhile, or NULL. */
-void resources_returned(struct connect_sides *s, const struct resources *before);
-/* The sum of a metric's series in inc_connect_figures(). Fails if there is no such metric. */
-double figure(struct connect_sides *s, int side, const char *name);
+void exchange(struct held pair[SIDES]);
 
 /* ---- connect_relay.c ------------------------------------------------------------------------ */
 
@@ -146,64 +166,67 @@ enum { UP, DOWN }; /* direction of bytes: to the service (UP), or from it (DOWN)
  * direction counts the bytes of all connections. Further bytes either wait, or end the connection.
  */
 struct relay {
-	struct connect_sides *s;
 	struct evconnlistener *listener;
 	char address[64];
-	size_t limit[2];  /* greatest number of bytes in each direction; SIZE_MAX: no limit */
-	size_t passed[2]; /* number of bytes that were relayed in each direction */
+	size_t limit[2]; /* greatest number of bytes in each direction; SIZE_MAX: no limit */
 	/* at a limit both sides of the connection are closed; otherwise bytes wait */
 	bool cut;
-	char *seen[2]; /* the bytes that were relayed in each direction */
+	struct evbuffer *seen[2]; /* the bytes that were relayed in each direction */
 	struct pipe *pipes;
 };
+extern struct relay relay;
 
-void relay_open(struct relay *r, struct connect_sides *s);
+/* Opens both sides, and the relay between them, which sides_free() closes. Makes one connection
+ * through the relay. Returns the offset of the answer to the connect in the bytes from the
+ * service. */
+size_t relay_open(const struct connect_sides_opts *opts);
 /* Clears the counts and the limits of the relay. */
-void relay_reset(struct relay *r);
+void relay_reset(void);
+/* The number of bytes that were relayed in this direction. */
+size_t relay_passed(int way);
 /* Relays the bytes that wait at a limit. */
-void relay_release(struct relay *r);
-void relay_close(struct relay *r);
-/* Makes one connection through the relay. Returns the offset of the answer to the connect in the
- * bytes from the service. */
-size_t relay_learn(struct relay *r);
+void relay_release(void);
+void relay_close(void);
+/* A port of this machine, on the loopback address. */
+struct sockaddr_in loopback(unsigned int port);
+/* Listens at any such port, and writes its address. */
+int loopback_listener(char *address);
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* tests of connect_messages.c */
-void test_choice(void **state);
-void test_messages(void **state);
-void test_slow_reader(void **state);
-void test_transfers(void **state);
-void test_memory_that_is_not_lent(void **state);
-void test_threads(void **state);
-void test_context_goes_first(void **state);
-/* tests of connect_end.c */
-void test_one_closes(void **state);
-void test_both_close(void **state);
-void test_peer_is_gone(void **state);
-void test_port_down_while_connected(void **state);
-void test_port_down_while_connecting(void **state);
-void test_port_down_before(void **state);
-/* tests of connect_raw.c */
-void test_wrong_device(void **state);
-void test_cannot_do(void **state);
-void test_silent_client(void **state);
-void test_peer_is_nowhere(void **state);
-void test_lost_answer(void **state);
-void test_cut_requests(void **state);
-void test_cut_answers(void **state);
-/* tests of connect_many.c */
-void test_hundred_at_once(void **state);
-void test_connects_leave_nothing(void **state);
-void test_turns_and_zones(void **state);
+#define CONNECT_TESTS(_)                   \
+	_(test_choice)                     \
+	_(test_messages)                   \
+	_(test_slow_reader)                \
+	_(test_transfers)                  \
+	_(test_memory_that_is_not_lent)    \
+	_(test_threads)                    \
+	_(test_context_goes_first)         \
+	_(test_one_closes)                 \
+	_(test_both_close)                 \
+	_(test_peer_is_gone)               \
+	_(test_wrong_device)               \
+	_(test_cannot_do)                  \
+	_(test_silent_client)              \
+	_(test_peer_is_nowhere)            \
+	_(test_lost_answer)                \
+	_(test_cut_requests)               \
+	_(test_cut_answers)                \
+	_(test_port_down_before)           \
+	_(test_port_down_while_connecting) \
+	_(test_port_down_while_connected)  \
+	_(test_turns_and_zones)            \
+	_(test_hundred_at_once)            \
+	_(test_connects_leave_nothing)
+
+#define _(name) void name(void **state);
+CONNECT_TESTS(_)
+#undef _
 
 /* ---- the lab -------------------------------------------------------------------------------- */
 
-/* Unplugs the cable of a side, or plugs it in. The side's port goes down, but its addresses and
- * routes remain. */
+/* Unplugs the cable of a side, or plugs it in, and waits until the side's context has noticed the
+ * change. The side's port goes down, but its addresses and routes remain. */
 void cable(int side, bool in);
-/* Changes a side's cable as cable() does, and waits until the side's context has noticed the
- * change. */
-void cable_known(struct connect_sides *s, int side, bool in);
 
 #endif

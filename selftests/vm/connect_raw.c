@@ -2,7 +2,6 @@
 /* A service whose clients speak the protocol without the library, and TCP connections that are cut
  * at any byte. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,14 +15,12 @@
 
 /* ---- protocol lines without the library ------------------------------------------------------ */
 
-static int raw_open(struct connect_sides *s)
+static int raw_open(void)
 {
-	struct sockaddr_in service = {.sin_family = AF_INET};
+	const struct sockaddr_in service = loopback(inc_connect_service_port(sides.service));
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
-	service.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	service.sin_port = htons(inc_connect_service_port(s->service));
 	assert_int_equal(connect(fd, (struct sockaddr *)&service, sizeof(service)), 0);
 	return fd;
 }
@@ -33,21 +30,22 @@ static void raw_send(int fd, const char *text)
 	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-/* Receives until a line is complete or the service has closed. Returns the length. */
-static size_t raw_line(struct connect_sides *s, int fd, char *line, size_t size)
+/* Receives until a line is complete or the service has closed. Returns what has come. */
+static const char *raw_line(int fd)
 {
+	static char line[1000];
 	size_t len = 0;
 	ssize_t n = 1;
 
-	while (n && len < size - 1 && !memchr(line, '\n', len)) {
-		UNTIL(s, (n = recv(fd, line + len, size - 1 - len, MSG_DONTWAIT)) >= 0 ||
-				 errno != EAGAIN);
+	while (n && len < sizeof(line) - 1 && !memchr(line, '\n', len)) {
+		UNTIL((n = recv(fd, line + len, sizeof(line) - 1 - len, MSG_DONTWAIT)) >= 0 ||
+		      errno != EAGAIN);
 		assert_true(n >= 0 || errno == ECONNRESET);
 		n = n < 0 ? 0 : n;
 		len += n;
 	}
 	line[len] = '\0';
-	return len;
+	return line;
 }
 
 /* The fields of a connect request. */
@@ -56,44 +54,42 @@ struct ask {
 	const char *name;
 	unsigned int port;
 	const char *config;
-	const char *address; /* address of the client's GID; NULL: the client's own */
+	const char *address; /* address of the client's GID */
 };
 
-static void raw_connect(struct connect_sides *s, int fd, const struct ask *ask)
+/* A request that the service grants. */
+static struct ask right_ask(void)
 {
-	struct inc_connect_devices *devices = malloc(sizeof(*devices));
+	return (struct ask){0, ends[SERVICE].device, 1, "", ends[CLIENT].address};
+}
+
+/* Sends a request on a new connection. */
+static int raw_connect(struct ask ask)
+{
+	static struct inc_connect_devices devices;
+	const int fd = raw_open();
 	char line[1000];
 
-	assert_non_null(devices);
-	inc_connect_devices(s->ctx[SERVICE], devices);
-	assert_int_equal(devices->n_devices, 1);
+	inc_connect_devices(sides.ctx[SERVICE], &devices);
+	assert_int_equal(devices.n_devices, 1);
 	snprintf(line, sizeof(line),
 		 "{\"type\":\"connect\",\"version\":1,\"hostname\":\"nobody\",\"dev\":0,"
 		 "\"dev_name\":\"%s\",\"port\":1,\"mtu\":4,\"qp_num\":77777,\"start_psn\":0,"
 		 "\"gid\":\"::ffff:%s\",\"target_dev\":%d,\"target_devname\":\"%s\","
 		 "\"target_port\":%u,\"config\":{%s}}\n",
-		 ends[CLIENT].device, ask->address ? ask->address : ends[CLIENT].address,
-		 devices->devices[0].dev + ask->dev_off, ask->name, ask->port, ask->config);
-	free(devices);
+		 ends[CLIENT].device, ask.address, devices.devices[0].dev + ask.dev_off, ask.name,
+		 ask.port, ask.config);
 	raw_send(fd, line);
+	return fd;
 }
 
-/* Gets the service's answer to the request, on a new connection. */
-static void answer_to(struct connect_sides *s, const struct ask *ask, char *line, size_t size)
+static void refused(struct ask ask, const char *code, const char *word)
 {
-	int fd = raw_open(s);
+	const int fd = raw_connect(ask);
+	const char *line = raw_line(fd);
+	char want[32];
 
-	raw_connect(s, fd, ask);
-	assert_true(raw_line(s, fd, line, size));
 	close(fd);
-}
-
-static void refused(struct connect_sides *s, const struct ask *ask, const char *code,
-		    const char *word)
-{
-	char line[1000], want[32];
-
-	answer_to(s, ask, line, sizeof(line));
 	printf("# %s", line);
 	snprintf(want, sizeof(want), "\"errno\":\"%s\"", code);
 	if (!strstr(line, "\"type\":\"error\"") || !strstr(line, want) || !strstr(line, word))
@@ -104,26 +100,20 @@ static void refused(struct connect_sides *s, const struct ask *ask, const char *
 
 void test_wrong_device(void **state)
 {
-	struct ask ask = {0, "rxe77", 1, "", NULL};
-	struct held held[SIDES];
-	struct resources before;
-	struct connect_sides s;
+	const struct ask right = right_ask();
+	struct ask name = right, number = right, port = right;
 
-	sides_open(&s, NULL);
-	resources_now(&before);
-	refused(&s, &ask, "ENODEV", "rxe77");
-	ask.name = ends[SERVICE].device;
-	ask.dev_off = 7;
-	refused(&s, &ask, "ENODEV", ends[SERVICE].device);
-	ask.dev_off = 0;
-	ask.port = 2;
-	refused(&s, &ask, "ENODEV", "2");
-	resources_returned(&s, &before);
-	assert_true(figure(&s, SERVICE, "inc_connect_accept_failed_total") == 3);
-	assert_int_equal(s.n_accepted, 0);
-	open_pair(&s, held);
-	close_pair(&s, held);
-	sides_close(&s);
+	name.name = "rxe77";
+	number.dev_off = 7;
+	port.port = 2;
+	sides_open(NULL);
+	refused(name, "ENODEV", "rxe77");
+	refused(number, "ENODEV", right.name);
+	refused(port, "ENODEV", "2");
+	assert_true(figure(SERVICE, "inc_connect_accept_failed_total") == 3);
+	assert_int_equal(sides.n_accepted, 0);
+	connect_and_close();
+	sides_close();
 }
 
 /* Requests more than rxe supports, from a service and from this side's own device. Each error must
@@ -141,25 +131,19 @@ void test_cannot_do(void **state)
 		{"\"pkey_index\":60000", "pkey_index"},
 	};
 	struct inc_connect_settings settings;
-	struct connect_sides_opts opts = {.setting = &settings};
-	struct outcome out;
-	struct resources before;
-	struct connect_sides s;
+	const struct connect_sides_opts opts = {.setting = &settings};
+	struct ask ask = right_ask();
 	size_t i;
 
 	test_settings(&settings);
 	settings.max_sge = 200;
-	sides_open(&s, &opts);
-	resources_now(&before);
-	for (i = 0; i < sizeof(too_much) / sizeof(too_much[0]); i++)
-		refused(&s, &(struct ask){0, ends[SERVICE].device, 1, too_much[i].config, NULL},
-			"EINVAL", too_much[i].word);
-	open_address(&s, s.address, 0, &out);
-	assert_int_equal(out.error, -EINVAL);
-	assert_non_null(strstr(out.why, "max_sge"));
-	printf("# %s\n", out.why);
-	resources_returned(&s, &before);
-	sides_close(&s);
+	sides_open(&opts);
+	for (i = 0; i < sizeof(too_much) / sizeof(too_much[0]); i++) {
+		ask.config = too_much[i].config;
+		refused(ask, "EINVAL", too_much[i].word);
+	}
+	open_fails(sides.address, 0, -EINVAL, "max_sge");
+	sides_close();
 }
 
 /* ---- silent clients ------------------------------------------------------------------------- */
@@ -172,109 +156,89 @@ void test_cannot_do(void **state)
 void test_silent_client(void **state)
 {
 	const struct connect_sides_opts opts = {.accept_timeout_ms = 3000};
-	const struct ask ask = {0, ends[SERVICE].device, 1, "", NULL};
-	struct held held[SIDES];
-	struct resources before;
 	uint64_t since_ns;
-	struct connect_sides s;
-	char line[1000];
 	int fd[SILENT + 1], i;
 
-	sides_open(&s, &opts);
-	resources_now(&before);
+	sides_open(&opts);
 	since_ns = inc_now_ns();
 	for (i = 0; i < SILENT; i++) {
-		fd[i] = raw_open(&s);
+		fd[i] = raw_open();
 		if (i % 2)
 			raw_send(fd[i], "{\"type\":\"query\",");
 	}
-	fd[SILENT] = raw_open(&s);
-	raw_connect(&s, fd[SILENT], &ask);
-	assert_true(raw_line(&s, fd[SILENT], line, sizeof(line)));
-	assert_non_null(strstr(line, "\"type\":\"connected\""));
-	open_pair(&s, held);
-	exchange(&s, held);
-	close_pair(&s, held);
-	UNTIL(&s, figure(&s, SERVICE, "inc_connect_accept_timeout_total") == 1);
-	assert_true(figure(&s, SERVICE, "inc_connect_accept_failed_total") == 1);
-	assert_true(figure(&s, SERVICE, "inc_connect_accepting") == 0);
+	fd[SILENT] = raw_connect(right_ask());
+	assert_non_null(strstr(raw_line(fd[SILENT]), "\"type\":\"connected\""));
+	connect_and_close();
+	UNTIL(figure(SERVICE, "inc_connect_accept_timeout_total") == 1);
+	assert_true(figure(SERVICE, "inc_connect_accept_failed_total") == 1);
+	assert_true(figure(SERVICE, "inc_connect_accepting") == 0);
 	for (i = 0; i < SILENT + 1; i++) {
-		while (raw_line(&s, fd[i], line, sizeof(line)))
+		while (*raw_line(fd[i]))
 			;
 		close(fd[i]);
 	}
 	printf("# all have been hung up on after %.1f s\n", (inc_now_ns() - since_ns) / 1e9);
-	assert_int_equal(s.n_accepted, 0);
-	resources_returned(&s, &before);
-	sides_close(&s);
+	assert_int_equal(sides.n_accepted, 0);
+	sides_close();
 }
 
 /* ---- peers that cannot be reached ----------------------------------------------------------- */
 
-/* Writes an address in the subnet of a side's port that no host has. */
-static void unused_address(int side, char *address, size_t size)
+/* An address in the subnet of a side's port that no host has. */
+static const char *unused_address(int side)
 {
 	const char *own = ends[side].address;
+	static char address[32];
 
-	snprintf(address, size, "%.*s.99", (int)(strrchr(own, '.') - own), own);
+	snprintf(address, sizeof(address), "%.*s.99", (int)(strrchr(own, '.') - own), own);
+	return address;
 }
 
 /* The kernel cannot resolve the client's address. The service's loop must answer others
  * meanwhile. */
-static void service_seeks(struct connect_sides *s)
+static void service_seeks(void)
 {
-	char address[32], line[1000];
-	const struct ask ask = {0, ends[SERVICE].device, 1, "", address};
+	const uint64_t since_ns = inc_now_ns();
 	unsigned int answered = 0;
-	const int fd = raw_open(s);
-	struct outcome out;
-	uint64_t since_ns;
+	struct ask ask = right_ask();
+	const char *line;
+	char byte;
+	int fd;
 
-	unused_address(SERVICE, address, sizeof(address));
-	since_ns = inc_now_ns();
-	raw_connect(s, fd, &ask);
-	UNTIL(s, figure(s, SERVICE, "inc_connect_accepting") == 1);
-	while (recv(fd, line, 1, MSG_DONTWAIT | MSG_PEEK) < 0) {
-		query_address(s, s->address, &out);
-		assert_int_equal(out.error, 0);
-		answered++;
-	}
+	ask.address = unused_address(SERVICE);
+	fd = raw_connect(ask);
+	UNTIL(figure(SERVICE, "inc_connect_accepting") == 1);
+	for (; recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0; answered++)
+		query_address();
 	assert_true(answered);
-	assert_true(raw_line(s, fd, line, sizeof(line)));
+	line = raw_line(fd);
 	printf("# %u queries in %.2f s, then %s", answered, (inc_now_ns() - since_ns) / 1e9, line);
 	assert_non_null(strstr(line, "\"type\":\"error\""));
-	assert_non_null(strstr(line, address));
+	assert_non_null(strstr(line, ask.address));
 	close(fd);
 }
 
 /* Plays a service that claims to have an address, without the library. Returns when the client
- * resolves that address. */
-static struct inc_connect_request *client_seeks(struct connect_sides *s, const char *address,
-						int *fd, struct outcome *out)
+ * resolves that address. The service's own loop must answer others meanwhile. */
+static struct inc_connect_request *client_seeks(const char *address, int *fd)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct inc_connect_request *request;
-	socklen_t len = sizeof(at);
 	char line[1000];
+	const int listener = loopback_listener(line);
 
-	assert_true(listener >= 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
-	snprintf(line, sizeof(line), "127.0.0.1:%u", ntohs(at.sin_port));
-	request = open_begin(s, line, 0, out);
-	UNTIL(s, (*fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0);
+	request = open_begin(line, 0, &opened);
+	UNTIL((*fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0);
 	close(listener);
-	assert_true(raw_line(s, *fd, line, sizeof(line)));
+	assert_true(*raw_line(*fd));
 	raw_send(*fd, "{\"type\":\"devices\",\"devices\":[{\"dev\":0,\"dev_name\":\"far\","
 		      "\"ports\":[{\"port\":1,\"link_layer\":2,\"zones\":[]}]}]}\n");
-	assert_true(raw_line(s, *fd, line, sizeof(line)));
+	assert_true(*raw_line(*fd));
 	snprintf(line, sizeof(line),
 		 "{\"type\":\"connected\",\"hostname\":\"nowhere\",\"dev\":0,\"dev_name\":\"far\","
 		 "\"port\":1,\"mtu\":4,\"qp_num\":77777,\"start_psn\":0,\"gid\":\"::ffff:%s\"}\n",
 		 address);
 	raw_send(*fd, line);
+	query_address();
 	return request;
 }
 
@@ -283,62 +247,54 @@ static struct inc_connect_request *client_seeks(struct connect_sides *s, const c
 void test_peer_is_nowhere(void **state)
 {
 	struct inc_connect_request *request;
-	struct held held[SIDES];
-	struct outcome out, asked;
-	struct resources before, all;
+	const char *address;
+	struct resources all;
 	uint64_t since_ns;
-	char address[32];
-	struct connect_sides s;
 	int fd;
 
 	resources_now(&all);
-	sides_open(&s, NULL);
-	resources_now(&before);
-	service_seeks(&s);
-	resources_returned(&s, &before);
+	sides_open(NULL);
+	service_seeks();
+	resources_returned(&sides.before);
 
-	unused_address(CLIENT, address, sizeof(address));
-	client_seeks(&s, address, &fd, &out);
-	query_address(&s, s.address, &asked);
-	assert_int_equal(asked.error, 0);
-	assert_false(out.done);
-	UNTIL(&s, out.done);
-	assert_true(out.error);
-	printf("# %s\n", out.why);
-	assert_non_null(strstr(out.why, "nowhere far/1"));
-	assert_non_null(strstr(out.why, address));
+	address = unused_address(CLIENT);
+	client_seeks(address, &fd);
+	assert_false(opened.done);
+	UNTIL(opened.done);
+	assert_true(opened.error);
+	printf("# %s\n", opened.why);
+	assert_non_null(strstr(opened.why, "nowhere far/1"));
+	assert_non_null(strstr(opened.why, address));
 	close(fd);
-	resources_returned(&s, &before);
+	resources_returned(&sides.before);
 
-	request = client_seeks(&s, address, &fd, &out);
-	query_address(&s, s.address, &asked);
+	request = client_seeks(address, &fd);
 	inc_connect_cancel(request);
 	close(fd);
-	resources_returned(&s, &before);
-	assert_false(out.done);
-	open_pair(&s, held);
-	close_pair(&s, held);
+	resources_returned(&sides.before);
+	assert_false(opened.done);
+	connect_and_close();
 
-	client_seeks(&s, address, &fd, &out);
-	query_address(&s, s.address, &asked);
-	assert_false(out.done);
+	client_seeks(address, &fd);
+	assert_false(opened.done);
 	since_ns = inc_now_ns();
-	sides_close(&s);
+	sides_free();
 	printf("# the contexts' end took %.2f s\n", (inc_now_ns() - since_ns) / 1e9);
-	assert_false(out.done);
+	assert_false(opened.done);
 	close(fd);
-	resources_returned(NULL, &all);
+	resources_returned(&all);
 }
 
 /* ---- lost answers --------------------------------------------------------------------------- */
 
-static void nothing_was_accepted(struct connect_sides *s, const struct resources *before)
+static void nothing_was_accepted(void)
 {
-	UNTIL(s, figure(s, SERVICE, "inc_connect_accepting") == 0);
-	assert_int_equal(s->n_accepted, 0);
-	assert_true(figure(s, SERVICE, "inc_connect_connections") == 0);
-	assert_true(figure(s, CLIENT, "inc_connect_connecting") == 0);
-	resources_returned(s, before);
+	relay_reset();
+	UNTIL(figure(SERVICE, "inc_connect_accepting") == 0);
+	assert_int_equal(sides.n_accepted, 0);
+	assert_true(figure(SERVICE, "inc_connect_connections") == 0);
+	assert_true(figure(CLIENT, "inc_connect_connecting") == 0);
+	resources_returned(&sides.before);
 }
 
 /* The service makes the queue pair, but its answer never arrives. The client waits until a timeout,
@@ -346,46 +302,30 @@ static void nothing_was_accepted(struct connect_sides *s, const struct resources
 void test_lost_answer(void **state)
 {
 	const struct connect_sides_opts opts = {.accept_timeout_ms = 2000};
-	const struct ask ask = {0, ends[SERVICE].device, 1, "", NULL};
+	const size_t answer = relay_open(&opts);
 	const struct linger reset = {1, 0};
 	struct inc_connect_request *request;
-	struct outcome out;
-	struct resources before;
-	struct connect_sides s;
-	struct relay r;
-	size_t answer;
 	int fd;
 
-	sides_open(&s, &opts);
-	relay_open(&r, &s);
-	resources_now(&before);
-	answer = relay_learn(&r);
-	relay_reset(&r);
+	relay_reset();
+	relay.limit[DOWN] = answer;
+	open_fails(relay.address, 1000, -ETIMEDOUT, "");
+	nothing_was_accepted();
 
-	r.limit[DOWN] = answer;
-	open_address(&s, r.address, 1000, &out);
-	assert_int_equal(out.error, -ETIMEDOUT);
-	printf("# %s\n", out.why);
-	relay_reset(&r);
-	nothing_was_accepted(&s, &before);
-
-	r.limit[DOWN] = answer;
-	request = open_begin(&s, r.address, 0, &out);
-	UNTIL(&s, figure(&s, SERVICE, "inc_connect_accepting") == 1);
+	relay.limit[DOWN] = answer;
+	request = open_begin(relay.address, 0, &opened);
+	UNTIL(figure(SERVICE, "inc_connect_accepting") == 1);
 	inc_connect_cancel(request);
-	let_pass(&s, 100);
-	assert_false(out.done);
-	relay_reset(&r);
-	nothing_was_accepted(&s, &before);
+	let_pass(100);
+	assert_false(opened.done);
+	nothing_was_accepted();
 
-	fd = raw_open(&s);
-	raw_connect(&s, fd, &ask);
+	fd = raw_connect(right_ask());
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
 	close(fd);
-	UNTIL(&s, figure(&s, SERVICE, "inc_connect_accept_failed_total") == 3);
-	nothing_was_accepted(&s, &before);
-	relay_close(&r);
-	sides_close(&s);
+	UNTIL(figure(SERVICE, "inc_connect_accept_failed_total") == 3);
+	nothing_was_accepted();
+	sides_close();
 }
 
 /* Cuts the TCP connection after each byte of one direction. The shorter run cuts it after every
@@ -393,33 +333,22 @@ void test_lost_answer(void **state)
 static void cut_everywhere(int way)
 {
 	const struct connect_sides_opts opts = {.accept_timeout_ms = 3000, .quiet = true};
-	struct held held[SIDES];
-	struct outcome out;
-	struct resources before;
-	struct connect_sides s;
-	struct relay r;
 	size_t n, total, step = full ? 1 : 7, cuts = 0;
 
-	sides_open(&s, &opts);
-	relay_open(&r, &s);
-	resources_now(&before);
-	relay_learn(&r);
-	total = r.passed[way];
+	relay_open(&opts);
+	total = relay_passed(way);
 	for (n = 0; n < total - 1; n += step, cuts++) {
-		relay_reset(&r);
-		r.limit[way] = n;
-		r.cut = true;
-		open_address(&s, r.address, 0, &out);
-		if (!out.error)
+		relay_reset();
+		relay.limit[way] = n;
+		relay.cut = true;
+		open_address(relay.address, 0);
+		if (!opened.error)
 			fail_msg("connected, with %zu of %zu bytes", n, total);
 	}
-	printf("# %zu cuts in %zu bytes; the last: %s\n", cuts, total, out.why);
-	relay_reset(&r);
-	nothing_was_accepted(&s, &before);
-	relay_close(&r);
-	open_pair(&s, held);
-	close_pair(&s, held);
-	sides_close(&s);
+	printf("# %zu cuts in %zu bytes; the last: %s\n", cuts, total, opened.why);
+	nothing_was_accepted();
+	connect_and_close();
+	sides_close();
 }
 
 void test_cut_requests(void **state)

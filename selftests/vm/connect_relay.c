@@ -14,18 +14,45 @@
 #include "lib/base/clock.h"
 #include "selftests/vm/connect_live.h"
 
+struct sockaddr_in loopback(unsigned int port)
+{
+	return (struct sockaddr_in){.sin_family = AF_INET,
+				    .sin_port = htons(port),
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+int loopback_listener(char *address)
+{
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_in at = loopback(0);
+	socklen_t len = sizeof(at);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	sprintf(address, "127.0.0.1:%u", ntohs(at.sin_port));
+	return fd;
+}
+
 /* A connection from the client, and the relay's connection to the service for it. */
 struct pipe {
-	struct relay *relay;
 	/* from[UP] is the client's connection, from[DOWN] that to the service */
 	struct bufferevent *from[2];
 	bool over; /* both connections end once all relayed bytes are sent */
 	struct pipe *next;
 };
 
+struct relay relay;
+
+size_t relay_passed(int way)
+{
+	return evbuffer_get_length(relay.seen[way]);
+}
+
 static void pipe_free(struct pipe *p)
 {
-	struct pipe **at = &p->relay->pipes;
+	struct pipe **at = &relay.pipes;
 
 	while (*at != p)
 		at = &(*at)->next;
@@ -35,29 +62,17 @@ static void pipe_free(struct pipe *p)
 	free(p);
 }
 
-static void remember(struct relay *r, int way, const void *data, size_t size)
-{
-	r->seen[way] = realloc(r->seen[way], r->passed[way] + size + 1);
-	assert_non_null(r->seen[way]);
-	memcpy(r->seen[way] + r->passed[way], data, size);
-	r->passed[way] += size;
-	r->seen[way][r->passed[way]] = '\0';
-}
-
 /* Relays as many bytes as the limit allows. Returns false if the connection must be cut. */
 static bool pass(struct pipe *p, int way)
 {
 	struct evbuffer *in = bufferevent_get_input(p->from[way]);
-	struct relay *r = p->relay;
-	size_t size = evbuffer_get_length(in), room = r->limit[way] - r->passed[way];
+	size_t size = evbuffer_get_length(in), room = relay.limit[way] - relay_passed(way);
 
 	size = size < room ? size : room;
-	if (size) {
-		remember(r, way, evbuffer_pullup(in, size), size);
-		bufferevent_write(p->from[!way], r->seen[way] + r->passed[way] - size, size);
-		evbuffer_drain(in, size);
-	}
-	return !(r->cut && r->passed[way] == r->limit[way]);
+	if (size)
+		evbuffer_add(relay.seen[way], evbuffer_pullup(in, size), size);
+	evbuffer_remove_buffer(in, bufferevent_get_output(p->from[!way]), size);
+	return !(relay.cut && relay_passed(way) == relay.limit[way]);
 }
 
 /* Closes both connections after everything relayed before has been sent. */
@@ -97,19 +112,15 @@ static void on_over(struct bufferevent *bev, short what, void *arg)
 static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *sa,
 		      int len, void *arg)
 {
-	struct sockaddr_in service = {.sin_family = AF_INET};
-	struct relay *r = arg;
+	const struct sockaddr_in service = loopback(inc_connect_service_port(sides.service));
 	struct pipe *p = calloc(1, sizeof(*p));
 	int way;
 
 	assert_non_null(p);
-	service.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	service.sin_port = htons(inc_connect_service_port(r->s->service));
-	p->relay = r;
-	p->next = r->pipes;
-	r->pipes = p;
-	p->from[UP] = bufferevent_socket_new(r->s->base, fd, BEV_OPT_CLOSE_ON_FREE);
-	p->from[DOWN] = bufferevent_socket_new(r->s->base, -1, BEV_OPT_CLOSE_ON_FREE);
+	p->next = relay.pipes;
+	relay.pipes = p;
+	p->from[UP] = bufferevent_socket_new(sides.base, fd, BEV_OPT_CLOSE_ON_FREE);
+	p->from[DOWN] = bufferevent_socket_new(sides.base, -1, BEV_OPT_CLOSE_ON_FREE);
 	for (way = 0; way < 2; way++) {
 		bufferevent_setcb(p->from[way], on_bytes, on_written, on_over, p);
 		bufferevent_enable(p->from[way], EV_READ | EV_WRITE);
@@ -119,68 +130,56 @@ static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struc
 			 0);
 }
 
-void relay_open(struct relay *r, struct connect_sides *s)
-{
-	struct sockaddr_in any = {.sin_family = AF_INET};
-	socklen_t len = sizeof(any);
-
-	memset(r, 0, sizeof(*r));
-	r->s = s;
-	any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	r->listener = evconnlistener_new_bind(s->base, on_client, r,
-					      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, -1,
-					      (struct sockaddr *)&any, sizeof(any));
-	assert_non_null(r->listener);
-	assert_int_equal(
-		getsockname(evconnlistener_get_fd(r->listener), (struct sockaddr *)&any, &len), 0);
-	snprintf(r->address, sizeof(r->address), "127.0.0.1:%u", ntohs(any.sin_port));
-	relay_reset(r);
-}
-
-void relay_reset(struct relay *r)
+void relay_reset(void)
 {
 	int way;
 
-	while (r->pipes)
-		pipe_free(r->pipes);
+	while (relay.pipes)
+		pipe_free(relay.pipes);
 	for (way = 0; way < 2; way++) {
-		r->limit[way] = SIZE_MAX;
-		r->passed[way] = 0;
-		free(r->seen[way]);
-		r->seen[way] = NULL;
+		relay.limit[way] = SIZE_MAX;
+		evbuffer_drain(relay.seen[way], relay_passed(way));
 	}
-	r->cut = false;
+	relay.cut = false;
 }
 
-void relay_release(struct relay *r)
+void relay_release(void)
 {
 	struct pipe *p;
 
-	r->limit[UP] = r->limit[DOWN] = SIZE_MAX;
-	for (p = r->pipes; p; p = p->next) {
+	relay.limit[UP] = relay.limit[DOWN] = SIZE_MAX;
+	for (p = relay.pipes; p; p = p->next) {
 		pass(p, UP);
 		pass(p, DOWN);
 	}
 }
 
-void relay_close(struct relay *r)
+void relay_close(void)
 {
-	relay_reset(r);
-	evconnlistener_free(r->listener);
+	relay_reset();
+	evbuffer_free(relay.seen[UP]);
+	evbuffer_free(relay.seen[DOWN]);
+	evconnlistener_free(relay.listener);
+	relay.listener = NULL;
 }
 
-size_t relay_learn(struct relay *r)
+size_t relay_open(const struct connect_sides_opts *opts)
 {
-	struct held held[SIDES];
-	struct outcome out;
-	const char *answer;
+	static const char answer[] = "{\"type\":\"connected\"";
+	struct held pair[SIDES];
+	struct evbuffer_ptr at;
 
-	open_address(r->s, r->address, 0, &out);
-	if (out.error)
-		fail_msg("through the relay: %s", out.why);
-	open_adopt(r->s, &out, held);
-	close_pair(r->s, held);
-	answer = strstr(r->seen[DOWN], "{\"type\":\"connected\"");
-	assert_non_null(answer);
-	return answer - r->seen[DOWN];
+	sides_open(opts);
+	relay.listener = evconnlistener_new(sides.base, on_client, NULL, LEV_OPT_CLOSE_ON_FREE, -1,
+					    loopback_listener(relay.address));
+	assert_non_null(relay.listener);
+	relay.seen[UP] = evbuffer_new();
+	relay.seen[DOWN] = evbuffer_new();
+	relay_reset();
+	resources_now(&sides.before);
+	open_pair_at(relay.address, pair);
+	close_all(pair, SIDES);
+	at = evbuffer_search(relay.seen[DOWN], answer, strlen(answer), NULL);
+	assert_true(at.pos >= 0);
+	return at.pos;
 }

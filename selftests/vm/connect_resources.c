@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Counts the resources that connections use, so that a test can compare them before and after. */
 #include <inttypes.h>
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,40 +11,31 @@
 #include "selftests/belongings.h"
 #include "selftests/vm/connect_live.h"
 
-/* ---- resources of the kernel ----------------------------------------------------------------- */
+/* the first four as rdma(8) prints them */
+static const char *const names[RESOURCES] = {"qp", "cq", "mr", "pd", "descriptors", "bytes pinned"};
 
-/* Returns the sum of "name":N over all devices in the output of `rdma resource`. */
-static unsigned int sum_of(const char *text, const char *name)
-{
-	char key[16];
-	unsigned int sum = 0;
-
-	snprintf(key, sizeof(key), "\"%s\":", name);
-	while ((text = strstr(text, key))) {
-		text += strlen(key);
-		sum += strtoul(text, NULL, 10);
-	}
-	return sum;
-}
-
+/* Sums up "name number" over all devices. */
 static void read_devices(struct resources *resources)
 {
-	char text[4096];
-	FILE *f = popen("exec rdma -j resource show", "r");
-	size_t n;
+	FILE *f = popen("exec rdma resource show", "r");
+	unsigned int i, found = 0;
+	unsigned long number;
+	char word[32];
 
 	assert_non_null(f);
-	n = fread(text, 1, sizeof(text) - 1, f);
-	text[n] = '\0';
-	if (pclose(f) || !strstr(text, "\"qp\":"))
-		fail_msg("rdma resource show: '%s'", text);
-	resources->queue_pairs = sum_of(text, "qp");
-	resources->completion_queues = sum_of(text, "cq");
-	resources->regions = sum_of(text, "mr");
-	resources->domains = sum_of(text, "pd");
+	for (i = QUEUE_PAIRS; i <= DOMAINS; i++)
+		resources->of[i] = 0;
+	while (fscanf(f, "%31s", word) == 1)
+		for (i = QUEUE_PAIRS; i <= DOMAINS; i++)
+			if (!strcmp(word, names[i]) && fscanf(f, "%lu", &number) == 1) {
+				resources->of[i] += number;
+				found++;
+			}
+	assert_int_equal(pclose(f), 0);
+	assert_true(found);
 }
 
-static uint64_t pinned(void)
+static void read_process(struct resources *resources)
 {
 	FILE *f = fopen("/proc/self/status", "r");
 	uint64_t kib = 0;
@@ -56,19 +46,12 @@ static uint64_t pinned(void)
 		if (sscanf(line, "VmPin: %" SCNu64, &kib) == 1)
 			break;
 	fclose(f);
-	return kib << 10;
-}
-
-static void read_process(struct resources *resources)
-{
-	resources->descriptors = open_descriptors();
-	resources->pinned_bytes = pinned();
-	resources->heap_bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
+	resources->of[PINNED_BYTES] = kib << 10;
+	resources->of[DESCRIPTORS] = open_descriptors();
 }
 
 void resources_now(struct resources *resources)
 {
-	memset(resources, 0, sizeof(*resources));
 	read_devices(resources);
 	read_process(resources);
 }
@@ -79,38 +62,31 @@ static bool balanced(const struct resources *before, struct resources *now)
 {
 	*now = *before;
 	read_process(now);
-	now->heap_bytes = before->heap_bytes;
 	if (memcmp(before, now, sizeof(*now)))
 		return false;
 	read_devices(now);
 	return !memcmp(before, now, sizeof(*now));
 }
 
-void resources_returned(struct connect_sides *s, const struct resources *before)
+void resources_returned(const struct resources *before)
 {
 	uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
 	struct resources now;
+	int i;
 
 	while (!balanced(before, &now)) {
-		if (inc_now_ns() > deadline_at_ns)
-			fail_msg("left behind: %d queue pairs, %d completion queues, %d regions, "
-				 "%d domains, %d descriptors, %" PRId64 " bytes pinned",
-				 (int)(now.queue_pairs - before->queue_pairs),
-				 (int)(now.completion_queues - before->completion_queues),
-				 (int)(now.regions - before->regions),
-				 (int)(now.domains - before->domains),
-				 (int)(now.descriptors - before->descriptors),
-				 (int64_t)(now.pinned_bytes - before->pinned_bytes));
-		if (s)
-			turn(s, deadline_at_ns, "nothing is left behind", __LINE__);
+		for (i = 0; i < RESOURCES && inc_now_ns() > deadline_at_ns; i++)
+			if (now.of[i] != before->of[i])
+				fail_msg("%s: %" PRIu64 " before, %" PRIu64 " now", names[i],
+					 before->of[i], now.of[i]);
+		if (sides.base)
+			turn(UINT64_MAX, "", __LINE__);
 	}
 }
 
-/* ---- resources of this process --------------------------------------------------------------- */
-
-double figure(struct connect_sides *s, int side, const char *name)
+double figure(int side, const char *name)
 {
-	char *text = inc_connect_figures(s->ctx[side]), *line, *rest;
+	char *text = inc_connect_figures(sides.ctx[side]), *line, *rest;
 	size_t len = strlen(name);
 	bool there = false;
 	double sum = 0;
