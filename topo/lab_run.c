@@ -13,10 +13,10 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
+#include "lib/base/random.h"
 #include "topo/lab.h"
 #include "topo/lab_out.h"
 
@@ -513,7 +513,7 @@ static void start_members(const struct lab *lab, struct job *job, int size, char
 	char name[64];
 	uint32_t r = 0;
 
-	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
+	if (inc_random_bytes(&r, sizeof(r), NULL))
 		r = getpid();
 	snprintf(name, sizeof(name), "%s-%08x", lab->name, r);
 	for (unsigned int i = 0; i < job->n; i++) {

@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/random.h"
 #include "topo/lab.h"
 
 const char *const lab_role_names[LAB_ROLES] = {"controller", "host", "switch", "bridge", "wire"};
@@ -44,8 +44,10 @@ int lab_init(struct lab *lab, const char *name, struct inc_err *err)
 	if (name) {
 		strcpy(lab->name, name);
 	} else {
-		if (getrandom(&r, sizeof(r), 0) != sizeof(r))
-			return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
+		int ret = inc_random_bytes(&r, sizeof(r), err);
+
+		if (ret)
+			return ret;
 		snprintf(lab->name, sizeof(lab->name), "inc-%06x", r & 0xffffff);
 	}
 	snprintf(lab->tag, sizeof(lab->tag), "%s", tag ? tag : "");

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include "lib/base/random.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/topology/topology.h"
 #include "topo/lab.h"
@@ -75,14 +75,16 @@ static int add_link(struct lab *lab, const struct inc_topology *topo,
 	struct lab_link *link = &lab->links[lab->n_links];
 	char name[LAB_NODE_MAX];
 	uint8_t random[4];
+	int ret;
 
 	link->wire = -1;
 	link->prefix = topo->prefix;
 	link->mtu = from->mtu;
 	for (int e = 0; e < 2; e++)
 		set_end(&link->end[e], topo, &from->end[e], lab->n_links);
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
+	ret = inc_random_bytes(random, sizeof(random), err);
+	if (ret)
+		return ret;
 	for (int e = 0; e < 2; e++)
 		snprintf(link->end[e].mac, sizeof(link->end[e].mac), "02:%02x:%02x:%02x:%02x:%02x",
 			 random[0], random[1], random[2], random[3], e);

@@ -7,16 +7,16 @@
  * comm_config.c allocate numbers; switch.c, comm.c and resume.c ask whether a number was allocated
  * here.
  */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
 #include "controller/core/number_allocator.h"
+#include "lib/base/random.h"
 
 int inc_number_allocator_init(struct inc_number_allocator *numbers, struct inc_err *err)
 {
-	if (getrandom(&numbers->first, sizeof(numbers->first), 0) != sizeof(numbers->first))
-		return inc_err_set(err, EIO, "no random number: %s", strerror(errno));
+	const int ret = inc_random_bytes(&numbers->first, sizeof(numbers->first), err);
+
+	if (ret)
+		return ret;
 	/* Numbers begin in the lower half of their range, so that it is long until they wrap. */
 	numbers->first = numbers->first >> 1 ?: 1;
 	numbers->next = numbers->first;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include "hostlib/connect/peers.h"
 #include "lib/base/clock.h"
+#include "lib/base/os.h"
 
 struct connect_peer {
 	TAILQ_ENTRY(connect_peer) entry;
@@ -17,7 +17,7 @@ static uint64_t random_start(void)
 
 	/* Shortly after boot the kernel may have no random numbers yet. The time is good enough
 	 * then. */
-	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
+	if (inc_os.random(&value, sizeof(value), false))
 		value = inc_now_ns();
 	return value;
 }

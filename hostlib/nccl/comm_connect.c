@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
+#include "lib/base/random.h"
 
 /* The most accepted sockets without a HELLO. Their number and their time are bounded, because
  * strangers can open them. */
@@ -215,22 +215,23 @@ int ha_listen(struct ha_plugin *plugin, unsigned int dev, struct ha_handle *hand
 	struct ha_listener *listener;
 	union ha_address address;
 	bool dual;
+	int ret;
 
 	if (dev >= plugin->devices.n)
 		return inc_err_set(err, EINVAL, "device %u: there are %u", dev, plugin->devices.n);
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return inc_err_set(err, ENOMEM, "listen: %s", strerror(ENOMEM));
-	if (getrandom(&listener->nonce, sizeof(listener->nonce), 0) != sizeof(listener->nonce)) {
+	ret = inc_random_bytes(&listener->nonce, sizeof(listener->nonce), err);
+	if (ret) {
 		free(listener);
-		return inc_err_set(err, EIO, "listen: no random number");
+		return ret;
 	}
 	listener->plugin = plugin;
 	listener->dev = dev;
 	listener->fd = ha_socket_listen(plugin->config.socket_ifname, &address, err);
 	if (listener->fd < 0) {
-		const int ret = listener->fd;
-
+		ret = listener->fd;
 		free(listener);
 		return ret;
 	}

@@ -28,7 +28,7 @@ struct ha_handle {
 } __attribute__((packed, aligned(1)));
 static_assert(sizeof(struct ha_handle) == HA_NCCL_HANDLE_BYTES, "NCCL's handles");
 
-/* Fills a handle. The caller draws the nonce with getrandom(). */
+/* Fills a handle. The nonce is a random number of the caller. */
 void ha_handle_make(struct ha_handle *handle, const union ha_address *address, unsigned int flags,
 		    uint64_t nonce);
 /* Reads a handle. Returns 0, or -EPROTO and the reason: a magic of another plugin, another version,

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/time.h>
 #include <time.h>
+#include "lib/base/os.h"
 
 #define INC_NSEC_PER_SEC  1000000000ull
 #define INC_NSEC_PER_MSEC 1000000ull
@@ -14,10 +15,7 @@
 
 static inline uint64_t inc_clock_ns(clockid_t clock)
 {
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * INC_NSEC_PER_SEC + t.tv_nsec;
+	return inc_os.clock_ns(clock);
 }
 
 static inline uint64_t inc_now_ns(void)

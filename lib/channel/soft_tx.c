@@ -204,7 +204,7 @@ static void answer(struct soft_channel *ch, uint64_t now_ns)
 	ch->ack_at_ns = UINT64_MAX;
 	if (!ch->rx_next)
 		return;
-	if (dev->batch.n == INC_BATCH_SENDS)
+	if (dev->batch.n == INC_UDP_SENDS)
 		send_batch(dev, now_ns);
 	inc_batch_ack(&dev->batch, &ch->tx.to, INC_AETH_ACK,
 		      ch->peer_psn + (uint32_t)ch->rx_next - 1, ch->rx_msn);

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <openssl/crypto.h>
 #include "lib/base/fd.h"
+#include "lib/base/random.h"
 #include "lib/net/tls_key.h"
 
 /* Limit of a line, which has an identity, a blank, hex and a newline. A longer line is invalid. */
@@ -240,16 +240,13 @@ void inc_tls_keys_free(struct inc_tls_keys *keys)
 
 int inc_tls_key_make(struct inc_tls_key *key, const char *identity, struct inc_err *err)
 {
-	const int ret = inc_tls_identity_check(identity, err);
+	int ret = inc_tls_identity_check(identity, err);
 
 	if (ret)
 		return ret;
 	*key = (struct inc_tls_key){.secret_bytes = INC_TLS_SECRET_DEFAULT};
 	strcpy(key->identity, identity);
-	/* getrandom() returns up to 256 bytes at once */
-	if (getrandom(key->secret, key->secret_bytes, 0) != (ssize_t)key->secret_bytes)
-		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
-	return 0;
+	return inc_random_bytes(key->secret, key->secret_bytes, err);
 }
 
 int inc_tls_keys_write(const char *path, const struct inc_tls_keys *keys, struct inc_err *err)

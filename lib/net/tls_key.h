@@ -51,7 +51,7 @@ const struct inc_tls_key *inc_tls_keys_find(const struct inc_tls_keys *keys, con
 /* Overwrites the secrets and frees the keys. */
 void inc_tls_keys_free(struct inc_tls_keys *keys);
 
-/* Makes a key with a fresh secret from getrandom(). Returns 0 or -errno. */
+/* Makes a key with a random secret. Returns 0 or -errno. */
 int inc_tls_key_make(struct inc_tls_key *key, const char *identity, struct inc_err *err);
 /* Writes keys to a new file with mode 0600. -EEXIST: the path exists. Returns 0, or -errno with a
  * message. On failure there is no new file. */

@@ -39,9 +39,9 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 
 		if (!t || !inc_segments_add(t, &q->to, p, psn, together)) {
 			if (t)
-				inc_segments_end(t, &q->to, &batch->msg[batch->n++]);
+				inc_segments_end(t, &q->to, &batch->ready[batch->n++]);
 			t = NULL;
-			if (batch->n == INC_BATCH_SENDS)
+			if (batch->n == INC_UDP_SENDS)
 				return false;
 			t = &batch->send[batch->n];
 			batch->from[batch->n] = q;
@@ -52,7 +52,7 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 			p->flags |= INC_TX_ASKED;
 	}
 	if (t)
-		inc_segments_end(t, &q->to, &batch->msg[batch->n++]);
+		inc_segments_end(t, &q->to, &batch->ready[batch->n++]);
 	return true;
 }
 
@@ -60,7 +60,7 @@ void inc_batch_ack(struct inc_batch *batch, const struct inc_tx_peer *to, uint8_
 		   uint32_t psn, uint32_t msn)
 {
 	inc_segments_ack(&batch->send[batch->n], to, syndrome, psn, msn);
-	inc_segments_end(&batch->send[batch->n], to, &batch->msg[batch->n]);
+	inc_segments_end(&batch->send[batch->n], to, &batch->ready[batch->n]);
 	batch->from[batch->n++] = NULL;
 }
 
@@ -91,10 +91,12 @@ static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
 		inc_rto_measure(&q->rto, q->next, now_ns);
 }
 
-/* Handles a send that failed with errno. Returns false if further sends would fail now, too. */
-static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, uint64_t now_ns)
+/* Handles a send that failed with a positive errno. Returns false if further sends would fail now,
+ * too. */
+static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, int error,
+		     uint64_t now_ns)
 {
-	switch (errno) {
+	switch (error) {
 	case EAGAIN:
 		udp->blocked = true;
 		return false;
@@ -109,11 +111,11 @@ static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, u
 	case EMSGSIZE:
 	case EBADF:
 		if (b->from[i])
-			b->from[i]->failed = errno;
+			b->from[i]->failed = error;
 		return true;
 	default:
 		/* the packets count as lost on the path, so the timer resends them */
-		udp->send_error = errno;
+		udp->send_error = error;
 		sent(b->from[i], b->send[i].segments, now_ns);
 		return true;
 	}
@@ -131,15 +133,15 @@ void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 			continue;
 		}
 		udp->send_calls++;
-		n = sendmmsg(udp->fd, b->msg + i, b->n - i, MSG_DONTWAIT);
+		n = inc_os.udp.send(udp->fd, b->ready + i, b->n - i);
 		if (n > 0) {
 			for (; n; n--, i++)
 				sent(b->from[i], b->send[i].segments, now_ns);
 			continue;
 		}
-		if (errno == EINTR)
+		if (n == -EINTR)
 			continue;
-		if (!not_sent(b, i++, udp, now_ns))
+		if (!not_sent(b, i++, udp, -n, now_ns))
 			break;
 	}
 	b->n = 0;

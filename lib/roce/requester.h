@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/clock.h"
+#include "lib/base/datagram.h"
 #include "lib/roce/parse.h"
 #include "lib/roce/rto.h"
 #include "lib/roce/segments.h"
@@ -97,10 +98,10 @@ static inline struct inc_tx_packet *inc_requester_packet(const struct inc_reques
 
 /* Sends for one socket that are under construction. The sends of a requester stand together. */
 struct inc_batch {
-	struct inc_segments send[INC_BATCH_SENDS];
-	struct mmsghdr msg[INC_BATCH_SENDS];
+	struct inc_segments send[INC_UDP_SENDS];
+	struct inc_udp_send ready[INC_UDP_SENDS]; /* the same sends, as the socket receives them */
 	/* requester of each send; NULL: the send is an ACK packet */
-	struct inc_requester *from[INC_BATCH_SENDS];
+	struct inc_requester *from[INC_UDP_SENDS];
 	unsigned int n;
 };
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <endian.h>
-#include <netinet/udp.h>
 #include <string.h>
 #include "lib/roce/segments.h"
 
@@ -93,25 +92,14 @@ bool inc_segments_add(struct inc_segments *t, const struct inc_tx_peer *to,
 	return true;
 }
 
-void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to, struct mmsghdr *msg)
+void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
+		      struct inc_udp_send *out)
 {
-	struct cmsghdr *cmsg = (struct cmsghdr *)t->control;
-	uint16_t size = t->size;
-
 	push(t, t->bytes + t->joint, t->used - t->joint);
-	memset(msg, 0, sizeof(*msg));
-	msg->msg_hdr.msg_name = (void *)&to->addr;
-	msg->msg_hdr.msg_namelen = sizeof(to->addr);
-	msg->msg_hdr.msg_iov = t->iov;
-	msg->msg_hdr.msg_iovlen = t->iovs;
-	if (t->segments == 1)
-		return;
-	cmsg->cmsg_level = IPPROTO_UDP;
-	cmsg->cmsg_type = UDP_SEGMENT;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(size));
-	memcpy(CMSG_DATA(cmsg), &size, sizeof(size));
-	msg->msg_hdr.msg_control = t->control;
-	msg->msg_hdr.msg_controllen = sizeof(t->control);
+	*out = (struct inc_udp_send){.to = &to->addr,
+				     .iov = t->iov,
+				     .iovs = t->iovs,
+				     .segment_bytes = t->segments > 1 ? t->size : 0};
 }
 
 void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome, uint32_t psn,

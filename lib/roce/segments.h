@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
+#include "lib/base/datagram.h"
 #include "lib/proto/frame.h"
 #include "lib/roce/wire.h"
 
@@ -29,9 +29,6 @@ static inline unsigned int inc_segments_most(unsigned int wire_bytes)
 
 	return fit < INC_MAX_SEGMENTS ? fit : INC_MAX_SEGMENTS;
 }
-
-/* number of UDP_SEGMENT sends per system call */
-#define INC_BATCH_SENDS 8
 
 #define INC_TX_ASK     0x1 /* the packet requests an ACK, even in the middle of a send */
 #define INC_TX_HAS_CRC 0x2 /* the member crc is valid */
@@ -76,7 +73,6 @@ struct inc_tx_peer {
 struct inc_segments {
 	struct iovec iov[2 * INC_MAX_SEGMENTS + 1];
 	uint8_t bytes[(INC_MAX_SEGMENTS + 1) * INC_JOINT_MAX];
-	char control[CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8)));
 	unsigned int iovs, segments;
 	size_t used;  /* length of the used part of `bytes` */
 	size_t joint; /* start of that part of `bytes` which is not in iov[] yet */
@@ -92,8 +88,9 @@ void inc_segments_begin(struct inc_segments *t);
  * others. */
 bool inc_segments_add(struct inc_segments *t, const struct inc_tx_peer *to,
 		      const struct inc_tx_packet *p, uint32_t ackreq_psn, bool together);
-/* Ends the send, and fills msg for sendmmsg(). */
-void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to, struct mmsghdr *msg);
+/* Ends the send, and describes it to the socket in `out`. */
+void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
+		      struct inc_udp_send *out);
 
 /* These make an ACK packet, which is sent alone: one makes a send, the other writes the packet to
  * `at`, which has room for INC_ACK_PACKET_LEN bytes. */

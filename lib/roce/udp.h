@@ -12,12 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
+#include "lib/base/datagram.h"
 #include "lib/base/err.h"
-
-/* The most datagrams that one call receives, and the most bytes of one. */
-#define INC_UDP_RECVS      8
-#define INC_UDP_RECV_BYTES 65536
 
 struct inc_udp {
 	int fd;
@@ -30,9 +26,8 @@ struct inc_udp {
 	int send_error; /* errno of the last send that failed, for messages; 0: none failed */
 };
 
-/* Opens the socket at an address of this machine; port 0: any free port. Its buffers are as large
- * as the kernel allows for this process, up to `bytes`. On failure it returns -errno, and
- * inc_udp_close() is allowed. */
+/* Opens the socket (`open` of struct inc_os_udp). On failure it returns -errno, and inc_udp_close()
+ * is allowed. */
 int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
 		 struct inc_err *err);
 /* Makes the kernel report the interface at which each datagram arrives. Returns 0 or -errno. */
@@ -46,16 +41,6 @@ bool inc_udp_writable(struct inc_udp *udp);
 void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, const void *packet,
 		      size_t size);
 
-/* A received datagram. It has packets of `step` bytes each, of which the last may be shorter. */
-struct inc_datagram {
-	struct sockaddr_in from;
-	const uint8_t *data;
-	size_t size, step;
-	/* interface at which the datagram arrived; 0: unknown, or inc_udp_show_ifindex() was not
-	 * called */
-	unsigned int ifindex;
-};
-
 struct inc_udp_inbox {
 	struct inc_datagram datagram[INC_UDP_RECVS];
 	uint8_t *bytes; /* room for datagrams: [INC_UDP_RECVS * INC_UDP_RECV_BYTES] */
@@ -64,9 +49,8 @@ struct inc_udp_inbox {
 int inc_udp_inbox_init(struct inc_udp_inbox *inbox); /* Returns 0 or -ENOMEM. */
 void inc_udp_inbox_free(struct inc_udp_inbox *inbox);
 
-/* Receives the datagrams that one system call returns. Returns their number. The datagramsare valid
- * until the next call. If the number is INC_UDP_RECVS, there may be more. A datagram has the size 0
- * if it is too large for the inbox, or its sender has no IPv4 address. */
+/* Receives the datagrams that one system call returns. Returns their number. The datagrams are
+ * valid until the next call. If the number is INC_UDP_RECVS, there may be more. */
 unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox);
 
 #endif

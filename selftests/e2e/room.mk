@@ -3,7 +3,7 @@
 # interface only, as a user's program would.
 E2E_RPATH := -Wl,-rpath,'$$ORIGIN/../..'
 $(foreach name,threads churn derive live remode forked small_stack,\
-	$(eval $(call program,$(B)/selftests/e2e/$(name),$(call plain,selftests/e2e/$(name).c) $(B)/libinccl.so,-L$$(B) -linccl $$(E2E_RPATH) -pthread)) \
+	$(eval $(call program,$(B)/selftests/e2e/$(name),$(call plain,selftests/e2e/$(name).c) $(LIB) $(B)/libinccl.so,-L$$(B) -linccl $$(E2E_RPATH) -pthread)) \
 	$(eval TESTS_e2e += $(B)/selftests/e2e/$(name)))
 
 # A library that spoils results, to be preloaded into a program.

@@ -18,7 +18,7 @@ $(ORDERS_WATCHED): $(B)/obj/watched/%.o: %.c selftests/orders/room.mk common.mk
 
 $(eval $(call program,$(ORDERS)/test_search,$(call plain,selftests/orders/test_search.c $(ORDERS_SEARCH)),-lz))
 $(eval $(call program,$(ORDERS)/test_orders,$(call plain,$(patsubst %,selftests/orders/%.c,test_orders harness_peers) $(ORDERS_SEARCH) \
-	selftests/unit/frame.c loader/inc_crc_tables.c) $(ORDERS_WATCHED),-lz))
+	selftests/unit/frame.c loader/inc_crc_tables.c) $(ORDERS_WATCHED) $(LIB),-lz))
 
 ifeq ($(filter-out 0,$(SANITIZE)),)
 TESTS_orders := $(addprefix $(ORDERS)/,test_search test_orders)

@@ -13,6 +13,6 @@ $(call vm_program,nccl_path,rdma_ends,selftests/nccl/harness_two_paths.c $(patsu
 
 # These use the public interface only.
 $(eval $(call program,$(B)/selftests/vm/connect_live,\
-	$(call plain,$(patsubst %,selftests/vm/connect_%.c,live sides resources relay messages end raw many)) $(B)/libinc_connect.so,\
+	$(call plain,$(patsubst %,selftests/vm/connect_%.c,live sides resources relay messages end raw many)) $(LIB) $(B)/libinc_connect.so,\
 	-L$$(B) -linc_connect $$(E2E_RPATH) $(EVENT_LIBS) -lcmocka -lpthread))
 TESTS_vm += $(B)/selftests/vm/connect_live

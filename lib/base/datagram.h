@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* UDP sockets and datagrams, as the functions of struct inc_os_udp (os.h) receive and return them.
+ * A socket's owner uses it, on one thread. */
+#ifndef INC_DATAGRAM_H
+#define INC_DATAGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <netinet/in.h>
+#include <sys/uio.h>
+#include "lib/base/os.h"
+
+/* The most sends that one call takes. */
+#define INC_UDP_SENDS 8
+/* The most datagrams that one call receives, and the most bytes of one. */
+#define INC_UDP_RECVS      8
+#define INC_UDP_RECV_BYTES 65536
+
+/* A UDP socket that was opened. */
+struct inc_udp_socket {
+	int fd;
+	uint16_t port; /* UDP port on which the socket receives, in host order */
+	bool segment;  /* one send may have several packets */
+	bool gro;      /* the kernel may merge packets, if they have UDP checksums */
+	int rcvbuf;    /* size of the receive buffer, as the kernel counts it */
+};
+
+/* A send: one packet, or several, which the kernel separates. */
+struct inc_udp_send {
+	const struct sockaddr_in *to;
+	const struct iovec *iov;
+	unsigned int iovs;
+	/* length of each packet but the last, which may be shorter; 0: the send is one packet */
+	uint16_t segment_bytes;
+};
+
+/* A received datagram. It has packets of `step` bytes each, of which the last may be shorter. */
+struct inc_datagram {
+	struct sockaddr_in from;
+	const uint8_t *data;
+	size_t size, step;
+	/* interface at which the datagram arrived; 0: unknown, or show_ifindex() was not called */
+	unsigned int ifindex;
+};
+
+#endif

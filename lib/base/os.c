@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "lib/base/datagram.h"
+#include "lib/base/fd.h"
+#include "lib/base/os.h"
+
+/* ---- time and random numbers ---- */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * INC_NSEC_PER_SEC + t.tv_nsec;
+}
+
+static int random_bytes(void *out, size_t size, bool wait)
+{
+	const ssize_t n = getrandom(out, size, wait ? 0 : GRND_NONBLOCK);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == size ? 0 : -EIO;
+}
+
+/* ---- datagrams ---- */
+
+/* Room for the control messages of a received datagram: the size of its segments, and the
+ * interface. */
+#define CONTROL_BYTES (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
+
+static int set_option(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
+}
+
+/* Makes a socket buffer as large as the kernel allows, up to bytes. Returns its size. */
+static int grow_buffer(int fd, int force, int plain, int bytes)
+{
+	socklen_t len = sizeof(int);
+	int got = 0;
+
+	if (set_option(fd, SOL_SOCKET, force, bytes))
+		set_option(fd, SOL_SOCKET, plain, bytes);
+	getsockopt(fd, SOL_SOCKET, plain, &got, &len);
+	return got;
+}
+
+static int bind_udp(int fd, uint32_t own, uint16_t *port, struct inc_err *err)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_addr.s_addr = own, .sin_port = htons(*port)};
+	socklen_t len = sizeof(at);
+	char text[INET_ADDRSTRLEN];
+	int ret;
+
+	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) ||
+	    getsockname(fd, (struct sockaddr *)&at, &len)) {
+		ret = -errno;
+		inet_ntop(AF_INET, &own, text, sizeof(text));
+		return inc_err_set(err, -ret, "UDP socket on %s: %s", text, strerror(-ret));
+	}
+	*port = ntohs(at.sin_port);
+	/* With DF and without connect() the kernel sends IP ID 0, and the ICRC covers the ID. PROBE
+	 * sets DF like DO, but ignores the path MTU in ICMP messages, which anyone can forge. */
+	ret = set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+	return ret ? inc_err_set(err, -ret, "IP_MTU_DISCOVER: %s", strerror(-ret)) : 0;
+}
+
+static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
+		    struct inc_err *err)
+{
+	const int fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	int ret;
+
+	if (fd < 0)
+		return inc_err_set(err, errno, "UDP socket: %s", strerror(errno));
+	ret = bind_udp(fd, own, &port, err);
+	if (ret) {
+		close(fd);
+		return ret;
+	}
+	grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, bytes);
+	*out = (struct inc_udp_socket){
+		.fd = fd,
+		.port = port,
+		.segment = !set_option(fd, IPPROTO_UDP, UDP_SEGMENT, 0),
+		.gro = !set_option(fd, IPPROTO_UDP, UDP_GRO, 1),
+		.rcvbuf = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, bytes),
+	};
+	return 0;
+}
+
+static int show_ifindex(int fd)
+{
+	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
+}
+
+static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
+{
+	char control[INC_UDP_SENDS][CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8)));
+	struct mmsghdr msg[INC_UDP_SENDS];
+	unsigned int i;
+	int sent;
+
+	if (n > INC_UDP_SENDS)
+		n = INC_UDP_SENDS;
+	for (i = 0; i < n; i++) {
+		const struct inc_udp_send *s = &sends[i];
+		struct cmsghdr *cmsg = (struct cmsghdr *)control[i];
+
+		msg[i].msg_hdr = (struct msghdr){.msg_name = (void *)s->to,
+						 .msg_namelen = sizeof(*s->to),
+						 .msg_iov = (struct iovec *)s->iov,
+						 .msg_iovlen = s->iovs};
+		if (!s->segment_bytes)
+			continue;
+		cmsg->cmsg_level = IPPROTO_UDP;
+		cmsg->cmsg_type = UDP_SEGMENT;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(s->segment_bytes));
+		memcpy(CMSG_DATA(cmsg), &s->segment_bytes, sizeof(s->segment_bytes));
+		msg[i].msg_hdr.msg_control = cmsg;
+		msg[i].msg_hdr.msg_controllen = sizeof(control[i]);
+	}
+	sent = sendmmsg(fd, msg, n, MSG_DONTWAIT);
+	return sent < 0 ? -errno : sent;
+}
+
+static void describe(struct inc_datagram *d, const struct mmsghdr *m)
+{
+	const struct msghdr *msg = &m->msg_hdr;
+	struct in_pktinfo info = {0};
+	struct cmsghdr *cmsg;
+	int step = 0;
+
+	d->data = msg->msg_iov->iov_base;
+	d->size = d->step = m->msg_len;
+	if (msg->msg_flags & MSG_TRUNC || msg->msg_namelen < sizeof(d->from))
+		d->size = 0;
+	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR((struct msghdr *)msg, cmsg))
+		if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO)
+			memcpy(&step, CMSG_DATA(cmsg), sizeof(step));
+		else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO)
+			memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+	d->ifindex = info.ipi_ifindex;
+	if (step > 0)
+		d->step = step;
+}
+
+static int receive_udp(int fd, uint8_t *room, struct inc_datagram *datagrams)
+{
+	char control[INC_UDP_RECVS][CONTROL_BYTES] __attribute__((aligned(8)));
+	struct iovec iov[INC_UDP_RECVS];
+	struct mmsghdr msg[INC_UDP_RECVS];
+	int i, n;
+
+	memset(msg, 0, sizeof(msg));
+	for (i = 0; i < INC_UDP_RECVS; i++) {
+		iov[i].iov_base = room + i * INC_UDP_RECV_BYTES;
+		iov[i].iov_len = INC_UDP_RECV_BYTES;
+		msg[i].msg_hdr.msg_iov = &iov[i];
+		msg[i].msg_hdr.msg_iovlen = 1;
+		msg[i].msg_hdr.msg_name = &datagrams[i].from;
+		msg[i].msg_hdr.msg_namelen = sizeof(datagrams[i].from);
+		msg[i].msg_hdr.msg_control = control[i];
+		msg[i].msg_hdr.msg_controllen = sizeof(control[i]);
+	}
+	n = recvmmsg(fd, msg, INC_UDP_RECVS, MSG_DONTWAIT, NULL);
+	if (n < 0)
+		return -errno;
+	for (i = 0; i < n; i++)
+		describe(&datagrams[i], &msg[i]);
+	return n;
+}
+
+static bool writable(int fd)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+
+	return poll(&pfd, 1, 0) > 0;
+}
+
+static void close_udp(int fd)
+{
+	close(fd);
+}
+
+/* ---- the table ---- */
+
+#define KERNEL                                                \
+	{                                                     \
+		.clock_ns = clock_ns, .random = random_bytes, \
+		.udp = {                                      \
+			.open = open_udp,                     \
+			.show_ifindex = show_ifindex,         \
+			.send = send_udp,                     \
+			.receive = receive_udp,               \
+			.writable = writable,                 \
+			.close = close_udp,                   \
+		},                                            \
+	}
+
+const struct inc_os inc_os_kernel = KERNEL;
+struct inc_os inc_os = KERNEL;

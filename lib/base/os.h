@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The one place where the product reaches the operating system for time, random numbers and
+ * datagrams. It is a table of functions. The table holds the kernel's functions, and a test
+ * replaces them by assignment before the code under test runs. Product code only reads the table,
+ * on any thread, mostly through clock.h, random.h and lib/roce/udp.h.
+ */
+#ifndef INC_OS_H
+#define INC_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include "lib/base/err.h"
+
+struct inc_datagram;
+struct inc_udp_send;
+struct inc_udp_socket;
+
+/* Datagrams (datagram.h). */
+struct inc_os_udp {
+	/* Opens a socket that does not block, at an address of this machine in network order and a
+	 * port (0: any free port). Its packets have the don't-fragment bit and the IP ID 0, and
+	 * those of one send have consecutive IDs from 0 on. Its buffers are as large as the kernel
+	 * allows for this process, up to `bytes`. Returns 0, or -errno with err. */
+	int (*open)(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
+		    struct inc_err *err);
+	/* Makes the socket report the interface at which each datagram arrives. Returns 0 or
+	 * -errno. */
+	int (*show_ifindex)(int fd);
+	/* Sends the first of the n sends, and as many of the next as possible, INC_UDP_SENDS at
+	 * most. Returns their number, or -errno if the first one failed. */
+	int (*send)(int fd, const struct inc_udp_send *sends, unsigned int n);
+	/* Receives the datagrams that have arrived, INC_UDP_RECVS at most. Returns their number, or
+	 * -errno (-EAGAIN: there are none). The datagrams are valid until the next call. They may
+	 * be in `room`, which has INC_UDP_RECVS * INC_UDP_RECV_BYTES bytes. A datagram has the size
+	 * 0 if it is too large, or its sender has no IPv4 address. */
+	int (*receive)(int fd, uint8_t *room, struct inc_datagram *datagrams);
+	/* Whether the send buffer has room. */
+	bool (*writable)(int fd);
+	void (*close)(int fd);
+};
+
+struct inc_os {
+	/* The time of a clock (CLOCK_MONOTONIC, CLOCK_REALTIME) in nanoseconds. */
+	uint64_t (*clock_ns)(clockid_t clock);
+	/* Fills `out` with up to 256 random bytes. wait: waits shortly after boot, until the kernel
+	 * has random numbers. Returns 0 or -errno. */
+	int (*random)(void *out, size_t size, bool wait);
+	struct inc_os_udp udp;
+};
+
+extern struct inc_os inc_os;
+/* The kernel's functions, with which a test restores inc_os, or which its own functions call. */
+extern const struct inc_os inc_os_kernel;
+
+#endif
