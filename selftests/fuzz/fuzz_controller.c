@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,6 +28,7 @@
 #include "controller/net/ctl.h"
 #include "controller/net/address_limit.h"
 #include "lib/base/clock.h"
+#include "lib/base/os.h"
 #include "lib/net/lines.h"
 #include "lib/net/tls_link.h"
 #include "selftests/fakes/tls_hostile.h"
@@ -71,13 +71,12 @@ static uint32_t drawn;
 static long long last_comm, last_seq;
 
 /* Makes the numbers that the controller draws predictable, so that inputs can contain them. */
-ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags);
-ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
+static int draw(void *out, size_t size, bool wait)
 {
-	fuzz_require(len == sizeof(drawn), "%zu random bytes", len);
+	fuzz_require(size == sizeof(drawn), "%zu random bytes", size);
 	drawn += 2;
-	memcpy(buf, &drawn, len);
-	return len;
+	memcpy(out, &drawn, size);
+	return 0;
 }
 
 static struct inc_tls *make_keys(struct inc_tls *(*side)(const struct inc_tls_files *files,
@@ -320,6 +319,7 @@ static void begin(bool tls)
 	};
 	TAILQ_INIT(&ctl.clients);
 	drawn = 0x1000;
+	inc_os.random = draw;
 	last_comm = last_seq = 0;
 	ctl.max_links = SWITCHES;
 	ctl.tls = tls ? all_keys : NULL;

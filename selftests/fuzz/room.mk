@@ -14,7 +14,6 @@ FUZZ_answers := $(filter-out %/incctl.c,$(INCCTL_SRC))
 FUZZ_controller := $(FUZZ_switch_file) $(filter-out controller/main.c,$(CONTROLLER_SRC)) \
 	$(call fakes,tls_hostile)
 LOADER_controller := $(LOADER)
-WRAP_controller := $(call wrapped,getrandom)
 FUZZ_nccl := $(patsubst %,hostlib/nccl/%.c,control_msg handle iflist)
 FUZZ_data_path := selftests/native/native.c $(patsubst %,selftests/sim/%.c,sim xdp_maps) \
 	$(patsubst %,selftests/unit/%.c,ref_switch ref_comm ref_element frame packets report) \

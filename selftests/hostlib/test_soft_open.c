@@ -9,22 +9,22 @@
 #include <errno.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include <sys/random.h>
 #include "hostlib/src/endpoint.h"
+#include "lib/base/os.h"
 #include "lib/proto/roce.h"
 
-static const uint32_t *lots; /* values that getrandom() returns; the last one repeats */
+static const uint32_t *lots; /* values of the random numbers; the last one repeats */
 static unsigned int n_lots, drawn;
 
-/* Replaces the C library's function, and returns the values of `lots`. */
-ssize_t getrandom(void *buf, size_t len, unsigned int flags)
+/* Replaces the function of inc_os, and returns the values of `lots`. */
+static int random_lots(void *buf, size_t len, bool wait)
 {
 	uint32_t lot = lots[drawn < n_lots ? drawn : n_lots - 1];
 
 	drawn++;
 	assert_int_equal(len, sizeof(lot));
 	memcpy(buf, &lot, len);
-	return len;
+	return 0;
 }
 
 static void no_log(void *ctx, const char *fmt, ...)
@@ -49,6 +49,7 @@ static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
 	lots = from;
 	n_lots = n;
 	drawn = 0;
+	inc_os.random = random_lots;
 	if (inccl_endpoint_open(&soft, &opts, &ep, &local, &err))
 		fail_msg("%s", err.msg);
 	inccl_endpoint_close(ep);
