@@ -56,7 +56,7 @@ static void write_conn(const struct fake_switch *sw, struct fake_switch_rank *ra
 	if (conf->messages)
 		snprintf(at, end - at, ",\"messages\":%u", conf->messages);
 	snprintf(rank->conn, sizeof(rank->conn),
-		 CONN_TO("%s", "%u", STR(FAKE_SWITCH_PAYLOAD), "%s"), slots, port, PEER_QPN);
+		 CONN_TO("%s", "%u", STR(FAKE_SWITCH_PAYLOAD), "%s"), slots, port, RC_PEER_QPN);
 }
 
 static void rank_up(struct fake_switch *sw, unsigned int i)
@@ -70,7 +70,7 @@ static void rank_up(struct fake_switch *sw, unsigned int i)
 		   .byte_order = sw->conf.byte_order);
 	char error[256], port[8];
 
-	snprintf(port, sizeof(port), "%u", peer_listen(&rank->peer));
+	snprintf(port, sizeof(port), "%u", rc_peer_open(&rank->peer));
 	write_conn(sw, rank, port);
 	rank->message = calloc(FAKE_SWITCH_MESSAGES, sizeof(*rank->message));
 	assert_non_null(rank->message);
@@ -83,13 +83,13 @@ static void rank_up(struct fake_switch *sw, unsigned int i)
 				 error) ||
 	    inccl_communicator_create(rank->group, &comm, &rank->comm))
 		fail_msg("%s", error);
-	peer_meet(&rank->peer, fake_controller_received_number(&rank->controller, "own_port"),
-		  fake_controller_received_number(&rank->controller, "own_qp"),
-		  fake_controller_received_number(&rank->controller, "own_psn"), SWITCH_PSN);
+	rc_peer_connect(&rank->peer, fake_controller_received_number(&rank->controller, "own_port"),
+			fake_controller_received_number(&rank->controller, "own_qp"),
+			fake_controller_received_number(&rank->controller, "own_psn"), SWITCH_PSN);
 	/* a busy machine must not cause timeouts in cases about something else */
 	pthread_mutex_lock(&rank->comm->lock);
-	peer_channel(rank->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
-	peer_channel(rank->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
+	endpoint_channel(rank->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	endpoint_channel(rank->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
 	pthread_mutex_unlock(&rank->comm->lock);
 }
 
@@ -110,7 +110,7 @@ void fake_switch_down(struct fake_switch *sw)
 		assert_int_equal(inccl_communicator_destroy(rank->comm), rank->ended);
 		assert_int_equal(inccl_group_destroy(rank->group), 0);
 		fake_controller_stop(&rank->controller);
-		close(rank->peer.fd);
+		rc_peer_close(&rank->peer);
 		free(rank->message);
 	}
 }
@@ -134,14 +134,15 @@ static void receive_from(struct fake_switch *sw, struct fake_switch_rank *rank)
 	struct fake_switch_packet *packet;
 	struct inc_roce_packet head;
 
-	while (peer_hear(&rank->peer, &head, 0)) {
+	while (rc_peer_receive(&rank->peer, &head, 0)) {
 		if (head.opcode == INC_OP_ACK) {
 			assert_int_equal(head.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
 			continue;
 		}
-		if (inc_psn_diff(head.psn, rank->peer.host_psn + (uint32_t)rank->received) < 0)
+		if (inc_psn_diff(head.psn, rank->peer.channel_psn + (uint32_t)rank->received) < 0)
 			continue; /* the packet is a retransmission */
-		assert_int_equal(head.psn, (rank->peer.host_psn + rank->received) & INC_PSN_MASK);
+		assert_int_equal(head.psn,
+				 (rank->peer.channel_psn + rank->received) & INC_PSN_MASK);
 		assert_true(rank->received - sw->results < FAKE_SWITCH_SLOTS);
 		assert_true(head.len <= FAKE_SWITCH_PAYLOAD);
 		if (inc_op_in(head.opcode, INC_OPS_IMM))
@@ -269,17 +270,17 @@ static void send_result(struct fake_switch *sw, unsigned int i, size_t len, cons
 	if (only && inc_op_in(of->head.opcode, INC_OPS_RETH))
 		assert_int_equal(of->head.dmalen, of->head.len);
 	rank->got += len;
-	peer_say(&rank->peer, &(struct say){
-				      .opcode = of->head.opcode,
-				      .psn = SWITCH_PSN + sw->results,
-				      .ackreq = of->head.ackreq,
-				      .va = of->head.va,
-				      .rkey = of->head.rkey,
-				      .dmalen = only ? len : of->head.dmalen,
-				      .imm = of->head.imm,
-				      .payload = result,
-				      .len = len,
-			      });
+	rc_peer_send(&rank->peer, &(struct rc_packet){
+					  .opcode = of->head.opcode,
+					  .psn = SWITCH_PSN + sw->results,
+					  .ackreq = of->head.ackreq,
+					  .va = of->head.va,
+					  .rkey = of->head.rkey,
+					  .dmalen = only ? len : of->head.dmalen,
+					  .imm = of->head.imm,
+					  .payload = result,
+					  .len = len,
+				  });
 }
 
 void fake_switch_receive(struct fake_switch *sw)

@@ -15,7 +15,7 @@
 #include "hostlib/include/inccl.h"
 #include "lib/proto/roce.h"
 #include "selftests/fakes/controller.h"
-#include "selftests/hostlib/peer.h"
+#include "selftests/hostlib/soft_endpoint.h"
 
 #define FAKE_SWITCH_RANKS   4
 #define FAKE_SWITCH_PAYLOAD 256
@@ -62,7 +62,7 @@ struct fake_switch_packet {
 
 struct fake_switch_rank {
 	struct fake_controller controller;
-	struct peer peer;
+	struct rc_peer peer;
 	const char *answers[5];
 	char joined[128], conn[512];
 	struct inccl_group *group;

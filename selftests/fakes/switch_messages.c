@@ -73,14 +73,14 @@ static void receive_from(struct fake_switch *sw, struct fake_switch_rank *rank)
 {
 	struct inc_roce_packet p;
 
-	while (peer_hear(&rank->peer, &p, 0)) {
+	while (rc_peer_receive(&rank->peer, &p, 0)) {
 		if (p.opcode == INC_OP_ACK) {
 			assert_int_equal(p.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
 			continue;
 		}
-		if (inc_psn_diff(p.psn, rank->peer.host_psn + (uint32_t)rank->packets) < 0)
+		if (inc_psn_diff(p.psn, rank->peer.channel_psn + (uint32_t)rank->packets) < 0)
 			continue; /* the packet is a retransmission */
-		assert_int_equal(p.psn, (rank->peer.host_psn + rank->packets) & INC_PSN_MASK);
+		assert_int_equal(p.psn, (rank->peer.channel_psn + rank->packets) & INC_PSN_MASK);
 		rank->packets++;
 		take(sw, rank, &p);
 	}
@@ -144,15 +144,15 @@ static void send_result(struct fake_switch *sw, unsigned int r, size_t len, cons
 
 		n = len - at < FAKE_SWITCH_PAYLOAD ? len - at : FAKE_SWITCH_PAYLOAD;
 		last = at + n == len;
-		peer_say(&rank->peer,
-			 &(struct say){
-				 .opcode = opcodes[at == 0][last] + (last && m->has_imm),
-				 .psn = rank->peer.own_psn + rank->sent++,
-				 .ackreq = last,
-				 .imm = inc_desc_to_wire(m->desc, sw->conf.native),
-				 .payload = result + at,
-				 .len = n,
-			 });
+		rc_peer_send(&rank->peer,
+			     &(struct rc_packet){
+				     .opcode = opcodes[at == 0][last] + (last && m->has_imm),
+				     .psn = rank->peer.own_psn + rank->sent++,
+				     .ackreq = last,
+				     .imm = inc_desc_to_wire(m->desc, sw->conf.native),
+				     .payload = result + at,
+				     .len = n,
+			     });
 		at += n;
 	} while (at < len);
 }

@@ -2,7 +2,7 @@
 /*
  * RUNS: 12000
  *
- * Target: libinccl's soft endpoint (air.h) with a switch that sends anything. The switch sends
+ * Target: libinccl's soft endpoint with a switch that sends anything (rc_peer.h). The switch sends
  * results that mirror the sent packets or do not, in any order, ACKs, NAKs and random bytes, while
  * time passes. An input is a list of steps of some bytes each. Messages must complete in order,
  * with the data that the switch sent with their PSN. An endpoint that has failed must give the
@@ -13,21 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/src/endpoint.h"
-#include "lib/base/clock.h"
 #include "lib/proto/maps.h"
-#include "selftests/fuzz/air.h"
+#include "selftests/fuzz/soft_peer.h"
 
-#define PAYLOAD   256
-#define SLOTS     16
-#define MOST      64 /* number of messages of an input */
-#define ADDR      0x7f000001
-#define PEER_PORT 4000
-#define PEER_QPN  0x4321
-#define OWN_PSN   0xfffffa
-#define PEER_PSN  70000
-#define STEPS     300
+#define PAYLOAD    256
+#define SLOTS      16
+#define MOST       64 /* number of messages of an input */
+#define OWN_PSN    0xfffffa
+#define PEER_PSN   70000
+#define STEPS      300
+#define REMEMBERED 64
 
-static const struct inccl_transport peer_soft = {INCCL_TRANSPORT_SOFT, &inc_channel_soft};
+static const struct inccl_transport soft = {INCCL_TRANSPORT_SOFT, &inc_channel_soft};
+static struct rc_peer peer;
+/* the last data packets that the peer has received, and the number of all of them */
+static struct inc_roce_packet data_packets[REMEMBERED];
+static unsigned int n_data_packets;
 static struct inccl_endpoint *ep;
 static struct inccl_own own;
 static struct inc_channel_region region;
@@ -47,31 +48,28 @@ static uint8_t byte_of(uint32_t psn, size_t i)
 
 static void open_endpoint(void)
 {
-	const struct inccl_open_opts opts = {.addr = htonl(ADDR),
+	const struct inccl_open_opts opts = {.addr = htonl(RC_PEER_ADDR),
 					     .payload = PAYLOAD,
 					     .message_packets = 1,
 					     .window_messages = SLOTS,
 					     .start_psn = OWN_PSN,
 					     .log = no_log};
-	const struct inc_channel_peer remote = {.end.ip = htonl(ADDR),
-						.end.udp_port = PEER_PORT,
-						.end.qpn = PEER_QPN,
-						.end.psn = PEER_PSN,
-						.payload = PAYLOAD,
-						.packets = SLOTS,
-						.name = "the switch"};
-	struct inc_roce_path to = {.df = true, .dport = PEER_PORT}, back = {.df = true};
+	struct inc_channel_peer remote = {.end.ip = htonl(RC_PEER_ADDR),
+					  .end.qpn = RC_PEER_QPN,
+					  .end.psn = PEER_PSN,
+					  .payload = PAYLOAD,
+					  .packets = SLOTS,
+					  .name = "the switch"};
 	struct inc_err err = {""};
 
-	fuzz_require(!inccl_endpoint_open(&peer_soft, &opts, &ep, &own, &err), "%s", err.msg);
-	to.saddr = to.daddr = back.saddr = back.daddr = htonl(ADDR);
-	to.sport = back.dport = own.end.udp_port;
-	back.sport = PEER_PORT;
-	air_begin(&to, &back);
+	memory_os_begin();
+	remote.end.udp_port = rc_peer_open(&peer);
+	fuzz_require(!inccl_endpoint_open(&soft, &opts, &ep, &own, &err), "%s", err.msg);
+	rc_peer_connect(&peer, own.end.udp_port, own.end.qpn, OWN_PSN, PEER_PSN);
 	fuzz_require(!inccl_endpoint_connect(ep, &remote, &err), "%s", err.msg);
 	fuzz_require(!inccl_endpoint_map(ep, got, sizeof(got), true, &region), "no region");
 	memset(got, 0, sizeof(got));
-	n_posted = n_checked = 0;
+	n_posted = n_checked = n_data_packets = 0;
 	failed = false;
 }
 
@@ -117,22 +115,38 @@ static void post(uint8_t how)
 	check(inccl_endpoint_flush(ep));
 }
 
-/* Sends the result of one of the endpoint's last packets, with changes that the input selects. */
-static void say_result(struct fuzz_bytes *bytes)
+/* Receives what the endpoint has sent, and remembers the data packets. */
+static void receive(void)
 {
-	const struct air_packet *of = air_data_packet(fuzz_take8(bytes) % 32);
+	struct inc_roce_packet pkt;
+
+	while (rc_peer_receive(&peer, &pkt, 0))
+		if (pkt.opcode != INC_OP_ACK)
+			data_packets[n_data_packets++ % REMEMBERED] = pkt;
+}
+
+/* Sends the result of one of the endpoint's last packets, with changes that the input selects. */
+static void send_result(struct fuzz_bytes *bytes)
+{
+	const unsigned int back = 1 + fuzz_take8(bytes) % 32;
 	const uint8_t lies = fuzz_take8(bytes);
+	const struct inc_roce_packet *of;
 	uint8_t payload[PAYLOAD + 8];
-	struct air_packet p;
+	struct rc_packet p;
 	size_t i;
 
-	if (!of)
+	if (back > n_data_packets)
 		return;
-	p = *of;
-	p.psn = PEER_PSN + ((p.psn - OWN_PSN) & INC_PSN_MASK);
-	p.qpn = own.end.qpn;
-	p.ackreq = lies & 1;
-	p.payload = payload;
+	of = &data_packets[(n_data_packets - back) % REMEMBERED];
+	p = (struct rc_packet){.opcode = of->opcode,
+			       .psn = PEER_PSN + ((of->psn - OWN_PSN) & INC_PSN_MASK),
+			       .ackreq = lies & 1,
+			       .va = of->va,
+			       .rkey = of->rkey,
+			       .dmalen = of->dmalen,
+			       .imm = of->imm,
+			       .payload = payload,
+			       .len = of->len};
 	if (lies & 2)
 		p.psn += (uint32_t)(int8_t)fuzz_take8(bytes);
 	if (lies & 4)
@@ -142,14 +156,12 @@ static void say_result(struct fuzz_bytes *bytes)
 	if (lies & 16)
 		p.imm ^= fuzz_take8(bytes);
 	if (lies & 32)
-		p.icrc_error = fuzz_take8(bytes);
+		p.flip_icrc = fuzz_take8(bytes);
 	if (lies & 64)
 		p.rkey ^= fuzz_take8(bytes);
 	for (i = 0; i < p.len; i++)
 		payload[i] = byte_of(p.psn, i);
-	air_send_begin();
-	air_send(&p);
-	air_send_end();
+	rc_peer_send(&peer, &p);
 }
 
 static void step(struct fuzz_bytes *bytes)
@@ -160,18 +172,19 @@ static void step(struct fuzz_bytes *bytes)
 		break;
 	case 1:
 	case 2:
-		say_result(bytes);
+		send_result(bytes);
 		break;
 	case 3:
-		air_send_ack(bytes, own.end.qpn, OWN_PSN);
+		fuzz_send_ack(&peer, bytes, OWN_PSN);
 		break;
 	case 4:
-		air_send_garbage(bytes);
+		fuzz_send_garbage(&peer, bytes);
 		break;
 	default:
-		air_pass_ns((uint64_t)fuzz_take8(bytes) * INC_NSEC_PER_MSEC);
+		fuzz_pass_time(bytes);
 	}
 	check(inccl_endpoint_progress(ep));
+	receive();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -186,5 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ep->ops->describe(ep->ch, text, sizeof(text));
 	fuzz_check_shown(text, false);
 	inccl_endpoint_close(ep);
+	receive();
+	rc_peer_close(&peer);
 	return 0;
 }

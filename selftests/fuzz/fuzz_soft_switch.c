@@ -2,26 +2,22 @@
 /*
  * RUNS: 20000
  *
- * Target: a soft endpoint of a switch (air.h) with a peer that sends anything, in any order, while
- * time passes. An input is a list of steps of some bytes each. A delivered message must be in a
- * buffer that was posted, and consist of the bytes of the peer's packets in the order of their
+ * Target: a soft endpoint of a switch with a peer that sends anything (rc_peer.h), in any order,
+ * while time passes. An input is a list of steps of some bytes each. A delivered message must be in
+ * a buffer that was posted, and consist of the bytes of the peer's packets in the order of their
  * PSNs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "lib/base/clock.h"
-#include "lib/proto/maps.h"
-#include "selftests/fuzz/air.h"
 #include "lib/channel/channel.h"
+#include "lib/proto/maps.h"
+#include "selftests/fuzz/soft_peer.h"
 
 #define PAYLOAD     256
 #define MAX_MESSAGE (4 * PAYLOAD)
 #define MESSAGES    4
-#define PEER_ADDR   0x7f000001
-#define PEER_PORT   4000
-#define PEER_QPN    0x4321
 #define PEER_PSN    0xfffffe
 #define OWN_PSN     500
 #define STEPS       200
@@ -29,6 +25,7 @@
 static struct inc_channel_device *dev;
 static struct inc_channel *ch;
 static struct inc_channel_own own;
+static struct rc_peer peer;
 static uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
 static bool posted[MESSAGES];
 static uint32_t taken; /* number of packets in the messages that were delivered */
@@ -77,7 +74,7 @@ static void open_device(void)
 {
 	static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
 	const struct inc_channel_device_opts opts = {.ifname = "lo",
-						     .own_ip = {htonl(PEER_ADDR)},
+						     .own_ip = {htonl(RC_PEER_ADDR)},
 						     .rto_min_ns = INC_NSEC_PER_MSEC,
 						     .rto_max_ns = 100 * INC_NSEC_PER_MSEC,
 						     .handler = &handler};
@@ -96,62 +93,60 @@ static void make_channel(uint8_t how)
 					      .peer_se = how & 3 ? INC_CHANNEL_SE_ANY
 								 : INC_CHANNEL_SE_LACKS,
 					      .what = "the peer"};
-	const struct inc_channel_peer peer = {.end.ip = htonl(PEER_ADDR),
-					      .end.udp_port = PEER_PORT,
-					      .end.qpn = PEER_QPN,
-					      .end.psn = PEER_PSN,
-					      .any_ip_id = how & 4,
-					      .results_acknowledge = how & 8,
-					      .is_switch = how & 16};
-	struct inc_roce_path to = {.df = true, .dport = PEER_PORT}, back = {.df = true};
+	const struct inc_channel_peer to = {.end.ip = htonl(RC_PEER_ADDR),
+					    .end.udp_port = rc_peer_open(&peer),
+					    .end.qpn = RC_PEER_QPN,
+					    .end.psn = PEER_PSN,
+					    .any_ip_id = how & 4,
+					    .results_acknowledge = how & 8,
+					    .is_switch = how & 16};
 	struct inc_err err = {""};
 	unsigned int i;
 
 	fuzz_require(!inc_channel_soft.make(dev, &opts, &ch, &own, &err), "%s", err.msg);
-	fuzz_require(!inc_channel_soft.connect(ch, &peer, &err), "%s", err.msg);
+	fuzz_require(!inc_channel_soft.connect(ch, &to, &err), "%s", err.msg);
 	for (i = 0; i < MESSAGES; i++) {
 		posted[i] = true;
 		fuzz_require(!inc_channel_soft.post(ch, in[i]), "buffer %u is refused", i);
 	}
-	to.saddr = to.daddr = back.saddr = back.daddr = htonl(PEER_ADDR);
-	to.sport = back.dport = own.end.udp_port;
-	back.sport = PEER_PORT;
-	air_begin(&to, &back);
+	rc_peer_connect(&peer, own.end.udp_port, own.end.qpn, OWN_PSN, PEER_PSN);
 	taken = 0;
 	lost = false;
 }
 
 /* Sends packets of the peer. next: the PSN that the endpoint expects, as an honest peer would
  * count. */
-static void say(struct fuzz_bytes *bytes, uint32_t *next)
+static void send_packets(struct fuzz_bytes *bytes, uint32_t *next)
 {
 	unsigned int n = 1 + fuzz_take8(bytes) % 4, i;
 	uint8_t payload[PAYLOAD + 8];
 
-	air_send_begin();
 	while (n--) {
 		const uint8_t opcode = fuzz_take8(bytes), flags = fuzz_take8(bytes);
 		const uint32_t psn = *next + (flags & 1 ? (uint32_t)(int8_t)fuzz_take8(bytes) : 0);
-		const struct air_packet p = {
-			.opcode = opcode & 0x80 ? opcode & 0x1f : opcode % 6,
-			.psn = psn,
-			.ackreq = flags & 2,
-			.se = flags & 4,
-			.qpn = flags & 8 ? fuzz_take8(bytes) : own.end.qpn,
-			.pkey = flags & 16 ? fuzz_take16(bytes) : INC_PKEY_DEFAULT,
-			.len = flags & 32 ? fuzz_take16(bytes) % sizeof(payload) : PAYLOAD,
-			.icrc_error = flags & 64 ? fuzz_take32(bytes) : 0,
-			.imm = opcode,
-			.payload = payload,
-		};
+		struct rc_packet p = {.opcode = opcode & 0x80 ? opcode & 0x1f : opcode % 6,
+				      .psn = psn,
+				      .ackreq = flags & 2,
+				      .se = flags & 4,
+				      .imm = opcode,
+				      .payload = payload,
+				      .len = PAYLOAD};
 
+		if (flags & 16)
+			p.flip_pkey = INC_PKEY_DEFAULT ^ fuzz_take16(bytes);
+		if (flags & 8)
+			p.flip_qpn = own.end.qpn ^ fuzz_take8(bytes);
+		if (flags & 32)
+			p.len = fuzz_take16(bytes) % sizeof(payload);
+		if (flags & 64)
+			p.flip_icrc = fuzz_take32(bytes);
 		for (i = 0; i < p.len; i++)
 			payload[i] = byte_of(psn, i);
-		if (!air_send(&p))
+		if (!rc_peer_append(&peer, &p))
 			break;
 		*next = psn + 1;
 	}
-	air_send_end();
+	rc_peer_transmit(&peer);
 }
 
 static void post_again(void)
@@ -166,21 +161,30 @@ static void post_again(void)
 	}
 }
 
+/* Receives what the endpoint has sent, because the peer checks it. */
+static void receive(void)
+{
+	struct inc_roce_packet pkt;
+
+	while (rc_peer_receive(&peer, &pkt, 0))
+		;
+}
+
 static void step(struct fuzz_bytes *bytes, uint32_t *next)
 {
 	switch (fuzz_take8(bytes) % 8) {
 	case 0:
 	case 1:
-		say(bytes, next);
+		send_packets(bytes, next);
 		break;
 	case 2:
-		air_send_ack(bytes, own.end.qpn, OWN_PSN);
+		fuzz_send_ack(&peer, bytes, OWN_PSN);
 		break;
 	case 3:
-		air_send_garbage(bytes);
+		fuzz_send_garbage(&peer, bytes);
 		break;
 	case 4:
-		air_pass_ns((uint64_t)fuzz_take8(bytes) * INC_NSEC_PER_MSEC);
+		fuzz_pass_time(bytes);
 		break;
 	case 5:
 		post_again();
@@ -195,6 +199,7 @@ static void step(struct fuzz_bytes *bytes, uint32_t *next)
 	}
 	inc_channel_soft.progress(dev);
 	inc_channel_soft.flush(dev);
+	receive();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -203,6 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint32_t next = PEER_PSN;
 	unsigned int i;
 
+	memory_os_begin();
 	open_device();
 	make_channel(fuzz_take8(&bytes));
 	for (i = 0; i < STEPS && bytes.size; i++)
@@ -210,5 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	inc_channel_soft.shut(ch, i % 2 ? INC_AETH_NAK_OPERATION : 0);
 	inc_channel_soft.progress(dev);
 	inc_channel_soft.close(dev);
+	receive();
+	rc_peer_close(&peer);
 	return 0;
 }

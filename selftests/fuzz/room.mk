@@ -20,12 +20,8 @@ FUZZ_data_path := selftests/native/native.c $(patsubst %,selftests/sim/%.c,sim x
 	$(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_map inc_port inc_range inc_state inc_crc_tables inc_counters)
 WRAP_data_path := $(call wrapped,if_indextoname)
 FUZZ_packet :=
-FUZZ_AIR := selftests/fuzz/air.c
-WRAP_AIR := $(call wrapped,recvmmsg sendmmsg sendto clock_gettime)
-FUZZ_soft_switch := $(FUZZ_AIR)
-WRAP_soft_switch := $(WRAP_AIR)
-FUZZ_soft_host := $(FUZZ_AIR) $(patsubst %,hostlib/src/%.c,endpoint path_mtu verbs_config env)
-WRAP_soft_host := $(WRAP_AIR)
+FUZZ_soft_switch := $(patsubst %,selftests/fakes/%.c,memory_os rc_peer)
+FUZZ_soft_host := $(FUZZ_soft_switch) $(patsubst %,hostlib/src/%.c,endpoint path_mtu verbs_config env)
 FUZZ_scrape :=
 FUZZ_values :=
 FUZZ_keys :=

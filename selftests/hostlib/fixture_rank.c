@@ -43,8 +43,8 @@ static int setup_order(void **state, enum inccl_byte_order order)
 	*state = fx;
 	if (!fx)
 		return -1;
-	snprintf(port, sizeof(port), "%u", peer_listen(&fx->peer));
-	snprintf(fx->conn, sizeof(fx->conn), CONN_TO("%s", "%u", "1024", "8"), port, PEER_QPN);
+	snprintf(port, sizeof(port), "%u", rc_peer_open(&fx->peer));
+	snprintf(fx->conn, sizeof(fx->conn), CONN_TO("%s", "%u", "1024", "8"), port, RC_PEER_QPN);
 	fx->answers[0] = JOINED;
 	fx->answers[1] = fx->conn;
 	fx->answers[2] = STARTED;
@@ -53,13 +53,13 @@ static int setup_order(void **state, enum inccl_byte_order order)
 				   curious_log, fx) ||
 	    inccl_communicator_create(fx->group, &opts, &fx->comm))
 		fail_msg("%s", error);
-	peer_meet(&fx->peer, fake_controller_received_number(&fx->controller, "own_port"),
-		  fake_controller_received_number(&fx->controller, "own_qp"),
-		  fake_controller_received_number(&fx->controller, "own_psn"), SWITCH_PSN);
+	rc_peer_connect(&fx->peer, fake_controller_received_number(&fx->controller, "own_port"),
+			fake_controller_received_number(&fx->controller, "own_qp"),
+			fake_controller_received_number(&fx->controller, "own_psn"), SWITCH_PSN);
 	/* a busy machine must not cause timeouts in cases about something else */
 	pthread_mutex_lock(&fx->comm->lock);
-	peer_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
-	peer_channel(fx->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
+	endpoint_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	endpoint_channel(fx->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
 	pthread_mutex_unlock(&fx->comm->lock);
 	return 0;
 }
@@ -81,7 +81,7 @@ int rank_teardown(void **state)
 	inccl_communicator_destroy(fx->comm);
 	inccl_group_destroy(fx->group);
 	fake_controller_stop(&fx->controller);
-	close(fx->peer.fd);
+	rc_peer_close(&fx->peer);
 	free(fx);
 	return 0;
 }
@@ -98,15 +98,15 @@ struct inccl_request *rank_start(struct rank_fixture *fx, unsigned int i)
 
 void rank_receive(struct rank_fixture *fx, struct inc_roce_packet *pkt, unsigned int r)
 {
-	assert_true(peer_hear(&fx->peer, pkt, WAIT_MS));
-	assert_int_equal(pkt->psn, (fx->peer.host_psn + r) & INC_PSN_MASK);
+	assert_true(rc_peer_receive(&fx->peer, pkt, WAIT_MS));
+	assert_int_equal(pkt->psn, (fx->peer.channel_psn + r) & INC_PSN_MASK);
 }
 
 void rank_receive_ack(struct rank_fixture *fx, unsigned int r)
 {
 	struct inc_roce_packet pkt;
 
-	assert_true(peer_hear(&fx->peer, &pkt, WAIT_MS));
+	assert_true(rc_peer_receive(&fx->peer, &pkt, WAIT_MS));
 	assert_int_equal(pkt.opcode, INC_OP_ACK);
 	assert_int_equal(pkt.psn, (SWITCH_PSN + r) & INC_PSN_MASK);
 }

@@ -12,7 +12,7 @@
 #include "hostlib/src/internal.h"
 #include "lib/roce/parse.h"
 #include "selftests/fakes/controller.h"
-#include "selftests/hostlib/peer.h"
+#include "selftests/hostlib/soft_endpoint.h"
 
 #define SWITCH_PSN 77
 #define WAIT_MS    5000
@@ -20,7 +20,7 @@
 
 struct rank_fixture {
 	struct fake_controller controller;
-	struct peer peer;
+	struct rc_peer peer;
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
 	char conn[512];

@@ -2,14 +2,14 @@
 # The library's tests that need no switch, built with the sanitizers, because the library parses input from other
 # machines.
 hostlib_test = $(call tests_address,hostlib,$(1),$(patsubst %,selftests/hostlib/%.c,$(2)) $(3))
-FAKE_SWITCH := $(call fakes,switch switch_messages controller) selftests/hostlib/peer.c
-RANK := selftests/hostlib/fixture_rank.c selftests/hostlib/peer.c $(call fakes,controller)
+FAKE_SWITCH := $(call fakes,switch switch_messages controller rc_peer) selftests/hostlib/soft_endpoint.c
+RANK := selftests/hostlib/fixture_rank.c selftests/hostlib/soft_endpoint.c $(call fakes,controller rc_peer)
 
 $(call hostlib_test,test_parsers,,hostlib/tools/npy.c)
 $(call hostlib_test,test_rto test_lines)
 $(call hostlib_test,test_soft_open,,$(INCCL_SRC))
 $(call hostlib_test,test_api test_derive test_resume test_descriptors test_job_names test_turned_away,,$(call fakes,controller) $(INCCL_SRC))
-$(call hostlib_test,test_soft test_soft_full test_soft_acks test_segments test_lengths,peer,$(INCCL_SRC))
+$(call hostlib_test,test_soft test_soft_full test_soft_acks test_segments test_lengths,soft_endpoint,$(call fakes,rc_peer) $(INCCL_SRC))
 $(call hostlib_test,test_coll test_coll_types test_coll_args test_float_order,,$(FAKE_SWITCH) $(INCCL_SRC))
 $(call hostlib_test,test_floats,float_data,$(FAKE_SWITCH) $(INCCL_SRC))
 $(call hostlib_test,test_modes,,$(FAKE_SWITCH) selftests/reduce/numbers.c $(INCCL_SRC))

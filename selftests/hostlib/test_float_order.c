@@ -548,8 +548,8 @@ static void destroyed_in_the_middle(void **state)
 		fill(0, true);
 		req = start(0, NULL);
 		serve_until(phase, &req);
-		peer_ack(&sw.rank[0].peer, INC_AETH_ACK,
-			 sw.rank[0].peer.host_psn + sw.rank[0].received - 1);
+		rc_peer_ack(&sw.rank[0].peer, INC_AETH_ACK,
+			    sw.rank[0].peer.channel_psn + sw.rank[0].received - 1);
 		assert_int_equal(inccl_communicator_destroy(sw.rank[0].comm), 0);
 		sw.rank[0].comm = NULL;
 		assert_int_equal(fake_switch_logged(&sw, "destroyed in the middle of a collective"),

@@ -73,7 +73,7 @@ static void expect_alive(struct rank_fixture *fx)
 	struct inc_roce_packet pkt;
 
 	rank_receive(fx, &pkt, 0);
-	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
+	rc_peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 	assert_null(inccl_group_error(fx->group));
 	assert_null(strstr(fx->controller.received, "\"D\""));
@@ -98,7 +98,7 @@ static void child_destroys_during_a_collective(void **state)
 
 	rank_receive(fx, &pkt, 0);
 	in_child(fx, give_back);
-	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
+	rc_peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 	assert_null(strstr(fx->controller.received, "\"failed\""));
 }
@@ -162,7 +162,7 @@ static void calls_of_a_child_are_rejected(void **state)
 	pending = rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
 	in_child(fx, call_everything);
-	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
+	rc_peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
 	assert_int_equal(inccl_wait(pending, WAIT_MS), 0);
 	assert_null(strstr(fx->controller.received, "\"failed\""));
 }

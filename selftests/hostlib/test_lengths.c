@@ -11,7 +11,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
-#include "selftests/hostlib/peer.h"
+#include "selftests/hostlib/soft_endpoint.h"
 
 #define PAYLOAD   256
 #define SLOTS     64
@@ -22,7 +22,7 @@
 #define UNTOUCHED 0xee
 
 struct fixture {
-	struct peer peer;
+	struct rc_peer peer;
 	struct inccl_endpoint *ep;
 	struct inc_channel_region region;
 	uint8_t send[MESSAGES][ROOM], recv[MESSAGES][ROOM], want[MESSAGES][ROOM];
@@ -42,9 +42,9 @@ static int setup(void **state)
 		w->send[i / ROOM][i % ROOM] = i * 7 + i / 251 + 1;
 		w->want[i / ROOM][i % ROOM] = i * 13 + i / 241 + 1;
 	}
-	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 1000, 0xfffff0);
+	w->ep = endpoint_pair(&w->peer, PAYLOAD, SLOTS, 1000, 0xfffff0);
 	/* a busy machine must not cause timeouts in cases about something else */
-	peer_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	endpoint_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
 	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
@@ -52,7 +52,7 @@ static int teardown(void **state)
 {
 	struct fixture *w = *state;
 
-	peer_close(&w->peer, w->ep);
+	endpoint_pair_close(&w->peer, w->ep);
 	free(w);
 	return 0;
 }
@@ -85,15 +85,15 @@ static void answer(struct fixture *w, unsigned int i, uint32_t len)
 	do {
 		n = len - at < PAYLOAD ? len - at : PAYLOAD;
 		do
-			assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
+			assert_true(rc_peer_receive(&w->peer, &pkt, WAIT_MS));
 		while (pkt.opcode == INC_OP_ACK);
-		assert_int_equal(pkt.psn, (w->peer.host_psn + w->received) & INC_PSN_MASK);
+		assert_int_equal(pkt.psn, (w->peer.channel_psn + w->received) & INC_PSN_MASK);
 		assert_int_equal(pkt.len, n);
 		assert_memory_equal(pkt.payload, w->send[i] + at, n);
 		assert_memory_equal(pkt.payload + n, zeros, -n & 3);
 		if (inc_roce_has_reth(pkt.opcode))
 			assert_int_equal(pkt.dmalen, len);
-		peer_mirror(&w->peer, &pkt, w->received++, w->want[i] + at);
+		rc_peer_mirror(&w->peer, &pkt, w->received++, w->want[i] + at);
 		at += n;
 	} while (at < len);
 }

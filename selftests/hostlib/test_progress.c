@@ -43,7 +43,7 @@ static bool two_wait(struct inccl_communicator *comm)
 
 static bool acknowledged(struct inccl_communicator *comm)
 {
-	return peer_stats(comm->ep).acks_received;
+	return endpoint_stats(comm->ep).acks_received;
 }
 
 /* The switch sends NAK 63. The controller names the responsible rank a moment later, and the error
@@ -56,7 +56,7 @@ static void notice_names_the_rank_in_time(void **state)
 
 	waiter_start(&t, rank_start(fx, 0));
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	rank_until(fx, in_grace);
 	fake_controller_send(&fx->controller, NOTICE);
 	pthread_join(t.thread, NULL);
@@ -73,7 +73,7 @@ static void notice_reaches_the_thread_in_time(void **state)
 
 	rank_receive(fx, &pkt, 0);
 	rank_until(fx, thread_drives);
-	peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	rank_until(fx, in_grace);
 	fake_controller_send(&fx->controller, NOTICE);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -EREMOTEIO);
@@ -94,7 +94,7 @@ static void no_busy_loop_without_a_notice(void **state)
 
 	waiter_start(&t, rank_start(fx, 0));
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, -EREMOTEIO);
 	assert_non_null(strstr(inccl_communicator_error(fx->comm), "NAK 63"));
@@ -110,7 +110,7 @@ static void slow_rank_then_no_controller(void **state)
 	uint64_t end = deadline_after_ms(WAIT_MS);
 
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	rank_until(fx, acknowledged);
 	pthread_mutex_lock(&fx->comm->lock);
 	fx->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
@@ -122,7 +122,7 @@ static void slow_rank_then_no_controller(void **state)
 	}
 	assert_int_equal(inccl_wait(req, 100), -EAGAIN);
 	/* the slow rank arrives after all */
-	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
+	rc_peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 
 	/* the rank's next contribution never arrives, so the collective fails a fixed time after
@@ -211,7 +211,7 @@ static void network_order(void **state)
 						       INCCL_SUM, &opts, &req),
 				 0);
 		do
-			assert_true(peer_hear(&fx->peer, &pkt, WAIT_MS));
+			assert_true(rc_peer_receive(&fx->peer, &pkt, WAIT_MS));
 		while (pkt.opcode == INC_OP_ACK);
 		assert_int_equal(pkt.len, sizeof(given));
 		for (i = 0; i < 4; i++) {
@@ -220,7 +220,7 @@ static void network_order(void **state)
 			memcpy(&v, pkt.payload + 4 * i, 4);
 			assert_int_equal((int32_t)ntohl(v), given[i]);
 		}
-		peer_mirror(&fx->peer, &pkt, round, sum);
+		rc_peer_mirror(&fx->peer, &pkt, round, sum);
 		assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 		for (i = 0; i < 4; i++)
 			assert_int_equal(recv[i], (int32_t)ntohl(sum[i]));
@@ -259,7 +259,7 @@ static void network_order_sizes(void **state)
 						       NULL, &req),
 				 0);
 		do
-			assert_true(peer_hear(&fx->peer, &pkt, WAIT_MS));
+			assert_true(rc_peer_receive(&fx->peer, &pkt, WAIT_MS));
 		while (pkt.opcode == INC_OP_ACK);
 		assert_int_equal(pkt.len, len);
 		for (i = 0; i < len; i++) {
@@ -267,7 +267,7 @@ static void network_order_sizes(void **state)
 			assert_int_equal(pkt.payload[i], (i ^ (size - 1)) + 1);
 			result[i] = 100 + (i ^ (size - 1));
 		}
-		peer_mirror(&fx->peer, &pkt, round, result);
+		rc_peer_mirror(&fx->peer, &pkt, round, result);
 		assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 		for (i = 0; i < sizeof(fx->data[0]); i++) {
 			assert_int_equal(recv[i], i < len ? 100 + i : i + 1);
@@ -297,7 +297,7 @@ static void cancelled_while_it_serves(void **state)
 	rank_until(fx, waiter_sleeps);
 	join_cancelled(&t);
 	rank_until(fx, thread_drives);
-	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
+	rc_peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(t.req, WAIT_MS), 0);
 }
 
@@ -319,8 +319,8 @@ static void cancelled_beside_another(void **state)
 	waiter_start(&t[2], t[1].req);
 	rank_until(fx, two_wait);
 	join_cancelled(&t[0]);
-	peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
-	peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
+	rc_peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
+	rc_peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
 	pthread_join(t[2].thread, NULL);
 	assert_int_equal(t[2].result, 0);
 	assert_int_equal(inccl_wait(t[0].req, WAIT_MS), 0);
@@ -349,7 +349,7 @@ static void own_time_limit_alone(void **state)
 
 	assert_int_equal(inccl_barrier_start(fx->comm, &opts, &req), 0);
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	assert_int_equal(inccl_wait(req, -1), -ETIMEDOUT);
 }
 
@@ -373,7 +373,7 @@ static void stood_still(void **state)
 
 	assert_int_equal(inccl_barrier_start(fx->comm, &opts, &req), 0);
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	waiter_start(&t, req);
 	rank_until(fx, waiter_sleeps);
 	pthread_mutex_lock(&fx->comm->lock);
@@ -382,7 +382,7 @@ static void stood_still(void **state)
 		poll(NULL, 0, 10);
 	pthread_mutex_unlock(&fx->comm->lock);
 	rank_until(fx, knows_of_standstill);
-	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
+	rc_peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, 0);
 }
@@ -403,11 +403,11 @@ static void first_of_two(void **state)
 	rank_until(fx, waiter_sleeps);
 	waiter_start(&t[0], req);
 	rank_until(fx, two_wait);
-	peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
+	rc_peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
 	pthread_join(t[0].thread, NULL);
 	assert_int_equal(t[0].result, 0);
 	rank_until(fx, waiter_sleeps);
-	peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
+	rc_peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
 	pthread_join(t[1].thread, NULL);
 	assert_int_equal(t[1].result, 0);
 }
@@ -423,14 +423,14 @@ static void started_beside_a_sleeper(void **state)
 
 	waiter_start(&t, rank_start(fx, 0));
 	rank_receive(fx, &pkt[0], 0);
-	peer_ack(&fx->peer, INC_AETH_ACK, pkt[0].psn);
+	rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt[0].psn);
 	rank_until(fx, acknowledged);
 	rank_until(fx, waiter_sleeps);
 	second = rank_start(fx, 1);
 	rank_receive(fx, &pkt[1], 1);
 	rank_receive(fx, &pkt[1], 1);
-	peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
-	peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
+	rc_peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
+	rc_peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, 0);
 	assert_int_equal(inccl_wait(second, WAIT_MS), 0);

@@ -35,7 +35,7 @@ static bool was_told(struct rank_fixture *fx, const char *text)
 
 static bool is_patient(struct inccl_communicator *comm)
 {
-	return peer_stats(comm->ep).rnrs_received;
+	return endpoint_stats(comm->ep).rnrs_received;
 }
 
 /* Because of an RNR NAK, a posted collective was not sent, and then its rank destroys the
@@ -47,10 +47,10 @@ static void unsent_at_the_end(void **state)
 
 	rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, RNR_LONGEST, pkt.psn);
+	rc_peer_ack(&fx->peer, RNR_LONGEST, pkt.psn);
 	rank_until(fx, is_patient);
 	rank_start(fx, 1);
-	assert_false(peer_hear(&fx->peer, &pkt, 50));
+	assert_false(rc_peer_receive(&fx->peer, &pkt, 50));
 	destroy(fx, 0);
 	assert_true(was_told(fx, "\"errno\":\"ECANCELED\""));
 }
@@ -65,7 +65,7 @@ static void lost_at_the_end(void **state)
 	rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
 	destroy(fx, 0);
-	assert_true(peer_hear(&fx->peer, &pkt, 0) || was_told(fx, "\"errno\":\"ECANCELED\""));
+	assert_true(rc_peer_receive(&fx->peer, &pkt, 0) || was_told(fx, "\"errno\":\"ECANCELED\""));
 }
 
 /* The report about an unfinished collective names the rank that destroyed its communicator. */
@@ -103,13 +103,13 @@ static void sent_again_at_the_end(void **state)
 	pthread_t settler;
 
 	pthread_mutex_lock(&fx->comm->lock);
-	peer_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
+	endpoint_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
 	pthread_mutex_unlock(&fx->comm->lock);
 	rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
 	assert_int_equal(pthread_create(&settler, NULL, settle, fx->comm), 0);
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	pthread_join(settler, NULL);
 	destroy(fx, 0);
 }
@@ -123,7 +123,7 @@ static void kept_at_the_end(void **state)
 
 	rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	destroy(fx, 0);
 	assert_false(was_told(fx, "\"errno\""));
 }
@@ -141,7 +141,7 @@ static void ended_before(void **state)
 
 	rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	rank_until(fx, in_grace);
 	/* the wait for acknowledgements must not make the communicator fail a second time */
 	pthread_mutex_lock(&fx->comm->lock);
@@ -180,7 +180,7 @@ static void own_time_limit_from_its_start(void **state)
 
 static bool acknowledged(struct inccl_communicator *comm)
 {
-	return peer_stats(comm->ep).acks_received;
+	return endpoint_stats(comm->ep).acks_received;
 }
 
 /* An acknowledgement that the switch repeats is no progress, so the time limit expires
@@ -196,10 +196,10 @@ static void repetition_is_no_progress(void **state)
 
 	assert_int_equal(inccl_barrier_start(fx->comm, &opts, &req), 0);
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+	rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	rank_until(fx, acknowledged);
 	do {
-		peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
+		rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 		ret = inccl_wait(req, 20);
 	} while (ret == -EAGAIN && inc_now_ns() < end_ns);
 	assert_int_equal(ret, -ETIMEDOUT);
@@ -210,7 +210,7 @@ static uint64_t looks(struct inccl_communicator *comm)
 	uint64_t calls;
 
 	pthread_mutex_lock(&comm->lock);
-	calls = peer_stats(comm->ep).recv_calls;
+	calls = endpoint_stats(comm->ep).recv_calls;
 	pthread_mutex_unlock(&comm->lock);
 	return calls;
 }
@@ -231,11 +231,11 @@ static void no_busy_loop_after_an_rnr_nak(void **state)
 	first_psn = pkt.psn;
 	rank_receive(fx, &pkt, 1);
 	pthread_mutex_lock(&fx->comm->lock);
-	peer_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
+	endpoint_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MIN_NS;
 	pthread_mutex_unlock(&fx->comm->lock);
-	peer_ack(&fx->peer, RNR_LONGEST, first_psn);
+	rc_peer_ack(&fx->peer, RNR_LONGEST, first_psn);
 	rank_until(fx, is_patient);
-	peer_ack(&fx->peer, INC_AETH_ACK, first_psn);
+	rc_peer_ack(&fx->peer, INC_AETH_ACK, first_psn);
 	rank_until(fx, acknowledged);
 	before = looks(fx->comm);
 	assert_int_equal(inccl_wait(req, 400), -EAGAIN);
@@ -362,14 +362,14 @@ static void wrong_immediate_is_reported(void **state)
 	req = rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
 	pkt.imm++;
-	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
+	rc_peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -EPROTO);
 	assert_non_null(strstr(inccl_communicator_error(fx->comm), "immediate"));
 }
 
 static bool is_refused(struct inccl_communicator *comm)
 {
-	return peer_stats(comm->ep).bad_packets;
+	return endpoint_stats(comm->ep).bad_packets;
 }
 
 /* A result for a packet that still waits to be sent is rejected, because such a packet cannot have
@@ -381,19 +381,19 @@ static void result_of_what_was_not_sent(void **state)
 
 	rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
-	peer_ack(&fx->peer, RNR_LONGEST, pkt.psn);
+	rc_peer_ack(&fx->peer, RNR_LONGEST, pkt.psn);
 	rank_until(fx, is_patient);
 	rank_start(fx, 1);
 	pkt.imm++;
 	pkt.rkey++;
-	peer_mirror(&fx->peer, &pkt, 1, pkt.payload);
+	rc_peer_mirror(&fx->peer, &pkt, 1, pkt.payload);
 	rank_until(fx, is_refused);
 	assert_null(inccl_communicator_error(fx->comm));
 }
 
 static bool both_acknowledged(struct inccl_communicator *comm)
 {
-	return waiter_sleeps(comm) && peer_stats(comm->ep).acks_received == 2;
+	return waiter_sleeps(comm) && endpoint_stats(comm->ep).acks_received == 2;
 }
 
 /* If a thread calls inccl_test() while another one waits, the waiting thread makes the progress,
@@ -410,14 +410,14 @@ static void test_beside_a_waiter(void **state)
 	req = rank_start(fx, 1);
 	for (unsigned int i = 0; i < 2; i++) {
 		rank_receive(fx, &pkt[i], i);
-		peer_ack(&fx->peer, INC_AETH_ACK, pkt[i].psn);
+		rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt[i].psn);
 	}
 	rank_until(fx, both_acknowledged);
 	before = looks(fx->comm);
 	assert_int_equal(inccl_test(req), -EAGAIN);
 	assert_int_equal(looks(fx->comm), before);
-	peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
-	peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
+	rc_peer_mirror(&fx->peer, &pkt[0], 0, fx->data[0]);
+	rc_peer_mirror(&fx->peer, &pkt[1], 1, fx->data[1]);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, 0);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);

@@ -86,10 +86,10 @@ static bool result_is_acknowledged(struct rank_fixture *fx)
 {
 	struct inc_roce_packet pkt;
 
-	if (!peer_hear(&fx->peer, &pkt, WAIT_MS))
+	if (!rc_peer_receive(&fx->peer, &pkt, WAIT_MS))
 		return false;
-	peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
-	return peer_hear(&fx->peer, &pkt, WAIT_MS) && pkt.opcode == INC_OP_ACK;
+	rc_peer_mirror(&fx->peer, &pkt, 0, fx->data[0]);
+	return rc_peer_receive(&fx->peer, &pkt, WAIT_MS) && pkt.opcode == INC_OP_ACK;
 }
 
 static bool ping_is_answered(struct rank_fixture *fx)

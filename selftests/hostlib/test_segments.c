@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
-#include "selftests/hostlib/peer.h"
+#include "selftests/hostlib/soft_endpoint.h"
 
 #define PAYLOAD 256
 #define SLOTS   64
@@ -21,7 +21,7 @@
 #define END_MS  30000
 
 struct fixture {
-	struct peer peer;
+	struct rc_peer peer;
 	struct inccl_endpoint *ep;
 	struct inc_channel_region region;
 	uint8_t send[PACKETS * PAYLOAD], recv[PACKETS * PAYLOAD];
@@ -45,8 +45,7 @@ static int setup(void **state)
 		return -1;
 	for (i = 0; i < sizeof(w->send); i++)
 		w->send[i] = i * 7 + i / 251;
-	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 1, 2);
-	peer_hear_together(&w->peer);
+	w->ep = endpoint_pair(&w->peer, PAYLOAD, SLOTS, 1, 2);
 	w->cable = true;
 	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
@@ -55,7 +54,7 @@ static int teardown(void **state)
 {
 	struct fixture *w = *state;
 
-	peer_close(&w->peer, w->ep);
+	endpoint_pair_close(&w->peer, w->ep);
 	free(w);
 	return 0;
 }
@@ -78,34 +77,34 @@ static void post(struct fixture *w, unsigned int until)
 }
 
 /* Plays a plain RC peer that returns each payload. */
-static void answer(struct fixture *w, const struct inc_roce_packet *pkt, unsigned int together)
+static void answer(struct fixture *w, const struct inc_roce_packet *pkt)
 {
-	unsigned int r = (pkt->psn - w->peer.host_psn) & INC_PSN_MASK;
+	const unsigned int r = (pkt->psn - w->peer.channel_psn) & INC_PSN_MASK;
+	const bool together = w->peer.together > 1;
 
-	if (!w->cable || (w->uncut && together > 1)) {
+	if (!w->cable || (w->uncut && together)) {
 		w->dropped++;
 	} else if (pkt->opcode == INC_OP_ACK || r > w->next) {
 		/* the peer sends no NAK, so in this worst case only timeouts reveal the loss */
 		return;
 	} else if (r < w->next) {
-		peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + w->next - 1);
+		rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn + w->next - 1);
 	} else {
-		w->together += together > 1;
+		w->together += together;
 		w->next++;
-		peer_mirror(&w->peer, pkt, r, pkt->payload);
+		rc_peer_mirror(&w->peer, pkt, r, pkt->payload);
 	}
 }
 
 static void step(struct fixture *w)
 {
 	struct inc_roce_packet pkt;
-	unsigned int together;
 
 	while (inccl_endpoint_progress(w->ep) > 0)
 		;
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
-	while (peer_next(&w->peer, &pkt, &together))
-		answer(w, &pkt, together);
+	while (rc_peer_receive(&w->peer, &pkt, 0))
+		answer(w, &pkt);
 }
 
 /* Serves the endpoint until all packets before `until` have their results. */
@@ -123,9 +122,9 @@ static void run(struct fixture *w, unsigned int until)
 
 static void wait_timeouts(struct fixture *w, uint64_t more)
 {
-	uint64_t end = deadline_after_ms(END_MS), want = peer_stats(w->ep).timeouts + more;
+	uint64_t end = deadline_after_ms(END_MS), want = endpoint_stats(w->ep).timeouts + more;
 
-	while (peer_stats(w->ep).timeouts < want) {
+	while (endpoint_stats(w->ep).timeouts < want) {
 		step(w);
 		assert_true(inc_now_ns() < end);
 	}
@@ -149,7 +148,7 @@ static void one_by_one_where_it_does_not(void **state)
 	assert_int_equal(w->together, 0);
 	/* three timeouts, and more on a busy machine; without the detection each packet would cost
 	 * one timeout */
-	assert_in_range(peer_stats(w->ep).timeouts, INC_UNCUT_TIMEOUTS, 40);
+	assert_in_range(endpoint_stats(w->ep).timeouts, INC_UNCUT_TIMEOUTS, 40);
 }
 
 static void tries_again(void **state)
@@ -160,23 +159,23 @@ static void tries_again(void **state)
 
 	w->uncut = true;
 	run(w, PACKETS / 2);
-	pause = peer_channel(w->ep)->tx.single_pause_ns;
+	pause = endpoint_channel(w->ep)->tx.single_pause_ns;
 	/* a failed attempt to send packets together costs one timeout, and the next pause between
 	 * attempts is longer */
 	dropped = w->dropped;
-	peer_channel(w->ep)->tx.together_at_ns = inc_now_ns();
+	endpoint_channel(w->ep)->tx.together_at_ns = inc_now_ns();
 	run(w, PACKETS / 2 + 2 * SLOTS);
 	assert_true(w->dropped > dropped);
-	assert_true(peer_channel(w->ep)->tx.together_at_ns > inc_now_ns());
-	assert_true(peer_channel(w->ep)->tx.single_pause_ns > pause);
+	assert_true(endpoint_channel(w->ep)->tx.together_at_ns > inc_now_ns());
+	assert_true(endpoint_channel(w->ep)->tx.single_pause_ns > pause);
 	assert_int_equal(w->together, 0);
 	/* now the path delivers sends of several packets */
 	w->uncut = false;
-	peer_channel(w->ep)->tx.together_at_ns = inc_now_ns();
+	endpoint_channel(w->ep)->tx.together_at_ns = inc_now_ns();
 	run(w, PACKETS);
 	assert_true(w->together > PACKETS / 4);
-	assert_int_equal(peer_channel(w->ep)->tx.together_at_ns, 0);
-	assert_int_equal(peer_channel(w->ep)->tx.single_pause_ns, INC_SINGLE_PAUSE_NS);
+	assert_int_equal(endpoint_channel(w->ep)->tx.together_at_ns, 0);
+	assert_int_equal(endpoint_channel(w->ep)->tx.single_pause_ns, INC_SINGLE_PAUSE_NS);
 }
 
 static void an_outage_is_no_reason(void **state)
@@ -188,7 +187,7 @@ static void an_outage_is_no_reason(void **state)
 	wait_timeouts(w, INC_UNCUT_TIMEOUTS + 2);
 	w->cable = true;
 	run(w, PACKETS);
-	assert_int_equal(peer_channel(w->ep)->tx.together_at_ns, 0);
+	assert_int_equal(endpoint_channel(w->ep)->tx.together_at_ns, 0);
 	assert_true(w->together > PACKETS / 2);
 }
 

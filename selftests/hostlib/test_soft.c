@@ -9,10 +9,9 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
-#include "selftests/hostlib/peer.h"
+#include "selftests/hostlib/soft_endpoint.h"
 
 #define PAYLOAD    256
 #define SLOTS      16
@@ -21,7 +20,7 @@
 #define RECEIVE_MS 2000
 
 struct fixture {
-	struct peer peer;
+	struct rc_peer peer;
 	struct inccl_endpoint *ep;
 	uint8_t send[MAX * PAYLOAD], recv[MAX * PAYLOAD], want[MAX * PAYLOAD];
 	struct inc_channel_region region;
@@ -40,9 +39,9 @@ static int setup_psn(struct fixture *w, uint32_t host_psn, uint32_t peer_psn)
 		w->recv[i] = 0xee;
 	}
 	w->mode = INCCL_MODE_SENDRECV;
-	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, host_psn, peer_psn);
+	w->ep = endpoint_pair(&w->peer, PAYLOAD, SLOTS, host_psn, peer_psn);
 	/* a busy machine must not cause timeouts in cases about something else */
-	peer_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	endpoint_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
 	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
@@ -58,7 +57,7 @@ static int teardown(void **state)
 {
 	struct fixture *w = *state;
 
-	peer_close(&w->peer, w->ep);
+	endpoint_pair_close(&w->peer, w->ep);
 	free(w);
 	return 0;
 }
@@ -93,7 +92,7 @@ static void post_all(struct fixture *w, unsigned int n)
 
 static void impatient(struct fixture *w)
 {
-	peer_channel(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
+	endpoint_channel(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 }
 
 static void receive(struct fixture *w, unsigned int first, unsigned int n)
@@ -102,8 +101,8 @@ static void receive(struct fixture *w, unsigned int first, unsigned int n)
 	unsigned int i;
 
 	for (i = first; i < first + n; i++) {
-		assert_true(peer_hear(&w->peer, &pkt, RECEIVE_MS));
-		assert_int_equal(pkt.psn, (w->peer.host_psn + i) & INC_PSN_MASK);
+		assert_true(rc_peer_receive(&w->peer, &pkt, RECEIVE_MS));
+		assert_int_equal(pkt.psn, (w->peer.channel_psn + i) & INC_PSN_MASK);
 		assert_int_equal(pkt.len, PAYLOAD);
 		assert_memory_equal(pkt.payload, w->send + i * PAYLOAD, PAYLOAD);
 		w->received[i] = pkt;
@@ -112,7 +111,7 @@ static void receive(struct fixture *w, unsigned int first, unsigned int n)
 
 static void result(struct fixture *w, unsigned int r)
 {
-	peer_mirror(&w->peer, &w->received[r], r, w->want + r * PAYLOAD);
+	rc_peer_mirror(&w->peer, &w->received[r], r, w->want + r * PAYLOAD);
 }
 
 /* Serves the endpoint as its communicator does, for `ms` milliseconds or until it has failed. */
@@ -154,7 +153,7 @@ static void serve_until_resent(struct fixture *w, uint64_t packets)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
-	while (peer_stats(w->ep).packets_resent < packets) {
+	while (endpoint_stats(w->ep).packets_resent < packets) {
 		assert_int_equal(serve(w, 1), 0);
 		assert_true(inc_now_ns() < end);
 	}
@@ -164,7 +163,7 @@ static void serve_until_nak(struct fixture *w)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
-	while (!peer_stats(w->ep).naks_sent) {
+	while (!endpoint_stats(w->ep).naks_sent) {
 		assert_int_equal(serve(w, 1), 0);
 		assert_true(inc_now_ns() < end);
 	}
@@ -175,7 +174,7 @@ static void expect_ack(struct fixture *w, uint8_t syndrome, unsigned int r)
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 	struct inc_roce_packet pkt;
 
-	while (!peer_hear(&w->peer, &pkt, 0)) {
+	while (!rc_peer_receive(&w->peer, &pkt, 0)) {
 		assert_int_equal(serve(w, 1), 0);
 		assert_true(inc_now_ns() < end);
 	}
@@ -195,7 +194,7 @@ static void expect_nothing(struct fixture *w)
 	assert_int_equal(serve(w, 1), 0);
 	assert_int_equal(inccl_endpoint_arm(w->ep, &fd, &events, &at), 0);
 	assert_true(at == UINT64_MAX);
-	assert_false(peer_hear(&w->peer, &pkt, 0));
+	assert_false(rc_peer_receive(&w->peer, &pkt, 0));
 }
 
 static void shapes(void **state)
@@ -252,7 +251,7 @@ static void any_order(void **state)
 	result(w, 0);
 	serve_until(w, SLOTS);
 	assert_memory_equal(w->recv, w->want, SLOTS * PAYLOAD);
-	assert_int_equal(peer_stats(w->ep).reordered, SLOTS - 1);
+	assert_int_equal(endpoint_stats(w->ep).reordered, SLOTS - 1);
 }
 
 static void ring_is_full(void **state)
@@ -275,14 +274,14 @@ static void nak_goes_back(void **state)
 
 	post_all(w, 8);
 	receive(w, 0, 8);
-	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 3);
+	rc_peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.channel_psn + 3);
 	assert_int_equal(serve(w, 1), 0);
 	receive(w, 3, 5);
 	/* a repeated NAK has no effect once later packets are acknowledged */
-	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
-	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 3);
+	rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn + 7);
+	rc_peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.channel_psn + 3);
 	expect_nothing(w);
-	assert_int_equal(peer_stats(w->ep).packets_resent, 5);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 5);
 }
 
 /* A NAK for the packet after the last one acknowledges all packets, so the timer must stop. */
@@ -292,11 +291,11 @@ static void nak_of_the_next(void **state)
 
 	post_all(w, 8);
 	receive(w, 0, 8);
-	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 8);
-	while (!peer_stats(w->ep).naks_received)
+	rc_peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.channel_psn + 8);
+	while (!endpoint_stats(w->ep).naks_received)
 		assert_int_equal(serve(w, 1), 0);
 	expect_nothing(w);
-	assert_int_equal(peer_stats(w->ep).packets_resent, 0);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 0);
 }
 
 static void timeout_probes(void **state)
@@ -307,16 +306,16 @@ static void timeout_probes(void **state)
 	impatient(w);
 	post_all(w, 8);
 	receive(w, 0, 8);
-	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 1);
+	rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn + 1);
 	serve_until_resent(w, 1);
 	receive(w, 2, 1);
 	assert_true(w->received[2].ackreq);
 	/* the other packets had arrived, and only their ACK was lost; nothing is retransmitted,
 	 * however long the other ranks take */
-	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
+	rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn + 7);
 	assert_int_equal(serve(w, 1), 0);
-	while (peer_hear(&w->peer, &pkt, 0))
-		assert_int_equal(pkt.psn, w->peer.host_psn + 2);
+	while (rc_peer_receive(&w->peer, &pkt, 0))
+		assert_int_equal(pkt.psn, w->peer.channel_psn + 2);
 	expect_nothing(w);
 }
 
@@ -331,20 +330,20 @@ static void timeout_recovers_gently(void **state)
 	receive(w, 0, SLOTS);
 	serve_until_resent(w, 1);
 	receive(w, 0, 1);
-	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn);
+	rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn);
 	assert_int_equal(serve(w, 0), 0);
 	receive(w, 1, 2);
 	assert_true(w->received[2].ackreq);
-	assert_false(peer_hear(&w->peer, &pkt, 0));
-	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2);
+	assert_false(rc_peer_receive(&w->peer, &pkt, 0));
+	rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn + 2);
 	assert_int_equal(serve(w, 0), 0);
 	receive(w, 3, 4);
-	assert_false(peer_hear(&w->peer, &pkt, 0));
+	assert_false(rc_peer_receive(&w->peer, &pkt, 0));
 	/* the late acknowledgement of all packets arrives */
-	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + SLOTS - 1);
+	rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn + SLOTS - 1);
 	expect_nothing(w);
-	assert_int_equal(peer_stats(w->ep).packets_resent, 7);
-	assert_int_equal(peer_stats(w->ep).timeouts, 1);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 7);
+	assert_int_equal(endpoint_stats(w->ep).timeouts, 1);
 }
 
 static void result_implies_ack(void **state)
@@ -358,8 +357,8 @@ static void result_implies_ack(void **state)
 	serve_until_nak(w);
 	expect_ack(w, INC_AETH_NAK_SEQ, 0);
 	expect_nothing(w);
-	assert_int_equal(peer_stats(w->ep).packets_resent, 0);
-	assert_int_equal(peer_stats(w->ep).timeouts, 0);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 0);
+	assert_int_equal(endpoint_stats(w->ep).timeouts, 0);
 }
 
 static void rnr_waits(void **state)
@@ -370,12 +369,12 @@ static void rnr_waits(void **state)
 	post_all(w, 4);
 	receive(w, 0, 4);
 	begin = inc_now_ns();
-	peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.host_psn + 1); /* a wait of 10.24 ms */
+	rc_peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.channel_psn + 1); /* a wait of 10.24 ms */
 	serve_until_resent(w, 3);
 	receive(w, 1, 3);
 	assert_true(inc_now_ns() - begin > 10 * INC_NSEC_PER_MSEC);
-	assert_int_equal(peer_stats(w->ep).rnrs_received, 1);
-	assert_int_equal(peer_stats(w->ep).timeouts, 0);
+	assert_int_equal(endpoint_stats(w->ep).rnrs_received, 1);
+	assert_int_equal(endpoint_stats(w->ep).timeouts, 0);
 }
 
 static void fatal_naks(void **state)
@@ -387,12 +386,12 @@ static void fatal_naks(void **state)
 
 	for (i = 0; i < 3; i++) {
 		if (i) {
-			peer_close(&w->peer, w->ep);
+			endpoint_pair_close(&w->peer, w->ep);
 			assert_int_equal(setup_psn(w, 5, 6), 0);
 		}
 		post_all(w, 2);
 		receive(w, 0, 2);
-		peer_ack(&w->peer, naks[i], w->peer.host_psn + 1);
+		rc_peer_ack(&w->peer, naks[i], w->peer.channel_psn + 1);
 		assert_int_equal(serve(w, RECEIVE_MS), -EREMOTEIO);
 		assert_int_equal(inccl_endpoint_progress(w->ep), -EREMOTEIO);
 		assert_int_equal(w->ep->mismatch, naks[i] == INC_AETH_NAK_OPERATION);
@@ -406,24 +405,24 @@ static void gap_is_named_once(void **state)
 
 	post_all(w, 8);
 	receive(w, 0, 8);
-	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
+	rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn + 7);
 	result(w, 0);
 	serve_until(w, 1);
-	peer_channel(w->ep)->ack_at_ns =
+	endpoint_channel(w->ep)->ack_at_ns =
 		UINT64_MAX - 1; /* the pending NAK carries this acknowledgement */
 	result(w, 2);
 	result(w, 3);
 	serve_until_nak(w);
 	expect_ack(w, INC_AETH_NAK_SEQ, 1);
 	expect_nothing(w);
-	assert_int_equal(peer_stats(w->ep).naks_sent, 1);
+	assert_int_equal(endpoint_stats(w->ep).naks_sent, 1);
 	result(w, 1);
 	result(w, 2); /* go-back-N: the peer repeats this result, although it has already arrived */
 	result(w, 3);
 	serve_until(w, 4);
 	assert_int_equal(serve(w, 1), 0);
 	expect_ack(w, INC_AETH_ACK, 3);
-	assert_int_equal(peer_stats(w->ep).duplicates, 2);
+	assert_int_equal(endpoint_stats(w->ep).duplicates, 2);
 	assert_memory_equal(w->recv, w->want, 4 * PAYLOAD);
 }
 
@@ -438,7 +437,7 @@ static void duplicates_are_answered(void **state)
 	serve_until(w, 2);
 	expect_ack(w, INC_AETH_ACK, 1);
 	result(w, 1);
-	while (!peer_stats(w->ep).duplicates)
+	while (!endpoint_stats(w->ep).duplicates)
 		assert_int_equal(serve(w, 1), 0);
 	expect_ack(w, INC_AETH_ACK, 1);
 }
@@ -446,8 +445,7 @@ static void duplicates_are_answered(void **state)
 static void strangers(void **state)
 {
 	struct fixture *w = *state;
-	struct peer other = w->peer;
-	struct say lie = {.opcode = INC_OP_SEND_ONLY_IMM, .imm = IMM, .payload = w->want};
+	struct rc_packet lie = {.opcode = INC_OP_SEND_ONLY_IMM, .imm = IMM, .payload = w->want};
 	const uint64_t end = deadline_after_ms(RECEIVE_MS);
 	unsigned int n;
 
@@ -456,25 +454,23 @@ static void strangers(void **state)
 	post_all(w, 2);
 	receive(w, 0, 2);
 	for (n = 0; n < 7; n++) {
-		struct say say = lie;
+		struct rc_packet packet = lie;
 
-		say.bad_icrc = n == 0;
-		say.qpn = n == 1 ? w->peer.host_qpn ^ 1 : 0;
-		say.pkey = n == 2 ? 0x7fff : 0;
-		say.psn += n == 3 ? 2 : n == 4 ? -1 : 0; /* a PSN not sent yet, and one too old */
-		say.cut = n == 5 ? 3 : n == 6 ? PAYLOAD + 8 : 0;
-		peer_say(&w->peer, &say);
+		packet.flip_icrc = n == 0;
+		packet.flip_qpn = n == 1;
+		packet.flip_pkey = n == 2 ? 0x8000 : 0;
+		packet.psn += n == 3 ? 2 : n == 4 ? -1 : 0; /* one not sent yet, and one too old */
+		packet.cut = n == 5 ? 3 : n == 6 ? PAYLOAD + 8 : 0;
+		rc_peer_send(&w->peer, &packet);
 	}
 	/* packets from another port or another address, with a valid ICRC of the peer's packets */
-	for (n = 0; n < 2; n++) {
-		other.fd = peer_socket(PEER_ADDR + n, n ? w->peer.to_host.sport : 0);
-		peer_say(&other, &lie);
-		close(other.fd);
-	}
-	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2); /* a packet that was not sent yet */
-	while (peer_stats(w->ep).bad_packets < 10 && inc_now_ns() < end)
+	rc_peer_send_from(&w->peer, RC_PEER_ADDR, 0, &lie);
+	rc_peer_send_from(&w->peer, RC_PEER_ADDR + 1, w->peer.to_channel.sport, &lie);
+	rc_peer_ack(&w->peer, INC_AETH_ACK,
+		    w->peer.channel_psn + 2); /* a packet that was not sent yet */
+	while (endpoint_stats(w->ep).bad_packets < 10 && inc_now_ns() < end)
 		assert_int_equal(serve(w, 1), 0);
-	assert_int_equal(peer_stats(w->ep).bad_packets, 10);
+	assert_int_equal(endpoint_stats(w->ep).bad_packets, 10);
 	assert_int_equal(w->ep->completed, 0);
 	assert_int_equal(w->recv[0], 0xee);
 	result(w, 0);
@@ -489,7 +485,7 @@ static void false_mirrors(void **state)
 
 	for (n = 0; n < 6; n++) {
 		if (n) {
-			peer_close(&w->peer, w->ep);
+			endpoint_pair_close(&w->peer, w->ep);
 			assert_int_equal(setup_psn(w, 5, 6), 0);
 		}
 		w->mode = INCCL_MODE_WRITE;
@@ -502,9 +498,9 @@ static void false_mirrors(void **state)
 		as.va += n == 3 ? 4 : 0;
 		as.rkey ^= n == 4;
 		as.dmalen -= n == 5 ? 4 : 0;
-		peer_mirror(&w->peer, &as, 0, w->want);
+		rc_peer_mirror(&w->peer, &as, 0, w->want);
 		assert_int_equal(serve(w, RECEIVE_MS), -EPROTO);
-		assert_true(peer_hear(&w->peer, &pkt, RECEIVE_MS));
+		assert_true(rc_peer_receive(&w->peer, &pkt, RECEIVE_MS));
 		assert_int_equal(pkt.syndrome, INC_AETH_NAK_INVALID);
 		assert_int_equal(w->recv[0], 0xee);
 	}
@@ -530,7 +526,7 @@ static void bad_wire(void **state)
 	struct inc_roce_packet pkt;
 	bool nak = false;
 
-	peer_close(&w->peer, w->ep);
+	endpoint_pair_close(&w->peer, w->ep);
 	assert_int_equal(setup_psn(w, INC_PSN_MASK - 20, INC_PSN_MASK - 9), 0);
 	impatient(w);
 	while (w->ep->completed < MAX || acked < MAX) {
@@ -540,7 +536,7 @@ static void bad_wire(void **state)
 			posted++;
 		}
 		assert_int_equal(serve(w, 0), 0);
-		while (peer_hear(&w->peer, &pkt, 0)) {
+		while (rc_peer_receive(&w->peer, &pkt, 0)) {
 			if (!rnd(5))
 				continue;
 			if (pkt.opcode == INC_OP_ACK) {
@@ -552,13 +548,13 @@ static void bad_wire(void **state)
 				resend_ns = pkt.syndrome == INC_AETH_ACK ? resend_ns : 0;
 				continue;
 			}
-			r = (pkt.psn - w->peer.host_psn) & INC_PSN_MASK;
+			r = (pkt.psn - w->peer.channel_psn) & INC_PSN_MASK;
 			if (r < next) {
-				peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + next - 1);
+				rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn + next - 1);
 			} else if (r > next) {
 				if (!nak)
-					peer_ack(&w->peer, INC_AETH_NAK_SEQ,
-						 w->peer.host_psn + next);
+					rc_peer_ack(&w->peer, INC_AETH_NAK_SEQ,
+						    w->peer.channel_psn + next);
 				nak = true;
 			} else {
 				assert_memory_equal(pkt.payload, w->send + r * PAYLOAD, PAYLOAD);
@@ -578,8 +574,8 @@ static void bad_wire(void **state)
 		}
 	}
 	assert_memory_equal(w->recv, w->want, MAX * PAYLOAD);
-	assert_int_equal(peer_stats(w->ep).bad_packets, 0);
-	assert_true(peer_stats(w->ep).packets_resent > 0);
+	assert_int_equal(endpoint_stats(w->ep).bad_packets, 0);
+	assert_true(endpoint_stats(w->ep).packets_resent > 0);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

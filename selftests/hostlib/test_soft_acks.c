@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
-#include "selftests/hostlib/peer.h"
+#include "selftests/hostlib/soft_endpoint.h"
 
 #define PAYLOAD    256
 #define SLOTS      128
 #define RECEIVE_MS 10000 /* time limit for a packet; only a failing test waits that long */
 
 struct fixture {
-	struct peer peer;
+	struct rc_peer peer;
 	struct inccl_endpoint *ep;
 	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
 	struct inc_channel_region region;
@@ -35,10 +35,10 @@ static int setup(void **state)
 	*state = w;
 	if (!w)
 		return -1;
-	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe);
-	peer_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	w->ep = endpoint_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe);
+	endpoint_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
 	/* pretends that a collective has just ended */
-	w->now_ns = peer_channel(w->ep)->mirror->ended_at_ns = INC_NSEC_PER_SEC;
+	w->now_ns = endpoint_channel(w->ep)->mirror->ended_at_ns = INC_NSEC_PER_SEC;
 	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
@@ -46,7 +46,7 @@ static int teardown(void **state)
 {
 	struct fixture *w = *state;
 
-	peer_close(&w->peer, w->ep);
+	endpoint_pair_close(&w->peer, w->ep);
 	free(w);
 	return 0;
 }
@@ -78,8 +78,8 @@ static void receive(struct fixture *w, unsigned int first, unsigned int end)
 	unsigned int i;
 
 	for (i = first; i < end; i++) {
-		assert_true(peer_hear(&w->peer, &pkt, RECEIVE_MS));
-		assert_int_equal(pkt.psn, (w->peer.host_psn + i) & INC_PSN_MASK);
+		assert_true(rc_peer_receive(&w->peer, &pkt, RECEIVE_MS));
+		assert_int_equal(pkt.psn, (w->peer.channel_psn + i) & INC_PSN_MASK);
 		w->received[i] = pkt;
 	}
 }
@@ -94,7 +94,7 @@ static void serve_until_resent(struct fixture *w, uint64_t packets)
 {
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
-	while (peer_stats(w->ep).packets_resent < packets) {
+	while (endpoint_stats(w->ep).packets_resent < packets) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
 		poll(NULL, 0, 1);
@@ -103,11 +103,12 @@ static void serve_until_resent(struct fixture *w, uint64_t packets)
 
 static void ack(struct fixture *w, uint8_t syndrome, unsigned int r)
 {
-	uint64_t before = peer_stats(w->ep).acks_received + peer_stats(w->ep).naks_received;
+	uint64_t before = endpoint_stats(w->ep).acks_received + endpoint_stats(w->ep).naks_received;
 	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
-	peer_ack(&w->peer, syndrome, w->peer.host_psn + r);
-	while (peer_stats(w->ep).acks_received + peer_stats(w->ep).naks_received == before) {
+	rc_peer_ack(&w->peer, syndrome, w->peer.channel_psn + r);
+	while (endpoint_stats(w->ep).acks_received + endpoint_stats(w->ep).naks_received ==
+	       before) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
 	}
@@ -141,20 +142,17 @@ static void messages_are_counted(void **state)
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 7);
 	for (r = 0; r < 7; r++)
-		peer_mirror(&w->peer, &w->received[r], r, w->send);
-	while (w->ep->completed < 7 || peer_channel(w->ep)->ack_at_ns != UINT64_MAX) {
+		rc_peer_mirror(&w->peer, &w->received[r], r, w->send);
+	while (w->ep->completed < 7 || endpoint_channel(w->ep)->ack_at_ns != UINT64_MAX) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
 	}
 	do
-		assert_true(peer_hear(&w->peer, &pkt, RECEIVE_MS));
+		assert_true(rc_peer_receive(&w->peer, &pkt, RECEIVE_MS));
 	while (pkt.psn != ((w->peer.own_psn + 6) & INC_PSN_MASK));
 	assert_int_equal(pkt.opcode, INC_OP_ACK);
-	/* the AETH follows the BTH: 8 bits of syndrome, 24 bits of MSN */
-	assert_int_equal(w->peer.buf[INC_BTH_LEN], INC_AETH_ACK);
-	assert_int_equal(w->peer.buf[INC_BTH_LEN + 1] << 16 | w->peer.buf[INC_BTH_LEN + 2] << 8 |
-				 w->peer.buf[INC_BTH_LEN + 3],
-			 7);
+	assert_int_equal(pkt.syndrome, INC_AETH_ACK);
+	assert_int_equal(pkt.msn, 7);
 }
 
 /* A NAK acknowledges all packets before the one that it names, which a timeout retransmits. */
@@ -165,7 +163,7 @@ static void nak_acknowledges(void **state)
 	post(w, 0, 8, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 8);
-	peer_channel(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
+	endpoint_channel(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 	ack(w, INC_AETH_NAK_SEQ, 3);
 	serve_until_resent(w, 5);
 	receive(w, 3, 8);
@@ -178,7 +176,7 @@ static void nak_acknowledges(void **state)
 static void round_trip_samples(void **state)
 {
 	struct fixture *w = *state;
-	struct soft_channel *s = peer_channel(w->ep);
+	struct soft_channel *s = endpoint_channel(w->ep);
 	uint64_t first, sent_ns;
 
 	post(w, 0, 4, true);
@@ -224,7 +222,7 @@ static void round_trip_samples(void **state)
 static void backoff(void **state)
 {
 	struct fixture *w = *state;
-	struct soft_channel *s = peer_channel(w->ep);
+	struct soft_channel *s = endpoint_channel(w->ep);
 	uint64_t begin;
 
 	s->tx.rto.rto_ns = INC_RTO_FIRST_NS;
@@ -235,7 +233,7 @@ static void backoff(void **state)
 	serve_until_resent(w, 3);
 	/* the three timeouts last 1 + 2 + 4 times the first one */
 	assert_true(inc_now_ns() - begin >= 7 * INC_RTO_FIRST_NS);
-	assert_int_equal(peer_stats(w->ep).timeouts, 3);
+	assert_int_equal(endpoint_stats(w->ep).timeouts, 3);
 	receive(w, 0, 1);
 	receive(w, 0, 1);
 	receive(w, 0, 1);
@@ -245,7 +243,7 @@ static void backoff(void **state)
 	post(w, 4, 68, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 4, 68);
-	assert_int_equal(peer_stats(w->ep).packets_resent, 3);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 3);
 }
 
 /* Many frames are lost in a row. After three unanswered timeouts each further timeout retransmits
@@ -255,7 +253,7 @@ static void silence(void **state)
 {
 	static const unsigned int again[] = {1, 1, 1, 2, 4, 8, 16, 32};
 	struct fixture *w = *state;
-	struct soft_channel *s = peer_channel(w->ep);
+	struct soft_channel *s = endpoint_channel(w->ep);
 	uint64_t calls, total = 0;
 
 	s->tx.rto.rto_ns = 2 * INC_NSEC_PER_MSEC;
@@ -267,16 +265,16 @@ static void silence(void **state)
 		serve_until_resent(w, total);
 		receive(w, 0, again[i]);
 	}
-	assert_int_equal(peer_stats(w->ep).timeouts, 8);
-	assert_int_equal(peer_stats(w->ep).packets_resent, total);
+	assert_int_equal(endpoint_stats(w->ep).timeouts, 8);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, total);
 	assert_true(s->tx.uncut <= 1);
 	/* after an answer the endpoint sends the remaining packets without further timeouts */
-	calls = peer_stats(w->ep).timeouts;
+	calls = endpoint_stats(w->ep).timeouts;
 	ack(w, INC_AETH_ACK, 31);
 	serve(w);
 	receive(w, 32, 64);
 	ack(w, INC_AETH_ACK, 63);
-	assert_int_equal(peer_stats(w->ep).timeouts, calls);
+	assert_int_equal(endpoint_stats(w->ep).timeouts, calls);
 }
 
 /* A result that arrives out of order, and then again, is a duplicate and not a second result. */
@@ -288,14 +286,14 @@ static void early_duplicates(void **state)
 	post(w, 0, 4, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 4);
-	peer_mirror(&w->peer, &w->received[2], 2, w->send);
-	peer_mirror(&w->peer, &w->received[2], 2, w->send);
-	while (peer_stats(w->ep).results + peer_stats(w->ep).duplicates < 2) {
+	rc_peer_mirror(&w->peer, &w->received[2], 2, w->send);
+	rc_peer_mirror(&w->peer, &w->received[2], 2, w->send);
+	while (endpoint_stats(w->ep).results + endpoint_stats(w->ep).duplicates < 2) {
 		serve(w);
 		assert_true(inc_now_ns() < end);
 	}
-	assert_int_equal(peer_stats(w->ep).results, 1);
-	assert_int_equal(peer_stats(w->ep).duplicates, 1);
+	assert_int_equal(endpoint_stats(w->ep).results, 1);
+	assert_int_equal(endpoint_stats(w->ep).duplicates, 1);
 	assert_int_equal(w->ep->completed, 0);
 }
 
@@ -314,30 +312,30 @@ static void collectives(struct fixture *w, unsigned int first, unsigned int end)
 /* Lets the endpoint process all packets that have arrived. */
 static void take_in(struct fixture *w)
 {
-	inc_soft_receive(soft_device_of(peer_channel(w->ep)));
-	inc_soft_mirror_answer(peer_channel(w->ep), w->now_ns);
+	inc_soft_receive(soft_device_of(endpoint_channel(w->ep)));
+	inc_soft_mirror_answer(endpoint_channel(w->ep), w->now_ns);
 }
 
 /* Lets the endpoint process the results [first, end), all at the same simulated time. */
 static void take_results(struct fixture *w, unsigned int first, unsigned int end)
 {
-	uint64_t results = peer_stats(w->ep).results + end - first,
+	uint64_t results = endpoint_stats(w->ep).results + end - first,
 		 until = deadline_after_ms(RECEIVE_MS);
 	unsigned int r;
 
 	for (r = first; r < end; r++)
-		peer_mirror(&w->peer, &w->received[r], r, w->send);
-	while (peer_stats(w->ep).results < results) {
-		inc_soft_receive(soft_device_of(peer_channel(w->ep)));
+		rc_peer_mirror(&w->peer, &w->received[r], r, w->send);
+	while (endpoint_stats(w->ep).results < results) {
+		inc_soft_receive(soft_device_of(endpoint_channel(w->ep)));
 		assert_true(inc_now_ns() < until);
 	}
-	inc_soft_mirror_answer(peer_channel(w->ep), w->now_ns);
+	inc_soft_mirror_answer(endpoint_channel(w->ep), w->now_ns);
 }
 
 /* Receives the endpoint's next ACK or NAK. Skips retransmissions of a busy machine. */
 static bool receive_response(struct fixture *w, struct inc_roce_packet *pkt, int timeout_ms)
 {
-	while (peer_hear(&w->peer, pkt, timeout_ms))
+	while (rc_peer_receive(&w->peer, pkt, timeout_ms))
 		if (pkt->opcode == INC_OP_ACK)
 			return true;
 	return false;
@@ -359,7 +357,7 @@ static void expect_one_ack(struct fixture *w, unsigned int end)
 	assert_true(receive_response(w, &pkt, RECEIVE_MS));
 	assert_int_equal(pkt.syndrome, INC_AETH_ACK);
 	assert_int_equal(pkt.psn, (w->peer.own_psn + end - 1) & INC_PSN_MASK);
-	assert_true(peer_channel(w->ep)->ack_at_ns == UINT64_MAX);
+	assert_true(endpoint_channel(w->ep)->ack_at_ns == UINT64_MAX);
 	expect_no_ack(w);
 }
 
@@ -376,10 +374,10 @@ static void acks_are_grouped(void **state)
 	expect_no_ack(w);
 	take_results(w, INC_ACK_EVERY - 1, INC_ACK_EVERY);
 	expect_one_ack(w, INC_ACK_EVERY);
-	assert_int_equal(peer_stats(w->ep).acks_sent, 1);
+	assert_int_equal(endpoint_stats(w->ep).acks_sent, 1);
 	/* the next group begins with the next result */
 	take_results(w, INC_ACK_EVERY, INC_ACK_EVERY + 1);
-	assert_true(peer_channel(w->ep)->ack_at_ns == w->now_ns + INC_ACK_HOLD_NS);
+	assert_true(endpoint_channel(w->ep)->ack_at_ns == w->now_ns + INC_ACK_HOLD_NS);
 	expect_no_ack(w);
 }
 
@@ -394,11 +392,11 @@ static void hold_time_ends(void **state)
 
 	collectives(w, 0, 3);
 	take_results(w, 0, 1);
-	assert_true(peer_channel(w->ep)->ack_at_ns == end_ns);
+	assert_true(endpoint_channel(w->ep)->ack_at_ns == end_ns);
 	/* later results do not postpone the ACK, whose time wakes a sleeping thread */
 	w->now_ns += INC_ACK_HOLD_NS / 10;
 	take_results(w, 1, 2);
-	assert_true(peer_channel(w->ep)->ack_at_ns == end_ns);
+	assert_true(endpoint_channel(w->ep)->ack_at_ns == end_ns);
 	assert_int_equal(inccl_endpoint_arm(w->ep, &fd, &events, &at_ns), 0);
 	assert_true(at_ns == end_ns);
 	w->now_ns = end_ns - 1;
@@ -417,10 +415,10 @@ static void at_pace(struct fixture *w, unsigned int first, uint64_t pace_ns, uns
 	unsigned int r;
 
 	collectives(w, first, end);
-	peer_channel(w->ep)->mirror->took_ns = pace_ns;
+	endpoint_channel(w->ep)->mirror->took_ns = pace_ns;
 	for (r = first; r < end; r++) {
 		w->now_ns += pace_ns;
-		assert_true(w->now_ns + INC_ACK_HOLD_NS / 10 < peer_channel(w->ep)->ack_at_ns);
+		assert_true(w->now_ns + INC_ACK_HOLD_NS / 10 < endpoint_channel(w->ep)->ack_at_ns);
 		take_results(w, r, r + 1);
 	}
 	assert_true(receive_response(w, &pkt, RECEIVE_MS));
@@ -436,7 +434,7 @@ static void group_size_by_pace(void **state)
 	at_pace(w, 64, 100000, 8);
 	at_pace(w, 80, 200000, 3);
 	at_pace(w, 86, 300000, 1);
-	assert_int_equal(peer_stats(w->ep).acks_sent, 8);
+	assert_int_equal(endpoint_stats(w->ep).acks_sent, 8);
 }
 
 /* One slow collective among fast ones does not end a group of results. Two in a row do. */
@@ -449,7 +447,7 @@ static void slow_collectives(void **state)
 
 	collectives(w, 0, 6);
 	for (r = 0; r < 6; r++) {
-		assert_true(r == 0 || peer_channel(w->ep)->ack_at_ns != UINT64_MAX);
+		assert_true(r == 0 || endpoint_channel(w->ep)->ack_at_ns != UINT64_MAX);
 		expect_no_ack(w);
 		w->now_ns += took_ns[r];
 		take_results(w, r, r + 1);
@@ -480,14 +478,14 @@ static void long_collective_is_acknowledged(void **state)
  * would. */
 static void quarter_of_the_window_is_acknowledged(void **state)
 {
-	const struct peer_form form = {
+	const struct endpoint_form form = {
 		.payload = PAYLOAD, .slots = SLOTS, .message_packets = 1, .messages = 16};
 	struct fixture *w = *state;
 
-	peer_close(&w->peer, w->ep);
-	w->ep = peer_pair_by_message(&w->peer, &form);
-	peer_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
-	peer_channel(w->ep)->mirror->ended_at_ns = w->now_ns;
+	endpoint_pair_close(&w->peer, w->ep);
+	w->ep = endpoint_pair_by_message(&w->peer, &form);
+	endpoint_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	endpoint_channel(w->ep)->mirror->ended_at_ns = w->now_ns;
 	assert_int_equal(inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region), 0);
 	post(w, 0, 8, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
@@ -496,7 +494,7 @@ static void quarter_of_the_window_is_acknowledged(void **state)
 	expect_no_ack(w);
 	take_results(w, 3, 4);
 	expect_one_ack(w, 4);
-	assert_int_equal(peer_stats(w->ep).acks_sent, 1);
+	assert_int_equal(endpoint_stats(w->ep).acks_sent, 1);
 }
 
 /* If no caller is about to start the next collective, the endpoint acknowledges all results at
@@ -506,13 +504,13 @@ static void acknowledged_at_once_without_a_caller(void **state)
 	struct fixture *w = *state;
 
 	collectives(w, 0, 2);
-	peer_channel(w->ep)->mirror->unattended = true;
+	endpoint_channel(w->ep)->mirror->unattended = true;
 	take_results(w, 0, 1);
 	expect_no_ack(w);
 	assert_false(inccl_endpoint_quiet(w->ep));
 	take_results(w, 1, 2);
 	expect_one_ack(w, 2);
-	assert_int_equal(peer_stats(w->ep).acks_sent, 1);
+	assert_int_equal(endpoint_stats(w->ep).acks_sent, 1);
 }
 
 /* The ACK of a group is lost. The peer retransmits one result, and gets an ACK for all. */
@@ -524,11 +522,11 @@ static void grouped_ack_is_lost(void **state)
 	take_results(w, 0, 1);
 	take_results(w, 1, INC_ACK_EVERY);
 	expect_one_ack(w, INC_ACK_EVERY);
-	peer_mirror(&w->peer, &w->received[0], 0, w->send);
-	while (!peer_stats(w->ep).duplicates)
+	rc_peer_mirror(&w->peer, &w->received[0], 0, w->send);
+	while (!endpoint_stats(w->ep).duplicates)
 		take_in(w);
 	expect_one_ack(w, INC_ACK_EVERY);
-	assert_int_equal(peer_stats(w->ep).acks_sent, 2);
+	assert_int_equal(endpoint_stats(w->ep).acks_sent, 2);
 }
 
 /* If a result requests an ACK although its contribution did not, it was retransmitted. It is
@@ -547,8 +545,8 @@ static void explicit_ack_requests(void **state)
 	expect_one_ack(w, 2);
 
 	/* the last result requests an ACK as its contribution did, and here it arrives early */
-	peer_mirror(&w->peer, &w->received[7], 7, w->send);
-	while (peer_stats(w->ep).results < 3)
+	rc_peer_mirror(&w->peer, &w->received[7], 7, w->send);
+	while (endpoint_stats(w->ep).results < 3)
 		take_in(w);
 	/* a retransmitted result fills the gap */
 	take_results(w, 2, 3);

@@ -9,14 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
-#include "selftests/hostlib/peer.h"
-#include "lib/channel/soft_priv.h"
+#include "selftests/hostlib/soft_endpoint.h"
 
 #define PAYLOAD    256
 #define SLOTS      64
@@ -25,49 +19,59 @@
 
 static unsigned int room;    /* number of packets that the send buffer accepts */
 static bool single;          /* the device cannot segment a send */
-static uint64_t receives_ns; /* time that each call of recvmmsg() seems to take */
+static uint64_t receives_ns; /* time that each receive seems to take */
 static uint64_t ahead_ns;    /* time by which the process's clock is ahead of the kernel's */
 
-/* Replacements of the C library's functions. */
-
-int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
+static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 {
-	if (!room || (single && msg->msg_hdr.msg_controllen)) {
-		errno = room ? EIO : EAGAIN;
-		return -1;
-	}
+	if (!room)
+		return -EAGAIN;
+	if (single && sends->segment_bytes)
+		return -EIO;
 	n = n < room ? n : room;
 	room -= n;
-	return syscall(SYS_sendmmsg, fd, msg, n, flags);
+	return inc_os_kernel.udp.send(fd, sends, n);
 }
 
-int recvmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags, struct timespec *timeout)
+static int receive_udp(int fd, uint8_t *bytes, struct inc_datagram *datagrams)
 {
 	ahead_ns += receives_ns;
-	return syscall(SYS_recvmmsg, fd, msg, n, flags, timeout);
+	return inc_os_kernel.udp.receive(fd, bytes, datagrams);
 }
 
-int clock_gettime(clockid_t clock, struct timespec *t)
+static uint64_t clock_ns(clockid_t clock)
 {
-	const int ret = syscall(SYS_clock_gettime, clock, t);
-	const uint64_t ns = t->tv_nsec + ahead_ns;
-
-	t->tv_sec += ns / INC_NSEC_PER_SEC;
-	t->tv_nsec = ns % INC_NSEC_PER_SEC;
-	return ret;
+	return inc_os_kernel.clock_ns(clock) + ahead_ns;
 }
 
-static struct inccl_endpoint *open_by_message(struct peer *peer)
+/* Called when the peer is open, because a peer keeps the functions of inc_os with which it was
+ * opened. */
+static void replace_calls(void)
 {
-	const struct peer_form form = {
+	inc_os.udp.send = send_udp;
+	inc_os.udp.receive = receive_udp;
+	inc_os.clock_ns = clock_ns;
+}
+
+static int restore_calls(void **state)
+{
+	inc_os = inc_os_kernel;
+	return 0;
+}
+
+static struct inccl_endpoint *open_by_message(struct rc_peer *peer)
+{
+	const struct endpoint_form form = {
 		.payload = PAYLOAD, .slots = SLOTS, .message_packets = LONG, .messages = SLOTS / 8};
-	struct inccl_endpoint *ep = peer_pair_by_message(peer, &form);
+	struct inccl_endpoint *ep = endpoint_pair_by_message(peer, &form);
 
-	soft_device_of(peer_channel(ep))->udp.segment = false; /* each packet is sent by itself */
+	replace_calls();
+	soft_device_of(endpoint_channel(ep))->udp.segment =
+		false; /* each packet is sent by itself */
 	return ep;
 }
 
-static void receive(struct peer *peer, struct inccl_endpoint *ep, uint32_t r,
+static void receive(struct rc_peer *peer, struct inccl_endpoint *ep, uint32_t r,
 		    struct inc_roce_packet *pkt)
 {
 	const uint64_t end_ns = inc_now_ns() + RECEIVE_MS * INC_NSEC_PER_MSEC;
@@ -77,7 +81,8 @@ static void receive(struct peer *peer, struct inccl_endpoint *ep, uint32_t r,
 		assert_true(inccl_endpoint_progress(ep) >= 0);
 		assert_int_equal(inccl_endpoint_flush(ep), 0);
 		/* repeats the call to skip retransmissions */
-	} while (!peer_hear(peer, pkt, 1) || pkt->psn != ((peer->host_psn + r) & INC_PSN_MASK));
+	} while (!rc_peer_receive(peer, pkt, 1) ||
+		 pkt->psn != ((peer->channel_psn + r) & INC_PSN_MASK));
 }
 
 /* The endpoint has sent the first message and one packet of the second. The peer has received both,
@@ -90,7 +95,7 @@ static void rest_of_a_message(void **state)
 	struct inc_roce_packet first, pkt;
 	struct inc_channel_exchange msg;
 	struct inccl_endpoint *ep;
-	struct peer peer;
+	struct rc_peer peer;
 	uint32_t r;
 
 	ep = open_by_message(&peer);
@@ -114,8 +119,8 @@ static void rest_of_a_message(void **state)
 	receive(&peer, ep, 0, &first);
 	receive(&peer, ep, 1, &pkt);
 	assert_int_equal(room, 0);
-	peer_ack(&peer, INC_AETH_ACK, pkt.psn);
-	peer_mirror(&peer, &first, 0, data);
+	rc_peer_ack(&peer, INC_AETH_ACK, pkt.psn);
+	rc_peer_mirror(&peer, &first, 0, data);
 	while (!ep->completed)
 		assert_true(inccl_endpoint_progress(ep) >= 0);
 
@@ -124,7 +129,7 @@ static void rest_of_a_message(void **state)
 		receive(&peer, ep, r, &pkt);
 	inccl_endpoint_unmap(ep, &from);
 	inccl_endpoint_unmap(ep, &to);
-	peer_close(&peer, ep);
+	endpoint_pair_close(&peer, ep);
 }
 
 /* Posts n messages of one packet each, whose data lie one after the other. */
@@ -156,23 +161,24 @@ static void single_sends(void **state)
 	struct inc_channel_region region;
 	struct inc_roce_packet pkt;
 	struct inccl_endpoint *ep;
-	struct peer peer;
+	struct rc_peer peer;
 	uint32_t r;
 
 	room = UINT32_MAX;
 	single = true;
-	ep = peer_pair(&peer, PAYLOAD, SLOTS, 0, 0);
-	assert_true(soft_device_of(peer_channel(ep))->udp.segment);
+	ep = endpoint_pair(&peer, PAYLOAD, SLOTS, 0, 0);
+	replace_calls();
+	assert_true(soft_device_of(endpoint_channel(ep))->udp.segment);
 	assert_int_equal(inccl_endpoint_map(ep, data, sizeof(data), true, &region), 0);
 	post_singles(ep, &region, 4);
 	assert_int_equal(inccl_endpoint_flush(ep), 0);
 	for (r = 0; r < 4; r++) {
-		assert_true(peer_hear(&peer, &pkt, 0));
+		assert_true(rc_peer_receive(&peer, &pkt, 0));
 		assert_int_equal(pkt.psn, r);
 	}
-	assert_false(soft_device_of(peer_channel(ep))->udp.segment);
+	assert_false(soft_device_of(endpoint_channel(ep))->udp.segment);
 	single = false;
-	peer_close(&peer, ep);
+	endpoint_pair_close(&peer, ep);
 }
 
 /* The process stands still for longer than the retransmission timeout while it receives an ACK. The
@@ -183,31 +189,32 @@ static void slow_receive(void **state)
 	struct inc_channel_region region;
 	struct inc_roce_packet pkt;
 	struct inccl_endpoint *ep;
-	struct peer peer;
+	struct rc_peer peer;
 
 	room = UINT32_MAX;
-	ep = peer_pair(&peer, PAYLOAD, SLOTS, 0, 0);
-	peer_channel(ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	ep = endpoint_pair(&peer, PAYLOAD, SLOTS, 0, 0);
+	replace_calls();
+	endpoint_channel(ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
 	assert_int_equal(inccl_endpoint_map(ep, data, sizeof(data), true, &region), 0);
 	post_singles(ep, &region, 2);
 	assert_int_equal(inccl_endpoint_flush(ep), 0);
-	assert_true(peer_hear(&peer, &pkt, 0));
-	peer_ack(&peer, INC_AETH_ACK, 0);
+	assert_true(rc_peer_receive(&peer, &pkt, 0));
+	rc_peer_ack(&peer, INC_AETH_ACK, 0);
 	receives_ns = 2 * INCCL_RTO_MAX_NS;
 	assert_true(inccl_endpoint_progress(ep) >= 0);
-	assert_int_equal(peer_stats(ep).acks_received, 1);
+	assert_int_equal(endpoint_stats(ep).acks_received, 1);
 	receives_ns = 0;
 	assert_true(inccl_endpoint_progress(ep) >= 0);
-	assert_int_equal(peer_stats(ep).timeouts, 0);
-	peer_close(&peer, ep);
+	assert_int_equal(endpoint_stats(ep).timeouts, 0);
+	endpoint_pair_close(&peer, ep);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rest_of_a_message),
-		cmocka_unit_test(single_sends),
-		cmocka_unit_test(slow_receive),
+		cmocka_unit_test_teardown(rest_of_a_message, restore_calls),
+		cmocka_unit_test_teardown(single_sends, restore_calls),
+		cmocka_unit_test_teardown(slow_receive, restore_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

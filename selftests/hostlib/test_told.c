@@ -23,7 +23,7 @@
 
 static bool told(struct inccl_communicator *comm)
 {
-	return peer_stats(comm->ep).acks_sent;
+	return endpoint_stats(comm->ep).acks_sent;
 }
 
 /* Makes the endpoint assume that collectives take no time, however slow the machine is. So it holds
@@ -31,7 +31,7 @@ static bool told(struct inccl_communicator *comm)
 static void in_a_hurry(struct inccl_communicator *comm)
 {
 	pthread_mutex_lock(&comm->lock);
-	peer_channel(comm->ep)->mirror->took_ns = 0;
+	endpoint_channel(comm->ep)->mirror->took_ns = 0;
 	pthread_mutex_unlock(&comm->lock);
 }
 
@@ -44,7 +44,7 @@ static void collective(struct rank_fixture *fx, struct inc_roce_packet *pkt, uns
 	in_a_hurry(fx->comm);
 	req = rank_start(fx, 0);
 	rank_receive(fx, pkt, r);
-	peer_mirror(&fx->peer, pkt, r, pkt->payload);
+	rc_peer_mirror(&fx->peer, pkt, r, pkt->payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 }
 
@@ -58,7 +58,7 @@ static void collective_slept(struct rank_fixture *fx)
 	waiter_start(&t, rank_start(fx, 0));
 	rank_receive(fx, &pkt, 0);
 	rank_until(fx, waiter_sleeps);
-	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
+	rc_peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	pthread_join(t.thread, NULL);
 }
 
@@ -75,7 +75,7 @@ static void last_result_is_acknowledged(void **state)
 	collective_slept(fx);
 	pthread_mutex_lock(&comm->lock);
 	/* a busy machine may have acknowledged the result already */
-	ack_at_ns = peer_channel(comm->ep)->ack_at_ns;
+	ack_at_ns = endpoint_channel(comm->ep)->ack_at_ns;
 	assert_true(told(comm) || (ack_at_ns <= inc_now_ns() + INC_ACK_HOLD_NS &&
 				   comm->alarm_at_ns == ack_at_ns));
 	/* calls that make no progress nevertheless prevent the thread from taking over */
@@ -98,7 +98,7 @@ static void destruction_acknowledges(void **state)
 	collective_slept(fx);
 	pthread_mutex_lock(&fx->comm->lock);
 	if (!told(fx->comm))
-		peer_channel(fx->comm->ep)->ack_at_ns = UINT64_MAX - 1;
+		endpoint_channel(fx->comm->ep)->ack_at_ns = UINT64_MAX - 1;
 	pthread_mutex_unlock(&fx->comm->lock);
 	assert_int_equal(inccl_communicator_destroy(fx->comm), 0);
 	fx->comm = NULL;
@@ -153,23 +153,23 @@ static void small_collectives_cost(void **state)
 
 	comm = fx->comm;
 	stop_thread(comm);
-	recv_calls = peer_stats(comm->ep).recv_calls;
+	recv_calls = endpoint_stats(comm->ep).recv_calls;
 	assert_true(alarm_ns(comm) == UINT64_MAX);
 	for (i = 0; i < 2 * INC_ACK_EVERY; i++) {
 		collective(fx, &pkt, i);
-		assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns);
+		assert_true(alarm_ns(comm) == endpoint_channel(comm->ep)->ack_at_ns);
 		if (i % INC_ACK_EVERY == 0) {
-			assert_true(peer_channel(comm->ep)->ack_at_ns <=
+			assert_true(endpoint_channel(comm->ep)->ack_at_ns <=
 				    inc_now_ns() + INC_ACK_HOLD_NS);
 			/* far in the future, so that even a slow machine does not reach this
 			 * time */
-			peer_channel(comm->ep)->ack_at_ns = never_ns;
+			endpoint_channel(comm->ep)->ack_at_ns = never_ns;
 		}
 		if (i % INC_ACK_EVERY == INC_ACK_EVERY - 1)
 			rank_receive_ack(fx, i);
 	}
 	assert_true(alarm_ns(comm) == UINT64_MAX);
-	stats = peer_stats(comm->ep);
+	stats = endpoint_stats(comm->ep);
 	assert_int_equal(stats.acks_sent, 2);
 	assert_int_equal(stats.send_calls, 2 * INC_ACK_EVERY + 2);
 	assert_int_equal(stats.recv_calls - recv_calls, 2 * INC_ACK_EVERY);
@@ -193,7 +193,7 @@ static void collective_in_flight_is_served(void **state)
 	/* TAKE_OVER_NS (progress.c) plus a margin */
 	assert_true(at_ns <= inc_now_ns() + 5 * INC_NSEC_PER_MSEC);
 	rank_receive(fx, &pkt, 0);
-	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
+	rc_peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 	rank_receive_ack(fx, 0);
 	assert_true(comm->alarm_at_ns == at_ns);
@@ -214,12 +214,12 @@ static void polled_result_is_acknowledged(void **state)
 	in_a_hurry(comm);
 	req = rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
-	peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
+	rc_peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	while ((ret = inccl_test(req)) == -EAGAIN)
 		assert_true(inc_now_ns() < end_ns);
 	assert_int_equal(ret, 0);
 	assert_false(told(comm));
-	assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns);
+	assert_true(alarm_ns(comm) == endpoint_channel(comm->ep)->ack_at_ns);
 }
 
 /* A collective may be finished before its call begins to wait, because the progress of an earlier
@@ -241,17 +241,17 @@ static void result_of_another_call_is_acknowledged(void **state)
 	/* These packets fill one receive call. The next receive call finds both results, after the
 	 * second contribution has been sent. */
 	for (i = 0; i < INC_UDP_RECVS; i++)
-		peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
+		rc_peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
 	next = pkt;
 	next.imm++;
 	next.rkey++;
-	peer_mirror(&fx->peer, &pkt, 1, pkt.payload);
-	peer_mirror(&fx->peer, &next, 2, pkt.payload);
+	rc_peer_mirror(&fx->peer, &pkt, 1, pkt.payload);
+	rc_peer_mirror(&fx->peer, &next, 2, pkt.payload);
 	assert_int_equal(
 		inccl_allreduce(comm, fx->data[1], fx->data[1], 4, INCCL_INT32, INCCL_SUM, NULL),
 		0);
-	assert_true(peer_channel(comm->ep)->ack_at_ns != UINT64_MAX);
-	assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns);
+	assert_true(endpoint_channel(comm->ep)->ack_at_ns != UINT64_MAX);
+	assert_true(alarm_ns(comm) == endpoint_channel(comm->ep)->ack_at_ns);
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 }
 
@@ -329,7 +329,7 @@ static void no_alarm_after_a_failure(void **state)
 	comm = fx->comm;
 	stop_thread(comm);
 	collective(fx, &pkt, 0);
-	assert_true(alarm_ns(comm) == peer_channel(comm->ep)->ack_at_ns && !told(comm));
+	assert_true(alarm_ns(comm) == endpoint_channel(comm->ep)->ack_at_ns && !told(comm));
 	inccl_comm_fail(comm, EIO, 0, "that was it");
 	pthread_mutex_lock(&comm->lock);
 	inccl_comm_leave(comm);

@@ -84,13 +84,4 @@ struct inc_channel_figures device_pair_figures(struct device_pair *p, unsigned i
 struct inc_channel_device_figures device_pair_device_figures(struct device_pair *p,
 							     unsigned int dev);
 
-/* Faults of received packets (soft_net.c): chances in 1,000 for each packet. */
-struct net_faults {
-	unsigned int lose, repeat, delay, damage;
-	unsigned int part; /* chance that the packets of a datagram arrive as separate datagrams */
-};
-void net_set(const struct net_faults *faults, uint64_t seed);
-/* How many packets this network has lost, repeated, delayed or damaged. */
-uint64_t net_done(void);
-
 #endif

@@ -6,8 +6,6 @@ TERM_NODE := $(addprefix userspace/,term/node.c term/slot.c term/error_text.c te
 # A communicator, and the engine, with endpoints in memory.
 TERM_COMM := $(addprefix userspace/term/,comm.c comm_run.c comm_view.c devices.c worker.c pool.c)
 TERM_ENGINE := $(addprefix userspace/term/,term_engine.c capabilities.c notices.c) userspace/settings.c
-# Soft endpoints on real sockets, between which and the kernel soft_net.c stands.
-WRAP_RECVMMSG := -Wl$(comma)--wrap=recvmmsg
 
 $(call tests_address,term,test_collectives test_mismatch test_deaths test_random test_node,$(TERM_HELPERS) $(TERM_NODE))
 $(eval $(call program,$(B)/selftests/term/test_orders_san,\
@@ -15,14 +13,14 @@ $(eval $(call program,$(B)/selftests/term/test_orders_san,\
 $(call tests_plain,term,test_orders,$(TERM_HELPERS) $(TERM_NODE))
 $(call tests_address,term,test_form test_comm,selftests/term/fixture_comm.c $(call fakes,channel) $(TERM_HELPERS) $(TERM_COMM) $(TERM_NODE))
 $(call tests_address,term,test_engine,$(call fakes,channel) $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE))
-$(call tests_address,term,test_soft_wrong test_soft_fuzz,selftests/term/soft_lone.c selftests/hostlib/peer.c $(INCCL_SRC))
-$(call tests_address,term,test_soft_mirror,selftests/hostlib/peer.c $(INCCL_SRC))
+$(call tests_address,term,test_soft_wrong test_soft_fuzz,selftests/term/soft_lone.c $(call fakes,memory_os rc_peer))
+$(call tests_address,term,test_soft_mirror,$(call fakes,rc_peer))
 $(call tests_address,term,test_verbs,$(FAKE_VERBS))
-$(call tests_address,term,test_lost_acks,selftests/hostlib/peer.c $(TERM_COMM) $(TERM_NODE) $(INCCL_SRC))
+$(call tests_address,term,test_lost_acks,$(call fakes,rc_peer) $(TERM_COMM) $(TERM_NODE))
 $(call tests_address,term,test_ip_id test_awake)
 $(call tests_address,term,test_ingress)
-$(call tests_address,term,test_soft_pair,$(patsubst %,selftests/term/%.c,harness_device_pair soft_net),$(WRAP_RECVMMSG))
-$(call tests_address,term,test_soft_host,selftests/term/soft_net.c $(INCCL_SRC),$(WRAP_RECVMMSG))
+$(call tests_address,term,test_soft_pair,selftests/term/harness_device_pair.c $(call fakes,lossy_udp))
+$(call tests_address,term,test_soft_host,$(call fakes,lossy_udp) $(INCCL_SRC))
 
 # The engine's threads under the thread sanitizer, in a program that shares no objects with the others.
 $(eval $(call program,$(B)/selftests/term/engine_tsan,$(call thread,selftests/term/test_engine.c $(call fakes,channel) $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE) \

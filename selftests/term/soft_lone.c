@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
 #include "selftests/term/soft_lone.h"
 
@@ -55,9 +54,9 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 		.what = "the wrong one",
 		.ctx = w,
 	};
-	struct inc_channel_peer peer = {.end.ip = htonl(PEER_ADDR),
-					.end.udp_port = peer_listen(&w->peer),
-					.end.qpn = PEER_QPN,
+	struct inc_channel_peer peer = {.end.ip = htonl(RC_PEER_ADDR),
+					.end.udp_port = rc_peer_open(&w->peer),
+					.end.qpn = RC_PEER_QPN,
 					.end.psn = PEER_PSN,
 					.is_switch = w->is_switch,
 					.any_ip_id = any_ip_id,
@@ -72,7 +71,7 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 		fail_msg("connect: %s", err.msg);
 	for (i = 0; i < MESSAGES; i++)
 		assert_int_equal(inc_channel_soft.post(w->ch, w->in[i]), 0);
-	peer_meet(&w->peer, own.end.udp_port, own.end.qpn, OWN_PSN, PEER_PSN);
+	rc_peer_connect(&w->peer, own.end.udp_port, own.end.qpn, OWN_PSN, PEER_PSN);
 	w->psn = PEER_PSN;
 	w->n_got = w->n_sent = w->n_lost = 0;
 }
@@ -80,14 +79,14 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 void lone_end(struct lone *w)
 {
 	inc_channel_soft.shut(w->ch, 0);
-	close(w->peer.fd);
+	rc_peer_close(&w->peer);
 }
 
 static void open_device(struct lone *w)
 {
 	const struct inc_channel_device_opts opts = {
 		.ifname = "lo",
-		.own_ip = {htonl(PEER_ADDR)},
+		.own_ip = {htonl(RC_PEER_ADDR)},
 		.rto_min_ns = w->rto_max_ns,
 		.rto_max_ns = w->rto_max_ns,
 		.handler = &handler,
@@ -106,7 +105,7 @@ void lone_reopen(struct lone *w)
 	open_device(w);
 }
 
-int lone_setup(void **state)
+int lone_setup_kernel(void **state)
 {
 	struct lone *w = calloc(1, sizeof(*w));
 	size_t i;
@@ -120,12 +119,19 @@ int lone_setup(void **state)
 	return 0;
 }
 
+int lone_setup(void **state)
+{
+	memory_os_begin();
+	return lone_setup_kernel(state);
+}
+
 int lone_teardown(void **state)
 {
 	struct lone *w = *state;
 
 	lone_end(w);
 	inc_channel_soft.close(w->dev);
+	inc_os = inc_os_kernel;
 	free(w);
 	return 0;
 }
@@ -143,13 +149,14 @@ void lone_turn(struct lone *w)
 
 bool lone_receive(struct lone *w, struct inc_roce_packet *pkt)
 {
-	uint64_t end_ns = inc_now_ns() + HEAR_MS * INC_NSEC_PER_MSEC;
+	unsigned int ms;
 
-	do {
+	for (ms = 0; ms < RECEIVE_MS; ms++) {
 		lone_turn(w);
-		if (peer_hear(&w->peer, pkt, 0))
+		if (rc_peer_receive(&w->peer, pkt, 0))
 			return true;
-	} while (inc_now_ns() < end_ns);
+		memory_os_pass_ns(INC_NSEC_PER_MSEC);
+	}
 	return false;
 }
 
@@ -158,7 +165,7 @@ void lone_silent(struct lone *w)
 	struct inc_roce_packet pkt;
 
 	lone_turn(w);
-	assert_false(peer_hear(&w->peer, &pkt, 0));
+	assert_false(rc_peer_receive(&w->peer, &pkt, 0));
 }
 
 void lone_expect(struct lone *w, uint8_t syndrome, uint32_t psn)
@@ -171,24 +178,13 @@ void lone_expect(struct lone *w, uint8_t syndrome, uint32_t psn)
 	assert_int_equal(pkt.psn, psn & INC_PSN_MASK);
 }
 
-void lone_expect_up_to(struct lone *w, uint32_t psn)
-{
-	struct inc_roce_packet pkt;
-
-	do {
-		assert_true(lone_receive(w, &pkt));
-		assert_int_equal(pkt.opcode, INC_OP_ACK);
-		assert_int_equal(pkt.syndrome, INC_AETH_ACK);
-	} while (pkt.psn != (psn & INC_PSN_MASK));
-}
-
 void lone_send(struct lone *w, uint8_t opcode, size_t len)
 {
-	peer_say(&w->peer, &(struct say){.opcode = opcode,
-					 .psn = w->psn++,
-					 .imm = 0x1234567,
-					 .payload = w->bytes,
-					 .len = len});
+	rc_peer_send(&w->peer, &(struct rc_packet){.opcode = opcode,
+						   .psn = w->psn++,
+						   .imm = 0x1234567,
+						   .payload = w->bytes,
+						   .len = len});
 }
 
 struct inc_channel_device_figures lone_device(struct lone *w)

@@ -13,11 +13,10 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
-#include "selftests/hostlib/peer.h"
+#include "selftests/fakes/rc_peer.h"
 #include "userspace/term/worker.h"
 
 #define PAYLOAD  256
@@ -30,7 +29,7 @@ struct fixture {
 	struct inc_term_worker *worker;
 	struct inc_term_comm *cm;
 	struct inc_comm_conf conf;
-	struct peer peer[3]; /* the peers of the communicator; the parent is the last */
+	struct rc_peer peer[3]; /* the peers of the communicator; the parent is the last */
 	uint32_t n;
 	uint64_t results[3]; /* number of results that each peer has received */
 };
@@ -60,12 +59,12 @@ static void add(struct fixture *w, bool has_parent)
 					 .n_conns = w->n};
 	for (i = 0; i < w->n; i++) {
 		w->conf.conn[i] = (struct inc_conn_conf){.port = "lo",
-							 .own.ip = htonl(PEER_ADDR),
+							 .own.ip = htonl(RC_PEER_ADDR),
 							 .has_own_psn = true,
 							 .own.psn = OWN_PSN,
-							 .peer.ip = htonl(PEER_ADDR),
-							 .peer.udp_port = peer_listen(&w->peer[i]),
-							 .peer.qpn = PEER_QPN,
+							 .peer.ip = htonl(RC_PEER_ADDR),
+							 .peer.udp_port = rc_peer_open(&w->peer[i]),
+							 .peer.qpn = RC_PEER_QPN,
 							 .has_peer_psn = true,
 							 .peer.psn = PEER_PSN,
 							 .pkey = INC_PKEY_DEFAULT,
@@ -76,8 +75,8 @@ static void add(struct fixture *w, bool has_parent)
 	    inc_term_worker_start_comm(w->worker, w->cm, &err))
 		fail_msg("%s", err.msg);
 	for (i = 0; i < w->n; i++)
-		peer_meet(&w->peer[i], w->conf.conn[i].own.udp_port, w->conf.conn[i].own.qpn,
-			  OWN_PSN, PEER_PSN);
+		rc_peer_connect(&w->peer[i], w->conf.conn[i].own.udp_port, w->conf.conn[i].own.qpn,
+				OWN_PSN, PEER_PSN);
 }
 
 static void open_world(struct fixture *w, bool has_parent)
@@ -100,18 +99,18 @@ static void close_world(struct fixture *w)
 
 	inc_term_worker_free(w->worker);
 	for (i = 0; i < w->n; i++)
-		close(w->peer[i].fd);
+		rc_peer_close(&w->peer[i]);
 }
 
 static void give(struct fixture *w, uint32_t i, uint64_t number)
 {
 	uint32_t value[2] = {htole32(1 + i + number), htole32(5)};
 
-	peer_say(&w->peer[i], &(struct say){.opcode = INC_OP_SEND_ONLY_IMM,
-					    .psn = (PEER_PSN + number) & INC_PSN_MASK,
-					    .imm = SUM,
-					    .payload = value,
-					    .len = sizeof(value)});
+	rc_peer_send(&w->peer[i], &(struct rc_packet){.opcode = INC_OP_SEND_ONLY_IMM,
+						      .psn = (PEER_PSN + number) & INC_PSN_MASK,
+						      .imm = SUM,
+						      .payload = value,
+						      .len = sizeof(value)});
 }
 
 /* Receives until peer i has the switch's message with this number. Before it may come ACKs of the
@@ -125,7 +124,7 @@ static void until_result(struct fixture *w, uint32_t i, uint64_t number)
 		inc_term_worker_turn(w->worker, 0);
 		if (inc_now_ns() > end_ns)
 			fail_msg("peer %u waits for message %llu", i, (unsigned long long)number);
-		if (!peer_hear(&w->peer[i], &pkt, 0))
+		if (!rc_peer_receive(&w->peer[i], &pkt, 0))
 			continue;
 		if (pkt.opcode == INC_OP_ACK) {
 			assert_int_equal(pkt.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
@@ -141,7 +140,7 @@ static void until_result(struct fixture *w, uint32_t i, uint64_t number)
 
 static void acknowledge(struct fixture *w, uint32_t i, uint64_t number)
 {
-	peer_ack(&w->peer[i], INC_AETH_ACK, (OWN_PSN + number) & INC_PSN_MASK);
+	rc_peer_ack(&w->peer[i], INC_AETH_ACK, (OWN_PSN + number) & INC_PSN_MASK);
 }
 
 /* The ACKs of child 0 are lost. The other child must not get an RNR NAK. */

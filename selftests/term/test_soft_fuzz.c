@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <arpa/inet.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
 #include "selftests/term/soft_lone.h"
 
@@ -25,16 +24,17 @@ static void test_fuzz(void **state)
 	unsigned int i, j, lost = 0, got = 0;
 
 	for (i = 0; i < 40000; i++) {
-		struct say what = {
+		struct rc_packet what = {
 			.opcode = draw(&seed) % 8 ? draw(&seed) % 6 : draw(&seed) % 0x20,
 			.psn = w->psn + (draw(&seed) % 8 ? 0 : draw(&seed) % 7 - 3),
 			.ackreq = draw(&seed) & 1,
 			.imm = draw(&seed),
 			.payload = w->bytes,
 			.len = draw(&seed) % 2 ? PAYLOAD : draw(&seed) % (PAYLOAD + 8),
-			.bad_icrc = draw(&seed) % 50 == 0,
+			.flip_icrc = draw(&seed) % 50 == 0,
 			.cut = draw(&seed) % 50 ? 0 : draw(&seed) % 16,
 		};
+		struct inc_roce_packet pkt;
 		uint8_t garbage[64];
 
 		if (draw(&seed) % 16 == 0) {
@@ -42,28 +42,28 @@ static void test_fuzz(void **state)
 			what.len = 0;
 			what.psn = OWN_PSN + draw(&seed) % 4;
 		}
-		peer_say(&w->peer, &what);
+		rc_peer_send(&w->peer, &what);
 		for (j = 0; j < sizeof(garbage); j++)
 			garbage[j] = draw(&seed);
 		if (draw(&seed) % 8 == 0)
-			sendto(w->peer.fd, garbage, draw(&seed) % sizeof(garbage), 0,
-			       (struct sockaddr *)&w->peer.host, sizeof(w->peer.host));
+			rc_peer_send_bytes(&w->peer, garbage, draw(&seed) % sizeof(garbage));
 		if (draw(&seed) % 4 == 0)
 			inc_channel_soft.send(w->ch, w->out, draw(&seed) % MAX_MESSAGE, false, 0);
+		memory_os_pass_ns(draw(&seed) % 20 * INC_NSEC_PER_USEC);
 		got -= w->n_got;
 		inc_channel_soft.progress(w->dev);
 		inc_channel_soft.flush(w->dev);
 		got += w->n_got;
 		assert_true(w->length <= MAX_MESSAGE);
 		w->psn = PEER_PSN + lone_figures(w).rx_packets - lone_figures(w).duplicates;
-		while (recv(w->peer.fd, w->peer.buf, sizeof(w->peer.buf), MSG_DONTWAIT) >= 0)
+		while (rc_peer_receive(&w->peer, &pkt, 0))
 			;
 		for (j = w->n_got; j-- && draw(&seed) % 2;)
 			inc_channel_soft.post(w->ch, w->in[draw(&seed) % MESSAGES]);
 		if (w->n_lost || draw(&seed) % 64 == 0) {
 			lost += w->n_lost;
 			inc_channel_soft.shut(w->ch, draw(&seed) % 2 ? INC_AETH_NAK_OPERATION : 0);
-			close(w->peer.fd);
+			rc_peer_close(&w->peer);
 			lone_make(w, true, draw(&seed) % 2);
 		}
 	}
@@ -100,7 +100,7 @@ static void end_some(struct soft_side *s)
 	s->n_shut++;
 }
 
-static void say_some(struct end *end)
+static void send_some(struct end *end)
 {
 	if (end->ch && draw(&end->side->seed) % 2)
 		inc_channel_soft.send(end->ch, end->out, 1 + draw(&end->side->seed) % MAX_MESSAGE,
@@ -116,7 +116,7 @@ static void fuzz_message(void *ctx, const struct inc_channel_message *m)
 	/* sometimes a handler posts no receive, so that the peer gets an RNR NAK */
 	if (draw(&end->side->seed) % 16)
 		inc_channel_soft.post(end->ch, m->buffer);
-	say_some(end);
+	send_some(end);
 	end_some(end->side);
 }
 
@@ -126,7 +126,7 @@ static void fuzz_sent(void *ctx)
 
 	assert_non_null(end->ch);
 	end->side->n_sent++;
-	say_some(end);
+	send_some(end);
 	end_some(end->side);
 }
 
@@ -161,7 +161,7 @@ static void make_end(struct soft_side *s, unsigned int i, struct inc_channel_own
 
 static void meet(struct soft_side *s, unsigned int i, const struct inc_channel_own *other)
 {
-	const struct inc_channel_peer peer = {.end.ip = htonl(PEER_ADDR),
+	const struct inc_channel_peer peer = {.end.ip = htonl(RC_PEER_ADDR),
 					      .end.udp_port = other->end.udp_port,
 					      .end.qpn = other->end.qpn,
 					      .end.psn = other->end.psn,
@@ -189,7 +189,7 @@ static void test_shut_inside(void **state)
 {
 	static const struct inc_channel_handler handler = {fuzz_message, fuzz_sent, fuzz_lost};
 	const struct inc_channel_device_opts opts = {.ifname = "lo",
-						     .own_ip = {htonl(PEER_ADDR)},
+						     .own_ip = {htonl(RC_PEER_ADDR)},
 						     .rto_min_ns = INC_NSEC_PER_MSEC,
 						     .rto_max_ns = 4 * INC_NSEC_PER_MSEC,
 						     .handler = &handler};
@@ -205,7 +205,7 @@ static void test_shut_inside(void **state)
 		struct soft_side *s = &side[draw(&side[0].seed) % 2];
 
 		renew(side, i % PAIRS);
-		say_some(&s->end[draw(&s->seed) % PAIRS]);
+		send_some(&s->end[draw(&s->seed) % PAIRS]);
 		if (draw(&s->seed) % 4)
 			inc_channel_soft.flush(s->dev);
 		inc_channel_soft.progress(s->dev);

@@ -14,8 +14,8 @@
 #include "hostlib/src/endpoint.h"
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
-#include "selftests/hostlib/peer.h"
-#include "selftests/term/harness_device_pair.h"
+#include "selftests/fakes/lossy_udp.h"
+#include "selftests/hostlib/soft_endpoint.h"
 
 #define PAYLOAD  1024
 #define PACKETS  64 /* packets of the longest message */
@@ -121,7 +121,7 @@ static void open_host(struct fixture *w, const struct inc_channel_own *to)
 	struct inccl_own local;
 	struct inc_err err;
 
-	if (inccl_endpoint_open(&peer_soft, &opts, &w->ep, &local, &err) ||
+	if (inccl_endpoint_open(&endpoint_soft, &opts, &w->ep, &local, &err) ||
 	    inccl_endpoint_connect(w->ep, &remote, &err))
 		fail_msg("%s", err.msg);
 	peer.end.udp_port = local.end.udp_port;
@@ -204,13 +204,13 @@ static void run(uint64_t n, unsigned int limit_s)
 
 static void test_good(void **state)
 {
-	net_set(&(struct net_faults){0}, 1);
+	lossy_set(&(struct lossy_faults){0}, 1);
 	run(600, 60);
 }
 
 static void test_bad(void **state)
 {
-	static const struct net_faults faults[] = {
+	static const struct lossy_faults faults[] = {
 		{.lose = 10, .part = 1000},
 		{.repeat = 30, .part = 500},
 		{.delay = 10, .part = 500},
@@ -220,9 +220,9 @@ static void test_bad(void **state)
 	unsigned int i;
 
 	for (i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
-		net_set(&faults[i], 20 + i);
+		lossy_set(&faults[i], 20 + i);
 		run(60, 60);
-		assert_true(net_done() > 0);
+		assert_true(lossy_done() > 0);
 	}
 }
 
@@ -234,7 +234,7 @@ static void test_ended(void **state)
 	struct inc_channel_own own;
 
 	assert_non_null(w);
-	net_set(&(struct net_faults){0}, 1);
+	lossy_set(&(struct lossy_faults){0}, 1);
 	w->send = calloc(1, BYTES);
 	w->recv = calloc(1, BYTES);
 	open_switch(w, &own);
@@ -242,7 +242,7 @@ static void test_ended(void **state)
 	inccl_endpoint_map(w->ep, w->recv, BYTES, true, &w->region);
 	post(w, 0, 1);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
-	while (!w->n_got || !peer_stats(w->ep).acks_received) {
+	while (!w->n_got || !endpoint_stats(w->ep).acks_received) {
 		inc_channel_soft.progress(w->dev);
 		inc_channel_soft.flush(w->dev);
 		assert_true(inccl_endpoint_progress(w->ep) >= 0);

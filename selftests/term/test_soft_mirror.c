@@ -9,9 +9,9 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <string.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
-#include "selftests/hostlib/peer.h"
+#include "lib/channel/soft_priv.h"
+#include "selftests/fakes/rc_peer.h"
 
 #define PAYLOAD  256
 #define MESSAGES 4
@@ -21,7 +21,7 @@ struct fixture {
 	struct inc_channel_device *dev;
 	struct inc_channel *ch;
 	struct inc_channel_region region;
-	struct peer peer;
+	struct rc_peer peer;
 	struct inc_roce_packet sent[MESSAGES];
 	uint8_t data[MESSAGES * PAYLOAD];
 	unsigned int n_messages, n_sent;
@@ -69,9 +69,9 @@ static void make(struct fixture *w)
 					      .mirrored = true,
 					      .what = "the mirrored one",
 					      .ctx = w};
-	const struct inc_channel_peer peer = {.end.ip = htonl(PEER_ADDR),
-					      .end.udp_port = peer_listen(&w->peer),
-					      .end.qpn = PEER_QPN,
+	const struct inc_channel_peer peer = {.end.ip = htonl(RC_PEER_ADDR),
+					      .end.udp_port = rc_peer_open(&w->peer),
+					      .end.qpn = RC_PEER_QPN,
 					      .payload = PAYLOAD,
 					      .packets = SLOTS};
 	struct inc_channel_own own;
@@ -80,13 +80,13 @@ static void make(struct fixture *w)
 	if (inc_channel_soft.make(w->dev, &opts, &w->ch, &own, &err) ||
 	    inc_channel_soft.connect(w->ch, &peer, &err))
 		fail_msg("%s", err.msg);
-	peer_meet(&w->peer, own.end.udp_port, own.end.qpn, 0, 0);
+	rc_peer_connect(&w->peer, own.end.udp_port, own.end.qpn, 0, 0);
 }
 
 static void begin(struct fixture *w)
 {
 	const struct inc_channel_device_opts opts = {
-		.own_ip = {htonl(PEER_ADDR)},
+		.own_ip = {htonl(RC_PEER_ADDR)},
 		.rto_min_ns = INC_NSEC_PER_SEC,
 		.rto_max_ns = INC_NSEC_PER_SEC,
 		.handler = &handler,
@@ -101,7 +101,7 @@ static void begin(struct fixture *w)
 static void end(struct fixture *w)
 {
 	shut(w);
-	close(w->peer.fd);
+	rc_peer_close(&w->peer);
 	inc_channel_soft.close(w->dev);
 }
 
@@ -126,7 +126,7 @@ static void exchange(struct fixture *w)
 	}
 	inc_channel_soft.flush(w->dev);
 	for (i = 0; i < MESSAGES; i++)
-		assert_true(peer_hear(&w->peer, &w->sent[i], 0));
+		assert_true(rc_peer_receive(&w->peer, &w->sent[i], 0));
 }
 
 /* Lets the results arrive in the reverse order, so that the last one completes all messages. */
@@ -136,7 +136,7 @@ static void results(struct fixture *w)
 	unsigned int i;
 
 	for (i = MESSAGES; i--;)
-		peer_mirror(&w->peer, &w->sent[i], i, payload);
+		rc_peer_mirror(&w->peer, &w->sent[i], i, payload);
 	while (inc_channel_soft.progress(w->dev))
 		;
 	inc_channel_soft.flush(w->dev);
@@ -162,7 +162,7 @@ static void test_shut_by_report(void **state)
 
 		begin(&at_sent);
 		exchange(&at_sent);
-		peer_mirror(&at_sent.peer, &at_sent.sent[0], 0, at_sent.data);
+		rc_peer_mirror(&at_sent.peer, &at_sent.sent[0], 0, at_sent.data);
 		inc_channel_soft.progress(at_sent.dev);
 		assert_int_equal(at_sent.n_sent, 1);
 		assert_int_equal(at_sent.n_messages, 0);
@@ -179,7 +179,7 @@ static void test_closing_beside(void **state)
 
 	begin(&w);
 	other = w.ch;
-	close(w.peer.fd);
+	rc_peer_close(&w.peer);
 	make(&w);
 	inc_channel_soft.flush(w.dev);
 	assert_true(inc_channel_soft.deadline_ns(w.dev) == UINT64_MAX);
@@ -202,7 +202,7 @@ static void test_ended(void **state)
 	before = __sanitizer_get_current_allocated_bytes();
 	for (i = 0; i < 20; i++) {
 		shut(&w);
-		close(w.peer.fd);
+		rc_peer_close(&w.peer);
 		make(&w);
 	}
 	assert_in_range(__sanitizer_get_current_allocated_bytes() - before, 1, 20 * 4096);

@@ -9,16 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/proto/roce.h"
+#include "selftests/fakes/lossy_udp.h"
 #include "selftests/term/harness_device_pair.h"
 
-static const struct net_faults good = {0};
+static const struct lossy_faults good = {0};
 
 static void test_messages(void **state)
 {
 	struct inc_channel_figures f;
 	struct device_pair p;
 
-	net_set(&good, 1);
+	lossy_set(&good, 1);
 	device_pair_open(&p, 1, 1);
 	device_pair_connect(&p);
 	device_pair_want(&p, 2000);
@@ -40,7 +41,7 @@ static void test_last_posted_first(void **state)
 {
 	struct device_pair p;
 
-	net_set(&good, 1);
+	lossy_set(&good, 1);
 	device_pair_open(&p, 1, 7);
 	device_pair_connect(&p);
 	device_pair_want(&p, 100);
@@ -54,7 +55,7 @@ static void test_channels(void **state)
 {
 	struct device_pair p;
 
-	net_set(&good, 1);
+	lossy_set(&good, 1);
 	device_pair_open(&p, DEVICE_PAIR_CHANNELS, 2);
 	device_pair_connect(&p);
 	device_pair_want(&p, 500);
@@ -68,7 +69,7 @@ static void test_connect_late(void **state)
 	struct device_pair p;
 	int i;
 
-	net_set(&good, 1);
+	lossy_set(&good, 1);
 	device_pair_open(&p, 2, 3);
 	device_pair_want(&p, 20);
 	for (i = 0; i < 10; i++)
@@ -91,7 +92,7 @@ static void test_no_room(void **state)
 	struct device_pair p;
 	uint64_t m;
 
-	net_set(&good, 1);
+	lossy_set(&good, 1);
 	device_pair_open(&p, 1, 4);
 	device_pair_connect(&p);
 	p.end[1][0].stingy = true;
@@ -115,7 +116,7 @@ static void test_shut(void **state)
 {
 	struct device_pair p;
 
-	net_set(&good, 1);
+	lossy_set(&good, 1);
 	device_pair_open(&p, 2, 5);
 	device_pair_connect(&p);
 	device_pair_want(&p, 10);
@@ -136,39 +137,39 @@ static void test_shut(void **state)
 /* The first closing NAK is lost, and so are some of its repetitions. */
 static void test_shut_unheard(void **state)
 {
-	static const struct net_faults deaf = {.lose = 1000};
+	static const struct lossy_faults deaf = {.lose = 1000};
 	struct device_pair p;
 
-	net_set(&good, 1);
+	lossy_set(&good, 1);
 	device_pair_open(&p, 1, 6);
 	device_pair_connect(&p);
 	device_pair_want(&p, 1);
 	device_pair_run(&p, 20);
-	net_set(&deaf, 1);
+	lossy_set(&deaf, 1);
 	inc_channel_soft.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
 	p.end[0][0].ch = NULL;
 	device_pair_turn(&p);
 	device_pair_turn(&p);
-	assert_true(net_done() > 0);
-	net_set(&good, 1);
+	assert_true(lossy_done() > 0);
+	lossy_set(&good, 1);
 	device_pair_until(&p, told);
 	device_pair_close(&p);
 }
 
-static void bad_network(const struct net_faults *faults, uint64_t seed, uint64_t messages)
+static void bad_network(const struct lossy_faults *faults, uint64_t seed, uint64_t messages)
 {
 	uint64_t faulty;
 	struct device_pair p;
 
-	net_set(faults, seed);
+	lossy_set(faults, seed);
 	device_pair_open(&p, 2, seed);
 	device_pair_connect(&p);
 	device_pair_want(&p, messages);
 	device_pair_run(&p, 60);
-	faulty = net_done();
+	faulty = lossy_done();
 	assert_true(faulty > 0);
 	/* all messages arrive when the network is good again */
-	net_set(&good, 1);
+	lossy_set(&good, 1);
 	device_pair_want(&p, 100);
 	device_pair_run(&p, 20);
 	device_pair_close(&p);
@@ -176,27 +177,27 @@ static void bad_network(const struct net_faults *faults, uint64_t seed, uint64_t
 
 static void test_loss(void **state)
 {
-	bad_network(&(struct net_faults){.lose = 10, .part = 1000}, 11, 300);
+	bad_network(&(struct lossy_faults){.lose = 10, .part = 1000}, 11, 300);
 }
 
 static void test_much_loss(void **state)
 {
-	bad_network(&(struct net_faults){.lose = 150, .part = 1000}, 12, 60);
+	bad_network(&(struct lossy_faults){.lose = 150, .part = 1000}, 12, 60);
 }
 
 static void test_repeats(void **state)
 {
-	bad_network(&(struct net_faults){.repeat = 50, .part = 500}, 13, 300);
+	bad_network(&(struct lossy_faults){.repeat = 50, .part = 500}, 13, 300);
 }
 
 static void test_order(void **state)
 {
-	bad_network(&(struct net_faults){.delay = 20, .part = 500}, 14, 200);
+	bad_network(&(struct lossy_faults){.delay = 20, .part = 500}, 14, 200);
 }
 
 static void test_damage(void **state)
 {
-	bad_network(&(struct net_faults){.damage = 20, .part = 1000}, 15, 200);
+	bad_network(&(struct lossy_faults){.damage = 20, .part = 1000}, 15, 200);
 }
 
 static void test_everything(void **state)
@@ -205,11 +206,11 @@ static void test_everything(void **state)
 	unsigned int n = full && *full == '1' ? 200 : 12, seed;
 
 	for (seed = 0; seed < n; seed++)
-		bad_network(&(struct net_faults){.lose = seed % 4 * 10,
-						 .repeat = seed % 3 * 15,
-						 .delay = seed % 5 * 10,
-						 .damage = 5 + seed % 2 * 10,
-						 .part = 300 + seed % 8 * 100},
+		bad_network(&(struct lossy_faults){.lose = seed % 4 * 10,
+						   .repeat = seed % 3 * 15,
+						   .delay = seed % 5 * 10,
+						   .damage = 5 + seed % 2 * 10,
+						   .part = 300 + seed % 8 * 100},
 			    100 + seed, 60);
 }
 
@@ -228,7 +229,7 @@ static void test_refusals(void **state)
 	struct inc_err err;
 	struct device_pair p;
 
-	net_set(&good, 1);
+	lossy_set(&good, 1);
 	device_pair_open(&p, 1, 7);
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), 0);
 	assert_int_equal(own.end.qpn, 77);

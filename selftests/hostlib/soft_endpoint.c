@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include "selftests/hostlib/soft_endpoint.h"
+
+static void no_log(void *ctx, const char *fmt, ...)
+{
+}
+
+static struct inccl_endpoint *pair(struct rc_peer *p, const struct endpoint_form *form,
+				   uint32_t host_psn, uint32_t own_psn)
+{
+	const struct inccl_open_opts open = {
+		.addr = htonl(RC_PEER_ADDR),
+		.payload = form->payload,
+		.message_packets = form->message_packets,
+		.window_messages = form->messages ?: form->slots,
+		.start_psn = host_psn,
+		.log = no_log,
+	};
+	const struct inc_channel_peer remote = {
+		.end.ip = htonl(RC_PEER_ADDR),
+		.end.udp_port = rc_peer_open(p),
+		.end.qpn = RC_PEER_QPN,
+		.end.psn = own_psn,
+		.payload = form->payload,
+		.packets = form->slots,
+		.by_message = form->messages,
+		.messages = form->messages,
+		.name = "peer",
+	};
+	struct inccl_endpoint *ep;
+	struct inccl_own local;
+	struct inc_err err = {""};
+
+	if (inccl_endpoint_open(&endpoint_soft, &open, &ep, &local, &err))
+		fail_msg("open: %s", err.msg);
+	assert_int_equal(local.payload, form->payload);
+	assert_int_equal(local.end.psn, host_psn);
+	rc_peer_connect(p, local.end.udp_port, local.end.qpn, host_psn, own_psn);
+	if (inccl_endpoint_connect(ep, &remote, &err))
+		fail_msg("connect: %s", err.msg);
+	return ep;
+}
+
+struct inccl_endpoint *endpoint_pair(struct rc_peer *p, unsigned int payload, unsigned int slots,
+				     uint32_t host_psn, uint32_t own_psn)
+{
+	const struct endpoint_form form = {
+		.payload = payload, .slots = slots, .message_packets = 1};
+
+	return pair(p, &form, host_psn, own_psn);
+}
+
+struct inccl_endpoint *endpoint_pair_by_message(struct rc_peer *p, const struct endpoint_form *form)
+{
+	return pair(p, form, 0, 0);
+}
+
+void endpoint_pair_close(struct rc_peer *p, struct inccl_endpoint *ep)
+{
+	inccl_endpoint_close(ep);
+	rc_peer_close(p);
+}

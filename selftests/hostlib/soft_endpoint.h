@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A soft endpoint of libinccl, whose peer the test plays (selftests/fakes/rc_peer.h). */
+#ifndef SELFTESTS_SOFT_ENDPOINT_H
+#define SELFTESTS_SOFT_ENDPOINT_H
+
+#include "hostlib/src/internal.h"
+#include "lib/channel/soft_priv.h"
+#include "selftests/fakes/rc_peer.h"
+
+static const struct inccl_transport endpoint_soft = {INCCL_TRANSPORT_SOFT, &inc_channel_soft};
+
+/* The soft channel of an endpoint. A test may set the channel's timers and counts. */
+static inline struct soft_channel *endpoint_channel(const struct inccl_endpoint *ep)
+{
+	return SOFT_CH(ep->ch);
+}
+
+static inline struct inccl_transport_stats endpoint_stats(const struct inccl_endpoint *ep)
+{
+	struct inccl_transport_stats stats;
+
+	inccl_endpoint_stats(ep, &stats);
+	return stats;
+}
+
+/* Opens a soft endpoint on RC_PEER_ADDR and a peer, and connects them to each other. */
+struct inccl_endpoint *endpoint_pair(struct rc_peer *peer, unsigned int payload, unsigned int slots,
+				     uint32_t host_psn, uint32_t own_psn);
+/* Options of a peer that, other than that of endpoint_pair(), receives whole messages, as a switch
+ * in termination mode does. Both start PSNs are 0. */
+struct endpoint_form {
+	unsigned int payload;
+	unsigned int slots;
+	unsigned int message_packets;
+	unsigned int messages; /* greatest number of messages in flight */
+};
+struct inccl_endpoint *endpoint_pair_by_message(struct rc_peer *peer,
+						const struct endpoint_form *form);
+void endpoint_pair_close(struct rc_peer *peer, struct inccl_endpoint *ep);
+
+#endif
