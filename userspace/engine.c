@@ -43,9 +43,12 @@ static int open_mode(struct inc_daemon *d, enum inc_mode_of_switch mode, struct 
 		if (ret)
 			e->ops->close(e);
 	}
-	if (!ret)
-		d->engine[mode] = e;
-	return ret;
+	if (ret)
+		return ret;
+	d->engine[mode] = e;
+	/* the engine does not know yet which ports are lost or down */
+	inc_ports_check(d);
+	return 0;
 }
 
 int inc_engines_open(struct inc_daemon *d, struct inc_err *err)
