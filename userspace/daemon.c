@@ -63,7 +63,11 @@ static void warn_foreign_address(const struct inc_conn_conf *c)
 
 static void on_links(void *arg)
 {
-	inc_ports_check(arg);
+	struct inc_daemon *d = arg;
+
+	inc_ports_check(d);
+	if (d->client)
+		inc_client_check_ports(d->client);
 }
 
 /* Replaces the port names in conf by the ports' present names. conf may have the names that the

@@ -31,6 +31,9 @@ struct inc_client {
 	struct inc_racing *racing; /* the race for a connection, while the state is CONNECTING */
 	struct inc_ndjson *conn;
 	struct inc_tls *tls; /* TLS of the connection; NULL: without TLS */
+	/* the ports that were lost, or could not be read, when hello was sent, so that it may have
+	 * no endpoints there */
+	bool lacked[INC_MAX_PORTS];
 	unsigned int retry_ms;
 	/* the last reason that was logged in the present outage; "": none yet */
 	char said[sizeof(((struct inc_err *)0)->msg)];
@@ -176,7 +179,11 @@ static void send_hello(struct inc_client *c)
 	struct inc_msg_hello said = {.version = INC_CONTROL_VERSION};
 	json_t *numbers = json_array(), *hello;
 	struct inc_comm_at at;
+	uint32_t i;
 
+	inc_ports_check(c->d);
+	for (i = 0; i < c->d->n_ports; i++)
+		c->lacked[i] = c->d->ports_unread || c->d->port[i].condition == INC_PORT_LOST;
 	INC_FOR_COMMS (c->d, &at)
 		json_array_append_new(numbers, json_integer(at.comm.communicator));
 	say_engines(c, &said);
@@ -199,6 +206,16 @@ static bool listed(const json_t *list, uint32_t number)
 	return false;
 }
 
+void inc_client_check_ports(struct inc_client *c)
+{
+	const struct inc_daemon *d = c->d;
+	uint32_t i;
+
+	for (i = 0; c->state == CONNECTED && i < d->n_ports; i++)
+		if (c->lacked[i] && d->port[i].condition != INC_PORT_LOST)
+			retry(c, "a port is back that was lost at the last hello");
+}
+
 static void on_welcome(struct inc_client *c, const json_t *object)
 {
 	const json_t *keep = json_object_get(object, "keep");
@@ -218,6 +235,9 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	TAILQ_FOREACH (f, &c->d->events->failures, entry)
 		if (!f->told && inc_event_stands(c->d, &f->event))
 			inc_client_event(c, &f->event);
+	/* a port may have come back since hello; this is the last step, because it may end the
+	 * connection */
+	inc_client_check_ports(c);
 }
 
 /* Sends an answer that names a communicator. */
