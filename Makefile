@@ -64,7 +64,6 @@ test-all: ## the same with long searches, each collective, type and topology wit
 		FULL=1 ROUNDS=$(or $(ROUNDS),20) MINUTES=$(or $(MINUTES),10) selftests/run --jobs $(TEST_JOBS) --size all || rc=1; \
 		selftests/fuzz/fuzz || rc=1; \
 		$(B)/sim --seeds $(or $(SEEDS),100000) || rc=1; \
-		$(B)/sim-cluster --seeds $(or $(SEEDS),100000) || rc=1; \
 		grep '^|' $(B)/test-logs/e2e/test_matrix.log; exit $$rc
 
 # The whole fault matrix; its table goes into docs/faults.md.
@@ -98,7 +97,6 @@ sim: ## the simulated system, SEEDS=n runs of it from SEED on (docs/simulation.m
 	$(Q)scripts/install-deps
 	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)$(B)/sim --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
-	$(Q)test ! -e $(B)/sim-cluster || $(B)/sim-cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
 
 bench: ## speeds, with peers side by side (BENCH="modes --quick": parts and options of selftests/bench)
 	$(Q)scripts/install-deps

@@ -1,54 +1,51 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The scenario with a controller: hosts, one switch with its daemon, and the controller. Ranks form
- * groups through the control plane, compute, lose ranks, shrink and compute again, while processes
- * are killed and stopped.
+ * The scenario with a controller: hosts, a tree of switches with their daemons, and the controller.
+ * Ranks form groups through the control plane, compute, lose ranks, shrink and compute again, while
+ * processes are killed and stopped.
  *
- * cluster.c runs a seed, cluster_faults.c makes its faults, and cluster_hostile.c has hostile
- * peers. cluster_rank.c has a rank and the checks of its calls. The controller is in
- * cluster_controller.c, and the switch in cluster_switch.c and cluster_kernel.c.
+ * cluster.c runs a seed, cluster_tree.c makes its topology, cluster_faults.c makes its faults, and
+ * cluster_hostile.c has hostile peers. cluster_rank.c has a rank and the checks of its calls. The
+ * controller is in cluster_controller.c, and a switch in cluster_switch.c and cluster_kernel.c.
  */
 #ifndef SIM_CLUSTER_H
 #define SIM_CLUSTER_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "cluster_switch.h"
+#include "collective.h"
 #include "host.h"
 #include "hostlib/include/inccl.h"
+#include "scenario.h"
 
 #define CLUSTER_CONTROLLER "10.77.255.1"
 /* The controller loses a member that is silent for this time. The controller's command line sets
- * the value. */
-#define CLUSTER_MEMBER_TIMEOUT_MS 3000
+ * the value. In patient runs it is longer than any standstill. */
+#define CLUSTER_MEMBER_TIMEOUT_MS  3000
+#define CLUSTER_MEMBER_PATIENCE_MS 100000
+/* The controller waits for the ranks of a group, and of a communicator, for this time, which is the
+ * default of its command line. */
+#define CLUSTER_GROUP_TIMEOUT_MS 60000
 /* The controller loses a switch that does not answer a request within this time. The controller's
  * command line sets the value. */
 #define CLUSTER_SWITCH_TIMEOUT_MS 5000
 
-#define CLUSTER_HOSTS_MOST  4
+#define CLUSTER_HOSTS_MOST  6
 #define CLUSTER_GROUPS_MOST 2
 #define CLUSTER_ROUNDS_MOST 3
 #define CLUSTER_CALLS_MOST  4
 #define CLUSTER_MADE_MOST   32
-#define CLUSTER_PAUSES_MOST 16
+/* communicators that a group has at the same time */
+#define CLUSTER_COMMS_AT_ONCE 2
+#define CLUSTER_PAUSES_MOST   32
+#define CLUSTER_HOSTILE_MOST  3
 
-/* Key files in the working directory. cluster_switch.h has the name of the switch's key file. */
+/* Key files in the working directory. */
 #define CLUSTER_KEY_MEMBER  "key.member"
 #define CLUSTER_KEY_HOSTILE "key.hostile"
 #define CLUSTER_JOB_HOSTILE "other" /* name of the hostile peers' job */
-
-/* Each kind of fault has its own random numbers, which follow from the seed and this number
- * (rng_mix()). So a new kind of fault does not change the other faults of a seed. */
-enum cluster_draw {
-	DRAW_SILENCE = 0x51,
-	DRAW_FAILING_START = 0x52,
-	DRAW_STANDSTILL = 0x53,
-	DRAW_TERMINATION = 0x54,
-	DRAW_PORT = 0x55,
-	DRAW_PAUSES = 0x56,
-	DRAW_HOSTILE = 0x58,
-	DRAW_KEYS = 0x59,
-};
 
 struct cluster_rank {
 	struct process process;
@@ -59,12 +56,21 @@ struct cluster_rank {
 	uint64_t called_at_ns; /* when the rank's current call began; 0: the rank is in no call */
 	/* the rank was killed, or stood still so long that others may report it as silent */
 	bool silenced;
+	bool all_have_it; /* every rank of the group has created its communicators */
+	bool connects;    /* the rank's current call connects to the controller */
+	bool collects;    /* the rank's current call waits for the result of a collective */
+	/* when the library has logged, during this call, that a communicator has failed; 0: it has
+	 * not */
+	uint64_t failed_at_ns;
+	char error[256]; /* text of the last error */
 };
 
 /* A job, whose ranks are on the first hosts. */
 struct cluster_group {
 	char job[16];
 	unsigned int n_ranks, rounds, calls;
+	unsigned int comms;   /* communicators that the group has at the same time */
+	unsigned int at_once; /* calls that a rank has under way at the same time */
 	struct inccl_communicator_opts opts;
 	/* time when the job's first rank died or fell silent; 0: all ranks are alive */
 	uint64_t died_at_ns;
@@ -72,8 +78,14 @@ struct cluster_group {
 	/* the groups that the job has formed, and how many members have joined each group */
 	struct cluster_made {
 		uint32_t number, members;
-		/* number of members that have created the communicator of each round */
+		/* mask of the members that have created the communicators of each round */
 		uint32_t created[CLUSTER_ROUNDS_MOST];
+		/* The trees of these communicators, as the controller has them. has_tree: mask of
+		 * those that are known. */
+		struct collective_tree tree[CLUSTER_ROUNDS_MOST][CLUSTER_COMMS_AT_ONCE];
+		uint32_t has_tree[CLUSTER_ROUNDS_MOST];
+		/* checksum of the first rank's sums of floats; 0: there is none yet */
+		uint64_t sum[CLUSTER_ROUNDS_MOST * CLUSTER_CALLS_MOST];
 	} made[CLUSTER_MADE_MOST];
 	struct cluster_rank rank[CLUSTER_HOSTS_MOST];
 };
@@ -82,22 +94,29 @@ struct cluster_group {
 struct cluster_figures {
 	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
 		daemons_killed, standstills, daemons_terminated, ports_lost, ports_lost_blind,
-		hostile_peers, hostile_connections, with_keys;
+		ports_lost_long, hostile_peers, hostile_connections, with_keys, trees, terminating,
+		struck, patient;
 };
 extern struct cluster_figures cluster_figures;
 
 struct cluster {
-	unsigned int hosts, n_groups;
-	bool tls;           /* all processes speak TLS, with keys */
-	bool hostile;       /* this run has hostile peers */
+	unsigned int hosts, n_groups, n_switches;
+	bool tls;              /* all processes speak TLS, with keys */
+	unsigned int hostiles; /* number of hostile peers */
+	bool forged;           /* a forger sends packets to the switches */
+	bool patient;          /* the controller waits for any standstill of a member */
+	uint64_t member_timeout_ms;
 	bool metrics;       /* controller and daemon serve metrics over HTTP */
 	bool ranks_through; /* all ranks have ended, so hostile peers end, too */
-	/* the controller, or the daemon, dies at some time in this run */
+	/* the controller, or a daemon, dies at some time in this run */
 	bool controller_dies, daemon_dies;
-	/* in this run the controller, or the daemon, stands still so long that others may consider
-	 * it dead */
+	/* a daemon in termination mode has died, and its communicators with it */
+	bool struck;
+	bool vanished; /* a host was switched off */
+	/* in this run the controller, or a daemon, stands still so long that others may consider it
+	 * dead */
 	bool controller_stalls, daemon_stalls;
-	uint64_t daemon_stalls_ms; /* length of the daemon's standstill */
+	uint64_t daemon_stalls_ms; /* length of the longest standstill of a daemon */
 	/* in this run a process is paused, or a machine is cut off, for a short time */
 	bool slowed;
 	/* The pauses that have begun, except the short ones that `slowed` stands for. */
@@ -106,38 +125,66 @@ struct cluster {
 		uint64_t from_ns, until_ns;
 	} pause[CLUSTER_PAUSES_MOST];
 	unsigned int n_pauses;
-	bool daemon_may_end; /* some incident of this run may end the daemon */
 	/* the fault of this run in which the interface of a port disappears and returns */
 	struct {
 		/* goes: this fault happens in this run; moves: the interface is moved to another
-		 * namespace, not deleted */
-		bool goes, moves;
+		 * namespace, not deleted; down: it is only down */
+		bool goes, moves, down;
+		/* the interface is away for so long that communicators end because of it */
+		bool ends;
 		bool waits;  /* the fault waits until the daemon ends or stands still */
 		bool lost;   /* the interface has disappeared */
 		bool unseen; /* the interface was deleted, and no daemon observed its return */
+		struct cluster_switch *sw;
 		unsigned int number;
-		uint64_t delay_ns, away_ns, back_at_ns;
+		uint64_t delay_ns, away_ns, lost_at_ns, back_at_ns;
 	} port;
-	uint64_t terminated_at_ns; /* when the daemon received SIGTERM; 0: it received none */
-	uint64_t down_ns;          /* time from the daemon's end until the next daemon starts */
-	uint64_t faults_end_at_ns, calm_at_ns;
+	uint64_t terminated_at_ns; /* when a daemon received SIGTERM; 0: none received it */
+	uint64_t down_ns;          /* time from that daemon's end until the next daemon starts */
+	uint64_t faults_end_at_ns;
+	/* quiet: the last fault of the scenario is over; calm: what remains must be gone */
+	uint64_t quiet_at_ns, calm_at_ns;
 	struct cluster_group group[CLUSTER_GROUPS_MOST];
 	struct {
 		struct host host;
 		struct wire up, down;
-		struct cluster_port port;
+		struct cluster_port *port; /* the port of the switch to which it is attached */
 	} host[CLUSTER_HOSTS_MOST];
-	struct cluster_switch sw;
+	struct cluster_switch sw[CLUSTER_SWITCHES_MOST]; /* the first one is the root */
 };
 extern struct cluster cluster;
 
-/* One run of the seed, with its database in the working directory. */
+/* cluster_tree.c: adds a switch, a host or a property of one to the run, as a line of the scenario
+ * says. Returns NULL, or what is wrong with the line. */
+const char *cluster_add_line(const struct scenario_line *l);
+/* Makes the switches, the hosts and their cables. */
+void cluster_build(void);
+/* Sets delay and faults of a cable, as a line of the scenario says. */
+const char *cluster_set_cable(const struct scenario_line *l);
+/* The network at the other end of the cable; NULL: it is not simulated. */
+struct host *cluster_peer_of(const struct host *host);
+/* Writes the topology as the controller reads it. */
+void cluster_write_topology(FILE *f);
+/* The switch of this process; NULL: the process is no switch. */
+struct cluster_switch *cluster_switch_of(const struct process *process);
+
+/* One run of cluster_scenario, with its database in the working directory. */
 void cluster_run(void);
-/* Draws the faults of this run from the seed (cluster_faults.c). */
-void cluster_choose_faults(void);
-/* Hostile peers (cluster_hostile.c). cluster_hostile_open() draws from the seed whether this run
- * has any. */
-void cluster_hostile_open(void);
+extern struct scenario cluster_scenario;
+/* Checks whether the scenario can run. Returns 0, or -EINVAL with an error that names the line. */
+int cluster_check(const struct scenario *s, struct inc_err *err);
+/* Starts the faults of the scenario (cluster_faults.c). */
+void cluster_start_faults(const struct scenario *s);
+/* A host, or a port of a switch, gets another MAC address at this time (cluster_move.c). */
+void cluster_move_host(uint64_t at_ns, unsigned int host);
+void cluster_move_port(uint64_t at_ns, struct cluster_switch *sw, unsigned int port);
+/* A forger (cluster_forge.c). The first function starts a run, and the second lets the forger
+ * observe the frames on the cable at a port. */
+void cluster_forge_begin(void);
+void cluster_forge_at(struct cluster_port *port, struct wire *in, struct wire *out);
+/* The port with this network; NULL: the network is that of a host. */
+struct cluster_port *cluster_port_of(const struct host *host);
+/* Hostile peers (cluster_hostile.c). */
 void cluster_hostile_start(void);
 bool cluster_hostile_ended(void);
 /* The end of the last pause that is over; 0: no pause is over. */
@@ -146,6 +193,10 @@ uint64_t cluster_resumed_at_ns(void);
 uint64_t cluster_still_ns(const struct process *process, uint64_t since_ns);
 /* The main function of a rank's process. */
 void cluster_rank_run(void *rank);
+/* cluster_reason.c: a call of the rank begins, and ends with this result. The call must end in
+ * time, and an error must have a reason. Returns the result. */
+void cluster_call_begins(struct cluster_rank *rank, const char *what);
+int cluster_call_ended(struct cluster_rank *rank, const char *what, int ret);
 /* Fails the run if the rank's call lasts longer than any call may. */
 void cluster_rank_overdue(const struct cluster_rank *rank);
 
@@ -168,20 +219,24 @@ struct controller {
 };
 extern struct controller controller;
 
-/* Starts a new run: an empty database in the working directory, and a topology with this number of
- * hosts. */
-void controller_open(unsigned int hosts, bool tls, bool metrics);
+/* Starts a new run: an empty database and the topology in the working directory. */
+void controller_open(void);
+/* The key file of the switch with this number. */
+const char *controller_key(unsigned int sw);
 void controller_start(void);
 void controller_kill(void);
-/* Called when the switch's daemon has died, which shares static variables with the controller
+/* Called when the daemon of a switch has died, which shares static variables with the controller
  * here. */
-void controller_switch_died(void);
+void controller_switch_died(const struct cluster_switch *sw);
 /* Sends SIGTERM to the controller. */
 void controller_stop(void);
 /* Returns the numbers of a group of honest ranks and of a communicator of that group, or 1 if there
  * is none.
  */
 void controller_numbers(uint32_t *group, uint32_t *communicator);
+/* Reads the tree of the communicator with this number. Returns false if the controller does not run
+ * or lacks the communicator. */
+bool controller_tree(uint32_t communicator, struct collective_tree *out);
 /* How many more descriptors and pieces of memory the controller has than when it became ready. */
 int controller_descriptors(void);
 long controller_pieces(void);

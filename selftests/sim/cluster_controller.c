@@ -29,11 +29,9 @@ struct controller controller;
 static struct {
 	const struct inc_core *core; /* state of the running controller */
 	sqlite3 *db;                 /* database of the running controller */
-	/* connections that are being closed: of the switch's daemon, and of the controller */
-	struct inc_ndjson_draining draining[2];
-	void (*on_signal)(int); /* the controller's handler of SIGTERM */
-	/* tls: the command line names a key; metrics: it names an address for metrics */
-	bool tls, metrics;
+	/* connections that are being closed: of the controller, and of each switch's daemon */
+	struct inc_ndjson_draining draining[1 + CLUSTER_SWITCHES_MOST];
+	void (*on_signal)(int);         /* the controller's handler of SIGTERM */
 	unsigned int descriptors_ready; /* number of descriptors when the controller became ready */
 	size_t pieces_ready; /* number of pieces of memory when the controller became ready */
 } own;
@@ -109,11 +107,16 @@ int __wrap_inc_persist_start(struct inc_core *core, struct event_base *base, con
 	return __real_inc_persist_start(core, base, path, counts, keep, err);
 }
 
-/* The product has one list of connections that are being closed per process. Here two processes
+static struct inc_ndjson_draining *draining_of(const struct cluster_switch *sw)
+{
+	return &own.draining[sw ? 1 + sw->number : 0];
+}
+
+/* The product has one list of connections that are being closed per process. Here several processes
  * share the program, so each gets its own list. */
 static struct inc_ndjson_draining *draining(void)
 {
-	return &own.draining[task_process() == &controller.process];
+	return draining_of(cluster_switch_of(task_process()));
 }
 
 struct inc_ndjson *__wrap_inc_ndjson_new(struct event_base *base, int fd,
@@ -219,17 +222,18 @@ static void run(void *arg)
 			  "--listen",
 			  "0.0.0.0",
 			  "--member-timeout-ms",
-			  INC_STR(CLUSTER_MEMBER_TIMEOUT_MS),
+			  cluster.patient ? INC_STR(CLUSTER_MEMBER_PATIENCE_MS)
+					  : INC_STR(CLUSTER_MEMBER_TIMEOUT_MS),
 			  "--switch-timeout-ms",
 			  INC_STR(CLUSTER_SWITCH_TIMEOUT_MS)};
 	int argc = 0, ret;
 
 	while (argv[argc])
 		argc++;
-	argv[argc++] = own.tls ? "--key" : "--insecure";
-	if (own.tls)
+	argv[argc++] = cluster.tls ? "--key" : "--insecure";
+	if (cluster.tls)
 		argv[argc++] = ALL_KEYS;
-	if (own.metrics) {
+	if (cluster.metrics) {
 		argv[argc++] = "--metrics";
 		argv[argc++] = "0.0.0.0:" INC_STR(CLUSTER_METRICS_PORT);
 	}
@@ -243,33 +247,32 @@ static void run(void *arg)
 		controller.died();
 }
 
-static void write_topology(unsigned int hosts)
+static void write_topology(void)
 {
 	FILE *f = fopen(TOPOLOGY, "w");
-	unsigned int i;
 
 	sim_require(f, "%s: %s", TOPOLOGY, strerror(errno));
-	fprintf(f, "name: cluster\nhosts:\n");
-	for (i = 0; i < hosts; i++)
-		fprintf(f, "  - {name: h%u, ip: 10.77.%u.1}\n", i, i);
-	fprintf(f, "switches:\n  - name: s0\n    root: true\n    ports:\n");
-	for (i = 0; i < hosts; i++)
-		fprintf(f, "      - {name: p%u, ip: 10.77.%u.254, peer: h%u}\n", i, i, i);
-	fprintf(f, "defaults: {prefix: 24, mtu: 2200}\n");
+	cluster_write_topology(f);
 	sim_require(!fclose(f), "%s cannot be written", TOPOLOGY);
+}
+
+static const struct key {
+	const char *file, *identity, *digit;
+} keys[] = {
+	{"key.s0", "switch:s0", "2"},        {"key.s1", "switch:s1", "4"},
+	{"key.s2", "switch:s2", "5"},        {"key.s3", "switch:s3", "6"},
+	{CLUSTER_KEY_MEMBER, "member", "1"}, {CLUSTER_KEY_HOSTILE, "job:" CLUSTER_JOB_HOSTILE, "3"},
+};
+
+const char *controller_key(unsigned int sw)
+{
+	return keys[sw].file;
 }
 
 /* The controller's key file has all keys. The file of each other process has that process's key
  * only. */
 static void write_keys(void)
 {
-	static const struct {
-		const char *file, *identity, *digit;
-	} keys[] = {
-		{CLUSTER_KEY_MEMBER, "member", "1"},
-		{CLUSTER_KEY_SWITCH, "switch:s0", "2"},
-		{CLUSTER_KEY_HOSTILE, "job:" CLUSTER_JOB_HOSTILE, "3"},
-	};
 	FILE *all = fopen(ALL_KEYS, "w"), *one;
 	unsigned int i, k;
 
@@ -291,7 +294,7 @@ static void write_keys(void)
 	sim_require(!fclose(all), "%s cannot be written", ALL_KEYS);
 }
 
-void controller_open(unsigned int hosts, bool tls, bool metrics)
+void controller_open(void)
 {
 	static const char *const files[] = {DATABASE, DATABASE "-wal", DATABASE "-shm"};
 	unsigned int i;
@@ -301,10 +304,8 @@ void controller_open(unsigned int hosts, bool tls, bool metrics)
 	inet_pton(AF_INET, CLUSTER_CONTROLLER, &controller.process.addr);
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		unlink(files[i]);
-	write_topology(hosts);
-	own.tls = tls;
-	own.metrics = metrics;
-	if (tls)
+	write_topology();
+	if (cluster.tls)
 		write_keys();
 }
 
@@ -327,13 +328,13 @@ void controller_kill(void)
 	memory_free(&controller.process);
 	own.core = NULL;
 	own.on_signal = NULL;
-	own.draining[1] = (struct inc_ndjson_draining){};
+	*draining_of(NULL) = (struct inc_ndjson_draining){};
 	task_kill(&controller.process);
 }
 
-void controller_switch_died(void)
+void controller_switch_died(const struct cluster_switch *sw)
 {
-	own.draining[0] = (struct inc_ndjson_draining){};
+	*draining_of(sw) = (struct inc_ndjson_draining){};
 }
 
 void controller_stop(void)
@@ -357,6 +358,39 @@ void controller_numbers(uint32_t *group, uint32_t *communicator)
 		LIST_FOREACH (comm, &g->comms, entry)
 			*communicator = comm->number ?: *communicator;
 	}
+}
+
+static const struct inc_comm *find_comm(uint32_t number)
+{
+	const struct inc_group *g;
+	const struct inc_comm *comm;
+
+	if (!controller.ready)
+		return NULL;
+	LIST_FOREACH (g, &own.core->groups, entry)
+		LIST_FOREACH (comm, &g->comms, entry)
+			if (comm->number == number)
+				return comm;
+	return NULL;
+}
+
+bool controller_tree(uint32_t communicator, struct collective_tree *out)
+{
+	const struct inc_comm *comm = find_comm(communicator);
+	const struct inc_tree *tree = comm ? comm->tree : NULL;
+	unsigned int n, c;
+
+	if (!tree || !tree->counted)
+		return false;
+	for (n = 0; n < tree->n; n++) {
+		const struct inc_tree_node *node = &tree->nodes[n];
+
+		out->parent[n] = node->parent;
+		for (c = node->first_child; c < node->first_child + node->n_children; c++)
+			if (!tree->children[c].to_switch)
+				out->at[tree->children[c].rank] = n;
+	}
+	return true;
 }
 
 int controller_descriptors(void)

@@ -1,49 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The faults of a run of the scenario with a controller. cluster_choose_faults() draws them from
- * the seed, and they happen as events of the run. */
+/* The faults of a run. They happen as events at the times that the scenario names. */
 #include <stdio.h>
 #include <string.h>
 #include "cluster.h"
 #include "memory.h"
 #include "sim.h"
 #include "tcp.h"
+#include "userspace/engine.h"
 
-#define INCIDENTS_MOST 3
 /* A process that was killed starts again within this time. */
 #define DOWN_MOST_NS  (2 * INC_NSEC_PER_SEC)
 #define PAUSE_MOST_NS (1500 * INC_NSEC_PER_MSEC)
-/* The controller counts ticks, so a rank that stands still for this long is certainly silent. */
-#define SILENT_LEAST_MS (CLUSTER_MEMBER_TIMEOUT_MS + 500)
-#define SILENT_MOST_MS  (2 * SILENT_LEAST_MS)
-/* A rank that stands still for less than this time is only slow, and not silent. The difference to
- * the timeout covers a tick and the delay of messages. */
-#define SLOW_MOST_MS         (CLUSTER_MEMBER_TIMEOUT_MS - 400)
-#define SILENCE_ONE_OF       8 /* a rank is silent in one of so many seeds */
-#define FAILING_START_ONE_OF 8 /* the daemon's start fails in one of so many seeds */
-/* number of allocations that a start of the daemon needs at most */
-#define FAILING_START_MOST 128
-#define STANDSTILL_ONE_OF  8 /* a daemon stands still in one of so many seeds */
-/* Least standstill of the controller or the daemon. A standstill always exceeds the member's
- * timeout, and mostly the switch's timeout (5 s). */
-#define STANDSTILL_LEAST_MS SILENT_LEAST_MS
-#define STANDSTILL_MOST_MS  30000
-#define TERMINATION_ONE_OF  8 /* an operator ends the daemon in one of so many seeds */
-/* How long the daemon is down at most after SIGTERM. This time exceeds a rank's limit for progress,
- * so that some jobs fail before the switch returns. */
-#define DOWN_AFTER_TERMINATION_MOST_MS 40000
-#define PORT_ONE_OF                    4 /* a port's interface disappears in one of so many seeds */
-/* if the daemon ends or stands still, a port's interface disappears in one of so many seeds */
-#define PORT_BESIDE_ONE_OF 2
-#define PORT_AWAY_MOST_MS  7000
+/* A rank that stands still for less than the member's timeout without this time is only slow, and
+ * not silent. It covers a tick and the delay of messages. */
+#define SLOW_LESS_MS 400
+/* If an interface is away for so long, communicators may end because of it. Faults and timers
+ * account for the rest of the limit. */
+#define PORT_ENDS_NS ((INC_PORT_LOST_S - 1) * INC_NSEC_PER_SEC)
 /* within this time a daemon notices that a port has returned */
-#define NOTICED_NS       INC_NSEC_PER_SEC
-#define PAUSES_ONE_OF    4 /* several processes stand still in one of so many seeds */
-#define PAUSE_LONGEST_MS 60000
-/* Limits of the product near which pauses are drawn: the silence of a member, a switch's answer,
- * the first message of a client, and the progress of a collective. */
-#define PAUSE_LIMITS_MS CLUSTER_MEMBER_TIMEOUT_MS, CLUSTER_SWITCH_TIMEOUT_MS, 10000, 30000
+#define NOTICED_NS INC_NSEC_PER_SEC
 
-static void on_daemon_away(bool ends);
+static void on_daemon_away(const struct cluster_switch *sw, bool ends);
 
 /* The group loses this rank, either at once or after the member's timeout. */
 static void lose_rank(struct cluster_rank *rank)
@@ -59,8 +36,8 @@ static void stand_still(void *arg, uint64_t until_ns)
 	sim_require(cluster.n_pauses++ < CLUSTER_PAUSES_MOST, "too many pauses");
 	*pause = (struct cluster_pause){arg, sim_now_ns(), until_ns};
 	task_stop(arg, until_ns);
-	if (arg == &cluster.sw.process)
-		on_daemon_away(false);
+	if (cluster_switch_of(arg))
+		on_daemon_away(cluster_switch_of(arg), false);
 }
 
 uint64_t cluster_resumed_at_ns(void)
@@ -100,7 +77,7 @@ static void pause_rank(void *arg, uint64_t for_ns)
 
 	if (rank->through || rank->process.dead)
 		return;
-	if (for_ns + slower_ns >= SLOW_MOST_MS * INC_NSEC_PER_MSEC) {
+	if (for_ns + slower_ns >= (cluster.member_timeout_ms - SLOW_LESS_MS) * INC_NSEC_PER_MSEC) {
 		cluster_figures.ranks_silent++;
 		lose_rank(rank);
 		rank->silenced = true;
@@ -130,6 +107,7 @@ static void kill_host(void *arg, uint64_t number)
 	sim_note(cluster.host[number].host.process.name, "is off", 0, 0, 0);
 	cluster_figures.hosts_off++;
 	tcp_vanish(cluster.host[number].host.addr);
+	cluster.vanished = true;
 	for (g = 0; g < cluster.n_groups; g++)
 		if (number < cluster.group[g].n_ranks)
 			kill_rank(&cluster.group[g].rank[number], 0);
@@ -158,25 +136,34 @@ static void kill_controller(void *arg, uint64_t unused)
 
 static void start_switch(void *arg, uint64_t unused)
 {
-	if (!cluster.sw.running)
-		cluster_switch_start(&cluster.sw);
+	struct cluster_switch *sw = arg;
+
+	if (!sw->running)
+		cluster_switch_start(sw);
 }
 
-static void after_daemon_died(void)
+static void after_daemon_died(struct cluster_switch *sw)
 {
 	cluster_figures.daemons_killed++;
-	on_daemon_away(true);
-	controller_switch_died();
-	cluster.sw.ended = NULL;
-	sim_after(sim_between(0, DOWN_MOST_NS), start_switch, NULL, 0);
+	on_daemon_away(sw, true);
+	sw->ends++;
+	if (sw->mode == INC_TERMINATION) {
+		cluster.struck = true;
+		cluster_figures.struck++;
+	}
+	controller_switch_died(sw);
+	sw->ended = NULL;
+	sim_after(sim_between(0, DOWN_MOST_NS), start_switch, sw, 0);
 }
 
 static void kill_switch(void *arg, uint64_t unused)
 {
-	if (!cluster.sw.running)
+	struct cluster_switch *sw = arg;
+
+	if (!sw->running)
 		return;
-	cluster_switch_kill(&cluster.sw);
-	after_daemon_died();
+	cluster_switch_kill(sw);
+	after_daemon_died(sw);
 }
 
 static void cut(void *arg, uint64_t until_ns)
@@ -187,107 +174,14 @@ static void cut(void *arg, uint64_t until_ns)
 	tcp_cut(process->addr, until_ns);
 }
 
-/* Draws a time before the faults end; early times are as frequent as late ones. */
-static uint64_t some_time(void)
-{
-	uint64_t at_ns = sim_now_ns() + sim_between(0, 1ull << (16 + sim_below(16)));
-
-	return at_ns < cluster.faults_end_at_ns ? at_ns : cluster.faults_end_at_ns;
-}
-
 /* Lets the n-th allocation of a process fail. Processes with libevent's HTTP server are spared,
  * because that server (version 2.1) leaks a connection for which it has no memory. */
 static void fail_allocation(void *arg, uint64_t n)
 {
-	const bool has_http = arg == &controller.process || arg == &cluster.sw.process;
+	const bool has_http = arg == &controller.process || cluster_switch_of(arg);
 
 	if (!memory_failed() && !(has_http && cluster.metrics))
 		memory_fail(arg, n);
-}
-
-static void choose_incident(void)
-{
-	struct cluster_group *g = &cluster.group[sim_below(cluster.n_groups)];
-	struct cluster_rank *rank = &g->rank[sim_below(g->n_ranks)];
-	struct process *const choices[] = {&rank->process, &controller.process,
-					   &cluster.sw.process};
-	struct process *process = choices[sim_below(3)];
-	const uint64_t at_ns = some_time();
-
-	switch (sim_below(7)) {
-	case 0:
-		cluster.slowed = true;
-		sim_at(at_ns, task_stop, process, at_ns + sim_between(0, PAUSE_MOST_NS));
-		break;
-	case 1:
-		cluster.slowed = true;
-		sim_at(at_ns, cut, process, at_ns + sim_between(0, PAUSE_MOST_NS));
-		break;
-	case 2:
-		sim_at(at_ns, kill_rank, rank, 0);
-		break;
-	case 3:
-		sim_at(at_ns, kill_host, NULL, rank->number);
-		break;
-	case 4:
-		cluster.controller_dies = true;
-		if (sim_chance(300))
-			controller.dies_in_store = 1 + sim_below(100);
-		else
-			sim_at(at_ns, kill_controller, NULL, 0);
-		break;
-	case 5:
-		cluster.daemon_dies = cluster.daemon_may_end = true;
-		sim_at(at_ns, kill_switch, NULL, 0);
-		break;
-	case 6:
-		cluster.daemon_may_end |= process == &cluster.sw.process;
-		sim_at(sim_chance(500) ? sim_now_ns() : at_ns, fail_allocation, process,
-		       1 + sim_below(1u << sim_below(13)));
-		break;
-	}
-}
-
-/* Draws how long after the daemon's start a fault happens: up to 2.1 s, and as often early as
- * late. */
-static uint64_t draw_delay_ns(struct rng *rng)
-{
-	return rng_below(rng, 1u << (16 + rng_below(rng, 16)));
-}
-
-static void choose_incidents(void)
-{
-	uint32_t n = sim_chance(700) ? sim_below(INCIDENTS_MOST + 1) : 0;
-
-	while (n--)
-		choose_incident();
-}
-
-/* In some seeds a rank stands still for longer than the controller waits for it. */
-static void choose_silence(void)
-{
-	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_SILENCE)};
-	struct cluster_group *g = &cluster.group[rng_below(&rng, cluster.n_groups)];
-	struct cluster_rank *rank = &g->rank[rng_below(&rng, g->n_ranks)];
-	const uint64_t delay_ns = draw_delay_ns(&rng);
-	const uint64_t ms = SILENT_LEAST_MS + rng_below(&rng, SILENT_MOST_MS - SILENT_LEAST_MS + 1);
-
-	if (rng_below(&rng, SILENCE_ONE_OF))
-		return;
-	sim_after(delay_ns, pause_rank, rank, ms * INC_NSEC_PER_MSEC);
-}
-
-/* In some seeds one of the daemon's first allocations fails, so that its start fails. Random
- * failures of allocations hit a start too rarely. */
-static void choose_failing_start(void)
-{
-	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_FAILING_START)};
-	const uint64_t n = 1 + rng_below(&rng, FAILING_START_MOST);
-
-	if (rng_below(&rng, FAILING_START_ONE_OF))
-		return;
-	cluster.daemon_may_end = true;
-	sim_at(sim_now_ns(), fail_allocation, &cluster.sw.process, n);
 }
 
 /* The controller or the daemon stands still. */
@@ -299,178 +193,215 @@ static void pause_daemon(struct process *process, uint64_t start_at_ns, uint64_t
 	/* if the process stands still for less than its peers wait, its answers are only slow */
 	if (ms + slower_ms >= CLUSTER_SWITCH_TIMEOUT_MS - 200) {
 		cluster.controller_stalls |= process == &controller.process;
-		cluster.daemon_stalls |= process == &cluster.sw.process;
-		if (process == &cluster.sw.process)
+		cluster.daemon_stalls |= process != &controller.process;
+		if (process != &controller.process && cluster.daemon_stalls_ms < ms)
 			cluster.daemon_stalls_ms = ms;
 	}
 	cluster_figures.standstills++;
 	sim_at(start_at_ns, stand_still, process, start_at_ns + ms * INC_NSEC_PER_MSEC);
 }
 
-/* In some seeds the controller or the daemon stands still for longer than others wait for it. */
-static void choose_standstill(void)
+static void after_daemon_ended(struct cluster_switch *sw)
 {
-	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_STANDSTILL)};
-	const bool of_controller = rng_below(&rng, 2);
-	const uint64_t start_at_ns = sim_now_ns() + draw_delay_ns(&rng);
-	const uint64_t ms =
-		STANDSTILL_LEAST_MS + rng_below(&rng, STANDSTILL_MOST_MS - STANDSTILL_LEAST_MS + 1);
-
-	if (rng_below(&rng, STANDSTILL_ONE_OF))
-		return;
-	pause_daemon(of_controller ? &controller.process : &cluster.sw.process, start_at_ns, ms);
-}
-
-/* A third of the pauses is shorter than the member's timeout, a third is near one of the limits,
- * and a third is anything up to a minute. */
-static uint64_t draw_pause_ms(struct rng *rng)
-{
-	static const uint64_t limits_ms[] = {PAUSE_LIMITS_MS};
-	const uint64_t limit_ms =
-		limits_ms[rng_below(rng, sizeof(limits_ms) / sizeof(limits_ms[0]))];
-	const uint32_t kind = rng_below(rng, 3);
-
-	if (kind == 0)
-		return rng_below(rng, CLUSTER_MEMBER_TIMEOUT_MS);
-	if (kind == 1)
-		return limit_ms - limit_ms / 8 + rng_below(rng, limit_ms / 4);
-	return rng_below(rng, PAUSE_LONGEST_MS + 1);
-}
-
-/* In some seeds several processes stand still, each once: one after the other, or all at the same
- * moment. Returns false if the processes do not in this seed. */
-static bool choose_pauses(void)
-{
-	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_PAUSES)};
-	const uint32_t one_of = 1 + rng_below(&rng, 4);
-	const bool together = rng_below(&rng, 2);
-	const uint64_t together_ns = draw_delay_ns(&rng);
-	struct process *const daemons[] = {&controller.process, &cluster.sw.process};
-	unsigned int g, r, d;
-	uint64_t delay_ns;
-
-	if (rng_below(&rng, PAUSES_ONE_OF))
-		return false;
-	for (d = 0; d < 2; d++) {
-		delay_ns = together ? together_ns : draw_delay_ns(&rng);
-		if (!rng_below(&rng, one_of))
-			pause_daemon(daemons[d], sim_now_ns() + delay_ns, draw_pause_ms(&rng));
-	}
-	for (g = 0; g < cluster.n_groups; g++)
-		for (r = 0; r < cluster.group[g].n_ranks; r++) {
-			delay_ns = together ? together_ns : draw_delay_ns(&rng);
-			if (!rng_below(&rng, one_of))
-				sim_after(delay_ns, pause_rank, &cluster.group[g].rank[r],
-					  draw_pause_ms(&rng) * INC_NSEC_PER_MSEC);
-		}
-	return true;
-}
-
-static void after_daemon_ended(void)
-{
-	cluster.sw.ended = NULL;
-	sim_after(cluster.down_ns, start_switch, NULL, 0);
+	sw->ended = NULL;
+	sim_after(cluster.down_ns, start_switch, sw, 0);
 }
 
 /* An operator sends SIGTERM to the daemon. Its communicators end with it, and it reports this to
  * the controller. */
 static void terminate_switch(void *arg, uint64_t down_ns)
 {
-	if (!cluster.sw.ready)
+	struct cluster_switch *sw = arg;
+
+	if (!sw->ready)
 		return;
-	sim_note(cluster.sw.process.name, "is asked to end", 0, 0, 0);
+	sim_note(sw->process.name, "is asked to end", 0, 0, 0);
 	cluster_figures.daemons_terminated++;
 	cluster.terminated_at_ns = sim_now_ns();
 	cluster.down_ns = down_ns;
-	on_daemon_away(true);
-	cluster.sw.ended = after_daemon_ended;
-	cluster_switch_stop(&cluster.sw);
-}
-
-/* In some seeds an operator ends the daemon, and starts it again. */
-static void choose_termination(void)
-{
-	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_TERMINATION)};
-	const uint64_t delay_ns = draw_delay_ns(&rng);
-	const uint64_t down_ns =
-		rng_below(&rng, DOWN_AFTER_TERMINATION_MOST_MS) * INC_NSEC_PER_MSEC;
-
-	if (rng_below(&rng, TERMINATION_ONE_OF))
-		return;
-	cluster.daemon_may_end = true;
-	sim_after(delay_ns, terminate_switch, NULL, down_ns);
+	on_daemon_away(sw, true);
+	sw->ends++;
+	sw->ended = after_daemon_ended;
+	cluster_switch_stop(sw);
 }
 
 static void return_port(void *arg, uint64_t port)
 {
-	if (xdp_ifindex_now(cluster.sw.xdp, port))
+	struct cluster_switch *sw = cluster.port.sw;
+
+	if (!cluster_port_is_away(sw, port))
 		return;
 	cluster.port.back_at_ns = sim_now_ns();
-	cluster_port_return(&cluster.sw, port);
+	cluster_port_return(sw, port);
 }
 
 static void lose_port(void *arg, uint64_t port)
 {
-	if (!xdp_ifindex_now(cluster.sw.xdp, port))
+	struct cluster_switch *sw = cluster.port.sw;
+
+	if (cluster_port_is_away(sw, port))
 		return;
 	cluster_figures.ports_lost++;
-	cluster_figures.ports_lost_blind += !cluster.sw.ready;
+	cluster_figures.ports_lost_blind += !sw->ready;
 	cluster.port.lost = true;
-	cluster.port.unseen |= !cluster.sw.ready && !cluster.port.moves;
-	if (cluster.port.moves)
-		cluster_port_move(&cluster.sw, port);
+	cluster.port.lost_at_ns = sim_now_ns();
+	cluster.port.unseen |= !sw->ready && !cluster.port.moves && !cluster.port.down;
+	if (cluster.port.down)
+		cluster_port_down(sw, port);
+	else if (cluster.port.moves)
+		cluster_port_move(sw, port);
 	else
-		cluster_port_delete(&cluster.sw, port);
+		cluster_port_delete(sw, port);
 	sim_after(cluster.port.away_ns, return_port, NULL, port);
 }
 
-/* Called when the daemon ends or stands still. If the port has returned only shortly before, the
- * daemon may not have observed the return. */
-static void on_daemon_away(bool ends)
+/* Called when the daemon of a switch ends or stands still. If the port has returned only shortly
+ * before, the daemon may not have observed the return. */
+static void on_daemon_away(const struct cluster_switch *sw, bool ends)
 {
 	const bool is_back =
 		cluster.port.back_at_ns && sim_now_ns() >= cluster.port.back_at_ns + NOTICED_NS;
 
-	cluster.port.unseen |= ends && cluster.port.lost && !is_back && !cluster.port.moves;
+	if (sw != cluster.port.sw)
+		return;
+	cluster.port.unseen |=
+		ends && cluster.port.lost && !is_back && !cluster.port.moves && !cluster.port.down;
 	if (!cluster.port.waits)
 		return;
 	cluster.port.waits = false;
 	sim_after(cluster.port.delay_ns, lose_port, NULL, cluster.port.number);
 }
 
-/* In some seeds the interface of a port is deleted, or moved to another namespace. It returns
- * before the switch ends the communicators that need it. If the daemon ends or stands still in this
- * seed, the interface mostly disappears at about that time. */
-static void choose_port(void)
-{
-	const bool beside = cluster.daemon_may_end || cluster.daemon_stalls;
-	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_PORT)};
-	const unsigned int port = rng_below(&rng, cluster.hosts);
-	const uint64_t delay_ns = draw_delay_ns(&rng);
-	const uint64_t away_ns = rng_below(&rng, PORT_AWAY_MOST_MS) * INC_NSEC_PER_MSEC;
+/* --- the lines of the scenario --- */
 
-	if (rng_below(&rng, beside ? PORT_BESIDE_ONE_OF : PORT_ONE_OF))
-		return;
-	cluster.port.goes = true;
-	cluster.port.number = port;
-	cluster.port.delay_ns = delay_ns;
-	cluster.port.away_ns = away_ns;
-	cluster.port.moves = rng_below(&rng, 2);
-	cluster.port.waits = beside && rng_below(&rng, 4);
-	if (!cluster.port.waits)
-		sim_after(delay_ns, lose_port, NULL, port);
+static struct process *process_of(uint64_t which)
+{
+	if (which == SCENARIO_CONTROLLER)
+		return &controller.process;
+	if (which < SCENARIO_RANK(0, 0))
+		return &cluster.sw[which & 0xf].process;
+	return &cluster.group[which >> 4 & 0xf].rank[which & 0xf].process;
 }
 
-void cluster_choose_faults(void)
+static struct cluster_rank *rank_of(uint64_t which)
 {
-	controller.died = after_controller_died;
-	cluster.sw.failed = after_daemon_died;
-	choose_incidents();
-	choose_failing_start();
-	if (!choose_pauses()) {
-		choose_silence();
-		choose_standstill();
+	return which < SCENARIO_RANK(0, 0) ? NULL
+					   : &cluster.group[which >> 4 & 0xf].rank[which & 0xf];
+}
+
+static void start_stop(uint64_t at_ns, uint64_t which, uint64_t for_ns)
+{
+	if (rank_of(which))
+		sim_at(at_ns, pause_rank, rank_of(which), for_ns);
+	else
+		pause_daemon(process_of(which), at_ns, for_ns / INC_NSEC_PER_MSEC);
+}
+
+static void start_kill(uint64_t at_ns, uint64_t which)
+{
+	if (rank_of(which)) {
+		sim_at(at_ns, kill_rank, rank_of(which), 0);
+	} else if (which == SCENARIO_CONTROLLER) {
+		cluster.controller_dies = true;
+		sim_at(at_ns, kill_controller, NULL, 0);
+	} else {
+		cluster.daemon_dies = true;
+		sim_at(at_ns, kill_switch, &cluster.sw[which & 0xf], 0);
 	}
-	choose_termination();
-	choose_port();
+}
+
+/* The fault of a port. There is one such fault in a scenario. */
+static void start_port(const struct scenario_line *l, bool waits)
+{
+	cluster.port.goes = true;
+	cluster.port.moves = l->kind == SCENARIO_AWAY || l->kind == SCENARIO_AWAY_BESIDE;
+	cluster.port.down = l->kind == SCENARIO_DOWN || l->kind == SCENARIO_DOWN_BESIDE;
+	cluster.port.waits = waits;
+	cluster.port.delay_ns = l->value[0];
+	cluster.port.sw = &cluster.sw[l->value[1] >> 4];
+	cluster.port.number = l->value[1] & 0xf;
+	cluster.port.away_ns = l->value[2];
+	cluster.port.ends = cluster.port.away_ns >= PORT_ENDS_NS;
+	cluster_figures.ports_lost_long += cluster.port.ends;
+	if (!waits)
+		sim_after(cluster.port.delay_ns, lose_port, NULL, cluster.port.number);
+}
+
+/* Notes when the last fault is over. */
+static void note_end(const struct scenario_line *l)
+{
+	const bool lasts = l->kind != SCENARIO_KILL && l->kind != SCENARIO_HOST_OFF &&
+			   l->kind != SCENARIO_MEMORY;
+	const uint64_t at_ns = sim_now_ns() + l->value[0] + (lasts ? l->value[2] : 0);
+
+	if (l->kind >= SCENARIO_PAUSE && cluster.quiet_at_ns < at_ns)
+		cluster.quiet_at_ns = at_ns;
+}
+
+static void start_fault(const struct scenario_line *l)
+{
+	const uint64_t *v = l->value, at_ns = sim_now_ns() + v[0];
+
+	switch (l->kind) {
+	case SCENARIO_DATABASE:
+		cluster.controller_dies = true;
+		controller.dies_in_store = v[0];
+		break;
+	case SCENARIO_PAUSE:
+		sim_at(at_ns, task_stop, process_of(v[1]), at_ns + v[2]);
+		break;
+	case SCENARIO_CUT_OFF:
+		sim_at(at_ns, cut, process_of(v[1]), at_ns + v[2]);
+		break;
+	case SCENARIO_STOP:
+		start_stop(at_ns, v[1], v[2]);
+		break;
+	case SCENARIO_KILL:
+		start_kill(at_ns, v[1]);
+		break;
+	case SCENARIO_HOST_OFF:
+		sim_at(at_ns, kill_host, NULL, v[1]);
+		break;
+	case SCENARIO_MEMORY:
+		sim_at(at_ns, fail_allocation, process_of(v[2]), v[1]);
+		break;
+	case SCENARIO_END:
+		sim_at(at_ns, terminate_switch, &cluster.sw[v[1]], v[2]);
+		break;
+	case SCENARIO_DELETE:
+	case SCENARIO_AWAY:
+	case SCENARIO_DOWN:
+		start_port(l, false);
+		break;
+	case SCENARIO_DELETE_BESIDE:
+	case SCENARIO_AWAY_BESIDE:
+	case SCENARIO_DOWN_BESIDE:
+		start_port(l, true);
+		break;
+	case SCENARIO_HOST_MAC:
+		cluster_move_host(at_ns, v[1]);
+		break;
+	case SCENARIO_PORT_MAC:
+		cluster_move_port(at_ns, &cluster.sw[v[1] >> 4], v[1] & 0xf);
+		break;
+	default:
+		break; /* the line is no fault */
+	}
+}
+
+void cluster_start_faults(const struct scenario *s)
+{
+	unsigned int i;
+
+	controller.died = after_controller_died;
+	for (i = 0; i < cluster.n_switches; i++)
+		cluster.sw[i].failed = after_daemon_died;
+	/* short delays lengthen all others, so they are known first */
+	for (i = 0; i < s->n; i++)
+		cluster.slowed |=
+			s->line[i].kind == SCENARIO_PAUSE || s->line[i].kind == SCENARIO_CUT_OFF;
+	for (i = 0; i < s->n; i++) {
+		note_end(&s->line[i]);
+		start_fault(&s->line[i]);
+	}
 }

@@ -20,10 +20,9 @@
 #include "selftests/fakes/tls_hostile.h"
 #include "sim.h"
 
-#define HOSTILE_ONE_OF 4 /* one of so many seeds has hostile peers */
-#define HOSTILE_MOST   3
-#define ATTACKS_MOST   24
-#define PIECES_MOST    4
+#define HOSTILE      0x58 /* distinguishes the random numbers of hostile peers from others */
+#define ATTACKS_MOST 24
+#define PIECES_MOST  4
 /* connections of a hostile peer at a time; the controller allows 16 per address */
 #define OPEN_MOST  20
 #define FLOOD_MOST 64 /* connections that a hostile peer makes in a row */
@@ -51,9 +50,7 @@ static struct hostile {
 	unsigned int host;
 	struct connection open[OPEN_MOST];
 	char out[PIECE_MOST]; /* the bytes of the peer's next message */
-} hostiles[HOSTILE_MOST];
-
-static unsigned int n_hostiles;
+} hostiles[CLUSTER_HOSTILE_MOST];
 
 /* --- messages --- */
 
@@ -505,7 +502,8 @@ static void attack(struct hostile *h)
 					 CLUSTER_METRICS_PORT};
 	const uint16_t port = ports[rng_below(&h->rng, cluster.metrics ? 4 : 3)];
 	const bool of_daemon = port == CLUSTER_METRICS_PORT && rng_below(&h->rng, 2);
-	const uint32_t addr = of_daemon ? cluster.sw.process.addr : controller.process.addr;
+	const unsigned int sw = cluster.n_switches > 1 ? rng_below(&h->rng, cluster.n_switches) : 0;
+	const uint32_t addr = of_daemon ? cluster.sw[sw].process.addr : controller.process.addr;
 	/* In seeds with keys, the peer mostly uses its own key. The port for metrics needs no
 	 * key. */
 	const bool tls = cluster.tls && port != CLUSTER_METRICS_PORT && rng_below(&h->rng, 8);
@@ -555,24 +553,14 @@ static void run(void *arg)
 	sim_note(h->process.name, "has ended", 0, 0, 0);
 }
 
-void cluster_hostile_open(void)
-{
-	struct rng rng = {.state = rng_mix(sim_seed(), DRAW_HOSTILE)};
-	const unsigned int n = 1 + rng_below(&rng, HOSTILE_MOST);
-
-	n_hostiles = rng_below(&rng, HOSTILE_ONE_OF) ? 0 : n;
-	cluster.hostile = n_hostiles;
-	cluster.metrics = cluster.hostile && rng_below(&rng, 2);
-}
-
 void cluster_hostile_start(void)
 {
 	unsigned int i, k;
 
-	for (i = 0; i < n_hostiles; i++) {
+	for (i = 0; i < cluster.hostiles; i++) {
 		struct hostile *h = &hostiles[i];
 
-		*h = (struct hostile){.rng.state = rng_mix(sim_seed(), DRAW_HOSTILE << 8 | i)};
+		*h = (struct hostile){.rng.state = rng_mix(sim_seed(), HOSTILE << 8 | i)};
 		snprintf(h->process.name, sizeof(h->process.name), "x%u", i % 10);
 		h->process.addr = htonl(0x0a4dfe01 + i);
 		h->host = rng_below(&h->rng, cluster.hosts);
@@ -587,7 +575,7 @@ bool cluster_hostile_ended(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < n_hostiles; i++)
+	for (i = 0; i < cluster.hostiles; i++)
 		if (task_alive_of(&hostiles[i].process))
 			return false;
 	return true;

@@ -14,14 +14,13 @@
 #include "userspace/xdp/packet.h"
 #include "userspace/links.h"
 #include "userspace/xdp/xsk.h"
+#include "watch.h"
 #include "xdp_priv.h"
 
 #define RX_FRAMES 64 /* frames in the fill ring, as in userspace/xdp/xsk.c */
 #define TX_FRAMES 256
 
-static struct cluster_switch *the_switch;
-
-/* --- libbpf's ring buffer --- */
+/* --- the kernel's state for each switch --- */
 
 struct ring_buffer {
 	struct xdp *xdp;
@@ -30,7 +29,33 @@ struct ring_buffer {
 	void *arg;
 };
 
-static struct ring_buffer ring; /* ring of the running daemon */
+struct inc_links_watch {
+	int fd;
+	bool changed;
+	void (*fn)(void *arg);
+	void *arg;
+	struct event *event;
+};
+
+/* The ring of events, the AF_XDP sockets, and the watch for changes of interfaces, all of the
+ * running daemon. */
+static struct kernel {
+	struct ring_buffer ring;
+	struct inc_xsk *socket[XDP_PORTS];
+	struct inc_links_watch watch;
+} kernels[CLUSTER_SWITCHES_MOST];
+
+static struct kernel *kernel_of(const struct cluster_switch *sw)
+{
+	return &kernels[sw->number];
+}
+
+static struct cluster_switch *here(void)
+{
+	return cluster_switch_here();
+}
+
+/* --- libbpf's ring buffer --- */
 
 static bool has_events(const void *arg)
 {
@@ -42,9 +67,11 @@ static bool has_events(const void *arg)
 struct ring_buffer *ring_buffer__new(int fd, ring_buffer_sample_fn fn, void *arg,
 				     const struct ring_buffer_opts *opts)
 {
-	ring = (struct ring_buffer){.xdp = xdp_of_fd(fd), .fn = fn, .arg = arg};
-	ring.fd = task_fd_new(has_events, &ring);
-	return &ring;
+	struct ring_buffer *r = &kernel_of(here())->ring;
+
+	*r = (struct ring_buffer){.xdp = xdp_of_fd(fd), .fn = fn, .arg = arg};
+	r->fd = task_fd_new(has_events, r);
+	return r;
 }
 
 void ring_buffer__free(struct ring_buffer *r)
@@ -73,12 +100,13 @@ static void on_event(void *arg)
 	const struct cluster_switch *sw = arg;
 
 	if (sw->running)
-		task_fd_changed(ring.fd);
+		task_fd_changed(kernel_of(sw)->ring.fd);
 }
 
 /* --- AF_XDP --- */
 
 struct inc_xsk {
+	struct cluster_switch *sw;
 	unsigned int port;
 	bool dead; /* the interface of this socket is gone */
 	int fd;
@@ -97,7 +125,22 @@ struct inc_xsk {
 	unsigned int tx_used;
 };
 
-static struct inc_xsk *sockets[XDP_PORTS];
+static void send_frame(const struct cluster_switch *sw, unsigned int port, const uint8_t *frame,
+		       size_t len)
+{
+	const struct watch at = {sw->process.name, sw->number, sw->xdp};
+	const struct host *host = &sw->port[port].host;
+
+	if (cluster_port_is_away(sw, port))
+		return;
+	/* between its change and the daemon's look at it, an address may be old or new */
+	sim_require(frame[6 + 2] >= sw->port[port].followed && frame[6 + 2] <= host->mac[2] &&
+			    !memcmp(frame + 6 + 3, host->mac + 3, 3),
+		    "%s: a frame leaves by port %u from an address that is not the port's",
+		    sw->process.name, port);
+	watch_frame(&at, port, frame, len);
+	wire_send(host->up, frame, len);
+}
 
 static bool has_frames(const void *arg)
 {
@@ -122,8 +165,8 @@ static void forget_socket(void *arg)
 {
 	struct inc_xsk *x = arg;
 
-	the_switch->xdp->xsk[x->port * INC_PORT_QUEUES] = 0;
-	sockets[x->port] = NULL;
+	x->sw->xdp->xsk[x->port * INC_PORT_QUEUES] = 0;
+	kernel_of(x->sw)->socket[x->port] = NULL;
 	free(x);
 }
 
@@ -134,14 +177,15 @@ int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, in
 
 	sim_require(x, "no memory for an AF_XDP socket");
 	x->rx_put = x->rx_got = x->tx_used = 0;
+	x->sw = here();
 	x->port = ifname[1] - '0';
-	x->dead = !xdp_ifindex_now(the_switch->xdp, x->port);
+	x->dead = !xdp_ifindex_now(x->sw->xdp, x->port);
 	x->fn = fn;
 	x->arg = arg;
 	x->event = NULL;
 	x->fd = task_fd_new(has_frames, x);
 	task_fd_more(x->fd, NULL, forget_socket);
-	sockets[x->port] = x;
+	kernel_of(x->sw)->socket[x->port] = x;
 	x->event = event_new(base, x->fd, EV_READ | EV_PERSIST, on_frame, x);
 	if (!x->event || event_add(x->event, NULL)) {
 		inc_xsk_close(x);
@@ -192,7 +236,7 @@ void inc_xsk_tx_flush(struct inc_xsk *x)
 	unsigned int i;
 
 	for (i = 0; i < x->tx_used && !x->dead; i++)
-		wire_send(the_switch->down[x->port], x->tx[i].bytes, x->tx[i].len);
+		send_frame(x->sw, x->port, x->tx[i].bytes, x->tx[i].len);
 	x->tx_used = 0;
 }
 
@@ -214,7 +258,7 @@ int inc_switch_possible(struct inc_err *err)
 
 bool inc_switch_left(const char *instance)
 {
-	return the_switch->adopts;
+	return here()->pinned;
 }
 
 /* A daemon that starts reads its state from the maps. Only the memory of the daemon is new, and the
@@ -222,7 +266,8 @@ bool inc_switch_left(const char *instance)
 int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 		    struct inc_err *err)
 {
-	struct inc_switch *sw = xdp_switch(the_switch->xdp);
+	struct cluster_switch *at = here();
+	struct inc_switch *sw = xdp_switch(at->xdp);
 	unsigned int i;
 
 	memset(sw->comm, 0, sw->opts.max_comms * sizeof(*sw->comm));
@@ -231,7 +276,8 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	for (i = 0; i < INC_MAX_PORTS; i++)
 		sw->slot[i].used = NULL;
 	/* the predecessor's maps remain until this daemon has adopted them */
-	sw->adopted = sw->leaving = the_switch->adopts;
+	sw->adopted = sw->leaving = at->pinned;
+	at->pinned = true;
 	*out = sw;
 	return 0;
 }
@@ -241,8 +287,13 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
  * nothing was opened. */
 void inc_switch_close(struct inc_switch *sw)
 {
-	if (sw && !sw->leaving)
-		the_switch->closed = true;
+	struct cluster_switch *at = here();
+
+	if (!sw || sw->leaving)
+		return;
+	xdp_detach(at->xdp);
+	at->pinned = false;
+	at->closed = true;
 }
 
 void inc_switch_leave(struct inc_switch *sw)
@@ -273,7 +324,7 @@ bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex)
 {
 	unsigned int i;
 
-	for (i = 0; i < the_switch->ports; i++)
+	for (i = 0; i < XDP_PORTS; i++)
 		if (sw->slot[i].used && sw->slot[i].port.ifindex == ifindex)
 			return true;
 	return false;
@@ -291,7 +342,7 @@ int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *o
 
 	*out = (struct inc_counters){};
 	for (i = 0; i < INC_CTR_MAX; i++)
-		out->value[i] = xdp_counter(the_switch->xdp, i);
+		out->value[i] = xdp_counter(here()->xdp, i);
 	return 0;
 }
 
@@ -303,20 +354,21 @@ const struct inc_counter_info inc_counter_info[INC_CTR_MAX] = {
 
 int inc_links_read(struct inc_link **out)
 {
-	struct inc_link *list = calloc(the_switch->ports, sizeof(*list));
+	const struct cluster_switch *sw = here();
+	struct inc_link *list = calloc(sw->ports, sizeof(*list));
 	int i, n = 0;
 
 	*out = list;
 	if (!list)
 		return -ENOMEM;
-	for (i = 0; i < (int)the_switch->ports; i++) {
-		const uint32_t ifindex = xdp_ifindex_now(the_switch->xdp, i);
+	for (i = 0; i < (int)sw->ports; i++) {
+		const uint32_t ifindex = xdp_ifindex_now(sw->xdp, i);
 
 		if (!ifindex)
 			continue;
 		list[n] = (struct inc_link){.ifindex = ifindex,
-					    .up = true,
-					    .xdp_id = xdp_program_id(the_switch->xdp, i)};
+					    .up = !sw->port[i].down,
+					    .xdp_id = xdp_program_id(sw->xdp, i)};
 		snprintf(list[n++].name, sizeof(list[n].name), "p%d", i);
 	}
 	return n;
@@ -338,16 +390,6 @@ const struct inc_link *inc_link_called(const struct inc_link *list, int n, const
 	return NULL;
 }
 
-struct inc_links_watch {
-	int fd;
-	bool changed;
-	void (*fn)(void *arg);
-	void *arg;
-	struct event *event;
-};
-
-static struct inc_links_watch watch; /* the running daemon's watch for changes of interfaces */
-
 static bool has_changed(const void *arg)
 {
 	return ((const struct inc_links_watch *)arg)->changed;
@@ -355,27 +397,31 @@ static bool has_changed(const void *arg)
 
 static void on_change(evutil_socket_t fd, short what, void *arg)
 {
-	watch.changed = false;
-	watch.fn(watch.arg);
+	struct inc_links_watch *w = arg;
+
+	w->changed = false;
+	w->fn(w->arg);
 }
 
 static void forget_watch(void *arg)
 {
-	watch.fn = NULL;
+	((struct inc_links_watch *)arg)->fn = NULL;
 }
 
 int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *arg,
 			  struct inc_links_watch **out, struct inc_err *err)
 {
-	watch = (struct inc_links_watch){.fn = fn, .arg = arg};
-	watch.fd = task_fd_new(has_changed, &watch);
-	task_fd_more(watch.fd, NULL, forget_watch);
-	watch.event = event_new(base, watch.fd, EV_READ | EV_PERSIST, on_change, NULL);
-	if (!watch.event || event_add(watch.event, NULL)) {
-		inc_links_watch_stop(&watch);
+	struct inc_links_watch *w = &kernel_of(here())->watch;
+
+	*w = (struct inc_links_watch){.fn = fn, .arg = arg};
+	w->fd = task_fd_new(has_changed, w);
+	task_fd_more(w->fd, NULL, forget_watch);
+	w->event = event_new(base, w->fd, EV_READ | EV_PERSIST, on_change, w);
+	if (!w->event || event_add(w->event, NULL)) {
+		inc_links_watch_stop(w);
 		return inc_err_set(err, ENOMEM, "no memory to watch interfaces");
 	}
-	*out = &watch;
+	*out = w;
 	return 0;
 }
 
@@ -388,60 +434,84 @@ void inc_links_watch_stop(struct inc_links_watch *w)
 	task_fd_close(w->fd);
 }
 
-static void links_change(void)
+static void links_change(const struct cluster_switch *sw)
 {
-	if (!watch.fn)
+	struct inc_links_watch *w = &kernel_of(sw)->watch;
+
+	if (!w->fn)
 		return;
-	watch.changed = true;
-	task_fd_changed(watch.fd);
+	w->changed = true;
+	task_fd_changed(w->fd);
 }
 
-static void port_is_gone(unsigned int port)
+bool cluster_port_is_away(const struct cluster_switch *sw, unsigned int port)
 {
-	if (sockets[port])
-		sockets[port]->dead = true;
-	links_change();
+	return sw->port[port].down || !xdp_ifindex_now(sw->xdp, port);
+}
+
+void cluster_port_changed(struct cluster_port *port)
+{
+	links_change(port->sw);
+}
+
+static void port_is_gone(struct cluster_switch *sw, unsigned int port)
+{
+	struct inc_xsk *x = kernel_of(sw)->socket[port];
+
+	if (x)
+		x->dead = true;
+	sw->port[port].host.away = true;
+	sw->port[port].left_at_ns = sim_now_ns();
+	links_change(sw);
+}
+
+void cluster_port_down(struct cluster_switch *sw, unsigned int port)
+{
+	sim_note(sw->process.name, "has the interface of a port taken down", port, 0, 0);
+	sw->port[port].down = sw->port[port].host.away = true;
+	sw->port[port].left_at_ns = sim_now_ns();
+	links_change(sw);
 }
 
 void cluster_port_delete(struct cluster_switch *sw, unsigned int port)
 {
 	sim_note(sw->process.name, "loses the interface of a port", port, 0, 0);
 	xdp_delete(sw->xdp, port);
-	port_is_gone(port);
+	port_is_gone(sw, port);
 }
 
 void cluster_port_move(struct cluster_switch *sw, unsigned int port)
 {
 	sim_note(sw->process.name, "has the interface of a port moved away", port, 0, 0);
 	xdp_move(sw->xdp, port);
-	port_is_gone(port);
+	port_is_gone(sw, port);
 }
 
 void cluster_port_return(struct cluster_switch *sw, unsigned int port)
 {
 	sim_note(sw->process.name, "gets an interface again", port, 0, 0);
-	xdp_make(sw->xdp, port);
-	links_change();
+	if (!sw->port[port].down)
+		xdp_make(sw->xdp, port);
+	sw->port[port].down = sw->port[port].host.away = false;
+	links_change(sw);
 }
 
 unsigned int __wrap_if_nametoindex(const char *name);
 unsigned int __wrap_if_nametoindex(const char *name)
 {
-	return xdp_ifindex_now(the_switch->xdp, name[1] - '0');
+	return xdp_ifindex_now(here()->xdp, name[1] - '0');
 }
 
 /* --- the data path --- */
 
 static void on_leaving(void *arg, unsigned int port, const uint8_t *frame, size_t len)
 {
-	const struct cluster_switch *sw = arg;
-
-	wire_send(sw->down[port], frame, len);
+	send_frame(arg, port, frame, len);
 }
 
 static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, size_t len)
 {
-	struct inc_xsk *x = sockets[port];
+	struct inc_xsk *x = kernel_of(arg)->socket[port];
 	unsigned int i;
 
 	if (!x || x->dead || x->rx_put - x->rx_got == RX_FRAMES || sim_fault(20))
@@ -455,27 +525,28 @@ static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, siz
 
 /* If a communicator is removed before it has started, for example because memory is short, it must
  * leave nothing behind. */
-static void check_taken_back(struct xdp *xdp)
+static void check_taken_back(const struct cluster_switch *sw)
 {
+	const uint32_t own = sw->port[0].host.addr;
 	const struct inc_comm_conf conf = {.communicator = 1,
 					   .root = true,
 					   .n_conns = 1,
 					   .payload = 256,
 					   .slots = 1,
 					   .conn[0] = {.port = "p0",
-						       .own.ip = htonl(CLUSTER_PORT_ADDR(0)),
+						       .own.ip = own,
 						       .own.udp_port = INC_ROCE_UDP_PORT,
 						       .own.qpn = INC_MIN_QPN,
-						       .peer.ip = htonl(CLUSTER_PORT_ADDR(0) - 1),
+						       .peer.ip = own ^ htonl(1),
 						       .peer.udp_port = INC_ROCE_UDP_PORT,
 						       .peer.qpn = INC_MIN_QPN,
 						       .pkey = 0xffff}};
 	struct inc_err err = {""};
-	int comm = inc_switch_add_comm(xdp_switch(xdp), &conf, &err);
+	int comm = inc_switch_add_comm(xdp_switch(sw->xdp), &conf, &err);
 
-	sim_require(comm >= 0 && !inc_switch_remove_comm(xdp_switch(xdp), comm, &err), "%s",
+	sim_require(comm >= 0 && !inc_switch_remove_comm(xdp_switch(sw->xdp), comm, &err), "%s",
 		    err.msg);
-	sim_require(!xdp_entries(xdp), "a communicator that is taken back leaves look-ups");
+	sim_require(!xdp_entries(sw->xdp), "a communicator that is taken back leaves look-ups");
 }
 
 void cluster_xdp_open(struct cluster_switch *sw)
@@ -483,8 +554,8 @@ void cluster_xdp_open(struct cluster_switch *sw)
 	const struct xdp_out out = {
 		.frame = on_leaving, .slow_path = on_slow_path, .event = on_event, .arg = sw};
 
-	the_switch = sw;
 	sw->xdp = xdp_new(CLUSTER_COMMS, CLUSTER_COMMS * XDP_PORTS, CLUSTER_ROWS, sw->ports, &out);
-	memset(sockets, 0, sizeof(sockets));
-	check_taken_back(sw->xdp);
+	memset(kernel_of(sw), 0, sizeof(*kernel_of(sw)));
+	check_taken_back(sw);
+	xdp_detach(sw->xdp);
 }

@@ -1,44 +1,41 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* A rank: it joins its group, creates communicators and calls collectives on them. Where others
+ * have died, it shrinks the group and goes on. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cluster.h"
+#include "collective.h"
 #include "hostlib/src/internal.h"
-#include "lib/proto/desc.h"
 #include "memory.h"
-#include "selftests/unit/ref_switch.h"
 #include "sim.h"
-
-#define BYTES_MOST 8192
-/* After the death of a rank, and after the daemon's SIGTERM, each affected call must fail within
- * this time. It is the timeout of members or of switches, plus 2 s for the messages. */
-#define DEATH_NS       ((CLUSTER_MEMBER_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
-#define TERMINATION_NS ((CLUSTER_SWITCH_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
-/* A collective fails if it makes no progress for this time (inccl.h, timeout_ms). */
-#define PROGRESS_NS (30 * INC_NSEC_PER_SEC)
-/* No call may last longer than this, including a creation with its 70 s. Time in which the rank
- * itself stands still does not count. */
-#define CALL_NS (80 * INC_NSEC_PER_SEC)
 
 const struct inccl_transport inccl_transports[] = {{INCCL_TRANSPORT_SOFT, &inc_channel_soft}, {}};
 
-/* The data of a rank: its group, its buffers, and the state of its current call. */
+/* The data of a rank: its group, its communicators, and the calls on them that have begun. */
 struct work {
 	struct cluster_rank *rank;
 	struct inccl_group *group;
 	struct cluster_made *made; /* the rank's group as the test records it */
-	bool all_have_it;          /* every rank of the group has created its communicator */
-	bool connects;             /* the rank's current call connects to the controller */
-	char error[256];
-	_Alignas(8) uint8_t send[BYTES_MOST];
-	uint8_t recv[BYTES_MOST], expected[BYTES_MOST], other[BYTES_MOST];
+	unsigned int round;
+	struct inccl_communicator *comm[CLUSTER_COMMS_AT_ONCE];
+	struct call {
+		struct collective what;
+		struct collective_buffers buffers;
+		struct inccl_request *request;
+	} call[CLUSTER_CALLS_MOST];
 };
 static struct work works[CLUSTER_GROUPS_MOST][CLUSTER_HOSTS_MOST];
 
 static void on_log(void *ctx, const char *line)
 {
-	sim_note(((struct cluster_rank *)ctx)->process.name, line, 0, 0, 0);
+	struct cluster_rank *rank = ctx;
+
+	sim_note(rank->process.name, line, 0, 0, 0);
+	if (strstr(line, " has failed: "))
+		rank->failed_at_ns = sim_now_ns();
 }
 
 static void think(uint64_t ns)
@@ -49,269 +46,264 @@ static void think(uint64_t ns)
 	ppoll(NULL, 0, &ts, NULL);
 }
 
-/* --- calls: none hangs, and none fails without a reason --- */
+/* --- a collective, its data and its check --- */
 
-static void begins(struct cluster_rank *rank, const char *what)
+/* The communicator that a call uses. Calls use the group's communicators in turn. */
+static struct inccl_communicator *comm_of(const struct work *w, unsigned int call)
 {
-	rank->called_at_ns = sim_now_ns();
-	sim_note(rank->process.name, what, 0, 0, 0);
+	return w->comm[call % w->rank->group->comms];
 }
 
-/* Has an allocation failed in a rank of the group, or in the controller or daemon, which serve all
- * groups? */
-static bool memory_has_failed(const struct cluster_group *group)
+/* The number of a call among all calls of the group. */
+static unsigned int number_of(const struct work *w, unsigned int call)
 {
-	const struct process *failed = memory_failed();
-	unsigned int r;
-
-	for (r = 0; r < group->n_ranks; r++)
-		if (failed == &group->rank[r].process)
-			return true;
-	return failed == &controller.process || failed == &cluster.sw.process;
+	return w->round * CLUSTER_CALLS_MOST + call;
 }
 
-/* Does the daemon stand still for about as long as a collective waits for progress? A lost result
- * must be retransmitted by the daemon. After the loss of a port nothing moves until the daemon
- * observes the port's return. */
-static bool needs_daemon_for_long(void)
+/* The data of a rank of the job for a call follow from this seed. */
+static uint64_t seed_of(const struct work *w, unsigned int job_rank, unsigned int call)
 {
-	const uint64_t more_ms = cluster.port.goes ? 10000 : 2000;
-
-	return (cluster.daemon_stalls_ms + more_ms) * INC_NSEC_PER_MSEC >= PROGRESS_NS;
+	return rng_mix(sim_seed() ^ w->group->number, number_of(w, call) << 8 | job_rank);
 }
 
-/* Is there a reason for which the rank's call may fail? The death of the controller or the daemon,
- * a standstill of the daemon and a lost port may fail only calls that create or destroy something.
- * A collective fails in three cases: SIGTERM ends the daemon's communicators, a port whose return
- * no daemon observed ends its own, or the daemon stands still for too long. A standstill of the
- * controller may fail a call that connects, if there are keys, and no other. */
-static bool has_reason(const struct work *w)
+static struct inccl_communicator_info info_of(struct inccl_communicator *comm)
 {
-	/* with keys, a call that connects needs the controller for the TLS handshake, which has a
-	 * limit of 5 s */
-	if (cluster.tls && cluster.controller_stalls && w->connects)
-		return true;
-	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
-	       cluster.terminated_at_ns || cluster.port.unseen || needs_daemon_for_long() ||
-	       ((cluster.controller_dies || cluster.daemon_dies || cluster.daemon_stalls ||
-		 cluster.port.goes) &&
-		!w->all_have_it);
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+
+	sim_require(!inccl_communicator_info(comm, &info), "no facts of a communicator");
+	return info;
 }
 
-/* Does the controller or the daemon die or stand still in this run? If so, the text of an error
- * depends on that, and is not checked. */
-static bool control_plane_disturbed(void)
+static bool is_native(const struct inccl_communicator_info *info)
 {
-	return cluster.controller_dies || cluster.daemon_dies || cluster.controller_stalls ||
-	       cluster.daemon_stalls;
+	return !strcmp(info->floats, "native");
 }
 
-/* The time from which a call's failure has a reason: the start of the call, or the latest event
- * that may fail it. */
-static uint64_t reason_at_ns(const struct cluster_rank *rank)
+static void forget_calls(struct work *w)
 {
-	uint64_t at_ns = rank->called_at_ns;
+	unsigned int i;
 
-	if (at_ns < rank->group->died_at_ns)
-		at_ns = rank->group->died_at_ns;
-	if (at_ns < cluster.terminated_at_ns)
-		at_ns = cluster.terminated_at_ns;
-	if (cluster.port.unseen && at_ns < cluster.port.back_at_ns)
-		at_ns = cluster.port.back_at_ns;
-	if (cluster.port.unseen && at_ns < cluster.sw.ready_at_ns)
-		at_ns = cluster.sw.ready_at_ns;
-	/* a process that stands still receives and reports nothing before it goes on */
-	if (at_ns < cluster_resumed_at_ns())
-		at_ns = cluster_resumed_at_ns();
-	return at_ns;
+	for (i = 0; i < CLUSTER_CALLS_MOST; i++)
+		collective_free(&w->call[i].buffers);
 }
 
-static bool stands_still(const struct process *process)
+/* Starts a call. Fails only if the communicator has failed. */
+static int begin(struct work *w, unsigned int i)
 {
-	return sim_now_ns() < process->paused_until_ns;
-}
+	const struct inccl_communicator_info info = info_of(comm_of(w, i));
+	const struct collective_limits limits = {
+		.ranks = inccl_group_size(w->group),
+		.payload = info.payload,
+		.native = is_native(&info),
+		.writes = !strcmp(info.mode, "passthrough"),
+	};
+	struct rng rng = {.state = rng_mix(sim_seed() + w->group->number, number_of(w, i))};
+	struct call *c = &w->call[i];
+	int ret;
 
-/* The time within which a call must fail after its cause. */
-static uint64_t within_ns(void)
-{
-	const uint64_t ns = cluster.terminated_at_ns || cluster.n_pauses || cluster.port.goes
-				    ? TERMINATION_NS
-				    : DEATH_NS;
-
-	/* If the cause of a failure cannot be reported, the rank's own limit ends its collective.
-	 * That is so while the controller or the daemon stands still. It is also so if the daemon
-	 * ends right after a standstill, because the controller has closed the connection by which
-	 * the daemon would report its end. */
-	return stands_still(&controller.process) || stands_still(&cluster.sw.process) ||
-			       (cluster.terminated_at_ns && cluster.daemon_stalls)
-		       ? ns + PROGRESS_NS
-		       : ns;
-}
-
-/* A process that stood still must not blame a peer for messages that the process itself missed.
- * Only a rank that was silent or has died may be reported as silent. */
-static void check_blame(const struct work *w, const char *what)
-{
-	const struct cluster_group *group = w->rank->group;
-	const char *said = strstr(w->error, " has not answered for");
-	const char *addr = said ? strstr(w->error, "10.77.") : NULL;
-	unsigned int host;
-
-	if (!addr || addr > said || sscanf(addr, "10.77.%u.1", &host) != 1)
-		return;
-	sim_require(host < group->n_ranks && group->rank[host].silenced,
-		    "%s: %s: blames a rank that was only slow: %s", w->rank->process.name, what,
-		    w->error);
-}
-
-/* Checks that the text of an error names something that has happened. A rank that was silent is
- * blamed on every rank with "has not answered", on the silent rank as well. After SIGTERM to the
- * daemon, the error names the switch, or a rank that left because of it. If a port was lost, the
- * error of a new communicator names the port, or the switch if its daemon could not start without
- * that port. */
-static void check_story(const struct work *w, const char *what)
-{
-	const struct cluster_group *group = w->rank->group;
-
-	if (group->killed || !w->rank->formed || memory_has_failed(group) ||
-	    control_plane_disturbed())
-		return;
-	sim_require((group->died_at_ns && strstr(w->error, "has not answered")) ||
-			    (cluster.terminated_at_ns && (strstr(w->error, "switch s0") ||
-							  strstr(w->error, "left the group"))) ||
-			    (cluster.port.goes && strstr(w->error, "its interface is gone")) ||
-			    (cluster.sw.lacked_port && strstr(w->error, "switch s0")),
-		    "%s: %s: nothing has happened that would explain: %s", w->rank->process.name,
-		    what, w->error);
-}
-
-/* How long the rank's call has lasted, without the time in which the rank stood still. */
-static uint64_t awake_ns(const struct cluster_rank *rank)
-{
-	return sim_now_ns() - rank->called_at_ns -
-	       cluster_still_ns(&rank->process, rank->called_at_ns);
-}
-
-static int ended(struct work *w, const char *what, int ret)
-{
-	struct cluster_rank *rank = w->rank;
-	const struct cluster_group *group = rank->group;
-	const uint64_t took_ns = awake_ns(rank);
-
-	sim_note(rank->process.name, "is through with it:", -ret, 0, 0);
-	sim_require(took_ns < CALL_NS, "%s: %s took %llu s", rank->process.name, what,
-		    (unsigned long long)(took_ns / INC_NSEC_PER_SEC));
-	sim_require(!ret || has_reason(w), "%s: %s: %s (%s), and nothing has happened to the group",
-		    rank->process.name, what, strerror(-ret), w->error);
-	sim_require(!ret || cluster.controller_dies ||
-			    (cluster.daemon_dies && !cluster.port.unseen) ||
-			    memory_has_failed(group) || !rank->formed ||
-			    sim_now_ns() < reason_at_ns(rank) + within_ns(),
-		    "%s: %s has failed long after the cause: %s", rank->process.name, what,
-		    strerror(-ret));
-	if (ret) {
-		check_blame(w, what);
-		check_story(w, what);
-	}
-	rank->called_at_ns = 0;
-	cluster_figures.failed += !!ret;
+	if (sim_chance(200))
+		think(sim_between(0, 20 * INC_NSEC_PER_MSEC));
+	collective_draw(&rng, &limits, &c->what);
+	collective_make(&c->what, inccl_group_rank(w->group), seed_of(w, w->rank->number, i),
+			&c->buffers);
+	cluster_call_begins(w->rank, collective_name(&c->what));
+	ret = collective_start(&c->what, comm_of(w, i), &c->buffers, &c->request);
 	return ret;
 }
 
-void cluster_rank_overdue(const struct cluster_rank *rank)
+/* Fills in what all members of the group have given. Returns one piece of memory. */
+static uint8_t *gather(const struct work *w, unsigned int i, const uint8_t *given[])
 {
-	sim_require(!rank->called_at_ns || rank->process.dead || awake_ns(rank) < CALL_NS,
-		    "%s: a call does not end", rank->process.name);
-}
+	const struct collective *c = &w->call[i].what;
+	const size_t most = collective_all_bytes(c) + 1;
+	uint8_t *bytes = malloc(most * c->ranks);
+	unsigned int job_rank, r = 0;
 
-/* --- an AllReduce, its data and its check --- */
-
-/* Fills in the data that this rank of the job contributes to a call. */
-static void fill(const struct work *w, unsigned int rank, uint32_t call, uint8_t *at, size_t size)
-{
-	struct rng rng = {.state = rng_mix(sim_seed() ^ w->group->number, call << 8 | rank)};
-	size_t i;
-
-	for (i = 0; i < size; i++)
-		at[i] = rng_below(&rng, 256);
-}
-
-static int call(struct work *w, struct inccl_communicator *comm, uint32_t number)
-{
-	static const enum inccl_dtype dtypes[] = {INCCL_INT32, INCCL_UINT32, INCCL_INT16,
-						  INCCL_UINT8};
-	struct rng rng = {.state = rng_mix(sim_seed() + w->group->number, number)};
-	const enum inccl_dtype dtype = dtypes[rng_below(&rng, 4)];
-	const enum inccl_op op = rng_below(&rng, INCCL_XOR + 1);
-	const uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, op, dtype, 0, 0);
-	const size_t element = ref_element_bytes(desc);
-	const size_t count = 1 + rng_below(&rng, BYTES_MOST / element);
-	const size_t size = count * element;
-	bool first = true;
-	unsigned int r;
-	int ret;
-
-	fill(w, w->rank->number, number, w->send, size);
-	memset(w->recv, 0xa5, size);
-	begins(w->rank, "calls AllReduce");
-	ret = inccl_allreduce(comm, w->send, w->recv, count, dtype, op, NULL);
-	w->all_have_it = __builtin_popcount(w->made->created[number / CLUSTER_CALLS_MOST]) ==
-			 inccl_group_size(w->group);
-	if (ret)
-		snprintf(w->error, sizeof(w->error), "%s", inccl_communicator_error(comm) ?: "");
-	ended(w, "AllReduce", ret);
-	w->all_have_it = false;
-	if (ret)
-		return ret;
-	sim_require(__builtin_popcount(w->made->members) == inccl_group_size(w->group),
-		    "%s: a result of %d ranks, and the group has %d", w->rank->process.name,
-		    __builtin_popcount(w->made->members), inccl_group_size(w->group));
-	for (r = 0; r < CLUSTER_HOSTS_MOST; r++) {
-		if (!(w->made->members >> r & 1))
+	sim_require(bytes, "no memory");
+	for (job_rank = 0; job_rank < CLUSTER_HOSTS_MOST; job_rank++) {
+		if (!(w->made->members >> job_rank & 1))
 			continue;
-		fill(w, r, number, first ? w->expected : w->other, size);
-		if (!first)
-			ref_operate(desc, false, w->expected, w->other, size);
-		first = false;
+		given[r] = bytes + r * most;
+		collective_fill(c, seed_of(w, job_rank, i), bytes + r * most,
+				collective_send_bytes(c, r));
+		r++;
 	}
-	sim_require(!memcmp(w->recv, w->expected, size), "%s: a result is wrong",
-		    w->rank->process.name);
-	return 0;
+	return bytes;
 }
 
-/* Creates a communicator, makes calls on it, and destroys it. */
-static int round_of(struct work *w, unsigned int number)
+static uint64_t sum_of(const uint8_t *bytes, size_t n)
+{
+	uint64_t sum = n + 1;
+
+	while (n--)
+		sum = (sum ^ bytes[n]) * 0x100000001b3;
+	return sum | 1;
+}
+
+/* Checks floats that were added as integers. Those of one rank must be within the error bound, and
+ * those of the other ranks must equal them. */
+static void check_floats(struct work *w, unsigned int i, const uint8_t *const given[])
+{
+	const struct inccl_communicator_info info = info_of(comm_of(w, i));
+	const struct call *c = &w->call[i];
+	const unsigned int rank = inccl_group_rank(w->group);
+	const bool is_shared = c->what.what != INCCL_REDUCE_SCATTER;
+	const uint64_t sum = sum_of(c->buffers.recv, collective_recv_bytes(&c->what, rank));
+	uint64_t *first = &w->made->sum[number_of(w, i)];
+
+	sim_require(!is_shared || !*first || *first == sum, "%s: a sum of floats differs",
+		    w->rank->process.name);
+	if (!*first || !is_shared)
+		collective_check_floats(&c->what, given, rank, info.float_bits, c->buffers.recv);
+	*first = sum;
+}
+
+static void check_exactly(const struct work *w, unsigned int i, const uint8_t *const given[])
+{
+	const struct collective_tree *tree = &w->made->tree[w->round][i % w->rank->group->comms];
+	const struct call *c = &w->call[i];
+	const unsigned int rank = inccl_group_rank(w->group);
+	const size_t at = c->what.what == INCCL_REDUCE_SCATTER ? rank * c->what.block_bytes : 0;
+	uint8_t *expected = malloc(collective_all_bytes(&c->what) + 1);
+
+	sim_require(expected, "no memory");
+	collective_expect(&c->what, given, tree, expected);
+	sim_require(!memcmp(c->buffers.recv, expected + at, collective_recv_bytes(&c->what, rank)),
+		    "%s: a result is wrong", w->rank->process.name);
+	free(expected);
+}
+
+static void check_result(struct work *w, unsigned int i)
+{
+	const struct inccl_communicator_info info = info_of(comm_of(w, i));
+	const unsigned int rank = inccl_group_rank(w->group);
+	const struct collective *c = &w->call[i].what;
+	const uint8_t *given[CLUSTER_HOSTS_MOST];
+	uint8_t *bytes;
+
+	sim_require(__builtin_popcount(w->made->members) == (int)c->ranks,
+		    "%s: a result of %d ranks, and the group has %u", w->rank->process.name,
+		    __builtin_popcount(w->made->members), c->ranks);
+	sim_require(collective_is_unchanged(c, rank, &w->call[i].buffers),
+		    "%s: what was given has changed", w->rank->process.name);
+	if (!collective_recv_bytes(c, rank))
+		return;
+	bytes = gather(w, i, given);
+	if (!collective_reduces_floats(c))
+		check_exactly(w, i, given);
+	else if (!is_native(&info))
+		check_floats(w, i, given);
+	else if (w->made->has_tree[w->round] >> i % w->rank->group->comms & 1)
+		check_exactly(w, i, given);
+	free(bytes);
+	sim_hash_bytes(w->call[i].buffers.recv, collective_recv_bytes(c, rank));
+}
+
+static void note_error(struct cluster_rank *rank, const char *error)
+{
+	if (error)
+		snprintf(rank->error, sizeof(rank->error), "%s", error);
+}
+
+/* Ends a call that has begun, or whose start has failed with `ret`. */
+static int end(struct work *w, unsigned int i, int ret)
+{
+	if (!ret) {
+		cluster_call_begins(w->rank, "waits for its result");
+		w->rank->collects = true;
+		ret = inccl_wait(w->call[i].request, -1);
+	}
+	w->rank->all_have_it =
+		__builtin_popcount(w->made->created[w->round]) == inccl_group_size(w->group);
+	if (ret)
+		note_error(w->rank, inccl_communicator_error(comm_of(w, i)));
+	cluster_call_ended(w->rank, collective_name(&w->call[i].what), ret);
+	w->rank->all_have_it = w->rank->collects = false;
+	if (!ret)
+		check_result(w, i);
+	collective_free(&w->call[i].buffers);
+	return ret;
+}
+
+/* Makes all calls of a round. After an error the calls that have begun must end, too, with their
+ * results or with the error. */
+static int call_all(struct work *w)
 {
 	const struct cluster_group *group = w->rank->group;
-	struct inccl_communicator_opts opts = group->opts;
-	struct inccl_communicator *comm;
-	unsigned int i;
-	int ret, end;
+	unsigned int begun = 0, ended = 0;
+	int ret = 0, one;
 
-	opts.error = w->error;
-	opts.error_size = sizeof(w->error);
-	begins(w->rank, "makes a communicator");
-	ret = ended(w, "the communicator", inccl_communicator_create(w->group, &opts, &comm));
-	if (ret)
-		return ret;
-	w->made->created[number] |= 1u << w->rank->number;
-	for (i = 0; !ret && i < group->calls; i++) {
-		if (sim_chance(200))
-			think(sim_between(0, 20 * INC_NSEC_PER_MSEC));
-		ret = call(w, comm, number * CLUSTER_CALLS_MOST + i);
+	while (ended < begun || (!ret && begun < group->calls)) {
+		if (!ret && begun < group->calls && begun - ended < group->at_once) {
+			ret = begin(w, begun);
+			if (ret)
+				end(w, begun, ret);
+			begun += !ret;
+			continue;
+		}
+		one = end(w, ended++, 0);
+		ret = ret ?: one;
 	}
-	begins(w->rank, "destroys its communicator");
-	end = ended(w, "the communicator's end", inccl_communicator_destroy(comm));
-	return ret ?: end;
+	return ret;
+}
+
+/* --- communicators --- */
+
+static int create(struct work *w)
+{
+	struct inccl_communicator_opts opts = w->rank->group->opts;
+	unsigned int i;
+	int ret = 0;
+
+	opts.error = w->rank->error;
+	opts.error_size = sizeof(w->rank->error);
+	for (i = 0; !ret && i < w->rank->group->comms; i++) {
+		cluster_call_begins(w->rank, "makes a communicator");
+		ret = cluster_call_ended(w->rank, "the communicator",
+					 inccl_communicator_create(w->group, &opts, &w->comm[i]));
+		if (!ret)
+			w->made->has_tree[w->round] |= controller_tree(info_of(w->comm[i]).number,
+								       &w->made->tree[w->round][i])
+						       << i;
+	}
+	if (!ret)
+		w->made->created[w->round] |= 1u << w->rank->number;
+	return ret;
+}
+
+static void destroy(struct work *w)
+{
+	unsigned int i;
+
+	for (i = 0; i < CLUSTER_COMMS_AT_ONCE; i++) {
+		if (!w->comm[i])
+			continue;
+		cluster_call_begins(w->rank, "destroys its communicator");
+		note_error(w->rank, inccl_communicator_error(w->comm[i]));
+		cluster_call_ended(w->rank, "the communicator's end",
+				   inccl_communicator_destroy(w->comm[i]));
+		w->comm[i] = NULL;
+	}
+}
+
+/* Creates the communicators of a round, makes calls on them, and destroys them. A communicator that
+ * fails in its end fails no round, because the other ranks, which have their results as well, may
+ * not notice that. */
+static int round_of(struct work *w)
+{
+	int ret = create(w);
+
+	ret = ret ?: call_all(w);
+	destroy(w);
+	return ret;
 }
 
 static int compute(struct work *w)
 {
-	unsigned int i;
 	int ret = 0;
 
-	for (i = 0; !ret && i < w->rank->group->rounds; i++)
-		ret = round_of(w, i);
+	for (w->round = 0; !ret && w->round < w->rank->group->rounds; w->round++)
+		ret = round_of(w);
 	return ret;
 }
 
@@ -319,27 +311,27 @@ static int compute(struct work *w)
 
 static int join(struct work *w)
 {
-	const struct cluster_rank *rank = w->rank;
+	struct cluster_rank *rank = w->rank;
 	const struct in_addr addr = {rank->process.addr};
 	char address[INET_ADDRSTRLEN];
 	int ret;
 	INCCL_OPTS(inccl_group_opts, opts, .job = rank->group->job,
 		   .controller = CLUSTER_CONTROLLER, .rank = rank->number,
-		   .world_size = rank->group->n_ranks, .address = address, .error = w->error,
-		   .error_size = sizeof(w->error), .log = on_log, .log_ctx = w->rank);
+		   .world_size = rank->group->n_ranks, .address = address, .error = w->rank->error,
+		   .error_size = sizeof(w->rank->error), .log = on_log, .log_ctx = w->rank);
 
 	inet_ntop(AF_INET, &addr, address, sizeof(address));
-	begins(w->rank, "joins its group");
-	w->connects = true;
-	ret = ended(w, "the group", inccl_group_create(&opts, &w->group));
-	w->connects = false;
+	cluster_call_begins(w->rank, "joins its group");
+	w->rank->connects = true;
+	ret = cluster_call_ended(w->rank, "the group", inccl_group_create(&opts, &w->group));
+	w->rank->connects = false;
 	return ret;
 }
 
 static void leave(struct work *w, struct inccl_group *group)
 {
-	begins(w->rank, "leaves its group");
-	sim_require(!ended(w, "the group's end", inccl_group_destroy(group)),
+	cluster_call_begins(w->rank, "leaves its group");
+	sim_require(!cluster_call_ended(w->rank, "the group's end", inccl_group_destroy(group)),
 		    "%s: the group does not end", w->rank->process.name);
 }
 
@@ -359,16 +351,17 @@ static void come_into(struct work *w)
 /* The remaining ranks shrink their group each time that they lose a rank. */
 static int shrink(struct work *w)
 {
-	INCCL_OPTS(inccl_group_opts, opts, .error = w->error, .error_size = sizeof(w->error));
+	INCCL_OPTS(inccl_group_opts, opts, .error = w->rank->error,
+		   .error_size = sizeof(w->rank->error));
 	struct inccl_group *old = w->group;
 	int ret;
 
 	if (cluster.port.goes)
 		think(2 * INC_NSEC_PER_SEC); /* meanwhile the port may return */
-	begins(w->rank, "shrinks its group");
-	w->connects = true;
-	ret = ended(w, "the shrink", inccl_group_shrink(old, &opts, &w->group));
-	w->connects = false;
+	cluster_call_begins(w->rank, "shrinks its group");
+	w->rank->connects = true;
+	ret = cluster_call_ended(w->rank, "the shrink", inccl_group_shrink(old, &opts, &w->group));
+	w->rank->connects = false;
 	if (!ret) {
 		cluster_figures.shrunk++;
 		come_into(w);
@@ -384,6 +377,7 @@ void cluster_rank_run(void *arg)
 	size_t size, n;
 	int ret;
 
+	forget_calls(w);
 	memset(w, 0, sizeof(*w));
 	w->rank = rank;
 	if (!join(w)) {

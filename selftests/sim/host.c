@@ -12,7 +12,7 @@
 #include "host.h"
 #include "sim.h"
 
-#define HOSTS 32
+#define HOSTS 96 /* limit of hosts, ports of switches, and sockets */
 /* number of datagrams that a socket queues; it stands for the size of a receive buffer */
 #define QUEUED_MOST 512
 #define FIRST_PORT  40000
@@ -40,19 +40,21 @@ struct sock {
 
 static struct host *hosts[HOSTS];
 static unsigned int n_hosts;
-static struct sock *socks[HOSTS]; /* the sockets of all hosts, one per host */
+static struct sock *socks[HOSTS]; /* the sockets of all hosts */
+static unsigned int n_socks;      /* places of `socks` that were ever used in this run */
 static struct datagram *idle;
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags);
 
 void host_begin(void)
 {
-	n_hosts = 0;
+	n_hosts = n_socks = 0;
 	memset(socks, 0, sizeof(socks));
 }
 
 void host_add(struct host *host)
 {
+	sim_require(n_hosts < HOSTS, "more than %u hosts", HOSTS);
 	host->ports = FIRST_PORT;
 	hosts[n_hosts++] = host;
 }
@@ -65,7 +67,7 @@ static void send_packet(const struct sock *s, const struct sockaddr_in *to, cons
 	uint8_t frame[WIRE_FRAME_MOST], *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
 
 	task_fd_sent(s->fd);
-	if (s->host->away || (s->host->silent && *s->host->silent))
+	if (s->host->away)
 		return;
 	memset(frame, 0, FRAME_BTH);
 	memcpy(frame, s->host->gateway, 6);
@@ -190,6 +192,16 @@ static struct host *own_host(uint32_t addr)
 	sim_fail("no host has the address of a socket");
 }
 
+static struct sock *find(const struct host *host, uint16_t port)
+{
+	unsigned int i;
+
+	for (i = 0; i < n_socks; i++)
+		if (socks[i] && socks[i]->host == host && socks[i]->port == port)
+			return socks[i];
+	return NULL;
+}
+
 static void release(struct datagram **list)
 {
 	struct datagram *d;
@@ -207,7 +219,7 @@ static void forget(void *arg)
 	struct sock *s = arg;
 	unsigned int i;
 
-	for (i = 0; i < HOSTS; i++)
+	for (i = 0; i < n_socks; i++)
 		if (socks[i] == s)
 			socks[i] = NULL;
 	release(&s->first);
@@ -218,15 +230,21 @@ static void forget(void *arg)
 int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
 		 struct inc_err *err)
 {
-	struct sock *s = calloc(1, sizeof(*s));
+	struct host *host = own_host(own.s_addr);
+	struct sock *s;
 	unsigned int i;
 
-	sim_require(s, "no memory");
-	for (i = 0; socks[i]; i++)
+	udp->fd = -1;
+	if (port && find(host, port))
+		return inc_err_set(err, EADDRINUSE, "UDP port %u is in use", port);
+	s = calloc(1, sizeof(*s));
+	for (i = 0; i < HOSTS && socks[i]; i++)
 		;
+	sim_require(s && i < HOSTS, "no memory, or more than %u sockets", HOSTS);
 	socks[i] = s;
-	s->host = own_host(own.s_addr);
-	s->port = port ?: s->host->ports++;
+	n_socks = i < n_socks ? n_socks : i + 1;
+	s->host = host;
+	s->port = port ?: host->ports++;
 	s->last = &s->first;
 	s->fd = task_fd_new(is_readable, s);
 	task_fd_more(s->fd, NULL, forget);
@@ -305,21 +323,11 @@ static bool is_good(const struct host *host, const uint8_t *frame, size_t len)
 	return frame_udp_csum_ok(&copy);
 }
 
-static struct sock *find(const struct host *host, uint16_t port)
-{
-	unsigned int i;
-
-	for (i = 0; i < HOSTS; i++)
-		if (socks[i] && socks[i]->host == host && socks[i]->port == port)
-			return socks[i];
-	return NULL;
-}
-
 unsigned int host_sockets(const struct host *host)
 {
 	unsigned int i, n = 0;
 
-	for (i = 0; i < HOSTS; i++)
+	for (i = 0; i < n_socks; i++)
 		n += socks[i] && socks[i]->host == host;
 	return n;
 }

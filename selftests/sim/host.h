@@ -21,8 +21,6 @@ struct host {
 	 * admits */
 	unsigned int ifindex;
 	struct wire *up;
-	/* if *silent is true, packets that the host's sockets send are lost; NULL: never */
-	const bool *silent;
 	bool away; /* the host's interface is down, or does not exist */
 	/* Number of forged datagrams that the host's sockets have delivered, by sender (enum
 	 * host_from). */

@@ -29,6 +29,7 @@ int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 				  const struct timespec *until);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
+int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 pthread_t __wrap_pthread_self(void);
 pid_t __wrap_getpid(void);
 int __wrap_gethostname(char *out, size_t size);
@@ -102,6 +103,12 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 {
 	task_wake_all(cond);
 	return 0;
+}
+
+/* Wakes all waiters, which the C library may do as well. */
+int __wrap_pthread_cond_signal(pthread_cond_t *cond)
+{
+	return __wrap_pthread_cond_broadcast(cond);
 }
 
 pthread_t __wrap_pthread_self(void)

@@ -1,50 +1,189 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The whole system in one process, on a simulated clock and simulated cables. Runs seeds; each seed
- * is one run, which is the same every time (docs/simulation.md).
+ * The whole system in one process (docs/simulation.md): hosts, switches with their daemons, and the
+ * controller with its database. The seeds run in a child process, so that the
+ * parent removes the database's directory however the child ends.
  */
+#include <errno.h>
+#include <ftw.h>
+#include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <event2/event.h>
+#include "cluster.h"
+#include "memory.h"
 #include "seeds.h"
 #include "sim.h"
-#include "tree_priv.h"
-#include "xdp.h"
+
+struct options {
+	struct seeds seeds; /* the first member, because seeds_options fill it */
+	const char *scenario;
+	bool print;
+};
+
+static const struct inc_opt options[] = {
+	{"scenario", 0, "FILE",
+	 "run this scenario, not that of a seed (docs/simulation.md); its line 'seed N' is the "
+	 "seed",
+	 NULL, INC_OPT_TEXT(struct options, scenario, inc_path_check)},
+	{"print", .help = "print the scenario of each seed before it runs",
+	 INC_OPT_FLAG(struct options, print)},
+	{},
+};
 
 static const struct inc_program program = {
 	.name = "sim",
-	.about = "Runs the hosts' library and the switch's data path and slow path in one process, "
-		 "on "
-		 "a simulated clock and on cables that lose, repeat, damage and delay frames. A "
-		 "seed is "
-		 "one run, the same every time. A seed in which something is wrong ends it: the "
-		 "seed, "
-		 "the time and the reason are printed.",
-	.groups = {{seeds_options, 0}},
+	.about = "Runs hosts, switches with their daemons and the controller in one process, on a "
+		 "simulated clock and simulated networks, and lets processes die. A seed is one "
+		 "run, the same every time. A seed in which something is wrong ends it: the seed, "
+		 "the time, the reason and the scenario are printed.",
+	.groups = {{seeds_options, offsetof(struct options, seeds)}, {options, 0}},
 	.exits = "0 all is well, 1 something is wrong in a seed, 2 wrong command line",
 };
 
-int main(int argc, char **argv)
+static void no_log(int severity, const char *text)
 {
-	const struct sim_figures *f = &sim_figures;
-	struct seeds seeds = {};
-	int exit_code = inc_opt_parse(&program, argc, argv, &seeds, NULL);
+}
 
-	if (exit_code >= 0)
-		return exit_code;
+static bool prints;
+
+static void print_scenario(void)
+{
+	scenario_print(&cluster_scenario, stdout);
+}
+
+static void run(void)
+{
+	if (!cluster_scenario.path)
+		scenario_draw(&cluster_scenario, sim_seed());
+	if (prints)
+		print_scenario();
+	cluster_run();
+}
+
+static void run_seeds(const struct seeds *seeds)
+{
+	const struct cluster_figures *c = &cluster_figures;
+	const struct sim_figures *f = &sim_figures;
+
+	/* makes libevent sleep in poll(), and pass descriptors in an order that does not depend on
+	 * a hash */
+	setenv("EVENT_NOEPOLL", "1", 1);
+	setenv("EVENT_NOSELECT", "1", 1);
+	unsetenv("NOTIFY_SOCKET"); /* a service manager's socket is not simulated */
+	event_set_log_callback(no_log);
 	sim_catch_crashes();
+	/* makes calloc() use mmap() for a switch's maps, because such memory is already cleared and
+	 * mostly never touched */
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
+	memory_open();
 	xdp_open();
-	seeds_run(&seeds, tree_run);
-	printf("lost %llu, repeated %llu, damaged %llu, delayed %llu; daemons killed %llu, "
-	       "communicators ended by that %llu, "
-	       "processes stopped %llu, cables cut %llu, queues full %llu, MAC addresses changed "
-	       "%llu\n"
-	       "stops of more than 8 s %llu, packets forged %llu, ports lost for less than 8 s "
-	       "%llu, for longer %llu\n",
+	sim_on_failure(print_scenario);
+	seeds_run(seeds, run);
+	printf("what happened: processes stopped %llu, connections cut %llu, frames lost %llu, "
+	       "repeated %llu, damaged %llu, delayed %llu, queues full %llu, "
+	       "ranks killed %llu, hosts off %llu, ranks silent %llu, calls failed %llu, "
+	       "groups shrunk %llu, controllers killed %llu, daemons killed %llu, "
+	       "daemons terminated %llu, ports lost %llu, ports lost without a daemon %llu, "
+	       "ports lost for long %llu, MAC addresses changed %llu, packets forged %llu, "
+	       "standstills %llu, hostile peers %llu, their connections %llu, "
+	       "seeds with keys %llu, trees of switches %llu, switches in termination mode %llu, "
+	       "communicators ended with a daemon %llu, patient seeds %llu, allocations failed "
+	       "%llu\n",
+	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
 	       (unsigned long long)f->lost, (unsigned long long)f->repeated,
 	       (unsigned long long)f->damaged, (unsigned long long)f->delayed,
-	       (unsigned long long)f->crashes, (unsigned long long)f->ends,
-	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
-	       (unsigned long long)f->full, (unsigned long long)f->moves,
-	       (unsigned long long)f->long_stops, (unsigned long long)f->forged,
-	       (unsigned long long)f->short_losses, (unsigned long long)f->long_losses);
-	return 0;
+	       (unsigned long long)f->full, (unsigned long long)c->ranks_killed,
+	       (unsigned long long)c->hosts_off, (unsigned long long)c->ranks_silent,
+	       (unsigned long long)c->failed, (unsigned long long)c->shrunk,
+	       (unsigned long long)c->controllers_killed, (unsigned long long)c->daemons_killed,
+	       (unsigned long long)c->daemons_terminated, (unsigned long long)c->ports_lost,
+	       (unsigned long long)c->ports_lost_blind, (unsigned long long)c->ports_lost_long,
+	       (unsigned long long)f->moves, (unsigned long long)f->forged,
+	       (unsigned long long)c->standstills, (unsigned long long)c->hostile_peers,
+	       (unsigned long long)c->hostile_connections, (unsigned long long)c->with_keys,
+	       (unsigned long long)c->trees, (unsigned long long)c->terminating,
+	       (unsigned long long)c->struck, (unsigned long long)c->patient,
+	       (unsigned long long)memory_failures);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	return remove(path);
+}
+
+/* Reads the scenario, and its seed, before the program changes its directory. */
+static int read_scenario(struct options *opt)
+{
+	struct scenario *s = &cluster_scenario;
+	struct inc_err err = {""};
+	unsigned int i;
+	int ret = scenario_read(s, opt->scenario, &err);
+
+	ret = ret ?: cluster_check(s, &err);
+	if (ret)
+		fprintf(stderr, "%s\n", err.msg);
+	opt->seeds.count = 1;
+	for (i = 0; i < s->n; i++)
+		if (s->line[i].kind == SCENARIO_SEED)
+			opt->seeds.first = s->line[i].value[0];
+	return ret;
+}
+
+static pid_t child;
+
+/* On a signal that ends this program, ends the child as well. The directory is removed
+ * afterwards. */
+static void on_end(int number)
+{
+	kill(child, SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *tmp = getenv("TMPDIR");
+	struct options opt = {};
+	char directory[200];
+	int ret, status = 0;
+
+	ret = inc_opt_parse(&program, argc, argv, &opt, NULL);
+	if (ret >= 0)
+		return ret;
+	if (opt.scenario && read_scenario(&opt))
+		return 2;
+	prints = opt.print;
+	snprintf(directory, sizeof(directory), "%s/sim.XXXXXX",
+		 tmp
+			 ?: access("/dev/shm", W_OK) ? "/tmp"
+						     : "/dev/shm");
+	if (!mkdtemp(directory)) {
+		fprintf(stderr, "%s: %s\n", directory, strerror(errno));
+		return 1;
+	}
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (chdir(directory)) {
+			fprintf(stderr, "%s: %s\n", directory, strerror(errno));
+			exit(1);
+		}
+		run_seeds(&opt.seeds);
+		exit(0);
+	}
+	if (child > 0) {
+		signal(SIGTERM, on_end);
+		signal(SIGINT, on_end);
+	}
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	nftw(directory, remove_one, 4, FTW_DEPTH | FTW_PHYS);
+	if (child > 0 && WIFEXITED(status))
+		return WEXITSTATUS(status);
+	printf("the run has died of signal %d\n", WTERMSIG(status));
+	return 1;
 }

@@ -5,7 +5,7 @@
 #include "sim.h"
 #include "userspace/xdp/neighbour.h"
 
-#define NEIGHBOURS                 16
+#define NEIGHBOURS                 32
 #define ASK_MIN_NS                 10000
 #define ASK_MAX_NS                 INC_NSEC_PER_MSEC
 #define LOST_PERMILLE              200

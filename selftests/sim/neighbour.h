@@ -2,7 +2,7 @@
 /*
  * One neighbour table for the kernels of all machines, which is possible because no two ports share
  * an address. It replaces userspace/xdp/neighbour.c. A daemon that makes its kernel resolve an
- * address (userspace/xdp/whereabouts.c) uses the socket calls of tree_kernel.c.
+ * address (userspace/xdp/whereabouts.c) uses the socket calls of tcp_calls.c.
  */
 #ifndef SIM_NEIGHBOUR_H
 #define SIM_NEIGHBOUR_H

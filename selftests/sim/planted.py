@@ -22,7 +22,7 @@ def run(program, *args):
 
 def find_all(name, faults, seeds):
     """Runs a case for each fault: what is wrong, the file, the text there, the text in its place, and perhaps the
-    first seed to try, for a fault that few seeds show.
+    first seed to try, or a scenario, for a fault that few seeds show.
     """
     if not os.path.exists(os.path.join(BUILD, name)):
         with case("all"):
@@ -33,12 +33,18 @@ def find_all(name, faults, seeds):
         with case(what), scratch() as directory:
             of = "selftests/sim/xdp.c" if path.startswith("bpf/") else None
             program = planted(lines, name, directory, path, [(old, new)], of)
-            done = run(program, "--seed", *(first or [1]), "--seeds", seeds)
+            search = ("--seed", *(first or [1]), "--seeds", seeds)
+            if first and isinstance(first[0], str):
+                search = ("--scenario", os.path.join(directory, "scenario"))
+                with open(search[1], "w", encoding="utf-8") as f:
+                    f.write(first[0])
+            done = run(program, *search)
             found = re.search(r"^seed (\d+)( at .* us)?: .*$", done.stdout, re.M)
             expect(done.returncode == 1 and found, "nothing was found:\n" + done.stdout[-2000:])
-            sound = run(os.path.join(BUILD, name), "--seed", found[1])
+            again_by = search if "--scenario" in search else ("--seed", found[1])
+            sound = run(os.path.join(BUILD, name), *again_by)
             expect(sound.returncode == 0, f"without the fault as well: {sound.stdout[-2000:]}")
-            again = run(program, "--seed", found[1])
+            again = run(program, *again_by)
             expect(again.returncode == 1 and found[0] in again.stdout,
                    f"not again: {found[0]}\n{again.stdout[-2000:]}")
             print(f"# {found[0]}", flush=True)

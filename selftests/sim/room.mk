@@ -4,48 +4,36 @@
 SIM := $(B)/obj/plain/selftests/sim
 sim = $(call plain,$(patsubst %,selftests/sim/%.c,$(1)))
 SIM_XDP := $(B)/obj/native/selftests/sim/xdp.o
-SIM_SHARED := $(call sim,seeds sim task wire host xdp_maps neighbour) $(SIM_XDP)
-SIM_TREE := $(SIM_SHARED) $(call sim,main daemon tree tree_plan tree_rank tree_control tree_check tree_kernel tree_term tree_death tree_move tree_forge \
-	tree_call) $(SIM)/native_floats.o $(call plain,selftests/hostlib/float_data.c)
 SIM_UNIT := $(call plain,$(patsubst %,selftests/unit/%.c,report frame ref_element))
-SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log collective comm env group names progress \
-	endpoint util verbs_config) $(wildcard hostlib/src/coll/*.c))
-SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,slowpath port resend stale_nak failure response whereabouts packet) \
-	userspace/call.c $(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_map inc_port inc_range inc_state \
-	inc_crc_tables))
-SIM_TERM := $(call plain,$(patsubst %,userspace/term/%.c,arithmetic comm comm_run comm_view devices error_text node pool \
-	slot worker))
-SIM_WRAP := $(call wrapped,ppoll eventfd timerfd_create timerfd_settime close clock_gettime getrandom \
-	pthread_join sendmmsg if_indextoname)
-SIM_TREE_WRAP := $(SIM_WRAP) $(call wrapped,socket setsockopt sendto ioctl epoll_create1 epoll_ctl epoll_wait \
-	if_nametoindex inc_interface_find inc_interface_at inc_log)
-
-# With the controller, the switch's daemon and libevent. libevent's system calls are replaced.
-SIM_CLUSTER := $(SIM_SHARED) $(call sim,cluster_main cluster cluster_faults cluster_hostile cluster_rank cluster_switch cluster_kernel cluster_controller locks \
-	memory tcp tcp_calls) $(call plain,selftests/fakes/tls_hostile.c)
-SIM_CONTROL := $(SIM_HOST) $(call plain,$(patsubst %,hostlib/src/%.c,control derive resume)) $(SIM_SWITCH) \
-	$(call plain,$(patsubst %,userspace/%.c,daemon config config_default settings configured addresses switch_client query \
-	figures event engine ports xdp/xdp_engine) loader/inc_adopt.c $(filter-out controller/main.c,$(CONTROLLER_SRC)))
-SIM_CLUSTER_WRAP := $(SIM_WRAP) $(call wrapped,poll socket bind listen accept4 connect getsockopt setsockopt \
-	getsockname getpeername shutdown fcntl ioctl pipe2 send sendto sendmsg recv read write readv writev malloc calloc realloc free strdup \
-	pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_unlock pthread_cond_init \
-	pthread_cond_destroy pthread_cond_wait pthread_cond_timedwait pthread_cond_broadcast pthread_self getpid \
-	gethostname gettimeofday time sigaction if_nametoindex inc_interface_mtu inc_persist_start inc_log inc_ndjson_new inc_ndjson_drain_stop bufferevent_setwatermark sqlite3_open_v2 sqlite3_step \
-	sqlite3_close SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
+SIM_OWN := $(call sim,main seeds sim task locks memory wire host tcp tcp_calls epoll neighbour watch collective scenario scenario_draw xdp_maps \
+	cluster cluster_controller cluster_faults cluster_forge cluster_hostile cluster_kernel cluster_move cluster_rank cluster_reason cluster_switch \
+	cluster_tree) $(SIM)/native_floats.o $(call plain,selftests/hostlib/float_data.c selftests/fakes/tls_hostile.c) $(SIM_UNIT)
+SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log collective comm control derive endpoint env group names progress resume \
+	util verbs_config) $(wildcard hostlib/src/coll/*.c))
+SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,failure packet port resend response slowpath stale_nak whereabouts xdp_engine) \
+	$(patsubst %,userspace/term/%.c,arithmetic capabilities comm comm_run comm_view devices error_text node notices pool slot term_engine worker) \
+	$(patsubst %,userspace/%.c,addresses call config config_default configured daemon engine event figures ports query settings switch_client) \
+	$(patsubst %,loader/%.c,inc_adopt inc_comm inc_comm_plan inc_crc_tables inc_map inc_port inc_range inc_state))
+SIM_CONTROL := $(call plain,$(filter-out controller/main.c,$(CONTROLLER_SRC)))
+# libevent's system calls are replaced as well.
+SIM_WRAP := $(call wrapped,ppoll poll eventfd timerfd_create timerfd_settime epoll_create1 epoll_ctl epoll_wait close clock_gettime \
+	gettimeofday time getrandom pthread_join sendmmsg if_indextoname if_nametoindex getifaddrs freeifaddrs inc_interface_find inc_interface_at \
+	inc_interface_mtu socket bind listen accept4 connect getsockopt setsockopt getsockname getpeername shutdown fcntl ioctl pipe2 \
+	send sendto sendmsg recv read write readv writev malloc calloc realloc free strdup pthread_mutex_init pthread_mutex_destroy \
+	pthread_mutex_lock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait pthread_cond_timedwait \
+	pthread_cond_broadcast pthread_cond_signal pthread_self getpid gethostname sigaction inc_event_notice inc_persist_start inc_log inc_ndjson_new \
+	inc_ndjson_drain_stop bufferevent_setwatermark sqlite3_open_v2 sqlite3_step sqlite3_close SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
 # The simulation's own memory does not belong to a simulated process.
 SIM_OWN_MEMORY := $(foreach f,malloc calloc realloc free strdup,--redefine-sym $(f)=__real_$(f))
 
-# LIB's own roce/udp.o and base/thread.o are not linked, because the simulation defines what they offer.
-$(eval $(call program,$(B)/sim,$(SIM_TREE) $(SIM_UNIT) $(SIM_HOST) $(SIM_SWITCH) $(SIM_TERM) $(LIB),$(LIB_LIBS) -lm -lpthread,$(SIM_TREE_WRAP)))
-
-# The two references of floats have symbols with the same names.
-$(SIM)/native_floats.o: $(call sim,tree_native) $(call plain,selftests/reduce/numbers.c)
+# Two references of floats have symbols with the same names.
+$(SIM)/native_floats.o: $(call sim,native) $(call plain,selftests/reduce/numbers.c)
 	$(call say,LD,$@)
 	$(Q)$(LD) -r -o $@.all $^
-	$(Q)objcopy --keep-global-symbol=tree_native_reduce $@.all $@
+	$(Q)objcopy --keep-global-symbol=collective_native $@.all $@
 	$(Q)rm $@.all
 
-$(SIM)/cluster_own.o: $(SIM_CLUSTER) $(SIM_UNIT)
+$(SIM)/own.o: $(SIM_OWN)
 	$(call say,LD,$@)
 	$(Q)$(LD) -r -o $@.all $^
 	$(Q)objcopy $(SIM_OWN_MEMORY) $@.all $@
@@ -56,10 +44,11 @@ $(SIM)/controller_main.o: $(call plain,controller/main.c)
 	$(call say,OBJCOPY,$@)
 	$(Q)objcopy --redefine-sym main=inc_controller_main --redefine-sym printf=cluster_say $< $@
 
-$(eval $(call program,$(B)/sim-cluster,$(SIM)/cluster_own.o $(SIM)/controller_main.o $(SIM_CONTROL) $(LIB),\
-	-Wl$$(comma)-Bstatic $(LIBEVENT) -Wl$$(comma)-Bdynamic $(LIB_LIBS) -lsqlite3 -lm -lpthread,$(SIM_CLUSTER_WRAP)))
+# LIB's own roce/udp.o and base/thread.o are not linked, because the simulation defines what they offer.
+$(eval $(call program,$(B)/sim,$(SIM)/own.o $(SIM_XDP) $(SIM)/controller_main.o $(SIM_HOST) $(SIM_SWITCH) $(SIM_CONTROL) $(LIB),\
+	-Wl$$(comma)-Bstatic $(LIBEVENT) -Wl$$(comma)-Bdynamic $(LIB_LIBS) -lsqlite3 -lm -lpthread,$(SIM_WRAP)))
 
 ifeq ($(filter-out 0,$(SANITIZE)),)
-# sim-cluster needs libevent as a static library. Where that library is missing, the tests report it.
-TESTS_sim := $(B)/sim $(if $(filter /%,$(shell $(CC) -print-file-name=libevent_core.a 2>/dev/null)),$(B)/sim-cluster)
+# The simulation needs libevent as a static library. Where that library is missing, the tests report it.
+TESTS_sim := $(if $(filter /%,$(shell $(CC) -print-file-name=libevent_core.a 2>/dev/null)),$(B)/sim)
 endif

@@ -17,20 +17,21 @@ const struct inc_opt seeds_options[] = {
 
 int __real_clock_gettime(clockid_t clock, struct timespec *t);
 
-static double real_s(void)
+static double real_s(clockid_t clock)
 {
 	struct timespec t;
 
-	__real_clock_gettime(CLOCK_MONOTONIC, &t);
+	__real_clock_gettime(clock, &t);
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
 void seeds_run(const struct seeds *seeds, void (*run)(void))
 {
 	const struct sim_figures *f = &sim_figures;
-	const double begin_s = real_s();
+	const double begin_s = real_s(CLOCK_MONOTONIC);
+	const double cpu_begin_s = real_s(CLOCK_PROCESS_CPUTIME_ID);
 	uint64_t simulated_ns = 0, i;
-	double s;
+	double s, cpu_s;
 
 	for (i = 0; i < seeds->count; i++) {
 		sim_begin(seeds->first + i, seeds->trace);
@@ -41,9 +42,12 @@ void seeds_run(const struct seeds *seeds, void (*run)(void))
 			printf("seed %llu: hash %016llx\n", (unsigned long long)sim_seed(),
 			       (unsigned long long)sim_hash());
 	}
-	s = real_s() - begin_s;
-	printf("%llu seeds in %.1f s (%.1f ms each), %.2f simulated hours; %llu packets (%.0f a "
+	s = real_s(CLOCK_MONOTONIC) - begin_s;
+	cpu_s = real_s(CLOCK_PROCESS_CPUTIME_ID) - cpu_begin_s;
+	printf("%llu seeds in %.1f s (%.1f ms of CPU time each), %.2f simulated hours; %llu "
+	       "packets (%.0f a "
 	       "second), %llu events\n",
-	       (unsigned long long)seeds->count, s, 1000 * s / seeds->count, simulated_ns / 3600e9,
-	       (unsigned long long)f->packets, f->packets / s, (unsigned long long)f->events);
+	       (unsigned long long)seeds->count, s, 1000 * cpu_s / seeds->count,
+	       simulated_ns / 3600e9, (unsigned long long)f->packets, f->packets / s,
+	       (unsigned long long)f->events);
 }

@@ -12,6 +12,7 @@
 #define BEGIN_NS (1000 * INC_NSEC_PER_SEC)
 
 struct sim_figures sim_figures;
+static void (*on_failure)(void);
 
 struct event {
 	uint64_t at_ns, number;
@@ -174,8 +175,15 @@ void sim_fail(const char *fmt, ...)
 	vprintf(fmt, ap);
 	va_end(ap);
 	printf("\n");
+	if (on_failure)
+		on_failure();
 	fflush(stdout);
 	_Exit(1);
+}
+
+void sim_on_failure(void (*fn)(void))
+{
+	on_failure = fn;
 }
 
 /* Prints the seed of a run in which the program crashes. */

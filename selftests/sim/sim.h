@@ -18,8 +18,8 @@ typedef void (*sim_fn)(void *arg, uint64_t arg2);
 
 /* Figures of all runs. */
 struct sim_figures {
-	uint64_t events, packets, lost, repeated, damaged, delayed, crashes, ends, pauses, cuts,
-		full, moves, long_stops, forged, short_losses, long_losses;
+	uint64_t events, packets, lost, repeated, damaged, delayed, crashes, pauses, cuts, full,
+		moves, forged;
 };
 extern struct sim_figures sim_figures;
 
@@ -60,6 +60,8 @@ uint64_t sim_hash(void);
 
 /* Reports an error of the run: prints the seed and the sentence, and ends the program. */
 void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* Sets a function that sim_fail() calls after it has printed the sentence. */
+void sim_on_failure(void (*fn)(void));
 /* Called once in a program. Afterwards a crash of the product's code prints the seed, too. */
 void sim_catch_crashes(void);
 #define sim_require(good, ...)                 \

@@ -12,11 +12,12 @@
 #include "sim.h"
 #include "task.h"
 
-#define TASKS       64
+#define TASKS       96
 #define FDS         1024
 #define STACK_BYTES (512 * 1024)
 #define POLLED      320
 #define OFFERS_MOST 100
+#define IDLE_MOST   100000
 /* Time between a task's wake-up and its first instruction, as a scheduler needs it. */
 #define TURN_MIN_NS 500
 #define TURN_MAX_NS 20000
@@ -36,6 +37,7 @@ struct task {
 	unsigned int polled;
 	int fd[POLLED];       /* descriptors that the task polls while it sleeps */
 	short events[POLLED]; /* events for which the task polls each descriptor */
+	unsigned int idle;    /* polls in a row that did not wait, and found nothing */
 	const void *waits_for;
 	struct task *joiner;
 };
@@ -372,6 +374,15 @@ static void check_sleep(const struct pollfd *pfd)
 		    self->process->name);
 }
 
+/* Fails the run if a thread polls again and again without a wait, as one does whose timer has
+ * passed and is never served. */
+static void check_idle(bool any, const struct timespec *timeout)
+{
+	self->idle = !any && timeout && !timeout->tv_sec && !timeout->tv_nsec ? self->idle + 1 : 0;
+	sim_require(self->idle < IDLE_MOST, "%s: a thread polls %u times without a wait",
+		    self->process->name, self->idle);
+}
+
 /* Lets other tasks run and some time pass even if a descriptor is readable at once. Otherwise a
  * thread that only polls would stop the clock. */
 int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
@@ -389,6 +400,7 @@ int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, c
 		any |= ready(&pfd[i]) != 0;
 		check_sleep(&pfd[i]);
 	}
+	check_idle(any, timeout);
 	if (any)
 		at_ns = sim_now_ns() + TURN_MIN_NS;
 	else if (timeout)

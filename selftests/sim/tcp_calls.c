@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include "cluster_switch.h"
+#include "neighbour.h"
 #include "sim.h"
 #include "tcp.h"
 
@@ -165,11 +167,12 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	return 0;
 }
 
-/* Drops the datagram by which the daemon makes its kernel resolve a host's address
- * (userspace/xdp/whereabouts.c). The hosts of this simulation never change their addresses. */
+/* The daemon makes its kernel resolve a peer's address with an empty datagram
+ * (userspace/xdp/whereabouts.c). */
 ssize_t __wrap_sendto(int fd, const void *bytes, size_t size, int flags, const struct sockaddr *to,
 		      socklen_t len)
 {
+	neighbour_ask(((const struct sockaddr_in *)to)->sin_addr.s_addr);
 	return (ssize_t)size;
 }
 
@@ -209,6 +212,7 @@ int __wrap_fcntl(int fd, int what, ...)
 
 int __wrap_ioctl(int fd, unsigned long what, ...)
 {
+	struct cluster_port *port;
 	struct ifreq *ifr;
 	va_list ap;
 	void *arg;
@@ -223,8 +227,9 @@ int __wrap_ioctl(int fd, unsigned long what, ...)
 	sim_require(what == SIOCGIFHWADDR, "ioctl %lx", what);
 	ifr = arg; /* the product asks about the interface of a switch's port */
 	ifr->ifr_hwaddr.sa_family = ARPHRD_ETHER;
-	memcpy(ifr->ifr_hwaddr.sa_data, (const uint8_t[]){2, 0, 0, 0, 2, ifr->ifr_name[1] - '0'},
-	       6);
+	port = cluster_port_here(ifr->ifr_name);
+	port->followed = port->host.mac[2];
+	memcpy(ifr->ifr_hwaddr.sa_data, port->host.mac, 6);
 	return 0;
 }
 

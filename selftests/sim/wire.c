@@ -6,8 +6,7 @@
 #include "sim.h"
 #include "wire.h"
 
-#define DELAY_MIN_NS 2000
-#define DELAY_MAX_NS 60000
+#define DELAY_NS 2000 /* delay of a cable that has no other */
 
 /* A frame on the cable. Memory of frames that have arrived is reused. */
 struct passage {
@@ -31,38 +30,10 @@ void wire_begin(void)
 	}
 }
 
-/* Draws a chance in 1,000, which is mostly small and sometimes great. */
-static uint32_t permille(uint32_t most)
+void wire_open(struct wire *wire, const char *name, wire_fn out, void *arg)
 {
-	switch (sim_below(4)) {
-	case 0:
-		return 0;
-	case 1:
-		return sim_below(most / 20 + 1);
-	case 2:
-		return sim_below(most / 4 + 1);
-	}
-	return sim_below(most + 1);
-}
-
-void wire_init(struct wire *wire, const char *name, wire_fn out, void *arg,
-	       uint64_t faults_end_at_ns)
-{
-	*wire = (struct wire){.out = out, .arg = arg};
+	*wire = (struct wire){.out = out, .arg = arg, .delay_ns = DELAY_NS, .burst = 1};
 	snprintf(wire->name, sizeof(wire->name), "%s", name);
-	wire->delay_ns = sim_between(DELAY_MIN_NS, DELAY_MAX_NS);
-	wire->jitter_ns = sim_below(4) ? 0 : sim_between(0, 2 * DELAY_MAX_NS);
-	wire->lost = permille(200);
-	wire->repeated = permille(100);
-	wire->damaged = permille(100);
-	wire->delayed = permille(100);
-	wire->late_ns = sim_chance(300) ? 50 * INC_NSEC_PER_MSEC : 500 * INC_NSEC_PER_USEC;
-	wire->burst = sim_chance(200) ? 50 : 1;
-	if (sim_chance(150)) {
-		wire->cut_from_ns = sim_between(sim_now_ns(), faults_end_at_ns);
-		wire->cut_to_ns = sim_between(wire->cut_from_ns, faults_end_at_ns);
-		sim_figures.cuts++;
-	}
 }
 
 static uint32_t word_at(const uint8_t *frame, size_t len, size_t at)

@@ -28,9 +28,8 @@ struct wire {
 	uint64_t last_ns;                /* arrival time of the last frame that was not delayed */
 };
 
-/* Makes a cable. The seed chooses its faults, which last until the given time. */
-void wire_init(struct wire *wire, const char *name, wire_fn out, void *arg,
-	       uint64_t faults_end_at_ns);
+/* Makes a cable without faults. */
+void wire_open(struct wire *wire, const char *name, wire_fn out, void *arg);
 void wire_send(struct wire *wire, const uint8_t *frame, size_t len);
 /* Called before a run, when no frame is on a cable. */
 void wire_begin(void);

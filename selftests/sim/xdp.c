@@ -176,20 +176,24 @@ static void redirect(const struct xdp_md *ctx)
 	}
 }
 
-void xdp_receive(struct xdp *x, unsigned int port, const uint8_t *frame, size_t len)
+bool xdp_receive(struct xdp *x, unsigned int port, const uint8_t *frame, size_t len)
 {
 	struct xdp_md ctx = {.ingress_ifindex = x->iface[port].ifindex};
 	static uint32_t places; /* the current value of inc_places */
 	uint32_t wanted = inc_conn_places(x->sw.opts.max_connections);
 
+	int verdict;
+
 	if (x->iface[port].gone || !x->iface[port].program)
-		return;
+		return x->iface[port].gone;
 	if (places != wanted)
 		*(uint32_t *)CONSTANT(inc_places) = places = wanted;
 	current = x;
 	original = true;
 	ctx.data = place(COMES, frame, len);
 	ctx.data_end = ctx.data + len;
-	if (inc_switch(&ctx) == XDP_REDIRECT)
+	verdict = inc_switch(&ctx);
+	if (verdict == XDP_REDIRECT)
 		redirect(&ctx);
+	return verdict != XDP_PASS;
 }

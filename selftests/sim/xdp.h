@@ -16,7 +16,8 @@
 
 #define XDP_PORTS 10 /* at most 10 ports, so that a port's name has one digit */
 /* Distance between two numbers of one interface. A port's interface has at first the number of the
- * port plus 1. Each time that the interface is made again, its number grows by this distance. */
+ * port plus 1 plus this distance, because interface 1 is loopback. Each time that the interface is
+ * made again, its number grows by the distance. */
 #define XDP_NUMBERS 16
 
 /* Functions that receive frames that leave by a port, frames for the slow path, and events. */
@@ -51,14 +52,17 @@ void xdp_move(struct xdp *xdp, unsigned int port);
 /* The interface returns with another number. After xdp_delete() it has no program, after xdp_move()
  * it still has one. */
 void xdp_make(struct xdp *xdp, unsigned int port);
+/* Removes the program from all interfaces. */
+void xdp_detach(struct xdp *xdp);
 /* Gives a new switch the interfaces of another switch. No program is attached to them. */
 void xdp_inherit(struct xdp *xdp, const struct xdp *other);
 /* The current number of a port's interface; 0: the port has no interface. */
 uint32_t xdp_ifindex_now(const struct xdp *xdp, unsigned int port);
 /* The id of the program on a port's interface; 0: there is no program. */
 uint32_t xdp_program_id(const struct xdp *xdp, unsigned int port);
-/* A frame arrives at a port. */
-void xdp_receive(struct xdp *xdp, unsigned int port, const uint8_t *frame, size_t len);
+/* A frame arrives at a port. Returns false if the frame goes on to the kernel's sockets, because
+ * there is no program, or the program passes it. */
+bool xdp_receive(struct xdp *xdp, unsigned int port, const uint8_t *frame, size_t len);
 uint64_t xdp_counter(const struct xdp *xdp, enum inc_counter_id id);
 /* The number of entries in the maps by which packets find a communicator. */
 uint32_t xdp_entries(const struct xdp *xdp);

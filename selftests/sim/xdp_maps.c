@@ -137,7 +137,7 @@ struct inc_switch *xdp_switch(struct xdp *x)
 
 uint32_t xdp_ifindex(unsigned int port)
 {
-	return port + 1;
+	return XDP_NUMBERS + port + 1;
 }
 
 uint64_t xdp_counter(const struct xdp *x, enum inc_counter_id id)
@@ -219,13 +219,19 @@ void xdp_make(struct xdp *x, unsigned int port)
 	x->iface[port].ifindex += XDP_NUMBERS;
 }
 
-void xdp_inherit(struct xdp *x, const struct xdp *other)
+void xdp_detach(struct xdp *x)
 {
 	unsigned int i;
 
 	for (i = 0; i < x->ports; i++)
-		x->iface[i] = (struct xdp_iface){.ifindex = other->iface[i].ifindex,
-						 .gone = other->iface[i].gone};
+		x->iface[i] = (struct xdp_iface){.ifindex = x->iface[i].ifindex,
+						 .gone = x->iface[i].gone};
+}
+
+void xdp_inherit(struct xdp *x, const struct xdp *other)
+{
+	memcpy(x->iface, other->iface, sizeof(x->iface));
+	xdp_detach(x);
 }
 
 uint32_t xdp_ifindex_now(const struct xdp *x, unsigned int port)

@@ -1,62 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* System calls of a daemon that makes its kernel resolve a peer's address with an empty datagram
- * (userspace/xdp/whereabouts.c). It also has epoll, by which a worker of termination mode waits for
- * its sockets. The linker replaces the C library's functions with these. */
-#include <errno.h>
+/* Replaces epoll, by which a worker of termination mode waits for its sockets (room.mk, --wrap). */
 #include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <time.h>
-#include "lib/base/log.h"
-#include "neighbour.h"
 #include "sim.h"
 #include "task.h"
-
-int __wrap_socket(int domain, int type, int protocol);
-void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
-ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to,
-		      socklen_t to_size);
-
-int __wrap_socket(int domain, int type, int protocol)
-{
-	sim_require(domain == AF_INET && (type & 0xf) == SOCK_DGRAM, "a socket of another kind");
-	return task_fd_new(NULL, NULL);
-}
-
-int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
-{
-	sim_require(level == SOL_SOCKET && name == SO_BINDTODEVICE, "an unknown socket option");
-	return 0;
-}
-
-ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to,
-		      socklen_t to_size)
-{
-	neighbour_ask(((const struct sockaddr_in *)to)->sin_addr.s_addr);
-	return size;
-}
-
-/* Writes log messages of the switches to the trace only, because faults of the seed cause many of
- * them. */
-void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (level >= INC_LOG_WARN && !sim_tracing())
-		return;
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	putchar('\n');
-}
-
-/* --- epoll --- */
 
 #define WATCHED 16
 
