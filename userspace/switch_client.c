@@ -211,6 +211,10 @@ void inc_client_check_ports(struct inc_client *c)
 	const struct inc_daemon *d = c->d;
 	uint32_t i;
 
+	/* A new hello would lack the same endpoints, so the switch would connect again and again.
+	 */
+	if (d->ports_unread)
+		return;
 	for (i = 0; c->state == CONNECTED && i < d->n_ports; i++)
 		if (c->lacked[i] && d->port[i].condition != INC_PORT_LOST)
 			retry(c, "a port is back that was lost at the last hello");
