@@ -126,7 +126,7 @@ static int open_channel(struct inccl_endpoint *ep, const struct inccl_open_opts 
 			struct inccl_own *own, struct inc_err *err)
 {
 	struct inc_channel_opts channel = {
-		.psn = opts->start_psn,
+		.own.psn = opts->start_psn,
 		.pkey = INC_PKEY_DEFAULT,
 		.mirrored = true,
 		.what = ep->ops->name,

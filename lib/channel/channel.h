@@ -201,9 +201,9 @@ enum inc_channel_se {
 };
 
 struct inc_channel_opts {
-	/* queue pair number of this end; 0: any. RDMA devices choose it themselves. */
-	uint32_t qpn;
-	uint32_t psn; /* PSN of the first packet that this end sends */
+	/* What is wanted of this end. qpn: 0, or a number that a soft channel has; RDMA devices
+	 * choose the number themselves. psn: PSN of the first packet that this end sends. */
+	struct inc_rc_end own;
 	uint16_t pkey;
 	uint32_t payload;           /* most payload bytes of a packet */
 	uint32_t max_message_bytes; /* the size of a posted buffer */
@@ -224,9 +224,10 @@ struct inc_channel_opts {
 	void *ctx; /* argument for the handler */
 };
 
-/* The numbers of this end, which the peer must know. */
+/* This end, which the peer must know. */
 struct inc_channel_own {
-	struct inc_rc_end end; /* end of the connection, without its address and kind */
+	/* the end in the channel's options, with the numbers and the UDP port that it has now */
+	struct inc_rc_end end;
 	uint16_t pkey;
 };
 

@@ -291,7 +291,7 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->what, strerror(ENOMEM));
-	ret = choose_qpn(dev, opts->qpn, &ch->own_qpn, err);
+	ret = choose_qpn(dev, opts->own.qpn, &ch->own_qpn, err);
 	if (!ret && opts->mirrored)
 		ret = inc_random24(&dev->next_rkey, err);
 	if (ret)
@@ -303,7 +303,7 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	ch->messages = opts->messages;
 	ch->ack_at_ns = ch->closing_at_ns = UINT64_MAX;
 	snprintf(ch->what, sizeof(ch->what), "%s", opts->what);
-	ch->tx.start_psn = opts->psn & INC_PSN_MASK;
+	ch->tx.start_psn = opts->own.psn & INC_PSN_MASK;
 	ch->tx.to.pkey = opts->pkey;
 	ch->tx.to.se = opts->se;
 	ch->peer_se = opts->peer_se;
@@ -318,6 +318,7 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	LIST_INSERT_HEAD(&dev->bucket[ch->own_qpn % SOFT_BUCKETS], ch, in_bucket);
 	TAILQ_INSERT_TAIL(&dev->channels, ch, in_all);
 	dev->n_mirrored += opts->mirrored;
+	own->end = opts->own;
 	own->end.qpn = ch->own_qpn;
 	own->end.psn = ch->tx.start_psn;
 	own->end.udp_port = dev->udp.port;

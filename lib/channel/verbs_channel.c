@@ -69,10 +69,10 @@ static int check(const struct verbs_device *dev, const struct inc_channel_opts *
 				   dev->device->name, limits->max_qp_wr, limits->max_cqe);
 	if (!opts->messages)
 		return inc_err_set(err, EINVAL, "%s: no messages", opts->what);
-	if (opts->qpn)
+	if (opts->own.qpn)
 		return inc_err_set(err, EINVAL,
 				   "%s: queue pair %u was asked for, but %s chooses numbers itself",
-				   opts->what, opts->qpn, dev->device->name);
+				   opts->what, opts->own.qpn, dev->device->name);
 	return 0;
 }
 
@@ -190,7 +190,7 @@ static struct verbs_channel *new_channel(struct verbs_device *dev,
 	/* mirrored channels: a send keeps its slot until an acknowledgement that was requested for
 	 * one of the next sends, so there are more slots than messages */
 	ch->n_sends = opts->mirrored ? 2 * opts->messages + VERBS_BATCH : opts->messages;
-	ch->psn = opts->psn & INC_PSN_MASK;
+	ch->psn = opts->own.psn & INC_PSN_MASK;
 	ch->se = opts->se;
 	ch->id = ++dev->last_id;
 	snprintf(ch->what, sizeof(ch->what), "%s", opts->what);
@@ -224,6 +224,7 @@ int inc_verbs_make(struct inc_channel_device *d, const struct inc_channel_opts *
 	inc_rdma_subscribe(dev->device, &ch->events);
 	LIST_INSERT_HEAD(&dev->bucket[ch->id % VERBS_BUCKETS], ch, in_bucket);
 	TAILQ_INSERT_TAIL(&dev->channels, ch, in_all);
+	own->end = opts->own;
 	own->end.qpn = ch->qp.ibv->qp_num;
 	own->end.psn = ch->psn;
 	own->end.udp_port = INC_ROCE_UDP_PORT;

@@ -47,8 +47,10 @@ _Static_assert(__builtin_offsetof(struct inc_rc_end, kind) == 6, "offset of kind
 _Static_assert(__builtin_offsetof(struct inc_rc_end, qpn) == 8, "offset of qpn");
 _Static_assert(__builtin_offsetof(struct inc_rc_end, psn) == 12, "offset of psn");
 
-/* Replaces all fields of an end by those from a message, which has neither the address nor the
- * kind. */
+/* Replaces the fields of an end by those from a message. The end keeps its address and its kind,
+ * because messages do not have them. */
+_Static_assert(INC_N_RC_END_FIELDS == 5,
+	       "a new field of an end is kept or replaced by inc_rc_end_update()");
 INC_INLINE void inc_rc_end_update(struct inc_rc_end *end, const struct inc_rc_end *from)
 {
 	const struct inc_rc_end before = *end;

@@ -218,10 +218,10 @@ static int fake_channel_make(struct inc_channel_device *dev, const struct inc_ch
 	pthread_mutex_lock(&lock);
 	CHECK(n_channels < CHANNELS);
 	now_open.channels++;
-	*own = (struct inc_channel_own){.end.qpn = FIRST_QPN + n_channels,
-					.end.psn = opts->psn,
-					.end.udp_port = device_of(dev)->opts.udp_port};
-	ch->s.opts.qpn = own->end.qpn;
+	*own = (struct inc_channel_own){.end = opts->own};
+	own->end.qpn = FIRST_QPN + n_channels;
+	own->end.udp_port = device_of(dev)->opts.udp_port;
+	ch->s.opts.own.qpn = own->end.qpn;
 	channels[n_channels++] = ch;
 	pthread_mutex_unlock(&lock);
 	*out = &ch->head;
@@ -263,7 +263,7 @@ static void fake_channel_shut(struct inc_channel *channel, uint8_t syndrome)
 
 	pthread_mutex_lock(&lock);
 	check_buffers(ch);
-	i = ch->s.opts.qpn - FIRST_QPN;
+	i = ch->s.opts.own.qpn - FIRST_QPN;
 	closed[i] = ch->s;
 	closed[i].open = false;
 	closed[i].told = syndrome;

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "lib/channel/soft_priv.h"
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"

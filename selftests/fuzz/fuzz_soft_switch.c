@@ -85,7 +85,7 @@ static void open_device(void)
 
 static void make_channel(uint8_t how)
 {
-	const struct inc_channel_opts opts = {.psn = OWN_PSN,
+	const struct inc_channel_opts opts = {.own.psn = OWN_PSN,
 					      .pkey = INC_PKEY_DEFAULT,
 					      .payload = PAYLOAD,
 					      .max_message_bytes = MAX_MESSAGE,

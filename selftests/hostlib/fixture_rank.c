@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/fixture_rank.h"

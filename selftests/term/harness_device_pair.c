@@ -132,7 +132,7 @@ static void open_end(struct device_pair *p, unsigned int d, unsigned int i, uint
 	struct device_pair_end *e = &p->end[d][i];
 	const struct inc_channel_opts opts = {
 		/* PSNs wrap within the first messages */
-		.psn = INC_PSN_MASK - mix(seed) % 50,
+		.own.psn = INC_PSN_MASK - mix(seed) % 50,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = DEVICE_PAIR_PAYLOAD,
 		.max_message_bytes = p->max_message_bytes[d] ?: DEVICE_PAIR_MAX_MESSAGE,

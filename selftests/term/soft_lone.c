@@ -44,7 +44,7 @@ static const struct inc_channel_handler handler = {on_message, on_sent, on_lost}
 void lone_make(struct lone *w, bool connect, bool any_ip_id)
 {
 	const struct inc_channel_opts opts = {
-		.psn = OWN_PSN,
+		.own.psn = OWN_PSN,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
 		.max_message_bytes = MAX_MESSAGE,

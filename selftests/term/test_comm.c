@@ -434,7 +434,7 @@ static void test_numbers(void **state)
 
 		assert_int_equal(c->rank, 2 - i);
 		ch = fake_channel_state(c->own.qpn);
-		assert_int_equal(ch.opts.psn, c->own.psn);
+		assert_int_equal(ch.opts.own.psn, c->own.psn);
 		assert_true(c->has_own_psn);
 		assert_int_equal(ch.posted, 4);
 		assert_int_equal(ch.opts.max_message_bytes, PACKETS * PAYLOAD);

@@ -143,7 +143,7 @@ static void fuzz_lost(void *ctx, const struct inc_channel_loss *loss)
 
 static void make_end(struct soft_side *s, unsigned int i, struct inc_channel_own *own)
 {
-	const struct inc_channel_opts opts = {.psn = draw(&s->seed),
+	const struct inc_channel_opts opts = {.own.psn = draw(&s->seed),
 					      .pkey = INC_PKEY_DEFAULT,
 					      .payload = PAYLOAD,
 					      .max_message_bytes = MAX_MESSAGE,

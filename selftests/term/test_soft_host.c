@@ -78,7 +78,7 @@ static void open_switch(struct fixture *w, struct inc_channel_own *own)
 		.handler = &handler,
 	};
 	const struct inc_channel_opts channel = {
-		.psn = OWN_PSN,
+		.own.psn = OWN_PSN,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
 		.max_message_bytes = BYTES,

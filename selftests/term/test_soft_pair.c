@@ -217,7 +217,7 @@ static void test_everything(void **state)
 static void test_refusals(void **state)
 {
 	struct inc_channel_opts opts = {
-		.qpn = 77,
+		.own.qpn = 77,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = DEVICE_PAIR_PAYLOAD,
 		.max_message_bytes = 1 << 20,
@@ -244,7 +244,7 @@ static void test_refusals(void **state)
 	opts.max_message_bytes++;
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
 	opts.max_message_bytes = 1024;
-	opts.qpn = 1;
+	opts.own.qpn = 1;
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
 	device_pair_close(&p);
 }

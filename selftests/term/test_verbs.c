@@ -106,7 +106,7 @@ static int open_end(struct end *e, bool is_switch, struct inc_err *err)
 		.verbs = is_switch ? NULL : &of_host,
 	};
 	struct inc_channel_opts channel = {
-		.psn = is_switch ? OWN_PSN : HOST_PSN,
+		.own.psn = is_switch ? OWN_PSN : HOST_PSN,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
 		.max_message_bytes = is_switch ? BYTES : 0,

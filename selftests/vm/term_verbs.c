@@ -295,7 +295,7 @@ static void test_refusals(void **state)
 	struct device_pair p;
 
 	open_pair(&p, 1, 7);
-	opts.qpn = 77;
+	opts.own.qpn = 77;
 	refuses(&p, opts, "communicator 3, rank 1: queue pair 77 was asked for, but rxe0");
 	opts = good;
 	opts.payload = 1000;

@@ -190,8 +190,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	struct inc_channel_own own;
 	int ret = choose_psn(conn, err);
 	const struct inc_channel_opts opts = {
-		.qpn = conn->own.qpn,
-		.psn = conn->own.psn,
+		.own = conn->own,
 		.pkey = conn->pkey,
 		.payload = conf->payload,
 		.max_message_bytes = buffer_bytes(conf),
@@ -206,7 +205,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	ret = ret ?: end->dev->ops->make(end->dev, &opts, &end->ch, &own, err);
 	if (ret)
 		return ret;
-	inc_rc_end_update(&conn->own, &own.end);
+	conn->own = own.end;
 	conn->has_own_psn = true;
 	return 0;
 }
