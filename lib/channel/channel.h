@@ -201,7 +201,7 @@ enum inc_channel_se {
 };
 
 struct inc_channel_opts {
-	/* What is wanted of this end. qpn: 0, or a number that a soft channel has; RDMA devices
+	/* The end that the caller wants. qpn: 0, or the number of a soft channel; RDMA devices
 	 * choose the number themselves. psn: PSN of the first packet that this end sends. */
 	struct inc_rc_end own;
 	uint16_t pkey;
