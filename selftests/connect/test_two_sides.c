@@ -182,7 +182,7 @@ static unsigned int move_tcp_ends(const struct connection *conn)
 	return n;
 }
 
-static bool hears(const struct model_side *s)
+static bool can_receive(const struct model_side *s)
 {
 	return (s->qp == QP_RTR || s->qp == QP_RTS) && s->receives;
 }
@@ -202,7 +202,7 @@ static unsigned int move_wire(const struct connection *conn, int who, const stru
 			continue;
 		n++;
 		next.rdma[who] &= ~bit;
-		if (!hears(&conn->side[!who])) {
+		if (!can_receive(&conn->side[!who])) {
 			next.rdma[who] |= BROKEN;
 			add(&next);
 			continue;
@@ -338,7 +338,7 @@ static unsigned int move_check(const struct connection *conn)
 	int who;
 
 	for (who = 0; who < 2; who++)
-		if (conn->side[who].state == CONNECT_READY && !hears(&conn->side[!who])) {
+		if (conn->side[who].state == CONNECT_READY && !can_receive(&conn->side[!who])) {
 			n_half++;
 			step(*conn, who, CONNECT_EVENT_FAILED);
 			n++;

@@ -106,7 +106,8 @@ struct fake_verbs_dev *fake_verbs_dev_at(const union ibv_gid *gid)
 
 static void put_event(struct fake_verbs_context *c, const struct ibv_async_event *event)
 {
-	fake_verbs_must(c->put - c->taken < MAX_EVENTS, "nobody reads the events");
+	fake_verbs_must(c->put - c->taken < MAX_EVENTS,
+			"the owner of the device does not read its events");
 	c->event[c->put++ % MAX_EVENTS] = *event;
 	fake_verbs_must(!eventfd_write(c->ibv.async_fd, 1), "eventfd");
 }

@@ -326,7 +326,7 @@ static void post_recv(struct ends *b)
 	do_receiver(b, &todo);
 }
 
-static void hears(struct ends *b, struct ends_event event)
+static void receive(struct ends *b, struct ends_event event)
 {
 	const bool sender = event.kind == SENDER_HEARS || event.kind == AGAIN_TO_SENDER;
 	const bool keep = event.kind == AGAIN_TO_SENDER || event.kind == AGAIN_TO_RECEIVER;
@@ -533,7 +533,7 @@ void ends_step(struct ends *b, struct ends_event event)
 	case RECEIVER_HEARS:
 	case AGAIN_TO_SENDER:
 	case AGAIN_TO_RECEIVER:
-		hears(b, event);
+		receive(b, event);
 		break;
 	case LOSE_TO_SENDER:
 		loses_msg(b, &b->to_sender, event.arg);

@@ -175,9 +175,9 @@ enum joint_event {
 	J_N
 };
 
-static const char *const joint_names[] = {"wants", "hears",      "job",         "hurry",
-					  "tick",  "loses",      "hears twice", "job fails",
-					  "dies",  "early tick", "timeout"};
+static const char *const joint_names[] = {
+	"wants",          "receives",  "job",  "hurry",      "tick",   "loses",
+	"receives twice", "job fails", "dies", "early tick", "timeout"};
 
 static bool is_quiet(const struct joined *j)
 {
