@@ -7,18 +7,11 @@
 #include <string.h>
 #include "controller/core/orphan.h"
 #include "controller/store/persist_priv.h"
+#include "selftests/control/two_switches.h"
 #include "selftests/fakes/core_peers.h"
 #include "lib/base/clock.h"
 
-static const char topology[] =
-	"name: core\n"
-	"hosts: [{name: h0, ip: 10.77.0.1}, {name: h1, ip: 10.77.1.1}, {name: h2, ip: 10.77.2.1}]\n"
-	"switches:\n"
-	"- {name: s0, root: true, ports: [{name: p0, ip: 10.77.0.254, peer: h0},"
-	" {name: p1, ip: 10.77.1.254, peer: h1}, {name: t, ip: 10.78.0.1, peer: s1}]}\n"
-	"- {name: s1, ports: [{name: p0, ip: 10.77.2.254, peer: h2},"
-	" {name: t, ip: 10.78.0.2, peer: s0}]}\n"
-	"links: []\n";
+static const char topology[] = "name: core\n" TWO_SWITCHES;
 
 static struct inc_topology *topo;
 
@@ -96,7 +89,7 @@ static void take_made(struct core_peers *peers, struct peers_member *m,
 {
 	peers_require(m->state == MEMBER_ASKS, "a communicator for a member in state %d", m->state);
 	peers_require(!peers->database || store_has(INC_KEPT_COMMS, made->communicator),
-		      "a communicator is told and not stored");
+		      "a member is informed of a communicator that is not stored");
 	m->made = *made;
 	m->state = MEMBER_READIES;
 	peers_push(&m->queue,
@@ -142,7 +135,7 @@ static void deliver(struct core_peers *peers, struct peers_member *m, enum inc_m
 	case INC_MSG_JOINED:
 		m->group = ((const struct inc_msg_joined *)message)->group;
 		peers_require(!peers->database || store_has(INC_KEPT_GROUPS, m->group),
-			      "a group is told and not stored");
+			      "a member is informed of a group that is not stored");
 		m->state = MEMBER_ASKS;
 		peers_push(&m->queue, (struct peers_said){.kind = SAYS_ASK});
 		break;
@@ -206,7 +199,7 @@ static void ask(struct core_peers *peers, const struct inc_action *action)
 
 	if (action->asked == ASKED_CONFIGURE) {
 		peers_require(!peers_has(sw, action->number),
-			      "a switch is told twice to make a communicator");
+			      "the core asks a switch twice to make a communicator");
 		sw->has[sw->n++] = action->number;
 	} else if (action->asked == ASKED_REMOVE) {
 		forget(sw, action->number);

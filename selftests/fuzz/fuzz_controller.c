@@ -31,6 +31,7 @@
 #include "lib/base/os.h"
 #include "lib/net/lines.h"
 #include "lib/net/tls_link.h"
+#include "selftests/control/two_switches.h"
 #include "selftests/fakes/tls_hostile.h"
 #include "selftests/fuzz/fuzz.h"
 #include "userspace/config.h"
@@ -43,15 +44,7 @@
 
 enum { KEY_ADMIN, KEY_S0, KEY_S1, KEY_MEMBER, N_KEYS };
 
-static const char topology[] =
-	"name: fuzz\n"
-	"hosts: [{name: h0, ip: 10.77.0.1}, {name: h1, ip: 10.77.1.1}, {name: h2, ip: 10.77.2.1}]\n"
-	"switches:\n"
-	"- {name: s0, root: true, ports: [{name: p0, ip: 10.77.0.254, peer: h0},"
-	" {name: p1, ip: 10.77.1.254, peer: h1}, {name: t, ip: 10.78.0.1, peer: s1}]}\n"
-	"- {name: s1, ports: [{name: p0, ip: 10.77.2.254, peer: h2},"
-	" {name: t, ip: 10.78.0.2, peer: s0}]}\n"
-	"links: []\n";
+static const char topology[] = "name: fuzz\n" TWO_SWITCHES;
 
 static const char *const identities[N_KEYS] = {"admin", "switch:s0", "switch:s1", "member"};
 /* keys of the peers and of the controller; NULL while the controller has no keys */
