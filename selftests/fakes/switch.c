@@ -85,11 +85,7 @@ static void rank_up(struct fake_switch *sw, unsigned int i)
 	rc_peer_connect(&rank->peer, fake_controller_received_number(&rank->controller, "own_port"),
 			fake_controller_received_number(&rank->controller, "own_qp"),
 			fake_controller_received_number(&rank->controller, "own_psn"), SWITCH_PSN);
-	/* a busy machine must not cause timeouts in cases about something else */
-	pthread_mutex_lock(&rank->comm->lock);
-	endpoint_channel(rank->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
-	endpoint_channel(rank->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
-	pthread_mutex_unlock(&rank->comm->lock);
+	endpoint_be_patient(rank->comm);
 }
 
 void fake_switch_up(struct fake_switch *sw, const struct fake_switch_conf *conf)
@@ -127,21 +123,28 @@ void fake_switch_reset(struct fake_switch *sw)
 	}
 }
 
-/* Receives the packets of a rank. ACKs are ignored, because this switch does not depend on them. */
+bool fake_switch_receive_data(struct fake_switch_rank *rank, uint64_t number,
+			      struct inc_roce_packet *p)
+{
+	while (rc_peer_receive(&rank->peer, p, 0)) {
+		if (p->opcode == INC_OP_ACK) {
+			assert_int_equal(p->syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
+			continue;
+		}
+		if (inc_psn_diff(p->psn, rank->peer.channel_psn + (uint32_t)number) < 0)
+			continue; /* the packet is a retransmission */
+		assert_int_equal(p->psn, (rank->peer.channel_psn + number) & INC_PSN_MASK);
+		return true;
+	}
+	return false;
+}
+
 static void receive_from(struct fake_switch *sw, struct fake_switch_rank *rank)
 {
 	struct fake_switch_packet *packet;
 	struct inc_roce_packet head;
 
-	while (rc_peer_receive(&rank->peer, &head, 0)) {
-		if (head.opcode == INC_OP_ACK) {
-			assert_int_equal(head.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
-			continue;
-		}
-		if (inc_psn_diff(head.psn, rank->peer.channel_psn + (uint32_t)rank->received) < 0)
-			continue; /* the packet is a retransmission */
-		assert_int_equal(head.psn,
-				 (rank->peer.channel_psn + rank->received) & INC_PSN_MASK);
+	while (fake_switch_receive_data(rank, rank->received, &head)) {
 		assert_true(rank->received - sw->results < FAKE_SWITCH_SLOTS);
 		assert_true(head.len <= FAKE_SWITCH_PAYLOAD);
 		if (inc_op_in(head.opcode, INC_OPS_IMM))

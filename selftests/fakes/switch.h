@@ -108,6 +108,11 @@ void fake_switch_serve(struct fake_switch *sw);
 void fake_switch_finish(struct fake_switch *sw, struct inccl_request *const *requests);
 /* Does a rank's log contain the text? */
 bool fake_switch_logged(struct fake_switch *sw, const char *text);
+/* Receives a rank's next packet with data, which must be packet `number` of the rank. ACKs are
+ * ignored, because this switch does not depend on them, and so are retransmissions. Returns false
+ * if there is no such packet. */
+bool fake_switch_receive_data(struct fake_switch_rank *rank, uint64_t number,
+			      struct inc_roce_packet *p);
 /* The same as fake_switch_receive() and fake_switch_serve() in termination mode. switch.c calls
  * them. */
 void fake_switch_receive_messages(struct fake_switch *sw);

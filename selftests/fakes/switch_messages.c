@@ -73,14 +73,7 @@ static void receive_from(struct fake_switch *sw, struct fake_switch_rank *rank)
 {
 	struct inc_roce_packet p;
 
-	while (rc_peer_receive(&rank->peer, &p, 0)) {
-		if (p.opcode == INC_OP_ACK) {
-			assert_int_equal(p.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
-			continue;
-		}
-		if (inc_psn_diff(p.psn, rank->peer.channel_psn + (uint32_t)rank->packets) < 0)
-			continue; /* the packet is a retransmission */
-		assert_int_equal(p.psn, (rank->peer.channel_psn + rank->packets) & INC_PSN_MASK);
+	while (fake_switch_receive_data(rank, rank->packets, &p)) {
 		rank->packets++;
 		take(sw, rank, &p);
 	}

@@ -55,11 +55,7 @@ static int setup_order(void **state, enum inccl_byte_order order)
 	rc_peer_connect(&fx->peer, fake_controller_received_number(&fx->controller, "own_port"),
 			fake_controller_received_number(&fx->controller, "own_qp"),
 			fake_controller_received_number(&fx->controller, "own_psn"), SWITCH_PSN);
-	/* a busy machine must not cause timeouts in cases about something else */
-	pthread_mutex_lock(&fx->comm->lock);
-	endpoint_channel(fx->comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
-	endpoint_channel(fx->comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
-	pthread_mutex_unlock(&fx->comm->lock);
+	endpoint_be_patient(fx->comm);
 	return 0;
 }
 

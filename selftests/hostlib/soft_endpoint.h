@@ -23,6 +23,16 @@ static inline struct inccl_transport_stats endpoint_stats(const struct inccl_end
 	return stats;
 }
 
+/* Makes a communicator's retransmission timer long. Otherwise a busy machine causes timeouts in
+ * cases about something else. */
+static inline void endpoint_be_patient(struct inccl_communicator *comm)
+{
+	pthread_mutex_lock(&comm->lock);
+	endpoint_channel(comm->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	endpoint_channel(comm->ep)->tx.rto.min_ns = INCCL_RTO_MAX_NS;
+	pthread_mutex_unlock(&comm->lock);
+}
+
 /* Opens a soft endpoint on RC_PEER_ADDR and a peer, and connects them to each other. */
 struct inccl_endpoint *endpoint_pair(struct rc_peer *peer, unsigned int payload, unsigned int slots,
 				     uint32_t host_psn, uint32_t own_psn);
