@@ -90,8 +90,9 @@ struct inc_core {
 	struct inc_number_allocator group_numbers, comm_numbers;
 	/* Hash of the endpoints at which members receive (endpoint.c). */
 	LIST_HEAD(, inc_comm_member) endpoints[1 << CTL_ENDPOINT_BITS];
-	/* The database is complete, so a communicator that a switch has and that the database does
-	 * not name has ended. */
+	/* Whether this controller has opened a database that was there before. If so, a
+	 * communicator of a switch that is not in that database has ended. Otherwise it may still
+	 * run. */
 	bool knows_all;
 	struct inc_core_figures figures;
 	uint64_t events[INC_EVENT_KIND_MAX]; /* number of events that switches have sent, by kind */

@@ -67,7 +67,8 @@ static void attach(struct inc_derivation *d, struct inc_core_client *client,
 	client->place = join->rank;
 }
 
-/* Prints "grow 0 to 4 ranks". */
+/* Prints what a rank asks for, such as "shrink 2" or "grow 0 to 4 ranks". The first number is the
+ * number of the derivation, which counts the derivations of a group from 0 on. */
 static void describe(char buf[64], enum inc_derive_how how, uint32_t round, unsigned int world_size)
 {
 	int used = snprintf(buf, 64, "%s %u", inc_derive_hows[how], round);

@@ -55,7 +55,9 @@ static inline void connect_uncount(uint64_t *gauge, uint64_t n)
 
 enum connect_latency {
 	CONNECT_LATENCY_CONNECT, /* time from inc_connect_open() to the socket */
-	CONNECT_LATENCY_ACCEPT,  /* time from a client's connect message to its first message */
+	/* time from a client's connect message to the first message of that client on the new queue
+	 * pair */
+	CONNECT_LATENCY_ACCEPT,
 };
 
 /* How many peers have their own histograms. All further peers share one, so that the number of

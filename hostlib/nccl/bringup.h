@@ -32,7 +32,8 @@
 #include "hostlib/nccl/control_msg.h"
 
 #define HA_BRINGUP_RETRY_MS 100
-/* time limit for the messages of one attempt; a worker's call has no limit */
+/* Time limit of an attempt, in which the ends exchange their messages. While a worker's thread
+ * changes a queue pair, the limit does not run, because that call of libibverbs cannot be ended. */
 #define HA_BRINGUP_TIMEOUT_MS 5000
 
 #define HA_BRINGUP_STATES(_)                             \

@@ -3,7 +3,8 @@
 # builds none of them, because they have sanitizers already.
 FUZZ_SEEN := $(patsubst %,hostlib/connect/%.c,config figures flow peers protocol select state)
 
-# For each target: the sources that it tests, apart from those of lib/, and functions that are replaced.
+# FUZZ_target: the sources that the target tests, besides those of lib/. Other variables of a target name the functions
+# that its program replaces, and the parts of the loader that it needs.
 FUZZ_topology :=
 FUZZ_tables :=
 FUZZ_switch_file := $(patsubst %,userspace/%.c,config config_default instance settings)

@@ -153,7 +153,7 @@ static void send_msg(struct ends *b, struct ends_msgs *msgs, const struct ha_con
 		msgs->msg[msgs->n++] = *msg;
 }
 
-/* ---- the actions of the state machines ---- */
+/* ---- carrying out what sender and receiver return (struct ha_todo) ---- */
 
 static void check_state(struct ends *b)
 {

@@ -221,8 +221,9 @@ static void irecv_consumed_that_fails(void **state)
 	}
 }
 
-/* If makeVDevice fails, the job ends before it begins, but only with NCCL 2.24 and 2.25. NCCL
- * merges the four devices into one card, because they have no PCI function. */
+/* NCCL merges the plugin's four devices into one by makeVDevice, because their PCI paths are alike.
+ * If that call fails, NCCL 2.24 and 2.25 end the job at once, and other versions use the devices as
+ * they are. */
 static void merge_that_fails(void **state)
 {
 	struct job job;

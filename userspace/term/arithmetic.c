@@ -6,8 +6,9 @@
 
 _Static_assert(INC_COMM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all that children give");
 
-/* For each float type the integer of the same size and sign, as which a switch reduces it if it
- * does not reduce floats. */
+/* The integer type as which a switch that reduces no floats treats each type on the wire.
+ * INC_GUISES has the size and sign of those that are not integers; hosts have mapped their elements
+ * to such integers before. */
 #define INTEGER_1_0 INC_DTYPE_UINT8
 #define INTEGER_2_1 INC_DTYPE_INT16
 #define INTEGER_4_1 INC_DTYPE_INT32

@@ -20,9 +20,10 @@
 #include "userspace/xdp/xsk.h"
 
 /* A peer that does not answer, or sends NAKs for the same packet again and again, is reported as
- * unresponsive. This takes so many attempts in a row, and INC_UNRESPONSIVE_S without progress. The
- * report does not end the communicator. A peer that has sent a stale NAK (stale_nak.c) does end it,
- * if it answers none of so many probes for the same time. */
+ * unresponsive after UNRESPONSIVE attempts in a row, if INC_UNRESPONSIVE_S have passed without
+ * progress. The report does not end the communicator. A peer that has sent a stale NAK
+ * (stale_nak.c) ends the communicator, if it answers none of UNRESPONSIVE probes for the same
+ * time. */
 #define UNRESPONSIVE 8
 
 /*

@@ -273,7 +273,8 @@ class Lab:
 
     @contextlib.contextmanager
     def netem(self, host, rail, direction, *what):
-        """Yields a function that returns (packets sent, packets lost)."""
+        """Gives one direction of a rail netem with these options. Yields a function that returns how many packets
+        netem has sent and dropped since then."""
         dev = interface(host, rail) if direction == "out" else port(host, rail)
         command("tc", "qdisc", "add", "dev", dev, "root", "netem", "limit", 10000, *what)
 
