@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * live SECONDS PAUSE_MS MORE: runs on every rank of a job, like a long-lived process of a host.
- * Each cycle has some collectives, whose elements are checked against sums computed without the
- * library, and then a pause. Every MORE-th cycle (0: none) creates a further communicator for one
- * collective. Rank 0 prints "N collectives" ten times a second. It stops all ranks together when
- * its time is over, or at SIGTERM. Exit code 0, or 1 with an error message. The program has one
- * thread of its own. test_endurance measures its resources.
+ * live SECONDS PAUSE_MS MORE [PACKETS]: runs on every rank of a job, like a long-lived process of a
+ * host. Each cycle has some collectives, whose elements are checked against sums computed without
+ * the library, and then a pause. Every MORE-th cycle (0: none) creates a further communicator for
+ * one collective. Rank 0 prints "N collectives" ten times a second. It stops all ranks together
+ * when its time is over, or at SIGTERM. At the end each rank prints "N bad packets". PACKETS:
+ * packets per message; 0, the default: as many as the library chooses. Exit code 0, or 1 with an
+ * error message. The program has one thread of its own. test_endurance measures its resources.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -111,22 +112,36 @@ static void live(struct inccl_communicator *comm, const struct inccl_communicato
 	}
 }
 
+static void print_bad_packets(struct inccl_communicator *comm)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+
+	inccl_communicator_info(comm, &info);
+	printf("%llu bad packets\n", (unsigned long long)info.bad_packets);
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: live SECONDS PAUSE_MS MORE [PACKETS]\n");
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	INCCL_OPTS(inccl_communicator_opts, opts, .error = error, .error_size = sizeof(error));
 	struct sigaction action = {.sa_handler = on_term};
 	struct inccl_communicator *comm;
 
-	if (argc != 4 || atoi(argv[1]) < 1 || atoi(argv[2]) < 0 || atoi(argv[3]) < 0) {
-		fprintf(stderr, "usage: live SECONDS PAUSE_MS MORE\n");
-		return 2;
-	}
+	if (argc < 4 || argc > 5 || atoi(argv[1]) < 1 || atoi(argv[2]) < 0 || atoi(argv[3]) < 0)
+		return usage();
+	opts.message_packets = argc == 5 ? atoi(argv[4]) : 0;
 	sigaction(SIGTERM, &action, NULL);
 	check(inccl_group_create(NULL, &group), "group");
 	rank = inccl_group_rank(group);
 	size = inccl_group_size(group);
 	check(inccl_communicator_create(group, &opts, &comm), "communicator");
 	live(comm, &opts, atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
+	print_bad_packets(comm);
 	check(inccl_communicator_destroy(comm), "destroy");
 	check(inccl_group_destroy(group), "group");
 	return 0;
