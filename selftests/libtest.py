@@ -31,6 +31,7 @@ SENDS_OR_WRITES = SEND_MODES[-1]
 
 # For labs in which a test stops a rank for a long time, so that it does not count as dead.
 PATIENT = ("--controller-args", "--member-timeout-ms 0")
+PAUSE_MS = 5  # pause of a job between its collectives, where the test needs a running job rather than a busy one
 # For labs with many more processes than CPUs. A rank or switch that gets no CPU for seconds must not count as dead.
 CROWDED = ("--controller-args", "--member-timeout-ms 0 --switch-timeout-ms 60000")
 
@@ -384,6 +385,12 @@ class Lab(Daemons):
         job = Job(self._run_args(self.name, args, options, env, timeout))
         self.jobs.append(job)
         return job
+
+    def traffic(self, *args, options=(), env=None, timeout=300):
+        """Starts AllReduces that go on until the job is stopped. The ranks pause between them, because a job that only
+        has to run needs no whole CPU."""
+        return self.start("inccl-perf", "allreduce", "--sizes", "65536", "-n", "1000000", "--pause-ms", PAUSE_MS, *args,
+                          options=options, env=env, timeout=timeout)
 
     def perf(self, *args, options=(), env=None, timeout=60, collective="allreduce"):
         """Runs inccl-perf --check on every host. Returns rank 0's rows, of which none may be wrong."""

@@ -69,6 +69,9 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 		    struct result *result)
 {
 	const struct perf_opts *opts = call->opts;
+	const bool alone = opts->check || opts->pause_ms; /* each iteration is timed alone */
+	const struct timespec pause = {.tv_sec = opts->pause_ms / 1000,
+				       .tv_nsec = opts->pause_ms % 1000 * INC_NSEC_PER_MSEC};
 	struct inccl_communicator *comm = opts->job.comm;
 	uint64_t sums[2] = {0}, begin = 0, hash = 0;
 	long i;
@@ -79,7 +82,9 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 	for (i = -opts->warmup; i < opts->iters; i++) {
 		if (opts->check)
 			perf_fill(call, i);
-		if (opts->check || i <= 0) {
+		if (opts->pause_ms)
+			nanosleep(&pause, NULL);
+		if (alone || i <= 0) {
 			/* Ranks wait for each other, so that the preparations of a late rank are
 			 * not timed. */
 			err = inccl_barrier(comm, NULL);
@@ -90,14 +95,14 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 		err = run_one(call, how);
 		if (err)
 			return err;
+		if (alone && i >= 0)
+			sums[0] += inc_now_ns() - begin;
 		if (opts->check) {
-			if (i >= 0)
-				sums[0] += inc_now_ns() - begin;
 			sums[1] += perf_verify(call, i);
 			hash = perf_hash(call, hash);
 		}
 	}
-	if (!opts->check)
+	if (!alone)
 		sums[0] = inc_now_ns() - begin;
 	/* Floats within the bound may still differ between ranks, which is an error. */
 	if (opts->check && opts->collective == INCCL_ALLREDUCE && call->dtype >= INCCL_FLOAT32) {

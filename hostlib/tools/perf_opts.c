@@ -122,6 +122,11 @@ static const struct inc_opt options[] = {
 	 .preset = "5",
 	 .help = "iterations before them that are not timed",
 	 INC_OPT_NUMBER(struct perf_opts, warmup, 0, 1000000000)},
+	{.name = "pause-ms",
+	 .value = "T",
+	 .help = "pause before each iteration, as of a program that computes between its calls; "
+		 "each iteration is timed alone, after a barrier",
+	 INC_OPT_NUMBER(struct perf_opts, pause_ms, 0, 3600000)},
 	{.name = "dtype",
 	 .value = "TYPE,...|all",
 	 .preset = "int32",

@@ -24,6 +24,7 @@ struct perf_opts {
 	uint64_t sizes[PERF_MAX_SIZES]; /* sizes of the vectors in bytes */
 	unsigned int nsizes;
 	long iters, warmup;
+	unsigned int pause_ms; /* pause before each iteration; 0: none */
 	bool check, json, stats, in_place;
 	unsigned int split; /* number of parts that the ranks are split into; 0: no split */
 	/* After the split, job.comm is the communicator of this rank's part, and `whole` that of
