@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <math.h>
+#include <string.h>
 #include "lib/reduce/floats.h"
 #include "hostlib/tools/perf_float.h"
 
+#define DOUBLE_BIAS     1023
+#define DOUBLE_MANTISSA 52
+
 struct format {
+	unsigned int bytes;
 	unsigned int mantissa_bits;
 	int bias;
 };
@@ -11,7 +16,8 @@ struct format {
 static struct format format_of(enum inccl_dtype dtype)
 {
 	static const struct format formats[] = {
-#define _(NAME, name, bits, mantissa) [INC_##NAME] = {mantissa, (1 << ((bits) - (mantissa)-2)) - 1},
+#define _(NAME, name, bits, mantissa) \
+	[INC_##NAME] = {(bits) / 8, mantissa, (1 << ((bits) - (mantissa)-2)) - 1},
 		INC_FLOATS(_)
 #undef _
 	};
@@ -24,43 +30,49 @@ static struct format format_of(enum inccl_dtype dtype)
  * are so close to 1 that no product overflows its type. */
 static double number(enum inccl_op op, uint32_t rank, uint64_t i, uint32_t iter)
 {
+	static const double powers[] = {0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1, 1, 0x1p1, 0x1p2, 0x1p3};
 	uint64_t v = perf_value(rank, i, iter);
 
 	if (op == INCCL_PROD)
 		return (v >> 40 & 1 ? -1 : 1) * (1 + (double)(v >> 32 & 1) / 128);
-	return ldexp((int)(v >> 32 & 0xff) - 128, (int)(v >> 40 & 7) - 4);
+	return ((int)(v >> 32 & 0xff) - 128) * powers[v >> 40 & 7];
 }
 
-/* Encodes a value that number() has returned. */
-static uint32_t encode(const struct format *f, enum inccl_dtype dtype, double v)
+/* Encodes a value that number() has returned. The type has all of its bits, and a normal number for
+ * it, so the bits of the double only move. */
+static uint32_t encode(const struct format *f, double v)
 {
-	const uint32_t sign = 1u << (8 * inccl_dtype_size(dtype) - 1);
-	int exponent;
-	double mantissa = ldexp(frexp(fabs(v), &exponent), f->mantissa_bits + 1);
+	const uint32_t sign = 1u << (8 * f->bytes - 1);
+	uint64_t bits;
 
 	if (v == 0)
 		return 0;
-	/* the leading bit of the mantissa adds 1 to the exponent */
-	return (v < 0 ? sign : 0) + ((uint32_t)(exponent - 1 + f->bias - 1) << f->mantissa_bits) +
-	       (uint32_t)mantissa;
+	memcpy(&bits, &v, sizeof(bits));
+	bits &= INT64_MAX;
+	bits -= (uint64_t)(DOUBLE_BIAS - f->bias) << DOUBLE_MANTISSA;
+	return (v < 0 ? sign : 0) | (uint32_t)(bits >> (DOUBLE_MANTISSA - f->mantissa_bits));
 }
 
 /* Decodes a float. Infinities and NaN become large numbers, which are wrong in any result. */
-static double decode(const struct format *f, enum inccl_dtype dtype, uint32_t bits)
+static double decode(const struct format *f, uint32_t bits)
 {
-	const uint32_t sign = 1u << (8 * inccl_dtype_size(dtype) - 1);
-	uint32_t mantissa = bits & ((1u << f->mantissa_bits) - 1);
-	int exponent = (bits & (sign - 1)) >> f->mantissa_bits;
-	double v = ldexp(exponent ? mantissa | 1u << f->mantissa_bits : mantissa,
-			 (exponent ?: 1) - f->bias - (int)f->mantissa_bits);
+	const uint32_t sign = 1u << (8 * f->bytes - 1);
+	const uint32_t size = bits & (sign - 1);
+	uint64_t wide = (uint64_t)size << (DOUBLE_MANTISSA - f->mantissa_bits);
+	double v;
 
+	if (size >> f->mantissa_bits) {
+		wide += (uint64_t)(DOUBLE_BIAS - f->bias) << DOUBLE_MANTISSA;
+		memcpy(&v, &wide, sizeof(v));
+	} else {
+		v = ldexp(size, 1 - f->bias - (int)f->mantissa_bits);
+	}
 	return bits & sign ? -v : v;
 }
 
-static uint32_t bits_at(enum inccl_dtype dtype, const void *data, size_t i)
+static uint32_t bits_at(const struct format *f, const void *data, size_t i)
 {
-	return inccl_dtype_size(dtype) == 4 ? ((const uint32_t *)data)[i]
-					    : ((const uint16_t *)data)[i];
+	return f->bytes == 4 ? ((const uint32_t *)data)[i] : ((const uint16_t *)data)[i];
 }
 
 void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum inccl_op op,
@@ -69,10 +81,10 @@ void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum incc
 	const struct format f = format_of(dtype);
 
 	for (size_t i = 0; i < count; i++)
-		if (inccl_dtype_size(dtype) == 4)
-			((uint32_t *)data)[i] = encode(&f, dtype, number(op, rank, i, iter));
+		if (f.bytes == 4)
+			((uint32_t *)data)[i] = encode(&f, number(op, rank, i, iter));
 		else
-			((uint16_t *)data)[i] = encode(&f, dtype, number(op, rank, i, iter));
+			((uint16_t *)data)[i] = encode(&f, number(op, rank, i, iter));
 }
 
 /* Returns the largest element, over all ranks, of the block that contains element i. The last block
@@ -90,39 +102,37 @@ static double largest(const struct perf_piece *p, uint64_t i, unsigned int block
 	return most;
 }
 
-static double ulp_at(enum inccl_dtype dtype, uint32_t bits)
+static double ulp_at(const struct format *f, uint32_t bits)
 {
-	const struct format f = format_of(dtype);
-
-	return fabs(decode(&f, dtype, bits + 1) - decode(&f, dtype, bits));
+	return fabs(decode(f, bits + 1) - decode(f, bits));
 }
 
 /* Returns the bound for results that go through the switches as integers: how much a result may
  * differ from the exact one. most: the largest element of its block. */
-static double fixed_bound(const struct perf_piece *p, enum inccl_dtype dtype, double most,
+static double fixed_bound(const struct perf_piece *p, const struct format *f, double most,
 			  uint32_t got, unsigned int float_bits)
 {
-	double rounding = ldexp(most, -(int)float_bits);
+	const double rounding = most / ((uint64_t)1 << float_bits);
 
 	/* the exact average is itself rounded to double */
-	return ((p->op == INCCL_AVG ? 1 : p->ranks) * rounding + ulp_at(dtype, got) / 2) *
+	return ((p->op == INCCL_AVG ? 1 : p->ranks) * rounding + ulp_at(f, got) / 2) *
 	       (1 + 0x1p-30);
 }
 
 /* Returns the bound for results of switches that add floats natively. want: the exact result; all:
  * the sum of the absolute values, or the product. */
-static double native_bound(const struct perf_piece *p, enum inccl_dtype dtype, double want,
+static double native_bound(const struct perf_piece *p, const struct format *f, double want,
 			   double all, uint32_t got, unsigned int roundings)
 {
-	const bool half = inccl_dtype_size(dtype) < 4;
+	const bool half = f->bytes < 4;
 	/* relative error of rounding to a type of 16 bits; 0 for float32 */
-	const double own = half ? ldexp(1, -1 - (int)format_of(dtype).mantissa_bits) : 0;
+	const double own = half ? 0.5 / (1u << f->mantissa_bits) : 0;
 	double bound = (p->ranks - 1) * 0x1p-24 * all + (roundings - 1) * own * all;
 
 	if (p->op == INCCL_AVG)
 		bound = bound / p->ranks + own * fabs(want);
 	if (half || p->op == INCCL_AVG)
-		bound += ulp_at(dtype, got) / 2;
+		bound += ulp_at(f, got) / 2;
 	return bound * (1 + 0x1p-10);
 }
 
@@ -158,16 +168,16 @@ uint64_t perf_float_count_wrong(enum inccl_dtype dtype, const struct perf_piece 
 
 	for (size_t i = 0; i < p->count; i++) {
 		want = exact(p, i, &all);
-		got = bits_at(dtype, p->data, i);
+		got = bits_at(&f, p->data, i);
 		if (p->ranks == 1 || p->op == INCCL_MIN || p->op == INCCL_MAX) {
-			wrong += got != encode(&f, dtype, want);
+			wrong += got != encode(&f, want);
 			continue;
 		}
 		if (!b->native && (!i || (p->offset + i) % b->block == 0))
 			most = largest(p, p->offset + i, b->block);
-		bound = b->native ? native_bound(p, dtype, want, all, got, b->roundings)
-				  : fixed_bound(p, dtype, most, got, b->float_bits);
-		wrong += !(fabs(decode(&f, dtype, got) - want) <= bound);
+		bound = b->native ? native_bound(p, &f, want, all, got, b->roundings)
+				  : fixed_bound(p, &f, most, got, b->float_bits);
+		wrong += !(fabs(decode(&f, got) - want) <= bound);
 	}
 	return wrong;
 }
