@@ -80,12 +80,16 @@ FLAGS_native = $(CLANG) $(NATIVE) -O2
 FLAGS_native-address = $(CLANG) $(NATIVE) -O1 $(NATIVE_CHECKS)
 FLAGS_native-coverage = $(CLANG) $(NATIVE) -O1 $(NATIVE_COVERAGE)
 
+# ROOM_OPT: most tests run for less time than a compiler needs to optimise them, except those that compute.
+COMPUTING := benchmarks orders reduce sim unit
+$(B)/obj/plain/selftests/%.o: ROOM_OPT = -O1 -g1
+$(foreach room,$(COMPUTING),$(eval $(B)/obj/plain/selftests/$(room)/%.o: ROOM_OPT =))
 # EXTRA: what one object needs beside its flavour (set for the object, in its room's room.mk).
 define flavour_rule
 $(B)/obj/$(1)/%.o: %.c common.mk
 	@mkdir -p $$(@D)
 	$$(call say,CC,$$@)
-	$$(Q)$$(FLAGS_$(1)) $$(EXTRA) -c -o $$@ $$<
+	$$(Q)$$(FLAGS_$(1)) $$(ROOM_OPT) $$(EXTRA) -c -o $$@ $$<
 endef
 $(foreach flavour,plain address thread fuzz native native-address native-coverage,\
 	$(eval $(call flavour_rule,$(flavour))))
