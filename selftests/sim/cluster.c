@@ -257,6 +257,7 @@ static void check_process(const struct process *process)
 
 	sim_require(!n, "%s has left %zu pieces of memory, the first of %zu bytes", process->name,
 		    n, size);
+	sim_require(!memory_apart(process), "%s has left memory of its database", process->name);
 	sim_require(!task_fds_of(process), "%s has left %u descriptors", process->name,
 		    task_fds_of(process));
 }

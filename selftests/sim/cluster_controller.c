@@ -15,6 +15,7 @@
 #include "controller/core/group.h"
 #include "controller/net/ctl.h"
 #include "controller/store/rows.h"
+#include "database.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 #include "memory.h"
@@ -28,7 +29,6 @@ struct controller controller;
 
 static struct {
 	const struct inc_core *core; /* state of the running controller */
-	sqlite3 *db;                 /* database of the running controller */
 	/* connections that are being closed: of the controller, and of each switch's daemon */
 	struct inc_ndjson_draining draining[1 + CLUSTER_SWITCHES_MOST];
 	void (*on_signal)(int);         /* the controller's handler of SIGTERM */
@@ -56,12 +56,6 @@ struct inc_ndjson *__real_inc_ndjson_new(struct event_base *base, int fd,
 					 struct inc_err *err);
 void __wrap_inc_ndjson_drain_stop(struct inc_ndjson_draining *which);
 void __real_inc_ndjson_drain_stop(struct inc_ndjson_draining *which);
-int __wrap_sqlite3_open_v2(const char *path, sqlite3 **db, int flags, const char *vfs);
-int __real_sqlite3_open_v2(const char *path, sqlite3 **db, int flags, const char *vfs);
-int __wrap_sqlite3_step(sqlite3_stmt *stmt);
-int __real_sqlite3_step(sqlite3_stmt *stmt);
-int __wrap_sqlite3_close(sqlite3 *db);
-int __real_sqlite3_close(sqlite3 *db);
 void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...);
 
 /* --- the controller's output, and calls of this scenario --- */
@@ -137,43 +131,6 @@ void __wrap_inc_ndjson_drain_stop(struct inc_ndjson_draining *which)
 
 /* --- the database --- */
 
-int __wrap_sqlite3_open_v2(const char *path, sqlite3 **db, int flags, const char *vfs)
-{
-	int ret = __real_sqlite3_open_v2(path, db, flags, vfs);
-
-	own.db = *db;
-	return ret;
-}
-
-int __wrap_sqlite3_close(sqlite3 *db)
-{
-	if (db == own.db)
-		own.db = NULL;
-	return __real_sqlite3_close(db);
-}
-
-int __wrap_sqlite3_step(sqlite3_stmt *stmt)
-{
-	if (controller.dies_in_store && sim_fault(controller.dies_in_store)) {
-		sim_note(controller.process.name, "dies in a transaction", 0, 0, 0);
-		controller.died();
-		controller_kill();
-	}
-	return __real_sqlite3_step(stmt);
-}
-
-/* Drops the database as a kill does: a transaction that was not committed is lost. */
-static void drop_database(void)
-{
-	sqlite3_stmt *stmt;
-
-	while (own.db && (stmt = sqlite3_next_stmt(own.db, NULL)))
-		sqlite3_finalize(stmt);
-	if (own.db)
-		__real_sqlite3_close(own.db);
-	own.db = NULL;
-}
-
 static unsigned int count(sqlite3 *db, const char *table)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -182,7 +139,7 @@ static unsigned int count(sqlite3 *db, const char *table)
 
 	snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s", table);
 	sim_require(!sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) &&
-			    __real_sqlite3_step(stmt) == SQLITE_ROW,
+			    sqlite3_step(stmt) == SQLITE_ROW,
 		    "the database cannot be read: %s", sqlite3_errmsg(db));
 	n = sqlite3_column_int(stmt, 0);
 	sqlite3_finalize(stmt);
@@ -194,11 +151,14 @@ unsigned int controller_rows(void)
 	unsigned int n = 0, t;
 	sqlite3 *db;
 
-	sim_require(!__real_sqlite3_open_v2(DATABASE, &db, SQLITE_OPEN_READWRITE, NULL),
+	/* the simulated disk has no memory that handles share, so the database is in exclusive
+	 * mode */
+	sim_require(!sqlite3_open_v2(DATABASE, &db, SQLITE_OPEN_READWRITE, NULL) &&
+			    !sqlite3_exec(db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL),
 		    "no database");
 	for (t = 0; t < INC_N_KEPT_TABLES; t++)
 		n += t == INC_KEPT_NUMBERS ? 0 : count(db, inc_kept_layouts[t].name);
-	__real_sqlite3_close(db);
+	sqlite3_close(db);
 	return n;
 }
 
@@ -296,14 +256,10 @@ static void write_keys(void)
 
 void controller_open(void)
 {
-	static const char *const files[] = {DATABASE, DATABASE "-wal", DATABASE "-shm"};
-	unsigned int i;
-
 	controller = (struct controller){.process.name = "ctl"};
 	memset(&own, 0, sizeof(own));
 	inet_pton(AF_INET, CLUSTER_CONTROLLER, &controller.process.addr);
-	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		unlink(files[i]);
+	database_begin();
 	write_topology();
 	if (cluster.tls)
 		write_keys();
@@ -324,7 +280,6 @@ void controller_kill(void)
 	sim_figures.crashes++;
 	controller.killed++;
 	controller.running = controller.ready = false;
-	drop_database();
 	memory_free(&controller.process);
 	own.core = NULL;
 	own.on_signal = NULL;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <event2/event.h>
 #include "cluster.h"
+#include "database.h"
 #include "memory.h"
 #include "seeds.h"
 #include "sim.h"
@@ -82,6 +83,7 @@ static void run_seeds(const struct seeds *seeds)
 	 * mostly never touched */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	memory_open();
+	database_open();
 	xdp_open();
 	sim_on_failure(print_scenario);
 	seeds_run(seeds, run);

@@ -19,7 +19,8 @@ struct head {
 	size_t size;
 	/* constant combined with the head's address, so that a copy of a head is not valid */
 	uint64_t magic;
-	uint64_t unused;
+	uint64_t apart; /* 1: the piece is of a library with a cache, which memory_pieces() leaves
+			   out */
 };
 
 uint64_t memory_failures;
@@ -136,6 +137,20 @@ void __wrap_free(void *at)
 	h->next->prev = h->prev;
 	h->prev->next = h->next;
 	__real_free(h);
+}
+
+void *memory_allocate(size_t size)
+{
+	void *at = __wrap_malloc(size);
+
+	if (at && head_of(at))
+		head_of(at)->apart = 1;
+	return at;
+}
+
+void memory_release(void *at)
+{
+	__wrap_free(at);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
@@ -258,11 +273,21 @@ size_t memory_pieces(const struct process *process, size_t *size)
 
 	*size = 0;
 	for (h = all.next; h != &all; h = h->next) {
-		if (h->process != process)
+		if (h->process != process || h->apart)
 			continue;
 		*size = n++ ? *size : h->size;
 	}
 	return n + objects_of(process);
+}
+
+size_t memory_apart(const struct process *process)
+{
+	const struct head *h;
+	size_t n = 0;
+
+	for (h = all.next; h != &all; h = h->next)
+		n += h->process == process && h->apart;
+	return n;
 }
 
 void memory_free(const struct process *process)

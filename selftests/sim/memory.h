@@ -27,6 +27,11 @@ const struct process *memory_failed(void);
 /* The number of pieces of memory that the process has. *size: the size of the first piece, for an
  * error message. */
 size_t memory_pieces(const struct process *process, size_t *size);
+/* Allocates memory of the process that runs, and frees it. For libraries with a cache, whose pieces
+ * memory_apart() counts, and memory_pieces() does not. */
+void *memory_allocate(size_t size);
+void memory_release(void *at);
+size_t memory_apart(const struct process *process);
 /* Frees the memory of a process that was killed. */
 void memory_free(const struct process *process);
 

@@ -6,7 +6,7 @@ sim = $(call plain,$(patsubst %,selftests/sim/%.c,$(1)))
 SIM_XDP := $(B)/obj/native/selftests/sim/xdp.o
 SIM_UNIT := $(call plain,$(patsubst %,selftests/unit/%.c,report frame ref_element))
 SIM_OWN := $(call sim,main seeds sim task locks memory wire host tcp tcp_calls epoll neighbour watch collective scenario scenario_draw xdp_maps \
-	cluster cluster_controller cluster_faults cluster_forge cluster_hostile cluster_kernel cluster_move cluster_rank cluster_reason cluster_switch \
+	database cluster cluster_controller cluster_faults cluster_forge cluster_hostile cluster_kernel cluster_move cluster_rank cluster_reason cluster_switch \
 	cluster_tree) $(SIM)/native_floats.o $(call plain,selftests/hostlib/float_data.c selftests/fakes/tls_hostile.c) $(SIM_UNIT)
 SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log collective comm control derive endpoint env group names progress resume \
 	util verbs_config) $(wildcard hostlib/src/coll/*.c))
@@ -22,7 +22,7 @@ SIM_WRAP := $(call wrapped,ppoll poll eventfd timerfd_create timerfd_settime epo
 	send sendto sendmsg recv read write readv writev malloc calloc realloc free strdup pthread_mutex_init pthread_mutex_destroy \
 	pthread_mutex_lock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait pthread_cond_timedwait \
 	pthread_cond_broadcast pthread_cond_signal pthread_self getpid gethostname sigaction inc_event_notice inc_persist_start inc_log inc_ndjson_new \
-	inc_ndjson_drain_stop bufferevent_setwatermark sqlite3_open_v2 sqlite3_step sqlite3_close SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
+	inc_ndjson_drain_stop bufferevent_setwatermark SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
 # The simulation's own memory does not belong to a simulated process.
 SIM_OWN_MEMORY := $(foreach f,malloc calloc realloc free strdup,--redefine-sym $(f)=__real_$(f))
 
