@@ -310,7 +310,8 @@ int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err)
 	uint32_t i;
 	int ret = 0;
 
-	for (i = 0; !ret && i < cm->n_ends; i++)
+	/* a device may have failed since the communicator was made, which has ended it */
+	for (i = 0; !ret && !cm->ended && i < cm->n_ends; i++)
 		if (cm->end[i].conf.peer.qpn)
 			ret = connect_end(&cm->end[i], err);
 	return ret;
