@@ -90,6 +90,11 @@ static int find_pkey(const struct verbs_device *dev, const struct inc_channel_op
 	list = inc_rdma_inventory_get(dev->inventory);
 	port = list->devices ? inc_rdma_port_find(&list->device[0], dev->port) : NULL;
 	n = port ? port->pkeys : 0;
+	if (!port) {
+		inc_rdma_list_put(list);
+		return inc_err_set(err, ENODEV, "%s: %s/%u is gone", opts->what, dev->device->name,
+				   dev->port);
+	}
 	while (i < n && (port->pkey[i] & INC_PKEY_BITS) != (opts->pkey & INC_PKEY_BITS))
 		i++;
 	*index = i;
