@@ -34,6 +34,10 @@ struct inc_client {
 	/* the ports that were lost, or could not be read, when hello was sent, so that it may have
 	 * no endpoints there */
 	bool lacked[INC_MAX_PORTS];
+	/* the ports that were down when hello was sent, so that it may lack their RDMA devices, and
+	 * the number of endpoints that it has */
+	bool down[INC_MAX_PORTS];
+	uint32_t n_endpoints;
 	unsigned int retry_ms;
 	/* the last reason that was logged in the present outage; "": none yet */
 	char said[sizeof(((struct inc_err *)0)->msg)];
@@ -133,9 +137,9 @@ static const struct inc_msg_engine *say_engine(const struct inc_client *c, uint3
 
 /* Adds the capabilities in both modes. The limits of passthrough mode stand outside the list as
  * well, for controllers that read only those. */
-static void say_engines(const struct inc_client *c, struct inc_msg_hello *said)
+static void say_engines(struct inc_client *c, struct inc_msg_hello *said)
 {
-	const struct inc_msg_engine *passes;
+	const struct inc_msg_engine *passes, *ends;
 
 	said->mode = c->d->conf.settings.mode;
 	passes = say_engine(c, INC_PASSTHROUGH, said);
@@ -143,7 +147,8 @@ static void say_engines(const struct inc_client *c, struct inc_msg_hello *said)
 		said->has_limits = true;
 		said->limits = passes->limits;
 	}
-	say_engine(c, INC_TERMINATION, said);
+	ends = say_engine(c, INC_TERMINATION, said);
+	c->n_endpoints = ends ? ends->n_endpoints : 0;
 }
 
 /* Whether no earlier failure of the same communicator is in hello. */
@@ -182,8 +187,10 @@ static void send_hello(struct inc_client *c)
 	uint32_t i;
 
 	inc_ports_check(c->d);
-	for (i = 0; i < c->d->n_ports; i++)
+	for (i = 0; i < c->d->n_ports; i++) {
 		c->lacked[i] = c->d->ports_unread || c->d->port[i].condition == INC_PORT_LOST;
+		c->down[i] = c->d->port[i].condition == INC_PORT_DOWN;
+	}
 	INC_FOR_COMMS (c->d, &at)
 		json_array_append_new(numbers, json_integer(at.comm.communicator));
 	say_engines(c, &said);
@@ -206,6 +213,30 @@ static bool listed(const json_t *list, uint32_t number)
 	return false;
 }
 
+/* Whether the switch has more endpoints than the last hello has, as it does when the port of an
+ * RDMA device has come up. */
+static bool offers_more(const struct inc_client *c)
+{
+	struct inc_msg_engine engine = {};
+	struct inc_err err;
+
+	return !inc_engines_offer(c->d, INC_TERMINATION, &engine, &err) &&
+	       engine.n_endpoints > c->n_endpoints;
+}
+
+static void check_port(struct inc_client *c, uint32_t i)
+{
+	const enum inc_port_condition condition = c->d->port[i].condition;
+
+	if (c->lacked[i] && condition != INC_PORT_LOST) {
+		retry(c, "a port is back that was lost at the last hello");
+	} else if (c->down[i] && condition == INC_PORT_UP) {
+		c->down[i] = false;
+		if (offers_more(c))
+			retry(c, "a port is up whose RDMA device the last hello lacks");
+	}
+}
+
 void inc_client_check_ports(struct inc_client *c)
 {
 	const struct inc_daemon *d = c->d;
@@ -216,8 +247,7 @@ void inc_client_check_ports(struct inc_client *c)
 	if (d->ports_unread)
 		return;
 	for (i = 0; c->state == CONNECTED && i < d->n_ports; i++)
-		if (c->lacked[i] && d->port[i].condition != INC_PORT_LOST)
-			retry(c, "a port is back that was lost at the last hello");
+		check_port(c, i);
 }
 
 static void on_welcome(struct inc_client *c, const json_t *object)
