@@ -5,6 +5,7 @@
 #include "cluster.h"
 #include "memory.h"
 #include "neighbour.h"
+#include "rdma.h"
 #include "sim.h"
 #include "tcp.h"
 #include "watch.h"
@@ -141,6 +142,9 @@ static const char *check_names(const struct scenario_line *l)
 	const uint64_t *v = l->value;
 	const char *at = scenario_format(l->kind);
 
+	if (l->kind == SCENARIO_BREAK && !cluster.sw[v[1] >> 4 & 3].rdma)
+		return "the switch has no RDMA devices";
+
 	while ((at = strchr(at, '%')))
 		if (!has_value(*++at, *v++))
 			return "it names a switch, a host, a process or a port that there is not";
@@ -212,7 +216,8 @@ static bool is_empty(const struct cluster_switch *sw)
 
 	inc_switch_usage(xdp_switch(sw->xdp), &u);
 	return !u.communicators.used && !u.connections.used && !u.rows.used && !u.slots.used &&
-	       !u.root_rows.used && !xdp_entries(sw->xdp) && !cluster_switch_sockets(sw);
+	       !u.root_rows.used && !xdp_entries(sw->xdp) && !cluster_switch_sockets(sw) &&
+	       !cluster_switch_queue_pairs(sw);
 }
 
 /* The controller must have no connections but those to the switches. Connections to peers that are
@@ -345,6 +350,7 @@ void cluster_run(void)
 	task_begin();
 	wire_begin();
 	host_begin();
+	rdma_begin();
 	neighbour_begin();
 	watch_begin();
 	tcp_begin();

@@ -95,7 +95,7 @@ struct cluster_figures {
 	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
 		daemons_killed, standstills, daemons_terminated, ports_lost, ports_lost_blind,
 		ports_lost_long, hostile_peers, hostile_connections, with_keys, trees, terminating,
-		struck, patient;
+		struck, patient, devices, devices_broken;
 };
 extern struct cluster_figures cluster_figures;
 
@@ -108,6 +108,8 @@ struct cluster {
 	uint64_t member_timeout_ms;
 	bool metrics;       /* controller and daemon serve metrics over HTTP */
 	bool ranks_through; /* all ranks have ended, so hostile peers end, too */
+	/* hosts have RDMA devices; a device has failed; it has done so without an event */
+	bool rdma_hosts, rdma_broken, rdma_silent;
 	/* the controller, or a daemon, dies at some time in this run */
 	bool controller_dies, daemon_dies;
 	/* a daemon in termination mode has died, and its communicators with it */
@@ -149,6 +151,7 @@ struct cluster {
 		struct host host;
 		struct wire up, down;
 		struct cluster_port *port; /* the port of the switch to which it is attached */
+		bool rdma;                 /* it has an RDMA device */
 	} host[CLUSTER_HOSTS_MOST];
 	struct cluster_switch sw[CLUSTER_SWITCHES_MOST]; /* the first one is the root */
 };

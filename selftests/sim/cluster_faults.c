@@ -4,6 +4,7 @@
 #include <string.h>
 #include "cluster.h"
 #include "memory.h"
+#include "rdma.h"
 #include "sim.h"
 #include "tcp.h"
 #include "userspace/engine.h"
@@ -255,6 +256,18 @@ static void lose_port(void *arg, uint64_t port)
 	sim_after(cluster.port.away_ns, return_port, NULL, port);
 }
 
+static void break_device(void *host, uint64_t unused)
+{
+	cluster.rdma_broken = true;
+	cluster_figures.devices_broken++;
+	cluster.rdma_silent |= !rdma_break(host);
+}
+
+static void repair_device(void *host, uint64_t unused)
+{
+	rdma_repair(host);
+}
+
 /* Called when the daemon of a switch ends or stands still. If the port has returned only shortly
  * before, the daemon may not have observed the return. */
 static void on_daemon_away(const struct cluster_switch *sw, bool ends)
@@ -367,6 +380,11 @@ static void start_fault(const struct scenario_line *l)
 		break;
 	case SCENARIO_END:
 		sim_at(at_ns, terminate_switch, &cluster.sw[v[1]], v[2]);
+		break;
+	case SCENARIO_BREAK:
+		sim_at(at_ns, break_device, &cluster.sw[v[1] >> 4].port[v[1] & 0xf].host, 0);
+		sim_at(at_ns + v[2], repair_device, &cluster.sw[v[1] >> 4].port[v[1] & 0xf].host,
+		       0);
 		break;
 	case SCENARIO_DELETE:
 	case SCENARIO_AWAY:

@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 #include <event2/event.h>
 #include "cluster_switch.h"
+#include "rdma.h"
 #include "sim.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/links.h"
@@ -462,6 +463,7 @@ static void port_is_gone(struct cluster_switch *sw, unsigned int port)
 		x->dead = true;
 	sw->port[port].host.away = true;
 	sw->port[port].left_at_ns = sim_now_ns();
+	rdma_link_changed(&sw->port[port].host);
 	links_change(sw);
 }
 
@@ -470,6 +472,7 @@ void cluster_port_down(struct cluster_switch *sw, unsigned int port)
 	sim_note(sw->process.name, "has the interface of a port taken down", port, 0, 0);
 	sw->port[port].down = sw->port[port].host.away = true;
 	sw->port[port].left_at_ns = sim_now_ns();
+	rdma_link_changed(&sw->port[port].host);
 	links_change(sw);
 }
 
@@ -493,6 +496,7 @@ void cluster_port_return(struct cluster_switch *sw, unsigned int port)
 	if (!sw->port[port].down)
 		xdp_make(sw->xdp, port);
 	sw->port[port].down = sw->port[port].host.away = false;
+	rdma_link_changed(&sw->port[port].host);
 	links_change(sw);
 }
 

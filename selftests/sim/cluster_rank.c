@@ -10,9 +10,13 @@
 #include "collective.h"
 #include "hostlib/src/internal.h"
 #include "memory.h"
+#include "rdma.h"
 #include "sim.h"
 
-const struct inccl_transport inccl_transports[] = {{INCCL_TRANSPORT_SOFT, &inc_channel_soft}, {}};
+#define SHRINKS_MOST 8
+
+const struct inccl_transport inccl_transports[] = {
+	{INCCL_TRANSPORT_VERBS, &inc_channel_verbs}, {INCCL_TRANSPORT_SOFT, &inc_channel_soft}, {}};
 
 /* The data of a rank: its group, its communicators, and the calls on them that have begun. */
 struct work {
@@ -257,6 +261,11 @@ static int create(struct work *w)
 
 	opts.error = w->rank->error;
 	opts.error_size = sizeof(w->rank->error);
+	/* the kernel's userfaultfd, which watches registrations that are stored, is not simulated
+	 */
+	opts.verbs = "cache_mib=0";
+	if (rdma_has(&w->rank->process))
+		opts.transport = INCCL_TRANSPORT_VERBS;
 	for (i = 0; !ret && i < w->rank->group->comms; i++) {
 		cluster_call_begins(w->rank, "makes a communicator");
 		ret = cluster_call_ended(w->rank, "the communicator",
@@ -348,6 +357,15 @@ static void come_into(struct work *w)
 	w->made = made;
 }
 
+/* Does the rank shrink its group? After SIGTERM the switch is absent for up to 40 s, so a shrink
+ * could fail again. A switch with an RDMA device that it did not have at its hello refuses each
+ * communicator that needs it, so the ranks give up. */
+static bool shrinks(const struct cluster_rank *rank, unsigned int times)
+{
+	return rank->group->died_at_ns && !cluster.terminated_at_ns &&
+	       (!cluster.rdma_broken || times < SHRINKS_MOST);
+}
+
 /* The remaining ranks shrink their group each time that they lose a rank. */
 static int shrink(struct work *w)
 {
@@ -356,8 +374,8 @@ static int shrink(struct work *w)
 	struct inccl_group *old = w->group;
 	int ret;
 
-	if (cluster.port.goes)
-		think(2 * INC_NSEC_PER_SEC); /* meanwhile the port may return */
+	if (cluster.port.goes || cluster.rdma_broken)
+		think(2 * INC_NSEC_PER_SEC); /* meanwhile the port, or its device, may return */
 	cluster_call_begins(w->rank, "shrinks its group");
 	w->rank->connects = true;
 	ret = cluster_call_ended(w->rank, "the shrink", inccl_group_shrink(old, &opts, &w->group));
@@ -384,10 +402,7 @@ void cluster_rank_run(void *arg)
 		rank->formed = true;
 		come_into(w);
 		ret = compute(w);
-		/* after SIGTERM the switch is absent for up to 40 s, so a shrink could fail again
-		 */
-		while (ret && rank->group->died_at_ns && !cluster.terminated_at_ns &&
-		       !(ret = shrink(w)))
+		for (n = 0; ret && shrinks(rank, n) && !(ret = shrink(w)); n++)
 			ret = compute(w);
 		if (w->group)
 			leave(w, w->group);

@@ -21,7 +21,11 @@
 /* Because of faults and timers, ranks may miss a process for longer than it stood still, by at most
  * this time. */
 #define LAGS_MOST_NS (3 * INC_NSEC_PER_SEC)
-#define WOKEN_NS     (100 * INC_NSEC_PER_MSEC)
+/* A device gives a connection up after 3.8 s without an ACK (docs/verbs.md), and after 2 s without
+ * its port. Faults and timers account for the rest of these limits. */
+#define DEVICE_TRIES_NS (3300 * INC_NSEC_PER_MSEC)
+#define DEVICE_PORT_NS  (1800 * INC_NSEC_PER_MSEC)
+#define WOKEN_NS        (100 * INC_NSEC_PER_MSEC)
 /* Without standstills a collective moves for less than this time. */
 #define MOVES_MOST_NS (20 * INC_NSEC_PER_SEC)
 /* No call may last longer than this, including a creation with its 70 s. Time in which the rank
@@ -107,6 +111,72 @@ static bool may_be_blamed(void)
 		cluster.daemon_stalls_ms * INC_NSEC_PER_MSEC + away_ns >= GUILTY_NS);
 }
 
+/* Has a switch in termination mode without RDMA devices stood still for so long that a rank's
+ * device has given the connection up? A switch's device acknowledges while its daemon stands
+ * still. */
+static bool is_given_up(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < cluster.n_switches; i++)
+		if (cluster.sw[i].mode == INC_TERMINATION && !cluster.sw[i].rdma &&
+		    cluster.sw[i].process.stood_ns >= DEVICE_TRIES_NS)
+			return cluster.rdma_hosts;
+	return false;
+}
+
+static bool has_devices(void)
+{
+	bool has = cluster.rdma_hosts;
+	unsigned int i;
+
+	for (i = 0; i < cluster.n_switches; i++)
+		has |= cluster.sw[i].rdma;
+	return has;
+}
+
+/* Is a port away for so long that RDMA devices end their connections? */
+static bool device_lacks_port(void)
+{
+	return has_devices() && cluster.port.goes && cluster.port.away_ns >= DEVICE_PORT_NS;
+}
+
+/* Has something happened that ends the connections of an RDMA device, and none of a soft
+ * endpoint? */
+static bool device_has_reason(void)
+{
+	return cluster.rdma_broken || is_given_up() || device_lacks_port();
+}
+
+/* Has a switch a device at the port that is away, which its own timer ends before the peer's device
+ * gives up? */
+static bool device_has_timer(void)
+{
+	const struct cluster_switch *sw = cluster.port.sw;
+	const struct host *peer = sw ? sw->port[cluster.port.number].peer_host : NULL;
+
+	return peer && peer->rdma && sw->rdma && !sw->process.stood_ns && !cluster.slowed;
+}
+
+/* Does the text of an error name what has happened to an RDMA device? */
+static bool device_has_story(const char *error)
+{
+	const bool silence = strstr(error, "transport retry counter exceeded");
+
+	return (is_given_up() && silence) ||
+	       (device_lacks_port() &&
+		((silence && !device_has_timer()) || strstr(error, "port down for") ||
+		 strstr(error, "left the group"))) ||
+	       (has_devices() && cluster.port.goes &&
+		(strstr(error, "port is down") || strstr(error, "UDP port 4791 is in use"))) ||
+	       (cluster.rdma_silent && (silence || strstr(error, "device is gone"))) ||
+	       (cluster.rdma_broken &&
+		(strstr(error, "local catastrophic error") || strstr(error, "cannot be opened") ||
+		 strstr(error, "no RoCE v2 GID") || strstr(error, "left the group") ||
+		 strstr(error, "Input/output error") || strstr(error, "UDP port 4791 is in use") ||
+		 strstr(error, "is gone") || strstr(error, "no RDMA device")));
+}
+
 /* Is there a reason for which the rank's call may fail? The death of the controller or of a daemon
  * in passthrough mode, a standstill of a daemon and a lost port may fail only calls that create or
  * destroy something. SIGTERM to a daemon fails its collectives, and so does the
@@ -122,6 +192,7 @@ static bool has_reason(const struct cluster_rank *rank)
 	return rank->group->died_at_ns || memory_has_failed(rank->group) ||
 	       cluster.terminated_at_ns || cluster.port.unseen || cluster.struck ||
 	       needs_daemon_for_long(rank->group) || was_missed(rank) || may_be_blamed() ||
+	       device_has_reason() ||
 	       ((cluster.controller_dies || cluster.daemon_dies || cluster.daemon_stalls ||
 		 cluster.port.goes) &&
 		!rank->all_have_it);
@@ -251,7 +322,8 @@ static const struct process *unresponsive_in(const struct cluster_group *group, 
 }
 
 /* A switch may report only those as unresponsive that have stood still for long, or whose daemon
- * has ended, or any if a port was away for long. */
+ * has ended. It may report any peer if a port was away for long, or if an RDMA device has a
+ * reason. */
 static void check_silence(const struct cluster_rank *rank, const char *what)
 {
 	const char *said = strstr(rank->error, " has not acknowledged");
@@ -260,7 +332,7 @@ static void check_silence(const struct cluster_rank *rank, const char *what)
 	const struct cluster_switch *sw = process ? cluster_switch_of(process) : NULL;
 
 	if (!process || (sw && sw->ends) || cluster.port.unseen ||
-	    (cluster.port.goes && may_be_blamed()))
+	    (cluster.port.goes && may_be_blamed()) || device_has_story(rank->error))
 		return;
 	sim_require(process->stood_ns >= GUILTY_NS, "%s: %s: blames a peer that was only slow: %s",
 		    rank->process.name, what, rank->error);
@@ -312,11 +384,15 @@ static void check_story(const struct cluster_rank *rank, const char *what)
 	if (!rank->error[0] || group->killed || !rank->formed || memory_has_failed(group) ||
 	    control_plane_disturbed() || was_missed(rank))
 		return;
-	sim_require((group->died_at_ns && strstr(rank->error, "has not answered")) ||
+	sim_require(device_has_story(rank->error) ||
+			    (group->died_at_ns && strstr(rank->error, "has not answered")) ||
 			    (cluster.terminated_at_ns && (strstr(rank->error, "switch s") ||
 							  strstr(rank->error, "left the group"))) ||
 			    (cluster.port.goes && (strstr(rank->error, "its interface is gone") ||
 						   strstr(rank->error, "does not exist here") ||
+						   /* a hello lacked the port, so the switch
+						    * connects again */
+						   strstr(rank->error, "connection lost") ||
 						   strstr(rank->error, "has no endpoint"))) ||
 			    (cluster.port.ends && (strstr(rank->error, "is down") ||
 						   strstr(rank->error, "left the group") ||

@@ -11,6 +11,7 @@
 #include "lib/base/opt.h"
 #include "lib/base/thread.h"
 #include "memory.h"
+#include "rdma.h"
 #include "selftests/unit/frame.h"
 #include "sim.h"
 #include "userspace/instance.h"
@@ -59,6 +60,7 @@ struct cluster_port *cluster_port_here(const char *ifname)
 
 const struct inc_channel_ops *const inc_term_kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &inc_channel_soft,
+	[INC_ENDPOINT_VERBS] = &inc_channel_verbs,
 };
 
 struct addresses {
@@ -69,13 +71,18 @@ struct addresses {
 };
 
 /* Lists the IP address and the MAC address of each port. libevent calls this in other processes,
- * which have no list. */
+ * which have no list. The list of a host with an RDMA device is empty, so that host does not know
+ * which interface is the device's. */
 int __wrap_getifaddrs(struct ifaddrs **out)
 {
 	const struct cluster_switch *sw = running();
 	struct addresses *a;
 	unsigned int i, n = 0;
 
+	if (!sw && task_process() && rdma_has(task_process())) {
+		*out = NULL;
+		return 0;
+	}
 	if (!sw) {
 		errno = ENOSYS;
 		return -1;
@@ -134,8 +141,17 @@ unsigned int cluster_switch_sockets(const struct cluster_switch *sw)
 	return n;
 }
 
+unsigned int cluster_switch_queue_pairs(const struct cluster_switch *sw)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < sw->ports; i++)
+		n += rdma_queue_pairs(&sw->port[i].host);
+	return n;
+}
+
 /* The kernel delivers a frame to the socket with the frame's destination address, whatever
- * interface the frame arrives by. */
+ * interface the frame arrives by. An RDMA device receives what arrives at its own port. */
 static void take_in(const struct cluster_port *at, const uint8_t *frame, size_t len,
 		    enum host_from from)
 {
@@ -143,9 +159,14 @@ static void take_in(const struct cluster_port *at, const uint8_t *frame, size_t 
 	struct cluster_switch *sw = at->sw;
 	unsigned int i;
 
-	for (i = 0; i < sw->ports; i++)
-		if (len >= FRAME_UDP && !memcmp(frame + FRAME_IP + 16, &sw->port[i].host.addr, 4))
-			host_take(&sw->port[i].host, frame, len, ifindex, from);
+	for (i = 0; i < sw->ports; i++) {
+		struct host *host = &sw->port[i].host;
+
+		if (len < FRAME_UDP || memcmp(frame + FRAME_IP + 16, &host->addr, 4) != 0)
+			continue;
+		if (i != at->number || !rdma_receive(host, frame, len))
+			host_take(host, frame, len, ifindex, from);
+	}
 }
 
 /* Frames that no XDP program handles reach the kernel's sockets. */

@@ -48,6 +48,7 @@ struct cluster_switch {
 	bool named_in_topology;
 	unsigned int threads; /* worker threads of termination mode */
 	bool hides_macs;      /* hello has no MAC addresses of the ports */
+	bool rdma;            /* each port has an RDMA device */
 	struct xdp *xdp;
 	struct cluster_port port[XDP_PORTS];
 	unsigned int ports;
@@ -91,6 +92,8 @@ struct cluster_switch *cluster_switch_here(void);
 struct cluster_port *cluster_port_here(const char *ifname);
 /* The number of sockets of termination mode. */
 unsigned int cluster_switch_sockets(const struct cluster_switch *sw);
+/* The number of queue pairs of the switch's RDMA devices. */
+unsigned int cluster_switch_queue_pairs(const struct cluster_switch *sw);
 /* cluster_kernel.c: deletes the interface of a port, or moves it to another namespace. The kernel
  * notifies the running daemon of each of these changes. */
 void cluster_port_delete(struct cluster_switch *sw, unsigned int port);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "cluster.h"
 #include "neighbour.h"
+#include "rdma.h"
 #include "sim.h"
 
 /* IP addresses of host n and of its switch's port, and of the two ports of the cable between switch
@@ -173,6 +174,13 @@ const char *cluster_add_line(const struct scenario_line *l)
 	case SCENARIO_HIDES:
 		sw->hides_macs = true;
 		return NULL;
+	case SCENARIO_DEVICES:
+		sw->rdma = true;
+		return NULL;
+	case SCENARIO_DEVICE:
+		cluster.host[v[0] % CLUSTER_HOSTS_MOST].rdma = true;
+		cluster.rdma_hosts = true;
+		return NULL;
 	default:
 		return NULL; /* the line is not about the topology */
 	}
@@ -214,6 +222,25 @@ static void plug(struct host *lower, struct cluster_port *upper, struct wire *up
 	cluster_forge_at(upper, up, down);
 }
 
+/* A frame arrives at a host, whose network card accepts only frames for its own MAC address. */
+static void arrive_at_host(void *arg, const uint8_t *frame, size_t len)
+{
+	struct host *host = arg;
+
+	if (memcmp(frame, host->mac, sizeof(host->mac)) || !rdma_receive(host, frame, len))
+		host_receive(host, frame, len);
+}
+
+static void add_device(struct host *host, const char *name, unsigned int n,
+		       const struct process *owner)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%s.rdma%u", name, n);
+	rdma_add(host, text, owner);
+	cluster_figures.devices++;
+}
+
 static void add_host(unsigned int n)
 {
 	struct host *host = &cluster.host[n].host;
@@ -221,12 +248,22 @@ static void add_host(unsigned int n)
 	snprintf(host->process.name, sizeof(host->process.name), "h%u", n % 10);
 	memcpy(host->mac, (const uint8_t[]){2, 0, 0, 0, 1, n}, 6);
 	host->addr = htonl(HOST_ADDR(n));
-	plug(host, cluster.host[n].port, &cluster.host[n].up, &cluster.host[n].down, host_receive,
+	plug(host, cluster.host[n].port, &cluster.host[n].up, &cluster.host[n].down, arrive_at_host,
 	     host);
+	if (cluster.host[n].rdma)
+		add_device(host, host->process.name, 0, NULL);
 }
 
 static void drop(void *arg, const uint8_t *frame, size_t len)
 {
+}
+
+static void add_devices(struct cluster_switch *sw)
+{
+	unsigned int p;
+
+	for (p = 0; sw->rdma && p < sw->ports; p++)
+		add_device(&sw->port[p].host, sw->process.name, p, &sw->process);
 }
 
 void cluster_build(void)
@@ -248,6 +285,7 @@ void cluster_build(void)
 			cluster_forge_at(lower, &sw->down, &sw->up);
 	}
 	for (i = 0; i < cluster.n_switches; i++) {
+		add_devices(&cluster.sw[i]);
 		if (!cluster.sw[i].stranger)
 			continue;
 		wire_open(&cluster.sw[i].nowhere, "nowhere", drop, NULL);

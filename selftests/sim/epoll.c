@@ -10,6 +10,8 @@
 #define WATCHED 16
 
 struct epoll {
+	struct epoll *next; /* in the list of all sets */
+	int own_fd;
 	unsigned int n;
 	int fd[WATCHED];
 	epoll_data_t data[WATCHED];
@@ -19,15 +21,51 @@ int __wrap_epoll_create1(int flags);
 int __wrap_epoll_ctl(int fd, int op, int which, struct epoll_event *event);
 int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms);
 
+static struct epoll *sets;
+
+/* A set is readable if one of its descriptors is. Such a set can be in another one. */
+static bool is_readable(const void *arg)
+{
+	const struct epoll *e = arg;
+	unsigned int i;
+
+	for (i = 0; i < e->n; i++)
+		if (task_fd_readable(e->fd[i]))
+			return true;
+	return false;
+}
+
+static void drop(void *arg)
+{
+	struct epoll **at = &sets;
+
+	while (*at != arg)
+		at = &(*at)->next;
+	*at = (*at)->next;
+	free(arg);
+}
+
 int __wrap_epoll_create1(int flags)
 {
 	struct epoll *e = calloc(1, sizeof(*e));
-	int fd;
 
 	sim_require(e, "no memory");
-	fd = task_fd_new(NULL, e);
-	task_fd_more(fd, NULL, free);
-	return fd;
+	e->next = sets;
+	sets = e;
+	e->own_fd = task_fd_new(is_readable, e);
+	task_fd_more(e->own_fd, NULL, drop);
+	return e->own_fd;
+}
+
+void epoll_changed(int fd)
+{
+	const struct epoll *e;
+	unsigned int i;
+
+	for (e = sets; e; e = e->next)
+		for (i = 0; i < e->n; i++)
+			if (e->fd[i] == fd)
+				task_fd_changed(e->own_fd);
 }
 
 int __wrap_epoll_ctl(int fd, int op, int which, struct epoll_event *event)

@@ -235,7 +235,7 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 	unsigned int i;
 
 	udp->fd = -1;
-	if (port && find(host, port))
+	if (port && (find(host, port) || (host->rdma && port == INC_ROCE_UDP_PORT)))
 		return inc_err_set(err, EADDRINUSE, "UDP port %u is in use", port);
 	s = calloc(1, sizeof(*s));
 	for (i = 0; i < HOSTS && socks[i]; i++)

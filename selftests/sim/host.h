@@ -22,6 +22,7 @@ struct host {
 	unsigned int ifindex;
 	struct wire *up;
 	bool away; /* the host's interface is down, or does not exist */
+	bool rdma; /* an RDMA device has RoCEv2's UDP port (rdma.h) */
 	/* Number of forged datagrams that the host's sockets have delivered, by sender (enum
 	 * host_from). */
 	uint64_t given_elsewhere, given_strange;

@@ -18,6 +18,7 @@
 #include "cluster.h"
 #include "database.h"
 #include "memory.h"
+#include "rdma.h"
 #include "seeds.h"
 #include "sim.h"
 
@@ -96,7 +97,9 @@ static void run_seeds(const struct seeds *seeds)
 	       "standstills %llu, hostile peers %llu, their connections %llu, "
 	       "seeds with keys %llu, trees of switches %llu, switches in termination mode %llu, "
 	       "communicators ended with a daemon %llu, patient seeds %llu, allocations failed "
-	       "%llu\n",
+	       "%llu, RDMA devices %llu, devices broken %llu, their queue pairs %llu, timeouts "
+	       "%llu, negative acknowledgements %llu, queue pairs given up %llu, ended with their "
+	       "process %llu\n",
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
 	       (unsigned long long)f->lost, (unsigned long long)f->repeated,
 	       (unsigned long long)f->damaged, (unsigned long long)f->delayed,
@@ -111,7 +114,11 @@ static void run_seeds(const struct seeds *seeds)
 	       (unsigned long long)c->hostile_connections, (unsigned long long)c->with_keys,
 	       (unsigned long long)c->trees, (unsigned long long)c->terminating,
 	       (unsigned long long)c->struck, (unsigned long long)c->patient,
-	       (unsigned long long)memory_failures);
+	       (unsigned long long)memory_failures, (unsigned long long)c->devices,
+	       (unsigned long long)c->devices_broken, (unsigned long long)rdma_figures.queue_pairs,
+	       (unsigned long long)rdma_figures.timeouts, (unsigned long long)rdma_figures.naks,
+	       (unsigned long long)rdma_figures.given_up,
+	       (unsigned long long)rdma_figures.ended_with_process);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)

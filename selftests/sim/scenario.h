@@ -32,8 +32,10 @@
 	_(OWN_MODE, "daemon of %S has mode %M")                                  \
 	_(THREADS, "daemon of %S has %N threads")                                \
 	_(HIDES, "daemon of %S reports no MAC addresses")                        \
+	_(DEVICES, "switch %S has RDMA devices")                                 \
 	_(STRANGER, "stranger at %S")                                            \
 	_(HOST, "host %H at %S")                                                 \
+	_(DEVICE, "host %H has an RDMA device")                                  \
 	_(JOB, "job %N ranks %N rounds %N calls %N communicators %N at once %N") \
 	_(OPTIONS, "job %N payload %N window %N message packets %N timeout %T")  \
 	_(DELAY, "cable %C delay %T jitter %T")                                  \
@@ -47,6 +49,7 @@
 	_(KILL, "at %T kill %P")                                                 \
 	_(HOST_OFF, "at %T switch off %H")                                       \
 	_(MEMORY, "at %T fail allocation %N of %P")                              \
+	_(BREAK, "at %T RDMA device at %p fails for %T")                         \
 	_(END, "at %T end %S for %T")                                            \
 	_(DELETE, "at %T delete %p for %T")                                      \
 	_(AWAY, "at %T move away %p for %T")                                     \
@@ -104,5 +107,7 @@ void scenario_print(const struct scenario *s, FILE *f);
 int scenario_read(struct scenario *s, const char *path, struct inc_err *err);
 /* Draws the scenario of a seed. */
 void scenario_draw(struct scenario *s, uint64_t seed);
+/* scenario_devices.c: adds RDMA devices to the lines that were drawn. */
+void scenario_draw_devices(struct scenario *s, uint64_t seed);
 
 #endif

@@ -572,4 +572,5 @@ void scenario_draw(struct scenario *s, uint64_t seed)
 	draw_termination(&p);
 	draw_port(&p);
 	draw_moves(&p);
+	scenario_draw_devices(s, seed);
 }

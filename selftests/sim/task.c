@@ -79,6 +79,7 @@ int inc_thread_create_apart(pthread_t *out, void *(*fn)(void *arg), void *arg)
 }
 
 int __wrap_pthread_join(pthread_t thread, void **value);
+int __wrap_pthread_detach(pthread_t thread);
 
 void task_begin(void)
 {
@@ -314,8 +315,15 @@ static void wake_for(int fd, short what)
 
 void task_fd_changed(int fd)
 {
-	if (is_readable(fd))
-		wake_for(fd, POLLIN);
+	if (!is_readable(fd))
+		return;
+	wake_for(fd, POLLIN);
+	epoll_changed(fd);
+}
+
+bool task_fd_readable(int fd)
+{
+	return is_readable(fd);
 }
 
 void task_fd_has_room(int fd)
@@ -518,6 +526,15 @@ int __wrap_pthread_join(pthread_t which, void **value)
 		task_sleep();
 	}
 	other->used = false;
+	return 0;
+}
+
+int __wrap_pthread_detach(pthread_t which)
+{
+	struct task *other = (struct task *)which;
+
+	other->joined_later = false;
+	other->used = !other->ended;
 	return 0;
 }
 

@@ -55,6 +55,9 @@ unsigned int task_alive_of(const struct process *process);
  * that may have become true. */
 int task_fd_new(bool (*readable)(const void *arg), void *arg);
 void task_fd_changed(int fd);
+bool task_fd_readable(int fd);
+/* epoll.c: a descriptor has become readable, which may be in a set. */
+void epoll_changed(int fd);
 /* Sets the time until which the descriptor accepts no data, so that POLLOUT is not reported. */
 void task_fd_full(int fd, uint64_t until_ns);
 bool task_fd_takes(int fd);

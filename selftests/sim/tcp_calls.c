@@ -135,6 +135,10 @@ int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len)
 	const struct sockaddr_in *in = (const struct sockaddr_in *)to;
 	struct tcp_end *e = end_of(fd);
 
+	/* a host with an RDMA device asks for the route with a socket for datagrams, which the
+	 * simulation does not have */
+	if (!e)
+		return fail(ENETUNREACH);
 	sim_require(e->state == TCP_NEW, "a socket connects twice");
 	e->port = tcp_free_port();
 	e->peer_addr = in->sin_addr.s_addr;

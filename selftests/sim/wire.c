@@ -14,6 +14,7 @@ struct passage {
 	struct passage *next_made; /* next in the list of all frames */
 	struct wire *wire;
 	size_t len;
+	bool has_address; /* has_address() of the frame before it is damaged */
 	uint8_t frame[WIRE_FRAME_MOST];
 };
 
@@ -41,13 +42,31 @@ static uint32_t word_at(const uint8_t *frame, size_t len, size_t at)
 	return at + 4 <= len ? get32(frame + at) : 0;
 }
 
-static void note(const struct wire *wire, const char *what, const uint8_t *frame, size_t len)
+/* Has the frame an RDMA WRITE? That of a device has an address of its process, which differs from
+ * run to run. */
+static bool has_address(const uint8_t *frame, size_t len)
+{
+	return len >= FRAME_EXT + INC_RETH_LEN + INC_ICRC_LEN && frame_has_reth(frame[FRAME_BTH]);
+}
+
+/* Adds a frame to the hash of the run, without such an address and the ICRC over it. */
+static void hash(const uint8_t *frame, size_t len, bool has_address)
+{
+	const size_t body = FRAME_EXT + INC_RETH_LEN;
+
+	sim_hash_bytes(frame, has_address ? FRAME_EXT : len);
+	if (has_address)
+		sim_hash_bytes(frame + body, len - INC_ICRC_LEN - body);
+}
+
+static void note(const struct wire *wire, const char *what, const uint8_t *frame, size_t len,
+		 bool has_address)
 {
 	const uint32_t opcode = word_at(frame, len, FRAME_BTH) >> 24;
 	const uint32_t psn = word_at(frame, len, FRAME_BTH + 8);
 	char text[64];
 
-	sim_hash_bytes(frame, len);
+	hash(frame, len, has_address);
 	if (!sim_tracing()) {
 		sim_note(wire->name, what, opcode, psn, len);
 		return;
@@ -68,7 +87,7 @@ static void arrive(void *arg, uint64_t unused)
 	struct passage *p = arg;
 	struct wire *wire = p->wire;
 
-	note(wire, "arrives", p->frame, p->len);
+	note(wire, "arrives", p->frame, p->len, p->has_address);
 	wire->out(wire->arg, p->frame, p->len);
 	p->next = idle;
 	idle = p;
@@ -81,7 +100,7 @@ static void damage(struct passage *p)
 	for (i = 0; i < bits; i++)
 		p->frame[sim_below(p->len)] ^= 1 << sim_below(8);
 	sim_figures.damaged++;
-	note(p->wire, "damaged", p->frame, p->len);
+	note(p->wire, "damaged", p->frame, p->len, p->has_address);
 }
 
 static bool is_lost(struct wire *wire)
@@ -114,6 +133,7 @@ static void pass(struct wire *wire, const uint8_t *frame, size_t len, bool fault
 	sim_require(len <= sizeof(p->frame), "a frame of %zu bytes", len);
 	p->wire = wire;
 	p->len = len;
+	p->has_address = has_address(frame, len);
 	memcpy(p->frame, frame, len);
 	if (faulty && sim_chance(wire->damaged))
 		damage(p);
@@ -137,7 +157,7 @@ void wire_send(struct wire *wire, const uint8_t *frame, size_t len)
 		wire->tap(wire->tap_arg, frame, len);
 	if (faulty && is_lost(wire)) {
 		sim_figures.lost++;
-		note(wire, "lost", frame, len);
+		note(wire, "lost", frame, len, has_address(frame, len));
 		return;
 	}
 	pass(wire, frame, len, faulty);
