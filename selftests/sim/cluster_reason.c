@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cluster.h"
+#include "lib/channel/verbs_priv.h"
 #include "memory.h"
 #include "sim.h"
 #include "userspace/call.h"
@@ -264,6 +265,9 @@ static uint64_t within_ns(const struct cluster_group *group)
 
 	if (cluster.port.ends)
 		ns += INC_PORT_LOST_S * INC_NSEC_PER_SEC;
+	/* a switch looks only now and then for a device that fails without an event */
+	if (cluster.rdma_silent)
+		ns += VERBS_LOOK_NS;
 	/* If the cause of a failure cannot be reported, the rank's own limit ends its collective.
 	 * That is so while the controller or the daemon stands still. It is also so if the daemon
 	 * ends right after a standstill, because the controller has closed the connection by which

@@ -28,7 +28,8 @@ const struct process *memory_failed(void);
  * error message. */
 size_t memory_pieces(const struct process *process, size_t *size);
 /* Allocates memory of the process that runs, and frees it. For libraries with a cache, whose pieces
- * memory_apart() counts, and memory_pieces() does not. */
+ * memory_apart() counts, and memory_pieces() does not. These allocations do not fail, because most
+ * failures would be theirs and not the product's. */
 void *memory_allocate(size_t size);
 void memory_release(void *at);
 size_t memory_apart(const struct process *process);
