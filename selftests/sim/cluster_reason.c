@@ -112,17 +112,20 @@ static bool may_be_blamed(void)
 		cluster.daemon_stalls_ms * INC_NSEC_PER_MSEC + away_ns >= GUILTY_NS);
 }
 
-/* Has a switch in termination mode without RDMA devices stood still for so long that a rank's
- * device has given the connection up? A switch's device acknowledges while its daemon stands
- * still. */
+/* Has a switch stood still for so long that a rank's device has given the connection up? A switch
+ * acknowledges in passthrough mode, and by its own devices, while its daemon stands still. But a
+ * port that was away acknowledges only when the daemon has repaired it. */
 static bool is_given_up(void)
 {
-	unsigned int i;
+	const struct cluster_switch *sw;
+	bool needs_daemon;
 
-	for (i = 0; i < cluster.n_switches; i++)
-		if (cluster.sw[i].mode == INC_TERMINATION && !cluster.sw[i].rdma &&
-		    cluster.sw[i].process.stood_ns >= DEVICE_TRIES_NS)
+	for (sw = cluster.sw; sw < cluster.sw + cluster.n_switches; sw++) {
+		needs_daemon = (sw->mode == INC_TERMINATION && !sw->rdma) ||
+			       (cluster.port.goes && cluster.port.sw == sw);
+		if (needs_daemon && sw->process.stood_ns >= DEVICE_TRIES_NS)
 			return cluster.rdma_hosts;
+	}
 	return false;
 }
 
@@ -279,6 +282,19 @@ static uint64_t within_ns(const struct cluster_group *group)
 		       : ns;
 }
 
+/* Has a rank stood still for so long that another one's limit has ended its collective, while the
+ * controller stood still as well and lost no member? Then one may shrink the group, while the other
+ * one makes its next communicator, and the controller waits for both. */
+static bool is_out_of_step(const struct cluster_group *group)
+{
+	unsigned int i;
+
+	for (i = 0; i < group->n_ranks; i++)
+		if (group->rank[i].process.stood_ns + LAGS_MOST_NS >= progress_ns(group))
+			return cluster.controller_stalls;
+	return false;
+}
+
 /* Where the controller waits for a rank that stands still or has gone, the other ranks' limits end
  * their calls.
  * The limits of a creation, and of a group, are about as long as that of the controller. */
@@ -286,7 +302,8 @@ static uint64_t missed_ns(const struct cluster_rank *rank)
 {
 	const uint64_t limit_ns = CLUSTER_GROUP_TIMEOUT_MS * INC_NSEC_PER_MSEC;
 
-	if (!was_missed(rank) && !(cluster.patient && cluster.vanished))
+	if (!was_missed(rank) && !(cluster.patient && cluster.vanished) &&
+	    !is_out_of_step(rank->group))
 		return 0;
 	return progress_ns(rank->group) < limit_ns ? limit_ns : progress_ns(rank->group);
 }
