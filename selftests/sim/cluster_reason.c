@@ -419,7 +419,8 @@ static void check_story(const struct cluster_rank *rank, const char *what)
 						   strstr(rank->error, "left the group") ||
 						   strstr(rank->error, "has not acknowledged"))) ||
 			    (lacked_port() && strstr(rank->error, "switch s")) ||
-			    (group->comms > 1 && strstr(rank->error, "nothing has moved")),
+			    ((group->comms > 1 || needs_daemon_for_long(group)) &&
+			     strstr(rank->error, "nothing has moved")),
 		    "%s: %s: nothing has happened that would explain: %s", rank->process.name, what,
 		    rank->error);
 }
