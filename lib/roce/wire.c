@@ -1,29 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 #include <arpa/inet.h>
-#include <isa-l/crc.h>
 #include "lib/roce/wire.h"
-
-#if defined(__x86_64__) || defined(__i386__)
-#include <immintrin.h>
-
-/* isa-l leaves the upper halves of vector registers dirty. Until they are clean, each transition
- * between AVX code and SSE code, which all our code is, costs the CPU some 80 ns. */
-__attribute__((target("avx"))) static void zero_uppers(void)
-{
-	_mm256_zeroupper();
-}
-
-static void clean_uppers(void)
-{
-	if (__builtin_cpu_supports("avx"))
-		zero_uppers();
-}
-#else
-static void clean_uppers(void)
-{
-}
-#endif
 
 int inc_roce_ext_len(uint8_t opcode)
 {
@@ -48,14 +26,6 @@ unsigned int inc_roce_payload(unsigned int mtu)
 		if (p + INC_MAX_OVERHEAD <= mtu)
 			return p;
 	return 0;
-}
-
-uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len)
-{
-	/* isa-l, like zlib, inverts the state before and after */
-	state = ~crc32_gzip_refl(~state, data, len);
-	clean_uppers();
-	return state;
 }
 
 /* Returns the CRC state over a packet's masked head. head: the first len bytes of the packet, at

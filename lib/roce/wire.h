@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RoCEv2 packets in user space: the ICRC (with isa-l's carry-less CRC) and the headers of each
+ * RoCEv2 packets in user space: the ICRC and the headers of each
  * opcode. The slow path, the soft endpoints and the tests use these functions.
  */
 #ifndef INC_ROCE_WIRE_H
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/proto/frame.h"
+#include "lib/roce/crc.h"
 
 /* Bytes of BTH, RETH and immediate. */
 #define INC_MAX_HEAD_LEN (INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN)
@@ -22,9 +23,6 @@ bool inc_roce_has_reth(uint8_t opcode);
 
 /* Returns the largest payload of packets within an MTU; 0: none fits. */
 unsigned int inc_roce_payload(unsigned int mtu);
-
-/* Returns the CRC-32 state over len bytes from a start state, without initial and final xor. */
-uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len);
 
 /*
  * Returns the ICRC of a packet over IPv4. At ip is the 20-byte IP header (no options), followed in
