@@ -21,7 +21,8 @@
 #include "lib/base/opt.h"
 #include "lib/base/stdout.h"
 
-#define DAY_MS 86400000
+#define DAY_MS  86400000
+#define BACKLOG 512 /* limit of connections that wait to be accepted, on each port */
 
 static const struct inc_opt options[] = {
 	{.name = "topology",
@@ -185,27 +186,21 @@ static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int *port,
 					struct inc_err *err)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(*port)};
-	socklen_t len = sizeof(addr);
+	struct sockaddr_storage own;
 	struct evconnlistener *l;
+	socklen_t len;
+	int ret;
 
 	inet_pton(AF_INET, ctl->opt.listen, &addr.sin_addr);
-	l = evconnlistener_new_bind(ctl->base, cb, ctl,
-				    LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
-					    LEV_OPT_REUSEABLE,
-				    512, (struct sockaddr *)&addr, sizeof(addr));
-	if (!l) {
-		inc_err_set(err, errno, "cannot listen on %s:%u: %s", ctl->opt.listen, *port,
-			    strerror(errno));
+	ret = inc_listener_open(ctl->base, (struct sockaddr *)&addr, sizeof(addr), BACKLOG, cb, ctl,
+				&l);
+	if (ret) {
+		inc_err_set(err, -ret, "cannot listen on %s:%u: %s", ctl->opt.listen, *port,
+			    strerror(-ret));
 		return NULL;
 	}
-	if (inc_listener_guard(l)) {
-		inc_err_set(err, ENOMEM, "cannot listen on %s:%u: %s", ctl->opt.listen, *port,
-			    strerror(ENOMEM));
-		evconnlistener_free(l);
-		return NULL;
-	}
-	getsockname(evconnlistener_get_fd(l), (struct sockaddr *)&addr, &len);
-	*port = ntohs(addr.sin_port);
+	if (!inc_os.stream.own(evconnlistener_get_fd(l), &own, &len))
+		*port = ntohs(((const struct sockaddr_in *)&own)->sin_port);
 	snprintf(text, size, "%s:%u", ctl->opt.listen, *port);
 	return l;
 }

@@ -6,6 +6,7 @@
 #include "controller/net/ctl.h"
 #include "controller/net/address_limit.h"
 #include "lib/base/clock.h"
+#include "lib/base/os.h"
 #include "lib/net/listen.h"
 
 #define BURST_S 4 /* seconds of the message rate that may come at once */
@@ -64,13 +65,16 @@ static struct inc_address_limit *find_limit(struct inc_ctl *ctl, const char *nam
 	return found;
 }
 
-struct inc_address_limit *inc_address_limit_admit(struct inc_ctl *ctl, const struct sockaddr *addr)
+struct inc_address_limit *inc_address_limit_admit(struct inc_ctl *ctl, int fd,
+						  const struct sockaddr *addr)
 {
 	const uint64_t now_ns = inc_now_ns();
 	char name[INET6_ADDRSTRLEN], why[128];
 	struct inc_address_limit *limit;
+	struct sockaddr_storage peer;
+	socklen_t len;
 
-	name_of(addr, name);
+	name_of(inc_os.stream.peer(fd, &peer, &len) ? addr : (struct sockaddr *)&peer, name);
 	limit = find_limit(ctl, name, now_ns) ?: new_limit(ctl, name);
 	if (!limit)
 		return NULL;

@@ -24,9 +24,11 @@ struct inc_address_limit {
 	LIST_ENTRY(inc_address_limit) entry;
 };
 
-/* Counts one more connection of the address; inc_address_limit_release() when it ends. NULL: the
- * connection is refused, and the log says why at times. */
-struct inc_address_limit *inc_address_limit_admit(struct inc_ctl *ctl, const struct sockaddr *addr);
+/* Counts one more connection of the peer's address; inc_address_limit_release() when it ends. addr:
+ * the address that accept() has returned, which counts if the connection is reset already. NULL:
+ * the connection is refused, and the log says why at times. */
+struct inc_address_limit *inc_address_limit_admit(struct inc_ctl *ctl, int fd,
+						  const struct sockaddr *addr);
 /* Counts one connection less. NULL is allowed. */
 void inc_address_limit_release(struct inc_address_limit *limit);
 

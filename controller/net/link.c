@@ -417,7 +417,7 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	link->ctl = ctl;
 	/* The limit of the address is checked first, so that an address above its limit pushes out
 	 * no connections of others. */
-	link->address_limit = inc_address_limit_admit(ctl, addr);
+	link->address_limit = inc_address_limit_admit(ctl, fd, addr);
 	if (link->address_limit && (ctl->n_links < ctl->max_links || make_room(ctl)))
 		link->silence = inc_timeout_new(&ctl->timeouts, on_silence, link);
 	if (!link->silence) {

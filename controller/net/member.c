@@ -374,7 +374,7 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	client->ctl = ctl;
 	/* The limit of the address is checked first, so that an address above its limit pushes out
 	 * no connections of others. */
-	client->address_limit = inc_address_limit_admit(ctl, addr);
+	client->address_limit = inc_address_limit_admit(ctl, fd, addr);
 	if (!client->address_limit)
 		goto err;
 	if (ctl->n_clients >= ctl->opt.max_clients && !make_room(ctl)) {

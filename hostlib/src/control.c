@@ -508,9 +508,9 @@ int inccl_control_start(struct inccl_group *group)
 {
 	int ret;
 
-	group->peer_len = sizeof(group->peer);
-	if (getpeername(group->stream.fd, (struct sockaddr *)&group->peer, &group->peer_len))
-		return -errno;
+	ret = inc_os.stream.peer(group->stream.fd, &group->peer, &group->peer_len);
+	if (ret)
+		return ret;
 	group->stop_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (group->stop_fd < 0)
 		return -errno;

@@ -7,10 +7,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
-#include "lib/base/fd.h"
 #include "lib/base/thread.h"
 #include "lib/net/race.h"
 #include "hostlib/src/internal.h"
@@ -48,13 +46,12 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 /* Tries once to connect, and returns the socket, or -1. Sets *stopped if the group ends. */
 static int try_connect(struct inccl_group *group, bool *stopped)
 {
-	int fd = inc_fd_high(
-		socket(group->peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	const int fd =
+		inc_os.stream.connect((const struct sockaddr *)&group->peer, group->peer_len);
 
 	if (fd < 0)
 		return -1;
-	if (connect(fd, (struct sockaddr *)&group->peer, group->peer_len) && errno == EINPROGRESS)
-		*stopped = !pause_for(group, fd, POLLOUT, CONNECT_TIMEOUT_MS);
+	*stopped = !pause_for(group, fd, POLLOUT, CONNECT_TIMEOUT_MS);
 	if (!*stopped && !inc_race_ended(fd))
 		return fd;
 	close(fd);

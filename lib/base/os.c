@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <string.h>
@@ -193,18 +194,104 @@ static void close_udp(int fd)
 	close(fd);
 }
 
+/* ---- streams ---- */
+
+static int open_stream(int family)
+{
+	const int fd = inc_fd_high(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int listen_at(const struct sockaddr *at, socklen_t len, int backlog)
+{
+	const int fd = open_stream(at->sa_family);
+	int ret;
+
+	if (fd < 0)
+		return fd;
+	/* accepted connections inherit keepalive */
+	ret = set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1)
+		      ?: set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (!ret && (bind(fd, at, len) || listen(fd, backlog)))
+		ret = -errno;
+	if (!ret)
+		return fd;
+	close(fd);
+	return ret;
+}
+
+static int begin_connect(const struct sockaddr *to, socklen_t len)
+{
+	const int fd = open_stream(to->sa_family);
+	int ret;
+
+	if (fd < 0 || !connect(fd, to, len) || errno == EINPROGRESS)
+		return fd;
+	ret = -errno;
+	close(fd);
+	return ret;
+}
+
+static int result_of(int fd)
+{
+	socklen_t len = sizeof(int);
+	int error;
+
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) ? -errno : -error;
+}
+
+static int own_address(int fd, struct sockaddr_storage *out, socklen_t *len)
+{
+	*len = sizeof(*out);
+	return getsockname(fd, (struct sockaddr *)out, len) ? -errno : 0;
+}
+
+static int peer_address(int fd, struct sockaddr_storage *out, socklen_t *len)
+{
+	*len = sizeof(*out);
+	return getpeername(fd, (struct sockaddr *)out, len) ? -errno : 0;
+}
+
+static bool peer_ended(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return false;
+	switch (info.tcpi_state) {
+	case TCP_CLOSE_WAIT:
+	case TCP_LAST_ACK:
+	case TCP_CLOSING:
+	case TCP_TIME_WAIT:
+	case TCP_CLOSE:
+		return true;
+	}
+	return false;
+}
+
 /* ---- the table ---- */
 
 #define KERNEL                                                \
 	{                                                     \
 		.clock_ns = clock_ns, .random = random_bytes, \
-		.udp = {                                      \
-			.open = open_udp,                     \
-			.show_ifindex = show_ifindex,         \
-			.send = send_udp,                     \
-			.receive = receive_udp,               \
-			.writable = writable,                 \
-			.close = close_udp,                   \
+		.udp =                                        \
+			{                                     \
+				.open = open_udp,             \
+				.show_ifindex = show_ifindex, \
+				.send = send_udp,             \
+				.receive = receive_udp,       \
+				.writable = writable,         \
+				.close = close_udp,           \
+			},                                    \
+		.stream = {                                   \
+			.listen = listen_at,                  \
+			.connect = begin_connect,             \
+			.result = result_of,                  \
+			.own = own_address,                   \
+			.peer = peer_address,                 \
+			.peer_ended = peer_ended,             \
 		},                                            \
 	}
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The one place where the product reaches the operating system for time, random numbers and
- * datagrams. It is a table of functions. The table holds the kernel's functions, and a test
+ * The one place where the product reaches the operating system for time, random numbers, datagrams
+ * and streams. It is a table of functions. The table holds the kernel's functions, and a test
  * replaces them by assignment before the code under test runs. Product code only reads the table,
- * on any thread, mostly through clock.h, random.h and lib/roce/udp.h.
+ * on any thread, mostly through clock.h, random.h, lib/roce/udp.h and lib/net.
  */
 #ifndef INC_OS_H
 #define INC_OS_H
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+#include <sys/socket.h>
 #include "lib/base/err.h"
 
 struct inc_datagram;
@@ -42,6 +43,25 @@ struct inc_os_udp {
 	void (*close)(int fd);
 };
 
+/* Streams, that is TCP connections. Their descriptors are non-blocking and close-on-exec. All else
+ * that a stream needs are calls on a descriptor: accept4(), send(), recv(), shutdown(), close() and
+ * options that may fail. So a test may use stream sockets of another family. */
+struct inc_os_stream {
+	/* Listens at an address, which a listener that has just ended may have had. Returns the
+	 * descriptor or -errno. */
+	int (*listen)(const struct sockaddr *at, socklen_t len, int backlog);
+	/* Begins to connect. Returns the descriptor, which becomes writable when the attempt ends,
+	 * or -errno. */
+	int (*connect)(const struct sockaddr *to, socklen_t len);
+	/* The result of an attempt that has ended: 0 or -errno. */
+	int (*result)(int fd);
+	/* The addresses of the two ends. They return 0 or -errno. */
+	int (*own)(int fd, struct sockaddr_storage *out, socklen_t *len);
+	int (*peer)(int fd, struct sockaddr_storage *out, socklen_t *len);
+	/* Whether the peer has ended its direction, even if its last bytes have not been read. */
+	bool (*peer_ended)(int fd);
+};
+
 struct inc_os {
 	/* The time of a clock (CLOCK_MONOTONIC, CLOCK_REALTIME) in nanoseconds. */
 	uint64_t (*clock_ns)(clockid_t clock);
@@ -49,6 +69,7 @@ struct inc_os {
 	 * has random numbers. Returns 0 or -errno. */
 	int (*random)(void *out, size_t size, bool wait);
 	struct inc_os_udp udp;
+	struct inc_os_stream stream;
 };
 
 extern struct inc_os inc_os;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "lib/base/os.h"
 #include "lib/net/hostport.h"
 
 /* Finds the host and the port in the text. The port is NULL if the text has none. Returns false if
@@ -118,11 +119,11 @@ int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostpo
 int inc_hostport_peer_text(int fd, char *out, size_t size)
 {
 	struct sockaddr_storage addr = {0};
-	socklen_t len = sizeof(addr);
 	struct inc_hostport peer;
+	socklen_t len;
 
 	snprintf(out, size, "unix");
-	if (getpeername(fd, (struct sockaddr *)&addr, &len) ||
+	if (inc_os.stream.peer(fd, &addr, &len) ||
 	    inc_hostport_name((struct sockaddr *)&addr, len, &peer))
 		return -EINVAL;
 	snprintf(out, size, strchr(peer.host, ':') ? "[%s]:%s" : "%s:%s", peer.host, peer.port);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/os.h"
 #include "lib/net/listen.h"
 
 #define PAUSE_US 100000
@@ -50,4 +52,27 @@ int inc_listener_guard(struct evconnlistener *l)
 	/* evconnlistener_new*() does not report that enabling failed, so this enables the listener
 	 * again and checks the result */
 	return evconnlistener_enable(l) ? -ENOMEM : 0;
+}
+
+int inc_listener_open(struct event_base *base, const struct sockaddr *at, socklen_t len,
+		      int backlog, evconnlistener_cb fn, void *arg, struct evconnlistener **out)
+{
+	const int fd = inc_os.stream.listen(at, len, backlog);
+	int ret;
+
+	if (fd < 0)
+		return fd;
+	/* a backlog of 0 means that fd listens already */
+	*out = evconnlistener_new(base, fn, arg, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0,
+				  fd);
+	if (!*out) {
+		close(fd);
+		return -ENOMEM;
+	}
+	ret = inc_listener_guard(*out);
+	if (!ret)
+		return 0;
+	evconnlistener_free(*out);
+	*out = NULL;
+	return ret;
 }

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
-#include "lib/base/fd.h"
 #include "lib/net/lookup.h"
 #include "lib/net/race.h"
 
@@ -19,18 +18,16 @@ int inc_race_ended(int fd)
 {
 	static const struct linger at_once = {.l_onoff = 1};
 	struct sockaddr_storage here, there;
-	socklen_t len = sizeof(int), here_len = sizeof(here), there_len = sizeof(there);
-	int err;
+	socklen_t here_len, there_len;
+	int ret = inc_os.stream.result(fd);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
-		return errno;
-	if (err)
-		return err;
+	if (ret)
+		return -ret;
 	memset(&here, 0, sizeof(here));
 	memset(&there, 0, sizeof(there));
-	if (getpeername(fd, (struct sockaddr *)&there, &there_len) ||
-	    getsockname(fd, (struct sockaddr *)&here, &here_len))
-		return errno;
+	ret = inc_os.stream.peer(fd, &there, &there_len) ?: inc_os.stream.own(fd, &here, &here_len);
+	if (ret)
+		return -ret;
 	if (here_len != there_len || memcmp(&here, &there, here_len))
 		return 0;
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
@@ -57,19 +54,11 @@ static void start(struct inc_race *race, const struct addrinfo *ai)
 	struct pollfd *runner = &race->runner[race->started++];
 
 	runner->events = POLLOUT;
-	runner->fd =
-		inc_fd_high(socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	if (runner->fd < 0) {
-		race->error = errno;
-		return;
-	}
-	if (!connect(runner->fd, ai->ai_addr, ai->ai_addrlen)) {
-		finish(race, runner);
-	} else if (errno == EINPROGRESS) {
+	runner->fd = inc_os.stream.connect(ai->ai_addr, ai->ai_addrlen);
+	if (runner->fd >= 0) {
 		race->running++;
 	} else {
-		race->error = errno;
-		close(runner->fd);
+		race->error = -runner->fd;
 		runner->fd = -1;
 	}
 }
@@ -141,6 +130,7 @@ int inc_race_step(struct inc_race *race, uint64_t *next_at_ns)
 		start(race, race->next);
 		race->next = race->next->ai_next;
 		race->start_at_ns = now_ns + race->head_start_ns;
+		look(race); /* an attempt may be connected at once */
 	}
 	return race->won >= 0 ? race->won : -race->error;
 }

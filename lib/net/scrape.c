@@ -244,6 +244,8 @@ static struct bufferevent *on_connection(struct event_base *base, void *arg)
 
 static int make_server(struct inc_scrape *s, const struct addrinfo *at)
 {
+	int ret;
+
 	s->sweep = evtimer_new(s->base, on_sweep, s);
 	s->http = evhttp_new(s->base);
 	if (!s->sweep || !s->http)
@@ -255,26 +257,25 @@ static int make_server(struct inc_scrape *s, const struct addrinfo *at)
 	evhttp_set_allowed_methods(s->http, UINT16_MAX);
 	evhttp_set_gencb(s->http, on_request, s);
 	evhttp_set_bevcb(s->http, on_connection, s);
-	s->listener = evconnlistener_new_bind(s->base, NULL, NULL,
-					      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
-						      LEV_OPT_REUSEABLE,
-					      BACKLOG, at->ai_addr, at->ai_addrlen);
-	if (!s->listener)
-		return -errno;
+	ret = inc_listener_open(s->base, at->ai_addr, at->ai_addrlen, BACKLOG, NULL, NULL,
+				&s->listener);
+	if (ret)
+		return ret;
 	if (!evhttp_bind_listener(s->http, s->listener)) {
 		evconnlistener_free(s->listener);
 		return -ENOMEM;
 	}
+	/* without a callback the listener was not enabled before */
 	return inc_listener_guard(s->listener);
 }
 
 static void tell_address(const struct inc_scrape *s)
 {
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
 	char host[NI_MAXHOST], port[NI_MAXSERV];
+	struct sockaddr_storage addr;
+	socklen_t len;
 
-	if (getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&addr, &len) ||
+	if (inc_os.stream.own(evconnlistener_get_fd(s->listener), &addr, &len) ||
 	    getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), port, sizeof(port),
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		return;

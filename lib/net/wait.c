@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
 #include <poll.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include "lib/base/clock.h"
 #include "lib/net/wait.h"
 
@@ -35,18 +32,7 @@ bool inc_wait_has_unread(int fd)
 
 int inc_wait_check_open(int fd, struct inc_err *err)
 {
-	struct tcp_info info = {0};
-	socklen_t len = sizeof(info);
-
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len))
-		return 0;
-	switch (info.tcpi_state) {
-	case TCP_CLOSE_WAIT:
-	case TCP_LAST_ACK:
-	case TCP_CLOSING:
-	case TCP_TIME_WAIT:
-	case TCP_CLOSE:
+	if (inc_os.stream.peer_ended(fd))
 		return inc_err_set(err, ECONNRESET, "the peer has closed the connection");
-	}
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "lib/net/listen.h"
 
 #define ACCEPT_S 5
+#define FDS      64 /* more than the test has */
 
 /* number of allocations until one of them fails; 0: none fails */
 static unsigned int until_failure;
@@ -64,30 +66,39 @@ static void check_listens(struct evconnlistener *l, const bool *accepted)
 	assert_true(*accepted);
 }
 
+static unsigned int open_fds(void)
+{
+	unsigned int fd, n = 0;
+
+	for (fd = 0; fd < FDS; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
 /* Makes a listener while the n-th allocation fails. Returns false if fewer allocations were
  * made. */
 static bool make(unsigned int n)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET,
 				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const unsigned int fds = open_fds();
 	struct event_base *base = event_base_new();
 	struct evconnlistener *l;
 	bool accepted = false;
-	int ret = 0;
+	int ret;
 
 	assert_non_null(base);
 	has_failed = false;
 	until_failure = n;
-	l = evconnlistener_new_bind(base, on_accept, &accepted, LEV_OPT_CLOSE_ON_FREE, 8,
-				    (struct sockaddr *)&addr, sizeof(addr));
-	if (l)
-		ret = inc_listener_guard(l);
+	ret = inc_listener_open(base, (struct sockaddr *)&addr, sizeof(addr), 8, on_accept,
+				&accepted, &l);
 	until_failure = 0;
-	if (l && !ret)
+	if (!ret) {
 		check_listens(l, &accepted);
-	if (l)
 		evconnlistener_free(l);
+	}
 	event_base_free(base);
+	assert_int_equal(open_fds(), fds);
 	return has_failed;
 }
 
