@@ -11,6 +11,7 @@
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "lib/net/listen.h"
+#include "lib/net/loop.h"
 #include "lib/net/tls_opt.h"
 #include "lib/base/clock.h"
 #include "controller/net/ctl.h"
@@ -325,8 +326,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	if (ret)
 		goto out;
 	inc_notify_ready();
-	ret = event_base_dispatch(ctl->base) < 0 ? inc_err_set(err, EIO, "the event loop failed")
-						 : 0;
+	ret = inc_loop.run(ctl->base) ? inc_err_set(err, EIO, "the event loop failed") : 0;
 out:
 	inc_persist_stop(ctl->persist);
 	ctl->persist = NULL;

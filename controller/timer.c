@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "controller/timer.h"
 #include "lib/base/clock.h"
+#include "lib/net/loop.h"
 
 /* Short enough that a gap of INC_AWAKE_STEP_NS between two readings of the clock is a
  * standstill. */
@@ -10,7 +11,7 @@
 
 struct inc_timeout {
 	struct inc_timeouts *all;
-	struct event *event;
+	struct inc_timer *timer;
 	bool runs;
 	bool deferred;      /* the limit was armed with 0 ms */
 	uint64_t end_at_ns; /* when the limit ends, in the time of all->awake */
@@ -18,31 +19,24 @@ struct inc_timeout {
 	void *arg;
 };
 
-void inc_ctl_arm(struct event *timer, unsigned int ms)
-{
-	const struct timeval tv = inc_timeval_of_ms(ms);
-
-	event_add(timer, &tv);
-}
-
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(void *arg)
 {
 	struct inc_timeouts *all = arg;
 
+	inc_timer_arm(all->tick, TICK_MS);
 	inc_awake_now_ns(&all->awake);
 }
 
 int inc_timeouts_start(struct inc_timeouts *all, struct event_base *base)
 {
 	all->base = base;
-	all->tick = event_new(base, -1, EV_PERSIST, on_tick, all);
+	all->tick = inc_timer_new(base, on_tick, all);
 	return all->tick ? 0 : -ENOMEM;
 }
 
 void inc_timeouts_stop(struct inc_timeouts *all)
 {
-	if (all->tick)
-		event_free(all->tick);
+	inc_timer_free(all->tick);
 	all->tick = NULL;
 }
 
@@ -55,13 +49,13 @@ static void run(struct inc_timeout *t)
 	if (t->all->running++)
 		return;
 	t->all->awake = (struct inc_awake){0};
-	inc_ctl_arm(t->all->tick, TICK_MS);
+	inc_timer_arm(t->all->tick, TICK_MS);
 }
 
 static void release_clock(struct inc_timeouts *all)
 {
 	if (!--all->running)
-		event_del(all->tick);
+		inc_timer_stop(all->tick);
 }
 
 static void end(struct inc_timeout *t)
@@ -84,10 +78,10 @@ static void wait_for_end(struct inc_timeout *t)
 	const struct inc_awake *awake = &t->all->awake;
 	const uint64_t end_at_ns = inc_awake_limit_at_ns(awake, t->end_at_ns, 0);
 
-	inc_ctl_arm(t->event, inc_ms_until(end_at_ns, awake->now_ns));
+	inc_timer_arm(t->timer, inc_ms_until(end_at_ns, awake->now_ns));
 }
 
-static void on_end(evutil_socket_t fd, short what, void *arg)
+static void on_end(void *arg)
 {
 	struct inc_timeout *t = arg;
 	struct inc_timeouts *all = t->all;
@@ -115,8 +109,8 @@ struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn
 	t->all = all;
 	t->fn = fn;
 	t->arg = arg;
-	t->event = evtimer_new(all->base, on_end, t);
-	if (!t->event) {
+	t->timer = inc_timer_new(all->base, on_end, t);
+	if (!t->timer) {
 		free(t);
 		return NULL;
 	}
@@ -131,7 +125,7 @@ void inc_timeout_arm(struct inc_timeout *t, unsigned int ms)
 	if (ms)
 		wait_for_end(t);
 	else
-		inc_ctl_arm(t->event, 0);
+		inc_timer_arm(t->timer, 0);
 }
 
 void inc_timeout_arm_at(struct inc_timeout *t, uint64_t end_at_ns)
@@ -148,7 +142,7 @@ void inc_timeout_arm_at(struct inc_timeout *t, uint64_t end_at_ns)
 void inc_timeout_stop(struct inc_timeout *t)
 {
 	end(t);
-	event_del(t->event);
+	inc_timer_stop(t->timer);
 }
 
 void inc_timeout_free(struct inc_timeout *t)
@@ -156,6 +150,6 @@ void inc_timeout_free(struct inc_timeout *t)
 	if (!t)
 		return;
 	end(t);
-	event_free(t->event);
+	inc_timer_free(t->timer);
 	free(t);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Timers of the event loop. All functions run on the controller's one thread. */
+/* Time limits for peers. All functions run on the controller's one thread. */
 #ifndef INC_CTL_TIMER_H
 #define INC_CTL_TIMER_H
 
@@ -8,15 +8,13 @@
 #include <event2/event.h>
 #include "lib/base/awake.h"
 
-/* Starts a plain timer of the event loop, or starts it again. Standstills of the controller
- * count. */
-void inc_ctl_arm(struct event *timer, unsigned int ms);
+struct inc_timer;
 
 /* The clock of all time limits for peers: the time that the controller was awake. The clock runs
  * only while a limit runs. */
 struct inc_timeouts {
 	struct event_base *base;
-	struct event *tick;
+	struct inc_timer *tick;
 	struct inc_awake awake;
 	unsigned int running; /* number of limits that run */
 };

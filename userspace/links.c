@@ -8,6 +8,7 @@
 #include <linux/rtnetlink.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/net/loop.h"
 #include "userspace/links.h"
 
 #define PERIOD_MS 1000
@@ -140,7 +141,8 @@ const struct inc_link *inc_link_called(const struct inc_link *list, int n, const
 
 struct inc_links_watch {
 	struct mnl_socket *nl;
-	struct event *changed, *gathered, *period;
+	struct event *changed;
+	struct inc_timer *gathered, *period;
 	void (*fn)(void *arg);
 	void *arg;
 };
@@ -149,7 +151,6 @@ struct inc_links_watch {
  * if messages are lost. */
 static void on_changed(evutil_socket_t fd, short what, void *arg)
 {
-	const struct timeval soon = inc_timeval_of_ms(INC_LINKS_GATHER_MS);
 	struct inc_links_watch *w = arg;
 	char buf[MNL_SOCKET_BUFFER_SIZE];
 	ssize_t n;
@@ -157,21 +158,28 @@ static void on_changed(evutil_socket_t fd, short what, void *arg)
 	do
 		n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 	while (n > 0 || (n < 0 && errno == ENOBUFS));
-	if (!event_pending(w->gathered, EV_TIMEOUT, NULL))
-		event_add(w->gathered, &soon);
+	if (!inc_timer_runs(w->gathered))
+		inc_timer_arm(w->gathered, INC_LINKS_GATHER_MS);
 }
 
-static void on_period(evutil_socket_t fd, short what, void *arg)
+static void on_gathered(void *arg)
 {
 	struct inc_links_watch *w = arg;
 
 	w->fn(w->arg);
 }
 
+static void on_period(void *arg)
+{
+	struct inc_links_watch *w = arg;
+
+	inc_timer_arm(w->period, PERIOD_MS);
+	w->fn(w->arg);
+}
+
 int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *arg,
 			  struct inc_links_watch **out, struct inc_err *err)
 {
-	const struct timeval period = inc_timeval_of_ms(PERIOD_MS);
 	struct inc_links_watch *w = calloc(1, sizeof(*w));
 	int ret;
 
@@ -186,10 +194,10 @@ int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *
 		goto fail;
 	}
 	w->changed = event_new(base, mnl_socket_get_fd(w->nl), EV_READ | EV_PERSIST, on_changed, w);
-	w->gathered = event_new(base, -1, 0, on_period, w);
-	w->period = event_new(base, -1, EV_PERSIST, on_period, w);
+	w->gathered = inc_timer_new(base, on_gathered, w);
+	w->period = inc_timer_new(base, on_period, w);
 	if (!w->changed || !w->gathered || !w->period || event_add(w->changed, NULL) ||
-	    event_add(w->period, &period)) {
+	    inc_timer_arm(w->period, PERIOD_MS)) {
 		ret = inc_err_set(err, ENOMEM, "no event to watch the interfaces");
 		goto fail;
 	}
@@ -207,10 +215,8 @@ void inc_links_watch_stop(struct inc_links_watch *w)
 		return;
 	if (w->changed)
 		event_free(w->changed);
-	if (w->gathered)
-		event_free(w->gathered);
-	if (w->period)
-		event_free(w->period);
+	inc_timer_free(w->gathered);
+	inc_timer_free(w->period);
 	if (w->nl)
 		mnl_socket_close(w->nl);
 	free(w);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "lib/base/log.h"
 #include "lib/base/stdout.h"
+#include "lib/net/loop.h"
 #include "userspace/switchd.h"
 
 static void on_signal(evutil_socket_t number, short what, void *arg)
@@ -61,7 +62,7 @@ static int run(struct inc_daemon *d)
 	}
 	if (ready) {
 		hold_signals(SIG_UNBLOCK);
-		ret = event_base_dispatch(d->base) < 0;
+		ret = inc_loop.run(d->base) ? 1 : 0;
 	}
 	if (ret)
 		inc_error("the event loop does not run");

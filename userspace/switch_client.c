@@ -8,6 +8,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/net/lines.h"
+#include "lib/net/loop.h"
 #include "lib/net/racing.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
@@ -27,7 +28,7 @@ struct inc_client {
 	enum state state;
 	struct inc_addresses *addresses;
 	/* timer that expires at the next attempt, or when an answer is overdue */
-	struct event *timer;
+	struct inc_timer *timer;
 	struct inc_racing *racing; /* the race for a connection, while the state is CONNECTING */
 	struct inc_ndjson *conn;
 	struct inc_tls *tls; /* TLS of the connection; NULL: without TLS */
@@ -42,13 +43,6 @@ struct inc_client {
 	/* the last reason that was logged in the present outage; "": none yet */
 	char said[sizeof(((struct inc_err *)0)->msg)];
 };
-
-static int arm(struct inc_client *c, unsigned int ms)
-{
-	const struct timeval tv = inc_timeval_of_ms(ms);
-
-	return evtimer_add(c->timer, &tv);
-}
 
 /* Changes the client's state, which no other function does. It also starts the state's timer.
  * WAITING lasts for retry_ms, which grows with each attempt, and GREETING for CONNECT_MS.
@@ -67,11 +61,11 @@ static void go(struct inc_client *c, enum state to)
 
 	c->state = inc_machine_step(&machine, c->d->opt.controller, c->state, to);
 	if (to == WAITING)
-		arm(c, c->retry_ms);
+		inc_timer_arm(c->timer, c->retry_ms);
 	else if (to == GREETING)
-		arm(c, CONNECT_MS);
+		inc_timer_arm(c->timer, CONNECT_MS);
 	else
-		evtimer_del(c->timer);
+		inc_timer_stop(c->timer);
 }
 
 const char *inc_client_state(const struct inc_client *c)
@@ -447,7 +441,7 @@ static void start_connect(struct inc_client *c)
 		go(c, CONNECTING);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct inc_client *c = arg;
 
@@ -473,9 +467,9 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 	}
 	if (ret)
 		goto fail;
-	c->timer = evtimer_new(d->base, on_timer, c);
+	c->timer = inc_timer_new(d->base, on_timer, c);
 	/* without this timer the client would make no first attempt */
-	if (!c->timer || arm(c, 0)) {
+	if (!c->timer || inc_timer_arm(c->timer, 0)) {
 		ret = inc_err_set(err, ENOMEM, "no memory for the controller's connection");
 		goto fail;
 	}
@@ -483,8 +477,7 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 	return 0;
 
 fail:
-	if (c->timer)
-		event_free(c->timer);
+	inc_timer_free(c->timer);
 	inc_tls_free(c->tls);
 	inc_addresses_close(c->addresses);
 	free(c);
@@ -501,7 +494,7 @@ void inc_client_stop(struct inc_client *c)
 		inc_ndjson_flush(c->conn);
 		inc_ndjson_free(c->conn);
 	}
-	event_free(c->timer);
+	inc_timer_free(c->timer);
 	inc_tls_free(c->tls);
 	inc_addresses_close(c->addresses);
 	free(c);

@@ -41,6 +41,7 @@ struct inc_client;
 struct inc_query;
 struct inc_address_limit;
 struct inc_switch_link;
+struct inc_timer;
 
 /* The connection of a switch of the topology. */
 struct inc_ctl_switch {
@@ -75,7 +76,7 @@ struct inc_ctl {
 	struct inc_ctl_figures figures;
 	/* HTTP server of figures; NULL: the controller was started without --metrics */
 	struct inc_scrape *scrape;
-	struct event *keepalive; /* the tick of keepalive.c; NULL: no time limit */
+	struct inc_timer *keepalive; /* the tick of keepalive.c; NULL: no time limit */
 };
 
 struct inc_client {

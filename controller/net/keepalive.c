@@ -6,20 +6,27 @@
  * standstill of the controller itself must not make members look silent.
  */
 #include <errno.h>
-#include <event2/event.h>
 #include "controller/net/ctl.h"
 #include "controller/net/keepalive.h"
-#include "lib/base/clock.h"
+#include "lib/net/loop.h"
 
 /* Ticks in the time limit. A silent member is found between one tick before its end and its end. */
 #define TICKS 12
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static unsigned int tick_ms(const struct inc_ctl *ctl)
+{
+	const unsigned int ms = ctl->opt.member_timeout_ms / TICKS;
+
+	return ms ? ms : 1;
+}
+
+static void on_tick(void *arg)
 {
 	struct inc_ctl *ctl = arg;
 	struct inc_client *client, *next;
 	char reason[64];
 
+	inc_timer_arm(ctl->keepalive, tick_ms(ctl));
 	snprintf(reason, sizeof(reason), "no answer for %u ms", ctl->opt.member_timeout_ms);
 
 	for (client = TAILQ_FIRST(&ctl->clients); client; client = next) {
@@ -35,18 +42,14 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 int inc_keepalive_start(struct inc_ctl *ctl)
 {
-	const unsigned int ms = ctl->opt.member_timeout_ms / TICKS;
-	const struct timeval tv = inc_timeval_of_ms(ms ? ms : 1);
-
 	if (!ctl->opt.member_timeout_ms)
 		return 0;
-	ctl->keepalive = event_new(ctl->base, -1, EV_PERSIST, on_tick, ctl);
-	return ctl->keepalive && !event_add(ctl->keepalive, &tv) ? 0 : -ENOMEM;
+	ctl->keepalive = inc_timer_new(ctl->base, on_tick, ctl);
+	return ctl->keepalive ? inc_timer_arm(ctl->keepalive, tick_ms(ctl)) : -ENOMEM;
 }
 
 void inc_keepalive_stop(struct inc_ctl *ctl)
 {
-	if (ctl->keepalive)
-		event_free(ctl->keepalive);
+	inc_timer_free(ctl->keepalive);
 	ctl->keepalive = NULL;
 }

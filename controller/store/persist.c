@@ -9,13 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <event2/event.h>
 #include "controller/core/action.h"
 #include "controller/core/core.h"
 #include "controller/store/persist.h"
 #include "controller/store/persist_priv.h"
-#include "controller/timer.h"
 #include "lib/base/log.h"
+#include "lib/net/loop.h"
 
 #define RETRY_MS 1000
 
@@ -30,7 +29,7 @@ struct inc_persist {
 	bool failing; /* the last transaction has failed, which was logged */
 	uint32_t next[INC_N_KEPT_KINDS]; /* next numbers of the number allocators, as in the file */
 	/* Runs while there are changes to write, or a write to try again. */
-	struct event *timer;
+	struct inc_timer *timer;
 };
 
 void inc_persist_add(struct inc_persist *persist, struct inc_action *action)
@@ -40,7 +39,7 @@ void inc_persist_add(struct inc_persist *persist, struct inc_action *action)
 		return;
 	}
 	if (TAILQ_EMPTY(&persist->changes) && !persist->behind)
-		inc_ctl_arm(persist->timer, 0);
+		inc_timer_arm(persist->timer, 0);
 	TAILQ_INSERT_TAIL(&persist->changes, action, entry);
 }
 
@@ -49,7 +48,7 @@ void inc_persist_lost(struct inc_persist *persist)
 	if (!persist)
 		return;
 	persist->behind = true;
-	inc_ctl_arm(persist->timer, 0);
+	inc_timer_arm(persist->timer, 0);
 }
 
 static int put_numbers(struct inc_persist *persist, struct inc_err *err)
@@ -99,12 +98,12 @@ int inc_persist_now(struct inc_persist *persist, struct inc_err *err)
 	ret = write_changes(persist, err);
 	persist->behind = persist->failing = ret;
 	if (!ret) {
-		event_del(persist->timer);
+		inc_timer_stop(persist->timer);
 		if (was_behind)
 			inc_info("database %s can be written again", persist->path);
 		return 0;
 	}
-	inc_ctl_arm(persist->timer, RETRY_MS);
+	inc_timer_arm(persist->timer, RETRY_MS);
 	if (!was_behind)
 		inc_error("%s: nothing new can begin until it can be written", err->msg);
 	return ret;
@@ -120,7 +119,7 @@ void inc_persist_before_send(struct inc_persist *persist)
 		inc_persist_now(persist, &err);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct inc_err err;
 
@@ -153,7 +152,7 @@ int inc_persist_start(struct inc_core *core, struct event_base *base, const char
 	persist->core = core;
 	persist->counts = counts;
 	persist->path = strdup(path);
-	persist->timer = evtimer_new(base, on_timer, persist);
+	persist->timer = inc_timer_new(base, on_timer, persist);
 	if (!persist->path || !persist->timer)
 		return inc_err_set(err, ENOMEM, "out of memory");
 	if (strcmp(path, INC_PERSIST_DEFAULT) == 0)
@@ -181,8 +180,7 @@ void inc_persist_stop(struct inc_persist *persist)
 		return;
 	persist->core->actions.stores = false;
 	inc_actions_free(&persist->changes);
-	if (persist->timer)
-		event_free(persist->timer);
+	inc_timer_free(persist->timer);
 	inc_store_close(persist->store);
 	free(persist->path);
 	free(persist);

@@ -17,6 +17,7 @@
 #include "lib/conf/messages.h"
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
+#include "lib/net/loop.h"
 #include "lib/net/ndjson.h"
 #include "lib/net/tls_link.h"
 #include "lib/net/wait.h"
@@ -32,8 +33,9 @@ struct inc_ndjson {
 	struct evbuffer *out;     /* bytes to be written to the socket */
 	struct inc_tls_link *tls; /* TLS of the connection; NULL: it is not encrypted */
 	struct event *writable;   /* event for a writable socket, added while out has bytes */
-	struct event *pause;      /* timer of the owner's pause; NULL: the owner never pauses */
-	struct event *timer;      /* timer for a message, a deferred call of closed, or draining */
+	struct inc_timer *stall;  /* timer for the peer to read, which runs while writable waits */
+	struct inc_timer *pause;  /* timer of the owner's pause; NULL: the owner never pauses */
+	struct inc_timer *timer;  /* timer for a message, a deferred call of closed, or draining */
 	struct inc_ndjson_limits limits;
 	struct inc_lines lines;
 	struct inc_ndjson_ops ops;
@@ -55,12 +57,11 @@ static struct inc_ndjson_draining draining_here;
 
 static void destroy(struct inc_ndjson *conn)
 {
-	if (conn->timer)
-		event_free(conn->timer);
+	inc_timer_free(conn->timer);
+	inc_timer_free(conn->stall);
+	inc_timer_free(conn->pause);
 	if (conn->writable)
 		event_free(conn->writable);
-	if (conn->pause)
-		event_free(conn->pause);
 	if (conn->out)
 		evbuffer_free(conn->out);
 	if (conn->bev)
@@ -77,19 +78,10 @@ static void drain_end(struct inc_ndjson *conn)
 	destroy(conn);
 }
 
-static void arm(struct inc_ndjson *conn, unsigned int ms)
-{
-	const struct timeval tv = inc_timeval_of_ms(ms);
-
-	event_add(conn->timer, &tv);
-}
-
 /* Marks the connection as failed. If a callback of the loop has found the failure, the call of
  * report() follows at once. If the owner itself has called a function, the timer calls report(). */
-static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void fail(struct inc_ndjson *conn, int code,
+						       const char *fmt, ...)
 {
 	va_list ap;
 
@@ -101,7 +93,7 @@ static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
 	vsnprintf(conn->reason, sizeof(conn->reason), fmt, ap);
 	va_end(ap);
 	bufferevent_disable(conn->bev, EV_READ);
-	arm(conn, 0);
+	inc_timer_arm(conn->timer, 0);
 }
 
 /*
@@ -117,7 +109,7 @@ static void report(struct inc_ndjson *conn)
 	conn->ops.closed(conn, conn->code, conn->reason, conn->arg);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct inc_ndjson *conn = arg;
 
@@ -128,7 +120,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	/* if bytes are unread, this process is late and not the peer, after a standstill or under
 	 * load */
 	if (!conn->failed && inc_wait_has_unread(bufferevent_getfd(conn->bev))) {
-		arm(conn, UNREAD_MS);
+		inc_timer_arm(conn->timer, UNREAD_MS);
 		return;
 	}
 	if (!conn->failed) {
@@ -160,10 +152,9 @@ static void drain_input(struct inc_ndjson *conn)
 
 static void wait_to_write(struct inc_ndjson *conn)
 {
-	const unsigned int ms = conn->limits.message_timeout_ms;
-	const struct timeval stall = inc_timeval_of_ms(ms);
-
-	event_add(conn->writable, ms && !conn->dead ? &stall : NULL);
+	event_add(conn->writable, NULL);
+	if (conn->limits.message_timeout_ms && !conn->dead)
+		inc_timer_arm(conn->stall, conn->limits.message_timeout_ms);
 }
 
 static void peer_ended(struct inc_ndjson *conn)
@@ -251,12 +242,11 @@ static bool take_bytes(struct inc_ndjson *conn, struct evbuffer *in)
 static bool pauses(struct inc_ndjson *conn)
 {
 	const unsigned int ms = conn->pause ? conn->ops.waits(conn, conn->arg) : 0;
-	const struct timeval tv = inc_timeval_of_ms(ms);
 
 	if (!ms)
 		return false;
 	bufferevent_disable(conn->bev, EV_READ);
-	event_add(conn->pause, &tv);
+	inc_timer_arm(conn->pause, ms);
 	return true;
 }
 
@@ -275,7 +265,7 @@ static void take_lines(struct inc_ndjson *conn, struct evbuffer *in)
 			continue;
 		if (conn->line_open) {
 			conn->line_open = false;
-			event_del(conn->timer);
+			inc_timer_stop(conn->timer);
 		}
 		if (ret < 0) {
 			bad_line(conn, -ret, err.msg);
@@ -302,7 +292,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 	if (!conn->failed && !conn->dead && inc_lines_open(&conn->lines) && !conn->line_open &&
 	    conn->limits.message_timeout_ms) {
 		conn->line_open = true;
-		arm(conn, conn->limits.message_timeout_ms);
+		inc_timer_arm(conn->timer, conn->limits.message_timeout_ms);
 	}
 	conn->busy--;
 	if (conn->busy)
@@ -312,7 +302,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 		drain_input(conn);
 }
 
-static void on_pause_over(evutil_socket_t fd, short what, void *arg)
+static void on_pause_over(void *arg)
 {
 	struct inc_ndjson *conn = arg;
 
@@ -362,14 +352,16 @@ static int write_some(struct inc_ndjson *conn)
 	return 0;
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg)
+/* stalled: the peer has read nothing for the time limit. After a standstill of this process that
+ * time may have passed although the socket has room. */
+static void write_more(struct inc_ndjson *conn, bool stalled)
 {
-	struct inc_ndjson *conn = arg;
 	const size_t waits = evbuffer_get_length(conn->out);
 	int ret = write_some(conn);
 
-	/* after a standstill of this process the timeout may come although the socket has room */
-	if (!ret && !(what & EV_WRITE) && evbuffer_get_length(conn->out) == waits)
+	event_del(conn->writable);
+	inc_timer_stop(conn->stall);
+	if (!ret && stalled && evbuffer_get_length(conn->out) == waits)
 		on_broken(conn, ETIMEDOUT, "peer does not read");
 	else if (ret)
 		on_broken(conn, -ret, strerror(-ret));
@@ -377,6 +369,16 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		wait_to_write(conn);
 	else
 		on_written(conn);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	write_more(arg, false);
+}
+
+static void on_stall(void *arg)
+{
+	write_more(arg, true);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
@@ -423,19 +425,19 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 	if (!conn)
 		goto err_memory;
 	conn->limits = *limits;
-	if (!conn->limits.draining)
-		conn->limits.draining = &draining_here;
+	conn->limits.draining = limits->draining ?: &draining_here;
 	conn->lines.max_line = limits->max_line;
 	conn->ops = *ops;
 	conn->arg = arg;
 	evutil_make_socket_nonblocking(fd);
-	conn->timer = event_new(base, -1, 0, on_timer, conn);
+	conn->timer = inc_timer_new(base, on_timer, conn);
+	conn->stall = inc_timer_new(base, on_stall, conn);
 	conn->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
 	conn->out = evbuffer_new();
 	conn->writable = event_new(base, fd, EV_WRITE, on_writable, conn);
-	conn->pause = ops->waits ? event_new(base, -1, 0, on_pause_over, conn) : NULL;
-	if ((ops->waits && !conn->pause) || !conn->timer || !conn->bev || !conn->out ||
-	    !conn->writable)
+	conn->pause = ops->waits ? inc_timer_new(base, on_pause_over, conn) : NULL;
+	if ((ops->waits && !conn->pause) || !conn->timer || !conn->stall || !conn->bev ||
+	    !conn->out || !conn->writable)
 		goto err_memory;
 	tune_socket(conn, fd);
 	bufferevent_setcb(conn->bev, on_read, NULL, on_event, conn);
@@ -564,16 +566,16 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 		inc_tls_link_end(conn->tls);
 		queue_tls(conn);
 	}
-	event_remove_timer(conn->writable);
+	inc_timer_stop(conn->stall);
 	if (!evbuffer_get_length(conn->out)) {
 		shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
 		if (conn->peer_done) {
-			arm(conn, 0);
+			inc_timer_arm(conn->timer, 0);
 			return;
 		}
 	}
 	/* even with a timeout of 0 the loop writes what it can before the timer runs */
-	arm(conn, draining->n > DRAIN_MAX ? 0 : DRAIN_TIMEOUT_S * 1000);
+	inc_timer_arm(conn->timer, draining->n > DRAIN_MAX ? 0 : DRAIN_TIMEOUT_S * 1000);
 	if (!conn->peer_done)
 		bufferevent_enable(conn->bev, EV_READ);
 }

@@ -3,14 +3,15 @@
 #include <event2/event.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
+#include "lib/net/loop.h"
 #include "lib/net/race.h"
 #include "lib/net/racing.h"
 
 struct inc_racing {
 	struct inc_race race;
 	struct event_base *base;
-	struct event *timer;  /* timer of the next step */
-	struct event **watch; /* write events, one for each runner; NULL: none */
+	struct inc_timer *timer; /* timer of the next step */
+	struct event **watch;    /* write events, one for each runner; NULL: none */
 	inc_racing_done done;
 	void *arg;
 };
@@ -34,8 +35,7 @@ void inc_racing_cancel(struct inc_racing *racing)
 	if (racing->watch)
 		unwatch(racing);
 	free(racing->watch);
-	if (racing->timer)
-		event_free(racing->timer);
+	inc_timer_free(racing->timer);
 	inc_race_end(&racing->race);
 	free(racing);
 }
@@ -45,7 +45,6 @@ static void on_event(evutil_socket_t fd, short what, void *arg);
 /* Waits until a runner is connected or has failed, or until next_at_ns. 0 or -ENOMEM. */
 static int watch(struct inc_racing *racing, uint64_t next_at_ns)
 {
-	struct timeval tv = inc_timeval_of_ms(inc_ms_until(next_at_ns, inc_now_ns()));
 	unsigned int i;
 
 	for (i = 0; i < racing->race.started; i++) {
@@ -56,10 +55,10 @@ static int watch(struct inc_racing *racing, uint64_t next_at_ns)
 		if (!racing->watch[i] || event_add(racing->watch[i], NULL))
 			return -ENOMEM;
 	}
-	return evtimer_add(racing->timer, &tv) ? -ENOMEM : 0;
+	return inc_timer_arm(racing->timer, inc_ms_until(next_at_ns, inc_now_ns()));
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void step(void *arg)
 {
 	struct inc_racing *racing = arg;
 	const inc_racing_done done = racing->done;
@@ -78,10 +77,14 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	done(owner, ret);
 }
 
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	step(arg);
+}
+
 int inc_racing_start(struct event_base *base, const struct addrinfo *list, uint64_t deadline_ns,
 		     inc_racing_done done, void *arg, struct inc_racing **out)
 {
-	const struct timeval now = {};
 	struct inc_racing *racing = calloc(1, sizeof(*racing));
 
 	if (!racing)
@@ -89,11 +92,11 @@ int inc_racing_start(struct event_base *base, const struct addrinfo *list, uint6
 	racing->base = base;
 	racing->done = done;
 	racing->arg = arg;
-	racing->timer = evtimer_new(base, on_event, racing);
+	racing->timer = inc_timer_new(base, step, racing);
 	if (racing->timer && !inc_race_begin(&racing->race, list, deadline_ns))
 		racing->watch = calloc(racing->race.addresses + 1, sizeof(*racing->watch));
 	/* the loop calls the first step, too, because only the loop may call done */
-	if (!racing->watch || evtimer_add(racing->timer, &now)) {
+	if (!racing->watch || inc_timer_arm(racing->timer, 0)) {
 		inc_racing_cancel(racing);
 		return -ENOMEM;
 	}

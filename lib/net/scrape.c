@@ -14,6 +14,7 @@
 #include "lib/base/log.h"
 #include "lib/net/hostport.h"
 #include "lib/net/listen.h"
+#include "lib/net/loop.h"
 #include "lib/net/scrape.h"
 
 /* limit of connections; further ones wait in the kernel's queue */
@@ -49,7 +50,7 @@ struct inc_scrape {
 	struct event_base *base;
 	struct evhttp *http;
 	struct evconnlistener *listener; /* socket that accepts connections, owned by http */
-	struct event *sweep;             /* timer that runs while there are connections */
+	struct inc_timer *sweep;         /* timer that runs while there are connections */
 	inc_scrape_part part;
 	void *arg;
 	LIST_HEAD(, scrape_conn) connections;
@@ -201,9 +202,8 @@ static bool is_late(const struct scrape_conn *c, uint64_t now_ns)
 }
 
 /* Frees connections that have ended, and ends those that last too long. */
-static void on_sweep(evutil_socket_t fd, short what, void *arg)
+static void on_sweep(void *arg)
 {
-	static const struct timeval soon = {.tv_usec = SWEEP_MS * 1000};
 	const uint64_t now_ns = inc_now_ns();
 	struct inc_scrape *s = arg;
 	struct scrape_conn *c, *next;
@@ -218,7 +218,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 	if (s->n_connections < MAX_CONNECTIONS)
 		evconnlistener_enable(s->listener);
 	if (s->n_connections)
-		event_add(s->sweep, &soon);
+		inc_timer_arm(s->sweep, SWEEP_MS);
 }
 
 static struct bufferevent *on_connection(struct event_base *base, void *arg)
@@ -237,8 +237,8 @@ static struct bufferevent *on_connection(struct event_base *base, void *arg)
 	LIST_INSERT_HEAD(&s->connections, c, entry);
 	if (++s->n_connections >= MAX_CONNECTIONS)
 		evconnlistener_disable(s->listener);
-	if (!event_pending(s->sweep, EV_TIMEOUT, NULL))
-		event_add(s->sweep, &(const struct timeval){.tv_usec = SWEEP_MS * 1000});
+	if (!inc_timer_runs(s->sweep))
+		inc_timer_arm(s->sweep, SWEEP_MS);
 	return bev;
 }
 
@@ -246,7 +246,7 @@ static int make_server(struct inc_scrape *s, const struct addrinfo *at)
 {
 	int ret;
 
-	s->sweep = evtimer_new(s->base, on_sweep, s);
+	s->sweep = inc_timer_new(s->base, on_sweep, s);
 	s->http = evhttp_new(s->base);
 	if (!s->sweep || !s->http)
 		return -ENOMEM;
@@ -324,7 +324,6 @@ void inc_scrape_stop(struct inc_scrape *s)
 		page_free(LIST_FIRST(&s->pages));
 	while (!LIST_EMPTY(&s->connections))
 		connection_free(s, LIST_FIRST(&s->connections));
-	if (s->sweep)
-		event_free(s->sweep);
+	inc_timer_free(s->sweep);
 	free(s);
 }

@@ -7,6 +7,7 @@
 #include <bpf/libbpf.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/net/loop.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 /* Time between ticks while a packet is outstanding, and while none is. The slow path must read the
@@ -21,10 +22,8 @@
 
 static void arm(struct inc_slowpath *sp, unsigned int ms)
 {
-	const struct timeval tv = inc_timeval_of_ms(ms);
-
 	sp->tick_at_ns = inc_now_ns() + ms * INC_NSEC_PER_MSEC;
-	evtimer_add(sp->tick, &tv);
+	inc_timer_arm(sp->tick, ms);
 }
 
 /* Makes the next tick come soon, but never delays it. If each frame delayed the tick, frames that
@@ -59,7 +58,7 @@ static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm)
 	return true;
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(void *arg)
 {
 	struct inc_slowpath *sp = arg;
 	bool busy = false;
@@ -112,7 +111,7 @@ int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
 	sp->tick_at_ns = UINT64_MAX;
 	sp->max_comms = inc_switch_get_opts(sw)->max_comms;
 	sp->comm = calloc(sp->max_comms, sizeof(*sp->comm));
-	sp->tick = evtimer_new(base, on_tick, sp);
+	sp->tick = inc_timer_new(base, on_tick, sp);
 	if (!sp->comm || !sp->tick) {
 		ret = inc_err_set(err, ENOMEM, "no memory for the slow path");
 		goto fail;
@@ -150,8 +149,7 @@ void inc_slowpath_free(struct inc_slowpath *sp)
 	if (sp->ring_readable)
 		event_free(sp->ring_readable);
 	ring_buffer__free(sp->ring);
-	if (sp->tick)
-		event_free(sp->tick);
+	inc_timer_free(sp->tick);
 	free(sp);
 }
 
@@ -214,7 +212,7 @@ void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm)
 	free(sp->comm[comm]);
 	sp->comm[comm] = NULL;
 	if (--sp->n_comms == 0) {
-		evtimer_del(sp->tick);
+		inc_timer_stop(sp->tick);
 		sp->tick_at_ns = UINT64_MAX;
 	}
 }

@@ -138,7 +138,7 @@ struct inc_slowpath {
 	struct sp_comm **comm; /* [max_comms]: the communicators */
 	uint32_t max_comms, n_comms;
 	struct inc_awake awake; /* the clock that sp_now() reads */
-	struct event *tick;
+	struct inc_timer *tick;
 	uint64_t tick_at_ns; /* time of the next tick; UINT64_MAX: the timer is not armed */
 	unsigned int ring_budget;
 	struct ring_buffer *ring;
