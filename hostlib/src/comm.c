@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 #include "lib/base/fd.h"
 #include "lib/base/thread.h"
@@ -282,9 +281,9 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 		goto destroy_lock;
 	comm->wake_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	comm->thread_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	comm->alarm_fd = inc_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	comm->alarm_fd = inc_os.wait.alarm();
 	if (comm->wake_fd < 0 || comm->thread_fd < 0 || comm->alarm_fd < 0) {
-		ret = -errno;
+		ret = comm->alarm_fd < 0 ? comm->alarm_fd : -errno;
 		goto free_all;
 	}
 	if (opts->verbs && !(comm->settings.verbs = strdup(opts->verbs))) {

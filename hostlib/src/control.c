@@ -17,6 +17,7 @@
 #include "hostlib/src/internal.h"
 #include "lib/net/race.h"
 #include "lib/net/stream_lines.h"
+#include "lib/net/wait.h"
 
 #define BYE_MS 1000 /* how long the controller may take to close the connection after BYE */
 
@@ -485,7 +486,7 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 			lose(group, n ? -n : ECONNRESET, n ? err.msg : "closed the connection");
 			return true;
 		}
-		if (poll(pfd, 2, -1) > 0 && pfd[1].revents && !report_all(group))
+		if (inc_wait_poll(pfd, 2, -1) > 0 && pfd[1].revents && !report_all(group))
 			return false;
 	}
 }
@@ -549,7 +550,7 @@ void inccl_control_bye(struct inccl_group *group)
 		inc_stream_end(&group->stream);
 	/* the socket is read without TLS, because only the end of the connection matters */
 	while (n > 0 && (now_ms = inc_now_ms()) < deadline_ms &&
-	       poll(&pfd, 1, deadline_ms - now_ms) > 0)
+	       inc_wait_poll(&pfd, 1, deadline_ms - now_ms) > 0)
 		n = recv(pfd.fd, unread, sizeof(unread), 0);
 }
 

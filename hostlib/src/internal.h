@@ -256,9 +256,9 @@ struct inccl_communicator {
 	uint64_t activity; /* number of calls of the user, by which the thread notices them */
 	int wake_fd;       /* eventfd that wakes the driver */
 	int thread_fd;     /* eventfd that wakes only the thread */
-	/* timerfd that wakes the thread for work that the last call has left: ACKs of results that
-	 * are due, or messages under way that no caller serves. A caller that calls again in time
-	 * sets the timer anew, so the thread sleeps on. */
+	/* alarm (lib/base/os.h) that wakes the thread for work that the last call has left: ACKs of
+	 * results that are due, or messages under way that no caller serves. A caller that calls
+	 * again in time sets the timer anew, so the thread sleeps on. */
 	int alarm_fd;
 	uint64_t alarm_at_ns;   /* time at which the alarm expires; UINT64_MAX: not set */
 	bool alarm_is_for_acks; /* the alarm is for ACKs, not for messages under way */

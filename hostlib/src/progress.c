@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <sys/timerfd.h>
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 #include "lib/proto/desc.h"
@@ -330,7 +329,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	pthread_mutex_unlock(&comm->lock);
 	inccl_log_deliver(comm->group->log);
 	pthread_setcancelstate(cancel_state, NULL);
-	ret = ppoll(pfd, 3, timeout, NULL);
+	ret = inc_os.wait.poll(pfd, 3, timeout);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_mutex_lock(&comm->lock);
 	if (!thread)
@@ -355,15 +354,9 @@ void inccl_comm_enter(struct inccl_communicator *comm)
 
 static void set_alarm(struct inccl_communicator *comm, uint64_t at_ns)
 {
-	struct itimerspec when = {};
-
 	if (at_ns == comm->alarm_at_ns)
 		return;
-	if (at_ns != UINT64_MAX) {
-		when.it_value.tv_sec = at_ns / INC_NSEC_PER_SEC;
-		when.it_value.tv_nsec = at_ns % INC_NSEC_PER_SEC;
-	}
-	timerfd_settime(comm->alarm_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	inc_os.wait.set_alarm(comm->alarm_fd, at_ns);
 	comm->alarm_at_ns = at_ns;
 }
 
@@ -503,7 +496,7 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 
 	comm->look_at_ns = inc_now_ns() + look_ns;
 	pthread_mutex_unlock(&comm->lock);
-	ret = ppoll(pfd, 2, &ts, NULL);
+	ret = inc_os.wait.poll(pfd, 2, &ts);
 	pthread_mutex_lock(&comm->lock);
 	if (ret > 0 && pfd[0].revents)
 		inc_drain_fd(comm->thread_fd);

@@ -11,6 +11,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 #include "lib/net/race.h"
+#include "lib/net/wait.h"
 #include "hostlib/src/internal.h"
 
 #define RETRY_MIN_MS 200
@@ -28,7 +29,7 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 		now = inc_now_ns();
 		if (now >= deadline_ns)
 			return true;
-		if (poll(pfd, 2, inc_ms_until(deadline_ns, now)) <= 0)
+		if (inc_wait_poll(pfd, 2, inc_ms_until(deadline_ns, now)) <= 0)
 			continue;
 		if (pfd[0].revents) {
 			inc_drain_fd(group->stop_fd);

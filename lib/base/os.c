@@ -5,8 +5,10 @@
 #include <netinet/udp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/datagram.h"
@@ -271,6 +273,31 @@ static bool peer_ended(int fd)
 	return false;
 }
 
+/* ---- waits ---- */
+
+static int wait_poll(struct pollfd *pfd, unsigned int n, const struct timespec *timeout)
+{
+	return ppoll(pfd, n, timeout, NULL);
+}
+
+static int make_alarm(void)
+{
+	const int fd = inc_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+
+	return fd < 0 ? -errno : fd;
+}
+
+static void set_alarm(int fd, uint64_t at_ns)
+{
+	struct itimerspec when = {};
+
+	if (at_ns != UINT64_MAX) {
+		when.it_value.tv_sec = at_ns / INC_NSEC_PER_SEC;
+		when.it_value.tv_nsec = at_ns % INC_NSEC_PER_SEC;
+	}
+	timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
 /* ---- the table ---- */
 
 #define KERNEL                                                \
@@ -285,13 +312,20 @@ static bool peer_ended(int fd)
 				.writable = writable,         \
 				.close = close_udp,           \
 			},                                    \
-		.stream = {                                   \
-			.listen = listen_at,                  \
-			.connect = begin_connect,             \
-			.result = result_of,                  \
-			.own = own_address,                   \
-			.peer = peer_address,                 \
-			.peer_ended = peer_ended,             \
+		.stream =                                     \
+			{                                     \
+				.listen = listen_at,          \
+				.connect = begin_connect,     \
+				.result = result_of,          \
+				.own = own_address,           \
+				.peer = peer_address,         \
+				.peer_ended = peer_ended,     \
+			},                                    \
+		.wait = {                                     \
+			.poll = wait_poll,                    \
+			.epoll = epoll_wait,                  \
+			.alarm = make_alarm,                  \
+			.set_alarm = set_alarm,               \
 		},                                            \
 	}
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The one place where the product reaches the operating system for time, random numbers, datagrams
- * and streams. It is a table of functions. The table holds the kernel's functions, and a test
+ * The one place where the product reaches the operating system for time, random numbers, datagrams,
+ * streams and waits. It is a table of functions. The table holds the kernel's functions, and a test
  * replaces them by assignment before the code under test runs. Product code only reads the table,
  * on any thread, mostly through clock.h, random.h, lib/roce/udp.h and lib/net.
  */
@@ -15,9 +15,11 @@
 #include <sys/socket.h>
 #include "lib/base/err.h"
 
+struct epoll_event;
 struct inc_datagram;
 struct inc_udp_send;
 struct inc_udp_socket;
+struct pollfd;
 
 /* Datagrams (datagram.h). */
 struct inc_os_udp {
@@ -62,6 +64,19 @@ struct inc_os_stream {
 	bool (*peer_ended)(int fd);
 };
 
+/* Waits of a thread without an event loop (lib/net/loop.h has those with one). */
+struct inc_os_wait {
+	/* ppoll() without a mask of signals, and epoll_wait(). Both are cancellation points. */
+	int (*poll)(struct pollfd *pfd, unsigned int n, const struct timespec *timeout);
+	int (*epoll)(int epoll_fd, struct epoll_event *events, int most, int timeout_ms);
+	/* Makes an alarm, a non-blocking descriptor that inc_drain_fd() reads. Returns it, or
+	 * -errno. */
+	int (*alarm)(void);
+	/* Makes the alarm readable at a time of CLOCK_MONOTONIC, in place of an earlier setting.
+	 * UINT64_MAX: never. */
+	void (*set_alarm)(int fd, uint64_t at_ns);
+};
+
 struct inc_os {
 	/* The time of a clock (CLOCK_MONOTONIC, CLOCK_REALTIME) in nanoseconds. */
 	uint64_t (*clock_ns)(clockid_t clock);
@@ -70,6 +85,7 @@ struct inc_os {
 	int (*random)(void *out, size_t size, bool wait);
 	struct inc_os_udp udp;
 	struct inc_os_stream stream;
+	struct inc_os_wait wait;
 };
 
 extern struct inc_os inc_os;

@@ -8,6 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/net/lookup.h"
 #include "lib/net/race.h"
+#include "lib/net/wait.h"
 
 #define HEAD_START_MS 250
 
@@ -68,7 +69,7 @@ static void look(struct inc_race *race)
 {
 	unsigned int i;
 
-	if (!race->running || poll(race->runner, race->started, 0) <= 0)
+	if (!race->running || inc_wait_poll(race->runner, race->started, 0) <= 0)
 		return;
 	for (i = 0; i < race->started && race->won < 0; i++) {
 		struct pollfd *runner = &race->runner[i];
@@ -154,7 +155,7 @@ int inc_race_run(const struct addrinfo *list, uint64_t deadline_ns)
 	if (ret)
 		return ret;
 	while ((ret = inc_race_step(&race, &next_at_ns)) == -EINPROGRESS)
-		poll(race.runner, race.started, inc_ms_until(next_at_ns, inc_now_ns()));
+		inc_wait_poll(race.runner, race.started, inc_ms_until(next_at_ns, inc_now_ns()));
 	inc_race_end(&race);
 	return ret;
 }

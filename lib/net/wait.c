@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include "lib/base/clock.h"
 #include "lib/net/wait.h"
+
+int inc_wait_poll(struct pollfd *pfd, unsigned int n, int timeout_ms)
+{
+	const struct timespec timeout = {.tv_sec = timeout_ms / 1000,
+					 .tv_nsec = timeout_ms % 1000 * (long)INC_NSEC_PER_MSEC};
+
+	return inc_os.wait.poll(pfd, n, timeout_ms < 0 ? NULL : &timeout);
+}
 
 int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns)
 {
@@ -14,7 +21,7 @@ int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns)
 
 		if (now_ns >= deadline_ns)
 			return -ETIMEDOUT;
-		if (poll(pfd, 2, inc_ms_until(deadline_ns, now_ns)) <= 0)
+		if (inc_wait_poll(pfd, 2, inc_ms_until(deadline_ns, now_ns)) <= 0)
 			continue;
 		if (pfd[1].revents)
 			return -ECANCELED;

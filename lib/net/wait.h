@@ -6,10 +6,13 @@
 #ifndef INC_WAIT_H
 #define INC_WAIT_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/err.h"
 
+/* poll() by inc_os.wait.poll(). */
+int inc_wait_poll(struct pollfd *pfd, unsigned int n, int timeout_ms);
 /* Waits until poll() reports one of events for fd. Returns 0, -ETIMEDOUT, or -ECANCELED if stop_fd
  * is readable. stop_fd -1: none. */
 int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns);

@@ -10,7 +10,7 @@
 #include "lib/proto/roce.h"
 #include "userspace/term/devices.h"
 
-#define EVENTS 64 /* number of events that one epoll_wait() returns */
+#define EVENTS 64 /* number of events that one wait returns */
 
 struct shared {
 	struct inc_channel_device *dev;
@@ -221,7 +221,7 @@ bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns)
 	uint64_t now_ns;
 	int n, i;
 
-	n = epoll_wait(d->epoll_fd, events, EVENTS, ms);
+	n = inc_os.wait.epoll(d->epoll_fd, events, EVENTS, ms);
 	for (i = 0; i < n; i++)
 		if (events[i].data.ptr)
 			((struct shared *)events[i].data.ptr)->more = true;
