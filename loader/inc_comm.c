@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/log.h"
+#include "lib/net/netdev.h"
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
@@ -368,7 +369,7 @@ void inc_switch_follow_mac(struct inc_switch *sw, const struct inc_switch_port *
 	uint8_t mac[6];
 	uint32_t n;
 
-	if (inc_port_mac(port->ifindex, mac))
+	if (inc_interface_mac(port->ifindex, mac))
 		return; /* the port's interface is gone */
 	n = follow_mac(sw, port->ifindex, mac);
 	if (n)

@@ -6,11 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <net/if.h>
-#include <net/if_arp.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
+#include "lib/net/netdev.h"
 #include "lib/proto/roce.h"
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
@@ -42,23 +39,6 @@ static uint32_t ifindex_of(const struct inc_switch *sw, const char *ifname)
 	if (!port)
 		return if_nametoindex(ifname);
 	return if_indextoname(port->ifindex, name) ? port->ifindex : 0;
-}
-
-int inc_port_mac(uint32_t ifindex, uint8_t mac[6])
-{
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
-	struct ifreq ifr = {};
-
-	if (fd < 0)
-		return -errno;
-	if (!if_indextoname(ifindex, ifr.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &ifr))
-		ret = -errno;
-	else if (ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
-		ret = -ENODEV;
-	else
-		memcpy(mac, ifr.ifr_hwaddr.sa_data, 6);
-	close(fd);
-	return ret;
 }
 
 /* Fills err with an error of one connection. The text names the connection. */
@@ -274,7 +254,7 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 		return -ENODEV;
 	}
 	if (!inc_mac_given(c->own_mac))
-		ret = inc_port_mac(out->ifindex, out->own_mac);
+		ret = inc_interface_mac(out->ifindex, out->own_mac);
 	else
 		memcpy(out->own_mac, c->own_mac, 6);
 	if (ret)

@@ -38,8 +38,6 @@ int inc_comm_plan_conf(const struct inc_switch *sw, const struct inc_comm_conf *
 /* Fills in the first child and the number of children on each port. The children of one port must
  * stand together, and port_child must be zero before the call. */
 void inc_comm_plan_ports(struct inc_comm_build *b);
-/* Reads the MAC address of an interface. */
-int inc_port_mac(uint32_t ifindex, uint8_t mac[6]);
 /* inc_comm.c, for inc_port.c: writes the communicator's rows of inc_comm_cfg and of
  * inc_conn_cfg. */
 int inc_comm_write(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err);

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "lib/base/fd.h"
 #include "lib/base/min.h"
+#include "lib/base/os.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/endpoint.h"
 
@@ -201,22 +201,14 @@ void inccl_endpoint_abandon(struct inccl_endpoint *ep)
  * sends from the interface whose GID it uses. */
 static void check_source(const struct inccl_endpoint *ep, const struct inc_channel_peer *peer)
 {
-	struct sockaddr_in sa = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = peer->end.ip,
-				 .sin_port = htons(INC_ROCE_UDP_PORT)};
 	char ours[INET_ADDRSTRLEN], routed[INET_ADDRSTRLEN];
-	int fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	socklen_t len = sizeof(sa);
+	uint32_t source;
 
-	if (fd < 0)
-		return;
-	if (!connect(fd, (struct sockaddr *)&sa, sizeof(sa)) &&
-	    !getsockname(fd, (struct sockaddr *)&sa, &len) && sa.sin_addr.s_addr != ep->addr)
+	if (!inc_os.udp.source(peer->end.ip, &source) && source != ep->addr)
 		ep->log(ep->log_ctx, "%s: the route to %s leaves from %s, not from %s",
 			ep->ops->name, peer->name,
-			inet_ntop(AF_INET, &sa.sin_addr, routed, sizeof(routed)),
+			inet_ntop(AF_INET, &source, routed, sizeof(routed)),
 			inet_ntop(AF_INET, &ep->addr, ours, sizeof(ours)));
-	close(fd);
 }
 
 int inccl_endpoint_connect(struct inccl_endpoint *ep, const struct inc_channel_peer *peer,

@@ -36,6 +36,8 @@ static int random_bytes(void *out, size_t size, bool wait)
 
 /* ---- datagrams ---- */
 
+#define DISCARD_PORT 9
+
 /* Room for the control messages of a received datagram: the size of its segments, and the
  * interface. */
 #define CONTROL_BYTES (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
@@ -196,6 +198,25 @@ static void close_udp(int fd)
 	close(fd);
 }
 
+static int source_of(uint32_t to, uint32_t *out)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_addr.s_addr = to, .sin_port = htons(DISCARD_PORT)};
+	const int fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	socklen_t len = sizeof(at);
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	/* connect() of such a socket chooses the route, and sends nothing */
+	if (connect(fd, (struct sockaddr *)&at, sizeof(at)) ||
+	    getsockname(fd, (struct sockaddr *)&at, &len))
+		ret = -errno;
+	close(fd);
+	*out = at.sin_addr.s_addr;
+	return ret;
+}
+
 /* ---- streams ---- */
 
 static int open_stream(int family)
@@ -311,6 +332,7 @@ static void set_alarm(int fd, uint64_t at_ns)
 				.receive = receive_udp,       \
 				.writable = writable,         \
 				.close = close_udp,           \
+				.source = source_of,          \
 			},                                    \
 		.stream =                                     \
 			{                                     \

@@ -43,6 +43,8 @@ struct inc_os_udp {
 	/* Whether the send buffer has room. */
 	bool (*writable)(int fd);
 	void (*close)(int fd);
+	/* The address from which this machine sends to another one. Returns 0 or -errno. */
+	int (*source)(uint32_t to, uint32_t *out);
 };
 
 /* Streams, that is TCP connections. Their descriptors are non-blocking and close-on-exec. All else

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -113,4 +114,21 @@ int inc_interface_find(const char *ifname, struct inc_interface_place *out)
 int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out)
 {
 	return ifindex ? find(ifindex, "", out) : -ENODEV;
+}
+
+int inc_interface_mac(unsigned int ifindex, uint8_t mac[6])
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
+	struct ifreq ifr = {};
+
+	if (fd < 0)
+		return -errno;
+	if (!if_indextoname(ifindex, ifr.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &ifr))
+		ret = -errno;
+	else if (ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
+		ret = -ENODEV;
+	else
+		memcpy(mac, ifr.ifr_hwaddr.sa_data, 6);
+	close(fd);
+	return ret;
 }

@@ -4,6 +4,8 @@
 #ifndef INC_INTERFACE_H
 #define INC_INTERFACE_H
 
+#include <stdint.h>
+
 /* Returns the MTU of the interface, or 0 if it cannot be read. */
 unsigned int inc_interface_mtu(const char *ifname);
 /* Reads the flags (IFF_*) of the interface. Returns 0, or -1 if there is no such interface. */
@@ -19,5 +21,8 @@ struct inc_interface_place {
 int inc_interface_find(const char *ifname, struct inc_interface_place *out);
 /* Does the same for the interface with this index. */
 int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
+/* Reads the MAC address of the interface with this index. Returns -ENODEV if it is no Ethernet
+ * interface, or another -errno. */
+int inc_interface_mac(unsigned int ifindex, uint8_t mac[6]);
 
 #endif

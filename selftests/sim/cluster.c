@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cluster.h"
+#include "descriptor.h"
 #include "memory.h"
 #include "neighbour.h"
 #include "rdma.h"
@@ -263,8 +264,8 @@ static void check_process(const struct process *process)
 	sim_require(!n, "%s has left %zu pieces of memory, the first of %zu bytes", process->name,
 		    n, size);
 	sim_require(!memory_apart(process), "%s has left memory of its database", process->name);
-	sim_require(!task_fds_of(process), "%s has left %u descriptors", process->name,
-		    task_fds_of(process));
+	sim_require(!descriptors_of(process), "%s has left %u descriptors", process->name,
+		    descriptors_of(process));
 }
 
 static bool is_calm(void)
@@ -348,6 +349,7 @@ void cluster_run(void)
 	unsigned int i;
 
 	task_begin();
+	descriptor_begin();
 	wire_begin();
 	host_begin();
 	rdma_begin();

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cluster.h"
+#include "descriptor.h"
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
 #include "controller/core/group.h"
@@ -79,7 +80,7 @@ int cluster_say(const char *fmt, ...)
 
 	sim_note(controller.process.name, "is ready", 0, 0, 0);
 	controller.ready = true;
-	own.descriptors_ready = task_fds_of(&controller.process);
+	own.descriptors_ready = descriptors_of(&controller.process);
 	own.pieces_ready = memory_pieces(&controller.process, &size);
 	return 0;
 }
@@ -295,7 +296,8 @@ void controller_switch_died(const struct cluster_switch *sw)
 void controller_stop(void)
 {
 	sim_require(own.on_signal, "the controller has no handler for SIGTERM");
-	own.on_signal(SIGTERM);
+	own.on_signal(SIGTERM); /* libevent's handler writes into a pipe of the controller */
+	task_changed(&controller.process, -1);
 }
 
 void controller_numbers(uint32_t *group, uint32_t *communicator)
@@ -350,7 +352,7 @@ bool controller_tree(uint32_t communicator, struct collective_tree *out)
 
 int controller_descriptors(void)
 {
-	return (int)(task_fds_of(&controller.process) - own.descriptors_ready);
+	return (int)(descriptors_of(&controller.process) - own.descriptors_ready);
 }
 
 long controller_pieces(void)

@@ -8,7 +8,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,8 +16,10 @@
 #include "cluster.h"
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
+#include "lib/net/wait.h"
 #include "selftests/fakes/tls_hostile.h"
 #include "sim.h"
+#include "tcp.h"
 
 #define HOSTILE      0x58 /* distinguishes the random numbers of hostile peers from others */
 #define ATTACKS_MOST 24
@@ -238,14 +239,14 @@ static size_t http(struct hostile *h, char *out)
 
 static void wait_ms(unsigned int ms)
 {
-	poll(NULL, 0, (int)ms);
+	inc_wait_poll(NULL, 0, (int)ms);
 }
 
 static bool wait_for(const struct connection *c, short what)
 {
 	struct pollfd pfd = {.fd = c->fd, .events = what};
 
-	return poll(&pfd, 1, PATIENCE_MS) > 0;
+	return inc_wait_poll(&pfd, 1, PATIENCE_MS) > 0;
 }
 
 static bool send_bytes(const struct connection *c, const char *bytes, size_t n)
@@ -324,8 +325,9 @@ static struct connection *connect_to(struct hostile *h, uint16_t port, uint32_t 
 	if (c == h->open + OPEN_MOST)
 		return NULL;
 	cluster_figures.hostile_connections++;
-	*c = (struct connection){.fd = socket(AF_INET, SOCK_STREAM, 0), .port = port};
-	connect(c->fd, (const struct sockaddr *)&in, sizeof(in));
+	*c = (struct connection){
+		.fd = inc_os.stream.connect((const struct sockaddr *)&in, sizeof(in)),
+		.port = port};
 	if (tls)
 		c->tls = tls_hostile_new(h->tls);
 	return c;
@@ -333,8 +335,6 @@ static struct connection *connect_to(struct hostile *h, uint16_t port, uint32_t 
 
 static void end_connection(struct connection *c, enum end how)
 {
-	static const struct linger at_once = {.l_onoff = 1};
-
 	if (how == END_STAY)
 		return;
 	if (how == END_SHUT) {
@@ -342,7 +342,7 @@ static void end_connection(struct connection *c, enum end how)
 		wait_ms(1);
 	}
 	if (how == END_RESET)
-		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		tcp_reset_at_close(c->fd);
 	if (c->tls)
 		tls_hostile_free(c->tls);
 	close(c->fd);
@@ -357,7 +357,7 @@ static void pause_a_while(struct hostile *h)
 	const uint64_t us = rng_below(&h->rng, 1u << (4 + rng_below(&h->rng, 18)));
 	const struct timespec ts = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 
-	ppoll(NULL, 0, &ts, NULL);
+	inc_os.wait.poll(NULL, 0, &ts);
 }
 
 /* TLS records that OpenSSL never sends. */

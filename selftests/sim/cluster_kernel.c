@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <event2/event.h>
 #include "cluster_switch.h"
+#include "descriptor.h"
 #include "rdma.h"
 #include "sim.h"
 #include "userspace/xdp/packet.h"
@@ -32,7 +34,6 @@ struct ring_buffer {
 
 struct inc_links_watch {
 	int fd;
-	bool changed;
 	void (*fn)(void *arg);
 	void *arg;
 	struct event *event;
@@ -58,27 +59,22 @@ static struct cluster_switch *here(void)
 
 /* --- libbpf's ring buffer --- */
 
-static bool has_events(const void *arg)
-{
-	const struct ring_buffer *r = arg;
-
-	return r->xdp->ring_put != r->xdp->ring_got;
-}
-
 struct ring_buffer *ring_buffer__new(int fd, ring_buffer_sample_fn fn, void *arg,
 				     const struct ring_buffer_opts *opts)
 {
 	struct ring_buffer *r = &kernel_of(here())->ring;
 
 	*r = (struct ring_buffer){.xdp = xdp_of_fd(fd), .fn = fn, .arg = arg};
-	r->fd = task_fd_new(has_events, r);
+	r->fd = descriptor_new();
+	if (r->xdp->ring_put != r->xdp->ring_got)
+		descriptor_signal(r->fd);
 	return r;
 }
 
 void ring_buffer__free(struct ring_buffer *r)
 {
 	if (r)
-		task_fd_close(r->fd);
+		close(r->fd);
 }
 
 int ring_buffer__epoll_fd(const struct ring_buffer *r)
@@ -93,6 +89,8 @@ int ring_buffer__consume(struct ring_buffer *r)
 	while ((e = xdp_take_event(r->xdp)))
 		if (r->fn(r->arg, (void *)e, sizeof(*e)) < 0)
 			break;
+	if (r->xdp->ring_put == r->xdp->ring_got)
+		descriptor_clear(r->fd);
 	return 0;
 }
 
@@ -101,7 +99,7 @@ static void on_event(void *arg)
 	const struct cluster_switch *sw = arg;
 
 	if (sw->running)
-		task_fd_changed(kernel_of(sw)->ring.fd);
+		descriptor_signal(kernel_of(sw)->ring.fd);
 }
 
 /* --- AF_XDP --- */
@@ -143,17 +141,11 @@ static void send_frame(const struct cluster_switch *sw, unsigned int port, const
 	wire_send(host->up, frame, len);
 }
 
-static bool has_frames(const void *arg)
-{
-	const struct inc_xsk *x = arg;
-
-	return x->rx_put != x->rx_got;
-}
-
 static void on_frame(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_xsk *x = arg;
 
+	descriptor_clear(fd);
 	while (x->rx_got != x->rx_put) {
 		unsigned int i = x->rx_got++ % RX_FRAMES;
 
@@ -184,8 +176,8 @@ int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, in
 	x->fn = fn;
 	x->arg = arg;
 	x->event = NULL;
-	x->fd = task_fd_new(has_frames, x);
-	task_fd_more(x->fd, NULL, forget_socket);
+	x->fd = descriptor_new();
+	descriptor_own(x->fd, task_process(), forget_socket, x);
 	kernel_of(x->sw)->socket[x->port] = x;
 	x->event = event_new(base, x->fd, EV_READ | EV_PERSIST, on_frame, x);
 	if (!x->event || event_add(x->event, NULL)) {
@@ -202,7 +194,7 @@ void inc_xsk_close(struct inc_xsk *x)
 		return;
 	if (x->event)
 		event_free(x->event);
-	task_fd_close(x->fd);
+	close(x->fd);
 }
 
 int inc_xsk_fd(const struct inc_xsk *x)
@@ -391,16 +383,11 @@ const struct inc_link *inc_link_called(const struct inc_link *list, int n, const
 	return NULL;
 }
 
-static bool has_changed(const void *arg)
-{
-	return ((const struct inc_links_watch *)arg)->changed;
-}
-
 static void on_change(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_links_watch *w = arg;
 
-	w->changed = false;
+	descriptor_clear(fd);
 	w->fn(w->arg);
 }
 
@@ -415,8 +402,8 @@ int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *
 	struct inc_links_watch *w = &kernel_of(here())->watch;
 
 	*w = (struct inc_links_watch){.fn = fn, .arg = arg};
-	w->fd = task_fd_new(has_changed, w);
-	task_fd_more(w->fd, NULL, forget_watch);
+	w->fd = descriptor_new();
+	descriptor_own(w->fd, task_process(), forget_watch, w);
 	w->event = event_new(base, w->fd, EV_READ | EV_PERSIST, on_change, w);
 	if (!w->event || event_add(w->event, NULL)) {
 		inc_links_watch_stop(w);
@@ -432,7 +419,7 @@ void inc_links_watch_stop(struct inc_links_watch *w)
 		return;
 	if (w->event)
 		event_free(w->event);
-	task_fd_close(w->fd);
+	close(w->fd);
 }
 
 static void links_change(const struct cluster_switch *sw)
@@ -441,8 +428,7 @@ static void links_change(const struct cluster_switch *sw)
 
 	if (!w->fn)
 		return;
-	w->changed = true;
-	task_fd_changed(w->fd);
+	descriptor_signal(w->fd);
 }
 
 bool cluster_port_is_away(const struct cluster_switch *sw, unsigned int port)
@@ -523,7 +509,7 @@ static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, siz
 	i = x->rx_put++ % RX_FRAMES;
 	memcpy(x->rx[i].bytes, frame, len);
 	x->rx[i].len = len;
-	task_fd_changed(x->fd);
+	descriptor_signal(x->fd);
 	return true;
 }
 

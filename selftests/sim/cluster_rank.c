@@ -2,13 +2,14 @@
 /* A rank: it joins its group, creates communicators and calls collectives on them. Where others
  * have died, it shrinks the group and goes on. */
 #include <arpa/inet.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cluster.h"
 #include "collective.h"
+#include "descriptor.h"
 #include "hostlib/src/internal.h"
+#include "lib/base/os.h"
 #include "memory.h"
 #include "rdma.h"
 #include "sim.h"
@@ -47,7 +48,7 @@ static void think(uint64_t ns)
 	const struct timespec ts = {.tv_sec = ns / INC_NSEC_PER_SEC,
 				    .tv_nsec = ns % INC_NSEC_PER_SEC};
 
-	ppoll(NULL, 0, &ts, NULL);
+	inc_os.wait.poll(NULL, 0, &ts);
 }
 
 /* --- a collective, its data and its check --- */
@@ -410,7 +411,7 @@ void cluster_rank_run(void *arg)
 	n = memory_pieces(&rank->process, &size);
 	sim_require(!n, "%s: %zu pieces of memory are left, the first of %zu bytes",
 		    rank->process.name, n, size);
-	n = task_fds_of(&rank->process);
+	n = descriptors_of(&rank->process);
 	sim_require(!n, "%s: %zu descriptors are left", rank->process.name, n);
 	rank->through = true;
 	sim_note(rank->process.name, "has ended", 0, 0, 0);

@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <event2/event.h>
 #include "cluster_switch.h"
+#include "descriptor.h"
 #include "lib/base/opt.h"
 #include "lib/base/thread.h"
+#include "lib/net/loop.h"
 #include "memory.h"
 #include "rdma.h"
 #include "selftests/unit/frame.h"
@@ -31,6 +34,7 @@ void __wrap_freeifaddrs(struct ifaddrs *list);
 unsigned int __wrap_inc_interface_mtu(const char *ifname);
 int __wrap_inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
 int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *out);
+int __wrap_inc_interface_mac(unsigned int ifindex, uint8_t mac[6]);
 
 /* The switch whose daemon runs now; NULL: none. */
 static struct cluster_switch *running(void)
@@ -130,6 +134,20 @@ int __wrap_inc_interface_find(const char *ifname, struct inc_interface_place *ou
 	const struct cluster_port *port = cluster_port_here(ifname);
 
 	return __wrap_inc_interface_at(xdp_ifindex_now(port->sw->xdp, port->number), out);
+}
+
+/* The daemon follows a change of its port's MAC address by this call. */
+int __wrap_inc_interface_mac(unsigned int ifindex, uint8_t mac[6])
+{
+	struct cluster_port *port;
+	struct inc_interface_place place;
+
+	if (__wrap_inc_interface_at(ifindex, &place))
+		return -ENODEV;
+	port = &cluster_switch_here()->port[xdp_place(ifindex)];
+	port->followed = port->host.mac[2];
+	memcpy(mac, port->host.mac, sizeof(port->host.mac));
+	return 0;
 }
 
 unsigned int cluster_switch_sockets(const struct cluster_switch *sw)
@@ -373,7 +391,7 @@ static void run(void *arg)
 	settle(sw, &d.opt);
 	for (i = 0; i < sw->ports; i++)
 		sw->port[i].host.given_elsewhere = sw->port[i].host.given_strange = 0;
-	sw->stop_fd = task_fd_new(NULL, NULL);
+	sw->stop_fd = descriptor_new();
 	ret = inc_daemon_start(&d, &err);
 	if (!ret) {
 		stop = event_new(d.base, sw->stop_fd, EV_READ, on_stop, d.base);
@@ -382,7 +400,7 @@ static void run(void *arg)
 	sw->ready = !ret;
 	sw->ready_at_ns = sim_now_ns();
 	if (!ret) {
-		event_base_dispatch(d.base);
+		inc_loop.run(d.base);
 		check_forged(sw, &d);
 	}
 	sw->lacked_port |= ret && lacks_port(sw);
@@ -391,7 +409,7 @@ static void run(void *arg)
 	if (stop)
 		event_free(stop);
 	inc_daemon_stop(&d);
-	task_fd_close(sw->stop_fd);
+	close(sw->stop_fd);
 	sw->running = sw->ready = false;
 	sim_note(sw->process.name, "has ended", -ret, 0, 0);
 	if (ret)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include "hostlib/src/endpoint.h"
+#include "lib/base/datagram.h"
 #include "lib/channel/soft_priv.h"
-#include "lib/roce/udp.h"
 #include "selftests/unit/frame.h"
+#include "descriptor.h"
 #include "host.h"
 #include "sim.h"
 
@@ -31,7 +32,10 @@ struct datagram {
 struct sock {
 	struct host *host;
 	uint16_t port;
-	int fd;
+	uint64_t number;
+	/* the process' descriptor, and the other socket of the pair; no datagram passes by them */
+	int pair[2];
+	bool is_full;
 	struct datagram *first, **last;
 	unsigned int queued;
 	/* datagrams that the last receive returned, which are valid until the next receive */
@@ -44,13 +48,7 @@ static struct sock *socks[HOSTS]; /* the sockets of all hosts */
 static unsigned int n_socks;      /* places of `socks` that were ever used in this run */
 static struct datagram *idle;
 
-int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags);
-
-void host_begin(void)
-{
-	n_hosts = n_socks = 0;
-	memset(socks, 0, sizeof(socks));
-}
+int __real_close(int fd);
 
 void host_add(struct host *host)
 {
@@ -59,128 +57,7 @@ void host_add(struct host *host)
 	hosts[n_hosts++] = host;
 }
 
-/* --- sending --- */
-
-static void send_packet(const struct sock *s, const struct sockaddr_in *to, const uint8_t *packet,
-			size_t size, uint16_t id)
-{
-	uint8_t frame[WIRE_FRAME_MOST], *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
-
-	task_fd_sent(s->fd);
-	if (s->host->away)
-		return;
-	memset(frame, 0, FRAME_BTH);
-	memcpy(frame, s->host->gateway, 6);
-	memcpy(frame + 6, s->host->mac, 6);
-	put16(frame + 12, 0x0800);
-	ip[0] = 0x45;
-	put16(ip + 2, INC_IP_LEN + INC_UDP_LEN + size);
-	put16(ip + 4, id);
-	put16(ip + 6, 0x4000);
-	ip[8] = TTL;
-	ip[9] = IPPROTO_UDP;
-	memcpy(ip + 12, &s->host->addr, 4);
-	memcpy(ip + 16, &to->sin_addr, 4);
-	put16(ip + 10, ~frame_sum16(ip, INC_IP_LEN, 0));
-	put16(udp, s->port);
-	put16(udp + 2, ntohs(to->sin_port));
-	put16(udp + 4, INC_UDP_LEN + size);
-	memcpy(frame + FRAME_BTH, packet, size);
-	wire_send(s->host->up, frame, FRAME_BTH + size);
-}
-
-static size_t gather(const struct msghdr *msg, uint8_t *bytes, size_t room)
-{
-	size_t size = 0, i;
-
-	for (i = 0; i < msg->msg_iovlen; i++) {
-		sim_require(size + msg->msg_iov[i].iov_len <= room, "a send of too many bytes");
-		memcpy(bytes + size, msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len);
-		size += msg->msg_iov[i].iov_len;
-	}
-	return size;
-}
-
-static size_t segment_of(const struct msghdr *msg, size_t size)
-{
-	struct cmsghdr *cmsg;
-	uint16_t step = 0;
-
-	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR((struct msghdr *)msg, cmsg))
-		if (cmsg->cmsg_level == IPPROTO_UDP)
-			memcpy(&step, CMSG_DATA(cmsg), sizeof(step));
-	return step ?: size;
-}
-
-/* At random the send buffer is full for a while. */
-static bool is_full(int fd)
-{
-	if (task_fd_takes(fd) && sim_fault(20)) {
-		sim_figures.full++;
-		task_fd_full(fd, sim_now_ns() + sim_between(1000, INC_NSEC_PER_MSEC));
-	}
-	return !task_fd_takes(fd);
-}
-
-int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
-{
-	static uint8_t bytes[1 << 16];
-	const struct sock *s = task_fd_arg(fd);
-	size_t size, step, at;
-	unsigned int i;
-	uint16_t id;
-
-	sim_require(s, "sendmmsg() on a descriptor that is no socket");
-	for (i = 0; i < n; i++) {
-		if (is_full(fd)) {
-			if (!s->host->has_timer)
-				task_fd_refused(fd, true);
-			errno = EAGAIN;
-			return i ? (int)i : -1;
-		}
-		/* a host whose interface is away may lack the route, too */
-		if (s->host->away && sim_chance(500)) {
-			errno = ENETUNREACH;
-			return i ? (int)i : -1;
-		}
-		if (sim_fault(5)) { /* the device's queue is full */
-			errno = ENOBUFS;
-			return i ? (int)i : -1;
-		}
-		size = gather(&msg[i].msg_hdr, bytes, sizeof(bytes));
-		step = segment_of(&msg[i].msg_hdr, size);
-		for (at = 0, id = 0; at < size; at += step)
-			send_packet(s, msg[i].msg_hdr.msg_name, bytes + at,
-				    size - at < step ? size - at : step, id++);
-	}
-	return (int)n;
-}
-
-void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, const void *packet,
-		      size_t size)
-{
-	udp->send_calls++;
-	if (is_full(udp->fd))
-		udp->send_error = EAGAIN;
-	else
-		send_packet(task_fd_arg(udp->fd), to, packet, size, 0);
-}
-
-bool inc_udp_writable(struct inc_udp *udp)
-{
-	if (udp->blocked)
-		udp->blocked = !task_fd_takes(udp->fd);
-	if (!udp->blocked)
-		task_fd_refused(udp->fd, false);
-	return !udp->blocked;
-}
-
-/* --- receiving --- */
-
-static bool is_readable(const void *arg)
-{
-	return ((const struct sock *)arg)->first;
-}
+/* --- hosts and sockets --- */
 
 static struct host *own_host(uint32_t addr)
 {
@@ -224,17 +101,144 @@ static void forget(void *arg)
 			socks[i] = NULL;
 	release(&s->first);
 	release(&s->given);
+	__real_close(s->pair[1]);
 	free(s);
 }
 
-int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
-		 struct inc_err *err)
+/* --- sending --- */
+
+static void send_packet(const struct sock *s, const struct sockaddr_in *to, const uint8_t *packet,
+			size_t size, uint16_t id)
 {
-	struct host *host = own_host(own.s_addr);
+	uint8_t frame[WIRE_FRAME_MOST], *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
+
+	descriptor_sent(s->pair[0]);
+	if (s->host->away)
+		return;
+	memset(frame, 0, FRAME_BTH);
+	memcpy(frame, s->host->gateway, 6);
+	memcpy(frame + 6, s->host->mac, 6);
+	put16(frame + 12, 0x0800);
+	ip[0] = 0x45;
+	put16(ip + 2, INC_IP_LEN + INC_UDP_LEN + size);
+	put16(ip + 4, id);
+	put16(ip + 6, 0x4000);
+	ip[8] = TTL;
+	ip[9] = IPPROTO_UDP;
+	memcpy(ip + 12, &s->host->addr, 4);
+	memcpy(ip + 16, &to->sin_addr, 4);
+	put16(ip + 10, ~frame_sum16(ip, INC_IP_LEN, 0));
+	put16(udp, s->port);
+	put16(udp + 2, ntohs(to->sin_port));
+	put16(udp + 4, INC_UDP_LEN + size);
+	memcpy(frame + FRAME_BTH, packet, size);
+	wire_send(s->host->up, frame, FRAME_BTH + size);
+}
+
+static size_t gather(const struct inc_udp_send *send, uint8_t *bytes, size_t room)
+{
+	size_t size = 0, i;
+
+	for (i = 0; i < send->iovs; i++) {
+		sim_require(size + send->iov[i].iov_len <= room, "a send of too many bytes");
+		memcpy(bytes + size, send->iov[i].iov_base, send->iov[i].iov_len);
+		size += send->iov[i].iov_len;
+	}
+	return size;
+}
+
+static struct sock *sock_of(int fd)
+{
+	struct sock *s = descriptor_arg(fd, forget);
+
+	sim_require(s, "a datagram on a descriptor that is no socket");
+	return s;
+}
+
+static void has_room(void *unused, uint64_t number)
+{
+	unsigned int i;
+
+	for (i = 0; i < n_socks; i++)
+		if (socks[i] && socks[i]->number == number) {
+			socks[i]->is_full = false;
+			descriptor_drain(socks[i]->pair);
+			descriptor_changed(socks[i]->pair[0]);
+		}
+}
+
+/* At random the send buffer is full for a while. */
+static bool is_full(struct sock *s)
+{
+	if (!s->is_full && sim_fault(20)) {
+		sim_figures.full++;
+		s->is_full = true;
+		descriptor_fill(s->pair);
+		sim_after(sim_between(1000, INC_NSEC_PER_MSEC), has_room, NULL, s->number);
+	}
+	return s->is_full;
+}
+
+/* Returns 0 if the send may pass, or -errno. */
+static int may_send(struct sock *s, const struct inc_udp_send *send)
+{
+	const bool is_lone = send->iovs == 1;
+
+	if (is_full(s)) {
+		/* a packet of inc_udp_send_one() is lost then, and no thread waits for room */
+		if (!s->host->has_timer && !is_lone)
+			descriptor_refused(s->pair[0], true);
+		return -EAGAIN;
+	}
+	if (is_lone)
+		return 0;
+	/* a host whose interface is away may lack the route, too */
+	if (s->host->away && sim_chance(500))
+		return -ENETUNREACH;
+	return sim_fault(5) ? -ENOBUFS : 0; /* the device's queue may be full */
+}
+
+static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
+{
+	static uint8_t bytes[1 << 16];
+	struct sock *s = sock_of(fd);
+	size_t size, step, at;
+	unsigned int i;
+	uint16_t id;
+	int ret;
+
+	for (i = 0; i < n && i < INC_UDP_SENDS; i++) {
+		ret = may_send(s, &sends[i]);
+		if (ret)
+			return i ? (int)i : ret;
+		size = gather(&sends[i], bytes, sizeof(bytes));
+		step = sends[i].segment_bytes ?: size;
+		for (at = 0, id = 0; at < size; at += step)
+			send_packet(s, sends[i].to, bytes + at, size - at < step ? size - at : step,
+				    id++);
+	}
+	return (int)i;
+}
+
+static bool writable(int fd)
+{
+	const struct sock *s = sock_of(fd);
+
+	if (!s->is_full)
+		descriptor_refused(fd, false);
+	return !s->is_full;
+}
+
+/* --- receiving --- */
+
+static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
+		    struct inc_err *err)
+{
+	static uint64_t numbers;
+	struct host *host = own_host(own);
 	struct sock *s;
 	unsigned int i;
 
-	udp->fd = -1;
 	if (port && (find(host, port) || (host->rdma && port == INC_ROCE_UDP_PORT)))
 		return inc_err_set(err, EADDRINUSE, "UDP port %u is in use", port);
 	s = calloc(1, sizeof(*s));
@@ -244,46 +248,42 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 	socks[i] = s;
 	n_socks = i < n_socks ? n_socks : i + 1;
 	s->host = host;
+	s->number = ++numbers;
 	s->port = port ?: host->ports++;
 	s->last = &s->first;
-	s->fd = task_fd_new(is_readable, s);
-	task_fd_more(s->fd, NULL, forget);
-	*udp = (struct inc_udp){.fd = s->fd,
-				.port = s->port,
-				.segment = sim_chance(700),
-				.gro = sim_chance(500),
-				.rcvbuf = QUEUED_MOST * SOFT_RECV_TRUESIZE};
+	descriptor_pair(s->pair);
+	descriptor_own(s->pair[0], task_process(), forget, s);
+	descriptor_sends(s->pair[0]);
+	*out = (struct inc_udp_socket){.fd = s->pair[0],
+				       .port = s->port,
+				       .segment = sim_chance(700),
+				       .gro = sim_chance(500),
+				       .rcvbuf = QUEUED_MOST * SOFT_RECV_TRUESIZE};
 	return 0;
 }
 
-int inc_udp_show_ifindex(struct inc_udp *udp, struct inc_err *err)
+static int show_ifindex(int fd)
 {
 	return 0;
 }
 
-void inc_udp_close(struct inc_udp *udp)
+/* The product asks for it only to log a warning, which the simulation does without. */
+static int source(uint32_t to, uint32_t *out)
 {
-	if (udp->fd >= 0)
-		task_fd_close(udp->fd);
-	udp->fd = -1;
+	return -ENETUNREACH;
 }
 
-int inc_udp_inbox_init(struct inc_udp_inbox *inbox)
+static void close_udp(int fd)
 {
-	inbox->bytes = NULL; /* the caller copies no datagrams */
-	return 0;
+	close(fd);
 }
 
-void inc_udp_inbox_free(struct inc_udp_inbox *inbox)
+/* The socket is readable while one byte waits in it, as long as it has a datagram. */
+static int receive_udp(int fd, uint8_t *room, struct inc_datagram *datagrams)
 {
-}
+	struct sock *s = sock_of(fd);
+	int n = 0;
 
-unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
-{
-	struct sock *s = task_fd_arg(udp->fd);
-	unsigned int n = 0;
-
-	udp->recv_calls++;
 	release(&s->given);
 	while (s->first && n < INC_UDP_RECVS) {
 		struct datagram *d = s->first;
@@ -296,13 +296,15 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 		s->given = d;
 		s->host->given_elsewhere += d->sender == HOST_FROM_ELSEWHERE;
 		s->host->given_strange += d->sender == HOST_FROM_STRANGER;
-		inbox->datagram[n++] = (struct inc_datagram){.from = d->from,
-							     .data = d->bytes,
-							     .size = d->size,
-							     .step = d->size,
-							     .ifindex = d->ifindex ?: LOOPBACK};
+		datagrams[n++] = (struct inc_datagram){.from = d->from,
+						       .data = d->bytes,
+						       .size = d->size,
+						       .step = d->size,
+						       .ifindex = d->ifindex ?: LOOPBACK};
 	}
-	return n;
+	if (n && !s->first)
+		sim_require(recv(fd, &(char){0}, 1, 0) == 1, "a socket has lost its byte");
+	return n ?: -EAGAIN;
 }
 
 /* Is this a UDP datagram for this host that a kernel would accept? */
@@ -367,8 +369,22 @@ void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int
 	memcpy(d->bytes, frame + FRAME_BTH, d->size);
 	*s->last = d;
 	s->last = &d->next;
-	s->queued++;
-	task_fd_changed(s->fd);
+	if (!s->queued++)
+		sim_require(send(s->pair[1], "", 1, 0) == 1, "send: %s", strerror(errno));
+	descriptor_changed(s->pair[0]);
+}
+
+void host_begin(void)
+{
+	n_hosts = n_socks = 0;
+	memset(socks, 0, sizeof(socks));
+	inc_os.udp = (struct inc_os_udp){.open = open_udp,
+					 .show_ifindex = show_ifindex,
+					 .send = send_udp,
+					 .receive = receive_udp,
+					 .writable = writable,
+					 .close = close_udp,
+					 .source = source};
 }
 
 /* --- replaces path_mtu.c, which asks the kernel for the MTU of a path --- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A host's network: one address, one cable to the switch, and UDP sockets. host.c replaces
- * lib/roce/udp.c, and the linker replaces sendmmsg(). Like a kernel it builds and checks headers,
+ * A host's network: one address, one cable to the switch, and UDP sockets. host_begin()
+ * replaces the datagrams of inc_os (lib/base/os.h). Like a kernel it builds and checks headers,
  * and drops datagrams with wrong checksums or without a receiver.
  */
 #ifndef SIM_HOST_H

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 #include "sim.h"
@@ -33,8 +32,6 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 pthread_t __wrap_pthread_self(void);
 pid_t __wrap_getpid(void);
 int __wrap_gethostname(char *out, size_t size);
-int __wrap_gettimeofday(struct timeval *t, void *zone);
-time_t __wrap_time(time_t *out);
 
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
 {
@@ -125,20 +122,4 @@ int __wrap_gethostname(char *out, size_t size)
 {
 	snprintf(out, size, "%s", task_process()->name);
 	return 0;
-}
-
-int __wrap_gettimeofday(struct timeval *t, void *zone)
-{
-	*t = (struct timeval){.tv_sec = sim_now_ns() / INC_NSEC_PER_SEC,
-			      .tv_usec = sim_now_ns() % INC_NSEC_PER_SEC / INC_NSEC_PER_USEC};
-	return 0;
-}
-
-time_t __wrap_time(time_t *out)
-{
-	const time_t now = sim_now_ns() / INC_NSEC_PER_SEC;
-
-	if (out)
-		*out = now;
-	return now;
 }

@@ -73,9 +73,9 @@ static void run_seeds(const struct seeds *seeds)
 	const struct cluster_figures *c = &cluster_figures;
 	const struct sim_figures *f = &sim_figures;
 
-	/* makes libevent sleep in poll(), and pass descriptors in an order that does not depend on
-	 * a hash */
-	setenv("EVENT_NOEPOLL", "1", 1);
+	/* makes libevent use epoll, which reports descriptors in the order in which they have
+	 * become ready; for poll() and select() libevent begins at a random one */
+	setenv("EVENT_NOPOLL", "1", 1);
 	setenv("EVENT_NOSELECT", "1", 1);
 	unsetenv("NOTIFY_SOCKET"); /* a service manager's socket is not simulated */
 	event_set_log_callback(no_log);

@@ -68,15 +68,6 @@ void neighbour_moves(uint32_t addr, const uint8_t mac[6])
 		sim_after(sim_between(ASK_MIN_NS, ASK_MAX_NS), hear, n, 0);
 }
 
-void neighbour_ask(uint32_t addr)
-{
-	struct neighbour *n = find(addr);
-
-	sim_require(n, "a kernel resolves an address that was not added");
-	if (!sim_fault(LOST_PERMILLE))
-		sim_after(sim_between(ASK_MIN_NS, ASK_MAX_NS), learn, n, 0);
-}
-
 int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
 {
 	const struct neighbour *n = find(addr.s_addr);
@@ -93,5 +84,16 @@ int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr)
 
 	if (n)
 		n->known = false;
+	return 0;
+}
+
+/* The kernel resolves the address on the link. The request or the answer may be lost. */
+int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr)
+{
+	struct neighbour *n = find(addr.s_addr);
+
+	sim_require(n, "a kernel resolves an address that was not added");
+	if (!sim_fault(LOST_PERMILLE))
+		sim_after(sim_between(ASK_MIN_NS, ASK_MAX_NS), learn, n, 0);
 	return 0;
 }

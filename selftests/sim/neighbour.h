@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One neighbour table for the kernels of all machines, which is possible because no two ports share
- * an address. It replaces userspace/xdp/neighbour.c. A daemon that makes its kernel resolve an
- * address (userspace/xdp/whereabouts.c) uses the socket calls of tcp_calls.c.
+ * an address. It replaces userspace/xdp/neighbour.c.
  */
 #ifndef SIM_NEIGHBOUR_H
 #define SIM_NEIGHBOUR_H
@@ -18,7 +17,5 @@ void neighbour_add(uint32_t addr, const uint8_t mac[6], bool known);
 /* The IP address gets another MAC address, which is announced on the link. The announcement may be
  * lost. A kernel without an entry for the neighbour ignores it. */
 void neighbour_moves(uint32_t addr, const uint8_t mac[6]);
-/* The kernel resolves the address on the link. The request or the answer may be lost. */
-void neighbour_ask(uint32_t addr);
 
 #endif

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "descriptor.h"
 #include "lib/rdma/gid.h"
 #include "rdma_priv.h"
 #include "sim.h"
@@ -236,7 +238,7 @@ void rdma_report(struct rdma_context *c, enum ibv_event_type type, struct ibv_qp
 	else
 		event->element.port_num = 1;
 	c->put++;
-	task_fd_changed(c->ibv.async_fd);
+	descriptor_signal(c->ibv.async_fd);
 }
 
 static void report_to_all(const struct rdma_device *device, enum ibv_event_type type)
@@ -277,22 +279,17 @@ void rdma_repair(struct host *host)
 		rdma_add(host, device->ibv.name, device->owner);
 }
 
-static bool has_events(const void *arg)
-{
-	const struct rdma_context *c = arg;
-
-	return c->put != c->taken;
-}
-
 int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
 	struct rdma_context *c = context_of(ctx);
 
-	if (!has_events(c)) {
+	if (c->put == c->taken) {
 		errno = EAGAIN;
 		return -1;
 	}
 	*event = c->event[c->taken++ % RDMA_EVENTS];
+	if (c->put == c->taken)
+		descriptor_clear(ctx->async_fd);
 	return 0;
 }
 
@@ -366,8 +363,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 	c->ibv.device = ibv;
 	c->ibv.cmd_fd = -1;
 	c->ibv.num_comp_vectors = 1;
-	c->ibv.async_fd = task_fd_new(has_events, c);
-	task_fd_more(c->ibv.async_fd, NULL, forget);
+	c->ibv.async_fd = descriptor_new();
+	descriptor_own(c->ibv.async_fd, task_process(), forget, c);
 	rdma_set_ops(&c->ibv);
 	LIST_INSERT_HEAD(&device->contexts, c, entry);
 	return &c->ibv;
@@ -380,7 +377,7 @@ int ibv_close_device(struct ibv_context *ctx)
 	sim_require(LIST_EMPTY(&c->qps) && LIST_EMPTY(&c->cqs) && LIST_EMPTY(&c->mrs) &&
 			    LIST_EMPTY(&c->channels),
 		    "%s is closed, and something on it was not destroyed", c->device->ibv.name);
-	task_fd_close(ctx->async_fd);
+	close(ctx->async_fd);
 	return 0;
 }
 

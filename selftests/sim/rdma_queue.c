@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Completion queues and their notifications, and the life of queue pairs. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "descriptor.h"
+#include "lib/base/os.h"
 #include "rdma_priv.h"
 #include "sim.h"
 
@@ -38,9 +40,8 @@ static struct rdma_context *context_of(const struct ibv_context *ctx)
 
 /* --- notifications --- */
 
-static bool has_notices(const void *arg)
+static bool has_notices(const struct rdma_notices *n)
 {
-	const struct rdma_notices *n = arg;
 	const struct rdma_cq *cq;
 
 	LIST_FOREACH (cq, &context_of(n->ibv.context)->cqs, entry)
@@ -65,8 +66,8 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
 
 	sim_require(n, "no memory");
 	n->ibv.context = ctx;
-	n->ibv.fd = task_fd_new(has_notices, n);
-	task_fd_more(n->ibv.fd, NULL, close_notices);
+	n->ibv.fd = descriptor_new();
+	descriptor_own(n->ibv.fd, task_process(), close_notices, n);
 	LIST_INSERT_HEAD(&context_of(ctx)->channels, n, entry);
 	return &n->ibv;
 }
@@ -77,7 +78,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 
 	LIST_REMOVE(n, entry);
 	n->context_ended = true;
-	task_fd_close(channel->fd); /* frees the channel */
+	close(channel->fd); /* frees the channel */
 	return 0;
 }
 
@@ -92,8 +93,11 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out, void
 		cq->unacked++;
 		*out = &cq->ibv;
 		*arg = cq->ibv.cq_context;
+		if (!has_notices((struct rdma_notices *)channel))
+			descriptor_clear(channel->fd);
 		return 0;
 	}
+	descriptor_clear(channel->fd);
 	errno = EAGAIN;
 	return -1;
 }
@@ -174,7 +178,7 @@ void rdma_complete(struct ibv_cq *ibv, const struct rdma_completion *completion)
 		return;
 	cq->armed = false;
 	cq->notices++;
-	task_fd_changed(ibv->channel->fd);
+	descriptor_signal(ibv->channel->fd);
 }
 
 /* Makes room in the send queue of the completion's queue pair, because the completion was
@@ -304,7 +308,7 @@ static void resolve(void)
 	const struct timespec ts = {.tv_nsec = sim_between(0, RESOLVE_MOST_NS)};
 
 	if (sim_chance(300))
-		ppoll(NULL, 0, &ts, NULL);
+		inc_os.wait.poll(NULL, 0, &ts);
 }
 
 static void to_rtr(struct rdma_qp *qp, const struct ibv_qp_attr *attr)

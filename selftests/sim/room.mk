@@ -5,8 +5,9 @@ SIM := $(B)/obj/plain/selftests/sim
 sim = $(call plain,$(patsubst %,selftests/sim/%.c,$(1)))
 SIM_XDP := $(B)/obj/native/selftests/sim/xdp.o
 SIM_UNIT := $(call plain,$(patsubst %,selftests/unit/%.c,report frame ref_element))
-SIM_OWN := $(call sim,main seeds sim task locks memory wire host rdma_device rdma_queue rdma_requester rdma_responder tcp tcp_calls epoll neighbour watch collective scenario scenario_draw scenario_devices xdp_maps \
-	database cluster cluster_controller cluster_faults cluster_forge cluster_hostile cluster_kernel cluster_move cluster_rank cluster_reason cluster_switch \
+SIM_OWN := $(call sim,main seeds sim task descriptor locks memory wire host rdma_device rdma_queue rdma_requester rdma_responder tcp neighbour watch collective \
+	scenario scenario_draw scenario_devices xdp_maps database cluster cluster_controller \
+	cluster_faults cluster_forge cluster_hostile cluster_kernel cluster_move cluster_rank cluster_reason cluster_switch \
 	cluster_tree) $(SIM)/native_floats.o $(call plain,selftests/hostlib/float_data.c selftests/fakes/tls_hostile.c) $(SIM_UNIT)
 SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log collective comm control derive endpoint env group names progress resume \
 	util verbs_config) $(wildcard hostlib/src/coll/*.c))
@@ -15,11 +16,9 @@ SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,failure packet port re
 	$(patsubst %,userspace/%.c,addresses call config config_default configured daemon engine event figures ports query settings switch_client) \
 	$(patsubst %,loader/%.c,inc_adopt inc_comm inc_comm_plan inc_crc_tables inc_map inc_port inc_range inc_state))
 SIM_CONTROL := $(call plain,$(filter-out controller/main.c,$(CONTROLLER_SRC)))
-# libevent's system calls are replaced as well.
-SIM_WRAP := $(call wrapped,ppoll poll eventfd timerfd_create timerfd_settime epoll_create1 epoll_ctl epoll_wait close clock_gettime \
-	gettimeofday time getrandom pthread_join pthread_detach sendmmsg if_indextoname if_nametoindex getifaddrs freeifaddrs inc_interface_find inc_interface_at \
-	inc_interface_mtu socket bind listen accept4 connect getsockopt setsockopt getsockname getpeername shutdown fcntl ioctl pipe2 \
-	send sendto sendmsg recv read write readv writev malloc calloc realloc free strdup pthread_mutex_init pthread_mutex_destroy \
+# eventfd() to close() only record whose a descriptor is.
+SIM_WRAP := $(call wrapped,eventfd epoll_create1 pipe2 close if_indextoname if_nametoindex getifaddrs freeifaddrs inc_interface_find \
+	inc_interface_at inc_interface_mac inc_interface_mtu malloc calloc realloc free strdup pthread_join pthread_detach pthread_mutex_init pthread_mutex_destroy \
 	pthread_mutex_lock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait pthread_cond_timedwait \
 	pthread_cond_broadcast pthread_cond_signal pthread_self getpid gethostname sigaction inc_event_notice inc_persist_start inc_log inc_ndjson_new \
 	inc_ndjson_drain_stop bufferevent_setwatermark SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
@@ -44,7 +43,7 @@ $(SIM)/controller_main.o: $(call plain,controller/main.c)
 	$(call say,OBJCOPY,$@)
 	$(Q)objcopy --redefine-sym main=inc_controller_main --redefine-sym printf=cluster_say $< $@
 
-# LIB's own roce/udp.o and base/thread.o are not linked, because the simulation defines what they offer.
+# LIB's own base/thread.o is not linked, because the simulation defines what it offers.
 $(eval $(call program,$(B)/sim,$(SIM)/own.o $(SIM_XDP) $(SIM)/controller_main.o $(SIM_HOST) $(SIM_SWITCH) $(SIM_CONTROL) $(LIB),\
 	-Wl$$(comma)-Bstatic $(LIBEVENT) -Wl$$(comma)-Bdynamic $(LIB_LIBS) -libverbs -lsqlite3 -lm -lpthread,$(SIM_WRAP)))
 

@@ -15,13 +15,11 @@ const struct inc_opt seeds_options[] = {
 	{},
 };
 
-int __real_clock_gettime(clockid_t clock, struct timespec *t);
-
 static double real_s(clockid_t clock)
 {
 	struct timespec t;
 
-	__real_clock_gettime(clock, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 

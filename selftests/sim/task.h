@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes and their threads. A thread is a coroutine, which runs until it sleeps in ppoll() or
- * joins another one. The linker replaces ppoll(), eventfd(), timerfd_create(), timerfd_settime(),
- * close(), clock_gettime(), getrandom(), pthread_join() and lib/base/thread.c with functions of
- * task.c, so that the product's code runs here unchanged. Descriptors of the simulation begin at
- * TASK_FD_FIRST.
+ * Processes and their threads. A thread is a coroutine, which runs until it waits (descriptor.h) or
+ * joins another one. task.c replaces lib/base/thread.c, and the linker replaces pthread_join() with
+ * a function of task.c.
  */
 #ifndef SIM_TASK_H
 #define SIM_TASK_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define TASK_FD_FIRST 1024
 
 struct task;
 
@@ -40,6 +36,15 @@ struct process *task_process(void);
 /* Lets other tasks run until one calls task_wake_all(what), or until the given time. */
 void task_wait_for(const void *what, uint64_t until_ns);
 void task_wake_all(const void *what);
+/* Lets other tasks run until ready(arg, fd) is true, or until the given time. The caller has found
+ * that nothing is ready yet. task_changed() must be called when ready() may have become true for a
+ * task of the process. The argument fd is the only descriptor that has changed, or -1 if any may
+ * have. Returns whether ready() was true. */
+bool task_wait_until(bool (*ready)(const void *arg, int fd), const void *arg, uint64_t at_ns);
+void task_changed(const struct process *process, int fd);
+/* Lets the time pass that a wait takes if something is ready at once. */
+void task_pass_time(void);
+
 /* SIGSTOP, in the form that sim_at() calls: stops the process (struct process *) until the given
  * time. A stop that has begun before and lasts longer remains. */
 void task_stop(void *process, uint64_t until_ns);
@@ -50,30 +55,5 @@ void task_kill(struct process *process);
  * task_alive_of() those of one. */
 unsigned int task_alive(void);
 unsigned int task_alive_of(const struct process *process);
-
-/* Makes a descriptor that is readable while readable(arg) is true. task_fd_changed() is called when
- * that may have become true. */
-int task_fd_new(bool (*readable)(const void *arg), void *arg);
-void task_fd_changed(int fd);
-bool task_fd_readable(int fd);
-/* epoll.c: a descriptor has become readable, which may be in a set. */
-void epoll_changed(int fd);
-/* Sets the time until which the descriptor accepts no data, so that POLLOUT is not reported. */
-void task_fd_full(int fd, uint64_t until_ns);
-bool task_fd_takes(int fd);
-/* Called when data was sent on the descriptor. */
-void task_fd_sent(int fd);
-/* Sets whether a send on the descriptor was refused for want of room, and the thread has not polled
- * for room since. */
-void task_fd_refused(int fd, bool refused);
-void *task_fd_arg(int fd);
-void task_fd_close(int fd);
-/* Adds callbacks to a descriptor. writable() replaces task_fd_full(). closed() is called when
- * close() or the death of its process closes the descriptor. */
-void task_fd_more(int fd, bool (*writable)(const void *arg), void (*closed)(void *arg));
-/* Called when writable(arg) of the descriptor may have become true. */
-void task_fd_has_room(int fd);
-/* The number of descriptors that the process has open. */
-unsigned int task_fds_of(const struct process *process);
 
 #endif

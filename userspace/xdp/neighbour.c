@@ -2,9 +2,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 #include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <sys/socket.h>
 #include "lib/proto/roce.h"
 #include "userspace/xdp/neighbour.h"
 
@@ -13,6 +16,8 @@
 
 /* States of an entry that the neighbour has not confirmed for some time. */
 #define DOUBTFUL (NUD_STALE | NUD_DELAY | NUD_PROBE)
+
+#define DISCARD_PORT 9
 
 struct answer {
 	uint8_t mac[6];
@@ -150,4 +155,21 @@ int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
 		return -ENOENT;
 	memcpy(mac, a.mac, 6);
 	return 0;
+}
+
+int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr)
+{
+	const struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_addr = addr, .sin_port = htons(DISCARD_PORT)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), ret = 0;
+	char name[IF_NAMESIZE];
+
+	if (fd < 0)
+		return -errno;
+	if (!if_indextoname(ifindex, name) ||
+	    setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, strlen(name)) ||
+	    sendto(fd, "", 0, 0, (const struct sockaddr *)&to, sizeof(to)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads the MAC address of an IPv4 peer from the kernel's neighbour table. If the peer is behind a
- * router, this is the router's MAC address. */
+/* Reads and renews the MAC address of an IPv4 peer in the kernel's neighbour table. If the peer is
+ * behind a router, this is the router's MAC address. */
 #ifndef INC_NEIGHBOUR_H
 #define INC_NEIGHBOUR_H
 
@@ -21,5 +21,9 @@ int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6]);
  * netlink's error.
  */
 int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr);
+
+/* Sends an empty datagram from the interface to addr, which makes the kernel send an ARP request if
+ * it has no entry. Whether the datagram arrives does not matter. Returns 0 or -errno. */
+int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr);
 
 #endif

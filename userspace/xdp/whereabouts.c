@@ -12,10 +12,7 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
-#include <net/if.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "userspace/xdp/neighbour.h"
@@ -27,27 +24,6 @@
 #define LOOK_MOST_MS  1000
 /* number of timeouts in a row, after which the peer may have another address */
 #define SILENT_TIMEOUTS 2
-#define DISCARD_PORT    9
-
-/* Sends an empty datagram from the port, which makes the kernel send an ARP request for the peer.
- * Whether the datagram arrives does not matter. */
-static int provoke(const struct inc_conn_cfg *cfg)
-{
-	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = cfg->peer.ip,
-				 .sin_port = htons(DISCARD_PORT)};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), ret = 0;
-	char name[IF_NAMESIZE];
-
-	if (fd < 0)
-		return -errno;
-	if (!if_indextoname(cfg->ifindex, name) ||
-	    setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, strlen(name)) ||
-	    sendto(fd, "", 0, 0, (struct sockaddr *)&to, sizeof(to)) < 0)
-		ret = -errno;
-	close(fd);
-	return ret;
-}
 
 static bool is_unknown(const struct inc_conn_state *st)
 {
@@ -112,7 +88,7 @@ static void ask(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer
 	int ret = inc_neighbour_forget(cfg->ifindex, (struct in_addr){cfg->peer.ip});
 	char name[INC_PEER_TEXT];
 
-	ret = ret ?: provoke(cfg);
+	ret = ret ?: inc_neighbour_provoke(cfg->ifindex, (struct in_addr){cfg->peer.ip});
 	if (ret && !c->look_wait_ns)
 		inc_warn("communicator %u: the kernel cannot be made to look for %s: %s",
 			 cm->cfg.communicator, sp_peer_name(sp, cm, peer, name), strerror(-ret));
