@@ -419,7 +419,8 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 		if (!concerns(question, sw))
 			continue;
 		slot = json_pack("{s:s}", "switch", inc_switch_name(sw));
-		json_array_append_new(query->data, slot);
+		if (json_array_append_new(query->data, slot))
+			slot = NULL; /* there was no memory, so the array has freed it */
 		ret = inc_switch_request(ctl, sw, INC_MSG_QUERY, question, on_answer,
 					 query->number);
 		if (ret)
