@@ -163,12 +163,19 @@ static void close_udp(int fd)
 	s->fd = 0;
 }
 
+/* All addresses are this machine's own, so a packet to one of them leaves from that one. */
+static int source(uint32_t to, uint32_t *out)
+{
+	*out = to;
+	return 0;
+}
+
 void memory_os_begin(void)
 {
 	static const struct inc_os memory = {
 		.clock_ns = clock_ns,
 		.random = random_bytes,
-		.udp = {open_udp, show_ifindex, send_udp, receive_udp, writable, close_udp},
+		.udp = {open_udp, show_ifindex, send_udp, receive_udp, writable, close_udp, source},
 	};
 
 	unsigned int i;
