@@ -53,9 +53,12 @@ enum ends_kind { ENDS_PAYLOAD, ENDS_SLOT, ENDS_PROBE };
 
 struct ends_item {
 	uint8_t kind;
+	uint8_t zero;     /* states are compared byte by byte, so there is no unnamed padding */
 	uint16_t index;   /* request to which a payload belongs, or index of a slot in the ring */
 	uint16_t message; /* of a payload: number of its message */
-	uint32_t key;     /* of a payload: epoch of the description that it uses, plus 1 */
+	uint16_t zeros;
+	uint32_t key; /* of a payload: epoch of the description that it uses, plus 1 */
+	uint32_t more_zeros;
 	struct ha_slot slot; /* of a description: its slot; of a payload: its destination */
 };
 
@@ -63,6 +66,7 @@ struct ends_completion {
 	uint64_t wr_id;
 	uint32_t sequence, bytes;
 	bool ok;
+	uint8_t zeros[7];
 };
 
 struct ends_items {

@@ -442,6 +442,15 @@ static uint64_t most_ns(const struct cluster_rank *rank)
 	return idle_ns < most_ns ? idle_ns : most_ns;
 }
 
+/* Has the rank waited for another one, which has given the communicator before up? A rank whose result
+ * is lost gives up after its own limit if the daemon does not retransmit. The others may have finished
+ * that communicator, and wait for the rank to create the next one. That has a limit of its own. */
+static bool waits_for_one_that_gave_up(const struct cluster_rank *rank)
+{
+	return strstr(rank->error, "did not ask for communicator") &&
+	       needs_daemon_for_long(rank->group);
+}
+
 /* How long the rank's call has lasted, without the time in which the rank stood still. */
 static uint64_t awake_ns(const struct cluster_rank *rank)
 {
@@ -463,6 +472,7 @@ int cluster_call_ended(struct cluster_rank *rank, const char *what, int ret)
 	sim_require(!ret || cluster.controller_dies ||
 			    (cluster.daemon_dies && !cluster.port.unseen) ||
 			    memory_has_failed(group) || !rank->formed ||
+			    waits_for_one_that_gave_up(rank) ||
 			    sim_now_ns() < reason_at_ns(rank) + within_ns(group) + missed_ns(rank),
 		    "%s: %s has failed long after the cause: %s", rank->process.name, what,
 		    strerror(-ret));
