@@ -442,9 +442,10 @@ static uint64_t most_ns(const struct cluster_rank *rank)
 	return idle_ns < most_ns ? idle_ns : most_ns;
 }
 
-/* Has the rank waited for another one, which has given the communicator before up? A rank whose result
- * is lost gives up after its own limit if the daemon does not retransmit. The others may have finished
- * that communicator, and wait for the rank to create the next one. That has a limit of its own. */
+/* Has the rank waited for another one, which has given the communicator before up? A rank whose
+ * result is lost gives up after its own limit if the daemon does not retransmit. The others may
+ * have finished that communicator, and wait for the rank to create the next one. That has a limit
+ * of its own. */
 static bool waits_for_one_that_gave_up(const struct cluster_rank *rank)
 {
 	return strstr(rank->error, "did not ask for communicator") &&
