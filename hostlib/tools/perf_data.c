@@ -38,7 +38,7 @@
 		return 0;                                                                       \
 	}                                                                                       \
                                                                                                 \
-	/* op is a constant of each call, so the loop has no branch for it */                   \
+	/* op is a constant for SUM and AVG, so that their loops have no branch for it */       \
 	static inline __attribute__((always_inline))                                            \
 	uint64_t wrong_##name(const struct perf_piece *p, enum inccl_op op)                     \
 	{                                                                                       \

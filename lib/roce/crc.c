@@ -26,7 +26,7 @@ static const struct inc_crc_kernels *const sets[INC_N_CRC_SETS] = {
 /* -1: not chosen yet. Threads that choose at the same time choose the same set. */
 static atomic_int chosen = -1;
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
 
 /* isa-l leaves the upper halves of vector registers dirty. Until they are clean, each transition

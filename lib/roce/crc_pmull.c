@@ -84,14 +84,9 @@ INC_INLINE part part_pick(part x, const uint8_t *indices)
 /* As that of crc_x86.h. */
 INC_INLINE uint32_t part_end(part x)
 {
-	const uint64_t first = vgetq_lane_u64(x, 0);
 	uint64_t rest, t;
 
-#define _(bytes, one, two) \
-	if (bytes == 16)   \
-		x = add(vextq_u64(x, vdupq_n_u64(0), 1), multiply(first, two));
-	INC_CRC_KEYS(_)
-#undef _
+	x = add(vextq_u64(x, vdupq_n_u64(0), 1), multiply(vgetq_lane_u64(x, 0), INC_CRC_KEY_96));
 	rest = vgetq_lane_u64(x, 0) >> 32 | vgetq_lane_u64(x, 1) << 32;
 	rest ^= vgetq_lane_u64(multiply((uint32_t)vgetq_lane_u64(x, 0), INC_CRC_KEY_64), 0);
 	t = vgetq_lane_u64(multiply((uint32_t)rest, INC_CRC_INVERSE), 0);

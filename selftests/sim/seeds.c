@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <stdio.h>
 #include <time.h>
+#include "lib/base/os.h"
 #include "seeds.h"
 #include "sim.h"
 
@@ -17,10 +18,7 @@ const struct inc_opt seeds_options[] = {
 
 static double real_s(clockid_t clock)
 {
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
+	return inc_os_kernel.clock_ns(clock) / 1e9;
 }
 
 void seeds_run(const struct seeds *seeds, void (*run)(void))
