@@ -260,7 +260,10 @@ struct inc_channel_exchange {
 	/* contribution, send_len bytes in send_region; its owner does not change it until the
 	 * result is here */
 	const void *send;
-	void *recv; /* memory for the result, recv_len bytes in recv_region */
+	/* Memory for the result, recv_len bytes in recv_region. It may be that of the contribution,
+	 * but not that of another contribution whose result is not here. Its content has no meaning
+	 * until the result is here. */
+	void *recv;
 	/* If a length is 0, nothing is sent, or nothing is received. If packets correspond to each
 	 * other, only a message of one packet may have a length of 0. */
 	uint32_t send_len, recv_len;

@@ -99,11 +99,20 @@ static void describe_sends(struct soft_channel *ch, const struct inc_channel_exc
 	}
 }
 
+/* Whether the memory of the result is not that of its contribution. */
+static bool is_apart(const struct inc_channel_exchange *x)
+{
+	const uintptr_t send = (uintptr_t)x->send, recv = (uintptr_t)x->recv;
+
+	return send + x->send_len <= recv || recv + x->recv_len <= send;
+}
+
 /* Describes the n packets of a contribution's result. first: the number of the contribution's first
  * packet. */
 static void describe_results(struct soft_channel *ch, const struct inc_channel_exchange *x,
 			     uint32_t n, uint64_t first)
 {
+	const uint8_t apart = is_apart(x) ? SOFT_F_APART : 0;
 	struct soft_mirror *m = ch->mirror;
 	uint32_t i, offset;
 
@@ -117,7 +126,9 @@ static void describe_results(struct soft_channel *ch, const struct inc_channel_e
 		result->kept = m->by_message ? ch->tx.posted : first + i + 1;
 		result->imm = x->imm;
 		result->opcode = inc_soft_opcode(x->write, x->has_imm, i == 0, last);
-		result->flags = last ? SOFT_F_LAST | (x->last ? SOFT_F_FLUSH : 0) : 0;
+		result->flags = apart;
+		if (last)
+			result->flags |= SOFT_F_LAST | (x->last ? SOFT_F_FLUSH : 0);
 	}
 }
 
@@ -220,7 +231,7 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 	const struct inc_tx_packet *sent = inc_requester_packet(&ch->tx, p->kept - 1);
 	struct soft_mirror *m = ch->mirror;
 
-	if (pkt->len)
+	if (pkt->len && pkt->payload != p->recv)
 		memcpy(p->recv, pkt->payload, pkt->len);
 	p->flags |= SOFT_F_GOT;
 	ch->rx_packets++;
@@ -238,22 +249,54 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 	advance(ch);
 }
 
+/* Returns the number of a packet of the peer; -1: the peer cannot have sent it, because a switch
+ * cannot have made a result of a packet that was not sent. */
+static int64_t number_of(const struct soft_channel *ch, const struct inc_roce_packet *pkt)
+{
+	int64_t at = inc_psn_to_r(pkt->psn, ch->peer_psn + (uint32_t)ch->rx_next, ch->rx_next);
+	const uint64_t r = at;
+
+	if (at < 0 || r >= ch->mirror->rx_posted ||
+	    (r >= ch->rx_next && result_of(ch, r)->kept > ch->tx.high))
+		return -1;
+	return at;
+}
+
+static bool is_duplicate(const struct soft_channel *ch, uint64_t r)
+{
+	return r < ch->rx_next || result_of(ch, r)->flags & SOFT_F_GOT;
+}
+
+uint8_t *inc_soft_mirror_place(const struct soft_channel *ch, const struct inc_roce_packet *pkt)
+{
+	const int64_t at = number_of(ch, pkt);
+	const struct soft_result *p;
+	struct inc_err how;
+
+	if (at < 0 || is_duplicate(ch, at))
+		return NULL;
+	p = result_of(ch, at);
+	/* If the ICRC is wrong, the memory has wrong bytes until the result comes again. A
+	 * contribution in the same memory must not be needed any more. */
+	if (!(p->flags & SOFT_F_APART) && p->kept > ch->tx.acked)
+		return NULL;
+	return mirrors(p, inc_requester_packet(&ch->tx, p->kept - 1), pkt, &how) ? p->recv : NULL;
+}
+
 void inc_soft_mirror_receive(struct soft_channel *ch, const struct inc_roce_packet *pkt,
 			     uint64_t now_ns)
 {
-	int64_t at = inc_psn_to_r(pkt->psn, ch->peer_psn + (uint32_t)ch->rx_next, ch->rx_next);
-	const struct soft_mirror *m = ch->mirror;
+	const int64_t at = number_of(ch, pkt);
 	const uint64_t r = at;
 	const struct soft_result *p = result_of(ch, r);
 	struct inc_err how;
 
 	soft_activate(ch);
-	/* a switch cannot have made a result of a packet that was not sent */
-	if (at < 0 || r >= m->rx_posted || (r >= ch->rx_next && p->kept > ch->tx.high)) {
+	if (at < 0) {
 		soft_device_of(ch)->damaged++;
 		return;
 	}
-	if (r < ch->rx_next || p->flags & SOFT_F_GOT) {
+	if (is_duplicate(ch, r)) {
 		ch->duplicates++;
 		ch->ack_now = true;
 		return;

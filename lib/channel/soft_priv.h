@@ -100,6 +100,11 @@ struct soft_result {
 #define SOFT_F_GOT   0x1 /* the packet is here */
 #define SOFT_F_LAST  0x2 /* the packet is the last one of its message */
 #define SOFT_F_FLUSH 0x4 /* the packet is the last one of its collective */
+#define SOFT_F_APART 0x8 /* the message's memory is not that of its contribution */
+
+/* Payloads of at least so many bytes are copied while their CRC is computed. Shorter ones are
+ * copied afterwards, because their ICRC is computed in one call with the headers. */
+#define SOFT_COPY_LEAST 256
 
 /*
  * The fields of a mirrored channel, beside those of soft_channel. Packets of contributions and
@@ -318,6 +323,8 @@ int inc_soft_mirror_new(struct soft_channel *ch);
 int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_peer *peer);
 void inc_soft_mirror_free(struct soft_channel *ch);
 int inc_soft_exchange(struct inc_channel *ch, const struct inc_channel_exchange *x);
+/* Returns where the packet's payload may be stored before its ICRC is checked. NULL: nowhere. */
+uint8_t *inc_soft_mirror_place(const struct soft_channel *ch, const struct inc_roce_packet *pkt);
 /* Processes a packet of the peer that is no ACK packet. */
 void inc_soft_mirror_receive(struct soft_channel *ch, const struct inc_roce_packet *pkt,
 			     uint64_t now_ns);

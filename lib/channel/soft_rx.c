@@ -65,6 +65,17 @@ static void deliver(struct soft_channel *ch, const struct inc_roce_packet *pkt)
 	soft_device_of(ch)->handler->message(ch->ctx, &m);
 }
 
+/* Returns where the payload of a packet may be stored before its ICRC is checked, which is the
+ * place of the expected packet in its message. NULL: nowhere. */
+static uint8_t *place_data(const struct soft_channel *ch, const struct inc_roce_packet *pkt)
+{
+	if (inc_psn_diff(pkt->psn, ch->peer_psn + (uint32_t)ch->rx_next) || fault(ch, pkt))
+		return NULL;
+	if (ch->filling)
+		return ch->filling + ch->filled;
+	return ch->n_posted ? ch->buffers[ch->n_posted - 1] : NULL;
+}
+
 static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt)
 {
 	int32_t ahead = inc_psn_diff(pkt->psn, ch->peer_psn + (uint32_t)ch->rx_next);
@@ -96,7 +107,7 @@ static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt
 	ch->nak_sent = false;
 	if (!ch->filling)
 		ch->filling = ch->buffers[--ch->n_posted];
-	if (pkt->len)
+	if (pkt->len && pkt->payload != ch->filling + ch->filled)
 		memcpy(ch->filling + ch->filled, pkt->payload, pkt->len);
 	ch->filled += pkt->len;
 	ch->asked |= pkt->ackreq;
@@ -192,6 +203,20 @@ static bool by_port(struct soft_channel *ch, const struct inc_datagram *d, uint6
 	return false;
 }
 
+/* Whether the ICRC of a packet is right. A long payload is copied to its place meanwhile, where
+ * pkt->payload points from then on. Nothing counts before the ICRC is known to be right. */
+static bool check_icrc(struct soft_channel *ch, bool first, const uint8_t *data, size_t n,
+		       struct inc_roce_packet *pkt)
+{
+	struct inc_payload_copy copy = {.at = pkt->payload - data, .len = pkt->len};
+
+	if (ch->life == SOFT_CONNECTED && pkt->len >= SOFT_COPY_LEAST)
+		copy.to = ch->mirror ? inc_soft_mirror_place(ch, pkt) : place_data(ch, pkt);
+	if (copy.to)
+		pkt->payload = copy.to;
+	return inc_ip_ids_check(&ch->ids, &ch->from_peer, first, data, n, &copy);
+}
+
 static void take_packet(struct soft_device *dev, const struct inc_datagram *d, size_t at, size_t n,
 			uint64_t now_ns)
 {
@@ -211,7 +236,7 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 	if (!by_port(ch, d, now_ns))
 		return;
 	ch->from_peer.sport = ntohs(d->from.sin_port);
-	if (!inc_ip_ids_check(&ch->ids, &ch->from_peer, at == 0, data, n)) {
+	if (!check_icrc(ch, at == 0, data, n, &pkt)) {
 		dev->damaged++;
 		return;
 	}

@@ -93,9 +93,23 @@ static uint16_t resume(struct inc_ip_ids *ids, uint32_t wrong_by, size_t size)
 	return ids->next + 1;
 }
 
-bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, bool first,
-		      const uint8_t *data, size_t size)
+/* Returns the packet's ICRC if it has this ID. The first call copies the payload. */
+static uint32_t icrc_of(const struct inc_ip_ids *ids, const struct inc_roce_path *path, uint16_t id,
+			const uint8_t *data, size_t len, struct inc_payload_copy *copy)
 {
+	uint32_t icrc;
+
+	if (!copy->to)
+		return inc_icrc_udp_usual(&ids->usual, path, id, data, len);
+	icrc = inc_icrc_udp_copy(&ids->usual, path, id, data, len, copy);
+	copy->to = NULL;
+	return icrc;
+}
+
+bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, bool first,
+		      const uint8_t *data, size_t size, const struct inc_payload_copy *copy)
+{
+	struct inc_payload_copy left = *copy;
 	size_t len = size - INC_ICRC_LEN;
 	uint16_t next = ids->next, id;
 	bool counts = ids->counts[first];
@@ -105,14 +119,14 @@ bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, 
 	memcpy(&want, data + len, sizeof(want));
 	want = le32toh(want);
 	if (ids->span) {
-		crc = inc_icrc_udp(path, 0, data, len);
+		crc = icrc_of(ids, path, 0, data, len, &left);
 		return crc == want || !rest_of(span_of(ids, size), crc ^ want, &id);
 	}
 	for (guess = 0; guess < 2; guess++, counts = !counts) {
 		id = counts ? next : 0;
 		if (guess && !next)
 			break;
-		if (inc_icrc_udp_usual(&ids->usual, path, id, data, len) == want) {
+		if (icrc_of(ids, path, id, data, len, &left) == want) {
 			ids->next = id + 1;
 			ids->counts[first] = counts;
 			return true;

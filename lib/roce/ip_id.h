@@ -56,8 +56,9 @@ void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path,
 
 /* Whether the ICRC of a packet is right. The UDP payload is data, with a size of at least
  * INC_BTH_LEN + INC_ICRC_LEN. The flag first marks the first packet of a datagram, which GRO may
- * have made of many packets. The path has the addresses and ports of the packet as it was sent. */
+ * have made of many packets. The path has the addresses and ports of the packet as it was sent.
+ * The packet's payload is copied as `copy` describes, even if the ICRC is wrong. */
 bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, bool first,
-		      const uint8_t *data, size_t size);
+		      const uint8_t *data, size_t size, const struct inc_payload_copy *copy);
 
 #endif

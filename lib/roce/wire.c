@@ -109,6 +109,20 @@ uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct in
 	return inc_crc32_update(usual->state[ip_id], h, head_len);
 }
 
+uint32_t inc_icrc_udp_copy(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+			   uint16_t ip_id, const void *bth, size_t len,
+			   const struct inc_payload_copy *copy)
+{
+	const uint8_t *payload = (const uint8_t *)bth + copy->at;
+	const size_t pad = len - copy->at - copy->len;
+	uint32_t state = inc_icrc_head_usual(usual, path, ip_id, bth, copy->at, len - copy->at);
+
+	state = inc_crc32_copy(state, copy->to, payload, copy->len);
+	if (pad)
+		state = inc_crc32_update(state, payload + copy->len, pad);
+	return ~state;
+}
+
 void inc_crc32_jump_init(struct inc_crc32_jump *jump, size_t len)
 {
 	static const uint8_t zeros[256];

@@ -73,6 +73,18 @@ uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc
 uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
 			     uint16_t ip_id, const void *head, size_t head_len, size_t rest_len);
 
+/* The payload of a received packet, and where it goes. */
+struct inc_payload_copy {
+	uint8_t *to; /* NULL: the payload is not copied, and the rest has no meaning */
+	size_t at;   /* length of BTH and extended headers */
+	size_t len;  /* length of the payload */
+};
+/* Does what inc_icrc_udp_usual() does, and copies the payload in the same pass. The copy is made
+ * before anyone can know whether the ICRC is right. */
+uint32_t inc_icrc_udp_copy(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+			   uint16_t ip_id, const void *bth, size_t len,
+			   const struct inc_payload_copy *copy);
+
 /*
  * Tables that combine CRC states. The CRC is linear: the state after two parts is the state after
  * the first, advanced over the length of the second, xor the state of the second from 0. So the CRC

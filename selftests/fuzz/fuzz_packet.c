@@ -51,12 +51,14 @@ static bool same(const struct inc_roce_packet *a, const struct inc_roce_packet *
 	       !memcmp(a->payload, b->payload, a->len);
 }
 
-/* Checks that the packet is accepted with its ICRC, and rejected with another one. */
+/* Checks that the packet is accepted with its ICRC, and its payload copied, and that the packet is
+ * rejected with another ICRC. */
 static void check_icrc(const struct inc_roce_path *path, uint16_t id, uint8_t *packet, size_t len,
-		       uint32_t wrong)
+		       const struct inc_roce_packet *pkt, uint32_t wrong)
 {
 	uint32_t icrc = inc_icrc_udp(path, id, packet, len);
 	const size_t head = INC_BTH_LEN + inc_roce_ext_len(*packet);
+	const struct inc_payload_copy copy = {malloc(pkt->len), head, pkt->len}, nowhere = {};
 	struct inc_ip_ids ids;
 
 	fuzz_require(inc_crc32_update(inc_icrc_head(path, id, packet, head, len - head),
@@ -65,13 +67,16 @@ static void check_icrc(const struct inc_roce_path *path, uint16_t id, uint8_t *p
 	fuzz_require(!inc_ip_ids_init(&ids, false), "no memory");
 	ids.next = id;
 	inc_put_icrc(packet + len, icrc);
-	fuzz_require(inc_ip_ids_check(&ids, path, false, packet, len + INC_ICRC_LEN),
+	fuzz_require(inc_ip_ids_check(&ids, path, false, packet, len + INC_ICRC_LEN, &copy),
 		     "a good ICRC is refused");
+	fuzz_require(!memcmp(copy.to, pkt->payload, pkt->len), "the copy differs");
+	free(copy.to);
 	ids.next = id;
 	inc_put_icrc(packet + len, icrc ^ wrong);
-	fuzz_require(!wrong || !id || inc_icrc_udp(path, 0, packet, len) == (icrc ^ wrong) ||
-			     !inc_ip_ids_check(&ids, path, false, packet, len + INC_ICRC_LEN),
-		     "a wrong ICRC is believed");
+	fuzz_require(
+		!wrong || !id || inc_icrc_udp(path, 0, packet, len) == (icrc ^ wrong) ||
+			!inc_ip_ids_check(&ids, path, false, packet, len + INC_ICRC_LEN, &nowhere),
+		"a wrong ICRC is believed");
 	inc_ip_ids_free(&ids);
 }
 
@@ -102,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_require(len <= bytes.size - INC_ICRC_LEN, "longer than it was");
 	fuzz_require(!inc_roce_parse(packet, len + INC_ICRC_LEN, &again) && same(&pkt, &again),
 		     "another packet the second time");
-	check_icrc(&path, id, packet, len, wrong);
+	check_icrc(&path, id, packet, len, &again, wrong);
 	free(packet);
 	return 0;
 }

@@ -27,6 +27,8 @@ struct packet {
 	size_t size;
 };
 
+static const struct inc_payload_copy nowhere;
+
 /* Makes a packet with a payload of this size, and the ICRC for this IP ID. */
 static void make(struct packet *p, size_t payload, uint16_t id)
 {
@@ -44,7 +46,7 @@ static bool believed(struct inc_ip_ids *ids, bool first, uint16_t id)
 	struct packet p;
 
 	make(&p, 256, id);
-	return inc_ip_ids_check(ids, &path, first, p.data, p.size);
+	return inc_ip_ids_check(ids, &path, first, p.data, p.size, &nowhere);
 }
 
 static void damaged(struct inc_ip_ids *ids, bool first, uint16_t id)
@@ -53,7 +55,7 @@ static void damaged(struct inc_ip_ids *ids, bool first, uint16_t id)
 
 	make(&p, 256, id);
 	p.data[40] ^= 4;
-	assert_false(inc_ip_ids_check(ids, &path, first, p.data, p.size));
+	assert_false(inc_ip_ids_check(ids, &path, first, p.data, p.size, &nowhere));
 }
 
 static void test_runs(void **state)
@@ -154,7 +156,7 @@ static void test_any(void **state)
 	for (id = 0; id < 0x10000; id += 37)
 		for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 			make(&p, sizes[(i + id) % 6], id);
-			assert_true(inc_ip_ids_check(&ids, &path, true, p.data, p.size));
+			assert_true(inc_ip_ids_check(&ids, &path, true, p.data, p.size, &nowhere));
 		}
 	/* no flipped bit is mistaken for another ID, because the CRC distinguishes their
 	 * positions */
@@ -164,7 +166,7 @@ static void test_any(void **state)
 			if (bit / 8 == 4)
 				continue; /* the ICRC does not cover this byte */
 			p.data[bit / 8] ^= 1 << bit % 8;
-			assert_false(inc_ip_ids_check(&ids, &path, true, p.data, p.size));
+			assert_false(inc_ip_ids_check(&ids, &path, true, p.data, p.size, &nowhere));
 			p.data[bit / 8] ^= 1 << bit % 8;
 		}
 	}
@@ -172,7 +174,7 @@ static void test_any(void **state)
 	make(&p, 1024, 1);
 	for (id = bit = 0; id < 200000; id++) {
 		inc_put_icrc(p.data + p.size - INC_ICRC_LEN, (id + 1) * 2654435761u);
-		bit += inc_ip_ids_check(&ids, &path, true, p.data, p.size);
+		bit += inc_ip_ids_check(&ids, &path, true, p.data, p.size, &nowhere);
 	}
 	assert_in_range(bit, 0, 20);
 	inc_ip_ids_free(&ids);
@@ -224,6 +226,39 @@ static void test_jump(void **state)
 	}
 }
 
+/* The payload is copied, whichever ID the packet turns out to have, and nothing beside it is
+ * written. */
+static void test_copy(void **state)
+{
+	static const size_t heads[] = {INC_BTH_LEN, INC_BTH_LEN + INC_IMM_LEN, INC_MAX_HEAD_LEN};
+	static const uint16_t numbers[] = {0, 1, 0, 77, 1};
+	uint8_t to[MAX_LEN], want[MAX_LEN];
+	struct inc_ip_ids ids;
+	struct packet p;
+	size_t i, pad;
+
+	for (i = 0; i < 3 * 4 * 5 * 2 * 2; i++) {
+		const bool any = i / 60 % 2, wrong = i / 120;
+		struct inc_payload_copy copy = {.to = to + 1, .at = heads[i % 3]};
+
+		pad = i / 3 % 4;
+		assert_int_equal(inc_ip_ids_init(&ids, any), 0);
+		inc_ip_ids_expect(&ids, &path, 1024);
+		ids.next = numbers[i / 12 % 5];
+		make(&p, 1024, ids.next);
+		copy.len = p.size - INC_ICRC_LEN - copy.at - pad;
+		memset(to, 0x55, sizeof(to));
+		memset(want, 0x55, sizeof(want));
+		memcpy(want + 1, p.data + copy.at, copy.len);
+		if (wrong)
+			inc_put_icrc(p.data + p.size - INC_ICRC_LEN, 0x12345678);
+		assert_int_equal(inc_ip_ids_check(&ids, &path, i % 2, p.data, p.size, &copy),
+				 !wrong);
+		assert_memory_equal(to, want, sizeof(to));
+		inc_ip_ids_free(&ids);
+	}
+}
+
 int main(void)
 {
 	bool usual = true;
@@ -236,6 +271,7 @@ int main(void)
 		cmocka_unit_test_prestate(test_wrap, &usual),
 		cmocka_unit_test(test_any),
 		cmocka_unit_test(test_usual),
+		cmocka_unit_test(test_copy),
 		cmocka_unit_test(test_jump),
 	};
 

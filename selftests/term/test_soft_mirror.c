@@ -209,12 +209,68 @@ static void test_ended(void **state)
 	end(&w);
 }
 
+/* Lets a result arrive whose ICRC is wrong, and checks that it does not count. */
+static void damaged_result(struct fixture *w, const void *payload)
+{
+	struct inc_channel_device_figures before, after;
+
+	inc_channel_soft.device_figures(w->dev, &before);
+	rc_peer_send(&w->peer, &(struct rc_packet){.opcode = w->sent[0].opcode,
+						   .psn = 0,
+						   .payload = payload,
+						   .len = PAYLOAD,
+						   .flip_icrc = 0x10});
+	inc_channel_soft.progress(w->dev);
+	inc_channel_soft.device_figures(w->dev, &after);
+	assert_int_equal(after.damaged, before.damaged + 1);
+	assert_int_equal(w->n_messages, 0);
+}
+
+/* A result in the memory of its contribution is written before its ICRC is checked only if the
+ * contribution is acknowledged, because the contribution may be retransmitted until then. */
+static void test_damaged_in_place(void **state)
+{
+	static uint8_t wrong[PAYLOAD], right[PAYLOAD];
+	struct inc_roce_packet again;
+	struct fixture w = {};
+	unsigned int i;
+
+	memset(wrong, 0xee, sizeof(wrong));
+	memset(right, 0x77, sizeof(right));
+	for (i = 0; i < sizeof(w.data); i++)
+		w.data[i] = i * 7;
+	begin(&w);
+	exchange(&w);
+	damaged_result(&w, wrong);
+	rc_peer_ack(&w.peer, INC_AETH_NAK_SEQ, 0);
+	inc_channel_soft.progress(w.dev);
+	inc_channel_soft.flush(w.dev);
+	for (i = 0; i < MESSAGES; i++) {
+		assert_true(rc_peer_receive(&w.peer, &again, 0));
+		assert_memory_equal(again.payload, w.data + i * PAYLOAD, PAYLOAD);
+		assert_int_equal(again.payload[1], (i * PAYLOAD + 1) * 7 % 256);
+	}
+	rc_peer_ack(&w.peer, INC_AETH_ACK, MESSAGES - 1);
+	inc_channel_soft.progress(w.dev);
+	assert_int_equal(w.n_sent, MESSAGES);
+	damaged_result(&w, wrong);
+	assert_memory_equal(w.data, wrong, PAYLOAD);
+	for (i = 0; i < MESSAGES; i++)
+		rc_peer_mirror(&w.peer, &w.sent[i], i, right);
+	inc_channel_soft.progress(w.dev);
+	assert_int_equal(w.n_messages, MESSAGES);
+	for (i = 0; i < MESSAGES; i++)
+		assert_memory_equal(w.data + i * PAYLOAD, right, PAYLOAD);
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shut_by_report),
 		cmocka_unit_test(test_closing_beside),
 		cmocka_unit_test(test_ended),
+		cmocka_unit_test(test_damaged_in_place),
 	};
 
 	return cmocka_run_group_tests_name("soft mirror", tests, NULL, NULL);
