@@ -93,8 +93,9 @@ uint32_t inc_crc32_copy(uint32_t state, void *to, const void *data, size_t len)
 {
 	const struct inc_crc_kernels *kernels = sets[inc_crc_set()];
 
-	if (len >= INC_CRC_LEAST && kernels)
+	if (len >= INC_CRC_COPY_LEAST && kernels)
 		return kernels->copy(state, to, data, len);
-	memcpy(to, data, len);
-	return update_by_isal(state, data, len);
+	if (len)
+		memcpy(to, data, len);
+	return inc_crc32_update(state, data, len);
 }

@@ -2,7 +2,7 @@
 /*
  * CRC-32 states, of which the ICRC is made. A state is the register of the CRC, without initial and
  * final inversion. The functions use carry-less multiplications of the widest vectors that the CPU
- * has, and isa-l for short data and on other CPUs. For any thread.
+ * has. isa-l computes the CRC on other CPUs, and that of fewer than four bytes. For any thread.
  */
 #ifndef INC_ROCE_CRC_H
 #define INC_ROCE_CRC_H

@@ -11,6 +11,7 @@
  *	of_state	a vec with the state in the first four bytes, and 0 in the others
  *	to_part		folds all parts of a vec into the last one
  *	part		one part; part_load() and the like do the same with it
+ *	part_of		a part of two 64-bit numbers, the first of which has the first bytes
  *	part_fold	moves a part forward by 16 bytes
  *	part_pick	the bytes of a part at 16 indices; 0 where an index is above 127
  *	part_end	the state after the bytes of a part

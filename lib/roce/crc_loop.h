@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "lib/roce/crc_fold.h"
 
 #define NO 0x80 /* an index of part_pick() that gives 0 */
@@ -55,17 +56,47 @@ INC_INLINE vec fold_lanes(uint32_t state, uint8_t *to, const uint8_t *p, size_t 
 	return add(fold(c, VEC), d);
 }
 
-/* The state after len bytes, at least INC_CRC_LEAST. to: where the bytes are copied; NULL: nowhere.
- * Each caller has a constant NULL or never NULL, so the compiler makes a loop for each. */
+/* The state after 4 to 15 bytes. They are the last bytes of a part that begins with zeros, because
+ * zeros at the beginning do not change a remainder. */
+INC_INLINE uint32_t crc_of_few(uint32_t state, const uint8_t *p, size_t len)
+{
+	const unsigned int zeros = 16 - (unsigned int)len;
+	const unsigned __int128 before = (unsigned __int128)state << 8 * zeros;
+	uint64_t first = 0, last, a, b;
+	uint32_t c, d;
+
+	if (len >= 8) {
+		memcpy(&a, p, sizeof(a));
+		memcpy(&b, p + len - sizeof(b), sizeof(b));
+		first = zeros < 8 ? a << 8 * zeros : 0;
+		last = b;
+	} else {
+		memcpy(&c, p, sizeof(c));
+		memcpy(&d, p + len - sizeof(d), sizeof(d));
+		last = (uint64_t)d << 32 | (uint64_t)c << 8 * (zeros - 8);
+	}
+	return part_end(part_of(first ^ (uint64_t)before, last ^ (uint64_t)(before >> 64)));
+}
+
+/* The state after len bytes, at least 16. to: where the bytes are copied; NULL: nowhere. Each
+ * caller has a constant NULL or never NULL, so the compiler makes a loop for each. */
 INC_INLINE uint32_t crc_of(uint32_t state, uint8_t *to, const uint8_t *p, size_t len)
 {
-	size_t at;
-	vec v = fold_lanes(state, to, p, len, &at);
-	part x, next;
+	size_t at = 0;
+	part x = part_of(state, 0), next;
+	vec v;
 
-	for (; at + VEC <= len; at += VEC)
-		v = add(fold(v, VEC), take(to, p, at));
-	x = to_part(v);
+	if (len >= INC_CRC_LANES * VEC) {
+		v = fold_lanes(state, to, p, len, &at);
+		for (; at + VEC <= len; at += VEC)
+			v = add(fold(v, VEC), take(to, p, at));
+		x = to_part(v);
+	} else {
+		x = part_add(x, part_load(p));
+		if (to)
+			part_store(to, part_load(p));
+		at = 16;
+	}
 	for (; at + 16 <= len; at += 16) {
 		next = part_load(p + at);
 		if (to)
@@ -81,7 +112,7 @@ INC_INLINE uint32_t crc_of(uint32_t state, uint8_t *to, const uint8_t *p, size_t
 
 INC_TARGET static uint32_t update(uint32_t state, const uint8_t *data, size_t len)
 {
-	return crc_of(state, NULL, data, len);
+	return len < 16 ? crc_of_few(state, data, len) : crc_of(state, NULL, data, len);
 }
 
 INC_TARGET static uint32_t copy(uint32_t state, uint8_t *to, const uint8_t *data, size_t len)

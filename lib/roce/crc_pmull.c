@@ -56,6 +56,11 @@ INC_INLINE part to_part(vec v)
 	return v;
 }
 
+INC_INLINE part part_of(uint64_t first, uint64_t second)
+{
+	return vcombine_u64(vcreate_u64(first), vcreate_u64(second));
+}
+
 INC_INLINE part part_load(const uint8_t *p)
 {
 	return load(p);

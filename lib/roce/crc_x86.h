@@ -21,6 +21,11 @@ INC_INLINE __m128i key_of(unsigned int bytes)
 
 typedef __m128i part;
 
+INC_INLINE part part_of(uint64_t first, uint64_t second)
+{
+	return _mm_set_epi64x((long long)second, (long long)first);
+}
+
 INC_INLINE part part_load(const uint8_t *p)
 {
 	return _mm_loadu_si128((const __m128i *)p);

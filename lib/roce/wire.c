@@ -3,21 +3,6 @@
 #include <arpa/inet.h>
 #include "lib/roce/wire.h"
 
-int inc_roce_ext_len(uint8_t opcode)
-{
-	return inc_op_in(opcode, INC_OPS_DATA | INC_OPBIT(ACK)) ? (int)inc_ext_len(opcode) : -1;
-}
-
-bool inc_roce_has_imm(uint8_t opcode)
-{
-	return inc_op_in(opcode, INC_OPS_IMM);
-}
-
-bool inc_roce_has_reth(uint8_t opcode)
-{
-	return inc_op_in(opcode, INC_OPS_RETH);
-}
-
 unsigned int inc_roce_payload(unsigned int mtu)
 {
 	unsigned int p;

@@ -17,9 +17,20 @@
 
 /* Returns the length of the extended headers that follow the BTH (RETH, ImmDt, AETH). -1: the
  * opcode is not RC SEND, RDMA WRITE or ACK. */
-int inc_roce_ext_len(uint8_t opcode);
-bool inc_roce_has_imm(uint8_t opcode);
-bool inc_roce_has_reth(uint8_t opcode);
+static inline int inc_roce_ext_len(uint8_t opcode)
+{
+	return inc_op_in(opcode, INC_OPS_DATA | INC_OPBIT(ACK)) ? (int)inc_ext_len(opcode) : -1;
+}
+
+static inline bool inc_roce_has_imm(uint8_t opcode)
+{
+	return inc_op_in(opcode, INC_OPS_IMM);
+}
+
+static inline bool inc_roce_has_reth(uint8_t opcode)
+{
+	return inc_op_in(opcode, INC_OPS_RETH);
+}
 
 /* Returns the largest payload of packets within an MTU; 0: none fits. */
 unsigned int inc_roce_payload(unsigned int mtu);
