@@ -137,47 +137,30 @@ static int serve(struct fixture *w, unsigned int ms)
 	return 0;
 }
 
+/* Serves the endpoint as long as the condition holds. */
+#define SERVE_WHILE(w, condition)                                      \
+	do {                                                           \
+		const uint64_t end_ns = deadline_after_ms(RECEIVE_MS); \
+                                                                       \
+		while (condition) {                                    \
+			assert_int_equal(serve(w, 1), 0);              \
+			assert_true(inc_now_ns() < end_ns);            \
+		}                                                      \
+	} while (0)
+/* Serves the endpoint until a counter of its figures has reached n. */
+#define SERVE_UNTIL(w, counter, n) SERVE_WHILE(w, endpoint_stats((w)->ep).counter < (n))
+
 /* Serves the endpoint until it has completed this number of messages. */
 static void serve_until(struct fixture *w, uint64_t completed)
 {
-	uint64_t end = deadline_after_ms(RECEIVE_MS);
-
-	while (w->ep->completed < completed) {
-		assert_int_equal(serve(w, 1), 0);
-		assert_true(inc_now_ns() < end);
-	}
-}
-
-/* Serves the endpoint until it has retransmitted this number of packets. */
-static void serve_until_resent(struct fixture *w, uint64_t packets)
-{
-	uint64_t end = deadline_after_ms(RECEIVE_MS);
-
-	while (endpoint_stats(w->ep).packets_resent < packets) {
-		assert_int_equal(serve(w, 1), 0);
-		assert_true(inc_now_ns() < end);
-	}
-}
-
-static void serve_until_nak(struct fixture *w)
-{
-	uint64_t end = deadline_after_ms(RECEIVE_MS);
-
-	while (!endpoint_stats(w->ep).naks_sent) {
-		assert_int_equal(serve(w, 1), 0);
-		assert_true(inc_now_ns() < end);
-	}
+	SERVE_WHILE(w, w->ep->completed < completed);
 }
 
 static void expect_ack(struct fixture *w, uint8_t syndrome, unsigned int r)
 {
-	uint64_t end = deadline_after_ms(RECEIVE_MS);
 	struct inc_roce_packet pkt;
 
-	while (!rc_peer_receive(&w->peer, &pkt, 0)) {
-		assert_int_equal(serve(w, 1), 0);
-		assert_true(inc_now_ns() < end);
-	}
+	SERVE_WHILE(w, !rc_peer_receive(&w->peer, &pkt, 0));
 	assert_int_equal(pkt.opcode, INC_OP_ACK);
 	assert_int_equal(pkt.syndrome, syndrome);
 	assert_int_equal(pkt.psn, (w->peer.own_psn + r) & INC_PSN_MASK);
@@ -292,8 +275,7 @@ static void nak_of_the_next(void **state)
 	post_all(w, 8);
 	receive(w, 0, 8);
 	rc_peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.channel_psn + 8);
-	while (!endpoint_stats(w->ep).naks_received)
-		assert_int_equal(serve(w, 1), 0);
+	SERVE_UNTIL(w, naks_received, 1);
 	expect_nothing(w);
 	assert_int_equal(endpoint_stats(w->ep).packets_resent, 0);
 }
@@ -307,7 +289,7 @@ static void timeout_probes(void **state)
 	post_all(w, 8);
 	receive(w, 0, 8);
 	rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn + 1);
-	serve_until_resent(w, 1);
+	SERVE_UNTIL(w, packets_resent, 1);
 	receive(w, 2, 1);
 	assert_true(w->received[2].ackreq);
 	/* the other packets had arrived, and only their ACK was lost; nothing is retransmitted,
@@ -328,7 +310,7 @@ static void timeout_recovers_gently(void **state)
 	impatient(w);
 	post_all(w, SLOTS);
 	receive(w, 0, SLOTS);
-	serve_until_resent(w, 1);
+	SERVE_UNTIL(w, packets_resent, 1);
 	receive(w, 0, 1);
 	rc_peer_ack(&w->peer, INC_AETH_ACK, w->peer.channel_psn);
 	assert_int_equal(serve(w, 0), 0);
@@ -354,7 +336,7 @@ static void result_implies_ack(void **state)
 	receive(w, 0, 8);
 	result(w, 7);
 	/* results 0 to 6 are missing, so only the contribution of 7 may be overwritten */
-	serve_until_nak(w);
+	SERVE_UNTIL(w, naks_sent, 1);
 	expect_ack(w, INC_AETH_NAK_SEQ, 0);
 	expect_nothing(w);
 	assert_int_equal(endpoint_stats(w->ep).packets_resent, 0);
@@ -370,7 +352,7 @@ static void rnr_waits(void **state)
 	receive(w, 0, 4);
 	begin = inc_now_ns();
 	rc_peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.channel_psn + 1); /* a wait of 10.24 ms */
-	serve_until_resent(w, 3);
+	SERVE_UNTIL(w, packets_resent, 3);
 	receive(w, 1, 3);
 	assert_true(inc_now_ns() - begin > 10 * INC_NSEC_PER_MSEC);
 	assert_int_equal(endpoint_stats(w->ep).rnrs_received, 1);
@@ -412,7 +394,7 @@ static void gap_is_named_once(void **state)
 		UINT64_MAX - 1; /* the pending NAK carries this acknowledgement */
 	result(w, 2);
 	result(w, 3);
-	serve_until_nak(w);
+	SERVE_UNTIL(w, naks_sent, 1);
 	expect_ack(w, INC_AETH_NAK_SEQ, 1);
 	expect_nothing(w);
 	assert_int_equal(endpoint_stats(w->ep).naks_sent, 1);
@@ -437,35 +419,26 @@ static void duplicates_are_answered(void **state)
 	serve_until(w, 2);
 	expect_ack(w, INC_AETH_ACK, 1);
 	result(w, 1);
-	while (!endpoint_stats(w->ep).duplicates)
-		assert_int_equal(serve(w, 1), 0);
+	SERVE_UNTIL(w, duplicates, 1);
 	expect_ack(w, INC_AETH_ACK, 1);
-}
-
-static void serve_until_bad(struct fixture *w, uint64_t packets)
-{
-	const uint64_t end = deadline_after_ms(RECEIVE_MS);
-
-	while (endpoint_stats(w->ep).bad_packets < packets && inc_now_ns() < end)
-		assert_int_equal(serve(w, 1), 0);
-	assert_int_equal(endpoint_stats(w->ep).bad_packets, packets);
-	assert_int_equal(w->ep->completed, 0);
 }
 
 static void strangers(void **state)
 {
 	struct fixture *w = *state;
-	struct rc_packet lie = {.opcode = INC_OP_SEND_ONLY_IMM, .imm = IMM, .payload = w->want};
+	struct rc_packet lie = {.opcode = INC_OP_SEND_ONLY_IMM,
+				.psn = w->peer.own_psn,
+				.imm = IMM,
+				.payload = w->want,
+				.len = PAYLOAD,
+				.flip_icrc = 1};
 	unsigned int n;
 
-	lie.len = PAYLOAD;
-	lie.psn = w->peer.own_psn;
 	post_all(w, 2);
 	receive(w, 0, 2);
 	/* the payload may be stored before the ICRC is checked */
-	lie.flip_icrc = 1;
 	rc_peer_send(&w->peer, &lie);
-	serve_until_bad(w, 1);
+	SERVE_UNTIL(w, bad_packets, 1);
 	lie.flip_icrc = 0;
 	w->recv[0] = 0xee;
 	for (n = 1; n < 7; n++) {
@@ -482,7 +455,9 @@ static void strangers(void **state)
 	rc_peer_send_from(&w->peer, RC_PEER_ADDR + 1, w->peer.to_channel.sport, &lie);
 	rc_peer_ack(&w->peer, INC_AETH_ACK,
 		    w->peer.channel_psn + 2); /* a packet that was not sent yet */
-	serve_until_bad(w, 10);
+	SERVE_UNTIL(w, bad_packets, 10);
+	assert_int_equal(endpoint_stats(w->ep).bad_packets, 10);
+	assert_int_equal(w->ep->completed, 0);
 	assert_int_equal(w->recv[0], 0xee);
 	result(w, 0);
 	serve_until(w, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Compares the CRC of arm64 with one that is computed bit by bit, at every length up to some, and
- * at several addresses. test_crc_arm64 builds this program for arm64, without isa-l, which exists
- * for the machine's own CPU only. */
+ * at several addresses. test_crc_arm64 builds this program for arm64. Its isa-l is a fake, because
+ * that library exists for the machine's own CPU only. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
