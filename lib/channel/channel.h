@@ -239,7 +239,7 @@ struct inc_channel_peer {
 	 * packets. So the channel accepts any IP ID, at the price of 16 of the ICRC's 32 bits. */
 	bool any_ip_id;
 	/* Soft channels: the peer uses a result as the acknowledgement of its contribution, as soft
-	 * hosts do. So no ACK need accompany the result. */
+	 * hosts do. So no ACK need accompany the result, and ACKs may be rare. */
 	bool results_acknowledge;
 	/* Soft channels: the peer is a switch. Each end may wait for the other with nothing to
 	 * send. So the channel accepts a NAK 63 of the peer whatever packet it names, and sends

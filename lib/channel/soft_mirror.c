@@ -45,8 +45,8 @@ int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_pe
 	m->by_message = peer->by_message;
 	/* A switch in termination mode stores a result until it is acknowledged, and has memory for
 	 * `messages` of them, so every quarter is acknowledged. In passthrough mode slots bound
-	 * packets, and INC_ACK_EVERY is enough. */
-	m->ack_every = peer->by_message ? peer->messages / 4 ?: 1 : UINT32_MAX;
+	 * packets, and the channel's ack_every is enough. */
+	m->ack_every_messages = peer->by_message ? peer->messages / 4 ?: 1 : UINT32_MAX;
 	m->hold_packets = 2 * inc_segments_most(wire);
 	if (m->hold_packets > peer->packets / 4)
 		m->hold_packets = peer->packets / 4;
@@ -369,7 +369,7 @@ static bool ack_due(struct soft_channel *ch, uint64_t now_ns)
 		return false;
 	if (ch->ack_at_ns == UINT64_MAX)
 		ch->ack_at_ns = now_ns + INC_ACK_HOLD_NS;
-	return unacked >= INC_ACK_EVERY || ch->rx_msn - m->acked_msn >= m->ack_every ||
+	return unacked >= ch->ack_every || ch->rx_msn - m->acked_msn >= m->ack_every_messages ||
 	       now_ns >= ch->ack_at_ns || last_in_time(ch, now_ns) ||
 	       (m->unattended && ch->rx_next == m->rx_posted);
 }

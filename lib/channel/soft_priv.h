@@ -33,6 +33,9 @@
 #define SOFT_BUFFER_BYTES (8 << 20) /* default size of the socket's buffer in each direction */
 /* The most packets under way of a posted channel, enough for two of the longest messages. */
 #define SOFT_MAX_RING 2048
+/* A soft endpoint that stores whole messages, and whose results acknowledge contributions, gets an
+ * ACK after so many packets, and not after INC_ACK_EVERY. INC_ACK_HOLD_NS is the same for all. */
+#define SOFT_ACK_MOST (SOFT_MAX_RING / 4)
 /* Memory that one packet needs in the socket's receive buffer, which is a page and the kernel's
  * struct. */
 #define SOFT_RECV_TRUESIZE 4864
@@ -127,10 +130,11 @@ struct soft_mirror {
 	uint64_t tx_flush; /* packets of contributions before this one are sent at once */
 	/* the results of all packets of contributions before this one are here */
 	uint64_t tx_done;
-	uint64_t rx_posted;   /* packets of results before this one are described */
-	uint64_t rx_high;     /* one past the highest packet of a result that is here */
-	uint32_t acked_msn;   /* value of rx_msn at the last ACK */
-	uint32_t ack_every;   /* an ACK is due after so many completed messages */
+	uint64_t rx_posted; /* packets of results before this one are described */
+	uint64_t rx_high;   /* one past the highest packet of a result that is here */
+	uint32_t acked_msn; /* value of rx_msn at the last ACK */
+	/* an ACK is due after so many completed messages */
+	uint32_t ack_every_messages;
 	bool ended;           /* this turn has received the last result of a collective */
 	uint64_t ended_at_ns; /* time when a collective last ended */
 	/* time between the ends of the last two collectives: their pace */
@@ -181,6 +185,8 @@ struct soft_channel {
 	uint8_t *filling;  /* buffer of the message that is arriving; NULL: none is arriving */
 	uint64_t rx_next;  /* number of the expected packet; all packets before it are here */
 	uint64_t rx_acked; /* all packets before this one are acknowledged to the peer */
+	/* number of packets after which an ACK is due at the latest */
+	uint32_t ack_every;
 	/* time when an ACK that is held back must be sent; UINT64_MAX: none is held back */
 	uint64_t ack_at_ns;
 	uint32_t rx_msn; /* number of messages that have arrived completely */

@@ -195,7 +195,7 @@ static void answer(struct soft_channel *ch, uint64_t now_ns)
 	struct soft_device *dev = soft_device_of(ch);
 	uint64_t unacked = ch->rx_next - ch->rx_acked;
 
-	if (!ch->ack_now && unacked < INC_ACK_EVERY && now_ns < ch->ack_at_ns) {
+	if (!ch->ack_now && unacked < ch->ack_every && now_ns < ch->ack_at_ns) {
 		if (unacked && ch->ack_at_ns == UINT64_MAX)
 			ch->ack_at_ns = now_ns + INC_ACK_HOLD_NS;
 		return;

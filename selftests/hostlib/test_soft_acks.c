@@ -67,7 +67,6 @@ static void post(struct fixture *w, unsigned int first, unsigned int end, bool l
 			.has_imm = i == first,
 			.last = last && i + 1 == end,
 		};
-
 		assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
 	}
 }
@@ -474,27 +473,30 @@ static void long_collective_is_acknowledged(void **state)
 }
 
 /* A switch that receives whole messages stores each result until it is acknowledged, and has
- * room for a window of results. So a quarter of the window causes an ACK, long before 32 results
- * would. */
+ * room for a window of results. So a quarter of the window causes an ACK, be it more or fewer than
+ * 32 results. */
 static void quarter_of_the_window_is_acknowledged(void **state)
 {
-	const struct endpoint_form form = {
-		.payload = PAYLOAD, .slots = SLOTS, .message_packets = 1, .messages = 16};
+	struct endpoint_form form = {.payload = PAYLOAD, .slots = SLOTS, .message_packets = 1};
 	struct fixture *w = *state;
+	unsigned int quarter;
 
-	endpoint_pair_close(&w->peer, w->ep);
-	w->ep = endpoint_pair_by_message(&w->peer, &form);
-	endpoint_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
-	endpoint_channel(w->ep)->mirror->ended_at_ns = w->now_ns;
-	assert_int_equal(inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region), 0);
-	post(w, 0, 8, true);
-	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
-	receive(w, 0, 8);
-	take_results(w, 0, 3);
-	expect_no_ack(w);
-	take_results(w, 3, 4);
-	expect_one_ack(w, 4);
-	assert_int_equal(endpoint_stats(w->ep).acks_sent, 1);
+	for (quarter = 4; quarter <= 64; quarter *= 16) {
+		form.messages = 4 * quarter;
+		endpoint_pair_close(&w->peer, w->ep);
+		w->ep = endpoint_pair_by_message(&w->peer, &form);
+		endpoint_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+		endpoint_channel(w->ep)->mirror->ended_at_ns = w->now_ns;
+		inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+		post(w, 0, 2 * quarter, true);
+		assert_int_equal(inccl_endpoint_flush(w->ep), 0);
+		receive(w, 0, 2 * quarter);
+		take_results(w, 0, quarter - 1);
+		expect_no_ack(w);
+		take_results(w, quarter - 1, quarter);
+		expect_one_ack(w, quarter);
+		assert_int_equal(endpoint_stats(w->ep).acks_sent, 1);
+	}
 }
 
 /* If no caller is about to start the next collective, the endpoint acknowledges all results at

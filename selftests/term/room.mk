@@ -13,7 +13,7 @@ $(eval $(call program,$(B)/selftests/term/test_orders_san,\
 $(call tests_plain,term,test_orders,$(TERM_HELPERS) $(TERM_NODE))
 $(call tests_address,term,test_form test_comm,selftests/term/fixture_comm.c $(call fakes,channel) $(TERM_HELPERS) $(TERM_COMM) $(TERM_NODE))
 $(call tests_address,term,test_engine,$(call fakes,channel) $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE))
-$(call tests_address,term,test_soft_wrong test_soft_fuzz,selftests/term/soft_lone.c $(call fakes,memory_os rc_peer))
+$(call tests_address,term,test_soft_wrong test_soft_answers test_soft_fuzz,selftests/term/soft_lone.c $(call fakes,memory_os rc_peer))
 $(call tests_address,term,test_soft_mirror,$(call fakes,rc_peer))
 $(call tests_address,term,test_verbs,$(FAKE_VERBS))
 $(call tests_address,term,test_lost_acks,$(call fakes,rc_peer) $(TERM_COMM) $(TERM_NODE))

@@ -264,6 +264,39 @@ static void test_damaged_in_place(void **state)
 	end(&w);
 }
 
+/* A switch may have an RDMA device at the port of RoCEv2. A device sends no more until it has an
+ * ACK, so ACKs to that port are as frequent as to any device. */
+static void test_acks_of_a_device(void **state)
+{
+	const struct inc_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+					      .payload = PAYLOAD,
+					      .messages = MESSAGES,
+					      .mirrored = true,
+					      .what = "the mirrored one"};
+	struct inc_channel_peer peer = {.end.ip = htonl(RC_PEER_ADDR),
+					.end.udp_port = INC_ROCE_UDP_PORT,
+					.end.qpn = RC_PEER_QPN,
+					.payload = PAYLOAD,
+					.packets = SLOTS,
+					.by_message = true,
+					.messages = MESSAGES};
+	struct inc_channel_own own;
+	struct fixture w = {};
+	struct inc_channel *ch;
+	struct inc_err err;
+	unsigned int i;
+
+	begin(&w);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(inc_channel_soft.make(w.dev, &opts, &ch, &own, &err), 0);
+		assert_int_equal(inc_channel_soft.connect(ch, &peer, &err), 0);
+		assert_int_equal(SOFT_CH(ch)->ack_every, i ? SOFT_ACK_MOST : INC_ACK_EVERY);
+		inc_channel_soft.shut(ch, 0);
+		peer.end.udp_port++;
+	}
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -271,6 +304,7 @@ int main(void)
 		cmocka_unit_test(test_closing_beside),
 		cmocka_unit_test(test_ended),
 		cmocka_unit_test(test_damaged_in_place),
+		cmocka_unit_test(test_acks_of_a_device),
 	};
 
 	return cmocka_run_group_tests_name("soft mirror", tests, NULL, NULL);
