@@ -257,8 +257,7 @@ static int take_sample(const struct incctl_target *target, struct sample *out, s
 /* Waits until this time, or a signal. */
 static void wait_until(uint64_t at_ns)
 {
-	const struct timespec at = {.tv_sec = at_ns / INC_NSEC_PER_SEC,
-				    .tv_nsec = at_ns % INC_NSEC_PER_SEC};
+	const struct timespec at = inc_timespec_of_ns(at_ns);
 
 	while (!stopped && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
 		;

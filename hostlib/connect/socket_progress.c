@@ -78,10 +78,7 @@ void connect_socket_step(struct inc_connect_socket *socket, enum connect_event e
 static void set_timer(struct inc_connect_socket *socket)
 {
 	const uint64_t at_ns = socket->device_events.pending ? LONG_AGO_NS : socket->wake_at_ns;
-	const struct itimerspec at = {
-		.it_value = {.tv_sec = at_ns / INC_NSEC_PER_SEC,
-			     .tv_nsec = at_ns % INC_NSEC_PER_SEC},
-	};
+	const struct itimerspec at = {.it_value = inc_timespec_of_ns(at_ns)};
 
 	timerfd_settime(socket->device_events.timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }

@@ -319,9 +319,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 		timer_ns = deadline_ns;
 	if (timer_ns != UINT64_MAX) {
 		now = inc_now_ns();
-		timer_ns = timer_ns > now ? timer_ns - now : 0;
-		ts.tv_sec = timer_ns / INC_NSEC_PER_SEC;
-		ts.tv_nsec = timer_ns % INC_NSEC_PER_SEC;
+		ts = inc_timespec_of_ns(timer_ns > now ? timer_ns - now : 0);
 		timeout = &ts;
 	}
 	if (!thread)
@@ -483,11 +481,11 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 				       "destroyed in the middle of a collective");
 }
 
-/* The thread sleeps while it does not drive: for look_ns (less than a second), or until a signal or
- * the alarm. Releases the lock meanwhile. */
+/* The thread sleeps while it does not drive: for look_ns, or until a signal or the alarm. Releases
+ * the lock meanwhile. */
 static void park(struct inccl_communicator *comm, uint64_t look_ns)
 {
-	const struct timespec ts = {.tv_nsec = look_ns};
+	const struct timespec ts = inc_timespec_of_ns(look_ns);
 	struct pollfd pfd[2] = {
 		{.fd = comm->thread_fd, .events = POLLIN},
 		{.fd = comm->alarm_fd, .events = POLLIN},

@@ -20,10 +20,7 @@ int inccl_cond_init(pthread_cond_t *cond)
 
 int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns)
 {
-	struct timespec ts = {
-		.tv_sec = deadline_ns / INC_NSEC_PER_SEC,
-		.tv_nsec = deadline_ns % INC_NSEC_PER_SEC,
-	};
+	const struct timespec ts = inc_timespec_of_ns(deadline_ns);
 
 	if (deadline_ns == UINT64_MAX)
 		return pthread_cond_wait(cond, lock);

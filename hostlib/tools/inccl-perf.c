@@ -70,8 +70,7 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 {
 	const struct perf_opts *opts = call->opts;
 	const bool alone = opts->check || opts->pause_ms; /* each iteration is timed alone */
-	const struct timespec pause = {.tv_sec = opts->pause_ms / 1000,
-				       .tv_nsec = opts->pause_ms % 1000 * INC_NSEC_PER_MSEC};
+	const struct timespec pause = inc_timespec_of_ns(opts->pause_ms * INC_NSEC_PER_MSEC);
 	/* Floats within the bound may still differ between ranks, which is an error. */
 	const bool compares = opts->collective == INCCL_ALLREDUCE && call->dtype >= INCCL_FLOAT32;
 	struct inccl_communicator *comm = opts->job.comm;

@@ -48,6 +48,12 @@ static inline int inc_ms_until(uint64_t at_ns, uint64_t now_ns)
 	return ms < INT_MAX ? ms : INT_MAX;
 }
 
+static inline struct timespec inc_timespec_of_ns(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / INC_NSEC_PER_SEC),
+				 .tv_nsec = (long)(ns % INC_NSEC_PER_SEC)};
+}
+
 /* A duration in the struct that libevent uses. */
 static inline struct timeval inc_timeval_of_ms(unsigned int ms)
 {

@@ -36,8 +36,6 @@ static int random_bytes(void *out, size_t size, bool wait)
 
 /* ---- datagrams ---- */
 
-#define DISCARD_PORT 9
-
 /* Room for the control messages of a received datagram: the size of its segments, and the
  * interface. */
 #define CONTROL_BYTES (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
@@ -201,7 +199,7 @@ static void close_udp(int fd)
 static int source_of(uint32_t to, uint32_t *out)
 {
 	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_addr.s_addr = to, .sin_port = htons(DISCARD_PORT)};
+		.sin_family = AF_INET, .sin_addr.s_addr = to, .sin_port = htons(IPPORT_DISCARD)};
 	const int fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	socklen_t len = sizeof(at);
 	int ret = 0;
@@ -312,10 +310,8 @@ static void set_alarm(int fd, uint64_t at_ns)
 {
 	struct itimerspec when = {};
 
-	if (at_ns != UINT64_MAX) {
-		when.it_value.tv_sec = at_ns / INC_NSEC_PER_SEC;
-		when.it_value.tv_nsec = at_ns % INC_NSEC_PER_SEC;
-	}
+	if (at_ns != UINT64_MAX)
+		when.it_value = inc_timespec_of_ns(at_ns);
 	timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 

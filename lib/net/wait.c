@@ -6,10 +6,12 @@
 
 int inc_wait_poll(struct pollfd *pfd, unsigned int n, int timeout_ms)
 {
-	const struct timespec timeout = {.tv_sec = timeout_ms / 1000,
-					 .tv_nsec = timeout_ms % 1000 * (long)INC_NSEC_PER_MSEC};
+	struct timespec timeout;
 
-	return inc_os.wait.poll(pfd, n, timeout_ms < 0 ? NULL : &timeout);
+	if (timeout_ms < 0)
+		return inc_os.wait.poll(pfd, n, NULL);
+	timeout = inc_timespec_of_ns((unsigned int)timeout_ms * INC_NSEC_PER_MSEC);
+	return inc_os.wait.poll(pfd, n, &timeout);
 }
 
 int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns)

@@ -90,8 +90,7 @@ static void live(struct inccl_communicator *comm, const struct inccl_communicato
 		 uint64_t seconds, uint32_t pause_ms, uint32_t more)
 {
 	uint64_t end_at_ns = inc_now_ns() + seconds * INC_NSEC_PER_SEC, said_at_ns = 0;
-	struct timespec pause = {.tv_sec = pause_ms / 1000,
-				 .tv_nsec = pause_ms % 1000 * INC_NSEC_PER_MSEC};
+	struct timespec pause = inc_timespec_of_ns(pause_ms * INC_NSEC_PER_MSEC);
 
 	for (uint32_t cycle = 0;; cycle++) {
 		int over = rank == 0 && (asked || inc_now_ns() >= end_at_ns);

@@ -45,8 +45,7 @@ static void on_log(void *ctx, const char *line)
 
 static void think(uint64_t ns)
 {
-	const struct timespec ts = {.tv_sec = ns / INC_NSEC_PER_SEC,
-				    .tv_nsec = ns % INC_NSEC_PER_SEC};
+	const struct timespec ts = inc_timespec_of_ns(ns);
 
 	inc_os.wait.poll(NULL, 0, &ts);
 }

@@ -324,9 +324,8 @@ static int wait_poll(struct pollfd *pfd, unsigned int n, const struct timespec *
 
 static int wait_epoll(int epoll_fd, struct epoll_event *events, int most, int timeout_ms)
 {
-	const struct timespec timeout = {.tv_sec = timeout_ms / 1000,
-					 .tv_nsec = timeout_ms % 1000 * INC_NSEC_PER_MSEC};
-
+	const struct timespec timeout = inc_timespec_of_ns(
+		timeout_ms < 0 ? 0 : (unsigned int)timeout_ms * INC_NSEC_PER_MSEC);
 	const struct wait w = {&(struct pollfd){.fd = epoll_fd, .events = POLLIN}, 1};
 
 	return wait_for(&w, timeout_ms < 0 ? NULL : &timeout)

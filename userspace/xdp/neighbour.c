@@ -17,8 +17,6 @@
 /* States of an entry that the neighbour has not confirmed for some time. */
 #define DOUBTFUL (NUD_STALE | NUD_DELAY | NUD_PROBE)
 
-#define DISCARD_PORT 9
-
 struct answer {
 	uint8_t mac[6];
 	int found;
@@ -160,7 +158,7 @@ int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
 int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr)
 {
 	const struct sockaddr_in to = {
-		.sin_family = AF_INET, .sin_addr = addr, .sin_port = htons(DISCARD_PORT)};
+		.sin_family = AF_INET, .sin_addr = addr, .sin_port = htons(IPPORT_DISCARD)};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), ret = 0;
 	char name[IF_NAMESIZE];
 
