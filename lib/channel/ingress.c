@@ -22,7 +22,7 @@ static bool is_known(const struct inc_channel_ingress *in, unsigned int ifindex)
 /* Asks the kernel for the port's interface. The port stays the interface that it has been, whatever
  * the interface's name is now. Only when that interface is gone does the port become the interface
  * that has its name. */
-static void ask(struct inc_channel_ingress *in)
+static int ask(struct inc_channel_ingress *in)
 {
 	struct inc_interface_place place;
 	int ret = inc_interface_at(in->ifindex, &place);
@@ -30,16 +30,24 @@ static void ask(struct inc_channel_ingress *in)
 	if (ret == -ENODEV)
 		ret = inc_interface_find(in->ifname, &place);
 	if (ret)
-		return;
+		return ret;
 	in->ifindex = place.ifindex;
 	in->master = place.master;
+	return 0;
 }
 
-void inc_channel_ingress_init(struct inc_channel_ingress *in, const char *ifname)
+int inc_channel_ingress_init(struct inc_channel_ingress *in, const char *ifname,
+			     struct inc_err *err)
 {
+	int ret;
+
 	memset(in, 0, sizeof(*in));
 	strncpy(in->ifname, ifname, sizeof(in->ifname) - 1);
-	ask(in);
+	ret = ask(in);
+	/* a port that is gone may be made again */
+	return !ret || ret == -ENODEV
+		       ? 0
+		       : inc_err_set(err, -ret, "port %s: %s", ifname, strerror(-ret));
 }
 
 bool inc_channel_ingress_ok(struct inc_channel_ingress *in, unsigned int ifindex, uint64_t now_ns)

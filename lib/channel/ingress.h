@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <net/if.h>
+#include "lib/base/err.h"
 
 struct inc_channel_ingress {
 	char ifname[IF_NAMESIZE]; /* name of the port, as configured */
@@ -26,8 +27,9 @@ struct inc_channel_ingress {
 };
 
 /* Asks the kernel for the interface at once, because another interface may have the port's name
- * later. */
-void inc_channel_ingress_init(struct inc_channel_ingress *in, const char *ifname);
+ * later. Returns 0, also if there is no such interface, or -errno if the kernel cannot be asked. */
+int inc_channel_ingress_init(struct inc_channel_ingress *in, const char *ifname,
+			     struct inc_err *err);
 
 /*
  * Whether a packet that arrived at an interface belongs to the port. It does if the interface is

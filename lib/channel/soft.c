@@ -87,7 +87,8 @@ static int soft_open(const struct inc_channel_device_opts *opts, struct inc_chan
 	ret = inc_udp_open(&dev->udp, opts->own_ip, opts->udp_port,
 			   opts->buffer_bytes ?: SOFT_BUFFER_BYTES, err);
 	if (!ret && opts->ifname)
-		ret = inc_udp_show_ifindex(&dev->udp, err);
+		ret = inc_udp_show_ifindex(&dev->udp, err)
+			      ?: inc_channel_ingress_init(&dev->ingress, opts->ifname, err);
 	if (!ret) {
 		dev->inbox = use_inbox(opts->beside);
 		if (!dev->inbox)
@@ -106,8 +107,6 @@ static int soft_open(const struct inc_channel_device_opts *opts, struct inc_chan
 	dev->rto_max_ns = opts->rto_max_ns;
 	dev->own_ip = opts->own_ip;
 	dev->of_port = opts->ifname;
-	if (opts->ifname)
-		inc_channel_ingress_init(&dev->ingress, opts->ifname);
 	TAILQ_INIT(&dev->channels);
 	TAILQ_INIT(&dev->ended);
 	TAILQ_INIT(&dev->gone);

@@ -14,8 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <sys/resource.h>
 #include "lib/base/clock.h"
 #include "userspace/interface.h"
+#include "lib/channel/channel.h"
 #include "lib/channel/ingress.h"
 
 #define LOOPBACK 1
@@ -54,7 +56,7 @@ static void test_own(void **state)
 {
 	struct inc_channel_ingress in;
 
-	inc_channel_ingress_init(&in, "p0");
+	assert_int_equal(inc_channel_ingress_init(&in, "p0", NULL), 0);
 	assert_false(ok(&in, "p1"));
 	assert_true(ok(&in, "p0"));
 	assert_false(ok(&in, "p1"));
@@ -69,7 +71,7 @@ static void test_renamed(void **state)
 	const unsigned int index = if_nametoindex("p0");
 	struct inc_channel_ingress in;
 
-	inc_channel_ingress_init(&in, "p0");
+	assert_int_equal(inc_channel_ingress_init(&in, "p0", NULL), 0);
 	assert_true(ok(&in, "p0"));
 	ip("set p0 name q0");
 	assert_true(inc_channel_ingress_ok(&in, index, now_ns));
@@ -84,7 +86,7 @@ static void test_renamed_first(void **state)
 	const unsigned int index = if_nametoindex("p0");
 	struct inc_channel_ingress in;
 
-	inc_channel_ingress_init(&in, "p0");
+	assert_int_equal(inc_channel_ingress_init(&in, "p0", NULL), 0);
 	ip("set p0 name q0");
 	ip("set p1 name p0");
 	assert_true(inc_channel_ingress_ok(&in, index, now_ns));
@@ -98,7 +100,7 @@ static void test_made_again(void **state)
 	const unsigned int index = if_nametoindex("p0");
 	struct inc_channel_ingress in;
 
-	inc_channel_ingress_init(&in, "p0");
+	assert_int_equal(inc_channel_ingress_init(&in, "p0", NULL), 0);
 	assert_true(ok(&in, "p0"));
 	ip("del p0");
 	ip("add p0 type veth peer name x0");
@@ -114,7 +116,7 @@ static void test_names_exchanged(void **state)
 	const unsigned int own = if_nametoindex("p0"), other = if_nametoindex("p1");
 	struct inc_channel_ingress in;
 
-	inc_channel_ingress_init(&in, "p0");
+	assert_int_equal(inc_channel_ingress_init(&in, "p0", NULL), 0);
 	assert_true(ok(&in, "p0"));
 	ip("set p0 name q0");
 	ip("set p1 name p0");
@@ -132,7 +134,7 @@ static void test_asks_seldom(void **state)
 {
 	struct inc_channel_ingress in;
 
-	inc_channel_ingress_init(&in, "p0");
+	assert_int_equal(inc_channel_ingress_init(&in, "p0", NULL), 0);
 	assert_false(ok(&in, "p1"));
 	assert_int_equal(in.ifindex, if_nametoindex("p0"));
 	in.ifindex = 0;
@@ -146,7 +148,7 @@ static void test_bridge(void **state)
 {
 	struct inc_channel_ingress in;
 
-	inc_channel_ingress_init(&in, "p0");
+	assert_int_equal(inc_channel_ingress_init(&in, "p0", NULL), 0);
 	ip("add br0 type bridge");
 	assert_false(ok(&in, "br0"));
 	ip("set p1 master br0");
@@ -174,6 +176,31 @@ static void test_find(void **state)
 	assert_int_equal(inc_interface_at(1 << 30, &place), -ENODEV);
 }
 
+/* A device whose port the kernel cannot be asked for would drop all packets, so it does not open.
+ */
+static void test_no_descriptor(void **state)
+{
+	const struct inc_channel_device_opts opts = {.ifname = "p0"};
+	struct inc_channel_device *dev;
+	struct rlimit all, few;
+	struct inc_err err;
+	int last = dup(STDERR_FILENO), ret;
+
+	close(last);
+	getrlimit(RLIMIT_NOFILE, &all);
+	/* the last free descriptor becomes the UDP socket */
+	few = (struct rlimit){.rlim_cur = last + 1, .rlim_max = all.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	ret = inc_channel_soft.open(&opts, &dev, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+	assert_int_equal(ret, -EMFILE);
+	assert_string_equal(err.msg, "port p0: Too many open files");
+	assert_int_equal(inc_channel_soft.open(&opts, &dev, &err), 0);
+	inc_channel_soft.close(dev);
+	assert_int_equal(dup(STDERR_FILENO), last);
+	close(last);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +212,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_asks_seldom, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bridge, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_find, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_descriptor, setup, teardown),
 	};
 
 	if (unshare(CLONE_NEWNET)) {
