@@ -188,7 +188,8 @@ struct inc_engine {
 
 struct inc_engine_ops {
 	/* Fills out with the capabilities of an engine that is opened with opts, as "hello" has
-	 * them. Returns -EOPNOTSUPP or -EPERM if there cannot be one on this machine. */
+	 * them. Returns 0; 1 if there was no memory or descriptor for all of them; or -errno. The
+	 * error is -EOPNOTSUPP or -EPERM if there cannot be one on this machine. */
 	int (*offer)(const struct inc_engine_opts *opts, struct inc_msg_engine *out,
 		     struct inc_err *err);
 

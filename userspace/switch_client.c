@@ -39,6 +39,8 @@ struct inc_client {
 	 * the number of endpoints that it has */
 	bool down[INC_MAX_PORTS];
 	uint32_t n_endpoints;
+	/* hello may lack endpoints, because there was no memory or descriptor to look for them */
+	bool incomplete;
 	unsigned int retry_ms;
 	/* the last reason that was logged in the present outage; "": none yet */
 	char said[sizeof(((struct inc_err *)0)->msg)];
@@ -109,14 +111,25 @@ static void call_given(const struct inc_client *c, struct inc_msg_engine *engine
 	}
 }
 
+/* Reads the capabilities in one mode. Returns whether the switch has that mode. */
+static bool read_engine(struct inc_client *c, uint32_t mode, struct inc_msg_engine *engine,
+			struct inc_err *err)
+{
+	const int ret = inc_engines_offer(c->d, mode, engine, err);
+
+	if (mode == INC_TERMINATION)
+		c->incomplete = ret > 0 || ret == -ENOMEM;
+	return ret >= 0;
+}
+
 /* Adds the capabilities in one mode to hello. Returns NULL if the switch lacks that mode. */
-static const struct inc_msg_engine *say_engine(const struct inc_client *c, uint32_t mode,
+static const struct inc_msg_engine *say_engine(struct inc_client *c, uint32_t mode,
 					       struct inc_msg_hello *said)
 {
 	struct inc_msg_engine *engine = &said->engines[said->n_engines];
 	struct inc_err err;
 
-	if (!inc_engines_offer(c->d, mode, engine, &err)) {
+	if (read_engine(c, mode, engine, &err)) {
 		said->n_engines++;
 		call_given(c, engine);
 		return engine;
@@ -209,12 +222,12 @@ static bool listed(const json_t *list, uint32_t number)
 
 /* Whether the switch has more endpoints than the last hello has, as it does when the port of an
  * RDMA device has come up. */
-static bool offers_more(const struct inc_client *c)
+static bool offers_more(struct inc_client *c)
 {
 	struct inc_msg_engine engine = {};
 	struct inc_err err;
 
-	return !inc_engines_offer(c->d, INC_TERMINATION, &engine, &err) &&
+	return read_engine(c, INC_TERMINATION, &engine, &err) &&
 	       engine.n_endpoints > c->n_endpoints;
 }
 
@@ -242,6 +255,9 @@ void inc_client_check_ports(struct inc_client *c)
 		return;
 	for (i = 0; c->state == CONNECTED && i < d->n_ports; i++)
 		check_port(c, i);
+	if (c->state == CONNECTED && c->incomplete && offers_more(c))
+		retry(c, "an endpoint is found that the last hello lacks for want of memory or "
+			 "descriptors");
 }
 
 static void on_welcome(struct inc_client *c, const json_t *object)

@@ -120,8 +120,9 @@ int inc_engines_open(struct inc_daemon *d, struct inc_err *err);
 /* Logs the engines' totals and closes the engines. If d->leaving is set, what works without a
  * daemon goes on. */
 void inc_engines_close(struct inc_daemon *d);
-/* Fills out with the capabilities of the engine for a mode. Returns -EOPNOTSUPP or -EPERM with the
- * reason if this switch cannot have that engine. */
+/* Fills out with the capabilities of the engine for a mode. Returns 0; 1 if there was no memory or
+ * descriptor for all of them; or -errno with the reason. The error is -EOPNOTSUPP or -EPERM if this
+ * switch cannot have that engine, and -ENOMEM if it may have it later. */
 int inc_engines_offer(struct inc_daemon *d, enum inc_mode_of_switch mode,
 		      struct inc_msg_engine *out, struct inc_err *err);
 /* Adds a communicator, as add_comm() of its mode's engine does. Opens that engine if necessary. */

@@ -8,7 +8,9 @@
 #ifndef INC_ERR_H
 #define INC_ERR_H
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 
 struct inc_err {
 	char msg[512];
@@ -23,5 +25,11 @@ int inc_err_vset(struct inc_err *err, int code, const char *where, const char *f
 /* Appends a reason to the reasons in err: "first; second". Text beyond the end of the buffer is cut
  * off. */
 void inc_err_add(struct inc_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Whether a call has failed for want of memory or descriptors, so that a later one may succeed.
+ * ret: 0 or -errno. */
+static inline bool inc_err_is_shortage(int ret)
+{
+	return ret == -ENOMEM || ret == -ENOBUFS || ret == -EMFILE || ret == -ENFILE;
+}
 
 #endif

@@ -75,8 +75,8 @@ int inc_rdma_place_find(const struct inc_rdma_place_wish *wish, uint32_t addr,
 	struct inc_rdma_inventory *inventory;
 	const struct inc_rdma_list *list;
 	struct inc_err why = {""};
+	int ret, error = ENODEV;
 	unsigned int i;
-	int ret;
 
 	memset(place, 0, sizeof(*place));
 	snprintf(only.device, sizeof(only.device), "%s", wish->device);
@@ -88,10 +88,12 @@ int inc_rdma_place_find(const struct inc_rdma_place_wish *wish, uint32_t addr,
 		if (choose(&list->device[i], wish, addr, place, &why))
 			place->device = inc_rdma_inventory_device(inventory, list->device[i].index,
 								  list->device[i].name);
+		else if (inc_err_is_shortage(list->device[i].fault.error))
+			error = -list->device[i].fault.error;
 	if (place->device)
 		ret = 0;
 	else if (why.msg[0])
-		ret = inc_err_set(err, ENODEV, "%s", why.msg);
+		ret = inc_err_set(err, error, "%s", why.msg);
 	else if (list->passed_over)
 		ret = inc_err_set(err, ENODEV, "no RDMA device '%s'", wish->device);
 	else

@@ -34,7 +34,8 @@ struct inc_rdma_place {
 };
 
 /* Finds the first place for the address (network order) that meets the requirements. Returns 0 with
- * an open device, or -errno; for -ENODEV err says why each device does not fit. */
+ * an open device, or -errno. For -ENODEV err says why each device does not fit. If a device does
+ * not open for want of memory or descriptors, the code is that shortage. */
 int inc_rdma_place_find(const struct inc_rdma_place_wish *wish, uint32_t addr,
 			struct inc_rdma_place *place, struct inc_err *err);
 /* Releases the place's device. A struct of zeros is allowed. */

@@ -9,14 +9,14 @@
 #include "userspace/term/capabilities.h"
 #include "userspace/term/kinds.h"
 
-/* Reads the port's first IPv4 address, to which hosts send. */
-static bool address_of(const char *ifname, struct in_addr *out)
+/* Reads the port's first IPv4 address, to which hosts send. Returns 0 or -errno. */
+static int address_of(const char *ifname, struct in_addr *out)
 {
 	struct ifaddrs *list, *a;
 	bool found = false;
 
 	if (getifaddrs(&list))
-		return false;
+		return -errno;
 	for (a = list; a && !found; a = a->ifa_next) {
 		found = a->ifa_addr && a->ifa_addr->sa_family == AF_INET &&
 			!strcmp(a->ifa_name, ifname);
@@ -24,19 +24,22 @@ static bool address_of(const char *ifname, struct in_addr *out)
 			*out = ((struct sockaddr_in *)a->ifa_addr)->sin_addr;
 	}
 	freeifaddrs(list);
-	return found;
+	return found ? 0 : -EADDRNOTAVAIL;
 }
 
-static void add_port(const char *ifname, struct inc_msg_engine *out, struct inc_err *why)
+/* Returns whether a shortage has hidden an endpoint of the port. */
+static bool add_port(const char *ifname, struct inc_msg_engine *out, struct inc_err *why)
 {
 	struct inc_channel_offer offer;
 	struct inc_msg_offer *o;
-	struct in_addr ip;
+	struct in_addr ip = {};
+	bool lacks = false;
 	uint32_t kind;
+	int ret = address_of(ifname, &ip);
 
-	if (!address_of(ifname, &ip)) {
+	if (ret) {
 		inc_err_add(why, "port %s has no address", ifname);
-		return;
+		return inc_err_is_shortage(ret);
 	}
 	for (kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
 		const struct inc_channel_device_opts opts = {.ifname = ifname, .own_ip = ip};
@@ -45,8 +48,10 @@ static void add_port(const char *ifname, struct inc_msg_engine *out, struct inc_
 
 		if (!ops || out->n_endpoints == INC_MAX_ENDPOINTS)
 			continue;
-		if (ops->probe(&opts, &offer, &reason)) {
+		ret = ops->probe(&opts, &offer, &reason);
+		if (ret) {
 			inc_err_add(why, "%s", reason.msg);
+			lacks |= inc_err_is_shortage(ret);
 			continue;
 		}
 		o = &out->endpoints[out->n_endpoints++];
@@ -56,6 +61,7 @@ static void add_port(const char *ifname, struct inc_msg_engine *out, struct inc_
 		snprintf(o->port, sizeof(o->port), "%s", ifname);
 		snprintf(o->device, sizeof(o->device), "%s", offer.device);
 	}
+	return lacks;
 }
 
 static void add_kernels(struct inc_msg_engine *out)
@@ -77,15 +83,17 @@ int inc_term_capabilities(const struct inc_settings *settings, struct inc_msg_en
 			  struct inc_err *err)
 {
 	struct inc_err why = {};
+	bool lacks = false;
 	uint32_t i;
 
 	for (i = 0; i < settings->n_ports; i++)
-		add_port(settings->port[i], out, &why);
+		lacks |= add_port(settings->port[i], out, &why);
 	if (!out->n_endpoints)
-		return inc_err_set(err, EOPNOTSUPP, "no port can end connections: %.400s",
+		return inc_err_set(err, lacks ? ENOMEM : EOPNOTSUPP,
+				   "no port can end connections: %.400s",
 				   why.msg[0] ? why.msg : "there is no port");
 	if (why.msg[0])
 		inc_debug("endpoints of termination mode: %s", why.msg);
 	add_kernels(out);
-	return 0;
+	return lacks;
 }
