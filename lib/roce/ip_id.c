@@ -23,7 +23,9 @@ void inc_ip_ids_free(struct inc_ip_ids *ids)
 
 void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path, size_t payload)
 {
-	inc_icrc_usual_init(&ids->usual, path, payload);
+	/* a device chooses its source port, too */
+	if (!ids->span)
+		inc_icrc_usual_init(&ids->usual, path, payload);
 }
 
 /* Reduces v by the basis and returns the rest. If the rest is 0, *id is the ID that causes the

@@ -51,7 +51,8 @@ struct inc_ip_ids {
  * -ENOMEM. */
 int inc_ip_ids_init(struct inc_ip_ids *ids, bool any);
 void inc_ip_ids_free(struct inc_ip_ids *ids);
-/* Makes the check of full packets on this path quicker. It is not for a peer that is a device. */
+/* Makes the check of full packets on this path quicker. It changes nothing if the peer is a device,
+ * because that chooses a source port for each connection. */
 void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path, size_t payload);
 
 /* Whether the ICRC of a packet is right. The UDP payload is data, with a size of at least

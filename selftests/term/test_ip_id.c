@@ -259,6 +259,27 @@ static void test_copy(void **state)
 	}
 }
 
+/* A device's packets come from a port that is not the one that was expected. */
+static void test_port(void **state)
+{
+	struct inc_roce_path expected = path;
+	uint8_t to[MAX_LEN];
+	struct inc_ip_ids ids;
+	struct packet p;
+	unsigned int i;
+
+	expected.sport = INC_ROCE_UDP_PORT;
+	assert_int_equal(inc_ip_ids_init(&ids, true), 0);
+	inc_ip_ids_expect(&ids, &expected, 1024);
+	for (i = 0; i < 2; i++) {
+		const struct inc_payload_copy copy = {i ? to : NULL, INC_BTH_LEN, 1024};
+
+		make(&p, 1024, 0x8765);
+		assert_true(inc_ip_ids_check(&ids, &path, true, p.data, p.size, &copy));
+	}
+	inc_ip_ids_free(&ids);
+}
+
 int main(void)
 {
 	bool usual = true;
@@ -272,6 +293,7 @@ int main(void)
 		cmocka_unit_test(test_any),
 		cmocka_unit_test(test_usual),
 		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_port),
 		cmocka_unit_test(test_jump),
 	};
 
