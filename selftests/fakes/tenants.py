@@ -568,6 +568,9 @@ class Tenants:
 
     def fill(self, most):
         """One job of all hosts makes communicators until there is no room, and gets exactly as many as fit."""
+        # A switch that has just come back may have communicators of an earlier controller, which take room until
+        # the controller has seen twice that they rest.
+        self.until_empty("nothing is left of other jobs")
         size = len(self.hosts)
         ranks = [Guest(self, "all", rank, size) for rank in range(size)]
 
@@ -584,8 +587,11 @@ class Tenants:
             all_heard("C" if index < most else "error")
         for r in ranks:
             r.close()
-        self.until("nothing is left again",
-                   lambda: not any(node.have for node in self.nodes.values()), PATIENCE_S)
+        self.until_empty("nothing is left again")
+
+    def until_empty(self, what):
+        """Waits until no switch has a communicator."""
+        self.until(what, lambda: not any(node.have for node in self.nodes.values()), PATIENCE_S)
 
     def close(self):
         for actor in list(self.actors.values()):
