@@ -22,7 +22,6 @@
 #include "lib/net/tls_link.h"
 #include "lib/net/wait.h"
 
-#define READ_MAX_BYTES  (64u << 10) /* limit of bytes that are read before lines are parsed */
 #define UNREAD_MS       10 /* time to the next check whether unread bytes have completed a line */
 #define DRAIN_TIMEOUT_S 1
 #define DRAIN_MAX       256 /* limit of draining connections, because each holds a descriptor */
@@ -278,6 +277,8 @@ static void take_lines(struct inc_ndjson *conn, struct evbuffer *in)
 	}
 }
 
+/* Takes all that has been read, unless the connection pauses and reads no more. So libevent reads
+ * ahead only what one call of it reads, 16 KiB. */
 static void on_read(struct bufferevent *bev, void *arg)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
@@ -441,8 +442,6 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 		goto err_memory;
 	tune_socket(conn, fd);
 	bufferevent_setcb(conn->bev, on_read, NULL, on_event, conn);
-	/* read ahead at most so many bytes, besides one line */
-	bufferevent_setwatermark(conn->bev, EV_READ, 0, READ_MAX_BYTES);
 	bufferevent_disable(conn->bev, EV_WRITE);
 	if (bufferevent_enable(conn->bev, EV_READ))
 		goto err_memory;
@@ -561,7 +560,6 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 	conn->dead = true;
 	LIST_INSERT_HEAD(&draining->list, conn, entry);
 	draining->n++;
-	bufferevent_setwatermark(conn->bev, EV_READ, 0, 0);
 	if (conn->tls) {
 		inc_tls_link_end(conn->tls);
 		queue_tls(conn);

@@ -3,7 +3,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <event2/bufferevent.h>
 #include <openssl/ssl.h>
 #include "memory.h"
 #include "sim.h"
@@ -38,8 +37,6 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void __wrap_free(void *at);
 char *__wrap_strdup(const char *text);
-void __wrap_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high);
-void __real_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high);
 SSL_CTX *__wrap_SSL_CTX_new(const SSL_METHOD *method);
 SSL_CTX *__real_SSL_CTX_new(const SSL_METHOD *method);
 void __wrap_SSL_CTX_free(SSL_CTX *ctx);
@@ -51,15 +48,6 @@ void __real_SSL_free(SSL *ssl);
 void *__real_malloc(size_t size);
 void *__real_realloc(void *old, size_t size);
 void __real_free(void *at);
-
-/* Makes sure that this call's allocation does not fail, because libevent 2.1 uses the result
- * without a check. */
-void __wrap_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high)
-{
-	failing.spared = true;
-	__real_bufferevent_setwatermark(bev, what, low, high);
-	failing.spared = false;
-}
 
 void memory_open(void)
 {

@@ -21,7 +21,7 @@ SIM_WRAP := $(call wrapped,eventfd epoll_create1 pipe2 close if_indextoname if_n
 	inc_interface_at inc_interface_mac inc_interface_mtu malloc calloc realloc free strdup pthread_join pthread_detach pthread_mutex_init pthread_mutex_destroy \
 	pthread_mutex_lock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait pthread_cond_timedwait \
 	pthread_cond_broadcast pthread_cond_signal pthread_self getpid gethostname sigaction inc_event_notice inc_persist_start inc_log inc_ndjson_new \
-	inc_ndjson_drain_stop bufferevent_setwatermark SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
+	inc_ndjson_drain_stop SSL_CTX_new SSL_CTX_free SSL_new SSL_free)
 # The simulation's own memory does not belong to a simulated process.
 SIM_OWN_MEMORY := $(foreach f,malloc calloc realloc free strdup,--redefine-sym $(f)=__real_$(f))
 
