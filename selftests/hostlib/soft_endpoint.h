@@ -33,6 +33,18 @@ static inline void endpoint_be_patient(struct inccl_communicator *comm)
 	pthread_mutex_unlock(&comm->lock);
 }
 
+/* Repeats the step as long as the condition holds. If it still holds after RECEIVE_MS, which the
+ * test defines, the test fails. */
+#define STEP_WHILE(condition, step)                                    \
+	do {                                                           \
+		const uint64_t end_ns = deadline_after_ms(RECEIVE_MS); \
+                                                                       \
+		while (condition) {                                    \
+			step;                                          \
+			assert_true(inc_now_ns() < end_ns);            \
+		}                                                      \
+	} while (0)
+
 /* Opens a soft endpoint on RC_PEER_ADDR and a peer, and connects them to each other. */
 struct inccl_endpoint *endpoint_pair(struct rc_peer *peer, unsigned int payload, unsigned int slots,
 				     uint32_t host_psn, uint32_t own_psn);

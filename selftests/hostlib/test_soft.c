@@ -138,15 +138,7 @@ static int serve(struct fixture *w, unsigned int ms)
 }
 
 /* Serves the endpoint as long as the condition holds. */
-#define SERVE_WHILE(w, condition)                                      \
-	do {                                                           \
-		const uint64_t end_ns = deadline_after_ms(RECEIVE_MS); \
-                                                                       \
-		while (condition) {                                    \
-			assert_int_equal(serve(w, 1), 0);              \
-			assert_true(inc_now_ns() < end_ns);            \
-		}                                                      \
-	} while (0)
+#define SERVE_WHILE(w, condition) STEP_WHILE(condition, assert_int_equal(serve(w, 1), 0))
 /* Serves the endpoint until a counter of its figures has reached n. */
 #define SERVE_UNTIL(w, counter, n) SERVE_WHILE(w, endpoint_stats((w)->ep).counter < (n))
 

@@ -28,6 +28,15 @@ struct fixture {
 	uint64_t now_ns; /* simulated clock for the decision when to acknowledge results */
 };
 
+/* Uses this endpoint, whose last collective seems to have just ended. */
+static int use(struct fixture *w, struct inccl_endpoint *ep)
+{
+	w->ep = ep;
+	endpoint_channel(ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
+	w->now_ns = endpoint_channel(ep)->mirror->ended_at_ns = INC_NSEC_PER_SEC;
+	return inccl_endpoint_map(ep, w->recv, sizeof(w->recv), true, &w->region);
+}
+
 static int setup(void **state)
 {
 	struct fixture *w = calloc(1, sizeof(*w));
@@ -35,11 +44,7 @@ static int setup(void **state)
 	*state = w;
 	if (!w)
 		return -1;
-	w->ep = endpoint_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe);
-	endpoint_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
-	/* pretends that a collective has just ended */
-	w->now_ns = endpoint_channel(w->ep)->mirror->ended_at_ns = INC_NSEC_PER_SEC;
-	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+	return use(w, endpoint_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe));
 }
 
 static int teardown(void **state)
@@ -67,6 +72,7 @@ static void post(struct fixture *w, unsigned int first, unsigned int end, bool l
 			.has_imm = i == first,
 			.last = last && i + 1 == end,
 		};
+
 		assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
 	}
 }
@@ -91,26 +97,17 @@ static void serve(struct fixture *w)
 
 static void serve_until_resent(struct fixture *w, uint64_t packets)
 {
-	uint64_t end = deadline_after_ms(RECEIVE_MS);
-
-	while (endpoint_stats(w->ep).packets_resent < packets) {
-		serve(w);
-		assert_true(inc_now_ns() < end);
-		poll(NULL, 0, 1);
-	}
+	STEP_WHILE(endpoint_stats(w->ep).packets_resent < packets, serve(w); poll(NULL, 0, 1));
 }
 
 static void ack(struct fixture *w, uint8_t syndrome, unsigned int r)
 {
 	uint64_t before = endpoint_stats(w->ep).acks_received + endpoint_stats(w->ep).naks_received;
-	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	rc_peer_ack(&w->peer, syndrome, w->peer.channel_psn + r);
-	while (endpoint_stats(w->ep).acks_received + endpoint_stats(w->ep).naks_received ==
-	       before) {
-		serve(w);
-		assert_true(inc_now_ns() < end);
-	}
+	STEP_WHILE(endpoint_stats(w->ep).acks_received + endpoint_stats(w->ep).naks_received ==
+			   before,
+		   serve(w));
 }
 
 /* The endpoint requests an ACK with every 32nd packet, the last of a collective, and the last that
@@ -134,7 +131,6 @@ static void messages_are_counted(void **state)
 {
 	struct fixture *w = *state;
 	struct inc_roce_packet pkt;
-	uint64_t end = deadline_after_ms(RECEIVE_MS);
 	unsigned int r;
 
 	post(w, 0, 7, true);
@@ -142,10 +138,8 @@ static void messages_are_counted(void **state)
 	receive(w, 0, 7);
 	for (r = 0; r < 7; r++)
 		rc_peer_mirror(&w->peer, &w->received[r], r, w->send);
-	while (w->ep->completed < 7 || endpoint_channel(w->ep)->ack_at_ns != UINT64_MAX) {
-		serve(w);
-		assert_true(inc_now_ns() < end);
-	}
+	STEP_WHILE(w->ep->completed < 7 || endpoint_channel(w->ep)->ack_at_ns != UINT64_MAX,
+		   serve(w));
 	do
 		assert_true(rc_peer_receive(&w->peer, &pkt, RECEIVE_MS));
 	while (pkt.psn != ((w->peer.own_psn + 6) & INC_PSN_MASK));
@@ -280,17 +274,13 @@ static void silence(void **state)
 static void early_duplicates(void **state)
 {
 	struct fixture *w = *state;
-	uint64_t end = deadline_after_ms(RECEIVE_MS);
 
 	post(w, 0, 4, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	receive(w, 0, 4);
 	rc_peer_mirror(&w->peer, &w->received[2], 2, w->send);
 	rc_peer_mirror(&w->peer, &w->received[2], 2, w->send);
-	while (endpoint_stats(w->ep).results + endpoint_stats(w->ep).duplicates < 2) {
-		serve(w);
-		assert_true(inc_now_ns() < end);
-	}
+	STEP_WHILE(endpoint_stats(w->ep).results + endpoint_stats(w->ep).duplicates < 2, serve(w));
 	assert_int_equal(endpoint_stats(w->ep).results, 1);
 	assert_int_equal(endpoint_stats(w->ep).duplicates, 1);
 	assert_int_equal(w->ep->completed, 0);
@@ -318,16 +308,13 @@ static void take_in(struct fixture *w)
 /* Lets the endpoint process the results [first, end), all at the same simulated time. */
 static void take_results(struct fixture *w, unsigned int first, unsigned int end)
 {
-	uint64_t results = endpoint_stats(w->ep).results + end - first,
-		 until = deadline_after_ms(RECEIVE_MS);
+	uint64_t results = endpoint_stats(w->ep).results + end - first;
 	unsigned int r;
 
 	for (r = first; r < end; r++)
 		rc_peer_mirror(&w->peer, &w->received[r], r, w->send);
-	while (endpoint_stats(w->ep).results < results) {
-		inc_soft_receive(soft_device_of(endpoint_channel(w->ep)));
-		assert_true(inc_now_ns() < until);
-	}
+	STEP_WHILE(endpoint_stats(w->ep).results < results,
+		   inc_soft_receive(soft_device_of(endpoint_channel(w->ep))));
 	inc_soft_mirror_answer(endpoint_channel(w->ep), w->now_ns);
 }
 
@@ -484,10 +471,7 @@ static void quarter_of_the_window_is_acknowledged(void **state)
 	for (quarter = 4; quarter <= 64; quarter *= 16) {
 		form.messages = 4 * quarter;
 		endpoint_pair_close(&w->peer, w->ep);
-		w->ep = endpoint_pair_by_message(&w->peer, &form);
-		endpoint_channel(w->ep)->tx.rto.rto_ns = INCCL_RTO_MAX_NS;
-		endpoint_channel(w->ep)->mirror->ended_at_ns = w->now_ns;
-		inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+		assert_int_equal(use(w, endpoint_pair_by_message(&w->peer, &form)), 0);
 		post(w, 0, 2 * quarter, true);
 		assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 		receive(w, 0, 2 * quarter);
