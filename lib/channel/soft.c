@@ -366,8 +366,8 @@ static int soft_connect(struct inc_channel *c, const struct inc_channel_peer *pe
 	inc_ip_ids_expect(&ch->ids, &ch->from_peer, ch->payload);
 	ch->peer_psn = peer->end.psn & INC_PSN_MASK;
 	ch->ack_behind = !peer->results_acknowledge;
-	/* only devices, which need ACKs to go on sending, and those who want to look like one are
-	 * at the port of RoCEv2 */
+	/* An RDMA device sends no more until it has an ACK. A device of a switch is at the UDP port
+	 * of RoCEv2, so a switch at another port has none. */
 	ch->ack_every = peer->results_acknowledge || (peer->by_message &&
 						      peer->end.udp_port != INC_ROCE_UDP_PORT)
 				? SOFT_ACK_MOST

@@ -62,14 +62,13 @@ INC_INLINE uint32_t crc_of_few(uint32_t state, const uint8_t *p, size_t len)
 {
 	const unsigned int zeros = 16 - (unsigned int)len;
 	const unsigned __int128 before = (unsigned __int128)state << 8 * zeros;
-	uint64_t first = 0, last, a, b;
+	uint64_t first = 0, last, a;
 	uint32_t c, d;
 
 	if (len >= 8) {
 		memcpy(&a, p, sizeof(a));
-		memcpy(&b, p + len - sizeof(b), sizeof(b));
+		memcpy(&last, p + len - sizeof(last), sizeof(last));
 		first = zeros < 8 ? a << 8 * zeros : 0;
-		last = b;
 	} else {
 		memcpy(&c, p, sizeof(c));
 		memcpy(&d, p + len - sizeof(d), sizeof(d));

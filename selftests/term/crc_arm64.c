@@ -23,7 +23,7 @@ static uint32_t by_bits(uint32_t state, const uint8_t *data, uint64_t len)
 	return state;
 }
 
-/* isa-l's function, which lib/roce/crc.c calls for short data. */
+/* isa-l's function, which lib/roce/crc.c calls for fewer than four bytes. */
 uint32_t crc32_gzip_refl(uint32_t inverted, const uint8_t *data, uint64_t len)
 {
 	return ~by_bits(~inverted, data, len);
