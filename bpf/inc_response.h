@@ -40,7 +40,8 @@ static __always_inline void inc_take_implied(const struct inc_match *m, __u64 se
 
 /*
  * Processes an ACK or NAK of a peer. An ACK acknowledges all packets up to its PSN. If the switch
- * owes the peer an ACK, this turns the frame into that ACK. A NAK of a sequence error and an RNR
+ * owes the peer an ACK, or the ACK is a probe, which requests one, this turns the frame into an ACK
+ * of the peer's packets. A NAK of a sequence error and an RNR
  * NAK acknowledge the packets before their PSN; the slow path does the rest.
  */
 static __always_inline enum inc_counter_id
@@ -70,7 +71,7 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 		st->tx_acked = kept;
 		st->ack_named = kept + (ahead < 0 ? ahead : 0);
 		st->acks_received++;
-		if (st->ack_asked > st->ack_sent)
+		if (pkt->ackreq || st->ack_asked > st->ack_sent)
 			return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_OWED);
 		return INC_CTR_ABS_ACK;
 	}

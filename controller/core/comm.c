@@ -502,6 +502,7 @@ void inc_comm_configured(struct inc_comm *comm)
 
 		_Static_assert(sizeof(made.connection.node) >= sizeof(sw->name), "all names fit");
 		strcpy(made.connection.node, sw->name);
+		inc_comm_offer_probes(comm, &made);
 		peer->ip = sw->ports[host->port].ip.s_addr;
 		peer->udp_port = peer->udp_port ?: INC_ROCE_UDP_PORT;
 		inc_tree_describe(comm->tree, topo, inc_tree_find(comm->tree, host->sw), made.tree,

@@ -48,6 +48,10 @@ void inc_comm_check_kept(struct inc_core_switch *sw, const uint32_t *listed, siz
 
 /* ---- comm_mode.c ---- */
 
+/* Stores in the answer to the members whether their switch answers probes, so that they need
+ * request no ACKs. */
+void inc_comm_offer_probes(const struct inc_comm *comm, struct inc_msg_made *made);
+
 /* Sets the number of slots that the members' windows need, before there is a tree. */
 void inc_comm_choose_slots(struct inc_comm *comm);
 /* Negotiates the modes, sizes and form of floats that all switches of the tree and all members

@@ -96,6 +96,16 @@ static void choose_floats(struct inc_comm *comm)
 	}
 }
 
+/* A tree of several switches answers no probes, because a partial sum requests an ACK only if a
+ * contribution does. */
+void inc_comm_offer_probes(const struct inc_comm *comm, struct inc_msg_made *made)
+{
+	const struct inc_core_engine *engine = &switch_of(comm, 0)->engines[INC_PASSTHROUGH];
+
+	made->probes = comm->mode == INC_TREE_PASSTHROUGH && comm->tree->n == 1 && engine->probes;
+	made->rto_min_ms = made->probes ? engine->rto_min_ms : 0;
+}
+
 /* Returns the largest message in bytes that all endpoints of a port accept. */
 static unsigned int port_bytes(const struct inc_core_switch *sw, unsigned int port)
 {

@@ -33,7 +33,9 @@ struct inc_core_port {
 struct inc_core_engine {
 	bool there; /* The switch supports the mode. */
 	struct inc_msg_limits limits;
-	bool floats; /* the switch adds all types of floats natively, with each operator */
+	bool probes;         /* it answers probes of hosts */
+	uint32_t rto_min_ms; /* it resends no packet sooner; 0: unknown */
+	bool floats;         /* the switch adds all types of floats natively, with each operator */
 };
 
 struct inc_core_switch {

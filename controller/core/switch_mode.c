@@ -70,6 +70,8 @@ void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_he
 		can->there = true;
 		if (engine->has_limits)
 			can->limits = engine->limits;
+		can->probes = engine->mode == INC_PASSTHROUGH && engine->probes;
+		can->rto_min_ms = engine->rto_min_ms;
 		can->floats = engine->mode == INC_TERMINATION && adds_floats(engine);
 		take_endpoints(sw, engine);
 	}

@@ -126,6 +126,8 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	peer->payload = made->payload;
 	peer->packets = made->slots;
 	peer->by_message = inccl_steps_are_messages(comm);
+	peer->answers_probes = made->probes;
+	peer->rto_min_ns = made->rto_min_ms * INC_NSEC_PER_MSEC;
 	peer->messages = comm->messages;
 	inet_ntop(AF_INET, &conn->peer.ip, ip, sizeof(ip));
 	snprintf(comm->peer, sizeof(comm->peer), "%s (%s)", conn->node, ip);

@@ -246,6 +246,10 @@ struct inc_channel_peer {
 	 * closing NAKs to the peer for minutes. A host gets them for seconds. */
 	bool is_switch;
 	/* These are for mirrored channels only: */
+	/* Soft channels: the peer answers probes. So contributions request no ACK, and a channel
+	 * without a result for long sends a probe. */
+	bool answers_probes;
+	uint64_t rto_min_ns; /* such a peer resends no packet sooner; 0: unknown */
 	/* payload bytes of a packet, as agreed with the peer; at most those of the options */
 	uint32_t payload;
 	uint32_t packets; /* most packets under way, a power of two */

@@ -29,6 +29,16 @@ int inc_soft_mirror_new(struct soft_channel *ch)
 	return 0;
 }
 
+/* How long ACKs of results may wait for others, by the least timeout of the peer. */
+static uint64_t ack_hold_ns(uint64_t rto_min_ns)
+{
+	const uint64_t most_ns = rto_min_ns / 5 * 3;
+
+	if (most_ns < INC_ACK_HOLD_NS)
+		return INC_ACK_HOLD_NS;
+	return most_ns < SOFT_ACK_HOLD_MAX_NS ? most_ns : SOFT_ACK_HOLD_MAX_NS;
+}
+
 int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_peer *peer)
 {
 	const unsigned int wire = peer->payload + INC_MAX_HEAD_LEN + INC_ICRC_LEN;
@@ -43,6 +53,8 @@ int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_pe
 	if (!ch->tx.ring || !ch->sends || !m->results)
 		return -ENOMEM;
 	m->by_message = peer->by_message;
+	ch->tx.quiet = peer->answers_probes;
+	m->ack_hold_ns = ack_hold_ns(peer->rto_min_ns);
 	/* A switch in termination mode stores a result until it is acknowledged, and has memory for
 	 * `messages` of them, so every quarter is acknowledged. In passthrough mode slots bound
 	 * packets, and the channel's ack_every is enough. */
@@ -368,7 +380,7 @@ static bool ack_due(struct soft_channel *ch, uint64_t now_ns)
 	if (!unacked)
 		return false;
 	if (ch->ack_at_ns == UINT64_MAX)
-		ch->ack_at_ns = now_ns + INC_ACK_HOLD_NS;
+		ch->ack_at_ns = now_ns + m->ack_hold_ns;
 	return unacked >= ch->ack_every || ch->rx_msn - m->acked_msn >= m->ack_every_messages ||
 	       now_ns >= ch->ack_at_ns || last_in_time(ch, now_ns) ||
 	       (m->unattended && ch->rx_next == m->rx_posted);

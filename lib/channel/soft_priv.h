@@ -34,7 +34,7 @@
 /* The most packets under way of a posted channel, enough for two of the longest messages. */
 #define SOFT_MAX_RING 2048
 /* A soft endpoint that stores whole messages, and whose results acknowledge contributions, gets an
- * ACK after so many packets, and not after INC_ACK_EVERY. INC_ACK_HOLD_NS is the same for all. */
+ * ACK after so many packets, and not after INC_ACK_EVERY. */
 #define SOFT_ACK_MOST (SOFT_MAX_RING / 4)
 /* Memory that one packet needs in the socket's receive buffer, which is a page and the kernel's
  * struct. */
@@ -54,9 +54,12 @@
  * device forgets the oldest first. */
 #define SOFT_MAX_ENDED 1024
 /* When a collective ends, the ACK of its results may wait for the next collective. It waits only if
- * the next one will probably end before INC_ACK_HOLD_NS are over. That is assumed if it may take
+ * the next one will probably end before ack_hold_ns are over. That is assumed if it may take
  * SOFT_ACK_PATIENCE times as long as the quicker of the last two. */
 #define SOFT_ACK_PATIENCE 4
+/* The longest time that the ACK of results waits if the peer's timeout is known. It leaves time for
+ * a thread that is woken late. */
+#define SOFT_ACK_HOLD_MAX_NS (3 * INC_NSEC_PER_MSEC)
 /* A missing result counts as lost, and not only late, when it has been missing for so long, or when
  * so many later packets are here. */
 #define SOFT_GAP_NS      (2 * INC_NSEC_PER_MSEC)
@@ -133,6 +136,8 @@ struct soft_mirror {
 	uint64_t rx_posted; /* packets of results before this one are described */
 	uint64_t rx_high;   /* one past the highest packet of a result that is here */
 	uint32_t acked_msn; /* value of rx_msn at the last ACK */
+	/* longest time that results wait for their ACK, which is less than the peer's timeout */
+	uint64_t ack_hold_ns;
 	/* an ACK is due after so many completed messages */
 	uint32_t ack_every_messages;
 	bool ended;           /* this turn has received the last result of a collective */
@@ -313,7 +318,7 @@ void inc_soft_flush(struct inc_channel_device *dev);
 void inc_soft_timers(struct soft_device *dev, uint64_t now_ns);
 /* Sends a closing NAK, which reports the end of the channel to its peer. */
 void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns);
-/* Sends an ACK packet with PSN psn at once. It acknowledges the packets before rx_next. */
+/* Sends an ACK packet with PSN psn at once. Of the PSN the lowest 24 bits count. */
 void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn);
 
 /* soft_rx.c */

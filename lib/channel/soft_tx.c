@@ -212,13 +212,18 @@ static void answer(struct soft_channel *ch, uint64_t now_ns)
 	ch->rx_acked = ch->rx_next;
 }
 
-void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn)
+/* Sends an ACK packet at once. */
+static void send_ack_packet(struct soft_channel *ch, uint8_t syndrome, uint32_t ackreq_psn)
 {
-	struct soft_device *dev = soft_device_of(ch);
 	uint8_t packet[INC_ACK_PACKET_LEN];
 
-	inc_put_ack_packet(packet, &ch->tx.to, syndrome, psn, ch->rx_msn);
-	inc_udp_send_one(&dev->udp, &ch->tx.to.addr, packet, sizeof(packet));
+	inc_put_ack_packet(packet, &ch->tx.to, syndrome, ackreq_psn, ch->rx_msn);
+	inc_udp_send_one(&soft_device_of(ch)->udp, &ch->tx.to.addr, packet, sizeof(packet));
+}
+
+void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn)
+{
+	send_ack_packet(ch, syndrome, psn & INC_PSN_MASK);
 	if (syndrome == INC_AETH_ACK)
 		ch->acks_sent++;
 	else if ((syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR)
@@ -310,6 +315,16 @@ void inc_soft_flush(struct inc_channel_device *d)
 
 /* ---- time ---- */
 
+/* Sends a probe, which is an ACK of the results that are here and requests an ACK itself. If no
+ * result is here, it names the packet before the first one. */
+static void send_probe(struct soft_channel *ch)
+{
+	const uint32_t psn = (ch->peer_psn + (uint32_t)ch->rx_next - 1) & INC_PSN_MASK;
+
+	send_ack_packet(ch, INC_AETH_ACK, psn | INC_BTH_ACKREQ);
+	ch->acks_sent++;
+}
+
 void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns)
 {
 	inc_soft_send_aeth(ch, ch->syndrome, psn);
@@ -365,6 +380,8 @@ void inc_soft_timers(struct soft_device *dev, uint64_t now_ns)
 			soft_due(dev, at_ns);
 			continue;
 		}
+		if (inc_requester_probes(&ch->tx, now_ns))
+			send_probe(ch);
 		inc_requester_timers(&ch->tx, now_ns);
 		soft_activate(ch);
 	}

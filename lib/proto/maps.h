@@ -427,7 +427,7 @@ struct inc_copy {
 	  "result or partial sum left to the slow path: copies share bytes, or generic mode and " \
 	  "too short a frame")                                                                    \
 	_(ANS_ACK, answered_ack, 'W', "contribution kept, and acknowledged")                      \
-	_(ANS_OWED, answered_owed_ack, 'W', "ACK turned round into an owed ACK")                  \
+	_(ANS_OWED, answered_owed_ack, 'W', "ACK turned round into an owed or requested ACK")     \
 	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")                 \
 	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")            \
 	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")                  \

@@ -6,7 +6,7 @@ void inc_requester_init(struct inc_requester *q, uint64_t rto_min_ns, uint64_t r
 {
 	q->single_pause_ns = INC_SINGLE_PAUSE_NS;
 	inc_rto_init(&q->rto, INC_RTO_FIRST_NS, rto_min_ns, rto_max_ns);
-	q->rto_at_ns = UINT64_MAX;
+	q->rto_at_ns = q->probe_at_ns = UINT64_MAX;
 }
 
 /* ---- sending ---- */
@@ -18,6 +18,16 @@ uint64_t inc_requester_limit(const struct inc_requester *q)
 	if (q->burst && limit > q->acked + q->burst)
 		limit = q->acked + q->burst;
 	return limit <= q->next || q->rnr_over_at_ns ? q->next : limit;
+}
+
+/* Whether packet r, the last one of a send if `last` is set, requests an ACK. A packet that is sent
+ * again always does, because its sender waits for the answer. */
+static bool asks(const struct inc_requester *q, uint64_t r, bool last)
+{
+	if (q->quiet && r >= q->high && !q->rto.backoff)
+		return false;
+	return last || r % INC_ACK_EVERY == INC_ACK_EVERY - 1 ||
+	       inc_requester_packet(q, r)->flags & INC_TX_ASK;
 }
 
 bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, struct inc_batch *batch,
@@ -33,8 +43,7 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 	together = udp->segment && !q->together_at_ns && !q->rto.backoff;
 	for (r = q->next; r < limit; r++) {
 		struct inc_tx_packet *p = inc_requester_packet(q, r);
-		bool ask = r + 1 == limit || r % INC_ACK_EVERY == INC_ACK_EVERY - 1 ||
-			   p->flags & INC_TX_ASK;
+		bool ask = asks(q, r, r + 1 == limit);
 		uint32_t psn = ((q->start_psn + r) & INC_PSN_MASK) | (ask ? INC_BTH_ACKREQ : 0);
 
 		if (!t || !inc_segments_add(t, &q->to, p, psn, together)) {
@@ -86,7 +95,7 @@ static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
 		q->high = q->next;
 	if (q->rto_at_ns == UINT64_MAX)
 		inc_requester_restart_timer(q, now_ns);
-	/* the last packet requests an ACK */
+	/* the last packet requests an ACK, or its result comes soon */
 	if (fresh == packets)
 		inc_rto_measure(&q->rto, q->next, now_ns);
 }
@@ -155,14 +164,30 @@ void inc_requester_restart_timer(struct inc_requester *q, uint64_t now_ns)
 	 * expires would only wake the thread. */
 	uint64_t from_ns = now_ns > q->rnr_over_at_ns ? now_ns : q->rnr_over_at_ns;
 
-	q->rto_at_ns = q->acked < q->high ? from_ns + inc_rto_wait_ns(&q->rto) : UINT64_MAX;
+	q->rto_at_ns = q->probe_at_ns = UINT64_MAX;
+	if (q->acked == q->high)
+		return;
+	q->rto_at_ns = from_ns + inc_rto_wait_ns(&q->rto);
+	/* the packet that a timeout resends requests an ACK itself */
+	if (q->quiet && !q->rto.backoff)
+		q->probe_at_ns = from_ns + inc_rto_wait_ns(&q->rto) / 2;
 }
 
 uint64_t inc_requester_deadline_ns(const struct inc_requester *q)
 {
-	if (q->rnr_over_at_ns && q->rnr_over_at_ns < q->rto_at_ns)
-		return q->rnr_over_at_ns;
-	return q->rto_at_ns;
+	const uint64_t at_ns = q->probe_at_ns < q->rto_at_ns ? q->probe_at_ns : q->rto_at_ns;
+
+	return q->rnr_over_at_ns && q->rnr_over_at_ns < at_ns ? q->rnr_over_at_ns : at_ns;
+}
+
+bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns)
+{
+	if (now_ns < q->probe_at_ns)
+		return false;
+	q->probe_at_ns = UINT64_MAX;
+	/* the answer does not show how long the packets took */
+	inc_rto_spoil(&q->rto);
+	return true;
 }
 
 void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)

@@ -54,7 +54,11 @@ struct inc_requester {
 	/* The owner sets these before it describes any packet. */
 	struct inc_tx_peer to;
 	uint32_t start_psn;
-	unsigned int slots;         /* number of slots of the ring, a power of two */
+	unsigned int slots; /* number of slots of the ring, a power of two */
+	/* Packets that are sent for the first time request no ACK, because results acknowledge
+	 * them. If no result comes for long, the owner sends a probe, which the peer answers with
+	 * an ACK. So packets are not resent because the results are late. */
+	bool quiet;
 	struct inc_tx_packet *ring; /* descriptors of packets, as many as slots */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
@@ -80,6 +84,9 @@ struct inc_requester {
 	/* time when the retransmission timer expires; UINT64_MAX: it is stopped, because no packet
 	 * is in flight */
 	uint64_t rto_at_ns;
+	/* time when the owner of a quiet requester must send a probe; UINT64_MAX: no probe is to be
+	 * sent */
+	uint64_t probe_at_ns;
 	uint64_t rnr_over_at_ns; /* end of the delay that an RNR NAK of the peer requested; 0:
 				  * none */
 	/* a positive errno why nothing can be sent to the peer any more; 0: nothing has failed */
@@ -144,5 +151,7 @@ void inc_requester_restart_timer(struct inc_requester *q, uint64_t now_ns);
 /* Returns when inc_requester_timers() must be called at the latest. */
 uint64_t inc_requester_deadline_ns(const struct inc_requester *q);
 void inc_requester_timers(struct inc_requester *q, uint64_t now_ns);
+/* Whether the owner must send a probe now. Returns true once for each time that is due. */
+bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns);
 
 #endif

@@ -102,12 +102,12 @@ void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
 				     .segment_bytes = t->segments > 1 ? t->size : 0};
 }
 
-void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome, uint32_t psn,
-			uint32_t msn)
+void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome,
+			uint32_t ackreq_psn, uint32_t msn)
 {
 	const size_t len = INC_BTH_LEN + INC_AETH_LEN;
 
-	inc_put_bth(at, INC_OP_ACK, 0, to->pkey, to->qpn, psn);
+	inc_put_bth(at, INC_OP_ACK, 0, to->pkey, to->qpn, ackreq_psn);
 	inc_put_aeth(at + INC_BTH_LEN, syndrome, msn);
 	inc_put_icrc(at + len, inc_icrc_udp(&to->path, 0, at, len));
 }
@@ -116,7 +116,7 @@ void inc_segments_ack(struct inc_segments *t, const struct inc_tx_peer *to, uint
 		      uint32_t psn, uint32_t msn)
 {
 	inc_segments_begin(t);
-	inc_put_ack_packet(t->bytes, to, syndrome, psn, msn);
+	inc_put_ack_packet(t->bytes, to, syndrome, psn & INC_PSN_MASK, msn);
 	t->used = t->size = t->total = INC_ACK_PACKET_LEN;
 	t->segments = 1;
 }

@@ -93,11 +93,12 @@ void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
 		      struct inc_udp_send *out);
 
 /* These make an ACK packet, which is sent alone: one makes a send, the other writes the packet to
- * `at`, which has room for INC_ACK_PACKET_LEN bytes. */
+ * `at`, which has room for INC_ACK_PACKET_LEN bytes. Of the PSN the lowest 24 bits count. The other
+ * one makes a probe of it if ackreq_psn has INC_BTH_ACKREQ. */
 void inc_segments_ack(struct inc_segments *t, const struct inc_tx_peer *to, uint8_t syndrome,
 		      uint32_t psn, uint32_t msn);
 #define INC_ACK_PACKET_LEN (INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
-void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome, uint32_t psn,
-			uint32_t msn);
+void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome,
+			uint32_t ackreq_psn, uint32_t msn);
 
 #endif

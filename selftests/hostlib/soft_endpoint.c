@@ -31,6 +31,8 @@ static struct inccl_endpoint *pair(struct rc_peer *p, const struct endpoint_form
 		.packets = form->slots,
 		.by_message = form->messages,
 		.messages = form->messages,
+		.answers_probes = form->answers_probes,
+		.rto_min_ns = form->rto_min_ns,
 		.name = "peer",
 	};
 	struct inccl_endpoint *ep;
@@ -56,7 +58,7 @@ struct inccl_endpoint *endpoint_pair(struct rc_peer *p, unsigned int payload, un
 	return pair(p, &form, host_psn, own_psn);
 }
 
-struct inccl_endpoint *endpoint_pair_by_message(struct rc_peer *p, const struct endpoint_form *form)
+struct inccl_endpoint *endpoint_pair_of(struct rc_peer *p, const struct endpoint_form *form)
 {
 	return pair(p, form, 0, 0);
 }

@@ -49,15 +49,16 @@ static inline void endpoint_be_patient(struct inccl_communicator *comm)
 struct inccl_endpoint *endpoint_pair(struct rc_peer *peer, unsigned int payload, unsigned int slots,
 				     uint32_t host_psn, uint32_t own_psn);
 /* Options of a peer that, other than that of endpoint_pair(), receives whole messages, as a switch
- * in termination mode does. Both start PSNs are 0. */
+ * in termination mode does, or answers probes. Both start PSNs are 0. */
 struct endpoint_form {
 	unsigned int payload;
 	unsigned int slots;
 	unsigned int message_packets;
 	unsigned int messages; /* greatest number of messages in flight */
+	bool answers_probes;   /* the peer receives packets, not messages, and answers probes */
+	uint64_t rto_min_ns;   /* such a peer resends no packet sooner */
 };
-struct inccl_endpoint *endpoint_pair_by_message(struct rc_peer *peer,
-						const struct endpoint_form *form);
+struct inccl_endpoint *endpoint_pair_of(struct rc_peer *peer, const struct endpoint_form *form);
 void endpoint_pair_close(struct rc_peer *peer, struct inccl_endpoint *ep);
 
 #endif

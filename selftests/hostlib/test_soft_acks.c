@@ -471,7 +471,7 @@ static void quarter_of_the_window_is_acknowledged(void **state)
 	for (quarter = 4; quarter <= 64; quarter *= 16) {
 		form.messages = 4 * quarter;
 		endpoint_pair_close(&w->peer, w->ep);
-		assert_int_equal(use(w, endpoint_pair_by_message(&w->peer, &form)), 0);
+		assert_int_equal(use(w, endpoint_pair_of(&w->peer, &form)), 0);
 		post(w, 0, 2 * quarter, true);
 		assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 		receive(w, 0, 2 * quarter);

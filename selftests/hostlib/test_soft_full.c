@@ -63,7 +63,7 @@ static struct inccl_endpoint *open_by_message(struct rc_peer *peer)
 {
 	const struct endpoint_form form = {
 		.payload = PAYLOAD, .slots = SLOTS, .message_packets = LONG, .messages = SLOTS / 8};
-	struct inccl_endpoint *ep = endpoint_pair_by_message(peer, &form);
+	struct inccl_endpoint *ep = endpoint_pair_of(peer, &form);
 
 	replace_calls();
 	soft_device_of(endpoint_channel(ep))->udp.segment =

@@ -31,6 +31,17 @@ int case_ack(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t syndro
 	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
 }
 
+int case_probe(struct unit *u, struct ref_comm *cm, uint32_t child, uint32_t psn)
+{
+	struct frame_spec s;
+	struct frame f;
+
+	unit_ack_spec(cm, child, INC_AETH_ACK, psn, &s);
+	s.ack_byte = 0x80;
+	frame_build(&f, &s);
+	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
+}
+
 int case_expect(struct unit *u, enum inc_counter_id counter)
 {
 	if (u->want.counter == counter)

@@ -33,6 +33,8 @@ void cases_run_all(struct unit *u, const char *how);
 /* Runs a data packet of the child. */
 int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t opcode,
 	      uint32_t len, uint32_t desc, bool ackreq);
+/* Sends an ACK that requests an ACK. */
+int case_probe(struct unit *u, struct ref_comm *cm, uint32_t child, uint32_t psn);
 int case_ack(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn);
 /* Adds a communicator with ordinary values. Returns NULL on failure. */
 struct ref_comm *case_comm(struct unit *u, uint32_t children, uint32_t ports, uint32_t payload,

@@ -215,6 +215,36 @@ static int owed_ack(struct unit *u)
 	return 0;
 }
 
+/* A probe gets an ACK of all packets that are stored, at any time, and acknowledges results itself.
+ * The ACK of a packet that requested none is never owed. */
+static int probe(struct unit *u)
+{
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
+	uint32_t psn;
+
+	RUN(!cm);
+	psn = cm->conn[0].cfg.own.psn;
+	/* nothing is stored, and no result was sent */
+	RUN(case_probe(u, cm, 0, psn - 1));
+	RUN(case_expect(u, INC_CTR_ANS_OWED));
+	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, false));
+	RUN(case_expect(u, INC_CTR_ABS_STORED));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, psn - 1));
+	RUN(case_expect(u, INC_CTR_ABS_ACK));
+	RUN(case_probe(u, cm, 0, psn - 1));
+	RUN(case_expect(u, INC_CTR_ANS_OWED));
+	RUN(case_probe(u, cm, 0, psn - 1));
+	RUN(case_expect(u, INC_CTR_ANS_OWED));
+	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, false));
+	RUN(case_expect(u, INC_CTR_MC_RESULT));
+	RUN(case_probe(u, cm, 0, psn));
+	RUN(case_expect(u, INC_CTR_ANS_OWED));
+	/* it may acknowledge no more than was sent */
+	RUN(case_probe(u, cm, 0, psn + 1));
+	RUN(case_expect(u, INC_CTR_DROP_ACK_RANGE));
+	return 0;
+}
+
 static int ack_ranges(struct unit *u)
 {
 	static const uint32_t starts[] = {0, 77, 0xfffffe, 0x7fffff};
@@ -416,6 +446,7 @@ const struct unit_case cases_protocol[] = {
 	{"psn_order", psn_order},
 	{"older_generation", older_generation},
 	{"owed_ack", owed_ack},
+	{"probe", probe},
 	{"ack_ranges", ack_ranges},
 	{"ack_after_long", ack_after_long},
 	{"syndromes", syndromes},

@@ -77,6 +77,7 @@ static void response(struct rng *rng, const struct ref_comm *cm, uint32_t child,
 			c->state.tx_acked;
 	uint32_t base = c->cfg.own.psn + c->state.tx_acked;
 	uint8_t syndrome = INC_AETH_ACK;
+	struct frame_spec spec;
 	uint32_t psn;
 
 	psn = base + (sent ? rng_below(rng, sent) : 0);
@@ -90,7 +91,9 @@ static void response(struct rng *rng, const struct ref_comm *cm, uint32_t child,
 		syndrome = INC_AETH_RNR | rng_below(rng, 32);
 	else if (rng_chance(rng, 30))
 		syndrome = rng_next(rng);
-	unit_ack(cm, child, syndrome, psn, f);
+	unit_ack_spec(cm, child, syndrome, psn, &spec);
+	spec.ack_byte = rng_chance(rng, 200) ? 0x80 : 0;
+	frame_build(f, &spec);
 }
 
 /* Makes the next packet of one of a communicator's children, or of its parent. */

@@ -403,7 +403,7 @@ static void acknowledgement(struct walk *w)
 								 : (int32_t)fresh);
 		st->acks_received++;
 		st->tx_acked += fresh;
-		if (st->ack_asked > st->ack_sent)
+		if (w->ackreq || st->ack_asked > st->ack_sent)
 			answer_ack(w, INC_CTR_ANS_OWED);
 		else
 			end(w, XDP_DROP, INC_CTR_ABS_ACK);

@@ -74,6 +74,8 @@ static int xdp_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *
 {
 	const struct inc_settings *s = opts->settings;
 
+	out->probes = true;
+	out->rto_min_ms = s->rto_min_ms;
 	out->limits = (struct inc_msg_limits){
 		.children = INC_MAX_CHILDREN,
 		.slots = INC_MAX_SLOTS,
