@@ -48,6 +48,8 @@ struct inc_settings {
 	uint32_t rto_max_ms;
 	uint32_t ack_delay_ms;
 	uint32_t threads; /* number of worker threads of termination mode */
+	bool poll_given;
+	uint32_t poll_us; /* longest time that such a thread polls before it sleeps */
 	bool metrics_given;
 	char metrics[INC_METRICS_ADDR_LEN]; /* address at which metrics are served over HTTP */
 };

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 #include "lib/base/opt.h"
+#include "lib/base/spin.h"
 #include "lib/net/tls_opt.h"
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
@@ -59,6 +60,17 @@ static int take_metrics(void *settings, const char *text, struct inc_err *err)
 	return 0;
 }
 
+static int take_poll(void *settings, const char *text, struct inc_err *err)
+{
+	struct inc_settings *s = settings;
+	uint64_t us = 0;
+	int ret = inc_opt_number(text, 0, INC_SPIN_MAX_US, &us, err);
+
+	s->poll_given = true;
+	s->poll_us = us;
+	return ret;
+}
+
 static const struct inc_opt options[] = {
 	{.name = "config",
 	 .value = "FILE",
@@ -100,6 +112,11 @@ static const struct inc_opt options[] = {
 	 .help = "how to attach; auto (default): libxdp, so that other XDP programs can live on "
 		 "the port, else a bpf_link",
 	 INC_OPT_WORD(struct inc_options, attach, attachments)},
+	{.name = "poll-us",
+	 .value = "N",
+	 .help = "microseconds for which such a thread polls before it sleeps (default " INC_STR(
+		 INC_SPIN_DEF_US) "; 0: not at all); it stops where that does not pay",
+	 INC_OPT_TAKE(struct inc_options, settings, take_poll)},
 	{.name = "max-communicators",
 	 .alias = "max-groups",
 	 .value = "N",

@@ -3,6 +3,7 @@
  * and has the defaults. */
 #include <errno.h>
 #include <string.h>
+#include "lib/base/spin.h"
 #include "userspace/config.h"
 
 bool inc_settings_has_port(const struct inc_settings *s, const char *ifname)
@@ -74,4 +75,6 @@ void inc_settings_complete(struct inc_settings *s)
 	s->rto_max_ms = s->rto_max_ms ?: INC_DEF_RTO_MAX_MS;
 	s->ack_delay_ms = s->ack_delay_ms ?: INC_DEF_ACK_DELAY_MS;
 	s->threads = s->threads ?: INC_DEF_THREADS;
+	if (!s->poll_given)
+		s->poll_us = INC_SPIN_DEF_US;
 }

@@ -319,8 +319,13 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 {
 	struct inccl_group *group = comm->group;
 	struct inccl_own own = {0};
+	uint64_t poll_ns;
 	int ret;
 
+	ret = inccl_env_poll_ns(&poll_ns, err);
+	if (ret)
+		return ret;
+	inc_spin_init(&comm->spin, poll_ns);
 	ret = open_endpoint(group, opts, &comm->ep, &own, err);
 	inccl_log_deliver(group->log);
 	if (ret)

@@ -168,3 +168,13 @@ int inccl_env_start_psn(uint32_t *psn, struct inc_err *err)
 		*psn = v;
 	return ret;
 }
+
+int inccl_env_poll_ns(uint64_t *poll_ns, struct inc_err *err)
+{
+	const char *text = env("INCCL_POLL_US");
+	long us = INC_SPIN_DEF_US;
+	int ret = text ? parse_number("INCCL_POLL_US", text, 0, INC_SPIN_MAX_US, &us, err) : 0;
+
+	*poll_ns = us * INC_NSEC_PER_USEC;
+	return ret;
+}

@@ -21,6 +21,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/caller.h"
 #include "lib/base/err.h"
+#include "lib/base/spin.h"
 #include "lib/channel/channel.h"
 #include "lib/conf/messages.h"
 #include "lib/net/hostport.h"
@@ -238,6 +239,8 @@ struct inccl_communicator {
 	/* time at which something last arrived or work began, on the clock of awake */
 	uint64_t moved_at_ns;
 	uint64_t moved_mark;
+	struct inc_spin spin; /* the driver's polls before it sleeps */
+	uint64_t spin_mark;   /* moved_mark when the present wait began */
 
 	int error; /* 0, or the errno with which the communicator has failed */
 	int failed_rank;
@@ -356,6 +359,7 @@ int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place 
 			struct inc_err *err);
 int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err);
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
+int inccl_env_poll_ns(uint64_t *poll_ns, struct inc_err *err);
 
 /* control.c: the connection to the controller. */
 /* Turns a connected socket into a stream to the controller, with TLS if the group has keys. The

@@ -3,7 +3,8 @@
  * The engine of a communicator: posts the messages of requests within the window, and finishes
  * requests. One thread at a time drives it: a caller that waits, or else the communicator's thread,
  * so that retransmissions, ACKs and notices of the controller are served while the application
- * computes. The driver sleeps in poll() without the lock.
+ * computes. The driver sleeps in poll() without the lock. A caller polls for a short time before it
+ * sleeps (lib/base/spin.h).
  */
 #include <errno.h>
 #include <poll.h>
@@ -339,6 +340,22 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 		inc_drain_fd(comm->thread_fd);
 }
 
+/* Whether the waiting driver, which has found nothing to do, looks again instead of sleeping. If
+ * so, it gives way to other threads first, without the lock. They may call the library meanwhile,
+ * because the driver looks under the lock before it sleeps. */
+static bool looks_again(struct inccl_communicator *comm)
+{
+	if (comm->spin_mark != comm->moved_mark)
+		inc_spin_arrived(&comm->spin);
+	comm->spin_mark = comm->moved_mark;
+	if (comm->error || comm->grace_error || !inc_spin_polls(&comm->spin))
+		return false;
+	pthread_mutex_unlock(&comm->lock);
+	inc_spin_give_way(&comm->spin);
+	pthread_mutex_lock(&comm->lock);
+	return true;
+}
+
 void inccl_comm_enter(struct inccl_communicator *comm)
 {
 	comm->activity++;
@@ -446,7 +463,8 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 		inccl_comm_advance(comm);
 		if (req->done || inc_now_ns() >= deadline_ns)
 			break;
-		sleep_in_poll(comm, false, deadline_ns, cancel_state);
+		if (!looks_again(comm))
+			sleep_in_poll(comm, false, deadline_ns, cancel_state);
 	}
 	pthread_cleanup_pop(0);
 	stop_waiting(&d);

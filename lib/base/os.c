@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -317,6 +318,11 @@ static void set_alarm(int fd, uint64_t at_ns)
 
 /* ---- the table ---- */
 
+static void give_way(void)
+{
+	sched_yield();
+}
+
 #define KERNEL                                                \
 	{                                                     \
 		.clock_ns = clock_ns, .random = random_bytes, \
@@ -344,6 +350,7 @@ static void set_alarm(int fd, uint64_t at_ns)
 			.epoll = epoll_wait,                  \
 			.alarm = make_alarm,                  \
 			.set_alarm = set_alarm,               \
+			.give_way = give_way,                 \
 		},                                            \
 	}
 

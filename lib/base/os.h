@@ -77,6 +77,8 @@ struct inc_os_wait {
 	/* Makes the alarm readable at a time of CLOCK_MONOTONIC, in place of an earlier setting.
 	 * UINT64_MAX: never. */
 	void (*set_alarm)(int fd, uint64_t at_ns);
+	/* Lets other threads run that wait for this CPU. */
+	void (*give_way)(void);
 };
 
 struct inc_os {

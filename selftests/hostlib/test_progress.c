@@ -80,6 +80,38 @@ static void notice_reaches_the_thread_in_time(void **state)
 	assert_string_equal(inccl_communicator_error(fx->comm), "rank 2 called a barrier");
 }
 
+static unsigned int gave_way;
+
+static void count_ways(void)
+{
+	__atomic_add_fetch(&gave_way, 1, __ATOMIC_SEQ_CST);
+	inc_os_kernel.wait.give_way();
+}
+
+/* A waiter polls before it sleeps, unless the setting is 0. */
+static void polls_before_it_sleeps(void **state)
+{
+	struct rank_fixture *fx = *state;
+	struct inc_roce_packet pkt;
+	struct waiter t[2];
+	unsigned int i;
+
+	inc_os.wait.give_way = count_ways;
+	for (i = 0; i < 2; i++) {
+		gave_way = 0;
+		inc_spin_init(&fx->comm->spin, i ? 0 : 1000 * INC_NSEC_PER_USEC);
+		waiter_start(&t[i], rank_start(fx, i));
+		rank_receive(fx, &pkt, i);
+		rank_until(fx, waiter_sleeps);
+		assert_int_equal(!gave_way, i);
+		rc_peer_mirror(&fx->peer, &pkt, i, fx->data[i]);
+		pthread_join(t[i].thread, NULL);
+		assert_int_equal(t[i].result, 0);
+		rank_receive_ack(fx, i);
+	}
+	inc_os.wait.give_way = inc_os_kernel.wait.give_way;
+}
+
 static uint64_t cpu_ns(void)
 {
 	return inc_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -443,6 +475,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(notice_names_the_rank_in_time),
 		CASE(notice_reaches_the_thread_in_time),
+		CASE(polls_before_it_sleeps),
 		CASE(no_busy_loop_without_a_notice),
 		CASE(slow_rank_then_no_controller),
 		CASE(log_of_a_caller),

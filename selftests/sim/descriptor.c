@@ -483,8 +483,11 @@ void descriptor_begin(void)
 	fds_end = timers_end = numbers = 0;
 	inc_os.clock_ns = clock_ns;
 	inc_os.random = random_bytes;
-	inc_os.wait = (struct inc_os_wait){
-		.poll = wait_poll, .epoll = wait_epoll, .alarm = new_alarm, .set_alarm = set_alarm};
+	inc_os.wait = (struct inc_os_wait){.poll = wait_poll,
+					   .epoll = wait_epoll,
+					   .alarm = new_alarm,
+					   .set_alarm = set_alarm,
+					   .give_way = task_pass_time};
 	inc_loop = (struct inc_loop){
 		.run = run_loop, .arm = arm_timer, .stop = stop_timer, .runs = timer_runs};
 }

@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/spin.h"
 #include "lib/proto/roce.h"
 #include "userspace/term/devices.h"
 
@@ -27,6 +28,7 @@ struct shared {
 struct inc_term_devices {
 	struct inc_term_devices_opts opts;
 	int epoll_fd;
+	struct inc_spin spin;
 	LIST_HEAD(, shared) list;
 	struct inc_channel_device_figures closed; /* figures of devices that are closed now */
 };
@@ -47,6 +49,7 @@ int inc_term_devices_new(const struct inc_term_devices_opts *opts, int wake_fd,
 	if (!d)
 		return inc_err_set(err, ENOMEM, "no memory for devices");
 	d->opts = *opts;
+	inc_spin_init(&d->spin, opts->poll_ns);
 	LIST_INIT(&d->list);
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	ret = d->epoll_fd < 0 ? -errno : watch(d, wake_fd, NULL);
@@ -212,6 +215,22 @@ static void progress(struct shared *s)
 	s->dev->ops->flush(s->dev);
 }
 
+/* Waits for events, ms milliseconds at most. Before it sleeps, it polls once and returns, because a
+ * turn costs little. */
+static int wait_for_events(struct inc_term_devices *d, struct epoll_event *events, int ms)
+{
+	int n;
+
+	if (ms && inc_spin_polls(&d->spin)) {
+		inc_spin_give_way(&d->spin);
+		ms = 0;
+	}
+	n = inc_os.wait.epoll(d->epoll_fd, events, EVENTS, ms);
+	if (n > 0)
+		inc_spin_arrived(&d->spin);
+	return n;
+}
+
 bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns)
 {
 	const int ms = wait_ms(d, until_ns, inc_now_ns());
@@ -221,7 +240,7 @@ bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns)
 	uint64_t now_ns;
 	int n, i;
 
-	n = inc_os.wait.epoll(d->epoll_fd, events, EVENTS, ms);
+	n = wait_for_events(d, events, ms);
 	for (i = 0; i < n; i++)
 		if (events[i].data.ptr)
 			((struct shared *)events[i].data.ptr)->more = true;

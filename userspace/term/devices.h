@@ -18,6 +18,7 @@ struct inc_term_devices;
 struct inc_term_devices_opts {
 	const struct inc_channel_handler *handler;
 	uint64_t rto_min_ns, rto_max_ns;
+	uint64_t poll_ns; /* longest time that a wait polls before it sleeps; 0: it does not */
 };
 
 /* Creates the object. wake_fd: a descriptor that is readable when another thread calls the worker.

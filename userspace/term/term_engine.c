@@ -127,6 +127,7 @@ static int start_workers(struct term_engine *t, const struct inc_settings *s, st
 		.kinds = inc_term_kinds,
 		.rto_min_ns = s->rto_min_ms * INC_NSEC_PER_MSEC,
 		.rto_max_ns = s->rto_max_ms * INC_NSEC_PER_MSEC,
+		.poll_ns = s->poll_us * INC_NSEC_PER_USEC,
 		.notice = inc_term_notices_tell,
 		.arg = t->notices,
 	};

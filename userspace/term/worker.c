@@ -60,6 +60,7 @@ int inc_term_worker_new(const struct inc_term_worker_opts *opts, struct inc_term
 		.handler = &inc_term_comm_handler,
 		.rto_min_ns = opts->rto_min_ns,
 		.rto_max_ns = opts->rto_max_ns,
+		.poll_ns = opts->poll_ns,
 	};
 	struct inc_term_worker *w = calloc(1, sizeof(*w));
 	int ret;

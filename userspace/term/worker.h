@@ -21,6 +21,7 @@ struct inc_term_worker;
 struct inc_term_worker_opts {
 	const struct inc_channel_ops *const *kinds;
 	uint64_t rto_min_ns, rto_max_ns;
+	uint64_t poll_ns; /* longest time that a wait polls before it sleeps; 0: it does not */
 	/* The function that receives notices; it is called on the worker's thread. */
 	inc_notice_fn notice;
 	void *arg;

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "lib/base/clock.h"
+#include "lib/base/os.h"
+#include "lib/base/spin.h"
+
+/* Cost of giving way to another thread, which is that of two context switches. What the call takes
+ * beyond that is the other thread's time. */
+#define SWITCH_NS (2 * INC_NSEC_PER_USEC)
+/* A thread that uses the CPU for so long computes, and does not only serve packets. A thread that
+ * sleeps gets the CPU back at once when a packet arrives, but one that gives way does not. */
+#define LONG_NS (500 * INC_NSEC_PER_USEC)
+/* The pause after that, which doubles where this happens again within PAUSE_MAX_NS. */
+#define PAUSE_MIN_NS (10 * INC_NSEC_PER_MSEC)
+#define PAUSE_MAX_NS INC_NSEC_PER_SEC
+/* After polls in vain, so many waits do not poll. The number doubles with each wait that polls in
+ * vain, because polls in vain cost as much as several wake-ups. */
+#define SKIPS_MIN 8
+#define SKIPS_MAX 256
+
+void inc_spin_init(struct inc_spin *s, uint64_t poll_ns)
+{
+	*s = (struct inc_spin){.poll_ns = poll_ns, .skips = SKIPS_MIN, .pause_ns = PAUSE_MIN_NS};
+}
+
+/* The thread has polled for its time in vain. */
+static void give_up(struct inc_spin *s)
+{
+	s->done = true;
+	s->skip = s->skips;
+	if (s->skips < SKIPS_MAX)
+		s->skips *= 2;
+}
+
+bool inc_spin_polls(struct inc_spin *s)
+{
+	uint64_t now_ns;
+
+	if (!s->poll_ns || s->done)
+		return false;
+	if (!s->began_at_ns && s->skip) {
+		s->skip--;
+		s->done = true;
+		return false;
+	}
+	now_ns = inc_now_ns();
+	if (now_ns < s->resume_at_ns)
+		return false;
+	if (!s->began_at_ns) {
+		s->began_at_ns = now_ns;
+		s->given_ns = 0;
+	}
+	if (now_ns - s->began_at_ns < s->poll_ns + s->given_ns)
+		return true;
+	give_up(s);
+	return false;
+}
+
+void inc_spin_give_way(struct inc_spin *s)
+{
+	const uint64_t from_ns = inc_now_ns();
+	uint64_t now_ns, took_ns;
+
+	inc_os.wait.give_way();
+	now_ns = inc_now_ns();
+	took_ns = now_ns - from_ns;
+	if (took_ns > SWITCH_NS)
+		s->given_ns += took_ns - SWITCH_NS;
+	if (took_ns < LONG_NS)
+		return;
+	s->done = true;
+	if (now_ns > s->resume_at_ns + PAUSE_MAX_NS)
+		s->pause_ns = PAUSE_MIN_NS;
+	s->resume_at_ns = now_ns + s->pause_ns;
+	if (s->pause_ns < PAUSE_MAX_NS)
+		s->pause_ns *= 2;
+}
+
+void inc_spin_arrived(struct inc_spin *s)
+{
+	/* the wait has polled until something arrived */
+	if (s->began_at_ns && !s->done)
+		s->skips = SKIPS_MIN;
+	s->began_at_ns = 0;
+	s->done = false;
+}
