@@ -24,7 +24,7 @@ $(call tests_address,term,test_soft_host,$(call fakes,lossy_udp) $(INCCL_SRC))
 
 # The engine's threads under the thread sanitizer, in a program that shares no objects with the others.
 $(eval $(call program,$(B)/selftests/term/engine_tsan,$(call thread,selftests/term/test_engine.c $(call fakes,channel) $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE) \
-	$(addprefix lib/,$(patsubst %,base/%.c,err errno_name log machine os printable random thread) conf/ranks.c conf/comm_conf.c conf/event_kind.c metric/metric.c) \
+	$(addprefix lib/,$(patsubst %,base/%.c,err errno_name log machine os printable random spin thread) conf/ranks.c conf/comm_conf.c conf/event_kind.c metric/metric.c) \
 	$(filter lib/reduce/%,$(LIB_SRC))) $(call reduce_objects,thread),$$(TEST_LIBS),$$(SAN_THREAD)))
 $(B)/selftests/term/engine_tsan: LDFLAGS_ALL := $(filter-out $(SAN_ADDRESS),$(LDFLAGS_ALL))
 
