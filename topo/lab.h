@@ -161,6 +161,9 @@ int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cp
 /* Finds a program that was built or installed with inc-lab. If there is none, execvp() will search
  * PATH. */
 void lab_find_program(const char *name, char path[PATH_MAX]);
+/* Sets the INCCL_* variables of a host, and a PATH that begins with this build's programs. */
+void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
+		 const char *job);
 /* Runs a program to its end, with text as its input. If it fails, returns -EIO with the end of its
  * output. */
 int lab_command(char *const argv[], const char *text, struct inc_err *err);
@@ -210,8 +213,5 @@ int lab_list_check(const char *text, struct inc_err *err);
 int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[]);
 /* Runs a command on one node in place of this process. It returns only on failure. */
 int lab_exec(struct lab *lab, const char *node, char *const argv[], struct inc_err *err);
-/* Sets the INCCL_* variables of a host, and a PATH that begins with this build's programs. */
-void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
-		 const char *job);
 
 #endif

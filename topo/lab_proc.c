@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs helper programs to their end, starts daemons in namespaces, and ends processes. */
+/* Runs helper programs to their end, starts daemons in namespaces, sets the environment of
+ * programs, and ends processes. */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +42,47 @@ void lab_find_program(const char *name, char path[PATH_MAX])
 			return;
 	}
 	snprintf(path, PATH_MAX, "%s", name); /* leave the name, because execvp() searches PATH */
+}
+
+void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
+		 const char *job)
+{
+	static const char *const siblings[] = {"inc-controller", "inc-lab"};
+	char text[PATH_MAX + 4096], addr[INET_ADDRSTRLEN];
+	char program[PATH_MAX], *slash;
+
+	inet_ntop(AF_INET, &lab->nodes[0].mgmt, addr, sizeof(addr));
+	setenv("INCCL_CONTROLLER", addr, 1);
+	setenv("INC_LAB", lab->name, 1);
+	if (lab_has_keys(lab)) {
+		lab_key_path(lab, host ?: &lab->nodes[0], text);
+		setenv("INCCL_KEY", text, 1);
+	} else {
+		unsetenv("INCCL_KEY");
+	}
+	/* Each directory is put in front. So PATH begins with the directory of inc-lab, and then
+	 * has that of the daemons, which is another one once they are installed. */
+	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
+		const char *path = getenv("PATH");
+
+		lab_find_program(siblings[i], program);
+		slash = strrchr(program, '/');
+		if (!slash)
+			continue;
+		*slash = 0;
+		snprintf(text, sizeof(text), "%s:%s", program, path ? path : "/usr/bin:/bin");
+		setenv("PATH", text, 1);
+	}
+	if (!host)
+		return;
+	inet_ntop(AF_INET, &host->addr, addr, sizeof(addr));
+	setenv("INCCL_ADDR", addr, 1);
+	snprintf(text, sizeof(text), "%d", rank);
+	setenv("INCCL_RANK", text, 1);
+	snprintf(text, sizeof(text), "%d", size);
+	setenv("INCCL_WORLD_SIZE", text, 1);
+	if (job)
+		setenv("INCCL_JOB", job, 1);
 }
 
 int lab_join(const char *netns)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Runs a command on every host and joins the outputs line by line, or runs one on one node. */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -94,47 +93,6 @@ int lab_list_check(const char *text, struct inc_err *err)
 	bool in[LAB_NODES];
 
 	return parse_list(text, LAB_NODES, in, err);
-}
-
-void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
-		 const char *job)
-{
-	static const char *const siblings[] = {"inc-controller", "inc-lab"};
-	char text[PATH_MAX + 4096], addr[INET_ADDRSTRLEN];
-	char program[PATH_MAX], *slash;
-
-	inet_ntop(AF_INET, &lab->nodes[0].mgmt, addr, sizeof(addr));
-	setenv("INCCL_CONTROLLER", addr, 1);
-	setenv("INC_LAB", lab->name, 1);
-	if (lab_has_keys(lab)) {
-		lab_key_path(lab, host ?: &lab->nodes[0], text);
-		setenv("INCCL_KEY", text, 1);
-	} else {
-		unsetenv("INCCL_KEY");
-	}
-	/* Each directory is put in front. So PATH begins with the directory of inc-lab, and then
-	 * has that of the daemons, which is another one once they are installed. */
-	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
-		const char *path = getenv("PATH");
-
-		lab_find_program(siblings[i], program);
-		slash = strrchr(program, '/');
-		if (!slash)
-			continue;
-		*slash = 0;
-		snprintf(text, sizeof(text), "%s:%s", program, path ? path : "/usr/bin:/bin");
-		setenv("PATH", text, 1);
-	}
-	if (!host)
-		return;
-	inet_ntop(AF_INET, &host->addr, addr, sizeof(addr));
-	setenv("INCCL_ADDR", addr, 1);
-	snprintf(text, sizeof(text), "%d", rank);
-	setenv("INCCL_RANK", text, 1);
-	snprintf(text, sizeof(text), "%d", size);
-	setenv("INCCL_WORLD_SIZE", text, 1);
-	if (job)
-		setenv("INCCL_JOB", job, 1);
 }
 
 /* Writes whole lines, each by one write. At the end of the stream this also writes the rest. */
@@ -340,9 +298,13 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 	int null = open("/dev/null", O_RDONLY), ret;
 	sigset_t none;
 
+	/* The handlers of the job would report a signal to this process's parent, as if the parent
+	 * had received it. */
+	for (size_t i = 0; i < JOB_SIGNALS; i++)
+		signal(event_get_signal(job->signals[i]), SIG_DFL);
+	signal(SIGPIPE, job->sigpipe);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, job->sigpipe);
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the kernel kills the member if inc-lab is killed */
 	dup2(null, 0);
@@ -366,14 +328,19 @@ static int start_member(const struct lab *lab, struct job *job, struct member *m
 			const char *name, char *const argv[])
 {
 	int pipes[2][2] = {{-1, -1}, {-1, -1}}, fds[2];
+	sigset_t all, before;
 
 	if (pipe2(pipes[0], O_CLOEXEC) || pipe2(pipes[1], O_CLOEXEC))
 		goto fail;
 	fds[0] = pipes[0][1];
 	fds[1] = pipes[1][1];
+	/* signals wait until the child has no handlers of the job */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
 	m->pid = fork();
 	if (!m->pid)
 		child_main(lab, job, m, size, name, fds, argv);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (m->pid < 0) {
 		m->pid = 0;
 		goto fail;
