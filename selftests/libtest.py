@@ -303,12 +303,14 @@ class Job:
 
 class Lab(Daemons):
     """with Lab("star4.yaml") as lab: a lab that is removed at the end. Its switches are in the test's mode;
-    mode=None: in those of the file. Unless books is False, the switch's packet counters must balance at the end."""
+    mode=None: in those of the file. Unless books is False, the switch's packet counters must balance at the end.
+    program: the inc-lab of another build. env: the environment of the lab's daemons."""
 
-    def __init__(self, topology, *up_args, books=True, mode=MODE):
+    def __init__(self, topology, *up_args, books=True, mode=MODE, program="inc-lab", env=None):
         self.topology = topology if "/" in topology else os.path.join(TOP, "topo", topology)
         self.up_args = up_args
         self.books = books
+        self.program, self.env = program, env
         self.files = None
         if mode not in (None, "passthrough"):
             self.files = tempfile.TemporaryDirectory(prefix="inc-test-")
@@ -318,10 +320,10 @@ class Lab(Daemons):
         super().__init__()
 
     def __enter__(self):
-        command("inc-lab", "up", self.topology, "--name", self.name, *self.up_args, timeout=180)
+        command(self.program, "up", self.topology, "--name", self.name, *self.up_args, timeout=180, env=self.env)
         try:
             self.state = json.loads(
-                command("inc-lab", "status", "--name", self.name, "--json").out)
+                command(self.program, "status", "--name", self.name, "--json").out)
             self.hosts = [n for n in self.state["nodes"] if n["role"] == "host"]
             self.switches = [n for n in self.state["nodes"] if n["role"] == "switch"]
         except BaseException:
@@ -345,7 +347,7 @@ class Lab(Daemons):
                 expect(not failed, f"exit codes of daemons that were started again: {failed}")
 
     def down(self):
-        command("inc-lab", "down", "--name", self.name, timeout=60, check=False)
+        command(self.program, "down", "--name", self.name, timeout=60, check=False)
         if self.files:
             self.files.cleanup()
 
@@ -364,11 +366,10 @@ class Lab(Daemons):
         return next(n for n in self.state["nodes"] if n["name"] == name)
 
     def exec(self, node, *args, **more):
-        return command("inc-lab", "exec", "--name", self.name, node, "--", *args, **more)
+        return command(self.program, "exec", "--name", self.name, node, "--", *args, **more)
 
-    @staticmethod
-    def _run_args(name, args, options, env, timeout):
-        out = ["inc-lab", "run", "--name", name]
+    def _run_args(self, args, options, env, timeout):
+        out = [self.program, "run", "--name", self.name]
         if timeout:
             out += ["--timeout", str(timeout)]
         for key, value in (env or {}).items():
@@ -377,12 +378,12 @@ class Lab(Daemons):
 
     def run(self, *args, options=(), env=None, timeout=60, check=True):
         """Runs a command on every host to its end."""
-        return command(*self._run_args(self.name, args, options, env, timeout),
+        return command(*self._run_args(args, options, env, timeout),
                        timeout=timeout + 20, check=check)
 
     def start(self, *args, options=(), env=None, timeout=300):
         """Starts a command on every host in the background."""
-        job = Job(self._run_args(self.name, args, options, env, timeout))
+        job = Job(self._run_args(args, options, env, timeout))
         self.jobs.append(job)
         return job
 
@@ -448,7 +449,7 @@ class Lab(Daemons):
         expect(result.code == 0, "the books do not balance: " + result.story())
 
     def wire(self, wire, *specs):
-        return command("inc-lab", "wire", "--name", self.name, wire, *specs)
+        return command(self.program, "wire", "--name", self.name, wire, *specs)
 
     def wire_stats(self, wire):
         return json.loads(self.wire(wire, "stats").out)

@@ -12,8 +12,9 @@ from libtest import TOP, Failure, Lab
 from table import Table, size_text
 
 PASSTHROUGH, TERMINATION, MPI = "passthrough", "termination", "Open MPI"
+MODES = (PASSTHROUGH, TERMINATION)
 DTYPES = ("int32", "float32")
-COLUMNS = [(mode, dtype) for dtype in DTYPES for mode in (PASSTHROUGH, TERMINATION)] + [(MPI, "float32")]
+COLUMNS = [(mode, dtype) for dtype in DTYPES for mode in MODES] + [(MPI, "float32")]
 
 SIZES = [4 << 2 * i for i in range(13)]  # 4 B to 64 MiB
 QUICK_SIZES = [4, 1 << 12, 1 << 16, 1 << 20, 1 << 24]
@@ -78,7 +79,7 @@ class OpenMpi:
 def open_labs(stack, hosts):
     """Starts the labs. Returns {mode: lab}, and {mode: reason} of those that could not start."""
     labs, missing = {}, {}
-    for mode in (PASSTHROUGH, TERMINATION):
+    for mode in MODES:
         try:
             labs[mode] = stack.enter_context(Lab(f"star{hosts}.yaml", mode=mode, books=False))
         except Failure as e:
