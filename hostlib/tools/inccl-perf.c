@@ -58,11 +58,65 @@ static int compare_ranks(const struct job *job, uint64_t hash)
 	return pieces[0] == ~pieces[2] && pieces[1] == ~pieces[3] ? 0 : -EBADMSG;
 }
 
+/* Starts several AllReduces, and waits for them. Returns 0 or the first error. */
+static int run_together(const struct perf_call *call, const struct inccl_collective_opts *how)
+{
+	struct inccl_request *requests[PERF_MAX_TOGETHER];
+	unsigned int n, i;
+	int err = 0, ended;
+
+	for (n = 0; n < call->opts->together && !err; n++) {
+		const struct perf_call c = perf_nth(call, n);
+
+		err = inccl_allreduce_start(c.opts->job.comm, c.send, c.recv, c.count, c.dtype,
+					    c.op, how, &requests[n]);
+	}
+	/* the last one was not started if there is an error */
+	for (i = 0; i < n - !!err; i++) {
+		ended = inccl_wait(requests[i], -1);
+		err = err ?: ended;
+	}
+	return err;
+}
+
 /* Calls the collective once. how->error has the reason if the call is rejected. */
 static int run_one(const struct perf_call *call, struct inccl_collective_opts *how)
 {
 	how->error[0] = 0;
+	if (call->opts->together > 1)
+		return run_together(call, how);
 	return perf_collective(call->opts->collective)->run(call, how);
+}
+
+/* Fills the vectors of iteration i. With --check the collectives of an iteration have different
+ * data. */
+static void fill_all(const struct perf_call *call, long i)
+{
+	const unsigned int together = call->opts->together;
+
+	for (unsigned int n = 0; n < together; n++) {
+		const struct perf_call c = perf_nth(call, n);
+
+		if (call->opts->check)
+			perf_fill(&c, i * together + n);
+		else
+			perf_fill_unchecked(&c);
+	}
+}
+
+/* Returns the number of wrong elements of iteration i, and adds the results to the hash. */
+static uint64_t verify_all(const struct perf_call *call, long i, uint64_t *hash)
+{
+	const unsigned int together = call->opts->together;
+	uint64_t wrong = 0;
+
+	for (unsigned int n = 0; n < together; n++) {
+		const struct perf_call c = perf_nth(call, n);
+
+		wrong += perf_verify(&c, i * together + n);
+		*hash = perf_hash(&c, *hash);
+	}
+	return wrong;
 }
 
 static int run_size(const struct perf_call *call, struct inccl_collective_opts *how,
@@ -79,10 +133,10 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 	int err;
 
 	if (!opts->check)
-		perf_fill_unchecked(call);
+		fill_all(call, 0);
 	for (i = -opts->warmup; i < opts->iters; i++) {
 		if (opts->check)
-			perf_fill(call, i);
+			fill_all(call, i);
 		if (opts->pause_ms)
 			nanosleep(&pause, NULL);
 		if (alone || i <= 0) {
@@ -98,11 +152,8 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 			return err;
 		if (alone && i >= 0)
 			sums[0] += inc_now_ns() - begin;
-		if (opts->check) {
-			sums[1] += perf_verify(call, i);
-			if (compares)
-				hash = perf_hash(call, hash);
-		}
+		if (opts->check)
+			sums[1] += verify_all(call, i, &hash);
 	}
 	if (!alone)
 		sums[0] = inc_now_ns() - begin;
@@ -117,7 +168,7 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 	if (err && err != -EBADMSG)
 		return err;
 	result->unsummed = err;
-	result->time_us = sums[0] / 1e3 / opts->iters / (err ? 1 : call->ranks);
+	result->time_us = sums[0] / 1e3 / opts->iters / opts->together / (err ? 1 : call->ranks);
 	/* A sum below this rank's own count is wrong, so the larger number counts. */
 	result->wrong = sums[1] > result->own_wrong ? sums[1] : result->own_wrong;
 	return 0;
@@ -259,6 +310,13 @@ static void report_failure(const struct perf_call *call, uint64_t bytes, int err
 		job_report(&call->opts->job, what, err);
 }
 
+/* Returns the distance between the vectors of calls that are started together. Each is followed by
+ * its guard and begins at a cache line. */
+static uint64_t stride_of(uint64_t bytes)
+{
+	return (bytes + 2 * PERF_GUARD_BYTES - 1) / PERF_GUARD_BYTES * PERF_GUARD_BYTES;
+}
+
 /* Measures all sizes, for one type and one operator. */
 static int run_sizes(struct perf_call *call, void *send, void *recv, struct result *total)
 {
@@ -272,6 +330,7 @@ static int run_sizes(struct perf_call *call, void *send, void *recv, struct resu
 		int err;
 
 		perf_place(call, opts->sizes[i] / inccl_dtype_size(call->dtype), send, recv);
+		call->stride = stride_of(opts->sizes[i]);
 		/* the communicators of all parts begin at the same time */
 		err = opts->whole ? inccl_barrier(opts->whole, NULL) : 0;
 		if (!err)
@@ -331,7 +390,7 @@ static int run(const struct perf_opts *opts)
 	for (i = 0; i < opts->nsizes; i++)
 		if (opts->sizes[i] > largest)
 			largest = opts->sizes[i];
-	largest += PERF_GUARD_BYTES;
+	largest = stride_of(largest) * opts->together;
 	/* Pages that were never written would all be the kernel's zero page. */
 	send = malloc(largest);
 	recv = opts->in_place ? send : malloc(largest);

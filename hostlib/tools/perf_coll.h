@@ -18,7 +18,19 @@ struct perf_call {
 	size_t count; /* the count argument of the call; with blocks, the elements of one block */
 	void *send, *recv;
 	size_t send_count, recv_count; /* numbers of elements of the vectors at send and recv */
+	/* distance in bytes to the vectors of the next of the calls that are started together */
+	size_t stride;
 };
+
+/* Returns call n of those that are started together, beginning with 0. */
+static inline struct perf_call perf_nth(const struct perf_call *call, unsigned int n)
+{
+	struct perf_call nth = *call;
+
+	nth.send = (char *)call->send + n * call->stride;
+	nth.recv = (char *)call->recv + n * call->stride;
+	return nth;
+}
 
 struct perf_collective {
 	enum inccl_collective collective;

@@ -127,6 +127,13 @@ static const struct inc_opt options[] = {
 	 .help = "pause before each iteration, as of a program that computes between its calls; "
 		 "each iteration is timed alone, after a barrier",
 	 INC_OPT_NUMBER(struct perf_opts, pause_ms, 0, 3600000)},
+	{.name = "together",
+	 .letter = 'm',
+	 .value = "M",
+	 .preset = "1",
+	 .help = "each iteration starts M allreduces, each with vectors of its own, and then waits "
+		 "for all of them; the time is that of one",
+	 INC_OPT_NUMBER(struct perf_opts, together, 1, PERF_MAX_TOGETHER)},
 	{.name = "dtype",
 	 .value = "TYPE,...|all",
 	 .preset = "int32",
@@ -193,6 +200,8 @@ static int check(void *settings)
 
 	if (job_check(&opts->job))
 		return -EINVAL;
+	if (opts->together > 1 && opts->collective != INCCL_ALLREDUCE)
+		return inc_usage("--together is for allreduce");
 	if (opts->collective == INCCL_BARRIER) {
 		opts->nsizes = 1;
 		opts->sizes[0] = 0;

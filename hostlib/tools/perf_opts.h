@@ -11,7 +11,8 @@
 #define PERF_MAX_SIZES       256
 #define PERF_MAX_FLOAT_BLOCK (1 << 20)
 /* limit of words in an option, more than the number of types or operators */
-#define PERF_MAX_WORDS 32
+#define PERF_MAX_WORDS    32
+#define PERF_MAX_TOGETHER 1024
 
 struct perf_opts {
 	struct job job;
@@ -25,6 +26,8 @@ struct perf_opts {
 	unsigned int nsizes;
 	long iters, warmup;
 	unsigned int pause_ms; /* pause before each iteration; 0: none */
+	/* number of collectives that an iteration starts before it waits for the first of them */
+	unsigned int together;
 	bool check, json, stats, in_place;
 	unsigned int split; /* number of parts that the ranks are split into; 0: no split */
 	/* After the split, job.comm is the communicator of this rank's part, and `whole` that of
