@@ -218,7 +218,7 @@ static int submit(struct inccl_request *req, bool waits, struct inc_err *err)
 	enqueue(comm, req);
 	if (!req->done) {
 		inccl_comm_enter(comm);
-		inccl_comm_begin(comm);
+		inccl_comm_begin(comm, waits);
 		if (!waits)
 			inccl_comm_leave(comm);
 	}

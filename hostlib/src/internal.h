@@ -255,7 +255,11 @@ struct inccl_communicator {
 
 	enum inccl_driver driver;
 	unsigned int waiters;
-	bool sleeping;     /* a waiter that drives sleeps in poll() */
+	bool sleeping; /* a waiter that drives sleeps in poll() */
+	/* Collectives that are started in a burst share sends. */
+	uint64_t started_at_ns;      /* time when a collective was last started */
+	unsigned int unsent_packets; /* packets that are posted and not sent yet */
+	bool held;                   /* unsent packets wait for the next call, or for the alarm */
 	uint64_t activity; /* number of calls of the user, by which the thread notices them */
 	int wake_fd;       /* eventfd that wakes the driver */
 	int thread_fd;     /* eventfd that wakes only the thread */
@@ -427,10 +431,15 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm);
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);
 /* Handles an event for comm->report, and is the only function that changes it. */
 void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event event);
+/* stall.c: the communicator fails if nothing has moved until its time limit. The second function
+ * returns when the first one must be called next. */
+void inccl_comm_check_stall(struct inccl_communicator *comm);
+uint64_t inccl_comm_check_at_ns(const struct inccl_communicator *comm);
 /* Receives results, posts and sends messages, and finishes requests. Never blocks. */
 void inccl_comm_advance(struct inccl_communicator *comm);
-/* Starts a new request: like inccl_comm_advance(), but sends first. */
-void inccl_comm_begin(struct inccl_communicator *comm);
+/* Starts a new request: like inccl_comm_advance(), but sends first. If it is one of a burst and the
+ * caller does not wait now, its packets may be sent by the next call. */
+void inccl_comm_begin(struct inccl_communicator *comm, bool waits);
 /* A call of the user ends. Sets the alarm, so that the thread serves in time the work that the call
  * has left. */
 void inccl_comm_leave(struct inccl_communicator *comm);

@@ -18,6 +18,11 @@
 /* The thread takes over after this time without a call of the user. A handover after every call
  * would cost two context switches per collective. */
 #define TAKE_OVER_NS (4 * INC_NSEC_PER_MSEC)
+/* Starts that follow each other so quickly are a burst, whose packets share sends. They wait for
+ * the next call, until they are BURST_PACKETS, or for BURST_HOLD_NS if no call follows. */
+#define BURST_NS      (20 * INC_NSEC_PER_USEC)
+#define BURST_PACKETS 32
+#define BURST_HOLD_NS (100 * INC_NSEC_PER_USEC)
 /* The longest sleep of the thread before it checks again whether the user calls the library. While
  * calls leave nothing under way, its sleep grows from TAKE_OVER_NS to this, because waking it costs
  * as much as half a small collective. */
@@ -141,6 +146,7 @@ static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 		return ret == -EAGAIN ? 0 : ret;
 	if (inccl_uses_bounce(req))
 		inccl_bounce_posted(comm);
+	comm->unsent_packets += inccl_segment_packets(comm, &msg);
 	req->posted++;
 	return 1;
 }
@@ -185,62 +191,12 @@ static bool finish_some(struct inccl_communicator *comm)
 	return any;
 }
 
-/* Returns the time when the first unfinished request times out if nothing moves until then, on the
- * clock of comm->awake. */
-static uint64_t limit_at_ns(const struct inccl_communicator *comm)
+static void set_alarm(struct inccl_communicator *comm, uint64_t at_ns)
 {
-	uint64_t at = UINT64_MAX, moved_at_ns;
-	const struct inccl_request *req;
-
-	for (req = comm->head; req; req = req->next) {
-		moved_at_ns =
-			req->begun_at_ns > comm->moved_at_ns ? req->begun_at_ns : comm->moved_at_ns;
-		moved_at_ns = inc_awake_limit_at_ns(&comm->awake, moved_at_ns, req->timeout_ns);
-		if (!req->done && moved_at_ns < at)
-			at = moved_at_ns;
-	}
-	return at;
-}
-
-/* Returns the earlier of two times. One is limit_at_ns(). The other counts only if the controller
- * is lost: ORPHAN_TIMEOUT_MS after the later of that loss and the last movement. At that time the
- * communicator fails if nothing moves until then. */
-static uint64_t stall_at_ns(const struct inccl_communicator *comm)
-{
-	uint64_t at = limit_at_ns(comm), orphaned = comm->orphan_at_ns;
-
-	if (!orphaned)
-		return at;
-	if (orphaned < comm->moved_at_ns)
-		orphaned = comm->moved_at_ns;
-	orphaned = inc_awake_limit_at_ns(&comm->awake, orphaned,
-					 ORPHAN_TIMEOUT_MS * INC_NSEC_PER_MSEC);
-	return orphaned < at ? orphaned : at;
-}
-
-static void check_stall(struct inccl_communicator *comm)
-{
-	char text[sizeof(comm->error_text)], what[300];
-	uint64_t mark = comm->ep->ops->moved(comm->ep->ch);
-	uint64_t now = inc_awake_now_ns(&comm->awake);
-
-	if (mark != comm->moved_mark || !comm->head) {
-		comm->moved_mark = mark;
-		comm->moved_at_ns = now;
+	if (at_ns == comm->alarm_at_ns)
 		return;
-	}
-	if (now < stall_at_ns(comm))
-		return;
-	comm->ep->ops->describe(comm->ep->ch, what, sizeof(what));
-	snprintf(text, sizeof(text), "%s: nothing has moved for %llu ms%s: %s", comm->peer,
-		 (unsigned long long)((now - comm->moved_at_ns) / INC_NSEC_PER_MSEC),
-		 comm->orphan_at_ns ? " and the controller is gone" : "", what);
-	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
-}
-
-static uint64_t check_at_ns(const struct inccl_communicator *comm)
-{
-	return inc_awake_look_at_ns(&comm->awake, stall_at_ns(comm));
+	inc_os.wait.set_alarm(comm->alarm_fd, at_ns);
+	comm->alarm_at_ns = at_ns;
 }
 
 /* Posts and sends what is possible. After an error the communicator fails. */
@@ -252,15 +208,38 @@ static int send_some(struct inccl_communicator *comm)
 		ret = inccl_endpoint_flush(comm->ep);
 	if (ret)
 		endpoint_failed(comm, -ret);
+	comm->unsent_packets = 0;
+	/* the call that sends sets the alarm again if it leaves anything else */
+	if (comm->held)
+		set_alarm(comm, UINT64_MAX);
+	comm->held = false;
 	return ret;
 }
 
-void inccl_comm_begin(struct inccl_communicator *comm)
+/* Posts the packets of a collective that is started beside others in a burst, and leaves them for
+ * the next call. Returns false if they must be sent now. */
+static bool hold_back(struct inccl_communicator *comm)
 {
+	/* a request that waits for room in the window needs the results that are here */
+	if (comm->driver != DRIVER_NONE || post_some(comm) || comm->posting ||
+	    comm->unsent_packets >= BURST_PACKETS)
+		return false;
+	comm->held = true;
+	return true;
+}
+
+void inccl_comm_begin(struct inccl_communicator *comm, bool waits)
+{
+	const uint64_t now_ns = inc_now_ns();
+	const bool burst = now_ns - comm->started_at_ns < BURST_NS;
+
+	comm->started_at_ns = now_ns;
 	if (comm->error || in_grace(comm))
 		return;
 	/* with nothing under way there can be no new result, so nothing is received first */
 	if (comm->ep->posted == comm->ep->completed && (send_some(comm) || !comm->posting))
+		return;
+	if (burst && !waits && hold_back(comm))
 		return;
 	inccl_comm_advance(comm);
 }
@@ -285,7 +264,7 @@ void inccl_comm_advance(struct inccl_communicator *comm)
 			return;
 		/* returns when a request is done, so that its caller does not serve the next one */
 	} while (rounds && rounds < 8 && !finished);
-	check_stall(comm);
+	inccl_comm_check_stall(comm);
 	if (finished && comm->waiters > 1)
 		pthread_cond_broadcast(&comm->changed);
 }
@@ -313,8 +292,8 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 			endpoint_failed(comm, -ret);
 		if (ret)
 			return;
-		if (comm->head && check_at_ns(comm) < timer_ns)
-			timer_ns = check_at_ns(comm);
+		if (comm->head && inccl_comm_check_at_ns(comm) < timer_ns)
+			timer_ns = inccl_comm_check_at_ns(comm);
 	}
 	if (deadline_ns < timer_ns)
 		timer_ns = deadline_ns;
@@ -367,12 +346,13 @@ void inccl_comm_enter(struct inccl_communicator *comm)
 	}
 }
 
-static void set_alarm(struct inccl_communicator *comm, uint64_t at_ns)
+/* Sets the alarm if the thread would look later than after this time. */
+static void wake_thread_by(struct inccl_communicator *comm, uint64_t after_ns)
 {
-	if (at_ns == comm->alarm_at_ns)
-		return;
-	inc_os.wait.set_alarm(comm->alarm_fd, at_ns);
-	comm->alarm_at_ns = at_ns;
+	const uint64_t at_ns = inc_now_ns() + after_ns;
+
+	if (comm->alarm_at_ns > at_ns && comm->look_at_ns > at_ns)
+		set_alarm(comm, at_ns);
 }
 
 void inccl_comm_leave(struct inccl_communicator *comm)
@@ -384,6 +364,10 @@ void inccl_comm_leave(struct inccl_communicator *comm)
 
 	if (comm->driver != DRIVER_NONE)
 		return;
+	if (comm->held) {
+		wake_thread_by(comm, BURST_HOLD_NS);
+		return;
+	}
 	/* also cancels the alarm if the ACKs have been sent meanwhile */
 	if (acks_due || comm->alarm_is_for_acks) {
 		set_alarm(comm, acks_due ? at_ns : UINT64_MAX);
@@ -391,11 +375,8 @@ void inccl_comm_leave(struct inccl_communicator *comm)
 	}
 	if (acks_due || ep->posted == ep->completed)
 		return;
-	/* messages are under way, so the thread has to take over, and its next check may be too
-	 * late */
-	at_ns = inc_now_ns() + TAKE_OVER_NS;
-	if (comm->alarm_at_ns > at_ns && comm->look_at_ns > at_ns)
-		set_alarm(comm, at_ns);
+	/* messages are under way, so the thread has to take over */
+	wake_thread_by(comm, TAKE_OVER_NS);
 }
 
 struct drive {
@@ -525,10 +506,12 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 		comm->alarm_at_ns = UINT64_MAX;
 }
 
-/* Runs on the thread between calls of the user: sends ACKs that are due by now. */
-static void send_due_acks(struct inccl_communicator *comm)
+/* Runs on the thread between calls of the user: sends what a call has held back, and ACKs that are
+ * due by now. */
+static void send_due(struct inccl_communicator *comm)
 {
-	if (comm->driver != DRIVER_NONE || comm->ep->ops->ack_at_ns(comm->ep->ch) > inc_now_ns())
+	if (comm->driver != DRIVER_NONE ||
+	    (!comm->held && comm->ep->ops->ack_at_ns(comm->ep->ch) > inc_now_ns()))
 		return;
 	inccl_comm_advance(comm);
 	inccl_comm_leave(comm);
@@ -561,7 +544,7 @@ void *inccl_comm_thread(void *arg)
 			continue;
 		}
 		park(comm, look_ns);
-		send_due_acks(comm);
+		send_due(comm);
 	}
 	if (comm->driver == DRIVER_THREAD)
 		set_driver(comm, DRIVER_NONE);

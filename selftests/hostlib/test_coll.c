@@ -405,18 +405,18 @@ static void network_order(void **state)
 	fake_switch_down(&sw);
 }
 
-/* Checks the packets of one rank's block. Each packet is a whole message. The first one carries the
- * descriptor. */
+/* Checks the packets of one rank's block. Each packet is a whole message, and carries the
+ * descriptor, so that all but the last have the same length. */
 static void check_block(const struct fake_switch_packet *p, unsigned int packets, bool write,
 			uint32_t desc, size_t bytes, bool gives)
 {
-	static const uint8_t send_ops[] = {INC_OP_SEND_ONLY_IMM, INC_OP_SEND_ONLY};
 	unsigned int k;
 
 	for (k = 0; k < packets; k++, p++) {
 		size_t len = bytes - k * FAKE_SWITCH_PAYLOAD;
 
-		assert_int_equal(p->head.opcode, write ? INC_OP_WRITE_ONLY_IMM : send_ops[k > 0]);
+		assert_int_equal(p->head.opcode,
+				 write ? INC_OP_WRITE_ONLY_IMM : INC_OP_SEND_ONLY_IMM);
 		assert_int_equal(p->desc, desc);
 		assert_int_equal(p->head.len, !gives                      ? 0
 					      : len < FAKE_SWITCH_PAYLOAD ? len

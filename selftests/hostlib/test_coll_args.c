@@ -229,7 +229,7 @@ static void large_counts(void **state)
 	assert_int_equal(msg.recv_len, msg.send_len);
 	assert_ptr_equal((uint8_t *)msg.recv + msg.recv_len, block + bytes);
 	assert_int_equal(INC_DESC_ROOT(msg.imm), 4095);
-	assert_true(msg.last && !msg.has_imm);
+	assert_true(msg.last && msg.has_imm);
 	inccl_segment_message(&req, 4095 * req.block_messages, &msg);
 	assert_true(msg.has_imm);
 	assert_ptr_equal(msg.send, block);

@@ -468,6 +468,75 @@ static void started_beside_a_sleeper(void **state)
 	assert_int_equal(inccl_wait(second, WAIT_MS), 0);
 }
 
+static struct inccl_communicator *stalled; /* its thread does not wake */
+static bool is_stalled;
+static uint64_t frozen_ns;
+
+static int stalling_poll(struct pollfd *pfd, unsigned int n, const struct timespec *timeout)
+{
+	struct inccl_communicator *comm = __atomic_load_n(&stalled, __ATOMIC_SEQ_CST);
+
+	while (comm && pthread_equal(pthread_self(), comm->thread)) {
+		__atomic_store_n(&is_stalled, true, __ATOMIC_SEQ_CST);
+		poll(NULL, 0, 1);
+		comm = __atomic_load_n(&stalled, __ATOMIC_SEQ_CST);
+	}
+	return inc_os_kernel.wait.poll(pfd, n, timeout);
+}
+
+static uint64_t frozen_clock(clockid_t clock)
+{
+	return frozen_ns;
+}
+
+/* Starts two collectives at the same time. The packet of the first one is sent. */
+static void start_two(struct rank_fixture *fx, unsigned int r, struct inccl_request *req[2],
+		      struct inc_roce_packet pkt[2])
+{
+	frozen_ns = inc_now_ns();
+	inc_os.clock_ns = frozen_clock;
+	req[0] = rank_start(fx, 0);
+	rank_receive(fx, &pkt[0], r);
+	req[1] = rank_start(fx, 1);
+	inc_os.clock_ns = inc_os_kernel.clock_ns;
+	assert_true(fx->comm->held);
+	assert_false(rc_peer_receive(&fx->peer, &pkt[1], 0));
+}
+
+static void finish_two(struct rank_fixture *fx, unsigned int r, struct inccl_request *req[2],
+		       struct inc_roce_packet pkt[2])
+{
+	for (unsigned int i = 0; i < 2; i++)
+		rc_peer_mirror(&fx->peer, &pkt[i], r + i, fx->data[i]);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(inccl_wait(req[i], WAIT_MS), 0);
+}
+
+/* The packets of collectives that are started in a burst are sent by the next call that makes
+ * progress, or soon by the thread. */
+static void bursts_share_sends(void **state)
+{
+	struct rank_fixture *fx = *state;
+	struct inc_roce_packet pkt[2];
+	struct inccl_request *req[2];
+
+	inc_os.wait.poll = stalling_poll;
+	__atomic_store_n(&stalled, fx->comm, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(&is_stalled, __ATOMIC_SEQ_CST))
+		poll(NULL, 0, 1);
+	start_two(fx, 0, req, pkt);
+	assert_int_equal(inccl_test(req[1]), -EAGAIN);
+	assert_false(fx->comm->held);
+	rank_receive(fx, &pkt[1], 1);
+	finish_two(fx, 0, req, pkt);
+	rank_receive_ack(fx, 1);
+	start_two(fx, 2, req, pkt);
+	__atomic_store_n(&stalled, NULL, __ATOMIC_SEQ_CST);
+	rank_receive(fx, &pkt[1], 3);
+	finish_two(fx, 2, req, pkt);
+	inc_os.wait.poll = inc_os_kernel.wait.poll;
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rank_setup, rank_teardown)
 
 int main(void)
@@ -488,6 +557,7 @@ int main(void)
 		CASE(stood_still),
 		CASE(first_of_two),
 		CASE(started_beside_a_sleeper),
+		CASE(bursts_share_sends),
 	};
 
 	const struct CMUnitTest cancelling[] = {

@@ -85,8 +85,10 @@ void inccl_segment_message(const struct inccl_request *req, uint64_t k,
 	msg->send_region = msg->send_len ? req->send_region : NULL;
 	msg->recv_region = msg->recv_len ? req->recv_region : NULL;
 	msg->write = req->mode == INCCL_MODE_WRITE;
-	/* the immediate reports that a WRITE is complete; a SEND completes a receive anyway */
-	msg->has_imm = !i || req->mode == INCCL_MODE_WRITE;
+	/* The immediate reports that a WRITE is complete. A SEND completes a receive anyway, but if
+	 * all messages of one packet have an immediate, their packets have one length, so more of
+	 * them fit into one send. */
+	msg->has_imm = len <= comm->payload || req->mode == INCCL_MODE_WRITE;
 	msg->last = k + 1 == req->messages && (!req->floats || inccl_floats_must_wait(req));
 }
 
