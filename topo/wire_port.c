@@ -26,20 +26,22 @@
 
 /* Attaches an empty XDP program to the interface. The program turns on NAPI there, because
  * ndo_xdp_xmit into this veth needs it. The program also turns off segmentation offload at the
- * peer, so that frames are as long as on a cable. */
+ * peer, so that frames are as long as on a cable. It accepts frames in several buffers, because a
+ * veth would refuse it at an MTU over 3,506 otherwise. */
 static int attach_pass(struct wire_port *port, struct inc_err *err)
 {
 	static const struct bpf_insn insns[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_PASS},
 		{.code = BPF_JMP | BPF_EXIT},
 	};
+	LIBBPF_OPTS(bpf_prog_load_opts, load, .prog_flags = BPF_F_XDP_HAS_FRAGS);
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = XDP_FLAGS_DRV_MODE);
 	struct ethtool_value gro = {.cmd = ETHTOOL_SGRO, .data = 0};
 	struct ifreq ifr = {.ifr_data = (void *)&gro};
 	int prog, ret = 0;
 
 	prog = bpf_prog_load(BPF_PROG_TYPE_XDP, "inc_wire_pass", "Dual BSD/GPL", insns,
-			     sizeof(insns) / sizeof(insns[0]), NULL);
+			     sizeof(insns) / sizeof(insns[0]), &load);
 	if (prog < 0)
 		return inc_err_set(err, -prog, "%s: loading an empty XDP program: %s", port->ifname,
 				   strerror(-prog));

@@ -14,7 +14,7 @@
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
 
-/* limit of a frame in bytes; native XDP supports only much smaller MTUs */
+/* limit of a frame in bytes; the MTU of a link in a topology file is smaller */
 #define WIRE_FRAME_MAX 16384
 /* number of frames that a burst loses in a row, the first included */
 #define WIRE_BURST_FRAMES 50
