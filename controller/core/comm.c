@@ -330,6 +330,7 @@ static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m
 {
 	memcpy(m->transport, ask->transport, sizeof(m->transport));
 	m->payload = ask->payload;
+	m->termination_payload = ask->termination_payload ?: ask->payload;
 	m->message_packets = ask->message_packets;
 	m->window_messages = ask->window;
 	m->byte_order = ask->byte_order;

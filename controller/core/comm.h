@@ -47,7 +47,8 @@ struct inc_comm_member {
 	bool destroyed;
 	bool reported_failure; /* The member has reported the failure, so it needs no report. */
 	char transport[INC_CONTROL_TRANSPORT_LEN];
-	unsigned int payload;
+	unsigned int payload; /* largest one in a tree with a switch in passthrough mode */
+	unsigned int termination_payload; /* largest one in any other tree */
 	/* packets of a message; 0: the controller chooses by the tree */
 	unsigned int message_packets;
 	unsigned int window_messages; /* most messages in flight */

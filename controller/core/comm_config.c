@@ -99,12 +99,36 @@ static unsigned int port_payload(const struct inc_comm *comm, const struct inc_t
 				 unsigned int port)
 {
 	const unsigned int *payload = switch_of(comm, node)->ports[port].payload;
-	unsigned int most = INC_MAX_PAYLOAD;
+	unsigned int most = INC_MAX_RC_PAYLOAD;
 
 	if (node->mode == INC_PASSTHROUGH)
 		return most;
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++)
 		most = inc_min(most, payload[kind] ?: most);
+	return most;
+}
+
+/* Returns the largest payload that all members can use. A switch in passthrough mode bounds the
+ * payload of the whole tree, because each packet passes from hosts to the root and back. */
+static unsigned int members_payload(const struct inc_comm *comm)
+{
+	const struct inc_core_switch *passes = NULL;
+	unsigned int most = INC_MAX_PAYLOAD, terminated = INC_MAX_RC_PAYLOAD;
+
+	for (unsigned int i = 0; i < comm->tree->n && !passes; i++)
+		if (comm->tree->nodes[i].mode == INC_PASSTHROUGH)
+			passes = switch_of(comm, &comm->tree->nodes[i]);
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		most = inc_min(most, comm->members[rank].payload);
+		terminated = inc_min(terminated, comm->members[rank].termination_payload);
+	}
+	if (!passes)
+		return terminated;
+	if (terminated > most)
+		inc_info("group %u (%s): payloads of %u bytes at most and not of %u, because "
+			 "switch %s is in passthrough mode",
+			 comm->group->number, comm->group->job, most, terminated,
+			 inc_switch_name(passes));
 	return most;
 }
 
@@ -114,13 +138,12 @@ static void choose_payload(struct inc_comm *comm)
 	const struct inc_core *core = comm->group->core;
 	unsigned int mtu = UINT32_MAX;
 
-	comm->payload = INC_MAX_PAYLOAD;
+	comm->payload = members_payload(comm);
 	comm->byte_order = comm->members[0].byte_order;
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
 		const struct inc_topo_host *host =
 			&core->topo->hosts[comm->members[rank].route.host];
 
-		comm->payload = inc_min(comm->payload, comm->members[rank].payload);
 		mtu = inc_min(mtu, core->topo->links[host->link].mtu);
 	}
 	for (unsigned int i = 0; i < comm->tree->n; i++) {

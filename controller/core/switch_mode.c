@@ -13,7 +13,7 @@
 /* Returns the largest valid payload of a packet that does not exceed the endpoint's limit. */
 static unsigned int round_payload(unsigned int bytes)
 {
-	return inc_pow2_down(bytes < INC_MAX_PAYLOAD ? bytes : INC_MAX_PAYLOAD);
+	return inc_pow2_down(bytes < INC_MAX_RC_PAYLOAD ? bytes : INC_MAX_RC_PAYLOAD);
 }
 
 /* Reads the endpoints of the topology's ports from a mode of a hello. Passthrough mode has none. */

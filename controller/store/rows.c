@@ -81,7 +81,7 @@ static const struct inc_kept_column comms[] = {
 	TEXT(inc_kept_comm, state),
 	NUMBER(inc_kept_comm, code, INT32_MAX),
 	TEXT(inc_kept_comm, reason),
-	NUMBER(inc_kept_comm, payload, INC_MAX_PAYLOAD),
+	NUMBER(inc_kept_comm, payload, INC_MAX_RC_PAYLOAD),
 	NUMBER(inc_kept_comm, slots, INC_MAX_SLOTS),
 	WORD(inc_kept_comm, byte_order, inc_byte_orders),
 	WORD(inc_kept_comm, mode, inc_tree_modes),

@@ -367,8 +367,9 @@ enum inccl_byte_order {
 struct inccl_communicator_opts {
 	size_t sz;
 	enum inccl_transport_kind transport; /* kind of transport; ranks may differ */
-	/* Largest packet payload in bytes: 256, 512, 1024 or 2048. The smallest of all ranks
-	 * counts. Default: as much as the MTU of the interface and of its routes allows. */
+	/* Largest packet payload in bytes: 256, 512, 1024, 2048 or 4096. The smallest of all ranks
+	 * counts. It is at most 2048 where a switch of the tree is in passthrough mode. Default: as
+	 * much as the MTU of the interface and of its routes allows. */
 	unsigned int payload;
 	/* Packets per message, the same on every rank. If all switches of the tree are in
 	 * termination mode: 1 to 1024, and at most 1 MiB together. Otherwise: 1 to 64, or fewer if
@@ -377,7 +378,8 @@ struct inccl_communicator_opts {
 	/* Messages in flight at most; packets if message_packets is the default. window *
 	 * message_packets is at most 4096. It becomes smaller if a switch in termination mode, or
 	 * another rank, can hold fewer. Default: 256 packets, or 512 for the soft transport if all
-	 * switches are in termination mode; fewer if the socket's receive buffer holds fewer. */
+	 * switches are in termination mode; fewer if the socket's receive buffer holds fewer. A
+	 * packet with a payload of 4096 bytes counts as two there. */
 	unsigned int window;
 	/* A collective fails if it makes no progress for so long. Default: 30000. */
 	unsigned int timeout_ms;

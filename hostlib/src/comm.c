@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "lib/base/fd.h"
+#include "lib/base/min.h"
 #include "lib/base/thread.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
@@ -19,8 +20,8 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 {
 	const unsigned int packets = opts->message_packets ?: 1;
 
-	if (opts->payload && !inc_payload_ok(opts->payload))
-		return inc_err_set(err, EINVAL, "payload %u: want " INC_PAYLOADS_TEXT,
+	if (opts->payload && !inc_rc_payload_ok(opts->payload))
+		return inc_err_set(err, EINVAL, "payload %u: want " INC_RC_PAYLOADS_TEXT,
 				   opts->payload);
 	if (packets > INC_MAX_MESSAGE_PACKETS)
 		return inc_err_set(err, EINVAL, "message_packets %u: want 1 to %d", packets,
@@ -92,14 +93,16 @@ static unsigned int agree_on_messages(struct inccl_communicator *comm,
 				      const struct inc_msg_made *made, const struct inccl_own *own)
 {
 	const unsigned int asked = comm->settings.message_packets ?: 1;
+	/* a packet with a larger payload needs twice the receive memory */
+	const unsigned int most =
+		made->payload > INC_MAX_PAYLOAD ? own->most_packets / 2 : own->most_packets;
 
 	comm->message_packets = made->message_packets ?: asked;
 	/* as many packets as the caller has asked for, in messages of the agreed size */
 	comm->window_messages = own->window_messages * asked / comm->message_packets ?: 1;
 	comm->messages = made->messages ?: made->slots;
-	if (made->mode == INC_TREE_TERMINATION && !comm->settings.window &&
-	    comm->window_messages < own->most_packets / comm->message_packets)
-		comm->window_messages = own->most_packets / comm->message_packets;
+	if (made->mode == INC_TREE_TERMINATION && !comm->settings.window)
+		comm->window_messages = most / comm->message_packets ?: 1;
 	if (made->messages && comm->window_messages > made->messages)
 		comm->window_messages = made->messages;
 	return comm->window_messages * comm->message_packets;
@@ -112,14 +115,17 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 {
 	const struct inc_msg_endpoint *conn = &made->connection;
 	const unsigned int least = agree_on_messages(comm, made, own);
+	const unsigned int most = made->mode == INC_TREE_TERMINATION
+					  ? own->payload
+					  : inc_min(own->payload, INC_MAX_PAYLOAD);
 	char ip[INET_ADDRSTRLEN];
 
-	if (made->payload > own->payload || made->slots < least)
+	if (made->payload > most || made->slots < least)
 		return inc_err_set(err, EPROTO,
 				   "controller %s: answer to 'C': payload %u, %u slots: this rank "
 				   "can take %u at most, and needs %u at least",
-				   comm->group->controller, made->payload, made->slots,
-				   own->payload, least);
+				   comm->group->controller, made->payload, made->slots, most,
+				   least);
 	comm->mode = made->mode;
 	comm->native_floats = made->floats == INC_FLOATS_NATIVE;
 	peer->end = conn->peer;
@@ -148,7 +154,10 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 	struct inc_msg_ask msg = {
 		.comm = comm->index,
 		.own = own->end,
-		.payload = own->payload,
+		.payload = inc_min(own->payload, INC_MAX_PAYLOAD),
+		/* only where it differs, because an earlier controller knows the other field alone
+		 */
+		.termination_payload = own->payload > INC_MAX_PAYLOAD ? own->payload : 0,
 		.message_packets = comm->settings.message_packets,
 		.window = own->window_messages,
 		.pkey = own->pkey,

@@ -57,8 +57,8 @@ struct inccl_own {
 	bool udp_csum;                /* the endpoint requests UDP checksums on results */
 	unsigned int payload;         /* largest payload that the endpoint supports */
 	unsigned int window_messages; /* most messages under way */
-	/* Default window in packets if switches terminate connections. It is used if it exceeds
-	 * that of window_messages. */
+	/* default window if switches terminate connections, in packets of INC_MAX_PAYLOAD at most
+	 */
 	unsigned int most_packets;
 	char device[64]; /* name of the device for log lines and tools */
 };

@@ -31,7 +31,7 @@ static const struct inc_opt_word modes[] = {
 static const struct inc_opt_word byte_orders[] = {
 	{"little", INCCL_ORDER_LITTLE}, {"network", INCCL_ORDER_NETWORK}, {}};
 #define PAYLOAD(bytes) {#bytes, bytes},
-static const struct inc_opt_word payloads[] = {INC_PAYLOADS(PAYLOAD){}};
+static const struct inc_opt_word payloads[] = {INC_RC_PAYLOADS(PAYLOAD){}};
 
 /* Checks a job's name by the library's rule (inccl.h): 1 to 64 printable ASCII characters without
  * blanks. */

@@ -156,7 +156,8 @@ struct inc_channel_offer {
 	uint32_t payload_bytes;
 	uint32_t max_message_bytes;
 	uint32_t max_messages; /* most messages under way in a mirrored channel */
-	/* packets that the device can store until progress() is called; UINT32_MAX: no limit */
+	/* packets that the device can store until progress() is called, if a payload has at most
+	 * INC_MAX_PAYLOAD; a larger one counts as two. UINT32_MAX: no limit */
 	uint32_t receive_packets;
 	bool udp_csum; /* packets to the device should have UDP checksums */
 };

@@ -267,9 +267,9 @@ static void log_of_channel(void *ctx, const char *fmt, ...)
 
 static int check(const struct inc_channel_opts *opts, struct inc_err *err)
 {
-	if (!inc_payload_ok(opts->payload))
+	if (!inc_rc_payload_ok(opts->payload))
 		return inc_err_set(err, EINVAL, "%s: payload %u: %s", opts->what, opts->payload,
-				   INC_PAYLOADS_TEXT);
+				   INC_RC_PAYLOADS_TEXT);
 	if (opts->max_message_bytes > INC_MAX_MESSAGE_BYTES)
 		return inc_err_set(err, EINVAL, "%s: messages of %u bytes: %u at most", opts->what,
 				   opts->max_message_bytes, INC_MAX_MESSAGE_BYTES);

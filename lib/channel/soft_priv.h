@@ -36,8 +36,9 @@
 /* A soft endpoint that stores whole messages, and whose results acknowledge contributions, gets an
  * ACK after so many packets, and not after INC_ACK_EVERY. */
 #define SOFT_ACK_MOST (SOFT_MAX_RING / 4)
-/* Memory that one packet needs in the socket's receive buffer, which is a page and the kernel's
- * struct. */
+/* Memory that one packet with a payload of INC_MAX_PAYLOAD at most needs in the socket's receive
+ * buffer, which is a page and the kernel's struct. A larger packet needs less than twice as much.
+ */
 #define SOFT_RECV_TRUESIZE 4864
 /* Time from a send that found the socket full to the next attempt. */
 #define SOFT_BLOCKED_NS (200 * INC_NSEC_PER_USEC)
@@ -240,9 +241,9 @@ struct soft_device {
 	SLIST_HEAD(, soft_channel) active;
 	/* handlers are being called, so channels that are closed are freed later */
 	bool in_progress;
-	uint64_t due_at_ns;             /* no timer of a channel expires before this time */
-	struct soft_content *latest;    /* the content made last, while any message uses it */
-	struct inc_crc32_jump *jump[4]; /* tables by payload size */
+	uint64_t due_at_ns;          /* no timer of a channel expires before this time */
+	struct soft_content *latest; /* the content made last, while any message uses it */
+	struct inc_crc32_jump *jump[INC_N_RC_PAYLOADS]; /* tables by payload size */
 	uint64_t strangers, wrong_port, damaged;
 };
 

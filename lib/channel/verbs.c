@@ -66,7 +66,7 @@ static void describe(const struct inc_rdma_device *device, uint8_t port, uint8_t
 		     struct inc_channel_offer *out)
 {
 	*out = (struct inc_channel_offer){
-		.payload_bytes = mtu_bytes < INC_MAX_PAYLOAD ? mtu_bytes : INC_MAX_PAYLOAD,
+		.payload_bytes = mtu_bytes < INC_MAX_RC_PAYLOAD ? mtu_bytes : INC_MAX_RC_PAYLOAD,
 		.max_message_bytes = max_message_bytes < INC_CHANNEL_VERBS_MAX_MESSAGE
 					     ? max_message_bytes
 					     : INC_CHANNEL_VERBS_MAX_MESSAGE,

@@ -57,10 +57,10 @@ static int check(const struct verbs_device *dev, const struct inc_channel_opts *
 {
 	const struct inc_rdma_limits *limits = &dev->device->limits;
 
-	if (!inc_payload_ok(opts->payload) || opts->payload > dev->mtu_bytes)
+	if (!inc_rc_payload_ok(opts->payload) || opts->payload > dev->mtu_bytes)
 		return inc_err_set(err, EINVAL, "%s: payload %u: %s, and %s/%u has an MTU of %u",
-				   opts->what, opts->payload, INC_PAYLOADS_TEXT, dev->device->name,
-				   dev->port, dev->mtu_bytes);
+				   opts->what, opts->payload, INC_RC_PAYLOADS_TEXT,
+				   dev->device->name, dev->port, dev->mtu_bytes);
 	if (opts->max_message_bytes > INC_CHANNEL_VERBS_MAX_MESSAGE)
 		return inc_err_set(err, EINVAL, "%s: messages of %u bytes: %u at most", opts->what,
 				   opts->max_message_bytes, INC_CHANNEL_VERBS_MAX_MESSAGE);

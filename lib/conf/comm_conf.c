@@ -28,6 +28,11 @@ bool inc_payload_good(uint64_t payload)
 	return inc_payload_ok(payload);
 }
 
+bool inc_rc_payload_good(uint64_t payload)
+{
+	return inc_rc_payload_ok(payload);
+}
+
 bool inc_slots_good(uint64_t slots)
 {
 	return inc_slots_ok(slots);
@@ -103,7 +108,7 @@ static const struct inc_field comm_fields[] = {
 	 .text = "absent: passthrough, in a file the switch's"},
 	{"root", INC_BOOL, INC_DEFAULT, INC_MESSAGE_ONLY, COMM(root), .def = true,
 	 .text = "no connection is up"},
-	{"payload", INC_PAYLOAD_FIELD, .need = INC_TOLD, COMM(payload), .def = INC_DEF_PAYLOAD,
+	{"payload", INC_RC_PAYLOAD_FIELD, .need = INC_TOLD, COMM(payload), .def = INC_DEF_PAYLOAD,
 	 .text = "bytes of a packet"},
 	{"slots", INC_SLOTS_FIELD, .need = INC_TOLD, COMM(slots), .def = INC_DEF_SLOTS,
 	 .text = "packets under way"},
@@ -156,6 +161,10 @@ static int settle_passthrough(const struct inc_comm_conf *comm, struct inc_err *
 {
 	const uint32_t children = comm->n_conns - !comm->root;
 
+	if (!inc_payload_ok(comm->payload))
+		return inc_err_set(err, EINVAL,
+				   "communicator %u: payload %u, in passthrough mode at most %d",
+				   comm->communicator, comm->payload, INC_MAX_PAYLOAD);
 	if (comm->message_packets || comm->messages || comm->floats != INC_FLOATS_FIXED)
 		return inc_err_set(
 			err, EINVAL,

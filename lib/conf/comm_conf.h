@@ -117,10 +117,13 @@ extern const struct inc_schema inc_comm_schema;
 
 /* Checks of values, for other tables that have such fields. */
 bool inc_payload_good(uint64_t payload);
+bool inc_rc_payload_good(uint64_t payload);
 bool inc_slots_good(uint64_t slots);
 bool inc_pkey_good(uint64_t pkey);
 #define INC_PAYLOAD_FIELD .kind = INC_UINT, .good = inc_payload_good, .what = INC_PAYLOADS_TEXT
-#define INC_SLOTS_FIELD   .kind = INC_UINT, .good = inc_slots_good, .what = INC_SLOTS_TEXT
+#define INC_RC_PAYLOAD_FIELD \
+	.kind = INC_UINT, .good = inc_rc_payload_good, .what = INC_RC_PAYLOADS_TEXT
+#define INC_SLOTS_FIELD .kind = INC_UINT, .good = inc_slots_good, .what = INC_SLOTS_TEXT
 #define INC_PKEY_FIELD \
 	.kind = INC_UINT, .good = inc_pkey_good, .what = "a partition (not 0 or 32768)"
 #define INC_QPN_FIELD      .kind = INC_UINT, .min = INC_MIN_QPN, .max = INC_MAX_QPN

@@ -167,15 +167,28 @@ INC_INLINE void inc_icrc_mask(__u8 *ip)
 	ip[INC_IP_LEN + INC_UDP_LEN + INC_BTH_MASKED_AT] = 0xff;
 }
 
-/* The payload sizes of a communicator. Each is a path MTU of RoCE. */
-#define INC_MIN_PAYLOAD   256
-#define INC_MAX_PAYLOAD   2048
-#define INC_PAYLOADS_TEXT "256, 512, 1024 or 2048"
-#define INC_PAYLOADS(_)   _(256) _(512) _(1024) _(2048)
+/* The payload sizes of a communicator. Each is a path MTU of RoCE. A switch in passthrough mode
+ * reads each packet from one linear buffer, which limits it to INC_MAX_PAYLOAD. Connections that
+ * end at sockets or devices at both ends may have INC_MAX_RC_PAYLOAD, the largest path MTU of RoCE.
+ */
+#define INC_MIN_PAYLOAD      256
+#define INC_MAX_PAYLOAD      2048
+#define INC_MAX_RC_PAYLOAD   4096
+#define INC_N_RC_PAYLOADS    5
+#define INC_PAYLOADS_TEXT    "256, 512, 1024 or 2048"
+#define INC_RC_PAYLOADS_TEXT "256, 512, 1024, 2048 or 4096"
+#define INC_PAYLOADS(_)      _(256) _(512) _(1024) _(2048)
+#define INC_RC_PAYLOADS(_)   INC_PAYLOADS(_) _(4096)
+_Static_assert(INC_MIN_PAYLOAD << (INC_N_RC_PAYLOADS - 1) == INC_MAX_RC_PAYLOAD,
+	       "each size is twice the one before it");
+INC_INLINE _Bool inc_rc_payload_ok(__u64 payload)
+{
+	return payload >= INC_MIN_PAYLOAD && payload <= INC_MAX_RC_PAYLOAD &&
+	       !(payload & (payload - 1));
+}
 INC_INLINE _Bool inc_payload_ok(__u64 payload)
 {
-	return payload >= INC_MIN_PAYLOAD && payload <= INC_MAX_PAYLOAD &&
-	       !(payload & (payload - 1));
+	return inc_rc_payload_ok(payload) && payload <= INC_MAX_PAYLOAD;
 }
 
 /* Whether addr (host order) is the address of one host: not 0.x.x.x, and below the multicast

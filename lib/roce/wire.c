@@ -7,7 +7,7 @@ unsigned int inc_roce_payload(unsigned int mtu)
 {
 	unsigned int p;
 
-	for (p = INC_MAX_PAYLOAD; p >= INC_MIN_PAYLOAD; p /= 2)
+	for (p = INC_MAX_RC_PAYLOAD; p >= INC_MIN_PAYLOAD; p /= 2)
 		if (p + INC_MAX_OVERHEAD <= mtu)
 			return p;
 	return 0;
@@ -55,7 +55,7 @@ uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const vo
 void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_roce_path *path,
 			 size_t payload)
 {
-	static const uint8_t zeros[INC_BTH_LEN + INC_MAX_PAYLOAD];
+	static const uint8_t zeros[INC_BTH_LEN + INC_MAX_RC_PAYLOAD];
 	uint8_t h[INC_IP_TO_BTH_LEN];
 	unsigned int id;
 

@@ -134,7 +134,7 @@ static void open_end(struct device_pair *p, unsigned int d, unsigned int i, uint
 		/* PSNs wrap within the first messages */
 		.own.psn = INC_PSN_MASK - mix(seed) % 50,
 		.pkey = INC_PKEY_DEFAULT,
-		.payload = DEVICE_PAIR_PAYLOAD,
+		.payload = p->payload ?: DEVICE_PAIR_PAYLOAD,
 		.max_message_bytes = p->max_message_bytes[d] ?: DEVICE_PAIR_MAX_MESSAGE,
 		.messages = DEVICE_PAIR_MESSAGES,
 		.memory = &e->memory,
@@ -184,15 +184,22 @@ void device_pair_make(struct device_pair *p, unsigned int n_channels, uint64_t s
 			open_end(p, d, i, seed * 16 + d * 8 + i);
 }
 
-void device_pair_open(struct device_pair *p, unsigned int n_channels, uint64_t seed)
+void device_pair_open_with(struct device_pair *p, uint32_t payload, unsigned int n_channels,
+			   uint64_t seed)
 {
 	const struct device_pair_place place = {
 		.ops = &inc_channel_soft, .ifname = "lo", .ip = {htonl(INADDR_LOOPBACK)}};
 
 	memset(p, 0, sizeof(*p));
+	p->payload = payload;
 	device_pair_open_device(p, 0, &place);
 	device_pair_open_device(p, 1, &place);
 	device_pair_make(p, n_channels, seed);
+}
+
+void device_pair_open(struct device_pair *p, unsigned int n_channels, uint64_t seed)
+{
+	device_pair_open_with(p, DEVICE_PAIR_PAYLOAD, n_channels, seed);
 }
 
 struct inc_channel_peer device_pair_peer(const struct device_pair *p, unsigned int d,

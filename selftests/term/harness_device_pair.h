@@ -48,6 +48,7 @@ struct device_pair {
 	struct device_pair_place place[2];
 	/* buffer sizes of the two devices' channels; 0: DEVICE_PAIR_MAX_MESSAGE */
 	uint32_t max_message_bytes[2];
+	uint32_t payload; /* of all channels; 0: DEVICE_PAIR_PAYLOAD */
 	struct inc_channel_device *dev[2];
 	unsigned int n_channels;
 	struct device_pair_end end[2][DEVICE_PAIR_CHANNELS];
@@ -55,6 +56,9 @@ struct device_pair {
 
 /* Opens two soft devices on 127.0.0.1 with n channels, which are not connected yet. */
 void device_pair_open(struct device_pair *p, unsigned int n_channels, uint64_t seed);
+/* The same with this payload. */
+void device_pair_open_with(struct device_pair *p, uint32_t payload, unsigned int n_channels,
+			   uint64_t seed);
 /* The two steps of device_pair_open() for given addresses: the first opens a device, and the second
  * makes channels between both devices. */
 void device_pair_open_device(struct device_pair *p, unsigned int d,

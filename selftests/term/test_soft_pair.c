@@ -63,6 +63,30 @@ static void test_channels(void **state)
 	device_pair_close(&p);
 }
 
+/* Every payload size works. The largest one needs about a quarter of the packets of 1,024 bytes. */
+static void test_payloads(void **state)
+{
+#define SIZE(bytes) bytes,
+	static const uint32_t payloads[] = {INC_RC_PAYLOADS(SIZE)};
+	const unsigned int n = sizeof(payloads) / sizeof(*payloads);
+	uint64_t packets[INC_N_RC_PAYLOADS];
+	struct device_pair p;
+	unsigned int i;
+
+	assert_int_equal(n, INC_N_RC_PAYLOADS);
+	lossy_set(&good, 1);
+	for (i = 0; i < n; i++) {
+		device_pair_open_with(&p, payloads[i], 2, 9);
+		device_pair_connect(&p);
+		device_pair_want(&p, 200);
+		device_pair_run(&p, 60);
+		packets[i] = device_pair_figures(&p, 0, 0).tx_packets;
+		assert_int_equal(device_pair_device_figures(&p, 0).damaged, 0);
+		device_pair_close(&p);
+	}
+	assert_true(3 * packets[n - 1] < packets[n - 3]);
+}
+
 /* Messages that are sent before the peer's address is set leave when it is set. */
 static void test_connect_late(void **state)
 {
@@ -156,13 +180,14 @@ static void test_shut_unheard(void **state)
 	device_pair_close(&p);
 }
 
-static void bad_network(const struct lossy_faults *faults, uint64_t seed, uint64_t messages)
+static void bad_network_with(uint32_t payload, const struct lossy_faults *faults, uint64_t seed,
+			     uint64_t messages)
 {
 	uint64_t faulty;
 	struct device_pair p;
 
 	lossy_set(faults, seed);
-	device_pair_open(&p, 2, seed);
+	device_pair_open_with(&p, payload, 2, seed);
 	device_pair_connect(&p);
 	device_pair_want(&p, messages);
 	device_pair_run(&p, 60);
@@ -173,6 +198,11 @@ static void bad_network(const struct lossy_faults *faults, uint64_t seed, uint64
 	device_pair_want(&p, 100);
 	device_pair_run(&p, 20);
 	device_pair_close(&p);
+}
+
+static void bad_network(const struct lossy_faults *faults, uint64_t seed, uint64_t messages)
+{
+	bad_network_with(DEVICE_PAIR_PAYLOAD, faults, seed, messages);
 }
 
 static void test_loss(void **state)
@@ -206,12 +236,13 @@ static void test_everything(void **state)
 	unsigned int n = full && *full == '1' ? 200 : 12, seed;
 
 	for (seed = 0; seed < n; seed++)
-		bad_network(&(struct lossy_faults){.lose = seed % 4 * 10,
-						   .repeat = seed % 3 * 15,
-						   .delay = seed % 5 * 10,
-						   .damage = 5 + seed % 2 * 10,
-						   .part = 300 + seed % 8 * 100},
-			    100 + seed, 60);
+		bad_network_with(seed % 3 ? DEVICE_PAIR_PAYLOAD : INC_MAX_RC_PAYLOAD,
+				 &(struct lossy_faults){.lose = seed % 4 * 10,
+							.repeat = seed % 3 * 15,
+							.delay = seed % 5 * 10,
+							.damage = 5 + seed % 2 * 10,
+							.part = 300 + seed % 8 * 100},
+				 100 + seed, seed % 3 ? 60 : 240);
 }
 
 static void test_refusals(void **state)
@@ -240,6 +271,8 @@ static void test_refusals(void **state)
 	inc_channel_soft.shut(ch, 0);
 	opts.payload = 1000;
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
+	opts.payload = 2 * INC_MAX_RC_PAYLOAD;
+	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
 	opts.payload = DEVICE_PAIR_PAYLOAD;
 	opts.max_message_bytes++;
 	assert_int_equal(inc_channel_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
@@ -257,7 +290,7 @@ static void test_probe(void **state)
 
 	assert_int_equal(inc_channel_soft.probe(&opts, &offer, &why), 0);
 	assert_string_equal(offer.device, "127.0.0.1");
-	assert_int_equal(offer.payload_bytes, INC_MAX_PAYLOAD);
+	assert_int_equal(offer.payload_bytes, INC_MAX_RC_PAYLOAD);
 	assert_int_equal(offer.max_message_bytes, 1 << 20);
 	opts.ifname = "none-such";
 	assert_int_equal(inc_channel_soft.probe(&opts, &offer, &why), -ENODEV);
@@ -267,21 +300,14 @@ static void test_probe(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_channels),
-		cmocka_unit_test(test_last_posted_first),
-		cmocka_unit_test(test_connect_late),
-		cmocka_unit_test(test_no_room),
-		cmocka_unit_test(test_shut),
-		cmocka_unit_test(test_shut_unheard),
-		cmocka_unit_test(test_loss),
-		cmocka_unit_test(test_much_loss),
-		cmocka_unit_test(test_repeats),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_everything),
-		cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_probe),
+		cmocka_unit_test(test_messages),     cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_payloads),     cmocka_unit_test(test_last_posted_first),
+		cmocka_unit_test(test_connect_late), cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_shut),         cmocka_unit_test(test_shut_unheard),
+		cmocka_unit_test(test_loss),         cmocka_unit_test(test_much_loss),
+		cmocka_unit_test(test_repeats),      cmocka_unit_test(test_order),
+		cmocka_unit_test(test_damage),       cmocka_unit_test(test_everything),
+		cmocka_unit_test(test_refusals),     cmocka_unit_test(test_probe),
 	};
 
 	return cmocka_run_group_tests_name("soft pair", tests, NULL, NULL);
