@@ -247,6 +247,17 @@ def with_mode(path, mode, directory):
     return out
 
 
+def with_mtu(path, mtu, directory):
+    """Writes a copy of a topology whose links have this MTU, if they have none of their own. Returns its path."""
+    with open(path, encoding="utf-8") as f:
+        text, n = re.subn(r"^(defaults: .*mtu: )\d+", rf"\g<1>{mtu}", f.read(), flags=re.M)
+    expect(n == 1, f"{path} has {n} default MTUs")
+    out = os.path.join(directory, os.path.basename(path))
+    with open(out, "w", encoding="utf-8") as f:
+        f.write(text)
+    return out
+
+
 def with_modes(path, modes, directory):
     """Writes a copy of a topology with these modes of switches, {name: mode}. Returns its path."""
     with open(path, encoding="utf-8") as f:
@@ -303,17 +314,21 @@ class Job:
 
 class Lab(Daemons):
     """with Lab("star4.yaml") as lab: a lab that is removed at the end. Its switches are in the test's mode;
-    mode=None: in those of the file. Unless books is False, the switch's packet counters must balance at the end.
-    program: the inc-lab of another build. env: the environment of the lab's daemons."""
+    mode=None: in those of the file. mtu: of all links, instead of the file's. Unless books is False, the switch's
+    packet counters must balance at the end. program: the inc-lab of another build. env: the environment of the
+    lab's daemons."""
 
-    def __init__(self, topology, *up_args, books=True, mode=MODE, program="inc-lab", env=None):
+    def __init__(self, topology, *up_args, books=True, mode=MODE, mtu=None, program="inc-lab", env=None):
         self.topology = topology if "/" in topology else os.path.join(TOP, "topo", topology)
         self.up_args = up_args
         self.books = books
         self.program, self.env = program, env
         self.files = None
-        if mode not in (None, "passthrough"):
+        if mtu or mode not in (None, "passthrough"):
             self.files = tempfile.TemporaryDirectory(prefix="inc-test-")
+        if mtu:
+            self.topology = with_mtu(self.topology, mtu, self.files.name)
+        if mode not in (None, "passthrough"):
             self.topology = with_mode(self.topology, mode, self.files.name)
         self.name = "t" + secrets.token_hex(3)
         self.jobs = []

@@ -76,12 +76,14 @@ class OpenMpi:
         return took
 
 
-def open_labs(stack, hosts):
-    """Starts the labs. Returns {mode: lab}, and {mode: reason} of those that could not start."""
+def open_labs(stack, hosts, mtu):
+    """Starts the labs. mtu: of the links of the switch in termination mode, if it is not the topology's. Returns
+    {mode: lab}, and {mode: reason} of those that could not start."""
     labs, missing = {}, {}
     for mode in MODES:
         try:
-            labs[mode] = stack.enter_context(Lab(f"star{hosts}.yaml", mode=mode, books=False))
+            labs[mode] = stack.enter_context(
+                Lab(f"star{hosts}.yaml", mode=mode, books=False, mtu=mtu if mode == TERMINATION else None))
         except Failure as e:
             missing[mode] = str(e).strip().splitlines()[-1]
     return labs, missing
@@ -91,7 +93,7 @@ def measure_hosts(how, hosts):
     sizes = QUICK_SIZES if how.quick else SIZES
     mpi, took = OpenMpi(), {}
     with contextlib.ExitStack() as stack:
-        labs, missing = open_labs(stack, hosts)
+        labs, missing = open_labs(stack, hosts, how.mtu)
         for _ in range(how.rounds):
             for mode, dtype in COLUMNS:
                 if mode in missing or (mode == MPI and TERMINATION in missing):
