@@ -381,5 +381,5 @@ void cluster_write_topology(FILE *f)
 	fprintf(f, "switches:\n");
 	for (i = 0; i < cluster.n_switches; i++)
 		write_switch(f, &cluster.sw[i]);
-	fprintf(f, "defaults: {prefix: 24, mtu: 2200}\n");
+	fprintf(f, "defaults: {prefix: 24, mtu: 4200}\n");
 }

@@ -415,7 +415,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_por
 	*(struct ibv_port_attr *)out = (struct ibv_port_attr){
 		.state = rdma_is_up(context_of(ctx)->device) ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
 		.max_mtu = IBV_MTU_4096,
-		.active_mtu = IBV_MTU_2048,
+		.active_mtu = IBV_MTU_4096,
 		.gid_tbl_len = RDMA_GIDS,
 		.max_msg_sz = RDMA_MOST_BYTES,
 		.pkey_tbl_len = 1,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "cluster.h"
 #include "lib/base/awake.h"
+#include "lib/proto/roce.h"
 #include "scenario.h"
 #include "sim.h"
 #include "userspace/call.h"
@@ -219,7 +220,7 @@ static void draw_job(struct plan *p, struct rng *rng, unsigned int job)
 	const unsigned int calls = 1 + rng_below(rng, CLUSTER_CALLS_MOST);
 	const unsigned int comms = 1 + rng_chance(rng, 300);
 	const unsigned int at_once = 1 + rng_below(rng, 4);
-	const unsigned int payload = 256u << rng_below(rng, 4);
+	const unsigned int payload = INC_MIN_PAYLOAD << rng_below(rng, INC_N_RC_PAYLOADS);
 	const unsigned int window = 1 + rng_below(rng, 16);
 	const unsigned int packets = 1 + (rng_chance(rng, 300) ? rng_below(rng, 8) : 0);
 	const bool is_short = rng_chance(rng, 500);

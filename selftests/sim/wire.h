@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_FRAME_MOST 2400
+#define WIRE_FRAME_MOST 4400
 
 typedef void (*wire_fn)(void *arg, const uint8_t *frame, size_t len);
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include "lib/proto/roce.h"
 
-#define FRAME_MAX     3072
+#define FRAME_MAX     4400
 #define FRAME_IP      INC_ETH_LEN
 #define FRAME_UDP     (FRAME_IP + INC_IP_LEN)
 #define FRAME_BTH     (FRAME_UDP + INC_UDP_LEN)
