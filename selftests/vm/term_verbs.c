@@ -120,8 +120,8 @@ static void test_probe(void **state)
 		fail_msg("%s", why.msg);
 	snprintf(want, sizeof(want), "%s port 1, GID ", ends[0].device);
 	assert_memory_equal(offer.device, want, strlen(want));
-	/* 2048, because the lab's links have an MTU of 2200 */
-	assert_int_equal(offer.payload_bytes, 2048);
+	/* 4096, because the lab's links have an MTU of 4200 */
+	assert_int_equal(offer.payload_bytes, INC_MAX_RC_PAYLOAD);
 	assert_int_equal(offer.max_message_bytes, 1 << 20);
 	opts.ifname = "h9";
 	opts.own_ip.s_addr = htonl(0x0a4d0963); /* 10.77.9.99, which is no address of this device */

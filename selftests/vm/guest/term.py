@@ -42,7 +42,7 @@ switches:
       - {name: h5, ip: 10.77.5.1, peers: [r, h2, h3], bridge: b0}
 bridges:
   - {name: b0}
-defaults: {prefix: 16, mtu: 2200}
+defaults: {prefix: 16, mtu: 4200}
 """
 SOFT_TOO = "verbs,soft,verbs,soft"
 SOON_S = 10  # errors must be reported within this time
@@ -58,6 +58,11 @@ def daemon(name, program, *args):
         finally:
             process.terminate()
             process.wait(20)
+
+
+def daemon_log(name):
+    with open(os.path.join(OUT, name + ".log"), encoding="utf-8") as f:
+        return f.read().splitlines()
 
 
 def incctl(*args, **more):
@@ -116,6 +121,10 @@ FEW = ("--message-packets", "4", "--window", "16")
 def jobs():
     """Contents are checked. Sizes: empty, one element, a short last packet, a short last message."""
     job("allreduce", "--sizes", "0,4,1028,65540,1M")
+    with case("packets of 4096 bytes, which the MTU of 4200 has room for"):
+        made = next(line for line in daemon_log("controller") if "communicator" in line and "payload" in line)
+        expect("payload 4096," in made, made)
+    job("allreduce_2048", "--payload", "2048", "--sizes", "4,65540")
     job("allreduce_of_1", *FEW, "--sizes", "0,4,65540", ranks=1)
     job("max_of_float16_of_3", *FEW, "--dtype", "float16", "--op", "max", "--sizes", "4,1028,65540",
         ranks=3)  # one leaf has only one child
@@ -224,8 +233,7 @@ def breaks(name, switch, pattern, down, up):
         seconds = time.monotonic() - since
         told(result, "rank|s0|s1", range(HOSTS))
         expect(seconds < SOON_S, f"{seconds:.1f} s: " + result.story())
-        with open(os.path.join(OUT, switch + ".log"), encoding="utf-8") as f:
-            text = f.read()
+        text = "\n".join(daemon_log(switch))
         expect(re.search(pattern, text), f"{switch} does not say why: {text[-3000:]}")
         print(f"# {name}: {seconds:.1f} s, events {events(switch, seen)}", flush=True)
         up()
@@ -260,7 +268,7 @@ def endpoints():
 
 
 def test():
-    with lab(ENDS, "--wires"):
+    with lab(ENDS, "--wires", "--mtu", "4200"):
         with switches() as processes:
             jobs()
             slow_and_killed(processes)
