@@ -230,19 +230,26 @@ static void test_damage(void **state)
 	bad_network(&(struct lossy_faults){.damage = 20, .part = 1000}, 15, 200);
 }
 
+static void test_large_payload(void **state)
+{
+	static const struct lossy_faults all = {
+		.lose = 20, .repeat = 15, .delay = 20, .damage = 20, .part = 1000};
+
+	bad_network_with(INC_MAX_RC_PAYLOAD, &all, 16, 300);
+}
+
 static void test_everything(void **state)
 {
 	const char *full = getenv("FULL");
 	unsigned int n = full && *full == '1' ? 200 : 12, seed;
 
 	for (seed = 0; seed < n; seed++)
-		bad_network_with(seed % 3 ? DEVICE_PAIR_PAYLOAD : INC_MAX_RC_PAYLOAD,
-				 &(struct lossy_faults){.lose = seed % 4 * 10,
-							.repeat = seed % 3 * 15,
-							.delay = seed % 5 * 10,
-							.damage = 5 + seed % 2 * 10,
-							.part = 300 + seed % 8 * 100},
-				 100 + seed, seed % 3 ? 60 : 240);
+		bad_network(&(struct lossy_faults){.lose = seed % 4 * 10,
+						   .repeat = seed % 3 * 15,
+						   .delay = seed % 5 * 10,
+						   .damage = 5 + seed % 2 * 10,
+						   .part = 300 + seed % 8 * 100},
+			    100 + seed, 60);
 }
 
 static void test_refusals(void **state)
@@ -306,8 +313,9 @@ int main(void)
 		cmocka_unit_test(test_shut),         cmocka_unit_test(test_shut_unheard),
 		cmocka_unit_test(test_loss),         cmocka_unit_test(test_much_loss),
 		cmocka_unit_test(test_repeats),      cmocka_unit_test(test_order),
-		cmocka_unit_test(test_damage),       cmocka_unit_test(test_everything),
-		cmocka_unit_test(test_refusals),     cmocka_unit_test(test_probe),
+		cmocka_unit_test(test_damage),       cmocka_unit_test(test_large_payload),
+		cmocka_unit_test(test_everything),   cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_probe),
 	};
 
 	return cmocka_run_group_tests_name("soft pair", tests, NULL, NULL);
