@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "lib/proto/roce.h"
 #include "selftests/fakes/controller.h"
 
 static int create(struct fake_controller *f, const char *const *answers, bool hang_up,
@@ -206,46 +205,6 @@ static void bad_connections(void **state)
 		if (!strstr(f.received, "\"type\":\"failed\",\"comm\":0") !=
 		    (cases[i].want == -ENOSPC))
 			fail_msg("case %zu: received %s", i, f.received);
-	}
-}
-
-/* A member offers more than 2048 bytes in a field of its own, because a controller of an earlier
- * version refuses more than 2048 in `payload`. It accepts more only from a tree of switches in
- * termination mode. */
-static void large_payloads(void **state)
-{
-	static const struct {
-		unsigned int payload;
-		const char *asks, *answer, *part;
-	} cases[] = {
-		{1024, "\"payload\":1024,\"message_packets\"", CONN("5", "2048", "8"),
-		 "1024 at most"},
-		{2048, "\"payload\":2048,\"message_packets\"", CONN("5", "4096", "8"),
-		 "2048 at most"},
-		{4096, "\"payload\":2048,\"termination_payload\":4096,", CONN("5", "4096", "8"),
-		 "2048 at most"},
-		/* the loopback interface has room for it */
-		{0, "\"payload\":2048,\"termination_payload\":4096,", CONN("5", "8192", "8"),
-		 INC_RC_PAYLOADS_TEXT},
-	};
-	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT, .window = 8);
-	struct inccl_communicator *comm;
-	struct inccl_group *group;
-	struct fake_controller f;
-	char error[256];
-
-	opts.error = error;
-	opts.error_size = sizeof(error);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const char *const answers[] = {JOINED, cases[i].answer, NULL};
-
-		opts.payload = cases[i].payload;
-		assert_int_equal(create(&f, answers, false, &group, error), 0);
-		assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EPROTO);
-		assert_int_equal(inccl_group_destroy(group), 0);
-		fake_controller_stop(&f);
-		if (!strstr(f.received, cases[i].asks) || !strstr(error, cases[i].part))
-			fail_msg("case %zu: received %s, error %s", i, f.received, error);
 	}
 }
 
@@ -564,7 +523,6 @@ int main(void)
 		cmocka_unit_test(misbehaving_controllers),
 		cmocka_unit_test(endless_line),
 		cmocka_unit_test(bad_connections),
-		cmocka_unit_test(large_payloads),
 		cmocka_unit_test(started_by_number),
 		cmocka_unit_test(dead_switch),
 		cmocka_unit_test(rank_lost),
