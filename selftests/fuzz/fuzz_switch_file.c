@@ -16,7 +16,9 @@ static void check_comm(const struct inc_comm_conf *cm)
 {
 	uint32_t i, ups = 0;
 
-	fuzz_require(inc_payload_good(cm->payload), "payload %u", cm->payload);
+	fuzz_require(inc_rc_payload_good(cm->payload), "payload %u", cm->payload);
+	fuzz_require(cm->mode != INC_PASSTHROUGH || inc_payload_good(cm->payload), "payload %u",
+		     cm->payload);
 	fuzz_require(cm->mode < INC_N_MODES, "mode %u", cm->mode);
 	fuzz_require(cm->mode != INC_PASSTHROUGH || inc_slots_good(cm->slots), "%u slots",
 		     cm->slots);
