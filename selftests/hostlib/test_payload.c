@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* What a member offers to the controller as its largest payload, and what it accepts. */
+/* A member offers its largest payload to the controller, and accepts no larger one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
