@@ -3,7 +3,10 @@
  * Measures the cost of a packet in the XDP programs, by BPF_PROG_TEST_RUN of the data path's own
  * functions. bpf/inc_xdp_test.bpf.c restores their state before each round. For comparison, an
  * empty XDP program and zlib's crc32 over the same bytes are measured. Prints nanoseconds per
- * packet: minimum and median over runs.
+ * packet, minimum and median over rounds, and the ratio to zlib's crc32.
+ *
+ * A round measures every row once. The ratio is the median of the ratios of all rounds, so other
+ * load on the machine changes it less than the nanoseconds.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,8 +30,8 @@
 #include "loader/inc_raw.h"
 #include "inc_xdp_test.skel.h"
 
-#define RUNS   100
-#define ROUNDS 2000
+#define ROUNDS  100
+#define PACKETS 2000 /* number of packets that each row handles in a round */
 /* number of the loopback interface, which is the ingress port of BPF_PROG_TEST_RUN */
 #define IFINDEX 1
 #define OTHER   "inc-others" /* name of the port of all children except the first */
@@ -46,22 +49,26 @@ struct bench {
 	bool json;
 };
 
-struct figure {
-	uint32_t min_ns;
-	uint32_t median_ns;
+/* A line of the table, and what its program took in each round. */
+struct row {
+	const char *name;
+	struct bpf_program *prog; /* NULL for zlib's crc32 */
+	uint32_t want;            /* the verdict that proves that a packet was handled */
+	uint64_t arrived;         /* arrival bits of the other children */
+	double ns[ROUNDS];
 };
 
-static int compare_u32(const void *a, const void *b)
+static int compare_double(const void *a, const void *b)
 {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	double x = *(const double *)a, y = *(const double *)b;
 
 	return x < y ? -1 : x > y;
 }
 
-static struct figure summarise(uint32_t *ns)
+static double median(double *values)
 {
-	qsort(ns, RUNS, sizeof(*ns), compare_u32);
-	return (struct figure){ns[0], ns[RUNS / 2]};
+	qsort(values, ROUNDS, sizeof(*values), compare_double);
+	return values[ROUNDS / 2];
 }
 
 /* Builds the first packet of child 0, which is a SEND only with immediate and has random data. */
@@ -218,63 +225,60 @@ static int setup(struct bench *b, struct inc_err *err)
 	return 0;
 }
 
-/* Runs a program on the frame many times. want: the verdict that proves that each round did the
- * work that is measured. */
-static int run(struct bench *b, struct bpf_program *prog, uint32_t want, uint64_t arrived,
-	       struct figure *out, struct inc_err *err)
+/* Runs the row's program on the frame many times. Returns the nanoseconds per packet, or -errno. */
+static int run_program(struct bench *b, const struct row *row, struct inc_err *err)
 {
 	uint8_t in[sizeof(b->frame)];
-	uint32_t ns[RUNS];
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in, .data_size_in = b->frame_len,
+		    .data_out = b->left, .data_size_out = sizeof(b->left), .repeat = PACKETS);
+	int ret;
 
-	b->test->bss->inc_bench_arrived = arrived;
-	for (int i = 0; i < RUNS; i++) {
-		LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in, .data_size_in = b->frame_len,
-			    .data_out = b->left, .data_size_out = sizeof(b->left),
-			    .repeat = ROUNDS);
-		int ret;
-
-		memcpy(in, b->frame, b->frame_len);
-		ret = bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);
-		if (ret)
-			return inc_err_set(err, -ret, "%s: BPF_PROG_TEST_RUN: %s",
-					   bpf_program__name(prog), strerror(-ret));
-		if (opts.retval != want)
-			return inc_err_set(err, EPROTO, "%s: verdict %u, expected %u",
-					   bpf_program__name(prog), opts.retval, want);
-		ns[i] = opts.duration;
-	}
-	*out = summarise(ns);
-	return 0;
+	b->test->bss->inc_bench_arrived = row->arrived;
+	memcpy(in, b->frame, b->frame_len);
+	ret = bpf_prog_test_run_opts(bpf_program__fd(row->prog), &opts);
+	if (ret)
+		return inc_err_set(err, -ret, "%s: BPF_PROG_TEST_RUN: %s",
+				   bpf_program__name(row->prog), strerror(-ret));
+	if (opts.retval != row->want)
+		return inc_err_set(err, EPROTO, "%s: verdict %u, expected %u",
+				   bpf_program__name(row->prog), opts.retval, row->want);
+	if (row->arrived) /* the frame is the template from which copies are made */
+		memcpy(&b->test->bss->inc_bench_template, b->left,
+		       sizeof(b->test->bss->inc_bench_template));
+	return opts.duration;
 }
 
-static struct figure run_zlib(const struct bench *b)
+/* Returns the nanoseconds that zlib's crc32 takes for the bytes of a packet. */
+static double run_zlib(const struct bench *b)
 {
-	uint32_t ns[RUNS];
+	const uint64_t start_ns = inc_now_ns();
 	volatile uLong sink = 0;
 
-	for (int i = 0; i < RUNS; i++) {
-		const uint64_t start_ns = inc_now_ns();
-
-		for (int k = 0; k < ROUNDS; k++)
-			sink ^= crc32(0, b->frame + INC_ETH_LEN, b->frame_len - INC_ETH_LEN);
-		ns[i] = (inc_now_ns() - start_ns) / ROUNDS;
-	}
-	return summarise(ns);
+	for (int k = 0; k < PACKETS; k++)
+		sink ^= crc32(0, b->frame + INC_ETH_LEN, b->frame_len - INC_ETH_LEN);
+	return (double)(inc_now_ns() - start_ns) / PACKETS;
 }
 
-static void print(const char *name, struct figure f, const struct bench *b)
+/* Prints a row, whose nanoseconds this function sorts. zlib: those of zlib in the same rounds. */
+static void print(struct row *row, const double *zlib, const struct bench *b)
 {
+	double ratios[ROUNDS], ratio, middle;
+
+	for (int i = 0; i < ROUNDS; i++)
+		ratios[i] = row->ns[i] / zlib[i];
+	ratio = median(ratios);
+	middle = median(row->ns);
 	if (b->json) {
-		json_t *o =
-			json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "bench", name, "payload",
-				  b->payload, "children", b->children, "communicators",
-				  b->communicators, "min_ns", f.min_ns, "median_ns", f.median_ns);
+		json_t *o = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f}", "bench", row->name,
+				      "payload", b->payload, "children", b->children,
+				      "communicators", b->communicators, "min_ns", (int)row->ns[0],
+				      "median_ns", (int)middle, "zlib_ratio", ratio);
 
 		json_dumpf(o, stdout, JSON_COMPACT);
 		putchar('\n');
 		json_decref(o);
 	} else {
-		printf("%-46s %8u %8u\n", name, f.min_ns, f.median_ns);
+		printf("%-46s %8.0f %8.0f %8.2f\n", row->name, row->ns[0], middle, ratio);
 	}
 }
 
@@ -312,43 +316,49 @@ static const struct inc_program program = {
 	.groups = {{options, 0}},
 };
 
-/* Measures every figure and prints a line for each. Returns 0 or -errno. */
+/* Measures every row in each round and prints the rows. Returns 0 or -errno. */
 static int measure(struct bench *b, struct inc_err *err)
 {
 	uint64_t others = (b->children == 32 ? ~0u : (1u << b->children) - 1) & ~1ull;
-	const struct {
-		const char *name;
-		struct bpf_program *prog;
-		uint32_t want;
-		uint64_t arrived;
-	} rows[] = {
-		{"empty XDP program", b->test->progs.inc_bench_empty, 2, 0},
-		{"putting state back (part of what follows)", b->test->progs.inc_bench_reset_only,
-		 2, 0},
-		{"contribution, not the last", b->test->progs.inc_bench_handle, 1, 0},
-		{"last contribution, sum, ICRC of result", b->test->progs.inc_bench_handle, 4,
-		 others},
+	struct row rows[] = {
+		{.name = "zlib crc32 over the packet"},
+		{.name = "empty XDP program", .prog = b->test->progs.inc_bench_empty, .want = 2},
+		{.name = "putting state back (part of what follows)",
+		 .prog = b->test->progs.inc_bench_reset_only,
+		 .want = 2},
+		{.name = "contribution, not the last",
+		 .prog = b->test->progs.inc_bench_handle,
+		 .want = 1},
+		{.name = "last contribution, sum, ICRC of result",
+		 .prog = b->test->progs.inc_bench_handle,
+		 .want = 4,
+		 .arrived = others},
 		/* the next row uses the template that the row above has left */
-		{"putting a template back (part of the next)",
-		 b->test->progs.inc_bench_template_only, 2, 0},
-		{"one copy with its ICRC", b->test->progs.inc_bench_copy, 2, 0},
+		{.name = "putting a template back (part of the next)",
+		 .prog = b->test->progs.inc_bench_template_only,
+		 .want = 2},
+		{.name = "one copy with its ICRC",
+		 .prog = b->test->progs.inc_bench_copy,
+		 .want = 2},
 	};
-	struct figure f;
+	const size_t n = sizeof(rows) / sizeof(rows[0]);
+	double zlib[ROUNDS];
 	int ret;
 
-	if (!b->json)
-		printf("payload %u, %u children; ns per packet           min   median\n",
-		       b->payload, b->children);
-	print("zlib crc32 over the packet", run_zlib(b), b);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		ret = run(b, rows[i].prog, rows[i].want, rows[i].arrived, &f, err);
-		if (ret)
-			return ret;
-		print(rows[i].name, f, b);
-		if (rows[i].arrived)
-			memcpy(&b->test->bss->inc_bench_template, b->left,
-			       sizeof(b->test->bss->inc_bench_template));
+	for (int round = 0; round < ROUNDS; round++) {
+		zlib[round] = rows[0].ns[round] = run_zlib(b);
+		for (size_t i = 1; i < n; i++) {
+			ret = run_program(b, &rows[i], err);
+			if (ret < 0)
+				return ret;
+			rows[i].ns[round] = ret;
+		}
 	}
+	if (!b->json)
+		printf("payload %u, %u children; ns per packet           min   median  of zlib\n",
+		       b->payload, b->children);
+	for (size_t i = 0; i < n; i++)
+		print(&rows[i], zlib, b);
 	return 0;
 }
 

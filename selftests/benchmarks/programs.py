@@ -24,11 +24,16 @@ def measure_xdp(how):
     yield from run("bench_xdp", "--communicators", 1000)
 
 
-def xdp_least(rows, bench, payload, children=4, communicators=1):
-    """The least nanoseconds of a benchmark, or None if it was not measured."""
+def xdp_least(rows, bench, payload, children=4, communicators=1, figure="min_ns"):
+    """The least nanoseconds of a benchmark, or another figure of it; None if it was not measured."""
     wanted = (bench, payload, children, communicators)
-    its = [r["min_ns"] for r in rows if (r["bench"], r["payload"], r["children"], r["communicators"]) == wanted]
+    its = [r[figure] for r in rows if (r["bench"], r["payload"], r["children"], r["communicators"]) == wanted]
     return min(its, default=None)
+
+
+def xdp_ratio(rows, bench, payload):
+    """The ratio to zlib's crc32 of the same bytes in the same rounds, with 4 children; or None."""
+    return xdp_least(rows, bench, payload, figure="zlib_ratio")
 
 
 def xdp_each(rows, payload, children):
@@ -38,15 +43,26 @@ def xdp_each(rows, payload, children):
     return None if first is None or last is None else ((children - 1) * first + last) / children
 
 
+def xdp_gbps(rows, payload, children=4):
+    """Gbit/s of payload that the programs of one core receive. A contribution costs its share of the sum, and the
+    copy of the result that its child gets."""
+    each, copy = xdp_each(rows, payload, children), xdp_least(rows, COPY, payload, children)
+    return None if each is None or copy is None else payload * 8 / (each + copy)
+
+
 def show_xdp(rows):
-    yield Table("XDP programs, ns a packet (BPF_PROG_TEST_RUN), 4 children", ["what", "least", "median"], [
+    yield Table("XDP programs, ns a packet (BPF_PROG_TEST_RUN), 4 children", ["what", "least", "median", "of zlib's crc32"], [
         [f"{r['bench']}, {r['payload']} bytes" + (f", {r['communicators']} communicators" if r["communicators"] > 1 else ""),
-         str(r["min_ns"]), str(r["median_ns"])] for r in rows if r["children"] == 4])
+         str(r["min_ns"]), str(r["median_ns"]), f"{r['zlib_ratio']:.2f}"] for r in rows if r["children"] == 4])
     lines = [[f"{what}, {payload} bytes"] + ["-" if ns is None else f"{ns:.0f}" for ns in its]
              for payload in (1024, 2048) for what, its in (
                  (CONTRIBUTION, [xdp_least(rows, CONTRIBUTION, payload, n) for n in CHILDREN]),
                  ("each contribution to a sum, all and sum", [xdp_each(rows, payload, n) for n in CHILDREN]))]
     yield Table("The same by children, ns, least", ["what"] + [str(n) for n in CHILDREN], lines)
+    yield Table("Payload that the programs of one core receive, sum up and send to all children, Gbit/s",
+                ["payload"] + [str(n) for n in CHILDREN],
+                [[str(payload)] + ["-" if gbps is None else f"{gbps:.1f}" for gbps in (
+                    xdp_gbps(rows, payload, n) for n in CHILDREN)] for payload in (1024, 2048)])
 
 
 def measure_reduce(how):
