@@ -248,15 +248,16 @@ static int run_program(struct bench *b, const struct row *row, struct inc_err *e
 	return opts.duration;
 }
 
-/* Returns the nanoseconds that zlib's crc32 takes for the bytes of a packet. */
+/* Returns the nanoseconds that zlib's crc32 takes for the bytes of a packet. It is CPU time, because
+ * BPF_PROG_TEST_RUN does not count the time of other processes either. */
 static double run_zlib(const struct bench *b)
 {
-	const uint64_t start_ns = inc_now_ns();
+	const uint64_t start_ns = inc_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	volatile uLong sink = 0;
 
 	for (int k = 0; k < PACKETS; k++)
 		sink ^= crc32(0, b->frame + INC_ETH_LEN, b->frame_len - INC_ETH_LEN);
-	return (double)(inc_now_ns() - start_ns) / PACKETS;
+	return (double)(inc_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns) / PACKETS;
 }
 
 /* Prints a row, whose nanoseconds this function sorts. zlib: those of zlib in the same rounds. */
