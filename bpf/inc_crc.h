@@ -12,10 +12,15 @@
  * 2. By bits, while five words follow: a word is shifted and xored into the words 2 to 5 places
  * on.
  *
- * 3. The last five words go through tables.
+ * 3. Two of the last five words are removed in the same way, by relations that do not reach beyond
+ * the last word. The last three words go through tables.
  *
  * The row is only read. Each word collects what the removed words before it add to it; step 1
  * stores the removed words in a buffer of its own.
+ *
+ * The speed follows the number of instructions, most of all where two threads share a core. So
+ * loops are unrolled, and what adds nothing to a word is left out where the place of the word is
+ * constant.
  */
 #ifndef INC_CRC_H
 #define INC_CRC_H
@@ -25,7 +30,11 @@
 #define INC_CRC_MAX_LEN (INC_BUF_HDR + INC_MAX_PAYLOAD)
 
 #define INC_FOLD_REACH 300
-#define INC_FOLD_BLOCK 32 /* number of bytes that step 1 removes in one round */
+/* Numbers of bytes. Step 1 removes a multiple of INC_FOLD_BLOCK: at first INC_FOLD_START if there
+ * are so many, then INC_FOLD_ROUND in one round, and the rest by blocks. */
+#define INC_FOLD_BLOCK 32
+#define INC_FOLD_START 320
+#define INC_FOLD_ROUND 128
 #define INC_FOLD_MIN   (INC_FOLD_REACH + INC_FOLD_BLOCK)
 #define INC_LAST_WORDS 5 /* number of words that step 3 processes */
 /* Words for step 2. After step 1 there are at least INC_BEHIND_WORDS. Without step 1 there are at
@@ -49,20 +58,30 @@ struct {
 	__type(value, struct inc_fold);
 } inc_fold SEC(".maps");
 
+/* Entry of table k for the byte at bit 2 of at. All tables share one base register. */
+#define INC_CRC_ENTRY(tables, k, at) \
+	(*(const volatile __u32 *)((tables) + ((at)&0xff << 2) + sizeof(inc_crc_table[0]) * (k)))
+
 static __always_inline __u32 inc_crc_word(__u32 state, __u32 word)
 {
+	const volatile __u8 *t = (const volatile __u8 *)inc_crc_table;
+
+	inc_opaque(t);
 	state ^= word;
-	return inc_crc_table[3][state & 0xff] ^ inc_crc_table[2][state >> 8 & 0xff] ^
-	       inc_crc_table[1][state >> 16 & 0xff] ^ inc_crc_table[0][state >> 24];
+	return INC_CRC_ENTRY(t, 3, state << 2) ^ INC_CRC_ENTRY(t, 2, state >> 6) ^
+	       INC_CRC_ENTRY(t, 1, state >> 14) ^ INC_CRC_ENTRY(t, 0, state >> 22);
 }
 
 static __always_inline __u32 inc_crc_word64(__u32 state, __u64 word)
 {
-	word ^= state;
-	return inc_crc_table[7][word & 0xff] ^ inc_crc_table[6][word >> 8 & 0xff] ^
-	       inc_crc_table[5][word >> 16 & 0xff] ^ inc_crc_table[4][word >> 24 & 0xff] ^
-	       inc_crc_table[3][word >> 32 & 0xff] ^ inc_crc_table[2][word >> 40 & 0xff] ^
-	       inc_crc_table[1][word >> 48 & 0xff] ^ inc_crc_table[0][word >> 56];
+	const volatile __u8 *t = (const volatile __u8 *)inc_crc_table;
+	__u32 low = (__u32)word ^ state, high = word >> 32;
+
+	inc_opaque(t);
+	return INC_CRC_ENTRY(t, 3, high << 2) ^ INC_CRC_ENTRY(t, 2, high >> 6) ^
+	       INC_CRC_ENTRY(t, 1, high >> 14) ^ INC_CRC_ENTRY(t, 0, high >> 22) ^
+	       INC_CRC_ENTRY(t, 7, low << 2) ^ INC_CRC_ENTRY(t, 6, low >> 6) ^
+	       INC_CRC_ENTRY(t, 5, low >> 14) ^ INC_CRC_ENTRY(t, 4, low >> 22);
 }
 
 /* Advances a CRC state over len zero bytes. len: a multiple of 4, below 4096. */
@@ -89,21 +108,23 @@ struct inc_run {
 };
 
 /*
- * Returns what the removed words 2 to 5 places before a word add to it, by bits: o2 << 17 ^ o2 <<
- * 55 ^ o3 << 19 ^ o4 << 44 ^ o3 >> 47 ^ o3 >> 9 ^ o4 >> 45 ^ o5 >> 20. The shifts are nested,
- * which saves a copy for each, and inc_opaque() stops the compiler from undoing that. Callers
- * compute this before they load the word itself, because BPF has no register to spare.
+ * Adds to a word what the removed words 2 to 5 places before it add, by bits: o2 << 17 ^ o2 << 55 ^
+ * o3 << 19 ^ o4 << 44 ^ o3 >> 47 ^ o3 >> 9 ^ o4 >> 45 ^ o5 >> 20. The shifts are nested, which
+ * saves a copy for each, and inc_opaque() stops the compiler from undoing that. o2 comes last,
+ * because it is known last. Only four instructions follow one another from there to the result.
  */
-static __always_inline __u64 inc_left(__u64 o2, __u64 o3, __u64 o4, __u64 o5)
+static __always_inline __u64 inc_add_left(__u64 word, __u64 o2, __u64 o3, __u64 o4, __u64 o5)
 {
-	__u64 t = o3 >> 2 ^ o4, u;
+	__u64 t, u;
 
+	inc_opaque(word);
+	t = o3 >> 2 ^ o4;
 	inc_opaque(t);
 	t = t >> 25 ^ o5;
 	inc_opaque(t);
 	t = t >> 11 ^ o3;
 	inc_opaque(t);
-	t >>= 9;
+	t = t >> 9 ^ word;
 	inc_opaque(t);
 	u = o4 << 25 ^ o3;
 	inc_opaque(u);
@@ -126,9 +147,41 @@ static __always_inline void inc_taken(struct inc_run *run, __u64 out)
 	run->o1 = out;
 }
 
-static __always_inline __u64 inc_left_next(const struct inc_run *run)
+static __always_inline __u64 inc_add_left_next(const struct inc_run *run, __u64 word)
 {
-	return inc_left(run->o2, run->o3, run->o4, run->o5);
+	return inc_add_left(word, run->o2, run->o3, run->o4, run->o5);
+}
+
+/* Returns what the words removed by step 1 add to the word at q + k, by bytes. These words begin at
+ * q + from and end at q + to. All three numbers are constants in each caller. */
+static __always_inline __u64 inc_folded(const __u8 *q, int k, int from, int to)
+{
+	__u64 word = 0;
+
+#define INC_FOLDED(reach)                               \
+	if (k - (reach) > from - 8 && k - (reach) < to) \
+	word ^= INC_WORD(q, k - (reach))
+	INC_FOLDED(145);
+	INC_FOLDED(183);
+	INC_FOLDED(211);
+	INC_FOLDED(INC_FOLD_REACH);
+#undef INC_FOLDED
+	return word;
+}
+
+/* Removes len bytes at *p, stores the removed words at *q, and advances both. state is xored into
+ * the first word. first: these are the first bytes of the run. len and first are constants in each
+ * caller. */
+static __always_inline void inc_take(const __u8 **p, __u8 **q, int len, bool first, __u64 state)
+{
+#pragma unroll
+	for (int k = 0; k < len; k += 8) {
+		__u64 word = INC_WORD(*p, k) ^ inc_folded(*q, k, first ? 0 : -INC_CRC_MAX_LEN, len);
+
+		*(__u64 *)(*q + k) = k ? word : word ^ state;
+	}
+	*p += len;
+	*q += len;
 }
 
 /*
@@ -141,26 +194,26 @@ static __always_inline __u64 inc_left_next(const struct inc_run *run)
 __noinline int inc_take_blocks(struct inc_buf *row, struct inc_fold *fold, __u32 off, __u32 len,
 			       __u32 state)
 {
-	__u64 first = state;
 	const __u8 *p;
+	__u32 i;
 	__u8 *q;
 
 	if (!row || !fold || off > offsetof(struct inc_buf, payload))
 		return 0;
 	p = (const __u8 *)row + off;
 	q = fold->taken;
-	for (__u32 i = 0; i < len && i <= sizeof(fold->taken) - INC_FOLD_BLOCK;
-	     i += INC_FOLD_BLOCK) {
-#pragma unroll
-		for (int k = 0; k < INC_FOLD_BLOCK; k += 8) {
-			*(__u64 *)(q + k) = INC_WORD(p, k) ^ INC_WORD(q, k - 145) ^
-					    INC_WORD(q, k - 183) ^ INC_WORD(q, k - 211) ^
-					    INC_WORD(q, k - 300) ^ first;
-			first = 0;
-		}
-		p += INC_FOLD_BLOCK;
-		q += INC_FOLD_BLOCK;
+	if (len >= INC_FOLD_START) {
+		inc_take(&p, &q, INC_FOLD_START, true, state);
+		i = INC_FOLD_START;
+	} else {
+		inc_take(&p, &q, INC_FOLD_BLOCK, true, state);
+		i = INC_FOLD_BLOCK;
 	}
+	for (; i + INC_FOLD_ROUND <= len && i <= sizeof(fold->taken) - INC_FOLD_ROUND;
+	     i += INC_FOLD_ROUND)
+		inc_take(&p, &q, INC_FOLD_ROUND, false, 0);
+	for (; i < len && i <= sizeof(fold->taken) - INC_FOLD_BLOCK; i += INC_FOLD_BLOCK)
+		inc_take(&p, &q, INC_FOLD_BLOCK, false, 0);
 	return 0;
 }
 
@@ -173,15 +226,10 @@ static __always_inline void inc_take_behind(const __u8 *p, __u8 *q, struct inc_r
 		*(__u64 *)(q + k) = 0;
 #pragma unroll
 	for (int k = 0; k < INC_BEHIND_WORDS * 8; k += 8) {
-		__u64 word = inc_left_next(run) ^ INC_WORD(p, k) ^ INC_WORD(q, k - 300);
+		__u64 word = INC_WORD(p, k) ^ inc_folded(q, k, -INC_CRC_MAX_LEN, 0);
 
-		if (k < 145)
-			word ^= INC_WORD(q, k - 145);
-		if (k < 183)
-			word ^= INC_WORD(q, k - 183);
-		if (k < 211)
-			word ^= INC_WORD(q, k - 211);
-		inc_taken(run, word);
+		/* nothing is removed 2 places before the first two words */
+		inc_taken(run, k < 16 ? word : inc_add_left_next(run, word));
 	}
 }
 
@@ -190,30 +238,81 @@ static __always_inline void inc_take_behind(const __u8 *p, __u8 *q, struct inc_r
 static __always_inline void inc_take_fives(const __u8 *p, __u32 words, struct inc_run *run)
 {
 	for (__u32 i = 0; i < words && i <= INC_SHORT_WORDS - 5; i += 5) {
-		run->o5 =
-			inc_left(run->o2, run->o3, run->o4, run->o5) ^ INC_WORD(p, 0) ^ run->state;
-		run->o4 = inc_left(run->o1, run->o2, run->o3, run->o4) ^ INC_WORD(p, 8);
-		run->o3 = inc_left(run->o5, run->o1, run->o2, run->o3) ^ INC_WORD(p, 16);
-		run->o2 = inc_left(run->o4, run->o5, run->o1, run->o2) ^ INC_WORD(p, 24);
-		run->o1 = inc_left(run->o3, run->o4, run->o5, run->o1) ^ INC_WORD(p, 32);
+		run->o5 = inc_add_left(INC_WORD(p, 0) ^ run->state, run->o2, run->o3, run->o4,
+				       run->o5);
+		run->o4 = inc_add_left(INC_WORD(p, 8), run->o1, run->o2, run->o3, run->o4);
+		run->o3 = inc_add_left(INC_WORD(p, 16), run->o5, run->o1, run->o2, run->o3);
+		run->o2 = inc_add_left(INC_WORD(p, 24), run->o4, run->o5, run->o1, run->o2);
+		run->o1 = inc_add_left(INC_WORD(p, 32), run->o3, run->o4, run->o5, run->o1);
 		run->state = 0;
 		p += 40;
 	}
 }
 
+/* Returns w << a ^ w << b ^ w << c. The numbers are constants, the largest first. */
+static __always_inline __u64 inc_left3(__u64 w, int a, int b, int c)
+{
+	__u64 t = w << (a - b) ^ w;
+
+	inc_opaque(t);
+	t = t << (b - c) ^ w;
+	inc_opaque(t);
+	return t << c;
+}
+
+static __always_inline __u64 inc_right3(__u64 w, int a, int b, int c)
+{
+	__u64 t = w >> (a - b) ^ w;
+
+	inc_opaque(t);
+	t = t >> (b - c) ^ w;
+	inc_opaque(t);
+	return t >> c;
+}
+
+/*
+ * Removes the first two of the last five words. Modulo the polynomial x^0 is the sum of x^-96,
+ * x^-128, x^-139, x^-142, x^-190 and x^-239, and also of x^-68, x^-84, x^-92, x^-93, x^-124 and
+ * x^-161. The first relation stays within five words, the second within four.
+ */
+static __always_inline void inc_take_two(__u64 w[INC_LAST_WORDS])
+{
+	__u64 t;
+
+	w[1] ^= w[0] << 32;
+	w[2] ^= inc_left3(w[0], 62, 14, 11) ^ w[0] >> 32 ^ w[0];
+	w[3] ^= inc_right3(w[0], 53, 50, 2) ^ w[0] << 47;
+	w[4] ^= w[0] >> 17;
+	inc_opaque(w[1]);
+	t = inc_left3(w[1], 56, 25, 24) ^ w[1] << 16 ^ w[1];
+	w[2] ^= t << 4;
+	t = inc_right3(w[1], 56, 40, 32) ^ w[1] >> 31 ^ w[1];
+	w[3] ^= t >> 4 ^ w[1] << 33;
+	w[4] ^= w[1] >> 31;
+}
+
 /* Step 3: processes the words at p, with what step 2 adds to them and the result of step 1,
- * stored at z. */
+ * stored at z. Of the removed words, each word here has one more behind its reach. */
 static __always_inline __u32 inc_last_words(const __u8 *p, const __u8 *z, struct inc_run *run)
 {
-	__u32 state = run->state;
+	__u64 w[INC_LAST_WORDS], o1 = run->o1, o2 = run->o2, o3 = run->o3, t;
 
+	w[0] = inc_add_left_next(run, INC_WORD(p, 0) ^ INC_WORD(z, 0) ^ run->state);
+	w[1] = inc_add_left(INC_WORD(p, 8) ^ INC_WORD(z, 8), o1, o2, o3, run->o4);
+	t = o1 >> 2 ^ o2;
+	inc_opaque(t);
+	t = t >> 25 ^ o3;
+	inc_opaque(t);
+	t = t >> 11 ^ o1;
+	inc_opaque(t);
+	w[2] = o2 << 25 ^ o1;
+	inc_opaque(w[2]);
+	w[2] = w[2] << 19 ^ t >> 9 ^ INC_WORD(p, 16) ^ INC_WORD(z, 16);
+	w[3] = o1 << 44 ^ (o1 >> 25 ^ o2) >> 20 ^ INC_WORD(p, 24) ^ INC_WORD(z, 24);
+	w[4] = o1 >> 20 ^ INC_WORD(p, 32) ^ INC_WORD(z, 32);
+	inc_take_two(w);
 	run->state = 0;
-#pragma unroll
-	for (int k = 0; k < INC_LAST_WORDS * 8; k += 8) {
-		state = inc_crc_word64(state, inc_left_next(run) ^ INC_WORD(p, k) ^ INC_WORD(z, k));
-		inc_taken(run, 0);
-	}
-	return state;
+	return inc_crc_word64(inc_crc_word64(inc_crc_word64(0, w[2]), w[3]), w[4]);
 }
 
 /* The CRC of a run that is too short for the three steps. */
@@ -275,8 +374,8 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 	}
 	/* step 2 for the words after the first INC_BEHIND_WORDS, except the last five */
 	for (__u32 k = 0; k < 4 && k < more; k++) {
-		inc_taken(&run, inc_left_next(&run) ^ INC_WORD(p, k * 8) ^ INC_WORD(z, k * 8) ^
-					run.state);
+		inc_taken(&run, inc_add_left_next(&run, INC_WORD(p, k * 8) ^ INC_WORD(z, k * 8) ^
+								run.state));
 		run.state = 0;
 	}
 	state = inc_last_words(last, last_z, &run);

@@ -17,8 +17,8 @@ int inc_egress_test(struct xdp_md *ctx)
 	return inc_egress_copy(ctx, inc_test_egress_ifindex);
 }
 
-/* The benchmark sets these: the frame's own headers, and the state from which each round starts. The
- * headers are copied in words, as a device writes them. After stores of bytes, each load of a
+/* The benchmark sets these: the frame's own headers, and the state from which each round starts.
+ * The headers are copied in words, as a device writes them. After stores of bytes, each load of a
  * header's word would wait until the stores are in the cache. */
 __u64 inc_bench_headers[(INC_HEADERS_LEN + 7) / 8];
 __u32 inc_bench_conn;

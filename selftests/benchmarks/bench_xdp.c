@@ -248,8 +248,8 @@ static int run_program(struct bench *b, const struct row *row, struct inc_err *e
 	return opts.duration;
 }
 
-/* Returns the nanoseconds that zlib's crc32 takes for the bytes of a packet. It is CPU time, because
- * BPF_PROG_TEST_RUN does not count the time of other processes either. */
+/* Returns the nanoseconds that zlib's crc32 takes for the bytes of a packet. It is CPU time,
+ * because BPF_PROG_TEST_RUN does not count the time of other processes either. */
 static double run_zlib(const struct bench *b)
 {
 	const uint64_t start_ns = inc_clock_ns(CLOCK_THREAD_CPUTIME_ID);
