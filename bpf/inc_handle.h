@@ -134,6 +134,14 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	return inc_data(ctx, pkt, m, &at);
 }
 
+/* Ends a packet that has no connection, on counter c or because the switch itself has sent it. */
+static __always_inline enum inc_counter_id inc_end_early(struct xdp_md *ctx, enum inc_counter_id c)
+{
+	if (inc_counter_is(c, 'P') && inc_from_own_addr(ctx))
+		return INC_CTR_DROP_OWN_ADDR;
+	return c;
+}
+
 static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 {
 	struct inc_packet pkt = {};
@@ -141,12 +149,11 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 	enum inc_counter_id c;
 
 	c = inc_parse(ctx, &pkt);
-	if (c == INC_CONTINUE)
-		c = inc_match(ctx, &pkt, &m);
-	if (inc_counter_is(c, 'P') && inc_from_own_addr(ctx))
-		return INC_CTR_DROP_OWN_ADDR;
 	if (c != INC_CONTINUE)
-		return c;
+		return inc_end_early(ctx, c);
+	c = inc_match(ctx, &pkt, &m);
+	if (c != INC_CONTINUE)
+		return inc_end_early(ctx, c);
 	if (pkt.tver)
 		return INC_CTR_DROP_TVER;
 	c = inc_parse_ext(ctx, &pkt);
