@@ -12,7 +12,7 @@
 #include "lib/base/os.h"
 
 /* The most sends that one call takes. */
-#define INC_UDP_SENDS 8
+#define INC_UDP_SENDS 32
 /* The most datagrams that one call receives, and the most bytes of one. */
 #define INC_UDP_RECVS      8
 #define INC_UDP_RECV_BYTES 65536
@@ -29,6 +29,9 @@ struct inc_udp_socket {
 /* A send: one packet, or several, which the kernel separates. */
 struct inc_udp_send {
 	const struct sockaddr_in *to;
+	/* the own address from which it leaves, in network order; 0: that of the socket, which has
+	 * one */
+	uint32_t source;
 	const struct iovec *iov;
 	unsigned int iovs;
 	/* length of each packet but the last, which may be shorter; 0: the send is one packet */
@@ -40,8 +43,10 @@ struct inc_datagram {
 	struct sockaddr_in from;
 	const uint8_t *data;
 	size_t size, step;
-	/* interface at which the datagram arrived; 0: unknown, or show_ifindex() was not called */
+	/* the interface at which the datagram arrived, and the own address to which it was sent, in
+	 * network order; 0: unknown, or show_arrival() was not called */
 	unsigned int ifindex;
+	uint32_t to;
 };
 
 #endif

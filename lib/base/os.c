@@ -37,8 +37,8 @@ static int random_bytes(void *out, size_t size, bool wait)
 
 /* ---- datagrams ---- */
 
-/* Room for the control messages of a received datagram: the size of its segments, and the
- * interface. */
+/* Room for the control messages of a received datagram, and of a send: the size of its segments,
+ * and where it has arrived or leaves. */
 #define CONTROL_BYTES (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
 
 static int set_option(int fd, int level, int name, int value)
@@ -46,15 +46,20 @@ static int set_option(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
-/* Makes a socket buffer as large as the kernel allows, up to bytes. Returns its size. */
-static int grow_buffer(int fd, int force, int plain, int bytes)
+static void grow_buffer(int fd, int force, int plain, int bytes)
+{
+	if (set_option(fd, SOL_SOCKET, force, bytes))
+		set_option(fd, SOL_SOCKET, plain, bytes);
+}
+
+static int grow_udp(int fd, int bytes)
 {
 	socklen_t len = sizeof(int);
 	int got = 0;
 
-	if (set_option(fd, SOL_SOCKET, force, bytes))
-		set_option(fd, SOL_SOCKET, plain, bytes);
-	getsockopt(fd, SOL_SOCKET, plain, &got, &len);
+	grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, bytes);
+	grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, bytes);
+	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &got, &len);
 	return got;
 }
 
@@ -92,25 +97,38 @@ static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socke
 		close(fd);
 		return ret;
 	}
-	grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, bytes);
 	*out = (struct inc_udp_socket){
 		.fd = fd,
 		.port = port,
 		.segment = !set_option(fd, IPPROTO_UDP, UDP_SEGMENT, 0),
 		.gro = !set_option(fd, IPPROTO_UDP, UDP_GRO, 1),
-		.rcvbuf = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, bytes),
+		.rcvbuf = grow_udp(fd, bytes),
 	};
 	return 0;
 }
 
-static int show_ifindex(int fd)
+static int show_arrival(int fd)
 {
 	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
 }
 
+/* Appends a control message to those of a send. */
+static void add_control(struct msghdr *msg, char *control, int level, int type, const void *data,
+			size_t size)
+{
+	struct cmsghdr *cmsg = (struct cmsghdr *)(control + msg->msg_controllen);
+
+	cmsg->cmsg_level = level;
+	cmsg->cmsg_type = type;
+	cmsg->cmsg_len = CMSG_LEN(size);
+	memcpy(CMSG_DATA(cmsg), data, size);
+	msg->msg_control = control;
+	msg->msg_controllen += CMSG_SPACE(size);
+}
+
 static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 {
-	char control[INC_UDP_SENDS][CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8)));
+	char control[INC_UDP_SENDS][CONTROL_BYTES] __attribute__((aligned(8)));
 	struct mmsghdr msg[INC_UDP_SENDS];
 	unsigned int i;
 	int sent;
@@ -119,20 +137,19 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		n = INC_UDP_SENDS;
 	for (i = 0; i < n; i++) {
 		const struct inc_udp_send *s = &sends[i];
-		struct cmsghdr *cmsg = (struct cmsghdr *)control[i];
+		const struct in_pktinfo info = {.ipi_spec_dst.s_addr = s->source};
 
 		msg[i].msg_hdr = (struct msghdr){.msg_name = (void *)s->to,
 						 .msg_namelen = sizeof(*s->to),
 						 .msg_iov = (struct iovec *)s->iov,
 						 .msg_iovlen = s->iovs};
-		if (!s->segment_bytes)
-			continue;
-		cmsg->cmsg_level = IPPROTO_UDP;
-		cmsg->cmsg_type = UDP_SEGMENT;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(s->segment_bytes));
-		memcpy(CMSG_DATA(cmsg), &s->segment_bytes, sizeof(s->segment_bytes));
-		msg[i].msg_hdr.msg_control = cmsg;
-		msg[i].msg_hdr.msg_controllen = sizeof(control[i]);
+		if (s->segment_bytes)
+			add_control(&msg[i].msg_hdr, control[i], IPPROTO_UDP, UDP_SEGMENT,
+				    &s->segment_bytes, sizeof(s->segment_bytes));
+		/* the route is that of a socket at this address, because no interface is named */
+		if (s->source)
+			add_control(&msg[i].msg_hdr, control[i], IPPROTO_IP, IP_PKTINFO, &info,
+				    sizeof(info));
 	}
 	sent = sendmmsg(fd, msg, n, MSG_DONTWAIT);
 	return sent < 0 ? -errno : sent;
@@ -155,6 +172,7 @@ static void describe(struct inc_datagram *d, const struct mmsghdr *m)
 		else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO)
 			memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
 	d->ifindex = info.ipi_ifindex;
+	d->to = info.ipi_addr.s_addr;
 	if (step > 0)
 		d->step = step;
 }
@@ -329,7 +347,8 @@ static void give_way(void)
 		.udp =                                        \
 			{                                     \
 				.open = open_udp,             \
-				.show_ifindex = show_ifindex, \
+				.grow = grow_udp,             \
+				.show_arrival = show_arrival, \
 				.send = send_udp,             \
 				.receive = receive_udp,       \
 				.writable = writable,         \

@@ -23,15 +23,19 @@ struct pollfd;
 
 /* Datagrams (datagram.h). */
 struct inc_os_udp {
-	/* Opens a socket that does not block, at an address of this machine in network order and a
-	 * port (0: any free port). Its packets have the don't-fragment bit and the IP ID 0, and
-	 * those of one send have consecutive IDs from 0 on. Its buffers are as large as the kernel
-	 * allows for this process, up to `bytes`. Returns 0, or -errno with err. */
+	/* Opens a socket that does not block, at an address of this machine in network order (0: at
+	 * all of them) and a port (0: any free port). Its packets have the don't-fragment bit and
+	 * the IP ID 0, and those of one send have consecutive IDs from 0 on. Its buffers are as
+	 * large as the kernel allows for this process, up to `bytes`. Returns 0, or -errno with
+	 * err. */
 	int (*open)(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
 		    struct inc_err *err);
-	/* Makes the socket report the interface at which each datagram arrives. Returns 0 or
-	 * -errno. */
-	int (*show_ifindex)(int fd);
+	/* Makes the socket's buffers as large as the kernel allows for this process, up to `bytes`.
+	 * Returns the size of the receive buffer, as the kernel counts it. */
+	int (*grow)(int fd, int bytes);
+	/* Makes the socket report the interface at which each datagram arrives, and the address to
+	 * which it was sent. Returns 0 or -errno. */
+	int (*show_arrival)(int fd);
 	/* Sends the first of the n sends, and as many of the next as possible, INC_UDP_SENDS at
 	 * most. Returns their number, or -errno if the first one failed. */
 	int (*send)(int fd, const struct inc_udp_send *sends, unsigned int n);

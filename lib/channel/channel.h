@@ -5,9 +5,9 @@
  * which every machine supports. `verbs` is a queue pair of an RDMA device. A further transport is
  * one more table.
  *
- * A device is where packets arrive and leave: for soft channels a UDP socket at an own address, for
- * verbs a port of an RDMA device. A channel is one end of a connection there. It is connected when
- * its peer is known. Messages are numbered from 0 in each direction.
+ * A device is where packets arrive and leave: for soft channels a UDP socket at an own address, or
+ * at all of them, and for verbs a port of an RDMA device. A channel is one end of a connection
+ * there. It is connected when its peer is known. Messages are numbered from 0 in each direction.
  *
  * A channel works in one of two ways, which its owner chooses when it makes the channel:
  *
@@ -122,9 +122,11 @@ struct inc_channel_verbs_settings {
 };
 
 struct inc_channel_device_opts {
-	/* name of the port. If it is given, soft channels accept only packets that arrive there.
-	 * NULL: packets may arrive at any interface, which suits a host. */
+	/* name of the port; NULL: any. Soft devices do not use it, because each channel names its
+	 * port (struct inc_channel_opts). */
 	const char *ifname;
+	/* own address; 0, for kinds with serves_all_ports: all addresses, so each channel names its
+	 * own */
 	struct in_addr own_ip;
 	/* soft channels: UDP port on which they receive; 0: any free port */
 	uint16_t udp_port;
@@ -203,8 +205,12 @@ enum inc_channel_se {
 
 struct inc_channel_opts {
 	/* The end that the caller wants. qpn: 0, or the number of a soft channel; RDMA devices
-	 * choose the number themselves. psn: PSN of the first packet that this end sends. */
+	 * choose the number themselves. psn: PSN of the first packet that this end sends. If
+	 * the device is at all addresses, ip is the channel's. */
 	struct inc_rc_end own;
+	/* soft channels: name of the port. The channel accepts only packets that arrive there.
+	 * NULL: packets may arrive at any interface, which suits a host. */
+	const char *ifname;
 	uint16_t pkey;
 	uint32_t payload;           /* most payload bytes of a packet */
 	uint32_t max_message_bytes; /* the size of a posted buffer */
@@ -294,6 +300,8 @@ struct inc_channel_figures {
 
 struct inc_channel_ops {
 	const char *name; /* name of the kind, such as "soft" */
+	/* one device can serve all ports and addresses of the machine (own_ip 0) */
+	bool serves_all_ports;
 
 	/* Finds out what a device would offer, without opening it. 0, or -ENODEV if there is none.
 	 * why: one line for the log in both cases. */

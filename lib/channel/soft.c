@@ -86,9 +86,6 @@ static int soft_open(const struct inc_channel_device_opts *opts, struct inc_chan
 		return inc_err_set(err, ENOMEM, "soft device: %s", strerror(ENOMEM));
 	ret = inc_udp_open(&dev->udp, opts->own_ip, opts->udp_port,
 			   opts->buffer_bytes ?: SOFT_BUFFER_BYTES, err);
-	if (!ret && opts->ifname)
-		ret = inc_udp_show_ifindex(&dev->udp, err)
-			      ?: inc_channel_ingress_init(&dev->ingress, opts->ifname, err);
 	if (!ret) {
 		dev->inbox = use_inbox(opts->beside);
 		if (!dev->inbox)
@@ -106,7 +103,7 @@ static int soft_open(const struct inc_channel_device_opts *opts, struct inc_chan
 	dev->rto_min_ns = opts->rto_min_ns;
 	dev->rto_max_ns = opts->rto_max_ns;
 	dev->own_ip = opts->own_ip;
-	dev->of_port = opts->ifname;
+	dev->buffer_bytes = dev->granted_bytes = opts->buffer_bytes ?: SOFT_BUFFER_BYTES;
 	TAILQ_INIT(&dev->channels);
 	TAILQ_INIT(&dev->ended);
 	TAILQ_INIT(&dev->gone);
@@ -170,18 +167,20 @@ static void soft_unmap(struct inc_channel_device *d, struct inc_channel_region *
 {
 }
 
-struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn)
+struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn, uint32_t own_ip)
 {
 	struct soft_channel *ch;
 
 	LIST_FOREACH (ch, &dev->bucket[qpn % SOFT_BUCKETS], in_bucket)
-		if (ch->own_qpn == qpn)
+		if (ch->own_qpn == qpn && ch->own_ip == own_ip)
 			return ch;
 	return NULL;
 }
 
-/* Returns the queue pair number that was asked for, or any number that no channel has. */
-static int choose_qpn(struct soft_device *dev, uint32_t wanted, uint32_t *qpn, struct inc_err *err)
+/* Returns the queue pair number that was asked for, or any number that no channel at the address
+ * has. */
+static int choose_qpn(struct soft_device *dev, uint32_t own_ip, uint32_t wanted, uint32_t *qpn,
+		      struct inc_err *err)
 {
 	struct soft_channel *ch;
 	int ret;
@@ -191,13 +190,13 @@ static int choose_qpn(struct soft_device *dev, uint32_t wanted, uint32_t *qpn, s
 		ret = inc_random_qpn(INC_MIN_QPN, qpn, err);
 		if (ret)
 			return ret;
-		if (inc_soft_find(dev, *qpn))
+		if (inc_soft_find(dev, *qpn, own_ip))
 			*qpn = 0;
 	}
 	if (*qpn < INC_MIN_QPN || *qpn > INC_MAX_QPN)
 		return inc_err_set(err, EINVAL, "queue pair %u: numbers go from %u to %u", *qpn,
 				   INC_MIN_QPN, INC_MAX_QPN);
-	ch = inc_soft_find(dev, *qpn);
+	ch = inc_soft_find(dev, *qpn, own_ip);
 	if (ch && ch->life != SOFT_ENDED)
 		return inc_err_set(err, EADDRINUSE, "queue pair %u is taken (%s)", *qpn, ch->what);
 	if (ch)
@@ -290,12 +289,13 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->what, strerror(ENOMEM));
-	ret = choose_qpn(dev, opts->own.qpn, &ch->own_qpn, err);
+	ch->ch.dev = d;
+	ret = inc_soft_place(ch, opts, err);
+	ret = ret ?: choose_qpn(dev, ch->own_ip, opts->own.qpn, &ch->own_qpn, err);
 	if (!ret && opts->mirrored)
 		ret = inc_random24(&dev->next_rkey, err);
 	if (ret)
 		goto fail;
-	ch->ch.dev = d;
 	ch->ctx = opts->ctx;
 	ch->payload = opts->payload;
 	ch->max_message_bytes = opts->max_message_bytes;
@@ -316,6 +316,7 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	}
 	LIST_INSERT_HEAD(&dev->bucket[ch->own_qpn % SOFT_BUCKETS], ch, in_bucket);
 	TAILQ_INSERT_TAIL(&dev->channels, ch, in_all);
+	inc_soft_count_port(ch, 1);
 	dev->n_mirrored += opts->mirrored;
 	own->end = opts->own;
 	own->end.qpn = ch->own_qpn;
@@ -348,8 +349,9 @@ static int soft_connect(struct inc_channel *c, const struct inc_channel_peer *pe
 	to->addr.sin_family = AF_INET;
 	to->addr.sin_addr.s_addr = peer->end.ip;
 	to->addr.sin_port = htons(peer->end.udp_port);
+	to->source = dev->own_ip.s_addr ? 0 : ch->own_ip;
 	to->path = (struct inc_roce_path){
-		.saddr = dev->own_ip.s_addr,
+		.saddr = ch->own_ip,
 		.daddr = peer->end.ip,
 		.sport = dev->udp.port,
 		.dport = peer->end.udp_port,
@@ -357,7 +359,7 @@ static int soft_connect(struct inc_channel *c, const struct inc_channel_peer *pe
 	};
 	ch->from_peer = (struct inc_roce_path){
 		.saddr = peer->end.ip,
-		.daddr = dev->own_ip.s_addr,
+		.daddr = ch->own_ip,
 		.sport = peer->end.udp_port,
 		.dport = dev->udp.port,
 		.df = true,
@@ -413,6 +415,7 @@ static void take_out(struct soft_channel *ch)
 		dev->n_ended--;
 	} else {
 		TAILQ_REMOVE(&dev->channels, ch, in_all);
+		inc_soft_count_port(ch, -1);
 		dev->n_mirrored -= !!ch->mirror;
 	}
 	if (ch->active)
@@ -548,6 +551,7 @@ static void soft_device_figures(const struct inc_channel_device *d,
 
 const struct inc_channel_ops inc_channel_soft = {
 	.name = "soft",
+	.serves_all_ports = true,
 	.probe = soft_probe,
 	.open = soft_open,
 	.offer = soft_offer,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Soft channels: RC endpoints on UDP sockets, one socket for all channels of a device. Arriving
- * packets are given to the channel whose queue pair they name. Messages to be sent are segmented
- * into packets of the channel's requester (lib/roce).
+ * packets are given to the channel whose address and queue pair they name. Messages to be sent are
+ * segmented into packets of the channel's requester (lib/roce).
  *
  *	soft.c		makes and ends devices and channels
  *	soft_tx.c	sends, and runs the timers
@@ -22,6 +22,7 @@
 #include <netinet/in.h>
 #include <sys/queue.h>
 #include "lib/base/clock.h"
+#include "lib/base/err.h"
 #include "lib/proto/frame.h"
 #include "lib/roce/ip_id.h"
 #include "lib/roce/requester.h"
@@ -156,7 +157,7 @@ struct soft_channel {
 	enum soft_life life;   /* changed by soft_go() only */
 	char what[64];
 	void *ctx;
-	uint32_t own_qpn, payload, max_message_bytes, messages;
+	uint32_t own_qpn, own_ip, payload, max_message_bytes, messages;
 	LIST_ENTRY(soft_channel) in_bucket;
 	/* link in the device's list of channels, of ended ones, or of those to be freed */
 	TAILQ_ENTRY(soft_channel) in_all;
@@ -179,6 +180,8 @@ struct soft_channel {
 
 	/* responder */
 	struct inc_roce_path from_peer;
+	bool of_port; /* packets must arrive at the port `ingress` */
+	struct inc_channel_ingress ingress;
 	struct inc_ip_ids ids;
 	bool to_switch;   /* the peer is a switch */
 	bool port_logged; /* the log has reported that packets of the peer arrive at another port */
@@ -229,9 +232,11 @@ struct soft_device {
 	struct inc_udp udp;
 	struct soft_inbox *inbox;
 	struct inc_batch batch;
-	struct in_addr own_ip;
-	bool of_port; /* packets must arrive at the port `ingress` */
-	struct inc_channel_ingress ingress;
+	struct in_addr own_ip; /* 0: the socket receives at all addresses */
+	bool shows_arrival;    /* the kernel reports where datagrams arrive */
+	int n_ports;           /* number of ports that the channels name */
+	/* size of the socket's buffers for one port, and for the most ports so far */
+	int buffer_bytes, granted_bytes;
 	unsigned int n_mirrored; /* number of mirrored channels */
 	uint32_t next_rkey;
 	/* channels by own_qpn, ended ones as well */
@@ -298,8 +303,9 @@ void inc_soft_lose(struct soft_channel *ch, enum inc_channel_reason reason, int 
 /* Frees a channel at once, or at the end of progress() if that is running. */
 void inc_soft_forget(struct soft_channel *ch);
 void inc_soft_free_gone(struct soft_device *dev);
-/* Finds the channel with that queue pair number, even if it has ended. NULL: there is none. */
-struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn);
+/* Finds the channel with that queue pair number at an own address, even if it has ended. NULL:
+ * there is none. */
+struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn, uint32_t own_ip);
 
 /* soft_tx.c */
 /* Returns the opcode of a packet of a message by its place: the first, the last, both or
@@ -323,6 +329,12 @@ void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns
 void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn);
 
 /* soft_rx.c */
+/* Sets the address and the port of a new channel. */
+int inc_soft_place(struct soft_channel *ch, const struct inc_channel_opts *opts,
+		   struct inc_err *err);
+/* Counts the ports that the device's channels name, when a channel was added (by: 1) or removed
+ * (by: -1). The socket's buffers grow with the number of ports. */
+void inc_soft_count_port(struct soft_channel *ch, int by);
 /* Receives the packets that one system call returns. Returns whether there may be more. */
 bool inc_soft_receive(struct soft_device *dev);
 bool inc_soft_progress(struct inc_channel_device *dev);

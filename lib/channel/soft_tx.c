@@ -218,7 +218,8 @@ static void send_ack_packet(struct soft_channel *ch, uint8_t syndrome, uint32_t 
 	uint8_t packet[INC_ACK_PACKET_LEN];
 
 	inc_put_ack_packet(packet, &ch->tx.to, syndrome, ackreq_psn, ch->rx_msn);
-	inc_udp_send_one(&soft_device_of(ch)->udp, &ch->tx.to.addr, packet, sizeof(packet));
+	inc_udp_send_one(&soft_device_of(ch)->udp, &ch->tx.to.addr, ch->tx.to.source, packet,
+			 sizeof(packet));
 }
 
 void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn)
@@ -250,15 +251,15 @@ static void fill(struct soft_channel *ch, uint64_t now_ns)
 		send_batch(dev, now_ns);
 }
 
-/* Sends what active channels may send, and the ACKs that they owe. If the socket turns out not to
- * support UDP_SEGMENT, the packets of that batch are sent one by one. */
+/* Sends what active channels may send, and the ACKs that they owe. If a device on the way turns out
+ * not to support UDP_SEGMENT, the packets to that peer are sent one by one. */
 static void send_active(struct soft_device *dev, uint64_t now_ns)
 {
 	struct soft_channel *ch;
-	bool segment;
+	uint64_t uncut;
 
 	do {
-		segment = dev->udp.segment;
+		uncut = dev->udp.uncut;
 		SLIST_FOREACH(ch, &dev->active, next_active)
 		if (ch->life == SOFT_CONNECTED) {
 			fill(ch, now_ns);
@@ -266,7 +267,7 @@ static void send_active(struct soft_device *dev, uint64_t now_ns)
 				answer(ch, now_ns);
 		}
 		send_batch(dev, now_ns);
-	} while (segment && !dev->udp.segment);
+	} while (uncut != dev->udp.uncut);
 }
 
 /* Ends the channel's part of a turn. Packets may be left, because the socket is full. In that case

@@ -40,7 +40,7 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 	if (now_ns >= q->together_at_ns)
 		q->together_at_ns = 0;
 	/* after a timeout without an answer packets are also sent one by one: see judge_path() */
-	together = udp->segment && !q->together_at_ns && !q->rto.backoff;
+	together = udp->segment && !q->single && !q->together_at_ns && !q->rto.backoff;
 	for (r = q->next; r < limit; r++) {
 		struct inc_tx_packet *p = inc_requester_packet(q, r);
 		bool ask = asks(q, r, r + 1 == limit);
@@ -100,10 +100,10 @@ static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
 		inc_rto_measure(&q->rto, q->next, now_ns);
 }
 
-/* Handles a send that failed with a positive errno. Returns false if further sends would fail now,
- * too. */
+/* Handles send i, which failed with a positive errno. Returns false if further sends would fail
+ * now, too. Sets `stopped` to the send's requester if only further sends of that one must wait. */
 static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, int error,
-		     uint64_t now_ns)
+		     uint64_t now_ns, const struct inc_requester **stopped)
 {
 	switch (error) {
 	case EAGAIN:
@@ -112,15 +112,18 @@ static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, i
 	case EIO:
 	case EINVAL:
 		/* the device cannot make checksums, so it does not support UDP_SEGMENT either */
-		if (udp->segment) {
-			udp->segment = false;
-			return false;
+		if (b->ready[i].segment_bytes) {
+			b->from[i]->single = true;
+			udp->uncut++;
+			*stopped = b->from[i];
+			return true;
 		}
 		/* fall through */
 	case EMSGSIZE:
 	case EBADF:
 		if (b->from[i])
 			b->from[i]->failed = error;
+		*stopped = b->from[i];
 		return true;
 	default:
 		/* the packets count as lost on the path, so the timer resends them */
@@ -132,12 +135,13 @@ static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, i
 
 void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 {
+	const struct inc_requester *stopped = NULL;
 	unsigned int i = 0;
 	int n;
 
 	while (i < b->n) {
-		/* skip further sends of a requester that has failed */
-		if (b->from[i] && b->from[i]->failed) {
+		/* the sends of a requester stand together */
+		if (b->from[i] && b->from[i] == stopped) {
 			i++;
 			continue;
 		}
@@ -150,7 +154,7 @@ void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 		}
 		if (n == -EINTR)
 			continue;
-		if (!not_sent(b, i++, udp, -n, now_ns))
+		if (!not_sent(b, i++, udp, -n, now_ns, &stopped))
 			break;
 	}
 	b->n = 0;

@@ -74,6 +74,9 @@ struct inc_requester {
 	 * from.
 	 */
 	uint64_t recover, burst;
+	/* the device on the way to the peer does not support UDP_SEGMENT, so packets are sent one
+	 * by one */
+	bool single;
 	/* number of timeouts in a row for packets sent by one UDP_SEGMENT call */
 	unsigned int uncut;
 	/* time until which packets are sent one by one; 0: packets are sent together */

@@ -97,6 +97,7 @@ void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
 {
 	push(t, t->bytes + t->joint, t->used - t->joint);
 	*out = (struct inc_udp_send){.to = &to->addr,
+				     .source = to->source,
 				     .iov = t->iov,
 				     .iovs = t->iovs,
 				     .segment_bytes = t->segments > 1 ? t->size : 0};

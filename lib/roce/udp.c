@@ -15,9 +15,14 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 	return ret;
 }
 
-int inc_udp_show_ifindex(struct inc_udp *udp, struct inc_err *err)
+void inc_udp_grow(struct inc_udp *udp, int bytes)
 {
-	int ret = inc_os.udp.show_ifindex(udp->fd);
+	udp->rcvbuf = inc_os.udp.grow(udp->fd, bytes);
+}
+
+int inc_udp_show_arrival(struct inc_udp *udp, struct inc_err *err)
+{
+	int ret = inc_os.udp.show_arrival(udp->fd);
 
 	return ret ? inc_err_set(err, -ret, "IP_PKTINFO: %s", strerror(-ret)) : 0;
 }
@@ -36,11 +41,11 @@ bool inc_udp_writable(struct inc_udp *udp)
 	return !udp->blocked;
 }
 
-void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, const void *packet,
-		      size_t size)
+void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, uint32_t source,
+		      const void *packet, size_t size)
 {
 	const struct iovec iov = {(void *)packet, size};
-	const struct inc_udp_send send = {.to = to, .iov = &iov, .iovs = 1};
+	const struct inc_udp_send send = {.to = to, .source = source, .iov = &iov, .iovs = 1};
 	int n;
 
 	udp->send_calls++;

@@ -18,11 +18,14 @@
 struct inc_udp {
 	int fd;
 	uint16_t port; /* UDP port on which the socket receives, in host order */
-	bool segment;  /* UDP_SEGMENT has not failed yet */
+	bool segment;  /* the kernel knows UDP_SEGMENT; see `uncut` */
 	bool gro;      /* the kernel may merge packets, if they have UDP checksums */
 	bool blocked;  /* the send buffer was full at the last send; see inc_udp_writable() */
 	int rcvbuf;    /* size of the receive buffer, as the kernel counts it */
 	uint64_t send_calls, recv_calls;
+	/* number of sends of many packets that the kernel refused, because their device makes no
+	 * checksums */
+	uint64_t uncut;
 	int send_error; /* errno of the last send that failed, for messages; 0: none failed */
 };
 
@@ -30,16 +33,19 @@ struct inc_udp {
  * is allowed. */
 int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
 		 struct inc_err *err);
-/* Makes the kernel report the interface at which each datagram arrives. Returns 0 or -errno. */
-int inc_udp_show_ifindex(struct inc_udp *udp, struct inc_err *err);
+/* Makes the buffers larger (`grow` of struct inc_os_udp). */
+void inc_udp_grow(struct inc_udp *udp, int bytes);
+/* Makes the kernel report where each datagram arrives. Returns 0 or -errno. */
+int inc_udp_show_arrival(struct inc_udp *udp, struct inc_err *err);
 void inc_udp_close(struct inc_udp *udp);
 
 /* Whether the send buffer has room. */
 bool inc_udp_writable(struct inc_udp *udp);
 
-/* Sends one packet. If that fails, the packet counts as lost on the path. */
-void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, const void *packet,
-		      size_t size);
+/* Sends one packet. If that fails, the packet counts as lost on the path. source: as in struct
+ * inc_udp_send. */
+void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, uint32_t source,
+		      const void *packet, size_t size);
 
 struct inc_udp_inbox {
 	struct inc_datagram datagram[INC_UDP_RECVS];

@@ -100,12 +100,12 @@ static int open_in(const char *ns, const struct inc_channel_device_opts *opts,
 static void open_side(struct soft_side *s, const char *ns)
 {
 	struct inc_channel_device_opts opts = {
-		.ifname = "lo",
 		.rto_min_ns = 5 * INC_NSEC_PER_MSEC,
 		.rto_max_ns = INC_NSEC_PER_SEC,
 		.handler = &handler,
 	};
 	struct inc_channel_opts channel = {
+		.ifname = "lo",
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = set.payload,
 		.max_message_bytes = set.message,

@@ -23,6 +23,7 @@
 
 struct datagram {
 	struct sockaddr_in from;
+	uint32_t to;
 	size_t size, step;
 	uint8_t bytes[];
 };
@@ -84,23 +85,40 @@ static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socke
 	return 0;
 }
 
-static int show_ifindex(int fd)
+static int grow(int fd, int bytes)
+{
+	return RCVBUF_BYTES;
+}
+
+static int show_arrival(int fd)
 {
 	return 0;
+}
+
+/* A socket at all addresses receives what no other socket receives. */
+static struct sock *receiver_of(const struct sockaddr_in *to)
+{
+	struct sock *s, *all = NULL;
+
+	for (s = socks; s < socks + SOCKETS; s++) {
+		if (!s->fd || s->at.sin_port != to->sin_port)
+			continue;
+		if (s->at.sin_addr.s_addr == to->sin_addr.s_addr)
+			return s;
+		if (!s->at.sin_addr.s_addr)
+			all = s;
+	}
+	return all;
 }
 
 static void deliver(const struct sock *from, const struct inc_udp_send *send)
 {
 	size_t size = 0, at = 0;
+	struct sock *s = receiver_of(send->to);
 	struct datagram *d;
-	struct sock *s;
 	unsigned int i;
 
-	for (s = socks; s < socks + SOCKETS; s++)
-		if (s->fd && s->at.sin_port == send->to->sin_port &&
-		    s->at.sin_addr.s_addr == send->to->sin_addr.s_addr)
-			break;
-	if (s == socks + SOCKETS || s->queued == QUEUED)
+	if (!s || s->queued == QUEUED)
 		return;
 	for (i = 0; i < send->iovs; i++)
 		size += send->iov[i].iov_len;
@@ -112,6 +130,9 @@ static void deliver(const struct sock *from, const struct inc_udp_send *send)
 		at += send->iov[i].iov_len;
 	}
 	d->from = from->at;
+	if (send->source)
+		d->from.sin_addr.s_addr = send->source;
+	d->to = send->to->sin_addr.s_addr;
 	d->size = size;
 	d->step = send->segment_bytes ?: size;
 	s->queue[s->queued++] = d;
@@ -139,7 +160,8 @@ static int receive_udp(int fd, uint8_t *room, struct inc_datagram *out)
 					       .data = room,
 					       .size = d->size,
 					       .step = d->step,
-					       .ifindex = LOOPBACK};
+					       .ifindex = LOOPBACK,
+					       .to = d->to};
 		free(s->queue[i]);
 	}
 	s->queued -= n;
@@ -175,7 +197,8 @@ void memory_os_begin(void)
 	static const struct inc_os memory = {
 		.clock_ns = clock_ns,
 		.random = random_bytes,
-		.udp = {open_udp, show_ifindex, send_udp, receive_udp, writable, close_udp, source},
+		.udp = {open_udp, grow, show_arrival, send_udp, receive_udp, writable, close_udp,
+			source},
 	};
 
 	unsigned int i;

@@ -26,13 +26,19 @@ static int open_at(const struct inc_os_udp *udp, uint32_t address, uint16_t *por
 
 uint16_t rc_peer_open(struct rc_peer *p)
 {
+	return rc_peer_open_at(p, RC_PEER_ADDR);
+}
+
+uint16_t rc_peer_open_at(struct rc_peer *p, uint32_t address)
+{
 	uint16_t port = 0;
 
 	memset(p, 0, sizeof(*p));
 	p->udp = inc_os.udp;
-	p->fd = open_at(&p->udp, RC_PEER_ADDR, &port);
+	p->fd = open_at(&p->udp, address, &port);
 	p->room = malloc(INC_UDP_RECVS * INC_UDP_RECV_BYTES);
 	assert_non_null(p->room);
+	p->from_channel.saddr = p->from_channel.daddr = htonl(address);
 	p->from_channel.dport = port;
 	return port;
 }
@@ -40,7 +46,6 @@ uint16_t rc_peer_open(struct rc_peer *p)
 void rc_peer_connect(struct rc_peer *p, uint16_t udp_port, uint32_t qpn, uint32_t channel_psn,
 		     uint32_t own_psn)
 {
-	p->from_channel.saddr = p->from_channel.daddr = htonl(RC_PEER_ADDR);
 	p->from_channel.sport = udp_port;
 	p->from_channel.df = true;
 	p->to_channel = p->from_channel;
@@ -49,6 +54,11 @@ void rc_peer_connect(struct rc_peer *p, uint16_t udp_port, uint32_t qpn, uint32_
 	p->channel_qpn = qpn;
 	p->channel_psn = channel_psn;
 	p->own_psn = own_psn;
+}
+
+void rc_peer_channel_at(struct rc_peer *p, uint32_t address)
+{
+	p->from_channel.saddr = p->to_channel.daddr = htonl(address);
 }
 
 void rc_peer_close(struct rc_peer *p)

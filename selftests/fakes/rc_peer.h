@@ -54,11 +54,14 @@ struct rc_packet {
 	size_t cut; /* number of bytes that are cut off at the end of the packet */
 };
 
-/* Opens the peer's socket on RC_PEER_ADDR, and returns its UDP port. */
+/* Opens the peer's socket on RC_PEER_ADDR, or on another address, and returns its UDP port. */
 uint16_t rc_peer_open(struct rc_peer *peer);
-/* Sets the channel with which the peer exchanges packets. */
+uint16_t rc_peer_open_at(struct rc_peer *peer, uint32_t address);
+/* Sets the channel with which the peer exchanges packets. rc_peer_channel_at(): the channel's
+ * address is not that of the peer. */
 void rc_peer_connect(struct rc_peer *peer, uint16_t udp_port, uint32_t qpn, uint32_t channel_psn,
 		     uint32_t own_psn);
+void rc_peer_channel_at(struct rc_peer *peer, uint32_t address);
 void rc_peer_close(struct rc_peer *peer);
 
 /* Receives the channel's next packet, within timeout_ms. Returns false if no packet arrives. A

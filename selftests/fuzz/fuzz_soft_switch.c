@@ -73,8 +73,7 @@ static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 static void open_device(void)
 {
 	static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
-	const struct inc_channel_device_opts opts = {.ifname = "lo",
-						     .own_ip = {htonl(RC_PEER_ADDR)},
+	const struct inc_channel_device_opts opts = {.own_ip = {htonl(RC_PEER_ADDR)},
 						     .rto_min_ns = INC_NSEC_PER_MSEC,
 						     .rto_max_ns = 100 * INC_NSEC_PER_MSEC,
 						     .handler = &handler};
@@ -86,6 +85,7 @@ static void open_device(void)
 static void make_channel(uint8_t how)
 {
 	const struct inc_channel_opts opts = {.own.psn = OWN_PSN,
+					      .ifname = "lo",
 					      .pkey = INC_PKEY_DEFAULT,
 					      .payload = PAYLOAD,
 					      .max_message_bytes = MAX_MESSAGE,

@@ -169,6 +169,7 @@ static void single_sends(void **state)
 	ep = endpoint_pair(&peer, PAYLOAD, SLOTS, 0, 0);
 	replace_calls();
 	assert_true(soft_device_of(endpoint_channel(ep))->udp.segment);
+	assert_false(endpoint_channel(ep)->tx.single);
 	assert_int_equal(inccl_endpoint_map(ep, data, sizeof(data), true, &region), 0);
 	post_singles(ep, &region, 4);
 	assert_int_equal(inccl_endpoint_flush(ep), 0);
@@ -176,7 +177,7 @@ static void single_sends(void **state)
 		assert_true(rc_peer_receive(&peer, &pkt, 0));
 		assert_int_equal(pkt.psn, r);
 	}
-	assert_false(soft_device_of(endpoint_channel(ep))->udp.segment);
+	assert_true(endpoint_channel(ep)->tx.single);
 	single = false;
 	endpoint_pair_close(&peer, ep);
 }

@@ -152,11 +152,7 @@ int __wrap_inc_interface_mac(unsigned int ifindex, uint8_t mac[6])
 
 unsigned int cluster_switch_sockets(const struct cluster_switch *sw)
 {
-	unsigned int i, n = 0;
-
-	for (i = 0; i < sw->ports; i++)
-		n += host_sockets(&sw->port[i].host);
-	return n;
+	return host_sockets(&sw->process);
 }
 
 unsigned int cluster_switch_queue_pairs(const struct cluster_switch *sw)

@@ -64,6 +64,7 @@ static struct cluster_port *new_port(struct cluster_switch *sw, uint32_t addr, c
 	port->number = sw->ports++;
 	port->host.addr = htonl(addr);
 	port->host.has_timer = true;
+	port->host.machine = &sw->process;
 	memcpy(port->host.mac, (const uint8_t[]){2, 0, 0, 1, sw->number, port->number}, 6);
 	snprintf(port->peer, sizeof(port->peer), "%s", peer);
 	return port;

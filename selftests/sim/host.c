@@ -14,7 +14,7 @@
 #include "sim.h"
 
 #define HOSTS 96 /* limit of hosts, ports of switches, and sockets */
-/* number of datagrams that a socket queues; it stands for the size of a receive buffer */
+/* number of datagrams that a socket queues; it stands for a receive buffer of the default size */
 #define QUEUED_MOST 512
 #define FIRST_PORT  40000
 #define TTL         64
@@ -25,19 +25,21 @@ struct datagram {
 	unsigned int ifindex;
 	enum host_from sender;
 	struct sockaddr_in from;
+	uint32_t to;
 	size_t size;
 	uint8_t bytes[WIRE_FRAME_MOST];
 };
 
 struct sock {
-	struct host *host;
+	struct process *process;
+	struct host *host; /* NULL: the socket is at all addresses of its process */
 	uint16_t port;
 	uint64_t number;
 	/* the process' descriptor, and the other socket of the pair; no datagram passes by them */
 	int pair[2];
 	bool is_full;
 	struct datagram *first, **last;
-	unsigned int queued;
+	unsigned int queued, room; /* number of datagrams, and the most that the socket queues */
 	/* datagrams that the last receive returned, which are valid until the next receive */
 	struct datagram *given;
 };
@@ -69,14 +71,27 @@ static struct host *own_host(uint32_t addr)
 	sim_fail("no host has the address of a socket");
 }
 
+/* Whether a socket receives at the host's address. */
+static bool is_at(const struct sock *s, const struct host *host)
+{
+	return s->host ? s->host == host : host->machine && s->process == host->machine;
+}
+
 static struct sock *find(const struct host *host, uint16_t port)
 {
 	unsigned int i;
 
 	for (i = 0; i < n_socks; i++)
-		if (socks[i] && socks[i]->host == host && socks[i]->port == port)
+		if (socks[i] && is_at(socks[i], host) && socks[i]->port == port)
 			return socks[i];
 	return NULL;
+}
+
+/* The host from whose address a send leaves. */
+static struct host *sender_of(const struct sock *s, const struct inc_udp_send *send)
+{
+	sim_require(!s->host || !send->source, "a send from another address than the socket's");
+	return s->host ?: own_host(send->source);
 }
 
 static void release(struct datagram **list)
@@ -107,17 +122,17 @@ static void forget(void *arg)
 
 /* --- sending --- */
 
-static void send_packet(const struct sock *s, const struct sockaddr_in *to, const uint8_t *packet,
-			size_t size, uint16_t id)
+static void send_packet(const struct sock *s, const struct host *host, const struct sockaddr_in *to,
+			const uint8_t *packet, size_t size, uint16_t id)
 {
 	uint8_t frame[WIRE_FRAME_MOST], *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
 
 	descriptor_sent(s->pair[0]);
-	if (s->host->away)
+	if (host->away)
 		return;
 	memset(frame, 0, FRAME_BTH);
-	memcpy(frame, s->host->gateway, 6);
-	memcpy(frame + 6, s->host->mac, 6);
+	memcpy(frame, host->gateway, 6);
+	memcpy(frame + 6, host->mac, 6);
 	put16(frame + 12, 0x0800);
 	ip[0] = 0x45;
 	put16(ip + 2, INC_IP_LEN + INC_UDP_LEN + size);
@@ -125,14 +140,14 @@ static void send_packet(const struct sock *s, const struct sockaddr_in *to, cons
 	put16(ip + 6, 0x4000);
 	ip[8] = TTL;
 	ip[9] = IPPROTO_UDP;
-	memcpy(ip + 12, &s->host->addr, 4);
+	memcpy(ip + 12, &host->addr, 4);
 	memcpy(ip + 16, &to->sin_addr, 4);
 	put16(ip + 10, ~frame_sum16(ip, INC_IP_LEN, 0));
 	put16(udp, s->port);
 	put16(udp + 2, ntohs(to->sin_port));
 	put16(udp + 4, INC_UDP_LEN + size);
 	memcpy(frame + FRAME_BTH, packet, size);
-	wire_send(s->host->up, frame, FRAME_BTH + size);
+	wire_send(host->up, frame, FRAME_BTH + size);
 }
 
 static size_t gather(const struct inc_udp_send *send, uint8_t *bytes, size_t room)
@@ -180,20 +195,20 @@ static bool is_full(struct sock *s)
 }
 
 /* Returns 0 if the send may pass, or -errno. */
-static int may_send(struct sock *s, const struct inc_udp_send *send)
+static int may_send(struct sock *s, const struct host *host, const struct inc_udp_send *send)
 {
 	const bool is_lone = send->iovs == 1;
 
 	if (is_full(s)) {
 		/* a packet of inc_udp_send_one() is lost then, and no thread waits for room */
-		if (!s->host->has_timer && !is_lone)
+		if (!host->has_timer && !is_lone)
 			descriptor_refused(s->pair[0], true);
 		return -EAGAIN;
 	}
 	if (is_lone)
 		return 0;
 	/* a host whose interface is away may lack the route, too */
-	if (s->host->away && sim_chance(500))
+	if (host->away && sim_chance(500))
 		return -ENETUNREACH;
 	return sim_fault(5) ? -ENOBUFS : 0; /* the device's queue may be full */
 }
@@ -202,20 +217,22 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 {
 	static uint8_t bytes[1 << 16];
 	struct sock *s = sock_of(fd);
+	const struct host *host;
 	size_t size, step, at;
 	unsigned int i;
 	uint16_t id;
 	int ret;
 
 	for (i = 0; i < n && i < INC_UDP_SENDS; i++) {
-		ret = may_send(s, &sends[i]);
+		host = sender_of(s, &sends[i]);
+		ret = may_send(s, host, &sends[i]);
 		if (ret)
 			return i ? (int)i : ret;
 		size = gather(&sends[i], bytes, sizeof(bytes));
 		step = sends[i].segment_bytes ?: size;
 		for (at = 0, id = 0; at < size; at += step)
-			send_packet(s, sends[i].to, bytes + at, size - at < step ? size - at : step,
-				    id++);
+			send_packet(s, host, sends[i].to, bytes + at,
+				    size - at < step ? size - at : step, id++);
 	}
 	return (int)i;
 }
@@ -231,15 +248,42 @@ static bool writable(int fd)
 
 /* --- receiving --- */
 
+/* Whether a socket at an address (0: all addresses of the calling process) is at the host's. */
+static bool is_meant(uint32_t own, const struct host *host)
+{
+	return own ? host->addr == own : host->machine && host->machine == task_process();
+}
+
+/* Returns the port, or a free one if it is 0. Returns 0 if the port is in use. */
+static uint16_t find_port(uint32_t own, uint16_t port)
+{
+	uint16_t free_port = 0;
+	unsigned int i;
+
+	for (i = 0; i < n_hosts; i++) {
+		if (!is_meant(own, hosts[i]))
+			continue;
+		if (port && (find(hosts[i], port) || (hosts[i]->rdma && port == INC_ROCE_UDP_PORT)))
+			return 0;
+		if (hosts[i]->ports > free_port)
+			free_port = hosts[i]->ports;
+	}
+	sim_require(free_port, "no host has the address of a socket");
+	for (i = 0; !port && i < n_hosts; i++)
+		if (is_meant(own, hosts[i]))
+			hosts[i]->ports = free_port + 1;
+	return port ?: free_port;
+}
+
 static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
 		    struct inc_err *err)
 {
+	const uint16_t found = find_port(own, port);
 	static uint64_t numbers;
-	struct host *host = own_host(own);
 	struct sock *s;
 	unsigned int i;
 
-	if (port && (find(host, port) || (host->rdma && port == INC_ROCE_UDP_PORT)))
+	if (!found)
 		return inc_err_set(err, EADDRINUSE, "UDP port %u is in use", port);
 	s = calloc(1, sizeof(*s));
 	for (i = 0; i < HOSTS && socks[i]; i++)
@@ -247,9 +291,11 @@ static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socke
 	sim_require(s && i < HOSTS, "no memory, or more than %u sockets", HOSTS);
 	socks[i] = s;
 	n_socks = i < n_socks ? n_socks : i + 1;
-	s->host = host;
+	s->host = own ? own_host(own) : NULL;
+	s->process = task_process();
 	s->number = ++numbers;
-	s->port = port ?: host->ports++;
+	s->port = found;
+	s->room = QUEUED_MOST;
 	s->last = &s->first;
 	descriptor_pair(s->pair);
 	descriptor_own(s->pair[0], task_process(), forget, s);
@@ -258,11 +304,19 @@ static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socke
 				       .port = s->port,
 				       .segment = sim_chance(700),
 				       .gro = sim_chance(500),
-				       .rcvbuf = QUEUED_MOST * SOFT_RECV_TRUESIZE};
+				       .rcvbuf = s->room * SOFT_RECV_TRUESIZE};
 	return 0;
 }
 
-static int show_ifindex(int fd)
+static int grow(int fd, int bytes)
+{
+	struct sock *s = sock_of(fd);
+
+	s->room = QUEUED_MOST * (bytes / SOFT_BUFFER_BYTES);
+	return s->room * SOFT_RECV_TRUESIZE;
+}
+
+static int show_arrival(int fd)
 {
 	return 0;
 }
@@ -294,13 +348,14 @@ static int receive_udp(int fd, uint8_t *room, struct inc_datagram *datagrams)
 		s->queued--;
 		d->next = s->given;
 		s->given = d;
-		s->host->given_elsewhere += d->sender == HOST_FROM_ELSEWHERE;
-		s->host->given_strange += d->sender == HOST_FROM_STRANGER;
+		own_host(d->to)->given_elsewhere += d->sender == HOST_FROM_ELSEWHERE;
+		own_host(d->to)->given_strange += d->sender == HOST_FROM_STRANGER;
 		datagrams[n++] = (struct inc_datagram){.from = d->from,
 						       .data = d->bytes,
 						       .size = d->size,
 						       .step = d->size,
-						       .ifindex = d->ifindex ?: LOOPBACK};
+						       .ifindex = d->ifindex ?: LOOPBACK,
+						       .to = d->to};
 	}
 	if (n && !s->first)
 		sim_require(recv(fd, &(char){0}, 1, 0) == 1, "a socket has lost its byte");
@@ -325,12 +380,12 @@ static bool is_good(const struct host *host, const uint8_t *frame, size_t len)
 	return frame_udp_csum_ok(&copy);
 }
 
-unsigned int host_sockets(const struct host *host)
+unsigned int host_sockets(const struct process *process)
 {
 	unsigned int i, n = 0;
 
 	for (i = 0; i < n_socks; i++)
-		n += socks[i] && socks[i]->host == host;
+		n += socks[i] && socks[i]->process == process;
 	return n;
 }
 
@@ -351,7 +406,7 @@ void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int
 	if (!is_good(host, frame, len))
 		return;
 	s = find(host, get16(frame + FRAME_UDP + 2));
-	if (!s || s->queued == QUEUED_MOST)
+	if (!s || s->queued == s->room)
 		return;
 	d = idle;
 	if (d)
@@ -365,6 +420,7 @@ void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int
 	d->from = (struct sockaddr_in){.sin_family = AF_INET,
 				       .sin_port = htons(get16(frame + FRAME_UDP))};
 	memcpy(&d->from.sin_addr, frame + FRAME_IP + 12, 4);
+	d->to = host->addr;
 	d->size = get16(frame + FRAME_UDP + 4) - INC_UDP_LEN;
 	memcpy(d->bytes, frame + FRAME_BTH, d->size);
 	*s->last = d;
@@ -379,7 +435,8 @@ void host_begin(void)
 	n_hosts = n_socks = 0;
 	memset(socks, 0, sizeof(socks));
 	inc_os.udp = (struct inc_os_udp){.open = open_udp,
-					 .show_ifindex = show_ifindex,
+					 .grow = grow,
+					 .show_arrival = show_arrival,
 					 .send = send_udp,
 					 .receive = receive_udp,
 					 .writable = writable,

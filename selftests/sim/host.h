@@ -15,7 +15,9 @@ struct host {
 	struct process process;
 	/* MAC addresses of the host, and of the switch's port (gateway) */
 	uint8_t mac[6], gateway[6];
-	uint32_t addr;  /* IP address, in network order */
+	uint32_t addr; /* IP address, in network order */
+	/* the process whose sockets at all addresses receive at this one, too; NULL: none */
+	const struct process *machine;
 	uint16_t ports; /* next free UDP port */
 	/* number of the interface that the host's sockets report; 0: loopback, which every port
 	 * admits */
@@ -34,8 +36,8 @@ struct host {
  * all hosts. */
 void host_begin(void);
 void host_add(struct host *host);
-/* The number of the host's open sockets. */
-unsigned int host_sockets(const struct host *host);
+/* The number of sockets that a process has open. */
+unsigned int host_sockets(const struct process *process);
 /* A frame has arrived at the host by the cable. */
 void host_receive(void *host, const uint8_t *frame, size_t len);
 /* The sender of a frame: a peer, a forger whose packet is right except for the port, or a forger

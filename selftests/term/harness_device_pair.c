@@ -133,6 +133,7 @@ static void open_end(struct device_pair *p, unsigned int d, unsigned int i, uint
 	const struct inc_channel_opts opts = {
 		/* PSNs wrap within the first messages */
 		.own.psn = INC_PSN_MASK - mix(seed) % 50,
+		.ifname = p->place[d].ifname,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = p->payload ?: DEVICE_PAIR_PAYLOAD,
 		.max_message_bytes = p->max_message_bytes[d] ?: DEVICE_PAIR_MAX_MESSAGE,

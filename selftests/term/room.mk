@@ -16,9 +16,9 @@ $(call tests_address,term,test_engine,$(call fakes,channel) $(TERM_ENGINE) $(TER
 $(call tests_address,term,test_soft_wrong test_soft_answers test_soft_fuzz,selftests/term/soft_lone.c $(call fakes,memory_os rc_peer))
 $(call tests_address,term,test_soft_mirror,$(call fakes,rc_peer))
 $(call tests_address,term,test_verbs,$(FAKE_VERBS))
-$(call tests_address,term,test_lost_acks,$(call fakes,rc_peer) $(TERM_COMM) $(TERM_NODE))
+$(call tests_address,term,test_lost_acks test_soft_ports,$(call fakes,rc_peer) $(TERM_COMM) $(TERM_NODE))
 $(call tests_address,term,test_crc test_ip_id test_awake)
-$(call tests_address,term,test_ingress)
+$(call tests_address,term,test_ingress,$(call fakes,rc_peer))
 $(call tests_address,term,test_soft_pair,selftests/term/harness_device_pair.c $(call fakes,lossy_udp))
 $(call tests_address,term,test_soft_host,$(call fakes,lossy_udp) $(INCCL_SRC))
 

@@ -45,6 +45,7 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 {
 	const struct inc_channel_opts opts = {
 		.own.psn = OWN_PSN,
+		.ifname = "lo",
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
 		.max_message_bytes = MAX_MESSAGE,
@@ -85,7 +86,6 @@ void lone_end(struct lone *w)
 static void open_device(struct lone *w)
 {
 	const struct inc_channel_device_opts opts = {
-		.ifname = "lo",
 		.own_ip = {htonl(RC_PEER_ADDR)},
 		.rto_min_ns = w->rto_max_ns,
 		.rto_max_ns = w->rto_max_ns,

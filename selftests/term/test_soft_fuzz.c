@@ -188,8 +188,7 @@ static void renew(struct soft_side side[2], unsigned int i)
 static void test_shut_inside(void **state)
 {
 	static const struct inc_channel_handler handler = {fuzz_message, fuzz_sent, fuzz_lost};
-	const struct inc_channel_device_opts opts = {.ifname = "lo",
-						     .own_ip = {htonl(RC_PEER_ADDR)},
+	const struct inc_channel_device_opts opts = {.own_ip = {htonl(RC_PEER_ADDR)},
 						     .rto_min_ns = INC_NSEC_PER_MSEC,
 						     .rto_max_ns = 4 * INC_NSEC_PER_MSEC,
 						     .handler = &handler};

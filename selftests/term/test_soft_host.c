@@ -71,7 +71,6 @@ static void no_log(void *ctx, const char *fmt, ...)
 static void open_switch(struct fixture *w, struct inc_channel_own *own)
 {
 	const struct inc_channel_device_opts opts = {
-		.ifname = "lo",
 		.own_ip = {htonl(INADDR_LOOPBACK)},
 		.rto_min_ns = 5 * INC_NSEC_PER_MSEC,
 		.rto_max_ns = 100 * INC_NSEC_PER_MSEC,
@@ -79,6 +78,7 @@ static void open_switch(struct fixture *w, struct inc_channel_own *own)
 	};
 	const struct inc_channel_opts channel = {
 		.own.psn = OWN_PSN,
+		.ifname = "lo",
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
 		.max_message_bytes = BYTES,

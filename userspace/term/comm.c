@@ -191,6 +191,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	int ret = choose_psn(conn, err);
 	const struct inc_channel_opts opts = {
 		.own = conn->own,
+		.ifname = conn->port,
 		.pkey = conn->pkey,
 		.payload = conf->payload,
 		.max_message_bytes = buffer_bytes(conf),

@@ -15,6 +15,7 @@
 
 struct shared {
 	struct inc_channel_device *dev;
+	bool all; /* the device serves all ports; false: the port `ifname` at address own_ip */
 	char ifname[IF_NAMESIZE];
 	struct in_addr own_ip;
 	uint16_t udp_port; /* UDP port that the first user requested; 0: any */
@@ -76,8 +77,9 @@ static struct shared *find(struct inc_term_devices *d, const struct inc_term_dev
 	struct shared *s;
 
 	LIST_FOREACH (s, &d->list, entry)
-		if (s->dev->ops == want->ops && !strcmp(s->ifname, want->ifname) &&
-		    s->own_ip.s_addr == want->own_ip.s_addr &&
+		if (s->dev->ops == want->ops &&
+		    (s->all || (!strcmp(s->ifname, want->ifname) &&
+				s->own_ip.s_addr == want->own_ip.s_addr)) &&
 		    (!want->udp_port || s->udp_port == want->udp_port))
 			return s;
 	return NULL;
@@ -98,8 +100,8 @@ static int open_at(struct inc_term_devices *d, const struct inc_term_device_want
 		   uint16_t udp_port, struct shared *s, struct inc_err *err)
 {
 	const struct inc_channel_device_opts opts = {
-		.ifname = want->ifname,
-		.own_ip = want->own_ip,
+		.ifname = s->all ? NULL : want->ifname,
+		.own_ip.s_addr = s->all ? INADDR_ANY : want->own_ip.s_addr,
 		.udp_port = udp_port,
 		.rto_min_ns = d->opts.rto_min_ns,
 		.rto_max_ns = d->opts.rto_max_ns,
@@ -114,11 +116,18 @@ static int open_at(struct inc_term_devices *d, const struct inc_term_device_want
 static int open_shared(struct inc_term_devices *d, const struct inc_term_device_want *want,
 		       struct shared *s, struct inc_err *err)
 {
-	int ret = open_at(d, want, want->udp_port ?: INC_ROCE_UDP_PORT, s, err);
+	int ret;
 
-	/* another worker, or a NIC's driver, may use RoCEv2's port, so use any other port */
-	if (ret == -EADDRINUSE && !want->udp_port)
+	s->all = want->ops->serves_all_ports;
+	ret = open_at(d, want, want->udp_port ?: INC_ROCE_UDP_PORT, s, err);
+	/* another worker, or a NIC's driver, may use RoCEv2's port, so use any other port. If this
+	 * port is required, it may be free at this address. */
+	if (ret == -EADDRINUSE && !want->udp_port) {
 		ret = open_at(d, want, 0, s, err);
+	} else if (ret == -EADDRINUSE && s->all) {
+		s->all = false;
+		ret = open_at(d, want, want->udp_port, s, err);
+	}
 	if (ret)
 		return ret;
 	ret = watch(d, want->ops->fd(s->dev, NULL), s);

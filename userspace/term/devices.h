@@ -29,8 +29,9 @@ int inc_term_devices_new(const struct inc_term_devices_opts *opts, int wake_fd,
 void inc_term_devices_free(struct inc_term_devices *d);
 
 /*
- * Describes a device: its kind, port and address. udp_port: UDP port at which it must receive; 0:
- * at RoCEv2's port if that is free, else at any.
+ * Describes a device: its kind, port and address. If devices of the kind serve all ports, channels
+ * of all ports share one. udp_port: UDP port at which it must receive; 0: at RoCEv2's port if that is
+ * free, else at any.
  */
 struct inc_term_device_want {
 	const struct inc_channel_ops *ops;

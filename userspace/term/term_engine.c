@@ -284,15 +284,17 @@ static int check(const struct term_engine *t, const struct inc_comm_conf *conf, 
 	return check_room(t, conf, err);
 }
 
-/* Whether the communicator in a place receives at the address and UDP port that connection c names.
- * If it does, the thread of that communicator must get this one as well. */
+/* Whether the communicator in a place receives at the UDP port that connection c names. If it does,
+ * the thread of that communicator must get this one as well. The socket of soft channels receives
+ * at all addresses. */
 static bool receives_at(const struct place *p, const struct inc_conn_conf *c)
 {
 	uint32_t i;
 
 	for (i = 0; c->own.udp_port && i < p->conf.n_conns; i++)
 		if (p->conf.conn[i].own.udp_port == c->own.udp_port &&
-		    p->conf.conn[i].own.ip == c->own.ip)
+		    p->conf.conn[i].own.kind == c->own.kind &&
+		    (c->own.kind == INC_ENDPOINT_SOFT || p->conf.conn[i].own.ip == c->own.ip))
 			return true;
 	return false;
 }
