@@ -30,8 +30,8 @@ void inc_term_devices_free(struct inc_term_devices *d);
 
 /*
  * Describes a device: its kind, port and address. If devices of the kind serve all ports, channels
- * of all ports share one. udp_port: UDP port at which it must receive; 0: at RoCEv2's port if that is
- * free, else at any.
+ * of all ports share one. udp_port: UDP port at which it must receive; 0: at RoCEv2's port if that
+ * is free, else at any.
  */
 struct inc_term_device_want {
 	const struct inc_channel_ops *ops;
