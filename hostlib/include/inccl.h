@@ -116,9 +116,9 @@
  * INCCL_VERBS	Settings of the verbs transport, such as "timeout=16,device=mlx5_0".
  * INCCL_START_PSN	First packet sequence number of every communicator, for tests. By default it
  *		is random.
- * INCCL_POLL_US	Microseconds for which a call that waits polls before it sleeps (default 50;
- *0: not at all). It stops where that does not pay. INCCL_DEBUG	1: the library prints its decisions
- *to stderr.
+ * INCCL_POLL_US	Microseconds for which a waiting call polls before it sleeps, where
+ *		that pays (default 50). 0: it sleeps at once.
+ * INCCL_DEBUG	1: the library prints its decisions to stderr.
  *
  * After these the library reads variables of launchers. The rank comes from OMPI_COMM_WORLD_RANK
  * and OMPI_COMM_WORLD_SIZE, PMI_RANK and PMI_SIZE, SLURM_PROCID and SLURM_NTASKS, or RANK and
