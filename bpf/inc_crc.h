@@ -169,9 +169,9 @@ static __always_inline __u64 inc_folded(const __u8 *q, int k, int from, int to)
 	return word;
 }
 
-/* Removes len bytes at *p, stores the removed words at *q, and advances both. state is xored into
- * the first word. first: these are the first bytes of the run. len and first are constants in each
- * caller. */
+/* Removes len bytes at *p, and stores the removed words at *q. Afterwards both point behind these
+ * bytes. The first word is xored with state. If first is true, the run begins here, so no earlier
+ * word adds anything. Each caller gives constants for len and first. */
 static __always_inline void inc_take(const __u8 **p, __u8 **q, int len, bool first, __u64 state)
 {
 #pragma unroll
@@ -271,9 +271,10 @@ static __always_inline __u64 inc_right3(__u64 w, int a, int b, int c)
 }
 
 /*
- * Removes the first two of the last five words. Modulo the polynomial x^0 is the sum of x^-96,
- * x^-128, x^-139, x^-142, x^-190 and x^-239, and also of x^-68, x^-84, x^-92, x^-93, x^-124 and
- * x^-161. The first relation stays within five words, the second within four.
+ * Removes the first two of the last five words, by bits. For the first word, x^0 = x^-96 + x^-128 +
+ * x^-139 + x^-142 + x^-190 + x^-239, which stays within five words. For the second word, x^0 =
+ * x^-68
+ * + x^-84 + x^-92 + x^-93 + x^-124 + x^-161, which stays within four.
  */
 static __always_inline void inc_take_two(__u64 w[INC_LAST_WORDS])
 {
@@ -291,8 +292,9 @@ static __always_inline void inc_take_two(__u64 w[INC_LAST_WORDS])
 	w[4] ^= w[1] >> 31;
 }
 
-/* Step 3: processes the words at p, with what step 2 adds to them and the result of step 1,
- * stored at z. Of the removed words, each word here has one more behind its reach. */
+/* Step 3: processes the words at p, with what step 2 adds to them and the result of step 1, stored
+ * at z. Step 2 adds less to each further word, because it has removed none of these words. So the
+ * terms for w[2] to w[4] are those of inc_add_left() without the words that were not removed. */
 static __always_inline __u32 inc_last_words(const __u8 *p, const __u8 *z, struct inc_run *run)
 {
 	__u64 w[INC_LAST_WORDS], o1 = run->o1, o2 = run->o2, o3 = run->o3, t;
