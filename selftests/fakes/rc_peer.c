@@ -98,6 +98,7 @@ bool rc_peer_receive(struct rc_peer *p, struct inc_roce_packet *pkt, int timeout
 	bytes = d->data + p->at;
 	size = d->size - p->at < d->step ? d->size - p->at : d->step;
 	assert_true(size >= INC_BTH_LEN + INC_ICRC_LEN);
+	assert_int_equal(d->from.sin_addr.s_addr, p->from_channel.saddr);
 	memcpy(&icrc, bytes + size - INC_ICRC_LEN, sizeof(icrc));
 	/* the IP IDs of the packets of a send begin at 0 */
 	assert_int_equal(le32toh(icrc), inc_icrc_udp(&p->from_channel, p->at / d->step, bytes,
