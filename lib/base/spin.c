@@ -3,8 +3,8 @@
 #include "lib/base/os.h"
 #include "lib/base/spin.h"
 
-/* Cost of giving way to another thread, which is that of two context switches. What the call takes
- * beyond that is the other thread's time. */
+/* Cost of giving way to another thread, which is that of two context switches. The rest of the
+ * call's time is the other thread's. */
 #define SWITCH_NS (2 * INC_NSEC_PER_USEC)
 /* A thread that uses the CPU for so long computes, and does not only serve packets. A thread that
  * sleeps gets the CPU back at once when a packet arrives, but one that gives way does not. */

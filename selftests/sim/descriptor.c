@@ -487,7 +487,7 @@ void descriptor_begin(void)
 					   .epoll = wait_epoll,
 					   .alarm = new_alarm,
 					   .set_alarm = set_alarm,
-					   .give_way = task_pass_time};
+					   .give_way = task_give_way};
 	inc_loop = (struct inc_loop){
 		.run = run_loop, .arm = arm_timer, .stop = stop_timer, .runs = timer_runs};
 }

@@ -18,6 +18,9 @@
 /* Time between a task's wake-up and its first instruction, as a scheduler needs it. */
 #define TURN_MIN_NS 500
 #define TURN_MAX_NS 20000
+/* Time that a thread gives to others between two polls. It is longer than on an idle CPU, because
+ * each poll costs time of the test. */
+#define GIVE_WAY_NS 5000
 
 struct task {
 	ucontext_t context;
@@ -171,6 +174,12 @@ void task_pass_time(void)
 {
 	self->idle = 0;
 	sleep_until(sim_now_ns() + TURN_MIN_NS);
+}
+
+void task_give_way(void)
+{
+	self->idle = 0;
+	sleep_until(sim_now_ns() + GIVE_WAY_NS);
 }
 
 void task_changed(const struct process *process, int fd)

@@ -44,6 +44,8 @@ bool task_wait_until(bool (*ready)(const void *arg, int fd), const void *arg, ui
 void task_changed(const struct process *process, int fd);
 /* Lets the time pass that a wait takes if something is ready at once. */
 void task_pass_time(void);
+/* Lets other tasks run for a short time. */
+void task_give_way(void);
 
 /* SIGSTOP, in the form that sim_at() calls: stops the process (struct process *) until the given
  * time. A stop that has begun before and lasts longer remains. */
