@@ -247,6 +247,7 @@ static void free_rings(struct soft_channel *ch)
 static void release(struct soft_channel *ch)
 {
 	free_rings(ch);
+	inc_soft_leave_port(ch);
 	inc_ip_ids_free(&ch->ids);
 	free(ch);
 }
@@ -316,7 +317,6 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	}
 	LIST_INSERT_HEAD(&dev->bucket[ch->own_qpn % SOFT_BUCKETS], ch, in_bucket);
 	TAILQ_INSERT_TAIL(&dev->channels, ch, in_all);
-	inc_soft_count_port(ch, 1);
 	dev->n_mirrored += opts->mirrored;
 	own->end = opts->own;
 	own->end.qpn = ch->own_qpn;
@@ -415,7 +415,6 @@ static void take_out(struct soft_channel *ch)
 		dev->n_ended--;
 	} else {
 		TAILQ_REMOVE(&dev->channels, ch, in_all);
-		inc_soft_count_port(ch, -1);
 		dev->n_mirrored -= !!ch->mirror;
 	}
 	if (ch->active)

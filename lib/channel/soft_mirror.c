@@ -422,7 +422,14 @@ uint64_t inc_soft_mirror_ack_at_ns(const struct inc_channel *c)
 
 void inc_soft_mirror_attend(struct inc_channel *c, bool attended)
 {
-	SOFT_CH(c)->mirror->unattended = !attended;
+	struct soft_channel *ch = SOFT_CH(c);
+
+	ch->mirror->unattended = !attended;
+	if (attended)
+		return;
+	/* the owner may only wait until the peer has all contributions */
+	inc_requester_hurry(&ch->tx);
+	soft_due(soft_device_of(ch), inc_requester_deadline_ns(&ch->tx));
 }
 
 uint64_t inc_soft_mirror_moved(const struct inc_channel *c)

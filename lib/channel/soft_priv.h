@@ -5,6 +5,7 @@
  * segmented into packets of the channel's requester (lib/roce).
  *
  *	soft.c		makes and ends devices and channels
+ *	soft_port.c	places channels at addresses and ports
  *	soft_tx.c	sends, and runs the timers
  *	soft_rx.c	receives; assembles the messages of posted channels
  *	soft_mirror.c	mirrored channels: contributions, and results in any order
@@ -152,6 +153,15 @@ struct soft_mirror {
 	uint64_t reordered;
 };
 
+/* A port of a device's channels. They share what the kernel has said about it. So packets of
+ * unknown senders cause few questions to the kernel, however many channels the port has. The
+ * socket's buffers grow with the number of ports. */
+struct soft_port {
+	struct inc_channel_ingress ingress;
+	unsigned int users; /* number of channels, ended ones as well */
+	LIST_ENTRY(soft_port) entry;
+};
+
 struct soft_channel {
 	struct inc_channel ch; /* the public part, which must be the first member */
 	enum soft_life life;   /* changed by soft_go() only */
@@ -180,8 +190,7 @@ struct soft_channel {
 
 	/* responder */
 	struct inc_roce_path from_peer;
-	bool of_port; /* packets must arrive at the port `ingress` */
-	struct inc_channel_ingress ingress;
+	struct soft_port *port; /* packets must arrive there; NULL: at any interface */
 	struct inc_ip_ids ids;
 	bool to_switch;   /* the peer is a switch */
 	bool port_logged; /* the log has reported that packets of the peer arrive at another port */
@@ -234,7 +243,8 @@ struct soft_device {
 	struct inc_batch batch;
 	struct in_addr own_ip; /* 0: the socket receives at all addresses */
 	bool shows_arrival;    /* the kernel reports where datagrams arrive */
-	int n_ports;           /* number of ports that the channels name */
+	LIST_HEAD(, soft_port) ports;
+	int n_ports; /* number of ports in the list */
 	/* size of the socket's buffers for one port, and for the most ports so far */
 	int buffer_bytes, granted_bytes;
 	unsigned int n_mirrored; /* number of mirrored channels */
@@ -328,13 +338,14 @@ void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns
 /* Sends an ACK packet with PSN psn at once. Of the PSN the lowest 24 bits count. */
 void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn);
 
-/* soft_rx.c */
+/* soft_port.c */
 /* Sets the address and the port of a new channel. */
 int inc_soft_place(struct soft_channel *ch, const struct inc_channel_opts *opts,
 		   struct inc_err *err);
-/* Counts the ports that the device's channels name, when a channel was added (by: 1) or removed
- * (by: -1). The socket's buffers grow with the number of ports. */
-void inc_soft_count_port(struct soft_channel *ch, int by);
+/* Ends the channel's use of its port, if it has one. */
+void inc_soft_leave_port(struct soft_channel *ch);
+
+/* soft_rx.c */
 /* Receives the packets that one system call returns. Returns whether there may be more. */
 bool inc_soft_receive(struct soft_device *dev);
 bool inc_soft_progress(struct inc_channel_device *dev);

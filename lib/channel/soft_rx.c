@@ -8,63 +8,9 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include "lib/proto/maps.h"
 #include "lib/channel/soft_priv.h"
-
-/* ---- addresses and ports ---- */
-
-/* Whether the address is one of this machine. If it is not, no packet from it could be sent. */
-static int check_address(uint32_t own_ip, struct inc_err *err)
-{
-	struct inc_udp udp;
-	int ret = inc_udp_open(&udp, (struct in_addr){own_ip}, 0, 0, err);
-
-	inc_udp_close(&udp);
-	return ret;
-}
-
-int inc_soft_place(struct soft_channel *ch, const struct inc_channel_opts *opts,
-		   struct inc_err *err)
-{
-	struct soft_device *dev = soft_device_of(ch);
-	int ret = 0;
-
-	ch->own_ip = dev->own_ip.s_addr ?: opts->own.ip;
-	if (!dev->own_ip.s_addr)
-		ret = check_address(ch->own_ip, err);
-	if (!ret && !dev->shows_arrival && (opts->ifname || !dev->own_ip.s_addr)) {
-		ret = inc_udp_show_arrival(&dev->udp, err);
-		dev->shows_arrival = !ret;
-	}
-	if (!ret && opts->ifname)
-		ret = inc_channel_ingress_init(&ch->ingress, opts->ifname, err);
-	ch->of_port = !ret && opts->ifname;
-	return ret;
-}
-
-void inc_soft_count_port(struct soft_channel *ch, int by)
-{
-	struct soft_device *dev = soft_device_of(ch);
-	const struct soft_channel *other;
-	int64_t bytes;
-
-	if (!ch->of_port)
-		return;
-	TAILQ_FOREACH (other, &dev->channels, in_all)
-		if (other != ch && other->of_port &&
-		    !strcmp(other->ingress.ifname, ch->ingress.ifname))
-			return;
-	dev->n_ports += by;
-	bytes = (int64_t)dev->n_ports * dev->buffer_bytes;
-	if (bytes <= dev->granted_bytes || bytes > INT_MAX)
-		return;
-	dev->granted_bytes = bytes;
-	inc_udp_grow(&dev->udp, bytes);
-}
-
-/* ---- received packets ---- */
 
 static void send_nak(struct soft_channel *ch, uint8_t syndrome)
 {
@@ -244,7 +190,7 @@ static bool by_port(struct soft_channel *ch, const struct inc_datagram *d, uint6
 	struct soft_device *dev = soft_device_of(ch);
 	char name[IF_NAMESIZE];
 
-	if (!ch->of_port || inc_channel_ingress_ok(&ch->ingress, d->ifindex, now_ns))
+	if (!ch->port || inc_channel_ingress_ok(&ch->port->ingress, d->ifindex, now_ns))
 		return true;
 	dev->wrong_port++;
 	if (!ch->port_logged)
@@ -252,7 +198,7 @@ static bool by_port(struct soft_channel *ch, const struct inc_datagram *d, uint6
 			 "%s: a packet that names its address arrived at %s instead of %s and was "
 			 "dropped (term_wrong_port counts them)",
 			 ch->what, if_indextoname(d->ifindex, name) ?: "an unknown interface",
-			 ch->ingress.ifname);
+			 ch->port->ingress.ifname);
 	ch->port_logged = true;
 	return false;
 }

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Addresses and ports of soft channels. Channels of one port share its state. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/channel/soft_priv.h"
+
+/* Whether the address is one of this machine. If it is not, no packet from it could be sent. */
+static int check_address(uint32_t own_ip, struct inc_err *err)
+{
+	struct inc_udp udp;
+	int ret = inc_udp_open(&udp, (struct in_addr){own_ip}, 0, 0, err);
+
+	inc_udp_close(&udp);
+	return ret;
+}
+
+/* Makes the socket's buffers larger if the device has more ports than ever before. */
+static void grow_buffers(struct soft_device *dev)
+{
+	const int64_t bytes = (int64_t)dev->n_ports * dev->buffer_bytes;
+
+	if (bytes <= dev->granted_bytes || bytes > INT_MAX)
+		return;
+	dev->granted_bytes = bytes;
+	inc_udp_grow(&dev->udp, bytes);
+}
+
+static int use_port(struct soft_channel *ch, const char *ifname, struct inc_err *err)
+{
+	struct soft_device *dev = soft_device_of(ch);
+	struct soft_port *port;
+	int ret;
+
+	LIST_FOREACH (port, &dev->ports, entry)
+		if (!strcmp(port->ingress.ifname, ifname))
+			break;
+	if (!port) {
+		port = calloc(1, sizeof(*port));
+		if (!port)
+			return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+		ret = inc_channel_ingress_init(&port->ingress, ifname, err);
+		if (ret) {
+			free(port);
+			return ret;
+		}
+		LIST_INSERT_HEAD(&dev->ports, port, entry);
+		dev->n_ports++;
+		grow_buffers(dev);
+	}
+	port->users++;
+	ch->port = port;
+	return 0;
+}
+
+int inc_soft_place(struct soft_channel *ch, const struct inc_channel_opts *opts,
+		   struct inc_err *err)
+{
+	struct soft_device *dev = soft_device_of(ch);
+	const bool everywhere = !dev->own_ip.s_addr;
+	struct inc_err why;
+	int ret = 0;
+
+	ch->own_ip = dev->own_ip.s_addr ?: opts->own.ip;
+	if (everywhere)
+		ret = check_address(ch->own_ip, &why);
+	if (!ret && !dev->shows_arrival && (opts->ifname || everywhere)) {
+		ret = inc_udp_show_arrival(&dev->udp, &why);
+		dev->shows_arrival = !ret;
+	}
+	if (!ret && opts->ifname)
+		ret = use_port(ch, opts->ifname, &why);
+	if (!ret)
+		return 0;
+	if (!opts->ifname)
+		return inc_err_set(err, -ret, "%s: %s", opts->what, why.msg);
+	return inc_err_set(err, -ret, "%s: port %s: %s", opts->what, opts->ifname, why.msg);
+}
+
+void inc_soft_leave_port(struct soft_channel *ch)
+{
+	struct soft_port *port = ch->port;
+
+	ch->port = NULL;
+	if (!port || --port->users)
+		return;
+	soft_device_of(ch)->n_ports--;
+	LIST_REMOVE(port, entry);
+	free(port);
+}
