@@ -271,10 +271,10 @@ static __always_inline __u64 inc_right3(__u64 w, int a, int b, int c)
 }
 
 /*
- * Removes the first two of the last five words, by bits. For the first word, x^0 = x^-96 + x^-128 +
- * x^-139 + x^-142 + x^-190 + x^-239, which stays within five words. For the second word, x^0 =
- * x^-68
- * + x^-84 + x^-92 + x^-93 + x^-124 + x^-161, which stays within four.
+ * Removes the first two of the last five words, by bits. Modulo the CRC's polynomial x^0 is the sum
+ * of x^-96, x^-128, x^-139, x^-142, x^-190 and x^-239, which removes the first word and changes all
+ * five. It is also the sum of x^-68, x^-84, x^-92, x^-93, x^-124 and x^-161, which removes the
+ * second word and changes the last three.
  */
 static __always_inline void inc_take_two(__u64 w[INC_LAST_WORDS])
 {

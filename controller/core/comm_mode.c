@@ -96,8 +96,9 @@ static void choose_floats(struct inc_comm *comm)
 	}
 }
 
-/* A tree of several switches answers no probes, because a partial sum requests an ACK only if a
- * contribution does. */
+/* In a tree of several switches members get no such offer. There a partial sum requests an ACK only
+ * if a contribution did, so without requests a child switch would resend it while its parent waits
+ * for a late rank. */
 void inc_comm_offer_probes(const struct inc_comm *comm, struct inc_msg_made *made)
 {
 	const struct inc_core_engine *engine = &switch_of(comm, 0)->engines[INC_PASSTHROUGH];

@@ -283,7 +283,7 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	comm->settings.verbs = NULL;
 	comm->timeout_ns = (opts->timeout_ms ?: OPERATION_TIMEOUT_MS) * INC_NSEC_PER_MSEC;
 	comm->wake_fd = comm->thread_fd = comm->alarm_fd = -1;
-	comm->alarm_at_ns = UINT64_MAX;
+	comm->alarm_at_ns = comm->look_at_ns = UINT64_MAX;
 	ret = -pthread_mutex_init(&comm->lock, NULL);
 	if (ret)
 		goto free_comm;

@@ -240,7 +240,7 @@ struct inccl_communicator {
 	uint64_t moved_at_ns;
 	uint64_t moved_mark;
 	struct inc_spin spin; /* the driver's polls before it sleeps */
-	uint64_t spin_mark;   /* moved_mark when the present wait began */
+	uint64_t spin_mark;   /* moved_mark at the driver's last look */
 
 	int error; /* 0, or the errno with which the communicator has failed */
 	int failed_rank;

@@ -209,7 +209,7 @@ static int send_some(struct inccl_communicator *comm)
 	if (ret)
 		endpoint_failed(comm, -ret);
 	comm->unsent_packets = 0;
-	/* the call that sends sets the alarm again if it leaves anything else */
+	/* inccl_comm_leave() sets the alarm again if it is needed for anything else */
 	if (comm->held)
 		set_alarm(comm, UINT64_MAX);
 	comm->held = false;
@@ -220,7 +220,7 @@ static int send_some(struct inccl_communicator *comm)
  * the next call. Returns false if they must be sent now. */
 static bool hold_back(struct inccl_communicator *comm)
 {
-	/* a request that waits for room in the window needs the results that are here */
+	/* if a request waits for room in the window, results have to be received now */
 	if (comm->driver != DRIVER_NONE || post_some(comm) || comm->posting ||
 	    comm->unsent_packets >= BURST_PACKETS)
 		return false;
@@ -322,7 +322,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 /* Whether the waiting driver, which has found nothing to do, looks again instead of sleeping. If
  * so, it gives way to other threads first, without the lock. They may call the library meanwhile,
  * because the driver looks under the lock before it sleeps. */
-static bool looks_again(struct inccl_communicator *comm)
+static bool looks_again(struct inccl_communicator *comm, int cancel_state)
 {
 	if (comm->spin_mark != comm->moved_mark)
 		inc_spin_arrived(&comm->spin);
@@ -330,7 +330,10 @@ static bool looks_again(struct inccl_communicator *comm)
 	if (comm->error || comm->grace_error || !inc_spin_polls(&comm->spin))
 		return false;
 	pthread_mutex_unlock(&comm->lock);
+	pthread_setcancelstate(cancel_state, NULL);
+	pthread_testcancel();
 	inc_spin_give_way(&comm->spin);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_mutex_lock(&comm->lock);
 	return true;
 }
@@ -346,7 +349,8 @@ void inccl_comm_enter(struct inccl_communicator *comm)
 	}
 }
 
-/* Sets the alarm if the thread would look later than after this time. */
+/* Sets the alarm if the thread sleeps and would look later than after this time, or if it is awake
+ * and may be about to sleep. */
 static void wake_thread_by(struct inccl_communicator *comm, uint64_t after_ns)
 {
 	const uint64_t at_ns = inc_now_ns() + after_ns;
@@ -364,7 +368,7 @@ void inccl_comm_leave(struct inccl_communicator *comm)
 
 	if (comm->driver != DRIVER_NONE)
 		return;
-	if (comm->held) {
+	if (comm->held && !comm->error && !comm->grace_error) {
 		wake_thread_by(comm, BURST_HOLD_NS);
 		return;
 	}
@@ -444,7 +448,7 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 		inccl_comm_advance(comm);
 		if (req->done || inc_now_ns() >= deadline_ns)
 			break;
-		if (!looks_again(comm))
+		if (!looks_again(comm, cancel_state))
 			sleep_in_poll(comm, false, deadline_ns, cancel_state);
 	}
 	pthread_cleanup_pop(0);
@@ -495,6 +499,7 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 	pthread_mutex_unlock(&comm->lock);
 	ret = inc_os.wait.poll(pfd, 2, &ts);
 	pthread_mutex_lock(&comm->lock);
+	comm->look_at_ns = UINT64_MAX;
 	if (ret > 0 && pfd[0].revents)
 		inc_drain_fd(comm->thread_fd);
 	if (ret <= 0 || !pfd[1].revents)

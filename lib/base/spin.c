@@ -3,8 +3,8 @@
 #include "lib/base/os.h"
 #include "lib/base/spin.h"
 
-/* Cost of giving way to another thread, which is that of two context switches. The rest of the
- * call's time is the other thread's. */
+/* Cost of giving way to another thread, which is that of two context switches. If give_way() takes
+ * longer, the rest is time in which other threads ran. */
 #define SWITCH_NS (2 * INC_NSEC_PER_USEC)
 /* A thread that uses the CPU for so long computes, and does not only serve packets. A thread that
  * sleeps gets the CPU back at once when a packet arrives, but one that gives way does not. */

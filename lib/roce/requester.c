@@ -20,8 +20,8 @@ uint64_t inc_requester_limit(const struct inc_requester *q)
 	return limit <= q->next || q->rnr_over_at_ns ? q->next : limit;
 }
 
-/* Whether packet r, the last one of a send if `last` is set, requests an ACK. A packet that is sent
- * again always does, because its sender waits for the answer. */
+/* Whether packet r requests an ACK. `last` means that it is the last packet of a send. Of a quiet
+ * requester only packets that are sent again may do so. */
 static bool asks(const struct inc_requester *q, uint64_t r, bool last)
 {
 	if (q->quiet && r >= q->high && !q->rto.backoff)
@@ -95,7 +95,7 @@ static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
 		q->high = q->next;
 	if (q->rto_at_ns == UINT64_MAX)
 		inc_requester_restart_timer(q, now_ns);
-	/* the last packet requests an ACK, or its result comes soon */
+	/* the last packet requests an ACK, or else its result acknowledges it */
 	if (fresh == packets)
 		inc_rto_measure(&q->rto, q->next, now_ns);
 }
@@ -189,6 +189,9 @@ bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns)
 	if (now_ns < q->probe_at_ns)
 		return false;
 	q->probe_at_ns = UINT64_MAX;
+	/* the answer needs time, also if the probe is sent late */
+	if (q->rto_at_ns < now_ns + inc_rto_wait_ns(&q->rto) / 2)
+		q->rto_at_ns = now_ns + inc_rto_wait_ns(&q->rto) / 2;
 	/* the answer does not show how long the packets took */
 	inc_rto_spoil(&q->rto);
 	return true;

@@ -156,5 +156,11 @@ uint64_t inc_requester_deadline_ns(const struct inc_requester *q);
 void inc_requester_timers(struct inc_requester *q, uint64_t now_ns);
 /* Whether the owner must send a probe now. Returns true once for each time that is due. */
 bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns);
+/* Makes the next probe due at once. */
+static inline void inc_requester_hurry(struct inc_requester *q)
+{
+	if (q->probe_at_ns != UINT64_MAX)
+		q->probe_at_ns = 0;
+}
 
 #endif

@@ -94,8 +94,8 @@ void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
 		      struct inc_udp_send *out);
 
 /* These make an ACK packet, which is sent alone: one makes a send, the other writes the packet to
- * `at`, which has room for INC_ACK_PACKET_LEN bytes. Of the PSN the lowest 24 bits count. The other
- * one makes a probe of it if ackreq_psn has INC_BTH_ACKREQ. */
+ * `at`, which has room for INC_ACK_PACKET_LEN bytes. Of a PSN the lowest 24 bits count. If
+ * ackreq_psn also has INC_BTH_ACKREQ, the packet is a probe. */
 void inc_segments_ack(struct inc_segments *t, const struct inc_tx_peer *to, uint8_t syndrome,
 		      uint32_t psn, uint32_t msn);
 #define INC_ACK_PACKET_LEN (INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)

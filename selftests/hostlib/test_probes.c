@@ -202,6 +202,38 @@ static void no_answer(void **state)
 	assert_int_equal(w->tx->rto_at_ns, UINT64_MAX);
 }
 
+/* Nobody has served the endpoint until both timers were over. The probe's answer gets its time. */
+static void served_late(void **state)
+{
+	struct fixture *w = *state;
+	struct inc_roce_packet pkt;
+
+	contribute(w, 0, 1);
+	w->tx->rto_at_ns = w->tx->probe_at_ns = inc_now_ns();
+	soft_due(SOFT_DEV(w->ep->dev), w->tx->rto_at_ns);
+	serve(w);
+	assert_true(receive(w, &pkt, RECEIVE_MS));
+	assert_int_equal(pkt.opcode, INC_OP_ACK);
+	assert_true(pkt.ackreq);
+	assert_false(receive(w, &pkt, 0));
+	assert_int_equal(endpoint_stats(w->ep).timeouts, 0);
+	answer(w, 0);
+	expect_no_timer(w);
+}
+
+/* If no call is about to follow, the probe is due at once. */
+static void unattended(void **state)
+{
+	struct fixture *w = *state;
+	struct inc_roce_packet pkt;
+
+	contribute(w, 0, 1);
+	w->ep->ops->attend(w->ep->ch, false);
+	serve(w);
+	assert_true(receive(w, &pkt, RECEIVE_MS));
+	assert_true(pkt.ackreq);
+}
+
 /* Contributions are lost: the answer shows which, and the timeout resends the first one. */
 static void contributions_are_lost(void **state)
 {
@@ -265,9 +297,15 @@ static void acks_request_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(results_acknowledge), CASE(a_rank_is_late),         CASE(first_collective),
-		CASE(no_answer),           CASE(contributions_are_lost), CASE(acks_request_nothing),
+		CASE(results_acknowledge),
+		CASE(a_rank_is_late),
+		CASE(first_collective),
+		CASE(no_answer),
+		CASE(contributions_are_lost),
+		CASE(acks_request_nothing),
 		CASE(acks_wait),
+		CASE(served_late),
+		CASE(unattended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -472,7 +472,7 @@ static struct inccl_communicator *stalled; /* its thread does not wake */
 static bool is_stalled;
 static uint64_t frozen_ns;
 
-static int stalling_poll(struct pollfd *pfd, unsigned int n, const struct timespec *timeout)
+static void stall(void)
 {
 	struct inccl_communicator *comm = __atomic_load_n(&stalled, __ATOMIC_SEQ_CST);
 
@@ -481,7 +481,16 @@ static int stalling_poll(struct pollfd *pfd, unsigned int n, const struct timesp
 		poll(NULL, 0, 1);
 		comm = __atomic_load_n(&stalled, __ATOMIC_SEQ_CST);
 	}
-	return inc_os_kernel.wait.poll(pfd, n, timeout);
+}
+
+static int stalling_poll(struct pollfd *pfd, unsigned int n, const struct timespec *timeout)
+{
+	int ret;
+
+	stall();
+	ret = inc_os_kernel.wait.poll(pfd, n, timeout);
+	stall();
+	return ret;
 }
 
 static uint64_t frozen_clock(clockid_t clock)
@@ -537,6 +546,24 @@ static void bursts_share_sends(void **state)
 	inc_os.wait.poll = inc_os_kernel.wait.poll;
 }
 
+/* The same right after the thread has driven, which is awake but has not got the lock yet. */
+static void burst_beside_the_waking_thread(void **state)
+{
+	struct rank_fixture *fx = *state;
+	struct inc_roce_packet pkt[2];
+	struct inccl_request *req[2];
+
+	inc_os.wait.poll = stalling_poll;
+	rank_until(fx, thread_drives);
+	__atomic_store_n(&stalled, fx->comm, __ATOMIC_SEQ_CST);
+	start_two(fx, 0, req, pkt);
+	assert_in_range(fx->comm->alarm_at_ns, frozen_ns, frozen_ns + 100 * INC_NSEC_PER_USEC);
+	__atomic_store_n(&stalled, NULL, __ATOMIC_SEQ_CST);
+	rank_receive(fx, &pkt[1], 1);
+	finish_two(fx, 0, req, pkt);
+	inc_os.wait.poll = inc_os_kernel.wait.poll;
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rank_setup, rank_teardown)
 
 int main(void)
@@ -558,6 +585,7 @@ int main(void)
 		CASE(first_of_two),
 		CASE(started_beside_a_sleeper),
 		CASE(bursts_share_sends),
+		CASE(burst_beside_the_waking_thread),
 	};
 
 	const struct CMUnitTest cancelling[] = {

@@ -224,8 +224,8 @@ static void progress(struct shared *s)
 	s->dev->ops->flush(s->dev);
 }
 
-/* Waits for events, ms milliseconds at most. Before it sleeps, it polls once and returns, because a
- * turn costs little. */
+/* Waits for events, ms milliseconds at most. If a poll may pay, this looks once without sleeping
+ * and returns to the worker's loop, which calls it again. */
 static int wait_for_events(struct inc_term_devices *d, struct epoll_event *events, int ms)
 {
 	int n;
