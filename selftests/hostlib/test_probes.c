@@ -202,7 +202,7 @@ static void no_answer(void **state)
 	assert_int_equal(w->tx->rto_at_ns, UINT64_MAX);
 }
 
-/* Nobody has served the endpoint until both timers were over. The probe's answer gets its time. */
+/* The endpoint was not served until both timers were over. The probe's answer gets its time. */
 static void served_late(void **state)
 {
 	struct fixture *w = *state;

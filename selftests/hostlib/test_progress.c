@@ -474,12 +474,12 @@ static uint64_t frozen_ns;
 
 static void stall(void)
 {
-	struct inccl_communicator *comm = __atomic_load_n(&stalled, __ATOMIC_SEQ_CST);
+	struct inccl_communicator *comm;
 
-	while (comm && pthread_equal(pthread_self(), comm->thread)) {
+	while ((comm = __atomic_load_n(&stalled, __ATOMIC_SEQ_CST)) &&
+	       pthread_equal(pthread_self(), comm->thread)) {
 		__atomic_store_n(&is_stalled, true, __ATOMIC_SEQ_CST);
 		poll(NULL, 0, 1);
-		comm = __atomic_load_n(&stalled, __ATOMIC_SEQ_CST);
 	}
 }
 
@@ -529,7 +529,6 @@ static void bursts_share_sends(void **state)
 	struct inc_roce_packet pkt[2];
 	struct inccl_request *req[2];
 
-	inc_os.wait.poll = stalling_poll;
 	__atomic_store_n(&stalled, fx->comm, __ATOMIC_SEQ_CST);
 	while (!__atomic_load_n(&is_stalled, __ATOMIC_SEQ_CST))
 		poll(NULL, 0, 1);
@@ -543,7 +542,6 @@ static void bursts_share_sends(void **state)
 	__atomic_store_n(&stalled, NULL, __ATOMIC_SEQ_CST);
 	rank_receive(fx, &pkt[1], 3);
 	finish_two(fx, 2, req, pkt);
-	inc_os.wait.poll = inc_os_kernel.wait.poll;
 }
 
 /* The same right after the thread has driven, which is awake but has not got the lock yet. */
@@ -553,7 +551,6 @@ static void burst_beside_the_waking_thread(void **state)
 	struct inc_roce_packet pkt[2];
 	struct inccl_request *req[2];
 
-	inc_os.wait.poll = stalling_poll;
 	rank_until(fx, thread_drives);
 	__atomic_store_n(&stalled, fx->comm, __ATOMIC_SEQ_CST);
 	start_two(fx, 0, req, pkt);
@@ -561,7 +558,6 @@ static void burst_beside_the_waking_thread(void **state)
 	__atomic_store_n(&stalled, NULL, __ATOMIC_SEQ_CST);
 	rank_receive(fx, &pkt[1], 1);
 	finish_two(fx, 0, req, pkt);
-	inc_os.wait.poll = inc_os_kernel.wait.poll;
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rank_setup, rank_teardown)
@@ -587,13 +583,13 @@ int main(void)
 		CASE(bursts_share_sends),
 		CASE(burst_beside_the_waking_thread),
 	};
-
 	const struct CMUnitTest cancelling[] = {
 		CASE(cancelled_while_it_serves),
 		CASE(cancelled_beside_another),
 	};
 	int failed;
 
+	inc_os.wait.poll = stalling_poll;
 	alarm(LIMIT_S);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	if (WATCHED)
