@@ -47,7 +47,8 @@ def planted(lines, program, directory, path, changes, of=None):
     words = [copy if w == of and os.path.exists(copy) else out if w == made else w
              for w in words if w not in ("-MMD", "-MP")]
     beside = os.path.join(TOP, os.path.dirname(of))  # where an #include "x.h" of a copied source must be found
-    subprocess.run(words[:1] + ["-I" + directory, "-iquote", beside, "-w"] + words[1:], cwd=TOP, check=True)
+    options = next(i for i, word in enumerate(words) if word.startswith("-"))  # CC may be several words
+    subprocess.run(words[:options] + ["-I" + directory, "-iquote", beside, "-w"] + words[options:], cwd=TOP, check=True)
     if and_then:
         subprocess.run([out if w == made else w for w in and_then], cwd=TOP, check=True)
     target = os.path.relpath(os.path.join(BUILD, program), TOP)
