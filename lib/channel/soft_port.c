@@ -6,14 +6,18 @@
 #include <string.h>
 #include "lib/channel/soft_priv.h"
 
-/* Whether the address is one of this machine. If it is not, no packet from it could be sent. */
-static int check_address(uint32_t own_ip, struct inc_err *err)
+/* Whether the address is one of this machine. If it is not, no packet from it could be sent.
+ * ifname: name of the port for the error, or NULL. */
+static int check_address(uint32_t own_ip, const char *ifname, struct inc_err *err)
 {
 	struct inc_udp udp;
-	int ret = inc_udp_open(&udp, (struct in_addr){own_ip}, 0, 0, err);
+	struct inc_err why;
+	int ret = inc_udp_open(&udp, (struct in_addr){own_ip}, 0, 0, &why);
 
 	inc_udp_close(&udp);
-	return ret;
+	return ret ? inc_err_set(err, -ret, "%s%s%s%s", ifname ? "port " : "", ifname ?: "",
+				 ifname ? ": " : "", why.msg)
+		   : 0;
 }
 
 /* Makes the socket's buffers larger if the device has more ports than ever before. */
@@ -64,18 +68,14 @@ int inc_soft_place(struct soft_channel *ch, const struct inc_channel_opts *opts,
 
 	ch->own_ip = dev->own_ip.s_addr ?: opts->own.ip;
 	if (everywhere)
-		ret = check_address(ch->own_ip, &why);
+		ret = check_address(ch->own_ip, opts->ifname, &why);
 	if (!ret && !dev->shows_arrival && (opts->ifname || everywhere)) {
 		ret = inc_udp_show_arrival(&dev->udp, &why);
 		dev->shows_arrival = !ret;
 	}
 	if (!ret && opts->ifname)
 		ret = use_port(ch, opts->ifname, &why);
-	if (!ret)
-		return 0;
-	if (!opts->ifname)
-		return inc_err_set(err, -ret, "%s: %s", opts->what, why.msg);
-	return inc_err_set(err, -ret, "%s: port %s: %s", opts->what, opts->ifname, why.msg);
+	return ret ? inc_err_set(err, -ret, "%s: %s", opts->what, why.msg) : 0;
 }
 
 void inc_soft_leave_port(struct soft_channel *ch)

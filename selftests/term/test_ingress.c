@@ -207,7 +207,7 @@ static void test_no_descriptor(void **state)
 	ret = inc_channel_soft.make(dev, &opts, &ch, &own, &err);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
 	assert_int_equal(ret, -EMFILE);
-	assert_string_equal(err.msg, "port p0: Too many open files");
+	assert_string_equal(err.msg, "the channel: port p0: Too many open files");
 	assert_int_equal(inc_channel_soft.make(dev, &opts, &ch, &own, &err), 0);
 	inc_channel_soft.shut(ch, 0);
 	inc_channel_soft.close(dev);
