@@ -107,6 +107,20 @@ struct inc_run {
 	__u64 state;
 };
 
+/* Returns a ^ (c ^ (b ^ a >> 2) >> 25) >> 11, which is the part of inc_add_left() that is shifted
+ * right. */
+static __always_inline __u64 inc_right_words(__u64 a, __u64 b, __u64 c)
+{
+	__u64 t = a >> 2 ^ b;
+
+	inc_opaque(t);
+	t = t >> 25 ^ c;
+	inc_opaque(t);
+	t = t >> 11 ^ a;
+	inc_opaque(t);
+	return t;
+}
+
 /*
  * Adds to a word what the removed words 2 to 5 places before it add, by bits: o2 << 17 ^ o2 << 55 ^
  * o3 << 19 ^ o4 << 44 ^ o3 >> 47 ^ o3 >> 9 ^ o4 >> 45 ^ o5 >> 20. The shifts are nested, which
@@ -118,13 +132,7 @@ static __always_inline __u64 inc_add_left(__u64 word, __u64 o2, __u64 o3, __u64 
 	__u64 t, u;
 
 	inc_opaque(word);
-	t = o3 >> 2 ^ o4;
-	inc_opaque(t);
-	t = t >> 25 ^ o5;
-	inc_opaque(t);
-	t = t >> 11 ^ o3;
-	inc_opaque(t);
-	t = t >> 9 ^ word;
+	t = inc_right_words(o3, o4, o5) >> 9 ^ word;
 	inc_opaque(t);
 	u = o4 << 25 ^ o3;
 	inc_opaque(u);
@@ -272,8 +280,8 @@ static __always_inline __u64 inc_right3(__u64 w, int a, int b, int c)
 
 /*
  * Removes the first two of the last five words, by bits. Modulo the CRC's polynomial x^0 is the sum
- * of x^-96, x^-128, x^-139, x^-142, x^-190 and x^-239, which removes the first word and changes all
- * five. It is also the sum of x^-68, x^-84, x^-92, x^-93, x^-124 and x^-161, which removes the
+ * of x^-96, x^-128, x^-139, x^-142, x^-190 and x^-239. That removes the first word and changes the
+ * other four. It is also the sum of x^-68, x^-84, x^-92, x^-93, x^-124 and x^-161. That removes the
  * second word and changes the last three.
  */
 static __always_inline void inc_take_two(__u64 w[INC_LAST_WORDS])
@@ -301,12 +309,7 @@ static __always_inline __u32 inc_last_words(const __u8 *p, const __u8 *z, struct
 
 	w[0] = inc_add_left_next(run, INC_WORD(p, 0) ^ INC_WORD(z, 0) ^ run->state);
 	w[1] = inc_add_left(INC_WORD(p, 8) ^ INC_WORD(z, 8), o1, o2, o3, run->o4);
-	t = o1 >> 2 ^ o2;
-	inc_opaque(t);
-	t = t >> 25 ^ o3;
-	inc_opaque(t);
-	t = t >> 11 ^ o1;
-	inc_opaque(t);
+	t = inc_right_words(o1, o2, o3);
 	w[2] = o2 << 25 ^ o1;
 	inc_opaque(w[2]);
 	w[2] = w[2] << 19 ^ t >> 9 ^ INC_WORD(p, 16) ^ INC_WORD(z, 16);
