@@ -257,9 +257,9 @@ struct inccl_communicator {
 	unsigned int waiters;
 	bool sleeping; /* a waiter that drives sleeps in poll() */
 	/* Collectives that are started in a burst share sends. */
-	uint64_t started_at_ns;      /* time when a collective was last started */
-	unsigned int unsent_packets; /* packets that are posted and not sent yet */
-	bool held;                   /* unsent packets wait for the next call, or for the alarm */
+	uint64_t started_at_ns; /* time when a collective was last started */
+	/* packets that are posted and wait for the next call, or for the alarm, to be sent */
+	unsigned int unsent_packets;
 	uint64_t activity; /* number of calls of the user, by which the thread notices them */
 	int wake_fd;       /* eventfd that wakes the driver */
 	int thread_fd;     /* eventfd that wakes only the thread */

@@ -202,6 +202,7 @@ static void set_alarm(struct inccl_communicator *comm, uint64_t at_ns)
 /* Posts and sends what is possible. After an error the communicator fails. */
 static int send_some(struct inccl_communicator *comm)
 {
+	const bool held = comm->unsent_packets;
 	int ret = post_some(comm);
 
 	if (!ret)
@@ -210,9 +211,8 @@ static int send_some(struct inccl_communicator *comm)
 		endpoint_failed(comm, -ret);
 	comm->unsent_packets = 0;
 	/* inccl_comm_leave() sets the alarm again if it is needed for anything else */
-	if (comm->held)
+	if (held)
 		set_alarm(comm, UINT64_MAX);
-	comm->held = false;
 	return ret;
 }
 
@@ -221,25 +221,29 @@ static int send_some(struct inccl_communicator *comm)
 static bool hold_back(struct inccl_communicator *comm)
 {
 	/* if a request waits for room in the window, results have to be received now */
-	if (comm->driver != DRIVER_NONE || post_some(comm) || comm->posting ||
-	    comm->unsent_packets >= BURST_PACKETS)
-		return false;
-	comm->held = true;
-	return true;
+	return comm->driver == DRIVER_NONE && !post_some(comm) && !comm->posting &&
+	       comm->unsent_packets < BURST_PACKETS;
+}
+
+/* Whether a collective that is started now belongs to a burst. */
+static bool in_burst(struct inccl_communicator *comm)
+{
+	const uint64_t now_ns = inc_now_ns(), gap_ns = now_ns - comm->started_at_ns;
+
+	comm->started_at_ns = now_ns;
+	return gap_ns < BURST_NS;
 }
 
 void inccl_comm_begin(struct inccl_communicator *comm, bool waits)
 {
-	const uint64_t now_ns = inc_now_ns();
-	const bool burst = now_ns - comm->started_at_ns < BURST_NS;
+	const bool burst = !waits && in_burst(comm);
 
-	comm->started_at_ns = now_ns;
 	if (comm->error || in_grace(comm))
 		return;
 	/* with nothing under way there can be no new result, so nothing is received first */
 	if (comm->ep->posted == comm->ep->completed && (send_some(comm) || !comm->posting))
 		return;
-	if (burst && !waits && hold_back(comm))
+	if (burst && hold_back(comm))
 		return;
 	inccl_comm_advance(comm);
 }
@@ -368,7 +372,7 @@ void inccl_comm_leave(struct inccl_communicator *comm)
 
 	if (comm->driver != DRIVER_NONE)
 		return;
-	if (comm->held && !comm->error && !comm->grace_error) {
+	if (comm->unsent_packets && !comm->error && !comm->grace_error) {
 		wake_thread_by(comm, BURST_HOLD_NS);
 		return;
 	}
@@ -516,7 +520,7 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 static void send_due(struct inccl_communicator *comm)
 {
 	if (comm->driver != DRIVER_NONE ||
-	    (!comm->held && comm->ep->ops->ack_at_ns(comm->ep->ch) > inc_now_ns()))
+	    (!comm->unsent_packets && comm->ep->ops->ack_at_ns(comm->ep->ch) > inc_now_ns()))
 		return;
 	inccl_comm_advance(comm);
 	inccl_comm_leave(comm);

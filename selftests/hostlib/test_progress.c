@@ -508,7 +508,7 @@ static void start_two(struct rank_fixture *fx, unsigned int r, struct inccl_requ
 	rank_receive(fx, &pkt[0], r);
 	req[1] = rank_start(fx, 1);
 	inc_os.clock_ns = inc_os_kernel.clock_ns;
-	assert_true(fx->comm->held);
+	assert_true(fx->comm->unsent_packets);
 	assert_false(rc_peer_receive(&fx->peer, &pkt[1], 0));
 }
 
@@ -534,7 +534,7 @@ static void bursts_share_sends(void **state)
 		poll(NULL, 0, 1);
 	start_two(fx, 0, req, pkt);
 	assert_int_equal(inccl_test(req[1]), -EAGAIN);
-	assert_false(fx->comm->held);
+	assert_false(fx->comm->unsent_packets);
 	rank_receive(fx, &pkt[1], 1);
 	finish_two(fx, 0, req, pkt);
 	rank_receive_ack(fx, 1);
