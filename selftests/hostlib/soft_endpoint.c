@@ -68,3 +68,30 @@ void endpoint_pair_close(struct rc_peer *p, struct inccl_endpoint *ep)
 	inccl_endpoint_close(ep);
 	rc_peer_close(p);
 }
+
+void endpoint_post_packets(struct inccl_endpoint *ep, const struct endpoint_vectors *v,
+			   unsigned int first, unsigned int end, bool last)
+{
+	unsigned int i;
+
+	for (i = first; i < end; i++) {
+		struct inc_channel_exchange msg = {
+			.send = v->send + i * v->payload,
+			.recv = v->recv + i * v->payload,
+			.send_len = v->payload,
+			.recv_len = v->payload,
+			.send_region = v->region,
+			.recv_region = v->region,
+			.has_imm = i == first,
+			.last = last && i + 1 == end,
+		};
+
+		assert_int_equal(inccl_endpoint_post(ep, &msg), 0);
+	}
+}
+
+void endpoint_serve(struct inccl_endpoint *ep)
+{
+	assert_true(inccl_endpoint_progress(ep) >= 0);
+	assert_int_equal(inccl_endpoint_flush(ep), 0);
+}

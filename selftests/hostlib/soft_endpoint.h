@@ -45,6 +45,13 @@ static inline void endpoint_be_patient(struct inccl_communicator *comm)
 		}                                                      \
 	} while (0)
 
+/* Vectors of packets, each of `payload` bytes. */
+struct endpoint_vectors {
+	uint8_t *send, *recv;
+	const struct inc_channel_region *region;
+	uint32_t payload;
+};
+
 /* Opens a soft endpoint on RC_PEER_ADDR and a peer, and connects them to each other. */
 struct inccl_endpoint *endpoint_pair(struct rc_peer *peer, unsigned int payload, unsigned int slots,
 				     uint32_t host_psn, uint32_t own_psn);
@@ -59,6 +66,12 @@ struct endpoint_form {
 	uint64_t rto_min_ns;   /* such a peer resends no packet sooner */
 };
 struct inccl_endpoint *endpoint_pair_of(struct rc_peer *peer, const struct endpoint_form *form);
+/* Posts messages [first, end) of one packet each, from and to their places in two vectors of one
+ * region. The first one has an immediate. last: the final one ends a collective. */
+void endpoint_post_packets(struct inccl_endpoint *ep, const struct endpoint_vectors *v,
+			   unsigned int first, unsigned int end, bool last);
+/* Receives what has arrived, and sends what is due. */
+void endpoint_serve(struct inccl_endpoint *ep);
 void endpoint_pair_close(struct rc_peer *peer, struct inccl_endpoint *ep);
 
 #endif

@@ -64,22 +64,10 @@ static bool receive(struct fixture *w, struct inc_roce_packet *pkt, int timeout_
 /* Sends contributions [first, end) as one collective, which the peer receives. */
 static void contribute(struct fixture *w, unsigned int first, unsigned int end)
 {
+	const struct endpoint_vectors v = {w->send, w->recv, &w->region, PAYLOAD};
 	unsigned int i;
 
-	for (i = first; i < end; i++) {
-		struct inc_channel_exchange msg = {
-			.send = w->send + i * PAYLOAD,
-			.recv = w->recv + i * PAYLOAD,
-			.send_len = PAYLOAD,
-			.recv_len = PAYLOAD,
-			.send_region = &w->region,
-			.recv_region = &w->region,
-			.has_imm = i == first,
-			.last = i + 1 == end,
-		};
-
-		assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
-	}
+	endpoint_post_packets(w->ep, &v, first, end, true);
 	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 	for (i = first; i < end; i++) {
 		assert_true(receive(w, &w->received[i], RECEIVE_MS));
@@ -90,8 +78,7 @@ static void contribute(struct fixture *w, unsigned int first, unsigned int end)
 
 static void serve(struct fixture *w)
 {
-	assert_true(inccl_endpoint_progress(w->ep) >= 0);
-	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
+	endpoint_serve(w->ep);
 }
 
 /* The endpoint sends a packet when its next timer expires, and no sooner. Time passes by setting

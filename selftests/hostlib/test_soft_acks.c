@@ -59,22 +59,9 @@ static int teardown(void **state)
 /* Posts messages [first, end) of one packet each. If `last`, the final one ends a collective. */
 static void post(struct fixture *w, unsigned int first, unsigned int end, bool last)
 {
-	unsigned int i;
+	const struct endpoint_vectors v = {w->send, w->recv, &w->region, PAYLOAD};
 
-	for (i = first; i < end; i++) {
-		struct inc_channel_exchange msg = {
-			.send = w->send + i * PAYLOAD,
-			.recv = w->recv + i * PAYLOAD,
-			.send_len = PAYLOAD,
-			.recv_len = PAYLOAD,
-			.send_region = &w->region,
-			.recv_region = &w->region,
-			.has_imm = i == first,
-			.last = last && i + 1 == end,
-		};
-
-		assert_int_equal(inccl_endpoint_post(w->ep, &msg), 0);
-	}
+	endpoint_post_packets(w->ep, &v, first, end, last);
 }
 
 static void receive(struct fixture *w, unsigned int first, unsigned int end)
@@ -91,8 +78,7 @@ static void receive(struct fixture *w, unsigned int first, unsigned int end)
 
 static void serve(struct fixture *w)
 {
-	assert_true(inccl_endpoint_progress(w->ep) >= 0);
-	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
+	endpoint_serve(w->ep);
 }
 
 static void serve_until_resent(struct fixture *w, uint64_t packets)

@@ -91,7 +91,7 @@ static void on_notice(void *arg, const struct inc_msg_event *event)
 	((struct fixture *)arg)->n_notices++;
 }
 
-static void open_world(struct fixture *w)
+static void open_worker(struct fixture *w)
 {
 	/* the timers never expire in this test */
 	const struct inc_term_worker_opts opts = {.kinds = kinds,
@@ -146,7 +146,7 @@ static void add(struct fixture *w)
 	}
 }
 
-static void close_world(struct fixture *w)
+static void close_worker(struct fixture *w)
 {
 	uint32_t i;
 
@@ -219,7 +219,7 @@ static void one_socket(void **state)
 	unsigned int number;
 	uint32_t i;
 
-	open_world(&w);
+	open_worker(&w);
 	add(&w);
 	assert_int_equal(n_open, 1);
 	for (number = 0; number < 3; number++) {
@@ -234,7 +234,7 @@ static void one_socket(void **state)
 		turn(&w);
 	}
 	assert_int_equal(w.n_notices, 0);
-	close_world(&w);
+	close_worker(&w);
 }
 
 /* The kernel refuses what goes to one child. The others have their results in the same turn, and
@@ -244,7 +244,7 @@ static void unreachable(void **state)
 	struct fixture w;
 	uint32_t i;
 
-	open_world(&w);
+	open_worker(&w);
 	add(&w);
 	give_all(&w, 0, 1);
 	victim = w.conf.conn[3].peer.udp_port;
@@ -259,7 +259,7 @@ static void unreachable(void **state)
 	rc_peer_ack(&w.peer[3], INC_AETH_NAK_SEQ, OWN_PSN);
 	turn(&w);
 	assert_true(has_result(&w, 3, 1, 1));
-	close_world(&w);
+	close_worker(&w);
 }
 
 /* The device on the way to one child makes no checksums, so the kernel cannot segment sends there.
@@ -270,7 +270,7 @@ static void cannot_segment(void **state)
 	unsigned int number;
 	uint32_t i;
 
-	open_world(&w);
+	open_worker(&w);
 	add(&w);
 	victim = w.conf.conn[3].peer.udp_port;
 	error = EIO;
@@ -285,7 +285,7 @@ static void cannot_segment(void **state)
 		turn(&w);
 	}
 	assert_int_equal(w.n_notices, 0);
-	close_world(&w);
+	close_worker(&w);
 }
 
 /* Two connections at different addresses may have the same queue pair number. A packet belongs to
@@ -295,7 +295,7 @@ static void addresses(void **state)
 	struct fixture w;
 	uint32_t i;
 
-	open_world(&w);
+	open_worker(&w);
 	w.conf.conn[0].own.qpn = w.conf.conn[1].own.qpn = 0x777;
 	add(&w);
 	w.peer[0].to_channel.daddr = htonl(OWN_ADDR(2));
@@ -308,7 +308,7 @@ static void addresses(void **state)
 	for (i = 0; i < CHILDREN; i++)
 		assert_true(has_result(&w, i, 1, 1));
 	assert_int_equal(inc_term_worker_figures(w.worker).strangers, 1);
-	close_world(&w);
+	close_worker(&w);
 }
 
 /* An address that is not the machine's is refused, because nothing could be sent from it. */
@@ -317,11 +317,11 @@ static void foreign_address(void **state)
 	struct inc_err err = {};
 	struct fixture w;
 
-	open_world(&w);
+	open_worker(&w);
 	w.conf.conn[5].own.ip = htonl(0xc0000209);
 	assert_int_equal(inc_term_worker_add(w.worker, &w.conf, &w.cm, &err), -EADDRNOTAVAIL);
 	assert_non_null(strstr(err.msg, "192.0.2.9"));
-	close_world(&w);
+	close_worker(&w);
 }
 
 /* Another program has the UDP port at an address of its own. Connections that must have this port
@@ -333,7 +333,7 @@ static void port_in_use(void **state)
 	uint32_t i;
 
 	assert_int_equal(inc_os_kernel.udp.open(htonl(OWN_ADDR(CHILDREN)), 0, 0, &other, NULL), 0);
-	open_world(&w);
+	open_worker(&w);
 	w.conf.conn[2].own.udp_port = w.conf.conn[3].own.udp_port = other.port;
 	add(&w);
 	assert_int_equal(n_open, 3);
@@ -344,7 +344,7 @@ static void port_in_use(void **state)
 		assert_int_equal(w.conf.conn[i].own.udp_port == other.port, i == 2 || i == 3);
 		assert_true(has_result(&w, i, 1, 1));
 	}
-	close_world(&w);
+	close_worker(&w);
 	inc_os_kernel.udp.close(other.fd);
 }
 
