@@ -95,40 +95,40 @@ static uint16_t resume(struct inc_ip_ids *ids, uint32_t wrong_by, size_t size)
 	return ids->next + 1;
 }
 
-/* Returns the packet's ICRC if it has this ID. The first call copies the payload. */
+/* Returns the packet's ICRC if it has this ID. copy: of the payload, or NULL. */
 static uint32_t icrc_of(const struct inc_ip_ids *ids, const struct inc_roce_path *path, uint16_t id,
-			const uint8_t *data, size_t len, struct inc_payload_copy *copy)
+			const uint8_t *data, size_t len, const struct inc_payload_copy *copy)
 {
-	uint32_t icrc;
-
-	if (!copy->to)
+	if (!copy)
 		return inc_icrc_udp_usual(&ids->usual, path, id, data, len);
-	icrc = inc_icrc_udp_copy(&ids->usual, path, id, data, len, copy);
-	copy->to = NULL;
-	return icrc;
+	return inc_icrc_udp_copy(&ids->usual, path, id, data, len, copy);
 }
 
+/* The first pass over the packet copies the payload. This function reads `copy` where it is,
+ * because a copy of the struct would wait until all stores of the packet before have left the CPU.
+ */
 bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, bool first,
 		      const uint8_t *data, size_t size, const struct inc_payload_copy *copy)
 {
-	struct inc_payload_copy left = *copy;
 	size_t len = size - INC_ICRC_LEN;
 	uint16_t next = ids->next, id;
 	bool counts = ids->counts[first];
 	uint32_t want, crc;
 	int guess;
 
+	if (!copy->to)
+		copy = NULL;
 	memcpy(&want, data + len, sizeof(want));
 	want = le32toh(want);
 	if (ids->span) {
-		crc = icrc_of(ids, path, 0, data, len, &left);
+		crc = icrc_of(ids, path, 0, data, len, copy);
 		return crc == want || !rest_of(span_of(ids, size), crc ^ want, &id);
 	}
-	for (guess = 0; guess < 2; guess++, counts = !counts) {
+	for (guess = 0; guess < 2; guess++, counts = !counts, copy = NULL) {
 		id = counts ? next : 0;
 		if (guess && !next)
 			break;
-		if (icrc_of(ids, path, id, data, len, &left) == want) {
+		if (icrc_of(ids, path, id, data, len, copy) == want) {
 			ids->next = id + 1;
 			ids->counts[first] = counts;
 			return true;
