@@ -4,24 +4,20 @@ and variant gets a fresh lab in each round. This build is measured twice, and th
 noise floor."""
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import re
-import resource
 import shlex
 import statistics
 import sys
-import time
 
+import costs
 import modes
-from libtest import BUILD, TOP, Failure, Lab, expect, inside, libc, scratch, with_wires
+from costs import MEASURES
+from libtest import BUILD, TOP, Failure, Lab, expect, scratch, with_wires
 from table import Table, size_text
 
 OLD, NEW, SAME = "old", "new", "same"
-# What is measured of each collective: {key of JSON: name in tables}.
-MEASURES = {"time_us": "wall us", "hosts_cpu_us": "hosts' CPU us", "switch_cpu_us": "switch's CPU us",
-            "link_bytes": "link bytes", "softirq_us": "softirq us"}
 LISTED = list(MEASURES)[:-1]  # softirqs of the whole machine are too noisy for lines of their own
 LEAST = 1.0   # the ratio of smaller figures is meaningless
 SLOWER = 0.97
@@ -29,7 +25,6 @@ PROGRAMS = ("inc-lab", "inc-controller", "inc-switchd", "inccl-perf")
 
 SIZES, QUICK_SIZES = [4, 1 << 12, 1 << 16, 1 << 20], [4, 1 << 16]
 WARMUP = 5
-FEWEST, MOST = 3, 100000
 PRIORITY = 1  # of switches and ranks with --real-time
 
 
@@ -127,76 +122,37 @@ def arguments(parser, words):
     return how
 
 
-def process_us(pid):
-    """The CPU time that all threads of a process have used."""
-    clock = ctypes.c_int()
-    expect(libc.clock_getcpuclockid(pid, ctypes.byref(clock)) == 0, f"a switch has ended: no process {pid}")
-    return time.clock_gettime_ns(clock.value) / 1e3
-
-
-def softirq_us():
-    with open("/proc/stat", encoding="ascii") as f:
-        return int(f.readline().split()[7]) * 1e6 / os.sysconf("SC_CLK_TCK")
-
-
-def link_bytes(netns):
-    """The bytes that a host's link has carried in both directions, as the kernel counts them."""
-    with inside(netns), open("/proc/thread-self/net/dev", encoding="ascii") as f:
-        fields = next(line for line in f if line.lstrip().startswith("eth0:")).split(":")[1].split()
-    return int(fields[0]) + int(fields[8])
-
-
-def totals(lab):
-    """What was used since some fixed instant: {measure: figure}. Ranks count when they have ended, with inc-lab."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {"hosts_cpu_us": (children.ru_utime + children.ru_stime) * 1e6,
-            "switch_cpu_us": sum(process_us(s["pid"]) for s in lab.switches),
-            "softirq_us": softirq_us(),
-            "link_bytes": sum(link_bytes(h["netns"]) for h in lab.hosts)}
-
-
-class Place:
+class Place(costs.Program):
     """A lab of a build, in which figures are measured."""
 
     def __init__(self, lab, build, how, where):
-        self.lab, self.build, self.how, self.where = lab, build, how, where
-        self.started = {}  # (dtype, size): the run with one iteration
+        super().__init__(lab)
+        self.build, self.how, self.where = build, how, where
         if how.real_time:
             for switch in lab.switches:
                 for thread in os.listdir(f"/proc/{switch['pid']}/task"):
                     os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(PRIORITY))
         self.run(how.type[0], how.size[0], 1)  # the first job of a lab costs the switch more than others
 
-    def run(self, dtype, size_bytes, iterations):
-        """Runs a job. Returns what all of it used: {measure: figure}, and the wall time of a collective."""
-        before = totals(self.lab)
+    def job(self, dtype, sizes, iterations):
+        """Runs a job. A failure names the figure."""
         result = self.lab.run(
-            *(("chrt", "--fifo", PRIORITY) if self.how.real_time else ()), "inccl-perf", "allreduce", "--sizes", size_bytes,
-            "--dtype", dtype, "-n", iterations, "-w", WARMUP, "--json", *self.build.perf_args,
+            *(("chrt", "--fifo", PRIORITY) if self.how.real_time else ()), "inccl-perf", "allreduce", "--sizes",
+            ",".join(map(str, sizes)), "--dtype", dtype, "-n", iterations, "-w", WARMUP, "--json", *self.build.perf_args,
             options=("--no-prefix", "--only", "0"), env=self.build.rank_env, timeout=self.how.limit, check=False)
         if result.code:
-            what = f"{self.where}, {dtype}, {size_text(size_bytes)}"
+            what = f"{self.where}, {dtype}, {', '.join(map(size_text, sizes))}"
             why = f"killed after {self.how.limit:g} s (--limit)" if result.seconds >= self.how.limit else \
                 f"exit code {result.code}"
             raise Failure(f"{what}: {why}: {result.err.strip() or 'it printed no error'}")
-        used = {measure: figure - before[measure] for measure, figure in totals(self.lab).items()}
-        return {**used, "time_us": json.loads(result.out.splitlines()[0])["time_us"]}
+        return costs.printed(result)
 
     def iterations(self, dtype, size_bytes):
         """The number of iterations that take as long as a figure shall take."""
-        n = min(300, FEWEST + (1 << 20) // size_bytes)
-        while (us := self.run(dtype, size_bytes, n)["time_us"]) * n < modes.GO_S * 1e5 and n < MOST:
+        n = min(300, costs.FEWEST + (1 << 20) // size_bytes)
+        while (us := self.job(dtype, [size_bytes], n)[size_bytes]["time_us"]) * n < costs.GO_S * 1e5 and n < costs.MOST:
             n *= 10
-        return int(max(FEWEST, min(MOST, modes.GO_S * 1e6 / us)))
-
-    def figure(self, dtype, size_bytes, iterations):
-        """Measures one figure: {measure: figure per collective}. A run of one iteration measures the start and the end of
-        a job, which are subtracted."""
-        start = self.started.get((dtype, size_bytes)) or self.run(dtype, size_bytes, 1)
-        self.started[dtype, size_bytes] = start
-        run = self.run(dtype, size_bytes, iterations)
-        return {measure: run[measure] if measure == "time_us" else (run[measure] - start[measure]) / (iterations - 1)
-                for measure in MEASURES}
+        return costs.enough(us)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 machine."""
 import modes
 import programs
-from table import Table
+from table import Table, size_text
 
 
 def of_part(rows, part):
@@ -47,12 +47,40 @@ def of_many(rows):
                                f"({worst['source_bytes'] >> 10} KiB)", 100 * programs.of_copy(worst), goal)
 
 
+# How much faster than Open MPI the better mode shall be: {hosts: {bytes: ratio}}
+BESIDE_MPI = {4: {4: 1, 1 << 12: 1, 1 << 24: 1.3}, 8: {4: 1, 1 << 12: 1, 1 << 16: 0.8, 1 << 20: 1, 1 << 24: 1}}
+
+
 def of_modes(rows):
-    gbps = {(r["hosts"], r["mode"]): r["gbps"] for r in rows if r.get("bytes") == 1 << 24 and r["dtype"] == "float32"}
-    if (2, modes.TERMINATION) in gbps:
-        yield at_least("2 hosts, termination, float32, 16 MiB, Gbit/s", gbps[2, modes.TERMINATION], 6, "{:.2f}")
-    if (8, modes.TERMINATION) in gbps and (8, modes.MPI) in gbps:
-        yield at_least("8 hosts, the same, beside Open MPI", gbps[8, modes.TERMINATION], gbps[8, modes.MPI], "{:.2f}")
+    took = {(r["hosts"], r["mode"], r["dtype"], r["bytes"]): r for r in rows if "time_us" in r}
+
+    def better(hosts, dtype, size):
+        """The row of the better mode and that of Open MPI, or None."""
+        both = [took[hosts, m, dtype, size] for m in modes.MODES if (hosts, m, dtype, size) in took]
+        mpi = took.get((hosts, modes.MPI, "float32", size))
+        return (min(both, key=lambda r: r["time_us"]), mpi) if both and mpi else None
+
+    for (hosts, mode, dtype, size), row in took.items():
+        if (hosts, mode, dtype, size) == (2, modes.TERMINATION, "float32", 1 << 24) and "rate_mbit" not in row:
+            yield at_least("2 hosts, termination, float32, 16 MiB, Gbit/s", row["gbps"], 6, "{:.2f}")
+    for hosts, goals in BESIDE_MPI.items():
+        for size, goal in goals.items():
+            for dtype in modes.DTYPES:
+                if pair := better(hosts, dtype, size):
+                    yield from of_pair(*pair, goal)
+
+
+def of_pair(row, mpi, goal):
+    """Judges the better mode beside Open MPI."""
+    what = f"{row['hosts']} hosts, {row['mode']}, {row['dtype']}, {size_text(row['bytes'])}"
+    if "rate_mbit" in row:
+        if row["rate_mbit"] == 1000 and (row["hosts"], row["bytes"]) == (8, 1 << 24):
+            yield at_least(f"{what}, links of 1 Gbit/s, Gbit/s, or 1.7 times Open MPI's", row["gbps"],
+                           min(0.55, 1.7 * mpi["gbps"]), "{:.2f}")
+        return
+    yield at_least(f"{what}, speed beside Open MPI's", mpi["time_us"] / row["time_us"], goal, "{:.2f}")
+    if row["hosts"] == 8 and row["bytes"] >= 1 << 20:
+        yield at_most(f"{what}, hosts' CPU beside Open MPI's", row["hosts_cpu_us"] / mpi["hosts_cpu_us"], 0.6, "{:.2f}")
 
 
 def tables(rows):

@@ -1,119 +1,122 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The part `modes` of `bench`: AllReduce by switches in passthrough mode, by switches in termination mode with soft
-endpoints, and by Open MPI on the links of the termination switch. They run alternately. The result is the size from
-which on each mode is better."""
+endpoints, and by Open MPI and gloo on the links of the termination switch. They run alternately. The result is what each
+costs, and the size from which on each mode is better."""
 import contextlib
-import json
-import os
 import statistics
-import subprocess
 
-from libtest import TOP, Failure, Lab
+import competitors
+import costs
+from costs import MEASURES
+from libtest import Failure, Lab, scratch, with_wires
 from table import Table, size_text
 
-PASSTHROUGH, TERMINATION, MPI = "passthrough", "termination", "Open MPI"
+PASSTHROUGH, TERMINATION, MPI, GLOO = "passthrough", "termination", "Open MPI", "gloo"
 MODES = (PASSTHROUGH, TERMINATION)
+COMPETITORS = {MPI: competitors.OpenMpi, GLOO: competitors.Gloo}
 DTYPES = ("int32", "float32")
-COLUMNS = [(mode, dtype) for dtype in DTYPES for mode in MODES] + [(MPI, "float32")]
+COLUMNS = [(mode, dtype) for dtype in DTYPES for mode in MODES] + [(name, "float32") for name in COMPETITORS]
 
 SIZES = [4 << 2 * i for i in range(13)]  # 4 B to 64 MiB
 QUICK_SIZES = [4, 1 << 12, 1 << 16, 1 << 20, 1 << 24]
-# Sizes that are measured by one job share its number of iterations. The largest size determines it by the time GO_S.
-GO_BYTES = (1 << 12, 1 << 18, 1 << 22, 1 << 26)
-GO_S = 0.5
-FEWEST, MOST = 3, 100
-SKIP_CODE = 77  # exit code of the program mpi if Open MPI cannot be installed
+SMALL_BYTES = 1 << 16  # the start of a job with smaller vectors costs as much whatever their size
+# One job estimates the times of sizes that are alike: {largest size: iterations}
+ESTIMATES = {1 << 14: 100, 1 << 19: 10, 1 << 26: 2}
+WARMUP = 5
 
 
-def gos(sizes):
-    """Groups of sizes that one job measures: [[bytes, ..], ..]"""
-    edges = (0,) + GO_BYTES
-    return [part for low, high in zip(edges, edges[1:]) if (part := [s for s in sizes if low < s <= high])]
+class Switch(costs.Program):
+    """AllReduce by a lab's switch."""
+
+    def job(self, dtype, sizes, iterations):
+        return costs.printed(self.lab.run("inccl-perf", "allreduce", "--sizes", ",".join(map(str, sizes)), "--dtype", dtype, "-n",
+                                          iterations, "-w", WARMUP, "--json", options=("--no-prefix", "--only", "0"),
+                                          timeout=300))
 
 
-def by_switch(lab, dtype, sizes):
-    """Measures a lab's switch. Returns {bytes: us}."""
-    took = {}
-    iterations = MOST
-    for go in gos(sizes):
-        if took:  # assume the time per byte of the largest size so far; it is usually less
-            last = max(took)
-            iterations = int(max(FEWEST, min(MOST, GO_S * 1e6 / (took[last] * go[-1] / last))))
-        rows = lab.run("inccl-perf", "allreduce", "--sizes", ",".join(map(str, go)), "--dtype", dtype, "-n",
-                       iterations, "-w", 1 + iterations // 10, "--json",
-                       options=("--no-prefix", "--only", "0"), timeout=300)
-        took.update({r["bytes"]: r["time_us"] for r in map(json.loads, rows.out.splitlines()) if "time_us" in r})
-    return took
+def estimate(program, dtype, sizes):
+    """Determines how many iterations a figure takes. Returns {bytes: iterations}."""
+    took, low = {}, 0
+    for high, iterations in ESTIMATES.items():
+        if part := [s for s in sizes if low < s <= high]:
+            took.update(program.job(dtype, part, iterations))
+        low = high
+    return {s: costs.enough(row["time_us"]) for s, row in took.items()}
 
 
-class OpenMpi:
-    """Open MPI's fastest algorithm for each size. The first round runs all algorithms, later rounds only the fastest
-    one."""
+class Job:
+    """The figures of a column of the table in the labs of one number of hosts."""
 
-    def __init__(self):
-        self.best = {}  # bytes: algorithm
+    def __init__(self, program, dtype, sizes):
+        self.program, self.dtype = program, dtype
+        self.iterations = estimate(program, dtype, sizes)
+        self.rounds = {s: [] for s in sizes}
 
-    def run(self, lab, algorithm, sizes):
-        result = subprocess.run(
-            [os.path.join(TOP, "selftests/benchmarks/mpi"), lab.name, algorithm, *map(str, sizes)],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=900, check=False)
-        if result.returncode:
-            raise Failure(f"{'not here' if result.returncode == SKIP_CODE else 'failed'}: " +
-                          (result.stderr.strip().splitlines() or ["it said nothing"])[-1])
-        return [json.loads(line) for line in result.stdout.splitlines()]
-
-    def measure(self, lab, sizes):
-        """Measures one round. Returns {bytes: us}."""
-        if not self.best:
-            rows = self.run(lab, "all", sizes)
-            rows = {s: min((r for r in rows if r["bytes"] == s), key=lambda r: r["time_us"]) for s in sizes}
-            self.best = {s: r["algorithm"] for s, r in rows.items()}
-            return {s: r["time_us"] for s, r in rows.items()}
-        took = {}
-        for algorithm in set(self.best.values()):
-            its = [s for s in sizes if self.best[s] == algorithm]
-            took.update({r["bytes"]: r["time_us"] for r in self.run(lab, algorithm, its)})
-        return took
+    def measure(self):
+        """Measures one round."""
+        for size, its in self.rounds.items():
+            its.append(self.program.figure(self.dtype, size, self.iterations[size],
+                                           min(self.rounds) if size < SMALL_BYTES else size))
 
 
-def open_labs(stack, hosts, mtu):
-    """Starts the labs. mtu: of the links of the switch in termination mode, if it is not the topology's. Returns
-    {mode: lab}, and {mode: reason} of those that could not start."""
+def open_lab(stack, how, mode, hosts):
+    topology, wires = f"star{hosts}.yaml", ()
+    if how.rate:
+        topology, wires = with_wires(stack.enter_context(scratch()), topology)
+    lab = stack.enter_context(Lab(topology, mode=mode, books=False, mtu=how.mtu if mode == TERMINATION else None))
+    for wire in wires:
+        lab.wire(wire, f"rate={how.rate:g}")
+    return lab
+
+
+def open_labs(stack, how, hosts):
+    """Starts the labs. Returns {mode: lab}, and {mode: reason} of those that could not start."""
     labs, missing = {}, {}
     for mode in MODES:
         try:
-            labs[mode] = stack.enter_context(
-                Lab(f"star{hosts}.yaml", mode=mode, books=False, mtu=mtu if mode == TERMINATION else None))
+            labs[mode] = open_lab(stack, how, mode, hosts)
         except Failure as e:
             missing[mode] = str(e).strip().splitlines()[-1]
     return labs, missing
 
 
+def open_programs(stack, labs, missing):
+    """Makes {mode or competitor: program}. Competitors that cannot run join the missing ones."""
+    programs = {mode: Switch(lab) for mode, lab in labs.items()}
+    for name, competitor in COMPETITORS.items() if TERMINATION in labs else ():
+        try:
+            programs[name] = stack.enter_context(contextlib.closing(competitor(labs[TERMINATION])))
+        except Failure as e:
+            missing[name] = str(e)
+    return programs
+
+
 def measure_hosts(how, hosts):
-    sizes = QUICK_SIZES if how.quick else SIZES
-    mpi, took = OpenMpi(), {}
+    sizes, jobs = QUICK_SIZES if how.quick else SIZES, {}
     with contextlib.ExitStack() as stack:
-        labs, missing = open_labs(stack, hosts, how.mtu)
+        labs, missing = open_labs(stack, how, hosts)
+        programs = open_programs(stack, labs, missing)
         for _ in range(how.rounds):
-            for mode, dtype in COLUMNS:
-                if mode in missing or (mode == MPI and TERMINATION in missing):
+            for name, dtype in COLUMNS:
+                if name not in programs or name in missing:
                     continue
                 try:
-                    figures = mpi.measure(labs[TERMINATION], sizes) if mode == MPI else \
-                        by_switch(labs[mode], dtype, sizes)
+                    job = jobs[name, dtype] = jobs.get((name, dtype)) or Job(programs[name], dtype, sizes)
+                    job.measure()
                 except Failure as e:
-                    if mode != MPI:
+                    if name not in COMPETITORS:
                         raise
-                    missing[mode] = str(e)
-                    continue
-                for size, us in figures.items():
-                    took.setdefault((mode, dtype, size), []).append(us)
-    for mode, why in missing.items():
-        yield {"hosts": hosts, "mode": mode, "skipped": why}
-    for (mode, dtype, size), us in took.items():
-        yield {"hosts": hosts, "mode": mode, "dtype": dtype, "bytes": size, "time_us": statistics.median(us),
-               "gbps": size * 8 / statistics.median(us) / 1e3, "each_us": us,
-               **({"algorithm": mpi.best[size]} if mode == MPI else {})}
+                    missing[name] = str(e)
+    for name, why in missing.items():
+        jobs.pop((name, "float32"), None)
+        yield {"hosts": hosts, "mode": name, "skipped": why}
+    rate = {"rate_mbit": how.rate} if how.rate else {}
+    for (name, dtype), job in jobs.items():
+        best = getattr(programs[name], "best", {})
+        for size, its in job.rounds.items():
+            of = {m: statistics.median(r[m] for r in its) for m in MEASURES}
+            yield {"hosts": hosts, "mode": name, "dtype": dtype, "bytes": size, **rate, **of, "gbps": size * 8 / of["time_us"] / 1e3,
+                   "rounds": its, **({"algorithm": best[size]} if best else {})}
 
 
 def measure_modes(how):
@@ -137,23 +140,43 @@ def verdict(took, dtype):
         f", and at {', '.join(odd)}." if odd else ".")
 
 
-def cell(took, column, size):
+def time_cell(took, column, size):
     """The text of a cell: microseconds up to 64 KiB, from there on Gbit/s. The better mode is in bold."""
-    row = took.get((*column, size))
-    if not row:
-        return "-"
+    row = took[(*column, size)]
     text = f"{row['time_us']:.0f} us" if size <= 1 << 16 else f"{row['gbps']:.2f} Gbit/s"
     other = took.get(({PASSTHROUGH: TERMINATION, TERMINATION: PASSTHROUGH}.get(column[0]), column[1], size))
     return f"**{text}**" if other and row["time_us"] < other["time_us"] else text
+
+
+def cpu_cell(took, column, size):
+    row = took[(*column, size)]
+    return f"{row['hosts_cpu_us']:.0f} + {row['switch_cpu_us']:.0f}"
+
+
+def link_cell(took, column, size):
+    row = took[(*column, size)]
+    each = row["link_bytes"] / row["hosts"]
+    return f"{each:.0f} B" if size < 1 << 12 else f"{each / size:.2f}"
+
+
+def table(title, took, cell, notes=()):
+    return Table(title, ["vector"] + [f"{name}, {dtype}" for name, dtype in COLUMNS], [
+        [size_text(s)] + [cell(took, c, s) if (*c, s) in took else "-" for c in COLUMNS]
+        for s in sorted({size for _, _, size in took})], notes)
 
 
 def show_modes(rows):
     for hosts in sorted({r["hosts"] for r in rows}):
         its = [r for r in rows if r["hosts"] == hosts]
         took = {(r["mode"], r["dtype"], r["bytes"]): r for r in its if "time_us" in r}
-        rounds = max((len(r["each_us"]) for r in took.values()), default=0)
-        yield Table(f"AllReduce of {hosts} hosts, sum, medians of {rounds} rounds; Gbit/s of the vector",
-                    ["vector"] + [f"{mode}, {dtype}" for mode, dtype in COLUMNS],
-                    [[size_text(s)] + [cell(took, c, s) for c in COLUMNS] for s in sorted({k[2] for k in took})],
+        rounds = max((len(r["rounds"]) for r in took.values()), default=0)
+        rates = {r["rate_mbit"] for r in took.values() if "rate_mbit" in r}
+        links = f", links of {min(rates):g} Mbit/s" if rates else ""
+        yield table(f"AllReduce of {hosts} hosts{links}, sum, medians of {rounds} rounds; Gbit/s of the vector", took, time_cell,
                     [verdict(took, dtype) for dtype in DTYPES] +
                     [f"No {r['mode']}: {r['skipped']}" for r in its if "skipped" in r])
+        yield table(f"CPU time of all {hosts} hosts + of the switch, us per AllReduce", took, cpu_cell,
+                    ["The kernel's work for a packet counts for the process whose system call causes it, often a host. So an XDP "
+                     "program's time counts for the hosts."])
+        yield table(f"Bytes on the link of one of {hosts} hosts, both directions; from 4 KiB on in lengths of the vector", took,
+                    link_cell)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A competitor that the benchmark measures for comparison with the switch: MPI_Allreduce (SUM of
- * float32) on the same hosts and links. selftests/benchmarks/mpi starts this program on every host.
- * Rank 0 prints one JSON object per size with the median time of a call, as inccl-perf measures it.
+ * float32) on the same hosts and links. competitors.py starts this program on every host.
+ * Rank 0 prints one JSON object per size with the median time of a call, as inccl-perf measures it,
+ * and the CPU time of all ranks per call.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <mpi.h>
-
-/* all calls of one size together move about so many bytes, but there are at least three calls */
-#define MOST_BYTES (32l << 20)
 
 static int by_value(const void *a, const void *b)
 {
@@ -31,19 +30,21 @@ static int check(const float *sum, size_t count, int ranks)
 	return 0;
 }
 
-static int iterations(size_t bytes)
+/* The CPU time that all threads of this process have used. */
+static double cpu_s(void)
 {
-	const size_t n = MOST_BYTES / bytes;
+	struct timespec used;
 
-	return n < 3 ? 3 : n > 200 ? 200 : n;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return used.tv_sec + used.tv_nsec / 1e9;
 }
 
-static int run(size_t bytes)
+static int run(size_t bytes, int warmup, int iters)
 {
 	const size_t count = bytes / sizeof(float);
-	const int iters = iterations(bytes);
 	float *send = malloc(bytes), *sum = malloc(bytes);
 	double *took_s = calloc(iters, sizeof(*took_s));
+	double mine_s = 0, all_s = 0;
 	int rank, ranks, i, ret = -1;
 	size_t k;
 
@@ -53,18 +54,23 @@ static int run(size_t bytes)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	for (k = 0; k < count; k++)
 		send[k] = rank + 1;
-	for (i = -2; i < iters; i++) { /* negative rounds warm up */
-		const double start_s = MPI_Wtime();
+	for (i = -warmup; i < iters; i++) {
+		double start_s;
 
+		if (!i)
+			mine_s = cpu_s();
+		start_s = MPI_Wtime();
 		MPI_Allreduce(send, sum, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 		if (i >= 0)
 			took_s[i] = MPI_Wtime() - start_s;
 	}
+	mine_s = cpu_s() - mine_s;
+	MPI_Reduce(&mine_s, &all_s, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
 	ret = check(sum, count, ranks);
 	qsort(took_s, iters, sizeof(*took_s), by_value);
 	if (!rank && !ret)
-		printf("{\"bytes\":%zu,\"ranks\":%d,\"time_us\":%.1f}\n", bytes, ranks,
-		       took_s[iters / 2] * 1e6);
+		printf("{\"bytes\":%zu,\"ranks\":%d,\"time_us\":%.1f,\"hosts_cpu_us\":%.1f}\n",
+		       bytes, ranks, took_s[iters / 2] * 1e6, all_s * 1e6 / iters);
 out:
 	free(send);
 	free(sum);
@@ -76,15 +82,13 @@ int main(int argc, char **argv)
 {
 	int ret = 0, i;
 
-	for (i = 1; i < argc && atol(argv[i]) >= (long)sizeof(float); i++)
-		;
-	if (argc < 2 || i < argc) {
-		fprintf(stderr, "usage: mpi_allreduce BYTES... (under mpirun)\n");
+	if (argc < 4 || atoi(argv[1]) < 0 || atoi(argv[2]) < 1) {
+		fprintf(stderr, "usage: mpi_allreduce WARMUP ITERATIONS BYTES... (under mpirun)\n");
 		return 2;
 	}
 	MPI_Init(&argc, &argv);
-	for (i = 1; i < argc && !ret; i++)
-		ret = run(atol(argv[i]));
+	for (i = 3; i < argc && !ret; i++)
+		ret = run(atol(argv[i]), atoi(argv[1]), atoi(argv[2]));
 	if (ret)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	MPI_Finalize();
