@@ -5,8 +5,26 @@
 
 #include <stdint.h>
 #include <stdbool.h>
+#include "lib/base/opt.h"
 #include "lib/metric/metric.h"
 #include "lib/net/tls.h"
+
+/* The options of --plan (plan_command.c). */
+struct inc_plan_command {
+	const char *topology; /* NULL: no plan is wanted */
+	const char *costs;    /* file with costs; NULL: those of the table inc_plan_measured */
+	unsigned int ranks;   /* 0: as many as the topology has hosts */
+	uint64_t bytes;
+	int type; /* enum inc_plan_type */
+	int mode; /* enum inc_mode_of_switch */
+	unsigned int cores;
+	bool json;
+};
+
+extern const struct inc_opt inc_plan_options[];
+
+/* Prints the plan. Returns the program's exit code, and logs the reason of a failure. */
+int inc_plan_run(const struct inc_plan_command *cmd);
 
 struct inc_ctl_options {
 	const char *topology;
@@ -25,7 +43,8 @@ struct inc_ctl_options {
 	unsigned int job_slots;   /* quota of slots; 0: any number */
 	struct inc_tls_files tls; /* files with keys; if none is given, TLS is not used */
 	bool insecure;            /* the controller may listen without TLS on any address */
-	const char *metrics;      /* address where figures are read over HTTP; NULL: none */
+	struct inc_plan_command plan;
+	const char *metrics; /* address where figures are read over HTTP; NULL: none */
 };
 
 #define INC_CTL_FIGURES(_, T)                                               \

@@ -28,8 +28,7 @@
 static const struct inc_opt options[] = {
 	{.name = "topology",
 	 .value = "FILE",
-	 .required = true,
-	 .help = "hosts, switches and links (docs/control.md)",
+	 .help = "hosts, switches and links (docs/control.md); required without --plan",
 	 INC_OPT_TEXT(struct inc_ctl_options, topology, inc_path_check)},
 	{.name = "database",
 	 .value = "FILE",
@@ -120,6 +119,10 @@ static int check_options(void *settings)
 {
 	const struct inc_ctl_options *opt = settings;
 
+	if (opt->plan.topology)
+		return 0;
+	if (!opt->topology)
+		return inc_usage("option '--topology' is missing");
 	if (opt->member_port && opt->member_port == opt->switch_port)
 		return inc_usage("--member-port and --switch-port are both %u", opt->member_port);
 	if (opt->insecure && inc_tls_wanted(&opt->tls))
@@ -136,7 +139,9 @@ static const struct inc_program program = {
 	.man_section = 8,
 	.brief = "the control plane of switches that add up",
 	.about = "The control plane: forms groups, computes routes, configures switches.",
-	.groups = {{options, 0}, {inc_tls_options, offsetof(struct inc_ctl_options, tls)}},
+	.groups = {{options, 0},
+		   {inc_tls_options, offsetof(struct inc_ctl_options, tls)},
+		   {inc_plan_options, offsetof(struct inc_ctl_options, plan)}},
 	.notes =
 		"Once it listens it prints one line: ready members ADDR:PORT switches "
 		"ADDR:PORT\n\nSIGTERM and SIGINT end it. With keys SIGHUP reads their files again: "
@@ -358,6 +363,8 @@ int main(int argc, char **argv)
 	if (ret >= 0)
 		return ret;
 	inc_stdio_hold();
+	if (ctl.opt.plan.topology)
+		return inc_plan_run(&ctl.opt.plan);
 	inc_log_sink(inc_log_unblocked);
 	signal(SIGPIPE, SIG_IGN);
 	TAILQ_INIT(&ctl.clients);

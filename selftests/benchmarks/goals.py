@@ -68,6 +68,15 @@ def of_modes(rows):
             for dtype in modes.DTYPES:
                 if pair := better(hosts, dtype, size):
                     yield from of_pair(*pair, goal)
+    yield from of_plan(rows)
+
+
+def of_plan(rows):
+    """Judges the predictions of inc-controller --plan."""
+    ratios = [r["plan_us"] / r["time_us"] for r in rows if "plan_us" in r]
+    if ratios:
+        within = sum(1 / 1.3 <= ratio <= 1.3 for ratio in ratios)
+        yield at_least(f"figures of {len(ratios)} that inc-controller --plan predicts within 30 percent", within, len(ratios))
 
 
 def of_pair(row, mpi, goal):

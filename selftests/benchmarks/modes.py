@@ -3,10 +3,12 @@
 endpoints, and by Open MPI and gloo on the links of the termination switch. They run alternately. The result is what each
 costs, and the size from which on each mode is better."""
 import contextlib
+import os
 import statistics
 
 import competitors
 import costs
+import plan
 from costs import MEASURES
 from libtest import Failure, Lab, scratch, with_wires
 from table import Table, size_text
@@ -115,8 +117,12 @@ def measure_hosts(how, hosts):
         best = getattr(programs[name], "best", {})
         for size, its in job.rounds.items():
             of = {m: statistics.median(r[m] for r in its) for m in MEASURES}
-            yield {"hosts": hosts, "mode": name, "dtype": dtype, "bytes": size, **rate, **of, "gbps": size * 8 / of["time_us"] / 1e3,
-                   "rounds": its, **({"algorithm": best[size]} if best else {})}
+            row = {"hosts": hosts, "mode": name, "dtype": dtype, "bytes": size, **rate, **of,
+                   "gbps": size * 8 / of["time_us"] / 1e3, "rounds": its, **({"algorithm": best[size]} if best else {})}
+            # a wire takes time of the cores, too, of which the plan knows nothing
+            if name in MODES and not how.rate and not how.mtu:
+                row.update(cores=os.cpu_count(), plan_us=plan.predict(row, os.cpu_count()))
+            yield row
 
 
 def measure_modes(how):
@@ -180,3 +186,4 @@ def show_modes(rows):
                      "program's time counts for the hosts."])
         yield table(f"Bytes on the link of one of {hosts} hosts, both directions; from 4 KiB on in lengths of the vector", took,
                     link_cell)
+    yield from plan.show(rows, max((r["cores"] for r in rows if "plan_us" in r), default=0))

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "controller/core/plan.h"
+#include "controller/core/route.h"
+#include "lib/base/err.h"
+#include "lib/base/min.h"
+#include "lib/proto/maps.h"
+#include "lib/roce/wire.h"
+
+/* Bytes of a packet on a link beside its payload: preamble, Ethernet header, gap and FCS, IPv4,
+ * UDP, BTH and ICRC. */
+#define PACKET_BYTES (38 + 20 + 8 + 12 + 4)
+
+#define PASSTHROUGH_MAX_PAYLOAD 2048
+
+const struct inc_plan_table inc_plan_measured = {
+	.alone =
+		{
+			[INC_PASSTHROUGH] =
+				{
+					[INC_PLAN_INT32] = {{12400, 1900, 0}, {2000, 1100, 0}},
+					[INC_PLAN_FLOAT32] = {{22500, 1900, 0}, {3500, 1100, 0}},
+				},
+			[INC_TERMINATION] =
+				{
+					[INC_PLAN_INT32] = {{22000, 0, 0.50}, {20000, 0, 0.40}},
+					[INC_PLAN_FLOAT32] = {{20000, 0, 0.50}, {19000, 0, 0.41}},
+				},
+		},
+	.crowded =
+		{
+			[INC_PASSTHROUGH] =
+				{
+					[INC_PLAN_INT32] = {{26000, 2900, 0}, {3000, 1500, 0}},
+					[INC_PLAN_FLOAT32] = {{52000, 3100, 0}, {6000, 1500, 0}},
+				},
+			[INC_TERMINATION] =
+				{
+					[INC_PLAN_INT32] = {{45000, 0, 0.80}, {30000, 0, 0.55}},
+					[INC_PLAN_FLOAT32] = {{42000, 0, 0.72}, {28000, 0, 0.53}},
+				},
+		},
+};
+
+/* A plan in the making. */
+struct work {
+	const struct inc_topology *topo;
+	const struct inc_plan_job *job;
+	const struct inc_plan_costs *costs;
+	const struct inc_tree *tree;
+	struct inc_plan *plan;
+};
+
+static double cost_us(const struct work *w, const struct inc_plan_cost *cost)
+{
+	return (cost->call_ns + cost->packet_ns * w->plan->packets +
+		cost->byte_ns * w->job->bytes) /
+	       1e3;
+}
+
+/* A tree in which all switches are in termination mode is in that mode. Otherwise the tree has the
+ * limits of passthrough mode. */
+static void find_mode(struct work *w, enum inc_mode_of_switch preset)
+{
+	w->plan->mode = INC_TERMINATION;
+	for (unsigned int n = 0; n < w->tree->n; n++) {
+		const struct inc_topo_switch *sw = &w->topo->switches[w->tree->nodes[n].sw];
+
+		if ((sw->has_mode ? sw->mode : preset) == INC_PASSTHROUGH)
+			w->plan->mode = INC_PASSTHROUGH;
+	}
+}
+
+/* Calls visit() with each link of the tree: those of its hosts and those between its switches. */
+static void each_link(struct work *w, void (*visit)(struct work *w, unsigned int link))
+{
+	for (unsigned int i = 0; i < w->tree->n_children; i++)
+		if (!w->tree->children[i].to_switch)
+			visit(w, w->topo->hosts[w->tree->children[i].host].link);
+	for (unsigned int n = 1; n < w->tree->n; n++) {
+		const struct inc_tree_node *node = &w->tree->nodes[n];
+
+		visit(w, w->topo->switches[node->sw].ports[node->up_port].link);
+	}
+}
+
+static void limit_payload(struct work *w, unsigned int link)
+{
+	const unsigned int fits = inc_roce_payload(w->topo->links[link].mtu);
+
+	w->plan->payload = inc_min(w->plan->payload, fits);
+}
+
+static void find_packets(struct work *w)
+{
+	w->plan->payload =
+		w->plan->mode == INC_PASSTHROUGH ? PASSTHROUGH_MAX_PAYLOAD : INC_MAX_RC_PAYLOAD;
+	each_link(w, limit_payload);
+	w->plan->packets = (w->job->bytes + w->plan->payload - 1) / w->plan->payload ?: 1;
+	w->plan->slots = w->tree->slots;
+}
+
+/* Makes `us` the plan's time if nothing so far takes longer. */
+static void limit_time(struct inc_plan *plan, double us, enum inc_plan_limit limit,
+		       unsigned int index)
+{
+	if (us <= plan->time_us)
+		return;
+	plan->time_us = us;
+	plan->limit = limit;
+	plan->limit_index = index;
+}
+
+/* A link carries the vector in each direction. In a lab only a wire has a rate. */
+static void limit_by_link(struct work *w, unsigned int index)
+{
+	const struct inc_topo_link *link = &w->topo->links[index];
+	const double rate_mbit = !w->job->cores   ? link->rate_mbit
+				 : link->has_wire ? link->wire.rate_mbit
+						  : 0;
+
+	if (rate_mbit > 0)
+		limit_time(w->plan,
+			   (w->job->bytes + w->plan->packets * PACKET_BYTES) * 8 / rate_mbit,
+			   INC_PLAN_LINK, index);
+}
+
+/* The time that a vector of one packet needs on the longest way to the root and back: each switch
+ * on the way waits for the packets of its other children. */
+static double way_us(const struct work *w)
+{
+	const struct inc_plan_costs *costs = w->costs;
+	double longest = 0, child_us = (costs->child.call_ns + costs->child.packet_ns) / 1e3;
+
+	for (unsigned int n = 0; n < w->tree->n; n++) {
+		double us = 0;
+
+		for (int at = n; at >= 0; at = w->tree->nodes[at].parent)
+			us += w->tree->nodes[at].n_children * child_us;
+		longest = us > longest ? us : longest;
+	}
+	return longest + (costs->host.call_ns + costs->host.packet_ns) / 1e3;
+}
+
+/* The CPU time of the switches. A switch that has a parent serves one more connection. */
+static double switches_us(struct work *w)
+{
+	double all_us = 0;
+
+	for (unsigned int n = 0; n < w->tree->n; n++) {
+		const struct inc_tree_node *node = &w->tree->nodes[n];
+		struct inc_plan_switch *sw = &w->plan->switches[n];
+
+		*sw = (struct inc_plan_switch){.sw = node->sw, .children = node->n_children};
+		sw->cpu_us = (node->n_children + (n > 0)) * cost_us(w, &w->costs->child);
+		all_us += sw->cpu_us;
+	}
+	return all_us;
+}
+
+/*
+ * Hosts, links and switches work at the same time on different packets, so the busiest of them
+ * determines the time. The way of the first packet comes before that, unless all share the same
+ * cores.
+ */
+static void find_time(struct work *w)
+{
+	struct inc_plan *plan = w->plan;
+	const double all_us = switches_us(w), way = way_us(w);
+
+	plan->host_cpu_us = cost_us(w, &w->costs->host);
+	limit_time(plan, plan->host_cpu_us, INC_PLAN_HOST, 0);
+	for (unsigned int n = 0; n < plan->n_switches; n++)
+		limit_time(plan, plan->switches[n].cpu_us, INC_PLAN_SWITCH, n);
+	each_link(w, limit_by_link);
+	if (w->job->cores)
+		limit_time(plan,
+			   (all_us +
+			    w->job->ranks * (plan->host_cpu_us + cost_us(w, &w->costs->rest))) /
+				   w->job->cores,
+			   INC_PLAN_CORES, 0);
+	else if (w->plan->packets == 1)
+		plan->time_us = way;
+	else
+		plan->time_us += way;
+}
+
+static int make(struct work *w, const struct inc_plan_table *table, enum inc_mode_of_switch preset,
+		struct inc_err *err)
+{
+	const struct inc_plan_job *job = w->job;
+
+	w->plan->n_switches = w->tree->n;
+	w->plan->switches = calloc(w->tree->n, sizeof(*w->plan->switches));
+	if (!w->plan->switches)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	find_mode(w, preset);
+	w->costs = job->cores && job->ranks + w->tree->n > job->cores + 1
+			   ? &table->crowded[w->plan->mode][job->type]
+			   : &table->alone[w->plan->mode][job->type];
+	find_packets(w);
+	find_time(w);
+	return 0;
+}
+
+int inc_plan_make(const struct inc_topology *topo, const struct inc_plan_table *costs,
+		  const struct inc_plan_job *job, enum inc_mode_of_switch mode,
+		  struct inc_plan *plan, struct inc_err *err)
+{
+	const struct inc_msg_limits limits = {.children = inc_most_children(mode),
+					      .slots = INC_MAX_SLOTS};
+	struct work w = {.topo = topo, .job = job, .plan = plan};
+	unsigned int *hosts = calloc(job->ranks, sizeof(*hosts));
+	struct inc_routes *routes = inc_routes_new(topo);
+	struct inc_tree *tree = NULL;
+	int ret;
+
+	*plan = (struct inc_plan){0};
+	if (!hosts || !routes) {
+		ret = inc_err_set(err, ENOMEM, "out of memory");
+		goto out;
+	}
+	if (job->ranks > topo->n_hosts) {
+		ret = inc_err_set(err, EINVAL,
+				  "%u ranks need as many hosts, and the topology has %u",
+				  job->ranks, topo->n_hosts);
+		goto out;
+	}
+	for (unsigned int rank = 0; rank < job->ranks; rank++)
+		hosts[rank] = rank;
+	for (unsigned int sw = 0; sw < topo->n_switches; sw++) {
+		inc_routes_offer(routes, sw, &limits);
+		inc_routes_set_mode(routes, sw,
+				    topo->switches[sw].has_mode ? topo->switches[sw].mode : mode);
+	}
+	ret = inc_route_compute(routes, hosts, job->ranks, INC_DEF_SLOTS, &tree, err);
+	if (ret)
+		goto out;
+	w.tree = tree;
+	ret = make(&w, costs, mode, err);
+out:
+	inc_route_release(routes, tree);
+	inc_routes_free(routes);
+	free(hosts);
+	return ret;
+}
+
+void inc_plan_free(struct inc_plan *plan)
+{
+	free(plan->switches);
+	plan->switches = NULL;
+}
