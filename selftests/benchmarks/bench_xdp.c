@@ -7,10 +7,15 @@
  *
  * A round measures every row once. The ratio is the median of the ratios of all rounds, so other
  * load on the machine changes it less than the nanoseconds.
+ *
+ * With --cpus, so many threads, each on a CPU of its own and with a communicator of its own, handle
+ * contributions at the same time. A channel of a communicator is a communicator of the switch, so
+ * the figure holds for channels, too.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +38,14 @@
 #define ROUNDS  100
 #define PACKETS 2000 /* number of packets that each row handles in a round */
 /* number of the loopback interface, which is the ingress port of BPF_PROG_TEST_RUN */
-#define IFINDEX 1
-#define OTHER   "inc-others" /* name of the port of all children except the first */
+#define IFINDEX  1
+#define MAX_CPUS 64
+/* Packets that each CPU handles in a round. They are many, because the start of BPF_PROG_TEST_RUN
+ * changes the kernel's code, for which it interrupts all CPUs. */
+#define LANE_PACKETS 100000
+#define LANE_ROUNDS  25
+#define SLOTS        64
+#define OTHER        "inc-others" /* name of the port of all children except the first */
 
 struct bench {
 	struct inc_switch *sw;
@@ -46,6 +57,10 @@ struct bench {
 	uint32_t children;
 	/* number of communicators of the switch; the last one is measured */
 	uint32_t communicators;
+	struct cpus {
+		uint32_t counts[MAX_CPUS]; /* of CPUs that work at the same time */
+		uint32_t n;                /* 0: the costs of a packet are measured instead */
+	} cpus;
 	bool json;
 };
 
@@ -65,10 +80,10 @@ static int compare_double(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double median(double *values)
+static double median(double *values, size_t n)
 {
-	qsort(values, ROUNDS, sizeof(*values), compare_double);
-	return values[ROUNDS / 2];
+	qsort(values, n, sizeof(*values), compare_double);
+	return values[n / 2];
 }
 
 /* Builds the first packet of child 0, which is a SEND only with immediate and has random data. */
@@ -186,24 +201,14 @@ static int add_comm(struct bench *b, uint32_t number, uint32_t slots, struct inc
 	return ret < 0 ? ret : inc_switch_start_comm(b->sw, ret, err) ?: ret;
 }
 
-static int setup(struct bench *b, struct inc_err *err)
+/* Prepares the frame and the programs for a communicator. comm: its number in the switch */
+static int prepare(struct bench *b, int number, const struct inc_comm_conf *conf,
+		   struct inc_err *err)
 {
-	struct inc_switch_opts opts = {.sz = sizeof(opts),
-				       .max_comms = b->communicators,
-				       .max_connections = b->communicators * b->children + 64,
-				       .max_rows =
-					       b->communicators * b->children + 64 * b->children};
 	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
-	const struct inc_comm_cfg *comm;
-	struct inc_comm_conf conf;
+	const struct inc_comm_cfg *comm = inc_switch_comm(b->sw, number);
 	int ret;
 
-	ret = inc_switch_open(&opts, &b->sw, err);
-	for (uint32_t n = 1; ret >= 0 && n <= b->communicators; n++)
-		ret = add_comm(b, n, n < b->communicators ? 1 : 64, &conf, err);
-	if (ret < 0)
-		return ret;
-	comm = inc_switch_comm(b->sw, ret);
 	/* the other children have contributed zeros, so the sum leaves the frame's payload as
 	 * it is */
 	for (uint32_t c = 1; c < b->children; c++) {
@@ -214,7 +219,7 @@ static int setup(struct bench *b, struct inc_err *err)
 		row->len = b->payload;
 		row->opcode = INC_OP_SEND_ONLY_IMM;
 	}
-	build_frame(b, &conf.conn[0], desc);
+	build_frame(b, &conf->conn[0], desc);
 	ret = open_test_object(b, err);
 	if (ret)
 		return ret;
@@ -225,12 +230,33 @@ static int setup(struct bench *b, struct inc_err *err)
 	return 0;
 }
 
+static int open_switch(struct bench *b, uint32_t slots, struct inc_err *err)
+{
+	struct inc_switch_opts opts = {.sz = sizeof(opts),
+				       .max_comms = b->communicators,
+				       .max_connections = b->communicators * b->children + 64,
+				       .max_rows = (b->communicators + slots) * b->children};
+
+	return inc_switch_open(&opts, &b->sw, err);
+}
+
+static int setup(struct bench *b, struct inc_err *err)
+{
+	struct inc_comm_conf conf;
+	int ret = open_switch(b, SLOTS, err);
+
+	for (uint32_t n = 1; ret >= 0 && n <= b->communicators; n++)
+		ret = add_comm(b, n, n < b->communicators ? 1 : SLOTS, &conf, err);
+	return ret < 0 ? ret : prepare(b, ret, &conf, err);
+}
+
 /* Runs the row's program on the frame many times. Returns the nanoseconds per packet, or -errno. */
-static int run_program(struct bench *b, const struct row *row, struct inc_err *err)
+static int run_program(struct bench *b, const struct row *row, unsigned int packets,
+		       struct inc_err *err)
 {
 	uint8_t in[sizeof(b->frame)];
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in, .data_size_in = b->frame_len,
-		    .data_out = b->left, .data_size_out = sizeof(b->left), .repeat = PACKETS);
+		    .data_out = b->left, .data_size_out = sizeof(b->left), .repeat = packets);
 	int ret;
 
 	b->test->bss->inc_bench_arrived = row->arrived;
@@ -267,8 +293,8 @@ static void print(struct row *row, const double *zlib, const struct bench *b)
 
 	for (int i = 0; i < ROUNDS; i++)
 		ratios[i] = row->ns[i] / zlib[i];
-	ratio = median(ratios);
-	middle = median(row->ns);
+	ratio = median(ratios, ROUNDS);
+	middle = median(row->ns, ROUNDS);
 	if (b->json) {
 		json_t *o = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f}", "bench", row->name,
 				      "payload", b->payload, "children", b->children,
@@ -281,6 +307,27 @@ static void print(struct row *row, const double *zlib, const struct bench *b)
 	} else {
 		printf("%-46s %8.0f %8.0f %8.2f\n", row->name, row->ns[0], middle, ratio);
 	}
+}
+
+/* Parses counts of CPUs, "1,2". */
+static int take_cpus(void *member, const char *text, struct inc_err *err)
+{
+	const long most =
+		sysconf(_SC_NPROCESSORS_ONLN) < MAX_CPUS ? sysconf(_SC_NPROCESSORS_ONLN) : MAX_CPUS;
+	struct cpus *cpus = member;
+	char *end;
+
+	for (cpus->n = 0; cpus->n < MAX_CPUS; text = end + 1) {
+		unsigned long count = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
+
+		if (!count || count > (unsigned long)most || (*end && *end != ','))
+			return inc_err_set(err, EINVAL, "'%s': want counts of CPUs, 1 to %ld", text,
+					   most);
+		cpus->counts[cpus->n++] = count;
+		if (!*end)
+			return 0;
+	}
+	return inc_err_set(err, EINVAL, "more than %d counts of CPUs", MAX_CPUS);
 }
 
 #define PAYLOAD(bytes) {#bytes, bytes},
@@ -304,6 +351,12 @@ static const struct inc_opt options[] = {
 	 .preset = "1",
 	 .help = "that the switch has, 1 to " INC_STR(INC_MAX_COMMS) ": measured is the last",
 	 INC_OPT_NUMBER(struct bench, communicators, 1, INC_MAX_COMMS)},
+	{.name = "cpus",
+	 .value = "N,..",
+	 .help = "contributions per second on 1 CPU and on so many CPUs at the same time, each "
+		 "with a "
+		 "communicator of its own",
+	 INC_OPT_TAKE(struct bench, cpus, take_cpus)},
 	{.name = "json",
 	 .letter = 'j',
 	 .help = "one object per line",
@@ -349,7 +402,7 @@ static int measure(struct bench *b, struct inc_err *err)
 	for (int round = 0; round < ROUNDS; round++) {
 		zlib[round] = rows[0].ns[round] = run_zlib(b);
 		for (size_t i = 1; i < n; i++) {
-			ret = run_program(b, &rows[i], err);
+			ret = run_program(b, &rows[i], PACKETS, err);
 			if (ret < 0)
 				return ret;
 			rows[i].ns[round] = ret;
@@ -363,6 +416,138 @@ static int measure(struct bench *b, struct inc_err *err)
 	return 0;
 }
 
+/* A thread with a CPU and a communicator of its own. */
+struct lane {
+	pthread_t thread;
+	unsigned int cpu;
+	struct bench b; /* with programs of its own, and the switch of all lanes */
+	struct row row;
+	pthread_barrier_t *start;
+	double ns[2]; /* per contribution, and per crc32 of zlib, of the last round */
+	struct inc_err err;
+	int ret;
+};
+
+/* Does the work of one round. All lanes begin at the same time. CPU time counts, because other
+ * programs may use the same CPUs. */
+static void *run_lane(void *arg)
+{
+	struct lane *lane = arg;
+	uint64_t start_ns;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(lane->cpu, &set);
+	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+	pthread_barrier_wait(lane->start);
+	start_ns = inc_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	lane->ret = run_program(&lane->b, &lane->row, LANE_PACKETS, &lane->err);
+	lane->ns[0] = (double)(inc_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns) / LANE_PACKETS;
+	pthread_barrier_wait(lane->start);
+	lane->ns[1] = run_zlib(&lane->b);
+	return NULL;
+}
+
+/* Measures a round of n lanes. per_s: millions of contributions, and of zlib's crc32, per second of
+ * all lanes */
+static int run_lanes(struct lane *lanes, uint32_t n, double per_s[2], struct inc_err *err)
+{
+	pthread_barrier_t start;
+	int ret = 0;
+
+	pthread_barrier_init(&start, NULL, n);
+	for (uint32_t i = 0; i < n; i++) {
+		lanes[i].start = &start;
+		if (pthread_create(&lanes[i].thread, NULL, run_lane, &lanes[i]))
+			abort(); /* the others would wait for it for ever */
+	}
+	per_s[0] = per_s[1] = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		pthread_join(lanes[i].thread, NULL);
+		if (lanes[i].ret < 0) {
+			*err = lanes[i].err;
+			ret = lanes[i].ret;
+			continue;
+		}
+		for (int k = 0; k < 2; k++)
+			per_s[k] += 1e3 / lanes[i].ns[k];
+	}
+	pthread_barrier_destroy(&start);
+	return ret;
+}
+
+static void print_cpus(const struct bench *b, uint32_t n, double *per_s, double *ratio,
+		       double *zlib_ratio)
+{
+	const double speed = median(per_s, LANE_ROUNDS), times = median(ratio, LANE_ROUNDS),
+		     zlib = median(zlib_ratio, LANE_ROUNDS);
+
+	if (b->json)
+		printf("{\"bench\":\"cpus\",\"payload\":%u,\"children\":%u,\"cpus\":%u,\"million_"
+		       "per_s\":%.3f,"
+		       "\"ratio\":%.3f,\"zlib_ratio\":%.3f}\n",
+		       b->payload, b->children, n, speed, times, zlib);
+	else
+		printf("%u CPUs: %.2f million contributions per second, %.2f of one CPU; zlib "
+		       "%.2f\n",
+		       n, speed, times, zlib);
+}
+
+/* Measures every count of CPUs beside one CPU in each round. */
+static int measure_cpus(const struct bench *b, struct lane *lanes, struct inc_err *err)
+{
+	double speeds[MAX_CPUS][LANE_ROUNDS], ratios[MAX_CPUS][LANE_ROUNDS],
+		zlib[MAX_CPUS][LANE_ROUNDS], one[2], all[2];
+
+	for (int round = 0; round < LANE_ROUNDS; round++) {
+		int ret = run_lanes(lanes, 1, one, err);
+
+		for (uint32_t i = 0; !ret && i < b->cpus.n; i++) {
+			ret = run_lanes(lanes, b->cpus.counts[i], all, err);
+			speeds[i][round] = all[0];
+			ratios[i][round] = all[0] / one[0];
+			zlib[i][round] = all[1] / one[1];
+		}
+		if (ret)
+			return ret;
+	}
+	for (uint32_t i = 0; i < b->cpus.n; i++)
+		print_cpus(b, b->cpus.counts[i], speeds[i], ratios[i], zlib[i]);
+	return 0;
+}
+
+/* Opens a switch with a communicator for each lane. */
+static int on_cpus(struct bench *b, struct inc_err *err)
+{
+	struct inc_comm_conf conf;
+	struct lane *lanes;
+	uint32_t most = 1;
+	int ret;
+
+	for (uint32_t i = 0; i < b->cpus.n; i++)
+		most = b->cpus.counts[i] > most ? b->cpus.counts[i] : most;
+	b->communicators = most;
+	lanes = calloc(most, sizeof(*lanes));
+	if (!lanes)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	ret = open_switch(b, most * SLOTS, err);
+	for (uint32_t i = 0; ret >= 0 && i < most; i++) {
+		lanes[i].cpu = i;
+		lanes[i].b = *b;
+		ret = add_comm(b, i + 1, SLOTS, &conf, err);
+		ret = ret < 0 ? ret : prepare(&lanes[i].b, ret, &conf, err);
+		if (ret >= 0)
+			lanes[i].row = (struct row){.name = "contribution, not the last",
+						    .prog = lanes[i].b.test->progs.inc_bench_handle,
+						    .want = 1};
+	}
+	ret = ret < 0 ? ret : measure_cpus(b, lanes, err);
+	for (uint32_t i = 0; i < most; i++)
+		inc_xdp_test__destroy(lanes[i].b.test);
+	free(lanes);
+	return ret;
+}
+
 int main(int argc, char **argv)
 {
 	struct bench b = {};
@@ -374,10 +559,10 @@ int main(int argc, char **argv)
 		return ret;
 	libbpf_set_print(NULL);
 	ret = own_namespace(&err);
-	if (!ret)
-		ret = setup(&b, &err);
-	if (ret >= 0)
-		ret = measure(&b, &err);
+	if (!ret && b.cpus.n)
+		ret = on_cpus(&b, &err);
+	else if (!ret)
+		ret = setup(&b, &err) ?: measure(&b, &err);
 	if (ret < 0)
 		fprintf(stderr, "bench_xdp: %s\n", err.msg);
 	inc_xdp_test__destroy(b.test);

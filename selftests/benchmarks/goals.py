@@ -24,6 +24,9 @@ def of_xdp(rows):
         ratio = programs.xdp_ratio(rows, what, payload)
         if ratio is not None:
             yield at_most(f"{what}, 4 children, {payload} bytes, beside zlib's crc32", ratio, goal, "{:.2f}")
+    for r in rows:
+        if r["bench"] == programs.CPUS and r["cpus"] == 2:
+            yield at_least(f"contributions on 2 CPUs, {r['payload']} bytes, beside one", r["ratio"], 1.9, "{:.2f}")
     ns = programs.xdp_least(rows, programs.COPY, 1024)
     if ns is not None:
         yield at_most(f"{programs.COPY}, 4 children, 1024 bytes, ns", ns, 80)
@@ -49,6 +52,12 @@ def of_many(rows):
 
 # How much faster than Open MPI the better mode shall be: {hosts: {bytes: ratio}}
 BESIDE_MPI = {4: {4: 1, 1 << 12: 1, 1 << 24: 1.3}, 8: {4: 1, 1 << 12: 1, 1 << 16: 0.8, 1 << 20: 1, 1 << 24: 1}}
+
+
+def of_soft(rows):
+    for r in rows:
+        if r.get("cpus") == 2:
+            yield at_least("pairs of soft endpoints on 2 CPUs beside one", r["ratio"], 1.9, "{:.2f}")
 
 
 def of_modes(rows):
@@ -95,7 +104,7 @@ def of_pair(row, mpi, goal):
 def tables(rows):
     """The table of those measured figures that have a goal."""
     lines = []
-    for part, judge in (("xdp", of_xdp), ("many", of_many), ("modes", of_modes)):
+    for part, judge in (("xdp", of_xdp), ("soft", of_soft), ("many", of_many), ("modes", of_modes)):
         its = of_part(rows, part)
         if its:
             lines += judge(its)

@@ -23,7 +23,7 @@ SIZES = [4 << 2 * i for i in range(13)]  # 4 B to 64 MiB
 QUICK_SIZES = [4, 1 << 12, 1 << 16, 1 << 20, 1 << 24]
 SMALL_BYTES = 1 << 16  # the start of a job with smaller vectors costs as much whatever their size
 # One job estimates the times of sizes that are alike: {largest size: iterations}
-ESTIMATES = {1 << 14: 100, 1 << 19: 10, 1 << 26: 2}
+ESTIMATES = {1 << 14: 100, 1 << 19: 10, 1 << 30: 2}
 WARMUP = 5
 
 
@@ -94,7 +94,7 @@ def open_programs(stack, labs, missing):
 
 
 def measure_hosts(how, hosts):
-    sizes, jobs = QUICK_SIZES if how.quick else SIZES, {}
+    sizes, jobs = how.size or (QUICK_SIZES if how.quick else SIZES), {}
     with contextlib.ExitStack() as stack:
         labs, missing = open_labs(stack, how, hosts)
         programs = open_programs(stack, labs, missing)
