@@ -57,8 +57,9 @@ struct inc_switch {
 int inc_bpffs_mount(struct inc_err *err);
 /*
  * Takes over what the instance's predecessor left, and sets sw->adopted. If the predecessor had not
- * finished its start, or opts.fresh is set, this removes what it left. -EPROTO: the predecessor's
- * maps have another layout, and its programs go on.
+ * finished its start or its end, or opts.fresh is set, this removes what it left. Returns -EPROTO
+ * if the predecessor's maps have another layout, or its programs run in the other XDP mode. They go
+ * on then.
  */
 int inc_instance_claim(struct inc_switch *sw, struct inc_err *err);
 /* If there is a predecessor, replaces the object's maps by the predecessor's. */

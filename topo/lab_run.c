@@ -95,7 +95,8 @@ int lab_list_check(const char *text, struct inc_err *err)
 	return parse_list(text, LAB_NODES, in, err);
 }
 
-/* Writes whole lines, each by one write. At the end of the stream this also writes the rest. */
+/* Queues whole lines for output, each to be written by one call. At the end of the stream this also
+ * queues the rest. */
 static void print_lines(struct stream *s, bool end)
 {
 	const struct lab_run_options *o = s->job->options;

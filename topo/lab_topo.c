@@ -30,7 +30,7 @@ static struct lab_node *add_node(struct lab *lab, enum lab_role role, const char
 	snprintf(netns, sizeof(netns), "%s-%s", lab->name, role == LAB_CONTROLLER ? "ctl" : name);
 	memcpy(node->netns, netns, sizeof(netns));
 	if (role != LAB_WIRE && role != LAB_BRIDGE)
-		/* the address is 10.99.0.1 + index */
+		/* the address for management: 10.99.0.1 + the index of the node */
 		node->mgmt.s_addr = htonl(0x0a630001 + lab->n_nodes);
 	lab->n_nodes++;
 	return node;

@@ -21,7 +21,7 @@ struct inc_addresses {
 	const char *text; /* HOST[:PORT] of the controller, as the user gave it */
 	struct inc_hostport at;
 	struct addrinfo *list;     /* the addresses in use; NULL: none yet */
-	struct addrinfo *fresh;    /* result of a later look-up, not in use yet; NULL: none */
+	struct addrinfo *fresh;    /* result of the last look-up, not in use yet; NULL: none */
 	struct inc_lookup *lookup; /* the look-up under way; NULL: none */
 	struct event *answer;      /* event of the look-up's descriptor */
 	bool number;               /* the host is a numeric address */

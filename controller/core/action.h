@@ -56,8 +56,8 @@ enum inc_stored {
 	STORED_RANKS,    /* all ranks of the group */
 	STORED_COMM,     /* a communicator, with its tree and members */
 	STORED_STATE,    /* a communicator's own row */
-	STORED_NO_GROUP, /* the group and its ranks are removed */
-	STORED_NO_COMM,  /* the communicator is removed */
+	STORED_NO_GROUP, /* the rows of the group and of its ranks are deleted */
+	STORED_NO_COMM,  /* the rows of the communicator are deleted */
 };
 
 struct inc_action {

@@ -162,7 +162,8 @@ unsigned int inc_route_capacity(const struct inc_routes *r, unsigned int sw, boo
 struct part {
 	const char *name;
 	uint64_t want, limit, used;
-	/* offset in struct inc_load, if other communicators can use the resource; else 0 */
+	/* offset in struct inc_load; it means nothing if no other communicator can use the resource
+	 */
 	size_t figure;
 };
 

@@ -113,8 +113,9 @@ static unsigned int count_parents(struct inc_routes *r, unsigned int n)
 	return parents;
 }
 
-/* Finds the best possible parent of a level, or NO_EDGE if none has room: one that the tree has
- * anyway, else the one with room for most switches, else the least loaded. */
+/* Finds the parent that suits the switches of a level that still have none. A parent that is in the
+ * tree already comes first, then the one with room for most of these switches, then the least
+ * loaded one. Returns NO_EDGE if none has room. */
 static unsigned int best_parent(const struct inc_routes *r, unsigned int attempt, unsigned int n,
 				unsigned int top)
 {

@@ -44,7 +44,8 @@ struct connect_message {
 struct connect_device_events {
 	pthread_mutex_t lock;
 	int timer_fd;
-	/* An event has come. The owner reads this without the lock before it takes the lock. */
+	/* An event has come. The owner reads this without the lock, and takes the lock only then or
+	 * when a time limit has passed. */
 	atomic_bool pending;
 	bool port_down;
 	bool port_was_up;  /* the port was up at some time since the owner last handled events */

@@ -167,7 +167,8 @@ void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *fi
 /* comm_life.c */
 int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev, bool sends,
 		struct inc_err *err);
-/* Frees a comm at once, before any thread, job or NCCL uses it. */
+/* Frees a comm that no other thread, no job and not NCCL uses: its start has failed, or it has
+ * ended (ha_comm_end()). */
 void ha_comm_free(struct ha_comm *comm);
 #define HA_ROUND_WORKED  0x1u
 #define HA_ROUND_BUSY    0x2u /* work is under way, so timers of a ms matter */

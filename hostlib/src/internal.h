@@ -393,8 +393,8 @@ int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const 
 int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *msg,
 		       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err);
 
-/* Reports to the controller that the communicator has failed, if only this rank knows that. Called
- * under the group's lock. */
+/* Sends the report of the communicator's failure to the controller if it is due (REPORT_DUE).
+ * Called under the group's lock. */
 void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm);
 /* Reports that the creation of the group's communicator `index` has failed. number is the
  * controller's number of the communicator, or -1 if there is none yet. */

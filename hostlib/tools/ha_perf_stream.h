@@ -25,7 +25,8 @@ struct ha_message {
 struct ha_stream_opts {
 	unsigned int group, in_flight;
 	uint64_t limit_ms;
-	bool check, flush, optional, elements /* elements follow the header, as in a ring */;
+	bool check, flush, optional;
+	bool elements; /* the messages carry elements instead of a pattern, as in mode ring */
 };
 
 /* The number of registrations of a stream's buffers. NCCL also registers neighbouring memory

@@ -17,9 +17,9 @@
 #include "lib/base/clock.h"
 
 #define INC_AWAKE_STEP_NS INC_NSEC_PER_SEC
-/* For this time after a standstill no limit passes. The process uses it to read what peers sent
- * during the standstill. Peers retransmit within it what was lost, because requesters wait a second
- * at most by default. */
+/* For this time after a standstill no limit passes, and for twice the time if standstills go on.
+ * The process uses it to read what peers sent during the standstill. Peers retransmit within it
+ * what was lost, because requesters wait a second at most by default. */
 #define INC_AWAKE_RESPITE_NS (2 * INC_NSEC_PER_SEC)
 
 struct inc_awake {

@@ -171,8 +171,8 @@ struct inc_program {
 /*
  * Stores presets, then the values of the command line, in settings. Returns -1 if the program
  * shall go on. Otherwise --help, --version or an error message has been printed, and the exit code
- * is returned. *command becomes the command that was given. It is NULL if the program has no
- * commands, or runs without one.
+ * is returned, and *command stays as it was. *command becomes the command that was given. It is
+ * NULL if the program has no commands, or runs without one.
  */
 int inc_opt_parse(const struct inc_program *program, int argc, char **argv, void *settings,
 		  const struct inc_command **command);

@@ -9,8 +9,9 @@
 
 #define INC_OPT_MAX 64 /* limit of entries of one command line, headings included */
 
-/* The entries that hold for a command line: those of the program's tables, then --help and
- * --version. */
+/* The entries that a command line may use: those of its command's tables, or of the program's
+ * tables if there is no such command. Then comes --help, and --version where it is about the
+ * program itself. */
 struct inc_opt_set {
 	const struct inc_opt *opt[INC_OPT_MAX];
 	size_t offset[INC_OPT_MAX]; /* offset in the settings of the struct of each entry's group */

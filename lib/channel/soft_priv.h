@@ -331,7 +331,7 @@ void inc_soft_sent(struct soft_channel *ch);
 void inc_soft_drop_sends(struct soft_channel *ch);
 /* Sends what active channels have queued, and the ACKs that they owe. */
 void inc_soft_flush(struct inc_channel_device *dev);
-/* Runs the timers of all channels that have expired. */
+/* Runs the timers that are due, of all channels. */
 void inc_soft_timers(struct soft_device *dev, uint64_t now_ns);
 /* Sends a closing NAK, which reports the end of the channel to its peer. */
 void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns);

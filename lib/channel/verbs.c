@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RDMA devices: this file finds, opens and closes them, and has their memory and their events. */
+/* RDMA devices: finds, opens and closes them, registers memory with them, and handles their events.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

@@ -13,7 +13,8 @@
 
 struct inc_hostport {
 	char host[256]; /* host name or address, without brackets */
-	char port[6];   /* port from "1" to "65535", in the form for getaddrinfo() */
+	char port[6];   /* port in the form for getaddrinfo(): "1" to "65535", or "0" if any port is
+			   wanted */
 };
 
 /*

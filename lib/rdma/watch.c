@@ -130,8 +130,9 @@ static void handle(const struct uffd_msg *msg)
 		unmapped(msg->arg.remove.start, msg->arg.remove.end);
 		break;
 	case UFFD_EVENT_REMAP:
-		/* the kernel still watches the new address; with MREMAP_DONTUNMAP the old one,
-		 * too */
+		/* The kernel's watch moves with the pages, so it ends here at the new address. The
+		 * old ranges are only marked stale, because with MREMAP_DONTUNMAP the kernel still
+		 * watches them. */
 		dropped(msg->arg.remap.from, msg->arg.remap.from + len);
 		unwatch(msg->arg.remap.to, msg->arg.remap.to + len);
 		break;
@@ -154,8 +155,8 @@ static void read_reports(void)
 	pthread_mutex_unlock(&watch.list);
 }
 
-/* Checks whether the kernel watches the range. Returns 0: it does. -EAGAIN: an unmapping is
- * under way, whose report was not read yet. -ENOENT: another mapping, which is not watched, is
+/* Checks whether the kernel watches the first page of the range. Returns 0: it does. -EAGAIN: a
+ * change is under way, whose report was not read yet. -ENOENT: the kernel does not watch what is
  * there now. */
 static int probe(const struct inc_rdma_range *range)
 {

@@ -84,7 +84,7 @@ struct inc_term;
 	  "has not acknowledged message %llu") \
 	_(ENDED_THERE, ended_there, ENDED, INC_AETH_NAK_OPERATION, \
 	  "says that the communicator has ended there (message %llu)") \
-	/* the switch's own end: its device or port has failed */ \
+	/* this end of the connection has failed, by the switch's device, port or memory */ \
 	_(CUT, cut, CONNECTION_ERROR, INC_AETH_NAK_OPERATION, \
 	  "has no connection to this switch any more (message %llu)")
 /* clang-format on */

@@ -34,7 +34,9 @@ struct inc_term_worker {
 	struct inc_term_comm **comms; /* [room]: the communicators */
 	uint32_t n_comms, room;
 	uint64_t tick_at_ns;
-	bool settle; /* a communicator has sent a notice, perhaps of its end */
+	/* A communicator has sent a notice, so it may have ended. Then this turn closes its
+	 * channels. */
+	bool settle;
 	struct inc_term_worker_opts opts;
 	int wake_fd;
 	pthread_t thread;
