@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include "lib/base/errno_name.h"
+#include "lib/base/err.h"
 #include "lib/conf/messages.h"
 
 static const char *need(const struct inc_field *f, char *buf, size_t size)

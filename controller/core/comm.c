@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
-#include "lib/base/errno_name.h"
+#include "lib/base/err.h"
 #include "controller/core/admission.h"
 #include "controller/core/comm.h"
 #include "controller/core/comm_config.h"

@@ -15,7 +15,7 @@
 #include "controller/core/switch.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/base/min.h"
+#include "lib/base/numbers.h"
 
 static struct inc_core_switch *switch_of(const struct inc_comm *comm,
 					 const struct inc_tree_node *node)

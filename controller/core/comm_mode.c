@@ -6,13 +6,12 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include "lib/base/min.h"
+#include "lib/base/numbers.h"
 #include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
 #include "controller/core/core.h"
 #include "controller/core/group.h"
 #include "controller/core/switch.h"
-#include "lib/base/pow2.h"
 #include "lib/roce/segments.h"
 
 /* The window in messages, if members leave the size of messages to the controller and messages are

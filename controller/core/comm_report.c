@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "lib/base/errno_name.h"
+#include "lib/base/err.h"
 #include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
 #include "controller/core/core.h"

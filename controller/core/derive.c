@@ -16,7 +16,7 @@
 #include "controller/core/core.h"
 #include "controller/core/derive.h"
 #include "controller/core/group.h"
-#include "lib/base/errno_name.h"
+#include "lib/base/err.h"
 #include "lib/base/log.h"
 
 /* Whether the rank is connected or may come back. Then it can still take part in the derivation, or

@@ -9,7 +9,7 @@
 #include "controller/core/core.h"
 #include "controller/core/derive.h"
 #include "controller/core/group.h"
-#include "lib/base/errno_name.h"
+#include "lib/base/err.h"
 #include "lib/base/log.h"
 
 /* Finds the parent's derivation of this kind and round; NULL if there is none. */

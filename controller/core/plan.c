@@ -5,7 +5,7 @@
 #include "controller/core/plan.h"
 #include "controller/core/route.h"
 #include "lib/base/err.h"
-#include "lib/base/min.h"
+#include "lib/base/numbers.h"
 #include "lib/proto/maps.h"
 #include "lib/roce/wire.h"
 

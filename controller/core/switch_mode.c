@@ -7,7 +7,7 @@
 #include "controller/core/route.h"
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
-#include "lib/base/pow2.h"
+#include "lib/base/numbers.h"
 #include "lib/proto/desc.h"
 
 /* Returns the largest valid payload of a packet that does not exceed the endpoint's limit. */

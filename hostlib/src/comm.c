@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "lib/base/fd.h"
-#include "lib/base/min.h"
+#include "lib/base/numbers.h"
 #include "lib/base/thread.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"

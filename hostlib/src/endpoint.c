@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "lib/base/min.h"
+#include "lib/base/numbers.h"
 #include "lib/base/os.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/endpoint.h"

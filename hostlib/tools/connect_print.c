@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/tools/connect_tool.h"
-#include "lib/base/errno_name.h"
+#include "lib/base/err.h"
 #include "lib/base/printable.h"
 
 #define PORT_SIZE (INC_CONNECT_NAME_SIZE + sizeof(" port 255"))

@@ -25,6 +25,11 @@ int inc_err_vset(struct inc_err *err, int code, const char *where, const char *f
 /* Appends a reason to the reasons in err: "first; second". Text beyond the end of the buffer is cut
  * off. */
 void inc_err_add(struct inc_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Returns the symbolic name of an errno, such as "EINVAL", as the control protocol sends it; NULL
+ * if code is no errno of this system. */
+const char *inc_errno_name(int code);
+/* Returns the errno that has this name; 0 if no errno has the name, or name is NULL. */
+int inc_errno_from_name(const char *name);
 /* Whether a call has failed for want of memory or descriptors, so that a later one may succeed.
  * ret: 0 or -errno. */
 static inline bool inc_err_is_shortage(int ret)

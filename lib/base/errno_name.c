@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include "lib/base/errno_name.h"
+#include "lib/base/err.h"
 
 const char *inc_errno_name(int code)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/machine.h"
-#include "lib/base/pow2.h"
+#include "lib/base/numbers.h"
 #include "lib/base/random.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/net/netdev.h"

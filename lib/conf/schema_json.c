@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include "lib/base/errno_name.h"
+#include "lib/base/err.h"
 #include "lib/base/printable.h"
 #include "lib/conf/ranks.h"
 #include "lib/conf/schema_priv.h"

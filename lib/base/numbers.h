@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Small functions of numbers: the smaller of two, and powers of two for the sizes of rings and
+ * windows. */
+#ifndef INC_NUMBERS_H
+#define INC_NUMBERS_H
+
+#include <stdint.h>
+
+/* The smaller of two numbers. */
+static inline unsigned int inc_min(unsigned int a, unsigned int b)
+{
+	return a < b ? a : b;
+}
+
+/* The smallest power of two that is at least n. n: 1 to 2^31 */
+static inline uint32_t inc_pow2_up(uint32_t n)
+{
+	return n > 1 ? 1u << (32 - __builtin_clz(n - 1)) : 1;
+}
+
+/* The largest power of two that is at most n. n: 1 to 2^31 */
+static inline uint32_t inc_pow2_down(uint32_t n)
+{
+	return 1u << (31 - __builtin_clz(n));
+}
+
+#endif
