@@ -16,6 +16,9 @@
 #include "controller/core/route.h"
 #include "controller/core/switch.h"
 
+/* Further channels that no member has asked for may use one such part of what is left. */
+#define SPARE_PART 4
+
 /* Adds to load what the group's communicators use on a switch. Communicators that the switch has
  * refused do not count. */
 static void add_group(struct inc_load *load, const struct inc_group *group,
@@ -137,6 +140,43 @@ int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 	return inc_err_set(err, EDQUOT,
 			   "job %s wants %u slots, has %llu and may have %u (--job-slots)",
 			   comm->group->job, comm->slots, (unsigned long long)has, quota);
+}
+
+/* Reduces n to what fits into a quarter of what is left of a resource, where each one takes
+ * `each`. */
+static unsigned int fit(unsigned int n, uint64_t limit, uint64_t used, uint64_t each)
+{
+	const uint64_t left = limit > used ? (limit - used) / SPARE_PART : 0;
+
+	return each && n * each > left ? left / each : n;
+}
+
+/* Reduces n to what a node's switch has room for. In termination mode its rows are not counted. */
+static unsigned int fit_switch(const struct inc_comm *comm, unsigned int node, unsigned int n)
+{
+	const struct inc_core_switch *sw = &comm->group->core->switches[comm->tree->nodes[node].sw];
+	const struct inc_msg_limits *limits = &sw->engines[comm->tree->nodes[node].mode].limits;
+	const struct inc_load each = inc_tree_node_takes(comm->tree, node);
+	struct inc_load load;
+
+	inc_switch_load(sw, &load);
+	n = fit(n, limits->communicators, load.communicators, each.communicators);
+	n = fit(n, limits->connections, load.connections, each.connections);
+	return each.rows ? fit(n, limits->rows, load.rows, each.rows) : n;
+}
+
+unsigned int inc_comm_spare(const struct inc_comm *comm, unsigned int n)
+{
+	const struct inc_core_options *opt = &comm->group->core->opt;
+	const struct inc_job_load load = inc_job_load(comm->group);
+
+	n = fit(n, CTL_MAX_COMMS, comm->group->n_comms, 1);
+	n = fit(n, opt->job_communicators, load.communicators, 1);
+	if (opt->job_slots)
+		n = fit(n, opt->job_slots, load.slots, comm->slots);
+	for (unsigned int i = 0; i < comm->tree->n; i++)
+		n = fit_switch(comm, i, n);
+	return n;
 }
 
 int inc_group_admit(const struct inc_group *group, struct inc_err *err)

@@ -305,6 +305,7 @@ static void refuse(struct inc_comm *comm)
 
 void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
 {
+	const bool ran = comm->phase == COMM_STARTED;
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -322,6 +323,8 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	} else {
 		comm->group->core->figures.failed++;
 		inc_comm_set_phase(comm, COMM_FAILED);
+		if (ran)
+			inc_comm_fail_channels(comm, rank);
 	}
 }
 
@@ -335,6 +338,7 @@ static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m
 	m->window_messages = ask->window;
 	m->byte_order = ask->byte_order;
 	m->floats = ask->floats;
+	m->channels = ask->channels;
 	m->route.own.end = ask->own;
 	m->route.own.end.kind = inc_endpoint_kind_of(ask->transport);
 	m->route.pkey = ask->pkey;
@@ -496,6 +500,7 @@ void inc_comm_configured(struct inc_comm *comm)
 			.floats = comm->floats,
 			.message_packets = comm->message_packets,
 			.messages = comm->messages,
+			.channels = comm->channels,
 			.connection = {.own.ip = host->ip.s_addr,
 				       .peer = comm->members[rank].route.peer.end},
 		};

@@ -54,6 +54,7 @@ struct inc_comm_member {
 	unsigned int window_messages; /* most messages in flight */
 	enum inc_byte_order byte_order;
 	enum inc_float_form floats; /* form of floats that the member supports */
+	unsigned int channels;      /* channels that it wants; 0: the controller chooses */
 	struct inc_route_member route;
 	bool has_endpoint; /* the member is in the core's hash, by entry `endpoint` */
 	LIST_ENTRY(inc_comm_member) endpoint;
@@ -61,8 +62,10 @@ struct inc_comm_member {
 
 struct inc_comm {
 	struct inc_group *group;
-	unsigned int index; /* index of the communicator in its group, which the members choose */
-	uint32_t number;    /* number of the communicator, 0 before CONFIGURING */
+	/* index of the communicator in its group, which the members choose; it has the number of
+	 * the channel (inc_channel_of()) */
+	unsigned int index;
+	uint32_t number; /* number of the communicator, 0 before CONFIGURING */
 	/* position in the order of creation, by which answers to tools are split into pages */
 	uint32_t place;
 	enum inc_comm_phase phase; /* set by inc_comm_set_phase() only */
@@ -75,7 +78,9 @@ struct inc_comm {
 	/* packets of a message; 0: unknown, because an earlier controller chose it */
 	unsigned int message_packets;
 	unsigned int messages; /* most messages in flight; 0: each member chooses */
-	int code;              /* FAILED, REFUSED: errno of the failure */
+	/* of channel 0: channels that the members shall have, as the negotiation found them */
+	unsigned int channels;
+	int code; /* FAILED, REFUSED: errno of the failure */
 	char reason[512];
 	struct inc_core_timer timer;
 	/* A full switch has refused the communicator, and another tree was tried. */
@@ -147,6 +152,12 @@ void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_core_switch *sw
 struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index);
 
 /* ---- comm_report.c ---- */
+
+/* Counts the channels that the members' communicator has, this one included. */
+unsigned int inc_comm_count_channels(const struct inc_comm *comm);
+/* A channel that ran has failed, and its reason is stored: fails the other channels of the members'
+ * communicator that run. */
+void inc_comm_fail_channels(const struct inc_comm *comm, int rank);
 
 /* Handles message failed, a member's report of a failure; wrong and why as for inc_comm_ask(). */
 void inc_comm_report(struct inc_member *member, const struct inc_msg_report *said, int wrong,

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include "lib/base/numbers.h"
+#include "controller/core/admission.h"
 #include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
 #include "controller/core/core.h"
@@ -17,6 +18,11 @@
 /* The window in messages, if members leave the size of messages to the controller and messages are
  * short. Each message uses as much memory of the switch as a long one. */
 #define SUITABLE_MESSAGES 16
+
+/* If no member says how many channels it wants: the most, and the CPUs of a switch for each. Half
+ * of the CPUs are left for the kernel and for other jobs. */
+#define SUITABLE_CHANNELS 4
+#define CHANNEL_CPUS      2
 
 static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsigned int node)
 {
@@ -215,6 +221,31 @@ static void choose_window(struct inc_comm *comm)
 	comm->messages = inc_pow2_down(inc_min(window, bytes / message ?: 1));
 }
 
+/* Returns the number of channels that suits the CPUs of the tree's switches, and what the job and
+ * the switches have left. */
+static unsigned int suitable_channels(const struct inc_comm *comm)
+{
+	unsigned int n = SUITABLE_CHANNELS;
+
+	for (unsigned int i = 0; i < comm->tree->n; i++)
+		n = inc_min(n, switch_of(comm, i)->engines[comm->tree->nodes[i].mode].cpus /
+				       CHANNEL_CPUS);
+	return 1 + inc_comm_spare(comm, n > 1 ? n - 1 : 0);
+}
+
+/* Chooses the number of channels: the least that a member wants. A further channel is as large as
+ * the one with number 0, and may still be refused. */
+static void choose_channels(struct inc_comm *comm)
+{
+	unsigned int n = UINT32_MAX;
+
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
+		n = inc_min(n, comm->members[rank].channels ?: n);
+	comm->channels = inc_channel_of(comm->index) ? 1
+			 : n < UINT32_MAX            ? n
+						     : suitable_channels(comm);
+}
+
 int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)
 {
 	int ret = 0;
@@ -231,9 +262,12 @@ int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)
 		ret = check_windows(comm, err);
 		if (comm->mode == INC_TREE_MIXED)
 			comm->messages = inc_pow2_down(comm->slots / comm->message_packets ?: 1);
-		return ret;
+	} else {
+		choose_window(comm);
+		comm->slots =
+			inc_pow2_up(inc_min(comm->messages * comm->message_packets, INC_MAX_SLOTS));
 	}
-	choose_window(comm);
-	comm->slots = inc_pow2_up(inc_min(comm->messages * comm->message_packets, INC_MAX_SLOTS));
-	return 0;
+	if (!ret)
+		choose_channels(comm);
+	return ret;
 }

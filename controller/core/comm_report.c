@@ -11,6 +11,33 @@
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
 
+/* Whether both are channels of one communicator of the members. */
+static bool are_channels(const struct inc_comm *one, const struct inc_comm *other)
+{
+	return inc_channel_comm(one->index) == inc_channel_comm(other->index);
+}
+
+unsigned int inc_comm_count_channels(const struct inc_comm *comm)
+{
+	const struct inc_comm *other;
+	unsigned int n = 0;
+
+	LIST_FOREACH (other, &comm->group->comms, entry)
+		n += other->phase != COMM_REFUSED && are_channels(comm, other);
+	return n;
+}
+
+/* None of the other channels is freed here, because each of them runs. */
+void inc_comm_fail_channels(const struct inc_comm *comm, int rank)
+{
+	struct inc_comm *other;
+
+	LIST_FOREACH (other, &comm->group->comms, entry) {
+		if (other->phase == COMM_STARTED && are_channels(comm, other))
+			inc_comm_fail(other, rank, comm->code, "%s", comm->reason);
+	}
+}
+
 static int check_report(const struct inc_member *member, const struct inc_msg_report *r,
 			struct inc_err *err)
 {

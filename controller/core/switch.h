@@ -35,6 +35,7 @@ struct inc_core_engine {
 	struct inc_msg_limits limits;
 	bool probes;         /* it answers probes of hosts */
 	uint32_t rto_min_ms; /* it resends no packet sooner; 0: unknown */
+	unsigned int cpus;   /* CPUs that can serve different communicators at the same time */
 	bool floats;         /* the switch adds all types of floats natively, with each operator */
 };
 

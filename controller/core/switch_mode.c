@@ -63,6 +63,7 @@ void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_he
 	sw->own_mode = said->mode;
 	sw->engines[INC_PASSTHROUGH].there = !said->n_engines;
 	sw->engines[INC_PASSTHROUGH].limits = said->limits;
+	sw->engines[INC_PASSTHROUGH].cpus = 1;
 	for (uint32_t i = 0; i < said->n_engines; i++) {
 		const struct inc_msg_engine *engine = &said->engines[i];
 		struct inc_core_engine *can = &sw->engines[engine->mode];
@@ -72,6 +73,7 @@ void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_he
 			can->limits = engine->limits;
 		can->probes = engine->mode == INC_PASSTHROUGH && engine->probes;
 		can->rto_min_ms = engine->rto_min_ms;
+		can->cpus = engine->cpus;
 		can->floats = engine->mode == INC_TERMINATION && adds_floats(engine);
 		take_endpoints(sw, engine);
 	}

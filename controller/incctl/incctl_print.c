@@ -235,12 +235,14 @@ void incctl_print_communicators(const json_t *data)
 		     "reason");
 		return;
 	}
-	begin(&t, ">COMMUNICATOR >GROUP JOB STATE >PAYLOAD >SLOTS BYTE_ORDER MODE FLOATS >PACKETS "
-		  ">MESSAGES");
-	json_array_foreach (data, i, comm)
+	begin(&t, ">COMMUNICATOR >GROUP JOB >CHANNEL STATE >PAYLOAD >SLOTS BYTE_ORDER MODE FLOATS "
+		  ">PACKETS >MESSAGES");
+	json_array_foreach (data, i, comm) {
+		add_fields(&t, comm, "communicator group job");
+		add(&t, "%lld of %lld", number_of(comm, "channel"), number_of(comm, "channels"));
 		add_fields(&t, comm,
-			   "communicator group job state payload slots byte_order mode floats "
-			   "message_packets messages");
+			   "state payload slots byte_order mode floats message_packets messages");
+	}
 	end(&t);
 	begin(&t,
 	      ">COMMUNICATOR >RANK HOST TRANSPORT IP >QP >UDP_PORT SWITCH SWITCH_IP >SWITCH_QP");

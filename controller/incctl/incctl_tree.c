@@ -175,16 +175,27 @@ bool incctl_is_child(const json_t *tree, const char *sw)
 	return false;
 }
 
+/* Prints ", channel 1 of 4", or "" if the communicator has one channel. */
+static const char *channel_text(const json_t *tree, char *buf, size_t size)
+{
+	*buf = '\0';
+	if (incctl_number(tree, "channels") > 1)
+		snprintf(buf, size, ", channel %lld of %lld", incctl_number(tree, "channel"),
+			 incctl_number(tree, "channels"));
+	return buf;
+}
+
 void incctl_print_tree(const json_t *trees)
 {
 	json_t *tree, *node;
-	char mode[32];
+	char mode[32], channel[64];
 	size_t i, k;
 
 	json_array_foreach (trees, i, tree) {
-		printf("%scommunicator %lld (%s, %s, payload %lld)%s\n", i ? "\n" : "",
+		printf("%scommunicator %lld (%s%s, %s, payload %lld)%s\n", i ? "\n" : "",
 		       incctl_number(tree, "communicator"), incctl_text(tree, "job"),
-		       incctl_text(tree, "state"), incctl_number(tree, "payload"),
+		       channel_text(tree, channel, sizeof(channel)), incctl_text(tree, "state"),
+		       incctl_number(tree, "payload"),
 		       json_is_false(json_object_get(tree, "whole"))
 			       ? ": an earlier controller's, its shape is not known"
 			       : "");

@@ -192,7 +192,7 @@ static void print_comms(const struct inc_ctl *ctl, FILE *out)
 	static const uint64_t one = 1;
 	const struct inc_group *group;
 	const struct inc_comm *comm;
-	char number[16], group_number[16];
+	char number[16], group_number[16], channel[16];
 
 	inc_metric_print_head(out, ROOM, &info);
 	LIST_FOREACH (group, &ctl->core.groups, entry) {
@@ -201,11 +201,13 @@ static void print_comms(const struct inc_ctl *ctl, FILE *out)
 			const struct inc_label labels[] = {{"communicator", number},
 							   {"job", group->job},
 							   {"group", group_number},
+							   {"channel", channel},
 							   {}};
 
 			if (!comm->number)
 				continue;
 			snprintf(number, sizeof(number), "%u", comm->number);
+			snprintf(channel, sizeof(channel), "%u", inc_channel_of(comm->index));
 			inc_metric_print_sample(out, ROOM, &info, &one, labels);
 		}
 	}

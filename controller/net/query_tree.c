@@ -92,8 +92,10 @@ json_t *inc_query_tree(const struct inc_comm *comm)
 	}
 	if (!tree->counted)
 		add_known(comm, edges);
-	return json_pack("{s:I, s:s, s:s, s:i, s:b, s:o, s:o}", "communicator",
-			 (json_int_t)comm->number, "job", comm->group->job, "state",
-			 inc_comm_state_name(comm), "payload", (int)comm->payload, "whole",
-			 (int)tree->counted, "nodes", nodes, "edges", edges);
+	return json_pack("{s:I, s:s, s:i, s:i, s:s, s:i, s:b, s:o, s:o}", "communicator",
+			 (json_int_t)comm->number, "job", comm->group->job, "channel",
+			 (int)inc_channel_of(comm->index), "channels",
+			 (int)inc_comm_count_channels(comm), "state", inc_comm_state_name(comm),
+			 "payload", (int)comm->payload, "whole", (int)tree->counted, "nodes", nodes,
+			 "edges", edges);
 }

@@ -28,6 +28,11 @@ __attribute__((constructor)) static void remember_start_mask(void)
 	CPU_OR_S(sizeof(start_mask), start_mask, start_mask, main_mask);
 }
 
+unsigned int inc_cpus(void)
+{
+	return start_mask_bytes ? CPU_COUNT_S(start_mask_bytes, start_mask) : 1;
+}
+
 /* Like pthread_create(), with all signals blocked in the new thread. Returns 0 or a positive
  * errno. */
 static int create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)

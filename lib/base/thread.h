@@ -23,6 +23,9 @@ int inc_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg);
  */
 int inc_thread_create_apart(pthread_t *thread, void *(*fn)(void *), void *arg);
 
+/* Returns the number of CPUs on which the threads above may run, which is 1 or more. */
+unsigned int inc_cpus(void);
+
 void inc_signal_fd(int fd); /* makes the eventfd fd readable */
 /* resets the eventfd fd. If fd blocks and is not signalled, this waits for a signal */
 void inc_drain_fd(int fd);

@@ -19,9 +19,13 @@
 
 struct json_t; /* a JSON value of the library jansson */
 
-#define INC_CONTROL_VERSION       2
-#define INC_MAX_WORLD             1024
-#define INC_MAX_GROUP_COMMS       64 /* limit of communicators of one group at the same time */
+#define INC_CONTROL_VERSION 2
+#define INC_MAX_WORLD       1024
+#define INC_MAX_GROUP_COMMS 64 /* limit of communicators of one group at the same time */
+/* Limit of the channels of one communicator of a member, and where an index has the channel's
+ * number (inc_channel_index()). */
+#define INC_MAX_CHANNELS          16
+#define INC_CHANNEL_SHIFT         27
 #define INC_MIN_MTU               68 /* the least MTU that IPv4 allows */
 #define INC_MAX_MTU               65535
 #define INC_MAX_ADDRS             64 /* limit of addresses of one member */
@@ -35,6 +39,29 @@ struct json_t; /* a JSON value of the library jansson */
 
 extern const char *const inc_operator_names[]; /* names of enum inc_operator */
 extern const char *const inc_dtype_names[];    /* names of enum inc_dtype */
+
+/*
+ * A member's communicator may have several channels. To the controller and to switches each channel
+ * is a communicator of its own, with a number of its own. Its index in the group, the field "comm",
+ * is that of channel 0 plus the channel's number times 2^INC_CHANNEL_SHIFT. So one number names the
+ * channel in every message, error and row of the database.
+ */
+static inline uint32_t inc_channel_index(uint32_t comm, unsigned int channel)
+{
+	return comm | (uint32_t)channel << INC_CHANNEL_SHIFT;
+}
+
+/* Returns the number of the channel that has this index. */
+static inline unsigned int inc_channel_of(uint32_t index)
+{
+	return index >> INC_CHANNEL_SHIFT;
+}
+
+/* Returns the index of channel 0 of the same communicator. */
+static inline uint32_t inc_channel_comm(uint32_t index)
+{
+	return index & ((1u << INC_CHANNEL_SHIFT) - 1);
+}
 
 /* struct inc_msg_S of each STRUCT(S), the enums, and the schema of each STRUCT and TABLE */
 /* clang-format off */

@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/numbers.h"
+#include "lib/base/thread.h"
 #include "lib/reduce/operate.h"
 #include "userspace/config.h"
 #include "userspace/term/capabilities.h"
@@ -96,6 +98,7 @@ static int term_offer(const struct inc_engine_opts *opts, struct inc_msg_engine 
 {
 	const struct inc_settings *s = opts->settings;
 
+	out->cpus = inc_min(inc_cpus(), s->threads);
 	out->limits = (struct inc_msg_limits){
 		.children = INC_COMM_MAX_CHILDREN,
 		.slots = INC_MAX_SLOTS,

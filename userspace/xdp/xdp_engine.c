@@ -10,6 +10,8 @@
 #include <time.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/numbers.h"
+#include "lib/base/thread.h"
 #include "loader/inc_loader.h"
 #include "loader/inc_state.h"
 #include "userspace/config.h"
@@ -18,6 +20,7 @@
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xdp_engine.h"
+#include "userspace/xdp/xsk.h"
 
 /* The kernel frees a queue some time after the process that had its socket has ended. So a daemon
  * that takes over tries again for this long. */
@@ -69,6 +72,17 @@ static void on_notice(void *arg, enum inc_event_kind kind, uint32_t comm, uint32
 	x->notice(x->arg, &event);
 }
 
+/* Returns on how many CPUs packets of different communicators can be added up at the same time. A
+ * port with one receive queue delivers all its packets on one CPU. */
+static unsigned int busy_cpus(const struct inc_settings *s)
+{
+	unsigned int cpus = inc_cpus();
+
+	for (uint32_t i = 0; i < s->n_ports; i++)
+		cpus = inc_min(cpus, inc_rx_queues(s->port[i]));
+	return cpus;
+}
+
 static int xdp_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *out,
 		     struct inc_err *err)
 {
@@ -76,6 +90,7 @@ static int xdp_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *
 
 	out->probes = true;
 	out->rto_min_ms = s->rto_min_ms;
+	out->cpus = busy_cpus(s);
 	out->limits = (struct inc_msg_limits){
 		.children = INC_MAX_CHILDREN,
 		.slots = INC_MAX_SLOTS,
