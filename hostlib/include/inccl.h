@@ -8,7 +8,8 @@
  * Objects:
  * Each rank of a job gives its part of a vector. A switch between the ranks adds the parts up and
  * sends the sum to the ranks that want it. A *group* is the ranks of a job, and a controller knows
- * it by the job's name. A *communicator* is one RoCEv2 connection from each rank to its switch.
+ * it by the job's name. A *communicator* is one RoCEv2 connection from each rank to its switch, or
+ * several beside each other, its *channels*.
  * Collectives run on it, in the same order on every rank. A group can be made of another group: of
  * a part of its ranks, of the ranks that are left after a loss, or of more ranks.
  *
@@ -53,8 +54,9 @@
  * thread is inside a call on it. If several threads start collectives on one communicator, the
  * caller must order the starts, because all ranks have to start the collectives in the same order.
  *
- * A communicator has one thread, which serves the connection while no caller waits. A group has
- * one, which receives from the controller. Communicators whose transport is verbs share one more
+ * A communicator has one thread for each of its channels. That of the first one serves the
+ * connection while no caller waits, and the others serve their connections all the time. A group
+ *has one, which receives from the controller. Communicators whose transport is verbs share one more
  * thread while any of them keeps registrations for reuse: it notices when registered memory goes
  * away. The library has no other global state. All these threads block all signals. Each has a
  * stack of 1 MiB, whatever RLIMIT_STACK is, and a log callback may run on that stack.
@@ -114,6 +116,7 @@
  * INCCL_ADDR, INCCL_IFNAME	Own address on the fabric, or the interface that has it.
  * INCCL_TRANSPORT	auto, soft or verbs.
  * INCCL_VERBS	Settings of the verbs transport, such as "timeout=16,device=mlx5_0".
+ * INCCL_CHANNELS	Channels of every communicator, 1 to 16. By default the controller chooses.
  * INCCL_START_PSN	First packet sequence number of every communicator, for tests. By default it
  *		is random.
  * INCCL_POLL_US	Microseconds for which a waiting call polls before it sleeps, where
@@ -386,7 +389,9 @@ struct inccl_communicator_opts {
 	/* Until all ranks have their connection. Default: 70000. If the process stands still, at
 	 * most one second of that time counts. */
 	unsigned int create_timeout_ms;
-	char *error;       /* room for one line that explains a failed creation, or NULL */
+	/* NULL, or room for one line that explains a failed creation, or why a communicator that
+	 * was created has fewer channels than the controller meant it to have */
+	char *error;
 	size_t error_size; /* bytes */
 	/* Settings of the verbs transport, "key=value,...". They override those of the variable
 	 * INCCL_VERBS, which has the same form. docs/verbs.md lists them. */
@@ -394,6 +399,11 @@ struct inccl_communicator_opts {
 	/* The same on every rank. If it is not the machine's order, each collective converts its
 	 * packets in the library's own memory, one window of packets for all collectives. */
 	enum inccl_byte_order byte_order;
+	/* Connections side by side, 1 to 16, of which each one counts as a communicator towards
+	 * quotas. The least that any rank asks for counts. Default: what suits the switches' CPUs
+	 * and receive queues, 4 at most, and 1 if a switch or this host has fewer than 4 CPUs. If
+	 * the controller or a switch refuses a further channel, all ranks have fewer. */
+	unsigned int channels;
 };
 
 int inccl_communicator_create(struct inccl_group *group, const struct inccl_communicator_opts *opts,
@@ -459,8 +469,9 @@ int inccl_communicator_duplicate(struct inccl_communicator *comm,
  *
  * None of these functions waits. Any thread may call them, and a log callback, too.
  *
- * The statistics count from the communicator's creation on. Those that are marked "soft" stay 0
- * with the verbs transport, because its device does not report them.
+ * The statistics count from the communicator's creation on, and are the sums over its channels.
+ * Those that are marked "soft" stay 0 with the verbs transport, because its device does not report
+ * them. Window, slots, number, device and peer are those of the first channel.
  *
  * Return value:
  * Of inccl_communicator_info(): 0 or -EINVAL. Of inccl_communicator_error(): a line, or NULL while
@@ -527,6 +538,7 @@ struct inccl_communicator_info {
 	/* How floats are reduced: "native", as they are, or "fixed", as integers
 	 * (inccl_allreduce()). */
 	const char *floats;
+	unsigned int channels; /* connections of this rank */
 };
 
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);
@@ -555,6 +567,13 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * inccl_allreduce() returns when the result is in @recv. inccl_allreduce_start() does not wait: it
  * returns a request, which inccl_test() or inccl_wait() must collect. Several requests may be in
  * flight. They are carried out in the order of their start, which must be the same on every rank.
+ *
+ * If the communicator has several channels, an AllReduce, Reduce or Broadcast of 512 KiB or more is
+ * cut into parts of 256 KiB or more, one for each channel. The channels work at the same time, and
+ * each writes its part of the result to where it belongs. The bits of a result do not depend on the
+ * number of channels: a sum in fixed point is cut between blocks of float_block elements only. Each
+ * part has the time limit of the collective. If a channel fails, the communicator fails with the
+ * error of that channel.
  *
  * inccl_allreduce_sendrecv() and inccl_allreduce_write() are inccl_allreduce() of INCCL_INT32 by
  * INCCL_SUM. They have the names and the order of arguments of the original documents, and the mode

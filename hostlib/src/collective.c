@@ -157,6 +157,43 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	return ret;
 }
 
+/* Frees a request that is on no list, and its other parts. */
+static void free_parts(struct inccl_request *req)
+{
+	struct inccl_request *next;
+
+	for (; req; req = next) {
+		next = req->part;
+		inccl_request_free(req);
+	}
+}
+
+/* Makes a request, with a further one for each further channel that the collective is cut for. */
+static int new_parts(struct inccl_communicator *comm, const struct inccl_plan *plan,
+		     const struct inccl_collective_opts *opts, struct inccl_request **out,
+		     struct inc_err *err)
+{
+	const struct inccl_cut cut = inccl_cut(comm, plan, opts);
+	struct inccl_request *first = NULL, **next = &first;
+	struct inccl_call call;
+	struct inccl_plan part;
+	int ret = 0;
+
+	if (cut.parts == 1)
+		return new_request(comm, plan, opts, out, err);
+	for (unsigned int k = 0; k < cut.parts && !ret; k++) {
+		inccl_cut_part(plan, &cut, k, &call, &part);
+		ret = new_request(comm->channel[k], &part, opts, next, err);
+		if (!ret)
+			next = &(*next)->part;
+	}
+	if (ret)
+		free_parts(first);
+	else
+		*out = first;
+	return ret;
+}
+
 /* Describes how floats go over the wire, if the request reduces floats. Returns a number for each
  * way, or 0. A communicator either has the ways of integers, or only the way of native floats. */
 static unsigned int describe_floats(const struct inccl_request *req, char *text, size_t size)
@@ -195,19 +232,23 @@ static void describe(const struct inccl_request *req)
 		       comm->window_messages * comm->message_packets, comm->peer, floats);
 }
 
-/* Starts a request. waits: the caller calls inccl_wait() next, which serves the endpoint. err gets
- * an explanation if the request is refused, but not if the communicator has failed. */
-static int submit(struct inccl_request *req, bool waits, struct inc_err *err)
+/* Checks that the communicator has not failed, and registers the request's buffers. err gets an
+ * explanation if the request is refused, but not if the communicator has failed. Under the lock. */
+static int admit(struct inccl_request *req, struct inc_err *err)
+{
+	int ret = req->comm->error ? -req->comm->error : map_buffers(req, err);
+
+	if (ret)
+		unmap_buffers(req);
+	return ret;
+}
+
+/* Starts an admitted request, under the lock. waits: the caller calls inccl_wait() next, which
+ * serves the endpoint. The thread of a further channel serves that itself. */
+static void launch(struct inccl_request *req, bool waits)
 {
 	struct inccl_communicator *comm = req->comm;
-	int ret;
 
-	pthread_mutex_lock(&comm->lock);
-	ret = comm->error ? -comm->error : map_buffers(req, err);
-	if (ret) {
-		unmap_buffers(req);
-		goto unlock;
-	}
 	/* An empty collective sends nothing, but it has a sequence number. If another rank has
 	 * started another collective with that number, the next descriptor shows it. */
 	req->desc |= comm->seq++ & INC_DESC_SEQ_MASK;
@@ -216,13 +257,72 @@ static int submit(struct inccl_request *req, bool waits, struct inc_err *err)
 	if (req->floats)
 		inccl_floats_begin(req);
 	enqueue(comm, req);
-	if (!req->done) {
-		inccl_comm_enter(comm);
-		inccl_comm_begin(comm, waits);
-		if (!waits)
-			inccl_comm_leave(comm);
+	if (req->done)
+		return;
+	if (comm->lead) {
+		inc_signal_fd(comm->wake_fd);
+		return;
 	}
-unlock:
+	inccl_comm_enter(comm);
+	inccl_comm_begin(comm, waits);
+	if (!waits)
+		inccl_comm_leave(comm);
+}
+
+/* Starts a part. If its channel has failed since it was admitted, the part ends with that error. */
+static void launch_part(struct inccl_request *part, bool waits)
+{
+	pthread_mutex_lock(&part->comm->lock);
+	if (part->comm->error) {
+		part->done = true;
+		part->result = -part->comm->error;
+		enqueue(part->comm, part);
+	} else {
+		launch(part, waits);
+	}
+	pthread_mutex_unlock(&part->comm->lock);
+}
+
+/* Starts a collective that is cut into parts. No part starts unless all can. */
+static int submit_parts(struct inccl_request *req, bool waits, struct inc_err *err)
+{
+	struct inccl_request *part, *other;
+	int ret;
+
+	for (part = req; part; part = part->part) {
+		pthread_mutex_lock(&part->comm->lock);
+		ret = admit(part, err);
+		pthread_mutex_unlock(&part->comm->lock);
+		if (ret)
+			goto withdraw;
+	}
+	/* channel 0 comes last, because this thread serves it */
+	for (part = req->part; part; part = part->part)
+		launch_part(part, false);
+	launch_part(req, waits);
+	return 0;
+
+withdraw:
+	for (other = req; other != part; other = other->part) {
+		pthread_mutex_lock(&other->comm->lock);
+		unmap_buffers(other);
+		pthread_mutex_unlock(&other->comm->lock);
+	}
+	inccl_channels_spread(part->comm);
+	return ret;
+}
+
+static int submit(struct inccl_request *req, bool waits, struct inc_err *err)
+{
+	struct inccl_communicator *comm = req->comm;
+	int ret;
+
+	if (req->part)
+		return submit_parts(req, waits, err);
+	pthread_mutex_lock(&comm->lock);
+	ret = admit(req, err);
+	if (!ret)
+		launch(req, waits);
 	pthread_mutex_unlock(&comm->lock);
 	return ret;
 }
@@ -270,7 +370,7 @@ static int prepare(struct inccl_communicator *comm, const struct inccl_call *cal
 	if (!ret)
 		ret = inccl_check_call(comm, call, &plan, err);
 	if (!ret)
-		ret = new_request(comm, &plan, opts, req, err);
+		ret = new_parts(comm, &plan, opts, req, err);
 	if (!ret)
 		note_unused(comm, call, opts);
 	if (ret == -ERANGE)
@@ -310,8 +410,10 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 		ret = submit(req, waits, &err);
 	if (!ret)
 		*out = req;
-	else if (req)
-		inccl_request_free(req);
+	else
+		free_parts(req);
+	if (ret && comm->channels > 1)
+		inccl_channels_spread(comm);
 	if (ret && err.msg[0]) {
 		inccl_log_line(comm->group->log, "communicator %lld: %s refused: %s", comm->number,
 			       inccl_collective_name(call->collective), err.msg);
@@ -319,6 +421,51 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	}
 	inccl_log_deliver(comm->group->log);
 	return ret;
+}
+
+/* Returns whether all parts of a collective are done, and the first error of them. If a channel has
+ * failed, the others fail here, so that the communicator has the error and no part goes on. */
+static bool parts_done(struct inccl_request *req, int *result)
+{
+	struct inccl_request *part;
+	bool done = true;
+	int one;
+
+	*result = 0;
+	for (part = req; part; part = part->part) {
+		pthread_mutex_lock(&part->comm->lock);
+		done &= part->done;
+		one = part->done ? part->result : 0;
+		pthread_mutex_unlock(&part->comm->lock);
+		if (one && !*result)
+			inccl_channels_spread(part->comm);
+		*result = *result ?: one;
+	}
+	return done;
+}
+
+/* Does the same as collect() for a collective of several parts, without a lock. */
+static int collect_parts(struct inccl_request *req)
+{
+	struct inccl_log *log = req->comm->group->log;
+	struct inccl_request *next;
+	int result;
+
+	if (!parts_done(req, &result) && (!result || !parts_done(req, &result))) {
+		inccl_log_deliver(log);
+		return -EAGAIN;
+	}
+	for (; req; req = next) {
+		next = req->part;
+		pthread_mutex_lock(&req->comm->lock);
+		withdraw(req);
+		pthread_mutex_unlock(&req->comm->lock);
+		if (!result)
+			inccl_data_finish(req);
+		inccl_request_free(req);
+	}
+	inccl_log_deliver(log);
+	return result;
 }
 
 /* Ends a call: unlocks the communicator, and returns the result if the request is done, and -EAGAIN
@@ -329,11 +476,17 @@ static int collect(struct inccl_request *req)
 	bool done = req->done;
 	int result = -EAGAIN;
 
+	if (req->part) {
+		pthread_mutex_unlock(&comm->lock);
+		return collect_parts(req);
+	}
 	if (done) {
 		result = req->result;
 		withdraw(req);
 	}
 	pthread_mutex_unlock(&comm->lock);
+	if (done && result && comm->channels > 1)
+		inccl_channels_spread(comm);
 	inccl_log_deliver(comm->group->log);
 	if (done) {
 		if (!result)
@@ -341,6 +494,23 @@ static int collect(struct inccl_request *req)
 		inccl_request_free(req);
 	}
 	return result;
+}
+
+/* Waits until the parts on further channels are done, which their threads serve. Channel 0 is done,
+ * and the caller has its lock, which is released meanwhile. */
+static void wait_for_parts(struct inccl_request *req, uint64_t deadline_ns, int cancel_state)
+{
+	struct inccl_request *part;
+	int result;
+
+	pthread_mutex_unlock(&req->comm->lock);
+	parts_done(req, &result);
+	for (part = req->part; part; part = part->part) {
+		pthread_mutex_lock(&part->comm->lock);
+		inccl_comm_drive(part->comm, part, deadline_ns, cancel_state);
+		pthread_mutex_unlock(&part->comm->lock);
+	}
+	pthread_mutex_lock(&req->comm->lock);
 }
 
 int inccl_test(struct inccl_request *req)
@@ -366,22 +536,24 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 {
 	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_communicator *comm;
+	uint64_t deadline_ns;
 
 	if (!req)
 		return -EINVAL;
 	comm = req->comm;
 	if (inccl_is_inherited(comm->group))
 		return -ECHILD;
+	deadline_ns = timeout_ms < 0 ? UINT64_MAX : deadline_after_ms(timeout_ms);
 	pthread_mutex_lock(&comm->lock);
 	if (!req->done) {
 		inccl_comm_enter(comm);
-		inccl_comm_drive(comm, req,
-				 timeout_ms < 0 ? UINT64_MAX : deadline_after_ms(timeout_ms),
-				 cancel_state);
+		inccl_comm_drive(comm, req, deadline_ns, cancel_state);
 	} else {
 		/* inccl_collective_run() has not called inccl_comm_leave() for a call that waits */
 		inccl_comm_leave(comm);
 	}
+	if (req->done && req->part)
+		wait_for_parts(req, deadline_ns, cancel_state);
 	return collect(req);
 }
 

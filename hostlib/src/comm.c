@@ -16,6 +16,9 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
+/* A host with fewer CPUs gets one channel, unless the caller asks for more. */
+#define CHANNELS_CPUS_LEAST 4
+
 int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
 {
 	const unsigned int packets = opts->message_packets ?: 1;
@@ -35,6 +38,11 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 		return inc_err_set(err, EINVAL, "transport %d is unknown", opts->transport);
 	if ((unsigned int)opts->byte_order > INCCL_ORDER_NETWORK)
 		return inc_err_set(err, EINVAL, "byte_order %d is unknown", opts->byte_order);
+	if (opts->channels > INC_MAX_CHANNELS)
+		return inc_err_set(err, EINVAL, "channels %u: want 1 to %d", opts->channels,
+				   INC_MAX_CHANNELS);
+	if (!opts->channels && inccl_env_channels(&opts->channels, err))
+		return -EINVAL;
 	if (opts->transport == INCCL_TRANSPORT_AUTO)
 		return inccl_env_transport(&opts->transport, err);
 	return 0;
@@ -138,6 +146,7 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	inet_ntop(AF_INET, &conn->peer.ip, ip, sizeof(ip));
 	snprintf(comm->peer, sizeof(comm->peer), "%s (%s)", conn->node, ip);
 	peer->name = comm->peer;
+	comm->granted = made->channels;
 	comm->number = made->communicator;
 	comm->payload = made->payload;
 	comm->slots = made->slots;
@@ -146,6 +155,15 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	memcpy(comm->device, own->device, sizeof(comm->device));
 	memcpy(comm->tree, made->tree, sizeof(comm->tree));
 	return 0;
+}
+
+/* Returns the number of channels to ask for. 0: the controller chooses by the switches, which makes
+ * no sense on a host with few CPUs. */
+static unsigned int wanted_channels(const struct inccl_communicator *comm)
+{
+	if (comm->lead)
+		return 1;
+	return comm->settings.channels ?: inc_cpus() < CHANNELS_CPUS_LEAST;
 }
 
 static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
@@ -164,6 +182,7 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 		.udp_csum = own->udp_csum,
 		.byte_order = inccl_wire_order(comm),
 		.floats = INC_FLOATS_NATIVE,
+		.channels = wanted_channels(comm),
 	};
 
 	snprintf(msg.transport, sizeof(msg.transport), "%s", comm->ep->ops->name);
@@ -196,9 +215,11 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 	if (ret)
 		return ret;
 	start.number = comm->number;
+	comm->is_ready = true;
 	ret = inccl_control_call(group, INC_MSG_READY, &(struct inc_msg_number){comm->number},
 				 &start, limit, err);
 	comm->refused = start.refused;
+	comm->is_ready = !start.refused;
 	if (ret)
 		return ret;
 	/* a failure that was reported while no caller waited has reached the communicator, but not
@@ -243,15 +264,13 @@ static void unlink_comm(struct inccl_group *group, struct inccl_communicator *co
 		*p = comm->next;
 }
 
-/* Frees a communicator in a forked child. The bounce buffer is not freed, because it may be
- * registered memory that libibverbs has unmapped in children. */
-static void comm_abandon(struct inccl_communicator *comm)
+/* The bounce buffer is not freed, because it may be registered memory that libibverbs has unmapped
+ * in children. */
+void inccl_channel_abandon(struct inccl_communicator *comm)
 {
-	struct inccl_group *group = comm->group;
-	const bool owns_group = comm->owns_group;
 	struct inccl_request *req;
 
-	unlink_comm(group, comm);
+	unlink_comm(comm->group, comm);
 	while ((req = comm->first)) {
 		comm->first = req->next;
 		inccl_request_free(req);
@@ -262,12 +281,10 @@ static void comm_abandon(struct inccl_communicator *comm)
 	close(comm->alarm_fd);
 	free((char *)comm->settings.verbs);
 	free(comm);
-	if (owns_group)
-		inccl_group_abandon(group);
 }
 
 static int comm_new(struct inccl_group *group, const struct inccl_communicator_opts *opts,
-		    struct inccl_communicator **out)
+		    struct inccl_communicator *lead, struct inccl_communicator **out)
 {
 	struct inccl_communicator *comm = calloc(1, sizeof(*comm));
 	int ret;
@@ -275,6 +292,9 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	if (!comm)
 		return -ENOMEM;
 	comm->group = group;
+	comm->lead = lead;
+	comm->channel[0] = comm;
+	comm->channels = 1;
 	comm->number = -1;
 	comm->failed_rank = -1;
 	comm->byte_order = opts->byte_order;
@@ -364,25 +384,31 @@ unlock:
 }
 
 /* Reports a failed creation, because the other ranks wait for this rank. comm is NULL if there is
- * none yet. */
-static void creation_failed(struct inccl_group *group, struct inccl_communicator *comm,
+ * none yet. Returns whether the creation has failed on all ranks: they all get the controller's
+ * refusal, or the report of a rank without which the communicator does not start. */
+static bool creation_failed(struct inccl_group *group, struct inccl_communicator *comm,
 			    long long index, int error, const char *text)
 {
 	long long number = comm ? comm->number : -1;
+	bool agreed;
 
 	pthread_mutex_lock(&group->lock);
 	if (!comm || !comm->refused || number >= 0)
 		inccl_control_report_creation(group, index, number, error, text);
+	agreed = !group->error && (!comm || !comm->is_ready);
 	pthread_mutex_unlock(&group->lock);
 	inccl_log_deliver(group->log);
+	return agreed;
 }
 
-int inccl_comm_create(struct inccl_group *group, long long index,
-		      const struct inccl_communicator_opts *opts, struct inccl_limit *limit,
-		      struct inccl_communicator **out, struct inc_err *err)
+int inccl_channel_create(struct inccl_group *group, long long index,
+			 const struct inccl_communicator_opts *opts,
+			 struct inccl_communicator *lead, struct inccl_limit *limit,
+			 struct inccl_communicator **out, bool *agreed, struct inc_err *err)
 {
 	struct inccl_communicator *comm = NULL;
-	int ret = comm_new(group, opts, &comm);
+	int ret = comm_new(group, opts, lead, &comm);
+	bool is_agreed;
 
 	if (ret) {
 		inc_err_set(err, -ret, "%s", strerror(-ret));
@@ -396,7 +422,7 @@ int inccl_comm_create(struct inccl_group *group, long long index,
 	return 0;
 
 fail:
-	creation_failed(group, comm, index, -ret, err->msg);
+	*(agreed ?: &is_agreed) = creation_failed(group, comm, index, -ret, err->msg);
 	if (comm)
 		comm_free(comm);
 	return ret;
@@ -430,6 +456,9 @@ int inccl_communicator_create(struct inccl_group *group,
 	pthread_mutex_unlock(&group->lock);
 	if (ret)
 		inc_err_set(&err, -ret, INC_CALLER_OPTS_REFUSED);
+	else if (index >= 1LL << INC_CHANNEL_SHIFT)
+		ret = inc_err_set(&err, EDQUOT, "the group has made %lld communicators, its most",
+				  index);
 	else
 		ret = inccl_comm_check_opts(&opts, &err);
 	limit = inccl_limit_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
@@ -442,35 +471,32 @@ int inccl_communicator_create(struct inccl_group *group,
 	return ret;
 }
 
-int inccl_communicator_destroy(struct inccl_communicator *comm)
+int inccl_channel_halt(struct inccl_communicator *comm, uint64_t deadline_ns)
 {
-	INCCL_UNCANCELLED(cancel_state);
-	struct control_wait wait = {.id = INC_MSG_DESTROY, .farewell = true};
-	struct inccl_limit limit;
-	struct inccl_group *group;
-	struct inccl_request *req;
-	bool owns_group;
 	int ret;
 
-	if (!comm)
-		return 0;
-	owns_group = comm->owns_group;
-	group = comm->group;
-	if (inccl_is_inherited(group)) {
-		comm_abandon(comm);
-		return 0;
-	}
 	pthread_mutex_lock(&comm->lock);
 	ret = -(comm->error ?: comm->grace_error);
-	inccl_comm_settle(comm, deadline_after_ms(SETTLE_MS));
+	inccl_comm_settle(comm, deadline_ns);
 	comm->stop = true;
 	pthread_mutex_unlock(&comm->lock);
 	inc_signal_fd(comm->thread_fd);
-	pthread_join(comm->thread, NULL);
+	return ret;
+}
+
+void inccl_channel_end(struct inccl_communicator *comm)
+{
+	struct control_wait wait = {
+		.id = INC_MSG_DESTROY,
+		.farewell = true,
+		.number = comm->number,
+		.index = comm->index,
+	};
+	struct inccl_group *group = comm->group;
+	struct inccl_limit limit;
+	struct inccl_request *req;
 
 	pthread_mutex_lock(&group->lock);
-	wait.number = comm->number;
-	wait.index = comm->index;
 	inccl_control_report(group, comm);
 	set_phase(comm, COMM_LEAVING);
 	limit = inccl_limit_ms(CONNECT_TIMEOUT_MS);
@@ -487,9 +513,6 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	/* the callback may ask for the error of a communicator, so that still exists */
 	inccl_log_deliver(group->log);
 	comm_free(comm);
-	if (owns_group)
-		inccl_group_leave(group);
-	return ret;
 }
 
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text)
@@ -525,44 +548,4 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm)
 	rank = comm->error ? comm->failed_rank : -1;
 	pthread_mutex_unlock(&comm->lock);
 	return rank;
-}
-
-int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *out)
-{
-	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	struct inccl_transport_stats s;
-	struct inc_fixed fixed;
-	size_t sz;
-
-	if (!comm || !out || out->sz < sizeof(out->sz))
-		return -EINVAL;
-	if (inccl_is_inherited(comm->group))
-		return -ECHILD;
-	sz = out->sz;
-	pthread_mutex_lock(&comm->lock);
-	inccl_endpoint_stats(comm->ep, &s);
-	info.rank = comm->group->rank;
-	info.world_size = comm->group->world_size;
-	info.payload = comm->payload;
-	info.message_packets = comm->message_packets;
-	info.window = comm->window_messages;
-	info.slots = comm->slots;
-	info.number = comm->number;
-	if (!comm->native_floats &&
-	    !inc_fixed_init(&fixed, INC_FLOAT32, INC_FIXED_BLOCK, info.world_size, NULL))
-		info.float_bits = fixed.bits;
-	info.transport = comm->ep->ops->name;
-	info.device = comm->device;
-	info.peer = comm->peer;
-	info.tree = comm->tree;
-	info.mode = inc_tree_modes[comm->mode];
-	info.floats = inccl_comm_floats(comm);
-#define _(name, unit, what) info.name = s.name;
-	INCCL_STATISTICS(_)
-#undef _
-	pthread_mutex_unlock(&comm->lock);
-	memset(out, 0, sz);
-	memcpy(out, &info, sz < sizeof(info) ? sz : sizeof(info));
-	out->sz = sz;
-	return 0;
 }

@@ -169,6 +169,16 @@ int inccl_env_start_psn(uint32_t *psn, struct inc_err *err)
 	return ret;
 }
 
+int inccl_env_channels(unsigned int *channels, struct inc_err *err)
+{
+	const char *text = env("INCCL_CHANNELS");
+	long n = 0;
+	int ret = text ? parse_number("INCCL_CHANNELS", text, 1, INC_MAX_CHANNELS, &n, err) : 0;
+
+	*channels = n;
+	return ret;
+}
+
 int inccl_env_poll_ns(uint64_t *poll_ns, struct inc_err *err)
 {
 	const char *text = env("INCCL_POLL_US");

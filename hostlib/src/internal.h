@@ -129,6 +129,9 @@ struct inccl_group {
 
 struct inccl_request {
 	struct inccl_communicator *comm;
+	/* The caller's request is on channel 0. If the collective is cut into parts, this is the
+	 * next part, which is on the next channel; else NULL. */
+	struct inccl_request *part;
 	/* list of all requests that the caller has not collected, in the order of their start */
 	struct inccl_request *prev, *next;
 	/* Buffers to send and to receive, block by block (coll/coll.h). */
@@ -169,8 +172,10 @@ struct inccl_request {
 enum inccl_driver {
 	DRIVER_NONE,   /* no thread; the communicator's thread takes over after a while */
 	DRIVER_WAITER, /* a caller that waits inside inccl_wait() */
-	DRIVER_THREAD, /* the communicator's thread, because no caller has called for a while */
-	DRIVER_LAST,   /* the call that destroys the communicator */
+	/* the communicator's thread: of channel 0 if no caller has called for a while, and of a
+	 * further channel always */
+	DRIVER_THREAD,
+	DRIVER_LAST, /* the call that destroys the communicator */
 };
 
 /* State of the report by which this rank notifies the controller that its communicator has
@@ -197,8 +202,20 @@ enum inccl_comm_phase {
 	COMM_LEAVING, /* being destroyed: message D has been sent, or the controller is lost */
 };
 
+/*
+ * A channel, that is a connection to the switch with its thread. The caller's communicator is its
+ * channel 0, which has the list of all channels. A collective that is large is cut into parts, of
+ * which each channel gets one (channels.c).
+ */
 struct inccl_communicator {
 	struct inccl_group *group;
+	struct inccl_communicator *lead; /* of a further channel: channel 0; of channel 0: NULL */
+	/* Of channel 0: all channels, itself included, and their number. They change under the
+	 * locks of the group and of channel 0. */
+	struct inccl_communicator *channel[INC_MAX_CHANNELS];
+	unsigned int channels;
+	unsigned int granted; /* of channel 0: number of channels that the controller has named */
+	bool spread;          /* the channel has failed, and its thread has failed the others */
 	struct inccl_communicator *next; /* protected by the group's lock */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* requests have finished, or the driver has left */
@@ -252,6 +269,8 @@ struct inccl_communicator {
 	enum inccl_report report;
 	enum inccl_comm_phase phase;
 	bool refused; /* the controller has refused to create the communicator, with a reason */
+	/* message ready was sent and not refused, so the communicator may start on other ranks */
+	bool is_ready;
 
 	enum inccl_driver driver;
 	unsigned int waiters;
@@ -364,6 +383,7 @@ int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place 
 int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err);
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
 int inccl_env_poll_ns(uint64_t *poll_ns, struct inc_err *err);
+int inccl_env_channels(unsigned int *channels, struct inc_err *err);
 
 /* control.c: the connection to the controller. */
 /* Turns a connected socket into a stream to the controller, with TLS if the group has keys. The
@@ -416,16 +436,38 @@ void inccl_control_not_resumed(struct inccl_group *group, int error, const char 
 
 /* comm.c */
 int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *err);
-/* Creates the group's communicator `index`, with checked options. After an error the other ranks
- * have been notified. */
-int inccl_comm_create(struct inccl_group *group, long long index,
-		      const struct inccl_communicator_opts *opts, struct inccl_limit *limit,
-		      struct inccl_communicator **comm, struct inc_err *err);
+/* Creates the channel with the group's index `index`. lead: channel 0, if this is a further one.
+ * After an error the other ranks have been notified, and *agreed says whether none of them has this
+ * channel for certain; agreed may be NULL. */
+int inccl_channel_create(struct inccl_group *group, long long index,
+			 const struct inccl_communicator_opts *opts,
+			 struct inccl_communicator *lead, struct inccl_limit *limit,
+			 struct inccl_communicator **comm, bool *agreed, struct inc_err *err);
+/* Ends the work of a channel that is destroyed, and stops its thread, which the caller joins.
+ * Returns the error with which the channel has ended, or 0. */
+int inccl_channel_halt(struct inccl_communicator *comm, uint64_t deadline_ns);
+/* Destroys a channel whose thread has ended: leaves it at the controller and frees it. */
+void inccl_channel_end(struct inccl_communicator *comm);
+/* Frees a channel in a forked child. */
+void inccl_channel_abandon(struct inccl_communicator *comm);
 /* The controller reports that the communicator has failed. The first error counts. Locks the
  * communicator. */
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text);
 /* Returns "native" or "fixed": how floats that are reduced travel on the wire. */
 const char *inccl_comm_floats(const struct inccl_communicator *comm);
+
+/* channels.c */
+/* Bytes of the smallest part into which a collective is cut. All ranks must use the same value. */
+extern uint64_t inccl_channel_part_bytes;
+/* Creates the group's communicator `index`, with checked options and all its channels. After an
+ * error the other ranks have been notified. If a channel is missing, the caller's buffer for errors
+ * has the reason. */
+int inccl_comm_create(struct inccl_group *group, long long index,
+		      const struct inccl_communicator_opts *opts, struct inccl_limit *limit,
+		      struct inccl_communicator **comm, struct inc_err *err);
+/* The channel may have failed: if so, the other channels of its communicator fail, too. Called
+ * without a channel's lock, by a thread that keeps the communicator from being destroyed. */
+void inccl_channels_spread(struct inccl_communicator *comm);
 
 /* progress.c. The caller of these functions holds the communicator's lock. */
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);
@@ -476,7 +518,7 @@ void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join 
 
 /* collective.c */
 void inccl_request_release(struct inccl_request *req);
-/* Frees a request that is on no list. */
+/* Frees a request, or one part of it, that is on no list. */
 void inccl_request_free(struct inccl_request *req);
 
 #endif

@@ -3,7 +3,8 @@
  * The engine of a communicator: posts the messages of requests within the window, and finishes
  * requests. One thread at a time drives it: a caller that waits, or else the communicator's thread,
  * so that retransmissions, ACKs and notices of the controller are served while the application
- * computes. The driver sleeps in poll() without the lock. A caller polls for a short time before it
+ * computes. A further channel is always driven by its thread, so that channels progress in
+ * parallel. The driver sleeps in poll() without the lock. A caller polls for a short time before it
  * sleeps (lib/base/spin.h).
  */
 #include <errno.h>
@@ -269,7 +270,8 @@ void inccl_comm_advance(struct inccl_communicator *comm)
 		/* returns when a request is done, so that its caller does not serve the next one */
 	} while (rounds && rounds < 8 && !finished);
 	inccl_comm_check_stall(comm);
-	if (finished && comm->waiters > 1)
+	/* the driver itself may be one of the waiters */
+	if (finished && comm->waiters > (comm->driver == DRIVER_WAITER))
 		pthread_cond_broadcast(&comm->changed);
 }
 
@@ -442,7 +444,7 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 	comm->waiters++;
 	pthread_cleanup_push(cancelled, &d);
 	while (!req->done) {
-		if (!driving && comm->driver == DRIVER_WAITER) {
+		if (!driving && (comm->driver == DRIVER_WAITER || comm->lead)) {
 			if (wait_for_driver(comm, deadline_ns, cancel_state) == ETIMEDOUT)
 				break;
 			continue;
@@ -526,6 +528,21 @@ static void send_due(struct inccl_communicator *comm)
 	inccl_comm_leave(comm);
 }
 
+/* The thread drives: serves the endpoint, and sleeps until something may have changed. The thread
+ * of a further channel polls before it sleeps, because no caller does so for it. */
+static void drive_on_thread(struct inccl_communicator *comm)
+{
+	inccl_comm_advance(comm);
+	if (comm->error && !comm->spread && (comm->lead || comm->channels > 1)) {
+		comm->spread = true;
+		pthread_mutex_unlock(&comm->lock);
+		inccl_channels_spread(comm);
+		pthread_mutex_lock(&comm->lock);
+	} else if (!comm->lead || !comm->head || !looks_again(comm, PTHREAD_CANCEL_DISABLE)) {
+		sleep_in_poll(comm, true, UINT64_MAX, PTHREAD_CANCEL_DISABLE);
+	}
+}
+
 void *inccl_comm_thread(void *arg)
 {
 	struct inccl_communicator *comm = arg;
@@ -545,11 +562,10 @@ void *inccl_comm_thread(void *arg)
 			seen = comm->activity;
 			seen_at_ns = now;
 		}
-		if (comm->driver == DRIVER_NONE && now - seen_at_ns >= TAKE_OVER_NS)
+		if (comm->driver == DRIVER_NONE && (comm->lead || now - seen_at_ns >= TAKE_OVER_NS))
 			set_driver(comm, DRIVER_THREAD);
 		if (comm->driver == DRIVER_THREAD) {
-			inccl_comm_advance(comm);
-			sleep_in_poll(comm, true, UINT64_MAX, PTHREAD_CANCEL_DISABLE);
+			drive_on_thread(comm);
 			continue;
 		}
 		park(comm, look_ns);

@@ -185,9 +185,11 @@ static void print_header(const struct perf_opts *opts)
 	if (opts->whole)
 		printf("# part %u of %u, measured beside the others\n", opts->color, opts->split);
 	printf("# tree %s, mode %s, floats %s\n", info.tree, info.mode, info.floats);
-	printf("# payload %u, window %u x %u packets, %u slots, %ld iterations after %ld%s%s\n",
-	       info.payload, info.window, info.message_packets, info.slots, opts->iters,
-	       opts->warmup, opts->in_place ? ", in place" : "", opts->check ? ", checked" : "");
+	printf("# payload %u, window %u x %u packets, %u slots, %u channels, %ld iterations after "
+	       "%ld%s%s\n",
+	       info.payload, info.window, info.message_packets, info.slots, info.channels,
+	       opts->iters, opts->warmup, opts->in_place ? ", in place" : "",
+	       opts->check ? ", checked" : "");
 	printf("#%11s %12s %8s %6s %5s %12s %10s %10s %8s\n", "bytes", "count", "type", "op",
 	       "root", "time", "algbw", "busbw", "wrong");
 	printf("#%11s %12s %8s %6s %5s %12s %10s %10s %8s\n", "", "(elements)", "", "", "", "(us)",
@@ -241,13 +243,14 @@ static void print_json(const struct perf_call *call, const struct perf_row *row,
 	json_t *o;
 
 	inccl_communicator_info(opts->job.comm, &info);
-	o = json_pack("{s:s, s:s, s:s?, s:o, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:o}",
+	o = json_pack("{s:s, s:s, s:s?, s:o, s:s, s:i, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:o}",
 		      "collective", inccl_collective_name(opts->collective), "dtype",
 		      inccl_dtype_name(call->dtype), "op", row->op, "root",
 		      row->root >= 0 ? json_integer(row->root) : json_null(), "transport",
-		      info.transport, "ranks", (int)call->ranks, "bytes", (json_int_t)row->bytes,
-		      "count", (json_int_t)call->count, "iters", (json_int_t)opts->iters, "time_us",
-		      result->time_us, "algbw_gbps", row->algbw, "busbw_gbps", row->busbw, "wrong",
+		      info.transport, "ranks", (int)call->ranks, "channels", (int)info.channels,
+		      "bytes", (json_int_t)row->bytes, "count", (json_int_t)call->count, "iters",
+		      (json_int_t)opts->iters, "time_us", result->time_us, "algbw_gbps", row->algbw,
+		      "busbw_gbps", row->busbw, "wrong",
 		      opts->check ? json_integer(result->wrong) : json_null());
 	if (opts->whole)
 		json_object_set_new(o, "color", json_integer(opts->color));

@@ -91,6 +91,11 @@ const struct inc_opt job_options[] = {
 	 .value = "W",
 	 .help = "messages under way (default: 256 packets; 512 in termination mode)",
 	 INC_OPT_NUMBER(struct job, comm_opts.window, 1, INC_MAX_SLOTS)},
+	{.name = "channels",
+	 .value = "C",
+	 .help = "connections side by side for large collectives (default: what suits the "
+		 "switches)",
+	 INC_OPT_NUMBER(struct job, comm_opts.channels, 1, INC_MAX_CHANNELS)},
 	{.name = "timeout-ms",
 	 .value = "T",
 	 .help = "give up after so long without progress (default 30000)",
@@ -150,6 +155,8 @@ int job_start(struct job *job)
 			  job->error[0] ? job->error : inccl_strerror(err));
 		inccl_group_destroy(job->group);
 		job->group = NULL;
+	} else if (job->error[0]) {
+		inc_warn("%s", job->error);
 	}
 	return err;
 }

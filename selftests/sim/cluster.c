@@ -48,7 +48,8 @@ static const char *add_job(const uint64_t *v)
 	g->opts = (struct inccl_communicator_opts){.sz = sizeof(g->opts),
 						   .transport = INCCL_TRANSPORT_SOFT,
 						   .payload = 1024,
-						   .window = 16};
+						   .window = 16,
+						   .channels = 1};
 	return NULL;
 }
 
@@ -108,6 +109,11 @@ static const char *add_line(const struct scenario_line *l)
 		return v[0] < CLUSTER_GROUPS_MOST ? add_job(v) : "there are at most 2 jobs";
 	case SCENARIO_OPTIONS:
 		return v[0] < cluster.n_groups ? set_options(v) : "there is no such job";
+	case SCENARIO_CHANNELS:
+		if (v[0] >= cluster.n_groups || !v[1] || v[1] > CLUSTER_CHANNELS_MOST)
+			return "there is no such job, or it cannot have so many channels";
+		cluster.group[v[0]].opts.channels = v[1];
+		return NULL;
 	default:
 		return cluster_add_line(l);
 	}

@@ -39,6 +39,7 @@
 #define CLUSTER_MADE_MOST   32
 /* communicators that a group has at the same time */
 #define CLUSTER_COMMS_AT_ONCE 2
+#define CLUSTER_CHANNELS_MOST 3 /* of a communicator */
 #define CLUSTER_PAUSES_MOST   32
 #define CLUSTER_HOSTILE_MOST  3
 
@@ -84,6 +85,8 @@ struct cluster_group {
 		 * those that are known. */
 		struct collective_tree tree[CLUSTER_ROUNDS_MOST][CLUSTER_COMMS_AT_ONCE];
 		uint32_t has_tree[CLUSTER_ROUNDS_MOST];
+		/* their channels on the first rank that has created them; 0: none has */
+		unsigned int channels[CLUSTER_ROUNDS_MOST][CLUSTER_COMMS_AT_ONCE];
 		/* checksum of the first rank's sums of floats; 0: there is none yet */
 		uint64_t sum[CLUSTER_ROUNDS_MOST * CLUSTER_CALLS_MOST];
 	} made[CLUSTER_MADE_MOST];
@@ -95,7 +98,7 @@ struct cluster_figures {
 	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
 		daemons_killed, standstills, daemons_terminated, ports_lost, ports_lost_blind,
 		ports_lost_long, hostile_peers, hostile_connections, with_keys, trees, terminating,
-		struck, patient, devices, devices_broken;
+		struck, patient, devices, devices_broken, wide;
 };
 extern struct cluster_figures cluster_figures;
 

@@ -15,6 +15,8 @@
 #include "sim.h"
 
 #define SHRINKS_MOST 8
+/* so small that the calls of these jobs are cut into parts, too */
+#define CHANNEL_PART_BYTES 512
 
 const struct inccl_transport inccl_transports[] = {
 	{INCCL_TRANSPORT_VERBS, &inc_channel_verbs}, {INCCL_TRANSPORT_SOFT, &inc_channel_soft}, {}};
@@ -253,6 +255,19 @@ static int call_all(struct work *w)
 
 /* --- communicators --- */
 
+/* All ranks must have the same number of channels, because each cuts its collectives for them. */
+static void check_channels(struct work *w, unsigned int i)
+{
+	unsigned int *channels = &w->made->channels[w->round][i];
+	const unsigned int n = info_of(w->comm[i]).channels;
+
+	sim_require(!*channels || *channels == n, "%s: %u channels, and another rank has %u",
+		    w->rank->process.name, n, *channels);
+	*channels = n;
+	if (n > 1)
+		cluster_figures.wide++;
+}
+
 static int create(struct work *w)
 {
 	struct inccl_communicator_opts opts = w->rank->group->opts;
@@ -264,12 +279,15 @@ static int create(struct work *w)
 	/* the kernel's userfaultfd, which watches registrations that are stored, is not simulated
 	 */
 	opts.verbs = "cache_mib=0";
+	inccl_channel_part_bytes = CHANNEL_PART_BYTES;
 	if (rdma_has(&w->rank->process))
 		opts.transport = INCCL_TRANSPORT_VERBS;
 	for (i = 0; !ret && i < w->rank->group->comms; i++) {
 		cluster_call_begins(w->rank, "makes a communicator");
 		ret = cluster_call_ended(w->rank, "the communicator",
 					 inccl_communicator_create(w->group, &opts, &w->comm[i]));
+		if (!ret)
+			check_channels(w, i);
 		if (!ret)
 			w->made->has_tree[w->round] |= controller_tree(info_of(w->comm[i]).number,
 								       &w->made->tree[w->round][i])

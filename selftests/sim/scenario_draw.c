@@ -28,6 +28,7 @@ enum draw {
 	DRAW_CABLES = 0x5e,
 	DRAW_INCIDENTS = 0x5f,
 	DRAW_TIMES = 0x60,
+	DRAW_CHANNELS = 0x61,
 };
 
 /* Faults of cables last at least until the first communicators exist. */
@@ -39,6 +40,7 @@ enum draw {
 #define KEYS_ONE_OF        8
 #define KEYS_BESIDE_ONE_OF 2 /* of seeds with hostile peers */
 #define PATIENT_ONE_OF     8
+#define CHANNELS_ONE_OF    4
 #define HIDES_ONE_OF       3 /* switches whose hello has no MAC addresses */
 #define FORGER_ONE_OF      4
 #define HOSTS_LEAST        2
@@ -241,6 +243,19 @@ static void draw_jobs(struct plan *p)
 	p->jobs = 1 + rng_below(&rng, CLUSTER_GROUPS_MOST);
 	for (i = 0; i < p->jobs; i++)
 		draw_job(p, &rng, i);
+}
+
+/* In one of so many jobs communicators have several channels. */
+static void draw_channels(struct plan *p)
+{
+	struct rng rng = rng_of(p, DRAW_CHANNELS);
+
+	for (unsigned int job = 0; job < p->jobs; job++) {
+		const unsigned int n = 2 + rng_below(&rng, CLUSTER_CHANNELS_MOST - 1);
+
+		if (!rng_below(&rng, CHANNELS_ONE_OF))
+			scenario_add(p->s, SCENARIO_CHANNELS, job, n);
+	}
 }
 
 static void draw_hostile(struct plan *p)
@@ -562,6 +577,7 @@ void scenario_draw(struct scenario *s, uint64_t seed)
 	draw_topology(&p);
 	draw_patience(&p);
 	draw_jobs(&p);
+	draw_channels(&p);
 	draw_hostile(&p);
 	draw_cables(&p);
 	draw_incidents(&p);

@@ -62,6 +62,9 @@ struct inccl_plan {
 	size_t element_bytes;
 	uint64_t block_bytes;
 	uint64_t send_bytes, recv_bytes; /* sizes of the buffers; 0: not read, or not written */
+	/* index of the first element in the caller's buffers, if this is a part of a collective;
+	 * for texts of errors */
+	size_t first;
 };
 
 static inline bool inccl_is_float(enum inccl_dtype dtype)
@@ -90,6 +93,19 @@ int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_c
 /* Checks whether the communicator's switches support the mode in the caller's options. */
 int inccl_check_mode(const struct inccl_communicator *comm,
 		     const struct inccl_collective_opts *opts, struct inc_err *err);
+
+/* Into how many parts, and of how many elements, a collective is cut. The last part has the
+ * rest. */
+struct inccl_cut {
+	unsigned int parts;
+	size_t count;
+};
+/* channels.c. Cuts a checked call for the channels of the communicator. All ranks cut alike. */
+struct inccl_cut inccl_cut(const struct inccl_communicator *comm, const struct inccl_plan *plan,
+			   const struct inccl_collective_opts *opts);
+/* Makes the plan of part k, whose call is stored in call. */
+void inccl_cut_part(const struct inccl_plan *plan, const struct inccl_cut *cut, unsigned int k,
+		    struct inccl_call *call, struct inccl_plan *part);
 
 /* segment.c. Segments the request into messages: their number, sizes and descriptor. */
 void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *plan);

@@ -70,6 +70,7 @@ struct agreement {
 struct inccl_floats {
 	struct inccl_call call; /* copy of the caller's call */
 	struct inccl_shape shape;
+	size_t offset; /* index of the first element in the caller's buffers, for texts of errors */
 	enum inc_float type;
 	bool ordered; /* the operator is MIN or MAX, which needs no fixed point */
 	bool scaled;  /* the caller gave `exponent`, so the ranks do not agree on heads */
@@ -282,7 +283,7 @@ static int check_range(const struct inccl_floats *f, struct inc_err *err)
 		n = f->count - first < CHECK_ELEMENTS ? f->count - first : CHECK_ELEMENTS;
 		ret = inc_fixed_put_scaled(&f->fixed, unused,
 					   values + first * inc_float_size(f->type), f->exponent,
-					   first, n, err);
+					   f->offset + first, n, err);
 		if (ret)
 			return ret;
 	}
@@ -332,6 +333,7 @@ int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *pla
 	req->floats = f;
 	f->call = *plan->call;
 	f->shape = plan->shape;
+	f->offset = plan->first;
 	f->type = (enum inc_float)(f->call.dtype - INCCL_FLOAT32);
 	f->ordered = f->call.op == INCCL_MIN || f->call.op == INCCL_MAX;
 	f->count = f->shape.send_blocks * f->call.count;
@@ -390,6 +392,8 @@ static int fill_elements(const struct inccl_request *req, void *to, size_t first
 {
 	const struct inccl_floats *f = req->floats;
 	const size_t s = first / f->section, begin = s * f->section;
+	/* counted from the caller's first element */
+	const size_t at = f->offset + begin;
 	const uint8_t *values = values_at(f, first);
 	struct inc_err why = {""};
 	int ret = 0;
@@ -399,12 +403,13 @@ static int fill_elements(const struct inccl_request *req, void *to, size_t first
 				   f->call.op == INCCL_MIN ? INC_OPERATOR_MIN : INC_OPERATOR_MAX,
 				   to, values, count);
 	else if (f->scaled)
-		ret = inc_fixed_put_scaled(&f->fixed, to, values, f->exponent, first, count, &why);
+		ret = inc_fixed_put_scaled(&f->fixed, to, values, f->exponent, first - begin, count,
+					   &why);
 	else
 		ret = inc_fixed_put(&f->fixed, to, values, f->agreement[s % 2]->heads,
 				    first - begin, count, &why);
-	if (ret && begin)
-		return inc_err_set(err, -ret, "counted from element %zu on: %s", begin, why.msg);
+	if (ret && at)
+		return inc_err_set(err, -ret, "counted from element %zu on: %s", at, why.msg);
 	if (ret)
 		return inc_err_set(err, -ret, "%s", why.msg);
 	if (req->foreign)
