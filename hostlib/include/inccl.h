@@ -56,9 +56,9 @@
  *
  * A communicator has one thread for each of its channels. That of the first one serves the
  * connection while no caller waits, and the others serve their connections all the time. A group
- *has one, which receives from the controller. Communicators whose transport is verbs share one more
- * thread while any of them keeps registrations for reuse: it notices when registered memory goes
- * away. The library has no other global state. All these threads block all signals. Each has a
+ * has one, which receives from the controller. Communicators whose transport is verbs share one
+ *more thread while any of them keeps registrations for reuse: it notices when registered memory
+ *goes away. The library has no other global state. All these threads block all signals. Each has a
  * stack of 1 MiB, whatever RLIMIT_STACK is, and a log callback may run on that stack.
  *
  * The library's threads must run while the program computes. The controller declares a rank dead

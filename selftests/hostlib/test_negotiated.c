@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
+/*
+ * What a rank and the controller agree on. A member offers its largest payload, and accepts no
+ * larger one. A communicator has as many channels as the controller names, and they work and fail
+ * as one. The controller and the switch are fakes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "lib/proto/roce.h"
+#include "selftests/hostlib/fixture_rank.h"
+
+#define TERMINATED(payload)                                                                      \
+	"{\"type\":\"C\",\"comm\":0,\"communicator\":12,\"payload\":" payload ",\"slots\":4096," \
+	"\"mode\":\"termination\",\"message_packets\":1,\"messages\":4096,\"connection\":{"      \
+	"\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\",\"peer_port\":4791,\"peer_qp\":5,"          \
+	"\"peer_psn\":77,\"own_ip\":\"127.0.0.1\"}}\n"
+
+static int join(struct fake_controller *f, const char *const *answers, struct inccl_group **group,
+		char error[256])
+{
+	return fake_controller_create(f, answers, false, group, error, NULL, NULL);
+}
+
+/* A member offers more than 2048 bytes in a field of its own, because a controller of an earlier
+ * version refuses more than 2048 in `payload`. It accepts more only from a tree of switches in
+ * termination mode. */
+static void large_payloads(void **state)
+{
+	static const struct {
+		unsigned int payload;
+		const char *asks, *answer, *part;
+	} cases[] = {
+		{1024, "\"payload\":1024,\"message_packets\"", CONN("5", "2048", "8"),
+		 "1024 at most"},
+		{2048, "\"payload\":2048,\"message_packets\"", CONN("5", "4096", "8"),
+		 "2048 at most"},
+		{4096, "\"payload\":2048,\"termination_payload\":4096,", CONN("5", "4096", "8"),
+		 "2048 at most"},
+		/* the loopback interface has room for it */
+		{0, "\"payload\":2048,\"termination_payload\":4096,", CONN("5", "8192", "8"),
+		 INC_RC_PAYLOADS_TEXT},
+	};
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT, .window = 8);
+	struct inccl_communicator *comm;
+	struct inccl_group *group;
+	struct fake_controller f;
+	char error[256];
+
+	opts.error = error;
+	opts.error_size = sizeof(error);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const answers[] = {JOINED, cases[i].answer, NULL};
+
+		opts.payload = cases[i].payload;
+		assert_int_equal(join(&f, answers, &group, error), 0);
+		assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EPROTO);
+		assert_int_equal(inccl_group_destroy(group), 0);
+		fake_controller_stop(&f);
+		if (!strstr(f.received, cases[i].asks) || !strstr(error, cases[i].part))
+			fail_msg("case %zu: received %s, error %s", i, f.received, error);
+	}
+}
+
+/* The window has as many bytes with packets of 4096 bytes as with those of 2048, because the
+ * socket's receive buffer has to hold it. */
+static void window_of_large_packets(void **state)
+{
+	static const char *const made[] = {TERMINATED("2048"), TERMINATED("4096")};
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT);
+	unsigned int window[2];
+	char error[256];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		const char *const answers[] = {JOINED, made[i], STARTED, NULL};
+		INCCL_OPTS(inccl_communicator_info, info, .rank = 0);
+		struct inccl_communicator *comm;
+		struct inccl_group *group;
+		struct fake_controller f;
+
+		assert_int_equal(join(&f, answers, &group, error), 0);
+		assert_int_equal(inccl_communicator_create(group, &opts, &comm), 0);
+		assert_int_equal(inccl_communicator_info(comm, &info), 0);
+		assert_int_equal(info.payload, 2048 << i);
+		window[i] = info.window;
+		inccl_communicator_destroy(comm);
+		assert_int_equal(inccl_group_destroy(group), 0);
+		fake_controller_stop(&f);
+	}
+	assert_true(window[0] > 1);
+	assert_int_equal(window[1], window[0] / 2);
+}
+
+/* A rank whose communicator has two channels, each with a peer at the switch. */
+struct wide {
+	struct rank_fixture fx;
+	struct rc_peer second; /* the peer of channel 1 */
+	char conn[2][512];
+	const char *answers[16];
+	char why[256];
+	int32_t numbers[128];
+};
+
+#define FURTHER   "134217728" /* comm of channel 1 */
+#define STARTED_2 "{\"type\":\"start\",\"communicator\":13}\n"
+/* answers to all that a rank says at the end of its communicator */
+#define LEFT "{\"type\":\"D\",\"communicator\":13}\n{\"type\":\"D\",\"communicator\":12}\n"
+
+/* Creates a communicator. third and fourth: the answers about channel 1; NULL: it is there. */
+static int wide_up(struct wide *w, const char *third, const char *fourth)
+{
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+		   .payload = 1024, .window = 8, .create_timeout_ms = PATIENT_MS, .channels = 2,
+		   .error = w->why, .error_size = sizeof(w->why));
+	static const char conn[] =
+		"{\"type\":\"C\",\"comm\":%s,\"communicator\":%u,\"payload\":1024,\"slots\":8,"
+		"\"channels\":%u,\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\","
+		"\"peer_port\":%u,\"peer_qp\":%u,\"peer_psn\":77,\"own_ip\":\"127.0.0.1\"}}\n";
+	char error[256];
+
+	snprintf(w->conn[0], sizeof(w->conn[0]), conn, "0", 12, 2, rc_peer_open(&w->fx.peer),
+		 RC_PEER_QPN);
+	snprintf(w->conn[1], sizeof(w->conn[1]), conn, FURTHER, 13, 1, rc_peer_open(&w->second),
+		 RC_PEER_QPN);
+	w->answers[0] = JOINED;
+	w->answers[1] = w->conn[0];
+	w->answers[2] = STARTED;
+	w->answers[3] = third ?: w->conn[1];
+	w->answers[4] = fourth ?: STARTED_2;
+	for (unsigned int i = 5; i < 15; i++)
+		w->answers[i] = LEFT;
+	if (fake_controller_create(&w->fx.controller, w->answers, false, &w->fx.group, error, NULL,
+				   NULL))
+		fail_msg("%s", error);
+	return inccl_communicator_create(w->fx.group, &opts, &w->fx.comm);
+}
+
+static void connect_peer(struct rc_peer *peer, struct inccl_communicator *channel)
+{
+	endpoint_be_patient(channel);
+	rc_peer_connect(peer, channel->own.udp_port, channel->own.qpn, channel->own.psn,
+			SWITCH_PSN);
+}
+
+static int wide_setup(void **state)
+{
+	struct wide *w = calloc(1, sizeof(*w));
+
+	*state = w;
+	inccl_channel_part_bytes = sizeof(w->numbers) / 2;
+	return w ? 0 : -1;
+}
+
+static int wide_teardown(void **state)
+{
+	struct wide *w = *state;
+
+	inccl_communicator_destroy(w->fx.comm);
+	inccl_group_destroy(w->fx.group);
+	fake_controller_stop(&w->fx.controller);
+	rc_peer_close(&w->fx.peer);
+	rc_peer_close(&w->second);
+	free(w);
+	return 0;
+}
+
+static void destroy(struct rank_fixture *fx, int want)
+{
+	int ret = inccl_communicator_destroy(fx->comm);
+
+	fx->comm = NULL;
+	assert_int_equal(ret, want);
+}
+
+static bool was_told(struct rank_fixture *fx, const char *text)
+{
+	return strstr(fx->controller.received, text);
+}
+
+static bool nothing_under_way(struct inccl_communicator *comm)
+{
+	return !comm->head;
+}
+
+static unsigned int channels_of(struct inccl_communicator *comm)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+
+	assert_int_equal(inccl_communicator_info(comm, &info), 0);
+	return info.channels;
+}
+
+/* Starts an AllReduce in place, which is cut into two parts, and waits for it on a thread. Receives
+ * the contributions of both channels. */
+static void wide_start(struct wide *w, struct waiter *t, struct inc_roce_packet pkt[2])
+{
+	struct inccl_request *req;
+
+	assert_int_equal(wide_up(w, NULL, NULL), 0);
+	assert_int_equal(channels_of(w->fx.comm), 2);
+	connect_peer(&w->fx.peer, w->fx.comm);
+	connect_peer(&w->second, w->fx.comm->channel[1]);
+	for (int i = 0; i < 128; i++)
+		w->numbers[i] = i;
+	assert_int_equal(inccl_allreduce_start(w->fx.comm, w->numbers, w->numbers, 128, INCCL_INT32,
+					       INCCL_SUM, NULL, &req),
+			 0);
+	waiter_start(t, req);
+	assert_true(rc_peer_receive(&w->fx.peer, &pkt[0], WAIT_MS));
+	assert_true(rc_peer_receive(&w->second, &pkt[1], WAIT_MS));
+	for (unsigned int k = 0; k < 2; k++) {
+		assert_int_equal(pkt[k].len, sizeof(w->numbers) / 2);
+		assert_memory_equal(pkt[k].payload, w->numbers + 64 * k, pkt[k].len);
+	}
+}
+
+/* Each channel gets its part, and its result lands behind that of the channel before. The request
+ * is done when both are. */
+static void parts_of_channels(void **state)
+{
+	struct wide *w = *state;
+	struct inc_roce_packet pkt[2];
+	int32_t result[2][64];
+	struct waiter t;
+
+	wide_start(w, &t, pkt);
+	for (int i = 0; i < 64; i++) {
+		result[0][i] = 1000 + i;
+		result[1][i] = 2000 + i;
+	}
+	rc_peer_mirror(&w->fx.peer, &pkt[0], 0, result[0]);
+	rank_until(&w->fx, nothing_under_way);
+	assert_int_equal(inccl_test(t.req), -EAGAIN);
+	rc_peer_mirror(&w->second, &pkt[1], 0, result[1]);
+	pthread_join(t.thread, NULL);
+	assert_int_equal(t.result, 0);
+	assert_memory_equal(w->numbers, result, sizeof(result));
+}
+
+/* The controller reports the failure of channel 1: the request ends, and the communicator has that
+ * error. */
+static void told_failure_of_a_channel(void **state)
+{
+	struct wide *w = *state;
+	struct inc_roce_packet pkt[2];
+	struct waiter t;
+
+	wide_start(w, &t, pkt);
+	fake_controller_send(&w->fx.controller,
+			     "{\"type\":\"failed\",\"group\":7,\"communicator\":13,\"rank\":0,"
+			     "\"errno\":\"ECONNABORTED\",\"message\":\"port p1 is away\"}\n");
+	pthread_join(t.thread, NULL);
+	assert_int_equal(t.result, -ECONNABORTED);
+	assert_string_equal(inccl_communicator_error(w->fx.comm), "port p1 is away");
+	assert_int_equal(inccl_communicator_failed_rank(w->fx.comm), 0);
+	assert_int_equal(inccl_barrier(w->fx.comm, NULL), -ECONNABORTED);
+	destroy(&w->fx, -ECONNABORTED);
+	assert_false(was_told(&w->fx, "\"errno\""));
+}
+
+/* Channel 1 fails by itself: the communicator has that error, and only channel 1 is reported. */
+static void own_failure_of_a_channel(void **state)
+{
+	struct wide *w = *state;
+	struct inc_roce_packet pkt[2];
+	struct waiter t;
+
+	wide_start(w, &t, pkt);
+	pkt[1].imm++;
+	rc_peer_mirror(&w->second, &pkt[1], 0, w->numbers + 64);
+	pthread_join(t.thread, NULL);
+	assert_int_equal(t.result, -EPROTO);
+	assert_non_null(strstr(inccl_communicator_error(w->fx.comm), "immediate"));
+	destroy(&w->fx, -EPROTO);
+	assert_true(was_told(&w->fx, "\"communicator\":13,\"errno\":\"EPROTO\""));
+	assert_false(was_told(&w->fx, "\"communicator\":12,\"errno\""));
+}
+
+/* A channel that is refused is missing, and the caller's buffer for errors has the reason. */
+static void refused_channel(void **state)
+{
+	struct wide *w = *state;
+
+	assert_int_equal(wide_up(w,
+				 "{\"type\":\"error\",\"comm\":" FURTHER
+				 ",\"errno\":\"EDQUOT\",\"message\":\"the quota is used up\"}\n",
+				 LEFT),
+			 0);
+	assert_int_equal(channels_of(w->fx.comm), 1);
+	assert_string_equal(w->why, "1 channels instead of 2: the quota is used up");
+	assert_null(inccl_communicator_error(w->fx.comm));
+}
+
+/* The controller is lost before it has started channel 1. The other ranks may have the channel, so
+ * the communicator cannot be created. */
+static void unknown_end_of_a_channel(void **state)
+{
+	struct wide *w = *state;
+
+	assert_true(wide_up(w, NULL, HANG_UP) < 0);
+	assert_null(w->fx.comm);
+	assert_string_not_equal(w->why, "");
+}
+
+#define WIDE(f) cmocka_unit_test_setup_teardown(f, wide_setup, wide_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(large_payloads), cmocka_unit_test(window_of_large_packets),
+		WIDE(parts_of_channels),          WIDE(told_failure_of_a_channel),
+		WIDE(own_failure_of_a_channel),   WIDE(refused_channel),
+		WIDE(unknown_end_of_a_channel),
+	};
+
+	alarm(2 * LIMIT_S);
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
