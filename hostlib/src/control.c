@@ -213,12 +213,9 @@ static void receive_failed(struct inccl_group *group, const json_t *object)
 		group_fail(group, msg.code, rank, text);
 		return;
 	}
-	for (comm = group->comms; comm; comm = comm->next) {
-		if (comm->number != msg.communicator)
-			continue;
-		inccl_comm_fail(comm, msg.code, rank, text);
-		inccl_channels_spread(comm);
-	}
+	for (comm = group->comms; comm; comm = comm->next)
+		if (comm->number == msg.communicator)
+			inccl_comm_fail(comm, msg.code, rank, text);
 }
 
 /* Whether the controller's error is temporary: it lacked descriptors, memory or time, closed the
