@@ -569,11 +569,13 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * flight. They are carried out in the order of their start, which must be the same on every rank.
  *
  * If the communicator has several channels, an AllReduce, Reduce or Broadcast of 512 KiB or more is
- * cut into parts of 256 KiB or more, one for each channel. The channels work at the same time, and
- * each writes its part of the result to where it belongs. The bits of a result do not depend on the
- * number of channels: a sum in fixed point is cut between blocks of float_block elements only. Each
- * part has the time limit of the collective. If a channel fails, the communicator fails with the
- * error of that channel.
+ * cut into equal parts, one for each channel, but no more than one for each 256 KiB. The channels
+ * work at the same time, share one window, and write their results to where they belong. Each part
+ * has the time limit of the collective. If a channel fails, the communicator fails with the error
+ *of that channel. The bits of a result do not depend on the number of channels, because a sum in
+ *fixed point is cut between blocks of float_block elements only. There is one exception: in a
+ *network of several roots a channel may have another tree, whose switches add native floats in
+ *another order. Then, too, all ranks get the same bits.
  *
  * inccl_allreduce_sendrecv() and inccl_allreduce_write() are inccl_allreduce() of INCCL_INT32 by
  * INCCL_SUM. They have the names and the order of arguments of the original documents, and the mode

@@ -181,11 +181,13 @@ static int new_parts(struct inccl_communicator *comm, const struct inccl_plan *p
 
 	if (cut.parts == 1)
 		return new_request(comm, plan, opts, out, err);
-	for (unsigned int k = 0; k < cut.parts && !ret; k++) {
+	for (unsigned int k = 0; k < cut.parts; k++) {
 		inccl_cut_part(plan, &cut, k, &call, &part);
 		ret = new_request(comm->channel[k], &part, opts, next, err);
-		if (!ret)
-			next = &(*next)->part;
+		if (ret)
+			break;
+		(*next)->parts = cut.parts;
+		next = &(*next)->part;
 	}
 	if (ret)
 		free_parts(first);

@@ -132,6 +132,8 @@ struct inccl_request {
 	/* The caller's request is on channel 0. If the collective is cut into parts, this is the
 	 * next part, which is on the next channel; else NULL. */
 	struct inccl_request *part;
+	unsigned int
+		parts; /* number of parts, which share one window; 0: the collective is whole */
 	/* list of all requests that the caller has not collected, in the order of their start */
 	struct inccl_request *prev, *next;
 	/* Buffers to send and to receive, block by block (coll/coll.h). */

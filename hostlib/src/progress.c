@@ -106,12 +106,17 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
  * Whether the window has room for one more message. A passthrough switch makes the result in the
  * frame of the last contribution, and in a Broadcast only the root's frames are long enough
  * (decisions.md). So the root uses a quarter of the window and the other ranks all of it. Then the
- * other ranks' packets of length 0 usually arrive before the root's.
+ * other ranks' packets of length 0 usually arrive before the root's. Parts of a collective share a
+ * window, because queues on the way that have room for one window may not have it for several.
  */
-static bool has_room(const struct inccl_communicator *comm, const struct inc_channel_exchange *msg)
+static bool has_room(const struct inccl_request *req, const struct inc_channel_exchange *msg)
 {
+	const struct inccl_communicator *comm = req->comm;
 	const struct inccl_endpoint *ep = comm->ep;
 	uint64_t packets = (uint64_t)comm->window_messages * comm->message_packets;
+
+	if (req->parts && packets / req->parts >= comm->message_packets)
+		packets /= req->parts;
 
 	if (msg->send_len && inc_root_gives(msg->imm) && !inccl_steps_are_messages(comm))
 		packets = (packets + 3) / 4;
@@ -135,7 +140,7 @@ static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 	int ret;
 
 	inccl_segment_message(req, req->posted, &msg);
-	if (!has_room(comm, &msg))
+	if (!has_room(req, &msg))
 		return 0;
 	ret = inccl_uses_bounce(req) ? inccl_bounce_fill(req, &msg, &err) : 0;
 	if (ret && ret != -EAGAIN)

@@ -202,16 +202,21 @@ static unsigned int channels_of(struct inccl_communicator *comm)
 	return info.channels;
 }
 
+static void wide_connect(struct wide *w)
+{
+	assert_int_equal(wide_up(w, NULL, NULL), 0);
+	assert_int_equal(channels_of(w->fx.comm), 2);
+	connect_peer(&w->fx.peer, w->fx.comm);
+	connect_peer(&w->second, w->fx.comm->channel[1]);
+}
+
 /* Starts an AllReduce in place, which is cut into two parts, and waits for it on a thread. Receives
  * the contributions of both channels. */
 static void wide_start(struct wide *w, struct waiter *t, struct inc_roce_packet pkt[2])
 {
 	struct inccl_request *req;
 
-	assert_int_equal(wide_up(w, NULL, NULL), 0);
-	assert_int_equal(channels_of(w->fx.comm), 2);
-	connect_peer(&w->fx.peer, w->fx.comm);
-	connect_peer(&w->second, w->fx.comm->channel[1]);
+	wide_connect(w);
 	for (int i = 0; i < 128; i++)
 		w->numbers[i] = i;
 	assert_int_equal(inccl_allreduce_start(w->fx.comm, w->numbers, w->numbers, 128, INCCL_INT32,
@@ -247,6 +252,32 @@ static void parts_of_channels(void **state)
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, 0);
 	assert_memory_equal(w->numbers, result, sizeof(result));
+}
+
+static unsigned int count_packets(struct rc_peer *peer)
+{
+	struct inc_roce_packet pkt;
+	unsigned int n = 0;
+
+	while (rc_peer_receive(peer, &pkt, 100))
+		n++;
+	return n;
+}
+
+/* Both parts of a long collective have as many packets under way as one window, which is 8. */
+static void shared_window(void **state)
+{
+	static int32_t numbers[2 * 8 * 1024 / sizeof(int32_t)];
+	struct wide *w = *state;
+	struct inccl_request *req;
+
+	wide_connect(w);
+	assert_int_equal(inccl_allreduce_start(w->fx.comm, numbers, numbers,
+					       sizeof(numbers) / sizeof(numbers[0]), INCCL_INT32,
+					       INCCL_SUM, NULL, &req),
+			 0);
+	assert_int_equal(count_packets(&w->fx.peer), 4);
+	assert_int_equal(count_packets(&w->second), 4);
 }
 
 /* The controller reports the failure of channel 1: the request ends, and the communicator has that
@@ -319,9 +350,13 @@ static void unknown_end_of_a_channel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(large_payloads), cmocka_unit_test(window_of_large_packets),
-		WIDE(parts_of_channels),          WIDE(told_failure_of_a_channel),
-		WIDE(own_failure_of_a_channel),   WIDE(refused_channel),
+		cmocka_unit_test(large_payloads),
+		cmocka_unit_test(window_of_large_packets),
+		WIDE(parts_of_channels),
+		WIDE(shared_window),
+		WIDE(told_failure_of_a_channel),
+		WIDE(own_failure_of_a_channel),
+		WIDE(refused_channel),
 		WIDE(unknown_end_of_a_channel),
 	};
 
