@@ -72,20 +72,6 @@ static void set_channels(struct inccl_communicator *lead, unsigned int n,
 	pthread_mutex_unlock(&lead->group->lock);
 }
 
-/* Destroys channels of the communicator from number n on. */
-static void remove_channels(struct inccl_communicator *lead, unsigned int n)
-{
-	const unsigned int had = lead->channels;
-	unsigned int i;
-
-	/* the thread of a channel may use the other channels, so all threads end first */
-	for (i = n; i < had; i++)
-		pthread_join(lead->channel[i]->thread, NULL);
-	set_channels(lead, n, NULL);
-	for (i = had; i-- > n;)
-		inccl_channel_end(lead->channel[i]);
-}
-
 /* Creates channel n. agreed: on an error no rank has this channel. */
 static int add_channel(struct inccl_communicator *lead, unsigned int n,
 		       const struct inccl_communicator_opts *opts, struct inccl_limit *limit,
@@ -98,14 +84,16 @@ static int add_channel(struct inccl_communicator *lead, unsigned int n,
 	if (ret)
 		return ret;
 	*agreed = true;
+	if (comm->mode != lead->mode || comm->native_floats != lead->native_floats) {
+		inccl_channel_halt(comm, 0);
+		pthread_join(comm->thread, NULL);
+		inccl_channel_end(comm);
+		return inc_err_set(err, EAGAIN, "the mode of a switch has changed meanwhile");
+	}
 	set_channels(lead, n + 1, comm);
 	/* channel 0 may have failed before the new channel was in its list */
 	inccl_channels_spread(lead);
-	if (comm->mode == lead->mode && comm->native_floats == lead->native_floats)
-		return 0;
-	inccl_channel_halt(comm, 0);
-	remove_channels(lead, n);
-	return inc_err_set(err, EAGAIN, "the mode of a switch has changed meanwhile");
+	return 0;
 }
 
 /* Returns the error with which the communicator has failed, or 0. */
@@ -159,15 +147,19 @@ static int add_channels(struct inccl_communicator *lead, const struct inccl_comm
 static int end_all(struct inccl_communicator *lead)
 {
 	const uint64_t deadline_ns = deadline_after_ms(SETTLE_MS);
+	const unsigned int n = lead->channels;
 	int ret = 0, one;
 
-	for (unsigned int i = 0; i < lead->channels; i++) {
+	for (unsigned int i = 0; i < n; i++) {
 		one = inccl_channel_halt(lead->channel[i], deadline_ns);
 		ret = ret ?: one;
 	}
-	pthread_join(lead->thread, NULL);
-	remove_channels(lead, 1);
-	inccl_channel_end(lead);
+	/* the thread of a channel may use the other channels, so all threads end first */
+	for (unsigned int i = 0; i < n; i++)
+		pthread_join(lead->channel[i]->thread, NULL);
+	set_channels(lead, 1, NULL);
+	for (unsigned int i = n; i--;)
+		inccl_channel_end(lead->channel[i]);
 	return ret;
 }
 

@@ -454,11 +454,15 @@ int inccl_communicator_create(struct inccl_group *group,
 	pthread_mutex_lock(&group->lock);
 	index = group->next_comm++;
 	pthread_mutex_unlock(&group->lock);
-	if (ret)
-		inc_err_set(&err, -ret, INC_CALLER_OPTS_REFUSED);
-	else if (index >= 1LL << INC_CHANNEL_SHIFT)
+	/* the same on all ranks, so that no report is needed, and larger numbers name channels */
+	if (index >= 1LL << INC_CHANNEL_SHIFT) {
 		ret = inc_err_set(&err, EDQUOT, "the group has made %lld communicators, its most",
 				  index);
+		inc_caller_explain(opts.error, opts.error_size, &err);
+		return ret;
+	}
+	if (ret)
+		inc_err_set(&err, -ret, INC_CALLER_OPTS_REFUSED);
 	else
 		ret = inccl_comm_check_opts(&opts, &err);
 	limit = inccl_limit_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);

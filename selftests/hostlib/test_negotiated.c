@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
@@ -345,6 +346,40 @@ static void unknown_end_of_a_channel(void **state)
 	assert_string_not_equal(w->why, "");
 }
 
+/* The channel of an earlier communicator has the next number, so no more communicators are made,
+ * and the controller is not asked. */
+static void last_number(void **state)
+{
+	char why[256] = "";
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT, .error = why,
+		   .error_size = sizeof(why));
+	struct inccl_communicator *comm;
+	struct wide *w = *state;
+
+	wide_connect(w);
+	w->fx.group->next_comm = 134217728;
+	assert_int_equal(inccl_communicator_create(w->fx.group, &opts, &comm), -EDQUOT);
+	assert_non_null(strstr(why, "134217728 communicators"));
+	assert_null(inccl_communicator_error(w->fx.comm));
+	assert_false(was_told(&w->fx, "\"errno\""));
+}
+
+/* A child of fork() frees all channels of its parent's communicator. */
+static void freed_by_a_child(void **state)
+{
+	struct wide *w = *state;
+	int status;
+	pid_t pid;
+
+	wide_connect(w);
+	pid = fork();
+	if (!pid)
+		_exit(inccl_communicator_destroy(w->fx.comm) || inccl_group_destroy(w->fx.group));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(channels_of(w->fx.comm), 2);
+}
+
 #define WIDE(f) cmocka_unit_test_setup_teardown(f, wide_setup, wide_teardown)
 
 int main(void)
@@ -358,6 +393,8 @@ int main(void)
 		WIDE(own_failure_of_a_channel),
 		WIDE(refused_channel),
 		WIDE(unknown_end_of_a_channel),
+		WIDE(last_number),
+		WIDE(freed_by_a_child),
 	};
 
 	alarm(2 * LIMIT_S);

@@ -40,7 +40,7 @@ enum draw {
 #define KEYS_ONE_OF        8
 #define KEYS_BESIDE_ONE_OF 2 /* of seeds with hostile peers */
 #define PATIENT_ONE_OF     8
-#define CHANNELS_ONE_OF    4
+#define CHANNELS_ONE_OF    8
 #define HIDES_ONE_OF       3 /* switches whose hello has no MAC addresses */
 #define FORGER_ONE_OF      4
 #define HOSTS_LEAST        2
