@@ -43,12 +43,11 @@ static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache
 	return inc_crc_word(state, headers[9]);
 }
 
-/* Rewrites the frame as an ACK packet. Returns outcome, or the counter of the reason why no answer
- * is possible. */
-static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
-						      const struct inc_packet *pkt,
-						      const struct inc_match *m, __u8 syndrome,
-						      __u32 psn, enum inc_counter_id outcome)
+/* Rewrites the frame as an ACK packet. ackreq_psn: the PSN, with INC_BTH_ACKREQ or without. Returns
+ * outcome, or the counter of the reason why no answer is possible. */
+static __always_inline enum inc_counter_id
+inc_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m,
+	   __u8 syndrome, __u32 ackreq_psn, __u32 msn, enum inc_counter_id outcome)
 {
 	__s32 delta = INC_ACK_FRAME_LEN - (__s32)pkt->frame_len;
 	union inc_mac peer = inc_answer_mac(m, pkt, outcome == INC_CTR_ANS_DUPLICATE);
@@ -68,9 +67,9 @@ static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 	if (data + INC_ACK_FRAME_LEN > end)
 		return INC_CTR_DROP_NO_ROOM;
 
-	inc_put_peer_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, psn & INC_PSN_MASK);
+	inc_put_peer_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, ackreq_psn);
 	aeth = data + INC_HEADERS_LEN;
-	inc_put_aeth((__u8 *)aeth, syndrome, m->st->msn);
+	inc_put_aeth((__u8 *)aeth, syndrome, msn);
 	state = inc_headers_crc(data, INC_OP_ACK << 24 | INC_ACK_IP_LEN, &m->st->ack_cache);
 	aeth[1] = ~inc_crc_word(state, aeth[0]);
 	return outcome;
@@ -83,7 +82,8 @@ static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
 							  enum inc_counter_id outcome)
 {
 	m->st->ack_sent = m->st->rx_next;
-	return inc_answer(ctx, pkt, m, INC_AETH_ACK, m->cfg->peer.psn + (__u32)m->st->rx_next - 1,
+	return inc_answer(ctx, pkt, m, INC_AETH_ACK,
+			  (m->cfg->peer.psn + (__u32)m->st->rx_next - 1) & INC_PSN_MASK, m->st->msn,
 			  outcome);
 }
 
@@ -106,7 +106,20 @@ static __always_inline enum inc_counter_id inc_answer_nak(struct xdp_md *ctx,
 		m->st->rnrs_sent++;
 	else
 		m->st->naks_sent++;
-	return inc_answer(ctx, pkt, m, syndrome, psn, outcome);
+	/* where a NAK names gaps, an MSN of 0 names all packets from the PSN on */
+	return inc_answer(ctx, pkt, m, syndrome, psn & INC_PSN_MASK,
+			  m->comm->flags & INC_COMM_F_REORDER ? 0 : m->st->msn, outcome);
+}
+
+/* Answers a packet with a NAK that names this gap. */
+static __always_inline enum inc_counter_id inc_answer_gap(struct xdp_md *ctx,
+							  const struct inc_packet *pkt,
+							  const struct inc_match *m, __u32 gap)
+{
+	m->st->naks_sent++;
+	return inc_answer(ctx, pkt, m, INC_AETH_NAK_SEQ,
+			  (m->cfg->peer.psn + (__u32)m->st->rx_next) & INC_PSN_MASK, gap,
+			  INC_CTR_ANS_NAK_SEQ);
 }
 
 #endif

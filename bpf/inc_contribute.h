@@ -22,7 +22,13 @@ enum inc_fate {
 	 * descriptor or byte order is wrong, or the parent cannot have the partial sum yet */
 	INC_FATE_INVALID,
 	INC_FATE_BEHIND, /* the switch has received the packet before */
-	INC_FATE_AHEAD,  /* packets before this one are missing */
+	INC_FATE_AHEAD,  /* packets before this one are missing, so the packet is dropped */
+	/* packets before this one are missing, but it is stored and counted all the same */
+	INC_FATE_KEEP,
+	/* The packet could be kept, but it is the first behind a gap and the last one of its chunk.
+	 * Its frame cannot become both the NAK and the result. So it becomes the NAK, which names
+	 * the packet itself, too. */
+	INC_FATE_NAME,
 	INC_FATE_CONN_ENDED,
 	INC_FATE_COMM_ENDED,
 };
@@ -36,6 +42,7 @@ struct inc_place {
 	__u64 r;
 	enum inc_fate fate;
 	__u32 syndrome; /* AETH syndrome of the connection or communicator that has ended */
+	__u32 gap;      /* the gap that this packet shows, as a NAK names it; 0: none */
 	__u32 slot;
 	__u32 generation;
 	__u32 desc; /* the packet's descriptor, from its immediate or from the packet before it */
@@ -134,6 +141,59 @@ inc_decide_expected(const struct inc_packet *pkt, const struct inc_match *m, str
 	return INC_CONTINUE;
 }
 
+/* Whether this packet, which is so far ahead of the one expected, may be kept. It must be a whole
+ * message that has its descriptor itself, because a missing packet may have another one. After an
+ * RNR NAK, or a NAK 60 that names no gap, the peer sends everything again. */
+static __always_inline bool inc_may_keep(const struct inc_packet *pkt, const struct inc_match *m,
+					 __s32 ahead)
+{
+	return m->comm->flags & INC_COMM_F_REORDER && !m->st->nak_sent &&
+	       m->st->open_message == INC_OPEN_NONE && ahead < 1 << (m->comm->log2_slots & 15) &&
+	       inc_op_in(pkt->opcode, INC_OPS_ONLY) && inc_op_in(pkt->opcode, INC_OPS_IMM);
+}
+
+/*
+ * Decides the fate of a packet ahead of the expected one that may be kept. Its slot cannot leave
+ * the generation that is read here while this child's bit is not set, as in
+ * inc_decide_expected(). The child sends the packet only if it has the result of the slot's
+ * previous chunk, so its row is free.
+ */
+static __always_inline enum inc_counter_id inc_decide_ahead(const struct inc_packet *pkt,
+							    const struct inc_match *m,
+							    struct inc_place *at, __u32 ahead)
+{
+	__u32 log2_slots = m->comm->log2_slots & 15, key, seen = m->st->ahead;
+	__u64 word, bit = 1ull << (m->cfg->child & 31);
+	struct inc_buf *row;
+
+	at->r += ahead;
+	at->slot = at->r & ((1u << log2_slots) - 1);
+	at->generation = at->r >> log2_slots;
+	at->desc = pkt->imm;
+	at->fate = INC_FATE_AHEAD;
+	key = m->comm->sum_base + at->slot;
+	at->state = bpf_map_lookup_elem(&inc_slot, &key);
+	row = inc_kept_row(m->comm, m->cfg->child, at->slot);
+	if (!at->state || !row)
+		return INC_CTR_DROP_CONFIG;
+	word = *(volatile __u64 *)&at->state->word;
+	if (INC_SLOT_GENERATION(word) == at->generation + 1 ||
+	    (INC_SLOT_GENERATION(word) == at->generation && word & bit)) {
+		at->fate = INC_FATE_BEHIND;
+	} else if (INC_SLOT_GENERATION(word) == at->generation &&
+		   inc_is_contribution(pkt, m, at->desc)) {
+		at->gap = ahead > seen ? INC_GAP(seen, ahead - seen) : 0;
+		at->fate = INC_FATE_KEEP;
+		at->row = row;
+		if (at->gap && ((__u32)(word | bit) & m->comm->full_mask) == m->comm->full_mask) {
+			at->gap++;
+			at->fate = INC_FATE_NAME;
+			at->row = NULL;
+		}
+	}
+	return INC_CONTINUE;
+}
+
 /* Decides the fate of a data packet. */
 static __always_inline enum inc_counter_id
 inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_place *at)
@@ -153,6 +213,8 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 	}
 	ahead = inc_psn_diff(pkt->psn, m->cfg->peer.psn + (__u32)at->r);
 	if (ahead) {
+		if (ahead > 0 && inc_may_keep(pkt, m, ahead))
+			return inc_decide_ahead(pkt, m, at, ahead);
 		at->fate = ahead < 0 ? INC_FATE_BEHIND : INC_FATE_AHEAD;
 		return INC_CONTINUE;
 	}
@@ -215,9 +277,134 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 			inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE : INC_OPEN_SEND;
 	}
 	st->rx_next = at->r + 1;
+	if (st->ahead)
+		st->ahead--;
 	/* ack_asked is written after rx_next, because the slow path must not see it earlier */
 	if (pkt->ackreq)
 		inc_publish64(&st->ack_asked, at->r + 1);
+}
+
+/* Stores that a packet was kept ahead of a gap, or was named in a NAK. */
+static __always_inline void inc_note_ahead(const struct inc_match *m, const struct inc_place *at)
+{
+	__u64 end = at->r + 1 - m->st->rx_next;
+
+	if (end > m->st->ahead)
+		m->st->ahead = end;
+}
+
+/* A walk over the chunks of a communicator, from chunk r on. bit: a child's arrival bit, or 0. */
+struct inc_walk {
+	__u64 r;
+	__u32 sum_base;
+	__u32 log2_slots;
+	__u32 bit;
+};
+
+/* Whether chunk r is complete, or has the contribution of the child. */
+static __always_inline bool inc_walk_has(const struct inc_walk *w)
+{
+	__u32 key = w->sum_base + (w->r & ((1u << (w->log2_slots & 15)) - 1));
+	struct inc_slot *slot = bpf_map_lookup_elem(&inc_slot, &key);
+	__s32 later;
+	__u64 word;
+
+	if (!slot)
+		return false;
+	word = *(volatile __u64 *)&slot->word;
+	later = INC_SLOT_GENERATION(word) - (__u32)(w->r >> (w->log2_slots & 15));
+	return later > 0 || (!later && word & w->bit);
+}
+
+static long inc_walk_over(__u32 round, struct inc_walk *w)
+{
+	if (!inc_walk_has(w))
+		return 1;
+	w->r++;
+	return 0;
+}
+
+static long inc_walk_to(__u32 round, struct inc_walk *w)
+{
+	if (inc_walk_has(w))
+		return 1;
+	w->r++;
+	return 0;
+}
+
+/* Advances the connection's state over the packets that were kept ahead of the gap that has just
+ * been closed. The expected packet is the first of the next gap then, or a new one. */
+__noinline int inc_pass_kept(struct inc_conn_state *st, const struct inc_comm_cfg *comm,
+			     __u32 child)
+{
+	struct inc_walk w = {};
+	struct inc_buf *row;
+	__u32 kept;
+
+	if (!st || !comm)
+		return 0;
+	w.r = st->rx_next;
+	w.sum_base = comm->sum_base;
+	w.log2_slots = comm->log2_slots;
+	w.bit = 1u << (child & 31);
+	bpf_loop(st->ahead, inc_walk_over, &w, 0);
+	kept = w.r - st->rx_next;
+	if (!kept)
+		return 0;
+	row = inc_kept_row(comm, child, (w.r - 1) & ((1u << (comm->log2_slots & 15)) - 1));
+	if (row)
+		st->desc = row->desc;
+	st->ahead -= kept;
+	st->msn = (st->msn + kept) & INC_PSN_MASK;
+	st->rx_next = w.r;
+	if (st->ahead_asks)
+		inc_publish64(&st->ack_asked, w.r);
+	if (!st->ahead)
+		st->ahead_asks = 0;
+	return 0;
+}
+
+/* Returns how many packets from the expected one on are missing, which is INC_GAP_MOST at most. */
+#define INC_GAP_MOST 64
+__noinline int inc_first_gap(const struct inc_conn_state *st, const struct inc_comm_cfg *comm,
+			     __u32 child)
+{
+	struct inc_walk w = {};
+
+	if (!st || !comm)
+		return 0;
+	w.r = st->rx_next;
+	w.sum_base = comm->sum_base;
+	w.log2_slots = comm->log2_slots;
+	w.bit = 1u << (child & 31);
+	bpf_loop(st->ahead < INC_GAP_MOST ? st->ahead : INC_GAP_MOST, inc_walk_to, &w, 0);
+	return w.r - st->rx_next;
+}
+
+/*
+ * Advances tx_next over complete chunks. Chunks complete in any order, on several CPUs at a time.
+ * Each CPU first moves the slot of its chunk, and calls this function then. A CPU that finds the
+ * slot of an earlier chunk not moved yet may stop, because the CPU that moves it walks on from
+ * there. inc_slot and tx_next are changed by full barriers only.
+ */
+#define INC_FRONTIER_TRIES 64
+__noinline int inc_advance_results(struct inc_comm_state *comm_st, const struct inc_comm_cfg *comm)
+{
+	struct inc_walk w = {};
+	__u64 from;
+
+	if (!comm_st || !comm)
+		return 0;
+	w.sum_base = comm->sum_base;
+	w.log2_slots = comm->log2_slots;
+	for (__u32 i = 0; i < INC_FRONTIER_TRIES; i++) {
+		w.r = from = *(volatile __u64 *)&comm_st->tx_next;
+		bpf_loop(1u << (comm->log2_slots & 15), inc_walk_over, &w, 0);
+		if (w.r == from ||
+		    __sync_val_compare_and_swap(&comm_st->tx_next, from, w.r) == from)
+			break;
+	}
+	return 0;
 }
 
 /*

@@ -45,7 +45,10 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 	}
 	/* the result is in its row, so the slot may be filled again, and the result may be sent */
 	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
-	inc_publish64(&m->comm_st->tx_next, at->r + 1);
+	if (m->comm->flags & INC_COMM_F_REORDER)
+		inc_advance_results(m->comm_st, m->comm);
+	else
+		inc_publish64(&m->comm_st->tx_next, at->r + 1);
 	return inc_multicast(ctx, pkt, m, at);
 }
 
@@ -59,11 +62,30 @@ static __always_inline enum inc_counter_id inc_contribute(struct xdp_md *ctx,
 		return INC_CTR_DROP_CONFIG;
 	inc_describe(pkt, at);
 	inc_advance(pkt, m, at);
+	if (m->st->ahead)
+		inc_pass_kept(m->st, m->comm, m->cfg->child);
 	if (inc_arrive(m, at))
 		return inc_complete(ctx, pkt, m, at);
 	if (pkt->ackreq)
 		return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_ACK);
 	return INC_CTR_ABS_STORED;
+}
+
+/* Stores and counts a contribution ahead of a gap. Its ACK must wait until the gap is closed. If
+ * the packet shows a new gap, the answer names it. */
+static __always_inline enum inc_counter_id inc_keep(struct xdp_md *ctx,
+						    const struct inc_packet *pkt,
+						    const struct inc_match *m, struct inc_place *at)
+{
+	if (!inc_has_place(at))
+		return INC_CTR_DROP_CONFIG;
+	inc_describe(pkt, at);
+	inc_note_ahead(m, at);
+	if (pkt->ackreq)
+		m->st->ahead_asks = 1;
+	if (inc_arrive(m, at))
+		return inc_complete(ctx, pkt, m, at);
+	return at->gap ? inc_answer_gap(ctx, pkt, m, at->gap) : INC_CTR_ABS_AHEAD;
 }
 
 static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
@@ -87,6 +109,11 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	case INC_FATE_BEHIND:
 		st->duplicates++;
 		return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_DUPLICATE);
+	case INC_FATE_KEEP:
+		return inc_keep(ctx, pkt, m, at);
+	case INC_FATE_NAME:
+		inc_note_ahead(m, at);
+		return inc_answer_gap(ctx, pkt, m, at->gap);
 	case INC_FATE_AHEAD:
 		if (st->nak_sent)
 			return INC_CTR_DROP_AHEAD;

@@ -4,6 +4,7 @@
 #define INC_RESPONSE_H
 
 #include "bpf/inc_answer.h"
+#include "bpf/inc_contribute.h"
 #include "bpf/inc_maps.h"
 #include "bpf/inc_match.h"
 #include "bpf/inc_parse.h"
@@ -31,11 +32,25 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
  */
 static __always_inline void inc_take_implied(const struct inc_match *m, __u64 sent)
 {
-	__u64 implied = inc_implied(m->comm, m->cfg, m->st->rx_next);
+	__u64 implied = inc_implied(m->comm, m->cfg, m->st->rx_next + m->st->ahead);
 
 	/* a slot moves to its next generation a moment before tx_next is written */
 	if (implied > m->st->tx_acked)
 		m->st->tx_acked = implied < sent ? implied : sent;
+}
+
+/* Answers a probe of a peer that sends and accepts packets in any order: see INC_STATUS. */
+static __always_inline enum inc_counter_id inc_answer_probe(struct xdp_md *ctx,
+							    const struct inc_packet *pkt,
+							    const struct inc_match *m, __u64 sent)
+{
+	__u32 kept = (m->cfg->peer.psn + (__u32)m->st->rx_next - 1) & INC_PSN_MASK, missing = 0;
+
+	if (m->st->ahead)
+		missing = inc_first_gap(m->st, m->comm, m->cfg->child);
+	m->st->ack_sent = m->st->rx_next;
+	return inc_answer(ctx, pkt, m, INC_AETH_ACK, kept | INC_BTH_ACKREQ,
+			  INC_STATUS(pkt->imm, missing, (__u32)sent), INC_CTR_ANS_OWED);
 }
 
 /*
@@ -71,6 +86,8 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 		st->tx_acked = kept;
 		st->ack_named = kept + (ahead < 0 ? ahead : 0);
 		st->acks_received++;
+		if (pkt->ackreq && m->comm->flags & INC_COMM_F_REORDER)
+			return inc_answer_probe(ctx, pkt, m, sent);
 		if (pkt->ackreq || st->ack_asked > st->ack_sent)
 			return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_OWED);
 		return INC_CTR_ABS_ACK;

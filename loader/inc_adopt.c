@@ -212,6 +212,8 @@ void inc_switch_describe(const struct inc_switch *sw, uint32_t comm, struct inc_
 		.slots = 1u << cfg->log2_slots,
 		.byte_order =
 			cfg->flags & INC_COMM_F_NET_ORDER ? INC_ORDER_NETWORK : INC_ORDER_LITTLE,
+		.has_reorder = cfg->flags & INC_COMM_F_REORDER,
+		.reorder = cfg->flags & INC_COMM_F_REORDER,
 		.n_conns = inc_comm_conns(cfg),
 	};
 	for (i = 0; i < out->n_conns; i++)

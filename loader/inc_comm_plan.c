@@ -352,7 +352,8 @@ int inc_comm_plan_conf(const struct inc_switch *sw, const struct inc_comm_conf *
 
 	b->cfg.flags = INC_COMM_F_VALID |
 		       (conf->byte_order == INC_ORDER_NETWORK ? INC_COMM_F_NET_ORDER : 0) |
-		       (count_up(conf) ? INC_COMM_F_UP : 0);
+		       (count_up(conf) ? INC_COMM_F_UP : 0) |
+		       (conf->reorder ? INC_COMM_F_REORDER : 0);
 	b->cfg.children = conf->n_conns - count_up(conf);
 	b->cfg.full_mask = (1ull << b->cfg.children) - 1;
 	b->cfg.log2_slots = __builtin_ctz(conf->slots);

@@ -339,6 +339,7 @@ static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m
 	m->byte_order = ask->byte_order;
 	m->floats = ask->floats;
 	m->channels = ask->channels;
+	m->reorder = ask->reorder;
 	m->route.own.end = ask->own;
 	m->route.own.end.kind = inc_endpoint_kind_of(ask->transport);
 	m->route.pkey = ask->pkey;
@@ -498,6 +499,7 @@ void inc_comm_configured(struct inc_comm *comm)
 			.slots = comm->slots,
 			.mode = comm->mode,
 			.floats = comm->floats,
+			.reorder = comm->reorder,
 			.message_packets = comm->message_packets,
 			.messages = comm->messages,
 			.channels = comm->channels,

@@ -55,6 +55,7 @@ struct inc_comm_member {
 	enum inc_byte_order byte_order;
 	enum inc_float_form floats; /* form of floats that the member supports */
 	unsigned int channels;      /* channels that it wants; 0: the controller chooses */
+	bool reorder; /* the member takes results and sends contributions in any order */
 	struct inc_route_member route;
 	bool has_endpoint; /* the member is in the core's hash, by entry `endpoint` */
 	LIST_ENTRY(inc_comm_member) endpoint;
@@ -75,6 +76,7 @@ struct inc_comm {
 	/* mode of the tree, the result of the negotiation in comm_mode.c */
 	enum inc_tree_mode mode;
 	enum inc_float_form floats;
+	bool reorder; /* contributions are kept and results are sent in any order */
 	/* packets of a message; 0: unknown, because an earlier controller chose it */
 	unsigned int message_packets;
 	unsigned int messages; /* most messages in flight; 0: each member chooses */

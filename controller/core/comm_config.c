@@ -172,6 +172,7 @@ static int configure_node(struct inc_comm *comm, unsigned int node)
 		.payload = comm->payload,
 		.slots = comm->slots,
 		.byte_order = comm->byte_order,
+		.reorder = comm->reorder,
 		.message_packets = comm->message_packets,
 		.messages = comm->messages,
 		.floats = comm->floats,

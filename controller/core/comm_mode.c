@@ -101,6 +101,18 @@ static void choose_floats(struct inc_comm *comm)
 	}
 }
 
+/* Contributions are kept ahead of a gap only in a tree of one switch, because a partial sum must
+ * not overtake another one. All members must take results in any order, and messages must have one
+ * packet, because the switch keeps whole messages only. */
+static void choose_reorder(struct inc_comm *comm)
+{
+	comm->reorder = comm->mode == INC_TREE_PASSTHROUGH && comm->tree->n == 1 &&
+			comm->message_packets == 1 &&
+			switch_of(comm, 0)->engines[INC_PASSTHROUGH].reorder;
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
+		comm->reorder &= comm->members[rank].reorder;
+}
+
 /* In a tree of several switches members get no such offer. There a partial sum requests an ACK only
  * if a contribution did, so without requests a child switch would resend it while its parent waits
  * for a late rank. */
@@ -257,6 +269,7 @@ int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)
 	choose_mode(comm);
 	choose_floats(comm);
 	choose_message(comm);
+	choose_reorder(comm);
 	comm->messages = 0;
 	if (comm->mode != INC_TREE_TERMINATION) {
 		ret = check_windows(comm, err);

@@ -34,6 +34,7 @@ struct inc_core_engine {
 	bool there; /* The switch supports the mode. */
 	struct inc_msg_limits limits;
 	bool probes;         /* it answers probes of hosts */
+	bool reorder;        /* it keeps contributions ahead of a gap */
 	uint32_t rto_min_ms; /* it resends no packet sooner; 0: unknown */
 	unsigned int cpus;   /* CPUs that can serve different communicators at the same time */
 	bool floats;         /* the switch adds all types of floats natively, with each operator */

@@ -72,6 +72,7 @@ void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_he
 		if (engine->has_limits)
 			can->limits = engine->limits;
 		can->probes = engine->mode == INC_PASSTHROUGH && engine->probes;
+		can->reorder = can->probes && engine->reorder;
 		can->rto_min_ms = engine->rto_min_ms;
 		can->cpus = engine->cpus;
 		can->floats = engine->mode == INC_TERMINATION && adds_floats(engine);

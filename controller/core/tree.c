@@ -135,6 +135,7 @@ int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct i
 	conf->payload = comm->payload;
 	conf->slots = comm->slots;
 	conf->byte_order = comm->byte_order;
+	conf->has_reorder = conf->reorder = comm->reorder;
 	conf->has_mode = true;
 	conf->mode = node->mode;
 	conf->message_packets = node->mode == INC_PASSTHROUGH ? 0 : comm->message_packets;

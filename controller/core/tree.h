@@ -125,6 +125,7 @@ struct inc_route_comm {
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
+	bool reorder; /* contributions are kept and results are sent in any order */
 	/* members for switches in termination mode only */
 	unsigned int message_packets, messages;
 	enum inc_float_form floats;

@@ -141,6 +141,7 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	peer->packets = made->slots;
 	peer->by_message = inccl_steps_are_messages(comm);
 	peer->answers_probes = made->probes;
+	peer->reorder = made->probes && made->reorder;
 	peer->rto_min_ns = made->rto_min_ms * INC_NSEC_PER_MSEC;
 	peer->messages = comm->messages;
 	inet_ntop(AF_INET, &conn->peer.ip, ip, sizeof(ip));
@@ -180,6 +181,7 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 		.window = own->window_messages,
 		.pkey = own->pkey,
 		.udp_csum = own->udp_csum,
+		.reorder = own->reorder,
 		.byte_order = inccl_wire_order(comm),
 		.floats = INC_FLOATS_NATIVE,
 		.channels = wanted_channels(comm),

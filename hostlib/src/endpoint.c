@@ -148,6 +148,7 @@ static int open_channel(struct inccl_endpoint *ep, const struct inccl_open_opts 
 	own->end = numbers.end;
 	own->pkey = numbers.pkey;
 	own->udp_csum = offer.udp_csum;
+	own->reorder = offer.reorder;
 	memcpy(own->device, offer.device, sizeof(own->device));
 	return 0;
 }

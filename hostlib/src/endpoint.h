@@ -55,6 +55,7 @@ struct inccl_own {
 	struct inc_rc_end end; /* numbers of this end, without its address and kind */
 	uint16_t pkey;
 	bool udp_csum;                /* the endpoint requests UDP checksums on results */
+	bool reorder;                 /* the endpoint can send and receive in any order */
 	unsigned int payload;         /* largest payload that the endpoint supports */
 	unsigned int window_messages; /* most messages under way */
 	/* default window if switches terminate connections, in packets of INC_MAX_PAYLOAD at most

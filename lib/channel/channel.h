@@ -162,6 +162,7 @@ struct inc_channel_offer {
 	 * INC_MAX_PAYLOAD; a larger one counts as two. UINT32_MAX: no limit */
 	uint32_t receive_packets;
 	bool udp_csum; /* packets to the device should have UDP checksums */
+	bool reorder;  /* mirrored channels can send and receive in any order */
 };
 
 /* The rights of a device to a region of memory. */
@@ -256,6 +257,11 @@ struct inc_channel_peer {
 	/* Soft channels: the peer answers probes. So contributions request no ACK, and a channel
 	 * without a result for long sends a probe. */
 	bool answers_probes;
+	/* Soft channels: the peer, which answers probes, keeps contributions ahead of a gap and
+	 * sends results in any order. So a result acknowledges its own contribution alone, and NAKs
+	 * name gaps. Messages should be of one packet and have an immediate, because the peer keeps
+	 * no others. */
+	bool reorder;
 	uint64_t rto_min_ns; /* such a peer resends no packet sooner; 0: unknown */
 	/* payload bytes of a packet, as agreed with the peer; at most those of the options */
 	uint32_t payload;

@@ -122,6 +122,7 @@ static void soft_offer(const struct inc_channel_device *d, struct inc_channel_of
 		.max_messages = UINT32_MAX,
 		.receive_packets = dev->udp.rcvbuf / SOFT_RECV_TRUESIZE,
 		.udp_csum = dev->udp.gro,
+		.reorder = true,
 	};
 	inet_ntop(AF_INET, &dev->own_ip, ip, sizeof(ip));
 	snprintf(out->device, sizeof(out->device), "%s:%u", ip, dev->udp.port);

@@ -54,6 +54,7 @@ int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_pe
 		return -ENOMEM;
 	m->by_message = peer->by_message;
 	ch->tx.quiet = peer->answers_probes;
+	ch->tx.selective = m->reorder = peer->reorder;
 	m->ack_hold_ns = ack_hold_ns(peer->rto_min_ns);
 	/* A switch in termination mode stores a result until it is acknowledged, and has memory for
 	 * `messages` of them, so every quarter is acknowledged. In passthrough mode slots bound
@@ -108,6 +109,7 @@ static void describe_sends(struct soft_channel *ch, const struct inc_channel_exc
 		p->imm = x->imm;
 		p->opcode = inc_soft_opcode(x->write, x->has_imm, i == 0, i + 1 == n);
 		p->flags = i + 1 == n && x->last ? INC_TX_ASK : 0;
+		p->round = 0;
 	}
 }
 
@@ -139,6 +141,7 @@ static void describe_results(struct soft_channel *ch, const struct inc_channel_e
 		result->imm = x->imm;
 		result->opcode = inc_soft_opcode(x->write, x->has_imm, i == 0, last);
 		result->flags = apart;
+		result->round = 0;
 		if (last)
 			result->flags |= SOFT_F_LAST | (x->last ? SOFT_F_FLUSH : 0);
 	}
@@ -250,13 +253,20 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 	/* The ACK that a result requests can wait if the request only mirrors ours. If the peer has
 	 * added the request to a result that it retransmits, or to one that closes a gap, the ACK
 	 * cannot wait, because the peer sends its next packets only after it. */
-	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < m->rx_high))
+	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < m->rx_high)) {
 		ch->ack_now = true;
+		/* the peer has waited for an ACK, so more may be missing */
+		if (m->reorder)
+			inc_requester_hurry(&ch->tx);
+	}
 	if (r >= m->rx_high)
 		m->rx_high = r + 1;
 	else
 		m->reordered++;
-	inc_requester_kept(&ch->tx, p->kept, now_ns);
+	if (m->reorder)
+		inc_requester_kept_alone(&ch->tx, p->kept - 1, now_ns);
+	else
+		inc_requester_kept(&ch->tx, p->kept, now_ns);
 	inc_soft_sent(ch);
 	advance(ch);
 }
@@ -332,12 +342,60 @@ static void note_acked(struct soft_channel *ch)
 	ch->mirror->acked_msn = ch->rx_msn;
 }
 
+/* Whether a result that is complete is not here, and must be named in a NAK. If a NAK has named it
+ * before the probe that is answered now, that NAK was lost, or the result once more. */
+static bool is_lost(const struct soft_channel *ch, uint64_t r)
+{
+	const struct soft_result *p = result_of(ch, r);
+
+	return !(p->flags & SOFT_F_GOT) && p->round <= ch->tx.sel.answered;
+}
+
+/* Names the missing results of those that are complete, one NAK for each gap. */
+static void name_gaps(struct soft_channel *ch)
+{
+	const uint64_t end = ch->mirror->complete;
+	uint64_t r = ch->rx_next, from;
+
+	while (r < end) {
+		from = r;
+		while (r < end && r - from < INC_GAP_COUNT(~0u) && is_lost(ch, r))
+			result_of(ch, r++)->round = ch->tx.sel.round;
+		if (r > from)
+			inc_soft_send_nak(ch, INC_GAP(from - ch->rx_next, r - from));
+		else
+			r++;
+	}
+}
+
+void inc_soft_mirror_status(struct soft_channel *ch, uint32_t status, uint64_t now_ns)
+{
+	struct soft_mirror *m = ch->mirror;
+	/* results complete in any order, but none before the one that this end awaits is missing at
+	 * the peer, so the number is at most `slots` beyond it */
+	const uint64_t more =
+		(INC_STATUS_COMPLETE(status) - ch->rx_next) & INC_STATUS_COMPLETE(~0u);
+
+	if (!m || !m->reorder || more > ch->tx.slots || ch->rx_next + more > m->rx_posted)
+		return;
+	if (m->complete < ch->rx_next + more)
+		m->complete = ch->rx_next + more;
+	name_gaps(ch);
+	inc_requester_hunger(&ch->tx, m->complete > ch->rx_next || m->rx_high > ch->rx_next,
+			     now_ns);
+}
+
 /* Sends a NAK for a missing result. If later results are here, it was lost or overtaken, so this
  * function waits a little before it sends the NAK. */
 static void answer_gap(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_mirror *m = ch->mirror;
 
+	if (m->reorder) {
+		inc_requester_hunger(&ch->tx, m->complete > ch->rx_next || m->rx_high > ch->rx_next,
+				     now_ns);
+		return;
+	}
 	if (m->rx_high <= ch->rx_next) {
 		m->gap_r = UINT64_MAX;
 		return;

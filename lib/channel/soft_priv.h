@@ -104,6 +104,8 @@ struct soft_result {
 	uint16_t recv_len;
 	uint8_t opcode;
 	uint8_t flags; /* SOFT_F_* of the packet */
+	/* round of the requester in which a NAK has named the packet last; 0: none has */
+	uint32_t round;
 };
 
 #define SOFT_F_GOT   0x1 /* the packet is here */
@@ -130,7 +132,11 @@ struct soft_result {
 struct soft_mirror {
 	struct soft_result *results; /* descriptions of expected results, tx.slots of them */
 	bool by_message;             /* `by_message` of struct inc_channel_peer */
-	bool unattended;             /* the owner will not call again soon */
+	bool reorder;                /* `reorder` of struct inc_channel_peer */
+	/* The peer has said that results before this one are complete. Those that are not here are
+	 * lost. */
+	uint64_t complete;
+	bool unattended; /* the owner will not call again soon */
 	/* flush() sends fewer packets than this only if no result is due */
 	unsigned int hold_packets;
 	uint64_t tx_flush; /* packets of contributions before this one are sent at once */
@@ -338,6 +344,9 @@ void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns
 /* Sends an ACK packet with PSN psn at once. Of the PSN the lowest 24 bits count. */
 void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn);
 
+/* Sends a NAK 60 that names a gap of results (INC_GAP). */
+void inc_soft_send_nak(struct soft_channel *ch, uint32_t gap);
+
 /* soft_port.c */
 /* Sets the address and the port of a new channel. */
 int inc_soft_place(struct soft_channel *ch, const struct inc_channel_opts *opts,
@@ -363,6 +372,8 @@ uint8_t *inc_soft_mirror_place(const struct soft_channel *ch, const struct inc_r
 /* Processes a packet of the peer that is no ACK packet. */
 void inc_soft_mirror_receive(struct soft_channel *ch, const struct inc_roce_packet *pkt,
 			     uint64_t now_ns);
+/* Processes the MSN of the answer to a probe: INC_STATUS. */
+void inc_soft_mirror_status(struct soft_channel *ch, uint32_t status, uint64_t now_ns);
 /* Sends the ACK or NAK that is due. */
 void inc_soft_mirror_answer(struct soft_channel *ch, uint64_t now_ns);
 /* Whether flush() should wait for more, because so little may be sent. */

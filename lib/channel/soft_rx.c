@@ -151,6 +151,8 @@ static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt
 	switch (inc_requester_hear(&ch->tx, pkt, now_ns, &r)) {
 	case INC_HEARD:
 		inc_soft_sent(ch);
+		if (pkt->ackreq && pkt->syndrome == INC_AETH_ACK)
+			inc_soft_mirror_status(ch, pkt->msn, now_ns);
 		return;
 	case INC_HEARD_ODD:
 		soft_device_of(ch)->damaged++;

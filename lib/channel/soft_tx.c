@@ -207,30 +207,67 @@ static void answer(struct soft_channel *ch, uint64_t now_ns)
 	if (dev->batch.n == INC_UDP_SENDS)
 		send_batch(dev, now_ns);
 	inc_batch_ack(&dev->batch, &ch->tx.to, INC_AETH_ACK,
-		      ch->peer_psn + (uint32_t)ch->rx_next - 1, ch->rx_msn);
+		      (ch->peer_psn + (uint32_t)ch->rx_next - 1) & INC_PSN_MASK, ch->rx_msn);
 	ch->acks_sent++;
 	ch->rx_acked = ch->rx_next;
 }
 
 /* Sends an ACK packet at once. */
-static void send_ack_packet(struct soft_channel *ch, uint8_t syndrome, uint32_t ackreq_psn)
+static void send_ack_packet(struct soft_channel *ch, uint8_t syndrome, uint32_t ackreq_psn,
+			    uint32_t msn)
 {
 	uint8_t packet[INC_ACK_PACKET_LEN];
 
-	inc_put_ack_packet(packet, &ch->tx.to, syndrome, ackreq_psn, ch->rx_msn);
+	inc_put_ack_packet(packet, &ch->tx.to, syndrome, ackreq_psn, msn);
 	inc_udp_send_one(&soft_device_of(ch)->udp, &ch->tx.to.addr, ch->tx.to.source, packet,
 			 sizeof(packet));
 }
 
 void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn)
 {
-	send_ack_packet(ch, syndrome, psn & INC_PSN_MASK);
+	send_ack_packet(ch, syndrome, psn & INC_PSN_MASK, ch->rx_msn);
 	if (syndrome == INC_AETH_ACK)
 		ch->acks_sent++;
 	else if ((syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR)
 		ch->rnrs_sent++;
 	else
 		ch->naks_sent++;
+}
+
+void inc_soft_send_nak(struct soft_channel *ch, uint32_t gap)
+{
+	send_ack_packet(ch, INC_AETH_NAK_SEQ, (ch->peer_psn + (uint32_t)ch->rx_next) & INC_PSN_MASK,
+			gap);
+	ch->naks_sent++;
+}
+
+/* The PSN in a probe, which acknowledges the results that are here. If no result is here, it is
+ * that of the packet before the first one. */
+static uint32_t probe_psn(const struct soft_channel *ch)
+{
+	return ((ch->peer_psn + (uint32_t)ch->rx_next - 1) & INC_PSN_MASK) | INC_BTH_ACKREQ;
+}
+
+/* Puts the packets that must be sent again into batches, and a probe behind them, whose answer
+ * shows whether they have arrived. */
+static void fill_again(struct soft_channel *ch, uint64_t now_ns)
+{
+	struct soft_device *dev = soft_device_of(ch);
+	struct inc_requester *q = &ch->tx;
+	uint64_t r = 0;
+
+	while (q->sel.lost && r != UINT64_MAX && !dev->udp.blocked) {
+		if (dev->batch.n == INC_UDP_SENDS)
+			send_batch(dev, now_ns);
+		r = inc_requester_again(q, &dev->batch, r);
+	}
+	if (!q->sel.follow || q->sel.probing)
+		return;
+	if (dev->batch.n == INC_UDP_SENDS)
+		send_batch(dev, now_ns);
+	inc_batch_ack(&dev->batch, &q->to, INC_AETH_ACK, probe_psn(ch), q->sel.round);
+	ch->acks_sent++;
+	inc_requester_probed(q, now_ns);
 }
 
 /* Puts the packets that a channel may send into batches. The last batch stays unsent, because the
@@ -242,6 +279,8 @@ static void fill(struct soft_channel *ch, uint64_t now_ns)
 	uint64_t limit;
 
 	describe(ch);
+	if (q->selective)
+		fill_again(ch, now_ns);
 	limit = inc_requester_limit(q);
 	if (ch->mirror && inc_soft_mirror_holds(ch, limit))
 		return;
@@ -281,6 +320,9 @@ static void settle(struct soft_channel *ch, uint64_t now_ns)
 	if (ch->tx.failed) {
 		inc_soft_lose(ch, INC_CHANNEL_CUT, ch->tx.failed, "cannot be sent to: %s",
 			      strerrordesc_np(ch->tx.failed));
+	} else if (ch->tx.sel.lost && !ch->tx.rnr_over_at_ns) {
+		soft_activate(ch);
+		soft_due(dev, now_ns + SOFT_BLOCKED_NS);
 	} else if (ch->tx.next < limit && !(ch->mirror && inc_soft_mirror_holds(ch, limit))) {
 		soft_activate(ch);
 		soft_due(dev, now_ns + SOFT_BLOCKED_NS);
@@ -316,13 +358,14 @@ void inc_soft_flush(struct inc_channel_device *d)
 
 /* ---- time ---- */
 
-/* Sends a probe, which is an ACK of the results that are here and requests an ACK itself. If no
- * result is here, it names the packet before the first one. */
+/* Sends a probe, which is an ACK of the results that are here and requests an ACK itself. */
 static void send_probe(struct soft_channel *ch)
 {
-	const uint32_t psn = (ch->peer_psn + (uint32_t)ch->rx_next - 1) & INC_PSN_MASK;
+	const struct inc_requester *q = &ch->tx;
 
-	send_ack_packet(ch, INC_AETH_ACK, psn | INC_BTH_ACKREQ);
+	/* the answer of a peer that keeps packets in any order repeats the number */
+	send_ack_packet(ch, INC_AETH_ACK, probe_psn(ch),
+			q->selective ? q->sel.round - 1 : ch->rx_msn);
 	ch->acks_sent++;
 }
 

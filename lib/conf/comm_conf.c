@@ -119,6 +119,11 @@ static const struct inc_field comm_fields[] = {
 	 .text = "packets of a message at most, 1 MiB together; absent: 1 (of termination mode)"},
 	{"messages", INC_SLOTS_FIELD, .need = INC_OPTIONAL, COMM(messages), .empty = true,
 	 .text = "messages under way of each peer; absent: as slots (of termination mode)"},
+	/* absent if it is false, because an older switch does not know it */
+	{"reorder", INC_BOOL, INC_OPTIONAL, INC_MESSAGE_ONLY, COMM(reorder),
+	 .given = offsetof(struct inc_comm_conf, has_reorder),
+	 .text = "all children take results in any order, and contributions are kept in any (of "
+		 "passthrough mode)"},
 	{"floats", INC_CHOICE, INC_DEFAULT, COMM(floats), .names = inc_float_forms,
 	 .text = "native: what descriptors call floats is added as floats (of termination mode)"},
 	{"connections", .need = INC_REQUIRED, .form = INC_MESSAGE_ONLY,

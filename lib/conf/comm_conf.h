@@ -97,6 +97,9 @@ struct inc_comm_conf {
 	uint32_t payload;
 	uint32_t slots;
 	uint32_t byte_order; /* byte order of the elements: enum inc_byte_order */
+	/* passthrough mode: contributions are kept in any order, and all children accept results in
+	 * any order */
+	bool has_reorder, reorder;
 	/* These are for termination mode: */
 	uint32_t message_packets; /* number of packets of the longest message */
 	uint32_t messages;        /* number of messages of each peer in flight: a power of two */

@@ -16,7 +16,7 @@
 #include "lib/proto/rc_end.h"
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION 8
+#define INC_ABI_VERSION 9
 /* limit of the children of a communicator in passthrough mode */
 #define INC_MAX_CHILDREN 32
 /* limit of the connections of a communicator, which includes that to the parent */
@@ -158,9 +158,14 @@ struct inc_conn_state {
 	/* a sequence error NAK or RNR NAK has requested rx_next, so later packets cause no further
 	 * NAK */
 	__u8 nak_sent;
-	__u8 error;   /* AETH syndrome that ended the connection; 0: alive */
-	__u8 refusal; /* syndrome of the last fatal NAK from the peer; 0: none */
-	__u8 resv0[11];
+	__u8 error;      /* AETH syndrome that ended the connection; 0: alive */
+	__u8 refusal;    /* syndrome of the last fatal NAK from the peer; 0: none */
+	__u8 ahead_asks; /* a packet that was kept ahead of a gap has requested an ACK */
+	/* While packets are missing: number of packets from rx_next on to the last one that was
+	 * kept or named in a NAK. 0: no packet is missing, as far as the program knows. Only with
+	 * INC_COMM_F_REORDER. */
+	__u16 ahead;
+	__u8 resv0[8];
 	__u64 duplicates; /* number of packets received with r below rx_next */
 	/* number of NAKs sent; this and the next three counters are modulo 2^32 */
 	__u32 naks_sent;
@@ -189,6 +194,9 @@ enum inc_open_message {
 #define INC_COMM_F_NET_ORDER 0x2 /* elements are big endian on the wire */
 #define INC_COMM_F_UP        0x4 /* the switch is below the root: it has a parent */
 #define INC_COMM_F_UDP_CSUM  0x8 /* a child wants UDP checksums */
+/* All children accept results in any order, and NAKs that name gaps. So contributions ahead of a
+ * gap are kept, and chunks complete in any order. The switch has no parent then. */
+#define INC_COMM_F_REORDER 0x10
 
 /* inc_comm_cfg.port_child[inc_port_place_of(ifindex)] is where the program looks first for a
  * communicator's children on a port. The number of places is a power of two and equals
@@ -252,7 +260,8 @@ struct inc_comm_state {
 	/* Results before this r are complete. Results complete in order. The CPU with the last
 	 * contribution to r keeps its connection busy until it has written tx_next, and no later
 	 * chunk is complete without that child's contribution. Below the root the same holds for
-	 * the parent's connection. */
+	 * the parent's connection. With INC_COMM_F_REORDER results complete in any order, and this
+	 * is the first incomplete one. */
 	__u64 tx_next;
 	__u32 error; /* AETH syndrome that ended the communicator; 0: alive */
 	__u32 resv0;
@@ -421,6 +430,7 @@ struct inc_copy {
 	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a peer whose MAC address is not known")       \
 	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")            \
 	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")                    \
+	_(ABS_AHEAD, absorbed_ahead, 'A', "contribution kept ahead of a gap")                     \
 	_(ABS_ACK, absorbed_ack, 'A', "ACK of what was sent")                                     \
 	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")             \
 	_(ABS_PENDING, absorbed_pending, 'A',                                                     \
@@ -494,7 +504,7 @@ struct inc_event {
 	_Static_assert(__builtin_offsetof(struct type, field) == (offset), \
 		       "offset of " #type "." #field)
 
-_Static_assert(INC_N_RC_END_FIELDS == 5 && INC_ABI_VERSION == 8,
+_Static_assert(INC_N_RC_END_FIELDS == 5 && INC_ABI_VERSION == 9,
 	       "a new field of an end needs a new INC_ABI_VERSION; change both numbers here");
 INC_ASSERT_SIZE(inc_conn_key, 12);
 INC_ASSERT_SIZE(inc_conn_cfg, 64);
@@ -504,6 +514,7 @@ INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 52);
 INC_ASSERT_OFFSET(inc_conn_cfg, port_first, 58);
 INC_ASSERT_SIZE(inc_conn_state, 128);
 INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
+INC_ASSERT_OFFSET(inc_conn_state, ahead, 62);
 INC_ASSERT_OFFSET(inc_conn_state, duplicates, 72);
 INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
 INC_ASSERT_OFFSET(inc_conn_state, busy, 120);

@@ -90,6 +90,27 @@ _Static_assert(sizeof(struct inc_bth) == INC_BTH_LEN, "BTH is 12 bytes");
 _Static_assert(sizeof(struct inc_reth) == INC_RETH_LEN, "RETH is 16 bytes");
 _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 
+/*
+ * Between ends that accept packets in any order, the MSN of a NAK 60 names a gap: how many packets
+ * behind the NAK's PSN the gap begins, and how many packets are missing there. A count of 0 means
+ * all packets from the PSN on.
+ */
+#define INC_GAP(offset, count) ((offset) << 12 | (count))
+#define INC_GAP_OFFSET(msn)    ((msn) >> 12)
+#define INC_GAP_COUNT(msn)     ((msn)&0xfff)
+/*
+ * Between such ends the answer to a probe has AckReq, and its MSN has three numbers. The upper one
+ * repeats the lowest four bits of the probe's MSN. The next one is how many packets behind the
+ * ACK's PSN are missing before one that is kept; 0: none ahead of a gap is kept. The lowest one is
+ * how many results are complete, modulo 2^13.
+ */
+#define INC_STATUS(probe, missing, complete) \
+	(((probe)&0xf) << 20 | (missing) << 13 | ((complete)&0x1fff))
+#define INC_STATUS_PROBE(msn)    ((msn) >> 20)
+#define INC_STATUS_MISSING(msn)  ((msn) >> 13 & 0x7f)
+#define INC_STATUS_COMPLETE(msn) ((msn)&0x1fff)
+#define INC_STATUS_PROBES        16
+
 /* Bytes of Ethernet to BTH, which every packet has. */
 #define INC_HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
 /* Bytes of IP, UDP and BTH. */

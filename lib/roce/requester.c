@@ -7,6 +7,7 @@ void inc_requester_init(struct inc_requester *q, uint64_t rto_min_ns, uint64_t r
 	q->single_pause_ns = INC_SINGLE_PAUSE_NS;
 	inc_rto_init(&q->rto, INC_RTO_FIRST_NS, rto_min_ns, rto_max_ns);
 	q->rto_at_ns = q->probe_at_ns = UINT64_MAX;
+	q->sel.round = 1;
 }
 
 /* ---- sending ---- */
@@ -65,10 +66,36 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 	return true;
 }
 
-void inc_batch_ack(struct inc_batch *batch, const struct inc_tx_peer *to, uint8_t syndrome,
-		   uint32_t psn, uint32_t msn)
+uint64_t inc_requester_again(struct inc_requester *q, struct inc_batch *batch, uint64_t r)
 {
-	inc_segments_ack(&batch->send[batch->n], to, syndrome, psn, msn);
+	struct inc_segments *t = &batch->send[batch->n];
+	struct inc_tx_packet *p;
+
+	for (r = r > q->acked ? r : q->acked; r < q->high; r++)
+		if (inc_requester_packet(q, r)->flags & INC_TX_LOST)
+			break;
+	if (r >= q->high || q->rnr_over_at_ns)
+		return UINT64_MAX;
+	p = inc_requester_packet(q, r);
+	inc_segments_begin(t);
+	inc_segments_add(t, &q->to, p, (q->start_psn + r) & INC_PSN_MASK, false);
+	inc_segments_end(t, &q->to, &batch->ready[batch->n]);
+	batch->from[batch->n++] = NULL;
+	p->flags &= ~(INC_TX_LOST | INC_TX_MANY);
+	p->round = q->sel.round;
+	q->sel.follow = true;
+	q->sel.lost--;
+	if (q->sel.sent_high <= r)
+		q->sel.sent_high = r + 1;
+	q->figures.resent++;
+	inc_rto_spoil(&q->rto);
+	return r + 1;
+}
+
+void inc_batch_ack(struct inc_batch *batch, const struct inc_tx_peer *to, uint8_t syndrome,
+		   uint32_t ackreq_psn, uint32_t msn)
+{
+	inc_segments_ack(&batch->send[batch->n], to, syndrome, ackreq_psn, msn);
 	inc_segments_end(&batch->send[batch->n], to, &batch->ready[batch->n]);
 	batch->from[batch->n++] = NULL;
 }
@@ -162,18 +189,54 @@ void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 
 /* ---- receiving, and timeouts ---- */
 
+/* Doubles a time between probes for each further one that brings no progress. */
+static uint64_t slowed_ns(const struct inc_requester *q, uint64_t ns)
+{
+	const unsigned int more =
+		q->sel.tries > INC_PROBE_TRIES ? q->sel.tries - INC_PROBE_TRIES : 0;
+	const uint64_t slow_ns = ns << (more < INC_RTO_DOUBLINGS ? more : INC_RTO_DOUBLINGS);
+
+	return slow_ns < q->rto.max_ns ? slow_ns : q->rto.max_ns;
+}
+
+/* Plans the next probe of a selective requester. */
+static void plan_probe(struct inc_requester *q)
+{
+	const uint64_t half_ns = inc_rto_wait_ns(&q->rto) / 2;
+	const bool misses =
+		q->acked < q->sel.sent_high || q->acked < q->sel.kept_high || q->sel.hungry;
+	uint64_t at_ns = UINT64_MAX;
+
+	if (q->sel.probing)
+		at_ns = q->sel.pace_at_ns +
+			slowed_ns(q, INC_PROBE_LOST_NS + 2 * q->sel.probe_rtt_ns);
+	else if (misses)
+		at_ns = q->sel.follow ? q->sel.pace_at_ns
+				      : q->sel.pace_at_ns + slowed_ns(q, INC_PROBE_PACE_NS);
+	else if (q->acked < q->high)
+		at_ns = q->sel.heard_at_ns + slowed_ns(q, half_ns < INC_PROBE_SILENCE_NS
+								  ? half_ns
+								  : INC_PROBE_SILENCE_NS);
+	if (at_ns != UINT64_MAX && at_ns < q->rnr_over_at_ns)
+		at_ns = q->rnr_over_at_ns;
+	q->probe_at_ns = at_ns;
+}
+
 void inc_requester_restart_timer(struct inc_requester *q, uint64_t now_ns)
 {
 	/* While the delay runs that the peer has requested, nothing is resent, and a timer that
 	 * expires would only wake the thread. */
 	uint64_t from_ns = now_ns > q->rnr_over_at_ns ? now_ns : q->rnr_over_at_ns;
 
+	q->sel.heard_at_ns = now_ns;
 	q->rto_at_ns = q->probe_at_ns = UINT64_MAX;
+	if (q->selective)
+		plan_probe(q);
 	if (q->acked == q->high)
 		return;
 	q->rto_at_ns = from_ns + inc_rto_wait_ns(&q->rto);
 	/* the packet that a timeout resends requests an ACK itself */
-	if (q->quiet && !q->rto.backoff)
+	if (q->quiet && !q->selective && !q->rto.backoff)
 		q->probe_at_ns = from_ns + inc_rto_wait_ns(&q->rto) / 2;
 }
 
@@ -184,10 +247,39 @@ uint64_t inc_requester_deadline_ns(const struct inc_requester *q)
 	return q->rnr_over_at_ns && q->rnr_over_at_ns < at_ns ? q->rnr_over_at_ns : at_ns;
 }
 
+void inc_requester_probed(struct inc_requester *q, uint64_t now_ns)
+{
+	const uint32_t round = q->sel.round++;
+
+	q->sel.probing = true;
+	q->sel.follow = false;
+	q->sel.probe[round % INC_STATUS_PROBES].round = round;
+	q->sel.probe[round % INC_STATUS_PROBES].high = q->high;
+	q->sel.probe[round % INC_STATUS_PROBES].at_ns = now_ns;
+	q->sel.pace_at_ns = now_ns;
+	q->sel.tries++;
+	inc_rto_spoil(&q->rto);
+	plan_probe(q);
+}
+
+void inc_requester_hunger(struct inc_requester *q, bool hungry, uint64_t now_ns)
+{
+	if (q->sel.hungry == hungry)
+		return;
+	q->sel.hungry = hungry;
+	if (hungry && !q->sel.probing)
+		q->sel.pace_at_ns = now_ns;
+	plan_probe(q);
+}
+
 bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns)
 {
 	if (now_ns < q->probe_at_ns)
 		return false;
+	if (q->selective) {
+		inc_requester_probed(q, now_ns);
+		return true;
+	}
 	q->probe_at_ns = UINT64_MAX;
 	/* the answer needs time, also if the probe is sent late */
 	if (q->rto_at_ns < now_ns + inc_rto_wait_ns(&q->rto) / 2)
@@ -201,17 +293,99 @@ void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 {
 	if (r <= q->acked)
 		return;
-	for (; q->acked < r; q->acked++)
-		if (inc_requester_packet(q, q->acked)->flags & INC_TX_MANY) {
+	for (; q->acked < r; q->acked++) {
+		const uint8_t flags = inc_requester_packet(q, q->acked)->flags;
+
+		q->sel.lost -= !!(flags & INC_TX_LOST);
+		if (flags & INC_TX_MANY) {
 			q->uncut = 0;
 			q->single_pause_ns = INC_SINGLE_PAUSE_NS;
 		}
+	}
+	q->sel.tries = 0;
 	if (q->next < r)
 		q->next = r;
 	if (q->burst)
 		q->burst = r < q->recover ? 2 * q->burst : 0;
 	inc_rto_heard(&q->rto);
 	inc_rto_acked(&q->rto, r, now_ns);
+	inc_requester_restart_timer(q, now_ns);
+}
+
+void inc_requester_kept_alone(struct inc_requester *q, uint64_t r, uint64_t now_ns)
+{
+	struct inc_tx_packet *p = inc_requester_packet(q, r);
+	uint64_t end = q->acked;
+
+	if (r < q->acked || p->flags & INC_TX_KEPT)
+		return;
+	if (p->flags & INC_TX_LOST)
+		q->sel.lost--;
+	p->flags = (p->flags & ~INC_TX_LOST) | INC_TX_KEPT;
+	/* a hole is seen first now, so the pace of probes begins */
+	if (q->acked >= q->sel.kept_high && !q->sel.probing)
+		q->sel.pace_at_ns = now_ns;
+	if (q->sel.kept_high <= r)
+		q->sel.kept_high = r + 1;
+	while (end < q->sel.kept_high && inc_requester_packet(q, end)->flags & INC_TX_KEPT)
+		end++;
+	if (end > q->acked) {
+		inc_requester_kept(q, end, now_ns);
+		return;
+	}
+	q->sel.tries = 0;
+	inc_rto_heard(&q->rto);
+	inc_requester_restart_timer(q, now_ns);
+}
+
+/* Marks the packets of a selective requester from `from` on to be sent again, `count` of them.
+ * Those that the peer has, and those sent again in round `since` or later, are left out. */
+static void mark_lost(struct inc_requester *q, uint64_t from, uint64_t count, uint32_t since)
+{
+	const uint64_t end = count < q->high - from ? from + count : q->high;
+	uint64_t r;
+
+	for (r = from; r < end; r++) {
+		struct inc_tx_packet *p = inc_requester_packet(q, r);
+
+		if (p->flags & (INC_TX_KEPT | INC_TX_LOST) || p->round >= since)
+			continue;
+		p->flags |= INC_TX_LOST;
+		q->sel.lost++;
+	}
+}
+
+static void judge_path(struct inc_requester *q, uint64_t now_ns);
+
+/* Handles the answer to a probe, which has acknowledged all packets before `acked` already. */
+static void answered(struct inc_requester *q, uint32_t status, uint64_t now_ns)
+{
+	const typeof(q->sel.probe[0]) *probe = &q->sel.probe[INC_STATUS_PROBE(status)];
+	const unsigned int missing = INC_STATUS_MISSING(status);
+	uint64_t r;
+
+	if (!probe->round)
+		return;
+	q->sel.answered = probe->round;
+	if (probe->round + 1 == q->sel.round) {
+		q->sel.probing = false;
+		q->sel.pace_at_ns = now_ns;
+	}
+	q->sel.probe_rtt_ns = q->sel.probe_rtt_ns
+				      ? (3 * q->sel.probe_rtt_ns + now_ns - probe->at_ns) / 4
+				      : now_ns - probe->at_ns;
+	if (missing) {
+		mark_lost(q, q->acked, missing, probe->round + 1);
+		/* what was sent again a round before may be lost, or waits for another rank */
+		for (r = q->acked + missing; r < q->high && r < q->sel.sent_high; r++)
+			if (inc_requester_packet(q, r)->round)
+				mark_lost(q, r, 1, probe->round);
+	} else if (q->acked < probe->high) {
+		/* no packet has come behind the last one acknowledged */
+		judge_path(q, now_ns);
+		mark_lost(q, q->acked, probe->high - q->acked, probe->round + 1);
+	}
+	inc_rto_heard(&q->rto);
 	inc_requester_restart_timer(q, now_ns);
 }
 
@@ -226,20 +400,40 @@ static void go_back(struct inc_requester *q, uint64_t r)
  * resends them. */
 static void asked_again(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 {
-	go_back(q, r);
+	if (q->selective)
+		mark_lost(q, q->acked, q->high - q->acked, UINT32_MAX);
+	else
+		go_back(q, r);
 	q->burst = 0;
 	inc_rto_heard(&q->rto);
 	inc_requester_restart_timer(q, now_ns);
 }
 
+/* Handles a NAK 60 that names a gap. */
+static void hear_gap(struct inc_requester *q, uint64_t r, uint32_t gap, uint64_t now_ns)
+{
+	const uint64_t from = r + INC_GAP_OFFSET(gap);
+
+	inc_requester_kept(q, r, now_ns);
+	/* a packet that was sent again already is named by the answer to a probe */
+	if (from < q->high)
+		mark_lost(q, from > q->acked ? from : q->acked, INC_GAP_COUNT(gap), 1);
+	inc_rto_heard(&q->rto);
+	inc_requester_restart_timer(q, now_ns);
+}
+
 static enum inc_requester_heard hear_nak(struct inc_requester *q, uint8_t syndrome, uint64_t r,
-					 uint64_t now_ns)
+					 uint32_t msn, uint64_t now_ns)
 {
 	if (r < q->acked && syndrome == INC_AETH_NAK_SEQ)
 		return INC_HEARD;
 	q->figures.naks++;
 	switch (syndrome) {
 	case INC_AETH_NAK_SEQ:
+		if (q->selective && INC_GAP_COUNT(msn)) {
+			hear_gap(q, r, msn, now_ns);
+			return INC_HEARD;
+		}
 		inc_requester_kept(q, r, now_ns);
 		asked_again(q, r, now_ns);
 		return INC_HEARD;
@@ -258,8 +452,12 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 	/* r is the packet number nearest to acked */
 	int64_t r = inc_psn_to_r(pkt->psn, q->start_psn + (uint32_t)q->acked, q->acked);
 
-	if (r < 0)
+	if (r < 0) {
+		/* the peer has no packet yet, so its answer names the one before the first */
+		if (q->selective && r == -1 && pkt->ackreq && !q->acked)
+			answered(q, pkt->msn, now_ns);
 		return INC_HEARD;
+	}
 	if ((uint64_t)r >= q->high + (pkt->syndrome == INC_AETH_NAK_SEQ))
 		return INC_HEARD_ODD;
 	*at = r;
@@ -267,6 +465,8 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 	case INC_AETH_TYPE_ACK:
 		q->figures.acks++;
 		inc_requester_kept(q, r + 1, now_ns);
+		if (q->selective && pkt->ackreq)
+			answered(q, pkt->msn, now_ns);
 		return INC_HEARD;
 	case INC_AETH_TYPE_RNR:
 		q->figures.rnrs++;
@@ -277,7 +477,7 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 		asked_again(q, r, now_ns);
 		return INC_HEARD;
 	case INC_AETH_TYPE_NAK:
-		return hear_nak(q, pkt->syndrome, r, now_ns);
+		return hear_nak(q, pkt->syndrome, r, pkt->msn, now_ns);
 	}
 	return INC_HEARD_ODD;
 }
@@ -315,6 +515,11 @@ void inc_requester_timers(struct inc_requester *q, uint64_t now_ns)
 	q->figures.timeouts++;
 	judge_path(q, now_ns);
 	inc_rto_timed_out(&q->rto);
+	if (q->selective) {
+		mark_lost(q, q->acked, inc_rto_probes(&q->rto), UINT32_MAX);
+		inc_requester_restart_timer(q, now_ns);
+		return;
+	}
 	inc_requester_restart_timer(q, now_ns);
 	go_back(q, q->acked);
 	q->recover = q->high;

@@ -43,6 +43,14 @@
  * UDP_SEGMENT fails again. */
 #define INC_SINGLE_PAUSE_NS     INC_NSEC_PER_SEC
 #define INC_SINGLE_PAUSE_MAX_NS (64 * INC_NSEC_PER_SEC)
+/* Times of the probes of a selective requester. A probe is due when it has received nothing for
+ * INC_PROBE_SILENCE_NS, or INC_PROBE_PACE_NS after the last probe while a packet is known to be
+ * missing. A probe counts as lost after INC_PROBE_LOST_NS and twice the time of the last probes.
+ * After INC_PROBE_TRIES probes without progress these times double with each one. */
+#define INC_PROBE_SILENCE_NS (3 * INC_NSEC_PER_MSEC)
+#define INC_PROBE_PACE_NS    INC_NSEC_PER_MSEC
+#define INC_PROBE_LOST_NS    (2 * INC_NSEC_PER_MSEC)
+#define INC_PROBE_TRIES      8
 
 struct inc_requester_figures {
 	uint64_t sent;   /* number of packets that were sent for the first time */
@@ -59,6 +67,9 @@ struct inc_requester {
 	 * them. If no result comes for long, the owner sends a probe, which the peer answers with
 	 * an ACK. So packets are not resent because the results are late. */
 	bool quiet;
+	/* The requester is quiet, and the peer keeps packets ahead of a gap. So only packets that
+	 * are lost are sent again: those that a NAK or the answer to a probe names. */
+	bool selective;
 	struct inc_tx_packet *ring; /* descriptors of packets, as many as slots */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
@@ -90,6 +101,26 @@ struct inc_requester {
 	/* time when the owner of a quiet requester must send a probe; UINT64_MAX: no probe is to be
 	 * sent */
 	uint64_t probe_at_ns;
+	/* The fields of a selective requester. A round ends when a probe is sent. A packet that was
+	 * sent again in this round or before has arrived before the probe, or is lost. */
+	struct {
+		unsigned int lost;  /* number of packets with INC_TX_LOST */
+		uint64_t kept_high; /* one past the highest packet that is known to be kept */
+		uint64_t sent_high; /* one past the highest packet that was sent again */
+		bool hungry;        /* the owner knows of missing results */
+		bool probing;       /* a probe is not answered yet */
+		bool follow;        /* a probe must follow what was sent again */
+		uint32_t round;     /* number of the next probe */
+		uint32_t answered;  /* number of the probe that was answered last */
+		/* the last probes, by number; high: value of `high` when the probe was sent */
+		struct {
+			uint32_t round;
+			uint64_t high, at_ns;
+		} probe[INC_STATUS_PROBES];
+		uint64_t pace_at_ns; /* time of the last probe, or of its answer */
+		uint64_t probe_rtt_ns, heard_at_ns;
+		unsigned int tries; /* number of probes since the last progress */
+	} sel;
 	uint64_t rnr_over_at_ns; /* end of the delay that an RNR NAK of the peer requested; 0:
 				  * none */
 	/* a positive errno why nothing can be sent to the peer any more; 0: nothing has failed */
@@ -123,10 +154,14 @@ uint64_t inc_requester_limit(const struct inc_requester *q);
  * the rest. */
 bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, struct inc_batch *batch,
 			uint64_t limit, uint64_t now_ns);
+/* Adds a packet that a selective requester must send again, one from `from` on, to the batch, which
+ * must have room for it. If it cannot be sent, it is lost once more. Returns the number of the next
+ * packet, or UINT64_MAX if none was left. */
+uint64_t inc_requester_again(struct inc_requester *q, struct inc_batch *batch, uint64_t from);
 /* Adds an ACK packet to the batch, which must have room for it. If the ACK packet cannot be sent,
  * it is lost. */
 void inc_batch_ack(struct inc_batch *batch, const struct inc_tx_peer *to, uint8_t syndrome,
-		   uint32_t psn, uint32_t msn);
+		   uint32_t ackreq_psn, uint32_t msn);
 /* Sends the batch and empties it. If packets could not be sent, because the socket is full or does
  * not support UDP_SEGMENT, they are in the state before they were added. If packets can never be
  * sent, `failed` of their requester is set. */
@@ -136,6 +171,9 @@ void inc_batch_send(struct inc_batch *batch, struct inc_udp *udp, uint64_t now_n
 
 /* Reports that the peer has acknowledged all packets before r. */
 void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns);
+
+/* Reports that a selective requester's peer has packet r, which its result shows. */
+void inc_requester_kept_alone(struct inc_requester *q, uint64_t r, uint64_t now_ns);
 
 enum inc_requester_heard {
 	INC_HEARD,     /* the packet is valid, or late */
@@ -156,10 +194,14 @@ uint64_t inc_requester_deadline_ns(const struct inc_requester *q);
 void inc_requester_timers(struct inc_requester *q, uint64_t now_ns);
 /* Whether the owner must send a probe now. Returns true once for each time that is due. */
 bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns);
+/* Reports that the owner of a selective requester has sent a probe. */
+void inc_requester_probed(struct inc_requester *q, uint64_t now_ns);
+/* Sets whether results are missing, so that a selective requester's owner must send probes. */
+void inc_requester_hunger(struct inc_requester *q, bool hungry, uint64_t now_ns);
 /* Makes the next probe due at once. */
 static inline void inc_requester_hurry(struct inc_requester *q)
 {
-	if (q->probe_at_ns != UINT64_MAX)
+	if (q->probe_at_ns != UINT64_MAX && !q->sel.probing)
 		q->probe_at_ns = 0;
 }
 

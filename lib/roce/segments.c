@@ -114,10 +114,10 @@ void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndr
 }
 
 void inc_segments_ack(struct inc_segments *t, const struct inc_tx_peer *to, uint8_t syndrome,
-		      uint32_t psn, uint32_t msn)
+		      uint32_t ackreq_psn, uint32_t msn)
 {
 	inc_segments_begin(t);
-	inc_put_ack_packet(t->bytes, to, syndrome, psn & INC_PSN_MASK, msn);
+	inc_put_ack_packet(t->bytes, to, syndrome, ackreq_psn, msn);
 	t->used = t->size = t->total = INC_ACK_PACKET_LEN;
 	t->segments = 1;
 }

@@ -34,6 +34,9 @@ static inline unsigned int inc_segments_most(unsigned int wire_bytes)
 #define INC_TX_HAS_CRC 0x2 /* the member crc is valid */
 #define INC_TX_MANY    0x4 /* the packet was sent together with others the last time */
 #define INC_TX_ASKED   0x8 /* the packet has requested an ACK */
+/* These two are for a requester whose peer keeps packets in any order: */
+#define INC_TX_KEPT 0x10 /* the peer has the packet, but not all before it */
+#define INC_TX_LOST 0x20 /* the packet must be sent again */
 
 /* A packet to send and to resend. */
 struct inc_tx_packet {
@@ -46,7 +49,8 @@ struct inc_tx_packet {
 	uint32_t crc; /* CRC of the payload from state 0 */
 	uint16_t len;
 	uint8_t opcode;
-	uint8_t flags; /* INC_TX_* */
+	uint8_t flags;  /* INC_TX_* */
+	uint32_t round; /* round in which the packet was sent again last; 0: it was not */
 };
 
 /* The properties of a connection that all packets to the peer share. */
@@ -97,7 +101,7 @@ void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
  * `at`, which has room for INC_ACK_PACKET_LEN bytes. Of a PSN the lowest 24 bits count. If
  * ackreq_psn also has INC_BTH_ACKREQ, the packet is a probe. */
 void inc_segments_ack(struct inc_segments *t, const struct inc_tx_peer *to, uint8_t syndrome,
-		      uint32_t psn, uint32_t msn);
+		      uint32_t ackreq_psn, uint32_t msn);
 #define INC_ACK_PACKET_LEN (INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
 void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome,
 			uint32_t ackreq_psn, uint32_t msn);

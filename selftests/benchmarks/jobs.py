@@ -5,7 +5,7 @@ import json
 import os
 import statistics
 
-from libtest import BUILD, Lab
+from libtest import BUILD, Lab, scratch, with_wires
 from table import Table, pivot, size_text
 
 
@@ -61,3 +61,55 @@ def show_tree(rows):
     yield Table(f"What a level of tree costs: AllReduce of 4 KiB, median of {rows[0]['rounds']} rounds",
                 ["where", "us", "of the first"],
                 [[r["what"], f"{r['time_us']:.1f}", f"{r['time_us'] / rows[0]['time_us']:.2f}"] for r in rows])
+
+
+LOSSES = (0, 0.01, 0.05)
+RATE_MBIT = 100  # of the wires, unless --rate is given
+
+
+def wire_totals(lab, wires):
+    """The frames that all wires have carried, and lost."""
+    lines = [line for wire in wires for line in lab.wire_stats(wire).values()]
+    return {what: sum(line[what] for line in lines) for what in ("forwarded", "lost")}
+
+
+def measure_loss(how):
+    """AllReduce on wires of a limited rate that lose frames in both directions."""
+    with scratch() as directory:
+        for mode in how.modes:
+            for hosts in [n for n in how.hosts if 1 < n < 8]:
+                topology, wires = with_wires(directory, f"star{hosts}.yaml")
+                with Lab(topology, books=False, mode=mode, program=os.path.join(how.programs, "inc-lab")) as lab:
+                    for size in (1 << 20,) if how.quick else (1 << 20, 1 << 24):
+                        yield from measure_losses(how, lab, wires, {"mode": mode, "hosts": hosts, "bytes": size})
+
+
+def measure_losses(how, lab, wires, where):
+    iterations = 2 if where["bytes"] > 1 << 22 else 10
+    runs = {}
+    for _ in range(how.rounds):
+        for loss in LOSSES:
+            for wire in wires:
+                lab.wire(wire, f"rate={(how.rate or RATE_MBIT):g}", f"loss={loss}")
+            before = wire_totals(lab, wires)
+            time_us = perf(lab, where["bytes"], iterations, 1)["time_us"]
+            after = wire_totals(lab, wires)
+            runs.setdefault(loss, []).append({"time_us": time_us, **{
+                what: (after[what] - before[what]) / (iterations + 1) for what in after}})
+    for loss, of in runs.items():
+        yield {**where, "loss": loss, "rate": (how.rate or RATE_MBIT), "rounds": how.rounds,
+               **{what: statistics.median(r[what] for r in of) for what in of[0]}}
+
+
+def show_loss(rows):
+    lossless = {(r["mode"], r["hosts"], r["bytes"]): r for r in rows if not r["loss"]}
+    lines = []
+    for r in rows:
+        first = lossless[r["mode"], r["hosts"], r["bytes"]]
+        lines.append([f"{r['mode']}, {r['hosts']} hosts, {size_text(r['bytes'])}", f"{100 * r['loss']:g} %",
+                      f"{r['time_us'] / 1e3:.1f}", f"{first['time_us'] / r['time_us']:.2f}", f"{r['lost']:.0f}",
+                      f"{r['forwarded'] / first['forwarded']:.2f}"])
+    yield Table(f"AllReduce on wires of {rows[0]['rate']:g} Mbit/s that lose frames, int32 sum, median of "
+                f"{rows[0]['rounds']} rounds",
+                ["job", "lost", "ms", "speed", "frames lost", "frames"], lines,
+                ["Speed and frames are beside those without loss. Frames count on all wires and in both directions."])

@@ -20,9 +20,9 @@ FLOATS = ["float32", "float16", "bfloat16"]
 
 
 def engines(names, kinds=("soft",), types=FLOATS, operators=("sum", "min", "max", "prod"), payload=2048,
-            message_bytes=1 << 20, probes=True, **limits):
+            message_bytes=1 << 20, probes=True, reorder=True, **limits):
     """The engines of a hello, for a switch that has both modes. names: of its ports."""
-    return [dict(mode="passthrough", probes=probes, rto_min_ms=7),
+    return [dict(mode="passthrough", probes=probes, reorder=reorder, rto_min_ms=7),
             dict(mode="termination", set="generic", limits=dict(dict(children=64), **limits),
                  endpoints=[dict(port=n, kind=k, device="a device", payload=payload, message_bytes=message_bytes)
                             for n in names for k in kinds],

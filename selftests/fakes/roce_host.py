@@ -95,9 +95,9 @@ class Host:
         self.send(opcode, self.own_psn + r, rest + struct.pack(f"<{len(values)}i", *values),
                   ackreq)
 
-    def answer(self, syndrome, r):
+    def answer(self, syndrome, r, msn=0):
         """Sends an ACK or NAK of result r."""
-        self.send(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24))
+        self.send(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24 | msn))
 
     @contextlib.contextmanager
     def answering(self, syndrome, r, processes=1):

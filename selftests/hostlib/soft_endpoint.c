@@ -32,6 +32,7 @@ static struct inccl_endpoint *pair(struct rc_peer *p, const struct endpoint_form
 		.by_message = form->messages,
 		.messages = form->messages,
 		.answers_probes = form->answers_probes,
+		.reorder = form->reorder,
 		.rto_min_ns = form->rto_min_ns,
 		.name = "peer",
 	};

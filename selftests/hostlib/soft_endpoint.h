@@ -63,6 +63,7 @@ struct endpoint_form {
 	unsigned int message_packets;
 	unsigned int messages; /* greatest number of messages in flight */
 	bool answers_probes;   /* the peer receives packets, not messages, and answers probes */
+	bool reorder;          /* such a peer keeps contributions and sends results in any order */
 	uint64_t rto_min_ns;   /* such a peer resends no packet sooner */
 };
 struct inccl_endpoint *endpoint_pair_of(struct rc_peer *peer, const struct endpoint_form *form);

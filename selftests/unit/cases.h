@@ -21,6 +21,7 @@ struct unit_case {
 extern const struct unit_case cases_header[];   /* packets with exactly one fault */
 extern const struct unit_case cases_protocol[]; /* order of packets, windows, acknowledgements */
 extern const struct unit_case cases_link[];     /* several CPUs, MAC addresses, NAKs around a gap */
+extern const struct unit_case cases_gap[];      /* contributions ahead of a gap */
 extern const struct unit_case cases_reduce[]; /* sums, copies, collectives, several communicators */
 extern const struct unit_case cases_types[];  /* operators, types, byte orders, pads */
 extern const struct unit_case cases_tree[];   /* switches below the root of a tree */

@@ -165,6 +165,8 @@ int compare_comm(struct unit *u, const struct ref_comm *cm)
 		DIFF("child", i, h, w, open_message);
 		DIFF("child", i, h, w, desc_valid);
 		DIFF("child", i, h, w, nak_sent);
+		DIFF("child", i, h, w, ahead);
+		DIFF("child", i, h, w, ahead_asks);
 		DIFF("child", i, h, w, error);
 		DIFF("child", i, h, w, refusal);
 		DIFF("child", i, h, w, duplicates);

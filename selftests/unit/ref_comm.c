@@ -159,7 +159,11 @@ void ref_seal(struct inc_buf *row)
 void ref_done(struct ref_comm *cm, uint64_t r)
 {
 	cm->slot[r % cm->slots].word = (uint64_t)(uint32_t)(r / cm->slots + 1) << 32;
-	cm->state.tx_next = r + 1;
+	/* chunks may complete in any order */
+	for (; r == cm->state.tx_next &&
+	       INC_SLOT_GENERATION(cm->slot[r % cm->slots].word) == (uint32_t)(r / cm->slots + 1);
+	     r++)
+		cm->state.tx_next = r + 1;
 }
 
 /* The number of ranks of a connection. */

@@ -86,8 +86,15 @@ static void learn_mac(struct walk *w)
 	}
 }
 
+/* Does the communicator keep contributions ahead of a gap? */
+static bool reorders(const struct walk *w)
+{
+	return w->cm->cfg.flags & INC_COMM_F_REORDER;
+}
+
 /* Sends the frame back to its sender as an acknowledgement with this syndrome. */
-static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, uint8_t syndrome)
+static void answer_msn(struct walk *w, enum inc_counter_id counter, uint32_t psn, uint8_t syndrome,
+		       uint32_t msn, bool ackreq)
 {
 	const struct inc_conn_cfg *cfg = &w->c->cfg;
 	struct frame_spec s = {
@@ -103,7 +110,8 @@ static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, ui
 		.qpn = cfg->peer.qpn,
 		.psn = psn & INC_PSN_MASK,
 		.syndrome = syndrome,
-		.msn = w->c->state.msn,
+		.ack_byte = ackreq ? 0x80 : 0,
+		.msn = msn,
 	};
 
 	if (!w->c->state.mac.known && !w->c->state.mac_hint.known) {
@@ -117,6 +125,13 @@ static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, ui
 	memcpy(s.src_mac, cfg->own_mac, 6);
 	frame_build(&w->out->frame, &s);
 	end(w, XDP_TX, counter);
+}
+
+static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, uint8_t syndrome)
+{
+	bool names_gap = reorders(w) && syndrome != INC_AETH_ACK;
+
+	answer_msn(w, counter, psn, syndrome, names_gap ? 0 : w->c->state.msn, false);
 }
 
 /* PSN of the last packet that was accepted in order. A cumulative ACK carries it. */
@@ -233,6 +248,34 @@ static void last_arrived(struct walk *w, uint64_t r)
 	send_on(w, r, w->sw->copies_shared || stuck, INC_EVENT_RESULT_PENDING, INC_CTR_MC_RESULT);
 }
 
+/* Has the switch contribution r of the frame's child, which may be ahead of a gap? */
+static bool has(const struct walk *w, uint64_t r)
+{
+	const struct ref_comm *cm = w->cm;
+	uint64_t word = cm->slot[r % cm->slots].word;
+	uint32_t generation = r / cm->slots;
+
+	return INC_SLOT_GENERATION(word) == generation
+		       ? INC_SLOT_ARRIVED(word) >> w->out->child & 1
+		       : (int32_t)(INC_SLOT_GENERATION(word) - generation) > 0;
+}
+
+/* Passes over the packets behind a closed gap that were kept. */
+static void pass_kept(struct walk *w)
+{
+	struct inc_conn_state *st = &w->c->state;
+	uint64_t first = st->rx_next;
+
+	for (st->ahead--; st->ahead && has(w, st->rx_next); st->ahead--) {
+		st->desc = ref_contrib(w->cm, w->out->child, st->rx_next++)->desc;
+		st->msn = (st->msn + 1) & 0xffffff;
+	}
+	if (st->rx_next > first && st->ahead_asks)
+		st->ack_asked = st->rx_next;
+	if (st->rx_next > first && !st->ahead)
+		st->ahead_asks = 0;
+}
+
 /* Accepts the packet: advances the state of its connection. */
 static void advance(struct walk *w, uint64_t r)
 {
@@ -248,11 +291,12 @@ static void advance(struct walk *w, uint64_t r)
 	} else {
 		st->open_message = w->opcode >= INC_OP_WRITE_FIRST ? INC_OPEN_WRITE : INC_OPEN_SEND;
 	}
+	if (st->ahead)
+		pass_kept(w);
 }
 
-static void store(struct walk *w, uint64_t r)
+static void store(struct walk *w, uint64_t r, uint32_t desc)
 {
-	struct inc_conn_state *st = &w->c->state;
 	struct ref_comm *cm = w->cm;
 	struct inc_buf *b = ref_contrib(cm, w->out->child, r);
 	const uint8_t *p = w->ext;
@@ -260,7 +304,7 @@ static void store(struct walk *w, uint64_t r)
 	memset(b, 0, sizeof(*b));
 	b->r = r;
 	b->len = w->len;
-	b->desc = st->desc;
+	b->desc = desc;
 	b->opcode = w->opcode;
 	b->flags = (w->ackreq ? INC_BUF_F_ACKREQ : 0) | (w->solicited ? INC_BUF_F_SE : 0);
 	if (frame_has_reth(w->opcode)) {
@@ -271,7 +315,7 @@ static void store(struct walk *w, uint64_t r)
 	memcpy(b->payload, w->payload, w->len);
 	cm->slot[r % cm->slots].word |= 1ull << w->out->child;
 	w->out->stored = true;
-	advance(w, r);
+	w->out->r = r;
 }
 
 /* Processes the parent's packet r, which brings the result of chunk r. It implies that the parent
@@ -334,13 +378,60 @@ static void expected(struct walk *w)
 	}
 	st->desc = desc;
 	st->desc_valid = 1;
-	store(w, r);
+	store(w, r, desc);
+	advance(w, r);
 	if (INC_SLOT_ARRIVED(cm->slot[r % cm->slots].word) == cm->cfg.full_mask)
 		last_arrived(w, r);
 	else if (w->ackreq)
 		answer_ack(w, INC_CTR_ANS_ACK);
 	else
 		end(w, XDP_DROP, INC_CTR_ABS_STORED);
+}
+
+/* May a packet that is so far ahead of the expected one be kept? If it is a duplicate, or cannot be
+ * kept, it is handled here, too. Returns false if it is to be handled as without such packets. */
+static bool keep(struct walk *w, uint32_t ahead)
+{
+	struct inc_conn_state *st = &w->c->state;
+	struct ref_comm *cm = w->cm;
+	uint64_t r = st->rx_next + ahead, word = cm->slot[r % cm->slots].word;
+	uint32_t desc, gap = ahead > st->ahead ? ahead - st->ahead : 0, begins = st->ahead, want;
+
+	if (!reorders(w) || st->nak_sent || st->open_message != INC_OPEN_NONE ||
+	    ahead >= cm->slots || !ref_is_only(w->opcode) || !frame_has_imm(w->opcode))
+		return false;
+	if (has(w, r) && INC_SLOT_GENERATION(word) - (uint32_t)(r / cm->slots) <= 1) {
+		st->duplicates++;
+		answer_ack(w, INC_CTR_ANS_DUPLICATE);
+		return true;
+	}
+	desc = get32(w->ext + (frame_has_reth(w->opcode) ? INC_RETH_LEN : 0));
+	if (!shape_ok(w) || !order_ok(w) || !ref_desc_known(desc) ||
+	    w->len % ref_element_bytes(desc) ||
+	    INC_SLOT_GENERATION(word) != (uint32_t)(r / cm->slots))
+		return false;
+	if (ahead >= st->ahead)
+		st->ahead = ahead + 1;
+	want = (w->c->cfg.peer.psn + st->rx_next) & INC_PSN_MASK;
+	if (gap && (INC_SLOT_ARRIVED(word) | child_bit(w)) == cm->cfg.full_mask) {
+		st->naks_sent++;
+		answer_msn(w, INC_CTR_ANS_NAK_SEQ, want, INC_AETH_NAK_SEQ, begins << 12 | (gap + 1),
+			   false);
+		return true;
+	}
+	store(w, r, desc);
+	if (w->ackreq)
+		st->ahead_asks = 1;
+	if (INC_SLOT_ARRIVED(cm->slot[r % cm->slots].word) == cm->cfg.full_mask) {
+		last_arrived(w, r);
+	} else if (gap) {
+		st->naks_sent++;
+		answer_msn(w, INC_CTR_ANS_NAK_SEQ, want, INC_AETH_NAK_SEQ, begins << 12 | gap,
+			   false);
+	} else {
+		end(w, XDP_DROP, INC_CTR_ABS_AHEAD);
+	}
+	return true;
 }
 
 static void data(struct walk *w)
@@ -361,12 +452,27 @@ static void data(struct walk *w)
 	} else if (ahead & 0x800000) {
 		st->duplicates++;
 		answer_ack(w, INC_CTR_ANS_DUPLICATE);
+	} else if (keep(w, ahead)) {
+		return;
 	} else if (st->nak_sent) {
 		end(w, XDP_DROP, INC_CTR_DROP_AHEAD);
 	} else {
 		st->nak_sent = 1;
 		answer_nak(w, want, INC_AETH_NAK_SEQ);
 	}
+}
+
+/* Answers a probe of a peer that sends and accepts packets in any order. */
+static void answer_status(struct walk *w, uint64_t complete)
+{
+	struct inc_conn_state *st = &w->c->state;
+	uint32_t missing = 0;
+
+	while (missing < 64 && missing < st->ahead && !has(w, st->rx_next + missing))
+		missing++;
+	st->ack_sent = st->rx_next;
+	answer_msn(w, INC_CTR_ANS_OWED, kept_psn(w->c), INC_AETH_ACK,
+		   (w->ext[3] & 15u) << 20 | missing << 13 | (complete & 0x1fff), true);
 }
 
 static void acknowledgement(struct walk *w)
@@ -377,7 +483,7 @@ static void acknowledgement(struct walk *w)
 	/* An ACK carries the PSN of the last result that the peer has received, a NAK the PSN of
 	 * the first one that it lacks. */
 	uint32_t last = type == INC_AETH_TYPE_ACK, fresh = 0, ahead;
-	uint64_t sent;
+	uint64_t sent, seen;
 
 	if (st->error || w->cm->state.error) {
 		end(w, XDP_DROP, INC_CTR_DROP_CONN_ERROR);
@@ -385,15 +491,16 @@ static void acknowledgement(struct walk *w)
 	}
 	/* The contribution of chunk r + slots implies that the child has result r. The parent's
 	 * result r implies that the parent has partial sum r. */
-	if (!is_up(w) && st->tx_acked + w->cm->slots < st->rx_next)
-		st->tx_acked = st->rx_next - w->cm->slots;
+	seen = st->rx_next + st->ahead;
+	sent = is_up(w) ? w->cm->state.up_next : w->cm->state.tx_next;
+	if (!is_up(w) && st->tx_acked + w->cm->slots < seen)
+		st->tx_acked = seen - w->cm->slots < sent ? seen - w->cm->slots : sent;
 	if (is_up(w) && st->tx_acked < st->rx_next)
 		st->tx_acked = st->rx_next;
 	ahead = (w->psn - w->c->cfg.own.psn - st->tx_acked) & INC_PSN_MASK;
 	if (!(ahead & 0x800000))
 		fresh = ahead + last;
 	/* the PSN is behind the last acknowledged one, so the packet is old */
-	sent = is_up(w) ? w->cm->state.up_next : w->cm->state.tx_next;
 	if (st->tx_acked + fresh > sent) {
 		end(w, XDP_DROP, INC_CTR_DROP_ACK_RANGE);
 		return;
@@ -403,7 +510,9 @@ static void acknowledgement(struct walk *w)
 								 : (int32_t)fresh);
 		st->acks_received++;
 		st->tx_acked += fresh;
-		if (w->ackreq || st->ack_asked > st->ack_sent)
+		if (w->ackreq && reorders(w))
+			answer_status(w, sent);
+		else if (w->ackreq || st->ack_asked > st->ack_sent)
 			answer_ack(w, INC_CTR_ANS_OWED);
 		else
 			end(w, XDP_DROP, INC_CTR_ABS_ACK);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The XDP programs under BPF_PROG_TEST_RUN, compared with a reference in C.
 UNIT_COMMON := $(patsubst %,selftests/unit/%.c,frame report ref_switch ref_comm ref_element unit packets compare egress stream \
-	misuse cases cases_header cases_protocol cases_link cases_reduce cases_types cases_tree cases_edges)
+	misuse cases cases_header cases_protocol cases_link cases_gap cases_reduce cases_types cases_tree cases_edges)
 UNIT := $(B)/obj/plain/selftests/unit.a
 
 $(eval $(call archive,$(UNIT),$(call plain,$(UNIT_COMMON))))

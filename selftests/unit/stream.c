@@ -43,6 +43,13 @@ static uint32_t some_root(struct stream *s)
 	return rank < INC_MAX_RANKS ? rank : inc_ranks_next(&c->ranks, 0);
 }
 
+/* Whether the switch keeps contributions ahead of a gap, and this is a packet of which that holds:
+ * permille of all. */
+static bool reorders(struct stream *s, uint32_t permille)
+{
+	return s->cm->cfg.flags & INC_COMM_F_REORDER && rng_chance(&s->rng, permille);
+}
+
 /* Adds one collective: the message with the descriptor, and then up to seven more messages. */
 static int collective(struct stream *s)
 {
@@ -62,13 +69,14 @@ static int collective(struct stream *s)
 	if (coll == INC_COLL_BARRIER)
 		c.len = n = 0;
 	/* only messages of one packet, because other messages may not be empty */
-	if (inc_root_gives(c.desc))
+	if (inc_root_gives(c.desc) || reorders(s, 900))
 		packets = 1;
 	if (more(s, &c))
 		return -1;
 	for (i = 0; i < n; i++) {
 		for (k = 0; k < packets; k++) {
-			bool imm = i == n - 1 && k == packets - 1 && s->seq & 1;
+			bool imm =
+				(i == n - 1 && k == packets - 1 && s->seq & 1) || reorders(s, 950);
 
 			if (packets == 1)
 				c.shape = imm ? INC_OP_SEND_ONLY_IMM : INC_OP_SEND_ONLY;
@@ -170,6 +178,8 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 	some_ranks(&rng, &spec);
 	if (rng_chance(&rng, 450))
 		unit_spec_parent(u, &spec, rng_below(&rng, UNIT_PORTS));
+	else
+		spec.reorder = rng_chance(&rng, 500);
 	for (c = 0; c < spec.n_conns; c++) {
 		struct inc_conn_conf *child = &spec.conn[c];
 

@@ -116,5 +116,6 @@ int inc_frame_parse_aeth(const uint8_t *frame, size_t size, struct inc_aeth_fram
 	out->key.dqpn = ntohl(bth.ecn_qpn) & INC_QPN_MASK;
 	out->psn = ntohl(bth.ackreq_psn) & INC_PSN_MASK;
 	out->syndrome = ntohl(aeth.syn_msn) >> 24;
+	out->msn = ntohl(aeth.syn_msn) & INC_PSN_MASK;
 	return 0;
 }

@@ -25,6 +25,7 @@ size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_m
 struct inc_aeth_frame {
 	struct inc_conn_key key;
 	uint32_t psn;
+	uint32_t msn;
 	uint8_t syndrome;
 };
 

@@ -275,7 +275,8 @@ static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 
 	if (sp_resend(sp, cm, peer, c->acked, true) == -EAGAIN)
 		return;
-	c->probe_end = sent;
+	/* a peer that keeps packets in any order names those that it lacks */
+	c->probe_end = cm->cfg.flags & INC_COMM_F_REORDER ? 0 : sent;
 	c->resend_next = c->resend_end = 0;
 	sent_again(c, now);
 	c->stats.timeouts++;
@@ -322,6 +323,30 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	}
 	c->hold_ends_at_ns = hold_ns ? now + hold_ns : 0;
 	return true;
+}
+
+void sp_serve_gap(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, int64_t r,
+		  uint32_t gap)
+{
+	const uint64_t sent = sent_end(sp, cm, peer), now = sp_now(sp);
+	struct sp_conn *c = &cm->conn[peer];
+	int64_t from = r + INC_GAP_OFFSET(gap), end = from + INC_GAP_COUNT(gap);
+
+	if (end > (int64_t)sent)
+		end = sent;
+	if (from < (int64_t)c->acked)
+		from = c->acked;
+	if (r > (int64_t)c->acked)
+		advance(cm, c, r, now);
+	/* the peer answers, and names again what is lost once more */
+	inc_rto_heard(&c->rto);
+	c->probe_end = 0;
+	sp->stats.naks_served++;
+	for (; from < end; from++)
+		if (sp_resend(sp, cm, peer, from, from + 1 == end) == -EAGAIN)
+			break;
+	sent_again(c, now);
+	sp_flush(sp);
 }
 
 /* Retransmits the scheduled packets, and handles a timeout. */

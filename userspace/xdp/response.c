@@ -52,6 +52,12 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->own.psn + (uint32_t)r);
 	if (r > (int64_t)sent_end(sp, cm, peer))
 		return; /* the NAK names a packet that was never sent */
+	if (pkt.syndrome == INC_AETH_NAK_SEQ && cm->cfg.flags & INC_COMM_F_REORDER &&
+	    INC_GAP_COUNT(pkt.msn)) {
+		sp_serve_gap(sp, cm, peer, r, pkt.msn);
+		sp_hurry(sp);
+		return;
+	}
 	acked = c->acked > acked ? c->acked : acked;
 	if (r < (int64_t)acked) {
 		/* an RNR NAK is ignored, because an ACK for its packet has overtaken it */

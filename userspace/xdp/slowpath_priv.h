@@ -229,6 +229,10 @@ void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
  * true if the retransmission is scheduled. */
 bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 	      uint64_t hold_ns);
+/* Handles a NAK of the peer that names a gap, which begins INC_GAP_OFFSET(gap) packets behind r:
+ * retransmits the packets that are missing there, and no others. */
+void sp_serve_gap(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, int64_t r,
+		  uint32_t gap);
 /* Retransmits packet r. Returns what sp_send() returns. */
 int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq);
 /* Retransmits the oldest packet that the peer has not acknowledged, if there is one, and requests

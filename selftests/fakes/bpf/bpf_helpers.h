@@ -30,4 +30,13 @@ void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags);
 void bpf_ringbuf_submit(void *data, __u64 flags);
 __u64 bpf_ktime_get_ns(void);
 
+/* This helper is the same for all, so it is here. */
+#define bpf_loop(rounds, callback, ctx, flags)                        \
+	({                                                            \
+		__u32 round_ = 0;                                     \
+		while (round_ < (rounds) && !(callback)(round_, ctx)) \
+			round_++;                                     \
+		(long)round_;                                         \
+	})
+
 #endif

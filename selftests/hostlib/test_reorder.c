@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
+/*
+ * A peer that keeps contributions and sends results in any order. A result acknowledges its own
+ * contribution alone. Only what a NAK or the answer to a probe names is sent again, and each result
+ * that is lost is named.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include "lib/base/clock.h"
+#include "lib/channel/soft_priv.h"
+#include "selftests/hostlib/soft_endpoint.h"
+
+#define PAYLOAD    256
+#define SLOTS      128
+#define RECEIVE_MS 10000 /* time limit for a packet; only a failing test waits that long */
+
+struct fixture {
+	struct rc_peer peer;
+	struct inccl_endpoint *ep;
+	struct inc_requester *tx;
+	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
+	struct inc_channel_region region;
+	struct inc_roce_packet received[SLOTS]; /* their payload pointers are not valid later */
+	uint32_t probe;                         /* MSN of the last probe */
+};
+
+static int setup(void **state)
+{
+	const struct endpoint_form form = {.payload = PAYLOAD,
+					   .slots = SLOTS,
+					   .message_packets = 1,
+					   .answers_probes = true,
+					   .reorder = true};
+	struct fixture *w = calloc(1, sizeof(*w));
+
+	*state = w;
+	if (!w)
+		return -1;
+	w->ep = endpoint_pair_of(&w->peer, &form);
+	w->tx = &endpoint_channel(w->ep)->tx;
+	/* no timeout comes, no probe counts as lost, and silence brings none */
+	w->tx->rto.rto_ns = w->tx->rto.min_ns = w->tx->sel.probe_rtt_ns = INCCL_RTO_MAX_NS;
+	w->tx->sel.tries = 100;
+	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *w = *state;
+
+	endpoint_pair_close(&w->peer, w->ep);
+	free(w);
+	return 0;
+}
+
+enum kind { DATA, PROBE, NAK, ACK };
+
+static enum kind kind_of(const struct inc_roce_packet *pkt)
+{
+	if (pkt->opcode != INC_OP_ACK)
+		return DATA;
+	return pkt->ackreq ? PROBE : pkt->syndrome == INC_AETH_NAK_SEQ ? NAK : ACK;
+}
+
+/* Receives the next packet that is no ordinary ACK, which must be of this kind. */
+static void expect(struct fixture *w, enum kind kind, struct inc_roce_packet *pkt)
+{
+	do {
+		STEP_WHILE(!rc_peer_receive(&w->peer, pkt, 0), endpoint_serve(w->ep));
+	} while (kind_of(pkt) == ACK);
+	assert_int_equal(kind_of(pkt), kind);
+	if (kind == PROBE)
+		w->probe = pkt->msn;
+}
+
+static void expect_psn(struct fixture *w, enum kind kind, uint32_t psn)
+{
+	struct inc_roce_packet pkt;
+
+	expect(w, kind, &pkt);
+	assert_int_equal(pkt.psn, psn & INC_PSN_MASK);
+}
+
+static void expect_nak(struct fixture *w, uint32_t psn, uint32_t gap)
+{
+	struct inc_roce_packet pkt;
+
+	expect(w, NAK, &pkt);
+	assert_int_equal(pkt.psn, psn);
+	assert_int_equal(pkt.msn, gap);
+}
+
+/* Nothing has come for so long that a probe is due. */
+static void expect_probe_after_silence(struct fixture *w)
+{
+	assert_int_not_equal(w->tx->probe_at_ns, UINT64_MAX);
+	w->tx->probe_at_ns = inc_now_ns();
+	soft_due(SOFT_DEV(w->ep->dev), w->tx->probe_at_ns);
+	expect_psn(w, PROBE, -1);
+}
+
+/* Sends contributions [first, end) as one collective, which the peer receives. */
+static void contribute(struct fixture *w, unsigned int first, unsigned int end)
+{
+	const struct endpoint_vectors v = {w->send, w->recv, &w->region, PAYLOAD};
+	unsigned int i;
+
+	endpoint_post_packets(w->ep, &v, first, end, true);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
+	for (i = first; i < end; i++) {
+		expect(w, DATA, &w->received[i]);
+		assert_int_equal(w->received[i].psn, i);
+	}
+}
+
+static void give_result(struct fixture *w, unsigned int r)
+{
+	const uint64_t packets = endpoint_channel(w->ep)->rx_packets;
+
+	rc_peer_mirror(&w->peer, &w->received[r], r, w->send);
+	STEP_WHILE(endpoint_channel(w->ep)->rx_packets == packets, endpoint_serve(w->ep));
+}
+
+static void send_aeth(struct fixture *w, uint8_t syndrome, uint32_t psn, uint32_t msn, bool ackreq)
+{
+	rc_peer_send(&w->peer, &(struct rc_packet){.opcode = INC_OP_ACK,
+						   .psn = psn & INC_PSN_MASK,
+						   .ackreq = ackreq,
+						   .imm = (uint32_t)syndrome << 24 | msn});
+}
+
+/* Answers a probe. kept: the peer has so many contributions in order. */
+static void answer(struct fixture *w, uint32_t probe, uint32_t kept, uint32_t missing,
+		   uint32_t complete)
+{
+	const uint64_t acks = endpoint_stats(w->ep).acks_received;
+
+	send_aeth(w, INC_AETH_ACK, kept - 1, INC_STATUS(probe, missing, complete), true);
+	if (!kept)
+		return; /* names no packet, and counts as no ACK */
+	STEP_WHILE(endpoint_stats(w->ep).acks_received == acks, endpoint_serve(w->ep));
+}
+
+/* Nothing is sent again but what a NAK names. A probe follows, and its answer has what is lost once
+ * more sent again. */
+static void gap_of_contributions(void **state)
+{
+	struct fixture *w = *state;
+
+	contribute(w, 0, 10);
+	send_aeth(w, INC_AETH_NAK_SEQ, 2, INC_GAP(3, 2), false);
+	expect_psn(w, DATA, 5);
+	expect_psn(w, DATA, 6);
+	expect_psn(w, PROBE, -1);
+	assert_int_equal(w->tx->acked, 2);
+	answer(w, w->probe, 5, 1, 0);
+	expect_psn(w, DATA, 5);
+	expect_psn(w, PROBE, -1);
+	answer(w, w->probe, 10, 0, 0);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 3);
+	assert_int_equal(w->tx->acked, 10);
+}
+
+/* A result acknowledges its contribution, and none before it. A contribution whose result is here
+ * is not sent again, because its memory may have the result. */
+static void results_acknowledge_themselves(void **state)
+{
+	struct fixture *w = *state;
+
+	contribute(w, 0, 6);
+	give_result(w, 3);
+	give_result(w, 1);
+	assert_int_equal(w->tx->acked, 0);
+	send_aeth(w, INC_AETH_NAK_SEQ, 0, 0, false);
+	expect_psn(w, DATA, 0);
+	expect_psn(w, DATA, 2);
+	expect_psn(w, DATA, 4);
+	expect_psn(w, DATA, 5);
+	give_result(w, 0);
+	assert_int_equal(w->tx->acked, 2);
+	give_result(w, 2);
+	assert_int_equal(w->tx->acked, 4);
+	assert_int_equal(w->ep->completed, 4);
+}
+
+/* A packet that was sent again after a probe is not lost because the probe's answer names it. */
+static void answers_find_their_probe(void **state)
+{
+	struct fixture *w = *state;
+	uint32_t first;
+
+	contribute(w, 0, 4);
+	expect_probe_after_silence(w);
+	first = w->probe;
+	send_aeth(w, INC_AETH_NAK_SEQ, 0, INC_GAP(0, 1), false);
+	expect_psn(w, DATA, 0);
+	answer(w, first, 0, 1, 0);
+	expect_psn(w, PROBE, -1);
+	assert_int_not_equal(w->probe, first);
+	answer(w, first, 0, 1, 0);
+	answer(w, w->probe, 4, 0, 0);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 1);
+}
+
+/* The last contributions are lost, so no later one shows it. */
+static void last_contributions(void **state)
+{
+	struct fixture *w = *state;
+
+	contribute(w, 0, 4);
+	expect_probe_after_silence(w);
+	answer(w, w->probe, 2, 0, 0);
+	expect_psn(w, DATA, 2);
+	expect_psn(w, DATA, 3);
+	expect_psn(w, PROBE, -1);
+	answer(w, w->probe, 4, 0, 0);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 2);
+}
+
+/* Results that are complete and not here are named, each gap in a NAK, and again if the next answer
+ * finds them still missing. Results of other ranks' missing contributions are not. */
+static void gaps_of_results(void **state)
+{
+	struct fixture *w = *state;
+
+	contribute(w, 0, 9);
+	give_result(w, 0);
+	give_result(w, 3);
+	give_result(w, 5);
+	give_result(w, 8);
+	expect_psn(w, PROBE, 0);
+	answer(w, w->probe, 9, 0, 6);
+	expect_nak(w, 1, INC_GAP(0, 2));
+	expect_nak(w, 1, INC_GAP(3, 1));
+	expect_psn(w, PROBE, 0);
+	give_result(w, 1);
+	give_result(w, 2);
+	answer(w, w->probe, 9, 0, 6);
+	expect_nak(w, 4, INC_GAP(0, 1));
+	give_result(w, 4);
+	expect_psn(w, PROBE, 5);
+	answer(w, w->probe, 9, 0, 9);
+	expect_nak(w, 6, INC_GAP(0, 2));
+	give_result(w, 6);
+	give_result(w, 7);
+	assert_int_equal(w->ep->completed, 9);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 0);
+	assert_false(w->tx->sel.hungry);
+}
+
+/* An answer with more results than were asked for names nothing. */
+static void impossible_answers(void **state)
+{
+	struct fixture *w = *state;
+
+	contribute(w, 0, 2);
+	expect_probe_after_silence(w);
+	answer(w, w->probe, 2, 0, 3);
+	answer(w, w->probe + 5, 2, 7, 0);
+	assert_false(w->tx->sel.hungry);
+	assert_int_equal(endpoint_channel(w->ep)->naks_sent, 0);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 0);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(gap_of_contributions),     CASE(results_acknowledge_themselves),
+		CASE(answers_find_their_probe), CASE(last_contributions),
+		CASE(gaps_of_results),          CASE(impossible_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
