@@ -383,9 +383,10 @@ __noinline int inc_first_gap(const struct inc_conn_state *st, const struct inc_c
 
 /*
  * Advances tx_next over complete chunks. Chunks complete in any order, on several CPUs at a time.
- * Each CPU first moves the slot of its chunk, and calls this function then. A CPU that finds the
- * slot of an earlier chunk not moved yet may stop, because the CPU that moves it walks on from
- * there. inc_slot and tx_next are changed by full barriers only.
+ * Each CPU moves the slot of its chunk first, and tries then to advance tx_next from this chunk on.
+ * If it cannot, an earlier chunk is incomplete, or another CPU is about to advance tx_next. Every
+ * CPU that has advanced it looks at the slot there afterwards, so it finds the chunk complete. All
+ * these writes are full barriers.
  */
 #define INC_FRONTIER_TRIES 64
 __noinline int inc_advance_results(struct inc_comm_state *comm_st, const struct inc_comm_cfg *comm)
@@ -400,11 +401,24 @@ __noinline int inc_advance_results(struct inc_comm_state *comm_st, const struct 
 	for (__u32 i = 0; i < INC_FRONTIER_TRIES; i++) {
 		w.r = from = *(volatile __u64 *)&comm_st->tx_next;
 		bpf_loop(1u << (comm->log2_slots & 15), inc_walk_over, &w, 0);
-		if (w.r == from ||
-		    __sync_val_compare_and_swap(&comm_st->tx_next, from, w.r) == from)
+		if (w.r == from)
 			break;
+		__sync_val_compare_and_swap(&comm_st->tx_next, from, w.r);
 	}
 	return 0;
+}
+
+/* Advances tx_next over this chunk, which is complete. */
+static __always_inline void inc_result_done(const struct inc_match *m, const struct inc_place *at)
+{
+	struct inc_walk next = {
+		.r = at->r + 1, .sum_base = m->comm->sum_base, .log2_slots = m->comm->log2_slots};
+
+	if (!(m->comm->flags & INC_COMM_F_REORDER))
+		inc_publish64(&m->comm_st->tx_next, at->r + 1);
+	else if (__sync_val_compare_and_swap(&m->comm_st->tx_next, at->r, at->r + 1) == at->r &&
+		 inc_walk_has(&next))
+		inc_advance_results(m->comm_st, m->comm);
 }
 
 /*

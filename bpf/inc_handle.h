@@ -45,10 +45,7 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 	}
 	/* the result is in its row, so the slot may be filled again, and the result may be sent */
 	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
-	if (m->comm->flags & INC_COMM_F_REORDER)
-		inc_advance_results(m->comm_st, m->comm);
-	else
-		inc_publish64(&m->comm_st->tx_next, at->r + 1);
+	inc_result_done(m, at);
 	return inc_multicast(ctx, pkt, m, at);
 }
 

@@ -255,9 +255,7 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 	 * cannot wait, because the peer sends its next packets only after it. */
 	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < m->rx_high)) {
 		ch->ack_now = true;
-		/* the peer has waited for an ACK, so more may be missing */
-		if (m->reorder)
-			inc_requester_hurry(&ch->tx);
+		m->unsure = m->reorder;
 	}
 	if (r >= m->rx_high)
 		m->rx_high = r + 1;
@@ -368,6 +366,16 @@ static void name_gaps(struct soft_channel *ch)
 	}
 }
 
+/* Probes ask for what is missing as long as a result is, or may be. */
+static void update_hunger(struct soft_channel *ch, uint64_t now_ns)
+{
+	const struct soft_mirror *m = ch->mirror;
+
+	inc_requester_hunger(&ch->tx,
+			     m->unsure || m->complete > ch->rx_next || m->rx_high > ch->rx_next,
+			     now_ns);
+}
+
 void inc_soft_mirror_status(struct soft_channel *ch, uint32_t status, uint64_t now_ns)
 {
 	struct soft_mirror *m = ch->mirror;
@@ -381,8 +389,8 @@ void inc_soft_mirror_status(struct soft_channel *ch, uint32_t status, uint64_t n
 	if (m->complete < ch->rx_next + more)
 		m->complete = ch->rx_next + more;
 	name_gaps(ch);
-	inc_requester_hunger(&ch->tx, m->complete > ch->rx_next || m->rx_high > ch->rx_next,
-			     now_ns);
+	m->unsure = false;
+	update_hunger(ch, now_ns);
 }
 
 /* Sends a NAK for a missing result. If later results are here, it was lost or overtaken, so this
@@ -392,8 +400,7 @@ static void answer_gap(struct soft_channel *ch, uint64_t now_ns)
 	struct soft_mirror *m = ch->mirror;
 
 	if (m->reorder) {
-		inc_requester_hunger(&ch->tx, m->complete > ch->rx_next || m->rx_high > ch->rx_next,
-				     now_ns);
+		update_hunger(ch, now_ns);
 		return;
 	}
 	if (m->rx_high <= ch->rx_next) {

@@ -136,6 +136,8 @@ struct soft_mirror {
 	/* The peer has said that results before this one are complete. Those that are not here are
 	 * lost. */
 	uint64_t complete;
+	/* the peer has sent a result again by itself, so a probe must ask what else is missing */
+	bool unsure;
 	bool unattended; /* the owner will not call again soon */
 	/* flush() sends fewer packets than this only if no result is due */
 	unsigned int hold_packets;

@@ -28,6 +28,7 @@ static struct {
 
 static struct {
 	const struct shape *shape;
+	bool reorder; /* the switch keeps contributions ahead of a gap */
 	struct inc_switch sw;
 	/* packets of each peer, which are built once */
 	struct frame frame[DATA_PATH_CONNS][MAX_CHUNK];
@@ -190,7 +191,11 @@ static int judge_answer(uint32_t conn, uint64_t r, const struct data_path_outcom
 			 true);
 		return 1;
 	case INC_CTR_ABS_STORED:
+	case INC_CTR_ABS_AHEAD:
 		return 1;
+	case INC_CTR_ANS_NAK_SEQ:
+		/* the packet shows a gap, and is kept unless it would complete its chunk */
+		return scripted.reorder && kept(conn, r, true);
 	case INC_CTR_MC_RESULT:
 	case INC_CTR_MC_DOWN:
 		scripted.results[r]++;
@@ -214,6 +219,11 @@ static void send_until_kept(uint32_t conn, uint64_t r)
 
 	if (judge_answer(conn, r, &out))
 		return;
+	if (scripted.reorder) {
+		out = data_path_receive(conn, &scripted.frame[conn][r]);
+		if (judge_answer(conn, r, &out))
+			return;
+	}
 	if (r < slots) {
 		search_fail("packet %llu of connection %u is refused", (unsigned long long)r, conn);
 		return;
@@ -431,7 +441,8 @@ static void configure(const struct shape *shape)
 
 	memset(&data_path_cfg, 0, sizeof(data_path_cfg));
 	*comm = (struct inc_comm_cfg){
-		.flags = INC_COMM_F_VALID | (shape->up ? INC_COMM_F_UP : 0),
+		.flags = INC_COMM_F_VALID | (shape->up ? INC_COMM_F_UP : 0) |
+			 (scripted.reorder ? INC_COMM_F_REORDER : 0),
 		.children = shape->children,
 		.full_mask = (1u << shape->children) - 1,
 		.log2_slots = __builtin_ctz(shape->slots),
@@ -484,8 +495,8 @@ static void configure(const struct shape *shape)
 	};
 }
 
-int search_shape(const struct shape *shape, const struct search_options *options, bool order_stores,
-		 struct search_result *result)
+int search_shape(const struct shape *shape, bool reorder, const struct search_options *options,
+		 bool order_stores, struct search_result *result)
 {
 	struct search_program program = {shape->name, 0, reset, run, check, word, NULL};
 	uint32_t c, conns = shape->children + shape->up;
@@ -498,6 +509,7 @@ int search_shape(const struct shape *shape, const struct search_options *options
 		return -1;
 	}
 	scripted.shape = shape;
+	scripted.reorder = reorder;
 	configure(shape);
 	for (c = 0; c < conns; c++)
 		for (uint64_t r = 0; r < shape->chunks; r++)

@@ -44,9 +44,9 @@ struct shape {
 	struct step cpu[SEARCH_THREADS][SHAPE_STEPS];
 };
 
-/* Searches all orders of the shape. Returns 0, or -1 with the reason in `result`. order_stores: see
- * data_path_open(). */
-int search_shape(const struct shape *shape, const struct search_options *options, bool order_stores,
-		 struct search_result *result);
+/* Searches all orders of the shape. reorder: the switch keeps contributions ahead of a gap. Returns
+ * 0, or -1 with the reason in `result`. order_stores: see data_path_open(). */
+int search_shape(const struct shape *shape, bool reorder, const struct search_options *options,
+		 bool order_stores, struct search_result *result);
 
 #endif

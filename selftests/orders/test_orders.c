@@ -157,6 +157,32 @@ static const struct shape shapes[] = {
 	 {IN_TURN(0), IN_TURN(1), PARENT(2), {T(2)}}},
 };
 
+/* Shapes of a switch that keeps contributions ahead of a gap. */
+static const struct shape ahead_shapes[] = {
+	{"ahead", 2, 2, false, false, 2, 0, 0, {{K(0, 1), K(0, 0)}, {K(1, 0), K(1, 1)}}},
+	{"ahead_of_both", 2, 2, false, false, 2, 0, 0, {{K(0, 1), K(0, 0)}, {K(1, 1), K(1, 0)}}},
+	{"ahead_of_three",
+	 3,
+	 2,
+	 false,
+	 false,
+	 2,
+	 3,
+	 0,
+	 {{K(0, 1), K(0, 0)}, {K(1, 0), K(1, 1)}, {K(2, 1), K(2, 0)}}},
+	{"ahead_and_again",
+	 2,
+	 2,
+	 false,
+	 false,
+	 3,
+	 3,
+	 0,
+	 {{K(0, 1), K(0, 0), W(0, 0), K(0, 2)},
+	  {K(1, 0), K(1, 1), W(1, 0), K(1, 2)},
+	  {D(0, 1), T(0)}}},
+};
+
 static const struct {
 	const char *name;
 	struct search_options options;
@@ -172,13 +198,13 @@ static double now_s(void)
 	return inc_now_ns() * 1e-9;
 }
 
-static void test(const struct shape *shape, const char *name, struct search_options options,
-		 bool order_stores)
+static void test(const struct shape *shape, bool reorder, const char *name,
+		 struct search_options options, bool order_stores)
 {
 	struct search_result result;
 	double begin_s = now_s();
 
-	if (search_shape(shape, &options, order_stores, &result)) {
+	if (search_shape(shape, reorder, &options, order_stores, &result)) {
 		report_fail(name, "order %llu: %s", (unsigned long long)result.runs, result.why);
 		return;
 	}
@@ -190,25 +216,33 @@ static void test(const struct shape *shape, const char *name, struct search_opti
 		now_s() - begin_s);
 }
 
-int main(int argc, char **argv)
+static void test_shape(const struct shape *shape, bool reorder, int argc, char **argv)
 {
 	const char *only = argc > 1 ? argv[1] : "";
 	bool full = getenv("FULL");
 
-	for (unsigned int i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-		for (unsigned int m = 0; m < sizeof(models) / sizeof(models[0]); m++) {
-			struct search_options options = models[m].options;
-			char name[96];
+	for (unsigned int m = 0; m < sizeof(models) / sizeof(models[0]); m++) {
+		struct search_options options = models[m].options;
+		char name[96];
 
-			snprintf(name, sizeof(name), "%s_%s", shapes[i].name, models[m].name);
-			if (*only && strcmp(name, only))
-				continue;
-			options.preemptions =
-				full ? shapes[i].full_preemptions : shapes[i].preemptions;
-			if (argc > 2)
-				options.preemptions = strtoul(argv[2], NULL, 0);
-			options.bounded = options.preemptions;
-			test(&shapes[i], name, options, models[m].order_stores);
-		}
+		snprintf(name, sizeof(name), "%s_%s", shape->name, models[m].name);
+		if (*only && strcmp(name, only))
+			continue;
+		options.preemptions = full ? shape->full_preemptions : shape->preemptions;
+		if (argc > 2)
+			options.preemptions = strtoul(argv[2], NULL, 0);
+		options.bounded = options.preemptions;
+		test(shape, reorder, name, options, models[m].order_stores);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int i;
+
+	for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		test_shape(&shapes[i], false, argc, argv);
+	for (i = 0; i < sizeof(ahead_shapes) / sizeof(ahead_shapes[0]); i++)
+		test_shape(&ahead_shapes[i], true, argc, argv);
 	return report_exit();
 }
