@@ -376,7 +376,8 @@ static void answered(struct inc_requester *q, uint32_t status, uint64_t now_ns)
 				      : now_ns - probe->at_ns;
 	if (missing) {
 		mark_lost(q, q->acked, missing, probe->round + 1);
-		/* what was sent again a round before may be lost, or waits for another rank */
+		/* a packet that was sent again a round before may be lost, or waits for another
+		 * rank */
 		for (r = q->acked + missing; r < q->high && r < q->sel.sent_high; r++)
 			if (inc_requester_packet(q, r)->round)
 				mark_lost(q, r, 1, probe->round);

@@ -115,8 +115,8 @@ static int named_and_last(struct unit *u)
 	return 0;
 }
 
-/* What is not a whole message with its descriptor, is beyond the window, or does not fit, is not
- * kept. It gets a NAK that names everything, and then all packets are dropped, as always. */
+/* A packet is not kept if it is no whole message with its descriptor, is beyond the window, or is
+ * invalid. It gets a NAK that names everything, and then all packets are dropped, as always. */
 static int not_kept(struct unit *u)
 {
 	static const struct {

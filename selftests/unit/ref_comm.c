@@ -64,6 +64,57 @@ bool ref_is_only(uint8_t op)
 	       op == INC_OP_WRITE_ONLY_IMM;
 }
 
+bool ref_has(const struct ref_comm *cm, uint32_t child, uint64_t r)
+{
+	uint64_t word = cm->slot[r % cm->slots].word;
+	uint32_t generation = r / cm->slots;
+
+	return INC_SLOT_GENERATION(word) == generation
+		       ? INC_SLOT_ARRIVED(word) >> child & 1
+		       : (int32_t)(INC_SLOT_GENERATION(word) - generation) > 0;
+}
+
+void ref_pass_kept(struct ref_comm *cm, uint32_t child)
+{
+	struct inc_conn_state *st = &cm->conn[child].state;
+	uint64_t first = st->rx_next;
+
+	for (st->ahead--; st->ahead && ref_has(cm, child, st->rx_next); st->ahead--) {
+		st->desc = ref_contrib(cm, child, st->rx_next++)->desc;
+		st->msn = (st->msn + 1) & 0xffffff;
+	}
+	if (st->rx_next > first && st->ahead_asks)
+		st->ack_asked = st->rx_next;
+	if (st->rx_next > first && !st->ahead)
+		st->ahead_asks = 0;
+}
+
+/* Learns the peer's MAC address from an intact frame. Another address replaces it only after two
+ * consecutive packets with that address. A multicast address is never learned. */
+void ref_learn_mac(struct ref_conn *c, const uint8_t *source, uint32_t psn)
+{
+	struct inc_conn_state *st = &c->state;
+
+	if (source[0] & 1 || c->cfg.flags & INC_CONN_F_FIXED_MAC)
+		return;
+	if (st->mac.known && !memcmp(st->mac.addr, source, 6)) {
+		memset(&st->mac_hint, 0, sizeof(st->mac_hint));
+	} else if (st->mac_hint.known && !memcmp(st->mac_hint.addr, source, 6) &&
+		   st->hint_psn != INC_NO_PSN) {
+		union inc_mac before = st->mac;
+
+		if (st->hint_psn == psn)
+			return;
+		st->mac = st->mac_hint;
+		st->mac_hint = before;
+		st->hint_psn = INC_NO_PSN;
+	} else {
+		memcpy(st->mac_hint.addr, source, 6);
+		st->mac_hint.known = 1;
+		st->hint_psn = psn;
+	}
+}
+
 /* The MAC address to which frames for the child are sent. */
 const uint8_t *ref_peer_mac(const struct ref_conn *c)
 {

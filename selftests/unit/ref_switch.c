@@ -59,33 +59,6 @@ static void event(struct walk *w, enum inc_event_type type, uint32_t arg, uint64
 	e->mask = mask;
 }
 
-/* Learns the peer's MAC address from an intact frame. Another address replaces it only after two
- * consecutive packets with that address. A multicast address is never learned. */
-static void learn_mac(struct walk *w)
-{
-	struct inc_conn_state *st = &w->c->state;
-	const uint8_t *source = w->in->data + 6;
-
-	if (source[0] & 1 || w->c->cfg.flags & INC_CONN_F_FIXED_MAC)
-		return;
-	if (st->mac.known && !memcmp(st->mac.addr, source, 6)) {
-		memset(&st->mac_hint, 0, sizeof(st->mac_hint));
-	} else if (st->mac_hint.known && !memcmp(st->mac_hint.addr, source, 6) &&
-		   st->hint_psn != INC_NO_PSN) {
-		union inc_mac before = st->mac;
-
-		if (st->hint_psn == w->psn)
-			return;
-		st->mac = st->mac_hint;
-		st->mac_hint = before;
-		st->hint_psn = INC_NO_PSN;
-	} else {
-		memcpy(st->mac_hint.addr, source, 6);
-		st->mac_hint.known = 1;
-		st->hint_psn = w->psn;
-	}
-}
-
 /* Does the communicator keep contributions ahead of a gap? */
 static bool reorders(const struct walk *w)
 {
@@ -248,34 +221,6 @@ static void last_arrived(struct walk *w, uint64_t r)
 	send_on(w, r, w->sw->copies_shared || stuck, INC_EVENT_RESULT_PENDING, INC_CTR_MC_RESULT);
 }
 
-/* Has the switch contribution r of the frame's child, which may be ahead of a gap? */
-static bool has(const struct walk *w, uint64_t r)
-{
-	const struct ref_comm *cm = w->cm;
-	uint64_t word = cm->slot[r % cm->slots].word;
-	uint32_t generation = r / cm->slots;
-
-	return INC_SLOT_GENERATION(word) == generation
-		       ? INC_SLOT_ARRIVED(word) >> w->out->child & 1
-		       : (int32_t)(INC_SLOT_GENERATION(word) - generation) > 0;
-}
-
-/* Passes over the packets behind a closed gap that were kept. */
-static void pass_kept(struct walk *w)
-{
-	struct inc_conn_state *st = &w->c->state;
-	uint64_t first = st->rx_next;
-
-	for (st->ahead--; st->ahead && has(w, st->rx_next); st->ahead--) {
-		st->desc = ref_contrib(w->cm, w->out->child, st->rx_next++)->desc;
-		st->msn = (st->msn + 1) & 0xffffff;
-	}
-	if (st->rx_next > first && st->ahead_asks)
-		st->ack_asked = st->rx_next;
-	if (st->rx_next > first && !st->ahead)
-		st->ahead_asks = 0;
-}
-
 /* Accepts the packet: advances the state of its connection. */
 static void advance(struct walk *w, uint64_t r)
 {
@@ -292,7 +237,7 @@ static void advance(struct walk *w, uint64_t r)
 		st->open_message = w->opcode >= INC_OP_WRITE_FIRST ? INC_OPEN_WRITE : INC_OPEN_SEND;
 	}
 	if (st->ahead)
-		pass_kept(w);
+		ref_pass_kept(w->cm, w->out->child);
 }
 
 static void store(struct walk *w, uint64_t r, uint32_t desc)
@@ -400,7 +345,8 @@ static bool keep(struct walk *w, uint32_t ahead)
 	if (!reorders(w) || st->nak_sent || st->open_message != INC_OPEN_NONE ||
 	    ahead >= cm->slots || !ref_is_only(w->opcode) || !frame_has_imm(w->opcode))
 		return false;
-	if (has(w, r) && INC_SLOT_GENERATION(word) - (uint32_t)(r / cm->slots) <= 1) {
+	if (ref_has(w->cm, w->out->child, r) &&
+	    INC_SLOT_GENERATION(word) - (uint32_t)(r / cm->slots) <= 1) {
 		st->duplicates++;
 		answer_ack(w, INC_CTR_ANS_DUPLICATE);
 		return true;
@@ -468,7 +414,8 @@ static void answer_status(struct walk *w, uint64_t complete)
 	struct inc_conn_state *st = &w->c->state;
 	uint32_t missing = 0;
 
-	while (missing < 64 && missing < st->ahead && !has(w, st->rx_next + missing))
+	while (missing < 64 && missing < st->ahead &&
+	       !ref_has(w->cm, w->out->child, st->rx_next + missing))
 		missing++;
 	st->ack_sent = st->rx_next;
 	answer_msn(w, INC_CTR_ANS_OWED, kept_psn(w->c), INC_AETH_ACK,
@@ -647,7 +594,7 @@ void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, 
 		end(&w, XDP_DROP, INC_CTR_DROP_ICRC);
 		return;
 	}
-	learn_mac(&w);
+	ref_learn_mac(w.c, in->data + 6, w.psn);
 	if (w.opcode == INC_OP_ACK)
 		acknowledgement(&w);
 	else

@@ -87,6 +87,11 @@ struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r);
 /* Functions of ref_comm.c that ref_switch.c uses. */
 bool ref_is_only(uint8_t opcode);
 const uint8_t *ref_peer_mac(const struct ref_conn *c);
+void ref_learn_mac(struct ref_conn *c, const uint8_t *source, uint32_t psn);
+/* Has the switch contribution r of the child, which may be ahead of a gap? */
+bool ref_has(const struct ref_comm *cm, uint32_t child, uint64_t r);
+/* Passes over the packets behind a gap that has just been closed, if they were kept. */
+void ref_pass_kept(struct ref_comm *cm, uint32_t child);
 /* Mask of the children whose packets contradict the others. A child is one of them if its
  * descriptor differs from that of the first child. It is also one if its length differs from
  * that of the first child that has this descriptor and gives data. The same holds if it gives
