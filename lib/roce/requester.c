@@ -357,6 +357,28 @@ static void mark_lost(struct inc_requester *q, uint64_t from, uint64_t count, ui
 
 static void judge_path(struct inc_requester *q, uint64_t now_ns);
 
+/* No packet has come behind the last one acknowledged, as the answer to this probe says. Those that
+ * were sent before an earlier probe are lost. */
+static void tail_is_missing(struct inc_requester *q, uint32_t round, uint64_t now_ns)
+{
+	uint64_t high = q->acked;
+	uint32_t since = 0;
+
+	for (unsigned int i = 0; i < INC_STATUS_PROBES; i++) {
+		const typeof(q->sel.probe[0]) *p = &q->sel.probe[i];
+
+		if (p->round && p->round < round && p->at_ns + INC_PROBE_TAIL_NS <= now_ns &&
+		    p->high > high) {
+			high = p->high;
+			since = p->round;
+		}
+	}
+	if (high == q->acked)
+		return;
+	judge_path(q, now_ns);
+	mark_lost(q, q->acked, high - q->acked, since + 1);
+}
+
 /* Handles the answer to a probe, which has acknowledged all packets before `acked` already. */
 static void answered(struct inc_requester *q, uint32_t status, uint64_t now_ns)
 {
@@ -381,10 +403,8 @@ static void answered(struct inc_requester *q, uint32_t status, uint64_t now_ns)
 		for (r = q->acked + missing; r < q->high && r < q->sel.sent_high; r++)
 			if (inc_requester_packet(q, r)->round)
 				mark_lost(q, r, 1, probe->round);
-	} else if (q->acked < probe->high) {
-		/* no packet has come behind the last one acknowledged */
-		judge_path(q, now_ns);
-		mark_lost(q, q->acked, probe->high - q->acked, probe->round + 1);
+	} else {
+		tail_is_missing(q, probe->round, now_ns);
 	}
 	inc_rto_heard(&q->rto);
 	inc_requester_restart_timer(q, now_ns);

@@ -51,6 +51,10 @@
 #define INC_PROBE_PACE_NS    INC_NSEC_PER_MSEC
 #define INC_PROBE_LOST_NS    (2 * INC_NSEC_PER_MSEC)
 #define INC_PROBE_TRIES      8
+/* A probe may overtake packets, because a network card or a veth may have a queue for each CPU. So
+ * the last packets of all count as lost only if a probe that was sent so long ago is answered, and
+ * a later one has not acknowledged them either. */
+#define INC_PROBE_TAIL_NS (8 * INC_NSEC_PER_MSEC)
 
 struct inc_requester_figures {
 	uint64_t sent;   /* number of packets that were sent for the first time */

@@ -341,6 +341,7 @@ static bool keep(struct walk *w, uint32_t ahead)
 	struct ref_comm *cm = w->cm;
 	uint64_t r = st->rx_next + ahead, word = cm->slot[r % cm->slots].word;
 	uint32_t desc, gap = ahead > st->ahead ? ahead - st->ahead : 0, begins = st->ahead, want;
+	bool named;
 
 	if (!reorders(w) || st->nak_sent || st->open_message != INC_OPEN_NONE ||
 	    ahead >= cm->slots || !ref_is_only(w->opcode) || !frame_has_imm(w->opcode))
@@ -359,21 +360,18 @@ static bool keep(struct walk *w, uint32_t ahead)
 	if (ahead >= st->ahead)
 		st->ahead = ahead + 1;
 	want = (w->c->cfg.peer.psn + st->rx_next) & INC_PSN_MASK;
-	if (gap && (INC_SLOT_ARRIVED(word) | child_bit(w)) == cm->cfg.full_mask) {
-		st->naks_sent++;
-		answer_msn(w, INC_CTR_ANS_NAK_SEQ, want, INC_AETH_NAK_SEQ, begins << 12 | (gap + 1),
-			   false);
-		return true;
+	/* the frame cannot become both the NAK and the result */
+	named = gap && (INC_SLOT_ARRIVED(word) | child_bit(w)) == cm->cfg.full_mask;
+	if (!named) {
+		store(w, r, desc);
+		st->ahead_asks |= w->ackreq;
 	}
-	store(w, r, desc);
-	if (w->ackreq)
-		st->ahead_asks = 1;
-	if (INC_SLOT_ARRIVED(cm->slot[r % cm->slots].word) == cm->cfg.full_mask) {
+	if (!named && INC_SLOT_ARRIVED(cm->slot[r % cm->slots].word) == cm->cfg.full_mask) {
 		last_arrived(w, r);
 	} else if (gap) {
 		st->naks_sent++;
-		answer_msn(w, INC_CTR_ANS_NAK_SEQ, want, INC_AETH_NAK_SEQ, begins << 12 | gap,
-			   false);
+		answer_msn(w, INC_CTR_ANS_NAK_SEQ, want, INC_AETH_NAK_SEQ,
+			   begins << 12 | (gap + named), false);
 	} else {
 		end(w, XDP_DROP, INC_CTR_ABS_AHEAD);
 	}
