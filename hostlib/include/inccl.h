@@ -54,12 +54,12 @@
  * thread is inside a call on it. If several threads start collectives on one communicator, the
  * caller must order the starts, because all ranks have to start the collectives in the same order.
  *
- * A communicator has one thread for each of its channels. That of the first one serves the
- * connection while no caller waits, and the others serve their connections all the time. A group
- * has one, which receives from the controller. Communicators whose transport is verbs share one
- *more thread while any of them keeps registrations for reuse: it notices when registered memory
- *goes away. The library has no other global state. All these threads block all signals. Each has a
- * stack of 1 MiB, whatever RLIMIT_STACK is, and a log callback may run on that stack.
+ * A communicator has one thread for each channel. That of the first channel serves it while no
+ * caller waits, and the others serve theirs all the time. A group has one, which receives from the
+ * controller. Communicators whose transport is verbs share one more thread while any of them keeps
+ * registrations for reuse: it notices when registered memory goes away. The library has no other
+ * global state. All these threads block all signals. Each has a stack of 1 MiB, whatever
+ * RLIMIT_STACK is, and a log callback may run on that stack.
  *
  * The library's threads must run while the program computes. The controller declares a rank dead
  * whose thread does not answer for 3 seconds (inc-controller --member-timeout-ms), and the group of
@@ -399,10 +399,9 @@ struct inccl_communicator_opts {
 	/* The same on every rank. If it is not the machine's order, each collective converts its
 	 * packets in the library's own memory, one window of packets for all collectives. */
 	enum inccl_byte_order byte_order;
-	/* Connections side by side, 1 to 16, of which each one counts as a communicator towards
-	 * quotas. The least that any rank asks for counts. Default: what suits the switches' CPUs
-	 * and receive queues, 4 at most, and 1 if a switch or this host has fewer than 4 CPUs. If
-	 * the controller or a switch refuses a further channel, all ranks have fewer. */
+	/* 1 to 16, of which each counts towards quotas like a communicator. The least that a rank
+	 * asks for counts, and all ranks have fewer if one is refused. Default: by the CPUs and
+	 * queues of switches 1 to 4; 1 if a switch or this host has fewer than 4 CPUs. */
 	unsigned int channels;
 };
 
@@ -568,14 +567,13 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * returns a request, which inccl_test() or inccl_wait() must collect. Several requests may be in
  * flight. They are carried out in the order of their start, which must be the same on every rank.
  *
- * If the communicator has several channels, an AllReduce, Reduce or Broadcast of 512 KiB or more is
- * cut into equal parts, one for each channel, but no more than one for each 256 KiB. The channels
- * work at the same time, share one window, and write their results to where they belong. Each part
- * has the time limit of the collective. If a channel fails, the communicator fails with the error
- *of that channel. The bits of a result do not depend on the number of channels, because a sum in
- *fixed point is cut between blocks of float_block elements only. There is one exception: in a
- *network of several roots a channel may have another tree, whose switches add native floats in
- *another order. Then, too, all ranks get the same bits.
+ * An AllReduce, Reduce or Broadcast of 512 KiB or more is cut into equal parts, one for each
+ * channel of the communicator and at most one for each 256 KiB. The channels work at the same
+ * time and share one window. If one fails, the communicator fails with its error. The bits of a
+ * result do not depend on the number of channels, because a sum in fixed point is cut between
+ * blocks only. There is one exception: in a network of several roots a channel may have another
+ * tree, whose switches add native floats in another order. Then, too, all ranks get the same
+ * bits.
  *
  * inccl_allreduce_sendrecv() and inccl_allreduce_write() are inccl_allreduce() of INCCL_INT32 by
  * INCCL_SUM. They have the names and the order of arguments of the original documents, and the mode

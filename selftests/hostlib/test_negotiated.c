@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * What a rank and the controller agree on. A member offers its largest payload, and accepts no
- * larger one. A communicator has as many channels as the controller names, and they work and fail
- * as one. The controller and the switch are fakes.
+ * A rank and the controller agree on payload and channels. A member offers its largest payload, and
+ * accepts no larger one. A communicator has as many channels as the controller names, and they work
+ * and fail as one. The controller and the switch are fakes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
