@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/thread.h"
 #include "selftests/hostlib/fixture_rank.h"
 
 /* WATCHED: the program has a sanitizer, which loses track of a thread that is cancelled in an
@@ -530,8 +530,8 @@ static void bursts_share_sends(void **state)
 	struct inccl_request *req[2];
 
 	__atomic_store_n(&stalled, fx->comm, __ATOMIC_SEQ_CST);
-	while (!__atomic_load_n(&is_stalled, __ATOMIC_SEQ_CST))
-		poll(NULL, 0, 1);
+	for (; !__atomic_load_n(&is_stalled, __ATOMIC_SEQ_CST); poll(NULL, 0, 1))
+		inc_signal_fd(fx->comm->thread_fd); /* the thread may sleep already */
 	start_two(fx, 0, req, pkt);
 	assert_int_equal(inccl_test(req[1]), -EAGAIN);
 	assert_false(fx->comm->unsent_packets);
