@@ -274,18 +274,19 @@ void inc_requester_hunger(struct inc_requester *q, bool hungry, uint64_t now_ns)
 
 bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns)
 {
+	const uint64_t half_ns = inc_rto_wait_ns(&q->rto) / 2;
+
 	if (now_ns < q->probe_at_ns)
 		return false;
-	if (q->selective) {
-		inc_requester_probed(q, now_ns);
-		return true;
-	}
 	q->probe_at_ns = UINT64_MAX;
-	/* the answer needs time, also if the probe is sent late */
-	if (q->rto_at_ns < now_ns + inc_rto_wait_ns(&q->rto) / 2)
-		q->rto_at_ns = now_ns + inc_rto_wait_ns(&q->rto) / 2;
+	/* The answer needs time, also if the probe is sent late. A probe that is repeated, because
+	 * it may be lost, has had its time. */
+	if (!q->sel.probing && q->rto_at_ns < now_ns + half_ns)
+		q->rto_at_ns = now_ns + half_ns;
 	/* the answer does not show how long the packets took */
 	inc_rto_spoil(&q->rto);
+	if (q->selective)
+		inc_requester_probed(q, now_ns);
 	return true;
 }
 

@@ -258,6 +258,20 @@ static void gaps_of_results(void **state)
 	assert_false(w->tx->sel.hungry);
 }
 
+/* The endpoint was not served until both timers were over. The probe's answer gets its time. */
+static void served_late(void **state)
+{
+	struct fixture *w = *state;
+
+	contribute(w, 0, 1);
+	w->tx->rto_at_ns = w->tx->probe_at_ns = inc_now_ns();
+	soft_due(SOFT_DEV(w->ep->dev), w->tx->rto_at_ns);
+	expect_psn(w, PROBE, -1);
+	answer(w, w->probe, 1, 0, 0);
+	assert_int_equal(endpoint_stats(w->ep).timeouts, 0);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 0);
+}
+
 /* An answer with more results than were asked for names nothing. */
 static void impossible_answers(void **state)
 {
@@ -279,7 +293,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(gap_of_contributions),     CASE(results_acknowledge_themselves),
 		CASE(answers_find_their_probe), CASE(last_contributions),
-		CASE(gaps_of_results),          CASE(impossible_answers),
+		CASE(gaps_of_results),          CASE(served_late),
+		CASE(impossible_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
