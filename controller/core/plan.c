@@ -15,33 +15,51 @@
 
 #define PASSTHROUGH_MAX_PAYLOAD 2048
 
-const struct inc_plan_table inc_plan_measured = {
-	.alone =
+const struct inc_plan_table
+	inc_plan_measured =
 		{
-			[INC_PASSTHROUGH] =
+			.alone =
 				{
-					[INC_PLAN_INT32] = {{12400, 1900, 0}, {2000, 1100, 0}},
-					[INC_PLAN_FLOAT32] = {{22500, 1900, 0}, {3500, 1100, 0}},
+					[INC_PASSTHROUGH] =
+						{
+							[INC_PLAN_INT32] = {{9400, 1980, 0},
+									    {4900, 1080, 0},
+									    {1000, 700, 0}},
+							[INC_PLAN_FLOAT32] = {{16100, 1950, 0},
+									      {8400, 1040, 0},
+									      {1700, 500, 0}},
+						},
+					[INC_TERMINATION] =
+						{
+							[INC_PLAN_INT32] = {{24000, 0, 0.5},
+									    {20400, 0, 0.4},
+									    {4700, 0, 0.17}},
+							[INC_PLAN_FLOAT32] = {{20000, 0, 0.5},
+									      {19400, 0, 0.4},
+									      {1700, 0, 0.13}},
+						},
 				},
-			[INC_TERMINATION] =
+			.crowded =
 				{
-					[INC_PLAN_INT32] = {{22000, 0, 0.50}, {20000, 0, 0.40}},
-					[INC_PLAN_FLOAT32] = {{20000, 0, 0.50}, {19000, 0, 0.41}},
+					[INC_PASSTHROUGH] =
+						{
+							[INC_PLAN_INT32] = {{17900, 2600, 0},
+									    {9500, 1450, 0},
+									    {700, 1400, 0}},
+							[INC_PLAN_FLOAT32] = {{37400, 3250, 0},
+									      {20000, 1800, 0},
+									      {6000, 1300, 0}},
+						},
+					[INC_TERMINATION] =
+						{
+							[INC_PLAN_INT32] = {{50000, 0, 0.71},
+									    {28000, 0, 0.48},
+									    {5700, 0, 0.04}},
+							[INC_PLAN_FLOAT32] = {{45000, 0, 0.74},
+									      {29000, 0, 0.46},
+									      {7900, 0, 0.03}},
+						},
 				},
-		},
-	.crowded =
-		{
-			[INC_PASSTHROUGH] =
-				{
-					[INC_PLAN_INT32] = {{26000, 2900, 0}, {3000, 1500, 0}},
-					[INC_PLAN_FLOAT32] = {{52000, 3100, 0}, {6000, 1500, 0}},
-				},
-			[INC_TERMINATION] =
-				{
-					[INC_PLAN_INT32] = {{45000, 0, 0.80}, {30000, 0, 0.55}},
-					[INC_PLAN_FLOAT32] = {{42000, 0, 0.72}, {28000, 0, 0.53}},
-				},
-		},
 };
 
 /* A plan in the making. */
