@@ -122,7 +122,7 @@ static int check_options(void *settings)
 	if (opt->plan.topology)
 		return 0;
 	if (!opt->topology)
-		return inc_usage("option '--topology' is missing");
+		return inc_usage("--topology is missing");
 	if (opt->member_port && opt->member_port == opt->switch_port)
 		return inc_usage("--member-port and --switch-port are both %u", opt->member_port);
 	if (opt->insecure && inc_tls_wanted(&opt->tls))
