@@ -294,7 +294,10 @@ void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 {
 	if (r <= q->acked)
 		return;
-	for (; q->acked < r; q->acked++) {
+	/* the peer may have packets behind r, too, whose results have come before */
+	for (; q->acked < r || (q->acked < q->sel.kept_high &&
+				inc_requester_packet(q, q->acked)->flags & INC_TX_KEPT);
+	     q->acked++) {
 		const uint8_t flags = inc_requester_packet(q, q->acked)->flags;
 
 		q->sel.lost -= !!(flags & INC_TX_LOST);
@@ -304,8 +307,8 @@ void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 		}
 	}
 	q->sel.tries = 0;
-	if (q->next < r)
-		q->next = r;
+	if (q->next < q->acked)
+		q->next = q->acked;
 	if (q->burst)
 		q->burst = r < q->recover ? 2 * q->burst : 0;
 	inc_rto_heard(&q->rto);

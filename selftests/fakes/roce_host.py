@@ -100,9 +100,9 @@ class Host:
         self.send(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24 | msn))
 
     @contextlib.contextmanager
-    def answering(self, syndrome, r, processes=1):
+    def answering(self, syndrome, r, processes=1, msn=0):
         """Repeats the answer several times a millisecond until the block ends."""
-        frame = self.frame(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24))
+        frame = self.frame(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24 | msn))
         children = []
         try:
             for _ in range(processes):

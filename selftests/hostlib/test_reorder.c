@@ -188,6 +188,23 @@ static void results_acknowledge_themselves(void **state)
 	assert_int_equal(w->ep->completed, 4);
 }
 
+/* An ACK that was made before the peer had the later contributions comes behind their results. */
+static void results_overtake_an_ack(void **state)
+{
+	struct fixture *w = *state;
+	const uint64_t acks = endpoint_stats(w->ep).acks_received;
+
+	contribute(w, 0, 3);
+	give_result(w, 1);
+	give_result(w, 2);
+	assert_int_equal(w->tx->acked, 0);
+	send_aeth(w, INC_AETH_ACK, 0, 0, false);
+	STEP_WHILE(endpoint_stats(w->ep).acks_received == acks, endpoint_serve(w->ep));
+	assert_int_equal(w->tx->acked, 3);
+	give_result(w, 0);
+	assert_int_equal(w->ep->completed, 3);
+}
+
 /* A packet that was sent again after a probe is not lost because the probe's answer names it. */
 static void answers_find_their_probe(void **state)
 {
@@ -291,9 +308,13 @@ static void impossible_answers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(gap_of_contributions),     CASE(results_acknowledge_themselves),
-		CASE(answers_find_their_probe), CASE(last_contributions),
-		CASE(gaps_of_results),          CASE(served_late),
+		CASE(gap_of_contributions),
+		CASE(results_acknowledge_themselves),
+		CASE(results_overtake_an_ack),
+		CASE(answers_find_their_probe),
+		CASE(last_contributions),
+		CASE(gaps_of_results),
+		CASE(served_late),
 		CASE(impossible_answers),
 	};
 

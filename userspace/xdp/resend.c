@@ -325,6 +325,17 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	return true;
 }
 
+/* Whether a NAK that names the first result outstanding is served. If the peer repeats it, the
+ * timer retransmits instead, because the timer backs off, and the peer is reported when that goes
+ * on for long. */
+static bool may_serve(struct sp_conn *c)
+{
+	if (++c->asked > FREE_NAKS)
+		return false;
+	inc_rto_heard(&c->rto);
+	return true;
+}
+
 void sp_serve_gap(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, int64_t r,
 		  uint32_t gap)
 {
@@ -332,20 +343,24 @@ void sp_serve_gap(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, in
 	struct sp_conn *c = &cm->conn[peer];
 	int64_t from = r + INC_GAP_OFFSET(gap), end = from + INC_GAP_COUNT(gap);
 
+	if (r > (int64_t)c->acked)
+		advance(cm, c, r, now);
 	if (end > (int64_t)sent)
 		end = sent;
 	if (from < (int64_t)c->acked)
 		from = c->acked;
-	if (r > (int64_t)c->acked)
-		advance(cm, c, r, now);
-	/* the peer answers, and names again what is lost once more */
-	inc_rto_heard(&c->rto);
+	/* the peer names again what is not sent here */
+	if (end > from + BURST)
+		end = from + BURST;
+	if (from >= end || (from == (int64_t)c->acked && !may_serve(c)))
+		return;
 	c->probe_end = 0;
 	sp->stats.naks_served++;
-	for (; from < end; from++)
+	for (; from < end; from++) {
 		if (sp_resend(sp, cm, peer, from, from + 1 == end) == -EAGAIN)
 			break;
-	sent_again(c, now);
+		sent_again(c, now);
+	}
 	sp_flush(sp);
 }
 
