@@ -16,7 +16,9 @@
 #include "controller/core/route.h"
 #include "controller/core/switch.h"
 
-/* Further channels that no member has asked for may use one such part of what is left. */
+/* Further channels that no member has asked for are made only while all use together stays below
+ * one such part of a limit. So what is left suffices for nearly as many communicators as without
+ * channels. */
 #define SPARE_PART 4
 
 /* Adds to load what the group's communicators use on a switch. Communicators that the switch has
@@ -142,11 +144,11 @@ int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 			   comm->group->job, comm->slots, (unsigned long long)has, quota);
 }
 
-/* Reduces n to what fits into a quarter of what is left of a resource, where each one takes
+/* Reduces n to what fits into a quarter of a resource beside what is in use, where each one takes
  * `each`. */
 static unsigned int fit(unsigned int n, uint64_t limit, uint64_t used, uint64_t each)
 {
-	const uint64_t left = limit > used ? (limit - used) / SPARE_PART : 0;
+	const uint64_t part = limit / SPARE_PART, left = part > used ? part - used : 0;
 
 	return each && n * each > left ? left / each : n;
 }

@@ -36,8 +36,8 @@ struct inc_job_load inc_job_load(const struct inc_group *group);
 int inc_group_admit(const struct inc_group *group, struct inc_err *err);
 /* Checks whether the job's quota of slots has room for the communicator. Returns 0 or -EDQUOT. */
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err);
-/* Returns how many further communicators of this one's size, n at most, fit into a quarter of what
- * the job and the tree's switches have left. */
+/* Returns how many further communicators of this one's size, n at most, fit into a quarter of the
+ * limits of the job and of the tree's switches, beside what is in use. */
 unsigned int inc_comm_spare(const struct inc_comm *comm, unsigned int n);
 /* No tree has room for the communicator: appends to err the job that uses most of the resource that
  * is used up. */
