@@ -399,6 +399,7 @@ struct inccl_communicator_opts {
 	/* The same on every rank. If it is not the machine's order, each collective converts its
 	 * packets in the library's own memory, one window of packets for all collectives. */
 	enum inccl_byte_order byte_order;
+	unsigned int unused; /* padding of earlier versions, which may have any value */
 	/* 1 to 16, of which each counts towards quotas like a communicator. The least that a rank
 	 * asks for counts, and all ranks have fewer if one is refused. Default: by the CPUs and
 	 * queues of switches 1 to 4; 1 if a switch or this host has fewer than 4 CPUs. */
@@ -552,10 +553,10 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * operator. Every rank must call it with the same @count, @dtype and @op, as the same collective in
  * the order of the communicator's.
  *
- * @send	@count elements, aligned to their size. The library does not change them, and the
- *		caller must not change them until the end.
+ * @send	@count elements, aligned to their size, which must not change until the end.
  * @recv	Room for @count elements, aligned likewise. It may be @send itself (in place), and
- *		must not overlap it otherwise. After an error its content is undefined.
+ *must not overlap it otherwise, nor any buffer of another request in flight. After an error its
+ *content is undefined.
  * @count	Elements. 0 is allowed, and nothing is sent then.
  * @dtype	Type of the elements, which are in the machine's byte order.
  * @op	Operator. All operators exist for integers. Floats have the sum, the average, the minimum
@@ -565,15 +566,14 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  *
  * inccl_allreduce() returns when the result is in @recv. inccl_allreduce_start() does not wait: it
  * returns a request, which inccl_test() or inccl_wait() must collect. Several requests may be in
- * flight. They are carried out in the order of their start, which must be the same on every rank.
+ * flight, whose order of start must be the same on every rank.
  *
  * An AllReduce, Reduce or Broadcast of 512 KiB or more is cut into equal parts, one for each
  * channel of the communicator and at most one for each 256 KiB. The channels work at the same
  * time and share one window. If one fails, the communicator fails with its error. The bits of a
  * result do not depend on the number of channels, because a sum in fixed point is cut between
- * blocks only. There is one exception: in a network of several roots a channel may have another
- * tree, whose switches add native floats in another order. Then, too, all ranks get the same
- * bits.
+ * blocks only. Native floats may differ where a network has several roots, because a channel may
+ * have another tree there. Then, too, all ranks get the same bits.
  *
  * inccl_allreduce_sendrecv() and inccl_allreduce_write() are inccl_allreduce() of INCCL_INT32 by
  * INCCL_SUM. They have the names and the order of arguments of the original documents, and the mode

@@ -143,17 +143,28 @@ static int add_channels(struct inccl_communicator *lead, const struct inccl_comm
 	return 0;
 }
 
+static int error_of(struct inccl_communicator *comm)
+{
+	int error;
+
+	pthread_mutex_lock(&comm->lock);
+	error = comm->error ?: comm->grace_error;
+	pthread_mutex_unlock(&comm->lock);
+	return -error;
+}
+
 /* Returns the error with which the communicator has ended. */
 static int end_all(struct inccl_communicator *lead)
 {
 	const uint64_t deadline_ns = deadline_after_ms(SETTLE_MS);
 	const unsigned int n = lead->channels;
-	int ret = 0, one;
+	int ret = 0;
 
-	for (unsigned int i = 0; i < n; i++) {
-		one = inccl_channel_halt(lead->channel[i], deadline_ns);
-		ret = ret ?: one;
-	}
+	/* the end of one channel may fail others, so all errors are read first */
+	for (unsigned int i = 0; i < n; i++)
+		ret = ret ?: error_of(lead->channel[i]);
+	for (unsigned int i = 0; i < n; i++)
+		inccl_channel_halt(lead->channel[i], deadline_ns);
 	/* the thread of a channel may use the other channels, so all threads end first */
 	for (unsigned int i = 0; i < n; i++)
 		pthread_join(lead->channel[i]->thread, NULL);

@@ -16,6 +16,10 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
+/* The struct of earlier versions ends there, and sz must show whether a caller has this member. */
+_Static_assert(offsetof(struct inccl_communicator_opts, channels) >= 64 || sizeof(void *) < 8,
+	       "channels lies behind the struct of earlier versions");
+
 /* A host with fewer CPUs gets one channel, unless the caller asks for more. */
 #define CHANNELS_CPUS_LEAST 4
 
@@ -477,17 +481,13 @@ int inccl_communicator_create(struct inccl_group *group,
 	return ret;
 }
 
-int inccl_channel_halt(struct inccl_communicator *comm, uint64_t deadline_ns)
+void inccl_channel_halt(struct inccl_communicator *comm, uint64_t deadline_ns)
 {
-	int ret;
-
 	pthread_mutex_lock(&comm->lock);
-	ret = -(comm->error ?: comm->grace_error);
 	inccl_comm_settle(comm, deadline_ns);
 	comm->stop = true;
 	pthread_mutex_unlock(&comm->lock);
 	inc_signal_fd(comm->thread_fd);
-	return ret;
 }
 
 void inccl_channel_end(struct inccl_communicator *comm)

@@ -445,9 +445,8 @@ int inccl_channel_create(struct inccl_group *group, long long index,
 			 const struct inccl_communicator_opts *opts,
 			 struct inccl_communicator *lead, struct inccl_limit *limit,
 			 struct inccl_communicator **comm, bool *agreed, struct inc_err *err);
-/* Ends the work of a channel that is destroyed, and stops its thread, which the caller joins.
- * Returns the error with which the channel has ended, or 0. */
-int inccl_channel_halt(struct inccl_communicator *comm, uint64_t deadline_ns);
+/* Ends the work of a channel that is destroyed, and stops its thread, which the caller joins. */
+void inccl_channel_halt(struct inccl_communicator *comm, uint64_t deadline_ns);
 /* Destroys a channel whose thread has ended: leaves it at the controller and frees it. */
 void inccl_channel_end(struct inccl_communicator *comm);
 /* Frees a channel in a forked child. */
