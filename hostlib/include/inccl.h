@@ -555,8 +555,8 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  *
  * @send	@count elements, aligned to their size, which must not change until the end.
  * @recv	Room for @count elements, aligned likewise. It may be @send itself (in place), and
- *must not overlap it otherwise, nor any buffer of another request in flight. After an error its
- *content is undefined.
+ *		must not overlap it otherwise, nor a buffer of another request in flight. After an
+ *		error its content is undefined.
  * @count	Elements. 0 is allowed, and nothing is sent then.
  * @dtype	Type of the elements, which are in the machine's byte order.
  * @op	Operator. All operators exist for integers. Floats have the sum, the average, the minimum

@@ -13,6 +13,10 @@
 #include "lib/base/machine.h"
 #include "userspace/xdp/slowpath_priv.h"
 
+/* The state shows a refusal before its event does, which names the packet. After so long the event
+ * counts as lost. */
+#define EVENT_LATE_NS (10 * INC_NSEC_PER_MSEC)
+
 /* number of closing NAKs to each peer; the waits between them double, up to rto_max */
 #define CLOSING_NAKS 8
 
@@ -224,7 +228,9 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 			sp_conn_go(cm, conn, SP_CONN_ENDED);
 			tell_conn_error(sp, cm, c, st.error);
 		}
-		if (st.refusal)
+		if (st.refusal && !conn->refusal_seen_at_ns)
+			conn->refusal_seen_at_ns = now;
+		else if (st.refusal && now - conn->refusal_seen_at_ns >= EVENT_LATE_NS)
 			sp_tell_refusal(sp, cm, c, st.tx_acked, st.refusal);
 	}
 }

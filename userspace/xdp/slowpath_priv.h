@@ -80,9 +80,10 @@ struct sp_conn {
 	struct inc_rto rto;
 	unsigned int asked; /* number of NAKs and RNR NAKs since the last progress */
 	struct sp_stale_nak stale_nak;
-	enum sp_conn_phase phase; /* phase of the connection, which only sp_conn_go() changes */
-	bool refusal_told;        /* the notice that the peer has refused a packet was sent */
-	uint64_t paid;            /* the slow path has acknowledged all packets before this one */
+	enum sp_conn_phase phase;    /* phase of the connection, which only sp_conn_go() changes */
+	bool refusal_told;           /* the notice that the peer has refused a packet was sent */
+	uint64_t refusal_seen_at_ns; /* when the state has shown a refusal first; 0: not yet */
+	uint64_t paid; /* the slow path has acknowledged all packets before this one */
 	/* the oldest packet whose ACK is owed, seen first at owed_at_ns; 0: none */
 	uint64_t owed_r;
 	uint64_t owed_at_ns;
