@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/fixture_rank.h"
@@ -112,6 +113,19 @@ static void *waiter_thread(void *arg)
 
 	t->result = inccl_wait(t->req, -1);
 	return NULL;
+}
+
+void rank_destroy(struct rank_fixture *fx, int want)
+{
+	int ret = inccl_communicator_destroy(fx->comm);
+
+	fx->comm = NULL;
+	assert_int_equal(ret, want);
+}
+
+bool rank_reported(struct rank_fixture *fx, const char *text)
+{
+	return strstr(fx->controller.received, text);
 }
 
 void waiter_start(struct waiter *t, struct inccl_request *req)

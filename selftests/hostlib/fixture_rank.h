@@ -51,6 +51,10 @@ struct inccl_request *rank_start(struct rank_fixture *fx, unsigned int i);
 void rank_receive(struct rank_fixture *fx, struct inc_roce_packet *pkt, unsigned int r);
 /* Lets the switch receive the ACK of the results up to r. */
 void rank_receive_ack(struct rank_fixture *fx, unsigned int r);
+/* Destroys the communicator, which must return `want`. */
+void rank_destroy(struct rank_fixture *fx, int want);
+/* Whether the rank has sent this text to the controller. */
+bool rank_reported(struct rank_fixture *fx, const char *text);
 void waiter_start(struct waiter *t, struct inccl_request *req);
 
 /* Waits until the condition is true. The condition is evaluated under the communicator's lock. */

@@ -177,19 +177,6 @@ static int wide_teardown(void **state)
 	return 0;
 }
 
-static void destroy(struct rank_fixture *fx, int want)
-{
-	int ret = inccl_communicator_destroy(fx->comm);
-
-	fx->comm = NULL;
-	assert_int_equal(ret, want);
-}
-
-static bool was_told(struct rank_fixture *fx, const char *text)
-{
-	return strstr(fx->controller.received, text);
-}
-
 static bool nothing_under_way(struct inccl_communicator *comm)
 {
 	return !comm->head;
@@ -298,8 +285,8 @@ static void told_failure_of_a_channel(void **state)
 	assert_string_equal(inccl_communicator_error(w->fx.comm), "port p1 is away");
 	assert_int_equal(inccl_communicator_failed_rank(w->fx.comm), 0);
 	assert_int_equal(inccl_barrier(w->fx.comm, NULL), -ECONNABORTED);
-	destroy(&w->fx, -ECONNABORTED);
-	assert_false(was_told(&w->fx, "\"errno\""));
+	rank_destroy(&w->fx, -ECONNABORTED);
+	assert_false(rank_reported(&w->fx, "\"errno\""));
 }
 
 /* Channel 1 fails by itself: the communicator has that error, and only channel 1 is reported. */
@@ -315,9 +302,9 @@ static void own_failure_of_a_channel(void **state)
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, -EPROTO);
 	assert_non_null(strstr(inccl_communicator_error(w->fx.comm), "immediate"));
-	destroy(&w->fx, -EPROTO);
-	assert_true(was_told(&w->fx, "\"communicator\":13,\"errno\":\"EPROTO\""));
-	assert_false(was_told(&w->fx, "\"communicator\":12,\"errno\""));
+	rank_destroy(&w->fx, -EPROTO);
+	assert_true(rank_reported(&w->fx, "\"communicator\":13,\"errno\":\"EPROTO\""));
+	assert_false(rank_reported(&w->fx, "\"communicator\":12,\"errno\""));
 }
 
 /* A channel that is refused is missing, and the caller's buffer for errors has the reason. */
@@ -361,7 +348,7 @@ static void last_number(void **state)
 	assert_int_equal(inccl_communicator_create(w->fx.group, &opts, &comm), -EDQUOT);
 	assert_non_null(strstr(why, "134217728 communicators"));
 	assert_null(inccl_communicator_error(w->fx.comm));
-	assert_false(was_told(&w->fx, "\"errno\""));
+	assert_false(rank_reported(&w->fx, "\"errno\""));
 }
 
 /* A child of fork() frees all channels of its parent's communicator. */

@@ -20,19 +20,6 @@
 /* An RNR NAK that requests the longest possible wait, 655.36 ms. */
 #define RNR_LONGEST INC_AETH_TYPE_RNR
 
-static void destroy(struct rank_fixture *fx, int want)
-{
-	int ret = inccl_communicator_destroy(fx->comm);
-
-	fx->comm = NULL;
-	assert_int_equal(ret, want);
-}
-
-static bool was_told(struct rank_fixture *fx, const char *text)
-{
-	return strstr(fx->controller.received, text);
-}
-
 static bool is_patient(struct inccl_communicator *comm)
 {
 	return endpoint_stats(comm->ep).rnrs_received;
@@ -51,8 +38,8 @@ static void unsent_at_the_end(void **state)
 	rank_until(fx, is_patient);
 	rank_start(fx, 1);
 	assert_false(rc_peer_receive(&fx->peer, &pkt, 50));
-	destroy(fx, 0);
-	assert_true(was_told(fx, "\"errno\":\"ECANCELED\""));
+	rank_destroy(fx, 0);
+	assert_true(rank_reported(fx, "\"errno\":\"ECANCELED\""));
 }
 
 /* A contribution is lost on the wire, and then its rank destroys the communicator. Either the rank
@@ -64,8 +51,9 @@ static void lost_at_the_end(void **state)
 
 	rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
-	destroy(fx, 0);
-	assert_true(rc_peer_receive(&fx->peer, &pkt, 0) || was_told(fx, "\"errno\":\"ECANCELED\""));
+	rank_destroy(fx, 0);
+	assert_true(rc_peer_receive(&fx->peer, &pkt, 0) ||
+		    rank_reported(fx, "\"errno\":\"ECANCELED\""));
 }
 
 /* The report about an unfinished collective names the rank that destroyed its communicator. */
@@ -81,7 +69,7 @@ static void named_at_the_end(void **state)
 	pthread_mutex_unlock(&fx->comm->lock);
 	assert_int_equal(inccl_communicator_failed_rank(fx->comm), 0);
 	assert_non_null(strstr(inccl_communicator_error(fx->comm), "destroyed in the middle"));
-	destroy(fx, -ECANCELED);
+	rank_destroy(fx, -ECANCELED);
 }
 
 static void *settle(void *arg)
@@ -111,7 +99,7 @@ static void sent_again_at_the_end(void **state)
 	rank_receive(fx, &pkt, 0);
 	rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
 	pthread_join(settler, NULL);
-	destroy(fx, 0);
+	rank_destroy(fx, 0);
 }
 
 /* If the switch has acknowledged the contribution, no rank fails, although the result comes after
@@ -124,8 +112,8 @@ static void kept_at_the_end(void **state)
 	rank_start(fx, 0);
 	rank_receive(fx, &pkt, 0);
 	rc_peer_ack(&fx->peer, INC_AETH_ACK, pkt.psn);
-	destroy(fx, 0);
-	assert_false(was_told(fx, "\"errno\""));
+	rank_destroy(fx, 0);
+	assert_false(rank_reported(fx, "\"errno\""));
 }
 
 static bool in_grace(struct inccl_communicator *comm)
@@ -148,7 +136,7 @@ static void ended_before(void **state)
 	inccl_comm_settle(fx->comm, 0);
 	assert_int_equal(fx->comm->error, 0);
 	pthread_mutex_unlock(&fx->comm->lock);
-	destroy(fx, -EREMOTEIO);
+	rank_destroy(fx, -EREMOTEIO);
 }
 
 /* A collective's own time limit also applies after a collective with a longer limit. */
