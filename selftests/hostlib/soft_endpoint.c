@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdlib.h>
 #include <arpa/inet.h>
 #include "selftests/hostlib/soft_endpoint.h"
 
@@ -95,4 +96,31 @@ void endpoint_serve(struct inccl_endpoint *ep)
 {
 	assert_true(inccl_endpoint_progress(ep) >= 0);
 	assert_int_equal(inccl_endpoint_flush(ep), 0);
+}
+
+int mirror_setup(void **state, bool reorder)
+{
+	const struct endpoint_form form = {.payload = MIRROR_PAYLOAD,
+					   .slots = MIRROR_SLOTS,
+					   .message_packets = 1,
+					   .answers_probes = true,
+					   .reorder = reorder};
+	struct mirror_fixture *w = calloc(1, sizeof(*w));
+
+	*state = w;
+	if (!w)
+		return -1;
+	w->ep = endpoint_pair_of(&w->peer, &form);
+	w->tx = &endpoint_channel(w->ep)->tx;
+	w->tx->rto.rto_ns = w->tx->rto.min_ns = INCCL_RTO_MAX_NS;
+	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+}
+
+int mirror_teardown(void **state)
+{
+	struct mirror_fixture *w = *state;
+
+	endpoint_pair_close(&w->peer, w->ep);
+	free(w);
+	return 0;
 }

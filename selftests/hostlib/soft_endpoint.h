@@ -75,4 +75,23 @@ void endpoint_post_packets(struct inccl_endpoint *ep, const struct endpoint_vect
 void endpoint_serve(struct inccl_endpoint *ep);
 void endpoint_pair_close(struct rc_peer *peer, struct inccl_endpoint *ep);
 
+#define MIRROR_PAYLOAD 256
+#define MIRROR_SLOTS   128
+
+/* The fixture of tests with a peer that answers probes. */
+struct mirror_fixture {
+	struct rc_peer peer;
+	struct inccl_endpoint *ep;
+	struct inc_requester *tx;
+	uint8_t send[MIRROR_SLOTS * MIRROR_PAYLOAD], recv[MIRROR_SLOTS * MIRROR_PAYLOAD];
+	struct inc_channel_region region;
+	struct inc_roce_packet
+		received[MIRROR_SLOTS]; /* their payload pointers are not valid later */
+	uint32_t probe;                 /* MSN of the last probe */
+};
+/* Set-up of a cmocka test, after which no timeout comes, and its teardown. reorder: that of struct
+ * endpoint_form. */
+int mirror_setup(void **state, bool reorder);
+int mirror_teardown(void **state);
+
 #endif

@@ -10,50 +10,20 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <poll.h>
-#include <stdlib.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/soft_endpoint.h"
 
-#define PAYLOAD    256
-#define SLOTS      128
+#define PAYLOAD    MIRROR_PAYLOAD
 #define RECEIVE_MS 10000 /* time limit for a packet; only a failing test waits that long */
-
-struct fixture {
-	struct rc_peer peer;
-	struct inccl_endpoint *ep;
-	struct inc_requester *tx;
-	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
-	struct inc_channel_region region;
-	struct inc_roce_packet received[SLOTS]; /* their payload pointers are not valid later */
-};
 
 static int setup(void **state)
 {
-	const struct endpoint_form form = {
-		.payload = PAYLOAD, .slots = SLOTS, .message_packets = 1, .answers_probes = true};
-	struct fixture *w = calloc(1, sizeof(*w));
-
-	*state = w;
-	if (!w)
-		return -1;
-	w->ep = endpoint_pair_of(&w->peer, &form);
-	w->tx = &endpoint_channel(w->ep)->tx;
-	w->tx->rto.rto_ns = w->tx->rto.min_ns = INCCL_RTO_MAX_NS;
-	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
-}
-
-static int teardown(void **state)
-{
-	struct fixture *w = *state;
-
-	endpoint_pair_close(&w->peer, w->ep);
-	free(w);
-	return 0;
+	return mirror_setup(state, false);
 }
 
 /* Receives the next packet that is no ordinary ACK of results. */
-static bool receive(struct fixture *w, struct inc_roce_packet *pkt, int timeout_ms)
+static bool receive(struct mirror_fixture *w, struct inc_roce_packet *pkt, int timeout_ms)
 {
 	while (rc_peer_receive(&w->peer, pkt, timeout_ms))
 		if (pkt->opcode != INC_OP_ACK || pkt->ackreq)
@@ -62,7 +32,7 @@ static bool receive(struct fixture *w, struct inc_roce_packet *pkt, int timeout_
 }
 
 /* Sends contributions [first, end) as one collective, which the peer receives. */
-static void contribute(struct fixture *w, unsigned int first, unsigned int end)
+static void contribute(struct mirror_fixture *w, unsigned int first, unsigned int end)
 {
 	const struct endpoint_vectors v = {w->send, w->recv, &w->region, PAYLOAD};
 	unsigned int i;
@@ -76,14 +46,14 @@ static void contribute(struct fixture *w, unsigned int first, unsigned int end)
 	}
 }
 
-static void serve(struct fixture *w)
+static void serve(struct mirror_fixture *w)
 {
 	endpoint_serve(w->ep);
 }
 
 /* The endpoint sends a packet when its next timer expires, and no sooner. Time passes by setting
  * the timers, which a busy machine does not reach otherwise. */
-static void expect_at_timer(struct fixture *w, struct inc_roce_packet *pkt)
+static void expect_at_timer(struct mirror_fixture *w, struct inc_roce_packet *pkt)
 {
 	uint64_t *timer =
 		w->tx->probe_at_ns < w->tx->rto_at_ns ? &w->tx->probe_at_ns : &w->tx->rto_at_ns;
@@ -97,7 +67,7 @@ static void expect_at_timer(struct fixture *w, struct inc_roce_packet *pkt)
 }
 
 /* The next packet is a probe, which names the last result that is here. */
-static void expect_probe(struct fixture *w, unsigned int results)
+static void expect_probe(struct mirror_fixture *w, unsigned int results)
 {
 	struct inc_roce_packet pkt;
 
@@ -108,7 +78,7 @@ static void expect_probe(struct fixture *w, unsigned int results)
 	assert_true(pkt.ackreq);
 }
 
-static void answer(struct fixture *w, uint32_t psn)
+static void answer(struct mirror_fixture *w, uint32_t psn)
 {
 	const uint64_t acks = endpoint_stats(w->ep).acks_received;
 
@@ -116,14 +86,14 @@ static void answer(struct fixture *w, uint32_t psn)
 	STEP_WHILE(endpoint_stats(w->ep).acks_received == acks, serve(w));
 }
 
-static void give_results(struct fixture *w, unsigned int first, unsigned int end)
+static void give_results(struct mirror_fixture *w, unsigned int first, unsigned int end)
 {
 	for (unsigned int r = first; r < end; r++)
 		rc_peer_mirror(&w->peer, &w->received[r], r, w->send);
 	STEP_WHILE(w->ep->completed < end, serve(w));
 }
 
-static void expect_no_timer(const struct fixture *w)
+static void expect_no_timer(const struct mirror_fixture *w)
 {
 	assert_int_equal(w->tx->rto_at_ns, UINT64_MAX);
 	assert_int_equal(w->tx->probe_at_ns, UINT64_MAX);
@@ -134,7 +104,7 @@ static void expect_no_timer(const struct fixture *w)
  * timers. */
 static void results_acknowledge(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 100);
 	assert_true(w->tx->probe_at_ns < w->tx->rto_at_ns);
@@ -146,7 +116,7 @@ static void results_acknowledge(void **state)
 /* A rank is late: one probe and its answer, and nothing is sent again, however late it is. */
 static void a_rank_is_late(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 3);
 	give_results(w, 0, 3);
@@ -162,7 +132,7 @@ static void a_rank_is_late(void **state)
 /* The first collective has no result that the probe could acknowledge. */
 static void first_collective(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 2);
 	expect_probe(w, 0);
@@ -173,7 +143,7 @@ static void first_collective(void **state)
 /* The probe or its answer is lost: the timeout resends one packet, which requests an ACK. */
 static void no_answer(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 	struct inc_roce_packet pkt;
 
 	contribute(w, 0, 4);
@@ -192,7 +162,7 @@ static void no_answer(void **state)
 /* The endpoint was not served until both timers were over. The probe's answer gets its time. */
 static void served_late(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 	struct inc_roce_packet pkt;
 
 	contribute(w, 0, 1);
@@ -211,7 +181,7 @@ static void served_late(void **state)
 /* If no call is about to follow, the probe is due at once. */
 static void unattended(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 	struct inc_roce_packet pkt;
 
 	contribute(w, 0, 1);
@@ -224,7 +194,7 @@ static void unattended(void **state)
 /* Contributions are lost: the answer shows which, and the timeout resends the first one. */
 static void contributions_are_lost(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 	struct inc_roce_packet pkt;
 
 	contribute(w, 0, 8);
@@ -244,7 +214,7 @@ static void acks_wait(void **state)
 		{0, 1000}, {1000, 1000}, {2000, 1200}, {5000, 3000}, {60000000, 3000}};
 	struct endpoint_form form = {
 		.payload = PAYLOAD, .slots = 8, .message_packets = 1, .answers_probes = true};
-	struct fixture w = {0};
+	struct mirror_fixture w = {0};
 	unsigned int i;
 
 	for (i = 0; i < sizeof(us) / sizeof(*us); i++) {
@@ -270,7 +240,7 @@ static void acks_wait(void **state)
 /* An ordinary ACK is no probe, whatever the number of its packet is. */
 static void acks_request_nothing(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 	struct inc_roce_packet pkt;
 
 	inc_soft_send_aeth(endpoint_channel(w->ep), INC_AETH_ACK, 0x80000001);
@@ -279,7 +249,7 @@ static void acks_request_nothing(void **state)
 	assert_false(pkt.ackreq);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, mirror_teardown)
 
 int main(void)
 {

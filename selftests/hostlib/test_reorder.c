@@ -10,52 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <stdlib.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
 #include "selftests/hostlib/soft_endpoint.h"
 
-#define PAYLOAD    256
-#define SLOTS      128
+#define PAYLOAD    MIRROR_PAYLOAD
 #define RECEIVE_MS 10000 /* time limit for a packet; only a failing test waits that long */
-
-struct fixture {
-	struct rc_peer peer;
-	struct inccl_endpoint *ep;
-	struct inc_requester *tx;
-	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
-	struct inc_channel_region region;
-	struct inc_roce_packet received[SLOTS]; /* their payload pointers are not valid later */
-	uint32_t probe;                         /* MSN of the last probe */
-};
 
 static int setup(void **state)
 {
-	const struct endpoint_form form = {.payload = PAYLOAD,
-					   .slots = SLOTS,
-					   .message_packets = 1,
-					   .answers_probes = true,
-					   .reorder = true};
-	struct fixture *w = calloc(1, sizeof(*w));
+	const int ret = mirror_setup(state, true);
+	const struct mirror_fixture *w = *state;
 
-	*state = w;
-	if (!w)
-		return -1;
-	w->ep = endpoint_pair_of(&w->peer, &form);
-	w->tx = &endpoint_channel(w->ep)->tx;
-	/* no timeout comes, no probe counts as lost, and silence brings none */
-	w->tx->rto.rto_ns = w->tx->rto.min_ns = w->tx->sel.probe_rtt_ns = INCCL_RTO_MAX_NS;
-	w->tx->sel.tries = 100;
-	return inccl_endpoint_map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
-}
-
-static int teardown(void **state)
-{
-	struct fixture *w = *state;
-
-	endpoint_pair_close(&w->peer, w->ep);
-	free(w);
-	return 0;
+	/* no probe counts as lost, and silence brings none */
+	if (!ret) {
+		w->tx->sel.probe_rtt_ns = INCCL_RTO_MAX_NS;
+		w->tx->sel.tries = 100;
+	}
+	return ret;
 }
 
 enum kind { DATA, PROBE, NAK, ACK };
@@ -68,7 +40,7 @@ static enum kind kind_of(const struct inc_roce_packet *pkt)
 }
 
 /* Receives the next packet that is no ordinary ACK, which must be of this kind. */
-static void expect(struct fixture *w, enum kind kind, struct inc_roce_packet *pkt)
+static void expect(struct mirror_fixture *w, enum kind kind, struct inc_roce_packet *pkt)
 {
 	do {
 		STEP_WHILE(!rc_peer_receive(&w->peer, pkt, 0), endpoint_serve(w->ep));
@@ -78,7 +50,7 @@ static void expect(struct fixture *w, enum kind kind, struct inc_roce_packet *pk
 		w->probe = pkt->msn;
 }
 
-static void expect_psn(struct fixture *w, enum kind kind, uint32_t psn)
+static void expect_psn(struct mirror_fixture *w, enum kind kind, uint32_t psn)
 {
 	struct inc_roce_packet pkt;
 
@@ -86,7 +58,7 @@ static void expect_psn(struct fixture *w, enum kind kind, uint32_t psn)
 	assert_int_equal(pkt.psn, psn & INC_PSN_MASK);
 }
 
-static void expect_nak(struct fixture *w, uint32_t psn, uint32_t gap)
+static void expect_nak(struct mirror_fixture *w, uint32_t psn, uint32_t gap)
 {
 	struct inc_roce_packet pkt;
 
@@ -96,7 +68,7 @@ static void expect_nak(struct fixture *w, uint32_t psn, uint32_t gap)
 }
 
 /* Nothing has come for so long that a probe is due. */
-static void expect_probe_after_silence(struct fixture *w)
+static void expect_probe_after_silence(struct mirror_fixture *w)
 {
 	assert_int_not_equal(w->tx->probe_at_ns, UINT64_MAX);
 	w->tx->probe_at_ns = inc_now_ns();
@@ -105,7 +77,7 @@ static void expect_probe_after_silence(struct fixture *w)
 }
 
 /* Sends contributions [first, end) as one collective, which the peer receives. */
-static void contribute(struct fixture *w, unsigned int first, unsigned int end)
+static void contribute(struct mirror_fixture *w, unsigned int first, unsigned int end)
 {
 	const struct endpoint_vectors v = {w->send, w->recv, &w->region, PAYLOAD};
 	unsigned int i;
@@ -118,7 +90,7 @@ static void contribute(struct fixture *w, unsigned int first, unsigned int end)
 	}
 }
 
-static void give_result(struct fixture *w, unsigned int r)
+static void give_result(struct mirror_fixture *w, unsigned int r)
 {
 	const uint64_t packets = endpoint_channel(w->ep)->rx_packets;
 
@@ -126,7 +98,8 @@ static void give_result(struct fixture *w, unsigned int r)
 	STEP_WHILE(endpoint_channel(w->ep)->rx_packets == packets, endpoint_serve(w->ep));
 }
 
-static void send_aeth(struct fixture *w, uint8_t syndrome, uint32_t psn, uint32_t msn, bool ackreq)
+static void send_aeth(struct mirror_fixture *w, uint8_t syndrome, uint32_t psn, uint32_t msn,
+		      bool ackreq)
 {
 	rc_peer_send(&w->peer, &(struct rc_packet){.opcode = INC_OP_ACK,
 						   .psn = psn & INC_PSN_MASK,
@@ -135,7 +108,7 @@ static void send_aeth(struct fixture *w, uint8_t syndrome, uint32_t psn, uint32_
 }
 
 /* Answers a probe. kept: the peer has so many contributions in order. */
-static void answer(struct fixture *w, uint32_t probe, uint32_t kept, uint32_t missing,
+static void answer(struct mirror_fixture *w, uint32_t probe, uint32_t kept, uint32_t missing,
 		   uint32_t complete)
 {
 	const uint64_t acks = endpoint_stats(w->ep).acks_received;
@@ -150,7 +123,7 @@ static void answer(struct fixture *w, uint32_t probe, uint32_t kept, uint32_t mi
  * more sent again. */
 static void gap_of_contributions(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 10);
 	send_aeth(w, INC_AETH_NAK_SEQ, 2, INC_GAP(3, 2), false);
@@ -170,7 +143,7 @@ static void gap_of_contributions(void **state)
  * is not sent again, because its memory may have the result. */
 static void results_acknowledge_themselves(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 6);
 	give_result(w, 3);
@@ -191,7 +164,7 @@ static void results_acknowledge_themselves(void **state)
 /* An ACK that was made before the peer had the later contributions comes behind their results. */
 static void results_overtake_an_ack(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 	const uint64_t acks = endpoint_stats(w->ep).acks_received;
 
 	contribute(w, 0, 3);
@@ -208,7 +181,7 @@ static void results_overtake_an_ack(void **state)
 /* A packet that was sent again after a probe is not lost because the probe's answer names it. */
 static void answers_find_their_probe(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 	uint32_t first;
 
 	contribute(w, 0, 4);
@@ -227,7 +200,7 @@ static void answers_find_their_probe(void **state)
 /* The last contributions are lost, so no later one shows it. */
 static void last_contributions(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 4);
 	expect_probe_after_silence(w);
@@ -248,7 +221,7 @@ static void last_contributions(void **state)
  * finds them still missing. Results of other ranks' missing contributions are not. */
 static void gaps_of_results(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 9);
 	give_result(w, 0);
@@ -278,7 +251,7 @@ static void gaps_of_results(void **state)
 /* The endpoint was not served until both timers were over. The probe's answer gets its time. */
 static void served_late(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 1);
 	w->tx->rto_at_ns = w->tx->probe_at_ns = inc_now_ns();
@@ -292,7 +265,7 @@ static void served_late(void **state)
 /* An answer with more results than were asked for names nothing. */
 static void impossible_answers(void **state)
 {
-	struct fixture *w = *state;
+	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 2);
 	expect_probe_after_silence(w);
@@ -303,7 +276,7 @@ static void impossible_answers(void **state)
 	assert_int_equal(endpoint_stats(w->ep).packets_resent, 0);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, mirror_teardown)
 
 int main(void)
 {
