@@ -290,14 +290,23 @@ bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns)
 	return true;
 }
 
+/* Returns the first packet from r on of which it is not known that the peer has it. */
+static uint64_t first_not_kept(const struct inc_requester *q, uint64_t r)
+{
+	while (r < q->sel.kept_high && inc_requester_packet(q, r)->flags & INC_TX_KEPT)
+		r++;
+	return r;
+}
+
 void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 {
+	uint64_t end;
+
 	if (r <= q->acked)
 		return;
 	/* the peer may have packets behind r, too, whose results have come before */
-	for (; q->acked < r || (q->acked < q->sel.kept_high &&
-				inc_requester_packet(q, q->acked)->flags & INC_TX_KEPT);
-	     q->acked++) {
+	end = first_not_kept(q, r);
+	for (; q->acked < end; q->acked++) {
 		const uint8_t flags = inc_requester_packet(q, q->acked)->flags;
 
 		q->sel.lost -= !!(flags & INC_TX_LOST);
@@ -319,7 +328,7 @@ void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 void inc_requester_kept_alone(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 {
 	struct inc_tx_packet *p = inc_requester_packet(q, r);
-	uint64_t end = q->acked;
+	uint64_t end;
 
 	if (r < q->acked || p->flags & INC_TX_KEPT)
 		return;
@@ -331,8 +340,7 @@ void inc_requester_kept_alone(struct inc_requester *q, uint64_t r, uint64_t now_
 		q->sel.pace_at_ns = now_ns;
 	if (q->sel.kept_high <= r)
 		q->sel.kept_high = r + 1;
-	while (end < q->sel.kept_high && inc_requester_packet(q, end)->flags & INC_TX_KEPT)
-		end++;
+	end = first_not_kept(q, q->acked);
 	if (end > q->acked) {
 		inc_requester_kept(q, end, now_ns);
 		return;
