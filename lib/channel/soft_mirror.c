@@ -54,7 +54,7 @@ int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_pe
 		return -ENOMEM;
 	m->by_message = peer->by_message;
 	ch->tx.quiet = peer->answers_probes;
-	ch->tx.selective = m->reorder = peer->reorder;
+	ch->tx.selective = peer->reorder;
 	m->ack_hold_ns = ack_hold_ns(peer->rto_min_ns);
 	/* A switch in termination mode stores a result until it is acknowledged, and has memory for
 	 * `messages` of them, so every quarter is acknowledged. In passthrough mode slots bound
@@ -255,13 +255,13 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 	 * cannot wait, because the peer sends its next packets only after it. */
 	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < m->rx_high)) {
 		ch->ack_now = true;
-		m->unsure = m->reorder;
+		m->unsure = ch->tx.selective;
 	}
 	if (r >= m->rx_high)
 		m->rx_high = r + 1;
 	else
 		m->reordered++;
-	if (m->reorder)
+	if (ch->tx.selective)
 		inc_requester_kept_alone(&ch->tx, p->kept - 1, now_ns);
 	else
 		inc_requester_kept(&ch->tx, p->kept, now_ns);
@@ -384,7 +384,7 @@ void inc_soft_mirror_status(struct soft_channel *ch, uint32_t status, uint64_t n
 	const uint64_t more =
 		(INC_STATUS_COMPLETE(status) - ch->rx_next) & INC_STATUS_COMPLETE(~0u);
 
-	if (!m || !m->reorder || more > ch->tx.slots || ch->rx_next + more > m->rx_posted)
+	if (!m || !ch->tx.selective || more > ch->tx.slots || ch->rx_next + more > m->rx_posted)
 		return;
 	if (m->complete < ch->rx_next + more)
 		m->complete = ch->rx_next + more;
@@ -399,7 +399,7 @@ static void answer_gap(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_mirror *m = ch->mirror;
 
-	if (m->reorder) {
+	if (ch->tx.selective) {
 		update_hunger(ch, now_ns);
 		return;
 	}

@@ -132,7 +132,6 @@ struct soft_result {
 struct soft_mirror {
 	struct soft_result *results; /* descriptions of expected results, tx.slots of them */
 	bool by_message;             /* `by_message` of struct inc_channel_peer */
-	bool reorder;                /* `reorder` of struct inc_channel_peer */
 	/* The peer has said that results before this one are complete. Those that are not here are
 	 * lost. */
 	uint64_t complete;

@@ -187,12 +187,29 @@ static void send_batch(struct soft_device *dev, uint64_t now_ns)
 		inc_batch_send(&dev->batch, &dev->udp, now_ns);
 }
 
+/* The PSN of the last packet of the peer that is here with all before it. If none is, it is that of
+ * the packet before the first one. */
+static uint32_t last_psn(const struct soft_channel *ch)
+{
+	return (ch->peer_psn + (uint32_t)ch->rx_next - 1) & INC_PSN_MASK;
+}
+
+/* Adds an ACK to the batch. ackreq: INC_BTH_ACKREQ or 0 */
+static void add_ack(struct soft_channel *ch, uint32_t ackreq, uint32_t msn, uint64_t now_ns)
+{
+	struct soft_device *dev = soft_device_of(ch);
+
+	if (dev->batch.n == INC_UDP_SENDS)
+		send_batch(dev, now_ns);
+	inc_batch_ack(&dev->batch, &ch->tx.to, INC_AETH_ACK, last_psn(ch) | ackreq, msn);
+	ch->acks_sent++;
+}
+
 /* Sends an ACK if one is due. Otherwise stores when an ACK will be due. An ACK that the peer has
  * requested waits as well, because mostly a result follows soon, and an ACK before it would wake
  * the peer for nothing. */
 static void answer(struct soft_channel *ch, uint64_t now_ns)
 {
-	struct soft_device *dev = soft_device_of(ch);
 	uint64_t unacked = ch->rx_next - ch->rx_acked;
 
 	if (!ch->ack_now && unacked < ch->ack_every && now_ns < ch->ack_at_ns) {
@@ -204,11 +221,7 @@ static void answer(struct soft_channel *ch, uint64_t now_ns)
 	ch->ack_at_ns = UINT64_MAX;
 	if (!ch->rx_next)
 		return;
-	if (dev->batch.n == INC_UDP_SENDS)
-		send_batch(dev, now_ns);
-	inc_batch_ack(&dev->batch, &ch->tx.to, INC_AETH_ACK,
-		      (ch->peer_psn + (uint32_t)ch->rx_next - 1) & INC_PSN_MASK, ch->rx_msn);
-	ch->acks_sent++;
+	add_ack(ch, 0, ch->rx_msn, now_ns);
 	ch->rx_acked = ch->rx_next;
 }
 
@@ -241,13 +254,6 @@ void inc_soft_send_nak(struct soft_channel *ch, uint32_t gap)
 	ch->naks_sent++;
 }
 
-/* The PSN in a probe, which acknowledges the results that are here. If no result is here, it is
- * that of the packet before the first one. */
-static uint32_t probe_psn(const struct soft_channel *ch)
-{
-	return ((ch->peer_psn + (uint32_t)ch->rx_next - 1) & INC_PSN_MASK) | INC_BTH_ACKREQ;
-}
-
 /* Puts the packets that must be sent again into batches, and a probe behind them, whose answer
  * shows whether they have arrived. */
 static void fill_again(struct soft_channel *ch, uint64_t now_ns)
@@ -263,10 +269,7 @@ static void fill_again(struct soft_channel *ch, uint64_t now_ns)
 	}
 	if (!q->sel.follow || q->sel.probing)
 		return;
-	if (dev->batch.n == INC_UDP_SENDS)
-		send_batch(dev, now_ns);
-	inc_batch_ack(&dev->batch, &q->to, INC_AETH_ACK, probe_psn(ch), q->sel.round);
-	ch->acks_sent++;
+	add_ack(ch, INC_BTH_ACKREQ, q->sel.round, now_ns);
 	inc_requester_probed(q, now_ns);
 }
 
@@ -364,7 +367,7 @@ static void send_probe(struct soft_channel *ch)
 	const struct inc_requester *q = &ch->tx;
 
 	/* the answer of a peer that keeps packets in any order repeats the number */
-	send_ack_packet(ch, INC_AETH_ACK, probe_psn(ch),
+	send_ack_packet(ch, INC_AETH_ACK, last_psn(ch) | INC_BTH_ACKREQ,
 			q->selective ? q->sel.round - 1 : ch->rx_msn);
 	ch->acks_sent++;
 }
