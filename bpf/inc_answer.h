@@ -75,6 +75,12 @@ inc_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_ma
 	return outcome;
 }
 
+/* The PSN of the last packet that is kept with all before it. */
+static __always_inline __u32 inc_kept_psn(const struct inc_match *m)
+{
+	return (m->cfg->peer.psn + (__u32)m->st->rx_next - 1) & INC_PSN_MASK;
+}
+
 /* Answers a data packet with an ACK of all packets that are stored. */
 static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
 							  const struct inc_packet *pkt,
@@ -82,9 +88,7 @@ static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
 							  enum inc_counter_id outcome)
 {
 	m->st->ack_sent = m->st->rx_next;
-	return inc_answer(ctx, pkt, m, INC_AETH_ACK,
-			  (m->cfg->peer.psn + (__u32)m->st->rx_next - 1) & INC_PSN_MASK, m->st->msn,
-			  outcome);
+	return inc_answer(ctx, pkt, m, INC_AETH_ACK, inc_kept_psn(m), m->st->msn, outcome);
 }
 
 /*

@@ -316,20 +316,31 @@ static __always_inline bool inc_walk_has(const struct inc_walk *w)
 	return later > 0 || (!later && word & w->bit);
 }
 
-static long inc_walk_over(__u32 round, struct inc_walk *w)
+/* A walk from chunk r on. */
+static __always_inline struct inc_walk inc_walk_from(const struct inc_comm_cfg *comm, __u64 r,
+						     __u32 bit)
 {
-	if (!inc_walk_has(w))
+	return (struct inc_walk){
+		.r = r, .sum_base = comm->sum_base, .log2_slots = comm->log2_slots, .bit = bit};
+}
+
+/* A step over chunks that inc_walk_has(), or over those that it has not. Returns 1 at the end. */
+static __always_inline long inc_walk_step(struct inc_walk *w, bool over)
+{
+	if (inc_walk_has(w) != over)
 		return 1;
 	w->r++;
 	return 0;
 }
 
+static long inc_walk_over(__u32 round, struct inc_walk *w)
+{
+	return inc_walk_step(w, true);
+}
+
 static long inc_walk_to(__u32 round, struct inc_walk *w)
 {
-	if (inc_walk_has(w))
-		return 1;
-	w->r++;
-	return 0;
+	return inc_walk_step(w, false);
 }
 
 /* Advances the connection's state over the packets that were kept ahead of the gap that has just
@@ -337,16 +348,13 @@ static long inc_walk_to(__u32 round, struct inc_walk *w)
 __noinline int inc_pass_kept(struct inc_conn_state *st, const struct inc_comm_cfg *comm,
 			     __u32 child)
 {
-	struct inc_walk w = {};
+	struct inc_walk w;
 	struct inc_buf *row;
 	__u32 kept;
 
 	if (!st || !comm)
 		return 0;
-	w.r = st->rx_next;
-	w.sum_base = comm->sum_base;
-	w.log2_slots = comm->log2_slots;
-	w.bit = 1u << (child & 31);
+	w = inc_walk_from(comm, st->rx_next, 1u << (child & 31));
 	bpf_loop(st->ahead, inc_walk_over, &w, 0);
 	kept = w.r - st->rx_next;
 	if (!kept)
@@ -369,14 +377,11 @@ __noinline int inc_pass_kept(struct inc_conn_state *st, const struct inc_comm_cf
 __noinline int inc_first_gap(const struct inc_conn_state *st, const struct inc_comm_cfg *comm,
 			     __u32 child)
 {
-	struct inc_walk w = {};
+	struct inc_walk w;
 
 	if (!st || !comm)
 		return 0;
-	w.r = st->rx_next;
-	w.sum_base = comm->sum_base;
-	w.log2_slots = comm->log2_slots;
-	w.bit = 1u << (child & 31);
+	w = inc_walk_from(comm, st->rx_next, 1u << (child & 31));
 	bpf_loop(st->ahead < INC_GAP_MOST ? st->ahead : INC_GAP_MOST, inc_walk_to, &w, 0);
 	return w.r - st->rx_next;
 }
@@ -391,13 +396,12 @@ __noinline int inc_first_gap(const struct inc_conn_state *st, const struct inc_c
 #define INC_FRONTIER_TRIES 64
 __noinline int inc_advance_results(struct inc_comm_state *comm_st, const struct inc_comm_cfg *comm)
 {
-	struct inc_walk w = {};
+	struct inc_walk w;
 	__u64 from;
 
 	if (!comm_st || !comm)
 		return 0;
-	w.sum_base = comm->sum_base;
-	w.log2_slots = comm->log2_slots;
+	w = inc_walk_from(comm, 0, 0);
 	for (__u32 i = 0; i < INC_FRONTIER_TRIES; i++) {
 		w.r = from = *(volatile __u64 *)&comm_st->tx_next;
 		bpf_loop(1u << (comm->log2_slots & 15), inc_walk_over, &w, 0);
@@ -411,8 +415,7 @@ __noinline int inc_advance_results(struct inc_comm_state *comm_st, const struct 
 /* Advances tx_next over this chunk, which is complete. */
 static __always_inline void inc_result_done(const struct inc_match *m, const struct inc_place *at)
 {
-	struct inc_walk next = {
-		.r = at->r + 1, .sum_base = m->comm->sum_base, .log2_slots = m->comm->log2_slots};
+	struct inc_walk next = inc_walk_from(m->comm, at->r + 1, 0);
 
 	if (!(m->comm->flags & INC_COMM_F_REORDER))
 		inc_publish64(&m->comm_st->tx_next, at->r + 1);

@@ -44,12 +44,12 @@ static __always_inline enum inc_counter_id inc_answer_probe(struct xdp_md *ctx,
 							    const struct inc_packet *pkt,
 							    const struct inc_match *m, __u64 sent)
 {
-	__u32 kept = (m->cfg->peer.psn + (__u32)m->st->rx_next - 1) & INC_PSN_MASK, missing = 0;
+	__u32 missing = 0;
 
 	if (m->st->ahead)
 		missing = inc_first_gap(m->st, m->comm, m->cfg->child);
 	m->st->ack_sent = m->st->rx_next;
-	return inc_answer(ctx, pkt, m, INC_AETH_ACK, kept | INC_BTH_ACKREQ,
+	return inc_answer(ctx, pkt, m, INC_AETH_ACK, inc_kept_psn(m) | INC_BTH_ACKREQ,
 			  INC_STATUS(pkt->imm, missing, (__u32)sent), INC_CTR_ANS_OWED);
 }
 
