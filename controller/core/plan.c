@@ -78,15 +78,19 @@ static double cost_us(const struct work *w, const struct inc_plan_cost *cost)
 	       1e3;
 }
 
+static enum inc_mode_of_switch mode_of(const struct inc_topo_switch *sw,
+				       enum inc_mode_of_switch preset)
+{
+	return sw->has_mode ? sw->mode : preset;
+}
+
 /* A tree in which all switches are in termination mode is in that mode. Otherwise the tree has the
  * limits of passthrough mode. */
 static void find_mode(struct work *w, enum inc_mode_of_switch preset)
 {
 	w->plan->mode = INC_TERMINATION;
 	for (unsigned int n = 0; n < w->tree->n; n++) {
-		const struct inc_topo_switch *sw = &w->topo->switches[w->tree->nodes[n].sw];
-
-		if ((sw->has_mode ? sw->mode : preset) == INC_PASSTHROUGH)
+		if (mode_of(&w->topo->switches[w->tree->nodes[n].sw], preset) == INC_PASSTHROUGH)
 			w->plan->mode = INC_PASSTHROUGH;
 	}
 }
@@ -250,8 +254,7 @@ int inc_plan_make(const struct inc_topology *topo, const struct inc_plan_table *
 		hosts[rank] = rank;
 	for (unsigned int sw = 0; sw < topo->n_switches; sw++) {
 		inc_routes_offer(routes, sw, &limits);
-		inc_routes_set_mode(routes, sw,
-				    topo->switches[sw].has_mode ? topo->switches[sw].mode : mode);
+		inc_routes_set_mode(routes, sw, mode_of(&topo->switches[sw], mode));
 	}
 	ret = inc_route_compute(routes, hosts, job->ranks, INC_DEF_SLOTS, &tree, err);
 	if (ret)
