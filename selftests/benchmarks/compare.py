@@ -12,9 +12,8 @@ import statistics
 import sys
 
 import costs
-import modes
 from costs import MEASURES
-from libtest import BUILD, TOP, Failure, Lab, expect, scratch, with_wires
+from libtest import BUILD, TOP, Failure, expect
 from table import Table, size_text
 
 OLD, NEW, SAME = "old", "new", "same"
@@ -24,7 +23,6 @@ SLOWER = 0.97
 PROGRAMS = ("inc-lab", "inc-controller", "inc-switchd", "inccl-perf")
 
 SIZES, QUICK_SIZES = [4, 1 << 12, 1 << 16, 1 << 20], [4, 1 << 16]
-WARMUP = 5
 PRIORITY = 1  # of switches and ranks with --real-time
 
 
@@ -87,8 +85,8 @@ def add_options(parser):
     parser.add_argument("--size", type=size, action="append", metavar="BYTES",
                         help="of the vector, such as 64K (4, 4K, 64K, 1M); repeatable, as the next three")
     parser.add_argument("--ranks", type=int, choices=(1, 2, 4, 8), action="append", help="of the job (2, 4)")
-    parser.add_argument("--mode", choices=modes.MODES, action="append", help="of the switch (both)")
-    parser.add_argument("--type", choices=modes.DTYPES, action="append", help="of the elements (both)")
+    parser.add_argument("--mode", choices=costs.MODES, action="append", help="of the switch (both)")
+    parser.add_argument("--type", choices=costs.DTYPES, action="append", help="of the elements (both)")
     parser.add_argument("--rounds", type=int, choices=range(1, 100), metavar="R",
                         help="in each of which every build gets a new lab (3)")
     parser.add_argument("--repeats", type=int, choices=range(1, 100), metavar="M", help="of each figure in each lab (3)")
@@ -115,8 +113,8 @@ def arguments(parser, words):
         parser.error("argument --variant: the same label twice")
     how.size = how.size or (QUICK_SIZES if how.quick else SIZES)
     how.ranks = how.ranks or ([2] if how.quick else [2, 4])
-    how.mode = how.mode or list(modes.MODES)
-    how.type = how.type or list(modes.DTYPES)[:1 if how.quick else None]
+    how.mode = how.mode or list(costs.MODES)
+    how.type = how.type or list(costs.DTYPES)[:1 if how.quick else None]
     how.rounds = how.rounds or (1 if how.quick else 3)
     how.repeats = how.repeats or (1 if how.quick else 3)
     return how
@@ -136,10 +134,9 @@ class Place(costs.Program):
 
     def job(self, dtype, sizes, iterations):
         """Runs a job. A failure names the figure."""
-        result = self.lab.run(
-            *(("chrt", "--fifo", PRIORITY) if self.how.real_time else ()), "inccl-perf", "allreduce", "--sizes",
-            ",".join(map(str, sizes)), "--dtype", dtype, "-n", iterations, "-w", WARMUP, "--json", *self.build.perf_args,
-            options=("--no-prefix", "--only", "0"), env=self.build.rank_env, timeout=self.how.limit, check=False)
+        result = costs.allreduce(self.lab, dtype, sizes, iterations, *self.build.perf_args,
+                                 before=("chrt", "--fifo", PRIORITY) if self.how.real_time else (), env=self.build.rank_env,
+                                 timeout=self.how.limit, check=False)
         if result.code:
             what = f"{self.where}, {dtype}, {', '.join(map(size_text, sizes))}"
             why = f"killed after {self.how.limit:g} s (--limit)" if result.seconds >= self.how.limit else \
@@ -156,20 +153,16 @@ class Place(costs.Program):
 
 
 @contextlib.contextmanager
-def place(build, how, mode, hosts, directory):
+def place(build, how, mode, hosts):
     """Starts a lab of this build."""
     where = f"{build.label}, {mode}, {hosts} hosts"
-    topology, wires = f"star{hosts}.yaml", ()
-    if how.rate:
-        topology, wires = with_wires(directory, topology)
     with contextlib.ExitStack() as stack:
         try:
-            lab = stack.enter_context(Lab(topology, *build.up_args, books=False, mode=mode, env=build.daemon_env,
-                                          program=os.path.join(build.programs, "inc-lab")))
+            lab = stack.enter_context(costs.rated_lab(
+                f"star{hosts}.yaml", how.rate, *build.up_args, mode=mode, env=build.daemon_env,
+                program=os.path.join(build.programs, "inc-lab")))
         except Failure as e:
             raise Failure(f"{where}: no lab: {e}") from None
-        for wire in wires:
-            lab.wire(wire, f"rate={how.rate:g}")
         yield Place(lab, build, how, where)
 
 
@@ -196,15 +189,14 @@ class Comparison:
                 self.runs.setdefault((*key, at.build.label), []).append({"round": number, "repeat": repeat, **figure})
 
     def measure(self):
-        with scratch() as directory:
-            for number in range(1, self.how.rounds + 1):
-                first = (number - 1) % len(self.builds)
-                for mode in self.how.mode:
-                    for hosts in self.how.ranks:
-                        for build in self.builds[first:] + self.builds[:first]:
-                            with place(build, self.how, mode, hosts, directory) as at:
-                                print(f"bench: round {number} of {self.how.rounds}: {at.where}", file=sys.stderr, flush=True)
-                                self.measure_lab(at, mode, hosts, number)
+        for number in range(1, self.how.rounds + 1):
+            first = (number - 1) % len(self.builds)
+            for mode in self.how.mode:
+                for hosts in self.how.ranks:
+                    for build in self.builds[first:] + self.builds[:first]:
+                        with place(build, self.how, mode, hosts) as at:
+                            print(f"bench: round {number} of {self.how.rounds}: {at.where}", file=sys.stderr, flush=True)
+                            self.measure_lab(at, mode, hosts, number)
 
     def rows(self):
         """A row for each figure and build."""

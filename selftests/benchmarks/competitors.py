@@ -9,7 +9,6 @@ import costs
 from libtest import BUILD, TOP, Failure, command
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WARMUP = 5
 LIMIT_S = 120
 # Open MPI's algorithms, at the numbers that its component coll_tuned gives them.
 ALGORITHMS = ("default", "linear", "nonoverlapping", "recursive_doubling", "ring", "segmented_ring", "rabenseifner")
@@ -65,7 +64,7 @@ class OpenMpi(costs.Program):
         words = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--host",
                  ",".join(h["addr"] for h in self.lab.hosts), "-np", len(self.lab.hosts),
                  *(word for key, value in options.items() for word in ("--mca", key, value)),
-                 self.path, WARMUP, iterations, *sizes]
+                 self.path, costs.WARMUP, iterations, *sizes]
         return printed(self.lab.exec(
             first, "unshare", "--uts", "sh", "-c", f'hostname {first}; exec timeout {LIMIT_S} "$@"', "sh", *words,
             timeout=LIMIT_S + 20, check=False), sizes)
@@ -90,10 +89,7 @@ class Gloo(costs.Program):
         super().__init__(lab)
         self.path = program("gloo", "gloo_allreduce.cc", "g++", "-lgloo")
 
-    def close(self):
-        pass
-
     def job(self, dtype, sizes, iterations):
         with tempfile.TemporaryDirectory() as meet:
-            return printed(self.lab.run(self.path, meet, WARMUP, iterations, *sizes, timeout=LIMIT_S, check=False,
+            return printed(self.lab.run(self.path, meet, costs.WARMUP, iterations, *sizes, timeout=LIMIT_S, check=False,
                                         options=("--no-prefix", "--only", "0")), sizes)

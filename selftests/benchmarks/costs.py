@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a collective costs: wall time, CPU time of the hosts, of the switch and of softirqs, and bytes on the hosts'
 links."""
+import contextlib
 import ctypes
 import json
 import os
 import resource
 import time
 
-from libtest import expect, inside, libc
+from libtest import Lab, expect, inside, libc, scratch, with_wires
 
+PASSTHROUGH, TERMINATION = "passthrough", "termination"
+MODES = (PASSTHROUGH, TERMINATION)
+DTYPES = ("int32", "float32")
 # What is measured of each collective: {key of JSON: name in tables}.
 MEASURES = {"time_us": "wall us", "hosts_cpu_us": "hosts' CPU us", "switch_cpu_us": "switch's CPU us",
             "link_bytes": "link bytes", "softirq_us": "softirq us"}
 GO_S = 0.5  # the iterations of a figure shall take so long
 FEWEST, MOST = 3, 100000
+WARMUP = 5  # iterations that are not timed
 
 
 def process_us(pid):
@@ -50,6 +55,26 @@ def enough(us):
     return int(max(FEWEST, min(MOST, GO_S * 1e6 / us)))
 
 
+@contextlib.contextmanager
+def rated_lab(topology, rate_mbit, *up_args, **more):
+    """A lab, whose links are wires of this rate if it is not None."""
+    with contextlib.ExitStack() as stack:
+        wires = ()
+        if rate_mbit:
+            topology, wires = with_wires(stack.enter_context(scratch()), topology)
+        lab = stack.enter_context(Lab(topology, *up_args, books=False, **more))
+        for wire in wires:
+            lab.wire(wire, f"rate={rate_mbit:g}")
+        yield lab
+
+
+def allreduce(lab, dtype, sizes, iterations, *args, before=(), **more):
+    """Measures AllReduces of several sizes by the lab's switch. Returns the result of the command. before: words before the
+    program"""
+    return lab.run(*before, "inccl-perf", "allreduce", "--sizes", ",".join(map(str, sizes)), "--dtype", dtype, "-n", iterations,
+                   "-w", WARMUP, "--json", *args, options=("--no-prefix", "--only", "0"), **more)
+
+
 def printed(result):
     """The figures that a job printed: {bytes: {measure: figure per collective}}"""
     rows = [r for r in map(json.loads, result.out.splitlines()) if "time_us" in r]
@@ -62,6 +87,9 @@ class Program:
     def __init__(self, lab):
         self.lab = lab
         self.started = {}  # (dtype, size): the run with one iteration
+
+    def close(self):
+        """Frees what the program has, after the last job."""
 
     def job(self, dtype, sizes, iterations):
         """Runs a job that measures several sizes. Returns {bytes: {measure: figure per collective}}. The figures are

@@ -9,14 +9,12 @@ import statistics
 import competitors
 import costs
 import plan
-from costs import MEASURES
-from libtest import Failure, Lab, scratch, with_wires
+from costs import DTYPES, MEASURES, MODES, PASSTHROUGH, TERMINATION
+from libtest import Failure
 from table import Table, size_text
 
-PASSTHROUGH, TERMINATION, MPI, GLOO = "passthrough", "termination", "Open MPI", "gloo"
-MODES = (PASSTHROUGH, TERMINATION)
+MPI, GLOO = "Open MPI", "gloo"
 COMPETITORS = {MPI: competitors.OpenMpi, GLOO: competitors.Gloo}
-DTYPES = ("int32", "float32")
 COLUMNS = [(mode, dtype) for dtype in DTYPES for mode in MODES] + [(name, "float32") for name in COMPETITORS]
 
 SIZES = [4 << 2 * i for i in range(13)]  # 4 B to 64 MiB
@@ -24,16 +22,13 @@ QUICK_SIZES = [4, 1 << 12, 1 << 16, 1 << 20, 1 << 24]
 SMALL_BYTES = 1 << 16  # the start of a job with smaller vectors costs as much whatever their size
 # One job estimates the times of sizes that are alike: {largest size: iterations}
 ESTIMATES = {1 << 14: 100, 1 << 19: 10, 1 << 30: 2}
-WARMUP = 5
 
 
 class Switch(costs.Program):
     """AllReduce by a lab's switch."""
 
     def job(self, dtype, sizes, iterations):
-        return costs.printed(self.lab.run("inccl-perf", "allreduce", "--sizes", ",".join(map(str, sizes)), "--dtype", dtype, "-n",
-                                          iterations, "-w", WARMUP, "--json", options=("--no-prefix", "--only", "0"),
-                                          timeout=300))
+        return costs.printed(costs.allreduce(self.lab, dtype, sizes, iterations, timeout=300))
 
 
 def estimate(program, dtype, sizes):
@@ -61,22 +56,13 @@ class Job:
                                            min(self.rounds) if size < SMALL_BYTES else size))
 
 
-def open_lab(stack, how, mode, hosts):
-    topology, wires = f"star{hosts}.yaml", ()
-    if how.rate:
-        topology, wires = with_wires(stack.enter_context(scratch()), topology)
-    lab = stack.enter_context(Lab(topology, mode=mode, books=False, mtu=how.mtu if mode == TERMINATION else None))
-    for wire in wires:
-        lab.wire(wire, f"rate={how.rate:g}")
-    return lab
-
-
 def open_labs(stack, how, hosts):
     """Starts the labs. Returns {mode: lab}, and {mode: reason} of those that could not start."""
     labs, missing = {}, {}
     for mode in MODES:
         try:
-            labs[mode] = open_lab(stack, how, mode, hosts)
+            labs[mode] = stack.enter_context(costs.rated_lab(
+                f"star{hosts}.yaml", how.rate, mode=mode, mtu=how.mtu if mode == TERMINATION else None))
         except Failure as e:
             missing[mode] = str(e).strip().splitlines()[-1]
     return labs, missing

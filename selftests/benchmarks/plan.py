@@ -4,10 +4,9 @@ for these figures."""
 import json
 import os
 
+from costs import DTYPES, MODES, PASSTHROUGH
 from libtest import TOP, command
 from table import Table, size_text
-
-PASSTHROUGH, TERMINATION = "passthrough", "termination"
 
 # In passthrough mode the kernel's work for the switch counts for the hosts' processes. A profile of 4 hosts with 16 MiB
 # found this part of their CPU time in the switch's XDP programs and its ports' receive path.
@@ -45,8 +44,8 @@ def costs_of(rows, cores):
 def fit(rows, cores):
     """The table of costs, as inc-controller --costs reads it. rows: of modes"""
     table = {}
-    for mode in (PASSTHROUGH, TERMINATION):
-        for dtype in ("int32", "float32"):
+    for mode in MODES:
+        for dtype in DTYPES:
             its = [r for r in rows if (r["mode"], r["dtype"]) == (mode, dtype)]
             for when, part in (("alone", [r for r in its if r["hosts"] <= cores]),
                                ("crowded", [r for r in its if r["hosts"] > cores])):

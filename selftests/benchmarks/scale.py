@@ -89,13 +89,14 @@ def simulate(cpus, channels, children, payload, costs, steered, seed=1):
         (ch, s, c) for ch in range(channels) for s in range(SLOTS) for c in range(children))]
     heapq.heapify(events)
     number, end_ns, received = len(events), 0.0, 0
+    results = RESULTS * SLOTS // max(1, channels * children // 64) / SLOTS  # of each slot
     while events:
         at_ns, _, channel, slot, child, seen = heapq.heappop(events)
         received += 1
         for sent_ns, to in switch.contribution(at_ns, channel, slot, child):
             end_ns = max(end_ns, sent_ns)
             number += 1
-            if (seen + 1) * SLOTS < RESULTS * SLOTS // max(1, channels * children // 64):
+            if seen + 1 < results:
                 heapq.heappush(events, (sent_ns + RTT_NS, number, channel, slot, to, seen + 1))
     return (received * payload * 8 / end_ns, *switch.limit(end_ns))
 
