@@ -64,7 +64,7 @@ class OpenMpi(costs.Program):
         words = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--host",
                  ",".join(h["addr"] for h in self.lab.hosts), "-np", len(self.lab.hosts),
                  *(word for key, value in options.items() for word in ("--mca", key, value)),
-                 self.path, costs.WARMUP, iterations, *sizes]
+                 self.path, costs.warmup(sizes), iterations, *sizes]
         return printed(self.lab.exec(
             first, "unshare", "--uts", "sh", "-c", f'hostname {first}; exec timeout {LIMIT_S} "$@"', "sh", *words,
             timeout=LIMIT_S + 20, check=False), sizes)
@@ -91,5 +91,5 @@ class Gloo(costs.Program):
 
     def job(self, dtype, sizes, iterations):
         with tempfile.TemporaryDirectory() as meet:
-            return printed(self.lab.run(self.path, meet, costs.WARMUP, iterations, *sizes, timeout=LIMIT_S, check=False,
+            return printed(self.lab.run(self.path, meet, costs.warmup(sizes), iterations, *sizes, timeout=LIMIT_S, check=False,
                                         options=("--no-prefix", "--only", "0")), sizes)

@@ -17,8 +17,8 @@ DTYPES = ("int32", "float32")
 MEASURES = {"time_us": "wall us", "hosts_cpu_us": "hosts' CPU us", "switch_cpu_us": "switch's CPU us",
             "link_bytes": "link bytes", "softirq_us": "softirq us"}
 GO_S = 0.5  # the iterations of a figure shall take so long
-FEWEST, MOST = 3, 100000
-WARMUP = 5  # iterations that are not timed
+FEWEST, MOST = 5, 100000
+LARGE_BYTES = 1 << 20  # a few iterations with such a vector take longer than all other work of a job
 
 
 def process_us(pid):
@@ -68,11 +68,16 @@ def rated_lab(topology, rate_mbit, *up_args, **more):
         yield lab
 
 
+def warmup(sizes):
+    """How many iterations are not timed. The CPU time of a job includes them, so they are few where they cost much."""
+    return 1 if max(sizes) >= LARGE_BYTES else 5
+
+
 def allreduce(lab, dtype, sizes, iterations, *args, before=(), **more):
     """Measures AllReduces of several sizes by the lab's switch. Returns the result of the command. before: words before the
     program"""
     return lab.run(*before, "inccl-perf", "allreduce", "--sizes", ",".join(map(str, sizes)), "--dtype", dtype, "-n", iterations,
-                   "-w", WARMUP, "--json", *args, options=("--no-prefix", "--only", "0"), **more)
+                   "-w", warmup(sizes), "--json", *args, options=("--no-prefix", "--only", "0"), **more)
 
 
 def printed(result):
@@ -104,9 +109,10 @@ class Program:
 
     def figure(self, dtype, size_bytes, iterations, start_bytes=None):
         """Measures one figure: {measure: figure per collective}. A run of one iteration measures the start and the end of
-        a job, which are subtracted. Small vectors may share such a run, which has the size start_bytes."""
+        a job, which are subtracted. Small vectors may share such a run, which has the size start_bytes. A large vector has
+        a run of its own each time, because the difference belongs to a few iterations."""
         key = dtype, start_bytes or size_bytes
-        if key not in self.started:
+        if key not in self.started or size_bytes >= LARGE_BYTES:
             self.started[key] = self.run(*key, 1)[1]
         printed, used = self.run(dtype, size_bytes, iterations)
         return {**{m: (used[m] - self.started[key][m]) / (iterations - 1) for m in used}, **printed}

@@ -142,7 +142,8 @@ def time_cell(took, column, size):
 
 def cpu_cell(took, column, size):
     row = took[(*column, size)]
-    return f"{row['hosts_cpu_us']:.0f} + {row['switch_cpu_us']:.0f}"
+    # hosts of a competitor do not use the switch, which only forwards their frames
+    return f"{row['hosts_cpu_us']:.0f}" + (f" + {row['switch_cpu_us']:.0f}" if column[0] in MODES else "")
 
 
 def link_cell(took, column, size):
