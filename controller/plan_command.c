@@ -90,6 +90,7 @@ static const struct inc_field table_fields[] = {
 		COSTS(when, termination, INC_TERMINATION, float32, INC_PLAN_FLOAT32)
 	COSTS_OF(alone),
 	COSTS_OF(crowded),
+	COSTS_OF(packed),
 };
 static const struct inc_schema table_schema = INC_SCHEMA(struct inc_plan_table, table_fields);
 

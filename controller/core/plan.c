@@ -22,42 +22,63 @@ const struct inc_plan_table
 				{
 					[INC_PASSTHROUGH] =
 						{
-							[INC_PLAN_INT32] = {{9400, 1980, 0},
-									    {4900, 1080, 0},
-									    {1000, 700, 0}},
-							[INC_PLAN_FLOAT32] = {{16100, 1950, 0},
-									      {8400, 1040, 0},
-									      {1700, 500, 0}},
+							[INC_PLAN_INT32] = {{7530, 2550, 0},
+									    {3970, 1380, 0},
+									    {0, 1220, 0}},
+							[INC_PLAN_FLOAT32] = {{16000, 2750, 0},
+									      {8400, 1500, 0},
+									      {577, 1200, 0}},
 						},
 					[INC_TERMINATION] =
 						{
-							[INC_PLAN_INT32] = {{24000, 0, 0.5},
-									    {20400, 0, 0.4},
-									    {4700, 0, 0.17}},
-							[INC_PLAN_FLOAT32] = {{20000, 0, 0.5},
-									      {19400, 0, 0.4},
-									      {1700, 0, 0.13}},
+							[INC_PLAN_INT32] = {{27700, 0, 0.533},
+									    {23500, 0, 0.433},
+									    {6500, 0, 0.12}},
+							[INC_PLAN_FLOAT32] = {{35100, 0, 0.542},
+									      {26900, 0, 0.467},
+									      {9860, 0, 0.325}},
 						},
 				},
 			.crowded =
 				{
 					[INC_PASSTHROUGH] =
 						{
-							[INC_PLAN_INT32] = {{17900, 2600, 0},
-									    {9500, 1450, 0},
-									    {700, 1400, 0}},
-							[INC_PLAN_FLOAT32] = {{37400, 3250, 0},
-									      {20000, 1800, 0},
-									      {6000, 1300, 0}},
+							[INC_PLAN_INT32] = {{14500, 2750, 0},
+									    {7620, 1520, 0},
+									    {479, 1360, 0}},
+							[INC_PLAN_FLOAT32] = {{31000, 3780, 0},
+									      {16500, 2090, 0},
+									      {4570, 1780, 0}},
 						},
 					[INC_TERMINATION] =
 						{
-							[INC_PLAN_INT32] = {{50000, 0, 0.71},
-									    {28000, 0, 0.48},
-									    {5700, 0, 0.04}},
-							[INC_PLAN_FLOAT32] = {{45000, 0, 0.74},
-									      {29000, 0, 0.46},
-									      {7900, 0, 0.03}},
+							[INC_PLAN_INT32] = {{40800, 0, 0.599},
+									    {25800, 0, 0.447},
+									    {7280, 0, 0.006}},
+							[INC_PLAN_FLOAT32] = {{44700, 0, 0.716},
+									      {31400, 0, 0.498},
+									      {3110, 0, 0}},
+						},
+				},
+			.packed =
+				{
+					[INC_PASSTHROUGH] =
+						{
+							[INC_PLAN_INT32] = {{16900, 3220, 0},
+									    {8990, 1810, 0},
+									    {14400, 1320, 0}},
+							[INC_PLAN_FLOAT32] = {{47000, 4630, 0},
+									      {25100, 2550, 0},
+									      {9370, 0, 0}},
+						},
+					[INC_TERMINATION] =
+						{
+							[INC_PLAN_INT32] = {{45800, 0, 0.682},
+									    {31500, 0, 0.507},
+									    {6240, 0, 0}},
+							[INC_PLAN_FLOAT32] = {{51300, 0, 0.668},
+									      {31700, 0, 0.452},
+									      {7230, 0, 0.084}},
 						},
 				},
 };
@@ -209,19 +230,27 @@ static void find_time(struct work *w)
 		plan->time_us += way;
 }
 
+static const struct inc_plan_costs *find_costs(const struct work *w,
+					       const struct inc_plan_table *table)
+{
+	const enum inc_mode_of_switch mode = w->plan->mode;
+	const unsigned int cores = w->job->cores;
+
+	if (!cores || w->job->ranks + w->tree->n <= cores + 1)
+		return &table->alone[mode][w->job->type];
+	return w->job->ranks <= 2 * cores ? &table->crowded[mode][w->job->type]
+					  : &table->packed[mode][w->job->type];
+}
+
 static int make(struct work *w, const struct inc_plan_table *table, enum inc_mode_of_switch preset,
 		struct inc_err *err)
 {
-	const struct inc_plan_job *job = w->job;
-
 	w->plan->n_switches = w->tree->n;
 	w->plan->switches = calloc(w->tree->n, sizeof(*w->plan->switches));
 	if (!w->plan->switches)
 		return inc_err_set(err, ENOMEM, "out of memory");
 	find_mode(w, preset);
-	w->costs = job->cores && job->ranks + w->tree->n > job->cores + 1
-			   ? &table->crowded[w->plan->mode][job->type]
-			   : &table->alone[w->plan->mode][job->type];
+	w->costs = find_costs(w, table);
 	find_packets(w);
 	find_time(w);
 	return 0;

@@ -35,12 +35,15 @@ struct inc_plan_costs {
 };
 
 /*
- * The costs of both modes and types. A process that waits polls where it has a core of its own
- * (alone). Where processes share cores (crowded), it sleeps, and the kernel switches between them.
+ * The costs of both modes and types, by the number of hosts that share a core. A process that waits
+ * polls where it has a core of its own (alone). Where processes share cores, it sleeps, and the
+ * kernel switches between them. If more than two hosts share a core (packed), a collective needs
+ * more such switches than with two (crowded).
  */
 struct inc_plan_table {
 	struct inc_plan_costs alone[INC_N_MODES][INC_PLAN_TYPES];
 	struct inc_plan_costs crowded[INC_N_MODES][INC_PLAN_TYPES];
+	struct inc_plan_costs packed[INC_N_MODES][INC_PLAN_TYPES];
 };
 
 /* The costs of the machine that docs/modes.md describes. */

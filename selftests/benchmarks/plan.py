@@ -12,6 +12,7 @@ from table import Table, size_text
 # found this part of their CPU time in the switch's XDP programs and its ports' receive path.
 SWITCH_SHARE = 0.34
 PAYLOAD = 2048
+WHEN = ("alone", "crowded", "packed")  # the cases that have costs of their own, as in controller/core/plan.h
 
 
 def line(points):
@@ -41,15 +42,18 @@ def costs_of(rows, cores):
     return out
 
 
+def when_of(hosts, cores):
+    return WHEN[(hosts > cores) + (hosts > 2 * cores)]
+
+
 def fit(rows, cores):
     """The table of costs, as inc-controller --costs reads it. rows: of modes"""
     table = {}
     for mode in MODES:
         for dtype in DTYPES:
             its = [r for r in rows if (r["mode"], r["dtype"]) == (mode, dtype)]
-            for when, part in (("alone", [r for r in its if r["hosts"] <= cores]),
-                               ("crowded", [r for r in its if r["hosts"] > cores])):
-                if part:
+            for when in WHEN:
+                if part := [r for r in its if when_of(r["hosts"], cores) == when]:
                     table[f"{when}_{mode}_{dtype}"] = costs_of(part, cores)
     return table
 
