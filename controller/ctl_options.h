@@ -12,8 +12,9 @@
 /* The options of --plan (plan_command.c). */
 struct inc_plan_command {
 	const char *topology; /* NULL: no plan is wanted */
-	const char *costs;    /* file with costs; NULL: those of the table inc_plan_measured */
-	unsigned int ranks;   /* 0: as many as the topology has hosts */
+	/* file with the costs for --plan; NULL: the table inc_plan_measured */
+	const char *costs;
+	unsigned int ranks; /* ranks of the job of --plan; 0: as many as the topology has hosts */
 	uint64_t bytes;
 	int type; /* enum inc_plan_type */
 	int mode; /* enum inc_mode_of_switch */
@@ -23,7 +24,8 @@ struct inc_plan_command {
 
 extern const struct inc_opt inc_plan_options[];
 
-/* Prints the plan. Returns the program's exit code, and logs the reason of a failure. */
+/* Prints the plan that --plan asks for. Returns the program's exit code, and logs the reason of a
+ * failure. */
 int inc_plan_run(const struct inc_plan_command *cmd);
 
 struct inc_ctl_options {
@@ -35,16 +37,18 @@ struct inc_ctl_options {
 	unsigned int group_timeout_ms;
 	unsigned int client_timeout_ms;
 	unsigned int switch_timeout_ms;
-	unsigned int member_timeout_ms; /* time after which a silent member is lost; 0: no limit */
+	/* time of silence after which a member is lost; 0: no limit */
+	unsigned int member_timeout_ms;
 	unsigned int max_clients;
 	unsigned int peer_connections; /* most connections of one address */
 	unsigned int peer_messages_s;  /* most messages per second of one address; 0: no limit */
 	unsigned int job_communicators;
-	unsigned int job_slots;   /* quota of slots; 0: any number */
-	struct inc_tls_files tls; /* files with keys; if none is given, TLS is not used */
-	bool insecure;            /* the controller may listen without TLS on any address */
+	unsigned int job_slots; /* most slots that a job may use; 0: any number */
+	/* files with the controller's keys; if there is none, TLS is not used */
+	struct inc_tls_files tls;
+	bool insecure; /* the controller may listen on any address without TLS */
 	struct inc_plan_command plan;
-	const char *metrics; /* address where figures are read over HTTP; NULL: none */
+	const char *metrics; /* address at which figures can be read over HTTP; NULL: none */
 };
 
 #define INC_CTL_FIGURES(_, T)                                               \

@@ -22,8 +22,9 @@
 #include "lib/base/opt.h"
 #include "lib/base/stdout.h"
 
-#define DAY_MS  86400000
-#define BACKLOG 512 /* limit of connections that wait to be accepted, on each port */
+#define DAY_MS 86400000
+/* most connections on each port that the kernel keeps until they are accepted */
+#define BACKLOG 512
 
 static const struct inc_opt options[] = {
 	{.name = "topology",
@@ -150,8 +151,8 @@ static const struct inc_program program = {
 };
 
 /*
- * Each client needs a descriptor. If the limit of descriptors is too low, clients get three
- * quarters of it, so that switches can still connect.
+ * Sets the limits of connections, because each client needs a descriptor. If the process has too
+ * few descriptors, clients get three quarters of them, so that switches can still connect.
  */
 static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 {
@@ -186,7 +187,8 @@ static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 	return 0;
 }
 
-/* Listens on *port, and sets *port if it is 0. text: receives address and port. */
+/* Listens for TCP connections on *port. If that is 0, the kernel chooses the port, which *port then
+ * receives. text receives the address and the port. */
 static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int *port,
 					evconnlistener_cb cb, char *text, size_t size,
 					struct inc_err *err)
@@ -217,7 +219,7 @@ static void on_signal(evutil_socket_t signal, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* Existing connections keep their keys; new connections use the keys that were read again. */
+/* Reads the keys again. New connections use them, and existing connections keep their keys. */
 static void on_reload(evutil_socket_t signal, short what, void *arg)
 {
 	struct inc_ctl *ctl = arg;
@@ -233,8 +235,8 @@ static void on_reload(evutil_socket_t signal, short what, void *arg)
 	inc_info("signal %d: keys are read again", (int)signal);
 }
 
-/* SIGTERM and SIGINT end the controller. SIGHUP reads the keys again; without keys it has its
- * default action. */
+/* Installs the handlers of signals. SIGTERM and SIGINT end the controller. SIGHUP reads the keys
+ * again, and has its default action if there are no keys. */
 static int hear_signals(struct inc_ctl *ctl)
 {
 	const struct {
@@ -280,7 +282,8 @@ static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 					   &ctl->persisted, &ctl->persist, err);
 	if (ret)
 		return ret;
-	/* Groups from the database have time limits, which run before any peer connects. */
+	/* groups from the database have time limits, so the core's timer is started before any peer
+	 * connects */
 	inc_ctl_step(ctl, &(struct inc_core_event){.kind = CORE_EVENT_TIME});
 	return inc_keepalive_start(ctl);
 }
@@ -312,7 +315,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ret = hear_signals(ctl);
 	if (ret)
 		goto out;
-	ret = -EIO; /* after an error of the following calls err has the reason */
+	ret = -EIO; /* if one of the following calls fails, it sets err to the reason */
 	members = listen_on(ctl, &ctl->opt.member_port, inc_client_accept, member_addr,
 			    sizeof(member_addr), err);
 	if (!members)
@@ -327,7 +330,9 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology, ctl->topo->n_hosts,
 		 ctl->topo->n_switches);
 	printf("ready members %s switches %s\n", member_addr, switch_addr);
-	ret = inc_stdout_flush(err); /* a script that waits for this line would wait for ever */
+	/* an error of stdout ends the program, because a script that waits for this line would wait
+	 * for ever */
+	ret = inc_stdout_flush(err);
 	if (ret)
 		goto out;
 	inc_notify_ready();

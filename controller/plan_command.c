@@ -106,7 +106,7 @@ static int read_costs(const char *path, struct inc_plan_table *table, struct inc
 	return ret;
 }
 
-/* The resource that limits a plan, as text. */
+/* Describes, as text, the resource that limits the time of a plan. */
 static void limit_text(const struct inc_topology *topo, const struct inc_plan *plan,
 		       unsigned int cores, char *text, size_t size)
 {

@@ -5,16 +5,16 @@
 #include "lib/base/clock.h"
 #include "lib/net/loop.h"
 
-/* Short enough that a gap of INC_AWAKE_STEP_NS between two readings of the clock is a
- * standstill. */
+/* Interval at which the clock is read. It is half of INC_AWAKE_STEP_NS, so a larger gap between two
+ * readings is a standstill. */
 #define TICK_MS (INC_AWAKE_STEP_NS / INC_NSEC_PER_MSEC / 2)
 
 struct inc_timeout {
 	struct inc_timeouts *all;
 	struct inc_timer *timer;
 	bool runs;
-	bool deferred;      /* the limit was armed with 0 ms */
-	uint64_t end_at_ns; /* when the limit ends, in the time of all->awake */
+	bool deferred;      /* the limit was armed with 0 ms, as a deferred call */
+	uint64_t end_at_ns; /* time at which the limit ends, on the clock all->awake */
 	inc_timeout_fn *fn;
 	void *arg;
 };
@@ -40,7 +40,8 @@ void inc_timeouts_stop(struct inc_timeouts *all)
 	all->tick = NULL;
 }
 
-/* While no limit runs the clock is not read, so a gap then is no standstill. */
+/* Starts the clock with the first limit that runs. While no limit runs, the clock is not read, so a
+ * gap then is no standstill. */
 static void run(struct inc_timeout *t)
 {
 	if (t->runs)
@@ -87,13 +88,14 @@ static void on_end(void *arg)
 	struct inc_timeouts *all = t->all;
 
 	inc_awake_now_ns(&all->awake);
-	/* A limit of 0 ms is a deferred call and no time for a peer, so a standstill does not delay
-	 * it. */
+	/* A limit of 0 ms is no time that a peer may need, but a deferred call, so a standstill
+	 * does not delay it. */
 	if (!t->deferred && !inc_awake_past(&all->awake, t->end_at_ns, 0)) {
 		wait_for_end(t);
 		return;
 	}
-	/* fn may arm a limit at a time of this clock, so the clock must not restart meanwhile. */
+	/* The clock must not restart while fn runs, because fn may arm a limit at a time of this
+	 * clock. */
 	all->running++;
 	end(t);
 	t->fn(t->arg); /* fn may free the timeout */

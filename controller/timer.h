@@ -41,12 +41,11 @@ typedef void inc_timeout_fn(void *arg);
 struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg);
 /* Starts the timeout, or starts it again from now. 0 ms: fn is called in the loop's next pass. */
 void inc_timeout_arm(struct inc_timeout *t, unsigned int ms);
-/* Does the same as inc_timeout_arm() for a limit that ends at this time of
- * inc_timeouts_now_ns(). */
+/* Starts the timeout so that it ends at this time, on the clock of inc_timeouts_now_ns(). */
 void inc_timeout_arm_at(struct inc_timeout *t, uint64_t end_at_ns);
-/* Stops the timeout without a call of fn. A stopped timeout may be armed again. */
+/* Stops the timeout, so that fn is not called. A stopped timeout may be armed again. */
 void inc_timeout_stop(struct inc_timeout *t);
-/* Stops and frees the timeout. NULL is allowed. */
+/* Stops and frees the timeout. t may be NULL. */
 void inc_timeout_free(struct inc_timeout *t);
 
 #endif

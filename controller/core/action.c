@@ -9,8 +9,8 @@
 #include "controller/core/group.h"
 #include "controller/core/switch.h"
 
-/* Appends a copy of the action and its payload to the core's list. Returns NULL if there is no
- * memory. */
+/* Appends a copy of an action and of its payload to the core's list of actions. Returns NULL if
+ * there is no memory. */
 static struct inc_action *append(struct inc_core *core, struct inc_action action,
 				 const void *payload, size_t size)
 {
@@ -142,8 +142,8 @@ int inc_act_welcome(struct inc_core_switch *sw, const uint32_t *keep, uint32_t n
 
 /* ---- the database ---- */
 
-/* The core often appends the STORE of one row several times in a row, for example the row of a
- * group together with each of its ranks. */
+/* Whether the last action of the list already stores this row. The core often stores one row
+ * several times in succession, for example a group's row with each of its ranks. */
 static bool is_last(const struct inc_core *core, enum inc_stored stored, uint32_t of,
 		    unsigned int rank)
 {

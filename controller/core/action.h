@@ -31,23 +31,27 @@ struct inc_member;
 
 enum inc_action_kind {
 	ACTION_SEND, /* a message to a client */
-	/* the client has no group any more, so the action starts its idle time limit */
+	/* ACTION_IDLE starts a client's idle time limit, because the client has no group any
+	 * more */
 	ACTION_IDLE,
-	ACTION_REPLACE, /* the client's connection ends, because its member has connected again */
-	ACTION_ASK,     /* a request to a switch, whose answer becomes CORE_EVENT_ANSWER */
-	ACTION_WELCOME, /* the answer to a switch's hello: the communicators that it must keep */
-	ACTION_STORE,   /* a row of the database changes, or is removed */
-	/* all changes so far must be written; CORE_EVENT_STORED reports the result */
+	/* ends a client's connection, because its member has connected again by another one */
+	ACTION_REPLACE,
+	ACTION_ASK, /* a request to a switch, whose answer becomes CORE_EVENT_ANSWER */
+	/* the answer to a switch's hello, with the communicators that the switch must keep */
+	ACTION_WELCOME,
+	ACTION_STORE, /* writes a changed row of the database, or removes a row */
+	/* ACTION_COMMIT writes all changes so far; CORE_EVENT_STORED reports the result */
 	ACTION_COMMIT,
 };
 
 /* Requests to a switch. */
 enum inc_asked {
 	ASKED_CONFIGURE, /* request to make a communicator */
-	ASKED_CONNECT,   /* request that gives a communicator the numbers of neighbour switches */
-	ASKED_REMOVE,    /* request to remove a communicator */
-	ASKED_WAITING,   /* question for the ranks for whose packets a communicator waits */
-	ASKED_RESULTS,   /* question for the number of results that a communicator has made */
+	/* request that tells a switch's communicator the numbers of its neighbours' connections */
+	ASKED_CONNECT,
+	ASKED_REMOVE,  /* request to remove a communicator */
+	ASKED_WAITING, /* question for the ranks for whose packets a communicator waits */
+	ASKED_RESULTS, /* question for the number of results that a communicator has made */
 };
 
 enum inc_stored {
@@ -63,7 +67,7 @@ enum inc_stored {
 struct inc_action {
 	enum inc_action_kind kind;
 	union {
-		struct { /* members of SEND, IDLE and REPLACE */
+		struct { /* ACTION_SEND, ACTION_IDLE and ACTION_REPLACE have these members */
 			struct inc_core_client *client;
 			enum inc_message_id id;
 		};
@@ -71,16 +75,20 @@ struct inc_action {
 			struct inc_core_switch *sw;
 			enum inc_asked asked;
 			uint32_t number; /* number of the communicator */
-			uint32_t n_keep; /* how many communicator numbers the payload has */
+			/* number of communicators in the payload of ACTION_WELCOME */
+			uint32_t n_keep;
 		};
 		struct { /* members of STORE */
 			enum inc_stored stored;
-			uint32_t of; /* number of the group or communicator whose row changes */
+			/* number of the group or communicator whose row ACTION_STORE writes */
+			uint32_t of;
 			unsigned int rank;
 		};
-		struct { /* members of COMMIT, which name the object that waits for the database */
+		/* members of ACTION_COMMIT, which name the object that waits for the database */
+		struct {
 			uint32_t group;
-			/* number of the communicator; 0: the group itself waits */
+			/* number of the communicator that waits for the database; 0: its group
+			 * waits itself */
 			uint32_t communicator;
 		};
 	};
@@ -93,9 +101,9 @@ struct inc_action {
 
 struct inc_actions {
 	TAILQ_HEAD(inc_action_list, inc_action) list;
-	bool stores;    /* the core appends STORE actions; false without a database */
-	bool rows_lost; /* a STORE was lost for want of memory */
-	/* a message to a client was lost for want of memory; the client is marked */
+	bool stores;    /* the core appends ACTION_STORE; false if the controller has no database */
+	bool rows_lost; /* no memory for an ACTION_STORE, so the database lacks a change */
+	/* There was no memory for a message to a client, so the client has message_lost set. */
 	bool messages_lost;
 };
 
@@ -111,35 +119,37 @@ void inc_actions_free(struct inc_action_list *list);
 	inc_act_send_bytes(client, id, message, sizeof(*(message)))
 void inc_act_send_bytes(struct inc_core_client *client, enum inc_message_id id, const void *message,
 			size_t size);
-/* Sends the client an error. about: the fields that name the request, or NULL. */
+/* Sends an error to the client. about names the request that has failed; it may be NULL. */
 void inc_act_refuse(struct inc_core_client *client, int code, const struct inc_msg_error *about,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void inc_act_idle(struct inc_core_client *client);
 void inc_act_replaced(struct inc_core_client *client);
 
-/* Append a request to a switch. Return 0. After -ENOTCONN or -ENOMEM no answer comes. */
+/* Each of these functions appends a request to a switch. It returns 0, or -ENOTCONN or -ENOMEM,
+ * after which no answer comes. */
 int inc_act_configure(struct inc_core_switch *sw, const struct inc_comm_conf *conf);
 int inc_act_connect(struct inc_core_switch *sw, const struct inc_msg_connect *peers);
 int inc_act_ask_waiting(struct inc_core_switch *sw, uint32_t number);
 int inc_act_ask_results(struct inc_core_switch *sw, uint32_t number);
-/* If the switch is not connected, the welcome after its next hello tells it not to keep the
- * communicator. */
+/* Asks a switch to remove the communicator. A switch that is not connected learns from the welcome
+ * after its next hello that it must not keep the communicator. */
 void inc_act_remove(struct inc_core_switch *sw, uint32_t number);
 /* Appends the answer to the switch's hello. Returns 0 or -ENOMEM. */
 int inc_act_welcome(struct inc_core_switch *sw, const uint32_t *keep, uint32_t n);
 
-/* Append a STORE for rows that have changed. */
-/* the group's row without those of its ranks */
+/* These functions append an ACTION_STORE for rows that have changed. */
+/* stores the group's own row without the rows of its ranks */
 void inc_act_store_group(const struct inc_group *group);
 void inc_act_store_rank(const struct inc_member *member);
 void inc_act_store_ranks(const struct inc_group *group);
 void inc_act_store_comm(const struct inc_comm *comm);
 void inc_act_store_state(const struct inc_comm *comm);
-/* The group or communicator ends, and no later controller shall restore it. */
+/* These functions remove the rows of a group or communicator that ends, so that no later controller
+ * restores it. */
 void inc_act_delete_group(const struct inc_group *group);
 void inc_act_delete_comm(const struct inc_comm *comm);
-/* Appends a COMMIT: the group or communicator begins as soon as the database has it. Returns 0, or
- * -ENOMEM if it must not begin. */
+/* Appends an ACTION_COMMIT. The group or communicator begins as soon as it is in the database.
+ * Returns 0, or -ENOMEM if it must not begin. */
 int inc_act_commit(struct inc_core *core, uint32_t group, uint32_t communicator);
 
 #endif

@@ -16,13 +16,12 @@
 #include "controller/core/route.h"
 #include "controller/core/switch.h"
 
-/* Further channels that no member has asked for are made only while all use together stays below
- * one such part of a limit. So what is left suffices for nearly as many communicators as without
- * channels. */
+/* A job gets channels that it has not asked for only while less than 1 / SPARE_PART of each
+ * resource is in use. So the rest suffices for nearly as many communicators as without channels. */
 #define SPARE_PART 4
 
-/* Adds to load what the group's communicators use on a switch. Communicators that the switch has
- * refused do not count. */
+/* Adds to load the resources that the group's communicators use on a switch. Communicators that the
+ * switch has refused do not count. */
 static void add_group(struct inc_load *load, const struct inc_group *group,
 		      const struct inc_core_switch *sw)
 {
@@ -134,7 +133,7 @@ struct inc_job_load inc_job_load(const struct inc_group *group)
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 {
 	const unsigned int quota = comm->group->core->opt.job_slots;
-	/* This communicator has no tree yet, so the job's load does not include it. */
+	/* The communicator to be checked has no tree yet, so the job's load does not include it. */
 	const uint64_t has = inc_job_load(comm->group).slots;
 
 	if (!quota || has + comm->slots <= quota)
@@ -144,8 +143,8 @@ int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 			   comm->group->job, comm->slots, (unsigned long long)has, quota);
 }
 
-/* Reduces n to what fits into a quarter of a resource beside what is in use, where each one takes
- * `each`. */
+/* Reduces n, a number of further communicators, to those that fit into a quarter of a resource
+ * beside what is in use. Each of them needs `each` of the resource. */
 static unsigned int fit(unsigned int n, uint64_t limit, uint64_t used, uint64_t each)
 {
 	const uint64_t part = limit / SPARE_PART, left = part > used ? part - used : 0;
@@ -153,7 +152,8 @@ static unsigned int fit(unsigned int n, uint64_t limit, uint64_t used, uint64_t 
 	return each && n * each > left ? left / each : n;
 }
 
-/* Reduces n to what a node's switch has room for. In termination mode its rows are not counted. */
+/* Reduces n, a number of further communicators, to those for which a node's switch has room. In
+ * termination mode a switch has no rows, so these are not counted. */
 static unsigned int fit_switch(const struct inc_comm *comm, unsigned int node, unsigned int n)
 {
 	const struct inc_core_switch *sw = &comm->group->core->switches[comm->tree->nodes[node].sw];

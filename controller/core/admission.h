@@ -15,8 +15,8 @@ struct inc_group;
 
 /* Adds up the resources that all communicators of this controller's groups use on a switch. */
 void inc_switch_load(const struct inc_core_switch *sw, struct inc_load *load);
-/* For the error of a switch that is full, prints "; job A has most there: …", or "" if no job has
- * any. */
+/* Prints "; job A has most there: …" into buf, for the error of a switch that is full. The text is
+ * "" if no job uses the switch. */
 void inc_switch_holder(const struct inc_core_switch *sw, char *buf, size_t size);
 
 #define INC_JOB_FIGURES(_, T)                                      \
@@ -28,7 +28,7 @@ struct inc_job_load {
 	INC_JOB_FIGURES(INC_METRIC_FIELD, inc_job_load)
 };
 struct inc_job_load inc_group_load(const struct inc_group *group);
-/* Adds up the figures of all groups of the group's job. */
+/* Adds up the communicators and slots of all groups of the group's job. */
 struct inc_job_load inc_job_load(const struct inc_group *group);
 
 /* Checks whether the job's quota lets the group begin another communicator. Returns 0 or
@@ -36,11 +36,10 @@ struct inc_job_load inc_job_load(const struct inc_group *group);
 int inc_group_admit(const struct inc_group *group, struct inc_err *err);
 /* Checks whether the job's quota of slots has room for the communicator. Returns 0 or -EDQUOT. */
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err);
-/* Returns how many further communicators of this one's size, n at most, fit into a quarter of the
- * limits of the job and of the tree's switches, beside what is in use. */
+/* Returns how many further communicators of this one's size may begin, n at most. They must fit
+ * into a quarter of each limit of the job and of the tree's switches, beside what is in use. */
 unsigned int inc_comm_spare(const struct inc_comm *comm, unsigned int n);
-/* No tree has room for the communicator: appends to err the job that uses most of the resource that
- * is used up. */
+/* Appends to err the job that uses most of the resource for whose lack no tree was found. */
 void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err);
 
 #endif

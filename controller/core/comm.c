@@ -63,8 +63,9 @@ static void on_timeout(void *arg)
 		break;
 	case COMM_WAIT_SWITCH:
 		absent = inc_comm_absent(comm);
-		/* The communicator waits until its switches have answered requests of other
-		 * communicators. These requests have time limits, so this one needs none. */
+		/* All its switches are connected, so the communicator waits on until they have
+		 * answered requests of other communicators. Those requests have time limits, so
+		 * this wait needs none. */
 		if (!absent) {
 			inc_core_timer_arm(&comm->timer, core->opt.switch_timeout_ms);
 			break;
@@ -138,7 +139,7 @@ void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_core_switch *sw
 		comm->tree->nodes[node].mode = known_mode(comm, sw);
 }
 
-/* Copies into the communicator the fields of a member's claim that are the same for all members. */
+/* Copies the fields of a member's claim that have the same value for all members. */
 static void adopt_fields(struct inc_comm *comm, const struct inc_msg_claim *said)
 {
 	comm->number = said->communicator;
@@ -203,7 +204,7 @@ void inc_comm_end(struct inc_comm *comm)
 			 comm->group->job);
 	let_go(comm);
 	inc_failure_reports_free(&comm->failure_reports);
-	/* If inc_comm_adopt() had no memory, the communicator may have configs without a tree. */
+	/* configs may exist without a tree, because inc_comm_adopt() may have run out of memory */
 	free(comm->configs);
 	LIST_REMOVE(comm, entry);
 	if (comm->phase == COMM_REFUSED)
@@ -297,7 +298,8 @@ static void refuse(struct inc_comm *comm)
 		return;
 	LIST_FOREACH (old, &group->comms, entry) {
 		if (old->phase == COMM_REFUSED)
-			/* new communicators are at the head, so the last one is the oldest */
+			/* communicators are inserted at the head, so the last refused one is the
+			 * oldest */
 			oldest = old;
 	}
 	inc_comm_end(oldest);
@@ -328,7 +330,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	}
 }
 
-/* Copies the fields of a member's message C. */
+/* Copies the fields of message C into the member's entry in the communicator. */
 static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m)
 {
 	memcpy(m->transport, ask->transport, sizeof(m->transport));
@@ -397,7 +399,7 @@ static bool agrees(struct inc_comm *comm, unsigned int rank)
 static void tell_refused(struct inc_comm *comm, struct inc_member *member)
 {
 	comm->members[member->rank].asked = true;
-	/* the member asks, so it needs the error */
+	/* the member needs the error now, even if it has reported a failure before */
 	comm->members[member->rank].reported_failure = false;
 	inc_comm_tell_failed(comm, member->rank, -1);
 	if (all_told(comm))
@@ -519,7 +521,8 @@ void inc_comm_configured(struct inc_comm *comm)
 	}
 }
 
-/* Finds the member's communicator of this number. NULL: the member has none of this number. */
+/* Finds the communicator of this number that the member has. Returns NULL if the member has none of
+ * this number, or has destroyed it. */
 static struct inc_comm *find_own(const struct inc_member *member, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(member->group->core, number);
@@ -529,7 +532,7 @@ static struct inc_comm *find_own(const struct inc_member *member, uint32_t numbe
 	return comm;
 }
 
-/* Sends the error for a number that find_own() did not find. */
+/* Sends the member an error, because the member has no communicator of this number. */
 static void refuse_number(const struct inc_member *member, const char *message, uint32_t number)
 {
 	const struct inc_msg_error about = {.has_communicator = true, .communicator = number};
@@ -576,8 +579,8 @@ void inc_comm_destroy(struct inc_member *member, uint32_t number)
 	struct inc_group *group = member->group;
 	struct inc_comm *comm = find_own(member, number);
 
-	/* A communicator that has already ended, for example with its group, is gone as the member
-	 * wants. Only a number that this controller has never allocated is an error of the
+	/* If the communicator has already ended, for example with its group, the member gets what
+	 * it wants. Only a number that this controller has never allocated is an error of the
 	 * member. */
 	if (!comm && ((!inc_group_resumed(group) &&
 		       !inc_number_was_allocated(&group->core->comm_numbers, number)) ||

@@ -35,8 +35,8 @@ enum inc_config_state {
 	CONFIG_NONE,
 	CONFIG_ASKED, /* message configure was sent to the switch, which has not answered */
 	CONFIG_THERE, /* the switch has the communicator */
-	/* like THERE, but the switch has not answered message connect yet, which has its
-	 * neighbours' numbers */
+	/* CONFIG_TOLD: the switch has the communicator, but has not answered message connect yet.
+	 * That message has the numbers of the neighbours' connections. */
 	CONFIG_TOLD,
 	CONFIG_REFUSED, /* the switch does not have the communicator */
 };
@@ -45,63 +45,74 @@ struct inc_comm_member {
 	bool asked; /* The member has sent C, so it gets the communicator's errors. */
 	bool ready;
 	bool destroyed;
-	bool reported_failure; /* The member has reported the failure, so it needs no report. */
+	/* the member has reported the communicator's failure, so it need not receive that
+	 * failure */
+	bool reported_failure;
 	char transport[INC_CONTROL_TRANSPORT_LEN];
-	unsigned int payload; /* largest one in a tree with a switch in passthrough mode */
-	unsigned int termination_payload; /* largest one in any other tree */
-	/* packets of a message; 0: the controller chooses by the tree */
+	/* largest payload of the member in a tree with a passthrough switch */
+	unsigned int payload;
+	unsigned int termination_payload; /* largest payload of the member in any other tree */
+	/* packets of a message, as the member wants; 0: the controller chooses by the tree */
 	unsigned int message_packets;
-	unsigned int window_messages; /* most messages in flight */
+	unsigned int window_messages; /* most messages of the member that may be in flight */
 	enum inc_byte_order byte_order;
 	enum inc_float_form floats; /* form of floats that the member supports */
-	unsigned int channels;      /* channels that it wants; 0: the controller chooses */
+	/* number of channels that the member wants; 0: the controller chooses */
+	unsigned int channels;
 	bool reorder; /* the member takes results and sends contributions in any order */
 	struct inc_route_member route;
-	bool has_endpoint; /* the member is in the core's hash, by entry `endpoint` */
+	bool has_endpoint; /* the member is in the hash of endpoints of the core */
 	LIST_ENTRY(inc_comm_member) endpoint;
 };
 
 struct inc_comm {
 	struct inc_group *group;
-	/* index of the communicator in its group, which the members choose; it has the number of
-	 * the channel (inc_channel_of()) */
+	/* index of the communicator in its group, which is the same on all members. It includes the
+	 * number of the channel (inc_channel_of()). */
 	unsigned int index;
-	uint32_t number; /* number of the communicator, 0 before CONFIGURING */
-	/* position in the order of creation, by which answers to tools are split into pages */
+	uint32_t number; /* the controller's number of the communicator; 0 before CONFIGURING */
+	/* Position in the order of creation. The answers to tools are split into pages by it. */
 	uint32_t place;
 	enum inc_comm_phase phase; /* set by inc_comm_set_phase() only */
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
-	/* mode of the tree, the result of the negotiation in comm_mode.c */
+	/* the mode of the tree, which the negotiation in comm_mode.c determines */
 	enum inc_tree_mode mode;
 	enum inc_float_form floats;
-	bool reorder; /* contributions are kept and results are sent in any order */
-	/* packets of a message; 0: unknown, because an earlier controller chose it */
+	/* a switch keeps contributions ahead of a gap and sends results in any order */
+	bool reorder;
+	/* packets of a message of the communicator; 0: unknown, because an earlier controller chose
+	 * it */
 	unsigned int message_packets;
-	unsigned int messages; /* most messages in flight; 0: each member chooses */
-	/* of channel 0: channels that the members shall have, as the negotiation found them */
+	unsigned int messages; /* most messages of each member in flight; 0: each member chooses */
+	/* Number of channels that the members shall have, as comm_mode.c has negotiated it. Only
+	 * channel 0 of a communicator has it. */
 	unsigned int channels;
-	int code; /* FAILED, REFUSED: errno of the failure */
+	int code; /* errno of the failure, in state FAILED or REFUSED */
 	char reason[512];
 	struct inc_core_timer timer;
-	/* A full switch has refused the communicator, and another tree was tried. */
+	/* A switch that was full has refused the communicator, and another tree was tried once. */
 	bool went_around;
-	struct inc_tree *tree; /* switches of the communicator; NULL before WAIT_SWITCH */
-	/* state on each switch, by node of the tree; set by inc_comm_set_config_state() only */
+	/* tree of switches that the communicator uses; NULL before WAIT_SWITCH */
+	struct inc_tree *tree;
+	/* The state of the communicator on each switch of its tree, by node. Only
+	 * inc_comm_set_config_state() sets it. */
 	enum inc_config_state *configs;
 	/* The communicator waits for the database. Its switches count it as a request under way,
 	 * because the communicator's requests to them are sent next. */
 	bool storing;
-	unsigned int pending; /* number of configure and connect requests that are not answered */
-	/* CONFIGURING: the switches in termination mode have chosen their numbers. */
+	/* number of configure and connect requests that the switches have not answered */
+	unsigned int pending;
+	/* All switches in termination mode have chosen the numbers of their connections. */
 	bool chosen;
-	uint64_t asked_at_ns; /* CONFIGURING: time when the first configure was sent */
-	/* the last pass of go_on() (inc_core.passes) that has visited the communicator */
+	uint64_t asked_at_ns; /* time when the first configure was sent to a switch */
+	/* number of the last pass of go_on() over all communicators (inc_core.passes) that came to
+	 * this one */
 	unsigned int pass;
 	/* Failure reports about ranks that have not come back after a restart of the controller. */
 	struct inc_failure_reports failure_reports;
-	/* first switch to which a neighbour reported the communicator's end */
+	/* first switch that reported that a neighbour has ended the communicator; NULL: none */
 	const struct inc_core_switch *ended;
 	/* A rank that has destroyed the communicator was reported silent, or has not come back. So
 	 * the communicator's switches are asked for which ranks they wait, and asked again whenever
@@ -113,8 +124,8 @@ struct inc_comm {
 
 /* ---- comm.c ---- */
 
-/* Handles message C, a member's request for a communicator. If only a part of the message could be
- * read, wrong is -errno and why has the reason. */
+/* Handles message C, by which a member asks for a communicator. If the message was only partly
+ * readable, wrong is -errno, and why has the reason. */
 void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int wrong,
 		  struct inc_err *why);
 void inc_comm_ready(struct inc_member *member, uint32_t number);
@@ -125,11 +136,11 @@ struct inc_comm *inc_comm_find(struct inc_core *core, uint32_t number);
 /* Finds the group's communicator of this index, and makes it if there is none. Returns NULL if
  * there is no memory. */
 struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index);
-/* Fails the communicator, and sends its members the error. rank: the rank to blame, or -1. Before
- * the members have the answer to C this may free the communicator. */
+/* Fails the communicator, and sends its members the error. rank is the rank to blame, or -1. The
+ * function may free the communicator before the members have received the answer to C. */
 void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Sends the stored error to the member of rank "to". */
+/* Sends the error of the failed communicator to the member of rank "to". */
 void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank);
 /* All switches have made the communicator: sends the members the answer to C. */
 void inc_comm_configured(struct inc_comm *comm);
@@ -157,11 +168,12 @@ struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index);
 
 /* Counts the channels that the members' communicator has, this one included. */
 unsigned int inc_comm_count_channels(const struct inc_comm *comm);
-/* A channel that ran has failed, and its reason is stored: fails the other channels of the members'
- * communicator that run. */
+/* Fails the other running channels of the members' communicator, because this channel ran and has
+ * failed. They get the reason that this channel has stored. */
 void inc_comm_fail_channels(const struct inc_comm *comm, int rank);
 
-/* Handles message failed, a member's report of a failure; wrong and why as for inc_comm_ask(). */
+/* Handles message failed, by which a member reports a failure. wrong and why are the same as for
+ * inc_comm_ask(). */
 void inc_comm_report(struct inc_member *member, const struct inc_msg_report *said, int wrong,
 		     struct inc_err *why);
 

@@ -29,8 +29,8 @@ static int node_of(const struct inc_comm *comm, const struct inc_core_switch *sw
 	return comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 }
 
-/* Counts the requests to the communicator's switches that are sent as soon as the database has the
- * communicator. */
+/* Counts one request more at each switch of the communicator. These requests are sent as soon as
+ * the database has the communicator, so no other communicator may use up their place. */
 static void reserve(struct inc_comm *comm)
 {
 	comm->storing = true;
@@ -132,7 +132,8 @@ static unsigned int members_payload(const struct inc_comm *comm)
 	return most;
 }
 
-/* Chooses the payload of packets, because a packet of that size must pass every port on its way. */
+/* Chooses the payload of the communicator's packets. A packet of that size must pass every port on
+ * its way. */
 static void choose_payload(struct inc_comm *comm)
 {
 	const struct inc_core *core = comm->group->core;
@@ -290,8 +291,8 @@ static bool is_taken(struct inc_core *core, uint32_t number)
 	return inc_comm_find(core, number) || inc_orphan_known(core, number);
 }
 
-/* The communicator has waited. Finds a new tree for it, because switches may have connected or left
- * since the last one was found. */
+/* Finds a new tree for a communicator that has waited, because switches may have connected or left
+ * since the last tree was found. */
 static int find_route(struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_group *group = comm->group;
@@ -315,8 +316,8 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 	return comm->configs ? 0 : inc_err_set(err, ENOMEM, "out of memory");
 }
 
-/* The communicator has a tree: waits until its switches are ready, or negotiates and stores the
- * communicator. */
+/* Goes on with a communicator that has a tree. It waits until its switches are ready; then it is
+ * negotiated and stored. */
 static void begin(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
@@ -382,9 +383,9 @@ void inc_comm_configure(struct inc_comm *comm)
 		begin(comm);
 }
 
-/* A switch has refused the communicator because a resource that only the switch counts is used up.
- * Once for each communicator, a tree without that switch is tried. Returns false if there is no
- * such tree. */
+/* Tries another tree for the communicator, because a switch has refused it for lack of a resource
+ * that only the switch counts. That is done once for each communicator. Returns false if there is
+ * no tree without that switch. */
 static bool go_around(struct inc_comm *comm, struct inc_core_switch *sw, const char *text)
 {
 	const struct inc_group *group = comm->group;
@@ -474,14 +475,16 @@ void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, c
 	answered(comm);
 }
 
-/* Whether the communicator has waited only for answers of this switch, and can go on now. */
+/* Whether a waiting communicator that uses this switch can go on now. That is so if all its
+ * switches are connected, and none has too many requests under way. */
 static bool was_held_by(const struct inc_comm *comm, const struct inc_core_switch *sw)
 {
 	return node_of(comm, sw) >= 0 && !inc_comm_absent(comm) && !waits_for_answers(comm);
 }
 
 /* Configures the communicators that wait. After each one the loop begins anew, because configuring
- * may end communicators. back: the switch has connected, so each of them may find another tree. */
+ * may end communicators. If `back` is set, the switch has connected, so each of them may find
+ * another tree. */
 static void go_on(struct inc_core_switch *sw, bool back)
 {
 	const unsigned int pass = ++sw->core->passes;
@@ -525,8 +528,8 @@ bool inc_comm_takes(struct inc_comm *comm, struct inc_core_switch *sw)
 		inc_comm_adopt_mode(comm, sw);
 		return inc_comm_keeps(comm, sw);
 	}
-	/* If the shape of the tree is known, the tree has all its switches, so this switch is none
-	 * of them. */
+	/* a complete tree of known shape has all its switches, so a switch that is not in it is no
+	 * part of it */
 	return inc_group_resumed(comm->group) && comm->phase == COMM_STARTED &&
 	       !comm->tree->counted && !inc_comm_adopt_switch(comm, sw);
 }

@@ -21,19 +21,20 @@ void inc_comm_configure(struct inc_comm *comm);
 void inc_comm_unconfigure(struct inc_comm *comm);
 /* Finds the first switch of the communicator's tree that is not connected; NULL if all are. */
 const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm);
-/* The switch has answered configure. If code is 0, made describes what the switch has made. made is
- * NULL if the answer cannot be read, and text has the reason. Otherwise code and text are the
- * error. */
+/* Handles a switch's answer to message configure. If code is 0, made describes what the switch has
+ * made, or is NULL if the answer cannot be read, and text has the reason. Otherwise code and text
+ * are the switch's error. */
 void inc_comm_answered(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 		       const struct inc_msg_configured *made);
-/* The switch has answered connect. confirmed: the communicator that it names. */
+/* Handles a switch's answer to message connect. confirmed is the communicator that the answer
+ * names. */
 void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, const char *text,
 			uint32_t confirmed);
-/* The database has answered for a communicator that begins. stored: 0, or -errno with the reason in
- * because. */
+/* Handles the database's answer for a communicator that begins. stored is 0, or -errno with the
+ * reason in because. */
 void inc_comm_stored(struct inc_core *core, uint32_t number, int stored,
 		     const struct inc_err *because);
-/* Communicators that wait for the switch go on, because the switch has connected, or has answered
+/* Lets the communicators go on that wait for the switch, because it has connected or has answered
  * half of its requests. */
 void inc_comm_switch_connected(struct inc_core_switch *sw);
 void inc_comm_switch_answered(struct inc_core_switch *sw);

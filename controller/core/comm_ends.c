@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The numbers of a communicator's connections: queue pairs, PSNs and UDP ports at both ends. A
- * member's C has its numbers. The controller allocates the numbers of a passthrough switch. A
- * switch in termination mode chooses its own numbers, so its ends are open until it has confirmed
- * the communicator. Called by comm_config.c.
+ * member's message C has the numbers of its end. The controller allocates the numbers of a
+ * passthrough switch. A switch in termination mode chooses its own numbers, so they are unknown
+ * until it has confirmed the communicator. Called by comm_config.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "controller/core/switch.h"
 #include "lib/base/random.h"
 
-/* A connection of a tree node's switch, seen from that switch. */
+/* A connection of a switch in a communicator's tree, seen from that switch. */
 struct link {
 	struct inc_route_end *own, *peer;
 	unsigned int rank; /* rank by which the node's switch names the connection */
@@ -69,9 +69,10 @@ static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, stru
 }
 
 /*
- * Chooses the kind of endpoint of a switch's end. It is a device if the port has one and the peer
- * is one as well, or a passthrough switch; then the UDP port is 4791. Otherwise it is a socket at
- * any free port, because a device, or another thread of the switch, may use 4791.
+ * Chooses whether a switch's end of a connection is a device or a socket. It is a device if the
+ * switch's port has one and the peer is a device or a passthrough switch; then the UDP port is
+ * 4791. Otherwise it is a socket at any free port, because a device, or another thread of the
+ * switch, may use 4791.
  */
 static void choose_endpoint(struct inc_comm *comm, unsigned int node, const struct link *l)
 {
@@ -86,7 +87,8 @@ static void choose_endpoint(struct inc_comm *comm, unsigned int node, const stru
 	l->own->end.udp_port = fits ? INC_ROCE_UDP_PORT : 0;
 }
 
-/* Allocates the numbers of a switch's end. A device chooses its queue pair numbers itself. */
+/* Allocates the numbers of a switch's end of a connection. A device chooses its queue pair numbers
+ * itself, so it gets none here. */
 static int number_end(struct inc_comm *comm, unsigned int node, const struct link *l)
 {
 	struct inc_core_switch *sw = &comm->group->core->switches[comm->tree->nodes[node].sw];
@@ -124,8 +126,8 @@ void inc_comm_drop_ends(struct inc_comm *comm)
 		for (unsigned int i = 0; get_link(comm, n, i, &l); i++) {
 			inc_switch_qpn_put(&comm->group->core->switches[comm->tree->nodes[n].sw],
 					   l.own->given);
-			/* The numbers are cleared, because another tree may follow and fail before
-			 * it has numbers. */
+			/* The connection's numbers are cleared, because another tree may follow and
+			 * fail before it has numbers. */
 			*l.own = (struct inc_route_end){};
 		}
 	}

@@ -16,8 +16,8 @@
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
 
-/* Whether the rank's host is attached to the switch. This is also true if the host is not known
- * yet. */
+/* Whether the rank's host is attached to the switch. The answer is also true if the controller does
+ * not know the host yet. */
 static bool is_own(const struct inc_comm *comm, const struct inc_core_switch *sw, unsigned int rank)
 {
 	const struct inc_comm_member *m = &comm->members[rank];
@@ -167,8 +167,8 @@ bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_wa
 			continue;
 		peer = inc_comm_peer(comm, sw, m->rank);
 		if (!is_through(comm, &peer)) {
-			/* The switch below knows which of its ranks is missing, so it is asked,
-			 * too. */
+			/* A switch below knows which of its ranks is missing, so it is asked for
+			 * which ranks it waits, too. */
 			if (peer.node >= 0)
 				check_waiting(&sw->core->switches[comm->tree->nodes[peer.node].sw],
 					      comm);
@@ -184,7 +184,8 @@ bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_wa
 	return false;
 }
 
-/* Acts on a report that a peer has failed, once it is known whether that peer had left. */
+/* Acts on a switch's report that a peer has failed, when the controller knows whether that peer had
+ * already left the communicator. */
 static void apply_report(struct inc_comm *comm, struct inc_core_switch *sw,
 			 const struct inc_failure_report *r)
 {
@@ -192,8 +193,8 @@ static void apply_report(struct inc_comm *comm, struct inc_core_switch *sw,
 	const struct inc_peer peer = r->is_own ? none : inc_comm_peer(comm, sw, r->rank);
 
 	if (r->code != EREMOTEIO && is_through(comm, &peer))
-		/* The communicator goes on, unless the other ranks still wait for the peer. A
-		 * mismatch (EREMOTEIO) always fails it. */
+		/* The peer had left, so the communicator goes on unless other ranks still wait for
+		 * the peer. A mismatch of collectives (EREMOTEIO) always fails the communicator. */
 		check_waiting(sw, comm);
 	else
 		fail(comm, sw, &peer, r->code, r->text);
@@ -218,8 +219,8 @@ void inc_comm_apply_reports(struct inc_comm *comm)
 	}
 }
 
-/* Stores the report if it is not known yet whether the rank had left before it fell silent. Returns
- * true if the report needs no more attention now. */
+/* Keeps a switch's failure report if the controller does not know yet whether the rank had left
+ * before it fell silent. Returns true if the report needs no more attention now. */
 static bool defer_report(struct inc_core_switch *sw, struct inc_comm *comm, uint32_t number,
 			 const struct inc_failure_report *report)
 {
@@ -236,8 +237,8 @@ void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switc
 	if (comm->ended)
 		return;
 	comm->ended = sw;
-	/* Before it starts, a communicator has other time limits. The limit for the reason begins
-	 * when the communicator starts (inc_comm_set_phase()). */
+	/* A communicator that has not started has other time limits. The limit for the reason of
+	 * its end begins when it starts (inc_comm_set_phase()). */
 	if (comm->phase == COMM_STARTED)
 		inc_core_timer_arm(&comm->timer, sw->core->opt.switch_timeout_ms);
 }
@@ -251,7 +252,7 @@ static struct inc_comm *find_running(struct inc_core_switch *sw, uint32_t number
 	return comm && comm->phase != COMM_FAILED && inc_comm_keeps(comm, sw) ? comm : NULL;
 }
 
-/* A neighbour has told the switch that the communicator has ended. */
+/* Handles a switch's report that a neighbour has ended the communicator. */
 static void take_end(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = find_running(sw, number);
@@ -262,8 +263,8 @@ static void take_end(struct inc_core_switch *sw, uint32_t number)
 		inc_orphan_ended(sw, number);
 }
 
-/* Logs an event about a port. If the port's loss ends a communicator, another event reports
- * that. */
+/* Logs a switch's event about one of its ports. If a communicator ends with the port, another event
+ * reports that. */
 static void report_port(const struct inc_core_switch *sw, const struct inc_msg_event *said)
 {
 	const struct inc_event_info *info = &inc_event_info[said->kind];
@@ -308,8 +309,8 @@ void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said
 		return;
 	snprintf(report.text, sizeof(report.text), "%s", text);
 	if (report.code == EREMOTEIO && orphan)
-		/* A mismatch fails the communicator for all ranks, whichever rank the switch
-		 * names. */
+		/* If ranks have called different collectives, the communicator fails for all ranks,
+		 * whichever rank the switch names. */
 		report.rank = -1;
 	if ((report.code != EREMOTEIO || orphan) &&
 	    defer_report(sw, comm, said->communicator, &report))

@@ -14,26 +14,27 @@ struct inc_core_switch;
 /* Handles a switch's message "event". */
 void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said);
 
-/* The peer that a switch means by a rank. */
+/* The peer of a switch that the switch names by a rank: a host, or a neighbour switch. */
 struct inc_peer {
-	int rank;       /* rank on a host of the switch; -1: the peer is none of its hosts */
-	const char *sw; /* name of the peer switch; NULL: the peer is no switch, or unknown */
-	int node; /* tree node of a switch below; -1: the peer is no switch below, or unknown */
-	struct inc_ranks below; /* the ranks at and below that node */
+	int rank;       /* rank of a host at the switch; -1: the peer is no host of the switch */
+	const char *sw; /* name of a peer that is a switch; NULL: the peer is a host, or unknown */
+	int node;       /* tree node of a peer switch below; -1: the peer is none, or unknown */
+	struct inc_ranks below; /* the ranks behind a peer switch below */
 };
-/* Finds the peer that the switch means by this rank. Rank -1 means the switch's parent. */
+/* Finds the peer that the switch names by this rank. Rank -1 stands for the switch's parent. */
 struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core_switch *sw,
 			      int rank);
 
-/* Asks the switch for which ranks its communicators wait, for those communicators where the answer
- * decides about a failure. */
+/* Asks a switch for which ranks its communicators wait. It is asked only about communicators where
+ * the answer decides whether they fail. */
 void inc_comms_ask_waiting(struct inc_core_switch *sw);
-/* Handles a part of a switch's answer about the ranks that it waits for. If a missing rank has
- * destroyed the communicator, the communicator fails. If a switch below is missing, that switch is
- * asked. Returns false if the answer does not decide, so that the rest of it is needed. */
+/* Handles a part of a switch's answer that lists the ranks that a communicator waits for. If a
+ * listed rank has destroyed the communicator, the communicator fails. If a switch below is listed,
+ * that switch is asked, too. Returns false if the answer does not decide, so that the caller needs
+ * the rest of it. */
 bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_waiting *said);
-/* The switch has not answered in time for which ranks the communicator waits. Asks it again, if the
- * communicator still runs. */
+/* Asks a switch again for which ranks the communicator waits, because it has not answered in time.
+ * If the communicator has ended, it is not asked. */
 void inc_comm_retry_waiting(struct inc_core_switch *sw, uint32_t number);
 /* Checks a communicator some of whose ranks have not come back after a restart of the controller.
  * These ranks may have destroyed the communicator, so its switches are asked whether they wait for
@@ -41,11 +42,12 @@ void inc_comm_retry_waiting(struct inc_core_switch *sw, uint32_t number);
  * the communicator does not run. */
 bool inc_comm_check_missing(struct inc_comm *comm);
 
-/* Acts on the failure reports of ranks that have come back, or whose time to come back is over. */
+/* Acts on stored failure reports about ranks that have come back, or that can no longer come
+ * back. */
 void inc_comm_apply_reports(struct inc_comm *comm);
-/* A neighbour has told the switch that the communicator has ended. The switch where the
- * communicator began to end reports the reason, which fails the communicator. If no reason comes
- * within switch_timeout_ms the communicator fails without one. */
+/* Handles a switch's report that a neighbour has ended the communicator. The switch where the end
+ * began reports the reason, and then the communicator fails. If no reason comes within
+ * switch_timeout_ms, the communicator fails without one. */
 void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switch *sw);
 
 #endif

@@ -15,12 +15,14 @@
 #include "controller/core/switch.h"
 #include "lib/roce/segments.h"
 
-/* The window in messages, if members leave the size of messages to the controller and messages are
- * short. Each message uses as much memory of the switch as a long one. */
+/* Number of messages in a window, if members leave the size of messages to the controller and
+ * messages are short. The number is small, because a switch needs as much memory for a short
+ * message as for a long one. */
 #define SUITABLE_MESSAGES 16
 
-/* If no member says how many channels it wants: the most, and the CPUs of a switch for each. Half
- * of the CPUs are left for the kernel and for other jobs. */
+/* If no member asks for a number of channels, a communicator gets SUITABLE_CHANNELS at most, and
+ * one for each CHANNEL_CPUS CPUs of its switches. So half of the CPUs are left for the kernel and
+ * for other jobs. */
 #define SUITABLE_CHANNELS 4
 #define CHANNEL_CPUS      2
 
@@ -29,7 +31,7 @@ static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsi
 	return &comm->group->core->switches[comm->tree->nodes[node].sw];
 }
 
-/* Returns the number of slots of a passthrough switch that a member's window needs. */
+/* Returns the number of slots that a member's window needs on a passthrough switch. */
 static unsigned int packets_of(const struct inc_comm_member *m)
 {
 	return m->window_messages *
@@ -47,8 +49,8 @@ void inc_comm_choose_slots(struct inc_comm *comm)
 	comm->slots = inc_pow2_up(inc_min(packets, INC_MAX_SLOTS));
 }
 
-/* Connections will end at this port, so checks that the port has an endpoint. Returns 0 or
- * -EOPNOTSUPP. */
+/* Checks that a port of a switch in termination mode has an endpoint, because connections end
+ * there. Returns 0 or -EOPNOTSUPP. */
 static int check_port(const struct inc_core_switch *sw, unsigned int port, struct inc_err *err)
 {
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
@@ -86,8 +88,8 @@ static void choose_mode(struct inc_comm *comm)
 					       : INC_TREE_MIXED;
 }
 
-/* Floats are sent natively if all switches and members support that. A passthrough switch never
- * does. */
+/* Chooses the form of floats. They are sent natively if all switches and members support that,
+ * which a passthrough switch never does. */
 static void choose_floats(struct inc_comm *comm)
 {
 	comm->floats = INC_FLOATS_NATIVE;
@@ -101,9 +103,10 @@ static void choose_floats(struct inc_comm *comm)
 	}
 }
 
-/* Contributions are kept ahead of a gap only in a tree of one switch, because a partial sum must
- * not overtake another one. All members must take results in any order, and messages must have one
- * packet, because the switch keeps whole messages only. */
+/* Decides whether the switch keeps contributions that arrive ahead of a gap. It does so only in a
+ * tree of one switch, because a partial sum must not overtake another one. All members must accept
+ * results in any order. Messages must have one packet, because the switch keeps whole messages
+ * only. */
 static void choose_reorder(struct inc_comm *comm)
 {
 	comm->reorder = comm->mode == INC_TREE_PASSTHROUGH && comm->tree->n == 1 &&
@@ -113,9 +116,10 @@ static void choose_reorder(struct inc_comm *comm)
 		comm->reorder &= comm->members[rank].reorder;
 }
 
-/* In a tree of several switches members get no such offer. There a partial sum requests an ACK only
- * if a contribution did, so without requests a child switch would resend it while its parent waits
- * for a late rank. */
+/* Offers members that the switch answers probes, so that they need request no ACKs. In a tree of
+ * several switches there is no offer. There a child switch's partial sum requests an ACK only if a
+ * contribution did. So without requests the child switch would resend the sum while its parent
+ * waits for a late rank. */
 void inc_comm_offer_probes(const struct inc_comm *comm, struct inc_msg_made *made)
 {
 	const struct inc_core_engine *engine = &switch_of(comm, 0)->engines[INC_PASSTHROUGH];
@@ -124,7 +128,7 @@ void inc_comm_offer_probes(const struct inc_comm *comm, struct inc_msg_made *mad
 	made->rto_min_ms = made->probes ? engine->rto_min_ms : 0;
 }
 
-/* Returns the largest message in bytes that all endpoints of a port accept. */
+/* Returns the size of the largest message that all endpoints of a switch's port accept. */
 static unsigned int port_bytes(const struct inc_core_switch *sw, unsigned int port)
 {
 	unsigned int bytes = UINT32_MAX;
@@ -148,7 +152,7 @@ static bool takes_last_packets_only(const struct inc_comm *comm, const struct in
 	return false;
 }
 
-/* Returns the most packets of a message that a node's switch accepts. */
+/* Returns how many packets a message to the switch of a node may have. */
 static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
@@ -162,7 +166,8 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 	for (unsigned int i = 0; i < node->n_children; i++) {
 		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];
 
-		/* A passthrough switch sends single packets to its parent. */
+		/* a passthrough switch sends partial sums to its parent as messages of one
+		 * packet */
 		if (child->to_switch && comm->tree->nodes[child->node].mode == INC_PASSTHROUGH)
 			return 1;
 		bytes = inc_min(bytes, port_bytes(sw, child->port));
@@ -174,11 +179,11 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 
 static void choose_message(struct inc_comm *comm)
 {
-	/* all ranks ask for the same size of messages */
+	/* the number is the same for all ranks, because comm.c has checked that */
 	const unsigned int asked = comm->members[0].message_packets;
 
 	comm->message_packets = asked ?: 1;
-	/* Soft endpoints get the largest message that they send with one system call. */
+	/* Messages become as large as a soft endpoint can send with one system call. */
 	if (!asked && comm->mode == INC_TREE_TERMINATION)
 		comm->message_packets =
 			inc_segments_most(INC_BTH_LEN + comm->payload + INC_ICRC_LEN);
@@ -186,8 +191,9 @@ static void choose_message(struct inc_comm *comm)
 		comm->message_packets = inc_min(comm->message_packets, most_packets(comm, n));
 }
 
-/* In passthrough and mixed trees each member's window is the one it asked for, and a switch has
- * slots for the largest one. Returns 0, or -EINVAL if a window needs too many slots. */
+/* Checks the windows in passthrough and mixed trees, where each member has the window that it asked
+ * for. A switch has slots for the largest of them. Returns 0, or -EINVAL if a window needs too many
+ * slots. */
 static int check_windows(struct inc_comm *comm, struct inc_err *err)
 {
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {

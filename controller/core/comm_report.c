@@ -11,7 +11,7 @@
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
 
-/* Whether both are channels of one communicator of the members. */
+/* Whether two of the controller's communicators are channels of one communicator of the members. */
 static bool are_channels(const struct inc_comm *one, const struct inc_comm *other)
 {
 	return inc_channel_comm(one->index) == inc_channel_comm(other->index);
@@ -27,7 +27,7 @@ unsigned int inc_comm_count_channels(const struct inc_comm *comm)
 	return n;
 }
 
-/* None of the other channels is freed here, because each of them runs. */
+/* no channel is freed in this loop, because only channels that run are failed */
 void inc_comm_fail_channels(const struct inc_comm *comm, int rank)
 {
 	struct inc_comm *other;
@@ -50,8 +50,8 @@ static int check_report(const struct inc_member *member, const struct inc_msg_re
 	return 0;
 }
 
-/* Finds the rank to blame if the member names none: a rank that has destroyed the communicator,
- * because the others may wait for it. -1: there is none. */
+/* Finds the rank to blame if a member reports a failure without a rank. It is a rank that has
+ * destroyed the communicator, because the others may wait for it. Returns -1 if there is none. */
 static int who_destroyed(const struct inc_comm *comm)
 {
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
@@ -84,7 +84,7 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 {
 	bool configured = comm->phase >= COMM_CONFIGURED && comm->phase != COMM_REFUSED;
 
-	/* The member need not receive the failure that it reports itself. */
+	/* a member that reports a failure need not receive that failure */
 	comm->members[member->rank].asked = true;
 	comm->members[member->rank].reported_failure = true;
 	if (comm->phase == COMM_REFUSED)
@@ -93,8 +93,9 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 		report_failed(comm, member, r);
 	if (!configured || r->has_communicator)
 		return;
-	/* the member reports by index, because the answer to its C came too late and it has no
-	 * number by which it could destroy the communicator */
+	/* The member names the communicator by its index, because it does not know the number: the
+	 * answer to its message C came too late. So it cannot destroy the communicator, which
+	 * counts as destroyed. */
 	comm->members[member->rank].destroyed = true;
 	inc_comm_end_unused(comm);
 }

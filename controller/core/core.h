@@ -33,10 +33,10 @@
 #include "lib/topology/topology.h"
 
 #define CTL_MAX_WORLD INC_MAX_WORLD
-/* most communicators of a group, and most REFUSED ones */
+/* limit of communicators in a group, and of those that are REFUSED */
 #define CTL_MAX_COMMS INC_MAX_GROUP_COMMS
 #define CTL_NAME_MAX  INC_CONTROL_NAME_LEN
-/* bits of the hash in endpoint.c, for 1000 communicators of 64 ranks */
+/* the hash of endpoints has 2^14 lists, for 1000 communicators of 64 ranks */
 #define CTL_ENDPOINT_BITS 14
 
 struct inc_comm_member;
@@ -51,9 +51,10 @@ struct inc_routes;
 struct inc_core_options {
 	unsigned int group_timeout_ms;
 	unsigned int switch_timeout_ms;
-	unsigned int member_timeout_ms; /* time after which a silent member is lost; 0: no limit */
+	/* time of silence after which a member is lost; 0: no limit */
+	unsigned int member_timeout_ms;
 	unsigned int job_communicators; /* quota of communicators */
-	unsigned int job_slots;         /* quota of slots; 0: no limit */
+	unsigned int job_slots;         /* limit of slots that a job may use; 0: no limit */
 };
 
 #define INC_CORE_FIGURES(_, T)                                                           \
@@ -67,8 +68,8 @@ struct inc_core_figures { /* counted since the controller's start */
 	INC_CORE_FIGURES(INC_METRIC_FIELD, inc_core_figures)
 };
 
-/* The time of an event. awake_ns is the time that the controller was awake (lib/base/awake.h), by
- * which all time limits run. clock_ms is the clock, for ages that tools are shown. */
+/* The time of an event. All time limits run on awake_ns, the time that the controller was awake
+ * (lib/base/awake.h). clock_ms is the wall clock, for the ages that tools show. */
 struct inc_core_now {
 	uint64_t awake_ns;
 	uint64_t clock_ms;
@@ -79,28 +80,30 @@ struct inc_core {
 	const struct inc_topology *topo;
 	struct inc_core_now now; /* time of the last event */
 	struct inc_core_timers timers;
-	struct inc_actions actions; /* actions of the last event that are not carried out yet */
+	/* actions that the last event has caused and that are not carried out yet */
+	struct inc_actions actions;
 	struct inc_routes *routes;
-	/* array with a switch for each switch of the topology, at the same index */
+	/* the switches of the topology, at the same indexes as there */
 	struct inc_core_switch *switches;
 	LIST_HEAD(group_list, inc_group) groups;
 	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_orphan) orphans;
-	uint32_t last_place; /* the last value that an inc_comm.place has received */
+	/* number of communicators made so far; the newest one has it as its place */
+	uint32_t last_place;
 	struct inc_number_allocator group_numbers, comm_numbers;
 	/* Hash of the endpoints at which members receive (endpoint.c). */
 	LIST_HEAD(, inc_comm_member) endpoints[1 << CTL_ENDPOINT_BITS];
-	/* Whether this controller has opened a database that was there before. If so, a
-	 * communicator of a switch that is not in that database has ended. Otherwise it may still
-	 * run. */
+	/* Whether the controller's database is older than this controller. If so, a switch's
+	 * communicator that is not in it has ended. Otherwise such a communicator may still run. */
 	bool knows_all;
 	struct inc_core_figures figures;
 	uint64_t events[INC_EVENT_KIND_MAX]; /* number of events that switches have sent, by kind */
-	unsigned int passes;                 /* number of passes of go_on() (comm_config.c) */
+	/* number of passes of go_on() in comm_config.c over all communicators */
+	unsigned int passes;
 };
 
-/* The core's part of a connection on the member port. Its owner (net/member.c) fills in core,
- * address and peer, and frees it after the event that says that the connection is over. */
+/* The part of a connection on the member port that the core uses. Its owner (net/member.c) fills in
+ * core, address and peer, and frees it after the event that reports the connection's end. */
 struct inc_core_client {
 	struct inc_core *core;
 	const char *address; /* IP address of the peer, without the port */
@@ -108,8 +111,8 @@ struct inc_core_client {
 	/* member that uses the connection; NULL: the client is in no group */
 	struct inc_member *member;
 	struct inc_derivation *derivation; /* derivation in which the client waits, or NULL */
-	unsigned int place;                /* the client's rank in that derivation */
-	/* There was no memory for a message to the client, so its connection has to end. */
+	unsigned int place;                /* index of the client in the derivation's members */
+	/* no memory was left for a message to the client, so its connection must end */
 	bool message_lost;
 };
 

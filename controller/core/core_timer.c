@@ -18,9 +18,9 @@ void inc_core_timer_arm(struct inc_core_timer *timer, unsigned int ms)
 	inc_core_timer_stop(timer);
 	timer->due_at_ns = timer->core->now.awake_ns + ms * INC_NSEC_PER_MSEC;
 	timer->runs = true;
-	/* Most timers run for the same time, so the timer's position in the list is searched from
-	 * the end. Of two timers that end at the same time the one that was armed first is called
-	 * first. */
+	/* The position of a new timer in the list is searched from the end, because most timers run
+	 * for the same time. Of two timers that end at the same time, the one that was armed first
+	 * comes first. */
 	for (before = TAILQ_LAST(timers, inc_core_timers); before;
 	     before = TAILQ_PREV(before, inc_core_timers, entry)) {
 		if (before->due_at_ns <= timer->due_at_ns)
@@ -45,8 +45,9 @@ void inc_core_timers_run(struct inc_core *core)
 	const uint64_t now_ns = core->now.awake_ns;
 	struct inc_core_timer *timer;
 
-	/* A function may free objects whose timers are due, so the list is read anew after each
-	 * call. No function arms a timer with 0 ms, so the loop ends. */
+	/* The list of timers is read anew after each call, because the called function may free
+	 * objects with timers that are due. No function arms a timer with 0 ms, so the loop
+	 * ends. */
 	while ((timer = TAILQ_FIRST(&core->timers)) && timer->due_at_ns <= now_ns) {
 		inc_core_timer_stop(timer);
 		timer->fn(timer->arg);

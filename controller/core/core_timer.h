@@ -15,8 +15,8 @@ struct inc_core;
 
 struct inc_core_timer {
 	struct inc_core *core;
-	/* The function is called once for each time that the timer was armed. It may free the
-	 * object. */
+	/* The timer calls this function once each time that it was armed and has ended. The
+	 * function may free the object that contains the timer. */
 	void (*fn)(void *arg);
 	void *arg;
 	bool runs;
@@ -28,10 +28,10 @@ TAILQ_HEAD(inc_core_timers, inc_core_timer);
 /* Initialises a timer, which does not run yet. */
 void inc_core_timer_init(struct inc_core_timer *timer, struct inc_core *core, void (*fn)(void *arg),
 			 void *arg);
-/* Starts the timer, or starts it again from now. ms is at least 1. */
+/* Starts the timer, or starts it again if it runs. It ends in ms milliseconds, at least 1. */
 void inc_core_timer_arm(struct inc_core_timer *timer, unsigned int ms);
 void inc_core_timer_stop(struct inc_core_timer *timer);
-/* Calls the functions of all timers that are due. */
+/* Calls the function of each timer that is due. */
 void inc_core_timers_run(struct inc_core *core);
 
 #endif

@@ -19,8 +19,8 @@
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 
-/* Whether the rank is connected or may come back. Then it can still take part in the derivation, or
- * receive its error. */
+/* Whether the rank is connected or may come back. If so, it can still take part in the derivation,
+ * or receive the derivation's error. */
 static bool is_there(const struct inc_derivation *d, unsigned int rank)
 {
 	return d->parent->members[rank].client || inc_group_awaits(d->parent, rank);
@@ -60,8 +60,8 @@ static void derivation_free(struct inc_derivation *d)
 	free(d);
 }
 
-/* Frees the derivation, for which no rank waits any more. The next derivation of its group may
- * begin. */
+/* Frees the derivation, because no rank waits for it any more. After that the group's next
+ * derivation may begin. */
 static void end(struct inc_derivation *d)
 {
 	if (d->parent && d->parent->derived[inc_derive_count(d->how)] <= d->round) {
@@ -80,7 +80,8 @@ static bool all_answered(const struct inc_derivation *d)
 	return true;
 }
 
-/* Takes the rank's client out of the derivation. */
+/* Removes the rank's client from the derivation, so that it does not wait any more. Returns the
+ * client. */
 static struct inc_core_client *let_go(struct inc_derivation *d, unsigned int rank)
 {
 	struct inc_core_client *client = d->members[rank].client;
@@ -90,7 +91,8 @@ static struct inc_core_client *let_go(struct inc_derivation *d, unsigned int ran
 	return client;
 }
 
-/* Sends the error to a client. The client may use its connection for another request. */
+/* Sends the derivation's error to a client, which may then use its connection for another
+ * request. */
 static void tell_refused(struct inc_derivation *d, unsigned int rank,
 			 struct inc_core_client *client)
 {
@@ -130,7 +132,7 @@ void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ..
 		if (d->members[rank].client)
 			tell_refused(d, rank, let_go(d, rank));
 	}
-	/* If the parent is over, ranks that ask later receive the parent's error. */
+	/* if the parent group is over, ranks that ask later receive that group's error instead */
 	if (!d->parent || all_answered(d) ||
 	    (d->how != INC_DERIVE_SHRINK && inc_group_ended(d->parent)))
 		end(d);
@@ -152,8 +154,8 @@ static void on_timeout(void *arg)
 	const unsigned int ms = d->core->opt.group_timeout_ms;
 	char ranks[400];
 
-	/* The timer of the parent group decides which ranks have not come back, and a shrink goes
-	 * on without them. The group's timer was armed before the derivation's, and ends in the
+	/* A shrink waits for the parent group's timer, which decides which ranks have not come
+	 * back; the shrink goes on without these. The group's timer was armed first and ends in the
 	 * same millisecond. */
 	if (awaits_return(d)) {
 		inc_core_timer_arm(&d->timer, 1);
@@ -179,7 +181,8 @@ static void forget_oldest(const struct inc_group *parent)
 		if (d->parent != parent || d->phase != DERIVE_REFUSED)
 			continue;
 		n++;
-		oldest = d; /* new derivations are at the head, so the last one is the oldest */
+		/* derivations are inserted at the head, so the last one is the oldest */
+		oldest = d;
 	}
 	if (n >= CTL_MAX_COMMS)
 		end(oldest);
@@ -207,7 +210,7 @@ struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_grou
 	return d;
 }
 
-/* The position of a rank in the new groups. */
+/* A rank of the derivation, with the new group that it gets into and its position there. */
 struct place {
 	uint32_t color;
 	int32_t key;
@@ -226,8 +229,8 @@ static int order(const void *one, const void *other)
 	return a->rank < b->rank ? -1 : 1;
 }
 
-/* Fills in the ranks that get a place, in the order of the new groups and of the ranks in them.
- * Returns how many they are. */
+/* Lists the ranks that get into a new group, sorted by group and by their rank in it. Returns their
+ * number. */
 static unsigned int find_places(const struct inc_derivation *d, struct place *places)
 {
 	unsigned int n = 0;
@@ -248,7 +251,7 @@ static unsigned int find_places(const struct inc_derivation *d, struct place *pl
 	return n;
 }
 
-/* Returns the index of the first place behind i that has another color. */
+/* Returns the index of the first place after place i that belongs to another new group. */
 static unsigned int behind(const struct place *places, unsigned int n, unsigned int i)
 {
 	unsigned int k = i + 1;
@@ -258,7 +261,8 @@ static unsigned int behind(const struct place *places, unsigned int n, unsigned 
 	return k;
 }
 
-/* Makes the new groups without members. Returns 0. After -ENOMEM none of them exists. */
+/* Makes the new groups of a derivation, without members. Returns 0 or -ENOMEM, after which none of
+ * the groups exists. */
 static int make_groups(const struct inc_derivation *d, struct place *places, unsigned int n)
 {
 	for (unsigned int i = 0, next; i < n; i = next) {
@@ -277,7 +281,7 @@ undo:
 	return -ENOMEM;
 }
 
-/* Sends the answer to a rank that shall be in none of the new groups. */
+/* Sends the answer of a split to a rank that gets into none of the new groups. */
 static void answer_none(struct inc_derivation *d, unsigned int rank)
 {
 	struct inc_core_client *client = let_go(d, rank);
@@ -309,7 +313,7 @@ static void take_places(struct inc_derivation *d, const struct place *places, un
 	}
 }
 
-/* All ranks have come: makes the new groups. */
+/* Makes the new groups and answers all ranks, because all that must take part have come. */
 static void make(struct inc_derivation *d)
 {
 	struct place *places = calloc(d->world_size, sizeof(*places));
@@ -354,7 +358,8 @@ void inc_derive_leave(struct inc_core_client *client)
 		derivation_free(d);
 }
 
-/* Lets a derivation go on or fail after its parent group has changed. May free the derivation. */
+/* Handles that the derivation's parent group has changed, so that the derivation may be complete or
+ * must fail. May free the derivation. */
 static void on_parent_changed(struct inc_derivation *d)
 {
 	const struct inc_group *parent = d->parent;

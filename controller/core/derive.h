@@ -21,8 +21,10 @@ enum inc_derive_phase {
 };
 
 struct inc_derive_member {
-	struct inc_core_client *client; /* client that waits in the derivation; NULL: none */
-	bool answered; /* The rank has the error, or has reported that it cannot come. */
+	/* client of a rank that waits in the derivation; NULL: none */
+	struct inc_core_client *client;
+	/* the rank has received the derivation's error, or has reported that it cannot come */
+	bool answered;
 	struct inc_join join;
 	bool has_color;
 	uint32_t color;
@@ -32,8 +34,8 @@ struct inc_derive_member {
 struct inc_derivation {
 	struct inc_core *core;
 	char job[CTL_NAME_MAX];
-	/* group from which the new groups are made; NULL: only newcomers wait, for the job to
-	 * grow */
+	/* Group from which the new groups are made. NULL: the job shall grow, and so far only
+	 * newcomers wait for that. */
 	struct inc_group *parent;
 	enum inc_derive_how how;
 	uint32_t round;
@@ -42,11 +44,12 @@ struct inc_derivation {
 	char reason[512];
 	struct inc_core_timer timer; /* runs while COLLECTING */
 	LIST_ENTRY(inc_derivation) entry;
-	unsigned int world_size;            /* for a grow: number of ranks of the new group */
-	struct inc_derive_member members[]; /* the parent's ranks, and behind them the newcomers */
+	unsigned int world_size; /* number of ranks of the new group, if a job grows */
+	/* the ranks of the parent group, followed by the newcomers */
+	struct inc_derive_member members[];
 };
 
-/* Index in inc_group.derived of the counter that counts derivations of this kind. */
+/* Returns the index in inc_group.derived of the counter for derivations of this kind. */
 static inline unsigned int inc_derive_count(enum inc_derive_how how)
 {
 	return how == INC_DERIVE_SHRINK;
@@ -71,13 +74,15 @@ void inc_derive_parent_changed(struct inc_group *group);
 void inc_derive_parent_ended(struct inc_group *group);
 void inc_derivations_free(struct inc_core *core);
 
-/* parent: NULL if a newcomer is the first to ask. Returns NULL if there is no memory. */
+/* Makes a derivation. parent is NULL if a newcomer asks before any member of the group that grows.
+ * Returns NULL if there is no memory. */
 struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_group *parent,
 					  const char *job, const struct inc_msg_derive *said,
 					  unsigned int world_size);
-/* Prints "rank 1 (h1, 10.77.1.1)". Each call overwrites the text of the call before. */
+/* Returns a text that names a rank of the derivation, such as "rank 1 (h1, 10.77.1.1)". Each call
+ * overwrites the text of the call before. */
 const char *inc_derivation_name(const struct inc_derivation *d, unsigned int rank);
-/* Makes the groups and frees the derivation, if all ranks that must take part have asked. */
+/* Makes the new groups and frees the derivation if all ranks that must take part have asked. */
 void inc_derivation_make_if_complete(struct inc_derivation *d);
 /* Fails the derivation for the clients that wait, and for the ranks that ask later. May free the
  * derivation. */

@@ -67,8 +67,8 @@ static void attach(struct inc_derivation *d, struct inc_core_client *client,
 	client->place = join->rank;
 }
 
-/* Prints what a rank asks for, such as "shrink 2" or "grow 0 to 4 ranks". The first number is the
- * number of the derivation, which counts the derivations of a group from 0 on. */
+/* Prints what a rank asks for, such as "shrink 2" or "grow 0 to 4 ranks". The first number is that
+ * of the derivation, which counts the derivations of a group from 0 on. */
 static void describe(char buf[64], enum inc_derive_how how, uint32_t round, unsigned int world_size)
 {
 	int used = snprintf(buf, 64, "%s %u", inc_derive_hows[how], round);
@@ -116,8 +116,9 @@ static int open_refused(struct inc_core_client *client, struct inc_group *parent
 	return 0;
 }
 
-/* The ranks of a group do not ask for the same, so what they ask for fails. A shrink has priority:
- * the rank that asks for it has seen a loss that the other ranks have not seen yet. */
+/* Handles that the ranks of a group ask for different derivations. They fail, except that a shrink
+ * has priority: the rank that asks for it has seen a loss that the other ranks have not seen
+ * yet. */
 static int disagree(struct inc_derivation *other, struct inc_core_client *client,
 		    struct inc_group *parent, const struct inc_join *join,
 		    const struct inc_msg_derive *said)
@@ -135,8 +136,8 @@ static int disagree(struct inc_derivation *other, struct inc_core_client *client
 	return same ? 0 : open_refused(client, parent, join, said, EINVAL, &text);
 }
 
-/* Newcomers have asked before any member of the group that grows: sets their derivation's
- * parent. */
+/* Sets the parent group of a derivation for which newcomers have asked before any member of that
+ * group. */
 static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t round)
 {
 	d->parent = parent;
@@ -324,7 +325,7 @@ void inc_derive_report(struct inc_member *member, const struct inc_msg_report *s
 	struct inc_group *parent = member->group;
 	struct inc_derivation *d = find(parent, derive);
 
-	/* All ranks have already received the error of a derivation that is over. */
+	/* a derivation that is over has already sent its error to all ranks */
 	if (!d && derive->round < parent->derived[inc_derive_count(derive->how)])
 		return;
 	if (derive->how != INC_DERIVE_SHRINK && inc_group_ended(parent))

@@ -24,12 +24,14 @@ enum inc_core_event_kind {
 	CORE_EVENT_READY,
 	CORE_EVENT_DESTROY, /* D */
 	CORE_EVENT_REPORT,  /* failed */
-	CORE_EVENT_LEFT,    /* the client's connection is over; this is the client's last event */
+	/* CORE_EVENT_LEFT is the last event of a client, because its connection is over */
+	CORE_EVENT_LEFT,
 	/* events of a switch */
 	CORE_EVENT_HELLO,
 	CORE_EVENT_SWITCH_LOST,
-	CORE_EVENT_NOTICE,   /* a switch's message "event" */
-	CORE_EVENT_WAITING,  /* a part of the answer to ASKED_WAITING; CORE_EVENT_ANSWER follows */
+	CORE_EVENT_NOTICE, /* a switch's message "event" */
+	/* a part of a switch's answer to ASKED_WAITING; CORE_EVENT_ANSWER follows the last part */
+	CORE_EVENT_WAITING,
 	CORE_EVENT_ANSWER,   /* the answer to ACTION_ASK */
 	CORE_EVENT_SET_MODE, /* a tool sets the mode of a switch */
 	/* event of the database */
@@ -48,8 +50,8 @@ struct inc_core_event {
 	union {
 		const struct inc_msg_join *join;
 		const struct inc_msg_resume *resume;
-		/* members of ASK and REPORT; wrong: -errno, if only a part of the message could be
-		 * read */
+		/* Members of CORE_EVENT_ASK and CORE_EVENT_REPORT. If only a part of the message
+		 * was readable, wrong is -errno. */
 		struct {
 			union {
 				const struct inc_msg_ask *ask;
@@ -58,12 +60,15 @@ struct inc_core_event {
 			int wrong;
 			struct inc_err *why;
 		};
-		uint32_t number;    /* READY, DESTROY: number of the communicator */
-		struct {            /* members of LEFT */
-			bool clean; /* the connection ended after a bye */
-			/* how long the member has not answered; 0: its connection has ended */
+		/* of CORE_EVENT_READY and _DESTROY: the communicator's number */
+		uint32_t number;
+		struct { /* members of LEFT */
+			/* the client has ended its connection in order, with a message bye */
+			bool clean;
+			/* time in ms for which the client has not answered; 0: its connection has
+			 * ended */
 			unsigned int silent_ms;
-			const char *reason; /* why the client left, for the log */
+			const char *reason; /* the reason why the client left, for the log */
 		};
 		struct { /* members of HELLO */
 			const struct inc_msg_hello *hello;
@@ -72,15 +77,16 @@ struct inc_core_event {
 			uint32_t n_ports;
 			const uint32_t *listed; /* communicators that the switch has */
 			uint32_t n_listed;
-			uint32_t n_wrong; /* number of entries of that list that are no numbers */
-			/* failures that the switch reports now, because it had no controller when
-			 * they occurred */
+			/* number of entries of the hello's list that are no numbers */
+			uint32_t n_wrong;
+			/* Failures that the switch reports in its hello, because it had no
+			 * controller when they occurred. */
 			const struct inc_msg_event *failures;
 			uint32_t n_failures;
 		};
 		const struct inc_msg_event *notice;
-		/* members of WAITING; the core sets *enough if it needs no more parts of the
-		 * answer */
+		/* Members of CORE_EVENT_WAITING. The core sets *enough if it needs no further part
+		 * of the switch's answer. */
 		struct {
 			const struct inc_msg_waiting *waiting;
 			bool *enough;
@@ -88,26 +94,30 @@ struct inc_core_event {
 		struct { /* members of ANSWER */
 			enum inc_asked asked;
 			uint32_t of; /* number of the communicator */
-			/* 0, or a positive errno: the switch has refused the request, or has not
-			 * answered */
+			/* Result of the request: 0, or a positive errno if the switch has refused
+			 * it or has not answered. */
 			int code;
-			bool unasked;     /* the request could not be sent */
-			const char *text; /* the reason, if code is not 0 */
-			union { /* NULL: the answer could not be read, and text has the reason */
+			bool unasked;     /* the request could not be sent to the switch */
+			const char *text; /* the reason of the switch's error, if code is not 0 */
+			/* The switch's answer. NULL: it was not readable, and text has the
+			 * reason. */
+			union {
 				const struct inc_msg_configured *configured;
 				const struct inc_msg_number *connected;
-				const struct inc_msg_tally
-					*results; /* NULL: the switch has no such communicator */
+				/* results that the communicator has made; NULL: the switch has no
+				 * such communicator */
+				const struct inc_msg_tally *results;
 			};
 		};
-		/* members of SET_MODE; the core sets *error to 0, or to -EOPNOTSUPP with the reason
-		 * in *said */
+		/* Members of CORE_EVENT_SET_MODE. The core sets *error to 0, or to -EOPNOTSUPP with
+		 * the reason in *said. */
 		struct {
 			enum inc_mode_of_switch mode;
 			int *error;
 			struct inc_err *said;
 		};
-		struct { /* members of STORED; stored: 0, or -errno with the reason in *because */
+		/* of CORE_EVENT_STORED; stored is 0, or -errno with the reason in *because */
+		struct {
 			uint32_t group;
 			uint32_t communicator;
 			int stored;
@@ -116,11 +126,11 @@ struct inc_core_event {
 	};
 };
 
-/* Copies opt. The topology belongs to the caller and must outlive the core. Returns 0, or -errno
- * with the reason. */
+/* Initialises the core and copies opt. The topology belongs to the caller and must outlive the
+ * core. Returns 0, or -errno with the reason. */
 int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
 		  const struct inc_topology *topo, struct inc_core_now now, struct inc_err *err);
-/* Frees all objects without a message to any member or switch. */
+/* Frees all objects of the core, without a message to any member or switch. */
 void inc_core_free(struct inc_core *core);
 
 void inc_core_step(struct inc_core *core, const struct inc_core_event *event,

@@ -14,11 +14,12 @@ struct inc_core_switch;
 
 struct inc_failure_report {
 	int code;
-	int rank;     /* rank that does not answer; -1: the communicator fails in any case */
-	bool is_own;  /* no peer is to blame, because a port of the switch or its daemon is gone */
-	bool stopped; /* the communicator ended with the switch's daemon */
-	/* The switch that reported the failure. NULL: the controller has found it itself, and the
-	 * text is complete. */
+	/* rank that does not answer; -1: none, and the communicator fails in any case */
+	int rank;
+	bool is_own;  /* no peer has failed, but a port of the switch or its daemon has */
+	bool stopped; /* the communicator ended, because the switch's daemon has stopped */
+	/* The switch that has reported the failure. NULL: the controller itself has found the
+	 * failure, and text names everything. */
 	const struct inc_core_switch *by;
 	char text[320];
 	LIST_ENTRY(inc_failure_report) entry;

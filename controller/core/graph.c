@@ -4,8 +4,8 @@
 #include <string.h>
 #include "controller/core/graph.h"
 
-/* Appends the edges of a switch to the n edges in out, and returns the new number of edges. If out
- * is NULL, it only counts them. */
+/* Appends a switch's edges to the array out, which has n edges, and returns the new number. If out
+ * is NULL, the function only counts them. */
 static unsigned int add_edges(const struct inc_topology *topo, unsigned int s, struct inc_edge *out,
 			      unsigned int n)
 {
@@ -75,8 +75,8 @@ static uint64_t *above_of(struct inc_order *order, const struct inc_graph *graph
 	return order->above + (size_t)s * graph->words;
 }
 
-/* Whether a neighbour is nearer to a root. The distances of two neighbours differ by one link at
- * most. */
+/* Whether neighbour `to` of switch s is nearer to a root. The distances of two neighbours differ by
+ * one link at most. */
 static bool is_step_up(const struct inc_order *order, unsigned int s, unsigned int to)
 {
 	return order->depth[to] < order->depth[s];
@@ -112,8 +112,8 @@ void inc_order_from(struct inc_order *order, const struct inc_graph *graph,
 		const unsigned int s = queue[head];
 		uint64_t *mine = above_of(order, graph, s);
 
-		/* the queue ascends by depth, so all switches that are nearer to a root are
-		 * complete */
+		/* The queue is in the order of distance, so the switches nearer to a root have
+		 * their complete sets of switches above. */
 		mine[s / 64] |= 1ull << s % 64;
 		for (unsigned int e = graph->first[s]; e < graph->first[s + 1]; e++) {
 			const unsigned int to = graph->edges[e].to;

@@ -58,7 +58,9 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 
 		if (!text)
 			continue;
-		if (used + 96 > size) { /* room for the longest name and " and more" */
+		/* the list of ranks ends early if it has no room for the longest name and " and
+		 * more" */
+		if (used + 96 > size) {
 			snprintf(buf + used, size - used, " and more");
 			return;
 		}
@@ -73,8 +75,8 @@ static const char *name_absent(const void *arg, unsigned int rank)
 	return group->members[rank].present ? NULL : inc_member_name(&group->members[rank]);
 }
 
-/* The group cannot form: sends the reason to the ranks that have joined, which may ask again, and
- * frees the group. */
+/* Frees a group that cannot form. The ranks that have joined receive the reason, and may ask
+ * again. */
 static void dissolve(struct inc_group *group, int code, const struct inc_err *why)
 {
 	inc_warn("group %u (%s): %s", group->number, group->job, why->msg);
@@ -110,7 +112,8 @@ static void on_timeout(void *arg)
 	dissolve(group, ETIMEDOUT, &why);
 }
 
-/* Number 0 means that the number allocator had no memory. */
+/* Makes a group with this number. Returns NULL if number is 0, because then the number allocator
+ * had no memory. */
 static struct inc_group *group_new(struct inc_core *core, const char *job, unsigned int world_size,
 				   uint32_t number)
 {
@@ -270,7 +273,7 @@ void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
 		tell_joined(group);
 }
 
-/* Finds the host of the member's first address that the topology has. Returns 0 or
+/* Finds the first of the member's addresses that is a host of the topology. Returns 0 or
  * -EADDRNOTAVAIL. */
 static int find_host(const struct inc_core *core, const struct inc_msg_join *said,
 		     unsigned int *host, struct inc_err *err)
@@ -291,8 +294,8 @@ static int find_host(const struct inc_core *core, const struct inc_msg_join *sai
 			   core->topo->name);
 }
 
-/* Checks the number of ranks. Returns 0, or -EINVAL if the topology has no room for so many ranks.
- * Several ranks may share a host, but each of them needs a connection of its switch. */
+/* Checks whether the topology has room for so many ranks. Several ranks may share a host, but each
+ * of them needs a connection of its switch. Returns 0 or -EINVAL. */
 static int check_world(const struct inc_core *core, unsigned int world_size, struct inc_err *err)
 {
 	unsigned int children = 0, most;
@@ -324,7 +327,7 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 	join->rank = said->rank;
 	join->world_size = said->world_size;
 	strcpy(join->job, said->job);
-	/* A machine without a host name sends an empty text. */
+	/* a member sends an empty host name if its machine has none */
 	strcpy(join->node, *said->host ? said->host : "-");
 	return find_host(core, said, &join->host, err);
 }
@@ -401,7 +404,7 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 	return false;
 }
 
-/* Makes the message that reports a lost member to the group's ranks. */
+/* Makes the message "failed", by which the group's ranks learn that a member is lost. */
 static struct inc_msg_failed describe_loss(const struct inc_member *lost)
 {
 	struct inc_msg_failed failed = {
@@ -499,13 +502,14 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 		inc_group_free(group);
 		return;
 	}
-	/* The first loss is the reason for the group's end. Members that leave because of it do not
-	 * change that. */
+	/* The first loss remains the reason for the group's end, although members leave because of
+	 * it. */
 	if (!inc_group_ended(group) || (!clean && group->over_code == ESHUTDOWN)) {
 		if (group->phase == GROUP_RUNNING)
 			inc_group_set_phase(group, GROUP_OVER);
 		else if (group->phase == GROUP_RESTORED)
-			/* The other ranks may still come back to their communicators. */
+			/* the ranks that are not back yet may still come back to their
+			 * communicators */
 			inc_group_set_phase(group, GROUP_RETURNING);
 		group->over_code = clean ? ESHUTDOWN : failed.code;
 		snprintf(group->over, sizeof(group->over), "%.255s", failed.message);

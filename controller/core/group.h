@@ -20,24 +20,27 @@ struct inc_member {
 	struct inc_group *group;
 	/* client of the member; NULL: the member is not connected */
 	struct inc_core_client *client;
-	/* A client has taken this rank. Once the group has formed this stays true, even after the
+	/* A client has taken this rank. In a group that has formed, this stays true after the
 	 * member has left. */
 	bool present;
 	unsigned int rank;
 	unsigned int host;       /* index of the member's host in the topology */
 	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
-	unsigned int silent_ms;  /* time of silence for which the member counts as lost; else 0 */
+	/* how long the member was silent, if it is lost for that; else 0 */
+	unsigned int silent_ms;
 };
 
 enum inc_group_phase {
 	GROUP_FORMING,  /* waits until all ranks have joined */
 	GROUP_RUNNING,  /* all ranks have joined */
 	GROUP_RESTORED, /* restored from the database; runs again as soon as all ranks are back */
-	/* group of an earlier controller: its ranks come back, but nothing new begins */
+	/* GROUP_RETURNING: the ranks of an earlier controller's group come back. Nothing new begins
+	 * in the group. */
 	GROUP_RETURNING,
-	/* like RETURNING, but the time in which missing ranks may come back is over */
+	/* GROUP_SETTLED: the ranks of an earlier controller's group can no longer come back.
+	 * Nothing new begins in the group. */
 	GROUP_SETTLED,
-	GROUP_OVER, /* a rank was lost, or has left */
+	GROUP_OVER, /* a rank was lost or has left, so nothing new begins in the group */
 };
 
 struct inc_group {
@@ -45,18 +48,18 @@ struct inc_group {
 	uint32_t number;
 	char job[CTL_NAME_MAX];
 	unsigned int world_size;
-	unsigned int connected;     /* number of members with a client */
+	unsigned int connected;     /* number of members that are connected */
 	enum inc_group_phase phase; /* set by inc_group_set_phase() only */
-	bool storing; /* all ranks have joined, and the group waits for the database */
-	/* From RETURNING on, the reason why nothing new can begin: the first rank that was lost, or
-	 * else the first one that has left. */
+	bool storing; /* all ranks have joined, and the group waits until the database has it */
+	/* From GROUP_RETURNING on, the reason why nothing new can begin in the group. It names the
+	 * first rank that was lost, or else the first one that has left. */
 	char over[256];
 	int over_code;
 	uint64_t since_at_ms;
-	uint32_t of; /* number of the group that this one was made from; 0: unknown, or none */
+	uint32_t of; /* number of the group from which this one was derived; 0: unknown, or none */
 	enum inc_derive_how how;
-	/* Rounds of derivations from this group. Index inc_derive_count(): the first counter is for
-	 * splits, duplicates and grows, the second one for shrinks. */
+	/* The number of derivations from this group so far. derived[0] counts splits, duplicates
+	 * and grows, and derived[1] shrinks (inc_derive_count()). */
 	uint32_t derived[2];
 	struct inc_core_timer timer; /* runs while FORMING, RESTORED, RETURNING or SETTLED */
 	LIST_HEAD(comm_list, inc_comm) comms;
@@ -91,45 +94,50 @@ struct inc_join {
 	uint32_t world_size;
 	unsigned int host;
 };
-/* Reads the fields that G and resume have in common. Returns 0, or -errno with the reason why they
- * do not fit the topology. */
+/* Reads the fields that messages G and resume have in common. Returns 0, or -errno with the reason
+ * why they do not fit the topology. */
 int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join *said,
 			 struct inc_join *join, struct inc_err *err);
 /* Handles message G, the request to join a job's group. */
 void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said);
-/* Makes a RETURNING group without members, for an earlier controller's number. Returns NULL if
- * there is no memory. */
+/* Makes a group in phase RETURNING, without members. An earlier controller has allocated its
+ * number. Returns NULL if there is no memory. */
 struct inc_group *inc_group_adopt(struct inc_core *core, const char *job, unsigned int world_size,
 				  uint32_t number);
-/* Makes a RESTORED group without members. Returns NULL if there is no memory. */
+/* Makes a group from the database, in phase RESTORED and without members. Returns NULL if there is
+ * no memory. */
 struct inc_group *inc_group_restore(struct inc_core *core, const char *job, unsigned int world_size,
 				    uint32_t number);
-/* Makes a group from a parent group, without members. Returns NULL if there is no memory. */
+/* Makes a group that is derived from a parent group, without members. Returns NULL if there is no
+ * memory. */
 struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
 				   unsigned int world_size);
 /* Finds the group of this number; NULL if there is none. */
 struct inc_group *inc_group_find(const struct inc_core *core, uint32_t number);
-/* The client becomes the member of the rank that join names. If it is the last one to join a new
- * group, the group forms. */
+/* Makes the client the member of the rank that join names. A new group forms when its last rank has
+ * joined. */
 void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 		     const struct inc_join *join);
-/* The member has not answered for so long: sends the reason to the member, whose connection ends
- * next. */
+/* Sends a member the reason why its connection ends next: it has not answered for ms
+ * milliseconds. */
 void inc_group_silent(struct inc_member *member, unsigned int ms);
-/* Handles that the member's connection is over. clean: it ended with a bye. reason: for the log. */
+/* Handles that a member's connection is over. clean: the connection ended with a bye. reason: text
+ * for the log. */
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
-/* The database has answered for a group that forms. stored: 0, or -errno with the reason in
+/* Handles the database's answer for a group that forms. stored is 0, or -errno with the reason in
  * because. */
 void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
 		      const struct inc_err *because);
 void inc_group_free(struct inc_group *group);
 void inc_groups_free(struct inc_core *core);
-/* Returns the state that incctl shows: IDLE, CREATING_GROUP, GROUP_READY, CREATING_COMM or
- * COMM_READY. */
+/* Returns the state of a group as incctl shows it: IDLE, CREATING_GROUP, GROUP_READY, CREATING_COMM
+ * or COMM_READY. */
 const char *inc_group_state_name(const struct inc_group *group);
-/* Prints "rank 2 (h2, 10.77.2.1)". Each call overwrites the text of the call before. */
+/* Returns a text that names a member, such as "rank 2 (h2, 10.77.2.1)". Each call overwrites the
+ * text of the call before. */
 const char *inc_member_name(const struct inc_member *member);
-/* Prints "rank 2 (h2, …), rank 5": the ranks below n for which name() does not return NULL. */
+/* Prints a list of ranks such as "rank 2 (h2, …), rank 5". It has the ranks below n for which
+ * name() returns a text. */
 void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),
 		    const void *arg, char *buf, size_t size);
 
@@ -138,9 +146,10 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 /* Handles message resume, the request of a member to come back to a group of an earlier
  * controller. */
 void inc_group_resume(struct inc_core_client *client, const struct inc_msg_resume *said);
-/* Whether the rank of an earlier controller's group has not come back, but still may. */
+/* Whether the rank has not come back to an earlier controller's group, but still may. */
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
-/* Handles that the time for ranks to come back is over. May free the group. */
+/* Handles that the group's ranks can no longer come back, because their time is over. May free the
+ * group. */
 void inc_group_settle(struct inc_group *group);
 /* Called once a second for a SETTLED group: fails its communicators that wait for a rank that has
  * not come back. */

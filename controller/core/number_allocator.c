@@ -17,21 +17,24 @@ int inc_number_allocator_init(struct inc_number_allocator *numbers, struct inc_e
 
 	if (ret)
 		return ret;
-	/* Numbers begin in the lower half of their range, so that it is long until they wrap. */
+	/* The first number is in the lower half of the range, so that numbers do not wrap for a
+	 * long time. */
 	numbers->first = numbers->first >> 1 ?: 1;
 	numbers->next = numbers->first;
 	return 0;
 }
 
-/* How many numbers are skipped after a restart. One transaction allocates fewer. After a power
- * failure the last transactions may be missing on the disk, but their numbers may be in use. */
+/* The amount of numbers that are not used after a restart with a database. A power failure can lose
+ * the last transactions of the database, but their numbers may be in use. One transaction allocates
+ * fewer numbers than this. */
 #define PASSED_OVER (1u << 16)
 
 void inc_number_allocator_restore(struct inc_number_allocator *numbers, uint32_t first,
 				  uint32_t next)
 {
 	numbers->next = next + PASSED_OVER;
-	/* inc_number_was_allocated() needs a range of less than half of all numbers */
+	/* The range from first to next must be less than half of all numbers, because
+	 * inc_number_was_allocated() compares numbers that may wrap. */
 	numbers->first =
 		numbers->next - first > UINT32_MAX / 2 ? numbers->next - UINT32_MAX / 2 : first;
 }
@@ -69,7 +72,7 @@ uint32_t inc_number_allocate(struct inc_number_allocator *numbers, inc_number_in
 
 bool inc_number_was_allocated(const struct inc_number_allocator *numbers, uint32_t number)
 {
-	/* skipped[] ascends, where each number counts from first on */
+	/* skipped[] is searched by halves, because it ascends in the distance from `first` */
 	size_t low = 0, high = numbers->n_skipped;
 
 	if (number - numbers->first >= numbers->next - numbers->first)

@@ -19,11 +19,12 @@
 struct inc_orphan {
 	struct inc_core_switch *sw;
 	uint32_t number;
-	bool seen;        /* the switch has answered at least one check */
-	uint64_t results; /* number of results that the switch had made at that check */
-	struct inc_failure_reports failure_reports; /* failures that the switch has reported */
-	bool ended;   /* a neighbour has told the switch that the communicator has ended */
-	bool stopped; /* the communicator ended with the switch's daemon */
+	bool seen;        /* the switch has answered a check of its results at least once */
+	uint64_t results; /* number of the orphan's results, as in the switch's last answer */
+	/* failures of the orphan that the switch has reported */
+	struct inc_failure_reports failure_reports;
+	bool ended;   /* the switch has reported that a neighbour ended the orphan */
+	bool stopped; /* the orphan ended, because the switch's daemon has stopped */
 	struct inc_core_timer timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
@@ -57,7 +58,7 @@ void inc_orphan_take_results(struct inc_core_switch *sw, uint32_t number, int co
 {
 	struct inc_orphan *o = find(sw, number);
 
-	if (!o) /* the orphan was claimed meanwhile, or its switch is lost */
+	if (!o) /* no orphan any more: a member has claimed it, or the switch is lost */
 		return;
 	if (code) {
 		inc_warn("switch %s does not report the results of communicator %u: %s",
@@ -154,7 +155,8 @@ void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number)
 		o->ended = true;
 }
 
-/* Passes a failure report of an orphan to the communicator, which a member has claimed. */
+/* Passes a failure that the switch reported for an orphan to the communicator, because a member has
+ * claimed it. */
 static void take_report(struct inc_comm *comm, const struct inc_failure_report *report)
 {
 	if (comm->phase == COMM_FAILED ||

@@ -12,25 +12,26 @@ struct inc_comm;
 struct inc_core;
 struct inc_core_switch;
 
-/* Makes an orphan. Returns false if there is no memory. */
+/* Makes an orphan for a communicator that the switch has. Returns false if there is no memory. */
 bool inc_orphan_add(struct inc_core_switch *sw, uint32_t number);
-/* Stores a failure that the switch reports, for members that claim the communicator. Returns false
- * if the communicator is no orphan. */
+/* Stores a failure that the switch reports for an orphan, because a member that claims it must
+ * receive that failure. Returns false if the communicator is no orphan. */
 bool inc_orphan_fail(struct inc_core_switch *sw, uint32_t number,
 		     const struct inc_failure_report *report);
-/* A neighbour has told the switch that the communicator has ended. Stores that like a failure. */
+/* Stores that a neighbour has ended the orphan, as the switch reports. It has the effect of a
+ * failure. */
 void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number);
-/* A switch has lost its part of the communicator, so members that claim the part of another switch
- * receive the error. */
+/* Stores a failure for all orphans of this number, because a switch has lost its part of the
+ * communicator. Members that claim the part of another switch receive the error. */
 void inc_orphans_report_failure(struct inc_core *core, uint32_t number, int code, const char *text);
 bool inc_orphan_is(const struct inc_core_switch *sw, uint32_t number);
 /* A member has claimed the communicator: its orphans on all switches end, and these switches become
  * switches of the communicator. The communicator fails if one of them has reported a failure
  * (inc_comm_apply_reports()). Returns 0 or -ENOMEM. */
 int inc_orphans_take(struct inc_comm *comm);
-/* Handles that the switch is lost. Its next hello lists its communicators again, except those that
- * ended with its daemon. These stay for the group timeout, so that a member that claims one of them
- * receives the reason. */
+/* Handles that a switch is lost. Its orphans are freed, because its next hello lists its
+ * communicators again. Orphans that ended with the switch's daemon stay for the group timeout, so
+ * that a member that claims one receives the reason. */
 void inc_orphans_forget(struct inc_core_switch *sw);
 void inc_orphans_free(struct inc_core *core);
 /* Whether any switch has an orphan of this number. */
@@ -38,8 +39,8 @@ bool inc_orphan_known(const struct inc_core *core, uint32_t number);
 void inc_orphans_each(const struct inc_core *core,
 		      void (*fn)(const struct inc_core_switch *sw, uint32_t number, void *arg),
 		      void *arg);
-/* A switch has answered about an orphan. code: 0, or the error with its text. found: the switch
- * still has the communicator, and has made this number of results. */
+/* Handles a switch's answer about the results of an orphan. code is 0, or the error with its text.
+ * found: the switch still has the communicator, which has made this number of results. */
 void inc_orphan_take_results(struct inc_core_switch *sw, uint32_t number, int code,
 			     const char *text, bool found, uint64_t results);
 

@@ -9,8 +9,8 @@
 #include "lib/proto/maps.h"
 #include "lib/roce/wire.h"
 
-/* Bytes of a packet on a link beside its payload: preamble, Ethernet header, gap and FCS, IPv4,
- * UDP, BTH and ICRC. */
+/* Bytes that a packet needs on a link beside its payload. They are preamble, Ethernet header, gap
+ * and FCS, and the headers of IPv4, UDP and BTH, and the ICRC. */
 #define PACKET_BYTES (38 + 20 + 8 + 12 + 4)
 
 #define PASSTHROUGH_MAX_PAYLOAD 2048
@@ -105,8 +105,8 @@ static enum inc_mode_of_switch mode_of(const struct inc_topo_switch *sw,
 	return sw->has_mode ? sw->mode : preset;
 }
 
-/* A tree in which all switches are in termination mode is in that mode. Otherwise the tree has the
- * limits of passthrough mode. */
+/* Sets the mode of the plan: termination if all switches of the tree are in that mode, otherwise
+ * passthrough, because that mode has the stricter limits. */
 static void find_mode(struct work *w, enum inc_mode_of_switch preset)
 {
 	w->plan->mode = INC_TERMINATION;
@@ -116,7 +116,7 @@ static void find_mode(struct work *w, enum inc_mode_of_switch preset)
 	}
 }
 
-/* Calls visit() with each link of the tree: those of its hosts and those between its switches. */
+/* Calls visit() with each link of the tree, to a host or between two switches. */
 static void each_link(struct work *w, void (*visit)(struct work *w, unsigned int link))
 {
 	for (unsigned int i = 0; i < w->tree->n_children; i++)
@@ -145,7 +145,8 @@ static void find_packets(struct work *w)
 	w->plan->slots = w->tree->slots;
 }
 
-/* Makes `us` the plan's time if nothing so far takes longer. */
+/* Raises the plan's time to `us` if that is more, because the slowest part determines the time.
+ * limit and index name that part. */
 static void limit_time(struct inc_plan *plan, double us, enum inc_plan_limit limit,
 		       unsigned int index)
 {
@@ -156,7 +157,8 @@ static void limit_time(struct inc_plan *plan, double us, enum inc_plan_limit lim
 	plan->limit_index = index;
 }
 
-/* A link carries the vector in each direction. In a lab only a wire has a rate. */
+/* Limits the time by a link, which carries the vector once in each direction. In a lab only a link
+ * with a wire has a rate. */
 static void limit_by_link(struct work *w, unsigned int index)
 {
 	const struct inc_topo_link *link = &w->topo->links[index];
@@ -170,8 +172,8 @@ static void limit_by_link(struct work *w, unsigned int index)
 			   INC_PLAN_LINK, index);
 }
 
-/* The time that a vector of one packet needs on the longest way to the root and back: each switch
- * on the way waits for the packets of its other children. */
+/* Returns the time that the first packet needs from the farthest host to the root and back. Each
+ * switch on the way also handles the packets of its other children. */
 static double way_us(const struct work *w)
 {
 	const struct inc_plan_costs *costs = w->costs;
@@ -187,7 +189,8 @@ static double way_us(const struct work *w)
 	return longest + (costs->host.call_ns + costs->host.packet_ns) / 1e3;
 }
 
-/* The CPU time of the switches. A switch that has a parent serves one more connection. */
+/* Computes the CPU time of each switch, and returns the sum. A switch with a parent serves one
+ * connection more than it has children. */
 static double switches_us(struct work *w)
 {
 	double all_us = 0;
@@ -204,9 +207,9 @@ static double switches_us(struct work *w)
 }
 
 /*
- * Hosts, links and switches work at the same time on different packets, so the busiest of them
- * determines the time. The way of the first packet comes before that, unless all share the same
- * cores.
+ * Computes the time of an AllReduce. Hosts, links and switches work at the same time on different
+ * packets, so the busiest of them determines the time. The way of the first packet is added, unless
+ * all share the same cores.
  */
 static void find_time(struct work *w)
 {

@@ -14,31 +14,33 @@
 #include "lib/conf/comm_conf.h"
 #include "lib/topology/topology.h"
 
-/* The types whose costs are known. Others cost about as much as the one of their kind. */
+/* The types with measured costs. Another integer costs about as much as INT32, and another float as
+ * FLOAT32. */
 enum inc_plan_type {
 	INC_PLAN_INT32,
 	INC_PLAN_FLOAT32,
 	INC_PLAN_TYPES,
 };
 
-/* CPU time in ns: for each AllReduce, for each packet, and for each byte of the vector. */
+/* A cost as CPU time in ns: for each AllReduce, for each packet, and for each byte of the
+ * vector. */
 struct inc_plan_cost {
 	double call_ns;
 	double packet_ns;
 	double byte_ns;
 };
 
-/* The costs of a host, the costs of a switch for one child, and what is left of the time of shared
- * cores for each rank. The kernel's threads use it, or cores are idle in it. */
+/* The costs of one host, and those of a switch for one child. On shared cores each rank also has a
+ * cost `rest`, for threads of the kernel and idle cores. */
 struct inc_plan_costs {
 	struct inc_plan_cost host, child, rest;
 };
 
 /*
- * The costs of both modes and types, by the number of hosts that share a core. A process that waits
- * polls where it has a core of its own (alone). Where processes share cores, it sleeps, and the
- * kernel switches between them. If more than two hosts share a core (packed), a collective needs
- * more such switches than with two (crowded).
+ * The costs for each mode and type. `alone` holds if every process has a core of its own, on which
+ * it polls while it waits. `crowded` and `packed` hold if processes share cores, because then they
+ * sleep and the kernel switches between them. `packed` is for more than two hosts on each core,
+ * where a collective needs more such switches.
  */
 struct inc_plan_table {
 	struct inc_plan_costs alone[INC_N_MODES][INC_PLAN_TYPES];
@@ -50,10 +52,11 @@ struct inc_plan_table {
 extern const struct inc_plan_table inc_plan_measured;
 
 struct inc_plan_job {
-	unsigned int ranks; /* one on each of the first hosts of the topology */
+	unsigned int ranks; /* number of ranks, one on each of the first hosts of the topology */
 	uint64_t bytes;     /* of the vector */
 	enum inc_plan_type type;
-	/* cores that all hosts and switches share, as in a lab; 0: each is a machine of its own */
+	/* number of cores that all hosts and switches share, as in a lab; 0: each of them is a
+	 * machine of its own */
 	unsigned int cores;
 };
 
@@ -66,26 +69,31 @@ enum inc_plan_limit {
 
 struct inc_plan_switch {
 	unsigned int sw;       /* index of the switch in the topology */
-	unsigned int children; /* its hosts and switches below it */
+	unsigned int children; /* number of hosts and switches below the switch */
 	double cpu_us;         /* for each AllReduce */
 };
 
 struct inc_plan {
-	enum inc_mode_of_switch mode; /* termination: of all switches; else passthrough */
-	unsigned int payload;         /* of a packet, in bytes */
-	uint64_t packets;             /* that a host sends, and receives */
-	unsigned int slots;           /* of the communicator, on each of its switches */
+	/* termination if all switches are in that mode, else passthrough */
+	enum inc_mode_of_switch mode;
+	unsigned int payload; /* of a packet, in bytes */
+	/* number of packets that each host sends, and also receives */
+	uint64_t packets;
+	unsigned int slots; /* slots that the communicator has on each of its switches */
 	double time_us;
-	double host_cpu_us; /* of one host, for each AllReduce */
+	double host_cpu_us; /* CPU time of one host for each AllReduce */
 	enum inc_plan_limit limit;
-	unsigned int limit_index; /* of the switch (in switches) or link (in the topology) */
-	struct inc_plan_switch *switches; /* in the order of the tree, from the root */
+	/* index of the switch in `switches`, or of the link in the topology, that limits the
+	 * time */
+	unsigned int limit_index;
+	/* the switches in the order of the tree, the root first */
+	struct inc_plan_switch *switches;
 	unsigned int n_switches;
 };
 
 /*
- * Makes the plan of a job. mode: of switches for which the topology has none. Returns 0 or -errno:
- * -EINVAL if the topology has fewer hosts than the job has ranks; the errors of
+ * Makes the plan of a job. mode is for switches to which the topology gives no mode. Returns 0,
+ * -EINVAL if the topology has fewer hosts than the job has ranks, or an error of
  * inc_route_compute(). inc_plan_free() frees the plan's array.
  */
 int inc_plan_make(const struct inc_topology *topo, const struct inc_plan_table *costs,

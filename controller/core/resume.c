@@ -21,8 +21,9 @@
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
 
-#define TRIES_MS   2000 /* time in which a member tries twice to connect */
-#define RECHECK_MS 1000 /* time between two checks whether a switch waits for a missing rank */
+#define TRIES_MS 2000 /* time in ms in which a lost member tries twice to connect again */
+/* time in ms between two checks whether a switch waits for a missing rank */
+#define RECHECK_MS 1000
 
 struct claim {
 	uint32_t number;
@@ -37,8 +38,8 @@ struct resume {
 	uint32_t group;
 	unsigned int n;
 	struct claim claims[CTL_MAX_COMMS];
-	bool again; /* the rank is present, and this client replaces its connection */
-	/* Claims of communicators that the switch has lost. They are not among claims. */
+	bool again; /* the rank is present, and this client replaces the rank's connection */
+	/* Communicators that the member claims and its switch has lost. They are not in claims. */
 	unsigned int n_gone;
 	struct {
 		uint32_t number;
@@ -98,9 +99,9 @@ static int take_said(struct inc_core *core, const struct inc_msg_resume *said, s
 	return take_claims(core, said, r, err);
 }
 
-/* Whether a client that claims a present rank can be the same member. It must connect from the same
- * address, and claim no communicator that the member does not have. check_claim() sets lost
- * communicators aside, and check_kept() compares the endpoints. */
+/* Whether a client that claims a present rank can be the same member as before. It must connect
+ * from the same address, and claim only communicators that the member has. check_claim() removes
+ * lost communicators before, and check_kept() compares the endpoints. */
 static bool comes_again(const struct inc_group *group, const struct inc_core_client *client,
 			const struct resume *r)
 {
@@ -116,8 +117,8 @@ static bool comes_again(const struct inc_group *group, const struct inc_core_cli
 	return same;
 }
 
-/* Checks whether the member belongs to the group. If group is NULL, this member is the first one to
- * come back. Sets r->again. Returns 0 or -errno. */
+/* Checks whether the member that sent resume belongs to the group. If group is NULL, this member is
+ * the first one to come back. Sets r->again. Returns 0 or -errno. */
 static int check_group(const struct inc_core *core, const struct inc_group *group,
 		       const struct inc_core_client *client, struct resume *r, struct inc_err *err)
 {
@@ -129,8 +130,9 @@ static int check_group(const struct inc_core *core, const struct inc_group *grou
 				   r->group);
 	if (!group)
 		return 0;
-	/* The group does not come from an earlier controller: the member's own connection was lost,
-	 * and the other members have received the report that it is gone. */
+	/* Only a group of an earlier controller accepts its members again. In another group the
+	 * member's connection was lost, and the other members have received the report that the
+	 * member is gone. */
 	if (group->phase != GROUP_RESTORED &&
 	    (!inc_group_resumed(group) || group->over_code != ESHUTDOWN))
 		return inc_err_set(err, ECONNRESET, "group %u is over%s%s", r->group,
@@ -145,8 +147,8 @@ static int check_group(const struct inc_core *core, const struct inc_group *grou
 	return 0;
 }
 
-/* Compares the claim with the member's switch and endpoint that this controller has. Returns 0 or
- * -EPERM. */
+/* Compares a member's claim with the switch and the endpoint that this controller stores for the
+ * member. Returns 0 or -EPERM. */
 static int check_kept(const struct inc_comm *comm, unsigned int rank, const struct claim *c,
 		      struct inc_err *err)
 {
@@ -164,9 +166,9 @@ static int check_kept(const struct inc_comm *comm, unsigned int rank, const stru
 	return 0;
 }
 
-/* Checks a claim. Returns 0, or -errno if it is refused; -ENETRESET means that the communicator is
- * lost. A hello lists the communicators of a connected switch. The claim of a communicator on an
- * absent switch is accepted until the hello of that switch. */
+/* Checks whether a member may claim a communicator. Returns 0, or -errno if the claim is refused;
+ * -ENETRESET means that the communicator is lost. The hello of a connected switch has listed its
+ * communicators. On an absent switch a claim is accepted until its hello comes. */
 static int check_claim(struct inc_core *core, const struct inc_group *group, const struct resume *r,
 		       const struct claim *c, struct inc_err *err)
 {
@@ -197,8 +199,9 @@ static int check_claim(struct inc_core *core, const struct inc_group *group, con
 	return 0;
 }
 
-/* Sets claims of lost communicators aside, because the other communicators run. Returns 0, or
- * -errno if a claim is refused or all communicators are lost. */
+/* Checks all claims of a member. Those of lost communicators are moved to r->gone, because the
+ * other communicators run. Returns 0, or -errno if a claim is refused or all communicators are
+ * lost. */
 static int check_claims(struct inc_core *core, const struct inc_group *group, struct resume *r,
 			struct inc_err *err)
 {
@@ -213,8 +216,8 @@ static int check_claims(struct inc_core *core, const struct inc_group *group, st
 			r->claims[n++] = r->claims[i];
 			continue;
 		}
-		/* Without this switch's part of the communicator the parts of the other switches
-		 * are useless. */
+		/* the parts of this communicator on other switches are useless without this
+		 * switch's part */
 		inc_orphans_report_failure(core, r->claims[i].number, ENETRESET, err->msg);
 		r->gone[r->n_gone].number = r->claims[i].number;
 		r->gone[r->n_gone++].why = *err;
@@ -239,13 +242,14 @@ static void tell_gone(const struct inc_group *group, struct inc_core_client *cli
 	}
 }
 
-/* Another rank has claimed the communicator at another switch: adds this switch to its tree.
- * Returns 0 or -ENOMEM. */
+/* Adds a switch to the communicator's tree, because a rank at this switch has claimed the
+ * communicator after ranks at others. Returns 0 or -ENOMEM. */
 static int take_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 {
 	if (comm->phase == COMM_FAILED || inc_tree_find(comm->tree, sw->index) >= 0)
 		return 0;
-	/* The hello of a connected switch has listed all its communicators. */
+	/* a connected switch has listed all its communicators in its hello, and this one was not
+	 * there */
 	if (!sw->connected)
 		return inc_comm_adopt_switch(comm, sw);
 	inc_comm_fail(comm, -1, ENETRESET, "switch %s has no communicator %u any more",
@@ -253,7 +257,7 @@ static int take_switch(struct inc_comm *comm, struct inc_core_switch *sw)
 	return 0;
 }
 
-/* The member gets the communicator back. Returns 0 or -ENOMEM. */
+/* Gives the member the communicator back that it claims. Returns 0 or -ENOMEM. */
 static int take_claim(struct inc_group *group, unsigned int rank, const struct claim *c)
 {
 	struct inc_comm *comm = inc_comm_find(group->core, c->number);
@@ -262,8 +266,8 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		comm = inc_comm_adopt(group, c->said, c->sw);
 		if (!comm)
 			return -ENOMEM;
-		/* Ranks that came back earlier and did not claim the communicator have destroyed
-		 * it. */
+		/* ranks that came back earlier without claiming the communicator have destroyed
+		 * it */
 		for (unsigned int other = 0; other < group->world_size; other++)
 			comm->members[other].destroyed = group->members[other].present;
 		if (inc_orphans_take(comm))
@@ -271,7 +275,8 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	}
 	if (comm->members[rank].has_endpoint) {
 		comm->members[rank].asked = comm->members[rank].ready = true;
-		/* The group may have counted the member as gone before it came back. */
+		/* the group may have counted the member as gone, so the member had `destroyed`
+		 * set */
 		comm->members[rank].destroyed = false;
 	} else {
 		comm->members[rank] = c->member;
@@ -281,9 +286,9 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	return take_switch(comm, c->sw);
 }
 
-/* Whether the member has destroyed the communicator, which is so if the member's message resume
- * does not list it. A communicator without a number is still being made, or has been refused, so no
- * resume lists it. */
+/* Whether the member has destroyed the communicator, which is so if its message resume does not
+ * list it. A resume lists no communicator without a number, because that is still being made or was
+ * refused. */
 static bool has_destroyed(const struct resume *r, const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < r->n; i++) {
@@ -293,8 +298,8 @@ static bool has_destroyed(const struct resume *r, const struct inc_comm *comm)
 	return comm->number;
 }
 
-/* The rank's old connection is gone and its request with it, so communicators that are not made yet
- * fail for the other ranks. */
+/* Fails the communicators that the rank has asked for and that are not made yet. The request is
+ * gone with the rank's old connection, so the other ranks would wait in vain. */
 static void end_requests(struct inc_group *group, unsigned int rank)
 {
 	struct inc_comm *comm;
@@ -302,7 +307,7 @@ again:
 	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->phase >= COMM_CONFIGURED || !comm->members[rank].asked)
 			continue;
-		/* The member receives the error when it asks again. */
+		/* the member has lost its request, so it receives the error when it asks again */
 		comm->members[rank].asked = false;
 		inc_comm_fail(comm, rank, ECONNRESET,
 			      "%s had asked for communicator %u, and its connection broke",
@@ -311,7 +316,8 @@ again:
 	}
 }
 
-/* The rank's old connection ends. The member stays, so no loss is reported. */
+/* Ends the rank's old connection, because a new one replaces it. The member stays, so no loss is
+ * reported. */
 static void drop_connection(struct inc_group *group, unsigned int rank)
 {
 	struct inc_core_client *before = group->members[rank].client;
@@ -319,7 +325,8 @@ static void drop_connection(struct inc_group *group, unsigned int rank)
 
 	end_requests(group, rank);
 	inc_info("group %u (%s): rank %u has connected again", group->number, group->job, rank);
-	/* Reports of failed communicators may have been lost with the connection. */
+	/* the member may have lost reports of failures with the connection, so it gets them
+	 * again */
 	LIST_FOREACH (comm, &group->comms, entry)
 		comm->members[rank].reported_failure = false;
 	group->connected--;
@@ -336,9 +343,9 @@ static void end_unused(struct inc_group *group)
 	}
 }
 
-/* Returns how long the other ranks may take to come back, from the first one on. Each rank tries
- * once a second. The time does not begin at the controller's start, because until the first rank
- * comes the network may be down for all. */
+/* Returns the time in which the other ranks must come back, counted from the first rank. Each rank
+ * tries once a second. The time does not begin at the controller's start, because until the first
+ * rank comes the network may be down for all. */
 static unsigned int return_ms(const struct inc_core *core)
 {
 	const unsigned int ms = core->opt.member_timeout_ms + TRIES_MS;
@@ -420,7 +427,7 @@ bool inc_group_awaits(const struct inc_group *group, unsigned int rank)
 	       !group->members[rank].present;
 }
 
-/* The ranks that have not come back by now are gone. */
+/* Treats the ranks that have not come back by now as gone, because their time is over. */
 void inc_group_settle(struct inc_group *group)
 {
 	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;

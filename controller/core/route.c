@@ -4,7 +4,7 @@
 #include <string.h>
 #include "controller/core/route_priv.h"
 
-/* Allocates the arrays of all switches. Returns 0 or -ENOMEM. */
+/* Allocates the arrays that have an element for each switch. Returns 0 or -ENOMEM. */
 static int make_arrays(struct inc_routes *r)
 {
 	const unsigned int n = r->graph.n;
@@ -118,7 +118,8 @@ static const struct inc_load *in_use(const struct inc_routes *r, unsigned int sw
 	return r->empty ? &nothing : &r->use[sw].taken;
 }
 
-/* Returns the number of connections with the communicator's slots for which a switch has room. */
+/* Returns for how many connections of the communicator a switch has room. In termination mode there
+ * is no limit here. */
 static unsigned int free_connections(const struct inc_routes *r, unsigned int sw)
 {
 	const struct inc_msg_limits *limits = &r->limits[sw];
@@ -158,17 +159,17 @@ unsigned int inc_route_capacity(const struct inc_routes *r, unsigned int sw, boo
 	return left - up < most ? left - up : most;
 }
 
-/* A resource of a switch, for the search for the one that is used up. */
+/* A resource of a switch with its use, to find the one that is used up. */
 struct part {
 	const char *name;
 	uint64_t want, limit, used;
-	/* offset in struct inc_load; it means nothing if no other communicator can use the resource
-	 */
+	/* Offset of the resource in struct inc_load. It means nothing for a resource that no other
+	 * communicator can use up. */
 	size_t figure;
 };
 
-/* Finds the first resource of which a switch has too little for so many children; the last one if
- * it has enough of all others. */
+/* Finds the first resource that a switch lacks for so many children. If the switch has enough of
+ * all resources but the last, it is the last one. */
 static struct part lacking(const struct inc_routes *r, unsigned int sw, unsigned int children,
 			   bool up)
 {
@@ -233,7 +234,7 @@ static void list_leaves(struct inc_routes *r, const unsigned int *hosts, unsigne
 	}
 }
 
-/* Sorts the roots into the array by_load, the least loaded root first. */
+/* Sorts the roots of the topology into the array by_load, the least loaded root first. */
 static void sort_roots(struct inc_routes *r)
 {
 	for (unsigned int i = 0; i < r->n_roots; i++) {
@@ -245,9 +246,9 @@ static void sort_roots(struct inc_routes *r)
 	}
 }
 
-/* Finds a tree. Searches first with the paths from each switch to the nearest root. Nearly always
- * these paths meet. They do not if parts of the network have roots of their own, or if the paths
- * have no room. Then the paths to one root after the other are tried. */
+/* Finds a tree for the communicator. It first searches with the paths from each switch to the
+ * nearest root, which nearly always meet. They do not if parts of the network have roots of their
+ * own, or if the paths have no room. Then it tries the paths to one root after the other. */
 static int find_tree(struct inc_routes *r, struct inc_err *err)
 {
 	int ret = inc_route_search(r, &r->all, err), again;
@@ -261,7 +262,7 @@ static int find_tree(struct inc_routes *r, struct inc_err *err)
 		again = inc_route_search(r, &r->one, &why);
 		if (!again)
 			return 0;
-		/* A path exists, so the reason of the failure is that no path has room. */
+		/* paths existed, so no tree was found because none of them has room */
 		if (ret == -EHOSTUNREACH && again == -ENOSPC) {
 			ret = again;
 			*err = why;
@@ -284,7 +285,7 @@ static unsigned int up_link(const struct inc_routes *r, const struct inc_tree_no
 	return r->topo->switches[node->sw].ports[node->up_port].link;
 }
 
-/* sign: 1 adds the tree's load, -1 subtracts it. */
+/* Adds the load of a tree to that of its switches and links (sign 1), or subtracts it (-1). */
 static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 {
 	for (unsigned int i = 0; i < tree->n; i++) {
@@ -303,15 +304,15 @@ static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 							 : r->topo->hosts[child->host].link;
 
 			r->link_load[near] += sign * r->link_weight[near];
-			/* two different cables, because a bridge is between the ports */
+			/* if a bridge is between the ports, the connection has two cables */
 			if (far != near)
 				r->link_load[far] += sign * r->link_weight[far];
 		}
 	}
 }
 
-/* Finds a tree, if need be with absent switches. Each switch must have room for its own hosts in
- * any tree. */
+/* Finds a tree for the communicator, with absent switches if there is no other. In any tree each
+ * switch of a host must have room for its own hosts. */
 static int find_any_tree(struct inc_routes *r, struct inc_err *err)
 {
 	int ret;
@@ -342,8 +343,8 @@ static int find_any_tree(struct inc_routes *r, struct inc_err *err)
 	return find_tree(r, err);
 }
 
-/* No tree has room. Finds out whether other communicators use the missing room (-ENOSPC), or
- * whether the communicator is too large for any tree (-E2BIG). */
+/* Explains why no tree has room. Returns -ENOSPC if other communicators use the missing room, or
+ * -E2BIG if the communicator is too large for any tree. */
 static int explain_no_room(struct inc_routes *r, struct inc_err *err)
 {
 	const bool lacks = r->lacks;

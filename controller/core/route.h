@@ -18,14 +18,14 @@
 
 struct inc_routes;
 
-/* Makes the object, which counts no load yet. The topology must outlive it. Returns NULL if there
- * is no memory. */
+/* Makes the object that finds trees. It counts no load yet, and the topology must outlive it.
+ * Returns NULL if there is no memory. */
 struct inc_routes *inc_routes_new(const struct inc_topology *topo);
 void inc_routes_free(struct inc_routes *routes);
 
-/* Sets the limits of a connected switch (0: no limit). Limits NULL mean that the switch is absent.
- * All switches are absent at first. Absent switches are used only if no tree is possible without
- * them. */
+/* Sets the limits of a connected switch, in which 0 means no limit. If limits is NULL, the switch
+ * is absent. All switches are absent at first. Absent switches are used only if no tree is possible
+ * without them. */
 void inc_routes_offer(struct inc_routes *routes, unsigned int sw,
 		      const struct inc_msg_limits *limits);
 
@@ -34,8 +34,8 @@ void inc_routes_offer(struct inc_routes *routes, unsigned int sw,
  * refuses what exceeds its other limits. */
 void inc_routes_set_mode(struct inc_routes *routes, unsigned int sw, enum inc_mode_of_switch mode);
 
-/* Trees avoid the switch if they can, because it has refused a communicator for a reason that is
- * unknown here. This ends when the switch is offered again, or with avoid false. */
+/* Makes trees avoid a switch if they can, because it has refused a communicator for a reason that
+ * is unknown here. This ends when the switch is offered again, or by a call with avoid false. */
 void inc_routes_avoid(struct inc_routes *routes, unsigned int sw, bool avoid);
 
 /*
@@ -54,30 +54,32 @@ void inc_routes_avoid(struct inc_routes *routes, unsigned int sw, bool avoid);
  */
 int inc_route_compute(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      unsigned int slots, struct inc_tree **tree, struct inc_err *err);
-/* Makes a tree again from the nodes in the database, in their order, which lack children and sizes.
- * Counts its load without a check for room. Returns 0; -EINVAL: the topology has no such tree any
- * more; -ENOMEM. */
+/* Makes a communicator's tree again from its nodes in the database. They are in their order there,
+ * without children and sizes. The tree's load is counted without a check for room. Returns 0;
+ * -EINVAL if the topology has no such tree any more; or -ENOMEM. */
 int inc_route_restore(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      unsigned int slots, const struct inc_tree_node *nodes, unsigned int n,
 		      struct inc_tree **tree, struct inc_err *err);
-/* Makes a tree of one switch for a communicator of an earlier controller. The tree's shape is
- * unknown and its load is not counted. Returns NULL if there is no memory. */
+/* Makes a tree with one switch for a communicator of an earlier controller. The real tree's shape
+ * is unknown, so its load is not counted. Returns NULL if there is no memory. */
 struct inc_tree *inc_route_known(unsigned int sw);
-/* Adds a switch, without a parent, to a tree that inc_route_known() has made. *tree may move.
- * Returns 0 or -ENOMEM. */
+/* Adds a switch to a tree that inc_route_known() has made, without a parent. The function may move
+ * *tree. Returns 0 or -ENOMEM. */
 int inc_route_known_add(struct inc_tree **tree, unsigned int sw);
-/* Subtracts the tree's load, and frees it. NULL is allowed. */
+/* Frees a tree and subtracts its load from its switches and links. tree may be NULL. */
 void inc_route_release(struct inc_routes *routes, struct inc_tree *tree);
 
-/* The load of all communicators on a switch. */
+/* What all communicators together use on a switch. */
 struct inc_route_use {
-	struct inc_load taken; /* resources in use by communicators in passthrough mode */
-	/* load in units of INC_LOAD_UNIT; each communicator adds load by its number of slots */
+	/* resources of the switch that communicators in passthrough mode use */
+	struct inc_load taken;
+	/* Load of the switch, in units of INC_LOAD_UNIT. A communicator adds load according to its
+	 * number of slots. */
 	uint64_t load;
 };
 
-/* The load of a communicator of INC_DEF_SLOTS on a switch, or of a connection on a link of 10
- * Gbit/s. */
+/* The unit of load. A communicator of INC_DEF_SLOTS adds one unit to a switch, and a connection
+ * adds one to a link of 10 Gbit/s. */
 #define INC_LOAD_UNIT (1u << 20)
 
 /* Returns the limits of a switch, which are all 0 if it is absent. */
@@ -86,8 +88,8 @@ const struct inc_route_use *inc_routes_use(const struct inc_routes *routes, unsi
 /* Returns the load of a link. A connection adds more load to a slower link. */
 uint64_t inc_routes_link_load(const struct inc_routes *routes, unsigned int link);
 
-/* The resource that was used up when the last communicator failed with -ENOSPC. NULL: several
- * resources were. */
+/* Returns the resource whose lack made the last search fail with -ENOSPC, and its switch. NULL:
+ * several resources lacked room. */
 struct inc_route_lack {
 	unsigned int sw;
 	size_t figure; /* offset of the resource in struct inc_load */

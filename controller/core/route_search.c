@@ -10,7 +10,7 @@
 #include <string.h>
 #include "controller/core/route_priv.h"
 
-/* How many parents one search tries one after the other, if the search by levels finds no tree. */
+/* The most parents that a search tries one by one, if the search level by level finds no tree. */
 #define TRIES 50000
 
 static const char *name_of(const struct inc_routes *r, unsigned int s)
@@ -31,7 +31,7 @@ static void take(struct inc_routes *r, unsigned int attempt, unsigned int s)
 	r->used[r->n_used++] = s;
 }
 
-/* Returns the number of children for which a switch still has room in this tree. */
+/* Returns how many further children a switch has room for in the tree of this attempt. */
 static unsigned int room(const struct inc_routes *r, unsigned int attempt, unsigned int s,
 			 unsigned int top)
 {
@@ -42,9 +42,9 @@ static unsigned int room(const struct inc_routes *r, unsigned int attempt, unsig
 	return can > has ? can - has : 0;
 }
 
-/* Whether a tree below top may have the edge, which is so if the path over the edge to top has no
- * more load than the limit. With the largest limit full switches are allowed, too, and say_full()
- * then names them. */
+/* Whether a tree below top may use the edge. It may if the best path over the edge to top has no
+ * more load than the limit. If the limit is the largest value, full switches are allowed, too,
+ * because say_full() then names them. */
 static bool leads_on(struct inc_routes *r, const struct inc_order *order, unsigned int e,
 		     unsigned int top)
 {
@@ -84,8 +84,8 @@ static void attach(struct inc_routes *r, unsigned int s, unsigned int e)
 	r->spots[r->graph.edges[e].to].children++;
 }
 
-/* Counts for each possible parent the switches of the level without a parent that could have it.
- * Returns the number of possible parents. */
+/* Counts for each possible parent how many switches it could have as children, among those of the
+ * level that have no parent yet. Returns the number of possible parents. */
 static unsigned int count_parents(struct inc_routes *r, unsigned int n)
 {
 	const unsigned int round = ++r->stamp;
@@ -172,8 +172,9 @@ static void fill_parent(struct inc_routes *r, unsigned int attempt, unsigned int
 	}
 }
 
-/* Finds a parent for switch i of a level whose possible parents are all full: one of their children
- * moves to another parent, if need be by the same means. Each parent is tried once in a round. */
+/* Finds a parent for switch i of a level whose possible parents are all full. One of their children
+ * must move to another parent, for which room may be made in the same way. Each parent is tried
+ * once in a round. */
 static bool make_place(struct inc_routes *r, unsigned int attempt, unsigned int n, unsigned int i,
 		       unsigned int top, unsigned int round)
 {
@@ -373,7 +374,8 @@ static int try_limit(struct inc_routes *r, const struct inc_order *order, unsign
 	r->limit = limit;
 	ret = try_levels(r, order, top, err);
 	if (ret && limit < INC_NO_WAY) {
-		/* Each call may use an eighth of the tries that are left. */
+		/* one call uses at most an eighth of the tries that are left, so that others can
+		 * try, too */
 		const unsigned int kept = r->tries - r->tries / 8;
 
 		r->tries /= 8;
@@ -384,8 +386,8 @@ static int try_limit(struct inc_routes *r, const struct inc_order *order, unsign
 	return ret;
 }
 
-/* Returns the load of the most loaded switch or link of the tree that was found, including the new
- * communicator. */
+/* Returns the load of the most loaded switch or link of the tree that was found, the new
+ * communicator included. */
 static uint64_t worst_load(const struct inc_routes *r)
 {
 	uint64_t worst = 0;
@@ -402,10 +404,10 @@ static uint64_t worst_load(const struct inc_routes *r)
 
 /* The best tree so far. */
 struct best {
-	unsigned int top; /* root of the tree; NO_EDGE: there is no tree */
-	uint64_t limit;   /* limit of load with which the tree was found */
+	unsigned int top; /* root of the best tree so far; NO_EDGE: there is no tree yet */
+	uint64_t limit;   /* limit of load with which the best tree was found */
 	uint64_t load;
-	bool kept; /* the tree is still in used and spots */
+	bool kept; /* used and spots still contain the best tree */
 };
 
 static int try_better(struct inc_routes *r, const struct inc_order *order, unsigned int top,
@@ -421,9 +423,9 @@ static int try_better(struct inc_routes *r, const struct inc_order *order, unsig
 }
 
 /*
- * Finds the best tree below top, if it is better than the best one so far. Nearly always the least
- * loaded paths have room. If they have not, trees with less and less load are searched until there
- * is none. If there is no tree at all, full paths tell the reason.
+ * Finds a tree below top that is better than the best tree so far. Nearly always the least loaded
+ * paths have room. If they have, trees with less and less load are searched until there is none. If
+ * no top has had a tree yet, a search without a limit of load finds one, or the reason.
  */
 static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned int top,
 		   struct best *best, struct inc_err *err)
@@ -437,15 +439,15 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 		       !try_better(r, order, top, best->load - 1, best, &why))
 			;
 	}
-	/* A full switch on some paths is no reason for a failure, because other paths have room. */
+	/* full switches on some paths are no reason for a failure, because other paths have room */
 	r->lacks = lacks;
 	return best->top == NO_EDGE ? try_better(r, order, top, INC_NO_WAY, best, err) : 0;
 }
 
 static void sort_leaves(struct inc_routes *r, const struct inc_order *order)
 {
-	/* The leaves are nearly sorted: they are in the order of ranks, and most are equally
-	 * deep. */
+	/* The array is sorted by insertion, because the leaves are nearly sorted: they are in the
+	 * order of ranks, and most are equally deep. */
 	for (unsigned int i = 1; i < r->n_leaves; i++) {
 		const unsigned int s = r->leaves[i];
 		unsigned int k = i;
@@ -468,11 +470,12 @@ int inc_route_search(struct inc_routes *r, const struct inc_order *order, struct
 	r->tries = TRIES;
 	n = inc_route_list_tops(r, order, tops, err);
 	for (unsigned int i = 0; i < n; i++) {
-		/* The remaining tops are higher, or have at least as much load. */
+		/* the tops that remain are higher than the best tree's root, or have at least the
+		 * best tree's load */
 		if (best.top != NO_EDGE &&
 		    (tops[i].depth < order->depth[best.top] || tops[i].floor >= best.load))
 			break;
-		/* The error of the first top is reported. */
+		/* if no top has a tree, the error of the first top is reported */
 		ret = try_top(r, order, tops[i].s, &best, i ? &why : err);
 	}
 	if (best.top == NO_EDGE)

@@ -145,7 +145,7 @@ int inc_route_build(struct inc_routes *r, const unsigned int *hosts, unsigned in
 	return 0;
 }
 
-/* Whether the port of one switch is connected to that port of another switch. */
+/* Whether a port of one switch is connected to a given port of another switch. */
 static bool leads_to(const struct inc_topology *topo, unsigned int sw, unsigned int port,
 		     unsigned int to, unsigned int to_port)
 {
@@ -158,8 +158,9 @@ static bool leads_to(const struct inc_topology *topo, unsigned int sw, unsigned 
 	return false;
 }
 
-/* Whether the nodes are a tree: the root first, each node right before its subtree, no switch
- * twice, and each edge a connection of the topology. */
+/* Whether nodes from the database are a tree of the topology. The root must be first, and each node
+ * stand right before its subtree. No switch may come twice, and each edge must be a connection of
+ * the topology. */
 static bool is_tree(struct inc_routes *r, const struct inc_tree_node *nodes, unsigned int n)
 {
 	r->job = ++r->stamp;
@@ -196,7 +197,7 @@ int inc_route_rebuild(struct inc_routes *r, const unsigned int *hosts, unsigned 
 	tree = tree_new(r, n, n_hosts);
 	if (!tree)
 		return inc_err_set(err, ENOMEM, "out of memory");
-	/* add_children() counts up n_children, and finds a host's node by the host's switch */
+	/* Counts the children of each node, which determine its range in tree->children. */
 	for (unsigned int i = 0; i < n; i++) {
 		tree->nodes[i] = nodes[i];
 		tree->nodes[i].size = 1;

@@ -23,7 +23,7 @@ uint64_t inc_route_switch_load(const struct inc_routes *r, unsigned int s)
 	return r->use[s].load + inc_route_slots_load(r->slots);
 }
 
-/* Returns the load of the best path from a switch to top, without the switch itself. */
+/* Returns the load of the best path from switch s up to top, without s itself. */
 static uint64_t way_from(struct inc_routes *r, const struct inc_order *order, unsigned int s,
 			 unsigned int top)
 {
@@ -42,8 +42,8 @@ static uint64_t way_from(struct inc_routes *r, const struct inc_order *order, un
 	return least;
 }
 
-/* Returns the load of the best path from a possible parent to top, with the parent itself.
- * INC_NO_WAY if it has no room for a child. */
+/* Returns the load of the best path from a possible parent up to top, with the parent itself. It is
+ * INC_NO_WAY if the parent has no room for a child. */
 static uint64_t way_of(struct inc_routes *r, const struct inc_order *order, unsigned int s,
 		       unsigned int top)
 {
@@ -98,7 +98,8 @@ static int compare_tops(const void *a, const void *b)
 	return x->s < y->s ? -1 : 1;
 }
 
-/* Visits the switches above s, and sets the load of the best path to each. */
+/* Visits the switches one link above s, and updates the load of the best path from the leaf to each
+ * of them. */
 static void look_up(struct inc_routes *r, const struct inc_order *order, unsigned int s,
 		    unsigned int round, unsigned int *tail)
 {
@@ -122,7 +123,7 @@ static void look_up(struct inc_routes *r, const struct inc_order *order, unsigne
 	}
 }
 
-/* Follows all paths up from a leaf. */
+/* Follows all paths up from a leaf, to count the leaf at each switch above it. */
 static void climb(struct inc_routes *r, const struct inc_order *order, unsigned int leaf,
 		  unsigned int search)
 {
@@ -135,8 +136,8 @@ static void climb(struct inc_routes *r, const struct inc_order *order, unsigned 
 	for (; head < tail; head++) {
 		struct inc_spot *spot = &r->spots[r->queue[head]];
 
-		/* The load of the switch is final, because all edges to it come from deeper
-		 * switches, which were visited before. */
+		/* The load of this switch is final, because all edges to it come from deeper
+		 * switches, which the queue has before it. */
 		if (spot->search != search) {
 			spot->search = search;
 			spot->meets = 0;

@@ -21,7 +21,8 @@ static const uint32_t group_steps[] = {
 	[GROUP_FORMING] =
 		INC_STEP(GROUP_RUNNING) | INC_STEP(GROUP_RESTORED) | INC_STEP(GROUP_RETURNING),
 	[GROUP_RUNNING] = INC_STEP(GROUP_OVER),
-	/* A RESTORED group becomes RETURNING if a rank has left or has not come back in time. */
+	/* A RESTORED group becomes RETURNING, in which nothing new begins, if a rank has left or
+	 * has not come back in time. */
 	[GROUP_RESTORED] = INC_STEP(GROUP_RUNNING) | INC_STEP(GROUP_RETURNING),
 	[GROUP_RETURNING] = INC_STEP(GROUP_SETTLED),
 	[GROUP_OVER] = 0,
@@ -36,8 +37,8 @@ void inc_group_set_phase(struct inc_group *group, enum inc_group_phase to)
 	snprintf(who, sizeof(who), "%u (%s)", group->number, group->job);
 	group->phase = inc_machine_step(&group_machine, who, group->phase, to);
 	inc_act_store_group(group);
-	/* The group has waited for its ranks under a time limit, which ends here. In RETURNING the
-	 * limit still runs. */
+	/* A group that runs needs no time limit any more. A group that is RETURNING keeps the
+	 * limit, because ranks may still come back. */
 	if (to == GROUP_RUNNING)
 		inc_core_timer_stop(&group->timer);
 }
@@ -77,11 +78,12 @@ static const char *const comm_names[] = {
 };
 
 static const uint32_t comm_steps[] = {
-	/* A communicator of an earlier controller becomes STARTED or FAILED at once. */
+	/* a communicator of an earlier controller becomes STARTED or FAILED as soon as it is
+	 * made */
 	[COMM_COLLECTING] = INC_STEP(COMM_WAIT_SWITCH) | INC_STEP(COMM_CONFIGURING) |
 			    INC_STEP(COMM_STARTED) | INC_STEP(COMM_FAILED) | INC_STEP(COMM_REFUSED),
 	[COMM_WAIT_SWITCH] = INC_STEP(COMM_CONFIGURING) | INC_STEP(COMM_REFUSED),
-	/* With another tree the communicator becomes CONFIGURING or WAIT_SWITCH again. */
+	/* a communicator that gets another tree becomes CONFIGURING or WAIT_SWITCH again */
 	[COMM_CONFIGURING] = INC_STEP(COMM_CONFIGURED) | INC_STEP(COMM_REFUSED) |
 			     INC_STEP(COMM_CONFIGURING) | INC_STEP(COMM_WAIT_SWITCH),
 	[COMM_CONFIGURED] = INC_STEP(COMM_STARTED) | INC_STEP(COMM_FAILED),
@@ -102,7 +104,8 @@ const char *inc_comm_state_name(const struct inc_comm *comm)
 	return inc_comm_phase_name(comm->phase);
 }
 
-/* Returns the time limit of the phase; 0: there is none, or other objects have one. */
+/* Returns the time limit of the communicator's phase. 0: the phase has none, or other objects have
+ * one. */
 static unsigned int patience_ms(const struct inc_comm *comm)
 {
 	const struct inc_core_options *opt = &comm->group->core->opt;
@@ -113,7 +116,8 @@ static unsigned int patience_ms(const struct inc_comm *comm)
 		return opt->group_timeout_ms;
 	case COMM_WAIT_SWITCH:
 		return opt->switch_timeout_ms;
-	/* if a neighbour has reported the end, the communicator waits for the reason */
+	/* a neighbour has reported the communicator's end, whose reason must come within this
+	 * time */
 	case COMM_STARTED:
 		return comm->ended ? opt->switch_timeout_ms : 0;
 	default:
@@ -146,11 +150,11 @@ static const char *const config_names[] = {
 };
 
 static const uint32_t config_steps[] = {
-	/* A communicator of an earlier controller becomes THERE at once. */
+	/* the switch already has a communicator that comes from an earlier controller */
 	[CONFIG_NONE] = INC_STEP(CONFIG_ASKED) | INC_STEP(CONFIG_THERE),
 	[CONFIG_ASKED] = INC_STEP(CONFIG_THERE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_NONE),
-	/* A configuration that was THERE is REFUSED if the switch has restarted without the
-	 * communicator. */
+	/* a switch that had the communicator has restarted, and its hello does not list it any
+	 * more */
 	[CONFIG_THERE] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_TOLD),
 	[CONFIG_TOLD] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_THERE),
 	[CONFIG_REFUSED] = 0,

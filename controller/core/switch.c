@@ -16,14 +16,15 @@
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 
-#define AVOID_MS 10000 /* time for which routes avoid a switch that was full */
+#define AVOID_MS 10000 /* time in ms for which trees avoid a switch that was full */
 
 const char *inc_switch_name(const struct inc_core_switch *sw)
 {
 	return sw->core->topo->switches[sw->index].name;
 }
 
-/* Sets all ports to the values of the topology, which hold until a hello names other values. */
+/* Sets the properties of all ports to those in the topology. They hold until a hello of the switch
+ * names others. */
 static void clear_ports(struct inc_core_switch *sw)
 {
 	const struct inc_topology *topo = sw->core->topo;
@@ -79,7 +80,8 @@ void inc_switches_free(struct inc_core *core)
 	inc_routes_free(core->routes);
 }
 
-/* Makes room for one more number in qpns. Returns 0 or -errno. */
+/* Makes room for one more queue pair number in the list of those that the switch uses. Returns 0 or
+ * -errno. */
 static int make_qpn_room(struct inc_core_switch *sw)
 {
 	size_t room = sw->qpns_room ? sw->qpns_room * 2 : 64;
@@ -87,7 +89,7 @@ static int make_qpn_room(struct inc_core_switch *sw)
 
 	if (sw->n_qpns < sw->qpns_room)
 		return 0;
-	/* With so many free numbers nearly always the first random one is free. */
+	/* most numbers stay free, so that a random number is nearly always a free one */
 	if (room > INC_QPN_MASK / 16)
 		return -ENOSPC;
 	more = realloc(sw->qpns, room * sizeof(*more));
@@ -153,7 +155,7 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p,
 
 		if (strcmp(said->name, port->name) != 0)
 			continue;
-		has->mtu = said->mtu ?: has->mtu; /* an MTU of 0 means that the hello names none */
+		has->mtu = said->mtu ?: has->mtu; /* a hello without an MTU has 0 here */
 		has->has_mac = said->has_mac;
 		memcpy(has->mac, said->mac, sizeof(has->mac));
 		found = strcmp(said->ip, ip) == 0;
@@ -161,7 +163,8 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p,
 	return found;
 }
 
-/* Reads the ports of a hello. Jobs that need a port that only the topology has will fail. */
+/* Reads the ports of a switch from its hello, and logs the ports of the topology that the hello
+ * lacks. Jobs that need such a port will fail. */
 static void take_ports(struct inc_core_switch *sw, const struct inc_core_event *hello)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
@@ -178,7 +181,7 @@ static void take_ports(struct inc_core_switch *sw, const struct inc_core_event *
 }
 
 /* Whether the switch shall keep a communicator that its hello lists. If neither this controller nor
- * an earlier one with its database has allocated the number, another controller has, and that
+ * an earlier one with its database has allocated the number, another controller has, so the
  * communicator may run. */
 static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
 {
@@ -191,7 +194,7 @@ static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
 	return inc_orphan_add(sw, number);
 }
 
-/* Sends the list of the communicators that the switch shall keep. Returns 0 or -ENOMEM. */
+/* Sends a switch the list of the communicators that it shall keep. Returns 0 or -ENOMEM. */
 static int welcome(struct inc_core_switch *sw, const struct inc_core_event *hello)
 {
 	uint32_t *keep = calloc(hello->n_listed + 1, sizeof(*keep)), n = 0;
@@ -240,16 +243,17 @@ void inc_switch_lost(struct inc_core_switch *sw)
 
 static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *answer)
 {
-	/* A switch whose connection is lost receives, with its next welcome, the list of the
-	 * communicators to keep. */
+	/* A lost switch needs no second request to remove the communicator, because its next
+	 * welcome lists the communicators to keep. */
 	if (!answer->code || answer->code == ECONNRESET ||
 	    (answer->unasked && answer->code == ENOTCONN))
 		return;
 	inc_warn("switch %s %s communicator %u: %s", inc_switch_name(sw),
 		 answer->unasked ? "cannot be asked to remove" : "does not remove", answer->of,
 		 answer->text);
-	/* The controller does not know any more which communicators the lost switch has. The next
-	 * hello of the switch lists them. */
+	/* The controller does not know any more whether the switch has the communicator, so it
+	 * closes the connection. The switch connects again, and its hello lists its
+	 * communicators. */
 	if (answer->unasked)
 		sw->to_drop = "a request to it could not be sent";
 	else if (answer->code == ETIMEDOUT)
@@ -262,12 +266,14 @@ static void on_waiting(struct inc_core_switch *sw, const struct inc_core_event *
 		return;
 	inc_warn("switch %s does not report what communicator %u waits for: %s",
 		 inc_switch_name(sw), answer->of, answer->text);
-	if (answer->code == ETIMEDOUT) /* a lost switch is asked when it connects again */
+	/* a switch whose connection is lost is asked when it connects again */
+	if (answer->code == ETIMEDOUT)
 		inc_comm_retry_waiting(sw, answer->of);
 }
 
-/* Lets communicators that wait for the switch's answers go on. That happens only when half of the
- * requests are answered, because it is too much work for every answer. */
+/* Lets communicators go on that wait until the switch has answered earlier requests. They go on
+ * only when half of the requests are answered, because to look for them after every answer would be
+ * too much work. */
 static void go_on(struct inc_core_switch *sw)
 {
 	if (!sw->awaited || !sw->connected || sw->to_drop || sw->asked > CTL_MAX_REQUESTS / 2)

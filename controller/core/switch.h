@@ -11,33 +11,34 @@
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
 
-#define CTL_MIN_QPN    0x100 /* Lower queue pair numbers are reserved by real devices. */
+#define CTL_MIN_QPN    0x100 /* real devices reserve the queue pair numbers below */
 #define CTL_MAX_LISTED 4096  /* most communicators that a hello can list */
-/* most requests under way at a switch when another communicator begins */
+/* A communicator begins only while its switches have at most so many requests under way. */
 #define CTL_MAX_REQUESTS 64
 
 struct inc_core;
 struct inc_core_event;
 
-/* A port of the topology, as the switch's hello describes it. */
+/* A port of a switch in the topology, with its properties from the switch's hello. */
 struct inc_core_port {
-	unsigned int mtu; /* MTU of the port; the topology's, if the hello names none */
+	unsigned int mtu; /* MTU of the port; that of the topology if the hello names none */
 	bool has_mac;
 	uint8_t mac[6];
-	/* Largest packet and message in bytes, by kind of endpoint, in termination mode. 0: the
-	 * port has no endpoint of this kind. */
+	/* Largest packet and message in bytes that the port's endpoint of each kind accepts in
+	 * termination mode. 0: the port has no endpoint of this kind. */
 	unsigned int payload[INC_N_ENDPOINT_KINDS], message_bytes[INC_N_ENDPOINT_KINDS];
 };
 
-/* The properties of a switch in one mode. */
+/* The properties of a switch in one mode, as its hello describes them. */
 struct inc_core_engine {
 	bool there; /* The switch supports the mode. */
 	struct inc_msg_limits limits;
-	bool probes;         /* it answers probes of hosts */
-	bool reorder;        /* it keeps contributions ahead of a gap */
-	uint32_t rto_min_ms; /* it resends no packet sooner; 0: unknown */
-	unsigned int cpus;   /* CPUs that can serve different communicators at the same time */
-	bool floats;         /* the switch adds all types of floats natively, with each operator */
+	bool probes;  /* it answers probes of hosts */
+	bool reorder; /* the switch keeps contributions that arrive ahead of a gap */
+	/* shortest time in ms after which the switch resends a packet; 0: unknown */
+	uint32_t rto_min_ms;
+	unsigned int cpus; /* CPUs that can serve different communicators at the same time */
+	bool floats;       /* the switch adds all types of floats natively, with each operator */
 };
 
 struct inc_core_switch {
@@ -48,36 +49,38 @@ struct inc_core_switch {
 	 * must have was lost. NULL: the connection stays. The switch connects again by itself, and
 	 * its welcome lists the communicators to keep. */
 	const char *to_drop;
-	/* time at which the switch became connected or absent, by the clock */
+	/* wall-clock time at which the switch became connected or absent */
 	uint64_t since_at_ms;
-	unsigned int asked; /* number of requests of the core under way */
+	unsigned int asked; /* number of the core's requests that the switch has not answered */
 	bool mode_set;      /* A tool has set the mode. */
 	enum inc_mode_of_switch mode;
-	enum inc_mode_of_switch own_mode; /* the switch's own mode, by the last hello */
-	/* properties of the switch in each mode, by the last hello */
+	/* the mode of the switch's own configuration, by its last hello */
+	enum inc_mode_of_switch own_mode;
+	/* The properties of the switch in each mode, by its last hello. */
 	struct inc_core_engine engines[INC_N_MODES];
-	/* ports as in the last hello, indexed like the topology's ports */
+	/* the ports by the switch's last hello, at the same indexes as in the topology */
 	struct inc_core_port *ports;
 	uint32_t *qpns; /* queue pair numbers in use */
 	size_t n_qpns, qpns_room;
-	struct inc_core_timer avoided; /* runs while routes avoid the switch because it was full */
-	bool awaited; /* A communicator waits until the switch has answered earlier requests. */
+	struct inc_core_timer avoided; /* runs while trees avoid the switch, because it was full */
+	bool awaited; /* a communicator waits until the switch has answered earlier requests */
 };
 
 /* ---- switch.c ---- */
 
 int inc_switches_init(struct inc_core *core); /* Makes the switches. Returns 0 or -ENOMEM. */
 void inc_switches_free(struct inc_core *core);
-/* Handle the events CORE_EVENT_HELLO, CORE_EVENT_SWITCH_LOST and CORE_EVENT_ANSWER. */
+/* These functions handle the events CORE_EVENT_HELLO, CORE_EVENT_SWITCH_LOST and
+ * CORE_EVENT_ANSWER. */
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);
 void inc_switch_lost(struct inc_core_switch *sw);
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer);
-/* Handles that a communicator does not wait for the database any more (inc_comm.storing), so
- * communicators that wait for answers of its switches may begin. */
+/* Lets communicators begin that wait for answers of switches, because one has stopped waiting for
+ * the database (inc_comm.storing). Its requests count at its switches no longer. */
 void inc_switches_go_on(struct inc_core *core);
 const char *inc_switch_name(const struct inc_core_switch *sw);
-/* Handles that the switch has refused a communicator because it is full: for a while trees avoid
- * the switch if they can. */
+/* Makes trees avoid the switch for a while if they can, because it is full and has refused a
+ * communicator. */
 void inc_switch_avoid(struct inc_core_switch *sw);
 /* Allocates a queue pair number that no connection of the switch uses. Returns 0 or -errno. */
 int inc_switch_qpn_get(struct inc_core_switch *sw, uint32_t *qpn);
@@ -87,18 +90,20 @@ int inc_switch_qpn_take(struct inc_core_switch *sw, uint32_t qpn);
 
 /* ---- switch_mode.c ---- */
 
-/* Returns the mode for communicators that begin now: the one that a tool has set, or else that of
- * the topology, or else the switch's own one. */
+/* Returns the switch's mode for communicators that begin now. It is the mode that a tool has set,
+ * or else that of the topology, or else the switch's own one. */
 enum inc_mode_of_switch inc_switch_mode(const struct inc_core_switch *sw);
-/* Checks whether the last hello names the mode. Returns 0, or -EOPNOTSUPP with the reason. */
+/* Checks whether the switch supports the mode by its last hello. Returns 0, or -EOPNOTSUPP with the
+ * reason. */
 int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mode,
 		   struct inc_err *err);
-/* Sets the mode for a tool. Returns 0, or -EOPNOTSUPP if the switch does not support the mode. */
+/* Sets the switch's mode for a tool. Returns 0, or -EOPNOTSUPP if the switch does not support the
+ * mode. */
 int inc_switch_set_mode(struct inc_core_switch *sw, enum inc_mode_of_switch mode,
 			struct inc_err *err);
-/* Reads the supported modes from a hello. */
+/* Reads from a switch's hello which modes it supports. */
 void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said);
-/* Gives route.h the switch's limits in its mode, or reports to it that the switch is absent. */
+/* Passes the switch's limits in its mode to route.h, or reports that the switch is absent. */
 void inc_switch_offer(struct inc_core_switch *sw);
 
 #endif

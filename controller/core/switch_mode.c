@@ -10,13 +10,14 @@
 #include "lib/base/numbers.h"
 #include "lib/proto/desc.h"
 
-/* Returns the largest valid payload of a packet that does not exceed the endpoint's limit. */
+/* Returns the largest valid payload of a packet within so many bytes, an endpoint's limit. */
 static unsigned int round_payload(unsigned int bytes)
 {
 	return inc_pow2_down(bytes < INC_MAX_RC_PAYLOAD ? bytes : INC_MAX_RC_PAYLOAD);
 }
 
-/* Reads the endpoints of the topology's ports from a mode of a hello. Passthrough mode has none. */
+/* Reads the endpoints of a switch's ports for one mode from its hello. Passthrough mode has no
+ * endpoints. */
 static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engine *engine)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
@@ -55,8 +56,8 @@ static bool adds_floats(const struct inc_msg_engine *engine)
 	return (can & want) == want;
 }
 
-/* A hello without engines comes from a switch that supports passthrough mode only, and has the
- * limits of that mode itself. */
+/* Reads the modes that a switch supports. If its hello has no engines, the switch supports
+ * passthrough mode only, and the limits of that mode are in the hello itself. */
 void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said)
 {
 	memset(sw->engines, 0, sizeof(sw->engines));

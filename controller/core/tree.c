@@ -68,8 +68,8 @@ void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *t
 	strcpy(buf + used, end);
 }
 
-/* Fills in both ends of a connection. The peer's numbers are left out while its switch has not
- * chosen them. */
+/* Fills in both ends of a connection for a switch's configuration. The peer's numbers are left out
+ * if the peer is a switch that has not chosen them yet. */
 static void set_ends(const struct inc_route_end *own, struct in_addr own_ip,
 		     const struct inc_route_end *peer, struct in_addr peer_ip,
 		     struct inc_conn_conf *c)

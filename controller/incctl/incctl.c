@@ -16,7 +16,7 @@
 /* A command of this program. */
 struct view {
 	bool controller_only;
-	/* function that prints the answer; NULL: the command asks for no data */
+	/* function that prints the answer; NULL: the command is `mode`, which prints no data */
 	void (*print)(const json_t *data);
 };
 
@@ -57,7 +57,7 @@ static const struct inc_command commands[] = {
 
 struct settings {
 	struct incctl_target target;
-	char path[128]; /* path of the socket of the switch that --switch names */
+	char path[128]; /* path of the local socket of a switch, from option --switch */
 	bool json, yaml, check, dot, svg, once;
 	double interval_s;
 	uint32_t communicator;
@@ -146,8 +146,8 @@ static const struct inc_program program = {
 		 "balance; 2 wrong command line.",
 };
 
-/* Returns the exit code, which is 1 if a switch did not answer or, with --check, has received
- * packets that no counter explains. */
+/* Returns the exit code for an answer. It is 1 if a switch did not answer or, with --check, has
+ * received packets that no counter explains. */
 static int judge(const struct view *view, const json_t *data, bool check)
 {
 	json_t *entry, *error;
@@ -237,8 +237,8 @@ static int sample(const struct settings *s, struct incctl_sample *out)
 	return ret;
 }
 
-/* Prints the controller's trees with the figures of the switches, which are sampled twice for the
- * rates. */
+/* Prints the controller's trees with figures of the switches. The figures are read twice, because
+ * rates are their growth between the two. */
 static int run_tree(const struct settings *s)
 {
 	static const struct view connections = {false, incctl_print_connections};

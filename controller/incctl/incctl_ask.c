@@ -77,8 +77,8 @@ static int write_line(struct inc_stream *stream, json_t *object, uint64_t deadli
 	return ret;
 }
 
-/* Makes the answer of a switch look like that of a controller with this switch alone. Takes the
- * reference to the answer. */
+/* Makes the answer of a switch's own socket look like that of a controller with this switch alone.
+ * Consumes the reference to the answer. */
 static json_t *wrap(const struct incctl_target *target, json_t *answer)
 {
 	const char *base = strrchr(target->socket, '/');
@@ -104,15 +104,15 @@ struct dialog {
 	const struct incctl_target *target;
 	const char *who;
 	const char *what;
-	/* number of the only communicator to ask for; 0: all communicators */
+	/* number of the only communicator of interest in the question; 0: all */
 	uint32_t communicator;
 	struct inc_stream stream;
 	struct inc_lines lines;
 	uint64_t deadline_ns;
 };
 
-/* Makes a request. only: the switch to ask, or NULL for all. from: FIRST_PAGE, or the number where
- * the page begins. */
+/* Makes the message of a question. `only` is the switch to ask, or NULL for all. `from` is
+ * FIRST_PAGE, or the number with which the wanted page begins. */
 static json_t *request(const struct dialog *d, const char *only, int64_t from)
 {
 	struct inc_msg_query said = {
@@ -133,7 +133,8 @@ static json_t *request(const struct dialog *d, const char *only, int64_t from)
 	return object;
 }
 
-/* Sends the request, and takes its reference. Returns the answer with this id, or NULL. */
+/* Sends a question, whose reference it consumes, and waits for the answer. Returns the answer,
+ * whose type is id, or NULL after an error. */
 static json_t *exchange(struct dialog *d, json_t *object, enum inc_message_id id,
 			struct inc_err *err)
 {
@@ -164,9 +165,9 @@ static json_t *exchange(struct dialog *d, json_t *object, enum inc_message_id id
 	return NULL;
 }
 
-/* Asks for one page, and returns the answer as from a controller: {"data":[…],"next":…}. only: the
- * switch to ask, or NULL for the controller's own data or all switches. Returns NULL with the
- * reason in err after an error. */
+/* Asks for one page of an answer, and returns it in the form of a controller:
+ * {"data":[…],"next":…}. `only` is the switch to ask, or NULL for the controller's own data or all
+ * switches. Returns NULL with the reason in err after an error. */
 static json_t *ask(struct dialog *d, const char *only, int64_t from, struct inc_err *err)
 {
 	enum inc_message_id id = d->target->socket ? INC_MSG_ANSWER : INC_MSG_TOLD;
@@ -183,13 +184,16 @@ static json_t *ask(struct dialog *d, const char *only, int64_t from, struct inc_
 	return NULL;
 }
 
-/* Asks for the remaining pages, and appends their data to that of the first one. Argument pages is
- * the controller's answer, or a switch's part of it. It has "data", and "next" if there are more
- * pages. Argument name is the switch, or NULL for the controller. Returns 0 or -errno. */
+/* Asks for the pages of an answer behind the first one, and appends their data to that of the first
+ * one. Argument pages is the controller's answer, or a switch's part of it. It has "data", and
+ * "next" if there are more pages. Argument name is the switch, or NULL for the controller. Returns
+ * 0 or -errno. */
 static int ask_rest(struct dialog *d, json_t *pages, const char *name, struct inc_err *err)
 {
 	json_t *next, *more, *page;
-	json_int_t last = FIRST_PAGE; /* 0 if the first answer had no data of the switch */
+	/* Beginning of the last page. Page 0 may follow it, if the first answer had no data of the
+	 * switch. */
+	json_int_t last = FIRST_PAGE;
 
 	while ((next = json_object_get(pages, "next"))) {
 		if (!json_is_integer(next) || json_integer_value(next) <= last ||
@@ -256,7 +260,8 @@ static int begin_controller(struct dialog *d, struct inc_err *err)
 	return ret;
 }
 
-/* Connects to the target. Returns 0, or -errno, after which end() must not be called. */
+/* Connects to the controller or to a switch's socket. Returns 0, or -errno, after which end() must
+ * not be called. */
 static int begin(struct dialog *d, const struct incctl_target *target, struct inc_err *err)
 {
 	int fd;

@@ -4,7 +4,8 @@
 #include "controller/incctl/incctl.h"
 #include "lib/conf/yaml.h"
 
-/* Appends a page of a switch's answer. Each page has some of its communicators. */
+/* Appends a page of a switch's answer to "config". Each page has some of the switch's
+ * communicators. */
 static void append_page(json_t *sw, const json_t *page)
 {
 	static const char *const lists[] = {"communicators", "connections"};

@@ -6,12 +6,12 @@
 #include <string.h>
 #include "controller/incctl/incctl.h"
 
-#define STEP_X 170 /* distance from leaf to leaf, in pixels */
+#define STEP_X 170 /* horizontal distance between two neighbouring leaves of a tree, in pixels */
 #define STEP_Y 110
 #define BOX_X  110
 #define BOX_Y  34
 
-/* Prints a text inside the quotes of dot(1). */
+/* Prints a text for dot(1), inside quotes, with the characters escaped that quotes need. */
 static void put_quoted(const char *text)
 {
 	for (; *text; text++)
@@ -83,7 +83,7 @@ static void put_xml(FILE *f, const char *text)
 struct drawing {
 	FILE *f;
 	const json_t *tree;
-	double *at;    /* x of each edge's child, by the edge's index */
+	double *at;    /* x coordinate of each edge's child, by the index of the edge */
 	double next_x; /* x of the next leaf */
 	double top;    /* y of the first row */
 	unsigned int deepest;
@@ -117,7 +117,7 @@ static void put_line(const struct drawing *d, double x, double child_x, unsigned
 		incctl_edge_text(edge, figures, sizeof(figures)));
 }
 
-/* Draws a switch and all below it. Returns the x of its middle. */
+/* Draws a switch and all nodes below it. Returns the x coordinate of the switch's middle. */
 static double draw(struct drawing *d, const char *sw, const char *ranks, unsigned int depth)
 {
 	json_t *edges = json_object_get(d->tree, "edges"), *edge;

@@ -39,8 +39,8 @@ static void add_cell(struct table *t, const char *text)
 		t->width[column] = len;
 }
 
-/* Begins a table. titles: separated by blanks; one that begins with '>' heads a column of
- * numbers. */
+/* Begins a table with a row of titles, which are separated by blanks. A title with '>' in front
+ * heads a column of numbers, which is aligned to the right. */
 static void begin(struct table *t, const char *titles)
 {
 	char copy[256], *save, *title;
@@ -73,7 +73,7 @@ static void end(struct table *t)
 	free(t->cells);
 }
 
-/* Prints a second table behind a blank line, or nothing if it has no rows. */
+/* Prints a further table after a blank line, or nothing if the table has no rows. */
 static void end_detail(struct table *t)
 {
 	if (t->n > t->columns) {
@@ -99,7 +99,7 @@ static void add(struct table *t, const char *fmt, ...)
 	add_cell(t, text);
 }
 
-/* Adds the value of a field as a cell, or "-" if the field is absent. */
+/* Adds the value of an object's field as a cell of the table, or "-" if the field is absent. */
 static void add_field(struct table *t, const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);
@@ -123,7 +123,7 @@ static void add_field(struct table *t, const json_t *object, const char *key)
 	}
 }
 
-/* Adds the fields of these keys, which are separated by blanks. */
+/* Adds a cell for each of an object's fields with these keys, which are separated by blanks. */
 static void add_fields(struct table *t, const json_t *object, const char *keys)
 {
 	char copy[256], *save, *key;
@@ -160,7 +160,8 @@ const char *incctl_join_numbers(const json_t *array, char *buf, size_t size)
 	return buf;
 }
 
-/* Adds the use of a resource and its limit as "3/8", or the use alone if there is no limit. */
+/* Adds a cell with the use of a resource and its limit, such as "3/8", or the use alone if there is
+ * no limit. */
 static void add_usage(struct table *t, const json_t *usage, const char *what)
 {
 	char limit[40];
@@ -385,7 +386,7 @@ void incctl_print_status(const json_t *data)
 	end(&t);
 }
 
-/* Adds a rate in about four characters, or "-" if there is none. */
+/* Adds a cell with a rate in about four characters, or "-" if there is no rate. */
 static void add_rate(struct table *t, const json_t *object, const char *key)
 {
 	static const char units[] = " kMGT";

@@ -5,7 +5,8 @@
 #include "controller/incctl/incctl.h"
 #include "lib/base/printable.h"
 
-/* Replaces whole characters, so that valid UTF-8 stays valid. */
+/* Replaces the characters of a text that a terminal must not receive. Whole characters are
+ * replaced, so that valid UTF-8 stays valid. */
 static void clean_string(json_t *value)
 {
 	char *copy = strdup(json_string_value(value));

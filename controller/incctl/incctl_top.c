@@ -18,7 +18,7 @@
 
 #define CLEAR "\033[H\033[J"
 
-/* All figures at one time: {switch: {kind: {id: {figure: value}}}}. */
+/* All figures of the switches at one time, as {switch: {kind: {id: {figure: value}}}}. */
 struct sample {
 	json_t *figures;
 	uint64_t at_ns;
@@ -32,7 +32,7 @@ static void on_signal(int number)
 	inc_printing_stop();
 }
 
-/* The first signal stops the loop. A second one ends the program at once. */
+/* Lets SIGINT and SIGTERM stop the loop. A second signal ends the program at once. */
 static void catch_signals(void)
 {
 	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
@@ -52,13 +52,15 @@ static json_t *member_of(json_t *object, const char *key)
 	return member;
 }
 
-/* The families of metrics that are used, and the label that names the object they describe. The
+/* The families of metrics that incctl top reads. Each family describes objects of a kind. The
  * figures of connections are added up for their communicator. */
 static const struct kind {
 	const char *prefix;
 	const char *kind;
-	const char *label;  /* label that names the object; NULL: the object is the switch */
-	const char *before; /* prefix that the figure's name gets here */
+	/* label of a sample that names the object; NULL: the object is the switch */
+	const char *label;
+	/* text that is put before a figure's name, because families share names */
+	const char *before;
 } kinds[] = {
 	{"inc_switch_", "switch", NULL, ""},
 	{"inc_counter_", "switch", NULL, "counter_"},
@@ -111,8 +113,8 @@ static json_t *collect(const json_t *data)
 	return all;
 }
 
-/* The figures that are shown. A rate is named by the unit that is counted; other figures are shown
- * as they are. */
+/* The figures that incctl top shows. A counter is shown as a rate, whose name ends in _per_s, and
+ * any other figure as it is. */
 static const struct column {
 	const char *kind;
 	const char *figure;
@@ -159,7 +161,7 @@ static json_t *show(const char *kind, const json_t *now, const json_t *before, u
 		else
 			json_object_set(shown, c->name, value ?: json_null());
 	}
-	/* Bytes of results, which the hosts receive. */
+	/* Hosts receive the results, so bytes_per_s is the rate of the results' bytes. */
 	rate = json_object_get(shown, "results_per_s");
 	if (rate)
 		json_object_set_new(shown, "bytes_per_s",
@@ -222,7 +224,8 @@ static json_t *compare(const struct sample *before, const struct sample *now, co
 	json_object_foreach (now->figures, node, sw) {
 		old = json_object_get(before->figures, node);
 		if (uptime_of(sw) < uptime_of(old))
-			old = NULL; /* the switch has restarted, so its counters began anew */
+			/* the switch has restarted, so its counters began anew and have no rate */
+			old = NULL;
 		show_kind("switch", node, sw, old, ns, groups, switches);
 		show_kind("port", node, sw, old, ns, groups, ports);
 		show_kind("communicator", node, sw, old, ns, groups, comms);
@@ -254,7 +257,7 @@ static int take_sample(const struct incctl_target *target, struct sample *out, s
 	return 0;
 }
 
-/* Waits until this time, or a signal. */
+/* Waits until this time, or until a signal comes. */
 static void wait_until(uint64_t at_ns)
 {
 	const struct timespec at = inc_timespec_of_ns(at_ns);

@@ -7,13 +7,14 @@
 #include "controller/incctl/incctl.h"
 #include "lib/topology/topology.h"
 
-/* Makes the key of a connection to a child: its communicator, the child's rank and its switch. */
+/* Makes the text by which a switch's connection to a child is found: communicator, rank of the
+ * child, and switch. */
 static void key_of(const char *sw, long long communicator, long long rank, char *buf, size_t size)
 {
 	snprintf(buf, size, "%lld %lld %s", communicator, rank, sw);
 }
 
-/* Makes an index of the switches' connections to children, by these keys. */
+/* Makes an index of the switches' connections to children, with the keys of key_of(). */
 static json_t *index_connections(const json_t *connections)
 {
 	json_t *index = json_object(), *slot, *conn;
@@ -32,8 +33,8 @@ static json_t *index_connections(const json_t *connections)
 	return index;
 }
 
-/* Adds the figures of a connection to its edge. ns: time between before and now; 0: there is no
- * before. */
+/* Adds the figures of a connection to its edge of the tree. ns is the time between the samples
+ * before and now, or 0 if there is only one sample. */
 static void add_figures(json_t *edge, const json_t *tree, const json_t *before, const json_t *now,
 			uint64_t ns)
 {
@@ -57,9 +58,9 @@ static void add_figures(json_t *edge, const json_t *tree, const json_t *before, 
 }
 
 /*
- * Checks whether the answer is a tree. Returns 0 or -EBADMSG. Edges stand from the root down, so
- * each switch is a child once, and before it has children. If that holds, a walk along the edges
- * ends. This is checked because the answer comes from a peer.
+ * Checks whether the controller's answer is a tree, because a walk along its edges must end. Edges
+ * must stand from the root down. So each switch is a child once at most, and that before it has
+ * children. Returns 0 or -EBADMSG.
  */
 static int check_tree(const json_t *tree, struct inc_err *err)
 {
@@ -125,7 +126,8 @@ const char *incctl_edge_text(const json_t *edge, char *buf, size_t size)
 	return buf;
 }
 
-/* Prints the mode of a switch of the tree as ", termination", or "" if it is unknown or a host. */
+/* Prints the mode of a switch of the tree as ", termination". The text is "" for a host, or if the
+ * mode is unknown. */
 static const char *mode_text(const json_t *tree, const char *sw, char *buf, size_t size)
 {
 	const json_t *node;
@@ -175,7 +177,8 @@ bool incctl_is_child(const json_t *tree, const char *sw)
 	return false;
 }
 
-/* Prints ", channel 1 of 4", or "" if the communicator has one channel. */
+/* Prints which channel of its communicator a tree is for, as ", channel 1 of 4", or "" if the
+ * communicator has one channel. */
 static const char *channel_text(const json_t *tree, char *buf, size_t size)
 {
 	*buf = '\0';

@@ -16,8 +16,8 @@ static bool is_up(const json_t *missing)
 	return json_is_true(json_object_get(missing, "up"));
 }
 
-/* Finds the list of peers that a switch waits for in a communicator, or NULL if it waits for none
- * or has not answered. */
+/* Finds the list of peers that a switch waits for in a communicator. Returns NULL if it waits for
+ * none, or has not answered. */
 static json_t *missed_at(const json_t *data, const char *sw, long long communicator)
 {
 	json_t *slot, *entry;
@@ -34,8 +34,8 @@ static json_t *missed_at(const json_t *data, const char *sw, long long communica
 	return NULL;
 }
 
-/* Whether the missing switch itself waits for a peer: for a peer below it or, if it is the parent,
- * for any peer except the switch that waits for it. */
+/* Whether a missing peer of the switch is a switch that waits for a peer itself. If that peer is
+ * below, it must wait for a peer below it; if it is the parent, for any peer but this switch. */
 static bool is_explained(const json_t *data, const char *sw, long long communicator,
 			 const json_t *missing)
 {
@@ -100,10 +100,10 @@ static void print_missing(const json_t *missing)
 	}
 }
 
-/* A line of the output: the peers that a switch waits for in a communicator. */
+/* A line of the output of incctl waiting: the peers that a switch waits for in a communicator. */
 struct line {
 	const json_t *sw, *entry;
-	long long since_ms; /* time in ms for which the longest missing peer has been missing */
+	long long since_ms; /* time in ms since which the first of these peers has been missing */
 };
 
 static long long longest(const json_t *entry)

@@ -9,8 +9,8 @@
 #include "lib/base/os.h"
 #include "lib/net/listen.h"
 
-#define BURST_S 4 /* seconds of the message rate that may come at once */
-/* number of messages that a new connection counts as, because of its handshake */
+#define BURST_S 4 /* seconds of an address's message rate that may be used up at once */
+/* number of messages that a new connection counts as, because its handshake takes time */
 #define CONNECTION  4
 #define LOG_BURST   200 /* lines */
 #define LOG_LINES_S 2
@@ -48,8 +48,8 @@ static void free_limit(struct inc_address_limit *limit)
 	free(limit);
 }
 
-/* Finds the limit of the address; NULL if there is none. Frees the limits of other addresses
- * without connections that have not used any of their budget lately. */
+/* Finds the limit of an address; NULL if there is none. It also frees limits of other addresses
+ * that have no connections and their whole budget. */
 static struct inc_address_limit *find_limit(struct inc_ctl *ctl, const char *name, uint64_t now_ns)
 {
 	struct inc_address_limit *limit, *next, *found = NULL;

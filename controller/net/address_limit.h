@@ -24,19 +24,20 @@ struct inc_address_limit {
 	LIST_ENTRY(inc_address_limit) entry;
 };
 
-/* Counts one more connection of the peer's address; inc_address_limit_release() when it ends. addr:
- * the address that accept() has returned, which counts if the connection is reset already. NULL:
- * the connection is refused, and the log says why at times. */
+/* Counts one connection more for the peer's address, until inc_address_limit_release(). addr is the
+ * address that accept() has returned, because a connection that is reset already has no other.
+ * Returns NULL if the connection is refused, which the log reports at times. */
 struct inc_address_limit *inc_address_limit_admit(struct inc_ctl *ctl, int fd,
 						  const struct sockaddr *addr);
-/* Counts one connection less. NULL is allowed. */
+/* Counts one connection less for the address of the limit. limit may be NULL. */
 void inc_address_limit_release(struct inc_address_limit *limit);
 
-/* Returns the milliseconds until the address may send its next message. 0: it may send it now, and
- * the message is counted. */
+/* Returns the milliseconds until the address may send its next message. If that is 0, the message
+ * is counted. */
 unsigned int inc_address_limit_wait_ms(struct inc_address_limit *limit);
 
-/* Frees all limits. Called at the end, after all connections are closed. */
+/* Frees the limits of all addresses. Called when the controller ends, after all connections are
+ * closed. */
 void inc_address_limits_free(struct inc_ctl *ctl);
 
 #endif

@@ -6,7 +6,8 @@
 #include "controller/net/authorization.h"
 #include "lib/net/ndjson.h"
 
-/* Prefixes of identities that are restricted to one switch, or to one job, by its name. */
+/* An identity with one of these prefixes is restricted to one switch, or to one job, whose name
+ * follows. */
 #define OF_SWITCH "switch:"
 #define OF_JOB    "job:"
 

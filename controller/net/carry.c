@@ -19,7 +19,8 @@ static struct inc_core_now now_of(struct inc_ctl *ctl)
 	return (struct inc_core_now){inc_timeouts_now_ns(&ctl->timeouts), inc_now_ms()};
 }
 
-/* An action names a client by its core part, which is its first field. */
+/* Returns the client that an action names by its field `core`, which is the first field of struct
+ * inc_client. */
 static struct inc_client *client_of(const struct inc_action *action)
 {
 	return (struct inc_client *)action->client;
@@ -64,7 +65,7 @@ static void carry_out(struct inc_ctl *ctl, struct inc_action *action)
 		break;
 	case ACTION_STORE:
 		inc_persist_add(ctl->persist, action);
-		return; /* inc_persist_add() has taken over the action and frees it */
+		return; /* inc_persist_add() now owns the action and frees it */
 	case ACTION_COMMIT:
 		carry_commit(ctl, action);
 		break;
@@ -72,9 +73,9 @@ static void carry_out(struct inc_ctl *ctl, struct inc_action *action)
 	free(action);
 }
 
-/* Closes the connections for which an action was lost for want of memory. A client's connection is
- * closed later, from the loop, because the caller of this step may be iterating over the clients.
- * Returns false if there was none. */
+/* Closes the connections of peers for which the core had no memory to append an action. A client's
+ * connection is closed later, from the loop, because the caller may be walking over the clients.
+ * Returns whether a switch's connection was closed. */
 static bool end_lost(struct inc_ctl *ctl)
 {
 	struct inc_client *client;
@@ -124,8 +125,8 @@ void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event)
 {
 	inc_core_step(&ctl->core, event, now_of(ctl));
 	wake_when_due(ctl);
-	/* A message of this step may depend on the rows for which there was no memory, so all rows
-	 * are written before it. */
+	/* If memory for a change of the database was lacking, all rows are written now, because a
+	 * message of this step may depend on that change. */
 	if (ctl->core.actions.rows_lost) {
 		ctl->core.actions.rows_lost = false;
 		inc_persist_lost(ctl->persist);

@@ -28,10 +28,10 @@
 #include "lib/net/scrape.h"
 
 #define CTL_WRITE_MAX   (4u << 20)
-#define CTL_MAX_QUERIES 4 /* most questions of one client at a time */
-/* most connections before their hello, besides those of the switches */
+#define CTL_MAX_QUERIES 4 /* most questions of one client that are under way at a time */
+/* most connections on the switch port that have not sent a hello, beside the switches' own */
 #define CTL_SPARE_LINKS 64
-/* most connections that the controller has closed and the peer has not */
+/* most connections that the controller has closed and whose peers have not closed yet */
 #define CTL_SPARE_CLOSING 64
 /* descriptors of the controller itself: listeners, event loop, database, standard streams */
 #define CTL_OWN_DESCRIPTORS 20
@@ -45,8 +45,8 @@ struct inc_timer;
 
 /* The connection of a switch of the topology. */
 struct inc_ctl_switch {
-	struct inc_switch_link *link; /* connection of the switch; NULL: the switch is absent */
-	json_t *ports, *engines;      /* fields of the last hello, may be NULL */
+	struct inc_switch_link *link; /* the switch's connection; NULL: the switch is absent */
+	json_t *ports, *engines;      /* lists of the switch's last hello; may be NULL */
 };
 
 struct inc_ctl {
@@ -54,14 +54,17 @@ struct inc_ctl {
 	struct event_base *base;
 	struct inc_timeouts timeouts;
 	struct inc_topology *topo;
-	struct inc_tls *tls; /* keys of the peers that may connect; NULL: any peer may */
+	struct inc_tls *tls; /* keys of the peers that may connect; NULL: any peer may connect */
 	struct event *signals[CTL_SIGNALS];
 	struct inc_core core;
-	struct inc_timeout *due; /* runs until the core's next timer is due */
-	/* Actions are being carried out, so inc_ctl_step() leaves new ones to that loop. */
+	struct inc_timeout *due; /* timer that runs until the next time limit of the core ends */
+	/* actions are being carried out, so inc_ctl_step() leaves new ones to the loop that does
+	 * that */
 	bool carrying;
-	struct inc_ctl_switch *switches; /* connections of the switches, by the topology's index */
-	/* clients, the one that is silent for longest first */
+	/* connections of the switches, at their indexes in the topology */
+	struct inc_ctl_switch *switches;
+	/* the clients, in the order of silence: the one that has been silent for longest is
+	 * first */
 	TAILQ_HEAD(client_list, inc_client) clients;
 	unsigned int n_clients;
 	LIST_HEAD(, inc_address_limit) address_limits;
@@ -76,24 +79,27 @@ struct inc_ctl {
 	struct inc_ctl_figures figures;
 	/* HTTP server of figures; NULL: the controller was started without --metrics */
 	struct inc_scrape *scrape;
-	struct inc_timer *keepalive; /* the tick of keepalive.c; NULL: no time limit */
+	/* timer of the ticks of keepalive.c; NULL: members have no time limit */
+	struct inc_timer *keepalive;
 };
 
 struct inc_client {
-	/* must be the first member, because an action names the client by it */
+	/* Must be the first member, because an action names the client by it (carry.c). */
 	struct inc_core_client core;
 	struct inc_ctl *ctl;
 	struct inc_address_limit *address_limit;
 	struct inc_ndjson *conn;
-	/* Runs while the client neither is in a group nor waits for one. */
+	/* Time limit of a silent client. It runs while the client neither is in a group nor waits
+	 * for one. */
 	struct inc_timeout *idle;
 	bool bye;
-	unsigned int queries;      /* number of questions under way */
-	unsigned int silent_ticks; /* ticks of keepalive.c since the member's last message */
+	unsigned int queries; /* number of questions under way */
+	/* number of ticks of keepalive.c since the client's last message */
+	unsigned int silent_ticks;
 	TAILQ_ENTRY(inc_client) entry;
 };
 
-/* Reads a field that is a text; "" if there is none. */
+/* Reads a text field of a JSON object; returns "" if there is none. */
 static inline const char *inc_ctl_text(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
@@ -106,20 +112,23 @@ static inline const char *inc_ctl_text(const json_t *object, const char *key)
 int inc_carry_start(struct inc_ctl *ctl, struct inc_err *err);
 /* Frees the core, after all connections are closed. */
 void inc_carry_stop(struct inc_ctl *ctl);
-/* Steps the core, and carries out the actions that follow from the event. */
+/* Passes an event to the core, and carries out the actions that follow from it. */
 void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event);
 
 /* member.c */
-/* Sends a message to a client, after the changes it depends on are in the database. */
+/* Sends a message to a client. Before that, all changes are written to the database, because the
+ * message may depend on them. */
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message);
 void inc_client_refuse(const struct inc_client *client, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
-/* Restarts the client's idle time limit, which runs only while the client is without a group. */
+/* Restarts the time limit of a silent client. The limit runs only while the client is without a
+ * group. */
 void inc_client_idle(struct inc_client *client);
-/* Ends the client's connection as if its peer had closed it. silent_ms: it has not answered for so
- * long; 0: another reason. Must not be called while actions are carried out. */
+/* Ends the client's connection as if its peer had closed it. silent_ms is the time for which the
+ * client has not answered, or 0 for another reason. Must not be called while actions are carried
+ * out. */
 void inc_client_close(struct inc_client *client, unsigned int silent_ms, const char *reason);
 /* Ends the client's connection without an event for the core. */
 void inc_client_free(struct inc_client *client);
@@ -130,48 +139,49 @@ int inc_links_init(struct inc_ctl *ctl);
 void inc_links_free(struct inc_ctl *ctl);
 void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
-/* Closes the switch's connection. The switch connects again by itself. */
+/* Closes a switch's connection for this reason. The switch connects again by itself. */
 void inc_switch_drop(struct inc_ctl *ctl, const struct inc_core_switch *sw, const char *reason);
-/* Sends the answer to a hello. Returns 0, or -errno if the list of communicators to keep cannot be
- * sent. */
+/* Sends a switch the answer to its hello. Returns 0, or -errno if the list of communicators that it
+ * must keep cannot be sent. */
 int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, const uint32_t *keep,
 		       uint32_t n);
 
 /* switch_request.c */
-/* A function that receives the result of a request: code 0 with the answer, or a positive errno
- * with its text. */
+/* A function that receives the result of a request to a switch. code is 0, with the answer, or a
+ * positive errno with its text. */
 typedef void (*inc_switch_reply)(struct inc_ctl *ctl, struct inc_core_switch *sw, int code,
 				 const char *text, json_t *answer, uint64_t arg);
-/* Sends a request (configure, connect, remove or query) with a new seq. fields: the struct of the
- * message. reply is called once, later, from the loop. It gets the answer or the switch's error,
- * ETIMEDOUT or ECONNRESET. Returns -errno if the request could not be sent; then reply is not
- * called. */
+/* Sends a request (configure, connect, remove or query) with a new sequence number to a switch.
+ * fields is the struct of the message. reply is called once, later, from the loop, with the answer
+ * or the switch's error, ETIMEDOUT or ECONNRESET. Returns -errno if the request could not be sent;
+ * then reply is not called. */
 int inc_switch_request(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_message_id id,
 		       const void *fields, inc_switch_reply reply, uint64_t arg);
 
-/* Queries the page that begins at "from" (0: the first one). reply's arg is inc_page_arg(number,
- * from). */
+/* Sends a switch a query for the page that begins at `from`, or for the first page if that is 0.
+ * The reply function receives inc_page_arg(number, from) as its arg. */
 int inc_switch_query(struct inc_ctl *ctl, struct inc_core_switch *sw, const char *what,
 		     uint32_t number, uint32_t from, inc_switch_reply reply);
 static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)
 {
 	return (uint64_t)from << 32 | number;
 }
-/* Reads where the page after this answer begins; 0: it was the last one. */
+/* Returns where the page after this answer begins, or 0 if the answer has the last page. */
 uint32_t inc_page_next(const json_t *answer, uint64_t arg);
 
-/* switch_ask.c: carries out an ACTION_ASK. The answer is an event, even if the switch cannot be
- * asked. */
+/* switch_ask.c: sends the request of an ACTION_ASK to a switch. The core receives the answer as an
+ * event, even if the switch cannot be asked. */
 void inc_switch_ask(struct inc_ctl *ctl, const struct inc_action *action);
 
-/* metrics.c: prints the controller's figures, as an inc_scrape_part. arg: the struct inc_ctl. */
+/* metrics.c: prints a part of the controller's figures, as a function of type inc_scrape_part. arg
+ * is the struct inc_ctl. */
 bool inc_ctl_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
 
 /* query.c */
 /* Handles message A, a tool's question. */
 void inc_query_ask(struct inc_client *client, json_t *object);
-/* query_tree.c: makes a communicator's entry in the answer to "tree". NULL: the communicator has no
- * tree yet. */
+/* query_tree.c: makes the entry of a communicator in the answer to "tree". Returns NULL if the
+ * communicator has no tree yet. */
 json_t *inc_query_tree(const struct inc_comm *comm);
 void inc_query_client_gone(struct inc_client *client);
 void inc_queries_free(struct inc_ctl *ctl);

@@ -10,7 +10,8 @@
 #include "controller/net/keepalive.h"
 #include "lib/net/loop.h"
 
-/* Ticks in the time limit. A silent member is found between one tick before its end and its end. */
+/* Number of ticks in a member's time limit. A silent member is found at the end of its time limit,
+ * or up to one tick before. */
 #define TICKS 12
 
 static unsigned int tick_ms(const struct inc_ctl *ctl)

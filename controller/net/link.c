@@ -22,7 +22,8 @@ int inc_links_init(struct inc_ctl *ctl)
 	return ctl->switches ? 0 : -ENOMEM;
 }
 
-/* A new connection steps from LINK_GREETING to itself. */
+/* A connection of a switch changes its state only here. A new connection steps from LINK_GREETING
+ * to itself. */
 static void link_set_state(struct inc_switch_link *link, enum inc_link_state to)
 {
 	static const char *const names[] = {"greeting", "a switch", "asked", "closed"};
@@ -96,8 +97,8 @@ static void on_silence(void *arg)
 	link_free(link);
 }
 
-/* A second connection says hello for the switch of this link, and is refused. The old connection
- * may be dead, so it is pinged. */
+/* Pings a switch, because a second connection has sent a hello for it. The second one is refused,
+ * but the old connection may be dead. */
 static void probe(struct inc_switch_link *link)
 {
 	if (link->state == LINK_ASKED)
@@ -145,7 +146,7 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	return check_lists(object, err);
 }
 
-/* The parts of a hello that the core uses. free_hello() frees them. */
+/* The parts of a switch's hello that the core uses. free_hello() frees them. */
 struct hello {
 	struct inc_msg_hello said;
 	struct inc_msg_port *ports;
@@ -161,8 +162,8 @@ static void free_hello(struct hello *h)
 	free(h->failures);
 }
 
-/* If a port's MTU cannot be read, the MTU of its cable counts. An error is logged only if the
- * topology has the port. */
+/* Reads the ports of a switch's hello. If an entry cannot be read, the MTU of the port's cable
+ * counts. An error is logged only if the topology has the port. */
 static void read_ports(const struct inc_core_switch *sw, const json_t *ports, struct hello *h)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
@@ -200,7 +201,8 @@ static void read_listed(const struct inc_core_switch *sw, const json_t *listed, 
 			 inc_switch_name(sw), h->event.n_wrong);
 }
 
-/* Reads a message "event". Returns 0, or -EINVAL after logging that the message is ignored. */
+/* Reads a switch's message "event". Returns 0, or -EINVAL after logging that the message is
+ * ignored. */
 static int read_notice(const struct inc_core_switch *sw, const json_t *object,
 		       struct inc_msg_event *out)
 {
@@ -208,8 +210,8 @@ static int read_notice(const struct inc_core_switch *sw, const json_t *object,
 
 	*out = (struct inc_msg_event){0};
 	if (!inc_message_read(INC_MSG_EVENT, object, out, &err)) {
-		/* the core receives the kind as a number, so the unknown name can be logged only
-		 * here */
+		/* an unknown kind of event is logged here, because the core receives kinds as
+		 * numbers */
 		if (out->kind == INC_EVENT_KIND_OTHER)
 			inc_warn("switch %s: event '%.32s' is unknown", inc_switch_name(sw),
 				 json_string_value(json_object_get(object, "event")));
@@ -268,8 +270,7 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 	list = json_array();
 	for (uint32_t i = 0; i < n; i++) {
 		if (json_array_append_new(list, json_integer(keep[i]))) {
-			/* If the list of communicators to keep were incomplete, the switch would
-			 * remove communicators that run. */
+			/* an incomplete list would make the switch remove communicators that run */
 			json_decref(list);
 			return -ENOMEM;
 		}
@@ -280,7 +281,7 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 				      "switch", inc_switch_name(sw), "keep", list));
 }
 
-/* Stores lists of a hello, because tools can ask for them. */
+/* Keeps the lists of ports and engines of a switch's hello, because tools can ask for them. */
 static void keep_lists(struct inc_ctl_switch *side, const json_t *object)
 {
 	json_decref(side->ports);
@@ -320,7 +321,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	free_hello(&h);
 }
 
-/* The call that may free the link is the last one. */
+/* Handles a message on the switch port. The call that may free the link comes last. */
 static void take(struct inc_switch_link *link, json_t *object)
 {
 	const char *type = inc_message_type(object);
@@ -380,15 +381,15 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	inc_log_on(before);
 }
 
-/* There are too many connections: closes the oldest one that has not said hello. Returns false if
- * there is none. */
+/* Closes the oldest connection on the switch port that has not sent a hello, because there are too
+ * many connections. Returns false if there is none. */
 static bool make_room(struct inc_ctl *ctl)
 {
 	struct inc_switch_link *link, *oldest = NULL;
 
 	LIST_FOREACH (link, &ctl->links, entry) {
 		if (!link->sw)
-			/* new connections are at the head, so the last one is the oldest */
+			/* connections are inserted at the head, so the last one is the oldest */
 			oldest = link;
 	}
 	if (oldest)
@@ -415,8 +416,8 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		return;
 	}
 	link->ctl = ctl;
-	/* The limit of the address is checked first, so that an address above its limit pushes out
-	 * no connections of others. */
+	/* The limit of the peer's address is checked first. So a peer whose address is above its
+	 * limit makes no connection of other addresses close. */
 	link->address_limit = inc_address_limit_admit(ctl, fd, addr);
 	if (link->address_limit && (ctl->n_links < ctl->max_links || make_room(ctl)))
 		link->silence = inc_timeout_new(&ctl->timeouts, on_silence, link);

@@ -26,18 +26,20 @@ struct inc_switch_link {
 	struct inc_ctl *ctl;
 	struct inc_address_limit *address_limit;
 	struct inc_ndjson *conn;
-	struct inc_core_switch *sw;  /* switch of the connection; NULL before its hello */
-	struct inc_timeout *silence; /* time limit, which runs while GREETING or ASKED */
+	/* switch that the connection belongs to; NULL before its hello */
+	struct inc_core_switch *sw;
+	/* time limit of the peer, which runs in LINK_GREETING and LINK_ASKED */
+	struct inc_timeout *silence;
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;
 	LIST_ENTRY(inc_switch_link) entry;
 };
 
-/* Whether a message of this type answers a request. */
+/* Whether a switch's message of this type is the answer to a request. */
 bool inc_request_answers(const char *type);
-/* Handles a message that answers a request. */
+/* Handles a switch's message that answers a request. */
 void inc_request_answered(struct inc_switch_link *link, json_t *object);
-/* Ends all requests of a link that has been closed. */
+/* Ends all requests on a link that was closed, with an error. */
 void inc_requests_fail(struct inc_switch_link *link, struct inc_core_switch *sw);
 
 #endif

@@ -29,11 +29,12 @@ void inc_client_free(struct inc_client *client)
 	free(client);
 }
 
-/* Ends a client. clean: its connection has ended after a bye. */
+/* Ends a client, and reports that to the core. clean: the client has sent a bye before its
+ * connection ended. */
 static void close_client(struct inc_client *client, bool clean, unsigned int silent_ms,
 			 const char *reason)
 {
-	/* The actions of the step may name the client, so it is freed after them. */
+	/* the step's actions may name the client, so it is freed after they are carried out */
 	inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = CORE_EVENT_LEFT,
 							   .client = &client->core,
 							   .clean = clean,
@@ -65,8 +66,8 @@ static void on_idle(void *arg)
 	inc_client_free(client);
 }
 
-/* The function is called after every message as well, so that the list stays in the order of
- * silence. */
+/* This function is also called after every message, to move the client to the end of the list:
+ * clients are in the order of silence. */
 void inc_client_idle(struct inc_client *client)
 {
 	struct inc_ctl *ctl = client->ctl;
@@ -105,7 +106,8 @@ static void refuse(const struct inc_client *client, const char *type, int ret,
 	inc_client_refuse(client, -ret, "%s", err->msg);
 }
 
-/* Whether the client is a member already, or waits for its group. If so it receives an error. */
+/* Whether the client is a member already, or waits for its group. If so, it receives an error,
+ * because a client may join only once. */
 static bool is_member(const struct inc_client *client)
 {
 	if (client->core.member)
@@ -127,7 +129,7 @@ static void take_bye(struct inc_client *client, json_t *object)
 	client->bye = true;
 }
 
-/* Messages error and pong get no answer, because the peer would answer that in turn. */
+/* Ignores messages error and pong, because the peer would answer an answer to them in turn. */
 static void take_nothing(struct inc_client *client, json_t *object)
 {
 }
@@ -176,8 +178,8 @@ static void take_comm(struct inc_client *client, json_t *object)
 	struct inc_err why;
 	int wrong = inc_message_read(INC_MSG_ASK, object, &said, &why);
 
-	/* If the message C names its communicator, an error in it fails that communicator for all
-	 * members that ask for it. */
+	/* An error in message C that names its communicator fails this communicator, because all
+	 * members that ask for it must learn of that. */
 	if (said.comm != UINT32_MAX) {
 		inc_ctl_step(client->ctl, &(struct inc_core_event){.kind = CORE_EVENT_ASK,
 								   .client = &client->core,
@@ -190,8 +192,8 @@ static void take_comm(struct inc_client *client, json_t *object)
 	inc_client_refuse(client, -wrong, "C: %s", why.msg);
 }
 
-/* Reads the number that message ready or D names. Returns 0 if there is none, and the client has
- * received an error. */
+/* Reads the communicator's number from message ready or D. Returns 0 if there is none; then the
+ * client has received an error. */
 static uint32_t number_of(struct inc_client *client, enum inc_message_id id, json_t *object)
 {
 	struct inc_msg_number said = {0};
@@ -336,8 +338,8 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	inc_log_on(before);
 }
 
-/* There are too many clients: closes the client without a group that has been silent for longest.
- * Returns false if all clients have a group. */
+/* Closes the client without a group that has been silent for longest, because there are too many
+ * clients. Returns false if all clients have a group. */
 static bool make_room(struct inc_ctl *ctl)
 {
 	struct inc_client *client;
@@ -372,8 +374,8 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		return;
 	}
 	client->ctl = ctl;
-	/* The limit of the address is checked first, so that an address above its limit pushes out
-	 * no connections of others. */
+	/* The limit of the peer's address is checked first. So a peer whose address is above its
+	 * limit makes no connection of other addresses close. */
 	client->address_limit = inc_address_limit_admit(ctl, fd, addr);
 	if (!client->address_limit)
 		goto err;

@@ -22,7 +22,7 @@
 	_(T, switches, "", GAUGE, "switches of the topology") \
 	_(T, switches_connected, "", GAUGE, "of them, connected") \
 	_(T, unclaimed, "", GAUGE, "communicators that a switch has and no member has claimed")
-/* Of one switch; its hello has the limits. */
+/* Figures of each switch. The limits among them come from the switch's hello. */
 #define SEEN_FIGURES(_, T) \
 	_(T, connected, "", GAUGE, "1: the switch is connected") \
 	_(T, communicators_limit, "", GAUGE, "communicators that it has room for") \
@@ -48,7 +48,7 @@ static const struct inc_metric seen_metrics[] = {SEEN_FIGURES(INC_METRIC_ROW, se
 static const struct inc_metric load_metrics[] = {INC_LOAD_FIGURES(INC_METRIC_ROW, inc_load)};
 static const struct inc_metric job_metrics[] = {INC_JOB_FIGURES(INC_METRIC_ROW, inc_job_load)};
 
-/* Prints figures without labels, each a family of its own. */
+/* Prints figures that have no labels, each as a family of its own. */
 static void print_plain(FILE *out, const struct inc_metric *table, size_t n, const void *values)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -79,7 +79,7 @@ static void print_own(const struct inc_ctl *ctl, FILE *out)
 	print_plain(out, INC_METRICS(kept_metrics), &ctl->persisted);
 }
 
-/* Prints a family with a sample for each of n values, which a label tells apart. */
+/* Prints a metric family with n samples, which differ in the value of one label. */
 static void print_by(FILE *out, const struct inc_metric *m, const char *label,
 		     const char *(*name)(unsigned int i), const uint64_t *values, unsigned int n)
 {
@@ -184,7 +184,8 @@ static void print_jobs(const struct inc_ctl *ctl, FILE *out)
 	}
 }
 
-/* The value is always 1, and the labels describe the communicator of the number. */
+/* Prints a family whose samples are always 1. Their labels tell which communicator a number belongs
+ * to. */
 static void print_comms(const struct inc_ctl *ctl, FILE *out)
 {
 	static const struct inc_metric info = {"communicator_info", "", INC_METRIC_GAUGE,

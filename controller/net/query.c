@@ -15,12 +15,12 @@
 #include "controller/core/orphan.h"
 #include "controller/core/switch.h"
 
-/* A page ends with the communicator that reaches this number of ranks. It is 250 KB of JSON, which
- * the loop makes in some milliseconds. */
+/* The number of ranks after which a page of an answer ends. Entries of so many ranks are 250 KB of
+ * JSON, which the loop makes in some milliseconds. */
 #define PAGE_RANKS 1024
 
-/* The most bytes that the answers of all switches may have together, so that the write buffer has
- * room for another one. */
+/* The most bytes that the answers of all switches to one question may have, so that the client's
+ * write buffer has room for another answer. */
 #define ANSWER_BYTES (CTL_WRITE_MAX / 2)
 
 struct inc_query {
@@ -29,7 +29,7 @@ struct inc_query {
 	size_t bytes; /* size of data as JSON */
 	struct inc_client *client;
 	char what[sizeof(((struct inc_msg_query *)0)->what)];
-	json_t *data; /* answers of the switches, in the topology's order */
+	json_t *data; /* answers of the switches, in the order of the topology */
 	unsigned int pending;
 	LIST_ENTRY(inc_query) entry;
 };
@@ -158,8 +158,8 @@ static int compare_places(const void *a, const void *b)
 	return (*x)->place < (*y)->place ? -1 : (*x)->place > (*y)->place;
 }
 
-/* Lists the communicators that the question asks for, in the order of their places. Returns NULL if
- * there is no memory. */
+/* Lists the communicators of a tool's question in the order of their places. Returns NULL if there
+ * is no memory. */
 static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 					  const struct inc_msg_query *question, size_t *n)
 {
@@ -184,8 +184,8 @@ static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 	return list;
 }
 
-/* Makes a page of the communicators' entries. Pages are in the order of inc_comm.place, so that no
- * communicator is listed twice or left out when others begin or end meanwhile. */
+/* Makes one page of the entries of communicators. Pages are in the order of inc_comm.place, so that
+ * no communicator is listed twice or left out when others begin or end meanwhile. */
 static json_t *page_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
 			 json_t *(*one)(const struct inc_comm *comm), uint32_t *next)
 {
@@ -249,7 +249,8 @@ static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_que
 	return list;
 }
 
-/* Sends the answer. next: where the next page of data begins; 0: there is none. */
+/* Sends a tool the answer to its question. next is where the next page of data begins, or 0 if this
+ * is the last page. */
 static void answer(struct inc_client *client, const char *what, json_t *data, uint32_t next)
 {
 	json_t *object = json_pack("{s:s, s:s, s:o}", "type", inc_messages[INC_MSG_TOLD].type,
@@ -291,8 +292,8 @@ void inc_queries_free(struct inc_ctl *ctl)
 		query_free(LIST_FIRST(&ctl->queries));
 }
 
-/* Adds names to an object with a rank: a switch knows ranks only, and the controller knows the
- * host, job or peer switch. */
+/* Adds the names of a peer to its object in a switch's answer. The switch knows only the rank, but
+ * the controller also knows the host, job or peer switch. */
 static void name_peer(const struct inc_core_switch *sw, const struct inc_comm *comm, json_t *object)
 {
 	const bool up = json_is_true(json_object_get(object, "up"));
@@ -337,9 +338,8 @@ static void add_names(const struct inc_core_switch *sw, json_t *data)
 	}
 }
 
-/* Puts the answer of a switch into its place in the answer to the tool. If the answers so far fill
- * the message, that place only says that the tool must ask this switch alone, from the same page
- * on. */
+/* Puts a switch's answer into its place in the answer to the tool. If the message has no room for
+ * it, the place only says that the tool must ask this switch alone, from the same page on. */
 static void fill_slot(struct inc_query *query, json_t *slot, json_t *data, json_t *next)
 {
 	const size_t bytes = json_dumpb(data, NULL, 0, JSON_COMPACT);
@@ -383,8 +383,8 @@ static void on_answer(struct inc_ctl *ctl, struct inc_core_switch *sw, int code,
 		query_done(query);
 }
 
-/* Whether to ask the switch. It is not asked if the controller knows that the question is not about
- * it. */
+/* Whether a question is passed to the switch. It is not if the controller knows that the question
+ * is about other switches or communicators. */
 static bool concerns(const struct inc_msg_query *question, const struct inc_core_switch *sw)
 {
 	const struct inc_comm *comm;
@@ -424,7 +424,7 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 			continue;
 		slot = json_pack("{s:s}", "switch", inc_switch_name(sw));
 		if (json_array_append_new(query->data, slot))
-			slot = NULL; /* there was no memory, so the array has freed it */
+			slot = NULL; /* without memory the array has freed the slot */
 		ret = inc_switch_request(ctl, sw, INC_MSG_QUERY, question, on_answer,
 					 query->number);
 		if (ret)
@@ -442,7 +442,8 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 {
 	static const struct {
 		const char *what;
-		/* function that makes the answer here; NULL: the switches have to be asked */
+		/* function that answers the question in the controller; NULL: switches must be
+		 * asked */
 		json_t *(*here)(const struct inc_ctl *ctl, const struct inc_msg_query *question,
 				uint32_t *next);
 	} questions[] = {

@@ -20,13 +20,14 @@ static json_t *node_json(const struct inc_comm *comm, unsigned int n)
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
 	const struct inc_core_switch *sw = &comm->group->core->switches[node->sw];
 
-	/* The modes of the switches are unknown if an earlier controller has made the tree. */
+	/* the mode of each switch is unknown if an earlier controller has made the tree */
 	return json_pack("{s:s, s:s, s:s}", "switch", inc_switch_name(sw), "state",
 			 sw->connected ? "connected" : "absent", "mode",
 			 comm->tree->counted ? inc_modes_of_switch[node->mode] : "");
 }
 
-/* Adds an edge from a switch to a child. rank: the rank by which the switch names the child. */
+/* Makes the entry of an edge of a tree, from a switch to a child. rank is the number by which the
+ * switch names the child. */
 static json_t *edge_json(const struct inc_topo_switch *sw, unsigned int port, const char *child,
 			 bool to_switch, unsigned int rank, const struct inc_ranks *ranks)
 {
@@ -53,8 +54,8 @@ static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_nod
 			 false, child->rank, &ranks);
 }
 
-/* Adds the edges of an earlier controller's communicator: those from its ranks to their switches.
- * The edges between switches are unknown. */
+/* Adds the edges of a communicator that comes from an earlier controller: those from switches to
+ * their ranks' hosts. The edges between switches are unknown. */
 static void add_known(const struct inc_comm *comm, json_t *edges)
 {
 	const struct inc_topology *topo = comm->group->core->topo;

@@ -19,7 +19,8 @@ static void answer(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_ask
 						   .text = text});
 }
 
-/* Makes an event, because the switch cannot be asked. ret: -errno of the attempt. */
+/* Passes an event to the core, because a switch could not be asked. ret is -errno of the
+ * attempt. */
 static void cannot_ask(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_asked asked,
 		       uint32_t number, int ret)
 {
@@ -105,7 +106,8 @@ static void on_waiting(struct inc_ctl *ctl, struct inc_core_switch *sw, int code
 		answer(ctl, sw, ASKED_WAITING, number, code ?: -ret, code ? text : strerror(-ret));
 }
 
-/* Finds the entry of a communicator in an answer. Returns false if there is none. */
+/* Finds the entry of a communicator in a switch's answer about results. Returns false if there is
+ * none. */
 static bool read_results(const json_t *object, uint32_t number, struct inc_msg_tally *out)
 {
 	const json_t *entry;

@@ -12,7 +12,8 @@
 struct inc_request {
 	struct inc_switch_link *link;
 	uint64_t seq;
-	enum inc_message_id answer; /* type of the message that confirms the request */
+	/* type of the message by which the switch confirms the request */
+	enum inc_message_id answer;
 	inc_switch_reply reply;
 	uint64_t arg;
 	struct inc_timeout *timer;
@@ -25,7 +26,8 @@ static void request_free(struct inc_request *request)
 	free(request);
 }
 
-/* Reply may even close the switch's connection, so request and link are not used after it. */
+/* Ends a request and calls its reply function. That may even close the switch's connection, so
+ * request and link are not used after it. */
 static void finish(struct inc_request *request, struct inc_core_switch *sw, int code,
 		   const char *text, json_t *answer)
 {
@@ -48,7 +50,7 @@ static void on_timeout(void *arg)
 	finish(request, request->link->sw, ETIMEDOUT, text, NULL);
 }
 
-/* Requests, and the messages that confirm them. */
+/* For each request to a switch, the message that confirms it. */
 static const enum inc_message_id answers[INC_MSG_MAX] = {
 	[INC_MSG_CONFIGURE] = INC_MSG_CONFIGURED,
 	[INC_MSG_CONNECT] = INC_MSG_CONNECTED,
@@ -131,7 +133,7 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	struct inc_msg_error error = {.code = EIO};
 	char text[64];
 
-	/* error keeps its defaults for fields that are not readable */
+	/* fields of the switch's message that are not readable keep the defaults of error */
 	inc_message_read(INC_MSG_ERROR, object, &error, NULL);
 	LIST_FOREACH (request, &link->requests, entry) {
 		if (request->seq == error.seq)
@@ -148,8 +150,8 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 		finish(request, link->sw, EPROTO, text, NULL);
 		return;
 	}
-	/* For the callers these two codes mean that the switch has not answered, so its state is
-	 * unknown. This switch has answered and refused, which needs another code. */
+	/* The callers understand these two codes as "the switch has not answered, so its state is
+	 * unknown". But this switch has answered and refused, which needs another code. */
 	if (error.code == ETIMEDOUT || error.code == ECONNRESET)
 		error.code = EIO;
 	finish(request, link->sw, error.code, *error.message ? error.message : strerror(error.code),

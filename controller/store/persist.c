@@ -23,12 +23,14 @@ struct inc_persist {
 	struct inc_store *store;
 	char *path;
 	struct inc_persist_counts *counts;
-	/* actions that name the rows that have changed since the last transaction */
+	/* Actions that name the rows that have changed since the last transaction. */
 	struct inc_action_list changes;
-	bool behind;  /* the file lacks changes, so the whole core has to be written */
-	bool failing; /* the last transaction has failed, which was logged */
-	uint32_t next[INC_N_KEPT_KINDS]; /* next numbers of the number allocators, as in the file */
-	/* Runs while there are changes to write, or a write to try again. */
+	bool behind;  /* the file lacks changes, so the next transaction writes the whole core */
+	bool failing; /* the last transaction has failed, and the log has that once */
+	/* next numbers of the number allocators, as the file has them */
+	uint32_t next[INC_N_KEPT_KINDS];
+	/* Timer for the next transaction. It runs while there are changes to write, also after a
+	 * failure. */
 	struct inc_timer *timer;
 };
 
@@ -60,7 +62,7 @@ static int put_numbers(struct inc_persist *persist, struct inc_err *err)
 
 	if (!persist->behind && memcmp(next, persist->next, sizeof(next)) == 0)
 		return 0;
-	/* if the write fails, the whole core is written anew */
+	/* if this write fails, the next transaction writes all numbers anyway */
 	memcpy(persist->next, next, sizeof(next));
 	return inc_rows_write_numbers(persist->store, persist->core, err);
 }
@@ -113,8 +115,8 @@ void inc_persist_before_send(struct inc_persist *persist)
 {
 	struct inc_err err;
 
-	/* While writes fail, only the timer tries again, and objects that must be stored before
-	 * they begin. */
+	/* While the last transaction has failed, messages do not wait for another try. Only the
+	 * timer tries again, and objects that must be stored before they begin. */
 	if (persist && !persist->failing)
 		inc_persist_now(persist, &err);
 }
@@ -126,7 +128,8 @@ static void on_timer(void *arg)
 	inc_persist_now(arg, &err);
 }
 
-/* If the directory cannot be made, opening the file reports the reason. */
+/* Makes the default directory of the database. An error is ignored, because opening the file then
+ * reports the reason. */
 static void make_directory(void)
 {
 	char dir[] = INC_PERSIST_DEFAULT;
@@ -159,15 +162,16 @@ int inc_persist_start(struct inc_core *core, struct event_base *base, const char
 		make_directory();
 	ret = inc_store_open(path, &persist->store, &fresh, err);
 	ret = ret ?: inc_restore(core, path, persist->store, err);
-	/* Restored objects need not be stored, and no peer receives a message about them. */
+	/* restored objects are in the file already, and no peer receives a message about them */
 	inc_actions_free(&core->actions.list);
 	if (ret)
 		return ret;
-	/* A new file does not name the communicators of an earlier controller, so communicators
-	 * that it lacks may run. */
+	/* If the file is new, a communicator that it lacks may come from an earlier controller and
+	 * may still run. */
 	core->knows_all = !fresh;
 	core->actions.stores = true;
-	/* Rows of objects that could not be restored are removed by the first transaction. */
+	/* the first transaction writes everything, which removes rows of objects that could not be
+	 * restored */
 	persist->behind = true;
 	ret = write_changes(persist, err);
 	persist->behind = ret;

@@ -35,24 +35,26 @@ struct inc_persist_counts { /* so far */
 	INC_PERSIST_COUNTS(INC_METRIC_FIELD, inc_persist_counts)
 };
 
-/* Opens the database, and restores its objects into the core. *persist is NULL if path is
- * INC_PERSIST_NOTHING. Returns 0, or -errno with the reason. The caller stops *persist in both
- * cases. */
+/* Opens the database, and restores its objects into the core. Sets *persist to NULL if path is
+ * INC_PERSIST_NOTHING. Returns 0, or -errno with the reason. Even after an error the caller stops
+ * *persist. */
 int inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
 		      struct inc_persist_counts *counts, struct inc_persist **persist,
 		      struct inc_err *err);
-/* Stops writing. Objects that end because the controller ends stay in the database. */
+/* Stops writing to the database. Objects that end with the controller stay in it. */
 void inc_persist_stop(struct inc_persist *persist);
 
-/* Adds an ACTION_STORE, which inc_persist frees. The row is written soon, even if no message
- * follows. */
+/* Adds an ACTION_STORE to the changes that the next transaction writes. It comes soon, even if no
+ * message follows. inc_persist frees the action. */
 void inc_persist_add(struct inc_persist *persist, struct inc_action *action);
-/* An ACTION_STORE was lost for want of memory, so the next transaction writes the whole core. */
+/* Makes the next transaction write the whole core, because an ACTION_STORE was lost for want of
+ * memory. */
 void inc_persist_lost(struct inc_persist *persist);
-/* Writes all changes. Returns 0, or -errno with the reason why the database could not be
+/* Writes all changes to the database. Returns 0, or -errno with the reason why it could not be
  * written. */
 int inc_persist_now(struct inc_persist *persist, struct inc_err *err);
-/* Writes all changes before a message, unless the last transaction has failed. */
+/* Writes all changes to the database before a message is sent. After a failed transaction it does
+ * nothing. */
 void inc_persist_before_send(struct inc_persist *persist);
 
 #endif

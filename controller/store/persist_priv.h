@@ -14,20 +14,21 @@
 struct inc_action;
 struct inc_core;
 
-/* write_rows.c: writes rows of objects as they are now. Each function returns 0 or -errno. Objects
- * that have not begun have no rows. */
+/* write_rows.c: writes rows for the objects of the core as they are now. Each function returns 0 or
+ * -errno. Objects that have not begun have no rows. */
 /* Writes the row that an ACTION_STORE names, or removes it. */
 int inc_rows_write_change(struct inc_store *store, struct inc_core *core,
 			  const struct inc_action *change, struct inc_err *err);
-/* Writes all rows in place of the rows in the file, except the number allocators'. */
+/* Writes the rows of all objects in place of those in the file. The rows of the number allocators
+ * stay. */
 int inc_rows_write_all(struct inc_store *store, const struct inc_core *core, struct inc_err *err);
 /* Writes the rows of the number allocators. */
 int inc_rows_write_numbers(struct inc_store *store, const struct inc_core *core,
 			   struct inc_err *err);
 
-/* restore.c: makes the groups and communicators of the file. An object that needs a host or switch
- * that is not in the topology any more is logged and left out. Returns 0, or -errno if the file is
- * damaged. */
+/* restore.c: makes the groups and communicators that the file has. An object that needs a host or
+ * switch that is not in the topology any more is logged and left out. Returns 0, or -errno if the
+ * file is damaged. */
 int inc_restore(struct inc_core *core, const char *path, struct inc_store *store,
 		struct inc_err *err);
 

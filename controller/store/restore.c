@@ -19,21 +19,24 @@
 #include "controller/store/persist_priv.h"
 #include "lib/base/log.h"
 
-/* A communicator while its rows are read. Errors in it are found when all rows are read. */
+/* A communicator of the database while its rows are read. Errors in them are found after all rows
+ * are read. */
 struct kept {
 	struct inc_comm *comm;
 	struct inc_kept_comm row;
 	struct inc_tree_node *nodes;
 	unsigned int n;
 	unsigned int n_members;
-	/* name of a part of the topology that the communicator needs and that is missing */
+	/* host or switch that the communicator needs and the topology lacks; "" if there is none */
 	char lacks[80];
 };
 
 struct restoring {
 	struct inc_core *core;
 	const char *path;
-	struct kept *comms; /* communicators in the order of their numbers, like the rows */
+	/* the communicators of the database, in the order of their numbers, which is that of the
+	 * rows */
+	struct kept *comms;
 	size_t n, room;
 	unsigned int n_groups, n_comms;
 };
@@ -103,8 +106,8 @@ static int take_rank(const void *at, void *arg, struct inc_err *err)
 
 static bool has_started(const struct inc_kept_comm *row)
 {
-	/* A switch may have a communicator of this phase, even one that all switches have
-	 * confirmed, because the row may lack the next phase if the disk was full. */
+	/* Switches may have a communicator that is CONFIGURED in the file, even one that has
+	 * started. The row lacks the next phase if the disk was full. */
 	return strcmp(row->state, inc_comm_phase_name(COMM_CONFIGURED)) == 0 ||
 	       strcmp(row->state, inc_comm_phase_name(COMM_STARTED)) == 0 ||
 	       strcmp(row->state, inc_comm_phase_name(COMM_FAILED)) == 0;
@@ -154,8 +157,8 @@ static struct inc_route_end end_of(const struct inc_kept_end *end)
 	return (struct inc_route_end){.end = end->end, .given = end->given};
 }
 
-/* Reads the row's two ports of the connection to the parent. Returns false if the topology does not
- * have them any more. */
+/* Reads from a node's row the two ports of the connection to its parent. Returns false if the
+ * topology does not have them any more. */
 static bool take_ports(const struct inc_topology *topo, const struct kept *k,
 		       const struct inc_kept_node *row, struct inc_tree_node *node)
 {
@@ -224,7 +227,7 @@ static int take_member(const void *at, void *arg, struct inc_err *err)
 	m->route.own = end_of(&row->own);
 	m->route.peer = end_of(&row->peer);
 	m->route.host = group->members[row->rank].host;
-	/* A member that has left the group had destroyed the communicator before. */
+	/* a member that left the group before the restart had destroyed the communicator */
 	m->destroyed = group->members[row->rank].present;
 	k->n_members++;
 	if (m->route.host == r->core->topo->n_hosts)
@@ -265,7 +268,8 @@ static int make_tree(struct inc_core *core, const struct kept *k, struct inc_err
 				 k->nodes, k->n, &comm->tree, err);
 }
 
-/* Marks the queue pair numbers that the controller has allocated as used. Returns 0 or -errno. */
+/* Marks the queue pair numbers of a restored communicator as used, if the controller has allocated
+ * them. Returns 0 or -errno. */
 static int take_given(struct inc_core *core, const struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_topo_host *hosts = core->topo->hosts;
@@ -321,8 +325,8 @@ static int finish(struct inc_core *core, const struct kept *k, struct inc_err *e
 	return 0;
 }
 
-/* Compares two communicators for sorting them by the order in which they began, which is the order
- * in answers. */
+/* Compares two communicators by the order in which they began, because answers to tools have that
+ * order. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct kept *x = a, *y = b;
@@ -356,8 +360,8 @@ static int finish_all(struct restoring *r, struct inc_err *err)
 	}
 	for (group = LIST_FIRST(&r->core->groups); group; group = next) {
 		next = LIST_NEXT(group, entry);
-		/* Members of a group without communicators do not come back, because they have
-		 * nothing to resume. */
+		/* members of a group without communicators have nothing to resume, so they do not
+		 * come back */
 		if (LIST_EMPTY(&group->comms))
 			inc_group_free(group);
 		else

@@ -8,8 +8,8 @@
 static const char *const kinds[] = {
 	[INC_KEPT_GROUP_NUMBERS] = "group", [INC_KEPT_COMM_NUMBERS] = "communicator", NULL};
 
-/* The offset and size of a member of a row. The macro compiles only if the member has one of these
- * types. */
+/* Describes where a number or word is in a row's struct, by its offset and size. The macro compiles
+ * only if the member has one of these types. */
 #define AT(s, f)                                                                             \
 	.offset = offsetof(struct s, f) +                                                    \
 		  0 * _Generic(((struct s *)0)->f, uint8_t : 1, uint16_t : 1, uint32_t : 1), \
@@ -27,7 +27,8 @@ static const char *const kinds[] = {
 		.name = #f, .kind = INC_KEPT_TEXT, .offset = offsetof(struct s, f), \
 		.size = sizeof(((struct s *)0)->f)                                  \
 	}
-/* The columns of one end: every field but the address, which the topology has. */
+/* The columns of one end of a connection. The end's address has none, because the topology has the
+ * address. */
 #define END_NUMBER(s, e, f, most)                                                         \
 	{                                                                                 \
 		.name = #e "_" #f, .kind = INC_KEPT_NUMBER, AT(s, e.end.f), .max = (most) \

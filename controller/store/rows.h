@@ -17,8 +17,8 @@
 
 #define INC_KEPT_STATE_MAX 16
 
-/* The tables in the order in which they are read, because a row belongs to a row of an earlier
- * table. */
+/* The tables of the database, in the order in which they are read: a row belongs to a row of an
+ * earlier table. */
 enum inc_kept_table {
 	INC_KEPT_NUMBERS,
 	INC_KEPT_GROUPS,
@@ -44,8 +44,9 @@ struct inc_kept_group {
 	uint32_t over_code;
 	char over[256];
 	uint32_t of;
-	uint32_t how;             /* enum inc_derive_how */
-	uint32_t derived, shrunk; /* rounds of derivations, as in inc_group.derived */
+	uint32_t how; /* enum inc_derive_how */
+	/* number of derivations from the group, as in inc_group.derived */
+	uint32_t derived, shrunk;
 };
 
 struct inc_kept_rank {
@@ -71,13 +72,14 @@ struct inc_kept_comm {
 	uint32_t floats;
 	uint32_t message_packets;
 	uint32_t messages;
-	uint32_t counted; /* 0: the shape of the communicator's tree is not known */
+	uint32_t counted; /* 0: the shape of the communicator's tree is unknown */
 };
 
 /* An end of a connection. */
 struct inc_kept_end {
-	struct inc_rc_end end; /* numbers of the end without its address, which the topology has */
-	uint32_t given;        /* queue pair number as in struct inc_route_end */
+	struct inc_rc_end end; /* the end's numbers; its address is in the topology */
+	/* queue pair number that the controller has allocated for the end; 0: none */
+	uint32_t given;
 };
 
 struct inc_kept_node {
@@ -88,7 +90,8 @@ struct inc_kept_node {
 	uint32_t parent; /* index of the parent node plus 1; 0: the node is the root */
 	char up_port[INC_TOPO_NAME_MAX], down_port[INC_TOPO_NAME_MAX];
 	uint32_t first_rank;
-	struct inc_kept_end own, peer; /* ends of the connection to the parent */
+	/* the two ends of the connection to the parent: the node's own, and the parent's */
+	struct inc_kept_end own, peer;
 };
 
 struct inc_kept_member {
@@ -97,7 +100,8 @@ struct inc_kept_member {
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	uint32_t pkey;
 	uint32_t udp_csum;
-	struct inc_kept_end own, peer; /* ends of the connection: the member's, and its switch's */
+	/* the two ends of the member's connection: its own, and its switch's */
+	struct inc_kept_end own, peer;
 };
 
 enum inc_kept_column_kind { INC_KEPT_NUMBER, INC_KEPT_WORD, INC_KEPT_TEXT };
@@ -105,14 +109,14 @@ struct inc_kept_column {
 	const char *name;
 	enum inc_kept_column_kind kind;
 	size_t offset;
-	size_t size;              /* size of the struct member in bytes */
+	size_t size;              /* size in bytes of the member of the row's struct */
 	uint32_t max;             /* greatest value of a number */
-	const char *const *words; /* the words that the column may have; ends with NULL */
+	const char *const *words; /* all words that the column may have; the list ends with NULL */
 };
 struct inc_kept_layout {
 	const char *name;
 	size_t row_size;
-	/* number of key columns, which come first; no two rows have the same keys */
+	/* Number of the key columns, which are the first ones. No two rows have the same keys. */
 	unsigned int n_keys;
 	unsigned int n;
 	const struct inc_kept_column *columns;

@@ -47,13 +47,13 @@ int inc_store_commit(struct inc_store *store, struct inc_err *err)
 
 void inc_store_rollback(struct inc_store *store)
 {
-	/* The failed statement may already have ended the transaction. */
+	/* Some errors end the transaction by themselves, so there may be nothing to roll back. */
 	if (!sqlite3_get_autocommit(store->db))
 		sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* Returns the SQL statement of a table, which is made when it is first used. form: the function
- * that writes its SQL for the table's layout. */
+/* Returns a table's SQL statement, which is made when it is first used and stored in *kept. form is
+ * the function that writes its text. */
 static sqlite3_stmt *statement(struct inc_store *store, sqlite3_stmt **kept,
 			       enum inc_kept_table table,
 			       void (*form)(FILE *out, const struct inc_kept_layout *layout))
@@ -98,7 +98,7 @@ static void form_each(FILE *out, const struct inc_kept_layout *layout)
 		fprintf(out, "%s\"%s\"", i ? "," : "", layout->columns[i].name);
 }
 
-/* Reads the value of a column that is a number or a word. */
+/* Reads a number from a row. Words are in rows as numbers, too. */
 static uint32_t load(const struct inc_kept_column *c, const void *at)
 {
 	switch (c->size) {
@@ -185,8 +185,8 @@ int inc_store_clear(struct inc_store *store, struct inc_err *err)
 	return ret;
 }
 
-/* Reads a column into its field of the row. Returns 0, or -EIO if the column cannot have this
- * value. */
+/* Reads the value of a column into its field of the row. Returns 0, or -EIO if the column must not
+ * have this value. */
 static int take_column(struct inc_store *store, sqlite3_stmt *stmt, unsigned int i,
 		       const struct inc_kept_layout *layout, void *row, struct inc_err *err)
 {

@@ -23,26 +23,26 @@ struct inc_store;
  * (damaged), or the system's error. A refused file stays unchanged.
  */
 int inc_store_open(const char *path, struct inc_store **store, bool *fresh, struct inc_err *err);
-void inc_store_close(struct inc_store *store); /* Closes the file. NULL is allowed. */
+void inc_store_close(struct inc_store *store); /* Closes the database. store may be NULL. */
 
-/* The other functions may be called between begin and commit. After an error the caller calls
- * rollback, which undoes all changes since begin. These functions return 0 or -errno, such as
- * -ENOSPC, -EROFS, -EIO, -ENOMEM. */
+/* The functions below work on an open database; those that read or write rows are called between
+ * begin and commit. After an error the caller calls rollback, which undoes all changes since begin.
+ * They return 0 or -errno, such as -ENOSPC, -EROFS, -EIO, -ENOMEM. */
 int inc_store_begin(struct inc_store *store, struct inc_err *err);
 int inc_store_commit(struct inc_store *store, struct inc_err *err);
 void inc_store_rollback(struct inc_store *store);
 
-/* Writes a row, in place of a row with the same keys. */
+/* Writes a row into a table, in place of the row with the same keys. */
 int inc_store_put(struct inc_store *store, enum inc_kept_table table, const void *row,
 		  struct inc_err *err);
-/* Removes the rows with this first key. */
+/* Removes the rows of a table that have this first key. */
 int inc_store_drop(struct inc_store *store, enum inc_kept_table table, uint32_t key,
 		   struct inc_err *err);
 /* Removes all rows of all tables. */
 int inc_store_clear(struct inc_store *store, struct inc_err *err);
 
-/* Reads all rows in the order of their keys, until fn returns something else than 0. Returns 0,
- * fn's value, or -EIO if a row has a value that its column cannot have. */
+/* Passes each row of a table to fn, in the order of keys, until fn returns something else than 0.
+ * Returns 0, fn's value, or -EIO if a row has a value that its column must not have. */
 typedef int (*inc_store_row)(const void *row, void *arg, struct inc_err *err);
 int inc_store_each(struct inc_store *store, enum inc_kept_table table, inc_store_row fn, void *arg,
 		   struct inc_err *err);

@@ -19,9 +19,11 @@
 #include "controller/store/store_priv.h"
 #include "lib/base/opt.h"
 
-#define APPLICATION_ID 0x494e4343 /* "INCC", which file(1) and this program check */
+/* "INCC": the mark of our database files, which file(1) and this program check */
+#define APPLICATION_ID 0x494e4343
 
-/* Reads the value of a numeric pragma; -1: an error. */
+/* Reads a number from the database by an SQL statement, such as a pragma. Returns -1 after an
+ * error. */
 static int64_t ask(struct inc_store *store, const char *sql)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -50,8 +52,8 @@ static int say_holder(const struct inc_store *store, struct inc_err *err)
 			   store->path, who);
 }
 
-/* Makes the file with mode 0600 before SQLite opens it, because SQLite's errors are less
- * precise. */
+/* Makes the file of the database with mode 0600, before SQLite opens it. The errors of open() are
+ * more precise than SQLite's. */
 static int make_file(const char *path, struct inc_err *err)
 {
 	struct stat st;
@@ -67,8 +69,8 @@ static int make_file(const char *path, struct inc_err *err)
 	return 0;
 }
 
-/* Checks whether the file is a controller's. Returns 0 or -errno. Nothing is written before this
- * check. */
+/* Checks whether the file is a database of a controller. Nothing is written before, so that another
+ * program's file stays unchanged. Returns 0 or -errno. */
 static int check_owner(struct inc_store *store, int64_t *version, struct inc_err *err)
 {
 	const int64_t application = ask(store, "PRAGMA application_id");
@@ -121,7 +123,8 @@ static int make_tables(struct inc_store *store, struct inc_err *err)
 	return inc_store_exec(store, sql, "cannot make its tables", err);
 }
 
-/* Converts version 1 to version 2, in which both ends of a connection are called own and peer. */
+/* Converts a database of version 1 to version 2, in which the ends of a connection are called own
+ * and peer. */
 static int rename_ends(struct inc_store *store, struct inc_err *err)
 {
 	static const char *const columns[] = {"qpn", "psn", "udp_port", "kind", "given"};
@@ -140,12 +143,13 @@ static int rename_ends(struct inc_store *store, struct inc_err *err)
 	return ret;
 }
 
-/* steps[v] converts version v to the next one. All steps that a file needs are one transaction. */
+/* steps[v] converts a database of version v to the next one. All steps that a file needs are done
+ * in one transaction. */
 static int (*const steps[INC_STORE_VERSION])(struct inc_store *store, struct inc_err *err) = {
 	[1] = rename_ends,
 };
 
-/* Makes the tables of a new file, or converts those of an older one, in one transaction. */
+/* Makes the tables of a new database, or converts those of an older version, in one transaction. */
 static int migrate(struct inc_store *store, int64_t version, struct inc_err *err)
 {
 	const bool current = version == INC_STORE_VERSION;

@@ -13,10 +13,10 @@ struct inc_store {
 	sqlite3_stmt *put[INC_N_KEPT_TABLES], *drop[INC_N_KEPT_TABLES];
 };
 
-/* Returns -errno for SQLite's last error, and writes a line with the file, the action and the
+/* Returns -errno for SQLite's last error. It writes a line with the file, the failed action and the
  * reason into err. */
 int inc_store_error(struct inc_store *store, const char *doing, struct inc_err *err);
-/* Runs statements without a result. Returns 0 or -errno. */
+/* Runs SQL statements that have no result. Returns 0 or -errno. */
 int inc_store_exec(struct inc_store *store, const char *sql, const char *doing,
 		   struct inc_err *err);
 

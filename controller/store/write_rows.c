@@ -46,7 +46,7 @@ static int put_group(struct inc_store *store, const struct inc_group *group, str
 		.shrunk = group->derived[1],
 	};
 
-	/* A group that has not formed is not written, because no peer has its number yet. */
+	/* A group that has not formed has no row, because no peer has its number yet. */
 	if (!inc_group_formed(group))
 		return 0;
 	strcpy(row.job, group->job);
@@ -104,7 +104,7 @@ static int put_members(struct inc_store *store, const struct inc_comm *comm, str
 			.peer = kept_end(&m->route.peer),
 		};
 
-		/* a member of an earlier controller's communicator has no row before it has come
+		/* a member of an earlier controller's communicator gets its row when it comes
 		 * back */
 		if (!m->has_endpoint)
 			continue;
@@ -135,13 +135,14 @@ static int put_comm(struct inc_store *store, const struct inc_comm *comm, bool w
 	};
 	int ret;
 
-	/* A communicator has a row from the request to its switches until they remove it. */
+	/* A communicator has a row from the time when its switches are asked to make it, until they
+	 * remove it. */
 	if (!comm->number || !comm->tree || comm->phase < COMM_CONFIGURING ||
 	    comm->phase == COMM_REFUSED)
 		return 0;
 	strcpy(row.reason, comm->reason);
-	/* A failed communicator gets the phase FAILED in its row now, because the row is written
-	 * before the members receive the failure, and the phase changes after that. */
+	/* A communicator that is about to fail gets the state FAILED in its row already. The row is
+	 * written before members receive the failure, and the phase changes after that. */
 	snprintf(row.state, sizeof(row.state), "%s",
 		 failed ? inc_comm_phase_name(COMM_FAILED) : inc_comm_state_name(comm));
 	ret = inc_store_put(store, INC_KEPT_COMMS, &row, err);
