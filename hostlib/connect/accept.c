@@ -20,7 +20,7 @@
 #include "lib/conf/messages.h"
 #include "lib/net/hostport.h"
 
-/* room for an answer and an error that wait to be sent */
+/* bytes that may wait to be sent to a client: one answer and one error */
 #define MAX_WRITE (CONNECT_ANSWER_MAX + CONNECT_REQUEST_MAX)
 
 struct connect_accept {
@@ -28,23 +28,26 @@ struct connect_accept {
 	LIST_ENTRY(connect_accept) entry;
 	char peer[INC_CONNECT_HOST_SIZE]; /* IP address of the client */
 	struct inc_ndjson *conn;
-	/* limits the time until the next line of the client, later until its first message */
+	/* Time limit of the client. It holds for the client's next line, and after the answer for
+	 * its first message. */
 	struct event *clock;
 	enum connect_state state;
 	unsigned int asked; /* set of requests received: one bit for each enum connect_message_id */
 	uint64_t asked_at_ns;
-	uint64_t bytes; /* the client's part of the service's making_bytes */
+	/* bytes of this client's socket, as counted in the service's making_bytes */
+	uint64_t bytes;
 	struct connect_connect request;
 	struct inc_connect_socket *socket;
 	struct event *socket_event;
 	struct connect_rtr *rtr; /* the call that moves the socket to RTR; NULL if none runs */
-	int error;               /* -errno with which the client ends; why has the reason */
+	/* -errno with which the client's connection ends; why has the reason */
+	int error;
 	struct inc_err why;
 };
 
 static int act(void *arg, enum connect_action_bit action);
 
-/* Handles an event of the client. Returns true if the client was freed. */
+/* Passes an event to the client's state machine. Returns true if that has freed the client. */
 static bool step(struct connect_accept *client, enum connect_event event)
 {
 	return connect_follow(&client->state, event, act, client);
@@ -55,7 +58,7 @@ static struct connect_figures *figures_of(const struct connect_accept *client)
 	return connect_counters_figures(client->service->ctx->counters);
 }
 
-/* Frees the client without its socket, which is returned. */
+/* Frees the client, but returns its socket, which lives on. */
 static struct inc_connect_socket *detach_socket(struct connect_accept *client)
 {
 	struct inc_connect_service *service = client->service;
@@ -82,8 +85,8 @@ void connect_accept_end(struct connect_accept *client)
 	inc_connect_socket_destroy(detach_socket(client));
 }
 
-/* Ends the client. The client receives the error as the last message. If a connection is being
- * made, the connection fails with this error. */
+/* Ends the client, which receives this error as the last message. A connection that is being made
+ * fails with the error. */
 static void refuse(struct connect_accept *client, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -129,7 +132,8 @@ static int make_for_peer(struct connect_accept *client)
 	const uint64_t bytes = connect_socket_bytes(&asked->config);
 	const uint64_t others = service->making_bytes + rtrs->abandoned_bytes;
 
-	/* A single connection may use any amount of memory that its settings allow. */
+	/* One connection alone may use any amount of memory that its settings allow; only several
+	 * together are limited. */
 	if ((others && others + bytes > CONNECT_MAX_MAKING_BYTES) ||
 	    rtrs->n_abandoned >= CONNECT_MAX_CLIENTS)
 		return inc_err_set(&client->why, ENOBUFS,
@@ -170,7 +174,8 @@ static int send_answer(struct connect_accept *client)
 	if (!client->socket_event)
 		return out_of_memory(client);
 	connect_socket_describe(client->socket, &info);
-	/* on_written() is called when the kernel has taken the whole answer. */
+	/* on_written() ends the wait for the answer, when the kernel has accepted the whole
+	 * answer */
 	connect_arm(client->clock, client->service->accept_timeout_ms);
 	ret = inc_ndjson_send_new(client->conn, connect_new(CONNECT_MSG_CONNECTED, &info));
 	return ret ? inc_err_set(&client->why, -ret, "%s", strerror(-ret)) : 0;
@@ -195,7 +200,7 @@ static void report_ready(struct connect_accept *client)
 				 latency_ns);
 	socket = detach_socket(client);
 	connect_socket_hand_over(socket, state, latency_ns);
-	/* the callback may have closed the service */
+	/* the service is not used after this callback, which may have closed the service */
 	service->accepted(service->arg, socket, peer);
 }
 
@@ -222,8 +227,8 @@ static int try_to(struct connect_accept *client, enum connect_action_bit action)
 	}
 }
 
-/* Sends the reason why there is no connection, and closes the TCP connection. If the answer was
- * sent before, the client ignores the error, because it reads no more lines. */
+/* Sends the client the reason why there is no connection, and closes the TCP connection. A client
+ * that has received the answer already ignores the error, because it reads no more lines. */
 static void hang_up(struct connect_accept *client)
 {
 	if (client->conn && client->error)
@@ -260,8 +265,8 @@ static int act(void *arg, enum connect_action_bit action)
 	return 0;
 }
 
-/* Sends an answer and releases the reference to object. Returns 0, or -errno with the reason in
- * client->why. */
+/* Sends the client an answer, and releases the reference to object. Returns 0, or -errno with the
+ * reason in client->why. */
 static int answer(struct connect_accept *client, json_t *object)
 {
 	int ret = object ? inc_ndjson_send_new(client->conn, object) : -ENOMEM;
@@ -305,8 +310,8 @@ static int answer_figures(struct connect_accept *client, const json_t *object)
 	return answer(client, message);
 }
 
-/* Returns an error only for a message that cannot be read. Later errors are reported by the
- * actions. */
+/* Begins to make a connection, as the client's message connect asks. Returns an error only for a
+ * message that cannot be read, because the state machine's actions report later errors. */
 static int begin_connection(struct connect_accept *client, const json_t *object)
 {
 	int ret = connect_read(CONNECT_MSG_CONNECT, object, &client->request, &client->why);
@@ -347,8 +352,8 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		       client->asked & 1u << CONNECT_MSG_CONNECT ? "connect" : type);
 		return;
 	}
-	/* A connect message counts only after it was read without error, because its failures are
-	 * reported by the state machine from then on. */
+	/* A message connect counts as received only after it was read without error. Its failures
+	 * are reported by the state machine from then on. */
 	if (requests[i].id != CONNECT_MSG_CONNECT)
 		client->asked |= 1u << requests[i].id;
 	ret = requests[i].handle(client, object);

@@ -33,7 +33,7 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	struct connect_call *call = arg;
 	struct inc_err why;
 
-	/* A line that is no JSON or is too long means that the peer speaks another protocol. */
+	/* if a line is no JSON or is too long, the peer speaks another protocol */
 	code = code == EBADMSG || code == EMSGSIZE ? EPROTO : code ?: ECONNRESET;
 	inc_err_set(&why, code, "%s: %s", call->address, reason);
 	call->ops->down(call->arg, -code, why.msg);
@@ -97,7 +97,8 @@ static int watch(struct connect_call *call)
 	return call->answer && !event_add(call->answer, NULL) ? 0 : -ENOMEM;
 }
 
-/* The event is freed first, because the end of the look-up closes the event's descriptor. */
+/* Handles that the look-up of the service's name has ended. Its event is freed first, because the
+ * end of the look-up closes the event's descriptor. */
 static void on_answer(evutil_socket_t fd, short what, void *arg)
 {
 	struct connect_call *call = arg;
@@ -128,7 +129,7 @@ static int look_up(struct connect_call *call, const struct inc_hostport *at, str
 	return ret ? inc_err_set(err, -ret, "%s", strerror(-ret)) : 0;
 }
 
-/* A numeric address needs no look-up. */
+/* a numeric address is used as it is, because there is nothing to look up */
 static int begin(struct connect_call *call, const struct inc_hostport *at, struct inc_err *err)
 {
 	int ret = inc_lookup_number(at, &call->list, err);

@@ -15,23 +15,23 @@
 
 struct connect_call;
 
-/* Callbacks of a call. Each of them may call connect_call_end(). */
+/* Callbacks of a call. Each of them may end the call by connect_call_end(). */
 struct connect_call_ops {
 	void (*up)(void *arg); /* callback: the TCP connection is established */
 	void (*message)(void *arg, json_t *object);
-	/* The last callback of a call: the connection could not be made, or has ended. error is
-	 * -errno. */
+	/* The last callback of a call, with error -errno. The connection could not be made, or has
+	 * ended. */
 	void (*down)(void *arg, int error, const char *why);
 };
 
-/* Starts to connect. address is the text that error messages show, and at is the same address after
- * parsing. ops and address must outlive the call. The call fails if there is no TCP connection at
- * deadline_ns. Returns 0 or -errno. */
+/* Starts a call: connects to a service. address is the text for error messages, and at is the same
+ * address after parsing. ops and address must outlive the call. The call fails if there is no TCP
+ * connection at deadline_ns. Returns 0 or -errno. */
 int connect_call_start(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
 		       uint64_t deadline_ns, const struct connect_call_ops *ops, void *arg,
 		       struct connect_call **out, struct inc_err *err);
-/* Sends a message and releases the reference to object; if object is NULL, it returns -ENOMEM.
- * Allowed only after ops->up() was called. Returns 0 or -errno. */
+/* Sends the service a message, and releases the reference to object. If object is NULL, it returns
+ * -ENOMEM. Allowed only after ops->up() was called. Returns 0 or -errno. */
 int connect_call_send(struct connect_call *call, json_t *object);
 /* Closes the TCP connection and frees the call, which makes no further callback. call may be
  * NULL. */

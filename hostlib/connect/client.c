@@ -16,9 +16,9 @@ struct connect_client {
 	inc_connect_opened opened;
 	uint64_t began_at_ns, latency_ns;
 	struct connect_counters *counters;
-	/* devices of the service, until a pair of ports is chosen */
+	/* list of the service's devices; freed as soon as a pair of ports is chosen */
 	struct inc_connect_devices *devices;
-	/* result of the choice; its pairs are NULL before the choice */
+	/* The choice of a pair of ports. Its array of pairs is NULL before the choice. */
 	struct connect_selected selected;
 	struct connect_info peer;
 	struct inc_connect_socket *socket;
@@ -47,8 +47,8 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 	struct inc_err err;
 	int ret;
 
-	/* When the connection fails or is ready, an action frees socket_event. Events that mean
-	 * nothing in the current state (state.h) are ignored. */
+	/* The loop ends when an action has freed socket_event, because the connection is ready or
+	 * has failed. The state machine ignores events that mean nothing in its state. */
 	while (client->socket_event) {
 		ret = connect_socket_event(client->socket, &event, &err);
 		if (!ret)
@@ -104,7 +104,7 @@ static int make(struct connect_client *client, struct inc_err *err)
 	asked.target_dev = pair->remote_dev;
 	memcpy(asked.target_devname, pair->remote_name, sizeof(asked.target_devname));
 	asked.target_port = pair->remote_port;
-	/* Events of the port are watched from now on, because the port can go down at any time. */
+	/* The port's events are handled from now on, because the port can go down at any time. */
 	client->socket_event = connect_watch(ctx, client->socket, on_socket, client);
 	ret = client->socket_event ? connect_call_send(client->request.call,
 						       connect_new(CONNECT_MSG_CONNECT, &asked))
@@ -211,7 +211,8 @@ static void on_message(void *arg, json_t *object)
 		ret = connect_request_answer(&client->request, object, CONNECT_MSG_CONNECTED,
 					     &client->peer);
 	} else {
-		return; /* the service has sent all its answers, so this line is ignored */
+		/* the client expects no more answers of the service, so it ignores this line */
+		return;
 	}
 	if (ret)
 		fail(client, ret);

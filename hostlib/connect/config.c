@@ -166,8 +166,8 @@ int connect_settings_take(const struct inc_connect_settings *given,
 int connect_settings_fit(const struct inc_connect_settings *s, const char *device,
 			 const struct inc_rdma_limits *limits, struct inc_err *err)
 {
-	/* Which settings determine each capability of the queue pair. The last row applies to both
-	 * queues. */
+	/* For each capability of a queue pair, the settings that determine it. The last row is for
+	 * the sizes of both queues. */
 	static const struct {
 		const char *cap, *setting, *of;
 	} names[] = {
@@ -196,8 +196,8 @@ int connect_settings_fit(const struct inc_connect_settings *s, const char *devic
 	return 0;
 }
 
-/* Parses "10.1.0.0/16". Address bits beyond the prefix are an error, because the user may have
- * meant another prefix. */
+/* Parses the text of a subnet, such as "10.1.0.0/16". Address bits beyond the prefix are an error,
+ * because the user may have meant another prefix. */
 static int parse_subnet(struct connect_subnet *subnet)
 {
 	char *slash = strchr(subnet->text, '/'), *end, host[sizeof(subnet->text)];
@@ -216,8 +216,8 @@ static int parse_subnet(struct connect_subnet *subnet)
 	return subnet->net & ~subnet->mask ? -EINVAL : 0;
 }
 
-/* Checks settings that depend on each other. The error names the line of the field, or the line of
- * the map if the field has its default. */
+/* Checks fields of the configuration file that depend on each other. The error names the line of
+ * the wrong field, or that of the map if the field has its default. */
 static int check_queue_pair(const struct inc_yaml_node *map,
 			    const struct inc_connect_settings *settings, struct inc_err *err)
 {

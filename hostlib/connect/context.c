@@ -50,7 +50,7 @@ void connect_arm(struct event *timer, unsigned int ms)
 	event_add(timer, &tv);
 }
 
-/* Whether the port may be in the list of ports that is sent to peers. */
+/* Whether the port can be used for connections, so that it is in the list that peers receive. */
 static bool is_usable(const struct inc_rdma_port_info *port)
 {
 	return connect_port_active(port) &&
@@ -97,7 +97,8 @@ static void offer(const struct connect_config *config, const struct inc_rdma_lis
 		if (device->n_ports)
 			devices->n_devices++;
 	}
-	/* clears an entry that was filled for a device without a usable port */
+	/* the entry behind the last one is cleared, because a device without a usable port may have
+	 * filled it */
 	if (devices->n_devices < INC_CONNECT_MAX_DEVICES)
 		memset(&devices->devices[devices->n_devices], 0, sizeof(devices->devices[0]));
 }
@@ -130,7 +131,7 @@ char *inc_connect_figures_part(struct inc_connect *ctx, unsigned int part)
 	return text_of(connect_figures_part(ctx->counters, part));
 }
 
-/* Finds the same port in another list of devices. */
+/* Finds a device's port in another list of devices. */
 static const struct inc_rdma_port_info *same_port(const struct inc_rdma_list *list,
 						  const struct inc_rdma_device_info *device,
 						  const struct inc_rdma_port_info *port)
@@ -260,8 +261,8 @@ static void name_host(struct inc_connect *ctx)
 	inc_printable(ctx->hostname);
 }
 
-/* Checks whether the machine has a usable port, if it needs one. Returns 0, or -ENODEV with the
- * state of each port in err. */
+/* Checks whether the machine has a usable port, unless the configuration needs none. Returns 0, or
+ * -ENODEV with the state of each port in err. */
 static int check_usable(struct inc_connect *ctx, struct inc_err *err)
 {
 	const struct inc_rdma_list *list = inc_rdma_inventory_get(ctx->inventory);

@@ -19,8 +19,8 @@
 LIST_HEAD(connect_services, inc_connect_service);
 LIST_HEAD(connect_requests, inc_connect_request);
 
-/* Sockets that are being moved to RTR (rtr.h). A socket whose owner has abandoned it still uses a
- * thread and memory, although the owner may no longer exist. */
+/* The sockets that are being moved to RTR (rtr.h). If the owner of one gives it up, the socket
+ * counts as abandoned, because it uses a thread and memory until the move has ended. */
 struct connect_rtrs {
 	LIST_HEAD(, connect_rtr) list;
 	unsigned int n_abandoned;
@@ -28,7 +28,8 @@ struct connect_rtrs {
 };
 
 struct inc_connect {
-	struct event_base *base; /* event loop of the context; the caller owns it */
+	/* event loop on which the context runs; its caller owns the loop */
+	struct event_base *base;
 	struct connect_config config;
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
@@ -38,7 +39,7 @@ struct inc_connect {
 	struct event *refresh;
 	struct connect_counters *counters;
 	struct connect_peers peers;
-	/* TCP connections that close after their last message was sent */
+	/* TCP connections that are closed as soon as their last message was sent */
 	struct inc_ndjson_draining draining;
 	struct connect_services services;
 	struct connect_requests requests;
@@ -49,21 +50,21 @@ struct inc_connect {
 void connect_log(struct inc_connect *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Makes a socket (its queue pair in INIT) on the port of the device with this number and name.
- * Returns 0; -ENODEV: there is no such port; -ENETDOWN: the port is not active; or an error of
+/* Makes a socket (its queue pair in INIT) on this port of the device with this number and name.
+ * Returns 0, -ENODEV if there is no such port, -ENETDOWN if the port is not active, or an error of
  * connect_socket_make(). */
 int connect_make_on(struct inc_connect *ctx, uint8_t dev, const char *name, uint8_t port,
 		    const struct inc_connect_settings *settings, struct inc_connect_socket **socket,
 		    struct inc_err *err);
 
-/* Makes an event that calls on_socket when connect_socket_event() has something to report. If the
- * socket has something to report already, the loop calls on_socket later, because this function may
- * run deep inside another callback. The caller frees the event. Returns NULL if there is no
- * memory. */
+/* Makes an event that calls on_socket when connect_socket_event() has something to report. If that
+ * is so already, the loop calls on_socket later, because this function may run inside another
+ * callback. The caller frees the event. Returns NULL if there is no memory. */
 struct event *connect_watch(struct inc_connect *ctx, const struct inc_connect_socket *socket,
 			    event_callback_fn on_socket, void *arg);
 
-/* Makes a timer fire once, in so many milliseconds from now. An earlier time limit is replaced. */
+/* Makes a timer fire once, in so many milliseconds from now. A time limit that it had before is
+ * replaced. */
 void connect_arm(struct event *timer, unsigned int ms);
 
 #endif

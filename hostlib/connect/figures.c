@@ -62,15 +62,16 @@ struct connect_figures *connect_counters_figures(struct connect_counters *counte
 	return &counters->figures;
 }
 
-/* Returns the histograms of the peer. A new peer receives its own until CONNECT_MAX_PEERS have one;
- * further peers share `others`. */
+/* Returns the histograms of latency of a peer. The first CONNECT_MAX_PEERS peers have their own,
+ * and all others share `others`. */
 static struct connect_latencies *latencies_of(struct connect_counters *c, const char *peer)
 {
 	char name[INC_CONNECT_HOST_SIZE];
 	unsigned int i;
 
 	snprintf(name, sizeof(name), "%s", peer);
-	inc_printable(name); /* jansson rejects text that is not UTF-8 */
+	/* the name goes into JSON, and jansson rejects text that is not UTF-8 */
+	inc_printable(name);
 	for (i = 0; i < c->n_peers; i++)
 		if (!strcmp(c->peers[i].name, name))
 			return &c->peers[i].latencies;
@@ -114,7 +115,8 @@ static void sample_own(json_t *families, const struct connect_counters *counters
 			     NULL);
 }
 
-/* Peers are in separate families, so that the sum over a family counts no connection twice. */
+/* Adds the histograms of each peer to the families. They are families of their own, so that the sum
+ * over a family counts no connection twice. */
 static void sample_peers(json_t *families, const struct connect_counters *counters,
 			 const struct inc_histogram_metric *table, size_t n)
 {
@@ -152,7 +154,8 @@ json_t *connect_figures_part(const struct connect_counters *counters, unsigned i
 	return families;
 }
 
-/* Replaces control characters, because text from a peer must not control the reader's terminal. */
+/* Replaces control characters in figures from a peer, because they must not control the reader's
+ * terminal. */
 static void make_printable(char *text)
 {
 	char *end;

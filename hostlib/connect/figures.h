@@ -37,51 +37,52 @@ struct connect_counters *connect_counters_hold(struct connect_counters *counters
 /* Drops a reference. The last one frees the counters. counters may be NULL. */
 void connect_counters_release(struct connect_counters *counters);
 
-/* Returns the numbers, which only connect_count() and connect_uncount() may change. */
+/* Returns the numbers in a struct of counters. Only connect_count() and connect_uncount() may
+ * change them. */
 struct connect_figures *connect_counters_figures(struct connect_counters *counters);
 
-/* Adds n to a counter, as in connect_count(&connect_counters_figures(c)->sent_bytes, size). May be
- * called on any thread. */
+/* Adds n to one of the context's counters, as in
+ * connect_count(&connect_counters_figures(c)->sent_bytes, size). May be called on any thread. */
 static inline void connect_count(uint64_t *figure, uint64_t n)
 {
 	__atomic_fetch_add(figure, n, __ATOMIC_RELAXED);
 }
 
-/* Subtracts n from a gauge. May be called on any thread. */
+/* Subtracts n from one of the context's gauges. May be called on any thread. */
 static inline void connect_uncount(uint64_t *gauge, uint64_t n)
 {
 	__atomic_fetch_sub(gauge, n, __ATOMIC_RELAXED);
 }
 
 enum connect_latency {
-	CONNECT_LATENCY_CONNECT, /* time from inc_connect_open() to the socket */
-	/* time from a client's connect message to the first message of that client on the new queue
-	 * pair */
+	CONNECT_LATENCY_CONNECT, /* time from inc_connect_open() until the client has the socket */
+	/* Time from the arrival of a client's message connect until that of the client's first
+	 * message on the new queue pair. */
 	CONNECT_LATENCY_ACCEPT,
 };
 
-/* How many peers have their own histograms. All further peers share one, so that the number of
- * peers does not make the metrics grow without limit. */
+/* Number of peers that have histograms of their own. All further peers share one, so that the
+ * metrics do not grow with the number of peers without limit. */
 #define CONNECT_MAX_PEERS 32
-/* name of the shared histograms; no hostname looks like this */
+/* name of the histograms that several peers share; no hostname looks like this */
 #define CONNECT_OTHER_PEERS "(others)"
 
-/* Records how long a connection took to become ready. peer: the address whose histogram counts this
- * time, too, or NULL without record_latency_per_peer. On the context's thread. */
+/* Records how long a connection took to become ready. peer is the address whose histogram counts
+ * the time, too, or NULL without record_latency_per_peer. Called on the context's thread. */
 void connect_counters_latency(struct connect_counters *counters, enum connect_latency which,
 			      const char *peer, uint64_t latency_ns);
 
-/* Returns the families for the answer to message stats. Called on the context's thread. Returns
- * NULL if there is no memory. */
+/* Returns all metric families of a context, for the answer to message stats. Called on the
+ * context's thread. Returns NULL if there is no memory. */
 json_t *connect_figures_families(const struct connect_counters *counters);
 
 /* Returns a part of the context's metric families, so that a page can be written piece by piece.
- * Part 0 has what is not per peer, and each later part has one family per peer. NULL: no such part,
- * or no memory. */
+ * Part 0 has the families that are not per peer, and each later part one family per peer. Returns
+ * NULL if there is no such part, or no memory. */
 json_t *connect_figures_part(const struct connect_counters *counters, unsigned int part);
 
-/* Converts families, from this context or from a peer, to Prometheus text. The caller frees it.
- * Returns NULL if there is no memory. */
+/* Converts metric families, of this context or from a peer's answer, to Prometheus text. The caller
+ * frees the text. Returns NULL if there is no memory. */
 char *connect_figures_text(const json_t *families);
 
 #endif

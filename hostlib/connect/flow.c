@@ -19,8 +19,9 @@ int connect_flow_init(struct connect_flow *flow, const struct inc_connect_settin
 			 [CONNECT_WR_WRITE] = settings->max_rdma_wr,
 			 [CONNECT_WR_PROBE] = 1,
 			 [CONNECT_WR_CLOSE] = 1},
-		/* The batch of ACKs is half of the ACKs' room in the send queue, so that the other
-		 * half can be posted before a completion arrives. */
+		/* Of the ACKs in the send queue, each one that completes half of their room asks
+		 * for a completion. So the other half can be posted before that completion
+		 * arrives. */
 		.batch = {[CONNECT_WR_MESSAGE] = settings->buf_signal_batch,
 			  [CONNECT_WR_ACK] = acks / 2},
 	};
@@ -56,8 +57,8 @@ uint32_t connect_flow_ack_due(const struct connect_flow *flow)
 	return n >= flow->ack_batch && connect_flow_postable(flow, CONNECT_WR_ACK) ? n : 0;
 }
 
-/* Whether the next request of this kind needs a completion, because the batch of its kind is
- * complete. */
+/* Counts a request of this kind as posted. Returns whether it must ask for a completion, because it
+ * completes the batch of its kind. */
 static bool is_time(struct connect_flow *flow, enum connect_wr_kind kind)
 {
 	return flow->batch[kind] && ++flow->unsignalled[kind] >= flow->batch[kind];

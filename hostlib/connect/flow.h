@@ -30,8 +30,8 @@
 #include <stdint.h>
 #include "hostlib/include/inc_connect.h"
 
-/* The upper 8 bits of the immediate of a SEND without data. The lower 24 bits of an ACK are a
- * number of buffers; otherwise they are 0. */
+/* The kinds of messages that a SEND without data carries in the upper 8 bits of its immediate. The
+ * lower 24 bits of an ACK are a number of buffers; otherwise they are 0. */
 #define CONNECT_IMMEDIATES(_)                                           \
 	_(ACK, 1, "so many buffers are free again")                     \
 	_(PROBE, 2, "the client's first message: the service may send") \
@@ -49,7 +49,7 @@ enum connect_immediate {
 enum connect_wr_kind {
 	CONNECT_WR_MESSAGE,
 	CONNECT_WR_ACK,
-	/* READ and WRITE requests share one room in the send queue. */
+	/* READ and WRITE requests share the same room in the send queue. */
 	CONNECT_WR_READ,
 	CONNECT_WR_WRITE,
 	CONNECT_WR_PROBE,
@@ -66,51 +66,58 @@ struct connect_wr {
 
 struct connect_flow {
 	uint32_t buffers;   /* number of receive buffers for messages on each side */
-	uint32_t ack_batch; /* least number of buffers that one ACK gives back */
-	/* ring of posted requests: the one with number n is ring[n % depth] */
+	uint32_t ack_batch; /* number of released buffers from which on an ACK is sent */
+	/* Ring of the posted requests: the request with number n is ring[n % depth]. */
 	struct connect_wr *ring;
 	uint32_t depth;
-	/* numbers of the last posted, the last completed and the last signalled request */
+	/* numbers of the request that was posted last, completed last, and signalled last */
 	uint64_t posted, ended, signalled;
 	uint32_t under_way[CONNECT_N_WRS];
 	uint32_t room[CONNECT_N_WRS];
-	uint32_t batch[CONNECT_N_WRS]; /* batch of each kind: one request of so many is signalled */
-	/* number of requests posted since the last signalled one */
+	/* batch[k]: of so many requests of kind k, one is signalled */
+	uint32_t batch[CONNECT_N_WRS];
+	/* number of requests of each kind since the last signalled one */
 	uint32_t unsignalled[CONNECT_N_WRS];
-	/* counts of messages that this side sends; given_back: credits from the peer's ACKs */
+	/* Number of messages that this side has sent, and number of buffers that the peer's ACKs
+	 * have given back. Their difference counts against the peer's buffers. */
 	uint64_t sent, given_back;
-	uint64_t last_message; /* request number of the last message */
-	/* counts of messages that the peer sends */
+	uint64_t last_message; /* number of the request that sends the last message */
+	/* numbers of the peer's messages: received; released by the owner; acknowledged to the
+	 * peer */
 	uint64_t received, released, acked;
-	bool has_received;                  /* the peer has sent anything but its close */
-	bool peer_closed;                   /* the peer's close has arrived */
-	uint64_t probe;                     /* number of this side's probe; 0: none */
-	uint64_t close;                     /* number of this side's close; 0: none */
+	bool has_received; /* the peer has sent a message, an ACK or its probe */
+	bool peer_closed;  /* the peer's close has arrived */
+	/* number of the request that sends this side's probe; 0: not sent */
+	uint64_t probe;
+	/* number of the request that sends this side's close; 0: not sent */
+	uint64_t close;
 	uint64_t bytes_read, bytes_written; /* bytes of completed transfers */
 };
 
 /* Makes a flow for these settings, which connect_settings_wrong() must accept. Returns 0 or
  * -ENOMEM. */
 int connect_flow_init(struct connect_flow *flow, const struct inc_connect_settings *settings);
-/* Frees a flow. A flow of zeros is allowed. */
+/* Frees what a flow has allocated. A flow of zeros has nothing, so it is allowed. */
 void connect_flow_free(struct connect_flow *flow);
 
-/* Returns how many requests of this kind may be posted now. A message also needs a credit. After
- * the close nothing may be posted. */
+/* Returns how many requests of this kind may be posted now. A message also needs a credit, that is
+ * a free buffer of the peer. After the close nothing may be posted. */
 uint32_t connect_flow_postable(const struct connect_flow *flow, enum connect_wr_kind kind);
 
-/* Counts a request as posted; connect_flow_postable() must allow it. Returns its number.
- * *signalled: the request needs a completion, because ask is true or because the batch of its kind
- * is complete. An ACK gives back the number of buffers that connect_flow_ack_due() has returned. */
+/* Counts a request as posted, which connect_flow_postable() must allow. Returns the number of the
+ * request. *signalled is true if it must ask for a completion: because `ask` is true, or because it
+ * completes the batch of its kind. An ACK gives back the number of buffers that
+ * connect_flow_ack_due() has returned. */
 uint64_t connect_flow_post(struct connect_flow *flow, enum connect_wr_kind kind, uint32_t bytes,
 			   bool ask, bool *signalled);
 
-/* Returns how many buffers an ACK must give back now. 0: no ACK is due, or the send queue has no
- * room for it. */
+/* Returns how many buffers an ACK must give back to the peer now. It is 0 if no ACK is due, or if
+ * the send queue has no room for one. */
 uint32_t connect_flow_ack_due(const struct connect_flow *flow);
 
-/* A request has completed, and so have all before it. Returns their number, or -EIO if no signalled
- * request with this number is posted. */
+/* Handles the completion of the request with this number, by which all requests before it have
+ * completed, too. Returns how many have completed, or -EIO if no signalled request with this number
+ * is posted. */
 int connect_flow_complete(struct connect_flow *flow, uint64_t number);
 
 static inline bool connect_flow_ended(const struct connect_flow *flow, uint64_t number)
@@ -120,22 +127,24 @@ static inline bool connect_flow_ended(const struct connect_flow *flow, uint64_t 
 
 /* The kinds of received messages. */
 enum connect_received {
-	CONNECT_RECEIVED_MESSAGE, /* a message, which uses its buffer until the owner releases it */
-	CONNECT_RECEIVED_CONTROL, /* a receive whose buffer may be posted again at once */
+	/* a message of the peer, whose buffer is in use until the owner releases the message */
+	CONNECT_RECEIVED_MESSAGE,
+	/* an ACK, probe or close of the peer, whose buffer may be posted again at once */
+	CONNECT_RECEIVED_CONTROL,
 };
 
 /*
- * Handles a completed receive of this many bytes, with an immediate (in host order) or without one.
- * Returns 0; or -EPROTO, with a description in *why, if the peer has broken the protocol.
+ * Handles a completed receive of this many bytes, with or without an immediate (in host byte
+ * order). Returns 0, or -EPROTO with a description in *why if the peer has broken the protocol.
  */
 int connect_flow_receive(struct connect_flow *flow, bool has_immediate, uint32_t immediate,
 			 uint32_t bytes, enum connect_received *received, const char **why);
 
-/* The owner has released its oldest message, and the buffer is posted again. There must be a
- * message. */
+/* Counts the oldest message as released by its owner. The caller has posted the buffer again. There
+ * must be such a message. */
 void connect_flow_release(struct connect_flow *flow);
 
-/* Returns how many messages have arrived and are not released. */
+/* Returns how many messages have arrived and are not released yet. */
 static inline uint32_t connect_flow_held(const struct connect_flow *flow)
 {
 	return flow->received - flow->released;

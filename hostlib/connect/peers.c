@@ -15,8 +15,8 @@ static uint64_t random_start(void)
 {
 	uint64_t value;
 
-	/* Shortly after boot the kernel may have no random numbers yet. The time is good enough
-	 * then. */
+	/* the kernel may have no random numbers yet shortly after boot, and then the time is random
+	 * enough */
 	if (inc_os.random(&value, sizeof(value), false))
 		value = inc_now_ns();
 	return value;
@@ -72,7 +72,8 @@ uint64_t connect_peers_next(struct connect_peers *peers, const char *name)
 	struct connect_peer *peer = find(peers, name) ?: add(peers, name);
 
 	if (!peer)
-		return random_start(); /* without memory for a counter the choice is random */
+		/* no memory for a counter, so this connection's choice is random */
+		return random_start();
 	TAILQ_REMOVE(&peers->list, peer, entry);
 	TAILQ_INSERT_HEAD(&peers->list, peer, entry);
 	return peer->next++;

@@ -10,19 +10,22 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-/* Most peers with a counter. The peer that was used longest ago is dropped to make room. */
+/* The number of peers that have a counter. For a further peer the one that was used longest ago is
+ * dropped. */
 #define CONNECT_PEERS_KEPT 1024
 
 TAILQ_HEAD(connect_peer_list, connect_peer);
 
 struct connect_peers {
-	struct connect_peer_list list; /* the most recently used peer first */
+	/* the peers with a counter, the one that was used last in front */
+	struct connect_peer_list list;
 	unsigned int n;
 };
 
 void connect_peers_init(struct connect_peers *peers);
 void connect_peers_free(struct connect_peers *peers);
-/* Returns the counter for the next connection to the peer with this name (select.h uses it). */
+/* Returns the counter for the next connection to the peer with this name, by which select.h chooses
+ * a pair of ports. */
 uint64_t connect_peers_next(struct connect_peers *peers, const char *name);
 
 #endif

@@ -86,8 +86,8 @@ static const struct inc_field devices_fields[] = {
 			.given = offsetof(type, in has_gid), .text = "RoCE v2: of the port"    \
 	}
 
-/* INFO_FIELDS() needs the name of a member before each field, because C has no way to leave out the
- * dot. So the message has a struct around struct connect_info. */
+/* Struct of the message connected. It contains struct connect_info as a member, because
+ * INFO_FIELDS() needs the name of a member before each field. */
 struct connected {
 	struct connect_info info;
 };
@@ -180,8 +180,8 @@ int connect_read(enum connect_message_id id, const json_t *message, void *out, s
 	if (schema->size)
 		memset(out, 0, schema->size);
 	ret = inc_schema_read_json(schema, message, out, err);
-	/* Another version may have other fields. The peer must receive the error about the version,
-	 * not one about its fields. */
+	/* The version is checked even if a field is wrong, because another version may have other
+	 * fields. The peer must then receive the error about the version. */
 	if (!strcmp(schema->fields[0].name, "version"))
 		other = check_version(*(const uint32_t *)out, err);
 	if (ret || other)

@@ -22,15 +22,16 @@
 #include "lib/rdma/gid.h"
 
 #define CONNECT_VERSION     1
-#define CONNECT_REQUEST_MAX (16u << 10) /* most bytes of a line that a client sends */
-#define CONNECT_ANSWER_MAX  (1u << 20)  /* most bytes of a line that a service sends */
+#define CONNECT_REQUEST_MAX (16u << 10) /* most bytes of a line of JSON from a client */
+#define CONNECT_ANSWER_MAX  (1u << 20)  /* most bytes of a line of JSON from a service */
 
-/* The struct of the messages query and stats. */
+/* The fields of the messages query and stats. */
 struct connect_query {
 	uint32_t version;
 };
 
-/* One end of a connection. InfiniBand ends have a lid, RoCE v2 ends have a gid. */
+/* One end of a connection, as a message describes it. InfiniBand ends have a lid, and RoCE v2 ends
+ * have a gid. */
 struct connect_info {
 	char hostname[INC_CONNECT_HOST_SIZE];
 	uint8_t dev;
@@ -64,19 +65,22 @@ enum connect_message_id {
 	CONNECT_MSG_MAX
 };
 
-/* The entry of CONNECT_MSG_ERROR is empty, because inc_messages has it. */
+/* The tables of the messages. The entry of CONNECT_MSG_ERROR is empty, because inc_messages has
+ * it. */
 extern const struct inc_message connect_messages[CONNECT_MSG_MAX];
 
-/* Reads a message into its struct. query and stats fill struct connect_query, devices struct
- * inc_connect_devices, connect struct connect_connect, connected struct connect_info, error struct
- * inc_msg_error. For figures out is NULL, because the caller reads their "families" itself. Returns
- * 0; -EINVAL, and err names the wrong field; -EPROTONOSUPPORT: another version of the protocol. */
+/* Reads a message into its struct: query and stats into struct connect_query, devices into struct
+ * inc_connect_devices, connect into struct connect_connect, connected into struct connect_info,
+ * error into struct inc_msg_error. For figures out is NULL, because the caller reads their
+ * "families" itself. Returns 0, or -EINVAL if a field is wrong, which err names, or
+ * -EPROTONOSUPPORT for another version of the protocol. */
 int connect_read(enum connect_message_id id, const json_t *message, void *out, struct inc_err *err);
-/* Makes a message from its struct, the reverse of connect_read(). Returns NULL if there is no
- * memory. */
+/* Makes a message from its struct, which is the reverse of connect_read(). Returns NULL if there is
+ * no memory. */
 json_t *connect_new(enum connect_message_id id, const void *in);
 
-/* Returns the link layer of this end, or 0 if the message has both a lid and a gid, or neither. */
+/* Returns the link layer of an end of a connection. It is 0 if its message has both a lid and a
+ * gid, or neither. */
 enum inc_connect_link_layer connect_link_of(const struct connect_info *info);
 
 #endif

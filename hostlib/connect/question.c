@@ -15,7 +15,8 @@ struct connect_question {
 
 struct connect_question_kind {
 	enum connect_message_id ask, answer;
-	/* Stores the answer in question. Returns 0, or -errno with the reason in request.why. */
+	/* Stores the service's answer in question. Returns 0, or -errno with the reason in
+	 * request.why. */
 	int (*read)(struct connect_question *question, json_t *object);
 };
 
@@ -48,7 +49,7 @@ static void time_out(struct inc_connect_request *request)
 	connect_request_finish(request, request->error);
 }
 
-/* Questions use nothing of the context but the request itself. */
+/* does nothing, because a question uses nothing of the context but the request itself */
 static void detach(struct inc_connect_request *request)
 {
 }

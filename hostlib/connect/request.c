@@ -17,7 +17,8 @@ void connect_request_stop_clock(struct inc_connect_request *request)
 	event_del(request->clock);
 }
 
-/* Releases everything that the request uses of the context. */
+/* Releases everything of the context that the request uses, because the context may be destroyed
+ * next. */
 static void detach(struct inc_connect_request *request)
 {
 	LIST_REMOVE(request, entry);
@@ -52,7 +53,8 @@ static void on_clock(evutil_socket_t fd, short what, void *arg)
 	request->kind->time_out(request);
 }
 
-/* Allocates the request and starts its time limit. After an error nothing needs to be freed. */
+/* Allocates a client's request, and starts its time limit. After an error nothing needs to be
+ * freed. */
 static int make(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
 		const struct inc_connect_request_opts *opts,
 		const struct connect_request_kind *kind, struct inc_connect_request **out)

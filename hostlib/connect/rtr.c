@@ -13,13 +13,14 @@ struct connect_rtr {
 	LIST_ENTRY(connect_rtr) entry;
 	struct inc_connect_socket *socket;
 	uint64_t bytes;
-	connect_rtr_done done; /* callback of the owner; NULL: the owner has abandoned the socket */
+	/* callback of the socket's owner; NULL: the owner has given the socket up */
+	connect_rtr_done done;
 	void *arg;
 	pthread_t thread;
-	/* result of the call, which the loop reads after the thread's end */
+	/* Result of ibv_modify_qp(). The loop reads it after the end of the thread. */
 	int error;
-	int fd;              /* an eventfd that the thread signals at its end */
-	struct event *event; /* event of the loop that waits for fd */
+	int fd;              /* eventfd that the thread signals at its end */
+	struct event *event; /* event of the loop that waits until fd is signalled */
 };
 
 static void *enter(void *arg)
@@ -40,8 +41,8 @@ static void release(struct connect_rtr *rtr)
 	free(rtr);
 }
 
-/* Waits for the thread, removes the call from the context, and destroys a socket that was
- * abandoned. */
+/* Waits for the thread of a move to RTR, and removes the move from the context. If the socket's
+ * owner has given it up, destroys the socket. */
 static void finish(struct connect_rtr *rtr)
 {
 	struct connect_rtrs *rtrs = &rtr->ctx->rtrs;

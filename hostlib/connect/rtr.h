@@ -20,23 +20,24 @@
 
 struct connect_rtr;
 
-/* The event loop calls this once, after it has freed the struct connect_rtr. error: 0, or -errno
- * with the reason in why. */
+/* A function that the event loop calls once, when the move to RTR has ended and the struct
+ * connect_rtr is freed. error is 0, or -errno with the reason in why. */
 typedef void (*connect_rtr_done)(void *arg, int error, const char *why);
 
-/* Starts to move a socket from INIT to RTR, with this peer. bytes: the memory that the socket uses,
- * for connect_rtrs.abandoned_bytes. Returns 0, or -errno with the reason in err; then no thread
- * runs. */
+/* Starts to move a socket from INIT to RTR, with this peer. bytes is the socket's memory, which
+ * connect_rtrs.abandoned_bytes counts if its owner gives it up. Returns 0, or -errno with the
+ * reason in err; then no thread runs. */
 int connect_rtr_start(struct inc_connect *ctx, struct inc_connect_socket *socket,
 		      const struct connect_info *peer, uint64_t bytes, connect_rtr_done done,
 		      void *arg, struct connect_rtr **rtr, struct inc_err *err);
 
-/* Carries out CONNECT_ACTION_STOP. If the call is still running (*rtr is not NULL), the socket is
- * abandoned to it, and the loop destroys the socket when the call returns. *rtr and *socket become
- * NULL then. Otherwise *socket is stopped, if it is not NULL. */
+/* Stops a socket, as CONNECT_ACTION_STOP asks. While its move to RTR runs (*rtr is not NULL), it
+ * cannot be stopped, so the socket is left to the loop, which destroys it when the move ends. Then
+ * *rtr and *socket become NULL. */
 void connect_rtr_stop(struct connect_rtr **rtr, struct inc_connect_socket **socket);
 
-/* Waits for all calls that still run, and destroys the sockets that were abandoned to them. */
+/* Waits for all moves to RTR that still run, and destroys the sockets that their owners have given
+ * up. */
 void connect_rtr_stop_all(struct inc_connect *ctx);
 
 #endif

@@ -35,7 +35,7 @@ static bool share_zone(const struct inc_connect_port *remote, const struct conne
 	return false;
 }
 
-/* Returns why the pair does not fit, or INC_CONNECT_CHOSEN if it fits. */
+/* Returns the reason why the pair of ports does not fit, or INC_CONNECT_CHOSEN if it fits. */
 static enum inc_connect_reason check_pair(const struct connect_config *config,
 					  const struct inc_connect_port *remote,
 					  const struct inc_rdma_device_info *device,
@@ -71,7 +71,7 @@ static uint32_t count_local(const struct inc_rdma_list *local)
 	return n;
 }
 
-/* Adds the pairs of one remote port with every local port. */
+/* Adds the pairs of one remote port with each local port to the list of pairs. */
 static void add_pairs(const struct inc_connect_device *device, const struct inc_connect_port *port,
 		      const struct inc_rdma_list *local, const struct connect_config *config,
 		      struct connect_selected *selected)
@@ -99,7 +99,8 @@ static void add_pairs(const struct inc_connect_device *device, const struct inc_
 	}
 }
 
-/* Returns the n-th pair with this reason. Only pairs of this link layer count, unless it is 0. */
+/* Returns the n-th pair that has this reason. Only pairs of this link layer count, or all if it is
+ * 0. */
 static struct inc_connect_pair *nth(struct connect_selected *selected,
 				    enum inc_connect_reason reason, uint8_t link_layer, uint64_t n)
 {
@@ -126,7 +127,7 @@ static uint32_t count(const struct connect_selected *selected, enum inc_connect_
 	return n;
 }
 
-/* Chooses one of the pairs whose reason is `fits`. There is at least one such pair. */
+/* Chooses one of the pairs of ports that have the reason `fits`. There is at least one. */
 static struct inc_connect_pair *choose(struct connect_selected *selected,
 				       enum inc_connect_reason fits, bool prefer_infiniband)
 {

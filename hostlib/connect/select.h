@@ -21,16 +21,17 @@
 #include "lib/rdma/info.h"
 
 struct connect_selected {
-	/* all pairs of ports, each with the reason why it was chosen or not */
+	/* All pairs of ports, each with the reason why it was chosen or not. */
 	struct inc_connect_choice choice;
-	struct inc_connect_pair *pairs; /* the array behind choice.pairs; the caller frees it */
+	/* the array to which choice.pairs points; the caller frees it */
+	struct inc_connect_pair *pairs;
 	uint32_t chosen;
 };
 
 /*
- * Returns 0, -ENODEV or -ENOMEM. -ENODEV means that no pair fits: selected->choice has the reason
- * of each pair, and err has as many of them as fit into its text. The caller frees selected->pairs,
- * even after an error.
+ * Chooses a pair of ports. Returns 0, -ENOMEM, or -ENODEV if no pair fits. After -ENODEV
+ * selected->choice has the reason of each pair, and err has as many of them as fit into its text.
+ * Even after an error the caller frees selected->pairs.
  */
 int connect_select(const struct inc_connect_devices *remote, const struct inc_rdma_list *local,
 		   const struct connect_config *config, uint64_t counter,
@@ -40,8 +41,8 @@ int connect_select(const struct inc_connect_devices *remote, const struct inc_rd
  * network namespace. NULL if the port has none. */
 const struct inc_rdma_gid *connect_gid_of(const struct inc_rdma_port_info *port);
 
-/* Whether a connection can use the port now: it is up, and reading its attributes has not
- * failed. */
+/* Whether a connection can use the port now, because it is up and its attributes were read without
+ * error. */
 static inline bool connect_port_active(const struct inc_rdma_port_info *port)
 {
 	return !port->fault.error && inc_rdma_port_is_up(port->state);

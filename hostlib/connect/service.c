@@ -45,8 +45,9 @@ static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 		evconnlistener_enable(service->listener);
 }
 
-/* accept() has failed for want of descriptors. New connections wait in the kernel's queue. Without
- * a pause libevent would retry accept() immediately, and use all CPU time. */
+/* Stops accepting clients for a while, because accept() has failed for want of descriptors. Clients
+ * wait in the kernel's queue. Without the pause libevent would retry accept() at once, and use all
+ * CPU time. */
 static void on_shortage(struct evconnlistener *listener, void *arg)
 {
 	struct inc_connect_service *service = arg;
@@ -59,7 +60,7 @@ static void on_shortage(struct evconnlistener *listener, void *arg)
 	service->shortage_logged = true;
 }
 
-/* Returns a TCP socket that is bound to this address, or -errno. */
+/* Makes a TCP socket that is bound to this address. Returns its descriptor, or -errno. */
 static int bind_at(const struct addrinfo *at)
 {
 	const int fd = inc_fd_high(
@@ -95,8 +96,8 @@ static int make_listener(struct inc_connect_service *service, const struct addri
 		close(fd);
 		return ret;
 	}
-	/* If enabling has failed, evconnlistener_new() does not report it, but a second call
-	 * does. */
+	/* evconnlistener_new() does not report that enabling has failed, so a second call checks
+	 * that */
 	return evconnlistener_enable(service->listener) ? -ENOMEM : 0;
 }
 
@@ -116,13 +117,14 @@ static int listen_at(struct inc_connect_service *service, const char *where, str
 		ret = -errno;
 	if (ret)
 		return inc_err_set(err, -ret, "listen '%.300s': %s", where, strerror(-ret));
-	/* sin_port and sin6_port have the same offset */
+	/* sin_port is at the same offset as sin6_port, so this is right for IPv6, too */
 	service->port = ntohs(((const struct sockaddr_in *)&bound)->sin_port);
 	evconnlistener_set_error_cb(service->listener, on_shortage);
 	return 0;
 }
 
-/* Listens on all addresses: with "::" of both families, or of IPv4 if the machine has no IPv6. */
+/* Listens on all addresses of the machine: at "::", which includes IPv4, or at those of IPv4 if
+ * there is no IPv6. */
 static int listen_everywhere(struct inc_connect_service *service, struct inc_err *err)
 {
 	int ret = listen_at(service, "::", err);

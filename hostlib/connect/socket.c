@@ -110,7 +110,7 @@ int connect_socket_make(const struct connect_socket_opts *opts, struct inc_conne
 	if (!socket)
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->device->name, strerror(ENOMEM));
 	socket->settings = *opts->settings;
-	/* settings from a peer have no size, so it is set here */
+	/* sz is set here, because settings from a peer's message do not have it */
 	socket->settings.sz = sizeof(socket->settings);
 	socket->device = inc_rdma_device_ref(opts->device);
 	socket->counters = connect_counters_hold(opts->counters);

@@ -34,41 +34,43 @@
 struct connect_counters; /* the struct of counters (figures.h) */
 
 struct connect_socket_opts {
-	struct inc_rdma_device *device; /* the socket holds its own reference */
-	uint8_t dev;                    /* number of the device, which is sent to the peer */
-	/* Attributes of the port, which are copied. An Ethernet port must have a GID that
+	struct inc_rdma_device *device; /* RDMA device; the socket holds its own reference */
+	/* number of the device in this machine, which is sent to the peer */
+	uint8_t dev;
+	/* Attributes of the device's port, which are copied. An Ethernet port must have a GID that
 	 * connect_gid_of() finds. */
 	const struct inc_rdma_port_info *port;
-	/* settings of the connection: both sides use the client's; copied */
+	/* Settings of the connection, which are copied. Both sides use those of the client. */
 	const struct inc_connect_settings *settings;
 	/* name of this machine, which is sent to the peer; copied */
 	const char *hostname;
-	struct connect_counters *counters; /* the socket holds its own reference */
+	/* counters of the context; the socket holds its own reference */
+	struct connect_counters *counters;
 };
 
 /*
- * Makes the queue pair (INIT) and its registered buffers. Returns 0, and the caller owns *socket,
- * or an error of the device. It returns -EINVAL if the device cannot do the settings; err names the
- * field. Without an address of the port it returns -EADDRNOTAVAIL. A limit on locked memory causes
- * -ENOMEM, too.
+ * Makes a socket: its queue pair (in INIT) and its registered buffers. Returns 0, and the caller
+ * owns *socket, or an error of the device. It returns -EINVAL if the device does not support the
+ * settings, and err names the field. Without an address of the port it returns -EADDRNOTAVAIL. A
+ * limit on locked memory causes -ENOMEM, too.
  */
 int connect_socket_make(const struct connect_socket_opts *opts, struct inc_connect_socket **socket,
 			struct inc_err *err);
-/* Fills in what the peer must know about this end. */
+/* Fills in what the peer must know about this end of the connection. */
 void connect_socket_describe(const struct inc_connect_socket *socket, struct connect_info *info);
-/* Sets the peer, before RTR. Returns 0, or -EINVAL if the peer's link layer or address does not fit
- * this end. */
+/* Sets the peer of a socket, before RTR. Returns 0, or -EINVAL if the peer's link layer or address
+ * does not fit this end. */
 int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_info *peer,
 		       struct inc_err *err);
 /* Moves the queue pair to RTR, so that it can receive from the peer. The kernel resolves the peer's
  * Ethernet address, which takes a second or more if no machine has it. Returns 0 or -errno. Any
  * thread may call this, but the socket must not be stopped or destroyed meanwhile. */
 int connect_socket_enter_rtr(struct inc_connect_socket *socket);
-/* Describes a failure of connect_socket_enter_rtr() in err. error: its result, which is returned.
- */
+/* Describes a failure of connect_socket_enter_rtr() in err. error is the result of that function,
+ * which is returned. */
 int connect_socket_entered_rtr(const struct inc_connect_socket *socket, int error,
 			       struct inc_err *err);
-/* Posts all receives. Allowed in INIT or a later state. Returns 0 or -errno. */
+/* Posts all receives of a socket. Allowed from state INIT on. Returns 0 or -errno. */
 int connect_socket_post_receives(struct inc_connect_socket *socket, struct inc_err *err);
 /* Moves the queue pair to RTS, so that it can send. Returns 0 or -errno. */
 int connect_socket_to_rts(struct inc_connect_socket *socket, struct inc_err *err);
@@ -86,14 +88,14 @@ int connect_socket_probe(struct inc_connect_socket *socket, struct inc_err *err)
 int connect_socket_event(struct inc_connect_socket *socket, enum connect_event *event,
 			 struct inc_err *err);
 
-/* Gives the socket to its owner. state: CONNECT_READY, or CONNECT_CLOSED if the peer has closed
- * already and only its messages can be read. latency_ns: for inc_connect_socket_info(). The socket
- * counts as a connection until it is destroyed. */
+/* Gives a socket to its owner. state is CONNECT_READY, or CONNECT_CLOSED if the peer has already
+ * closed, so that only its messages can be read. inc_connect_socket_info() returns latency_ns. The
+ * socket counts as a connection until it is destroyed. */
 void connect_socket_hand_over(struct inc_connect_socket *socket, enum connect_state state,
 			      uint64_t latency_ns);
 
-/* Moves the queue pair to ERR, so that the device does not access the socket's memory any more. May
- * be called at any time, and more than once. */
+/* Moves a socket's queue pair to ERR, so that the device does not access the socket's memory any
+ * more. May be called at any time, and more than once. */
 void connect_socket_stop(struct inc_connect_socket *socket);
 
 #endif

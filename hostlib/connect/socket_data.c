@@ -41,8 +41,8 @@ int connect_socket_post_receives(struct inc_connect_socket *socket, struct inc_e
 	return 0;
 }
 
-/* Gives a request its number and decides whether it is signalled. connect_flow_postable() must
- * allow the request. */
+/* Gives a work request its number, and decides whether it asks for a completion (signalled).
+ * connect_flow_postable() must allow the request. */
 static void number_request(struct inc_connect_socket *socket, struct ibv_send_wr *wr,
 			   enum connect_wr_kind kind, uint32_t bytes, bool ask)
 {
@@ -52,7 +52,7 @@ static void number_request(struct inc_connect_socket *socket, struct ibv_send_wr
 	wr->send_flags = signalled ? IBV_SEND_SIGNALED : 0;
 }
 
-/* Posts a chain of numbered requests. */
+/* Posts a chain of work requests that have their numbers. */
 static int post(struct inc_connect_socket *socket, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
@@ -103,8 +103,8 @@ int connect_socket_probe(struct inc_connect_socket *socket, struct inc_err *err)
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* Returns why the owner may not send: the socket's error, or -ESHUTDOWN after its own close. 0: the
- * owner may send. */
+/* Returns why the socket's owner may not send: the socket's error, or -ESHUTDOWN after its own
+ * close. 0: the owner may send. */
 static int cannot_send(const struct inc_connect_socket *socket)
 {
 	return socket->error ? socket->error : socket->flow.close ? -ESHUTDOWN : 0;
@@ -124,7 +124,8 @@ int inc_connect_socket_send(struct inc_connect_socket *socket, const void *data,
 		return -EMSGSIZE;
 	if (!connect_flow_postable(&socket->flow, CONNECT_WR_MESSAGE))
 		return -EAGAIN;
-	/* The send queue has room, so the last message in this buffer has completed. */
+	/* this send buffer is free, because the send queue has room, so its last message has
+	 * completed */
 	buffer = socket->memory + socket->flow.sent % s->send_buf_cnt * s->buf_size;
 	memcpy(buffer, data, size);
 	sge = (struct ibv_sge){(uintptr_t)buffer, size, socket->mr->lkey};
@@ -143,8 +144,9 @@ int inc_connect_socket_flush(struct inc_connect_socket *socket)
 
 	if (connect_flow_ended(flow, flow->last_message))
 		return socket->error;
-	/* After the close nothing can be posted, but the completion of the close also proves that
-	 * all messages have arrived. */
+	/* A WRITE asks for a completion after the last message, if no signalled request follows
+	 * that. After the close nothing can be posted, but the close's own completion proves the
+	 * same. */
 	if (!socket->error && flow->last_message > flow->signalled &&
 	    connect_flow_postable(flow, CONNECT_WR_WRITE))
 		post_empty_write(socket);
@@ -169,7 +171,8 @@ int inc_connect_socket_release(struct inc_connect_socket *socket)
 {
 	if (!connect_flow_held(&socket->flow))
 		return -EINVAL;
-	/* The buffer is posted before an ACK gives it back to the peer. */
+	/* The buffer must be posted before an ACK gives it back, because the peer may use it at
+	 * once. */
 	if (!socket->error)
 		connect_socket_post_receive(socket, oldest(socket)->buffer);
 	connect_flow_release(&socket->flow);
@@ -197,8 +200,8 @@ static int check_transfers(const struct inc_connect_socket *socket,
 	return 0;
 }
 
-/* Posts n transfers, POST_BATCH at most. last: the last of these is also the last of the caller's
- * list, so it is signalled. */
+/* Posts n transfers, POST_BATCH at most. If `last` is set, these are the end of the caller's list,
+ * so the last of them is signalled. */
 static int post_transfers(struct inc_connect_socket *socket, enum connect_wr_kind kind,
 			  const struct inc_connect_transfer *t, uint32_t n, bool last)
 {

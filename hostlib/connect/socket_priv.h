@@ -26,8 +26,9 @@
 #include "lib/rdma/port_timer.h"
 #include "lib/rdma/qp.h"
 
-#define CONNECT_DRAIN_MS     200  /* how long a close waits for posted requests */
-#define CONNECT_PORT_DOWN_MS 2000 /* how long a port may be down before the socket fails */
+#define CONNECT_DRAIN_MS 200 /* time in ms that a close gives posted requests to complete */
+/* time in ms for which a port may be down before the socket fails */
+#define CONNECT_PORT_DOWN_MS 2000
 
 /* A received message that the owner has not released. */
 struct connect_message {
@@ -36,36 +37,39 @@ struct connect_message {
 };
 
 /*
- * Reports from the thread that reads the device's events to the owner's thread. The lock protects
+ * Reports of the thread that reads the device's events, for the owner's thread. The lock protects
  * them and is held only briefly. timer_fd serves both threads: the owner sets it to its next time
- * limit, and a pending event makes it fire at once. Both threads set it under the lock. The owner
- * does not change it while an event is pending, so neither thread undoes what the other has set.
+ * limit, and a pending event makes it fire at once. Both set it under the lock. The owner does not
+ * change it while an event is pending, so neither thread undoes what the other has set.
  */
 struct connect_device_events {
 	pthread_mutex_t lock;
 	int timer_fd;
-	/* An event has come. The owner reads this without the lock, and takes the lock only then or
-	 * when a time limit has passed. */
+	/* A device event has come. The owner reads this without the lock, which it takes only if an
+	 * event has come or a time limit has passed. */
 	atomic_bool pending;
 	bool port_down;
-	bool port_was_up;  /* the port was up at some time since the owner last handled events */
-	const char *fatal; /* the fatal event, as a static text; NULL: none */
+	/* the port was up at some time since the owner last handled device events */
+	bool port_was_up;
+	const char *fatal; /* device event that ends the socket, as a static text; NULL: none */
 };
 
 struct inc_connect_socket {
 	struct inc_connect_settings settings;
 	struct connect_info own, peer;
-	uint8_t gid_index; /* index of own.gid, on an Ethernet port */
+	uint8_t gid_index; /* index of own.gid in the port's table, on an Ethernet port */
 	unsigned int mtu_bytes;
-	uint32_t max_transfer_bytes; /* limit of a transfer on the own port */
+	uint32_t max_transfer_bytes; /* most bytes of a transfer that this end's port allows */
 	struct inc_rdma_device *device;
 	struct connect_counters *counters;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
-	struct inc_rdma_rtr rtr; /* attributes that were prepared for connect_socket_enter_rtr() */
+	/* prepared attributes of the move to RTR, for connect_socket_enter_rtr() */
+	struct inc_rdma_rtr rtr;
 	struct connect_flow flow;
 
-	/* memory of send_buf_cnt send buffers, followed by connect_recv_wr() receive buffers */
+	/* The registered memory: send_buf_cnt send buffers, followed by connect_recv_wr() receive
+	 * buffers. */
 	uint8_t *memory;
 	size_t memory_bytes;
 	struct ibv_mr *mr;
@@ -76,20 +80,22 @@ struct inc_connect_socket {
 	bool handed_over, stopped;
 	/* events that connect_socket_event() has reported */
 	bool reported_message, reported_probed, reported_closed;
-	/* -errno that ended the socket; why has the reason */
+	/* -errno with which the socket has ended; why has the reason */
 	int error;
 	struct inc_err why;
 
 	int epoll_fd; /* epoll descriptor that waits for completions and device_events */
-	/* a completion was found since the notification was requested */
+	/* a completion was found since the device was last asked for a notification */
 	bool completed_since_armed;
 	unsigned int empty_polls;
 	bool idle; /* inc_connect_socket_progress() has returned 0 last */
-	/* number of messages received before the hand-over, which the first progress() adds to its
-	 * result */
+	/* Number of messages that arrived before the hand-over. The first
+	 * inc_connect_socket_progress() adds it to its result. */
 	int uncounted_messages;
-	bool flushed;              /* requests were flushed, and the reason is not known yet */
-	uint64_t drain_ends_at_ns; /* 0: the socket is not closing */
+	/* The queue pair has flushed requests, and no completion has shown the reason yet. */
+	bool flushed;
+	/* time at which a close gives up waiting; 0: the socket is not closing */
+	uint64_t drain_ends_at_ns;
 	struct inc_rdma_port_timer port_timer;
 	uint64_t wake_at_ns; /* time at which the timer fires; 0: never */
 	struct inc_rdma_subscriber subscriber;
@@ -104,24 +110,26 @@ struct inc_connect_socket {
 /* Ends the socket with this error, unless it has one already. Returns the socket's error. */
 int connect_socket_fail(struct inc_connect_socket *socket, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Handles an event and carries out its actions. Allowed only from the hand-over on. */
+/* Passes an event to the socket's state machine, and carries out its actions. Allowed only from the
+ * hand-over on. */
 void connect_socket_step(struct inc_connect_socket *socket, enum connect_event event);
-/* Opens the descriptors and subscribes to the device's events. Returns 0 or -errno;
- * connect_socket_close_events() is due even after an error. */
+/* Opens the descriptors of a socket, and subscribes to the device's events. Returns 0 or -errno.
+ * Even after an error connect_socket_close_events() is due. */
 int connect_socket_open_events(struct inc_connect_socket *socket, struct inc_err *err);
 void connect_socket_close_events(struct inc_connect_socket *socket);
-/* Sets the timer by drain_ends_at_ns, port_timer and error. */
+/* Sets the socket's timer to the next of its time limits, or to fire at once if the socket has an
+ * error. */
 void connect_socket_set_timer(struct inc_connect_socket *socket);
 
 /* socket_data.c. Each function returns 0, or the error that has ended the socket. */
 
 int connect_socket_post_receive(struct inc_connect_socket *socket, uint32_t buffer);
-/* Posts a SEND with this immediate and without data. */
+/* Posts a SEND without data, which carries this immediate: an ACK, a probe or a close. */
 int connect_socket_post_control(struct inc_connect_socket *socket, enum connect_wr_kind kind,
 				uint32_t immediate);
 int connect_socket_post_ack_if_due(struct inc_connect_socket *socket);
 
-/* This bit is set in the wr_id of receives. The low bits are the number of the buffer. */
+/* A bit of wr_id that is set for receives. The low bits are the number of the receive buffer. */
 #define CONNECT_RECEIVE (1ull << 63)
 
 static inline struct connect_figures *connect_socket_figures(struct inc_connect_socket *socket)

@@ -13,9 +13,10 @@
 #include "lib/base/fd.h"
 
 #define POLL_BATCH 16
-#define POLL_MOST  128 /* most completions per call, so that the caller can do other work, too */
-/* A device may notify without a completion. After so many polls in a row that found nothing, the
- * notification is read anyway, because the descriptor would otherwise stay readable. */
+/* most completions that one call handles, so that its caller can do other work, too */
+#define POLL_MOST 128
+/* Number of polls in a row without a completion after which the device's notification is read. A
+ * device may notify without a completion, and the descriptor would then stay readable. */
 #define EMPTY_POLLS_MAX 64
 #define LONG_AGO_NS     1
 
@@ -39,7 +40,7 @@ void connect_socket_stop(struct inc_connect_socket *socket)
 {
 	struct inc_err ignored;
 
-	/* If the queue pair cannot be moved to ERR, its device has been removed. */
+	/* an error is ignored: if the queue pair cannot be moved to ERR, its device is gone */
 	if (!socket->stopped)
 		inc_rdma_qp_to_err(&socket->qp, &ignored);
 	socket->stopped = true;
@@ -74,7 +75,8 @@ void connect_socket_step(struct inc_connect_socket *socket, enum connect_event e
 
 /* ---- events of the device, and time limits -------------------------------------------------- */
 
-/* The caller holds the lock of device_events. */
+/* Sets timer_fd to the socket's next time limit, or to fire at once if an event is pending. The
+ * caller holds the lock of device_events. */
 static void set_timer(struct inc_connect_socket *socket)
 {
 	const uint64_t at_ns = socket->device_events.pending ? LONG_AGO_NS : socket->wake_at_ns;
@@ -90,8 +92,8 @@ void connect_socket_set_timer(struct inc_connect_socket *socket)
 
 	if (port_ns != UINT64_MAX && (!at_ns || at_ns > port_ns))
 		at_ns = port_ns;
-	/* The descriptor stays readable, so that the owner calls progress() and receives the
-	 * error. */
+	/* a socket with an error stays readable, so that its owner calls progress() and receives
+	 * the error */
 	if (socket->error)
 		at_ns = LONG_AGO_NS;
 	pthread_mutex_lock(&socket->device_events.lock);
@@ -100,7 +102,8 @@ void connect_socket_set_timer(struct inc_connect_socket *socket)
 	pthread_mutex_unlock(&socket->device_events.lock);
 }
 
-/* Runs on the thread that reads the device's events. */
+/* Stores a device event for the socket's owner. Called on the thread that reads the device's
+ * events. */
 static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_event *event)
 {
 	struct inc_connect_socket *socket =
@@ -132,8 +135,8 @@ static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_eve
 	pthread_mutex_unlock(&events->lock);
 }
 
-/* Events from before the subscription are lost, and the port may have gone down since it was
- * chosen. */
+/* Checks whether the port is up, because it may have gone down before this socket had subscribed to
+ * its events. */
 static int check_port(struct inc_connect_socket *socket, struct inc_err *err)
 {
 	struct ibv_port_attr port;
@@ -181,8 +184,8 @@ void connect_socket_close_events(struct inc_connect_socket *socket)
 	pthread_mutex_destroy(&socket->device_events.lock);
 }
 
-/* Handles device events and time limits. Called only after the completion queue was empty, because
- * a failed completion gives a better reason for the same fault than an event does. */
+/* Handles device events and time limits of a socket. It is called only after the completion queue
+ * was empty, because a failed completion gives a better reason for the same fault. */
 static void handle_events(struct inc_connect_socket *socket)
 {
 	struct connect_device_events *events = &socket->device_events;
@@ -255,7 +258,8 @@ static int handle_completion(struct inc_connect_socket *socket, const struct ibv
 {
 	const bool receive = wc->wr_id & CONNECT_RECEIVE;
 
-	/* After the peer's close, failed requests and further receives are no error. */
+	/* after the peer's close, requests that fail are no error, and further receives are
+	 * ignored */
 	if (socket->flow.peer_closed && (receive || wc->status != IBV_WC_SUCCESS))
 		return 0;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
@@ -271,7 +275,7 @@ static int handle_completion(struct inc_connect_socket *socket, const struct ibv
 	return receive ? handle_receive(socket, wc) : handle_sent(socket, wc->wr_id);
 }
 
-/* Returns the number of completions handled, or the socket's error. */
+/* Handles completions from the queue. Returns their number, or the socket's error. */
 static int poll_queue(struct inc_connect_socket *socket)
 {
 	struct ibv_wc wc[POLL_BATCH];
@@ -286,8 +290,8 @@ static int poll_queue(struct inc_connect_socket *socket)
 		if (ret)
 			return ret;
 		total += n;
-		/* Flushed requests may be in the queue before the completion that has the
-		 * reason. */
+		/* the loop continues after a flushed request, because the completion with the
+		 * reason may come behind it */
 	} while (n == POLL_BATCH && (total < POLL_MOST || socket->flushed));
 	if (socket->flushed)
 		return connect_socket_fail(socket, ECANCELED, "the queue pair was moved to ERR");
@@ -295,8 +299,8 @@ static int poll_queue(struct inc_connect_socket *socket)
 	return ret ? ret : total;
 }
 
-/* Like poll_queue(), but if it returns 0, the descriptor becomes readable at the next
- * completion. */
+/* Handles completions like poll_queue(). If it returns 0, the socket's descriptor becomes readable
+ * at the next completion. */
 static int poll_or_arm(struct inc_connect_socket *socket)
 {
 	struct inc_rdma_completions *completions = &socket->completions;
@@ -316,7 +320,8 @@ static int poll_or_arm(struct inc_connect_socket *socket)
 			return connect_socket_fail(socket, -ret, "notification: %s",
 						   strerror(-ret));
 		socket->completed_since_armed = false;
-		/* Completions from before the request for a notification cause no notification. */
+		/* polls again, because completions that came before the request for a notification
+		 * cause none */
 		ret = poll_queue(socket);
 	}
 	if (ret > 0)

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include "hostlib/include/inc_connect.h"
 
-/* Whether the region belongs to this socket and contains so many bytes at local. *key is the local
- * key of the region. */
+/* Whether the registered region belongs to this socket and contains so many bytes at address local.
+ * *key receives the region's local key. */
 bool connect_region_has(const struct inc_connect_region *region,
 			const struct inc_connect_socket *socket, const void *local, uint32_t bytes,
 			uint32_t *key);

@@ -4,15 +4,15 @@
 
 #define DO(NAME) CONNECT_DO(NAME)
 
-/* The actions that end a connection. Each of them does nothing if there is nothing to stop. */
+/* The actions that end a connection. An action has no effect if there is nothing to stop. */
 #define END (DO(STOP_CLOCK) | DO(HANG_UP) | DO(STOP))
 
-/* The actions after a failure before the owner has a socket. The owner receives the error. */
+/* The step after a failure while the owner has no socket yet. The owner receives the error. */
 #define GIVE_UP                                         \
 	{                                               \
 		CONNECT_FAILED, END | DO(REPORT_FAILED) \
 	}
-/* The actions after a failure when the owner has the socket. Its next call returns the error. */
+/* The step after a failure when the owner has the socket. Its next call returns the error. */
 #define BREAK                       \
 	{                           \
 		CONNECT_FAILED, END \
@@ -54,8 +54,8 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* The service has answered, so neither side needs the TCP connection any more. If
-		 * the service has died, the first message will fail. */
+		/* In AIMING the loss of the TCP connection means nothing, because the service has
+		 * answered. If the service has died, the client's first message will fail. */
 		[CONNECT_AIMING] =
 			{
 				ON(CAN_RECEIVE,
@@ -65,9 +65,10 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* The service may close the TCP connection. A close from the peer proves that the
-		 * first message has arrived, even if its completion comes later. Messages that the
-		 * peer sent before its close are for the owner to read. */
+		/* In PROBING the loss of the TCP connection means nothing, because the service may
+		 * close it. A close from the peer proves that the first message has arrived, even
+		 * if its completion comes later. Messages that the peer sent before its close are
+		 * for the owner to read. */
 		[CONNECT_PROBING] =
 			{
 				ON(PROBED, {CONNECT_READY,
@@ -77,8 +78,8 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* A client that closes the TCP connection in this state has no answer, so it will
-		 * not send a first message. */
+		/* In SEEKING the client has no answer yet. If it closes the TCP connection, it will
+		 * never send a first message, so the connection fails. */
 		[CONNECT_SEEKING] =
 			{
 				ON(CAN_RECEIVE,
@@ -88,7 +89,8 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* The first message may arrive before the event that the answer was written. */
+		/* In ANSWERING the client's first message may arrive before the event that the
+		 * answer was written. */
 		[CONNECT_ANSWERING] =
 			{
 				ON(ANSWERED, {CONNECT_ACCEPTED, 0}),
@@ -101,8 +103,8 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(FAILED, GIVE_UP),
 				ON(CLOSE, FINISH),
 			},
-		/* A client that closes the TCP connection in this state may be READY already, so
-		 * only the time limit decides. */
+		/* In ACCEPTED the loss of the TCP connection means nothing, because the client may
+		 * be READY already. Only the time limit decides. */
 		[CONNECT_ACCEPTED] =
 			{
 				ON(MESSAGE,
@@ -119,10 +121,10 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] =
 				ON(PEER_CLOSED, FINISH),
 				ON(FAILED, BREAK),
 			},
-		/* If both sides close at once, the side that receives the peer's close ends. That
-		 * side has received all that the other side sent, because the close comes last. Its
-		 * own last messages may be lost. It cannot wait for their acknowledgments, because
-		 * the other side may have ended, too. */
+		/* In CLOSING both sides may close at once. The side that receives the peer's close
+		 * then ends. It has received all that the other side sent, because the close comes
+		 * last. Its own last messages may be lost. It cannot wait for their
+		 * acknowledgments, because the other side may have ended, too. */
 		[CONNECT_CLOSING] =
 			{
 				ON(DRAINED, FINISH),

@@ -49,7 +49,7 @@
 	_(LOST, "the TCP connection has ended")                                 \
 	_(FAILED, "an action or the socket has failed")
 
-/* The actions. Those of an event are carried out in this order. */
+/* The actions of the state machine. Those of one event are carried out in this order. */
 #define CONNECT_ACTIONS(_)                                                           \
 	_(SEND_QUERY, "ask the service for its ports; the time limit begins")        \
 	_(MAKE, "choose ports, make the queue pair (INIT), ask the service for one") \
@@ -91,22 +91,22 @@ enum connect_action_bit {
 
 struct connect_step {
 	enum connect_state to;
-	uint32_t actions; /* the actions of the event: a set of CONNECT_DO() */
+	uint32_t actions; /* the actions to carry out: a set of CONNECT_DO() bits */
 };
 
 /* Returns the new state and the actions after an event. An event that means nothing in a state
  * changes nothing and has no actions. */
 struct connect_step connect_next(enum connect_state from, enum connect_event event);
 
-/* A function that carries out one action. It returns 0 or -errno. REPORT_READY and REPORT_FAILED
- * cannot fail, and may free the connection. */
+/* A function that carries out one action of a connection. It returns 0 or -errno. REPORT_READY and
+ * REPORT_FAILED cannot fail, and may free the connection. */
 typedef int (*connect_act)(void *arg, enum connect_action_bit action);
 
 /*
- * Handles an event: carries out its actions and sets the new state. If an action fails,
- * CONNECT_EVENT_FAILED is handled in the old state instead. The new state is set after the other
- * actions and before REPORT_READY or REPORT_FAILED. Returns true if one of these two was carried
- * out, because the memory that state points to may be freed then.
+ * Passes an event to a connection's state machine: carries out its actions and sets the new state.
+ * If an action fails, CONNECT_EVENT_FAILED is handled in the old state instead. The new state is
+ * set after the other actions and before REPORT_READY or REPORT_FAILED. Returns true if one of
+ * these two was carried out, because the memory of *state may be freed then.
  */
 bool connect_follow(enum connect_state *state, enum connect_event event, connect_act act,
 		    void *arg);

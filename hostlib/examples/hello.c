@@ -24,8 +24,9 @@ static void opened(void *arg, int error, const char *why, struct inc_connect_soc
 	event_base_loopbreak(base);
 }
 
-/* Sleeps until there is something new. An error is not handled here, because the call that is tried
- * again next returns it. A program with a loop would give the socket's descriptor to it. */
+/* Waits until the socket has done something. An error is not handled here, because the caller's
+ * next call on the socket returns it. A program with an event loop would watch the socket's
+ * descriptor instead. */
 static int more(void)
 {
 	return inc_connect_socket_progress(peer) ? 0 : inc_connect_socket_wait(peer, 5000);

@@ -23,12 +23,12 @@
 
 struct digits {
 	struct job job;
-	enum inccl_dtype dtype; /* the type in which gradients are summed */
+	enum inccl_dtype dtype; /* the type in which the network sums gradients */
 	long epochs, batch, reference;
 	float rate;
 	const char *data, *weights;
 	bool verify, json;
-	bool native; /* the run to be verified has added floats natively */
+	bool native; /* the network has added floats natively in the run that --verify repeats */
 	struct dataset set;
 	uint32_t *order; /* the training rows, in an order that changes with each epoch */
 	int rank, ranks;
@@ -176,9 +176,9 @@ static void merge_heads(struct inc_fixed_head *heads, const struct inc_fixed_hea
 	}
 }
 
-/* Computes in one process what the library and the switches do with floats that are summed as
- * integers. Each rank's gradient is computed twice: first for the exponents and special values on
- * which all ranks agree, then for its integers. */
+/* Sums the gradients of all ranks in one process, in the way of the library and the switches for
+ * floats that are sent as integers. Each rank's gradient is computed twice: first for the exponents
+ * and special values on which all ranks agree, then for its integers. */
 static int sum_floats(struct digits *d, const struct model *model, size_t begin, size_t end,
 		      float *values)
 {
@@ -210,8 +210,8 @@ static int sum_floats(struct digits *d, const struct model *model, size_t begin,
 	return err;
 }
 
-/* Computes in one process what a switch does that adds floats natively: it adds one rank after the
- * other. */
+/* Sums the gradients of all ranks in one process, in the way of a switch that adds floats natively:
+ * one rank after the other. */
 static void add_floats(struct digits *d, const struct model *model, size_t begin, size_t end,
 		       float *values)
 {
@@ -225,7 +225,7 @@ static void add_floats(struct digits *d, const struct model *model, size_t begin
 	}
 }
 
-/* Computes the gradients of rows begin to end and sums them over all ranks, into
+/* A function that computes the gradients of rows begin to end, and sums them over all ranks into
  * values[STEP_VALUES]. */
 typedef int (*sum_fn)(struct digits *d, const struct model *model, size_t begin, size_t end,
 		      float *values);
@@ -305,7 +305,8 @@ static int train(struct digits *d, struct model *model, sum_fn sum, bool verbose
 	return 0;
 }
 
-/* Compares the hashes of all ranks' weights. Returns 0, or -EBADMSG if they differ. */
+/* Checks that all ranks have the same weights, by comparing hashes. Returns 0, or -EBADMSG if they
+ * differ. */
 static int compare_ranks(struct digits *d, uint64_t hash)
 {
 	int32_t *all = calloc(d->ranks, 2 * sizeof(*all));
@@ -345,8 +346,8 @@ static int save_weights(const struct digits *d, const struct model *model)
 	return err;
 }
 
-/* Finds out how the network has summed the gradients. Returns an error if one process cannot repeat
- * it. */
+/* Finds out how the network has summed the gradients. Returns an error if a single process cannot
+ * repeat that. */
 static int check_repeatable(struct digits *d)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
@@ -448,7 +449,8 @@ int main(int argc, char **argv)
 	err = inc_opt_parse(&program, argc, argv, &d, NULL);
 	if (err >= 0)
 		return err;
-	/* Check the output file before the long training, whose result would be lost otherwise. */
+	/* the output file is checked before the long training, whose result would be lost
+	 * otherwise */
 	err = d.weights ? inc_outfile_check(d.weights, &why) : 0;
 	if (err) {
 		inc_error("--weights %s", why.msg);

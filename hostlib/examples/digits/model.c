@@ -5,7 +5,7 @@
 
 #define OUT_LAYER (HIDDEN * (PIXELS + 1))
 #define MOMENTUM  0.9f
-/* limits a component to the range that FIXED_ONE assumes */
+/* largest size of a gradient's component, within the range that FIXED_ONE assumes */
 #define CLIP 15.0f
 
 struct activations {
@@ -94,7 +94,8 @@ static void backward(const struct model *model, const struct row *row, const str
 
 static int32_t fixed(float v, float limit)
 {
-	if (!(v < limit)) /* also true for NaN, so that all ranks compute the same even then */
+	/* the comparison is false for NaN, too, so that all ranks compute the same even then */
+	if (!(v < limit))
 		v = limit;
 	if (v < -limit)
 		v = -limit;
