@@ -38,11 +38,11 @@ enum ha_nccl_result {
 	HA_NCCL_INVALID_ARGUMENT,
 	HA_NCCL_INVALID_USAGE,
 	HA_NCCL_REMOTE_ERROR,
-	HA_NCCL_IN_PROGRESS, /* no call in this file returns it */
+	HA_NCCL_IN_PROGRESS, /* NCCL has this value, but no call of a network plugin returns it */
 };
 
-/* ncclDebugLogLevel. The masks below are the ncclDebugLogSubSys values under which a network plugin
- * logs. */
+/* NCCL's ncclDebugLogLevel. The masks below it are the values of ncclDebugLogSubSys with which a
+ * network plugin logs. */
 enum ha_nccl_log_level {
 	HA_NCCL_LOG_NONE,
 	HA_NCCL_LOG_VERSION,
@@ -55,47 +55,46 @@ enum ha_nccl_log_level {
 #define HA_NCCL_LOG_NET  0x10ul
 #define HA_NCCL_LOG_ENV  0x80ul
 
-/* NCCL's ncclDebugLogger_t: the format is printf's. */
+/* NCCL's ncclDebugLogger_t, whose format is that of printf. */
 typedef void (*ha_nccl_logger)(enum ha_nccl_log_level level, unsigned long subsystems,
 			       const char *file, int line, const char *format, ...);
-/* NCCL's ncclProfilerCallback_t, v10 and later; NCCL may pass NULL. */
+/* NCCL's ncclProfilerCallback_t, from version 10 of the interface on. NCCL may pass NULL. */
 typedef enum ha_nccl_result (*ha_nccl_profiler)(void **event, int type, void *parent,
 						int64_t plugin_id, void *data);
 
 #define HA_NCCL_HANDLE_BYTES 128
 #define HA_NCCL_MAX_REQUESTS 32 /* most requests under way on a comm */
-#define HA_NCCL_MAX_DEVICES_PER_NIC                                   \
-	4 /* most physical devices of a virtual device; 8 from v12 on \
-	   */
+/* most physical devices of a virtual device; 8 from version 12 of the interface on */
+#define HA_NCCL_MAX_DEVICES_PER_NIC 4
 
-/* Bits of ptr_support; each is also the type of a registration. */
+/* Bits of the property ptr_support. Each one is also the type of a registration of such memory. */
 #define HA_NCCL_PTR_HOST   0x1
 #define HA_NCCL_PTR_CUDA   0x2
 #define HA_NCCL_PTR_DMABUF 0x4
 
 /*
- * NCCL 2.24 and later stores this value in *request before it calls irecv, if it does not need the
- * completion of that receive. The plugin must post the receive all the same. It then sets *request
- * to a request that NCCL tests, or to NULL if it has not posted the receive. The size that such a
- * request reports may be 0.
+ * A value that NCCL 2.24 and later stores in *request before it calls irecv, if it does not need
+ * the completion of that receive. The plugin must post the receive all the same. It then sets
+ * *request to a request that NCCL tests, or to NULL if it has not posted the receive. The size that
+ * such a request reports may be 0.
  */
 #define HA_NCCL_OPTIONAL_RECV_COMPLETION ((void *)0x1)
 
 #define HA_NCCL_TRAFFIC_CLASS_UNDEF (-1)
 #define HA_NCCL_ATTR_UNDEF          (-1)
-/* Upper bound of max_p2p_bytes and max_coll_bytes. */
+/* The greatest value that max_p2p_bytes and max_coll_bytes may have. */
 #define HA_NCCL_MAX_NET_BYTES (1ull << 40)
 
-/* ncclNetDeviceType: whether the host's CPU or the GPU (UNPACK) drives the network. */
+/* NCCL's ncclNetDeviceType: whether the host's CPU or the GPU (UNPACK) drives the network. */
 enum ha_nccl_device_type {
 	HA_NCCL_DEVICE_HOST,
 	HA_NCCL_DEVICE_UNPACK,
 };
-/* netDeviceVersion of a plugin without device offload. */
+/* The netDeviceVersion of a plugin that does not offer device offload. */
 #define HA_NCCL_DEVICE_INVALID_VERSION 0
 
-/* ncclNetDeviceHandle_v8_t to _v11_t, for device offload. NCCL passes NULL, or a pointer to a NULL
- * pointer that the plugin may set. */
+/* NCCL's ncclNetDeviceHandle_v8_t to _v11_t, for device offload. NCCL passes NULL, or a pointer to
+ * a NULL pointer that the plugin may set. */
 struct ha_nccl_device_handle {
 	enum ha_nccl_device_type type;
 	int version;
@@ -104,24 +103,25 @@ struct ha_nccl_device_handle {
 	int needs_proxy_progress;
 };
 
-/* ncclNetProperties_v8_t. The plugin owns the strings, and they stay valid. */
+/* NCCL's ncclNetProperties_v8_t. The strings belong to the plugin, which keeps them valid. */
 struct ha_nccl_properties_v8 {
 	char *name;
 	char *pci_path; /* path of the PCI device in /sys; NULL: none */
 	uint64_t guid;
 	int ptr_support;
-	int reg_is_global; /* a registration is not tied to the comm that made it */
-	int speed;         /* Mbit/s */
+	/* 1: a registration is valid for other comms than the one that made it, too */
+	int reg_is_global;
+	int speed; /* Mbit/s */
 	int port;
 	float latency; /* latency in us; 0: unknown */
 	int max_comms;
-	int max_recvs; /* most buffers of a grouped receive */
+	int max_recvs; /* most buffers of one irecv, which is then a grouped receive */
 	enum ha_nccl_device_type device_type;
 	int device_version;
 };
 
-/* ncclNetVDeviceProps_v9_t to _v11_t: the devices that a virtual device consists of. A physical
- * device lists itself alone. */
+/* NCCL's ncclNetVDeviceProps_v9_t to _v11_t: the devices of which a virtual device consists. A
+ * physical device lists itself alone. */
 struct ha_nccl_vdevice {
 	int ndevs;
 	int devs[HA_NCCL_MAX_DEVICES_PER_NIC];
@@ -134,7 +134,7 @@ struct ha_nccl_properties_v9 {
 	uint64_t guid;
 	int ptr_support;
 	int reg_is_global;
-	int force_flush; /* NCCL must flush every receive into GPU memory */
+	int force_flush; /* 1: NCCL must flush every receive into GPU memory */
 	int speed;
 	int port;
 	float latency;
@@ -163,7 +163,8 @@ struct ha_nccl_properties_v11 {
 	int device_version;
 	struct ha_nccl_vdevice virtual_device;
 	size_t max_p2p_bytes, max_coll_bytes;
-	int max_multi_request_size; /* 1: the device does not combine requests */
+	/* largest combination of requests; 1: the device does not combine any */
+	int max_multi_request_size;
 };
 
 /* ncclNetCommConfig_v10_t and _v11_t. */
@@ -171,8 +172,8 @@ struct ha_nccl_comm_config {
 	int traffic_class;
 };
 
-/* ncclNetCommAttr_v11_t and ncclNetAttr_v11_t: hints of NCCL for setNetAttr. A value that NCCL does
- * not know is HA_NCCL_ATTR_UNDEF. */
+/* NCCL's ncclNetCommAttr_v11_t and ncclNetAttr_v11_t: hints that NCCL passes to setNetAttr. A value
+ * that NCCL does not know is HA_NCCL_ATTR_UNDEF. */
 struct ha_nccl_comm_attr {
 	int32_t max_concurrent_peers, min_concurrent_peers;
 	int32_t max_flows_per_peer, min_flows_per_peer;
@@ -183,9 +184,9 @@ struct ha_nccl_attr {
 };
 
 /*
- * Functions that several versions of the interface share. Each member has NCCL's own name, so that
- * NCCL's documentation applies. Use designated initialisers, because the order of the members
- * differs between versions.
+ * Functions of a network plugin that several versions of the interface share. Each member has
+ * NCCL's own name, so that NCCL's documentation applies. Initialisers must name the members,
+ * because their order differs between versions.
  */
 #define HA_NCCL_MEMORY_CALLS                                                              \
 	enum ha_nccl_result (*regMr)(void *comm, void *data, size_t size, int type,       \
@@ -193,8 +194,8 @@ struct ha_nccl_attr {
 	enum ha_nccl_result (*regMrDmaBuf)(void *comm, void *data, size_t size, int type, \
 					   uint64_t offset, int fd, void **mhandle);      \
 	enum ha_nccl_result (*deregMr)(void *comm, void *mhandle)
-/* test: sizes has one entry for a send and one for each buffer of a receive, and may be NULL.
- * iflush takes its arguments as irecv does. */
+/* In test(), sizes has one entry for a send, and one for each buffer of a receive; it may be NULL.
+ * iflush() has the same arguments as irecv(). */
 #define HA_NCCL_END_CALLS                                                                      \
 	enum ha_nccl_result (*iflush)(void *recv_comm, int n, void **data, int *sizes,         \
 				      void **mhandles, void **request);                        \
@@ -267,8 +268,8 @@ struct ha_nccl_net_v10 {
 	enum ha_nccl_result (*makeVDevice)(int *dev, struct ha_nccl_vdevice *parts);
 };
 
-/* ncclNet_v11_t. NCCL calls init once for each of its communicators. Each call returns a context,
- * which NCCL passes to finalize. */
+/* NCCL's ncclNet_v11_t. NCCL calls init once for each of its communicators. Each call returns a
+ * context, which NCCL passes to finalize. */
 struct ha_nccl_net_v11 {
 	const char *name;
 	enum ha_nccl_result (*init)(void **context, uint64_t comm_id,
@@ -292,7 +293,7 @@ struct ha_nccl_net_v11 {
 	enum ha_nccl_result (*setNetAttr)(void *context, struct ha_nccl_attr *attr);
 };
 
-/* Sizes and offsets that NCCL's own compilers produce on 64-bit systems. */
+/* Sizes and offsets that NCCL's own compilers give these structs on 64-bit systems. */
 #define HA_NCCL_PLACE(type, member, place) \
 	static_assert(offsetof(struct type, member) == (place), #type "." #member)
 static_assert(sizeof(enum ha_nccl_result) == 4, "ncclResult_t");

@@ -21,8 +21,8 @@ void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails)
 	*bringup = (struct ha_bringup){.leads = leads, .rails = rails};
 }
 
-/* Stores the time at which messages were sent, because ha_bringup_tick() repeats unanswered
- * ones. */
+/* Stores when messages were sent, because ha_bringup_tick() repeats messages without an answer.
+ * Returns bits. */
 static unsigned int note_sent(struct ha_bringup *b, unsigned int bits, uint64_t now_ns)
 {
 	b->sent_at_ns = now_ns;
@@ -39,8 +39,8 @@ static uint8_t rail_for(const struct ha_bringup *b, uint8_t rail, unsigned int c
 	return b->rails < HA_RAILS ? 0 : (rail ^ changes) & 1;
 }
 
-/* Returns to state IDLE. The returned bits destroy the queue pair of this bring-up, if it has
- * one. */
+/* Returns the bring-up to state IDLE. The bits that it returns destroy the bring-up's queue pair,
+ * if there is one. */
 static unsigned int drop(struct ha_bringup *b)
 {
 	const unsigned int bits = b->state == HA_BRINGUP_IDLE    ? 0
@@ -139,7 +139,9 @@ static unsigned int receive_path_of_leader(struct ha_bringup *b, const struct ha
 {
 	if (!b->tried || ha_before(b->attempt, path->attempt)) {
 		if (b->tried && b->state != HA_BRINGUP_IDLE)
-			b->failures++; /* the leader has given up this end's attempt */
+			/* a failure, because the leader has given up the attempt that was under way
+			 * here */
+			b->failures++;
 		b->attempt = path->attempt;
 		b->peer = *path;
 		return begin(b, rail_for(b, path->rail, b->failures >> 1));
@@ -152,7 +154,7 @@ static unsigned int receive_path_of_leader(struct ha_bringup *b, const struct ha
 	case HA_BRINGUP_ENTERED:
 	case HA_BRINGUP_READY:
 		return note_sent(b, HA_BRINGUP_OFFER | HA_BRINGUP_SEND_READY, now_ns);
-	default: /* MAKING: this end sends its PATH when the queue pair is made */
+	default: /* MAKING: this end has no queue pair yet, and sends PATH as soon as it has one */
 		return 0;
 	}
 }
@@ -171,7 +173,9 @@ static unsigned int receive_ready(struct ha_bringup *b, uint64_t now_ns)
 	switch (b->state) {
 	case HA_BRINGUP_IDLE:
 		return note_sent(b, HA_BRINGUP_SEND_FAILED, now_ns);
-	case HA_BRINGUP_OFFERED: /* PATH_READY has arrived before the follower's PATH */
+	/* OFFERED: PATH_READY has arrived before the follower's PATH, because messages may be
+	 * lost */
+	case HA_BRINGUP_OFFERED:
 	case HA_BRINGUP_ENTERING:
 		b->ready_received = true;
 		return 0;
@@ -194,8 +198,8 @@ unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_
 	    (bringup->tried && ha_before(path->attempt, bringup->attempt)))
 		return 0;
 	newer = !bringup->tried || path->attempt != bringup->attempt;
-	/* Only the leader begins attempts, and the follower learns of a new one by PATH or
-	 * PATH_FAILED. */
+	/* A message with a newer attempt only counts from the leader, which begins attempts. The
+	 * follower learns of a new attempt by PATH or PATH_FAILED. */
 	if (newer && (bringup->leads || msg->type == HA_MSG_PATH_READY))
 		return 0;
 	switch (msg->type) {
@@ -205,8 +209,8 @@ unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_
 	case HA_MSG_PATH_READY:
 		return receive_ready(bringup, now_ns);
 	case HA_MSG_PATH_FAILED:
-		/* the message may name a newer attempt, because the leader has dropped the
-		 * follower's */
+		/* the message may name an attempt that this end has not begun, because the leader
+		 * has given that up already */
 		return bringup->state == HA_BRINGUP_IDLE ? 0 : fail(bringup, now_ns);
 	default:
 		return 0;
@@ -217,7 +221,7 @@ unsigned int ha_bringup_hurry(struct ha_bringup *bringup, uint64_t now_ns)
 {
 	if (!bringup->leads || !bringup->wanted || bringup->state != HA_BRINGUP_IDLE)
 		return 0;
-	bringup->failures = 0; /* zero failures select the preferred rail */
+	bringup->failures = 0; /* with no failure in a row the leader tries the preferred rail */
 	return try(bringup);
 }
 

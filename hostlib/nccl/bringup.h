@@ -50,61 +50,70 @@ enum ha_bringup_state {
 #undef HA_BRINGUP_STATE_
 };
 
-/* Actions of the caller, in this order. The messages carry the machine's epoch and attempt. */
-#define HA_BRINGUP_DROP        0x1u  /* destroy the queue pair, which is of no use */
-#define HA_BRINGUP_MAKE        0x2u  /* make a queue pair, report by made() or failed() */
-#define HA_BRINGUP_OFFER       0x4u  /* send PATH with the queue pair's address */
-#define HA_BRINGUP_ENTER       0x8u  /* let a worker connect it, report by entered() or failed() */
+/* Actions that the caller carries out, in this order. The messages have the machine's epoch and
+ * attempt. */
+#define HA_BRINGUP_DROP 0x1u /* destroy the queue pair, which is no longer of use */
+/* make a queue pair; ha_bringup_made() or _failed() reports the result */
+#define HA_BRINGUP_MAKE 0x2u
+/* send message PATH, which has the address of the queue pair */
+#define HA_BRINGUP_OFFER 0x4u
+/* connect the queue pair on a worker's thread; ha_bringup_entered() or _failed() reports the
+ * result */
+#define HA_BRINGUP_ENTER       0x8u
 #define HA_BRINGUP_SEND_READY  0x10u /* send PATH_READY */
 #define HA_BRINGUP_SEND_FAILED 0x20u /* send PATH_FAILED */
-#define HA_BRINGUP_UP          0x40u /* the path is ready: call ha_*_path(), up true */
-#define HA_BRINGUP_DOWN        0x80u /* the path is no longer ready: call ha_*_path(), up false */
+#define HA_BRINGUP_UP          0x40u /* report to the comm by ha_*_path() that the path is ready */
+/* report to the comm by ha_*_path() that the path is no longer ready */
+#define HA_BRINGUP_DOWN 0x80u
 
 struct ha_bringup {
 	bool leads;
 	enum ha_bringup_state state;
-	bool wanted; /* the caller wants a path for epoch */
-	bool tried;  /* this attempt has begun; in state IDLE: it has failed */
+	bool wanted; /* the caller wants a path for this epoch */
+	bool tried;  /* the attempt with this number has begun; in state IDLE it has failed */
 	uint32_t epoch, attempt;
-	uint8_t rails, rail; /* number of this end's rails; the rail of this attempt */
+	uint8_t rails, rail; /* number of this end's rails, and the rail of this attempt */
 	uint8_t wanted_rail;
-	bool ready_received; /* PATH_READY has arrived before this end is ENTERED */
+	bool ready_received; /* PATH_READY of the peer has arrived before this end is ENTERED */
 	struct ha_path_info peer;
-	uint64_t attempt_at_ns; /* time since which this attempt has waited for messages */
+	/* time since which this end has waited for messages of this attempt */
+	uint64_t attempt_at_ns;
 	uint64_t sent_at_ns, retry_at_ns;
-	unsigned int failures; /* number of failures in a row */
+	unsigned int failures; /* number of attempts that have failed in a row */
 };
 
 const char *ha_bringup_state_text(enum ha_bringup_state state);
 
 void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails);
-/* Each of the functions below returns HA_BRINGUP_* bits. */
+/* Each function below passes an event to the machine, and returns HA_BRINGUP_* bits: the actions to
+ * carry out. */
 
 /*
- * A path for this epoch is wanted, preferably on this rail. Both ends have fenced the paths of all
- * earlier epochs. The leader starts; the follower accepts PATH messages from now on and takes the
- * rail that the leader's PATH names. If the leader calls this again for the same epoch, the path is
- * dropped and another one is made.
+ * Starts to bring up a path for this epoch, preferably on this rail. Both ends have fenced the
+ * paths of all earlier epochs. The leader starts; the follower accepts PATH messages from now on,
+ * and prefers the rail that the leader's PATH names. If the leader calls this again for the same
+ * epoch, the path is dropped and another one is made.
  */
 unsigned int ha_bringup_want(struct ha_bringup *bringup, uint32_t epoch, uint8_t rail,
 			     uint64_t now_ns);
-/* The queue pair has been made (after MAKE), or has reached RTS (after ENTER). Must not be called
- * for a queue pair after DROP. */
+/* Handles that the queue pair was made (after MAKE), or has reached RTS (after ENTER). Must not be
+ * called for a queue pair after DROP. */
 unsigned int ha_bringup_made(struct ha_bringup *bringup, uint64_t now_ns);
 unsigned int ha_bringup_entered(struct ha_bringup *bringup, uint64_t now_ns);
-/* An action of this machine has failed, or a standby path that was ready has failed. */
+/* Handles that an action of this machine has failed, or that a standby path that was ready has
+ * failed. */
 unsigned int ha_bringup_failed(struct ha_bringup *bringup, uint64_t now_ns);
-/* The peer has sent a PATH, PATH_READY or PATH_FAILED message. */
+/* Handles a PATH, PATH_READY or PATH_FAILED message of the peer. */
 unsigned int ha_bringup_msg(struct ha_bringup *bringup, const struct ha_control_msg *msg,
 			    uint64_t now_ns);
-/* A port of this end has come up, so the leader does not wait for the time of its next attempt. */
+/* Handles that a port of this end has come up. The leader then makes its next attempt at once. */
 unsigned int ha_bringup_hurry(struct ha_bringup *bringup, uint64_t now_ns);
-/* Time has passed. Called at least each HA_BRINGUP_RETRY_MS, because this function repeats messages
- * and starts attempts. */
+/* Handles that time has passed: repeats messages and starts attempts. It must be called at least
+ * each HA_BRINGUP_RETRY_MS. */
 unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns);
-/* The caller has taken the queue pair, if there is one, because its epoch has begun or no path is
- * wanted any more. The state may still be ENTERED: if the peer uses the path, it has shown by that
- * that it is ready. */
+/* Handles that the caller now owns the queue pair, if there is one, because its epoch has begun or
+ * no path is wanted any more. The state may still be ENTERED: a peer that uses the path has shown
+ * by that that it is ready. */
 void ha_bringup_taken(struct ha_bringup *bringup);
 
 #endif

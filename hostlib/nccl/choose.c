@@ -3,11 +3,11 @@
 #include <string.h>
 #include "hostlib/nccl/choose.h"
 
-/* Whether the text is a PCI address such as "0000:3b:00.1": domain (4 digits or more), bus, device,
- * function. */
+/* Whether the text is the PCI address of a function, such as "0000:3b:00.1": domain (4 digits or
+ * more), bus, device, function. */
 static bool is_pci_function(const char *text, size_t len)
 {
-	static const char form[] = ":xx:xx.x"; /* form of the text after the domain */
+	static const char form[] = ":xx:xx.x"; /* form of a PCI address behind its domain */
 	const size_t domain = len > sizeof(form) - 1 ? len - (sizeof(form) - 1) : 0;
 	size_t i;
 
@@ -20,8 +20,8 @@ static bool is_pci_function(const char *text, size_t len)
 	return true;
 }
 
-/* Returns the length of the path without its last component, whose length goes to *last; 0 if the
- * path has only one component. */
+/* Returns the length of the path without its last component, and that component's length in *last.
+ * It is 0 if the path has only one component. */
 static size_t without_last(const char *path, size_t len, size_t *last)
 {
 	const char *slash = len ? memrchr(path, '/', len) : NULL;
@@ -45,8 +45,8 @@ void ha_pci_path_trim(char *path)
 	path[len] = '\0';
 }
 
-/* Whether two PCI paths are functions of one card, because those differ in their last digit
- * only. */
+/* Whether two devices with these PCI paths are functions of one card. The paths then differ in the
+ * last digit only. */
 static bool same_card(const char *a, const char *b)
 {
 	const size_t len = strlen(a);
@@ -54,9 +54,9 @@ static bool same_card(const char *a, const char *b)
 	return len && len == strlen(b) && !memcmp(a, b, len - 1);
 }
 
-/* Returns the length of the part of a PCI path that two cards behind the same PCI switch share: the
- * path without the card's function and without the switch port before it. 0 if the card is not
- * behind a switch. */
+/* Returns the length of the part of a PCI path that is the same for all cards behind one PCI
+ * switch. That is the path without the card's function and without the switch port before it. It is
+ * 0 if the card is not behind a switch. */
 static size_t switch_of(const char *path)
 {
 	size_t last, rest, len = without_last(path, strlen(path), &last);

@@ -10,13 +10,15 @@
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
 
-/* The most accepted sockets without a HELLO. Their number and their time are bounded, because
- * strangers can open them. */
+/* The most accepted sockets that have not sent a HELLO. Their number and their time are limited,
+ * because strangers can open them. */
 #define PENDING 64u
-/* Time in which a socket must send HELLO, and the shorter time if all places are in use. */
+/* Time in which an accepted socket must send HELLO. The shorter time holds if PENDING sockets
+ * wait. */
 #define HELLO_NS   (5 * INC_NSEC_PER_SEC)
 #define CROWDED_NS (500 * INC_NSEC_PER_MSEC)
-/* Most attempts to bring up the first path, at least HA_BRINGUP_RETRY_MS apart. */
+/* Limit of the attempts to bring up a comm's first path. Attempts are at least HA_BRINGUP_RETRY_MS
+ * apart. */
 #define FIRST_PATH_TRIES 50u
 
 struct ha_listener {
@@ -80,8 +82,8 @@ static void send_hello(struct ha_comm *comm)
 	ha_comm_send(comm, &msg);
 }
 
-/* The first message on a new socket must be a HELLO with this comm's nonce. Otherwise the socket is
- * not from the peer of this comm. */
+/* Checks the first message on a new socket. It must be a HELLO with this comm's nonce, because
+ * otherwise another process has opened the socket. */
 void ha_comm_hello(struct ha_comm *comm, const struct ha_control_msg *msg, uint64_t now_ns)
 {
 	if (comm->stage != HA_STAGE_HELLO)
@@ -123,7 +125,8 @@ void ha_comm_handshake(struct ha_comm *comm, uint64_t now_ns)
 		connect_socket(comm);
 	if (comm->stage == HA_STAGE_HELLO || comm->stage == HA_STAGE_BRINGUP)
 		ha_comm_receive_on_socket(comm, now_ns);
-	/* without a socket the two ends cannot agree on a path */
+	/* a comm that loses its socket now has failed, because the two ends cannot agree on a
+	 * path */
 	if ((comm->stage == HA_STAGE_HELLO || comm->stage == HA_STAGE_BRINGUP) &&
 	    comm->socket.fd < 0)
 		ha_comm_lost(comm, ECONNRESET, "the peer has closed the socket");
@@ -167,8 +170,8 @@ static int begin_connect(struct ha_plugin *plugin, unsigned int dev, const struc
 	return 0;
 }
 
-/* Checks the handshake. Returns 1 if the comm is up, and 0 if it is not up yet or another thread
- * has its lock. After -errno the comm belongs to the progress thread. */
+/* Checks how far the handshake of a comm is. Returns 1 if the comm is up, and 0 if it is not up
+ * yet, or if another thread has its lock. After -errno the comm belongs to the progress thread. */
 static int look_at_handshake(struct ha_comm *comm, struct inc_err *err)
 {
 	int ret;
@@ -252,8 +255,8 @@ void ha_listener_close(struct ha_listener *listener)
 	free(listener);
 }
 
-/* Accepts a connection. Returns 1 if a connection was accepted and waits for its HELLO, 0 if there
- * is none, or -errno. */
+/* Accepts a socket, and makes a comm for it. Returns 1 if the comm waits for the socket's HELLO, 0
+ * if no connection is waiting, or -errno. */
 static int take_socket(struct ha_listener *listener, struct ha_comm **place, struct inc_err *err)
 {
 	struct ha_comm *comm;
@@ -301,14 +304,14 @@ int ha_accept(struct ha_listener *listener, struct ha_comm **out, struct inc_err
 			ret = take_socket(listener, &listener->pending[i], err);
 	if (ret < 0)
 		return ret;
-	/* ret is 1 if every place is in use */
+	/* ret is 1 if every place of a pending socket is in use */
 	most_ns = ret ? CROWDED_NS : HELLO_NS;
 	for (i = 0; i < PENDING && !*out; i++) {
 		comm = listener->pending[i];
 		if (!comm)
 			continue;
-		/* a connection that failed, or was no peer of this listener, is no result of
-		 * accept */
+		/* accept ignores a connection that has failed, or that was no peer of this
+		 * listener */
 		ret = look_at_handshake(comm, NULL);
 		if (!ret && has_expired(comm, most_ns)) {
 			ha_comm_abandon(comm);

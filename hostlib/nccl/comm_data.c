@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of NCCL. Each is an element of comm->request, so none is allocated. */
+/* Requests of NCCL: sends and receives. Each is an element of comm->request, so none is
+ * allocated. */
 #include <errno.h>
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm_priv.h"
@@ -10,7 +11,8 @@ static bool is_ready(struct ha_comm *comm, const struct ha_region *region, uint6
 	if (comm->path && ha_comm_is_registered(region, comm->path->rail))
 		return true;
 	if (comm->path && ha_comm_refused(region, comm->path->rail)) {
-		/* the standby's device may accept the memory, so the comm leaves this path */
+		/* the path's device has refused the memory; the comm leaves the path, because the
+		 * standby's device may accept it */
 		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 		ha_comm_do(comm, now_ns);
 		return false;
@@ -29,7 +31,7 @@ static void give(struct ha_comm *comm, unsigned int place, unsigned int buffers,
 	*out = request;
 }
 
-/* Converts -EAGAIN to 0, because it is no error to NCCL, which calls again. */
+/* Converts -EAGAIN to 0. Without a request that is no error to NCCL, which calls again. */
 static int later(int ret)
 {
 	return ret == -EAGAIN ? 0 : ret;
@@ -111,8 +113,8 @@ int ha_irecv(struct ha_comm *comm, unsigned int n, void **data, const size_t *by
 	return ret;
 }
 
-/* Host memory needs no flush, because the CPU sees the data when it sees the completion. GPU memory
- * would need an RDMA READ through the same device, which is not implemented. */
+/* Ignores a flush of received data. The CPU sees host memory as soon as it sees the completion. GPU
+ * memory would need an RDMA READ through the same device, which is not implemented. */
 int ha_iflush(struct ha_comm *comm, unsigned int n, void **data, const int *bytes,
 	      struct ha_region **regions, struct ha_request **out)
 {

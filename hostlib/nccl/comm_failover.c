@@ -8,12 +8,12 @@
 #include "lib/base/clock.h"
 
 #define BATCH 32u
-/* Bounds the rounds of one event, so that a machine that returns actions without end cannot hold
- * the lock for ever. */
+/* Most rounds in which one event's actions are carried out, so that a machine that returns actions
+ * without end cannot hold the lock for ever. */
 #define ROUNDS_MAX 64u
 
-/* HA_NCCL_RTO_ADAPTIVE: this many recoveries in succession, each shorter than QUICK_NS, mean that
- * the RTO is too short for these paths, so the RTO is raised. */
+/* For HA_NCCL_RTO_ADAPTIVE: so many recoveries in succession, each shorter than QUICK_NS, show that
+ * the RTO is too short for the paths. Then the RTO is raised. */
 #define QUICK_RECOVERIES 3u
 #define QUICK_NS         (100 * INC_NSEC_PER_MSEC)
 #define RTO_MAX_NS       (5000 * INC_NSEC_PER_MSEC)
@@ -32,8 +32,8 @@ void ha_comm_send_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_MSG_BYT
 {
 	struct ha_socket *socket = &comm->socket;
 
-	/* While the link is down, the queue holds what was sent; a message for which it has no room
-	 * is dropped. A socket error is reported by the reading function, after it has read what
+	/* While the link is down, the queue keeps messages; one for which it has no room is
+	 * dropped. The function that reads reports an error of the socket, after it has read what
 	 * the peer sent before. */
 	if (socket->fd >= 0 && socket->out_bytes + HA_MSG_BYTES <= sizeof(socket->out))
 		ha_socket_send(socket, bytes);
@@ -45,14 +45,15 @@ void ha_comm_send(struct ha_comm *comm, const struct ha_control_msg *msg)
 
 	ha_control_msg_encode(msg, bytes);
 	ha_comm_send_on_socket(comm, bytes);
-	/* A message that cannot be sent counts as lost. A dead path is found by its completions. */
+	/* on a path, a message that cannot be sent counts as lost, because completions show that a
+	 * path is dead */
 	if (ha_comm_standby_ready(comm))
 		ha_path_send(comm->standby, bytes);
 	else if (comm->path && !comm->path->fenced && comm->stage == HA_STAGE_UP)
 		ha_path_send(comm->path, bytes);
 }
 
-/* Answers a PING on the channel on which it came; path is NULL for the socket. */
+/* Answers a PING on the channel on which it came: a path, or the socket if path is NULL. */
 static void answer_ping(struct ha_comm *comm, struct ha_path *path)
 {
 	struct ha_control_msg msg = {
@@ -80,7 +81,7 @@ static void handle_msg(struct ha_comm *comm, const struct ha_control_msg *msg, s
 		ha_comm_bringup(comm, ha_bringup_msg(&comm->bringup, msg, now_ns), now_ns);
 		break;
 	case HA_MSG_PING:
-		/* after a failure there is no answer, so that a peer that missed the ABORT notices
+		/* a failed end does not answer, so that a peer that has missed the ABORT notices
 		 * the silence */
 		if (up && comm->end->state != HA_FAILED)
 			answer_ping(comm, path);
@@ -197,7 +198,7 @@ static unsigned int poll_path(struct ha_comm *comm, struct ha_path *path, unsign
 	return all;
 }
 
-/* Polls fenced paths until they are drained: their completions tell what became of the last
+/* Polls fenced paths until they are drained, because their completions show what became of the last
  * requests. A drained path is destroyed. */
 static unsigned int poll_old(struct ha_comm *comm, uint64_t now_ns)
 {
@@ -240,7 +241,7 @@ static void keep_old(struct ha_comm *comm, struct ha_path *path)
 
 	for (i = 0; i < HA_OLD_PATHS && comm->old[i]; i++)
 		;
-	/* the oldest path is not needed any more, because its epoch is long past */
+	/* the oldest fenced path is destroyed, because its epoch is long past */
 	if (i == HA_OLD_PATHS) {
 		ha_comm_destroy_path(comm, comm->old[0]);
 		memmove(&comm->old[0], &comm->old[1], --i * sizeof(comm->old[0]));
@@ -263,7 +264,8 @@ static void fence(struct ha_comm *comm, uint32_t epoch, uint64_t now_ns)
 	struct inc_err err;
 
 	if (comm->path && comm->path->epoch == epoch) {
-		/* a path that cannot be fenced never drains, so the machine's RTO ends the comm */
+		/* an error is only logged: a path that cannot be fenced never drains, so the
+		 * machine's RTO ends the comm */
 		if (ha_path_fence(comm->path, &err))
 			ha_log(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
 		keep_old(comm, comm->path);
@@ -274,7 +276,8 @@ static void fence(struct ha_comm *comm, uint32_t epoch, uint64_t now_ns)
 	}
 }
 
-/* If the machine has entered another epoch, fences the old epoch's path and takes the standby. */
+/* If the state machine has entered another epoch, fences the path of the old epoch, and uses the
+ * standby path from now on. */
 static void follow_epoch(struct ha_comm *comm, uint64_t now_ns)
 {
 	if (comm->path_epoch == comm->end->epoch)
@@ -306,8 +309,8 @@ static int post_description(struct ha_comm *comm, unsigned int place)
 	return ha_path_describe(comm->path, ha_wr_id(comm->path->epoch, place), &slot);
 }
 
-/* Posts a payload (sender) or a description (receiver). Returns 1 if the path's device has not
- * registered the memory yet, otherwise 0 or -errno. */
+/* Posts one request's payload (sender) or one slot's description (receiver). Returns 1 if the
+ * path's device has not registered the memory yet, otherwise 0 or -errno. */
 static int post(struct ha_comm *comm, unsigned int index)
 {
 	const struct ha_region *region =
@@ -315,7 +318,7 @@ static int post(struct ha_comm *comm, unsigned int index)
 
 	if (!comm->path || comm->path->epoch != comm->end->epoch)
 		return -ENOTCONN;
-	/* the error makes the comm leave this path, because the standby's device may accept the
+	/* with this error the comm leaves the path, because the standby's device may accept the
 	 * memory */
 	if (ha_comm_refused(region, comm->path->rail))
 		return -EACCES;
@@ -324,7 +327,8 @@ static int post(struct ha_comm *comm, unsigned int index)
 	return comm->sends ? post_payload(comm, index) : post_description(comm, index);
 }
 
-/* Posts in order: if the memory of one post is not registered yet, all later posts wait as well. */
+/* Posts payloads or descriptions in order. If the memory of one is not registered yet, all later
+ * ones wait as well. */
 static void post_all(struct ha_comm *comm, const uint16_t *index, unsigned int n, uint64_t now_ns)
 {
 	unsigned int i;
@@ -387,8 +391,9 @@ static void log_failover(struct ha_comm *comm)
 	adapt_rto(comm, took_ns);
 }
 
-/* The machine is DONE or FAILED. A failed comm is fenced at once, because NCCL may reuse the
- * memory. A comm that is DONE keeps its path, because it may still answer the peer. */
+/* Handles that the state machine is DONE or FAILED. A failed comm is fenced at once, because NCCL
+ * may reuse the memory. A comm that is DONE keeps its path, because it may still answer the
+ * peer. */
 static void handle_end(struct ha_comm *comm, uint64_t now_ns)
 {
 	struct inc_err err;
@@ -404,8 +409,8 @@ static void handle_end(struct ha_comm *comm, uint64_t now_ns)
 	comm->n_later = 0;
 }
 
-/* Logs that the path in use has failed. A receiver whose peer has ended is BROKEN, too, until it
- * has drained; handle_end() logs that case. */
+/* Logs that the path in use has failed. A receiver whose peer has ended is BROKEN, too, until its
+ * queue pair has drained, but handle_end() logs that. */
 static void log_broken(struct ha_comm *comm)
 {
 	if (comm->end->state != HA_BROKEN || (!comm->sends && comm->receiver.ending))
@@ -421,8 +426,8 @@ static bool is_empty(const struct ha_todo *todo)
 		 todo->ended);
 }
 
-/* Clears the members of comm->todo that have a meaning of their own; the others are valid only
- * together with them. */
+/* Clears the actions of *todo that were carried out. The other members mean nothing without
+ * these. */
 static void clear(struct ha_todo *todo)
 {
 	todo->fence = todo->probe = todo->failover_over = todo->ended = false;

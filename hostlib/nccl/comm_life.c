@@ -9,8 +9,8 @@
 #define RING_BYTES (HA_SLOTS * sizeof(struct ha_slot_wire))
 #define CACHE_LINE 64
 #define WIDE_NS    INC_NSEC_PER_MSEC
-/* A closed comm is freed after this many RTOs even if its state machine has not ended, because each
- * of the machine's own limits is shorter. */
+/* Number of RTOs after which a closed comm is freed even if its state machine has not ended. Each
+ * limit of the machine itself is shorter. */
 #define GIVE_UP_RTOS 6
 
 int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev, bool sends,
@@ -38,8 +38,8 @@ int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev
 	comm->began_at_ns = inc_now_ns();
 	comm->dual = comm->config.enable_backup && comm->device->rail[1].device;
 	memset(comm->rail_up, true, sizeof(comm->rail_up));
-	/* a slot of zeros counts as never written, because the number of slots in the group of a
-	 * written slot is at least 1 */
+	/* the ring is cleared, because a slot of zeros counts as never written: each written slot
+	 * has at least 1 slot in its group */
 	comm->ring = ring ? memset(ring, 0, RING_BYTES) : NULL;
 	*out = comm;
 	return 0;
@@ -79,7 +79,7 @@ void ha_comm_end(struct ha_comm *comm)
 	ha_worker_do(comm->plugin->worker, &comm->end_job);
 }
 
-/* Whether all control messages of this end have left the socket's queue and the queue pairs. */
+/* Whether this end's control messages have all left the socket's queue and the queue pairs. */
 static bool msgs_are_out(const struct ha_comm *comm)
 {
 	return (comm->socket.fd < 0 || !comm->socket.out_bytes) &&
@@ -88,8 +88,8 @@ static bool msgs_are_out(const struct ha_comm *comm)
 
 /*
  * Whether a closed comm can be freed. A receiver has to answer OPEN until its sender has ended,
- * because the last acknowledgement that it sent may be lost. A sender has nothing to answer, and
- * only waits until its last messages are sent.
+ * because the receiver's last acknowledgement may be lost. A sender has nothing to answer, and only
+ * waits until its last messages are sent.
  */
 static bool is_over(const struct ha_comm *comm, uint64_t now_ns)
 {
@@ -137,8 +137,8 @@ static bool is_draining(const struct ha_comm *comm)
 	return i < HA_OLD_PATHS;
 }
 
-/* Whether something is under way that needs timers of a ms. A receive that only waits for the peer
- * needs none. */
+/* Whether something of the comm is under way that needs timers of a millisecond. A receive that
+ * only waits for the peer needs none. */
 static bool is_busy(const struct ha_comm *comm)
 {
 	return is_draining(comm) || comm->stage != HA_STAGE_UP || !comm->open ||

@@ -21,7 +21,7 @@ struct ha_comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job 
 	return job;
 }
 
-/* The comm may be freed as soon as its lock is free, so the progress thread is read before that. */
+/* The progress thread is read first, because the comm may be freed as soon as its lock is free. */
 void ha_comm_job_over(struct ha_comm *comm, struct ha_comm_job *job)
 {
 	struct ha_progress *progress = comm->plugin->progress;
@@ -62,8 +62,8 @@ void ha_comm_destroy_path(struct ha_comm *comm, struct ha_path *path)
 	ha_worker_do(comm->plugin->worker, &job->job);
 }
 
-/* Locks the comm and takes over the result of a worker's job. Returns false if the result is not
- * wanted any more, and destroys its path. */
+/* Locks the comm at the end of a worker's job, to use the job's result. Returns false if the result
+ * is not wanted any more; then the job's path is destroyed. */
 static bool take_result(struct ha_comm_job *job, int ret, const struct inc_err *err)
 {
 	struct ha_comm *comm = job->comm;
@@ -136,7 +136,7 @@ static void drop(struct ha_comm *comm)
 	comm->standby = NULL;
 }
 
-/* Both functions below return 0 or -ENOMEM. */
+/* These two functions begin a job on a worker. They return 0 or -ENOMEM. */
 static int make(struct ha_comm *comm)
 {
 	struct ha_comm_job *job = ha_comm_job(comm, run_make);
@@ -183,7 +183,8 @@ static void send_path_msg(struct ha_comm *comm, enum ha_control_msg_type type)
 	ha_comm_send(comm, &msg);
 }
 
-/* The first path is up, so the comm is ready: connect or accept now returns it to NCCL. */
+/* Makes the comm ready, because its first path is up: connect or accept now returns the comm to
+ * NCCL. */
 static void come_up(struct ha_comm *comm, uint64_t now_ns)
 {
 	const struct ha_times times = {
@@ -239,8 +240,7 @@ void ha_comm_bringup(struct ha_comm *comm, unsigned int bits, uint64_t now_ns)
 		HA_MACHINE_EVENT(comm, path, comm->bringup.epoch, false, now_ns);
 	if (bits & HA_BRINGUP_UP)
 		up(comm, now_ns);
-	/* This call does not recurse further, because the failed bring-up is IDLE and tries again
-	 * later. */
+	/* the recursion ends here, because the failed bring-up is IDLE and tries again later */
 	if (ret)
 		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
 }
@@ -251,9 +251,9 @@ bool ha_comm_standby_ready(const struct ha_comm *comm)
 }
 
 /*
- * The end has entered an epoch. Its path may still be ENTERED, because the peer, for which the path
- * is READY, may have changed to the new epoch first. If there is no path (it died and the peer did
- * not know that yet), the end has no path until the next epoch.
+ * Makes the standby path the path in use, because the end has entered an epoch. The path may still
+ * be ENTERED: the peer, for which it is READY, may have entered the epoch first. If there is no
+ * path (it died and the peer did not know that yet), the end has no path until the next epoch.
  */
 void ha_comm_take_standby(struct ha_comm *comm)
 {
@@ -268,8 +268,8 @@ void ha_comm_take_standby(struct ha_comm *comm)
 	comm->path_epoch = comm->end->epoch;
 	drop(comm);
 	ha_bringup_taken(&comm->bringup);
-	/* A follower accepts the leader's next PATH from now on. The leader waits until both ends
-	 * have left the old epoch. */
+	/* From now on a follower accepts the leader's PATH for the next epoch. The leader waits
+	 * until both ends have left the old epoch. */
 	if (comm->dual && !comm->bringup.leads)
 		ha_bringup_want(&comm->bringup, comm->end->epoch + 1, 0, inc_now_ns());
 }

@@ -9,7 +9,7 @@
 #include "hostlib/nccl/comm_priv.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ha_plugin *only; /* the plugin of this process; protected by the lock */
+static struct ha_plugin *only; /* the plugin of this process, which the lock protects */
 
 void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
 	       const char *format, ...)
@@ -43,8 +43,9 @@ static int open_parts(struct ha_plugin *plugin, struct inc_err *err)
 	return ret;
 }
 
-/* Closes the plugin unless comms are open, and returns how many are. The order matters: a job of
- * the aimer queues destruction on the worker, and each job's end wakes the progress thread. */
+/* Closes the plugin unless comms are open. Returns how many comms are open. The order matters: a
+ * job of the aimer queues destruction on the worker, and each job's end wakes the progress
+ * thread. */
 static unsigned int close_parts(struct ha_plugin *plugin)
 {
 	const unsigned int open = ha_progress_stop(plugin->progress);

@@ -37,19 +37,21 @@
 #include "hostlib/nccl/worker.h"
 #include "lib/base/err.h"
 
-#define HA_OLD_PATHS 4u /* most fenced paths that drain at the same time */
+#define HA_OLD_PATHS 4u /* most fenced paths of a comm that drain at the same time */
 
 struct ha_plugin {
-	unsigned int refs; /* number of references, protected by the lock of comm_plugin.c */
+	/* number of users of the plugin; the lock of comm_plugin.c protects it */
+	unsigned int refs;
 	ha_log_fn log;
 	struct ha_config config;
 	struct ha_devices devices;
 	struct ha_caches *caches;
 	struct ha_progress *progress;
-	/* To connect a queue pair (RTR, RTS) to a peer that does not answer takes seconds. No other
-	 * job waits for that, because the aimer is a worker of its own. */
+	/* The two worker threads. The aimer connects queue pairs (RTR, RTS), which takes seconds if
+	 * the peer does not answer. It is a worker of its own, so that no other job waits for
+	 * that. */
 	struct ha_worker *worker, *aimer;
-	atomic_uint port_changes; /* number of refreshes of the inventory */
+	atomic_uint port_changes; /* number of times that the ports were read anew */
 };
 
 struct ha_request {
@@ -60,22 +62,22 @@ struct ha_request {
 enum ha_stage {
 	HA_STAGE_CONNECTING,
 	HA_STAGE_HELLO,   /* the comm waits for the peer's HELLO */
-	HA_STAGE_BRINGUP, /* the comm waits for the path of epoch 0 */
+	HA_STAGE_BRINGUP, /* the comm waits for its first path, that of epoch 0 */
 	HA_STAGE_UP,
-	HA_STAGE_LOST, /* the comm never came up; comm->error says why */
+	HA_STAGE_LOST, /* the comm never came up, for the reason in comm->error */
 };
 
 /* Heartbeat state of one control channel (the socket or the standby path). */
 struct ha_beat {
 	uint64_t pinged_at_ns;
-	bool received; /* a control message has come since the last PING */
+	bool received; /* a control message has come on the channel since the last PING */
 	unsigned int missed;
 };
 
 /* A memory region that NCCL has registered, with its state on each rail. The comm's lock protects
  * it; while busy is set, the worker fills in `region` without the lock. */
 struct ha_comm_region {
-	struct ha_region region; /* must be first, because NCCL gets its address */
+	struct ha_region region; /* must be the first member, because NCCL gets its address */
 	struct ha_comm_region *next;
 	bool registered[HA_RAILS], refused[HA_RAILS];
 	bool busy;
@@ -86,66 +88,74 @@ struct ha_comm {
 	pthread_mutex_t lock;
 	pthread_cond_t idle_region; /* signalled when a region stops being busy */
 	struct ha_plugin *plugin;
-	struct ha_config config; /* the plugin's config, with this comm's traffic class */
+	struct ha_config config; /* the plugin's settings, with this comm's traffic class */
 	const struct ha_device *device;
 	bool sends;
-	bool open;         /* neither NCCL nor the listener of the comm has closed it */
-	unsigned int jobs; /* jobs of either worker that are not over */
+	/* true until NCCL, or the listener for a comm that NCCL does not have yet, closes the
+	 * comm */
+	bool open;
+	unsigned int jobs; /* number of jobs of both workers for this comm that have not ended */
 
 	enum ha_stage stage;
 	uint64_t began_at_ns, closed_at_ns, ended_at_ns;
-	int error; /* stage LOST: -errno with which calls fail */
+	int error; /* in stage LOST: -errno with which calls of NCCL fail */
 	struct inc_err err;
-	struct inc_err path_err; /* error of the last bring-up that failed, for the log */
+	/* error of the last path that could not be brought up, for the log */
+	struct inc_err path_err;
 	uint64_t nonce;
 	bool dual;
 	char peer_name[64], what[160];
 
 	struct ha_socket socket;
-	bool channel; /* whether a control channel is alive, as last reported to the machine */
+	/* whether any control channel to the peer is alive, as the state machine knows */
+	bool channel;
 	struct ha_beat socket_beat, standby_beat;
 	bool peer_gone; /* the peer has sent CLOSE or ABORT */
 
-	struct ha_end *end; /* common part of the machine below */
+	/* the part of the state machine below that senders and receivers share */
+	struct ha_end *end;
 	union {
 		struct ha_sender sender;
 		struct ha_receiver receiver;
 	};
 	struct ha_todo todo;
-	struct ha_slot_wire *ring; /* ring of slots; NULL for a receiver */
+	/* ring of slots, which the receiver writes; NULL if this end is a receiver */
+	struct ha_slot_wire *ring;
 
-	struct ha_path *path; /* the path of path_epoch; NULL if this epoch has none */
+	struct ha_path *path; /* the path in use, that of path_epoch; NULL if that epoch has none */
 	uint32_t path_epoch;
 	struct ha_path *old[HA_OLD_PATHS];
-	/* The path whose events are being handled. Until they are handled, it is not destroyed but
-	 * marked as doomed. */
+	/* The path whose events are being handled. It must not be destroyed meanwhile, so
+	 * polled_is_doomed is set instead. */
 	struct ha_path *polled;
-	bool polled_is_doomed; /* destroy `polled` when its events are handled */
-	uint8_t rail;          /* rail of the path in use, or of the last one */
-	/* The next path, which the bring-up makes. While a worker has it, standby is NULL and
-	 * `bringing` is the worker's job. */
+	/* the path `polled` must be destroyed as soon as its events are handled */
+	bool polled_is_doomed;
+	uint8_t rail; /* rail of the path in use, or of the last path */
+	/* The next epoch's path, which the bring-up makes. While a worker makes or connects it,
+	 * standby is NULL and `bringing` is the worker's job. */
 	struct ha_bringup bringup;
 	struct ha_path *standby;
 	struct ha_comm_job *bringing;
-	struct ha_path_info own; /* this end of the standby path, for the PATH message */
+	struct ha_path_info own; /* address of this end of the standby path, for the message PATH */
 	uint64_t standby_at_ns;
 	unsigned int port_changes_seen;
 	uint64_t ports_at_ns;
 	bool rail_up[HA_RAILS];
 
 	struct ha_comm_region *regions;
-	bool registering; /* a job on a worker registers regions */
-	/* Posts that wait, in order, until the path's device has registered their region. */
+	bool registering; /* a worker's job is registering regions of this comm */
+	/* Payloads or descriptions that wait, in order, until the path's device has registered
+	 * their regions. */
 	uint16_t later[HA_SLOTS];
 	unsigned int n_later;
 
-	/* number of quick recoveries in succession, for HA_NCCL_RTO_ADAPTIVE */
+	/* Number of quick recoveries in succession, for HA_NCCL_RTO_ADAPTIVE. */
 	unsigned int quick_recoveries;
-	/* time of the last full round, which serves sockets, standby path and timers */
+	/* time of the last wide round, which serves sockets, standby path and timers */
 	uint64_t looked_at_ns;
 	bool ended;
 	struct ha_job end_job; /* job that frees the comm */
-	unsigned int requests; /* number of requests that NCCL has not tested to their end */
+	unsigned int requests; /* number of requests for which NCCL has not seen the end by test */
 	struct ha_request request[HA_REQUESTS];
 };
 
@@ -154,7 +164,7 @@ struct ha_comm {
 	((comm)->sends ? ha_sender_##event(&(comm)->sender, __VA_ARGS__, &(comm)->todo) \
 		       : ha_receiver_##event(&(comm)->receiver, __VA_ARGS__, &(comm)->todo))
 
-/* Until ha_progress_add() only one thread has the comm. From then on the caller of each function
+/* Until ha_progress_add() only one thread uses a comm. From then on the caller of each function
  * below holds the comm's lock. The exceptions are ha_log_at(), ha_comm_new(), ha_comm_free(),
  * ha_comm_end() and ha_comm_abandon(). Callers read now_ns under the lock, so that the time of a
  * comm never goes back. */
@@ -167,30 +177,32 @@ void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *fi
 /* comm_life.c */
 int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev, bool sends,
 		struct inc_err *err);
-/* Frees a comm that no other thread, no job and not NCCL uses: its start has failed, or it has
+/* Frees a comm that no thread, no job and not NCCL uses, because its start has failed or it has
  * ended (ha_comm_end()). */
 void ha_comm_free(struct ha_comm *comm);
-#define HA_ROUND_WORKED  0x1u
-#define HA_ROUND_BUSY    0x2u /* work is under way, so timers of a ms matter */
+#define HA_ROUND_WORKED 0x1u
+/* work of the comm is under way, for which timers of a millisecond matter */
+#define HA_ROUND_BUSY    0x2u
 #define HA_ROUND_OPEN    0x4u
-#define HA_ROUND_CLOSING 0x8u  /* NCCL has closed the comm, or it never came up */
-#define HA_ROUND_OVER    0x10u /* no other party has the comm: call ha_comm_end() */
+#define HA_ROUND_CLOSING 0x8u /* NCCL has closed the comm, or it never came up */
+/* nothing else uses the comm any more, so ha_comm_end() must be called */
+#define HA_ROUND_OVER 0x10u
 /* Lets the comm progress: handles up to budget completions of its path. If wide is set, it also
  * serves the socket, the standby path, ports and timers. */
 unsigned int ha_comm_round(struct ha_comm *comm, unsigned int budget, bool wide, uint64_t now_ns);
-/* Does a round in a call of NCCL, and a wide one if the last wide round was a ms ago. */
+/* Does a round of a comm inside a call of NCCL. It is a wide one if the last wide round was a
+ * millisecond ago. */
 void ha_comm_advance(struct ha_comm *comm, uint64_t now_ns);
-/* Frees the comm on a worker's thread. This is the last call of the progress thread for the
- * comm. */
+/* Frees the comm on a worker's thread. The progress thread does not use the comm after this
+ * call. */
 void ha_comm_end(struct ha_comm *comm);
 
 /* comm_connect.c */
 void ha_comm_handshake(struct ha_comm *comm, uint64_t now_ns);
 void ha_comm_hello(struct ha_comm *comm, const struct ha_control_msg *msg, uint64_t now_ns);
-/* Sets comm->stage, and is the only function that does so. Callers check the present stage
- * first. */
+/* Sets comm->stage, which no other function does. Callers check the present stage first. */
 void ha_comm_set_stage(struct ha_comm *comm, enum ha_stage stage);
-/* Enters stage LOST: the comm never comes up, and each call returns this error. */
+/* Puts a comm into stage LOST: it never comes up, and each call returns this error. */
 void ha_comm_lost(struct ha_comm *comm, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void ha_comm_abandon(struct ha_comm *comm);
@@ -198,54 +210,56 @@ void ha_comm_abandon(struct ha_comm *comm);
 /* comm_paths.c */
 void ha_comm_bringup(struct ha_comm *comm, unsigned int bits, uint64_t now_ns);
 void ha_comm_destroy_path(struct ha_comm *comm, struct ha_path *path);
-/* The end has entered an epoch: its standby path becomes the path in use if the standby is of that
- * epoch, and is dropped otherwise. */
+/* Handles that the end has entered an epoch. Its standby path becomes the path in use if it is of
+ * that epoch, and is dropped otherwise. */
 void ha_comm_take_standby(struct ha_comm *comm);
 bool ha_comm_standby_ready(const struct ha_comm *comm);
-/* A job that runs on a worker. The comm counts it until the job calls ha_comm_job_over(). */
+/* A job on a worker for a comm. The comm counts the job until ha_comm_job_over(). */
 struct ha_comm_job {
 	struct ha_job job; /* must be first */
 	struct ha_comm *comm;
 	struct ha_path *path;
 	struct ha_path_opts opts;
 	struct ha_path_info peer;
-	bool dropped; /* the result is not wanted; protected by the comm's lock */
+	bool dropped; /* the job's result is not wanted any more; the comm's lock protects this */
 };
-/* Makes a job for a worker. Returns NULL if there is no memory. */
+/* Makes a job for a worker, and counts it. Returns NULL if there is no memory. */
 struct ha_comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job *job));
-/* Ends the job and unlocks the comm, after the actions that the job's result has led to. */
+/* Ends a job: carries out the actions that its result has led to, and unlocks the comm. */
 void ha_comm_job_over(struct ha_comm *comm, struct ha_comm_job *job);
 
 /* comm_failover.c */
 /* Carries out the actions that the state machine has put into comm->todo, until there are none. */
 void ha_comm_do(struct ha_comm *comm, uint64_t now_ns);
-/* Handle completions of a path or messages of the socket, and return how many there were. */
+/* These functions handle completions of a path, or messages of the socket, and return how many
+ * there were. */
 unsigned int ha_comm_poll(struct ha_comm *comm, unsigned int budget, uint64_t now_ns);
 unsigned int ha_comm_poll_standby(struct ha_comm *comm, uint64_t now_ns);
 unsigned int ha_comm_receive_on_socket(struct ha_comm *comm, uint64_t now_ns);
-/* Sends a control message on the socket. If that fails, the message counts as lost and is repeated
- * later. */
+/* Sends a control message on the comm's socket. If that fails, the message counts as lost and is
+ * repeated later. */
 void ha_comm_send_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_MSG_BYTES]);
-/* Sends a control message on both channels: the socket, and the standby or the path in use. */
+/* Sends a control message on both channels: on the socket, and on the standby path or else the path
+ * in use. */
 void ha_comm_send(struct ha_comm *comm, const struct ha_control_msg *msg);
 void ha_comm_post_later(struct ha_comm *comm, uint64_t now_ns);
 
 /* comm_standby.c */
-/* Serves heartbeats, port changes, and the choice of the rail that stands by. */
+/* Serves a comm's heartbeats and port changes, and chooses the rail that stands by. */
 void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns);
 
 /* comm_region.c */
-/* Whether this rail's device has registered the region. A request without bytes has the region
- * NULL, which always counts as registered. */
+/* Whether this rail's device has registered the region. A NULL region counts as registered, because
+ * its request has no bytes. */
 bool ha_comm_is_registered(const struct ha_region *region, unsigned int rail);
-/* Whether this rail's device has refused to register the region. The device is asked again when a
- * path on that rail stands by anew. */
+/* Whether this rail's device has refused to register the region. The device is asked again when
+ * another path on that rail stands by. */
 bool ha_comm_refused(const struct ha_region *region, unsigned int rail);
 /* Lets regions that this rail's device has refused be registered again. */
 void ha_comm_forget_refusals(struct ha_comm *comm, unsigned int rail);
-/* Lets the worker register all regions on all rails. */
+/* Lets a worker register all regions of a comm on all rails. */
 void ha_comm_register_all(struct ha_comm *comm);
-/* Frees a region. The caller is the only one to use it, so the comm's lock is not needed. */
+/* Frees a region of a comm. Only the caller uses it, so the comm's lock is not needed. */
 void ha_comm_free_region(struct ha_comm *comm, struct ha_comm_region *region);
 
 #endif

@@ -39,8 +39,8 @@ static unsigned int rails(const struct ha_comm *comm)
 	return comm->dual ? HA_RAILS : 1;
 }
 
-/* Finds the next region that some rail's device has neither registered nor refused; the rail in use
- * comes first. */
+/* Finds a region that a rail's device has neither registered nor refused, on the rail in use first.
+ * *rail receives the rail. */
 static struct ha_comm_region *next_unregistered(struct ha_comm *comm, unsigned int *rail)
 {
 	struct ha_comm_region *region;
@@ -55,8 +55,8 @@ static struct ha_comm_region *next_unregistered(struct ha_comm *comm, unsigned i
 	return NULL;
 }
 
-/* Registers one region with the comm's lock released. The busy flag keeps the region alive
- * meanwhile. */
+/* Registers a region on one rail, with the comm's lock released. Meanwhile the flag busy keeps the
+ * region alive. */
 static void register_one(struct ha_comm *comm, struct ha_comm_region *region, unsigned int rail)
 {
 	struct inc_err err;
@@ -102,7 +102,7 @@ void ha_comm_register_all(struct ha_comm *comm)
 		return;
 	job = ha_comm_job(comm, run_register);
 	if (!job)
-		return; /* the next request of NCCL tries again */
+		return; /* without memory for the job, the next request of NCCL tries again */
 	comm->registering = true;
 	ha_worker_do(comm->plugin->worker, &job->job);
 }
@@ -126,8 +126,8 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 
 	if (!region)
 		return inc_err_set(err, ENOMEM, "%s: %s", comm->what, strerror(ENOMEM));
-	/* The descriptor is copied, because the caller closes its own when this returns, and the
-	 * other rail registers later. */
+	/* NCCL's descriptor is copied, because NCCL may close it when this call returns, and the
+	 * other rail registers later */
 	region->region =
 		(struct ha_region){.address = address,
 				   .bytes = bytes,
@@ -160,7 +160,7 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 	return 0;
 }
 
-/* Whether a request uses the region and may still be posted, now or after a failover. */
+/* Whether a request uses the region and may be posted with it, now or after a failover. */
 static bool is_used(const struct ha_comm *comm, const struct ha_region *region)
 {
 	const struct ha_receiver *receiver = &comm->receiver;
@@ -190,7 +190,8 @@ void ha_deregister(struct ha_comm *comm, struct ha_region *region)
 	pthread_mutex_lock(&comm->lock);
 	while (known->busy)
 		pthread_cond_wait(&comm->idle_region, &comm->lock);
-	/* A failover could post the request again, so the region is kept until the comm ends. */
+	/* The region is kept until the comm ends, because a failover could post a request with it
+	 * again. */
 	if (is_used(comm, region)) {
 		pthread_mutex_unlock(&comm->lock);
 		return;

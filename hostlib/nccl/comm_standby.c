@@ -5,14 +5,14 @@
 #include "lib/base/clock.h"
 
 #define MISSED_MAX 3u
-/* A standby path on the rail in use is better than none. The rail not in use is tried again each
- * 500 ms, because no event reports that a link between two switches works again. */
+/* Interval at which the comm tries the rail that is not in use, while its standby path is on the
+ * rail in use. No event reports that a link between two switches works again. */
 #define OTHER_RAIL_NS (500 * INC_NSEC_PER_MSEC)
 
 /* ---- heartbeats ----------------------------------------------------------------------------- */
 
-/* Whether it is time for a PING. A missed answer counts only at that time, so that an end that was
- * stopped for a while does not blame the peer for its own silence. */
+/* Whether it is time for the next PING on a channel. A missed answer is counted only then, so that
+ * an end that was stopped for a while does not blame the peer for its own silence. */
 static bool beat(struct ha_comm *comm, struct ha_beat *beat, uint64_t now_ns)
 {
 	if (now_ns - beat->pinged_at_ns < comm->end->times.heartbeat_ns)
@@ -70,7 +70,7 @@ static void report_channel(struct ha_comm *comm, uint64_t now_ns)
 
 /* ---- ports ---------------------------------------------------------------------------------- */
 
-/* Whether a path's port is still as it was when the path was made: up, with the same GID at the
+/* Whether a path's port is still as it was when the path was made: up, and with the same GID at the
  * same index. */
 static bool port_is_good(const struct ha_comm *comm, const struct ha_path *path)
 {
@@ -98,7 +98,7 @@ static void bring_up_other_rail(struct ha_comm *comm, uint64_t now_ns)
 						comm->rail ^ 1, now_ns),
 				now_ns);
 	else
-		/* the leader receives PATH_FAILED and tries the rails that are up now */
+		/* the leader receives PATH_FAILED, and then tries the rails that are up */
 		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
 }
 
@@ -107,7 +107,7 @@ static bool stands_by_on_rail_in_use(const struct ha_comm *comm)
 	return ha_comm_standby_ready(comm) && comm->standby->rail == comm->rail;
 }
 
-/* Handles that a port of this end is up again. */
+/* Handles that a port of this end has come up again. */
 static void rail_came_up(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
 	if (stands_by_on_rail_in_use(comm) && rail != comm->rail)
@@ -129,8 +129,8 @@ static void look_at_rails(struct ha_comm *comm, uint64_t now_ns)
 	}
 }
 
-/* Without a standby the comm does not leave a path because of its port. Its device reports an error
- * itself, and the port may be up again by then. */
+/* Handles changes of the ports of this end. A path in use is not left for its port if there is no
+ * standby. Its device reports an error itself, and the port may be up again by then. */
 static void look_at_ports(struct ha_comm *comm, uint64_t now_ns)
 {
 	const unsigned int changes = atomic_load(&comm->plugin->port_changes);
@@ -150,7 +150,7 @@ static void look_at_ports(struct ha_comm *comm, uint64_t now_ns)
 
 /* ---- which rail stands by ------------------------------------------------------------------- */
 
-/* The leader starts the path of the next epoch as soon as both ends have left the previous
+/* Lets the leader bring up the path of the next epoch, as soon as both ends have left the previous
  * epoch. */
 static void want_next(struct ha_comm *comm, uint64_t now_ns)
 {
@@ -198,7 +198,7 @@ void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns)
 		fail_back(comm, now_ns);
 	}
 	report_channel(comm, now_ns);
-	/* the end leaves an epoch that it entered without a path, as if the path had failed */
+	/* an end that has entered an epoch without a path leaves it, as if the path had failed */
 	if (!comm->path && comm->end->state == HA_FLOWING)
 		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 	ha_comm_do(comm, now_ns);

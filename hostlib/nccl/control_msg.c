@@ -35,9 +35,8 @@ struct wire_path {
 
 struct wire_report {
 	uint32_t next;
-	uint8_t received[HA_SLOTS /
-			 /* a bitmap: bit i is bit i % 8, counted from the lowest, of byte i / 8 */
-			 8];
+	/* bitmap of sequences: bit i is bit i % 8, counted from the lowest, of byte i / 8 */
+	uint8_t received[HA_SLOTS / 8];
 } __attribute__((packed));
 
 struct wire_msg {
@@ -265,7 +264,7 @@ void ha_slot_encode(const struct ha_slot *slot, struct ha_slot_wire *wire)
 	};
 }
 
-/* A device may be writing the slot, so the fields that it writes last are read first. */
+/* The fields that a device writes last are read first, because a device may be writing the slot. */
 int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t epoch,
 		 struct ha_slot *slot, struct inc_err *err)
 {
@@ -274,7 +273,7 @@ int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t ep
 	if (ntohl(__atomic_load_n(&wire->sequence, __ATOMIC_ACQUIRE)) != sequence)
 		return 0;
 	slot->slots = __atomic_load_n(&wire->slots, __ATOMIC_ACQUIRE);
-	/* a slot that was never written looks like sequence 0 */
+	/* a slot of zeros was never written, although it looks like sequence 0 */
 	if (!sequence && !slot->slots)
 		return 0;
 	if (ntohl(__atomic_load_n(&wire->epoch, __ATOMIC_ACQUIRE)) != epoch)

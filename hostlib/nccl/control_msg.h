@@ -15,10 +15,12 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 
-#define HA_REQUESTS 32u  /* most isends or irecvs of a comm that may be under way */
-#define HA_GROUP    8u   /* most receives that one irecv may group */
-#define HA_SLOTS    256u /* most open slots of a comm, HA_REQUESTS * HA_GROUP; size of the ring */
-#define HA_RAILS    2u   /* ports of a comm at each end; NCCL has chosen port 0 */
+#define HA_REQUESTS 32u /* most sends, or most receives, of a comm that may be under way */
+#define HA_GROUP    8u  /* most buffers of one irecv, each of which is a receive */
+/* most open slots of a comm, which is also the number of slots in the ring */
+#define HA_SLOTS 256u
+/* ports of a comm at each end: port 0 is the one that NCCL has chosen, port 1 its standby */
+#define HA_RAILS 2u
 
 /* Why an end has left a path; sent in control messages and written to the log. */
 #define HA_CAUSES(_)                                    \
@@ -55,23 +57,25 @@ enum ha_control_msg_type {
 #undef HA_MSG_
 };
 
-/* Which sequences a receiver has: all before next, and next + i for each bit i that is set. Bit 0
- * is never set. */
+/* The sequences that a receiver has: all before next, and next + i for each bit i that is set. Bit
+ * 0 is never set. */
 struct ha_report {
 	uint32_t next;
-	uint64_t received[HA_SLOTS / 64]; /* bitmap: bit i is received[i / 64] >> i % 64 & 1 */
+	/* bitmap, in which bit i is received[i / 64] >> i % 64 & 1 */
+	uint64_t received[HA_SLOTS / 64];
 };
 
 /* HELLO */
 struct ha_hello {
-	bool dual;     /* this end has a second rail, and HA_NCCL_ENABLE_BACKUP is set */
+	bool dual;     /* this end has a second rail, and HA_NCCL_ENABLE_BACKUP allows its use */
 	char name[64]; /* name of this end for logs: "HOST pid PID" */
 };
 
-/* Body of PATH, PATH_READY and PATH_FAILED: which attempt on which rail. PATH alone has the members
- * from qpn on, which are the address of a queue pair. */
+/* Body of messages PATH, PATH_READY and PATH_FAILED: which attempt on which rail they are about.
+ * PATH alone has the members from qpn on, which are the address of a queue pair. */
 struct ha_path_info {
-	/* number of the attempt, from 0 in each epoch; messages of an older attempt are ignored */
+	/* Number of the attempt, from 0 on in each epoch. Messages of an older attempt are
+	 * ignored. */
 	uint32_t attempt;
 	uint8_t rail; /* rail of the message's sender */
 	uint32_t qpn, psn;
@@ -79,21 +83,23 @@ struct ha_path_info {
 	uint8_t link_layer; /* link layer of the port: enum inc_rdma_link_layer */
 	uint16_t lid;       /* address of an InfiniBand port */
 	uint8_t gid[16];    /* address of an Ethernet port */
-	/* address of the ring of HA_SLOTS slots, if the sender of data sends this message */
+	/* Address of the sender's ring of HA_SLOTS slots, if the sender's end sends this
+	 * message. */
 	uint64_t ring;
-	uint32_t ring_rkey; /* rkey of the ring for the device of this rail */
+	/* key by which the peer writes to the ring through this rail's device */
+	uint32_t ring_rkey;
 };
 
 /* A control message in host order. */
 struct ha_control_msg {
 	enum ha_control_msg_type type;
-	enum ha_cause cause; /* reason that the message's sender observed, or NONE */
-	uint64_t nonce;      /* nonce of the comm, which is in the handle, too */
+	enum ha_cause cause; /* why the message's sender has left its path, or NONE */
+	uint64_t nonce;      /* number that identifies the comm, as in its handle */
 	uint32_t epoch;
 	union {
 		struct ha_hello hello;
 		struct ha_path_info path;
-		struct ha_report report; /* report in REPORT, and in CLOSE of a receiver */
+		struct ha_report report; /* of REPORT, and of a receiver's CLOSE */
 	};
 };
 
@@ -102,15 +108,16 @@ struct ha_control_msg {
 #define HA_MSG_BYTES 128u
 
 void ha_control_msg_encode(const struct ha_control_msg *msg, uint8_t bytes[HA_MSG_BYTES]);
-/* Returns 0, or -EPROTO and the reason if no peer of this version sends such bytes. */
+/* Converts bytes to a message. Returns 0, or -EPROTO and the reason if no peer of this version
+ * sends such bytes. */
 int ha_control_msg_decode(const uint8_t bytes[HA_MSG_BYTES], struct ha_control_msg *msg,
 			  struct inc_err *err);
 
-/* A receive as its receiver describes it to the sender: one RDMA WRITE of 32 bytes to index
- * sequence % HA_SLOTS of the ring, in network order. Devices write bytes in rising order. So a new
- * description of the same sequence changes only fields before the epoch, and a new sequence only
- * fields before the sequence. A reader that finds the expected epoch and sequence has all
- * fields. */
+/* A slot on the wire: a receive as its receiver describes it to the sender. One RDMA WRITE of 32
+ * bytes puts it at index sequence % HA_SLOTS of the sender's ring, in network order. Devices write
+ * bytes in rising order. So a new description of the same sequence changes only fields before the
+ * epoch, and one of a new sequence only fields before the sequence. A reader that finds the
+ * expected epoch and sequence has all fields. */
 struct ha_slot_wire {
 	uint64_t address;
 	uint32_t rkey;
@@ -136,9 +143,9 @@ struct ha_slot {
 
 void ha_slot_encode(const struct ha_slot *slot, struct ha_slot_wire *wire);
 /*
- * Reads a slot from the ring, which a device may be writing. Returns 1 if the slot with this
- * sequence and epoch has arrived, and 0 if not, as in a ring of zeros. Returns -EPROTO and the
- * reason if it has arrived with values that no receiver of this version writes.
+ * Reads a slot from the ring, which a device may be writing. Returns 1 if the slot of this sequence
+ * and epoch has arrived, and 0 if not, as in a ring of zeros. Returns -EPROTO and the reason if it
+ * has values that no receiver of this version writes.
  */
 int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t epoch,
 		 struct ha_slot *slot, struct inc_err *err);
@@ -159,11 +166,11 @@ static inline uint32_t ha_wr_index(uint64_t wr_id)
 	return (uint32_t)wr_id;
 }
 
-/* Indices in a wr_id that are neither a request nor a slot. Each is a bit of its own. */
-/* control message that was sent; the low bits are the number of its buffer */
+/* Indexes in a wr_id that are neither a request's nor a slot's. Each kind is a bit of its own. */
+/* index of a control message that was sent; the low bits are the number of its buffer */
 #define HA_WR_MSG     0x10000u
 #define HA_WR_PROBE   0x20000u
-#define HA_WR_RECEIVE 0x40000u /* receive; the low bits are the number of its buffer */
+#define HA_WR_RECEIVE 0x40000u /* index of a receive; the low bits are the number of its buffer */
 
 /* Whether sequence a comes before b, modulo 2^32. */
 static inline bool ha_before(uint32_t a, uint32_t b)
@@ -172,8 +179,7 @@ static inline bool ha_before(uint32_t a, uint32_t b)
 }
 
 const char *ha_cause_text(enum ha_cause cause);
-const char *
-/* returns the name of a type such as "OPEN", or "?" */
-ha_control_msg_name(enum ha_control_msg_type type);
+/* Returns the name of a type of control messages, such as "OPEN", or "?". */
+const char *ha_control_msg_name(enum ha_control_msg_type type);
 
 #endif

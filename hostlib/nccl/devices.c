@@ -10,7 +10,7 @@
 
 #define SYS_RDMA  "/sys/class/infiniband"
 #define SYS_NET   "/sys/class/net"
-#define NO_DEVICE "/" /* a name that no device can have */
+#define NO_DEVICE "/" /* a name that no device can have, because "/" cannot be in it */
 
 /* A port that NCCL_IB_HCA allows, with properties of its device from /sys. */
 struct found {
@@ -23,7 +23,8 @@ struct found {
 
 /* ---- /sys ----------------------------------------------------------------------------------- */
 
-/* Reads the first line of an attribute. Returns false if there is no such attribute. */
+/* Reads the first line of a device's attribute in /sys. Returns false if there is no such
+ * attribute. */
 static bool read_sys(const char *device, const char *attribute, char *line, size_t size)
 {
 	char path[PATH_MAX];
@@ -41,7 +42,8 @@ static bool read_sys(const char *device, const char *attribute, char *line, size
 	return ok;
 }
 
-/* Resolves a link of /sys to the path of a PCI function; "" if it leads to none. */
+/* Resolves a link of /sys to the path of a PCI function. The result is "" if the link leads to
+ * none. */
 static void resolve(const char *link, char *out, size_t size)
 {
 	char path[PATH_MAX];
@@ -55,7 +57,7 @@ static void resolve(const char *link, char *out, size_t size)
 		strcpy(out, path);
 }
 
-/* Reads a GUID such as "0002:c903:00a1:b2c3". */
+/* Converts the text of a GUID, such as "0002:c903:00a1:b2c3", to a number. */
 static uint64_t parse_guid(const char *text)
 {
 	unsigned int part[4];
@@ -85,7 +87,8 @@ static void ask_sys(struct found *found)
 
 /* ---- which devices and ports ----------------------------------------------------------------- */
 
-/* Whether NCCL_IB_HCA allows any port of the device. Other devices are not opened. */
+/* Whether NCCL_IB_HCA allows any port of this device. A device without an allowed port is not
+ * opened. */
 static bool any_port_passes(const struct ha_config *config, const char *name)
 {
 	int port;
@@ -115,7 +118,8 @@ static int open_inventory(struct ha_devices *devices, struct inc_err *err)
 		if (any_port_passes(devices->config, ibv_get_device_name(list[i])))
 			snprintf(entry[filter.entries++].device, sizeof(entry->device), "%s",
 				 ibv_get_device_name(list[i]));
-	/* an empty filter would allow all devices */
+	/* NO_DEVICE keeps the list from being empty, because an empty list would allow all
+	 * devices */
 	if (!filter.entries)
 		strcpy(entry[filter.entries++].device, NO_DEVICE);
 	filter.entry = entry;
@@ -134,7 +138,8 @@ static bool may_be_used(const struct ha_config *config, const struct inc_rdma_de
 	       ha_iflist_passes(config->ib_hca, HA_IFLIST_DEVICES, device->name, port->number);
 }
 
-/* Lists all ports that NCCL_IB_HCA allows, up or not. Returns NULL if there is no memory. */
+/* Lists the ports that NCCL_IB_HCA allows, whether they are up or not. Returns NULL if there is no
+ * memory. */
 static struct found *find_ports(const struct ha_devices *devices, const struct inc_rdma_list *list,
 				unsigned int *n)
 {
@@ -173,7 +178,7 @@ static bool take_rail(const struct ha_devices *devices, struct ha_device *device
 		return false;
 	rail->index = found->device->index;
 	rail->port = found->port->number;
-	/* a failover may lead to either rail, so the lower limit counts */
+	/* the lower limit of both rails counts, because a failover may lead to either of them */
 	if (!i || max_comms < device->max_comms)
 		device->max_comms = max_comms;
 	if (!i || max_message_bytes < device->max_message_bytes)
@@ -202,8 +207,8 @@ static bool take_device(const struct ha_devices *devices, struct ha_device *devi
 	return true;
 }
 
-/* A port that is down is no device for NCCL, which could not use the port. It may stand by, because
- * it may come up later. */
+/* Makes a device for NCCL of each port that is up. NCCL could not use a port that is down, but such
+ * a port may stand by for another, because it may come up later. */
 static int take_devices(struct ha_devices *devices, const struct found *found, unsigned int n)
 {
 	struct ha_candidate *candidate = calloc(n ?: 1, sizeof(*candidate));
@@ -276,7 +281,7 @@ void ha_devices_close(struct ha_devices *devices)
 /* ---- where a rail is ------------------------------------------------------------------------ */
 
 /* Chooses the GID of a port: RoCE v2 before v1, and a routable address before a link-local one. If
- * NCCL_IB_GID_INDEX is set, only that index counts. */
+ * NCCL_IB_GID_INDEX is set, only the GID at that index may be chosen. */
 static const struct inc_rdma_gid *find_gid(const struct inc_rdma_port_info *port, int index)
 {
 	static const enum inc_rdma_gid_type types[] = {INC_RDMA_GID_ROCE_V2, INC_RDMA_GID_ROCE_V1};

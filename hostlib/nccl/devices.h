@@ -16,15 +16,15 @@
 #include "lib/rdma/info.h"
 #include "lib/rdma/inventory.h"
 
-/* A port of a device: one rail of a comm. */
+/* A rail of a comm: a port of an RDMA device. */
 struct ha_rail {
-	/* device of the port; struct ha_devices holds the reference */
+	/* RDMA device of the port; struct ha_devices holds the reference */
 	struct inc_rdma_device *device;
-	uint8_t index; /* index of the device in the inventory */
+	uint8_t index; /* index of the RDMA device in the inventory */
 	uint8_t port;
 };
 
-/* How near the standby port is, best first. */
+/* How near a standby port is to the port that it stands by for, the best first. */
 #define HA_AFFINITIES(_)                             \
 	_(SWITCH, "another device, same PCI switch") \
 	_(DEVICE, "another device")                  \
@@ -37,15 +37,15 @@ enum ha_affinity {
 #undef HA_AFFINITY_
 };
 
-/* A network device as NCCL sees it. */
+/* A network device as NCCL sees it: a port with its standby port. */
 struct ha_device {
-	char name[INC_RDMA_NAME_SIZE +
-		  /* name for NCCL: "mlx5_0", or "mlx5_0:2" if the RDMA device has several ports */
-		  8];
+	/* name for NCCL: "mlx5_0", or "mlx5_0:2" if the RDMA device has several ports */
+	char name[INC_RDMA_NAME_SIZE + 8];
 	char pci_path[256]; /* path of the PCI device in /sys; "": none */
-	uint64_t guid;      /* GUID of the card, which all its functions have in common */
+	uint64_t guid;      /* GUID of the card, which is the same for all functions of the card */
 	uint64_t speed_mbps;
-	/* port of NCCL's device, and its standby port; rail[1].device NULL: none */
+	/* The port of NCCL's device, and its standby port. If rail[1].device is NULL, it has
+	 * none. */
 	struct ha_rail rail[HA_RAILS];
 	enum ha_affinity affinity;
 	unsigned int max_comms, max_recvs;
@@ -60,13 +60,13 @@ struct ha_devices {
 	unsigned int n;
 };
 
-/* Finds the devices. Returns 0, also if there is no device, or -errno. */
+/* Finds the network devices. Returns 0, even if there is none, or -errno. */
 int ha_devices_open(struct ha_devices *devices, const struct ha_config *config,
 		    struct inc_err *err);
 void ha_devices_close(struct ha_devices *devices);
 
-/* The address that a queue pair on this rail has now, and the properties of the port that
- * ha_path_make() needs, as of the last refresh of the inventory. */
+/* The place of a rail: the address that a queue pair on it has now, and the properties of its port
+ * that ha_path_make() needs. They are those of the inventory's last refresh. */
 struct ha_place {
 	enum inc_rdma_link_layer link_layer;
 	uint16_t lid;
@@ -76,7 +76,7 @@ struct ha_place {
 };
 
 /* Reads the place of a rail. May be called on any thread. Returns 0, -ENETDOWN if the port is not
- * up, -EADDRNOTAVAIL without a usable GID, or -ENODEV. */
+ * up, -EADDRNOTAVAIL if it has no usable GID, or -ENODEV. */
 int ha_rail_place(const struct ha_devices *devices, const struct ha_rail *rail,
 		  struct ha_place *place, struct inc_err *err);
 

@@ -43,8 +43,8 @@ void ha_end_fence(uint32_t epoch, struct ha_todo *todo)
 	todo->fence_epoch = epoch;
 }
 
-/* If the caller does not clear the messages in todo that it has sent, further ones are dropped. The
- * protocol allows that, because channels lose messages, too. */
+/* Adds a control message to todo. It is dropped if the caller has not cleared so many earlier ones
+ * that there is room. The protocol allows that, because channels lose messages, too. */
 void ha_end_send(struct ha_end *end, enum ha_control_msg_type type, const struct ha_report *report,
 		 bool again, uint64_t now_ns, struct ha_todo *todo)
 {
@@ -65,8 +65,8 @@ void ha_end_leave(struct ha_end *end, enum ha_cause cause, uint64_t now_ns, stru
 {
 	end->cause = cause;
 	end->failover = (struct ha_failover){.cause = cause, .began_at_ns = now_ns};
-	/* Posts for the queue pair of the old epoch are dropped, because the next epoch has other
-	 * keys and no report has arrived yet. */
+	/* Work that was to be posted on the old epoch's queue pair is dropped. In the next epoch
+	 * keys differ, and the report must come first. */
 	todo->posts = 0;
 	todo->probe = false;
 	ha_end_fence(end->epoch, todo);
@@ -132,7 +132,7 @@ static void probe(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo)
 	    now_ns < end->probe_due_at_ns)
 		return;
 	todo->probe = true;
-	end->probed_at_ns = now_ns ? now_ns : 1; /* the time 0 means that no probe is under way */
+	end->probed_at_ns = now_ns ? now_ns : 1; /* 0 would mean that no probe is under way */
 	end->probe_due_at_ns = now_ns + end->times.heartbeat_ns;
 }
 

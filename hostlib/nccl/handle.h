@@ -15,24 +15,26 @@
 
 #define HA_HANDLE_DUAL 0x1u /* the listener's device has two rails */
 
-/* NCCL stores a handle in an array of char, at any address, so it is packed. */
+/* The handle is packed, because NCCL stores it in an array of char, at any address. */
 struct ha_handle {
-	uint32_t magic; /* network order, as all members but `comm` */
+	uint32_t magic; /* magic number; all members but `comm` are in network order */
 	uint8_t version, flags, family /* 4 or 6 */, zero;
 	uint16_t tcp_port;
-	uint8_t address[16]; /* listener's address; IPv4 uses the first 4 bytes */
-	uint8_t scope[4];    /* IPv6 */
+	/* address on which the listener listens; IPv4 uses the first 4 bytes */
+	uint8_t address[16];
+	uint8_t scope[4]; /* IPv6 */
 	uint8_t nonce[8];
 	uint8_t rest[82]; /* 0 */
-	uint64_t comm;    /* the connecting process's struct ha_comm; listen sets 0 */
+	/* struct ha_comm of the connecting process, which only that process uses; listen sets 0 */
+	uint64_t comm;
 } __attribute__((packed, aligned(1)));
 static_assert(sizeof(struct ha_handle) == HA_NCCL_HANDLE_BYTES, "NCCL's handles");
 
-/* Fills a handle. The nonce is a random number of the caller. */
+/* Fills a handle. The caller has chosen the nonce at random. */
 void ha_handle_make(struct ha_handle *handle, const union ha_address *address, unsigned int flags,
 		    uint64_t nonce);
-/* Reads a handle. Returns 0, or -EPROTO and the reason: a magic of another plugin, another version,
- * or no valid address. */
+/* Reads a handle. Returns 0, or -EPROTO and the reason: it is of another plugin or another version,
+ * or has no valid address. */
 int ha_handle_read(const struct ha_handle *handle, union ha_address *address, unsigned int *flags,
 		   uint64_t *nonce, struct inc_err *err);
 

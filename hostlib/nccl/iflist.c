@@ -3,10 +3,11 @@
 #include <string.h>
 #include "hostlib/nccl/iflist.h"
 
-#define PREFIX_BYTES 63u /* number of bytes of an entry's name that NCCL compares */
+#define PREFIX_BYTES 63u /* number of bytes of a name that NCCL compares */
 
-/* Whether an entry of len bytes matches: its name, then a colon and a port. A port that is missing,
- * empty or -1 matches every port. A port that is no number counts as 0, which no device has. */
+/* Whether an entry of a list of devices matches this device and port. The entry has len bytes: a
+ * name, then a colon and a port. A port that is missing, empty or -1 matches every port. A port
+ * that is no number counts as 0, which no device has. */
 static bool entry_matches(const char *entry, size_t len, bool whole, const char *name, int port)
 {
 	const char *colon = memchr(entry, ':', len);
@@ -38,12 +39,12 @@ bool ha_iflist_passes(const char *list, unsigned int max_entries, const char *na
 	for (; list && *list && n < max_entries; list += len) {
 		list += strspn(list, ",");
 		len = strcspn(list, ",");
-		/* an entry without a name is ignored */
+		/* NCCL ignores an entry without a name */
 		if (!len || *list == ':')
 			continue;
 		n++;
 		found = found || entry_matches(list, len, whole, name, port);
 	}
-	/* A list without entries allows everything; with "^" it allows nothing. */
+	/* a list without entries allows everything, and with "^" it allows nothing */
 	return (found || !n) != negated;
 }

@@ -12,8 +12,8 @@
 #define HA_IFLIST_DEVICES    32u /* most entries of NCCL_IB_HCA that NCCL reads */
 #define HA_IFLIST_INTERFACES 16u /* most entries of NCCL_SOCKET_IFNAME that NCCL reads */
 
-/* Whether the list allows this port of this device. If the list is NULL, it allows all. port is -1
- * for a network interface. */
+/* Whether a list of NCCL allows this port of this device. If the list is NULL, it allows all. port
+ * is -1 for a network interface, which has none. */
 bool ha_iflist_passes(const char *list, unsigned int max_entries, const char *name, int port);
 
 #endif

@@ -5,7 +5,8 @@
 #include "hostlib/nccl/keys.h"
 #include "lib/base/clock.h"
 
-#define ACK_TIMEOUT_UNIT_NS 4096u /* unit of the IBTA's ACK timeout, 4.096 us * 2^n */
+/* unit of ACK timeouts: code n of the IBTA means 4.096 us * 2^n */
+#define ACK_TIMEOUT_UNIT_NS 4096u
 #define FOR_EVER_ON_RXE     7
 
 const struct ha_setting ha_settings[] = {
@@ -17,8 +18,8 @@ const struct ha_setting ha_settings[] = {
 #undef TEXT
 		{0}};
 
-/* Reads a decimal number without blanks around it. A variable that is not set or empty means the
- * default. */
+/* Reads a numeric setting from its environment variable: a decimal number without blanks around it.
+ * A variable that is not set, or empty, means the default. */
 static int read_number(const struct ha_setting *setting, int64_t *value, struct inc_err *err)
 {
 	const char *text = getenv(setting->name);
@@ -31,7 +32,7 @@ static int read_number(const struct ha_setting *setting, int64_t *value, struct 
 	digits = text + (*text == '-');
 	errno = 0;
 	*value = strtoll(text, &end, 10);
-	/* checked here, because strtoll() accepts blanks and a plus */
+	/* the first character must be a digit, because strtoll() also accepts blanks and a plus */
 	if (*digits < '0' || *digits > '9' || *end || errno || *value < setting->least ||
 	    *value > setting->most)
 		return inc_err_set(err, EINVAL, "%s: '%.64s' is not a number from %lld to %lld",
@@ -75,7 +76,7 @@ uint64_t ha_config_window_ns(const struct ha_config *config)
 {
 	const uint64_t timeout_ns = (uint64_t)ACK_TIMEOUT_UNIT_NS << config->qp_timeout;
 
-	/* without retries the device gives up at the first timeout */
+	/* a device without retries gives up at the first timeout */
 	return timeout_ns * (config->qp_retry_cnt ?: 1);
 }
 

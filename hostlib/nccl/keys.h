@@ -13,8 +13,8 @@
 #include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
 
-/* Numeric settings: type, member, variable, unit, default, minimum, maximum, description. A bool is
- * 0 or 1. */
+/* Numeric settings of the plugin: type, member, variable, unit, default, minimum, maximum,
+ * description. A bool is 0 or 1. */
 #define HA_NUMBERS(_)                                                                           \
 	_(uint32_t, rto_ms, "HA_NCCL_RTO_MS", "ms", 1000, 10, 600000,                           \
 	  "a send without progress for this long leaves its path; also the time that a switch " \
@@ -49,8 +49,8 @@
 	_(uint8_t, traffic_class, "NCCL_IB_TC", "", 0, 0, 255, "traffic class of the packets")  \
 	_(uint8_t, sl, "NCCL_IB_SL", "", 0, 0, 15, "service level of the packets")
 
-/* Text settings, in NCCL's syntax: member, variable, description. The member is NULL if the
- * variable is not set. */
+/* Text settings of the plugin, in NCCL's syntax: member, variable, description. The member is NULL
+ * if the variable is not set. */
 #define HA_TEXTS(_)                                                                             \
 	_(ib_hca, "NCCL_IB_HCA",                                                                \
 	  "devices that may be used: prefixes, or names behind `=`, all but these behind `^`, " \
@@ -67,26 +67,26 @@ struct ha_config {
 #undef HA_TEXT_
 };
 
-/* A row of the tables above, for programs that print the settings. */
+/* A row of the tables of settings, for programs that print the settings. */
 struct ha_setting {
 	const char *name;
-	const char *unit; /* unit of a number, "" if it has none; NULL: a text setting */
+	const char *unit; /* unit of a number, or "" if it has none; NULL: the setting is a text */
 	int64_t def, least, most;
 	const char *text;
 };
-/* the rows of both tables; the last element has no name */
+/* The rows of both tables of settings. The last element has no name. */
 extern const struct ha_setting ha_settings[];
 
-/* Returns 0, or -EINVAL and an error with the variable, its value and the allowed range. An empty
- * variable counts as not set. */
+/* Reads all settings from the environment. Returns 0, or -EINVAL and an error with the variable,
+ * its value and the allowed range. An empty variable counts as not set. */
 int ha_config_read(struct ha_config *config, struct inc_err *err);
 
-/* Returns the time after which the device itself reports an error: its timeout times its retries.
- * Devices take up to four times as long. */
+/* Returns the time after which a device itself reports that the peer does not answer: its timeout
+ * times its retries. Real devices take up to four times as long. */
 uint64_t ha_config_window_ns(const struct ha_config *config);
 
-/* Whether some settings do not fit together, or do not fit a device of rxe; why has the warnings.
- * The plugin works all the same. */
+/* Whether some settings do not fit together, or do not fit an rxe device; why has the warnings. The
+ * plugin works all the same. */
 bool ha_config_doubts(const struct ha_config *config, bool rxe, struct inc_err *why);
 
 #endif

@@ -6,19 +6,19 @@
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/memory.h"
 
-/* Most bytes that the cache of a device holds registered, in use or not. */
+/* Limit of the bytes that a device's cache keeps registered, in use or not. */
 #define CACHE_BYTES (1ul << 30)
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 struct device_cache {
-	struct inc_rdma_device *device; /* device of the cache, with a counted reference */
+	struct inc_rdma_device *device; /* RDMA device of the cache, with a counted reference */
 	struct inc_rdma_cache cache;
 	struct device_cache *next;
 };
 
 struct ha_caches {
-	pthread_mutex_t lock; /* protects the list; each cache has a lock of its own */
+	pthread_mutex_t lock; /* protects the list of caches; each cache has a lock of its own */
 	struct device_cache *first;
 };
 
@@ -62,8 +62,8 @@ static struct inc_rdma_cache *cache_of(struct ha_caches *caches, struct inc_rdma
 		c = calloc(1, sizeof(*c));
 	if (c && !c->device) {
 		c->device = inc_rdma_device_ref(device);
-		/* if the kernel cannot report unmapped memory, the cache holds nothing and each
-		 * region registers anew */
+		/* Without reports of unmapped memory from the kernel, the cache keeps nothing, and
+		 * each region is registered anew. */
 		inc_rdma_regions_open(&c->cache, device->pd, CACHE_BYTES);
 		c->next = caches->first;
 		caches->first = c;
@@ -80,7 +80,7 @@ static int register_host(struct ha_region *region, struct ha_caches *caches,
 
 	if (!cache)
 		return -ENOMEM;
-	/* an empty region registers one byte, so that it has keys */
+	/* of an empty region one byte is registered, so that the region has keys */
 	ret = inc_rdma_cache_get(cache, region->address, region->bytes ?: 1, ACCESS,
 				 &region->mr[rail]);
 	if (!ret)
@@ -88,8 +88,8 @@ static int register_host(struct ha_region *region, struct ha_caches *caches,
 	return ret;
 }
 
-/* Registers GPU memory: by dma-buf if NCCL has a descriptor, else through a kernel module that maps
- * GPU pages (nv_peer_mem). Without such a module the address is invalid (EFAULT). */
+/* Registers GPU memory: by dma-buf if NCCL has passed a descriptor, else through a kernel module
+ * that maps GPU pages (nv_peer_mem). Without such a module the address is invalid (EFAULT). */
 static int register_gpu(struct ha_region *region, struct inc_rdma_device *device, unsigned int rail)
 {
 	if (region->dmabuf_fd >= 0)

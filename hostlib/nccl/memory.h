@@ -21,33 +21,31 @@ struct ha_region {
 	void *address;
 	size_t bytes;
 	int type;      /* type of memory: HA_NCCL_PTR_HOST, ... */
-	int dmabuf_fd; /* descriptor of GPU memory; -1: none */
+	int dmabuf_fd; /* dma-buf descriptor of GPU memory; -1: none */
 	uint64_t dmabuf_offset;
-	struct inc_rdma_mr
-		/* registration from the cache on each rail; NULL: not registered there (yet) */
-		*mr[HA_RAILS];
+	/* registration of host memory on each rail, from the cache; NULL: not registered (yet) */
+	struct inc_rdma_mr *mr[HA_RAILS];
 	struct inc_rdma_cache *cache[HA_RAILS];
-	struct ibv_mr
-		/* registration of GPU memory on each rail, which the cache does not hold */
-		*own[HA_RAILS];
+	/* registration of GPU memory on each rail, which the cache does not hold */
+	struct ibv_mr *own[HA_RAILS];
 };
 
-/* The registration caches of the devices in use. All comms of a device share its cache. */
+/* The registration caches of the devices in use. All comms on a device share the device's cache. */
 struct ha_caches;
 
-/* Registers the region with the device of one rail, unless it is registered there already. Returns
- * 0, or -errno and the reason; -EOPNOTSUPP for GPU memory that the device cannot reach. */
+/* Registers a region with the device of one rail, unless that is done already. Returns 0, or -errno
+ * and the reason; -EOPNOTSUPP for GPU memory that the device cannot reach. */
 int ha_region_register(struct ha_region *region, struct ha_caches *caches,
 		       const struct ha_rail *rails, unsigned int rail, struct inc_err *err);
-/* Ends the registrations on all rails. The caller frees the region itself. */
+/* Ends a region's registrations on all rails. The caller frees the region itself. */
 void ha_region_release(struct ha_region *region);
 
-/* Return the keys of the region on a rail; 0 if the region is not registered there. */
+/* These functions return a region's keys on a rail, or 0 if the region is not registered there. */
 uint32_t ha_region_lkey(const struct ha_region *region, unsigned int rail);
 uint32_t ha_region_rkey(const struct ha_region *region, unsigned int rail);
 
 int ha_caches_open(struct ha_caches **out, struct inc_err *err);
-/* Frees the caches. Allowed when no region is registered any more. caches may be NULL. */
+/* Frees all caches. No region may be registered any more. caches may be NULL. */
 void ha_caches_close(struct ha_caches *caches);
 
 #endif

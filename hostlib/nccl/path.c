@@ -8,9 +8,9 @@
 #include "hostlib/nccl/path.h"
 #include "lib/base/random.h"
 
-#define RNR_RETRY 6 /* the value 7 would mean for ever */
-/* Code of 10 ms as the wait between RNR retries, so 60 ms with all retries. A receive is missing
- * only if the peer has not polled for a long time. */
+#define RNR_RETRY 6 /* number of RNR retries; 7 would mean that the device retries for ever */
+/* Code for a wait of 10 ms between RNR retries, so 60 ms with all retries. They are needed only if
+ * the peer has not polled for a long time, so that it has no receive posted. */
 #define MIN_RNR_TIMER 20
 
 #define SEND_WR    (HA_WRITES + HA_MSGS_AHEAD)
@@ -48,7 +48,7 @@ static int register_memory(struct ha_path *path, void *ring, struct inc_err *err
 }
 
 /* Makes the queue pair with room for inline messages, which a device need not fetch from memory. If
- * the device does not support that, makes one without. */
+ * the device does not support that, makes one without such room. */
 static int make_qp(struct ha_path *path, struct inc_err *err)
 {
 	struct inc_rdma_qp_opts opts = {
@@ -215,7 +215,7 @@ int ha_path_fence(struct ha_path *path, struct inc_err *err)
 	if (ret)
 		return ret;
 	path->fenced = true;
-	/* descriptions that wait belong to this queue pair only, so they are dropped */
+	/* waiting descriptions are dropped, because they are for this queue pair only */
 	path->waiting = 0;
 	return 0;
 }
@@ -227,7 +227,7 @@ bool ha_path_drained(const struct ha_path *path)
 
 /* ---- the send queue ------------------------------------------------------------------------- */
 
-/* Returns a piece of the path's own registered buffer for a send request. */
+/* Returns a piece of the path's own registered buffer, for use in a send request. */
 static struct ibv_sge own_piece(const struct ha_path *path, size_t at, uint32_t bytes)
 {
 	return (struct ibv_sge){(uintptr_t)path->memory + at, bytes, path->mr->lkey};
@@ -267,9 +267,9 @@ int ha_path_write(struct ha_path *path, uint64_t wr_id, const void *buffer, uint
 	return bytes > path->max_message_bytes ? -EMSGSIZE : post_write(path, &wr);
 }
 
-/* The index in the send buffer equals the slot's index in the ring. When the slot is described
- * again, the peer has received the previous description, so a repeated transmission changes
- * nothing. */
+/* Posts the description of a slot. Its place in the send buffer is that of the slot in the ring. If
+ * the slot is described again, the peer has received the previous description, so a retransmission
+ * of that changes nothing. */
 static int post_description(struct ha_path *path, uint64_t wr_id, const struct ha_slot *slot)
 {
 	const size_t at = slot->sequence % HA_SLOTS * sizeof(struct ha_slot_wire);
@@ -294,7 +294,9 @@ int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot 
 	if (!path->waiting && path->writes < HA_WRITES)
 		return post_description(path, wr_id, slot);
 	if (path->waiting == HA_SLOTS)
-		return -EAGAIN; /* a comm has no more open slots than the path has room for */
+		/* does not happen, because a comm has no more open slots than the path has room
+		 * for */
+		return -EAGAIN;
 	last = (path->first_waiting + path->waiting++) % HA_SLOTS;
 	path->wait[last].wr_id = wr_id;
 	path->wait[last].slot = *slot;
@@ -337,8 +339,8 @@ int ha_path_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES])
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-/* Marks the path as dead. Returns 1 with the event, or 0 if it was reported before or the path is
- * fenced, because a fence makes everything fail. */
+/* Marks the path as dead, and makes an event of that. Returns 1, or 0 without an event: if that was
+ * reported before, or if the path is fenced, because then everything fails. */
 static unsigned int die(struct ha_path *path, struct ha_path_event *event, const char *why)
 {
 	if (path->fenced || path->dead)
@@ -348,8 +350,8 @@ static unsigned int die(struct ha_path *path, struct ha_path_event *event, const
 	return 1;
 }
 
-/* Posts a receive again. An error is ignored, because the queue pair is then failing and reports
- * that by a completion. */
+/* Posts a receive again. An error is ignored, because a queue pair that fails reports that by a
+ * completion. */
 static void give_back(struct ha_path *path, unsigned int i)
 {
 	if (!path->fenced && !path->dead)
@@ -364,7 +366,8 @@ static unsigned int received(struct ha_path *path, const struct ibv_wc *wc,
 	path->receives--;
 	if (wc->status != IBV_WC_SUCCESS)
 		return die(path, event, ibv_wc_status_str(wc->status));
-	/* a shorter message would leave the end of an earlier one in the buffer */
+	/* a control message must fill the buffer, because a shorter one would leave the end of an
+	 * earlier one there */
 	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && wc->byte_len != HA_MSG_BYTES)
 		return die(path, event, "a control message of a wrong length");
 	*event = (struct ha_path_event){.wr_id = wc->wr_id, .ok = true, .bytes = wc->byte_len};

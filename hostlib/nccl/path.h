@@ -26,28 +26,31 @@
 #define HA_MSGS_AHEAD 16u                        /* most control messages under way */
 #define HA_RECEIVES   (HA_SLOTS + HA_MSGS_AHEAD) /* receives that are posted */
 #define HA_PROBES     8u                         /* most probes under way */
-/* most writes under way: payloads, descriptions, probes */
+/* most writes that may be under way on a path: payloads, descriptions, probes */
 #define HA_WRITES (HA_SLOTS + HA_PROBES)
 
 struct ha_path {
 	uint32_t epoch, attempt;
 	uint8_t rail;
-	/* fenced: the queue pair is in ERR; dead: HA_PATH_DEAD has been reported */
+	/* fenced: the queue pair is in ERR; dead: HA_PATH_DEAD was reported */
 	bool fenced, dead;
-	struct inc_rdma_device *device; /* device of the queue pair, with a counted reference */
+	/* RDMA device of the queue pair, with a counted reference */
+	struct inc_rdma_device *device;
 	uint8_t port;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
 	struct ha_path_info own, peer;
 	uint8_t own_gid_index;
 	uint32_t max_message_bytes;
-	char what[64];         /* name of the comm, for errors */
-	unsigned int receives; /* number of receives that are posted and not completed */
-	unsigned int msgs;     /* number of control messages that were sent and not completed */
-	/* number of payloads, descriptions and probes that were posted and not completed */
+	char what[64];         /* name of the comm for texts of errors */
+	unsigned int receives; /* number of posted receives that have not completed */
+	/* number of control messages that were sent and have not completed */
+	unsigned int msgs;
+	/* number of payloads, descriptions and probes that were posted and have not completed */
 	unsigned int writes;
-	uint32_t free_msgs; /* bitmap: bit i is set if send buffer i is free */
-	/* Receives whose control messages the caller may still read. The next poll posts them
+	/* bitmap of send buffers for control messages: bit i is set if buffer i is free */
+	uint32_t free_msgs;
+	/* Receives with control messages that the caller may still read. The next poll posts them
 	 * again. */
 	unsigned int lent;
 	uint16_t lent_receive[HA_RECEIVES];
@@ -59,17 +62,18 @@ struct ha_path {
 	} wait[HA_SLOTS];
 	uint8_t *memory; /* buffers of receives, of control messages to send, and of descriptions */
 	struct ibv_mr *mr;
-	struct ibv_mr *ring_mr; /* registration of a sender's ring with this device */
+	struct ibv_mr *ring_mr; /* registration of the sender's ring with this device */
 };
 
-/* Kinds of completions that ha_path_poll() reports. */
+/* Kinds of events that ha_path_poll() reports. */
 enum ha_path_event_kind {
-	HA_PATH_LANDED, /* a payload has arrived; the event has sequence and bytes */
-	HA_PATH_MSG,    /* a control message has arrived: msg, which is valid until the next poll */
-	/* a payload, description or probe has completed; the event has wr_id and ok */
+	HA_PATH_LANDED, /* a payload has arrived, of which the event has sequence and bytes */
+	/* a control message has arrived; the event's msg is valid until the next poll */
+	HA_PATH_MSG,
+	/* A payload, description or probe has completed, of which the event has wr_id and ok. */
 	HA_PATH_COMPLETED,
 	/* The path is dead: a receive, a control message or the completion queue has failed, or a
-	 * message of a wrong length has arrived. Reported once, and not of a fenced path. */
+	 * message of a wrong length has arrived. It is reported once, and not for a fenced path. */
 	HA_PATH_DEAD,
 };
 
@@ -79,7 +83,7 @@ struct ha_path_event {
 	bool ok, flushed; /* flushed: the status is IBV_WC_WR_FLUSH_ERR */
 	uint32_t sequence, bytes;
 	const uint8_t *msg;
-	const char *why; /* reason for the log, a static text; NULL if ok */
+	const char *why; /* reason of a failure for the log, a static text; NULL if there is none */
 };
 
 struct ha_path_opts {
@@ -87,42 +91,44 @@ struct ha_path_opts {
 	const struct ha_rail *rail;
 	uint8_t rail_number;
 	uint32_t epoch, attempt;
-	void *ring;       /* ring of HA_SLOTS slots, if this end is a sender; NULL: a receiver */
-	const char *what; /* name of the comm, for errors */
+	void *ring;       /* the sender's ring of HA_SLOTS slots; NULL if this end is a receiver */
+	const char *what; /* name of the comm for texts of errors */
 };
 
-/* Makes a queue pair in state INIT, posts its receives and fills `own`. Returns 0 or -errno. May
- * take some ms in the kernel. */
+/* Makes a path: its queue pair in state INIT with all receives posted, and this end's address in
+ * `own`. Returns 0 or -errno. May take some milliseconds in the kernel. */
 int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct inc_err *err);
-/* Moves the queue pair to RTR and RTS, connected to the peer's. May wait for seconds. Returns 0 or
- * -errno. */
+/* Connects a path: moves its queue pair to RTR and RTS with the peer's address. May wait for
+ * seconds. Returns 0 or -errno. */
 int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
 		  const struct ha_config *config, struct inc_err *err);
-/* Destroys the queue pair and frees the path, which may be NULL. */
+/* Destroys a path's queue pair and frees the path, which may be NULL. */
 void ha_path_destroy(struct ha_path *path);
 
-/* Polls up to max events in the order of completion, and returns how many there are. Posts
- * completed receives again. Never blocks. */
+/* Polls up to max events of a path in the order of completion, and returns how many there are.
+ * Posts completed receives again. Never blocks. */
 unsigned int ha_path_poll(struct ha_path *path, struct ha_path_event *events, unsigned int max);
-/* Moves the queue pair to ERR: it no longer transfers data in either direction, and everything
- * posted completes. Returns 0 or -errno. */
+/* Fences a path: moves its queue pair to ERR. Then it transfers no data in either direction, and
+ * everything that is posted completes. Returns 0 or -errno. */
 int ha_path_fence(struct ha_path *path, struct inc_err *err);
-/* Whether the path is fenced and all completions of what was posted have been polled. */
+/* Whether the path is fenced and the completions of everything that was posted have been polled. */
 bool ha_path_drained(const struct ha_path *path);
 
 /*
- * The functions below post a signalled work request. They return 0, or -errno, after which nothing
- * completes. The error is -EAGAIN if HA_WRITES are under way; payloads alone never reach that,
- * because a comm has fewer requests. It is -EMSGSIZE if the device cannot send a payload as one
- * message.
+ * Each function below posts a work request that asks for a completion. It returns 0, or -errno,
+ * after which nothing completes. The error is -EAGAIN if HA_WRITES are under way; payloads alone
+ * never reach that, because a comm has fewer requests. It is -EMSGSIZE if the device cannot send a
+ * payload as one message.
  */
 int ha_path_write(struct ha_path *path, uint64_t wr_id, const void *buffer, uint32_t lkey,
 		  uint32_t bytes, uint64_t address, uint32_t rkey, uint32_t immediate);
-/* Posts a description. If HA_WRITES are under way, the description waits for the next poll. */
+/* Posts the description of a slot. If HA_WRITES are under way, the description waits for the next
+ * poll. */
 int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot *slot);
-/* Posts a probe, a WRITE of 0 bytes, because a device needs neither address nor key for these. */
+/* Posts a probe, which is a WRITE of 0 bytes, because a device needs neither address nor key for
+ * that. */
 int ha_path_probe(struct ha_path *path, uint64_t wr_id);
-/* Sends a control message; -EAGAIN if HA_MSGS_AHEAD are under way. */
+/* Sends a control message on the path. Returns -EAGAIN if HA_MSGS_AHEAD are under way. */
 int ha_path_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES]);
 
 #endif

@@ -11,22 +11,24 @@
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm.h"
 
-#define NAME              "HA"
-#define EXPORTED          __attribute__((visibility("default")))
-#define MAX_P2P           (1ull << 30) /* most bytes of one message, as in NCCL's own transport */
+#define NAME     "HA"
+#define EXPORTED __attribute__((visibility("default")))
+/* most bytes of one message, the same as in NCCL's own transport */
+#define MAX_P2P           (1ull << 30)
 #define MAX_TRAFFIC_CLASS 255
 
 static_assert(HA_REQUESTS == HA_NCCL_MAX_REQUESTS, "as many as NCCL may have of a comm");
 
-/* The context that init of version 11 returns for an NCCL communicator. */
+/* What init of version 11 returns to NCCL as a context, for one NCCL communicator. */
 struct context {
 	struct ha_plugin *plugin;
 	int traffic_class;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ha_plugin *shared; /* the plugin, protected by the lock; NULL: not initialised */
-static unsigned int inits;       /* how often ha_plugin_open() has succeeded; under the lock */
+static struct ha_plugin *shared; /* the plugin, which the lock protects; NULL: not initialised */
+/* number of successful calls of ha_plugin_open(), which the lock protects */
+static unsigned int inits;
 static _Atomic(ha_nccl_logger) logger;
 
 /* ---- log and errors ------------------------------------------------------------------------- */
@@ -44,8 +46,8 @@ static void log_line(enum ha_log_level level, const char *file, int line, const 
 		log(levels[level], HA_NCCL_LOG_NET, file, line, "NET/" NAME " : %s", text);
 }
 
-/* Converts a negative errno to an ncclResult_t: a fault of the peer or of the network, of the
- * caller, of this machine, or of the plugin. */
+/* Converts a negative errno to an ncclResult_t, which tells whether the peer or network, the
+ * caller, this machine, or the plugin is at fault. */
 static enum ha_nccl_result result_of(int ret)
 {
 	switch (-ret) {
@@ -81,7 +83,7 @@ static enum ha_nccl_result result_of(int ret)
 	}
 }
 
-/* Logs the failure, if ret is one, and returns the ncclResult_t of ret. */
+/* Logs a failure, if ret is one. Returns the ncclResult_t for ret. */
 static enum ha_nccl_result log_failure(int ret, int line, const struct inc_err *err)
 {
 	if (ret)
@@ -91,8 +93,8 @@ static enum ha_nccl_result log_failure(int ret, int line, const struct inc_err *
 
 /* ---- init and devices ----------------------------------------------------------------------- */
 
-/* Logs each device with its standby device, how many comms it can have, and how many receives NCCL
- * may group. */
+/* Logs each network device with its standby device, the number of comms that it can have, and the
+ * number of receives that NCCL may group. */
 static void log_devices(const struct ha_plugin *plugin)
 {
 	static const char *const affinities[] = {
@@ -138,8 +140,8 @@ static enum ha_nccl_result init(ha_nccl_logger log, struct ha_plugin **out)
 		shared = *out;
 	}
 	pthread_mutex_unlock(&lock);
-	/* init takes its settings from the environment alone, so an invalid one is the user's
-	 * fault */
+	/* an invalid setting is the user's fault, because init has its settings from the
+	 * environment alone */
 	return ret == -EINVAL ? (log_failure(ret, __LINE__, &err), HA_NCCL_INVALID_USAGE)
 			      : log_failure(ret, __LINE__, &err);
 }
@@ -201,7 +203,7 @@ static enum ha_nccl_result get_properties_v11(int dev, struct ha_nccl_properties
 		.name = (char *)device->name,
 		.pci_path = device->pci_path[0] ? (char *)device->pci_path : NULL,
 		.guid = device->guid,
-		/* no GPU memory, because iflush cannot flush it */
+		/* no GPU memory is supported, because iflush cannot flush it */
 		.ptr_support = HA_NCCL_PTR_HOST,
 		.reg_is_global = 0,
 		.force_flush = 0,
@@ -226,7 +228,7 @@ static enum ha_nccl_result get_properties_v9(int dev, struct ha_nccl_properties_
 	const enum ha_nccl_result ret =
 		props ? get_properties_v11(dev, &all) : HA_NCCL_INVALID_ARGUMENT;
 
-	/* version 11 equals version 9, with one more member at the end */
+	/* the properties of version 11 are those of version 9 with one more member at the end */
 	static_assert(offsetof(struct ha_nccl_properties_v11, max_multi_request_size) ==
 			      sizeof(*props),
 		      "version 9 is the beginning of version 11");
@@ -274,7 +276,7 @@ static enum ha_nccl_result do_listen(struct ha_plugin *plugin, int dev, void *ha
 	return log_failure(ret, __LINE__, &err);
 }
 
-/* A negative traffic_class means that NCCL leaves it to the plugin's settings. */
+/* a negative traffic_class means that NCCL leaves the choice to the plugin's settings */
 static enum ha_nccl_result do_connect(struct ha_plugin *plugin, int dev, int traffic_class,
 				      void *handle, void **out,
 				      struct ha_nccl_device_handle **offload)
@@ -373,8 +375,8 @@ static enum ha_nccl_result send_sized(void *comm, void *data, size_t size, int t
 	return result_of(ret);
 }
 
-/* When NCCL calls, *out may hold HA_NCCL_OPTIONAL_RECV_COMPLETION. It is ignored, because NCCL also
- * accepts a request that reports its completion. */
+/* *out may hold HA_NCCL_OPTIONAL_RECV_COMPLETION, which is ignored: NCCL also accepts a request
+ * that reports its completion. */
 static enum ha_nccl_result recv_sized(void *comm, int n, void **data, size_t *sizes, int *tags,
 				      void **regions, void **out)
 {
@@ -451,8 +453,8 @@ static enum ha_nccl_result test(void *request, int *done, int *sizes)
 
 /* ---- versions ------------------------------------------------------------------------------- */
 
-/* Up to version 10 NCCL has no call that undoes init, so the plugin stays open until the process
- * ends. */
+/* The plugin stays open until the process ends, because NCCL has no call that undoes init up to
+ * version 10. */
 static enum ha_nccl_result init_v8(ha_nccl_logger log)
 {
 	struct ha_plugin *plugin;
@@ -472,9 +474,9 @@ static enum ha_nccl_result init_v11(void **out, uint64_t comm_id,
 	struct context *context = out ? calloc(1, sizeof(*context)) : NULL;
 	enum ha_nccl_result ret;
 
-	/* If init fails, NCCL 2.28 and 2.29 call finalize all the same, with the value of *out. It
-	 * may still hold the context of another plugin that NCCL tried before, so it is set to NULL
-	 * first. */
+	/* *out is set to NULL first, because it may hold the context of another plugin that NCCL
+	 * tried before. If init fails, NCCL 2.28 and 2.29 call finalize all the same, with the
+	 * value of *out. */
 	if (out)
 		*out = NULL;
 	if (!context)
@@ -525,10 +527,10 @@ static enum ha_nccl_result connect_v11(void *context, int dev, void *handle, voi
 }
 
 /*
- * Members that are the same in all versions. A member that NCCL allows to be NULL is NULL, unless
- * this plugin needs it. NCCL calls irecvConsumed after every receive and ends its communicator if
- * it fails, so it is NULL. NCCL 2.24 and 2.25 call makeVDevice unasked for the ports of one card
- * and take "invalid usage" as a fatal error, so it is NULL, too.
+ * Members of the tables that are the same in all versions. A member that NCCL allows to be NULL is
+ * NULL, unless this plugin needs it. NCCL calls irecvConsumed after every receive and ends its
+ * communicator if it fails, so it is NULL. NCCL 2.24 and 2.25 call makeVDevice unasked for the
+ * ports of one card and take "invalid usage" as a fatal error, so it is NULL, too.
  */
 #define COMMON                                                                           \
 	.name = NAME, .devices = devices, .accept = do_accept, .regMr = reg,             \

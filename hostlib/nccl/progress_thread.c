@@ -12,12 +12,13 @@
 #include "lib/base/fd.h"
 #include "lib/base/thread.h"
 
-/* How long the thread sleeps while a comm has something under way, and how long otherwise. The
- * longer time is a part of a heartbeat, so that messages on standby paths are answered in time. */
+/* How long the progress thread sleeps: BUSY_SLEEP_MS while a comm has something under way, else 1 /
+ * SLEEPS_PER_HEARTBEAT of a heartbeat, so that messages on standby paths are answered in time. */
 #define BUSY_SLEEP_MS        1
 #define SLEEPS_PER_HEARTBEAT 4
 #define EVENTS               16
-/* Ports are also read this often, because not every device reports all changes of its ports. */
+/* Interval at which the ports are read even without an event, because not every device reports all
+ * changes of its ports. */
 #define REFRESH_NS (5 * INC_NSEC_PER_SEC)
 
 struct ha_progress {
@@ -27,13 +28,13 @@ struct ha_progress {
 	pthread_mutex_t lock; /* protects incoming and stopping */
 	struct ha_comm *incoming;
 	bool stopping;
-	/* the following members are used by the thread only */
+	/* Only the thread itself uses the following members. */
 	struct ha_comm *comms;
-	unsigned int open; /* number of comms that were not closed in the last round */
+	unsigned int open; /* number of comms that were open in the last round */
 	uint64_t refreshed_at_ns;
 };
 
-/* Adds new comms to the thread's list. Returns whether the thread has to stop. */
+/* Adds new comms to the thread's list of comms. Returns whether the thread has to stop. */
 static bool take_incoming(struct ha_progress *p)
 {
 	struct ha_comm *comm;
@@ -50,7 +51,7 @@ static bool take_incoming(struct ha_progress *p)
 	return stopping;
 }
 
-/* Does one round over all comms and returns the HA_ROUND_* bits of all of them. */
+/* Does one round over all comms. Returns the HA_ROUND_* bits of all of them together. */
 static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 {
 	struct ha_comm **at = &p->comms, *comm;
@@ -58,7 +59,7 @@ static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 
 	p->open = 0;
 	while ((comm = *at)) {
-		/* if another thread has the lock, the next round handles this comm */
+		/* if another thread has the comm's lock, the next round serves the comm */
 		bits = HA_ROUND_CLOSING;
 		if (!pthread_mutex_trylock(&comm->lock)) {
 			bits = ha_comm_round(comm, p->plugin->config.poll_batch, wide,
@@ -87,7 +88,7 @@ static void refresh(struct ha_progress *p)
 	atomic_fetch_add(&p->plugin->port_changes, 1);
 }
 
-/* Sleeps until an event or the timeout, and returns whether there was an event. */
+/* Sleeps until an event or the timeout. Returns whether there was an event. */
 static bool sleep_until_event(struct ha_progress *p, int timeout_ms)
 {
 	struct epoll_event events[EVENTS];
@@ -212,6 +213,6 @@ void ha_progress_watch(struct ha_progress *p, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
-	/* an error delays the thread only, because each sleep is bounded */
+	/* an error only delays the thread, because its sleeps are short */
 	epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }

@@ -9,8 +9,8 @@ static bool has_ended(const struct ha_receiver *receiver)
 	return receiver->end.state == HA_DONE || receiver->end.state == HA_FAILED;
 }
 
-/* Returns the slot with this sequence if it is open: from first_open to next_sequence and not
- * complete. */
+/* Returns the open slot of this sequence, or NULL if that is not open: a slot is open from
+ * first_open to next_sequence unless it is complete. */
 static struct ha_open_slot *slot_at(struct ha_receiver *receiver, uint32_t sequence)
 {
 	struct ha_open_slot *slot = &receiver->slot[sequence % HA_SLOTS];
@@ -163,7 +163,7 @@ void ha_receiver_report(const struct ha_receiver *receiver, struct ha_report *re
 
 /* ---- payloads ---- */
 
-/* Returns the epoch whose queue pair can still deliver payloads. */
+/* Returns the epoch whose queue pair may still deliver payloads. */
 static uint32_t live_epoch(const struct ha_receiver *receiver)
 {
 	return receiver->draining ? receiver->draining_epoch : receiver->end.epoch;
@@ -216,7 +216,7 @@ static void reports(struct ha_receiver *receiver, bool again, uint64_t now_ns, s
 	ha_end_send(&receiver->end, HA_MSG_REPORT, &report, again, now_ns, todo);
 }
 
-/* Leaves the queue pair of this epoch and starts to drain it. */
+/* Leaves the queue pair of the present epoch, and starts to drain it. */
 static void leaves(struct ha_receiver *receiver, enum ha_cause cause, uint64_t now_ns,
 		   struct ha_todo *todo)
 {
@@ -226,7 +226,7 @@ static void leaves(struct ha_receiver *receiver, enum ha_cause cause, uint64_t n
 	ha_end_leave(&receiver->end, cause, now_ns, todo);
 }
 
-/* Ends the receiver: the queue pair has drained, so this end enters state DONE or FAILED. */
+/* Ends the receiver in state DONE or FAILED, because its queue pair has drained. */
 static void ends(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
 {
 	if (receiver->peer_closed && !is_waiting(receiver))
@@ -236,8 +236,8 @@ static void ends(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *
 		      now_ns, todo);
 }
 
-/* Prepares the end's failure, which follows as soon as the queue pair has drained, because the
- * sender may count payloads that have arrived as delivered. */
+/* Lets the receiver fail as soon as its queue pair has drained. Payloads that have arrived must be
+ * received first, because the sender may count them as delivered. */
 static void fails_drained(struct ha_receiver *receiver, int error, const char *why, bool send_abort,
 			  uint64_t now_ns, struct ha_todo *todo)
 {
@@ -388,7 +388,7 @@ static void receives_resume(struct ha_receiver *receiver, const struct ha_contro
 	ha_end_flow(end, described, now_ns, todo);
 }
 
-/* Handles CLOSE and ABORT, which take effect when the queue pair has drained. */
+/* Handles the sender's CLOSE or ABORT. The receiver ends when its queue pair has drained. */
 static void receives_end(struct ha_receiver *receiver, const struct ha_control_msg *msg,
 			 uint64_t now_ns, struct ha_todo *todo)
 {
@@ -447,7 +447,7 @@ void ha_receiver_msg(struct ha_receiver *receiver, const struct ha_control_msg *
 		fails(receiver, -EPROTO, "the peer sends what only a receiver sends", true, now_ns,
 		      todo);
 		break;
-	default: /* the caller handles the other types */
+	default: /* the caller handles the other types of messages */
 		break;
 	}
 }
@@ -460,7 +460,7 @@ void ha_receiver_channel(struct ha_receiver *receiver, bool alive, uint64_t now_
 	ha_end_channel(&receiver->end, alive, now_ns, todo);
 }
 
-/* Returns why this end has to fail now, or NULL. */
+/* Returns why the receiver has to fail now, or NULL. */
 static const char *gives_up(const struct ha_receiver *receiver, uint64_t now_ns)
 {
 	const struct ha_end *end = &receiver->end;

@@ -17,19 +17,19 @@
 struct ha_open_slot {
 	uint32_t sequence;
 	uint32_t bytes, tag;
-	void *buffer; /* buffer of the receive, owned by the caller */
-	void *region; /* registration of the buffer, owned by the caller */
-	/* request of the slot (a group), index of the slot in it, number of slots in it */
+	void *buffer; /* memory of the receive, which belongs to the caller */
+	void *region; /* registration of that memory, which belongs to the caller */
+	/* Request of the slot, index of the slot among the request's slots, and their number. */
 	uint8_t request, index, slots;
-	bool described; /* the slot has been described to the sender in this epoch */
+	bool described; /* the sender has this slot's description of the present epoch */
 	bool complete;
 };
 
 struct ha_recv {
 	bool used;
 	uint8_t slots, open;
-	uint32_t first; /* sequence of the request's first slot */
-	int error;      /* 0, or -errno with which the end has failed */
+	uint32_t first; /* sequence of the first slot of the request */
+	int error;      /* 0, or -errno with which the receiver has failed */
 	uint32_t sizes[HA_GROUP];
 };
 
@@ -37,20 +37,25 @@ struct ha_receiver {
 	struct ha_end end;
 	struct ha_open_slot slot[HA_SLOTS];
 	struct ha_recv recv[HA_REQUESTS];
-	uint32_t next_sequence; /* sequence that the next receive gets */
-	uint32_t first_open;    /* lowest sequence not received, which is `next` of a report */
-	uint32_t duplicates;    /* number of payloads that arrived for slots that were not open */
-	bool draining; /* the queue pair is fenced, and not all its receives have completed */
+	uint32_t next_sequence; /* sequence that the next receive will get */
+	/* lowest sequence that was not received, which is `next` in a report */
+	uint32_t first_open;
+	/* number of payloads that have arrived for slots that were not open */
+	uint32_t duplicates;
+	/* the queue pair is fenced, and some of its receives have not completed yet */
+	bool draining;
 	uint32_t draining_epoch;
 	uint64_t draining_at_ns;
-	bool peer_ended, peer_closed; /* the peer has sent CLOSE or ABORT; it has sent CLOSE */
-	/* Error with which this end fails when the queue pair has drained; 0: it does not end. */
+	/* the sender has sent CLOSE or ABORT; the sender has sent CLOSE */
+	bool peer_ended, peer_closed;
+	/* Error with which the receiver fails when its queue pair has drained; 0: it does not
+	 * end. */
 	int ending;
 	const char *ending_why;
-	bool ending_abort; /* this end sends ABORT when the queue pair has drained */
+	bool ending_abort; /* the receiver sends ABORT when its queue pair has drained */
 };
 
-/* One receive of a group, as NCCL gives it to irecv. */
+/* One buffer of a grouped receive, as NCCL passes it to irecv. */
 struct ha_recv_buffer {
 	void *buffer, *region;
 	uint32_t bytes, tag;
@@ -59,36 +64,38 @@ struct ha_recv_buffer {
 void ha_receiver_init(struct ha_receiver *receiver, const struct ha_times *times, uint64_t nonce,
 		      bool dual, uint64_t now_ns);
 
-/* Opens n (1 to HA_GROUP) slots with successive sequences and returns the index of the request.
- * Returns -EAGAIN without a free request or enough free slots; NCCL then calls again. Otherwise
- * returns the error of the end. Allowed in every state except DONE and FAILED; the slots are
- * described when the state allows it. */
+/* Begins a request of n receives (1 to HA_GROUP): opens n slots with successive sequences. Returns
+ * the index of the request. Returns -EAGAIN without a free request or enough free slots; NCCL then
+ * calls again. Otherwise returns the error of the receiver. Allowed in every state except DONE and
+ * FAILED; the slots are described when the state allows that. */
 int ha_receiver_irecv(struct ha_receiver *receiver, const struct ha_recv_buffer *buffers,
 		      unsigned int n, struct ha_todo *todo);
 /* Returns 1 if the request is complete, and fills sizes (HA_GROUP elements, or NULL). Returns 0 if
- * it is not complete yet, or the error with which it ended. */
+ * it is not complete yet, or the error with which it has ended. */
 int ha_receiver_test(const struct ha_receiver *receiver, unsigned int request, uint32_t *sizes);
 /* Frees a request for which ha_receiver_test() has returned anything but 0. */
 void ha_receiver_release(struct ha_receiver *receiver, unsigned int request);
 
-/* Fills a slot as it is described to the sender now, except for its rkey and address. */
+/* Fills in the description of a slot that the sender receives now, except for the rkey and the
+ * address. */
 void ha_receiver_describe(const struct ha_receiver *receiver, unsigned int place,
 			  struct ha_slot *slot);
 void ha_receiver_report(const struct ha_receiver *receiver, struct ha_report *report);
 
-/* The functions below report events to the machine. */
+/* Each function below passes an event to the receiver's state machine. */
 
-/* A payload has arrived on the queue pair of this epoch. sequence is its immediate. */
+/* Handles a payload that has arrived on the queue pair of this epoch. sequence is its immediate. */
 void ha_receiver_landed(struct ha_receiver *receiver, uint32_t epoch, uint32_t sequence,
 			uint32_t bytes, uint64_t now_ns, struct ha_todo *todo);
-/* Each receive of the fenced queue pair has completed. ha_receiver_landed() has been called for
- * those that succeeded. */
+/* Handles that each receive of the fenced queue pair has completed. ha_receiver_landed() was called
+ * for those that have succeeded. */
 void ha_receiver_drained(struct ha_receiver *receiver, uint32_t epoch, uint64_t now_ns,
 			 struct ha_todo *todo);
-/* A description or probe of this or an earlier epoch has completed. ok: it has succeeded. */
+/* Handles that a description or probe of this or an earlier epoch has completed. ok is true if it
+ * has succeeded. */
 void ha_receiver_completed(struct ha_receiver *receiver, uint64_t wr_id, bool ok, uint64_t now_ns,
 			   struct ha_todo *todo);
-/* The events below are the same as in sender.h. */
+/* The events below are described in sender.h, which has the same. */
 void ha_receiver_trigger(struct ha_receiver *receiver, enum ha_cause cause, uint64_t now_ns,
 			 struct ha_todo *todo);
 void ha_receiver_path(struct ha_receiver *receiver, uint32_t epoch, bool up, uint64_t now_ns,
@@ -100,9 +107,9 @@ void ha_receiver_channel(struct ha_receiver *receiver, bool alive, uint64_t now_
 void ha_receiver_tick(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
 void ha_receiver_close(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
 
-/* Whether this end is DONE and its sender may still need its last report. If so, the caller keeps
- * the socket open and goes on with messages and ticks. This wait ends with the sender's CLOSE or
- * ABORT, or after HA_LINGER_RTOS. */
+/* Whether the receiver is DONE and its sender may still need the last report. If so, the caller
+ * keeps the socket open and goes on with messages and ticks. This wait ends with the sender's CLOSE
+ * or ABORT, or after HA_LINGER_RTOS. */
 bool ha_receiver_lingers(const struct ha_receiver *receiver, uint64_t now_ns);
 
 #endif

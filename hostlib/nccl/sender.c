@@ -113,8 +113,8 @@ static void writes(struct ha_sender *sender, struct ha_send *send, uint64_t now_
 	todo->post[todo->posts++] = (uint16_t)(send - sender->send);
 }
 
-/* Finds the lowest free slot of the tag that is described in this epoch. Returns false if there is
- * none. */
+/* Finds the lowest free slot with this tag that the receiver has described in this epoch. Returns
+ * false if there is none. */
 static bool find_slot(const struct ha_sender *sender, uint32_t tag, uint32_t *sequence)
 {
 	uint32_t s;
@@ -176,15 +176,15 @@ static struct ha_send *bound_to(struct ha_sender *sender, uint32_t sequence)
 	return NULL;
 }
 
-/* Whether two descriptions are of the same receive. In a new epoch a slot is described again for
- * another device, so its address and key differ. */
+/* Whether two descriptions of a slot are of the same receive. In a new epoch a slot is described
+ * again for another device, so address and key may differ. */
 static bool same_receive(const struct ha_slot *a, const struct ha_slot *b)
 {
 	return a->tag == b->tag && a->bytes == b->bytes && a->index == b->index &&
 	       a->slots == b->slots;
 }
 
-/* Stores a slot that the peer has described. Returns false if it contradicts an earlier
+/* Stores a slot that the receiver has described. Returns false if it contradicts an earlier
  * description. */
 static bool takes_slot(struct ha_sender *sender, const struct ha_slot *slot, uint64_t now_ns,
 		       struct ha_todo *todo)
@@ -206,10 +206,10 @@ static bool takes_slot(struct ha_sender *sender, const struct ha_slot *slot, uin
 	return true;
 }
 
-/* The receiver describes slots in order, and a queue pair delivers them in order, so the first
- * missing slot ends the search. A slot that only the receiver has completed may have been
- * overwritten by the slot HA_SLOTS later. ha_slot_read() then returns 0, and the slot is read again
- * later. */
+/* Reads new descriptions from the ring. The first missing one ends the search, because the receiver
+ * describes slots in order, and a queue pair delivers them in order. A slot that only the receiver
+ * has completed may have been overwritten by the slot HA_SLOTS later. ha_slot_read() then returns
+ * 0, and the slot is read again later. */
 void ha_sender_look(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_slot slot;
@@ -300,16 +300,16 @@ void ha_sender_completed(struct ha_sender *sender, uint64_t wr_id, bool ok, uint
 					  todo);
 	} else if (epoch + 1 == end->epoch && end->state == HA_SWITCHING && ok && send &&
 		   send->state == HA_SEND_BOUND) {
-		/* A completion of the previous epoch, before the report: no request was bound
-		 * since, so the index still names this request. */
+		/* A request of the previous epoch has completed before the report came. No request
+		 * was bound since, so the index still names this request. */
 		completes(sender, send, now_ns);
 	}
 }
 
 /* ---- control messages ---- */
 
-/* Returns why the peer's report cannot be true, or NULL. A report must have all that was
- * acknowledged, and it can have only what was written. */
+/* Returns why the receiver's report cannot be true, or NULL. It must have all payloads that were
+ * acknowledged, and it can have only payloads that were written. */
 static const char *contradicts(const struct ha_sender *sender, const struct ha_report *report)
 {
 	uint32_t s;
@@ -353,8 +353,8 @@ static void takes_report(struct ha_sender *sender, const struct ha_report *repor
 	ha_end_send(&sender->end, HA_MSG_RESUME, NULL, false, now_ns, todo);
 }
 
-/* Handles a REPORT of the next epoch: the receiver has left the present queue pair first, and this
- * end follows. */
+/* Handles a REPORT of the next epoch: the receiver has left the present queue pair first, so this
+ * end leaves it, too. */
 static void follows(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 		    struct ha_todo *todo)
 {
@@ -394,8 +394,8 @@ static void receives_report(struct ha_sender *sender, const struct ha_control_ms
 		takes_report(sender, &msg->report, now_ns, todo);
 }
 
-/* Handles CLOSE: the receiver is complete and receives no more, so its report is the last one,
- * whatever its epoch. */
+/* Handles the receiver's CLOSE. The receiver is complete and receives no more, so its report is the
+ * last one, whatever its epoch. */
 static void receives_close(struct ha_sender *sender, const struct ha_control_msg *msg,
 			   uint64_t now_ns, struct ha_todo *todo)
 {
@@ -412,8 +412,7 @@ static void receives_close(struct ha_sender *sender, const struct ha_control_msg
 		is_done(sender, now_ns, todo);
 }
 
-/* An end that is DONE or FAILED answers a peer whose message shows that it does not know that
- * yet. */
+/* Answers a message that shows that the peer does not know yet that this end is DONE or FAILED. */
 static void answers(struct ha_sender *sender, const struct ha_control_msg *msg, uint64_t now_ns,
 		    struct ha_todo *todo)
 {
@@ -447,7 +446,7 @@ void ha_sender_msg(struct ha_sender *sender, const struct ha_control_msg *msg, u
 		fails(sender, -EPROTO, "the peer sends what only a sender sends", true, now_ns,
 		      todo);
 		break;
-	default: /* the caller handles the other types */
+	default: /* the caller handles the other types of messages */
 		break;
 	}
 }
@@ -459,7 +458,7 @@ void ha_sender_channel(struct ha_sender *sender, bool alive, uint64_t now_ns, st
 	ha_end_channel(&sender->end, alive, now_ns, todo);
 }
 
-/* Whether a payload has been in flight for an RTO in which nothing was completed. */
+/* Whether a payload has been in flight for an RTO in which nothing has completed. */
 static bool stands_still(const struct ha_sender *sender, uint64_t now_ns)
 {
 	const uint64_t rto_ns = sender->end.times.rto_ns;

@@ -18,8 +18,8 @@ static socklen_t size_of(const union ha_address *address)
 	return address->sa.sa_family == AF_INET6 ? sizeof(address->in6) : sizeof(address->in4);
 }
 
-/* Whether another machine can reach this address by the address alone, which is all that a handle
- * contains. A link-local address also needs an interface index, which each machine assigns
+/* Whether another machine can reach this end by the address alone, which is all that a handle
+ * contains. A link-local address also needs the index of an interface, which each machine assigns
  * itself. */
 static bool is_usable(const struct ifaddrs *entry)
 {
@@ -53,8 +53,8 @@ static bool find_address(const struct ifaddrs *own, const char *ifname, union ha
 
 static int choose_address(const char *ifname, union ha_address *address, struct inc_err *err)
 {
-	/* bridges of containers and virtual machines rarely reach other machines, so they come
-	 * last */
+	/* bridges of containers and virtual machines come last, because other machines can rarely
+	 * reach their addresses */
 	static const char *const usual[] = {"^docker,lo,virbr", "docker", "lo", "virbr"};
 	struct ifaddrs *own;
 	bool found = false;
@@ -83,7 +83,7 @@ int ha_socket_listen(const char *ifname, union ha_address *address, struct inc_e
 	if (ret)
 		return ret;
 	size = size_of(address);
-	address->in4.sin_port = 0; /* sin6_port is at the same offset */
+	address->in4.sin_port = 0; /* sin6_port is at the same offset, so this sets it, too */
 	fd = inc_fd_high(
 		socket(address->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (fd < 0)
@@ -105,7 +105,7 @@ static void begin(struct ha_socket *socket, int fd, bool connected)
 	socket->connected = connected;
 	socket->error = 0;
 	socket->in_bytes = socket->out_at = socket->out_bytes = 0;
-	/* Without TCP_NODELAY messages would only be delayed, so a failure to set it is ignored. */
+	/* an error is ignored, because without TCP_NODELAY messages are only delayed */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
@@ -118,7 +118,7 @@ int ha_socket_accept(int listen_fd, struct ha_socket *socket, struct inc_err *er
 		return 1;
 	}
 	socket->fd = -1;
-	/* a connection that was closed before accept() is no error */
+	/* it is no error if the peer has closed the connection before accept() */
 	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 		return 0;
 	return inc_err_set(err, errno, "accept: %s", strerror(errno));
@@ -164,7 +164,7 @@ int ha_socket_connected(struct ha_socket *socket, struct inc_err *err)
 	return 1;
 }
 
-/* Sends queued bytes until the kernel accepts no more. */
+/* Sends queued messages until the kernel accepts no more bytes. */
 static void flush(struct ha_socket *socket)
 {
 	ssize_t n;
@@ -192,7 +192,8 @@ int ha_socket_send(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES])
 		return socket->error;
 	memmove(socket->out, socket->out + socket->out_at, socket->out_bytes);
 	socket->out_at = 0;
-	/* a peer that has not read so many messages will not answer either */
+	/* a full queue is an error, because a peer that has not read so many messages will not
+	 * answer either */
 	if (socket->out_bytes + HA_MSG_BYTES > sizeof(socket->out))
 		return socket->error = -ENOBUFS;
 	memcpy(socket->out + socket->out_bytes, msg, HA_MSG_BYTES);
@@ -208,8 +209,8 @@ int ha_socket_receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
 	if (socket->fd < 0)
 		return -ENOTCONN;
 	flush(socket);
-	/* messages that the peer sent before it closed still count, so an error is returned after
-	 * them */
+	/* messages that the peer has sent before it closed still count, so an error is returned
+	 * only after them */
 	while (socket->connected && socket->in_bytes < HA_MSG_BYTES) {
 		n = recv(socket->fd, socket->in + socket->in_bytes, HA_MSG_BYTES - socket->in_bytes,
 			 MSG_DONTWAIT);

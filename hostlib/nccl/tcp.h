@@ -16,12 +16,13 @@
 #include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
 
-#define HA_SOCKET_QUEUE 64u /* most control messages that wait to be sent */
+#define HA_SOCKET_QUEUE 64u /* most control messages that wait in a socket's queue to be sent */
 
 struct ha_socket {
 	int fd; /* descriptor of the socket; -1: none */
 	bool connected;
-	int error; /* -errno of the failed socket; -ECONNRESET: the peer has closed it */
+	/* -errno with which the socket has failed; -ECONNRESET: the peer has closed it */
+	int error;
 	uint8_t in[HA_MSG_BYTES];
 	unsigned int in_bytes;
 	uint8_t out[HA_SOCKET_QUEUE * HA_MSG_BYTES];
@@ -34,22 +35,24 @@ union ha_address {
 	struct sockaddr_in6 in6;
 };
 
-/* Listens on any port of the first usable address whose interface ifname allows
- * (NCCL_SOCKET_IFNAME, see iflist.h). If ifname is NULL, loopback and bridges of containers come
- * last. Link-local addresses are never used. Returns the descriptor, or -errno. */
+/* Makes a socket that listens on any port of the first usable address. ifname names the interfaces
+ * that may be used (NCCL_SOCKET_IFNAME, see iflist.h). If it is NULL, loopback and bridges of
+ * containers come last. Link-local addresses are never used. Returns the descriptor, or -errno. */
 int ha_socket_listen(const char *ifname, union ha_address *address, struct inc_err *err);
-/* Accepts a connection. Returns 1 if a connection was accepted, 0 if none is waiting, or -errno. */
+/* Accepts a connection into a socket. Returns 1 if one was accepted, 0 if none is waiting, or
+ * -errno. */
 int ha_socket_accept(int listen_fd, struct ha_socket *socket, struct inc_err *err);
-/* Begins to connect. Returns 0 or -errno. */
+/* Begins to connect a socket to an address. Returns 0 or -errno. */
 int ha_socket_connect(struct ha_socket *socket, const union ha_address *address,
 		      struct inc_err *err);
-/* Checks whether the connection is up. Returns 1 if connected, 0 if not yet, or -errno. */
+/* Checks whether a socket that connects is up. Returns 1 if it is, 0 if it is not yet, or
+ * -errno. */
 int ha_socket_connected(struct ha_socket *socket, struct inc_err *err);
-/* Queues a message and sends what the kernel accepts. Returns 0, or -errno for the rest of the
- * socket's life; -ENOBUFS means that the queue is full. */
+/* Queues a control message, and sends what the kernel accepts. Returns 0, or -errno for the rest of
+ * the socket's life; -ENOBUFS means that the queue is full. */
 int ha_socket_send(struct ha_socket *socket, const uint8_t msg[HA_MSG_BYTES]);
-/* Receives a message, and sends queued ones, too. Returns 1 with a message, or 0 if none has
- * arrived. Returns -errno only after all messages of the peer have been read. */
+/* Receives a control message, and sends queued ones, too. Returns 1 with a message, or 0 if none
+ * has arrived. Returns -errno only after all messages of the peer have been read. */
 int ha_socket_receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES]);
 void ha_socket_close(struct ha_socket *socket);
 

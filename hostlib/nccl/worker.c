@@ -15,7 +15,7 @@ struct ha_worker {
 	bool stopping;
 };
 
-/* Waits for the next job. Returns NULL when the worker stops. */
+/* Waits for the worker's next job, and returns it. Returns NULL when the worker stops. */
 static struct ha_job *next_job(struct ha_worker *worker)
 {
 	struct ha_job *job;
